@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/admin"
+)
+
+func dirOf(c *cobra.Command) (runDir, error) {
+	name, _ := c.Flags().GetString("name")
+	return dirFor(name)
+}
+
+// askTime bounds how long a chip may take to answer.
+const askTime = 5 * time.Second
+
+// ask gets the state of all running chips at once; silent ones are named.
+func ask(ctx context.Context, cs []*admin.Client) (views []admin.ChipView, silent []string) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	got := make([]*admin.ChipView, len(cs))
+	var wg sync.WaitGroup
+	for i, c := range cs {
+		wg.Go(func() {
+			if v, err := c.Chip(ctx); err == nil {
+				got[i] = &v
+			}
+		})
+	}
+	wg.Wait()
+	for i, v := range got {
+		if v != nil {
+			views = append(views, *v)
+		} else {
+			silent = append(silent, cs[i].Self().String())
+		}
+	}
+	return views, silent
+}
+
+func newLs() *cobra.Command {
+	return &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the fabrics that run", Args: cobra.NoArgs,
+		Example: "  ttfabric ls\n  ttfabric ls -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			f, err := format(c)
+			if err != nil {
+				return err
+			}
+			type row struct {
+				Name     string    `json:"name"`
+				Topology string    `json:"topology"`
+				Running  int       `json:"running"`
+				Chips    int       `json:"chips"`
+				Created  time.Time `json:"created"`
+				Folder   string    `json:"folder"`
+			}
+			rows := []row{}
+			ents, _ := os.ReadDir(runRoot())
+			for _, e := range ents {
+				d := runDir(filepath.Join(runRoot(), e.Name()))
+				m, t, _, err := d.mesh()
+				if err != nil {
+					continue
+				}
+				rows = append(rows, row{m.Name, t.Name, len(d.chips()), len(t.Chips), m.Created, string(d)})
+			}
+			if f == "json" {
+				return printJSON(c, rows)
+			}
+			tw := newTable(c, "Name", "Topology", "Chips", "Up since", "Folder")
+			for _, r := range rows {
+				tw.AppendRow(table.Row{r.Name, r.Topology, fmt.Sprintf("%d/%d", r.Running, r.Chips), r.Created.Format(time.DateTime), r.Folder})
+			}
+			tw.Render()
+			return nil
+		}}
+}
+
+func newInspect() *cobra.Command {
+	var links bool
+	c := &cobra.Command{Use: "inspect [CHIP]", Short: "Show chips, links, counters and memory use", Args: cobra.MaximumNArgs(1),
+		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect -o json",
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := format(c)
+			if err != nil {
+				return err
+			}
+			dir, err := dirOf(c)
+			if err != nil {
+				return err
+			}
+			cs, missing, _, err := dir.clients()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				_, n, err := chipArg(c, args[0])
+				if err != nil {
+					return err
+				}
+				one, err := dir.client(n)
+				if err != nil {
+					return err
+				}
+				cs, missing = []*admin.Client{one}, nil
+			}
+			views, silent := ask(c.Context(), cs)
+			for _, m := range missing {
+				silent = append(silent, m.String())
+			}
+			switch {
+			case f == "json":
+				return printJSON(c, map[string]any{"chips": views, "not_running": silent})
+			case len(args) == 1 && len(views) == 1:
+				printLinks(c, views)
+				printChip(c, views[0])
+			case links:
+				printLinks(c, views)
+			default:
+				printChips(c, views, silent)
+			}
+			return nil
+		}}
+	c.Flags().BoolVarP(&links, "links", "l", false, "one row per link end, with counters and retrain history")
+	return c
+}
+
+func printLinks(c *cobra.Command, views []admin.ChipView) {
+	tw := newTable(c, "Chip", "Ch", "Dir", "Plane", "Peer", "State", "For", "Retrains", "Last down", "Down s", "RTT µs", "Sent", "Received", "Resent", "Dropped")
+	for _, v := range views {
+		for _, l := range v.Links {
+			var drops uint64
+			for _, n := range l.FrameDrops {
+				drops += n
+			}
+			state := l.State
+			if l.Miswired != "" {
+				state = "miswired: found " + l.Miswired
+			}
+			tw.AppendRow(table.Row{v.Chip, l.Channel, l.Direction, l.Plane, fmt.Sprintf("%s/%d", l.Peer, l.PeerChan), state,
+				time.Duration(l.SinceS * float64(time.Second)).Round(time.Second), l.Retrains, l.LastDown, fmt.Sprintf("%.1f", l.DowntimeS),
+				fmt.Sprintf("%.0f", l.RTTMicros), l.Counters["packets_sent"], l.Counters["packets_received"], l.Counters["retransmitted"], drops})
+		}
+	}
+	tw.Render()
+}
+
+func printChip(c *cobra.Command, v admin.ChipView) {
+	tw := newTable(c, "Counter", "Value")
+	for _, k := range sortedKeys(v.Counters) {
+		tw.AppendRow(table.Row{k, v.Counters[k]})
+	}
+	for _, k := range sortedKeys(v.Dropped) {
+		tw.AppendRow(table.Row{"dropped: " + k, v.Dropped[k]})
+	}
+	tw.AppendRow(table.Row{"tile memory held, bytes", v.Memory.Tiles})
+	tw.AppendRow(table.Row{"packet buffers held, bytes", v.Memory.Buffers})
+	tw.Render()
+}
+
+func newEvents() *cobra.Command {
+	var follow bool
+	c := &cobra.Command{Use: "events [CHIP]", Short: "Show what happens, live", Args: cobra.MaximumNArgs(1),
+		Long:    "events prints what has happened and goes on as it happens, until Ctrl-C: links, packets given up, chips that join and leave. With -o json it prints one JSON object a line.",
+		Example: "  ttfabric events\n  ttfabric events M0D3 --follow=false -o json",
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := format(c)
+			if err != nil {
+				return err
+			}
+			dir, err := dirOf(c)
+			if err != nil {
+				return err
+			}
+			cs, _, _, err := dir.clients()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				_, n, err := chipArg(c, args[0])
+				if err != nil {
+					return err
+				}
+				one, err := dir.client(n)
+				if err != nil {
+					return err
+				}
+				cs = []*admin.Client{one}
+			}
+			return streamEvents(c, cs, f == "json", follow)
+		}}
+	c.Flags().BoolVarP(&follow, "follow", "f", true, "go on with what happens next")
+	return c
+}
+
+// settleTime is how long the history of a chip may take to come.
+const settleTime = 300 * time.Millisecond
+
+func streamEvents(c *cobra.Command, cs []*admin.Client, asJSON, follow bool) error {
+	ctx, cancel := context.WithCancel(c.Context())
+	defer cancel()
+	if !follow {
+		time.AfterFunc(settleTime, cancel)
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, cl := range cs {
+		wg.Go(func() {
+			err := cl.Events(ctx, func(e admin.EventView) {
+				mu.Lock()
+				defer mu.Unlock()
+				printEvent(c, e, asJSON)
+			})
+			if err != nil && ctx.Err() == nil {
+				fmt.Fprintln(c.ErrOrStderr(), "ttfabric:", err)
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}

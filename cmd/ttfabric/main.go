@@ -1,0 +1,144 @@
+// Command ttfabric brings up a live TT-Fabric of one process per chip, and
+// steers it. It is the composition root: the only place that knows which
+// transport, which gossip and which flags there are. One file per subcommand.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/router/topo"
+)
+
+// Exit codes, as `ttfabric --help` lists them.
+const (
+	exitOK       = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitTopology = 3
+	exitNotReady = 4
+	exitAssert   = 5
+	exitSignal   = 130
+)
+
+// codedError is an error with an exit code of its own.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string { return e.err.Error() }
+func (e *codedError) Unwrap() error { return e.err }
+
+func coded(code int, format string, a ...any) error {
+	return &codedError{code, fmt.Errorf(format, a...)}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newRoot().ExecuteContext(ctx)
+	interrupted := ctx.Err() != nil
+	stop()
+	os.Exit(report(err, interrupted))
+}
+
+// report prints the error and returns the exit code.
+func report(err error, interrupted bool) int {
+	var c *codedError
+	var t *topo.Error
+	switch {
+	case err == nil:
+		return exitOK
+	case interrupted && errors.Is(err, context.Canceled):
+		return exitSignal
+	}
+	fmt.Fprintln(os.Stderr, "ttfabric:", err)
+	switch {
+	case errors.As(err, &c):
+		return c.code
+	case errors.As(err, &t):
+		return exitTopology
+	}
+	return exitFailed
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ttfabric",
+		Short: "A live, networked emulator of Tenstorrent's TT-Fabric",
+		Long: `ttfabric brings up a TT-Fabric in which every process is one chip and every
+ethernet channel a UDP socket, and moves data across it.
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
+5 assertion failed, 130 interrupted.`,
+		Example: `  ttfabric up                      the built-in T3000, eight chips
+  ttfabric up mesh:4x8 -d          32 chips, in the background
+  ttfabric traffic all-to-all      verified data between all pairs
+  ttfabric down                    stop and clean up`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       version(),
+	}
+	root.PersistentFlags().StringP("name", "n", "default", "name of the fabric")
+	root.PersistentFlags().StringP("output", "o", "table", "output format: table or json")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return coded(exitUsage, "%w\nSee '%s --help'", err, c.CommandPath())
+	})
+	root.AddCommand(newUp(), newDown(), newLs(), newInspect(), newEvents(), newPing(), newMem(), newTraffic(), newChip(), newNode(), newVersion())
+	for _, c := range root.Commands() {
+		wrapArgs(c)
+	}
+	return root
+}
+
+// wrapArgs gives complaints about arguments the usage exit code.
+func wrapArgs(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return coded(exitUsage, "%w\nSee '%s --help'", err, c.CommandPath())
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		wrapArgs(sub)
+	}
+}
+
+func version() string {
+	v, rev, date := "devel", "", ""
+	if bi, ok := debug.ReadBuildInfo(); ok {
+		if bi.Main.Version != "" && bi.Main.Version != "(devel)" {
+			v = bi.Main.Version
+		}
+		for _, s := range bi.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				rev = " " + s.Value[:min(12, len(s.Value))]
+			case "vcs.time":
+				date = " " + s.Value
+			}
+		}
+	}
+	return v + rev + date
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+		if f, err := format(c); err != nil {
+			return err
+		} else if f == "json" {
+			return printJSON(c, map[string]string{"version": version()})
+		}
+		fmt.Fprintln(c.OutOrStdout(), version())
+		return nil
+	}}
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary be the program, since `up` starts chips as os.Executable.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Getenv("TTFABRIC_TEST_MAIN") != "") {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// cli runs the program with a run folder of its own.
+type cli struct {
+	t   *testing.T
+	dir string
+}
+
+func newCLI(t *testing.T) *cli {
+	c := &cli{t, t.TempDir()}
+	t.Cleanup(func() { c.run("down", "--all") })
+	return c
+}
+
+func (c *cli) command(args ...string) *exec.Cmd {
+	exe, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Env = append(os.Environ(), "TTFABRIC_TEST_MAIN=1", "XDG_RUNTIME_DIR="+c.dir)
+	return cmd
+}
+
+func (c *cli) run(args ...string) (stdout, stderr string, code int) {
+	cmd := c.command(args...)
+	stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }) // a command that should have ended
+	defer stuck.Stop()
+	var out, errb bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errb
+	err := cmd.Run()
+	if err != nil && cmd.ProcessState == nil {
+		c.t.Fatal(err)
+	}
+	return out.String(), errb.String(), cmd.ProcessState.ExitCode()
+}
+
+func (c *cli) must(args ...string) string {
+	c.t.Helper()
+	out, errs, code := c.run(args...)
+	if code != 0 {
+		c.t.Fatalf("%v: exit code %d: %s", args, code, errs)
+	}
+	return out
+}
+
+func TestAFabricOfProcesses(t *testing.T) {
+	c := newCLI(t)
+	var up struct {
+		Chips []struct {
+			LinksUp int `json:"links_up"`
+			Links   []any
+		}
+	}
+	if err := json.Unmarshal([]byte(c.must("up", "mesh:2x2", "-d", "-o", "json")), &up); err != nil || len(up.Chips) != 4 {
+		t.Fatalf("%v: %+v", err, up)
+	}
+	for _, x := range up.Chips {
+		if x.LinksUp != 4 || len(x.Links) != 4 {
+			t.Errorf("%d of %d links up, want 4", x.LinksUp, len(x.Links))
+		}
+	}
+	c.must("mem", "write", "M0D3", "1-1:0x10", "over the fabric", "--via", "M0D0")
+	if out := c.must("mem", "read", "M0D3", "1-1:0x10", "15", "--via", "M0D1", "-f", "-"); out != "over the fabric" {
+		t.Errorf("read back %q", out)
+	}
+	c.must("traffic", "all-to-all", "--packets", "500", "--size", "1000")
+	c.must("ping", "--all", "-c", "1")
+	c.must("chip", "kill", "M0D3")
+	if _, _, code := c.run("ping", "M0D0", "M0D3", "-c", "1", "--timeout", "8s"); code != exitAssert {
+		t.Errorf("a dead chip was pinged with exit code %d, want %d", code, exitAssert)
+	}
+	c.must("up", "-d") // starts what is missing
+	c.must("ping", "M0D0", "M0D3")
+	if out := c.must("ls"); !strings.Contains(out, "4/4") {
+		t.Errorf("ls says %s", out)
+	}
+	c.must("down")
+	if left, _ := filepath.Glob(filepath.Join(c.dir, "ttfabric", "*")); len(left) != 0 {
+		t.Errorf("down left %v", left)
+	}
+}
+
+func TestDownAfterTheParentWasKilled(t *testing.T) {
+	c := newCLI(t)
+	cmd := c.command("up", "n300")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir := runDir(filepath.Join(c.dir, "ttfabric", "default"))
+	for end := time.Now().Add(10 * time.Second); len(dir.chips()) < 2; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the chips do not come up")
+		}
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	chips := dir.chips()
+	if len(chips) != 2 {
+		t.Fatalf("%d chips outlived their parent, want 2", len(chips))
+	}
+	c.must("down")
+	for _, x := range chips {
+		if x.alive() {
+			t.Errorf("chip %s still runs as %d", x.Chip, x.PID)
+		}
+	}
+}
+
+func TestCtrlCCleansUp(t *testing.T) {
+	c := newCLI(t)
+	cmd := c.command("up", "n300")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir := runDir(filepath.Join(c.dir, "ttfabric", "default"))
+	for end := time.Now().Add(10 * time.Second); len(dir.chips()) < 2; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the chips do not come up")
+		}
+	}
+	cmd.Process.Signal(syscall.SIGINT)
+	cmd.Wait()
+	if _, err := os.Stat(string(dir)); !os.IsNotExist(err) {
+		t.Error("the run folder is left")
+	}
+}
+
+func TestExitCodesAndMessages(t *testing.T) {
+	c := newCLI(t)
+	bad := filepath.Join(c.dir, "bad.yaml")
+	os.WriteFile(bad, []byte("arch:\n  0: grayskull\n"), 0o600)
+	for _, x := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"up", bad}, exitTopology, bad + ":2: "},
+		{[]string{"up", "t9000"}, exitTopology, "t3000"},
+		{[]string{"up", "mesh:99x99"}, exitTopology, "mesh:ROWSxCOLS"},
+		{[]string{"up", "--profile", "wan"}, exitUsage, "lan or crowded"},
+		{[]string{"up", "--port-base", "65500"}, exitUsage, "65535"},
+		{[]string{"up", "--nonsense"}, exitUsage, "--nonsense"},
+		{[]string{"up", "-n", "../x"}, exitUsage, "fabric name"},
+		{[]string{"ping", "M0D0", "M0D1"}, exitFailed, "ttfabric up"},
+		{[]string{"traffic", "nonsense"}, exitUsage, "all-to-all"},
+		{[]string{"mem", "read", "M0D0"}, exitUsage, "--help"},
+		{[]string{"inspect", "-o", "xml"}, exitUsage, "table or json"},
+	} {
+		_, errs, code := c.run(x.args...)
+		if code != x.code || !strings.Contains(errs, x.want) {
+			t.Errorf("%v: exit code %d, want %d; stderr %q, want it to say %q", x.args, code, x.code, errs, x.want)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(c.dir, "ttfabric", "*")); len(left) != 0 {
+		t.Errorf("failures left %v", left)
+	}
+}
+
+func TestTakenPortIsNamed(t *testing.T) {
+	c := newCLI(t)
+	c.must("up", "n300", "-d", "--name", "a", "--port-base", "29000")
+	_, errs, code := c.run("up", "n300", "-d", "--name", "b", "--port-base", "29000", "--timeout", "10s")
+	if code != exitFailed || !strings.Contains(errs, "is taken by another process") || !strings.Contains(errs, "chip M0D") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/noc"
+	"ttfabric/node/session"
+	"ttfabric/wire"
+)
+
+// maxTransfer is the most that one mem command moves, in bytes.
+const maxTransfer = 1 << 30
+
+func newMem() *cobra.Command {
+	c := &cobra.Command{Use: "mem", Short: "Read and write the memory of any chip's tiles",
+		Long: `mem moves bytes between the shell and a tile's memory, through the fabric:
+the command enters at --via and travels to the chip.
+
+TILE is <x>-<y> in NoC coordinates, with the offset in bytes behind a colon,
+decimal or 0x hexadecimal: 1-1:0x1000.`}
+	c.AddCommand(newMemRead(), newMemWrite(), newMemTiles())
+	return c
+}
+
+// memTarget is what the arguments of mem commands name.
+type memTarget struct {
+	s     *session.Session
+	dst   wire.FabricNodeID
+	addr  wire.NocAddr
+	plane wire.Plane
+}
+
+func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
+	dir, dst, err := chipArg(c, chip)
+	if err != nil {
+		return memTarget{}, err
+	}
+	addr, err := parseTile(tile)
+	if err != nil {
+		return memTarget{}, err
+	}
+	via, plane := dst, 0
+	if v, _ := c.Flags().GetString("via"); v != "" {
+		if _, via, err = chipArg(c, v); err != nil {
+			return memTarget{}, err
+		}
+	}
+	plane, _ = c.Flags().GetInt("plane")
+	cl, err := dir.client(via)
+	if err != nil {
+		return memTarget{}, err
+	}
+	return memTarget{session.New(cl), dst, addr, wire.Plane(plane)}, nil
+}
+
+// parseTile reads "x-y:offset".
+func parseTile(s string) (wire.NocAddr, error) {
+	bad := coded(exitUsage, "tile %q: want <x>-<y>:<offset>, such as 1-1:0x1000", s)
+	xy, off, ok := strings.Cut(s, ":")
+	xs, ys, ok2 := strings.Cut(xy, "-")
+	if !ok || !ok2 {
+		return 0, bad
+	}
+	x, err1 := strconv.ParseUint(xs, 10, 6)
+	y, err2 := strconv.ParseUint(ys, 10, 6)
+	o, err3 := strconv.ParseUint(off, 0, wire.NocOffsetBits)
+	if err1 != nil || err2 != nil || err3 != nil {
+		return 0, bad
+	}
+	return wire.NewNocAddr(uint8(x), uint8(y), o), nil
+}
+
+func memFlags(c *cobra.Command) {
+	c.Flags().String("via", "", "chip that the command enters the fabric at (default: the chip itself)")
+	c.Flags().Int("plane", 0, "routing plane")
+}
+
+func newMemRead() *cobra.Command {
+	var file string
+	c := &cobra.Command{Use: "read CHIP TILE LENGTH", Short: "Read bytes from a tile", Args: cobra.ExactArgs(3),
+		Example: "  ttfabric mem read M0D7 1-1:0x1000 64 --via M0D0\n  ttfabric mem read M0D7 1-1:0 1048576 --file dump.bin",
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := parseTarget(c, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			n, err := strconv.ParseUint(args[2], 0, 31)
+			if err != nil || n > maxTransfer {
+				return coded(exitUsage, "length %q: want 0 to %d bytes", args[2], maxTransfer)
+			}
+			b := make([]byte, n)
+			if err := t.s.Read(c.Context(), t.dst, t.addr, b, session.OnPlane(t.plane)); err != nil {
+				return err
+			}
+			switch {
+			case file == "-":
+				_, err = c.OutOrStdout().Write(b)
+			case file != "":
+				err = os.WriteFile(file, b, 0o644)
+			default:
+				_, err = fmt.Fprint(c.OutOrStdout(), hex.Dump(b))
+			}
+			return err
+		}}
+	c.Flags().StringVarP(&file, "file", "f", "", "write the bytes to a file, '-' for stdout, instead of a dump")
+	memFlags(c)
+	return c
+}
+
+func newMemWrite() *cobra.Command {
+	var file, hexa string
+	c := &cobra.Command{Use: "write CHIP TILE [TEXT]", Short: "Write bytes to a tile", Args: cobra.RangeArgs(2, 3),
+		Example: "  ttfabric mem write M0D7 1-1:0x1000 'hello' --via M0D0\n  ttfabric mem write M0D7 1-1:0 --file weights.bin\n  ttfabric mem write M0D7 1-1:0 --hex deadbeef",
+		RunE: func(c *cobra.Command, args []string) error {
+			given := len(args) - 2
+			for _, s := range []string{file, hexa} {
+				if s != "" {
+					given++
+				}
+			}
+			if given != 1 {
+				return coded(exitUsage, "give one of TEXT, --file and --hex")
+			}
+			t, err := parseTarget(c, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			b, err := memInput(c, args, file, hexa)
+			if err != nil {
+				return err
+			}
+			if err := t.s.Write(c.Context(), t.dst, t.addr, b, session.OnPlane(t.plane)); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.ErrOrStderr(), "%d bytes written to %s at %s\n", len(b), t.dst, t.addr)
+			return nil
+		}}
+	c.Flags().StringVarP(&file, "file", "f", "", "file to write, '-' for stdin")
+	c.Flags().StringVar(&hexa, "hex", "", "bytes in hexadecimal")
+	memFlags(c)
+	return c
+}
+
+func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error) {
+	switch {
+	case len(args) == 3:
+		return []byte(args[2]), nil
+	case hexa != "":
+		b, err := hex.DecodeString(strings.TrimPrefix(hexa, "0x"))
+		if err != nil {
+			return nil, coded(exitUsage, "--hex %q: %w", hexa, err)
+		}
+		return b, nil
+	}
+	in := c.InOrStdin()
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	var buf bytes.Buffer
+	if n, err := io.Copy(&buf, io.LimitReader(in, maxTransfer+1)); err != nil {
+		return nil, err
+	} else if n > maxTransfer {
+		return nil, fmt.Errorf("%s: more than %d bytes; write it in parts", file, maxTransfer)
+	}
+	return buf.Bytes(), nil
+}
+
+func newMemTiles() *cobra.Command {
+	return &cobra.Command{Use: "tiles", Short: "List the tiles of a chip and their sizes", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			f, err := format(c)
+			if err != nil {
+				return err
+			}
+			dir, err := dirOf(c)
+			if err != nil {
+				return err
+			}
+			_, t, _, err := dir.mesh()
+			if err != nil {
+				return err
+			}
+			m, err := noc.New(t.Arch, 0)
+			if err != nil {
+				return err
+			}
+			if f == "json" {
+				return printJSON(c, m.Tiles())
+			}
+			tw := newTable(c, "Tile", "Kind", "Name", "Bytes")
+			for _, x := range m.Tiles() {
+				tw.AppendRow([]any{fmt.Sprintf("%d-%d", x.X, x.Y), x.Kind, x.Name, x.Size})
+			}
+			tw.Render()
+			return nil
+		}}
+}

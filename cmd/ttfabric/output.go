@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"ttfabric/node/admin"
+	"ttfabric/router/topo"
+)
+
+// format is the output format that the user asked for: "table" or "json".
+func format(c *cobra.Command) (string, error) {
+	f, err := c.Flags().GetString("output")
+	if err != nil {
+		return "", err
+	}
+	if f != "table" && f != "json" {
+		return "", coded(exitUsage, "--output %q: want table or json", f)
+	}
+	return f, nil
+}
+
+func printJSON(c *cobra.Command, v any) error {
+	e := json.NewEncoder(c.OutOrStdout())
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// newTable is a table in the style of the tools that users know; plain where stdout is no terminal.
+func newTable(c *cobra.Command, header ...any) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(c.OutOrStdout())
+	t.AppendHeader(table.Row(header))
+	t.SetStyle(table.StyleRounded)
+	t.Style().Format.Header = text.FormatDefault
+	t.Style().Format.Footer = text.FormatDefault
+	return t
+}
+
+// terminal reports whether w is a terminal that takes control characters.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// progress is one line that is drawn over; on something that is no terminal it says only the end.
+type progress struct {
+	w      io.Writer
+	label  string
+	total  int
+	live   bool
+	begin  time.Time
+	mu     sync.Mutex
+	last   int
+	closed bool
+}
+
+func newProgress(w io.Writer, label string, total int) *progress {
+	return &progress{w: w, label: label, total: total, live: terminal(w), begin: time.Now(), last: -1}
+}
+
+func (p *progress) set(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || n == p.last {
+		return
+	}
+	p.last = n
+	if p.live {
+		const width = 30
+		full := width * n / max(p.total, 1)
+		bar := make([]rune, width)
+		for i := range bar {
+			bar[i] = '░'
+			if i < full {
+				bar[i] = '█'
+			}
+		}
+		fmt.Fprintf(p.w, "\r\x1b[K%s %s %d/%d  %.1fs", string(bar), p.label, n, p.total, time.Since(p.begin).Seconds())
+	}
+}
+
+func (p *progress) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.closed = true
+	if p.live {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
+
+// printUp prints the result of bring-up, the same table as ls.
+func printUp(c *cobra.Command, t *topo.Topology, views []admin.ChipView, took time.Duration) error {
+	f, err := format(c)
+	if err != nil {
+		return err
+	}
+	if f == "json" {
+		return printJSON(c, map[string]any{"topology": t.Name, "seconds": took.Seconds(), "chips": views})
+	}
+	printChips(c, views, nil)
+	fmt.Fprintf(c.ErrOrStderr(), "%s up in %.2f s\n", t, took.Seconds())
+	return nil
+}
+
+func printChips(c *cobra.Command, views []admin.ChipView, missing []string) {
+	tw := newTable(c, "Chip", "UMD", "Row,Col", "Links", "Members", "Gossip", "Ports", "Uptime")
+	for _, v := range views {
+		umd := "-"
+		if v.UMD >= 0 {
+			umd = fmt.Sprint(v.UMD)
+		}
+		tw.AppendRow(table.Row{v.Chip, umd, fmt.Sprintf("%d,%d", v.Row, v.Col), fmt.Sprintf("%d/%d", v.LinksUp, len(v.Links)),
+			v.Members, v.Gossip, addresses(v), time.Duration(v.UptimeS * float64(time.Second)).Round(time.Second)})
+	}
+	for _, m := range missing {
+		tw.AppendRow(table.Row{m, "", "", "not running"})
+	}
+	tw.Render()
+}
+
+// addresses shortens a chip's UDP addresses: the host once, the ports as a range where they are one.
+func addresses(v admin.ChipView) string {
+	if len(v.Links) == 0 {
+		return "-"
+	}
+	first := v.Links[0].Address
+	if len(v.Links) == 1 {
+		return first
+	}
+	return fmt.Sprintf("%s +%d", first, len(v.Links)-1)
+}
+
+func sortedKeys(m map[string]uint64) []string {
+	ks := make([]string, 0, len(m))
+	for k := range m {
+		ks = append(ks, k)
+	}
+	sort.Strings(ks)
+	return ks
+}

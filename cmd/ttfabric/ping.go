@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/admin"
+	"ttfabric/node/session"
+	"ttfabric/wire"
+)
+
+func printEvent(c *cobra.Command, e admin.EventView, asJSON bool) {
+	if asJSON {
+		b, _ := json.Marshal(e)
+		fmt.Fprintln(c.OutOrStdout(), string(b))
+		return
+	}
+	keys := make([]string, 0, len(e.Detail))
+	for k := range e.Detail {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for i, k := range keys {
+		keys[i] = k + "=" + e.Detail[k]
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s %s %s %s %s (%s)\n", e.Time.Format("2006-01-02T15:04:05.000"), e.Chip, e.Type, e.Action, e.Actor, strings.Join(keys, ", "))
+}
+
+// pingRow is one pair's result.
+type pingRow struct {
+	Src   wire.FabricNodeID `json:"src"`
+	Dst   wire.FabricNodeID `json:"dst"`
+	Plane wire.Plane        `json:"plane"`
+	Sent  int               `json:"sent"`
+	Lost  int               `json:"lost"`
+	P50   float64           `json:"p50_microseconds"`
+	Max   float64           `json:"max_microseconds"`
+	Error string            `json:"error,omitempty"`
+}
+
+func newPing() *cobra.Command {
+	var all bool
+	var count, plane int
+	var timeout time.Duration
+	c := &cobra.Command{Use: "ping [SRC DST]", Short: "Time round trips through the fabric", Args: cobra.MaximumNArgs(2),
+		Long:    "ping sends empty packets from one chip to another through the fabric and times their completions; with --all between every ordered pair. Exit code 5 if any is lost.",
+		Example: "  ttfabric ping M0D0 M0D7\n  ttfabric ping --all",
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := format(c)
+			if err != nil {
+				return err
+			}
+			if all == (len(args) == 2) || len(args) == 1 {
+				return coded(exitUsage, "give a source and a destination, or --all")
+			}
+			if count < 1 || count > 100000 {
+				return coded(exitUsage, "--count %d: want 1 to 100000", count)
+			}
+			pairs, cs, err := pingPairs(c, args)
+			if err != nil {
+				return err
+			}
+			bar := newProgress(c.ErrOrStderr(), "pairs", len(pairs))
+			rows := make([]pingRow, 0, len(pairs))
+			lost := 0
+			for i, p := range pairs {
+				r := pingPair(c.Context(), session.New(cs[p[0]]), p[0], p[1], wire.Plane(plane), count, timeout)
+				if c.Context().Err() != nil {
+					return context.Canceled
+				}
+				rows = append(rows, r)
+				lost += r.Lost
+				bar.set(i + 1)
+			}
+			bar.stop()
+			if f == "json" {
+				err = printJSON(c, rows)
+			} else {
+				printPings(c, rows)
+			}
+			if err == nil && lost > 0 {
+				err = coded(exitAssert, "%d of %d pings got no answer", lost, count*len(pairs))
+			}
+			return err
+		}}
+	c.Flags().BoolVarP(&all, "all", "a", false, "every ordered pair of chips")
+	c.Flags().IntVarP(&count, "count", "c", 4, "pings per pair")
+	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "for one ping")
+	return c
+}
+
+func pingPairs(c *cobra.Command, args []string) (pairs [][2]wire.FabricNodeID, cs map[wire.FabricNodeID]*admin.Client, err error) {
+	dir, err := dirOf(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, _, t, err := dir.clients()
+	if err != nil {
+		return nil, nil, err
+	}
+	cs = map[wire.FabricNodeID]*admin.Client{}
+	for _, cl := range list {
+		cs[cl.Self()] = cl
+	}
+	if len(args) == 2 {
+		_, src, err := chipArg(c, args[0])
+		if err != nil {
+			return nil, nil, err
+		}
+		_, dst, err := chipArg(c, args[1])
+		if err != nil {
+			return nil, nil, err
+		}
+		if cs[src] == nil {
+			return nil, nil, fmt.Errorf("chip %s is not running", src)
+		}
+		return [][2]wire.FabricNodeID{{src, dst}}, cs, nil
+	}
+	for _, a := range t.Chips {
+		for _, b := range t.Chips {
+			if a.Node != b.Node && cs[a.Node] != nil {
+				pairs = append(pairs, [2]wire.FabricNodeID{a.Node, b.Node})
+			}
+		}
+	}
+	return pairs, cs, nil
+}
+
+func pingPair(ctx context.Context, s *session.Session, src, dst wire.FabricNodeID, plane wire.Plane, count int, timeout time.Duration) pingRow {
+	r := pingRow{Src: src, Dst: dst, Plane: plane}
+	var us []float64
+	for range count {
+		one, cancel := context.WithTimeout(ctx, timeout)
+		d, err := s.Ping(one, dst, session.OnPlane(plane))
+		cancel()
+		r.Sent++
+		if err != nil {
+			r.Lost++
+			r.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
+			continue
+		}
+		us = append(us, float64(d.Nanoseconds())/1e3)
+	}
+	if slices.Sort(us); len(us) > 0 {
+		r.P50, r.Max = us[len(us)/2], us[len(us)-1]
+	}
+	return r
+}
+
+func printPings(c *cobra.Command, rows []pingRow) {
+	tw := newTable(c, "Src", "Dst", "Plane", "Sent", "Lost", "p50 µs", "max µs", "Error")
+	for _, r := range rows {
+		tw.AppendRow(table.Row{r.Src, r.Dst, r.Plane, r.Sent, r.Lost, fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.Max), r.Error})
+	}
+	tw.Render()
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"ttfabric/node/admin"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// runDir is the folder of one running fabric:
+//
+//	topology.yaml   the rendered topology
+//	mesh.json       how it was started (meshFile)
+//	token           bearer token of the chips' APIs, mode 0600
+//	chip-M0D0.json  one per running chip (chipFile), written by the chip itself
+//	chip-M0D0.log   what it said
+type runDir string
+
+// meshFile says how a fabric was started, so that a chip can be started again alike.
+type meshFile struct {
+	Name     string    `json:"name"`
+	Source   string    `json:"source"`
+	Created  time.Time `json:"created"`
+	Profile  string    `json:"profile"`
+	Slots    string    `json:"slots"`
+	Order    string    `json:"order"`
+	PortBase int       `json:"port_base"`
+	ID       string    `json:"id"` // random, the gossip pool's label
+}
+
+// chipFile says where a running chip is. Started is the process's start time
+// in clock ticks since boot, so that a recycled process id is not taken for it.
+type chipFile struct {
+	Chip    wire.FabricNodeID `json:"chip"`
+	PID     int               `json:"pid"`
+	Started uint64            `json:"started_ticks"`
+	API     string            `json:"api"`
+	Gossip  string            `json:"gossip"`
+}
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// runRoot is the folder of all fabrics of this user.
+func runRoot() string {
+	if d := os.Getenv("XDG_RUNTIME_DIR"); d != "" {
+		return filepath.Join(d, "ttfabric")
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("ttfabric-%d", os.Getuid()))
+}
+
+func dirFor(name string) (runDir, error) {
+	if !validName.MatchString(name) {
+		return "", coded(exitUsage, "fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
+	}
+	return runDir(filepath.Join(runRoot(), name)), nil
+}
+
+func (d runDir) path(name string) string { return filepath.Join(string(d), name) }
+
+func (d runDir) chipPath(n wire.FabricNodeID, ext string) string {
+	return d.path("chip-" + n.String() + ext)
+}
+
+// create makes the folder of a new fabric.
+func (d runDir) create(t *topo.Topology, m meshFile) error {
+	root := filepath.Dir(string(d))
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return fmt.Errorf("cannot make the run folder: %w; set XDG_RUNTIME_DIR to a folder of yours", err)
+	}
+	if fi, err := os.Lstat(root); err != nil || !fi.IsDir() || fi.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+		return fmt.Errorf("run folder %s is not a folder of yours; set XDG_RUNTIME_DIR to one", root)
+	}
+	if err := os.Mkdir(string(d), 0o700); err != nil {
+		return fmt.Errorf("cannot make the run folder: %w", err)
+	}
+	b, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	var tok [16]byte
+	rand.Read(tok[:])
+	return errors.Join(writeFile(d.path("topology.yaml"), t.Encode()), writeFile(d.path("token"), []byte(hex.EncodeToString(tok[:]))), writeFile(d.path("mesh.json"), b))
+}
+
+// writeFile replaces a file at once or not at all.
+func writeFile(path string, b []byte) error {
+	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
+	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		os.Remove(tmp)
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+func (d runDir) mesh() (m meshFile, t *topo.Topology, token string, err error) {
+	b, err := os.ReadFile(d.path("mesh.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return m, nil, "", fmt.Errorf("no fabric named %q is running; start one with 'ttfabric up'", filepath.Base(string(d)))
+	}
+	if err != nil {
+		return m, nil, "", err
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, nil, "", fmt.Errorf("%s is damaged: %w; 'ttfabric down' removes it", d.path("mesh.json"), err)
+	}
+	if b, err = os.ReadFile(d.path("topology.yaml")); err != nil {
+		return m, nil, "", err
+	}
+	if t, err = topo.Load(d.path("topology.yaml"), b); err != nil {
+		return m, nil, "", err
+	}
+	tok, err := os.ReadFile(d.path("token"))
+	return m, t, string(tok), err
+}
+
+// chips are the chips whose processes run, sorted.
+func (d runDir) chips() []chipFile {
+	names, _ := filepath.Glob(d.path("chip-*.json"))
+	var out []chipFile
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		var c chipFile
+		if err == nil && json.Unmarshal(b, &c) == nil && c.alive() {
+			out = append(out, c)
+		}
+	}
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i].Chip, out[j].Chip
+		return a.Mesh < b.Mesh || a.Mesh == b.Mesh && a.Chip < b.Chip
+	})
+	return out
+}
+
+func (d runDir) chip(n wire.FabricNodeID) (chipFile, bool) {
+	for _, c := range d.chips() {
+		if c.Chip == n {
+			return c, true
+		}
+	}
+	return chipFile{}, false
+}
+
+func (c *chipFile) alive() bool { return c.PID > 0 && startTicks(c.PID) == c.Started && c.Started != 0 }
+
+// startTicks is a process's start time, 0 if there is none (proc(5), /proc/pid/stat field 22). A zombie is none.
+func startTicks(pid int) uint64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	s := string(b)
+	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
+		return 0
+	}
+	v, _ := strconv.ParseUint(f[19], 10, 64)
+	return v
+}
+
+// client opens the API of a chip.
+func (d runDir) client(n wire.FabricNodeID) (*admin.Client, error) {
+	_, t, token, err := d.mesh()
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := t.Chip(n); !ok {
+		return nil, coded(exitUsage, "chip %s is not in %s", n, t)
+	}
+	c, ok := d.chip(n)
+	if !ok {
+		return nil, fmt.Errorf("chip %s is not running; 'ttfabric up' starts what is missing", n)
+	}
+	return admin.NewClient(c.API, token, n, t), nil
+}
+
+// clients opens the APIs of all running chips; missing names the others.
+func (d runDir) clients() (cs []*admin.Client, missing []wire.FabricNodeID, t *topo.Topology, err error) {
+	_, t, token, err := d.mesh()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	running := map[wire.FabricNodeID]chipFile{}
+	for _, c := range d.chips() {
+		running[c.Chip] = c
+	}
+	for _, c := range t.Chips {
+		if f, ok := running[c.Node]; ok {
+			cs = append(cs, admin.NewClient(f.API, token, c.Node, t))
+		} else {
+			missing = append(missing, c.Node)
+		}
+	}
+	if len(cs) == 0 {
+		return nil, nil, nil, fmt.Errorf("no chip of fabric %q is running; 'ttfabric up' starts them, 'ttfabric down' removes what is left", filepath.Base(string(d)))
+	}
+	return cs, missing, t, nil
+}

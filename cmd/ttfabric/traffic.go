@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/admin"
+	"ttfabric/node/traffic"
+	"ttfabric/wire"
+)
+
+type trafficFlags struct {
+	packets uint64
+	size    int
+	window  int
+	planes  int
+	seed    uint64
+	timeout time.Duration
+	pairs   bool
+}
+
+func newTraffic() *cobra.Command {
+	var f trafficFlags
+	var names []string
+	for _, p := range traffic.Patterns {
+		names = append(names, p.Name)
+	}
+	c := &cobra.Command{
+		Use: "traffic PATTERN", Short: "Send verified data between chips", Args: cobra.ExactArgs(1), ValidArgs: names,
+		Long: `traffic lets the chips send patterned data to each other's memory, verifies
+every byte at its destination, and counts what was lost, duplicated, corrupted
+or reordered. It runs inside the chips; this command steers and collects.
+
+Patterns:
+` + patternHelp() + `
+Latency is from a packet's request to the arrival of its completion at its
+source. Exit code 5 unless everything arrived exactly once, whole and in order.`,
+		Example: "  ttfabric traffic all-to-all\n  ttfabric traffic random-pairs --packets 1000000 --size 64\n  ttfabric traffic all-to-all --pairs -o json",
+		RunE:    func(c *cobra.Command, args []string) error { return runTraffic(c, args[0], f) },
+	}
+	fl := c.Flags()
+	fl.Uint64Var(&f.packets, "packets", 10000, "packets in all, split evenly over the pairs")
+	fl.IntVar(&f.size, "size", 4096, "bytes of a packet")
+	fl.IntVar(&f.window, "window", traffic.DefaultWindow, "packets that each chip keeps outstanding")
+	fl.IntVar(&f.planes, "planes", 0, "routing planes to use in turn (0: all)")
+	fl.Uint64Var(&f.seed, "seed", 1, "of the order of destinations and of random pairs")
+	fl.DurationVar(&f.timeout, "timeout", 10*time.Minute, "give up after this time")
+	fl.BoolVar(&f.pairs, "pairs", false, "show every pair, not only the worst")
+	return c
+}
+
+func patternHelp() string {
+	var b strings.Builder
+	for _, p := range traffic.Patterns {
+		fmt.Fprintf(&b, "  %-13s %s (also %s)\n", p.Name, p.Help, strings.Join(p.Aliases, ", "))
+	}
+	return b.String()
+}
+
+func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
+	format, err := format(c)
+	if err != nil {
+		return err
+	}
+	p, err := traffic.PatternByName(name)
+	if err != nil {
+		return coded(exitUsage, "%w", err)
+	}
+	dir, err := dirOf(c)
+	if err != nil {
+		return err
+	}
+	cs, missing, t, err := dir.clients()
+	if err != nil {
+		return err
+	}
+	if f.planes == 0 {
+		f.planes = max(t.Planes(), 1)
+	}
+	if f.planes > max(t.Planes(), 1) {
+		return coded(exitUsage, "--planes %d: %s", f.planes, t)
+	}
+	pairs := p.Pairs(t, f.seed)
+	if len(pairs) == 0 {
+		return fmt.Errorf("%s has no pairs for %s", t, p.Name)
+	}
+	if len(missing) > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "not running, their packets will be missing: %v\n", missing)
+	}
+	spec := traffic.Spec{Run: random64(), Pattern: p.Name, Packets: f.packets, Size: f.size, Planes: f.planes, Window: f.window, Seed: f.seed}
+	if err := spec.Validate(); err != nil {
+		return coded(exitUsage, "%w", err)
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
+	defer cancel()
+	res, err := drive(ctx, c, cs, spec, pairs)
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		if err := printJSON(c, res); err != nil {
+			return err
+		}
+	} else {
+		printTraffic(c, res, f.pairs)
+	}
+	if !res.OK() {
+		return coded(exitAssert, "not everything arrived exactly once: sent %d of %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d",
+			res.Total.Sent, spec.Packets, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered)
+	}
+	return nil
+}
+
+func random64() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// each calls f for every chip at once and joins the errors.
+func each(cs []*admin.Client, f func(*admin.Client) error) error {
+	errs := make([]error, len(cs))
+	var wg sync.WaitGroup
+	for i, c := range cs {
+		wg.Go(func() { errs[i] = f(c) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// drive runs the traffic: all chips listen, then all speak, then all are asked until they are done.
+func drive(ctx context.Context, c *cobra.Command, cs []*admin.Client, spec traffic.Spec, pairs []traffic.Pair) (traffic.Result, error) {
+	for _, send := range []bool{false, true} {
+		if err := each(cs, func(cl *admin.Client) error {
+			return cl.StartTraffic(ctx, admin.TrafficStart{Spec: spec, Pairs: pairs, Send: send})
+		}); err != nil {
+			return traffic.Result{}, err
+		}
+	}
+	defer func() {
+		stop, cancel := context.WithTimeout(context.Background(), askTime)
+		defer cancel()
+		_ = each(cs, func(cl *admin.Client) error { return cl.StopTraffic(stop) }) // a chip that died has nothing to stop
+	}()
+	bar := newProgress(c.ErrOrStderr(), "packets verified", int(spec.Packets))
+	defer bar.stop()
+	for {
+		reports, done := collect(ctx, cs)
+		res := traffic.Merge(spec, pairs, reports)
+		bar.set(int(res.Total.Delivered))
+		if done {
+			return res, nil
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return res, coded(exitNotReady, "not done in time: %d of %d packets delivered; more time with --timeout", res.Total.Delivered, spec.Packets)
+			}
+			return res, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// collect asks all chips for their reports; done when all that answer have finished.
+func collect(ctx context.Context, cs []*admin.Client) (reports []traffic.Report, done bool) {
+	var mu sync.Mutex
+	done = true
+	_ = each(cs, func(cl *admin.Client) error {
+		one, cancel := context.WithTimeout(ctx, askTime)
+		defer cancel()
+		r, err := cl.Traffic(one)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			reports = append(reports, r)
+			done = done && r.Finished
+		}
+		return err
+	})
+	sort.Slice(reports, func(i, j int) bool { return less(reports[i].Chip, reports[j].Chip) })
+	return reports, done
+}
+
+func less(a, b wire.FabricNodeID) bool {
+	return a.Mesh < b.Mesh || a.Mesh == b.Mesh && a.Chip < b.Chip
+}
+
+// worstPairs is how many pairs are shown without --pairs.
+const worstPairs = 5
+
+func printTraffic(c *cobra.Command, res traffic.Result, all bool) {
+	rows := append([]traffic.Row(nil), res.Rows...)
+	if !all && len(rows) > worstPairs {
+		sort.SliceStable(rows, func(i, j int) bool {
+			bad := func(r traffic.Row) uint64 { return r.Lost + r.Duplicated + r.Corrupted + r.Reordered + r.Failed }
+			if bad(rows[i]) != bad(rows[j]) {
+				return bad(rows[i]) > bad(rows[j])
+			}
+			return rows[i].P99 > rows[j].P99
+		})
+		rows = rows[:worstPairs]
+		fmt.Fprintf(c.ErrOrStderr(), "The %d worst of %d pairs; --pairs shows all.\n", worstPairs, len(res.Rows))
+	}
+	tw := newTable(c, "Src", "Dst", "Sent", "Delivered", "Lost", "Duplicated", "Corrupted", "Reordered", "Failed", "Gb/s", "p50 µs", "p99 µs")
+	row := func(src, dst any, r traffic.Row) table.Row {
+		return table.Row{src, dst, r.Sent, r.Delivered, r.Lost, r.Duplicated, r.Corrupted, r.Reordered, r.Failed,
+			fmt.Sprintf("%.3f", r.Gbps), fmt.Sprintf("%.0f", r.P50), fmt.Sprintf("%.0f", r.P99)}
+	}
+	for _, r := range rows {
+		tw.AppendRow(row(r.Src, r.Dst, r))
+	}
+	tw.AppendFooter(row("all", fmt.Sprintf("%d pairs", len(res.Rows)), res.Total))
+	tw.Render()
+	fmt.Fprintf(c.ErrOrStderr(), "%s: %d packets of %d bytes in %.2f s\n", res.Spec.Pattern, res.Total.Delivered, res.Spec.Size, res.Seconds)
+}

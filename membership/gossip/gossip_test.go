@@ -1,0 +1,120 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"ttfabric/membership"
+	"ttfabric/wire"
+)
+
+var loopback = netip.MustParseAddrPort("127.0.0.1:0")
+
+// swarm starts pools that find each other through the ones before them.
+type swarm struct {
+	t     *testing.T
+	mu    sync.Mutex
+	addrs []string
+}
+
+func (s *swarm) seeds() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.addrs[:min(8, len(s.addrs))]...)
+}
+
+func (s *swarm) start(chip int, inc wire.Incarnation, label string) *Pool {
+	s.t.Helper()
+	m := membership.Meta{Node: wire.FabricNodeID{Chip: wire.ChipID(chip)}, Incarnation: inc, Started: uint64(inc), Topology: 1}
+	p, err := Start(context.Background(), Config{Node: m.Node, Incarnation: inc, Bind: loopback, Label: label, Meta: m, Seeds: s.seeds, Seed: uint64(inc)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { p.Close(0) })
+	s.mu.Lock()
+	s.addrs = append(s.addrs, p.Addr().String())
+	s.mu.Unlock()
+	return p
+}
+
+func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(within); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", within, what)
+		}
+	}
+}
+
+func TestEveryoneSeesEveryone(t *testing.T) {
+	t.Parallel()
+	s := &swarm{t: t}
+	var pools []*Pool
+	for i := range 8 {
+		pools = append(pools, s.start(i, wire.Incarnation(i+1), "a"))
+	}
+	eventually(t, 10*time.Second, "8 members in 8 views", func() bool {
+		for _, p := range pools {
+			if len(p.View()) != 8 {
+				return false
+			}
+		}
+		return true
+	})
+	m := pools[3].cfg.Meta
+	m.LinksUp, m.LinkVersion = 7, 1
+	pools[3].UpdateMeta(m)
+	eventually(t, 5*time.Second, "new metadata seen by all", func() bool {
+		for _, p := range pools {
+			if p.View()[3].Meta.LinksUp != 7 {
+				return false
+			}
+		}
+		return true
+	})
+	// The chip's process dies without a word and starts anew at another address.
+	pools[5].Close(0)
+	s.start(5, 100, "a")
+	eventually(t, 5*time.Second, "the new process seen by all", func() bool {
+		for i, p := range pools {
+			if i != 5 && p.View()[5].Meta.Incarnation != 100 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestLabelsKeepPoolsApart(t *testing.T) {
+	t.Parallel()
+	s := &swarm{t: t}
+	a, b := s.start(0, 1, "a"), s.start(1, 2, "b")
+	time.Sleep(500 * time.Millisecond)
+	if len(a.View()) != 1 || len(b.View()) != 1 {
+		t.Errorf("views of %d and %d members; want each alone", len(a.View()), len(b.View()))
+	}
+}
+
+func TestTakenAddress(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	at := l.Addr().(*net.TCPAddr).AddrPort()
+	_, err = Start(context.Background(), Config{Bind: at, Incarnation: 1, Meta: membership.Meta{Incarnation: 1}, Seeds: func() []string { return nil }})
+	if err == nil || !strings.Contains(err.Error(), at.String()) {
+		t.Errorf("got %v; want an error that names %s", err, at)
+	}
+	if !errors.Is(err, syscall.EADDRINUSE) && !strings.Contains(err.Error(), "in use") {
+		t.Errorf("%v: want it to say that the address is in use", err)
+	}
+}

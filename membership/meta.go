@@ -1,0 +1,98 @@
+// Package membership says who is alive: the fixed metadata that chips gossip
+// about themselves, and the rules that merge what is heard into one view.
+//
+// Gossip is a hint where to send hellos. It never brings a link up.
+//
+// # Metadata, 64 bytes, little-endian
+//
+//	 0  u8     version, 1
+//	 1  u8     flags, 0
+//	 2  u16    mesh
+//	 4  u16    chip
+//	 6  u16    ethernet channels whose link is up, a bit each
+//	 8  u64    incarnation, not 0
+//	16  u64    start of the process, Unix milliseconds
+//	24  u32    version of the map of links, counted up at each change
+//	28  u32    low bits of the topology's hash
+//	32  u16×16 UDP port of each ethernet channel, 0 for none
+//
+// 64 bytes in all: a limit that keeps the state of a thousand chips small.
+// The API's port is told in the run folder or by configuration, not here.
+package membership
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"ttfabric/wire"
+)
+
+// MetaLen is the length of the metadata, in bytes.
+const MetaLen = 64
+
+// metaVersion is the version of the layout.
+const metaVersion = 1
+
+// ErrMeta is returned for bytes that are no metadata of this version.
+var ErrMeta = errors.New("membership metadata: malformed")
+
+// Meta is what a chip says about itself.
+type Meta struct {
+	Node        wire.FabricNodeID
+	LinksUp     uint16           // a bit per ethernet channel
+	Incarnation wire.Incarnation // of the process
+	Started     uint64           // Unix milliseconds; orders two claims of one chip
+	LinkVersion uint32           // counts changes of LinksUp
+	Topology    uint32           // low bits of the topology's hash
+	Ports       [wire.MaxChannels]uint16
+}
+
+// DecodeMeta reads metadata. The error is [ErrMeta].
+func DecodeMeta(b []byte) (Meta, error) {
+	if len(b) != MetaLen || b[0] != metaVersion || b[1] != 0 {
+		return Meta{}, ErrMeta
+	}
+	le := binary.LittleEndian
+	m := Meta{
+		Node:        wire.FabricNodeID{Mesh: wire.MeshID(le.Uint16(b[2:])), Chip: wire.ChipID(le.Uint16(b[4:]))},
+		LinksUp:     le.Uint16(b[6:]),
+		Incarnation: wire.Incarnation(le.Uint64(b[8:])),
+		Started:     le.Uint64(b[16:]),
+		LinkVersion: le.Uint32(b[24:]),
+		Topology:    le.Uint32(b[28:]),
+	}
+	for i := range m.Ports {
+		m.Ports[i] = le.Uint16(b[32+2*i:])
+	}
+	if !m.Node.Valid() || m.Incarnation == 0 {
+		return Meta{}, ErrMeta
+	}
+	return m, nil
+}
+
+// Append appends the metadata, [MetaLen] bytes.
+func (m *Meta) Append(b []byte) []byte {
+	le := binary.LittleEndian
+	b = append(b, metaVersion, 0)
+	b = le.AppendUint16(b, uint16(m.Node.Mesh))
+	b = le.AppendUint16(b, uint16(m.Node.Chip))
+	b = le.AppendUint16(b, m.LinksUp)
+	b = le.AppendUint64(b, uint64(m.Incarnation))
+	b = le.AppendUint64(b, m.Started)
+	b = le.AppendUint32(b, m.LinkVersion)
+	b = le.AppendUint32(b, m.Topology)
+	for _, p := range m.Ports {
+		b = le.AppendUint16(b, p)
+	}
+	return b
+}
+
+// newer reports whether m has the better claim to its chip than o: the later
+// start wins, then the higher incarnation. Both may run on machines whose
+// clocks differ; as gossip only hints, a wrong guess costs time and nothing else.
+func (m *Meta) newer(o *Meta) bool {
+	if m.Started != o.Started {
+		return m.Started > o.Started
+	}
+	return m.Incarnation > o.Incarnation
+}

@@ -1,0 +1,157 @@
+package membership
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"ttfabric/wire"
+)
+
+// Member is one process that claims to be a chip.
+type Member struct {
+	Name string // unique per incarnation
+	Addr netip.Addr
+	Meta Meta
+}
+
+// EventKind tells events apart.
+type EventKind uint8
+
+// The kinds of event.
+const (
+	Joined    EventKind = iota + 1 // a chip came
+	Updated                        // it says something new about itself
+	Restarted                      // it is another process now
+	Left                           // it went away or fell silent
+	Rejected                       // somebody's claim is not believed; see Reason
+)
+
+// String returns the kind in lower case.
+func (k EventKind) String() string {
+	names := [...]string{"", "joined", "updated", "restarted", "left", "rejected"}
+	if int(k) >= len(names) {
+		return "unknown"
+	}
+	return names[k]
+}
+
+// Event is a change of the view.
+type Event struct {
+	Kind   EventKind
+	Member Member
+	Reason string // of Rejected
+}
+
+// MaxClaims is the number of processes that the view remembers; more are rejected.
+const MaxClaims = 4 * wire.MaxChipsPerMesh
+
+// View merges what is heard. At most one process is believed to be a given
+// chip: of several that claim it, the one that started last. The others are
+// remembered, so that one of them takes its place if it goes.
+type View struct {
+	topology uint32
+	claims   map[string]Member            // by name
+	chips    map[wire.FabricNodeID]string // name of the one believed
+}
+
+// NewView returns an empty view of the fabric whose topology hash has the given low bits; 0 matches all.
+func NewView(topology uint32) *View {
+	return &View{topology: topology, claims: map[string]Member{}, chips: map[wire.FabricNodeID]string{}}
+}
+
+// Alive says that a process is there, for the first time or anew.
+func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
+	m, err := DecodeMeta(meta)
+	mem := Member{name, addr, m}
+	if err != nil {
+		return []Event{{Rejected, mem, err.Error()}}
+	}
+	if v.topology != 0 && m.Topology != 0 && m.Topology != v.topology {
+		return append(v.Gone(name), Event{Rejected, mem, fmt.Sprintf("topology %08x is not ours, %08x", m.Topology, v.topology)})
+	}
+	was, known := v.claims[name]
+	if !known && len(v.claims) >= MaxClaims {
+		return []Event{{Rejected, mem, fmt.Sprintf("more than %d processes", MaxClaims)}}
+	}
+	if known && was.Meta.Node != m.Node {
+		return append(v.Gone(name), v.Alive(name, addr, meta)...)
+	}
+	v.claims[name] = mem
+	holder, held := v.chips[m.Node]
+	switch {
+	case !held:
+		v.chips[m.Node] = name
+		return []Event{{Joined, mem, ""}}
+	case holder == name:
+		if was == mem {
+			return nil
+		}
+		return append([]Event{{Updated, mem, ""}}, v.elect(m.Node)...)
+	}
+	h := v.claims[holder]
+	if m.newer(&h.Meta) {
+		v.chips[m.Node] = name
+		return []Event{{Restarted, mem, ""}}
+	}
+	return nil
+}
+
+// Gone says that a process left or is believed dead.
+func (v *View) Gone(name string) []Event {
+	m, ok := v.claims[name]
+	if !ok {
+		return nil
+	}
+	delete(v.claims, name)
+	if v.chips[m.Meta.Node] != name {
+		return nil
+	}
+	delete(v.chips, m.Meta.Node)
+	if next := v.best(m.Meta.Node); next != "" {
+		v.chips[m.Meta.Node] = next
+		return []Event{{Restarted, v.claims[next], ""}}
+	}
+	return []Event{{Left, m, ""}}
+}
+
+// elect makes the best claim the chip's.
+func (v *View) elect(n wire.FabricNodeID) []Event {
+	if best := v.best(n); best != v.chips[n] {
+		v.chips[n] = best
+		return []Event{{Restarted, v.claims[best], ""}}
+	}
+	return nil
+}
+
+// best is the name with the best claim to a chip, "" for none. Ties go to the greater name, so that every view agrees.
+func (v *View) best(n wire.FabricNodeID) string {
+	name := ""
+	for k, c := range v.claims {
+		if c.Meta.Node != n {
+			continue
+		}
+		if name == "" {
+			name = k
+			continue
+		}
+		b := v.claims[name]
+		if c.Meta.newer(&b.Meta) || !b.Meta.newer(&c.Meta) && k > name {
+			name = k
+		}
+	}
+	return name
+}
+
+// Members lists the chips that are believed alive, sorted by address in the fabric.
+func (v *View) Members() []Member {
+	out := make([]Member, 0, len(v.chips))
+	for _, name := range v.chips {
+		out = append(out, v.claims[name])
+	}
+	slices.SortFunc(out, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Meta.Node.Mesh, b.Meta.Node.Mesh), cmp.Compare(a.Meta.Node.Chip, b.Meta.Node.Chip))
+	})
+	return out
+}

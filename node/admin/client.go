@@ -1,0 +1,146 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/traffic"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Client speaks to one chip's API. It is a session.Fabric, so that programs
+// run against a remote chip as they do inside one. It is safe for concurrent use.
+type Client struct {
+	base  string
+	token string
+	self  wire.FabricNodeID
+	topo  *topo.Topology
+	http  *http.Client
+}
+
+// NewClient returns a client of the chip at addr ("host:port").
+func NewClient(addr, token string, self wire.FabricNodeID, t *topo.Topology) *Client {
+	return &Client{base: "http://" + addr, token: token, self: self, topo: t,
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}}}
+}
+
+// Self is the chip.
+func (c *Client) Self() wire.FabricNodeID { return c.self }
+
+// Topology is the machine.
+func (c *Client) Topology() *topo.Topology { return c.topo }
+
+// call sends in as JSON and reads the answer into out.
+func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	resp, err := c.open(ctx, method, path, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("chip %s answered %s %s with something else than expected: %w", c.self, method, path, err)
+	}
+	return nil
+}
+
+func (c *Client) open(ctx context.Context, method, path string, in any) (*http.Response, error) {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("chip %s does not answer: %w", c.self, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		defer resp.Body.Close()
+		var p struct {
+			Detail string `json:"detail"`
+		}
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, MaxBody))
+		if json.Unmarshal(b, &p) != nil || p.Detail == "" {
+			p.Detail = strings.TrimSpace(string(b))
+		}
+		return nil, fmt.Errorf("chip %s: %s", c.self, p.Detail)
+	}
+	return resp, nil
+}
+
+// Chip returns the chip's state.
+func (c *Client) Chip(ctx context.Context) (v ChipView, err error) {
+	return v, c.call(ctx, "GET", "/v1/chip", nil, &v)
+}
+
+// Submit starts a request on the chip; see session.Fabric.
+func (c *Client) Submit(ctx context.Context, r chip.Request, done func(chip.Result)) error {
+	go func() {
+		var b ResultBody
+		err := c.call(ctx, "POST", "/v1/requests", RequestBody{r.Dst, r.Plane, r.Probe, r.Command, r.Payload}, &b)
+		res := chip.Result{Token: r.Token, Dst: r.Dst, Fate: b.Fate, Outcome: b.Outcome, Drop: b.Drop, At: b.At, Doubt: b.Doubt, Data: b.Data, Done: mono.Time(b.Nanos)}
+		if err != nil {
+			// The chip may have begun before it went silent.
+			res = chip.Result{Token: r.Token, Dst: r.Dst, Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout, Err: err}
+		}
+		done(res)
+	}()
+	return nil
+}
+
+// StartTraffic begins a run, or lets its source speak.
+func (c *Client) StartTraffic(ctx context.Context, t TrafficStart) error {
+	return c.call(ctx, "POST", "/v1/traffic", t, nil)
+}
+
+// Traffic returns the run's report so far.
+func (c *Client) Traffic(ctx context.Context) (r traffic.Report, err error) {
+	return r, c.call(ctx, "GET", "/v1/traffic", nil, &r)
+}
+
+// StopTraffic ends the run.
+func (c *Client) StopTraffic(ctx context.Context) error {
+	return c.call(ctx, "DELETE", "/v1/traffic", nil, nil)
+}
+
+// Events calls f for each event, history first, until ctx ends or the chip goes away.
+func (c *Client) Events(ctx context.Context, f func(EventView)) error {
+	resp, err := c.open(ctx, "GET", "/v1/events", nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	sc := bufio.NewScanner(resp.Body)
+	for sc.Scan() {
+		data, ok := strings.CutPrefix(sc.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var e EventView
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return fmt.Errorf("chip %s sent a malformed event: %w", c.self, err)
+		}
+		f(e)
+	}
+	return sc.Err()
+}

@@ -1,0 +1,204 @@
+// Package admin is a chip's control API: HTTP and JSON, events as
+// server-sent events, and the client that the command line uses.
+//
+//	GET  /livez                the process runs
+//	GET  /readyz               every declared link is up; 503 and what is missing otherwise
+//	GET  /v1/chip              state, links, counters (ChipView)
+//	GET  /v1/members           the gossip pool's view
+//	GET  /v1/events            server-sent events, history first (EventView)
+//	POST /v1/requests          one NoC command; answers when it has ended (RequestBody → ResultBody)
+//	POST /v1/traffic           begins a traffic run in this chip (TrafficStart)
+//	GET  /v1/traffic           its report so far (traffic.Report)
+//	DELETE /v1/traffic         ends it
+//
+// Every call but the two health checks needs the fabric's token as a bearer token.
+package admin
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"ttfabric/node"
+	"ttfabric/node/chip"
+	"ttfabric/wire"
+)
+
+// Limits of the API.
+const (
+	MaxBody        = 1 << 20          // bytes of a request's body
+	headerTimeout  = 5 * time.Second  // to read a request's header
+	eventKeepalive = 15 * time.Second // an idle event stream says something this often
+)
+
+// Server is a chip's API.
+type Server struct {
+	n     *node.Node
+	token string
+	http  *http.Server
+	run   trafficRun
+}
+
+// NewServer returns the API of n. Requests must carry token, unless it is empty.
+func NewServer(n *node.Node, token string) *Server {
+	s := &Server{n: n, token: token}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /v1/chip", s.auth(s.chip))
+	mux.HandleFunc("GET /v1/members", s.auth(s.members))
+	mux.HandleFunc("GET /v1/events", s.auth(s.events))
+	mux.HandleFunc("POST /v1/requests", s.auth(s.requests))
+	mux.HandleFunc("POST /v1/traffic", s.auth(s.startTraffic))
+	mux.HandleFunc("GET /v1/traffic", s.auth(s.trafficReport))
+	mux.HandleFunc("DELETE /v1/traffic", s.auth(s.stopTraffic))
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
+	return s
+}
+
+// Serve answers requests on l until Close.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Close stops the server and its streams at once.
+func (s *Server) Close() error { return s.http.Close() }
+
+func (s *Server) auth(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		got, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if s.token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(s.token)) != 1 {
+			problem(w, http.StatusUnauthorized, "the token is missing or wrong; it is in the fabric's run folder")
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+		h(w, r)
+	}
+}
+
+// problem answers with an RFC 9457 problem.
+func problem(w http.ResponseWriter, code int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(map[string]any{"status": code, "title": http.StatusText(code), "detail": detail})
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(v)
+}
+
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	st, _ := s.n.Status()
+	if st.PortsUp < len(st.Ports) {
+		var down []string
+		for _, p := range st.Ports {
+			if p.Link.State.String() != "up" {
+				down = append(down, fmt.Sprintf("channel %d to %s is %s", p.Local.Channel, p.Peer.Node, p.Link.State))
+			}
+		}
+		http.Error(w, fmt.Sprintf("%d of %d links up: %s", st.PortsUp, len(st.Ports), strings.Join(down, ", ")), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+func (s *Server) chip(w http.ResponseWriter, _ *http.Request) { answer(w, View(s.n)) }
+
+func (s *Server) members(w http.ResponseWriter, _ *http.Request) {
+	type member struct {
+		Chip        wire.FabricNodeID `json:"chip"`
+		Name        string            `json:"name"`
+		Address     string            `json:"address"`
+		Incarnation string            `json:"incarnation"`
+		LinksUp     uint16            `json:"links_up_map"`
+	}
+	out := []member{}
+	for _, m := range s.n.Members() {
+		out = append(out, member{m.Meta.Node, m.Name, m.Addr.String(), fmt.Sprintf("%016x", uint64(m.Meta.Incarnation)), m.Meta.LinksUp})
+	}
+	answer(w, out)
+}
+
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	ch, cancel := s.n.Events()
+	defer cancel()
+	w.Header().Set("Content-Type", "text/event-stream")
+	rc := http.NewResponseController(w)
+	beat := time.NewTicker(eventKeepalive)
+	defer beat.Stop()
+	rc.Flush()
+	for {
+		select {
+		case e, ok := <-ch:
+			if !ok {
+				return
+			}
+			b, _ := json.Marshal(EventOf(s.n.Self(), e))
+			if _, err := fmt.Fprintf(w, "data: %s\n\n", b); err != nil {
+				return
+			}
+		case <-beat.C:
+			if _, err := fmt.Fprint(w, ":\n\n"); err != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+		if len(ch) == 0 {
+			rc.Flush()
+		}
+	}
+}
+
+// RequestBody is a NoC command on its way to a chip. Payload is base64 in JSON.
+type RequestBody struct {
+	Dst     wire.FabricNodeID `json:"dst"`
+	Plane   wire.Plane        `json:"plane"`
+	Probe   bool              `json:"probe,omitempty"`
+	Command wire.Command      `json:"command"`
+	Payload []byte            `json:"payload,omitempty"`
+}
+
+// ResultBody is its end.
+type ResultBody struct {
+	Fate    chip.Fate         `json:"fate"`
+	Outcome wire.Outcome      `json:"outcome"`
+	Drop    wire.DropReason   `json:"drop"`
+	At      wire.FabricNodeID `json:"at"`
+	Doubt   chip.Doubt        `json:"doubt"`
+	Data    []byte            `json:"data,omitempty"`
+	Nanos   int64             `json:"nanoseconds"` // from the request to its end, on the source chip's clock
+}
+
+func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
+	var b RequestBody
+	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	done := make(chan chip.Result, 1)
+	err := s.n.Submit(r.Context(), chip.Request{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: b.Command, Payload: b.Payload},
+		func(res chip.Result) { done <- res })
+	switch {
+	case errors.Is(err, context.Canceled):
+		return
+	case err != nil:
+		problem(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	select {
+	case res := <-done:
+		answer(w, ResultBody{res.Fate, res.Outcome, res.Drop, res.At, res.Doubt, res.Data, int64(res.Done.Sub(res.Sent))})
+	case <-r.Context().Done():
+	}
+}

@@ -1,0 +1,197 @@
+package admin
+
+import (
+	"fmt"
+	"time"
+
+	"ttfabric/node"
+	"ttfabric/node/chip"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// ChipView is a chip's state as the API tells it.
+type ChipView struct {
+	Chip        wire.FabricNodeID `json:"chip"`
+	UMD         int               `json:"umd"` // id in the cluster descriptor, -1 for none
+	Row         int               `json:"row"`
+	Col         int               `json:"col"`
+	Fabric      string            `json:"fabric"`
+	Incarnation string            `json:"incarnation"`
+	TableEpoch  string            `json:"table_epoch"`
+	Started     time.Time         `json:"started"`
+	UptimeS     float64           `json:"uptime_seconds"`
+	Gossip      string            `json:"gossip"`
+	Members     int               `json:"members"` // chips alive, as the pool says
+	LinksUp     int               `json:"links_up"`
+	Links       []LinkView        `json:"links"`
+	OpenOps     int               `json:"open_requests"`
+	InFlight    int               `json:"packets_in_flight"`
+	Memory      MemoryView        `json:"memory"`
+	Counters    map[string]uint64 `json:"counters"`
+	Dropped     map[string]uint64 `json:"dropped"`
+}
+
+// MemoryView is a chip's use of host memory, in bytes.
+type MemoryView struct {
+	Tiles   int64 `json:"tiles_bytes"`
+	Buffers int   `json:"packet_buffers_bytes"`
+}
+
+// LinkView is one port's state as the API tells it.
+type LinkView struct {
+	Channel    wire.Channel      `json:"channel"`
+	Direction  string            `json:"direction"`
+	Plane      wire.Plane        `json:"plane"`
+	Peer       wire.FabricNodeID `json:"peer"`
+	PeerChan   wire.Channel      `json:"peer_channel"`
+	Address    string            `json:"address"`
+	State      string            `json:"state"`
+	SinceS     float64           `json:"since_seconds"`
+	Session    string            `json:"session"`
+	Retrains   int               `json:"retrains"`
+	LastDown   string            `json:"last_down"`
+	DowntimeS  float64           `json:"downtime_seconds"`
+	RTTMicros  float64           `json:"rtt_microseconds"`
+	Payload    int               `json:"frame_payload_bytes"`
+	Credits    map[string]int    `json:"credits"`
+	Miswired   string            `json:"miswired,omitempty"` // what was found at the other end
+	Counters   map[string]uint64 `json:"counters"`
+	FrameDrops map[string]uint64 `json:"frame_drops"`
+}
+
+// View renders a node's state.
+func View(n *node.Node) ChipView {
+	s, now := n.Status()
+	t := n.Topology()
+	c, _ := t.Chip(s.Node)
+	v := ChipView{
+		Chip: s.Node, UMD: c.UMD, Row: c.Row, Col: c.Col, Fabric: t.Name,
+		Incarnation: fmt.Sprintf("%016x", uint64(s.Incarnation)), TableEpoch: fmt.Sprintf("%08x", s.Epoch),
+		Started: n.Started(), UptimeS: time.Duration(now).Seconds(),
+		Gossip: n.GossipAddr().String(), Members: len(n.Members()), LinksUp: s.PortsUp,
+		OpenOps: s.Open, InFlight: s.InFlight, Memory: MemoryView{s.Resident, s.Buffers},
+		Counters: chipCounters(&s.Counters), Dropped: dropCounters(s.Counters.Dropped),
+	}
+	addrs := n.Addresses()
+	for i := range s.Ports {
+		l := linkView(&s.Ports[i], now)
+		l.Address = addrs[l.Channel].String()
+		v.Links = append(v.Links, l)
+	}
+	return v
+}
+
+func linkView(p *chip.PortStatus, now mono.Time) LinkView {
+	v := LinkView{
+		Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel,
+		State: p.Link.State.String(), SinceS: now.Sub(p.Link.Since).Seconds(), Session: fmt.Sprintf("%08x", uint32(p.Link.Session)),
+		Retrains: p.Link.Retrains, LastDown: p.Link.LastDown.String(), DowntimeS: p.Link.Downtime.Seconds(),
+		RTTMicros: float64(p.Link.RTT.Nanoseconds()) / 1e3, Payload: p.Link.MaxPayload, Credits: map[string]int{},
+		Counters: linkCounters(p), FrameDrops: frameDrops(&p.Frames),
+	}
+	for vc, n := range p.Link.Credits {
+		v.Credits[wire.VC(vc).String()] = n
+	}
+	if p.Link.Miswired && p.Link.State != ttlink.StateUp { // a forged hello to a link that is up is no finding
+		v.Miswired = p.Link.Found.String()
+	}
+	return v
+}
+
+func chipCounters(c *chip.Counters) map[string]uint64 {
+	return map[string]uint64{
+		"requests": c.Requests, "done": c.Results[chip.FateDone], "refused": c.Results[chip.FateRefused],
+		"lost": c.Results[chip.FateLost], "unknown": c.Results[chip.FateUnknown], "performed": c.Performed,
+		"duplicates": c.Duplicates, "gaps": c.Gaps, "overflows": c.Overflows, "stale_requests": c.StaleRequests,
+		"stale_completions": c.StaleCompletions, "stale_replies": c.StaleReplies, "probes": c.Probes,
+		"flow_resets": c.FlowResets, "reports_lost": c.ReportsLost, "events_dropped": c.EventsDropped,
+	}
+}
+
+func dropCounters(d [wire.NumDropReasons]uint64) map[string]uint64 {
+	m := map[string]uint64{}
+	for r := wire.DropReason(1); r < wire.NumDropReasons; r++ {
+		m[r.String()] = d[r]
+	}
+	return m
+}
+
+func linkCounters(p *chip.PortStatus) map[string]uint64 {
+	f, r := &p.Frames, &p.Router.Counters
+	return map[string]uint64{
+		"frames_sent": f.FramesSent, "frames_received": f.FramesReceived, "bytes_sent": f.BytesSent, "bytes_received": f.BytesReceived,
+		"packets_sent": f.PacketsSent, "packets_received": f.PacketsReceived, "retransmitted": f.Retransmitted,
+		"timeouts": f.Timeouts, "nacks_sent": f.NACKsSent, "nacks_received": f.NACKsReceived,
+		"updates_sent": f.UpdatesSent, "updates_received": f.UpdatesReceived, "hellos_sent": f.HellosSent, "hellos_received": f.HellosReceived,
+		"duplicates": f.Duplicates, "gaps": f.Gaps, "stale_session": f.StaleSession, "injected": r.Injected, "forwarded": r.Forwarded, "delivered": r.Delivered,
+		"dropped_next_hop_dead": r.Dropped[wire.DropNextHopDead],
+	}
+}
+
+func frameDrops(c *ttlink.Counters) map[string]uint64 {
+	m := map[string]uint64{
+		"not_up": c.NotUp, "wrong_channel": c.WrongChannel, "credit_violation": c.CreditViolations, "bad_piece": c.BadPieces,
+		"bad_ack": c.BadAcks, "malformed_hello": c.MalformedHellos, "malformed_update": c.MalformedUpdates,
+		"miswired_hello": c.MiswiredHellos, "stale_hello": c.StaleHellos, "unproved_hello": c.UnprovedHellos, "raw": c.Raw,
+	}
+	for f := wire.FrameFault(1); f < wire.NumFrameFaults; f++ {
+		m[f.Error()[len("frame: "):]] = c.Faults[f]
+	}
+	return m
+}
+
+// EventView is one event as the API tells it, a JSON object a line.
+type EventView struct {
+	Time   time.Time         `json:"time"`
+	Chip   wire.FabricNodeID `json:"chip"`
+	Type   string            `json:"type"`   // link, packet, member
+	Action string            `json:"action"` // up, down, dropped, joined, …
+	Actor  string            `json:"actor"`  // the port or chip that it is about
+	Detail map[string]string `json:"detail,omitempty"`
+	Lost   uint64            `json:"lost,omitempty"` // events missed before this one
+}
+
+// EventOf renders an event of a node.
+func EventOf(self wire.FabricNodeID, e node.Event) EventView {
+	v := EventView{Time: e.Time, Chip: self, Lost: e.Lost, Detail: map[string]string{}}
+	switch {
+	case e.Member != nil:
+		v.Type, v.Action, v.Actor = "member", e.Member.Kind.String(), e.Member.Member.Meta.Node.String()
+		v.Detail["name"] = e.Member.Member.Name
+		if e.Member.Reason != "" {
+			v.Detail["reason"] = e.Member.Reason
+		}
+	case e.Chip != nil && e.Chip.Drop != 0:
+		v.Type, v.Action, v.Actor = "packet", "dropped", fmt.Sprintf("%s channel %d", self, e.Chip.Local.Channel)
+		v.Detail["reason"], v.Detail["count"] = e.Chip.Drop.String(), fmt.Sprint(e.Chip.Count)
+		v.Detail["src"], v.Detail["dst"] = e.Chip.Src.String(), e.Chip.Dst.String()
+	case e.Chip != nil:
+		linkEvent(&v, e.Chip)
+	}
+	return v
+}
+
+func linkEvent(v *EventView, e *chip.Event) {
+	l := &e.Link
+	v.Type, v.Action = "link", l.Kind.String()
+	v.Actor = fmt.Sprintf("%s channel %d", e.Local.Node, e.Local.Channel)
+	v.Detail["peer"] = fmt.Sprintf("%s channel %d", e.Peer.Node, e.Peer.Channel)
+	switch l.Kind {
+	case ttlink.EventUp:
+		v.Detail["retrains"] = fmt.Sprint(l.Retrains)
+	case ttlink.EventDown:
+		v.Detail["reason"] = l.Reason.String()
+	case ttlink.EventSessionEnded:
+		n := 0
+		for _, u := range l.Unknown {
+			n += u
+		}
+		v.Detail["packets_of_unknown_fate"] = fmt.Sprint(n)
+	case ttlink.EventMiswired:
+		v.Detail["report"] = fmt.Sprintf("%s expected %s, found %s", e.Local, e.Peer, l.Found)
+	case ttlink.EventIncompatible:
+		v.Detail["reason"] = l.Mismatch.String()
+	}
+}

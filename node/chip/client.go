@@ -1,0 +1,48 @@
+package chip
+
+import (
+	"ttfabric/node/noc"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Client is a program inside the chip, such as a traffic generator: it is
+// asked for requests as fast as the fabric takes them, is told the end of
+// each, and sees every command that is performed on the chip's memory.
+type Client interface {
+	// Next returns the next request; false when there is none now.
+	Next(now mono.Time) (Request, bool)
+	// Undo says that the last request was not taken; it will be asked for again.
+	Undo()
+	// Done tells the end of a request.
+	Done(now mono.Time, r Result)
+	// Performed tells that src's command has been performed on m. It must not change m.
+	Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, m *noc.Memory)
+}
+
+// SetClient installs the program inside the chip; nil removes it. The ends of requests of a removed client are dropped.
+func (c *Chip) SetClient(cl Client) { c.client = cl }
+
+// pull takes requests from the client while there is room.
+func (c *Chip) pull(now mono.Time) bool {
+	if c.client == nil {
+		return false
+	}
+	moved := false
+	for {
+		r, ok := c.client.Next(now)
+		if !ok {
+			return moved
+		}
+		switch c.start(now, r, true) {
+		case Accepted:
+			moved = true
+		case Busy:
+			c.client.Undo()
+			return moved
+		default:
+			c.finish(now, r.Dst, &op{token: r.Token, sent: now, client: true}, Result{Fate: FateRefused, Outcome: wire.OutcomeBadAddress})
+			moved = true
+		}
+	}
+}

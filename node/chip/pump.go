@@ -1,0 +1,254 @@
+package chip
+
+import (
+	"ttfabric/router"
+	"ttfabric/router/route"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// HandleDatagram takes one datagram that came in on a port. An accepted piece
+// of a packet is copied into its slot; a whole packet enters the router.
+func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
+	i := c.portIndex(ch)
+	if i < 0 {
+		return
+	}
+	p := &c.ports[i]
+	d, ok := p.link.HandleDatagram(now, b)
+	c.linkEvents(now, i)
+	if !ok {
+		return
+	}
+	if d.Offset == 0 {
+		if p.partial == router.NoSlot {
+			if p.partial, ok = c.pool.Get(0); !ok {
+				panic("chip: a peer with credits found no slot; the pool is smaller than the channels")
+			}
+		}
+		c.pool.SetLen(p.partial, 0)
+	}
+	end := d.Offset + len(d.Data)
+	if end <= wire.MaxPacket {
+		c.pool.SetLen(p.partial, end)
+		copy(c.pool.Bytes(p.partial)[d.Offset:], d.Data)
+	}
+	if !d.End {
+		return
+	}
+	s := p.partial
+	p.partial = router.NoSlot
+	v, err := wire.ViewPacket(c.pool.Bytes(s))
+	if err != nil || end > wire.MaxPacket || v.VC() != d.VC || v.Plane() != p.Plane {
+		c.counters.Dropped[wire.DropMalformed]++
+		c.pool.Put(s)
+		p.link.Free(d.VC)
+		return
+	}
+	c.router.Arrive(i, s)
+}
+
+// Pump runs the chip until nothing moves: the data path, stage by stage.
+func (c *Chip) Pump(now mono.Time) {
+	for {
+		moved := c.deliver(now)             // receiver channels → memory, flows
+		moved = c.router.Step(now) || moved // receiver channels → sender channels
+		c.returnCredits()                   // freed receiver slots → the peers
+		moved = c.abandon(now) || moved     // given up packets → reports
+		moved = c.emit() || moved           // replies, completions, reports → sender channels
+		moved = c.pull(now) || moved        // the client's requests → sender channels
+		moved = c.transmit(now) || moved    // sender channels → links
+		if !moved {
+			return
+		}
+	}
+}
+
+// deliver executes what has arrived for this chip.
+func (c *Chip) deliver(now mono.Time) bool {
+	moved := false
+	for {
+		l, ok := c.router.PollLocal()
+		if !ok {
+			return moved
+		}
+		c.arrived(now, c.pool.Bytes(l.Slot))
+		c.pool.Put(l.Slot)
+		moved = true
+	}
+}
+
+// arrived handles a packet for this chip.
+func (c *Chip) arrived(now mono.Time, b []byte) {
+	p, err := wire.DecodePacket(b)
+	if err != nil || p.Dst != c.cfg.Node || !c.table.Has(p.Src) || p.Src == c.cfg.Node {
+		c.counters.Dropped[wire.DropMalformed]++
+		return
+	}
+	switch p.Type {
+	case wire.PacketRequest, wire.PacketProbe:
+		c.request(now, &p)
+	case wire.PacketReply:
+		c.reply(now, &p)
+	case wire.PacketCompletion:
+		c.completion(now, &p)
+	case wire.PacketDropReport:
+		if r, err := wire.DecodeDropReport(p.Payload); err == nil {
+			c.dropped(now, r, p.Src)
+		} else {
+			c.counters.Dropped[wire.DropMalformed]++
+		}
+	}
+}
+
+func (c *Chip) returnCredits() {
+	for {
+		f, ok := c.router.PollFreed()
+		if !ok {
+			return
+		}
+		c.ports[f.Port].link.Free(f.VC)
+	}
+}
+
+// abandon reports to their sources the packets that the router gave up.
+func (c *Chip) abandon(now mono.Time) bool {
+	moved := false
+	for {
+		d, ok := c.router.PollDrop()
+		if !ok {
+			return moved
+		}
+		moved = true
+		c.counters.Dropped[d.Reason]++
+		v := wire.PacketView(c.pool.Bytes(d.Slot))
+		if t := v.Type(); t == wire.PacketRequest || t == wire.PacketProbe {
+			epoch, seq := v.Flow()
+			r := report{to: v.Src(), DropReport: wire.DropReport{Dst: v.Dst(), Plane: v.Plane(), FlowEpoch: epoch,
+				FlowSeq: seq, Reason: d.Reason, Channel: d.Channel, Type: t}}
+			switch {
+			case r.to == c.cfg.Node:
+				c.dropped(now, r.DropReport, c.cfg.Node)
+			case len(c.reports) < MaxReports:
+				c.reports = append(c.reports, r)
+			default:
+				c.counters.ReportsLost++
+			}
+		}
+		c.events.drop(now, d, v)
+		c.pool.Put(d.Slot)
+	}
+}
+
+// emit injects what this chip owes others, as far as there is room.
+func (c *Chip) emit() bool {
+	moved := false
+	for len(c.replies) > 0 {
+		v := wire.PacketView(c.pool.Bytes(c.replies[0]))
+		i, _ := c.firstHop(v.Dst(), v.Plane(), wire.VCReply)
+		if !c.router.Inject(i, wire.VCReply, c.replies[0]) {
+			break
+		}
+		c.replies = c.replies[1:]
+		moved = true
+	}
+	moved = c.emitCompletions() || moved
+	for len(c.reports) > 0 {
+		r := &c.reports[0]
+		if !c.injectControl(r.to, r.Plane, wire.PacketDropReport, r.DropReport.Append(c.scratch[:0])) {
+			break
+		}
+		c.reports = c.reports[1:]
+		moved = true
+	}
+	return moved
+}
+
+// injectControl sends a control message; false while its sender channel is full.
+func (c *Chip) injectControl(to wire.FabricNodeID, plane wire.Plane, t wire.PacketType, payload []byte) bool {
+	c.scratch = payload[:0]
+	i, ok := c.firstHop(to, plane, wire.VCControl)
+	if !ok {
+		return true // no such chip: nobody to tell
+	}
+	if !c.router.CanInject(i, wire.VCControl) {
+		return false
+	}
+	p := wire.Packet{Type: t, VC: wire.VCControl, Plane: plane, Src: c.cfg.Node, Dst: to, Epoch: c.epoch,
+		Command: wire.Command{Type: wire.NocNone, Size: uint16(len(payload))}, Payload: payload}
+	s, ok := c.build(&p)
+	if !ok {
+		return false
+	}
+	return c.router.Inject(i, wire.VCControl, s)
+}
+
+// build encodes a packet for p.Dst into a slot of its own, with its route and TTL.
+func (c *Chip) build(p *wire.Packet) (router.Slot, bool) {
+	var route [wire.MaxHops]byte
+	path := c.routes(p.VC).Path(c.cfg.Node, p.Dst)
+	if len(path) == 0 || len(path) > wire.MaxHops {
+		return router.NoSlot, false
+	}
+	p.Route = wire.AppendRoute(route[:0], path)
+	p.TTL = uint16(c.table.Longest())
+	s, ok := c.pool.Get(p.Len())
+	if ok {
+		p.Append(c.pool.Bytes(s)[:0])
+	}
+	return s, ok
+}
+
+// routes is the table of a virtual channel. Each channel keeps to one order
+// of dimensions, so none can deadlock in itself; and as what answers a request
+// goes by the other order than the request, it passes the same chips, and a
+// pair of chips depends on one path and not on two.
+func (c *Chip) routes(v wire.VC) *route.Table {
+	if v == wire.VCData {
+		return c.table
+	}
+	return c.back
+}
+
+// firstHop is the port that packets to n leave by on a plane and virtual channel.
+func (c *Chip) firstHop(n wire.FabricNodeID, plane wire.Plane, v wire.VC) (int, bool) {
+	path := c.routes(v).Path(c.cfg.Node, n)
+	if len(path) == 0 {
+		return 0, false
+	}
+	return c.router.Port(path[0], plane)
+}
+
+// transmit hands the links what the router offers and their credits allow.
+func (c *Chip) transmit(now mono.Time) bool {
+	moved := false
+	for i := range c.ports {
+		p := &c.ports[i]
+		for skip := uint8(0); ; {
+			s, v, ok := c.router.Next(i, skip)
+			if !ok {
+				break
+			}
+			if !p.link.Send(now, v, c.pool.Bytes(s)) {
+				skip |= 1 << v
+				continue
+			}
+			c.pool.Put(c.router.Sent(i))
+			moved = true
+		}
+	}
+	return moved
+}
+
+// PollTransmit yields datagrams to send on a port; valid until the next call for that port.
+func (c *Chip) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
+	for range c.ports {
+		p := &c.ports[c.txPort]
+		if t, ok := p.link.PollTransmit(now); ok {
+			return p.Local.Channel, t, true
+		}
+		c.txPort = (c.txPort + 1) % len(c.ports)
+	}
+	return 0, ttlink.Transmit{}, false
+}

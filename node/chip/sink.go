@@ -1,0 +1,192 @@
+package chip
+
+import (
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// inFlow is the destination's end of a flow.
+//
+// Invariants: every request before next has been performed, or an exception
+// names it, or the source knows its fate (it is before the source's base);
+// at most wire.MaxExceptions exceptions, in order.
+type inFlow struct {
+	key   flowKey // node is the source
+	epoch uint32
+	next  uint32
+	exc   []wire.Exception
+	owed  bool // a completion is owed and the flow stands in Chip.owed
+}
+
+// request takes a request or a probe that has arrived, and owes a completion for it.
+func (c *Chip) request(now mono.Time, p *wire.Packet) {
+	f := c.admit(p)
+	if f == nil {
+		return
+	}
+	if !f.owed {
+		f.owed = true
+		c.owed = append(c.owed, f)
+	}
+	switch d := int32(p.FlowSeq - f.next); {
+	case d < 0:
+		c.counters.Duplicates++
+		return
+	case len(f.exc) >= wire.MaxExceptions-1:
+		// No room to say what went wrong with it or before it: it counts as
+		// lost until the source has taken note of the older exceptions.
+		c.counters.Overflows++
+		return
+	case d > 0:
+		c.counters.Gaps += uint64(d)
+		f.except(f.next, uint32(d), wire.OutcomeLost)
+	}
+	f.next = p.FlowSeq + 1
+	if p.Type == wire.PacketProbe {
+		return
+	}
+	if o := c.perform(now, p); o != wire.OutcomeDone {
+		f.except(p.FlowSeq, 1, o)
+	}
+}
+
+// admit finds the flow of a packet, or begins one. It returns nil for a packet of an older life of the flow.
+func (c *Chip) admit(p *wire.Packet) *inFlow {
+	k := flowKey{p.Src, p.Plane}
+	f := c.in[k]
+	switch {
+	case f == nil:
+		f = &inFlow{key: k}
+		c.in[k] = f
+		f.begin(p)
+	case f.epoch == p.FlowEpoch:
+		f.forget(p.FlowBase)
+	case f.epoch>>epochLifeBits == p.FlowEpoch>>epochLifeBits && int32(p.FlowEpoch-f.epoch) < 0:
+		c.counters.StaleRequests++
+		return nil
+	default:
+		f.begin(p)
+	}
+	return f
+}
+
+// begin starts a life of the flow with p. What the source has sent before p
+// and not heard of went to an earlier life of this chip, if it arrived.
+func (f *inFlow) begin(p *wire.Packet) {
+	f.epoch, f.next, f.exc = p.FlowEpoch, p.FlowBase, f.exc[:0]
+	if d := p.FlowSeq - p.FlowBase; d > 0 && d < 2*MaxOutstanding {
+		f.except(p.FlowBase, d, wire.OutcomeRestarted)
+		f.next = p.FlowSeq
+	} else if d != 0 {
+		f.next = p.FlowSeq
+	}
+}
+
+// except notes that n requests from first on did not end as done.
+func (f *inFlow) except(first, n uint32, o wire.Outcome) {
+	if k := len(f.exc); k > 0 {
+		if e := &f.exc[k-1]; e.Outcome == o && e.First+uint32(e.Count) == first && uint32(e.Count)+n <= 1<<16-1 {
+			e.Count += uint16(n)
+			return
+		}
+	}
+	f.exc = append(f.exc, wire.Exception{First: first, Count: uint16(min(n, 1<<16-1)), Outcome: o})
+}
+
+// forget drops the exceptions that the source knows of.
+func (f *inFlow) forget(base uint32) {
+	k := 0
+	for k < len(f.exc) && int32(f.exc[k].First+uint32(f.exc[k].Count)-base) <= 0 {
+		k++
+	}
+	if k > 0 {
+		f.exc = f.exc[:copy(f.exc, f.exc[k:])]
+	}
+}
+
+// perform executes a request on this chip's memory.
+func (c *Chip) perform(now mono.Time, p *wire.Packet) wire.Outcome {
+	if p.Command.Type == wire.NocRead {
+		return c.performRead(p)
+	}
+	o := c.memory.Execute(&p.Command, p.Payload)
+	if o == wire.OutcomeDone {
+		c.counters.Performed++
+		if c.client != nil {
+			c.client.Performed(now, p.Src, p.Plane, &p.Command, c.memory)
+		}
+	}
+	return o
+}
+
+// performRead takes the data now, in the flow's order, and queues it for the reply channel.
+func (c *Chip) performRead(p *wire.Packet) wire.Outcome {
+	if p.Command.Size > wire.MaxPayload {
+		return wire.OutcomeBadCommand
+	}
+	if o := c.memory.Check(p.Command.Addr, int(p.Command.Size)); o != wire.OutcomeDone {
+		return o
+	}
+	if len(c.replies) >= MaxReplies {
+		return wire.OutcomeAgain
+	}
+	var buf [wire.MaxPayload]byte
+	data := buf[:p.Command.Size]
+	if o := c.memory.Read(p.Command.Addr, data); o != wire.OutcomeDone {
+		return o
+	}
+	r := wire.Packet{Type: wire.PacketReply, VC: wire.VCReply, Plane: p.Plane, Src: c.cfg.Node, Dst: p.Src, ID: p.ID,
+		Epoch: c.epoch, Command: wire.Command{Type: wire.NocNone, Size: p.Command.Size}, Payload: data}
+	s, ok := c.build(&r)
+	if !ok {
+		return wire.OutcomeAgain
+	}
+	c.replies = append(c.replies, s)
+	c.counters.Performed++
+	return wire.OutcomeDone
+}
+
+// performHere executes a request whose destination is this chip: it never enters the fabric.
+func (c *Chip) performHere(now mono.Time, r Request, client bool) {
+	res := Result{Fate: FateDone}
+	var o wire.Outcome
+	switch {
+	case r.Probe:
+	case r.Command.Type == wire.NocRead:
+		res.Data = make([]byte, r.Command.Size)
+		o = c.memory.Read(r.Command.Addr, res.Data)
+	default:
+		r.Command.Size = uint16(len(r.Payload))
+		o = c.memory.Execute(&r.Command, r.Payload)
+		if o == wire.OutcomeDone && c.client != nil {
+			c.client.Performed(now, c.cfg.Node, r.Plane, &r.Command, c.memory)
+		}
+	}
+	if o != wire.OutcomeDone {
+		res.Fate, res.Outcome, res.Data = FateRefused, o, nil
+	}
+	c.finish(now, c.cfg.Node, &op{token: r.Token, sent: now, client: client}, res)
+}
+
+// emitCompletions sends what is owed, as far as the control channels have room.
+func (c *Chip) emitCompletions() bool {
+	kept := c.owed[:0]
+	sent := false
+	for _, f := range c.owed {
+		m := wire.Completion{FlowEpoch: f.epoch, Next: f.next, Exceptions: f.exc}
+		if !c.injectControl(f.key.node, f.key.plane, wire.PacketCompletion, m.Append(c.scratch[:0])) {
+			kept = append(kept, f)
+			continue
+		}
+		f.owed = false
+		sent = true
+	}
+	c.owed = kept
+	return sent
+}
+
+// report is a drop report on its way to a source.
+type report struct {
+	to wire.FabricNodeID
+	wire.DropReport
+}

@@ -1,0 +1,412 @@
+package chip
+
+import (
+	"slices"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Request is one NoC command for a chip.
+type Request struct {
+	Token   uint64 // the caller's name for it, given back in the Result
+	Dst     wire.FabricNodeID
+	Plane   wire.Plane
+	Probe   bool         // do nothing there but answer; Command and Payload are not used
+	Command wire.Command // Size is set from Payload, but for reads
+	Payload []byte       // at most wire.MaxPayload bytes; copied
+}
+
+// Fate says how a request ended, and how sure that is.
+type Fate uint8
+
+// The ways a request ends.
+const (
+	FateDone    Fate = iota // performed at the destination
+	FateRefused             // arrived and was not performed; Outcome says why
+	FateLost                // known not to have been performed: Drop and At, or a gap seen by the destination
+	FateUnknown             // may have been performed or not; Doubt says why
+)
+
+// String names the fate.
+func (s Fate) String() string {
+	return [...]string{"done", "refused", "lost", "outcome unknown"}[s]
+}
+
+// Doubt says why an outcome is unknown.
+type Doubt uint8
+
+// The reasons for doubt.
+const (
+	DoubtNone      Doubt = iota
+	DoubtRestarted       // the destination started anew
+	DoubtRouteDead       // the way there died while the request was under way
+	DoubtTimeout         // no answer for FlowTimeout
+)
+
+// String names the doubt.
+func (d Doubt) String() string {
+	return [...]string{"", "destination restarted", "route died", "no answer"}[d]
+}
+
+// Result is what became of a request.
+type Result struct {
+	Token   uint64
+	Dst     wire.FabricNodeID
+	Fate    Fate
+	Outcome wire.Outcome      // of FateRefused
+	Drop    wire.DropReason   // of FateLost: why, 0 where the destination saw a gap
+	At      wire.FabricNodeID // of FateLost with a Drop: where
+	Doubt   Doubt             // of FateUnknown
+	Data    []byte            // of a read
+	Err     error             // of a remote chip that could not be asked
+	Sent    mono.Time
+	Done    mono.Time
+}
+
+// Admission says whether a request was taken.
+type Admission uint8
+
+// The answers of [Chip.HandleRequest].
+const (
+	Accepted    Admission = iota
+	Busy                  // no room now; try again after the next Pump
+	NoSuchChip            // the destination is not in the fabric's tables
+	NoSuchPlane           // no port of that plane leads there
+	TooLarge              // the payload or the read is longer than wire.MaxPayload
+)
+
+type flowKey struct {
+	node  wire.FabricNodeID
+	plane wire.Plane
+}
+
+// op is one request of a flow.
+type op struct {
+	token   uint64
+	id      uint64 // of a read whose data has not come
+	sent    mono.Time
+	settled bool
+	probe   bool // the flow's own
+	client  bool
+}
+
+// outFlow is the source's end of a flow. Invariant: base ≤ next, ops[i] is request base+i.
+type outFlow struct {
+	key      flowKey
+	epoch    uint32
+	next     uint32
+	base     uint32 // lowest request whose fate is open
+	ops      []op
+	head     int       // of ops
+	progress mono.Time // when a fate was last learned, or the flow was idle
+	probed   mono.Time // when the last probe went out
+	probes   int       // since the last progress
+}
+
+func (f *outFlow) openOps() []op { return f.ops[f.head:] }
+
+// at returns the open request seq, nil if its fate is known or it was never sent.
+func (f *outFlow) at(seq uint32) *op {
+	if i := seq - f.base; i < uint32(len(f.ops)-f.head) {
+		return &f.ops[f.head+int(i)]
+	}
+	return nil
+}
+
+// advance moves base past settled requests.
+func (f *outFlow) advance() {
+	for f.head < len(f.ops) && f.ops[f.head].settled {
+		f.head++
+		f.base++
+	}
+	if f.head == len(f.ops) {
+		f.ops, f.head = f.ops[:0], 0
+	} else if f.head > 64 && f.head > len(f.ops)/2 {
+		n := copy(f.ops, f.ops[f.head:])
+		f.ops, f.head = f.ops[:n], 0
+	}
+}
+
+// readRef is a read whose data is on its way.
+type readRef struct {
+	flow *outFlow
+	op   op
+}
+
+// HandleRequest starts a request. Its end comes from [Chip.PollResult].
+func (c *Chip) HandleRequest(now mono.Time, r Request) Admission {
+	return c.start(now, r, false)
+}
+
+func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
+	switch {
+	case !c.table.Has(r.Dst):
+		return NoSuchChip
+	case len(r.Payload) > wire.MaxPayload || (r.Command.Type == wire.NocRead && r.Command.Size > wire.MaxPayload):
+		return TooLarge
+	case len(c.results)-c.resHead >= MaxResults:
+		return Busy
+	case r.Dst == c.cfg.Node:
+		c.performHere(now, r, client)
+		return Accepted
+	}
+	i, ok := c.firstHop(r.Dst, r.Plane, wire.VCData)
+	if !ok {
+		return NoSuchPlane
+	}
+	f := c.flow(now, flowKey{r.Dst, r.Plane})
+	if len(f.openOps()) >= MaxOutstanding || !c.router.CanInject(i, wire.VCData) {
+		return Busy
+	}
+	o := op{token: r.Token, sent: now, client: client}
+	if !c.inject(f, i, &r, &o) {
+		return Busy
+	}
+	return Accepted
+}
+
+// inject sends the flow's next packet.
+func (c *Chip) inject(f *outFlow, port int, r *Request, o *op) bool {
+	c.nextID++
+	p := wire.Packet{Type: wire.PacketRequest, VC: wire.VCData, Plane: r.Plane, Src: c.cfg.Node, Dst: r.Dst,
+		FlowEpoch: f.epoch, FlowSeq: f.next, FlowBase: f.base, ID: c.nextID, Epoch: c.epoch, Command: r.Command, Payload: r.Payload}
+	if r.Probe {
+		p.Type, p.Command, p.Payload = wire.PacketProbe, wire.Command{Type: wire.NocNone}, nil
+	}
+	if p.Command.Type != wire.NocRead {
+		p.Command.Size = uint16(len(p.Payload))
+	}
+	s, ok := c.build(&p)
+	if !ok || !c.router.Inject(port, wire.VCData, s) {
+		if ok {
+			c.pool.Put(s)
+		}
+		return false
+	}
+	if p.Command.Type == wire.NocRead {
+		o.id = p.ID
+		c.reads[p.ID] = readRef{f, *o}
+	}
+	if len(f.openOps()) == 0 {
+		f.progress, f.probes = o.sent, 0
+	}
+	f.ops = append(f.ops, *o)
+	f.next++
+	c.counters.Requests++
+	if c.open++; c.open == 1 {
+		c.nextFlows = o.sent.Add(flowTick)
+	}
+	return true
+}
+
+func (c *Chip) flow(now mono.Time, k flowKey) *outFlow {
+	f := c.out[k]
+	if f == nil {
+		f = &outFlow{key: k, epoch: uint32(c.cfg.Incarnation>>32) &^ (1<<epochLifeBits - 1), progress: now}
+		c.out[k] = f
+		c.outOrder = append(c.outOrder, f)
+	}
+	return f
+}
+
+// epochLifeBits of a flow's epoch count its lives within one incarnation of
+// the source; the others are taken from the incarnation. So the destination
+// can tell an older life from a newer one.
+const epochLifeBits = 12
+
+// completion settles what the destination says is settled.
+func (c *Chip) completion(now mono.Time, p *wire.Packet) {
+	m, err := wire.DecodeCompletion(p.Payload, c.excBuf[:0])
+	if err != nil {
+		c.counters.Dropped[wire.DropMalformed]++
+		return
+	}
+	c.excBuf = m.Exceptions[:0]
+	f := c.out[flowKey{p.Src, p.Plane}]
+	if f == nil || m.FlowEpoch != f.epoch || int32(m.Next-f.next) > 0 {
+		c.counters.StaleCompletions++
+		return
+	}
+	for _, e := range m.Exceptions {
+		for k := range uint32(e.Count) {
+			if int32(e.First+k-m.Next) < 0 {
+				c.settle(now, f, e.First+k, exceptionResult(e.Outcome))
+			}
+		}
+	}
+	for seq := f.base; int32(m.Next-seq) > 0; seq++ {
+		o := f.at(seq)
+		if o == nil || o.settled {
+			continue
+		}
+		if _, waiting := c.reads[o.id]; o.id != 0 && waiting {
+			// Performed; the data itself is still on its way and settles it. It holds up nothing behind it.
+			o.settled = true
+			continue
+		}
+		c.settle(now, f, seq, Result{Fate: FateDone})
+	}
+	f.advance()
+	f.progress, f.probes = now, 0
+}
+
+func exceptionResult(o wire.Outcome) Result {
+	switch o {
+	case wire.OutcomeLost:
+		return Result{Fate: FateLost}
+	case wire.OutcomeRestarted:
+		return Result{Fate: FateUnknown, Doubt: DoubtRestarted}
+	}
+	return Result{Fate: FateRefused, Outcome: o}
+}
+
+// settle ends one request of a flow, once.
+func (c *Chip) settle(now mono.Time, f *outFlow, seq uint32, r Result) {
+	o := f.at(seq)
+	if o == nil || o.settled {
+		return
+	}
+	o.settled = true
+	c.open--
+	if o.id != 0 {
+		delete(c.reads, o.id)
+	}
+	if !o.probe {
+		c.finish(now, f.key.node, o, r)
+	}
+}
+
+// finish hands a result to whoever asked.
+func (c *Chip) finish(now mono.Time, dst wire.FabricNodeID, o *op, r Result) {
+	r.Token, r.Dst, r.Sent, r.Done = o.token, dst, o.sent, now
+	c.counters.Results[r.Fate]++
+	if o.client {
+		if c.client != nil {
+			c.client.Done(now, r)
+		}
+		return
+	}
+	c.results = append(c.results, r)
+}
+
+// PollResult yields ended requests.
+func (c *Chip) PollResult() (Result, bool) {
+	if c.resHead == len(c.results) {
+		c.results, c.resHead = c.results[:0], 0
+		return Result{}, false
+	}
+	r := c.results[c.resHead]
+	c.results[c.resHead] = Result{}
+	c.resHead++
+	return r, true
+}
+
+// reply takes the data of a read.
+func (c *Chip) reply(now mono.Time, p *wire.Packet) {
+	ref, ok := c.reads[p.ID]
+	if !ok || ref.flow.key != (flowKey{p.Src, p.Plane}) {
+		c.counters.StaleReplies++
+		return
+	}
+	delete(c.reads, p.ID)
+	data := append([]byte(nil), p.Payload...)
+	for seq := ref.flow.base; seq != ref.flow.next; seq++ {
+		if o := ref.flow.at(seq); o.id == p.ID && !o.settled {
+			c.settle(now, ref.flow, seq, Result{Fate: FateDone, Data: data})
+			ref.flow.advance()
+			ref.flow.progress = now
+			return
+		}
+	}
+	c.open--
+	c.finish(now, p.Src, &ref.op, Result{Fate: FateDone, Data: data})
+}
+
+// dropped settles a request that a router on its way gave up. A probe that
+// was dropped tells that the way is dead: all before it is settled or will never be.
+func (c *Chip) dropped(now mono.Time, r wire.DropReport, at wire.FabricNodeID) {
+	f := c.out[flowKey{r.Dst, r.Plane}]
+	if f == nil || r.FlowEpoch != f.epoch {
+		return
+	}
+	if o := f.at(r.FlowSeq); o != nil && o.probe && !o.settled {
+		for seq := f.base; int32(r.FlowSeq-seq) > 0; seq++ {
+			c.settle(now, f, seq, Result{Fate: FateUnknown, Doubt: DoubtRouteDead})
+		}
+	}
+	c.settle(now, f, r.FlowSeq, Result{Fate: FateLost, Drop: r.Reason, At: at})
+	f.advance()
+	f.progress = now
+}
+
+// tickFlows probes flows that have stalled, and gives up those that have for too long.
+func (c *Chip) tickFlows(now mono.Time) {
+	c.nextFlows = now.Add(flowTick)
+	for _, f := range c.outOrder {
+		if len(f.openOps()) == 0 {
+			continue
+		}
+		quiet := now.Sub(f.progress)
+		if quiet > FlowTimeout {
+			c.giveUp(now, f)
+			continue
+		}
+		wait := ProbeAfter << min(f.probes, 4)
+		if quiet < ProbeAfter || (f.probes > 0 && now.Sub(f.probed) < wait) {
+			continue
+		}
+		i, ok := c.firstHop(f.key.node, f.key.plane, wire.VCData)
+		if !ok || len(f.openOps()) >= MaxOutstanding+16 || !c.router.CanInject(i, wire.VCData) {
+			continue
+		}
+		if c.inject(f, i, &Request{Dst: f.key.node, Plane: f.key.plane, Probe: true}, &op{sent: now, probe: true}) {
+			f.probed = now
+			f.probes++
+			c.counters.Probes++
+		}
+	}
+	c.expireReads(now)
+}
+
+// expireReads gives up reads that were performed but whose data was lost on its way home.
+func (c *Chip) expireReads(now mono.Time) {
+	var late []uint64
+	for id, ref := range c.reads {
+		if now.Sub(ref.op.sent) > FlowTimeout {
+			late = append(late, id)
+		}
+	}
+	slices.Sort(late)
+	for _, id := range late {
+		ref := c.reads[id]
+		if !ref.openIn() {
+			delete(c.reads, id)
+			c.open--
+			c.finish(now, ref.flow.key.node, &ref.op, Result{Fate: FateUnknown, Doubt: DoubtTimeout})
+		}
+	}
+}
+
+// openIn reports whether the read is still an open request of its flow, which then settles it.
+func (r *readRef) openIn() bool {
+	for _, o := range r.flow.openOps() {
+		if o.id == r.op.id {
+			return !o.settled
+		}
+	}
+	return false
+}
+
+// giveUp ends all requests of a flow and begins a new life of it.
+func (c *Chip) giveUp(now mono.Time, f *outFlow) {
+	for seq := f.base; seq != f.next; seq++ {
+		c.settle(now, f, seq, Result{Fate: FateUnknown, Doubt: DoubtTimeout})
+	}
+	f.advance()
+	f.epoch, f.next, f.base, f.probes, f.progress = f.epoch+1, 0, 0, 0, now
+	c.counters.FlowResets++
+}
+
+// Open is the number of requests whose fate is open.
+func (c *Chip) Open() int { return c.open }

@@ -1,0 +1,125 @@
+package noc
+
+import (
+	"encoding/binary"
+
+	"ttfabric/wire"
+)
+
+// maxSpans is how many stretches of memory one command touches at most: the chunks of a scatter write.
+const maxSpans = wire.MaxScatter
+
+// Execute performs a command with its payload, all of it or nothing. The
+// payload's length counts, not c.Size; Flush needs nothing done, since
+// commands are performed one after the other. The outcomes:
+//
+//   - [wire.OutcomeDone]: performed.
+//   - [wire.OutcomeBadAddress]: no tile with memory there, or past its end.
+//   - [wire.OutcomeMisaligned]: a word that is not at a multiple of 4.
+//   - [wire.OutcomeBadCommand]: a command that memory does not perform, a
+//     scatter whose chunks do not add up, a payload where none belongs, or an
+//     inline write or atomic in DRAM.
+//   - [wire.OutcomeAgain]: the limit of host memory is reached. Memory that
+//     has been written before can still be written.
+//
+// A fused command increments after it has written, and a scatter write writes
+// its chunks in order, which matters where they overlap.
+func (m *Memory) Execute(c *wire.Command, payload []byte) wire.Outcome {
+	var spans [maxSpans]span
+	n, o := m.plan(c, payload, &spans)
+	if o != wire.OutcomeDone {
+		return o
+	}
+	if !m.fits(spans[:n]) {
+		return wire.OutcomeAgain
+	}
+	switch c.Type {
+	case wire.NocUnicastWrite:
+		m.write(spans[0], payload)
+	case wire.NocInlineWrite:
+		m.put(spans[0], c.Value)
+	case wire.NocAtomicInc:
+		m.put(spans[0], m.word(spans[0])+c.Value)
+	case wire.NocFusedInc:
+		m.write(spans[0], payload)
+		m.put(spans[1], m.word(spans[1])+c.Value)
+	case wire.NocScatterWrite:
+		for _, s := range spans[:n] {
+			m.write(s, payload[:s.n])
+			payload = payload[s.n:]
+		}
+	}
+	return wire.OutcomeDone
+}
+
+// plan checks a command and lists what it touches, in order.
+func (m *Memory) plan(c *wire.Command, payload []byte, spans *[maxSpans]span) (n int, o wire.Outcome) {
+	switch c.Type {
+	case wire.NocUnicastWrite:
+		spans[0], o = m.find(c.Addr, len(payload))
+		return 1, o
+	case wire.NocInlineWrite, wire.NocAtomicInc:
+		if len(payload) != 0 {
+			return 0, wire.OutcomeBadCommand
+		}
+		spans[0], o = m.findWord(c.Addr)
+		return 1, o
+	case wire.NocFusedInc:
+		if spans[0], o = m.find(c.Addr, len(payload)); o != wire.OutcomeDone {
+			return 0, o
+		}
+		spans[1], o = m.findWord(c.Sem)
+		return 2, o
+	case wire.NocScatterWrite:
+		return m.planScatter(c, payload, spans)
+	}
+	return 0, wire.OutcomeBadCommand
+}
+
+func (m *Memory) planScatter(c *wire.Command, payload []byte, spans *[maxSpans]span) (int, wire.Outcome) {
+	if c.Chunks < 2 || c.Chunks > wire.MaxScatter {
+		return 0, wire.OutcomeBadCommand
+	}
+	var sizes [maxSpans]int
+	last, rest := int(c.Chunks)-1, len(payload)
+	for i := range last {
+		sizes[i] = int(c.Sizes[i])
+		if rest -= sizes[i]; rest < 0 {
+			return 0, wire.OutcomeBadCommand
+		}
+	}
+	sizes[last] = rest
+	for i, n := range sizes[:c.Chunks] {
+		var o wire.Outcome
+		if spans[i], o = m.find(c.Scatter[i], n); o != wire.OutcomeDone {
+			return 0, o
+		}
+	}
+	return int(c.Chunks), wire.OutcomeDone
+}
+
+// findWord checks a 32-bit word of L1.
+func (m *Memory) findWord(a wire.NocAddr) (span, wire.Outcome) {
+	s, o := m.find(a, wordSize)
+	switch {
+	case a.Offset()%wordSize != 0:
+		return span{}, wire.OutcomeMisaligned
+	case o != wire.OutcomeDone:
+		return span{}, o
+	case m.tile(a.X(), a.Y()).Kind == DRAM:
+		return span{}, wire.OutcomeBadCommand
+	}
+	return s, wire.OutcomeDone
+}
+
+func (m *Memory) word(s span) uint32 {
+	var w [wordSize]byte
+	m.read(s, w[:])
+	return binary.LittleEndian.Uint32(w[:])
+}
+
+func (m *Memory) put(s span, v uint32) {
+	var w [wordSize]byte
+	binary.LittleEndian.PutUint32(w[:], v)
+	m.write(s, w[:])
+}

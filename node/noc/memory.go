@@ -1,0 +1,192 @@
+// Package noc is a chip's network-on-chip as the fabric sees it: tiles with
+// sparse memory, and the commands that packets carry (Spec §4, "Fabric and
+// NoC Level Commands").
+//
+// # Rules
+//
+//   - A command is performed in full or not at all; every outcome but
+//     [wire.OutcomeDone] leaves memory as it was.
+//   - Writes and reads start at any byte and have any length. The hardware
+//     wants source and destination congruent modulo 16, or 32 from DRAM
+//     (tt-isa-documentation, WormholeB0/NoC/Alignment.md); the source is a
+//     packet here, which the fabric may lay down where it likes.
+//   - Inline writes and atomics are on aligned 32-bit words of L1. DRAM tiles
+//     have neither (same page: "only Tensix tiles and Ethernet tiles have L1").
+//   - Atomic increments wrap at 32 bits.
+//   - An address with bits above its coordinates is that of a NoC multicast,
+//     not of one tile, and is refused.
+//   - All stops of a DRAM bank show the same memory.
+package noc
+
+import (
+	"fmt"
+	"slices"
+
+	"ttfabric/wire"
+)
+
+// Sizes of the emulation.
+const (
+	pageBits     = 15             // pages of 32 KiB, allocated when first written
+	pageSize     = 1 << pageBits  // bytes
+	DefaultLimit = int64(2) << 30 // bytes of host memory that a chip's pages may take
+	wordSize     = 4              // bytes: inline writes and atomics are on 32-bit words
+)
+
+// coordinates is the number of NoC coordinates that an address can name.
+const coordinates = 1 << (2 * wire.NocCoordBits)
+
+// addrBits is how many bits of a [wire.NocAddr] name a byte of one tile.
+const addrBits = wire.NocOffsetBits + 2*wire.NocCoordBits
+
+type pageKey struct {
+	bank int
+	page uint32
+}
+
+// Memory is the memory of all tiles of one chip. What was never written reads
+// as zero and takes no host memory. It is not safe for concurrent use.
+//
+// Invariants: Resident() ≤ limit; a page in pages lies within its bank.
+type Memory struct {
+	list  []Tile
+	at    [coordinates]int16 // 1 + index into list; 0 where there is no memory
+	pages map[pageKey]*[pageSize]byte
+	limit int64 // bytes
+}
+
+// New returns an empty memory. limit bounds the bytes of host memory that its
+// pages may take; 0 is [DefaultLimit]. A limit below one page, 32 KiB, and an
+// architecture without a floor plan are refused.
+func New(a wire.Arch, limit int64) (*Memory, error) {
+	ts, err := tiles(a)
+	if err != nil {
+		return nil, err
+	}
+	if limit == 0 {
+		limit = DefaultLimit
+	}
+	if limit < pageSize {
+		return nil, fmt.Errorf("tile memory limit of %d bytes: want at least %d, or 0 for %d", limit, pageSize, DefaultLimit)
+	}
+	m := &Memory{list: ts, pages: map[pageKey]*[pageSize]byte{}, limit: limit}
+	for i, t := range ts {
+		m.at[place(t.X, t.Y)] = int16(i + 1)
+	}
+	return m, nil
+}
+
+// place is a coordinate's index into Memory.at.
+func place(x, y uint8) int { return int(y)<<wire.NocCoordBits | int(x) }
+
+// Tiles lists the chip's tiles: Tensix row by row, ethernet by channel, DRAM
+// by bank. The slice is the caller's.
+func (m *Memory) Tiles() []Tile { return slices.Clone(m.list) }
+
+// TileAt returns the tile with memory at a NOC 0 coordinate; false where there is none.
+func (m *Memory) TileAt(x, y uint8) (Tile, bool) {
+	if t := m.tile(x, y); t != nil {
+		return *t, true
+	}
+	return Tile{}, false
+}
+
+func (m *Memory) tile(x, y uint8) *Tile {
+	const end = 1 << wire.NocCoordBits
+	if x >= end || y >= end {
+		return nil
+	}
+	if i := m.at[place(x, y)]; i > 0 {
+		return &m.list[i-1]
+	}
+	return nil
+}
+
+// Resident is the number of bytes of host memory that pages take.
+func (m *Memory) Resident() int64 { return int64(len(m.pages)) * pageSize }
+
+// Check says whether n bytes at a lie within one tile's memory:
+// [wire.OutcomeDone] or [wire.OutcomeBadAddress]. No bytes at all may lie at
+// the very end.
+func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
+	_, o := m.find(a, n)
+	return o
+}
+
+// span is a checked stretch of one bank.
+type span struct {
+	bank int
+	off  uint64
+	n    int
+}
+
+// find checks n bytes at a and says where they are.
+func (m *Memory) find(a wire.NocAddr, n int) (span, wire.Outcome) {
+	t := m.tile(a.X(), a.Y())
+	if t == nil || a>>addrBits != 0 || n < 0 || a.Offset() > t.Size || uint64(n) > t.Size-a.Offset() {
+		return span{}, wire.OutcomeBadAddress
+	}
+	return span{t.bank, a.Offset(), n}, wire.OutcomeDone
+}
+
+// Read copies len(b) bytes of memory at a into b. Unless the outcome is
+// [wire.OutcomeDone] it is [wire.OutcomeBadAddress], and b is untouched.
+func (m *Memory) Read(a wire.NocAddr, b []byte) wire.Outcome {
+	s, o := m.find(a, len(b))
+	if o == wire.OutcomeDone {
+		m.read(s, b)
+	}
+	return o
+}
+
+// read copies s, which is as long as b, into b.
+func (m *Memory) read(s span, b []byte) {
+	for len(b) > 0 {
+		in := int(s.off & (pageSize - 1))
+		n := min(len(b), pageSize-in)
+		if p := m.pages[pageKey{s.bank, uint32(s.off >> pageBits)}]; p != nil {
+			copy(b[:n], p[in:])
+		} else {
+			clear(b[:n])
+		}
+		b, s.off = b[n:], s.off+uint64(n)
+	}
+}
+
+// write copies b into s, which is as long and fits the limit.
+func (m *Memory) write(s span, b []byte) {
+	for len(b) > 0 {
+		k := pageKey{s.bank, uint32(s.off >> pageBits)}
+		p := m.pages[k]
+		if p == nil {
+			p = new([pageSize]byte)
+			m.pages[k] = p
+		}
+		n := copy(p[s.off&(pageSize-1):], b)
+		b, s.off = b[n:], s.off+uint64(n)
+	}
+}
+
+// fits says whether the pages that the spans lack stay within the limit. A
+// page that several spans lack counts once.
+func (m *Memory) fits(spans []span) bool {
+	room := m.limit/pageSize - int64(len(m.pages))
+	var buf [2 * maxSpans]pageKey
+	lacking := buf[:0]
+	for _, s := range spans {
+		if s.n == 0 {
+			continue
+		}
+		for p := s.off >> pageBits; p <= (s.off+uint64(s.n)-1)>>pageBits; p++ {
+			k := pageKey{s.bank, uint32(p)}
+			if m.pages[k] != nil || slices.Contains(lacking, k) {
+				continue
+			}
+			if int64(len(lacking)) >= room {
+				return false
+			}
+			lacking = append(lacking, k)
+		}
+	}
+	return true
+}

@@ -1,0 +1,93 @@
+package noc
+
+import (
+	"fmt"
+
+	"ttfabric/wire"
+)
+
+// Kind is what sits on a tile.
+type Kind string
+
+// The kinds of tile that have memory for the fabric to reach.
+const (
+	Tensix   Kind = "tensix"
+	Ethernet Kind = "ethernet"
+	DRAM     Kind = "dram"
+)
+
+// Tile is one stop of a chip's network-on-chip, in NOC 0 coordinates.
+type Tile struct {
+	X    uint8  `json:"x"`          // column, from 0 at the west
+	Y    uint8  `json:"y"`          // row, from 0 at the north
+	Kind Kind   `json:"kind"`       //
+	Name string `json:"name"`       // T0… row by row, E0… by ethernet channel, D0… by DRAM bank
+	Size uint64 `json:"size_bytes"` // of its memory, which begins at offset 0
+	bank int    // tiles of one bank share their memory; every other tile is a bank of its own
+}
+
+// Sizes of tile memories, in bytes.
+const (
+	wormholeL1    = 1464 << 10 // tt-metal, wormhole_b0_80_arch.yaml: worker_l1_size 1499136
+	wormholeEthL1 = 256 << 10  // wormhole_b0_80_arch.yaml: eth_l1_size 262144
+	wormholeBank  = 2 << 30    // tt-isa-documentation, WormholeB0/DRAMTile: two channels of 1 GiB behind every three tiles
+	blackholeL1   = 1536 << 10 // tt-umd, blackhole_implementation.hpp: TENSIX_L1_SIZE 1572864
+	blackholeEth  = 512 << 10  // tt-isa-documentation, BlackholeA0/EthernetTile
+	blackholeBank = 4 << 30    // tt-isa-documentation, BlackholeA0: "each 4 GiB is exposed identically on 3 tiles"
+)
+
+type xy [2]uint8
+
+// layout is one architecture's floor plan, as in tt-metal's
+// wormhole_b0_80_arch.yaml and tt-umd's blackhole_implementation.hpp.
+// Harvested rows are not left out: every tile of the full chip is there.
+type layout struct {
+	tensixX, tensixY []uint8
+	eth              []xy   // by channel
+	dram             [][]xy // by bank: the stops that reach it
+	l1, ethL1, bank  uint64
+}
+
+var layouts = map[wire.Arch]layout{
+	wire.Wormhole: {
+		tensixX: []uint8{1, 2, 3, 4, 6, 7, 8, 9}, tensixY: []uint8{1, 2, 3, 4, 5, 7, 8, 9, 10, 11},
+		eth: []xy{{9, 0}, {1, 0}, {8, 0}, {2, 0}, {7, 0}, {3, 0}, {6, 0}, {4, 0}, {9, 6}, {1, 6}, {8, 6}, {2, 6}, {7, 6}, {3, 6}, {6, 6}, {4, 6}},
+		dram: [][]xy{{{0, 0}, {0, 1}, {0, 11}}, {{0, 5}, {0, 6}, {0, 7}}, {{5, 0}, {5, 1}, {5, 11}},
+			{{5, 2}, {5, 9}, {5, 10}}, {{5, 3}, {5, 4}, {5, 8}}, {{5, 5}, {5, 6}, {5, 7}}},
+		l1: wormholeL1, ethL1: wormholeEthL1, bank: wormholeBank,
+	},
+	wire.Blackhole: {
+		tensixX: []uint8{1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16}, tensixY: []uint8{2, 3, 4, 5, 6, 7, 8, 9, 10, 11},
+		eth: []xy{{1, 1}, {16, 1}, {2, 1}, {15, 1}, {3, 1}, {14, 1}, {4, 1}, {13, 1}, {5, 1}, {12, 1}, {6, 1}, {11, 1}, {7, 1}, {10, 1}},
+		dram: [][]xy{{{0, 0}, {0, 1}, {0, 11}}, {{0, 2}, {0, 10}, {0, 3}}, {{0, 9}, {0, 4}, {0, 8}}, {{0, 5}, {0, 7}, {0, 6}},
+			{{9, 0}, {9, 1}, {9, 11}}, {{9, 2}, {9, 10}, {9, 3}}, {{9, 9}, {9, 4}, {9, 8}}, {{9, 5}, {9, 7}, {9, 6}}},
+		l1: blackholeL1, ethL1: blackholeEth, bank: blackholeBank,
+	},
+}
+
+// tiles lists a chip's tiles: Tensix row by row, ethernet by channel, DRAM by bank.
+func tiles(a wire.Arch) ([]Tile, error) {
+	l, ok := layouts[a]
+	if !ok {
+		return nil, fmt.Errorf("architecture %s has no floor plan: want %s or %s", a, wire.Wormhole, wire.Blackhole)
+	}
+	var out []Tile
+	bank := 0
+	for _, y := range l.tensixY {
+		for _, x := range l.tensixX {
+			out = append(out, Tile{x, y, Tensix, fmt.Sprintf("T%d", bank), l.l1, bank})
+			bank++
+		}
+	}
+	for i, p := range l.eth {
+		out = append(out, Tile{p[0], p[1], Ethernet, fmt.Sprintf("E%d", i), l.ethL1, bank})
+		bank++
+	}
+	for i, stops := range l.dram {
+		for _, p := range stops {
+			out = append(out, Tile{p[0], p[1], DRAM, fmt.Sprintf("D%d", i), l.bank, bank})
+		}
+		bank++
+	}
+	return out, nil
+}

@@ -1,0 +1,436 @@
+// Package node is one live chip: its sockets, its clock, and the loop that
+// drives the pure [chip.Chip]. Everything that decides anything lives there;
+// this package stamps the time, moves datagrams, and hands results to those
+// who wait for them.
+//
+// One lock guards the chip. A port's reader takes a batch from its socket and
+// runs the chip to completion under the lock; so does every command, and the
+// one timer. There is no goroutine, channel or allocation per packet.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"ttfabric/membership"
+	"ttfabric/node/chip"
+	"ttfabric/router"
+	"ttfabric/router/route"
+	"ttfabric/router/topo"
+	"ttfabric/ttlink"
+	"ttfabric/ttlink/transport"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Membership is what a node needs of the gossip pool.
+type Membership interface {
+	Notify() <-chan struct{}         // something changed since the last View
+	View() []membership.Member       // who is alive
+	Events() []membership.Event      // what happened since the last call
+	UpdateMeta(membership.Meta)      // says something new about this chip
+	Addr() netip.AddrPort            // of the pool's own socket
+	Close(leave time.Duration) error // says goodbye for at most so long
+}
+
+// Config describes a live chip.
+type Config struct {
+	Node        wire.FabricNodeID
+	Topology    *topo.Topology
+	Order       route.Order
+	Profile     ttlink.Profile     // zero: lan
+	Slots       router.SlotProfile // zero: spec
+	MemoryLimit int64              // bytes for tile memory; 0: default
+	Listen      netip.Addr         // of the data ports; zero: 127.0.0.1
+	PortBase    uint16             // UDP port of channel 0; channel k has PortBase+k; 0: any free ports
+	Seed        uint64             // 0: from Incarnation
+	Incarnation wire.Incarnation   // random, not zero
+
+	// Port opens the datagram pipe of one channel.
+	Port func(local netip.AddrPort) (transport.Port, error)
+	// Join enters the gossip pool with the chip's first metadata.
+	Join func(ctx context.Context, m membership.Meta) (Membership, error)
+	Log  *slog.Logger // nil: discard
+}
+
+// livePort is a channel's socket.
+type livePort struct {
+	ch   wire.Channel
+	peer wire.PortID
+	pipe transport.Port
+	to   netip.AddrPort // the peer's address, as last set
+}
+
+// Node is a live chip. Its methods are safe for concurrent use.
+type Node struct {
+	cfg   Config
+	log   *slog.Logger
+	start time.Time
+
+	mu      sync.Mutex
+	chip    *chip.Chip
+	waiting map[uint64]func(chip.Result) // by token
+	token   uint64
+	room    chan struct{} // closed and renewed when requests may be taken again
+	starved int           // submitters that wait for room
+	armed   mono.Time     // what the timer is set to
+	links   uint16        // ports up, as last told to the pool
+	meta    membership.Meta
+	closed  bool
+
+	ports  []*livePort
+	byCh   [wire.MaxChannels]*livePort
+	member Membership
+	rearm  chan struct{}
+	events *hub
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// ErrClosed is returned for requests to a node that has been closed.
+var ErrClosed = errors.New("the chip has been shut down")
+
+// Start opens the chip's ports, joins the pool and begins to run. Errors name the port or limit and the way out.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	if !cfg.Listen.IsValid() {
+		cfg.Listen = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Seed == 0 {
+		cfg.Seed = uint64(cfg.Incarnation)
+	}
+	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(), waiting: map[uint64]func(chip.Result){}, room: make(chan struct{}),
+		armed: mono.Never, rearm: make(chan struct{}, 1), events: newHub()}
+	var err error
+	n.chip, err = chip.New(n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, Topology: cfg.Topology, Order: cfg.Order,
+		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed})
+	if err != nil {
+		return nil, err
+	}
+	if err := n.openPorts(); err != nil {
+		return nil, err
+	}
+	ctx, n.cancel = context.WithCancel(ctx)
+	n.meta = membership.Meta{Node: cfg.Node, Incarnation: cfg.Incarnation, Started: uint64(n.start.UnixMilli()),
+		Topology: uint32(cfg.Topology.Hash())}
+	for _, p := range n.ports {
+		n.meta.Ports[p.ch] = p.pipe.LocalAddr().Port()
+	}
+	if n.member, err = cfg.Join(ctx, n.meta); err != nil {
+		n.cancel()
+		n.closePorts()
+		return nil, err
+	}
+	for _, p := range n.ports {
+		n.wg.Go(func() { n.read(p) })
+	}
+	n.wg.Go(func() { n.timer(ctx) })
+	n.wg.Go(func() { n.follow(ctx) })
+	return n, nil
+}
+
+// defaultPayload is a frame's padded payload until the path is known: what a
+// 1500 B MTU leaves after IPv4, UDP and the frame's own overhead, in whole units.
+const defaultPayload = (1500 - 28 - wire.FrameOverhead) / wire.PadUnit * wire.PadUnit
+
+func (n *Node) openPorts() error {
+	for _, p := range n.chip.Channels() {
+		local := netip.AddrPortFrom(n.cfg.Listen, 0)
+		if n.cfg.PortBase != 0 {
+			local = netip.AddrPortFrom(n.cfg.Listen, n.cfg.PortBase+uint16(p.Local.Channel))
+		}
+		pipe, err := n.cfg.Port(local)
+		if err != nil {
+			n.closePorts()
+			return fmt.Errorf("chip %s channel %d: %w", n.cfg.Node, p.Local.Channel, err)
+		}
+		lp := &livePort{ch: p.Local.Channel, peer: p.Peer, pipe: pipe}
+		n.ports = append(n.ports, lp)
+		n.byCh[lp.ch] = lp
+	}
+	return nil
+}
+
+func (n *Node) closePorts() {
+	for _, p := range n.ports {
+		p.pipe.Close()
+	}
+}
+
+func (n *Node) now() mono.Time { return mono.Time(time.Since(n.start)) }
+
+// step runs f on the chip and then the chip until nothing moves.
+func (n *Node) step(f func(now mono.Time)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return
+	}
+	now := n.now()
+	f(now)
+	n.chip.Pump(now)
+	n.drain(now)
+}
+
+// drain carries out what the chip wants: datagrams, results, events, the next deadline.
+func (n *Node) drain(now mono.Time) {
+	for {
+		ch, t, ok := n.chip.PollTransmit(now)
+		if !ok {
+			break
+		}
+		// A short count is a full socket buffer: the link repairs it.
+		if _, err := n.byCh[ch].pipe.Send(t.Data, t.Seg); err != nil {
+			n.log.Debug("send failed", "chip", n.cfg.Node, "channel", ch, "error", err)
+		}
+	}
+	for {
+		r, ok := n.chip.PollResult()
+		if !ok {
+			break
+		}
+		if done := n.waiting[r.Token]; done != nil {
+			delete(n.waiting, r.Token)
+			done(r)
+		}
+	}
+	if n.starved > 0 {
+		close(n.room)
+		n.room = make(chan struct{})
+		n.starved = 0
+	}
+	for {
+		e, ok := n.chip.PollEvent()
+		if !ok {
+			break
+		}
+		n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
+	}
+	if up := n.chip.LinksUp(); up != n.links {
+		n.links = up
+		n.meta.LinksUp, n.meta.LinkVersion = up, n.meta.LinkVersion+1
+		n.member.UpdateMeta(n.meta)
+	}
+	if d, ok := n.chip.Deadline(); ok && d.Before(n.armed) {
+		n.armed = d
+		select {
+		case n.rearm <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// read is a port's reader: batches from the socket to the chip.
+func (n *Node) read(p *livePort) {
+	var b transport.Batch
+	for {
+		err := p.pipe.Recv(&b)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			n.log.Warn("receive failed", "chip", n.cfg.Node, "channel", p.ch, "error", err)
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		n.step(func(now mono.Time) {
+			b.Each(func(d []byte) { n.chip.HandleDatagram(now, p.ch, d) })
+		})
+	}
+}
+
+// timer owns the process's one timer.
+func (n *Node) timer(ctx context.Context) {
+	t := time.NewTimer(time.Hour)
+	defer t.Stop()
+	for {
+		n.mu.Lock()
+		at := n.armed
+		n.mu.Unlock()
+		if at == mono.Never {
+			t.Reset(time.Hour)
+		} else {
+			t.Reset(at.Sub(n.now()))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.rearm:
+			continue
+		case <-t.C:
+		}
+		n.step(func(now mono.Time) {
+			n.armed = mono.Never
+			n.chip.Tick(now)
+		})
+	}
+}
+
+// follow turns what the pool says into addresses of peers. Gossip is a hint
+// where to send hellos; no port comes up without the link's handshake.
+func (n *Node) follow(ctx context.Context) {
+	for {
+		n.readdress()
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.member.Notify():
+		}
+		for _, e := range n.member.Events() {
+			n.events.publish(Event{Time: time.Now(), Member: &e})
+		}
+	}
+}
+
+func (n *Node) readdress() {
+	where := map[wire.FabricNodeID]membership.Member{}
+	for _, m := range n.member.View() {
+		where[m.Meta.Node] = m
+	}
+	for _, p := range n.ports {
+		m, ok := where[p.peer.Node]
+		if !ok || m.Meta.Ports[p.peer.Channel] == 0 {
+			continue
+		}
+		to := netip.AddrPortFrom(m.Addr, m.Meta.Ports[p.peer.Channel])
+		if to == p.to {
+			continue
+		}
+		if err := p.pipe.SetPeer(to); err != nil {
+			n.log.Warn("cannot address the peer", "chip", n.cfg.Node, "channel", p.ch, "peer", to, "error", err)
+			continue
+		}
+		p.to = to
+		payload := min((p.pipe.MaxDatagram()-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, wire.PadTo(wire.MaxPacket))
+		n.step(func(now mono.Time) {
+			if err := n.chip.SetMaxPayload(now, p.ch, payload); err != nil {
+				n.log.Warn("path too narrow for a frame", "chip", n.cfg.Node, "channel", p.ch, "error", err)
+			}
+			n.chip.SetPath(now, p.ch, true)
+		})
+	}
+}
+
+// Submit starts a request and calls done with its end, from the chip's loop:
+// done must not block. Submit waits while the fabric has no room, until ctx ends.
+func (n *Node) Submit(ctx context.Context, r chip.Request, done func(chip.Result)) error {
+	for {
+		var got chip.Admission
+		var room chan struct{}
+		closed := true
+		n.step(func(now mono.Time) {
+			closed = false
+			n.token++
+			r.Token = n.token
+			n.waiting[r.Token] = done
+			if got = n.chip.HandleRequest(now, r); got != chip.Accepted {
+				delete(n.waiting, r.Token)
+			}
+		})
+		if closed {
+			return ErrClosed
+		}
+		switch got {
+		case chip.Accepted:
+			return nil
+		case chip.NoSuchChip:
+			return fmt.Errorf("chip %s is not in the fabric %s", r.Dst, n.cfg.Topology)
+		case chip.NoSuchPlane:
+			return fmt.Errorf("plane %d: %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, n.cfg.Topology.Planes()-1)
+		case chip.TooLarge:
+			return fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(r.Payload), int(r.Command.Size)), wire.MaxPayload)
+		}
+		n.mu.Lock()
+		room = n.room
+		n.starved++
+		n.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-room:
+		case <-time.After(roomRetry):
+		}
+	}
+}
+
+// roomRetry bounds the wait for room where nothing else wakes the submitter.
+const roomRetry = 20 * time.Millisecond
+
+// Self is the chip's address.
+func (n *Node) Self() wire.FabricNodeID { return n.cfg.Node }
+
+// Topology is the machine that the chip is part of.
+func (n *Node) Topology() *topo.Topology { return n.cfg.Topology }
+
+// Status returns the chip's state and the time on its clock.
+func (n *Node) Status() (s chip.Status, now mono.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.chip.Status(), n.now()
+}
+
+// Started is when the node began to run.
+func (n *Node) Started() time.Time { return n.start }
+
+// Members is who the pool says is alive.
+func (n *Node) Members() []membership.Member { return n.member.View() }
+
+// Sockets describes each port's datagram pipe.
+func (n *Node) Sockets() map[wire.Channel]transport.Stats {
+	m := map[wire.Channel]transport.Stats{}
+	for _, p := range n.ports {
+		m[p.ch] = p.pipe.Stats()
+	}
+	return m
+}
+
+// Addresses are the UDP addresses of the chip's channels.
+func (n *Node) Addresses() map[wire.Channel]netip.AddrPort {
+	m := map[wire.Channel]netip.AddrPort{}
+	for _, p := range n.ports {
+		m[p.ch] = p.pipe.LocalAddr()
+	}
+	return m
+}
+
+// GossipAddr is the address of the pool's socket.
+func (n *Node) GossipAddr() netip.AddrPort { return n.member.Addr() }
+
+// WithChip runs f on the chip, for programs that live inside it. f must not block.
+func (n *Node) WithChip(f func(now mono.Time, c *chip.Chip)) {
+	n.step(func(now mono.Time) { f(now, n.chip) })
+}
+
+// Events subscribes to the node's events; cancel ends it. A slow reader loses events, which are counted in the next one.
+func (n *Node) Events() (<-chan Event, func()) { return n.events.subscribe() }
+
+// Close says goodbye to the neighbours and the pool, and stops. Requests whose fate is open are not waited for.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil
+	}
+	now := n.now()
+	n.chip.Close(now)
+	n.drain(now)
+	n.closed = true
+	n.mu.Unlock()
+	n.cancel()
+	err := n.member.Close(leaveTime)
+	n.closePorts()
+	n.wg.Wait()
+	n.events.close()
+	return err
+}
+
+// leaveTime bounds the goodbye to the pool.
+const leaveTime = 500 * time.Millisecond

@@ -1,0 +1,293 @@
+// Package session is the blocking programming interface of the fabric: what
+// a kernel's fabric API is on the device (Spec §4), for Go programs.
+//
+// A [Session] stands on a [Fabric]: a chip in this process, or one that is
+// reached over its API. Every call blocks until the command has been
+// performed at its destination, or is known not to have been, or its outcome
+// is unknown; the error's type says which. Calls may be made from many
+// goroutines at once, and one call keeps several packets in flight.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// Fabric takes requests and tells their end.
+type Fabric interface {
+	// Submit starts a request; it may block for room until ctx ends. done is called once, unless Submit fails, and must not block.
+	Submit(ctx context.Context, r chip.Request, done func(chip.Result)) error
+	Self() wire.FabricNodeID
+	Topology() *topo.Topology
+}
+
+// Limits and times.
+const (
+	InFlight     = 64                     // packets that one call keeps in flight
+	againRetries = 200                    // times that a read refused for lack of room is tried again
+	againWait    = 2 * time.Millisecond   // before the first of these; grows to againMax
+	againMax     = 100 * time.Millisecond // between two of these
+)
+
+// OutcomeUnknownError says that a command may have been performed or not: its
+// destination restarted, the way died, or no answer came.
+type OutcomeUnknownError struct {
+	Dst    wire.FabricNodeID
+	Reason string
+}
+
+// Error names the chip and the reason.
+func (e *OutcomeUnknownError) Error() string {
+	return fmt.Sprintf("chip %s: outcome unknown: %s", e.Dst, e.Reason)
+}
+
+// RefusedError says that the destination did not perform a command.
+type RefusedError struct {
+	Dst     wire.FabricNodeID
+	Outcome wire.Outcome
+	Addr    wire.NocAddr
+}
+
+// Error names the chip, the address and what is wrong with it.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("chip %s refused %s: %s", e.Dst, e.Addr, e.Outcome)
+}
+
+// LostError says that a command did not reach its destination and was not performed.
+type LostError struct {
+	Dst    wire.FabricNodeID
+	Reason wire.DropReason   // 0 where the destination saw a gap
+	At     wire.FabricNodeID // where it was dropped, with a Reason
+}
+
+// Error names the chip, and where and why the command was dropped.
+func (e *LostError) Error() string {
+	if e.Reason == 0 {
+		return fmt.Sprintf("chip %s: lost on the way, not performed", e.Dst)
+	}
+	return fmt.Sprintf("chip %s unreachable: dropped at %s: %s; not performed", e.Dst, e.At, e.Reason)
+}
+
+// Session is the interface for programs. It is safe for concurrent use.
+type Session struct{ f Fabric }
+
+// New returns a session on a fabric.
+func New(f Fabric) *Session { return &Session{f} }
+
+// Self is the chip that the session's commands start from.
+func (s *Session) Self() wire.FabricNodeID { return s.f.Self() }
+
+// Topology is the machine.
+func (s *Session) Topology() *topo.Topology { return s.f.Topology() }
+
+// Option qualifies a call.
+type Option func(*chip.Request)
+
+// OnPlane chooses the routing plane (Spec §2.2.2); 0 without it.
+func OnPlane(p wire.Plane) Option { return func(r *chip.Request) { r.Plane = p } }
+
+// Write writes data to dst, in packets of up to 4 KiB that are performed in
+// order. On an error some of them may have been performed.
+func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, o ...Option) error {
+	return s.pieces(ctx, len(data), func(ctx context.Context, off, n int, done func(error)) {
+		r := chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}
+		s.start(ctx, r, o, func(_ chip.Result, err error) { done(err) })
+	})
+}
+
+// Read reads len(b) bytes from dst into b.
+func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) error {
+	return s.pieces(ctx, len(b), func(ctx context.Context, off, n int, done func(error)) {
+		go func() { done(s.readPiece(ctx, dst, a.Add(off), b[off:off+n], o)) }()
+	})
+}
+
+func (s *Session) readPiece(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o []Option) error {
+	wait := againWait
+	for try := 0; ; try++ {
+		r, err := s.do(ctx, chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocRead, Addr: a, Size: uint16(len(b))}}, o)
+		var refused *RefusedError
+		if errors.As(err, &refused) && refused.Outcome == wire.OutcomeAgain && try < againRetries {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			wait = min(2*wait, againMax)
+			continue
+		}
+		if err == nil && len(r.Data) != len(b) {
+			err = fmt.Errorf("chip %s answered %d bytes to a read of %d", dst, len(r.Data), len(b))
+		}
+		copy(b, r.Data)
+		return err
+	}
+}
+
+// InlineWrite writes one 32-bit word that travels in the packet's header. The address is a multiple of 4.
+func (s *Session) InlineWrite(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, value uint32, o ...Option) error {
+	_, err := s.do(ctx, chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o)
+	return err
+}
+
+// AtomicInc adds to a 32-bit counter. With flush, earlier writes of this
+// session to dst on the same plane have been performed before. The address is a multiple of 4.
+func (s *Session) AtomicInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
+	_, err := s.do(ctx, chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o)
+	return err
+}
+
+// WriteInc writes up to 4 KiB and then adds to a counter, in one packet.
+func (s *Session) WriteInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, counter wire.NocAddr, add uint32, flush bool, o ...Option) error {
+	_, err := s.do(ctx, chip.Request{Dst: dst, Payload: data,
+		Command: wire.Command{Type: wire.NocFusedInc, Addr: a, Sem: counter, Value: add, Flush: flush}}, o)
+	return err
+}
+
+// Chunk is one part of a scatter write.
+type Chunk struct {
+	Addr wire.NocAddr
+	Data []byte
+}
+
+// ScatterWrite writes two to four chunks, up to 4 KiB together, in one packet.
+func (s *Session) ScatterWrite(ctx context.Context, dst wire.FabricNodeID, chunks []Chunk, o ...Option) error {
+	if len(chunks) < 2 || len(chunks) > wire.MaxScatter {
+		return fmt.Errorf("scatter write of %d chunks: want 2 to %d", len(chunks), wire.MaxScatter)
+	}
+	c := wire.Command{Type: wire.NocScatterWrite, Chunks: uint8(len(chunks))}
+	var data []byte
+	for i, k := range chunks {
+		c.Scatter[i], c.Sizes[i] = k.Addr, uint16(len(k.Data))
+		data = append(data, k.Data...)
+	}
+	_, err := s.do(ctx, chip.Request{Dst: dst, Command: c, Payload: data}, o)
+	return err
+}
+
+// Ping sends an empty packet to dst and returns the time until its completion was back.
+func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) (time.Duration, error) {
+	r, err := s.do(ctx, chip.Request{Dst: dst, Probe: true}, o)
+	return r.Done.Sub(r.Sent), err
+}
+
+// Ready waits until every chip of the fabric answers, or ctx ends; then the error names one that doesn't.
+func (s *Session) Ready(ctx context.Context) error {
+	for _, c := range s.Topology().Chips {
+		for {
+			_, err := s.Ping(ctx, c.Node)
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("the fabric is not ready: %w", err)
+			}
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}
+	return nil
+}
+
+// start submits one request and calls done with its end as an error of this package.
+func (s *Session) start(ctx context.Context, r chip.Request, o []Option, done func(chip.Result, error)) {
+	for _, f := range o {
+		f(&r)
+	}
+	if err := s.f.Submit(ctx, r, func(res chip.Result) { done(res, failure(&r, res)) }); err != nil {
+		done(chip.Result{}, err)
+	}
+}
+
+// do is start, waited for.
+func (s *Session) do(ctx context.Context, r chip.Request, o []Option) (chip.Result, error) {
+	type end struct {
+		r   chip.Result
+		err error
+	}
+	ch := make(chan end, 1)
+	s.start(ctx, r, o, func(r chip.Result, err error) { ch <- end{r, err} })
+	select {
+	case e := <-ch:
+		return e.r, e.err
+	case <-ctx.Done():
+		return chip.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
+	}
+}
+
+func failure(r *chip.Request, res chip.Result) error {
+	switch res.Fate {
+	case chip.FateDone:
+		return nil
+	case chip.FateRefused:
+		a := r.Command.Addr
+		if r.Command.Type == wire.NocScatterWrite {
+			a = r.Command.Scatter[0]
+		}
+		return &RefusedError{r.Dst, res.Outcome, a}
+	case chip.FateLost:
+		return &LostError{r.Dst, res.Drop, res.At}
+	}
+	if res.Err != nil {
+		return &OutcomeUnknownError{r.Dst, res.Err.Error()}
+	}
+	return &OutcomeUnknownError{r.Dst, res.Doubt.String()}
+}
+
+// pieces cuts n bytes into packets, keeps up to InFlight of them under way, and returns the first error after all have ended.
+func (s *Session) pieces(ctx context.Context, n int, start func(ctx context.Context, off, n int, done func(error))) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var first error
+	slots := make(chan struct{}, InFlight)
+	for off := 0; off < n; off += wire.MaxPayload {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			mu.Lock()
+			if first == nil {
+				first = ctx.Err()
+			}
+			mu.Unlock()
+		}
+		mu.Lock()
+		stop := first != nil
+		mu.Unlock()
+		if stop {
+			break
+		}
+		wg.Add(1)
+		start(ctx, off, min(wire.MaxPayload, n-off), func(err error) {
+			if err != nil {
+				mu.Lock()
+				if first == nil {
+					first = err
+				}
+				mu.Unlock()
+			}
+			<-slots
+			wg.Done()
+		})
+	}
+	ended := make(chan struct{})
+	go func() { wg.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return errors.Join(&OutcomeUnknownError{Reason: "the caller stopped waiting"}, ctx.Err())
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return first
+}

@@ -1,0 +1,99 @@
+package traffic
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"ttfabric/wire"
+)
+
+// Packet is one packet of a run.
+type Packet struct {
+	Src    wire.FabricNodeID
+	Dst    wire.FabricNodeID
+	Plane  wire.Plane
+	Number uint64       // among the pair's packets on this plane, from 0
+	Addr   wire.NocAddr // where in Dst's memory it goes
+	flow   int          // index into Generator.flows
+}
+
+// A packet begins with its header and goes on with bytes that follow from it.
+// Little-endian, offsets and lengths in bytes:
+//
+//	 0  2  magic "TF"
+//	 2  2  length of the packet
+//	 4  4  source: mesh (2), chip (2)
+//	 8  4  destination: mesh (2), chip (2)
+//	12  8  run
+//	20  6  number
+//	26  1  plane
+//	27  1  zero
+//	28  4  CRC-32C of the packet with zeros here
+const (
+	offMagic  = 0
+	offLength = 2
+	offSrc    = 4
+	offDst    = 8
+	offRun    = 12
+	offNumber = 20
+	offPlane  = 26
+	offCRC    = 28
+	headerLen = 32
+)
+
+// magic begins every traffic packet.
+const magic = 'T' | 'F'<<8
+
+// fill writes the packet's bytes into b, which is its length.
+func (p *Packet) fill(run uint64, b []byte) {
+	le := binary.LittleEndian
+	le.PutUint16(b[offMagic:], magic)
+	le.PutUint16(b[offLength:], uint16(len(b)))
+	le.PutUint16(b[offSrc:], uint16(p.Src.Mesh))
+	le.PutUint16(b[offSrc+2:], uint16(p.Src.Chip))
+	le.PutUint16(b[offDst:], uint16(p.Dst.Mesh))
+	le.PutUint16(b[offDst+2:], uint16(p.Dst.Chip))
+	le.PutUint64(b[offRun:], run)
+	le.PutUint64(b[offNumber:], p.Number&(1<<48-1)) // its upper two bytes, zero, are the plane's
+	b[offPlane] = byte(p.Plane)
+	x := mix(run) ^ mix(uint64(wire.Checksum(b[:offCRC]))<<32|p.Number&0xFFFFFFFF)
+	rest := b[headerLen:]
+	for ; len(rest) >= 8; rest = rest[8:] {
+		x += step
+		le.PutUint64(rest, mix(x))
+	}
+	for i := range rest {
+		x += step
+		rest[i] = byte(mix(x))
+	}
+	le.PutUint32(b[offCRC:], 0)
+	le.PutUint32(b[offCRC:], wire.Checksum(b))
+}
+
+// SplitMix64 (Steele, Lea, Flood 2014): a counter that goes up by step, mixed.
+const step = 0x9E3779B97F4A7C15
+
+func mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
+// parse reads what a packet says it is. It is intact if every byte of it is
+// as [Packet.fill] would have written it; buf, of MaxSize bytes, is for finding out.
+func parse(b, buf []byte) (p Packet, run uint64, intact bool) {
+	le := binary.LittleEndian
+	if len(b) < headerLen || len(b) > len(buf) || le.Uint16(b[offMagic:]) != magic {
+		return Packet{}, 0, false
+	}
+	p = Packet{
+		Src:    wire.FabricNodeID{Mesh: wire.MeshID(le.Uint16(b[offSrc:])), Chip: wire.ChipID(le.Uint16(b[offSrc+2:]))},
+		Dst:    wire.FabricNodeID{Mesh: wire.MeshID(le.Uint16(b[offDst:])), Chip: wire.ChipID(le.Uint16(b[offDst+2:]))},
+		Plane:  wire.Plane(b[offPlane]),
+		Number: le.Uint64(b[offNumber:]) & (1<<48 - 1),
+	}
+	run = le.Uint64(b[offRun:])
+	want := buf[:len(b)]
+	p.fill(run, want)
+	return p, run, bytes.Equal(b, want)
+}

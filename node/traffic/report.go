@@ -1,0 +1,163 @@
+package traffic
+
+import (
+	"maps"
+	"time"
+
+	"ttfabric/wire"
+)
+
+// PairReport is what one chip knows of a pair: its source the first half, its
+// destination the second. At the source Sent = Completed + Refused + Failed +
+// what is still under way.
+type PairReport struct {
+	Pair
+	Sent      uint64            `json:"sent"`
+	Completed uint64            `json:"completed"`          // performed, as the destination has confirmed
+	Refused   uint64            `json:"refused"`            // not performed by the destination
+	Outcomes  map[string]uint64 `json:"outcomes,omitempty"` // Refused by outcome
+	Failed    uint64            `json:"failed"`             // lost on the way, or of unknown outcome
+	Latency   Histogram         `json:"latency"`            // of the completed ones, from the request to its completion
+
+	Delivered  uint64 `json:"delivered"`           // verified at the destination, each once
+	Missing    uint64 `json:"missing"`             // of the pair's packets: not delivered yet
+	Duplicated uint64 `json:"duplicated"`          // delivered again
+	Corrupted  uint64 `json:"corrupted"`           // not as their source made them
+	Reordered  uint64 `json:"reordered"`           // delivered after later ones of their plane
+	Forgotten  uint64 `json:"forgotten,omitempty"` // of Missing: would count as duplicated if they came, so many gaps there are
+}
+
+func (p *PairReport) refuse(o wire.Outcome) {
+	if p.Outcomes == nil {
+		p.Outcomes = map[string]uint64{}
+	}
+	p.Outcomes[o.String()]++
+	p.Refused++
+}
+
+// Report is one chip's part of a run, so far.
+type Report struct {
+	Run         uint64            `json:"run"`
+	Chip        wire.FabricNodeID `json:"chip"`
+	Finished    bool              `json:"finished"`            // all its packets have ended
+	Elapsed     time.Duration     `json:"elapsed_nanoseconds"` // from its first packet to the last end of one
+	Source      []PairReport      `json:"source"`
+	Dest        []PairReport      `json:"destination"`
+	Misdirected uint64            `json:"misdirected"` // whole packets of this run that had no business here
+	Stray       uint64            `json:"stray"`       // arrivals that are not of this run
+}
+
+// NewReport returns the state of a chip's part of a run. It shares no memory with g and v.
+func NewReport(g *Generator, v *Verifier) Report {
+	r := Report{Run: g.spec.Run, Chip: g.self, Finished: g.Finished(), Elapsed: g.elapsed(), Misdirected: v.misdirected, Stray: v.stray}
+	for i := range g.flows {
+		p := g.flows[i].PairReport
+		p.Latency, p.Outcomes = p.Latency.clone(), maps.Clone(p.Outcomes)
+		r.Source = append(r.Source, p)
+	}
+	for _, f := range v.order {
+		r.Dest = append(r.Dest, f.report())
+	}
+	return r
+}
+
+// Row is the result of a pair, or of all.
+type Row struct {
+	Pair              // of all: zero
+	Sent       uint64 `json:"sent"`
+	Delivered  uint64 `json:"delivered"`
+	Lost       uint64 `json:"lost"` // sent and not delivered; before the end also those under way
+	Duplicated uint64 `json:"duplicated"`
+	Corrupted  uint64 `json:"corrupted"`
+	Reordered  uint64 `json:"reordered"`
+	Failed     uint64 `json:"failed"`    // of Sent: ended, and not confirmed to their source as performed
+	Completed  uint64 `json:"completed"` // of Sent: confirmed to their source as performed
+	Bytes      uint64 `json:"bytes"`     // delivered
+	// Of the bytes delivered, over the time that the pair's source was at work; of all, over the longest of those times.
+	Gbps float64 `json:"gigabits_per_second"`
+	P50  float64 `json:"latency_p50_microseconds"`
+	P99  float64 `json:"latency_p99_microseconds"`
+}
+
+// Result is a whole run.
+type Result struct {
+	Spec        Spec    `json:"spec"`
+	Seconds     float64 `json:"seconds"` // the longest that a source was at work
+	Rows        []Row   `json:"pairs"`   // in the order of the pairs
+	Total       Row     `json:"total"`
+	Misdirected uint64  `json:"misdirected"` // packets of this run that turned up where they had no business
+	Stray       uint64  `json:"stray"`       // arrivals that are not of this run; they don't count against it
+}
+
+// OK reports whether everything that the run asked for arrived exactly once,
+// whole, in order and where it should, and every source has been told so.
+func (r *Result) OK() bool {
+	t := &r.Total
+	return t.Sent == r.Spec.Packets && t.Completed == t.Sent && t.Delivered == t.Sent &&
+		t.Lost+t.Duplicated+t.Corrupted+t.Reordered+t.Failed+r.Misdirected == 0
+}
+
+// Merge joins the chips' reports. Pairs whose chips did not report count as
+// far as the other end knows; reports of another run don't count.
+func Merge(spec Spec, pairs []Pair, reports []Report) Result {
+	src, dst := map[Pair]*PairReport{}, map[Pair]*PairReport{}
+	res := Result{Spec: spec}
+	elapsed := map[wire.FabricNodeID]time.Duration{}
+	for i := range reports {
+		r := &reports[i]
+		if r.Run != spec.Run {
+			continue
+		}
+		elapsed[r.Chip] = max(elapsed[r.Chip], r.Elapsed)
+		res.Seconds = max(res.Seconds, r.Elapsed.Seconds())
+		res.Misdirected += r.Misdirected
+		res.Stray += r.Stray
+		for k := range r.Source {
+			src[r.Source[k].Pair] = &r.Source[k]
+		}
+		for k := range r.Dest {
+			dst[r.Dest[k].Pair] = &r.Dest[k]
+		}
+	}
+	var all Histogram
+	var none PairReport
+	for _, p := range pairs {
+		s, d := src[p], dst[p]
+		if s == nil {
+			s = &none
+		}
+		if d == nil {
+			d = &none
+		}
+		row := Row{Pair: p, Sent: s.Sent, Delivered: d.Delivered, Duplicated: d.Duplicated, Corrupted: d.Corrupted, Reordered: d.Reordered,
+			Failed: s.Failed + s.Refused, Completed: s.Completed, Bytes: d.Delivered * uint64(spec.Size)}
+		if s.Sent > d.Delivered {
+			row.Lost = s.Sent - d.Delivered
+		}
+		row.finish(elapsed[p.Src].Seconds(), &s.Latency)
+		all.Merge(&s.Latency)
+		res.Total.add(&row)
+		res.Rows = append(res.Rows, row)
+	}
+	res.Total.finish(res.Seconds, &all)
+	return res
+}
+
+func (r *Row) add(o *Row) {
+	r.Sent += o.Sent
+	r.Delivered += o.Delivered
+	r.Lost += o.Lost
+	r.Duplicated += o.Duplicated
+	r.Corrupted += o.Corrupted
+	r.Reordered += o.Reordered
+	r.Failed += o.Failed
+	r.Completed += o.Completed
+	r.Bytes += o.Bytes
+}
+
+func (r *Row) finish(seconds float64, h *Histogram) {
+	if seconds > 0 {
+		r.Gbps = float64(r.Bytes) * 8 / seconds / 1e9
+	}
+	r.P50, r.P99 = float64(h.Quantile(0.50).Nanoseconds())/1e3, float64(h.Quantile(0.99).Nanoseconds())/1e3
+}

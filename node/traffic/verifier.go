@@ -1,0 +1,94 @@
+package traffic
+
+import "ttfabric/wire"
+
+// Verifier checks at the destination, byte for byte, what others have written
+// into its traffic region. It is a pure machine and not safe for concurrent use.
+type Verifier struct {
+	spec        Spec
+	self        wire.FabricNodeID
+	flows       map[wire.FabricNodeID]*receiving
+	order       []*receiving
+	used        int    // slots of the region that this run uses
+	buf         []byte // MaxSize bytes, for what a packet should be
+	stray       uint64
+	misdirected uint64
+}
+
+// receiving is one pair, at its destination.
+type receiving struct {
+	PairReport
+	target uint64 // packets in all
+	planes []numbers
+}
+
+// NewVerifier returns the verifier of what is for self in a run. A spec that
+// does not [Spec.Validate] panics; for pairs see [CheckPairs].
+func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
+	spec.must()
+	v := &Verifier{spec: spec, self: self, flows: map[wire.FabricNodeID]*receiving{}, buf: make([]byte, MaxSize)}
+	for i, p := range pairs {
+		if p.Dst == self && v.flows[p.Src] == nil {
+			r := &receiving{PairReport: PairReport{Pair: p}, target: spec.share(i, len(pairs)), planes: make([]numbers, spec.Planes)}
+			v.flows[p.Src] = r
+			v.order = append(v.order, r)
+		}
+	}
+	if n := len(v.order); n > 0 {
+		last := slotsOf(n-1, n)
+		v.used = last.first + last.count
+	}
+	return v
+}
+
+// Owns reports whether an address lies in a slot of the traffic region that
+// this run uses. What is written elsewhere is no packet of the run, or one
+// that went astray and will be missing.
+func (v *Verifier) Owns(a wire.NocAddr) bool {
+	n, ok := slotAt(a)
+	return ok && n < v.used
+}
+
+// Arrived checks what src has written on a plane, as read back from memory.
+// The source and the plane are those that the fabric says; that the packet
+// says the same is part of the check. Each call counts as one of:
+//
+//   - delivered, and also reordered if later ones of its plane came first;
+//   - duplicated: delivered before;
+//   - corrupted: not a packet, or not as its source made it;
+//   - misdirected: a whole packet of this run that is not for this chip from
+//     this source on this plane, or that the run doesn't have;
+//   - stray: a whole packet of another run, or anything else from a chip that
+//     sends nothing here.
+func (v *Verifier) Arrived(src wire.FabricNodeID, plane wire.Plane, data []byte) {
+	f := v.flows[src]
+	p, run, intact := parse(data, v.buf)
+	switch {
+	case intact && run != v.spec.Run, !intact && f == nil:
+		v.stray++
+	case !intact:
+		f.Corrupted++
+	case f == nil || p.Src != src || p.Dst != v.self || p.Plane != plane || int(plane) >= len(f.planes) ||
+		p.Number >= v.spec.ofPlane(f.target, plane) || len(data) != v.spec.Size:
+		v.misdirected++
+	default:
+		switch f.planes[plane].add(p.Number) {
+		case duplicate:
+			f.Duplicated++
+			return
+		case late:
+			f.Reordered++
+		}
+		f.Delivered++
+	}
+}
+
+// report is the pair's state.
+func (r *receiving) report() PairReport {
+	p := r.PairReport
+	p.Missing = r.target - r.Delivered
+	for _, s := range r.planes {
+		p.Forgotten += s.forgotten
+	}
+	return p
+}

@@ -1,0 +1,406 @@
+// Package router is the fabric router of one chip (Spec §3), as a pure machine.
+//
+// Every port has, per virtual channel, one receiver channel for what comes
+// in and four sender channels for what goes out: channel 0 takes the chip's
+// own packets, 1 to 3 what passes through from the other three directions
+// (Spec §3.1.2). A packet moves when the next channel has room and stays
+// where it is when not; nothing is dropped but for a stated reason.
+//
+//	Arrive → receiver channel → Step → sender channel → Next/Sent → the link
+//	                          ↘ PollLocal → the chip
+//
+// Polling order: PollLocal, Step, Next for each port, PollFreed, PollDrop.
+// Routing on rings, tori and between meshes takes its place in [Router.Step].
+package router
+
+import (
+	"fmt"
+	"time"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// SenderChannels is the number of sender channels of a 2D mesh router: the worker's and three neighbours' (Spec §3.1.2).
+const SenderChannels = 4
+
+// SlotProfile is the size of a router's channels, in packets.
+type SlotProfile struct {
+	Name     string
+	Sender   [wire.NumVCs]int
+	Receiver [wire.NumVCs]int
+}
+
+// SlotSpec has the specification's sizes: 8 slots in a sender channel, 16 in
+// a receiver channel (Spec §3.1.1); the control channel is smaller (§2.3.2).
+var SlotSpec = SlotProfile{"spec", [wire.NumVCs]int{8, 8, 4}, [wire.NumVCs]int{16, 16, 8}}
+
+// SlotFast has room for a long window; it is for speed, not for faithful back-pressure.
+var SlotFast = SlotProfile{"fast", [wire.NumVCs]int{64, 64, 8}, [wire.NumVCs]int{128, 128, 16}}
+
+// SlotProfiles are the profiles that can be named.
+var SlotProfiles = []SlotProfile{SlotSpec, SlotFast}
+
+// PortConfig is one port of the router.
+type PortConfig struct {
+	Channel wire.Channel
+	Dir     wire.Direction
+	Plane   wire.Plane
+}
+
+// Config is what a router is made of.
+type Config struct {
+	Ports []PortConfig // at most one per direction and plane
+	Slots SlotProfile
+	Grace time.Duration // how long the head of a packet waits at a dead next hop
+	Pool  *Pool
+}
+
+// Drop is a packet that the router gave up. The slot is the taker's.
+type Drop struct {
+	Slot    Slot
+	Reason  wire.DropReason
+	Channel wire.Channel
+}
+
+// Local is a packet for this chip. The slot is the taker's.
+type Local struct {
+	Slot Slot
+	Port int
+}
+
+// Freed is a receiver slot that became free: one credit for the peer.
+type Freed struct {
+	Port int
+	VC   wire.VC
+}
+
+// Counters of a port, since the start.
+type Counters struct {
+	Received  uint64                      // packets that arrived
+	Delivered uint64                      // of those: for this chip
+	Forwarded uint64                      // of those: passed on
+	Sent      uint64                      // packets handed to the link
+	Injected  uint64                      // of those: the chip's own, counted at injection
+	Dropped   [wire.NumDropReasons]uint64 // by reason; counted at the port that they should have left by, or came in by
+}
+
+type port struct {
+	PortConfig
+	up        bool
+	downSince mono.Time
+	recv      [wire.NumVCs]ring
+	send      [wire.NumVCs][SenderChannels]ring
+	queued    int              // packets in all sender channels
+	nextVC    int              // round robin over virtual channels
+	nextCh    [wire.NumVCs]int // round robin over sender channels
+	offered   [2]int           // vc, channel of the last Next
+	counters  Counters
+}
+
+// Router is the machine. It is not safe for concurrent use.
+type Router struct {
+	cfg   Config
+	ports []port
+	out   map[[2]uint8]int // direction, plane → port
+	freed []Freed
+	drops []Drop
+	recvd int // packets in all receiver channels
+}
+
+// New returns a router with all ports down.
+func New(now mono.Time, cfg Config) (*Router, error) {
+	r := &Router{cfg: cfg, out: make(map[[2]uint8]int)}
+	for i, pc := range cfg.Ports {
+		key := [2]uint8{uint8(pc.Dir), uint8(pc.Plane)}
+		if _, dup := r.out[key]; dup {
+			return nil, fmt.Errorf("router: two ports lead %s on plane %d", pc.Dir, pc.Plane)
+		}
+		r.out[key] = i
+		p := port{PortConfig: pc, downSince: now}
+		for v := range wire.NumVCs {
+			p.recv[v] = newRing(cfg.Slots.Receiver[v])
+			for c := range SenderChannels {
+				p.send[v][c] = newRing(cfg.Slots.Sender[v])
+			}
+		}
+		r.ports = append(r.ports, p)
+	}
+	return r, nil
+}
+
+// Buffers returns the number of packets that the router can hold.
+func (r *Router) Buffers() int {
+	n := 0
+	for v := range wire.NumVCs {
+		n += r.cfg.Slots.Receiver[v] + SenderChannels*r.cfg.Slots.Sender[v]
+	}
+	return n * len(r.ports)
+}
+
+// Port returns the index of the port that leads in a direction on a plane.
+func (r *Router) Port(d wire.Direction, pl wire.Plane) (int, bool) {
+	i, ok := r.out[[2]uint8{uint8(d), uint8(pl)}]
+	return i, ok
+}
+
+// SetPort says that a port's link came up or went down.
+func (r *Router) SetPort(now mono.Time, i int, up bool) {
+	p := &r.ports[i]
+	if p.up && !up {
+		p.downSince = now
+	}
+	p.up = up
+}
+
+// CanInject reports whether sender channel 0 of a port has room.
+func (r *Router) CanInject(i int, v wire.VC) bool { return !r.ports[i].send[v][0].full() }
+
+// Inject puts a packet of this chip into sender channel 0 of a port; false when that is full.
+func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
+	p := &r.ports[i]
+	if p.send[v][0].full() {
+		return false
+	}
+	p.send[v][0].push(s)
+	p.queued++
+	p.counters.Injected++
+	return true
+}
+
+// Arrive puts a packet into the receiver channel of the port that it came in
+// by. There is room: the peer held a credit. The packet has passed [wire.ViewPacket].
+func (r *Router) Arrive(i int, s Slot) {
+	p := &r.ports[i]
+	p.counters.Received++
+	p.recv[wire.PacketView(r.cfg.Pool.Bytes(s)).VC()].push(s)
+	r.recvd++
+}
+
+// Step moves the heads of the receiver channels as far as there is room, and
+// drops what waits at dead next hops for longer than the grace period. It
+// reports whether anything moved.
+func (r *Router) Step(now mono.Time) bool {
+	moved := false
+	for i := range r.ports {
+		if r.recvd > 0 {
+			for v := range wire.NumVCs {
+				for r.ports[i].recv[v].n > 0 && r.forward(i, wire.VC(v)) {
+					moved = true
+				}
+			}
+		}
+		if r.expire(now, i) {
+			moved = true
+		}
+	}
+	return moved
+}
+
+// forward handles the head of a receiver channel: one routing decision.
+func (r *Router) forward(i int, v wire.VC) bool {
+	p := &r.ports[i]
+	pkt := wire.PacketView(r.cfg.Pool.Bytes(p.recv[v].peek()))
+	action := pkt.Action()
+	if action == wire.RouteBit(p.Dir) {
+		return false // back where it came from: for this chip; PollLocal takes it
+	}
+	d, ok := direction(action)
+	if !ok {
+		r.drop(i, v, wire.DropNoRoute)
+		return true
+	}
+	oi, ok := r.Port(d, p.Plane)
+	if !ok {
+		r.drop(i, v, wire.DropNoRoute)
+		return true
+	}
+	out := &r.ports[oi]
+	ch := &out.send[v][passThrough(d, p.Dir)]
+	if ch.full() {
+		return false
+	}
+	if !pkt.Advance() {
+		r.drop(i, v, wire.DropTTL)
+		return true
+	}
+	ch.push(r.take(i, v))
+	out.queued++
+	p.counters.Forwarded++
+	return true
+}
+
+// take removes the head of a receiver channel and owes its credit.
+func (r *Router) take(i int, v wire.VC) Slot {
+	r.freed = append(r.freed, Freed{i, v})
+	r.recvd--
+	return r.ports[i].recv[v].pop()
+}
+
+func (r *Router) drop(i int, v wire.VC, why wire.DropReason) {
+	r.ports[i].counters.Dropped[why]++
+	r.drops = append(r.drops, Drop{r.take(i, v), why, r.ports[i].Channel})
+}
+
+// passThrough is the sender channel, 1 to 3, of a port towards d for packets that came in from the side from.
+func passThrough(d, from wire.Direction) int {
+	n := 1
+	for x := range wire.Direction(wire.NumDirections) {
+		if x == from {
+			return n
+		}
+		if x != d {
+			n++
+		}
+	}
+	panic("router: a packet came in from no side")
+}
+
+func direction(action byte) (wire.Direction, bool) {
+	switch action {
+	case wire.RouteEast:
+		return wire.East, true
+	case wire.RouteWest:
+		return wire.West, true
+	case wire.RouteNorth:
+		return wire.North, true
+	case wire.RouteSouth:
+		return wire.South, true
+	}
+	return 0, false
+}
+
+// expire empties the sender channels of a port that has been down for the grace period.
+func (r *Router) expire(now mono.Time, i int) bool {
+	p := &r.ports[i]
+	if p.up || p.queued == 0 || now.Before(p.downSince.Add(r.cfg.Grace)) {
+		return false
+	}
+	for v := range wire.NumVCs {
+		for c := range SenderChannels {
+			for p.send[v][c].n > 0 {
+				p.counters.Dropped[wire.DropNextHopDead]++
+				r.drops = append(r.drops, Drop{p.send[v][c].pop(), wire.DropNextHopDead, p.Channel})
+			}
+		}
+	}
+	p.queued = 0
+	return true
+}
+
+// PollLocal yields the next packet that has arrived for this chip.
+func (r *Router) PollLocal() (Local, bool) {
+	if r.recvd == 0 {
+		return Local{}, false
+	}
+	for i := range r.ports {
+		p := &r.ports[i]
+		// Control first: completions free what requests wait for.
+		for v := wire.NumVCs - 1; v >= 0; v-- {
+			if p.recv[v].n == 0 {
+				continue
+			}
+			if wire.PacketView(r.cfg.Pool.Bytes(p.recv[v].peek())).Action() == wire.RouteBit(p.Dir) {
+				p.counters.Delivered++
+				return Local{r.take(i, wire.VC(v)), i}, true
+			}
+		}
+	}
+	return Local{}, false
+}
+
+// Next offers the packet that port i should send next: round robin over the
+// virtual channels that are not in the skip mask, and within one over its
+// sender channels (Spec §3.1.1). The packet stays until [Router.Sent].
+func (r *Router) Next(i int, skip uint8) (Slot, wire.VC, bool) {
+	p := &r.ports[i]
+	if !p.up || p.queued == 0 {
+		return NoSlot, 0, false
+	}
+	for k := range wire.NumVCs {
+		v := (p.nextVC + k) % wire.NumVCs
+		if skip&(1<<v) != 0 {
+			continue
+		}
+		for j := range SenderChannels {
+			c := (p.nextCh[v] + j) % SenderChannels
+			if p.send[v][c].n > 0 {
+				p.offered = [2]int{v, c}
+				return p.send[v][c].peek(), wire.VC(v), true
+			}
+		}
+	}
+	return NoSlot, 0, false
+}
+
+// Sent says that the link took the packet that [Router.Next] offered; its slot is the caller's again.
+func (r *Router) Sent(i int) Slot {
+	p := &r.ports[i]
+	v, c := p.offered[0], p.offered[1]
+	p.nextVC, p.nextCh[v] = (v+1)%wire.NumVCs, (c+1)%SenderChannels
+	p.queued--
+	p.counters.Sent++
+	return p.send[v][c].pop()
+}
+
+// PollFreed yields receiver slots that became free.
+func (r *Router) PollFreed() (Freed, bool) {
+	if len(r.freed) == 0 {
+		return Freed{}, false
+	}
+	f := r.freed[len(r.freed)-1]
+	r.freed = r.freed[:len(r.freed)-1]
+	return f, true
+}
+
+// PollDrop yields packets that were given up.
+func (r *Router) PollDrop() (Drop, bool) {
+	if len(r.drops) == 0 {
+		return Drop{}, false
+	}
+	d := r.drops[0]
+	r.drops = r.drops[1:]
+	return d, true
+}
+
+// Deadline is when the next head at a dead hop has waited for its grace period.
+func (r *Router) Deadline() (mono.Time, bool) {
+	at := mono.Never
+	for i := range r.ports {
+		if p := &r.ports[i]; !p.up && p.queued > 0 {
+			at = mono.Min(at, p.downSince.Add(r.cfg.Grace))
+		}
+	}
+	return at, at != mono.Never
+}
+
+// PortStatus is a port's state for people.
+type PortStatus struct {
+	PortConfig
+	Up       bool
+	Receiver [wire.NumVCs]int // packets in the receiver channel
+	Sender   [wire.NumVCs]int // packets in the sender channels
+	Counters Counters
+}
+
+// Status returns the state of port i.
+func (r *Router) Status(i int) PortStatus {
+	p := &r.ports[i]
+	s := PortStatus{PortConfig: p.PortConfig, Up: p.up, Counters: p.counters}
+	for v := range wire.NumVCs {
+		s.Receiver[v] = p.recv[v].n
+		for c := range SenderChannels {
+			s.Sender[v] += p.send[v][c].n
+		}
+	}
+	return s
+}
+
+// InFlight is the number of packets in all channels.
+func (r *Router) InFlight() int {
+	n := r.recvd
+	for i := range r.ports {
+		n += r.ports[i].queued
+	}
+	return n
+}

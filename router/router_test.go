@@ -1,0 +1,215 @@
+package router
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+const grace = 100 * time.Millisecond
+
+// bench is one router in the middle of a mesh, with a port in every direction on plane 0.
+type bench struct {
+	t    *testing.T
+	r    *Router
+	pool *Pool
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, pool: NewPool(1000)}
+	cfg := Config{Slots: SlotSpec, Grace: grace, Pool: b.pool}
+	for d := range wire.Direction(wire.NumDirections) {
+		cfg.Ports = append(cfg.Ports, PortConfig{Channel: wire.Channel(d), Dir: d})
+	}
+	var err error
+	if b.r, err = New(0, cfg); err != nil {
+		t.Fatal(err)
+	}
+	for i := range cfg.Ports {
+		b.r.SetPort(0, i, true)
+	}
+	return b
+}
+
+// packet makes a packet that this router finds the given action in.
+func (b *bench) packet(vc wire.VC, id uint64, ttl uint16, actions ...byte) Slot {
+	p := wire.Packet{Type: wire.PacketRequest, VC: vc, TTL: ttl, ID: id, Command: wire.Command{Type: wire.NocNone}, Route: actions}
+	s, ok := b.pool.Get(p.Len())
+	if !ok {
+		b.t.Fatal("the pool is empty")
+	}
+	p.Append(b.pool.Bytes(s)[:0])
+	return s
+}
+
+func (b *bench) id(s Slot) uint64 {
+	p, err := wire.DecodePacket(b.pool.Bytes(s))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return p.ID
+}
+
+// send takes what port i offers, as a link with credits would.
+func (b *bench) send(i int) (id uint64, ok bool) {
+	s, _, ok := b.r.Next(i, 0)
+	if !ok {
+		return 0, false
+	}
+	id = b.id(s)
+	b.pool.Put(b.r.Sent(i))
+	return id, true
+}
+
+func (b *bench) freed() int {
+	n := 0
+	for {
+		if _, ok := b.r.PollFreed(); !ok {
+			return n
+		}
+		n++
+	}
+}
+
+func TestForwardAndDeliver(t *testing.T) {
+	b := newBench(t)
+	// Came in from the west: on to the east. The action "west" would mean: deliver here.
+	b.r.Arrive(int(wire.West), b.packet(wire.VCData, 1, 5, wire.RouteEast, wire.RouteWest))
+	b.r.Arrive(int(wire.West), b.packet(wire.VCData, 2, 5, wire.RouteWest))
+	if _, ok := b.r.PollLocal(); ok {
+		t.Fatal("a packet overtook the head of its receiver channel")
+	}
+	b.r.Step(0)
+	l, ok := b.r.PollLocal()
+	if !ok || b.id(l.Slot) != 2 {
+		t.Fatalf("got %v %v, want packet 2 for this chip", l, ok)
+	}
+	if b.freed() != 2 {
+		t.Error("two receiver slots became free and were not both told")
+	}
+	s, _, ok := b.r.Next(int(wire.East), 0)
+	v := wire.PacketView(b.pool.Bytes(s))
+	if !ok || v.Hop() != 1 || v.TTL() != 4 {
+		t.Errorf("forwarded with hop %d, TTL %d", v.Hop(), v.TTL())
+	}
+}
+
+// Spec §3.1.2: "Fabric router iterates over the channels": no sender channel waits for ever behind another.
+func TestSenderChannelsTakeTurns(t *testing.T) {
+	b := newBench(t)
+	for k := range 4 {
+		b.r.Inject(int(wire.East), wire.VCData, b.packet(wire.VCData, uint64(k), 5, wire.RouteWest))
+		for i, from := range []wire.Direction{wire.West, wire.North, wire.South} {
+			b.r.Arrive(int(from), b.packet(wire.VCData, uint64(100*(i+1)+k), 5, wire.RouteEast, wire.RouteWest))
+		}
+	}
+	b.r.Step(0)
+	for round := range 4 {
+		seen := map[uint64]bool{}
+		for range SenderChannels {
+			id, ok := b.send(int(wire.East))
+			if !ok {
+				t.Fatal("nothing is offered")
+			}
+			if int(id%100) != round {
+				t.Errorf("round %d: packet %d is out of its channel's order", round, id)
+			}
+			seen[id/100] = true
+		}
+		if len(seen) != SenderChannels {
+			t.Errorf("round %d served only the channels %v", round, seen)
+		}
+	}
+}
+
+func TestBackpressureHoldsAndDropsNothing(t *testing.T) {
+	b := newBench(t)
+	in, out := int(wire.West), int(wire.East)
+	n := 0
+	for ; n < SlotSpec.Receiver[wire.VCData]; n++ {
+		b.r.Arrive(in, b.packet(wire.VCData, uint64(n), 5, wire.RouteEast, wire.RouteWest))
+	}
+	b.r.Step(0)
+	if got, want := b.freed(), SlotSpec.Sender[wire.VCData]; got != want {
+		t.Errorf("%d moved on with nothing leaving; the sender channel takes %d", got, want)
+	}
+	// Another class is not held up by it.
+	b.r.Arrive(in, b.packet(wire.VCControl, 99, 5, wire.RouteEast, wire.RouteWest))
+	b.r.Step(0)
+	if s, v, ok := b.r.Next(out, 1<<wire.VCData); !ok || v != wire.VCControl || b.id(s) != 99 {
+		t.Error("control traffic waits for data")
+	}
+	for k := 0; k < n+1; k++ {
+		if _, ok := b.send(out); !ok {
+			t.Fatalf("only %d of %d came out", k, n+1)
+		}
+		b.r.Step(0)
+	}
+	if b.r.InFlight() != 0 || b.pool.InUse() != 0 {
+		t.Errorf("%d packets and %d buffers are left", b.r.InFlight(), b.pool.InUse())
+	}
+	for !b.r.CanInject(out, wire.VCData) {
+		t.Fatal("an empty channel takes nothing")
+	}
+}
+
+func TestDeadNextHop(t *testing.T) {
+	b := newBench(t)
+	out := int(wire.East)
+	down := mono.Time(time.Second)
+	b.r.Inject(out, wire.VCData, b.packet(wire.VCData, 1, 5, wire.RouteWest))
+	b.r.SetPort(down, out, false)
+	if _, ok := b.send(out); ok {
+		t.Fatal("a packet was offered to a dead link")
+	}
+	b.r.Step(down.Add(grace - 1))
+	if _, ok := b.r.PollDrop(); ok {
+		t.Fatal("dropped before the grace period was over")
+	}
+	if at, ok := b.r.Deadline(); !ok || at != down.Add(grace) {
+		t.Errorf("deadline %v, want %v", at, down.Add(grace))
+	}
+	// The link comes back in time: nothing is lost.
+	b.r.SetPort(down.Add(grace-1), out, true)
+	b.r.Step(down.Add(2 * grace))
+	if id, ok := b.send(out); !ok || id != 1 {
+		t.Fatal("the packet was lost although the link came back")
+	}
+	b.r.SetPort(down, out, false)
+	b.r.Inject(out, wire.VCData, b.packet(wire.VCData, 2, 5, wire.RouteWest))
+	b.r.Step(down.Add(grace))
+	d, ok := b.r.PollDrop()
+	if !ok || d.Reason != wire.DropNextHopDead || b.id(d.Slot) != 2 || b.r.Status(out).Counters.Dropped[wire.DropNextHopDead] != 1 {
+		t.Errorf("got %v %v", d, ok)
+	}
+}
+
+func TestBadRoutesAreDroppedAndNamed(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ttl    uint16
+		action []byte
+		want   wire.DropReason
+	}{
+		{"no action", 5, nil, wire.DropNoRoute},
+		{"two directions at once", 5, []byte{wire.RouteEast | wire.RouteNorth}, wire.DropNoRoute},
+		{"unknown bits", 5, []byte{0x80}, wire.DropNoRoute},
+		{"time to live used up", 0, []byte{wire.RouteEast, wire.RouteWest}, wire.DropTTL},
+	} {
+		b := newBench(t)
+		b.r.Arrive(int(wire.West), b.packet(wire.VCData, 1, c.ttl, c.action...))
+		b.r.Step(0)
+		d, ok := b.r.PollDrop()
+		if !ok || d.Reason != c.want || b.freed() != 1 {
+			t.Errorf("%s: got %v %v, want %v and its slot free", c.name, d, ok, c.want)
+		}
+	}
+	// Delivered with its last hop: a TTL of 0 does no harm at the destination.
+	b := newBench(t)
+	b.r.Arrive(int(wire.West), b.packet(wire.VCData, 1, 0, wire.RouteWest))
+	if _, ok := b.r.PollLocal(); !ok {
+		t.Error("a packet at its destination was held back for its TTL")
+	}
+}

@@ -1,0 +1,332 @@
+package topo
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"ttfabric/wire"
+)
+
+// Limits of a cluster descriptor.
+const (
+	maxUMD        = math.MaxInt32 // chip ids are C++ ints in tt-umd
+	maxCoordinate = 255           // the chip's firmware keeps each coordinate in one byte (tt-umd, ethernet coordinates)
+)
+
+// descriptor is the state of reading one cluster descriptor.
+type descriptor struct {
+	file
+	root   *yaml.Node
+	keys   map[string]pair // of the file
+	arch   wire.Arch
+	chips  map[int]*umdChip
+	ids    []int                 // of chips, sorted
+	cables []umdCable            // each once
+	peer   map[umdPort]umdTarget // of every channel with a cable
+	origin [2]int                // x and y of the north-west corner, as the file counts
+}
+
+// umdChip is a chip as the descriptor has it.
+type umdChip struct {
+	id       int
+	coord    [4]int     // x, y, rack, shelf
+	at       *yaml.Node // where the coordinates are; nil for none
+	board    string
+	onBoard  bool
+	unique   uint64
+	mmio     bool
+	channels int // not harvested
+	fused    int // harvested channels
+}
+
+// load reads everything, checks it, and builds the topology.
+func (d *descriptor) load(name string) (*Topology, error) {
+	for _, read := range []func() error{
+		d.readArch, d.readHarvesting, d.readCoords, d.readUniqueIDs, d.readMMIO, d.readBoardTypes, d.readBoards,
+		d.readConnections, d.readRemote, d.readRest,
+	} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	m, err := d.place()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.checkGrid(m); err != nil {
+		return nil, err
+	}
+	t := &Topology{Name: strings.ToValidUTF8(name, "\uFFFD"), Source: strings.ToValidUTF8(d.path, "\uFFFD"), Arch: d.arch, Meshes: []Mesh{m}}
+	for _, id := range d.ids {
+		c := d.chips[id]
+		t.Chips = append(t.Chips, Chip{Node: node(m, c), Row: c.coord[1], Col: c.coord[0], UMD: id, Board: c.board, UniqueID: c.unique, MMIO: c.mmio})
+	}
+	for _, c := range d.cables {
+		t.Cables = append(t.Cables, Cable{
+			A: wire.PortID{Node: node(m, d.chips[c.ends[0].chip]), Channel: c.ends[0].channel},
+			B: wire.PortID{Node: node(m, d.chips[c.ends[1].chip]), Channel: c.ends[1].channel},
+		})
+	}
+	if err := t.finish(); err != nil {
+		return nil, d.fail(d.root, "%v", err)
+	}
+	return t, nil
+}
+
+// node is a placed chip's address.
+func node(m Mesh, c *umdChip) wire.FabricNodeID {
+	return wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(c.coord[1]*m.Cols + c.coord[0])}
+}
+
+// readArch reads which chips there are: tt-umd takes the set from this key.
+func (d *descriptor) readArch() error {
+	ps, err := d.pairs(d.keys["arch"].val, "arch", "a map of chip ids to architectures")
+	if err != nil {
+		return err
+	}
+	if len(ps) == 0 {
+		return d.fail(d.root, "no chips: want a key arch that maps chip ids to architectures")
+	}
+	if len(ps) > wire.MaxChipsPerMesh {
+		return d.fail(d.keys["arch"].key, "%d chips; a mesh has at most %d", len(ps), wire.MaxChipsPerMesh)
+	}
+	d.chips = make(map[int]*umdChip, len(ps))
+	for _, p := range ps {
+		n, err := d.number(p.key, "chip id", maxUMD)
+		if err != nil {
+			return err
+		}
+		id := int(n)
+		if d.chips[id] != nil {
+			return d.fail(p.key, "chip %d is listed twice", id)
+		}
+		s, err := d.scalar(p.val, fmt.Sprintf("chip %d", id))
+		if err != nil {
+			return err
+		}
+		a, err := wire.ParseArch(s)
+		if err != nil {
+			return d.fail(p.val, "chip %d: architecture %s: want %s or %s", id, show(p.val), wire.Wormhole, wire.Blackhole)
+		}
+		if d.arch != wire.ArchUnknown && a != d.arch {
+			return d.fail(p.val, "chip %d is %s and others are %s: a fabric has one architecture (Spec §1.2)", id, a, d.arch)
+		}
+		d.arch = a
+		d.chips[id] = &umdChip{id: id, unique: uint64(id) << 32, channels: Channels(a)}
+		d.ids = append(d.ids, id)
+	}
+	slices.Sort(d.ids)
+	return nil
+}
+
+// chip returns the chip that a node names.
+func (d *descriptor) chip(n *yaml.Node) (*umdChip, error) {
+	id, err := d.number(n, "chip id", maxUMD)
+	if err != nil {
+		return nil, err
+	}
+	c := d.chips[int(id)]
+	if c == nil {
+		return nil, d.fail(n, "chip %d is not listed under arch", id)
+	}
+	return c, nil
+}
+
+// perChip calls read for every entry of a map from chip ids.
+func (d *descriptor) perChip(key, want string, read func(c *umdChip, v *yaml.Node) error) error {
+	ps, err := d.pairs(d.keys[key].val, key, "a map of chip ids to "+want)
+	if err != nil {
+		return err
+	}
+	seen := make(map[int]bool, len(ps))
+	for _, p := range ps {
+		c, err := d.chip(p.key)
+		if err != nil {
+			return err
+		}
+		if seen[c.id] {
+			return d.fail(p.key, "%s: chip %d is listed twice", key, c.id)
+		}
+		seen[c.id] = true
+		if err := read(c, p.val); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readHarvesting reads how many ethernet channels each chip has lost. The
+// descriptor numbers the ones that are left, from 0.
+func (d *descriptor) readHarvesting() error {
+	const want = "harvesting masks"
+	return d.perChip("harvesting", want, func(c *umdChip, v *yaml.Node) error {
+		ps, err := d.pairs(v, fmt.Sprintf("harvesting of chip %d", c.id), "a map of masks")
+		if err != nil {
+			return err
+		}
+		for _, p := range ps {
+			what := fmt.Sprintf("chip %d: %s", c.id, p.key.Value)
+			switch p.key.Value {
+			case "noc_translation":
+				if _, err := d.boolean(p.val, what); err != nil {
+					return err
+				}
+			case "eth_harvesting_mask":
+				mask, err := d.number(p.val, what, 1<<Channels(d.arch)-1)
+				if err != nil {
+					return err
+				}
+				c.fused = bits.OnesCount64(mask)
+				c.channels -= c.fused
+			case "harvest_mask", "dram_harvesting_mask", "pcie_harvesting_mask", "l2cpu_harvesting_mask":
+				if _, err := d.number(p.val, what, math.MaxUint64); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// readCoords reads chips: {id: [x, y, rack, shelf]}. That is the order of tt-umd's parser; a comment in its schema says another.
+func (d *descriptor) readCoords() error {
+	return d.perChip("chips", "[x, y, rack, shelf]", func(c *umdChip, v *yaml.Node) error {
+		want := fmt.Sprintf("chip %d", c.id)
+		vs, err := d.items(v, want, "the four coordinates [x, y, rack, shelf]")
+		if err != nil {
+			return err
+		}
+		if len(vs) != len(c.coord) {
+			return d.fail(v, "chip %d: want the four coordinates [x, y, rack, shelf]", c.id)
+		}
+		for k, n := range vs {
+			x, err := d.number(n, fmt.Sprintf("chip %d: coordinate", c.id), maxCoordinate)
+			if err != nil {
+				return err
+			}
+			c.coord[k] = int(x)
+		}
+		c.at = v
+		return nil
+	})
+}
+
+func (d *descriptor) readUniqueIDs() error {
+	return d.perChip("chip_unique_ids", "64-bit numbers", func(c *umdChip, v *yaml.Node) (err error) {
+		c.unique, err = d.number(v, fmt.Sprintf("chip %d: unique id", c.id), math.MaxUint64)
+		return err
+	})
+}
+
+// readMMIO reads chips_with_mmio: a list of {id: PCI index}, or of ids in older files.
+func (d *descriptor) readMMIO() error {
+	const key = "chips_with_mmio"
+	list, err := d.items(d.keys[key].val, key, "a list of {chip id: PCI index}")
+	if err != nil {
+		return err
+	}
+	for _, n := range list {
+		ids := []*yaml.Node{n}
+		if n.Kind == yaml.MappingNode {
+			ps, err := d.pairs(n, key, "")
+			if err != nil {
+				return err
+			}
+			ids = ids[:0]
+			for _, p := range ps {
+				if _, err := d.number(p.val, "PCI index", math.MaxInt32); err != nil {
+					return err
+				}
+				ids = append(ids, p.key)
+			}
+		}
+		for _, id := range ids {
+			c, err := d.chip(id)
+			if err != nil {
+				return err
+			}
+			c.mmio = true
+		}
+	}
+	return nil
+}
+
+// readBoardTypes reads boardtype: {id: type}, which luwen's create-ethernet-map writes where tt-umd has boards.
+func (d *descriptor) readBoardTypes() error {
+	return d.perChip("boardtype", "board types", func(c *umdChip, v *yaml.Node) (err error) {
+		c.board, err = d.scalar(v, fmt.Sprintf("board type of chip %d", c.id))
+		return err
+	})
+}
+
+// readBoards reads boards: [[{board_id}, {board_type}, {chips: […]}]].
+func (d *descriptor) readBoards() error {
+	boards, err := d.items(d.keys["boards"].val, "boards", "a list of boards")
+	if err != nil {
+		return err
+	}
+	for _, b := range boards {
+		facts, err := d.items(b, "board", "a list of {board_id}, {board_type} and {chips}")
+		if err != nil {
+			return err
+		}
+		var kind string
+		var members []*yaml.Node
+		for _, fact := range facts {
+			ps, err := d.pairs(fact, "board", "a list of {board_id}, {board_type} and {chips}")
+			if err != nil {
+				return err
+			}
+			for _, p := range ps {
+				switch p.key.Value {
+				case "board_id":
+					_, err = d.number(p.val, "board id", math.MaxUint64)
+				case "board_type":
+					kind, err = d.scalar(p.val, "board type")
+				case "chips":
+					members, err = d.items(p.val, "chips of a board", "a list of chip ids")
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+		for _, n := range members {
+			c, err := d.chip(n)
+			if err != nil {
+				return err
+			}
+			if c.onBoard {
+				return d.fail(n, "chip %d is on a board already", c.id)
+			}
+			c.board, c.onBoard = kind, true
+		}
+	}
+	return nil
+}
+
+// readRest checks the keys that say nothing about the wiring.
+func (d *descriptor) readRest() error {
+	plain := func(key string) error {
+		return d.perChip(key, "plain values", func(c *umdChip, v *yaml.Node) error {
+			_, err := d.scalar(v, fmt.Sprintf("%s of chip %d", key, c.id))
+			return err
+		})
+	}
+	for _, key := range []string{"chip_to_bus_id", "chip_pci_bdfs", "asic_locations"} {
+		if err := plain(key); err != nil {
+			return err
+		}
+	}
+	if v := d.keys["io_device_type"].val; v != nil {
+		if _, err := d.scalar(v, "io_device_type"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,306 @@
+package topo
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"ttfabric/wire"
+)
+
+// The rendered form of a topology: every chip and cable spelled out. Places,
+// directions and planes follow from ids and cables, so they aren't in it.
+//
+//	ttfabric: 1               # version of this form
+//	name: t3000
+//	source: built-in
+//	arch: wormhole_b0
+//	meshes:
+//	    - id: 0
+//	      rows: 2
+//	      cols: 4
+//	chips:
+//	    - chip: M0D0
+//	      umd: 4              # left out: none
+//	      board: n300
+//	      unique_id: 17179869184
+//	      mmio: true
+//	cables:
+//	    - a: M0D0/0           # chip and channel
+//	      b: M0D1/8
+const (
+	renderedKey     = "ttfabric"
+	renderedVersion = 1
+)
+
+// rendered is what is written; reading goes by nodes, which know their lines.
+type rendered struct {
+	TTFabric int             `yaml:"ttfabric"`
+	Name     string          `yaml:"name"`
+	Source   string          `yaml:"source"`
+	Arch     string          `yaml:"arch"`
+	Meshes   []renderedMesh  `yaml:"meshes"`
+	Chips    []renderedChip  `yaml:"chips"`
+	Cables   []renderedCable `yaml:"cables"`
+}
+
+type renderedMesh struct {
+	ID   uint16 `yaml:"id"`
+	Rows int    `yaml:"rows"`
+	Cols int    `yaml:"cols"`
+}
+
+type renderedChip struct {
+	Chip     string `yaml:"chip"`
+	UMD      *int   `yaml:"umd,omitempty"`
+	Board    string `yaml:"board,omitempty"`
+	UniqueID uint64 `yaml:"unique_id,omitempty"`
+	MMIO     bool   `yaml:"mmio,omitempty"`
+}
+
+type renderedCable struct {
+	A string `yaml:"a"`
+	B string `yaml:"b"`
+}
+
+// Encode renders a valid topology as text that [Load] reads back exactly. Text that isn't UTF-8 is made so.
+func (t *Topology) Encode() []byte {
+	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Arch: t.Arch.String()}
+	for _, m := range t.Meshes {
+		r.Meshes = append(r.Meshes, renderedMesh{uint16(m.ID), m.Rows, m.Cols})
+	}
+	for _, c := range t.Chips {
+		rc := renderedChip{Chip: c.Node.String(), Board: text(c.Board), UniqueID: c.UniqueID, MMIO: c.MMIO}
+		if c.UMD != NoUMD {
+			umd := c.UMD
+			rc.UMD = &umd
+		}
+		r.Chips = append(r.Chips, rc)
+	}
+	for _, c := range t.Cables {
+		r.Cables = append(r.Cables, renderedCable{portText(c.A), portText(c.B)})
+	}
+	b, err := yaml.Marshal(r)
+	if err != nil {
+		panic("topo: " + err.Error()) // plain structs always marshal
+	}
+	return append([]byte("# A ttfabric topology, rendered. 'ttfabric up FILE' reads it.\n"), b...)
+}
+
+func portText(p wire.PortID) string { return fmt.Sprintf("%s/%d", p.Node, p.Channel) }
+
+// renderedFile is the state of reading the rendered form.
+type renderedFile struct {
+	file
+	t       *Topology
+	chipAt  map[wire.FabricNodeID]*yaml.Node
+	cableAt map[wire.PortID]*yaml.Node // by either end
+}
+
+// loadRendered reads the rendered form. Unlike a descriptor, it is ours, so an unknown key is an error.
+func loadRendered(f file, top []pair) (*Topology, error) {
+	r := &renderedFile{file: f, t: &Topology{}, chipAt: map[wire.FabricNodeID]*yaml.Node{}, cableAt: map[wire.PortID]*yaml.Node{}}
+	for _, p := range top {
+		if p.key.Value != renderedKey {
+			continue
+		}
+		v, err := r.number(p.val, "version of the topology form", math.MaxInt32)
+		if err != nil {
+			return nil, err
+		}
+		if v != renderedVersion {
+			return nil, r.fail(p.val, "version %d of the topology form; this program reads version %d", v, renderedVersion)
+		}
+	}
+	for _, p := range top {
+		if err := r.readKey(p); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.t.Meshes) == 1 {
+		r.placeByID()
+	}
+	r.t.arrange()
+	if ft := r.t.check(); ft != nil {
+		var at *yaml.Node
+		if ft.chip >= 0 {
+			at = r.chipAt[r.t.Chips[ft.chip].Node]
+		} else if ft.cable >= 0 {
+			at = r.cableAt[r.t.Cables[ft.cable].A]
+		}
+		return nil, r.fail(at, "%s", ft.reason)
+	}
+	return r.t, nil
+}
+
+func (r *renderedFile) readKey(p pair) (err error) {
+	switch p.key.Value {
+	case renderedKey:
+	case "name":
+		r.t.Name, err = r.scalar(p.val, "name")
+	case "source":
+		r.t.Source, err = r.scalar(p.val, "source")
+	case "arch":
+		var s string
+		if s, err = r.scalar(p.val, "arch"); err != nil {
+			return err
+		}
+		if r.t.Arch, err = wire.ParseArch(s); err != nil {
+			return r.fail(p.val, "architecture %s: want %s or %s", show(p.val), wire.Wormhole, wire.Blackhole)
+		}
+	case "meshes":
+		return r.each(p, "mesh", wire.MaxMeshes, r.readMesh)
+	case "chips":
+		return r.each(p, "chip", wire.MaxChipsPerMesh, r.readChip)
+	case "cables":
+		return r.each(p, "cable", MaxCables, r.readCable)
+	default:
+		return r.unknown(p)
+	}
+	return err
+}
+
+func (r *renderedFile) unknown(p pair) error {
+	return r.fail(p.key, "unknown key %s in version %d of the topology form", show(p.key), renderedVersion)
+}
+
+// each calls read for every entry of a list of maps.
+func (r *renderedFile) each(p pair, what string, most int, read func(n *yaml.Node, ps []pair) error) error {
+	list, err := r.items(p.val, p.key.Value, "a list")
+	if err != nil {
+		return err
+	}
+	if len(list) > most {
+		return r.fail(p.key, "%s: %d; at most %d", p.key.Value, len(list), most)
+	}
+	for _, n := range list {
+		ps, err := r.pairs(n, what, "a map")
+		if err != nil {
+			return err
+		}
+		if err := read(n, ps); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *renderedFile) readMesh(_ *yaml.Node, ps []pair) error {
+	var m Mesh
+	for _, p := range ps {
+		var most uint64 = wire.MaxChipsPerMesh
+		if p.key.Value == "id" {
+			most = wire.MaxMeshes - 1
+		}
+		v, err := r.number(p.val, "mesh "+p.key.Value, most)
+		if err != nil {
+			return err
+		}
+		switch p.key.Value {
+		case "id":
+			m.ID = wire.MeshID(v)
+		case "rows":
+			m.Rows = int(v)
+		case "cols":
+			m.Cols = int(v)
+		default:
+			return r.unknown(p)
+		}
+	}
+	r.t.Meshes = append(r.t.Meshes, m)
+	return nil
+}
+
+func (r *renderedFile) readChip(n *yaml.Node, ps []pair) error {
+	c := Chip{UMD: NoUMD}
+	named := false
+	for _, p := range ps {
+		var err error
+		var v uint64
+		switch p.key.Value {
+		case "chip":
+			if c.Node, err = wire.ParseFabricNodeID(p.val.Value); err != nil {
+				return r.fail(p.val, "chip %s: want an id such as M0D3", show(p.val))
+			}
+			named = true
+		case "umd":
+			v, err = r.number(p.val, "umd", maxUMD)
+			c.UMD = int(v)
+		case "board":
+			c.Board, err = r.scalar(p.val, "board")
+		case "unique_id":
+			c.UniqueID, err = r.number(p.val, "unique_id", math.MaxUint64)
+		case "mmio":
+			c.MMIO, err = r.boolean(p.val, "mmio")
+		default:
+			return r.unknown(p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !named {
+		return r.fail(n, "a chip without an id: want a key chip, such as M0D3")
+	}
+	if was := r.chipAt[c.Node]; was != nil {
+		return r.fail(n, "chip %s is listed already, on line %d", c.Node, was.Line)
+	}
+	r.chipAt[c.Node] = n
+	r.t.Chips = append(r.t.Chips, c)
+	return nil
+}
+
+func (r *renderedFile) readCable(n *yaml.Node, ps []pair) error {
+	var c Cable
+	ends := 0
+	for _, p := range ps {
+		end := &c.A
+		switch p.key.Value {
+		case "a":
+		case "b":
+			end = &c.B
+		default:
+			return r.unknown(p)
+		}
+		var err error
+		if *end, err = r.port(p.val); err != nil {
+			return err
+		}
+		if was := r.cableAt[*end]; was != nil {
+			return r.fail(p.val, "%s carries two cables, this one and that of line %d", *end, was.Line)
+		}
+		ends++
+	}
+	if ends != 2 {
+		return r.fail(n, "a cable has two ends, a and b, each a chip and a channel such as M0D0/8")
+	}
+	if c.A == c.B {
+		return r.fail(n, "both ends of the cable are %s", c.A)
+	}
+	r.cableAt[c.A], r.cableAt[c.B] = n, n
+	r.t.Cables = append(r.t.Cables, c)
+	return nil
+}
+
+// port reads M0D0/8.
+func (r *renderedFile) port(n *yaml.Node) (p wire.PortID, err error) {
+	chip, channel, ok := strings.Cut(n.Value, "/")
+	if p.Node, err = wire.ParseFabricNodeID(chip); err != nil || !ok || n.Kind != yaml.ScalarNode {
+		return p, r.fail(n, "end of a cable %s: want a chip and a channel such as M0D0/8", show(n))
+	}
+	v, err := r.number(&yaml.Node{Kind: yaml.ScalarNode, Value: channel, Line: n.Line}, "channel", wire.MaxChannels-1)
+	p.Channel = wire.Channel(v)
+	return p, err
+}
+
+// placeByID gives every chip the place that its row-major id stands for.
+func (r *renderedFile) placeByID() {
+	cols := max(r.t.Meshes[0].Cols, 1)
+	for i := range r.t.Chips {
+		c := &r.t.Chips[i]
+		c.Row, c.Col = int(c.Node.Chip)/cols, int(c.Node.Chip)%cols
+	}
+}

@@ -1,0 +1,208 @@
+package topo
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// file is a YAML file under reading: what every complaint about it needs.
+type file struct {
+	path string
+}
+
+// fail is a complaint about the line of n, or about the whole file where n is nil.
+func (f file) fail(n *yaml.Node, format string, a ...any) error {
+	e := &Error{File: f.path, Reason: fmt.Sprintf(format, a...)}
+	if n != nil {
+		e.Line = n.Line
+	}
+	return e
+}
+
+// parse returns the root of the only document in data, nil for an empty one.
+// Nodes are used instead of Go structs because only they know their line.
+func (f file) parse(data []byte) (*yaml.Node, error) {
+	if line, what := unprintable(data); line > 0 {
+		return nil, &Error{File: f.path, Line: line, Reason: "not YAML: " + what}
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, f.syntax(err)
+	}
+	if err := dec.Decode(&more); err == nil {
+		return nil, f.fail(&more, "a second YAML document begins here; a file holds one machine")
+	} else if !errors.Is(err, io.EOF) {
+		return nil, f.syntax(err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	return doc.Content[0], nil
+}
+
+// unprintable finds the first line with a character that YAML forbids (YAML
+// 1.2.2 §5.1). The parser would refuse it too, but without saying where.
+func unprintable(data []byte) (line int, what string) {
+	line = 1
+	for rest := data; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			return line, fmt.Sprintf("byte 0x%02X is not UTF-8 text", rest[0])
+		case r == '\n':
+			line++
+		case r < ' ' && r != '\t' && r != '\r', r >= 0x7F && r < 0xA0 && r != 0x85, r == 0xFFFE, r == 0xFFFF:
+			return line, fmt.Sprintf("character %U is not text", r)
+		}
+		rest = rest[n:]
+	}
+	return 0, ""
+}
+
+// parserLine is how the YAML parser names a line. It leaves out the first.
+var parserLine = regexp.MustCompile(`^yaml: line (\d+): `)
+
+// syntax gives a complaint of the YAML parser our form. For complaints about
+// structure ("did not find expected …") the parser counts lines from 0, for
+// those about single characters from 1.
+func (f file) syntax(err error) error {
+	e := &Error{File: f.path, Line: 1, Err: err}
+	msg := strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := parserLine.FindStringSubmatch(err.Error()); m != nil {
+		e.Line, _ = strconv.Atoi(m[1])
+		msg = strings.TrimPrefix(err.Error(), m[0])
+		if strings.HasPrefix(msg, "did not find expected") || msg == "found undefined tag handle" {
+			e.Line++
+		}
+	} else if strings.HasPrefix(msg, "unknown anchor") {
+		e.Line = 0 // the one complaint that the parser gives no place at all
+	}
+	e.Reason = "not YAML: " + msg
+	return e
+}
+
+// pair is one entry of a mapping.
+type pair struct{ key, val *yaml.Node }
+
+// isNull reports whether a value was left out: "chips:" or "chips: ~".
+func isNull(n *yaml.Node) bool {
+	return n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
+}
+
+// noAlias refuses YAML's references: a few lines of them can stand for
+// billions of values, and no descriptor has any.
+func (f file) noAlias(n *yaml.Node) error {
+	if n.Kind == yaml.AliasNode {
+		return f.fail(n, "*%s is a YAML alias, which is not supported; write the value out", n.Value)
+	}
+	return nil
+}
+
+// pairs returns the entries of mapping n, none for a null. Keys are plain and
+// different from each other; what says what n is, for messages.
+func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
+	if isNull(n) {
+		return nil, nil
+	}
+	if err := f.noAlias(n); err != nil {
+		return nil, err
+	}
+	if n.Kind != yaml.MappingNode {
+		return nil, f.fail(n, "%s: want %s", what, want)
+	}
+	ps := make([]pair, 0, len(n.Content)/2)
+	seen := make(map[string]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if k.Kind != yaml.ScalarNode {
+			return nil, f.fail(k, "%s: a key must be a plain word or number", what)
+		}
+		if line, dup := seen[k.Value]; dup {
+			return nil, f.fail(k, "%s: %q is there already, on line %d", what, k.Value, line)
+		}
+		seen[k.Value] = k.Line
+		if err := f.noAlias(v); err != nil {
+			return nil, err
+		}
+		ps = append(ps, pair{k, v})
+	}
+	return ps, nil
+}
+
+// items returns the entries of sequence n, none for a null.
+func (f file) items(n *yaml.Node, what, want string) ([]*yaml.Node, error) {
+	if isNull(n) {
+		return nil, nil
+	}
+	if err := f.noAlias(n); err != nil {
+		return nil, err
+	}
+	if n.Kind != yaml.SequenceNode {
+		return nil, f.fail(n, "%s: want %s", what, want)
+	}
+	for _, v := range n.Content {
+		if err := f.noAlias(v); err != nil {
+			return nil, err
+		}
+	}
+	return n.Content, nil
+}
+
+// number reads a whole number from 0 to most. Decimal, 0x and 0o forms are read.
+func (f file) number(n *yaml.Node, what string, most uint64) (uint64, error) {
+	v, err := strconv.ParseUint(n.Value, 0, 64)
+	if n.Kind != yaml.ScalarNode || err != nil || v > most {
+		return 0, f.fail(n, "%s %s: want a number from 0 to %d", what, show(n), most)
+	}
+	return v, nil
+}
+
+// boolean reads true or false.
+func (f file) boolean(n *yaml.Node, what string) (bool, error) {
+	switch {
+	case n.Kind == yaml.ScalarNode && strings.EqualFold(n.Value, "true"):
+		return true, nil
+	case n.Kind == yaml.ScalarNode && strings.EqualFold(n.Value, "false"):
+		return false, nil
+	}
+	return false, f.fail(n, "%s %s: want true or false", what, show(n))
+}
+
+// scalar reads a plain value.
+func (f file) scalar(n *yaml.Node, what string) (string, error) {
+	if n.Kind != yaml.ScalarNode {
+		return "", f.fail(n, "%s: want a plain value, not %s", what, show(n))
+	}
+	return n.Value, nil
+}
+
+// maxShown is how much of a wrong value a message repeats, in bytes.
+const maxShown = 40
+
+// show is a value as a message repeats it.
+func show(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a map"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	s := n.Value
+	if len(s) > maxShown {
+		s = strings.ToValidUTF8(s[:maxShown], "") + "…"
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"ttfabric/router"
+	"ttfabric/ttlink"
+	"ttfabric/ttlink/transport"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+var anyPort = netip.MustParseAddrPort("127.0.0.1:0")
+
+// link drives one TT-link as a live node does: a reader that runs it to completion under a lock, and one timer.
+type link struct {
+	mu    sync.Mutex
+	l     *ttlink.Link
+	p     transport.Port
+	start time.Time
+	got   uint64
+	on    func(now mono.Time, d ttlink.Delivery)
+	fill  func(now mono.Time)
+	up    chan struct{}
+	stop  chan struct{}
+	once  sync.Once
+}
+
+func newLink(far bool, slots string) (conv, error) {
+	p, err := transport.Listen(transport.Options{Local: anyPort})
+	if err != nil {
+		return nil, err
+	}
+	a, b := wire.PortID{}, wire.PortID{Node: wire.FabricNodeID{Chip: 1}}
+	cfg := ttlink.Config{Local: a, Peer: b, Incarnation: wire.Incarnation(time.Now().UnixNano()), MaxPayload: wire.PadTo(wire.MaxPacket), Profile: ttlink.ProfileCrowded}
+	if far {
+		cfg.Local, cfg.Peer = b, a
+	}
+	for _, s := range router.SlotProfiles {
+		if s.Name == slots {
+			cfg.Slots = s.Receiver
+		}
+	}
+	l := &link{p: p, start: time.Now(), up: make(chan struct{}), stop: make(chan struct{})}
+	l.l, err = ttlink.New(cfg)
+	return l, err
+}
+
+func (l *link) addr() string { return l.p.LocalAddr().String() }
+
+func (l *link) dial(peer string) error {
+	a, err := netip.ParseAddrPort(peer)
+	if err != nil {
+		return err
+	}
+	if err := l.p.SetPeer(a); err != nil {
+		return err
+	}
+	l.step(func(now mono.Time) { l.l.SetPath(now, true) })
+	go l.read()
+	go l.timer()
+	select {
+	case <-l.up:
+		return nil
+	case <-time.After(10 * time.Second):
+		return errors.New("the link does not come up")
+	}
+}
+
+// step runs f and then the link until it has nothing to send.
+func (l *link) step(f func(now mono.Time)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := mono.Time(time.Since(l.start))
+	f(now)
+	for {
+		if l.fill != nil {
+			l.fill(now)
+		}
+		sent := false
+		for {
+			t, ok := l.l.PollTransmit(now)
+			if !ok {
+				break
+			}
+			l.p.Send(t.Data, t.Seg)
+			sent = true
+		}
+		if !sent || l.fill == nil {
+			break
+		}
+	}
+	for {
+		e, ok := l.l.PollEvent()
+		if !ok {
+			return
+		}
+		if e.Kind == ttlink.EventUp {
+			l.once.Do(func() { close(l.up) })
+		}
+	}
+}
+
+func (l *link) read() {
+	var b transport.Batch
+	for {
+		if err := l.p.Recv(&b); errors.Is(err, net.ErrClosed) {
+			return
+		} else if err != nil {
+			continue
+		}
+		l.step(func(now mono.Time) {
+			b.Each(func(d []byte) {
+				if del, ok := l.l.HandleDatagram(now, d); ok {
+					if l.on != nil {
+						l.on(now, del)
+					}
+					if del.End {
+						l.l.Free(del.VC)
+					}
+				}
+			})
+		})
+	}
+}
+
+func (l *link) timer() {
+	for {
+		l.mu.Lock()
+		at, ok := l.l.Deadline()
+		l.mu.Unlock()
+		wait := 10 * time.Millisecond
+		if ok {
+			wait = min(max(at.Sub(mono.Time(time.Since(l.start))), 200*time.Microsecond), wait)
+		}
+		select {
+		case <-l.stop:
+			return
+		case <-time.After(wait):
+		}
+		l.step(func(now mono.Time) {
+			if d, ok := l.l.Deadline(); ok && !d.After(now) {
+				l.l.Tick(now)
+			}
+		})
+	}
+}
+
+func (l *link) pump(size int, d time.Duration) error {
+	msg := bytes.Repeat([]byte{0xA5}, size)
+	end := mono.Time(time.Since(l.start)).Add(d)
+	l.step(func(mono.Time) {
+		l.fill = func(now mono.Time) {
+			for !now.After(end) && l.l.CanSend(wire.VCData, size) && l.l.Send(now, wire.VCData, msg) {
+			}
+		}
+	})
+	time.Sleep(d)
+	return nil
+}
+
+func (l *link) drain() func() uint64 {
+	// A real receiver copies the packet into its slot.
+	slot := make([]byte, wire.SlotStride)
+	l.step(func(mono.Time) {
+		l.on = func(_ mono.Time, d ttlink.Delivery) { l.got += uint64(copy(slot[d.Offset:], d.Data)) }
+	})
+	return func() uint64 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.got
+	}
+}
+
+// sendOwed makes the link send owe messages as soon as it has credit: a new session has none before the first grant.
+func (l *link) sendOwed(msg []byte, owe *int, sent func()) {
+	l.fill = func(now mono.Time) {
+		for *owe > 0 && l.l.Send(now, wire.VCData, msg) {
+			*owe--
+			sent()
+		}
+	}
+}
+
+func (l *link) echo() {
+	owe := 0
+	l.step(func(mono.Time) {
+		l.sendOwed(make([]byte, 64), &owe, func() {})
+		l.on = func(mono.Time, ttlink.Delivery) { owe++ }
+	})
+}
+
+func (l *link) pingpong(size, n int) ([]time.Duration, error) {
+	var out []time.Duration
+	done := make(chan struct{})
+	var sent time.Time
+	owe := 1
+	l.step(func(mono.Time) {
+		l.sendOwed(make([]byte, size), &owe, func() { sent = time.Now() })
+		l.on = func(mono.Time, ttlink.Delivery) {
+			if out = append(out, time.Since(sent)); len(out) == n {
+				close(done)
+			} else if len(out) < n {
+				owe = 1
+			}
+		}
+	})
+	select {
+	case <-done:
+		return out, nil
+	case <-time.After(20 * time.Second):
+		return nil, errors.New("the pings do not come back")
+	}
+}
+
+func (l *link) close() {
+	close(l.stop)
+	l.p.Close()
+}

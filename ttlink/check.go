@@ -1,0 +1,63 @@
+package ttlink
+
+import (
+	"fmt"
+
+	"ttfabric/wire"
+)
+
+// CheckInvariants reports the first broken invariant of this end, for tests
+// and for the simulator's checkers. Nil means that all hold.
+func (l *Link) CheckInvariants() error {
+	if err := l.checkWindow(); err != nil {
+		return err
+	}
+	for v := range wire.NumVCs {
+		t, r := &l.tx, &l.rx
+		if c := t.limit[v] - t.sent[v]; c > t.slots[v] {
+			return fmt.Errorf("VC %v: sent %d, limit %d, %d slots: credits out of range", wire.VC(v), t.sent[v], t.limit[v], t.slots[v])
+		}
+		if t.acked[v]-t.sent[v] != 0 && int32(t.acked[v]-t.sent[v]) > 0 {
+			return fmt.Errorf("VC %v: %d packets acknowledged of %d sent", wire.VC(v), t.acked[v], t.sent[v])
+		}
+		held := r.occupied(v)
+		if r.partial && int(r.vc) == v {
+			held++
+		}
+		if held < 0 || held > l.cfg.Slots[v] {
+			return fmt.Errorf("VC %v: %d of %d slots held (C1)", wire.VC(v), held, l.cfg.Slots[v])
+		}
+	}
+	if l.state == StateUp && (l.sess.id == 0 || l.agreed < MinPayload) {
+		return fmt.Errorf("up with session %#x and frame payload %d", l.sess.id, l.agreed)
+	}
+	return nil
+}
+
+// checkWindow checks the sequence numbers (L1) and that the slab's frames lie in order without overlap.
+func (l *Link) checkWindow() error {
+	t := &l.tx
+	inFlight, cursor, sentTo := t.next.Sub(t.base), t.cursor.Sub(t.base), t.sentTo.Sub(t.base)
+	if inFlight < 0 || inFlight > MaxFrames || cursor < 0 || cursor > inFlight || sentTo < 0 || sentTo > inFlight || cursor > sentTo {
+		return fmt.Errorf("window: base %d, cursor +%d, sent +%d, next +%d (L1)", t.base, cursor, sentTo, inFlight)
+	}
+	if t.slab.count != inFlight {
+		return fmt.Errorf("slab holds %d frames, window %d", t.slab.count, inFlight)
+	}
+	used, wraps, end := 0, 0, t.slab.tail
+	for s := t.base; s != t.next; s = s.Add(1) {
+		m := t.slab.at(s)
+		if int(m.off) < end {
+			wraps++
+		}
+		used += m.size()
+		end = int(m.off) + m.size()
+		if wraps > 1 || end > l.cfg.Window || (wraps == 1 && end > t.slab.tail) {
+			return fmt.Errorf("slab: frame %d at %d to %d overlaps (tail %d, head %d)", s, m.off, end, t.slab.tail, t.slab.head)
+		}
+	}
+	if used != t.slab.used || (t.slab.count > 0 && end != t.slab.head) {
+		return fmt.Errorf("slab: %d bytes in frames, %d counted; end %d, head %d", used, t.slab.used, end, t.slab.head)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package ttlink
+
+import (
+	"fmt"
+	"time"
+
+	"ttfabric/wire"
+)
+
+// Limits of a link. They are our own choices unless a source is named.
+const (
+	// DefaultWindow is the size of the retransmit slab, in bytes. Windows from
+	// 256 KiB to 1 MiB measured alike over loopback with 4 MiB of socket buffer.
+	DefaultWindow = 512 << 10
+	// MinWindow holds two packets of the largest size in the smallest frames, in bytes.
+	MinWindow = 64 << 10
+	// MaxWindow is the largest slab, in bytes.
+	MaxWindow = 16 << 20
+	// MaxFrames is the largest number of frames in flight; a power of two. With
+	// 4096, frames of 64 bytes reach two thirds of what the kernel's UDP path carries.
+	MaxFrames = 4096
+	// MaxPacket is the largest packet that a slot takes, in bytes.
+	MaxPacket = wire.SlotStride
+	// MinPayload is the smallest frame payload that a link works with, in bytes. A hello must fit the path anyway.
+	MinPayload = 96
+	// MaxSlots is the largest size of a receiver channel, in packets: a hello states it in 16 bits.
+	MaxSlots = 1<<16 - 1
+	// MaxBatchFrames is the largest number of frames in one [Transmit]: Linux's UDP_MAX_SEGMENTS was 64 before 6.9.
+	MaxBatchFrames = 64
+	// MaxBatchBytes is the largest [Transmit], in bytes: below the 65,507 of one
+	// UDP datagram over IPv4, with room for a tag of 32 bytes on each of 64 frames.
+	MaxBatchBytes = 60 << 10
+	// MaxEvents is the largest number of events that wait for [Link.PollEvent].
+	MaxEvents = 64
+	// MaxRTT is the longest round trip that counts as a measurement.
+	MaxRTT = 10 * time.Second
+	// StallTolerance is how late a Tick may come before the lateness is taken
+	// for a stall of the owner's loop and not for silence of the peer.
+	StallTolerance = 2 * time.Millisecond
+
+	answerBurst    = 8                     // hello answers that may be sent at once
+	answerRefill   = 2 * time.Millisecond  // one more answer may be sent after each of these
+	initialRTO     = 50 * time.Millisecond // retransmission timeout before the first measured round trip
+	unknownDead    = 8 * time.Second       // silence under traffic that is bearable before the first measured round trip
+	slabIdle       = 10 * time.Second      // an empty slab is given back after this time
+	endedRemember  = 8                     // ended incarnations that are remembered
+	goBackMin      = time.Millisecond      // shortest time between two go-backs to the same frame
+	maxBackoff     = 10                    // doublings of a timeout
+	miswiredEvents = MaxEvents / 2         // queued events beyond which reports of wrong cables are dropped
+)
+
+// Profile is a named set of times for one kind of surroundings.
+type Profile struct {
+	Name        string
+	DeadTraffic time.Duration // silence after which a link with frames under way is down; four round trips if those are longer
+	DeadIdle    time.Duration // silence after which an idle link is down
+	Keepalive   time.Duration // an idle end says something at least this often
+	HelloMin    time.Duration // first interval between hellos while training
+	HelloMax    time.Duration // the interval doubles up to this
+	RTOMin      time.Duration // shortest retransmission timeout
+	RTOMax      time.Duration // the timeout doubles up to this, or to itself where the round trip is longer
+}
+
+// The profiles. Three keepalives fit into each idle time.
+var (
+	// ProfileLAN is for chips that have a core each.
+	ProfileLAN = Profile{
+		Name: "lan", DeadTraffic: 60 * time.Millisecond, DeadIdle: 2 * time.Second, Keepalive: 620 * time.Millisecond,
+		HelloMin: 20 * time.Millisecond, HelloMax: 500 * time.Millisecond, RTOMin: 5 * time.Millisecond, RTOMax: 100 * time.Millisecond,
+	}
+	// ProfileCrowded is for more chips than cores.
+	ProfileCrowded = Profile{
+		Name: "crowded", DeadTraffic: 250 * time.Millisecond, DeadIdle: 5 * time.Second, Keepalive: 1600 * time.Millisecond,
+		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 20 * time.Millisecond, RTOMax: 250 * time.Millisecond,
+	}
+)
+
+// valid reports what makes p unusable.
+func (p *Profile) valid() error {
+	switch {
+	case p.DeadTraffic <= 0 || p.DeadIdle < p.DeadTraffic:
+		return fmt.Errorf("profile %q: dead after %v under traffic and %v idle: want 0 < traffic ≤ idle", p.Name, p.DeadTraffic, p.DeadIdle)
+	case p.Keepalive <= 0 || p.Keepalive >= p.DeadIdle:
+		return fmt.Errorf("profile %q: keepalive %v: want it between 0 and the idle time %v", p.Name, p.Keepalive, p.DeadIdle)
+	case p.HelloMin <= 0 || p.HelloMax < p.HelloMin:
+		return fmt.Errorf("profile %q: hello interval %v to %v: want 0 < min ≤ max", p.Name, p.HelloMin, p.HelloMax)
+	case p.RTOMin <= 0 || p.RTOMax < p.RTOMin:
+		return fmt.Errorf("profile %q: retransmission timeout %v to %v: want 0 < min ≤ max", p.Name, p.RTOMin, p.RTOMax)
+	}
+	return nil
+}
+
+// Config describes one end of a cable.
+type Config struct {
+	Local, Peer wire.PortID      // the ports at this end and at the other
+	Incarnation wire.Incarnation // of this process; random, not zero
+	Fabric      uint32           // names the fabric; 0 matches all
+	MaxPayload  int              // largest padded frame payload that the path takes, in bytes; [MinPayload] to wire.MaxFramePayload, a multiple of wire.PadUnit
+	Slots       [wire.NumVCs]int // receiver channel sizes, in packets; 0 for a VC that is not in use
+	Window      int              // bytes of the retransmit slab; 0 for [DefaultWindow]
+	Profile     Profile          // times; the zero Profile is [ProfileLAN]
+	Seed        uint64           // of the jitter
+}
+
+// complete fills in defaults and reports what cannot be used.
+func (c *Config) complete() error {
+	if c.Window == 0 {
+		c.Window = DefaultWindow
+	}
+	if c.Profile == (Profile{}) {
+		c.Profile = ProfileLAN
+	}
+	switch {
+	case !c.Local.Valid() || !c.Peer.Valid():
+		return fmt.Errorf("link from %v to %v: a port is beyond the fabric's limits", c.Local, c.Peer)
+	case c.Local == c.Peer:
+		return fmt.Errorf("link from %v to itself: name the port at the other end of the cable", c.Local)
+	case c.Incarnation == 0:
+		return fmt.Errorf("link at %v: incarnation is zero: draw a random one at every start", c.Local)
+	case c.Window < MinWindow || c.Window > MaxWindow:
+		return fmt.Errorf("link at %v: window of %d bytes: want %d to %d", c.Local, c.Window, MinWindow, MaxWindow)
+	}
+	if err := checkPayload(c.MaxPayload); err != nil {
+		return fmt.Errorf("link at %v: %w", c.Local, err)
+	}
+	total := 0
+	for v, s := range c.Slots {
+		if s < 0 || s > MaxSlots {
+			return fmt.Errorf("link at %v: %d slots on VC %v: want 0 to %d", c.Local, s, wire.VC(v), MaxSlots)
+		}
+		total += s
+	}
+	if total == 0 {
+		return fmt.Errorf("link at %v: no receiver slots on any VC: give at least one VC a slot", c.Local)
+	}
+	if err := c.Profile.valid(); err != nil {
+		return fmt.Errorf("link at %v: %w", c.Local, err)
+	}
+	return nil
+}
+
+func checkPayload(n int) error {
+	if n < MinPayload || n > wire.MaxFramePayload || n%wire.PadUnit != 0 {
+		return fmt.Errorf("frame payload of %d bytes: want a multiple of %d from %d to %d", n, wire.PadUnit, MinPayload, wire.MaxFramePayload)
+	}
+	return nil
+}

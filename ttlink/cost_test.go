@@ -1,0 +1,107 @@
+package ttlink
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// pair is two ends in memory without a cable, for measurements.
+type pair struct {
+	a, b *Link
+	now  mono.Time
+}
+
+func newPair(t testing.TB, slots, payload int) *pair {
+	w := newWorld(t, 1, fault.Options{}, func(_ int, c *Config) {
+		c.Slots = [wire.NumVCs]int{slots, 1, 1}
+		c.Window, c.MaxPayload = DefaultWindow, payload
+	})
+	w.start()
+	if !w.until(time.Second, w.bothUp) {
+		w.fail("not up")
+	}
+	return &pair{w.ends[0].link, w.ends[1].link, w.now}
+}
+
+// round sends up to n packets and everything that follows from them. It returns the bytes delivered.
+func (p *pair) round(packet []byte, n int) (bytes int) {
+	p.now = p.now.Add(10 * time.Microsecond)
+	for ; n > 0 && p.a.Send(p.now, wire.VCData, packet); n-- {
+	}
+	for x, ok := p.a.PollTransmit(p.now); ok; x, ok = p.a.PollTransmit(p.now) {
+		for b := x.Data; len(b) > 0; b = b[x.Seg:] {
+			if d, ok := p.b.HandleDatagram(p.now, b[:x.Seg]); ok {
+				bytes += len(d.Data)
+				if d.End {
+					p.b.Free(d.VC)
+				}
+			}
+		}
+	}
+	for x, ok := p.b.PollTransmit(p.now); ok; x, ok = p.b.PollTransmit(p.now) {
+		p.a.HandleDatagram(p.now, x.Data)
+	}
+	p.a.Tick(p.now)
+	p.b.Tick(p.now)
+	return bytes
+}
+
+// TestNoAllocation checks that a packet costs no memory in steady state.
+func TestNoAllocation(t *testing.T) {
+	p := newPair(t, 128, 1408)
+	packet := make([]byte, 4096)
+	p.round(packet, 16)
+	if n := testing.AllocsPerRun(200, func() { p.round(packet, 16) }); n != 0 {
+		t.Errorf("%v allocations per round of 16 packets", n)
+	}
+}
+
+// TestOneUpdatePerBatch counts what 16 packets cost on the way back.
+func TestOneUpdatePerBatch(t *testing.T) {
+	p := newPair(t, 128, 1408)
+	before := p.b.Counters().FramesSent
+	p.round(make([]byte, 4096), 16)
+	if n := p.b.Counters().FramesSent - before; n != 1 {
+		t.Errorf("%d frames sent back for one batch", n)
+	}
+}
+
+// TestSlabIsGivenBack checks that an idle link holds no slab.
+func TestSlabIsGivenBack(t *testing.T) {
+	w := upWorld(t, 1, nil)
+	if w.ends[0].link.tx.slab.buf != nil {
+		t.Error("a link that has sent nothing holds a slab")
+	}
+	w.load(1)
+	w.mustQuiet(time.Second)
+	w.run(slabIdle + time.Second)
+	if w.ends[0].link.tx.slab.buf != nil {
+		t.Error("an idle link holds a slab")
+	}
+	w.load(1)
+	w.mustQuiet(time.Second)
+}
+
+// BenchmarkGoodput sends packets of 4 KiB from one Link to another in memory.
+func BenchmarkGoodput(b *testing.B) {
+	for _, c := range []struct {
+		name            string
+		packet, payload int
+	}{{"4096B/one frame", 4096, 4096}, {"4096B/MTU 1500", 4096, 1408}, {"64B", 64, 1408}} {
+		b.Run(c.name, func(b *testing.B) {
+			p := newPair(b, 128, c.payload)
+			packet := make([]byte, c.packet)
+			b.SetBytes(int64(c.packet) * 64)
+			b.ReportAllocs()
+			for b.Loop() {
+				if n := p.round(packet, 64); n != 64*c.packet {
+					b.Fatalf("%d bytes delivered", n)
+				}
+			}
+		})
+	}
+}

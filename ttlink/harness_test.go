@@ -1,0 +1,451 @@
+package ttlink
+
+import (
+	"bytes"
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+var (
+	portA = wire.PortID{Node: wire.FabricNodeID{Mesh: 0, Chip: 3}, Channel: 8}
+	portB = wire.PortID{Node: wire.FabricNodeID{Mesh: 0, Chip: 7}, Channel: 1}
+)
+
+// arrival is something that happens at an instant: a datagram, or a call.
+type arrival struct {
+	at   mono.Time
+	n    int // order of equal instants
+	to   int
+	data []byte
+	call func()
+}
+
+type arrivals []arrival
+
+func (h arrivals) Len() int { return len(h) }
+func (h arrivals) Less(i, j int) bool {
+	return h[i].at < h[j].at || (h[i].at == h[j].at && h[i].n < h[j].n)
+}
+func (h arrivals) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *arrivals) Push(x any)   { *h = append(*h, x.(arrival)) }
+func (h *arrivals) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// packetLog is what one end sent in one session, in order, and how much of it came out.
+type packetLog struct {
+	sent      []sentPacket
+	delivered int
+	perVC     [wire.NumVCs]int // sent
+	outVC     [wire.NumVCs]int // delivered
+}
+
+type sentPacket struct {
+	vc   wire.VC
+	data []byte
+}
+
+type logKey struct {
+	from    int
+	session wire.SessionID
+}
+
+// end is one Link with an application on it that checks what it gets.
+type end struct {
+	link    *Link
+	cfg     Config
+	toSend  [wire.NumVCs]int
+	hold    bool          // frees nothing
+	lag     time.Duration // longest time from delivery to Free
+	held    [wire.NumVCs]int
+	partial []byte
+	events  []Event
+	ended   map[wire.SessionID]int
+	gone    bool // stopped: neither ticks nor receives
+}
+
+// world is two ends, two directions of a faulty cable, and virtual time.
+type world struct {
+	t      testing.TB
+	name   string
+	rng    *rand.Rand
+	now    mono.Time
+	heap   arrivals
+	n      int
+	ends   [2]*end
+	cable  [2]*fault.Model // by the end that sends
+	logs   map[logKey]*packetLog
+	skew   mono.Time // since when both are up in different sessions; 0: they aren't
+	record [2][][]byte
+	keep   bool // record datagrams
+
+	scratch [MaxPacket]byte
+}
+
+func testConfig(i int, rng *rand.Rand) Config {
+	c := Config{
+		Local: portA, Peer: portB, Incarnation: wire.Incarnation(rng.Uint64() | 1), Fabric: 7, MaxPayload: 1408,
+		Slots: [wire.NumVCs]int{16, 5, 3}, Window: MinWindow, Seed: rng.Uint64(),
+	}
+	if i == 1 {
+		c.Local, c.Peer = portB, portA
+	}
+	return c
+}
+
+func newWorld(t testing.TB, seed uint64, o fault.Options, change func(i int, c *Config)) *world {
+	w := &world{t: t, name: fmt.Sprintf("seed %d", seed), rng: rand.New(rand.NewPCG(seed, 1)), now: 1, logs: map[logKey]*packetLog{}}
+	for i := range w.ends {
+		cfg := testConfig(i, w.rng)
+		if change != nil {
+			change(i, &cfg)
+		}
+		w.ends[i] = &end{cfg: cfg, lag: time.Millisecond, ended: map[wire.SessionID]int{}}
+		w.ends[i].link = w.mustNew(cfg)
+		m, err := fault.New(seed*2+uint64(i), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.cable[i] = m
+	}
+	return w
+}
+
+func (w *world) mustNew(cfg Config) *Link {
+	w.t.Helper()
+	l, err := New(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return l
+}
+
+func (w *world) fail(format string, args ...any) {
+	w.t.Helper()
+	for i, e := range w.ends {
+		w.t.Logf("end %d: %+v\n%+v", i, e.link.Status(), e.link.Counters())
+		w.t.Logf("tx %+v", e.link.tx.sent)
+	}
+	w.t.Fatalf("%s, %v: %s", w.name, w.now, fmt.Sprintf(format, args...))
+}
+
+func (w *world) at(d time.Duration, call func()) { w.push(arrival{at: w.now.Add(d), call: call}) }
+
+func (w *world) push(a arrival) {
+	w.n++
+	a.n = w.n
+	heap.Push(&w.heap, a)
+}
+
+func (w *world) start() {
+	for i := range w.ends {
+		w.ends[i].link.SetPath(w.now, true)
+		w.service(i)
+	}
+}
+
+// run lets d pass.
+func (w *world) run(d time.Duration) { w.until(d, func() bool { return false }) }
+
+// until lets time pass until done holds, at most d. It reports whether done held.
+func (w *world) until(d time.Duration, done func() bool) bool {
+	stop := w.now.Add(d)
+	for steps := 0; !done(); steps++ {
+		if steps > 5_000_000 {
+			w.fail("no end of steps")
+		}
+		next, who := stop, -1
+		if len(w.heap) > 0 && w.heap[0].at <= next {
+			next, who = w.heap[0].at, 2
+		}
+		for i, e := range w.ends {
+			if at, ok := e.link.Deadline(); ok && !e.gone && at < next {
+				next, who = at, i
+			}
+		}
+		if next.Before(w.now) {
+			next = w.now
+		}
+		w.now = next
+		switch who {
+		case -1:
+			return done()
+		case 2:
+			a := heap.Pop(&w.heap).(arrival)
+			if a.call != nil {
+				a.call()
+				break
+			}
+			w.receive(a.to, a.data)
+			w.service(a.to)
+		default:
+			l := w.ends[who].link
+			l.Tick(w.now)
+			if at, ok := l.Deadline(); ok && !w.now.Before(at) {
+				w.fail("end %d: deadline %v is not after Tick", who, at)
+			}
+			w.service(who)
+		}
+		w.check()
+	}
+	return true
+}
+
+func (w *world) log(from int, s wire.SessionID) *packetLog {
+	k := logKey{from, s}
+	if w.logs[k] == nil {
+		w.logs[k] = &packetLog{}
+	}
+	return w.logs[k]
+}
+
+// receive hands a datagram to end i and compares what comes out with what went in.
+func (w *world) receive(i int, b []byte) {
+	e := w.ends[i]
+	if e.gone {
+		return
+	}
+	d, ok := e.link.HandleDatagram(w.now, b)
+	if !ok {
+		return
+	}
+	if d.Offset == 0 {
+		e.partial = e.partial[:0]
+	}
+	if d.Offset != len(e.partial) {
+		w.fail("end %d: piece at %d after %d bytes", i, d.Offset, len(e.partial))
+	}
+	e.partial = append(e.partial, d.Data...)
+	if !d.End {
+		return
+	}
+	log := w.log(1-i, e.link.sess.id)
+	if log.delivered >= len(log.sent) {
+		w.fail("end %d: packet out of nowhere", i)
+	}
+	want := log.sent[log.delivered]
+	if want.vc != d.VC || !bytes.Equal(want.data, e.partial) {
+		w.fail("end %d: packet %d of the session differs: VC %v, %d bytes; want VC %v, %d bytes", i, log.delivered, d.VC, len(e.partial), want.vc, len(want.data))
+	}
+	if slot := uint32(log.outVC[d.VC] % e.cfg.Slots[d.VC]); d.Slot != slot {
+		w.fail("end %d: slot %d, want %d", i, d.Slot, slot)
+	}
+	log.delivered++
+	log.outVC[d.VC]++
+	e.held[d.VC]++
+	link := e.link
+	if !e.hold {
+		w.at(time.Duration(w.rng.Int64N(int64(e.lag)+1)), func() { w.free(i, link, d.VC) })
+	}
+}
+
+func (w *world) free(i int, link *Link, vc wire.VC) {
+	if e := w.ends[i]; e.link == link && e.held[vc] > 0 {
+		e.held[vc]--
+		link.Free(vc)
+		w.service(i)
+	}
+}
+
+func (w *world) releaseHeld(i int) {
+	e := w.ends[i]
+	e.hold = false
+	for v := range e.held {
+		for e.held[v] > 0 {
+			e.held[v]--
+			e.link.Free(wire.VC(v))
+		}
+	}
+	w.service(i)
+}
+
+// service does what the owner of a link does after every call.
+func (w *world) service(i int) {
+	e := w.ends[i]
+	if e.gone {
+		return
+	}
+	w.offer(i)
+	for ev, ok := e.link.PollEvent(); ok; ev, ok = e.link.PollEvent() {
+		e.events = append(e.events, ev)
+		if ev.Kind == EventSessionEnded {
+			w.judgeEnd(i, ev)
+		}
+	}
+	updates := e.link.counters.UpdatesSent
+	for t, ok := e.link.PollTransmit(w.now); ok; t, ok = e.link.PollTransmit(w.now) {
+		if len(t.Data)%t.Seg != 0 || len(t.Data) > MaxBatchBytes || len(t.Data)/t.Seg > MaxBatchFrames {
+			w.fail("end %d: batch of %d bytes in segments of %d", i, len(t.Data), t.Seg)
+		}
+		for b := t.Data; len(b) > 0; b = b[t.Seg:] {
+			if w.keep {
+				w.record[i] = append(w.record[i], bytes.Clone(b[:t.Seg]))
+			}
+			for _, o := range w.cable[i].Apply(w.now, b[:t.Seg]) {
+				w.push(arrival{at: o.At, to: 1 - i, data: o.Data})
+			}
+		}
+	}
+	if e.link.counters.UpdatesSent > updates+1 {
+		w.fail("end %d: %d updates in one round", i, e.link.counters.UpdatesSent-updates)
+	}
+}
+
+// offer gives the link as many packets as it takes.
+func (w *world) offer(i int) {
+	e := w.ends[i]
+	for v := range wire.NumVCs {
+		for e.toSend[v] > 0 {
+			size := 1 + w.rng.IntN(200)
+			if w.rng.IntN(3) == 0 {
+				size = 1 + w.rng.IntN(MaxPacket)
+			}
+			if !e.link.CanSend(wire.VC(v), size) {
+				if e.link.Send(w.now, wire.VC(v), w.scratch[:size]) {
+					w.fail("end %d: Send takes what CanSend refused", i)
+				}
+				break
+			}
+			p := make([]byte, size)
+			for k, x := 0, w.rng.Uint64(); k < size; k++ { // tells packets apart
+				p[k] = byte(x >> (k % 8 * 8))
+			}
+			if !e.link.Send(w.now, wire.VC(v), p) {
+				w.fail("end %d: Send refuses what CanSend took", i)
+			}
+			e.toSend[v]--
+			log := w.log(i, e.link.sess.id)
+			log.sent = append(log.sent, sentPacket{wire.VC(v), p})
+			log.perVC[v]++
+		}
+	}
+}
+
+// judgeEnd compares a report of unknown fate with what really happened.
+func (w *world) judgeEnd(i int, ev Event) {
+	e := w.ends[i]
+	if e.ended[ev.Session]++; e.ended[ev.Session] > 1 {
+		w.fail("end %d: session %#x ended twice", i, ev.Session)
+	}
+	log := w.log(i, ev.Session)
+	for v := range wire.NumVCs {
+		if lost := log.perVC[v] - log.outVC[v]; lost > ev.Unknown[v] || ev.Unknown[v] > log.perVC[v] {
+			w.fail("end %d: VC %d: %d packets of unknown fate, %d really lost, %d sent", i, v, ev.Unknown[v], lost, log.perVC[v])
+		}
+	}
+}
+
+// restart replaces end i by a new incarnation that has its path at once.
+func (w *world) restart(i int) {
+	e := w.ends[i]
+	e.cfg.Incarnation = wire.Incarnation(w.rng.Uint64() | 1)
+	e.link = w.mustNew(e.cfg)
+	e.held, e.partial, e.gone = [wire.NumVCs]int{}, nil, false
+	e.link.SetPath(w.now, true)
+	w.service(i)
+}
+
+// check looks at both ends together.
+func (w *world) check() {
+	for i, e := range w.ends {
+		if err := e.link.CheckInvariants(); err != nil {
+			w.fail("end %d: %v", i, err)
+		}
+	}
+	a, b := w.ends[0].link, w.ends[1].link
+	if a.state == StateUp && b.state == StateUp && a.sess.id != b.sess.id && !w.ends[0].gone && !w.ends[1].gone {
+		if w.skew == 0 {
+			w.skew = w.now
+		}
+		if w.now.Sub(w.skew) > 2*a.cfg.Profile.DeadIdle {
+			w.fail("both up in different sessions for too long (L5)")
+		}
+	} else {
+		w.skew = 0
+	}
+	if a.sess.id != b.sess.id || a.sess.id == 0 {
+		return
+	}
+	for i, e := range w.ends {
+		t, r := &e.link.tx, &w.ends[1-i].link.rx
+		if t.base.Sub(r.expected) > 0 || r.expected.Sub(t.sentTo) > 0 {
+			w.fail("end %d: base %d, peer expects %d, sent to %d", i, t.base, r.expected, t.sentTo)
+		}
+		for v, g := range w.ends[1-i].link.grants() {
+			if int32(t.limit[v]-g) > 0 {
+				w.fail("end %d: VC %d: limit %d beyond grant %d (C2)", i, v, t.limit[v], g)
+			}
+		}
+	}
+}
+
+func (w *world) bothUp() bool {
+	a, b := w.ends[0].link, w.ends[1].link
+	return a.state == StateUp && b.state == StateUp && a.sess.id == b.sess.id && a.sess.confirmed && b.sess.confirmed
+}
+
+// quiet reports whether all that was sent in the running session has arrived
+// and been freed, and every credit is home (L7, C4).
+func (w *world) quiet() bool {
+	if !w.bothUp() {
+		return false
+	}
+	for i, e := range w.ends {
+		log := w.log(i, e.link.sess.id)
+		if e.toSend != [wire.NumVCs]int{} || log.delivered != len(log.sent) || e.link.tx.slab.count != 0 {
+			return false
+		}
+		for v := range wire.NumVCs {
+			if int(e.link.tx.limit[v]-e.link.tx.sent[v]) != w.ends[1-i].cfg.Slots[v] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *world) mustQuiet(d time.Duration) {
+	w.t.Helper()
+	if !w.until(d, w.quiet) {
+		w.fail("not quiet after %v", d)
+	}
+}
+
+// load gives both ends n packets to send on each VC.
+func (w *world) load(n int) {
+	for i, e := range w.ends {
+		for v := range e.toSend {
+			e.toSend[v] += n
+		}
+		w.service(i)
+	}
+}
+
+// heal takes all faults away.
+func (w *world) heal() {
+	for _, m := range w.cable {
+		m.Cut(false)
+		if err := m.Set(fault.Options{Delay: 50 * time.Microsecond}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func countEvents(e *end, k EventKind) (n int) {
+	for _, ev := range e.events {
+		if ev.Kind == k {
+			n++
+		}
+	}
+	return n
+}

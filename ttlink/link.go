@@ -1,0 +1,198 @@
+package ttlink
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Link is one end of a cable. See the package documentation for the order of
+// calls. A Link is not safe for concurrent use; the chip owns it.
+type Link struct {
+	cfg      Config
+	rng      *rand.Rand
+	now      mono.Time // latest instant handed in
+	state    State
+	since    mono.Time
+	payload  int // own limit of the frame payload; in force at the next training
+	agreed   int // frame payload that both ends take; 0 before the first training
+	train    training
+	sess     session
+	tx       sender
+	rx       receiver
+	rtt      rttEstimate
+	events   events
+	counters Counters
+
+	retrains  int
+	upOnce    bool
+	lastDown  DownReason
+	downSince mono.Time
+	downtime  time.Duration
+
+	closePending bool
+	control      [wire.FrameOverhead + wire.HelloLen]byte // the control frame handed out last
+}
+
+// session is what this end knows of the incarnation at the other.
+type session struct {
+	id        wire.SessionID // 0: none yet
+	peer      wire.Incarnation
+	training  uint32 // newest number of the peer's training
+	slots     [wire.NumVCs]uint16
+	confirmed bool // the peer has shown that it is up in this session, since this end came up
+	life      mono.Time
+	ended     [endedRemember]wire.Incarnation // never taken back: their sequence numbers are used up
+	endedNext int
+}
+
+// New returns a link with its path off. The error names the bad value.
+func New(cfg Config) (*Link, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	l := &Link{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Incarnation))), payload: cfg.MaxPayload}
+	l.train.number = 1
+	l.train.answers.tokens = answerBurst
+	l.train.strangers.tokens = answerBurst
+	return l, nil
+}
+
+// HandleDatagram takes one datagram that holds exactly one frame. If the frame
+// is the next piece of a packet, the piece is returned: a view into b, which
+// may be used again once the piece has been consumed. Whatever is wrong with
+// b, the answer is a counter.
+func (l *Link) HandleDatagram(now mono.Time, b []byte) (Delivery, bool) {
+	l.now = now
+	f, err := wire.DecodeFrame(b)
+	if err != nil {
+		fault, _ := err.(wire.FrameFault)
+		l.counters.Faults[fault]++
+		if fault == wire.FaultVersion && l.state == StateTraining {
+			l.incompatible(MismatchVersion)
+		}
+		return Delivery{}, false
+	}
+	l.counters.FramesReceived++
+	l.counters.BytesReceived += uint64(len(b))
+	switch f.Kind {
+	case wire.KindHello:
+		l.handleHello(now, &f)
+	case wire.KindRaw:
+		l.counters.Raw++
+	case wire.KindData:
+		if l.ofSession(now, &f) {
+			return l.handleData(now, &f)
+		}
+	case wire.KindUpdate:
+		if l.ofSession(now, &f) {
+			l.handleUpdate(now, &f)
+		}
+	case wire.KindClose:
+		if l.ofSession(now, &f) {
+			l.goDown(now, DownPeerClosed)
+		}
+	}
+	return Delivery{}, false
+}
+
+// ofSession reports whether f is a frame of the running session for this port,
+// and if so takes it as a sign of life.
+func (l *Link) ofSession(now mono.Time, f *wire.Frame) bool {
+	switch {
+	case l.sess.id == 0 || f.Session != l.sess.id:
+		l.counters.StaleSession++
+		return false
+	case f.Channel != l.cfg.Local.Channel:
+		l.counters.WrongChannel++
+		return false
+	case l.state != StateUp:
+		l.counters.NotUp++
+		return false
+	}
+	l.sess.life = now
+	l.sess.confirmed = true
+	return true
+}
+
+// SetPath tells whether the peer's address is known. While it isn't, nothing is sent or taken.
+func (l *Link) SetPath(now mono.Time, on bool) {
+	l.now = now
+	switch {
+	case on && l.state == StateOff:
+		l.setState(now, StateTraining)
+		l.restartHellos(now)
+	case !on && l.state == StateUp:
+		l.goDown(now, DownPathOff)
+		l.setState(now, StateOff)
+	case !on && l.state == StateTraining:
+		l.setState(now, StateOff)
+	}
+}
+
+// SetMaxPayload changes the largest padded frame payload that the path takes,
+// in bytes, from the next training on. Packets that are already in the slab
+// keep the frames into which they were cut: on a path that has become narrower
+// those depend on IP fragmentation. The error names a bad size.
+func (l *Link) SetMaxPayload(now mono.Time, n int) error {
+	l.now = now
+	if err := checkPayload(n); err != nil {
+		return err
+	}
+	l.payload = n
+	return nil
+}
+
+// Close ends this end of the link for good and queues a frame that tells the
+// peer, to be fetched with [Link.PollTransmit].
+func (l *Link) Close(now mono.Time) {
+	l.now = now
+	if l.state == StateClosed {
+		return
+	}
+	if l.state == StateUp {
+		l.closePending = true
+		l.goDown(now, DownClosed)
+	}
+	l.setState(now, StateClosed)
+	l.tx.abandon()
+}
+
+// PollEvent returns the oldest event that has not been fetched.
+func (l *Link) PollEvent() (Event, bool) { return l.events.pop() }
+
+// Counters returns the counters.
+func (l *Link) Counters() Counters {
+	c := l.counters
+	c.EventsDropped = l.events.dropped
+	return c
+}
+
+// Status returns where the link stands.
+func (l *Link) Status() Status {
+	s := Status{
+		State: l.state, Since: l.since, Confirmed: l.state == StateUp && l.sess.confirmed,
+		Session: l.sess.id, PeerIncarnation: l.sess.peer, Training: l.train.number,
+		Retrains: l.retrains, LastDown: l.lastDown, Downtime: l.downtime,
+		RTT: l.rtt.smoothed, MaxPayload: l.agreed,
+		WindowUsed: l.tx.slab.used, Unacked: l.tx.slab.count,
+		Miswired: l.train.miswired, Found: l.train.found.port,
+	}
+	for v := range wire.NumVCs {
+		s.Credits[v] = int(int32(l.tx.limit[v] - l.tx.sent[v]))
+		s.PeerSlots[v] = int(l.sess.slots[v])
+		s.Occupied[v] = l.rx.occupied(v)
+	}
+	return s
+}
+
+func (l *Link) setState(now mono.Time, s State) {
+	l.state, l.since = s, now
+}
+
+// jitter returns d varied evenly by a quarter each way, so that links that start together drift apart.
+func (l *Link) jitter(d time.Duration) time.Duration {
+	return d*3/4 + time.Duration(l.rng.Int64N(int64(d)/2+1))
+}

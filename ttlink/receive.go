@@ -1,0 +1,184 @@
+package ttlink
+
+import (
+	"fmt"
+	"time"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Delivery is one piece of a packet: the next one, in order, without a gap,
+// and once per session. A piece with Offset 0 begins a packet; a packet whose
+// End never came before an [EventSessionEnded] is void.
+type Delivery struct {
+	VC     wire.VC
+	Slot   uint32 // number of the packet on its VC in the session, modulo the receiver channel's size
+	Offset int    // of the piece in the packet, in bytes
+	Data   []byte // a view into the datagram
+	End    bool   // the last piece; the packet holds a slot until [Link.Free]
+}
+
+// receiver is the direction from the peer to this end.
+//
+// Invariant C1: recv[v]-freed[v]+carried[v] ≤ Config.Slots[v], with one more while a packet is under way.
+type receiver struct {
+	expected wire.Seq // next data frame
+	partial  bool     // a packet is under way
+	vc       wire.VC  // of that packet
+	offset   int      // bytes of it that came
+
+	slot    [wire.NumVCs]uint32 // number of the next packet, modulo the channel's size
+	recv    [wire.NumVCs]uint32 // packets delivered whole in this session
+	freed   [wire.NumVCs]uint32 // slots freed in this session
+	carried [wire.NumVCs]uint32 // slots that still hold packets of older sessions
+
+	updateDue bool // an acknowledgement, a grant or an answer to a solicit is owed
+	grantsDue bool // as updateDue, and no data frame can carry it
+
+	gap     bool      // frames beyond expected came
+	gapTo   wire.Seq  // one past the newest of them
+	nacked  wire.Seq  // missing frame of the latest NACK
+	nackAt  mono.Time // when it is repeated
+	nackDue bool
+}
+
+// reset begins a session. Slots that are still occupied are withheld until they are freed.
+func (r *receiver) reset(first wire.Seq) {
+	fresh := receiver{expected: first, updateDue: true, grantsDue: true}
+	for v := range wire.NumVCs {
+		fresh.carried[v] = uint32(r.occupied(v))
+	}
+	*r = fresh
+}
+
+// resume announces the state after a training.
+func (r *receiver) resume() {
+	r.gap, r.nackDue = false, false
+	r.updateDue, r.grantsDue = true, true
+}
+
+// occupied counts the slots of VC v that hold a whole packet.
+func (r *receiver) occupied(v int) int { return int(r.recv[v] - r.freed[v] + r.carried[v]) }
+
+// grants returns the absolute credits: slots freed so far plus the channel's size, less what older sessions hold.
+func (l *Link) grants() (g [wire.NumVCs]uint32) {
+	for v, n := range l.cfg.Slots {
+		g[v] = l.rx.freed[v] + uint32(n) - l.rx.carried[v]
+	}
+	return g
+}
+
+// Free gives back one receiver slot of vc, for one delivered packet of this or
+// an older session; one more credit is owed to the peer. It panics if none is occupied.
+func (l *Link) Free(vc wire.VC) {
+	if vc >= wire.NumVCs || l.rx.occupied(int(vc)) == 0 {
+		panic(fmt.Sprintf("ttlink: slot of VC %d freed that holds no packet: %+v", vc, l.rx))
+	}
+	if l.rx.carried[vc] > 0 {
+		l.rx.carried[vc]--
+	} else {
+		l.rx.freed[vc]++
+	}
+	l.rx.updateDue, l.rx.grantsDue = true, true
+}
+
+// handleData takes a data frame of the session.
+func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
+	l.handleAck(now, f.RxSeq)
+	r := &l.rx
+	switch d := f.TxSeq.Sub(r.expected); {
+	case d < 0:
+		l.counters.Duplicates++
+		r.updateDue = true // the acknowledgement may have been lost
+		return Delivery{}, false
+	case d > 0:
+		l.counters.Gaps++
+		if d <= MaxFrames {
+			l.noteGap(now, f.TxSeq)
+		}
+		return Delivery{}, false
+	}
+	if !l.continues(f) {
+		return Delivery{}, false
+	}
+	d := Delivery{VC: f.VC, Slot: r.slot[f.VC], Offset: r.offset, Data: f.Payload, End: f.Flags&wire.FlagEnd != 0}
+	r.expected = r.expected.Add(1)
+	if r.gap && !r.expected.Before(r.gapTo) {
+		r.gap, r.nackDue = false, false
+	}
+	r.updateDue = true
+	l.counters.DataReceived++
+	r.partial, r.vc, r.offset = true, f.VC, r.offset+len(f.Payload)
+	if d.End {
+		l.counters.PacketsReceived++
+		l.counters.PayloadReceived += uint64(r.offset)
+		r.partial, r.offset = false, 0
+		r.recv[f.VC]++
+		if r.slot[f.VC]++; r.slot[f.VC] == uint32(l.cfg.Slots[f.VC]) {
+			r.slot[f.VC] = 0
+		}
+	}
+	return d, true
+}
+
+// continues reports whether the data frame in order is what the packet under
+// way, or the next one within its credits, needs.
+func (l *Link) continues(f *wire.Frame) bool {
+	r := &l.rx
+	if !r.partial && int32(r.recv[f.VC]-l.grants()[f.VC]) >= 0 {
+		l.counters.CreditViolations++
+		return false
+	}
+	if (r.partial && f.VC != r.vc) || len(f.Payload) == 0 || r.offset+len(f.Payload) > MaxPacket ||
+		f.Dest != wire.SlotAddress(r.slot[f.VC], r.offset) || f.Flags&^wire.FlagEnd != 0 {
+		l.counters.BadPieces++
+		return false
+	}
+	return true
+}
+
+// noteGap asks for the missing frame, at once if it is another than last time.
+func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
+	r := &l.rx
+	end := seq.Add(1)
+	if !r.gap || r.gapTo.Before(end) {
+		r.gapTo = end
+	}
+	if !r.gap || r.nacked != r.expected {
+		r.gap, r.nacked, r.nackDue = true, r.expected, true
+		r.nackAt = now.Add(l.nackInterval())
+	}
+}
+
+// nackInterval is a round trip, within reason.
+func (l *Link) nackInterval() time.Duration {
+	return max(l.rtt.smoothed+2*l.rtt.variation, goBackMin)
+}
+
+// tickReceive repeats the NACK of a gap that hasn't closed.
+func (l *Link) tickReceive(now mono.Time) {
+	if r := &l.rx; r.gap && !now.Before(r.nackAt) {
+		r.nacked, r.nackDue = r.expected, true
+		r.nackAt = now.Add(max(l.nackInterval(), l.cfg.Profile.RTOMin))
+	}
+}
+
+// handleUpdate takes a sequence update of the session.
+func (l *Link) handleUpdate(now mono.Time, f *wire.Frame) {
+	u, err := wire.DecodeUpdate(f.Payload)
+	if err != nil {
+		l.counters.MalformedUpdates++
+		return
+	}
+	l.counters.UpdatesReceived++
+	l.handleAck(now, f.RxSeq)
+	l.handleGrants(u.Grants)
+	if f.Flags&wire.FlagNACK != 0 {
+		l.handleNACK(now, f.RxSeq)
+	}
+	if f.Flags&wire.FlagSolicit != 0 {
+		l.counters.SolicitsReceived++
+		l.rx.updateDue, l.rx.grantsDue = true, true
+	}
+}

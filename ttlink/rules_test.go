@@ -1,0 +1,241 @@
+package ttlink
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// The tests of this file hold one rule each, frame by frame, where the tests
+// under faults would reach the same end by a slower way.
+
+// frames takes all that l wants to send.
+func frames(l *Link, now mono.Time) (all []wire.Frame) {
+	for x, ok := l.PollTransmit(now); ok; x, ok = l.PollTransmit(now) {
+		for b := x.Data; len(b) > 0; b = b[x.Seg:] {
+			f, err := wire.DecodeFrame(bytes.Clone(b[:x.Seg]))
+			if err != nil {
+				panic(err)
+			}
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// give hands f to l. It reports whether it was delivered.
+func give(l *Link, now mono.Time, f wire.Frame) bool {
+	_, ok := l.HandleDatagram(now, f.Append(nil))
+	return ok
+}
+
+// idlePair returns two ends that are up and owe each other nothing, 100 µs of round trip apart.
+func idlePair(t *testing.T) *pair {
+	w := upWorld(t, 4, nil)
+	return &pair{w.ends[0].link, w.ends[1].link, w.now}
+}
+
+// TestGapIsNACKedAtOnce loses the first of three frames.
+func TestGapIsNACKedAtOnce(t *testing.T) {
+	p := idlePair(t)
+	for range 3 {
+		p.a.Send(p.now, wire.VCData, []byte("packet"))
+	}
+	sent := frames(p.a, p.now)
+	if len(sent) != 3 || give(p.b, p.now, sent[1]) || give(p.b, p.now, sent[2]) {
+		t.Fatalf("%d frames, or one delivered across a gap", len(sent))
+	}
+	answer := frames(p.b, p.now)
+	if len(answer) != 1 || answer[0].Flags&wire.FlagNACK == 0 || answer[0].RxSeq != sent[0].TxSeq {
+		t.Fatalf("answer to a gap: %+v", answer)
+	}
+	give(p.a, p.now, answer[0])
+	again := frames(p.a, p.now)
+	if len(again) != 3 || again[0].TxSeq != sent[0].TxSeq {
+		t.Fatalf("after the NACK: %+v", again)
+	}
+	// The same NACK within a round trip changes nothing.
+	give(p.a, p.now, answer[0])
+	if more := frames(p.a, p.now); len(more) != 0 || p.a.Counters().GoBacks != 1 {
+		t.Errorf("a second NACK within the round trip: %d frames", len(more))
+	}
+	// The gap stays: the NACK is repeated after a round trip.
+	at, _ := p.b.Deadline()
+	if wait := at.Sub(p.now); wait > 2*time.Millisecond {
+		t.Errorf("NACK repeated after %v", wait)
+	}
+	p.b.Tick(at)
+	if n := frames(p.b, at); len(n) != 1 || n[0].Flags&wire.FlagNACK == 0 {
+		t.Errorf("no second NACK: %+v", n)
+	}
+	for _, f := range again {
+		if !give(p.b, at, f) {
+			t.Error("not delivered when sent again")
+		}
+	}
+	if f := frames(p.b, at); len(f) != 1 || f[0].Flags != 0 || f[0].RxSeq != again[2].TxSeq.Add(1) {
+		t.Errorf("after the gap closed: %+v", f)
+	}
+}
+
+// TestDuplicateIsAckedAgain loses the acknowledgement.
+func TestDuplicateIsAckedAgain(t *testing.T) {
+	p := idlePair(t)
+	p.a.Send(p.now, wire.VCData, []byte("packet"))
+	sent := frames(p.a, p.now)
+	give(p.b, p.now, sent[0])
+	frames(p.b, p.now) // lost
+	if give(p.b, p.now, sent[0]) {
+		t.Fatal("delivered twice")
+	}
+	ack := frames(p.b, p.now)
+	if len(ack) != 1 || ack[0].RxSeq != sent[0].TxSeq.Add(1) {
+		t.Fatalf("answer to a duplicate: %+v", ack)
+	}
+}
+
+// TestRoundTripOfFramesSentOnce is Karn's rule: what was sent twice tells nothing about the path.
+func TestRoundTripOfFramesSentOnce(t *testing.T) {
+	p := idlePair(t)
+	before := p.a.rtt
+	p.a.Send(p.now, wire.VCData, []byte("packet"))
+	frames(p.a, p.now) // lost
+	for p.a.Counters().Timeouts == 0 {
+		p.now, _ = p.a.Deadline()
+		p.a.Tick(p.now)
+	}
+	again := frames(p.a, p.now)
+	give(p.b, p.now, again[0])
+	give(p.a, p.now, frames(p.b, p.now)[0])
+	if p.a.rtt != before || p.a.tx.outstanding() {
+		t.Errorf("round trip %+v, before %+v", p.a.rtt, before)
+	}
+	p.a.Send(p.now, wire.VCData, []byte("packet"))
+	give(p.b, p.now, frames(p.a, p.now)[0])
+	give(p.a, p.now.Add(time.Millisecond), frames(p.b, p.now)[0])
+	if p.a.rtt == before {
+		t.Error("a frame that was sent once wasn't measured")
+	}
+}
+
+// TestGrantsFollowData sends the grants in an update of their own even when data carries the acknowledgement.
+func TestGrantsFollowData(t *testing.T) {
+	p := idlePair(t)
+	p.a.Send(p.now, wire.VCData, []byte("packet"))
+	give(p.b, p.now, frames(p.a, p.now)[0])
+	p.b.Send(p.now, wire.VCData, []byte("packet"))
+	if f := frames(p.b, p.now); len(f) != 1 || f[0].Kind != wire.KindData || f[0].RxSeq != p.b.rx.expected {
+		t.Fatalf("data that carries an acknowledgement: %+v", f)
+	}
+	p.b.Free(wire.VCData)
+	p.b.Send(p.now, wire.VCData, []byte("packet"))
+	if f := frames(p.b, p.now); len(f) != 2 || f[0].Kind != wire.KindData || f[1].Kind != wire.KindUpdate {
+		t.Fatalf("data and grants: %+v", f)
+	}
+}
+
+// TestStarvedSenderAsks loses the grants that a waiting sender needs.
+func TestStarvedSenderAsks(t *testing.T) {
+	p := idlePair(t)
+	for p.a.Send(p.now, wire.VCControl, []byte("packet")) {
+	}
+	for _, f := range frames(p.a, p.now) {
+		give(p.b, p.now, f)
+	}
+	for _, f := range frames(p.b, p.now) {
+		give(p.a, p.now, f)
+	}
+	p.b.Free(wire.VCControl)
+	frames(p.b, p.now) // lost
+	start := p.now
+	for !p.a.CanSend(wire.VCControl, 1) {
+		at, ok := p.a.Deadline()
+		if !ok || at.Sub(start) > 20*time.Millisecond {
+			t.Fatal("a starved sender doesn't ask for its grants")
+		}
+		p.now = at
+		p.a.Tick(at)
+		for _, f := range frames(p.a, at) {
+			if f.Flags&wire.FlagSolicit == 0 {
+				t.Fatalf("sent while starved: %+v", f)
+			}
+			give(p.b, at, f)
+		}
+		for _, f := range frames(p.b, at) {
+			give(p.a, at, f)
+		}
+	}
+}
+
+// TestResumeSendsAgain wants the unacknowledged frames on the wire as soon as the path is back.
+func TestResumeSendsAgain(t *testing.T) {
+	w := upWorld(t, 4, nil)
+	w.cable[0].Cut(true)
+	w.ends[0].toSend[wire.VCData] = 3
+	w.service(0)
+	w.run(time.Second)
+	timeouts := w.ends[0].link.Counters().Timeouts
+	w.heal()
+	w.mustQuiet(2 * time.Second)
+	if n := w.ends[0].link.Counters().Timeouts - timeouts; n != 0 {
+		w.fail("%d timeouts after the path was back", n)
+	}
+}
+
+// TestPeerRetrained checks that an end whose peer lost the path trains too, without waiting for silence.
+func TestPeerRetrained(t *testing.T) {
+	w := upWorld(t, 4, nil)
+	w.ends[0].link.SetPath(w.now, false)
+	w.ends[0].link.SetPath(w.now, true)
+	w.service(0)
+	if !w.until(10*time.Millisecond, func() bool { return countEvents(w.ends[1], EventDown) == 1 && w.bothUp() }) {
+		w.fail("no training at both ends")
+	}
+	if s := w.ends[1].link.Status(); s.LastDown != DownPeerRetrained {
+		w.fail("down for %v", s.LastDown)
+	}
+	w.run(10 * time.Second)
+	if countEvents(w.ends[0], EventDown) != 1 || countEvents(w.ends[1], EventDown) != 1 {
+		w.fail("more than one training")
+	}
+}
+
+// TestQuickRestart restarts one end before the other has noticed: the old
+// session must not confirm the new one, and nothing goes down twice.
+func TestQuickRestart(t *testing.T) {
+	w := upWorld(t, 4, nil)
+	w.restart(0)
+	a, b := w.ends[0].link, w.ends[1].link
+	seen := len(w.ends[0].events)
+	w.until(time.Second, func() bool { return a.state == StateUp })
+	if a.sess.id == b.sess.id || a.sess.confirmed {
+		w.fail("confirmed %v by an end in session %#x", a.sess.confirmed, b.sess.id)
+	}
+	if !w.until(5*time.Millisecond, w.bothUp) {
+		w.fail("not up again")
+	}
+	w.run(5 * time.Second)
+	for _, e := range w.ends[0].events[seen:] {
+		if e.Kind == EventDown {
+			w.fail("the new incarnation went down: %+v", e)
+		}
+	}
+	if n := countEvents(w.ends[1], EventDown); n != 1 || b.Status().LastDown != DownPeerRestarted {
+		w.fail("the old end went down %d times, for %v", n, b.Status().LastDown)
+	}
+}
+
+// TestPeerReplacedItsSession gets a newer training number from a peer that is
+// up: it counted up when it took this end's session for an older one, and has not lost the path.
+func TestPeerReplacedItsSession(t *testing.T) {
+	p := idlePair(t)
+	p.b.train.number++
+	x := p.b.hello(p.now, echo{p.a.cfg.Incarnation, p.a.train.number, 0}, false)
+	p.a.HandleDatagram(p.now, bytes.Clone(x.Data))
+	if p.a.state != StateUp || p.a.sess.training != p.b.train.number {
+		t.Errorf("%v, peer's training %d", p.a.state, p.a.sess.training)
+	}
+}

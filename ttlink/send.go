@@ -1,0 +1,275 @@
+package ttlink
+
+import (
+	"fmt"
+	"time"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// sender is the direction from this end to the peer.
+//
+// Invariant: base ≤ cursor ≤ next and base ≤ sentTo ≤ next in wrapping order, next-base ≤ MaxFrames.
+// Invariant: sent[v] ≤ limit[v] ≤ sent[v]+slots[v].
+type sender struct {
+	slab   slab
+	base   wire.Seq // oldest unacknowledged frame
+	cursor wire.Seq // next frame to transmit, for the first time or again
+	sentTo wire.Seq // one past the newest frame that was ever transmitted
+	next   wire.Seq // next frame to place
+
+	slots   [wire.NumVCs]uint32 // the peer's receiver channel sizes, in packets
+	slot    [wire.NumVCs]uint32 // number of the next packet, modulo slots
+	sent    [wire.NumVCs]uint32 // packets placed
+	acked   [wire.NumVCs]uint32 // packets acknowledged whole
+	limit   [wire.NumVCs]uint32 // packets that may have been placed
+	starved [wire.NumVCs]bool   // a packet was refused, or no grant heard, for lack of credit
+
+	outSince    mono.Time // since when frames are under way without a break
+	rtoAt       mono.Time
+	backoff     int
+	goBackSeq   wire.Seq  // base at the latest go-back
+	goBackAt    mono.Time // when that was
+	wentBack    bool
+	timed       wire.Seq  // frame whose round trip is measured (Karn: sent once)
+	timedAt     mono.Time // when it was sent
+	timing      bool
+	probeAt     mono.Time // when credits are asked for; 0: not armed
+	probeTries  int
+	solicitDue  bool
+	keepaliveAt mono.Time
+	idleSince   mono.Time // since when the slab is empty
+}
+
+// reset begins a session.
+func (s *sender) reset(first wire.Seq, slots [wire.NumVCs]uint16) {
+	old := s.slab
+	old.clear()
+	*s = sender{slab: old, base: first, cursor: first, sentTo: first, next: first}
+	for v, n := range slots {
+		s.slots[v] = uint32(n)
+		s.starved[v] = n > 0 // until the first grant is heard
+	}
+}
+
+// resume sends everything unacknowledged again.
+func (s *sender) resume(now mono.Time, rtt *rttEstimate, p *Profile) {
+	s.cursor = s.base
+	s.timing, s.wentBack, s.backoff = false, false, 0
+	s.outSince = now
+	s.rtoAt = now.Add(rtt.timeout(p, 0))
+	s.probeAt, s.probeTries, s.solicitDue = 0, 0, false
+	s.idleSince = now
+}
+
+// abandon forgets what is unacknowledged and gives the slab back.
+func (s *sender) abandon() {
+	s.slab.drop()
+	s.base, s.cursor, s.sentTo = s.next, s.next, s.next
+}
+
+// unacked counts the packets that were placed and not acknowledged whole.
+func (s *sender) unacked() (n [wire.NumVCs]int) {
+	for v := range n {
+		n[v] = int(s.sent[v] - s.acked[v])
+	}
+	return n
+}
+
+func (s *sender) outstanding() bool { return s.sentTo != s.base }
+
+// pieces returns into how many equal frames a packet of size bytes is cut, and their padded payload.
+func (l *Link) pieces(size int) (n, padded int) {
+	n = (size + l.agreed - 1) / l.agreed
+	return n, wire.PadTo((size + n - 1) / n)
+}
+
+// CanSend reports whether a packet of size bytes, 1 to [MaxPacket], would be
+// taken now: the link is up, and has credit on vc and room in the slab. A
+// refusal for lack of credit arms the probe that asks the peer for its grants
+// in case they were lost, as one by [Link.Send] does. It panics on a size or
+// VC out of range.
+func (l *Link) CanSend(vc wire.VC, size int) bool {
+	if size <= 0 || size > MaxPacket || vc >= wire.NumVCs {
+		panic(fmt.Sprintf("ttlink: packet of %d bytes on VC %d: want 1 to %d on a VC below %d", size, vc, MaxPacket, wire.NumVCs))
+	}
+	if l.state != StateUp {
+		return false
+	}
+	if l.tx.sent[vc] == l.tx.limit[vc] {
+		l.tx.starved[vc] = l.tx.slots[vc] > 0
+		l.armProbe(l.now)
+		return false
+	}
+	n, padded := l.pieces(size)
+	return l.tx.slab.fits(n, wire.FrameOverhead+padded, l.cfg.Window)
+}
+
+// Send takes a packet into the retransmit slab, as equal pieces with
+// consecutive sequence numbers. It reports whether it did; see [Link.CanSend].
+// A packet that was taken is delivered once and in order, unless the session
+// ends first, which an [EventSessionEnded] counts.
+func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
+	l.now = now
+	if !l.CanSend(vc, len(packet)) {
+		return false
+	}
+	n, padded := l.pieces(len(packet))
+	each := (len(packet) + n - 1) / n
+	for off := 0; off < len(packet); off += each {
+		m := frameMeta{
+			dest: wire.SlotAddress(l.tx.slot[vc], off), padded: uint16(padded),
+			length: uint16(min(each, len(packet)-off)), vc: vc,
+		}
+		if off+each >= len(packet) {
+			m.flags = wire.FlagEnd
+		}
+		frame := l.tx.slab.place(l.tx.next, m, l.cfg.Window)
+		body := frame[wire.EnvelopeLen+wire.HeaderLen : len(frame)-wire.TrailerLen]
+		clear(body[copy(body, packet[off:off+int(m.length)]):])
+		l.tx.next = l.tx.next.Add(1)
+	}
+	l.tx.sent[vc]++
+	if l.tx.slot[vc]++; l.tx.slot[vc] == l.tx.slots[vc] {
+		l.tx.slot[vc] = 0
+	}
+	l.counters.PacketsSent++
+	l.counters.PayloadSent += uint64(len(packet))
+	return true
+}
+
+// handleAck takes a cumulative acknowledgement: the next sequence number that the peer expects.
+func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
+	t := &l.tx
+	n := ack.Sub(t.base)
+	if n <= 0 {
+		return // old or repeated
+	}
+	if ack.Sub(t.sentTo) > 0 {
+		l.counters.BadAcks++
+		return
+	}
+	if t.timing && t.timed.Before(ack) {
+		t.timing = false
+		l.rtt.sample(now.Sub(t.timedAt))
+	}
+	for ; t.base != ack; t.base = t.base.Add(1) {
+		if m := t.slab.at(t.base); m.flags&wire.FlagEnd != 0 {
+			t.acked[m.vc]++
+		}
+		t.slab.release(t.base)
+	}
+	if t.cursor.Before(t.base) {
+		t.cursor = t.base
+	}
+	t.backoff = 0
+	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, 0))
+	t.idleSince = now
+}
+
+// handleGrants takes absolute credits. Older grants change nothing.
+func (l *Link) handleGrants(grants [wire.NumVCs]uint32) {
+	t := &l.tx
+	for v, g := range grants {
+		switch {
+		case int32(g-t.limit[v]) <= 0:
+		case g-t.sent[v] > t.slots[v]:
+			l.counters.CreditViolations++
+		default:
+			t.limit[v] = g
+			t.starved[v] = false
+		}
+	}
+	if !t.anyStarved() {
+		t.probeAt, t.probeTries = 0, 0
+	}
+}
+
+func (s *sender) anyStarved() bool {
+	for _, b := range s.starved {
+		if b {
+			return true
+		}
+	}
+	return false
+}
+
+// armProbe sets the time at which a starved sender asks for its grants.
+func (l *Link) armProbe(now mono.Time) {
+	if t := &l.tx; t.probeAt == 0 && t.anyStarved() {
+		wait := min(l.rtt.timeout(&l.cfg.Profile, t.probeTries), max(l.cfg.Profile.Keepalive, l.rtt.timeout(&l.cfg.Profile, 0)))
+		t.probeAt = now.Add(l.jitter(wait))
+	}
+}
+
+// handleNACK goes back to the missing frame, at most once per round trip for the same one.
+func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
+	t := &l.tx
+	l.counters.NACKsReceived++
+	if missing != t.base || !t.outstanding() {
+		return
+	}
+	if t.wentBack && t.goBackSeq == t.base && now.Sub(t.goBackAt) < max(l.rtt.smoothed, goBackMin) {
+		return
+	}
+	l.counters.GoBacks++
+	l.goBack(now)
+}
+
+func (l *Link) goBack(now mono.Time) {
+	t := &l.tx
+	t.cursor = t.base
+	t.wentBack, t.goBackSeq, t.goBackAt = true, t.base, now
+	t.timing = false
+	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
+}
+
+// tickSend runs the sender's timers while up.
+func (l *Link) tickSend(now mono.Time) {
+	t := &l.tx
+	if t.outstanding() && !now.Before(t.rtoAt) {
+		l.counters.Timeouts++
+		t.backoff = min(t.backoff+1, maxBackoff)
+		l.goBack(now)
+	}
+	l.armProbe(now)
+	if t.probeAt != 0 && !now.Before(t.probeAt) {
+		t.solicitDue = true
+		t.probeTries = min(t.probeTries+1, maxBackoff)
+		t.probeAt = 0
+		l.armProbe(now)
+	}
+}
+
+// rttEstimate is a smoothed round trip with its variation (RFC 6298 §2).
+type rttEstimate struct {
+	smoothed, variation time.Duration // 0 before the first sample
+}
+
+func (r *rttEstimate) sample(d time.Duration) {
+	d = max(min(d, MaxRTT), time.Microsecond)
+	if r.smoothed == 0 {
+		r.smoothed, r.variation = d, d/2
+		return
+	}
+	r.variation = (3*r.variation + (r.smoothed - d).Abs()) / 4
+	r.smoothed = (7*r.smoothed + d) / 8
+}
+
+// timeout is the retransmission timeout after backoff doublings.
+func (r *rttEstimate) timeout(p *Profile, backoff int) time.Duration {
+	base := max(p.RTOMin, initialRTO)
+	if r.smoothed > 0 {
+		base = max(p.RTOMin, 2*r.smoothed, r.smoothed+4*r.variation)
+	}
+	return min(base<<backoff, max(p.RTOMax, base))
+}
+
+// dead is the silence under traffic after which the path counts as lost.
+func (r *rttEstimate) dead(p *Profile) time.Duration {
+	if r.smoothed == 0 {
+		return max(p.DeadTraffic, unknownDead)
+	}
+	return max(p.DeadTraffic, 4*r.smoothed+4*r.variation)
+}

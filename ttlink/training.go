@@ -1,0 +1,340 @@
+package ttlink
+
+import (
+	"time"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// training is the exchange of hellos.
+type training struct {
+	number   uint32        // of this end's training: counted up when the path is lost or the session replaced
+	helloAt  mono.Time     // when the next periodic hello is due
+	interval time.Duration // between periodic hellos
+	helloDue bool          // a hello waits for PollTransmit
+
+	answers   answer // to the session's peer, or to a hello that proved itself
+	strangers answer // to unknown incarnations; apart, so that they can't crowd out the peer
+	heard     echo   // last unproved hello while there is no session
+
+	miswired   bool
+	found      stranger
+	mismatched Mismatch // last reported
+}
+
+// stranger is who was found at the other end of a wrong cable.
+type stranger struct {
+	port, expects wire.PortID
+	fabric        uint32
+}
+
+// echo is what of a peer's hello is repeated to it.
+type echo struct {
+	incarnation wire.Incarnation
+	training    uint32
+	stamp       uint64
+}
+
+// answer is a hello that is owed, and the bucket that limits how many.
+type answer struct {
+	due    bool
+	echo   echo
+	tokens int
+	last   mono.Time // when the bucket was filled last
+}
+
+// owe notes that a hello is to be answered, if the bucket allows.
+func (a *answer) owe(now mono.Time, e echo) bool {
+	if n := int64(now.Sub(a.last) / answerRefill); n > 0 {
+		a.tokens = int(min(int64(a.tokens)+n, answerBurst))
+		a.last = now
+	}
+	if !a.due {
+		if a.tokens == 0 {
+			return false
+		}
+		a.tokens--
+	}
+	a.due, a.echo = true, e
+	return true
+}
+
+// handleHello decides what a hello proves and answers it.
+func (l *Link) handleHello(now mono.Time, f *wire.Frame) {
+	h, err := wire.DecodeHello(f.Payload)
+	if err != nil {
+		l.counters.MalformedHellos++
+		return
+	}
+	l.counters.HellosReceived++
+	if !l.identified(now, &h) {
+		return
+	}
+	if l.state == StateOff || l.state == StateClosed {
+		l.counters.NotUp++
+		return
+	}
+	known := l.sess.id != 0 && h.Incarnation == l.sess.peer
+	if l.hasEnded(h.Incarnation) || (known && int32(h.Training-l.sess.training) < 0) {
+		l.counters.StaleHellos++
+		return
+	}
+	if !l.fits(&h, known) {
+		return
+	}
+	echoed := h.EchoIncarnation == l.cfg.Incarnation
+	proves := echoed && h.EchoTraining == l.train.number
+	switch {
+	case known:
+		l.helloOfPeer(now, f, &h, echoed, proves)
+	case proves:
+		l.startSession(now, &h)
+		l.comeUp(now, f, &h)
+	default:
+		l.counters.UnprovedHellos++
+		if l.sess.id == 0 {
+			l.train.heard = echo{h.Incarnation, h.Training, 0}
+		}
+	}
+	if !h.WantAnswer {
+		return
+	}
+	a := &l.train.strangers
+	if known || proves {
+		a = &l.train.answers
+	}
+	if !a.owe(now, echo{h.Incarnation, h.Training, h.Stamp}) {
+		l.counters.AnswersSuppressed++
+	}
+}
+
+// helloOfPeer takes a hello of the session's incarnation that isn't stale.
+func (l *Link) helloOfPeer(now mono.Time, f *wire.Frame, h *wire.Hello, echoed, proves bool) {
+	newer := h.Training != l.sess.training
+	l.sess.training = h.Training
+	if l.state == StateTraining {
+		if proves {
+			l.comeUp(now, f, h)
+		}
+		return
+	}
+	// Up with a newer number is a peer that replaced its session on our proof: it lost nothing.
+	if newer && !h.Up && l.sess.confirmed {
+		l.applyHello(now, f, h)
+		l.goDown(now, DownPeerRetrained)
+		return
+	}
+	if echoed {
+		l.applyHello(now, f, h)
+		if rtt, ok := l.helloRTT(now, h); ok {
+			l.rtt.sample(rtt)
+		}
+		if h.Up && f.Session == l.sess.id {
+			l.sess.life = now
+			l.sess.confirmed = true
+		}
+	}
+}
+
+// identified reports whether h comes from the port that the cable should lead
+// to and means this one. A wrong cable is reported once per change, here and,
+// since both ends say hello on their own, at the other end too.
+func (l *Link) identified(now mono.Time, h *wire.Hello) bool {
+	fabricOK := h.Fabric == l.cfg.Fabric || h.Fabric == 0 || l.cfg.Fabric == 0
+	if h.From == l.cfg.Peer && h.Expected == l.cfg.Local && fabricOK {
+		l.train.miswired = false
+		return true
+	}
+	l.counters.MiswiredHellos++
+	found := stranger{h.From, h.Expected, h.Fabric}
+	if !l.train.miswired || found != l.train.found {
+		l.train.miswired, l.train.found = true, found
+		l.events.push(Event{Kind: EventMiswired, At: now, Session: l.sess.id, Retrains: l.retrains,
+			Found: h.From, FoundExpects: h.Expected, FoundFabric: h.Fabric})
+	}
+	return false
+}
+
+// fits reports whether the two ends can work together.
+func (l *Link) fits(h *wire.Hello, known bool) bool {
+	switch {
+	case h.Slots == [wire.NumVCs]uint16{}, known && h.Slots != l.sess.slots:
+		l.incompatible(MismatchSlots)
+		return false
+	case int(h.MaxPayload) < MinPayload:
+		l.incompatible(MismatchPayload)
+		return false
+	}
+	return true
+}
+
+// incompatible reports a mismatch once per change, until the link comes up.
+func (l *Link) incompatible(m Mismatch) {
+	if l.train.mismatched != m {
+		l.train.mismatched = m
+		l.events.push(Event{Kind: EventIncompatible, At: l.now, Session: l.sess.id, Retrains: l.retrains, Mismatch: m})
+	}
+}
+
+func (l *Link) hasEnded(i wire.Incarnation) bool {
+	for _, e := range l.sess.ended {
+		if e == i {
+			return true
+		}
+	}
+	return false
+}
+
+// startSession begins a session with the incarnation that h proved, and ends
+// the one before it, if any, with its packets' fate reported.
+func (l *Link) startSession(now mono.Time, h *wire.Hello) {
+	if l.sess.id != 0 {
+		if l.state == StateUp {
+			l.goDown(now, DownPeerRestarted)
+		} else {
+			l.train.number++
+		}
+		l.sess.ended[l.sess.endedNext] = l.sess.peer
+		l.sess.endedNext = (l.sess.endedNext + 1) % endedRemember
+		l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.retrains, Unknown: l.tx.unacked()})
+	}
+	l.sess.id = wire.NewSessionID(l.cfg.Local, l.cfg.Incarnation, l.cfg.Peer, h.Incarnation)
+	l.sess.peer, l.sess.training, l.sess.slots = h.Incarnation, h.Training, h.Slots
+	l.tx.reset(wire.InitialSeq(l.cfg.Incarnation), h.Slots)
+	l.rx.reset(wire.InitialSeq(h.Incarnation))
+	l.events.push(Event{Kind: EventSessionStarted, At: now, Session: l.sess.id, Retrains: l.retrains})
+}
+
+// comeUp takes the link up on a hello that proves the path, and lets the
+// session go on where both ends left it.
+func (l *Link) comeUp(now mono.Time, f *wire.Frame, h *wire.Hello) {
+	if l.upOnce {
+		l.retrains++
+		l.downtime += now.Sub(l.downSince)
+	}
+	l.upOnce = true
+	l.train.mismatched = MismatchNone
+	l.agreed = min(l.payload, int(h.MaxPayload))
+	l.sess.life = now
+	l.sess.confirmed = h.Up && f.Session == l.sess.id
+	if rtt, ok := l.helloRTT(now, h); ok {
+		l.rtt = rttEstimate{}
+		l.rtt.sample(rtt)
+	}
+	l.applyHello(now, f, h)
+	l.tx.resume(now, &l.rtt, &l.cfg.Profile)
+	l.rx.resume()
+	l.train.interval = l.cfg.Profile.HelloMin
+	l.train.helloAt = now.Add(l.jitter(l.train.interval))
+	l.train.helloDue = !l.sess.confirmed && !h.WantAnswer
+	l.tx.keepaliveAt = now.Add(l.jitter(l.cfg.Profile.Keepalive))
+	l.setState(now, StateUp)
+	l.events.push(Event{Kind: EventUp, At: now, Session: l.sess.id, Retrains: l.retrains})
+}
+
+// applyHello takes a hello's acknowledgement and grants, if they are of this session.
+func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
+	if f.Session != l.sess.id || h.EchoIncarnation != l.cfg.Incarnation {
+		return
+	}
+	l.handleAck(now, f.RxSeq)
+	l.handleGrants(h.Grants)
+}
+
+// helloRTT measures the round trip of a hello that this end sent and the peer answered.
+func (l *Link) helloRTT(now mono.Time, h *wire.Hello) (time.Duration, bool) {
+	stamp := helloStamp(now)
+	if h.EchoStamp == 0 || h.EchoStamp > stamp || stamp-h.EchoStamp > uint64(MaxRTT) {
+		return 0, false
+	}
+	return time.Duration(stamp - h.EchoStamp), true
+}
+
+// helloStamp is never zero, which would mean no stamp.
+func helloStamp(now mono.Time) uint64 { return uint64(now) + 1 }
+
+// goDown leaves the state Up. The session stays; what was not acknowledged is sent again after the next training.
+func (l *Link) goDown(now mono.Time, why DownReason) {
+	if l.state != StateUp {
+		panic("ttlink: down while " + l.state.String())
+	}
+	l.lastDown, l.downSince = why, now
+	l.train.number++
+	l.setState(now, StateTraining)
+	l.restartHellos(now)
+	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.retrains, Reason: why})
+}
+
+// restartHellos says hello at once, and then at growing intervals.
+func (l *Link) restartHellos(now mono.Time) {
+	l.train.helloDue = true
+	l.train.interval = l.cfg.Profile.HelloMin
+	l.train.helloAt = now.Add(l.jitter(l.train.interval))
+}
+
+// saysHello reports whether hellos are sent on this end's own account.
+func (l *Link) saysHello() bool {
+	return l.state == StateTraining || (l.state == StateUp && !l.sess.confirmed)
+}
+
+// tickHello makes the periodic hello due.
+func (l *Link) tickHello(now mono.Time) {
+	if !l.saysHello() || now.Before(l.train.helloAt) {
+		return
+	}
+	l.train.helloDue = true
+	l.train.interval = min(2*l.train.interval, l.cfg.Profile.HelloMax)
+	l.train.helloAt = now.Add(l.jitter(l.train.interval))
+}
+
+// pollHello returns the next hello that is due.
+func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
+	if l.state != StateTraining && l.state != StateUp {
+		return Transmit{}, false
+	}
+	for _, a := range []*answer{&l.train.answers, &l.train.strangers} {
+		if !a.due {
+			continue
+		}
+		a.due = false
+		// An answer to the peer that asks back does what a hello would.
+		want := l.state != StateUp
+		if want && a == &l.train.answers {
+			l.train.helloDue = false
+		}
+		return l.hello(now, a.echo, want), true
+	}
+	if !l.train.helloDue {
+		return Transmit{}, false
+	}
+	l.train.helloDue = false
+	if !l.saysHello() {
+		return Transmit{}, false
+	}
+	e := l.train.heard
+	if l.sess.id != 0 {
+		e = echo{l.sess.peer, l.sess.training, 0}
+	}
+	return l.hello(now, e, true), true
+}
+
+func (l *Link) hello(now mono.Time, e echo, want bool) Transmit {
+	h := wire.Hello{
+		Up: l.state == StateUp, WantAnswer: want, From: l.cfg.Local, Expected: l.cfg.Peer,
+		MaxPayload: uint16(l.payload), Incarnation: l.cfg.Incarnation, EchoIncarnation: e.incarnation,
+		Training: l.train.number, EchoTraining: e.training, Stamp: helloStamp(now), EchoStamp: e.stamp,
+		Fabric: l.cfg.Fabric,
+	}
+	for v, s := range l.cfg.Slots {
+		h.Slots[v] = uint16(s)
+	}
+	f := wire.Frame{Kind: wire.KindHello, Session: l.sess.id}
+	if l.sess.id != 0 {
+		h.Grants = l.grants()
+		f.RxSeq = l.rx.expected
+	}
+	f.Payload = h.Append(l.control[wire.EnvelopeLen+wire.HeaderLen : wire.EnvelopeLen+wire.HeaderLen])
+	l.counters.HellosSent++
+	return l.sealControl(&f)
+}

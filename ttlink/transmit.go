@@ -1,0 +1,184 @@
+package ttlink
+
+import (
+	"time"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Transmit is what to send next: consecutive frames of Seg bytes each, one
+// datagram per frame. Data is valid until the next call of any method.
+type Transmit struct {
+	Data []byte
+	Seg  int
+}
+
+// PollTransmit returns what to send next: a close frame, then hellos, then
+// batches of data, then at most one sequence update. It is to be called until it returns false.
+func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
+	l.now = now
+	if l.closePending {
+		l.closePending = false
+		f := wire.Frame{Kind: wire.KindClose, Session: l.sess.id, RxSeq: l.rx.expected}
+		return l.sealControl(&f), true
+	}
+	if t, ok := l.pollHello(now); ok {
+		return t, true
+	}
+	if l.state != StateUp {
+		return Transmit{}, false
+	}
+	if l.tx.cursor != l.tx.next {
+		return l.pollData(now), true
+	}
+	if l.rx.updateDue || l.rx.nackDue || l.tx.solicitDue {
+		return l.pollUpdate(now), true
+	}
+	return Transmit{}, false
+}
+
+// pollData seals and returns the run of equal frames at the cursor that lie back to back.
+func (l *Link) pollData(now mono.Time) Transmit {
+	t := &l.tx
+	first := t.slab.at(t.cursor)
+	size := first.size()
+	start, end := int(first.off), int(first.off)
+	if !t.outstanding() {
+		t.outSince = now
+		t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
+	}
+	f := wire.Frame{Channel: l.cfg.Peer.Channel, Session: l.sess.id, Kind: wire.KindData, RxSeq: l.rx.expected, Padded: int(first.padded)}
+	for n := 0; n < MaxBatchFrames && t.cursor != t.next; n++ {
+		m := t.slab.at(t.cursor)
+		if int(m.off) != end || m.size() != size || end+size-start > MaxBatchBytes {
+			break
+		}
+		frame := t.slab.bytes(m)
+		f.VC, f.Flags, f.Dest, f.TxSeq = m.vc, m.flags, m.dest, t.cursor
+		f.Payload = frame[wire.EnvelopeLen+wire.HeaderLen:][:m.length]
+		f.Seal(frame)
+		end += size
+		l.counters.DataSent++
+		if t.cursor.Before(t.sentTo) {
+			l.counters.Retransmitted++
+		} else {
+			t.sentTo = t.cursor.Add(1)
+			if !t.timing {
+				t.timing, t.timed, t.timedAt = true, t.cursor, now
+			}
+		}
+		t.cursor = t.cursor.Add(1)
+	}
+	l.rx.updateDue = l.rx.grantsDue // the acknowledgement went along
+	l.sentOfSession(now)
+	return l.count(Transmit{Data: t.slab.buf[start:end:end], Seg: size})
+}
+
+// pollUpdate returns the one sequence update that says all that is owed.
+func (l *Link) pollUpdate(now mono.Time) Transmit {
+	f := wire.Frame{Channel: l.cfg.Peer.Channel, Session: l.sess.id, Kind: wire.KindUpdate, RxSeq: l.rx.expected}
+	if l.rx.nackDue {
+		f.Flags |= wire.FlagNACK
+		l.counters.NACKsSent++
+	}
+	if l.tx.solicitDue {
+		f.Flags |= wire.FlagSolicit
+		l.counters.SolicitsSent++
+	}
+	u := wire.Update{Grants: l.grants()}
+	f.Payload = u.Append(l.control[wire.EnvelopeLen+wire.HeaderLen : wire.EnvelopeLen+wire.HeaderLen])
+	l.rx.updateDue, l.rx.grantsDue, l.rx.nackDue, l.tx.solicitDue = false, false, false, false
+	l.counters.UpdatesSent++
+	l.sentOfSession(now)
+	return l.sealControl(&f)
+}
+
+// sealControl finishes a frame whose payload lies in the control buffer.
+func (l *Link) sealControl(f *wire.Frame) Transmit {
+	f.Channel = l.cfg.Peer.Channel
+	b := l.control[:f.WireLen()]
+	f.Seal(b)
+	return l.count(Transmit{Data: b, Seg: len(b)})
+}
+
+func (l *Link) count(t Transmit) Transmit {
+	l.counters.FramesSent += uint64(len(t.Data) / t.Seg)
+	l.counters.BytesSent += uint64(len(t.Data))
+	return t
+}
+
+// sentOfSession puts the keepalive off.
+func (l *Link) sentOfSession(now mono.Time) {
+	l.tx.keepaliveAt = now.Add(l.cfg.Profile.Keepalive)
+}
+
+// deadAt is when silence takes the link down. Frames under way shorten it,
+// counted from the latest sign of life or from when they were first sent.
+func (l *Link) deadAt() mono.Time {
+	p := &l.cfg.Profile
+	at := l.sess.life.Add(max(p.DeadIdle, 4*l.rtt.smoothed+4*l.rtt.variation))
+	if l.tx.outstanding() {
+		from := l.sess.life
+		if from.Before(l.tx.outSince) {
+			from = l.tx.outSince
+		}
+		at = mono.Min(at, from.Add(l.rtt.dead(p)))
+	}
+	return at
+}
+
+// Deadline returns when [Link.Tick] is to be called next, if ever.
+func (l *Link) Deadline() (mono.Time, bool) {
+	at := mono.Never
+	if l.saysHello() {
+		at = l.train.helloAt
+	}
+	if l.state == StateUp {
+		at = mono.Min(at, mono.Min(l.deadAt(), l.tx.keepaliveAt))
+		if l.tx.outstanding() {
+			at = mono.Min(at, l.tx.rtoAt)
+		}
+		if l.rx.gap {
+			at = mono.Min(at, l.rx.nackAt)
+		}
+		if l.tx.probeAt != 0 {
+			at = mono.Min(at, l.tx.probeAt)
+		}
+	}
+	if l.tx.slab.buf != nil && l.tx.slab.count == 0 {
+		at = mono.Min(at, l.tx.idleSince.Add(slabIdle))
+	}
+	return at, at != mono.Never
+}
+
+// Tick runs the timers. If it comes much later than [Link.Deadline], the
+// owner's loop stood still, and the time until now is not held against the peer.
+func (l *Link) Tick(now mono.Time) {
+	if at, ok := l.Deadline(); ok && now.Sub(at) > StallTolerance {
+		l.forgive(now, now.Sub(at))
+	}
+	l.now = now
+	if l.state == StateUp {
+		if !now.Before(l.deadAt()) {
+			l.goDown(now, DownSilence)
+		} else {
+			l.tickSend(now)
+			l.tickReceive(now)
+			if !now.Before(l.tx.keepaliveAt) {
+				l.rx.updateDue, l.rx.grantsDue = true, true
+				l.tx.keepaliveAt = now.Add(l.jitter(l.cfg.Profile.Keepalive))
+			}
+		}
+	}
+	l.tickHello(now)
+	if s := &l.tx.slab; s.buf != nil && s.count == 0 && now.Sub(l.tx.idleSince) >= slabIdle {
+		s.drop()
+	}
+}
+
+// forgive moves the silence clock by a stall.
+func (l *Link) forgive(now mono.Time, stall time.Duration) {
+	l.sess.life = mono.Min(now, l.sess.life.Add(stall))
+	l.tx.outSince = mono.Min(now, l.tx.outSince.Add(stall))
+}

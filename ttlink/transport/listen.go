@@ -1,0 +1,96 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+)
+
+// unknownMTU stands in where no interface tells its own, in bytes: ethernet's (RFC 894).
+const unknownMTU = 1500
+
+// bind opens the socket. The family is that of the address alone: a wildcard
+// would else be a socket of both, whose IPv4 peers look like IPv6 ones.
+// The error names the address and the way out.
+func bind(local netip.AddrPort) (*net.UDPConn, error) {
+	network := "udp4"
+	if local.Addr().Is6() {
+		network = "udp6"
+	}
+	conn, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(local))
+	switch {
+	case err == nil:
+		return conn, nil
+	case errors.Is(err, syscall.EADDRINUSE) && local.Port() == 0:
+		return nil, fmt.Errorf("UDP port %s: this machine has no free port left; widen net.ipv4.ip_local_port_range or stop other programs: %w", local, err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("UDP port %s is taken by another process; choose another --port-base or stop it: %w", local, err)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return nil, fmt.Errorf("UDP port %s is reserved for privileged users; choose a --port-base from 1024: %w", local, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("UDP port %s: this machine has no such address; choose one of its own: %w", local, err)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return nil, fmt.Errorf("UDP port %s: the limit of open files is reached; raise it with 'ulimit -n': %w", local, err)
+	}
+	return nil, fmt.Errorf("UDP port %s cannot be opened: %w", local, err)
+}
+
+// localAddr is where the socket ended up.
+func localAddr(conn *net.UDPConn) netip.AddrPort {
+	a := conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+}
+
+// checkPeer returns the address in its shortest form, or what is wrong with it.
+func checkPeer(local, peer netip.AddrPort) (netip.AddrPort, error) {
+	peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
+	switch {
+	case !peer.IsValid(), peer.Port() == 0, peer.Addr().IsUnspecified(), peer.Addr().IsMulticast():
+		return peer, fmt.Errorf("UDP port %s: peer %s: want the address and port of one machine", local, peer)
+	case peer.Addr().Is6() != local.Addr().Is6():
+		return peer, fmt.Errorf("UDP port %s cannot reach %s: one is IPv4 and the other IPv6; let both chips listen on the same", local, peer)
+	}
+	return peer, nil
+}
+
+// payloadOf is the largest datagram that an MTU leaves room for, both in bytes.
+func payloadOf(mtu int, a netip.Addr) int {
+	overhead := ipv4Overhead
+	if a.Is6() {
+		overhead = ipv6Overhead
+	}
+	return max(1, min(mtu-overhead, MaxDatagram))
+}
+
+// interfaceMTU is that of the interface with the address, in bytes; of a
+// wildcard, the smallest of the interfaces that lead out of the machine.
+func interfaceMTU(a netip.Addr) int {
+	ifs, err := net.Interfaces()
+	if err != nil {
+		return unknownMTU
+	}
+	least := 0
+	for _, i := range ifs {
+		if i.Flags&net.FlagUp == 0 || i.MTU <= 0 {
+			continue
+		}
+		if a.IsUnspecified() {
+			if i.Flags&net.FlagLoopback == 0 && (least == 0 || i.MTU < least) {
+				least = i.MTU
+			}
+			continue
+		}
+		addrs, _ := i.Addrs()
+		for _, n := range addrs {
+			if n, ok := n.(*net.IPNet); ok && n.Contains(a.AsSlice()) {
+				return i.MTU
+			}
+		}
+	}
+	if least == 0 {
+		return unknownMTU
+	}
+	return least
+}

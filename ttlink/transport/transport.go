@@ -1,0 +1,151 @@
+// Package transport is a port as an opaque datagram pipe: it carries what the
+// link gives it and knows nothing of frames.
+//
+// The kernel's per-datagram work is what limits UDP. Only segmentation
+// offload (GSO on the way out, GRO on the way in) moves many datagrams per
+// pass, and only datagrams of equal size; so [Port.Send] takes a run of equal
+// datagrams in one buffer, and a [Batch] holds such runs again on the way in.
+// Without the offloads the same calls fall back to batches of single
+// datagrams, and from there to one datagram per system call.
+//
+// A pipe loses, and says so only in its counters: a full buffer, a dead peer,
+// a datagram longer than the path takes. The link above repairs all of it.
+// Errors are left for what a person must know.
+//
+// Another transport, or a wrapper around one, implements [Port]; package
+// transporttest is the suite that each of them passes.
+package transport
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Limits of a port.
+const (
+	// MaxDatagram is the largest datagram of any port, in bytes: what a UDP
+	// datagram carries over IPv4 (RFC 768, RFC 791).
+	MaxDatagram = 65507
+	// MaxSegments is the largest number of datagrams in one super-packet:
+	// UDP_MAX_SEGMENTS (linux/udp.h) before Linux 6.9, and double since.
+	MaxSegments = 64
+	// DefaultBuffer is what a UDP port asks for each of its socket buffers, in
+	// bytes. The 208 KiB that Linux gives unasked hold less than a window.
+	DefaultBuffer = 4 << 20
+
+	ipv4Overhead = 20 + 8 // bytes of headers before the payload (RFC 791, RFC 768)
+	ipv6Overhead = 40 + 8 // the same (RFC 8200)
+)
+
+// Run is consecutive datagrams in one buffer: Seg bytes each, the last perhaps shorter.
+type Run struct {
+	Data []byte
+	Seg  int // bytes; positive
+}
+
+// datagrams is how many the run holds.
+func (r Run) datagrams() int {
+	if len(r.Data) == 0 {
+		return 0
+	}
+	if r.Seg <= 0 {
+		panic(fmt.Sprintf("transport: %d bytes to be sent in datagrams of %d bytes", len(r.Data), r.Seg))
+	}
+	return (len(r.Data) + r.Seg - 1) / r.Seg
+}
+
+// countDatagrams is how many the runs hold together.
+func countDatagrams(runs []Run) int {
+	n := 0
+	for _, r := range runs {
+		n += r.datagrams()
+	}
+	return n
+}
+
+// Port is one ethernet port's datagram pipe. Its methods may be called at the
+// same time from any goroutines.
+type Port interface {
+	// Send sends data as consecutive datagrams of seg bytes each, the last
+	// perhaps shorter. It sends in place and keeps nothing. It returns how many
+	// datagrams were taken on their way; a full buffer, an unknown or dead peer
+	// and a path that is too narrow make for a short count, a counter, and no
+	// error. After Close it returns net.ErrClosed. A seg below 1 is a bug of the caller and panics.
+	Send(data []byte, seg int) (int, error)
+	// SendBatch sends several runs in order, as if by Send, with as few system calls as possible.
+	SendBatch(runs []Run) (int, error)
+	// Recv waits for at least one datagram from the peer and fills b. What b
+	// held before is gone. After Close it returns net.ErrClosed.
+	Recv(b *Batch) error
+	// SetPeer names the other end: from then on only its datagrams are
+	// received, and what is sent goes there. It may be called again when the
+	// peer moved. Before the first call nothing is received, and what is sent is dropped and counted.
+	SetPeer(addr netip.AddrPort) error
+	// LocalAddr is this end's address.
+	LocalAddr() netip.AddrPort
+	// MaxDatagram is the largest datagram, in bytes, that the path to the peer
+	// takes without fragmentation, as far as is known: before SetPeer the local
+	// interface's, later perhaps less than at first. It is never beyond the constant [MaxDatagram].
+	MaxDatagram() int
+	// Stats returns the port's counters; also after Close.
+	Stats() Stats
+	// Close ends the port, and Recv with it. Closing again does nothing.
+	Close() error
+}
+
+// Stats are a port's counters since its start, and what it found out about its
+// socket. Only Overrun is counted by the kernel, which counts a super-packet as one.
+type Stats struct {
+	Sent, SentBytes, SendCalls            uint64 // datagrams taken, their bytes, system calls
+	Received, ReceivedBytes, ReceiveCalls uint64 // datagrams from the peer, their bytes, system calls
+	SendFull                              uint64 // datagrams not taken by a full socket buffer
+	NoPeer                                uint64 // datagrams not sent for want of a peer
+	TooLong                               uint64 // datagrams not sent because the path takes none of their length
+	Foreign                               uint64 // datagrams of others than the peer, dropped
+	Truncated                             uint64 // messages longer than the receive buffer, dropped
+	Refused                               uint64 // times that the peer's machine said that nobody listens there
+	Unreachable                           uint64 // times that the network, or this machine's route or packet filter, refused
+	Overrun                               uint64 // messages dropped for want of receive buffer
+	GSOGivenUp                            uint64 // times that a path turned out not to take super-packets
+	GSO, GRO, Batching                    bool   // in use: super-packets out, super-packets in, several messages per system call
+	ReceiveBuffer, ReceiveBufferAsked     int    // bytes that the kernel granted, and that it was asked for
+	SendBuffer, SendBufferAsked           int    // the same
+	Largest                               int    // the largest datagram that the path takes now, in bytes
+}
+
+// Mode says whether a feature is used.
+type Mode uint8
+
+// The modes.
+const (
+	Auto Mode = iota // where the kernel has it
+	Off              // never
+)
+
+// Options describe a UDP port. The zero value of each field but Local is the best choice.
+type Options struct {
+	Local         netip.AddrPort // port 0: any free one
+	GSO, GRO      Mode           // super-packets out and in
+	Batch         Mode           // several messages per system call
+	ReceiveBuffer int            // bytes to ask for; 0: [DefaultBuffer]
+	SendBuffer    int            // the same
+}
+
+// complete fills in defaults and reports what cannot be used.
+func (o *Options) complete() error {
+	if o.ReceiveBuffer == 0 {
+		o.ReceiveBuffer = DefaultBuffer
+	}
+	if o.SendBuffer == 0 {
+		o.SendBuffer = DefaultBuffer
+	}
+	switch {
+	case !o.Local.IsValid():
+		return fmt.Errorf("UDP port: no local address: name one, such as 127.0.0.1:0")
+	case o.ReceiveBuffer < MaxDatagram, o.SendBuffer < MaxDatagram:
+		return fmt.Errorf("UDP port %s: socket buffers of %d and %d bytes: want at least the %d of one datagram",
+			o.Local, o.ReceiveBuffer, o.SendBuffer, MaxDatagram)
+	}
+	o.Local = netip.AddrPortFrom(o.Local.Addr().Unmap(), o.Local.Port())
+	return nil
+}

@@ -1,0 +1,173 @@
+//go:build !linux
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+)
+
+// receiver has nothing to keep without system calls of our own.
+type receiver struct{}
+
+// udp is a port on a plain UDP socket: one datagram per call, and no offloads.
+// The socket stays unconnected, so the peer is told from others here.
+type udp struct {
+	conn  *net.UDPConn
+	opts  Options
+	local netip.AddrPort
+	peer  atomic.Pointer[netip.AddrPort]
+	path  atomic.Int64
+
+	sent, sentBytes, received, receivedBytes, calls, waits atomic.Uint64
+	noPeer, tooLong, foreign, refused, unreachable         atomic.Uint64
+}
+
+// Listen opens a UDP port. The error names the address and the way out; one
+// of a port that is taken is syscall.EADDRINUSE for errors.Is.
+func Listen(o Options) (Port, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	conn, err := bind(o.Local)
+	if err != nil {
+		return nil, err
+	}
+	_ = conn.SetReadBuffer(o.ReceiveBuffer) // what the system grants is not told
+	_ = conn.SetWriteBuffer(o.SendBuffer)
+	u := &udp{conn: conn, opts: o, local: localAddr(conn)}
+	u.path.Store(int64(payloadOf(interfaceMTU(u.local.Addr()), u.local.Addr())))
+	return u, nil
+}
+
+// Send implements [Port].
+func (u *udp) Send(data []byte, seg int) (int, error) {
+	total, n := Run{data, seg}.datagrams(), 0
+	to := u.peer.Load()
+	if to == nil {
+		u.noPeer.Add(uint64(total))
+		return 0, nil
+	}
+	for len(data) > 0 {
+		d := data[:min(seg, len(data))]
+		data = data[len(d):]
+		u.calls.Add(1)
+		switch _, err := u.conn.WriteToUDPAddrPort(d, *to); {
+		case err == nil:
+			n++
+			u.sent.Add(1)
+			u.sentBytes.Add(uint64(len(d)))
+		case errors.Is(err, net.ErrClosed):
+			return n, net.ErrClosed
+		case errors.Is(err, syscall.EMSGSIZE):
+			u.tooLong.Add(1)
+			u.path.Store(min(u.path.Load(), int64(max(1, len(d)-1))))
+		default: // what an earlier datagram met, or a network that is away; the link sends it again
+			u.soften(err)
+		}
+	}
+	return n, nil
+}
+
+// soften counts an error of the network.
+func (u *udp) soften(err error) {
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) {
+		u.refused.Add(1)
+	} else {
+		u.unreachable.Add(1)
+	}
+}
+
+// SendBatch implements [Port].
+func (u *udp) SendBatch(runs []Run) (int, error) {
+	n := 0
+	for _, r := range runs {
+		k, err := u.Send(r.Data, r.Seg)
+		n += k
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Recv implements [Port].
+func (u *udp) Recv(b *Batch) error {
+	b.Reset()
+	b.borrow()
+	for strikes := 0; ; {
+		n, from, err := u.conn.ReadFromUDPAddrPort(b.block[0][:])
+		u.waits.Add(1)
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				b.Reset()
+				return net.ErrClosed
+			}
+			u.soften(err)                            // what an earlier datagram met
+			if strikes++; strikes == maxReadErrors { // or a socket that has failed for good
+				b.Reset()
+				return fmt.Errorf("UDP port %s cannot receive: %w", u.local, err)
+			}
+			continue
+		}
+		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+		if p := u.peer.Load(); p == nil || *p != from {
+			u.foreign.Add(1)
+			continue
+		}
+		u.received.Add(1)
+		u.receivedBytes.Add(uint64(n))
+		if n == 0 { // an empty datagram says nothing, and no link sends one
+			continue
+		}
+		b.supers[0], b.n = Super{Data: b.block[0][:n:n], Seg: n, From: from}, 1
+		return nil
+	}
+}
+
+// maxReadErrors is how many errors in a row one Recv takes for the network's.
+const maxReadErrors = 100
+
+// SetPeer implements [Port]. The path is guessed to be as wide as the local interface.
+func (u *udp) SetPeer(a netip.AddrPort) error {
+	a, err := checkPeer(u.local, a)
+	if err != nil {
+		return err
+	}
+	u.peer.Store(&a)
+	mtu := interfaceMTU(u.local.Addr())
+	if a.Addr().IsLoopback() {
+		mtu = interfaceMTU(a.Addr())
+	}
+	u.path.Store(int64(payloadOf(mtu, a.Addr())))
+	return nil
+}
+
+// LocalAddr implements [Port].
+func (u *udp) LocalAddr() netip.AddrPort { return u.local }
+
+// MaxDatagram implements [Port].
+func (u *udp) MaxDatagram() int { return int(u.path.Load()) }
+
+// Stats implements [Port].
+func (u *udp) Stats() Stats {
+	return Stats{
+		Sent: u.sent.Load(), SentBytes: u.sentBytes.Load(), SendCalls: u.calls.Load(),
+		Received: u.received.Load(), ReceivedBytes: u.receivedBytes.Load(), ReceiveCalls: u.waits.Load(),
+		NoPeer: u.noPeer.Load(), TooLong: u.tooLong.Load(), Foreign: u.foreign.Load(),
+		Refused: u.refused.Load(), Unreachable: u.unreachable.Load(), Largest: u.MaxDatagram(),
+		ReceiveBufferAsked: u.opts.ReceiveBuffer, SendBufferAsked: u.opts.SendBuffer,
+	}
+}
+
+// Close implements [Port].
+func (u *udp) Close() error {
+	if err := u.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("UDP port %s: close: %w", u.local, err)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// receiver is what a Batch keeps for the system call between receives.
+type receiver struct {
+	owner   *udp
+	iov     [batchMessages]unix.Iovec
+	msgs    [batchMessages]mmsghdr
+	names   [batchMessages]unix.RawSockaddrInet6
+	control [batchMessages]coalesced
+	n       int // messages received
+	errno   syscall.Errno
+	call    func(fd uintptr) bool
+}
+
+// coalesced is the control message that tells the size of the datagrams in a message (UDP_GRO, udp(7)).
+type coalesced struct {
+	hdr  unix.Cmsghdr
+	size int32
+	_    [4]byte
+}
+
+// init readies the batch for a port. The call borrows memory only when it is
+// made, and gives it back before it waits.
+func (r *receiver) init(u *udp, b *Batch) {
+	r.owner = u
+	want := batchMessages
+	if u.opts.Batch == Off {
+		want = 1
+	}
+	for i := range r.msgs {
+		h := &r.msgs[i].hdr
+		h.Iov = &r.iov[i]
+		h.SetIovlen(1)
+		h.Name = (*byte)(unsafe.Pointer(&r.names[i]))
+		h.Control = (*byte)(unsafe.Pointer(&r.control[i]))
+	}
+	r.call = func(fd uintptr) bool {
+		b.borrow()
+		for i := range want {
+			r.iov[i].Base = &b.block[i][0]
+			r.iov[i].SetLen(messageBytes)
+			r.msgs[i].hdr.Namelen = unix.SizeofSockaddrInet6
+			r.msgs[i].hdr.SetControllen(int(unsafe.Sizeof(r.control[i])))
+		}
+		n, _, e := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.msgs[0])), uintptr(want), unix.MSG_DONTWAIT, 0, 0)
+		if e == unix.EAGAIN {
+			r.drop(b)
+			return false
+		}
+		r.n, r.errno = int(n), e
+		return true
+	}
+}
+
+// drop gives the batch's memory back.
+func (r *receiver) drop(b *Batch) {
+	for i := range r.iov {
+		r.iov[i].Base = nil
+	}
+	b.Reset()
+}
+
+// Recv implements [Port].
+func (u *udp) Recv(b *Batch) error {
+	r := &b.sys
+	if r.owner != u {
+		r.init(u, b)
+	}
+	for b.n = 0; b.n == 0; {
+		if err := u.raw.Read(r.call); err != nil {
+			r.drop(b)
+			if errors.Is(err, net.ErrClosed) {
+				return net.ErrClosed
+			}
+			return fmt.Errorf("UDP port %s cannot receive: %w", u.local, err)
+		}
+		u.counts.receiveCalls.Add(1)
+		switch {
+		case r.errno == 0:
+			u.collect(b)
+		case r.errno == unix.EINTR, u.soften(r.errno):
+		default:
+			r.drop(b)
+			return fmt.Errorf("UDP port %s cannot receive: %w", u.local, r.errno)
+		}
+	}
+	return nil
+}
+
+// collect keeps what came from the peer. Others' datagrams may have been
+// queued before the socket was connected, or while the peer was another.
+func (u *udp) collect(b *Batch) {
+	r, p := &b.sys, u.peer.Load()
+	var kept, bytes, foreign uint64
+	for i := range r.n {
+		m := &r.msgs[i]
+		size, seg := int(m.len), int(m.len)
+		if c := &r.control[i]; m.hdr.Controllen > 0 && c.hdr.Level == unix.IPPROTO_UDP && c.hdr.Type == unix.UDP_GRO && c.size > 0 {
+			seg = int(c.size)
+		}
+		n := uint64(1)
+		if size > seg {
+			n = uint64((size + seg - 1) / seg)
+		}
+		switch {
+		case p == nil || !p.sent(&r.names[i]):
+			foreign += n
+		case m.hdr.Flags&unix.MSG_TRUNC != 0:
+			u.counts.truncated.Add(1)
+		default:
+			kept += n
+			if size == 0 { // an empty datagram says nothing, and no link sends one
+				break
+			}
+			bytes += uint64(size)
+			b.supers[b.n] = Super{Data: b.block[i][:size:size], Seg: seg, From: p.addr}
+			b.n++
+		}
+	}
+	u.counts.received.Add(kept)
+	u.counts.receivedBytes.Add(bytes)
+	if foreign > 0 {
+		u.counts.foreign.Add(foreign)
+	}
+}
+
+// sent reports whether the name of a message is the peer's.
+func (p *peer) sent(n *unix.RawSockaddrInet6) bool {
+	if n.Port != p.port {
+		return false
+	}
+	if p.addr.Addr().Is4() {
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(n)) // family, port and address lie alike (ip(7), ipv6(7))
+		return v4.Family == unix.AF_INET && v4.Addr == [4]byte(p.ip[:4])
+	}
+	return n.Family == unix.AF_INET6 && n.Addr == p.ip
+}

@@ -1,0 +1,271 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxMessages = 64 // of one send call: as many single datagrams
+	maxSupers   = 8  // super-packets among them: half a MiB, which more don't make faster
+	maxStrikes  = 3  // errors of the network in a row until a message is given up
+)
+
+// sender is the reusable state of sending: fill cuts the runs into messages,
+// flush hands them to the kernel.
+type sender struct {
+	mu      sync.Mutex
+	u       *udp
+	one     [1]Run // of Send
+	iov     [maxMessages]unix.Iovec
+	msgs    [maxMessages]mmsghdr
+	what    [maxMessages]content
+	control [maxSupers]segmentSize
+	n       int // messages
+	first   int // of them not yet dealt with
+	done    int // of them that the last call sent
+	errno   syscall.Errno
+	call    func(fd uintptr) bool
+}
+
+// position is where in the runs a message begins.
+type position struct{ run, off int }
+
+// content is what a message carries.
+type content struct {
+	at        position
+	datagrams int
+	bytes     int
+	seg       int // bytes of the longest datagram
+}
+
+// segmentSize is the control message that has the kernel cut a message into datagrams (UDP_SEGMENT, udp(7)).
+type segmentSize struct {
+	hdr  unix.Cmsghdr
+	size uint16
+	_    [6]byte
+}
+
+// verdict is what flush came to.
+type verdict uint8
+
+const (
+	flushed verdict = iota // go on behind the messages
+	full                   // the socket buffer is: stop
+	recut                  // from the first message left, in single datagrams
+)
+
+func (s *sender) init(u *udp) {
+	s.u = u
+	for i := range s.control {
+		h := &s.control[i].hdr
+		h.Level, h.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
+		h.SetLen(unix.CmsgLen(2))
+	}
+	for i := range s.msgs {
+		s.msgs[i].hdr.Iov = &s.iov[i]
+		s.msgs[i].hdr.SetIovlen(1)
+	}
+	s.call = func(fd uintptr) bool {
+		if one := &s.iov[s.first]; s.n-s.first == 1 && s.msgs[s.first].hdr.Controllen == 0 { // the lone datagram's round trip is a twentieth shorter this way
+			_, _, s.errno = unix.Syscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(one.Base)), uintptr(one.Len), unix.MSG_DONTWAIT, 0, 0)
+			s.done = 1
+			return true
+		}
+		n, _, e := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&s.msgs[s.first])), uintptr(s.n-s.first), unix.MSG_DONTWAIT, 0, 0)
+		s.done, s.errno = int(n), e
+		return true // never waits: a full buffer is the link's affair
+	}
+}
+
+// Send implements [Port].
+func (u *udp) Send(data []byte, seg int) (int, error) {
+	s := &u.tx
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.one[0] = Run{data, seg}
+	n, err := s.send(s.one[:])
+	s.one[0] = Run{}
+	return n, err
+}
+
+// SendBatch implements [Port].
+func (u *udp) SendBatch(runs []Run) (int, error) {
+	u.tx.mu.Lock()
+	defer u.tx.mu.Unlock()
+	return u.tx.send(runs)
+}
+
+// send sends the runs and returns how many datagrams the kernel took.
+func (s *sender) send(runs []Run) (int, error) {
+	total, sent := countDatagrams(runs), 0
+	if s.u.peer.Load() == nil {
+		s.u.counts.noPeer.Add(uint64(total))
+		return 0, nil
+	}
+	for at := (position{}); ; {
+		at = s.fill(runs, at)
+		if s.n == 0 {
+			return sent, nil
+		}
+		n, v, err := s.flush()
+		sent += n
+		if v == recut {
+			at = s.what[s.first].at
+		}
+		left := 0
+		if v == full {
+			left = s.left(runs, at)
+		}
+		s.forget()
+		if err != nil || v == full {
+			s.u.counts.full.Add(uint64(left))
+			return sent, err
+		}
+	}
+}
+
+// fill cuts what lies behind at into messages, and returns where the next fill begins.
+func (s *sender) fill(runs []Run, at position) position {
+	s.n, s.first = 0, 0
+	gso, limit, supers := s.u.gso.Load(), maxMessages, 0
+	if s.u.opts.Batch == Off {
+		limit = 1
+	}
+	for s.n < limit && at.run < len(runs) {
+		r := &runs[at.run]
+		rest := r.Data[at.off:]
+		if len(rest) == 0 {
+			at = position{at.run + 1, 0}
+			continue
+		}
+		size, segs := min(len(rest), r.Seg), 1
+		if most := min(MaxSegments, MaxDatagram/r.Seg); gso && size < len(rest) && most > 1 {
+			if supers == maxSupers {
+				break
+			}
+			size = min(len(rest), most*r.Seg)
+			segs = (size + r.Seg - 1) / r.Seg
+			s.control[supers].size = uint16(r.Seg)
+			s.put(rest[:size], &s.control[supers])
+			supers++
+		} else {
+			s.put(rest[:size], nil)
+		}
+		s.what[s.n-1] = content{at: at, datagrams: segs, bytes: size, seg: min(size, r.Seg)}
+		at.off += size
+	}
+	return at
+}
+
+// put adds a message.
+func (s *sender) put(d []byte, c *segmentSize) {
+	s.iov[s.n].Base = &d[0]
+	s.iov[s.n].SetLen(len(d))
+	h := &s.msgs[s.n].hdr
+	if c == nil {
+		h.Control = nil
+		h.SetControllen(0)
+	} else {
+		h.Control = (*byte)(unsafe.Pointer(c))
+		h.SetControllen(unix.CmsgSpace(2))
+	}
+	s.n++
+}
+
+// flush sends the messages. It returns how many datagrams the kernel took.
+func (s *sender) flush() (sent int, v verdict, err error) {
+	c := &s.u.counts
+	for strikes := 0; s.first < s.n; {
+		if err := s.u.raw.Write(s.call); err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				err = net.ErrClosed
+			}
+			return sent, flushed, err
+		}
+		c.sendCalls.Add(1)
+		if s.errno == 0 && s.done > 0 {
+			n, bytes := 0, 0
+			for _, w := range s.what[s.first : s.first+s.done] {
+				n, bytes = n+w.datagrams, bytes+w.bytes
+			}
+			c.sent.Add(uint64(n))
+			c.sentBytes.Add(uint64(bytes))
+			sent, s.first, strikes = sent+n, s.first+s.done, 0
+			continue
+		}
+		at := s.first
+		if v, err := s.failed(); err != nil || v != flushed {
+			return sent, v, err
+		}
+		// Either an error of an earlier datagram surfaced, and the next try
+		// sends this message; or it is this message's own, and comes again.
+		if strikes++; strikes == maxStrikes {
+			s.first = at + 1
+		}
+		if s.first != at {
+			strikes = 0
+		}
+	}
+	return sent, flushed, nil
+}
+
+// failed judges why the first message left was not sent. It passes over a
+// message that no try would send, or that is not to be tried again.
+func (s *sender) failed() (verdict, error) {
+	u, w := s.u, &s.what[s.first]
+	super := w.datagrams > 1
+	switch e := s.errno; {
+	case e == unix.EINTR:
+		return flushed, nil
+	case e == unix.EAGAIN, e == unix.ENOBUFS, e == unix.ENOMEM:
+		return full, nil
+	case e == unix.EMSGSIZE, super && (e == unix.EINVAL || e == unix.EIO || e == unix.EOPNOTSUPP):
+		// Linux says EMSGSIZE, and before 6.14 EINVAL, of segments beyond the
+		// path's MTU; EINVAL or EIO where route or device can't do segmentation at all.
+		u.measurePath()
+		if w.seg > u.MaxDatagram() {
+			u.counts.tooLong.Add(uint64(w.datagrams))
+			s.first++
+		} else if e != unix.EMSGSIZE {
+			u.gso.Store(false)
+			u.counts.gso.Add(1)
+			return recut, nil
+		}
+		return flushed, nil
+	case e == unix.EPERM: // a packet filter dropped it; trying again would falsify a rule that loses at random
+		u.counts.unreachable.Add(1)
+		s.first++
+		return flushed, nil
+	case u.soften(e):
+		return flushed, nil
+	default:
+		return flushed, fmt.Errorf("UDP port %s cannot send: %w", u.local, e)
+	}
+}
+
+// left is how many datagrams of the runs were not dealt with: of the messages, and behind them.
+func (s *sender) left(runs []Run, at position) int {
+	n := 0
+	for _, w := range s.what[s.first:s.n] {
+		n += w.datagrams
+	}
+	for i := at.run; i < len(runs); i++ {
+		n += Run{runs[i].Data[at.off:], runs[i].Seg}.datagrams()
+		at.off = 0
+	}
+	return n
+}
+
+// forget lets go of the callers' memory.
+func (s *sender) forget() {
+	for i := range s.n {
+		s.iov[i].Base = nil
+	}
+}

@@ -1,0 +1,165 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// ErrControl is returned for a control message that is malformed.
+var ErrControl = errors.New("control message: malformed")
+
+// MaxExceptions is the number of exceptions that one completion carries.
+const MaxExceptions = 64
+
+// Outcome is what became of a request at its destination.
+type Outcome uint8
+
+// The outcomes. All but OutcomeDone are exceptions.
+const (
+	OutcomeDone       Outcome = iota // performed
+	OutcomeBadAddress                // no such tile, or past its memory; nothing was performed
+	OutcomeMisaligned                // the command's alignment rule is broken; nothing was performed
+	OutcomeBadCommand                // not a command of this chip; nothing was performed
+	OutcomeAgain                     // the table of reads is full; try again
+	OutcomeLost                      // did not arrive although later packets of the flow did
+	OutcomeRestarted                 // the destination doesn't know the flow: it restarted; not performed
+	OutcomeOverflow                  // too many exceptions at once; not performed
+	NumOutcomes
+)
+
+// String names the outcome.
+func (o Outcome) String() string {
+	names := [NumOutcomes]string{"done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted", "too many exceptions"}
+	if o >= NumOutcomes {
+		return "unknown outcome"
+	}
+	return names[o]
+}
+
+// Exception says that Count requests of a flow from First on did not end as done.
+type Exception struct {
+	First   uint32
+	Count   uint16 // at least 1
+	Outcome Outcome
+}
+
+// Completion tells a source what became of its flow: every request before
+// Next is settled; it was performed unless an exception names it. It is
+// cumulative: a later one makes an earlier one superfluous.
+type Completion struct {
+	FlowEpoch  uint32
+	Next       uint32
+	Exceptions []Exception
+}
+
+const (
+	completionHead = 12
+	exceptionLen   = 8
+)
+
+// DecodeCompletion reads a completion, appending its exceptions to buf. The error is [ErrControl].
+func DecodeCompletion(b []byte, buf []Exception) (Completion, error) {
+	le := binary.LittleEndian
+	if len(b) < completionHead {
+		return Completion{}, ErrControl
+	}
+	n := int(le.Uint32(b[8:]))
+	if n > MaxExceptions || len(b) != completionHead+n*exceptionLen {
+		return Completion{}, ErrControl
+	}
+	c := Completion{FlowEpoch: le.Uint32(b), Next: le.Uint32(b[4:]), Exceptions: buf}
+	for o := completionHead; o < len(b); o += exceptionLen {
+		e := Exception{le.Uint32(b[o:]), le.Uint16(b[o+4:]), Outcome(b[o+6])}
+		if e.Count == 0 || e.Outcome == OutcomeDone || e.Outcome >= NumOutcomes || b[o+7] != 0 {
+			return Completion{}, ErrControl
+		}
+		c.Exceptions = append(c.Exceptions, e)
+	}
+	return c, nil
+}
+
+// Append appends the completion; more than [MaxExceptions] exceptions are the caller's fault and panic.
+func (c *Completion) Append(b []byte) []byte {
+	if len(c.Exceptions) > MaxExceptions {
+		panic("wire: too many exceptions in a completion")
+	}
+	le := binary.LittleEndian
+	b = le.AppendUint32(b, c.FlowEpoch)
+	b = le.AppendUint32(b, c.Next)
+	b = le.AppendUint32(b, uint32(len(c.Exceptions)))
+	for _, e := range c.Exceptions {
+		b = le.AppendUint32(b, e.First)
+		b = le.AppendUint16(b, e.Count)
+		b = append(b, byte(e.Outcome), 0)
+	}
+	return b
+}
+
+// DropReason says why a router dropped a packet.
+type DropReason uint8
+
+// The reasons to drop.
+const (
+	DropNextHopDead DropReason = iota + 1 // no link to the next hop for the grace period
+	DropTTL                               // time to live used up (Spec §7.2)
+	DropNoRoute                           // the route names no port of this chip
+	DropMalformed                         // not a packet
+	NumDropReasons
+)
+
+// String names the reason.
+func (r DropReason) String() string {
+	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed"}
+	if r == 0 || r >= NumDropReasons {
+		return "unknown reason"
+	}
+	return names[r]
+}
+
+// DropReport tells a source that one of its packets was dropped on the way.
+type DropReport struct {
+	Dst       FabricNodeID // where the packet was going
+	Plane     Plane
+	FlowEpoch uint32
+	FlowSeq   uint32
+	Reason    DropReason
+	Channel   Channel // the port of the reporting chip that it should have left by
+	ID        uint64  // of the request
+	Type      PacketType
+}
+
+// DropReportLen is the length of a drop report, in bytes.
+const DropReportLen = 24
+
+// DecodeDropReport reads a drop report. The error is [ErrControl].
+func DecodeDropReport(b []byte) (DropReport, error) {
+	le := binary.LittleEndian
+	if len(b) != DropReportLen {
+		return DropReport{}, ErrControl
+	}
+	r := DropReport{
+		Dst:       FabricNodeID{MeshID(le.Uint16(b)), ChipID(le.Uint16(b[2:]))},
+		FlowEpoch: le.Uint32(b[4:]),
+		FlowSeq:   le.Uint32(b[8:]),
+		Plane:     Plane(b[12]),
+		Reason:    DropReason(b[13]),
+		Channel:   Channel(b[14]),
+		Type:      PacketType(b[15]),
+		ID:        le.Uint64(b[16:]),
+	}
+	if !r.Dst.Valid() || r.Reason == 0 || r.Reason >= NumDropReasons || r.Channel >= MaxChannels || r.Plane > 15 || r.Type < PacketRequest || r.Type > PacketProbe {
+		return DropReport{}, ErrControl
+	}
+	return r, nil
+}
+
+// Append appends the report, [DropReportLen] bytes.
+func (r *DropReport) Append(b []byte) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint16(b, uint16(r.Dst.Mesh))
+	b = le.AppendUint16(b, uint16(r.Dst.Chip))
+	b = le.AppendUint32(b, r.FlowEpoch)
+	b = le.AppendUint32(b, r.FlowSeq)
+	b = append(b, byte(r.Plane), byte(r.Reason), byte(r.Channel), byte(r.Type))
+	return le.AppendUint64(b, r.ID)
+}

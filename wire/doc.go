@@ -1,0 +1,362 @@
+// Package wire holds the formats that chips of ttfabric exchange, and the
+// nouns in them. This page describes the formats and the protocol on them
+// completely enough to implement the other end of a cable from it alone.
+//
+// All integers are little-endian. Offsets and lengths are in bytes. "Refuse"
+// means: drop, count, change nothing else. A field that is called reserved is
+// written as zero; whether a reader refuses another value is said each time.
+//
+// # Where the offsets come from
+//
+// The specification (TT-Fabric Architecture Specification, §2.1) gives the
+// TT-link header's size, 16 bytes, and what it must say, but no public
+// document gives the offsets of its fields. The envelope, the TT-link header,
+// hellos, sequence updates, the packet's extension, completions and drop
+// reports are therefore ours. The packet's header behind the extension has
+// tt-metal's layout and codes (fabric_edm_packet_header.hpp, fabric_common.h).
+//
+// # Frame
+//
+// One UDP datagram carries one frame. How an end learns the other's UDP
+// address is no part of this page.
+//
+//	 0  2  magic 'T' 'T' (54 54)                               \
+//	 2  1  version (1) in the high nibble, destination channel  | envelope,
+//	       0 to 15 (the port at the receiver) in the low        | 8 bytes
+//	 3  1  pad: padded payload in units of 32; 0: not padded    |
+//	 4  4  session id; 0 outside a session                     /
+//	 8  1  kind in the low nibble, virtual channel in the high \
+//	 9  1  flags                                                | TT-link
+//	10  2  length: payload without padding                      | header,
+//	12  4  destination address at the receiver                  | 16 bytes
+//	16  4  tx seq: number of this data frame                    |
+//	20  4  rx seq: next data frame expected from the receiver  /
+//	24  n  payload, padded with zeros to 32 × pad where pad is not 0
+//	24+n 4 CRC-32C of all bytes before it
+//
+// The payload takes 32 × pad bytes, or length bytes where pad is 0. The frame
+// is 28 bytes longer. A payload is at most 255 × 32 = 8160, padded or not.
+// Readers refuse bytes that are not exactly one frame; another magic or
+// version; a length beyond the padded payload or 8160; a checksum that
+// differs; a kind other than 1 to 5; a virtual channel above 2; a reserved
+// flag that is set. They ignore the padding's content.
+//
+// CRC-32C (Castagnoli) is the checksum of iSCSI (RFC 3720 §B.4): reflected
+// polynomial 82F63B78, initial value and final exclusive-or FFFFFFFF. Of the
+// nine characters "123456789" it is E3069283.
+//
+// The pad byte lets a reader split frames that lie back to back, as
+// segmentation offload (GSO, GRO) hands them over: a frame's length follows
+// from its first 12 bytes, see [FrameLen]. All frames of one such super-packet
+// but the last are of one length, and each is a datagram of its own on the
+// wire.
+//
+// Kinds:
+//
+//	1 data    a piece of a fabric packet          numbered by tx seq
+//	2 update  sequence update: ack, NACK, grants  not numbered, tx seq 0
+//	3 hello   bring-up and training               not numbered, tx seq 0
+//	4 raw     compliance mode without ARQ (Spec §2.1); a link counts and drops it
+//	5 close   the sender goes away in order       not numbered, tx seq 0, no payload
+//
+// Flags: bit 0 END (data: last piece of its packet), bit 1 NACK and bit 2
+// SOLICIT (updates); bits 3 to 7 are reserved and refused. Flags and fields
+// that a kind has no use for are written as zero. Virtual channels (VC): 0
+// data (requests), 1 reply (read data), 2 control (completions, drop reports).
+// Only data frames have a VC other than 0. Only data frames are padded. The
+// destination channel of every frame is the port at the receiver.
+//
+// The destination address of a data frame is slot × 8192 + the piece's offset
+// in its packet ([SlotAddress]). The slot is the number of the packet on its
+// VC in this session, from 0, modulo the receiver's number of slots for the
+// VC. It is counted on its own, from slots-1 back to 0, and is not a 32-bit
+// packet counter modulo slots: the two differ once the counter wraps, unless
+// slots is a power of two.
+//
+// # Hello
+//
+// The payload of a hello, 80 bytes, never padded. The frame around it has the
+// sender's session (0 before the first) and, in a session, the next data frame
+// expected as its rx seq.
+//
+//	 0  1  version (1)
+//	 1  1  bit 0 UP: the sender is up; bit 1 WANT: answer this hello; others reserved, refused
+//	 2  1  from: channel, 0 to 15
+//	 3  1  expected: channel
+//	 4  2  from: mesh, 0 to 1023
+//	 6  2  from: chip, 0 to 255
+//	 8  2  expected: mesh
+//	10  2  expected: chip
+//	12  4  echo training: the receiver's training number, as last heard
+//	16  8  incarnation of the sender, not 0
+//	24  8  echo incarnation: the receiver's, as last heard; 0 for none
+//	32  8  stamp: opaque to the receiver, not 0
+//	40  8  echo stamp: stamp of the hello that this one answers; 0 for none
+//	48  4  training: number of the sender's training
+//	52  2  largest padded frame payload that the sender takes: a multiple of 32, 32 to 8160
+//	54  6  slots of VC 0, 1, 2 (2 bytes each): the sender's receiver channels, in packets; 0: not in use
+//	60  4  reserved, refused
+//	64  4  fabric: 0 matches all
+//	68 12  grants for VC 0, 1, 2 (4 bytes each), of the frame's session; 0 outside one
+//
+// An incarnation is a random 64-bit number that is drawn at every start of a
+// chip's process. From is the sender's port, expected the one that it believes
+// at the other end of the cable.
+//
+// The session id is CRC-32C over 26 bytes: mesh (2), chip (2), channel (1) and
+// incarnation (8) of the lower port, then the same of the higher one, ordered
+// by mesh, chip, channel. A result of 0 becomes 1. The first data frame that a
+// chip sends in any session has the low 32 bits of its own incarnation as tx
+// seq.
+//
+// # Sequence update
+//
+// The payload of an update is 12 bytes, not padded: the grants for VC 0, 1 and
+// 2, 4 bytes each. The acknowledgement is the frame's rx seq.
+//
+// # Fabric packet
+//
+// A packet is cut into one or more data frames. An extension of 40 bytes comes
+// first, then tt-metal's 2D header with a route_buffer of r = 19, 35, 51 or 67
+// bytes, the smallest that holds the route (headers of 80, 96, 112 or 128
+// bytes), then at most 4096 bytes of payload.
+//
+//	 0  1  type: 1 request, 2 reply, 3 completion, 4 drop report, 5 probe; others refused
+//	 1  1  VC in the low nibble, routing plane in the high
+//	 2  2  TTL: routers that may still forward the packet
+//	 4  2  length of the whole packet
+//	 6  1  length of the extension (40)
+//	 7  1  r
+//	 8  2  source mesh
+//	10  2  source chip
+//	12  4  flow epoch   \
+//	16  4  flow seq      | of requests and probes; 0 for other types
+//	20  4  flow base    /
+//	24  8  id: of the request, unique at its source; a reply repeats it; 0 for completions and drop reports
+//	32  4  epoch: hash of the source's routing tables; for diagnosis only
+//	36  4  reserved, refused
+//	40 40  command union                               \
+//	80  2  size                                         | tt-metal's base
+//	82  1  send type                                    | header, 44 bytes
+//	83  1  source channel: 0, ignored                  /
+//	84  2  hop: index of the next router's route byte
+//	86  1  branch offset east: 0, ignored (multicast)
+//	87  1  branch offset west: 0, ignored
+//	88  r  route_buffer
+//	88+r 2 destination chip
+//	90+r 2 destination mesh
+//	92+r 8 multicast ranges: 0, ignored
+//	100+r 1 multicast active: 0, ignored
+//	101+r  payload
+//
+// Readers refuse a length that isn't the number of bytes that came, a payload
+// above 4096, a node beyond mesh 1023 or chip 255, and an r, extension length,
+// type or VC that isn't listed.
+//
+// Requests and probes travel on VC 0, replies on 1, completions and drop
+// reports on 2. A reply's payload is what was read. All but requests have send
+// type 255.
+//
+// Size is the number of payload bytes; for a read it is the number of bytes
+// wanted, 0 to 4096, and a read has no payload. Another size is refused at the
+// destination.
+//
+// A route byte has the low four bits one-hot by direction: 1 east, 2 west, 4
+// north, 8 south. The source leaves by the first direction of the path, which
+// is not in the route. Byte i is the action of the i-th chip after it: forward
+// in that direction, or, where it is the side that the packet came in by,
+// deliver here. So a path E E N is the route 1 4 8. Unused bytes at the end
+// are 0; 0, two bits, or a port that isn't there is "no route". A router that
+// forwards takes 1 from the TTL and adds 1 to hop, but not past r; with a TTL
+// of 0 it drops the packet instead. Delivery takes nothing. A packet keeps its
+// plane from the source's port to the destination's. Replies, completions and
+// drop reports are routed by the other order of dimensions than requests, and
+// so pass the same chips on the way home. The VC of the frames is the
+// packet's.
+//
+// The command union by send type; the rest of the 40 bytes is 0 and ignored:
+//
+//	  0 unicast write     0 8 address
+//	  1 inline write      0 8 address, 8 4 value
+//	  2 atomic increment  0 8 address, 8 4 increment, 12 1 flush
+//	  3 write, increment  0 8 address, 8 8 counter's address, 16 4 increment, 20 1 flush
+//	  4 scatter write     0 32 four addresses, 32 6 sizes of the chunks but the last (3 × 2),
+//	                      38 1 chunks (2 to 4), 39 1 chunk kinds, two bits each from
+//	                      the lowest, 1 for a write
+//	  7 read              0 8 address
+//	255 none              nothing (all but requests)
+//
+// Other send types are refused at the destination, as are a number of chunks
+// out of range, a chunk of another kind and chunks longer than size. Unused
+// chunks are 0 in all three places. The last chunk is what remains of size.
+// Flush is 0 or 1; readers take any other value for 1.
+//
+// A NoC address has the byte offset in bits 0 to 35, the NoC column x in bits
+// 36 to 41, the row y in bits 42 to 47, and zero above (tt-metal, Wormhole).
+// Inline writes and increments are of 32-bit words at offsets that are
+// multiples of 4, have no payload (but 3), and wrap.
+//
+// # Completion
+//
+// The payload of a packet of type 3, from the destination to the source:
+//
+//	 0  4  flow epoch
+//	 4  4  next: every request before it is settled
+//	 8  4  n: exceptions, 0 to 64
+//	12 8n  exceptions: first (4), count (2, not 0), outcome (1), reserved (1, refused)
+//
+// An exception says that count requests from first on did not end as done.
+// Outcomes: 1 bad address, 2 misaligned, 3 bad command, 4 again (a table is
+// full), 5 lost, 6 destination restarted, 7 too many exceptions; others are
+// refused. Only 6 leaves open whether the request was performed; all others
+// were not.
+//
+// # Drop report
+//
+// The payload of a packet of type 4, 24 bytes, from a router to the source:
+//
+//	 0  2  mesh, 2 2 chip: where the packet was going
+//	 4  4  flow epoch
+//	 8  4  flow seq
+//	12  1  plane, 0 to 15
+//	13  1  reason: 1 next hop dead, 2 TTL used up, 3 no route, 4 malformed
+//	14  1  channel of the reporting chip, 0 to 15
+//	15  1  type of the dropped packet, 1 to 5
+//	16  8  id of the request; 0 where the router doesn't say it
+//
+// Only requests and probes are reported; nothing is told about a lost reply,
+// completion or report.
+//
+// # Link: bring-up and training
+//
+// Each end is off (the other's address is unknown), training or up. It has a
+// training number, 1 at the start, that is counted up each time that it leaves
+// up or replaces its session, and at most one session.
+//
+// While training, an end sends a hello at once and then at growing intervals,
+// with WANT and its own number. It echoes the session peer's incarnation and
+// newest number, or before the first session those of the last hello that
+// proved nothing. Such periodic hellos carry echo stamp 0. Only a direct
+// answer echoes a stamp, so that what remains of it is a round trip. An end
+// that is up goes on with periodic hellos until it is confirmed: until it has
+// heard a frame of the session other than a hello, or a hello of this session
+// with UP that echoes its incarnation.
+//
+// A received hello is taken through these steps in order:
+//
+//  1. From and expected must be the ports at the two ends, and the two fabrics
+//     equal or one of them 0; else the cable is miswired: report, refuse.
+//  2. An end that is off refuses. So is refused an incarnation whose session
+//     has ended: its sequence numbers are used up, and it is not taken back
+//     (the last 8 are remembered). So is a training number of the session's
+//     peer that is older (wrapping) than its newest.
+//  3. No slots at all, slots that changed within an incarnation, or a frame
+//     payload below 96 are reported and refused.
+//  4. The hello proves the path both ways when it echoes this end's
+//     incarnation and this end's current training number. Only a proof changes
+//     state: while training, it takes the end up. A proof by another
+//     incarnation than the session's starts a new session in any state; the
+//     old one ends, and its unacknowledged packets' fate is unknown. The end
+//     is up at once with the new one, its training number counted up. What
+//     proves nothing is answered and forgotten.
+//  5. If the end is up and the session's peer sends a newer training number
+//     without UP, it has lost the path. An end that is confirmed goes down and
+//     trains too. A newer number with UP is recorded without retraining: that
+//     peer replaced its session on our proof and lost nothing.
+//  6. In a hello of the running session that echoes this end's incarnation, rx
+//     seq and grants count as those of an update. With UP it is also a sign of
+//     life, and confirms an end that is up.
+//  7. With WANT it is answered at once by a hello that echoes its incarnation,
+//     number and stamp. The answer has UP if the end is up now, and WANT if it
+//     isn't. Answers are limited to 8 at once and one more every 2 ms, for the
+//     session's peer and for strangers apart.
+//
+// An end that comes up on a hello without WANT that doesn't confirm it sends
+// one hello at once. Both ends use frames of at most the smaller of the two
+// frame payloads.
+//
+// A new session starts from the initial sequence numbers, slot 0 on every VC
+// and grants of 0: no packet may be sent before its first grant is heard. A
+// training within a session resumes it: everything that isn't acknowledged is
+// sent again with its old numbers, and nothing is delivered twice. A packet
+// under way at the end of a session is void. On a close frame of the session
+// an end goes down and trains; the sender of the close is gone.
+//
+// # Link: data
+//
+// Sequence numbers are 32 bits and wrap; distances are signed 32-bit
+// differences. Frames of another session, for another channel, or while not up
+// are refused. Every other data, update or close frame of the session is a
+// sign of life. The rx seq of data and updates acknowledges all data frames
+// before it; one beyond what was sent is ignored.
+//
+// A packet of 1 to 8192 bytes is cut into n equal pieces (the last may be
+// shorter), n being the smallest for which a piece fits, padded to a multiple
+// of 32. The pieces have consecutive numbers; pieces of two packets do not
+// mix. The receiver takes a data frame only if its tx seq is the next. One
+// before it is a duplicate: it is acknowledged again. One after it shows a gap
+// of at most 4096 frames (the largest window), and is dropped. The next frame
+// must further fit: the first piece within the grants; the VC of the packet
+// under way; not empty; the expected destination address; no flag but END.
+// Else it is dropped and the number stays expected.
+//
+// On a gap the receiver sends an update with NACK, once for each missing
+// number and again after a round trip. NACK with an rx seq that is the
+// sender's oldest unacknowledged frame makes it go back and send that and all
+// after it again (go-back-N), at most once per round trip. A retransmission
+// timeout (RFC 6298 §2, doubling) does the same. An acknowledgement may ride
+// on data; an update is sent otherwise, one for a batch of frames.
+//
+// Credits: a grant is the absolute number of packets that the peer may have
+// sent on a VC since the session began: slots freed in this session + the
+// channel's slots - carried, where carried are the slots that still hold
+// packets of earlier sessions; each frees one more as it is emptied. An older
+// grant (wrapping) changes nothing; one beyond packets sent + the peer's slots
+// is refused. A slot is taken by a packet's first piece and freed when the
+// packet has moved on.
+//
+// SOLICIT asks for an update, sent by an end that waits for credit and has
+// heard none for a timeout. An idle end sends an update at least every
+// keepalive time. Silence takes an end down: a short time while frames are
+// unacknowledged, though at least four round trips, and a long one when idle.
+// The times are each end's own, but three keepalives must fit into the other's
+// idle time. Defaults: keepalive 620 ms, idle 2 s, under traffic 60 ms, hellos
+// from 20 to 500 ms.
+//
+// # Flows
+//
+// A flow is what one chip sends another on one plane. Requests and probes are
+// numbered in it from 0 by flow seq, and travel in order. Flow base is the
+// lowest number whose fate the source doesn't know. Flow epoch names one life
+// of the flow: the upper 20 bits are those of the upper half of the source's
+// incarnation, the lower 12 count its lives from 0. At most 4096 requests are
+// open.
+//
+// The destination keeps next, the number that it expects, and at most 64
+// exceptions.
+//
+//   - An unknown flow, or a newer epoch, begins with this packet. If seq is
+//     beyond base (by less than 8192), the numbers from base to seq are
+//     excepted as restarted. next becomes seq. An older epoch with the same
+//     upper 20 bits is dropped unanswered.
+//   - Exceptions that lie wholly before base are forgotten.
+//   - A seq before next was answered already: it is not performed, and a
+//     completion is owed.
+//   - With 63 exceptions or more the packet is not performed and next stays,
+//     so that a later packet excepts it as lost.
+//   - A seq beyond next: the numbers between are excepted as lost.
+//   - Otherwise the request is performed in the flow's order, and excepted if
+//     it could not be; next becomes seq + 1. A probe does nothing.
+//   - A completion is owed for each; one that waits covers later requests too.
+//     It repeats all exceptions that are kept.
+//
+// Completions are cumulative: the newest makes the older superfluous. The
+// source refuses one of another epoch or with next beyond what it sent. All
+// open requests before next are done but for the exceptions; a read is done
+// when its reply has come, which the source finds by id. A source that hears
+// nothing for 250 ms sends a probe behind its requests (and then at doubling
+// intervals): the completion of the probe tells what was lost. A drop report
+// settles its request as lost; of a probe, it leaves all open requests before
+// it unknown. After 10 s without progress all open ones are unknown, and the
+// flow begins a new life at 0.
+package wire

@@ -1,0 +1,218 @@
+package wire
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// Sizes of a frame's parts, in bytes. The TT-link header's size is the
+// specification's (Spec §2.1: "a custom 16-Byte Tenstorrent TT-link header");
+// no public document gives its field offsets, so they are ours.
+const (
+	EnvelopeLen   = 8
+	HeaderLen     = 16
+	TrailerLen    = 4
+	FrameOverhead = EnvelopeLen + HeaderLen + TrailerLen
+
+	// PadUnit is the granularity of a padded payload; one byte of the envelope counts in it.
+	PadUnit = 32
+	// MaxFramePayload is the largest padded payload of one frame.
+	MaxFramePayload = 255 * PadUnit
+	// MaxFrame is the largest frame on the wire.
+	MaxFrame = FrameOverhead + MaxFramePayload
+)
+
+// Version of the frame and hello formats. Other versions are dropped.
+const Version = 1
+
+// Offsets within a frame.
+const (
+	offMagic   = 0  // 'T', 'T'
+	offVersion = 2  // version in the high nibble, destination channel in the low
+	offPad     = 3  // padded payload in units of PadUnit; 0: not padded
+	offSession = 4  // session id
+	offKind    = 8  // kind in the low nibble, virtual channel in the high
+	offFlags   = 9  // Flags
+	offLength  = 10 // true payload length
+	offDest    = 12 // payload destination address at the receiver
+	offTxSeq   = 16
+	offRxSeq   = 20
+	offPayload = 24
+)
+
+// Kind says what a frame is for.
+type Kind uint8
+
+// The kinds of frame.
+const (
+	KindData   Kind = 1 // a piece of a fabric packet for a receiver channel's slot
+	KindUpdate Kind = 2 // sequence update: ack, NACK, credit grants
+	KindHello  Kind = 3 // bring-up and training
+	KindRaw    Kind = 4 // compliance mode: no ARQ (Spec §2.1)
+	KindClose  Kind = 5 // the sender goes away in order
+)
+
+// Flags qualify a frame.
+type Flags uint8
+
+// The flags of a frame; the other bits are reserved and must be zero.
+const (
+	FlagEnd     Flags = 1 << 0 // data: last piece of its packet
+	FlagNACK    Flags = 1 << 1 // update: a frame is missing, go back to the rx seq
+	FlagSolicit Flags = 1 << 2 // update: answer with an update
+	flagsKnown        = FlagEnd | FlagNACK | FlagSolicit
+)
+
+// Frame is one TT-link frame. In a decoded frame Payload is a view into the datagram.
+type Frame struct {
+	Channel Channel   // the port of the receiver that the frame is for
+	Session SessionID // 0 outside a session
+	Kind    Kind
+	VC      VC
+	Flags   Flags
+	Dest    uint32 // payload destination address at the receiver (Spec §2.1); see [SlotAddress]
+	TxSeq   Seq    // of this frame; meaningful for KindData
+	RxSeq   Seq    // next sequence number that the sender expects: a cumulative ack
+	Padded  int    // length of the payload with its padding; a multiple of PadUnit, or 0 for no padding
+	Payload []byte // without padding
+}
+
+// SlotStride is the distance between two slots in a receiver channel's
+// address space, in bytes: the smallest power of two that holds [MaxPacket].
+const SlotStride = 8192
+
+// SlotAddress is the destination address of byte offset of the packet in
+// slot; slot is the packet's number on its VC in this session, modulo the
+// receiver's number of slots.
+func SlotAddress(slot uint32, offset int) uint32 { return slot*SlotStride + uint32(offset) }
+
+// PadTo rounds n up to a multiple of [PadUnit].
+func PadTo(n int) int { return (n + PadUnit - 1) / PadUnit * PadUnit }
+
+// FrameFault says why bytes are not a frame. It is an error, and small enough to index a counter.
+type FrameFault uint8
+
+// The reasons to drop a datagram as no frame.
+const (
+	FaultShort    FrameFault = iota + 1 // fewer bytes than the frame says
+	FaultMagic                          // not TT-link
+	FaultVersion                        // another version
+	FaultChecksum                       // CRC-32C differs
+	FaultKind                           // kind or virtual channel unknown
+	FaultLength                         // lengths contradict each other
+	FaultReserved                       // a reserved bit is set
+	NumFrameFaults
+)
+
+// Error names the fault.
+func (f FrameFault) Error() string {
+	names := [NumFrameFaults]string{"", "short", "magic", "version", "checksum", "kind", "length", "reserved"}
+	if f == 0 || f >= NumFrameFaults {
+		return "frame: unknown fault"
+	}
+	return "frame: " + names[f]
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Checksum is CRC-32C (Castagnoli), as in iSCSI (RFC 3720 §B.4).
+func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// WireLen returns the number of bytes that f takes on the wire.
+func (f *Frame) WireLen() int {
+	if f.Padded > 0 {
+		return FrameOverhead + f.Padded
+	}
+	return FrameOverhead + len(f.Payload)
+}
+
+// FrameLen returns the length of the frame at the start of b, so that several
+// frames back to back can be told apart. It looks at nothing but lengths.
+func FrameLen(b []byte) (int, error) {
+	if len(b) < FrameOverhead {
+		return 0, FaultShort
+	}
+	if b[offMagic] != 'T' || b[offMagic+1] != 'T' {
+		return 0, FaultMagic
+	}
+	n := int(b[offPad]) * PadUnit
+	if n == 0 {
+		n = int(binary.LittleEndian.Uint16(b[offLength:]))
+	}
+	if n += FrameOverhead; n > len(b) {
+		return 0, FaultShort
+	}
+	return n, nil
+}
+
+// DecodeFrame reads the one frame that b must hold, and checks all of it. The error is a [FrameFault].
+func DecodeFrame(b []byte) (Frame, error) {
+	n, err := FrameLen(b)
+	if err != nil {
+		return Frame{}, err
+	}
+	if n != len(b) {
+		return Frame{}, FaultLength
+	}
+	if b[offVersion]>>4 != Version {
+		return Frame{}, FaultVersion
+	}
+	if Checksum(b[:n-TrailerLen]) != binary.LittleEndian.Uint32(b[n-TrailerLen:]) {
+		return Frame{}, FaultChecksum
+	}
+	f := Frame{
+		Channel: Channel(b[offVersion] & 0xF),
+		Session: SessionID(binary.LittleEndian.Uint32(b[offSession:])),
+		Kind:    Kind(b[offKind] & 0xF),
+		VC:      VC(b[offKind] >> 4),
+		Flags:   Flags(b[offFlags]),
+		Dest:    binary.LittleEndian.Uint32(b[offDest:]),
+		TxSeq:   Seq(binary.LittleEndian.Uint32(b[offTxSeq:])),
+		RxSeq:   Seq(binary.LittleEndian.Uint32(b[offRxSeq:])),
+		Padded:  int(b[offPad]) * PadUnit,
+	}
+	length := int(binary.LittleEndian.Uint16(b[offLength:]))
+	switch {
+	case f.Kind < KindData || f.Kind > KindClose || f.VC >= NumVCs:
+		return Frame{}, FaultKind
+	case f.Flags&^flagsKnown != 0:
+		return Frame{}, FaultReserved
+	case length > n-FrameOverhead || length > MaxFramePayload:
+		return Frame{}, FaultLength
+	}
+	f.Payload = b[offPayload : offPayload+length : offPayload+length]
+	return f, nil
+}
+
+// Append appends the frame, padded and sealed. The padding is zero. It panics
+// if the frame cannot be expressed, which is a fault of the caller.
+func (f *Frame) Append(b []byte) []byte {
+	start := len(b)
+	n := f.WireLen()
+	b = append(b, make([]byte, n)...)
+	copy(b[start+offPayload:], f.Payload)
+	f.Seal(b[start:])
+	return b
+}
+
+// Seal writes envelope, header and checksum around a payload that already
+// lies in place: at offset [EnvelopeLen]+[HeaderLen] of b, which is exactly
+// the frame's [Frame.WireLen] long. f.Payload is used for its length only.
+func (f *Frame) Seal(b []byte) {
+	if len(b) != f.WireLen() || f.Padded%PadUnit != 0 || f.Padded > MaxFramePayload ||
+		(f.Padded > 0 && len(f.Payload) > f.Padded) || len(f.Payload) > MaxFramePayload || f.Channel >= MaxChannels {
+		panic("wire: frame cannot be expressed")
+	}
+	b[offMagic], b[offMagic+1] = 'T', 'T'
+	b[offVersion] = Version<<4 | byte(f.Channel)
+	b[offPad] = byte(f.Padded / PadUnit)
+	binary.LittleEndian.PutUint32(b[offSession:], uint32(f.Session))
+	b[offKind] = byte(f.VC)<<4 | byte(f.Kind)
+	b[offFlags] = byte(f.Flags)
+	binary.LittleEndian.PutUint16(b[offLength:], uint16(len(f.Payload)))
+	binary.LittleEndian.PutUint32(b[offDest:], f.Dest)
+	binary.LittleEndian.PutUint32(b[offTxSeq:], uint32(f.TxSeq))
+	binary.LittleEndian.PutUint32(b[offRxSeq:], uint32(f.RxSeq))
+	end := len(b) - TrailerLen
+	binary.LittleEndian.PutUint32(b[end:], Checksum(b[:end]))
+}

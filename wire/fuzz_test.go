@@ -1,0 +1,183 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"reflect"
+	"testing"
+)
+
+// reseal makes the checksum right.
+func reseal(b []byte) []byte {
+	end := len(b) - TrailerLen
+	binary.LittleEndian.PutUint32(b[end:], Checksum(b[:end]))
+	return b
+}
+
+// checkView compares what a router reads with what decoding yields, and walks the packet's route to its end.
+func checkView(t *testing.T, b []byte, p *Packet) {
+	t.Helper()
+	v, err := ViewPacket(bytes.Clone(b))
+	if err != nil {
+		t.Fatalf("view: %v", err)
+	}
+	epoch, seq := v.Flow()
+	if v.Type() != p.Type || v.VC() != p.VC || v.Plane() != p.Plane || v.TTL() != p.TTL || v.Src() != p.Src ||
+		v.Dst() != p.Dst || v.Hop() != p.Hop || epoch != p.FlowEpoch || seq != p.FlowSeq {
+		t.Fatalf("the view of %+v differs", p)
+	}
+	for range min(int(p.TTL), 2*MaxHops) {
+		want := byte(0)
+		if int(v.Hop()) < len(p.Route) {
+			want = p.Route[v.Hop()]
+		}
+		if v.Action() != want {
+			t.Fatalf("action %d at hop %d of %x, want %d", v.Action(), v.Hop(), p.Route, want)
+		}
+		ttl, hop := v.TTL(), v.Hop()
+		if !v.Advance() || v.TTL() != ttl-1 || v.Hop() < hop {
+			t.Fatalf("advanced from TTL %d, hop %d to %d, %d", ttl, hop, v.TTL(), v.Hop())
+		}
+	}
+	binary.LittleEndian.PutUint16(v[poTTL:], 0)
+	before := bytes.Clone(v)
+	if v.Advance() || !bytes.Equal(before, v) {
+		t.Fatal("advanced although the TTL was used up")
+	}
+}
+
+func FuzzFrame(f *testing.F) {
+	f.Add((&Frame{Kind: KindClose, Session: 1}).Append(nil))
+	f.Add((&Frame{Kind: KindData, VC: VCControl, Flags: FlagEnd, Padded: 64, Payload: make([]byte, 33)}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if n, err := FrameLen(b); err == nil && (n < FrameOverhead || n > len(b)) {
+			t.Fatalf("length %d of %d bytes", n, len(b))
+		}
+		if len(b) >= FrameOverhead {
+			b = reseal(bytes.Clone(b)) // otherwise nothing gets past the checksum
+		}
+		frame, err := DecodeFrame(b)
+		if err != nil {
+			if fault, ok := err.(FrameFault); !ok || fault == 0 || fault >= NumFrameFaults {
+				t.Fatalf("error %v", err)
+			}
+			return
+		}
+		if frame.WireLen() != len(b) || len(frame.Payload) > MaxFrame || cap(frame.Payload) != len(frame.Payload) {
+			t.Fatalf("%d bytes: %+v", len(b), frame)
+		}
+		if len(frame.Payload) > MaxFramePayload {
+			t.Fatalf("payload of %d bytes", len(frame.Payload))
+		}
+		again, err := DecodeFrame(frame.Append(nil))
+		if err != nil || !reflect.DeepEqual(frame, again) {
+			t.Fatalf("%+v, again %+v: %v", frame, again, err)
+		}
+	})
+}
+
+func FuzzHello(f *testing.F) {
+	f.Add((&Hello{Incarnation: 1, MaxPayload: PadUnit}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if h, err := DecodeHello(b); err == nil {
+			if out := h.Append(nil); !bytes.Equal(out, b) {
+				t.Fatalf("%x, again %x", b, out)
+			}
+		}
+	})
+}
+
+func FuzzUpdate(f *testing.F) {
+	f.Add(make([]byte, UpdateLen))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if u, err := DecodeUpdate(b); err == nil {
+			if out := u.Append(nil); !bytes.Equal(out, b) {
+				t.Fatalf("%x, again %x", b, out)
+			}
+		}
+	})
+}
+
+func FuzzPacket(f *testing.F) {
+	add := func(p Packet) { f.Add(p.Append(nil)) }
+	add(Packet{Type: PacketRequest, TTL: 9, Route: []byte{1, 2}, Command: Command{Type: NocUnicastWrite, Size: 3}, Payload: []byte{1, 2, 3}})
+	add(Packet{Type: PacketRequest, TTL: 9, Route: make([]byte, MaxHops), Command: Command{Type: NocRead, Size: 3}})
+	add(Packet{Type: PacketRequest, Command: Command{Type: NocScatterWrite, Size: 2, Chunks: 2, Sizes: [MaxScatter]uint16{1, 1}}, Payload: []byte{1, 2}})
+	add(Packet{Type: PacketProbe, Command: Command{Type: NocNone}})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > poLength+1 && len(b) <= MaxPacket {
+			b = bytes.Clone(b)
+			binary.LittleEndian.PutUint16(b[poLength:], uint16(len(b))) // otherwise few lengths fit
+		}
+		v, viewErr := ViewPacket(b)
+		if viewErr == nil {
+			walk(bytes.Clone(v))
+		}
+		p, err := DecodePacket(b)
+		if err != nil {
+			return
+		}
+		if viewErr != nil {
+			t.Fatalf("decoded, but there is no view: %v", viewErr)
+		}
+		checkView(t, b, &p)
+		if p.Len() == 0 || p.Len() > len(b) {
+			t.Fatalf("length %d of %d bytes", p.Len(), len(b))
+		}
+		again, err := DecodePacket(p.Append(nil))
+		if err != nil || !reflect.DeepEqual(p, again) {
+			t.Fatalf("%+v, again %+v: %v", p, again, err)
+		}
+	})
+}
+
+// walk has a router move a packet on until it can't; only a panic can come of it.
+func walk(v PacketView) {
+	for range 2 * MaxHops {
+		v.Action()
+		if !v.Advance() {
+			return
+		}
+	}
+}
+
+func FuzzCompletion(f *testing.F) {
+	f.Add((&Completion{FlowEpoch: 1, Next: 2}).Append(nil))
+	f.Add((&Completion{Exceptions: []Exception{{1, 2, OutcomeLost}}}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if c, err := DecodeCompletion(b, nil); err == nil {
+			if out := c.Append(nil); !bytes.Equal(out, b) {
+				t.Fatalf("%x, again %x", b, out)
+			}
+		}
+	})
+}
+
+func FuzzDropReport(f *testing.F) {
+	f.Add((&DropReport{Reason: DropTTL, Type: PacketRequest}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if r, err := DecodeDropReport(b); err == nil {
+			if out := r.Append(nil); !bytes.Equal(out, b) {
+				t.Fatalf("%x, again %x", b, out)
+			}
+		}
+	})
+}
+
+func FuzzParseFabricNodeID(f *testing.F) {
+	for _, s := range []string{"3", "1:3", "M1D3", "m1023d255", "M1D", "1:", "", "M1024D0", "0:256", "+1:-1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		n, err := ParseFabricNodeID(s)
+		if err != nil {
+			if n != (FabricNodeID{}) {
+				t.Fatalf("%q: %v with an error", s, n)
+			}
+			return
+		}
+		if again, err := ParseFabricNodeID(n.String()); err != nil || again != n || !n.Valid() {
+			t.Fatalf("%q: %v, again %v: %v", s, n, again, err)
+		}
+	})
+}

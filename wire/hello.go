@@ -1,0 +1,132 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// HelloLen is the length of a hello's payload, in bytes. A hello is never padded.
+const HelloLen = 80
+
+// Hello brings a link up and retrains it. The frame that carries it has the
+// sender's session in its envelope (0 before the first) and, as RxSeq, the
+// next sequence number that the sender expects in that session.
+type Hello struct {
+	Up         bool   // the sender's port is up
+	WantAnswer bool   // the sender asks for a hello in return
+	From       PortID // who speaks
+	Expected   PortID // whom the sender believes at the other end of the cable
+	MaxPayload uint16 // largest padded frame payload that the sender takes, in bytes; a multiple of PadUnit
+
+	Incarnation     Incarnation // of the sender's process
+	EchoIncarnation Incarnation // of the peer, as last heard; 0 for none
+	Training        uint32      // number of the sender's training, counted up each time that it loses the path
+	EchoTraining    uint32      // of the peer, as last heard
+	Stamp           uint64      // opaque to the peer
+	EchoStamp       uint64      // the peer's latest Stamp; 0 for none
+
+	Slots  [NumVCs]uint16 // receiver channel sizes, in packets
+	Fabric uint32         // names the fabric, so that two do not mix; 0 matches all
+	Grants [NumVCs]uint32 // absolute credits in the session of the envelope
+}
+
+// Bits of a hello's flag byte; the others are reserved and must be zero.
+const (
+	helloUp         = 1 << 0
+	helloWantAnswer = 1 << 1
+)
+
+// ErrHello is returned for a payload that is no hello.
+var ErrHello = errors.New("hello: malformed")
+
+// DecodeHello reads a hello from a frame's payload. The error is [ErrHello].
+func DecodeHello(b []byte) (Hello, error) {
+	if len(b) != HelloLen || b[0] != Version || b[1]&^(helloUp|helloWantAnswer) != 0 || b[62] != 0 || b[63] != 0 {
+		return Hello{}, ErrHello
+	}
+	le := binary.LittleEndian
+	h := Hello{
+		Up:              b[1]&helloUp != 0,
+		WantAnswer:      b[1]&helloWantAnswer != 0,
+		From:            PortID{FabricNodeID{MeshID(le.Uint16(b[4:])), ChipID(le.Uint16(b[6:]))}, Channel(b[2])},
+		Expected:        PortID{FabricNodeID{MeshID(le.Uint16(b[8:])), ChipID(le.Uint16(b[10:]))}, Channel(b[3])},
+		EchoTraining:    le.Uint32(b[12:]),
+		Incarnation:     Incarnation(le.Uint64(b[16:])),
+		EchoIncarnation: Incarnation(le.Uint64(b[24:])),
+		Stamp:           le.Uint64(b[32:]),
+		EchoStamp:       le.Uint64(b[40:]),
+		Training:        le.Uint32(b[48:]),
+		MaxPayload:      le.Uint16(b[52:]),
+		// slots at 54, 56, 58; reserved at 62
+		Fabric: le.Uint32(b[64:]),
+	}
+	for v := range NumVCs {
+		h.Slots[v] = le.Uint16(b[54+2*v:])
+		h.Grants[v] = le.Uint32(b[68+4*v:])
+	}
+	if b[60] != 0 || b[61] != 0 || !h.From.Valid() || !h.Expected.Valid() || h.Incarnation == 0 ||
+		h.MaxPayload == 0 || h.MaxPayload%PadUnit != 0 || h.MaxPayload > MaxFramePayload {
+		return Hello{}, ErrHello
+	}
+	return h, nil
+}
+
+// Append appends the hello's payload, [HelloLen] bytes.
+func (h *Hello) Append(b []byte) []byte {
+	var flags byte
+	if h.Up {
+		flags |= helloUp
+	}
+	if h.WantAnswer {
+		flags |= helloWantAnswer
+	}
+	le := binary.LittleEndian
+	b = append(b, Version, flags, byte(h.From.Channel), byte(h.Expected.Channel))
+	b = le.AppendUint16(b, uint16(h.From.Node.Mesh))
+	b = le.AppendUint16(b, uint16(h.From.Node.Chip))
+	b = le.AppendUint16(b, uint16(h.Expected.Node.Mesh))
+	b = le.AppendUint16(b, uint16(h.Expected.Node.Chip))
+	b = le.AppendUint32(b, h.EchoTraining)
+	b = le.AppendUint64(b, uint64(h.Incarnation))
+	b = le.AppendUint64(b, uint64(h.EchoIncarnation))
+	b = le.AppendUint64(b, h.Stamp)
+	b = le.AppendUint64(b, h.EchoStamp)
+	b = le.AppendUint32(b, h.Training)
+	b = le.AppendUint16(b, h.MaxPayload)
+	for _, s := range h.Slots {
+		b = le.AppendUint16(b, s)
+	}
+	b = append(b, 0, 0, 0, 0)
+	b = le.AppendUint32(b, h.Fabric)
+	for _, g := range h.Grants {
+		b = le.AppendUint32(b, g)
+	}
+	return b
+}
+
+// NewSessionID derives the session between two ports from both incarnations:
+// CRC-32C over the lower port (mesh, chip as 16 bits, channel as 8), its
+// incarnation (64 bits), then the higher port and its incarnation, all
+// little-endian. Zero, which means no session, becomes 1. Both ends compute the same.
+func NewSessionID(a PortID, ai Incarnation, b PortID, bi Incarnation) SessionID {
+	if b.Less(a) {
+		a, ai, b, bi = b, bi, a, ai
+	}
+	var buf [26]byte
+	put := func(o []byte, p PortID, i Incarnation) {
+		binary.LittleEndian.PutUint16(o, uint16(p.Node.Mesh))
+		binary.LittleEndian.PutUint16(o[2:], uint16(p.Node.Chip))
+		o[4] = byte(p.Channel)
+		binary.LittleEndian.PutUint64(o[5:], uint64(i))
+	}
+	put(buf[:13], a, ai)
+	put(buf[13:], b, bi)
+	if s := SessionID(Checksum(buf[:])); s != 0 {
+		return s
+	}
+	return 1
+}
+
+// InitialSeq is the sequence number of the first data frame that a chip of
+// this incarnation sends in every session: the incarnation's low 32 bits.
+func InitialSeq(i Incarnation) Seq { return Seq(uint32(i)) }

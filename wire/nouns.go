@@ -1,0 +1,217 @@
+package wire
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Limits of the fabric's address space (Spec §2.2.1: "upto 1024 meshes of 256 devices each").
+const (
+	MaxMeshes       = 1024 // meshes in one fabric
+	MaxChipsPerMesh = 256  // devices in one mesh
+	MaxChannels     = 16   // ethernet channels of one chip: 16 on Wormhole, 14 on Blackhole
+)
+
+// MeshID numbers a mesh within the fabric: 0 to [MaxMeshes]-1 (Spec §2.2).
+type MeshID uint16
+
+// ChipID numbers a device within its mesh, row-major: 0 to [MaxChipsPerMesh]-1.
+// It is the fabric's own numbering (Spec §2.2.1.1.1), not the one of a
+// cluster descriptor.
+type ChipID uint16
+
+// FabricNodeID addresses a chip in the fabric (Spec §4, "Fabric Node Model").
+type FabricNodeID struct {
+	Mesh MeshID
+	Chip ChipID
+}
+
+// Valid reports whether both fields are within the fabric's limits.
+func (n FabricNodeID) Valid() bool { return n.Mesh < MaxMeshes && n.Chip < MaxChipsPerMesh }
+
+// String renders the node as people type it: "M0D3" is device 3 of mesh 0.
+func (n FabricNodeID) String() string { return fmt.Sprintf("M%dD%d", n.Mesh, n.Chip) }
+
+// MarshalText renders the node as [FabricNodeID.String] does.
+func (n FabricNodeID) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// UnmarshalText is [ParseFabricNodeID].
+func (n *FabricNodeID) UnmarshalText(b []byte) error {
+	v, err := ParseFabricNodeID(string(b))
+	if err == nil {
+		*n = v
+	}
+	return err
+}
+
+// ParseFabricNodeID reads a node as people type it: "M1D3", "1:3", or "3" for
+// device 3 of mesh 0. The error names the value and the accepted forms.
+func ParseFabricNodeID(s string) (FabricNodeID, error) {
+	bad := fmt.Errorf("chip %q: want M<mesh>D<chip>, <mesh>:<chip> or <chip>, with mesh below %d and chip below %d", s, MaxMeshes, MaxChipsPerMesh)
+	mesh, chip := "0", s
+	if rest, ok := strings.CutPrefix(strings.ToUpper(s), "M"); ok {
+		var found bool
+		if mesh, chip, found = strings.Cut(rest, "D"); !found {
+			return FabricNodeID{}, bad
+		}
+	} else if m, c, ok := strings.Cut(s, ":"); ok {
+		mesh, chip = m, c
+	}
+	m, err := strconv.ParseUint(mesh, 10, 16)
+	if err != nil {
+		return FabricNodeID{}, bad
+	}
+	c, err := strconv.ParseUint(chip, 10, 16)
+	if err != nil {
+		return FabricNodeID{}, bad
+	}
+	n := FabricNodeID{MeshID(m), ChipID(c)}
+	if !n.Valid() {
+		return FabricNodeID{}, bad
+	}
+	return n, nil
+}
+
+// Channel numbers an ethernet port of a chip: 0 to [MaxChannels]-1.
+type Channel uint8
+
+// PortID names one ethernet port in the fabric.
+type PortID struct {
+	Node    FabricNodeID
+	Channel Channel
+}
+
+// Valid reports whether node and channel are within the fabric's limits.
+func (p PortID) Valid() bool { return p.Node.Valid() && p.Channel < MaxChannels }
+
+// String renders the port in the words of a miswiring report: "mesh 0 chip 3 channel 8".
+func (p PortID) String() string {
+	return fmt.Sprintf("mesh %d chip %d channel %d", p.Node.Mesh, p.Node.Chip, p.Channel)
+}
+
+// Less orders ports by mesh, chip and channel; the lower end of a cable comes first where an order is needed.
+func (p PortID) Less(q PortID) bool {
+	if p.Node.Mesh != q.Node.Mesh {
+		return p.Node.Mesh < q.Node.Mesh
+	}
+	if p.Node.Chip != q.Node.Chip {
+		return p.Node.Chip < q.Node.Chip
+	}
+	return p.Channel < q.Channel
+}
+
+// Direction is the side of a chip that a cable leaves from, numbered as
+// tt-metal's routing tables do (fabric_common.h: E0 W1 N2 S3).
+type Direction uint8
+
+// The four directions of a 2D fabric.
+const (
+	East Direction = iota
+	West
+	North
+	South
+	NumDirections = 4
+)
+
+// Opposite returns the direction a packet that left by d arrives from.
+func (d Direction) Opposite() Direction { return d ^ 1 }
+
+// String returns "E", "W", "N" or "S".
+func (d Direction) String() string {
+	if d >= NumDirections {
+		return "?"
+	}
+	return "EWNS"[d : d+1]
+}
+
+// Plane numbers a routing plane (Spec §2.2.2): port k of one edge connects only to port k of the others.
+type Plane uint8
+
+// Incarnation is a random non-zero nonce drawn at every start of a chip's process.
+type Incarnation uint64
+
+// SessionID is the 32-bit name of one TT-link session; zero is no session. See [NewSessionID].
+type SessionID uint32
+
+// Seq is a TT-link sequence number: 32 bits that wrap.
+type Seq uint32
+
+// Add returns s advanced by n.
+func (s Seq) Add(n int) Seq { return s + Seq(n) }
+
+// Sub returns the signed distance from t to s.
+func (s Seq) Sub(t Seq) int { return int(int32(s - t)) }
+
+// Before reports whether s precedes t in wrapping order.
+func (s Seq) Before(t Seq) bool { return int32(s-t) < 0 }
+
+// VC is a virtual channel of a link: a class of traffic with slots and credits of its own,
+// so that no class waits for a later one (requests, then replies, then control).
+type VC uint8
+
+// The virtual channels of a link. The specification's dateline channel
+// (§2.3.1) takes its place here when rings and tori are routed.
+const (
+	VCData    VC = iota // requests: writes, reads, atomics
+	VCReply             // read data on its way home
+	VCControl           // completions, drop reports, link state (Spec §2.3.2)
+	NumVCs    = 3
+)
+
+// String returns the channel's name.
+func (v VC) String() string {
+	switch v {
+	case VCData:
+		return "data"
+	case VCReply:
+		return "reply"
+	case VCControl:
+		return "control"
+	}
+	return "vc" + strconv.Itoa(int(v))
+}
+
+// Arch is a chip architecture. A cluster is homogeneous (Spec §1.2).
+type Arch uint8
+
+// The architectures that TT-Fabric runs on.
+const (
+	ArchUnknown Arch = iota
+	Wormhole
+	Blackhole
+)
+
+// String returns the name that cluster descriptors use.
+func (a Arch) String() string {
+	switch a {
+	case Wormhole:
+		return "wormhole_b0"
+	case Blackhole:
+		return "blackhole"
+	}
+	return "unknown"
+}
+
+// MarshalText renders the architecture's name.
+func (a Arch) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText is [ParseArch].
+func (a *Arch) UnmarshalText(b []byte) error {
+	v, err := ParseArch(string(b))
+	if err == nil {
+		*a = v
+	}
+	return err
+}
+
+// ParseArch reads an architecture's name in any of the spellings of real descriptors.
+func ParseArch(s string) (Arch, error) {
+	switch strings.ToLower(s) {
+	case "wormhole_b0", "wormhole":
+		return Wormhole, nil
+	case "blackhole":
+		return Blackhole, nil
+	}
+	return ArchUnknown, fmt.Errorf("architecture %q: want wormhole_b0 or blackhole", s)
+}

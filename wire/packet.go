@@ -1,0 +1,286 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Sizes of a fabric packet's parts, in bytes.
+const (
+	ExtensionLen = 40   // our own fields, before tt-metal's header
+	MaxPayload   = 4096 // of one packet
+	MaxHops      = 67   // longest source route: the largest route_buffer of tt-metal's HybridMeshPacketHeader
+	MaxPacket    = ExtensionLen + 128 + MaxPayload
+
+	baseLen      = 44 // tt-metal's base header: command union, size, send type, source channel
+	meshTailLen  = 17 // the 2D header's fields but the route: 4 before, 13 behind
+	minPacketLen = ExtensionLen + 80
+)
+
+// routeSizes are the route_buffer lengths that tt-metal builds headers for:
+// 80, 96, 112 and 128 B in all (HybridMeshPacketHeaderT).
+var routeSizes = [4]int{19, 35, 51, 67}
+
+// PacketType says which layer of the chip a packet is for.
+type PacketType uint8
+
+// The types of packet.
+const (
+	PacketRequest    PacketType = 1 // a NoC command for the destination
+	PacketReply      PacketType = 2 // read data; ID is the request's
+	PacketCompletion PacketType = 3 // payload: Completion
+	PacketDropReport PacketType = 4 // payload: DropReport
+	PacketProbe      PacketType = 5 // a request that does nothing but be answered by a completion
+)
+
+// Offsets within a packet. Behind the extension stands tt-metal's header.
+const (
+	poType      = 0
+	poVC        = 1 // virtual channel in the low nibble, routing plane in the high
+	poTTL       = 2
+	poLength    = 4 // of the whole packet
+	poExtLen    = 6
+	poRouteSize = 7 // length of route_buffer
+	poSrcMesh   = 8
+	poSrcChip   = 10
+	poFlowEpoch = 12
+	poFlowSeq   = 16
+	poFlowBase  = 20
+	poID        = 24
+	poEpoch     = 32
+	poReserved  = 36
+	poCommand   = ExtensionLen // union NocCommandFields
+	poSize      = ExtensionLen + 40
+	poSendType  = ExtensionLen + 42
+	poSrcChan   = ExtensionLen + 43
+	poHop       = ExtensionLen + 44
+	poBranchE   = ExtensionLen + 46
+	poBranchW   = ExtensionLen + 47
+	poRoute     = ExtensionLen + 48
+)
+
+// Route action of one hop: tt-metal's 2D encoding, one byte a hop, the low
+// four bits one-hot by direction (fabric_common.h). The direction that a
+// packet came from means: deliver here. 0 is a no-op.
+const (
+	RouteEast  = 1
+	RouteWest  = 2
+	RouteNorth = 4
+	RouteSouth = 8
+)
+
+// RouteBit is the action byte that forwards in direction d.
+func RouteBit(d Direction) byte { return 1 << d }
+
+// Packet is a fabric packet's content. In a decoded packet Route and Payload are views.
+type Packet struct {
+	Type     PacketType
+	VC       VC
+	Plane    Plane
+	TTL      uint16 // hops that it may still take (Spec §7.2)
+	Src, Dst FabricNodeID
+
+	FlowEpoch uint32 // names one life of the flow from Src to Dst on Plane
+	FlowSeq   uint32 // number of this packet in the flow, from 0
+	FlowBase  uint32 // lowest number whose fate the source doesn't know yet
+	ID        uint64 // of the request, unique at its source
+	Epoch     uint32 // hash of the routing tables that the source used
+
+	Command Command
+	Hop     uint16 // index into Route of the next router's action
+	Route   []byte // actions of the routers after the source, the last one delivers; at most MaxHops
+	Payload []byte // at most MaxPayload bytes
+}
+
+// ErrPacket is returned for bytes that are no fabric packet.
+var ErrPacket = errors.New("packet: malformed")
+
+// HeaderLenFor returns the bytes before the payload of a packet with a route
+// of n hops; false where no header is large enough.
+func HeaderLenFor(n int) (int, bool) {
+	for _, s := range routeSizes {
+		if n <= s {
+			return ExtensionLen + baseLen + meshTailLen + s, true
+		}
+	}
+	return 0, false
+}
+
+// Len returns the packet's length on the wire in bytes, or 0 if its route or payload is too long.
+func (p *Packet) Len() int {
+	h, ok := HeaderLenFor(len(p.Route))
+	if !ok || len(p.Payload) > MaxPayload {
+		return 0
+	}
+	return h + len(p.Payload)
+}
+
+// Append appends the packet. The caller has checked [Packet.Len]; Append panics where that is 0.
+func (p *Packet) Append(b []byte) []byte {
+	n := p.Len()
+	if n == 0 {
+		panic("wire: packet cannot be expressed")
+	}
+	start := len(b)
+	if cap(b)-start < n {
+		b = append(b, make([]byte, n)...)
+	} else {
+		b = b[:start+n]
+	}
+	o := b[start:]
+	head := n - len(p.Payload)
+	clear(o[:head])
+	le := binary.LittleEndian
+	size := head - ExtensionLen - baseLen - meshTailLen
+	o[poType] = byte(p.Type)
+	o[poVC] = byte(p.VC) | byte(p.Plane)<<4
+	le.PutUint16(o[poTTL:], p.TTL)
+	le.PutUint16(o[poLength:], uint16(n))
+	o[poExtLen] = ExtensionLen
+	o[poRouteSize] = byte(size)
+	le.PutUint16(o[poSrcMesh:], uint16(p.Src.Mesh))
+	le.PutUint16(o[poSrcChip:], uint16(p.Src.Chip))
+	le.PutUint32(o[poFlowEpoch:], p.FlowEpoch)
+	le.PutUint32(o[poFlowSeq:], p.FlowSeq)
+	le.PutUint32(o[poFlowBase:], p.FlowBase)
+	le.PutUint64(o[poID:], p.ID)
+	le.PutUint32(o[poEpoch:], p.Epoch)
+	p.Command.put(o[poCommand : poCommand+commandLen])
+	le.PutUint16(o[poSize:], p.Command.Size)
+	o[poSendType] = byte(p.Command.Type)
+	le.PutUint16(o[poHop:], p.Hop)
+	copy(o[poRoute:poRoute+size], p.Route)
+	le.PutUint16(o[poRoute+size:], uint16(p.Dst.Chip))
+	le.PutUint16(o[poRoute+size+2:], uint16(p.Dst.Mesh))
+	copy(o[head:], p.Payload)
+	return b
+}
+
+// DecodePacket reads the one packet that b holds. The error is [ErrPacket] or [ErrCommand].
+func DecodePacket(b []byte) (Packet, error) {
+	v, err := ViewPacket(b)
+	if err != nil {
+		return Packet{}, err
+	}
+	le := binary.LittleEndian
+	p := Packet{
+		Type: v.Type(), VC: v.VC(), Plane: v.Plane(), TTL: v.TTL(), Src: v.Src(), Dst: v.Dst(),
+		FlowEpoch: le.Uint32(b[poFlowEpoch:]),
+		FlowSeq:   le.Uint32(b[poFlowSeq:]),
+		FlowBase:  le.Uint32(b[poFlowBase:]),
+		ID:        le.Uint64(b[poID:]),
+		Epoch:     le.Uint32(b[poEpoch:]),
+		Hop:       v.Hop(),
+		Payload:   b[v.headLen():],
+	}
+	route := b[poRoute : poRoute+int(b[poRouteSize])]
+	for len(route) > 0 && route[len(route)-1] == 0 {
+		route = route[:len(route)-1]
+	}
+	p.Route = route
+	if p.Command, err = decodeCommand(NocSendType(b[poSendType]), le.Uint16(b[poSize:]), b[poCommand:poCommand+commandLen]); err != nil {
+		return Packet{}, err
+	}
+	if p.Command.Type != NocRead && int(p.Command.Size) != len(p.Payload) {
+		return Packet{}, ErrPacket
+	}
+	return p, nil
+}
+
+// PacketView is an encoded packet that a router reads and moves on in place.
+type PacketView []byte
+
+// ViewPacket checks what a router relies on: lengths, types, addresses. The error is [ErrPacket].
+func ViewPacket(b []byte) (PacketView, error) {
+	if len(b) < minPacketLen || len(b) > MaxPacket {
+		return nil, ErrPacket
+	}
+	v := PacketView(b)
+	le := binary.LittleEndian
+	known := false
+	for _, s := range routeSizes {
+		known = known || int(b[poRouteSize]) == s
+	}
+	if !known || b[poExtLen] != ExtensionLen || int(le.Uint16(b[poLength:])) != len(b) || v.headLen() > len(b) ||
+		v.Type() < PacketRequest || v.Type() > PacketProbe || v.VC() >= NumVCs || !v.Src().Valid() || !v.Dst().Valid() ||
+		le.Uint32(b[poReserved:]) != 0 || len(b)-v.headLen() > MaxPayload {
+		return nil, ErrPacket
+	}
+	return v, nil
+}
+
+func (v PacketView) headLen() int {
+	return ExtensionLen + baseLen + meshTailLen + int(v[poRouteSize])
+}
+
+// Type of the packet.
+func (v PacketView) Type() PacketType { return PacketType(v[poType]) }
+
+// VC is the packet's virtual channel.
+func (v PacketView) VC() VC { return VC(v[poVC] & 0xF) }
+
+// Plane is the packet's routing plane.
+func (v PacketView) Plane() Plane { return Plane(v[poVC] >> 4) }
+
+// TTL is the number of hops that the packet may still take.
+func (v PacketView) TTL() uint16 { return binary.LittleEndian.Uint16(v[poTTL:]) }
+
+// Src is the chip that injected the packet.
+func (v PacketView) Src() FabricNodeID {
+	le := binary.LittleEndian
+	return FabricNodeID{MeshID(le.Uint16(v[poSrcMesh:])), ChipID(le.Uint16(v[poSrcChip:]))}
+}
+
+// Dst is the chip that the packet is for.
+func (v PacketView) Dst() FabricNodeID {
+	le := binary.LittleEndian
+	o := poRoute + int(v[poRouteSize])
+	return FabricNodeID{MeshID(le.Uint16(v[o+2:])), ChipID(le.Uint16(v[o:]))}
+}
+
+// Flow returns the flow's epoch and the packet's number in it.
+func (v PacketView) Flow() (epoch, seq uint32) {
+	return binary.LittleEndian.Uint32(v[poFlowEpoch:]), binary.LittleEndian.Uint32(v[poFlowSeq:])
+}
+
+// Hop is the index of the next router's action.
+func (v PacketView) Hop() uint16 { return binary.LittleEndian.Uint16(v[poHop:]) }
+
+// Action returns the route byte of the next router, 0 past the route's end.
+func (v PacketView) Action() byte {
+	if h := int(v.Hop()); h < int(v[poRouteSize]) {
+		return v[poRoute+h]
+	}
+	return 0
+}
+
+// Advance consumes the action of this router and one hop of the TTL. It
+// reports false, and changes nothing, when the TTL is used up. Past the
+// route's end the hop index stays, so that it never wraps round to an action
+// that was consumed.
+func (v PacketView) Advance() bool {
+	le := binary.LittleEndian
+	ttl := v.TTL()
+	if ttl == 0 {
+		return false
+	}
+	le.PutUint16(v[poTTL:], ttl-1)
+	if h := v.Hop(); h < uint16(v[poRouteSize]) {
+		le.PutUint16(v[poHop:], h+1)
+	}
+	return true
+}
+
+// AppendRoute appends the route bytes of a path given by its directions: the
+// source leaves by the first, which is not encoded; each following router
+// forwards by the next, and the last one finds the way back, which means
+// deliver (tt-metal, encode_2d_unicast).
+func AppendRoute(b []byte, path []Direction) []byte {
+	if len(path) == 0 {
+		return b
+	}
+	for _, d := range path[1:] {
+		b = append(b, RouteBit(d))
+	}
+	return append(b, RouteBit(path[len(path)-1].Opposite()))
+}

@@ -1,0 +1,162 @@
+package wire
+
+import (
+	"bytes"
+	"testing"
+)
+
+// patch is bytes to put at an offset of something well-formed.
+type patch struct {
+	name   string
+	offset int
+	bytes  []byte
+}
+
+// refusesAll checks that good is taken, and refused with any one of the patches.
+func refusesAll[T any](t *testing.T, good []byte, decode func([]byte) (T, error), patches []patch) {
+	t.Helper()
+	if _, err := decode(good); err != nil {
+		t.Fatalf("before any patch: %v", err)
+	}
+	for _, p := range patches {
+		bad := bytes.Clone(good)
+		copy(bad[p.offset:], p.bytes)
+		if _, err := decode(bad); err == nil {
+			t.Errorf("%s: taken", p.name)
+		}
+	}
+}
+
+func TestHelloRefuses(t *testing.T) {
+	h := Hello{Incarnation: 1, MaxPayload: PadUnit}
+	refusesAll(t, h.Append(nil), DecodeHello, []patch{
+		{"no incarnation", 16, make([]byte, 8)},
+		{"no payload", 52, []byte{0, 0}},
+		{"payload that is no multiple", 52, []byte{33, 0}},
+		{"payload beyond a frame", 52, []byte{0x00, 0x20}}, // 8192
+		{"mesh 1024", 4, []byte{0, 4}},
+		{"chip 256", 6, []byte{0, 1}},
+		{"expected mesh 1024", 8, []byte{0, 4}},
+		{"expected chip 256", 10, []byte{0, 1}},
+	})
+}
+
+func TestPacketRefuses(t *testing.T) {
+	write := Packet{Type: PacketRequest, Command: Command{Type: NocUnicastWrite, Size: 4}, Payload: make([]byte, 4)}
+	tail := poRoute + routeSizes[0]
+	refusesAll(t, write.Append(nil), DecodePacket, []patch{
+		{"type 0", poType, []byte{0}},
+		{"type 6", poType, []byte{6}},
+		{"VC 3", poVC, []byte{3}},
+		{"extension of 41", poExtLen, []byte{41}},
+		{"route size 18", poRouteSize, []byte{18}},
+		{"route size beyond the packet", poRouteSize, []byte{67}},
+		{"source mesh 1024", poSrcMesh, []byte{0, 4}},
+		{"source chip 256", poSrcChip, []byte{0, 1}},
+		{"destination chip 256", tail, []byte{0, 1}},
+		{"destination mesh 1024", tail + 2, []byte{0, 4}},
+		{"size above the payload", poSize, []byte{5}},
+		{"size below the payload", poSize, []byte{3}},
+		{"NoC multicast", poSendType, []byte{5}},
+		{"NoC command 8", poSendType, []byte{8}},
+	})
+	scatter := Packet{Type: PacketRequest, Payload: make([]byte, 6),
+		Command: Command{Type: NocScatterWrite, Size: 6, Chunks: 3, Sizes: [MaxScatter]uint16{1, 2, 3}}}
+	refusesAll(t, scatter.Append(nil), DecodePacket, []patch{
+		{"1 chunk", poCommand + 38, []byte{1}},
+		{"5 chunks", poCommand + 38, []byte{5}},
+		{"4 chunks with 3 kinds", poCommand + 38, []byte{4}},
+		{"kind 0", poCommand + 39, []byte{0x14}},
+		{"kind 2", poCommand + 39, []byte{0x25}},
+		{"chunks longer than the payload", poCommand + 32, []byte{5}},
+	})
+	write.Payload = make([]byte, MaxPayload)
+	write.Command.Size = MaxPayload
+	long := append(write.Append(nil), 0) // shorter than MaxPacket, as the route is
+	for _, at := range []int{poLength, poSize} {
+		long[at]++
+	}
+	if _, err := DecodePacket(long); err != ErrPacket {
+		t.Errorf("payload of %d bytes: %v", MaxPayload+1, err)
+	}
+}
+
+func TestControlRefuses(t *testing.T) {
+	c := Completion{Exceptions: []Exception{{0, 1, OutcomeLost}}}
+	decode := func(b []byte) (Completion, error) { return DecodeCompletion(b, nil) }
+	refusesAll(t, c.Append(nil), decode, []patch{
+		{"more exceptions than came", 8, []byte{2}},
+		{"fewer exceptions than came", 8, []byte{0}},
+		{"an exception of nothing", 16, []byte{0, 0}},
+		{"outcome done", 18, []byte{0}},
+		{"outcome 8", 18, []byte{8}},
+	})
+	c.Exceptions = make([]Exception, MaxExceptions)
+	for i := range c.Exceptions {
+		c.Exceptions[i] = Exception{uint32(i), 1, OutcomeAgain}
+	}
+	b := c.Append(nil)
+	b = append(b, b[len(b)-exceptionLen:]...)
+	b[8]++
+	if _, err := decode(b); err == nil {
+		t.Errorf("%d exceptions were taken", MaxExceptions+1)
+	}
+	r := DropReport{Reason: DropTTL, Type: PacketRequest}
+	refusesAll(t, r.Append(nil), DecodeDropReport, []patch{
+		{"reason 0", 13, []byte{0}},
+		{"reason 5", 13, []byte{5}},
+		{"type 0", 15, []byte{0}},
+		{"type 6", 15, []byte{6}},
+	})
+}
+
+// What the caller asks for and the format cannot say panics.
+func TestEncodersPanic(t *testing.T) {
+	for name, f := range map[string]func(){
+		"padding that is no multiple": func() { (&Frame{Padded: 33}).Append(nil) },
+		"payload beyond its padding":  func() { (&Frame{Padded: 32, Payload: make([]byte, 33)}).Append(nil) },
+		"payload beyond a frame":      func() { (&Frame{Payload: make([]byte, MaxFramePayload+1)}).Append(nil) },
+		"channel 16":                  func() { (&Frame{Channel: MaxChannels}).Append(nil) },
+		"route of 68":                 func() { (&Packet{Route: make([]byte, MaxHops+1)}).Append(nil) },
+		"payload beyond a packet":     func() { (&Packet{Payload: make([]byte, MaxPayload+1)}).Append(nil) },
+		"65 exceptions":               func() { (&Completion{Exceptions: make([]Exception, MaxExceptions+1)}).Append(nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			f()
+		})
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	// tt-metal on Wormhole: offset from bit 0, x from bit 36, y from bit 42.
+	a := NewNocAddr(63, 33, 0xF23456789)
+	if a != 33<<42|63<<36|0xF23456789 || a.X() != 63 || a.Y() != 33 || a.Offset() != 0xF23456789 {
+		t.Errorf("%#x: %v", uint64(a), a)
+	}
+	if s := SlotAddress(31, 1440); s != 31*8192+1440 {
+		t.Errorf("slot address %d", s)
+	}
+	if r := AppendRoute(nil, []Direction{East, East, North}); !bytes.Equal(r, []byte{1, 4, 8}) {
+		t.Errorf("route of E E N: %v", r)
+	}
+}
+
+func TestParseFabricNodeID(t *testing.T) {
+	for s, want := range map[string]FabricNodeID{
+		"3": {0, 3}, "1:3": {1, 3}, "M1D3": {1, 3}, "m1023d255": {1023, 255},
+	} {
+		if n, err := ParseFabricNodeID(s); err != nil || n != want {
+			t.Errorf("%q: %v, %v", s, n, err)
+		}
+	}
+	for _, s := range []string{"", "M", "M1", "M1D", "MD1", "1:", ":1", "256", "1024:0", "0:256", "-1", "+1", "1:2:3", " 1", "65536:0"} {
+		if n, err := ParseFabricNodeID(s); err == nil {
+			t.Errorf("%q: taken as %v", s, n)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Writes vectors/*.txt: golden bytes for the formats of package wire.
+
+It is an encoder of its own, written from the package's documentation and not
+from its code, with nothing but the standard library. The Go test compares
+both. Run it in this directory after a change of a format:
+
+    python3 vectors.py
+
+A vector is a block of lines: "name" first, "hex" last, between them one field
+a line as "key value", all numbers in decimal but bytes, which are in hex.
+Blocks are separated by empty lines.
+"""
+import inspect
+import os
+import struct
+
+
+def crc32c(data):
+    """CRC-32C one bit at a time (RFC 3720 §B.4)."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+assert crc32c(b"123456789") == 0xE3069283
+assert crc32c(bytes(32)) == 0x8A9136AA  # RFC 3720 §B.4
+assert crc32c(bytes([0xFF] * 32)) == 0x62A8AB43
+assert crc32c(bytes(range(32))) == 0x46DD794E
+
+
+def pattern(n, seed=1):
+    return bytes((seed + 7 * i) & 0xFF for i in range(n))
+
+
+def frame(channel=0, session=0, kind=1, vc=0, flags=0, dest=0, tx=0, rx=0, padded=0, payload=b""):
+    body = payload + bytes(padded - len(payload)) if padded else payload
+    b = b"TT" + bytes([1 << 4 | channel, padded // 32]) + struct.pack("<I", session)
+    b += struct.pack("<BBHIII", vc << 4 | kind, flags, len(payload), dest, tx, rx) + body
+    return b + struct.pack("<I", crc32c(b))
+
+
+def hello(up=0, want=0, fm=0, fc=0, fch=0, em=0, ec=0, ech=0, echotraining=0, incarnation=1, echoincarnation=0,
+          stamp=0, echostamp=0, training=0, maxpayload=32, slots=(0, 0, 0), fabric=0, grants=(0, 0, 0)):
+    b = struct.pack("<BBBBHHHHI", 1, up | want << 1, fch, ech, fm, fc, em, ec, echotraining)
+    b += struct.pack("<QQQQI", incarnation, echoincarnation, stamp, echostamp, training)
+    b += struct.pack("<HHHH", maxpayload, *slots) + bytes(4) + struct.pack("<I3I", fabric, *grants)
+    assert len(b) == 80
+    return b
+
+
+def update(grants):
+    return struct.pack("<3I", *grants)
+
+
+def nocaddr(x, y, offset):
+    assert offset < 1 << 36 and x < 64 and y < 64
+    return offset | x << 36 | y << 42
+
+
+def union(send, addr=0, sem=0, value=0, flush=0, chunks=()):
+    if send in (0, 7):
+        b = struct.pack("<Q", addr)
+    elif send == 1:
+        b = struct.pack("<QI", addr, value)
+    elif send == 2:
+        b = struct.pack("<QIB", addr, value, flush)
+    elif send == 3:
+        b = struct.pack("<QQIB", addr, sem, value, flush)
+    elif send == 4:
+        addrs = [a for a, _ in chunks] + [0] * (4 - len(chunks))
+        sizes = [s for _, s in chunks[:-1]] + [0] * (4 - len(chunks))
+        kinds = sum(1 << 2 * i for i in range(len(chunks)))
+        b = struct.pack("<4Q3HBB", *addrs, *sizes, len(chunks), kinds)
+    else:
+        b = b""
+    return b + bytes(40 - len(b))
+
+
+def packet(type=1, vc=0, plane=0, ttl=0, sm=0, sc=0, dm=0, dc=0, flowepoch=0, flowseq=0, flowbase=0, id=0, epoch=0,
+           send=255, size=None, hop=0, route=b"", payload=b"", **command):
+    r = next(n for n in (19, 35, 51, 67) if len(route) <= n)
+    size = len(payload) if size is None else size
+    b = union(send, **command) + struct.pack("<HBB", size, send, 0)
+    b += struct.pack("<HBB", hop, 0, 0) + route + bytes(r - len(route)) + struct.pack("<HH", dc, dm) + bytes(9)
+    assert len(b) in (80, 96, 112, 128)
+    total = 40 + len(b) + len(payload)
+    ext = struct.pack("<BBHHBBHH", type, vc | plane << 4, ttl, total, 40, r, sm, sc)
+    ext += struct.pack("<IIIQII", flowepoch, flowseq, flowbase, id, epoch, 0)
+    assert len(ext) == 40
+    return ext + b + payload
+
+
+def completion(flowepoch, next, exceptions=()):
+    b = struct.pack("<III", flowepoch, next, len(exceptions))
+    for first, count, outcome in exceptions:
+        b += struct.pack("<IHBB", first, count, outcome, 0)
+    return b
+
+
+def dropreport(dm, dc, flowepoch, flowseq, plane, reason, channel, type, id):
+    return struct.pack("<HHIIBBBBQ", dm, dc, flowepoch, flowseq, plane, reason, channel, type, id)
+
+
+def ident(mesh, chip, channel, incarnation):
+    return struct.pack("<HHBQ", mesh, chip, channel, incarnation)
+
+
+def session(a, b):
+    low, high = sorted([a, b])
+    return crc32c(ident(*low) + ident(*high)) or 1
+
+
+def show(v):
+    if isinstance(v, bytes):
+        return v.hex() or "-"
+    if isinstance(v, (tuple, list)):
+        return ",".join(show(x) if not isinstance(x, tuple) else ":".join(map(str, x)) for x in v) or "-"
+    return str(v)
+
+
+def defaults(encode):
+    """The fields that a vector leaves to the encoder, so that each block is complete."""
+    parameters = inspect.signature(encode).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+def write(file, encode, vectors):
+    with open(os.path.join("vectors", file + ".txt"), "w") as out:
+        for name, fields in vectors:
+            out.write("name %s\n" % name)
+            fields = {**defaults(encode), **fields}
+            if fields.get("size", 0) is None:
+                fields["size"] = len(fields["payload"])
+            for k, v in fields.items():
+                out.write("%s %s\n" % (k, show(v)))
+            out.write("hex %s\n\n" % encode(**fields).hex())
+
+
+def frames():
+    full = hello(up=1, want=1, fm=3, fc=7, fch=9, em=3, ec=8, ech=1, incarnation=0x0123456789ABCDEF, maxpayload=1440,
+                 slots=(32, 16, 8), stamp=99)
+    yield "data one piece", dict(channel=9, session=0xDEADBEEF, kind=1, vc=0, flags=1, dest=5 * 8192, tx=0xFFFFFFFF,
+                                 rx=7, padded=128, payload=pattern(120))
+    yield "data first piece", dict(channel=15, session=1, kind=1, vc=1, dest=31 * 8192, tx=17, rx=18, padded=32,
+                                   payload=pattern(32))
+    yield "data last piece on control", dict(channel=0, session=2, kind=1, vc=2, flags=1, dest=2 * 8192 + 1440, tx=1,
+                                             rx=0xFFFFFFFE, padded=64, payload=pattern(33))
+    yield "data of the largest size", dict(channel=1, session=3, kind=1, flags=1, dest=8192, tx=2, rx=3, padded=8160,
+                                           payload=pattern(8160))
+    yield "data padded although empty", dict(channel=1, session=3, kind=1, padded=32, payload=b"")
+    yield "update", dict(channel=4, session=0x80000000, kind=2, rx=100, payload=update((1, 2, 3)))
+    yield "update nack", dict(channel=4, session=0x80000000, kind=2, flags=2, rx=100, payload=update((9, 0, 0xFFFFFFFF)))
+    yield "update solicit", dict(channel=4, session=4, kind=2, flags=4, rx=100, payload=update((0, 0, 0)))
+    yield "update nack solicit", dict(channel=4, session=4, kind=2, flags=6, rx=0, payload=update((7, 8, 9)))
+    yield "hello before a session", dict(channel=1, kind=3, payload=full)
+    yield "hello in a session", dict(channel=1, session=77, kind=3, rx=0x89ABCDEF, payload=full)
+    yield "raw", dict(channel=2, kind=4, padded=64, payload=pattern(50))
+    yield "raw not padded", dict(channel=2, kind=4, payload=pattern(3))
+    yield "raw empty", dict(channel=2, kind=4)
+    yield "close", dict(channel=3, session=5, kind=5, rx=6)
+
+
+def hellos():
+    yield "first", dict(want=1, fm=0, fc=0, fch=0, em=0, ec=1, ech=1, incarnation=1, stamp=1, training=1,
+                        maxpayload=1440, slots=(32, 16, 8))
+    yield "answer", dict(want=1, fm=0, fc=1, fch=1, em=0, ec=0, ech=0, incarnation=2, echoincarnation=1, stamp=5,
+                         echostamp=1, training=1, echotraining=1, maxpayload=1440, slots=(32, 16, 8))
+    yield "up", dict(up=1, fm=0, fc=0, fch=0, em=0, ec=1, ech=1, incarnation=1, echoincarnation=2, stamp=9,
+                     echostamp=5, training=1, echotraining=1, maxpayload=8160, slots=(1, 0, 65535), grants=(1, 0, 65535))
+    yield "all fields differ", dict(up=1, want=1, fm=0x3FE, fc=0xFD, fch=14, em=0x3FF, ec=0xFF, ech=15,
+                                    echotraining=0x11121314, incarnation=0x2122232425262728,
+                                    echoincarnation=0x3132333435363738, stamp=0x4142434445464748,
+                                    echostamp=0x5152535455565758, training=0x61626364, maxpayload=96,
+                                    slots=(0x7172, 0x7374, 0x7576), fabric=0x81828384,
+                                    grants=(0x91929394, 0xA1A2A3A4, 0xB1B2B3B4))
+    yield "least", dict()
+
+
+def packets():
+    base = dict(vc=0, plane=1, ttl=3, sm=0, sc=0, dm=1, dc=7, flowepoch=0x12345001, flowseq=9, flowbase=4, id=77,
+                epoch=0xCAFEF00D)
+    a, b = nocaddr(1, 2, 0x1000), nocaddr(63, 63, (1 << 36) - 1)
+    yield "write", dict(base, send=0, addr=a, route=bytes([1, 1, 8, 4]), payload=pattern(64))
+    yield "write empty", dict(base, send=0, addr=b, route=bytes([2]))
+    yield "write of the largest size", dict(base, send=0, addr=a, route=bytes([1, 2]), payload=pattern(4096))
+    yield "inline write", dict(base, send=1, addr=a, value=0xA1B2C3D4, route=bytes([4]))
+    yield "atomic", dict(base, send=2, addr=a, value=0xFFFFFFFF, flush=1, route=bytes([8]))
+    yield "atomic no flush", dict(base, send=2, addr=a, value=1, route=bytes([8]))
+    yield "write and increment", dict(base, send=3, addr=a, sem=b, value=3, flush=1, route=bytes([8]),
+                                      payload=pattern(17))
+    for n in (2, 3, 4):
+        chunks = [(nocaddr(i, i + 1, 4096 * i), 10 + i) for i in range(n)]
+        yield "scatter %d" % n, dict(base, send=4, chunks=chunks, route=bytes([1]),
+                                     payload=pattern(sum(s for _, s in chunks)))
+    yield "scatter with empty chunks", dict(base, send=4, chunks=[(a, 0), (b, 5), (a, 0)], route=bytes([1]),
+                                            payload=pattern(5))
+    yield "read", dict(base, send=7, addr=a, size=4096, route=bytes([1]))
+    for n in (0, 1, 19, 20, 35, 36, 51, 52, 67):
+        route = bytes(1 << (i % 4) for i in range(n))
+        yield "route of %d" % n, dict(base, send=0, addr=a, hop=n // 2, ttl=n, route=route, payload=pattern(5))
+    home = dict(plane=15, ttl=0xFFFF, sm=1023, sc=255, dm=1022, dc=254, epoch=0x01020304, route=bytes([2, 1]))
+    yield "reply", dict(home, type=2, vc=1, id=0x0102030405060708, payload=pattern(100))
+    yield "completion", dict(home, type=3, vc=2, payload=completion(1, 2, [(0, 1, 5)]))
+    yield "drop report", dict(home, type=4, vc=2, payload=dropreport(1, 7, 1, 2, 3, 1, 8, 1, 9))
+    yield "probe", dict(base, type=5, route=bytes([1, 2]))
+
+
+def completions():
+    yield "nothing wrong", dict(flowepoch=1, next=2, exceptions=[])
+    yield "every outcome", dict(flowepoch=0xFFFFF000, next=0xFFFFFFFF,
+                                exceptions=[(0xFFFFFF00 + 2 * o, 1 if o != 5 else 65535, o) for o in range(1, 8)])
+    yield "full", dict(flowepoch=3, next=1000, exceptions=[(3 * i, i + 1, 1 + i % 7) for i in range(64)])
+
+
+def dropreports():
+    for reason in range(1, 5):
+        yield "reason %d" % reason, dict(dm=1023, dc=255, flowepoch=0xA1A2A3A4, flowseq=0xB1B2B3B4, plane=15,
+                                         reason=reason, channel=15, type=1, id=0xC1C2C3C4C5C6C7C8)
+    yield "probe", dict(dm=0, dc=1, flowepoch=0, flowseq=0, plane=0, reason=1, channel=0, type=5, id=0)
+
+
+def sessions():
+    ends = [((0, 0, 0, 1), (0, 1, 1, 2)), ((0, 1, 1, 2), (0, 0, 0, 1)), ((1023, 255, 15, 2**64 - 1), (0, 256 - 1, 0, 5)),
+            ((2, 9, 3, 0x0123456789ABCDEF), (2, 9, 1, 0xFEDCBA9876543210)), ((1, 0, 0, 8), (0, 200, 9, 1 << 32))]
+    with open("vectors/sessions.txt", "w") as out:
+        for i, (a, b) in enumerate(ends):
+            out.write("name cable %d\na %s\nb %s\nsession %d\nseqa %d\nseqb %d\nhex %s\n\n" % (
+                i, show([a]), show([b]), session(a, b), a[3] & 0xFFFFFFFF, b[3] & 0xFFFFFFFF,
+                (ident(*min(a, b)) + ident(*max(a, b))).hex()))
+
+
+def main():
+    write("frames", frame, frames())
+    write("hellos", hello, hellos())
+    write("updates", update, [("zero", dict(grants=(0, 0, 0))), ("each", dict(grants=(0x01020304, 0x11121314, 0xFFFFFFFF)))])
+    write("packets", packet, packets())
+    write("completions", completion, completions())
+    write("dropreports", dropreport, dropreports())
+    sessions()
+
+
+main()

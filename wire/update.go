@@ -1,0 +1,40 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// UpdateLen is the length of a sequence update's payload, in bytes.
+const UpdateLen = 4 * NumVCs
+
+// ErrUpdate is returned for a payload that is no sequence update.
+var ErrUpdate = errors.New("sequence update: malformed")
+
+// Update is the payload of a sequence update: per virtual channel the
+// absolute number of packets that the peer may have sent since the session
+// began. A grant is never taken back; one that is older than another is
+// ignored, so loss, duplication and reordering do no harm.
+type Update struct {
+	Grants [NumVCs]uint32
+}
+
+// DecodeUpdate reads a sequence update's payload. The error is [ErrUpdate].
+func DecodeUpdate(b []byte) (Update, error) {
+	if len(b) != UpdateLen {
+		return Update{}, ErrUpdate
+	}
+	var u Update
+	for v := range u.Grants {
+		u.Grants[v] = binary.LittleEndian.Uint32(b[4*v:])
+	}
+	return u, nil
+}
+
+// Append appends the payload, [UpdateLen] bytes.
+func (u *Update) Append(b []byte) []byte {
+	for _, g := range u.Grants {
+		b = binary.LittleEndian.AppendUint32(b, g)
+	}
+	return b
+}
