@@ -207,9 +207,11 @@
 //
 // An exception says that count requests from first on did not end as done.
 // Outcomes: 1 bad address, 2 misaligned, 3 bad command, 4 again (a table is
-// full), 5 lost, 6 destination restarted, 7 too many exceptions; others are
-// refused. Only 6 leaves open whether the request was performed; all others
-// were not.
+// full), 5 lost, 6 destination restarted, 7 too many exceptions, 8 out of
+// memory; others are refused. Only 6 leaves open whether the request was
+// performed; all others were not. After 4 and 7 a source may try again. A
+// destination that has 63 exceptions to tell ends everything further as 7, in
+// the one that is left, until the source's flow base says that it knows.
 //
 // # Drop report
 //
@@ -222,7 +224,7 @@
 //	13  1  reason: 1 next hop dead, 2 TTL used up, 3 no route, 4 malformed
 //	14  1  channel of the reporting chip, 0 to 15
 //	15  1  type of the dropped packet, 1 to 5
-//	16  8  id of the request; 0 where the router doesn't say it
+//	16  8  id of the request
 //
 // Only requests and probes are reported; nothing is told about a lost reply,
 // completion or report.
@@ -328,9 +330,10 @@
 // A flow is what one chip sends another on one plane. Requests and probes are
 // numbered in it from 0 by flow seq, and travel in order. Flow base is the
 // lowest number whose fate the source doesn't know. Flow epoch names one life
-// of the flow: the upper 20 bits are those of the upper half of the source's
-// incarnation, the lower 12 count its lives from 0. At most 4096 requests are
-// open.
+// of the flow: the upper 27 bits are those of the upper half of the source's
+// incarnation, the lower 5 count its lives from 0, round and round. At most
+// 4096 requests are open. Ids count up from the incarnation, so that the reply
+// to a read of a former life meets no read of this one.
 //
 // The destination keeps next, the number that it expects, and at most 64
 // exceptions.
@@ -338,12 +341,13 @@
 //   - An unknown flow, or a newer epoch, begins with this packet. If seq is
 //     beyond base (by less than 8192), the numbers from base to seq are
 //     excepted as restarted. next becomes seq. An older epoch with the same
-//     upper 20 bits is dropped unanswered.
+//     upper 27 bits, by less than 16 lives, is dropped unanswered.
 //   - Exceptions that lie wholly before base are forgotten.
 //   - A seq before next was answered already: it is not performed, and a
 //     completion is owed.
-//   - With 63 exceptions or more the packet is not performed and next stays,
-//     so that a later packet excepts it as lost.
+//   - With 63 exceptions or more the packet is not performed: it, and numbers
+//     between next and it, are excepted as too many exceptions, which is the
+//     64th and goes on with the next one. next becomes seq + 1.
 //   - A seq beyond next: the numbers between are excepted as lost.
 //   - Otherwise the request is performed in the flow's order, and excepted if
 //     it could not be; next becomes seq + 1. A probe does nothing.

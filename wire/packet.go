@@ -243,6 +243,9 @@ func (v PacketView) Flow() (epoch, seq uint32) {
 	return binary.LittleEndian.Uint32(v[poFlowEpoch:]), binary.LittleEndian.Uint32(v[poFlowSeq:])
 }
 
+// ID is the request's number at its source.
+func (v PacketView) ID() uint64 { return binary.LittleEndian.Uint64(v[poID:]) }
+
 // Hop is the index of the next router's action.
 func (v PacketView) Hop() uint16 { return binary.LittleEndian.Uint16(v[poHop:]) }
 

@@ -115,7 +115,8 @@ func New(now mono.Time, cfg Config) (*Chip, error) {
 	if _, ok := cfg.Topology.Chip(cfg.Node); !ok {
 		return nil, fmt.Errorf("chip %s: not in topology %s", cfg.Node, cfg.Topology)
 	}
-	c := &Chip{cfg: cfg, out: map[flowKey]*outFlow{}, in: map[flowKey]*inFlow{}, reads: map[uint64]readRef{}}
+	// Ids begin at the incarnation: the reply to a read of a former life must not match one of this life.
+	c := &Chip{cfg: cfg, out: map[flowKey]*outFlow{}, in: map[flowKey]*inFlow{}, reads: map[uint64]readRef{}, nextID: uint64(cfg.Incarnation)}
 	var err error
 	if c.table, err = route.Engines[0].Build(cfg.Topology, cfg.Node.Mesh, cfg.Order); err != nil {
 		return nil, err

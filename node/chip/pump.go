@@ -126,7 +126,7 @@ func (c *Chip) abandon(now mono.Time) bool {
 		if t := v.Type(); t == wire.PacketRequest || t == wire.PacketProbe {
 			epoch, seq := v.Flow()
 			r := report{to: v.Src(), DropReport: wire.DropReport{Dst: v.Dst(), Plane: v.Plane(), FlowEpoch: epoch,
-				FlowSeq: seq, Reason: d.Reason, Channel: d.Channel, Type: t}}
+				FlowSeq: seq, Reason: d.Reason, Channel: d.Channel, ID: v.ID(), Type: t}}
 			switch {
 			case r.to == c.cfg.Node:
 				c.dropped(now, r.DropReport, c.cfg.Node)

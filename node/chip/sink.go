@@ -9,7 +9,8 @@ import (
 //
 // Invariants: every request before next has been performed, or an exception
 // names it, or the source knows its fate (it is before the source's base);
-// at most wire.MaxExceptions exceptions, in order.
+// at most wire.MaxExceptions exceptions, in order,
+// of which the last is an overflow if there are so many.
 type inFlow struct {
 	key   flowKey // node is the source
 	epoch uint32
@@ -33,9 +34,11 @@ func (c *Chip) request(now mono.Time, p *wire.Packet) {
 		c.counters.Duplicates++
 		return
 	case len(f.exc) >= wire.MaxExceptions-1:
-		// No room to say what went wrong with it or before it: it counts as
-		// lost until the source has taken note of the older exceptions.
+		// One exception is left: it names all that comes until the source has
+		// taken note of the older ones. None of that is performed.
 		c.counters.Overflows++
+		f.except(f.next, uint32(d)+1, wire.OutcomeOverflow)
+		f.next = p.FlowSeq + 1
 		return
 	case d > 0:
 		c.counters.Gaps += uint64(d)
@@ -61,7 +64,7 @@ func (c *Chip) admit(p *wire.Packet) *inFlow {
 		f.begin(p)
 	case f.epoch == p.FlowEpoch:
 		f.forget(p.FlowBase)
-	case f.epoch>>epochLifeBits == p.FlowEpoch>>epochLifeBits && int32(p.FlowEpoch-f.epoch) < 0:
+	case olderLife(p.FlowEpoch, f.epoch):
 		c.counters.StaleRequests++
 		return nil
 	default:

@@ -203,17 +203,25 @@ func (c *Chip) inject(f *outFlow, port int, r *Request, o *op) bool {
 func (c *Chip) flow(now mono.Time, k flowKey) *outFlow {
 	f := c.out[k]
 	if f == nil {
-		f = &outFlow{key: k, epoch: uint32(c.cfg.Incarnation>>32) &^ (1<<epochLifeBits - 1), progress: now}
+		f = &outFlow{key: k, epoch: uint32(c.cfg.Incarnation>>32) &^ lifeMask, progress: now}
 		c.out[k] = f
 		c.outOrder = append(c.outOrder, f)
 	}
 	return f
 }
 
-// epochLifeBits of a flow's epoch count its lives within one incarnation of
-// the source; the others are taken from the incarnation. So the destination
-// can tell an older life from a newer one.
-const epochLifeBits = 12
+// lifeMask is the part of a flow's epoch that counts its lives within one
+// incarnation of the source, round and round; the other bits are taken from
+// the incarnation. So the destination can tell an older life from a newer one.
+const lifeMask = 1<<5 - 1
+
+// nextLife is the epoch of the life after e.
+func nextLife(e uint32) uint32 { return e&^lifeMask | (e+1)&lifeMask }
+
+// olderLife reports whether a is an older life than b, of one incarnation.
+func olderLife(a, b uint32) bool {
+	return a&^lifeMask == b&^lifeMask && a != b && (b-a)&lifeMask <= lifeMask/2
+}
 
 // completion settles what the destination says is settled.
 func (c *Chip) completion(now mono.Time, p *wire.Packet) {
@@ -404,7 +412,7 @@ func (c *Chip) giveUp(now mono.Time, f *outFlow) {
 		c.settle(now, f, seq, Result{Fate: FateUnknown, Doubt: DoubtTimeout})
 	}
 	f.advance()
-	f.epoch, f.next, f.base, f.probes, f.progress = f.epoch+1, 0, 0, 0, now
+	f.epoch, f.next, f.base, f.probes, f.progress = nextLife(f.epoch), 0, 0, 0, now
 	c.counters.FlowResets++
 }
 

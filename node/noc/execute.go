@@ -19,7 +19,7 @@ const maxSpans = wire.MaxScatter
 //   - [wire.OutcomeBadCommand]: a command that memory does not perform, a
 //     scatter whose chunks do not add up, a payload where none belongs, or an
 //     inline write or atomic in DRAM.
-//   - [wire.OutcomeAgain]: the limit of host memory is reached. Memory that
+//   - [wire.OutcomeNoMemory]: the limit of host memory is reached. Memory that
 //     has been written before can still be written.
 //
 // A fused command increments after it has written, and a scatter write writes
@@ -31,7 +31,7 @@ func (m *Memory) Execute(c *wire.Command, payload []byte) wire.Outcome {
 		return o
 	}
 	if !m.fits(spans[:n]) {
-		return wire.OutcomeAgain
+		return wire.OutcomeNoMemory
 	}
 	switch c.Type {
 	case wire.NocUnicastWrite:

@@ -198,7 +198,7 @@ func (mo *model) execute(c *wire.Command, data []byte) wire.Outcome {
 		touch(word, 4)
 	}
 	if len(after) > 0 && len(mo.pages)+len(after) > mo.limit {
-		return wire.OutcomeAgain
+		return wire.OutcomeNoMemory
 	}
 	for _, p := range pieces {
 		mo.write(p.a, p.b)
@@ -285,7 +285,7 @@ func TestAgainstNaiveModel(t *testing.T) {
 		}
 		mo.compare(t, seed)
 	}
-	for _, o := range []wire.Outcome{wire.OutcomeDone, wire.OutcomeBadAddress, wire.OutcomeMisaligned, wire.OutcomeBadCommand, wire.OutcomeAgain} {
+	for _, o := range []wire.Outcome{wire.OutcomeDone, wire.OutcomeBadAddress, wire.OutcomeMisaligned, wire.OutcomeBadCommand, wire.OutcomeNoMemory} {
 		if outcomes[o] < 100 {
 			t.Errorf("%v was the outcome %d times: the commands drawn don't test it", o, outcomes[o])
 		}
@@ -340,7 +340,7 @@ func TestHostMemoryLimit(t *testing.T) {
 	if o := m.Execute(&twice, []byte{1, 2}); o != wire.OutcomeDone {
 		t.Fatal(o)
 	}
-	if o := w(2 * pageSize); o != wire.OutcomeAgain || m.Resident() != 2*pageSize {
+	if o := w(2 * pageSize); o != wire.OutcomeNoMemory || m.Resident() != 2*pageSize {
 		t.Errorf("beyond the limit: %v with %d bytes", o, m.Resident())
 	}
 	if o := w(5); o != wire.OutcomeDone {

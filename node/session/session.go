@@ -30,10 +30,11 @@ type Fabric interface {
 
 // Limits and times.
 const (
-	InFlight     = 64                     // packets that one call keeps in flight
-	againRetries = 200                    // times that a read refused for lack of room is tried again
-	againWait    = 2 * time.Millisecond   // before the first of these; grows to againMax
-	againMax     = 100 * time.Millisecond // between two of these
+	InFlight       = 64                     // packets that one call keeps in flight
+	againRetries   = 200                    // times that a request refused for lack of room is tried again
+	againWait      = 2 * time.Millisecond   // before the first of these; grows to againMax
+	againMax       = 100 * time.Millisecond // between two of these
+	againDoublings = 6                      // after which againMax is reached
 )
 
 // OutcomeUnknownError says that a command may have been performed or not: its
@@ -104,31 +105,27 @@ func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAd
 
 // Read reads len(b) bytes from dst into b.
 func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) error {
+	var mu sync.Mutex
+	returned := false // data that comes later must not be written to b
+	defer func() {
+		mu.Lock()
+		returned = true
+		mu.Unlock()
+	}()
 	return s.pieces(ctx, len(b), func(ctx context.Context, off, n int, done func(error)) {
-		go func() { done(s.readPiece(ctx, dst, a.Add(off), b[off:off+n], o)) }()
-	})
-}
-
-func (s *Session) readPiece(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o []Option) error {
-	wait := againWait
-	for try := 0; ; try++ {
-		r, err := s.do(ctx, chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocRead, Addr: a, Size: uint16(len(b))}}, o)
-		var refused *RefusedError
-		if errors.As(err, &refused) && refused.Outcome == wire.OutcomeAgain && try < againRetries {
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
-				return ctx.Err()
+		r := chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocRead, Addr: a.Add(off), Size: uint16(n)}}
+		s.start(ctx, r, o, func(res chip.Result, err error) {
+			if err == nil && len(res.Data) != n {
+				err = fmt.Errorf("chip %s answered %d bytes to a read of %d", dst, len(res.Data), n)
 			}
-			wait = min(2*wait, againMax)
-			continue
-		}
-		if err == nil && len(r.Data) != len(b) {
-			err = fmt.Errorf("chip %s answered %d bytes to a read of %d", dst, len(r.Data), len(b))
-		}
-		copy(b, r.Data)
-		return err
-	}
+			mu.Lock()
+			if !returned {
+				copy(b[off:off+n], res.Data)
+			}
+			mu.Unlock()
+			done(err)
+		})
+	})
 }
 
 // InlineWrite writes one 32-bit word that travels in the packet's header. The address is a multiple of 4.
@@ -198,12 +195,33 @@ func (s *Session) Ready(ctx context.Context) error {
 	return nil
 }
 
-// start submits one request and calls done with its end as an error of this package.
+// start submits one request and calls done with its end as an error of this
+// package. A request that was refused for lack of room was not performed; it
+// is tried again.
 func (s *Session) start(ctx context.Context, r chip.Request, o []Option, done func(chip.Result, error)) {
 	for _, f := range o {
 		f(&r)
 	}
-	if err := s.f.Submit(ctx, r, func(res chip.Result) { done(res, failure(&r, res)) }); err != nil {
+	s.attempt(ctx, r, 0, done)
+}
+
+func (s *Session) attempt(ctx context.Context, r chip.Request, try int, done func(chip.Result, error)) {
+	err := s.f.Submit(ctx, r, func(res chip.Result) {
+		noRoom := res.Fate == chip.FateRefused && (res.Outcome == wire.OutcomeAgain || res.Outcome == wire.OutcomeOverflow)
+		if !noRoom || try == againRetries {
+			done(res, failure(&r, res))
+			return
+		}
+		wait := min(againWait<<min(try, againDoublings), againMax)
+		time.AfterFunc(wait, func() {
+			if err := ctx.Err(); err != nil {
+				done(res, errors.Join(failure(&r, res), err))
+				return
+			}
+			s.attempt(ctx, r, try+1, done)
+		})
+	})
+	if err != nil {
 		done(chip.Result{}, err)
 	}
 }

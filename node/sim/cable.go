@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"fmt"
+
+	"ttfabric/router/topo"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// maxRecorded is how many datagrams of a direction are kept, to be sent again by an attacker.
+const maxRecorded = 64
+
+// cable is one cable of the machine, with the weather on it.
+type cable struct {
+	topo.Cable
+	ports   [2]wire.PortID
+	chips   [2]*machine
+	way     [2]*fault.Model // by the side that sends
+	cuts    [2]int          // in force, by the side that sends
+	swapped *cable          // the other cable while their far ends are exchanged
+	up      [2]bool         // as the chips' links say
+	lastBad mono.Time       // when either end was not up for the last time, or has just changed
+	record  [2][][]byte     // datagrams seen, by the side that sent them
+	seen    [2]int
+}
+
+// end is one side of a cable.
+type end struct {
+	cable *cable
+	side  int
+}
+
+func (s *Sim) layCables() error {
+	for _, tc := range s.cfg.Topology.Cables {
+		if tc.Unused {
+			continue
+		}
+		c := &cable{Cable: tc, ports: [2]wire.PortID{tc.A, tc.B}}
+		for side, p := range c.ports {
+			m, err := fault.New(s.rng.Uint64(), fault.Options{Delay: cleanDelay})
+			if err != nil {
+				return err
+			}
+			c.way[side] = m
+			for _, k := range s.machines {
+				if k.node == p.Node {
+					c.chips[side] = k
+				}
+			}
+			if c.chips[side] == nil {
+				return fmt.Errorf("sim: cable end %s is no chip of %s", p, s.cfg.Topology)
+			}
+			s.byPort[p] = end{c, side}
+		}
+		s.cables = append(s.cables, c)
+	}
+	return nil
+}
+
+// carry sends one datagram into the cable at a port.
+func (s *Sim) carry(m *machine, ch wire.Channel, b []byte) {
+	e := s.byPort[wire.PortID{Node: m.node, Channel: ch}]
+	c := e.cable
+	if c.seen[e.side]++; s.rng.IntN(c.seen[e.side]) < maxRecorded/4 {
+		s.keep(e, b)
+	}
+	to := c
+	if c.swapped != nil {
+		to = c.swapped
+	}
+	for _, o := range c.way[e.side].Apply(s.now, b) {
+		s.deliver(to, 1-e.side, o)
+	}
+}
+
+func (s *Sim) deliver(c *cable, side int, o fault.Outcome) {
+	m, ch := c.chips[side], c.ports[side].Channel
+	s.at(o.At, func() { s.arrive(m, arrival{ch, o.Data}) })
+}
+
+// keep records a datagram, in the place of an old one if there are many.
+func (s *Sim) keep(e end, b []byte) {
+	r := &e.cable.record[e.side]
+	if len(*r) < maxRecorded {
+		*r = append(*r, append([]byte(nil), b...))
+		return
+	}
+	i := s.rng.IntN(maxRecorded)
+	(*r)[i] = append((*r)[i][:0], b...)
+}
+
+func (c *cable) bothUp() bool { return c.up[0] && c.up[1] }
+
+// badSince reports whether the cable failed to connect its chips at any time from t on.
+func (c *cable) badSince(t mono.Time) bool { return !c.bothUp() || c.lastBad >= t }
+
+// markCables notes that a chip is gone.
+func (s *Sim) markCables(m *machine) {
+	for _, c := range s.cables {
+		for side := range c.chips {
+			if c.chips[side] == m {
+				c.up[side] = false
+				c.lastBad = s.now
+			}
+		}
+	}
+}

@@ -1,0 +1,339 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/noc"
+	"ttfabric/wire"
+)
+
+// The rules. Each names what a [Failure] says was broken.
+//
+//   - invariants: every machine's own (links, slots, buffers, counts), after each step.
+//   - progress: after the faults everything comes to rest within [SettleTime].
+//   - one end: a request ends once, and within maxOpen.
+//   - exactly once: what ended as done was performed once; what was refused or
+//     lost, never; what is unknown, at most once.
+//   - order: requests of a flow are performed in the order in which they were accepted.
+//   - as asked: what is performed is what was asked for.
+//   - reads: a read sees what the requests before it left, byte for byte.
+//   - memory: at the end of a life its memory is what the model's is.
+//   - cause: a request is lost or unknown only if a link on its way was not up,
+//     or a chip on it died, while it was under way. A pair whose route avoids
+//     all faults never notices them.
+//   - credits: at rest every receiver slot is free and its credit is at the peer.
+//   - conservation: at rest what was sent was received, and what was injected was delivered or dropped.
+//   - reach: after the faults every pair reaches each other on every plane.
+
+// maxOpen is how long a request may be open.
+const maxOpen = 3 * chip.FlowTimeout
+
+// sabotage breaks something, so that a test can see a checker find it.
+type sabotage int
+
+const (
+	noSabotage        sabotage = iota
+	sabotageMemory             // flips a bit of memory
+	sabotageTwice              // performs a request twice
+	sabotageSwallow            // loses the end of a request
+	sabotageDoubleEnd          // ends a request twice
+	sabotageLie                // says that what was done was lost
+	sabotageRead               // falsifies the data of a read
+	sabotageBlame              // says that a request was lost although nothing was wrong
+)
+
+// checkStep looks at a chip after one of its steps.
+func (s *Sim) checkStep(m *machine) {
+	if s.cfg.Quick && m.steps%16 != 0 {
+		return
+	}
+	if err := m.chip.CheckInvariants(); err != nil {
+		s.fail("invariants", "%s: %v", m.node, err)
+	}
+}
+
+// ended judges the end of a request.
+func (s *Sim) ended(m *machine, r chip.Result) {
+	if r.Token == 0 || r.Token > uint64(len(s.model.ops)) {
+		s.fail("one end", "%s ends a request %d that nobody made", m.node, r.Token)
+		return
+	}
+	o := s.model.ops[r.Token-1]
+	if s.cfg.sabotage != noSabotage && !s.spoil(m, o, &r) {
+		return
+	}
+	s.note(o.id, uint64(r.Fate), uint64(r.Outcome))
+	if o.ended || !o.accepted || o.life != m.life {
+		s.fail("one end", "%s ends op %d as %s: it was accepted: %v, ended before: %v", m.node, o.id, r.Fate, o.accepted, o.ended)
+		return
+	}
+	o.ended, o.fate = true, r.Fate
+	delete(m.life.open, o.id)
+	s.report.Fates[r.Fate]++
+	if d := s.now.Sub(o.sent); d > maxOpen {
+		s.fail("one end", "op %d from %s to %s was open for %v", o.id, m.node, o.req.Dst, d)
+	}
+	s.judgeFate(o, &r)
+	if r.Fate != chip.FateDone {
+		s.tracef("op %d %s from %s to %s plane %d ends: %s %s %s", o.id, o.req.Command.Type, m.node, o.req.Dst, o.plane, r.Fate, r.Outcome, r.Doubt)
+	}
+}
+
+// judgeFate compares how a request ended with what really happened.
+func (s *Sim) judgeFate(o *op, r *chip.Result) {
+	isRead := o.req.Command.Type == wire.NocRead
+	switch r.Fate {
+	case chip.FateDone:
+		switch {
+		case o.want != wire.OutcomeDone:
+			s.fail("exactly once", "op %d should have been refused as %s and was done", o.id, o.want)
+		case isRead:
+			s.judgeRead(o, r)
+		case !o.req.Probe && o.performed != 1:
+			s.fail("exactly once", "op %d is said to be done and was performed %d times", o.id, o.performed)
+		}
+		return
+	case chip.FateRefused:
+		if r.Outcome != o.want && r.Outcome != wire.OutcomeAgain && r.Outcome != wire.OutcomeOverflow {
+			s.fail("exactly once", "op %d was refused as %q; want %q", o.id, r.Outcome, o.want)
+		}
+	}
+	if r.Fate != chip.FateUnknown && o.performed != 0 {
+		s.fail("exactly once", "op %d is said to be %s and was performed", o.id, r.Fate)
+	}
+	if r.Fate != chip.FateRefused && !s.troubled(o) {
+		s.fail("cause", "op %d from %s to %s on plane %d ended as %s (%s %s) and nothing was wrong on its way since %v",
+			o.id, s.machines[o.src].node, o.req.Dst, o.plane, r.Fate, r.Drop, r.Doubt, o.sent)
+	}
+}
+
+// judgeRead compares what a read brought with what it must have seen, in any
+// life of the destination that it may have met.
+func (s *Sim) judgeRead(o *op, r *chip.Result) {
+	for _, l := range s.model.lives[o.dst] {
+		if l.end >= o.sent && l.begin <= s.now && bytes.Equal(r.Data, l.expected(&o.touches[0], o.index)) {
+			return
+		}
+	}
+	s.fail("reads", "op %d read %d bytes at %s of %s that were never there", o.id, len(r.Data), o.req.Command.Addr, o.req.Dst)
+}
+
+// troubled reports whether anything was wrong on an op's way since it was sent.
+func (s *Sim) troubled(o *op) bool {
+	at := s.machines[o.src].node
+	for _, d := range s.table.Path(at, o.req.Dst) {
+		next, _ := s.cfg.Topology.Neighbour(at, d, o.plane)
+		for _, c := range s.cables {
+			if c.Plane == o.plane && (c.A.Node == at && c.B.Node == next || c.A.Node == next && c.B.Node == at) && c.badSince(o.sent) {
+				return true
+			}
+		}
+		at = next
+	}
+	return false
+}
+
+// performed judges what a chip has just performed on its memory.
+func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, mem *noc.Memory) {
+	o := s.identify(cmd, mem)
+	if o == nil {
+		s.fail("as asked", "%s performed %+v from %s, which nobody asked for", m.node, *cmd, src)
+		return
+	}
+	s.note(o.id)
+	asked := o.req.Command
+	if asked.Type != wire.NocRead {
+		asked.Size = uint16(len(o.req.Payload))
+	}
+	if s.machines[o.src].node != src || o.dst != m.index || o.plane != plane || asked != *cmd {
+		s.fail("as asked", "%s performed %+v from %s on plane %d; op %d was %+v from %s to %s on plane %d",
+			m.node, *cmd, src, plane, o.id, asked, s.machines[o.src].node, o.req.Dst, o.plane)
+	}
+	o.performed++
+	if o.performed > 1 || (o.ended && o.fate != chip.FateUnknown) {
+		s.fail("exactly once", "op %d was performed %d times; it has ended: %v, as %s", o.id, o.performed, o.ended, o.fate)
+	}
+	f := flowID{o.src, o.dst, o.plane}
+	if last := m.life.last[f]; o.index < last {
+		s.fail("order", "op %d, number %d of its flow from %s to %s, was performed after number %d", o.id, o.index, src, m.node, last-1)
+	}
+	m.life.last[f] = o.index + 1
+	m.life.apply(o)
+	if s.cfg.sabotage == sabotageTwice && o.touches[0].add {
+		mem.Execute(&o.req.Command, o.req.Payload)
+	}
+}
+
+// identify finds the op that a performed command belongs to, by the value or the data that names it.
+func (s *Sim) identify(cmd *wire.Command, mem *noc.Memory) *op {
+	id := uint64(cmd.Value)
+	at := cmd.Addr
+	switch cmd.Type {
+	case wire.NocScatterWrite:
+		at = cmd.Scatter[0]
+		fallthrough
+	case wire.NocUnicastWrite:
+		var b [minWrite]byte
+		mem.Read(at, b[:])
+		id = 0
+		for i, v := range b {
+			id |= uint64(v) << (8 * i)
+		}
+	}
+	if id == 0 || id > uint64(len(s.model.ops)) {
+		return nil
+	}
+	return s.model.ops[id-1]
+}
+
+// atRest reports whether nothing is under way, all links are up and all credits are home.
+func (s *Sim) atRest() bool { return s.unrest() == "" }
+
+// unrest says what is not at rest.
+func (s *Sim) unrest() string {
+	for _, m := range s.machines {
+		switch {
+		case m.chip == nil:
+			return fmt.Sprintf("%s is dead", m.node)
+		case len(m.backlog) > 0 || len(m.greedy) > m.taken:
+			return fmt.Sprintf("%s has %d requests to send", m.node, len(m.backlog)+len(m.greedy)-m.taken)
+		case len(m.life.open) > 0:
+			return fmt.Sprintf("%s waits for the end of %d requests", m.node, len(m.life.open))
+		case !m.chip.Quiet() || len(m.inbox) > 0:
+			return fmt.Sprintf("%s has packets under way", m.node)
+		}
+	}
+	for _, c := range s.cables {
+		if !c.bothUp() {
+			return fmt.Sprintf("the cable %s is up: %v", c, c.up)
+		}
+	}
+	for _, m := range s.machines {
+		for _, p := range m.chip.Status().Ports {
+			l := &p.Link
+			if l.WindowUsed != 0 || l.Unacked != 0 {
+				return fmt.Sprintf("%s waits for the acknowledgement of %d frames", p.Local, l.Unacked)
+			}
+			if l.Occupied != [wire.NumVCs]int{} || l.Credits != l.PeerSlots {
+				return fmt.Sprintf("credits: %s holds %v and has %v credits of %v", p.Local, l.Occupied, l.Credits, l.PeerSlots)
+			}
+		}
+	}
+	return ""
+}
+
+// provePairs sends from every chip to every chip on every plane, now that nothing is wrong any more.
+func (s *Sim) provePairs() {
+	if s.failure != nil {
+		return
+	}
+	first := len(s.model.ops)
+	for _, m := range s.machines {
+		for dst := range s.machines {
+			for p := range s.cfg.Topology.Planes() {
+				w := s.newOp(m.index, dst, wire.Plane(p))
+				s.write(w, 200, false)
+				r := s.newOp(m.index, dst, wire.Plane(p))
+				s.read(r, 200)
+				m.backlog = append(m.backlog, w, r)
+			}
+		}
+		s.run(m)
+	}
+	if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
+		s.fail("reach", "%s", s.unrest())
+		return
+	}
+	for _, o := range s.model.ops[first:] {
+		if !o.ended || o.fate != chip.FateDone {
+			s.fail("reach", "op %d from %s to %s on plane %d ended: %v, as %s, although all is well", o.id, s.machines[o.src].node, o.req.Dst, o.plane, o.ended, o.fate)
+		}
+	}
+}
+
+// checkMemory compares a chip's memory with the model's.
+func (s *Sim) checkMemory(m *machine) {
+	if at, got, want, differ := m.life.compare(m.chip.Memory()); differ {
+		s.fail("memory", "%s has %#x at %s; the model has %#x", m.node, got, at, want)
+	}
+}
+
+// finalChecks looks at the fabric as a whole, at rest.
+func (s *Sim) finalChecks() {
+	if s.failure != nil {
+		return
+	}
+	var injected, delivered, dropped uint64
+	for _, m := range s.machines {
+		s.checkMemory(m)
+		st := m.chip.Status()
+		for _, p := range st.Ports {
+			injected += p.Router.Counters.Injected
+			delivered += p.Router.Counters.Delivered
+			s.report.Resent += p.Frames.Retransmitted
+			for _, n := range p.Router.Counters.Dropped {
+				dropped += n
+			}
+			s.checkCable(m, p)
+		}
+	}
+	s.report.Dropped = dropped
+	if s.report.Starts == 0 && injected != delivered+dropped {
+		s.fail("conservation", "%d packets were injected, %d delivered, %d dropped", injected, delivered, dropped)
+	}
+	for _, o := range s.model.ops {
+		if o.accepted && !o.ended && !o.orphan {
+			s.fail("one end", "op %d never ended", o.id)
+		}
+		if o.performed > 1 || (o.ended && o.fate != chip.FateUnknown && o.fate != chip.FateDone && o.performed > 0) {
+			s.fail("exactly once", "op %d was performed %d times and ended as %s", o.id, o.performed, o.fate)
+		}
+	}
+}
+
+// checkCable compares the packets that one end sent with those that the other received, where neither chip has restarted.
+func (s *Sim) checkCable(m *machine, p chip.PortStatus) {
+	e := s.byPort[p.Local]
+	peer := e.cable.chips[1-e.side]
+	if len(s.model.lives[m.index]) > 1 || len(s.model.lives[peer.index]) > 1 {
+		return
+	}
+	for _, q := range peer.chip.Status().Ports {
+		if q.Local == p.Peer && q.Frames.PacketsReceived != p.Frames.PacketsSent {
+			s.fail("conservation", "%s sent %d packets and %s received %d", p.Local, p.Frames.PacketsSent, q.Local, q.Frames.PacketsReceived)
+		}
+	}
+}
+
+// spoil carries out the sabotage; false swallows the end.
+func (s *Sim) spoil(m *machine, o *op, r *chip.Result) bool {
+	switch done := r.Fate == chip.FateDone && s.healed; s.cfg.sabotage {
+	case sabotageMemory:
+		if len(o.touches) > 0 && done {
+			var b [1]byte
+			l := s.machines[o.dst]
+			t := o.touches[0]
+			l.chip.Memory().Read(addrOf(t.at), b[:])
+			l.chip.Memory().Execute(&wire.Command{Type: wire.NocUnicastWrite, Addr: addrOf(t.at)}, []byte{b[0] ^ 1})
+		}
+	case sabotageSwallow:
+		return !done
+	case sabotageDoubleEnd:
+		o.ended = o.ended || done
+	case sabotageLie:
+		if done && o.performed == 1 {
+			r.Fate = chip.FateLost
+		}
+	case sabotageRead:
+		if len(r.Data) > 0 {
+			r.Data[0] ^= 0x80
+		}
+	case sabotageBlame:
+		if r.Fate == chip.FateDone && r.Data != nil && o.src != o.dst {
+			r.Fate = chip.FateLost
+		}
+	}
+	return true
+}

@@ -1,0 +1,283 @@
+package sim
+
+import (
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/noc"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// op is one request of the load and what is known of it.
+type op struct {
+	id       uint64
+	src, dst int
+	plane    wire.Plane
+	req      chip.Request
+	want     wire.Outcome // how it should end where nothing goes wrong
+	touches  []touch      // what it writes, or the one place that it reads
+
+	index     int // in its flow, in the order of acceptance
+	life      *life
+	sent      mono.Time
+	accepted  bool
+	ended     bool
+	orphan    bool // its source has died
+	fate      chip.Fate
+	performed int
+}
+
+// touch is a stretch of a cell, or a word.
+type touch struct {
+	at   place
+	off  int
+	data []byte // what is written; of a read only its length counts
+	word bool
+	add  bool // to the word
+}
+
+// job is a stream of requests of one chip.
+type job struct {
+	m      *machine
+	dst    []int // one of these each time
+	plane  wire.Plane
+	left   int
+	burst  int
+	pause  time.Duration
+	greedy bool // offered through the chip's client and not one by one
+	big    bool
+	bad    int // of 20 requests, how many must be refused
+}
+
+// drawLoad draws the jobs and starts them.
+func (s *Sim) drawLoad(end mono.Time) {
+	hot := s.rng.IntN(len(s.machines))
+	for _, m := range s.machines {
+		for range 1 + s.rng.IntN(3) {
+			j := &job{m: m, plane: s.anyPlane(), left: 10 + s.rng.IntN(80), burst: 1 + s.rng.IntN(20), bad: 1,
+				pause: time.Duration(s.rng.Int64N(int64(end) / 10)), greedy: s.rng.IntN(3) == 0, big: s.rng.IntN(4) == 0}
+			if s.rng.IntN(6) == 0 {
+				j.left, j.burst = 300, 300
+			}
+			if s.rng.IntN(8) == 0 {
+				j.bad = 10
+			}
+			switch s.rng.IntN(3) {
+			case 0:
+				j.dst = []int{hot}
+			case 1:
+				j.dst = []int{s.rng.IntN(len(s.machines))}
+			default:
+				for i := range s.machines {
+					j.dst = append(j.dst, i)
+				}
+			}
+			s.at(mono.Time(s.rng.Int64N(int64(end))), func() { s.step(j) })
+		}
+	}
+}
+
+func (s *Sim) anyPlane() wire.Plane { return wire.Plane(s.rng.IntN(s.cfg.Topology.Planes())) }
+
+// step adds a burst of a job to what its chip is to send.
+func (s *Sim) step(j *job) {
+	if s.healed {
+		return
+	}
+	if j.m.chip != nil {
+		for range min(j.burst, j.left) {
+			j.left--
+			o := s.draw(j)
+			if j.greedy {
+				j.m.greedy = append(j.m.greedy, o)
+			} else {
+				j.m.backlog = append(j.m.backlog, o)
+			}
+		}
+		s.run(j.m)
+	}
+	if j.left > 0 {
+		s.after(j.pause, func() { s.step(j) })
+	}
+}
+
+// newOp returns an op without a command.
+func (s *Sim) newOp(src, dst int, plane wire.Plane) *op {
+	s.model.ids++
+	o := &op{id: s.model.ids, src: src, dst: dst, plane: plane}
+	o.req = chip.Request{Token: o.id, Dst: s.machines[dst].node, Plane: plane}
+	s.model.ops = append(s.model.ops, o)
+	return o
+}
+
+// draw makes a job's next request.
+func (s *Sim) draw(j *job) *op {
+	o := s.newOp(j.m.index, j.dst[s.rng.IntN(len(j.dst))], j.plane)
+	if s.rng.IntN(20) < j.bad {
+		s.wrong(o)
+		return o
+	}
+	switch k := s.rng.IntN(19); {
+	case k < 6:
+		s.write(o, s.size(j), s.rng.IntN(4) == 0)
+	case k < 10:
+		s.read(o, s.size(j))
+	case k < 12:
+		o.word(wire.NocInlineWrite, s.rng.IntN(words))
+	case k < 14:
+		o.word(wire.NocAtomicInc, s.rng.IntN(words))
+		o.req.Command.Flush = s.rng.IntN(2) == 0
+	case k < 16:
+		s.write(o, s.size(j), false)
+		w := place{o.src, o.plane, false, wordCell}
+		n := s.rng.IntN(words)
+		o.req.Command.Type, o.req.Command.Value = wire.NocFusedInc, uint32(o.id)
+		o.req.Command.Sem = addrOf(w).Add(4 * n)
+		o.touches = append(o.touches, touch{at: w, off: 4 * n, word: true, add: true, data: word(uint32(o.id))})
+	case k < 18:
+		s.scatter(o, s.size(j))
+	default:
+		o.req.Probe = true
+	}
+	return o
+}
+
+func (s *Sim) size(j *job) int {
+	if j.big || s.rng.IntN(8) == 0 {
+		return wire.MaxPayload
+	}
+	return minWrite + s.rng.IntN(400)
+}
+
+// minWrite is the smallest write, in bytes: it holds the op's name.
+const minWrite = 8
+
+// write makes o a write of n bytes somewhere in a cell of its flow.
+func (s *Sim) write(o *op, n int, dram bool) {
+	t := touch{at: place{o.src, o.plane, dram, s.rng.IntN(cells)}, off: s.rng.IntN(cellSize - n + 1), data: pattern(o.id, n)}
+	o.touches = []touch{t}
+	o.req.Payload = t.data
+	o.req.Command = wire.Command{Type: wire.NocUnicastWrite, Addr: addrOf(t.at).Add(t.off)}
+}
+
+func (s *Sim) read(o *op, n int) {
+	t := touch{at: place{o.src, o.plane, s.rng.IntN(4) == 0, s.rng.IntN(cells)}, off: s.rng.IntN(cellSize - n + 1), data: make([]byte, n)}
+	o.touches = []touch{t}
+	o.req.Command = wire.Command{Type: wire.NocRead, Addr: addrOf(t.at).Add(t.off), Size: uint16(n)}
+}
+
+// word makes o a command on one word; the value is the op's name.
+func (o *op) word(t wire.NocSendType, n int) {
+	w := place{o.src, o.plane, false, wordCell}
+	o.touches = []touch{{at: w, off: 4 * n, word: true, add: t == wire.NocAtomicInc, data: word(uint32(o.id))}}
+	o.req.Command = wire.Command{Type: t, Addr: addrOf(w).Add(4 * n), Value: uint32(o.id)}
+}
+
+// scatter makes o write n bytes in two to four chunks, each to a cell of its own.
+func (s *Sim) scatter(o *op, n int) {
+	chunks := 2 + s.rng.IntN(wire.MaxScatter-1)
+	data := pattern(o.id, n)
+	o.req.Payload = data
+	c := wire.Command{Type: wire.NocScatterWrite, Chunks: uint8(chunks)}
+	for i := range chunks {
+		size := len(data)
+		if i == 0 {
+			size = min(minWrite, size)
+		} else if i < chunks-1 {
+			size = s.rng.IntN(len(data) + 1)
+		}
+		t := touch{at: place{o.src, o.plane, false, i}, off: s.rng.IntN(cellSize - size + 1), data: data[:size]}
+		c.Scatter[i], c.Sizes[i] = addrOf(t.at).Add(t.off), uint16(size)
+		o.touches = append(o.touches, t)
+		data = data[size:]
+	}
+	o.req.Command = c
+}
+
+// wrong makes o a command that its destination must refuse.
+func (s *Sim) wrong(o *op) {
+	w := addrOf(place{o.src, o.plane, false, wordCell})
+	switch s.rng.IntN(4) {
+	case 0: // no tile there
+		o.want = wire.OutcomeBadAddress
+		o.req.Command, o.req.Payload = wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(63, 63, 0)}, pattern(o.id, 64)
+	case 1: // past the tile's end
+		o.want = wire.OutcomeBadAddress
+		o.req.Command = wire.Command{Type: wire.NocRead, Addr: wire.NewNocAddr(w.X(), w.Y(), wire.MaxNocOffset-100), Size: 64}
+	case 2:
+		o.want = wire.OutcomeMisaligned
+		o.req.Command = wire.Command{Type: wire.NocAtomicInc, Addr: w.Add(2), Value: 1}
+	default:
+		o.want = wire.OutcomeBadCommand
+		o.req.Command = wire.Command{Type: wire.NocInlineWrite, Addr: addrOf(place{o.src, o.plane, true, 0}), Value: 1}
+	}
+}
+
+// pattern is n bytes that name the op and differ everywhere.
+func pattern(id uint64, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		if i < 8 {
+			b[i] = byte(id >> (8 * i))
+		} else {
+			x := id*0x9E3779B97F4A7C15 + uint64(i)*0xD1B54A32D192ED03
+			b[i] = byte(x >> 56)
+		}
+	}
+	return b
+}
+
+func word(v uint32) []byte { return []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)} }
+
+// submit gives the chip the requests that wait, in order, until it has no room.
+func (s *Sim) submit(m *machine) {
+	for len(m.backlog) > 0 {
+		o := m.backlog[0]
+		// A request to the chip itself ends, and is performed, within the call.
+		s.model.accept(o, m.life, s.now)
+		switch a := m.chip.HandleRequest(s.now, o.req); a {
+		case chip.Accepted:
+			m.backlog = m.backlog[1:]
+		case chip.Busy:
+			s.model.undo(o)
+			return
+		default:
+			s.fail("admission", "op %d from %s to %s: %v", o.id, m.node, o.req.Dst, a)
+			return
+		}
+	}
+}
+
+// program is the client inside a chip: it offers ops and watches what is performed.
+type program struct {
+	s    *Sim
+	m    *machine
+	last *op
+}
+
+// Next offers the next op.
+func (p *program) Next(now mono.Time) (chip.Request, bool) {
+	if p.m.taken == len(p.m.greedy) {
+		p.m.greedy, p.m.taken = p.m.greedy[:0], 0
+		return chip.Request{}, false
+	}
+	p.last = p.m.greedy[p.m.taken]
+	p.m.taken++
+	p.s.model.accept(p.last, p.m.life, now)
+	return p.last.req, true
+}
+
+// Undo takes back the last op.
+func (p *program) Undo() {
+	p.m.taken--
+	p.s.model.undo(p.last)
+}
+
+// Done ends an op.
+func (p *program) Done(_ mono.Time, r chip.Result) { p.s.ended(p.m, r) }
+
+// Performed checks what was performed and applies it to the model.
+func (p *program) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, mem *noc.Memory) {
+	p.s.performed(p.m, src, plane, cmd, mem)
+}

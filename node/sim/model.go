@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"ttfabric/node/noc"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Where the load writes. Each flow has a region of its own at its destination:
+// a few cells in a Tensix tile, one of them for words, and as many in a DRAM bank.
+const (
+	cells      = 4
+	wordCell   = cells // the cell of words
+	words      = 16    // in use of it
+	cellSize   = 6 << 10
+	regionSize = 32 << 10
+)
+
+// place is a cell at a destination, of the flow from src on a plane.
+type place struct {
+	src   int
+	plane wire.Plane
+	dram  bool
+	cell  int
+}
+
+// flowID names a flow at one destination. The lives of its source share it:
+// what a former life sent is ahead of what a later one sends.
+type flowID struct {
+	src, dst int
+	plane    wire.Plane
+}
+
+// entry is something performed on a cell.
+type entry struct {
+	index int // of the op in its flow
+	t     *touch
+}
+
+// life is one incarnation of a chip, with the memory that it should have.
+type life struct {
+	chip  int
+	begin mono.Time
+	end   mono.Time // mono.Never while it lives
+	mem   map[place]*[cellSize]byte
+	log   map[place][]entry
+	last  map[flowID]int // index of the last op performed, plus one
+	open  map[uint64]*op // accepted and not ended
+}
+
+// model is a naive fabric: what has been asked, and what memory must hold.
+type model struct {
+	ids   uint64
+	ops   []*op // by id-1
+	next  map[flowID]int
+	lives [][]*life // by chip
+}
+
+func newModel(t *topo.Topology) *model {
+	return &model{next: map[flowID]int{}, lives: make([][]*life, len(t.Chips))}
+}
+
+func (m *model) begin(c int, now mono.Time) *life {
+	l := &life{chip: c, begin: now, end: mono.Never, mem: map[place]*[cellSize]byte{}, log: map[place][]entry{},
+		last: map[flowID]int{}, open: map[uint64]*op{}}
+	m.lives[c] = append(m.lives[c], l)
+	return l
+}
+
+// tiles of a Wormhole that regions are spread over, and its DRAM banks.
+var (
+	regionTiles = [][2]uint8{{1, 1}, {2, 1}, {3, 2}, {4, 3}, {6, 4}, {7, 5}, {8, 7}, {9, 8}, {1, 9}, {2, 10}, {3, 11}, {9, 11}}
+	regionBanks = [][2]uint8{{0, 0}, {0, 5}, {5, 0}, {5, 2}}
+)
+
+// maxPlanes is the largest number of planes that regions are laid out for.
+const maxPlanes = 4
+
+func addrOf(p place) wire.NocAddr {
+	list := regionTiles
+	if p.dram {
+		list = regionBanks
+	}
+	xy := list[p.src%len(list)]
+	off := (p.src/len(list)*maxPlanes+int(p.plane))*regionSize + p.cell*cellSize
+	return wire.NewNocAddr(xy[0], xy[1], uint64(off))
+}
+
+func (m *model) accept(o *op, l *life, now mono.Time) {
+	f := flowID{o.src, o.dst, o.plane}
+	o.index, o.life, o.sent, o.accepted = m.next[f], l, now, true
+	m.next[f]++
+	l.open[o.id] = o
+}
+
+func (m *model) undo(o *op) {
+	m.next[flowID{o.src, o.dst, o.plane}]--
+	delete(o.life.open, o.id)
+	o.accepted = false
+}
+
+// orphan notes that nobody will hear of what a dead chip has asked for.
+func (m *model) orphan(k *machine) int {
+	for _, o := range k.life.open {
+		o.orphan = true
+	}
+	return len(k.life.open)
+}
+
+// apply performs an op on the memory that the life should have.
+func (l *life) apply(o *op) {
+	for i := range o.touches {
+		t := &o.touches[i]
+		c := l.mem[t.at]
+		if c == nil {
+			c = new([cellSize]byte)
+			l.mem[t.at] = c
+		}
+		t.applyTo(c)
+		if !t.word {
+			l.log[t.at] = append(l.log[t.at], entry{o.index, t})
+		}
+	}
+}
+
+func (t *touch) applyTo(c *[cellSize]byte) {
+	if !t.add {
+		copy(c[t.off:], t.data)
+		return
+	}
+	w, carry := c[t.off:t.off+4], 0
+	for i := range w {
+		v := int(w[i]) + int(t.data[i]) + carry
+		w[i], carry = byte(v), v>>8
+	}
+}
+
+// expected is what a read of the flow's request number index must have seen in this life.
+func (l *life) expected(t *touch, index int) []byte {
+	var c [cellSize]byte
+	for _, e := range l.log[t.at] {
+		if e.index < index {
+			e.t.applyTo(&c)
+		}
+	}
+	return c[t.off : t.off+len(t.data)]
+}
+
+// compare finds a byte of memory that is not what the model says.
+func (l *life) compare(m *noc.Memory) (at wire.NocAddr, got, want byte, differ bool) {
+	var b [cellSize]byte
+	for p, c := range l.mem {
+		a := addrOf(p)
+		m.Read(a, b[:])
+		for i := range b {
+			if b[i] != c[i] {
+				return a.Add(i), b[i], c[i], true
+			}
+		}
+	}
+	return 0, 0, 0, false
+}

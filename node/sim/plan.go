@@ -1,0 +1,248 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// mishap is something that goes wrong for a while. begin and end are called
+// once each, end not at all if the faults are over before.
+type mishap struct {
+	at         mono.Time
+	last       time.Duration
+	what       string
+	begin, end func()
+}
+
+// String renders the mishap for people.
+func (f mishap) String() string { return fmt.Sprintf("at %v for %v: %s", f.at, f.last, f.what) }
+
+// Limits of a plan.
+const (
+	maxMishaps  = 12
+	longestCut  = 3 * time.Second
+	longestDead = 2 * time.Second
+	longestRest = 1500 * time.Millisecond // of a stalled chip
+)
+
+// drawPlan draws the weather and the mishaps of the run.
+func (s *Sim) drawPlan(end mono.Time) {
+	if s.rng.IntN(3) == 0 { // bad weather everywhere
+		for _, c := range s.cables {
+			for side := range c.way {
+				s.set(c, side, s.weather(0.05))
+			}
+		}
+	}
+	kinds := []func() mishap{s.storm, s.cut, s.cut, s.oneWayCut, s.restart, s.restart, s.stall, s.swap, s.forge, s.replay, s.unplug, s.narrow}
+	for range s.rng.IntN(maxMishaps + 1) {
+		f := kinds[s.rng.IntN(len(kinds))]()
+		f.at = mono.Time(s.rng.Int64N(int64(end)))
+		s.plan = append(s.plan, f)
+	}
+	slices.SortStableFunc(s.plan, func(a, b mishap) int { return int(a.at - b.at) })
+	for i, f := range s.plan {
+		if s.cfg.Only != nil && !slices.Contains(s.cfg.Only, i) {
+			continue
+		}
+		s.report.Faults++
+		s.at(f.at, func() { s.happen(f.what, f.begin) })
+		s.at(f.at.Add(f.last), func() { s.happen("over: "+f.what, f.end) })
+	}
+}
+
+func (s *Sim) happen(what string, do func()) {
+	if !s.healed && do != nil {
+		s.tracef("-- %s", what)
+		do()
+	}
+}
+
+// heal ends all faults.
+func (s *Sim) heal() {
+	s.tracef("-- all faults end")
+	s.healed = true
+	for _, c := range s.cables {
+		c.swapped, c.cuts = nil, [2]int{}
+		for side := range c.way {
+			c.way[side].Cut(false)
+			s.set(c, side, fault.Options{Delay: cleanDelay})
+		}
+	}
+	for _, m := range s.machines {
+		m.stalled = 0
+		if m.chip == nil {
+			s.start(m)
+			continue
+		}
+		for _, p := range m.chip.Channels() {
+			m.chip.SetPath(s.now, p.Local.Channel, true)
+		}
+		s.run(m)
+	}
+}
+
+func (s *Sim) set(c *cable, side int, o fault.Options) {
+	if err := c.way[side].Set(o); err != nil {
+		s.fail("plan", "%v", err)
+	}
+}
+
+// weather draws what a bad cable does, up to a level of loss.
+func (s *Sim) weather(level float64) fault.Options {
+	r := s.rng
+	o := fault.Options{Delay: time.Duration(r.Int64N(int64(2 * time.Millisecond)))}
+	maybe := func(p float64) float64 {
+		if r.IntN(2) == 0 {
+			return 0
+		}
+		return r.Float64() * p
+	}
+	o.Loss, o.Duplicate, o.Reorder, o.Corrupt = maybe(level), maybe(2*level), maybe(2*level), maybe(level)
+	if r.IntN(3) == 0 {
+		o.Jitter = time.Duration(r.Int64N(int64(time.Millisecond)))
+	}
+	if r.IntN(4) == 0 {
+		o.Burst = fault.Burst{ToBad: 0.02, ToGood: 0.2, LossBad: 1}
+	}
+	if r.IntN(4) == 0 {
+		o.Rate = 20_000_000 + r.Int64N(1_000_000_000)
+	}
+	return o
+}
+
+func (s *Sim) anyCable() *cable { return s.cables[s.rng.IntN(len(s.cables))] }
+
+func (s *Sim) anyMachine() *machine { return s.machines[s.rng.IntN(len(s.machines))] }
+
+func (s *Sim) span(longest time.Duration) time.Duration {
+	d := time.Duration(s.rng.Int64N(int64(longest))) + time.Millisecond
+	if s.rng.IntN(2) == 0 {
+		d /= 20
+	}
+	return d
+}
+
+func (c *cable) String() string { return fmt.Sprintf("%s to %s", c.ports[0], c.ports[1]) }
+
+func (s *Sim) storm() mishap {
+	c, o := s.anyCable(), s.weather(0.3)
+	return mishap{last: s.span(longestCut), what: fmt.Sprintf("storm on %s: %+v", c, o),
+		begin: func() { s.set(c, 0, o); s.set(c, 1, o) },
+		end:   func() { s.set(c, 0, fault.Options{Delay: cleanDelay}); s.set(c, 1, fault.Options{Delay: cleanDelay}) }}
+}
+
+// cutWays cuts some directions of a cable, or takes such a cut back.
+func (c *cable) cutWays(by int, sides ...int) {
+	for _, side := range sides {
+		c.cuts[side] += by
+		c.way[side].Cut(c.cuts[side] > 0)
+	}
+}
+
+func (s *Sim) cut() mishap {
+	c := s.anyCable()
+	return mishap{last: s.span(longestCut), what: "cut of " + c.String(),
+		begin: func() { c.cutWays(1, 0, 1) }, end: func() { c.cutWays(-1, 0, 1) }}
+}
+
+func (s *Sim) oneWayCut() mishap {
+	c, side := s.anyCable(), s.rng.IntN(2)
+	return mishap{last: s.span(longestCut), what: fmt.Sprintf("cut of what %s sends", c.ports[side]),
+		begin: func() { c.cutWays(1, side) }, end: func() { c.cutWays(-1, side) }}
+}
+
+func (s *Sim) restart() mishap {
+	m, goodbye := s.anyMachine(), s.rng.IntN(3) == 0
+	return mishap{last: s.span(longestDead), what: fmt.Sprintf("restart of %s, goodbye: %v", m.node, goodbye),
+		begin: func() { s.stop(m, goodbye) }, end: func() { s.start(m) }}
+}
+
+func (s *Sim) stall() mishap {
+	m := s.anyMachine()
+	return mishap{last: s.span(longestRest), what: fmt.Sprintf("stall of %s", m.node),
+		begin: func() { m.stalled++ },
+		end: func() {
+			if m.stalled--; m.stalled == 0 && m.chip != nil {
+				s.run(m)
+			}
+		}}
+}
+
+// swap exchanges the far ends of two cables.
+func (s *Sim) swap() mishap {
+	a, b := s.anyCable(), s.anyCable()
+	return mishap{last: s.span(longestCut), what: fmt.Sprintf("swap of %s and %s", a, b),
+		begin: func() {
+			if a != b && a.swapped == nil && b.swapped == nil {
+				a.swapped, b.swapped = b, a
+			}
+		},
+		end: func() {
+			if a.swapped == b {
+				a.swapped, b.swapped = nil, nil
+			}
+		}}
+}
+
+// forge throws random bytes at a port.
+func (s *Sim) forge() mishap {
+	c, side, n := s.anyCable(), s.rng.IntN(2), 1+s.rng.IntN(200)
+	return mishap{what: fmt.Sprintf("%d datagrams of garbage at %s", n, c.ports[side]), begin: func() {
+		for range n {
+			b := make([]byte, s.rng.IntN(200))
+			for i := range b {
+				b[i] = byte(s.rng.Uint32())
+			}
+			if len(b) > 3 && s.rng.IntN(2) == 0 && len(c.record[1-side]) > 0 { // looks like a frame for a while
+				copy(b[:len(b)/2], c.record[1-side][s.rng.IntN(len(c.record[1-side]))])
+			}
+			s.deliver(c, side, fault.Outcome{At: s.now, Data: b})
+		}
+	}}
+}
+
+// replay sends true datagrams of the past again, also those of former lives.
+func (s *Sim) replay() mishap {
+	c, side, n := s.anyCable(), s.rng.IntN(2), 1+s.rng.IntN(100)
+	return mishap{what: fmt.Sprintf("%d old datagrams at %s", n, c.ports[side]), begin: func() {
+		for range n {
+			if r := c.record[1-side]; len(r) > 0 {
+				b := slices.Clone(r[s.rng.IntN(len(r))])
+				s.deliver(c, side, fault.Outcome{At: s.now.Add(time.Duration(s.rng.Int64N(int64(time.Millisecond)))), Data: b})
+			}
+		}
+	}}
+}
+
+// unplug takes a port's path away, as gossip does when it loses sight of a peer.
+func (s *Sim) unplug() mishap {
+	c, side := s.anyCable(), s.rng.IntN(2)
+	set := func(on bool) {
+		if m := c.chips[side]; m.chip != nil {
+			m.chip.SetPath(s.now, c.ports[side].Channel, on)
+			s.run(m)
+		}
+	}
+	return mishap{last: s.span(longestCut), what: fmt.Sprintf("path off at %s", c.ports[side]),
+		begin: func() { set(false) }, end: func() { set(true) }}
+}
+
+// narrow makes one end of a cable take smaller frames from its next training on.
+func (s *Sim) narrow() mishap {
+	c, side := s.anyCable(), s.rng.IntN(2)
+	n := (96 + s.rng.IntN(4000)) / wire.PadUnit * wire.PadUnit
+	return mishap{what: fmt.Sprintf("frames of %d bytes at %s", n, c.ports[side]), begin: func() {
+		if m := c.chips[side]; m.chip != nil {
+			if err := m.chip.SetMaxPayload(s.now, c.ports[side].Channel, n); err != nil {
+				s.fail("plan", "%v", err)
+			}
+			s.run(m)
+		}
+	}}
+}

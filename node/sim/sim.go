@@ -1,0 +1,363 @@
+// Package sim runs a whole fabric in virtual time: the same [chip.Chip] that
+// a live node drives with sockets is driven here by an event heap, over cables
+// that lose, delay, double, reorder and corrupt encoded datagrams, get cut and
+// swapped, between chips that stall, die and start anew.
+//
+// A run is a function of its [Config]: the seed decides the surroundings, the
+// faults, the load and every delay, so that a failure can be run again and
+// looked at. It has four parts:
+//
+//  1. Chips start, load flows, faults come and go (plan.go, load.go).
+//  2. All faults end, dead chips start again.
+//  3. The fabric must come to rest: every request has ended, every link is up,
+//     every credit is home, no packet is left anywhere.
+//  4. Every pair of chips must reach each other on every plane.
+//
+// All along, checkers compare what happens with what may happen: check.go
+// lists them. The first violation ends the run.
+package sim
+
+import (
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/router"
+	"ttfabric/router/route"
+	"ttfabric/router/topo"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Limits and times of a run.
+const (
+	MaxInbox   = 4096                   // datagrams that a stalled chip's socket holds; more are dropped
+	MaxEvents  = 20_000_000             // events of one run; more are a livelock
+	SettleTime = 45 * time.Second       // from the end of the faults until the fabric is at rest
+	startSpan  = 100 * time.Millisecond // chips start within
+	cleanDelay = 20 * time.Microsecond  // of a cable without faults
+)
+
+// Config describes a run.
+type Config struct {
+	Topology *topo.Topology
+	Seed     uint64
+	Only     []int     // numbers of the faults that are to happen; nil: all that the seed draws
+	Quick    bool      // looks at invariants after each 16th step of a chip and not after each
+	Trace    io.Writer // where a line for everything goes; nil: nowhere
+
+	sabotage sabotage // breaks something on purpose, to test the checkers
+}
+
+// Report says what a run has seen.
+type Report struct {
+	Seed    uint64
+	Faults  int
+	Events  int
+	Time    mono.Time // virtual time at the end
+	Fates   [4]int    // ends of requests, by chip.Fate
+	Orphans int       // requests whose source died
+	Starts  int       // of chips, after the first
+	Downs   int       // links that went down
+	Resent  uint64    // data frames sent again, by the chips alive at the end
+	Dropped uint64    // packets given up by routers of the chips alive at the end
+	Hash    uint64    // of everything that happened
+}
+
+// Failure is a violated rule.
+type Failure struct {
+	Seed uint64
+	At   mono.Time
+	Rule string
+	What string
+	Plan []string // the faults, by number
+}
+
+// Error names the seed, the instant, the rule and what broke it.
+func (f *Failure) Error() string {
+	return fmt.Sprintf("seed %d at %v: %s: %s", f.Seed, f.At, f.Rule, f.What)
+}
+
+// machine is a place for a chip, which may be dead.
+type machine struct {
+	index   int
+	node    wire.FabricNodeID
+	chip    *chip.Chip // nil while dead
+	life    *life
+	inbox   []arrival
+	wake    mono.Time // when the chip runs next; mono.Never if nothing is planned
+	wakeID  int       // of the planned event; older ones are void
+	stalled int       // pauses in force
+	steps   int
+	greedy  []*op // offered through the chip's client
+	taken   int   // of greedy
+	backlog []*op // given to HandleRequest when there is room
+	program program
+}
+
+type arrival struct {
+	ch   wire.Channel
+	data []byte
+}
+
+// Sim is one run.
+type Sim struct {
+	cfg      Config
+	rng      *rand.Rand
+	now      mono.Time
+	queue    events
+	machines []*machine
+	cables   []*cable
+	byPort   map[wire.PortID]end
+	around   surroundings
+	model    *model
+	table    *route.Table
+	report   Report
+	hash     hash.Hash64
+	failure  *Failure
+	plan     []mishap
+	healed   bool
+}
+
+// surroundings are what all chips of a run have in common; drawn from the seed.
+type surroundings struct {
+	profile    ttlink.Profile
+	slots      router.SlotProfile
+	order      route.Order
+	maxPayload int
+	window     int
+	lag        time.Duration // longest time from a datagram's arrival to the chip's look at it
+}
+
+// Run runs a fabric to its end. The error is a [*Failure] if a rule was broken.
+func Run(cfg Config) (Report, error) {
+	s, err := newSim(cfg)
+	if err != nil {
+		return Report{}, err
+	}
+	s.begin()
+	faultsEnd := s.now.Add(time.Second + time.Duration(s.rng.Int64N(int64(2*time.Second))))
+	s.drawPlan(faultsEnd)
+	s.drawLoad(faultsEnd)
+	s.runUntil(faultsEnd, func() bool { return false })
+	s.heal()
+	if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
+		s.fail("progress", "%s", s.unrest())
+	}
+	s.provePairs()
+	s.finalChecks()
+	s.report.Time = s.now
+	s.report.Hash = s.hash.Sum64()
+	if s.failure != nil {
+		return s.report, s.failure
+	}
+	return s.report, nil
+}
+
+func newSim(cfg Config) (*Sim, error) {
+	s := &Sim{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), byPort: map[wire.PortID]end{}, hash: fnv.New64a()}
+	s.report.Seed = cfg.Seed
+	s.drawSurroundings()
+	for i, c := range cfg.Topology.Chips {
+		s.machines = append(s.machines, &machine{index: i, node: c.Node, wake: mono.Never})
+	}
+	var err error
+	if s.table, err = route.Engines[0].Build(cfg.Topology, cfg.Topology.Meshes[0].ID, s.around.order); err != nil {
+		return nil, err
+	}
+	if n := cfg.Topology.Planes(); n < 1 || n > maxPlanes {
+		return nil, fmt.Errorf("sim: %s: want 1 to %d planes", cfg.Topology, maxPlanes)
+	}
+	s.model = newModel(cfg.Topology)
+	return s, s.layCables()
+}
+
+func (s *Sim) drawSurroundings() {
+	r, a := s.rng, &s.around
+	a.profile = []ttlink.Profile{ttlink.ProfileLAN, ttlink.ProfileCrowded}[r.IntN(2)]
+	a.order = route.Order(r.IntN(2))
+	switch r.IntN(4) {
+	case 0:
+		a.slots = router.SlotFast
+	case 1: // as tight as a router can be
+		a.slots = router.SlotProfile{Name: "tight", Sender: [wire.NumVCs]int{1, 1, 1}, Receiver: [wire.NumVCs]int{1, 1, 1}}
+	default:
+		a.slots = router.SlotSpec
+	}
+	most := []int{ttlink.MinPayload, 512, 1408, 4480, wire.MaxFramePayload}[r.IntN(5)]
+	a.maxPayload = most / wire.PadUnit * wire.PadUnit
+	a.window = []int{ttlink.MinWindow, ttlink.DefaultWindow}[r.IntN(2)]
+	a.lag = []time.Duration{0, 20 * time.Microsecond, 300 * time.Microsecond, 3 * time.Millisecond}[r.IntN(4)]
+	s.tracef("surroundings: profile %s, slots %s, order %s, payload %d B, window %d B, lag %v", a.profile.Name, a.slots.Name, a.order, a.maxPayload, a.window, a.lag)
+}
+
+func (s *Sim) begin() {
+	for _, m := range s.machines {
+		s.after(time.Duration(s.rng.Int64N(int64(startSpan))), func() { s.start(m) })
+	}
+}
+
+// start begins a life of a chip, with empty memory.
+func (s *Sim) start(m *machine) {
+	if m.chip != nil || s.failure != nil {
+		return
+	}
+	c, err := chip.New(s.now, chip.Config{
+		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), Topology: s.cfg.Topology, Order: s.around.order,
+		Profile: s.around.profile, Slots: s.around.slots, MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
+	})
+	if err != nil {
+		s.fail("start", "%v", err)
+		return
+	}
+	if m.life != nil {
+		s.report.Starts++
+	}
+	m.chip, m.inbox, m.wake, m.steps = c, nil, mono.Never, 0
+	m.life = s.model.begin(m.index, s.now)
+	m.program = program{s: s, m: m}
+	c.SetClient(&m.program)
+	s.tracef("%s starts as %#x", m.node, uint64(c.Incarnation()))
+	for _, p := range c.Channels() {
+		c.SetPath(s.now, p.Local.Channel, true)
+	}
+	s.run(m)
+}
+
+// stop ends a life; in order, or as kill -9 does.
+func (s *Sim) stop(m *machine, goodbye bool) {
+	if m.chip == nil {
+		return
+	}
+	s.tracef("%s stops (goodbye: %v)", m.node, goodbye)
+	if goodbye {
+		m.chip.Close(s.now)
+		s.transmit(m)
+	}
+	s.checkMemory(m)
+	s.report.Orphans += s.model.orphan(m)
+	m.chip, m.inbox, m.backlog, m.greedy, m.taken = nil, nil, nil, nil, 0
+	m.life.end = s.now
+	s.markCables(m)
+}
+
+// arrive puts a datagram into a chip's socket.
+func (s *Sim) arrive(m *machine, a arrival) {
+	if m.chip == nil || len(m.inbox) >= MaxInbox {
+		return
+	}
+	m.inbox = append(m.inbox, a)
+	at := s.now
+	if s.around.lag > 0 {
+		at = at.Add(time.Duration(s.rng.Int64N(int64(s.around.lag))))
+	}
+	s.wakeAt(m, at)
+}
+
+// wakeAt plans the chip's next step, unless one is planned before.
+func (s *Sim) wakeAt(m *machine, at mono.Time) {
+	if m.wake <= at {
+		return
+	}
+	m.wake = at
+	m.wakeID++
+	id := m.wakeID
+	s.at(at, func() {
+		if m.wakeID != id || m.chip == nil {
+			return
+		}
+		m.wake = mono.Never
+		s.run(m)
+	})
+}
+
+// run is one step of a chip: what a live node does when it wakes.
+func (s *Sim) run(m *machine) {
+	if m.stalled > 0 {
+		return
+	}
+	for _, a := range m.inbox {
+		s.note(uint64(m.index), uint64(a.ch), uint64(len(a.data)))
+		s.hash.Write(a.data)
+		m.chip.HandleDatagram(s.now, a.ch, a.data)
+	}
+	m.inbox = m.inbox[:0]
+	m.chip.Tick(s.now)
+	s.submit(m)
+	m.chip.Pump(s.now)
+	s.transmit(m)
+	for r, ok := m.chip.PollResult(); ok; r, ok = m.chip.PollResult() {
+		s.ended(m, r)
+	}
+	for e, ok := m.chip.PollEvent(); ok; e, ok = m.chip.PollEvent() {
+		s.linkEvent(m, e)
+	}
+	s.checkStep(m)
+	if at, ok := m.chip.Deadline(); ok {
+		if m.steps++; at.Before(s.now) {
+			at = s.now
+		}
+		s.wakeAt(m, at)
+	}
+}
+
+// transmit sends what the chip has to send into its cables.
+func (s *Sim) transmit(m *machine) {
+	for ch, t, ok := m.chip.PollTransmit(s.now); ok; ch, t, ok = m.chip.PollTransmit(s.now) {
+		for b := t.Data; len(b) > 0; b = b[min(t.Seg, len(b)):] {
+			s.carry(m, ch, b[:min(t.Seg, len(b))])
+		}
+	}
+}
+
+// linkEvent follows the state of the links.
+func (s *Sim) linkEvent(m *machine, e chip.Event) {
+	s.note(uint64(m.index), uint64(e.Local.Channel), uint64(e.Link.Kind), uint64(e.Drop))
+	if e.Link.Kind == 0 {
+		s.tracef("%s drops %d packets from %s to %s: %s", m.node, e.Count, e.Src, e.Dst, e.Drop)
+		return
+	}
+	s.tracef("%s channel %d: %s %s session %#x", m.node, e.Local.Channel, e.Link.Kind, e.Link.Reason, uint32(e.Link.Session))
+	c := s.byPort[e.Local]
+	switch e.Link.Kind {
+	case ttlink.EventUp:
+		c.cable.up[c.side] = true
+	case ttlink.EventDown:
+		s.report.Downs++
+		c.cable.up[c.side] = false
+	}
+	c.cable.lastBad = s.now
+}
+
+func (s *Sim) tracef(format string, args ...any) {
+	if s.cfg.Trace != nil {
+		fmt.Fprintf(s.cfg.Trace, "%-14v %s\n", s.now, fmt.Sprintf(format, args...))
+	}
+}
+
+// note adds numbers to the hash of the run.
+func (s *Sim) note(vs ...uint64) {
+	var b [8]byte
+	for _, v := range append(vs, uint64(s.now)) {
+		for i := range b {
+			b[i] = byte(v >> (8 * i))
+		}
+		s.hash.Write(b[:])
+	}
+}
+
+func (s *Sim) fail(rule, format string, args ...any) {
+	if s.failure != nil {
+		return
+	}
+	s.failure = &Failure{Seed: s.cfg.Seed, At: s.now, Rule: rule, What: fmt.Sprintf(format, args...)}
+	for i, f := range s.plan {
+		s.failure.Plan = append(s.failure.Plan, fmt.Sprintf("%3d: %s", i, f))
+	}
+	s.tracef("BROKEN %s: %s", rule, s.failure.What)
+}

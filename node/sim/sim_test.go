@@ -1,0 +1,235 @@
+package sim
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"ttfabric/router/topo"
+)
+
+var (
+	flagSeed     = flag.Uint64("sim.seed", 0, "run this seed alone, with a trace under -v")
+	flagOnly     = flag.String("sim.only", "", "with -sim.seed: numbers of the faults that are to happen, as 1,4,7; empty: all")
+	flagFirst    = flag.Uint64("sim.first", 1, "first seed")
+	flagSeeds    = flag.Int("sim.seeds", 0, "number of seeds; 0: what a test run should take")
+	flagTopology = flag.String("sim.topology", "t3000", "machine")
+)
+
+// testSeeds is how many seeds a plain test run takes, and one with -short.
+const (
+	testSeeds  = 300
+	shortSeeds = 24
+)
+
+func topology(t testing.TB, name string) *topo.Topology {
+	t.Helper()
+	m, err := topo.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// replay is the command that runs a failed seed again.
+func replay(seed uint64, name string) string {
+	return fmt.Sprintf("go test ./node/sim -run TestSeeds -sim.seed=%d -sim.topology=%s -v", seed, name)
+}
+
+// TestSeeds runs many seeds, on all cores. A failing one prints the command that replays it.
+func TestSeeds(t *testing.T) {
+	m := topology(t, *flagTopology)
+	if *flagSeed != 0 {
+		runOne(t, m)
+		return
+	}
+	n := *flagSeeds
+	if n == 0 {
+		n = testSeeds
+		if testing.Short() {
+			n = shortSeeds
+		}
+	}
+	var next atomic.Uint64
+	next.Store(*flagFirst)
+	var mu sync.Mutex
+	var sum Report
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for !t.Failed() {
+				seed := next.Add(1) - 1
+				if seed >= *flagFirst+uint64(n) {
+					return
+				}
+				r, err := Run(Config{Topology: m, Seed: seed, Quick: true})
+				if err != nil {
+					t.Errorf("%v\n%s\nreplay: %s", err, shrink(m, seed, err), replay(seed, *flagTopology))
+				}
+				mu.Lock()
+				add(&sum, r)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d seeds: %+v", n, sum)
+	if !t.Failed() && n >= shortSeeds {
+		mustHaveSeen(t, &sum)
+	}
+}
+
+func add(sum *Report, r Report) {
+	sum.Faults += r.Faults
+	sum.Events += r.Events
+	sum.Time += r.Time
+	sum.Orphans += r.Orphans
+	sum.Starts += r.Starts
+	sum.Downs += r.Downs
+	sum.Resent += r.Resent
+	sum.Dropped += r.Dropped
+	for i := range r.Fates {
+		sum.Fates[i] += r.Fates[i]
+	}
+}
+
+// mustHaveSeen finds that the seeds were not all fair weather.
+func mustHaveSeen(t *testing.T, r *Report) {
+	t.Helper()
+	for i, n := range r.Fates {
+		if n == 0 {
+			t.Errorf("no request of any seed had fate %d", i)
+		}
+	}
+	if r.Starts == 0 || r.Downs == 0 || r.Resent == 0 || r.Dropped == 0 || r.Orphans == 0 {
+		t.Errorf("the seeds were too kind: %+v", *r)
+	}
+}
+
+func runOne(t *testing.T, m *topo.Topology) {
+	cfg := Config{Topology: m, Seed: *flagSeed}
+	if *flagOnly != "" {
+		for _, f := range strings.Split(*flagOnly, ",") {
+			n, err := strconv.Atoi(f)
+			if err != nil {
+				t.Fatalf("-sim.only %q: want numbers, as 1,4,7", *flagOnly)
+			}
+			cfg.Only = append(cfg.Only, n)
+		}
+	}
+	if testing.Verbose() {
+		w := bufio.NewWriter(os.Stdout)
+		defer w.Flush()
+		cfg.Trace = w
+	}
+	r, err := Run(cfg)
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("%+v", r)
+}
+
+// shrink leaves out faults as long as the same rule breaks, and says which remain.
+func shrink(m *topo.Topology, seed uint64, err error) string {
+	var f *Failure
+	if !errors.As(err, &f) {
+		return ""
+	}
+	keep := []int{}
+	for i := range f.Plan {
+		keep = append(keep, i)
+	}
+	for i := len(f.Plan) - 1; i >= 0; i-- {
+		without := []int{}
+		for _, k := range keep {
+			if k != i {
+				without = append(without, k)
+			}
+		}
+		var g *Failure
+		if _, err := Run(Config{Topology: m, Seed: seed, Only: without, Quick: true}); errors.As(err, &g) && g.Rule == f.Rule {
+			keep = without
+		}
+	}
+	out := "faults that suffice:"
+	only := []string{}
+	for _, k := range keep {
+		out += "\n" + f.Plan[k]
+		only = append(only, strconv.Itoa(k))
+	}
+	return out + "\nwith them alone: -sim.only=" + strings.Join(only, ",")
+}
+
+// TestCommittedSeeds runs the seeds that once failed, looking after every step.
+func TestCommittedSeeds(t *testing.T) {
+	f, err := os.Open("testdata/seeds.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		line, _, _ := strings.Cut(sc.Text(), "#")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		var name string
+		var seed uint64
+		if _, err := fmt.Sscan(line, &name, &seed); err != nil {
+			t.Fatalf("testdata/seeds.txt: %q: %v", line, err)
+		}
+		if _, err := Run(Config{Topology: topology(t, name), Seed: seed}); err != nil {
+			t.Errorf("%v\nreplay: %s", err, replay(seed, name))
+		}
+	}
+}
+
+// TestSameSeedSameRun finds that a run is a function of its seed.
+func TestSameSeedSameRun(t *testing.T) {
+	m := topology(t, "t3000")
+	for seed := range uint64(5) {
+		a, errA := Run(Config{Topology: m, Seed: seed + 1000})
+		b, errB := Run(Config{Topology: m, Seed: seed + 1000})
+		if a != b || (errA == nil) != (errB == nil) {
+			t.Errorf("seed %d: two runs differ:\n%+v\n%+v", seed, a, b)
+		}
+		c, _ := Run(Config{Topology: m, Seed: seed + 2000})
+		if a.Hash == c.Hash {
+			t.Errorf("seeds %d and %d have the same hash", seed+1000, seed+2000)
+		}
+	}
+}
+
+// TestCheckersFind breaks something on purpose and expects the rule that says so.
+func TestCheckersFind(t *testing.T) {
+	m := topology(t, "t3000")
+	for _, c := range []struct {
+		how  sabotage
+		rule string
+	}{
+		{sabotageMemory, "memory"},
+		{sabotageTwice, "memory"},
+		{sabotageSwallow, "reach"},
+		{sabotageDoubleEnd, "one end"},
+		{sabotageLie, "exactly once"},
+		{sabotageRead, "reads"},
+		{sabotageBlame, "cause"},
+	} {
+		var f *Failure
+		_, err := Run(Config{Topology: m, Seed: 7, Only: []int{}, sabotage: c.how})
+		if !errors.As(err, &f) {
+			t.Errorf("sabotage %d: no rule was broken: %v", c.how, err)
+			continue
+		}
+		if f.Rule != c.rule {
+			t.Errorf("sabotage %d broke %q; want %q: %v", c.how, f.Rule, c.rule, f)
+		}
+	}
+}
