@@ -344,7 +344,7 @@ func (n *Node) Submit(ctx context.Context, r chip.Request, done func(chip.Result
 		case chip.NoSuchChip:
 			return fmt.Errorf("chip %s is not in the fabric %s", r.Dst, n.cfg.Topology)
 		case chip.NoSuchPlane:
-			return fmt.Errorf("plane %d: %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, n.cfg.Topology.Planes()-1)
+			return fmt.Errorf("plane %d: %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
 		case chip.TooLarge:
 			return fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(r.Payload), int(r.Command.Size)), wire.MaxPayload)
 		}

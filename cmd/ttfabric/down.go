@@ -57,11 +57,19 @@ func newChip() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				unlock, err := lockFolder(c.Context(), string(dir))
+				if err != nil {
+					return err
+				}
+				defer unlock()
 				if f, ok := dir.chip(n); ok {
 					return fmt.Errorf("chip %s is running already, as process %d", n, f.PID)
 				}
 				s := &supervisor{dir: dir, out: c.ErrOrStderr(), exits: make(chan exit, 1)}
-				return s.spawn(n)
+				if err := s.spawn(n); err != nil {
+					return err
+				}
+				return s.waitRunning(c.Context(), n)
 			}},
 		&cobra.Command{Use: "kill CHIP", Short: "Kill a chip's process without a goodbye (kill -9)", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip kill M0D3",

@@ -89,7 +89,7 @@ func runNode(ctx context.Context, dir runDir, id wire.FabricNodeID, log *slog.Lo
 	cfg.Join = func(ctx context.Context, meta membership.Meta) (node.Membership, error) {
 		return gossip.Start(ctx, gossip.Config{Node: id, Incarnation: cfg.Incarnation, Bind: netip.MustParseAddrPort("127.0.0.1:0"),
 			Label: fmt.Sprintf("%s/mesh%d", m.ID, id.Mesh), Meta: meta, Seeds: func() []string { return seeds(dir, id) },
-			Seed: uint64(cfg.Incarnation), Logger: log})
+			Expect: len(t.Chips), Seed: uint64(cfg.Incarnation), Logger: log})
 	}
 	n, err := node.Start(ctx, cfg)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -76,13 +77,6 @@ func (d runDir) chipPath(n wire.FabricNodeID, ext string) string {
 
 // create makes the folder of a new fabric.
 func (d runDir) create(t *topo.Topology, m meshFile) error {
-	root := filepath.Dir(string(d))
-	if err := os.MkdirAll(root, 0o700); err != nil {
-		return fmt.Errorf("cannot make the run folder: %w; set XDG_RUNTIME_DIR to a folder of yours", err)
-	}
-	if fi, err := os.Lstat(root); err != nil || !fi.IsDir() || fi.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
-		return fmt.Errorf("run folder %s is not a folder of yours; set XDG_RUNTIME_DIR to one", root)
-	}
 	if err := os.Mkdir(string(d), 0o700); err != nil {
 		return fmt.Errorf("cannot make the run folder: %w", err)
 	}
@@ -93,6 +87,44 @@ func (d runDir) create(t *topo.Topology, m meshFile) error {
 	var tok [16]byte
 	rand.Read(tok[:])
 	return errors.Join(writeFile(d.path("topology.yaml"), t.Encode()), writeFile(d.path("token"), []byte(hex.EncodeToString(tok[:]))), writeFile(d.path("mesh.json"), b))
+}
+
+// lockPoll is how often a lock that another process holds is tried again.
+const lockPoll = 20 * time.Millisecond
+
+// lockFolder keeps other processes of this program from starting chips in a
+// folder at the same time. It waits for those that do, until ctx ends.
+func lockFolder(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			if !errors.Is(err, syscall.EWOULDBLOCK) {
+				return nil, fmt.Errorf("cannot lock %s: %w", path, err)
+			}
+			return nil, coded(exitNotReady, "another ttfabric is starting chips in %s; try again when it has ended", path)
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// makeRoot makes the folder of all fabrics.
+func makeRoot(root string) error {
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return fmt.Errorf("cannot make the run folder: %w; set XDG_RUNTIME_DIR to a folder of yours", err)
+	}
+	if fi, err := os.Lstat(root); err != nil || !fi.IsDir() || fi.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+		return fmt.Errorf("run folder %s is not a folder of yours; set XDG_RUNTIME_DIR to one", root)
+	}
+	return nil
 }
 
 // writeFile replaces a file at once or not at all.

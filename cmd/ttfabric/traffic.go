@@ -115,8 +115,8 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 		printTraffic(c, res, f.pairs)
 	}
 	if !res.OK() {
-		return coded(exitAssert, "not everything arrived exactly once: sent %d of %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d",
-			res.Total.Sent, spec.Packets, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered)
+		return coded(exitAssert, "not everything arrived exactly once: sent %d of %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d, misdirected %d",
+			res.Total.Sent, spec.Packets, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered, res.Misdirected)
 	}
 	return nil
 }

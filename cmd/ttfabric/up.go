@@ -96,13 +96,21 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	if len(args) > 0 {
 		arg = args[0]
 	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	if err := makeRoot(runRoot()); err != nil {
+		return err
+	}
+	unlock, err := lockFolder(ctx, runRoot())
+	if err != nil {
+		return err
+	}
 	t, fresh, err := prepare(dir, name, arg, f)
+	unlock()
 	if err != nil {
 		return err
 	}
 	s := &supervisor{dir: dir, t: t, out: c.ErrOrStderr(), exits: make(chan exit, len(t.Chips))}
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
 	begin := time.Now()
 	views, err := s.start(ctx)
 	if err != nil {
@@ -181,6 +189,11 @@ type supervisor struct {
 
 // start starts the chips that are not running and waits for all links.
 func (s *supervisor) start(ctx context.Context) ([]admin.ChipView, error) {
+	unlock, err := lockFolder(ctx, string(s.dir))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	running := map[wire.FabricNodeID]bool{}
 	for _, c := range s.dir.chips() {
 		running[c.Chip] = true
@@ -215,6 +228,36 @@ func (s *supervisor) spawn(n wire.FabricNodeID) error {
 	}
 	go func() { s.exits <- exit{n, cmd.Wait()} }()
 	return nil
+}
+
+// startTime is how long one chip's process may take until it runs.
+const startTime = 20 * time.Second
+
+// waitRunning waits until a chip that was spawned says where it is.
+func (s *supervisor) waitRunning(ctx context.Context, n wire.FabricNodeID) error {
+	timeout := time.After(startTime)
+	for {
+		if _, ok := s.dir.chip(n); ok {
+			return nil
+		}
+		select {
+		case e := <-s.exits:
+			return s.diedAtStart(e)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timeout:
+			return coded(exitNotReady, "chip %s does not run after %v: %s", n, startTime, s.lastWords(n))
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+func (s *supervisor) diedAtStart(e exit) error {
+	words := s.lastWords(e.chip)
+	if words == "" {
+		words = fmt.Sprintf("%v, and nothing in its log %s; is the disk full?", e.err, s.dir.chipPath(e.chip, ".log"))
+	}
+	return fmt.Errorf("chip %s died at start: %s", e.chip, words)
 }
 
 // lastWords are the last lines of a chip's log.
@@ -252,7 +295,7 @@ func (s *supervisor) waitUp(ctx context.Context) ([]admin.ChipView, error) {
 		}
 		select {
 		case e := <-s.exits:
-			return nil, fmt.Errorf("chip %s died at start: %s", e.chip, s.lastWords(e.chip))
+			return nil, s.diedAtStart(e)
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return nil, ctx.Err()

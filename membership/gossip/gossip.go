@@ -27,7 +27,7 @@ import (
 
 // Times and limits; our own choices, over memberlist's LAN profile.
 const (
-	gossipInterval  = 500 * time.Millisecond // gossip is the main cost of an idle chip
+	gossipInterval  = 200 * time.Millisecond // costs nothing while there is nothing new to tell
 	probeInterval   = 2 * time.Second
 	probeTimeout    = time.Second
 	pushPull        = 60 * time.Second
@@ -36,6 +36,9 @@ const (
 	repairMin       = 300 * time.Millisecond // after joining: more joins, with random seeds
 	repairMax       = 1500 * time.Millisecond
 	repairs         = 3
+	healMin         = 4 * time.Second // between looks for members that are missing, of Config.Expect
+	healMax         = 8 * time.Second
+	tcpTimeout      = 2 * time.Second        // a seed that takes a connection and says nothing
 	maxEvents       = 512                    // events that wait to be drained; older ones are dropped
 	updateTimeout   = 100 * time.Millisecond // to spread new metadata
 	minUpdatePeriod = 200 * time.Millisecond // between two spreads of metadata
@@ -50,6 +53,7 @@ type Config struct {
 	Label       string         // pools of different labels do not mix
 	Meta        membership.Meta
 	Seeds       func() []string // host:port of members to join; asked anew for each attempt
+	Expect      int             // members that a whole pool has; while there are fewer, seeds are joined again; 0: unknown
 	Seed        uint64          // of the jitter
 	Logger      *slog.Logger    // memberlist's own lines come at debug level; nil: discard
 	Key         []byte          // 16, 24 or 32 bytes to encrypt gossip with; nil: plain
@@ -75,6 +79,13 @@ type Pool struct {
 
 // Start binds the pool's sockets and goes on joining in the background.
 func Start(ctx context.Context, cfg Config) (*Pool, error) {
+	switch {
+	case cfg.Incarnation == 0 || cfg.Meta.Incarnation != cfg.Incarnation || cfg.Meta.Node != cfg.Node:
+		return nil, fmt.Errorf("gossip: chip %s, incarnation %#x, with metadata of chip %s, incarnation %#x: want the same chip and incarnation, not zero",
+			cfg.Node, uint64(cfg.Incarnation), cfg.Meta.Node, uint64(cfg.Meta.Incarnation))
+	case cfg.Seeds == nil:
+		return nil, fmt.Errorf("gossip: chip %s has no source of seeds; give a function, which may return none", cfg.Node)
+	}
 	p := &Pool{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Incarnation))), notify: make(chan struct{}, 1), update: make(chan struct{}, 1),
 		view: membership.NewView(cfg.Meta.Topology), meta: cfg.Meta.Append(nil)}
 	mc := memberlist.DefaultLANConfig()
@@ -87,6 +98,7 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 	mc.Label, mc.SecretKey = cfg.Label, cfg.Key
 	mc.GossipVerifyIncoming, mc.GossipVerifyOutgoing = true, true
 	mc.GossipInterval, mc.ProbeInterval, mc.ProbeTimeout, mc.PushPullInterval = gossipInterval, probeInterval, probeTimeout, pushPull
+	mc.TCPTimeout = tcpTimeout
 	mc.Delegate, mc.Events = (*delegate)(p), (*delegate)(p)
 	mc.Logger = log.New(logWriter{cfg.Logger}, "", 0)
 	list, err := memberlist.Create(mc)
@@ -196,6 +208,30 @@ func (p *Pool) join(ctx context.Context) {
 		// A seed and not just any member: two islands that formed at once know only their own members, but share the seeds.
 		at := seeds[p.rng.IntN(len(seeds))]
 		_, _ = p.list.Join([]string{at}) // a member that has just gone is no matter
+	}
+	p.heal(ctx)
+}
+
+// heal joins a seed that is no member, now and then while members are missing:
+// parts of a pool that lost sight of each other for long find together again.
+func (p *Pool) heal(ctx context.Context) {
+	for sleep(ctx, p.jitter(healMin, healMax)) {
+		if p.list.NumMembers() >= p.cfg.Expect {
+			continue
+		}
+		member := map[string]bool{}
+		for _, n := range p.list.Members() {
+			member[n.Address()] = true
+		}
+		var strangers []string
+		for _, s := range p.cfg.Seeds() {
+			if !member[s] {
+				strangers = append(strangers, s)
+			}
+		}
+		if len(strangers) > 0 {
+			_, _ = p.list.Join([]string{strangers[p.rng.IntN(len(strangers))]}) // it may be gone; there is a next time
+		}
 	}
 }
 

@@ -224,7 +224,7 @@ func (s *Sim) replay() mishap {
 func (s *Sim) unplug() mishap {
 	c, side := s.anyCable(), s.rng.IntN(2)
 	set := func(on bool) {
-		if m := c.chips[side]; m.chip != nil {
+		if m := c.chips[side]; m.chip != nil && m.stalled == 0 {
 			m.chip.SetPath(s.now, c.ports[side].Channel, on)
 			s.run(m)
 		}

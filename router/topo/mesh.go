@@ -14,7 +14,7 @@ func mesh(arg string) (*Topology, error) {
 	r, c, ok := strings.Cut(strings.ToLower(arg), "x")
 	rows, err1 := strconv.Atoi(r)
 	cols, err2 := strconv.Atoi(c)
-	if !ok || err1 != nil || err2 != nil || rows < 1 || cols < 1 || rows > wire.MaxChipsPerMesh || cols > wire.MaxChipsPerMesh || rows*cols > wire.MaxChipsPerMesh {
+	if !ok || r != strconv.Itoa(rows) || c != strconv.Itoa(cols) || err1 != nil || err2 != nil || rows < 1 || cols < 1 || rows > wire.MaxChipsPerMesh || cols > wire.MaxChipsPerMesh || rows*cols > wire.MaxChipsPerMesh {
 		return nil, fmt.Errorf("topology mesh:%s: want mesh:ROWSxCOLS with at most %d chips, such as mesh:4x8", arg, wire.MaxChipsPerMesh)
 	}
 	t := grid(fmt.Sprintf("mesh:%dx%d", rows, cols), rows, cols)

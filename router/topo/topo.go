@@ -13,8 +13,9 @@ import (
 
 // Limits of a topology.
 const (
-	MaxFile   = 1 << 20                                     // bytes of a file; one of a full mesh has about a third of it
-	MaxCables = wire.MaxChipsPerMesh * wire.MaxChannels / 2 // cables of one topology
+	MaxFile      = 1 << 20                                     // bytes of a file; one of a full mesh has about a third of it
+	MaxBoardName = 64                                          // bytes
+	MaxCables    = wire.MaxChipsPerMesh * wire.MaxChannels / 2 // cables of one topology
 )
 
 // Ethernet channels of a chip with nothing harvested (tt-isa-documentation,

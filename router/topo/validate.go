@@ -68,6 +68,9 @@ func (t *Topology) checkChips(m Mesh) *fault {
 		if c.Row != i/m.Cols || c.Col != i%m.Cols {
 			return faultOf(i, -1, "chip %s at row %d column %d: ids are row-major, so its place is row %d column %d", c.Node, c.Row, c.Col, i/m.Cols, i%m.Cols)
 		}
+		if len(c.Board) > MaxBoardName {
+			return faultOf(i, -1, "chip %s has a board name of %d bytes: at most %d", c.Node, len(c.Board), MaxBoardName)
+		}
 		if c.UMD < NoUMD {
 			return faultOf(i, -1, "chip %s has UMD id %d: want 0 or more, or %d for none", c.Node, c.UMD, NoUMD)
 		}
