@@ -37,6 +37,9 @@ func (l *Link) CheckInvariants() error {
 // checkWindow checks the sequence numbers (L1) and that the slab's frames lie in order without overlap.
 func (l *Link) checkWindow() error {
 	t := &l.tx
+	if t.flight < minFlight || t.flight > MaxFrames {
+		return fmt.Errorf("flight of %d frames: want %d to %d", t.flight, minFlight, MaxFrames)
+	}
 	inFlight, cursor, sentTo := t.next.Sub(t.base), t.cursor.Sub(t.base), t.sentTo.Sub(t.base)
 	if inFlight < 0 || inFlight > MaxFrames || cursor < 0 || cursor > inFlight || sentTo < 0 || sentTo > inFlight || cursor > sentTo {
 		return fmt.Errorf("window: base %d, cursor +%d, sent +%d, next +%d (L1)", t.base, cursor, sentTo, inFlight)

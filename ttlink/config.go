@@ -38,15 +38,18 @@ const (
 	// for a stall of the owner's loop and not for silence of the peer.
 	StallTolerance = 2 * time.Millisecond
 
-	answerBurst    = 8                     // hello answers that may be sent at once
-	answerRefill   = 2 * time.Millisecond  // one more answer may be sent after each of these
-	initialRTO     = 50 * time.Millisecond // retransmission timeout before the first measured round trip
-	unknownDead    = 8 * time.Second       // silence under traffic that is bearable before the first measured round trip
-	slabIdle       = 10 * time.Second      // an empty slab is given back after this time
-	endedRemember  = 8                     // ended incarnations that are remembered
-	goBackMin      = time.Millisecond      // shortest time between two go-backs to the same frame
-	maxBackoff     = 10                    // doublings of a timeout
-	miswiredEvents = MaxEvents / 2         // queued events beyond which reports of wrong cables are dropped
+	answerBurst    = 8                      // hello answers that may be sent at once
+	answerRefill   = 2 * time.Millisecond   // one more answer may be sent after each of these
+	initialRTO     = 50 * time.Millisecond  // retransmission timeout before the first measured round trip
+	unknownDead    = 8 * time.Second        // silence under traffic that is bearable before the first measured round trip
+	slabIdle       = 10 * time.Second       // an empty slab is given back after this time
+	endedRemember  = 8                      // ended incarnations that are remembered
+	goBackMin      = 100 * time.Microsecond // shortest time between two go-backs
+	nackMin        = time.Millisecond       // shortest time after which a NACK is repeated
+	minFlight      = 16                     // frames that may be under way after many go-backs in a row
+	flightGain     = 4                      // times what came through between two go-backs is sent after the second; 4 loses 2 % to single losses
+	maxBackoff     = 10                     // doublings of a timeout
+	miswiredEvents = MaxEvents / 2          // queued events beyond which reports of wrong cables are dropped
 )
 
 // Profile is a named set of times for one kind of surroundings.

@@ -54,7 +54,7 @@ func New(cfg Config) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Incarnation))), payload: cfg.MaxPayload}
-	l.train.number = 1
+	l.train.number, l.tx.flight = 1, MaxFrames
 	l.train.answers.tokens = answerBurst
 	l.train.strangers.tokens = answerBurst
 	return l, nil

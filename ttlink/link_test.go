@@ -317,3 +317,35 @@ func TestPathOff(t *testing.T) {
 		}
 	}
 }
+
+// TestRetransmissionIsBounded finds that bad weather makes a sender send a few
+// times what it has to, and not its whole window for each frame that is taken.
+func TestRetransmissionIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    fault.Options
+		most float64 // data frames sent for each that was taken
+	}{
+		{"loss of 1 %", fault.Options{Delay: time.Millisecond, Loss: 0.01}, 2.5},
+		{"loss of 5 %", fault.Options{Delay: time.Millisecond, Loss: 0.05}, 5},
+		{"jitter of 10 µs between frames that are sent at once", fault.Options{Delay: 2 * time.Millisecond, Jitter: 10 * time.Microsecond}, 16},
+		{"reordering of 25 %", fault.Options{Delay: time.Millisecond, Reorder: 0.25, ReorderSpan: time.Millisecond}, 8},
+	} {
+		w := newWorld(t, 5, c.o, func(_ int, cfg *Config) {
+			cfg.MaxPayload, cfg.Window = MinPayload, DefaultWindow
+			cfg.Slots = [wire.NumVCs]int{256, 256, 16}
+		})
+		w.start()
+		w.until(5*time.Second, w.bothUp)
+		w.load(300)
+		w.mustQuiet(5 * time.Minute)
+		for i, e := range w.ends {
+			sent, taken := e.link.counters.DataSent, w.ends[1-i].link.counters.DataReceived
+			if r := float64(sent) / float64(taken); r > c.most {
+				t.Errorf("%s: end %d sent %d data frames and %d were taken: %.1f for each, want at most %.1f", c.name, i, sent, taken, r, c.most)
+			} else {
+				t.Logf("%s: %.2f frames sent for each taken, in %v", c.name, r, w.now)
+			}
+		}
+	}
+}

@@ -153,7 +153,7 @@ func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 
 // nackInterval is a round trip, within reason.
 func (l *Link) nackInterval() time.Duration {
-	return max(l.rtt.smoothed+2*l.rtt.variation, goBackMin)
+	return max(l.rtt.smoothed+2*l.rtt.variation, nackMin)
 }
 
 // tickReceive repeats the NACK of a gap that hasn't closed.

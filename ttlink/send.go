@@ -12,6 +12,7 @@ import (
 //
 // Invariant: base ≤ cursor ≤ next and base ≤ sentTo ≤ next in wrapping order, next-base ≤ MaxFrames.
 // Invariant: sent[v] ≤ limit[v] ≤ sent[v]+slots[v].
+// Invariant: minFlight ≤ flight ≤ MaxFrames.
 type sender struct {
 	slab   slab
 	base   wire.Seq // oldest unacknowledged frame
@@ -29,6 +30,7 @@ type sender struct {
 	outSince    mono.Time // since when frames are under way without a break
 	rtoAt       mono.Time
 	backoff     int
+	flight      int       // frames beyond base that may be transmitted
 	goBackSeq   wire.Seq  // base at the latest go-back
 	goBackAt    mono.Time // when that was
 	wentBack    bool
@@ -46,7 +48,7 @@ type sender struct {
 func (s *sender) reset(first wire.Seq, slots [wire.NumVCs]uint16) {
 	old := s.slab
 	old.clear()
-	*s = sender{slab: old, base: first, cursor: first, sentTo: first, next: first}
+	*s = sender{slab: old, base: first, cursor: first, sentTo: first, next: first, flight: MaxFrames}
 	for v, n := range slots {
 		s.slots[v] = uint32(n)
 		s.starved[v] = n > 0 // until the first grant is heard
@@ -56,7 +58,7 @@ func (s *sender) reset(first wire.Seq, slots [wire.NumVCs]uint16) {
 // resume sends everything unacknowledged again.
 func (s *sender) resume(now mono.Time, rtt *rttEstimate, p *Profile) {
 	s.cursor = s.base
-	s.timing, s.wentBack, s.backoff = false, false, 0
+	s.timing, s.wentBack, s.backoff, s.flight = false, false, 0, MaxFrames
 	s.outSince = now
 	s.rtoAt = now.Add(rtt.timeout(p, 0))
 	s.probeAt, s.probeTries, s.solicitDue = 0, 0, false
@@ -78,6 +80,9 @@ func (s *sender) unacked() (n [wire.NumVCs]int) {
 }
 
 func (s *sender) outstanding() bool { return s.sentTo != s.base }
+
+// sendable reports whether there is a frame at the cursor that may be transmitted.
+func (s *sender) sendable() bool { return s.cursor != s.next && s.cursor.Sub(s.base) < s.flight }
 
 // pieces returns into how many equal frames a packet of size bytes is cut, and their padded payload.
 func (l *Link) pieces(size int) (n, padded int) {
@@ -154,6 +159,7 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 		t.timing = false
 		l.rtt.sample(now.Sub(t.timedAt))
 	}
+	t.flight = min(t.flight+n, MaxFrames)
 	for ; t.base != ack; t.base = t.base.Add(1) {
 		if m := t.slab.at(t.base); m.flags&wire.FlagEnd != 0 {
 			t.acked[m.vc]++
@@ -203,22 +209,33 @@ func (l *Link) armProbe(now mono.Time) {
 	}
 }
 
-// handleNACK goes back to the missing frame, at most once per round trip for the same one.
+// handleNACK goes back to the missing frame, at most once per round trip: what
+// comes sooner speaks of frames that were sent before the latest go-back.
 func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 	t := &l.tx
 	l.counters.NACKsReceived++
 	if missing != t.base || !t.outstanding() {
 		return
 	}
-	if t.wentBack && t.goBackSeq == t.base && now.Sub(t.goBackAt) < max(l.rtt.smoothed, goBackMin) {
+	if t.wentBack && now.Sub(t.goBackAt) < max(l.rtt.least, goBackMin) {
 		return
 	}
 	l.counters.GoBacks++
 	l.goBack(now)
 }
 
+// goBack sends again from the oldest unacknowledged frame on. All that is sent
+// beyond the next loss is sent in vain, so the flight is cut to a few times
+// what came through since the last go-back, at most by half; acknowledgements
+// double it again each round trip. Without that, a path that loses or reorders
+// much would carry hundreds of frames for each that is taken.
 func (l *Link) goBack(now mono.Time) {
 	t := &l.tx
+	through := 0
+	if t.wentBack {
+		through = t.base.Sub(t.goBackSeq)
+	}
+	t.flight = max(t.flight/2, min(flightGain*through, t.flight), minFlight)
 	t.cursor = t.base
 	t.wentBack, t.goBackSeq, t.goBackAt = true, t.base, now
 	t.timing = false
@@ -245,14 +262,16 @@ func (l *Link) tickSend(now mono.Time) {
 // rttEstimate is a smoothed round trip with its variation (RFC 6298 §2).
 type rttEstimate struct {
 	smoothed, variation time.Duration // 0 before the first sample
+	least               time.Duration // a minimum that rises slowly
 }
 
 func (r *rttEstimate) sample(d time.Duration) {
 	d = max(min(d, MaxRTT), time.Microsecond)
 	if r.smoothed == 0 {
-		r.smoothed, r.variation = d, d/2
+		r.smoothed, r.variation, r.least = d, d/2, d
 		return
 	}
+	r.least = min(d, r.least+(r.smoothed-r.least)/64)
 	r.variation = (3*r.variation + (r.smoothed - d).Abs()) / 4
 	r.smoothed = (7*r.smoothed + d) / 8
 }

@@ -29,7 +29,7 @@ func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	if l.state != StateUp {
 		return Transmit{}, false
 	}
-	if l.tx.cursor != l.tx.next {
+	if l.tx.sendable() {
 		return l.pollData(now), true
 	}
 	if l.rx.updateDue || l.rx.nackDue || l.tx.solicitDue {
@@ -49,7 +49,7 @@ func (l *Link) pollData(now mono.Time) Transmit {
 		t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 	}
 	f := wire.Frame{Channel: l.cfg.Peer.Channel, Session: l.sess.id, Kind: wire.KindData, RxSeq: l.rx.expected, Padded: int(first.padded)}
-	for n := 0; n < MaxBatchFrames && t.cursor != t.next; n++ {
+	for n := 0; n < MaxBatchFrames && t.sendable(); n++ {
 		m := t.slab.at(t.cursor)
 		if int(m.off) != end || m.size() != size || end+size-start > MaxBatchBytes {
 			break

@@ -26,7 +26,7 @@ var (
 
 // testSeeds is how many seeds a plain test run takes, and one with -short.
 const (
-	testSeeds  = 300
+	testSeeds  = 500
 	shortSeeds = 24
 )
 
