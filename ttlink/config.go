@@ -47,7 +47,7 @@ const (
 	goBackMin      = 100 * time.Microsecond // shortest time between two go-backs
 	nackMin        = time.Millisecond       // shortest time after which a NACK is repeated
 	minFlight      = 16                     // frames that may be under way after many go-backs in a row
-	flightGain     = 4                      // times what came through between two go-backs is sent after the second; 4 loses 2 % to single losses
+	flightGain     = 3                      // times what came through between two go-backs is sent after the second; 3 loses 5 % of the goodput at random loss
 	maxBackoff     = 10                     // doublings of a timeout
 	miswiredEvents = MaxEvents / 2          // queued events beyond which reports of wrong cables are dropped
 )

@@ -326,10 +326,10 @@ func TestRetransmissionIsBounded(t *testing.T) {
 		o    fault.Options
 		most float64 // data frames sent for each that was taken
 	}{
-		{"loss of 1 %", fault.Options{Delay: time.Millisecond, Loss: 0.01}, 2.5},
-		{"loss of 5 %", fault.Options{Delay: time.Millisecond, Loss: 0.05}, 5},
+		{"loss of 1 %", fault.Options{Delay: time.Millisecond, Loss: 0.01}, 6},
+		{"loss of 5 %", fault.Options{Delay: time.Millisecond, Loss: 0.05}, 7},
 		{"jitter of 10 µs between frames that are sent at once", fault.Options{Delay: 2 * time.Millisecond, Jitter: 10 * time.Microsecond}, 16},
-		{"reordering of 25 %", fault.Options{Delay: time.Millisecond, Reorder: 0.25, ReorderSpan: time.Millisecond}, 8},
+		{"reordering of 25 %", fault.Options{Delay: time.Millisecond, Reorder: 0.25, ReorderSpan: time.Millisecond}, 9},
 	} {
 		w := newWorld(t, 5, c.o, func(_ int, cfg *Config) {
 			cfg.MaxPayload, cfg.Window = MinPayload, DefaultWindow

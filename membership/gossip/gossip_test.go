@@ -118,3 +118,99 @@ func TestTakenAddress(t *testing.T) {
 		t.Errorf("%v: want it to say that the address is in use", err)
 	}
 }
+
+// TestIslandsHeal starts two pools that know nothing of each other, and then
+// lets the seeds of one name the other.
+func TestIslandsHeal(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var addrs [4]string
+	bridged := false
+	start := func(chip int) *Pool {
+		m := membership.Meta{Node: wire.FabricNodeID{Chip: wire.ChipID(chip)}, Incarnation: wire.Incarnation(chip + 1), Started: 1, Topology: 1}
+		seeds := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			island := addrs[chip/2*2 : chip/2*2+2]
+			if bridged {
+				island = addrs[:]
+			}
+			var out []string
+			for i, a := range island {
+				if a != "" && (chip/2*2+i != chip) {
+					out = append(out, a)
+				}
+			}
+			return out
+		}
+		p, err := Start(context.Background(), Config{Node: m.Node, Incarnation: m.Incarnation, Bind: loopback, Meta: m, Seeds: seeds, Expect: 4, Seed: uint64(chip)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close(0) })
+		mu.Lock()
+		addrs[chip] = p.Addr().String()
+		mu.Unlock()
+		return p
+	}
+	var pools []*Pool
+	for i := range 4 {
+		pools = append(pools, start(i))
+	}
+	views := func(n int) func() bool {
+		return func() bool {
+			for _, p := range pools {
+				if len(p.View()) != n {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	eventually(t, 10*time.Second, "two islands of two", views(2))
+	if !testing.Short() {
+		time.Sleep(repairs * repairMax) // so that only healing is left
+	}
+	mu.Lock()
+	bridged = true
+	mu.Unlock()
+	eventually(t, 3*healMax, "one pool of four", views(4))
+}
+
+// TestSilentSeed finds that a seed that takes connections and never answers holds up neither the others nor the end.
+func TestSilentSeed(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	m := membership.Meta{Node: wire.FabricNodeID{Chip: 1}, Incarnation: 1, Started: 1, Topology: 1}
+	p, err := Start(context.Background(), Config{Node: m.Node, Incarnation: 1, Bind: loopback, Meta: m, Seeds: func() []string { return []string{l.Addr().String()} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	begin := time.Now()
+	p.Close(time.Second)
+	if d := time.Since(begin); d > 2*tcpTimeout {
+		t.Errorf("closing took %v beside a silent seed; want at most %v", d, 2*tcpTimeout)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	none := func() []string { return nil }
+	good := membership.Meta{Node: wire.FabricNodeID{Chip: 1}, Incarnation: 5}
+	for what, c := range map[string]Config{
+		"no seeds":          {Node: good.Node, Incarnation: 5, Bind: loopback, Meta: good},
+		"no incarnation":    {Node: good.Node, Bind: loopback, Meta: membership.Meta{Node: good.Node}, Seeds: none},
+		"other incarnation": {Node: good.Node, Incarnation: 6, Bind: loopback, Meta: good, Seeds: none},
+		"other chip":        {Node: wire.FabricNodeID{Chip: 2}, Incarnation: 5, Bind: loopback, Meta: good, Seeds: none},
+	} {
+		if p, err := Start(context.Background(), c); err == nil {
+			p.Close(0)
+			t.Errorf("%s: taken", what)
+		}
+	}
+}
