@@ -75,7 +75,7 @@ type Node struct {
 
 	mu      sync.Mutex
 	chip    *chip.Chip
-	waiting map[uint64]func(chip.Result) // by token
+	waiting map[uint64]waiter // by token
 	token   uint64
 	room    chan struct{} // closed and renewed when requests may be taken again
 	starved int           // submitters that wait for room
@@ -107,7 +107,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = uint64(cfg.Incarnation)
 	}
-	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(), waiting: map[uint64]func(chip.Result){}, room: make(chan struct{}),
+	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(), waiting: map[uint64]waiter{}, room: make(chan struct{}),
 		armed: mono.Never, rearm: make(chan struct{}, 1), events: newHub()}
 	var err error
 	n.chip, err = chip.New(n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, Topology: cfg.Topology, Order: cfg.Order,
@@ -197,9 +197,9 @@ func (n *Node) drain(now mono.Time) {
 		if !ok {
 			break
 		}
-		if done := n.waiting[r.Token]; done != nil {
+		if w, ok := n.waiting[r.Token]; ok {
 			delete(n.waiting, r.Token)
-			done(r)
+			w.done(w.i, r)
 		}
 	}
 	if n.starved > 0 {
@@ -319,46 +319,72 @@ func (n *Node) readdress() {
 	}
 }
 
-// Submit starts a request and calls done with its end, from the chip's loop:
-// done must not block. Submit waits while the fabric has no room, until ctx ends.
-func (n *Node) Submit(ctx context.Context, r chip.Request, done func(chip.Result)) error {
-	for {
+// waiter is who waits for the end of a request.
+type waiter struct {
+	done func(int, chip.Result)
+	i    int
+}
+
+// Submit starts requests in order and calls done with the index and the end
+// of each, from the chip's loop: done must not block. Submit waits while the
+// fabric has no room, until ctx ends. It returns how many were started, and
+// why if not all.
+func (n *Node) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+	started := 0
+	for started < len(rs) {
 		var got chip.Admission
 		var room chan struct{}
 		closed := true
 		n.step(func(now mono.Time) {
 			closed = false
-			n.token++
-			r.Token = n.token
-			n.waiting[r.Token] = done
-			if got = n.chip.HandleRequest(now, r); got != chip.Accepted {
-				delete(n.waiting, r.Token)
+			for started < len(rs) {
+				if got = n.admit(now, rs[started], waiter{done, started}); got != chip.Accepted {
+					break
+				}
+				started++
+			}
+			if got == chip.Busy {
+				n.starved++
+				room = n.room
 			}
 		})
 		if closed {
-			return ErrClosed
+			return started, ErrClosed
 		}
 		switch got {
 		case chip.Accepted:
-			return nil
+			continue
 		case chip.NoSuchChip:
-			return fmt.Errorf("chip %s is not in the fabric %s", r.Dst, n.cfg.Topology)
+			return started, fmt.Errorf("chip %s is not in the fabric %s", rs[started].Dst, n.cfg.Topology)
 		case chip.NoSuchPlane:
-			return fmt.Errorf("plane %d: %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
+			return started, fmt.Errorf("plane %d: %s has planes 0 to %d", rs[started].Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
 		case chip.TooLarge:
-			return fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(r.Payload), int(r.Command.Size)), wire.MaxPayload)
+			return started, fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(rs[started].Payload), int(rs[started].Command.Size)), wire.MaxPayload)
 		}
-		n.mu.Lock()
-		room = n.room
-		n.starved++
-		n.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return started, ctx.Err()
 		case <-room:
 		case <-time.After(roomRetry):
 		}
 	}
+	return started, nil
+}
+
+// admit gives the chip one request; where its first channel is full, it lets the chip move once.
+func (n *Node) admit(now mono.Time, r chip.Request, w waiter) chip.Admission {
+	n.token++
+	r.Token = n.token
+	n.waiting[r.Token] = w
+	got := n.chip.HandleRequest(now, r)
+	if got == chip.Busy {
+		n.chip.Pump(now)
+		got = n.chip.HandleRequest(now, r)
+	}
+	if got != chip.Accepted {
+		delete(n.waiting, r.Token)
+	}
+	return got
 }
 
 // roomRetry bounds the wait for room where nothing else wakes the submitter.

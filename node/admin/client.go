@@ -93,19 +93,22 @@ func (c *Client) Chip(ctx context.Context) (v ChipView, err error) {
 	return v, c.call(ctx, "GET", "/v1/chip", nil, &v)
 }
 
-// Submit starts a request on the chip; see session.Fabric.
-func (c *Client) Submit(ctx context.Context, r chip.Request, done func(chip.Result)) error {
-	go func() {
-		var b ResultBody
-		err := c.call(ctx, "POST", "/v1/requests", RequestBody{r.Dst, r.Plane, r.Probe, r.Command, r.Payload}, &b)
-		res := chip.Result{Token: r.Token, Dst: r.Dst, Fate: b.Fate, Outcome: b.Outcome, Drop: b.Drop, At: b.At, Doubt: b.Doubt, Data: b.Data, Done: mono.Time(b.Nanos)}
-		if err != nil {
-			// The chip may have begun before it went silent.
-			res = chip.Result{Token: r.Token, Dst: r.Dst, Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout, Err: err}
-		}
-		done(res)
-	}()
-	return nil
+// Submit starts requests on the chip, each in a call of its own; see session.Fabric.
+func (c *Client) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+	for i, r := range rs {
+		go func() { done(i, c.request(ctx, r)) }()
+	}
+	return len(rs), nil
+}
+
+func (c *Client) request(ctx context.Context, r chip.Request) chip.Result {
+	var b ResultBody
+	err := c.call(ctx, "POST", "/v1/requests", RequestBody{r.Dst, r.Plane, r.Probe, r.Command, r.Payload}, &b)
+	if err != nil {
+		// The chip may have begun before it went silent.
+		return chip.Result{Token: r.Token, Dst: r.Dst, Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout, Err: err}
+	}
+	return chip.Result{Token: r.Token, Dst: r.Dst, Fate: b.Fate, Outcome: b.Outcome, Drop: b.Drop, At: b.At, Doubt: b.Doubt, Data: b.Data, Done: mono.Time(b.Nanos)}
 }
 
 // StartTraffic begins a run, or lets its source speak.

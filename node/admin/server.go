@@ -187,8 +187,8 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	done := make(chan chip.Result, 1)
-	err := s.n.Submit(r.Context(), chip.Request{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: b.Command, Payload: b.Payload},
-		func(res chip.Result) { done <- res })
+	_, err := s.n.Submit(r.Context(), []chip.Request{{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: b.Command, Payload: b.Payload}},
+		func(_ int, res chip.Result) { done <- res })
 	switch {
 	case errors.Is(err, context.Canceled):
 		return

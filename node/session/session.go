@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"ttfabric/node/chip"
@@ -22,15 +21,17 @@ import (
 
 // Fabric takes requests and tells their end.
 type Fabric interface {
-	// Submit starts a request; it may block for room until ctx ends. done is called once, unless Submit fails, and must not block.
-	Submit(ctx context.Context, r chip.Request, done func(chip.Result)) error
+	// Submit starts requests, in order; it may block for room until ctx ends. It
+	// returns how many were started, and why if not all. For each of those,
+	// done is called once with its index; it must not block.
+	Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error)
 	Self() wire.FabricNodeID
 	Topology() *topo.Topology
 }
 
 // Limits and times.
 const (
-	InFlight       = 64                     // packets that one call keeps in flight
+	InFlight       = 128                    // packets that one call keeps in flight
 	againRetries   = 200                    // times that a request refused for lack of room is tried again
 	againWait      = 2 * time.Millisecond   // before the first of these; grows to againMax
 	againMax       = 100 * time.Millisecond // between two of these
@@ -94,57 +95,49 @@ type Option func(*chip.Request)
 // OnPlane chooses the routing plane (Spec §2.2.2); 0 without it.
 func OnPlane(p wire.Plane) Option { return func(r *chip.Request) { r.Plane = p } }
 
-// Write writes data to dst, in packets of up to 4 KiB that are performed in
-// order. On an error some of them may have been performed.
+// Write writes data to dst, in packets of up to 4 KiB. On an error some of them may have been performed.
 func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, o ...Option) error {
-	return s.pieces(ctx, len(data), func(ctx context.Context, off, n int, done func(error)) {
-		r := chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}
-		s.start(ctx, r, o, func(_ chip.Result, err error) { done(err) })
-	})
+	build := func(off, n int) chip.Request {
+		return with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
+	}
+	if len(data) <= wire.MaxPayload {
+		_, err := s.do(ctx, build(0, len(data)))
+		return err
+	}
+	return s.pieces(ctx, len(data), build, nil)
 }
 
 // Read reads len(b) bytes from dst into b.
 func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) error {
-	var mu sync.Mutex
-	returned := false // data that comes later must not be written to b
-	defer func() {
-		mu.Lock()
-		returned = true
-		mu.Unlock()
-	}()
-	return s.pieces(ctx, len(b), func(ctx context.Context, off, n int, done func(error)) {
-		r := chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocRead, Addr: a.Add(off), Size: uint16(n)}}
-		s.start(ctx, r, o, func(res chip.Result, err error) {
-			if err == nil && len(res.Data) != n {
-				err = fmt.Errorf("chip %s answered %d bytes to a read of %d", dst, len(res.Data), n)
-			}
-			mu.Lock()
-			if !returned {
-				copy(b[off:off+n], res.Data)
-			}
-			mu.Unlock()
-			done(err)
-		})
+	build := func(off, n int) chip.Request {
+		return with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocRead, Addr: a.Add(off), Size: uint16(n)}}, o)
+	}
+	return s.pieces(ctx, len(b), build, func(off, n int, r *chip.Result) error {
+		if len(r.Data) != n {
+			return fmt.Errorf("chip %s answered %d bytes to a read of %d", dst, len(r.Data), n)
+		}
+		copy(b[off:], r.Data)
+		return nil
 	})
 }
 
 // InlineWrite writes one 32-bit word that travels in the packet's header. The address is a multiple of 4.
 func (s *Session) InlineWrite(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, value uint32, o ...Option) error {
-	_, err := s.do(ctx, chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o)
+	_, err := s.do(ctx, with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o))
 	return err
 }
 
 // AtomicInc adds to a 32-bit counter. With flush, earlier writes of this
 // session to dst on the same plane have been performed before. The address is a multiple of 4.
 func (s *Session) AtomicInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
-	_, err := s.do(ctx, chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o)
+	_, err := s.do(ctx, with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o))
 	return err
 }
 
 // WriteInc writes up to 4 KiB and then adds to a counter, in one packet.
 func (s *Session) WriteInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, counter wire.NocAddr, add uint32, flush bool, o ...Option) error {
-	_, err := s.do(ctx, chip.Request{Dst: dst, Payload: data,
-		Command: wire.Command{Type: wire.NocFusedInc, Addr: a, Sem: counter, Value: add, Flush: flush}}, o)
+	_, err := s.do(ctx, with(chip.Request{Dst: dst, Payload: data,
+		Command: wire.Command{Type: wire.NocFusedInc, Addr: a, Sem: counter, Value: add, Flush: flush}}, o))
 	return err
 }
 
@@ -165,13 +158,13 @@ func (s *Session) ScatterWrite(ctx context.Context, dst wire.FabricNodeID, chunk
 		c.Scatter[i], c.Sizes[i] = k.Addr, uint16(len(k.Data))
 		data = append(data, k.Data...)
 	}
-	_, err := s.do(ctx, chip.Request{Dst: dst, Command: c, Payload: data}, o)
+	_, err := s.do(ctx, with(chip.Request{Dst: dst, Command: c, Payload: data}, o))
 	return err
 }
 
 // Ping sends an empty packet to dst and returns the time until its completion was back.
 func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) (time.Duration, error) {
-	r, err := s.do(ctx, chip.Request{Dst: dst, Probe: true}, o)
+	r, err := s.do(ctx, with(chip.Request{Dst: dst, Probe: true}, o))
 	return r.Done.Sub(r.Sent), err
 }
 
@@ -195,54 +188,46 @@ func (s *Session) Ready(ctx context.Context) error {
 	return nil
 }
 
-// start submits one request and calls done with its end as an error of this
-// package. A request that was refused for lack of room was not performed; it
-// is tried again.
-func (s *Session) start(ctx context.Context, r chip.Request, o []Option, done func(chip.Result, error)) {
+func with(r chip.Request, o []Option) chip.Request {
 	for _, f := range o {
 		f(&r)
 	}
-	s.attempt(ctx, r, 0, done)
+	return r
 }
 
-func (s *Session) attempt(ctx context.Context, r chip.Request, try int, done func(chip.Result, error)) {
-	err := s.f.Submit(ctx, r, func(res chip.Result) {
-		noRoom := res.Fate == chip.FateRefused && (res.Outcome == wire.OutcomeAgain || res.Outcome == wire.OutcomeOverflow)
-		if !noRoom || try == againRetries {
-			done(res, failure(&r, res))
-			return
+// noRoom reports whether a request was refused, and not performed, for lack of room that may come.
+func noRoom(r *chip.Result) bool {
+	return r.Fate == chip.FateRefused && (r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow)
+}
+
+// againAfter is how long to wait before such a request is tried again.
+func againAfter(try int) time.Duration { return min(againWait<<min(try, againDoublings), againMax) }
+
+// do submits one request and waits for its end.
+func (s *Session) do(ctx context.Context, r chip.Request) (chip.Result, error) {
+	ended := make(chan chip.Result, 1)
+	for try := 0; ; try++ {
+		if _, err := s.f.Submit(ctx, []chip.Request{r}, func(_ int, r chip.Result) { ended <- r }); err != nil {
+			return chip.Result{}, err
 		}
-		wait := min(againWait<<min(try, againDoublings), againMax)
-		time.AfterFunc(wait, func() {
-			if err := ctx.Err(); err != nil {
-				done(res, errors.Join(failure(&r, res), err))
-				return
-			}
-			s.attempt(ctx, r, try+1, done)
-		})
-	})
-	if err != nil {
-		done(chip.Result{}, err)
+		var res chip.Result
+		select {
+		case res = <-ended:
+		case <-ctx.Done():
+			return chip.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
+		}
+		if !noRoom(&res) || try == againRetries {
+			return res, failure(&r, &res)
+		}
+		select {
+		case <-time.After(againAfter(try)):
+		case <-ctx.Done():
+			return res, errors.Join(failure(&r, &res), ctx.Err())
+		}
 	}
 }
 
-// do is start, waited for.
-func (s *Session) do(ctx context.Context, r chip.Request, o []Option) (chip.Result, error) {
-	type end struct {
-		r   chip.Result
-		err error
-	}
-	ch := make(chan end, 1)
-	s.start(ctx, r, o, func(r chip.Result, err error) { ch <- end{r, err} })
-	select {
-	case e := <-ch:
-		return e.r, e.err
-	case <-ctx.Done():
-		return chip.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
-	}
-}
-
-func failure(r *chip.Request, res chip.Result) error {
+func failure(r *chip.Request, res *chip.Result) error {
 	switch res.Fate {
 	case chip.FateDone:
 		return nil
@@ -259,53 +244,4 @@ func failure(r *chip.Request, res chip.Result) error {
 		return &OutcomeUnknownError{r.Dst, res.Err.Error()}
 	}
 	return &OutcomeUnknownError{r.Dst, res.Doubt.String()}
-}
-
-// pieces cuts n bytes into packets, keeps up to InFlight of them under way, and returns the first error after all have ended.
-func (s *Session) pieces(ctx context.Context, n int, start func(ctx context.Context, off, n int, done func(error))) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var first error
-	slots := make(chan struct{}, InFlight)
-	for off := 0; off < n; off += wire.MaxPayload {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			mu.Lock()
-			if first == nil {
-				first = ctx.Err()
-			}
-			mu.Unlock()
-		}
-		mu.Lock()
-		stop := first != nil
-		mu.Unlock()
-		if stop {
-			break
-		}
-		wg.Add(1)
-		start(ctx, off, min(wire.MaxPayload, n-off), func(err error) {
-			if err != nil {
-				mu.Lock()
-				if first == nil {
-					first = err
-				}
-				mu.Unlock()
-			}
-			<-slots
-			wg.Done()
-		})
-	}
-	ended := make(chan struct{})
-	go func() { wg.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		return errors.Join(&OutcomeUnknownError{Reason: "the caller stopped waiting"}, ctx.Err())
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	return first
 }

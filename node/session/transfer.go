@@ -1,0 +1,145 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/wire"
+)
+
+// transfer is one call that takes many packets. It hands them to the fabric in
+// batches, keeps up to InFlight of them under way, and gathers their ends.
+type transfer struct {
+	s     *Session
+	ctx   context.Context
+	n     int                                    // bytes in all
+	build func(off, n int) chip.Request          // of n bytes from off on
+	took  func(off, n int, r *chip.Result) error // what a packet's end brought; nil: nothing is expected
+
+	mu    sync.Mutex
+	open  int   // packets under way
+	err   error // the first
+	wake  chan struct{}
+	ended bool // the caller has been answered
+}
+
+// batchMin is how many packets are waited for to be handed over together, unless fewer are left.
+const batchMin = InFlight / 4
+
+// pieces moves n bytes and returns the first error after all packets have ended.
+func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) chip.Request, took func(off, n int, r *chip.Result) error) error {
+	t := &transfer{s: s, ctx: ctx, n: n, build: build, took: took, wake: make(chan struct{}, 1)}
+	rs := make([]chip.Request, 0, min(InFlight, t.packets()))
+	for first := 0; first < t.packets(); {
+		want := min(batchMin, t.packets()-first)
+		if !t.wait(func() bool { return t.err != nil || InFlight-t.open >= want }) {
+			return t.leave()
+		}
+		t.mu.Lock()
+		k := min(InFlight-t.open, t.packets()-first)
+		failed := t.err != nil
+		if !failed {
+			t.open += k
+		}
+		t.mu.Unlock()
+		if failed {
+			break
+		}
+		rs = rs[:0]
+		for i := range k {
+			rs = append(rs, t.request(first+i))
+		}
+		base := first
+		started, err := s.f.Submit(ctx, rs, func(i int, r chip.Result) { t.end(base+i, 0, &r) })
+		if err != nil {
+			t.mu.Lock()
+			t.open -= k - started
+			t.fail(err)
+			t.mu.Unlock()
+		}
+		first += k
+	}
+	if !t.wait(func() bool { return t.open == 0 }) {
+		return t.leave()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+	return t.err
+}
+
+func (t *transfer) packets() int { return (t.n + wire.MaxPayload - 1) / wire.MaxPayload }
+
+func (t *transfer) request(i int) chip.Request {
+	off := i * wire.MaxPayload
+	return t.build(off, min(wire.MaxPayload, t.n-off))
+}
+
+// wait blocks until ready holds, which is asked under the lock; false when the context ended before.
+func (t *transfer) wait(ready func() bool) bool {
+	for {
+		t.mu.Lock()
+		ok := ready()
+		t.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-t.wake:
+		case <-t.ctx.Done():
+			return false
+		}
+	}
+}
+
+// leave answers the caller although packets are under way.
+func (t *transfer) leave() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+	unknown := &OutcomeUnknownError{t.build(0, 0).Dst, "the caller stopped waiting"}
+	return errors.Join(t.err, unknown, t.ctx.Err())
+}
+
+func (t *transfer) fail(err error) {
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// end takes the end of packet i.
+func (t *transfer) end(i, try int, r *chip.Result) {
+	if t.ctx.Err() == nil && try < againRetries && noRoom(r) {
+		time.AfterFunc(againAfter(try), func() {
+			_, err := t.s.f.Submit(t.ctx, []chip.Request{t.request(i)}, func(_ int, r chip.Result) { t.end(i, try+1, &r) })
+			if err != nil {
+				t.settle(func() { t.fail(err) })
+			}
+		})
+		return
+	}
+	t.settle(func() {
+		q := t.request(i)
+		if err := failure(&q, r); err != nil {
+			t.fail(err)
+		} else if t.took != nil && !t.ended {
+			if err := t.took(i*wire.MaxPayload, min(wire.MaxPayload, t.n-i*wire.MaxPayload), r); err != nil {
+				t.fail(err)
+			}
+		}
+	})
+}
+
+func (t *transfer) settle(f func()) {
+	t.mu.Lock()
+	f()
+	t.open--
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
