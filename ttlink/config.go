@@ -40,6 +40,8 @@ const (
 
 	answerBurst    = 8                      // hello answers that may be sent at once
 	answerRefill   = 2 * time.Millisecond   // one more answer may be sent after each of these
+	ackDelay       = time.Millisecond       // longest time that an acknowledgement waits for data to ride on
+	ackBytes       = 32 << 10               // bytes of payload that are acknowledged at once; half of the smallest window
 	initialRTO     = 50 * time.Millisecond  // retransmission timeout before the first measured round trip
 	unknownDead    = 8 * time.Second        // silence under traffic that is bearable before the first measured round trip
 	slabIdle       = 10 * time.Second       // an empty slab is given back after this time

@@ -33,8 +33,11 @@ type receiver struct {
 	freed   [wire.NumVCs]uint32 // slots freed in this session
 	carried [wire.NumVCs]uint32 // slots that still hold packets of older sessions
 
-	updateDue bool // an acknowledgement, a grant or an answer to a solicit is owed
-	grantsDue bool // as updateDue, and no data frame can carry it
+	updateDue bool                // an acknowledgement, a grant or an answer to a solicit is owed now
+	grantsDue bool                // as updateDue, and no data frame can carry it
+	ackAt     mono.Time           // when an acknowledgement is owed at the latest; 0: none is
+	unacked   int                 // bytes of payload taken since the latest acknowledgement
+	granted   [wire.NumVCs]uint32 // the latest grants that the peer was told
 
 	gap     bool      // frames beyond expected came
 	gapTo   wire.Seq  // one past the newest of them
@@ -80,7 +83,10 @@ func (l *Link) Free(vc wire.VC) {
 	} else {
 		l.rx.freed[vc]++
 	}
-	l.rx.updateDue, l.rx.grantsDue = true, true
+	// A peer that knows of more than half of its credits needs no new ones yet.
+	if left := int32(l.rx.granted[vc] - l.rx.recv[vc]); left <= int32(l.cfg.Slots[vc]/2) {
+		l.rx.updateDue, l.rx.grantsDue = true, true
+	}
 }
 
 // handleData takes a data frame of the session.
@@ -105,9 +111,9 @@ func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 	d := Delivery{VC: f.VC, Slot: r.slot[f.VC], Offset: r.offset, Data: f.Payload, End: f.Flags&wire.FlagEnd != 0}
 	r.expected = r.expected.Add(1)
 	if r.gap && !r.expected.Before(r.gapTo) {
-		r.gap, r.nackDue = false, false
+		r.gap, r.nackDue, r.updateDue = false, false, true
 	}
-	r.updateDue = true
+	l.oweAck(now, len(f.Payload))
 	l.counters.DataReceived++
 	r.partial, r.vc, r.offset = true, f.VC, r.offset+len(f.Payload)
 	if d.End {
@@ -121,6 +127,20 @@ func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 	}
 	return d, true
 }
+
+// oweAck notes that a frame was taken: it is acknowledged by the next data
+// frame, or with others after ackBytes, or after ackDelay.
+func (l *Link) oweAck(now mono.Time, n int) {
+	r := &l.rx
+	if r.unacked += n; r.unacked >= ackBytes {
+		r.updateDue = true
+	} else if r.ackAt == 0 {
+		r.ackAt = now.Add(ackDelay)
+	}
+}
+
+// acked notes that a frame that carries the acknowledgement is sent.
+func (r *receiver) acked() { r.ackAt, r.unacked = 0, 0 }
 
 // continues reports whether the data frame in order is what the packet under
 // way, or the next one within its credits, needs.
@@ -156,8 +176,11 @@ func (l *Link) nackInterval() time.Duration {
 	return max(l.rtt.smoothed+2*l.rtt.variation, nackMin)
 }
 
-// tickReceive repeats the NACK of a gap that hasn't closed.
+// tickReceive acknowledges what has waited for long enough, and repeats the NACK of a gap that hasn't closed.
 func (l *Link) tickReceive(now mono.Time) {
+	if l.rx.ackAt != 0 && !now.Before(l.rx.ackAt) {
+		l.rx.updateDue, l.rx.ackAt = true, 0
+	}
 	if r := &l.rx; r.gap && !now.Before(r.nackAt) {
 		r.nacked, r.nackDue = r.expected, true
 		r.nackAt = now.Add(max(l.nackInterval(), l.cfg.Profile.RTOMin))

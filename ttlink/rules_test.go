@@ -81,6 +81,39 @@ func TestGapIsNACKedAtOnce(t *testing.T) {
 	}
 }
 
+// TestAcksWait finds that an acknowledgement waits for ackDelay, and not beyond ackBytes.
+func TestAcksWait(t *testing.T) {
+	p := idlePair(t)
+	p.a.Send(p.now, wire.VCData, []byte("packet"))
+	give(p.b, p.now, frames(p.a, p.now)[0])
+	if f := frames(p.b, p.now); len(f) != 0 {
+		t.Errorf("one packet was acknowledged at once: %+v", f)
+	}
+	at, _ := p.b.Deadline()
+	if wait := at.Sub(p.now); wait != ackDelay {
+		t.Errorf("the acknowledgement waits for %v; want %v", wait, ackDelay)
+	}
+	p.b.Tick(at)
+	if f := frames(p.b, at); len(f) != 1 || f[0].Kind != wire.KindUpdate {
+		t.Errorf("after the time: %+v", f)
+	}
+	sent := 0
+	for p.a.Send(at, wire.VCData, make([]byte, MaxPacket)) {
+		for _, f := range frames(p.a, at) {
+			give(p.b, at, f)
+			sent += len(f.Payload)
+		}
+		f := frames(p.b, at)
+		if early := sent < ackBytes; early != (len(f) == 0) {
+			t.Fatalf("after %d bytes: %+v", sent, f)
+		}
+		if len(f) > 0 {
+			return
+		}
+	}
+	t.Errorf("no acknowledgement after %d bytes", sent)
+}
+
 // TestDuplicateIsAckedAgain loses the acknowledgement.
 func TestDuplicateIsAckedAgain(t *testing.T) {
 	p := idlePair(t)
@@ -109,19 +142,25 @@ func TestRoundTripOfFramesSentOnce(t *testing.T) {
 	}
 	again := frames(p.a, p.now)
 	give(p.b, p.now, again[0])
+	p.now = p.now.Add(ackDelay)
+	p.b.Tick(p.now)
 	give(p.a, p.now, frames(p.b, p.now)[0])
 	if p.a.rtt != before || p.a.tx.outstanding() {
 		t.Errorf("round trip %+v, before %+v", p.a.rtt, before)
 	}
 	p.a.Send(p.now, wire.VCData, []byte("packet"))
 	give(p.b, p.now, frames(p.a, p.now)[0])
-	give(p.a, p.now.Add(time.Millisecond), frames(p.b, p.now)[0])
+	p.now = p.now.Add(ackDelay)
+	p.b.Tick(p.now)
+	give(p.a, p.now, frames(p.b, p.now)[0])
 	if p.a.rtt == before {
 		t.Error("a frame that was sent once wasn't measured")
 	}
 }
 
-// TestGrantsFollowData sends the grants in an update of their own even when data carries the acknowledgement.
+// TestGrantsFollowData sends the grants in an update of their own even when
+// data carries the acknowledgement, but only to a peer that knows of no more
+// than half of its credits.
 func TestGrantsFollowData(t *testing.T) {
 	p := idlePair(t)
 	p.a.Send(p.now, wire.VCData, []byte("packet"))
@@ -129,6 +168,15 @@ func TestGrantsFollowData(t *testing.T) {
 	p.b.Send(p.now, wire.VCData, []byte("packet"))
 	if f := frames(p.b, p.now); len(f) != 1 || f[0].Kind != wire.KindData || f[0].RxSeq != p.b.rx.expected {
 		t.Fatalf("data that carries an acknowledgement: %+v", f)
+	}
+	p.b.Free(wire.VCData)
+	p.b.Send(p.now, wire.VCData, []byte("packet"))
+	if f := frames(p.b, p.now); len(f) != 1 {
+		t.Fatalf("grants although the peer has plenty: %+v", f)
+	}
+	for range p.b.cfg.Slots[wire.VCData]/2 - 1 {
+		p.a.Send(p.now, wire.VCData, []byte("packet"))
+		give(p.b, p.now, frames(p.a, p.now)[0])
 	}
 	p.b.Free(wire.VCData)
 	p.b.Send(p.now, wire.VCData, []byte("packet"))

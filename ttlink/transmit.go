@@ -71,6 +71,7 @@ func (l *Link) pollData(now mono.Time) Transmit {
 		t.cursor = t.cursor.Add(1)
 	}
 	l.rx.updateDue = l.rx.grantsDue // the acknowledgement went along
+	l.rx.acked()
 	l.sentOfSession(now)
 	return l.count(Transmit{Data: t.slab.buf[start:end:end], Seg: size})
 }
@@ -86,7 +87,9 @@ func (l *Link) pollUpdate(now mono.Time) Transmit {
 		f.Flags |= wire.FlagSolicit
 		l.counters.SolicitsSent++
 	}
-	u := wire.Update{Grants: l.grants()}
+	l.rx.granted = l.grants()
+	l.rx.acked()
+	u := wire.Update{Grants: l.rx.granted}
 	f.Payload = u.Append(l.control[wire.EnvelopeLen+wire.HeaderLen : wire.EnvelopeLen+wire.HeaderLen])
 	l.rx.updateDue, l.rx.grantsDue, l.rx.nackDue, l.tx.solicitDue = false, false, false, false
 	l.counters.UpdatesSent++
@@ -141,6 +144,9 @@ func (l *Link) Deadline() (mono.Time, bool) {
 		}
 		if l.rx.gap {
 			at = mono.Min(at, l.rx.nackAt)
+		}
+		if l.rx.ackAt != 0 {
+			at = mono.Min(at, l.rx.ackAt)
 		}
 		if l.tx.probeAt != 0 {
 			at = mono.Min(at, l.tx.probeAt)

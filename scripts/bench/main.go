@@ -11,6 +11,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +70,13 @@ func main() {
 	only := flag.String("only", "", "goodput, latency, session or idle")
 	out := flag.String("o", "", "write the results as JSON to this file (default results/TIME.json)")
 	ttfabric := flag.String("ttfabric", "", "the fabric's program, for the idle cost")
+	profiles := flag.String("profile", "", "write CPU profiles of both ends into this folder")
 	flag.Parse()
+	if *profiles != "" {
+		os.Setenv(profileEnv, *profiles)
+	}
+	fail(profile(*far))
+	defer pprof.StopCPUProfile()
 	if *far != "" {
 		fail(farEnd(*far, *task))
 		return
@@ -118,6 +126,29 @@ func main() {
 	fail(os.WriteFile(*out, b, 0o644))
 	fmt.Fprintln(os.Stderr, "results in", *out)
 }
+
+// profileEnv tells the far end where profiles go.
+const profileEnv = "TTFABRIC_BENCH_PROFILE"
+
+// profile begins the CPU profile of this end, if there is to be one.
+func profile(far string) error {
+	dir := os.Getenv(profileEnv)
+	if dir == "" {
+		return nil
+	}
+	name := "near.pprof"
+	if far != "" {
+		name = fmt.Sprintf("far-%s-%d.pprof", far, os.Getpid())
+	}
+	f, err := os.Create(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	return pprof.StartCPUProfile(f)
+}
+
+// endTime is how long the far end gets to end by itself.
+const endTime = 2 * time.Second
 
 func fail(err error) {
 	if err != nil {
@@ -188,7 +219,12 @@ func spawn(kind, task string) (*other, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	return &other{cmd, in, bufio.NewScanner(out), func() { in.Close(); cmd.Process.Kill(); cmd.Wait() }}, nil
+	return &other{cmd, in, bufio.NewScanner(out), func() {
+		in.Close()
+		late := time.AfterFunc(endTime, func() { cmd.Process.Kill() })
+		cmd.Wait()
+		late.Stop()
+	}}, nil
 }
 
 func (o *other) ask(line string) (string, error) {
