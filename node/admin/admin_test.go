@@ -156,17 +156,17 @@ func TestAPI(t *testing.T) {
 	t.Run("events", func(t *testing.T) {
 		one, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 		defer cancel()
-		ups := 0
+		ups := map[string]bool{} // a busy machine may have lost a link for a moment, and found it again
 		cs[0].Events(one, func(e admin.EventView) {
 			if e.Type == "link" && e.Action == "up" {
-				ups++
+				ups[e.Actor] = true
 			}
 			if _, err := json.Marshal(e); err != nil {
 				t.Error(err)
 			}
 		})
-		if ups != 2 {
-			t.Errorf("%d links came up in the history, want 2", ups)
+		if len(ups) != 2 {
+			t.Errorf("channels %v came up in the history, want 2", ups)
 		}
 	})
 }
