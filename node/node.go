@@ -77,8 +77,7 @@ type Node struct {
 	chip    *chip.Chip
 	waiting map[uint64]waiter // by token
 	token   uint64
-	room    chan struct{} // closed and renewed when requests may be taken again
-	starved int           // submitters that wait for room
+	pending []*submission // that wait for room, oldest first
 	armed   mono.Time     // what the timer is set to
 	links   uint16        // ports up, as last told to the pool
 	meta    membership.Meta
@@ -107,7 +106,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = uint64(cfg.Incarnation)
 	}
-	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(), waiting: map[uint64]waiter{}, room: make(chan struct{}),
+	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(), waiting: map[uint64]waiter{},
 		armed: mono.Never, rearm: make(chan struct{}, 1), events: newHub()}
 	var err error
 	n.chip, err = chip.New(n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, Topology: cfg.Topology, Order: cfg.Order,
@@ -177,6 +176,9 @@ func (n *Node) step(f func(now mono.Time)) {
 	now := n.now()
 	f(now)
 	n.chip.Pump(now)
+	for n.feed(now) {
+		n.chip.Pump(now)
+	}
 	n.drain(now)
 }
 
@@ -201,11 +203,6 @@ func (n *Node) drain(now mono.Time) {
 			delete(n.waiting, r.Token)
 			w.done(w.i, r)
 		}
-	}
-	if n.starved > 0 {
-		close(n.room)
-		n.room = make(chan struct{})
-		n.starved = 0
 	}
 	for {
 		e, ok := n.chip.PollEvent()
@@ -319,77 +316,6 @@ func (n *Node) readdress() {
 	}
 }
 
-// waiter is who waits for the end of a request.
-type waiter struct {
-	done func(int, chip.Result)
-	i    int
-}
-
-// Submit starts requests in order and calls done with the index and the end
-// of each, from the chip's loop: done must not block. Submit waits while the
-// fabric has no room, until ctx ends. It returns how many were started, and
-// why if not all.
-func (n *Node) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
-	started := 0
-	for started < len(rs) {
-		var got chip.Admission
-		var room chan struct{}
-		closed := true
-		n.step(func(now mono.Time) {
-			closed = false
-			for started < len(rs) {
-				if got = n.admit(now, rs[started], waiter{done, started}); got != chip.Accepted {
-					break
-				}
-				started++
-			}
-			if got == chip.Busy {
-				n.starved++
-				room = n.room
-			}
-		})
-		if closed {
-			return started, ErrClosed
-		}
-		switch got {
-		case chip.Accepted:
-			continue
-		case chip.NoSuchChip:
-			return started, fmt.Errorf("chip %s is not in the fabric %s", rs[started].Dst, n.cfg.Topology)
-		case chip.NoSuchPlane:
-			return started, fmt.Errorf("plane %d: %s has planes 0 to %d", rs[started].Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
-		case chip.TooLarge:
-			return started, fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(rs[started].Payload), int(rs[started].Command.Size)), wire.MaxPayload)
-		}
-		select {
-		case <-ctx.Done():
-			return started, ctx.Err()
-		case <-room:
-		case <-time.After(roomRetry):
-		}
-	}
-	return started, nil
-}
-
-// admit gives the chip one request; where its first channel is full, it lets the chip move once.
-func (n *Node) admit(now mono.Time, r chip.Request, w waiter) chip.Admission {
-	n.token++
-	r.Token = n.token
-	n.waiting[r.Token] = w
-	got := n.chip.HandleRequest(now, r)
-	if got == chip.Busy {
-		n.chip.Pump(now)
-		got = n.chip.HandleRequest(now, r)
-	}
-	if got != chip.Accepted {
-		delete(n.waiting, r.Token)
-	}
-	return got
-}
-
-// roomRetry bounds the wait for room where nothing else wakes the submitter.
-const roomRetry = 20 * time.Millisecond
-
 // Self is the chip's address.
 func (n *Node) Self() wire.FabricNodeID { return n.cfg.Node }
 
@@ -449,6 +375,10 @@ func (n *Node) Close() error {
 	n.chip.Close(now)
 	n.drain(now)
 	n.closed = true
+	for _, s := range n.pending {
+		s.ended <- ErrClosed
+	}
+	n.pending = nil
 	n.mu.Unlock()
 	n.cancel()
 	err := n.member.Close(leaveTime)

@@ -36,7 +36,7 @@ type SlotProfile struct {
 var SlotSpec = SlotProfile{"spec", [wire.NumVCs]int{8, 8, 4}, [wire.NumVCs]int{16, 16, 8}}
 
 // SlotFast has room for a long window; it is for speed, not for faithful back-pressure.
-var SlotFast = SlotProfile{"fast", [wire.NumVCs]int{64, 64, 8}, [wire.NumVCs]int{128, 128, 16}}
+var SlotFast = SlotProfile{"fast", [wire.NumVCs]int{128, 128, 8}, [wire.NumVCs]int{256, 256, 16}}
 
 // SlotProfiles are the profiles that can be named.
 var SlotProfiles = []SlotProfile{SlotSpec, SlotFast}

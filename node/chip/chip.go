@@ -57,7 +57,7 @@ type Config struct {
 	Profile     ttlink.Profile     // times of the links; zero: ttlink.ProfileLAN
 	Slots       router.SlotProfile // zero: router.SlotSpec
 	MaxPayload  int                // largest padded frame payload, bytes; until [Chip.SetMaxPayload] says more
-	Window      int                // bytes of a link's retransmit slab; 0: the link's default
+	Window      int                // bytes of a link's retransmit slab; 0: what the peer's slots can hold, if it has as many
 	MemoryLimit int64              // bytes of host memory for tiles; 0: the memory's default
 	Seed        uint64
 }
@@ -112,6 +112,9 @@ func New(now mono.Time, cfg Config) (*Chip, error) {
 	if cfg.Profile.Name == "" {
 		cfg.Profile = ttlink.ProfileLAN
 	}
+	if cfg.Window == 0 {
+		cfg.Window = windowFor(cfg.Slots)
+	}
 	if _, ok := cfg.Topology.Chip(cfg.Node); !ok {
 		return nil, fmt.Errorf("chip %s: not in topology %s", cfg.Node, cfg.Topology)
 	}
@@ -132,6 +135,16 @@ func New(now mono.Time, cfg Config) (*Chip, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// windowFor is a retransmit slab that holds as many packets as the peer's
+// slots, with a quarter on top for the frames around their pieces.
+func windowFor(p router.SlotProfile) int {
+	n := 0
+	for _, s := range p.Receiver {
+		n += s * wire.MaxPacket * 5 / 4
+	}
+	return min(max(n, ttlink.MinWindow), ttlink.DefaultWindow)
 }
 
 func (c *Chip) addPorts(now mono.Time) error {

@@ -31,7 +31,7 @@ type Fabric interface {
 
 // Limits and times.
 const (
-	InFlight       = 128                    // packets that one call keeps in flight
+	InFlight       = 256                    // packets that one call keeps in flight
 	againRetries   = 200                    // times that a request refused for lack of room is tried again
 	againWait      = 2 * time.Millisecond   // before the first of these; grows to againMax
 	againMax       = 100 * time.Millisecond // between two of these

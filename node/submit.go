@@ -1,0 +1,110 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"ttfabric/node/chip"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// waiter is who waits for the end of a request.
+type waiter struct {
+	done func(int, chip.Result)
+	i    int
+}
+
+// submission is a list of requests on its way into the chip. While there is no
+// room, it waits in Node.pending and goes on whenever the chip has moved; its
+// caller is woken once, at the end.
+type submission struct {
+	rs      []chip.Request
+	started int
+	done    func(int, chip.Result)
+	ended   chan error // one value: all have been started, or why not
+}
+
+// Submit starts requests in order and calls done with the index and the end
+// of each, from the chip's loop: done must not block. Submit waits while the
+// fabric has no room, until ctx ends. It returns how many were started, and
+// why if not all.
+func (n *Node) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+	s := &submission{rs: rs, done: done}
+	closed, waits := true, false
+	var err error
+	n.step(func(now mono.Time) {
+		closed = false
+		if waits, err = n.begin(now, s); waits {
+			s.ended = make(chan error, 1)
+			n.pending = append(n.pending, s)
+		}
+	})
+	switch {
+	case closed:
+		return 0, ErrClosed
+	case !waits:
+		return s.started, err
+	}
+	select {
+	case err = <-s.ended:
+		return s.started, err
+	case <-ctx.Done():
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case err = <-s.ended: // it has just come through
+		return s.started, err
+	default:
+	}
+	n.pending = slices.DeleteFunc(n.pending, func(p *submission) bool { return p == s })
+	return s.started, ctx.Err()
+}
+
+// feed lets waiting submissions go on. It reports whether any request was started.
+func (n *Node) feed(now mono.Time) bool {
+	moved := false
+	kept := n.pending[:0]
+	for _, s := range n.pending {
+		before := s.started
+		waits, err := n.begin(now, s)
+		moved = moved || s.started > before
+		if waits {
+			kept = append(kept, s)
+		} else {
+			s.ended <- err
+		}
+	}
+	clear(n.pending[len(kept):])
+	n.pending = kept
+	return moved
+}
+
+// begin starts as many requests of a submission as the chip takes now. It
+// reports whether some have to wait, or why the rest cannot be started.
+func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
+	for ; s.started < len(s.rs); s.started++ {
+		r := &s.rs[s.started]
+		n.token++
+		r.Token = n.token
+		n.waiting[r.Token] = waiter{s.done, s.started}
+		got := n.chip.HandleRequest(now, *r)
+		if got == chip.Accepted {
+			continue
+		}
+		delete(n.waiting, r.Token)
+		switch got {
+		case chip.Busy:
+			return true, nil
+		case chip.NoSuchChip:
+			return false, fmt.Errorf("chip %s is not in the fabric %s", r.Dst, n.cfg.Topology)
+		case chip.NoSuchPlane:
+			return false, fmt.Errorf("plane %d: %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
+		default:
+			return false, fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(r.Payload), int(r.Command.Size)), wire.MaxPayload)
+		}
+	}
+	return false, nil
+}
