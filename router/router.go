@@ -177,6 +177,22 @@ func (r *Router) Arrive(i int, s Slot) {
 	r.recvd++
 }
 
+// Idle reports whether a port's receiver channel is empty.
+func (r *Router) Idle(i int, v wire.VC) bool { return r.ports[i].recv[v].n == 0 }
+
+// CutThrough reports whether a packet that came in on port i, whose receiver
+// channel is empty, is for this chip, and counts it as received and delivered
+// if so: it need not pass through the channel.
+func (r *Router) CutThrough(i int, v wire.PacketView) bool {
+	p := &r.ports[i]
+	if v.Action() != wire.RouteBit(p.Dir) {
+		return false
+	}
+	p.counters.Received++
+	p.counters.Delivered++
+	return true
+}
+
 // Step moves the heads of the receiver channels as far as there is room, and
 // drops what waits at dead next hops for longer than the grace period. It
 // reports whether anything moved.

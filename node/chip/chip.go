@@ -101,6 +101,8 @@ type Chip struct {
 	counters Counters
 	txPort   int
 	scratch  []byte
+	route    [wire.MaxHops]byte // of the packet under construction
+	arriving wire.Packet        // the packet that is being handled
 	excBuf   []wire.Exception
 }
 

@@ -9,7 +9,9 @@ import (
 )
 
 // HandleDatagram takes one datagram that came in on a port. An accepted piece
-// of a packet is copied into its slot; a whole packet enters the router.
+// of a packet is copied into its slot; a whole packet enters the router. A
+// packet for this chip that comes in one piece and finds nothing before it is
+// performed from the datagram: it would be the next one to be performed anyway.
 func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	i := c.portIndex(ch)
 	if i < 0 {
@@ -20,6 +22,14 @@ func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	c.linkEvents(now, i)
 	if !ok {
 		return
+	}
+	if d.Offset == 0 && d.End && c.router.Idle(i, d.VC) {
+		v, err := wire.ViewPacket(d.Data)
+		if err == nil && v.VC() == d.VC && v.Plane() == p.Plane && c.router.CutThrough(i, v) {
+			c.arrived(now, d.Data)
+			p.link.Free(d.VC)
+			return
+		}
 	}
 	if d.Offset == 0 {
 		if p.partial == router.NoSlot {
@@ -81,18 +91,19 @@ func (c *Chip) deliver(now mono.Time) bool {
 
 // arrived handles a packet for this chip.
 func (c *Chip) arrived(now mono.Time, b []byte) {
-	p, err := wire.DecodePacket(b)
-	if err != nil || p.Dst != c.cfg.Node || !c.table.Has(p.Src) || p.Src == c.cfg.Node {
+	var err error
+	p := &c.arriving
+	if *p, err = wire.DecodePacket(b); err != nil || p.Dst != c.cfg.Node || !c.table.Has(p.Src) || p.Src == c.cfg.Node {
 		c.counters.Dropped[wire.DropMalformed]++
 		return
 	}
 	switch p.Type {
 	case wire.PacketRequest, wire.PacketProbe:
-		c.request(now, &p)
+		c.request(now, p)
 	case wire.PacketReply:
-		c.reply(now, &p)
+		c.reply(now, p)
 	case wire.PacketCompletion:
-		c.completion(now, &p)
+		c.completion(now, p)
 	case wire.PacketDropReport:
 		if r, err := wire.DecodeDropReport(p.Payload); err == nil {
 			c.dropped(now, r, p.Src)
@@ -186,12 +197,11 @@ func (c *Chip) injectControl(to wire.FabricNodeID, plane wire.Plane, t wire.Pack
 
 // build encodes a packet for p.Dst into a slot of its own, with its route and TTL.
 func (c *Chip) build(p *wire.Packet) (router.Slot, bool) {
-	var route [wire.MaxHops]byte
 	path := c.routes(p.VC).Path(c.cfg.Node, p.Dst)
 	if len(path) == 0 || len(path) > wire.MaxHops {
 		return router.NoSlot, false
 	}
-	p.Route = wire.AppendRoute(route[:0], path)
+	p.Route = wire.AppendRoute(c.route[:0], path)
 	p.TTL = uint16(c.table.Longest())
 	s, ok := c.pool.Get(p.Len())
 	if ok {

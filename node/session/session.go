@@ -112,7 +112,7 @@ func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAdd
 	build := func(off, n int) chip.Request {
 		return with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocRead, Addr: a.Add(off), Size: uint16(n)}}, o)
 	}
-	return s.pieces(ctx, len(b), build, func(off, n int, r *chip.Result) error {
+	return s.pieces(ctx, len(b), build, func(off, n int, r chip.Result) error {
 		if len(r.Data) != n {
 			return fmt.Errorf("chip %s answered %d bytes to a read of %d", dst, len(r.Data), n)
 		}
@@ -189,6 +189,13 @@ func (s *Session) Ready(ctx context.Context) error {
 }
 
 func with(r chip.Request, o []Option) chip.Request {
+	if len(o) == 0 {
+		return r
+	}
+	return withOptions(r, o)
+}
+
+func withOptions(r chip.Request, o []Option) chip.Request {
 	for _, f := range o {
 		f(&r)
 	}

@@ -15,9 +15,9 @@ import (
 type transfer struct {
 	s     *Session
 	ctx   context.Context
-	n     int                                    // bytes in all
-	build func(off, n int) chip.Request          // of n bytes from off on
-	took  func(off, n int, r *chip.Result) error // what a packet's end brought; nil: nothing is expected
+	n     int                                   // bytes in all
+	build func(off, n int) chip.Request         // of n bytes from off on
+	took  func(off, n int, r chip.Result) error // what a packet's end brought; nil: nothing is expected
 
 	mu    sync.Mutex
 	open  int   // packets under way
@@ -30,7 +30,7 @@ type transfer struct {
 const batchMin = InFlight / 4
 
 // pieces moves n bytes and returns the first error after all packets have ended.
-func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) chip.Request, took func(off, n int, r *chip.Result) error) error {
+func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) chip.Request, took func(off, n int, r chip.Result) error) error {
 	t := &transfer{s: s, ctx: ctx, n: n, build: build, took: took, wake: make(chan struct{}, 1)}
 	rs := make([]chip.Request, 0, min(InFlight, t.packets()))
 	for first := 0; first < t.packets(); {
@@ -53,7 +53,7 @@ func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) chip
 			rs = append(rs, t.request(first+i))
 		}
 		base := first
-		started, err := s.f.Submit(ctx, rs, func(i int, r chip.Result) { t.end(base+i, 0, &r) })
+		started, err := s.f.Submit(ctx, rs, func(i int, r chip.Result) { t.end(base+i, 0, r) })
 		if err != nil {
 			t.mu.Lock()
 			t.open -= k - started
@@ -111,31 +111,30 @@ func (t *transfer) fail(err error) {
 }
 
 // end takes the end of packet i.
-func (t *transfer) end(i, try int, r *chip.Result) {
-	if t.ctx.Err() == nil && try < againRetries && noRoom(r) {
+func (t *transfer) end(i, try int, r chip.Result) {
+	if r.Fate != chip.FateDone && t.ctx.Err() == nil && try < againRetries && noRoom(&r) {
 		time.AfterFunc(againAfter(try), func() {
-			_, err := t.s.f.Submit(t.ctx, []chip.Request{t.request(i)}, func(_ int, r chip.Result) { t.end(i, try+1, &r) })
+			_, err := t.s.f.Submit(t.ctx, []chip.Request{t.request(i)}, func(_ int, r chip.Result) { t.end(i, try+1, r) })
 			if err != nil {
-				t.settle(func() { t.fail(err) })
+				t.mu.Lock()
+				t.fail(err)
+				t.settled()
 			}
 		})
 		return
 	}
-	t.settle(func() {
+	t.mu.Lock()
+	if r.Fate != chip.FateDone {
 		q := t.request(i)
-		if err := failure(&q, r); err != nil {
-			t.fail(err)
-		} else if t.took != nil && !t.ended {
-			if err := t.took(i*wire.MaxPayload, min(wire.MaxPayload, t.n-i*wire.MaxPayload), r); err != nil {
-				t.fail(err)
-			}
-		}
-	})
+		t.fail(failure(&q, &r))
+	} else if t.took != nil && !t.ended {
+		t.fail(t.took(i*wire.MaxPayload, min(wire.MaxPayload, t.n-i*wire.MaxPayload), r))
+	}
+	t.settled()
 }
 
-func (t *transfer) settle(f func()) {
-	t.mu.Lock()
-	f()
+// settled notes that a packet has ended, and unlocks.
+func (t *transfer) settled() {
 	t.open--
 	t.mu.Unlock()
 	select {
