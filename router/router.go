@@ -168,6 +168,16 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	return true
 }
 
+// Bypass reports whether nothing waits to be sent by a port whose link is up,
+// so that a packet of this chip may go to the link at once; [Router.Bypassed] then counts it.
+func (r *Router) Bypass(i int) bool { return r.ports[i].up && r.ports[i].queued == 0 }
+
+// Bypassed counts a packet that has gone to the link at once.
+func (r *Router) Bypassed(i int) {
+	r.ports[i].counters.Injected++
+	r.ports[i].counters.Sent++
+}
+
 // Arrive puts a packet into the receiver channel of the port that it came in
 // by. There is room: the peer held a credit. The packet has passed [wire.ViewPacket].
 func (r *Router) Arrive(i int, s Slot) {

@@ -130,18 +130,43 @@ func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 		if off+each >= len(packet) {
 			m.flags = wire.FlagEnd
 		}
-		frame := l.tx.slab.place(l.tx.next, m, l.cfg.Window)
-		body := frame[wire.EnvelopeLen+wire.HeaderLen : len(frame)-wire.TrailerLen]
+		body := l.place(m)
 		clear(body[copy(body, packet[off:off+int(m.length)]):])
-		l.tx.next = l.tx.next.Add(1)
 	}
+	l.placed(vc, len(packet))
+	return true
+}
+
+// Place is [Link.Send] for a packet that fits into one frame and that the
+// caller writes himself: it returns the packet's bytes in the slab, to be
+// filled before anything else is called. It reports false, and nothing has
+// happened, where Send would, or where the packet needs several frames.
+func (l *Link) Place(now mono.Time, vc wire.VC, size int) ([]byte, bool) {
+	l.now = now
+	if size > l.agreed || !l.CanSend(vc, size) {
+		return nil, false
+	}
+	body := l.place(frameMeta{dest: wire.SlotAddress(l.tx.slot[vc], 0), padded: uint16(wire.PadTo(size)), length: uint16(size), vc: vc, flags: wire.FlagEnd})
+	clear(body[size:])
+	l.placed(vc, size)
+	return body[:size], true
+}
+
+// place makes the next frame and returns the room for its padded payload.
+func (l *Link) place(m frameMeta) []byte {
+	frame := l.tx.slab.place(l.tx.next, m, l.cfg.Window)
+	l.tx.next = l.tx.next.Add(1)
+	return frame[wire.EnvelopeLen+wire.HeaderLen : len(frame)-wire.TrailerLen]
+}
+
+// placed counts a packet of size bytes whose frames have been placed.
+func (l *Link) placed(vc wire.VC, size int) {
 	l.tx.sent[vc]++
 	if l.tx.slot[vc]++; l.tx.slot[vc] == l.tx.slots[vc] {
 		l.tx.slot[vc] = 0
 	}
 	l.counters.PacketsSent++
-	l.counters.PayloadSent += uint64(len(packet))
-	return true
+	l.counters.PayloadSent += uint64(size)
 }
 
 // handleAck takes a cumulative acknowledgement: the next sequence number that the peer expects.

@@ -76,6 +76,7 @@ type Chip struct {
 	table     *route.Table // of requests
 	back      *route.Table // of replies and control: the other order, so that they go home the way the request came
 	epoch     uint32
+	ttl       uint16 // of new packets: the hops of the longest path (Spec §7.2)
 	pool      *router.Pool
 	router    *router.Router
 	ports     []port
@@ -129,7 +130,7 @@ func New(now mono.Time, cfg Config) (*Chip, error) {
 	if c.back, err = route.Engines[0].Build(cfg.Topology, cfg.Node.Mesh, cfg.Order.Reverse()); err != nil {
 		return nil, err
 	}
-	c.epoch = c.table.Hash()
+	c.epoch, c.ttl = c.table.Hash(), uint16(c.table.Longest())
 	if c.memory, err = noc.New(cfg.Topology.Arch, cfg.MemoryLimit); err != nil {
 		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
 	}

@@ -66,7 +66,7 @@ func (c *Chip) Pump(now mono.Time) {
 		moved = c.router.Step(now) || moved // receiver channels → sender channels
 		c.returnCredits()                   // freed receiver slots → the peers
 		moved = c.abandon(now) || moved     // given up packets → reports
-		moved = c.emit() || moved           // replies, completions, reports → sender channels
+		moved = c.emit(now) || moved        // replies, completions, reports → sender channels
 		moved = c.pull(now) || moved        // the client's requests → sender channels
 		moved = c.transmit(now) || moved    // sender channels → links
 		if !moved {
@@ -153,7 +153,7 @@ func (c *Chip) abandon(now mono.Time) bool {
 }
 
 // emit injects what this chip owes others, as far as there is room.
-func (c *Chip) emit() bool {
+func (c *Chip) emit(now mono.Time) bool {
 	moved := false
 	for len(c.replies) > 0 {
 		v := wire.PacketView(c.pool.Bytes(c.replies[0]))
@@ -164,10 +164,10 @@ func (c *Chip) emit() bool {
 		c.replies = c.replies[1:]
 		moved = true
 	}
-	moved = c.emitCompletions() || moved
+	moved = c.emitCompletions(now) || moved
 	for len(c.reports) > 0 {
 		r := &c.reports[0]
-		if !c.injectControl(r.to, r.Plane, wire.PacketDropReport, r.DropReport.Append(c.scratch[:0])) {
+		if !c.injectControl(now, r.to, r.Plane, wire.PacketDropReport, r.DropReport.Append(c.scratch[:0])) {
 			break
 		}
 		c.reports = c.reports[1:]
@@ -177,32 +177,50 @@ func (c *Chip) emit() bool {
 }
 
 // injectControl sends a control message; false while its sender channel is full.
-func (c *Chip) injectControl(to wire.FabricNodeID, plane wire.Plane, t wire.PacketType, payload []byte) bool {
+func (c *Chip) injectControl(now mono.Time, to wire.FabricNodeID, plane wire.Plane, t wire.PacketType, payload []byte) bool {
 	c.scratch = payload[:0]
 	i, ok := c.firstHop(to, plane, wire.VCControl)
 	if !ok {
 		return true // no such chip: nobody to tell
 	}
-	if !c.router.CanInject(i, wire.VCControl) {
-		return false
-	}
 	p := wire.Packet{Type: t, VC: wire.VCControl, Plane: plane, Src: c.cfg.Node, Dst: to, Epoch: c.epoch,
 		Command: wire.Command{Type: wire.NocNone, Size: uint16(len(payload))}, Payload: payload}
-	s, ok := c.build(&p)
-	if !ok {
-		return false
-	}
-	return c.router.Inject(i, wire.VCControl, s)
+	return c.launch(now, i, &p)
 }
 
-// build encodes a packet for p.Dst into a slot of its own, with its route and TTL.
-func (c *Chip) build(p *wire.Packet) (router.Slot, bool) {
+// launch sends a packet of this chip by a port: into its sender channel, or,
+// where nothing waits before it and the link has credit, into the link at once.
+func (c *Chip) launch(now mono.Time, port int, p *wire.Packet) bool {
+	if c.router.Bypass(port) && c.address(p) {
+		if b, ok := c.ports[port].link.Place(now, p.VC, p.Len()); ok {
+			p.Append(b[:0])
+			c.router.Bypassed(port)
+			return true
+		}
+	}
+	if !c.router.CanInject(port, p.VC) {
+		return false
+	}
+	s, ok := c.build(p)
+	return ok && c.router.Inject(port, p.VC, s)
+}
+
+// address gives a packet its route and TTL; false where there is no way.
+func (c *Chip) address(p *wire.Packet) bool {
 	path := c.routes(p.VC).Path(c.cfg.Node, p.Dst)
 	if len(path) == 0 || len(path) > wire.MaxHops {
-		return router.NoSlot, false
+		return false
 	}
 	p.Route = wire.AppendRoute(c.route[:0], path)
-	p.TTL = uint16(c.table.Longest())
+	p.TTL = c.ttl
+	return true
+}
+
+// build encodes a packet for p.Dst into a slot of its own.
+func (c *Chip) build(p *wire.Packet) (router.Slot, bool) {
+	if !c.address(p) {
+		return router.NoSlot, false
+	}
 	s, ok := c.pool.Get(p.Len())
 	if ok {
 		p.Append(c.pool.Bytes(s)[:0])

@@ -172,12 +172,12 @@ func (c *Chip) performHere(now mono.Time, r Request, client bool) {
 }
 
 // emitCompletions sends what is owed, as far as the control channels have room.
-func (c *Chip) emitCompletions() bool {
+func (c *Chip) emitCompletions(now mono.Time) bool {
 	kept := c.owed[:0]
 	sent := false
 	for _, f := range c.owed {
 		m := wire.Completion{FlowEpoch: f.epoch, Next: f.next, Exceptions: f.exc}
-		if !c.injectControl(f.key.node, f.key.plane, wire.PacketCompletion, m.Append(c.scratch[:0])) {
+		if !c.injectControl(now, f.key.node, f.key.plane, wire.PacketCompletion, m.Append(c.scratch[:0])) {
 			kept = append(kept, f)
 			continue
 		}

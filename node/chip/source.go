@@ -177,11 +177,7 @@ func (c *Chip) inject(f *outFlow, port int, r *Request, o *op) bool {
 	if p.Command.Type != wire.NocRead {
 		p.Command.Size = uint16(len(p.Payload))
 	}
-	s, ok := c.build(&p)
-	if !ok || !c.router.Inject(port, wire.VCData, s) {
-		if ok {
-			c.pool.Put(s)
-		}
+	if !c.launch(o.sent, port, &p) {
 		return false
 	}
 	if p.Command.Type == wire.NocRead {
