@@ -120,6 +120,30 @@ func TestForgedHelloBeforeTheFirstSession(t *testing.T) {
 	}
 }
 
+// TestLateProofOfAFormerIncarnation holds back the proof that a former
+// incarnation of the peer has sent, until a later one is up. It must not end
+// the true peer's session: an ended incarnation is never taken back.
+func TestLateProofOfAFormerIncarnation(t *testing.T) {
+	w := newWorld(t, 3, fault.Options{Delay: lan}, nil)
+	l := w.ends[0].link
+	l.SetPath(w.now, true)
+	w.service(0)
+	late := wire.Hello{Up: true, From: portB, Expected: portA, MaxPayload: 96, Incarnation: 77, EchoIncarnation: w.ends[0].cfg.Incarnation,
+		Training: 1, EchoTraining: l.train.number, Slots: [wire.NumVCs]uint16{16, 5, 3}, Fabric: 7}
+	w.start()
+	if !w.until(time.Second, w.bothUp) {
+		w.fail("not up")
+	}
+	before := stateOf(l)
+	w.receive(0, helloFrame(late, 0, portA.Channel))
+	w.service(0)
+	if got := stateOf(l); got != before {
+		t.Errorf("changed by a late proof:\n%+v\n%+v", before, got)
+	}
+	w.load(5)
+	w.mustQuiet(5 * time.Second)
+}
+
 // TestMiswired connects ports that expect others: both ends say so, once, and stay down.
 func TestMiswired(t *testing.T) {
 	other := wire.PortID{Node: wire.FabricNodeID{Mesh: 0, Chip: 2}, Channel: 0}

@@ -192,13 +192,14 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 	if l.sess.id != 0 {
 		if l.state == StateUp {
 			l.goDown(now, DownPeerRestarted)
-		} else {
-			l.train.number++
 		}
 		l.sess.ended[l.sess.endedNext] = l.sess.peer
 		l.sess.endedNext = (l.sess.endedNext + 1) % endedRemember
 		l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.retrains, Unknown: l.tx.unacked()})
 	}
+	// The number that was proved is used up: a late proof of a former
+	// incarnation, which nobody had seen, must not end this session.
+	l.train.number++
 	l.sess.id = wire.NewSessionID(l.cfg.Local, l.cfg.Incarnation, l.cfg.Peer, h.Incarnation)
 	l.sess.peer, l.sess.training, l.sess.slots = h.Incarnation, h.Training, h.Slots
 	l.tx.reset(wire.InitialSeq(l.cfg.Incarnation), h.Slots)

@@ -233,7 +233,7 @@
 //
 // Each end is off (the other's address is unknown), training or up. It has a
 // training number, 1 at the start, that is counted up each time that it leaves
-// up or replaces its session, and at most one session.
+// up and each time that it begins a session, and at most one session.
 //
 // While training, an end sends a hello at once and then at growing intervals,
 // with WANT and its own number. It echoes the session peer's incarnation and
@@ -259,8 +259,9 @@
 //     state: while training, it takes the end up. A proof by another
 //     incarnation than the session's starts a new session in any state; the
 //     old one ends, and its unacknowledged packets' fate is unknown. The end
-//     is up at once with the new one, its training number counted up. What
-//     proves nothing is answered and forgotten.
+//     is up at once with the new one, its training number counted up: the
+//     number is used up, so that a late proof of a former incarnation changes
+//     nothing. What proves nothing is answered and forgotten.
 //  5. If the end is up and the session's peer sends a newer training number
 //     without UP, it has lost the path. An end that is confirmed goes down and
 //     trains too. A newer number with UP is recorded without retraining: that
