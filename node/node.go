@@ -65,6 +65,7 @@ type livePort struct {
 	peer wire.PortID
 	pipe transport.Port
 	to   netip.AddrPort // the peer's address, as last set
+	size int            // payload of a frame that the path took, as last told to the chip
 }
 
 // Node is a live chip. Its methods are safe for concurrent use.
@@ -189,9 +190,15 @@ func (n *Node) drain(now mono.Time) {
 		if !ok {
 			break
 		}
-		// A short count is a full socket buffer: the link repairs it.
-		if _, err := n.byCh[ch].pipe.Send(t.Data, t.Seg); err != nil {
+		// A short count is a full socket buffer, or a path that has become
+		// narrower: the link repairs it, in the second case after a training.
+		p := n.byCh[ch]
+		k, err := p.pipe.Send(t.Data, t.Seg)
+		if err != nil {
 			n.log.Debug("send failed", "chip", n.cfg.Node, "channel", ch, "error", err)
+		}
+		if k < len(t.Data)/t.Seg && p.framePayload() < p.size {
+			n.resize(now, p)
 		}
 	}
 	for {
@@ -306,13 +313,23 @@ func (n *Node) readdress() {
 			continue
 		}
 		p.to = to
-		payload := min((p.pipe.MaxDatagram()-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, wire.PadTo(wire.MaxPacket))
 		n.step(func(now mono.Time) {
-			if err := n.chip.SetMaxPayload(now, p.ch, payload); err != nil {
-				n.log.Warn("path too narrow for a frame", "chip", n.cfg.Node, "channel", p.ch, "error", err)
-			}
+			n.resize(now, p)
 			n.chip.SetPath(now, p.ch, true)
 		})
+	}
+}
+
+// framePayload is the padded payload of the largest frame that the path takes and a packet needs, in bytes.
+func (p *livePort) framePayload() int {
+	return min((p.pipe.MaxDatagram()-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, wire.PadTo(wire.MaxPacket))
+}
+
+// resize tells the chip what the path takes.
+func (n *Node) resize(now mono.Time, p *livePort) {
+	p.size = p.framePayload()
+	if err := n.chip.SetMaxPayload(now, p.ch, p.size); err != nil {
+		n.log.Warn("path too narrow for a frame", "chip", n.cfg.Node, "channel", p.ch, "error", err)
 	}
 }
 

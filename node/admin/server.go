@@ -54,6 +54,7 @@ func NewServer(n *node.Node, token string) *Server {
 	mux.HandleFunc("GET /v1/chip", s.auth(s.chip))
 	mux.HandleFunc("GET /v1/members", s.auth(s.members))
 	mux.HandleFunc("GET /v1/events", s.auth(s.events))
+	mux.HandleFunc("GET /v1/profile/{kind}", s.auth(s.profile))
 	mux.HandleFunc("POST /v1/requests", s.auth(s.requests))
 	mux.HandleFunc("POST /v1/traffic", s.auth(s.startTraffic))
 	mux.HandleFunc("GET /v1/traffic", s.auth(s.trafficReport))

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/admin"
+)
+
+func newProfile() *cobra.Command {
+	var kind, file string
+	var d time.Duration
+	c := &cobra.Command{
+		Use:   "profile CHIP",
+		Short: "Take a CPU or memory profile of a chip's process",
+		Long: `profile takes a profile of one chip's process while it runs and writes it to a
+file for 'go tool pprof'.`,
+		Example: `  ttfabric profile M0D3
+  ttfabric profile M0D3 --kind allocs --file allocs.pprof
+  go tool pprof -top M0D3-cpu.pprof`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if d <= 0 || d > admin.MaxProfile {
+				return coded(exitUsage, "--for %v: want a time up to %v", d, admin.MaxProfile)
+			}
+			dir, n, err := chipArg(c, args[0])
+			if err != nil {
+				return err
+			}
+			cl, err := dir.client(n)
+			if err != nil {
+				return err
+			}
+			if file == "" {
+				file = fmt.Sprintf("%s-%s.pprof", n, kind)
+			}
+			if kind == "cpu" {
+				fmt.Fprintf(c.ErrOrStderr(), "Profiling %s for %v.\n", n, d)
+			}
+			var b bytes.Buffer
+			if err := cl.Profile(c.Context(), kind, d, &b); err != nil {
+				return err
+			}
+			if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s\n", file)
+			fmt.Fprintf(c.ErrOrStderr(), "Look at it with 'go tool pprof -top %s'.\n", file)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&kind, "kind", "cpu", "what to profile: "+strings.Join(admin.ProfileKinds, ", "))
+	c.Flags().DurationVar(&d, "for", 5*time.Second, "how long, of the CPU")
+	c.Flags().StringVar(&file, "file", "", "where to write it (default CHIP-KIND.pprof)")
+	return c
+}

@@ -1,0 +1,223 @@
+package transport
+
+import (
+	"container/heap"
+	"net"
+	"sync"
+	"time"
+
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire/mono"
+)
+
+// MaxDelayed is how many bytes of datagrams wait in an impaired port for their time; more are dropped.
+const MaxDelayed = 64 << 20
+
+// Impaired is a port that does to what it sends what a bad network would.
+// What it receives it leaves alone: wrap both ends to impair both ways.
+type Impaired struct {
+	Port
+	start time.Time
+
+	mu      sync.Mutex
+	model   *fault.Model
+	queue   delayed
+	bytes   int // in queue
+	n       int
+	full    uint64
+	scratch []byte
+	wake    chan struct{}
+	closed  bool
+	wg      sync.WaitGroup
+}
+
+// Impair wraps a port; the dice start from seed. The error names the option that is out of range.
+func Impair(p Port, seed uint64, o fault.Options) (*Impaired, error) {
+	m, err := fault.New(seed, o)
+	if err != nil {
+		return nil, err
+	}
+	i := &Impaired{Port: p, start: time.Now(), model: m, wake: make(chan struct{}, 1)}
+	i.wg.Go(i.release)
+	return i, nil
+}
+
+// Set changes what happens from the next datagram on.
+func (i *Impaired) Set(o fault.Options) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.model.Set(o)
+}
+
+// Cut takes the cable away in this direction, or puts it back.
+func (i *Impaired) Cut(on bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.model.Cut(on)
+}
+
+// Counts says what has been done to datagrams, and how many were dropped because too many waited.
+func (i *Impaired) Counts() (c fault.Counts, dropped uint64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.model.Counts(), i.full
+}
+
+// Send implements [Port]. What is lost or delayed counts as taken.
+func (i *Impaired) Send(data []byte, seg int) (int, error) {
+	r := Run{Data: data, Seg: seg}
+	n := r.datagrams()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case i.closed:
+		return 0, net.ErrClosed
+	case min(seg, len(data)) > i.Port.MaxDatagram():
+		return i.Port.Send(data, seg) // which counts it
+	}
+	now := mono.Time(time.Since(i.start))
+	i.scratch = i.scratch[:0]
+	whole := 0 // bytes of scratch in datagrams of seg bytes; what follows are copies of a short last one
+	for b := data; len(b) > 0; b = b[min(seg, len(b)):] {
+		d := b[:min(seg, len(b))]
+		for _, o := range i.model.Apply(now, d) {
+			if o.At.After(now) {
+				i.delay(o)
+				continue
+			}
+			i.scratch = append(i.scratch, o.Data...)
+			if len(d) == seg {
+				whole = len(i.scratch)
+			}
+		}
+	}
+	short := len(i.scratch) - whole
+	if len(i.scratch) == len(data) && short < seg { // nothing happened
+		return i.Port.Send(i.scratch, seg)
+	}
+	if whole > 0 {
+		if _, err := i.Port.Send(i.scratch[:whole], seg); err != nil {
+			return 0, err
+		}
+	}
+	if short > 0 {
+		if _, err := i.Port.Send(i.scratch[whole:], len(data)%seg); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// SendBatch implements [Port].
+func (i *Impaired) SendBatch(runs []Run) (int, error) {
+	n := 0
+	for _, r := range runs {
+		k, err := i.Send(r.Data, r.Seg)
+		n += k
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Close implements [Port]. What waits is dropped.
+func (i *Impaired) Close() error {
+	i.mu.Lock()
+	if i.closed {
+		i.mu.Unlock()
+		return i.Port.Close()
+	}
+	i.closed = true
+	i.queue = nil
+	i.mu.Unlock()
+	i.nudge()
+	i.wg.Wait()
+	return i.Port.Close()
+}
+
+// delay puts a datagram into the queue.
+func (i *Impaired) delay(o fault.Outcome) {
+	if i.bytes+len(o.Data) > MaxDelayed {
+		i.full++
+		return
+	}
+	i.bytes += len(o.Data)
+	i.n++
+	heap.Push(&i.queue, waiting{o, i.n})
+	if i.queue[0].n == i.n {
+		i.nudge()
+	}
+}
+
+func (i *Impaired) nudge() {
+	select {
+	case i.wake <- struct{}{}:
+	default:
+	}
+}
+
+// release sends delayed datagrams when their time has come.
+func (i *Impaired) release() {
+	t := time.NewTimer(time.Hour)
+	defer t.Stop()
+	for {
+		i.mu.Lock()
+		if i.closed {
+			i.mu.Unlock()
+			return
+		}
+		wait := time.Hour
+		for len(i.queue) > 0 {
+			if wait = i.queue[0].At.Sub(mono.Time(time.Since(i.start))); wait > 0 {
+				break
+			}
+			i.sendDue()
+		}
+		i.mu.Unlock()
+		t.Reset(wait)
+		select {
+		case <-t.C:
+		case <-i.wake:
+		}
+	}
+}
+
+// sendDue sends the first datagram, and with it those of its size that are due too.
+func (i *Impaired) sendDue() {
+	now := mono.Time(time.Since(i.start))
+	seg := len(i.queue[0].Data)
+	i.scratch = i.scratch[:0]
+	for len(i.queue) > 0 && !i.queue[0].At.After(now) && len(i.queue[0].Data) == seg && (len(i.scratch) == 0 || len(i.scratch)+seg <= MaxDatagram) {
+		w := heap.Pop(&i.queue).(waiting)
+		i.bytes -= len(w.Data)
+		i.scratch = append(i.scratch, w.Data...)
+	}
+	_, _ = i.Port.Send(i.scratch, seg) // the port counts what it can't send
+}
+
+// waiting is a delayed datagram; n keeps the order of those of one instant.
+type waiting struct {
+	fault.Outcome
+	n int
+}
+
+type delayed []waiting
+
+func (d delayed) Len() int { return len(d) }
+func (d delayed) Less(a, b int) bool {
+	return d[a].At < d[b].At || d[a].At == d[b].At && d[a].n < d[b].n
+}
+func (d delayed) Swap(a, b int) { d[a], d[b] = d[b], d[a] }
+
+// Push appends, for container/heap.
+func (d *delayed) Push(x any) { *d = append(*d, x.(waiting)) }
+
+// Pop takes the last, for container/heap.
+func (d *delayed) Pop() any {
+	old := *d
+	w := old[len(old)-1]
+	old[len(old)-1] = waiting{}
+	*d = old[:len(old)-1]
+	return w
+}

@@ -1,0 +1,168 @@
+package transport_test
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"ttfabric/ttlink/fault"
+	"ttfabric/ttlink/transport"
+	"ttfabric/ttlink/transport/transporttest"
+)
+
+func impair(t *testing.T, p transport.Port, o fault.Options) *transport.Impaired {
+	t.Helper()
+	i, err := transport.Impair(p, 1, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { i.Close() })
+	return i
+}
+
+// TestWrappersConform runs the suite over wrapped ports: a wrapper that does nothing changes nothing.
+func TestWrappersConform(t *testing.T) {
+	ports := map[string]func(t *testing.T) transport.Port{
+		"udp":    func(t *testing.T) transport.Port { return open(t, transport.Options{}) },
+		"memory": nil,
+	}
+	wraps := map[string]func(t *testing.T, p transport.Port) transport.Port{
+		"impair": func(t *testing.T, p transport.Port) transport.Port { return impair(t, p, fault.Options{}) },
+		"tap": func(_ *testing.T, p transport.Port) transport.Port {
+			return transport.Tap(p, func(transport.Tapped) {})
+		},
+	}
+	for pn, port := range ports {
+		for wn, wrap := range wraps {
+			t.Run(pn+" "+wn, func(t *testing.T) {
+				m := transport.NewMemory()
+				get := port
+				if get == nil {
+					get = func(*testing.T) transport.Port { return m.Listen() }
+				}
+				transporttest.Run(t, func(t *testing.T) (transport.Port, transport.Port) {
+					return wrap(t, get(t)), wrap(t, get(t))
+				})
+			})
+		}
+	}
+}
+
+// count receives for a while and returns how many datagrams came, and how many were not as sent.
+func count(p transport.Port, want []byte, d time.Duration) (n, damaged int) {
+	var mu sync.Mutex
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var b transport.Batch
+		for p.Recv(&b) == nil {
+			mu.Lock()
+			b.Each(func(x []byte) {
+				n++
+				if !bytes.Equal(x, want) {
+					damaged++
+				}
+			})
+			mu.Unlock()
+		}
+	}()
+	time.Sleep(d)
+	p.Close()
+	<-done
+	return n, damaged
+}
+
+func TestImpairedPort(t *testing.T) {
+	const sent = 4000
+	msg := bytes.Repeat([]byte("datagram"), 8)
+	for _, c := range []struct {
+		name               string
+		o                  fault.Options
+		cut                bool
+		low, high          int // datagrams that come
+		damaged, undamaged int // at least so many of each
+	}{
+		{"nothing", fault.Options{}, false, sent, sent, 0, sent},
+		{"loss", fault.Options{Loss: 0.25}, false, sent / 2, sent - sent/8, 0, sent / 2},
+		{"duplicate", fault.Options{Duplicate: 0.5}, false, sent + sent/4, 2 * sent, 0, sent},
+		{"corrupt", fault.Options{Corrupt: 0.5}, false, sent, sent, sent / 4, sent / 4},
+		{"delay", fault.Options{Delay: 20 * time.Millisecond, Jitter: 5 * time.Millisecond}, false, sent, sent, 0, sent},
+		{"cut", fault.Options{}, true, 0, 0, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := transport.NewMemory()
+			a, b := impair(t, m.Listen(), c.o), m.Listen()
+			if err := a.SetPeer(b.LocalAddr()); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.SetPeer(a.LocalAddr()); err != nil {
+				t.Fatal(err)
+			}
+			a.Cut(c.cut)
+			go func() {
+				for range sent / 8 {
+					a.Send(bytes.Repeat(msg, 8), len(msg))
+					time.Sleep(20 * time.Microsecond)
+				}
+			}()
+			n, damaged := count(b, msg, 400*time.Millisecond)
+			if n < c.low || n > c.high || damaged < c.damaged || n-damaged < c.undamaged {
+				counts, dropped := a.Counts()
+				t.Errorf("%d came, %d of them damaged; %+v, %d dropped", n, damaged, counts, dropped)
+			}
+		})
+	}
+}
+
+// TestImpairedShortLast doubles a run whose last datagram is short.
+func TestImpairedShortLast(t *testing.T) {
+	m := transport.NewMemory()
+	a, b := impair(t, m.Listen(), fault.Options{Duplicate: 1}), m.Listen()
+	a.SetPeer(b.LocalAddr())
+	b.SetPeer(a.LocalAddr())
+	if n, err := a.Send([]byte("aaaabbbbcc"), 4); n != 3 || err != nil {
+		t.Fatal(n, err)
+	}
+	got := map[string]int{}
+	var batch transport.Batch
+	for n := 0; n < 6; {
+		if err := b.Recv(&batch); err != nil {
+			t.Fatal(err)
+		}
+		batch.Each(func(x []byte) { got[string(x)]++; n++ })
+	}
+	if fmt.Sprint(got) != "map[aaaa:2 bbbb:2 cc:2]" {
+		t.Errorf("got %v", got)
+	}
+	if _, err := transport.Impair(m.Listen(), 1, fault.Options{Loss: 2}); err == nil {
+		t.Error("a loss of 2 was taken")
+	}
+}
+
+// TestTapSeesBothWays finds that a tap shows each datagram once, as it was.
+func TestTapSeesBothWays(t *testing.T) {
+	m := transport.NewMemory()
+	var mu sync.Mutex
+	var seen []string
+	a := transport.Tap(m.Listen(), func(x transport.Tapped) {
+		mu.Lock()
+		seen = append(seen, fmt.Sprintf("%v %s", x.Sent, x.Data))
+		mu.Unlock()
+	})
+	b := m.Listen()
+	a.SetPeer(b.LocalAddr())
+	b.SetPeer(a.LocalAddr())
+	a.Send([]byte("onetwo"), 3)
+	a.SendBatch([]transport.Run{{Data: []byte("three"), Seg: 5}})
+	b.Send([]byte("back"), 4)
+	var batch transport.Batch
+	if err := a.Recv(&batch); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(seen); got != "[true one true two true three false back]" {
+		t.Error(got)
+	}
+}
