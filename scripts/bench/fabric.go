@@ -1,9 +1,8 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,10 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"ttfabric/membership"
@@ -21,6 +22,7 @@ import (
 	"ttfabric/node/session"
 	"ttfabric/router"
 	"ttfabric/router/topo"
+	"ttfabric/ttlink"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
 )
@@ -38,40 +40,75 @@ func (s *static) UpdateMeta(membership.Meta) {}
 func (s *static) Addr() netip.AddrPort       { return netip.AddrPort{} }
 func (s *static) Close(time.Duration) error  { return nil }
 
-// startChip starts one chip of an n300; swap tells the other process our metadata and returns its.
-func startChip(chip int, swap func(mine []byte) ([]byte, error)) (*node.Node, error) {
-	m, err := topo.Named("n300")
+// startChip starts one chip of a machine whose chips all know each other's
+// ports: those of chip k are 16 from base+16·k on.
+func startChip(machine string, chip int, base int) (*node.Node, error) {
+	m, err := topo.Named(machine)
 	if err != nil {
 		return nil, err
 	}
-	return node.Start(context.Background(), node.Config{Node: m.Chips[chip].Node, Topology: m, Incarnation: wire.Incarnation(time.Now().UnixNano()), Slots: router.SlotFast,
+	var view []membership.Member
+	for k, c := range m.Chips {
+		member := membership.Member{Addr: netip.MustParseAddr("127.0.0.1"), Meta: membership.Meta{Node: c.Node}}
+		for ch := range member.Meta.Ports {
+			member.Meta.Ports[ch] = uint16(base + 16*k + ch)
+		}
+		view = append(view, member)
+	}
+	profile := ttlink.ProfileCrowded
+	return node.Start(context.Background(), node.Config{Node: m.Chips[chip].Node, Topology: m, Incarnation: wire.Incarnation(time.Now().UnixNano()),
+		Slots: router.SlotFast, Profile: profile, PortBase: uint16(base + 16*chip),
 		Port: func(a netip.AddrPort) (transport.Port, error) { return transport.Listen(transport.Options{Local: a}) },
-		Join: func(_ context.Context, meta membership.Meta) (node.Membership, error) {
-			b, err := swap(meta.Append(nil))
-			if err != nil {
-				return nil, err
-			}
-			other, err := membership.DecodeMeta(b)
-			return &static{[]membership.Member{{Addr: netip.MustParseAddr("127.0.0.1"), Meta: other}}, make(chan struct{})}, err
+		Join: func(context.Context, membership.Meta) (node.Membership, error) {
+			return &static{view, make(chan struct{})}, nil
 		}})
 }
 
-func farSession() error {
-	in := bufio.NewScanner(os.Stdin)
-	n, err := startChip(1, func(mine []byte) ([]byte, error) {
-		fmt.Println(hex.EncodeToString(mine))
-		if !in.Scan() {
-			return nil, io.EOF
-		}
-		return hex.DecodeString(in.Text())
-	})
+// farChip is a chip in a process of its own, until stdin ends.
+func farChip(task string) error {
+	var machine string
+	var chip, base int
+	if _, err := fmt.Sscan(task, &machine, &chip, &base); err != nil {
+		return err
+	}
+	n, err := startChip(machine, chip, base)
 	if err != nil {
 		return err
 	}
 	defer n.Close()
-	for in.Scan() {
-	}
+	fmt.Println("ready")
+	io.Copy(io.Discard, os.Stdin)
 	return nil
+}
+
+// portBase is a number from which on enough UDP ports are free, with luck.
+func portBase() int { return 20000 + 256*(os.Getpid()%80) + 16*int(time.Now().UnixNano()/1000%8) }
+
+// withChips starts a machine, chip 0 in this process and each other in its own, and runs f on chip 0's session.
+func withChips(machine string, chips int, f func(ctx context.Context, s *session.Session) error) error {
+	base := portBase()
+	for k := 1; k < chips; k++ {
+		o, err := spawn("chip", fmt.Sprintf("%s %d %d", machine, k, base))
+		if err != nil {
+			return err
+		}
+		defer o.end()
+		if _, err := o.ask(""); err != nil {
+			return err
+		}
+	}
+	n, err := startChip(machine, 0, base)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s := session.New(n)
+	if err := s.Ready(ctx); err != nil {
+		return err
+	}
+	return f(ctx, s)
 }
 
 // writes is the number of timed writes of a size.
@@ -82,62 +119,203 @@ func writes(size int) int {
 	return 3000
 }
 
-var writeSizes = []int{4096, 1 << 20}
-
-// sessions times session writes over one hop, and TCP requests of the same size that are answered by one byte.
+// sessions times session writes over one hop and over two, and its peers: a
+// plain UDP ping-pong, a TCP request that is answered by one byte, and a TCP
+// stream with writes of 64 KiB.
 func sessions(round int, r *rand.Rand) ([]result, error) {
 	var rs []result
-	for _, size := range writeSizes {
-		for _, k := range r.Perm(2) {
-			name, f := "session write", sessionWrites
-			if k == 1 {
-				name, f = "tcp request", tcpRequests
-			}
-			us, err := f(size)
-			if err != nil {
-				return nil, err
-			}
-			rs = append(rs, result{fmt.Sprintf("write of %d B over one hop", size), name, "µs", round, us})
+	add := func(bench, kind, unit string, v float64) { rs = append(rs, result{bench, kind, unit, round, v}) }
+	jobs := []func() error{
+		func() error {
+			return withChips("n300", 2, func(ctx context.Context, s *session.Session) error {
+				for _, size := range []int{64, 4096} {
+					ds, err := timeWrites(ctx, s, 1, size)
+					if err != nil {
+						return err
+					}
+					add(fmt.Sprintf("write of %d B p50", size), "session", "µs", us(ds[len(ds)/2]))
+					add(fmt.Sprintf("write of %d B p99", size), "session", "µs", us(ds[len(ds)*99/100]))
+				}
+				g, err := blocks(ctx, s, 1)
+				add("blocks of 1 MiB", "session, 1 hop", "Gb/s", g)
+				return err
+			})
+		},
+		func() error {
+			return withChips("mesh:1x3", 3, func(ctx context.Context, s *session.Session) error {
+				g, err := blocks(ctx, s, 2)
+				add("blocks of 1 MiB", "session, 2 hops", "Gb/s", g)
+				return err
+			})
+		},
+		func() error {
+			p50, p99, err := latency("udp")
+			add("write of 64 B p50", "udp ping-pong", "µs", p50)
+			add("write of 64 B p99", "udp ping-pong", "µs", p99)
+			return err
+		},
+		func() error {
+			v, err := tcpRequests(4096)
+			add("write of 4096 B p50", "tcp request (mean)", "µs", v)
+			return err
+		},
+		func() error {
+			g, err := goodput("tcp", 64<<10, time.Second)
+			add("blocks of 1 MiB", "tcp, writes of 64 KiB", "Gb/s", g)
+			return err
+		},
+	}
+	for _, i := range r.Perm(len(jobs)) {
+		if err := jobs[i](); err != nil {
+			return nil, err
 		}
 	}
 	return rs, nil
 }
 
-func sessionWrites(size int) (float64, error) {
-	o, err := spawn("session", "")
-	if err != nil {
-		return 0, err
-	}
-	defer o.end()
-	n, err := startChip(0, func(mine []byte) ([]byte, error) {
-		theirs, err := o.ask("")
-		if err != nil {
-			return nil, err
-		}
-		if _, err := fmt.Fprintln(o.in, hex.EncodeToString(mine)); err != nil {
-			return nil, err
-		}
-		return hex.DecodeString(theirs)
-	})
-	if err != nil {
-		return 0, err
-	}
-	defer n.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	s := session.New(n)
-	if err := s.Ready(ctx); err != nil {
-		return 0, err
-	}
+func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// timeWrites times writes one by one; sorted.
+func timeWrites(ctx context.Context, s *session.Session, dst wire.ChipID, size int) ([]time.Duration, error) {
 	data := make([]byte, size)
-	dst, at := wire.FabricNodeID{Chip: 1}, wire.NewNocAddr(0, 0, 0)
-	begin := time.Now()
+	var ds []time.Duration
 	for range writes(size) {
-		if err := s.Write(ctx, dst, at, data); err != nil {
+		begin := time.Now()
+		if err := s.Write(ctx, wire.FabricNodeID{Chip: dst}, wire.NewNocAddr(0, 0, 0), data); err != nil {
+			return nil, err
+		}
+		ds = append(ds, time.Since(begin))
+	}
+	slices.Sort(ds)
+	return ds, nil
+}
+
+// blockWriters is how many blocks are under way at once: while one is awaited to its end, the next has begun.
+const blockWriters = 2
+
+// blocks writes blocks of 1 MiB for a while, two at once, and reads the last ones back. It returns Gb/s.
+func blocks(ctx context.Context, s *session.Session, dst wire.ChipID) (float64, error) {
+	to := wire.FabricNodeID{Chip: dst}
+	errs := make([]error, blockWriters)
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for w := range blockWriters {
+		wg.Go(func() {
+			data, back := make([]byte, 1<<20), make([]byte, 1<<20)
+			at := wire.NewNocAddr(0, 0, uint64(w)<<20)
+			for k := range writes(1 << 20) {
+				data[k] = byte(k + w)
+				if errs[w] = s.Write(ctx, to, at, data); errs[w] != nil {
+					return
+				}
+			}
+			if errs[w] = s.Read(ctx, to, at, back); errs[w] == nil && !bytes.Equal(data, back) {
+				errs[w] = errors.New("what was written is not what is read")
+			}
+		})
+	}
+	wg.Wait()
+	sent := float64(blockWriters*writes(1<<20)) * (1 << 20) * 8
+	return sent / time.Since(begin).Seconds() / 1e9, errors.Join(errs...)
+}
+
+// chainLength is how many processes a message passes.
+const chainLength = 8
+
+// chains times a message that passes eight processes and comes back, per hop:
+// a ping through eight chips in a row, and a datagram through as many plain UDP forwarders.
+func chains(round int, r *rand.Rand) ([]result, error) {
+	const hops = 2 * (chainLength - 1)
+	var rs []result
+	jobs := []func() error{
+		func() error {
+			return withChips("mesh:1x8", chainLength, func(ctx context.Context, s *session.Session) error {
+				var ds []time.Duration
+				for range 2000 {
+					d, err := s.Ping(ctx, wire.FabricNodeID{Chip: chainLength - 1})
+					if err != nil {
+						return err
+					}
+					ds = append(ds, d)
+				}
+				slices.Sort(ds)
+				rs = append(rs, result{"one hop of eight processes", "fabric ping", "µs", round, us(ds[len(ds)/2]) / hops})
+				return nil
+			})
+		},
+		func() error {
+			d, err := udpChain()
+			rs = append(rs, result{"one hop of eight processes", "udp forwarders", "µs", round, us(d) / hops})
+			return err
+		},
+	}
+	for _, i := range r.Perm(len(jobs)) {
+		if err := jobs[i](); err != nil {
+			return nil, err
+		}
+	}
+	return rs, nil
+}
+
+// udpForward passes datagrams on between two neighbours; the last one of a row sends them back.
+func udpForward(task string) error {
+	var me, last, base int
+	if _, err := fmt.Sscan(task, &me, &last, &base); err != nil {
+		return err
+	}
+	at := func(k int) netip.AddrPort {
+		return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(base+k))
+	}
+	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at(me)))
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	go func() { io.Copy(io.Discard, os.Stdin); c.Close() }()
+	buf := make([]byte, 2048)
+	for {
+		n, from, err := c.ReadFromUDPAddrPort(buf)
+		if err != nil {
+			return nil
+		}
+		to := at(me + 1)
+		if me == last || from.Port() == to.Port() {
+			to = at(me - 1)
+		}
+		c.WriteToUDPAddrPort(buf[:n], to)
+	}
+}
+
+func udpChain() (time.Duration, error) {
+	base := portBase()
+	for k := 1; k < chainLength; k++ {
+		o, err := spawn("udp-forward", fmt.Sprintf("%d %d %d", k, chainLength-1, base))
+		if err != nil {
+			return 0, err
+		}
+		defer o.end()
+		if _, err := o.ask(""); err != nil {
 			return 0, err
 		}
 	}
-	return float64(time.Since(begin).Microseconds()) / float64(writes(size)), nil
+	c, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: base}, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: base + 1})
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	buf, in := make([]byte, 64), make([]byte, 2048)
+	var ds []time.Duration
+	for range 2000 {
+		begin := time.Now()
+		c.Write(buf)
+		c.SetReadDeadline(begin.Add(time.Second))
+		if _, err := c.Read(in); err != nil {
+			return 0, err
+		}
+		ds = append(ds, time.Since(begin))
+	}
+	slices.Sort(ds)
+	return ds[len(ds)/2], nil
 }
 
 func tcpRequests(size int) (float64, error) {

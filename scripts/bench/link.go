@@ -31,8 +31,8 @@ type link struct {
 	once  sync.Once
 }
 
-func newLink(far bool, slots string) (conv, error) {
-	p, err := transport.Listen(transport.Options{Local: anyPort})
+func newLink(far bool, slots string, gso transport.Mode) (conv, error) {
+	p, err := transport.Listen(transport.Options{Local: anyPort, GSO: gso, GRO: gso})
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,12 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"ttfabric/ttlink/transport"
+	"ttfabric/wire"
 )
 
 // conv is one transport that can carry a stream of messages to another process and back.
@@ -36,12 +40,15 @@ var kinds = []struct {
 	name string
 	open func(far bool) (conv, error)
 }{
-	{"ttlink-fast", func(far bool) (conv, error) { return newLink(far, "fast") }},
-	{"ttlink-spec", func(far bool) (conv, error) { return newLink(far, "spec") }},
-	{"udp-gso", newGSO},
+	{"ttlink-fast", func(far bool) (conv, error) { return newLink(far, "fast", transport.Auto) }},
+	{"ttlink-spec", func(far bool) (conv, error) { return newLink(far, "spec", transport.Auto) }},
+	{"ttlink-nogso", func(far bool) (conv, error) { return newLink(far, "fast", transport.Off) }},
+	{"udp-gso", func(bool) (conv, error) { return newRaw(transport.Auto) }},
+	{"udp-mmsg", func(bool) (conv, error) { return newRaw(transport.Off) }},
 	{"udp", newUDP},
 	{"tcp", newTCP},
 	{"quic", newQUIC},
+	{"kcp", newKCP},
 }
 
 func open(name string, far bool) (conv, error) {
@@ -67,7 +74,9 @@ func main() {
 	task := flag.String("task", "", "of the far end: drain or echo")
 	rounds := flag.Int("rounds", 5, "interleaved rounds")
 	seconds := flag.Float64("seconds", 1, "of each goodput measurement")
-	only := flag.String("only", "", "goodput, latency, session or idle")
+	only := flag.String("only", "", "goodput, latency, session, chain or idle")
+	sizes := flag.String("sizes", "64,4096", "message sizes of the goodput measurement, in bytes; a packet carries up to 4096")
+	names := flag.String("kinds", "", "transports to measure, with commas; empty: all")
 	out := flag.String("o", "", "write the results as JSON to this file (default results/TIME.json)")
 	ttfabric := flag.String("ttfabric", "", "the fabric's program, for the idle cost")
 	profiles := flag.String("profile", "", "write CPU profiles of both ends into this folder")
@@ -82,14 +91,22 @@ func main() {
 		return
 	}
 	var rs []result
+	chosen := func(kind string) bool { return *names == "" || slices.Contains(strings.Split(*names, ","), kind) }
 	do := func(name string) bool { return *only == "" || *only == name }
 	d := time.Duration(*seconds * float64(time.Second))
 	r := rand.New(rand.NewPCG(1, 1))
 	for round := range max(*rounds, 1) {
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, *rounds)
 		if do("goodput") {
-			for _, size := range []int{4096, 64} {
+			for _, text := range strings.Split(*sizes, ",") {
+				size, err := strconv.Atoi(text)
+				if err != nil || size < 1 || size > wire.MaxPayload {
+					fail(fmt.Errorf("-sizes %q: want numbers from 1 to %d", text, wire.MaxPayload))
+				}
 				for _, i := range r.Perm(len(kinds)) {
+					if !chosen(kinds[i].name) {
+						continue
+					}
 					g, err := goodput(kinds[i].name, size, d)
 					fail(err)
 					rs = append(rs, result{fmt.Sprintf("goodput %d B", size), kinds[i].name, "Gb/s", round, g})
@@ -98,13 +115,18 @@ func main() {
 		}
 		if do("latency") {
 			for _, i := range r.Perm(len(kinds)) {
-				if kinds[i].name == "udp-gso" {
+				if strings.HasPrefix(kinds[i].name, "udp-") || !chosen(kinds[i].name) {
 					continue
 				}
 				p50, p99, err := latency(kinds[i].name)
 				fail(err)
 				rs = append(rs, result{"round trip 64 B p50", kinds[i].name, "µs", round, p50}, result{"round trip 64 B p99", kinds[i].name, "µs", round, p99})
 			}
+		}
+		if do("chain") {
+			more, err := chains(round, r)
+			fail(err)
+			rs = append(rs, more...)
 		}
 		if do("session") {
 			more, err := sessions(round, r)
@@ -160,8 +182,10 @@ func fail(err error) {
 // farEnd runs in the other process: says its address, hears the peer's, works until stdin ends, and says what it counted.
 func farEnd(kind, task string) error {
 	switch kind {
-	case "session":
-		return farSession()
+	case "chip":
+		return farChip(task)
+	case "udp-forward":
+		return udpForward(task)
 	case "tcp-answer":
 		return tcpAnswer(task)
 	}
@@ -314,7 +338,6 @@ func latency(kind string) (p50, p99 float64, err error) {
 		return 0, 0, fmt.Errorf("%s: %w", kind, err)
 	}
 	slices.Sort(ds)
-	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 	return us(ds[len(ds)/2]), us(ds[len(ds)*99/100]), nil
 }
 
@@ -334,12 +357,20 @@ func print(rs []result) {
 	}
 	slices.SortStableFunc(order, func(a, b key) int { return strings.Compare(a.bench, b.bench) })
 	median := func(v []float64) float64 { v = slices.Clone(v); slices.Sort(v); return v[len(v)/2] }
-	fmt.Println("| measurement | of | median | min–max | unit | ttlink-fast / this |")
+	ours := func(bench string) []float64 {
+		for _, kind := range []string{"ttlink-fast", "session", "session, 1 hop", "fabric ping"} {
+			if v := vals[key{bench, kind}]; v != nil {
+				return v
+			}
+		}
+		return nil
+	}
+	fmt.Println("| measurement | of | median | min–max | unit | ours / this |")
 	fmt.Println("|---|---|---|---|---|---|")
 	for _, k := range order {
 		v := vals[k]
 		ratio := "–"
-		if ours := vals[key{k.bench, "ttlink-fast"}]; ours != nil && len(ours) == len(v) {
+		if ours := ours(k.bench); ours != nil && len(ours) == len(v) {
 			each := make([]float64, len(v))
 			for i := range v {
 				each[i] = ours[i] / v[i]

@@ -16,15 +16,16 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+	"github.com/xtaci/kcp-go/v5"
 
 	"ttfabric/ttlink/transport"
 )
 
-// gso is raw UDP with segmentation offload and no reliability.
+// gso is raw UDP without reliability, with segmentation offload or in batches of single datagrams.
 type gso struct{ p transport.Port }
 
-func newGSO(bool) (conv, error) {
-	p, err := transport.Listen(transport.Options{Local: anyPort})
+func newRaw(m transport.Mode) (conv, error) {
+	p, err := transport.Listen(transport.Options{Local: anyPort, GSO: m, GRO: m})
 	return &gso{p}, err
 }
 
@@ -173,6 +174,47 @@ func newTCP(far bool) (conv, error) {
 	s.set = func(s *stream, _ string) error {
 		c, err := l.Accept()
 		s.rw = c
+		return err
+	}
+	return s, nil
+}
+
+// newKCP is a KCP stream as fast as its options make it: no delay, wide windows, no forward error correction.
+func newKCP(far bool) (conv, error) {
+	s := &stream{a: "-", chunk: 64 << 10}
+	tune := func(c *kcp.UDPSession) *kcp.UDPSession {
+		c.SetStreamMode(true)
+		c.SetNoDelay(1, 10, 2, 1)
+		c.SetWindowSize(1024, 1024)
+		c.SetACKNoDelay(true)
+		c.SetReadBuffer(transport.DefaultBuffer)
+		c.SetWriteBuffer(transport.DefaultBuffer)
+		return c
+	}
+	if !far {
+		s.set = func(s *stream, peer string) error {
+			c, err := kcp.DialWithOptions(peer, nil, 0, 0)
+			if err != nil {
+				return err
+			}
+			s.rw = tune(c)
+			_, err = c.Write([]byte{0})
+			return err
+		}
+		return s, nil
+	}
+	l, err := kcp.ListenWithOptions("127.0.0.1:0", nil, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	s.a = l.Addr().String()
+	s.set = func(s *stream, _ string) error {
+		c, err := l.AcceptKCP()
+		if err != nil {
+			return err
+		}
+		s.rw = tune(c)
+		_, err = io.ReadFull(c, make([]byte, 1))
 		return err
 	}
 	return s, nil
