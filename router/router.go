@@ -24,6 +24,9 @@ import (
 // SenderChannels is the number of sender channels of a 2D mesh router: the worker's and three neighbours' (Spec §3.1.2).
 const SenderChannels = 4
 
+// maxPlanes is how many planes a packet can name: four bits (wire's page).
+const maxPlanes = 16
+
 // SlotProfile is the size of a router's channels, in packets.
 type SlotProfile struct {
 	Name     string
@@ -102,7 +105,7 @@ type port struct {
 type Router struct {
 	cfg   Config
 	ports []port
-	out   map[[2]uint8]int // direction, plane → port
+	out   [wire.NumDirections][maxPlanes]int8 // port by direction and plane, -1 for none
 	freed []Freed
 	drops []Drop
 	recvd int // packets in all receiver channels
@@ -110,13 +113,20 @@ type Router struct {
 
 // New returns a router with all ports down.
 func New(now mono.Time, cfg Config) (*Router, error) {
-	r := &Router{cfg: cfg, out: make(map[[2]uint8]int)}
+	r := &Router{cfg: cfg}
+	for d := range r.out {
+		for pl := range r.out[d] {
+			r.out[d][pl] = -1
+		}
+	}
 	for i, pc := range cfg.Ports {
-		key := [2]uint8{uint8(pc.Dir), uint8(pc.Plane)}
-		if _, dup := r.out[key]; dup {
+		if pc.Dir >= wire.NumDirections || pc.Plane >= maxPlanes {
+			return nil, fmt.Errorf("router: port %d leads %s on plane %d: want one of four directions and a plane below %d", i, pc.Dir, pc.Plane, maxPlanes)
+		}
+		if r.out[pc.Dir][pc.Plane] >= 0 {
 			return nil, fmt.Errorf("router: two ports lead %s on plane %d", pc.Dir, pc.Plane)
 		}
-		r.out[key] = i
+		r.out[pc.Dir][pc.Plane] = int8(i)
 		p := port{PortConfig: pc, downSince: now}
 		for v := range wire.NumVCs {
 			p.recv[v] = newRing(cfg.Slots.Receiver[v])
@@ -140,8 +150,11 @@ func (r *Router) Buffers() int {
 
 // Port returns the index of the port that leads in a direction on a plane.
 func (r *Router) Port(d wire.Direction, pl wire.Plane) (int, bool) {
-	i, ok := r.out[[2]uint8{uint8(d), uint8(pl)}]
-	return i, ok
+	if d >= wire.NumDirections || pl >= maxPlanes {
+		return 0, false
+	}
+	i := r.out[d][pl]
+	return int(i), i >= 0
 }
 
 // SetPort says that a port's link came up or went down.

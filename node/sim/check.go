@@ -46,7 +46,7 @@ const (
 
 // checkStep looks at a chip after one of its steps.
 func (s *Sim) checkStep(m *machine) {
-	if s.cfg.Quick && m.steps%16 != 0 {
+	if s.cfg.bare || s.cfg.Quick && m.steps%16 != 0 {
 		return
 	}
 	if err := m.chip.CheckInvariants(); err != nil {

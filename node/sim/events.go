@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"container/heap"
 	"time"
 
 	"ttfabric/wire/mono"
@@ -14,34 +13,53 @@ type event struct {
 	do func()
 }
 
-type eventHeap []event
+// before orders events by time, and then by when they were planned.
+func (e *event) before(f *event) bool { return e.at < f.at || (e.at == f.at && e.n < f.n) }
 
-func (h eventHeap) Len() int { return len(h) }
-func (h eventHeap) Less(i, j int) bool {
-	return h[i].at < h[j].at || (h[i].at == h[j].at && h[i].n < h[j].n)
-}
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-// Push appends, for container/heap.
-func (h *eventHeap) Push(x any) { *h = append(*h, x.(event)) }
-
-// Pop takes the last, for container/heap.
-func (h *eventHeap) Pop() any {
-	old := *h
-	e := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*h = old[:len(old)-1]
-	return e
-}
-
+// events is a binary heap; the next event is the first.
 type events struct {
-	heap eventHeap
+	heap []event
 	n    int
+}
+
+func (q *events) push(e event) {
+	q.heap = append(q.heap, e)
+	h := q.heap
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h[i].before(&h[up]) {
+			return
+		}
+		h[i], h[up] = h[up], h[i]
+		i = up
+	}
+}
+
+func (q *events) pop() event {
+	h := q.heap
+	first, last := h[0], len(h)-1
+	h[0], h[last] = h[last], event{}
+	h = h[:last]
+	q.heap = h
+	for i := 0; ; {
+		least := 2*i + 1
+		if least >= last {
+			return first
+		}
+		if r := least + 1; r < last && h[r].before(&h[least]) {
+			least = r
+		}
+		if !h[least].before(&h[i]) {
+			return first
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
 }
 
 func (s *Sim) at(t mono.Time, do func()) {
 	s.queue.n++
-	heap.Push(&s.queue.heap, event{max(t, s.now), s.queue.n, do})
+	s.queue.push(event{max(t, s.now), s.queue.n, do})
 }
 
 func (s *Sim) after(d time.Duration, do func()) { s.at(s.now.Add(d), do) }
@@ -69,7 +87,7 @@ func (s *Sim) runUntil(stop mono.Time, done func() bool) bool {
 			if s.report.Events++; s.report.Events > MaxEvents {
 				s.fail("progress", "no end after %d events", MaxEvents)
 			}
-			heap.Pop(&s.queue.heap).(event).do()
+			s.queue.pop().do()
 			continue
 		}
 		if next == stop {

@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/noc"
+	"ttfabric/router"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// flood is a client that writes 64 bytes to chips at random.
+type flood struct {
+	rng  *rand.Rand
+	s    *Sim
+	self int
+	left int
+	last chip.Request
+	held bool
+}
+
+// Next makes a request.
+func (f *flood) Next(mono.Time) (chip.Request, bool) {
+	if f.held {
+		f.held = false
+		return f.last, true
+	}
+	if f.left == 0 {
+		return chip.Request{}, false
+	}
+	f.left--
+	dst := f.rng.IntN(len(f.s.machines) - 1)
+	if dst >= f.self {
+		dst++
+	}
+	f.last = chip.Request{Dst: f.s.machines[dst].node, Payload: floodData[:],
+		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, uint64(f.self)*64)}}
+	return f.last, true
+}
+
+var floodData [64]byte
+
+// Undo keeps the request for the next time.
+func (f *flood) Undo() { f.held = true }
+
+// Done needs nothing done.
+func (f *flood) Done(mono.Time, chip.Result) {}
+
+// Performed needs nothing done.
+func (f *flood) Performed(mono.Time, wire.FabricNodeID, wire.Plane, *wire.Command, *noc.Memory) {}
+
+// BenchmarkPacketHops is how many packets the simulator moves over how many
+// cables per second, on one core and with the checkers off.
+func BenchmarkPacketHops(b *testing.B) {
+	m := topology(b, "mesh:4x8")
+	hops, spent := uint64(0), time.Duration(0)
+	for b.Loop() {
+		s, err := newSim(Config{Topology: m, Seed: 1, bare: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.around = surroundings{profile: ttlink.ProfileLAN, slots: router.SlotFast, maxPayload: wire.PadTo(wire.MaxPacket), window: ttlink.DefaultWindow, lag: 20 * time.Microsecond}
+		s.begin()
+		s.runUntil(mono.Time(time.Second), func() bool { return false })
+		begin := time.Now()
+		for i, k := range s.machines {
+			k.chip.SetClient(&flood{rng: rand.New(rand.NewPCG(1, uint64(i))), s: s, self: i, left: 2000})
+			s.run(k)
+		}
+		if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
+			b.Fatal(s.unrest())
+		}
+		spent += time.Since(begin)
+		for _, k := range s.machines {
+			for _, p := range k.chip.Status().Ports {
+				hops += p.Frames.PacketsReceived
+			}
+		}
+	}
+	b.ReportMetric(float64(hops)/spent.Seconds(), "hops/s")
+}
