@@ -87,7 +87,8 @@ type world struct {
 	logs   map[logKey]*packetLog
 	skew   mono.Time // since when both are up in different sessions; 0: they aren't
 	record [2][][]byte
-	keep   bool // record datagrams
+	keep   bool                                        // record datagrams
+	onSend func(from int, datagram []byte) (drop bool) // sees what is sent, if not nil
 
 	scratch [MaxPacket]byte
 }
@@ -290,6 +291,9 @@ func (w *world) service(i int) {
 		for b := t.Data; len(b) > 0; b = b[t.Seg:] {
 			if w.keep {
 				w.record[i] = append(w.record[i], bytes.Clone(b[:t.Seg]))
+			}
+			if w.onSend != nil && w.onSend(i, b[:t.Seg]) {
+				continue
 			}
 			for _, o := range w.cable[i].Apply(w.now, b[:t.Seg]) {
 				w.push(arrival{at: o.At, to: 1 - i, data: o.Data})

@@ -1,0 +1,257 @@
+package ttlink
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+var rewriteTraces = flag.Bool("rewrite", false, "write the traces of testdata/traces anew, to be looked at")
+
+// TestTraces runs the scripts of testdata/traces and compares what the two
+// ends A and B say to each other with what stands below the line. A script has
+// one command per line:
+//
+//	start            both ends get their path
+//	run 10ms         lets time pass
+//	send A data 100  gives A a packet of 100 bytes to send
+//	drop A 2         loses the next 2 frames that A sends
+//	cut A on         loses all that A sends, until off
+//	hold B on        B frees no slots, until off
+//	restart B        B starts as another incarnation
+//	close A          A says goodbye
+//	note text        a line in the trace
+//
+// The cable takes 1 ms each way. Sequence numbers count from the session's
+// first, sessions and incarnations from 1.
+func TestTraces(t *testing.T) {
+	files, err := filepath.Glob("testdata/traces/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no traces", err)
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			script, want, _ := strings.Cut(string(b), traceLine)
+			got := runTrace(t, script)
+			if *rewriteTraces {
+				if err := os.WriteFile(name, []byte(script+traceLine+got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got != want {
+				t.Errorf("the trace has changed; see with -rewrite whether for the better:\n%s", firstDifference(want, got))
+			}
+		})
+	}
+}
+
+const traceLine = "----\n"
+
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range g {
+		if i >= len(w) || w[i] != g[i] {
+			return fmt.Sprintf("line %d:\n got  %s\n want %s", i+1, g[i], strings.Join(w[min(i, len(w)):min(i+1, len(w))], ""))
+		}
+	}
+	return "the trace is shorter than it was"
+}
+
+// tracer writes down what happens between two ends.
+type tracer struct {
+	w        *world
+	out      strings.Builder
+	drop     [2]int
+	events   [2]int // already written
+	got      [2]uint64
+	sessions map[wire.SessionID]int
+	lives    map[wire.Incarnation]int
+	first    map[logKey]wire.Seq // of a direction of a session
+}
+
+func runTrace(t *testing.T, script string) string {
+	w := newWorld(t, 11, fault.Options{Delay: time.Millisecond}, func(i int, c *Config) { c.Slots = [wire.NumVCs]int{4, 2, 2} })
+	for _, e := range w.ends {
+		e.lag = 0
+	}
+	x := &tracer{w: w, sessions: map[wire.SessionID]int{0: 0}, lives: map[wire.Incarnation]int{0: 0}, first: map[logKey]wire.Seq{}}
+	w.onSend = x.sent
+	for n, line := range strings.Split(script, "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		if f := strings.Fields(line); len(f) > 0 {
+			x.say("> %s", strings.Join(f, " "))
+			if err := x.command(f); err != nil {
+				t.Fatalf("line %d: %q: %v", n+1, line, err)
+			}
+			x.told()
+		}
+	}
+	return x.out.String()
+}
+
+func (x *tracer) say(format string, args ...any) {
+	fmt.Fprintf(&x.out, "%-10v %s\n", time.Duration(x.w.now-1).Round(time.Microsecond), fmt.Sprintf(format, args...))
+}
+
+func (x *tracer) command(f []string) error {
+	w := x.w
+	end := func() int { return int(f[1][0] - 'A') }
+	if len(f) > 1 && f[0] != "run" && f[0] != "note" && f[1] != "A" && f[1] != "B" {
+		return fmt.Errorf("end %q: want A or B", f[1])
+	}
+	on := len(f) > 2 && f[2] == "on"
+	switch f[0] {
+	case "note":
+	case "start":
+		w.start()
+	case "run":
+		d, err := time.ParseDuration(f[1])
+		if err != nil {
+			return err
+		}
+		for stop := w.now.Add(d); w.now < stop; { // in steps, so that events stand where they happen
+			w.run(min(100*time.Microsecond, stop.Sub(w.now)))
+			x.told()
+		}
+	case "send":
+		size, err := strconv.Atoi(f[3])
+		if err != nil {
+			return err
+		}
+		vc := map[string]wire.VC{"data": wire.VCData, "reply": wire.VCReply, "control": wire.VCControl}[f[2]]
+		e := w.ends[end()]
+		p := make([]byte, size)
+		if !e.link.Send(w.now, vc, p) {
+			x.say("%s cannot send: no credit or no link", f[1])
+			return nil
+		}
+		log := w.log(end(), e.link.sess.id)
+		log.sent = append(log.sent, sentPacket{vc, p})
+		log.perVC[vc]++
+		w.service(end())
+	case "drop":
+		n, err := strconv.Atoi(f[2])
+		if err != nil {
+			return err
+		}
+		x.drop[end()] = n
+	case "cut":
+		w.cable[end()].Cut(on)
+	case "hold":
+		if on {
+			w.ends[end()].hold = true
+		} else {
+			w.releaseHeld(end())
+		}
+	case "restart":
+		w.restart(end())
+	case "close":
+		w.ends[end()].link.Close(w.now)
+		w.service(end())
+	default:
+		return fmt.Errorf("no such command")
+	}
+	return nil
+}
+
+// told writes down the events and deliveries since the last call.
+func (x *tracer) told() {
+	for i, e := range x.w.ends {
+		for ; x.events[i] < len(e.events); x.events[i]++ {
+			ev := e.events[x.events[i]]
+			line := fmt.Sprintf("   %c: %s", 'A'+i, ev.Kind)
+			switch ev.Kind {
+			case EventDown:
+				line += ", " + ev.Reason.String()
+			case EventSessionEnded:
+				line += fmt.Sprintf(", fate unknown of %v packets", ev.Unknown)
+			}
+			x.say("%s", line)
+		}
+		if n := e.link.Counters().PacketsReceived; n < x.got[i] {
+			x.got[i] = n
+		} else if n > x.got[i] {
+			x.say("   %c: has received %d packets", 'A'+i, n)
+			x.got[i] = n
+		}
+	}
+}
+
+// sent writes down a frame, and loses it if it is to be lost.
+func (x *tracer) sent(from int, b []byte) bool {
+	f, err := wire.DecodeFrame(b)
+	if err != nil {
+		panic(err)
+	}
+	fate := ""
+	if x.drop[from] > 0 {
+		x.drop[from]--
+		fate = "   LOST"
+	} else if x.w.cable[from].IsCut() {
+		fate = "   CUT"
+	}
+	x.say("%c %s%s", 'A'+from, x.frame(from, &f), fate)
+	return strings.HasSuffix(fate, "LOST")
+}
+
+func (x *tracer) frame(from int, f *wire.Frame) string {
+	s := number(x.sessions, f.Session)
+	seq := func(side int, q wire.Seq) int {
+		k := logKey{side, f.Session}
+		if _, ok := x.first[k]; !ok {
+			x.first[k] = wire.InitialSeq(x.w.ends[side].cfg.Incarnation)
+		}
+		return q.Sub(x.first[k])
+	}
+	ack := func() int { return seq(1-from, f.RxSeq) }
+	switch f.Kind {
+	case wire.KindData:
+		end := ""
+		if f.Flags&wire.FlagEnd != 0 {
+			end = " end"
+		}
+		return fmt.Sprintf("data s%d #%d %s %d bytes%s, ack %d", s, seq(from, f.TxSeq), f.VC, len(f.Payload), end, ack())
+	case wire.KindUpdate:
+		u, _ := wire.DecodeUpdate(f.Payload)
+		flags := ""
+		if f.Flags&wire.FlagNACK != 0 {
+			flags += " NACK"
+		}
+		if f.Flags&wire.FlagSolicit != 0 {
+			flags += " SOLICIT"
+		}
+		return fmt.Sprintf("update s%d%s ack %d, grants %v", s, flags, ack(), u.Grants)
+	case wire.KindHello:
+		h, _ := wire.DecodeHello(f.Payload)
+		flags := ""
+		if h.Up {
+			flags += " UP"
+		}
+		if h.WantAnswer {
+			flags += " WANT"
+		}
+		return fmt.Sprintf("hello s%d%s: incarnation %d training %d, echoes %d training %d", s, flags, number(x.lives, h.Incarnation), h.Training, number(x.lives, h.EchoIncarnation), h.EchoTraining)
+	}
+	return "close s" + strconv.Itoa(s)
+}
+
+// number names things by the order in which they were first seen.
+func number[K comparable](m map[K]int, k K) int {
+	if _, ok := m[k]; !ok {
+		m[k] = len(m)
+	}
+	return m[k]
+}
