@@ -183,7 +183,7 @@ func (l *Link) tickReceive(now mono.Time) {
 	}
 	if r := &l.rx; r.gap && !now.Before(r.nackAt) {
 		r.nacked, r.nackDue = r.expected, true
-		r.nackAt = now.Add(max(l.nackInterval(), l.cfg.Profile.RTOMin))
+		r.nackAt = now.Add(l.nackInterval())
 	}
 }
 

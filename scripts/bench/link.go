@@ -26,6 +26,8 @@ type link struct {
 	got   uint64
 	on    func(now mono.Time, d ttlink.Delivery)
 	fill  func(now mono.Time)
+	armed mono.Time
+	rearm chan struct{}
 	up    chan struct{}
 	stop  chan struct{}
 	once  sync.Once
@@ -46,7 +48,7 @@ func newLink(far bool, slots string, gso transport.Mode) (conv, error) {
 			cfg.Slots = s.Receiver
 		}
 	}
-	l := &link{p: p, start: time.Now(), up: make(chan struct{}), stop: make(chan struct{})}
+	l := &link{p: p, start: time.Now(), armed: mono.Never, rearm: make(chan struct{}, 1), up: make(chan struct{}), stop: make(chan struct{})}
 	l.l, err = ttlink.New(cfg)
 	return l, err
 }
@@ -76,6 +78,7 @@ func (l *link) dial(peer string) error {
 func (l *link) step(f func(now mono.Time)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer l.arm()
 	now := mono.Time(time.Since(l.start))
 	f(now)
 	for {
@@ -129,25 +132,40 @@ func (l *link) read() {
 	}
 }
 
+// timer runs the link's deadlines, as a node's does.
 func (l *link) timer() {
+	t := time.NewTimer(time.Hour)
+	defer t.Stop()
 	for {
 		l.mu.Lock()
-		at, ok := l.l.Deadline()
-		l.mu.Unlock()
-		wait := 10 * time.Millisecond
-		if ok {
-			wait = min(max(at.Sub(mono.Time(time.Since(l.start))), 200*time.Microsecond), wait)
+		wait := time.Hour
+		if l.armed != mono.Never {
+			wait = l.armed.Sub(mono.Time(time.Since(l.start)))
 		}
+		l.mu.Unlock()
+		t.Reset(wait)
 		select {
 		case <-l.stop:
 			return
-		case <-time.After(wait):
+		case <-l.rearm:
+			continue
+		case <-t.C:
 		}
 		l.step(func(now mono.Time) {
-			if d, ok := l.l.Deadline(); ok && !d.After(now) {
-				l.l.Tick(now)
-			}
+			l.armed = mono.Never
+			l.l.Tick(now)
 		})
+	}
+}
+
+// arm sees to it that the timer keeps the next deadline.
+func (l *link) arm() {
+	if at, ok := l.l.Deadline(); ok && at.Before(l.armed) {
+		l.armed = at
+		select {
+		case l.rearm <- struct{}{}:
+		default:
+		}
 	}
 }
 
