@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin"
+	"ttfabric/wire"
 )
 
 func dirOf(c *cobra.Command) (runDir, error) {
@@ -84,6 +85,25 @@ func newLs() *cobra.Command {
 		}}
 }
 
+// clientsOf are the chips that a command with an optional CHIP is about: that
+// one, or all that run; missing are those that don't.
+func clientsOf(c *cobra.Command, args []string) (cs []*admin.Client, missing []wire.FabricNodeID, err error) {
+	dir, err := dirOf(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(args) == 0 {
+		cs, missing, _, err = dir.clients()
+		return cs, missing, err
+	}
+	_, n, err := chipArg(c, args[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	one, err := dir.client(n)
+	return []*admin.Client{one}, nil, err
+}
+
 func newInspect() *cobra.Command {
 	var links bool
 	c := &cobra.Command{Use: "inspect [CHIP]", Short: "Show chips, links, counters and memory use", Args: cobra.MaximumNArgs(1),
@@ -93,24 +113,9 @@ func newInspect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			dir, err := dirOf(c)
+			cs, missing, err := clientsOf(c, args)
 			if err != nil {
 				return err
-			}
-			cs, missing, _, err := dir.clients()
-			if err != nil {
-				return err
-			}
-			if len(args) == 1 {
-				_, n, err := chipArg(c, args[0])
-				if err != nil {
-					return err
-				}
-				one, err := dir.client(n)
-				if err != nil {
-					return err
-				}
-				cs, missing = []*admin.Client{one}, nil
 			}
 			views, silent := ask(c.Context(), cs)
 			for _, m := range missing {
@@ -176,24 +181,9 @@ func newEvents() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			dir, err := dirOf(c)
+			cs, _, err := clientsOf(c, args)
 			if err != nil {
 				return err
-			}
-			cs, _, _, err := dir.clients()
-			if err != nil {
-				return err
-			}
-			if len(args) == 1 {
-				_, n, err := chipArg(c, args[0])
-				if err != nil {
-					return err
-				}
-				one, err := dir.client(n)
-				if err != nil {
-					return err
-				}
-				cs = []*admin.Client{one}
 			}
 			return streamEvents(c, cs, f == "json", follow)
 		}}

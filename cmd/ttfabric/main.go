@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -94,8 +96,34 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	root.AddCommand(newUp(), newDown(), newLs(), newInspect(), newEvents(), newPing(), newMem(), newTraffic(), newChip(), newProfile(), newNode(), newVersion())
 	for _, c := range root.Commands() {
 		wrapArgs(c)
+		completeChips(c)
 	}
 	return root
+}
+
+// completeChips lets the shell complete the chips of the running fabric where a command's usage asks for them.
+func completeChips(c *cobra.Command) {
+	words := strings.Fields(c.Use)[1:]
+	if slices.ContainsFunc(words, asksForChip) {
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if dir, err := dirOf(c); err == nil && len(args) < len(words) && asksForChip(words[len(args)]) {
+				if _, t, _, err := dir.mesh(); err == nil {
+					for _, chip := range t.Chips {
+						names = append(names, chip.Node.String())
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	for _, sub := range c.Commands() {
+		completeChips(sub)
+	}
+}
+
+func asksForChip(word string) bool {
+	return slices.Contains([]string{"CHIP", "SRC", "DST"}, strings.Trim(word, "[]"))
 }
 
 // wrapArgs gives complaints about arguments the usage exit code.
