@@ -1,0 +1,98 @@
+package ttlink
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+// FuzzOperations drives two ends through any sequence of operations, each one
+// byte and its argument, while the harness compares what arrives with what was
+// sent, packet by packet (the naive model), and checks the invariants after
+// each step. In the end the cable is healed, and everything must come to rest.
+func FuzzOperations(f *testing.F) {
+	f.Add(uint64(1), []byte{0, 0, 3, 40, 1, 20, 2, 9, 4, 200, 0, 30})
+	f.Add(uint64(2), []byte{5, 0, 1, 90, 2, 3, 6, 1, 2, 60, 7, 0, 2, 80, 1, 44})
+	f.Add(uint64(3), []byte{8, 77, 1, 200, 2, 200, 9, 0, 2, 20, 10, 1, 2, 255, 3, 7})
+	f.Add(uint64(4), []byte{11, 0, 1, 30, 2, 90, 12, 0, 2, 90, 13, 200, 1, 9, 2, 200})
+	f.Fuzz(func(t *testing.T, seed uint64, ops []byte) {
+		const most = 200 // operations of one run
+		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
+		w.start()
+		for len(ops) >= 2 && len(ops)/2 <= most {
+			operate(w, ops[0], ops[1])
+			ops = ops[2:]
+		}
+		w.onSend = nil
+		w.heal()
+		for i, e := range w.ends {
+			if e.gone {
+				w.restart(i)
+			}
+			e.link.SetPath(w.now, true)
+			w.releaseHeld(i)
+		}
+		w.mustQuiet(5 * time.Minute)
+	})
+}
+
+// operate does one operation on the end that the argument's lowest bit names.
+func operate(w *world, op, arg byte) {
+	i := int(arg & 1)
+	e := w.ends[i]
+	n := int(arg >> 1)
+	switch op % 15 {
+	case 0: // a little to send
+		e.toSend[n%wire.NumVCs] += 1 + n%8
+		w.service(i)
+	case 1: // much
+		for v := range e.toSend {
+			e.toSend[v] += n
+		}
+		w.service(i)
+	case 2:
+		w.run(time.Duration(n) * 100 * time.Microsecond)
+	case 3:
+		w.run(time.Duration(n) * 50 * time.Millisecond)
+	case 4: // the next frames are lost
+		left := n % 16
+		w.onSend = func(from int, _ []byte) bool {
+			if from == i && left > 0 {
+				left--
+				return true
+			}
+			return false
+		}
+	case 5:
+		w.cable[i].Cut(true)
+	case 6:
+		w.cable[i].Cut(false)
+	case 7: // weather
+		o := fault.Options{Delay: time.Duration(n) * 10 * time.Microsecond, Loss: float64(n%4) * 0.1, Duplicate: float64(n%3) * 0.2, Reorder: float64(n%5) * 0.1, Corrupt: float64(n%2) * 0.1}
+		if err := w.cable[i].Set(o); err != nil {
+			w.fail("%v", err)
+		}
+	case 8:
+		w.restart(i)
+	case 9: // dies, and stays dead
+		e.gone = true
+	case 10:
+		e.hold = true
+	case 11:
+		if !e.gone {
+			w.releaseHeld(i)
+		}
+	case 12:
+		e.link.SetPath(w.now, false)
+		w.service(i)
+	case 13:
+		e.link.SetPath(w.now, true)
+		w.service(i)
+	case 14:
+		if err := e.link.SetMaxPayload(w.now, MinPayload+n/2*wire.PadUnit); err != nil {
+			w.fail("%v", err)
+		}
+	}
+}
