@@ -45,6 +45,7 @@ const (
 	DownPeerRestarted                   // another incarnation of the peer has proved itself
 	DownPathOff                         // the owner took the path away
 	DownClosed                          // the owner closed this end
+	DownPathNarrow                      // the path takes no frames any more of the size of those under way
 )
 
 // String returns the reason in words.
@@ -64,6 +65,8 @@ func (r DownReason) String() string {
 		return "path off"
 	case DownClosed:
 		return "closed"
+	case DownPathNarrow:
+		return "path narrower"
 	}
 	return "unknown"
 }
@@ -102,7 +105,7 @@ const (
 	EventUp             EventKind = iota + 1 // the path works both ways; Session, Retrains
 	EventDown                                // the path is lost; Reason
 	EventSessionStarted                      // fresh sequence numbers and credits; Session
-	EventSessionEnded                        // the peer is another incarnation now; Session (the ended one), Unknown
+	EventSessionEnded                        // the peer, or this end, is another incarnation now; Session (the ended one), Unknown
 	EventMiswired                            // the cable leads elsewhere; Found, FoundExpects, FoundFabric
 	EventIncompatible                        // the ends don't fit; Mismatch
 )

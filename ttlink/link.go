@@ -133,15 +133,19 @@ func (l *Link) SetPath(now mono.Time, on bool) {
 }
 
 // SetMaxPayload changes the largest padded frame payload that the path takes,
-// in bytes, from the next training on. Packets that are already in the slab
-// keep the frames into which they were cut: on a path that has become narrower
-// those depend on IP fragmentation. The error names a bad size.
+// in bytes: a smaller one at once, a larger one from the next training on.
+// Frames that were cut for a wider path and are unacknowledged end the
+// session: see [EventSessionEnded]. The error names a bad size.
 func (l *Link) SetMaxPayload(now mono.Time, n int) error {
 	l.now = now
 	if err := checkPayload(n); err != nil {
 		return err
 	}
 	l.payload = n
+	l.agreed = min(l.agreed, n)
+	if l.state == StateUp && l.tx.widest() > n {
+		l.goDown(now, DownPathNarrow)
+	}
 	return nil
 }
 

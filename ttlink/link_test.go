@@ -349,3 +349,37 @@ func TestRetransmissionIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestPathShrinks narrows the path with large frames under way, as when a
+// route changes: the link comes up again with smaller frames, the fate of what
+// was under way is unknown, and what is sent afterwards arrives.
+func TestPathShrinks(t *testing.T) {
+	for seed := range uint64(40) {
+		w := newWorld(t, seed, fault.Options{Delay: lan, Loss: 0.01 * float64(seed%3)}, nil)
+		mtu := 1500
+		w.onSend = func(_ int, b []byte) bool { return len(b) > mtu }
+		w.load(40)
+		w.start()
+		w.run(time.Duration(1+seed%7) * 3 * time.Millisecond)
+		mtu = 600
+		w.run(20 * time.Millisecond) // until the sockets have told
+		for _, e := range w.ends {
+			if err := e.link.SetMaxPayload(w.now, 512); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.service(0)
+		w.service(1)
+		w.mustQuiet(time.Minute)
+		for i, e := range w.ends {
+			if n := countEvents(e, EventSessionEnded); n > 1 {
+				w.fail("end %d: %d sessions ended", i, n)
+			}
+			if s := e.link.Status(); s.MaxPayload > 512 {
+				w.fail("end %d: frames of %d bytes on a path of %d", i, s.MaxPayload, mtu)
+			}
+		}
+		w.load(10)
+		w.mustQuiet(time.Minute)
+	}
+}

@@ -79,6 +79,15 @@ func (s *sender) unacked() (n [wire.NumVCs]int) {
 	return n
 }
 
+// widest is the padded payload of the largest unacknowledged frame.
+func (s *sender) widest() int {
+	n := 0
+	for q := s.base; q != s.next; q = q.Add(1) {
+		n = max(n, int(s.slab.at(q).padded))
+	}
+	return n
+}
+
 func (s *sender) outstanding() bool { return s.sentTo != s.base }
 
 // sendable reports whether there is a frame at the cursor that may be transmitted.

@@ -210,20 +210,25 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 // comeUp takes the link up on a hello that proves the path, and lets the
 // session go on where both ends left it.
 func (l *Link) comeUp(now mono.Time, f *wire.Frame, h *wire.Hello) {
+	agreed := min(l.payload, int(h.MaxPayload))
+	l.applyHello(now, f, h)
+	if l.tx.widest() > agreed {
+		l.renew(now)
+		return
+	}
 	if l.upOnce {
 		l.retrains++
 		l.downtime += now.Sub(l.downSince)
 	}
 	l.upOnce = true
 	l.train.mismatched = MismatchNone
-	l.agreed = min(l.payload, int(h.MaxPayload))
+	l.agreed = agreed
 	l.sess.life = now
 	l.sess.confirmed = h.Up && f.Session == l.sess.id
 	if rtt, ok := l.helloRTT(now, h); ok {
 		l.rtt = rttEstimate{}
 		l.rtt.sample(rtt)
 	}
-	l.applyHello(now, f, h)
 	l.tx.resume(now, &l.rtt, &l.cfg.Profile)
 	l.rx.resume()
 	l.train.interval = l.cfg.Profile.HelloMin
@@ -232,6 +237,19 @@ func (l *Link) comeUp(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	l.tx.keepaliveAt = now.Add(l.jitter(l.cfg.Profile.Keepalive))
 	l.setState(now, StateUp)
 	l.events.push(Event{Kind: EventUp, At: now, Session: l.sess.id, Retrains: l.retrains})
+}
+
+// renew ends the session although both ends live: frames that were cut for a
+// wider path wait in the slab, and would never get through. They cannot be cut
+// again, since nobody knows how much of them the peer has got. This end takes
+// another incarnation, and the fate of what the peer has not acknowledged is unknown.
+func (l *Link) renew(now mono.Time) {
+	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.retrains, Unknown: l.tx.unacked()})
+	l.cfg.Incarnation = wire.Incarnation(l.rng.Uint64() | 1)
+	l.tx.abandon()
+	l.sess = session{ended: l.sess.ended, endedNext: l.sess.endedNext}
+	l.train.number++
+	l.restartHellos(now)
 }
 
 // applyHello takes a hello's acknowledgement and grants, if they are of this session.

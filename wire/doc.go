@@ -276,7 +276,9 @@
 //
 // An end that comes up on a hello without WANT that doesn't confirm it sends
 // one hello at once. Both ends use frames of at most the smaller of the two
-// frame payloads.
+// frame payloads. An end that would come up with unacknowledged frames larger
+// than that takes another incarnation instead, and trains on: such frames
+// would never get through, and cannot be cut again.
 //
 // A new session starts from the initial sequence numbers, slot 0 on every VC
 // and grants of 0: no packet may be sent before its first grant is heard. A

@@ -209,7 +209,9 @@ func (c *Chip) SetPath(now mono.Time, ch wire.Channel, on bool) {
 // SetMaxPayload says what the path of a port takes: padded payload bytes of one frame.
 func (c *Chip) SetMaxPayload(now mono.Time, ch wire.Channel, n int) error {
 	if i := c.portIndex(ch); i >= 0 {
-		return c.ports[i].link.SetMaxPayload(now, n)
+		err := c.ports[i].link.SetMaxPayload(now, n)
+		c.linkEvents(now, i)
+		return err
 	}
 	return fmt.Errorf("chip %s has no port on channel %d", c.cfg.Node, ch)
 }

@@ -21,6 +21,7 @@ type cable struct {
 	cuts    [2]int          // in force, by the side that sends
 	swapped *cable          // the other cable while their far ends are exchanged
 	up      [2]bool         // as the chips' links say
+	renewed bool            // a session has ended although both ends live
 	lastBad mono.Time       // when either end was not up for the last time, or has just changed
 	record  [2][][]byte     // datagrams seen, by the side that sent them
 	seen    [2]int

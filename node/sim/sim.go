@@ -123,6 +123,7 @@ type Sim struct {
 	failure  *Failure
 	plan     []mishap
 	healed   bool
+	renewals int // sessions that have ended
 }
 
 // surroundings are what all chips of a run have in common; drawn from the seed.
@@ -330,6 +331,9 @@ func (s *Sim) linkEvent(m *machine, e chip.Event) {
 	switch e.Link.Kind {
 	case ttlink.EventUp:
 		c.cable.up[c.side] = true
+	case ttlink.EventSessionEnded:
+		c.cable.renewed = true
+		s.renewals++
 	case ttlink.EventDown:
 		s.report.Downs++
 		c.cable.up[c.side] = false
