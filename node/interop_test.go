@@ -1,0 +1,214 @@
+package node_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/membership"
+	"ttfabric/node"
+	"ttfabric/node/session"
+	"ttfabric/router/topo"
+	"ttfabric/ttlink"
+	"ttfabric/ttlink/transport"
+	"ttfabric/wire"
+)
+
+// fixed is a membership whose one other member stands still.
+type fixed struct{ m membership.Member }
+
+func (f fixed) Notify() <-chan struct{}     { return nil }
+func (f fixed) View() []membership.Member   { return []membership.Member{f.m} }
+func (f fixed) Events() []membership.Event  { return nil }
+func (f fixed) UpdateMeta(membership.Meta)  {}
+func (f fixed) Addr() netip.AddrPort        { return netip.AddrPort{} }
+func (f fixed) Close(_ time.Duration) error { return nil }
+
+// foreign is the other implementation, in a process of its own.
+type foreign struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func startForeign(t *testing.T, args ...string) *foreign {
+	t.Helper()
+	cmd := exec.Command("python3", append([]string{"testdata/peer.py"}, args...)...)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if complaints.Len() > 0 {
+			t.Errorf("the other implementation complains:\n%s", &complaints)
+		}
+	})
+	return &foreign{cmd, in, bufio.NewScanner(out)}
+}
+
+func (f *foreign) says(t *testing.T, want string) {
+	t.Helper()
+	late := time.AfterFunc(30*time.Second, func() { f.cmd.Process.Kill() })
+	defer late.Stop()
+	if !f.out.Scan() || f.out.Text() != want {
+		t.Fatalf("the other implementation says %q; want %q", f.out.Text(), want)
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).Port
+}
+
+// TestOtherImplementation runs a chip beside one that was written in another
+// language from the page of package wire: links, flows, every command, both
+// ways round, with loss, and with a restart.
+func TestOtherImplementation(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("the other implementation needs python3")
+	}
+	for _, loss := range []string{"0", "0.05"} {
+		t.Run("loss "+loss, func(t *testing.T) { besideForeign(t, loss) })
+	}
+}
+
+func besideForeign(t *testing.T, loss string) {
+	m, err := topo.Named("mesh:1x2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := membership.Member{Addr: netip.MustParseAddr("127.0.0.1")}
+	theirs.Meta.Node = wire.FabricNodeID{Chip: 1}
+	theirs.Meta.Ports[4], theirs.Meta.Ports[5] = uint16(freePort(t)), uint16(freePort(t))
+	var ours membership.Meta
+	n, err := node.Start(context.Background(), node.Config{Topology: m, Incarnation: 0x1234567890ABCDEF, Profile: ttlink.ProfileCrowded,
+		Port: func(a netip.AddrPort) (transport.Port, error) {
+			return transport.Listen(transport.Options{Local: a})
+		},
+		Join: func(_ context.Context, meta membership.Meta) (node.Membership, error) {
+			ours = meta
+			return fixed{theirs}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	args := []string{fmt.Sprint(uint32(m.Hash()))}
+	for _, p := range []uint16{theirs.Meta.Ports[4], theirs.Meta.Ports[5], ours.Ports[0], ours.Ports[1]} {
+		args = append(args, fmt.Sprint(p))
+	}
+	args = append(args, loss)
+	f := startForeign(t, args...)
+	f.says(t, "up")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s := session.New(n)
+	if err := s.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	weAsk(ctx, t, s)
+	theyAsk(t, f)
+	// It dies without a word, and another one takes its place.
+	f.cmd.Process.Kill()
+	f.cmd.Wait()
+	f = startForeign(t, args...)
+	f.says(t, "up")
+	if err := s.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	weAsk(ctx, t, s)
+	theyAsk(t, f)
+	f.in.Close() // it says goodbye
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		st, _ := n.Status()
+		if st.PortsUp == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("its goodbye was not heard, nor its silence")
+		}
+	}
+}
+
+// weAsk has the other chip perform every command.
+func weAsk(ctx context.Context, t *testing.T, s *session.Session) {
+	t.Helper()
+	to := wire.FabricNodeID{Chip: 1}
+	at := func(x, y uint8, off uint64) wire.NocAddr { return wire.NewNocAddr(x, y, off) }
+	expect := func(a wire.NocAddr, want []byte) {
+		t.Helper()
+		got := make([]byte, len(want))
+		if err := s.Read(ctx, to, a, got); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("at %s: %.40x, %v; want %.40x", a, got, err, want)
+		}
+	}
+	for plane := range wire.Plane(2) {
+		big := make([]byte, 100_000)
+		for i := range big {
+			big[i] = byte(i*7 + i>>8 + int(plane))
+		}
+		if err := s.Write(ctx, to, at(1, 1, 4096), big, session.OnPlane(plane)); err != nil {
+			t.Fatal(err)
+		}
+		expect(at(1, 1, 4096), big)
+	}
+	err := errors.Join(
+		s.InlineWrite(ctx, to, at(2, 1, 0), 0x11223344),
+		s.AtomicInc(ctx, to, at(2, 1, 0), 1, true),
+		s.WriteInc(ctx, to, at(2, 2, 8), []byte("fused"), at(2, 2, 64), 7, false),
+		s.ScatterWrite(ctx, to, []session.Chunk{{Addr: at(3, 3, 0), Data: []byte("ab")}, {Addr: at(3, 3, 64), Data: []byte("cde")}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(at(2, 1, 0), []byte{0x45, 0x33, 0x22, 0x11})
+	expect(at(2, 2, 8), []byte("fused"))
+	expect(at(3, 3, 64), []byte("cde"))
+	var refused *session.RefusedError
+	if err := s.Write(ctx, to, at(60, 60, 0), []byte("x")); !errors.As(err, &refused) || refused.Outcome != wire.OutcomeBadAddress {
+		t.Errorf("a write to no tile: %v", err)
+	}
+	if err := s.AtomicInc(ctx, to, at(2, 1, 2), 1, false); !errors.As(err, &refused) || refused.Outcome != wire.OutcomeMisaligned {
+		t.Errorf("an increment beside a word: %v", err)
+	}
+}
+
+// theyAsk has our chip perform the other's requests.
+func theyAsk(t *testing.T, f *foreign) {
+	t.Helper()
+	data := strings.Repeat("0123456789abcdef", 512) // 4 KiB
+	ends := []struct{ ask, end string }{
+		{"write 1 1 0x1000 " + data, "done"},
+		{"read 1 1 0x1000 4096", "done " + data},
+		{"write 1 2 0 00000000", "done"},
+		{"inc 1 2 0 5", "done"},
+		{"inc 1 2 0 6", "done"},
+		{"read 1 2 0 4", "done 0b000000"},
+		{"write 60 60 0 00", "bad address"},
+		{"inc 1 2 2 1", "misaligned"},
+	}
+	for _, e := range ends {
+		if _, err := fmt.Fprintln(f.in, e.ask); err != nil {
+			t.Fatal(err)
+		}
+		f.says(t, e.ask+" "+e.end)
+	}
+}
