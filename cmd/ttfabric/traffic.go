@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -154,9 +157,14 @@ func drive(ctx context.Context, c *cobra.Command, cs []*admin.Client, spec traff
 	}()
 	bar := newProgress(c.ErrOrStderr(), "packets verified", int(spec.Packets))
 	defer bar.stop()
+	last := map[wire.FabricNodeID]traffic.Report{} // of a chip that dies, what it said last
 	for {
-		reports, done := collect(ctx, cs)
+		silent, done := collect(ctx, cs, spec.Run, last)
+		reports := slices.SortedFunc(maps.Values(last), func(a, b traffic.Report) int {
+			return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip))
+		})
 		res := traffic.Merge(spec, pairs, reports)
+		res.Silent = silent
 		bar.set(int(res.Total.Delivered))
 		if done {
 			return res, nil
@@ -172,8 +180,9 @@ func drive(ctx context.Context, c *cobra.Command, cs []*admin.Client, spec traff
 	}
 }
 
-// collect asks all chips for their reports; done when all that answer have finished.
-func collect(ctx context.Context, cs []*admin.Client) (reports []traffic.Report, done bool) {
+// collect asks all chips for their reports of the run. It is done when all
+// have finished but those that don't answer, or know nothing of the run any more.
+func collect(ctx context.Context, cs []*admin.Client, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
 	var mu sync.Mutex
 	done = true
 	_ = each(cs, func(cl *admin.Client) error {
@@ -182,18 +191,18 @@ func collect(ctx context.Context, cs []*admin.Client) (reports []traffic.Report,
 		r, err := cl.Traffic(one)
 		mu.Lock()
 		defer mu.Unlock()
-		if err == nil {
-			reports = append(reports, r)
-			done = done && r.Finished
+		if err != nil || r.Run != run {
+			silent = append(silent, cl.Self())
+			return err
 		}
-		return err
+		last[cl.Self()] = r
+		done = done && r.Finished
+		return nil
 	})
-	sort.Slice(reports, func(i, j int) bool { return less(reports[i].Chip, reports[j].Chip) })
-	return reports, done
-}
-
-func less(a, b wire.FabricNodeID) bool {
-	return a.Mesh < b.Mesh || a.Mesh == b.Mesh && a.Chip < b.Chip
+	slices.SortFunc(silent, func(a, b wire.FabricNodeID) int {
+		return cmp.Or(cmp.Compare(a.Mesh, b.Mesh), cmp.Compare(a.Chip, b.Chip))
+	})
+	return silent, done
 }
 
 // worstPairs is how many pairs are shown without --pairs.
@@ -222,5 +231,8 @@ func printTraffic(c *cobra.Command, res traffic.Result, all bool) {
 	}
 	tw.AppendFooter(row("all", fmt.Sprintf("%d pairs", len(res.Rows)), res.Total))
 	tw.Render()
+	if len(res.Silent) > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "Died or started anew under way: %v; of them the figures are the last that they gave.\n", res.Silent)
+	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s: %d packets of %d bytes in %.2f s\n", res.Spec.Pattern, res.Total.Delivered, res.Spec.Size, res.Seconds)
 }

@@ -87,6 +87,9 @@ type Result struct {
 	Total       Row     `json:"total"`
 	Misdirected uint64  `json:"misdirected"` // packets of this run that turned up where they had no business
 	Stray       uint64  `json:"stray"`       // arrivals that are not of this run; they don't count against it
+	// Chips whose last word is not their end of the run: they died, or started
+	// anew. Merge doesn't know of them; who collects the reports fills it in.
+	Silent []wire.FabricNodeID `json:"silent,omitempty"`
 }
 
 // OK reports whether everything that the run asked for arrived exactly once,
