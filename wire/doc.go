@@ -186,9 +186,13 @@
 //	  7 read              0 8 address
 //	255 none              nothing (all but requests)
 //
-// Other send types are refused at the destination, as are a number of chunks
-// out of range, a chunk of another kind and chunks longer than size. Unused
-// chunks are 0 in all three places. The last chunk is what remains of size.
+// A packet with another send type, a size that isn't the payload's, a number of
+// chunks out of range, a chunk of another kind or chunks longer than size is
+// malformed: the destination drops and counts it without an answer, so its
+// flow sees it as lost. What is well-formed and cannot be performed is answered
+// with an exception: a request of send type 255, a read of more than 4096
+// bytes, or a payload where none belongs, as 3 bad command. Unused chunks are
+// written as 0 in all three places, and ignored. The last chunk is what remains of size.
 // Flush is 0 or 1; readers take any other value for 1.
 //
 // A NoC address has the byte offset in bits 0 to 35, the NoC column x in bits
@@ -333,8 +337,8 @@
 // A flow is what one chip sends another on one plane. Requests and probes are
 // numbered in it from 0 by flow seq, and travel in order. Flow base is the
 // lowest number whose fate the source doesn't know. Flow epoch names one life
-// of the flow: the upper 27 bits are those of the upper half of the source's
-// incarnation, the lower 5 count its lives from 0, round and round. At most
+// of the flow: the upper 27 bits are those of the CRC-32C of the 8 bytes of
+// the source's incarnation, the lower 5 count its lives from 0, round and round. At most
 // 4096 requests are open. Ids count up from the incarnation, so that the reply
 // to a read of a former life meets no read of this one.
 //

@@ -1,6 +1,7 @@
 package chip
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"ttfabric/wire"
@@ -199,7 +200,7 @@ func (c *Chip) inject(f *outFlow, port int, r *Request, o *op) bool {
 func (c *Chip) flow(now mono.Time, k flowKey) *outFlow {
 	f := c.out[k]
 	if f == nil {
-		f = &outFlow{key: k, epoch: uint32(c.cfg.Incarnation>>32) &^ lifeMask, progress: now}
+		f = &outFlow{key: k, epoch: firstLife(c.cfg.Incarnation), progress: now}
 		c.out[k] = f
 		c.outOrder = append(c.outOrder, f)
 	}
@@ -207,9 +208,16 @@ func (c *Chip) flow(now mono.Time, k flowKey) *outFlow {
 }
 
 // lifeMask is the part of a flow's epoch that counts its lives within one
-// incarnation of the source, round and round; the other bits are taken from
+// incarnation of the source, round and round; the other bits are a checksum of
 // the incarnation. So the destination can tell an older life from a newer one.
 const lifeMask = 1<<5 - 1
+
+// firstLife is the epoch of an incarnation's first life. It depends on every
+// bit of the incarnation: were two incarnations to share it, a destination
+// would take the second one's requests for repetitions, and not perform them.
+func firstLife(i wire.Incarnation) uint32 {
+	return wire.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(i))) &^ lifeMask
+}
 
 // nextLife is the epoch of the life after e.
 func nextLife(e uint32) uint32 { return e&^lifeMask | (e+1)&lifeMask }

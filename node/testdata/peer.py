@@ -249,7 +249,7 @@ class Chip:
         self.flows = {}
         self.waiting = []  # packets for lack of credit: link, vc, bytes
         self.next_id = self.incarnation
-        self.out = {"epoch": self.incarnation >> 32 & ~31, "seq": 0, "base": 0, "open": {}}
+        self.out = {"epoch": crc32c(struct.pack("<Q", self.incarnation)) & ~31, "seq": 0, "base": 0, "open": {}}
         self.reads, self.probe_at = {}, None
 
     def packet(self, kind, vc, plane, payload, union=b"", size=None, send=255, ident=0, flow=(0, 0, 0)):
