@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -57,7 +58,9 @@ func newChip() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				unlock, err := lockFolder(c.Context(), string(dir))
+				ctx, cancel := context.WithTimeout(c.Context(), startTime)
+				defer cancel()
+				unlock, err := lockFolder(ctx, string(dir))
 				if err != nil {
 					return err
 				}
@@ -69,7 +72,7 @@ func newChip() *cobra.Command {
 				if err := s.spawn(n); err != nil {
 					return err
 				}
-				return s.waitRunning(c.Context(), n)
+				return s.waitRunning(ctx, n)
 			}},
 		&cobra.Command{Use: "kill CHIP", Short: "Kill a chip's process without a goodbye (kill -9)", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip kill M0D3",

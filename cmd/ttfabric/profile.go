@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ file for 'go tool pprof'.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if d <= 0 || d > admin.MaxProfile {
 				return coded(exitUsage, "--for %v: want a time up to %v", d, admin.MaxProfile)
+			}
+			if !slices.Contains(admin.ProfileKinds, kind) {
+				return coded(exitUsage, "--kind %q: want %s", kind, strings.Join(admin.ProfileKinds, ", "))
 			}
 			dir, n, err := chipArg(c, args[0])
 			if err != nil {

@@ -101,14 +101,18 @@ func lockFolder(ctx context.Context, path string) (unlock func(), err error) {
 	}
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
+		switch {
+		case err == nil:
 			return func() { f.Close() }, nil
+		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			f.Close()
+			return nil, fmt.Errorf("cannot lock %s: %w", path, err)
 		}
 		select {
 		case <-ctx.Done():
 			f.Close()
-			if !errors.Is(err, syscall.EWOULDBLOCK) {
-				return nil, fmt.Errorf("cannot lock %s: %w", path, err)
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, ctx.Err()
 			}
 			return nil, coded(exitNotReady, "another ttfabric is starting chips in %s; try again when it has ended", path)
 		case <-time.After(lockPoll):

@@ -166,7 +166,7 @@ func drive(ctx context.Context, c *cobra.Command, cs []*admin.Client, spec traff
 		res := traffic.Merge(spec, pairs, reports)
 		res.Silent = silent
 		bar.set(int(res.Total.Delivered))
-		if done {
+		if done && ctx.Err() == nil { // chips that nobody may ask any more have not died
 			return res, nil
 		}
 		select {

@@ -230,12 +230,11 @@ func (s *supervisor) spawn(n wire.FabricNodeID) error {
 	return nil
 }
 
-// startTime is how long one chip's process may take until it runs.
+// startTime is how long 'chip start' takes at most, until the chip runs.
 const startTime = 20 * time.Second
 
 // waitRunning waits until a chip that was spawned says where it is.
 func (s *supervisor) waitRunning(ctx context.Context, n wire.FabricNodeID) error {
-	timeout := time.After(startTime)
 	for {
 		if _, ok := s.dir.chip(n); ok {
 			return nil
@@ -244,9 +243,10 @@ func (s *supervisor) waitRunning(ctx context.Context, n wire.FabricNodeID) error
 		case e := <-s.exits:
 			return s.diedAtStart(e)
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-timeout:
-			return coded(exitNotReady, "chip %s does not run after %v: %s", n, startTime, s.lastWords(n))
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ctx.Err()
+			}
+			return coded(exitNotReady, "chip %s does not run in time: %s", n, s.lastWords(n))
 		case <-time.After(pollInterval):
 		}
 	}

@@ -28,10 +28,13 @@ type Client struct {
 	http  *http.Client
 }
 
+// maxConns is how many calls a client makes of its chip at once; more wait.
+const maxConns = 64
+
 // NewClient returns a client of the chip at addr ("host:port").
 func NewClient(addr, token string, self wire.FabricNodeID, t *topo.Topology) *Client {
 	return &Client{base: "http://" + addr, token: token, self: self, topo: t,
-		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}}}
+		http: &http.Client{Transport: &http.Transport{MaxConnsPerHost: maxConns, MaxIdleConnsPerHost: maxConns, IdleConnTimeout: time.Minute}}}
 }
 
 // Self is the chip.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"time"
 )
@@ -14,8 +15,8 @@ import (
 // MaxProfile is the longest CPU profile that a chip takes.
 const MaxProfile = 5 * time.Minute
 
-// ProfileKinds are the profiles of a chip's process, beside "cpu": the runtime's own.
-var ProfileKinds = []string{"cpu", "allocs", "heap", "goroutine", "mutex", "block"}
+// ProfileKinds are the profiles of a chip's process that can be taken.
+var ProfileKinds = []string{"cpu", "allocs", "heap", "goroutine"}
 
 // profile answers with a profile in pprof's format. Of the CPU it takes as long as the request says.
 func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +39,7 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := pprof.Lookup(kind)
-	if p == nil {
+	if p == nil || !slices.Contains(ProfileKinds, kind) {
 		problem(w, http.StatusNotFound, fmt.Sprintf("profile %q: want %s", kind, strings.Join(ProfileKinds, ", ")))
 		return
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -114,7 +115,15 @@ func (t *transfer) fail(err error) {
 func (t *transfer) end(i, try int, r chip.Result) {
 	if r.Fate != chip.FateDone && t.ctx.Err() == nil && try < againRetries && noRoom(&r) {
 		time.AfterFunc(againAfter(try), func() {
-			_, err := t.s.f.Submit(t.ctx, []chip.Request{t.request(i)}, func(_ int, r chip.Result) { t.end(i, try+1, r) })
+			t.mu.Lock()
+			if t.ended {
+				t.mu.Unlock()
+				return
+			}
+			again := t.request(i)
+			again.Payload = slices.Clone(again.Payload) // the caller's buffer is his again once he has been answered
+			t.mu.Unlock()
+			_, err := t.s.f.Submit(t.ctx, []chip.Request{again}, func(_ int, r chip.Result) { t.end(i, try+1, r) })
 			if err != nil {
 				t.mu.Lock()
 				t.fail(err)
