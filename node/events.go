@@ -14,11 +14,12 @@ const (
 	eventHistory = 1024 // events that a new subscriber is shown first
 )
 
-// Event is something that happened at this node: one of Chip and Member is set.
+// Event is something that happened at this node: one of Chip, Member and Fault is set.
 type Event struct {
 	Time   time.Time
 	Chip   *chip.Event
 	Member *membership.Event
+	Fault  *FaultEvent
 	Lost   uint64 // events that this subscriber has missed before this one
 }
 

@@ -182,6 +182,16 @@ func weAsk(ctx context.Context, t *testing.T, s *session.Session) {
 	expect(at(2, 1, 0), []byte{0x45, 0x33, 0x22, 0x11})
 	expect(at(2, 2, 8), []byte("fused"))
 	expect(at(3, 3, 64), []byte("cde"))
+	east := session.Line(wire.East, 1, 1)
+	err = errors.Join(
+		s.MulticastWrite(ctx, east, at(4, 4, 0), []byte("multicast"), session.OnPlane(1)),
+		s.MulticastInc(ctx, east, at(4, 4, 16), 3, true),
+		s.MulticastInc(ctx, east, at(4, 4, 16), 4, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(at(4, 4, 0), []byte("multicast"))
+	expect(at(4, 4, 16), []byte{7, 0, 0, 0})
 	var refused *session.RefusedError
 	if err := s.Write(ctx, to, at(60, 60, 0), []byte("x")); !errors.As(err, &refused) || refused.Outcome != wire.OutcomeBadAddress {
 		t.Errorf("a write to no tile: %v", err)
@@ -204,6 +214,10 @@ func theyAsk(t *testing.T, f *foreign) {
 		{"read 1 2 0 4", "done 0b000000"},
 		{"write 60 60 0 00", "bad address"},
 		{"inc 1 2 2 1", "misaligned"},
+		{"mwrite 1 3 0 00000000", "done"},
+		{"minc 1 3 0 9", "done"},
+		{"minc 1 3 2 1", "misaligned"},
+		{"read 1 3 0 4", "done 09000000"},
 	}
 	for _, e := range ends {
 		if _, err := fmt.Fprintln(f.in, e.ask); err != nil {

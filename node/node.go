@@ -43,9 +43,12 @@ type Membership interface {
 type Config struct {
 	Node        wire.FabricNodeID
 	Topology    *topo.Topology
-	Order       route.Order
+	Route       route.Config
 	Profile     ttlink.Profile     // zero: lan
 	Slots       router.SlotProfile // zero: spec
+	LocalFirst  bool               // serve the chip's own packets before those that pass through; see router.Config
+	Timeout     router.Timeout     // of packets that cannot move (Spec §7.3); zero: off
+	TTL         uint16             // of new packets, in hops; 0: those of the longest route
 	MemoryLimit int64              // bytes for tile memory; 0: default
 	Listen      netip.Addr         // of the data ports; zero: 127.0.0.1
 	PortBase    uint16             // UDP port of channel 0; channel k has PortBase+k; 0: any free ports
@@ -61,11 +64,14 @@ type Config struct {
 
 // livePort is a channel's socket.
 type livePort struct {
-	ch   wire.Channel
-	peer wire.PortID
-	pipe transport.Port
-	to   netip.AddrPort // the peer's address, as last set
-	size int            // payload of a frame that the path took, as last told to the chip
+	ch    wire.Channel
+	peer  wire.PortID
+	plane wire.Plane
+	pipe  transport.Port
+	out   transport.Port // what sends: pipe, or around it the impairment in force
+	fault portFault
+	to    netip.AddrPort // the peer's address, as last set
+	size  int            // payload of a frame that the path took, as last told to the chip
 }
 
 // Node is a live chip. Its methods are safe for concurrent use.
@@ -83,6 +89,7 @@ type Node struct {
 	links   uint16        // ports up, as last told to the pool
 	meta    membership.Meta
 	closed  bool
+	work    [numCauses]Work
 
 	ports  []*livePort
 	byCh   [wire.MaxChannels]*livePort
@@ -110,8 +117,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(), waiting: map[uint64]waiter{},
 		armed: mono.Never, rearm: make(chan struct{}, 1), events: newHub()}
 	var err error
-	n.chip, err = chip.New(n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, Topology: cfg.Topology, Order: cfg.Order,
-		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed})
+	n.chip, err = chip.New(n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, Topology: cfg.Topology, Route: cfg.Route,
+		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed,
+		LocalFirst: cfg.LocalFirst, Timeout: cfg.Timeout, TTL: cfg.TTL})
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +160,7 @@ func (n *Node) openPorts() error {
 			n.closePorts()
 			return fmt.Errorf("chip %s channel %d: %w", n.cfg.Node, p.Local.Channel, err)
 		}
-		lp := &livePort{ch: p.Local.Channel, peer: p.Peer, pipe: pipe}
+		lp := &livePort{ch: p.Local.Channel, peer: p.Peer, plane: p.Plane, pipe: pipe, out: pipe}
 		n.ports = append(n.ports, lp)
 		n.byCh[lp.ch] = lp
 	}
@@ -161,14 +169,43 @@ func (n *Node) openPorts() error {
 
 func (n *Node) closePorts() {
 	for _, p := range n.ports {
-		p.pipe.Close()
+		p.close()
 	}
 }
 
 func (n *Node) now() mono.Time { return mono.Time(time.Since(n.start)) }
 
+// cause is why the loop made a step.
+type cause int
+
+const (
+	received cause = iota
+	submitted
+	timed
+	asked
+	numCauses
+)
+
+// Work is how often the chip's loop was run for one cause, and how long that
+// took, the sending of what came of it included.
+type Work struct {
+	Steps uint64
+	Time  time.Duration
+}
+
+// Load is what the chip's loop has done since the start: for datagrams that
+// came, for requests of programs, for timers, and for everything else.
+type Load struct{ Received, Submitted, Timed, Asked Work }
+
+// Load returns the loop's work.
+func (n *Node) Load() Load {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return Load{n.work[received], n.work[submitted], n.work[timed], n.work[asked]}
+}
+
 // step runs f on the chip and then the chip until nothing moves.
-func (n *Node) step(f func(now mono.Time)) {
+func (n *Node) step(why cause, f func(now mono.Time)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -181,6 +218,8 @@ func (n *Node) step(f func(now mono.Time)) {
 		n.chip.Pump(now)
 	}
 	n.drain(now)
+	n.work[why].Steps++
+	n.work[why].Time += n.now().Sub(now)
 }
 
 // drain carries out what the chip wants: datagrams, results, events, the next deadline.
@@ -193,7 +232,7 @@ func (n *Node) drain(now mono.Time) {
 		// A short count is a full socket buffer, or a path that has become
 		// narrower: the link repairs it, in the second case after a training.
 		p := n.byCh[ch]
-		k, err := p.pipe.Send(t.Data, t.Seg)
+		k, err := p.out.Send(t.Data, t.Seg)
 		if err != nil {
 			n.log.Debug("send failed", "chip", n.cfg.Node, "channel", ch, "error", err)
 		}
@@ -216,7 +255,7 @@ func (n *Node) drain(now mono.Time) {
 		if !ok {
 			break
 		}
-		n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
+		n.tell(e)
 	}
 	if up := n.chip.LinksUp(); up != n.links {
 		n.links = up
@@ -232,6 +271,12 @@ func (n *Node) drain(now mono.Time) {
 	}
 }
 
+// tell publishes an event of the chip. It is apart because the event goes to
+// the heap, which a step without events must not pay for.
+func (n *Node) tell(e chip.Event) {
+	n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
+}
+
 // read is a port's reader: batches from the socket to the chip.
 func (n *Node) read(p *livePort) {
 	var b transport.Batch
@@ -245,7 +290,7 @@ func (n *Node) read(p *livePort) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		n.step(func(now mono.Time) {
+		n.step(received, func(now mono.Time) {
 			b.Each(func(d []byte) { n.chip.HandleDatagram(now, p.ch, d) })
 		})
 	}
@@ -271,7 +316,7 @@ func (n *Node) timer(ctx context.Context) {
 			continue
 		case <-t.C:
 		}
-		n.step(func(now mono.Time) {
+		n.step(timed, func(now mono.Time) {
 			n.armed = mono.Never
 			n.chip.Tick(now)
 		})
@@ -313,7 +358,7 @@ func (n *Node) readdress() {
 			continue
 		}
 		p.to = to
-		n.step(func(now mono.Time) {
+		n.step(asked, func(now mono.Time) {
 			n.resize(now, p)
 			n.chip.SetPath(now, p.ch, true)
 		})
@@ -375,7 +420,7 @@ func (n *Node) GossipAddr() netip.AddrPort { return n.member.Addr() }
 
 // WithChip runs f on the chip, for programs that live inside it. f must not block.
 func (n *Node) WithChip(f func(now mono.Time, c *chip.Chip)) {
-	n.step(func(now mono.Time) { f(now, n.chip) })
+	n.step(asked, func(now mono.Time) { f(now, n.chip) })
 }
 
 // Events subscribes to the node's events; cancel ends it. A slow reader loses events, which are counted in the next one.
@@ -405,5 +450,5 @@ func (n *Node) Close() error {
 	return err
 }
 
-// leaveTime bounds the goodbye to the pool.
-const leaveTime = 500 * time.Millisecond
+// leaveTime bounds the goodbye to the pool, which goes out with the next round of gossip, half a second later at most.
+const leaveTime = time.Second

@@ -74,12 +74,18 @@ func udpPort(a netip.AddrPort) (transport.Port, error) {
 	return transport.Listen(transport.Options{Local: a})
 }
 
-func config(t *topo.Topology, p *pool, chip int, inc wire.Incarnation) node.Config {
-	return node.Config{Node: wire.FabricNodeID{Chip: wire.ChipID(chip)}, Topology: t, Incarnation: inc, Port: udpPort, Join: p.join}
+func config(t *topo.Topology, p *pool, chip wire.FabricNodeID, inc wire.Incarnation) node.Config {
+	return node.Config{Node: chip, Topology: t, Incarnation: inc, Port: udpPort, Join: p.join}
 }
 
 // fabric starts all chips of a topology over real UDP and waits until they answer each other.
 func fabric(t *testing.T, name string) (*topo.Topology, *pool, []*node.Node) {
+	t.Helper()
+	return fabricWith(t, name, func(*node.Config) {})
+}
+
+// fabricWith does so with chips that are configured by change.
+func fabricWith(t *testing.T, name string, change func(c *node.Config)) (*topo.Topology, *pool, []*node.Node) {
 	t.Helper()
 	m, err := topo.Named(name)
 	if err != nil {
@@ -87,8 +93,10 @@ func fabric(t *testing.T, name string) (*topo.Topology, *pool, []*node.Node) {
 	}
 	p := newPool()
 	var ns []*node.Node
-	for i := range m.Chips {
-		n, err := node.Start(context.Background(), config(m, p, i, wire.Incarnation(1000+i)))
+	for i, c := range m.Chips {
+		cfg := config(m, p, c.Node, wire.Incarnation(1000+i))
+		change(&cfg)
+		n, err := node.Start(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +199,7 @@ func TestChipDiesAndComesBack(t *testing.T) {
 	if d := time.Since(begin); d > 3*time.Second {
 		t.Errorf("it took %v to say so", d)
 	}
-	n, err := node.Start(context.Background(), config(m, p, 1, 2001))
+	n, err := node.Start(context.Background(), config(m, p, chipID(1), 2001))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,14 +253,14 @@ func TestManyWritersAtOnce(t *testing.T) {
 func ExampleRun() {
 	machine, _ := topo.Named("n300")
 	gossip := newPool() // a real program joins with membership/gossip
-	other, err := node.Start(context.Background(), config(machine, gossip, 1, 2))
+	other, err := node.Start(context.Background(), config(machine, gossip, chipID(1), 2))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer other.Close()
 
-	err = node.Run(context.Background(), config(machine, gossip, 0, 1), func(ctx context.Context, s *session.Session) error {
+	err = node.Run(context.Background(), config(machine, gossip, chipID(0), 1), func(ctx context.Context, s *session.Session) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		if err := s.Ready(ctx); err != nil {

@@ -34,7 +34,7 @@ func (n *Node) Submit(ctx context.Context, rs []chip.Request, done func(i int, r
 	s := &submission{rs: rs, done: done}
 	closed, waits := true, false
 	var err error
-	n.step(func(now mono.Time) {
+	n.step(submitted, func(now mono.Time) {
 		closed = false
 		if waits, err = n.begin(now, s); waits {
 			s.ended = make(chan error, 1)
@@ -101,7 +101,14 @@ func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 		case chip.NoSuchChip:
 			return false, fmt.Errorf("chip %s is not in the fabric %s", r.Dst, n.cfg.Topology)
 		case chip.NoSuchPlane:
+			if int(r.Plane) < n.cfg.Topology.Planes() {
+				return false, fmt.Errorf("there is no way from %s to %s on plane %d: 'ttfabric routes' shows those that there are", n.cfg.Node, r.Dst, r.Plane)
+			}
 			return false, fmt.Errorf("plane %d: %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
+		case chip.BadRanges:
+			return false, n.chip.CheckMulticast(r)
+		case chip.BadVia:
+			return false, fmt.Errorf("the hops %v do not lead from %s to %s on plane %d, turn back at once, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
 		default:
 			return false, fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(r.Payload), int(r.Command.Size)), wire.MaxPayload)
 		}

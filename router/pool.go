@@ -1,6 +1,9 @@
 package router
 
-import "ttfabric/wire"
+import (
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
 
 // Slot is the index of a packet's buffer in its chip's [Pool].
 type Slot int32
@@ -58,9 +61,13 @@ func (p *Pool) Resident() int { return len(p.bufs) * wire.MaxPacket }
 
 // ring is a fixed-capacity queue of slots: one channel of the specification.
 type ring struct {
-	slots []Slot
-	head  int
-	n     int
+	slots  []Slot
+	head   int
+	n      int
+	left   uint8  // what still has to be done with a multicast at the head: see parts; 0: not known yet
+	popped uint32 // heads that have moved on, and copies of them, for the timeout
+	seen   uint32 // popped when the timeout was looked at
+	since  mono.Time
 }
 
 func newRing(capacity int) ring { return ring{slots: make([]Slot, capacity)} }
@@ -81,5 +88,7 @@ func (r *ring) pop() Slot {
 	s := r.slots[r.head]
 	r.head = (r.head + 1) % len(r.slots)
 	r.n--
+	r.popped++
+	r.left = 0
 	return s
 }

@@ -9,8 +9,9 @@
 //	Arrive → receiver channel → Step → sender channel → Next/Sent → the link
 //	                          ↘ PollLocal → the chip
 //
+// A multicast moves in parts, each when there is room for it (multicast.go).
+//
 // Polling order: PollLocal, Step, Next for each port, PollFreed, PollDrop.
-// Routing on rings, tori and between meshes takes its place in [Router.Step].
 package router
 
 import (
@@ -27,28 +28,14 @@ const SenderChannels = 4
 // maxPlanes is how many planes a packet can name: four bits (wire's page).
 const maxPlanes = 16
 
-// SlotProfile is the size of a router's channels, in packets.
-type SlotProfile struct {
-	Name     string
-	Sender   [wire.NumVCs]int
-	Receiver [wire.NumVCs]int
-}
-
-// SlotSpec has the specification's sizes: 8 slots in a sender channel, 16 in
-// a receiver channel (Spec §3.1.1); the control channel is smaller (§2.3.2).
-var SlotSpec = SlotProfile{"spec", [wire.NumVCs]int{8, 8, 4}, [wire.NumVCs]int{16, 16, 8}}
-
-// SlotFast has room for a long window; it is for speed, not for faithful back-pressure.
-var SlotFast = SlotProfile{"fast", [wire.NumVCs]int{128, 128, 8}, [wire.NumVCs]int{256, 256, 16}}
-
-// SlotProfiles are the profiles that can be named.
-var SlotProfiles = []SlotProfile{SlotSpec, SlotFast}
-
 // PortConfig is one port of the router.
 type PortConfig struct {
-	Channel wire.Channel
-	Dir     wire.Direction
-	Plane   wire.Plane
+	Channel  wire.Channel
+	Dir      wire.Direction
+	Plane    wire.Plane
+	Ring     bool // the cable is part of an axis that wraps
+	Wrap     bool // and crosses its dateline
+	External bool // the cable leads to another mesh
 }
 
 // Config is what a router is made of.
@@ -56,7 +43,16 @@ type Config struct {
 	Ports []PortConfig // at most one per direction and plane
 	Slots SlotProfile
 	Grace time.Duration // how long the head of a packet waits at a dead next hop
-	Pool  *Pool
+
+	// Dateline moves packets to another virtual channel where they cross the
+	// dateline of an axis that wraps (Spec §2.3.1). Bubble lets them enter such
+	// an axis only where two slots are free. LocalFirst serves the chip's own
+	// packets before those that pass through, instead of in turn: it is for
+	// showing the deadlock of Spec §6.1.
+	Dateline, Bubble, LocalFirst bool
+
+	Timeout Timeout
+	Pool    *Pool
 }
 
 // Drop is a packet that the router gave up. The slot is the taker's.
@@ -64,12 +60,14 @@ type Drop struct {
 	Slot    Slot
 	Reason  wire.DropReason
 	Channel wire.Channel
+	Dir     wire.Direction // in which a multicast's copy should have left; of no meaning for a whole packet
 }
 
-// Local is a packet for this chip. The slot is the taker's.
+// Local is a packet for this chip. The slot is the taker's, unless it is shared.
 type Local struct {
-	Slot Slot
-	Port int
+	Slot   Slot
+	Port   int
+	Shared bool // a multicast of which others get copies yet: read it before the next call, and don't put it back
 }
 
 // Freed is a receiver slot that became free: one credit for the peer.
@@ -85,6 +83,7 @@ type Counters struct {
 	Forwarded uint64                      // of those: passed on
 	Sent      uint64                      // packets handed to the link
 	Injected  uint64                      // of those: the chip's own, counted at injection
+	Copied    uint64                      // copies made of multicasts that arrived, beside the packet itself
 	Dropped   [wire.NumDropReasons]uint64 // by reason; counted at the port that they should have left by, or came in by
 }
 
@@ -95,20 +94,25 @@ type port struct {
 	recv      [wire.NumVCs]ring
 	send      [wire.NumVCs][SenderChannels]ring
 	queued    int              // packets in all sender channels
-	nextVC    int              // round robin over virtual channels
+	nextVC    int              // round robin over the virtual channels in use
 	nextCh    [wire.NumVCs]int // round robin over sender channels
-	offered   [2]int           // vc, channel of the last Next
+	offered   [2]int           // index in vcs, and channel, of the last Next
 	counters  Counters
 }
 
 // Router is the machine. It is not safe for concurrent use.
 type Router struct {
 	cfg   Config
+	vcs   []wire.VC // those with slots
 	ports []port
 	out   [wire.NumDirections][maxPlanes]int8 // port by direction and plane, -1 for none
 	freed []Freed
 	drops []Drop
 	recvd int // packets in all receiver channels
+	own   origins
+
+	lookAt mono.Time // when the timeout is looked at next
+	stuck  []Stuck
 }
 
 // New returns a router with all ports down.
@@ -117,6 +121,11 @@ func New(now mono.Time, cfg Config) (*Router, error) {
 	for d := range r.out {
 		for pl := range r.out[d] {
 			r.out[d][pl] = -1
+		}
+	}
+	for v, n := range cfg.Slots.Receiver {
+		if n > 0 {
+			r.vcs = append(r.vcs, wire.VC(v))
 		}
 	}
 	for i, pc := range cfg.Ports {
@@ -134,6 +143,7 @@ func New(now mono.Time, cfg Config) (*Router, error) {
 				p.send[v][c] = newRing(cfg.Slots.Sender[v])
 			}
 		}
+		r.own.add(pc.Plane)
 		r.ports = append(r.ports, p)
 	}
 	return r, nil
@@ -142,10 +152,10 @@ func New(now mono.Time, cfg Config) (*Router, error) {
 // Buffers returns the number of packets that the router can hold.
 func (r *Router) Buffers() int {
 	n := 0
-	for v := range wire.NumVCs {
+	for _, v := range r.vcs {
 		n += r.cfg.Slots.Receiver[v] + SenderChannels*r.cfg.Slots.Sender[v]
 	}
-	return n * len(r.ports)
+	return n*len(r.ports) + r.own.buffers()
 }
 
 // Port returns the index of the port that leads in a direction on a plane.
@@ -182,8 +192,12 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 }
 
 // Bypass reports whether nothing waits to be sent by a port whose link is up,
-// so that a packet of this chip may go to the link at once; [Router.Bypassed] then counts it.
-func (r *Router) Bypass(i int) bool { return r.ports[i].up && r.ports[i].queued == 0 }
+// so that a packet of this chip may go to the link at once, unless it needs a
+// bubble; [Router.Bypassed] then counts it.
+func (r *Router) Bypass(i int) bool {
+	p := &r.ports[i]
+	return p.up && p.queued == 0 && !(r.cfg.Bubble && p.Ring)
+}
 
 // Bypassed counts a packet that has gone to the link at once.
 func (r *Router) Bypassed(i int) {
@@ -204,11 +218,15 @@ func (r *Router) Arrive(i int, s Slot) {
 func (r *Router) Idle(i int, v wire.VC) bool { return r.ports[i].recv[v].n == 0 }
 
 // CutThrough reports whether a packet that came in on port i, whose receiver
-// channel is empty, is for this chip, and counts it as received and delivered
+// channel is empty, is for this chip and no other, and counts it as received and delivered
 // if so: it need not pass through the channel.
 func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	p := &r.ports[i]
-	if v.Action() != wire.RouteBit(p.Dir) {
+	if v.Trunk() != wire.TrunkNone {
+		if r := v.Ranges(); r.Parts(p.Dir) != wire.PartHere {
+			return false
+		}
+	} else if v.Action() != wire.RouteBit(p.Dir) {
 		return false
 	}
 	p.counters.Received++
@@ -220,11 +238,11 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 // drops what waits at dead next hops for longer than the grace period. It
 // reports whether anything moved.
 func (r *Router) Step(now mono.Time) bool {
-	moved := false
+	moved := r.own.n > 0 && r.depart()
 	for i := range r.ports {
 		if r.recvd > 0 {
-			for v := range wire.NumVCs {
-				for r.ports[i].recv[v].n > 0 && r.forward(i, wire.VC(v)) {
+			for _, v := range r.vcs {
+				for r.ports[i].recv[v].n > 0 && r.forward(i, v) {
 					moved = true
 				}
 			}
@@ -233,6 +251,9 @@ func (r *Router) Step(now mono.Time) bool {
 			moved = true
 		}
 	}
+	if r.cfg.Timeout.After > 0 && !now.Before(r.lookAt) && r.look(now) {
+		moved = true
+	}
 	return moved
 }
 
@@ -240,6 +261,9 @@ func (r *Router) Step(now mono.Time) bool {
 func (r *Router) forward(i int, v wire.VC) bool {
 	p := &r.ports[i]
 	pkt := wire.PacketView(r.cfg.Pool.Bytes(p.recv[v].peek()))
+	if pkt.Trunk() != wire.TrunkNone {
+		return r.spread(r.arrived(i, v))
+	}
 	action := pkt.Action()
 	if action == wire.RouteBit(p.Dir) {
 		return false // back where it came from: for this chip; PollLocal takes it
@@ -255,7 +279,8 @@ func (r *Router) forward(i int, v wire.VC) bool {
 		return true
 	}
 	out := &r.ports[oi]
-	ch := &out.send[v][passThrough(d, p.Dir)]
+	to := r.turn(v, pkt.Up(), p, out)
+	ch := &out.send[to][passThrough(d, p.Dir)]
 	if ch.full() {
 		return false
 	}
@@ -263,10 +288,24 @@ func (r *Router) forward(i int, v wire.VC) bool {
 		r.drop(i, v, wire.DropTTL)
 		return true
 	}
+	pkt.SetVC(to)
 	ch.push(r.take(i, v))
 	out.queued++
 	p.counters.Forwarded++
 	return true
+}
+
+// turn is the virtual channel that a packet goes on by. The one behind the
+// dateline begins with the cable that wraps and ends at the turn: kept longer,
+// it would close cycles on every torus from 4×4 up.
+func (r *Router) turn(v wire.VC, up bool, in, out *port) wire.VC {
+	behind := v.Dateline() && !in.External && !out.External && (in.Dir == out.Dir.Opposite())
+	return wire.VCFor(v.Class(), up, behind || (out.Wrap && r.cfg.Dateline))
+}
+
+// First is the virtual channel of a packet of this chip that leaves by port i.
+func (r *Router) First(i int, c wire.Class, up bool) wire.VC {
+	return wire.VCFor(c, up, r.ports[i].Wrap && r.cfg.Dateline)
 }
 
 // take removes the head of a receiver channel and owes its credit.
@@ -277,36 +316,12 @@ func (r *Router) take(i int, v wire.VC) Slot {
 }
 
 func (r *Router) drop(i int, v wire.VC, why wire.DropReason) {
+	if h := r.arrived(i, v); r.view(h).Trunk() != wire.TrunkNone && r.parts(h) {
+		r.dropCopies(h, why)
+		return
+	}
 	r.ports[i].counters.Dropped[why]++
-	r.drops = append(r.drops, Drop{r.take(i, v), why, r.ports[i].Channel})
-}
-
-// passThrough is the sender channel, 1 to 3, of a port towards d for packets that came in from the side from.
-func passThrough(d, from wire.Direction) int {
-	n := 1
-	for x := range wire.Direction(wire.NumDirections) {
-		if x == from {
-			return n
-		}
-		if x != d {
-			n++
-		}
-	}
-	panic("router: a packet came in from no side")
-}
-
-func direction(action byte) (wire.Direction, bool) {
-	switch action {
-	case wire.RouteEast:
-		return wire.East, true
-	case wire.RouteWest:
-		return wire.West, true
-	case wire.RouteNorth:
-		return wire.North, true
-	case wire.RouteSouth:
-		return wire.South, true
-	}
-	return 0, false
+	r.drops = append(r.drops, Drop{r.take(i, v), why, r.ports[i].Channel, wire.NumDirections})
 }
 
 // expire empties the sender channels of a port that has been down for the grace period.
@@ -315,11 +330,11 @@ func (r *Router) expire(now mono.Time, i int) bool {
 	if p.up || p.queued == 0 || now.Before(p.downSince.Add(r.cfg.Grace)) {
 		return false
 	}
-	for v := range wire.NumVCs {
+	for _, v := range r.vcs {
 		for c := range SenderChannels {
 			for p.send[v][c].n > 0 {
 				p.counters.Dropped[wire.DropNextHopDead]++
-				r.drops = append(r.drops, Drop{p.send[v][c].pop(), wire.DropNextHopDead, p.Channel})
+				r.drops = append(r.drops, Drop{p.send[v][c].pop(), wire.DropNextHopDead, p.Channel, p.Dir})
 			}
 		}
 	}
@@ -334,49 +349,76 @@ func (r *Router) PollLocal() (Local, bool) {
 	}
 	for i := range r.ports {
 		p := &r.ports[i]
-		// Control first: completions free what requests wait for.
-		for v := wire.NumVCs - 1; v >= 0; v-- {
-			if p.recv[v].n == 0 {
-				continue
-			}
-			if wire.PacketView(r.cfg.Pool.Bytes(p.recv[v].peek())).Action() == wire.RouteBit(p.Dir) {
-				p.counters.Delivered++
-				return Local{r.take(i, wire.VC(v)), i}, true
+		// The last class first: completions free what requests wait for.
+		for c := wire.NumClasses - 1; c >= 0; c-- {
+			for _, v := range r.vcs {
+				if v.Class() != wire.Class(c) || p.recv[v].n == 0 {
+					continue
+				}
+				pkt := wire.PacketView(r.cfg.Pool.Bytes(p.recv[v].peek()))
+				if pkt.Trunk() != wire.TrunkNone {
+					if l, ok := r.member(r.arrived(i, v)); ok {
+						return l, true
+					}
+				} else if pkt.Action() == wire.RouteBit(p.Dir) {
+					p.counters.Delivered++
+					return Local{Slot: r.take(i, v), Port: i}, true
+				}
 			}
 		}
 	}
 	return Local{}, false
 }
 
+// Skip is a set of sender channels that [Router.Next] passes over.
+type Skip uint64
+
+// Offer is a packet that may be sent.
+type Offer struct {
+	Slot  Slot
+	VC    wire.VC
+	Needs int  // slots that must be free at the peer: 2 where the packet enters a ring under bubble flow control
+	All   Skip // the sender channels of the virtual channel: none of them can send if this one lacks credit
+	One   Skip // the packet's own
+}
+
 // Next offers the packet that port i should send next: round robin over the
-// virtual channels that are not in the skip mask, and within one over its
-// sender channels (Spec §3.1.1). The packet stays until [Router.Sent].
-func (r *Router) Next(i int, skip uint8) (Slot, wire.VC, bool) {
+// virtual channels, and within one over its sender channels, without those in
+// the skip set (Spec §3.1.1). The packet stays until [Router.Sent].
+func (r *Router) Next(i int, skip Skip) (Offer, bool) {
 	p := &r.ports[i]
 	if !p.up || p.queued == 0 {
-		return NoSlot, 0, false
+		return Offer{}, false
 	}
-	for k := range wire.NumVCs {
-		v := (p.nextVC + k) % wire.NumVCs
-		if skip&(1<<v) != 0 {
-			continue
-		}
+	for k := range r.vcs {
+		n := (p.nextVC + k) % len(r.vcs)
+		v := r.vcs[n]
 		for j := range SenderChannels {
 			c := (p.nextCh[v] + j) % SenderChannels
-			if p.send[v][c].n > 0 {
-				p.offered = [2]int{v, c}
-				return p.send[v][c].peek(), wire.VC(v), true
+			if r.cfg.LocalFirst {
+				c = j
 			}
+			one := Skip(1) << (int(v)*SenderChannels + c)
+			if p.send[v][c].n == 0 || skip&one != 0 {
+				continue
+			}
+			p.offered = [2]int{n, c}
+			o := Offer{Slot: p.send[v][c].peek(), VC: v, Needs: 1, All: (1<<SenderChannels - 1) << (int(v) * SenderChannels), One: one}
+			if r.cfg.Bubble && p.Ring && v.Class() != wire.ClassControl && c != passThrough(p.Dir, p.Dir.Opposite()) {
+				o.Needs = 2
+			}
+			return o, true
 		}
 	}
-	return NoSlot, 0, false
+	return Offer{}, false
 }
 
 // Sent says that the link took the packet that [Router.Next] offered; its slot is the caller's again.
 func (r *Router) Sent(i int) Slot {
 	p := &r.ports[i]
-	v, c := p.offered[0], p.offered[1]
-	p.nextVC, p.nextCh[v] = (v+1)%wire.NumVCs, (c+1)%SenderChannels
+	n, c := p.offered[0], p.offered[1]
+	v := r.vcs[n]
+	p.nextVC, p.nextCh[v] = (n+1)%len(r.vcs), (c+1)%SenderChannels
 	p.queued--
 	p.counters.Sent++
 	return p.send[v][c].pop()
@@ -410,6 +452,9 @@ func (r *Router) Deadline() (mono.Time, bool) {
 			at = mono.Min(at, p.downSince.Add(r.cfg.Grace))
 		}
 	}
+	if r.cfg.Timeout.After > 0 && r.InFlight() > 0 {
+		at = mono.Min(at, r.lookAt)
+	}
 	return at, at != mono.Never
 }
 
@@ -437,7 +482,7 @@ func (r *Router) Status(i int) PortStatus {
 
 // InFlight is the number of packets in all channels.
 func (r *Router) InFlight() int {
-	n := r.recvd
+	n := r.recvd + r.own.n
 	for i := range r.ports {
 		n += r.ports[i].queued
 	}

@@ -54,11 +54,11 @@ func (b *bench) id(s Slot) uint64 {
 
 // send takes what port i offers, as a link with credits would.
 func (b *bench) send(i int) (id uint64, ok bool) {
-	s, _, ok := b.r.Next(i, 0)
+	o, ok := b.r.Next(i, 0)
 	if !ok {
 		return 0, false
 	}
-	id = b.id(s)
+	id = b.id(o.Slot)
 	b.pool.Put(b.r.Sent(i))
 	return id, true
 }
@@ -89,8 +89,8 @@ func TestForwardAndDeliver(t *testing.T) {
 	if b.freed() != 2 {
 		t.Error("two receiver slots became free and were not both told")
 	}
-	s, _, ok := b.r.Next(int(wire.East), 0)
-	v := wire.PacketView(b.pool.Bytes(s))
+	o, ok := b.r.Next(int(wire.East), 0)
+	v := wire.PacketView(b.pool.Bytes(o.Slot))
 	if !ok || v.Hop() != 1 || v.TTL() != 4 {
 		t.Errorf("forwarded with hop %d, TTL %d", v.Hop(), v.TTL())
 	}
@@ -138,7 +138,8 @@ func TestBackpressureHoldsAndDropsNothing(t *testing.T) {
 	// Another class is not held up by it.
 	b.r.Arrive(in, b.packet(wire.VCControl, 99, 5, wire.RouteEast, wire.RouteWest))
 	b.r.Step(0)
-	if s, v, ok := b.r.Next(out, 1<<wire.VCData); !ok || v != wire.VCControl || b.id(s) != 99 {
+	data, _ := b.r.Next(out, 0)
+	if o, ok := b.r.Next(out, data.All); !ok || o.VC != wire.VCControl || b.id(o.Slot) != 99 {
 		t.Error("control traffic waits for data")
 	}
 	for k := 0; k < n+1; k++ {

@@ -55,7 +55,7 @@ func (l *Link) checkWindow() error {
 		}
 		used += m.size()
 		end = int(m.off) + m.size()
-		if wraps > 1 || end > l.cfg.Window || (wraps == 1 && end > t.slab.tail) {
+		if wraps > 1 || end > len(t.slab.buf) || (wraps == 1 && end > t.slab.tail) {
 			return fmt.Errorf("slab: frame %d at %d to %d overlaps (tail %d, head %d)", s, m.off, end, t.slab.tail, t.slab.head)
 		}
 	}

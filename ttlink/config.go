@@ -45,6 +45,10 @@ const (
 	ackBytes       = 32 << 10               // bytes of payload that are acknowledged at once; half of the smallest window
 	initialRTO     = 50 * time.Millisecond  // retransmission timeout before the first measured round trip
 	unknownDead    = 8 * time.Second        // silence under traffic that is bearable before the first measured round trip
+	maxDead        = 15 * time.Second       // longest silence that a long round trip excuses
+	staleRTT       = 4                      // an estimate so many times a new measurement is dropped
+	refineMost     = 8                      // hellos after coming up that measure the round trip again where it is long
+	nackDoublings  = 6                      // of the time between NACKs for one gap
 	slabIdle       = 10 * time.Second       // an empty slab is given back after this time
 	endedRemember  = 8                      // ended incarnations that are remembered
 	goBackMin      = 100 * time.Microsecond // shortest time between two go-backs

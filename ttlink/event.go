@@ -46,6 +46,7 @@ const (
 	DownPathOff                         // the owner took the path away
 	DownClosed                          // the owner closed this end
 	DownPathNarrow                      // the path takes no frames any more of the size of those under way
+	DownPathGone                        // the cable of another channel that its frames went by carries them no longer
 )
 
 // String returns the reason in words.
@@ -67,6 +68,8 @@ func (r DownReason) String() string {
 		return "closed"
 	case DownPathNarrow:
 		return "path narrower"
+	case DownPathGone:
+		return "fallback gone"
 	}
 	return "unknown"
 }
@@ -108,6 +111,7 @@ const (
 	EventSessionEnded                        // the peer, or this end, is another incarnation now; Session (the ended one), Unknown
 	EventMiswired                            // the cable leads elsewhere; Found, FoundExpects, FoundFabric
 	EventIncompatible                        // the ends don't fit; Mismatch
+	EventPath                                // the frames go by another cable; Path
 )
 
 // String returns the kind in words.
@@ -125,6 +129,8 @@ func (k EventKind) String() string {
 		return "miswired"
 	case EventIncompatible:
 		return "incompatible"
+	case EventPath:
+		return "path"
 	}
 	return "unknown"
 }
@@ -135,6 +141,7 @@ type Event struct {
 	At       mono.Time
 	Session  wire.SessionID
 	Retrains int        // times that the link has come up again in its life
+	Path     Path       // of EventUp and EventPath: by which cable the frames go
 	Reason   DownReason // why it went down
 
 	// Unknown counts per VC the packets that [Link.Send] accepted in the ended
@@ -197,6 +204,7 @@ type Status struct {
 	Occupied        [wire.NumVCs]int // own receiver slots that hold a packet
 	WindowUsed      int              // bytes of the retransmit slab in use
 	Unacked         int              // frames in the slab
+	Path            Path             // by which cable its frames go
 	Miswired        bool             // the last hello came from a wrong port
 	Found           wire.PortID      // that port, if Miswired
 }
@@ -223,6 +231,7 @@ type Counters struct {
 	StaleSession     uint64                      // frames of another session
 	NotUp            uint64                      // frames of the session while training, or anything while the path is off
 	WrongChannel     uint64                      // session frames for another port
+	WrongPath        uint64                      // session frames by a cable that they were not announced on
 	CreditViolations uint64                      // packets or grants beyond the receiver channel's size
 	BadPieces        uint64                      // data frames that don't continue their packet, or don't fit its slot
 	BadAcks          uint64                      // acknowledgements of what was never sent

@@ -429,7 +429,9 @@ func (w *world) mustQuiet(d time.Duration) {
 func (w *world) load(n int) {
 	for i, e := range w.ends {
 		for v := range e.toSend {
-			e.toSend[v] += n
+			if w.ends[1-i].cfg.Slots[v] > 0 {
+				e.toSend[v] += n
+			}
 		}
 		w.service(i)
 	}

@@ -19,12 +19,14 @@ type Link struct {
 	payload  int // own limit of the frame payload; in force at the next training
 	agreed   int // frame payload that both ends take; 0 before the first training
 	train    training
+	paths    paths
 	sess     session
 	tx       sender
 	rx       receiver
 	rtt      rttEstimate
 	events   events
 	counters Counters
+	stalled  mono.Time // when the owner's loop came back from standing still
 
 	retrains  int
 	upOnce    bool
@@ -33,7 +35,7 @@ type Link struct {
 	downtime  time.Duration
 
 	closePending bool
-	control      [wire.FrameOverhead + wire.HelloLen]byte // the control frame handed out last
+	control      [wire.FrameOverhead + wire.FullHelloLen]byte // the control frame handed out last
 }
 
 // session is what this end knows of the incarnation at the other.
@@ -65,6 +67,12 @@ func New(cfg Config) (*Link, error) {
 // may be used again once the piece has been consumed. Whatever is wrong with
 // b, the answer is a counter.
 func (l *Link) HandleDatagram(now mono.Time, b []byte) (Delivery, bool) {
+	return l.HandleVia(now, Own, b)
+}
+
+// HandleVia is [Link.HandleDatagram] for a datagram that came by the cable of
+// another link, see [Link.SetAlternate].
+func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	l.now = now
 	f, err := wire.DecodeFrame(b)
 	if err != nil {
@@ -79,19 +87,19 @@ func (l *Link) HandleDatagram(now mono.Time, b []byte) (Delivery, bool) {
 	l.counters.BytesReceived += uint64(len(b))
 	switch f.Kind {
 	case wire.KindHello:
-		l.handleHello(now, &f)
+		l.handleHello(now, p, &f)
 	case wire.KindRaw:
 		l.counters.Raw++
 	case wire.KindData:
-		if l.ofSession(now, &f) {
+		if l.ofSession(now, p, &f) {
 			return l.handleData(now, &f)
 		}
 	case wire.KindUpdate:
-		if l.ofSession(now, &f) {
+		if l.ofSession(now, p, &f) {
 			l.handleUpdate(now, &f)
 		}
 	case wire.KindClose:
-		if l.ofSession(now, &f) {
+		if l.ofSession(now, p, &f) {
 			l.goDown(now, DownPeerClosed)
 		}
 	}
@@ -100,7 +108,7 @@ func (l *Link) HandleDatagram(now mono.Time, b []byte) (Delivery, bool) {
 
 // ofSession reports whether f is a frame of the running session for this port,
 // and if so takes it as a sign of life.
-func (l *Link) ofSession(now mono.Time, f *wire.Frame) bool {
+func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 	switch {
 	case l.sess.id == 0 || f.Session != l.sess.id:
 		l.counters.StaleSession++
@@ -110,6 +118,9 @@ func (l *Link) ofSession(now mono.Time, f *wire.Frame) bool {
 		return false
 	case l.state != StateUp:
 		l.counters.NotUp++
+		return false
+	case !l.paths.takes(p):
+		l.counters.WrongPath++
 		return false
 	}
 	l.sess.life = now
@@ -174,6 +185,9 @@ func (l *Link) Counters() Counters {
 	return c
 }
 
+// Credits is the number of packets that may be sent on vc now, up or not.
+func (l *Link) Credits(vc wire.VC) int { return int(int32(l.tx.limit[vc] - l.tx.sent[vc])) }
+
 // Status returns where the link stands.
 func (l *Link) Status() Status {
 	s := Status{
@@ -182,10 +196,10 @@ func (l *Link) Status() Status {
 		Retrains: l.retrains, LastDown: l.lastDown, Downtime: l.downtime,
 		RTT: l.rtt.smoothed, MaxPayload: l.agreed,
 		WindowUsed: l.tx.slab.used, Unacked: l.tx.slab.count,
-		Miswired: l.train.miswired, Found: l.train.found.port,
+		Miswired: l.train.miswired, Found: l.train.found.port, Path: l.paths.now,
 	}
 	for v := range wire.NumVCs {
-		s.Credits[v] = int(int32(l.tx.limit[v] - l.tx.sent[v]))
+		s.Credits[v] = l.Credits(wire.VC(v))
 		s.PeerSlots[v] = int(l.sess.slots[v])
 		s.Occupied[v] = l.rx.occupied(v)
 	}

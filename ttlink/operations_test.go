@@ -45,10 +45,10 @@ func operate(w *world, op, arg byte) {
 	n := int(arg >> 1)
 	switch op % 15 {
 	case 0: // a little to send
-		e.toSend[n%wire.NumVCs] += 1 + n%8
+		e.toSend[n%wire.BasicVCs] += 1 + n%8
 		w.service(i)
 	case 1: // much
-		for v := range e.toSend {
+		for v := range wire.BasicVCs {
 			e.toSend[v] += n
 		}
 		w.service(i)

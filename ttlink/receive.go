@@ -43,6 +43,7 @@ type receiver struct {
 	gapTo   wire.Seq  // one past the newest of them
 	nacked  wire.Seq  // missing frame of the latest NACK
 	nackAt  mono.Time // when it is repeated
+	nacks   int       // repeats for this missing frame, up to nackDoublings
 	nackDue bool
 }
 
@@ -66,10 +67,14 @@ func (r *receiver) occupied(v int) int { return int(r.recv[v] - r.freed[v] + r.c
 
 // grants returns the absolute credits: slots freed so far plus the channel's size, less what older sessions hold.
 func (l *Link) grants() (g [wire.NumVCs]uint32) {
-	for v, n := range l.cfg.Slots {
-		g[v] = l.rx.freed[v] + uint32(n) - l.rx.carried[v]
+	for v := range l.cfg.Slots {
+		g[v] = l.grant(wire.VC(v))
 	}
 	return g
+}
+
+func (l *Link) grant(v wire.VC) uint32 {
+	return l.rx.freed[v] + uint32(l.cfg.Slots[v]) - l.rx.carried[v]
 }
 
 // Free gives back one receiver slot of vc, for one delivered packet of this or
@@ -146,7 +151,7 @@ func (r *receiver) acked() { r.ackAt, r.unacked = 0, 0 }
 // way, or the next one within its credits, needs.
 func (l *Link) continues(f *wire.Frame) bool {
 	r := &l.rx
-	if !r.partial && int32(r.recv[f.VC]-l.grants()[f.VC]) >= 0 {
+	if !r.partial && int32(r.recv[f.VC]-l.grant(f.VC)) >= 0 {
 		l.counters.CreditViolations++
 		return false
 	}
@@ -166,7 +171,7 @@ func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 		r.gapTo = end
 	}
 	if !r.gap || r.nacked != r.expected {
-		r.gap, r.nacked, r.nackDue = true, r.expected, true
+		r.gap, r.nacked, r.nackDue, r.nacks = true, r.expected, true, 0
 		r.nackAt = now.Add(l.nackInterval())
 	}
 }
@@ -176,14 +181,20 @@ func (l *Link) nackInterval() time.Duration {
 	return max(l.rtt.smoothed+2*l.rtt.variation, nackMin)
 }
 
-// tickReceive acknowledges what has waited for long enough, and repeats the NACK of a gap that hasn't closed.
+// tickReceive acknowledges what has waited for long enough, and repeats the
+// NACK of a gap that hasn't closed: after a round trip, then after twice as long
+// each time, since the peer may not have what a broken or forged frame promised.
 func (l *Link) tickReceive(now mono.Time) {
 	if l.rx.ackAt != 0 && !now.Before(l.rx.ackAt) {
 		l.rx.updateDue, l.rx.ackAt = true, 0
 	}
 	if r := &l.rx; r.gap && !now.Before(r.nackAt) {
+		if r.nacked != r.expected {
+			r.nacks = 0
+		}
 		r.nacked, r.nackDue = r.expected, true
-		r.nackAt = now.Add(l.nackInterval())
+		r.nackAt = now.Add(l.nackInterval() << r.nacks)
+		r.nacks = min(r.nacks+1, nackDoublings)
 	}
 }
 

@@ -305,6 +305,11 @@ func (r *rttEstimate) sample(d time.Duration) {
 		r.smoothed, r.variation, r.least = d, d/2, d
 		return
 	}
+	if d < r.smoothed/staleRTT {
+		// The estimate is what a stall at either end left behind.
+		r.smoothed, r.variation, r.least = d, d/2, d
+		return
+	}
 	r.least = min(d, r.least+(r.smoothed-r.least)/64)
 	r.variation = (3*r.variation + (r.smoothed - d).Abs()) / 4
 	r.smoothed = (7*r.smoothed + d) / 8
@@ -324,5 +329,11 @@ func (r *rttEstimate) dead(p *Profile) time.Duration {
 	if r.smoothed == 0 {
 		return max(p.DeadTraffic, unknownDead)
 	}
-	return max(p.DeadTraffic, 4*r.smoothed+4*r.variation)
+	return max(p.DeadTraffic, min(r.patience(), maxDead))
 }
+
+// patience is four round trips with their variation.
+func (r *rttEstimate) patience() time.Duration { return 4*r.smoothed + 4*r.variation }
+
+// doubtful reports whether the estimate lengthens the time to notice a dead peer.
+func (r *rttEstimate) doubtful(p *Profile) bool { return r.patience() > p.DeadTraffic }

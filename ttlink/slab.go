@@ -19,40 +19,56 @@ func (m *frameMeta) size() int { return wire.FrameOverhead + int(m.padded) }
 // slab is the retransmit buffer: a ring of bytes in which the unacknowledged
 // frames lie whole and in order, so that frames of equal size can be sent
 // from in place as one batch. A frame never wraps; where it would, the rest of
-// the ring stays empty until the ring comes round.
+// the ring stays empty until the ring comes round. The ring begins small, which
+// keeps it in the cache, and doubles up to the window while more is under way.
 type slab struct {
-	buf   []byte      // nil when idle
-	meta  []frameMeta // by sequence number modulo MaxFrames
-	count int         // frames in use; at most MaxFrames
-	used  int         // bytes of those
-	head  int         // where the next frame goes if it fits
-	tail  int         // start of the oldest frame; 0 when empty
+	buf    []byte      // nil when idle
+	meta   []frameMeta // by sequence number modulo its length, a power of two
+	oldest wire.Seq    // of the frames
+	count  int         // frames in use; at most MaxFrames
+	used   int         // bytes of those
+	head   int         // where the next frame goes if it fits
+	tail   int         // start of the oldest frame; 0 when empty
 }
+
+// Where the ring and the list of its frames begin.
+const (
+	firstSlab   = MinWindow // bytes
+	firstFrames = 64
+)
 
 // fits reports whether n more frames of size bytes each have room.
 func (s *slab) fits(n, size, window int) bool {
 	if s.count+n > MaxFrames {
 		return false
 	}
+	if len(s.buf) < window && n <= (window-s.used)/size {
+		return true // after growing, the frames lie at its beginning
+	}
 	if s.count > 0 && s.head <= s.tail {
 		return n*size <= s.tail-s.head
 	}
-	atEnd := (window - s.head) / size
+	atEnd := (len(s.buf) - s.head) / size
 	return n <= atEnd || (n-atEnd)*size <= s.tail
 }
 
 // place reserves room for one frame. The caller has asked fits.
 func (s *slab) place(seq wire.Seq, m frameMeta, window int) []byte {
-	if s.buf == nil {
-		s.buf = make([]byte, window)
-		s.meta = make([]frameMeta, MaxFrames)
+	if s.count == 0 {
+		s.oldest = seq
+	}
+	if s.count == len(s.meta) {
+		s.growMeta()
 	}
 	size := m.size()
-	if !(s.count > 0 && s.head <= s.tail) && window-s.head < size {
+	for !s.room(size) {
+		s.grow(window)
+	}
+	if !(s.count > 0 && s.head <= s.tail) && len(s.buf)-s.head < size {
 		s.head = 0
 	}
 	m.off = uint32(s.head)
-	s.meta[uint32(seq)%MaxFrames] = m
+	*s.at(seq) = m
 	frame := s.buf[s.head : s.head+size]
 	s.head += size
 	s.count++
@@ -60,8 +76,42 @@ func (s *slab) place(seq wire.Seq, m frameMeta, window int) []byte {
 	return frame
 }
 
+// room reports whether the ring as it is has room for one frame.
+func (s *slab) room(size int) bool {
+	if s.count > 0 && s.head <= s.tail {
+		return size <= s.tail-s.head
+	}
+	return size <= len(s.buf)-s.head || size <= s.tail
+}
+
+// grow doubles the ring and moves the frames to its beginning.
+func (s *slab) grow(window int) {
+	if len(s.buf) == window {
+		panic("ttlink: a frame was placed without room in the slab")
+	}
+	buf := make([]byte, min(max(2*len(s.buf), firstSlab), window))
+	end := 0
+	for i := range s.count {
+		m := s.at(s.oldest.Add(i))
+		off := end
+		end += copy(buf[off:], s.bytes(m))
+		m.off = uint32(off)
+	}
+	s.buf, s.tail, s.head = buf, 0, end
+}
+
+// growMeta doubles the list of frames.
+func (s *slab) growMeta() {
+	old := *s
+	s.meta = make([]frameMeta, max(2*len(old.meta), firstFrames))
+	for i := range s.count {
+		q := s.oldest.Add(i)
+		*s.at(q) = *old.at(q)
+	}
+}
+
 // at returns the frame with sequence number seq.
-func (s *slab) at(seq wire.Seq) *frameMeta { return &s.meta[uint32(seq)%MaxFrames] }
+func (s *slab) at(seq wire.Seq) *frameMeta { return &s.meta[int(uint32(seq))&(len(s.meta)-1)] }
 
 // bytes returns where m's frame lies.
 func (s *slab) bytes(m *frameMeta) []byte { return s.buf[m.off : int(m.off)+m.size()] }
@@ -70,11 +120,12 @@ func (s *slab) bytes(m *frameMeta) []byte { return s.buf[m.off : int(m.off)+m.si
 func (s *slab) release(seq wire.Seq) {
 	s.used -= s.at(seq).size()
 	s.count--
+	s.oldest = seq.Add(1)
 	if s.count == 0 {
 		s.head, s.tail = 0, 0
 		return
 	}
-	s.tail = int(s.at(seq.Add(1)).off)
+	s.tail = int(s.at(s.oldest).off)
 }
 
 // clear drops all frames and keeps the memory.

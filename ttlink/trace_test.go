@@ -177,7 +177,7 @@ func (x *tracer) told() {
 			case EventDown:
 				line += ", " + ev.Reason.String()
 			case EventSessionEnded:
-				line += fmt.Sprintf(", fate unknown of %v packets", ev.Unknown)
+				line += fmt.Sprintf(", fate unknown of %v packets", ev.Unknown[:wire.BasicVCs])
 			}
 			x.say("%s", line)
 		}
@@ -233,7 +233,7 @@ func (x *tracer) frame(from int, f *wire.Frame) string {
 		if f.Flags&wire.FlagSolicit != 0 {
 			flags += " SOLICIT"
 		}
-		return fmt.Sprintf("update s%d%s ack %d, grants %v", s, flags, ack(), u.Grants)
+		return fmt.Sprintf("update s%d%s ack %d, grants %v", s, flags, ack(), u.Grants[:wire.BasicVCs])
 	case wire.KindHello:
 		h, _ := wire.DecodeHello(f.Payload)
 		flags := ""

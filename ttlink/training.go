@@ -12,7 +12,9 @@ type training struct {
 	number   uint32        // of this end's training: counted up when the path is lost or the session replaced
 	helloAt  mono.Time     // when the next periodic hello is due
 	interval time.Duration // between periodic hellos
-	helloDue bool          // a hello waits for PollTransmit
+	greet    pathSet       // paths that a hello is due on
+	echoed   mono.Time     // when the newest hello of this end that was answered was sent
+	refine   int           // hellos that may yet be spent on measuring a long round trip again
 
 	answers   answer // to the session's peer, or to a hello that proved itself
 	strangers answer // to unknown incarnations; apart, so that they can't crowd out the peer
@@ -39,13 +41,14 @@ type echo struct {
 // answer is a hello that is owed, and the bucket that limits how many.
 type answer struct {
 	due    bool
+	path   Path // that it goes by: the one that the question came by
 	echo   echo
 	tokens int
 	last   mono.Time // when the bucket was filled last
 }
 
 // owe notes that a hello is to be answered, if the bucket allows.
-func (a *answer) owe(now mono.Time, e echo) bool {
+func (a *answer) owe(now mono.Time, p Path, e echo) bool {
 	if n := int64(now.Sub(a.last) / answerRefill); n > 0 {
 		a.tokens = int(min(int64(a.tokens)+n, answerBurst))
 		a.last = now
@@ -56,19 +59,23 @@ func (a *answer) owe(now mono.Time, e echo) bool {
 		}
 		a.tokens--
 	}
-	a.due, a.echo = true, e
+	a.due, a.path, a.echo = true, p, e
 	return true
 }
 
 // handleHello decides what a hello proves and answers it.
-func (l *Link) handleHello(now mono.Time, f *wire.Frame) {
+func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	h, err := wire.DecodeHello(f.Payload)
 	if err != nil {
 		l.counters.MalformedHellos++
 		return
 	}
 	l.counters.HellosReceived++
-	if !l.identified(now, &h) {
+	if p != Own && !l.paths.alternates.has(p) {
+		l.counters.WrongPath++
+		return
+	}
+	if !l.identified(now, p, &h) {
 		return
 	}
 	if l.state == StateOff || l.state == StateClosed {
@@ -84,13 +91,13 @@ func (l *Link) handleHello(now mono.Time, f *wire.Frame) {
 		return
 	}
 	echoed := h.EchoIncarnation == l.cfg.Incarnation
-	proves := echoed && h.EchoTraining == l.train.number
+	proves := echoed && h.EchoTraining == l.train.number && l.paths.proves(p, &h)
 	switch {
 	case known:
-		l.helloOfPeer(now, f, &h, echoed, proves)
+		l.helloOfPeer(now, p, f, &h, echoed, proves)
 	case proves:
 		l.startSession(now, &h)
-		l.comeUp(now, f, &h)
+		l.comeUp(now, p, f, &h)
 	default:
 		l.counters.UnprovedHellos++
 		if l.sess.id == 0 {
@@ -104,18 +111,21 @@ func (l *Link) handleHello(now mono.Time, f *wire.Frame) {
 	if known || proves {
 		a = &l.train.answers
 	}
-	if !a.owe(now, echo{h.Incarnation, h.Training, h.Stamp}) {
+	if !a.owe(now, p, echo{h.Incarnation, h.Training, h.Stamp}) {
 		l.counters.AnswersSuppressed++
 	}
 }
 
 // helloOfPeer takes a hello of the session's incarnation that isn't stale.
-func (l *Link) helloOfPeer(now mono.Time, f *wire.Frame, h *wire.Hello, echoed, proves bool) {
+func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, echoed, proves bool) {
+	if echoed {
+		l.paths.announced.add(p)
+	}
 	newer := h.Training != l.sess.training
 	l.sess.training = h.Training
 	if l.state == StateTraining {
 		if proves {
-			l.comeUp(now, f, h)
+			l.comeUp(now, p, f, h)
 		}
 		return
 	}
@@ -128,7 +138,13 @@ func (l *Link) helloOfPeer(now mono.Time, f *wire.Frame, h *wire.Hello, echoed, 
 	if echoed {
 		l.applyHello(now, f, h)
 		if rtt, ok := l.helloRTT(now, h); ok {
-			l.rtt.sample(rtt)
+			if p == l.paths.now {
+				l.rtt.sample(rtt)
+			}
+			if !stampTime(h.EchoStamp).Before(l.since) {
+				l.train.refine--
+			}
+			l.comeHome(now, p, h)
 		}
 		if h.Up && f.Session == l.sess.id {
 			l.sess.life = now
@@ -140,14 +156,18 @@ func (l *Link) helloOfPeer(now mono.Time, f *wire.Frame, h *wire.Hello, echoed, 
 // identified reports whether h comes from the port that the cable should lead
 // to and means this one. A wrong cable is reported once per change, here and,
 // since both ends say hello on their own, at the other end too.
-func (l *Link) identified(now mono.Time, h *wire.Hello) bool {
+func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	fabricOK := h.Fabric == l.cfg.Fabric || h.Fabric == 0 || l.cfg.Fabric == 0
-	if h.From == l.cfg.Peer && h.Expected == l.cfg.Local && fabricOK {
+	viaOK := l.paths.claimed(p, h.Via)
+	if h.From == l.cfg.Peer && h.Expected == l.cfg.Local && fabricOK && viaOK {
 		l.train.miswired = false
 		return true
 	}
 	l.counters.MiswiredHellos++
 	found := stranger{h.From, h.Expected, h.Fabric}
+	if !viaOK && h.Via > 0 {
+		found.port.Channel = wire.Channel(h.Via - 1)
+	}
 	if !l.train.miswired || found != l.train.found {
 		l.train.miswired, l.train.found = true, found
 		l.events.push(Event{Kind: EventMiswired, At: now, Session: l.sess.id, Retrains: l.retrains,
@@ -202,6 +222,7 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 	l.train.number++
 	l.sess.id = wire.NewSessionID(l.cfg.Local, l.cfg.Incarnation, l.cfg.Peer, h.Incarnation)
 	l.sess.peer, l.sess.training, l.sess.slots = h.Incarnation, h.Training, h.Slots
+	l.paths.announced = 0
 	l.tx.reset(wire.InitialSeq(l.cfg.Incarnation), h.Slots)
 	l.rx.reset(wire.InitialSeq(h.Incarnation))
 	l.events.push(Event{Kind: EventSessionStarted, At: now, Session: l.sess.id, Retrains: l.retrains})
@@ -209,7 +230,9 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 
 // comeUp takes the link up on a hello that proves the path, and lets the
 // session go on where both ends left it.
-func (l *Link) comeUp(now mono.Time, f *wire.Frame, h *wire.Hello) {
+func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
+	l.paths.now, l.paths.home = p, 0
+	l.paths.announced.add(p)
 	agreed := min(l.payload, int(h.MaxPayload))
 	l.applyHello(now, f, h)
 	if l.tx.widest() > agreed {
@@ -225,6 +248,7 @@ func (l *Link) comeUp(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	l.agreed = agreed
 	l.sess.life = now
 	l.sess.confirmed = h.Up && f.Session == l.sess.id
+	l.train.refine = refineMost
 	if rtt, ok := l.helloRTT(now, h); ok {
 		l.rtt = rttEstimate{}
 		l.rtt.sample(rtt)
@@ -233,10 +257,13 @@ func (l *Link) comeUp(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	l.rx.resume()
 	l.train.interval = l.cfg.Profile.HelloMin
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))
-	l.train.helloDue = !l.sess.confirmed && !h.WantAnswer
+	l.train.greet = 0
+	if !l.sess.confirmed && !h.WantAnswer {
+		l.train.greet.add(p)
+	}
 	l.tx.keepaliveAt = now.Add(l.jitter(l.cfg.Profile.Keepalive))
 	l.setState(now, StateUp)
-	l.events.push(Event{Kind: EventUp, At: now, Session: l.sess.id, Retrains: l.retrains})
+	l.events.push(Event{Kind: EventUp, At: now, Session: l.sess.id, Retrains: l.retrains, Path: p})
 }
 
 // renew ends the session although both ends live: frames that were cut for a
@@ -261,17 +288,17 @@ func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	l.handleGrants(h.Grants)
 }
 
-// helloRTT measures the round trip of a hello that this end sent and the peer answered.
+// helloRTT measures the round trip of a hello that this end sent and the peer
+// answered. It is no measurement where a later hello was answered before, or
+// this end stood still meanwhile.
 func (l *Link) helloRTT(now mono.Time, h *wire.Hello) (time.Duration, bool) {
-	stamp := helloStamp(now)
-	if h.EchoStamp == 0 || h.EchoStamp > stamp || stamp-h.EchoStamp > uint64(MaxRTT) {
+	sent := stampTime(h.EchoStamp)
+	if h.EchoStamp == 0 || sent.After(now) || now.Sub(sent) > MaxRTT || sent.Before(l.stalled) || sent.Before(l.train.echoed) {
 		return 0, false
 	}
-	return time.Duration(stamp - h.EchoStamp), true
+	l.train.echoed = sent
+	return now.Sub(sent), true
 }
-
-// helloStamp is never zero, which would mean no stamp.
-func helloStamp(now mono.Time) uint64 { return uint64(now) + 1 }
 
 // goDown leaves the state Up. The session stays; what was not acknowledged is sent again after the next training.
 func (l *Link) goDown(now mono.Time, why DownReason) {
@@ -287,14 +314,18 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 
 // restartHellos says hello at once, and then at growing intervals.
 func (l *Link) restartHellos(now mono.Time) {
-	l.train.helloDue = true
+	l.train.greet = l.paths.all()
 	l.train.interval = l.cfg.Profile.HelloMin
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))
 }
 
-// saysHello reports whether hellos are sent on this end's own account.
+// saysHello reports whether hellos are sent on this end's own account: while
+// training, until the peer has shown that it is up, and a few times more where
+// the round trip seems long, lest an answer that came late because somebody
+// stood still makes this end wait long for a dead peer.
 func (l *Link) saysHello() bool {
-	return l.state == StateTraining || (l.state == StateUp && !l.sess.confirmed)
+	return l.state == StateTraining ||
+		(l.state == StateUp && (!l.sess.confirmed || l.paths.now != Own || (l.train.refine > 0 && l.rtt.doubtful(&l.cfg.Profile))))
 }
 
 // tickHello makes the periodic hello due.
@@ -302,7 +333,7 @@ func (l *Link) tickHello(now mono.Time) {
 	if !l.saysHello() || now.Before(l.train.helloAt) {
 		return
 	}
-	l.train.helloDue = true
+	l.train.greet = l.greets()
 	l.train.interval = min(2*l.train.interval, l.cfg.Profile.HelloMax)
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))
 }
@@ -320,29 +351,28 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 		// An answer to the peer that asks back does what a hello would.
 		want := l.state != StateUp
 		if want && a == &l.train.answers {
-			l.train.helloDue = false
+			l.train.greet.remove(a.path)
 		}
-		return l.hello(now, a.echo, want), true
+		return l.hello(now, a.path, a.echo, want), true
 	}
-	if !l.train.helloDue {
+	p, ok := l.train.greet.first()
+	if !ok || !l.saysHello() {
+		l.train.greet = 0
 		return Transmit{}, false
 	}
-	l.train.helloDue = false
-	if !l.saysHello() {
-		return Transmit{}, false
-	}
+	l.train.greet.remove(p)
 	e := l.train.heard
 	if l.sess.id != 0 {
 		e = echo{l.sess.peer, l.sess.training, 0}
 	}
-	return l.hello(now, e, true), true
+	return l.hello(now, p, e, true), true
 }
 
-func (l *Link) hello(now mono.Time, e echo, want bool) Transmit {
+func (l *Link) hello(now mono.Time, p Path, e echo, want bool) Transmit {
 	h := wire.Hello{
 		Up: l.state == StateUp, WantAnswer: want, From: l.cfg.Local, Expected: l.cfg.Peer,
 		MaxPayload: uint16(l.payload), Incarnation: l.cfg.Incarnation, EchoIncarnation: e.incarnation,
-		Training: l.train.number, EchoTraining: e.training, Stamp: helloStamp(now), EchoStamp: e.stamp,
+		Training: l.train.number, EchoTraining: e.training, Stamp: helloStamp(now, p), EchoStamp: e.stamp, Via: uint8(p),
 		Fabric: l.cfg.Fabric,
 	}
 	for v, s := range l.cfg.Slots {
@@ -355,5 +385,5 @@ func (l *Link) hello(now mono.Time, e echo, want bool) Transmit {
 	}
 	f.Payload = h.Append(l.control[wire.EnvelopeLen+wire.HeaderLen : wire.EnvelopeLen+wire.HeaderLen])
 	l.counters.HellosSent++
-	return l.sealControl(&f)
+	return l.sealControl(&f, p)
 }

@@ -12,6 +12,7 @@ import (
 type Transmit struct {
 	Data []byte
 	Seg  int
+	Path Path // by which cable; [Own] unless the link has alternates
 }
 
 // PollTransmit returns what to send next: a close frame, then hellos, then
@@ -21,7 +22,7 @@ func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	if l.closePending {
 		l.closePending = false
 		f := wire.Frame{Kind: wire.KindClose, Session: l.sess.id, RxSeq: l.rx.expected}
-		return l.sealControl(&f), true
+		return l.sealControl(&f, l.paths.now), true
 	}
 	if t, ok := l.pollHello(now); ok {
 		return t, true
@@ -73,7 +74,7 @@ func (l *Link) pollData(now mono.Time) Transmit {
 	l.rx.updateDue = l.rx.grantsDue // the acknowledgement went along
 	l.rx.acked()
 	l.sentOfSession(now)
-	return l.count(Transmit{Data: t.slab.buf[start:end:end], Seg: size})
+	return l.count(Transmit{Data: t.slab.buf[start:end:end], Seg: size, Path: l.paths.now})
 }
 
 // pollUpdate returns the one sequence update that says all that is owed.
@@ -94,15 +95,15 @@ func (l *Link) pollUpdate(now mono.Time) Transmit {
 	l.rx.updateDue, l.rx.grantsDue, l.rx.nackDue, l.tx.solicitDue = false, false, false, false
 	l.counters.UpdatesSent++
 	l.sentOfSession(now)
-	return l.sealControl(&f)
+	return l.sealControl(&f, l.paths.now)
 }
 
 // sealControl finishes a frame whose payload lies in the control buffer.
-func (l *Link) sealControl(f *wire.Frame) Transmit {
+func (l *Link) sealControl(f *wire.Frame, p Path) Transmit {
 	f.Channel = l.cfg.Peer.Channel
 	b := l.control[:f.WireLen()]
 	f.Seal(b)
-	return l.count(Transmit{Data: b, Seg: len(b)})
+	return l.count(Transmit{Data: b, Seg: len(b), Path: p})
 }
 
 func (l *Link) count(t Transmit) Transmit {
@@ -120,7 +121,7 @@ func (l *Link) sentOfSession(now mono.Time) {
 // counted from the latest sign of life or from when they were first sent.
 func (l *Link) deadAt() mono.Time {
 	p := &l.cfg.Profile
-	at := l.sess.life.Add(max(p.DeadIdle, 4*l.rtt.smoothed+4*l.rtt.variation))
+	at := l.sess.life.Add(max(p.DeadIdle, min(l.rtt.patience(), maxDead)))
 	if l.tx.outstanding() {
 		from := l.sess.life
 		if from.Before(l.tx.outSince) {
@@ -183,8 +184,10 @@ func (l *Link) Tick(now mono.Time) {
 	}
 }
 
-// forgive moves the silence clock by a stall.
+// forgive moves the silence clock by a stall. What was sent before it tells nothing about the path.
 func (l *Link) forgive(now mono.Time, stall time.Duration) {
+	l.stalled = now
+	l.tx.timing = false
 	l.sess.life = mono.Min(now, l.sess.life.Add(stall))
 	l.tx.outSince = mono.Min(now, l.tx.outSince.Add(stall))
 }

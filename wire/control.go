@@ -105,12 +105,13 @@ const (
 	DropTTL                               // time to live used up (Spec §7.2)
 	DropNoRoute                           // the route names no port of this chip
 	DropMalformed                         // not a packet
+	DropTimeout                           // its channel's head could not move for the timeout (Spec §7.3)
 	NumDropReasons
 )
 
 // String names the reason.
 func (r DropReason) String() string {
-	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed"}
+	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed", "timeout"}
 	if r == 0 || r >= NumDropReasons {
 		return "unknown reason"
 	}
@@ -127,15 +128,27 @@ type DropReport struct {
 	Channel   Channel // the port of the reporting chip that it should have left by
 	ID        uint64  // of the request
 	Type      PacketType
+
+	// Of a multicast: a copy was dropped, and what it had before it did not get it.
+	Group  uint16    // 0: unicast
+	Dir    Direction // in which the copy should have left the reporting chip
+	Trunk  Trunk
+	Ranges Ranges // of the copy
 }
 
-// DropReportLen is the length of a drop report, in bytes.
-const DropReportLen = 24
+// Lengths of a drop report, in bytes: of unicast, and of a multicast.
+const (
+	DropReportLen      = 24
+	GroupDropReportLen = DropReportLen + 4 + rangesLen
+)
+
+// groupReport is set in the type of a report that has a group.
+const groupReport = 0x80
 
 // DecodeDropReport reads a drop report. The error is [ErrControl].
 func DecodeDropReport(b []byte) (DropReport, error) {
 	le := binary.LittleEndian
-	if len(b) != DropReportLen {
+	if len(b) != DropReportLen && len(b) != GroupDropReportLen {
 		return DropReport{}, ErrControl
 	}
 	r := DropReport{
@@ -145,16 +158,26 @@ func DecodeDropReport(b []byte) (DropReport, error) {
 		Plane:     Plane(b[12]),
 		Reason:    DropReason(b[13]),
 		Channel:   Channel(b[14]),
-		Type:      PacketType(b[15]),
+		Type:      PacketType(b[15] &^ groupReport),
 		ID:        le.Uint64(b[16:]),
 	}
 	if !r.Dst.Valid() || r.Reason == 0 || r.Reason >= NumDropReasons || r.Channel >= MaxChannels || r.Plane > 15 || r.Type < PacketRequest || r.Type > PacketProbe {
 		return DropReport{}, ErrControl
 	}
+	if (len(b) == GroupDropReportLen) != (b[15]&groupReport != 0) {
+		return DropReport{}, ErrControl
+	}
+	if len(b) == DropReportLen {
+		return r, nil
+	}
+	r.Group, r.Dir, r.Trunk, r.Ranges = le.Uint16(b[24:]), Direction(b[26]), Trunk(b[27]), getRanges(b[28:])
+	if r.Group == 0 || r.Dir >= NumDirections || r.Trunk != TrunkX && r.Trunk != TrunkY {
+		return DropReport{}, ErrControl
+	}
 	return r, nil
 }
 
-// Append appends the report, [DropReportLen] bytes.
+// Append appends the report: [DropReportLen] bytes, or [GroupDropReportLen] if it has a group.
 func (r *DropReport) Append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint16(b, uint16(r.Dst.Mesh))
@@ -162,5 +185,13 @@ func (r *DropReport) Append(b []byte) []byte {
 	b = le.AppendUint32(b, r.FlowEpoch)
 	b = le.AppendUint32(b, r.FlowSeq)
 	b = append(b, byte(r.Plane), byte(r.Reason), byte(r.Channel), byte(r.Type))
-	return le.AppendUint64(b, r.ID)
+	b = le.AppendUint64(b, r.ID)
+	if r.Group != 0 {
+		b[len(b)-DropReportLen+15] |= groupReport
+		b = le.AppendUint16(b, r.Group)
+		b = append(b, byte(r.Dir), byte(r.Trunk))
+		b = append(b, make([]byte, rangesLen)...)
+		r.Ranges.put(b[len(b)-rangesLen:])
+	}
+	return b
 }

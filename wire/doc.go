@@ -61,9 +61,13 @@
 //
 // Flags: bit 0 END (data: last piece of its packet), bit 1 NACK and bit 2
 // SOLICIT (updates); bits 3 to 7 are reserved and refused. Flags and fields
-// that a kind has no use for are written as zero. Virtual channels (VC): 0
-// data (requests), 1 reply (read data), 2 control (completions, drop reports).
-// Only data frames have a VC other than 0. Only data frames are padded. The
+// that a kind has no use for are written as zero. Virtual channels (VC):
+//
+//	0 data (requests)    3 data behind the dateline      5 data upwards       8 data upwards, behind the dateline
+//	1 reply (read data)  4 reply behind the dateline     6 reply upwards      9 reply upwards, behind the dateline
+//	2 control (completions, drop reports)                7 control upwards
+//
+// A mesh without wraps that is alone needs 0 to 2 only. Only data frames have a VC other than 0. Only data frames are padded. The
 // destination channel of every frame is the port at the receiver.
 //
 // The destination address of a data frame is slot × 8192 + the piece's offset
@@ -75,7 +79,7 @@
 //
 // # Hello
 //
-// The payload of a hello, 80 bytes, never padded. The frame around it has the
+// The payload of a hello, 80 or 122 bytes, never padded. The frame around it has the
 // sender's session (0 before the first) and, in a session, the next data frame
 // expected as its rx seq.
 //
@@ -95,9 +99,11 @@
 //	48  4  training: number of the sender's training
 //	52  2  largest padded frame payload that the sender takes: a multiple of 32, 32 to 8160
 //	54  6  slots of VC 0, 1, 2 (2 bytes each): the sender's receiver channels, in packets; 0: not in use
-//	60  4  reserved, refused
+//	60  1  via: 0 by the cable's own port; k+1 by the cable of the sender's channel k
+//	61  3  reserved, refused
 //	64  4  fabric: 0 matches all
 //	68 12  grants for VC 0, 1, 2 (4 bytes each), of the frame's session; 0 outside one
+//	80 42  for VC 3 to 9: slots (2 bytes) and grants (4 bytes); left out where all are 0
 //
 // An incarnation is a random 64-bit number that is drawn at every start of a
 // chip's process. From is the sender's port, expected the one that it believes
@@ -111,8 +117,8 @@
 //
 // # Sequence update
 //
-// The payload of an update is 12 bytes, not padded: the grants for VC 0, 1 and
-// 2, 4 bytes each. The acknowledgement is the frame's rx seq.
+// The payload of an update is 12 or 40 bytes, not padded: the grants for VC 0,
+// 1 and 2, or for VC 0 to 9, 4 bytes each; those left out are 0. The acknowledgement is the frame's rx seq.
 //
 // # Fabric packet
 //
@@ -134,27 +140,37 @@
 //	20  4  flow base    /
 //	24  8  id: of the request, unique at its source; a reply repeats it; 0 for completions and drop reports
 //	32  4  epoch: hash of the source's routing tables; for diagnosis only
-//	36  4  reserved, refused
+//	36  1  bit 0 UP: a crossing towards the root is before the packet; bit 1 TRACE: each chip that it comes to may note it; others reserved, refused
+//	37  1  reserved, refused
+//	38  2  group of a multicast; 0: unicast
 //	40 40  command union                               \
 //	80  2  size                                         | tt-metal's base
 //	82  1  send type                                    | header, 44 bytes
 //	83  1  source channel: 0, ignored                  /
 //	84  2  hop: index of the next router's route byte
-//	86  1  branch offset east: 0, ignored (multicast)
+//	86  1  branch offset east: 0, ignored (multicasts have ranges instead)
 //	87  1  branch offset west: 0, ignored
 //	88  r  route_buffer
 //	88+r 2 destination chip
 //	90+r 2 destination mesh
-//	92+r 8 multicast ranges: 0, ignored
-//	100+r 1 multicast active: 0, ignored
+//	92+r 8 multicast ranges east, west, north, south, 2 bytes each: hops in the low byte, skip in the high
+//	100+r 1 trunk of a multicast: 1 east and west, 2 north and south; 0: no multicast, and ranges ignored
 //	101+r  payload
 //
 // Readers refuse a length that isn't the number of bytes that came, a payload
 // above 4096, a node beyond mesh 1023 or chip 255, and an r, extension length,
-// type or VC that isn't listed.
+// type, VC or trunk that isn't listed. They refuse a request or probe that has
+// a group without a trunk or a trunk without a group, a group in a reply or drop
+// report, and a trunk in any other type.
 //
-// Requests and probes travel on VC 0, replies on 1, completions and drop
-// reports on 2. A reply's payload is what was read. All but requests have send
+// Requests and probes travel on VC 0, 3, 5 and 8, replies on 1, 4, 6 and 9,
+// completions and drop reports on 2 and 7. The VC of each hop follows from the
+// class and from two things. With UP, it is one of those upwards. On an axis
+// that wraps, the hop over the cable from the last row or column to the first,
+// or back, and the hops behind it are on one of those behind the dateline, until
+// the packet turns or leaves the mesh; with bubble flow control there are none
+// of these, and a packet enters such an axis only where the peer has two free
+// slots. Completions and drop reports use no cable that wraps. A reply's payload is what was read. All but requests have send
 // type 255.
 //
 // Size is the number of payload bytes; for a read it is the number of bytes
@@ -168,7 +184,10 @@
 // deliver here. So a path E E N is the route 1 4 8. Unused bytes at the end
 // are 0; 0, two bits, or a port that isn't there is "no route". A router that
 // forwards takes 1 from the TTL and adds 1 to hop, but not past r; with a TTL
-// of 0 it drops the packet instead. Delivery takes nothing. A packet keeps its
+// of 0 it drops the packet instead. A packet for another mesh is routed to an
+// exit node and out of it; the chip that it enters the next mesh by writes a new
+// route, with hop 0 and a new UP. So its r has room for the longest way
+// through any mesh of the fabric, the hop out of it included. Delivery takes nothing. A packet keeps its
 // plane from the source's port to the destination's. Replies, completions and
 // drop reports are routed by the other order of dimensions than requests, and
 // so pass the same chips on the way home. The VC of the frames is the
@@ -200,6 +219,33 @@
 // Inline writes and increments are of 32-bit words at offsets that are
 // multiples of 4, have no payload (but 3), and wrap.
 //
+// # Multicast
+//
+// A multicast is a request or a probe for several chips of its source's mesh,
+// each of which performs it. Its route_buffer is 0 and ignored; each router decides by the
+// ranges. Its destination fields name the source. The trunk is the axis that requests use
+// first by the fabric's order of dimensions; other than in tt-metal's header, the byte tells which.
+//
+// The ranges are those that the packet has before it: hops says how many chips
+// in a direction, and skip how many of these, the next ones, only pass it on.
+// At the source, hops are the ranges of tt-metal's mesh API, and a line of its
+// linear API has start + range - 1 hops and start - 1 to skip. On an axis of n
+// chips, hops both ways are together at most n - 1, and stay on the axis unless it wraps.
+//
+// A chip that the packet comes to is passed over if the skip of the direction that
+// it travels in isn't 0: it sends one copy on in that direction, and drops the
+// packet if hops are 0 there. Any other chip performs the packet, and sends a
+// copy in each direction with hops; so does the source, without performing it. Hops
+// back to where the packet came from are "no route". A copy that leaves in a
+// direction has hops there of 1 less. Where it goes straight on, it has a skip of
+// 1 less, if that isn't 0. On the trunk's axis it keeps the ranges of the other
+// axis; all others become 0. TTL and VC are as for unicast: the VC behind the
+// dateline is left at the turn.
+//
+// A router keeps the packet's slot until all copies have been handed on, each of
+// them as soon as there is room for it. A copy with no port to leave by, with a
+// TTL of 0, or with a dead next hop is dropped and reported alone.
+//
 // # Completion
 //
 // The payload of a packet of type 3, from the destination to the source:
@@ -219,16 +265,21 @@
 //
 // # Drop report
 //
-// The payload of a packet of type 4, 24 bytes, from a router to the source:
+// The payload of a packet of type 4, from a router to the source: 24 bytes, or
+// 36 for a copy of a multicast.
 //
 //	 0  2  mesh, 2 2 chip: where the packet was going
 //	 4  4  flow epoch
 //	 8  4  flow seq
 //	12  1  plane, 0 to 15
-//	13  1  reason: 1 next hop dead, 2 TTL used up, 3 no route, 4 malformed
+//	13  1  reason: 1 next hop dead, 2 TTL used up, 3 no route, 4 malformed, 5 timeout
 //	14  1  channel of the reporting chip, 0 to 15
-//	15  1  type of the dropped packet, 1 to 5
+//	15  1  type of the dropped packet, 1 to 5; of a multicast plus 128
 //	16  8  id of the request
+//	24  2  group, not 0
+//	26  1  direction that the copy should have left by, 0 to 3 for east, west, north, south
+//	27  1  trunk, 1 or 2
+//	28  8  ranges of the copy, as in the packet
 //
 // Only requests and probes are reported; nothing is told about a lost reply,
 // completion or report.
@@ -284,6 +335,21 @@
 // than that takes another incarnation instead, and trains on: such frames
 // would never get through, and cannot be cut again.
 //
+// Where a link is down, and another one of the same two chips in the same
+// direction is up by its own cable, the frames of the first may go by the cable
+// of the second (Spec §7.4.1.1): the datagrams go from and to the UDP ports of
+// the second, and the envelope's destination channel is that of the first.
+// Session, sequence numbers, slots and grants stay those of the first. Hellos
+// then go by each cable that may be used, and "via" says which: one more than
+// the sender's channel whose cable it is. One whose via is not that of the cable
+// that it came by is miswired. An end comes up by a cable that a hello proves
+// both ways, as it answers a stamp that this end sent by the same cable; where
+// there is one cable only, any proof will do. Other frames of the session are
+// taken by another's cable once the peer has said hello by it. An end whose
+// frames go by another's cable says hello on its own, too, and goes back to it
+// after two answers. An implementation without fallback drops what comes for
+// another channel than the port's.
+//
 // A new session starts from the initial sequence numbers, slot 0 on every VC
 // and grants of 0: no packet may be sent before its first grant is heard. A
 // training within a session resumes it: everything that isn't acknowledged is
@@ -334,7 +400,8 @@
 //
 // # Flows
 //
-// A flow is what one chip sends another on one plane. Requests and probes are
+// A flow is what one chip sends another on one plane, or to one group of chips
+// on one plane; see below for groups. Requests and probes are
 // numbered in it from 0 by flow seq, and travel in order. Flow base is the
 // lowest number whose fate the source doesn't know. Flow epoch names one life
 // of the flow: the upper 27 bits are those of the CRC-32C of the 8 bytes of
@@ -349,7 +416,8 @@
 //     beyond base (by less than 8192), the numbers from base to seq are
 //     excepted as restarted. next becomes seq. An older epoch with the same
 //     upper 27 bits, by less than 16 lives, is dropped unanswered.
-//   - Exceptions that lie wholly before base are forgotten.
+//   - Exceptions that lie wholly before base are forgotten. If base is beyond
+//     next, next becomes base.
 //   - A seq before next was answered already: it is not performed, and a
 //     completion is owed.
 //   - With 63 exceptions or more the packet is not performed: it, and numbers
@@ -370,4 +438,16 @@
 // settles its request as lost; of a probe, it leaves all open requests before
 // it unknown. After 10 s without progress all open ones are unknown, and the
 // flow begins a new life at 0.
+//
+// A group is the chips that one source multicasts to by the same ranges on one
+// plane. The source numbers its groups from 1 to at most 256, and a member drops
+// others. To a member a group is a flow of its own, by source, plane and group, and
+// all of the above holds for it; a completion names the group in its packet. Sequence numbers are the group's, so that each
+// member sees gaps and repetitions by itself. At the source a request is done
+// when all members have answered, and base is the lowest number that any member
+// has not settled. A drop report settles the request for the members that the
+// copy had before it. A member without progress for 10 s is given up alone: its
+// open requests are unknown, and the group's numbers go on. Where a number is
+// given to other ranges, the flow epoch's upper 27 bits are counted up. A multicast
+// read is a bad command.
 package wire

@@ -26,6 +26,9 @@ func checkView(t *testing.T, b []byte, p *Packet) {
 		v.Dst() != p.Dst || v.Hop() != p.Hop || epoch != p.FlowEpoch || seq != p.FlowSeq {
 		t.Fatalf("the view of %+v differs", p)
 	}
+	if v.Group() != p.Group || v.Trunk() != p.Trunk || p.Trunk != TrunkNone && v.Ranges() != p.Ranges {
+		t.Fatalf("the view of the multicast %+v differs", p)
+	}
 	for range min(int(p.TTL), 2*MaxHops) {
 		want := byte(0)
 		if int(v.Hop()) < len(p.Route) {
@@ -104,6 +107,7 @@ func FuzzPacket(f *testing.F) {
 	add(Packet{Type: PacketRequest, TTL: 9, Route: make([]byte, MaxHops), Command: Command{Type: NocRead, Size: 3}})
 	add(Packet{Type: PacketRequest, Command: Command{Type: NocScatterWrite, Size: 2, Chunks: 2, Sizes: [MaxScatter]uint16{1, 1}}, Payload: []byte{1, 2}})
 	add(Packet{Type: PacketProbe, Command: Command{Type: NocNone}})
+	add(Packet{Type: PacketRequest, TTL: 9, Group: 7, Trunk: TrunkX, Ranges: Ranges{Hops: [4]uint8{3, 0, 1, 2}, Skip: [4]uint8{1}}, Command: Command{Type: NocAtomicInc}})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > poLength+1 && len(b) <= MaxPacket {
 			b = bytes.Clone(b)
@@ -155,6 +159,7 @@ func FuzzCompletion(f *testing.F) {
 
 func FuzzDropReport(f *testing.F) {
 	f.Add((&DropReport{Reason: DropTTL, Type: PacketRequest}).Append(nil))
+	f.Add((&DropReport{Reason: DropTTL, Type: PacketRequest, Group: 1, Dir: South, Trunk: TrunkY, Ranges: Ranges{Hops: [4]uint8{1}}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, err := DecodeDropReport(b); err == nil {
 			if out := r.Append(nil); !bytes.Equal(out, b) {

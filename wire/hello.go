@@ -5,8 +5,12 @@ import (
 	"errors"
 )
 
-// HelloLen is the length of a hello's payload, in bytes. A hello is never padded.
-const HelloLen = 80
+// Lengths of a hello's payload, in bytes: with the slots and grants of the
+// first [BasicVCs] virtual channels, or of all. A hello is never padded.
+const (
+	HelloLen     = 80
+	FullHelloLen = HelloLen + 6*(NumVCs-BasicVCs)
+)
 
 // Hello brings a link up and retrains it. The frame that carries it has the
 // sender's session in its envelope (0 before the first) and, as RxSeq, the
@@ -25,6 +29,10 @@ type Hello struct {
 	Stamp           uint64      // opaque to the peer
 	EchoStamp       uint64      // the peer's latest Stamp; 0 for none
 
+	// Via is 0 on the hello's own cable; one more than the sender's channel where
+	// it comes by the cable of another one, as all frames of the link may from then on.
+	Via uint8
+
 	Slots  [NumVCs]uint16 // receiver channel sizes, in packets
 	Fabric uint32         // names the fabric, so that two do not mix; 0 matches all
 	Grants [NumVCs]uint32 // absolute credits in the session of the envelope
@@ -36,12 +44,31 @@ const (
 	helloWantAnswer = 1 << 1
 )
 
+// helloVia is the offset of [Hello.Via] in the payload.
+const helloVia = 60
+
+// PeekVia tells, of a datagram that may be a frame, which of the receiver's
+// channels it is for, and of a hello by which of the sender's channels it
+// claims to come, as [Hello.Via]. It checks nothing but the length.
+func PeekVia(b []byte) (to Channel, via uint8, hello, ok bool) {
+	if len(b) < FrameOverhead {
+		return 0, 0, false, false
+	}
+	to = Channel(b[offVersion] & 0xF)
+	if hello = Kind(b[offKind]&0xF) == KindHello; hello {
+		if o := EnvelopeLen + HeaderLen + helloVia; o < len(b) {
+			via = b[o]
+		}
+	}
+	return to, via, hello, true
+}
+
 // ErrHello is returned for a payload that is no hello.
 var ErrHello = errors.New("hello: malformed")
 
 // DecodeHello reads a hello from a frame's payload. The error is [ErrHello].
 func DecodeHello(b []byte) (Hello, error) {
-	if len(b) != HelloLen || b[0] != Version || b[1]&^(helloUp|helloWantAnswer) != 0 || b[62] != 0 || b[63] != 0 {
+	if (len(b) != HelloLen && len(b) != FullHelloLen) || b[0] != Version || b[1]&^(helloUp|helloWantAnswer) != 0 || b[61] != 0 || b[62] != 0 || b[63] != 0 {
 		return Hello{}, ErrHello
 	}
 	le := binary.LittleEndian
@@ -57,21 +84,27 @@ func DecodeHello(b []byte) (Hello, error) {
 		EchoStamp:       le.Uint64(b[40:]),
 		Training:        le.Uint32(b[48:]),
 		MaxPayload:      le.Uint16(b[52:]),
-		// slots at 54, 56, 58; reserved at 62
+		// slots at 54, 56, 58; reserved from 61 to 63
+		Via:    b[helloVia],
 		Fabric: le.Uint32(b[64:]),
 	}
-	for v := range NumVCs {
+	for v := range BasicVCs {
 		h.Slots[v] = le.Uint16(b[54+2*v:])
 		h.Grants[v] = le.Uint32(b[68+4*v:])
 	}
-	if b[60] != 0 || b[61] != 0 || !h.From.Valid() || !h.Expected.Valid() || h.Incarnation == 0 ||
+	for v, o := BasicVCs, HelloLen; o < len(b); v, o = v+1, o+6 {
+		h.Slots[v] = le.Uint16(b[o:])
+		h.Grants[v] = le.Uint32(b[o+2:])
+	}
+	if h.Via > MaxChannels || !h.From.Valid() || !h.Expected.Valid() || h.Incarnation == 0 ||
 		h.MaxPayload == 0 || h.MaxPayload%PadUnit != 0 || h.MaxPayload > MaxFramePayload {
 		return Hello{}, ErrHello
 	}
 	return h, nil
 }
 
-// Append appends the hello's payload, [HelloLen] bytes.
+// Append appends the hello's payload: [HelloLen] bytes if none but the first
+// channels have slots or grants, [FullHelloLen] otherwise.
 func (h *Hello) Append(b []byte) []byte {
 	var flags byte
 	if h.Up {
@@ -93,13 +126,22 @@ func (h *Hello) Append(b []byte) []byte {
 	b = le.AppendUint64(b, h.EchoStamp)
 	b = le.AppendUint32(b, h.Training)
 	b = le.AppendUint16(b, h.MaxPayload)
-	for _, s := range h.Slots {
-		b = le.AppendUint16(b, s)
+	full := false
+	for v, s := range h.Slots {
+		if v < BasicVCs {
+			b = le.AppendUint16(b, s)
+		} else {
+			full = full || s != 0 || h.Grants[v] != 0
+		}
 	}
-	b = append(b, 0, 0, 0, 0)
+	b = append(b, h.Via, 0, 0, 0)
 	b = le.AppendUint32(b, h.Fabric)
-	for _, g := range h.Grants {
+	for _, g := range h.Grants[:BasicVCs] {
 		b = le.AppendUint32(b, g)
+	}
+	for v := BasicVCs; full && v < NumVCs; v++ {
+		b = le.AppendUint16(b, h.Slots[v])
+		b = le.AppendUint32(b, h.Grants[v])
 	}
 	return b
 }

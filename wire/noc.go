@@ -41,8 +41,8 @@ func (a NocAddr) String() string { return fmt.Sprintf("%d-%d:%#x", a.X(), a.Y(),
 // (fabric_edm_packet_header.hpp, NocSendType).
 type NocSendType uint8
 
-// The NoC commands (Spec §4, "Fabric and NoC Level Commands"). Codes 5 and 6
-// are tt-metal's NoC multicasts, which come with multicast routing.
+// The NoC commands (Spec §4, "Fabric and NoC Level Commands"). Codes 5 and 6,
+// to several tiles of one chip, tt-metal marks as faulty; nobody has them here.
 const (
 	NocUnicastWrite NocSendType = 0
 	NocInlineWrite  NocSendType = 1

@@ -150,24 +150,85 @@ func (s Seq) Before(t Seq) bool { return int32(s-t) < 0 }
 // so that no class waits for a later one (requests, then replies, then control).
 type VC uint8
 
-// The virtual channels of a link. The specification's dateline channel
-// (§2.3.1) takes its place here when rings and tori are routed.
+// The virtual channels of a link. The first three are all that a mesh needs.
+// On rings and tori a packet that has crossed the dateline goes on by another
+// channel until it turns (Spec §2.3.1, §6.2). Between meshes a packet that still
+// has to cross towards the root of the tree of meshes keeps apart from those that
+// only move away from it; without that, exit nodes close cycles (§6.1, "Notes on
+// Inter-Mesh Traffic"). Control messages use no cable that wraps, so that they
+// need no dateline.
 const (
-	VCData    VC = iota // requests: writes, reads, atomics
-	VCReply             // read data on its way home
-	VCControl           // completions, drop reports, link state (Spec §2.3.2)
-	NumVCs    = 3
+	VCData            VC = iota // requests: writes, reads, atomics
+	VCReply                     // read data on its way home
+	VCControl                   // completions, drop reports, link state (Spec §2.3.2)
+	VCDataDateline              // the same, behind the dateline
+	VCReplyDateline             //
+	VCDataUp                    // the same, while a crossing towards the root remains
+	VCReplyUp                   //
+	VCControlUp                 //
+	VCDataUpDateline            // both
+	VCReplyUpDateline           //
+	NumVCs            = 10
+	BasicVCs          = 3 // of a mesh without wraps that is alone
 )
+
+// Class is what a packet is for. No class waits for a later one.
+type Class uint8
+
+// The classes.
+const (
+	ClassRequest Class = iota
+	ClassReply
+	ClassControl
+	NumClasses = 3
+)
+
+// vcTraits are the virtual channels' names and parts.
+var vcTraits = [NumVCs]struct {
+	name         string
+	class        Class
+	up, dateline bool
+}{
+	{"data", ClassRequest, false, false}, {"reply", ClassReply, false, false}, {"control", ClassControl, false, false},
+	{"data-dateline", ClassRequest, false, true}, {"reply-dateline", ClassReply, false, true},
+	{"data-up", ClassRequest, true, false}, {"reply-up", ClassReply, true, false}, {"control-up", ClassControl, true, false},
+	{"data-up-dateline", ClassRequest, true, true}, {"reply-up-dateline", ClassReply, true, true},
+}
+
+// vcOf is the virtual channel by class, up and dateline.
+var vcOf = func() (t [NumClasses][2][2]VC) {
+	for v, x := range vcTraits {
+		t[x.class][bit(x.up)][bit(x.dateline)] = VC(v)
+	}
+	t[ClassControl][0][1], t[ClassControl][1][1] = VCControl, VCControlUp
+	return t
+}()
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// VCFor is the virtual channel of a class of packets that have a crossing
+// towards the root before them or not, behind the dateline or not. Control
+// messages have no dateline.
+func VCFor(c Class, up, dateline bool) VC { return vcOf[c][bit(up)][bit(dateline)] }
+
+// Class is what the channel's packets are for.
+func (v VC) Class() Class { return vcTraits[v].class }
+
+// Up reports whether the channel's packets have a crossing towards the root before them.
+func (v VC) Up() bool { return vcTraits[v].up }
+
+// Dateline reports whether the channel's packets have crossed the dateline of their row or column.
+func (v VC) Dateline() bool { return vcTraits[v].dateline }
 
 // String returns the channel's name.
 func (v VC) String() string {
-	switch v {
-	case VCData:
-		return "data"
-	case VCReply:
-		return "reply"
-	case VCControl:
-		return "control"
+	if v < NumVCs {
+		return vcTraits[v].name
 	}
 	return "vc" + strconv.Itoa(int(v))
 }

@@ -48,7 +48,8 @@ const (
 	poFlowBase  = 20
 	poID        = 24
 	poEpoch     = 32
-	poReserved  = 36
+	poFlags     = 36           // see the flags; a reserved byte behind it
+	poGroup     = 38           // multicast group, 0 for unicast
 	poCommand   = ExtensionLen // union NocCommandFields
 	poSize      = ExtensionLen + 40
 	poSendType  = ExtensionLen + 42
@@ -57,6 +58,12 @@ const (
 	poBranchE   = ExtensionLen + 46
 	poBranchW   = ExtensionLen + 47
 	poRoute     = ExtensionLen + 48
+)
+
+// Bits of a packet's flag byte.
+const (
+	packetUp    = 1 << 0 // an up crossing remains
+	packetTrace = 1 << 1 // each chip notes that it came by
 )
 
 // Route action of one hop: tt-metal's 2D encoding, one byte a hop, the low
@@ -79,12 +86,18 @@ type Packet struct {
 	Plane    Plane
 	TTL      uint16 // hops that it may still take (Spec §7.2)
 	Src, Dst FabricNodeID
+	Trace    bool // each chip on the way notes it
+	Up       bool // a crossing towards the root of the meshes is before it; says which channels it goes by until the next mesh
 
 	FlowEpoch uint32 // names one life of the flow from Src to Dst on Plane
 	FlowSeq   uint32 // number of this packet in the flow, from 0
 	FlowBase  uint32 // lowest number whose fate the source doesn't know yet
 	ID        uint64 // of the request, unique at its source
 	Epoch     uint32 // hash of the routing tables that the source used
+
+	Group  uint16 // number of the multicast group at its source; 0: unicast. Of requests, probes, and completions
+	Trunk  Trunk  // of a multicast's tree; TrunkNone: unicast
+	Ranges Ranges // chips that a multicast has before it
 
 	Command Command
 	Hop     uint16 // index into Route of the next router's action
@@ -145,6 +158,8 @@ func (p *Packet) Append(b []byte) []byte {
 	le.PutUint32(o[poFlowBase:], p.FlowBase)
 	le.PutUint64(o[poID:], p.ID)
 	le.PutUint32(o[poEpoch:], p.Epoch)
+	o[poFlags] = byte(bit(p.Up)*packetUp | bit(p.Trace)*packetTrace)
+	le.PutUint16(o[poGroup:], p.Group)
 	p.Command.put(o[poCommand : poCommand+commandLen])
 	le.PutUint16(o[poSize:], p.Command.Size)
 	o[poSendType] = byte(p.Command.Type)
@@ -152,6 +167,9 @@ func (p *Packet) Append(b []byte) []byte {
 	copy(o[poRoute:poRoute+size], p.Route)
 	le.PutUint16(o[poRoute+size:], uint16(p.Dst.Chip))
 	le.PutUint16(o[poRoute+size+2:], uint16(p.Dst.Mesh))
+	if o[head-1] = byte(p.Trunk); p.Trunk != TrunkNone {
+		p.Ranges.put(o[head-rangesEnd:])
+	}
 	copy(o[head:], p.Payload)
 	return b
 }
@@ -170,8 +188,15 @@ func DecodePacket(b []byte) (Packet, error) {
 		FlowBase:  le.Uint32(b[poFlowBase:]),
 		ID:        le.Uint64(b[poID:]),
 		Epoch:     le.Uint32(b[poEpoch:]),
+		Up:        v.Up(),
+		Trace:     v.Traced(),
+		Group:     v.Group(),
+		Trunk:     v.Trunk(),
 		Hop:       v.Hop(),
 		Payload:   b[v.headLen():],
+	}
+	if p.Trunk != TrunkNone {
+		p.Ranges = v.Ranges()
 	}
 	route := b[poRoute : poRoute+int(b[poRouteSize])]
 	for len(route) > 0 && route[len(route)-1] == 0 {
@@ -203,7 +228,7 @@ func ViewPacket(b []byte) (PacketView, error) {
 	}
 	if !known || b[poExtLen] != ExtensionLen || int(le.Uint16(b[poLength:])) != len(b) || v.headLen() > len(b) ||
 		v.Type() < PacketRequest || v.Type() > PacketProbe || v.VC() >= NumVCs || !v.Src().Valid() || !v.Dst().Valid() ||
-		le.Uint32(b[poReserved:]) != 0 || len(b)-v.headLen() > MaxPayload {
+		le.Uint16(b[poFlags:])&^(packetUp|packetTrace) != 0 || len(b)-v.headLen() > MaxPayload || !v.groupOK() {
 		return nil, ErrPacket
 	}
 	return v, nil
@@ -248,6 +273,29 @@ func (v PacketView) ID() uint64 { return binary.LittleEndian.Uint64(v[poID:]) }
 
 // Hop is the index of the next router's action.
 func (v PacketView) Hop() uint16 { return binary.LittleEndian.Uint16(v[poHop:]) }
+
+// Up reports whether a crossing towards the root of the meshes is before the packet.
+func (v PacketView) Up() bool { return v[poFlags]&packetUp != 0 }
+
+// Traced reports whether each chip on the way notes the packet.
+func (v PacketView) Traced() bool { return v[poFlags]&packetTrace != 0 }
+
+// SetVC moves the packet to another virtual channel.
+func (v PacketView) SetVC(c VC) { v[poVC] = v[poVC]&^0xF | byte(c) }
+
+// Reroute gives the packet a new source route, as the entry node of a mesh
+// does (Spec §2.2): actions for the routers from this one on. It reports false,
+// and changes nothing, where the header has no room for them.
+func (v PacketView) Reroute(actions []byte, up bool) bool {
+	r := v[poRoute:][:v[poRouteSize]]
+	if len(actions) > len(r) {
+		return false
+	}
+	clear(r[copy(r, actions):])
+	v[poFlags] = v[poFlags]&^packetUp | byte(bit(up)*packetUp)
+	binary.LittleEndian.PutUint16(v[poHop:], 0)
+	return true
+}
 
 // Action returns the route byte of the next router, 0 past the route's end.
 func (v PacketView) Action() byte {

@@ -47,7 +47,7 @@ func TestPacketRefuses(t *testing.T) {
 	refusesAll(t, write.Append(nil), DecodePacket, []patch{
 		{"type 0", poType, []byte{0}},
 		{"type 6", poType, []byte{6}},
-		{"VC 3", poVC, []byte{3}},
+		{"VC 10", poVC, []byte{10}},
 		{"extension of 41", poExtLen, []byte{41}},
 		{"route size 18", poRouteSize, []byte{18}},
 		{"route size beyond the packet", poRouteSize, []byte{67}},
@@ -58,6 +58,8 @@ func TestPacketRefuses(t *testing.T) {
 		{"size above the payload", poSize, []byte{5}},
 		{"size below the payload", poSize, []byte{3}},
 		{"NoC multicast", poSendType, []byte{5}},
+		{"a group without a trunk", poGroup, []byte{1}},
+		{"a trunk without a group", tail + 12, []byte{1}},
 		{"NoC command 8", poSendType, []byte{8}},
 	})
 	scatter := Packet{Type: PacketRequest, Payload: make([]byte, 6),
@@ -79,6 +81,27 @@ func TestPacketRefuses(t *testing.T) {
 	if _, err := DecodePacket(long); err != ErrPacket {
 		t.Errorf("payload of %d bytes: %v", MaxPayload+1, err)
 	}
+}
+
+// A multicast names its group and its trunk, and is a request or a probe.
+func TestMulticastRefuses(t *testing.T) {
+	inc := Packet{Type: PacketRequest, Group: 1, Trunk: TrunkX, Command: Command{Type: NocAtomicInc}}
+	tail := poRoute + routeSizes[0]
+	refusesAll(t, inc.Append(nil), DecodePacket, []patch{
+		{"no group", poGroup, []byte{0}},
+		{"no trunk", tail + 12, []byte{0}},
+		{"trunk 3", tail + 12, []byte{3}},
+		{"reply", poType, []byte{byte(PacketReply)}},
+		{"completion", poType, []byte{byte(PacketCompletion)}},
+		{"drop report", poType, []byte{byte(PacketDropReport)}},
+	})
+	r := DropReport{Reason: DropTTL, Type: PacketRequest, Group: 1, Trunk: TrunkX}
+	refusesAll(t, r.Append(nil), DecodeDropReport, []patch{
+		{"no group", 24, []byte{0}},
+		{"direction 4", 26, []byte{4}},
+		{"no trunk", 27, []byte{0}},
+		{"trunk 3", 27, []byte{3}},
+	})
 }
 
 func TestControlRefuses(t *testing.T) {
@@ -104,7 +127,7 @@ func TestControlRefuses(t *testing.T) {
 	r := DropReport{Reason: DropTTL, Type: PacketRequest}
 	refusesAll(t, r.Append(nil), DecodeDropReport, []patch{
 		{"reason 0", 13, []byte{0}},
-		{"reason 5", 13, []byte{5}},
+		{"reason 6", 13, []byte{6}},
 		{"type 0", 15, []byte{0}},
 		{"type 6", 15, []byte{6}},
 	})

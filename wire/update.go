@@ -5,8 +5,12 @@ import (
 	"errors"
 )
 
-// UpdateLen is the length of a sequence update's payload, in bytes.
-const UpdateLen = 4 * NumVCs
+// Lengths of a sequence update's payload, in bytes: with the grants of the
+// first [BasicVCs] virtual channels, or of all.
+const (
+	UpdateLen     = 4 * BasicVCs
+	FullUpdateLen = 4 * NumVCs
+)
 
 // ErrUpdate is returned for a payload that is no sequence update.
 var ErrUpdate = errors.New("sequence update: malformed")
@@ -21,19 +25,24 @@ type Update struct {
 
 // DecodeUpdate reads a sequence update's payload. The error is [ErrUpdate].
 func DecodeUpdate(b []byte) (Update, error) {
-	if len(b) != UpdateLen {
+	if len(b) != UpdateLen && len(b) != FullUpdateLen {
 		return Update{}, ErrUpdate
 	}
 	var u Update
-	for v := range u.Grants {
+	for v := range len(b) / 4 {
 		u.Grants[v] = binary.LittleEndian.Uint32(b[4*v:])
 	}
 	return u, nil
 }
 
-// Append appends the payload, [UpdateLen] bytes.
+// Append appends the payload: [UpdateLen] bytes if none but the first
+// channels have grants, [FullUpdateLen] otherwise.
 func (u *Update) Append(b []byte) []byte {
-	for _, g := range u.Grants {
+	n := NumVCs
+	if [NumVCs - BasicVCs]uint32(u.Grants[BasicVCs:]) == ([NumVCs - BasicVCs]uint32{}) {
+		n = BasicVCs
+	}
+	for _, g := range u.Grants[:n] {
 		b = binary.LittleEndian.AppendUint32(b, g)
 	}
 	return b

@@ -195,7 +195,7 @@ func TestVectorsHellos(t *testing.T) {
 		refused(t, v.bytes, DecodeHello, []byte{0xFF}, 0)
 		refused(t, v.bytes, DecodeHello, []byte{0xFC}, 1)
 		refused(t, v.bytes, DecodeHello, []byte{0xF0, 0xF0}, 2)
-		refused(t, v.bytes, DecodeHello, []byte{0xFF, 0xFF, 0xFF, 0xFF}, 60)
+		refused(t, v.bytes, DecodeHello, []byte{0xE0, 0xFF, 0xFF, 0xFF}, 60)
 	})
 }
 
@@ -233,9 +233,14 @@ func TestVectorsPackets(t *testing.T) {
 			FlowEpoch: uint32(v.num("flowepoch")), FlowSeq: uint32(v.num("flowseq")), FlowBase: uint32(v.num("flowbase")),
 			ID: v.num("id"), Epoch: uint32(v.num("epoch")), Command: v.command(), Hop: uint16(v.num("hop")),
 			Route: append([]byte{}, v.raw("route")...), Payload: append([]byte{}, v.raw("payload")...),
+			Group: uint16(v.num("group")), Trunk: Trunk(v.num("trunk")), Ranges: v.ranges(),
 		}
 		check(v, want, DecodePacket, (*Packet).Append)
-		refused(t, v.bytes, DecodePacket, []byte{0xFF, 0xFF, 0xFF, 0xFF}, poReserved)
+		refused(t, v.bytes, DecodePacket, []byte{0xFC, 0xFF}, poFlags)
+		if want.Group == 0 && want.Type != PacketCompletion {
+			refused(t, v.bytes, DecodePacket, []byte{0xFF, 0xFF}, poGroup)
+		}
+		refused(t, v.bytes, DecodePacket, []byte{0xFC}, PacketView(v.bytes).headLen()-1)
 		refused(t, v.bytes, DecodePacket, []byte{0xFF, 0xFF, 0xFF, 0xFF}, poLength) // and extension, route size
 		if n := want.Len(); n != len(v.bytes) {
 			t.Errorf("length %d, want %d", n, len(v.bytes))
@@ -250,6 +255,18 @@ func TestVectorsPackets(t *testing.T) {
 			t.Errorf("vectors of %d types, %d commands, %d route sizes: want 5, 7, 4", len(types), len(commands), len(sizes))
 		}
 	}
+}
+
+// ranges reads hops and skip of each direction.
+func (v *vector) ranges() (r Ranges) {
+	for i, n := range v.list("ranges") {
+		if i%2 == 0 {
+			r.Hops[i/2] = uint8(n[0])
+		} else {
+			r.Skip[i/2] = uint8(n[0])
+		}
+	}
+	return r
 }
 
 func (v *vector) command() Command {
@@ -282,10 +299,14 @@ func TestVectorsControl(t *testing.T) {
 			Dst: FabricNodeID{MeshID(v.num("dm")), ChipID(v.num("dc"))}, Plane: Plane(v.num("plane")),
 			FlowEpoch: uint32(v.num("flowepoch")), FlowSeq: uint32(v.num("flowseq")), Reason: DropReason(v.num("reason")),
 			Channel: Channel(v.num("channel")), ID: v.num("id"), Type: PacketType(v.num("type")),
+			Group: uint16(v.num("group")), Dir: Direction(v.num("dir")), Trunk: Trunk(v.num("trunk")), Ranges: v.ranges(),
 		}
 		check(v, want, DecodeDropReport, (*DropReport).Append)
 		refused(t, v.bytes, DecodeDropReport, []byte{0xF0, 0xF8, 0xF0, 0xF8}, 12)
 		refused(t, v.bytes, DecodeDropReport, []byte{0, 0xFC, 0, 0xFF}, 0)
+		if want.Group != 0 {
+			refused(t, v.bytes, DecodeDropReport, []byte{0xFC, 0xFC}, 26)
+		}
 	})
 }
 
@@ -331,7 +352,7 @@ func TestFrameReserved(t *testing.T) {
 	}{
 		{"kind 0", offKind, 0x00, 0x00, FaultKind},
 		{"kind 6 to 15", offKind, 0x06, 0x0F, FaultKind},
-		{"vc 3 to 15", offKind, 0x31, 0x31, FaultKind},
+		{"vc 10 to 14", offKind, 0xA1, 0x31, FaultKind},
 		{"vc 15", offKind, 0xF1, 0xF1, FaultKind},
 		{"reserved flags", offFlags, 0x08, 0xFF, FaultReserved},
 		{"length beyond the padding", offLength, 65, 255, FaultLength},

@@ -24,7 +24,7 @@ func dirOf(c *cobra.Command) (runDir, error) {
 const askTime = 5 * time.Second
 
 // ask gets the state of all running chips at once; silent ones are named.
-func ask(ctx context.Context, cs []*admin.Client) (views []admin.ChipView, silent []string) {
+func ask(ctx context.Context, cs []*admin.Client) (views []admin.ChipView, silent []wire.FabricNodeID) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	got := make([]*admin.ChipView, len(cs))
@@ -41,7 +41,7 @@ func ask(ctx context.Context, cs []*admin.Client) (views []admin.ChipView, silen
 		if v != nil {
 			views = append(views, *v)
 		} else {
-			silent = append(silent, cs[i].Self().String())
+			silent = append(silent, cs[i].Self())
 		}
 	}
 	return views, silent
@@ -105,36 +105,40 @@ func clientsOf(c *cobra.Command, args []string) (cs []*admin.Client, missing []w
 }
 
 func newInspect() *cobra.Command {
-	var links bool
+	var links, diff bool
 	c := &cobra.Command{Use: "inspect [CHIP]", Short: "Show chips, links, counters and memory use", Args: cobra.MaximumNArgs(1),
-		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect -o json",
+		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect --diff           declared cables that are not up\n  ttfabric inspect -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
 			if err != nil {
 				return err
+			}
+			if diff && len(args) > 0 {
+				return coded(exitUsage, "inspect --diff compares the whole fabric; leave %s out", args[0])
 			}
 			cs, missing, err := clientsOf(c, args)
 			if err != nil {
 				return err
 			}
 			views, silent := ask(c.Context(), cs)
-			for _, m := range missing {
-				silent = append(silent, m.String())
-			}
 			switch {
+			case diff:
+				return showDiff(c, f, views, missing, silent)
 			case f == "json":
-				return printJSON(c, map[string]any{"chips": views, "not_running": silent})
+				return printJSON(c, map[string]any{"chips": views, "not_running": append([]wire.FabricNodeID{}, missing...), "no_answer": append([]wire.FabricNodeID{}, silent...)})
 			case len(args) == 1 && len(views) == 1:
 				printLinks(c, views)
 				printChip(c, views[0])
 			case links:
 				printLinks(c, views)
 			default:
-				printChips(c, views, silent)
+				printChips(c, views, missing, silent)
 			}
 			return nil
 		}}
 	c.Flags().BoolVarP(&links, "links", "l", false, "one row per link end, with counters and retrain history")
+	c.Flags().BoolVar(&diff, "diff", false, "declared cables minus live ones: what is down, why, since when, and what carries its frames meanwhile")
+	c.MarkFlagsMutuallyExclusive("links", "diff")
 	return c
 }
 
@@ -147,6 +151,9 @@ func printLinks(c *cobra.Command, views []admin.ChipView) {
 				drops += n
 			}
 			state := l.State
+			if l.By != nil {
+				state = fmt.Sprintf("%s by channel %d", l.State, *l.By)
+			}
 			if l.Miswired != "" {
 				state = "miswired: found " + l.Miswired
 			}
@@ -174,7 +181,7 @@ func printChip(c *cobra.Command, v admin.ChipView) {
 func newEvents() *cobra.Command {
 	var follow bool
 	c := &cobra.Command{Use: "events [CHIP]", Short: "Show what happens, live", Args: cobra.MaximumNArgs(1),
-		Long:    "events prints what has happened and goes on as it happens, until Ctrl-C: links, packets given up, chips that join and leave. With -o json it prints one JSON object a line.",
+		Long:    "events prints what has happened and goes on as it happens, until Ctrl-C: links, packets given up, chips that join and leave, faults that were injected. With -o json it prints one JSON object a line.",
 		Example: "  ttfabric events\n  ttfabric events M0D3 --follow=false -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)

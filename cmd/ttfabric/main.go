@@ -93,7 +93,8 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return coded(exitUsage, "%w\nSee '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newUp(), newDown(), newLs(), newInspect(), newEvents(), newPing(), newMem(), newTraffic(), newChip(), newProfile(), newNode(), newVersion())
+	root.AddCommand(newUp(), newDown(), newLs(), newInspect(), newEvents(), newPing(), newMem(), newTraffic(), newBench(), newNetem(), newLink(), newPartition(), newHeal(), newChip(), newProfile(),
+		newRoutes(), newTrace(), newValidate(), newGraph(), newGenerate(), newNode(), newVersion())
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 		completeChips(c)
@@ -106,20 +107,29 @@ func completeChips(c *cobra.Command) {
 	words := strings.Fields(c.Use)[1:]
 	if slices.ContainsFunc(words, asksForChip) {
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			var names []string
-			if dir, err := dirOf(c); err == nil && len(args) < len(words) && asksForChip(words[len(args)]) {
-				if _, t, _, err := dir.mesh(); err == nil {
-					for _, chip := range t.Chips {
-						names = append(names, chip.Node.String())
-					}
-				}
+			if len(args) >= len(words) || !asksForChip(words[len(args)]) {
+				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return names, cobra.ShellCompDirectiveNoFileComp
+			return chipNames(c), cobra.ShellCompDirectiveNoFileComp
 		}
 	}
 	for _, sub := range c.Commands() {
 		completeChips(sub)
 	}
+}
+
+// chipNames are the chips of the running fabric, none if there is none.
+func chipNames(c *cobra.Command) (names []string) {
+	dir, err := dirOf(c)
+	if err != nil {
+		return nil
+	}
+	if _, t, _, err := dir.mesh(); err == nil {
+		for _, chip := range t.Chips {
+			names = append(names, chip.Node.String())
+		}
+	}
+	return names
 }
 
 func asksForChip(word string) bool {

@@ -85,7 +85,22 @@ func TestAFabricOfProcesses(t *testing.T) {
 	if out := c.must("mem", "read", "M0D3", "1-1:0x10", "15", "--via", "M0D1", "-f", "-"); out != "over the fabric" {
 		t.Errorf("read back %q", out)
 	}
+	c.must("mem", "write", "M0D1", "1-1:0x80", "to all", "--multicast", "W1,S1")
+	for _, chip := range []string{"M0D0", "M0D2", "M0D3"} {
+		if out := c.must("mem", "read", chip, "1-1:0x80", "6", "-f", "-"); out != "to all" {
+			t.Errorf("%s read back %q", chip, out)
+		}
+	}
 	c.must("traffic", "all-to-all", "--packets", "500", "--size", "1000")
+	c.must("traffic", "transpose", "--packets", "100")
+	if out := c.must("traffic", "hotspot", "--hot", "M0D2", "--packets", "200", "--size", "64", "--load", "300"); !strings.Contains(out, "Offered/s") {
+		t.Errorf("no offered load in %s", out)
+	}
+	for _, x := range [][2]string{{"tornado", "no chip has another"}, {"hotspot --hot M0D9", "M0D9 is not there"}, {"hotspot --hot-share 0", "1 to 100"}, {"uniform --load 1e9", "1e+09"}} {
+		if _, errs, code := c.run(append([]string{"traffic"}, strings.Fields(x[0])...)...); code != exitUsage || !strings.Contains(errs, x[1]) {
+			t.Errorf("traffic %s: exit code %d, %s", x[0], code, errs)
+		}
+	}
 	c.must("ping", "--all", "-c", "1")
 	c.must("chip", "kill", "M0D3")
 	if _, _, code := c.run("ping", "M0D0", "M0D3", "-c", "1", "--timeout", "8s"); code != exitAssert {
@@ -166,6 +181,8 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{[]string{"ping", "M0D0", "M0D1"}, exitFailed, "ttfabric up"},
 		{[]string{"traffic", "nonsense"}, exitUsage, "all-to-all"},
 		{[]string{"mem", "read", "M0D0"}, exitUsage, "--help"},
+		{[]string{"mem", "write", "M0D0", "1-1:0", "x", "--multicast", "Q3"}, exitUsage, "E2,W1,N0,S1"},
+		{[]string{"mem", "write", "M0D0", "1-1:0", "x", "--multicast", "E1", "--via", "M0D1"}, exitUsage, "via"},
 		{[]string{"inspect", "-o", "xml"}, exitUsage, "table or json"},
 	} {
 		_, errs, code := c.run(x.args...)

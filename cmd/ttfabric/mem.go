@@ -116,9 +116,15 @@ func newMemRead() *cobra.Command {
 }
 
 func newMemWrite() *cobra.Command {
-	var file, hexa string
-	c := &cobra.Command{Use: "write CHIP TILE [TEXT]", Short: "Write bytes to a tile", Args: cobra.RangeArgs(2, 3),
-		Example: "  ttfabric mem write M0D7 1-1:0x1000 'hello' --via M0D0\n  ttfabric mem write M0D7 1-1:0 --file weights.bin\n  ttfabric mem write M0D7 1-1:0 --hex deadbeef",
+	var file, hexa, many string
+	c := &cobra.Command{Use: "write CHIP TILE [TEXT]", Short: "Write bytes to a tile, of one chip or of many at once", Args: cobra.RangeArgs(2, 3),
+		Long: `write moves bytes from the shell to a tile of a chip.
+
+With --multicast it is the same tile of many chips, in one multicast from CHIP,
+which is not written to itself. The ranges are hops by direction: E2,S1 is the
+rectangle of three by two whose north-west corner is CHIP. E2-4 are the chips
+two to four hops to the east, as the linear API's start 2 and range 3.`,
+		Example: "  ttfabric mem write M0D7 1-1:0x1000 'hello' --via M0D0\n  ttfabric mem write M0D7 1-1:0 --file weights.bin\n  ttfabric mem write M0D7 1-1:0 --hex deadbeef\n  ttfabric mem write M0D0 1-1:0 'to all' --multicast E3,S1",
 		RunE: func(c *cobra.Command, args []string) error {
 			given := len(args) - 2
 			for _, s := range []string{file, hexa} {
@@ -129,6 +135,16 @@ func newMemWrite() *cobra.Command {
 			if given != 1 {
 				return coded(exitUsage, "give one of TEXT, --file and --hex")
 			}
+			var to wire.Ranges
+			if many != "" {
+				var err error
+				if to, err = wire.ParseRanges(many); err != nil {
+					return coded(exitUsage, "--multicast: %w", err)
+				}
+				if c.Flags().Changed("via") {
+					return coded(exitUsage, "a multicast starts from CHIP: leave out --via")
+				}
+			}
 			t, err := parseTarget(c, args[0], args[1])
 			if err != nil {
 				return err
@@ -136,6 +152,9 @@ func newMemWrite() *cobra.Command {
 			b, err := memInput(c, args, file, hexa)
 			if err != nil {
 				return err
+			}
+			if to.Any() {
+				return memMulticast(c, &t, to, b)
 			}
 			if err := t.s.Write(c.Context(), t.dst, t.addr, b, session.OnPlane(t.plane)); err != nil {
 				return err
@@ -145,8 +164,18 @@ func newMemWrite() *cobra.Command {
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write, '-' for stdin")
 	c.Flags().StringVar(&hexa, "hex", "", "bytes in hexadecimal")
+	c.Flags().StringVar(&many, "multicast", "", "hops from CHIP to the chips that are written to, such as E2,W1,N0,S1")
 	memFlags(c)
 	return c
+}
+
+// memMulticast writes to all chips within ranges of the one that was named.
+func memMulticast(c *cobra.Command, t *memTarget, r wire.Ranges, b []byte) error {
+	if err := t.s.MulticastWrite(c.Context(), r, t.addr, b, session.OnPlane(t.plane)); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%d bytes written to %s at %s, %s from %s\n", len(b), counted(r.Members(), "chip"), t.addr, r, t.dst)
+	return nil
 }
 
 func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error) {

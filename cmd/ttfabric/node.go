@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ import (
 	"ttfabric/node"
 	"ttfabric/node/admin"
 	"ttfabric/router"
-	"ttfabric/router/route"
+	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
@@ -36,7 +37,8 @@ func newNode() *cobra.Command {
 	c := &cobra.Command{
 		Use: "node", Short: "Run one chip in this process (what 'up' starts)", Args: cobra.NoArgs,
 		Long: `node runs one chip of the fabric whose run folder is given, until it is
-told to stop. 'ttfabric up' starts one per chip.`,
+told to stop. 'ttfabric up' starts one per chip. A chip's work is done by one
+thread at a time; the environment variable GOMAXPROCS gives it more.`,
 		Example: "  ttfabric node --dir $XDG_RUNTIME_DIR/ttfabric/default --chip M0D3",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			n, err := wire.ParseFabricNodeID(chip)
@@ -46,6 +48,11 @@ told to stop. 'ttfabric up' starts one per chip.`,
 			var l slog.Level
 			if err := l.UnmarshalText([]byte(level)); err != nil {
 				return coded(exitUsage, "--log-level %q: want debug, info, warn or error", level)
+			}
+			// A chip has one lock, so a second processor of the Go runtime only adds
+			// wake-ups on other cores; T3000 all-to-all is half as fast again with one.
+			if os.Getenv("GOMAXPROCS") == "" {
+				runtime.GOMAXPROCS(1)
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: l})).With("chip", n.String())
 			return runNode(cmd.Context(), runDir(dir), n, log)
@@ -67,8 +74,11 @@ func runNode(ctx context.Context, dir runDir, id wire.FabricNodeID, log *slog.Lo
 	cfg := node.Config{Node: id, Topology: t, Log: log, Incarnation: newIncarnation(), Port: func(a netip.AddrPort) (transport.Port, error) {
 		return transport.Listen(transport.Options{Local: a})
 	}}
-	if cfg.Order, err = route.ParseOrder(m.Order); err != nil {
+	if err := m.configure(&cfg); err != nil {
 		return err
+	}
+	if err := proved(t, cfg.Route, m.Checked); err != nil {
+		return fmt.Errorf("chip %s: %w", id, err)
 	}
 	if cfg.Profile, err = profileByName(m.Profile); err != nil {
 		return err
@@ -87,15 +97,17 @@ func runNode(ctx context.Context, dir runDir, id wire.FabricNodeID, log *slog.Lo
 	api := l.Addr().(*net.TCPAddr).AddrPort()
 	self := chipFile{Chip: id, PID: os.Getpid(), Started: startTicks(os.Getpid()), API: api.String()}
 	cfg.Join = func(ctx context.Context, meta membership.Meta) (node.Membership, error) {
-		return gossip.Start(ctx, gossip.Config{Node: id, Incarnation: cfg.Incarnation, Bind: netip.MustParseAddrPort("127.0.0.1:0"),
-			Label: fmt.Sprintf("%s/mesh%d", m.ID, id.Mesh), Meta: meta, Seeds: func() []string { return seeds(dir, id) },
-			Expect: len(t.Chips), Seed: uint64(cfg.Incarnation), Logger: log})
+		return joinPools(ctx, dir, t, m.ID, gossip.Config{Node: id, Incarnation: cfg.Incarnation, Bind: netip.MustParseAddrPort("127.0.0.1:0"),
+			Meta: meta, Seed: uint64(cfg.Incarnation), Logger: log}, &self)
 	}
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer n.Close()
+	if err := m.impairDeclared(n); err != nil {
+		return fmt.Errorf("chip %s: %w", id, err)
+	}
 	self.Gossip = n.GossipAddr().String()
 	srv := admin.NewServer(n, token)
 	served := make(chan error, 1)
@@ -133,12 +145,64 @@ func waitNode(ctx context.Context, dir runDir, served <-chan error, log *slog.Lo
 	}
 }
 
-// seeds are the gossip addresses of the running chips among the first ones.
-func seeds(dir runDir, self wire.FabricNodeID) []string {
+// joinPools enters the pool of the chip's mesh and, if it has a cable to another mesh, that of the exit nodes.
+func joinPools(ctx context.Context, dir runDir, t *topo.Topology, fabric string, cfg gossip.Config, self *chipFile) (node.Membership, error) {
+	id := cfg.Node
+	m, _ := t.Mesh(id.Mesh)
+	mesh := cfg
+	mesh.Label, mesh.Expect = fmt.Sprintf("%s/mesh%d", fabric, id.Mesh), m.Rows*m.Cols
+	mesh.Seeds = func() []string {
+		return seeds(dir, func(c chipFile) string {
+			if c.Chip == id || c.Chip.Mesh != id.Mesh {
+				return ""
+			}
+			return c.Gossip
+		})
+	}
+	pool, err := gossip.Start(ctx, mesh)
+	if err != nil || !exitNode(t, id) {
+		return pool, err
+	}
+	exits := cfg
+	exits.Label = fabric + "/exits"
+	for _, c := range t.Chips {
+		if exitNode(t, c.Node) {
+			exits.Expect++
+		}
+	}
+	exits.Seeds = func() []string {
+		return seeds(dir, func(c chipFile) string {
+			if c.Chip == id {
+				return ""
+			}
+			return c.Exits
+		})
+	}
+	other, err := gossip.Start(ctx, exits)
+	if err != nil {
+		pool.Close(0)
+		return nil, err
+	}
+	self.Exits = other.Addr().String()
+	return gossip.Join(pool, other), nil
+}
+
+// exitNode reports whether a chip has a cable to another mesh (Spec §2.2.1).
+func exitNode(t *topo.Topology, n wire.FabricNodeID) bool {
+	for _, p := range t.Ports(n) {
+		if p.Peer.Node.Mesh != n.Mesh {
+			return true
+		}
+	}
+	return false
+}
+
+// seeds are the addresses of the first running chips that have one of the kind.
+func seeds(dir runDir, addr func(chipFile) string) []string {
 	var out []string
 	for _, c := range dir.chips() {
-		if c.Chip != self && c.Gossip != "" && len(out) < seedChips {
-			out = append(out, c.Gossip)
+		if a := addr(c); a != "" && len(out) < seedChips {
+			out = append(out, a)
 		}
 	}
 	return out
@@ -170,5 +234,5 @@ func slotsByName(s string) (router.SlotProfile, error) {
 			return p, nil
 		}
 	}
-	return router.SlotProfile{}, coded(exitUsage, "--slots %q: want spec or fast", s)
+	return router.SlotProfile{}, coded(exitUsage, "--slots %q: want one of %s", s, slotNames())
 }

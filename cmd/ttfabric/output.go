@@ -16,6 +16,7 @@ import (
 
 	"ttfabric/node/admin"
 	"ttfabric/router/topo"
+	"ttfabric/wire"
 )
 
 // format is the output format that the user asked for: "table" or "json".
@@ -111,12 +112,12 @@ func printUp(c *cobra.Command, t *topo.Topology, views []admin.ChipView, took ti
 	if f == "json" {
 		return printJSON(c, map[string]any{"topology": t.Name, "seconds": took.Seconds(), "chips": views})
 	}
-	printChips(c, views, nil)
+	printChips(c, views, nil, nil)
 	fmt.Fprintf(c.ErrOrStderr(), "%s up in %.2f s\n", t, took.Seconds())
 	return nil
 }
 
-func printChips(c *cobra.Command, views []admin.ChipView, missing []string) {
+func printChips(c *cobra.Command, views []admin.ChipView, missing, silent []wire.FabricNodeID) {
 	tw := newTable(c, "Chip", "UMD", "Row,Col", "Links", "Members", "Gossip", "Ports", "Uptime")
 	for _, v := range views {
 		umd := "-"
@@ -128,6 +129,9 @@ func printChips(c *cobra.Command, views []admin.ChipView, missing []string) {
 	}
 	for _, m := range missing {
 		tw.AppendRow(table.Row{m, "", "", "not running"})
+	}
+	for _, m := range silent {
+		tw.AppendRow(table.Row{m, "", "", "no answer"})
 	}
 	tw.Render()
 }

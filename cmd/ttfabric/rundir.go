@@ -38,8 +38,17 @@ type meshFile struct {
 	Profile  string    `json:"profile"`
 	Slots    string    `json:"slots"`
 	Order    string    `json:"order"`
+	Ring     string    `json:"ring"`
+	Engine   string    `json:"engine"`
+	Fabric   string    `json:"fabric"`  // 1d or 2d
+	Checked  uint32    `json:"checked"` // hash of the routes that were found free of deadlock, or were to be taken anyway
+	Stuck    string    `json:"stuck"`   // what happens to packets that cannot move: notify, drop or drain
+	StuckMS  int64     `json:"stuck_after_milliseconds"`
+	Local    bool      `json:"local_first"`
+	TTL      int       `json:"ttl"`
 	PortBase int       `json:"port_base"`
-	ID       string    `json:"id"` // random, the gossip pool's label
+	Netem    []string  `json:"netem,omitempty"` // impairments from the start, as LINK,KNOB=VALUE,…
+	ID       string    `json:"id"`              // random, the gossip pool's label
 }
 
 // chipFile says where a running chip is. Started is the process's start time
@@ -50,6 +59,7 @@ type chipFile struct {
 	Started uint64            `json:"started_ticks"`
 	API     string            `json:"api"`
 	Gossip  string            `json:"gossip"`
+	Exits   string            `json:"exits,omitempty"` // gossip address in the pool of exit nodes
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)

@@ -19,6 +19,7 @@ import (
 
 	"ttfabric/node/admin"
 	"ttfabric/node/traffic"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -28,6 +29,9 @@ type trafficFlags struct {
 	window  int
 	planes  int
 	seed    uint64
+	load    float64
+	hot     string
+	share   int
 	timeout time.Duration
 	pairs   bool
 }
@@ -46,17 +50,30 @@ or reordered. It runs inside the chips; this command steers and collects.
 
 Patterns:
 ` + patternHelp() + `
+From uniform on they are those of the literature, as BookSim defines them. A
+chip that is its own destination sends nothing; a pattern that the machine
+cannot have, such as shuffle on 3×4 chips, is refused.
+
 Latency is from a packet's request to the arrival of its completion at its
-source. Exit code 5 unless everything arrived exactly once, whole and in order.`,
-		Example: "  ttfabric traffic all-to-all\n  ttfabric traffic random-pairs --packets 1000000 --size 64\n  ttfabric traffic all-to-all --pairs -o json",
+source. Without --load every chip sends as fast as its window allows. With
+--load packets arrive at each sending chip at random times, so many a second on
+average, and latency is from there: it holds what a packet waits for others.
+The most that wait at a chip are ` + fmt.Sprint(traffic.MaxQueue) + `; what arrives beyond is not sent, and
+counted. "Offered" is what arrives, "accepted" what is delivered, per second.
+
+Exit code 5 unless everything arrived exactly once, whole and in order.`,
+		Example: "  ttfabric traffic all-to-all\n  ttfabric traffic random-pairs --packets 1000000 --size 64\n  ttfabric traffic all-to-all --pairs -o json\n  ttfabric traffic uniform --load 2000 --size 64\n  ttfabric traffic hotspot --hot M0D5 --hot-share 30",
 		RunE:    func(c *cobra.Command, args []string) error { return runTraffic(c, args[0], f) },
 	}
 	fl := c.Flags()
-	fl.Uint64Var(&f.packets, "packets", 10000, "packets in all, split evenly over the pairs")
+	fl.Uint64Var(&f.packets, "packets", 10000, "packets in all, split over the pairs: evenly, but for hotspot")
 	fl.IntVar(&f.size, "size", 4096, "bytes of a packet")
-	fl.IntVar(&f.window, "window", traffic.DefaultWindow, "packets that each chip keeps outstanding")
+	fl.IntVar(&f.window, "window", 0, fmt.Sprintf("packets that each chip keeps outstanding (0: %d, or with --load %d)", traffic.DefaultWindow, traffic.MaxWindow))
 	fl.IntVar(&f.planes, "planes", 0, "routing planes to use in turn (0: all)")
-	fl.Uint64Var(&f.seed, "seed", 1, "of the order of destinations and of random pairs")
+	fl.Uint64Var(&f.seed, "seed", 1, "of the order of destinations, of arrivals and of random pairs")
+	fl.Float64Var(&f.load, "load", 0, fmt.Sprintf("packets per second that arrive at each sending chip, %v to %.0f (0: as fast as the window allows)", traffic.MinLoad, float64(traffic.MaxLoad)))
+	fl.StringVar(&f.hot, "hot", "", "chip of the hotspot pattern, such as M0D5 (default: the first)")
+	fl.IntVar(&f.share, "hot-share", traffic.DefaultHotShare, "percent of each chip's packets that the hotspot pattern sends there")
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Minute, "give up after this time")
 	fl.BoolVar(&f.pairs, "pairs", false, "show every pair, not only the worst")
 	return c
@@ -65,7 +82,11 @@ source. Exit code 5 unless everything arrived exactly once, whole and in order.`
 func patternHelp() string {
 	var b strings.Builder
 	for _, p := range traffic.Patterns {
-		fmt.Fprintf(&b, "  %-13s %s (also %s)\n", p.Name, p.Help, strings.Join(p.Aliases, ", "))
+		fmt.Fprintf(&b, "  %-19s %s", p.Name, p.Help)
+		if len(p.Aliases) > 0 {
+			fmt.Fprintf(&b, " (also %s)", strings.Join(p.Aliases, ", "))
+		}
+		b.WriteByte('\n')
 	}
 	return b.String()
 }
@@ -87,26 +108,18 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.planes == 0 {
-		f.planes = max(t.Planes(), 1)
-	}
-	if f.planes > max(t.Planes(), 1) {
-		return coded(exitUsage, "--planes %d: %s", f.planes, t)
-	}
-	pairs := p.Pairs(t, f.seed)
-	if len(pairs) == 0 {
-		return fmt.Errorf("%s has no pairs for %s", t, p.Name)
+	spec, pairs, err := f.plan(p, t)
+	if err != nil {
+		return err
 	}
 	if len(missing) > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "not running, their packets will be missing: %v\n", missing)
 	}
-	spec := traffic.Spec{Run: random64(), Pattern: p.Name, Packets: f.packets, Size: f.size, Planes: f.planes, Window: f.window, Seed: f.seed}
-	if err := spec.Validate(); err != nil {
-		return coded(exitUsage, "%w", err)
-	}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
-	res, err := drive(ctx, c, cs, spec, pairs)
+	bar := newProgress(c.ErrOrStderr(), "packets verified", int(spec.Packets))
+	res, err := drive(ctx, cs, spec, pairs, bar)
+	bar.stop()
 	if err != nil {
 		return err
 	}
@@ -118,10 +131,46 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 		printTraffic(c, res, f.pairs)
 	}
 	if !res.OK() {
-		return coded(exitAssert, "not everything arrived exactly once: sent %d of %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d, misdirected %d",
-			res.Total.Sent, spec.Packets, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered, res.Misdirected)
+		return coded(exitAssert, "not everything arrived exactly once: sent %d of %d, overflowed %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d, misdirected %d",
+			res.Total.Sent, spec.Packets, res.Total.Overflowed, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered, res.Misdirected)
 	}
 	return nil
+}
+
+// plan is the run that the flags ask for.
+func (f *trafficFlags) plan(p traffic.Pattern, t *topo.Topology) (traffic.Spec, []traffic.Pair, error) {
+	planes := max(t.Planes(), 1)
+	if f.planes > planes {
+		return traffic.Spec{}, nil, coded(exitUsage, "--planes %d: %s", f.planes, t)
+	}
+	if f.planes != 0 {
+		planes = f.planes
+	}
+	spec := traffic.Spec{Run: random64(), Pattern: p.Name, Packets: f.packets, Size: f.size, Planes: planes, Window: f.window, Seed: f.seed, Draw: p.Draw, Load: f.load}
+	switch {
+	case f.window == 0 && f.load > 0:
+		spec.Window = traffic.MaxWindow
+	case f.window == 0:
+		spec.Window = traffic.DefaultWindow
+	}
+	if err := spec.Validate(); err != nil {
+		return spec, nil, coded(exitUsage, "%w", err)
+	}
+	o := traffic.Options{Seed: f.seed, Hot: t.Chips[0].Node, HotShare: f.share}
+	if f.share < 1 {
+		return spec, nil, coded(exitUsage, "--hot-share %d: want 1 to 100", f.share)
+	}
+	if f.hot != "" {
+		var err error
+		if o.Hot, err = wire.ParseFabricNodeID(f.hot); err != nil {
+			return spec, nil, coded(exitUsage, "--hot: %w", err)
+		}
+	}
+	pairs, err := p.Pairs(t, o)
+	if err != nil {
+		return spec, nil, coded(exitUsage, "%w", err)
+	}
+	return spec, pairs, nil
 }
 
 func random64() uint64 {
@@ -141,8 +190,8 @@ func each(cs []*admin.Client, f func(*admin.Client) error) error {
 	return errors.Join(errs...)
 }
 
-// drive runs the traffic: all chips listen, then all speak, then all are asked until they are done.
-func drive(ctx context.Context, c *cobra.Command, cs []*admin.Client, spec traffic.Spec, pairs []traffic.Pair) (traffic.Result, error) {
+// drive runs the traffic: all chips listen, then all speak, then all are asked until they are done. bar may be nil.
+func drive(ctx context.Context, cs []*admin.Client, spec traffic.Spec, pairs []traffic.Pair, bar *progress) (traffic.Result, error) {
 	for _, send := range []bool{false, true} {
 		if err := each(cs, func(cl *admin.Client) error {
 			return cl.StartTraffic(ctx, admin.TrafficStart{Spec: spec, Pairs: pairs, Send: send})
@@ -155,17 +204,20 @@ func drive(ctx context.Context, c *cobra.Command, cs []*admin.Client, spec traff
 		defer cancel()
 		_ = each(cs, func(cl *admin.Client) error { return cl.StopTraffic(stop) }) // a chip that died has nothing to stop
 	}()
-	bar := newProgress(c.ErrOrStderr(), "packets verified", int(spec.Packets))
-	defer bar.stop()
 	last := map[wire.FabricNodeID]traffic.Report{} // of a chip that dies, what it said last
 	for {
 		silent, done := collect(ctx, cs, spec.Run, last)
+		if done { // the last to finish may have sent to one that had been asked before
+			silent, done = collect(ctx, cs, spec.Run, last)
+		}
 		reports := slices.SortedFunc(maps.Values(last), func(a, b traffic.Report) int {
 			return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip))
 		})
 		res := traffic.Merge(spec, pairs, reports)
 		res.Silent = silent
-		bar.set(int(res.Total.Delivered))
+		if bar != nil {
+			bar.set(int(res.Total.Delivered))
+		}
 		if done && ctx.Err() == nil { // chips that nobody may ask any more have not died
 			return res, nil
 		}
@@ -175,10 +227,13 @@ func drive(ctx context.Context, c *cobra.Command, cs []*admin.Client, spec traff
 				return res, coded(exitNotReady, "not done in time: %d of %d packets delivered; more time with --timeout", res.Total.Delivered, spec.Packets)
 			}
 			return res, ctx.Err()
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(pollTime):
 		}
 	}
 }
+
+// pollTime is how often the chips of a run are asked how far they are.
+const pollTime = 100 * time.Millisecond
 
 // collect asks all chips for their reports of the run. It is done when all
 // have finished but those that don't answer, or know nothing of the run any more.
@@ -221,10 +276,18 @@ func printTraffic(c *cobra.Command, res traffic.Result, all bool) {
 		rows = rows[:worstPairs]
 		fmt.Fprintf(c.ErrOrStderr(), "The %d worst of %d pairs; --pairs shows all.\n", worstPairs, len(res.Rows))
 	}
-	tw := newTable(c, "Src", "Dst", "Sent", "Delivered", "Lost", "Duplicated", "Corrupted", "Reordered", "Failed", "Gb/s", "p50 µs", "p99 µs")
+	head := []any{"Src", "Dst", "Sent", "Delivered", "Lost", "Duplicated", "Corrupted", "Reordered", "Failed", "Gb/s", "p50 µs", "p99 µs"}
+	if res.Spec.Load > 0 {
+		head = append(head, "Offered/s", "Accepted/s", "Overflowed")
+	}
+	tw := newTable(c, head...)
 	row := func(src, dst any, r traffic.Row) table.Row {
-		return table.Row{src, dst, r.Sent, r.Delivered, r.Lost, r.Duplicated, r.Corrupted, r.Reordered, r.Failed,
+		out := table.Row{src, dst, r.Sent, r.Delivered, r.Lost, r.Duplicated, r.Corrupted, r.Reordered, r.Failed,
 			fmt.Sprintf("%.3f", r.Gbps), fmt.Sprintf("%.0f", r.P50), fmt.Sprintf("%.0f", r.P99)}
+		if res.Spec.Load > 0 {
+			out = append(out, fmt.Sprintf("%.0f", r.OfferedRate), fmt.Sprintf("%.0f", r.AcceptedRate), r.Overflowed)
+		}
+		return out
 	}
 	for _, r := range rows {
 		tw.AppendRow(row(r.Src, r.Dst, r))

@@ -18,18 +18,24 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ttfabric/node"
 	"ttfabric/node/admin"
-	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 )
 
 type upFlags struct {
-	detach                bool
-	timeout               time.Duration
-	portBase              int
-	profile, slots, order string
+	detach         bool
+	timeout        time.Duration
+	portBase       int
+	profile, slots string
+	routes         routeFlags
+	stuck          string
+	stuckAfter     time.Duration
+	localFirst     bool
+	ttl            int
+	netem          []string
 }
 
 func newUp() *cobra.Command {
@@ -42,21 +48,34 @@ own, waits until every declared link is up, and prints what runs where. It
 stays in the foreground until Ctrl-C; with -d it returns. On a fabric that
 runs already it starts the chips that are missing.
 
-TOPOLOGY is a built-in (t3000, n300), a generator (mesh:4x8), or a file: a
-tt-umd cluster descriptor with chip coordinates.`,
+TOPOLOGY is a built-in (t3000, galaxy, 2xt3000), a generator (mesh:4x8,
+ring:6, torus:4x4), or a file: a cluster descriptor of tt-umd or a mesh graph
+descriptor of tt-metal; 'ttfabric validate' says what a file holds.
+
+Routes are proved free of deadlock before any chip starts; 'ttfabric routes'
+shows them. A packet whose way on is blocked for --stuck-after is told of as an
+event, or given up too.`,
 		Example: `  ttfabric up
   ttfabric up mesh:4x8 -d
+  ttfabric up torus:4x4 --ring bubble
+  ttfabric up --netem 'M0D0-M0D1,delay=1ms,loss=1%'
   ttfabric up cluster_desc.yaml --name lab`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return runUp(c, args, f) },
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeTopology,
+		RunE:              func(c *cobra.Command, args []string) error { return runUp(c, args, f) },
 	}
 	fl := c.Flags()
 	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the fabric is up")
 	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up when not all links are up by then")
 	fl.IntVar(&f.portBase, "port-base", 0, "UDP port of the first chip's channel 0; each chip takes 16 in a row; 0: any free ports")
 	fl.StringVar(&f.profile, "profile", "", "link times: lan, crowded (default: crowded where chips outnumber cores)")
-	fl.StringVar(&f.slots, "slots", "spec", "channel sizes: spec (as the specification), fast (long windows)")
-	fl.StringVar(&f.order, "order", "xy", "route order: xy (specification), yx (tt-metal)")
+	fl.StringVar(&f.slots, "slots", "spec", "channel sizes: "+slotNames()+"; spec is the specification's, fast is for long windows")
+	f.routes.add(c)
+	fl.StringVar(&f.stuck, "stuck", "notify", "what happens to packets that cannot move: notify, drop (give up the first), drain (all in its channel)")
+	fl.DurationVar(&f.stuckAfter, "stuck-after", 10*time.Second, "when they count as such; 0: never")
+	fl.BoolVar(&f.localFirst, "local-first", false, "serve a chip's own packets before those that pass through, instead of in turn")
+	fl.IntVar(&f.ttl, "ttl", 0, "hops after which a packet is dropped; 0: those of the longest route")
+	fl.StringArrayVar(&f.netem, "netem", nil, "impair cables from the start, as LINK,delay=1ms,loss=1%; keys are the flags of 'netem set'; may be repeated")
 	return c
 }
 
@@ -65,7 +84,9 @@ func loadTopology(arg string) (*topo.Topology, error) {
 	if arg == "" {
 		arg = "t3000"
 	}
-	if fi, err := os.Stat(arg); err == nil && !fi.IsDir() {
+	if fi, err := os.Stat(arg); err == nil && fi.IsDir() && strings.ContainsAny(arg, "/.") {
+		return nil, coded(exitTopology, "%s is a folder: want a file", arg)
+	} else if err == nil && !fi.IsDir() {
 		b, err := os.ReadFile(arg)
 		if err != nil {
 			return nil, coded(exitTopology, "%w", err)
@@ -144,6 +165,9 @@ func prepare(dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh b
 				return nil, false, coded(exitUsage, "fabric %q runs %s already; 'ttfabric down --name %s' stops it, or choose another --name", name, m.Source, name)
 			}
 		}
+		if len(f.netem) > 0 {
+			return nil, false, coded(exitUsage, "--netem: fabric %q runs already; 'ttfabric netem set' impairs its cables", name)
+		}
 		return running, false, nil
 	}
 	if t, err = loadTopology(arg); err != nil {
@@ -161,15 +185,25 @@ func prepare(dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh b
 	if _, err := slotsByName(f.slots); err != nil {
 		return nil, false, err
 	}
-	if _, err := route.ParseOrder(f.order); err != nil {
-		return nil, false, coded(exitUsage, "--order: %w", err)
+	m := meshFile{Name: name, Source: t.Name, Created: time.Now(), Profile: f.profile, Slots: f.slots, PortBase: f.portBase,
+		Order: f.routes.order, Ring: f.routes.ring, Engine: f.routes.engine, Fabric: f.routes.fabric,
+		Stuck: f.stuck, StuckMS: f.stuckAfter.Milliseconds(), Local: f.localFirst, TTL: f.ttl, Netem: f.netem,
+		ID: fmt.Sprintf("%s-%016x", name, uint64(newIncarnation()))}
+	if err := m.configure(&node.Config{}); err != nil {
+		return nil, false, err
+	}
+	for _, text := range f.netem {
+		if _, err := parseDeclared(t, text); err != nil {
+			return nil, false, err
+		}
+	}
+	if m.Checked, err = f.routes.prove(t); err != nil {
+		return nil, false, err
 	}
 	if top := f.portBase + len(t.Chips)*channelStride; f.portBase < 0 || f.portBase > 0 && top > 1<<16 {
 		return nil, false, coded(exitUsage, "--port-base %d: %d chips take the ports up to %d; the last is 65535", f.portBase, len(t.Chips), top-1)
 	}
 	os.RemoveAll(string(dir)) // what a crash left, without a readable mesh.json
-	m := meshFile{Name: name, Source: t.Name, Created: time.Now(), Profile: f.profile, Slots: f.slots, Order: f.order, PortBase: f.portBase,
-		ID: fmt.Sprintf("%s-%016x", name, uint64(newIncarnation()))}
 	return t, true, dir.create(t, m)
 }
 

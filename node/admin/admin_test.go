@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -20,6 +21,7 @@ import (
 	"ttfabric/node/session"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
+	"ttfabric/ttlink/fault"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
 )
@@ -111,6 +113,23 @@ func TestAPI(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("multicast", func(t *testing.T) {
+		at, right := wire.NewNocAddr(1, 1, 0x2000), session.Line(wire.East, 1, 1)
+		got := make([]byte, 4)
+		if err := s.MulticastWrite(ctx, right, at, []byte("many")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Read(ctx, machine.Chips[1].Node, at, got); err != nil || string(got) != "many" {
+			t.Errorf("read back %q: %v", got, err)
+		}
+		var refused *session.RefusedError
+		if err := s.MulticastInc(ctx, right, at.Add(1), 1, false); !errors.As(err, &refused) || refused.Dst != machine.Chips[1].Node || refused.Outcome != wire.OutcomeMisaligned {
+			t.Errorf("got %v", err)
+		}
+		if err := s.MulticastWrite(ctx, session.Line(wire.East, 1, 2), at, []byte("many")); err == nil || !strings.Contains(err.Error(), "at most 1 hops east and west") {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("large transfer", func(t *testing.T) {
 		data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 		at := wire.NewNocAddr(0, 0, 12345)
@@ -137,7 +156,7 @@ func TestAPI(t *testing.T) {
 		}
 	})
 	t.Run("bad bodies", func(t *testing.T) {
-		for _, body := range []string{"", "{", `{"dst":"M9999D0"}`, `{"dst":3}`, `{"payload":"%%%"}`, strings.Repeat("x", admin.MaxBody+1)} {
+		for _, body := range []string{"", "{", `{"dst":"M9999D0"}`, `{"dst":3}`, `{"payload":"%%%"}`, `{"multicast":"E0"}`, `{"multicast":"E9"}`, strings.Repeat("x", admin.MaxBody+1)} {
 			for _, path := range []string{"/v1/requests", "/v1/traffic"} {
 				req, _ := http.NewRequest("POST", "http://"+addrs[0]+path, strings.NewReader(body))
 				req.Header.Set("Authorization", "Bearer "+token)
@@ -153,6 +172,7 @@ func TestAPI(t *testing.T) {
 		}
 	})
 	t.Run("traffic", func(t *testing.T) { apiTraffic(ctx, t, machine, cs) })
+	t.Run("netem", func(t *testing.T) { apiNetem(ctx, t, cs[0]) })
 	t.Run("events", func(t *testing.T) {
 		one, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 		defer cancel()
@@ -171,10 +191,91 @@ func TestAPI(t *testing.T) {
 	})
 }
 
+// apiNetem impairs a port for a while over what stays, and takes all of it away.
+func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
+	ports, err := c.Netem(ctx)
+	if err != nil || len(ports) != 2 || ports[0].Active {
+		t.Fatalf("%v: %+v", err, ports)
+	}
+	ch := ports[0].Channel
+	seed, on := uint64(9), true
+	want := func(what string, options string, cut bool) {
+		t.Helper()
+		for end := time.Now().Add(3 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			v, err := c.Netem(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v[0].Options == options && v[0].Cut == cut && v[0].Active == (options != "" || cut) && !v[1].Active {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %+v, want %q", what, v, options)
+			}
+		}
+	}
+	set := func(b admin.NetemBody) {
+		t.Helper()
+		b.Channels = []wire.Channel{ch}
+		if err := c.SetNetem(ctx, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(admin.NetemBody{Options: fault.Change{"loss": "7%", "delay": "1ms"}, Seed: &seed})
+	want("set", "delay=1ms,loss=7%", false)
+	set(admin.NetemBody{Options: fault.Change{"delay": "2ms", "rate": "1Gbit"}, ForS: .2})
+	want("set for a time", "delay=2ms,loss=7%,rate=1Gbit", false)
+	set(admin.NetemBody{Options: fault.Change{"rate": "0"}})
+	want("set what is set for a time", "delay=2ms,loss=7%", false)
+	want("the time is over", "delay=1ms,loss=7%", false)
+	set(admin.NetemBody{Cut: &on, ForS: .05})
+	want("put back", "delay=1ms,loss=7%", false)
+	set(admin.NetemBody{Cut: &on})
+	if err := c.ResetNetem(ctx, ch); err != nil {
+		t.Fatal(err)
+	}
+	want("a cut stays", "", true)
+	on = false
+	set(admin.NetemBody{Cut: &on})
+	want("all is put back", "", false)
+	for _, b := range []admin.NetemBody{{Channels: []wire.Channel{ch}, Options: fault.Change{"speed": "1"}}, {Channels: []wire.Channel{ch}, Options: fault.Change{"loss": "7%"}, ForS: -1},
+		{Channels: []wire.Channel{3}, Cut: &on}, {Channels: []wire.Channel{200}, Cut: &on}} {
+		if err := c.SetNetem(ctx, b); err == nil {
+			t.Errorf("%+v was taken", b)
+		}
+	}
+	if err := c.TellFault(ctx, node.FaultKilled, ports[0].Peer); err != nil {
+		t.Error(err)
+	}
+	one, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	var told []string
+	c.Events(one, func(e admin.EventView) {
+		if e.Type == "fault" {
+			told = append(told, e.Action)
+		}
+	})
+	if got := strings.Join(told, " "); got != "set set set set cut restored cut reset restored killed" {
+		t.Errorf("told of %s", got)
+	}
+}
+
 func apiTraffic(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*admin.Client) {
-	p, _ := traffic.PatternByName("all-to-all")
-	pairs := p.Pairs(machine, 1)
-	spec := traffic.Spec{Run: 7, Pattern: p.Name, Packets: 2001, Size: 1000, Planes: 2, Window: 16, Seed: 1}
+	for _, spec := range []traffic.Spec{
+		{Run: 7, Pattern: "all-to-all", Packets: 2001, Size: 1000, Planes: 2, Window: 16, Seed: 1},
+		{Run: 8, Pattern: "uniform", Packets: 300, Size: 64, Planes: 2, Window: traffic.MaxWindow, Seed: 1, Draw: true, Load: 500},
+	} {
+		apiRun(ctx, t, machine, cs, spec)
+	}
+}
+
+func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*admin.Client, spec traffic.Spec) {
+	t.Helper()
+	p, _ := traffic.PatternByName(spec.Pattern)
+	pairs, err := p.Pairs(machine, traffic.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, send := range []bool{false, true} {
 		for _, c := range cs {
 			if err := c.StartTraffic(ctx, admin.TrafficStart{Spec: spec, Pairs: pairs, Send: send}); err != nil {
@@ -182,7 +283,7 @@ func apiTraffic(ctx context.Context, t *testing.T, machine *topo.Topology, cs []
 			}
 		}
 	}
-	for {
+	for last := false; ; {
 		var reports []traffic.Report
 		done := true
 		for _, c := range cs {
@@ -193,9 +294,18 @@ func apiTraffic(ctx context.Context, t *testing.T, machine *topo.Topology, cs []
 			reports = append(reports, r)
 			done = done && r.Finished
 		}
+		if done && !last { // the last to finish may have sent to one that had been asked before
+			last = true
+			continue
+		}
 		if done {
-			if res := traffic.Merge(spec, pairs, reports); !res.OK() {
+			res := traffic.Merge(spec, pairs, reports)
+			if !res.OK() {
 				t.Errorf("%+v", res.Total)
+			}
+			// On a busy machine packets wait, but they arrive when they arrive.
+			if want := spec.Load * float64(len(cs)); want > 0 && math.Abs(res.Total.OfferedRate/want-1) > 0.3 {
+				t.Errorf("%v packets per second were offered, want about %v", res.Total.OfferedRate, want)
 			}
 			return
 		}

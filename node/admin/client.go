@@ -106,12 +106,26 @@ func (c *Client) Submit(ctx context.Context, rs []chip.Request, done func(i int,
 
 func (c *Client) request(ctx context.Context, r chip.Request) chip.Result {
 	var b ResultBody
-	err := c.call(ctx, "POST", "/v1/requests", RequestBody{r.Dst, r.Plane, r.Probe, r.Command, r.Payload}, &b)
+	err := c.call(ctx, "POST", "/v1/requests", RequestBody{r.Dst, r.Plane, r.Probe, r.Command, r.Payload, r.Trace, r.Via, r.Ranges}, &b)
 	if err != nil {
 		// The chip may have begun before it went silent.
 		return chip.Result{Token: r.Token, Dst: r.Dst, Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout, Err: err}
 	}
-	return chip.Result{Token: r.Token, Dst: r.Dst, Fate: b.Fate, Outcome: b.Outcome, Drop: b.Drop, At: b.At, Doubt: b.Doubt, Data: b.Data, Done: mono.Time(b.Nanos)}
+	res := chip.Result{Token: r.Token, Dst: r.Dst, Fate: b.Fate, Outcome: b.Outcome, Drop: b.Drop, At: b.At, Doubt: b.Doubt, Data: b.Data, Done: mono.Time(b.Nanos)}
+	for _, m := range b.Members {
+		res.Members = append(res.Members, chip.MemberResult(m))
+	}
+	return res
+}
+
+// Traces returns the traced packets that came to the chip, oldest first.
+func (c *Client) Traces(ctx context.Context) (v []SightingView, err error) {
+	return v, c.call(ctx, "GET", "/v1/traces", nil, &v)
+}
+
+// Bench times batches of writes in the chip.
+func (c *Client) Bench(ctx context.Context, b BenchBody) (r BenchResult, err error) {
+	return r, c.call(ctx, "POST", "/v1/bench", b, &r)
 }
 
 // StartTraffic begins a run, or lets its source speak.

@@ -7,6 +7,12 @@
 //	GET  /v1/members           the gossip pool's view
 //	GET  /v1/events            server-sent events, history first (EventView)
 //	POST /v1/requests          one NoC command; answers when it has ended (RequestBody → ResultBody)
+//	POST /v1/bench             batches of writes, timed in the chip (BenchBody → BenchResult)
+//	GET  /v1/traces            the traced packets that came by (SightingView)
+//	GET  /v1/netem             what is done on purpose to what each port sends (ImpairmentView)
+//	PUT  /v1/netem             changes it (NetemBody)
+//	DELETE /v1/netem           takes it away; ?channel=8&channel=9 for some ports; a cut stays
+//	POST /v1/faults            tells of a fault of a chip that cannot tell itself (FaultBody)
 //	POST /v1/traffic           begins a traffic run in this chip (TrafficStart)
 //	GET  /v1/traffic           its report so far (traffic.Report)
 //	DELETE /v1/traffic         ends it
@@ -56,6 +62,12 @@ func NewServer(n *node.Node, token string) *Server {
 	mux.HandleFunc("GET /v1/events", s.auth(s.events))
 	mux.HandleFunc("GET /v1/profile/{kind}", s.auth(s.profile))
 	mux.HandleFunc("POST /v1/requests", s.auth(s.requests))
+	mux.HandleFunc("GET /v1/traces", s.auth(s.traces))
+	mux.HandleFunc("POST /v1/bench", s.auth(s.bench))
+	mux.HandleFunc("GET /v1/netem", s.auth(s.netem))
+	mux.HandleFunc("PUT /v1/netem", s.auth(s.setNetem))
+	mux.HandleFunc("DELETE /v1/netem", s.auth(s.resetNetem))
+	mux.HandleFunc("POST /v1/faults", s.auth(s.tellFault))
 	mux.HandleFunc("POST /v1/traffic", s.auth(s.startTraffic))
 	mux.HandleFunc("GET /v1/traffic", s.auth(s.trafficReport))
 	mux.HandleFunc("DELETE /v1/traffic", s.auth(s.stopTraffic))
@@ -168,6 +180,20 @@ type RequestBody struct {
 	Probe   bool              `json:"probe,omitempty"`
 	Command wire.Command      `json:"command"`
 	Payload []byte            `json:"payload,omitempty"`
+	Trace   bool              `json:"trace,omitempty"`
+	Via     []wire.Direction  `json:"via,omitempty"` // hops, 0 to 3 for east, west, north, south
+
+	Multicast wire.Ranges `json:"multicast,omitzero"` // "E2,N1": to these chips from the one that is asked; then dst is not used
+}
+
+// MemberBody is what became of a multicast at one of its members.
+type MemberBody struct {
+	Node    wire.FabricNodeID `json:"chip"`
+	Fate    chip.Fate         `json:"fate"`
+	Outcome wire.Outcome      `json:"outcome"`
+	Drop    wire.DropReason   `json:"drop"`
+	At      wire.FabricNodeID `json:"at"`
+	Doubt   chip.Doubt        `json:"doubt"`
 }
 
 // ResultBody is its end.
@@ -178,7 +204,8 @@ type ResultBody struct {
 	At      wire.FabricNodeID `json:"at"`
 	Doubt   chip.Doubt        `json:"doubt"`
 	Data    []byte            `json:"data,omitempty"`
-	Nanos   int64             `json:"nanoseconds"` // from the request to its end, on the source chip's clock
+	Nanos   int64             `json:"nanoseconds"`       // from the request to its end, on the source chip's clock
+	Members []MemberBody      `json:"members,omitempty"` // of a multicast: those where it was not done
 }
 
 func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
@@ -188,7 +215,7 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	done := make(chan chip.Result, 1)
-	_, err := s.n.Submit(r.Context(), []chip.Request{{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: b.Command, Payload: b.Payload}},
+	_, err := s.n.Submit(r.Context(), []chip.Request{{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: b.Command, Payload: b.Payload, Via: b.Via, Trace: b.Trace, Ranges: b.Multicast}},
 		func(_ int, res chip.Result) { done <- res })
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -199,7 +226,11 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 	}
 	select {
 	case res := <-done:
-		answer(w, ResultBody{res.Fate, res.Outcome, res.Drop, res.At, res.Doubt, res.Data, int64(res.Done.Sub(res.Sent))})
+		out := ResultBody{res.Fate, res.Outcome, res.Drop, res.At, res.Doubt, res.Data, int64(res.Done.Sub(res.Sent)), nil}
+		for _, m := range res.Members {
+			out.Members = append(out.Members, MemberBody(m))
+		}
+		answer(w, out)
 	case <-r.Context().Done():
 	}
 }

@@ -44,7 +44,7 @@ func (t *trafficClient) Next(now mono.Time) (chip.Request, bool) {
 	if !t.sending {
 		return chip.Request{}, false
 	}
-	p, ok := t.gen.Next()
+	p, ok := t.gen.Next(now)
 	if !ok {
 		return chip.Request{}, false
 	}
@@ -53,6 +53,14 @@ func (t *trafficClient) Next(now mono.Time) (chip.Request, bool) {
 	t.last[t.token] = p
 	return chip.Request{Token: t.token, Dst: p.Dst, Plane: p.Plane, Payload: t.buf,
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
+}
+
+// Deadline is when a packet arrives that is to be sent.
+func (t *trafficClient) Deadline() (mono.Time, bool) {
+	if !t.sending {
+		return 0, false
+	}
+	return t.gen.Deadline()
 }
 
 // Undo gives the last packet back to the generator.

@@ -29,6 +29,7 @@ type ChipView struct {
 	OpenOps     int               `json:"open_requests"`
 	InFlight    int               `json:"packets_in_flight"`
 	Memory      MemoryView        `json:"memory"`
+	Loop        Load              `json:"loop"` // what the chip's loop has done since the start
 	Counters    map[string]uint64 `json:"counters"`
 	Dropped     map[string]uint64 `json:"dropped"`
 }
@@ -48,6 +49,7 @@ type LinkView struct {
 	PeerChan   wire.Channel      `json:"peer_channel"`
 	Address    string            `json:"address"`
 	State      string            `json:"state"`
+	By         *wire.Channel     `json:"by_channel,omitempty"` // by whose cable the frames go while the own one doesn't carry them
 	SinceS     float64           `json:"since_seconds"`
 	Session    string            `json:"session"`
 	Retrains   int               `json:"retrains"`
@@ -71,7 +73,7 @@ func View(n *node.Node) ChipView {
 		Incarnation: fmt.Sprintf("%016x", uint64(s.Incarnation)), TableEpoch: fmt.Sprintf("%08x", s.Epoch),
 		Started: n.Started(), UptimeS: time.Duration(now).Seconds(),
 		Gossip: n.GossipAddr().String(), Members: len(n.Members()), LinksUp: s.PortsUp,
-		OpenOps: s.Open, InFlight: s.InFlight, Memory: MemoryView{s.Resident, s.Buffers},
+		OpenOps: s.Open, InFlight: s.InFlight, Memory: MemoryView{s.Resident, s.Buffers}, Loop: loadOf(n.Load()),
 		Counters: chipCounters(&s.Counters), Dropped: dropCounters(s.Counters.Dropped),
 	}
 	addrs := n.Addresses()
@@ -94,6 +96,10 @@ func linkView(p *chip.PortStatus, now mono.Time) LinkView {
 	for vc, n := range p.Link.Credits {
 		v.Credits[wire.VC(vc).String()] = n
 	}
+	if p.Link.State == ttlink.StateUp && p.Link.Path != ttlink.Own {
+		by := p.Link.Path.Channel()
+		v.By = &by
+	}
 	if p.Link.Miswired && p.Link.State != ttlink.StateUp { // a forged hello to a link that is up is no finding
 		v.Miswired = p.Link.Found.String()
 	}
@@ -106,7 +112,7 @@ func chipCounters(c *chip.Counters) map[string]uint64 {
 		"lost": c.Results[chip.FateLost], "unknown": c.Results[chip.FateUnknown], "performed": c.Performed,
 		"duplicates": c.Duplicates, "gaps": c.Gaps, "overflows": c.Overflows, "stale_requests": c.StaleRequests,
 		"stale_completions": c.StaleCompletions, "stale_replies": c.StaleReplies, "probes": c.Probes,
-		"flow_resets": c.FlowResets, "reports_lost": c.ReportsLost, "events_dropped": c.EventsDropped,
+		"flow_resets": c.FlowResets, "reports_lost": c.ReportsLost, "events_dropped": c.EventsDropped, "timeouts": c.Timeouts,
 	}
 }
 
@@ -125,14 +131,14 @@ func linkCounters(p *chip.PortStatus) map[string]uint64 {
 		"packets_sent": f.PacketsSent, "packets_received": f.PacketsReceived, "retransmitted": f.Retransmitted,
 		"timeouts": f.Timeouts, "nacks_sent": f.NACKsSent, "nacks_received": f.NACKsReceived,
 		"updates_sent": f.UpdatesSent, "updates_received": f.UpdatesReceived, "hellos_sent": f.HellosSent, "hellos_received": f.HellosReceived,
-		"duplicates": f.Duplicates, "gaps": f.Gaps, "stale_session": f.StaleSession, "injected": r.Injected, "forwarded": r.Forwarded, "delivered": r.Delivered,
+		"duplicates": f.Duplicates, "gaps": f.Gaps, "stale_session": f.StaleSession, "injected": r.Injected, "forwarded": r.Forwarded, "delivered": r.Delivered, "copied": r.Copied,
 		"dropped_next_hop_dead": r.Dropped[wire.DropNextHopDead],
 	}
 }
 
 func frameDrops(c *ttlink.Counters) map[string]uint64 {
 	m := map[string]uint64{
-		"not_up": c.NotUp, "wrong_channel": c.WrongChannel, "credit_violation": c.CreditViolations, "bad_piece": c.BadPieces,
+		"not_up": c.NotUp, "wrong_channel": c.WrongChannel, "wrong_path": c.WrongPath, "credit_violation": c.CreditViolations, "bad_piece": c.BadPieces,
 		"bad_ack": c.BadAcks, "malformed_hello": c.MalformedHellos, "malformed_update": c.MalformedUpdates,
 		"miswired_hello": c.MiswiredHellos, "stale_hello": c.StaleHellos, "unproved_hello": c.UnprovedHellos, "raw": c.Raw,
 	}
@@ -146,7 +152,7 @@ func frameDrops(c *ttlink.Counters) map[string]uint64 {
 type EventView struct {
 	Time   time.Time         `json:"time"`
 	Chip   wire.FabricNodeID `json:"chip"`
-	Type   string            `json:"type"`   // link, packet, member
+	Type   string            `json:"type"`   // link, packet, member, fault
 	Action string            `json:"action"` // up, down, dropped, joined, …
 	Actor  string            `json:"actor"`  // the port or chip that it is about
 	Detail map[string]string `json:"detail,omitempty"`
@@ -157,16 +163,27 @@ type EventView struct {
 func EventOf(self wire.FabricNodeID, e node.Event) EventView {
 	v := EventView{Time: e.Time, Chip: self, Lost: e.Lost, Detail: map[string]string{}}
 	switch {
+	case e.Fault != nil:
+		faultEvent(&v, e.Fault)
 	case e.Member != nil:
 		v.Type, v.Action, v.Actor = "member", e.Member.Kind.String(), e.Member.Member.Meta.Node.String()
 		v.Detail["name"] = e.Member.Member.Name
 		if e.Member.Reason != "" {
 			v.Detail["reason"] = e.Member.Reason
 		}
+	case e.Chip != nil && e.Chip.Stuck != nil:
+		s := e.Chip.Stuck
+		v.Type, v.Action, v.Actor = "packet", "stuck", fmt.Sprintf("%s channel %d", self, e.Chip.Local.Channel)
+		v.Detail["vc"], v.Detail["for"], v.Detail["waiting"] = s.VC.String(), s.For.Round(time.Millisecond).String(), fmt.Sprint(s.Waiting)
+		v.Detail["in"] = "receiver channel"
+		if s.Sender >= 0 {
+			v.Detail["in"] = fmt.Sprintf("sender channel %d", s.Sender)
+		}
+		v.Detail["src"], v.Detail["dst"], v.Detail["id"] = s.Src.String(), s.Dst.String(), fmt.Sprintf("%016x", s.ID)
 	case e.Chip != nil && e.Chip.Drop != 0:
 		v.Type, v.Action, v.Actor = "packet", "dropped", fmt.Sprintf("%s channel %d", self, e.Chip.Local.Channel)
 		v.Detail["reason"], v.Detail["count"] = e.Chip.Drop.String(), fmt.Sprint(e.Chip.Count)
-		v.Detail["src"], v.Detail["dst"] = e.Chip.Src.String(), e.Chip.Dst.String()
+		v.Detail["src"], v.Detail["dst"] = e.Chip.Src.String(), e.Chip.Dst.String() // a multicast names its source twice
 	case e.Chip != nil:
 		linkEvent(&v, e.Chip)
 	}
@@ -179,8 +196,12 @@ func linkEvent(v *EventView, e *chip.Event) {
 	v.Actor = fmt.Sprintf("%s channel %d", e.Local.Node, e.Local.Channel)
 	v.Detail["peer"] = fmt.Sprintf("%s channel %d", e.Peer.Node, e.Peer.Channel)
 	switch l.Kind {
-	case ttlink.EventUp:
+	case ttlink.EventUp, ttlink.EventPath:
 		v.Detail["retrains"] = fmt.Sprint(l.Retrains)
+		v.Detail["cable"] = "own"
+		if l.Path != ttlink.Own {
+			v.Detail["cable"] = fmt.Sprintf("channel %d", l.Path.Channel())
+		}
 	case ttlink.EventDown:
 		v.Detail["reason"] = l.Reason.String()
 	case ttlink.EventSessionEnded:

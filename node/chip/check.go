@@ -25,6 +25,13 @@ func (c *Chip) checkSlots() error {
 			}
 		}
 	}
+	for _, g := range c.groups.list {
+		n, err := g.check()
+		if err != nil {
+			return fmt.Errorf("chip %s: %w", c.cfg.Node, err)
+		}
+		open += n
+	}
 	for id := range c.reads {
 		ref := c.reads[id]
 		if !ref.openIn() {

@@ -21,6 +21,10 @@
 // probe behind its requests; what the probe overtakes nobody is known to be
 // lost. So the fate of every request becomes known, or is reported as unknown,
 // and never as done when it wasn't.
+//
+// A multicast belongs to the flow of its group: all chips that its ranges
+// reach from this one. To each member that is a flow like any other; the source
+// keeps apart what each has answered (multicast.go).
 package chip
 
 import (
@@ -53,11 +57,14 @@ type Config struct {
 	Node        wire.FabricNodeID
 	Incarnation wire.Incarnation // of this process; random, not zero
 	Topology    *topo.Topology
-	Order       route.Order
+	Route       route.Config
 	Profile     ttlink.Profile     // times of the links; zero: ttlink.ProfileLAN
 	Slots       router.SlotProfile // zero: router.SlotSpec
 	MaxPayload  int                // largest padded frame payload, bytes; until [Chip.SetMaxPayload] says more
 	Window      int                // bytes of a link's retransmit slab; 0: what the peer's slots can hold, if it has as many
+	LocalFirst  bool               // see router.Config
+	Timeout     router.Timeout     // zero: off
+	TTL         uint16             // of new packets, in hops; 0: those of the longest route (Spec §7.2)
 	MemoryLimit int64              // bytes of host memory for tiles; 0: the memory's default
 	Seed        uint64
 }
@@ -68,13 +75,14 @@ type port struct {
 	link    *ttlink.Link
 	partial router.Slot // packet under assembly, or router.NoSlot
 	up      bool
+	offered bool // its cable may carry the frames of the links beside it
 }
 
 // Chip is the machine. It is not safe for concurrent use.
 type Chip struct {
 	cfg       Config
-	table     *route.Table // of requests
-	back      *route.Table // of replies and control: the other order, so that they go home the way the request came
+	plan      *route.Plan
+	ways      map[wayKey]*way // those that were needed so far
 	epoch     uint32
 	ttl       uint16 // of new packets: the hops of the longest path (Spec §7.2)
 	pool      *router.Pool
@@ -90,21 +98,23 @@ type Chip struct {
 	nextFlows mono.Time  // when open flows are looked at next
 	reads     map[uint64]readRef
 	nextID    uint64
+	groups    groups // that this chip multicasts to
 
 	in      map[flowKey]*inFlow
 	owed    []*inFlow     // flows that a completion is owed to
 	replies []router.Slot // read data on its way to the reply channel
 	reports []report      // drop reports on their way to the control channel
 
-	results  []Result
-	resHead  int
-	events   eventLog
-	counters Counters
-	txPort   int
-	scratch  []byte
-	route    [wire.MaxHops]byte // of the packet under construction
-	arriving wire.Packet        // the packet that is being handled
-	excBuf   []wire.Exception
+	sightings []Sighting
+	results   []Result
+	resHead   int
+	events    eventLog
+	counters  Counters
+	txPort    int
+	scratch   []byte
+	route     [wire.MaxHops + 1]byte // of the packet at hand
+	arriving  wire.Packet            // the packet that is being handled
+	excBuf    []wire.Exception
 }
 
 // New returns a chip with all its ports off.
@@ -115,22 +125,23 @@ func New(now mono.Time, cfg Config) (*Chip, error) {
 	if cfg.Profile.Name == "" {
 		cfg.Profile = ttlink.ProfileLAN
 	}
-	if cfg.Window == 0 {
-		cfg.Window = windowFor(cfg.Slots)
-	}
 	if _, ok := cfg.Topology.Chip(cfg.Node); !ok {
 		return nil, fmt.Errorf("chip %s: not in topology %s", cfg.Node, cfg.Topology)
 	}
 	// Ids begin at the incarnation: the reply to a read of a former life must not match one of this life.
 	c := &Chip{cfg: cfg, out: map[flowKey]*outFlow{}, in: map[flowKey]*inFlow{}, reads: map[uint64]readRef{}, nextID: uint64(cfg.Incarnation)}
 	var err error
-	if c.table, err = route.Engines[0].Build(cfg.Topology, cfg.Node.Mesh, cfg.Order); err != nil {
+	if c.plan, err = route.New(cfg.Topology, cfg.Route); err != nil {
 		return nil, err
 	}
-	if c.back, err = route.Engines[0].Build(cfg.Topology, cfg.Node.Mesh, cfg.Order.Reverse()); err != nil {
-		return nil, err
+	c.ways, c.epoch, c.ttl = map[wayKey]*way{}, c.plan.Hash(), uint16(max(c.plan.Longest(), 1))
+	c.cfg.Slots = cfg.Slots.Only(c.plan.VCs())
+	if cfg.Window == 0 {
+		c.cfg.Window = windowFor(c.cfg.Slots)
 	}
-	c.epoch, c.ttl = c.table.Hash(), uint16(c.table.Longest())
+	if cfg.Route.Ring == route.Bubble && c.cfg.Slots.Receiver[wire.VCData] < 2 {
+		return nil, fmt.Errorf("chip %s: slot profile %s has receiver channels of %d: bubble flow control needs two slots", cfg.Node, cfg.Slots.Name, c.cfg.Slots.Receiver[wire.VCData])
+	}
 	if c.memory, err = noc.New(cfg.Topology.Arch, cfg.MemoryLimit); err != nil {
 		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
 	}
@@ -154,7 +165,8 @@ func (c *Chip) addPorts(now mono.Time) error {
 	for i := range c.byChannel {
 		c.byChannel[i] = -1
 	}
-	rc := router.Config{Slots: c.cfg.Slots, Grace: graceDeadTimes * c.cfg.Profile.DeadTraffic}
+	rc := router.Config{Slots: c.cfg.Slots, Grace: graceDeadTimes * c.cfg.Profile.DeadTraffic, LocalFirst: c.cfg.LocalFirst, Timeout: c.cfg.Timeout,
+		Dateline: c.cfg.Route.Ring == route.Dateline, Bubble: c.cfg.Route.Ring == route.Bubble}
 	for i, p := range c.cfg.Topology.Ports(c.cfg.Node) {
 		l, err := ttlink.New(ttlink.Config{
 			Local: p.Local, Peer: p.Peer, Incarnation: c.cfg.Incarnation, Fabric: uint32(c.cfg.Topology.Hash()),
@@ -166,7 +178,9 @@ func (c *Chip) addPorts(now mono.Time) error {
 		}
 		c.byChannel[p.Local.Channel] = int8(len(c.ports))
 		c.ports = append(c.ports, port{Port: p, link: l, partial: router.NoSlot})
-		rc.Ports = append(rc.Ports, router.PortConfig{Channel: p.Local.Channel, Dir: p.Dir, Plane: p.Plane})
+		ring, wrap := c.plan.Ring(p)
+		rc.Ports = append(rc.Ports, router.PortConfig{Channel: p.Local.Channel, Dir: p.Dir, Plane: p.Plane,
+			Ring: ring, Wrap: wrap, External: p.Peer.Node.Mesh != c.cfg.Node.Mesh})
 	}
 	c.pool = router.NewPool(0)
 	rc.Pool = c.pool
@@ -244,7 +258,7 @@ func (c *Chip) Tick(now mono.Time) {
 	}
 }
 
-// Deadline is when Tick is due next.
+// Deadline is when Tick, and the Pump behind it, is due next.
 func (c *Chip) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	for i := range c.ports {
@@ -257,6 +271,11 @@ func (c *Chip) Deadline() (mono.Time, bool) {
 	}
 	if c.open > 0 {
 		at = mono.Min(at, c.nextFlows)
+	}
+	if w, ok := c.client.(Waker); ok {
+		if d, ok := w.Deadline(); ok {
+			at = mono.Min(at, d)
+		}
 	}
 	return at, at != mono.Never
 }
@@ -273,9 +292,13 @@ func (c *Chip) linkEvents(now mono.Time, i int) {
 		case ttlink.EventUp:
 			p.up = true
 			c.router.SetPort(now, i, true)
+			c.offer(now, i, e.Path == ttlink.Own)
+		case ttlink.EventPath:
+			c.offer(now, i, e.Path == ttlink.Own)
 		case ttlink.EventDown:
 			p.up = false
 			c.router.SetPort(now, i, false)
+			c.offer(now, i, false)
 		case ttlink.EventSessionStarted, ttlink.EventSessionEnded:
 			// The rest of a half-received packet belongs to a session that is over.
 			if p.partial != router.NoSlot {

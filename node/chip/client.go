@@ -20,6 +20,12 @@ type Client interface {
 	Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, m *noc.Memory)
 }
 
+// Waker is a [Client] that has a request at a certain time, and none before.
+type Waker interface {
+	// Deadline returns that time; false where only ends of requests make the next one.
+	Deadline() (mono.Time, bool)
+}
+
 // SetClient installs the program inside the chip; nil removes it. The ends of requests of a removed client are dropped.
 func (c *Chip) SetClient(cl Client) { c.client = cl }
 

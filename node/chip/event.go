@@ -17,6 +17,7 @@ type Event struct {
 	Peer  wire.PortID
 	Link  ttlink.Event    // with a Kind, for link events
 	Drop  wire.DropReason // for drops: why
+	Stuck *router.Stuck   // for timeouts: the channel whose head could not move
 	Count uint64          // for drops: how many in a row, from Src to Dst
 	Src   wire.FabricNodeID
 	Dst   wire.FabricNodeID
@@ -40,12 +41,17 @@ func (l *eventLog) drop(now mono.Time, d router.Drop, v wire.PacketView) {
 	e := Event{At: now, Drop: d.Reason, Count: 1, Src: v.Src(), Dst: v.Dst()}
 	e.Local.Channel = d.Channel
 	if n := len(l.list); n > 0 {
-		if last := &l.list[n-1]; last.Drop == e.Drop && last.Local.Channel == d.Channel && last.Src == e.Src && last.Dst == e.Dst {
+		if last := &l.list[n-1]; last.Stuck == nil && last.Drop == e.Drop && last.Local.Channel == d.Channel && last.Src == e.Src && last.Dst == e.Dst {
 			last.Count++
 			return
 		}
 	}
 	l.add(e)
+}
+
+// stuck notes a channel whose head could not move.
+func (l *eventLog) stuck(now mono.Time, p *port, s router.Stuck) {
+	l.add(Event{At: now, Local: p.Local, Peer: p.Peer, Stuck: &s, Src: s.Src, Dst: s.Dst})
 }
 
 // PollEvent yields events, oldest first.
@@ -54,7 +60,7 @@ func (c *Chip) PollEvent() (Event, bool) {
 		return Event{}, false
 	}
 	e := c.events.list[0]
-	if e.Drop != 0 {
+	if e.Drop != 0 || e.Stuck != nil {
 		e.Local.Node = c.cfg.Node
 	}
 	c.events.list = c.events.list[1:]
@@ -76,6 +82,7 @@ type Counters struct {
 	FlowResets       uint64                      // flows given up after FlowTimeout
 	ReportsLost      uint64                      // drop reports beyond MaxReports
 	Dropped          [wire.NumDropReasons]uint64 // packets given up here, by reason
+	Timeouts         uint64                      // heads of channels that could not move for the timeout
 	EventsDropped    uint64
 }
 

@@ -2,33 +2,43 @@ package chip
 
 import (
 	"ttfabric/router"
-	"ttfabric/router/route"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
 // HandleDatagram takes one datagram that came in on a port. An accepted piece
-// of a packet is copied into its slot; a whole packet enters the router. A
-// packet for this chip that comes in one piece and finds nothing before it is
-// performed from the datagram: it would be the next one to be performed anyway.
+// of a packet is copied into its slot; a whole packet enters the router. One
+// that comes in one piece and finds nothing before it is performed from the
+// datagram, or goes on from there: it would be the next one anyway.
 func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	i := c.portIndex(ch)
 	if i < 0 {
 		return
 	}
+	i, by := c.addressed(i, b)
 	p := &c.ports[i]
-	d, ok := p.link.HandleDatagram(now, b)
+	d, ok := p.link.HandleVia(now, by, b)
 	c.linkEvents(now, i)
 	if !ok {
 		return
 	}
 	if d.Offset == 0 && d.End && c.router.Idle(i, d.VC) {
 		v, err := wire.ViewPacket(d.Data)
-		if err == nil && v.VC() == d.VC && v.Plane() == p.Plane && c.router.CutThrough(i, v) {
-			c.arrived(now, d.Data)
-			p.link.Free(d.VC)
-			return
+		if err == nil && v.VC() == d.VC && v.Plane() == p.Plane {
+			c.enter(p, v)
+			if v.Traced() {
+				c.saw(now, p, v)
+			}
+			if c.router.CutThrough(i, v) {
+				c.arrived(now, d.Data)
+				p.link.Free(d.VC)
+				return
+			}
+			if c.passThrough(now, i, v) {
+				p.link.Free(d.VC)
+				return
+			}
 		}
 	}
 	if d.Offset == 0 {
@@ -56,7 +66,30 @@ func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 		p.link.Free(d.VC)
 		return
 	}
+	c.enter(p, v)
+	if v.Traced() {
+		c.saw(now, p, v)
+	}
 	c.router.Arrive(i, s)
+}
+
+// passThrough sends a packet on from the datagram that it came in, if nothing
+// waits before it and the link onwards has credit and takes it in one piece.
+func (c *Chip) passThrough(now mono.Time, i int, v wire.PacketView) bool {
+	out, to, ok := c.router.Through(i, v)
+	if !ok {
+		return false
+	}
+	b, ok := c.ports[out].link.Place(now, to, len(v))
+	if !ok {
+		return false
+	}
+	copy(b, v)
+	sent := wire.PacketView(b)
+	sent.SetVC(to)
+	sent.Advance()
+	c.router.Passed(i, out)
+	return true
 }
 
 // Pump runs the chip until nothing moves: the data path, stage by stage.
@@ -65,7 +98,7 @@ func (c *Chip) Pump(now mono.Time) {
 		moved := c.deliver(now)             // receiver channels → memory, flows
 		moved = c.router.Step(now) || moved // receiver channels → sender channels
 		c.returnCredits()                   // freed receiver slots → the peers
-		moved = c.abandon(now) || moved     // given up packets → reports
+		moved = c.abandon(now) || moved     // given up packets → reports, stuck channels → events
 		moved = c.emit(now) || moved        // replies, completions, reports → sender channels
 		moved = c.pull(now) || moved        // the client's requests → sender channels
 		moved = c.transmit(now) || moved    // sender channels → links
@@ -84,7 +117,9 @@ func (c *Chip) deliver(now mono.Time) bool {
 			return moved
 		}
 		c.arrived(now, c.pool.Bytes(l.Slot))
-		c.pool.Put(l.Slot)
+		if !l.Shared {
+			c.pool.Put(l.Slot)
+		}
 		moved = true
 	}
 }
@@ -93,7 +128,7 @@ func (c *Chip) deliver(now mono.Time) bool {
 func (c *Chip) arrived(now mono.Time, b []byte) {
 	var err error
 	p := &c.arriving
-	if *p, err = wire.DecodePacket(b); err != nil || p.Dst != c.cfg.Node || !c.table.Has(p.Src) || p.Src == c.cfg.Node {
+	if *p, err = wire.DecodePacket(b); err != nil || !c.mine(p) || !c.plan.Has(p.Src) {
 		c.counters.Dropped[wire.DropMalformed]++
 		return
 	}
@@ -127,6 +162,14 @@ func (c *Chip) returnCredits() {
 func (c *Chip) abandon(now mono.Time) bool {
 	moved := false
 	for {
+		s, ok := c.router.PollStuck()
+		if !ok {
+			break
+		}
+		c.counters.Timeouts++
+		c.events.stuck(now, &c.ports[s.Port], s)
+	}
+	for {
 		d, ok := c.router.PollDrop()
 		if !ok {
 			return moved
@@ -138,7 +181,9 @@ func (c *Chip) abandon(now mono.Time) bool {
 			epoch, seq := v.Flow()
 			r := report{to: v.Src(), DropReport: wire.DropReport{Dst: v.Dst(), Plane: v.Plane(), FlowEpoch: epoch,
 				FlowSeq: seq, Reason: d.Reason, Channel: d.Channel, ID: v.ID(), Type: t}}
+			whole := r.ofCopy(d, v)
 			switch {
+			case !whole: // nobody could say whom it would have reached
 			case r.to == c.cfg.Node:
 				c.dropped(now, r.DropReport, c.cfg.Node)
 			case len(c.reports) < MaxReports:
@@ -157,8 +202,7 @@ func (c *Chip) emit(now mono.Time) bool {
 	moved := false
 	for len(c.replies) > 0 {
 		v := wire.PacketView(c.pool.Bytes(c.replies[0]))
-		i, _ := c.firstHop(v.Dst(), v.Plane(), wire.VCReply)
-		if !c.router.Inject(i, wire.VCReply, c.replies[0]) {
+		if !c.router.Inject(c.way(v.Dst(), v.Plane(), wire.ClassReply).port, v.VC(), c.replies[0]) {
 			break
 		}
 		c.replies = c.replies[1:]
@@ -167,7 +211,7 @@ func (c *Chip) emit(now mono.Time) bool {
 	moved = c.emitCompletions(now) || moved
 	for len(c.reports) > 0 {
 		r := &c.reports[0]
-		if !c.injectControl(now, r.to, r.Plane, wire.PacketDropReport, r.DropReport.Append(c.scratch[:0])) {
+		if !c.injectControl(now, flowKey{node: r.to, plane: r.Plane}, wire.PacketDropReport, r.DropReport.Append(c.scratch[:0])) {
 			break
 		}
 		c.reports = c.reports[1:]
@@ -176,22 +220,23 @@ func (c *Chip) emit(now mono.Time) bool {
 	return moved
 }
 
-// injectControl sends a control message; false while its sender channel is full.
-func (c *Chip) injectControl(now mono.Time, to wire.FabricNodeID, plane wire.Plane, t wire.PacketType, payload []byte) bool {
+// injectControl sends a control message to a flow's source; false while its sender channel is full.
+func (c *Chip) injectControl(now mono.Time, to flowKey, t wire.PacketType, payload []byte) bool {
 	c.scratch = payload[:0]
-	i, ok := c.firstHop(to, plane, wire.VCControl)
-	if !ok {
+	w := c.way(to.node, to.plane, wire.ClassControl)
+	if !w.ok {
 		return true // no such chip: nobody to tell
 	}
-	p := wire.Packet{Type: t, VC: wire.VCControl, Plane: plane, Src: c.cfg.Node, Dst: to, Epoch: c.epoch,
+	p := wire.Packet{Type: t, Plane: to.plane, Src: c.cfg.Node, Dst: to.node, Group: to.group, Epoch: c.epoch,
 		Command: wire.Command{Type: wire.NocNone, Size: uint16(len(payload))}, Payload: payload}
-	return c.launch(now, i, &p)
+	w.address(&p, c.ttl)
+	return c.launch(now, w.port, &p)
 }
 
-// launch sends a packet of this chip by a port: into its sender channel, or,
-// where nothing waits before it and the link has credit, into the link at once.
+// launch sends an addressed packet of this chip by a port: into its sender
+// channel, or, where nothing waits before it and the link has credit, into the link at once.
 func (c *Chip) launch(now mono.Time, port int, p *wire.Packet) bool {
-	if c.router.Bypass(port) && c.address(p) {
+	if c.router.Bypass(port) {
 		if b, ok := c.ports[port].link.Place(now, p.VC, p.Len()); ok {
 			p.Append(b[:0])
 			c.router.Bypassed(port)
@@ -205,22 +250,8 @@ func (c *Chip) launch(now mono.Time, port int, p *wire.Packet) bool {
 	return ok && c.router.Inject(port, p.VC, s)
 }
 
-// address gives a packet its route and TTL; false where there is no way.
-func (c *Chip) address(p *wire.Packet) bool {
-	path := c.routes(p.VC).Path(c.cfg.Node, p.Dst)
-	if len(path) == 0 || len(path) > wire.MaxHops {
-		return false
-	}
-	p.Route = wire.AppendRoute(c.route[:0], path)
-	p.TTL = c.ttl
-	return true
-}
-
-// build encodes a packet for p.Dst into a slot of its own.
+// build encodes an addressed packet into a slot of its own.
 func (c *Chip) build(p *wire.Packet) (router.Slot, bool) {
-	if !c.address(p) {
-		return router.NoSlot, false
-	}
 	s, ok := c.pool.Get(p.Len())
 	if ok {
 		p.Append(c.pool.Bytes(s)[:0])
@@ -228,38 +259,22 @@ func (c *Chip) build(p *wire.Packet) (router.Slot, bool) {
 	return s, ok
 }
 
-// routes is the table of a virtual channel. Each channel keeps to one order
-// of dimensions, so none can deadlock in itself; and as what answers a request
-// goes by the other order than the request, it passes the same chips, and a
-// pair of chips depends on one path and not on two.
-func (c *Chip) routes(v wire.VC) *route.Table {
-	if v == wire.VCData {
-		return c.table
-	}
-	return c.back
-}
-
-// firstHop is the port that packets to n leave by on a plane and virtual channel.
-func (c *Chip) firstHop(n wire.FabricNodeID, plane wire.Plane, v wire.VC) (int, bool) {
-	path := c.routes(v).Path(c.cfg.Node, n)
-	if len(path) == 0 {
-		return 0, false
-	}
-	return c.router.Port(path[0], plane)
-}
-
 // transmit hands the links what the router offers and their credits allow.
 func (c *Chip) transmit(now mono.Time) bool {
 	moved := false
 	for i := range c.ports {
 		p := &c.ports[i]
-		for skip := uint8(0); ; {
-			s, v, ok := c.router.Next(i, skip)
+		for skip := router.Skip(0); ; {
+			o, ok := c.router.Next(i, skip)
 			if !ok {
 				break
 			}
-			if !p.link.Send(now, v, c.pool.Bytes(s)) {
-				skip |= 1 << v
+			if o.Needs > 1 && p.link.Credits(o.VC) < o.Needs {
+				skip |= o.One
+				continue
+			}
+			if !p.link.Send(now, o.VC, c.pool.Bytes(o.Slot)) {
+				skip |= o.All
 				continue
 			}
 			c.pool.Put(c.router.Sent(i))
@@ -274,6 +289,9 @@ func (c *Chip) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool)
 	for range c.ports {
 		p := &c.ports[c.txPort]
 		if t, ok := p.link.PollTransmit(now); ok {
+			if t.Path != ttlink.Own {
+				return t.Path.Channel(), t, true
+			}
 			return p.Local.Channel, t, true
 		}
 		c.txPort = (c.txPort + 1) % len(c.ports)

@@ -33,9 +33,10 @@ func (c *Chip) request(now mono.Time, p *wire.Packet) {
 	case d < 0:
 		c.counters.Duplicates++
 		return
-	case len(f.exc) >= wire.MaxExceptions-1:
-		// One exception is left: it names all that comes until the source has
-		// taken note of the older ones. None of that is performed.
+	case len(f.exc) >= wire.MaxExceptions-2:
+		// There may be no room for a gap and a refusal any more. One exception
+		// names all that comes until the source has taken note of the older
+		// ones. None of that is performed.
 		c.counters.Overflows++
 		f.except(f.next, uint32(d)+1, wire.OutcomeOverflow)
 		f.next = p.FlowSeq + 1
@@ -55,7 +56,7 @@ func (c *Chip) request(now mono.Time, p *wire.Packet) {
 
 // admit finds the flow of a packet, or begins one. It returns nil for a packet of an older life of the flow.
 func (c *Chip) admit(p *wire.Packet) *inFlow {
-	k := flowKey{p.Src, p.Plane}
+	k := flowKey{p.Src, p.Group, p.Plane}
 	f := c.in[k]
 	switch {
 	case f == nil:
@@ -64,6 +65,9 @@ func (c *Chip) admit(p *wire.Packet) *inFlow {
 		f.begin(p)
 	case f.epoch == p.FlowEpoch:
 		f.forget(p.FlowBase)
+		if int32(p.FlowBase-f.next) > 0 {
+			f.next = p.FlowBase // the source knows already what became of those between
+		}
 	case olderLife(p.FlowEpoch, f.epoch):
 		c.counters.StaleRequests++
 		return nil
@@ -110,6 +114,9 @@ func (f *inFlow) forget(base uint32) {
 // perform executes a request on this chip's memory.
 func (c *Chip) perform(now mono.Time, p *wire.Packet) wire.Outcome {
 	if p.Command.Type == wire.NocRead {
+		if p.Group != 0 {
+			return wire.OutcomeBadCommand
+		}
 		return c.performRead(p)
 	}
 	o := c.memory.Execute(&p.Command, p.Payload)
@@ -138,8 +145,13 @@ func (c *Chip) performRead(p *wire.Packet) wire.Outcome {
 	if o := c.memory.Read(p.Command.Addr, data); o != wire.OutcomeDone {
 		return o
 	}
-	r := wire.Packet{Type: wire.PacketReply, VC: wire.VCReply, Plane: p.Plane, Src: c.cfg.Node, Dst: p.Src, ID: p.ID,
+	w := c.way(p.Src, p.Plane, wire.ClassReply)
+	if !w.ok {
+		return wire.OutcomeBadCommand // a read that went round in a circle
+	}
+	r := wire.Packet{Type: wire.PacketReply, Plane: p.Plane, Src: c.cfg.Node, Dst: p.Src, ID: p.ID,
 		Epoch: c.epoch, Command: wire.Command{Type: wire.NocNone, Size: p.Command.Size}, Payload: data}
+	w.address(&r, c.ttl)
 	s, ok := c.build(&r)
 	if !ok {
 		return wire.OutcomeAgain
@@ -177,7 +189,13 @@ func (c *Chip) emitCompletions(now mono.Time) bool {
 	sent := false
 	for _, f := range c.owed {
 		m := wire.Completion{FlowEpoch: f.epoch, Next: f.next, Exceptions: f.exc}
-		if !c.injectControl(now, f.key.node, f.key.plane, wire.PacketCompletion, m.Append(c.scratch[:0])) {
+		if f.key.node == c.cfg.Node { // it went round in a circle
+			f.owed = false
+			sent = true
+			c.completion(now, &wire.Packet{Src: c.cfg.Node, Plane: f.key.plane, Payload: m.Append(nil)})
+			continue
+		}
+		if !c.injectControl(now, f.key, wire.PacketCompletion, m.Append(c.scratch[:0])) {
 			kept = append(kept, f)
 			continue
 		}

@@ -13,9 +13,12 @@ type Request struct {
 	Token   uint64 // the caller's name for it, given back in the Result
 	Dst     wire.FabricNodeID
 	Plane   wire.Plane
-	Probe   bool         // do nothing there but answer; Command and Payload are not used
-	Command wire.Command // Size is set from Payload, but for reads
-	Payload []byte       // at most wire.MaxPayload bytes; copied
+	Probe   bool             // do nothing there but answer; Command and Payload are not used
+	Command wire.Command     // Size is set from Payload, but for reads
+	Payload []byte           // at most wire.MaxPayload bytes; copied
+	Trace   bool             // each chip on the way notes the packet, see [Chip.Sightings]
+	Via     []wire.Direction // the hops to take, at most wire.MaxHops, instead of the table's; may lead round to the chip itself
+	Ranges  wire.Ranges      // if it has hops: a multicast to these chips, and Dst is not used; neither Via nor a read goes with it
 }
 
 // Fate says how a request ended, and how sure that is.
@@ -61,6 +64,7 @@ type Result struct {
 	Doubt   Doubt             // of FateUnknown
 	Data    []byte            // of a read
 	Err     error             // of a remote chip that could not be asked
+	Members []MemberResult    // of a multicast: those where it did not end as done, by chip; the fate is the gravest of theirs
 	Sent    mono.Time
 	Done    mono.Time
 }
@@ -75,10 +79,13 @@ const (
 	NoSuchChip            // the destination is not in the fabric's tables
 	NoSuchPlane           // no port of that plane leads there
 	TooLarge              // the payload or the read is longer than wire.MaxPayload
+	BadVia                // Via is too long, uses a cable that is not there, turns back, leaves the mesh, or does not end at Dst
+	BadRanges             // [Chip.CheckMulticast] says why
 )
 
 type flowKey struct {
 	node  wire.FabricNodeID
+	group uint16 // of the source's multicasts; 0: unicast
 	plane wire.Plane
 }
 
@@ -95,6 +102,8 @@ type op struct {
 // outFlow is the source's end of a flow. Invariant: base ≤ next, ops[i] is request base+i.
 type outFlow struct {
 	key      flowKey
+	way      *way             // nil until it is needed
+	via      []wire.Direction // instead of the table's path, while not empty; changes only when nothing is open
 	epoch    uint32
 	next     uint32
 	base     uint32 // lowest request whose fate is open
@@ -142,35 +151,77 @@ func (c *Chip) HandleRequest(now mono.Time, r Request) Admission {
 
 func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
 	switch {
-	case !c.table.Has(r.Dst):
+	case r.Ranges.Any():
+		return c.startGroup(now, &r, client)
+	case !c.plan.Has(r.Dst):
 		return NoSuchChip
 	case len(r.Payload) > wire.MaxPayload || (r.Command.Type == wire.NocRead && r.Command.Size > wire.MaxPayload):
 		return TooLarge
 	case len(c.results)-c.resHead >= MaxResults:
 		return Busy
-	case r.Dst == c.cfg.Node:
+	case r.Dst == c.cfg.Node && len(r.Via) == 0:
 		c.performHere(now, r, client)
 		return Accepted
+	case len(r.Via) > 0 && !c.leads(&r):
+		return BadVia
 	}
-	i, ok := c.firstHop(r.Dst, r.Plane, wire.VCData)
-	if !ok {
+	f := c.flow(now, flowKey{node: r.Dst, plane: r.Plane})
+	if !slices.Equal(f.via, r.Via) {
+		if len(f.openOps()) > 0 {
+			return Busy // the packets of a flow keep their order only on one path
+		}
+		f.via, f.way = slices.Clone(r.Via), nil
+	}
+	w := c.departure(f)
+	if !w.ok {
 		return NoSuchPlane
 	}
-	f := c.flow(now, flowKey{r.Dst, r.Plane})
-	if len(f.openOps()) >= MaxOutstanding || !c.router.CanInject(i, wire.VCData) {
+	if len(f.openOps()) >= MaxOutstanding || !c.router.CanInject(w.port, w.vc) {
 		return Busy
 	}
 	o := op{token: r.Token, sent: now, client: client}
-	if !c.inject(f, i, &r, &o) {
+	if !c.inject(f, w, &r, &o) {
 		return Busy
 	}
 	return Accepted
 }
 
+// leads reports whether the hops of a request exist and end at its
+// destination. None may lead back at once: in a route that means deliver here.
+func (c *Chip) leads(r *Request) bool {
+	at := c.cfg.Node
+	for i, d := range r.Via {
+		if i > 0 && d == r.Via[i-1].Opposite() {
+			return false
+		}
+		var ok bool
+		if at, ok = c.cfg.Topology.Neighbour(at, d, r.Plane); !ok || at.Mesh != c.cfg.Node.Mesh {
+			return false
+		}
+	}
+	return len(r.Via) <= wire.MaxHops && at == r.Dst
+}
+
+// departure is the way that a flow's packets take.
+func (c *Chip) departure(f *outFlow) *way {
+	switch {
+	case f.way != nil:
+	case len(f.via) > 0:
+		port, ok := c.router.Port(f.via[0], f.key.plane)
+		f.way = &way{ok: ok, port: port, first: f.via[0], route: wire.AppendRoute(nil, f.via)}
+		if ok {
+			f.way.vc = c.router.First(port, wire.ClassRequest, false)
+		}
+	default:
+		f.way = c.way(f.key.node, f.key.plane, wire.ClassRequest)
+	}
+	return f.way
+}
+
 // inject sends the flow's next packet.
-func (c *Chip) inject(f *outFlow, port int, r *Request, o *op) bool {
+func (c *Chip) inject(f *outFlow, w *way, r *Request, o *op) bool {
 	c.nextID++
-	p := wire.Packet{Type: wire.PacketRequest, VC: wire.VCData, Plane: r.Plane, Src: c.cfg.Node, Dst: r.Dst,
+	p := wire.Packet{Type: wire.PacketRequest, Plane: r.Plane, Trace: r.Trace, Src: c.cfg.Node, Dst: r.Dst,
 		FlowEpoch: f.epoch, FlowSeq: f.next, FlowBase: f.base, ID: c.nextID, Epoch: c.epoch, Command: r.Command, Payload: r.Payload}
 	if r.Probe {
 		p.Type, p.Command, p.Payload = wire.PacketProbe, wire.Command{Type: wire.NocNone}, nil
@@ -178,7 +229,11 @@ func (c *Chip) inject(f *outFlow, port int, r *Request, o *op) bool {
 	if p.Command.Type != wire.NocRead {
 		p.Command.Size = uint16(len(p.Payload))
 	}
-	if !c.launch(o.sent, port, &p) {
+	w.address(&p, max(c.ttl, uint16(len(f.via))))
+	if c.cfg.TTL > 0 {
+		p.TTL = c.cfg.TTL - 1
+	}
+	if !c.launch(o.sent, w.port, &p) {
 		return false
 	}
 	if p.Command.Type == wire.NocRead {
@@ -235,7 +290,11 @@ func (c *Chip) completion(now mono.Time, p *wire.Packet) {
 		return
 	}
 	c.excBuf = m.Exceptions[:0]
-	f := c.out[flowKey{p.Src, p.Plane}]
+	if p.Group != 0 {
+		c.groupCompletion(now, p, &m)
+		return
+	}
+	f := c.out[flowKey{node: p.Src, plane: p.Plane}]
 	if f == nil || m.FlowEpoch != f.epoch || int32(m.Next-f.next) > 0 {
 		c.counters.StaleCompletions++
 		return
@@ -317,7 +376,7 @@ func (c *Chip) PollResult() (Result, bool) {
 // reply takes the data of a read.
 func (c *Chip) reply(now mono.Time, p *wire.Packet) {
 	ref, ok := c.reads[p.ID]
-	if !ok || ref.flow.key != (flowKey{p.Src, p.Plane}) {
+	if !ok || ref.flow.key != (flowKey{node: p.Src, plane: p.Plane}) {
 		c.counters.StaleReplies++
 		return
 	}
@@ -338,7 +397,11 @@ func (c *Chip) reply(now mono.Time, p *wire.Packet) {
 // dropped settles a request that a router on its way gave up. A probe that
 // was dropped tells that the way is dead: all before it is settled or will never be.
 func (c *Chip) dropped(now mono.Time, r wire.DropReport, at wire.FabricNodeID) {
-	f := c.out[flowKey{r.Dst, r.Plane}]
+	if r.Group != 0 {
+		c.groupDropped(now, &r, at)
+		return
+	}
+	f := c.out[flowKey{node: r.Dst, plane: r.Plane}]
 	if f == nil || r.FlowEpoch != f.epoch {
 		return
 	}
@@ -368,16 +431,17 @@ func (c *Chip) tickFlows(now mono.Time) {
 		if quiet < ProbeAfter || (f.probes > 0 && now.Sub(f.probed) < wait) {
 			continue
 		}
-		i, ok := c.firstHop(f.key.node, f.key.plane, wire.VCData)
-		if !ok || len(f.openOps()) >= MaxOutstanding+16 || !c.router.CanInject(i, wire.VCData) {
+		w := c.departure(f)
+		if !w.ok || len(f.openOps()) >= MaxOutstanding+16 || !c.router.CanInject(w.port, w.vc) {
 			continue
 		}
-		if c.inject(f, i, &Request{Dst: f.key.node, Plane: f.key.plane, Probe: true}, &op{sent: now, probe: true}) {
+		if c.inject(f, w, &Request{Dst: f.key.node, Plane: f.key.plane, Probe: true}, &op{sent: now, probe: true}) {
 			f.probed = now
 			f.probes++
 			c.counters.Probes++
 		}
 	}
+	c.tickGroups(now)
 	c.expireReads(now)
 }
 

@@ -95,6 +95,15 @@ type Option func(*chip.Request)
 // OnPlane chooses the routing plane (Spec §2.2.2); 0 without it.
 func OnPlane(p wire.Plane) Option { return func(r *chip.Request) { r.Plane = p } }
 
+// Traced has every chip on the way note the call's packets, see chip.Chip.Sightings.
+func Traced() Option { return func(r *chip.Request) { r.Trace = true } }
+
+// Via makes a call's packets take the given hops, at most [wire.MaxHops],
+// instead of the routing table's: another way to the destination, or one that
+// leads round to the chip itself. Such a way may break the order of dimensions
+// that keeps the fabric free of deadlock; keep less in flight than a channel has slots.
+func Via(hops ...wire.Direction) Option { return func(r *chip.Request) { r.Via = hops } }
+
 // Write writes data to dst, in packets of up to 4 KiB. On an error some of them may have been performed.
 func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, o ...Option) error {
 	build := func(off, n int) chip.Request {
@@ -149,8 +158,18 @@ type Chunk struct {
 
 // ScatterWrite writes two to four chunks, up to 4 KiB together, in one packet.
 func (s *Session) ScatterWrite(ctx context.Context, dst wire.FabricNodeID, chunks []Chunk, o ...Option) error {
+	r, err := scatter(chunks)
+	if err != nil {
+		return err
+	}
+	r.Dst = dst
+	_, err = s.do(ctx, with(r, o))
+	return err
+}
+
+func scatter(chunks []Chunk) (chip.Request, error) {
 	if len(chunks) < 2 || len(chunks) > wire.MaxScatter {
-		return fmt.Errorf("scatter write of %d chunks: want 2 to %d", len(chunks), wire.MaxScatter)
+		return chip.Request{}, fmt.Errorf("scatter write of %d chunks: want 2 to %d", len(chunks), wire.MaxScatter)
 	}
 	c := wire.Command{Type: wire.NocScatterWrite, Chunks: uint8(len(chunks))}
 	var data []byte
@@ -158,8 +177,7 @@ func (s *Session) ScatterWrite(ctx context.Context, dst wire.FabricNodeID, chunk
 		c.Scatter[i], c.Sizes[i] = k.Addr, uint16(len(k.Data))
 		data = append(data, k.Data...)
 	}
-	_, err := s.do(ctx, with(chip.Request{Dst: dst, Command: c, Payload: data}, o))
-	return err
+	return chip.Request{Command: c, Payload: data}, nil
 }
 
 // Ping sends an empty packet to dst and returns the time until its completion was back.
@@ -204,7 +222,7 @@ func withOptions(r chip.Request, o []Option) chip.Request {
 
 // noRoom reports whether a request was refused, and not performed, for lack of room that may come.
 func noRoom(r *chip.Result) bool {
-	return r.Fate == chip.FateRefused && (r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow)
+	return r.Fate == chip.FateRefused && r.Members == nil && (r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow)
 }
 
 // againAfter is how long to wait before such a request is tried again.
@@ -235,16 +253,18 @@ func (s *Session) do(ctx context.Context, r chip.Request) (chip.Result, error) {
 }
 
 func failure(r *chip.Request, res *chip.Result) error {
-	switch res.Fate {
-	case chip.FateDone:
+	switch {
+	case res.Members != nil:
+		return multicastFailure(r, res)
+	case res.Fate == chip.FateDone:
 		return nil
-	case chip.FateRefused:
+	case res.Fate == chip.FateRefused:
 		a := r.Command.Addr
 		if r.Command.Type == wire.NocScatterWrite {
 			a = r.Command.Scatter[0]
 		}
 		return &RefusedError{r.Dst, res.Outcome, a}
-	case chip.FateLost:
+	case res.Fate == chip.FateLost:
 		return &LostError{r.Dst, res.Drop, res.At}
 	}
 	if res.Err != nil {

@@ -54,6 +54,7 @@ func (s *Sim) layCables() error {
 				return fmt.Errorf("sim: cable end %s is no chip of %s", p, s.cfg.Topology)
 			}
 			s.byPort[p] = end{c, side}
+			c.chips[side].ends[p.Channel] = end{c, side}
 		}
 		s.cables = append(s.cables, c)
 	}
@@ -62,7 +63,7 @@ func (s *Sim) layCables() error {
 
 // carry sends one datagram into the cable at a port.
 func (s *Sim) carry(m *machine, ch wire.Channel, b []byte) {
-	e := s.byPort[wire.PortID{Node: m.node, Channel: ch}]
+	e := m.ends[ch]
 	c := e.cable
 	if c.seen[e.side]++; !s.cfg.bare && s.rng.IntN(c.seen[e.side]) < maxRecorded/4 {
 		s.keep(e, b)
@@ -72,13 +73,13 @@ func (s *Sim) carry(m *machine, ch wire.Channel, b []byte) {
 		to = c.swapped
 	}
 	for _, o := range c.way[e.side].Apply(s.now, b) {
-		s.deliver(to, 1-e.side, o)
+		s.deliver(to, 1-e.side, o, c.way[e.side])
 	}
 }
 
-func (s *Sim) deliver(c *cable, side int, o fault.Outcome) {
-	m, ch := c.chips[side], c.ports[side].Channel
-	s.at(o.At, func() { s.arrive(m, arrival{ch, o.Data}) })
+// deliver plans a datagram's arrival; from is the model whose data it is, or nil.
+func (s *Sim) deliver(c *cable, side int, o fault.Outcome, from *fault.Model) {
+	s.queue.add(max(o.At, s.now), what{m: c.chips[side], came: arrival{c.ports[side].Channel, o.Data, from}})
 }
 
 // keep records a datagram, in the place of an old one if there are many.

@@ -25,6 +25,7 @@ import (
 //     all faults never notices them.
 //   - credits: at rest every receiver slot is free and its credit is at the peer.
 //   - conservation: at rest what was sent was received, and what was injected was delivered or dropped.
+//   - as routed: no packet leaves its plane, finds no way, or runs out of hops.
 //   - reach: after the faults every pair reaches each other on every plane.
 
 // maxOpen is how long a request may be open.
@@ -42,6 +43,7 @@ const (
 	sabotageLie                // says that what was done was lost
 	sabotageRead               // falsifies the data of a read
 	sabotageBlame              // says that a request was lost although nothing was wrong
+	sabotageMember             // says that a member lost a multicast that it performed
 )
 
 // checkStep looks at a chip after one of its steps.
@@ -83,6 +85,10 @@ func (s *Sim) ended(m *machine, r chip.Result) {
 
 // judgeFate compares how a request ended with what really happened.
 func (s *Sim) judgeFate(o *op, r *chip.Result) {
+	if o.group != 0 {
+		s.judgeMulticast(o, r)
+		return
+	}
 	isRead := o.req.Command.Type == wire.NocRead
 	switch r.Fate {
 	case chip.FateDone:
@@ -120,17 +126,29 @@ func (s *Sim) judgeRead(o *op, r *chip.Result) {
 	s.fail("reads", "op %d read %d bytes at %s of %s that were never there", o.id, len(r.Data), o.req.Command.Addr, o.req.Dst)
 }
 
-// troubled reports whether anything was wrong on an op's way since it was sent.
+// troubled reports whether anything was wrong since an op was sent on its way,
+// or on one of those that the answers to it take.
 func (s *Sim) troubled(o *op) bool {
-	at := s.machines[o.src].node
-	for _, d := range s.table.Path(at, o.req.Dst) {
-		next, _ := s.cfg.Topology.Neighbour(at, d, o.plane)
-		for _, c := range s.cables {
-			if c.Plane == o.plane && (c.A.Node == at && c.B.Node == next || c.A.Node == next && c.B.Node == at) && c.badSince(o.sent) {
-				return true
-			}
+	src, dst := s.machines[o.src].node, o.req.Dst
+	return s.badWay(o, wire.ClassRequest, src, dst) || s.badWay(o, wire.ClassReply, dst, src) || s.badWay(o, wire.ClassControl, dst, src)
+}
+
+func (s *Sim) badWay(o *op, c wire.Class, src, dst wire.FabricNodeID) bool {
+	hops, _ := s.routes.Walk(c, o.plane, src, dst)
+	for _, h := range hops {
+		if s.badCable(o, h.At, h.To) {
+			return true
 		}
-		at = next
+	}
+	return false
+}
+
+// badCable reports whether the cable between two chips was bad at any time since an op was sent.
+func (s *Sim) badCable(o *op, a, b wire.FabricNodeID) bool {
+	for _, c := range s.cables {
+		if c.Plane == o.plane && (c.A.Node == a && c.B.Node == b || c.A.Node == b && c.B.Node == a) && c.badSince(o.sent) {
+			return true
+		}
 	}
 	return false
 }
@@ -147,15 +165,16 @@ func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, cmd
 	if asked.Type != wire.NocRead {
 		asked.Size = uint16(len(o.req.Payload))
 	}
-	if s.machines[o.src].node != src || o.dst != m.index || o.plane != plane || asked != *cmd {
+	times, fate := o.at(m.index)
+	if s.machines[o.src].node != src || times == nil || o.plane != plane || asked != *cmd {
 		s.fail("as asked", "%s performed %+v from %s on plane %d; op %d was %+v from %s to %s on plane %d",
 			m.node, *cmd, src, plane, o.id, asked, s.machines[o.src].node, o.req.Dst, o.plane)
+		return
 	}
-	o.performed++
-	if o.performed > 1 || (o.ended && o.fate != chip.FateUnknown) {
-		s.fail("exactly once", "op %d was performed %d times; it has ended: %v, as %s", o.id, o.performed, o.ended, o.fate)
+	if *times++; *times > 1 || (o.ended && fate != chip.FateUnknown) {
+		s.fail("exactly once", "op %d was performed %d times by %s; it has ended: %v, as %s", o.id, *times, m.node, o.ended, fate)
 	}
-	f := flowID{o.src, o.dst, o.plane}
+	f := o.flow(m.index)
 	if last := m.life.last[f]; o.index < last {
 		s.fail("order", "op %d, number %d of its flow from %s to %s, was performed after number %d", o.id, o.index, src, m.node, last-1)
 	}
@@ -240,6 +259,13 @@ func (s *Sim) provePairs() {
 				m.backlog = append(m.backlog, w, r)
 			}
 		}
+		if all := s.provenRanges(m); all.Any() {
+			for p := range s.cfg.Topology.MeshPlanes(m.node.Mesh) {
+				o := s.newMulticast(m, wire.Plane(p), all)
+				s.write(o, 200, false)
+				m.backlog = append(m.backlog, o)
+			}
+		}
 		s.run(m)
 	}
 	if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
@@ -265,12 +291,18 @@ func (s *Sim) finalChecks() {
 	if s.failure != nil {
 		return
 	}
-	var injected, delivered, dropped uint64
+	var injected, copied, delivered, dropped uint64
 	for _, m := range s.machines {
 		s.checkMemory(m)
 		st := m.chip.Status()
+		// A packet that came in on another plane than its own, or on a channel that is none of its way, is malformed.
+		if d := &st.Counters.Dropped; d[wire.DropMalformed] != 0 || d[wire.DropNoRoute] != 0 || d[wire.DropTTL] != 0 {
+			s.fail("as routed", "%s dropped %d packets as malformed or of another plane, %d without a route, %d with no hops left",
+				m.node, d[wire.DropMalformed], d[wire.DropNoRoute], d[wire.DropTTL])
+		}
 		for _, p := range st.Ports {
 			injected += p.Router.Counters.Injected
+			copied += p.Router.Counters.Copied
 			delivered += p.Router.Counters.Delivered
 			s.report.Resent += p.Frames.Retransmitted
 			for _, n := range p.Router.Counters.Dropped {
@@ -280,8 +312,8 @@ func (s *Sim) finalChecks() {
 		}
 	}
 	s.report.Dropped = dropped
-	if s.renewals == 0 && s.report.Starts == 0 && injected != delivered+dropped {
-		s.fail("conservation", "%d packets were injected, %d delivered, %d dropped", injected, delivered, dropped)
+	if s.renewals == 0 && s.report.Starts == 0 && injected+copied != delivered+dropped {
+		s.fail("conservation", "%d packets were injected, %d copied, %d delivered, %d dropped", injected, copied, delivered, dropped)
 	}
 	for _, o := range s.model.ops {
 		if o.accepted && !o.ended && !o.orphan {
@@ -289,6 +321,11 @@ func (s *Sim) finalChecks() {
 		}
 		if o.performed > 1 || (o.ended && o.fate != chip.FateUnknown && o.fate != chip.FateDone && o.performed > 0) {
 			s.fail("exactly once", "op %d was performed %d times and ended as %s", o.id, o.performed, o.fate)
+		}
+		for _, m := range o.members {
+			if m.performed > 1 || (o.ended && m.fate != chip.FateUnknown && m.fate != chip.FateDone && m.performed > 0) {
+				s.fail("exactly once", "multicast %d was performed %d times by %s and ended as %s there", o.id, m.performed, s.machines[m.machine].node, m.fate)
+			}
 		}
 	}
 }
@@ -311,7 +348,7 @@ func (s *Sim) checkCable(m *machine, p chip.PortStatus) {
 func (s *Sim) spoil(m *machine, o *op, r *chip.Result) bool {
 	switch done := r.Fate == chip.FateDone && s.healed; s.cfg.sabotage {
 	case sabotageMemory:
-		if len(o.touches) > 0 && done {
+		if len(o.touches) > 0 && done && o.group == 0 {
 			var b [1]byte
 			l := s.machines[o.dst]
 			t := o.touches[0]
@@ -322,6 +359,11 @@ func (s *Sim) spoil(m *machine, o *op, r *chip.Result) bool {
 		return !done
 	case sabotageDoubleEnd:
 		o.ended = o.ended || done
+	case sabotageMember:
+		if r.Fate == chip.FateDone && o.group != 0 && !o.req.Probe {
+			r.Fate = chip.FateLost
+			r.Members = []chip.MemberResult{{Node: s.machines[o.members[0].machine].node, Fate: chip.FateLost}}
+		}
 	case sabotageLie:
 		if done && o.performed == 1 {
 			r.Fate = chip.FateLost

@@ -8,9 +8,17 @@ import (
 
 // event is something that happens at an instant; n keeps the order of those of one instant.
 type event struct {
-	at mono.Time
-	n  int
-	do func()
+	at   mono.Time
+	n    int
+	what int // in events.whats
+}
+
+// what happens: a call, a datagram's arrival, or a chip's planned step.
+type what struct {
+	do   func()
+	m    *machine
+	came arrival // where data is not nil
+	wake int     // m.wakeID when the step was planned
 }
 
 // before orders events by time, and then by when they were planned.
@@ -18,8 +26,32 @@ func (e *event) before(f *event) bool { return e.at < f.at || (e.at == f.at && e
 
 // events is a binary heap; the next event is the first.
 type events struct {
-	heap []event
-	n    int
+	heap  []event
+	n     int
+	whats []what
+	free  []int // of whats
+}
+
+// add plans what happens at t.
+func (q *events) add(t mono.Time, w what) {
+	q.n++
+	i := len(q.whats)
+	if n := len(q.free); n > 0 {
+		q.free, i = q.free[:n-1], q.free[n-1]
+		q.whats[i] = w
+	} else {
+		q.whats = append(q.whats, w)
+	}
+	q.push(event{t, q.n, i})
+}
+
+// take removes the next event and returns what it is.
+func (q *events) take() what {
+	i := q.pop().what
+	w := q.whats[i]
+	q.whats[i] = what{}
+	q.free = append(q.free, i)
+	return w
 }
 
 func (q *events) push(e event) {
@@ -57,9 +89,19 @@ func (q *events) pop() event {
 	}
 }
 
-func (s *Sim) at(t mono.Time, do func()) {
-	s.queue.n++
-	s.queue.push(event{max(t, s.now), s.queue.n, do})
+func (s *Sim) at(t mono.Time, do func()) { s.queue.add(max(t, s.now), what{do: do}) }
+
+// happens carries an event out.
+func (s *Sim) happens(w what) {
+	switch {
+	case w.do != nil:
+		w.do()
+	case w.came.data != nil:
+		s.arrive(w.m, w.came)
+	case w.m.wakeID == w.wake && w.m.chip != nil:
+		w.m.wake = mono.Never
+		s.run(w.m)
+	}
 }
 
 func (s *Sim) after(d time.Duration, do func()) { s.at(s.now.Add(d), do) }
@@ -87,7 +129,7 @@ func (s *Sim) runUntil(stop mono.Time, done func() bool) bool {
 			if s.report.Events++; s.report.Events > MaxEvents {
 				s.fail("progress", "no end after %d events", MaxEvents)
 			}
-			s.queue.pop().do()
+			s.happens(s.queue.take())
 			continue
 		}
 		if next == stop {

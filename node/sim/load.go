@@ -17,6 +17,8 @@ type op struct {
 	req      chip.Request
 	want     wire.Outcome // how it should end where nothing goes wrong
 	touches  []touch      // what it writes, or the one place that it reads
+	group    int          // of a multicast, whose dst is everyone; 0: unicast
+	members  []member     // of a multicast
 
 	index     int // in its flow, in the order of acceptance
 	life      *life
@@ -47,7 +49,9 @@ type job struct {
 	pause  time.Duration
 	greedy bool // offered through the chip's client and not one by one
 	big    bool
-	bad    int // of 20 requests, how many must be refused
+	bad    int           // of 20 requests, how many must be refused
+	ranges []wire.Ranges // of multicasts
+	many   int           // of 20 requests, how many are multicasts
 }
 
 // drawLoad draws the jobs and starts them.
@@ -71,6 +75,12 @@ func (s *Sim) drawLoad(end mono.Time) {
 			default:
 				for i := range s.machines {
 					j.dst = append(j.dst, i)
+				}
+			}
+			j.many = []int{0, 4, 20}[s.rng.IntN(3)]
+			for range 1 + s.rng.IntN(2) {
+				if r, ok := s.anyRanges(m, j.plane); ok && j.many > 0 {
+					j.ranges = append(j.ranges, r)
 				}
 			}
 			s.at(mono.Time(s.rng.Int64N(int64(end))), func() { s.step(j) })
@@ -113,6 +123,9 @@ func (s *Sim) newOp(src, dst int, plane wire.Plane) *op {
 
 // draw makes a job's next request.
 func (s *Sim) draw(j *job) *op {
+	if len(j.ranges) > 0 && s.rng.IntN(20) < j.many {
+		return s.drawMulticast(j)
+	}
 	o := s.newOp(j.m.index, j.dst[s.rng.IntN(len(j.dst))], j.plane)
 	if s.rng.IntN(20) < j.bad {
 		s.wrong(o)
@@ -129,12 +142,7 @@ func (s *Sim) draw(j *job) *op {
 		o.word(wire.NocAtomicInc, s.rng.IntN(words))
 		o.req.Command.Flush = s.rng.IntN(2) == 0
 	case k < 16:
-		s.write(o, s.size(j), false)
-		w := place{o.src, o.plane, false, wordCell}
-		n := s.rng.IntN(words)
-		o.req.Command.Type, o.req.Command.Value = wire.NocFusedInc, uint32(o.id)
-		o.req.Command.Sem = addrOf(w).Add(4 * n)
-		o.touches = append(o.touches, touch{at: w, off: 4 * n, word: true, add: true, data: word(uint32(o.id))})
+		s.fused(o, s.size(j))
 	case k < 18:
 		s.scatter(o, s.size(j))
 	default:
@@ -155,21 +163,35 @@ const minWrite = 8
 
 // write makes o a write of n bytes somewhere in a cell of its flow.
 func (s *Sim) write(o *op, n int, dram bool) {
-	t := touch{at: place{o.src, o.plane, dram, s.rng.IntN(cells)}, off: s.rng.IntN(cellSize - n + 1), data: pattern(o.id, n)}
+	t := touch{at: o.place(dram, s.rng.IntN(cells)), off: s.rng.IntN(cellSize - n + 1), data: pattern(o.id, n)}
 	o.touches = []touch{t}
 	o.req.Payload = t.data
 	o.req.Command = wire.Command{Type: wire.NocUnicastWrite, Addr: addrOf(t.at).Add(t.off)}
 }
 
 func (s *Sim) read(o *op, n int) {
-	t := touch{at: place{o.src, o.plane, s.rng.IntN(4) == 0, s.rng.IntN(cells)}, off: s.rng.IntN(cellSize - n + 1), data: make([]byte, n)}
+	t := touch{at: o.place(s.rng.IntN(4) == 0, s.rng.IntN(cells)), off: s.rng.IntN(cellSize - n + 1), data: make([]byte, n)}
 	o.touches = []touch{t}
 	o.req.Command = wire.Command{Type: wire.NocRead, Addr: addrOf(t.at).Add(t.off), Size: uint16(n)}
 }
 
+// fused makes o a write of n bytes that adds to a word.
+func (s *Sim) fused(o *op, n int) {
+	s.write(o, n, false)
+	w, k := o.place(false, wordCell), s.rng.IntN(words)
+	o.req.Command.Type, o.req.Command.Value = wire.NocFusedInc, uint32(o.id)
+	o.req.Command.Sem = addrOf(w).Add(4 * k)
+	o.touches = append(o.touches, touch{at: w, off: 4 * k, word: true, add: true, data: word(uint32(o.id))})
+}
+
+// place is a cell of the op's own.
+func (o *op) place(dram bool, cell int) place {
+	return place{o.src, o.plane, o.group != 0, dram, cell}
+}
+
 // word makes o a command on one word; the value is the op's name.
 func (o *op) word(t wire.NocSendType, n int) {
-	w := place{o.src, o.plane, false, wordCell}
+	w := o.place(false, wordCell)
 	o.touches = []touch{{at: w, off: 4 * n, word: true, add: t == wire.NocAtomicInc, data: word(uint32(o.id))}}
 	o.req.Command = wire.Command{Type: t, Addr: addrOf(w).Add(4 * n), Value: uint32(o.id)}
 }
@@ -187,7 +209,7 @@ func (s *Sim) scatter(o *op, n int) {
 		} else if i < chunks-1 {
 			size = s.rng.IntN(len(data) + 1)
 		}
-		t := touch{at: place{o.src, o.plane, false, i}, off: s.rng.IntN(cellSize - size + 1), data: data[:size]}
+		t := touch{at: o.place(false, i), off: s.rng.IntN(cellSize - size + 1), data: data[:size]}
 		c.Scatter[i], c.Sizes[i] = addrOf(t.at).Add(t.off), uint16(size)
 		o.touches = append(o.touches, t)
 		data = data[size:]
@@ -197,8 +219,12 @@ func (s *Sim) scatter(o *op, n int) {
 
 // wrong makes o a command that its destination must refuse.
 func (s *Sim) wrong(o *op) {
-	w := addrOf(place{o.src, o.plane, false, wordCell})
-	switch s.rng.IntN(4) {
+	w := addrOf(o.place(false, wordCell))
+	k := s.rng.IntN(4)
+	if k == 1 && o.group != 0 {
+		k = 0 // reads are not multicast
+	}
+	switch k {
 	case 0: // no tile there
 		o.want = wire.OutcomeBadAddress
 		o.req.Command, o.req.Payload = wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(63, 63, 0)}, pattern(o.id, 64)
@@ -210,7 +236,7 @@ func (s *Sim) wrong(o *op) {
 		o.req.Command = wire.Command{Type: wire.NocAtomicInc, Addr: w.Add(2), Value: 1}
 	default:
 		o.want = wire.OutcomeBadCommand
-		o.req.Command = wire.Command{Type: wire.NocInlineWrite, Addr: addrOf(place{o.src, o.plane, true, 0}), Value: 1}
+		o.req.Command = wire.Command{Type: wire.NocInlineWrite, Addr: addrOf(o.place(true, 0)), Value: 1}
 	}
 }
 

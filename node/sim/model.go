@@ -21,6 +21,7 @@ const (
 type place struct {
 	src   int
 	plane wire.Plane
+	group bool // of multicasts
 	dram  bool
 	cell  int
 }
@@ -30,6 +31,7 @@ type place struct {
 type flowID struct {
 	src, dst int
 	plane    wire.Plane
+	group    int // of multicasts; 0: unicast
 }
 
 // entry is something performed on a cell.
@@ -55,10 +57,12 @@ type model struct {
 	ops   []*op // by id-1
 	next  map[flowID]int
 	lives [][]*life // by chip
+
+	groups map[groupID]int // numbers from 1
 }
 
 func newModel(t *topo.Topology) *model {
-	return &model{next: map[flowID]int{}, lives: make([][]*life, len(t.Chips))}
+	return &model{next: map[flowID]int{}, groups: map[groupID]int{}, lives: make([][]*life, len(t.Chips))}
 }
 
 func (m *model) begin(c int, now mono.Time) *life {
@@ -72,6 +76,9 @@ func (m *model) begin(c int, now mono.Time) *life {
 var (
 	regionTiles = [][2]uint8{{1, 1}, {2, 1}, {3, 2}, {4, 3}, {6, 4}, {7, 5}, {8, 7}, {9, 8}, {1, 9}, {2, 10}, {3, 11}, {9, 11}}
 	regionBanks = [][2]uint8{{0, 0}, {0, 5}, {5, 0}, {5, 2}}
+
+	groupTiles = [][2]uint8{{1, 2}, {2, 2}, {3, 1}, {4, 4}, {6, 5}, {7, 7}, {8, 8}, {9, 9}, {1, 10}, {2, 11}, {3, 9}, {9, 1}}
+	groupBanks = [][2]uint8{{5, 3}, {5, 5}}
 )
 
 // maxPlanes is the largest number of planes that regions are laid out for.
@@ -79,7 +86,12 @@ const maxPlanes = 4
 
 func addrOf(p place) wire.NocAddr {
 	list := regionTiles
-	if p.dram {
+	switch {
+	case p.group && p.dram:
+		list = groupBanks
+	case p.group:
+		list = groupTiles
+	case p.dram:
 		list = regionBanks
 	}
 	xy := list[p.src%len(list)]
@@ -88,14 +100,14 @@ func addrOf(p place) wire.NocAddr {
 }
 
 func (m *model) accept(o *op, l *life, now mono.Time) {
-	f := flowID{o.src, o.dst, o.plane}
+	f := o.flow(everyone)
 	o.index, o.life, o.sent, o.accepted = m.next[f], l, now, true
 	m.next[f]++
 	l.open[o.id] = o
 }
 
 func (m *model) undo(o *op) {
-	m.next[flowID{o.src, o.dst, o.plane}]--
+	m.next[o.flow(everyone)]--
 	delete(o.life.open, o.id)
 	o.accepted = false
 }

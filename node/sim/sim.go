@@ -23,6 +23,7 @@ import (
 	"hash/fnv"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"ttfabric/node/chip"
@@ -30,6 +31,7 @@ import (
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
+	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -62,6 +64,8 @@ type Report struct {
 	Events  int
 	Time    mono.Time // virtual time at the end
 	Fates   [4]int    // ends of requests, by chip.Fate
+	Many    int       // of these: multicasts
+	Partly  int       // of these: done by some members and not by others
 	Orphans int       // requests whose source died
 	Starts  int       // of chips, after the first
 	Downs   int       // links that went down
@@ -87,6 +91,7 @@ func (f *Failure) Error() string {
 // machine is a place for a chip, which may be dead.
 type machine struct {
 	index   int
+	ends    [wire.MaxChannels]end // by channel
 	node    wire.FabricNodeID
 	chip    *chip.Chip // nil while dead
 	life    *life
@@ -104,6 +109,7 @@ type machine struct {
 type arrival struct {
 	ch   wire.Channel
 	data []byte
+	from *fault.Model // whose data it is; nil for what is kept elsewhere
 }
 
 // Sim is one run.
@@ -117,7 +123,7 @@ type Sim struct {
 	byPort   map[wire.PortID]end
 	around   surroundings
 	model    *model
-	table    *route.Table
+	routes   *route.Plan
 	report   Report
 	hash     hash.Hash64
 	failure  *Failure
@@ -130,10 +136,12 @@ type Sim struct {
 type surroundings struct {
 	profile    ttlink.Profile
 	slots      router.SlotProfile
-	order      route.Order
+	route      route.Config
 	maxPayload int
 	window     int
-	lag        time.Duration // longest time from a datagram's arrival to the chip's look at it
+	localFirst bool           // see router.Config
+	timeout    router.Timeout // of heads that can't move
+	lag        time.Duration  // longest time from a datagram's arrival to the chip's look at it
 }
 
 // Run runs a fabric to its end. The error is a [*Failure] if a rule was broken.
@@ -169,7 +177,7 @@ func newSim(cfg Config) (*Sim, error) {
 		s.machines = append(s.machines, &machine{index: i, node: c.Node, wake: mono.Never})
 	}
 	var err error
-	if s.table, err = route.Engines[0].Build(cfg.Topology, cfg.Topology.Meshes[0].ID, s.around.order); err != nil {
+	if s.routes, err = route.New(cfg.Topology, s.around.route); err != nil {
 		return nil, err
 	}
 	if n := cfg.Topology.Planes(); n < 1 || n > maxPlanes {
@@ -182,12 +190,21 @@ func newSim(cfg Config) (*Sim, error) {
 func (s *Sim) drawSurroundings() {
 	r, a := s.rng, &s.around
 	a.profile = []ttlink.Profile{ttlink.ProfileLAN, ttlink.ProfileCrowded}[r.IntN(2)]
-	a.order = route.Order(r.IntN(2))
+	a.route = route.Config{Order: route.Order(r.IntN(2))}
+	if slices.ContainsFunc(s.cfg.Topology.Meshes, func(m topo.Mesh) bool { return m.WrapX || m.WrapY }) {
+		a.route.Ring = []route.Ring{route.Dateline, route.Bubble}[r.IntN(2)]
+	}
 	switch r.IntN(4) {
 	case 0:
 		a.slots = router.SlotFast
 	case 1: // as tight as a router can be
-		a.slots = router.SlotProfile{Name: "tight", Sender: [wire.NumVCs]int{1, 1, 1}, Receiver: [wire.NumVCs]int{1, 1, 1}}
+		a.slots = router.SlotProfile{Name: "tight"}
+		for v := range a.slots.Sender {
+			a.slots.Sender[v], a.slots.Receiver[v] = 1, 1
+			if a.route.Ring == route.Bubble {
+				a.slots.Receiver[v] = 2
+			}
+		}
 	default:
 		a.slots = router.SlotSpec
 	}
@@ -195,7 +212,7 @@ func (s *Sim) drawSurroundings() {
 	a.maxPayload = most / wire.PadUnit * wire.PadUnit
 	a.window = []int{ttlink.MinWindow, ttlink.DefaultWindow}[r.IntN(2)]
 	a.lag = []time.Duration{0, 20 * time.Microsecond, 300 * time.Microsecond, 3 * time.Millisecond}[r.IntN(4)]
-	s.tracef("surroundings: profile %s, slots %s, order %s, payload %d B, window %d B, lag %v", a.profile.Name, a.slots.Name, a.order, a.maxPayload, a.window, a.lag)
+	s.tracef("surroundings: profile %s, slots %s, order %s, payload %d B, window %d B, lag %v", a.profile.Name, a.slots.Name, a.route.Order, a.maxPayload, a.window, a.lag)
 }
 
 func (s *Sim) begin() {
@@ -210,8 +227,9 @@ func (s *Sim) start(m *machine) {
 		return
 	}
 	c, err := chip.New(s.now, chip.Config{
-		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), Topology: s.cfg.Topology, Order: s.around.order,
+		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), Topology: s.cfg.Topology, Route: s.around.route,
 		Profile: s.around.profile, Slots: s.around.slots, MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
+		LocalFirst: s.around.localFirst, Timeout: s.around.timeout,
 	})
 	if err != nil {
 		s.fail("start", "%v", err)
@@ -268,14 +286,7 @@ func (s *Sim) wakeAt(m *machine, at mono.Time) {
 	}
 	m.wake = at
 	m.wakeID++
-	id := m.wakeID
-	s.at(at, func() {
-		if m.wakeID != id || m.chip == nil {
-			return
-		}
-		m.wake = mono.Never
-		s.run(m)
-	})
+	s.queue.add(max(at, s.now), what{m: m, wake: m.wakeID})
 }
 
 // run is one step of a chip: what a live node does when it wakes.
@@ -289,6 +300,9 @@ func (s *Sim) run(m *machine) {
 			s.hash.Write(a.data)
 		}
 		m.chip.HandleDatagram(s.now, a.ch, a.data)
+		if a.from != nil {
+			a.from.Recycle(a.data)
+		}
 	}
 	m.inbox = m.inbox[:0]
 	m.chip.Tick(s.now)

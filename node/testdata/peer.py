@@ -9,8 +9,9 @@ LOSS is the share of datagrams that are thrown away, out and in.
 
 It prints "up" when both links are confirmed, obeys the requests of its
 neighbour, and for each line of input makes a request of its own and prints how
-it ended: "write X Y OFFSET HEX", "read X Y OFFSET N", "inc X Y OFFSET N". When
-the input ends it says goodbye on its links.
+it ended: "write X Y OFFSET HEX", "read X Y OFFSET N", "inc X Y OFFSET N", and
+"mwrite" and "minc" for multicasts by the range of one hop to the west. When the
+input ends it says goodbye on its links.
 """
 import os, random, select, socket, struct, sys, time
 
@@ -105,6 +106,8 @@ class Link:
         if len(b) != 28 + (pad * 32 or length) or length > len(b) - 28 or crc32c(b[:-4]) != struct.unpack("<I", b[-4:])[0]:
             return
         payload = b[24:24 + length]
+        if b[2] & 15 != self.channel and len(payload) > 60 and payload[60]:
+            return  # another link's, by this cable: fallback is not for us
         if kind == HELLO:
             return self.take_hello(session, payload, rx)
         if not self.up or session != self.session or b[2] & 15 != self.channel:
@@ -249,15 +252,19 @@ class Chip:
         self.flows = {}
         self.waiting = []  # packets for lack of credit: link, vc, bytes
         self.next_id = self.incarnation
-        self.out = {"epoch": crc32c(struct.pack("<Q", self.incarnation)) & ~31, "seq": 0, "base": 0, "open": {}}
+        self.outs = {g: {"epoch": crc32c(struct.pack("<Q", self.incarnation)) & ~31, "seq": 0, "base": 0, "open": {}} for g in (0, 1)}
+        self.out = self.outs[0]
         self.reads, self.probe_at = {}, None
 
-    def packet(self, kind, vc, plane, payload, union=b"", size=None, send=255, ident=0, flow=(0, 0, 0)):
+    def packet(self, kind, vc, plane, payload, union=b"", size=None, send=255, ident=0, flow=(0, 0, 0), group=0, trunk=0):
         r = 19
         n = 101 + r + len(payload)
-        b = struct.pack("<BBHHBBHHIIIQII", kind, vc | plane << 4, 2, n, 40, r, 0, 1, *flow, ident % 2**64, 0, 0)
+        b = struct.pack("<BBHHBBHHIIIQIHH", kind, vc | plane << 4, 2, n, 40, r, 0, 1, *flow, ident % 2**64, 0, 0, group)
         b += union.ljust(40, b"\0") + struct.pack("<HBBHBB", len(payload) if size is None else size, send, 0, 0, 0, 0)
-        b += bytes([EAST]).ljust(r, b"\0") + struct.pack("<HH", 0, 0) + bytes(9) + payload
+        if trunk:  # names its source; the copy to the last chip has no hops before it
+            b += bytes(r) + struct.pack("<HH", 1, 0) + bytes(8) + bytes([trunk]) + payload
+        else:
+            b += bytes([EAST]).ljust(r, b"\0") + struct.pack("<HH", 0, 0) + bytes(9) + payload
         assert len(b) == n
         return b
 
@@ -279,27 +286,34 @@ class Chip:
         kind, vcp, _, n, _, r, sm, sc, epoch, seq, base, ident = struct.unpack_from("<BBHHBBHHIIIQ", b)
         size, send = struct.unpack_from("<HB", b, 80)
         payload = b[101 + r:]
+        group, = struct.unpack_from("<H", b, 38)
         if n != len(b):
             return
         if kind in (1, 5):
-            self.request(link, kind, vcp >> 4, epoch, seq, base, ident, b[40:80], size, send, payload)
+            if (group != 0) != (b[100 + r] in (1, 2)) or group and (b[92 + r:100 + r] != bytes(8) or send == 7):
+                return  # there is nothing to the east of this chip
+            self.request(link, kind, (vcp >> 4, group), epoch, seq, base, ident, b[40:80], size, send, payload)
         elif kind == 2 and ident in self.reads:
             self.end(self.reads.pop(ident), "done " + payload.hex())
         elif kind == 3:
-            self.completion(payload)
+            if group in self.outs:
+                self.completion(payload, self.outs[group])
         elif kind == 4:
             seq = struct.unpack_from("<I", payload, 8)[0]
             self.end(seq, "dropped")
 
     # The destination's end of a flow.
 
-    def request(self, link, kind, plane, epoch, seq, base, ident, union, size, send, payload):
-        f = self.flows.get(plane)
+    def request(self, link, kind, key, epoch, seq, base, ident, union, size, send, payload):
+        plane, group = key
+        f = self.flows.get(key)
         if f is None or f["epoch"] != epoch:
-            f = self.flows[plane] = {"epoch": epoch, "next": seq, "exc": []}
+            f = self.flows[key] = {"epoch": epoch, "next": seq, "exc": []}
             if 0 < after(seq, base) < 8192:
                 f["exc"].append([base, after(seq, base), 6])
         f["exc"] = [e for e in f["exc"] if after(e[0] + e[1], base) > 0]
+        if after(base, f["next"]) > 0:
+            f["next"] = base
         d = after(seq, f["next"])
         if d >= 0:
             outcome = 0
@@ -314,7 +328,7 @@ class Chip:
                     f["exc"].append([seq, 1, outcome])
             f["next"] = (seq + 1) % 2**32
         p = struct.pack("<III", epoch, f["next"], len(f["exc"])) + b"".join(struct.pack("<IHBB", e[0], e[1], e[2], 0) for e in f["exc"])
-        self.post(link, 2, self.packet(3, 2, plane, p))
+        self.post(link, 2, self.packet(3, 2, plane, p, group=group))
 
     def place(self, address, n):
         x, y, off = address >> 36 & 63, address >> 42 & 63, address & 2**36 - 1
@@ -361,39 +375,44 @@ class Chip:
 
     # The source's end.
 
-    def ask(self, what, union, size, send, payload, kind=1):
+    def ask(self, what, union, size, send, payload, kind=1, group=0):
         self.next_id += 1
-        o = self.out
+        o = self.outs[group]
         flow = (o["epoch"], o["seq"], o["base"])
         o["open"][o["seq"]] = what
         if send == 7:
             self.reads[self.next_id % 2**64] = o["seq"]
-        self.post(self.links[0], 0, self.packet(kind, 0, 0, payload, union, size, send, self.next_id, flow))
+        self.post(self.links[0], 0, self.packet(kind, 0, 0, payload, union, size, send, self.next_id, flow, group, 1 if group else 0))
         o["seq"] += 1
         self.probe_at = time.monotonic() + 0.25
 
-    def end(self, seq, how):
-        what = self.out["open"].pop(seq, None)
+    def end(self, seq, how, out=None):
+        out = out or self.out
+        what = out["open"].pop(seq, None)
         if what:
             print(what, how, flush=True)
-        while self.out["base"] < self.out["seq"] and self.out["base"] not in self.out["open"]:
-            self.out["base"] += 1
+        while out["base"] < out["seq"] and out["base"] not in out["open"]:
+            out["base"] += 1
 
-    def completion(self, p):
+    def completion(self, p, out):
         epoch, nxt, n = struct.unpack_from("<III", p)
-        if epoch != self.out["epoch"] or nxt > self.out["seq"]:
+        if epoch != out["epoch"] or nxt > out["seq"]:
             return
         for i in range(n):
             first, count, outcome, _ = struct.unpack_from("<IHBB", p, 12 + 8 * i)
             for seq in range(first, min(first + count, nxt)):
-                self.end(seq, OUTCOMES[outcome])
-        for seq in [s for s in self.out["open"] if s < nxt and s not in self.reads.values()]:
-            self.end(seq, "done")
+                self.end(seq, OUTCOMES[outcome], out)
+        for seq in [s for s in out["open"] if s < nxt and (out is not self.out or s not in self.reads.values())]:
+            self.end(seq, "done", out)
 
     def command(self, line):
         f = line.split()
         a = struct.pack("<Q", int(f[1]) << 36 | int(f[2]) << 42 | int(f[3], 0))
-        if f[0] == "write":
+        if f[0] == "mwrite":
+            self.ask(line, a, None, 0, bytes.fromhex(f[4]), group=1)
+        elif f[0] == "minc":
+            self.ask(line, a + struct.pack("<IB", int(f[4]), 0), None, 2, b"", group=1)
+        elif f[0] == "write":
             self.ask(line, a, None, 0, bytes.fromhex(f[4]))
         elif f[0] == "read":
             self.ask(line, a, int(f[4]), 7, b"")
@@ -414,8 +433,9 @@ class Chip:
             for l in self.links:
                 l.tick(now)
             self.flush()
-            if self.out["open"] and now > self.probe_at:
-                self.ask(None, b"", None, 255, b"", kind=5)
+            for group, out in self.outs.items():
+                if out["open"] and now > self.probe_at:
+                    self.ask(None, b"", None, 255, b"", kind=5, group=group)
             if not said and all(l.up and l.confirmed for l in self.links):
                 said = True
                 print("up", flush=True)

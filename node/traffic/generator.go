@@ -9,20 +9,25 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Generator yields one chip's packets of a run, round robin over its
-// destinations, with at most Spec.Window of them outstanding. It is a pure
-// machine and not safe for concurrent use.
+// Generator yields one chip's packets of a run, with at most Spec.Window of
+// them outstanding. It takes its destinations round robin, or draws them. It is
+// a pure machine and not safe for concurrent use.
 //
-// Invariants: 0 ≤ open ≤ Window; every flow has Sent ≤ target; left is the
-// sum of what the flows have yet to send.
+// Invariants: 0 ≤ open ≤ Window; fresh is the sum of the flows' rest; left is
+// fresh and what has had its turn and waits: one packet that was taken back, or
+// those that have arrived.
 type Generator struct {
 	spec    Spec
 	self    wire.FabricNodeID
+	rng     *rand.Rand
 	flows   []sending // in the order of turns
 	turn    int       // index of the flow to try first
+	again   int       // flow whose last packet was taken back, -1 for none
 	last    int       // flow of the last Next, -1 if it can't be undone
 	open    int       // packets whose end is not known
-	left    uint64    // packets not yet sent
+	left    uint64    // packets that have neither been sent nor refused
+	fresh   uint64    // of those, packets that have no turn yet
+	arrive  arrivals  // with a load
 	begin   mono.Time // first packet
 	end     mono.Time // last end of one
 	started bool
@@ -32,19 +37,20 @@ type Generator struct {
 type sending struct {
 	PairReport
 	slots
-	target uint64 // packets in all
+	rest uint64 // packets that have no turn yet
 }
 
 // NewGenerator returns the generator of self's share of a run. A spec that
 // does not [Spec.Validate] panics; for pairs see [CheckPairs].
 func NewGenerator(spec Spec, self wire.FabricNodeID, pairs []Pair) *Generator {
 	spec.must()
-	g := &Generator{spec: spec, self: self, last: -1}
+	g := &Generator{spec: spec, self: self, last: -1, again: -1}
+	shares := spec.shares(pairs)
 	to := map[wire.FabricNodeID]*place{}
 	for i, p := range pairs {
 		if p.Src == self {
 			to[p.Dst] = &place{}
-			g.flows = append(g.flows, sending{PairReport: PairReport{Pair: p}, target: spec.share(i, len(pairs))})
+			g.flows = append(g.flows, sending{PairReport: PairReport{Pair: p}, rest: shares[i]})
 		}
 	}
 	for _, p := range pairs {
@@ -55,11 +61,12 @@ func NewGenerator(spec Spec, self wire.FabricNodeID, pairs []Pair) *Generator {
 	for i := range g.flows {
 		f := &g.flows[i]
 		f.slots = to[f.Dst].slots()
-		g.left += f.target
+		g.left += f.rest
 	}
+	g.fresh = g.left
 	// Every source begins elsewhere, so that they don't all fall upon the same destination at once.
-	r := rand.New(rand.NewPCG(spec.Seed, uint64(self.Mesh)<<16|uint64(self.Chip)))
-	r.Shuffle(len(g.flows), func(i, j int) { g.flows[i], g.flows[j] = g.flows[j], g.flows[i] })
+	g.rng = rand.New(rand.NewPCG(spec.Seed, uint64(self.Mesh)<<16|uint64(self.Chip)))
+	g.rng.Shuffle(len(g.flows), func(i, j int) { g.flows[i], g.flows[j] = g.flows[j], g.flows[i] })
 	return g
 }
 
@@ -75,21 +82,51 @@ func (w *place) count(src, self wire.FabricNodeID) {
 
 func (w *place) slots() slots { return slotsOf(w.rank, w.n) }
 
-// Next returns the next packet; false while the window is full, and when nothing is left.
-func (g *Generator) Next() (Packet, bool) {
-	if g.open >= g.spec.Window || g.left == 0 {
+// Next returns the next packet; false while the window is full, while none has
+// arrived, and when nothing is left. With a load the first call starts the arrivals.
+func (g *Generator) Next(now mono.Time) (Packet, bool) {
+	if g.spec.Load > 0 {
+		g.arriveUntil(now)
+	}
+	if g.open >= g.spec.Window || g.left == 0 || (g.spec.Load > 0 && g.arrive.waiting() == 0) {
 		return Packet{}, false
 	}
-	for g.flows[g.turn].Sent == g.flows[g.turn].target {
-		g.turn = (g.turn + 1) % len(g.flows)
+	i, came := 0, mono.Time(0)
+	switch {
+	case g.spec.Load > 0:
+		i, came = g.arrive.take()
+	case g.again >= 0:
+		i, g.again = g.again, -1
+	default:
+		i = g.pick()
 	}
-	f, planes := &g.flows[g.turn], uint64(g.spec.Planes)
-	p := Packet{Src: g.self, Dst: f.Dst, Plane: wire.Plane(f.Sent % planes), Number: f.Sent / planes, Addr: f.addr(f.Sent), flow: g.turn}
-	g.last, g.turn = g.turn, (g.turn+1)%len(g.flows)
+	f, planes := &g.flows[i], uint64(g.spec.Planes)
+	p := Packet{Src: g.self, Dst: f.Dst, Plane: wire.Plane(f.Sent % planes), Number: f.Sent / planes, Addr: f.addr(f.Sent), Came: came, flow: i}
+	g.last = i
 	f.Sent++
 	g.open++
 	g.left--
 	return p, true
+}
+
+// pick is whose turn it is: the next of those that have packets left, or one
+// of them at random, in proportion to how many each has. There is one.
+func (g *Generator) pick() int {
+	i := g.turn
+	if g.spec.Draw {
+		k := g.rng.Uint64N(g.fresh)
+		for i = 0; k >= g.flows[i].rest; i++ {
+			k -= g.flows[i].rest
+		}
+	} else {
+		for g.flows[i].rest == 0 {
+			i = (i + 1) % len(g.flows)
+		}
+		g.turn = (i + 1) % len(g.flows)
+	}
+	g.flows[i].rest--
+	g.fresh--
+	return i
 }
 
 // Undo takes back the last Next, which the fabric had no room for: its packet
@@ -98,7 +135,11 @@ func (g *Generator) Undo() {
 	if g.last < 0 {
 		panic(fmt.Sprintf("traffic: nothing to undo: chip %s, %d open, %d left", g.self, g.open, g.left))
 	}
-	g.turn = g.last
+	if g.spec.Load > 0 {
+		g.arrive.putBack()
+	} else {
+		g.again = g.last
+	}
 	g.flows[g.last].Sent--
 	g.open--
 	g.left++
@@ -136,6 +177,9 @@ func (g *Generator) Done(p Packet, sent, now mono.Time, o wire.Outcome, lost boo
 		f.refuse(o)
 	default:
 		f.Completed++
+		if g.spec.Load > 0 {
+			sent = p.Came
+		}
 		f.Latency.Add(now.Sub(sent))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"ttfabric/wire"
+	"ttfabric/wire/mono"
 )
 
 // Packet is one packet of a run.
@@ -14,6 +15,7 @@ type Packet struct {
 	Plane  wire.Plane
 	Number uint64       // among the pair's packets on this plane, from 0
 	Addr   wire.NocAddr // where in Dst's memory it goes
+	Came   mono.Time    // when it arrived at its source, with a load
 	flow   int          // index into Generator.flows
 }
 

@@ -1,8 +1,12 @@
 // Package traffic is traffic that can be believed: patterns of pairs, a
 // generator of packets whose every byte follows from what the packet is, and
 // a verifier that tells from the bytes alone what has been lost, duplicated,
-// corrupted, reordered or delivered to the wrong place. The pattern names are
-// those of tt-metal's test_tt_fabric.
+// corrupted, reordered or delivered to the wrong place. The patterns are those
+// of tt-metal's test_tt_fabric (pattern.go) and of the literature on networks
+// on chips (synthetic.go).
+//
+// A source sends as fast as its window allows, or as fast as [Spec.Load] says:
+// then packets arrive at its queue by themselves (arrivals.go).
 //
 // All chips of a run get the same [Spec] and the same pairs; nothing else
 // passes between them. A chip's [Generator] makes its packets, its [Verifier]
@@ -11,6 +15,7 @@
 package traffic
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -22,29 +27,51 @@ import (
 
 // Pair is one source and one destination.
 type Pair struct {
-	Src wire.FabricNodeID `json:"src"`
-	Dst wire.FabricNodeID `json:"dst"`
+	Src    wire.FabricNodeID `json:"src"`
+	Dst    wire.FabricNodeID `json:"dst"`
+	Weight uint32            `json:"weight,omitempty"` // its part of the run's packets, against the other pairs'; at most MaxWeight, 0 counts as 1
 }
+
+// weight is the pair's part of the packets.
+func (p *Pair) weight() uint64 { return max(uint64(p.Weight), 1) }
+
+// Options are what some patterns leave open.
+type Options struct {
+	Seed     uint64            // of random-pairs and permutation
+	Hot      wire.FabricNodeID // of hotspot: the chip
+	HotShare int               // of hotspot: percent of each source's packets that are for it, 1 to 100; 0 for DefaultHotShare
+}
+
+// DefaultHotShare is the percentage of packets for the hot chip where [Options] says nothing.
+const DefaultHotShare = 20
 
 // Pattern chooses the pairs of a run.
 type Pattern struct {
 	Name    string
-	Aliases []string // other names that are accepted; test_tt_fabric's among them
+	Aliases []string // other names that are accepted; test_tt_fabric's or BookSim's among them
 	Help    string   // one line
-	// Pairs returns distinct pairs of different chips, always the same for
-	// the same topology and seed; none where the topology has too few chips.
-	Pairs func(t *topo.Topology, seed uint64) []Pair
+	Draw    bool     // sources draw the destination of each packet at random, see Spec.Draw
+	pairs   func(t *topo.Topology, o Options) ([]Pair, error)
 }
 
-// Patterns are the patterns that can be named (tt-metal,
-// tests/tt_metal/tt_metal/perf_microbenchmark/routing, HighLevelTrafficPattern).
+// Patterns are the patterns that can be named: those of test_tt_fabric
+// (tt-metal, tests/tt_metal/tt_metal/perf_microbenchmark/routing,
+// HighLevelTrafficPattern), and BookSim's (booksim2, traffic.cpp).
 var Patterns = []Pattern{
-	{"all-to-all", []string{"all_to_all"}, "every chip to every other", allToAll},
-	{"one-to-all", []string{"one_to_all"}, "the first chip to every other", oneToAll},
-	{"all-to-one", []string{"all_to_one"}, "every other chip to the first", allToOne},
-	{"neighbour", []string{"neighbor", "neighbor_exchange"}, "every chip to each of its neighbours", neighbours},
-	{"random-pairs", []string{"full_device_random_pairing"}, "chips paired off at random, one of each pair to the other", randomPairs},
-	{"permutation", []string{"random_permutation"}, "every chip to one other at random, each the destination of one", permutation},
+	{"all-to-all", []string{"all_to_all"}, "every chip to every other", false, allToAll},
+	{"one-to-all", []string{"one_to_all"}, "the first chip to every other", false, oneToAll},
+	{"all-to-one", []string{"all_to_one"}, "every other chip to the first", false, allToOne},
+	{"neighbour-exchange", []string{"neighbor_exchange"}, "every chip to each of its neighbours", false, neighbours},
+	{"random-pairs", []string{"full_device_random_pairing"}, "chips paired off at random, one of each pair to the other", false, randomPairs},
+	{"permutation", []string{"random_permutation", "randperm"}, "every chip to one other at random, each the destination of one", false, permutation},
+	{"uniform", []string{"uniform_random"}, "every chip to every other, drawn for each packet", true, allToAll},
+	{"transpose", nil, "row and column exchanged; square meshes, or 4, 16, 64 … chips", false, transpose},
+	{"bit-complement", []string{"bit_complement", "bitcomp"}, "to the chip opposite the centre", false, bitComplement},
+	{"bit-reverse", []string{"bit_reverse", "bitrev"}, "address bits in reverse; 2, 4, 8 … chips", false, bitReverse},
+	{"shuffle", nil, "address bits rotated left; 2, 4, 8 … chips", false, shuffle},
+	{"tornado", nil, "half the way round in each dimension, less one", false, tornado},
+	{"neighbour", []string{"neighbor"}, "one on in each dimension, round at the edge", false, nextInEach},
+	{"hotspot", nil, "a share of the packets to one chip, the rest uniform", true, hotspot},
 }
 
 // PatternByName finds a pattern by its name or an alias; the error lists the names.
@@ -59,42 +86,56 @@ func PatternByName(name string) (Pattern, error) {
 	return Pattern{}, fmt.Errorf("traffic pattern %q: want one of %s", name, strings.Join(have, ", "))
 }
 
-func allToAll(t *topo.Topology, _ uint64) (out []Pair) {
+// Pairs returns distinct pairs of different chips, always the same for the
+// same topology and options. A chip that the pattern makes its own destination
+// sends nothing. The error says why the topology has no such pattern.
+func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
+	pairs, err := p.pairs(t, o)
+	if err == nil && len(pairs) == 0 {
+		err = errors.New("no chip has another for its destination")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pattern %s on %s: %w", p.Name, t.Name, err)
+	}
+	return pairs, nil
+}
+
+func allToAll(t *topo.Topology, _ Options) (out []Pair, err error) {
 	for _, a := range t.Chips {
 		for _, b := range t.Chips {
 			if a.Node != b.Node {
-				out = append(out, Pair{a.Node, b.Node})
+				out = append(out, Pair{Src: a.Node, Dst: b.Node})
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
-func oneToAll(t *topo.Topology, _ uint64) (out []Pair) {
+func oneToAll(t *topo.Topology, _ Options) (out []Pair, err error) {
 	for _, b := range t.Chips[1:] {
-		out = append(out, Pair{t.Chips[0].Node, b.Node})
+		out = append(out, Pair{Src: t.Chips[0].Node, Dst: b.Node})
 	}
-	return out
+	return out, nil
 }
 
-func allToOne(t *topo.Topology, _ uint64) (out []Pair) {
+func allToOne(t *topo.Topology, _ Options) (out []Pair, err error) {
 	for _, a := range t.Chips[1:] {
-		out = append(out, Pair{a.Node, t.Chips[0].Node})
+		out = append(out, Pair{Src: a.Node, Dst: t.Chips[0].Node})
 	}
-	return out
+	return out, nil
 }
 
-func neighbours(t *topo.Topology, _ uint64) (out []Pair) {
+func neighbours(t *topo.Topology, _ Options) (out []Pair, err error) {
 	for _, a := range t.Chips {
 		first := len(out)
 		for d := range wire.Direction(wire.NumDirections) {
 			// Two directions lead to one chip where a short ring closes.
-			if n, ok := t.Neighbour(a.Node, d, 0); ok && !slices.Contains(out[first:], Pair{a.Node, n}) {
-				out = append(out, Pair{a.Node, n})
+			if n, ok := t.Neighbour(a.Node, d, 0); ok && !slices.Contains(out[first:], Pair{Src: a.Node, Dst: n}) {
+				out = append(out, Pair{Src: a.Node, Dst: n})
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
 // shuffled is the order in which a seed takes the chips.
@@ -103,22 +144,22 @@ func shuffled(t *topo.Topology, seed uint64) []int {
 }
 
 // randomPairs pairs the chips off, as test_tt_fabric does; one chip of an odd number stays out.
-func randomPairs(t *topo.Topology, seed uint64) (out []Pair) {
-	order := shuffled(t, seed)
+func randomPairs(t *topo.Topology, o Options) (out []Pair, err error) {
+	order := shuffled(t, o.Seed)
 	for i := 0; i+1 < len(order); i += 2 {
-		out = append(out, Pair{t.Chips[order[i]].Node, t.Chips[order[i+1]].Node})
+		out = append(out, Pair{Src: t.Chips[order[i]].Node, Dst: t.Chips[order[i+1]].Node})
 	}
-	return out
+	return out, nil
 }
 
 // permutation is one cycle through all chips in random order, so that no chip is its own destination.
-func permutation(t *topo.Topology, seed uint64) (out []Pair) {
-	order := shuffled(t, seed)
+func permutation(t *topo.Topology, o Options) (out []Pair, err error) {
+	order := shuffled(t, o.Seed)
 	if len(order) < 2 {
-		return nil
+		return nil, nil
 	}
 	for i, k := range order {
-		out = append(out, Pair{t.Chips[k].Node, t.Chips[order[(i+1)%len(order)]].Node})
+		out = append(out, Pair{Src: t.Chips[k].Node, Dst: t.Chips[order[(i+1)%len(order)]].Node})
 	}
-	return out
+	return out, nil
 }

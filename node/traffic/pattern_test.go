@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -10,21 +11,25 @@ import (
 )
 
 func TestPatterns(t *testing.T) {
-	want := map[string]int{"all-to-all": 132, "one-to-all": 11, "all-to-one": 11, "neighbour": 34, "random-pairs": 6, "permutation": 12}
-	m, _ := topo.Named("mesh:3x4")
+	want := map[string]int{"all-to-all": 240, "one-to-all": 15, "all-to-one": 15, "neighbour-exchange": 48, "random-pairs": 8, "permutation": 16,
+		"uniform": 240, "transpose": 12, "bit-complement": 16, "bit-reverse": 12, "shuffle": 14, "tornado": 16, "neighbour": 16, "hotspot": 240}
+	m, _ := topo.Named("mesh:4x4")
 	single, _ := topo.Named("mesh:1x1")
 	if len(want) != len(Patterns) {
 		t.Errorf("%d patterns are tested of %d", len(want), len(Patterns))
 	}
 	for _, p := range Patterns {
-		pairs := p.Pairs(m, 3)
-		if err := CheckPairs(pairs); err != nil || len(pairs) != want[p.Name] {
+		pairs, err := p.Pairs(m, Options{Seed: 3})
+		if err == nil {
+			err = CheckPairs(pairs)
+		}
+		if err != nil || len(pairs) != want[p.Name] {
 			t.Errorf("%s: %d pairs, want %d; %v", p.Name, len(pairs), want[p.Name], err)
 		}
-		if !slices.Equal(pairs, p.Pairs(m, 3)) {
+		if again, _ := p.Pairs(m, Options{Seed: 3}); !slices.Equal(pairs, again) {
 			t.Errorf("%s: not the same for the same seed", p.Name)
 		}
-		if none := p.Pairs(single, 3); len(none) != 0 {
+		if none, err := p.Pairs(single, Options{Seed: 3}); err == nil {
 			t.Errorf("%s: a single chip has %v", p.Name, none)
 		}
 		for _, name := range append(p.Aliases, p.Name) {
@@ -34,19 +39,19 @@ func TestPatterns(t *testing.T) {
 		}
 	}
 	once := map[wire.FabricNodeID]int{}
-	for _, p := range randomPairs(m, 8) {
+	for _, p := range pairsOf(t, "random-pairs", m, Options{Seed: 8}) {
 		once[p.Src]++
 		once[p.Dst]++
 	}
 	srcs, dsts := map[wire.FabricNodeID]int{}, map[wire.FabricNodeID]int{}
-	for _, p := range permutation(m, 8) {
+	for _, p := range pairsOf(t, "permutation", m, Options{Seed: 8}) {
 		srcs[p.Src]++
 		dsts[p.Dst]++
 	}
-	if len(once) != 12 || len(srcs) != 12 || len(dsts) != 12 {
+	if len(once) != 16 || len(srcs) != 16 || len(dsts) != 16 {
 		t.Errorf("not every chip takes its part: %v %v %v", once, srcs, dsts)
 	}
-	if slices.Equal(randomPairs(m, 1), randomPairs(m, 2)) {
+	if slices.Equal(pairsOf(t, "random-pairs", m, Options{Seed: 1}), pairsOf(t, "random-pairs", m, Options{Seed: 2})) {
 		t.Error("two seeds made the same pairs")
 	}
 	_, err := PatternByName("x")
@@ -57,13 +62,28 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
+// pairsOf are a pattern's pairs where it has some.
+func pairsOf(t *testing.T, name string, m *topo.Topology, o Options) []Pair {
+	t.Helper()
+	p, err := PatternByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs, err := p.Pairs(m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pairs
+}
+
 func TestCheckPairs(t *testing.T) {
 	a, b := wire.FabricNodeID{Chip: 1}, wire.FabricNodeID{Mesh: 2}
 	for name, pairs := range map[string][]Pair{
 		"none":   nil,
-		"self":   {{a, a}},
-		"twice":  {{a, b}, {b, a}, {a, b}},
-		"range":  {{a, wire.FabricNodeID{Chip: wire.MaxChipsPerMesh}}},
+		"self":   {{Src: a, Dst: a}},
+		"twice":  {{Src: a, Dst: b}, {Src: b, Dst: a}, {Src: a, Dst: b, Weight: 2}},
+		"range":  {{Src: a, Dst: wire.FabricNodeID{Chip: wire.MaxChipsPerMesh}}},
+		"weight": {{Src: a, Dst: b, Weight: MaxWeight + 1}},
 		"crowd":  crowd(MaxSources + 1),
 		"length": make([]Pair, MaxPairs+1),
 	} {
@@ -76,11 +96,14 @@ func TestCheckPairs(t *testing.T) {
 	}
 	// What is refused must still do no harm to a chip that gets it.
 	spec := Spec{Run: 1, Packets: 100, Size: 32, Planes: 1, Window: 8}
-	for _, pairs := range [][]Pair{{{a, b}, {a, b}}, {{a, a}}, {{wire.FabricNodeID{Mesh: 65535, Chip: 65535}, a}}, crowd(2 * MaxSources)} {
+	for _, pairs := range [][]Pair{
+		{{Src: a, Dst: b}, {Src: a, Dst: b}}, {{Src: a, Dst: a}}, {{Src: wire.FabricNodeID{Mesh: 65535, Chip: 65535}, Dst: a}}, crowd(2 * MaxSources),
+		{{Src: a, Dst: b, Weight: 1<<32 - 1}, {Src: b, Dst: a, Weight: 1 << 31}},
+	} {
 		for _, p := range []Pair{pairs[0], pairs[len(pairs)-1]} {
 			g, v, buf := NewGenerator(spec, p.Src, pairs), NewVerifier(spec, p.Dst, pairs), make([]byte, 32)
 			for !g.Finished() {
-				q, _ := g.Next()
+				q, _ := g.Next(0)
 				g.Fill(q, buf)
 				v.Arrived(q.Src, q.Plane, buf)
 				g.Done(q, 0, 0, wire.OutcomeDone, false)
@@ -93,7 +116,7 @@ func TestCheckPairs(t *testing.T) {
 // crowd is n sources of one destination.
 func crowd(n int) (out []Pair) {
 	for i := range n {
-		out = append(out, Pair{wire.FabricNodeID{Mesh: wire.MeshID(1 + i/256), Chip: wire.ChipID(i % 256)}, wire.FabricNodeID{}})
+		out = append(out, Pair{Src: wire.FabricNodeID{Mesh: wire.MeshID(1 + i/256), Chip: wire.ChipID(i % 256)}})
 	}
 	return out
 }
@@ -108,6 +131,8 @@ func TestSpecValidate(t *testing.T) {
 		"short": func(s *Spec) { s.Size = MinSize - 1 }, "long": func(s *Spec) { s.Size = MaxSize + 1 },
 		"no plane": func(s *Spec) { s.Planes = 0 }, "planes": func(s *Spec) { s.Planes = wire.MaxChannels + 1 },
 		"no window": func(s *Spec) { s.Window = 0 }, "window": func(s *Spec) { s.Window = MaxWindow + 1 },
+		"load": func(s *Spec) { s.Load = MaxLoad * 2 }, "little load": func(s *Spec) { s.Load = MinLoad / 2 },
+		"negative load": func(s *Spec) { s.Load = -1 }, "no number": func(s *Spec) { s.Load = math.NaN() },
 	} {
 		s := good
 		if change(&s); s.Validate() == nil {

@@ -23,7 +23,7 @@ func TestSourcesShareNoBytes(t *testing.T) {
 		for i := 0; i < n; i += every {
 			g := NewGenerator(spec, pairs[i].Src, pairs)
 			for !g.Finished() {
-				p, _ := g.Next()
+				p, _ := g.Next(0)
 				if who, taken := owner[p.Addr]; taken && who != p.Src {
 					t.Fatalf("%d sources: %s and %s both write %s", n, who, p.Src, p.Addr)
 				}
@@ -143,12 +143,12 @@ func TestQuantilesAgainstSorting(t *testing.T) {
 
 // Whatever arrives counts as exactly one thing, and as delivered only if it is a packet of the run.
 func FuzzArrived(f *testing.F) {
-	pairs := []Pair{{wire.FabricNodeID{Chip: 1}, wire.FabricNodeID{}}, {wire.FabricNodeID{Chip: 2}, wire.FabricNodeID{}}}
+	pairs := []Pair{{Src: wire.FabricNodeID{Chip: 1}}, {Src: wire.FabricNodeID{Chip: 2}}}
 	spec := Spec{Run: 3, Packets: 40, Size: 48, Planes: 2, Window: 4}
 	g := NewGenerator(spec, pairs[0].Src, pairs)
 	real := map[string]bool{}
 	for !g.Finished() {
-		p, _ := g.Next()
+		p, _ := g.Next(0)
 		b := make([]byte, spec.Size)
 		g.Fill(p, b)
 		g.Done(p, 0, 0, wire.OutcomeDone, false)
@@ -181,7 +181,7 @@ func BenchmarkFillAndVerify4KiB(b *testing.B) {
 	b.SetBytes(MaxSize)
 	b.ReportAllocs()
 	for b.Loop() {
-		p, _ := g.Next()
+		p, _ := g.Next(0)
 		g.Fill(p, buf)
 		v.Arrived(p.Src, p.Plane, buf)
 		g.Done(p, 0, 1000, wire.OutcomeDone, false)

@@ -17,7 +17,11 @@ type PairReport struct {
 	Refused   uint64            `json:"refused"`            // not performed by the destination
 	Outcomes  map[string]uint64 `json:"outcomes,omitempty"` // Refused by outcome
 	Failed    uint64            `json:"failed"`             // lost on the way, or of unknown outcome
-	Latency   Histogram         `json:"latency"`            // of the completed ones, from the request to its completion
+	Latency   Histogram         `json:"latency"`            // of the completed ones, from the request, or with a load from its arrival, to its completion
+
+	// With a load: Offered = Sent + Overflowed + what waits at the source.
+	Offered    uint64 `json:"offered,omitempty"`    // arrived at the source
+	Overflowed uint64 `json:"overflowed,omitempty"` // of those: not sent, since MaxQueue were waiting
 
 	Delivered  uint64 `json:"delivered"`           // verified at the destination, each once
 	Missing    uint64 `json:"missing"`             // of the pair's packets: not delivered yet
@@ -39,8 +43,9 @@ func (p *PairReport) refuse(o wire.Outcome) {
 type Report struct {
 	Run         uint64            `json:"run"`
 	Chip        wire.FabricNodeID `json:"chip"`
-	Finished    bool              `json:"finished"`            // all its packets have ended
-	Elapsed     time.Duration     `json:"elapsed_nanoseconds"` // from its first packet to the last end of one
+	Finished    bool              `json:"finished"`                       // all its packets have ended
+	Elapsed     time.Duration     `json:"elapsed_nanoseconds"`            // from its first packet to the last end of one
+	Offering    time.Duration     `json:"offering_nanoseconds,omitempty"` // with a load: from its start to the latest arrival
 	Source      []PairReport      `json:"source"`
 	Dest        []PairReport      `json:"destination"`
 	Misdirected uint64            `json:"misdirected"` // whole packets of this run that had no business here
@@ -49,7 +54,7 @@ type Report struct {
 
 // NewReport returns the state of a chip's part of a run. It shares no memory with g and v.
 func NewReport(g *Generator, v *Verifier) Report {
-	r := Report{Run: g.spec.Run, Chip: g.self, Finished: g.Finished(), Elapsed: g.elapsed(), Misdirected: v.misdirected, Stray: v.stray}
+	r := Report{Run: g.spec.Run, Chip: g.self, Finished: g.Finished(), Elapsed: g.elapsed(), Offering: g.offering(), Misdirected: v.misdirected, Stray: v.stray}
 	for i := range g.flows {
 		p := g.flows[i].PairReport
 		p.Latency, p.Outcomes = p.Latency.clone(), maps.Clone(p.Outcomes)
@@ -77,6 +82,12 @@ type Row struct {
 	Gbps float64 `json:"gigabits_per_second"`
 	P50  float64 `json:"latency_p50_microseconds"`
 	P99  float64 `json:"latency_p99_microseconds"`
+
+	// With a load; of all, the sums over the pairs.
+	Offered      uint64  `json:"offered,omitempty"`                     // arrived at the source
+	Overflowed   uint64  `json:"overflowed,omitempty"`                  // of those: not sent, since too many were waiting
+	OfferedRate  float64 `json:"offered_packets_per_second,omitempty"`  // Offered, over the time that they took to arrive
+	AcceptedRate float64 `json:"accepted_packets_per_second,omitempty"` // Delivered, over the time that the pair's source was at work
 }
 
 // Result is a whole run.
@@ -93,10 +104,11 @@ type Result struct {
 }
 
 // OK reports whether everything that the run asked for arrived exactly once,
-// whole, in order and where it should, and every source has been told so.
+// whole, in order and where it should, and every source has been told so. What
+// overflowed at a source doesn't count against it: it was never sent.
 func (r *Result) OK() bool {
 	t := &r.Total
-	return t.Sent == r.Spec.Packets && t.Completed == t.Sent && t.Delivered == t.Sent &&
+	return t.Sent+t.Overflowed == r.Spec.Packets && t.Completed == t.Sent && t.Delivered == t.Sent &&
 		t.Lost+t.Duplicated+t.Corrupted+t.Reordered+t.Failed+r.Misdirected == 0
 }
 
@@ -105,13 +117,14 @@ func (r *Result) OK() bool {
 func Merge(spec Spec, pairs []Pair, reports []Report) Result {
 	src, dst := map[Pair]*PairReport{}, map[Pair]*PairReport{}
 	res := Result{Spec: spec}
-	elapsed := map[wire.FabricNodeID]time.Duration{}
+	elapsed, offering := map[wire.FabricNodeID]time.Duration{}, map[wire.FabricNodeID]time.Duration{}
 	for i := range reports {
 		r := &reports[i]
 		if r.Run != spec.Run {
 			continue
 		}
 		elapsed[r.Chip] = max(elapsed[r.Chip], r.Elapsed)
+		offering[r.Chip] = max(offering[r.Chip], r.Offering)
 		res.Seconds = max(res.Seconds, r.Elapsed.Seconds())
 		res.Misdirected += r.Misdirected
 		res.Stray += r.Stray
@@ -137,6 +150,9 @@ func Merge(spec Spec, pairs []Pair, reports []Report) Result {
 		if s.Sent > d.Delivered {
 			row.Lost = s.Sent - d.Delivered
 		}
+		if spec.Load > 0 {
+			row.rates(s, offering[p.Src].Seconds(), elapsed[p.Src].Seconds())
+		}
 		row.finish(elapsed[p.Src].Seconds(), &s.Latency)
 		all.Merge(&s.Latency)
 		res.Total.add(&row)
@@ -156,6 +172,21 @@ func (r *Row) add(o *Row) {
 	r.Failed += o.Failed
 	r.Completed += o.Completed
 	r.Bytes += o.Bytes
+	r.Offered += o.Offered
+	r.Overflowed += o.Overflowed
+	r.OfferedRate += o.OfferedRate
+	r.AcceptedRate += o.AcceptedRate
+}
+
+// rates compares what arrived at the pair's source with what its destination got.
+func (r *Row) rates(s *PairReport, offering, elapsed float64) {
+	r.Offered, r.Overflowed = s.Offered, s.Overflowed
+	if offering > 0 {
+		r.OfferedRate = float64(r.Offered) / offering
+	}
+	if elapsed > 0 {
+		r.AcceptedRate = float64(r.Delivered) / elapsed
+	}
 }
 
 func (r *Row) finish(seconds float64, h *Histogram) {

@@ -14,17 +14,33 @@ const (
 	MaxWindow     = 1024            // packets outstanding per source
 	DefaultWindow = 32              // packets outstanding per source
 	MaxPairs      = 1 << 18         // of one run: four times those of all-to-all on a full mesh of 256 chips
+	MaxWeight     = 1 << 20         // of a pair: those of hotspot on 512 chips are a twentieth of it
+	MinLoad       = 1e-3            // packets per second and source, where they arrive by themselves
+	MaxLoad       = 1e6             // packets per second and source: no chip takes as many
+	MaxQueue      = 1 << 16         // packets that wait at a source; those that arrive beyond it are not sent
 )
 
 // Spec is one run; all chips of it get the same.
 type Spec struct {
 	Run     uint64 `json:"run"`     // names the run; random
 	Pattern string `json:"pattern"` // for reports
-	Packets uint64 `json:"packets"` // in all, split evenly over the pairs, what is left over to the first ones; 1 to MaxPackets
+	Packets uint64 `json:"packets"` // in all, split over the pairs by weight, what is left over to the first ones; 1 to MaxPackets
 	Size    int    `json:"size"`    // bytes of each, MinSize to MaxSize
 	Planes  int    `json:"planes"`  // packets of a pair take these planes in turn; 1 to wire.MaxChannels
-	Window  int    `json:"window"`  // packets outstanding per source, 1 to MaxWindow; DefaultWindow is a good one
-	Seed    uint64 `json:"seed"`    // of the order in which sources take their destinations
+	Window  int    `json:"window"`  // packets outstanding per source, 1 to MaxWindow; DefaultWindow is a good one without a load
+	Seed    uint64 `json:"seed"`    // of the order in which sources take their destinations, and of arrivals
+
+	// Draw makes sources draw the destination of each packet at random, in
+	// proportion to what each is still to get, instead of taking them in turn.
+	// So every packet's destination is as random as a free draw's, and yet both
+	// ends know how many packets make the pair complete.
+	Draw bool `json:"draw,omitempty"`
+
+	// Load is how many packets per second arrive at each source, at random
+	// times (a Poisson process), to wait there until they can be sent, MaxQueue
+	// at most. Latency is then counted from the arrival. It is MinLoad to
+	// MaxLoad, or 0: sources send as fast as Window allows.
+	Load float64 `json:"load,omitempty"`
 }
 
 // Validate names the first value that is out of range.
@@ -38,6 +54,8 @@ func (s *Spec) Validate() error {
 		return fmt.Errorf("%d planes: want 1 to %d", s.Planes, wire.MaxChannels)
 	case s.Window < 1 || s.Window > MaxWindow:
 		return fmt.Errorf("a window of %d packets: want 1 to %d", s.Window, MaxWindow)
+	case s.Load != 0 && !(s.Load >= MinLoad && s.Load <= MaxLoad):
+		return fmt.Errorf("a load of %v packets per second: want %v to %.0f, or 0 for as fast as the window allows", s.Load, MinLoad, float64(MaxLoad))
 	}
 	return nil
 }
@@ -49,13 +67,22 @@ func (s *Spec) must() {
 	}
 }
 
-// share is the number of packets of pair i of n.
-func (s *Spec) share(i, n int) uint64 {
-	k := s.Packets / uint64(n)
-	if uint64(i) < s.Packets%uint64(n) {
-		k++
+// shares are the numbers of packets of the pairs.
+func (s *Spec) shares(pairs []Pair) []uint64 {
+	all, left := uint64(0), s.Packets
+	for i := range pairs {
+		all += pairs[i].weight()
 	}
-	return k
+	out := make([]uint64, len(pairs))
+	for i := range pairs {
+		out[i] = s.Packets * pairs[i].weight() / all
+		left -= out[i]
+	}
+	for i := 0; left > 0 && i < len(out); i++ {
+		out[i]++
+		left--
+	}
+	return out
 }
 
 // ofPlane is how many of a pair's packets take a plane.
@@ -66,7 +93,7 @@ func (s *Spec) ofPlane(target uint64, p wire.Plane) uint64 {
 
 // CheckPairs says what makes pairs unfit for a run, naming the first such
 // pair: an address out of range, a chip that sends to itself, a pair that
-// comes twice, more than [MaxPairs] pairs, or more than [MaxSources] sources
+// comes twice, a weight above [MaxWeight], more than [MaxPairs] pairs, or more than [MaxSources] sources
 // of one destination. Those of a [Pattern] are fit, unless they are none.
 // Unfit pairs do no other harm than wrong counts.
 func CheckPairs(pairs []Pair) error {
@@ -82,10 +109,14 @@ func CheckPairs(pairs []Pair) error {
 		if p.Src == p.Dst {
 			return fmt.Errorf("pair %s to %s: a chip is no destination of its own", p.Src, p.Dst)
 		}
-		if _, twice := seen[p]; twice {
+		if p.Weight > MaxWeight {
+			return fmt.Errorf("pair %s to %s: a weight of %d: want at most %d", p.Src, p.Dst, p.Weight, MaxWeight)
+		}
+		ends := Pair{Src: p.Src, Dst: p.Dst}
+		if _, twice := seen[ends]; twice {
 			return fmt.Errorf("pair %s to %s: it comes twice", p.Src, p.Dst)
 		}
-		seen[p] = struct{}{}
+		seen[ends] = struct{}{}
 		if sources[p.Dst]++; sources[p.Dst] > MaxSources {
 			return fmt.Errorf("chip %s: it has more than %d sources", p.Dst, MaxSources)
 		}

@@ -33,11 +33,7 @@ func newRig(t *testing.T, size int) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := PatternByName("all_to_all")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{spec: Spec{Run: 9, Pattern: p.Name, Packets: 1003, Size: size, Planes: 2, Window: 4, Seed: 1}, pairs: p.Pairs(m, 1)}
+	r := &rig{spec: Spec{Run: 9, Pattern: "all-to-all", Packets: 1003, Size: size, Planes: 2, Window: 4, Seed: 1}, pairs: pairsOf(t, "all_to_all", m, Options{})}
 	if err := r.spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +54,13 @@ func (r *rig) run(t *testing.T, meddle func(i int, d delivery) []delivery) Resul
 	for _, n := range r.chips {
 		g := gs[n]
 		for !g.Finished() {
-			p, ok := g.Next()
+			p, ok := g.Next(0)
 			if !ok {
 				t.Fatal("the generator stands still with nothing outstanding")
 			}
 			if i%5 == 0 { // the fabric had no room: it must come again, the same
 				g.Undo()
-				if q, _ := g.Next(); q != p {
+				if q, _ := g.Next(0); q != p {
 					t.Fatalf("after Undo %+v, before %+v", q, p)
 				}
 			}
@@ -332,7 +328,7 @@ func TestMergeDoesNotTakeSilenceForSuccess(t *testing.T) {
 			spec.Window = MaxWindow
 			g := NewGenerator(spec, n, r.pairs)
 			for {
-				p, ok := g.Next()
+				p, ok := g.Next(0)
 				if !ok {
 					break
 				}
@@ -377,7 +373,7 @@ func TestFailuresByOutcome(t *testing.T) {
 		lost bool
 	}{{wire.OutcomeDone, false}, {wire.OutcomeBadAddress, false}, {wire.OutcomeBadAddress, false}, {wire.OutcomeDone, true}}
 	for _, e := range ends {
-		p, _ := g.Next()
+		p, _ := g.Next(0)
 		g.Done(p, 5, mono.Time(5).Add(time.Second), e.o, e.lost)
 	}
 	rep := NewReport(g, NewVerifier(r.spec, r.chips[0], r.pairs))
@@ -405,7 +401,7 @@ func TestWindowAndTurns(t *testing.T) {
 	to := map[wire.FabricNodeID]int{}
 	var first Packet
 	for i := range 6 {
-		p, ok := g.Next()
+		p, ok := g.Next(0)
 		if !ok || p.Src != r.chips[1] {
 			t.Fatalf("packet %d: %+v %v", i, p, ok)
 		}
@@ -417,11 +413,11 @@ func TestWindowAndTurns(t *testing.T) {
 	if len(to) != 3 || to[r.chips[0]] != 2 {
 		t.Errorf("the first six packets went to %v", to)
 	}
-	if p, ok := g.Next(); ok {
+	if p, ok := g.Next(0); ok {
 		t.Errorf("a seventh packet with a window of six: %+v", p)
 	}
 	g.Done(first, 0, 1, wire.OutcomeDone, false)
-	if _, ok := g.Next(); !ok {
+	if _, ok := g.Next(0); !ok {
 		t.Error("no packet although one has ended")
 	}
 	orders := map[string]bool{}
@@ -429,7 +425,7 @@ func TestWindowAndTurns(t *testing.T) {
 		r.spec.Seed = seed
 		g, s := NewGenerator(r.spec, r.chips[1], r.pairs), ""
 		for range 3 {
-			p, _ := g.Next()
+			p, _ := g.Next(0)
 			s += p.Dst.String()
 		}
 		orders[s] = true

@@ -27,9 +27,10 @@ type receiving struct {
 func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	spec.must()
 	v := &Verifier{spec: spec, self: self, flows: map[wire.FabricNodeID]*receiving{}, buf: make([]byte, MaxSize)}
+	shares := spec.shares(pairs)
 	for i, p := range pairs {
 		if p.Dst == self && v.flows[p.Src] == nil {
-			r := &receiving{PairReport: PairReport{Pair: p}, target: spec.share(i, len(pairs)), planes: make([]numbers, spec.Planes)}
+			r := &receiving{PairReport: PairReport{Pair: p}, target: shares[i], planes: make([]numbers, spec.Planes)}
 			v.flows[p.Src] = r
 			v.order = append(v.order, r)
 		}

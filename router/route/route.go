@@ -1,9 +1,41 @@
-// Package route turns a machine's cabling into routing tables.
+// Package route turns a machine's cabling into routes, and proves of them that
+// no traffic can deadlock.
 //
-// Today it holds the L0 table of one mesh (Spec §2.2.1.1): for every pair of
-// chips the source route that a packet carries. The L1 table (§2.2.1.2),
-// rings and tori, and the proof that a set of tables cannot deadlock belong
-// beside it: an engine is one file and one row of [Engines].
+// A [Plan] is what all chips of a fabric agree on: the engine that routes
+// within a mesh (L0, Spec §2.2.1.1), the choice of exit nodes between meshes
+// (L1, §2.2.1.2), and which virtual channel a packet takes at each hop. It
+// keeps no table of all pairs: a leg of a dimension-ordered route is
+// arithmetic, and a mesh-level choice is one entry per pair of meshes.
+// [Plan.Check] builds the channel dependency graph of everything that the plan
+// allows (Dally and Seitz) and reports it acyclic, or a cycle.
+//
+// # Between meshes
+//
+// The meshes form a graph; its root is the mesh with the lowest id, and a
+// mesh's rank is its place in a breadth-first walk from there, neighbours by
+// id. A crossing to a lower rank leads up, one to a higher rank down. A packet
+// goes up as often as it must and then only down, so that a mesh needs to know
+// nothing of where it came from: if down crossings alone lead to the
+// destination it takes the fewest of them, otherwise it goes up, to where the
+// fewest crossings remain; the lower mesh id decides between equals. In the
+// mesh, it goes to the exit node that is fewest hops away; the lower chip id,
+// then the order East, West, North, South, decides between equals.
+//
+// # Virtual channels
+//
+// A packet with an up crossing before it travels in channels of its own, see
+// [wire.VCFor]. On an axis that wraps, by the scheme [Dateline], the hop over
+// the wrap cable and those behind it are in the dateline channel, until the
+// packet turns, leaves the mesh, or arrives; keeping the channel over the turn
+// is a cycle on every torus from 4×4 up. By the scheme [Bubble] there is one
+// channel, and a packet enters a ring, from its chip or by a turn, only where
+// two slots are free. Control messages use no cable that wraps.
+//
+// # Multicasts
+//
+// A multicast's tree has its trunk along the dimension that requests use first,
+// and its branches along the other, so that each of its ways turns as a unicast
+// does; see [Plan.Multicast]. [Plan.Check] proves both together.
 package route
 
 import (
@@ -30,8 +62,8 @@ func (o Order) String() string {
 	return "xy"
 }
 
-// Reverse is the other order. A route of the other order from b to a passes
-// the same chips as a route of this order from a to b.
+// Reverse is the other order. On a mesh, a route of the other order from b to
+// a passes the same chips as a route of this order from a to b.
 func (o Order) Reverse() Order { return o ^ 1 }
 
 // ParseOrder reads "xy" or "yx".
@@ -45,122 +77,381 @@ func ParseOrder(s string) (Order, error) {
 	return XY, fmt.Errorf("route order %q: want xy or yx", s)
 }
 
-// Table is the L0 routing table of one mesh: a path for every ordered pair of its chips.
-type Table struct {
-	mesh  wire.MeshID
-	chips int
-	paths [][]wire.Direction // index src*chips+dst; nil on the diagonal
+// Ring is how cycles on axes that wrap are kept from closing.
+type Ring uint8
+
+// The schemes. Dateline is the specification's (§2.3.1); tt-metal replaced it
+// by bubble flow control in November 2025. NoRing breaks no cycle: it is for
+// showing what happens then.
+const (
+	Dateline Ring = iota
+	Bubble
+	NoRing
+)
+
+var ringNames = []string{"dateline", "bubble", "none"}
+
+// String returns "dateline", "bubble" or "none".
+func (r Ring) String() string { return ringNames[r] }
+
+// ParseRing reads what String writes.
+func ParseRing(s string) (Ring, error) {
+	for i, n := range ringNames {
+		if s == n {
+			return Ring(i), nil
+		}
+	}
+	return 0, fmt.Errorf("ring scheme %q: want dateline, bubble or none", s)
 }
 
-// Engine computes tables for the topologies that it knows how to route.
+// Config says how a machine is routed.
+type Config struct {
+	Engine string // name of one of [Engines]; empty: the first
+	Order  Order
+	Ring   Ring
+	OneWay bool                   // between chips opposite each other on an even ring always East or South, as textbooks have it
+	Lines  bool                   // 1D fabric: independent row and column lines, no turns (Spec §3)
+	Failed func(wire.PortID) bool // cables that are not there, by either end; nil: none
+}
+
+// Plan is how a machine is routed. It is read-only and safe for concurrent use.
+type Plan struct {
+	cfg     Config
+	top     *topo.Topology
+	grids   []*grid      // by mesh, as in the topology
+	inter   []*interMesh // by plane; nil for a single mesh
+	longest int          // hops of the longest whole route, at most
+	leg     int          // hops of the longest leg, its exit included
+	hash    uint32
+}
+
+// Engine routes within one mesh.
 type Engine struct {
-	Name  string
-	Help  string
-	Build func(t *topo.Topology, mesh wire.MeshID, o Order) (*Table, error)
+	Name string
+	Help string
+	make func(g *grid) (legger, error)
+}
+
+// legger finds the hops between two chips of a mesh; false where there is no way.
+type legger interface {
+	leg(buf []wire.Direction, p wire.Plane, o Order, wraps bool, src, dst int) ([]wire.Direction, bool)
 }
 
 // Engines are the routing engines; the first is the default.
 var Engines = []Engine{
-	{"dor", "dimension-ordered routing on a full 2D mesh", DimensionOrdered},
+	{"dor", "dimension-ordered, on full meshes and tori", newDOR},
+	{"updown", "shortest up*/down* routes, on whatever is connected", newUpDown},
 }
 
-// DimensionOrdered routes a full 2D mesh in the given order. It fails, naming
-// the edge, where a route would use a cable that the topology lacks.
-func DimensionOrdered(t *topo.Topology, mesh wire.MeshID, o Order) (*Table, error) {
-	var m *topo.Mesh
-	for i := range t.Meshes {
-		if t.Meshes[i].ID == mesh {
-			m = &t.Meshes[i]
+// New plans the routes of a machine. The error names what cannot be routed.
+func New(t *topo.Topology, cfg Config) (*Plan, error) {
+	e, err := engine(cfg.Engine)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{cfg: cfg, top: t}
+	first := 0
+	for _, m := range t.Meshes {
+		g := &grid{plan: p, mesh: m, first: first}
+		if g.legs, err = e.make(g); err != nil {
+			return nil, fmt.Errorf("topology %s: %w", t.Name, err)
+		}
+		p.leg = max(p.leg, g.longest())
+		first += m.Rows * m.Cols
+		p.grids = append(p.grids, g)
+	}
+	p.longest = p.leg
+	if len(t.Meshes) > 1 {
+		for pl := range t.Planes() {
+			p.inter = append(p.inter, newInterMesh(p, wire.Plane(pl)))
+		}
+		p.leg++
+		most := 0
+		for _, im := range p.inter {
+			most = max(most, im.most)
+		}
+		p.longest = (most + 1) * p.leg
+	}
+	if n := p.leg; n > wire.MaxHops {
+		return nil, fmt.Errorf("topology %s: a route of %d hops: the largest packet header has room for %d", t.Name, n, wire.MaxHops)
+	}
+	p.hash = p.sum()
+	return p, nil
+}
+
+func engine(name string) (Engine, error) {
+	if name == "" {
+		return Engines[0], nil
+	}
+	var names []string
+	for _, e := range Engines {
+		if e.Name == name {
+			return e, nil
+		}
+		names = append(names, e.Name)
+	}
+	return Engine{}, fmt.Errorf("routing engine %q: want one of %v", name, names)
+}
+
+// Topology is the machine.
+func (p *Plan) Topology() *topo.Topology { return p.top }
+
+// Config is how it is routed.
+func (p *Plan) Config() Config { return p.cfg }
+
+// Has reports whether n is a chip of the machine.
+func (p *Plan) Has(n wire.FabricNodeID) bool { return p.grid(n) != nil }
+
+// Longest returns the most hops that a route may have; it is the start value
+// of a packet's TTL (Spec §7.2). Within one mesh it is exact.
+func (p *Plan) Longest() int { return p.longest }
+
+// LongestLeg returns the most hops within one mesh, the one out of it
+// included: so many actions must find room in a packet's header.
+func (p *Plan) LongestLeg() int { return p.leg }
+
+// Hash names the plan: two of the same hash route alike. It is the epoch that packets carry.
+func (p *Plan) Hash() uint32 { return p.hash }
+
+// sum is a checksum of what determines the routes.
+func (p *Plan) sum() uint32 {
+	h := p.top.Hash()
+	b := []byte{byte(p.cfg.Order), byte(p.cfg.Ring), 0}
+	if p.cfg.Lines {
+		b[2] = 1
+	}
+	b = append(b, p.cfg.Engine...)
+	for k := range 8 {
+		b = append(b, byte(h>>(8*k)))
+	}
+	for _, c := range p.top.Cables {
+		if p.down(c.A) {
+			b = append(b, byte(c.A.Node.Mesh), byte(c.A.Node.Mesh>>8), byte(c.A.Node.Chip), byte(c.A.Channel))
 		}
 	}
-	if m == nil {
-		return nil, fmt.Errorf("topology %s has no mesh %d", t.Name, mesh)
-	}
-	n := m.Rows * m.Cols
-	tab := &Table{mesh: mesh, chips: n, paths: make([][]wire.Direction, n*n)}
-	for src := range n {
-		for dst := range n {
-			if src != dst {
-				tab.paths[src*n+dst] = dimensionOrderedPath(src, dst, m.Cols, o)
+	return wire.Checksum(b)
+}
+
+// down reports whether the cable at a port has failed.
+func (p *Plan) down(q wire.PortID) bool { return p.cfg.Failed != nil && p.cfg.Failed(q) }
+
+// grid is one mesh of the plan.
+type grid struct {
+	plan  *Plan
+	mesh  topo.Mesh
+	first int // index of its first chip among the topology's
+	legs  legger
+}
+
+func (p *Plan) grid(n wire.FabricNodeID) *grid {
+	lo, hi := 0, len(p.grids)
+	for lo < hi {
+		mid := (lo + hi) / 2
+		switch g := p.grids[mid]; {
+		case g.mesh.ID == n.Mesh:
+			if int(n.Chip) >= g.chips() {
+				return nil
 			}
-		}
-	}
-	return tab, tab.check(t)
-}
-
-func dimensionOrderedPath(src, dst, cols int, o Order) []wire.Direction {
-	run := func(p []wire.Direction, delta int, plus, minus wire.Direction) []wire.Direction {
-		for ; delta > 0; delta-- {
-			p = append(p, plus)
-		}
-		for ; delta < 0; delta++ {
-			p = append(p, minus)
-		}
-		return p
-	}
-	dx, dy := dst%cols-src%cols, dst/cols-src/cols
-	var p []wire.Direction
-	if o == XY {
-		p = run(p, dx, wire.East, wire.West)
-		return run(p, dy, wire.South, wire.North)
-	}
-	p = run(p, dy, wire.South, wire.North)
-	return run(p, dx, wire.East, wire.West)
-}
-
-// check follows every path over every plane's cables and finds that it ends where it should.
-func (tab *Table) check(t *topo.Topology) error {
-	for p := range t.Planes() {
-		for src := range tab.chips {
-			for dst := range tab.chips {
-				at := wire.FabricNodeID{Mesh: tab.mesh, Chip: wire.ChipID(src)}
-				for _, d := range tab.paths[src*tab.chips+dst] {
-					next, ok := t.Neighbour(at, d, wire.Plane(p))
-					if !ok {
-						return fmt.Errorf("topology %s: no cable %s of %s on plane %d, which dimension-ordered routing needs", t.Name, d, at, p)
-					}
-					at = next
-				}
-				if int(at.Chip) != dst {
-					return fmt.Errorf("topology %s: the route %d→%d on plane %d ends at %s", t.Name, src, dst, p, at)
-				}
-			}
+			return g
+		case g.mesh.ID < n.Mesh:
+			lo = mid + 1
+		default:
+			hi = mid
 		}
 	}
 	return nil
 }
 
-// Path returns the hops from src to dst, nil where both are the same chip or
-// either is not of the table's mesh. The caller must not change it.
-func (tab *Table) Path(src, dst wire.FabricNodeID) []wire.Direction {
-	if src.Mesh != tab.mesh || dst.Mesh != tab.mesh || int(src.Chip) >= tab.chips || int(dst.Chip) >= tab.chips {
-		return nil
-	}
-	return tab.paths[int(src.Chip)*tab.chips+int(dst.Chip)]
+func (g *grid) chips() int { return g.mesh.Rows * g.mesh.Cols }
+
+// node is the address of a chip of the mesh.
+func (g *grid) node(chip int) wire.FabricNodeID {
+	return wire.FabricNodeID{Mesh: g.mesh.ID, Chip: wire.ChipID(chip)}
 }
 
-// Has reports whether n is a chip of the table's mesh.
-func (tab *Table) Has(n wire.FabricNodeID) bool {
-	return n.Mesh == tab.mesh && int(n.Chip) < tab.chips
-}
-
-// Longest returns the number of hops of the longest path, the start value of a packet's TTL (Spec §7.2).
-func (tab *Table) Longest() int {
-	n := 0
-	for _, p := range tab.paths {
-		n = max(n, len(p))
-	}
-	return n
-}
-
-// Hash names the table's content; it is the epoch that packets carry.
-func (tab *Table) Hash() uint32 {
-	b := []byte{byte(tab.mesh), byte(tab.mesh >> 8)}
-	for _, p := range tab.paths {
-		for _, d := range p {
-			b = append(b, byte(d))
+// beside is the chip in a direction, by the grid and its wraps; wrap tells whether the cable there wraps.
+func (g *grid) beside(chip int, d wire.Direction) (next int, wrap, ok bool) {
+	row, col := chip/g.mesh.Cols, chip%g.mesh.Cols
+	switch d {
+	case wire.East:
+		if col++; col == g.mesh.Cols {
+			col, wrap = 0, true
 		}
-		b = append(b, 0xFF)
+	case wire.West:
+		if col--; col < 0 {
+			col, wrap = g.mesh.Cols-1, true
+		}
+	case wire.South:
+		if row++; row == g.mesh.Rows {
+			row, wrap = 0, true
+		}
+	case wire.North:
+		if row--; row < 0 {
+			row, wrap = g.mesh.Rows-1, true
+		}
 	}
-	return wire.Checksum(b)
+	if wrap && !g.wraps(d) {
+		return 0, false, false
+	}
+	return row*g.mesh.Cols + col, wrap, true
+}
+
+// wraps reports whether the axis of a direction wraps.
+func (g *grid) wraps(d wire.Direction) bool {
+	if d == wire.East || d == wire.West {
+		return g.mesh.WrapX
+	}
+	return g.mesh.WrapY
+}
+
+// longest is the most hops of a leg: of a control message, which uses no cable that wraps.
+func (g *grid) longest() int {
+	if u, ok := g.legs.(*upDown); ok {
+		return u.longest
+	}
+	x, y := g.mesh.Cols-1, g.mesh.Rows-1
+	if g.plan.cfg.Lines {
+		return max(x, y)
+	}
+	return x + y
+}
+
+// Ring reports whether a port's cable is part of an axis that wraps, and whether it crosses its dateline.
+func (p *Plan) Ring(q topo.Port) (ring, wrap bool) {
+	g := p.grid(q.Local.Node)
+	if g == nil || q.Peer.Node.Mesh != q.Local.Node.Mesh {
+		return false, false
+	}
+	_, wrap, _ = g.beside(int(q.Local.Node.Chip), q.Dir)
+	return g.wraps(q.Dir), wrap
+}
+
+// Leg appends the hops of a class's packets from one chip to another of the
+// same mesh. It reports false where there is no way, and where both are one chip.
+func (p *Plan) Leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]wire.Direction, bool) {
+	g := p.grid(src)
+	if g == nil || src.Mesh != dst.Mesh || src == dst || int(dst.Chip) >= g.chips() {
+		return buf, false
+	}
+	return g.leg(buf, c, pl, int(src.Chip), int(dst.Chip))
+}
+
+func (g *grid) leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst int) ([]wire.Direction, bool) {
+	o := g.plan.cfg.Order
+	if c != wire.ClassRequest {
+		o = o.Reverse()
+	}
+	if g.plan.cfg.Lines && src/g.mesh.Cols != dst/g.mesh.Cols && src%g.mesh.Cols != dst%g.mesh.Cols {
+		return buf, false
+	}
+	return g.legs.leg(buf, pl, o, c != wire.ClassControl, src, dst)
+}
+
+// Route appends the hops that a packet takes from src, where it starts or
+// enters the mesh, until it arrives at dst or leaves the mesh, and tells
+// whether it leaves it, and whether an up crossing is before it. It reports
+// false where there is no way on that plane.
+func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) (hops []wire.Direction, leaves, up, ok bool) {
+	g := p.grid(src)
+	if g == nil || !p.Has(dst) {
+		return buf, false, false, false
+	}
+	if src.Mesh == dst.Mesh {
+		if src == dst {
+			return buf, false, false, true
+		}
+		hops, ok = g.leg(buf, c, pl, int(src.Chip), int(dst.Chip))
+		return hops, false, false, ok
+	}
+	x, up, ok := p.Exit(c, pl, src, dst.Mesh)
+	if !ok {
+		return buf, false, false, false
+	}
+	if x.Local.Node != src {
+		if buf, ok = g.leg(buf, c, pl, int(src.Chip), int(x.Local.Node.Chip)); !ok {
+			return buf, false, false, false
+		}
+	}
+	return append(buf, x.Dir), true, up, true
+}
+
+// Hop is one hop of a packet's whole way.
+type Hop struct {
+	At   wire.FabricNodeID
+	Dir  wire.Direction // out of At
+	VC   wire.VC        // on the cable
+	Wrap bool           // the cable wraps
+	To   wire.FabricNodeID
+}
+
+// Walk lists the whole way of a class's packets from src to dst, with the
+// virtual channel of each hop. It reports false where there is none.
+func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]Hop, bool) {
+	var hops []Hop
+	var buf [wire.MaxHops]wire.Direction
+	for at := src; at != dst; {
+		leg, _, up, ok := p.Route(buf[:0], c, pl, at, dst)
+		if !ok || len(hops) > p.longest {
+			return hops, false
+		}
+		var s Steps
+		for _, d := range leg {
+			h, ok := p.step(&s, c, up, pl, at, d)
+			if !ok {
+				return hops, false
+			}
+			hops = append(hops, h)
+			at = h.To
+		}
+	}
+	return hops, true
+}
+
+// Steps follows the virtual channel along the hops within a mesh.
+type Steps struct {
+	begun, dateline bool
+	last            wire.Direction
+}
+
+// next is the virtual channel of a hop in direction d.
+func (s *Steps) next(r Ring, c wire.Class, up bool, d wire.Direction, wrap, external bool) wire.VC {
+	if !s.begun || axis(s.last) != axis(d) || external {
+		s.dateline = false
+	}
+	s.dateline = s.dateline || (wrap && r == Dateline)
+	s.begun, s.last = true, d
+	return wire.VCFor(c, up, s.dateline)
+}
+
+// axis is 0 for East and West, 1 for North and South.
+func axis(d wire.Direction) int {
+	if d == wire.East || d == wire.West {
+		return 0
+	}
+	return 1
+}
+
+// step takes one hop.
+func (p *Plan) step(s *Steps, c wire.Class, up bool, pl wire.Plane, at wire.FabricNodeID, d wire.Direction) (Hop, bool) {
+	to, ok := p.top.Neighbour(at, d, pl)
+	if !ok {
+		return Hop{}, false
+	}
+	g := p.grid(at)
+	external := to.Mesh != at.Mesh
+	_, wrap, _ := g.beside(int(at.Chip), d)
+	wrap = wrap && !external
+	return Hop{at, d, s.next(p.cfg.Ring, c, up, d, wrap, external), wrap, to}, true
+}
+
+// VCs reports which virtual channels the plan's packets use.
+func (p *Plan) VCs() (used [wire.NumVCs]bool) {
+	wraps := false
+	for _, g := range p.grids {
+		wraps = wraps || g.mesh.WrapX || g.mesh.WrapY
+	}
+	for v := range wire.VC(wire.NumVCs) {
+		used[v] = (!v.Up() || len(p.grids) > 1) && (!v.Dateline() || (wraps && p.cfg.Ring == Dateline))
+	}
+	return used
 }

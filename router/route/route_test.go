@@ -1,6 +1,7 @@
 package route
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,17 +9,34 @@ import (
 	"ttfabric/wire"
 )
 
-func table(t *testing.T, name string, o Order) *Table {
+func machine(t testing.TB, name string) *topo.Topology {
 	t.Helper()
 	m, err := topo.Named(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tab, err := DimensionOrdered(m, 0, o)
+	return m
+}
+
+func plan(t testing.TB, name string, cfg Config) *Plan {
+	t.Helper()
+	p, err := New(machine(t, name), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tab
+	return p
+}
+
+func letters(ds []wire.Direction) string {
+	var b strings.Builder
+	for _, d := range ds {
+		b.WriteString(d.String())
+	}
+	return b.String()
+}
+
+func chip(mesh, chip int) wire.FabricNodeID {
+	return wire.FabricNodeID{Mesh: wire.MeshID(mesh), Chip: wire.ChipID(chip)}
 }
 
 // Spec §2.2.1.1.1: the intra-mesh routing table of the devices on Mesh 0, all 72 routes.
@@ -33,84 +51,165 @@ WWN WN N WW W - WWS WS S
 NN ENN EENN N EN EEN - E EE
 WNN NN ENN WN N EN W - E
 WWNN WNN NN WWN WN N WW W -`
-	tab := table(t, "mesh:3x3", XY)
+	p := plan(t, "spec-l1", Config{})
 	for src, row := range strings.Split(strings.TrimSpace(want), "\n") {
 		for dst, w := range strings.Fields(row) {
-			got := ""
-			for _, d := range tab.Path(wire.FabricNodeID{Chip: wire.ChipID(src)}, wire.FabricNodeID{Chip: wire.ChipID(dst)}) {
-				got += d.String()
-			}
-			if got == "" {
-				got = "-"
-			}
-			if got != w {
+			leg, _ := p.Leg(nil, wire.ClassRequest, 0, chip(0, src), chip(0, dst))
+			if got := letters(leg); got != strings.Trim(w, "-") {
 				t.Errorf("%d→%d: got %s, the specification says %s", src, dst, got, w)
 			}
 		}
 	}
 }
 
-func TestOrderYX(t *testing.T) {
-	tab := table(t, "mesh:3x3", YX)
-	var got string
-	for _, d := range tab.Path(wire.FabricNodeID{Chip: 0}, wire.FabricNodeID{Chip: 8}) {
-		got += d.String()
+// Spec §2.2.1.2.1: the inter-mesh routing tables of all devices, as printed
+// there but for Mesh 3 → Mesh 2. The specification sends that through exit node
+// 2 to Mesh 1, although its figure draws a cable from Mesh 3's node 6 to Mesh
+// 2's node 8, its text says that only M0–M3 and M1–M2 lack one, and Mesh 2 →
+// Mesh 3 takes it (exit node 8).
+func TestSpecificationsL1Table(t *testing.T) {
+	const slip = 6 // where the specification prints 2
+	want := map[int][9][4]int{
+		0: {{-1, 5, 6, 5}, {-1, 5, 6, 5}, {-1, 5, 8, 5}, {-1, 5, 6, 5}, {-1, 5, 6, 5}, {-1, 5, 8, 5}, {-1, 5, 6, 5}, {-1, 5, 6, 5}, {-1, 5, 8, 5}},
+		2: {{0, 0, -1, 8}, {0, 0, -1, 8}, {2, 2, -1, 8}, {0, 0, -1, 8}, {0, 0, -1, 8}, {2, 2, -1, 8}, {0, 0, -1, 8}, {0, 0, -1, 8}, {2, 2, -1, 8}},
 	}
-	if got != "SSEE" {
-		t.Errorf("0→8 in yx order: got %s, want SSEE", got)
+	var one, three [9][4]int
+	for i := range one {
+		one[i], three[i] = [4]int{3, -1, 3, 8}, [4]int{2, 2, slip, -1}
+	}
+	want[1], want[3] = one, three
+	p := plan(t, "spec-l1", Config{})
+	for mesh, rows := range want {
+		for node, row := range rows {
+			for to, w := range row {
+				x, _, ok := p.Exit(wire.ClassRequest, 0, chip(mesh, node), wire.MeshID(to))
+				switch {
+				case w < 0:
+				case !ok:
+					t.Errorf("M%d node %d to M%d: no exit, want %d", mesh, node, to, w)
+				case int(x.Local.Node.Chip) != w:
+					t.Errorf("M%d node %d to M%d: exit %d, want %d", mesh, node, to, x.Local.Node.Chip, w)
+				}
+			}
+		}
 	}
 }
 
-func TestRouteBytesLeadToTheDestination(t *testing.T) {
-	m, _ := topo.Named("mesh:4x8")
-	for _, o := range []Order{XY, YX} {
-		tab, err := DimensionOrdered(m, 0, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if tab.Longest() != 10 {
-			t.Errorf("longest route %d, want 10", tab.Longest())
-		}
-		for _, a := range m.Chips {
-			for _, b := range m.Chips {
-				path := tab.Path(a.Node, b.Node)
-				if a == b {
-					continue
-				}
-				route := wire.AppendRoute(nil, path)
-				at, came := a.Node, path[0].Opposite()
-				at, _ = m.Neighbour(at, path[0], 0)
-				for _, action := range route {
-					if action == wire.RouteBit(came) {
-						break
-					}
-					for d := range wire.Direction(wire.NumDirections) {
-						if action == wire.RouteBit(d) {
-							at, _ = m.Neighbour(at, d, 0)
-							came = d.Opposite()
-							break
+// Every route of every built-in machine ends where it should, in all classes,
+// on all planes, by every engine, without a cycle, and no longer than the plan says.
+func TestWalks(t *testing.T) {
+	for _, name := range []string{"n300", "t3000", "mesh:4x4", "mesh:1x5", "line:5", "ring:6", "torus:4x4", "torus-x:3x4", "torus-y:5x2", "spec-l1", "2xt3000"} {
+		for _, cfg := range []Config{{}, {Order: YX}, {Ring: Bubble}, {Engine: "updown"}} {
+			p := plan(t, name, cfg)
+			m := p.Topology()
+			most := 0
+			for pl := range max(m.Planes(), 1) {
+				for c := range wire.Class(wire.NumClasses) {
+					for _, a := range m.Chips {
+						for _, b := range m.Chips {
+							if a.Node == b.Node {
+								continue
+							}
+							hops, ok := p.Walk(c, wire.Plane(pl), a.Node, b.Node)
+							if !ok || hops[len(hops)-1].To != b.Node {
+								t.Fatalf("%s %+v: plane %d, %s to %s: %v", name, cfg, pl, a.Node, b.Node, hops)
+							}
+							for _, h := range hops {
+								if h.VC.Class() != c || (c == wire.ClassControl && h.Wrap) {
+									t.Fatalf("%s: hop %+v of class %d", name, h, c)
+								}
+							}
+							most = max(most, len(hops))
 						}
 					}
 				}
-				if at != b.Node {
-					t.Fatalf("%s→%s ends at %s", a.Node, b.Node, at)
-				}
+			}
+			if most > p.Longest() || (len(m.Meshes) == 1 && most != p.Longest()) {
+				t.Errorf("%s %+v: longest way %d, the plan says %d", name, cfg, most, p.Longest())
+			}
+			if v := p.Check(Multicasts{}); !v.OK() {
+				t.Errorf("%s %+v: %s", name, cfg, &v)
 			}
 		}
 	}
 }
 
 func TestReverseOrderGoesBackTheSameWay(t *testing.T) {
-	m, _ := topo.Named("mesh:4x5")
-	there, back := table(t, "mesh:4x5", XY), table(t, "mesh:4x5", XY.Reverse())
-	for _, a := range m.Chips {
-		for _, b := range m.Chips {
-			p, q := there.Path(a.Node, b.Node), back.Path(b.Node, a.Node)
-			for i := range p {
-				if p[i] != q[len(q)-1-i].Opposite() {
-					t.Fatalf("%s→%s is %v and back %v", a.Node, b.Node, p, q)
+	p := plan(t, "mesh:4x5", Config{})
+	for _, a := range p.Topology().Chips {
+		for _, b := range p.Topology().Chips {
+			there, _ := p.Leg(nil, wire.ClassRequest, 0, a.Node, b.Node)
+			back, _ := p.Leg(nil, wire.ClassReply, 0, b.Node, a.Node)
+			for i := range there {
+				if there[i] != back[len(back)-1-i].Opposite() {
+					t.Fatalf("%s→%s is %v and back %v", a.Node, b.Node, there, back)
 				}
 			}
 		}
+	}
+}
+
+// Shorter ways round are taken, ties go East and South from even places and West and
+// North from odd ones, and the channel behind
+// the dateline ends at the turn.
+func TestTorusWays(t *testing.T) {
+	p := plan(t, "torus:4x4", Config{})
+	for _, c := range []struct {
+		src, dst int
+		want     string
+	}{{0, 3, "W"}, {0, 2, "EE"}, {1, 3, "WW"}, {2, 0, "EE"}, {0, 15, "WN"}, {12, 3, "WS"}, {5, 15, "WWNN"}, {4, 14, "EENN"}} {
+		leg, _ := p.Leg(nil, wire.ClassRequest, 0, chip(0, c.src), chip(0, c.dst))
+		if got := letters(leg); got != c.want {
+			t.Errorf("%d→%d: %s, want %s", c.src, c.dst, got, c.want)
+		}
+	}
+	p = plan(t, "torus:6x6", Config{})
+	hops, _ := p.Walk(wire.ClassRequest, 0, chip(0, 35), chip(0, 7))
+	var got []string
+	for _, h := range hops {
+		got = append(got, fmt.Sprintf("%s %s", h.Dir, h.VC))
+	}
+	if s := strings.Join(got, ", "); s != "E data-dateline, E data-dateline, S data-dateline, S data-dateline" {
+		t.Errorf("35→7: %s", s)
+	}
+	hops, _ = p.Walk(wire.ClassRequest, 0, chip(0, 5), chip(0, 7))
+	if len(hops) != 3 || hops[0].VC != wire.VCDataDateline || hops[2].VC != wire.VCData {
+		t.Errorf("5→7: %+v", hops)
+	}
+}
+
+func TestPlanErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		machine string
+		cfg     Config
+		want    string
+	}{
+		"engine": {"n300", Config{Engine: "psychic"}, `routing engine "psychic": want one of [dor updown]`},
+		"long":   {"line:70", Config{}, "a route of 69 hops: the largest packet header has room for 67"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := topo.Named(c.machine)
+			if err == nil {
+				_, err = New(m, c.cfg)
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+	if _, err := ParseRing("zigzag"); err == nil {
+		t.Error("a ring scheme that is none was taken")
+	}
+}
+
+// A 1D fabric on a 2D machine: rows and columns are lines of their own (Spec §3).
+func TestLines(t *testing.T) {
+	p := plan(t, "mesh:3x3", Config{Lines: true})
+	if _, ok := p.Leg(nil, wire.ClassRequest, 0, chip(0, 0), chip(0, 4)); ok {
+		t.Error("a 1D fabric turns")
+	}
+	leg, ok := p.Leg(nil, wire.ClassRequest, 0, chip(0, 0), chip(0, 6))
+	if v := p.Check(Multicasts{}); !ok || letters(leg) != "SS" || !v.OK() || p.Longest() != 2 {
+		t.Errorf("0→6 %s; %s; longest %d", letters(leg), &v, p.Longest())
 	}
 }

@@ -9,17 +9,29 @@ import (
 
 // Builder makes a topology by name.
 type Builder struct {
-	Name  string // "t3000", or "mesh:" for a generator that takes an argument
-	Help  string
-	Build func(arg string) (*Topology, error)
+	Name    string // "t3000", or "mesh:" for a generator that takes an argument
+	Example string // a whole name, for help and completion
+	Help    string
+	Build   func(arg string) (*Topology, error)
 }
 
 // Builders are the topologies that can be named.
 var Builders = []Builder{
-	{"n300", "one n300 board: two Wormhole chips", func(string) (*Topology, error) { return n300() }},
-	{"t3000", "four n300 boards as a 2×4 mesh: eight Wormhole chips, 20 cables", func(string) (*Topology, error) { return t3000() }},
-	{"mesh:", "mesh:ROWSxCOLS, a Wormhole mesh with two cables on every edge", mesh},
+	{"n300", "n300", "one n300 board: two Wormhole chips", func(string) (*Topology, error) { return n300() }},
+	{"t3000", "t3000", "four n300 boards as a 2×4 mesh: eight Wormhole chips, 20 cables", func(string) (*Topology, error) { return t3000() }},
+	{"2xt3000", "2xt3000", "two T3000, joined by four exit nodes each", func(string) (*Topology, error) { return t3000x2() }},
+	{"galaxy", "galaxy", "a Wormhole Galaxy as a 4×8 mesh: 32 chips, four cables on every edge", func(string) (*Topology, error) { return galaxy() }},
+	{"spec-l1", "spec-l1", "the four meshes of 3×3 chips of the specification's L1 example (§2.2.1.2.1)", func(string) (*Topology, error) { return specL1() }},
+	{"line:", "line:8", "line:CHIPS, a row of Wormhole chips with two cables on every edge", func(a string) (*Topology, error) { return line("line", a, false) }},
+	{"ring:", "ring:8", "ring:CHIPS, the same, closed to a ring", func(a string) (*Topology, error) { return line("ring", a, true) }},
+	{"mesh:", "mesh:4x8", "mesh:ROWSxCOLS, a Wormhole mesh with two cables on every edge", func(a string) (*Topology, error) { return mesh("mesh", a, false, false) }},
+	{"torus:", "torus:4x8", "torus:ROWSxCOLS, the same, with rows and columns that wrap", func(a string) (*Topology, error) { return mesh("torus", a, true, true) }},
+	{"torus-x:", "torus-x:4x8", "torus-x:ROWSxCOLS, with a wrap from the east to the west edge only", func(a string) (*Topology, error) { return mesh("torus-x", a, true, false) }},
+	{"torus-y:", "torus-y:4x8", "torus-y:ROWSxCOLS, with a wrap from the south to the north edge only", func(a string) (*Topology, error) { return mesh("torus-y", a, false, true) }},
 }
+
+// builtIn is the Source of what no file describes.
+const builtIn = "built-in"
 
 // Named builds a topology by name; the error lists the names.
 func Named(name string) (*Topology, error) {
@@ -40,15 +52,15 @@ func Named(name string) (*Topology, error) {
 
 // grid makes the chips of a mesh.
 func grid(name string, rows, cols int) *Topology {
-	t := &Topology{Name: name, Arch: wire.Wormhole, Source: "built-in", Meshes: []Mesh{{0, rows, cols}}}
+	t := &Topology{Name: name, Arch: wire.Wormhole, Source: builtIn, Meshes: []Mesh{{Rows: rows, Cols: cols}}}
 	for i := range rows * cols {
-		t.Chips = append(t.Chips, Chip{Node: wire.FabricNodeID{Chip: wire.ChipID(i)}, Row: i / cols, Col: i % cols, UMD: -1})
+		t.Chips = append(t.Chips, Chip{Node: wire.FabricNodeID{Chip: wire.ChipID(i)}, Row: i / cols, Col: i % cols, UMD: NoUMD})
 	}
 	return t
 }
 
 // join cables two chips by the given channels, pair by pair.
-func (t *Topology) join(a, b int, ca, cb [2]wire.Channel) {
+func (t *Topology) join(a, b int, ca, cb []wire.Channel) {
 	for k := range ca {
 		t.Cables = append(t.Cables, Cable{
 			A: wire.PortID{Node: t.Chips[a].Node, Channel: ca[k]},

@@ -28,6 +28,7 @@ type descriptor struct {
 	ids    []int                 // of chips, sorted
 	cables []umdCable            // each once
 	peer   map[umdPort]umdTarget // of every channel with a cable
+	layout string                // how the chips were placed, a sentence
 	origin [2]int                // x and y of the north-west corner, as the file counts
 }
 
@@ -58,10 +59,7 @@ func (d *descriptor) load(name string) (*Topology, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.checkGrid(m); err != nil {
-		return nil, err
-	}
-	t := &Topology{Name: strings.ToValidUTF8(name, "\uFFFD"), Source: strings.ToValidUTF8(d.path, "\uFFFD"), Arch: d.arch, Meshes: []Mesh{m}}
+	t := &Topology{Name: strings.ToValidUTF8(name, "\uFFFD"), Source: strings.ToValidUTF8(d.path, "\uFFFD"), Arch: d.arch, Meshes: []Mesh{m}, Layout: d.layout}
 	for _, id := range d.ids {
 		c := d.chips[id]
 		t.Chips = append(t.Chips, Chip{Node: node(m, c), Row: c.coord[1], Col: c.coord[0], UMD: id, Board: c.board, UniqueID: c.unique, MMIO: c.mmio})

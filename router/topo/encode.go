@@ -1,8 +1,10 @@
 package topo
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -11,16 +13,20 @@ import (
 )
 
 // The rendered form of a topology: every chip and cable spelled out. Places,
-// directions and planes follow from ids and cables, so they aren't in it.
+// directions within a mesh and planes follow from ids and cables, so they
+// aren't in it.
 //
 //	ttfabric: 1               # version of this form
 //	name: t3000
 //	source: built-in
+//	layout: …               # left out: none
 //	arch: wormhole_b0
 //	meshes:
 //	    - id: 0
 //	      rows: 2
 //	      cols: 4
+//	      wrap_x: true        # columns wrap; left out: they don't
+//	      wrap_y: true        # rows wrap
 //	chips:
 //	    - chip: M0D0
 //	      umd: 4              # left out: none
@@ -30,6 +36,10 @@ import (
 //	cables:
 //	    - a: M0D0/0           # chip and channel
 //	      b: M0D1/8
+//	    - a: M0D5/3
+//	      b: M1D3/4
+//	      dir: E              # between meshes: the direction of the exit at a
+//	      back: W             # and of that at b
 const (
 	renderedKey     = "ttfabric"
 	renderedVersion = 1
@@ -40,6 +50,7 @@ type rendered struct {
 	TTFabric int             `yaml:"ttfabric"`
 	Name     string          `yaml:"name"`
 	Source   string          `yaml:"source"`
+	Layout   string          `yaml:"layout,omitempty"`
 	Arch     string          `yaml:"arch"`
 	Meshes   []renderedMesh  `yaml:"meshes"`
 	Chips    []renderedChip  `yaml:"chips"`
@@ -47,9 +58,11 @@ type rendered struct {
 }
 
 type renderedMesh struct {
-	ID   uint16 `yaml:"id"`
-	Rows int    `yaml:"rows"`
-	Cols int    `yaml:"cols"`
+	ID    uint16 `yaml:"id"`
+	Rows  int    `yaml:"rows"`
+	Cols  int    `yaml:"cols"`
+	WrapX bool   `yaml:"wrap_x,omitempty"`
+	WrapY bool   `yaml:"wrap_y,omitempty"`
 }
 
 type renderedChip struct {
@@ -61,16 +74,18 @@ type renderedChip struct {
 }
 
 type renderedCable struct {
-	A string `yaml:"a"`
-	B string `yaml:"b"`
+	A    string `yaml:"a"`
+	B    string `yaml:"b"`
+	Dir  string `yaml:"dir,omitempty"`
+	Back string `yaml:"back,omitempty"`
 }
 
 // Encode renders a valid topology as text that [Load] reads back exactly. Text that isn't UTF-8 is made so.
 func (t *Topology) Encode() []byte {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Arch: t.Arch.String()}
+	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), Arch: t.Arch.String()}
 	for _, m := range t.Meshes {
-		r.Meshes = append(r.Meshes, renderedMesh{uint16(m.ID), m.Rows, m.Cols})
+		r.Meshes = append(r.Meshes, renderedMesh{uint16(m.ID), m.Rows, m.Cols, m.WrapX, m.WrapY})
 	}
 	for _, c := range t.Chips {
 		rc := renderedChip{Chip: c.Node.String(), Board: text(c.Board), UniqueID: c.UniqueID, MMIO: c.MMIO}
@@ -81,7 +96,11 @@ func (t *Topology) Encode() []byte {
 		r.Chips = append(r.Chips, rc)
 	}
 	for _, c := range t.Cables {
-		r.Cables = append(r.Cables, renderedCable{portText(c.A), portText(c.B)})
+		rc := renderedCable{A: portText(c.A), B: portText(c.B)}
+		if c.External() {
+			rc.Dir, rc.Back = c.Dir.String(), c.Back.String()
+		}
+		r.Cables = append(r.Cables, rc)
 	}
 	b, err := yaml.Marshal(r)
 	if err != nil {
@@ -96,13 +115,14 @@ func portText(p wire.PortID) string { return fmt.Sprintf("%s/%d", p.Node, p.Chan
 type renderedFile struct {
 	file
 	t       *Topology
+	meshAt  map[wire.MeshID]*yaml.Node
 	chipAt  map[wire.FabricNodeID]*yaml.Node
 	cableAt map[wire.PortID]*yaml.Node // by either end
 }
 
 // loadRendered reads the rendered form. Unlike a descriptor, it is ours, so an unknown key is an error.
 func loadRendered(f file, top []pair) (*Topology, error) {
-	r := &renderedFile{file: f, t: &Topology{}, chipAt: map[wire.FabricNodeID]*yaml.Node{}, cableAt: map[wire.PortID]*yaml.Node{}}
+	r := &renderedFile{file: f, t: &Topology{}, meshAt: map[wire.MeshID]*yaml.Node{}, chipAt: map[wire.FabricNodeID]*yaml.Node{}, cableAt: map[wire.PortID]*yaml.Node{}}
 	for _, p := range top {
 		if p.key.Value != renderedKey {
 			continue
@@ -120,19 +140,21 @@ func loadRendered(f file, top []pair) (*Topology, error) {
 			return nil, err
 		}
 	}
-	if len(r.t.Meshes) == 1 {
-		r.placeByID()
-	}
+	slices.SortFunc(r.t.Meshes, func(a, b Mesh) int { return cmp.Compare(a.ID, b.ID) })
+	r.placeByID()
 	r.t.arrange()
 	if ft := r.t.check(); ft != nil {
 		var at *yaml.Node
-		if ft.chip >= 0 {
+		if ft.mesh >= 0 {
+			at = r.meshAt[r.t.Meshes[ft.mesh].ID]
+		} else if ft.chip >= 0 {
 			at = r.chipAt[r.t.Chips[ft.chip].Node]
 		} else if ft.cable >= 0 {
 			at = r.cableAt[r.t.Cables[ft.cable].A]
 		}
 		return nil, r.fail(at, "%s", ft.reason)
 	}
+	r.t.ix = r.t.makeIndex()
 	return r.t, nil
 }
 
@@ -143,6 +165,8 @@ func (r *renderedFile) readKey(p pair) (err error) {
 		r.t.Name, err = r.scalar(p.val, "name")
 	case "source":
 		r.t.Source, err = r.scalar(p.val, "source")
+	case "layout":
+		r.t.Layout, err = r.scalar(p.val, "layout")
 	case "arch":
 		var s string
 		if s, err = r.scalar(p.val, "arch"); err != nil {
@@ -154,7 +178,7 @@ func (r *renderedFile) readKey(p pair) (err error) {
 	case "meshes":
 		return r.each(p, "mesh", wire.MaxMeshes, r.readMesh)
 	case "chips":
-		return r.each(p, "chip", wire.MaxChipsPerMesh, r.readChip)
+		return r.each(p, "chip", wire.MaxMeshes*wire.MaxChipsPerMesh, r.readChip)
 	case "cables":
 		return r.each(p, "cable", MaxCables, r.readCable)
 	default:
@@ -188,28 +212,36 @@ func (r *renderedFile) each(p pair, what string, most int, read func(n *yaml.Nod
 	return nil
 }
 
-func (r *renderedFile) readMesh(_ *yaml.Node, ps []pair) error {
+func (r *renderedFile) readMesh(n *yaml.Node, ps []pair) error {
 	var m Mesh
 	for _, p := range ps {
-		var most uint64 = wire.MaxChipsPerMesh
-		if p.key.Value == "id" {
-			most = wire.MaxMeshes - 1
-		}
-		v, err := r.number(p.val, "mesh "+p.key.Value, most)
-		if err != nil {
-			return err
-		}
+		var err error
+		var v uint64
 		switch p.key.Value {
 		case "id":
+			v, err = r.number(p.val, "mesh id", wire.MaxMeshes-1)
 			m.ID = wire.MeshID(v)
 		case "rows":
+			v, err = r.number(p.val, "mesh rows", wire.MaxChipsPerMesh)
 			m.Rows = int(v)
 		case "cols":
+			v, err = r.number(p.val, "mesh cols", wire.MaxChipsPerMesh)
 			m.Cols = int(v)
+		case "wrap_x":
+			m.WrapX, err = r.boolean(p.val, "wrap_x")
+		case "wrap_y":
+			m.WrapY, err = r.boolean(p.val, "wrap_y")
 		default:
 			return r.unknown(p)
 		}
+		if err != nil {
+			return err
+		}
 	}
+	if was := r.meshAt[m.ID]; was != nil {
+		return r.fail(n, "mesh %d is listed already, on line %d", m.ID, was.Line)
+	}
+	r.meshAt[m.ID] = n
 	r.t.Meshes = append(r.t.Meshes, m)
 	return nil
 }
@@ -255,17 +287,24 @@ func (r *renderedFile) readChip(n *yaml.Node, ps []pair) error {
 
 func (r *renderedFile) readCable(n *yaml.Node, ps []pair) error {
 	var c Cable
-	ends := 0
+	ends, dirs := 0, 0
 	for _, p := range ps {
-		end := &c.A
+		end, dir := &c.A, &c.Dir
 		switch p.key.Value {
-		case "a":
-		case "b":
-			end = &c.B
+		case "a", "dir":
+		case "b", "back":
+			end, dir = &c.B, &c.Back
 		default:
 			return r.unknown(p)
 		}
 		var err error
+		if len(p.key.Value) > 1 {
+			if *dir, err = r.direction(p.val); err != nil {
+				return err
+			}
+			dirs++
+			continue
+		}
 		if *end, err = r.port(p.val); err != nil {
 			return err
 		}
@@ -274,15 +313,29 @@ func (r *renderedFile) readCable(n *yaml.Node, ps []pair) error {
 		}
 		ends++
 	}
-	if ends != 2 {
+	switch {
+	case ends != 2:
 		return r.fail(n, "a cable has two ends, a and b, each a chip and a channel such as M0D0/8")
-	}
-	if c.A == c.B {
+	case c.A == c.B:
 		return r.fail(n, "both ends of the cable are %s", c.A)
+	case c.External() && dirs != 2:
+		return r.fail(n, "the cable joins meshes %d and %d: it needs dir and back, the direction of the exit at each end", c.A.Node.Mesh, c.B.Node.Mesh)
+	case !c.External() && dirs != 0:
+		return r.fail(n, "the cable is within mesh %d, where its directions follow from the places of its chips; remove dir and back", c.A.Node.Mesh)
 	}
 	r.cableAt[c.A], r.cableAt[c.B] = n, n
 	r.t.Cables = append(r.t.Cables, c)
 	return nil
+}
+
+// direction reads E, W, N or S.
+func (f file) direction(n *yaml.Node) (wire.Direction, error) {
+	for d := range wire.Direction(wire.NumDirections) {
+		if n.Kind == yaml.ScalarNode && n.Value == d.String() {
+			return d, nil
+		}
+	}
+	return 0, f.fail(n, "direction %s: want E, W, N or S", show(n))
 }
 
 // port reads M0D0/8.
@@ -298,9 +351,10 @@ func (r *renderedFile) port(n *yaml.Node) (p wire.PortID, err error) {
 
 // placeByID gives every chip the place that its row-major id stands for.
 func (r *renderedFile) placeByID() {
-	cols := max(r.t.Meshes[0].Cols, 1)
 	for i := range r.t.Chips {
 		c := &r.t.Chips[i]
+		m, _ := r.t.Mesh(c.Node.Mesh)
+		cols := max(m.Cols, 1)
 		c.Row, c.Col = int(c.Node.Chip)/cols, int(c.Node.Chip)%cols
 	}
 }

@@ -8,23 +8,42 @@ import (
 	"ttfabric/wire"
 )
 
-// mesh generates ROWSxCOLS. Each direction has four channels, as on a
-// Wormhole Galaxy (Spec §2.2.2); two are cabled: east 0,1, west 4,5, north 8,9, south 12,13.
-func mesh(arg string) (*Topology, error) {
+// generatedPlanes is the number of cables on every edge of a generated mesh, as on a T3000.
+const generatedPlanes = 2
+
+// mesh generates KIND:ROWSxCOLS, with two cables on every edge: east on
+// channels 0,1, west 4,5, north 8,9, south 12,13, of the four that each
+// direction has on a Wormhole Galaxy (Spec §2.2.2).
+func mesh(kind, arg string, wrapX, wrapY bool) (*Topology, error) {
 	r, c, ok := strings.Cut(strings.ToLower(arg), "x")
 	rows, err1 := strconv.Atoi(r)
 	cols, err2 := strconv.Atoi(c)
-	if !ok || r != strconv.Itoa(rows) || c != strconv.Itoa(cols) || err1 != nil || err2 != nil || rows < 1 || cols < 1 || rows > wire.MaxChipsPerMesh || cols > wire.MaxChipsPerMesh || rows*cols > wire.MaxChipsPerMesh {
-		return nil, fmt.Errorf("topology mesh:%s: want mesh:ROWSxCOLS with at most %d chips, such as mesh:4x8", arg, wire.MaxChipsPerMesh)
+	if !ok || r != strconv.Itoa(rows) || c != strconv.Itoa(cols) || err1 != nil || err2 != nil || !fits(rows, cols) {
+		return nil, fmt.Errorf("topology %s:%s: want %s:ROWSxCOLS with at most %d chips, such as %s:4x8", kind, arg, kind, wire.MaxChipsPerMesh, kind)
 	}
-	t := grid(fmt.Sprintf("mesh:%dx%d", rows, cols), rows, cols)
-	for i := range rows * cols {
-		if i%cols < cols-1 {
-			t.join(i, i+1, [2]wire.Channel{0, 1}, [2]wire.Channel{4, 5})
-		}
-		if i/cols < rows-1 {
-			t.join(i, i+cols, [2]wire.Channel{12, 13}, [2]wire.Channel{8, 9})
-		}
+	if wrapX && cols < MinWrap || wrapY && rows < MinWrap {
+		return nil, fmt.Errorf("topology %s:%s: an axis that wraps has at least %d chips; want for example %s:4x8, or mesh:%s without wraps", kind, arg, MinWrap, kind, arg)
 	}
-	return t, t.finish()
+	return generate(fmt.Sprintf("%s:%dx%d", kind, rows, cols), Mesh{Rows: rows, Cols: cols, WrapX: wrapX, WrapY: wrapY})
+}
+
+// line generates KIND:N, a mesh of one row.
+func line(kind, arg string, wrap bool) (*Topology, error) {
+	n, err := strconv.Atoi(arg)
+	low := 1
+	if wrap {
+		low = MinWrap
+	}
+	if err != nil || arg != strconv.Itoa(n) || n < low || n > wire.MaxChipsPerMesh {
+		return nil, fmt.Errorf("topology %s:%s: want %s:CHIPS with %d to %d chips, such as %s:8", kind, arg, kind, low, wire.MaxChipsPerMesh, kind)
+	}
+	return generate(fmt.Sprintf("%s:%d", kind, n), Mesh{Rows: 1, Cols: n, WrapX: wrap})
+}
+
+func generate(name string, m Mesh) (*Topology, error) {
+	d := newDraft(name, builtIn, wire.Wormhole)
+	if err := d.addMesh(m, generatedPlanes, generatedPlanes); err != nil {
+		return nil, err
+	}
+	return d.finish()
 }

@@ -8,6 +8,6 @@ func n300() (*Topology, error) {
 	for i := range t.Chips {
 		t.Chips[i].Board, t.Chips[i].UMD, t.Chips[i].MMIO = "n300", i, i == 0
 	}
-	t.join(0, 1, [2]wire.Channel{8, 9}, [2]wire.Channel{0, 1})
+	t.join(0, 1, []wire.Channel{8, 9}, []wire.Channel{0, 1})
 	return t, t.finish()
 }

@@ -21,14 +21,14 @@ func t3000() (*Topology, error) {
 	}
 	for row := range 2 {
 		o := 4 * row
-		t.join(o+1, o, [2]wire.Channel{8, 9}, [2]wire.Channel{0, 1})
-		t.join(o+2, o+3, [2]wire.Channel{8, 9}, [2]wire.Channel{0, 1})
+		t.join(o+1, o, []wire.Channel{8, 9}, []wire.Channel{0, 1})
+		t.join(o+2, o+3, []wire.Channel{8, 9}, []wire.Channel{0, 1})
 	}
-	t.join(1, 2, [2]wire.Channel{6, 7}, [2]wire.Channel{6, 7})
-	t.join(5, 6, [2]wire.Channel{0, 1}, [2]wire.Channel{0, 1})
-	t.join(0, 4, [2]wire.Channel{6, 7}, [2]wire.Channel{6, 7})
-	t.join(1, 5, [2]wire.Channel{14, 15}, [2]wire.Channel{14, 15})
-	t.join(2, 6, [2]wire.Channel{14, 15}, [2]wire.Channel{14, 15})
-	t.join(3, 7, [2]wire.Channel{6, 7}, [2]wire.Channel{6, 7})
+	t.join(1, 2, []wire.Channel{6, 7}, []wire.Channel{6, 7})
+	t.join(5, 6, []wire.Channel{0, 1}, []wire.Channel{0, 1})
+	t.join(0, 4, []wire.Channel{6, 7}, []wire.Channel{6, 7})
+	t.join(1, 5, []wire.Channel{14, 15}, []wire.Channel{14, 15})
+	t.join(2, 6, []wire.Channel{14, 15}, []wire.Channel{14, 15})
+	t.join(3, 7, []wire.Channel{6, 7}, []wire.Channel{6, 7})
 	return t, t.finish()
 }

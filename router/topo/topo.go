@@ -11,11 +11,12 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of a topology.
+// Limits of a topology. What a builder may make is larger than what a file may hold.
 const (
-	MaxFile      = 1 << 20                                     // bytes of a file; one of a full mesh has about a third of it
-	MaxBoardName = 64                                          // bytes
-	MaxCables    = wire.MaxChipsPerMesh * wire.MaxChannels / 2 // cables of one topology
+	MaxFile      = 4 << 20                                                      // bytes of a file; twenty full meshes with two cables per edge have about as many
+	MaxBoardName = 64                                                           // bytes
+	MaxCables    = wire.MaxMeshes * wire.MaxChipsPerMesh * wire.MaxChannels / 2 // cables of one topology
+	MinWrap      = 3                                                            // chips of the shortest axis that wraps: over two, the wrap would be a second edge between the same neighbours (tt-metal, mesh_graph.cpp)
 )
 
 // Ethernet channels of a chip with nothing harvested (tt-isa-documentation,
@@ -36,9 +37,9 @@ func Channels(a wire.Arch) int {
 	return 0
 }
 
-// ErrNoCoordinates says that a descriptor of several chips gives them no
-// coordinates, so that its layout would have to be derived from its cables.
-var ErrNoCoordinates = errors.New("no chip coordinates")
+// ErrNoLayout says that a descriptor of several chips gives them no usable
+// coordinates, and that its cabling is none of the grids that a mesh can be.
+var ErrNoLayout = errors.New("the cabling is no grid")
 
 // Error is a fault in a topology file. It is always the file's or its
 // author's, never the program's.
@@ -46,7 +47,7 @@ type Error struct {
 	File   string
 	Line   int // 1 for the first; 0 where the file as a whole is at fault
 	Reason string
-	Err    error // cause, such as [ErrNoCoordinates]; or nil
+	Err    error // cause, such as [ErrNoLayout]; or nil
 }
 
 // Error is "FILE:LINE: reason".
@@ -62,22 +63,27 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Topology is a machine: chips in one or more meshes and the cables between
 // their ethernet channels. [Named] and [Load] return valid ones; one put
-// together by hand should pass [Topology.Validate] before it is used. Methods
-// only read it.
+// together by hand, or changed, must pass [Topology.Validate] before it is
+// used. Other methods only read it.
 type Topology struct {
 	Name   string // "t3000", "mesh:4x8", or a file's name without its folder
 	Arch   wire.Arch
-	Meshes []Mesh  // sorted by ID; exactly one for now
+	Meshes []Mesh  // sorted by ID, at most [wire.MaxMeshes]; ids need not be dense
 	Chips  []Chip  // sorted by Node; each mesh is full
 	Cables []Cable // A.Less(B); sorted by A
 	Source string  // what it was read from, for messages
+	Layout string  // how chips got their places, and exits their directions, where that was not given: a sentence for people; may be empty
+
+	ix *index // of Cables; made by Validate
 }
 
 // Mesh is a full grid of chips.
 type Mesh struct {
-	ID   wire.MeshID
-	Rows int // North to South, at least 1
-	Cols int // West to East, at least 1; Rows*Cols is at most [wire.MaxChipsPerMesh]
+	ID    wire.MeshID
+	Rows  int  // North to South, at least 1
+	Cols  int  // West to East, at least 1; Rows*Cols is at most [wire.MaxChipsPerMesh]
+	WrapX bool // columns wrap: East of the last column is the first; Cols is at least [MinWrap]
+	WrapY bool // rows wrap: South of the last row is the first; Rows is at least [MinWrap]
 }
 
 // NoUMD is the UMD number of a chip that no cluster descriptor numbers.
@@ -87,98 +93,30 @@ const NoUMD = -1
 type Chip struct {
 	Node     wire.FabricNodeID // Node.Chip = Row*Cols+Col
 	Row, Col int               // from the north-west corner of its mesh
-	UMD      int               // logical id in the cluster descriptor, [NoUMD] when generated
+	UMD      int               // logical id in the cluster descriptor of its mesh, [NoUMD] when generated
 	Board    string            // type of the board it sits on, such as n300; may be empty
 	UniqueID uint64            // the descriptor's chip_unique_ids, by default UMD<<32 as in tt-umd; 0 when built in
 	MMIO     bool              // the host reaches it directly (over PCIe)
 }
 
-// Cable joins two ethernet ports of neighbouring chips.
+// Cable joins two ethernet ports: of neighbours in a mesh's grid, or of exit
+// nodes of two meshes (Spec §2.2.1), where A.Node.Mesh != B.Node.Mesh.
 type Cable struct {
 	A, B   wire.PortID    // A.Less(B)
 	Dir    wire.Direction // in which B lies seen from A
-	Plane  wire.Plane     // its number among the cables of its edge
-	Unused bool           // the machine's thinnest edge has no cable for this plane
+	Back   wire.Direction // in which A lies seen from B: the opposite within a mesh; between meshes any, as real machines have rotated labels
+	Plane  wire.Plane     // its number among the cables of its edge, which is (A's chip, B's chip, Dir)
+	Unused bool           // its mesh, or one of the two that it joins, has no such plane
 }
+
+// External reports whether the cable joins two meshes.
+func (c Cable) External() bool { return c.A.Node.Mesh != c.B.Node.Mesh }
 
 // Port is one chip's view of a cable.
 type Port struct {
 	Local, Peer wire.PortID
 	Dir         wire.Direction // in which the peer lies
 	Plane       wire.Plane
-}
-
-// Chip returns the chip with address n.
-func (t *Topology) Chip(n wire.FabricNodeID) (Chip, bool) {
-	i, ok := slices.BinarySearchFunc(t.Chips, n, func(c Chip, n wire.FabricNodeID) int { return compareNodes(c.Node, n) })
-	if !ok {
-		return Chip{}, false
-	}
-	return t.Chips[i], true
-}
-
-// Mesh returns the mesh numbered id.
-func (t *Topology) Mesh(id wire.MeshID) (Mesh, bool) {
-	for _, m := range t.Meshes {
-		if m.ID == id {
-			return m, true
-		}
-	}
-	return Mesh{}, false
-}
-
-// Ports lists the ports of chip n that carry traffic, sorted by channel. Ports of unused cables are not among them.
-func (t *Topology) Ports(n wire.FabricNodeID) []Port {
-	var ps []Port
-	for _, c := range t.Cables {
-		switch {
-		case c.Unused:
-		case c.A.Node == n:
-			ps = append(ps, Port{Local: c.A, Peer: c.B, Dir: c.Dir, Plane: c.Plane})
-		case c.B.Node == n:
-			ps = append(ps, Port{Local: c.B, Peer: c.A, Dir: c.Dir.Opposite(), Plane: c.Plane})
-		}
-	}
-	slices.SortFunc(ps, func(p, q Port) int { return int(p.Local.Channel) - int(q.Local.Channel) })
-	return ps
-}
-
-// Neighbour returns the chip at the other end of n's cable in direction d on
-// plane p. There is none at the edge of the grid, and none over an unused
-// cable. It takes logarithmic time and does not allocate.
-func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane) (wire.FabricNodeID, bool) {
-	m, ok := t.Mesh(n.Mesh)
-	if !ok || m.Cols < 1 || d >= wire.NumDirections {
-		return wire.FabricNodeID{}, false
-	}
-	row, col := step(int(n.Chip)/m.Cols, int(n.Chip)%m.Cols, d)
-	if row < 0 || row >= m.Rows || col < 0 || col >= m.Cols {
-		return wire.FabricNodeID{}, false
-	}
-	peer := wire.FabricNodeID{Mesh: n.Mesh, Chip: wire.ChipID(row*m.Cols + col)}
-	low, high, seen := n, peer, d
-	if compareNodes(peer, n) < 0 {
-		low, high, seen = peer, n, d.Opposite()
-	}
-	i, _ := slices.BinarySearchFunc(t.Cables, wire.PortID{Node: low}, func(c Cable, q wire.PortID) int { return comparePorts(c.A, q) })
-	for ; i < len(t.Cables) && t.Cables[i].A.Node == low; i++ {
-		if c := &t.Cables[i]; c.B.Node == high && c.Dir == seen && c.Plane == p && !c.Unused {
-			return peer, true
-		}
-	}
-	return wire.FabricNodeID{}, false
-}
-
-// Planes returns the number of routing planes: the minimum number of cables
-// over the edges of the grid (Spec §2.2.2). A single chip, which has no edges, has none.
-func (t *Topology) Planes() int {
-	n := 0
-	for _, c := range t.Cables {
-		if !c.Unused {
-			n = max(n, int(c.Plane)+1)
-		}
-	}
-	return n
 }
 
 // Hash names the wiring: the architecture, the meshes, the chips' places, the
@@ -197,23 +135,31 @@ func (t *Topology) Hash() uint64 {
 	}
 	put(int(t.Arch), len(t.Meshes), len(t.Chips), len(t.Cables))
 	for _, m := range t.Meshes {
-		put(int(m.ID), m.Rows, m.Cols)
+		put(int(m.ID), m.Rows, m.Cols, bit(m.WrapX)|bit(m.WrapY)<<1)
 	}
 	for _, c := range t.Chips {
 		put(int(c.Node.Mesh), int(c.Node.Chip), c.Row, c.Col)
 	}
 	for _, c := range t.Cables {
-		used := 1
-		if c.Unused {
-			used = 0
-		}
 		put(int(c.A.Node.Mesh), int(c.A.Node.Chip), int(c.A.Channel), int(c.B.Node.Mesh), int(c.B.Node.Chip), int(c.B.Channel),
-			int(c.Dir), int(c.Plane), used)
+			int(c.Dir), int(c.Back), int(c.Plane), bit(!c.Unused))
 	}
 	return h.Sum64()
 }
 
-// String summarises the machine: "t3000: 8 chips 2×4, 20 cables, 2 planes".
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// maxSummary is how many kinds of mesh String tells apart.
+const maxSummary = 4
+
+// String summarises the machine: "t3000: 8 chips 2×4, 20 cables, 2 planes", or
+// "spec-l1: 36 chips in 4 meshes 3×3, 58 cables, 2 planes". A wrapping axis has
+// a ring: "4×8○".
 func (t *Topology) String() string {
 	if t == nil {
 		return "no topology"
@@ -226,9 +172,19 @@ func (t *Topology) String() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", t.Name, count(len(t.Chips), "chip"))
-	for _, m := range t.Meshes {
-		fmt.Fprintf(&b, " %d×%d", m.Rows, m.Cols)
+	if len(t.Meshes) > 1 {
+		fmt.Fprintf(&b, " in %d meshes", len(t.Meshes))
 	}
+	var shapes []string
+	for _, m := range t.Meshes {
+		if s := m.Shape(); !slices.Contains(shapes, s) && len(shapes) <= maxSummary {
+			shapes = append(shapes, s)
+		}
+	}
+	if len(shapes) > maxSummary {
+		shapes[maxSummary] = "…"
+	}
+	b.WriteString(strings.TrimRight(" "+strings.Join(shapes, ", "), " "))
 	fmt.Fprintf(&b, ", %s", count(len(t.Cables), "cable"))
 	if unused > 0 {
 		fmt.Fprintf(&b, " (%d unused)", unused)
@@ -244,8 +200,14 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// step moves one place in direction d.
-func step(row, col int, d wire.Direction) (int, int) {
+// Shape is the mesh's size: "4×8", with a ring after an axis that wraps: "4○×8○".
+func (m Mesh) Shape() string {
+	ring := [2]string{"", "○"}
+	return fmt.Sprintf("%d%s×%d%s", m.Rows, ring[bit(m.WrapY)], m.Cols, ring[bit(m.WrapX)])
+}
+
+// step moves one place in direction d, around the wrap where there is one; false beyond the edge of the grid.
+func (m Mesh) step(row, col int, d wire.Direction) (int, int, bool) {
 	switch d {
 	case wire.East:
 		col++
@@ -255,14 +217,22 @@ func step(row, col int, d wire.Direction) (int, int) {
 		row--
 	case wire.South:
 		row++
+	default:
+		return row, col, false
 	}
-	return row, col
+	if m.WrapX && m.Cols > 0 {
+		col = (col + m.Cols) % m.Cols
+	}
+	if m.WrapY && m.Rows > 0 {
+		row = (row + m.Rows) % m.Rows
+	}
+	return row, col, row >= 0 && row < m.Rows && col >= 0 && col < m.Cols
 }
 
 // towards returns the direction of a step from one place to another, false where they are not next to each other.
-func towards(rowA, colA, rowB, colB int) (wire.Direction, bool) {
+func (m Mesh) towards(rowA, colA, rowB, colB int) (wire.Direction, bool) {
 	for d := range wire.Direction(wire.NumDirections) {
-		if r, c := step(rowA, colA, d); r == rowB && c == colB {
+		if r, c, ok := m.step(rowA, colA, d); ok && r == rowB && c == colB {
 			return d, true
 		}
 	}

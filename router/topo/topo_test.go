@@ -147,9 +147,9 @@ func TestPlanesFollowTheLowerEnd(t *testing.T) {
 	}
 	w, e := wire.FabricNodeID{Chip: 0}, wire.FabricNodeID{Chip: 1}
 	want := []Cable{
-		{wire.PortID{Node: w, Channel: 3}, wire.PortID{Node: e, Channel: 0}, wire.East, 0, false},
-		{wire.PortID{Node: w, Channel: 4}, wire.PortID{Node: e, Channel: 15}, wire.East, 1, false},
-		{wire.PortID{Node: w, Channel: 9}, wire.PortID{Node: e, Channel: 1}, wire.East, 2, false},
+		{wire.PortID{Node: w, Channel: 3}, wire.PortID{Node: e, Channel: 0}, wire.East, wire.West, 0, false},
+		{wire.PortID{Node: w, Channel: 4}, wire.PortID{Node: e, Channel: 15}, wire.East, wire.West, 1, false},
+		{wire.PortID{Node: w, Channel: 9}, wire.PortID{Node: e, Channel: 1}, wire.East, wire.West, 2, false},
 	}
 	if !reflect.DeepEqual(topo.Cables, want) {
 		t.Errorf("got %v, want %v", topo.Cables, want)
@@ -168,7 +168,7 @@ func TestValidate(t *testing.T) {
 	}{
 		{"arch", func(t *Topology) { t.Arch = 0 }, "unknown architecture"},
 		{"no mesh", func(t *Topology) { t.Meshes = nil }, "0 meshes"},
-		{"two meshes", func(t *Topology) { t.Meshes = append(t.Meshes, Mesh{1, 1, 1}) }, "2 meshes"},
+		{"two meshes", func(t *Topology) { t.Meshes = append(t.Meshes, Mesh{ID: 1, Rows: 1, Cols: 1}) }, "0 chips in a 1×1 mesh"},
 		{"mesh id", func(t *Topology) { t.Meshes[0].ID = wire.MaxMeshes }, "mesh id 1024"},
 		{"size", func(t *Topology) { t.Meshes[0].Rows = 0 }, "mesh of 0×4"},
 		{"overflow", func(t *Topology) { t.Meshes[0].Rows, t.Meshes[0].Cols = 1<<32, 1<<32 }, "at most 256 chips"},
@@ -202,14 +202,14 @@ func TestValidate(t *testing.T) {
 
 func TestEveryBuilderBuilds(t *testing.T) {
 	for _, b := range Builders {
-		name := b.Name
-		if strings.HasSuffix(name, ":") {
-			name += "3x2"
+		name, planes := b.Example, 2
+		if name == "galaxy" {
+			planes = 4
 		}
 		topo, err := Named(name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
-		} else if topo.Name != name || topo.Validate() != nil || topo.Planes() != 2 {
+		} else if topo.Name != name || topo.Validate() != nil || topo.Planes() != planes {
 			t.Errorf("%s: got %s", name, topo)
 		}
 		if _, err := Named("nonsense"); err == nil || !strings.Contains(err.Error(), b.Name) {

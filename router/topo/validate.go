@@ -1,6 +1,7 @@
 package topo
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -8,134 +9,199 @@ import (
 )
 
 // Validate reports the first property that the topology lacks: one known
-// architecture; one mesh; a full grid of chips, sorted, each in the place that
-// its id says; cables between neighbours, lower end first and sorted, no
-// channel used twice or beyond the architecture's, every pair of neighbours
-// joined at least once; directions and planes as the package documents.
+// architecture; meshes sorted by id, each a full grid of chips, sorted, each in
+// the place that its id says, with wraps only where an axis has [MinWrap]
+// chips; cables between neighbours in a grid or between meshes, lower end first
+// and sorted, no channel used twice or beyond the architecture's, every pair of
+// neighbours joined at least once; directions and planes as the package
+// documents, and over a direction and plane of a chip at most one used cable.
+// It makes the index that queries use, so it must not run beside them the first time.
 func (t *Topology) Validate() error {
 	if f := t.check(); f != nil {
 		return fmt.Errorf("topology %s: %s", t.Name, f.reason)
 	}
+	ix := t.makeIndex()
+	if t.ix == nil || !slices.Equal(ix.upper, t.ix.upper) || !slices.Equal(ix.planes, t.ix.planes) || ix.most != t.ix.most {
+		t.ix = ix
+	}
 	return nil
 }
 
-// fault is one broken property and the chip or cable that breaks it: an index, or -1.
+// fault is one broken property and the mesh, chip or cable that breaks it: an index, or -1.
 type fault struct {
-	chip, cable int
-	reason      string
+	mesh, chip, cable int
+	reason            string
 }
 
 func faultOf(chip, cable int, format string, args ...any) *fault {
-	return &fault{chip, cable, fmt.Sprintf(format, args...)}
+	return &fault{-1, chip, cable, fmt.Sprintf(format, args...)}
 }
 
 func (t *Topology) check() *fault {
 	if Channels(t.Arch) == 0 {
 		return faultOf(-1, -1, "unknown architecture; want %s or %s", wire.Wormhole, wire.Blackhole)
 	}
-	if len(t.Meshes) != 1 {
-		return faultOf(-1, -1, "%d meshes: a machine of exactly one is supported so far", len(t.Meshes))
+	if len(t.Meshes) < 1 || len(t.Meshes) > wire.MaxMeshes {
+		return faultOf(-1, -1, "%d meshes: want 1 to %d", len(t.Meshes), wire.MaxMeshes)
 	}
-	m := t.Meshes[0]
-	if m.ID >= wire.MaxMeshes {
-		return faultOf(-1, -1, "mesh id %d: the highest is %d", m.ID, wire.MaxMeshes-1)
+	if len(t.Cables) > MaxCables {
+		return faultOf(-1, -1, "%d cables: at most %d", len(t.Cables), MaxCables)
 	}
-	if m.Rows < 1 || m.Cols < 1 || m.Rows > wire.MaxChipsPerMesh || m.Cols > wire.MaxChipsPerMesh || m.Rows*m.Cols > wire.MaxChipsPerMesh {
-		return faultOf(-1, -1, "mesh of %d×%d: want at least 1×1 and at most %d chips", m.Rows, m.Cols, wire.MaxChipsPerMesh)
+	for i := range t.Meshes {
+		if f := t.checkMesh(i); f != nil {
+			f.mesh = i
+			return f
+		}
 	}
-	if f := t.checkChips(m); f != nil {
+	at := 0
+	for _, m := range t.Meshes {
+		var f *fault
+		if at, f = t.checkChips(m, at); f != nil {
+			return f
+		}
+	}
+	if at < len(t.Chips) {
+		c, m := t.Chips[at], t.Meshes[len(t.Meshes)-1]
+		if c.Node.Mesh != m.ID {
+			return faultOf(at, -1, "chip %s: there is no mesh %d", c.Node, c.Node.Mesh)
+		}
+		return faultOf(at, -1, "chip %s is one more than the %d×%d mesh holds", c.Node, m.Rows, m.Cols)
+	}
+	joined, f := t.checkCables()
+	if f != nil {
 		return f
 	}
-	if f := t.checkCables(); f != nil {
-		return f
-	}
-	if f := t.checkEdges(m); f != nil {
+	if f := t.checkEdges(joined); f != nil {
 		return f
 	}
 	return t.checkPlanes()
 }
 
-func (t *Topology) checkChips(m Mesh) *fault {
-	umd := map[int]wire.FabricNodeID{}
-	for i, c := range t.Chips {
-		want := wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(i)}
-		if i >= m.Rows*m.Cols {
-			return faultOf(i, -1, "chip %s is one more than the %d×%d mesh holds", c.Node, m.Rows, m.Cols)
-		}
-		if c.Node != want {
-			return faultOf(i, -1, "chip %s where %s is due: chips must be sorted, and all of them there", c.Node, want)
-		}
-		if c.Row != i/m.Cols || c.Col != i%m.Cols {
-			return faultOf(i, -1, "chip %s at row %d column %d: ids are row-major, so its place is row %d column %d", c.Node, c.Row, c.Col, i/m.Cols, i%m.Cols)
-		}
-		if len(c.Board) > MaxBoardName {
-			return faultOf(i, -1, "chip %s has a board name of %d bytes: at most %d", c.Node, len(c.Board), MaxBoardName)
-		}
-		if c.UMD < NoUMD {
-			return faultOf(i, -1, "chip %s has UMD id %d: want 0 or more, or %d for none", c.Node, c.UMD, NoUMD)
-		}
-		if other, dup := umd[c.UMD]; dup && c.UMD != NoUMD {
-			return faultOf(i, -1, "chips %s and %s both have UMD id %d", other, c.Node, c.UMD)
-		}
-		umd[c.UMD] = c.Node
+func (t *Topology) checkMesh(i int) *fault {
+	m := t.Meshes[i]
+	if m.ID >= wire.MaxMeshes {
+		return faultOf(-1, -1, "mesh id %d: the highest is %d", m.ID, wire.MaxMeshes-1)
 	}
-	if len(t.Chips) != m.Rows*m.Cols {
-		return faultOf(-1, -1, "%s in a %d×%d mesh: want %d", count(len(t.Chips), "chip"), m.Rows, m.Cols, m.Rows*m.Cols)
+	if i > 0 && t.Meshes[i-1].ID >= m.ID {
+		return faultOf(-1, -1, "mesh %d after mesh %d: meshes must be sorted by id, each once", m.ID, t.Meshes[i-1].ID)
+	}
+	if !fits(m.Rows, m.Cols) {
+		return faultOf(-1, -1, "mesh of %d×%d: want at least 1×1 and at most %d chips", m.Rows, m.Cols, wire.MaxChipsPerMesh)
+	}
+	if m.WrapX && m.Cols < MinWrap || m.WrapY && m.Rows < MinWrap {
+		return faultOf(-1, -1, "mesh %d of %s: an axis that wraps has at least %d chips", m.ID, m.Shape(), MinWrap)
 	}
 	return nil
 }
 
-func (t *Topology) checkCables() *fault {
-	used := map[wire.PortID]bool{}
+// fits reports whether a mesh can have that many rows and columns.
+func fits(rows, cols int) bool {
+	return rows >= 1 && cols >= 1 && rows <= wire.MaxChipsPerMesh && cols <= wire.MaxChipsPerMesh && rows*cols <= wire.MaxChipsPerMesh
+}
+
+// checkChips checks the chips of mesh m, which begin at t.Chips[at], and returns where the next mesh's begin.
+func (t *Topology) checkChips(m Mesh, at int) (int, *fault) {
+	umd := map[int]wire.FabricNodeID{}
+	for k := range m.Rows * m.Cols {
+		i := at + k
+		if i >= len(t.Chips) {
+			return at, faultOf(-1, -1, "%s in a %d×%d mesh: want %d", count(k, "chip"), m.Rows, m.Cols, m.Rows*m.Cols)
+		}
+		c, want := t.Chips[i], wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(k)}
+		if c.Node != want {
+			return at, faultOf(i, -1, "chip %s where %s is due: chips must be sorted, and all of them there", c.Node, want)
+		}
+		if c.Row != k/m.Cols || c.Col != k%m.Cols {
+			return at, faultOf(i, -1, "chip %s at row %d column %d: ids are row-major, so its place is row %d column %d", c.Node, c.Row, c.Col, k/m.Cols, k%m.Cols)
+		}
+		if len(c.Board) > MaxBoardName {
+			return at, faultOf(i, -1, "chip %s has a board name of %d bytes: at most %d", c.Node, len(c.Board), MaxBoardName)
+		}
+		if c.UMD < NoUMD || c.UMD > maxUMD {
+			return at, faultOf(i, -1, "chip %s has UMD id %d: want 0 to %d, or %d for none", c.Node, c.UMD, maxUMD, NoUMD)
+		}
+		if other, dup := umd[c.UMD]; dup && c.UMD != NoUMD {
+			return at, faultOf(i, -1, "chips %s and %s both have UMD id %d", other, c.Node, c.UMD)
+		}
+		umd[c.UMD] = c.Node
+	}
+	return at + m.Rows*m.Cols, nil
+}
+
+// checkCables returns for each chip the directions, as bits, in which a cable joins it to a neighbour of its own mesh.
+func (t *Topology) checkCables() (joined []uint8, f *fault) {
+	joined = make([]uint8, len(t.Chips))
+	used := make([]uint32, len(t.Chips)) // channels, as bits
 	for i, c := range t.Cables {
 		if !c.A.Less(c.B) {
-			return faultOf(-1, i, "cable %s to %s: the lower end comes first", c.A, c.B)
+			return nil, faultOf(-1, i, "cable %s to %s: the lower end comes first", c.A, c.B)
 		}
 		if i > 0 && !t.Cables[i-1].A.Less(c.A) {
-			return faultOf(-1, i, "cable %s to %s: cables must be sorted by their lower end, each channel once", c.A, c.B)
+			return nil, faultOf(-1, i, "cable %s to %s: cables must be sorted by their lower end, each channel once", c.A, c.B)
 		}
-		for _, p := range []wire.PortID{c.A, c.B} {
-			if _, ok := t.Chip(p.Node); !ok {
-				return faultOf(-1, i, "cable %s to %s: there is no chip %s", c.A, c.B, p.Node)
+		var ends [2]int
+		for k, p := range [2]wire.PortID{c.A, c.B} {
+			at, ok := t.chipAt(p.Node)
+			if !ok {
+				return nil, faultOf(-1, i, "cable %s to %s: there is no chip %s", c.A, c.B, p.Node)
 			}
 			if int(p.Channel) >= Channels(t.Arch) {
-				return faultOf(-1, i, "cable %s to %s: %s has channels 0 to %d", c.A, c.B, t.Arch, Channels(t.Arch)-1)
+				return nil, faultOf(-1, i, "cable %s to %s: %s has channels 0 to %d", c.A, c.B, t.Arch, Channels(t.Arch)-1)
 			}
-			if used[p] {
-				return faultOf(-1, i, "cable %s to %s: %s is in use by another cable", c.A, c.B, p)
+			if used[at]>>p.Channel&1 != 0 {
+				return nil, faultOf(-1, i, "cable %s to %s: %s is in use by another cable", c.A, c.B, p)
 			}
-			used[p] = true
+			used[at] |= 1 << p.Channel
+			ends[k] = at
 		}
-		a, _ := t.Chip(c.A.Node)
-		b, _ := t.Chip(c.B.Node)
-		d, ok := towards(a.Row, a.Col, b.Row, b.Col)
-		if !ok {
-			return faultOf(-1, i, "cable %s to %s: a cable must join neighbours in the grid", c.A, c.B)
-		}
-		if d != c.Dir {
-			return faultOf(-1, i, "cable %s to %s has direction %s: want %s", c.A, c.B, c.Dir, d)
+		if f := t.checkDirections(i, ends, joined); f != nil {
+			return nil, f
 		}
 	}
+	return joined, nil
+}
+
+// checkDirections checks those of cable i, whose ends are the given chips.
+func (t *Topology) checkDirections(i int, ends [2]int, joined []uint8) *fault {
+	c := &t.Cables[i]
+	if c.Dir >= wire.NumDirections || c.Back >= wire.NumDirections {
+		return faultOf(-1, i, "cable %s to %s has directions %d and %d: there are %d, from 0", c.A, c.B, c.Dir, c.Back, wire.NumDirections)
+	}
+	if c.External() {
+		return nil
+	}
+	m, _ := t.Mesh(c.A.Node.Mesh)
+	a, b := t.Chips[ends[0]], t.Chips[ends[1]]
+	d, ok := m.towards(a.Row, a.Col, b.Row, b.Col)
+	if !ok {
+		return faultOf(-1, i, "cable %s to %s: a cable within a mesh must join neighbours in the grid", c.A, c.B)
+	}
+	if d != c.Dir {
+		return faultOf(-1, i, "cable %s to %s has direction %s: want %s", c.A, c.B, c.Dir, d)
+	}
+	if c.Back != d.Opposite() {
+		return faultOf(-1, i, "cable %s to %s has direction %s back: want %s", c.A, c.B, c.Back, d.Opposite())
+	}
+	joined[ends[0]] |= 1 << c.Dir
+	joined[ends[1]] |= 1 << c.Back
 	return nil
 }
 
 // checkEdges finds that every chip is cabled to its neighbours (Spec §2.2.1: "A mesh is a fully and uniformaly connected grid").
-func (t *Topology) checkEdges(m Mesh) *fault {
-	joined := map[[2]wire.FabricNodeID]bool{}
-	for _, c := range t.Cables {
-		joined[[2]wire.FabricNodeID{c.A.Node, c.B.Node}] = true
-	}
-	for i, c := range t.Chips {
-		for _, d := range []wire.Direction{wire.East, wire.South} {
-			row, col := step(c.Row, c.Col, d)
-			if row >= m.Rows || col >= m.Cols {
-				continue
-			}
-			peer := t.Chips[row*m.Cols+col].Node
-			if !joined[[2]wire.FabricNodeID{c.Node, peer}] {
-				return faultOf(i, -1, "no cable joins the neighbours %s and %s: a mesh needs at least one between any two", c.Node, peer)
+func (t *Topology) checkEdges(joined []uint8) *fault {
+	at := 0
+	for _, m := range t.Meshes {
+		for i, c := range t.Chips[at : at+m.Rows*m.Cols] {
+			for _, d := range []wire.Direction{wire.East, wire.South} {
+				row, col, ok := m.step(c.Row, c.Col, d)
+				if !ok || joined[at+i]>>d&1 != 0 {
+					continue
+				}
+				peer := t.Chips[at+row*m.Cols+col].Node
+				return faultOf(at+i, -1, "no cable joins the neighbours %s and %s: a mesh needs at least one between any two; add it, or describe a smaller mesh", c.Node, peer)
 			}
 		}
+		at += m.Rows * m.Cols
 	}
 	return nil
 }
@@ -143,59 +209,95 @@ func (t *Topology) checkEdges(m Mesh) *fault {
 func (t *Topology) checkPlanes() *fault {
 	want := slices.Clone(t.Cables)
 	t.assignPlanes(want)
+	taken := make([]uint64, len(t.Chips)) // by direction and plane, as bits
 	for i, c := range t.Cables {
 		if c != want[i] {
 			return faultOf(-1, i, "cable %s to %s has plane %d unused %t: want plane %d unused %t", c.A, c.B, c.Plane, c.Unused, want[i].Plane, want[i].Unused)
+		}
+		if c.Unused {
+			continue
+		}
+		for _, p := range [2]Port{c.fromA(), c.fromB()} {
+			at, _ := t.chipAt(p.Local.Node)
+			bit := uint64(1) << (int(p.Dir)*wire.MaxChannels + int(p.Plane))
+			if taken[at]&bit != 0 {
+				return faultOf(-1, i, "cable %s to %s: chip %s has another cable %s on plane %d; give this one a direction that is free there", c.A, c.B, p.Local.Node, p.Dir, p.Plane)
+			}
+			taken[at] |= bit
 		}
 	}
 	return nil
 }
 
-// edge is the cables from one chip to one neighbour.
-type edge struct {
-	low, high wire.FabricNodeID
-	dir       wire.Direction
-}
-
 // finish brings chips and cables into order, gives each cable its direction,
-// plane and whether it is used, and validates. Chips and cable ends must be set.
+// plane and whether it is used, and validates. Chips, cable ends and the
+// directions of cables between meshes must be set.
 func (t *Topology) finish() error {
 	t.arrange()
 	return t.Validate()
 }
 
-// arrange is finish without the judgement: a cable that joins no neighbours keeps its direction.
+// arrange is finish without the judgement: a cable that joins no neighbours keeps its directions.
 func (t *Topology) arrange() {
+	slices.SortStableFunc(t.Meshes, func(a, b Mesh) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortStableFunc(t.Chips, func(a, b Chip) int { return compareNodes(a.Node, b.Node) })
 	for i := range t.Cables {
 		c := &t.Cables[i]
 		if c.B.Less(c.A) {
-			c.A, c.B = c.B, c.A
+			c.A, c.B, c.Dir, c.Back = c.B, c.A, c.Back, c.Dir
 		}
+		if c.External() {
+			continue
+		}
+		m, _ := t.Mesh(c.A.Node.Mesh)
 		a, _ := t.Chip(c.A.Node)
 		b, _ := t.Chip(c.B.Node)
-		if d, ok := towards(a.Row, a.Col, b.Row, b.Col); ok {
-			c.Dir = d
+		if d, ok := m.towards(a.Row, a.Col, b.Row, b.Col); ok {
+			c.Dir, c.Back = d, d.Opposite()
 		}
 	}
 	slices.SortStableFunc(t.Cables, func(c, d Cable) int { return comparePorts(c.A, d.A) })
 	t.assignPlanes(t.Cables)
 }
 
-// assignPlanes numbers cables, which must be in the order of t.Cables, and marks those unused that the thinnest edge lacks.
+// assignPlanes numbers cables, which must be in the order of t.Cables, and
+// marks those unused that the thinnest edge of their mesh lacks. Between two
+// meshes the one with fewer planes decides; one without edges doesn't.
 func (t *Topology) assignPlanes(cables []Cable) {
-	n := map[edge]int{}
+	thinnest := make([]int, len(t.Meshes))
+	for i := range thinnest {
+		thinnest[i] = wire.MaxChannels
+	}
+	for first := 0; first < len(cables); {
+		end := first + 1 // of the cables of one lower chip
+		for end < len(cables) && cables[end].A.Node == cables[first].A.Node {
+			end++
+		}
+		m, known := t.meshAt(cables[first].A.Node.Mesh)
+		for i := first; i < end; i++ {
+			c, n := &cables[i], 0 // n: cables of c's edge
+			for k := first; k < end; k++ {
+				if k == i {
+					c.Plane = wire.Plane(n)
+				}
+				if d := &cables[k]; d.B.Node == c.B.Node && d.Dir == c.Dir {
+					n++
+				}
+			}
+			if known && !c.External() {
+				thinnest[m] = min(thinnest[m], n)
+			}
+		}
+		first = end
+	}
 	for i := range cables {
 		c := &cables[i]
-		e := edge{c.A.Node, c.B.Node, c.Dir}
-		c.Plane = wire.Plane(n[e])
-		n[e]++
-	}
-	planes := wire.MaxChannels
-	for _, k := range n {
-		planes = min(planes, k)
-	}
-	for i := range cables {
-		cables[i].Unused = int(cables[i].Plane) >= planes
+		planes := wire.MaxChannels
+		for _, id := range [2]wire.MeshID{c.A.Node.Mesh, c.B.Node.Mesh} {
+			if m, ok := t.meshAt(id); ok {
+				planes = min(planes, thinnest[m])
+			}
+		}
+		c.Unused = int(c.Plane) >= planes
 	}
 }

@@ -71,6 +71,7 @@ func farChip(task string) error {
 	if _, err := fmt.Sscan(task, &machine, &chip, &base); err != nil {
 		return err
 	}
+	asChip()
 	n, err := startChip(machine, chip, base)
 	if err != nil {
 		return err
@@ -86,6 +87,7 @@ func portBase() int { return 20000 + 256*(os.Getpid()%80) + 16*int(time.Now().Un
 
 // withChips starts a machine, chip 0 in this process and each other in its own, and runs f on chip 0's session.
 func withChips(machine string, chips int, f func(ctx context.Context, s *session.Session) error) error {
+	defer asChip()()
 	base := portBase()
 	for k := 1; k < chips; k++ {
 		o, err := spawn("chip", fmt.Sprintf("%s %d %d", machine, k, base))
@@ -124,18 +126,10 @@ func writes(size int) int {
 // stream with writes of 64 KiB.
 func sessions(round int, r *rand.Rand) ([]result, error) {
 	var rs []result
-	add := func(bench, kind, unit string, v float64) { rs = append(rs, result{bench, kind, unit, round, v}) }
+	add := func(bench, kind, unit string, v float64) { rs = append(rs, figure(bench, kind, unit, round, v)) }
 	jobs := []func() error{
 		func() error {
 			return withChips("n300", 2, func(ctx context.Context, s *session.Session) error {
-				for _, size := range []int{64, 4096} {
-					ds, err := timeWrites(ctx, s, 1, size)
-					if err != nil {
-						return err
-					}
-					add(fmt.Sprintf("write of %d B p50", size), "session", "µs", us(ds[len(ds)/2]))
-					add(fmt.Sprintf("write of %d B p99", size), "session", "µs", us(ds[len(ds)*99/100]))
-				}
 				g, err := blocks(ctx, s, 1)
 				add("blocks of 1 MiB", "session, 1 hop", "Gb/s", g)
 				return err
@@ -149,21 +143,15 @@ func sessions(round int, r *rand.Rand) ([]result, error) {
 			})
 		},
 		func() error {
-			p50, p99, err := latency("udp")
-			add("write of 64 B p50", "udp ping-pong", "µs", p50)
-			add("write of 64 B p99", "udp ping-pong", "µs", p99)
-			return err
-		},
-		func() error {
-			v, err := tcpRequests(4096)
-			add("write of 4096 B p50", "tcp request (mean)", "µs", v)
-			return err
-		},
-		func() error {
 			g, err := goodput("tcp", 64<<10, time.Second)
 			add("blocks of 1 MiB", "tcp, writes of 64 KiB", "Gb/s", g)
 			return err
 		},
+	}
+	for _, s := range seats() {
+		for _, job := range singleWrites(s.name, add) {
+			jobs = append(jobs, func() error { return s.sit(job) })
+		}
 	}
 	for _, i := range r.Perm(len(jobs)) {
 		if err := jobs[i](); err != nil {
@@ -171,6 +159,36 @@ func sessions(round int, r *rand.Rand) ([]result, error) {
 		}
 	}
 	return rs, nil
+}
+
+// singleWrites times writes one at a time, and their peers.
+func singleWrites(seat string, add func(bench, kind, unit string, v float64)) []func() error {
+	return []func() error{
+		func() error {
+			return withChips("n300", 2, func(ctx context.Context, s *session.Session) error {
+				for _, size := range []int{64, 4096} {
+					ds, err := timeWrites(ctx, s, 1, size)
+					if err != nil {
+						return err
+					}
+					add(fmt.Sprintf("write of %d B, %s p50", size, seat), "session", "µs", us(ds[len(ds)/2]))
+					add(fmt.Sprintf("write of %d B, %s p99", size, seat), "session", "µs", us(ds[len(ds)*99/100]))
+				}
+				return nil
+			})
+		},
+		func() error {
+			p50, p99, err := latency("udp", pings)
+			add("write of 64 B, "+seat+" p50", "udp ping-pong", "µs", p50)
+			add("write of 64 B, "+seat+" p99", "udp ping-pong", "µs", p99)
+			return err
+		},
+		func() error {
+			v, err := tcpRequests(4096)
+			add("write of 4096 B, "+seat+" p50", "tcp request (mean)", "µs", v)
+			return err
+		},
+	}
 }
 
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
@@ -239,13 +257,13 @@ func chains(round int, r *rand.Rand) ([]result, error) {
 					ds = append(ds, d)
 				}
 				slices.Sort(ds)
-				rs = append(rs, result{"one hop of eight processes", "fabric ping", "µs", round, us(ds[len(ds)/2]) / hops})
+				rs = append(rs, figure("one hop of eight processes", "fabric ping", "µs", round, us(ds[len(ds)/2])/hops))
 				return nil
 			})
 		},
 		func() error {
 			d, err := udpChain()
-			rs = append(rs, result{"one hop of eight processes", "udp forwarders", "µs", round, us(d) / hops})
+			rs = append(rs, figure("one hop of eight processes", "udp forwarders", "µs", round, us(d)/hops))
 			return err
 		},
 	}
@@ -328,7 +346,7 @@ func tcpRequests(size int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	cmd := exec.Command(exe, "-far", "tcp-answer", "-task", fmt.Sprintf("%s %d", l.Addr(), size))
+	cmd := exec.Command(exe, "-far", "tcp-answer", "-task", fmt.Sprintf("%s %d", l.Addr(), size), "-core", strconv.Itoa(sitting.far))
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
@@ -369,85 +387,4 @@ func tcpAnswer(task string) error {
 		}
 		c.Write(b[:1])
 	}
-}
-
-// idleTime is how long the idle fabric is watched.
-const idleTime = 20 * time.Second
-
-// idle is the cost of 32 chips that do nothing.
-func idle(ttfabric string) ([]result, error) {
-	name := fmt.Sprintf("bench-%d", os.Getpid())
-	up := exec.Command(ttfabric, "up", "mesh:4x8", "-d", "--name", name)
-	up.Stderr = os.Stderr
-	defer exec.Command(ttfabric, "down", "--name", name).Run()
-	if err := up.Run(); err != nil {
-		return nil, err
-	}
-	time.Sleep(10 * time.Second)
-	a, n, err := cpuTicks(name)
-	if err != nil {
-		return nil, err
-	}
-	time.Sleep(idleTime)
-	b, m, err := cpuTicks(name)
-	if err != nil {
-		return nil, err
-	}
-	if n != 32 || m != 32 {
-		return nil, fmt.Errorf("%d and %d of 32 chips were running", n, m)
-	}
-	const ticksPerSecond = 100 // USER_HZ on every Linux that Go runs on
-	pss, err := pssKiB(name)
-	return []result{
-		{"idle CPU of 32 chips in sum", "up mesh:4x8", "% of a core", 0, float64(b-a) / ticksPerSecond / idleTime.Seconds() * 100},
-		{"idle memory (PSS) per chip", "up mesh:4x8", "MiB", 0, float64(pss) / 1024 / 32},
-	}, err
-}
-
-// processes are the chips of a fabric.
-func processes(name string) ([]string, error) {
-	ents, err := os.ReadDir("/proc")
-	var out []string
-	for _, e := range ents {
-		b, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if a := strings.Split(string(b), "\x00"); len(a) > 4 && a[1] == "node" && strings.HasSuffix(a[3], "/"+name) {
-			out = append(out, e.Name())
-		}
-	}
-	return out, err
-}
-
-func cpuTicks(name string) (sum uint64, n int, err error) {
-	ps, err := processes(name)
-	for _, p := range ps {
-		b, err := os.ReadFile("/proc/" + p + "/stat")
-		if err != nil {
-			return 0, 0, err
-		}
-		f := strings.Fields(string(b)[strings.LastIndexByte(string(b), ')')+1:])
-		if len(f) < 13 {
-			return 0, 0, errors.New("/proc/PID/stat is short")
-		}
-		u, _ := strconv.ParseUint(f[11], 10, 64)
-		s, _ := strconv.ParseUint(f[12], 10, 64)
-		sum += u + s
-	}
-	return sum, len(ps), err
-}
-
-func pssKiB(name string) (sum uint64, err error) {
-	ps, err := processes(name)
-	for _, p := range ps {
-		b, err := os.ReadFile("/proc/" + p + "/smaps_rollup")
-		if err != nil {
-			return 0, err
-		}
-		for _, l := range strings.Split(string(b), "\n") {
-			var k uint64
-			if _, err := fmt.Sscanf(l, "Pss: %d kB", &k); err == nil {
-				sum += k
-			}
-		}
-	}
-	return sum, err
 }

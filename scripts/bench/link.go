@@ -10,16 +10,16 @@ import (
 
 	"ttfabric/router"
 	"ttfabric/ttlink"
+	"ttfabric/ttlink/fault"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-var anyPort = netip.MustParseAddrPort("127.0.0.1:0")
-
 // link drives one TT-link as a live node does: a reader that runs it to completion under a lock, and one timer.
 type link struct {
 	mu    sync.Mutex
+	cfg   ttlink.Config
 	l     *ttlink.Link
 	p     transport.Port
 	start time.Time
@@ -33,13 +33,19 @@ type link struct {
 	once  sync.Once
 }
 
-func newLink(far bool, slots string, gso transport.Mode) (conv, error) {
-	p, err := transport.Listen(transport.Options{Local: anyPort, GSO: gso, GRO: gso})
+// newLink is a link over UDP, over a path that does to what either end sends what bad says.
+func newLink(far bool, slots string, gso transport.Mode, bad fault.Options) (conv, error) {
+	p, err := transport.Listen(transport.Options{Local: anyPort(), GSO: gso, GRO: gso})
 	if err != nil {
 		return nil, err
 	}
+	if bad != (fault.Options{}) {
+		if p, err = transport.Impair(p, 1, bad); err != nil {
+			return nil, err
+		}
+	}
 	a, b := wire.PortID{}, wire.PortID{Node: wire.FabricNodeID{Chip: 1}}
-	cfg := ttlink.Config{Local: a, Peer: b, Incarnation: wire.Incarnation(time.Now().UnixNano()), MaxPayload: wire.PadTo(wire.MaxPacket), Profile: ttlink.ProfileCrowded}
+	cfg := ttlink.Config{Local: a, Peer: b, Incarnation: wire.Incarnation(time.Now().UnixNano()), Profile: ttlink.ProfileCrowded}
 	if far {
 		cfg.Local, cfg.Peer = b, a
 	}
@@ -48,9 +54,7 @@ func newLink(far bool, slots string, gso transport.Mode) (conv, error) {
 			cfg.Slots = s.Receiver
 		}
 	}
-	l := &link{p: p, start: time.Now(), armed: mono.Never, rearm: make(chan struct{}, 1), up: make(chan struct{}), stop: make(chan struct{})}
-	l.l, err = ttlink.New(cfg)
-	return l, err
+	return &link{cfg: cfg, p: p, start: time.Now(), armed: mono.Never, rearm: make(chan struct{}, 1), up: make(chan struct{}), stop: make(chan struct{})}, nil
 }
 
 func (l *link) addr() string { return l.p.LocalAddr().String() }
@@ -63,6 +67,11 @@ func (l *link) dial(peer string) error {
 	if err := l.p.SetPeer(a); err != nil {
 		return err
 	}
+	// The path's width is known now; a live node sizes its frames the same way.
+	l.cfg.MaxPayload = framePayload(l.p.MaxDatagram())
+	if l.l, err = ttlink.New(l.cfg); err != nil {
+		return err
+	}
 	l.step(func(now mono.Time) { l.l.SetPath(now, true) })
 	go l.read()
 	go l.timer()
@@ -72,6 +81,11 @@ func (l *link) dial(peer string) error {
 	case <-time.After(10 * time.Second):
 		return errors.New("the link does not come up")
 	}
+}
+
+// framePayload is the largest padded payload of a frame where the path takes datagrams of n bytes.
+func framePayload(n int) int {
+	return min((n-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, wire.PadTo(wire.MaxPacket))
 }
 
 // step runs f and then the link until it has nothing to send.
@@ -169,12 +183,21 @@ func (l *link) arm() {
 	}
 }
 
+// pump sends messages; one beyond what a packet carries goes as several packets.
 func (l *link) pump(size int, d time.Duration) error {
 	msg := bytes.Repeat([]byte{0xA5}, size)
 	end := mono.Time(time.Since(l.start)).Add(d)
+	off := 0 // of the packet that is to be sent next, in the message
 	l.step(func(mono.Time) {
 		l.fill = func(now mono.Time) {
-			for !now.After(end) && l.l.CanSend(wire.VCData, size) && l.l.Send(now, wire.VCData, msg) {
+			for !now.After(end) {
+				n := min(size-off, wire.MaxPayload)
+				if !l.l.CanSend(wire.VCData, n) || !l.l.Send(now, wire.VCData, msg[off:off+n]) {
+					return
+				}
+				if off += n; off == size {
+					off = 0
+				}
 			}
 		}
 	})
@@ -231,7 +254,7 @@ func (l *link) pingpong(size, n int) ([]time.Duration, error) {
 	select {
 	case <-done:
 		return out, nil
-	case <-time.After(20 * time.Second):
+	case <-time.After(pingTime):
 		return nil, errors.New("the pings do not come back")
 	}
 }

@@ -1,16 +1,14 @@
 // Command bench measures one link, a session write and an idle fabric against
-// their peers, in one interleaved run on loopback. The far end of every
-// measurement is another process: this program, started again.
+// their peers, in one interleaved run. The far end of every measurement is
+// another process: this program, started again.
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime/pprof"
 	"slices"
@@ -19,134 +17,172 @@ import (
 	"time"
 
 	"ttfabric/ttlink/transport"
-	"ttfabric/wire"
 )
 
-// conv is one transport that can carry a stream of messages to another process and back.
-type conv interface {
-	// sink is the far end: it receives until told to stop and says how many bytes arrived.
-	// source sends messages of size bytes until the time has come.
-	addr() string
-	dial(peer string) error
-	pump(size int, d time.Duration) error // near end: send
-	drain() (bytes func() uint64)         // far end: count, in the background
-	echo()                                // far end: send back what comes, in the background
-	pingpong(size, n int) ([]time.Duration, error)
-	close()
+// bench is one run.
+type bench struct {
+	rounds   int
+	span     time.Duration // of each goodput measurement
+	only     string        // one measurement; empty: all that need nothing set up
+	kinds    []string      // transports that were named; none: all
+	sizes    []int
+	mtu      int    // of the wire between two namespaces, in bytes
+	wire     string // its two namespaces and its device
+	ttfabric string // the fabric's program
+	pingpong string // the ping-pong in C
+	report   report
 }
 
-// kinds are the transports, ours and the peers.
-var kinds = []struct {
-	name string
-	open func(far bool) (conv, error)
-}{
-	{"ttlink-fast", func(far bool) (conv, error) { return newLink(far, "fast", transport.Auto) }},
-	{"ttlink-spec", func(far bool) (conv, error) { return newLink(far, "spec", transport.Auto) }},
-	{"ttlink-nogso", func(far bool) (conv, error) { return newLink(far, "fast", transport.Off) }},
-	{"udp-gso", func(bool) (conv, error) { return newRaw(transport.Auto) }},
-	{"udp-mmsg", func(bool) (conv, error) { return newRaw(transport.Off) }},
-	{"udp", newUDP},
-	{"tcp", newTCP},
-	{"quic", newQUIC},
-	{"kcp", newKCP},
+func (b *bench) add(rs ...result)        { b.report.add(rs...) }
+func (b *bench) named(kind string) bool  { return slices.Contains(b.kinds, kind) }
+func (b *bench) chosen(kind string) bool { return len(b.kinds) == 0 || b.named(kind) }
+
+// measurement is one of those that -only names.
+type measurement struct {
+	name  string
+	setup string // the script that it needs, if it does
+	run   func(b *bench, round int, r *rand.Rand) error
 }
 
-func open(name string, far bool) (conv, error) {
-	for _, k := range kinds {
-		if k.name == name {
-			return k.open(far)
+var measurements = []measurement{
+	{"goodput", "", (*bench).goodputs},
+	{"latency", "", (*bench).latencies},
+	{"chain", "", func(b *bench, round int, r *rand.Rand) error {
+		rs, err := chains(round, r)
+		b.add(rs...)
+		return err
+	}},
+	{"session", "", func(b *bench, round int, r *rand.Rand) error {
+		rs, err := sessions(round, r)
+		b.add(rs...)
+		return err
+	}},
+	{"wan", "scripts/bench/wan", (*bench).wan},
+	{"loss", "scripts/bench/loss", (*bench).losses},
+	{"growth", "scripts/bench/run -only growth", (*bench).growth},
+	{"idle", "", func(b *bench, round int, _ *rand.Rand) error {
+		if round != 0 || b.ttfabric == "" {
+			return nil
 		}
-	}
-	return nil, fmt.Errorf("transport %q is not known", name)
-}
-
-// result is one figure of one round.
-type result struct {
-	Bench string  `json:"bench"`
-	Kind  string  `json:"kind"`
-	Unit  string  `json:"unit"`
-	Round int     `json:"round"`
-	Value float64 `json:"value"`
+		rs, err := idle(b.ttfabric)
+		b.add(rs...)
+		return err
+	}},
 }
 
 func main() {
+	b := &bench{report: report{Machine: facts()}}
 	far := flag.String("far", "", "be the far end of this transport (used by the program itself)")
 	task := flag.String("task", "", "of the far end: drain or echo")
-	rounds := flag.Int("rounds", 5, "interleaved rounds")
+	flag.IntVar(&b.rounds, "rounds", 5, "interleaved rounds")
 	seconds := flag.Float64("seconds", 1, "of each goodput measurement")
-	only := flag.String("only", "", "goodput, latency, session, chain or idle")
-	sizes := flag.String("sizes", "64,4096", "message sizes of the goodput measurement, in bytes; a packet carries up to 4096")
+	flag.StringVar(&b.only, "only", "", "goodput, latency, session, chain, idle or growth; wan and loss by the scripts of their names")
+	sizes := flag.String("sizes", "64,256,1024,4096,16384", "message sizes of the goodput measurement, in bytes; a packet carries up to 4096, and a longer message takes several")
 	names := flag.String("kinds", "", "transports to measure, with commas; empty: all")
-	out := flag.String("o", "", "write the results as JSON to this file (default results/TIME.json)")
-	ttfabric := flag.String("ttfabric", "", "the fabric's program, for the idle cost")
+	out := flag.String("o", "", "write the results as JSON to this file, and plots beside it (default results/TIME.json)")
+	plot := flag.String("plot", "", "measure nothing: print this results file and plot it again")
+	flag.StringVar(&b.ttfabric, "ttfabric", "", "the fabric's program, for the idle cost")
+	flag.StringVar(&b.pingpong, "pingpong", "", "the ping-pong in C, built")
+	flag.StringVar(&b.wire, "wire", "", "the wire to cross: NEAR-NAMESPACE FAR-NAMESPACE DEVICE")
+	flag.IntVar(&b.mtu, "mtu", 1500, "of that wire, in bytes")
+	core := flag.Int("core", -1, "core of the far end, -1 for any (used by the program itself)")
+	listen := flag.String("listen", loopback.String(), "address of this end")
+	peer := flag.String("far-listen", "", "address of the far end (default that of this one)")
+	flag.StringVar(&where.netns, "netns", "", "network namespace of the far end")
 	profiles := flag.String("profile", "", "write CPU profiles of both ends into this folder")
 	flag.Parse()
+	fail(places(*listen, *peer))
 	if *profiles != "" {
 		os.Setenv(profileEnv, *profiles)
 	}
 	fail(profile(*far))
 	defer pprof.StopCPUProfile()
-	if *far != "" {
+	switch {
+	case *far != "":
+		if *core >= 0 {
+			fail(pin(cpuSet(*core)))
+		}
 		fail(farEnd(*far, *task))
-		return
-	}
-	var rs []result
-	chosen := func(kind string) bool { return *names == "" || slices.Contains(strings.Split(*names, ","), kind) }
-	do := func(name string) bool { return *only == "" || *only == name }
-	d := time.Duration(*seconds * float64(time.Second))
-	r := rand.New(rand.NewPCG(1, 1))
-	for round := range max(*rounds, 1) {
-		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, *rounds)
-		if do("goodput") {
-			for _, text := range strings.Split(*sizes, ",") {
-				size, err := strconv.Atoi(text)
-				if err != nil || size < 1 || size > wire.MaxPayload {
-					fail(fmt.Errorf("-sizes %q: want numbers from 1 to %d", text, wire.MaxPayload))
-				}
-				for _, i := range r.Perm(len(kinds)) {
-					if !chosen(kinds[i].name) {
-						continue
-					}
-					g, err := goodput(kinds[i].name, size, d)
-					fail(err)
-					rs = append(rs, result{fmt.Sprintf("goodput %d B", size), kinds[i].name, "Gb/s", round, g})
-				}
-			}
-		}
-		if do("latency") {
-			for _, i := range r.Perm(len(kinds)) {
-				if strings.HasPrefix(kinds[i].name, "udp-") || !chosen(kinds[i].name) {
-					continue
-				}
-				p50, p99, err := latency(kinds[i].name)
-				fail(err)
-				rs = append(rs, result{"round trip 64 B p50", kinds[i].name, "µs", round, p50}, result{"round trip 64 B p99", kinds[i].name, "µs", round, p99})
-			}
-		}
-		if do("chain") {
-			more, err := chains(round, r)
-			fail(err)
-			rs = append(rs, more...)
-		}
-		if do("session") {
-			more, err := sessions(round, r)
-			fail(err)
-			rs = append(rs, more...)
-		}
-	}
-	if do("idle") && *ttfabric != "" {
-		more, err := idle(*ttfabric)
+	case *plot != "":
+		p, err := load(*plot)
 		fail(err)
-		rs = append(rs, more...)
+		fail(p.print())
+		fail(p.plot(strings.TrimSuffix(*plot, ".json")))
+	default:
+		fail(b.choose(*sizes, *names, *seconds))
+		fail(b.measure())
+		fail(b.report.print())
+		if *out == "" {
+			*out = "results/" + time.Now().UTC().Format("20060102-150405") + ".json"
+		}
+		fail(b.report.save(*out))
 	}
-	print(rs)
-	if *out == "" {
-		*out = "results/" + time.Now().UTC().Format("20060102-150405") + ".json"
+}
+
+// places says where the two ends are.
+func places(near, far string) (err error) {
+	if far == "" {
+		far = near
 	}
-	b, err := json.MarshalIndent(rs, "", " ")
-	fail(err)
-	fail(os.WriteFile(*out, b, 0o644))
-	fmt.Fprintln(os.Stderr, "results in", *out)
+	if where.near, err = netip.ParseAddr(near); err != nil {
+		return fmt.Errorf("-listen: %w", err)
+	}
+	if where.far, err = netip.ParseAddr(far); err != nil {
+		return fmt.Errorf("-far-listen: %w", err)
+	}
+	return nil
+}
+
+// choose takes over what the flags say in words. The error names the bad value.
+func (b *bench) choose(sizes, names string, seconds float64) error {
+	if b.rounds < 1 || seconds <= 0 {
+		return fmt.Errorf("-rounds %d -seconds %v: want at least 1, and more than 0", b.rounds, seconds)
+	}
+	b.span = time.Duration(seconds * float64(time.Second))
+	for _, text := range strings.Split(sizes, ",") {
+		size, err := strconv.Atoi(text)
+		if err != nil || size < 1 || size > transport.MaxDatagram {
+			return fmt.Errorf("-sizes %q: want numbers from 1 to %d, with commas", text, transport.MaxDatagram)
+		}
+		b.sizes = append(b.sizes, size)
+	}
+	known := []string{udpC}
+	for _, k := range kinds {
+		known = append(known, k.name)
+	}
+	for _, name := range strings.FieldsFunc(names, func(r rune) bool { return r == ',' }) {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("-kinds %q is not known: want some of %s", name, strings.Join(known, ","))
+		}
+		b.kinds = append(b.kinds, name)
+	}
+	var all []string
+	for _, m := range measurements {
+		all = append(all, m.name)
+	}
+	switch {
+	case b.only != "" && !slices.Contains(all, b.only):
+		return fmt.Errorf("-only %q: want one of %s", b.only, strings.Join(all, ", "))
+	case where.netns != "" && !slices.Contains([]string{"goodput", "latency", "wan"}, b.only):
+		return fmt.Errorf("-netns %q -only %q: of the measurements, goodput, latency and wan can have their far end in a namespace", where.netns, b.only)
+	}
+	return nil
+}
+
+func (b *bench) measure() error {
+	r := rand.New(rand.NewPCG(1, 1))
+	for round := range b.rounds {
+		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, b.rounds)
+		for _, m := range measurements {
+			if b.only != m.name && (b.only != "" || m.setup != "") {
+				continue
+			}
+			if err := m.run(b, round, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // profileEnv tells the far end where profiles go.
@@ -169,214 +205,9 @@ func profile(far string) error {
 	return pprof.StartCPUProfile(f)
 }
 
-// endTime is how long the far end gets to end by itself.
-const endTime = 2 * time.Second
-
 func fail(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
-	}
-}
-
-// farEnd runs in the other process: says its address, hears the peer's, works until stdin ends, and says what it counted.
-func farEnd(kind, task string) error {
-	switch kind {
-	case "chip":
-		return farChip(task)
-	case "udp-forward":
-		return udpForward(task)
-	case "tcp-answer":
-		return tcpAnswer(task)
-	}
-	c, err := open(kind, true)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	fmt.Println(c.addr())
-	in := bufio.NewScanner(os.Stdin)
-	if !in.Scan() {
-		return in.Err()
-	}
-	if err := c.dial(in.Text()); err != nil {
-		return err
-	}
-	var count func() uint64
-	if task == "drain" {
-		count = c.drain()
-	} else {
-		c.echo()
-	}
-	fmt.Println("ready")
-	for in.Scan() {
-		if count != nil {
-			fmt.Println(count())
-		}
-	}
-	return nil
-}
-
-// other is the far end as the near one sees it.
-type other struct {
-	cmd *exec.Cmd
-	in  interface{ Write([]byte) (int, error) }
-	out *bufio.Scanner
-	end func()
-}
-
-func spawn(kind, task string) (*other, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(exe, "-far", kind, "-task", task)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return &other{cmd, in, bufio.NewScanner(out), func() {
-		in.Close()
-		late := time.AfterFunc(endTime, func() { cmd.Process.Kill() })
-		cmd.Wait()
-		late.Stop()
-	}}, nil
-}
-
-func (o *other) ask(line string) (string, error) {
-	if line != "" {
-		if _, err := fmt.Fprintln(o.in, line); err != nil {
-			return "", err
-		}
-	}
-	if !o.out.Scan() {
-		return "", fmt.Errorf("the far end has died: %v", o.out.Err())
-	}
-	return o.out.Text(), nil
-}
-
-// meet opens both ends of a transport.
-func meet(kind, task string) (conv, *other, error) {
-	o, err := spawn(kind, task)
-	if err != nil {
-		return nil, nil, err
-	}
-	addr, err := o.ask("")
-	if err != nil {
-		o.end()
-		return nil, nil, err
-	}
-	c, err := open(kind, false)
-	if err == nil {
-		if _, err = fmt.Fprintln(o.in, c.addr()); err == nil {
-			err = c.dial(addr)
-		}
-	}
-	if err == nil {
-		_, err = o.ask("")
-	}
-	if err != nil {
-		o.end()
-		return nil, nil, fmt.Errorf("%s: %w", kind, err)
-	}
-	return c, o, nil
-}
-
-// goodput is what the far end counts per second, in Gb/s, after a short warm-up.
-func goodput(kind string, size int, d time.Duration) (float64, error) {
-	c, o, err := meet(kind, "drain")
-	if err != nil {
-		return 0, err
-	}
-	defer o.end()
-	defer c.close()
-	done := make(chan error, 1)
-	go func() { done <- c.pump(size, d+d/4) }()
-	time.Sleep(d / 4)
-	read := func() (n uint64, at time.Time, err error) {
-		s, err := o.ask("count")
-		if err == nil {
-			_, err = fmt.Sscan(s, &n)
-		}
-		return n, time.Now(), err
-	}
-	a, begin, err := read()
-	if err != nil {
-		return 0, err
-	}
-	time.Sleep(d * 3 / 4)
-	b, end, err := read()
-	if err != nil {
-		return 0, err
-	}
-	if err := <-done; err != nil {
-		return 0, fmt.Errorf("%s: %w", kind, err)
-	}
-	return float64(b-a) * 8 / end.Sub(begin).Seconds() / 1e9, nil
-}
-
-// pings is the number of round trips of one latency measurement.
-const pings = 5000
-
-func latency(kind string) (p50, p99 float64, err error) {
-	c, o, err := meet(kind, "echo")
-	if err != nil {
-		return 0, 0, err
-	}
-	defer o.end()
-	defer c.close()
-	ds, err := c.pingpong(64, pings)
-	if err != nil {
-		return 0, 0, fmt.Errorf("%s: %w", kind, err)
-	}
-	slices.Sort(ds)
-	return us(ds[len(ds)/2]), us(ds[len(ds)*99/100]), nil
-}
-
-// print prints medians, spread, and each peer's share of ours, as a Markdown table.
-func print(rs []result) {
-	type key struct{ bench, kind string }
-	vals := map[key][]float64{}
-	var order []key
-	unit := map[string]string{}
-	for _, r := range rs {
-		k := key{r.Bench, r.Kind}
-		if vals[k] == nil {
-			order = append(order, k)
-		}
-		vals[k] = append(vals[k], r.Value)
-		unit[r.Bench] = r.Unit
-	}
-	slices.SortStableFunc(order, func(a, b key) int { return strings.Compare(a.bench, b.bench) })
-	median := func(v []float64) float64 { v = slices.Clone(v); slices.Sort(v); return v[len(v)/2] }
-	ours := func(bench string) []float64 {
-		for _, kind := range []string{"ttlink-fast", "session", "session, 1 hop", "fabric ping"} {
-			if v := vals[key{bench, kind}]; v != nil {
-				return v
-			}
-		}
-		return nil
-	}
-	fmt.Println("| measurement | of | median | min–max | unit | ours / this |")
-	fmt.Println("|---|---|---|---|---|---|")
-	for _, k := range order {
-		v := vals[k]
-		ratio := "–"
-		if ours := ours(k.bench); ours != nil && len(ours) == len(v) {
-			each := make([]float64, len(v))
-			for i := range v {
-				each[i] = ours[i] / v[i]
-			}
-			ratio = fmt.Sprintf("%.2f", median(each))
-		}
-		fmt.Printf("| %s | %s | %.3g | %.3g–%.3g | %s | %s |\n", k.bench, k.kind, median(v), slices.Min(v), slices.Max(v), unit[k.bench], ratio)
 	}
 }

@@ -8,15 +8,18 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/quic-go/quic-go"
 	"github.com/xtaci/kcp-go/v5"
+	"golang.org/x/sys/unix"
 
 	"ttfabric/ttlink/transport"
 )
@@ -25,7 +28,7 @@ import (
 type gso struct{ p transport.Port }
 
 func newRaw(m transport.Mode) (conv, error) {
-	p, err := transport.Listen(transport.Options{Local: anyPort, GSO: m, GRO: m})
+	p, err := transport.Listen(transport.Options{Local: anyPort(), GSO: m, GRO: m})
 	return &gso{p}, err
 }
 
@@ -62,7 +65,6 @@ func (g *gso) close()                                     { g.p.Close() }
 
 // stream is a byte stream or a connected UDP socket: whatever reads and writes.
 type stream struct {
-	name  string
 	a     string
 	rw    io.ReadWriteCloser
 	set   func(s *stream, peer string) error
@@ -110,7 +112,13 @@ func (s *stream) echo() {
 	}()
 }
 
+// pingTime is how long all pings of a measurement together may take, in which a lost one is noticed.
+const pingTime = 20 * time.Second
+
 func (s *stream) pingpong(size, n int) ([]time.Duration, error) {
+	if c, ok := s.rw.(interface{ SetReadDeadline(time.Time) error }); ok {
+		c.SetReadDeadline(time.Now().Add(pingTime))
+	}
 	buf, in := make([]byte, size), make([]byte, size)
 	out := make([]time.Duration, 0, n)
 	for range n {
@@ -134,7 +142,7 @@ func (s *stream) close() {
 
 // newUDP is a plain net.UDPConn, one datagram a call.
 func newUDP(bool) (conv, error) {
-	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(anyPort))
+	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(anyPort()))
 	if err != nil {
 		return nil, err
 	}
@@ -156,27 +164,48 @@ func newUDP(bool) (conv, error) {
 	}}, nil
 }
 
-// newTCP is a TCP connection with writes of 64 KiB.
-func newTCP(far bool) (conv, error) {
+// newTCP is a TCP connection with writes of 64 KiB, under the named congestion control or the system's own.
+func newTCP(far bool, congestion string) (conv, error) {
 	s := &stream{a: "-", chunk: 64 << 10}
 	if !far {
-		s.set = func(s *stream, peer string) (err error) {
-			s.rw, err = net.Dial("tcp4", peer)
+		s.set = func(s *stream, peer string) error {
+			d := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error { return setCongestion(raw, congestion) }}
+			c, err := d.Dial("tcp4", peer)
+			if err == nil {
+				s.rw = c
+			}
 			return err
 		}
 		return s, nil
 	}
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	l, err := net.Listen("tcp4", anyPort().String())
 	if err != nil {
 		return nil, err
 	}
 	s.a = l.Addr().String()
 	s.set = func(s *stream, _ string) error {
 		c, err := l.Accept()
-		s.rw = c
+		if err == nil {
+			s.rw = c
+		}
 		return err
 	}
 	return s, nil
+}
+
+// setCongestion has a connection to be use the named congestion control; it decides for what the near end sends.
+func setCongestion(raw syscall.RawConn, name string) error {
+	if name == "" {
+		return nil
+	}
+	var err error
+	raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+	})
+	if err != nil {
+		return fmt.Errorf("TCP congestion control %q: %w; load its module or leave the kind out with -kinds", name, err)
+	}
+	return nil
 }
 
 // newKCP is a KCP stream as fast as its options make it: no delay, wide windows, no forward error correction.
@@ -203,7 +232,7 @@ func newKCP(far bool) (conv, error) {
 		}
 		return s, nil
 	}
-	l, err := kcp.ListenWithOptions("127.0.0.1:0", nil, 0, 0)
+	l, err := kcp.ListenWithOptions(anyPort().String(), nil, 0, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +283,7 @@ func newQUIC(far bool) (conv, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}}, NextProtos: []string{"bench"}}, nil)
+	l, err := quic.ListenAddr(anyPort().String(), &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}}, NextProtos: []string{"bench"}}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -108,15 +108,26 @@ type Model struct {
 	free   mono.Time // when the limited rate has sent what waits
 	counts Counts
 	out    [2]Outcome
+	spare  [][]byte // given back; at most maxSpare
 }
+
+// maxSpare is how many copies that were given back wait to be used again.
+const maxSpare = 64
 
 // New returns a model whose dice start from seed. The error names the option that is out of range.
 func New(seed uint64, o Options) (*Model, error) {
-	m := &Model{rng: rand.New(rand.NewPCG(seed, 0x6661756c74))}
+	m := &Model{}
+	m.Seed(seed)
 	if err := m.Set(o); err != nil {
 		return nil, err
 	}
 	return m, nil
+}
+
+// Seed throws the dice anew from seed. Options and counters stay.
+func (m *Model) Seed(seed uint64) {
+	m.rng = rand.New(rand.NewPCG(seed, 0x6661756c74))
+	m.bad = false
 }
 
 // Set changes the options from the next datagram on. On an error nothing changes.
@@ -226,7 +237,11 @@ func (m *Model) one(leaves mono.Time, datagram []byte) Outcome {
 	if at.Before(leaves) {
 		at = leaves
 	}
-	data := append([]byte(nil), datagram...)
+	var data []byte
+	if n := len(m.spare); n > 0 {
+		m.spare, data = m.spare[:n-1], m.spare[n-1][:0]
+	}
+	data = append(data, datagram...)
 	if m.roll(m.opts.Corrupt) && len(data) > 0 {
 		m.counts.Corrupted++
 		for range 1 + m.rng.IntN(3) {
@@ -234,6 +249,14 @@ func (m *Model) one(leaves mono.Time, datagram []byte) Outcome {
 		}
 	}
 	return Outcome{At: at, Data: data}
+}
+
+// Recycle takes back the data of an outcome that nobody reads any more, to save
+// memory. Nobody has to call it.
+func (m *Model) Recycle(b []byte) {
+	if len(m.spare) < maxSpare {
+		m.spare = append(m.spare, b)
+	}
 }
 
 // roll reports true with probability p. It rolls the dice for 0 and 1 too, so

@@ -15,6 +15,11 @@ const MaxDelayed = 64 << 20
 
 // Impaired is a port that does to what it sends what a bad network would.
 // What it receives it leaves alone: wrap both ends to impair both ways.
+//
+// The dice are thrown for each datagram of a run for itself. What is left of a
+// run at once goes on as one run; what is delayed is a run again where datagrams
+// of one size fall due together, so that delay and rate cost most of what
+// segmentation offload gains.
 type Impaired struct {
 	Port
 	start time.Time
@@ -47,6 +52,13 @@ func (i *Impaired) Set(o fault.Options) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.model.Set(o)
+}
+
+// Seed throws the dice anew.
+func (i *Impaired) Seed(seed uint64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.model.Seed(seed)
 }
 
 // Cut takes the cable away in this direction, or puts it back.
@@ -122,18 +134,17 @@ func (i *Impaired) SendBatch(runs []Run) (int, error) {
 }
 
 // Close implements [Port]. What waits is dropped.
-func (i *Impaired) Close() error {
+func (i *Impaired) Close() error { return i.Unwrap().Close() }
+
+// Unwrap ends the impairment and returns the port beneath, which stays open. What waits is dropped.
+func (i *Impaired) Unwrap() Port {
 	i.mu.Lock()
-	if i.closed {
-		i.mu.Unlock()
-		return i.Port.Close()
-	}
 	i.closed = true
 	i.queue = nil
 	i.mu.Unlock()
 	i.nudge()
 	i.wg.Wait()
-	return i.Port.Close()
+	return i.Port
 }
 
 // delay puts a datagram into the queue.

@@ -50,8 +50,9 @@ func TestWrappersConform(t *testing.T) {
 	}
 }
 
-// count receives for a while and returns how many datagrams came, and how many were not as sent.
-func count(p transport.Port, want []byte, d time.Duration) (n, damaged int) {
+// count receives until as many datagrams came as ask says, which is asked once
+// sent is closed. It returns how many came, and how many were not as sent.
+func count(p transport.Port, want []byte, sent <-chan struct{}, ask func() int) (n, damaged int) {
 	var mu sync.Mutex
 	done := make(chan struct{})
 	go func() {
@@ -68,7 +69,16 @@ func count(p transport.Port, want []byte, d time.Duration) (n, damaged int) {
 			mu.Unlock()
 		}
 	}()
-	time.Sleep(d)
+	<-sent
+	for range 1000 { // ten seconds
+		time.Sleep(10 * time.Millisecond)
+		mu.Lock()
+		all := n >= ask()
+		mu.Unlock()
+		if all {
+			break
+		}
+	}
 	p.Close()
 	<-done
 	return n, damaged
@@ -102,13 +112,18 @@ func TestImpairedPort(t *testing.T) {
 				t.Fatal(err)
 			}
 			a.Cut(c.cut)
+			all := make(chan struct{})
 			go func() {
+				defer close(all)
 				for range sent / 8 {
 					a.Send(bytes.Repeat(msg, 8), len(msg))
 					time.Sleep(20 * time.Microsecond)
 				}
 			}()
-			n, damaged := count(b, msg, 400*time.Millisecond)
+			n, damaged := count(b, msg, all, func() int {
+				c, _ := a.Counts()
+				return int(c.Passed + c.Duplicated)
+			})
 			if n < c.low || n > c.high || damaged < c.damaged || n-damaged < c.undamaged {
 				counts, dropped := a.Counts()
 				t.Errorf("%d came, %d of them damaged; %+v, %d dropped", n, damaged, counts, dropped)
@@ -140,6 +155,34 @@ func TestImpairedShortLast(t *testing.T) {
 	if _, err := transport.Impair(m.Listen(), 1, fault.Options{Loss: 2}); err == nil {
 		t.Error("a loss of 2 was taken")
 	}
+}
+
+// TestUnwrap takes an impairment away and leaves the port open.
+func TestUnwrap(t *testing.T) {
+	m := transport.NewMemory()
+	plain, b := m.Listen(), m.Listen()
+	a := impair(t, plain, fault.Options{Loss: 1})
+	a.SetPeer(b.LocalAddr())
+	b.SetPeer(a.LocalAddr())
+	a.Send([]byte("lost"), 4)
+	for range 2 {
+		if a.Unwrap() != plain {
+			t.Error("another port comes out")
+		}
+	}
+	if _, err := a.Send([]byte("late"), 4); err == nil {
+		t.Error("the wrapper still sends")
+	}
+	plain.Send([]byte("here"), 4)
+	var batch transport.Batch
+	if err := b.Recv(&batch); err != nil {
+		t.Fatal(err)
+	}
+	batch.Each(func(x []byte) {
+		if string(x) != "here" {
+			t.Errorf("got %q", x)
+		}
+	})
 }
 
 // TestTapSeesBothWays finds that a tap shows each datagram once, as it was.

@@ -81,15 +81,16 @@ def union(send, addr=0, sem=0, value=0, flush=0, chunks=()):
 
 
 def packet(type=1, vc=0, plane=0, ttl=0, sm=0, sc=0, dm=0, dc=0, flowepoch=0, flowseq=0, flowbase=0, id=0, epoch=0,
-           send=255, size=None, hop=0, route=b"", payload=b"", **command):
+           group=0, trunk=0, ranges=(0, 0, 0, 0, 0, 0, 0, 0), send=255, size=None, hop=0, route=b"", payload=b"", **command):
     r = next(n for n in (19, 35, 51, 67) if len(route) <= n)
     size = len(payload) if size is None else size
     b = union(send, **command) + struct.pack("<HBB", size, send, 0)
-    b += struct.pack("<HBB", hop, 0, 0) + route + bytes(r - len(route)) + struct.pack("<HH", dc, dm) + bytes(9)
+    b += struct.pack("<HBB", hop, 0, 0) + route + bytes(r - len(route)) + struct.pack("<HH", dc, dm)
+    b += bytes(ranges) + bytes([trunk])  # hops and skip of each direction: east, west, north, south
     assert len(b) in (80, 96, 112, 128)
     total = 40 + len(b) + len(payload)
     ext = struct.pack("<BBHHBBHH", type, vc | plane << 4, ttl, total, 40, r, sm, sc)
-    ext += struct.pack("<IIIQII", flowepoch, flowseq, flowbase, id, epoch, 0)
+    ext += struct.pack("<IIIQIHH", flowepoch, flowseq, flowbase, id, epoch, 0, group)
     assert len(ext) == 40
     return ext + b + payload
 
@@ -101,8 +102,10 @@ def completion(flowepoch, next, exceptions=()):
     return b
 
 
-def dropreport(dm, dc, flowepoch, flowseq, plane, reason, channel, type, id):
-    return struct.pack("<HHIIBBBBQ", dm, dc, flowepoch, flowseq, plane, reason, channel, type, id)
+def dropreport(dm, dc, flowepoch, flowseq, plane, reason, channel, type, id, group=0, dir=0, trunk=0,
+               ranges=(0, 0, 0, 0, 0, 0, 0, 0)):
+    b = struct.pack("<HHIIBBBBQ", dm, dc, flowepoch, flowseq, plane, reason, channel, type | (0x80 if group else 0), id)
+    return b + struct.pack("<HBB8B", group, dir, trunk, *ranges) if group else b
 
 
 def ident(mesh, chip, channel, incarnation):
@@ -207,6 +210,14 @@ def packets():
     yield "completion", dict(home, type=3, vc=2, payload=completion(1, 2, [(0, 1, 5)]))
     yield "drop report", dict(home, type=4, vc=2, payload=dropreport(1, 7, 1, 2, 3, 1, 8, 1, 9))
     yield "probe", dict(base, type=5, route=bytes([1, 2]))
+    many = dict(base, dm=0, dc=0, group=0x1234, trunk=1)
+    yield "multicast write", dict(many, send=0, addr=a, ranges=(3, 0, 0, 0, 2, 0, 1, 0), payload=pattern(64))
+    yield "multicast on a line", dict(many, send=1, addr=a, value=5, ranges=(4, 2, 0, 0, 0, 0, 0, 0))
+    yield "multicast with its trunk north and south", dict(many, group=0xFFFF, trunk=2, send=2, addr=a, value=1, flush=1,
+                                                           ranges=(255, 254, 1, 2, 3, 4, 5, 6))
+    yield "multicast at its end", dict(many, send=3, addr=a, sem=b, value=1, payload=pattern(3))
+    yield "multicast probe", dict(many, type=5, ranges=(0, 0, 1, 0, 0, 0, 0, 0))
+    yield "completion of a group", dict(home, type=3, vc=2, group=0x1234, payload=completion(1, 2))
 
 
 def completions():
@@ -221,6 +232,8 @@ def dropreports():
         yield "reason %d" % reason, dict(dm=1023, dc=255, flowepoch=0xA1A2A3A4, flowseq=0xB1B2B3B4, plane=15,
                                          reason=reason, channel=15, type=1, id=0xC1C2C3C4C5C6C7C8)
     yield "probe", dict(dm=0, dc=1, flowepoch=0, flowseq=0, plane=0, reason=1, channel=0, type=5, id=0)
+    yield "multicast", dict(dm=0, dc=1, flowepoch=1, flowseq=2, plane=0, reason=1, channel=3, type=1, id=4, group=0xA1B2,
+                            dir=3, trunk=2, ranges=(1, 2, 3, 4, 5, 6, 7, 8))
 
 
 def sessions():

@@ -1,0 +1,315 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/admin"
+	"ttfabric/node/chart"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// benchAddr is where the benchmarks write: the beginning of tile 1-1's memory.
+var benchAddr = wire.NewNocAddr(1, 1, 0)
+
+// ringRow is the time of a trip round a ring.
+type ringRow struct {
+	Hops   int     `json:"hops"`
+	Size   int     `json:"packet_bytes"`
+	Batch  int     `json:"packets"` // that make the trip together
+	P50    float64 `json:"trip_p50_microseconds"`
+	P99    float64 `json:"trip_p99_microseconds"`
+	PerHop float64 `json:"per_hop_microseconds"` // of the median
+	Gbps   float64 `json:"gigabits_per_second"`  // payload, over the median
+}
+
+func newBenchRing() *cobra.Command {
+	var f benchFlags
+	var hops, sizes, batches []int
+	var rounds int
+	c := &cobra.Command{Use: "ring", Short: "The time of packets round a ring of chips", Args: cobra.NoArgs,
+		Long: `ring sends packets from the first chip round a ring of chips and back to
+itself, by source routes of their own, and times the trip from the request of
+the first packet to the arrival of the last (CCL guide, "Ring Ping Latency").
+
+The ring is the edge of two rows of the mesh. Where more hops are asked for
+than that has, the packets take a ring of four chips within it again and again,
+as the guide's measurement over 12 hops does on a T3000.`,
+		Example: "  ttfabric bench ring\n  ttfabric bench ring --hops 8 --packets 1,2,4,8 --sizes 64 --plot ring.svg",
+		RunE: func(c *cobra.Command, args []string) error {
+			format, err := format(c)
+			if err != nil {
+				return err
+			}
+			b, err := benchOn(c, &f)
+			if err != nil {
+				return err
+			}
+			rows, err := b.ring(c, wire.Plane(f.plane), hops, sizes, batches, rounds)
+			if err != nil {
+				return err
+			}
+			if err := writeChart(f.plot, ringChart(rows)); err != nil {
+				return err
+			}
+			if format == "json" {
+				return printJSON(c, rows)
+			}
+			tw := newTable(c, "Hops", "Packet B", "Packets", "p50 µs", "p99 µs", "µs a hop", "Gb/s")
+			for _, r := range rows {
+				tw.AppendRow(table.Row{r.Hops, r.Size, r.Batch, fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), fmt.Sprintf("%.2f", r.PerHop), fmt.Sprintf("%.3f", r.Gbps)})
+			}
+			tw.Render()
+			return nil
+		}}
+	f.add(c)
+	c.Flags().IntSliceVar(&hops, "hops", []int{8, 12}, "lengths of the trip; 4 and more, even")
+	c.Flags().IntSliceVar(&sizes, "sizes", []int{16, 256, 1024, 2048, 4096}, "packet sizes in bytes")
+	c.Flags().IntSliceVar(&batches, "packets", []int{1, 2, 4, 8}, "packets that make the trip together, 1 to 8")
+	c.Flags().IntVar(&rounds, "rounds", 500, "trips per measurement")
+	return c
+}
+
+// ringBatch is the most packets of a trip: as many as the smallest sender channel takes, so that a ring can't fill up and stand still.
+const ringBatch = 8
+
+func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batches []int, rounds int) ([]ringRow, error) {
+	first := b.topo.Chips[0].Node
+	if err := b.running(first); err != nil {
+		return nil, err
+	}
+	bar := newProgress(c.ErrOrStderr(), "measurements", len(hops)*len(sizes)*len(batches))
+	defer bar.stop()
+	var rows []ringRow
+	for _, h := range hops {
+		via, err := ringPath(b.topo, plane, h)
+		if err != nil {
+			return nil, coded(exitUsage, "--hops %d: %w", h, err)
+		}
+		for _, size := range sizes {
+			for _, n := range batches {
+				if n < 1 || n > ringBatch {
+					return nil, coded(exitUsage, "--packets %d: want 1 to %d", n, ringBatch)
+				}
+				res, err := b.chips[first].Bench(c.Context(), admin.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds, Addr: benchAddr})
+				if err != nil {
+					return nil, err
+				}
+				r := ringRow{Hops: h, Size: size, Batch: n}
+				r.P50, r.P99 = percentiles(res.Nanos)
+				r.PerHop = r.P50 / float64(h)
+				r.Gbps = float64(size*n) * 8 / r.P50 / 1e3
+				rows = append(rows, r)
+				bar.set(len(rows))
+			}
+		}
+	}
+	return rows, nil
+}
+
+// percentiles are the median and the 99th percentile, in microseconds.
+func percentiles(ns []int64) (p50, p99 float64) {
+	ns = slices.Sorted(slices.Values(ns))
+	return float64(ns[len(ns)/2]) / 1e3, float64(ns[len(ns)*99/100]) / 1e3
+}
+
+// ringPath is a way of so many hops from the first chip along the edge of two
+// rows, or two columns, and back; what is more than the mesh's length gives is
+// spent on turns round the second square.
+func ringPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, error) {
+	if hops < 4 || hops%2 != 0 || hops > wire.MaxHops {
+		return nil, fmt.Errorf("a ring on a mesh has an even number of hops, 4 to %d", wire.MaxHops-1)
+	}
+	m := t.Meshes[0]
+	along, across, back, home := wire.East, wire.South, wire.West, wire.North
+	length := m.Cols
+	if m.Rows < 2 || m.Cols < 2 {
+		return nil, fmt.Errorf("%s has no ring: a mesh of two rows and two columns is the least", t)
+	}
+	if m.Rows > m.Cols {
+		along, across, back, home, length = wire.South, wire.East, wire.North, wire.West, m.Rows
+	}
+	width := min(hops/2, length, 4) // chips along; four as on a T3000
+	if hops/2 <= length && hops != 12 {
+		width = hops / 2
+	}
+	turns := hops - 2*width
+	for turns%4 != 0 {
+		width--
+		turns = hops - 2*width
+	}
+	var p []wire.Direction
+	for k := range width - 1 {
+		if k == min(1, width-2) {
+			for range turns / 4 { // round the square behind this chip and back to it
+				p = append(p, along, across, back, home)
+			}
+		}
+		p = append(p, along)
+	}
+	p = append(p, across)
+	for range width - 1 {
+		p = append(p, back)
+	}
+	p = append(p, home)
+	at := t.Chips[0].Node
+	for i, d := range p {
+		next, ok := t.Neighbour(at, d, plane)
+		if !ok {
+			return nil, fmt.Errorf("hop %d, %s of %s, has no cable on plane %d", i+1, d, at, plane)
+		}
+		at = next
+	}
+	return p, nil
+}
+
+func ringChart(rows []ringRow) *chart.Chart {
+	c := &chart.Chart{Title: "Packets round a ring of chips", X: "packet size, bytes", Y: "trip, median, µs", LogX: true}
+	type key struct{ hops, n int }
+	var keys []key
+	for _, r := range rows {
+		if k := (key{r.Hops, r.Batch}); !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	for _, k := range keys {
+		l := chart.Line{Name: fmt.Sprintf("%d hops, %s", k.hops, plural(k.n, "packet"))}
+		for _, r := range rows {
+			if (key{r.Hops, r.Batch}) == k {
+				l.X, l.Y = append(l.X, float64(r.Size)), append(l.Y, r.P50)
+			}
+		}
+		c.Lines = append(c.Lines, l)
+	}
+	return c
+}
+
+// rttReport is the round trip of one link, and its parts; all in microseconds.
+type rttReport struct {
+	Src     wire.FabricNodeID `json:"src"`
+	Dst     wire.FabricNodeID `json:"dst"`
+	Size    int               `json:"packet_bytes"`
+	P50     float64           `json:"round_trip_p50_microseconds"`
+	P99     float64           `json:"round_trip_p99_microseconds"`
+	Mean    float64           `json:"round_trip_mean_microseconds"`
+	Submit  float64           `json:"request_until_sent_microseconds"`
+	Far     float64           `json:"peer_received_until_answered_microseconds"`
+	Near    float64           `json:"answer_received_until_told_microseconds"`
+	Transit float64           `json:"kernel_and_wakeups_each_way_microseconds"`
+	LinkRTT float64           `json:"link_round_trip_microseconds"` // as TT-link estimates it
+}
+
+func newBenchRTT() *cobra.Command {
+	var f benchFlags
+	var sizes []int
+	var rounds int
+	c := &cobra.Command{Use: "rtt [SRC DST]", Short: "One link's round trip and its parts", Args: noneOrTwo,
+		Long: `rtt writes single packets to a neighbour and times each until its completion
+is back (CCL guide, "Single Ethernet Link Round-Trip Latency").
+
+  request    from the request until the kernel has taken the datagram
+  peer       from the datagram's arrival at the neighbour until the kernel has taken the completion
+  answer     from the completion's arrival until the program has been told
+  each way   the rest, halved: the kernel's way from socket to socket, and waking the process up
+
+The parts are means; the round trip is given as median, too.`,
+		Example: "  ttfabric bench rtt\n  ttfabric bench rtt M0D0 M0D1 --sizes 0,4096 -o json",
+		RunE: func(c *cobra.Command, args []string) error {
+			format, err := format(c)
+			if err != nil {
+				return err
+			}
+			b, err := benchOn(c, &f)
+			if err != nil {
+				return err
+			}
+			x, y, err := b.neighbours(c, args, wire.Plane(f.plane))
+			if err != nil {
+				return err
+			}
+			var out []rttReport
+			for _, size := range sizes {
+				r, err := b.rtt(c, x, y, wire.Plane(f.plane), size, rounds)
+				if err != nil {
+					return err
+				}
+				out = append(out, r)
+			}
+			if err := writeChart(f.plot, rttChart(out)); err != nil {
+				return err
+			}
+			if format == "json" {
+				return printJSON(c, out)
+			}
+			tw := newTable(c, "Packet B", "p50 µs", "p99 µs", "Mean µs", "Request", "Each way", "Peer", "Answer")
+			for _, r := range out {
+				tw.AppendRow(table.Row{r.Size, us1(r.P50), us1(r.P99), us1(r.Mean), us1(r.Submit), us1(r.Transit), us1(r.Far), us1(r.Near)})
+			}
+			tw.Render()
+			return nil
+		}}
+	f.add(c)
+	c.Flags().IntSliceVar(&sizes, "sizes", []int{0, 64, 1024, 4096}, "packet sizes in bytes; 0 is a packet without a command")
+	c.Flags().IntVar(&rounds, "rounds", 3000, "round trips per size")
+	return c
+}
+
+func us1(v float64) string { return fmt.Sprintf("%.1f", v) }
+
+func (b *benchTarget) rtt(c *cobra.Command, x, y wire.FabricNodeID, plane wire.Plane, size, rounds int) (rttReport, error) {
+	ctx := c.Context()
+	before, err := b.chips[y].Chip(ctx)
+	if err != nil {
+		return rttReport{}, err
+	}
+	res, err := b.chips[x].Bench(ctx, admin.BenchBody{Dst: y, Plane: plane, Size: size, Batch: 1, Rounds: rounds, Addr: benchAddr})
+	if err != nil {
+		return rttReport{}, err
+	}
+	after, err := b.chips[y].Chip(ctx)
+	if err != nil {
+		return rttReport{}, err
+	}
+	r := rttReport{Src: x, Dst: y, Size: size}
+	r.P50, r.P99 = percentiles(res.Nanos)
+	for _, n := range res.Nanos {
+		r.Mean += float64(n) / 1e3 / float64(len(res.Nanos))
+	}
+	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+	r.Submit, r.Near = micros(res.Near.Submitted.Mean()), micros(res.Near.Received.Mean())
+	r.Far = micros(after.Loop.Minus(before.Loop).Received.Mean())
+	r.Transit = max(r.Mean-r.Submit-r.Near-r.Far, 0) / 2
+	for _, l := range after.Links {
+		if l.Peer == x && l.Plane == plane {
+			r.LinkRTT = l.RTTMicros
+		}
+	}
+	return r, nil
+}
+
+func rttChart(rs []rttReport) *chart.Chart {
+	c := &chart.Chart{Title: "One link's round trip and its parts", X: "packet size, bytes", Y: "µs"}
+	parts := []struct {
+		name string
+		of   func(rttReport) float64
+	}{
+		{"round trip, mean", func(r rttReport) float64 { return r.Mean }},
+		{"kernel and wake-up, each way", func(r rttReport) float64 { return r.Transit }},
+		{"request until sent", func(r rttReport) float64 { return r.Submit }},
+		{"peer, until answered", func(r rttReport) float64 { return r.Far }},
+		{"answer until told", func(r rttReport) float64 { return r.Near }},
+	}
+	for _, p := range parts {
+		l := chart.Line{Name: p.name}
+		for _, r := range rs {
+			l.X, l.Y = append(l.X, float64(r.Size)), append(l.Y, p.of(r))
+		}
+		c.Lines = append(c.Lines, l)
+	}
+	return c
+}

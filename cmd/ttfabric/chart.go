@@ -1,0 +1,23 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"ttfabric/node/chart"
+)
+
+// writeChart writes the chart to a file, if one is named.
+func writeChart(path string, c *chart.Chart) error {
+	if path == "" {
+		return nil
+	}
+	return os.WriteFile(path, []byte(c.SVG()), 0o644)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/node"
+	"ttfabric/wire"
+)
+
+func newChip() *cobra.Command {
+	c := &cobra.Command{Use: "chip", Short: "Stop, start, pause and restart single chips"}
+	c.AddCommand(
+		&cobra.Command{Use: "start CHIP", Short: "Start a chip that is not running", Args: cobra.ExactArgs(1),
+			Example: "  ttfabric chip start M0D3",
+			RunE: func(c *cobra.Command, args []string) error {
+				dir, n, err := chipArg(c, args[0])
+				if err != nil {
+					return err
+				}
+				return startChip(c, dir, n, false)
+			}},
+		&cobra.Command{Use: "kill CHIP", Short: "Kill a chip's process without a goodbye (kill -9)", Args: cobra.ExactArgs(1),
+			Example: "  ttfabric chip kill M0D3",
+			RunE: func(c *cobra.Command, args []string) error {
+				dir, n, err := chipArg(c, args[0])
+				if err != nil {
+					return err
+				}
+				tellFault(c.Context(), dir, node.FaultKilled, n)
+				return killChip(dir, n)
+			}},
+		&cobra.Command{Use: "restart CHIP", Short: "Kill a chip without a goodbye and start it again", Args: cobra.ExactArgs(1),
+			Long:    "restart kills a chip's process (kill -9) and starts it again: its memory is empty, and of what was done to its cables only what 'up --netem' declared is left.",
+			Example: "  ttfabric chip restart M0D3",
+			RunE: func(c *cobra.Command, args []string) error {
+				dir, n, err := chipArg(c, args[0])
+				if err != nil {
+					return err
+				}
+				tellFault(c.Context(), dir, node.FaultRestarted, n)
+				return startChip(c, dir, n, true)
+			}},
+		newSignal("pause", "Stop a chip's process where it is (SIGSTOP)", "A paused chip is silent and forgets nothing: its neighbours take its links down, and resume the same sessions after 'chip resume'.",
+			node.FaultPaused, syscall.SIGSTOP),
+		newSignal("resume", "Let a paused chip go on (SIGCONT)", "", node.FaultResumed, syscall.SIGCONT))
+	return c
+}
+
+func newSignal(name, short, long string, k node.FaultKind, sig syscall.Signal) *cobra.Command {
+	return &cobra.Command{Use: name + " CHIP", Short: short, Long: long, Args: cobra.ExactArgs(1),
+		Example: "  ttfabric chip " + name + " M0D3",
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, n, err := chipArg(c, args[0])
+			if err != nil {
+				return err
+			}
+			f, ok := dir.chip(n)
+			if !ok {
+				return fmt.Errorf("chip %s is not running", n)
+			}
+			tellFault(c.Context(), dir, k, n)
+			if err := syscall.Kill(f.PID, sig); err != nil {
+				return fmt.Errorf("chip %s, process %d: %w", n, f.PID, err)
+			}
+			return nil
+		}}
+}
+
+// startChip starts a chip, having killed it first where it is to be started again.
+func startChip(c *cobra.Command, dir runDir, n wire.FabricNodeID, again bool) error {
+	ctx, cancel := context.WithTimeout(c.Context(), startTime)
+	defer cancel()
+	unlock, err := lockFolder(ctx, string(dir))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if again {
+		if err := killChip(dir, n); err != nil {
+			return err
+		}
+	} else if f, ok := dir.chip(n); ok {
+		return fmt.Errorf("chip %s is running already, as process %d", n, f.PID)
+	}
+	s := &supervisor{dir: dir, out: c.ErrOrStderr(), exits: make(chan exit, 1)}
+	if err := s.spawn(n); err != nil {
+		return err
+	}
+	return s.waitRunning(ctx, n)
+}
+
+// killChip kills a chip's process and waits until it has ended, so that it can be started again at once.
+func killChip(dir runDir, n wire.FabricNodeID) error {
+	f, ok := dir.chip(n)
+	if !ok {
+		return fmt.Errorf("chip %s is not running; 'ttfabric chip start %s' starts it", n, n)
+	}
+	if err := syscall.Kill(f.PID, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("chip %s, process %d: %w", n, f.PID, err)
+	}
+	for end := time.Now().Add(stopTime); f.alive(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("chip %s, process %d, was killed and does not end; look at its state with 'ps'", n, f.PID)
+		}
+	}
+	return nil
+}
+
+// tellTime is how long a chip gets to take note of a fault in another's process.
+const tellTime = time.Second
+
+// tellFault lets one chip tell of a fault in another's process, as that cannot:
+// a neighbour if one runs, else any. Where none answers nobody is told.
+func tellFault(ctx context.Context, dir runDir, k node.FaultKind, n wire.FabricNodeID) {
+	cs, _, t, err := dir.clients()
+	if err != nil {
+		return
+	}
+	near := map[wire.FabricNodeID]bool{}
+	for _, p := range t.Ports(n) {
+		near[p.Peer.Node] = true
+	}
+	for _, neighbours := range []bool{true, false} {
+		for _, c := range slices.Clone(cs) {
+			if c.Self() == n || near[c.Self()] != neighbours {
+				continue
+			}
+			one, cancel := context.WithTimeout(ctx, tellTime)
+			err := c.TellFault(one, k, n)
+			cancel()
+			if err == nil {
+				return
+			}
+		}
+	}
+}
+
+// chipArg reads a chip of the fabric that the command is about.
+func chipArg(c *cobra.Command, arg string) (runDir, wire.FabricNodeID, error) {
+	dir, err := dirOf(c)
+	if err != nil {
+		return "", wire.FabricNodeID{}, err
+	}
+	_, t, _, err := dir.mesh()
+	if err != nil {
+		return "", wire.FabricNodeID{}, err
+	}
+	n, err := wire.ParseFabricNodeID(arg)
+	if err != nil {
+		return "", n, coded(exitUsage, "%w", err)
+	}
+	if _, ok := t.Chip(n); !ok {
+		return "", n, coded(exitUsage, "chip %s is not in %s", n, t)
+	}
+	return dir, n, nil
+}

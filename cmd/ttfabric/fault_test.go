@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/node/admin"
+)
+
+// read runs a command and reads its JSON.
+func read[T any](c *cli, args ...string) (v T) {
+	c.t.Helper()
+	if err := json.Unmarshal([]byte(c.must(append(args, "-o", "json")...)), &v); err != nil {
+		c.t.Fatalf("%v: %v", args, err)
+	}
+	return v
+}
+
+// p50 is the median of some pings, in milliseconds.
+func (c *cli) p50(src, dst string) float64 {
+	c.t.Helper()
+	return read[[]pingRow](c, "ping", src, dst, "-c", "9")[0].P50 / 1e3
+}
+
+func (c *cli) fails(code int, args ...string) {
+	c.t.Helper()
+	if _, errs, got := c.run(args...); got != code {
+		c.t.Errorf("%v: exit code %d, want %d: %s", args, got, code, errs)
+	}
+}
+
+// faults counts the fault events of all chips by action.
+func (c *cli) faults() map[string]int {
+	c.t.Helper()
+	n := map[string]int{}
+	for line := range strings.Lines(c.must("events", "--follow=false", "-o", "json")) {
+		var e admin.EventView
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			c.t.Fatal(err)
+		}
+		if e.Type == "fault" {
+			n[e.Action]++
+		}
+	}
+	return n
+}
+
+// intact waits until all frames go by their own cables: where one of two came
+// up first, it carries those of both for up to a second.
+func (c *cli) intact() {
+	c.t.Helper()
+	text := ""
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if text = c.must("inspect", "--diff"); strings.HasPrefix(text, "all ") {
+			return
+		}
+	}
+	c.t.Fatalf("not all cables are up:\n%s", text)
+}
+
+// patient is the profile of these tests: a busy machine is not to be taken for a dead cable.
+const patient = "--profile=crowded"
+
+func TestABadCable(t *testing.T) {
+	c := newCLI(t)
+	c.must("up", "n300", "-d", patient)
+	c.intact()
+	before := c.p50("M0D0", "M0D1")
+
+	rows := read[[]admin.ImpairmentView](c, "netem", "set", "M0D0-M0D1/p0", "--loss", "5%", "--seed", "1")
+	if len(rows) != 2 || rows[0].PacketLoss != 5 || rows[0].Options != "loss=5%" || rows[1].Seed != 1 {
+		t.Errorf("set says %+v", rows)
+	}
+	c.must("traffic", "all-to-all", "--packets", "3000", "--size", "1000", "--planes", "1") // on plane 0; exit code 5 if any is lost or doubled
+	lost := uint64(0)
+	for _, r := range read[[]admin.ImpairmentView](c, "netem", "show") {
+		lost += r.Counters["lost"]
+	}
+	resent := uint64(0)
+	for _, v := range read[struct{ Chips []admin.ChipView }](c, "inspect").Chips {
+		for _, l := range v.Links {
+			if l.Plane == 0 {
+				resent += l.Counters["retransmitted"]
+			}
+		}
+	}
+	if lost == 0 || resent == 0 {
+		t.Errorf("%d datagrams were lost and %d frames sent again", lost, resent)
+	}
+
+	const delay = 15.0 // ms
+	c.must("netem", "set", "all", "--loss", "0", "--delay", "15ms")
+	if after := c.p50("M0D0", "M0D1"); after < 2*delay || after > before+4*delay {
+		t.Errorf("a delay of %v ms made the ping of %.1f ms one of %.1f ms", delay, before, after)
+	}
+	c.must("netem", "reset")
+	if rows := read[[]admin.ImpairmentView](c, "netem", "show"); len(rows) != 0 {
+		t.Errorf("reset leaves %+v", rows)
+	}
+
+	c.must("link", "down", "M0D0-M0D1")
+	c.fails(exitAssert, "ping", "M0D0", "M0D1", "-c", "1")
+	d := read[linkDiff](c, "inspect", "--diff")
+	for end := time.Now().Add(20 * time.Second); d.Up > 0 && time.Now().Before(end); d = read[linkDiff](c, "inspect", "--diff") {
+		time.Sleep(100 * time.Millisecond)
+	}
+	if d.Declared != 2 || d.Up != 0 || len(d.Downed) != 4 || d.Downed[0].Reason != "silence" || d.Downed[0].SinceS == nil || d.Downed[0].By != nil {
+		t.Errorf("with both cables cut: %+v", d)
+	}
+	c.must("link", "up", "M0D0-M0D1")
+	c.must("up", "-d")
+	c.intact()
+	c.must("ping", "M0D0", "M0D1")
+	if n := c.faults(); n["set"] < 6 || n["reset"] != 4 || n["cut"] != 4 || n["restored"] != 4 {
+		t.Errorf("events tell of %v", n)
+	}
+}
+
+// Traffic crosses cables that go and come, and nothing is lost or doubled.
+func TestFlappingCables(t *testing.T) {
+	c := newCLI(t)
+	c.must("up", "n300", "-d", patient)
+	flap := c.command("link", "flap", "all", "--every", "700ms", "--down", "350ms", "--for", "1100ms", "-o", "json")
+	var out bytes.Buffer
+	flap.Stdout = &out
+	if err := flap.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- flap.Wait() }()
+	for running := true; running; {
+		c.must("traffic", "all-to-all", "--packets", "2000", "--size", "4096")
+		select {
+		case err := <-ended:
+			if err != nil || !strings.Contains(out.String(), "cut 2 times") {
+				t.Errorf("flap: %v: %s", err, out.String())
+			}
+			running = false
+		default:
+		}
+	}
+	if n := c.faults(); n["cut"] != 8 || n["restored"] != 8 {
+		t.Errorf("events tell of %v", n)
+	}
+}
+
+func TestPartitionPauseRestart(t *testing.T) {
+	c := newCLI(t)
+	c.must("up", "t3000", "-d", patient, "--netem", "M0D0-M0D1,delay=3ms,seed=5")
+	if p50 := c.p50("M0D0", "M0D1"); p50 < 6 {
+		t.Errorf("the declared delay of 3 ms makes a ping of %.1f ms", p50)
+	}
+	c.fails(exitUsage, "up", "-d", "--netem", "all,loss=1%")
+	cut := read[struct{ Links []string }](c, "partition", "M0D0,M0D4") // the first column
+	if len(cut.Links) != 4 {
+		t.Errorf("cut %q", cut.Links)
+	}
+	c.must("ping", "M0D0", "M0D4", "-c", "1")
+	c.fails(exitAssert, "ping", "M0D0", "M0D1", "-c", "1")
+	c.must("heal")
+
+	c.must("chip", "restart", "M0D0")
+	c.must("chip", "pause", "M0D7")
+	c.fails(exitAssert, "ping", "M0D6", "M0D7", "-c", "1", "--timeout", "1s")
+	c.must("chip", "resume", "M0D7")
+	c.must("up", "-d")
+	c.must("ping", "M0D6", "M0D7", "-c", "1")
+	if p50 := c.p50("M0D0", "M0D1"); p50 < 6 {
+		t.Errorf("a restarted chip lacks the declared delay: a ping of %.1f ms", p50)
+	}
+	n := c.faults()
+	for _, k := range []string{"set", "cut", "restored", "restarted", "paused", "resumed"} {
+		if n[k] == 0 {
+			t.Errorf("no event tells of %s: %v", k, n)
+		}
+	}
+}
+
+func TestFaultMessages(t *testing.T) {
+	c := newCLI(t)
+	c.fails(exitFailed, "netem", "show")
+	c.must("up", "n300", "-d")
+	for _, x := range []struct {
+		args, want string
+		code       int
+	}{
+		{"netem set M0D0-M0D1", "--delay 10ms", exitUsage},
+		{"netem set", "requires at least 1", exitUsage},
+		{"netem set all --loss 200%", "--loss", exitUsage},
+		{"netem set all --delay 10", "unit", exitUsage},
+		{"netem set all --loss 1% --direction up", "a-to-b", exitUsage},
+		{"netem set all --loss 1% --duration 48h", "24h", exitUsage},
+		{"netem set M0D5 --loss 1%", "not in n300", exitUsage},
+		{"link flap all --every 1s --down 1s", "--every", exitUsage},
+		{"link down", "requires at least 1", exitUsage},
+		{"link down all --for -1s", "--for", exitUsage},
+		{"partition M0D0 M0D0", "both sets", exitUsage},
+		{"partition M0D0,M0D1", "no cable", exitUsage},
+		{"chip pause M0D9", "not in n300", exitUsage},
+		{"up -d -n other --netem M0D9,loss=1%", "M0D9", exitUsage},
+	} {
+		_, errs, code := c.run(strings.Fields(x.args)...)
+		if code != x.code || !strings.Contains(errs, x.want) {
+			t.Errorf("%s: exit code %d, want %d; stderr %q, want it to say %q", x.args, code, x.code, errs, x.want)
+		}
+	}
+	c.must("chip", "kill", "M0D1")
+	if _, errs, code := c.run("netem", "set", "all", "--delay", "1ms"); code != exitOK || !strings.Contains(errs, "M0D1 is not running") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	c.fails(exitFailed, "chip", "pause", "M0D1")
+	if out := c.must("__complete", "netem", "set", ""); !strings.Contains(out, "M0D0-M0D1\n") || !strings.Contains(out, "plane:1\n") {
+		t.Errorf("the shell completes %s", out)
+	}
+}
+
+// What is set for a time is put back when the command that set it is gone.
+func TestDurationOutlivesTheCommand(t *testing.T) {
+	c := newCLI(t)
+	c.must("up", "n300", "-d")
+	c.must("netem", "set", "M0D0:8", "--delay", "1ms", "--direction", "a-to-b")
+	c.must("netem", "set", "M0D0:8", "--loss", "50%", "--duration", "200ms")
+	c.must("link", "down", "M0D0:9", "--for", "200ms")
+	for end := time.Now().Add(3 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		rows := read[[]admin.ImpairmentView](c, "netem", "show")
+		if len(rows) == 1 && rows[0].Options == "delay=1ms" && rows[0].Chip.Chip == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%+v", rows)
+		}
+	}
+	if n := c.faults(); n["restored"] != 2 {
+		t.Errorf("events tell of %v", n)
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/router/topo"
+)
+
+func newGenerate() *cobra.Command {
+	var form, file string
+	c := &cobra.Command{
+		Use:   "generate NAME|FILE",
+		Short: "Write a topology as a file",
+		Long: `generate writes a built-in or generated topology, or one that a file describes,
+in the form of ttfabric, which holds everything, or as a cluster descriptor of
+tt-umd, which holds one mesh.`,
+		Example: `  ttfabric generate torus:4x8 -f torus.yaml
+  ttfabric generate galaxy --format umd > cluster_desc.yaml
+  ttfabric generate t3k_mesh_graph_descriptor.textproto --format umd`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeTopology,
+		RunE: func(c *cobra.Command, args []string) error {
+			as, err := format(c)
+			if err != nil {
+				return err
+			}
+			t, err := loadTopology(args[0])
+			if err != nil {
+				return err
+			}
+			var text []byte
+			switch form {
+			case "ttfabric":
+				text = t.Encode()
+			case "umd":
+				if text, err = t.EncodeClusterDescriptor(); err != nil {
+					return coded(exitUsage, "%w", err)
+				}
+			default:
+				return coded(exitUsage, "--format %q: want ttfabric or umd", form)
+			}
+			if len(text) > topo.MaxFile {
+				return fmt.Errorf("%s would be %d bytes as a file; a topology has at most %d", t.Name, len(text), topo.MaxFile)
+			}
+			return writeResult(c, as, file, map[string]any{"name": t.Name, "format": form}, text)
+		},
+	}
+	c.Flags().StringVar(&form, "format", "ttfabric", "ttfabric or umd (a cluster descriptor of tt-umd)")
+	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
+	completeFormat(c, "ttfabric", "umd")
+	return c
+}
+
+func completeFormat(c *cobra.Command, formats ...string) {
+	c.RegisterFlagCompletionFunc("format", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return formats, cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// writeResult writes what a command made to its file or to stdout. As JSON it
+// says what was written, and has the text in it where no file has.
+func writeResult(c *cobra.Command, as, file string, about map[string]any, text []byte) error {
+	if file != "" {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return fmt.Errorf("cannot write the file: %w", err)
+		}
+		about["file"] = file
+		fmt.Fprintf(c.ErrOrStderr(), "Wrote %s.\n", file)
+	} else {
+		about["text"] = string(text)
+	}
+	if as == "json" {
+		about["bytes"] = len(text)
+		return printJSON(c, about)
+	}
+	if file == "" {
+		_, err := c.OutOrStdout().Write(text)
+		return err
+	}
+	return nil
+}

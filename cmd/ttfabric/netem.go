@@ -1,0 +1,315 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/node"
+	"ttfabric/node/admin"
+	"ttfabric/router/topo"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+func newNetem() *cobra.Command {
+	c := &cobra.Command{Use: "netem", Short: "Impair cables: delay, loss, rate, corruption and more",
+		Long: `netem does to what goes over a cable what a bad network would. The chips do it
+themselves, to each datagram that they send, so that no privilege is needed.
+The dice have a seed: one seed and the same datagrams give the same faults.
+
+` + linkHelp}
+	c.AddCommand(newNetemSet(), newNetemShow(), newNetemReset())
+	return c
+}
+
+func newNetemSet() *cobra.Command {
+	var direction string
+	var seed uint64
+	var duration time.Duration
+	values := make([]string, len(fault.Knobs))
+	c := &cobra.Command{Use: "set LINK...", Short: "Impair cables; what is not named stays as it is", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
+		Long: `set impairs cables, in both directions unless --direction says otherwise: a
+delay of 10ms adds 20ms to a round trip. It changes only what is named; 0
+takes one impairment away, and 'netem reset' all of them. With --duration the
+chips put back by themselves what was named. A chip that is restarted has only
+what 'up --netem' declared.
+
+Flags and units are those of containerlab and tc-netem(8): shares are
+percentages with or without the sign, and a bare rate is kbit. Where more than
+1 MiB waits for a limited rate, what comes is lost.
+
+` + linkHelp,
+		Example: `  ttfabric netem set M0D0-M0D1 --delay 10ms --jitter 2ms
+  ttfabric netem set plane:1 --loss 1% --seed 7
+  ttfabric netem set M0D0:8 --rate 100Mbit --direction a-to-b
+  ttfabric netem set all --corruption 0.1% --duration 30s
+  ttfabric netem set 'M0D*-M1D*' --loss-gemodel 1%,10%,70%,0.1%`,
+		RunE: func(c *cobra.Command, args []string) error {
+			body := admin.NetemBody{Options: fault.Change{}, ForS: duration.Seconds()}
+			for i, k := range fault.Knobs {
+				if c.Flags().Changed(k.Name) {
+					body.Options[k.Name] = values[i]
+				}
+			}
+			if c.Flags().Changed("seed") {
+				body.Seed = &seed
+			}
+			if _, err := body.Options.Apply(fault.Options{}); err != nil {
+				return coded(exitUsage, "--%w", err)
+			}
+			if len(body.Options) == 0 && body.Seed == nil {
+				return coded(exitUsage, "name what is to happen, such as --delay 10ms or --loss 1%%; see '%s --help'", c.CommandPath())
+			}
+			if err := faultTime("--duration", duration); err != nil {
+				return err
+			}
+			return setNetem(c, args, direction, body)
+		}}
+	for i, k := range fault.Knobs {
+		c.Flags().StringVar(&values[i], k.Name, "", k.Help)
+	}
+	c.Flags().Uint64Var(&seed, "seed", 0, "throw the dice anew from this seed; each cable and direction has dice of its own")
+	c.Flags().DurationVar(&duration, "duration", 0, "put it back after this time; 0: it stays")
+	c.Flags().StringVar(&direction, "direction", "both", "both, a-to-b or b-to-a; a is the end that LINK names first, or the lower one")
+	return c
+}
+
+// faultTime checks a time after which the chips put a fault back.
+func faultTime(flag string, d time.Duration) error {
+	if d < 0 || d > node.MaxFaultTime {
+		return coded(exitUsage, "%s %v: want 0, to let it stay, to %v", flag, d, node.MaxFaultTime)
+	}
+	return nil
+}
+
+func setNetem(c *cobra.Command, args []string, direction string, body admin.NetemBody) error {
+	if _, err := format(c); err != nil {
+		return err
+	}
+	links, chips, err := linkArgs(c, args)
+	if err != nil {
+		return err
+	}
+	where, err := ends(links, direction)
+	if err != nil {
+		return err
+	}
+	err = chips.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
+		b := body
+		b.Channels = chs
+		return cl.SetNetem(ctx, b)
+	})
+	if err != nil {
+		return err
+	}
+	return showNetem(c, chips, where, false)
+}
+
+func newNetemShow() *cobra.Command {
+	return &cobra.Command{Use: "show [LINK...]", Short: "Show what is in force, and what it did", ValidArgsFunction: completeLinks,
+		Long: `show prints a row per direction: what is in force, and what has been done to
+the datagrams that were sent since it is. Without LINK it prints only the
+directions to which something is done.
+
+` + linkHelp,
+		Example: "  ttfabric netem show\n  ttfabric netem show M0D0-M0D1\n  ttfabric netem show all -o json",
+		RunE: func(c *cobra.Command, args []string) error {
+			only := len(args) == 0
+			if only {
+				args = []string{"all"}
+			}
+			links, chips, err := linkArgs(c, args)
+			if err != nil {
+				return err
+			}
+			where, _ := ends(links, "both")
+			return showNetem(c, chips, where, only)
+		}}
+}
+
+// showNetem prints what is done at the ends; with only, where something is.
+func showNetem(c *cobra.Command, chips *chipSet, where map[wire.FabricNodeID][]wire.Channel, only bool) error {
+	f, err := format(c)
+	if err != nil {
+		return err
+	}
+	got := make([][]admin.ImpairmentView, len(chips.t.Chips))
+	err = chips.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
+		all, err := cl.Netem(ctx)
+		for _, v := range all {
+			if slices.Contains(chs, v.Channel) && (v.Active || !only) {
+				i := chipIndex(chips.t.Chips, cl.Self())
+				got[i] = append(got[i], v)
+			}
+		}
+		return err
+	}) // what the others say is printed first
+	rows := slices.Concat(got...)
+	if f == "json" {
+		return errors.Join(printJSON(c, append([]admin.ImpairmentView{}, rows...)), err)
+	}
+	if len(rows) == 0 && err == nil {
+		fmt.Fprintln(c.ErrOrStderr(), "No cable is impaired.")
+	}
+	if len(rows) == 0 {
+		return err
+	}
+	tw := newTable(c, "From", "To", "Plane", "In force", "Ends in", "Passed", "Lost", "Cut off", "Corrupted", "Twice", "Reordered", "Overflow")
+	for _, v := range rows {
+		n := v.Counters
+		tw.AppendRow(table.Row{portName(wire.PortID{Node: v.Chip, Channel: v.Channel}), portName(wire.PortID{Node: v.Peer, Channel: v.PeerChan}), v.Plane,
+			inForce(&v), endsIn(&v), n["passed"], n["lost"] + n["burst_lost"], n["cut_off"], n["corrupted"], n["duplicated"], n["reordered"], n["overflowed"] + n["overfull"]})
+	}
+	tw.Render()
+	return err
+}
+
+// inForce is what is done in one direction, in words.
+func inForce(v *admin.ImpairmentView) string {
+	var words []string
+	if v.Cut {
+		words = append(words, "cut")
+	}
+	if v.Options != "" {
+		words = append(words, v.Options)
+		if v.Seed != 0 {
+			words = append(words, fmt.Sprintf("seed=%d", v.Seed))
+		}
+	}
+	if len(words) == 0 {
+		return "-"
+	}
+	return strings.Join(words, " ")
+}
+
+func endsIn(v *admin.ImpairmentView) string {
+	var words []string
+	for _, s := range []float64{v.CutEndsInS, v.EndsInS} {
+		if s > 0 {
+			words = append(words, fmt.Sprintf("%.1fs", s))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func newNetemReset() *cobra.Command {
+	return &cobra.Command{Use: "reset [LINK...]", Short: "Take impairments away from cables, or from all", ValidArgsFunction: completeLinks,
+		Long: `reset takes away all that 'netem set' and 'up --netem' do, in both directions.
+What waits for its time is lost, and sent again by the link. A cable that is
+cut stays so: 'ttfabric link up' and 'ttfabric heal' put it back.
+
+` + linkHelp,
+		Example: "  ttfabric netem reset\n  ttfabric netem reset M0D0-M0D1",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{"all"}
+			}
+			links, chips, err := linkArgs(c, args)
+			if err != nil {
+				return err
+			}
+			where, _ := ends(links, "both")
+			err = chips.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
+				return cl.ResetNetem(ctx, chs...)
+			})
+			if err != nil {
+				return err
+			}
+			return toldLinks(c, "reset", links)
+		}}
+}
+
+// maxListed is how many cables a message lists by name.
+const maxListed = 8
+
+// toldLinks says what has been done to which cables.
+func toldLinks(c *cobra.Command, done string, links []link) error {
+	f, err := format(c)
+	if err != nil {
+		return err
+	}
+	names := []string{}
+	for _, l := range links {
+		names = append(names, l.String())
+	}
+	if f == "json" {
+		return printJSON(c, map[string]any{"action": done, "links": names})
+	}
+	n := len(names)
+	if n == 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "No cable %s.\n", done)
+		return nil
+	}
+	if n > maxListed {
+		names = append(names[:maxListed:maxListed], fmt.Sprintf("and %d more", n-maxListed))
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%s %s: %s\n", counted(n, "cable"), done, strings.Join(names, ", "))
+	return nil
+}
+
+// declared is an impairment that is there from the start: "LINK,delay=1ms,loss=1%".
+type declared struct {
+	where  map[wire.FabricNodeID][]wire.Channel
+	change fault.Change
+	seed   *uint64
+}
+
+// parseDeclared reads one; "seed=" and "direction=" are further keys of it.
+func parseDeclared(t *topo.Topology, text string) (d declared, err error) {
+	bad := func(err error) (declared, error) {
+		return d, coded(exitUsage, "--netem %q: %w; want LINK,KNOB=VALUE,…, such as M0D0-M0D1,delay=1ms,loss=1%%", text, err)
+	}
+	words := strings.Split(text, ",")
+	links, err := parseLinks(t, words[:1])
+	if err != nil {
+		return bad(err)
+	}
+	direction := "both"
+	var knobs []string
+	for _, w := range words[1:] {
+		name, value, _ := strings.Cut(strings.TrimSpace(w), "=")
+		switch name {
+		case "direction":
+			direction = value
+		case "seed":
+			n, err := strconv.ParseUint(value, 0, 64)
+			if err != nil {
+				return bad(fmt.Errorf("seed %q: want a whole number", value))
+			}
+			d.seed = &n
+		default:
+			knobs = append(knobs, w)
+		}
+	}
+	if d.change, err = fault.ParseChange(strings.Join(knobs, ",")); err != nil {
+		return bad(err)
+	}
+	if d.where, err = ends(links, direction); err != nil {
+		return bad(err)
+	}
+	return d, nil
+}
+
+// impairDeclared does to a chip's ports what was declared at the start of the fabric.
+func (m *meshFile) impairDeclared(n *node.Node) error {
+	for _, text := range m.Netem {
+		d, err := parseDeclared(n.Topology(), text)
+		if err != nil {
+			return err
+		}
+		for _, ch := range d.where[n.Self()] {
+			if err := n.SetImpairment(ch, d.change, d.seed, 0); err != nil {
+				return fmt.Errorf("--netem %q: %w", text, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"ttfabric/node"
+	"ttfabric/node/chip"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Limits of one call of the bench.
+const (
+	MaxBenchBatch  = 64    // packets of a batch
+	MaxBenchRounds = 20000 // batches
+)
+
+// BenchBody asks a chip to write batches of packets and time each, from the
+// request of its first packet to the end of its last. The next batch begins
+// when the one before has ended.
+type BenchBody struct {
+	Dst    wire.FabricNodeID `json:"dst"`
+	Plane  wire.Plane        `json:"plane"`
+	Via    []wire.Direction  `json:"via,omitempty"`
+	Size   int               `json:"size"`   // bytes of a packet, 0 to wire.MaxPayload
+	Batch  int               `json:"batch"`  // packets at once, 1 to MaxBenchBatch
+	Rounds int               `json:"rounds"` // 1 to MaxBenchRounds
+	Addr   wire.NocAddr      `json:"addr"`   // where they are written; all to the same place
+}
+
+// BenchResult is what came of it.
+type BenchResult struct {
+	Nanos []int64 `json:"nanoseconds"` // of each batch
+	Near  Load    `json:"near"`        // what the source's loop did meanwhile
+}
+
+// Load is node.Load as the API tells it, since the start or over a call.
+type Load struct {
+	Received  Work `json:"received"`
+	Submitted Work `json:"submitted"`
+	Timed     Work `json:"timed"`
+	Asked     Work `json:"asked"`
+}
+
+// Work is node.Work as the API tells it.
+type Work struct {
+	Steps uint64 `json:"steps"`
+	Nanos int64  `json:"nanoseconds"`
+}
+
+// Minus is the work since an earlier time.
+func (w Work) Minus(b Work) Work { return Work{w.Steps - b.Steps, w.Nanos - b.Nanos} }
+
+// Minus is the work since an earlier time.
+func (l Load) Minus(b Load) Load {
+	return Load{l.Received.Minus(b.Received), l.Submitted.Minus(b.Submitted), l.Timed.Minus(b.Timed), l.Asked.Minus(b.Asked)}
+}
+
+// Mean is the time of one step, 0 where there was none.
+func (w Work) Mean() time.Duration {
+	if w.Steps == 0 {
+		return 0
+	}
+	return time.Duration(w.Nanos / int64(w.Steps))
+}
+
+func loadOf(l node.Load) Load {
+	w := func(w node.Work) Work { return Work{w.Steps, int64(w.Time)} }
+	return Load{w(l.Received), w(l.Submitted), w(l.Timed), w(l.Asked)}
+}
+
+func (b *BenchBody) check() error {
+	switch {
+	case b.Size < 0 || b.Size > wire.MaxPayload:
+		return fmt.Errorf("packets of %d bytes: want 0 to %d", b.Size, wire.MaxPayload)
+	case b.Batch < 1 || b.Batch > MaxBenchBatch:
+		return fmt.Errorf("batches of %d packets: want 1 to %d", b.Batch, MaxBenchBatch)
+	case b.Rounds < 1 || b.Rounds > MaxBenchRounds:
+		return fmt.Errorf("%d rounds: want 1 to %d", b.Rounds, MaxBenchRounds)
+	}
+	return nil
+}
+
+func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
+	var b BenchBody
+	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if err := b.check(); err != nil {
+		problem(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	q := chip.Request{Dst: b.Dst, Plane: b.Plane, Via: b.Via, Payload: make([]byte, b.Size),
+		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: b.Addr}}
+	q.Probe = b.Size == 0
+	rs := make([]chip.Request, b.Batch)
+	for i := range rs {
+		rs[i] = q
+	}
+	ends := make(chan chip.Result, b.Batch)
+	done := func(_ int, r chip.Result) { ends <- r }
+	before := loadOf(s.n.Load())
+	out := BenchResult{Nanos: make([]int64, 0, b.Rounds)}
+	for range b.Rounds {
+		if _, err := s.n.Submit(r.Context(), rs, done); err != nil {
+			problem(w, http.StatusUnprocessableEntity, err.Error())
+			return
+		}
+		first, last := mono.Never, mono.Time(0)
+		for range rs {
+			select {
+			case e := <-ends:
+				if e.Fate != chip.FateDone {
+					problem(w, http.StatusConflict, fmt.Sprintf("a packet to %s ended as %s %s", b.Dst, e.Fate, e.Outcome))
+					return
+				}
+				first, last = mono.Min(first, e.Sent), max(last, e.Done)
+			case <-r.Context().Done():
+				return
+			}
+		}
+		out.Nanos = append(out.Nanos, int64(last.Sub(first)))
+	}
+	out.Near = loadOf(s.n.Load()).Minus(before)
+	answer(w, out)
+}

@@ -1,0 +1,301 @@
+package chip
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+func named(t *testing.T, name string) *topo.Topology {
+	t.Helper()
+	m, err := topo.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func hops(e, w, n, s uint8) wire.Ranges { return wire.Ranges{Hops: [4]uint8{e, w, n, s}} }
+
+// counter is where the tests count; word is what is there.
+var counter = wire.NewNocAddr(1, 1, 64)
+
+func word(t *testing.T, c *Chip) int {
+	t.Helper()
+	var b [4]byte
+	if o := c.Memory().Read(counter, b[:]); o != wire.OutcomeDone {
+		t.Fatal(o)
+	}
+	return int(b[0]) | int(b[1])<<8
+}
+
+func inc(r wire.Ranges) Request {
+	return Request{Ranges: r, Command: wire.Command{Type: wire.NocAtomicInc, Addr: counter, Value: 1}}
+}
+
+// settled checks that all of a fabric is at rest, and each chip's counts agree.
+func (w *fabric) settled() {
+	w.t.Helper()
+	for _, c := range w.chips {
+		if err := c.CheckInvariants(); err != nil {
+			w.t.Error(err)
+		}
+		if !c.Quiet() {
+			w.t.Errorf("%s is not at rest", c.Node())
+		}
+	}
+}
+
+// TestMulticastReachesEachMemberOnce adds one at all chips within every range that there is, from every chip.
+func TestMulticastReachesEachMemberOnce(t *testing.T) {
+	for _, name := range []string{"line:4", "ring:4", "mesh:2x3", "torus:3x3"} {
+		m := named(t, name)
+		w := newFabric(t, m)
+		want, sent := map[wire.FabricNodeID]int{}, make([]int, len(w.chips))
+		for i, c := range w.chips {
+			for n := range 4 * 4 * 4 * 4 {
+				r := hops(uint8(n&3), uint8(n>>2&3), uint8(n>>4&3), uint8(n>>6))
+				tree, err := c.plan.Multicast(0, c.Node(), r)
+				if got := c.HandleRequest(w.now, inc(r)); r.Any() && (got == Accepted) != (err == nil) {
+					t.Fatalf("%s %s: %d, %v", name, r, got, err)
+				} else if !r.Any() {
+					w.results(i, 1) // no ranges: the unicast to M0D0
+					want[wire.FabricNodeID{}]++
+					continue
+				} else if err != nil {
+					continue
+				}
+				sent[i]++
+				for _, b := range tree {
+					want[b.To]++
+				}
+				for _, r := range w.results(i, 1) {
+					if r.Fate != FateDone || r.Members != nil {
+						t.Fatalf("%s: %+v", name, r)
+					}
+				}
+			}
+		}
+		w.run(50 * time.Millisecond)
+		for _, c := range w.chips {
+			if got := word(t, c); got != want[c.Node()] {
+				t.Errorf("%s %s: %d, want %d", name, c.Node(), got, want[c.Node()])
+			}
+		}
+		w.settled()
+	}
+}
+
+// TestMulticastCommands performs each command at all members, and has a read refused.
+func TestMulticastCommands(t *testing.T) {
+	m := named(t, "mesh:2x2")
+	w := newFabric(t, m)
+	at := wire.NewNocAddr(2, 1, 0)
+	all := hops(1, 0, 0, 1)
+	data := []byte("0123456789")
+	for _, r := range []Request{
+		{Command: wire.Command{Type: wire.NocUnicastWrite, Addr: at}, Payload: data},
+		{Command: wire.Command{Type: wire.NocInlineWrite, Addr: at.Add(12), Value: 0x44434241}},
+		{Command: wire.Command{Type: wire.NocAtomicInc, Addr: at.Add(12), Value: 1, Flush: true}},
+		{Command: wire.Command{Type: wire.NocFusedInc, Addr: at.Add(16), Sem: at.Add(12), Value: 1}, Payload: data[:4]},
+		{Command: wire.Command{Type: wire.NocScatterWrite, Chunks: 2, Scatter: [4]wire.NocAddr{at.Add(20), at.Add(24)}, Sizes: [4]uint16{1, 2}}, Payload: data[:3]},
+		{Probe: true},
+	} {
+		r.Ranges = all
+		if got := w.chips[0].HandleRequest(w.now, r); got != Accepted {
+			t.Fatalf("%s: %d", r.Command.Type, got)
+		}
+	}
+	if rs := w.results(0, 6); len(rs) != 6 || rs[5].Fate != FateDone || rs[4].Fate != FateDone {
+		t.Fatalf("%+v", rs)
+	}
+	for i, c := range w.chips {
+		b := make([]byte, 27)
+		c.Memory().Read(at, b)
+		want := []byte("0123456789\x00\x00CBCD0123" + "0\x00\x00\x0012\x00")
+		if i == 0 {
+			want = make([]byte, 27)
+		}
+		if !bytes.Equal(b, want) {
+			t.Errorf("%s holds %q, want %q", c.Node(), b, want)
+		}
+	}
+	for name, r := range map[string]Request{
+		"a read cannot be multicast":     {Ranges: all, Command: wire.Command{Type: wire.NocRead, Addr: at, Size: 4}},
+		"it cannot be given hops":        {Ranges: all, Via: []wire.Direction{wire.East}},
+		"at most 1 hops east and west":   {Ranges: hops(2, 0, 0, 0)},
+		"they leave mesh 0":              {Ranges: hops(0, 1, 0, 0)},
+		"all hops E are skipped":         {Ranges: wire.Ranges{Hops: [4]uint8{1}, Skip: [4]uint8{1}}},
+		"there is no cable from M0D0 to": {Ranges: all, Plane: 9},
+	} {
+		got, err := w.chips[0].HandleRequest(w.now, r), w.chips[0].CheckMulticast(&r)
+		if got != BadRanges || err == nil || !bytes.Contains([]byte(err.Error()), []byte(name)) {
+			t.Errorf("%s: %d, %v", name, got, err)
+		}
+	}
+	long := inc(all)
+	long.Payload = make([]byte, wire.MaxPayload+1)
+	if got := w.chips[0].HandleRequest(w.now, long); got != TooLarge {
+		t.Errorf("a long payload: %d", got)
+	}
+	w.settled()
+}
+
+// TestMulticastRefusedAndLost tells a refusal by all members, and where a cable
+// is dead: the members behind it are named, and only they; all others have performed it.
+func TestMulticastRefusedAndLost(t *testing.T) {
+	m := named(t, "mesh:3x3")
+	w := newFabric(t, m)
+	r := inc(hops(2, 0, 0, 2))
+	r.Command.Addr = r.Command.Addr.Add(2)
+	w.chips[0].HandleRequest(w.now, r)
+	if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateRefused || len(rs[0].Members) != 8 || rs[0].Members[7].Outcome != wire.OutcomeMisaligned {
+		t.Fatalf("%+v", rs)
+	}
+	// The trunk from the first to the second column dies between M0D1 and M0D2; M0D2, M0D5 and M0D8 are behind it.
+	w.cut(w.chips[1], wire.East, true)
+	w.run(3 * time.Second)
+	w.chips[0].HandleRequest(w.now, inc(hops(2, 0, 0, 2)))
+	rs := w.results(0, 1)
+	if len(rs) != 1 || rs[0].Fate != FateLost || fmt.Sprint(nodes(rs[0])) != "[M0D2 M0D5 M0D8]" || rs[0].At != w.chips[1].Node() || rs[0].Drop != wire.DropNextHopDead {
+		t.Fatalf("%+v", rs)
+	}
+	for i, c := range w.chips {
+		if got, want := word(t, c), map[bool]int{true: 1}[i%3 != 2 && i > 0]; got != want {
+			t.Errorf("%s has %d, want %d", c.Node(), got, want)
+		}
+	}
+	w.cut(w.chips[1], wire.East, false)
+	w.run(3 * time.Second)
+	w.chips[0].HandleRequest(w.now, inc(hops(2, 0, 0, 2)))
+	if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+		t.Fatalf("after the repair: %+v", rs)
+	}
+	w.settled()
+}
+
+func nodes(r Result) (ns []wire.FabricNodeID) {
+	for _, m := range r.Members {
+		ns = append(ns, m.Node)
+	}
+	return ns
+}
+
+// TestMulticastToARestartedMember leaves the outcome at the member that restarted unknown or lost, and no other.
+func TestMulticastToARestartedMember(t *testing.T) {
+	m := named(t, "line:3")
+	w := newFabric(t, m)
+	all := hops(2, 0, 0, 0)
+	send := func(n int) {
+		for range n {
+			if got := w.chips[0].HandleRequest(w.now, inc(all)); got != Accepted {
+				t.Fatal(got)
+			}
+			w.chips[0].Pump(w.now)
+		}
+	}
+	send(3)
+	w.results(0, 3)
+	w.cut(w.chips[1], wire.East, true) // nothing gets to M0D2 any more
+	send(3)
+	w.restart(2, 77)
+	w.cut(w.chips[1], wire.East, false)
+	w.run(2 * time.Second)
+	send(1)
+	rs := w.results(0, 4)
+	if len(rs) != 4 || rs[3].Fate != FateDone {
+		t.Fatalf("%+v", rs)
+	}
+	for _, r := range rs[:3] {
+		if (r.Fate != FateUnknown && r.Fate != FateLost) || fmt.Sprint(nodes(r)) != "[M0D2]" {
+			t.Errorf("%+v", r)
+		}
+	}
+	if a, b := word(t, w.chips[1]), word(t, w.chips[2]); a != 7 || b != 1 {
+		t.Errorf("counted %d and %d, want 7 and 1", a, b)
+	}
+	w.settled()
+}
+
+// TestSilentMemberIsGivenUpAlone has a member never answer again: the others go on.
+func TestSilentMemberIsGivenUpAlone(t *testing.T) {
+	m := named(t, "line:3")
+	w := newFabric(t, m)
+	all := hops(2, 0, 0, 0)
+	w.chips[0].HandleRequest(w.now, inc(all))
+	w.results(0, 1)
+	for _, f := range w.chips[2].in {
+		f.owed = true // and not in the list of those that are answered
+	}
+	for k := range 20 {
+		if got := w.chips[0].HandleRequest(w.now, inc(all)); got != Accepted {
+			t.Fatal(got)
+		}
+		w.run(time.Second)
+		if k < 9 && w.chips[0].Open() == 0 {
+			t.Fatal("settled although a member has not answered")
+		}
+	}
+	rs := w.results(0, 9)
+	if len(rs) < 9 {
+		t.Fatalf("%d results", len(rs))
+	}
+	for _, r := range rs {
+		if r.Fate != FateUnknown || r.Doubt != DoubtTimeout || fmt.Sprint(nodes(r)) != "[M0D2]" {
+			t.Errorf("%+v", r)
+		}
+	}
+	if got := word(t, w.chips[1]); got != 21 {
+		t.Errorf("the other member performed %d of 21", got)
+	}
+}
+
+// TestGroupsMakeRoom uses more ranges than a chip has groups: idle ones make
+// room, and their numbers are used again without a member taking the new flow for the old.
+func TestGroupsMakeRoom(t *testing.T) {
+	m := named(t, "mesh:1x32")
+	w := newFabric(t, m)
+	want := make([]int, len(w.chips))
+	for round := range 2 {
+		for e := 1; e < 20; e++ {
+			for skip := range e {
+				r := wire.Ranges{Hops: [4]uint8{uint8(e)}, Skip: [4]uint8{uint8(skip)}}
+				if got := w.chips[0].HandleRequest(w.now, inc(r)); got != Accepted {
+					t.Fatalf("round %d %s: %d", round, r, got)
+				}
+				if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+					t.Fatalf("%s: %+v", r, rs)
+				}
+				for k := skip + 1; k <= e; k++ {
+					want[k]++
+				}
+			}
+		}
+		if n := 19*20/2 - MaxGroups; round == 0 && n > 0 {
+			t.Fatalf("the test has too few ranges")
+		}
+		for x := range 100 {
+			r := wire.Ranges{Hops: [4]uint8{31}, Skip: [4]uint8{uint8(x % 30)}}
+			w.chips[0].HandleRequest(w.now, inc(r))
+			if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+				t.Fatalf("%s: %+v", r, rs)
+			}
+			for k := x%30 + 1; k <= 31; k++ {
+				want[k]++
+			}
+		}
+	}
+	for i, c := range w.chips {
+		if got := word(t, c); got != want[i] {
+			t.Errorf("%s: %d, want %d", c.Node(), got, want[i])
+		}
+	}
+	if n := len(w.chips[0].groups.list); n > MaxGroups || len(w.chips[0].groups.byKey) != n {
+		t.Errorf("%d groups, %d by key", n, len(w.chips[0].groups.byKey))
+	}
+	w.settled()
+}

@@ -1,0 +1,209 @@
+package chip
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// TestVia sends writes round a ring back to their chip, and refuses hops that don't get there.
+func TestVia(t *testing.T) {
+	m, err := topo.Named("mesh:2x2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newFabric(t, m)
+	e, s, we, n := wire.East, wire.South, wire.West, wire.North
+	write := Request{Dst: m.Chips[0].Node, Via: []wire.Direction{e, s, we, n}, Payload: []byte("round"),
+		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 64)}}
+	for range 3 {
+		if got := w.chips[0].HandleRequest(w.now, write); got != Accepted {
+			t.Fatalf("not taken: %d", got)
+		}
+	}
+	other := write
+	other.Via = []wire.Direction{s, e, n, we}
+	if got := w.chips[0].HandleRequest(w.now, other); got != Busy {
+		t.Errorf("another path while requests are open: %d, want Busy", got)
+	}
+	if rs := w.results(0, 3); len(rs) != 3 || rs[2].Fate != FateDone {
+		t.Errorf("results %+v", rs)
+	}
+	back := make([]byte, 5)
+	if o := w.chips[0].Memory().Read(write.Command.Addr, back); o != wire.OutcomeDone || string(back) != "round" {
+		t.Errorf("memory holds %q, %v", back, o)
+	}
+	if got := w.chips[0].HandleRequest(w.now, other); got != Accepted {
+		t.Errorf("another path when nothing is open: %d", got)
+	}
+	w.results(0, 1)
+	for _, c := range w.chips[1:] {
+		forwarded, delivered := uint64(0), uint64(0)
+		for _, p := range c.Status().Ports {
+			forwarded, delivered = forwarded+p.Router.Counters.Forwarded, delivered+p.Router.Counters.Delivered
+		}
+		if forwarded != 4 || delivered != 0 {
+			t.Errorf("%s passed on %d packets and took %d, want 4 and 0", c.Node(), forwarded, delivered)
+		}
+	}
+	for _, via := range [][]wire.Direction{{e, s, we}, {n}, {e, we}, {e, s, we, n, n}, make([]wire.Direction, wire.MaxHops+1)} {
+		r := write
+		r.Via = via
+		if got := w.chips[0].HandleRequest(w.now, r); got != BadVia {
+			t.Errorf("via %v: %d, want BadVia", via, got)
+		}
+	}
+}
+
+// fabric is chips that are joined by perfect cables without delay.
+type fabric struct {
+	t     *testing.T
+	now   mono.Time
+	m     *topo.Topology
+	chips []*Chip
+	at    map[wire.FabricNodeID]*Chip
+	gone  map[wire.PortID]bool // ends of cables that carry nothing
+}
+
+// cut takes the cable of a chip away, or gives it back.
+func (w *fabric) cut(c *Chip, d wire.Direction, on bool) {
+	for i := range c.ports {
+		if p := &c.ports[i]; p.Dir == d {
+			w.gone[p.Local], w.gone[p.Peer] = on, on
+		}
+	}
+}
+
+// restart begins a new life of chip i.
+func (w *fabric) restart(i int, inc wire.Incarnation) {
+	c, err := New(w.now, Config{Node: w.m.Chips[i].Node, Incarnation: inc, Topology: w.m, MaxPayload: 1408, Seed: uint64(inc)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range c.Channels() {
+		c.SetPath(w.now, p.Local.Channel, true)
+	}
+	w.chips[i], w.at[c.Node()] = c, c
+}
+
+func newFabric(t *testing.T, m *topo.Topology) *fabric {
+	w := &fabric{t: t, now: 1, m: m, at: map[wire.FabricNodeID]*Chip{}, gone: map[wire.PortID]bool{}}
+	for i, tc := range m.Chips {
+		c, err := New(w.now, Config{Node: tc.Node, Incarnation: wire.Incarnation(i + 1), Topology: m, MaxPayload: 1408, Seed: uint64(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range c.Channels() {
+			c.SetPath(w.now, p.Local.Channel, true)
+		}
+		w.chips, w.at[tc.Node] = append(w.chips, c), c
+	}
+	w.run(time.Second)
+	for _, c := range w.chips {
+		if s := c.Status(); s.PortsUp != len(s.Ports) {
+			t.Fatalf("%s has %d of %d ports up", c.Node(), s.PortsUp, len(s.Ports))
+		}
+	}
+	return w
+}
+
+// run lets d pass, in steps of a millisecond.
+func (w *fabric) run(d time.Duration) {
+	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(time.Millisecond) {
+		for moved := true; moved; {
+			moved = false
+			for _, c := range w.chips {
+				c.Tick(w.now)
+				c.Pump(w.now)
+				for ch, x, ok := c.PollTransmit(w.now); ok; ch, x, ok = c.PollTransmit(w.now) {
+					moved = true
+					peer := c.ports[c.portIndex(ch)].Peer
+					for b := x.Data; len(b) > 0 && !w.gone[peer]; b = b[min(x.Seg, len(b)):] {
+						w.at[peer.Node].HandleDatagram(w.now, peer.Channel, append([]byte(nil), b[:min(x.Seg, len(b))]...))
+					}
+				}
+			}
+		}
+	}
+}
+
+// results waits for n results of chip i.
+func (w *fabric) results(i, n int) (rs []Result) {
+	for range 100 {
+		w.run(time.Millisecond)
+		for r, ok := w.chips[i].PollResult(); ok; r, ok = w.chips[i].PollResult() {
+			rs = append(rs, r)
+		}
+		if len(rs) >= n {
+			break
+		}
+	}
+	return rs
+}
+
+// Spec §7.2: on a 4×4 grid, D1 sends a packet with a TTL of 10 that gets stuck
+// in the loop D5 D6 D7 D11 D10 D9. "As the packet loops, Device 11 will
+// eventually see the expired TTL parameter in packet header and drop the packet."
+func TestSpecificationsTTL(t *testing.T) {
+	m, err := topo.Named("mesh:4x4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newFabric(t, m)
+	w.chips[0].cfg.TTL = 10
+	write := loopingWrite(m)
+	if got := w.chips[0].HandleRequest(w.now, write); got != Accepted {
+		t.Fatalf("not taken: %d", got)
+	}
+	rs := w.results(0, 1)
+	if len(rs) != 1 || rs[0].Fate != FateLost || rs[0].Drop != wire.DropTTL || rs[0].At != m.Chips[10].Node {
+		t.Fatalf("ended as %+v, want dropped at D11 with its TTL used up", rs)
+	}
+}
+
+// loopingWrite is a write from the first chip of a 4×4 grid by a route that
+// circles: D1 D5 D6 D7 D11 D10 D9 D5 D6 D7 D11 D10 …
+func loopingWrite(m *topo.Topology) Request {
+	e, s, we, n := wire.East, wire.South, wire.West, wire.North
+	via := []wire.Direction{s}
+	for range 3 {
+		via = append(via, e, e, s, we, we, n)
+	}
+	return Request{Dst: m.Chips[4].Node, Via: via, Payload: []byte("loop"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+}
+
+// TestExceptionsAreBounded lets requests go missing and be refused in turns
+// until a completion has no room for more: what is owed must still fit one.
+func TestExceptionsAreBounded(t *testing.T) {
+	m, err := topo.Named("n300")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for first := range 3 { // so that the last room is taken by each kind
+		w := newFabric(t, m)
+		c := w.chips[1]
+		seq := uint32(0)
+		come := func(skip uint32, addr uint64) {
+			seq += skip
+			c.request(w.now, &wire.Packet{Type: wire.PacketRequest, Src: m.Chips[0].Node, Dst: m.Chips[1].Node, FlowEpoch: 32, FlowSeq: seq,
+				Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, addr), Size: 1}, Payload: []byte{1}})
+			seq++
+		}
+		for range first {
+			come(1, 64)
+		}
+		for range 2 * wire.MaxExceptions {
+			come(1, 1<<35) // a gap, and no such address
+			if f := c.in[flowKey{node: m.Chips[0].Node}]; len(f.exc) > wire.MaxExceptions || f.next != seq {
+				t.Fatalf("%d exceptions before %d, next %d", len(f.exc), seq, f.next)
+			}
+			c.Pump(w.now)
+		}
+		if c.counters.Overflows == 0 {
+			t.Error("nothing overflowed")
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package chip
+
+import (
+	"ttfabric/wire"
+)
+
+// wayKey names what a way depends on.
+type wayKey struct {
+	dst   wire.FabricNodeID
+	plane wire.Plane
+	class wire.Class
+}
+
+// way is how packets of a class get from this chip to another, or to the edge
+// of this mesh on their way there: what the tables say, as a packet carries it.
+type way struct {
+	ok    bool
+	port  int     // that they leave by
+	vc    wire.VC // of the first hop
+	up    bool
+	first wire.Direction
+	route []byte // actions of the routers behind this one, with room for those of other meshes
+}
+
+// way looks one up, and keeps it: there are at most a few per chip of the
+// mesh, and per mesh, since to all chips of another mesh the way is one.
+func (c *Chip) way(dst wire.FabricNodeID, plane wire.Plane, class wire.Class) *way {
+	if dst.Mesh != c.cfg.Node.Mesh {
+		dst.Chip = 0
+	}
+	k := wayKey{dst, plane, class}
+	w := c.ways[k]
+	if w == nil {
+		w = c.findWay(k)
+		c.ways[k] = w
+	}
+	return w
+}
+
+// findWay asks the plan.
+func (c *Chip) findWay(k wayKey) *way {
+	var buf [wire.MaxHops]wire.Direction
+	hops, leaves, up, ok := c.plan.Route(buf[:0], k.class, k.plane, c.cfg.Node, k.dst)
+	if !ok || len(hops) == 0 {
+		return &way{}
+	}
+	port, ok := c.router.Port(hops[0], k.plane)
+	if !ok {
+		return &way{}
+	}
+	w := &way{ok: true, port: port, up: up, first: hops[0], vc: c.router.First(port, k.class, up)}
+	if leaves {
+		w.route = make([]byte, 0, max(c.plan.LongestLeg(), len(hops)))
+		for _, d := range hops[1:] {
+			w.route = append(w.route, wire.RouteBit(d))
+		}
+		w.route = w.route[:cap(w.route)]
+	} else {
+		w.route = wire.AppendRoute(nil, hops)
+	}
+	return w
+}
+
+// address gives a packet its route, TTL and virtual channel. "At every network
+// hop" one is taken from the TTL (Spec §7.2), the hop out of this chip included.
+func (w *way) address(p *wire.Packet, ttl uint16) {
+	p.VC, p.Up, p.Route, p.TTL = w.vc, w.up, w.route, ttl-1
+}
+
+// enter gives a packet that has come from another mesh its route through this
+// one (Spec §2.2: "the entry node fabric router in the next mesh calculates a
+// new source route"). Where there is none, the router will find no action and drop it.
+func (c *Chip) enter(p *port, v wire.PacketView) {
+	if p.Peer.Node.Mesh == c.cfg.Node.Mesh {
+		return
+	}
+	if v.Trunk() != wire.TrunkNone {
+		v.SetRanges(wire.Ranges{}) // a multicast stays in its mesh: it goes no further, and is refused here
+		return
+	}
+	dst := v.Dst()
+	if dst == c.cfg.Node {
+		v.Reroute([]byte{wire.RouteBit(p.Dir)}, false) // back where it came from: deliver here
+		return
+	}
+	w := c.way(dst, v.Plane(), v.VC().Class())
+	if !w.ok {
+		v.Reroute(nil, false)
+		return
+	}
+	n := copy(c.route[1:], w.route)
+	c.route[0] = wire.RouteBit(w.first)
+	for n > 0 && c.route[n] == 0 { // room for other meshes
+		n--
+	}
+	if !v.Reroute(c.route[:n+1], w.up) {
+		v.Reroute(nil, false)
+	}
+}

@@ -1,0 +1,169 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"ttfabric/node"
+	"ttfabric/node/session"
+	"ttfabric/router"
+	"ttfabric/router/route"
+	"ttfabric/wire"
+)
+
+// corners are the four flows of the specification's §6.1, each round its corner of the square.
+var corners = []struct {
+	to  int
+	via []wire.Direction
+}{
+	{3, []wire.Direction{wire.East, wire.South}}, {2, []wire.Direction{wire.South, wire.West}},
+	{1, []wire.Direction{wire.North, wire.East}}, {0, []wire.Direction{wire.West, wire.North}},
+}
+
+// cornerTraffic lets the four chips write a MiB each round their corners, or by
+// the tables, and returns the errors. On busy cores a round can get through
+// without standing still; there is a next one.
+func cornerTraffic(ctx context.Context, ns []*node.Node, round bool) error {
+	errs := make([]error, len(ns))
+	var wg sync.WaitGroup
+	for i, c := range corners {
+		wg.Go(func() {
+			var o []session.Option
+			if round {
+				o = append(o, session.Via(c.via...))
+			}
+			errs[i] = session.New(ns[i]).Write(ctx, chipID(c.to), wire.NewNocAddr(1, 1, 0), make([]byte, 1<<20), o...)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Spec §6.1 live: the cyclic pattern stands still over real sockets, the
+// timeout tells so, dropping lets it go on with every loss known, and
+// dimension order runs.
+func TestSpecificationsDeadlockLive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a deadlock")
+	}
+	timeouts := func(ns []*node.Node) (n uint64) {
+		for _, x := range ns {
+			s, _ := x.Status()
+			n += s.Counters.Timeouts
+		}
+		return n
+	}
+	for _, drop := range []bool{false, true} {
+		limit, after := 3*time.Second, 500*time.Millisecond
+		if drop {
+			limit, after = 30*time.Second, 50*time.Millisecond
+		}
+		_, _, ns := fabricWith(t, "mesh:2x2", func(c *node.Config) {
+			c.LocalFirst, c.Timeout = true, router.Timeout{After: after, Drop: drop, Drain: drop}
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		if !drop { // with a short timeout that drops, a busy machine is enough to lose packets
+			if err := cornerTraffic(ctx, ns, false); err != nil {
+				t.Errorf("by dimension order: %v", err)
+			}
+		}
+		before := timeouts(ns)
+		err := cornerTraffic(ctx, ns, true)
+		for err == nil && timeouts(ns) == before && ctx.Err() == nil {
+			err = cornerTraffic(ctx, ns, true)
+		}
+		cancel()
+		var lost *session.LostError
+		switch {
+		case timeouts(ns) == before:
+			t.Errorf("drop %v: no deadlock: %v", drop, err)
+		case !drop && !errors.Is(err, context.DeadlineExceeded):
+			t.Errorf("a deadlock ended by itself: %v", err)
+		case drop && (!errors.As(err, &lost) || errors.Is(err, context.DeadlineExceeded)):
+			t.Errorf("with drop and drain: %v", err)
+		}
+	}
+}
+
+// Spec §7.2 live: the packet that circles is dropped by D11, and its source hears of it.
+func TestSpecificationsTTLLive(t *testing.T) {
+	_, _, ns := fabricWith(t, "mesh:4x4", func(c *node.Config) { c.TTL = 10 })
+	via := []wire.Direction{wire.South}
+	for range 3 {
+		via = append(via, wire.East, wire.East, wire.South, wire.West, wire.West, wire.North)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err := session.New(ns[0]).Write(ctx, chipID(4), wire.NewNocAddr(1, 1, 0), []byte("loop"), session.Via(via...))
+	var lost *session.LostError
+	if !errors.As(err, &lost) || lost.Reason != wire.DropTTL || lost.At != chipID(10) {
+		t.Errorf("ended as %v, want dropped at D11 with its TTL used up", err)
+	}
+}
+
+// Tori and machines of several meshes carry verified data between all pairs, over real sockets.
+func TestTopologiesLive(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ring route.Ring
+	}{{"ring:5", route.Dateline}, {"torus:3x3", route.Dateline}, {"torus:3x3", route.Bubble}, {"2xt3000", route.Dateline}} {
+		t.Run(c.name+" "+c.ring.String(), func(t *testing.T) {
+			_, _, ns := fabricWith(t, c.name, func(cfg *node.Config) { cfg.Route.Ring = c.ring })
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			var wg sync.WaitGroup
+			for i, a := range ns {
+				wg.Go(func() {
+					s := session.New(a)
+					for j, b := range ns {
+						at := wire.NewNocAddr(1, 1, uint64(i)<<14)
+						data, back := make([]byte, 9000), make([]byte, 9000)
+						for k := range data {
+							data[k] = byte(k*7 + i*31 + j*17)
+						}
+						if err := s.Write(ctx, b.Self(), at, data); err != nil {
+							t.Errorf("%s to %s: %v", a.Self(), b.Self(), err)
+						} else if err := s.Read(ctx, b.Self(), at, back); err != nil || string(back) != string(data) {
+							t.Errorf("%s reads of %s: %v, or something else than it wrote", a.Self(), b.Self(), err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// Traffic on one routing plane stays there: no port of another plane carries a
+// packet of it (Spec §2.2.2).
+func TestPlanesLive(t *testing.T) {
+	_, _, ns := fabric(t, "mesh:2x3")
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	packets := func() (n [2]uint64) {
+		for _, x := range ns {
+			s, _ := x.Status()
+			for _, p := range s.Ports {
+				n[p.Plane] += p.Frames.PacketsSent
+			}
+		}
+		return n
+	}
+	for plane := range wire.Plane(2) {
+		before := packets()
+		for _, a := range ns {
+			for _, b := range ns {
+				if err := session.New(a).Write(ctx, b.Self(), wire.NewNocAddr(1, 1, 0), make([]byte, 5000), session.OnPlane(plane)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		after := packets()
+		if after[plane] == before[plane] || after[1-plane] != before[1-plane] {
+			t.Errorf("traffic on plane %d: plane 0 carried %d packets, plane 1 %d", plane, after[0]-before[0], after[1]-before[1])
+		}
+	}
+}

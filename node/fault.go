@@ -1,0 +1,284 @@
+package node
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"ttfabric/ttlink/fault"
+	"ttfabric/ttlink/transport"
+	"ttfabric/wire"
+)
+
+// MaxFaultTime is the longest time after which the chip itself puts a fault back.
+const MaxFaultTime = 24 * time.Hour
+
+// FaultKind says what was done on purpose.
+type FaultKind uint8
+
+// The kinds. Those from FaultKilled on are done to another chip's process, and
+// told by who does them.
+const (
+	FaultSet      FaultKind = iota // a port's impairment was changed
+	FaultReset                     // and taken away
+	FaultCut                       // a port sends nothing any more
+	FaultRestored                  // and sends again
+	FaultKilled
+	FaultPaused
+	FaultResumed
+	FaultRestarted
+	numFaultKinds
+)
+
+var faultKinds = [numFaultKinds]string{"set", "reset", "cut", "restored", "killed", "paused", "resumed", "restarted"}
+
+// String is the kind in one word.
+func (k FaultKind) String() string { return faultKinds[k] }
+
+// MarshalText writes the kind for JSON.
+func (k FaultKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (k *FaultKind) UnmarshalText(b []byte) error {
+	for i, s := range faultKinds {
+		if s == string(b) {
+			*k = FaultKind(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("fault %q: want one of %q", b, faultKinds)
+}
+
+// FaultEvent is a fault that was injected, or taken back.
+type FaultEvent struct {
+	Kind        FaultKind
+	Local, Peer wire.PortID       // the direction of the cable, up to FaultRestored
+	Options     fault.Options     // in force from now on
+	For         time.Duration     // after which it is put back; 0: it stays
+	Expired     bool              // that time was over
+	Counts      fault.Counts      // what was done, once nothing is in force any more
+	Chip        wire.FabricNodeID // whose process it is about, from FaultKilled on
+}
+
+// Impairment is what is done on purpose to what one port sends.
+type Impairment struct {
+	Local, Peer wire.PortID
+	Plane       wire.Plane
+	Options     fault.Options // in force
+	Seed        uint64        // of the dice, as given
+	Cut         bool
+	Since       time.Time    // the counters' begin; zero if nothing is in force
+	Until       time.Time    // when options that were set for a time are put back; zero: never
+	CutUntil    time.Time    // the same of the cut
+	Counts      fault.Counts // since then
+	Overfull    uint64       // datagrams dropped because too many waited for their time
+}
+
+// portFault is a port's impairment. The node's lock guards it.
+type portFault struct {
+	wrap           *transport.Impaired // nil: nothing is in force, and packets pay nothing
+	seed           uint64
+	kept           fault.Options // that stay
+	passing        fault.Change  // over those, for a time
+	cut            bool
+	since          time.Time
+	passEnd, cutUp ending
+}
+
+// ending is a time at which a port's fault is put back.
+type ending struct {
+	at    time.Time // zero: never
+	timer *time.Timer
+}
+
+// set arms the end, or takes it away where d is 0.
+func (e *ending) set(d time.Duration, f func()) {
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	*e = ending{}
+	if d > 0 {
+		at := time.Now().Add(d)
+		*e = ending{at, time.AfterFunc(d, f)}
+	}
+}
+
+// due reports whether the time has come, for a timer that ran while the end was changed.
+func (e *ending) due() bool { return !e.at.IsZero() && !time.Now().Before(e.at) }
+
+// close ends the port and what is done to it.
+func (p *livePort) close() {
+	p.fault.passEnd.set(0, nil)
+	p.fault.cutUp.set(0, nil)
+	p.out.Close()
+}
+
+// withPort runs f on a port of a node that runs, under the lock.
+func (n *Node) withPort(ch wire.Channel, d time.Duration, f func(p *livePort) error) error {
+	if d < 0 || d > MaxFaultTime {
+		return fmt.Errorf("a fault for %v: want 0, to let it stay, to %v", d, MaxFaultTime)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return ErrClosed
+	}
+	if int(ch) >= len(n.byCh) || n.byCh[ch] == nil {
+		return fmt.Errorf("chip %s has no cable at channel %d", n.cfg.Node, ch)
+	}
+	return f(n.byCh[ch])
+}
+
+// SetImpairment changes what is done to what a channel sends, from the next
+// datagram on; what c does not name stays. A seed throws the dice anew; ports
+// with one seed have dice of their own. After d what c names is as it was
+// before; with d of 0 it stays. A later d counts for all that is set for a time.
+func (n *Node) SetImpairment(ch wire.Channel, c fault.Change, seed *uint64, d time.Duration) error {
+	return n.withPort(ch, d, func(p *livePort) error {
+		f := &p.fault
+		if _, err := c.Apply(fault.Options{}); err != nil {
+			return err
+		}
+		if d > 0 {
+			if f.passing == nil {
+				f.passing = fault.Change{}
+			}
+			maps.Copy(f.passing, c)
+			f.passEnd.set(d, func() { n.endImpairment(ch) })
+		} else {
+			f.kept, _ = c.Apply(f.kept)
+			maps.DeleteFunc(f.passing, func(k, _ string) bool { _, named := c[k]; return named })
+		}
+		if seed != nil {
+			f.seed = *seed
+			if f.wrap != nil {
+				f.wrap.Seed(n.dice(p))
+			}
+		}
+		return n.enforce(p, FaultEvent{Kind: FaultSet, For: d})
+	})
+}
+
+// ResetImpairment takes away what is done to what a channel sends. A cut stays.
+func (n *Node) ResetImpairment(ch wire.Channel) error {
+	return n.withPort(ch, 0, func(p *livePort) error {
+		f := &p.fault
+		if f.kept == (fault.Options{}) && len(f.passing) == 0 {
+			return nil
+		}
+		f.kept, f.passing, f.seed = fault.Options{}, nil, 0
+		f.passEnd.set(0, nil)
+		return n.enforce(p, FaultEvent{Kind: FaultReset})
+	})
+}
+
+// Cut takes the cable away in the direction in which a channel sends, or puts
+// it back. With a d above 0 the chip puts it back itself.
+func (n *Node) Cut(ch wire.Channel, on bool, d time.Duration) error {
+	return n.withPort(ch, d, func(p *livePort) error {
+		f := &p.fault
+		if !on && !f.cut {
+			return nil
+		}
+		f.cut = on
+		if !on {
+			d = 0
+		}
+		f.cutUp.set(d, func() { n.endCut(ch) })
+		e := FaultEvent{Kind: FaultRestored, For: d}
+		if on {
+			e.Kind = FaultCut
+		}
+		return n.enforce(p, e)
+	})
+}
+
+// endImpairment puts back what was set for a time.
+func (n *Node) endImpairment(ch wire.Channel) {
+	_ = n.withPort(ch, 0, func(p *livePort) error {
+		f := &p.fault
+		if !f.passEnd.due() {
+			return nil
+		}
+		f.passing, f.passEnd = nil, ending{}
+		e := FaultEvent{Kind: FaultReset, Expired: true}
+		if f.kept != (fault.Options{}) {
+			e.Kind = FaultSet
+		}
+		return n.enforce(p, e)
+	})
+}
+
+// endCut puts a cable back.
+func (n *Node) endCut(ch wire.Channel) {
+	_ = n.withPort(ch, 0, func(p *livePort) error {
+		f := &p.fault
+		if !f.cutUp.due() {
+			return nil
+		}
+		f.cut, f.cutUp = false, ending{}
+		return n.enforce(p, FaultEvent{Kind: FaultRestored, Expired: true})
+	})
+}
+
+// enforce makes a port do what its fault says, and tells of it.
+func (n *Node) enforce(p *livePort, e FaultEvent) error {
+	f := &p.fault
+	o, err := f.passing.Apply(f.kept)
+	switch {
+	case err != nil:
+		return err
+	case o == fault.Options{} && !f.cut:
+		if f.wrap != nil {
+			e.Counts, _ = f.wrap.Counts()
+			f.wrap.Unwrap()
+			f.wrap, p.out, f.since = nil, p.pipe, time.Time{}
+		}
+	case f.wrap == nil:
+		if f.wrap, err = transport.Impair(p.pipe, n.dice(p), o); err != nil {
+			return err
+		}
+		p.out, f.since = f.wrap, time.Now()
+	default:
+		if err := f.wrap.Set(o); err != nil {
+			return err
+		}
+	}
+	if f.wrap != nil {
+		f.wrap.Cut(f.cut)
+	}
+	e.Local, e.Peer, e.Options = wire.PortID{Node: n.cfg.Node, Channel: p.ch}, p.peer, o
+	n.events.publish(Event{Time: time.Now(), Fault: &e})
+	return nil
+}
+
+// spread is the golden ratio in 64 bits: it keeps the seeds of neighbouring ports apart.
+const spread = 0x9e3779b97f4a7c15
+
+// dice is the seed of a port's own dice.
+func (n *Node) dice(p *livePort) uint64 {
+	return p.fault.seed + spread*(uint64(n.cfg.Node.Mesh)<<32+uint64(n.cfg.Node.Chip)<<16+uint64(p.ch))
+}
+
+// Impairments says of each port what is done to what it sends, sorted by channel.
+func (n *Node) Impairments() []Impairment {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var out []Impairment
+	for _, p := range n.ports {
+		f := &p.fault
+		i := Impairment{Local: wire.PortID{Node: n.cfg.Node, Channel: p.ch}, Peer: p.peer, Plane: p.plane, Seed: f.seed,
+			Cut: f.cut, Since: f.since, Until: f.passEnd.at, CutUntil: f.cutUp.at}
+		i.Options, _ = f.passing.Apply(f.kept)
+		if f.wrap != nil {
+			i.Counts, i.Overfull = f.wrap.Counts()
+		}
+		out = append(out, i)
+	}
+	return out
+}
+
+// TellFault publishes a fault that somebody injects into the process of a chip, which cannot tell of it itself.
+func (n *Node) TellFault(k FaultKind, c wire.FabricNodeID) {
+	n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Chip: c}})
+}

@@ -1,0 +1,149 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"ttfabric/node/chip"
+	"ttfabric/wire"
+)
+
+// MulticastError says where a multicast was not performed, or perhaps not.
+// All other members have performed it.
+type MulticastError struct {
+	Errors []error // one for each such chip, in order: *RefusedError, *LostError or *OutcomeUnknownError
+}
+
+// Error names the chips and what happened there.
+func (e *MulticastError) Error() string {
+	var b strings.Builder
+	for i, m := range e.Errors {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(m.Error())
+	}
+	return "multicast: " + b.String()
+}
+
+// Unwrap gives the chips' errors to errors.Is and errors.As.
+func (e *MulticastError) Unwrap() []error { return e.Errors }
+
+func multicastFailure(r *chip.Request, res *chip.Result) error {
+	e := &MulticastError{}
+	for _, m := range res.Members {
+		one := *r
+		one.Dst = m.Node
+		e.Errors = append(e.Errors, failure(&one, &chip.Result{Fate: m.Fate, Outcome: m.Outcome, Drop: m.Drop, At: m.At, Doubt: m.Doubt}))
+	}
+	return e
+}
+
+// Line is the n chips in one direction of which the first is start hops away:
+// the ranges of the linear API. On an axis that wraps they may run round. Start
+// and n are at least 1, and the last chip at most 255 hops away; else there are no ranges.
+func Line(d wire.Direction, start, n int) (r wire.Ranges) {
+	if d < wire.NumDirections && start >= 1 && n >= 1 && start+n-1 <= 255 {
+		r.Hops[d], r.Skip[d] = uint8(start+n-1), uint8(start-1)
+	}
+	return r
+}
+
+// Away is the chip so many hops away in one direction: the destination of the linear API's unicast.
+func (s *Session) Away(d wire.Direction, hops int) (wire.FabricNodeID, error) {
+	at := s.Self()
+	if d >= wire.NumDirections || hops < 0 || hops > wire.MaxHops {
+		return at, fmt.Errorf("%d hops %s: want 0 to %d, east, west, north or south", hops, d, wire.MaxHops)
+	}
+	for k := range hops {
+		next, ok := s.Topology().Neighbour(at, d, 0)
+		if !ok || next.Mesh != at.Mesh {
+			return at, fmt.Errorf("%d hops %s from %s: the mesh ends after %d", hops, d, s.Self(), k)
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// MulticastWrite writes data to the same address of all chips within ranges of
+// the session's own, which is not one of them, in packets of up to 4 KiB. On an
+// error some of them may have been performed, at some of the chips.
+func (s *Session) MulticastWrite(ctx context.Context, to wire.Ranges, a wire.NocAddr, data []byte, o ...Option) error {
+	if len(data) <= wire.MaxPayload {
+		return s.multicast(ctx, to, chip.Request{Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a}, Payload: data}, o)
+	}
+	if err := somewhere(to); err != nil {
+		return err
+	}
+	return s.pieces(ctx, len(data), func(off, n int) chip.Request {
+		return with(chip.Request{Dst: s.Self(), Ranges: to, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
+	}, nil)
+}
+
+// MulticastInlineWrite writes one 32-bit word at all chips within ranges. The address is a multiple of 4.
+func (s *Session) MulticastInlineWrite(ctx context.Context, to wire.Ranges, a wire.NocAddr, value uint32, o ...Option) error {
+	return s.multicast(ctx, to, chip.Request{Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o)
+}
+
+// MulticastInc adds to a 32-bit counter at all chips within ranges. With flush,
+// earlier multicasts of this session to the same ranges on the same plane have been
+// performed there before; other writes are another flow. The address is a multiple of 4.
+func (s *Session) MulticastInc(ctx context.Context, to wire.Ranges, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
+	return s.multicast(ctx, to, chip.Request{Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o)
+}
+
+// MulticastWriteInc writes up to 4 KiB at all chips within ranges and then adds to a counter there, in one packet.
+func (s *Session) MulticastWriteInc(ctx context.Context, to wire.Ranges, a wire.NocAddr, data []byte, counter wire.NocAddr, add uint32, flush bool, o ...Option) error {
+	return s.multicast(ctx, to, chip.Request{Payload: data,
+		Command: wire.Command{Type: wire.NocFusedInc, Addr: a, Sem: counter, Value: add, Flush: flush}}, o)
+}
+
+// MulticastScatter writes two to four chunks, up to 4 KiB together, at all chips within ranges, in one packet.
+func (s *Session) MulticastScatter(ctx context.Context, to wire.Ranges, chunks []Chunk, o ...Option) error {
+	r, err := scatter(chunks)
+	if err != nil {
+		return err
+	}
+	return s.multicast(ctx, to, r, o)
+}
+
+// somewhere refuses ranges without hops, which would be a unicast.
+func somewhere(r wire.Ranges) error {
+	if !r.Any() {
+		return errors.New("a multicast to no chips: want 1 to 255 hops in some direction")
+	}
+	return nil
+}
+
+// multicast submits one request to many chips and waits until all have
+// answered. Those that lacked room alone get it once more, each for itself.
+func (s *Session) multicast(ctx context.Context, to wire.Ranges, r chip.Request, o []Option) error {
+	if err := somewhere(to); err != nil {
+		return err
+	}
+	r.Dst, r.Ranges = s.Self(), to
+	r = with(r, o)
+	res, err := s.do(ctx, r)
+	if res.Members == nil {
+		return err
+	}
+	left := &MulticastError{}
+	for _, m := range res.Members {
+		one := r
+		one.Dst, one.Ranges = m.Node, wire.Ranges{}
+		end := chip.Result{Fate: m.Fate, Outcome: m.Outcome, Drop: m.Drop, At: m.At, Doubt: m.Doubt}
+		failed := failure(&one, &end)
+		if noRoom(&end) {
+			_, failed = s.do(ctx, one)
+		}
+		if failed != nil {
+			left.Errors = append(left.Errors, failed)
+		}
+	}
+	if len(left.Errors) == 0 {
+		return nil
+	}
+	return left
+}

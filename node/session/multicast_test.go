@@ -1,0 +1,73 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"ttfabric/node/chip"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// scripted is a fabric that answers as it is told.
+type scripted struct {
+	asked []chip.Request
+	ends  []chip.Result
+}
+
+// Submit answers each request with the next end.
+func (f *scripted) Submit(_ context.Context, rs []chip.Request, done func(int, chip.Result)) (int, error) {
+	for i, r := range rs {
+		f.asked = append(f.asked, r)
+		end := f.ends[0]
+		f.ends = f.ends[1:]
+		done(i, end)
+	}
+	return len(rs), nil
+}
+
+// Self is M0D0.
+func (f *scripted) Self() wire.FabricNodeID { return wire.FabricNodeID{} }
+
+// Topology is not asked for.
+func (f *scripted) Topology() *topo.Topology { return nil }
+
+func at(c int) wire.FabricNodeID { return wire.FabricNodeID{Chip: wire.ChipID(c)} }
+
+// A member that lacked room is asked again, alone: those that performed the multicast must not do so twice.
+func TestMulticastAgainWhereThereWasNoRoom(t *testing.T) {
+	full := chip.MemberResult{Node: at(2), Fate: chip.FateRefused, Outcome: wire.OutcomeOverflow}
+	f := &scripted{ends: []chip.Result{
+		{Fate: chip.FateRefused, Outcome: wire.OutcomeOverflow, Members: []chip.MemberResult{full}},
+		{Fate: chip.FateDone},
+	}}
+	if err := New(f).MulticastInc(context.Background(), Line(wire.East, 1, 3), 64, 1, false); err != nil {
+		t.Error(err)
+	}
+	if len(f.asked) != 2 || f.asked[1].Ranges.Any() || f.asked[1].Dst != at(2) || f.asked[1].Command != f.asked[0].Command {
+		t.Errorf("asked %+v", f.asked)
+	}
+}
+
+// The error names each member that failed, by the types of unicast.
+func TestMulticastErrorNamesTheMembers(t *testing.T) {
+	f := &scripted{ends: []chip.Result{{Fate: chip.FateUnknown, Members: []chip.MemberResult{
+		{Node: at(1), Fate: chip.FateRefused, Outcome: wire.OutcomeMisaligned},
+		{Node: at(2), Fate: chip.FateLost, Drop: wire.DropNextHopDead, At: at(1)},
+		{Node: at(3), Fate: chip.FateUnknown, Doubt: chip.DoubtRestarted},
+	}}}}
+	err := New(f).MulticastWrite(context.Background(), Line(wire.East, 1, 3), 64, []byte("x"))
+	var many *MulticastError
+	var refused *RefusedError
+	var lost *LostError
+	var unknown *OutcomeUnknownError
+	if !errors.As(err, &many) || len(many.Errors) != 3 || !errors.As(err, &refused) || refused.Dst != at(1) ||
+		!errors.As(err, &lost) || lost.Dst != at(2) || lost.At != at(1) || !errors.As(err, &unknown) || unknown.Dst != at(3) {
+		t.Errorf("%v", err)
+	}
+	want := "multicast: chip M0D1 refused 0-0:0x40: misaligned; chip M0D2 unreachable: dropped at M0D1: next hop dead; not performed; chip M0D3: outcome unknown: destination restarted"
+	if err != nil && err.Error() != want {
+		t.Errorf("%q, want %q", err, want)
+	}
+}

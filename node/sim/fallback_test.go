@@ -1,0 +1,94 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/router"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// TestFallback cuts one of the two cables between two chips again and again,
+// at changing moments, while data flows over both planes: every packet is
+// performed, once and in order, the link's frames go on over the other cable
+// within the time to notice and a round trip, and go home when it is mended.
+func TestFallback(t *testing.T) {
+	for seed := range uint64(20) {
+		s, err := newSim(Config{Topology: topology(t, "n300"), Seed: seed, bare: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.around = surroundings{profile: ttlink.ProfileLAN, slots: router.SlotSpec, maxPayload: 1408, window: ttlink.DefaultWindow, lag: 20 * time.Microsecond}
+		s.begin()
+		s.runUntil(mono.Time(time.Second), func() bool { return false })
+		a, b := s.machines[0], s.machines[1]
+		cable := s.cables[seed%2]
+		f := &stream{left: 1 << 30, req: chip.Request{Dst: b.node, Plane: cable.Plane, Payload: floodData[:],
+			Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}
+		a.chip.SetClient(f)
+		b.chip.SetClient(&stream{})
+		s.run(a)
+		for cut := range 5 {
+			s.runUntil(s.now.Add(time.Duration(s.rng.Int64N(int64(5*time.Millisecond)))), func() bool { return false })
+			before := b.chip.Status().Counters.Performed
+			for _, w := range cable.way {
+				w.Cut(true)
+			}
+			at := s.now
+			// What had left the cable when it was cut still arrives.
+			s.runUntil(s.now.Add(10*time.Millisecond), func() bool { return false })
+			before = b.chip.Status().Counters.Performed
+			if !s.when(time.Second, func() bool { return b.chip.Status().Counters.Performed > before }) {
+				t.Fatalf("seed %d, cut %d: nothing goes on over the other cable", seed, cut)
+			}
+			if took := s.now.Sub(at); took > ttlink.ProfileLAN.DeadTraffic+20*time.Millisecond {
+				t.Errorf("seed %d, cut %d: %v until data went on", seed, cut, took)
+			}
+			if p := pathOf(a, cable.Plane); p == ttlink.Own {
+				t.Errorf("seed %d, cut %d: up by its own cable, which is cut", seed, cut)
+			}
+			for _, w := range cable.way {
+				w.Cut(false)
+			}
+			if !s.when(3*time.Second, func() bool { return pathOf(a, cable.Plane) == ttlink.Own && pathOf(b, cable.Plane) == ttlink.Own }) {
+				t.Fatalf("seed %d, cut %d: the frames don't go home", seed, cut)
+			}
+		}
+		f.left = 0
+		if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
+			t.Fatalf("seed %d: %s", seed, s.unrest())
+		}
+		if s.failure != nil {
+			t.Fatal(s.failure)
+		}
+		if n := f.ends[chip.FateLost] + f.ends[chip.FateUnknown] + f.ends[chip.FateRefused]; n != 0 || f.ends[chip.FateDone] == 0 {
+			t.Errorf("seed %d: %d performed, %d not", seed, f.ends[chip.FateDone], n)
+		}
+		if d := b.chip.Status().Counters; d.Duplicates != 0 || d.Gaps != 0 {
+			t.Errorf("seed %d: %d duplicates, %d gaps", seed, d.Duplicates, d.Gaps)
+		}
+	}
+}
+
+// when lets time pass in steps of a tenth of a millisecond until done holds, at most d.
+func (s *Sim) when(d time.Duration, done func() bool) bool {
+	for end := s.now.Add(d); s.now.Before(end) && s.failure == nil; {
+		if done() {
+			return true
+		}
+		s.runUntil(s.now.Add(100*time.Microsecond), func() bool { return false })
+	}
+	return done()
+}
+
+func pathOf(m *machine, plane wire.Plane) ttlink.Path {
+	for _, p := range m.chip.Status().Ports {
+		if p.Plane == plane {
+			return p.Link.Path
+		}
+	}
+	return ttlink.Own
+}

@@ -1,0 +1,143 @@
+package traffic
+
+import (
+	"fmt"
+	"math/bits"
+
+	"ttfabric/router/topo"
+)
+
+// The patterns of the literature, as BookSim defines them (booksim2,
+// traffic.cpp). Its node address is a chip's place in row-major order here,
+// and its dimension 0 the columns.
+//
+// BookSim wants powers of two and square grids for all of them. Where rows and
+// columns say the same as address bits do, every mesh has the pattern here: the
+// complement of an address is the chip opposite the centre, the exchange of its
+// halves that of row and column. bit-reverse and shuffle have no such meaning.
+// Patterns that need rows and columns are those of one mesh; the others take
+// the chips of all meshes in order.
+
+// toEach makes pairs of a function from a chip's place in the topology to another's.
+func toEach(t *topo.Topology, to func(i int) int) (out []Pair) {
+	for i, c := range t.Chips {
+		if k := to(i); k != i {
+			out = append(out, Pair{Src: c.Node, Dst: t.Chips[k].Node})
+		}
+	}
+	return out
+}
+
+// grid is the rows and columns of the machine's one mesh.
+func grid(t *topo.Topology) (rows, cols int, err error) {
+	if len(t.Meshes) != 1 {
+		return 0, 0, fmt.Errorf("rows and columns are those of one mesh, and here are %d", len(t.Meshes))
+	}
+	return t.Meshes[0].Rows, t.Meshes[0].Cols, nil
+}
+
+// addressBits is the length of a chip's address.
+func addressBits(t *topo.Topology) (int, error) {
+	n := len(t.Chips)
+	if n&(n-1) != 0 {
+		return 0, fmt.Errorf("it permutes the bits of an address: want a power of two of chips, and here are %d", n)
+	}
+	return bits.Len(uint(n)) - 1, nil
+}
+
+// transpose exchanges row and column. On other shapes it exchanges the halves
+// of an address, which on a square with a power of two of rows is the same.
+func transpose(t *topo.Topology, _ Options) ([]Pair, error) {
+	if rows, cols, err := grid(t); err == nil && rows == cols {
+		return toEach(t, func(i int) int { return i%cols*cols + i/cols }), nil
+	}
+	n, err := addressBits(t)
+	if err != nil || n%2 != 0 {
+		return nil, fmt.Errorf("it exchanges row and column, or the halves of an address: want one mesh with as many rows as columns, or 4, 16, 64 … chips, and here are %d in %s", len(t.Chips), shapes(t))
+	}
+	half := n / 2
+	return toEach(t, func(i int) int { return (i<<half | i>>half) & (1<<n - 1) }), nil
+}
+
+// shapes says what meshes a machine has.
+func shapes(t *topo.Topology) string {
+	if len(t.Meshes) > 1 {
+		return fmt.Sprintf("%d meshes", len(t.Meshes))
+	}
+	return t.Meshes[0].Shape()
+}
+
+func bitComplement(t *topo.Topology, _ Options) ([]Pair, error) {
+	return toEach(t, func(i int) int { return len(t.Chips) - 1 - i }), nil
+}
+
+func bitReverse(t *topo.Topology, _ Options) ([]Pair, error) {
+	n, err := addressBits(t)
+	if err != nil {
+		return nil, err
+	}
+	return toEach(t, func(i int) int { return int(bits.Reverse64(uint64(i)) >> (64 - n)) }), nil
+}
+
+func shuffle(t *topo.Topology, _ Options) ([]Pair, error) {
+	n, err := addressBits(t)
+	if err != nil {
+		return nil, err
+	}
+	return toEach(t, func(i int) int { return (i<<1 | i>>max(n-1, 0)) & (1<<n - 1) }), nil
+}
+
+// tornado goes ⌈k/2⌉-1 on in a dimension of k places: the most hops that all go the same way round.
+func tornado(t *topo.Topology, _ Options) ([]Pair, error) {
+	return shifted(t, func(k int) int { return (k+1)/2 - 1 })
+}
+
+func nextInEach(t *topo.Topology, _ Options) ([]Pair, error) {
+	return shifted(t, func(int) int { return 1 })
+}
+
+// shifted goes by(k) on in each dimension of k places, and round at the edge, whether or not a cable leads there.
+func shifted(t *topo.Topology, by func(k int) int) ([]Pair, error) {
+	rows, cols, err := grid(t)
+	if err != nil {
+		return nil, err
+	}
+	return toEach(t, func(i int) int {
+		return (i/cols+by(rows))%rows*cols + (i%cols+by(cols))%cols
+	}), nil
+}
+
+// hotspot is uniform but for a share of each source's packets, which are for
+// the hot chip beside those that it gets as one of all; what it sends itself is uniform.
+func hotspot(t *topo.Topology, o Options) ([]Pair, error) {
+	share := o.HotShare
+	if share == 0 {
+		share = DefaultHotShare
+	}
+	if share < 1 || share > 100 {
+		return nil, fmt.Errorf("a share of %d %%: want 1 to 100", o.HotShare)
+	}
+	if _, ok := t.Chip(o.Hot); !ok {
+		return nil, fmt.Errorf("the hot chip %s is not there", o.Hot)
+	}
+	// Of 100 (n-1) parts, each of n-1 destinations has 100, or less where the hot one takes its share first.
+	others := len(t.Chips) - 1
+	var out []Pair
+	for _, a := range t.Chips {
+		for _, b := range t.Chips {
+			w := 100 - share
+			switch {
+			case a.Node == b.Node:
+				continue
+			case a.Node == o.Hot:
+				w = 100
+			case b.Node == o.Hot:
+				w += share * others
+			}
+			if w > 0 {
+				out = append(out, Pair{Src: a.Node, Dst: b.Node, Weight: uint32(w)})
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,31 @@
+package router
+
+import "ttfabric/wire"
+
+// passThrough is the sender channel, 1 to 3, of a port towards d for packets that came in from the side from.
+func passThrough(d, from wire.Direction) int {
+	n := 1
+	for x := range wire.Direction(wire.NumDirections) {
+		if x == from {
+			return n
+		}
+		if x != d {
+			n++
+		}
+	}
+	panic("router: a packet came in from no side")
+}
+
+func direction(action byte) (wire.Direction, bool) {
+	switch action {
+	case wire.RouteEast:
+		return wire.East, true
+	case wire.RouteWest:
+		return wire.West, true
+	case wire.RouteNorth:
+		return wire.North, true
+	case wire.RouteSouth:
+		return wire.South, true
+	}
+	return 0, false
+}

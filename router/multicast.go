@@ -1,0 +1,239 @@
+package router
+
+import "ttfabric/wire"
+
+// Multicast. A packet for many chips stays at the head of its channel, in its
+// slot, until each of its copies has found room in a sender channel, and the
+// chip has taken it if it is a member (Spec §3.1.1: "both forwarded as well as
+// consumed locally"). What has been done is noted beside the head, so that a
+// copy that waits holds up no other and none is made twice. The last copy is
+// the packet itself.
+
+// MaxOwn is the number of this chip's multicasts that wait for their branches,
+// on each plane: as many as a sender channel has slots (Spec §3.1.1).
+const MaxOwn = 8
+
+// partsKnown is set in ring.left beside wire.Ranges.Parts: a multicast of which nothing is left to be done is gone.
+const partsKnown = wire.PartHere << 1
+
+// origins are the multicasts of this chip that have not left by all their first ports, by plane.
+type origins struct {
+	planes [maxPlanes]ring
+	n      int // packets in all
+}
+
+// add makes room for a plane.
+func (o *origins) add(pl wire.Plane) {
+	if o.planes[pl].slots == nil {
+		o.planes[pl] = newRing(MaxOwn)
+	}
+}
+
+// buffers is the number of packets that there is room for.
+func (o *origins) buffers() (n int) {
+	for i := range o.planes {
+		n += len(o.planes[i].slots)
+	}
+	return n
+}
+
+// head is the multicast at the head of a channel.
+type head struct {
+	q     *ring
+	plane wire.Plane
+	port  int // that it came in by; -1: this chip's own
+	v     wire.VC
+}
+
+// CanMulticast reports whether [Router.Multicast] has room.
+func (r *Router) CanMulticast(pl wire.Plane) bool { return pl < maxPlanes && !r.own.planes[pl].full() }
+
+// Multicast takes a multicast of this chip; false when too many wait on the
+// plane. Its ranges are those at the source; its virtual channels are the router's business.
+func (r *Router) Multicast(pl wire.Plane, s Slot) bool {
+	if !r.CanMulticast(pl) {
+		return false
+	}
+	r.own.planes[pl].push(s)
+	r.own.n++
+	return true
+}
+
+// depart hands this chip's multicasts to the ports that they leave by.
+func (r *Router) depart() bool {
+	moved := false
+	for pl := range r.own.planes {
+		for q := &r.own.planes[pl]; q.n > 0 && r.spread(head{q, wire.Plane(pl), -1, 0}); {
+			moved = true
+		}
+	}
+	return moved
+}
+
+// arrived is the head of a receiver channel.
+func (r *Router) arrived(i int, v wire.VC) head {
+	p := &r.ports[i]
+	return head{&p.recv[v], p.Plane, i, v}
+}
+
+func (r *Router) view(h head) wire.PacketView { return wire.PacketView(r.cfg.Pool.Bytes(h.q.peek())) }
+
+// from is the side that a packet came in by.
+func (r *Router) from(h head) wire.Direction {
+	if h.port < 0 {
+		return wire.NumDirections
+	}
+	return r.ports[h.port].Dir
+}
+
+// parts finds what has to be done with the multicast at the head, once; false if that is nothing.
+func (r *Router) parts(h head) bool {
+	if h.q.left == 0 {
+		rs := r.view(h).Ranges()
+		if n := rs.Parts(r.from(h)); n != 0 {
+			h.q.left = n | partsKnown
+		}
+	}
+	return h.q.left != 0
+}
+
+// spread hands on the copies of the multicast at the head for which there is
+// room. It reports whether anything moved.
+func (r *Router) spread(h head) bool {
+	if !r.parts(h) {
+		if h.port >= 0 {
+			r.drop(h.port, h.v, wire.DropNoRoute)
+		} else { // the chip that it starts from has not looked
+			r.cfg.Pool.Put(r.pop(h))
+		}
+		return true
+	}
+	moved := false
+	for d := range wire.Direction(wire.NumDirections) {
+		if h.q.left>>d&1 == 0 {
+			continue
+		}
+		ok, gone := r.branch(h, d)
+		if moved = moved || ok; gone {
+			break
+		}
+	}
+	return moved
+}
+
+// branch hands on the copy that leaves in direction d, or drops it where there
+// is no way. It reports whether it did, and whether the packet is gone with it.
+func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
+	oi, there := r.Port(d, h.plane)
+	if !there || r.ports[oi].External {
+		return r.dropCopy(h, d, wire.DropNoRoute)
+	}
+	out := &r.ports[oi]
+	to, ch := r.First(oi, wire.ClassRequest, false), 0
+	if h.port >= 0 {
+		if r.view(h).TTL() == 0 {
+			return r.dropCopy(h, d, wire.DropTTL)
+		}
+		in := &r.ports[h.port]
+		to, ch = r.turn(h.v, false, in, out), passThrough(d, in.Dir)
+	}
+	if out.send[to][ch].full() {
+		return false, false
+	}
+	s, ok, gone := r.split(h, d)
+	if !ok {
+		return false, false
+	}
+	v := wire.PacketView(r.cfg.Pool.Bytes(s))
+	v.SetVC(to)
+	if h.port >= 0 {
+		v.Advance()
+		r.ports[h.port].counters.Forwarded++
+	} else {
+		out.counters.Injected++
+	}
+	out.send[to][ch].push(s)
+	out.queued++
+	return true, gone
+}
+
+// split makes the copy that leaves in direction d: the packet itself if
+// nothing else is to be done with it. It fails while the pool is empty.
+func (r *Router) split(h head, d wire.Direction) (s Slot, ok, gone bool) {
+	v := r.view(h)
+	rs := v.Ranges()
+	rs = rs.Copy(v.Trunk(), d, r.from(h) == d.Opposite())
+	if h.q.left == partsKnown|1<<d {
+		s, gone = r.pop(h), true
+	} else {
+		if s, ok = r.cfg.Pool.Get(len(v)); !ok {
+			return NoSlot, false, false
+		}
+		copy(r.cfg.Pool.Bytes(s), v)
+		h.q.left &^= 1 << d
+		h.q.popped++
+		r.copied(h)
+	}
+	wire.PacketView(r.cfg.Pool.Bytes(s)).SetRanges(rs)
+	return s, true, gone
+}
+
+func (r *Router) copied(h head) {
+	if h.port >= 0 {
+		r.ports[h.port].counters.Copied++
+	}
+}
+
+// pop removes the head.
+func (r *Router) pop(h head) Slot {
+	if h.port >= 0 {
+		return r.take(h.port, h.v)
+	}
+	r.own.n--
+	return h.q.pop()
+}
+
+// dropCopy gives up the copy that should have left in direction d.
+func (r *Router) dropCopy(h head, d wire.Direction, why wire.DropReason) (ok, gone bool) {
+	at := h.port
+	if at < 0 {
+		at = 0 // a chip with a multicast of its own has a port
+	}
+	s, ok, gone := r.split(h, d)
+	if ok {
+		p := &r.ports[at]
+		p.counters.Dropped[why]++
+		if h.port < 0 {
+			p.counters.Injected++
+		}
+		r.drops = append(r.drops, Drop{s, why, p.Channel, d})
+	}
+	return ok, gone
+}
+
+// dropCopies gives up all copies that have not been handed on. A member still gets its own.
+func (r *Router) dropCopies(h head, why wire.DropReason) {
+	for d := range wire.Direction(wire.NumDirections) {
+		if h.q.left>>d&1 == 0 {
+			continue
+		}
+		if _, gone := r.dropCopy(h, d, why); gone {
+			return
+		}
+	}
+}
+
+// member hands the multicast at the head to this chip, once, if it is one of its members.
+func (r *Router) member(h head) (Local, bool) {
+	if !r.parts(h) || h.q.left&wire.PartHere == 0 {
+		return Local{}, false
+	}
+	r.ports[h.port].counters.Delivered++
+	if h.q.left == partsKnown|wire.PartHere {
+		return Local{Slot: r.pop(h), Port: h.port}, true
+	}
+	h.q.left &^= wire.PartHere
+	h.q.popped++
+	r.copied(h)
+	return Local{Slot: h.q.peek(), Port: h.port, Shared: true}, true
+}

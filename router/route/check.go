@@ -1,0 +1,381 @@
+package route
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"ttfabric/wire"
+)
+
+// Channel is a receiver channel at the end of a cable: of a virtual channel,
+// or with bubble flow control of a whole ring, which is then named by one of its cables.
+type Channel struct {
+	From wire.FabricNodeID
+	Dir  wire.Direction
+	VC   wire.VC
+	Ring bool
+}
+
+// String renders the channel: "M0D3 E data".
+func (c Channel) String() string {
+	s := fmt.Sprintf("%s %s %s", c.From, c.Dir, c.VC)
+	if c.Ring {
+		s += " ring"
+	}
+	return s
+}
+
+// Verdict is what a check found.
+type Verdict struct {
+	Channels     int       // that packets use, of all classes and planes
+	Dependencies int       // between them
+	Cycle        []Channel // each waits for the next, the last for the first; nil: no traffic can deadlock
+	Plane        wire.Plane
+	Pairs        int                  // ordered pairs of chips and planes with a way; of several meshes: of meshes
+	Unreachable  int                  // of those without
+	Example      [2]wire.FabricNodeID // one of them
+	Longest      int                  // hops of the longest way between two chips; of several meshes: at most
+}
+
+// OK reports whether all pairs have a way and nothing can deadlock.
+func (v *Verdict) OK() bool { return v.Cycle == nil && v.Unreachable == 0 }
+
+// String says what was found, in a sentence.
+func (v *Verdict) String() string {
+	var b strings.Builder
+	if v.Cycle == nil {
+		fmt.Fprintf(&b, "free of deadlock: %d dependencies between %d channels, no cycle", v.Dependencies, v.Channels)
+	} else {
+		fmt.Fprintf(&b, "can deadlock: on plane %d, %s", v.Plane, v.Cycle[0])
+		for _, c := range v.Cycle[1:] {
+			fmt.Fprintf(&b, " waits for %s", c)
+		}
+		fmt.Fprintf(&b, ", which waits for the first")
+	}
+	if v.Unreachable > 0 {
+		fmt.Fprintf(&b, "; %d of %d pairs have no way, such as %s to %s", v.Unreachable, v.Pairs+v.Unreachable, v.Example[0], v.Example[1])
+	}
+	return b.String()
+}
+
+// Multicasts says which multicast trees a check allows for beside unicast.
+type Multicasts struct {
+	Any   bool
+	Trunk Order // the dimension of the trunk comes first in it
+}
+
+// Check builds the channel dependency graph of all that the plan lets packets
+// do, for each class of messages and each plane, and looks for a cycle; it
+// also looks for pairs without a way. Classes have channels of their own and
+// none waits for a later one (see the chip's flows), so that each is proved by itself.
+func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
+
+// CheckAfter is [Plan.Check] for a plan that takes the place of another while
+// packets of that one are still under way: of what both allow together. Both
+// are of one machine and one ring scheme.
+func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
+	v := Verdict{}
+	for pl := range max(p.top.Planes(), 1) {
+		for c := range wire.Class(wire.NumClasses) {
+			k := newChecker(p, wire.Plane(pl), c)
+			k.all(mc)
+			if old != nil {
+				o := newChecker(old, wire.Plane(pl), c)
+				o.g = k.g
+				o.all(mc)
+			}
+			for _, out := range k.g.out {
+				if len(out) > 0 {
+					v.Channels++
+				}
+			}
+			v.Dependencies += k.g.edges
+			if cycle := k.g.cycle(); cycle != nil && v.Cycle == nil {
+				v.Plane = wire.Plane(pl)
+				for _, n := range cycle {
+					v.Cycle = append(v.Cycle, k.channel(n))
+				}
+			}
+			if c == wire.ClassRequest {
+				k.reach(&v)
+			}
+			v.Longest = max(v.Longest, k.longest)
+		}
+	}
+	if len(p.grids) > 1 {
+		v.Longest = p.longest
+	}
+	return v
+}
+
+// checker builds the graph of one class on one plane.
+type checker struct {
+	p       *Plan
+	pl      wire.Plane
+	c       wire.Class
+	g       *graph
+	buf     [wire.MaxHops + 1]wire.Direction
+	longest int
+	lost    int // pairs of one mesh without a way
+	found   int
+	example [2]wire.FabricNodeID
+}
+
+// all adds everything that the plan allows.
+func (k *checker) all(mc Multicasts) {
+	k.within(mc)
+	if len(k.p.grids) > 1 {
+		k.between()
+	}
+}
+
+// perPort is the number of channels of a class at a cable's end: up or not, dateline or not.
+const perPort = 4
+
+func newChecker(p *Plan, pl wire.Plane, c wire.Class) *checker {
+	n := 0
+	for _, g := range p.grids {
+		n += g.chips()
+	}
+	return &checker{p: p, pl: pl, c: c, g: newGraph(n * wire.NumDirections * perPort)}
+}
+
+// id numbers a channel. With bubbles, those of a ring are one: a ring always
+// has a free slot, so that what is in it never waits for what else is in it.
+func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bool) int32 {
+	if k.p.cfg.Ring == Bubble && !external && k.c != wire.ClassControl && g.wraps(d) {
+		if axis(d) == 0 {
+			chip -= chip % g.mesh.Cols
+		} else {
+			chip %= g.mesh.Cols
+		}
+	}
+	n := (g.first+chip)*wire.NumDirections + int(d)
+	n *= perPort
+	if v.Up() {
+		n += 2
+	}
+	if v.Dateline() {
+		n++
+	}
+	return int32(n)
+}
+
+func (k *checker) channel(n int32) Channel {
+	v := wire.VCFor(k.c, n&2 != 0, n&1 != 0)
+	port := int(n) / perPort
+	d, chip := wire.Direction(port%wire.NumDirections), port/wire.NumDirections
+	for i := len(k.p.grids) - 1; ; i-- {
+		if g := k.p.grids[i]; g.first <= chip {
+			return Channel{g.node(chip - g.first), d, v, k.p.cfg.Ring == Bubble && k.c != wire.ClassControl && g.wraps(d)}
+		}
+	}
+}
+
+// path adds the dependencies of hops from a chip on; held is the channel that
+// the packet comes from, -1 for none. The last hop leaves the mesh if so told.
+func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves bool, held int32) int32 {
+	var s Steps
+	for i, d := range leg {
+		external := leaves && i == len(leg)-1
+		next, wrap, _ := g.beside(chip, d)
+		n := k.id(g, chip, d, s.next(k.p.cfg.Ring, k.c, up, d, wrap && !external, external), external)
+		if held >= 0 {
+			k.g.add(held, n)
+		}
+		held, chip = n, next
+	}
+	return held
+}
+
+// within adds what stays in a mesh: unicast between all pairs, and multicast.
+func (k *checker) within(mc Multicasts) {
+	for _, g := range k.p.grids {
+		for src := range g.chips() {
+			for dst := range g.chips() {
+				if src == dst {
+					continue
+				}
+				leg, ok := g.leg(k.buf[:0], k.c, k.pl, src, dst)
+				if ok {
+					k.found++
+				} else if k.p.cfg.Lines && src/g.mesh.Cols != dst/g.mesh.Cols && src%g.mesh.Cols != dst%g.mesh.Cols {
+					continue
+				} else if int(k.pl) < k.p.top.MeshPlanes(g.mesh.ID) {
+					k.lost++
+					k.example = [2]wire.FabricNodeID{g.node(src), g.node(dst)}
+				}
+				k.longest = max(k.longest, len(leg))
+				k.path(g, src, leg, false, false, -1)
+			}
+			if mc.Any && k.c == wire.ClassRequest {
+				k.multicast(g, src, mc.Trunk)
+			}
+		}
+	}
+}
+
+// multicast adds the longest trees from a chip: a trunk both ways along the
+// first dimension, and from each of its chips branches both ways along the
+// second. A chip keeps a packet until its last branch has gone, and so waits for each.
+func (k *checker) multicast(g *grid, src int, o Order) {
+	trunk, branch := []wire.Direction{wire.East, wire.West}, []wire.Direction{wire.South, wire.North}
+	if o == YX {
+		trunk, branch = branch, trunk
+	}
+	run := func(chip int, d wire.Direction) (n int) {
+		for at, first := chip, true; ; first = false {
+			next, _, ok := g.beside(at, d)
+			if !ok || next == chip && !first {
+				return n
+			}
+			if at = next; at == chip {
+				return n
+			}
+			n++
+		}
+	}
+	if k.p.cfg.Lines { // no turns: trunks alone, and branches from the chip itself
+		for d := range wire.Direction(wire.NumDirections) {
+			leg := k.buf[:0]
+			for range min(run(src, d), wire.MaxHops) {
+				leg = append(leg, d)
+			}
+			k.path(g, src, leg, false, false, -1)
+		}
+		return
+	}
+	for _, t := range trunk {
+		for n := range min(run(src, t), wire.MaxHops) + 1 {
+			leg := k.buf[:0]
+			at := src
+			for range n {
+				leg = append(leg, t)
+				at, _, _ = g.beside(at, t)
+			}
+			for _, b := range branch {
+				full := leg
+				for range min(run(at, b), wire.MaxHops-len(leg)) {
+					full = append(full, b)
+				}
+				k.path(g, src, full, false, false, -1)
+			}
+		}
+	}
+}
+
+// between adds what goes from mesh to mesh: out of a mesh from each of its
+// chips, and into one over each cable and on, to any of its chips or out again.
+func (k *checker) between() {
+	if int(k.pl) >= len(k.p.inter) {
+		return
+	}
+	im := k.p.inter[k.pl]
+	for i, g := range k.p.grids {
+		for _, j := range im.peers[i] {
+			if !k.used(i, int(j)) {
+				continue
+			}
+			for src := range g.chips() {
+				k.out(g, src, i, int(j), -1)
+			}
+			for _, q := range im.exits[[2]int32{int32(i), j}] {
+				up := im.up(i, int(j))
+				held := k.id(g, int(q.Local.Node.Chip), q.Dir, wire.VCFor(k.c, up, false), true)
+				k.enter(int(j), i, int(q.Peer.Node.Chip), held)
+			}
+		}
+	}
+}
+
+// used reports whether any traffic goes from a mesh to a neighbouring one.
+func (k *checker) used(from, to int) bool {
+	im := k.p.inter[k.pl]
+	for d := range im.meshes {
+		if d != from && int(im.next[from*im.meshes+d]) == to {
+			return true
+		}
+	}
+	return false
+}
+
+// out adds the way from a chip out of its mesh to the next one.
+func (k *checker) out(g *grid, src, from, to int, held int32) {
+	im := k.p.inter[k.pl]
+	best, chip, dir := math.MaxInt, 0, wire.Direction(0)
+	for _, q := range im.exits[[2]int32{int32(from), int32(to)}] { // in the order of before
+		leg, hops := k.buf[:0], 0
+		if x := int(q.Local.Node.Chip); x != src {
+			var ok bool
+			if leg, ok = g.leg(leg, k.c, k.pl, src, x); !ok {
+				continue
+			}
+			hops = len(leg)
+		}
+		if hops < best || hops == best && (int(q.Local.Node.Chip) < chip || int(q.Local.Node.Chip) == chip && q.Dir < dir) {
+			best, chip, dir = hops, int(q.Local.Node.Chip), q.Dir
+		}
+	}
+	if best == math.MaxInt {
+		return
+	}
+	leg := k.buf[:0]
+	if chip != src {
+		leg, _ = g.leg(leg, k.c, k.pl, src, chip)
+	}
+	k.path(g, src, append(leg, dir), im.up(from, to), true, held)
+}
+
+// enter adds the ways of what comes into a mesh by one cable.
+func (k *checker) enter(mesh, from, chip int, held int32) {
+	im, g := k.p.inter[k.pl], k.p.grids[mesh]
+	onward := map[uint16]bool{}
+	for d := range im.meshes {
+		if d == from || int(im.next[from*im.meshes+d]) != mesh {
+			continue
+		}
+		if d != mesh {
+			onward[im.next[mesh*im.meshes+d]] = true
+			continue
+		}
+		for dst := range g.chips() {
+			if dst != chip {
+				leg, _ := g.leg(k.buf[:0], k.c, k.pl, chip, dst)
+				k.path(g, chip, leg, false, false, held)
+			}
+		}
+	}
+	for _, j := range im.peers[mesh] {
+		if onward[uint16(j)] {
+			k.out(g, chip, mesh, int(j), held)
+		}
+	}
+}
+
+// reach counts the pairs with and without a way.
+func (k *checker) reach(v *Verdict) {
+	found, lost, example := k.found, k.lost, k.example
+	if len(k.p.grids) > 1 && int(k.pl) < len(k.p.inter) {
+		im := k.p.inter[k.pl]
+		for i, g := range k.p.grids {
+			for j, h := range k.p.grids {
+				switch {
+				case i == j:
+				case im.next[i*im.meshes+j] == none:
+					if k.pl == 0 { // not every plane needs to reach every mesh
+						lost++
+						example = [2]wire.FabricNodeID{g.node(0), h.node(0)}
+					}
+				default:
+					found++
+				}
+			}
+		}
+	}
+	if lost > 0 && v.Unreachable == 0 {
+		v.Example = example
+	}
+	v.Pairs += found
+	v.Unreachable += lost
+}

@@ -1,0 +1,78 @@
+package route
+
+import "ttfabric/wire"
+
+// dor is dimension-ordered routing. On an axis that wraps a packet takes the
+// shorter way round. Of two equal ones, between chips opposite each other on a
+// ring of even length, it goes East or South from an even place on that ring and
+// West or North from an odd one, so that both ways carry as much and a pair of
+// chips still has one path, which its packets' order hangs on.
+type dor struct {
+	g      *grid
+	oneWay bool // see [Config]
+}
+
+// newDOR needs no look at the cables: a valid topology has one on every edge of the grid for each of its planes.
+func newDOR(g *grid) (legger, error) { return dor{g, g.plan.cfg.OneWay}, nil }
+
+func (r dor) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, src, dst int) ([]wire.Direction, bool) {
+	m, from := &r.g.mesh, len(buf)
+	if o == XY {
+		buf = along(buf, src%m.Cols, dst%m.Cols, m.Cols, wraps && m.WrapX, r.oneWay, wire.East, wire.West)
+		buf = along(buf, src/m.Cols, dst/m.Cols, m.Rows, wraps && m.WrapY, r.oneWay, wire.South, wire.North)
+	} else {
+		buf = along(buf, src/m.Cols, dst/m.Cols, m.Rows, wraps && m.WrapY, r.oneWay, wire.South, wire.North)
+		buf = along(buf, src%m.Cols, dst%m.Cols, m.Cols, wraps && m.WrapX, r.oneWay, wire.East, wire.West)
+	}
+	if r.g.plan.cfg.Failed != nil && !r.g.intact(buf[from:], pl, src) {
+		return buf[:from], false
+	}
+	return buf, true
+}
+
+// along appends the hops along one axis of n places.
+func along(buf []wire.Direction, src, dst, n int, wrap, oneWay bool, plus, minus wire.Direction) []wire.Direction {
+	k := dst - src
+	if wrap {
+		if k < 0 {
+			k += n
+		}
+		if 2*k > n || 2*k == n && src%2 == 1 && !oneWay {
+			k -= n
+		}
+	}
+	for ; k > 0; k-- {
+		buf = append(buf, plus)
+	}
+	for ; k < 0; k++ {
+		buf = append(buf, minus)
+	}
+	return buf
+}
+
+// intact reports whether none of the cables of a leg has failed.
+func (g *grid) intact(leg []wire.Direction, pl wire.Plane, at int) bool {
+	for _, d := range leg {
+		if g.failed(at, d, pl) {
+			return false
+		}
+		at, _, _ = g.beside(at, d)
+	}
+	return true
+}
+
+// failed reports whether the cable of a chip in a direction has failed.
+func (g *grid) failed(chip int, d wire.Direction, pl wire.Plane) bool {
+	q, ok := g.plan.port(g.node(chip), d, pl)
+	return !ok || g.plan.down(q)
+}
+
+// port is the port of a chip in a direction.
+func (p *Plan) port(n wire.FabricNodeID, d wire.Direction, pl wire.Plane) (wire.PortID, bool) {
+	for _, q := range p.top.Ports(n) {
+		if q.Dir == d && q.Plane == pl {
+			return q.Local, true
+		}
+	}
+	return wire.PortID{}, false
+}

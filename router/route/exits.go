@@ -1,0 +1,199 @@
+package route
+
+import (
+	"math"
+	"slices"
+
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// interMesh is the L1 routing of one plane: for each pair of meshes the next
+// mesh on the way, see the package documentation.
+type interMesh struct {
+	meshes int
+	peers  [][]int32 // neighbours of each mesh, by index
+	rank   []int32   // place in the walk from the root
+	next   []uint16  // [from*meshes+to]: index of the next mesh; none where there is no way
+	exits  map[[2]int32][]topo.Port
+	most   int // crossings of the longest way
+}
+
+const none = math.MaxUint16
+
+func newInterMesh(p *Plan, pl wire.Plane) *interMesh {
+	n := len(p.grids)
+	im := &interMesh{meshes: n, peers: make([][]int32, n), exits: map[[2]int32][]topo.Port{}, next: make([]uint16, n*n)}
+	for i, g := range p.grids {
+		for _, q := range p.top.Exits(g.mesh.ID, g.mesh.ID) { // all
+			if q.Plane != pl || p.down(q.Local) {
+				continue
+			}
+			j := int32(p.meshIndex(q.Peer.Node.Mesh))
+			k := [2]int32{int32(i), j}
+			if im.exits[k] == nil {
+				im.peers[i] = append(im.peers[i], j)
+			}
+			im.exits[k] = append(im.exits[k], q)
+		}
+		slices.Sort(im.peers[i])
+	}
+	im.walk()
+	im.choose()
+	return im
+}
+
+func (p *Plan) meshIndex(id wire.MeshID) int {
+	i, _ := slices.BinarySearchFunc(p.grids, id, func(g *grid, id wire.MeshID) int { return int(g.mesh.ID) - int(id) })
+	return i
+}
+
+// walk ranks the meshes.
+func (im *interMesh) walk() {
+	im.rank = make([]int32, im.meshes)
+	for i := range im.rank {
+		im.rank[i] = -1
+	}
+	count := int32(0)
+	for root := range im.meshes {
+		if im.rank[root] >= 0 {
+			continue
+		}
+		im.rank[root] = count
+		count++
+		for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
+			for _, j := range im.peers[queue[0]] {
+				if im.rank[j] < 0 {
+					im.rank[j] = count
+					count++
+					queue = append(queue, int(j))
+				}
+			}
+		}
+	}
+}
+
+// up reports whether a crossing leads towards the root.
+func (im *interMesh) up(from, to int) bool { return im.rank[to] < im.rank[from] }
+
+// choose fills in the next mesh for all pairs: first where down crossings
+// alone lead there, then, from the root outwards, the others, as a mesh that
+// has to go up relies on the choice of those above it.
+func (im *interMesh) choose() {
+	n := im.meshes
+	dist := make([]uint16, n*n) // crossings
+	queue := make([]int32, 0, n)
+	for m := range n {
+		im.fall(m, dist[m*n:][:n], queue)
+	}
+	byRank := make([]int, n)
+	for i, r := range im.rank {
+		byRank[r] = i
+		im.firstFalls(i, dist)
+	}
+	for _, m := range byRank {
+		for d := range n {
+			best, via := dist[m*n+d], im.next[m*n+d]
+			if best == none {
+				for _, j := range im.peers[m] {
+					if t := dist[int(j)*n+d]; im.up(m, int(j)) && t != none && t+1 < best {
+						best, via = t+1, uint16(j)
+					}
+				}
+				dist[m*n+d], im.next[m*n+d] = best, via
+			}
+			if best != none {
+				im.most = max(im.most, int(best))
+			}
+		}
+	}
+}
+
+// fall counts the crossings from a mesh to every other by down crossings alone.
+func (im *interMesh) fall(from int, dist []uint16, queue []int32) {
+	for i := range dist {
+		dist[i] = none
+	}
+	dist[from] = 0
+	for queue = append(queue, int32(from)); len(queue) > 0; queue = queue[1:] {
+		m := queue[0]
+		for _, j := range im.peers[m] {
+			if !im.up(int(m), int(j)) && dist[j] == none {
+				dist[j] = dist[m] + 1
+				queue = append(queue, j)
+			}
+		}
+	}
+}
+
+// firstFalls fills in the first crossing from a mesh to those that down crossings alone lead to.
+func (im *interMesh) firstFalls(m int, dist []uint16) {
+	n := im.meshes
+	row := im.next[m*n:][:n]
+	for d := range row {
+		row[d] = none
+		if d == m {
+			row[d] = uint16(m)
+		}
+	}
+	for k := len(im.peers[m]) - 1; k >= 0; k-- { // the lowest last, which stays
+		j := int(im.peers[m][k])
+		if im.up(m, j) {
+			continue
+		}
+		for d := range row {
+			if t := dist[j*n+d]; t != none && d != m && t+1 == dist[m*n+d] {
+				row[d] = uint16(j)
+			}
+		}
+	}
+}
+
+// Next is the mesh that packets of a plane go to from one mesh on their way to
+// another, and whether that crossing leads up; false where there is no way.
+func (p *Plan) Next(pl wire.Plane, from, to wire.MeshID) (next wire.MeshID, up, ok bool) {
+	if int(pl) >= len(p.inter) {
+		return 0, false, false
+	}
+	im, i := p.inter[pl], p.meshIndex(from)
+	j := im.next[i*im.meshes+p.meshIndex(to)]
+	if j == none {
+		return 0, false, false
+	}
+	return p.grids[j].mesh.ID, im.up(i, int(j)), true
+}
+
+// Exit is the port by which packets of a plane leave the mesh of src on their
+// way to another mesh (L1), and whether the crossing leads up.
+func (p *Plan) Exit(c wire.Class, pl wire.Plane, src wire.FabricNodeID, to wire.MeshID) (x topo.Port, up, ok bool) {
+	next, up, ok := p.Next(pl, src.Mesh, to)
+	if !ok {
+		return topo.Port{}, false, false
+	}
+	i := p.meshIndex(src.Mesh)
+	g := p.grids[i]
+	best := math.MaxInt
+	var buf [wire.MaxHops]wire.Direction
+	for _, q := range p.inter[pl].exits[[2]int32{int32(i), int32(p.meshIndex(next))}] {
+		hops := 0
+		if q.Local.Node != src {
+			leg, ok := g.leg(buf[:0], c, pl, int(src.Chip), int(q.Local.Node.Chip))
+			if !ok {
+				continue
+			}
+			hops = len(leg)
+		}
+		if hops < best || (hops == best && before(q, x)) {
+			best, x = hops, q
+		}
+	}
+	return x, up, best < math.MaxInt
+}
+
+// before orders exits of one distance.
+func before(a, b topo.Port) bool {
+	if a.Local.Node.Chip != b.Local.Node.Chip {
+		return a.Local.Node.Chip < b.Local.Node.Chip
+	}
+	return a.Dir < b.Dir
+}

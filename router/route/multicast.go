@@ -1,0 +1,105 @@
+package route
+
+import (
+	"fmt"
+
+	"ttfabric/wire"
+)
+
+// Trunk is the axis of multicast trees: the one that requests use first.
+func (p *Plan) Trunk() wire.Trunk {
+	if p.cfg.Order == YX {
+		return wire.TrunkY
+	}
+	return wire.TrunkX
+}
+
+// Multicasts is what the plan's routers may be asked to multicast, for [Plan.Check].
+func (p *Plan) Multicasts() Multicasts {
+	return Multicasts{Any: p.dor(), Trunk: p.cfg.Order}
+}
+
+// dor reports whether the plan routes by dimensions. Trees along rows and
+// columns are free of deadlock only beside such routes.
+func (p *Plan) dor() bool { return p.cfg.Engine == "" || p.cfg.Engine == Engines[0].Name }
+
+// Branch is one hop of a multicast's tree.
+type Branch struct {
+	From, To wire.FabricNodeID
+	Dir      wire.Direction
+	Member   bool // To is one of those that the multicast is for
+}
+
+// Multicast lists the hops of a multicast's tree from src, each behind those
+// before it: every member is the end of just one. The error says why the
+// ranges cannot be reached.
+func (p *Plan) Multicast(pl wire.Plane, src wire.FabricNodeID, r wire.Ranges) ([]Branch, error) {
+	g := p.grid(src)
+	if g == nil {
+		return nil, fmt.Errorf("chip %s is not in the fabric", src)
+	}
+	if err := g.reaches(int(src.Chip), r); err != nil {
+		return nil, fmt.Errorf("ranges %s from %s: %w", r, src, err)
+	}
+	var tree []Branch
+	for d := range wire.Direction(wire.NumDirections) {
+		if r.Hops[d] > 0 {
+			tree = p.Beyond(tree, src, d, p.Trunk(), r.Copy(p.Trunk(), d, false))
+		}
+	}
+	for _, b := range tree {
+		if q, ok := p.port(b.From, b.Dir, pl); !ok || p.down(q) {
+			return nil, fmt.Errorf("ranges %s from %s: there is no cable from %s to %s on plane %d", r, src, b.From, b.To, pl)
+		}
+	}
+	return tree, nil
+}
+
+// reaches finds out whether ranges stay in the mesh and name no chip twice.
+func (g *grid) reaches(src int, r wire.Ranges) error {
+	m := &g.mesh
+	e, w, n, s := int(r.Hops[wire.East]), int(r.Hops[wire.West]), int(r.Hops[wire.North]), int(r.Hops[wire.South])
+	row, col := src/m.Cols, src%m.Cols
+	for d := range wire.Direction(wire.NumDirections) {
+		if r.Skip[d] > 0 && r.Skip[d] >= r.Hops[d] {
+			return fmt.Errorf("all hops %s are skipped", d)
+		}
+	}
+	switch {
+	case !r.Any():
+		return fmt.Errorf("no hops")
+	case !g.plan.dor():
+		return fmt.Errorf("the routing engine %s has no multicast", g.plan.cfg.Engine)
+	case g.plan.cfg.Lines && e+w > 0 && n+s > 0:
+		return fmt.Errorf("a 1D fabric has no turns")
+	case e+w > m.Cols-1 || n+s > m.Rows-1:
+		return fmt.Errorf("mesh %d has %d rows and %d columns: at most %d hops east and west together, and %d north and south, or a chip is named twice", m.ID, m.Rows, m.Cols, m.Cols-1, m.Rows-1)
+	case !m.WrapX && (e > m.Cols-1-col || w > col), !m.WrapY && (s > m.Rows-1-row || n > row):
+		return fmt.Errorf("they leave mesh %d: the chip has %d columns to the east, %d to the west, %d rows to the north, %d to the south", m.ID, m.Cols-1-col, col, row, m.Rows-1-row)
+	}
+	return nil
+}
+
+// Beyond appends the hops of the copy of a multicast that leaves at in
+// direction d with the given ranges. Where ranges could name a chip twice or
+// lead out of the mesh, there are none.
+func (p *Plan) Beyond(tree []Branch, at wire.FabricNodeID, d wire.Direction, t wire.Trunk, r wire.Ranges) []Branch {
+	g := p.grid(at)
+	if g == nil || d >= wire.NumDirections ||
+		int(r.Hops[wire.East])+int(r.Hops[wire.West]) >= g.mesh.Cols || int(r.Hops[wire.North])+int(r.Hops[wire.South]) >= g.mesh.Rows {
+		return tree
+	}
+	next, _, ok := g.beside(int(at.Chip), d)
+	if !ok {
+		return tree
+	}
+	parts := r.Parts(d.Opposite())
+	to := g.node(next)
+	tree = append(tree, Branch{at, to, d, parts&wire.PartHere != 0})
+	for b := range wire.Direction(wire.NumDirections) {
+		if parts>>b&1 != 0 {
+			tree = p.Beyond(tree, to, b, t, r.Copy(t, b, b == d))
+		}
+	}
+	return tree
+}

@@ -1,0 +1,113 @@
+package topo
+
+import (
+	"fmt"
+	"math/bits"
+
+	"ttfabric/wire"
+)
+
+// Ethernet channels that a draft sets aside for each direction: four on
+// Wormhole (Spec §2.2.2); on Blackhole as many as its 14 channels allow.
+const (
+	wormholePerDirection  = 4
+	blackholePerDirection = 3
+)
+
+// draft is a machine under construction, of which the channels don't matter:
+// channel k of direction d is number d*4+k (Blackhole: d*3+k) while there is
+// one, then the lowest free one. So equal descriptions give equal channels.
+type draft struct {
+	t     *Topology
+	first map[wire.MeshID]int // place in t.Chips of its first chip
+	used  []uint16            // of each chip: channels in use, as bits
+	dirs  []uint8             // of each chip: directions that lead to a neighbour or exit, as bits
+	per   int                 // channels per direction
+}
+
+func newDraft(name, source string, arch wire.Arch) *draft {
+	d := &draft{t: &Topology{Name: name, Source: source, Arch: arch}, first: map[wire.MeshID]int{}, per: wormholePerDirection}
+	if arch == wire.Blackhole {
+		d.per = blackholePerDirection
+	}
+	return d
+}
+
+// addMesh adds a mesh with its chips, with across cables between two chips of a row and down between two of a column.
+func (d *draft) addMesh(m Mesh, across, down int) error {
+	first := len(d.t.Chips)
+	d.first[m.ID] = first
+	d.t.Meshes = append(d.t.Meshes, m)
+	for i := range m.Rows * m.Cols {
+		d.t.Chips = append(d.t.Chips, Chip{Node: wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(i)}, Row: i / m.Cols, Col: i % m.Cols, UMD: NoUMD})
+		d.used, d.dirs = append(d.used, 0), append(d.dirs, 0)
+	}
+	for i := range m.Rows * m.Cols {
+		for _, dir := range []wire.Direction{wire.East, wire.South} {
+			row, col, ok := m.step(i/m.Cols, i%m.Cols, dir)
+			if !ok {
+				continue
+			}
+			n := across
+			if dir == wire.South {
+				n = down
+			}
+			if err := d.cable(first+i, first+row*m.Cols+col, dir, dir.Opposite(), n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cable adds n cables from chip a, which leave it by dir, to chip b, which they leave by back.
+func (d *draft) cable(a, b int, dir, back wire.Direction, n int) error {
+	for range n {
+		ca, err := d.channel(a, dir)
+		if err != nil {
+			return err
+		}
+		cb, err := d.channel(b, back)
+		if err != nil {
+			return err
+		}
+		d.join(a, b, ca, cb, dir, back)
+	}
+	return nil
+}
+
+// join adds the cable between two channels, which must be free.
+func (d *draft) join(a, b int, ca, cb wire.Channel, dir, back wire.Direction) {
+	d.used[a] |= 1 << ca
+	d.used[b] |= 1 << cb
+	d.dirs[a] |= 1 << dir
+	d.dirs[b] |= 1 << back
+	d.t.Cables = append(d.t.Cables, Cable{
+		A: wire.PortID{Node: d.t.Chips[a].Node, Channel: ca}, B: wire.PortID{Node: d.t.Chips[b].Node, Channel: cb}, Dir: dir, Back: back,
+	})
+}
+
+// channel finds one of the chip's for a cable in direction dir.
+func (d *draft) channel(chip int, dir wire.Direction) (wire.Channel, error) {
+	for k := range d.per {
+		if ch := int(dir)*d.per + k; d.used[chip]>>ch&1 == 0 {
+			return wire.Channel(ch), nil
+		}
+	}
+	ch := bits.TrailingZeros16(^d.used[chip])
+	if ch >= Channels(d.t.Arch) {
+		return 0, fmt.Errorf("chip %s needs more than the %d ethernet channels that a %s chip has; ask for fewer cables", d.t.Chips[chip].Node, Channels(d.t.Arch), d.t.Arch)
+	}
+	return wire.Channel(ch), nil
+}
+
+// free reports whether the chip has neither neighbour nor exit in direction dir.
+func (d *draft) free(chip int, dir wire.Direction) bool { return d.dirs[chip]>>dir&1 == 0 }
+
+// finish is [Topology.finish] of what was drafted.
+func (d *draft) finish() (*Topology, error) {
+	if err := d.t.finish(); err != nil {
+		return nil, err
+	}
+	return d.t, nil
+}

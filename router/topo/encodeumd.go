@@ -1,0 +1,126 @@
+package topo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ttfabric/wire"
+)
+
+// boardTypes are those that tt-umd knows (docs/yaml_schemas/cluster_descriptor.yaml).
+var boardTypes = []string{"n150", "n300", "p100", "p150", "p300", "ubb", "ubb_blackhole", "ubb_wormhole", "quasar"}
+
+// EncodeClusterDescriptor renders a valid topology of one mesh as a cluster
+// descriptor of tt-umd, which [Load] reads back to the same [Topology.Hash].
+// The error says why a topology has none.
+//
+// What a topology doesn't know is filled in: chips keep their UMD ids if all
+// have one, else they get their fabric ids; the host reaches those that it is
+// said to reach, else all; nothing is harvested; a chip of no known board
+// sits alone on an n150 or p150. Coordinates are always written, though real
+// files have them for Wormhole boards only: without them a wrap or an
+// orientation could be read in another way.
+func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
+	if len(t.Meshes) != 1 {
+		return nil, fmt.Errorf("topology %s has %d meshes, and a cluster descriptor describes one; the form ttfabric holds them all", t.Name, len(t.Meshes))
+	}
+	if id := t.Meshes[0].ID; id != 0 {
+		return nil, fmt.Errorf("topology %s is mesh %d, and a cluster descriptor has no number for its mesh; the form ttfabric has", t.Name, id)
+	}
+	ids := make([]int, len(t.Chips)) // by chip
+	numbered := !slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.UMD == NoUMD })
+	reached := slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.MMIO })
+	order := make([]int, len(t.Chips)) // chips by id
+	for i, c := range t.Chips {
+		ids[i], order[i] = i, i
+		if numbered {
+			ids[i] = c.UMD
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return ids[a] - ids[b] })
+	var b strings.Builder
+	each := func(key string, value func(c Chip) string) {
+		fmt.Fprintf(&b, "%s:\n", key)
+		for _, i := range order {
+			fmt.Fprintf(&b, "  %d: %s\n", ids[i], value(t.Chips[i]))
+		}
+	}
+	fmt.Fprintf(&b, "# Cluster descriptor of %s, as tt-umd reads it.\n", strings.Join(strings.Fields(strings.ToValidUTF8(t.Name, "")), " "))
+	each("arch", func(c Chip) string { return t.Arch.String() })
+	each("chips", func(c Chip) string { return fmt.Sprintf("[%d, %d, 0, 0]", c.Col, c.Row) })
+	if slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.UniqueID != 0 }) {
+		each("chip_unique_ids", func(c Chip) string { return fmt.Sprint(c.UniqueID) })
+	}
+	b.WriteString("ethernet_connections:\n")
+	for _, c := range t.Cables {
+		fmt.Fprintf(&b, "  - [{chip: %d, chan: %d}, {chip: %d, chan: %d}]\n", ids[c.A.Node.Chip], c.A.Channel, ids[c.B.Node.Chip], c.B.Channel)
+	}
+	if len(t.Cables) == 0 {
+		b.WriteString("  []\n")
+	}
+	b.WriteString("ethernet_connections_to_remote_devices:\n  []\nchips_with_mmio:\n")
+	pci := 0
+	for _, i := range order {
+		if t.Chips[i].MMIO || !reached {
+			fmt.Fprintf(&b, "  - %d: %d\n", ids[i], pci)
+			pci++
+		}
+	}
+	each("harvesting", func(Chip) string { return "{noc_translation: true, harvest_mask: 0}" })
+	b.WriteString("boards:\n")
+	for n, board := range t.boards(order) {
+		kind := t.Chips[board[0]].Board
+		if !slices.Contains(boardTypes, kind) {
+			kind = map[wire.Arch]string{wire.Wormhole: "n150", wire.Blackhole: "p150"}[t.Arch]
+		}
+		var on []string
+		for _, i := range board {
+			on = append(on, fmt.Sprint(ids[i]))
+		}
+		fmt.Fprintf(&b, "  - [{board_id: %d}, {board_type: %s}, {chips: [%s]}]\n", n+1, kind, strings.Join(on, ", "))
+	}
+	return []byte(b.String()), nil
+}
+
+// Channels that join the two chips of an n300 (tt-umd, wormhole_N300.yaml): the left chip's, and the right one's.
+const (
+	n300Left  = 8
+	n300Right = 0
+)
+
+// boards groups chips, in the given order: the two that an n300 joins, all of
+// a Galaxy's boards as one, as tt-umd reports them, and any other chip alone.
+func (t *Topology) boards(order []int) (bs [][]int) {
+	partner := map[int]int{}
+	for _, c := range t.Cables {
+		for _, ends := range [2][2]wire.PortID{{c.A, c.B}, {c.B, c.A}} {
+			a, b := int(ends[0].Node.Chip), int(ends[1].Node.Chip)
+			_, hasA := partner[a]
+			_, hasB := partner[b]
+			if ends[0].Channel == n300Left && ends[1].Channel == n300Right && !hasA && !hasB && t.Chips[a].Board == "n300" && t.Chips[b].Board == "n300" {
+				partner[a], partner[b] = b, a
+			}
+		}
+	}
+	done := make([]bool, len(t.Chips))
+	galaxy := -1 // place of its board
+	for _, i := range order {
+		ubb := strings.HasPrefix(t.Chips[i].Board, "ubb")
+		other, pair := partner[i]
+		switch {
+		case done[i]:
+		case ubb && galaxy >= 0:
+			bs[galaxy] = append(bs[galaxy], i)
+		case pair:
+			done[other] = true
+			bs = append(bs, []int{i, other})
+		default:
+			if ubb {
+				galaxy = len(bs)
+			}
+			bs = append(bs, []int{i})
+		}
+	}
+	return bs
+}

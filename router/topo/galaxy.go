@@ -1,0 +1,52 @@
+package topo
+
+import "ttfabric/wire"
+
+// galaxyUMD are the ids that tt-umd gives the chips of a Wormhole Galaxy, by row.
+var galaxyUMD = [4][8]int{
+	{0, 4, 8, 12, 13, 9, 5, 1},
+	{16, 20, 24, 28, 29, 25, 21, 17},
+	{18, 22, 26, 30, 31, 27, 23, 19},
+	{2, 6, 10, 14, 15, 11, 7, 3},
+}
+
+// galaxy is a Wormhole Galaxy (6U) as one mesh: four trays of 2×4 chips, each
+// mirrored on its neighbours, four cables on every edge. On a tray, and from
+// row to row, channels 8 to 11 and 12 to 15 of one chip lead to 4 to 7 and 0
+// to 3 of the next, away from the corner of the machine; where two trays meet
+// the same channels face each other.
+//
+// tt-umd tests/cluster_descriptor_examples/6u_cluster_desc.yaml has the same cables in its own numbering.
+func galaxy() (*Topology, error) {
+	const rows, cols, planes = 4, 8, 4
+	t := grid("galaxy", rows, cols)
+	for i := range t.Chips {
+		t.Chips[i].Board, t.Chips[i].UMD, t.Chips[i].MMIO = "ubb", galaxyUMD[i/cols][i%cols], true
+	}
+	for i := range rows * cols {
+		row, col := i/cols, i%cols
+		for k := range wire.Channel(planes) {
+			if col < cols-1 {
+				a, b := outward(col, cols, 8+k, 4+k)
+				t.join(i, i+1, []wire.Channel{a}, []wire.Channel{b})
+			}
+			if row < rows-1 {
+				a, b := outward(row, rows, 12+k, k)
+				t.join(i, i+cols, []wire.Channel{a}, []wire.Channel{b})
+			}
+		}
+	}
+	return t, t.finish()
+}
+
+// outward gives the channels of the cable from place at to the next of an axis
+// of n places, where the chip nearer to the end uses out and the other in.
+func outward(at, n int, out, in wire.Channel) (a, b wire.Channel) {
+	switch {
+	case at < n/2-1:
+		return out, in
+	case at == n/2-1:
+		return out, out
+	}
+	return in, out
+}

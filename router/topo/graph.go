@@ -1,0 +1,238 @@
+package topo
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"ttfabric/wire"
+)
+
+// Limits of a mesh graph descriptor.
+const (
+	maxConnections = 1 << 16 // between meshes: more than all edge chips of all meshes have directions for
+	maxNotes       = 4       // sentences of a layout
+)
+
+// graph is what a mesh graph descriptor of either form says. It names
+// meshes and connections; cables and their channels follow from it.
+//
+// # Where exits are placed
+//
+// A connection may leave open which chips it joins, or in which direction it
+// leaves them. Connections with both given come first, then those with chips,
+// then the others, each kind in the order of the file. One takes cables in
+// groups of the plane count (the smaller of its two meshes'); a group takes one
+// chip and one of its free directions at each end: of the first mesh the first
+// that is free, directions in the order E, S, W, N and chips in the order of
+// their ids; of the second the opposite direction where it is free, else the
+// first in the same order, and of its chips the one that is nearest to facing
+// the first's.
+type graph struct {
+	file
+	arch   wire.Arch
+	meshes []graphMesh
+	links  []graphLink
+	notes  []string
+	open   []int // of each mesh: places where an exit can be
+}
+
+// graphMesh is a mesh and what its channels are said to be.
+type graphMesh struct {
+	Mesh
+	across, down int // cables between chips of a row, of a column
+	line         int
+}
+
+// planes is the number of cables in a group of exits.
+func (m *graphMesh) planes() int {
+	switch {
+	case m.Rows == 1 && m.Cols > 1:
+		return m.across
+	case m.Cols == 1 && m.Rows > 1:
+		return m.down
+	}
+	return min(m.across, m.down)
+}
+
+// anyChip and anyDir stand for what an end of a connection leaves open.
+const (
+	anyChip = -1
+	anyDir  = wire.Direction(wire.NumDirections)
+)
+
+// graphEnd is one end of a connection.
+type graphEnd struct {
+	meshes []int // places in graph.meshes; of several, the first with room
+	chip   int   // or anyChip
+	dir    wire.Direction
+}
+
+func (e graphEnd) open() int { return bit(e.chip == anyChip) + bit(e.dir == anyDir) }
+
+// graphLink is a connection.
+type graphLink struct {
+	a, b    graphEnd
+	n       int  // cables
+	relaxed bool // fewer will do, but at least one
+	line    int
+}
+
+// exitOrder is the order in which free directions are taken.
+var exitOrder = [wire.NumDirections]wire.Direction{wire.East, wire.South, wire.West, wire.North}
+
+func (g *graph) note(format string, a ...any) { g.notes = append(g.notes, fmt.Sprintf(format, a...)) }
+
+// connect adds a connection.
+func (g *graph) connect(l graphLink) error {
+	if len(g.links) >= maxConnections {
+		return g.failAt(l.line, "more than %d connections", maxConnections)
+	}
+	g.links = append(g.links, l)
+	return nil
+}
+
+// build makes the topology.
+func (g *graph) build(name string) (*Topology, error) {
+	d := newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
+	for i := range g.meshes {
+		m := &g.meshes[i]
+		if err := d.addMesh(m.Mesh, m.across, m.down); err != nil {
+			return nil, g.failAt(m.line, "mesh %d: %v", m.ID, err)
+		}
+	}
+	g.open = make([]int, len(g.meshes))
+	for i, m := range g.meshes {
+		for c := range m.Rows * m.Cols {
+			g.open[i] += wire.NumDirections - bits.OnesCount8(d.dirs[d.first[m.ID]+c])
+		}
+	}
+	slices.SortStableFunc(g.links, func(l, k graphLink) int {
+		return cmp.Compare(l.a.open()+l.b.open(), k.a.open()+k.b.open())
+	})
+	left, open := 0, 0
+	for _, l := range g.links {
+		open += bit(l.a.open()+l.b.open() > 0)
+		n, err := g.place(d, l)
+		if err != nil {
+			return nil, err
+		}
+		left += n
+	}
+	if open > 0 {
+		g.note("exits of %s placed where a chip has a direction free", count(open, "connection"))
+	}
+	if left > 0 {
+		g.note("%s left out, for which no chip had a direction or channel free; the policy there is RELAXED", count(left, "cable"))
+	}
+	if over := len(g.notes) - maxNotes; over > 0 {
+		g.notes = append(g.notes[:maxNotes], fmt.Sprintf("and %d more of the like", over))
+	}
+	d.t.Layout = strings.ToValidUTF8(strings.Join(g.notes, "; "), "\uFFFD")
+	t, err := d.finish()
+	if err != nil {
+		return nil, g.failAt(0, "%v", err)
+	}
+	return t, nil
+}
+
+// place gives a connection its cables and returns how many it left out.
+func (g *graph) place(d *draft, l graphLink) (left int, err error) {
+	for left = l.n; left > 0; {
+		ma, mb, a, b, n := g.room(d, l, left)
+		if n == 0 {
+			break
+		}
+		if err := d.cable(d.first[g.meshes[ma].ID]+a.chip, d.first[g.meshes[mb].ID]+b.chip, a.dir, b.dir, n); err != nil {
+			return 0, g.failAt(l.line, "%v", err)
+		}
+		left -= n
+		g.open[ma]--
+		g.open[mb]--
+	}
+	if left == l.n || left > 0 && !l.relaxed {
+		return 0, g.failAt(l.line, "the connection of %s with %s: for %d of its %s no chip at both ends has a direction and channels free "+
+			"(a direction is free where the mesh neither continues nor wraps and no other connection leaves); ask for fewer, or name other chips",
+			g.nameOf(l.a), g.nameOf(l.b), left, count(l.n, "channel"))
+	}
+	return left, nil
+}
+
+func (g *graph) nameOf(e graphEnd) string {
+	m := g.meshes[e.meshes[0]]
+	if e.chip != anyChip {
+		return wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(e.chip)}.String()
+	}
+	if len(e.meshes) > 1 {
+		return fmt.Sprintf("one of %d meshes from mesh %d on", len(e.meshes), m.ID)
+	}
+	return fmt.Sprintf("mesh %d", m.ID)
+}
+
+// slot is a chip of a mesh and a direction in which it can have an exit.
+type slot struct {
+	chip int // within its mesh
+	dir  wire.Direction
+}
+
+// room finds the place for the next group of a connection, and how many cables it takes; 0 for no place.
+func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b slot, n int) {
+	for _, ma = range l.a.meshes {
+		for _, mb = range l.b.meshes {
+			if ma == mb || g.open[ma] == 0 || g.open[mb] == 0 {
+				continue
+			}
+			most := left
+			if l.a.open()+l.b.open() > 0 { // else there is one place, for all of them
+				most = min(left, g.meshes[ma].planes(), g.meshes[mb].planes())
+			}
+			for n = most; n > 0 && (n == most || l.relaxed); n-- {
+				from, to := g.slots(d, ma, l.a, n), g.slots(d, mb, l.b, n)
+				if len(from) > 0 && len(to) > 0 {
+					return ma, mb, from[0], g.facing(ma, mb, from[0], to), n
+				}
+			}
+		}
+	}
+	return 0, 0, slot{}, slot{}, 0
+}
+
+// slots lists where mesh m can have an exit of n cables, as far as e leaves it open.
+func (g *graph) slots(d *draft, m int, e graphEnd, n int) (ss []slot) {
+	first := d.first[g.meshes[m].ID]
+	for _, dir := range exitOrder {
+		if e.dir != anyDir && e.dir != dir {
+			continue
+		}
+		for chip := range g.meshes[m].Rows * g.meshes[m].Cols {
+			if e.chip != anyChip && e.chip != chip || !d.free(first+chip, dir) || Channels(g.arch)-bits.OnesCount16(d.used[first+chip]) < n {
+				continue
+			}
+			ss = append(ss, slot{chip, dir})
+		}
+	}
+	return ss
+}
+
+// facing is the one of the slots of mesh mb that suits slot a of mesh ma best.
+func (g *graph) facing(ma, mb int, a slot, to []slot) slot {
+	along := func(m int, s slot) int {
+		if s.dir == wire.East || s.dir == wire.West {
+			return s.chip / g.meshes[m].Cols
+		}
+		return s.chip % g.meshes[m].Cols
+	}
+	best := to[0]
+	if i := slices.IndexFunc(to, func(s slot) bool { return s.dir == a.dir.Opposite() }); i >= 0 {
+		best = to[i]
+	}
+	off := func(s slot) int { return max(along(mb, s)-along(ma, a), along(ma, a)-along(mb, s)) }
+	for _, s := range to {
+		if s.dir == best.dir && off(s) < off(best) {
+			best = s
+		}
+	}
+	return best
+}

@@ -1,0 +1,195 @@
+package topo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ttfabric/wire"
+)
+
+// maxLayoutSteps bounds the search for a layout: chips put somewhere, for one
+// size of grid. A grid of 256 chips takes under a thousand.
+const maxLayoutSteps = 20_000
+
+// layout is a place for every chip of a machine whose wiring alone is known.
+//
+// Of the grids that the cabling fits, the one with the fewest wraps counts, of
+// those the squarest, and it has no more rows than columns; where rows and
+// columns are as many, a single wrap is that of the columns. The smallest chip
+// that can be is in the north-west corner; the smallest of its neighbours that
+// can be lies to the East.
+type layout struct {
+	m     Mesh
+	adj   [][]int  // of each chip: those that it has cables to, sorted
+	cable [][]bool // by two chips
+	at    []int    // chip of each place, row-major; -1: none yet
+	put   []bool   // chips that have a place
+	near  [][]int  // of each place: those next to it
+	steps int      // left
+}
+
+// findLayout lays out chips with the given neighbours, sorted and each once;
+// the chip of every place, row-major. The error says what no grid has; chips
+// in it are named by ids.
+func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
+	if err := noGrid(adj, ids); err != nil {
+		return Mesh{}, nil, err
+	}
+	l := &layout{adj: adj}
+	for i := range adj {
+		l.cable = append(l.cable, make([]bool, len(adj)))
+		for _, j := range adj[i] {
+			l.cable[i][j] = true
+		}
+	}
+	for _, m := range shapes(len(adj)) {
+		if l.try(m) {
+			return m, l.at, nil
+		}
+	}
+	kinds := map[int]int{}
+	for _, a := range adj {
+		kinds[len(a)]++
+	}
+	var have []string
+	for n := range wire.NumDirections + 1 {
+		if kinds[n] > 0 {
+			have = append(have, fmt.Sprintf("%s to %s", count(kinds[n], "chip"), count(n, "other")))
+		}
+	}
+	return Mesh{}, nil, fmt.Errorf("no line, ring, mesh or torus of %d chips is cabled like that (there are cables from %s)", len(adj), strings.Join(have, ", "))
+}
+
+// noGrid finds the plain reasons why the chips cannot be a grid.
+func noGrid(adj [][]int, ids []int) error {
+	for i, a := range adj {
+		if len(a) > wire.NumDirections {
+			return fmt.Errorf("chip %d has cables to %d others, and a chip of a mesh has at most %d neighbours, as there is no third dimension here", ids[i], len(a), wire.NumDirections)
+		}
+	}
+	seen, todo := make([]bool, len(adj)), []int{0}
+	seen[0] = true
+	for len(todo) > 0 {
+		i := todo[0]
+		todo = todo[1:]
+		for _, j := range adj[i] {
+			if !seen[j] {
+				seen[j] = true
+				todo = append(todo, j)
+			}
+		}
+	}
+	if i := slices.Index(seen, false); i >= 0 {
+		return fmt.Errorf("no cables lead from chip %d to chip %d, over other chips or directly", ids[0], ids[i])
+	}
+	return nil
+}
+
+// shapes are the meshes of n chips, in the order in which they are tried.
+func shapes(n int) (ms []Mesh) {
+	var sides []int
+	for r := 1; r*r <= n; r++ {
+		if n%r == 0 {
+			sides = append(sides, r)
+		}
+	}
+	slices.Reverse(sides)
+	for _, wrap := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
+		for _, r := range sides {
+			m := Mesh{Rows: r, Cols: n / r, WrapX: wrap[0], WrapY: wrap[1]}
+			if m.WrapX && m.Cols < MinWrap || m.WrapY && m.Rows < MinWrap || m.WrapY && !m.WrapX && m.Rows == m.Cols {
+				continue
+			}
+			ms = append(ms, m)
+		}
+	}
+	return ms
+}
+
+// try fits the chips into m.
+func (l *layout) try(m Mesh) bool {
+	n := len(l.adj)
+	l.m, l.at, l.put, l.near = m, make([]int, n), make([]bool, n), make([][]int, n)
+	have, want := [wire.NumDirections + 1]int{}, [wire.NumDirections + 1]int{}
+	for p := range n {
+		l.at[p] = -1
+		for d := range wire.Direction(wire.NumDirections) {
+			if row, col, ok := m.step(p/m.Cols, p%m.Cols, d); ok {
+				l.near[p] = append(l.near[p], row*m.Cols+col)
+			}
+		}
+		want[len(l.near[p])]++
+		have[len(l.adj[p])]++
+	}
+	if have != want {
+		return false
+	}
+	// Of the chips with as many neighbours as the corner, one is as good as another: a symmetry of the grid exchanges them.
+	l.set(0, slices.IndexFunc(l.adj, func(a []int) bool { return len(a) == len(l.near[0]) }))
+	l.steps = maxLayoutSteps
+	return l.fill(1)
+}
+
+func (l *layout) set(place, chip int) { l.at[place], l.put[chip] = chip, true }
+
+func (l *layout) unset(place int) { l.put[l.at[place]], l.at[place] = false, -1 }
+
+// fill places the chips that have none, n having one: next is always the place
+// that the fewest chips fit, the first of them in row-major order.
+func (l *layout) fill(n int) bool {
+	if n == len(l.at) {
+		return true
+	}
+	place, fit := -1, []int(nil)
+	for p := range l.at {
+		if l.at[p] >= 0 || !slices.ContainsFunc(l.near[p], func(q int) bool { return l.at[q] >= 0 }) {
+			continue
+		}
+		if cs := l.fitting(p); place < 0 || len(cs) < len(fit) {
+			place, fit = p, cs
+		}
+		if len(fit) == 0 {
+			return false
+		}
+	}
+	for _, c := range fit {
+		if l.steps--; l.steps < 0 {
+			return false
+		}
+		l.set(place, c)
+		if l.fill(n + 1) {
+			return true
+		}
+		l.unset(place)
+	}
+	return false
+}
+
+// fitting lists the chips that can be at place p: cabled to all chips around
+// it that have a place, to no others that have one, and to as many in all as p
+// has neighbours.
+func (l *layout) fitting(p int) (cs []int) {
+	placed, from := 0, -1
+	for _, q := range l.near[p] {
+		if l.at[q] >= 0 {
+			placed, from = placed+1, l.at[q]
+		}
+	}
+	for _, c := range l.adj[from] {
+		if l.put[c] || len(l.adj[c]) != len(l.near[p]) {
+			continue
+		}
+		if slices.ContainsFunc(l.near[p], func(q int) bool { return l.at[q] >= 0 && !l.cable[c][l.at[q]] }) {
+			continue
+		}
+		n := 0
+		for _, other := range l.adj[c] {
+			n += bit(l.put[other])
+		}
+		if n == placed {
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}

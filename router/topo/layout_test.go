@@ -1,0 +1,158 @@
+package topo
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/wire"
+)
+
+// The built-in Galaxy is our own description; the real machine's descriptor, which has no coordinates, must say the same.
+func TestBuiltInGalaxyIsTheRealOne(t *testing.T) {
+	real, err := load(t, "6u_cluster_desc.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := mustName(t, "galaxy")
+	if !reflect.DeepEqual(ours.Cables, real.Cables) || ours.Hash() != real.Hash() {
+		t.Errorf("cables differ:\nours %v\nreal %v", ours.Cables, real.Cables)
+	}
+	for i := range ours.Chips {
+		o, r := ours.Chips[i], real.Chips[i]
+		if o.Node != r.Node || o.UMD != r.UMD || o.MMIO != r.MMIO || o.Board != r.Board {
+			t.Errorf("chip %d: ours %+v, real %+v", i, o, r)
+		}
+	}
+	if want := "the file has no coordinates: laid out from the cabling, chip 0 in the north-west corner, chip 4 east and chip 16 south of it"; real.Layout != want {
+		t.Errorf("layout %q, want %q", real.Layout, want)
+	}
+}
+
+// withoutPlaces is a cluster descriptor of t without coordinates; chip i of t has id ids[i].
+func withoutPlaces(t *Topology, ids []int) []byte {
+	var b strings.Builder
+	b.WriteString("arch:\n")
+	for i := range t.Chips {
+		fmt.Fprintf(&b, "  %d: %s\n", ids[i], t.Arch)
+	}
+	b.WriteString("ethernet_connections:\n")
+	for _, c := range t.Cables {
+		fmt.Fprintf(&b, " - [{chip: %d, chan: %d}, {chip: %d, chan: %d}]\n", ids[c.A.Node.Chip], c.A.Channel, ids[c.B.Node.Chip], c.B.Channel)
+	}
+	return []byte(b.String())
+}
+
+// Every grid is found again from its cabling, whatever the order of the ids, the same each time, and soon.
+func TestLayoutFollowsFromTheCabling(t *testing.T) {
+	const limit = time.Second
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, name := range []string{"n300", "t3000", "galaxy", "line:2", "line:7", "line:256", "ring:3", "ring:5", "ring:256", "mesh:2x2", "mesh:3x3", "mesh:2x9", "mesh:16x16",
+		"torus:3x3", "torus:3x4", "torus:4x4", "torus:4x8", "torus:5x5", "torus:16x16", "torus:4x64", "torus-x:2x4", "torus-x:3x5", "torus-x:4x4", "torus-x:8x32",
+		"torus-y:3x4", "torus-y:4x8", "torus-y:8x32"} {
+		want := mustName(t, name)
+		ids := r.Perm(len(want.Chips))
+		in := withoutPlaces(want, ids)
+		begin := time.Now()
+		got, err := Load("f", in)
+		if took := time.Since(begin); took > limit {
+			t.Errorf("%s took %s", name, took)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got.Meshes[0] != want.Meshes[0] || got.Planes() != want.Planes() || len(got.Cables) != len(want.Cables) {
+			t.Errorf("%s: laid out as %s", name, got)
+		}
+		again, err := Load("f", in)
+		if err != nil || !reflect.DeepEqual(got, again) {
+			t.Errorf("%s: laid out differently the second time", name)
+		}
+		corner := got.Chips[0].UMD
+		if m := got.Meshes[0]; m.WrapX && (m.WrapY || m.Rows == 1) && corner != 0 {
+			t.Errorf("%s: chip %d in the north-west corner, want 0", name, corner)
+		}
+	}
+	if got, err := Load("f", withoutPlaces(mustName(t, "ring:4"), []int{0, 1, 2, 3})); err != nil || got.Meshes[0] != (Mesh{Rows: 2, Cols: 2}) {
+		t.Errorf("a ring of 4 is %v %v, want the mesh 2×2, which has fewer wraps", got, err)
+	}
+	if got, err := Load("f", withoutPlaces(mustName(t, "mesh:8x2"), r.Perm(16))); err != nil || got.Meshes[0] != (Mesh{Rows: 2, Cols: 8}) {
+		t.Errorf("8×2 is %v %v, want it lying", got, err)
+	}
+}
+
+// Coordinates that count from the corner of each shelf say nothing about who is next to whom across shelves; the cabling does.
+func TestShelvesAreLaidOutByTheCabling(t *testing.T) {
+	b, err := mustName(t, "torus:3x4").EncodeClusterDescriptor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, in := mustName(t, "torus:3x4"), string(b)
+	for chip := 6; chip < 12; chip++ {
+		in = strings.Replace(in, fmt.Sprintf("%d: [%d, %d, 0, 0]", chip, chip%4, chip/4), fmt.Sprintf("%d: [%d, 0, 0, 1]", chip, chip-6), 1)
+	}
+	got, err := Load("f", []byte(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Meshes[0] != want.Meshes[0] || !strings.HasPrefix(got.Layout, "chip 0 is on rack 0 shelf 0 and chip 6 on rack 0 shelf 1, and coordinates count from each shelf's corner: laid out from the cabling, chip 0 in the north-west corner") {
+		t.Errorf("%v: %s", got, got.Layout)
+	}
+}
+
+func TestNoLayout(t *testing.T) {
+	star := &Topology{Arch: wire.Wormhole, Chips: make([]Chip, 6)}
+	tee := &Topology{Arch: wire.Wormhole, Chips: make([]Chip, 4)}
+	cut := mustName(t, "mesh:4x4")
+	cut.Cables = slices.DeleteFunc(cut.Cables, func(c Cable) bool { return c.A.Node.Chip == 5 && c.B.Node.Chip == 6 })
+	for i := range 5 {
+		c := Cable{A: wire.PortID{Channel: wire.Channel(i)}, B: wire.PortID{Node: wire.FabricNodeID{Chip: wire.ChipID(i + 1)}}}
+		star.Cables = append(star.Cables, c)
+		if i < 3 {
+			tee.Cables = append(tee.Cables, c)
+		}
+	}
+	for _, c := range []struct {
+		topo *Topology
+		want string
+	}{
+		{star, "but chip 0 has cables to 5 others, and a chip of a mesh has at most 4 neighbours, as there is no third dimension here; give"},
+		{tee, "but no line, ring, mesh or torus of 4 chips is cabled like that (there are cables from 3 chips to 1 other, 1 chip to 3 others)"},
+		{cut, "(there are cables from 4 chips to 2 others, 10 chips to 3 others, 2 chips to 4 others)"},
+	} {
+		ids := make([]int, len(c.topo.Chips))
+		for i := range ids {
+			ids[i] = i
+		}
+		topo, err := Load("f", withoutPlaces(c.topo, ids))
+		var e *Error
+		if !errors.Is(err, ErrNoLayout) || !errors.As(err, &e) || e.Line != 1 || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v %v, want %q", topo, err, c.want)
+		}
+	}
+}
+
+// Cabling made to mislead costs little.
+func TestHostileCablingEndsSoon(t *testing.T) {
+	const limit = 2 * time.Second
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 3 {
+		topo := mustName(t, "torus:16x16")
+		for range 40 { // exchange the ends of two cables: still four neighbours each
+			a, b := &topo.Cables[r.IntN(len(topo.Cables))], &topo.Cables[r.IntN(len(topo.Cables))]
+			a.B, b.B = b.B, a.B
+		}
+		ids := r.Perm(256)
+		begin := time.Now()
+		_, err := Load("f", withoutPlaces(topo, ids))
+		if took := time.Since(begin); err == nil || took > limit {
+			t.Errorf("%v after %s", err, took)
+		}
+	}
+}

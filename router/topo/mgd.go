@@ -1,0 +1,316 @@
+package topo
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ttfabric/wire"
+)
+
+// maxGraphDepth is how deep graphs may contain graphs.
+const maxGraphDepth = 16
+
+// mgd is the state of reading a mesh graph descriptor 2.0: tt-metal's
+// tt_metal/fabric/protobuf/mesh_graph_descriptor.proto as text, in the
+// spelling of the schema (types, graph_topology: RING) or of the files that
+// are shipped (dim_types, graph_topology { layout_type: RING }).
+type mgd struct {
+	graph
+	meshDescs  map[string]graphMesh
+	graphDescs map[string]*protoMessage
+	ids        []uint64 // mesh_id of each of meshes
+}
+
+// instance is a mesh or graph as one part of a graph.
+type instance struct {
+	mesh     bool
+	desc     string
+	id       uint64
+	meshes   []int // places in graph.meshes: the mesh itself, or all below the graph
+	children []*instance
+	line     int
+}
+
+// named says which it is: "mesh M0 3".
+func (i *instance) named() string {
+	kind := "graph"
+	if i.mesh {
+		kind = "mesh"
+	}
+	return fmt.Sprintf("%s %s %d", kind, i.desc, i.id)
+}
+
+// loadMGD reads a mesh graph descriptor 2.0.
+func loadMGD(f file, name string, data []byte) (*Topology, error) {
+	root, err := f.parseProto(data)
+	if err != nil {
+		return nil, err
+	}
+	g := &mgd{graph: graph{file: f}, meshDescs: map[string]graphMesh{}, graphDescs: map[string]*protoMessage{}}
+	for i := range root.fields {
+		switch p := &root.fields[i]; p.name {
+		case "mesh_descriptors":
+			err = g.readMesh(p)
+		case "graph_descriptors":
+			err = g.readGraph(p)
+		case "switch_descriptors":
+			err = g.failAt(p.line, "switch_descriptors: switches are not supported; describe the meshes and their connections alone")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	top, err := g.one(root, "top_level_instance")
+	if err != nil {
+		return nil, err
+	}
+	if top == nil {
+		return nil, g.failAt(0, "no top_level_instance: want one that names a mesh or a graph")
+	}
+	if _, err := g.expand(top, nil); err != nil {
+		return nil, err
+	}
+	g.number()
+	return g.build(name)
+}
+
+// number gives the meshes their ids: those of the file where each is there once, else their order.
+func (g *mgd) number() {
+	seen := map[uint64]bool{}
+	for _, id := range g.ids {
+		seen[id] = true
+	}
+	for i := range g.meshes {
+		g.meshes[i].ID = wire.MeshID(i)
+		if len(seen) == len(g.ids) {
+			g.meshes[i].ID = wire.MeshID(g.ids[i])
+		}
+	}
+	if len(seen) != len(g.ids) {
+		g.note("the file uses a mesh_id twice: meshes are numbered in the order of their instances")
+	}
+}
+
+// one returns the value of a field that a message has at most once, nil for none.
+func (g *mgd) one(m *protoMessage, names ...string) (*protoField, error) {
+	var found *protoField
+	for i := range m.fields {
+		if f := &m.fields[i]; slices.Contains(names, f.name) {
+			if found != nil {
+				return nil, g.failAt(f.line, "%s is there already, on line %d", f.name, found.line)
+			}
+			found = f
+		}
+	}
+	return found, nil
+}
+
+// message returns a field that must be there and be a message.
+func (g *mgd) message(m *protoMessage, of string, names ...string) (*protoMessage, error) {
+	f, err := g.one(m, names...)
+	if err != nil {
+		return nil, err
+	}
+	if f == nil {
+		return nil, g.failAt(m.line, "%s has no %s", of, names[0])
+	}
+	return g.asMessage(f)
+}
+
+func (g *mgd) asMessage(f *protoField) (*protoMessage, error) {
+	if f.kind != 'm' {
+		return nil, g.failAt(f.line, "%s: %s, want a message { … }", f.name, f.show())
+	}
+	return f.msg, nil
+}
+
+// text reads a string that must be there.
+func (g *mgd) text(m *protoMessage, of, name string) (string, int, error) {
+	f, err := g.one(m, name)
+	if err != nil {
+		return "", 0, err
+	}
+	if f == nil || f.kind == 's' && f.text == "" {
+		return "", 0, g.failAt(m.line, "%s has no %s", of, name)
+	}
+	if f.kind != 's' {
+		return "", 0, g.failAt(f.line, "%s: %s, want a string in quotes", name, f.show())
+	}
+	return f.text, f.line, nil
+}
+
+// whole reads a number from low to high.
+func (g *mgd) whole(f *protoField, low, high uint64) (uint64, error) {
+	v, err := strconv.ParseUint(f.text, 0, 64)
+	if f.kind != 'w' || err != nil || v < low || v > high {
+		return 0, g.failAt(f.line, "%s: %s, want a number from %d to %d", f.name, f.show(), low, high)
+	}
+	return v, nil
+}
+
+// readMesh reads one of mesh_descriptors.
+func (g *mgd) readMesh(f *protoField) error {
+	m, err := g.asMessage(f)
+	if err != nil {
+		return err
+	}
+	name, line, err := g.text(m, "a mesh descriptor", "name")
+	if err != nil {
+		return err
+	}
+	if was, dup := g.meshDescs[name]; dup {
+		return g.failAt(line, "mesh descriptor %q is there already, on line %d", name, was.line)
+	}
+	of := fmt.Sprintf("mesh descriptor %q", name)
+	for _, x := range []string{"express_connections", "express_links"} {
+		if i := slices.IndexFunc(m.fields, func(f protoField) bool { return f.name == x }); i >= 0 {
+			return g.failAt(m.fields[i].line, "%s: %s, cables between chips that are not neighbours, are not supported; remove them", of, x)
+		}
+	}
+	desc := graphMesh{line: f.line}
+	if err := g.readArch(m, of); err != nil {
+		return err
+	}
+	if desc.Mesh, err = g.readDims(m, of); err != nil {
+		return err
+	}
+	if err := g.readHosts(m, desc.Mesh, of); err != nil {
+		return err
+	}
+	ch, err := g.message(m, of, "channels")
+	if err != nil {
+		return err
+	}
+	if desc.across, _, err = g.readChannels(ch, of, wire.MaxChannels); err != nil {
+		return err
+	}
+	desc.down = desc.across
+	g.meshDescs[name] = desc
+	return nil
+}
+
+func (g *mgd) readArch(m *protoMessage, of string) error {
+	f, err := g.one(m, "arch")
+	if err != nil {
+		return err
+	}
+	if f == nil {
+		return g.failAt(m.line, "%s has no arch: want WORMHOLE_B0 or BLACKHOLE", of)
+	}
+	a, err := wire.ParseArch(f.text)
+	if f.kind != 'w' || err != nil {
+		return g.failAt(f.line, "%s: arch %s: want WORMHOLE_B0 or BLACKHOLE", of, f.show())
+	}
+	if g.arch != wire.ArchUnknown && a != g.arch {
+		return g.failAt(f.line, "%s is %s and others are %s: a fabric has one architecture (Spec §1.2)", of, a, g.arch)
+	}
+	g.arch = a
+	return nil
+}
+
+// readDims reads device_topology: dims are rows and columns, or columns alone.
+func (g *mgd) readDims(m *protoMessage, of string) (Mesh, error) {
+	topology, err := g.message(m, of, "device_topology")
+	if err != nil {
+		return Mesh{}, err
+	}
+	dims, err := g.dims(topology, of+": device_topology")
+	if err != nil {
+		return Mesh{}, err
+	}
+	var wrap []bool
+	for i := range topology.fields {
+		f := &topology.fields[i]
+		if f.name != "dim_types" && f.name != "types" {
+			continue
+		}
+		if f.kind != 'w' || f.text != "LINE" && f.text != "RING" {
+			return Mesh{}, g.failAt(f.line, "%s: %s %s: want LINE or RING", of, f.name, f.show())
+		}
+		wrap = append(wrap, f.text == "RING")
+	}
+	if len(wrap) > len(dims) {
+		return Mesh{}, g.failAt(topology.line, "%s: %d dim_types for %d dims", of, len(wrap), len(dims))
+	}
+	for len(wrap) < len(dims) {
+		wrap = append(wrap, false)
+	}
+	if len(dims) == 1 {
+		dims, wrap = []int{1, dims[0]}, []bool{false, wrap[0]}
+	}
+	r := Mesh{Rows: dims[0], Cols: dims[1], WrapY: wrap[0], WrapX: wrap[1]}
+	if !fits(r.Rows, r.Cols) {
+		return Mesh{}, g.failAt(topology.line, "%s: %d×%d chips: a mesh has at most %d; describe several, with connections", of, r.Rows, r.Cols, wire.MaxChipsPerMesh)
+	}
+	if r.WrapX && r.Cols < MinWrap || r.WrapY && r.Rows < MinWrap {
+		g.note("%s: a RING of fewer than %d chips has no wrap", of, MinWrap)
+	}
+	r.WrapX, r.WrapY = r.WrapX && r.Cols >= MinWrap, r.WrapY && r.Rows >= MinWrap
+	return r, nil
+}
+
+// dims reads one or two sizes.
+func (g *mgd) dims(m *protoMessage, of string) (dims []int, err error) {
+	for i := range m.fields {
+		if f := &m.fields[i]; f.name == "dims" {
+			v, err := g.whole(f, 1, math.MaxInt32)
+			if err != nil {
+				return nil, err
+			}
+			dims = append(dims, int(min(v, wire.MaxChipsPerMesh+1)))
+		}
+	}
+	if len(dims) < 1 || len(dims) > 2 {
+		return nil, g.failAt(m.line, "%s has %d dims: want [rows, columns], or the columns of a single row; meshes of three dimensions are not supported", of, len(dims))
+	}
+	return dims, nil
+}
+
+// readHosts reads host_topology, which says nothing about cables, but must divide the mesh.
+func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
+	f, err := g.one(m, "host_topology")
+	if err != nil || f == nil {
+		return err
+	}
+	hosts, err := g.asMessage(f)
+	if err != nil {
+		return err
+	}
+	dims, err := g.dims(hosts, of+": host_topology")
+	if err != nil {
+		return err
+	}
+	if len(dims) == 1 {
+		dims = []int{1, dims[0]}
+	}
+	if mesh.Rows%dims[0] != 0 || mesh.Cols%dims[1] != 0 {
+		return g.failAt(f.line, "%s: %d×%d chips cannot be shared out evenly to %d×%d hosts", of, mesh.Rows, mesh.Cols, dims[0], dims[1])
+	}
+	return nil
+}
+
+// readChannels reads { count policy }, count at most most.
+func (g *mgd) readChannels(m *protoMessage, of string, most uint64) (n int, relaxed bool, err error) {
+	f, err := g.one(m, "count")
+	if err != nil {
+		return 0, false, err
+	}
+	if f == nil {
+		return 0, false, g.failAt(m.line, "%s: channels has no count", of)
+	}
+	v, err := g.whole(f, 1, most)
+	if err != nil {
+		return 0, false, err
+	}
+	p, err := g.one(m, "policy")
+	if err != nil {
+		return 0, false, err
+	}
+	if p != nil && (p.kind != 'w' || p.text != "STRICT" && p.text != "RELAXED") {
+		return 0, false, g.failAt(p.line, "%s: policy %s: want STRICT or RELAXED", of, p.show())
+	}
+	return int(v), p != nil && strings.EqualFold(p.text, "RELAXED"), nil
+}

@@ -1,0 +1,197 @@
+package topo
+
+import (
+	"cmp"
+	"slices"
+
+	"ttfabric/wire"
+)
+
+// index finds cables by their upper end, and keeps what follows from all of
+// them. The lower ends need none: that is how Cables is sorted.
+type index struct {
+	upper  []int32 // cables, sorted by B
+	planes []int   // of each mesh, in the order of Meshes
+	most   int     // planes of the machine
+}
+
+// lookup is the index. Of a topology that was not validated it is made anew each time.
+func (t *Topology) lookup() *index {
+	if t.ix != nil && len(t.ix.upper) == len(t.Cables) && len(t.ix.planes) == len(t.Meshes) {
+		return t.ix
+	}
+	return t.makeIndex()
+}
+
+func (t *Topology) makeIndex() *index {
+	ix := &index{upper: make([]int32, len(t.Cables)), planes: make([]int, len(t.Meshes))}
+	between := 0
+	for i := range t.Cables {
+		c := &t.Cables[i]
+		ix.upper[i] = int32(i)
+		if c.Unused {
+			continue
+		}
+		if c.External() {
+			between = max(between, int(c.Plane)+1)
+		} else if m, ok := t.meshAt(c.A.Node.Mesh); ok {
+			ix.planes[m] = max(ix.planes[m], int(c.Plane)+1)
+		}
+	}
+	slices.SortFunc(ix.upper, func(a, b int32) int { return comparePorts(t.Cables[a].B, t.Cables[b].B) })
+	for _, n := range ix.planes {
+		ix.most = max(ix.most, n)
+	}
+	if ix.most == 0 {
+		ix.most = between
+	}
+	return ix
+}
+
+// lower is the place in Cables of the first whose lower end is q or beyond.
+func (t *Topology) lower(q wire.PortID) int {
+	i, _ := slices.BinarySearchFunc(t.Cables, q, func(c Cable, q wire.PortID) int { return comparePorts(c.A, q) })
+	return i
+}
+
+// firstUpper is the place in ix.upper of the first whose upper end is q or beyond.
+func (t *Topology) firstUpper(ix *index, q wire.PortID) int {
+	low, high := 0, len(ix.upper)
+	for low < high {
+		if mid := int(uint(low+high) >> 1); comparePorts(t.Cables[ix.upper[mid]].B, q) < 0 {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+func (c *Cable) fromA() Port {
+	return Port{Local: c.A, Peer: c.B, Dir: c.Dir, Plane: c.Plane}
+}
+
+func (c *Cable) fromB() Port {
+	return Port{Local: c.B, Peer: c.A, Dir: c.Back, Plane: c.Plane}
+}
+
+// chipAt is the place in Chips of the chip with address n.
+func (t *Topology) chipAt(n wire.FabricNodeID) (int, bool) {
+	return slices.BinarySearchFunc(t.Chips, n, func(c Chip, n wire.FabricNodeID) int { return compareNodes(c.Node, n) })
+}
+
+// Chip returns the chip with address n.
+func (t *Topology) Chip(n wire.FabricNodeID) (Chip, bool) {
+	i, ok := t.chipAt(n)
+	if !ok {
+		return Chip{}, false
+	}
+	return t.Chips[i], true
+}
+
+// meshAt is the place in Meshes of the mesh numbered id.
+func (t *Topology) meshAt(id wire.MeshID) (int, bool) {
+	return slices.BinarySearchFunc(t.Meshes, id, func(m Mesh, id wire.MeshID) int { return cmp.Compare(m.ID, id) })
+}
+
+// Mesh returns the mesh numbered id.
+func (t *Topology) Mesh(id wire.MeshID) (Mesh, bool) {
+	i, ok := t.meshAt(id)
+	if !ok {
+		return Mesh{}, false
+	}
+	return t.Meshes[i], true
+}
+
+// Ports lists the ports of chip n that carry traffic, those to other meshes
+// included, sorted by channel. Ports of unused cables are not among them.
+func (t *Topology) Ports(n wire.FabricNodeID) []Port {
+	var ps []Port
+	for i := t.lower(wire.PortID{Node: n}); i < len(t.Cables) && t.Cables[i].A.Node == n; i++ {
+		if c := &t.Cables[i]; !c.Unused {
+			ps = append(ps, c.fromA())
+		}
+	}
+	ix := t.lookup()
+	for i := t.firstUpper(ix, wire.PortID{Node: n}); i < len(ix.upper) && t.Cables[ix.upper[i]].B.Node == n; i++ {
+		if c := &t.Cables[ix.upper[i]]; !c.Unused {
+			ps = append(ps, c.fromB())
+		}
+	}
+	slices.SortFunc(ps, func(p, q Port) int { return int(p.Local.Channel) - int(q.Local.Channel) })
+	return ps
+}
+
+// Neighbour returns the chip at the other end of n's cable in direction d on
+// plane p: over a wrap the one at the far edge, over an exit one of another
+// mesh. There is none at the edge of the grid, and none over an unused cable.
+// It takes logarithmic time and, on a validated topology, does not allocate.
+func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane) (wire.FabricNodeID, bool) {
+	for i := t.lower(wire.PortID{Node: n}); i < len(t.Cables) && t.Cables[i].A.Node == n; i++ {
+		if c := &t.Cables[i]; c.Dir == d && c.Plane == p && !c.Unused {
+			return c.B.Node, true
+		}
+	}
+	ix := t.lookup()
+	for i := t.firstUpper(ix, wire.PortID{Node: n}); i < len(ix.upper) && t.Cables[ix.upper[i]].B.Node == n; i++ {
+		if c := &t.Cables[ix.upper[i]]; c.Back == d && c.Plane == p && !c.Unused {
+			return c.A.Node, true
+		}
+	}
+	return wire.FabricNodeID{}, false
+}
+
+// Planes returns the number of routing planes: the largest of the meshes'
+// [Topology.MeshPlanes], or of the edges between meshes where every mesh is a
+// single chip. A single chip without cables has none.
+func (t *Topology) Planes() int { return t.lookup().most }
+
+// MeshPlanes returns the number of routing planes of the mesh numbered id: the
+// minimum number of cables over the edges of its grid (Spec §2.2.2). A mesh of
+// one chip has no edges and no planes; so has one that isn't there.
+func (t *Topology) MeshPlanes(id wire.MeshID) int {
+	i, ok := t.meshAt(id)
+	if !ok {
+		return 0
+	}
+	return t.lookup().planes[i]
+}
+
+// Exits lists the used ports of mesh from that lead to mesh to, or to any
+// other mesh where to is from itself, sorted by peer mesh, plane, chip and direction.
+func (t *Topology) Exits(from, to wire.MeshID) []Port {
+	var ps []Port
+	add := func(p Port) {
+		if to == from || p.Peer.Node.Mesh == to {
+			ps = append(ps, p)
+		}
+	}
+	first := wire.PortID{Node: wire.FabricNodeID{Mesh: from}}
+	for i := t.lower(first); i < len(t.Cables) && t.Cables[i].A.Node.Mesh == from; i++ {
+		if c := &t.Cables[i]; c.External() && !c.Unused {
+			add(c.fromA())
+		}
+	}
+	ix := t.lookup()
+	for i := t.firstUpper(ix, first); i < len(ix.upper) && t.Cables[ix.upper[i]].B.Node.Mesh == from; i++ {
+		if c := &t.Cables[ix.upper[i]]; c.External() && !c.Unused {
+			add(c.fromB())
+		}
+	}
+	slices.SortFunc(ps, func(p, q Port) int {
+		return cmp.Or(cmp.Compare(p.Peer.Node.Mesh, q.Peer.Node.Mesh), cmp.Compare(p.Plane, q.Plane),
+			cmp.Compare(p.Local.Node.Chip, q.Local.Node.Chip), cmp.Compare(p.Dir, q.Dir))
+	})
+	return ps
+}
+
+// Peers lists the meshes that a used cable joins with mesh id, sorted.
+func (t *Topology) Peers(id wire.MeshID) []wire.MeshID {
+	var ids []wire.MeshID
+	for _, p := range t.Exits(id, id) {
+		if n := len(ids); n == 0 || ids[n-1] != p.Peer.Node.Mesh {
+			ids = append(ids, p.Peer.Node.Mesh)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"ttfabric/ttlink/fault"
+	"ttfabric/ttlink/transport"
+)
+
+// conv is one transport that can carry a stream of messages to another process and back.
+type conv interface {
+	addr() string
+	dial(peer string) error
+	pump(size int, d time.Duration) error // near end: send
+	drain() (bytes func() uint64)         // far end: count, in the background
+	echo()                                // far end: send back what comes, in the background
+	pingpong(size, n int) ([]time.Duration, error)
+	close()
+}
+
+// kinds are the transports, ours and the peers. Those apart are measured only where a measurement names them.
+var kinds = []struct {
+	name  string
+	apart bool
+	open  func(far bool) (conv, error)
+}{
+	{"ttlink-fast", false, func(far bool) (conv, error) { return newLink(far, "fast", transport.Auto, fault.Options{}) }},
+	{"ttlink-spec", false, func(far bool) (conv, error) { return newLink(far, "spec", transport.Auto, fault.Options{}) }},
+	{"ttlink-nogso", false, func(far bool) (conv, error) { return newLink(far, "fast", transport.Off, fault.Options{}) }},
+	{"udp-gso", false, func(bool) (conv, error) { return newRaw(transport.Auto) }},
+	{"udp-mmsg", false, func(bool) (conv, error) { return newRaw(transport.Off) }},
+	{"udp", false, newUDP},
+	{"tcp", false, func(far bool) (conv, error) { return newTCP(far, "") }},
+	{"quic", false, newQUIC},
+	{"kcp", false, newKCP},
+	{"tcp-cubic", true, func(far bool) (conv, error) { return newTCP(far, "cubic") }},
+	{"ttlink-impaired-1", true, func(far bool) (conv, error) {
+		return newLink(far, "fast", transport.Auto, fault.Options{Loss: 0.01})
+	}},
+	{"ttlink-impaired-5", true, func(far bool) (conv, error) {
+		return newLink(far, "fast", transport.Auto, fault.Options{Loss: 0.05})
+	}},
+}
+
+func open(name string, far bool) (conv, error) {
+	for _, k := range kinds {
+		if k.name == name {
+			return k.open(far)
+		}
+	}
+	return nil, fmt.Errorf("transport %q is not known", name)
+}
+
+// place is where the two ends of a transport are.
+type place struct {
+	near, far netip.Addr
+	netns     string // network namespace of the far end; empty: this one
+}
+
+var where = place{near: loopback, far: loopback}
+
+var loopback = netip.MustParseAddr("127.0.0.1")
+
+// anyPort is a free port of this process's address.
+func anyPort() netip.AddrPort { return netip.AddrPortFrom(where.near, 0) }
+
+// endTime is how long the far end gets to end by itself.
+const endTime = 2 * time.Second
+
+// farEnd runs in the other process: says its address, hears the peer's, works until stdin ends, and says what it counted.
+func farEnd(kind, task string) error {
+	switch kind {
+	case "chip":
+		return farChip(task)
+	case "udp-forward":
+		return udpForward(task)
+	case "tcp-answer":
+		return tcpAnswer(task)
+	case "relay":
+		return relay(task)
+	}
+	c, err := open(kind, true)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	fmt.Println(c.addr())
+	in := bufio.NewScanner(os.Stdin)
+	if !in.Scan() {
+		return in.Err()
+	}
+	if err := c.dial(in.Text()); err != nil {
+		return err
+	}
+	var count func() uint64
+	if task == "drain" {
+		count = c.drain()
+	} else {
+		c.echo()
+	}
+	fmt.Println("ready")
+	for in.Scan() {
+		if count != nil {
+			fmt.Println(count())
+		}
+	}
+	return nil
+}
+
+// other is the far end as the near one sees it.
+type other struct {
+	cmd *exec.Cmd
+	in  interface{ Write([]byte) (int, error) }
+	out *bufio.Scanner
+	end func()
+}
+
+// spawn starts this program again as a far end, beside this one.
+func spawn(kind, task string) (*other, error) { return spawnAt(place{near: loopback}, kind, task) }
+
+func spawnAt(p place, kind, task string) (*other, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{exe, "-far", kind, "-task", task, "-listen", p.near.String(), "-core", strconv.Itoa(sitting.far)}
+	if p.netns != "" {
+		args = append([]string{"ip", "netns", "exec", p.netns}, args...)
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &other{cmd, in, bufio.NewScanner(out), func() {
+		in.Close()
+		late := time.AfterFunc(endTime, func() { cmd.Process.Kill() })
+		cmd.Wait()
+		late.Stop()
+	}}, nil
+}
+
+func (o *other) ask(line string) (string, error) {
+	if line != "" {
+		if _, err := fmt.Fprintln(o.in, line); err != nil {
+			return "", err
+		}
+	}
+	if !o.out.Scan() {
+		return "", fmt.Errorf("the far end has died: %v", o.out.Err())
+	}
+	return o.out.Text(), nil
+}
+
+// meet opens both ends of a transport.
+func meet(kind, task string) (conv, *other, error) {
+	o, err := spawnAt(place{near: where.far, netns: where.netns}, kind, task)
+	if err != nil {
+		return nil, nil, err
+	}
+	addr, err := o.ask("")
+	if err != nil {
+		o.end()
+		return nil, nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	c, err := open(kind, false)
+	if err != nil {
+		o.end()
+		return nil, nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	if _, err = fmt.Fprintln(o.in, c.addr()); err == nil {
+		err = c.dial(addr)
+	}
+	if err == nil {
+		_, err = o.ask("")
+	}
+	if err != nil {
+		c.close()
+		o.end()
+		return nil, nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	return c, o, nil
+}

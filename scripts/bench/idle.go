@@ -1,0 +1,207 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// idleTime is how long the idle fabric is watched.
+const idleTime = 20 * time.Second
+
+// fabricOf brings a machine up as processes of their own and runs f on it.
+func fabricOf(ttfabric, machine string, f func(name string, up time.Duration) error) error {
+	name := fmt.Sprintf("bench-%d", os.Getpid())
+	up := exec.Command(ttfabric, "up", machine, "-d", "--name", name, "-o", "json")
+	up.Stderr = os.Stderr
+	defer exec.Command(ttfabric, "down", "--name", name).Run()
+	out, err := up.Output()
+	if err != nil {
+		return fmt.Errorf("up %s: %w", machine, err)
+	}
+	var r struct {
+		Seconds float64 `json:"seconds"`
+	}
+	if err := json.Unmarshal(out, &r); err != nil {
+		return fmt.Errorf("up %s: %w", machine, err)
+	}
+	return f(name, time.Duration(r.Seconds*float64(time.Second)))
+}
+
+// idleCost is what a fabric that does nothing takes: percent of a core in sum, and memory (PSS) per chip in MiB.
+func idleCost(name string, chips int, watch time.Duration) (cpu, mem float64, err error) {
+	a, n, err := cpuTicks(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	time.Sleep(watch)
+	b, m, err := cpuTicks(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	if n != chips || m != chips {
+		return 0, 0, fmt.Errorf("%d and %d of %d chips were running", n, m, chips)
+	}
+	const ticksPerSecond = 100 // USER_HZ on every Linux that Go runs on
+	pss, err := pssKiB(name)
+	return float64(b-a) / ticksPerSecond / watch.Seconds() * 100, float64(pss) / 1024 / float64(chips), err
+}
+
+// idle is the cost of 32 chips that do nothing, before any traffic and after.
+func idle(ttfabric string) (rs []result, err error) {
+	return rs, fabricOf(ttfabric, "mesh:4x8", func(name string, _ time.Duration) error {
+		time.Sleep(10 * time.Second)
+		cpu, mem, err := idleCost(name, 32, idleTime)
+		if err != nil {
+			return err
+		}
+		if _, err := trafficOf(ttfabric, name, 50000); err != nil {
+			return err
+		}
+		time.Sleep(20 * time.Second) // what is idle is given back
+		later, after, err := idleCost(name, 32, idleTime)
+		rs = append(rs,
+			figure("idle CPU of 32 chips in sum", "before traffic", "% of a core", 0, cpu),
+			figure("idle CPU of 32 chips in sum", "after traffic", "% of a core", 0, later),
+			figure("idle memory (PSS) per chip", "before traffic", "MiB", 0, mem),
+			figure("idle memory (PSS) per chip", "after traffic", "MiB", 0, after))
+		return err
+	})
+}
+
+// trafficOf is the goodput of verified all-to-all traffic, in Gb/s over all chips.
+func trafficOf(ttfabric, name string, packets int) (float64, error) {
+	out, err := exec.Command(ttfabric, "traffic", "all-to-all", "--packets", fmt.Sprint(packets), "--name", name, "-o", "json").Output()
+	if err != nil {
+		return 0, fmt.Errorf("traffic: %w", err)
+	}
+	var r struct {
+		Total struct {
+			Gbps float64 `json:"gigabits_per_second"`
+		} `json:"total"`
+	}
+	err = json.Unmarshal(out, &r)
+	return r.Total.Gbps, err
+}
+
+// growths are the machines whose growth is measured, from 4 processes to 64.
+var growths = []struct {
+	machine string
+	chips   int
+}{{"mesh:2x2", 4}, {"mesh:2x4", 8}, {"mesh:4x4", 16}, {"mesh:4x8", 32}, {"mesh:8x8", 64}}
+
+// What is measured of each, and its unit.
+const (
+	growthPrefix  = "growth, "
+	growthPackets = 50000
+	growthPings   = 200
+)
+
+// growth measures fabrics of more and more processes on the same cores.
+func (b *bench) growth(round int, r *rand.Rand) error {
+	if b.ttfabric == "" {
+		return errors.New("-only growth needs the fabric's program: scripts/bench/run builds it")
+	}
+	for _, i := range r.Perm(len(growths)) {
+		g := growths[i]
+		add := func(what, unit string, v float64) {
+			f := figure(growthPrefix+what, g.machine, unit, round, v)
+			f.Size = g.chips
+			b.add(f)
+		}
+		err := fabricOf(b.ttfabric, g.machine, func(name string, up time.Duration) error {
+			add("up to all links up", "s", up.Seconds())
+			time.Sleep(12 * time.Second) // for ten of them gossip still tells who has joined
+			cpu, mem, err := idleCost(name, g.chips, 10*time.Second)
+			if err != nil {
+				return err
+			}
+			add("idle CPU in sum", "% of a core", cpu)
+			add("memory (PSS) per chip", "MiB", mem)
+			p50, err := pingOf(b.ttfabric, name, g.chips-1)
+			if err != nil {
+				return err
+			}
+			add("ping corner to corner, p50", "µs", p50)
+			gbps, err := trafficOf(b.ttfabric, name, growthPackets)
+			if err != nil {
+				return err
+			}
+			add("all-to-all", "Gb/s", gbps)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pingOf is the median round trip from the first chip to the last.
+func pingOf(ttfabric, name string, last int) (float64, error) {
+	out, err := exec.Command(ttfabric, "ping", "M0D0", fmt.Sprintf("M0D%d", last), "-c", fmt.Sprint(growthPings), "--name", name, "-o", "json").Output()
+	if err != nil {
+		return 0, fmt.Errorf("ping: %w", err)
+	}
+	var rows []struct {
+		P50 float64 `json:"p50_microseconds"`
+	}
+	if err := json.Unmarshal(out, &rows); err != nil || len(rows) != 1 {
+		return 0, fmt.Errorf("ping printed %d rows: %w", len(rows), err)
+	}
+	return rows[0].P50, nil
+}
+
+// processes are the chips of a fabric.
+func processes(name string) ([]string, error) {
+	ents, err := os.ReadDir("/proc")
+	var out []string
+	for _, e := range ents {
+		b, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if a := strings.Split(string(b), "\x00"); len(a) > 4 && a[1] == "node" && strings.HasSuffix(a[3], "/"+name) {
+			out = append(out, e.Name())
+		}
+	}
+	return out, err
+}
+
+func cpuTicks(name string) (sum uint64, n int, err error) {
+	ps, err := processes(name)
+	for _, p := range ps {
+		b, err := os.ReadFile("/proc/" + p + "/stat")
+		if err != nil {
+			return 0, 0, err
+		}
+		f := strings.Fields(string(b)[strings.LastIndexByte(string(b), ')')+1:])
+		if len(f) < 13 {
+			return 0, 0, errors.New("/proc/PID/stat is short")
+		}
+		u, _ := strconv.ParseUint(f[11], 10, 64)
+		s, _ := strconv.ParseUint(f[12], 10, 64)
+		sum += u + s
+	}
+	return sum, len(ps), err
+}
+
+func pssKiB(name string) (sum uint64, err error) {
+	ps, err := processes(name)
+	for _, p := range ps {
+		b, err := os.ReadFile("/proc/" + p + "/smaps_rollup")
+		if err != nil {
+			return 0, err
+		}
+		for _, l := range strings.Split(string(b), "\n") {
+			var k uint64
+			if _, err := fmt.Sscanf(l, "Pss: %d kB", &k); err == nil {
+				sum += k
+			}
+		}
+	}
+	return sum, err
+}

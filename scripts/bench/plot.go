@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"image/color"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// styles give each kind its place in tables and its looks in every plot. The
+// colours can be told apart by the colour-blind (M. Okabe, K. Ito, 2008); a dash
+// tells variants of one transport apart.
+var styles = []struct {
+	kind   string
+	colour color.RGBA
+	dashed bool
+}{
+	{"ttlink-fast", color.RGBA{0xD5, 0x5E, 0x00, 255}, false},
+	{"ttlink-spec", color.RGBA{0xD5, 0x5E, 0x00, 255}, true},
+	{"ttlink-nogso", color.RGBA{0xE6, 0x9F, 0x00, 255}, false},
+	{"ttlink-impaired", color.RGBA{0xE6, 0x9F, 0x00, 255}, true},
+	{theory, color.RGBA{0x60, 0x60, 0x60, 255}, true},
+	{worst, color.RGBA{0xA8, 0xA8, 0xA8, 255}, true},
+	{"udp-gso", color.RGBA{0x00, 0x00, 0x00, 255}, false},
+	{"udp-mmsg", color.RGBA{0x80, 0x80, 0x80, 255}, true},
+	{"udp", color.RGBA{0x80, 0x80, 0x80, 255}, false},
+	{udpC, color.RGBA{0x00, 0x00, 0x00, 255}, true},
+	{"tcp", color.RGBA{0x00, 0x72, 0xB2, 255}, false},
+	{"tcp-cubic", color.RGBA{0x56, 0xB4, 0xE9, 255}, true},
+	{"quic", color.RGBA{0x00, 0x9E, 0x73, 255}, false},
+	{"kcp", color.RGBA{0xCC, 0x79, 0xA7, 255}, false},
+}
+
+// rank is a kind's place; others come last.
+func rank(kind string) int {
+	for i := range styles {
+		if styles[i].kind == kind {
+			return i
+		}
+	}
+	return len(styles)
+}
+
+// line is how a kind is drawn.
+func line(kind string) draw.LineStyle {
+	l := draw.LineStyle{Color: color.Black, Width: vg.Points(1.3)}
+	if i := rank(kind); i < len(styles) {
+		l.Color = styles[i].colour
+		if styles[i].dashed {
+			l.Dashes = []vg.Length{vg.Points(5), vg.Points(2.5)}
+		}
+	}
+	return l
+}
+
+// chart is an SVG of panels side by side, with one legend.
+type chart struct {
+	panels []*plot.Plot
+	legend map[string]plot.Thumbnailer // by kind
+}
+
+// Sizes of a chart.
+const (
+	panelWidth  = 9 * vg.Centimeter
+	panelHeight = 9 * vg.Centimeter
+	margin      = 0.4 * vg.Centimeter
+	wider       = 1.15 // than we measure it, a legend may come out in another font
+)
+
+func (c *chart) panel(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	p.Title.Padding = vg.Points(6)
+	c.panels = append(c.panels, p)
+	return p
+}
+
+func (c *chart) name(kind string, t plot.Thumbnailer) {
+	if c.legend == nil {
+		c.legend = map[string]plot.Thumbnailer{}
+	}
+	c.legend[kind] = t
+}
+
+// key is the legend, and its width.
+func (c *chart) key() (plot.Legend, vg.Length) {
+	l := plot.NewLegend()
+	l.Top, l.Left, l.ThumbnailWidth, l.Padding, l.YPosition = true, true, vg.Points(22), vg.Points(3), draw.PosCenter
+	kinds := make([]string, 0, len(c.legend))
+	for kind := range c.legend {
+		kinds = append(kinds, kind)
+	}
+	slices.SortFunc(kinds, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) })
+	for _, kind := range kinds {
+		l.Add(kind, c.legend[kind])
+	}
+	return l, l.Rectangle(draw.Canvas{}).Size().X * wider
+}
+
+// write draws the chart into a file.
+func (c *chart) write(name string) error {
+	l, width := c.key()
+	panels := panelWidth * vg.Length(len(c.panels))
+	svg := vgsvg.New(panels+width+2*margin, panelHeight)
+	all := draw.New(svg)
+	all.SetColor(color.White)
+	all.Fill(all.Rectangle.Path())
+	tiles := draw.Tiles{Rows: 1, Cols: len(c.panels), PadX: margin, PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}
+	at := plot.Align([][]*plot.Plot{c.panels}, tiles, draw.Crop(all, 0, -width-margin, 0, 0))
+	for i, p := range c.panels {
+		p.Draw(at[0][i])
+	}
+	l.Draw(draw.Crop(all, panels+margin, -margin, 0, -3*margin))
+	var b bytes.Buffer
+	if _, err := svg.WriteTo(&b); err != nil {
+		return err
+	}
+	// Where the font is missing, another without serifs is nearest.
+	text := strings.ReplaceAll(b.String(), "font-family:Liberation Sans;", "font-family:Liberation Sans,Arial,Helvetica,sans-serif;")
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "plot in", name)
+	return nil
+}
+
+// spread is the median of some rounds' figures with their extremes; x is what was varied.
+type spread struct{ x, mid, low, high float64 }
+
+// spreads are those of each kind of the results that pick takes, by x.
+func spreads(rs []result, pick func(r *result) (x float64, ok bool)) map[string][]spread {
+	vals := map[string]map[float64][]float64{}
+	for i := range rs {
+		x, ok := pick(&rs[i])
+		if !ok {
+			continue
+		}
+		if vals[rs[i].Kind] == nil {
+			vals[rs[i].Kind] = map[float64][]float64{}
+		}
+		vals[rs[i].Kind][x] = append(vals[rs[i].Kind][x], rs[i].Value)
+	}
+	out := map[string][]spread{}
+	for kind, byX := range vals {
+		for x, v := range byX {
+			out[kind] = append(out[kind], spread{x, median(v), slices.Min(v), slices.Max(v)})
+		}
+		slices.SortFunc(out[kind], func(a, b spread) int { return cmp.Compare(a.x, b.x) })
+	}
+	return out
+}
+
+// points makes spreads what gonum's plotters take.
+type points []spread
+
+func (p points) Len() int                    { return len(p) }
+func (p points) XY(i int) (x, y float64)     { return p[i].x, p[i].mid }
+func (p points) YError(i int) (a, b float64) { return p[i].mid - p[i].low, p[i].high - p[i].mid }
+
+// least is the smallest goodput that is drawn, in Gb/s; a stall is drawn there.
+const least = 1e-4
+
+// onLog is where spreads lie on a logarithmic axis, moved aside. The axis itself
+// is linear: gonum's logarithmic one leaves room for half of its label above the plot.
+func onLog(ss []spread, shift func(float64) float64) points {
+	log := func(v float64) float64 { return math.Log10(max(v, least)) }
+	out := make(points, len(ss))
+	for i, s := range ss {
+		out[i] = spread{shift(s.x), log(s.mid), log(s.low), log(s.high)}
+	}
+	return out
+}
+
+// lines draws each kind as a line with error bars, over a logarithmic y. shift
+// moves the k-th of n kinds aside, so that bars don't hide one another.
+func (c *chart) lines(p *plot.Plot, data map[string][]spread, shift func(x float64, k, n int) float64) error {
+	kinds := make([]string, 0, len(data))
+	for kind := range data {
+		kinds = append(kinds, kind)
+	}
+	slices.SortFunc(kinds, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) })
+	for k, kind := range kinds {
+		pts := onLog(data[kind], func(x float64) float64 { return shift(x, k, len(kinds)) })
+		l, err := plotter.NewLine(pts)
+		if err != nil {
+			return fmt.Errorf("plotting %s: %w", kind, err)
+		}
+		l.LineStyle = line(kind)
+		p.Add(l)
+		c.name(kind, l)
+		if kind == theory || kind == worst {
+			continue // the line is drawn in full by its formula, see wirePlot
+		}
+		bars, err := plotter.NewYErrorBars(pts)
+		if err != nil {
+			return fmt.Errorf("plotting %s: %w", kind, err)
+		}
+		bars.LineStyle = draw.LineStyle{Color: l.Color, Width: vg.Points(0.8)}
+		bars.CapWidth = vg.Points(4)
+		dots, err := plotter.NewScatter(pts)
+		if err != nil {
+			return fmt.Errorf("plotting %s: %w", kind, err)
+		}
+		dots.GlyphStyle = draw.GlyphStyle{Color: l.Color, Radius: vg.Points(2), Shape: draw.CircleGlyph{}}
+		p.Add(bars, dots)
+	}
+	p.Y.Tick.Marker = plot.TickerFunc(logTicks)
+	p.Y.Min, p.Y.Max = p.Y.Min-0.1, p.Y.Max+0.1
+	return nil
+}
+
+// logTicks marks 1, 2 and 5 of each power of ten, all of them named where there are few.
+func logTicks(low, high float64) []plot.Tick {
+	var ticks []plot.Tick
+	for power := math.Floor(low); power <= high; power++ {
+		for _, n := range []float64{1, 2, 5} {
+			v := n * math.Pow(10, power)
+			t := plot.Tick{Value: math.Log10(v)}
+			if t.Value < low || t.Value > high {
+				continue
+			}
+			if n == 1 || high-low < 2.3 {
+				t.Label = strconv.FormatFloat(v, 'g', 3, 64)
+			}
+			ticks = append(ticks, t)
+		}
+	}
+	return ticks
+}
+
+// named marks exactly these values.
+func named(values []float64) plot.ConstantTicks {
+	var ticks plot.ConstantTicks
+	for _, v := range values {
+		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
+	}
+	return ticks
+}
+
+// xs are all values of what was varied.
+func xs(data map[string][]spread) []float64 {
+	var out []float64
+	for _, ss := range data {
+		for _, s := range ss {
+			if !slices.Contains(out, s.x) {
+				out = append(out, s.x)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func grid(p *plot.Plot) {
+	g := plotter.NewGrid()
+	g.Vertical.Color, g.Horizontal.Color = color.Gray{0xE0}, color.Gray{0xE0}
+	p.Add(g)
+}
+
+// plot writes an SVG for each kind of measurement there is, its name beginning with base.
+func (p *report) plot(base string) error {
+	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
+	for _, f := range []func(base string) error{p.plotSizes, p.plotLoss, p.plotWire, p.plotTrips, p.plotWireTrips, p.plotGrowth} {
+		if err := f(base); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package fault
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Knob is one option as people name and write it: a flag, a key of a
+// declaration, a word of an event.
+type Knob struct {
+	Name string // as containerlab and tc-netem(8) have it
+	Help string
+	set  func(*Options, string) error
+	text func(*Options) string // "" while it does nothing
+}
+
+// Knobs are the options that people set.
+//
+// A share is a percentage, with or without the sign, as tc-netem(8) and
+// containerlab have it: 0.1% is one datagram in a thousand, and so is 0.1.
+var Knobs = []Knob{
+	durationKnob("delay", "time added to each datagram, such as 10ms", func(o *Options) *time.Duration { return &o.Delay }),
+	durationKnob("jitter", "by how much the delay varies each way, such as 2ms", func(o *Options) *time.Duration { return &o.Jitter }),
+	shareKnob("loss", "share of datagrams lost, such as 1%", func(o *Options) *float64 { return &o.Loss }),
+	{"loss-gemodel", "loss in bursts, as P,R,1-H,1-K: shares to turn bad, to turn good, lost while bad (100%), lost while good (0%)", setBurst, burstText},
+	{"rate", "bits per second, such as 100Mbit; a bare number is kbit; 0 for no limit", setRate, rateText},
+	shareKnob("corruption", "share of datagrams with one to three bits flipped", func(o *Options) *float64 { return &o.Corrupt }),
+	shareKnob("duplicate", "share of datagrams sent twice", func(o *Options) *float64 { return &o.Duplicate }),
+	shareKnob("reorder", "share of datagrams held back for up to 2ms, so that others overtake them", func(o *Options) *float64 { return &o.Reorder }),
+}
+
+// Text is the knob's setting in o, as [ParseChange] reads it; "" while it does nothing.
+func (k *Knob) Text(o Options) string { return k.text(&o) }
+
+func knob(name string) *Knob {
+	for i := range Knobs {
+		if Knobs[i].Name == name {
+			return &Knobs[i]
+		}
+	}
+	return nil
+}
+
+func knobNames() string {
+	var names []string
+	for _, k := range Knobs {
+		names = append(names, k.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// String lists what the options do, as [ParseChange] reads it; "" if nothing.
+func (o Options) String() string {
+	var out []string
+	for _, k := range Knobs {
+		if s := k.text(&o); s != "" {
+			out = append(out, k.Name+"="+s)
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+// Change names new values of some knobs; the others stay as they are.
+type Change map[string]string
+
+// ParseChange reads "delay=10ms,loss=1%". The commas of a value may stay: what holds no "=" belongs to the knob before it.
+func ParseChange(s string) (Change, error) {
+	c := Change{}
+	last := ""
+	for word := range strings.SplitSeq(s, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(word), "=")
+		switch {
+		case !ok && last == "":
+			return nil, fmt.Errorf("%q: want KNOB=VALUE, such as delay=10ms", word)
+		case !ok:
+			c[last] += "," + name
+			continue
+		}
+		if _, twice := c[name]; twice {
+			return nil, fmt.Errorf("%q: %s is named twice", s, name)
+		}
+		c[name], last = value, name
+	}
+	_, err := c.Apply(Options{})
+	return c, err
+}
+
+// Apply returns o with the change made. The error names the bad knob or value.
+func (c Change) Apply(o Options) (Options, error) {
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		k := knob(name)
+		if k == nil {
+			return o, fmt.Errorf("%q: there is no such impairment; want %s", name, knobNames())
+		}
+		if err := k.set(&o, c[name]); err != nil {
+			return o, fmt.Errorf("%s %q: %w", name, c[name], err)
+		}
+	}
+	return o, o.Valid()
+}
+
+func durationKnob(name, help string, field func(*Options) *time.Duration) Knob {
+	return Knob{name, help, func(o *Options, s string) error {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < 0 || d > MaxDelay {
+			return fmt.Errorf("want a time from 0 to %v with its unit, such as 10ms", MaxDelay)
+		}
+		*field(o) = d
+		return nil
+	}, func(o *Options) string {
+		if d := *field(o); d != 0 {
+			return d.String()
+		}
+		return ""
+	}}
+}
+
+func shareKnob(name, help string, field func(*Options) *float64) Knob {
+	return Knob{name, help, func(o *Options, s string) error {
+		v, err := parseShare(s)
+		if err == nil {
+			*field(o) = v
+		}
+		return err
+	}, func(o *Options) string {
+		if v := *field(o); v != 0 {
+			return shareText(v)
+		}
+		return ""
+	}}
+}
+
+// parseShare reads a percentage.
+func parseShare(s string) (float64, error) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(s, "%")), 64)
+	if err != nil || !(v >= 0 && v <= 100) {
+		return 0, fmt.Errorf("want a percentage from 0 to 100, such as 1%%")
+	}
+	return v / 100, nil
+}
+
+// shareDigits keeps what binary fractions add to a percentage out of sight.
+const shareDigits = 9
+
+func shareText(v float64) string { return strconv.FormatFloat(v*100, 'g', shareDigits, 64) + "%" }
+
+// setBurst reads tc-netem(8)'s "gemodel P [R [1-H [1-K]]]"; "0" takes it away.
+func setBurst(o *Options, s string) error {
+	words := strings.Split(s, ",")
+	if len(words) > 4 {
+		return fmt.Errorf("want up to four percentages P,R,1-H,1-K, such as 1%%,20%%")
+	}
+	var v [4]float64
+	for i, w := range words {
+		var err error
+		if v[i], err = parseShare(strings.TrimSpace(w)); err != nil {
+			return err
+		}
+	}
+	b := Burst{ToBad: v[0], ToGood: v[1], LossBad: v[2], LossGood: v[3]}
+	if len(words) < 2 {
+		b.ToGood = 1 - b.ToBad
+	}
+	if len(words) < 3 {
+		b.LossBad = 1
+	}
+	switch {
+	case b.ToBad == 0 && b.LossGood == 0:
+		b = Burst{}
+	case b.ToBad > 0 && b.ToGood == 0:
+		return fmt.Errorf("it turns bad and never good again: give a second value above 0, or cut the link")
+	}
+	o.Burst = b
+	return nil
+}
+
+func burstText(o *Options) string {
+	b := o.Burst
+	if b == (Burst{}) {
+		return ""
+	}
+	return strings.Join([]string{shareText(b.ToBad), shareText(b.ToGood), shareText(b.LossBad), shareText(b.LossGood)}, ",")
+}
+
+// Units of a rate, largest first.
+var rateUnits = []struct {
+	name string
+	bits int64 // per second
+}{{"Tbit", 1e12}, {"Gbit", 1e9}, {"Mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
+
+// MaxRate is the highest limit of a rate, in bits per second.
+const MaxRate = 1e15
+
+func setRate(o *Options, s string) error {
+	number, bits := s, int64(1e3) // containerlab's unit
+	for _, u := range rateUnits {
+		if n := len(s) - len(u.name); n > 0 && strings.EqualFold(s[n:], u.name) {
+			number, bits = s[:n], u.bits
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	r := math.Round(v * float64(bits))
+	if err != nil || !(r >= 0 && r <= MaxRate) || r == 0 && v != 0 {
+		return fmt.Errorf("want bits per second with bit, kbit, Mbit or Gbit, such as 100Mbit, or 0 for no limit")
+	}
+	o.Rate = int64(r)
+	return nil
+}
+
+func rateText(o *Options) string {
+	for _, u := range rateUnits {
+		if o.Rate >= u.bits {
+			return strconv.FormatFloat(float64(o.Rate)/float64(u.bits), 'f', -1, 64) + u.name
+		}
+	}
+	return ""
+}

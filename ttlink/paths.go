@@ -1,0 +1,136 @@
+package ttlink
+
+import (
+	"math/bits"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Path is a way to the peer: the link's own cable, or the cable of another of
+// this end's channels that leads to the same chip (Spec §7.4.1.1, "Ethernet
+// Fallback Channels"). The same frames go by it, with the same session,
+// sequence numbers, slots and credits: only the way is another.
+type Path uint8
+
+// Own is the link's own cable.
+const Own Path = 0
+
+// ByChannel is the path by the cable of a channel of this end.
+func ByChannel(c wire.Channel) Path { return Path(c) + 1 }
+
+// Channel is the channel of this end whose cable an alternate path takes.
+func (p Path) Channel() wire.Channel { return wire.Channel(p - 1) }
+
+// pathSet has a bit for each path.
+type pathSet uint32
+
+func (s pathSet) has(p Path) bool { return s&(1<<p) != 0 }
+func (s *pathSet) add(p Path)     { *s |= 1 << p }
+func (s *pathSet) remove(p Path)  { *s &^= 1 << p }
+
+func (s pathSet) first() (Path, bool) {
+	return Path(bits.TrailingZeros32(uint32(s))), s != 0
+}
+
+// homeProofs is how many answered hellos in a row a link wants on its own cable before its frames go back there.
+const homeProofs = 2
+
+// paths are the ways that a link has.
+//
+// Invariant: now is Own or in alternates while the link is up.
+type paths struct {
+	now        Path    // that frames go by while up
+	alternates pathSet // that may be used
+	announced  pathSet // that the peer has said hello by in this session, knowing this end: its frames may come by them
+	peerVia    [wire.MaxChannels + 1]uint8
+	home       int // hellos on the own cable that were answered in a row while frames go another way
+}
+
+// all are the paths that a hello may go by.
+func (s *paths) all() pathSet { return s.alternates | 1<<Own }
+
+// takes reports whether frames of the session may come by a path.
+func (s *paths) takes(p Path) bool {
+	return p == Own || (s.alternates.has(p) && s.announced.has(p))
+}
+
+// claimed reports whether a hello that came by a path says so itself: one that
+// doesn't was swapped with another on its way.
+func (s *paths) claimed(p Path, via uint8) bool {
+	if p == Own {
+		return via == 0
+	}
+	return s.alternates.has(p) && via == s.peerVia[p]
+}
+
+// proves reports whether a hello proves that a path works both ways. Where
+// there is but one, whatever comes back came by it.
+func (s *paths) proves(p Path, h *wire.Hello) bool {
+	if s.alternates == 0 {
+		return p == Own
+	}
+	return h.EchoStamp != 0 && stampPath(h.EchoStamp) == p
+}
+
+// SetAlternate says that the cable of another channel, to whose far end the
+// peer has the channel peer, may carry this link's frames when its own cable
+// doesn't, or may no longer. A link that is up by it goes down then.
+func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
+	l.now = now
+	s := &l.paths
+	if p == Own || p > wire.MaxChannels || s.alternates.has(p) == on {
+		return
+	}
+	if on {
+		s.alternates.add(p)
+		s.peerVia[p] = uint8(ByChannel(peer))
+		if l.state == StateTraining {
+			l.train.greet.add(p)
+		}
+		return
+	}
+	s.alternates.remove(p)
+	s.announced.remove(p)
+	l.train.greet.remove(p)
+	if s.now == p && l.state == StateUp {
+		l.goDown(now, DownPathGone)
+	}
+}
+
+// greets are the paths that periodic hellos go by now.
+func (l *Link) greets() (s pathSet) {
+	switch {
+	case l.state == StateTraining:
+		return l.paths.all()
+	case l.paths.now != Own:
+		s.add(Own)
+	}
+	if !l.sess.confirmed || l.paths.now == Own {
+		s.add(l.paths.now)
+	}
+	return s
+}
+
+// comeHome counts the answers on the own cable while frames go another way,
+// and lets them go back.
+func (l *Link) comeHome(now mono.Time, p Path, h *wire.Hello) {
+	s := &l.paths
+	if s.now == Own || p != Own || stampPath(h.EchoStamp) != Own {
+		return
+	}
+	if s.home++; s.home < homeProofs {
+		return
+	}
+	s.now, s.home = Own, 0
+	l.events.push(Event{Kind: EventPath, At: now, Session: l.sess.id, Retrains: l.retrains, Path: Own})
+}
+
+// A stamp is an instant and the path that the hello goes by; never zero.
+const stampPathBits = 5
+
+func helloStamp(now mono.Time, p Path) uint64 { return (uint64(now)+1)<<stampPathBits | uint64(p) }
+
+func stampPath(s uint64) Path { return Path(s & (1<<stampPathBits - 1)) }
+
+func stampTime(s uint64) mono.Time { return mono.Time(s>>stampPathBits) - 1 }

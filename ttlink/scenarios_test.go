@@ -1,0 +1,154 @@
+package ttlink
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+// The scenarios that QUIC's interoperability runner asks of an implementation,
+// and ours beside them, and where each is a test:
+//
+//	handshake loss and corruption 30 %   TestTransfer "loss 30%", "corruption 30%"; TestHandshakes
+//	transfer loss and corruption 2 %     TestTransfer "loss 2%", "corruption 2%", "bursts"
+//	long round trip, 750 ms              TestTransfer "750 ms"
+//	blackhole, 5 s on and 2 s off        TestBlackhole
+//	duplication 10 %, reordering 25 %    TestTransfer "duplication 10%", "reorder 25%"
+//	one-way cut                          TestOneWayCut
+//	asymmetric delay                     TestAsymmetricDelay
+//	restart mid-window                   TestRestarts, TestQuickRestart
+//	stale-session replay                 TestReplayOfOldSession, TestLateProofOfAFormerIncarnation
+//	address rebinding                    TestRebinding
+//	MTU shrink                           TestPathShrinks
+//	slow receiver                        TestSlowReceiver
+//	clock jump, a loop that stood still  TestStalledLoop, TestLateAnswer
+
+// TestHandshakes brings links up over a path that loses and damages 30 % in bursts of up to three.
+func TestHandshakes(t *testing.T) {
+	for seed := range uint64(50) {
+		o := fault.Options{Delay: 15 * time.Millisecond, Burst: fault.Burst{ToBad: .2, ToGood: .5, LossBad: 1}}
+		if seed%2 == 1 {
+			o = fault.Options{Delay: 15 * time.Millisecond, Corrupt: .3}
+		}
+		w := newWorld(t, seed, o, nil)
+		w.start()
+		if !w.until(10*time.Second, func() bool {
+			return w.bothUp() && w.ends[0].link.sess.confirmed && w.ends[1].link.sess.confirmed
+		}) {
+			w.fail("not up")
+		}
+		w.heal()
+		w.mustQuiet(time.Minute)
+	}
+}
+
+// TestAsymmetricDelay has a path that takes thousands of times longer one way than the other.
+func TestAsymmetricDelay(t *testing.T) {
+	for seed := range uint64(10) {
+		w := newWorld(t, seed, fault.Options{Delay: lan, Loss: .01}, nil)
+		if err := w.cable[seed%2].Set(fault.Options{Delay: 300 * time.Millisecond, Jitter: 20 * time.Millisecond}); err != nil {
+			t.Fatal(err)
+		}
+		w.load(40)
+		w.start()
+		w.mustQuiet(10 * time.Minute)
+		for i, e := range w.ends {
+			if n := countEvents(e, EventSessionStarted); n != 1 {
+				w.fail("end %d: %d sessions", i, n)
+			}
+		}
+	}
+}
+
+// TestRebinding moves one end or both to another address again and again, as
+// when a container's network changes: what was under way on the old path comes
+// late, among what the new one carries.
+func TestRebinding(t *testing.T) {
+	for seed := range uint64(40) {
+		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
+		w.load(400)
+		w.start()
+		w.until(time.Second, w.bothUp)
+		for k := range 6 {
+			old := time.Duration(w.rng.Int64N(int64(30 * time.Millisecond)))
+			for i := range w.cable {
+				w.cable[i].Set(fault.Options{Delay: lan + old, Loss: .01})
+			}
+			w.run(time.Duration(w.rng.Int64N(int64(20 * time.Millisecond))))
+			for i := range w.cable {
+				w.cable[i].Set(fault.Options{Delay: lan})
+			}
+			for i, e := range w.ends {
+				if k%3 == i {
+					continue // one end at a time, or both
+				}
+				e.link.SetPath(w.now, false)
+				w.service(i)
+				e.link.SetPath(w.now, true)
+				w.service(i)
+			}
+			w.run(time.Duration(w.rng.Int64N(int64(40 * time.Millisecond))))
+		}
+		w.mustQuiet(time.Minute)
+		for i, e := range w.ends {
+			if n := countEvents(e, EventSessionEnded); n != 0 {
+				w.fail("end %d: %d sessions ended by a change of address", i, n)
+			}
+		}
+	}
+}
+
+// TestLateAnswer trains with a peer that stands still for 700 ms, so that the
+// first round trip is far too long. A dead peer must be noticed in time all the same.
+func TestLateAnswer(t *testing.T) {
+	w := newWorld(t, 1, fault.Options{Delay: 350 * time.Millisecond}, nil)
+	w.start()
+	w.until(5*time.Second, w.bothUp)
+	for i := range w.cable {
+		w.cable[i].Set(fault.Options{Delay: lan})
+	}
+	w.run(3 * time.Second)
+	for i, e := range w.ends {
+		if e.link.rtt.doubtful(&e.link.cfg.Profile) {
+			w.fail("end %d still believes in a round trip of %v", i, e.link.rtt.smoothed)
+		}
+	}
+	w.load(1000)
+	w.run(time.Millisecond)
+	cut := w.now
+	w.cable[0].Cut(true)
+	w.cable[1].Cut(true)
+	w.until(time.Minute, func() bool { return countEvents(w.ends[0], EventDown) > 0 })
+	if d := w.now.Sub(cut); d > ProfileLAN.DeadTraffic+2*ProfileLAN.RTOMin {
+		w.fail("down after %v", d)
+	}
+}
+
+// TestPromiseOfMore gets one frame that is far ahead of what the peer ever
+// sent. The NACKs for the gap that cannot close must become rare.
+func TestPromiseOfMore(t *testing.T) {
+	w := upWorld(t, 1, nil)
+	a, b := w.ends[0].link, w.ends[1].link
+	f := wire.Frame{Channel: portB.Channel, Session: b.sess.id, Kind: wire.KindData, VC: wire.VCData, Flags: wire.FlagEnd,
+		TxSeq: b.rx.expected.Add(9), RxSeq: a.rx.expected, Payload: []byte("ahead")}
+	f.Padded = wire.PadTo(len(f.Payload))
+	x := make([]byte, f.WireLen())
+	copy(x[wire.EnvelopeLen+wire.HeaderLen:], f.Payload)
+	f.Payload = x[wire.EnvelopeLen+wire.HeaderLen:][:len(f.Payload)]
+	f.Seal(x)
+	w.receive(1, x)
+	w.service(1)
+	w.run(10 * time.Second)
+	if n := b.Counters().NACKsSent; n < 5 || n > 10*64 {
+		w.fail("%d NACKs in ten seconds for a gap that cannot close", n)
+	}
+	before := b.Counters().NACKsSent
+	w.run(10 * time.Second)
+	if n := b.Counters().NACKsSent - before; n > 200 {
+		w.fail("still %d NACKs in ten seconds", n)
+	}
+	w.load(30)
+	w.mustQuiet(10 * time.Second)
+}

@@ -1,0 +1,203 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Trunk is the axis along which a multicast's tree grows first; branches leave
+// it along the other. It follows the order of dimensions that requests are
+// routed by: mixing them is a cycle even on 2×2.
+type Trunk uint8
+
+// The trunks. In tt-metal's header this byte is is_mcast_active, 0 or 1.
+const (
+	TrunkNone Trunk = 0 // no multicast
+	TrunkX    Trunk = 1 // along East and West
+	TrunkY    Trunk = 2 // along North and South
+)
+
+// Along reports whether d is a direction of the trunk.
+func (t Trunk) Along(d Direction) bool {
+	return t == TrunkX && d <= West || t == TrunkY && (d == North || d == South)
+}
+
+// Ranges says which chips a multicast is for, as tt-metal's mesh and linear
+// APIs do: hops from where it is, by direction. On the trunk's axis they reach
+// along the trunk; on the other axis they are of the branches, which leave from
+// the start and from each member of the trunk. So three hops East and one North are a
+// rectangle of two by four without its corner.
+type Ranges struct {
+	Hops [NumDirections]uint8 // chips in that direction, the passed over ones included
+	Skip [NumDirections]uint8 // of these, the first ones that only pass the packet on (linear API: start - 1)
+}
+
+// Any reports whether the ranges reach anything.
+func (r *Ranges) Any() bool { return r.Hops != [NumDirections]uint8{} }
+
+// Members is the number of chips that the ranges are for: those of the trunk,
+// and those of the branches of each of these and of the start.
+func (r *Ranges) Members() int {
+	n := [2]int{}
+	for d := range r.Hops {
+		n[d/2] += max(0, int(r.Hops[d])-int(r.Skip[d]))
+	}
+	return (n[0]+1)*(n[1]+1) - 1
+}
+
+// Copy is what the copy carries that leaves in direction d, where there are
+// hops; nothing where there are none. It goes straight on where the packet came
+// from the opposite side.
+func (r *Ranges) Copy(t Trunk, d Direction, straight bool) Ranges {
+	var c Ranges
+	if r.Hops[d] == 0 {
+		return c
+	}
+	if t.Along(d) {
+		c = *r // with the branches
+		back := d.Opposite()
+		c.Hops[back], c.Skip[back] = 0, 0
+	}
+	c.Hops[d], c.Skip[d] = r.Hops[d]-1, r.Skip[d]
+	if straight && c.Skip[d] > 0 {
+		c.Skip[d]--
+	}
+	return c
+}
+
+// Parts is what a chip does with a multicast that came from the side from, or
+// from the chip itself if that is [NumDirections]: a bit for each direction that a
+// copy leaves in, and [PartHere] if the chip is a member. 0: the ranges mean
+// nothing, or lead back to where the packet came from.
+func (r *Ranges) Parts(from Direction) (parts uint8) {
+	if from < NumDirections {
+		ahead := from.Opposite()
+		switch {
+		case r.Hops[from] > 0:
+			return 0
+		case r.Skip[ahead] > 0 && r.Hops[ahead] > 0:
+			return 1 << ahead
+		case r.Skip[ahead] > 0:
+			return 0
+		}
+		parts = PartHere
+	}
+	for d, n := range r.Hops {
+		if n > 0 {
+			parts |= 1 << d
+		}
+	}
+	return parts
+}
+
+// PartHere is the bit of [Ranges.Parts] above those of the directions.
+const PartHere = 1 << NumDirections
+
+// String renders the ranges as [ParseRanges] reads them: "E2,N1", or "E2-4" for the chips that are two to four hops away.
+func (r Ranges) String() string {
+	var parts []string
+	for d := range Direction(NumDirections) {
+		switch {
+		case r.Hops[d] == 0:
+		case r.Skip[d] == 0:
+			parts = append(parts, fmt.Sprintf("%s%d", d, r.Hops[d]))
+		default:
+			parts = append(parts, fmt.Sprintf("%s%d-%d", d, int(r.Skip[d])+1, r.Hops[d]))
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// MarshalText renders the ranges as [Ranges.String] does.
+func (r Ranges) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText is [ParseRanges]; no text is no ranges.
+func (r *Ranges) UnmarshalText(b []byte) error {
+	if *r = (Ranges{}); len(b) == 0 {
+		return nil
+	}
+	v, err := ParseRanges(string(b))
+	if err == nil {
+		*r = v
+	}
+	return err
+}
+
+// ParseRanges reads "E2,W1,N0,S1": so many hops each way, those left out
+// being 0. "E2-4" are the chips two to four hops East.
+func ParseRanges(s string) (Ranges, error) {
+	bad := fmt.Errorf("ranges %q: want hops by direction, such as E2,W1,N0,S1, or E2-4 for the chips two to four hops East, each at most 255", s)
+	var r Ranges
+	seen := [NumDirections]bool{}
+	for _, part := range strings.Split(strings.ToUpper(s), ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			return Ranges{}, bad
+		}
+		d := strings.IndexByte("EWNS", part[0])
+		if d < 0 || seen[d] {
+			return Ranges{}, bad
+		}
+		seen[d] = true
+		start, last, two := strings.Cut(part[1:], "-")
+		if !two {
+			start, last = "1", start
+		}
+		from, err1 := strconv.ParseUint(start, 10, 8)
+		to, err2 := strconv.ParseUint(last, 10, 8)
+		if err1 != nil || err2 != nil || from == 0 || two && from > to {
+			return Ranges{}, bad
+		}
+		r.Hops[d], r.Skip[d] = uint8(to), uint8(from-1)
+	}
+	if !r.Any() {
+		return Ranges{}, bad
+	}
+	return r, nil
+}
+
+// Trunk is the axis of the packet's multicast tree, [TrunkNone] for unicast.
+func (v PacketView) Trunk() Trunk { return Trunk(v[v.headLen()-1]) }
+
+// Group is the number of the packet's multicast group at its source, 0 for unicast.
+func (v PacketView) Group() uint16 { return binary.LittleEndian.Uint16(v[poGroup:]) }
+
+// Ranges are those that the multicast still has before it.
+func (v PacketView) Ranges() Ranges { return getRanges(v[v.headLen()-rangesEnd:]) }
+
+// SetRanges writes them.
+func (v PacketView) SetRanges(r Ranges) { r.put(v[v.headLen()-rangesEnd:]) }
+
+// rangesLen is the size of tt-metal's mcast_params, and rangesEnd how far they begin before the header's end, in bytes.
+const (
+	rangesLen = 2 * NumDirections
+	rangesEnd = rangesLen + 1
+)
+
+// put writes one 16-bit word for each direction: hops in the low byte, skip in the high one.
+func (r *Ranges) put(b []byte) {
+	for d := range r.Hops {
+		b[2*d], b[2*d+1] = r.Hops[d], r.Skip[d]
+	}
+}
+
+func getRanges(b []byte) (r Ranges) {
+	for d := range r.Hops {
+		r.Hops[d], r.Skip[d] = b[2*d], b[2*d+1]
+	}
+	return r
+}
+
+// groupOK reports whether group and trunk go with the packet's type.
+func (v PacketView) groupOK() bool {
+	g, t := v.Group(), v.Trunk()
+	switch v.Type() {
+	case PacketRequest, PacketProbe:
+		return t <= TrunkY && (t == TrunkNone) == (g == 0)
+	case PacketCompletion:
+		return t == TrunkNone
+	}
+	return t == TrunkNone && g == 0
+}
