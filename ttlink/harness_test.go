@@ -285,6 +285,9 @@ func (w *world) service(i int) {
 	}
 	updates := e.link.counters.UpdatesSent
 	for t, ok := e.link.PollTransmit(w.now); ok; t, ok = e.link.PollTransmit(w.now) {
+		if t.Path != Own {
+			continue // no other cable works here
+		}
 		if len(t.Data)%t.Seg != 0 || len(t.Data) > MaxBatchBytes || len(t.Data)/t.Seg > MaxBatchFrames {
 			w.fail("end %d: batch of %d bytes in segments of %d", i, len(t.Data), t.Seg)
 		}

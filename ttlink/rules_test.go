@@ -276,6 +276,28 @@ func TestQuickRestart(t *testing.T) {
 	}
 }
 
+// TestQuickRestartBesideOthers is TestQuickRestart where the cables of other
+// links may be used: a proof then needs an answered stamp, so the end that is
+// still up has to ask for one, and not wait for silence.
+func TestQuickRestartBesideOthers(t *testing.T) {
+	alternate := ByChannel(5)
+	for seed := range uint64(50) {
+		w := upWorld(t, seed, nil)
+		for i := range w.ends {
+			w.ends[i].link.SetAlternate(w.now, alternate, 5, true)
+		}
+		w.run(time.Second)
+		w.restart(int(seed % 2))
+		w.ends[seed%2].link.SetAlternate(w.now, alternate, 5, true)
+		if !w.until(50*time.Millisecond, w.bothUp) {
+			w.fail("not up in one session again")
+		}
+		if why := w.ends[1-seed%2].link.Status().LastDown; why != DownPeerRestarted {
+			w.fail("the end that stayed went down for %v", why)
+		}
+	}
+}
+
 // TestPeerReplacedItsSession gets a newer training number from a peer that is
 // up: it counted up when it took this end's session for an older one, and has not lost the path.
 func TestPeerReplacedItsSession(t *testing.T) {

@@ -348,8 +348,10 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 			continue
 		}
 		a.due = false
-		// An answer to the peer that asks back does what a hello would.
-		want := l.state != StateUp
+		// An answer to the peer that asks back does what a hello would. A
+		// stranger is asked back by an end that is up, too: where there are
+		// several paths, only an answered stamp proves that this is our peer, restarted.
+		want := l.state != StateUp || a == &l.train.strangers
 		if want && a == &l.train.answers {
 			l.train.greet.remove(a.path)
 		}

@@ -326,7 +326,9 @@
 //     life, and confirms an end that is up.
 //  7. With WANT it is answered at once by a hello that echoes its incarnation,
 //     number and stamp. The answer has UP if the end is up now, and WANT if it
-//     isn't. Answers are limited to 8 at once and one more every 2 ms, for the
+//     isn't, or if the hello was another incarnation's than the session's and
+//     proved nothing: that may be the peer restarted, which then proves itself
+//     by the cable that it was asked by. Answers are limited to 8 at once and one more every 2 ms, for the
 //     session's peer and for strangers apart.
 //
 // An end that comes up on a hello without WANT that doesn't confirm it sends
