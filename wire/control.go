@@ -106,12 +106,14 @@ const (
 	DropNoRoute                           // the route names no port of this chip
 	DropMalformed                         // not a packet
 	DropTimeout                           // its channel's head could not move for the timeout (Spec §7.3)
+	DropUnreachable                       // no way to its destination is left
+	DropTables                            // routed by tables that were replaced, and those that replace them could close a cycle with it
 	NumDropReasons
 )
 
 // String names the reason.
 func (r DropReason) String() string {
-	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed", "timeout"}
+	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed", "timeout", "unreachable", "tables replaced"}
 	if r == 0 || r >= NumDropReasons {
 		return "unknown reason"
 	}

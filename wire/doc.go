@@ -38,7 +38,7 @@
 // is 28 bytes longer. A payload is at most 255 × 32 = 8160, padded or not.
 // Readers refuse bytes that are not exactly one frame; another magic or
 // version; a length beyond the padded payload or 8160; a checksum that
-// differs; a kind other than 1 to 5; a virtual channel above 2; a reserved
+// differs; a kind other than 1 to 5; a reserved
 // flag that is set. They ignore the padding's content.
 //
 // CRC-32C (Castagnoli) is the checksum of iSCSI (RFC 3720 §B.4): reflected
@@ -66,8 +66,9 @@
 //	0 data (requests)    3 data behind the dateline      5 data upwards       8 data upwards, behind the dateline
 //	1 reply (read data)  4 reply behind the dateline     6 reply upwards      9 reply upwards, behind the dateline
 //	2 control (completions, drop reports)                7 control upwards
+//	10 data, 11 reply, 12 control round a fault          13 data, 14 reply, 15 control upwards and round a fault
 //
-// A mesh without wraps that is alone needs 0 to 2 only. Only data frames have a VC other than 0. Only data frames are padded. The
+// A mesh without wraps that is alone and has no way round any fault needs 0 to 2 only. Only data frames have a VC other than 0. Only data frames are padded. The
 // destination channel of every frame is the port at the receiver.
 //
 // The destination address of a data frame is slot × 8192 + the piece's offset
@@ -79,7 +80,7 @@
 //
 // # Hello
 //
-// The payload of a hello, 80 or 122 bytes, never padded. The frame around it has the
+// The payload of a hello, 80 or 158 bytes, never padded. The frame around it has the
 // sender's session (0 before the first) and, in a session, the next data frame
 // expected as its rx seq.
 //
@@ -103,7 +104,7 @@
 //	61  3  reserved, refused
 //	64  4  fabric: 0 matches all
 //	68 12  grants for VC 0, 1, 2 (4 bytes each), of the frame's session; 0 outside one
-//	80 42  for VC 3 to 9: slots (2 bytes) and grants (4 bytes); left out where all are 0
+//	80 78  for VC 3 to 15: slots (2 bytes) and grants (4 bytes); left out where all are 0
 //
 // An incarnation is a random 64-bit number that is drawn at every start of a
 // chip's process. From is the sender's port, expected the one that it believes
@@ -117,8 +118,8 @@
 //
 // # Sequence update
 //
-// The payload of an update is 12 or 40 bytes, not padded: the grants for VC 0,
-// 1 and 2, or for VC 0 to 9, 4 bytes each; those left out are 0. The acknowledgement is the frame's rx seq.
+// The payload of an update is 12 or 64 bytes, not padded: the grants for VC 0,
+// 1 and 2, or for VC 0 to 15, 4 bytes each; those left out are 0. The acknowledgement is the frame's rx seq.
 //
 // # Fabric packet
 //
@@ -127,7 +128,7 @@
 // bytes, the smallest that holds the route (headers of 80, 96, 112 or 128
 // bytes), then at most 4096 bytes of payload.
 //
-//	 0  1  type: 1 request, 2 reply, 3 completion, 4 drop report, 5 probe; others refused
+//	 0  1  type: 1 request, 2 reply, 3 completion, 4 drop report, 5 probe, 6 link state; others refused
 //	 1  1  VC in the low nibble, routing plane in the high
 //	 2  2  TTL: routers that may still forward the packet
 //	 4  2  length of the whole packet
@@ -139,8 +140,9 @@
 //	16  4  flow seq      | of requests and probes; 0 for other types
 //	20  4  flow base    /
 //	24  8  id: of the request, unique at its source; a reply repeats it; 0 for completions and drop reports
-//	32  4  epoch: hash of the source's routing tables; for diagnosis only
-//	36  1  bit 0 UP: a crossing towards the root is before the packet; bit 1 TRACE: each chip that it comes to may note it; others reserved, refused
+//	32  4  epoch: hash of the tables that the route was planned by; a router drops a packet of older ones if its own tables could close a cycle with them
+//	36  1  bit 0 UP: a crossing towards the root is before the packet; bit 1 TRACE: each chip that it comes to may note it;
+//	       bit 2 DETOUR: the route through this mesh leads round a fault; others reserved, refused
 //	37  1  reserved, refused
 //	38  2  group of a multicast; 0: unicast
 //	40 40  command union                               \
@@ -163,9 +165,10 @@
 // a group without a trunk or a trunk without a group, a group in a reply or drop
 // report, and a trunk in any other type.
 //
-// Requests and probes travel on VC 0, 3, 5 and 8, replies on 1, 4, 6 and 9,
-// completions and drop reports on 2 and 7. The VC of each hop follows from the
-// class and from two things. With UP, it is one of those upwards. On an axis
+// Requests and probes travel on VC 0, 3, 5, 8, 10 and 13, replies on 1, 4, 6, 9,
+// 11 and 14, completions and drop reports on 2, 7, 12 and 15, link states on 2.
+// The VC of each hop follows from the class and from three things. With DETOUR,
+// it is one of those round a fault, from 10 on, wherever the packet is. With UP, it is one of those upwards. On an axis
 // that wraps, the hop over the cable from the last row or column to the first,
 // or back, and the hops behind it are on one of those behind the dateline, until
 // the packet turns or leaves the mesh; with bubble flow control there are none
@@ -272,7 +275,8 @@
 //	 4  4  flow epoch
 //	 8  4  flow seq
 //	12  1  plane, 0 to 15
-//	13  1  reason: 1 next hop dead, 2 TTL used up, 3 no route, 4 malformed, 5 timeout
+//	13  1  reason: 1 next hop dead, 2 TTL used up, 3 no route, 4 malformed, 5 timeout,
+//	       6 unreachable, 7 tables replaced
 //	14  1  channel of the reporting chip, 0 to 15
 //	15  1  type of the dropped packet, 1 to 5; of a multicast plus 128
 //	16  8  id of the request
@@ -280,6 +284,24 @@
 //	26  1  direction that the copy should have left by, 0 to 3 for east, west, north, south
 //	27  1  trunk, 1 or 2
 //	28  8  ranges of the copy, as in the packet
+//
+// # Link state
+//
+// The payload of a packet of type 6, from a chip to a neighbour, one hop: 1 to
+// 400 entries of 10 bytes, each what a chip says of its own ports.
+//
+//	 0  2  mesh, 2 2 chip
+//	 4  4  version
+//	 8  2  ports out of service, a bit for each channel from the lowest
+//
+// Of two entries of one chip the one with the higher version (wrapping) holds. A
+// chip starts at version 0 with no port out of service, counts the version up at
+// each change, and keeps the entries of others with a version other than 0. What
+// is news to it goes on to all its neighbours; a neighbour whose link comes up
+// gets everything. A chip that hears a version of itself from its own one on
+// that it did not say, of a former life, says the next one. A cable is out of
+// service if either of its ports is. Routes are planned without such cables, by
+// all chips from the same entries; a packet's table epoch names the tables.
 //
 // Only requests and probes are reported; nothing is told about a lost reply,
 // completion or report.

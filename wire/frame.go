@@ -173,7 +173,7 @@ func DecodeFrame(b []byte) (Frame, error) {
 	}
 	length := int(binary.LittleEndian.Uint16(b[offLength:]))
 	switch {
-	case f.Kind < KindData || f.Kind > KindClose || f.VC >= NumVCs:
+	case f.Kind < KindData || f.Kind > KindClose:
 		return Frame{}, FaultKind
 	case f.Flags&^flagsKnown != 0:
 		return Frame{}, FaultReserved

@@ -169,6 +169,24 @@ func FuzzDropReport(f *testing.F) {
 	})
 }
 
+func FuzzLinkStates(f *testing.F) {
+	s := LinkState{FabricNodeID{1, 2}, 3, 4}
+	f.Add(s.Append(s.Append(nil)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		all, err := DecodeLinkStates(b, nil)
+		if err != nil {
+			return
+		}
+		var out []byte
+		for _, s := range all {
+			out = s.Append(out)
+		}
+		if !bytes.Equal(out, b) {
+			t.Fatalf("%x, again %x", b, out)
+		}
+	})
+}
+
 func FuzzParseFabricNodeID(f *testing.F) {
 	for _, s := range []string{"3", "1:3", "M1D3", "m1023d255", "M1D", "1:", "", "M1024D0", "0:256", "+1:-1"} {
 		f.Add(s)

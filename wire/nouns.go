@@ -156,7 +156,9 @@ type VC uint8
 // has to cross towards the root of the tree of meshes keeps apart from those that
 // only move away from it; without that, exit nodes close cycles (§6.1, "Notes on
 // Inter-Mesh Traffic"). Control messages use no cable that wraps, so that they
-// need no dateline.
+// need no dateline. A packet whose way leads round a fault keeps to channels of
+// its own for as long as it is in that mesh: it may go over from the others to
+// these, never back.
 const (
 	VCData            VC = iota // requests: writes, reads, atomics
 	VCReply                     // read data on its way home
@@ -168,7 +170,13 @@ const (
 	VCControlUp                 //
 	VCDataUpDateline            // both
 	VCReplyUpDateline           //
-	NumVCs            = 10
+	VCDataDetour                // round a fault
+	VCReplyDetour               //
+	VCControlDetour             //
+	VCDataUpDetour              //
+	VCReplyUpDetour             //
+	VCControlUpDetour           //
+	NumVCs            = 16
 	BasicVCs          = 3 // of a mesh without wraps that is alone
 )
 
@@ -185,20 +193,24 @@ const (
 
 // vcTraits are the virtual channels' names and parts.
 var vcTraits = [NumVCs]struct {
-	name         string
-	class        Class
-	up, dateline bool
+	name                 string
+	class                Class
+	up, dateline, detour bool
 }{
-	{"data", ClassRequest, false, false}, {"reply", ClassReply, false, false}, {"control", ClassControl, false, false},
-	{"data-dateline", ClassRequest, false, true}, {"reply-dateline", ClassReply, false, true},
-	{"data-up", ClassRequest, true, false}, {"reply-up", ClassReply, true, false}, {"control-up", ClassControl, true, false},
-	{"data-up-dateline", ClassRequest, true, true}, {"reply-up-dateline", ClassReply, true, true},
+	{"data", ClassRequest, false, false, false}, {"reply", ClassReply, false, false, false}, {"control", ClassControl, false, false, false},
+	{"data-dateline", ClassRequest, false, true, false}, {"reply-dateline", ClassReply, false, true, false},
+	{"data-up", ClassRequest, true, false, false}, {"reply-up", ClassReply, true, false, false}, {"control-up", ClassControl, true, false, false},
+	{"data-up-dateline", ClassRequest, true, true, false}, {"reply-up-dateline", ClassReply, true, true, false},
+	{"data-detour", ClassRequest, false, false, true}, {"reply-detour", ClassReply, false, false, true}, {"control-detour", ClassControl, false, false, true},
+	{"data-up-detour", ClassRequest, true, false, true}, {"reply-up-detour", ClassReply, true, false, true}, {"control-up-detour", ClassControl, true, false, true},
 }
 
 // vcOf is the virtual channel by class, up and dateline.
 var vcOf = func() (t [NumClasses][2][2]VC) {
 	for v, x := range vcTraits {
-		t[x.class][bit(x.up)][bit(x.dateline)] = VC(v)
+		if !x.detour {
+			t[x.class][bit(x.up)][bit(x.dateline)] = VC(v)
+		}
 	}
 	t[ClassControl][0][1], t[ClassControl][1][1] = VCControl, VCControlUp
 	return t
@@ -216,6 +228,11 @@ func bit(b bool) int {
 // messages have no dateline.
 func VCFor(c Class, up, dateline bool) VC { return vcOf[c][bit(up)][bit(dateline)] }
 
+// DetourVC is the virtual channel of a class of packets whose way through a mesh leads round a fault.
+func DetourVC(c Class, up bool) VC {
+	return VCDataDetour + VC(c) + VC(bit(up))*NumClasses
+}
+
 // Class is what the channel's packets are for.
 func (v VC) Class() Class { return vcTraits[v].class }
 
@@ -224,6 +241,9 @@ func (v VC) Up() bool { return vcTraits[v].up }
 
 // Dateline reports whether the channel's packets have crossed the dateline of their row or column.
 func (v VC) Dateline() bool { return vcTraits[v].dateline }
+
+// Detour reports whether the channel's packets go round a fault.
+func (v VC) Detour() bool { return vcTraits[v].detour }
 
 // String returns the channel's name.
 func (v VC) String() string {

@@ -31,6 +31,7 @@ const (
 	PacketCompletion PacketType = 3 // payload: Completion
 	PacketDropReport PacketType = 4 // payload: DropReport
 	PacketProbe      PacketType = 5 // a request that does nothing but be answered by a completion
+	PacketLinkState  PacketType = 6 // payload: LinkStates; for a neighbour
 )
 
 // Offsets within a packet. Behind the extension stands tt-metal's header.
@@ -62,8 +63,9 @@ const (
 
 // Bits of a packet's flag byte.
 const (
-	packetUp    = 1 << 0 // an up crossing remains
-	packetTrace = 1 << 1 // each chip notes that it came by
+	packetUp     = 1 << 0 // an up crossing remains
+	packetTrace  = 1 << 1 // each chip notes that it came by
+	packetDetour = 1 << 2 // the route through this mesh leads round a fault
 )
 
 // Route action of one hop: tt-metal's 2D encoding, one byte a hop, the low
@@ -88,6 +90,7 @@ type Packet struct {
 	Src, Dst FabricNodeID
 	Trace    bool // each chip on the way notes it
 	Up       bool // a crossing towards the root of the meshes is before it; says which channels it goes by until the next mesh
+	Detour   bool // the route through this mesh leads round a fault; says which channels, too
 
 	FlowEpoch uint32 // names one life of the flow from Src to Dst on Plane
 	FlowSeq   uint32 // number of this packet in the flow, from 0
@@ -158,7 +161,7 @@ func (p *Packet) Append(b []byte) []byte {
 	le.PutUint32(o[poFlowBase:], p.FlowBase)
 	le.PutUint64(o[poID:], p.ID)
 	le.PutUint32(o[poEpoch:], p.Epoch)
-	o[poFlags] = byte(bit(p.Up)*packetUp | bit(p.Trace)*packetTrace)
+	o[poFlags] = byte(bit(p.Up)*packetUp | bit(p.Trace)*packetTrace | bit(p.Detour)*packetDetour)
 	le.PutUint16(o[poGroup:], p.Group)
 	p.Command.put(o[poCommand : poCommand+commandLen])
 	le.PutUint16(o[poSize:], p.Command.Size)
@@ -189,6 +192,7 @@ func DecodePacket(b []byte) (Packet, error) {
 		ID:        le.Uint64(b[poID:]),
 		Epoch:     le.Uint32(b[poEpoch:]),
 		Up:        v.Up(),
+		Detour:    v.Detour(),
 		Trace:     v.Traced(),
 		Group:     v.Group(),
 		Trunk:     v.Trunk(),
@@ -227,8 +231,8 @@ func ViewPacket(b []byte) (PacketView, error) {
 		known = known || int(b[poRouteSize]) == s
 	}
 	if !known || b[poExtLen] != ExtensionLen || int(le.Uint16(b[poLength:])) != len(b) || v.headLen() > len(b) ||
-		v.Type() < PacketRequest || v.Type() > PacketProbe || v.VC() >= NumVCs || !v.Src().Valid() || !v.Dst().Valid() ||
-		le.Uint16(b[poFlags:])&^(packetUp|packetTrace) != 0 || len(b)-v.headLen() > MaxPayload || !v.groupOK() {
+		v.Type() < PacketRequest || v.Type() > PacketLinkState || v.VC() >= NumVCs || !v.Src().Valid() || !v.Dst().Valid() ||
+		le.Uint16(b[poFlags:])&^(packetUp|packetTrace|packetDetour) != 0 || len(b)-v.headLen() > MaxPayload || !v.groupOK() {
 		return nil, ErrPacket
 	}
 	return v, nil
@@ -277,6 +281,22 @@ func (v PacketView) Hop() uint16 { return binary.LittleEndian.Uint16(v[poHop:]) 
 // Up reports whether a crossing towards the root of the meshes is before the packet.
 func (v PacketView) Up() bool { return v[poFlags]&packetUp != 0 }
 
+// Detour reports whether the packet's route through this mesh leads round a fault.
+func (v PacketView) Detour() bool { return v[poFlags]&packetDetour != 0 }
+
+// Epoch is the hash of the tables by which the packet was routed last.
+func (v PacketView) Epoch() uint32 { return binary.LittleEndian.Uint32(v[poEpoch:]) }
+
+// SetEpoch notes the tables by which the packet was routed anew.
+func (v PacketView) SetEpoch(e uint32) { binary.LittleEndian.PutUint32(v[poEpoch:], e) }
+
+// Extend lets the packet take at least n more hops.
+func (v PacketView) Extend(n uint16) {
+	if v.TTL() < n {
+		binary.LittleEndian.PutUint16(v[poTTL:], n)
+	}
+}
+
 // Traced reports whether each chip on the way notes the packet.
 func (v PacketView) Traced() bool { return v[poFlags]&packetTrace != 0 }
 
@@ -286,13 +306,13 @@ func (v PacketView) SetVC(c VC) { v[poVC] = v[poVC]&^0xF | byte(c) }
 // Reroute gives the packet a new source route, as the entry node of a mesh
 // does (Spec §2.2): actions for the routers from this one on. It reports false,
 // and changes nothing, where the header has no room for them.
-func (v PacketView) Reroute(actions []byte, up bool) bool {
+func (v PacketView) Reroute(actions []byte, up, detour bool) bool {
 	r := v[poRoute:][:v[poRouteSize]]
 	if len(actions) > len(r) {
 		return false
 	}
 	clear(r[copy(r, actions):])
-	v[poFlags] = v[poFlags]&^packetUp | byte(bit(up)*packetUp)
+	v[poFlags] = v[poFlags]&^(packetUp|packetDetour) | byte(bit(up)*packetUp|bit(detour)*packetDetour)
 	binary.LittleEndian.PutUint16(v[poHop:], 0)
 	return true
 }

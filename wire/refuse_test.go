@@ -2,6 +2,8 @@ package wire
 
 import (
 	"bytes"
+	"encoding/hex"
+	"slices"
 	"testing"
 )
 
@@ -46,8 +48,7 @@ func TestPacketRefuses(t *testing.T) {
 	tail := poRoute + routeSizes[0]
 	refusesAll(t, write.Append(nil), DecodePacket, []patch{
 		{"type 0", poType, []byte{0}},
-		{"type 6", poType, []byte{6}},
-		{"VC 10", poVC, []byte{10}},
+		{"type 7", poType, []byte{7}},
 		{"extension of 41", poExtLen, []byte{41}},
 		{"route size 18", poRouteSize, []byte{18}},
 		{"route size beyond the packet", poRouteSize, []byte{67}},
@@ -127,9 +128,9 @@ func TestControlRefuses(t *testing.T) {
 	r := DropReport{Reason: DropTTL, Type: PacketRequest}
 	refusesAll(t, r.Append(nil), DecodeDropReport, []patch{
 		{"reason 0", 13, []byte{0}},
-		{"reason 6", 13, []byte{6}},
+		{"reason 8", 13, []byte{8}},
 		{"type 0", 15, []byte{0}},
-		{"type 6", 15, []byte{6}},
+		{"type 7", 15, []byte{7}},
 	})
 }
 
@@ -181,5 +182,44 @@ func TestParseFabricNodeID(t *testing.T) {
 		if n, err := ParseFabricNodeID(s); err == nil {
 			t.Errorf("%q: taken as %v", s, n)
 		}
+	}
+}
+
+// TestLinkStates encodes and decodes lists of link states, and refuses what is none.
+func TestLinkStates(t *testing.T) {
+	all := []LinkState{
+		{FabricNodeID{0x3FE, 0xFD}, 0x11121314, 0x2122},
+		{FabricNodeID{0, 0}, 0, 0},
+		{FabricNodeID{MaxMeshes - 1, MaxChipsPerMesh - 1}, 1<<32 - 1, 1<<16 - 1},
+	}
+	var b []byte
+	for _, s := range all {
+		b = s.Append(b)
+	}
+	if want := "fe03fd001413121122210000000000000000" + "0000ff03ff00ffffffffffff"; hex.EncodeToString(b) != want {
+		t.Errorf("%x, want %s", b, want)
+	}
+	got, err := DecodeLinkStates(b, nil)
+	if err != nil || !slices.Equal(got, all) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for n := range b {
+		if _, err := DecodeLinkStates(b[:n], nil); (err == nil) != (n > 0 && n%10 == 0) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	for _, at := range []int{1, 3} {
+		bad := bytes.Clone(b)
+		bad[at] = 0xFF
+		if _, err := DecodeLinkStates(bad, nil); err == nil {
+			t.Errorf("taken with 0xFF in byte %d", at)
+		}
+	}
+	if _, err := DecodeLinkStates(make([]byte, 10*(MaxLinkStates+1)), nil); err == nil {
+		t.Error("more entries taken than fit")
+	}
+	a, z := LinkState{Version: 1<<32 - 1}, LinkState{Version: 0}
+	if !z.Newer(&a) || a.Newer(&z) || a.Newer(&a) {
+		t.Error("versions do not wrap")
 	}
 }

@@ -233,10 +233,11 @@ func TestVectorsPackets(t *testing.T) {
 			FlowEpoch: uint32(v.num("flowepoch")), FlowSeq: uint32(v.num("flowseq")), FlowBase: uint32(v.num("flowbase")),
 			ID: v.num("id"), Epoch: uint32(v.num("epoch")), Command: v.command(), Hop: uint16(v.num("hop")),
 			Route: append([]byte{}, v.raw("route")...), Payload: append([]byte{}, v.raw("payload")...),
+			Up: v.num("flags")&1 != 0, Trace: v.num("flags")&2 != 0, Detour: v.num("flags")&4 != 0,
 			Group: uint16(v.num("group")), Trunk: Trunk(v.num("trunk")), Ranges: v.ranges(),
 		}
 		check(v, want, DecodePacket, (*Packet).Append)
-		refused(t, v.bytes, DecodePacket, []byte{0xFC, 0xFF}, poFlags)
+		refused(t, v.bytes, DecodePacket, []byte{0xF8, 0xFF}, poFlags)
 		if want.Group == 0 && want.Type != PacketCompletion {
 			refused(t, v.bytes, DecodePacket, []byte{0xFF, 0xFF}, poGroup)
 		}
@@ -250,9 +251,9 @@ func TestVectorsPackets(t *testing.T) {
 		commands[want.Command.Type]++
 		sizes[v.bytes[poRouteSize]]++
 	})
-	for _, n := range []int{len(types), len(commands) - 2, len(sizes) + 1} {
+	for _, n := range []int{len(types) - 1, len(commands) - 2, len(sizes) + 1} {
 		if n != 5 {
-			t.Errorf("vectors of %d types, %d commands, %d route sizes: want 5, 7, 4", len(types), len(commands), len(sizes))
+			t.Errorf("vectors of %d types, %d commands, %d route sizes: want 6, 7, 4", len(types), len(commands), len(sizes))
 		}
 	}
 }
@@ -352,8 +353,6 @@ func TestFrameReserved(t *testing.T) {
 	}{
 		{"kind 0", offKind, 0x00, 0x00, FaultKind},
 		{"kind 6 to 15", offKind, 0x06, 0x0F, FaultKind},
-		{"vc 10 to 14", offKind, 0xA1, 0x31, FaultKind},
-		{"vc 15", offKind, 0xF1, 0xF1, FaultKind},
 		{"reserved flags", offFlags, 0x08, 0xFF, FaultReserved},
 		{"length beyond the padding", offLength, 65, 255, FaultLength},
 		{"version 0", offVersion, 0x00, 0x0F, FaultVersion},

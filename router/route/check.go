@@ -84,6 +84,7 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 				o := newChecker(old, wire.Plane(pl), c)
 				o.g = k.g
 				o.all(mc)
+				k.caught(old)
 			}
 			for _, out := range k.g.out {
 				if len(out) > 0 {
@@ -130,8 +131,8 @@ func (k *checker) all(mc Multicasts) {
 	}
 }
 
-// perPort is the number of channels of a class at a cable's end: up or not, dateline or not.
-const perPort = 4
+// perPort is the number of channels of a class at a cable's end: up or not, and plain, dateline or detour.
+const perPort = 8
 
 func newChecker(p *Plan, pl wire.Plane, c wire.Class) *checker {
 	n := 0
@@ -144,7 +145,7 @@ func newChecker(p *Plan, pl wire.Plane, c wire.Class) *checker {
 // id numbers a channel. With bubbles, those of a ring are one: a ring always
 // has a free slot, so that what is in it never waits for what else is in it.
 func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bool) int32 {
-	if k.p.cfg.Ring == Bubble && !external && k.c != wire.ClassControl && g.wraps(d) {
+	if k.p.cfg.Ring == Bubble && !external && k.c != wire.ClassControl && g.wraps(d) && !v.Detour() {
 		if axis(d) == 0 {
 			chip -= chip % g.mesh.Cols
 		} else {
@@ -154,6 +155,9 @@ func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bo
 	n := (g.first+chip)*wire.NumDirections + int(d)
 	n *= perPort
 	if v.Up() {
+		n += 4
+	}
+	if v.Detour() {
 		n += 2
 	}
 	if v.Dateline() {
@@ -163,20 +167,23 @@ func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bo
 }
 
 func (k *checker) channel(n int32) Channel {
-	v := wire.VCFor(k.c, n&2 != 0, n&1 != 0)
+	v := wire.VCFor(k.c, n&4 != 0, n&1 != 0)
+	if n&2 != 0 {
+		v = wire.DetourVC(k.c, n&4 != 0)
+	}
 	port := int(n) / perPort
 	d, chip := wire.Direction(port%wire.NumDirections), port/wire.NumDirections
 	for i := len(k.p.grids) - 1; ; i-- {
 		if g := k.p.grids[i]; g.first <= chip {
-			return Channel{g.node(chip - g.first), d, v, k.p.cfg.Ring == Bubble && k.c != wire.ClassControl && g.wraps(d)}
+			return Channel{g.node(chip - g.first), d, v, k.p.cfg.Ring == Bubble && k.c != wire.ClassControl && g.wraps(d) && !v.Detour()}
 		}
 	}
 }
 
 // path adds the dependencies of hops from a chip on; held is the channel that
 // the packet comes from, -1 for none. The last hop leaves the mesh if so told.
-func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves bool, held int32) int32 {
-	var s Steps
+func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves, detour bool, held int32) int32 {
+	s := Steps{detour: detour}
 	for i, d := range leg {
 		external := leaves && i == len(leg)-1
 		next, wrap, _ := g.beside(chip, d)
@@ -197,7 +204,7 @@ func (k *checker) within(mc Multicasts) {
 				if src == dst {
 					continue
 				}
-				leg, ok := g.leg(k.buf[:0], k.c, k.pl, src, dst)
+				leg, detour, ok := g.leg(k.buf[:0], k.c, k.pl, src, dst)
 				if ok {
 					k.found++
 				} else if k.p.cfg.Lines && src/g.mesh.Cols != dst/g.mesh.Cols && src%g.mesh.Cols != dst%g.mesh.Cols {
@@ -207,7 +214,7 @@ func (k *checker) within(mc Multicasts) {
 					k.example = [2]wire.FabricNodeID{g.node(src), g.node(dst)}
 				}
 				k.longest = max(k.longest, len(leg))
-				k.path(g, src, leg, false, false, -1)
+				k.path(g, src, leg, false, false, detour, -1)
 			}
 			if mc.Any && k.c == wire.ClassRequest {
 				k.multicast(g, src, mc.Trunk)
@@ -242,7 +249,7 @@ func (k *checker) multicast(g *grid, src int, o Order) {
 			for range min(run(src, d), wire.MaxHops) {
 				leg = append(leg, d)
 			}
-			k.path(g, src, leg, false, false, -1)
+			k.path(g, src, leg, false, false, false, -1)
 		}
 		return
 	}
@@ -259,7 +266,7 @@ func (k *checker) multicast(g *grid, src int, o Order) {
 				for range min(run(at, b), wire.MaxHops-len(leg)) {
 					full = append(full, b)
 				}
-				k.path(g, src, full, false, false, -1)
+				k.path(g, src, full, false, false, false, -1)
 			}
 		}
 	}
@@ -308,7 +315,7 @@ func (k *checker) out(g *grid, src, from, to int, held int32) {
 		leg, hops := k.buf[:0], 0
 		if x := int(q.Local.Node.Chip); x != src {
 			var ok bool
-			if leg, ok = g.leg(leg, k.c, k.pl, src, x); !ok {
+			if leg, _, ok = g.leg(leg, k.c, k.pl, src, x); !ok {
 				continue
 			}
 			hops = len(leg)
@@ -320,11 +327,11 @@ func (k *checker) out(g *grid, src, from, to int, held int32) {
 	if best == math.MaxInt {
 		return
 	}
-	leg := k.buf[:0]
+	leg, detour := k.buf[:0], false
 	if chip != src {
-		leg, _ = g.leg(leg, k.c, k.pl, src, chip)
+		leg, detour, _ = g.leg(leg, k.c, k.pl, src, chip)
 	}
-	k.path(g, src, append(leg, dir), im.up(from, to), true, held)
+	k.path(g, src, append(leg, dir), im.up(from, to), true, detour, held)
 }
 
 // enter adds the ways of what comes into a mesh by one cable.
@@ -341,8 +348,8 @@ func (k *checker) enter(mesh, from, chip int, held int32) {
 		}
 		for dst := range g.chips() {
 			if dst != chip {
-				leg, _ := g.leg(k.buf[:0], k.c, k.pl, chip, dst)
-				k.path(g, chip, leg, false, false, held)
+				leg, detour, _ := g.leg(k.buf[:0], k.c, k.pl, chip, dst)
+				k.path(g, chip, leg, false, false, detour, held)
 			}
 		}
 	}

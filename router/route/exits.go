@@ -177,7 +177,7 @@ func (p *Plan) Exit(c wire.Class, pl wire.Plane, src wire.FabricNodeID, to wire.
 	for _, q := range p.inter[pl].exits[[2]int32{int32(i), int32(p.meshIndex(next))}] {
 		hops := 0
 		if q.Local.Node != src {
-			leg, ok := g.leg(buf[:0], c, pl, int(src.Chip), int(q.Local.Node.Chip))
+			leg, _, ok := g.leg(buf[:0], c, pl, int(src.Chip), int(q.Local.Node.Chip))
 			if !ok {
 				continue
 			}

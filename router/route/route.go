@@ -31,6 +31,17 @@
 // channel, and a packet enters a ring, from its chip or by a turn, only where
 // two slots are free. Control messages use no cable that wraps.
 //
+// # Around faults
+//
+// [Plan.Around] is the plan while cables are out of service. What doesn't cross
+// one of them keeps its way. What does takes a detour: within the mesh, an
+// up*/down* route over whatever is left, in virtual channels of its own. A
+// packet may go over from the others to these, where it is caught at a fault,
+// and never back, so that dimension order, a detour, and the two together
+// close no cycle whatever is missing, and the tables can be replaced while
+// packets are under way. Two sets of detours, before and after another fault,
+// may close one between them: [Plan.Replaces] finds out.
+//
 // # Multicasts
 //
 // A multicast's tree has its trunk along the dimension that requests use first,
@@ -118,10 +129,11 @@ type Config struct {
 type Plan struct {
 	cfg     Config
 	top     *topo.Topology
-	grids   []*grid      // by mesh, as in the topology
-	inter   []*interMesh // by plane; nil for a single mesh
-	longest int          // hops of the longest whole route, at most
-	leg     int          // hops of the longest leg, its exit included
+	grids   []*grid              // by mesh, as in the topology
+	inter   []*interMesh         // by plane; nil for a single mesh
+	out     map[wire.PortID]bool // ports of cables out of service; nil: none
+	longest int                  // hops of the longest whole route, at most
+	leg     int                  // hops of the longest leg, its exit included
 	hash    uint32
 }
 
@@ -156,13 +168,25 @@ func New(t *topo.Topology, cfg Config) (*Plan, error) {
 		if g.legs, err = e.make(g); err != nil {
 			return nil, fmt.Errorf("topology %s: %w", t.Name, err)
 		}
-		p.leg = max(p.leg, g.longest())
 		first += m.Rows * m.Cols
 		p.grids = append(p.grids, g)
 	}
+	p.finish()
+	if n := p.leg; n > wire.MaxHops {
+		return nil, fmt.Errorf("topology %s: a route of %d hops: the largest packet header has room for %d", t.Name, n, wire.MaxHops)
+	}
+	return p, nil
+}
+
+// finish plans between the meshes, once it is known how to route within them.
+func (p *Plan) finish() {
+	for _, g := range p.grids {
+		p.leg = max(p.leg, g.longest())
+	}
 	p.longest = p.leg
-	if len(t.Meshes) > 1 {
-		for pl := range t.Planes() {
+	if len(p.grids) > 1 {
+		p.inter = nil
+		for pl := range p.top.Planes() {
 			p.inter = append(p.inter, newInterMesh(p, wire.Plane(pl)))
 		}
 		p.leg++
@@ -172,11 +196,7 @@ func New(t *topo.Topology, cfg Config) (*Plan, error) {
 		}
 		p.longest = (most + 1) * p.leg
 	}
-	if n := p.leg; n > wire.MaxHops {
-		return nil, fmt.Errorf("topology %s: a route of %d hops: the largest packet header has room for %d", t.Name, n, wire.MaxHops)
-	}
 	p.hash = p.sum()
-	return p, nil
 }
 
 func engine(name string) (Engine, error) {
@@ -225,15 +245,15 @@ func (p *Plan) sum() uint32 {
 		b = append(b, byte(h>>(8*k)))
 	}
 	for _, c := range p.top.Cables {
-		if p.down(c.A) {
+		if p.down(c.A) || p.down(c.B) {
 			b = append(b, byte(c.A.Node.Mesh), byte(c.A.Node.Mesh>>8), byte(c.A.Node.Chip), byte(c.A.Channel))
 		}
 	}
 	return wire.Checksum(b)
 }
 
-// down reports whether the cable at a port has failed.
-func (p *Plan) down(q wire.PortID) bool { return p.cfg.Failed != nil && p.cfg.Failed(q) }
+// down reports whether the cable at a port has failed or is out of service.
+func (p *Plan) down(q wire.PortID) bool { return p.out[q] || p.cfg.Failed != nil && p.cfg.Failed(q) }
 
 // grid is one mesh of the plan.
 type grid struct {
@@ -241,6 +261,8 @@ type grid struct {
 	mesh  topo.Mesh
 	first int // index of its first chip among the topology's
 	legs  legger
+
+	detours *upDown // while cables are out of service; nil: none are
 }
 
 func (p *Plan) grid(n wire.FabricNodeID) *grid {
@@ -306,6 +328,14 @@ func (g *grid) wraps(d wire.Direction) bool {
 
 // longest is the most hops of a leg: of a control message, which uses no cable that wraps.
 func (g *grid) longest() int {
+	if g.detours != nil {
+		return max(g.detours.longest, g.plain())
+	}
+	return g.plain()
+}
+
+// plain is the most hops of a leg that is no detour.
+func (g *grid) plain() int {
 	if u, ok := g.legs.(*upDown); ok {
 		return u.longest
 	}
@@ -333,46 +363,67 @@ func (p *Plan) Leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst w
 	if g == nil || src.Mesh != dst.Mesh || src == dst || int(dst.Chip) >= g.chips() {
 		return buf, false
 	}
-	return g.leg(buf, c, pl, int(src.Chip), int(dst.Chip))
+	leg, _, ok := g.leg(buf, c, pl, int(src.Chip), int(dst.Chip))
+	return leg, ok
 }
 
-func (g *grid) leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst int) ([]wire.Direction, bool) {
+func (g *grid) leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst int) (leg []wire.Direction, detour, ok bool) {
 	o := g.plan.cfg.Order
 	if c != wire.ClassRequest {
 		o = o.Reverse()
 	}
 	if g.plan.cfg.Lines && src/g.mesh.Cols != dst/g.mesh.Cols && src%g.mesh.Cols != dst%g.mesh.Cols {
-		return buf, false
+		return buf, false, false
 	}
-	return g.legs.leg(buf, pl, o, c != wire.ClassControl, src, dst)
+	from := len(buf)
+	leg, ok = g.legs.leg(buf, pl, o, c != wire.ClassControl, src, dst)
+	if g.detours == nil || ok && g.intact(leg[from:], pl, src) {
+		return leg, false, ok
+	}
+	if g.plan.cfg.Lines {
+		return leg[:from], false, false // a detour turns
+	}
+	leg, ok = g.detours.leg(leg[:from], pl, o, true, src, dst)
+	if len(leg)-from > wire.MaxHops {
+		return leg[:from], false, false
+	}
+	return leg, ok, ok
 }
 
-// Route appends the hops that a packet takes from src, where it starts or
-// enters the mesh, until it arrives at dst or leaves the mesh, and tells
-// whether it leaves it, and whether an up crossing is before it. It reports
-// false where there is no way on that plane.
-func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) (hops []wire.Direction, leaves, up, ok bool) {
+// Way is how a packet gets from a chip, where it starts or enters the mesh,
+// to its destination or out of the mesh.
+type Way struct {
+	Hops   []wire.Direction
+	Leaves bool // the last hop leads to another mesh
+	Up     bool // an up crossing is before the packet
+	Detour bool // round a fault
+}
+
+// Route finds the way of a class's packets from src to dst, appending its hops
+// to buf. It reports false where there is none on that plane.
+func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) (w Way, ok bool) {
 	g := p.grid(src)
 	if g == nil || !p.Has(dst) {
-		return buf, false, false, false
+		return w, false
 	}
 	if src.Mesh == dst.Mesh {
-		if src == dst {
-			return buf, false, false, true
+		if w.Hops = buf; src != dst {
+			w.Hops, w.Detour, ok = g.leg(buf, c, pl, int(src.Chip), int(dst.Chip))
 		}
-		hops, ok = g.leg(buf, c, pl, int(src.Chip), int(dst.Chip))
-		return hops, false, false, ok
+		return w, ok || src == dst
 	}
 	x, up, ok := p.Exit(c, pl, src, dst.Mesh)
 	if !ok {
-		return buf, false, false, false
+		return w, false
 	}
+	w = Way{Hops: buf, Leaves: true, Up: up}
 	if x.Local.Node != src {
-		if buf, ok = g.leg(buf, c, pl, int(src.Chip), int(x.Local.Node.Chip)); !ok {
-			return buf, false, false, false
+		if w.Hops, w.Detour, ok = g.leg(buf, c, pl, int(src.Chip), int(x.Local.Node.Chip)); !ok {
+			return w, false
 		}
 	}
-	return append(buf, x.Dir), true, up, true
+	w.Hops = append(w.Hops, x.Dir)
+	return w, true
 }
 
 // Hop is one hop of a packet's whole way.
@@ -390,13 +441,13 @@ func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]
 	var hops []Hop
 	var buf [wire.MaxHops]wire.Direction
 	for at := src; at != dst; {
-		leg, _, up, ok := p.Route(buf[:0], c, pl, at, dst)
+		w, ok := p.Route(buf[:0], c, pl, at, dst)
 		if !ok || len(hops) > p.longest {
 			return hops, false
 		}
-		var s Steps
-		for _, d := range leg {
-			h, ok := p.step(&s, c, up, pl, at, d)
+		s := Steps{detour: w.Detour}
+		for _, d := range w.Hops {
+			h, ok := p.step(&s, c, w.Up, pl, at, d)
 			if !ok {
 				return hops, false
 			}
@@ -410,6 +461,7 @@ func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]
 // Steps follows the virtual channel along the hops within a mesh.
 type Steps struct {
 	begun, dateline bool
+	detour          bool // round a fault
 	last            wire.Direction
 }
 
@@ -420,6 +472,9 @@ func (s *Steps) next(r Ring, c wire.Class, up bool, d wire.Direction, wrap, exte
 	}
 	s.dateline = s.dateline || (wrap && r == Dateline)
 	s.begun, s.last = true, d
+	if s.detour && !external {
+		return wire.DetourVC(c, up)
+	}
 	return wire.VCFor(c, up, s.dateline)
 }
 
@@ -450,8 +505,9 @@ func (p *Plan) VCs() (used [wire.NumVCs]bool) {
 	for _, g := range p.grids {
 		wraps = wraps || g.mesh.WrapX || g.mesh.WrapY
 	}
+	detours := p.detours()
 	for v := range wire.VC(wire.NumVCs) {
-		used[v] = (!v.Up() || len(p.grids) > 1) && (!v.Dateline() || (wraps && p.cfg.Ring == Dateline))
+		used[v] = (!v.Up() || len(p.grids) > 1) && (!v.Dateline() || (wraps && p.cfg.Ring == Dateline)) && (!v.Detour() || detours)
 	}
 	return used
 }

@@ -20,7 +20,10 @@ type upDown struct {
 	longest int
 }
 
-func newUpDown(g *grid) (legger, error) {
+func newUpDown(g *grid) (legger, error) { return upDownOf(g), nil }
+
+// upDownOf plans for the cables that have not failed and are in service.
+func upDownOf(g *grid) *upDown {
 	n, planes := g.chips(), max(g.plan.top.MeshPlanes(g.mesh.ID), 1)
 	u := &upDown{g: g, next: make([][2][4]int16, planes*n), rank: make([]int32, 2*planes*n)}
 	for pl := range planes {
@@ -48,7 +51,7 @@ func newUpDown(g *grid) (legger, error) {
 			}
 		}
 	}
-	return u, nil
+	return u
 }
 
 // walk numbers the chips of a plane.

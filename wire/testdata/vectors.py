@@ -81,7 +81,7 @@ def union(send, addr=0, sem=0, value=0, flush=0, chunks=()):
 
 
 def packet(type=1, vc=0, plane=0, ttl=0, sm=0, sc=0, dm=0, dc=0, flowepoch=0, flowseq=0, flowbase=0, id=0, epoch=0,
-           group=0, trunk=0, ranges=(0, 0, 0, 0, 0, 0, 0, 0), send=255, size=None, hop=0, route=b"", payload=b"", **command):
+           flags=0, group=0, trunk=0, ranges=(0, 0, 0, 0, 0, 0, 0, 0), send=255, size=None, hop=0, route=b"", payload=b"", **command):
     r = next(n for n in (19, 35, 51, 67) if len(route) <= n)
     size = len(payload) if size is None else size
     b = union(send, **command) + struct.pack("<HBB", size, send, 0)
@@ -90,7 +90,7 @@ def packet(type=1, vc=0, plane=0, ttl=0, sm=0, sc=0, dm=0, dc=0, flowepoch=0, fl
     assert len(b) in (80, 96, 112, 128)
     total = 40 + len(b) + len(payload)
     ext = struct.pack("<BBHHBBHH", type, vc | plane << 4, ttl, total, 40, r, sm, sc)
-    ext += struct.pack("<IIIQIHH", flowepoch, flowseq, flowbase, id, epoch, 0, group)
+    ext += struct.pack("<IIIQIHH", flowepoch, flowseq, flowbase, id, epoch, flags, group)
     assert len(ext) == 40
     return ext + b + payload
 
@@ -210,6 +210,9 @@ def packets():
     yield "completion", dict(home, type=3, vc=2, payload=completion(1, 2, [(0, 1, 5)]))
     yield "drop report", dict(home, type=4, vc=2, payload=dropreport(1, 7, 1, 2, 3, 1, 8, 1, 9))
     yield "probe", dict(base, type=5, route=bytes([1, 2]))
+    yield "round a fault", dict(base, type=5, vc=10, flags=4, route=bytes([1, 2]))
+    yield "upwards, round a fault, traced", dict(base, type=5, vc=13, flags=7, route=bytes([1, 2]))
+    yield "link state", dict(home, type=6, vc=2, route=bytes([2]), payload=struct.pack("<HHIH", 1023, 255, 7, 0x8001))
     many = dict(base, dm=0, dc=0, group=0x1234, trunk=1)
     yield "multicast write", dict(many, send=0, addr=a, ranges=(3, 0, 0, 0, 2, 0, 1, 0), payload=pattern(64))
     yield "multicast on a line", dict(many, send=1, addr=a, value=5, ranges=(4, 2, 0, 0, 0, 0, 0, 0))
@@ -228,7 +231,7 @@ def completions():
 
 
 def dropreports():
-    for reason in range(1, 5):
+    for reason in range(1, 8):
         yield "reason %d" % reason, dict(dm=1023, dc=255, flowepoch=0xA1A2A3A4, flowseq=0xB1B2B3B4, plane=15,
                                          reason=reason, channel=15, type=1, id=0xC1C2C3C4C5C6C7C8)
     yield "probe", dict(dm=0, dc=1, flowepoch=0, flowseq=0, plane=0, reason=1, channel=0, type=5, id=0)

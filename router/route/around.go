@@ -1,0 +1,168 @@
+package route
+
+import (
+	"maps"
+
+	"ttfabric/wire"
+)
+
+// Around is the plan of the same machine while cables are out of service,
+// named by either of their ends: see the package documentation. What does not
+// cross them keeps its way. Without any, it is the plan without faults.
+func (p *Plan) Around(out []wire.PortID) *Plan {
+	q := &Plan{cfg: p.cfg, top: p.top}
+	for _, e := range out {
+		for _, port := range p.top.Ports(e.Node) {
+			if port.Local != e {
+				continue
+			}
+			if q.out == nil {
+				q.out = map[wire.PortID]bool{}
+			}
+			q.out[e], q.out[port.Peer] = true, true
+		}
+	}
+	for _, g := range p.grids {
+		h := &grid{plan: q, mesh: g.mesh, first: g.first, legs: g.legs}
+		if q.out != nil {
+			h.detours = upDownOf(h)
+		}
+		q.grids = append(q.grids, h)
+	}
+	q.finish()
+	return q
+}
+
+// Out reports whether the cable at a port is out of service.
+func (p *Plan) Out(q wire.PortID) bool { return p.out[q] }
+
+// detours reports whether any packet could ever take one: whether some mesh
+// has more cables on a plane than a tree, and turns are allowed.
+func (p *Plan) detours() bool {
+	if p.cfg.Lines {
+		return false
+	}
+	for _, g := range p.grids {
+		edges := 0
+		for chip := range g.chips() {
+			for _, d := range []wire.Direction{wire.East, wire.South} {
+				if _, _, ok := g.beside(chip, d); ok {
+					edges++
+				}
+			}
+		}
+		if edges >= g.chips() {
+			return true
+		}
+	}
+	return false
+}
+
+// Conflict says what tables must not do when they take the place of others
+// while packets of those are under way.
+type Conflict uint8
+
+// The conflicts.
+const (
+	NoConflict Conflict = iota
+	OldDetours          // packets of the old tables that go round a fault, or to another mesh, must be given up
+	Cyclic              // the new tables must not be installed
+)
+
+// Replaces proves that the plan can take the place of another of the same
+// machine while packets of that one are under way, some of them caught at a
+// fault and sent on by this plan; or says what has to be given up for it. It
+// looks only at what the two can differ in: see the package documentation.
+func (p *Plan) Replaces(old *Plan) Conflict {
+	if len(p.grids) > 1 && !maps.Equal(p.out, old.out) {
+		if v := p.Check(Multicasts{}); v.Cycle != nil {
+			return Cyclic
+		}
+		if v := p.CheckAfter(old, Multicasts{}); v.Cycle != nil {
+			return OldDetours
+		}
+		return NoConflict
+	}
+	worst := NoConflict
+	for pl := range max(p.top.Planes(), 1) {
+		for c := range wire.Class(wire.NumClasses) {
+			k := newChecker(p, wire.Plane(pl), c)
+			k.detours()
+			if k.g.cycle() != nil {
+				return Cyclic
+			}
+			o := newChecker(old, wire.Plane(pl), c)
+			o.g = k.g
+			o.detours()
+			k.caught(old)
+			if k.g.cycle() != nil {
+				worst = OldDetours
+			}
+		}
+	}
+	return worst
+}
+
+// detours adds the detours between all pairs of a mesh, and nothing else.
+func (k *checker) detours() {
+	for _, g := range k.p.grids {
+		if g.detours == nil {
+			continue
+		}
+		for src := range g.chips() {
+			for dst := range g.chips() {
+				if leg, detour, _ := g.leg(k.buf[:0], k.c, k.pl, src, dst); detour {
+					k.path(g, src, leg, false, false, true, -1)
+				}
+			}
+		}
+	}
+}
+
+// caught adds the ways of packets of an older plan from where they meet a
+// cable that is out of service in this one.
+func (k *checker) caught(old *Plan) {
+	var buf [wire.MaxHops + 1]wire.Direction
+	for i, g := range k.p.grids {
+		if g.detours == nil {
+			continue
+		}
+		was := old.grids[i]
+		for src := range g.chips() {
+			for dst := range g.chips() {
+				leg, detour, ok := was.leg(buf[:0], k.c, k.pl, src, dst)
+				if !ok || g.intact(leg, k.pl, src) {
+					continue
+				}
+				at, n := src, 0
+				for !g.failed(at, leg[n], k.pl) {
+					at, _, _ = g.beside(at, leg[n])
+					n++
+				}
+				if at == dst {
+					continue
+				}
+				held := int32(-1)
+				if n > 0 {
+					held = k.last(was, src, leg[:n], detour)
+				}
+				on, again, ok := g.leg(k.buf[:0], k.c, k.pl, at, dst)
+				if ok {
+					k.path(g, at, on, false, false, again, held)
+				}
+			}
+		}
+	}
+}
+
+// last is the channel at the end of a leg.
+func (k *checker) last(g *grid, chip int, leg []wire.Direction, detour bool) int32 {
+	s := Steps{detour: detour}
+	held := int32(-1)
+	for _, d := range leg {
+		next, wrap, _ := g.beside(chip, d)
+		held = k.id(g, chip, d, s.next(k.p.cfg.Ring, k.c, false, d, wrap, false), false)
+		chip = next
+	}
+	return held
+}

@@ -1,0 +1,47 @@
+package wire
+
+import "encoding/binary"
+
+// LinkState is what a chip says of its own ports: which of them carry nothing.
+// Of two of one chip the one with the higher version (wrapping) holds. A chip
+// that hears one of itself that it did not say, of a former life, says the
+// next version.
+type LinkState struct {
+	Node    FabricNodeID
+	Version uint32 // counted up at each change; 0: all has been well since the start
+	Out     uint16 // ports out of service, a bit for each channel
+}
+
+// Newer reports whether s replaces t, of the same chip.
+func (s *LinkState) Newer(t *LinkState) bool { return int32(s.Version-t.Version) > 0 }
+
+// Sizes of link states.
+const (
+	linkStateLen  = 10  // bytes
+	MaxLinkStates = 400 // in one packet
+)
+
+// DecodeLinkStates reads the payload of a [PacketLinkState], appending to buf. The error is [ErrControl].
+func DecodeLinkStates(b []byte, buf []LinkState) ([]LinkState, error) {
+	if len(b) == 0 || len(b)%linkStateLen != 0 || len(b) > MaxLinkStates*linkStateLen {
+		return buf, ErrControl
+	}
+	le := binary.LittleEndian
+	for ; len(b) > 0; b = b[linkStateLen:] {
+		s := LinkState{FabricNodeID{MeshID(le.Uint16(b)), ChipID(le.Uint16(b[2:]))}, le.Uint32(b[4:]), le.Uint16(b[8:])}
+		if !s.Node.Valid() {
+			return buf, ErrControl
+		}
+		buf = append(buf, s)
+	}
+	return buf, nil
+}
+
+// Append appends the link state.
+func (s *LinkState) Append(b []byte) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint16(b, uint16(s.Node.Mesh))
+	b = le.AppendUint16(b, uint16(s.Node.Chip))
+	b = le.AppendUint32(b, s.Version)
+	return le.AppendUint16(b, s.Out)
+}
