@@ -16,6 +16,16 @@ func passThrough(d, from wire.Direction) int {
 	panic("router: a packet came in from no side")
 }
 
+// side is the side that packets in sender channel c, 1 to 3, of a port towards d came in from.
+func side(d wire.Direction, c int) wire.Direction {
+	for x := range wire.Direction(wire.NumDirections) {
+		if x != d && passThrough(d, x) == c {
+			return x
+		}
+	}
+	panic("router: no such pass-through channel")
+}
+
 func direction(action byte) (wire.Direction, bool) {
 	switch action {
 	case wire.RouteEast:

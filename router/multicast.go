@@ -129,13 +129,13 @@ func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 		return r.dropCopy(h, d, wire.DropNoRoute)
 	}
 	out := &r.ports[oi]
-	to, ch := r.First(oi, wire.ClassRequest, false), 0
+	to, ch := r.First(oi, wire.ClassRequest, false, false), 0
 	if h.port >= 0 {
 		if r.view(h).TTL() == 0 {
 			return r.dropCopy(h, d, wire.DropTTL)
 		}
 		in := &r.ports[h.port]
-		to, ch = r.turn(h.v, false, in, out), passThrough(d, in.Dir)
+		to, ch = r.turn(h.v, false, false, in, out), passThrough(d, in.Dir)
 	}
 	if out.send[to][ch].full() {
 		return false, false

@@ -92,3 +92,23 @@ func (r *ring) pop() Slot {
 	r.left = 0
 	return s
 }
+
+// remove takes out the slots that f names, appending them to gone; the others
+// keep their order. A head that is partly handed on must not be named.
+func (r *ring) remove(gone []Slot, f func(Slot) bool) []Slot {
+	kept := 0
+	for k := range r.n {
+		s := r.slots[(r.head+k)%len(r.slots)]
+		if f(s) {
+			gone = append(gone, s)
+			continue
+		}
+		r.slots[(r.head+kept)%len(r.slots)] = s
+		kept++
+	}
+	if r.n != kept {
+		r.popped++
+	}
+	r.n = kept
+	return gone
+}

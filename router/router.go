@@ -78,18 +78,20 @@ type Freed struct {
 
 // Counters of a port, since the start.
 type Counters struct {
-	Received  uint64                      // packets that arrived
-	Delivered uint64                      // of those: for this chip
-	Forwarded uint64                      // of those: passed on
-	Sent      uint64                      // packets handed to the link
-	Injected  uint64                      // of those: the chip's own, counted at injection
-	Copied    uint64                      // copies made of multicasts that arrived, beside the packet itself
-	Dropped   [wire.NumDropReasons]uint64 // by reason; counted at the port that they should have left by, or came in by
+	Received   uint64                      // packets that arrived
+	Delivered  uint64                      // of those: for this chip
+	Forwarded  uint64                      // of those: passed on
+	Sent       uint64                      // packets handed to the link
+	Injected   uint64                      // of those: the chip's own, counted at injection
+	Redirected uint64                      // of those that waited to leave by it: sent another way, as tables took it out of service
+	Copied     uint64                      // copies made of multicasts that arrived, beside the packet itself
+	Dropped    [wire.NumDropReasons]uint64 // by reason; counted at the port that they should have left by, or came in by
 }
 
 type port struct {
 	PortConfig
 	up        bool
+	out       bool // out of service by the tables: what waits to leave by it is to go another way
 	downSince mono.Time
 	recv      [wire.NumVCs]ring
 	send      [wire.NumVCs][SenderChannels]ring
@@ -279,7 +281,7 @@ func (r *Router) forward(i int, v wire.VC) bool {
 		return true
 	}
 	out := &r.ports[oi]
-	to := r.turn(v, pkt.Up(), p, out)
+	to := r.turn(v, pkt.Up(), pkt.Detour(), p, out)
 	ch := &out.send[to][passThrough(d, p.Dir)]
 	if ch.full() {
 		return false
@@ -297,14 +299,21 @@ func (r *Router) forward(i int, v wire.VC) bool {
 
 // turn is the virtual channel that a packet goes on by. The one behind the
 // dateline begins with the cable that wraps and ends at the turn: kept longer,
-// it would close cycles on every torus from 4×4 up.
-func (r *Router) turn(v wire.VC, up bool, in, out *port) wire.VC {
+// it would close cycles on every torus from 4×4 up. Round a fault a packet keeps
+// to the channels for that until it leaves the mesh.
+func (r *Router) turn(v wire.VC, up, detour bool, in, out *port) wire.VC {
+	if detour && !out.External {
+		return wire.DetourVC(v.Class(), up)
+	}
 	behind := v.Dateline() && !in.External && !out.External && (in.Dir == out.Dir.Opposite())
 	return wire.VCFor(v.Class(), up, behind || (out.Wrap && r.cfg.Dateline))
 }
 
 // First is the virtual channel of a packet of this chip that leaves by port i.
-func (r *Router) First(i int, c wire.Class, up bool) wire.VC {
+func (r *Router) First(i int, c wire.Class, up, detour bool) wire.VC {
+	if detour && !r.ports[i].External {
+		return wire.DetourVC(c, up)
+	}
 	return wire.VCFor(c, up, r.ports[i].Wrap && r.cfg.Dateline)
 }
 
@@ -404,7 +413,7 @@ func (r *Router) Next(i int, skip Skip) (Offer, bool) {
 			}
 			p.offered = [2]int{n, c}
 			o := Offer{Slot: p.send[v][c].peek(), VC: v, Needs: 1, All: (1<<SenderChannels - 1) << (int(v) * SenderChannels), One: one}
-			if r.cfg.Bubble && p.Ring && v.Class() != wire.ClassControl && c != passThrough(p.Dir, p.Dir.Opposite()) {
+			if r.cfg.Bubble && p.Ring && !v.Detour() && v.Class() != wire.ClassControl && c != passThrough(p.Dir, p.Dir.Opposite()) {
 				o.Needs = 2
 			}
 			return o, true

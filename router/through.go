@@ -18,7 +18,7 @@ func (r *Router) Through(i int, v wire.PacketView) (out int, to wire.VC, ok bool
 	if out, ok = r.Port(d, p.Plane); !ok || !r.Bypass(out) {
 		return 0, 0, false
 	}
-	return out, r.turn(v.VC(), v.Up(), p, &r.ports[out]), true
+	return out, r.turn(v.VC(), v.Up(), v.Detour(), p, &r.ports[out]), true
 }
 
 // Passed counts a packet that came in on port i and has gone on by port out at once.

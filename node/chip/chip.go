@@ -33,6 +33,7 @@ import (
 
 	"ttfabric/node/noc"
 	"ttfabric/router"
+	"ttfabric/router/control"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
@@ -50,6 +51,9 @@ const (
 	FlowTimeout    = 10 * time.Second       // a flow without progress for so long gives up: outcome unknown
 	flowTick       = 50 * time.Millisecond  // how often open flows are looked at
 	graceDeadTimes = 4                      // grace period of a dead next hop, in times of the profile's DeadTraffic
+	holdDeadTimes  = 2                      // time down after which a link is out of service, in the same
+	lastWords      = 100 * time.Millisecond // a flow whose destination became unreachable waits for so long for reports of what was dropped
+	bootDeadTimes  = 5                      // the same of a link that has never been up, in times of DeadIdle
 )
 
 // Config describes a chip.
@@ -81,8 +85,11 @@ type port struct {
 // Chip is the machine. It is not safe for concurrent use.
 type Chip struct {
 	cfg       Config
-	plan      *route.Plan
+	control   *control.Control
+	base      *route.Plan     // without faults
+	plan      *route.Plan     // in force
 	ways      map[wayKey]*way // those that were needed so far
+	tables    tables
 	epoch     uint32
 	ttl       uint16 // of new packets: the hops of the longest path (Spec §7.2)
 	pool      *router.Pool
@@ -131,10 +138,10 @@ func New(now mono.Time, cfg Config) (*Chip, error) {
 	// Ids begin at the incarnation: the reply to a read of a former life must not match one of this life.
 	c := &Chip{cfg: cfg, out: map[flowKey]*outFlow{}, in: map[flowKey]*inFlow{}, reads: map[uint64]readRef{}, nextID: uint64(cfg.Incarnation)}
 	var err error
-	if c.plan, err = route.New(cfg.Topology, cfg.Route); err != nil {
+	if c.base, err = route.New(cfg.Topology, cfg.Route); err != nil {
 		return nil, err
 	}
-	c.ways, c.epoch, c.ttl = map[wayKey]*way{}, c.plan.Hash(), uint16(max(c.plan.Longest(), 1))
+	c.enforce(c.base)
 	c.cfg.Slots = cfg.Slots.Only(c.plan.VCs())
 	if cfg.Window == 0 {
 		c.cfg.Window = windowFor(c.cfg.Slots)
@@ -148,6 +155,8 @@ func New(now mono.Time, cfg Config) (*Chip, error) {
 	if err := c.addPorts(now); err != nil {
 		return nil, err
 	}
+	c.control = control.New(now, control.Config{Self: cfg.Node, Ports: c.Channels(),
+		Hold: holdDeadTimes * cfg.Profile.DeadTraffic, Boot: bootDeadTimes * cfg.Profile.DeadIdle})
 	return c, nil
 }
 
@@ -256,6 +265,9 @@ func (c *Chip) Tick(now mono.Time) {
 	if c.open > 0 && !c.nextFlows.After(now) {
 		c.tickFlows(now)
 	}
+	if c.control.Tick(now) {
+		c.install(now)
+	}
 }
 
 // Deadline is when Tick, and the Pump behind it, is due next.
@@ -271,6 +283,9 @@ func (c *Chip) Deadline() (mono.Time, bool) {
 	}
 	if c.open > 0 {
 		at = mono.Min(at, c.nextFlows)
+	}
+	if d, ok := c.control.Deadline(); ok {
+		at = mono.Min(at, d)
 	}
 	if w, ok := c.client.(Waker); ok {
 		if d, ok := w.Deadline(); ok {
@@ -292,12 +307,14 @@ func (c *Chip) linkEvents(now mono.Time, i int) {
 		case ttlink.EventUp:
 			p.up = true
 			c.router.SetPort(now, i, true)
+			c.control.SetPort(now, i, true)
 			c.offer(now, i, e.Path == ttlink.Own)
 		case ttlink.EventPath:
 			c.offer(now, i, e.Path == ttlink.Own)
 		case ttlink.EventDown:
 			p.up = false
 			c.router.SetPort(now, i, false)
+			c.control.SetPort(now, i, false)
 			c.offer(now, i, false)
 		case ttlink.EventSessionStarted, ttlink.EventSessionEnded:
 			// The rest of a half-received packet belongs to a session that is over.

@@ -46,6 +46,9 @@ func (c *Chip) pull(now mono.Time) bool {
 		case Busy:
 			c.client.Undo()
 			return moved
+		case Unreachable:
+			c.finish(now, r.Dst, &op{token: r.Token, sent: now, client: true}, Result{Fate: FateLost, Drop: wire.DropUnreachable, At: c.cfg.Node})
+			moved = true
 		default:
 			c.finish(now, r.Dst, &op{token: r.Token, sent: now, client: true}, Result{Fate: FateRefused, Outcome: wire.OutcomeBadAddress})
 			moved = true

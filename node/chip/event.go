@@ -12,15 +12,16 @@ const MaxEvents = 1024
 
 // Event is something that people want to hear of: a change of a link, or packets given up.
 type Event struct {
-	At    mono.Time
-	Local wire.PortID
-	Peer  wire.PortID
-	Link  ttlink.Event    // with a Kind, for link events
-	Drop  wire.DropReason // for drops: why
-	Stuck *router.Stuck   // for timeouts: the channel whose head could not move
-	Count uint64          // for drops: how many in a row, from Src to Dst
-	Src   wire.FabricNodeID
-	Dst   wire.FabricNodeID
+	At     mono.Time
+	Local  wire.PortID
+	Peer   wire.PortID
+	Link   ttlink.Event    // with a Kind, for link events
+	Drop   wire.DropReason // for drops: why
+	Tables *Tables         // for new tables: which
+	Stuck  *router.Stuck   // for timeouts: the channel whose head could not move
+	Count  uint64          // for drops: how many in a row, from Src to Dst
+	Src    wire.FabricNodeID
+	Dst    wire.FabricNodeID
 }
 
 type eventLog struct {
@@ -41,7 +42,7 @@ func (l *eventLog) drop(now mono.Time, d router.Drop, v wire.PacketView) {
 	e := Event{At: now, Drop: d.Reason, Count: 1, Src: v.Src(), Dst: v.Dst()}
 	e.Local.Channel = d.Channel
 	if n := len(l.list); n > 0 {
-		if last := &l.list[n-1]; last.Stuck == nil && last.Drop == e.Drop && last.Local.Channel == d.Channel && last.Src == e.Src && last.Dst == e.Dst {
+		if last := &l.list[n-1]; last.Stuck == nil && last.Tables == nil && last.Drop == e.Drop && last.Local.Channel == d.Channel && last.Src == e.Src && last.Dst == e.Dst {
 			last.Count++
 			return
 		}
@@ -60,7 +61,7 @@ func (c *Chip) PollEvent() (Event, bool) {
 		return Event{}, false
 	}
 	e := c.events.list[0]
-	if e.Drop != 0 || e.Stuck != nil {
+	if e.Drop != 0 || e.Stuck != nil || e.Tables != nil {
 		e.Local.Node = c.cfg.Node
 	}
 	c.events.list = c.events.list[1:]

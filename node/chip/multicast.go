@@ -153,7 +153,7 @@ func (c *Chip) CheckMulticast(r *Request) error {
 	case len(r.Via) > 0:
 		return errors.New("a multicast takes its own way: it cannot be given hops")
 	}
-	_, err := c.plan.Multicast(r.Plane, c.cfg.Node, r.Ranges)
+	_, err := c.base.Multicast(r.Plane, c.cfg.Node, r.Ranges)
 	return err
 }
 
@@ -183,7 +183,8 @@ func (c *Chip) group(r *Request) (*outGroup, Admission) {
 	if g := gs.byKey[k]; g != nil {
 		return g, Accepted
 	}
-	tree, err := c.plan.Multicast(k.plane, c.cfg.Node, k.ranges)
+	// Faults change no trees: a copy is dropped where it meets one, and its members named.
+	tree, err := c.base.Multicast(k.plane, c.cfg.Node, k.ranges)
 	if err != nil {
 		return nil, BadRanges
 	}

@@ -26,16 +26,17 @@ func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	if d.Offset == 0 && d.End && c.router.Idle(i, d.VC) {
 		v, err := wire.ViewPacket(d.Data)
 		if err == nil && v.VC() == d.VC && v.Plane() == p.Plane {
-			c.enter(p, v)
+			way := c.enter(p, v)
 			if v.Traced() {
 				c.saw(now, p, v)
 			}
+			barred := !way || c.stale(v)
 			if c.router.CutThrough(i, v) {
 				c.arrived(now, d.Data)
 				p.link.Free(d.VC)
 				return
 			}
-			if c.passThrough(now, i, v) {
+			if !barred && c.passThrough(now, i, v) {
 				p.link.Free(d.VC)
 				return
 			}
@@ -66,11 +67,20 @@ func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 		p.link.Free(d.VC)
 		return
 	}
-	c.enter(p, v)
+	way := c.enter(p, v)
 	if v.Traced() {
 		c.saw(now, p, v)
 	}
-	c.router.Arrive(i, s)
+	switch {
+	case !way:
+		c.router.Discard(i, s, wire.DropUnreachable)
+	case c.stale(v) && v.Action() != wire.RouteBit(p.Dir):
+		c.router.Discard(i, s, wire.DropTables)
+	default:
+		c.router.Arrive(i, s)
+		return
+	}
+	p.link.Free(d.VC)
 }
 
 // passThrough sends a packet on from the datagram that it came in, if nothing
@@ -97,6 +107,7 @@ func (c *Chip) Pump(now mono.Time) {
 	for {
 		moved := c.deliver(now)             // receiver channels → memory, flows
 		moved = c.router.Step(now) || moved // receiver channels → sender channels
+		moved = c.redirect() || moved       // sender channels of ports out of service → those of others
 		c.returnCredits()                   // freed receiver slots → the peers
 		moved = c.abandon(now) || moved     // given up packets → reports, stuck channels → events
 		moved = c.emit(now) || moved        // replies, completions, reports → sender channels
@@ -139,6 +150,8 @@ func (c *Chip) arrived(now mono.Time, b []byte) {
 		c.reply(now, p)
 	case wire.PacketCompletion:
 		c.completion(now, p)
+	case wire.PacketLinkState:
+		c.hear(now, p)
 	case wire.PacketDropReport:
 		if r, err := wire.DecodeDropReport(p.Payload); err == nil {
 			c.dropped(now, r, p.Src)
@@ -217,7 +230,7 @@ func (c *Chip) emit(now mono.Time) bool {
 		c.reports = c.reports[1:]
 		moved = true
 	}
-	return moved
+	return c.tellNeighbours(now) || moved
 }
 
 // injectControl sends a control message to a flow's source; false while its sender channel is full.

@@ -147,7 +147,10 @@ func (c *Chip) performRead(p *wire.Packet) wire.Outcome {
 	}
 	w := c.way(p.Src, p.Plane, wire.ClassReply)
 	if !w.ok {
-		return wire.OutcomeBadCommand // a read that went round in a circle
+		if p.Src == c.cfg.Node {
+			return wire.OutcomeBadCommand // a read that went round in a circle
+		}
+		return wire.OutcomeAgain // faults leave no way home
 	}
 	r := wire.Packet{Type: wire.PacketReply, Plane: p.Plane, Src: c.cfg.Node, Dst: p.Src, ID: p.ID,
 		Epoch: c.epoch, Command: wire.Command{Type: wire.NocNone, Size: p.Command.Size}, Payload: data}

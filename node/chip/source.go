@@ -42,15 +42,16 @@ type Doubt uint8
 
 // The reasons for doubt.
 const (
-	DoubtNone      Doubt = iota
-	DoubtRestarted       // the destination started anew
-	DoubtRouteDead       // the way there died while the request was under way
-	DoubtTimeout         // no answer for FlowTimeout
+	DoubtNone        Doubt = iota
+	DoubtRestarted         // the destination started anew
+	DoubtRouteDead         // the way there died while the request was under way
+	DoubtTimeout           // no answer for FlowTimeout
+	DoubtUnreachable       // no way to the destination was left while the request was under way
 )
 
 // String names the doubt.
 func (d Doubt) String() string {
-	return [...]string{"", "destination restarted", "route died", "no answer"}[d]
+	return [...]string{"", "destination restarted", "route died", "no answer", "unreachable"}[d]
 }
 
 // Result is what became of a request.
@@ -78,6 +79,7 @@ const (
 	Busy                  // no room now; try again after the next Pump
 	NoSuchChip            // the destination is not in the fabric's tables
 	NoSuchPlane           // no port of that plane leads there
+	Unreachable           // one did, but the tables in force have no way round the faults
 	TooLarge              // the payload or the read is longer than wire.MaxPayload
 	BadVia                // Via is too long, uses a cable that is not there, turns back, leaves the mesh, or does not end at Dst
 	BadRanges             // [Chip.CheckMulticast] says why
@@ -112,6 +114,8 @@ type outFlow struct {
 	progress mono.Time // when a fate was last learned, or the flow was idle
 	probed   mono.Time // when the last probe went out
 	probes   int       // since the last progress
+	moving   bool      // the tables have another way, for when nothing is open
+	moved    mono.Time // since when
 }
 
 func (f *outFlow) openOps() []op { return f.ops[f.head:] }
@@ -172,9 +176,13 @@ func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
 		}
 		f.via, f.way = slices.Clone(r.Via), nil
 	}
+	c.settleMove(f)
 	w := c.departure(f)
 	if !w.ok {
-		return NoSuchPlane
+		return c.noWay(&r)
+	}
+	if f.moving {
+		return Busy // as above
 	}
 	if len(f.openOps()) >= MaxOutstanding || !c.router.CanInject(w.port, w.vc) {
 		return Busy
@@ -184,6 +192,14 @@ func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
 		return Busy
 	}
 	return Accepted
+}
+
+// noWay tells a way that faults have taken from one that never was.
+func (c *Chip) noWay(r *Request) Admission {
+	if _, ok := c.base.Route(nil, wire.ClassRequest, r.Plane, c.cfg.Node, r.Dst); ok {
+		return Unreachable
+	}
+	return NoSuchPlane
 }
 
 // leads reports whether the hops of a request exist and end at its
@@ -210,7 +226,7 @@ func (c *Chip) departure(f *outFlow) *way {
 		port, ok := c.router.Port(f.via[0], f.key.plane)
 		f.way = &way{ok: ok, port: port, first: f.via[0], route: wire.AppendRoute(nil, f.via)}
 		if ok {
-			f.way.vc = c.router.First(port, wire.ClassRequest, false)
+			f.way.vc = c.router.First(port, wire.ClassRequest, false, false)
 		}
 	default:
 		f.way = c.way(f.key.node, f.key.plane, wire.ClassRequest)
@@ -424,7 +440,11 @@ func (c *Chip) tickFlows(now mono.Time) {
 		}
 		quiet := now.Sub(f.progress)
 		if quiet > FlowTimeout {
-			c.giveUp(now, f)
+			c.giveUp(now, f, DoubtTimeout)
+			continue
+		}
+		if f.moving && now.Sub(f.moved) >= lastWords && now.Sub(f.progress) >= lastWords && !c.way(f.key.node, f.key.plane, wire.ClassRequest).ok {
+			c.giveUp(now, f, DoubtUnreachable)
 			continue
 		}
 		wait := ProbeAfter << min(f.probes, 4)
@@ -432,6 +452,9 @@ func (c *Chip) tickFlows(now mono.Time) {
 			continue
 		}
 		w := c.departure(f)
+		if f.moving { // behind what is under way by the old one, or instead of what is lost there
+			w = c.way(f.key.node, f.key.plane, wire.ClassRequest)
+		}
 		if !w.ok || len(f.openOps()) >= MaxOutstanding+16 || !c.router.CanInject(w.port, w.vc) {
 			continue
 		}
@@ -475,9 +498,9 @@ func (r *readRef) openIn() bool {
 }
 
 // giveUp ends all requests of a flow and begins a new life of it.
-func (c *Chip) giveUp(now mono.Time, f *outFlow) {
+func (c *Chip) giveUp(now mono.Time, f *outFlow, why Doubt) {
 	for seq := f.base; seq != f.next; seq++ {
-		c.settle(now, f, seq, Result{Fate: FateUnknown, Doubt: DoubtTimeout})
+		c.settle(now, f, seq, Result{Fate: FateUnknown, Doubt: why})
 	}
 	f.advance()
 	f.epoch, f.next, f.base, f.probes, f.progress = nextLife(f.epoch), 0, 0, 0, now

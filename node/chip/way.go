@@ -14,12 +14,13 @@ type wayKey struct {
 // way is how packets of a class get from this chip to another, or to the edge
 // of this mesh on their way there: what the tables say, as a packet carries it.
 type way struct {
-	ok    bool
-	port  int     // that they leave by
-	vc    wire.VC // of the first hop
-	up    bool
-	first wire.Direction
-	route []byte // actions of the routers behind this one, with room for those of other meshes
+	ok     bool
+	port   int     // that they leave by
+	vc     wire.VC // of the first hop
+	up     bool
+	detour bool // round a fault
+	first  wire.Direction
+	route  []byte // actions of the routers behind this one, with room for those of other meshes
 }
 
 // way looks one up, and keeps it: there are at most a few per chip of the
@@ -40,23 +41,23 @@ func (c *Chip) way(dst wire.FabricNodeID, plane wire.Plane, class wire.Class) *w
 // findWay asks the plan.
 func (c *Chip) findWay(k wayKey) *way {
 	var buf [wire.MaxHops]wire.Direction
-	hops, leaves, up, ok := c.plan.Route(buf[:0], k.class, k.plane, c.cfg.Node, k.dst)
-	if !ok || len(hops) == 0 {
+	r, ok := c.plan.Route(buf[:0], k.class, k.plane, c.cfg.Node, k.dst)
+	if !ok || len(r.Hops) == 0 {
 		return &way{}
 	}
-	port, ok := c.router.Port(hops[0], k.plane)
+	port, ok := c.router.Port(r.Hops[0], k.plane)
 	if !ok {
 		return &way{}
 	}
-	w := &way{ok: true, port: port, up: up, first: hops[0], vc: c.router.First(port, k.class, up)}
-	if leaves {
-		w.route = make([]byte, 0, max(c.plan.LongestLeg(), len(hops)))
-		for _, d := range hops[1:] {
+	w := &way{ok: true, port: port, up: r.Up, detour: r.Detour, first: r.Hops[0], vc: c.router.First(port, k.class, r.Up, r.Detour)}
+	if r.Leaves {
+		w.route = make([]byte, 0, max(c.plan.LongestLeg(), len(r.Hops)))
+		for _, d := range r.Hops[1:] {
 			w.route = append(w.route, wire.RouteBit(d))
 		}
 		w.route = w.route[:cap(w.route)]
 	} else {
-		w.route = wire.AppendRoute(nil, hops)
+		w.route = wire.AppendRoute(nil, r.Hops)
 	}
 	return w
 }
@@ -64,36 +65,45 @@ func (c *Chip) findWay(k wayKey) *way {
 // address gives a packet its route, TTL and virtual channel. "At every network
 // hop" one is taken from the TTL (Spec §7.2), the hop out of this chip included.
 func (w *way) address(p *wire.Packet, ttl uint16) {
-	p.VC, p.Up, p.Route, p.TTL = w.vc, w.up, w.route, ttl-1
+	p.VC, p.Up, p.Detour, p.Route, p.TTL = w.vc, w.up, w.detour, w.route, ttl-1
 }
 
 // enter gives a packet that has come from another mesh its route through this
 // one (Spec §2.2: "the entry node fabric router in the next mesh calculates a
-// new source route"). Where there is none, the router will find no action and drop it.
-func (c *Chip) enter(p *port, v wire.PacketView) {
+// new source route"). It reports false where faults leave none. Where there never
+// was one, the router will find no action and drop it.
+func (c *Chip) enter(p *port, v wire.PacketView) (way bool) {
 	if p.Peer.Node.Mesh == c.cfg.Node.Mesh {
-		return
+		return true
 	}
 	if v.Trunk() != wire.TrunkNone {
 		v.SetRanges(wire.Ranges{}) // a multicast stays in its mesh: it goes no further, and is refused here
-		return
+		return true
 	}
 	dst := v.Dst()
 	if dst == c.cfg.Node {
-		v.Reroute([]byte{wire.RouteBit(p.Dir)}, false) // back where it came from: deliver here
-		return
+		v.Reroute([]byte{wire.RouteBit(p.Dir)}, false, false) // back where it came from: deliver here
+		return true
 	}
 	w := c.way(dst, v.Plane(), v.VC().Class())
-	if !w.ok {
-		v.Reroute(nil, false)
-		return
+	if w.ok && c.onto(v, w) {
+		return true
 	}
+	v.Reroute(nil, false, false)
+	_, ok := c.base.Route(nil, v.VC().Class(), v.Plane(), c.cfg.Node, dst)
+	return !ok
+}
+
+// onto puts a packet that is under way onto a way from this chip; false where its header has no room.
+func (c *Chip) onto(v wire.PacketView, w *way) bool {
 	n := copy(c.route[1:], w.route)
 	c.route[0] = wire.RouteBit(w.first)
 	for n > 0 && c.route[n] == 0 { // room for other meshes
 		n--
 	}
-	if !v.Reroute(c.route[:n+1], w.up) {
-		v.Reroute(nil, false)
+	if !v.Reroute(c.route[:n+1], w.up, w.detour) {
+		return false
 	}
+	v.SetEpoch(c.epoch)
+	return true
 }

@@ -3,10 +3,12 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"time"
 
 	"ttfabric/node/chip"
 	"ttfabric/node/noc"
 	"ttfabric/wire"
+	"ttfabric/wire/mono"
 )
 
 // The rules. Each names what a [Failure] says was broken.
@@ -130,6 +132,9 @@ func (s *Sim) judgeRead(o *op, r *chip.Result) {
 // or on one of those that the answers to it take.
 func (s *Sim) troubled(o *op) bool {
 	src, dst := s.machines[o.src].node, o.req.Dst
+	if src.Mesh != dst.Mesh && s.anyBad(o) { // other tables may have chosen another mesh on the way
+		return true
+	}
 	return s.badWay(o, wire.ClassRequest, src, dst) || s.badWay(o, wire.ClassReply, dst, src) || s.badWay(o, wire.ClassControl, dst, src)
 }
 
@@ -143,10 +148,27 @@ func (s *Sim) badWay(o *op, c wire.Class, src, dst wire.FabricNodeID) bool {
 	return false
 }
 
-// badCable reports whether the cable between two chips was bad at any time since an op was sent.
+// tableLag is how long chips may go on by tables of before a change: the
+// throttle of the control plane, and the flooding of words over slow cables.
+const tableLag = time.Second
+
+// before is an instant as long before another as chips may go by old tables, and not the start.
+func before(t mono.Time) mono.Time { return max(t-mono.Time(tableLag), 1) }
+
+// anyBad reports whether any cable was bad at any time since an op was sent, or just before that.
+func (s *Sim) anyBad(o *op) bool {
+	for _, c := range s.cables {
+		if c.badSince(before(o.sent)) {
+			return true
+		}
+	}
+	return false
+}
+
+// badCable reports whether the cable between two chips was bad at any time since an op was sent, or just before that.
 func (s *Sim) badCable(o *op, a, b wire.FabricNodeID) bool {
 	for _, c := range s.cables {
-		if c.Plane == o.plane && (c.A.Node == a && c.B.Node == b || c.A.Node == b && c.B.Node == a) && c.badSince(o.sent) {
+		if c.Plane == o.plane && (c.A.Node == a && c.B.Node == b || c.A.Node == b && c.B.Node == a) && c.badSince(before(o.sent)) {
 			return true
 		}
 	}
@@ -230,6 +252,9 @@ func (s *Sim) unrest() string {
 		}
 	}
 	for _, m := range s.machines {
+		if !m.chip.Intact() {
+			return fmt.Sprintf("%s goes by tables around faults", m.node)
+		}
 		for _, p := range m.chip.Status().Ports {
 			l := &p.Link
 			if l.WindowUsed != 0 || l.Unacked != 0 {

@@ -268,6 +268,13 @@ func (s *Sim) submit(m *machine) {
 		case chip.Busy:
 			s.model.undo(o)
 			return
+		case chip.Unreachable:
+			s.model.undo(o)
+			m.backlog = m.backlog[1:]
+			s.report.Refused++
+			if !s.troubled(o) {
+				s.fail("admission", "op %d from %s to %s: unreachable, and nothing was wrong on its way", o.id, m.node, o.req.Dst)
+			}
 		default:
 			s.fail("admission", "op %d from %s to %s: %v", o.id, m.node, o.req.Dst, a)
 			return

@@ -67,6 +67,7 @@ type Report struct {
 	Many    int       // of these: multicasts
 	Partly  int       // of these: done by some members and not by others
 	Orphans int       // requests whose source died
+	Refused int       // requests that were not taken, as no way was left
 	Starts  int       // of chips, after the first
 	Downs   int       // links that went down
 	Resent  uint64    // data frames sent again, by the chips alive at the end
@@ -336,6 +337,11 @@ func (s *Sim) transmit(m *machine) {
 // linkEvent follows the state of the links.
 func (s *Sim) linkEvent(m *machine, e chip.Event) {
 	s.note(uint64(m.index), uint64(e.Local.Channel), uint64(e.Link.Kind), uint64(e.Drop))
+	if e.Tables != nil {
+		s.tracef("%s goes by tables %08x: %d ports out of service, %d chips unreachable, strict: %v, refused: %v",
+			m.node, e.Tables.Epoch, len(e.Tables.Out), len(e.Tables.Unreachable), e.Tables.Strict, e.Tables.Refused)
+		return
+	}
 	if e.Link.Kind == 0 {
 		s.tracef("%s drops %d packets from %s to %s: %s", m.node, e.Count, e.Src, e.Dst, e.Drop)
 		return

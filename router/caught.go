@@ -1,0 +1,113 @@
+package router
+
+import "ttfabric/wire"
+
+// When tables take a port out of service whose link is down, packets that wait
+// to leave by it are caught. Whoever plans the routes gives each a new one, by Redirect, or gives
+// it up, by DropCaught. They leave their channel in order; what arrives later
+// by an old route passes through the same channel, and is caught there, too.
+
+// SetOut says that the tables use a port no longer, or again.
+func (r *Router) SetOut(i int, out bool) { r.ports[i].out = out }
+
+// Caught is the head of a sender channel of a port that is down and out of service.
+type Caught struct {
+	Slot Slot
+	Port int
+	vc   wire.VC
+	ch   int
+}
+
+// Caught calls f with the packets that are caught, in the order of each
+// channel, until f reports that one has to wait; it must redirect or drop the
+// others.
+func (r *Router) Caught(f func(Caught) (gone bool)) {
+	for i := range r.ports {
+		p := &r.ports[i]
+		if !p.out || p.up || p.queued == 0 {
+			continue
+		}
+		for _, v := range r.vcs {
+			for c := range SenderChannels {
+				for p.send[v][c].n > 0 && f(Caught{p.send[v][c].peek(), i, v, c}) {
+				}
+			}
+		}
+	}
+}
+
+// onward is the sender channel of another port that a caught packet goes to.
+// One that goes back where it came from is sent as the chip's own are.
+func (r *Router) onward(k Caught, to int, v wire.VC) *ring {
+	p, out := &r.ports[k.Port], &r.ports[to]
+	c := 0
+	if k.ch > 0 {
+		if from := side(p.Dir, k.ch); from != out.Dir {
+			c = passThrough(out.Dir, from)
+		}
+	}
+	return &out.send[v][c]
+}
+
+// CanRedirect reports whether there is room for a caught packet at another port.
+func (r *Router) CanRedirect(k Caught, to int, v wire.VC) bool { return !r.onward(k, to, v).full() }
+
+// Redirect moves a caught packet to a sender channel of another port, where there is room.
+func (r *Router) Redirect(k Caught, to int, v wire.VC) {
+	p := &r.ports[k.Port]
+	r.onward(k, to, v).push(p.send[k.vc][k.ch].pop())
+	p.queued--
+	r.ports[to].queued++
+	p.counters.Redirected++
+}
+
+// DropCaught gives a caught packet up.
+func (r *Router) DropCaught(k Caught, why wire.DropReason) {
+	p := &r.ports[k.Port]
+	p.counters.Dropped[why]++
+	p.queued--
+	r.drops = append(r.drops, Drop{p.send[k.vc][k.ch].pop(), why, p.Channel, p.Dir})
+}
+
+// Discard gives up a packet that came in on port i before it enters a channel.
+func (r *Router) Discard(i int, s Slot, why wire.DropReason) {
+	p := &r.ports[i]
+	p.counters.Received++
+	p.counters.Dropped[why]++
+	r.drops = append(r.drops, Drop{s, why, p.Channel, wire.NumDirections})
+}
+
+// Purge gives up, wherever they wait, the unicast packets that f names: those
+// that must not meet packets of new tables.
+func (r *Router) Purge(f func(wire.PacketView) bool) {
+	var gone []Slot
+	names := func(s Slot) bool {
+		v := wire.PacketView(r.cfg.Pool.Bytes(s))
+		return v.Trunk() == wire.TrunkNone && f(v)
+	}
+	for i := range r.ports {
+		p := &r.ports[i]
+		for _, v := range r.vcs {
+			gone = p.recv[v].remove(gone[:0], func(s Slot) bool {
+				return names(s) && wire.PacketView(r.cfg.Pool.Bytes(s)).Action() != wire.RouteBit(p.Dir)
+			})
+			for _, s := range gone {
+				r.freed = append(r.freed, Freed{i, v})
+				r.recvd--
+				r.purged(p, s, wire.NumDirections)
+			}
+			for c := range SenderChannels {
+				gone = p.send[v][c].remove(gone[:0], names)
+				for _, s := range gone {
+					p.queued--
+					r.purged(p, s, p.Dir)
+				}
+			}
+		}
+	}
+}
+
+func (r *Router) purged(p *port, s Slot, d wire.Direction) {
+	p.counters.Dropped[wire.DropTables]++
+	r.drops = append(r.drops, Drop{s, wire.DropTables, p.Channel, d})
+}
