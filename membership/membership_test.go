@@ -11,7 +11,7 @@ import (
 )
 
 func sample() Meta {
-	m := Meta{Node: wire.FabricNodeID{Mesh: 1, Chip: 3}, LinksUp: 0x0301, Incarnation: 0x1122334455667788, Started: 1, LinkVersion: 7, Topology: 0xAABBCCDD}
+	m := Meta{Node: wire.FabricNodeID{Mesh: 1, Chip: 3}, InService: 0x0301, Incarnation: 0x1122334455667788, Started: 1, LinkVersion: 7, Topology: 0xAABBCCDD}
 	m.Ports[0], m.Ports[15] = 4000, 65535
 	return m
 }
@@ -125,7 +125,7 @@ func TestViewEvents(t *testing.T) {
 	}
 	step("first", v.Alive("x", netip.Addr{}, m.Append(nil)), Joined)
 	step("again", v.Alive("x", netip.Addr{}, m.Append(nil)))
-	m.LinksUp = 1
+	m.InService = 1
 	step("update", v.Alive("x", netip.Addr{}, m.Append(nil)), Updated)
 	m.Started, m.Incarnation = 2, 9
 	step("restart", v.Alive("y", netip.Addr{}, m.Append(nil)), Restarted)

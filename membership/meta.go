@@ -9,10 +9,10 @@
 //	 1  u8     flags, 0
 //	 2  u16    mesh
 //	 4  u16    chip
-//	 6  u16    ethernet channels whose link is up, a bit each
+//	 6  u16    ethernet channels in service, a bit each: those that routes may use
 //	 8  u64    incarnation, not 0
 //	16  u64    start of the process, Unix milliseconds
-//	24  u32    version of the map of links, counted up at each change
+//	24  u32    version of that map, as in the chip's link state on the wire
 //	28  u32    low bits of the topology's hash
 //	32  u16×16 UDP port of each ethernet channel, 0 for none
 //
@@ -39,10 +39,10 @@ var ErrMeta = errors.New("membership metadata: malformed")
 // Meta is what a chip says about itself.
 type Meta struct {
 	Node        wire.FabricNodeID
-	LinksUp     uint16           // a bit per ethernet channel
+	InService   uint16           // a bit per ethernet channel
 	Incarnation wire.Incarnation // of the process
 	Started     uint64           // Unix milliseconds; orders two claims of one chip
-	LinkVersion uint32           // counts changes of LinksUp
+	LinkVersion uint32           // of InService
 	Topology    uint32           // low bits of the topology's hash
 	Ports       [wire.MaxChannels]uint16
 }
@@ -55,7 +55,7 @@ func DecodeMeta(b []byte) (Meta, error) {
 	le := binary.LittleEndian
 	m := Meta{
 		Node:        wire.FabricNodeID{Mesh: wire.MeshID(le.Uint16(b[2:])), Chip: wire.ChipID(le.Uint16(b[4:]))},
-		LinksUp:     le.Uint16(b[6:]),
+		InService:   le.Uint16(b[6:]),
 		Incarnation: wire.Incarnation(le.Uint64(b[8:])),
 		Started:     le.Uint64(b[16:]),
 		LinkVersion: le.Uint32(b[24:]),
@@ -76,7 +76,7 @@ func (m *Meta) Append(b []byte) []byte {
 	b = append(b, metaVersion, 0)
 	b = le.AppendUint16(b, uint16(m.Node.Mesh))
 	b = le.AppendUint16(b, uint16(m.Node.Chip))
-	b = le.AppendUint16(b, m.LinksUp)
+	b = le.AppendUint16(b, m.InService)
 	b = le.AppendUint64(b, uint64(m.Incarnation))
 	b = le.AppendUint64(b, m.Started)
 	b = le.AppendUint32(b, m.LinkVersion)
@@ -85,6 +85,17 @@ func (m *Meta) Append(b []byte) []byte {
 		b = le.AppendUint16(b, p)
 	}
 	return b
+}
+
+// LinkState is what the metadata says of the chip's ports, as a word of the control plane.
+func (m *Meta) LinkState() wire.LinkState {
+	s := wire.LinkState{Node: m.Node, Version: m.LinkVersion}
+	for ch, port := range m.Ports {
+		if port != 0 && m.InService>>ch&1 == 0 {
+			s.Out |= 1 << ch
+		}
+	}
+	return s
 }
 
 // newer reports whether m has the better claim to its chip than o: the later

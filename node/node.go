@@ -84,9 +84,9 @@ type Node struct {
 	chip    *chip.Chip
 	waiting map[uint64]waiter // by token
 	token   uint64
-	pending []*submission // that wait for room, oldest first
-	armed   mono.Time     // what the timer is set to
-	links   uint16        // ports up, as last told to the pool
+	pending []*submission  // that wait for room, oldest first
+	armed   mono.Time      // what the timer is set to
+	links   wire.LinkState // what the chip says of its ports, as last told to the pool
 	meta    membership.Meta
 	closed  bool
 	work    [numCauses]Work
@@ -132,6 +132,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	for _, p := range n.ports {
 		n.meta.Ports[p.ch] = p.pipe.LocalAddr().Port()
 	}
+	n.links, n.meta.InService = n.chip.LinkState(), n.channels()
 	if n.member, err = cfg.Join(ctx, n.meta); err != nil {
 		n.cancel()
 		n.closePorts()
@@ -257,9 +258,9 @@ func (n *Node) drain(now mono.Time) {
 		}
 		n.tell(e)
 	}
-	if up := n.chip.LinksUp(); up != n.links {
-		n.links = up
-		n.meta.LinksUp, n.meta.LinkVersion = up, n.meta.LinkVersion+1
+	if s := n.chip.LinkState(); s != n.links {
+		n.links = s
+		n.meta.InService, n.meta.LinkVersion = n.channels()&^s.Out, s.Version
 		n.member.UpdateMeta(n.meta)
 	}
 	if d, ok := n.chip.Deadline(); ok && d.Before(n.armed) {
@@ -269,6 +270,14 @@ func (n *Node) drain(now mono.Time) {
 		default:
 		}
 	}
+}
+
+// channels are the chip's ports, a bit for each.
+func (n *Node) channels() (m uint16) {
+	for _, p := range n.ports {
+		m |= 1 << p.ch
+	}
+	return m
 }
 
 // tell publishes an event of the chip. It is apart because the event goes to
@@ -341,9 +350,12 @@ func (n *Node) follow(ctx context.Context) {
 
 func (n *Node) readdress() {
 	where := map[wire.FabricNodeID]membership.Member{}
+	var words []wire.LinkState
 	for _, m := range n.member.View() {
 		where[m.Meta.Node] = m
+		words = append(words, m.Meta.LinkState())
 	}
+	n.step(asked, func(now mono.Time) { n.chip.HandleLinkStates(now, words) })
 	for _, p := range n.ports {
 		m, ok := where[p.peer.Node]
 		if !ok || m.Meta.Ports[p.peer.Channel] == 0 {

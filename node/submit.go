@@ -100,6 +100,9 @@ func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 			return true, nil
 		case chip.NoSuchChip:
 			return false, fmt.Errorf("chip %s is not in the fabric %s", r.Dst, n.cfg.Topology)
+		case chip.Unreachable:
+			s.done(s.started, chip.Result{Dst: r.Dst, Fate: chip.FateLost, Drop: wire.DropUnreachable, At: n.cfg.Node, Sent: now, Done: now})
+			continue
 		case chip.NoSuchPlane:
 			if int(r.Plane) < n.cfg.Topology.Planes() {
 				return false, fmt.Errorf("there is no way from %s to %s on plane %d: 'ttfabric routes' shows those that there are", n.cfg.Node, r.Dst, r.Plane)

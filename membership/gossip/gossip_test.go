@@ -69,11 +69,11 @@ func TestEveryoneSeesEveryone(t *testing.T) {
 		return true
 	})
 	m := pools[3].cfg.Meta
-	m.LinksUp, m.LinkVersion = 7, 1
+	m.InService, m.LinkVersion = 7, 1
 	pools[3].UpdateMeta(m)
 	eventually(t, 5*time.Second, "new metadata seen by all", func() bool {
 		for _, p := range pools {
-			if p.View()[3].Meta.LinksUp != 7 {
+			if p.View()[3].Meta.InService != 7 {
 				return false
 			}
 		}

@@ -65,12 +65,12 @@ func TestExitNodesMeet(t *testing.T) {
 	}
 	// What an exit node says of itself is heard in both; its end, too, and each once.
 	m := both[1].mesh.cfg.Meta
-	m.LinksUp, m.LinkVersion = 5, 1
+	m.InService, m.LinkVersion = 5, 1
 	both[1].UpdateMeta(m)
 	eventually(t, 5*time.Second, "the other exit node hears the news", func() bool {
 		for _, x := range both[0].View() {
 			if x.Meta.Node == m.Node {
-				return x.Meta.LinksUp == 5
+				return x.Meta.InService == 5
 			}
 		}
 		return false

@@ -133,11 +133,11 @@ func (s *Server) members(w http.ResponseWriter, _ *http.Request) {
 		Name        string            `json:"name"`
 		Address     string            `json:"address"`
 		Incarnation string            `json:"incarnation"`
-		LinksUp     uint16            `json:"links_up_map"`
+		InService   uint16            `json:"in_service_map"`
 	}
 	out := []member{}
 	for _, m := range s.n.Members() {
-		out = append(out, member{m.Meta.Node, m.Name, m.Addr.String(), fmt.Sprintf("%016x", uint64(m.Meta.Incarnation)), m.Meta.LinksUp})
+		out = append(out, member{m.Meta.Node, m.Name, m.Addr.String(), fmt.Sprintf("%016x", uint64(m.Meta.Incarnation)), m.Meta.InService})
 	}
 	answer(w, out)
 }

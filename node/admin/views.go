@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"ttfabric/node"
@@ -132,7 +133,7 @@ func linkCounters(p *chip.PortStatus) map[string]uint64 {
 		"timeouts": f.Timeouts, "nacks_sent": f.NACKsSent, "nacks_received": f.NACKsReceived,
 		"updates_sent": f.UpdatesSent, "updates_received": f.UpdatesReceived, "hellos_sent": f.HellosSent, "hellos_received": f.HellosReceived,
 		"duplicates": f.Duplicates, "gaps": f.Gaps, "stale_session": f.StaleSession, "injected": r.Injected, "forwarded": r.Forwarded, "delivered": r.Delivered, "copied": r.Copied,
-		"dropped_next_hop_dead": r.Dropped[wire.DropNextHopDead],
+		"redirected": r.Redirected, "dropped_next_hop_dead": r.Dropped[wire.DropNextHopDead],
 	}
 }
 
@@ -180,6 +181,8 @@ func EventOf(self wire.FabricNodeID, e node.Event) EventView {
 			v.Detail["in"] = fmt.Sprintf("sender channel %d", s.Sender)
 		}
 		v.Detail["src"], v.Detail["dst"], v.Detail["id"] = s.Src.String(), s.Dst.String(), fmt.Sprintf("%016x", s.ID)
+	case e.Chip != nil && e.Chip.Tables != nil:
+		tablesEvent(&v, e.Chip.Tables)
 	case e.Chip != nil && e.Chip.Drop != 0:
 		v.Type, v.Action, v.Actor = "packet", "dropped", fmt.Sprintf("%s channel %d", self, e.Chip.Local.Channel)
 		v.Detail["reason"], v.Detail["count"] = e.Chip.Drop.String(), fmt.Sprint(e.Chip.Count)
@@ -188,6 +191,31 @@ func EventOf(self wire.FabricNodeID, e node.Event) EventView {
 		linkEvent(&v, e.Chip)
 	}
 	return v
+}
+
+// tablesEvent tells of new tables. The ports are named in pairs, the ends of one cable.
+func tablesEvent(v *EventView, t *chip.Tables) {
+	v.Type, v.Action, v.Actor = "tables", "installed", v.Chip.String()
+	v.Detail["epoch"], v.Detail["out_of_service"], v.Detail["unreachable"] = fmt.Sprintf("%08x", t.Epoch), "none", "none"
+	var cables, chips []string
+	for i := 0; i < len(t.Out); i += 2 {
+		cables = append(cables, fmt.Sprintf("%s/%d-%s/%d", t.Out[i].Node, t.Out[i].Channel, t.Out[i+1].Node, t.Out[i+1].Channel))
+	}
+	for _, n := range t.Unreachable {
+		chips = append(chips, n.String())
+	}
+	if len(cables) > 0 {
+		v.Detail["out_of_service"] = strings.Join(cables, " ")
+	}
+	if len(chips) > 0 {
+		v.Detail["unreachable"] = strings.Join(chips, " ")
+	}
+	switch {
+	case t.Refused:
+		v.Action, v.Detail["reason"] = "refused", "they could deadlock"
+	case t.Strict:
+		v.Detail["old_packets"] = "dropped, where they went round a fault or to another mesh"
+	}
 }
 
 func linkEvent(v *EventView, e *chip.Event) {

@@ -26,17 +26,15 @@ func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	if d.Offset == 0 && d.End && c.router.Idle(i, d.VC) {
 		v, err := wire.ViewPacket(d.Data)
 		if err == nil && v.VC() == d.VC && v.Plane() == p.Plane {
-			way := c.enter(p, v)
-			if v.Traced() {
-				c.saw(now, p, v)
-			}
-			barred := !way || c.stale(v)
+			barred := c.admits(p, v) != 0
 			if c.router.CutThrough(i, v) {
+				c.saw(now, p, v)
 				c.arrived(now, d.Data)
 				p.link.Free(d.VC)
 				return
 			}
 			if !barred && c.passThrough(now, i, v) {
+				c.saw(now, p, v)
 				p.link.Free(d.VC)
 				return
 			}
@@ -67,20 +65,25 @@ func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 		p.link.Free(d.VC)
 		return
 	}
-	way := c.enter(p, v)
-	if v.Traced() {
-		c.saw(now, p, v)
-	}
-	switch {
-	case !way:
-		c.router.Discard(i, s, wire.DropUnreachable)
-	case c.stale(v) && v.Action() != wire.RouteBit(p.Dir):
-		c.router.Discard(i, s, wire.DropTables)
-	default:
-		c.router.Arrive(i, s)
+	if why := c.admits(p, v); why != 0 {
+		c.router.Discard(i, s, why)
+		p.link.Free(d.VC)
 		return
 	}
-	p.link.Free(d.VC)
+	c.saw(now, p, v)
+	c.router.Arrive(i, s)
+}
+
+// admits looks at a packet that came in by a port, and gives one from another
+// mesh its route: why it must go no further, or 0. Asked twice, it answers the same.
+func (c *Chip) admits(p *port, v wire.PacketView) wire.DropReason {
+	switch {
+	case !c.enter(p, v):
+		return wire.DropUnreachable
+	case c.stale(v) && v.Action() != wire.RouteBit(p.Dir):
+		return wire.DropTables
+	}
+	return 0
 }
 
 // passThrough sends a packet on from the datagram that it came in, if nothing

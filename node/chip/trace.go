@@ -21,13 +21,12 @@ type Sighting struct {
 	Plane    wire.Plane
 }
 
-// saw remembers a packet. One whose receiver channel isn't empty may be noted
-// twice by a chip that it enters the mesh by: it is the same packet.
+// saw remembers a packet, if it is traced.
 func (c *Chip) saw(now mono.Time, p *port, v wire.PacketView) {
-	s := Sighting{At: now, Src: v.Src(), Dst: v.Dst(), ID: v.ID(), Channel: p.Local.Channel, VC: v.VC(), TTL: v.TTL(), Plane: v.Plane()}
-	if n := len(c.sightings); n > 0 && c.sightings[n-1].ID == s.ID && c.sightings[n-1].Src == s.Src && c.sightings[n-1].TTL == s.TTL {
+	if !v.Traced() {
 		return
 	}
+	s := Sighting{At: now, Src: v.Src(), Dst: v.Dst(), ID: v.ID(), Channel: p.Local.Channel, VC: v.VC(), TTL: v.TTL(), Plane: v.Plane()}
 	if len(c.sightings) == MaxSightings {
 		c.sightings = slices.Delete(c.sightings, 0, MaxSightings/2)
 	}

@@ -50,6 +50,21 @@ func (e *OutcomeUnknownError) Error() string {
 	return fmt.Sprintf("chip %s: outcome unknown: %s", e.Dst, e.Reason)
 }
 
+// ErrUnreachable is what errors of commands match, by [errors.Is], for which
+// the fabric's tables have no way to the destination left: a [LostError] if the
+// command was not performed, an [OutcomeUnknownError] if it was under way when the last way died.
+var ErrUnreachable = errors.New("no way to the chip is left")
+
+// Is reports whether the last way to the chip died: see [ErrUnreachable].
+func (e *OutcomeUnknownError) Is(err error) bool {
+	return err == ErrUnreachable && e.Reason == chip.DoubtUnreachable.String()
+}
+
+// Is reports whether there was no way to the chip: see [ErrUnreachable].
+func (e *LostError) Is(err error) bool {
+	return err == ErrUnreachable && e.Reason == wire.DropUnreachable
+}
+
 // RefusedError says that the destination did not perform a command.
 type RefusedError struct {
 	Dst     wire.FabricNodeID
@@ -71,6 +86,9 @@ type LostError struct {
 
 // Error names the chip, and where and why the command was dropped.
 func (e *LostError) Error() string {
+	if e.Reason == wire.DropUnreachable {
+		return fmt.Sprintf("chip %s unreachable: at %s, no way round the faults is left; not performed", e.Dst, e.At)
+	}
 	if e.Reason == 0 {
 		return fmt.Sprintf("chip %s: lost on the way, not performed", e.Dst)
 	}

@@ -1,0 +1,112 @@
+package route
+
+import "ttfabric/wire"
+
+// Way is how a packet gets from a chip, where it starts or enters the mesh,
+// to its destination or out of the mesh.
+type Way struct {
+	Hops   []wire.Direction
+	Leaves bool // the last hop leads to another mesh
+	Up     bool // an up crossing is before the packet
+	Detour bool // round a fault
+}
+
+// Route finds the way of a class's packets from src to dst, appending its hops
+// to buf. It reports false where there is none on that plane.
+func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) (w Way, ok bool) {
+	g := p.grid(src)
+	if g == nil || !p.Has(dst) {
+		return w, false
+	}
+	if src.Mesh == dst.Mesh {
+		if w.Hops = buf; src != dst {
+			w.Hops, w.Detour, ok = g.leg(buf, c, pl, int(src.Chip), int(dst.Chip))
+		}
+		return w, ok || src == dst
+	}
+	x, up, ok := p.Exit(c, pl, src, dst.Mesh)
+	if !ok {
+		return w, false
+	}
+	w = Way{Hops: buf, Leaves: true, Up: up}
+	if x.Local.Node != src {
+		if w.Hops, w.Detour, ok = g.leg(buf, c, pl, int(src.Chip), int(x.Local.Node.Chip)); !ok {
+			return w, false
+		}
+	}
+	w.Hops = append(w.Hops, x.Dir)
+	return w, true
+}
+
+// Hop is one hop of a packet's whole way.
+type Hop struct {
+	At   wire.FabricNodeID
+	Dir  wire.Direction // out of At
+	VC   wire.VC        // on the cable
+	Wrap bool           // the cable wraps
+	To   wire.FabricNodeID
+}
+
+// Walk lists the whole way of a class's packets from src to dst, with the
+// virtual channel of each hop. It reports false where there is none.
+func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]Hop, bool) {
+	var hops []Hop
+	var buf [wire.MaxHops]wire.Direction
+	for at := src; at != dst; {
+		w, ok := p.Route(buf[:0], c, pl, at, dst)
+		if !ok || len(hops) > p.longest {
+			return hops, false
+		}
+		s := Steps{detour: w.Detour}
+		for _, d := range w.Hops {
+			h, ok := p.step(&s, c, w.Up, pl, at, d)
+			if !ok {
+				return hops, false
+			}
+			hops = append(hops, h)
+			at = h.To
+		}
+	}
+	return hops, true
+}
+
+// Steps follows the virtual channel along the hops within a mesh.
+type Steps struct {
+	begun, dateline bool
+	detour          bool // round a fault
+	last            wire.Direction
+}
+
+// next is the virtual channel of a hop in direction d.
+func (s *Steps) next(r Ring, c wire.Class, up bool, d wire.Direction, wrap, external bool) wire.VC {
+	if !s.begun || axis(s.last) != axis(d) || external {
+		s.dateline = false
+	}
+	s.dateline = s.dateline || (wrap && r == Dateline)
+	s.begun, s.last = true, d
+	if s.detour && !external {
+		return wire.DetourVC(c, up)
+	}
+	return wire.VCFor(c, up, s.dateline)
+}
+
+// axis is 0 for East and West, 1 for North and South.
+func axis(d wire.Direction) int {
+	if d == wire.East || d == wire.West {
+		return 0
+	}
+	return 1
+}
+
+// step takes one hop.
+func (p *Plan) step(s *Steps, c wire.Class, up bool, pl wire.Plane, at wire.FabricNodeID, d wire.Direction) (Hop, bool) {
+	to, ok := p.top.Neighbour(at, d, pl)
+	if !ok {
+		return Hop{}, false
+	}
+	g := p.grid(at)
+	external := to.Mesh != at.Mesh
+	_, wrap, _ := g.beside(int(at.Chip), d)
+	wrap = wrap && !external
+	return Hop{at, d, s.next(p.cfg.Ring, c, up, d, wrap, external), wrap, to}, true
+}
