@@ -290,12 +290,12 @@
 // The payload of a packet of type 6, from a chip to a neighbour, one hop: 1 to
 // 400 entries of 10 bytes, each what a chip says of its own ports.
 //
-//	 0  2  mesh, 2 2 chip
-//	 4  4  version
-//	 8  2  ports out of service, a bit for each channel from the lowest
+//	0  2  mesh, 2 2 chip
+//	4  4  version
+//	8  2  ports out of service, a bit for each channel from the lowest
 //
-// Of two entries of one chip the one with the higher version (wrapping) holds. A
-// chip starts at version 0 with no port out of service, counts the version up at
+// Of two entries of one chip the one with the higher version (wrapping) holds, of
+// two of one version the one with the higher ports. A chip starts at version 0 with no port out of service, counts the version up at
 // each change, and keeps the entries of others with a version other than 0. What
 // is news to it goes on to all its neighbours; a neighbour whose link comes up
 // gets everything. A chip that hears a version of itself from its own one on

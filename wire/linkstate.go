@@ -3,9 +3,10 @@ package wire
 import "encoding/binary"
 
 // LinkState is what a chip says of its own ports: which of them carry nothing.
-// Of two of one chip the one with the higher version (wrapping) holds. A chip
-// that hears one of itself that it did not say, of a former life, says the
-// next version.
+// Of two of one chip the one with the higher version (wrapping) holds; of two
+// of one version, which two lives of the chip may have said, the one with the
+// higher map, so that all take the same. A chip that hears one of itself that it
+// did not say, of a former life, says the next version.
 type LinkState struct {
 	Node    FabricNodeID
 	Version uint32 // counted up at each change; 0: all has been well since the start
@@ -13,7 +14,10 @@ type LinkState struct {
 }
 
 // Newer reports whether s replaces t, of the same chip.
-func (s *LinkState) Newer(t *LinkState) bool { return int32(s.Version-t.Version) > 0 }
+func (s *LinkState) Newer(t *LinkState) bool {
+	d := int32(s.Version - t.Version)
+	return d > 0 || d == 0 && s.Out > t.Out
+}
 
 // Sizes of link states.
 const (

@@ -52,7 +52,33 @@ func planOf(c *cobra.Command, machine string, f *routeFlags) (*route.Plan, error
 	if err := m.configure(&cfg); err != nil {
 		return nil, err
 	}
-	return route.New(t, cfg.Route)
+	p, err := route.New(t, cfg.Route)
+	if err != nil {
+		return nil, err
+	}
+	out, err := outOfService(c.Context(), dir, t)
+	return p.Around(out), err
+}
+
+// outOfService are the cables that the running chips do without, by an end of
+// each. They may disagree for a moment after a fault: then it is any of them that has heard of one.
+func outOfService(ctx context.Context, dir runDir, t *topo.Topology) ([]wire.PortID, error) {
+	cs, _, _, err := dir.clients()
+	if err != nil {
+		return nil, err
+	}
+	views, _ := ask(ctx, cs)
+	var out []wire.PortID
+	for _, v := range views {
+		links, err := parseLinks(t, v.OutOfService)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range links {
+			out = append(out, l.a)
+		}
+	}
+	return out, nil
 }
 
 // l0Row is the source routes of one chip, as the specification prints them.

@@ -67,6 +67,7 @@ func NewServer(n *node.Node, token string) *Server {
 	mux.HandleFunc("GET /v1/netem", s.auth(s.netem))
 	mux.HandleFunc("PUT /v1/netem", s.auth(s.setNetem))
 	mux.HandleFunc("DELETE /v1/netem", s.auth(s.resetNetem))
+	mux.HandleFunc("PUT /v1/service", s.auth(s.setService))
 	mux.HandleFunc("POST /v1/faults", s.auth(s.tellFault))
 	mux.HandleFunc("POST /v1/traffic", s.auth(s.startTraffic))
 	mux.HandleFunc("GET /v1/traffic", s.auth(s.trafficReport))

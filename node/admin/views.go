@@ -14,25 +14,27 @@ import (
 
 // ChipView is a chip's state as the API tells it.
 type ChipView struct {
-	Chip        wire.FabricNodeID `json:"chip"`
-	UMD         int               `json:"umd"` // id in the cluster descriptor, -1 for none
-	Row         int               `json:"row"`
-	Col         int               `json:"col"`
-	Fabric      string            `json:"fabric"`
-	Incarnation string            `json:"incarnation"`
-	TableEpoch  string            `json:"table_epoch"`
-	Started     time.Time         `json:"started"`
-	UptimeS     float64           `json:"uptime_seconds"`
-	Gossip      string            `json:"gossip"`
-	Members     int               `json:"members"` // chips alive, as the pool says
-	LinksUp     int               `json:"links_up"`
-	Links       []LinkView        `json:"links"`
-	OpenOps     int               `json:"open_requests"`
-	InFlight    int               `json:"packets_in_flight"`
-	Memory      MemoryView        `json:"memory"`
-	Loop        Load              `json:"loop"` // what the chip's loop has done since the start
-	Counters    map[string]uint64 `json:"counters"`
-	Dropped     map[string]uint64 `json:"dropped"`
+	Chip         wire.FabricNodeID   `json:"chip"`
+	UMD          int                 `json:"umd"` // id in the cluster descriptor, -1 for none
+	Row          int                 `json:"row"`
+	Col          int                 `json:"col"`
+	Fabric       string              `json:"fabric"`
+	Incarnation  string              `json:"incarnation"`
+	TableEpoch   string              `json:"table_epoch"`
+	Started      time.Time           `json:"started"`
+	UptimeS      float64             `json:"uptime_seconds"`
+	Gossip       string              `json:"gossip"`
+	Members      int                 `json:"members"` // chips alive, as the pool says
+	LinksUp      int                 `json:"links_up"`
+	OutOfService []string            `json:"out_of_service"` // cables that the tables in force do without
+	Unreachable  []wire.FabricNodeID `json:"unreachable"`    // chips of its mesh without a way from it; of another mesh the first, for all
+	Links        []LinkView          `json:"links"`
+	OpenOps      int                 `json:"open_requests"`
+	InFlight     int                 `json:"packets_in_flight"`
+	Memory       MemoryView          `json:"memory"`
+	Loop         Load                `json:"loop"` // what the chip's loop has done since the start
+	Counters     map[string]uint64   `json:"counters"`
+	Dropped      map[string]uint64   `json:"dropped"`
 }
 
 // MemoryView is a chip's use of host memory, in bytes.
@@ -50,6 +52,8 @@ type LinkView struct {
 	PeerChan   wire.Channel      `json:"peer_channel"`
 	Address    string            `json:"address"`
 	State      string            `json:"state"`
+	Out        bool              `json:"out_of_service"`       // by the tables in force
+	Avoided    bool              `json:"avoided"`              // taken out of service by an operator
 	By         *wire.Channel     `json:"by_channel,omitempty"` // by whose cable the frames go while the own one doesn't carry them
 	SinceS     float64           `json:"since_seconds"`
 	Session    string            `json:"session"`
@@ -74,7 +78,7 @@ func View(n *node.Node) ChipView {
 		Incarnation: fmt.Sprintf("%016x", uint64(s.Incarnation)), TableEpoch: fmt.Sprintf("%08x", s.Epoch),
 		Started: n.Started(), UptimeS: time.Duration(now).Seconds(),
 		Gossip: n.GossipAddr().String(), Members: len(n.Members()), LinksUp: s.PortsUp,
-		OpenOps: s.Open, InFlight: s.InFlight, Memory: MemoryView{s.Resident, s.Buffers}, Loop: loadOf(n.Load()),
+		OutOfService: cableNames(s.Out), Unreachable: append([]wire.FabricNodeID{}, s.Unreachable...), OpenOps: s.Open, InFlight: s.InFlight, Memory: MemoryView{s.Resident, s.Buffers}, Loop: loadOf(n.Load()),
 		Counters: chipCounters(&s.Counters), Dropped: dropCounters(s.Counters.Dropped),
 	}
 	addrs := n.Addresses()
@@ -89,7 +93,7 @@ func View(n *node.Node) ChipView {
 func linkView(p *chip.PortStatus, now mono.Time) LinkView {
 	v := LinkView{
 		Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel,
-		State: p.Link.State.String(), SinceS: now.Sub(p.Link.Since).Seconds(), Session: fmt.Sprintf("%08x", uint32(p.Link.Session)),
+		State: p.Link.State.String(), Out: p.Out, Avoided: p.Avoided, SinceS: now.Sub(p.Link.Since).Seconds(), Session: fmt.Sprintf("%08x", uint32(p.Link.Session)),
 		Retrains: p.Link.Retrains, LastDown: p.Link.LastDown.String(), DowntimeS: p.Link.Downtime.Seconds(),
 		RTTMicros: float64(p.Link.RTT.Nanoseconds()) / 1e3, Payload: p.Link.MaxPayload, Credits: map[string]int{},
 		Counters: linkCounters(p), FrameDrops: frameDrops(&p.Frames),
@@ -193,14 +197,20 @@ func EventOf(self wire.FabricNodeID, e node.Event) EventView {
 	return v
 }
 
+// cableNames names cables as commands take them, from both ends of each in a row.
+func cableNames(ends []wire.PortID) []string {
+	names := []string{}
+	for i := 0; i+1 < len(ends); i += 2 {
+		names = append(names, fmt.Sprintf("%s/%d-%s/%d", ends[i].Node, ends[i].Channel, ends[i+1].Node, ends[i+1].Channel))
+	}
+	return names
+}
+
 // tablesEvent tells of new tables. The ports are named in pairs, the ends of one cable.
 func tablesEvent(v *EventView, t *chip.Tables) {
 	v.Type, v.Action, v.Actor = "tables", "installed", v.Chip.String()
 	v.Detail["epoch"], v.Detail["out_of_service"], v.Detail["unreachable"] = fmt.Sprintf("%08x", t.Epoch), "none", "none"
-	var cables, chips []string
-	for i := 0; i < len(t.Out); i += 2 {
-		cables = append(cables, fmt.Sprintf("%s/%d-%s/%d", t.Out[i].Node, t.Out[i].Channel, t.Out[i+1].Node, t.Out[i+1].Channel))
-	}
+	cables, chips := cableNames(t.Out), []string{}
 	for _, n := range t.Unreachable {
 		chips = append(chips, n.String())
 	}

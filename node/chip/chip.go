@@ -98,6 +98,7 @@ type Chip struct {
 	byChannel [wire.MaxChannels]int8 // index into ports, -1 for none
 	memory    *noc.Memory
 	client    Client
+	pullAt    mono.Time // when the client is asked next, after refusals
 
 	out       map[flowKey]*outFlow
 	outOrder  []*outFlow // creation order, for determinism
@@ -286,6 +287,9 @@ func (c *Chip) Deadline() (mono.Time, bool) {
 	}
 	if d, ok := c.control.Deadline(); ok {
 		at = mono.Min(at, d)
+	}
+	if c.client != nil && c.pullAt != 0 {
+		at = mono.Min(at, c.pullAt)
 	}
 	if w, ok := c.client.(Waker); ok {
 		if d, ok := w.Deadline(); ok {

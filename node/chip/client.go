@@ -1,6 +1,8 @@
 package chip
 
 import (
+	"time"
+
 	"ttfabric/node/noc"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -29,13 +31,28 @@ type Waker interface {
 // SetClient installs the program inside the chip; nil removes it. The ends of requests of a removed client are dropped.
 func (c *Chip) SetClient(cl Client) { c.client = cl }
 
+// A client whose requests are refused at once, such as to a chip that no way
+// leads to, is asked for no more than maxRefused of them, and then after a pause.
+const (
+	maxRefused   = 64
+	refusedPause = time.Millisecond
+)
+
 // pull takes requests from the client while there is room.
 func (c *Chip) pull(now mono.Time) bool {
 	if c.client == nil {
 		return false
 	}
+	if now.Before(c.pullAt) {
+		return false
+	}
+	c.pullAt = 0
 	moved := false
-	for {
+	for refused := 0; ; {
+		if refused == maxRefused {
+			c.pullAt = now.Add(refusedPause)
+			return moved
+		}
 		r, ok := c.client.Next(now)
 		if !ok {
 			return moved
@@ -49,9 +66,11 @@ func (c *Chip) pull(now mono.Time) bool {
 		case Unreachable:
 			c.finish(now, r.Dst, &op{token: r.Token, sent: now, client: true}, Result{Fate: FateLost, Drop: wire.DropUnreachable, At: c.cfg.Node})
 			moved = true
+			refused++
 		default:
 			c.finish(now, r.Dst, &op{token: r.Token, sent: now, client: true}, Result{Fate: FateRefused, Outcome: wire.OutcomeBadAddress})
 			moved = true
+			refused++
 		}
 	}
 }

@@ -89,13 +89,15 @@ type Counters struct {
 
 // PortStatus is one port's state, for people.
 type PortStatus struct {
-	Local  wire.PortID
-	Peer   wire.PortID
-	Dir    wire.Direction
-	Plane  wire.Plane
-	Link   ttlink.Status
-	Frames ttlink.Counters
-	Router router.PortStatus
+	Local   wire.PortID
+	Peer    wire.PortID
+	Dir     wire.Direction
+	Plane   wire.Plane
+	Link    ttlink.Status
+	Out     bool // out of service by the tables in force
+	Avoided bool // taken out of service by an operator, see [Chip.Avoid]
+	Frames  ttlink.Counters
+	Router  router.PortStatus
 }
 
 // Status is the chip's state, for people.
@@ -105,21 +107,23 @@ type Status struct {
 	Epoch       uint32
 	Ports       []PortStatus
 	PortsUp     int
-	Open        int   // requests whose fate is open
-	InFlight    int   // packets in the router's channels
-	Resident    int64 // bytes of tile memory held
-	Buffers     int   // bytes of packet buffers held
+	Out         []wire.PortID       // ports of cables that the tables in force do without, the two ends of each in a row
+	Unreachable []wire.FabricNodeID // chips of this mesh without a way from here; of another mesh its first chip, for all
+	Open        int                 // requests whose fate is open
+	InFlight    int                 // packets in the router's channels
+	Resident    int64               // bytes of tile memory held
+	Buffers     int                 // bytes of packet buffers held
 	Counters    Counters
 }
 
 // Status returns the chip's state.
 func (c *Chip) Status() Status {
 	s := Status{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation, Epoch: c.epoch, Open: c.open,
-		InFlight: c.router.InFlight(), Resident: c.memory.Resident(), Buffers: c.pool.Resident(), Counters: c.counters}
+		InFlight: c.router.InFlight(), Resident: c.memory.Resident(), Buffers: c.pool.Resident(), Counters: c.counters, Out: c.outOf(c.plan), Unreachable: c.tables.unreachable}
 	s.Counters.EventsDropped = c.events.dropped
 	for i := range c.ports {
 		p := &c.ports[i]
-		s.Ports = append(s.Ports, PortStatus{Local: p.Local, Peer: p.Peer, Dir: p.Dir, Plane: p.Plane,
+		s.Ports = append(s.Ports, PortStatus{Local: p.Local, Peer: p.Peer, Dir: p.Dir, Plane: p.Plane, Out: c.plan.Out(p.Local), Avoided: c.control.Avoided(i),
 			Link: p.link.Status(), Frames: p.link.Counters(), Router: c.router.Status(i)})
 		if p.up {
 			s.PortsUp++

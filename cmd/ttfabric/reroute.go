@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/admin"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+const rerouteHelp = `Every chip says which cables are out of service, all others hear of it, and plan
+the same tables around them. What does not cross such a cable keeps its way; what
+does goes round it, in virtual channels of its own. Packets under way by a cable
+that works still take it, so that nothing is lost. 'ttfabric routes' shows the
+ways, 'ttfabric events' when tables are installed.`
+
+func newReroute() *cobra.Command {
+	back := false
+	c := &cobra.Command{Use: "reroute LINK...", Short: "Take cables out of service, so that packets go round them", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
+		Long:    "reroute takes cables out of service that work, as a fault does with those that\ndon't; --back gives them back.\n\n" + rerouteHelp + "\n\n" + linkHelp,
+		Example: "  ttfabric reroute M0D0-M0D1\n  ttfabric reroute M0D5            # round a chip, before it is taken away\n  ttfabric reroute --back all",
+		RunE: func(c *cobra.Command, args []string) error {
+			if _, err := format(c); err != nil {
+				return err
+			}
+			links, chips, err := linkArgs(c, args)
+			if err != nil {
+				return err
+			}
+			return chips.service(c, links, !back)
+		}}
+	c.Flags().BoolVar(&back, "back", false, "give the cables back")
+	return c
+}
+
+func newRemove() *cobra.Command {
+	return lineCommand("remove", true, "Take a row or column of chips out of service",
+		"remove takes all cables of a row's or column's chips out of service: no packet goes\nto them or through them any more, until 'ttfabric restore'. The chips go on.",
+		"  ttfabric remove row 3\n  ttfabric remove column 0 --mesh 1")
+}
+
+func newRestore() *cobra.Command {
+	return lineCommand("restore", false, "Give a row or column of chips back", "restore undoes 'ttfabric remove'.", "  ttfabric restore row 3")
+}
+
+func lineCommand(name string, out bool, short, long, example string) *cobra.Command {
+	mesh := 0
+	c := &cobra.Command{Use: name + " row|column N", Short: short, Args: cobra.ExactArgs(2), ValidArgs: []string{"row", "column"},
+		Long: long + "\n\n" + rerouteHelp, Example: example,
+		RunE: func(c *cobra.Command, args []string) error {
+			if _, err := format(c); err != nil {
+				return err
+			}
+			dir, err := dirOf(c)
+			if err != nil {
+				return err
+			}
+			_, t, _, err := dir.mesh()
+			if err != nil {
+				return err
+			}
+			links, err := lineOf(t, mesh, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			chips, err := openChips(dir)
+			if err != nil {
+				return err
+			}
+			return chips.service(c, links, out)
+		}}
+	c.Flags().IntVar(&mesh, "mesh", 0, "mesh that it is a row or column of")
+	return c
+}
+
+// lineOf are the cables of the chips of a row or column.
+func lineOf(t *topo.Topology, mesh int, kind, number string) ([]link, error) {
+	m, ok := t.Mesh(wire.MeshID(max(mesh, 0)))
+	if !ok || mesh < 0 || mesh >= wire.MaxMeshes {
+		return nil, coded(exitUsage, "--mesh %d: %s has no such mesh", mesh, t)
+	}
+	lines := map[string]int{"row": m.Rows, "column": m.Cols, "col": m.Cols}[kind]
+	if lines == 0 {
+		return nil, coded(exitUsage, "%q: want row or column", kind)
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || n >= lines {
+		return nil, coded(exitUsage, "%s %q: mesh %d has %ss 0 to %d", kind, number, mesh, kind, lines-1)
+	}
+	in := func(p wire.FabricNodeID) bool {
+		c, _ := t.Chip(p)
+		return p.Mesh == m.ID && (kind == "row" && c.Row == n || kind != "row" && c.Col == n)
+	}
+	var out []link
+	for _, c := range t.Cables {
+		if !c.Unused && (in(c.A.Node) || in(c.B.Node)) {
+			out = append(out, link{c.A, c.B, c.Plane})
+		}
+	}
+	if len(out) == 0 {
+		return nil, coded(exitUsage, "%s %d of mesh %d has no cables", kind, n, mesh)
+	}
+	return out, nil
+}
+
+// service takes cables out of service, or gives them back.
+func (s *chipSet) service(c *cobra.Command, links []link, out bool) error {
+	where, err := ends(links, "both")
+	if err != nil {
+		return err
+	}
+	if err := s.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
+		return cl.SetService(ctx, chs, out)
+	}); err != nil {
+		return err
+	}
+	done := "out of service"
+	if !out {
+		done = "given back"
+	}
+	return toldLinks(c, done, links)
+}

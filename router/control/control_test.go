@@ -1,0 +1,277 @@
+package control
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+const hold, boot = 120 * time.Millisecond, 10 * time.Second
+
+func known(wire.FabricNodeID) bool { return true }
+
+func machine(t testing.TB, name string) *topo.Topology {
+	t.Helper()
+	m, err := topo.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func newControl(m *topo.Topology, now mono.Time, chip int) *Control {
+	n := m.Chips[chip].Node
+	return New(now, Config{Self: n, Ports: m.Ports(n), Hold: hold, Boot: boot})
+}
+
+// at runs c until an instant, and counts how often tables were to be planned.
+func at(c *Control, until mono.Time) (plans int) {
+	for {
+		d, ok := c.Deadline()
+		if !ok || d.After(until) {
+			return plans
+		}
+		if c.Tick(d) {
+			plans++
+		}
+	}
+}
+
+// TestHold: a link counts as failed after it has been down for the hold, one
+// that was never up after the boot time, and not before.
+func TestHold(t *testing.T) {
+	m := machine(t, "t3000")
+	c := newControl(m, 1, 0)
+	at(c, mono.Time(boot))
+	if c.Self().Version != 0 || len(c.Out()) != 0 {
+		t.Fatalf("%+v before the boot time", c.Self())
+	}
+	c.SetPort(mono.Time(boot), 0, true)
+	if at(c, mono.Time(boot+time.Second)) != 1 || len(c.Out()) != len(m.Ports(m.Chips[0].Node))-1 {
+		t.Fatalf("%+v, out %v: want all ports but one", c.Self(), c.Out())
+	}
+	now := mono.Time(20 * time.Second)
+	for i := 1; i < len(m.Ports(m.Chips[0].Node)); i++ {
+		c.SetPort(now, i, true)
+	}
+	at(c, now.Add(time.Second))
+	if len(c.Out()) != 0 {
+		t.Fatalf("out %v with all links up", c.Out())
+	}
+	now = now.Add(2 * time.Second)
+	version := c.Self().Version
+	c.SetPort(now, 2, false)
+	at(c, now.Add(hold-1))
+	if c.Self().Version != version {
+		t.Errorf("failed %v after it went down", hold-1)
+	}
+	if at(c, now.Add(hold+Settle)) != 1 || len(c.Out()) != 1 || c.Self().Version != version+1 {
+		t.Errorf("%+v, out %v", c.Self(), c.Out())
+	}
+	// A blink that is shorter than the hold changes nothing.
+	c.SetPort(now.Add(time.Second), 2, true)
+	at(c, now.Add(2*time.Second))
+	version = c.Self().Version
+	c.SetPort(now.Add(3*time.Second), 1, false)
+	c.SetPort(now.Add(3*time.Second+hold/2), 1, true)
+	if at(c, now.Add(5*time.Second)) != 0 || c.Self().Version != version {
+		t.Errorf("a blink: %+v, version before %d", c.Self(), version)
+	}
+}
+
+// TestFormerLife hears words of a former life of this chip, and says the next version.
+func TestFormerLife(t *testing.T) {
+	m := machine(t, "t3000")
+	c := newControl(m, 1, 3)
+	old := wire.LinkState{Node: m.Chips[3].Node, Version: 1<<31 + 17, Out: 5}
+	c.Hear(2, []wire.LinkState{old}, known)
+	if s := c.Self(); s.Version != old.Version+1 || s.Out != 0 {
+		t.Errorf("%+v after %+v", s, old)
+	}
+	c.Hear(3, []wire.LinkState{old}, known)
+	if s := c.Self(); s.Version != old.Version+1 {
+		t.Errorf("%+v after it was heard again", s)
+	}
+	c.Hear(4, []wire.LinkState{{Node: m.Chips[3].Node, Version: old.Version + 1, Out: 9}}, known)
+	if s := c.Self(); s.Version != old.Version+2 || s.Out != 0 {
+		t.Errorf("%+v after another one of the same version", s)
+	}
+	c.Hear(5, []wire.LinkState{{Node: wire.FabricNodeID{Mesh: 7}, Version: 1, Out: 1}}, func(wire.FabricNodeID) bool { return false })
+	if len(c.Out()) != 0 {
+		t.Errorf("out %v by the word of a chip that is not there", c.Out())
+	}
+}
+
+// TestThrottle: many changes in a row are few plans, and the last one is planned.
+func TestThrottle(t *testing.T) {
+	m := machine(t, "mesh:4x4")
+	c := newControl(m, 1, 0)
+	plans, now := 0, mono.Time(time.Second)
+	for i := range 1000 {
+		c.Hear(now, []wire.LinkState{{Node: m.Chips[5].Node, Version: uint32(i + 1), Out: uint16(i % 2)}}, known)
+		now = now.Add(time.Millisecond)
+		plans += at(c, now)
+	}
+	plans += at(c, now.Add(time.Second))
+	if plans < 9 || plans > 11 || len(c.Out()) != 1 {
+		t.Errorf("%d plans in a second, out %v", plans, c.Out())
+	}
+}
+
+// TestFlood lets words spread over links that come and go. When all is calm,
+// every chip that is connected has heard the same.
+func TestFlood(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		m := machine(t, []string{"mesh:3x3", "t3000", "torus:3x3", "line:4"}[r.IntN(4)])
+		f := &flood{t: t, m: m, rng: r, now: 1, at: map[wire.FabricNodeID]int{}, up: map[wire.PortID]bool{}}
+		for i, c := range m.Chips {
+			f.at[c.Node] = i
+			f.chips = append(f.chips, newControl(m, f.now, i))
+		}
+		for _, c := range m.Cables {
+			f.set(c, true)
+		}
+		for range 60 {
+			switch c := m.Cables[r.IntN(len(m.Cables))]; r.IntN(5) {
+			case 0, 1:
+				f.set(c, r.IntN(2) == 0)
+			case 2:
+				i := r.IntN(len(m.Chips))
+				f.chips[i].Avoid(f.now, r.IntN(len(m.Ports(m.Chips[i].Node))), r.IntN(2) == 0)
+			case 3: // a chip starts anew: it has forgotten all, and its links come up again
+				i := r.IntN(len(m.Chips))
+				f.chips[i] = newControl(m, f.now, i)
+				for _, c := range m.Cables {
+					if f.up[c.A] && (c.A.Node == m.Chips[i].Node || c.B.Node == m.Chips[i].Node) {
+						f.set(c, false)
+						f.set(c, true)
+					}
+				}
+			default:
+				f.pass(time.Duration(r.IntN(int(200 * time.Millisecond))))
+			}
+			f.send(r.IntN(4))
+		}
+		f.pass(2 * boot)
+		f.send(1 << 20)
+		f.pass(time.Second)
+		f.send(1 << 20)
+		f.compare(seed)
+	}
+}
+
+// flood is chips that are connected by reliable links.
+type flood struct {
+	t     testing.TB
+	m     *topo.Topology
+	rng   *rand.Rand
+	now   mono.Time
+	chips []*Control
+	at    map[wire.FabricNodeID]int
+	up    map[wire.PortID]bool
+}
+
+func (f *flood) port(p wire.PortID) (chip, port int) {
+	chip = f.at[p.Node]
+	return chip, slices.IndexFunc(f.m.Ports(p.Node), func(q topo.Port) bool { return q.Local == p })
+}
+
+func (f *flood) set(c topo.Cable, up bool) {
+	f.up[c.A], f.up[c.B] = up, up
+	for _, p := range []wire.PortID{c.A, c.B} {
+		i, k := f.port(p)
+		f.chips[i].SetPort(f.now, k, up)
+	}
+}
+
+func (f *flood) pass(d time.Duration) {
+	f.now = f.now.Add(d)
+	for _, c := range f.chips {
+		at(c, f.now)
+	}
+}
+
+// send carries at most n messages.
+func (f *flood) send(n int) {
+	for moved := true; moved && n > 0; {
+		moved = false
+		for i, c := range f.chips {
+			for k, p := range f.m.Ports(f.m.Chips[i].Node) {
+				if !c.Owes(k) || n == 0 {
+					continue
+				}
+				words, upTo := c.Tell(k)
+				if len(words) == 0 {
+					f.t.Fatalf("%s owes %s words and tells none", p.Local.Node, p.Peer.Node)
+				}
+				c.Told(k, upTo)
+				f.chips[f.at[p.Peer.Node]].Hear(f.now, words, known)
+				moved = true
+				n--
+			}
+		}
+	}
+}
+
+func (f *flood) compare(seed uint64) {
+	for _, c := range f.m.Cables {
+		if !f.up[c.A] {
+			continue
+		}
+		a, b := f.chips[f.at[c.A.Node]], f.chips[f.at[c.B.Node]]
+		if x, y := sorted(a.Out()), sorted(b.Out()); x != y {
+			f.t.Fatalf("seed %d: %s and %s are connected; out by the one %s, by the other %s", seed, c.A.Node, c.B.Node, x, y)
+		}
+	}
+	for i, c := range f.chips {
+		for k, p := range f.m.Ports(f.m.Chips[i].Node) {
+			out := slices.Contains(c.Out(), p.Local)
+			if want := !f.up[p.Local] || c.Avoided(k); out != want {
+				f.t.Fatalf("seed %d: %s: out %v, want %v", seed, p.Local, out, want)
+			}
+		}
+	}
+}
+
+func sorted(ps []wire.PortID) string {
+	slices.SortFunc(ps, func(a, b wire.PortID) int {
+		if a.Less(b) {
+			return -1
+		}
+		return 1
+	})
+	return fmt.Sprint(ps)
+}
+
+// TestManyWords tells more words than a packet holds.
+func TestManyWords(t *testing.T) {
+	m := machine(t, "t3000")
+	c := newControl(m, 1, 0)
+	var words []wire.LinkState
+	for i := range 1000 {
+		words = append(words, wire.LinkState{Node: wire.FabricNodeID{Mesh: wire.MeshID(i)}, Version: 1})
+	}
+	c.Hear(1, words, known)
+	c.SetPort(1, 0, true)
+	told := map[wire.FabricNodeID]bool{}
+	for n := 0; c.Owes(0); n++ {
+		ws, upTo := c.Tell(0)
+		if len(ws) > wire.MaxLinkStates || n > 3 {
+			t.Fatalf("%d words in packet %d", len(ws), n)
+		}
+		for _, w := range ws {
+			told[w.Node] = true
+		}
+		c.Told(0, upTo)
+	}
+	if len(told) != 1000 {
+		t.Errorf("%d of 1000 words told", len(told))
+	}
+}
