@@ -17,6 +17,7 @@ type cable struct {
 	topo.Cable
 	ports   [2]wire.PortID
 	chips   [2]*machine
+	avoided bool            // an operator took it out of service
 	way     [2]*fault.Model // by the side that sends
 	cuts    [2]int          // in force, by the side that sends
 	swapped *cable          // the other cable while their far ends are exchanged
@@ -95,8 +96,9 @@ func (s *Sim) keep(e end, b []byte) {
 
 func (c *cable) bothUp() bool { return c.up[0] && c.up[1] }
 
-// badSince reports whether the cable failed to connect its chips at any time from t on.
-func (c *cable) badSince(t mono.Time) bool { return !c.bothUp() || c.lastBad >= t }
+// badSince reports whether the cable failed to connect its chips, or was out of
+// service, at any time from t on.
+func (c *cable) badSince(t mono.Time) bool { return !c.bothUp() || c.avoided || c.lastBad >= t }
 
 // markCables notes that a chip is gone.
 func (s *Sim) markCables(m *machine) {

@@ -39,7 +39,7 @@ func (s *Sim) drawPlan(end mono.Time) {
 			}
 		}
 	}
-	kinds := []func() mishap{s.storm, s.cut, s.cut, s.oneWayCut, s.restart, s.restart, s.stall, s.swap, s.forge, s.replay, s.unplug, s.narrow}
+	kinds := []func() mishap{s.storm, s.cut, s.sever, s.sever, s.avoid, s.oneWayCut, s.restart, s.restart, s.stall, s.swap, s.forge, s.replay, s.unplug, s.narrow}
 	for range s.rng.IntN(maxMishaps + 1) {
 		f := kinds[s.rng.IntN(len(kinds))]()
 		f.at = mono.Time(s.rng.Int64N(int64(end)))
@@ -68,7 +68,7 @@ func (s *Sim) heal() {
 	s.tracef("-- all faults end")
 	s.healed = true
 	for _, c := range s.cables {
-		c.swapped, c.cuts = nil, [2]int{}
+		c.swapped, c.cuts, c.avoided = nil, [2]int{}, false
 		for side := range c.way {
 			c.way[side].Cut(false)
 			s.set(c, side, fault.Options{Delay: cleanDelay})
@@ -82,6 +82,7 @@ func (s *Sim) heal() {
 		}
 		for _, p := range m.chip.Channels() {
 			m.chip.SetPath(s.now, p.Local.Channel, true)
+			m.chip.Avoid(s.now, p.Local.Channel, false)
 		}
 		s.run(m)
 	}
@@ -149,6 +150,34 @@ func (s *Sim) cut() mishap {
 	c := s.anyCable()
 	return mishap{last: s.span(longestCut), what: "cut of " + c.String(),
 		begin: func() { c.cutWays(1, 0, 1) }, end: func() { c.cutWays(-1, 0, 1) }}
+}
+
+// sever cuts all cables between two chips.
+func (s *Sim) sever() mishap {
+	c := s.anyCable()
+	each := func(by int) {
+		for _, k := range s.cables {
+			if k.chips == c.chips || k.chips[0] == c.chips[1] && k.chips[1] == c.chips[0] {
+				k.cutWays(by, 0, 1)
+			}
+		}
+	}
+	return mishap{last: s.span(longestCut), what: fmt.Sprintf("cut of all between %s and %s", c.chips[0].node, c.chips[1].node),
+		begin: func() { each(1) }, end: func() { each(-1) }}
+}
+
+// avoid has an operator take a cable out of service, at one end, and give it back.
+func (s *Sim) avoid() mishap {
+	c, side := s.anyCable(), s.rng.IntN(2)
+	set := func(on bool) {
+		if m := c.chips[side]; m.chip != nil && m.stalled == 0 {
+			m.chip.Avoid(s.now, c.ports[side].Channel, on)
+			s.run(m)
+		}
+		c.avoided, c.lastBad = on, s.now
+	}
+	return mishap{last: s.span(longestCut), what: "out of service: " + c.String(),
+		begin: func() { set(true) }, end: func() { set(false) }}
 }
 
 func (s *Sim) oneWayCut() mishap {

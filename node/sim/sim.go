@@ -70,6 +70,7 @@ type Report struct {
 	Refused int       // requests that were not taken, as no way was left
 	Starts  int       // of chips, after the first
 	Downs   int       // links that went down
+	Tables  int       // tables that were installed, over all chips
 	Resent  uint64    // data frames sent again, by the chips alive at the end
 	Dropped uint64    // packets given up by routers of the chips alive at the end
 	Hash    uint64    // of everything that happened
@@ -338,6 +339,7 @@ func (s *Sim) transmit(m *machine) {
 func (s *Sim) linkEvent(m *machine, e chip.Event) {
 	s.note(uint64(m.index), uint64(e.Local.Channel), uint64(e.Link.Kind), uint64(e.Drop))
 	if e.Tables != nil {
+		s.report.Tables++
 		s.tracef("%s goes by tables %08x: %d ports out of service, %d chips unreachable, strict: %v, refused: %v",
 			m.node, e.Tables.Epoch, len(e.Tables.Out), len(e.Tables.Unreachable), e.Tables.Strict, e.Tables.Refused)
 		return

@@ -96,6 +96,8 @@ func add(sum *Report, r Report) {
 	sum.Partly += r.Partly
 	sum.Starts += r.Starts
 	sum.Downs += r.Downs
+	sum.Tables += r.Tables
+	sum.Refused += r.Refused
 	sum.Resent += r.Resent
 	sum.Dropped += r.Dropped
 	for i := range r.Fates {
