@@ -61,10 +61,23 @@ func (g *grid) intact(leg []wire.Direction, pl wire.Plane, at int) bool {
 	return true
 }
 
-// failed reports whether the cable of a chip in a direction has failed.
+// failed reports whether the cable of a chip in a direction is not there, has failed, or is out of service.
 func (g *grid) failed(chip int, d wire.Direction, pl wire.Plane) bool {
-	q, ok := g.plan.port(g.node(chip), d, pl)
-	return !ok || g.plan.down(q)
+	k := int(pl)*g.chips() + chip
+	return k >= len(g.works) || g.works[k]>>d&1 == 0
+}
+
+// survey notes which cables work.
+func (g *grid) survey() {
+	n := g.chips()
+	g.works = make([]uint8, max(g.plan.top.MeshPlanes(g.mesh.ID), 1)*n)
+	for chip := range n {
+		for _, q := range g.plan.top.Ports(g.node(chip)) {
+			if k := int(q.Plane)*n + chip; k < len(g.works) && !g.plan.down(q.Local) {
+				g.works[k] |= 1 << q.Dir
+			}
+		}
+	}
 }
 
 // port is the port of a chip in a direction.

@@ -165,6 +165,9 @@ func New(t *topo.Topology, cfg Config) (*Plan, error) {
 	first := 0
 	for _, m := range t.Meshes {
 		g := &grid{plan: p, mesh: m, first: first}
+		if cfg.Failed != nil {
+			g.survey()
+		}
 		if g.legs, err = e.make(g); err != nil {
 			return nil, fmt.Errorf("topology %s: %w", t.Name, err)
 		}
@@ -262,6 +265,7 @@ type grid struct {
 	first int // index of its first chip among the topology's
 	legs  legger
 
+	works   []uint8 // directions whose cables work, by plane and chip, a bit for each; nil: not needed, as none has failed
 	detours *upDown // while cables are out of service; nil: none are
 }
 

@@ -24,6 +24,9 @@ func newUpDown(g *grid) (legger, error) { return upDownOf(g), nil }
 
 // upDownOf plans for the cables that have not failed and are in service.
 func upDownOf(g *grid) *upDown {
+	if g.works == nil {
+		g.survey()
+	}
 	n, planes := g.chips(), max(g.plan.top.MeshPlanes(g.mesh.ID), 1)
 	u := &upDown{g: g, next: make([][2][4]int16, planes*n), rank: make([]int32, 2*planes*n)}
 	for pl := range planes {
