@@ -286,6 +286,9 @@ func (v *viewer) live(dir runDir) error {
 	}
 	cancel()
 	wg.Wait()
+	if v.c.Context().Err() == nil { // the last words, where the archive is kept
+		admin.History(v.dir, v.wants, v.take)
+	}
 	v.endHistory()
 	return nil
 }

@@ -23,16 +23,28 @@ const mailboxTries = 5
 
 // mailboxView is a router's mailbox for scripts.
 type mailboxView struct {
-	Chip     wire.FabricNodeID `json:"chip"`
-	Channel  wire.Channel      `json:"channel"`
-	Tile     string            `json:"tile"` // and offset, for 'mem read'
-	State    string            `json:"state"`
-	Postcode string            `json:"postcode"`
-	LinkFor  float64           `json:"link_for_seconds"`
-	Torn     int               `json:"torn"`
-	Lost     uint32            `json:"overwritten"` // entries that the ring has no room for any more
-	Status   wire.MailboxStatus
-	Entries  []mailboxEntry `json:"entries"`
+	Chip        wire.FabricNodeID `json:"chip"`
+	Channel     wire.Channel      `json:"channel"`
+	Tile        string            `json:"tile"` // and offset, for 'mem read'
+	Incarnation string            `json:"incarnation"`
+	At          float64           `json:"at_seconds"` // since the chip's start
+	Peer        wire.FabricNodeID `json:"peer"`
+	PeerChan    wire.Channel      `json:"peer_channel"`
+	State       string            `json:"state"`
+	Postcode    string            `json:"postcode"`
+	Link        string            `json:"link"`
+	LinkFor     float64           `json:"link_for_seconds"`
+	LastDown    string            `json:"last_down"`
+	Downtime    float64           `json:"downtime_seconds"`
+	RTT         float64           `json:"rtt_microseconds"`
+	Heartbeat   string            `json:"heartbeat"`
+	Retrains    uint32            `json:"retrains"`
+	Queued      uint32            `json:"packets_queued"`
+	Counters    map[string]uint64 `json:"counters"`
+	Posted      uint32            `json:"posted"`
+	Overwritten uint32            `json:"overwritten"` // entries that the ring has no room for any more
+	Torn        int               `json:"torn"`        // that were written while they were read
+	Entries     []mailboxEntry    `json:"entries"`
 }
 
 // mailboxEntry is an entry for scripts.
@@ -144,14 +156,26 @@ func readMailbox(ctx context.Context, s *session.Session, t *topo.Topology, p wi
 	if err != nil {
 		return v, fmt.Errorf("chip %s channel %d, tile %s: %w", p.Node, p.Channel, at, err)
 	}
-	st := m.Status
-	v = mailboxView{Chip: p.Node, Channel: p.Channel, Tile: at.String(), State: st.State.String(), Postcode: fmt.Sprintf("%08X", uint32(st.Postcode)),
-		LinkFor: float64(st.At-st.Since) / 1e9, Torn: m.Torn, Lost: st.Posted - min(st.Posted, wire.MailboxEntries), Status: st, Entries: []mailboxEntry{}}
+	v = statusView(&m.Status, at)
+	v.Torn = m.Torn
 	for _, e := range m.Entries {
 		what, detail := entryWords(&e)
 		v.Entries = append(v.Entries, mailboxEntry{e.Number, float64(e.At) / 1e9, e.Severity.String(), what, detail})
 	}
 	return v, nil
+}
+
+// statusView says a status in words.
+func statusView(s *wire.MailboxStatus, at wire.NocAddr) mailboxView {
+	const second = 1e9
+	return mailboxView{Chip: s.Local.Node, Channel: s.Local.Channel, Tile: at.String(), Incarnation: fmt.Sprintf("%016x", uint64(s.Incarnation)),
+		At: float64(s.At) / second, Peer: s.Peer.Node, PeerChan: s.Peer.Channel, State: s.State.String(), Postcode: fmt.Sprintf("%08X", uint32(s.Postcode)),
+		Link: ttlink.State(s.LinkState).String(), LinkFor: float64(s.At-s.Since) / second, LastDown: ttlink.DownReason(s.LastDown).String(),
+		Downtime: float64(s.Downtime) / second, RTT: float64(s.RTT) / 1e3, Heartbeat: fmt.Sprintf("%08X", s.Heartbeat), Retrains: s.Retrains,
+		Queued: s.InReceiver + s.InSender, Posted: s.Posted, Overwritten: s.Posted - min(s.Posted, wire.MailboxEntries), Entries: []mailboxEntry{},
+		Counters: map[string]uint64{"packets_sent": s.PacketsSent, "bytes_sent": s.BytesSent, "frames_sent": s.FramesSent, "retransmitted": s.FramesResent,
+			"packets_received": s.PacketsReceived, "bytes_received": s.BytesReceived, "frames_received": s.FramesReceived, "frames_refused": s.FramesRefused,
+			"injected": s.Injected, "forwarded": s.Forwarded, "delivered": s.Delivered, "dropped": s.Dropped}}
 }
 
 // entryWords says an entry in words.
@@ -193,10 +217,10 @@ func entryWords(e *wire.MailboxEntry) (what, detail string) {
 func printMailboxes(c *cobra.Command, views []mailboxView) {
 	tw := newTable(c, "Chip", "Ch", "Tile", "Peer", "State", "Postcode", "Link", "For", "Heartbeat", "Retrains", "Sent", "Received", "Resent", "Forwarded", "Dropped", "Queued", "Entries", "Overwritten")
 	for _, v := range views {
-		s := &v.Status
-		tw.AppendRow(table.Row{v.Chip, v.Channel, v.Tile, fmt.Sprintf("%s/%d", s.Peer.Node, s.Peer.Channel), v.State, v.Postcode, ttlink.State(s.LinkState),
-			time.Duration(s.At - s.Since).Round(time.Second), fmt.Sprintf("%08X", s.Heartbeat), s.Retrains, s.PacketsSent, s.PacketsReceived, s.FramesResent,
-			s.Forwarded, s.Dropped, s.InReceiver + s.InSender, s.Posted, v.Lost})
+		n := v.Counters
+		tw.AppendRow(table.Row{v.Chip, v.Channel, v.Tile, fmt.Sprintf("%s/%d", v.Peer, v.PeerChan), v.State, v.Postcode, v.Link,
+			time.Duration(v.LinkFor * float64(time.Second)).Round(time.Second), v.Heartbeat, v.Retrains, n["packets_sent"], n["packets_received"],
+			n["retransmitted"], n["forwarded"], n["dropped"], v.Queued, v.Posted, v.Overwritten})
 	}
 	tw.Render()
 	tw = newTable(c, "Chip", "Ch", "No.", "At s", "Severity", "What", "Detail")
