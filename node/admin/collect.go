@@ -8,6 +8,7 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/archive"
+	"ttfabric/wire"
 )
 
 // Limits of the collection of events.
@@ -22,6 +23,7 @@ const (
 // collector writes a node's events into its archive.
 type collector struct {
 	n      *node.Node
+	self   wire.FabricNodeID
 	w      *archive.Writer
 	log    *slog.Logger
 	tokens float64
@@ -43,7 +45,7 @@ func Collect(n *node.Node, cfg archive.Config, log *slog.Logger) (stop func()) {
 		n.TellArchive(node.ArchiveEvent{Err: err, Path: cfg.Dir})
 		return func() {}
 	}
-	c := &collector{n: n, w: w, log: log, tokens: collectBurst, at: time.Now(), poll: agePoll}
+	c := &collector{n: n, self: n.Self(), w: w, log: log, tokens: collectBurst, at: time.Now(), poll: agePoll}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -67,7 +69,7 @@ func (c *collector) run() {
 				}
 				return
 			}
-			c.write(e, events)
+			c.write(time.Now(), e, events)
 		case <-tick.C:
 			c.tell(c.w.Retry(time.Now()))
 		}
@@ -78,8 +80,7 @@ func (c *collector) run() {
 }
 
 // write archives an event and those that wait behind it.
-func (c *collector) write(e node.Event, more <-chan node.Event) {
-	now := time.Now()
+func (c *collector) write(now time.Time, e node.Event, more <-chan node.Event) {
 	c.tokens = min(collectBurst, c.tokens+now.Sub(c.at).Seconds()*collectRate)
 	c.at = now
 	c.buf = c.buf[:0]
@@ -109,7 +110,7 @@ func (c *collector) add(e node.Event) {
 	c.tokens--
 	e.Lost += c.over
 	c.over = 0
-	b, _ := json.Marshal(EventOf(c.n.Self(), e))
+	b, _ := json.Marshal(EventOf(c.self, e))
 	c.buf = append(append(c.buf, b...), '\n')
 }
 
