@@ -81,9 +81,9 @@ import (
 // there, or 0 to posted-1 before the 65th; a reader that has taken all before
 // n has missed posted-64-n of them if that is above zero.
 //
-// A router writes its status when it posts an entry and whenever the status
-// is read by the fabric, never for a packet that passes. What others write
-// into the region lasts until the router writes over it.
+// A router writes its status when its link changes and whenever the fabric
+// reads it, never for a packet that passes. What others write into the region
+// lasts until the router writes over it.
 const (
 	// MailboxOffset is where the mailbox begins in an ethernet tile, in bytes.
 	// It lies within what tt-metal leaves to programs there: from 98304 on

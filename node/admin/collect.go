@@ -81,17 +81,13 @@ func (c *collector) run() {
 
 // write archives an event and those that wait behind it.
 func (c *collector) write(now time.Time, e node.Event, more <-chan node.Event) {
-	c.tokens = min(collectBurst, c.tokens+now.Sub(c.at).Seconds()*collectRate)
+	c.tokens = min(collectBurst, c.tokens+max(0, now.Sub(c.at).Seconds())*collectRate)
 	c.at = now
 	c.buf = c.buf[:0]
-	for range collectBatch {
-		c.add(e)
-		if len(more) == 0 {
-			break
-		}
-		var ok bool
-		if e, ok = <-more; !ok {
-			break
+	c.add(e)
+	for k := 1; k < collectBatch && len(more) > 0; k++ {
+		if e, ok := <-more; ok {
+			c.add(e)
 		}
 	}
 	notice, err := c.w.Append(now, c.buf)

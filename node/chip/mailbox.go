@@ -11,8 +11,8 @@ import (
 
 // mailbox is where a port's router posts its status and events (Spec §7.1).
 // Its bytes stand in the L1 of the port's ethernet tile; wire/mailbox.go has
-// the layout. They are written when an event is polled and when the fabric
-// reads them, never for a packet that passes.
+// the layout. Entries are written when an event is polled, the status when that
+// is one of the link and when the fabric reads it, neither for a packet that passes.
 type mailbox struct {
 	at     wire.NocAddr // where it begins
 	region []byte
@@ -109,7 +109,9 @@ func (c *Chip) post(e *Event) {
 	x.Number, x.Life, x.At = m.posted, uint32(c.cfg.Incarnation), uint64(e.At)
 	x.Put(m.region[wire.MailboxEntryAt(m.posted):])
 	m.posted++
-	c.postStatus(e.At, i)
+	if e.Link.Kind != 0 { // packets that are dropped may be many at once
+		c.postStatus(e.At, i)
+	}
 }
 
 // entryOf says an event in the words of the mailbox.
