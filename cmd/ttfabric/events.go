@@ -54,7 +54,7 @@ events of one life of a chip, so a gap in it is a loss.`,
 			return showEvents(c, append(f.chips, args...), f, out == "json")
 		}}
 	fl := c.Flags()
-	fl.BoolVarP(&f.follow, "follow", "f", true, "go on with what happens next (default: unless --since, --last or --archive is given)")
+	fl.BoolVarP(&f.follow, "follow", "f", false, "go on with what happens next (the default unless --since, --last or --archive is given)")
 	fl.StringVar(&f.since, "since", "", "only events of this past time, such as 10m, or from an instant on, such as 2026-01-02T15:04:05")
 	fl.IntVar(&f.last, "last", 0, "only the last so many of the history; 0: all")
 	fl.StringSliceVar(&f.chips, "chip", nil, "only those that these chips tell of")
@@ -155,6 +155,8 @@ func (v *viewer) history() error {
 	switch {
 	case errors.Is(err, os.ErrNotExist) && v.flags.archive == "":
 		return nil // no chip could make it
+	case err != nil && v.flags.archive == "":
+		fmt.Fprintln(v.c.ErrOrStderr(), "ttfabric: cannot read the archive, so only what the running chips remember follows:", err)
 	case err != nil:
 		return fmt.Errorf("cannot read the archive: %w", err)
 	}
