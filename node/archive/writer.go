@@ -112,10 +112,10 @@ func (w *Writer) resume() error {
 	return nil
 }
 
-// lock keeps a second writer away for as long as the file is open.
+// lock keeps a second writer away for as long as the file is open, where the file system can.
 func lock(f file, path string) error {
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fmt.Errorf("cannot lock %s: %w; does another process write this archive?", path, err)
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		return fmt.Errorf("another process writes %s: %w", path, err)
 	}
 	return nil
 }
@@ -193,9 +193,7 @@ func (w *Writer) Retry(now time.Time) *Notice {
 
 // flush writes the pending lines; path is the file or folder that it is about.
 func (w *Writer) flush(now time.Time) (path string, err error) {
-	if err := w.rotate(now); err != nil {
-		return w.cfg.Dir, err
-	}
+	w.rotate(now)
 	if len(w.pending) == 0 {
 		return w.cfg.Dir, nil
 	}
@@ -228,6 +226,9 @@ func (w *Writer) flush(now time.Time) (path string, err error) {
 func (w *Writer) begin(now time.Time) error {
 	s := newSegment(w.cfg.Dir, w.cfg.Name, w.seg.number+1, now)
 	f, err := w.cfg.open(s.path, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND)
+	if errors.Is(err, os.ErrExist) {
+		w.seg.number++ // somebody else's: the next try is for the next number
+	}
 	if err != nil {
 		return err
 	}
@@ -240,18 +241,17 @@ func (w *Writer) begin(now time.Time) error {
 }
 
 // rotate closes the open segment if it is due. A clock that was put back does not make it young.
-func (w *Writer) rotate(now time.Time) error {
+func (w *Writer) rotate(now time.Time) {
 	if w.out == nil || w.size == 0 {
-		return nil
+		return
 	}
 	age := now.Sub(w.seg.begun)
 	if w.size < w.cfg.Limits.SegmentBytes && age < w.cfg.Limits.SegmentAge && age > -w.cfg.Limits.SegmentAge {
-		return nil
+		return
 	}
 	w.out.Close()
 	w.out = nil
 	w.tidy()
-	return nil
 }
 
 // tidy compresses what is closed and plain, and removes the oldest segments
