@@ -6,6 +6,7 @@ import (
 
 	"ttfabric/membership"
 	"ttfabric/node/chip"
+	"ttfabric/wire"
 )
 
 // Limits of the event hub.
@@ -14,13 +15,24 @@ const (
 	eventHistory = 1024 // events that a new subscriber is shown first
 )
 
-// Event is something that happened at this node: one of Chip, Member and Fault is set.
+// Event is something that happened at this node: one of Chip, Member, Fault and Archive is set.
 type Event struct {
-	Time   time.Time
-	Chip   *chip.Event
-	Member *membership.Event
-	Fault  *FaultEvent
-	Lost   uint64 // events that this subscriber has missed before this one
+	Time    time.Time
+	Chip    *chip.Event
+	Member  *membership.Event
+	Fault   *FaultEvent
+	Archive *ArchiveEvent
+	Lost    uint64           // events that this subscriber has missed before this one
+	Seq     uint64           // from 1 on in each life of the node, without a gap
+	Life    wire.Incarnation // that life
+}
+
+// ArchiveEvent says that the archive of the node's events stopped, or goes on.
+type ArchiveEvent struct {
+	Err  error         // why it stopped; nil: it goes on
+	Path string        // the file or folder that it is about
+	Lost uint64        // events that it has missed, if it goes on
+	For  time.Duration // that it had stopped
 }
 
 // hub spreads events to subscribers; it never blocks.
@@ -29,6 +41,8 @@ type hub struct {
 	history []Event
 	subs    map[*sub]struct{}
 	closed  bool
+	life    wire.Incarnation
+	seq     uint64
 }
 
 type sub struct {
@@ -36,7 +50,7 @@ type sub struct {
 	lost uint64
 }
 
-func newHub() *hub { return &hub{subs: map[*sub]struct{}{}} }
+func newHub(life wire.Incarnation) *hub { return &hub{subs: map[*sub]struct{}{}, life: life} }
 
 func (h *hub) publish(e Event) {
 	h.mu.Lock()
@@ -44,6 +58,8 @@ func (h *hub) publish(e Event) {
 	if h.closed {
 		return
 	}
+	h.seq++
+	e.Seq, e.Life = h.seq, h.life
 	if len(h.history) == eventHistory {
 		h.history = append(h.history[:0], h.history[eventHistory/4:]...)
 	}
@@ -89,4 +105,9 @@ func (h *hub) close() {
 		delete(h.subs, s)
 		close(s.ch)
 	}
+}
+
+// TellArchive publishes that the archive of the node's events stopped, or goes on.
+func (n *Node) TellArchive(e ArchiveEvent) {
+	n.events.publish(Event{Time: time.Now(), Archive: &e})
 }

@@ -115,7 +115,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Seed = uint64(cfg.Incarnation)
 	}
 	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(), waiting: map[uint64]waiter{},
-		armed: mono.Never, rearm: make(chan struct{}, 1), events: newHub()}
+		armed: mono.Never, rearm: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
 	var err error
 	n.chip, err = chip.New(n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, Topology: cfg.Topology, Route: cfg.Route,
 		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed,

@@ -5,6 +5,8 @@
 // All integers are little-endian. Offsets and lengths are in bytes. "Refuse"
 // means: drop, count, change nothing else. A field that is called reserved is
 // written as zero; whether a reader refuses another value is said each time.
+// What routers post in their chip's memory, which others read with NoC reads,
+// is described in mailbox.go.
 //
 // # Where the offsets come from
 //

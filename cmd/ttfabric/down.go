@@ -11,7 +11,7 @@ func newDown() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: "down", Short: "Stop a fabric and remove everything of it", Args: cobra.NoArgs,
-		Long:    "down stops the chips of a fabric and removes its run folder, also after a crash.",
+		Long:    "down stops the chips of a fabric and removes its run folder, also after a crash. The archive of its events goes with it, unless 'up --archive' put it elsewhere.",
 		Example: "  ttfabric down\n  ttfabric down --name lab\n  ttfabric down --all",
 		RunE: func(c *cobra.Command, _ []string) error {
 			name, _ := c.Flags().GetString("name")

@@ -104,7 +104,11 @@ func runNode(ctx context.Context, dir runDir, id wire.FabricNodeID, log *slog.Lo
 	if err != nil {
 		return err
 	}
-	defer n.Close()
+	archived := admin.Collect(n, m.archive(dir, id), log)
+	defer func() {
+		n.Close()
+		archived()
+	}()
 	if err := m.impairDeclared(n); err != nil {
 		return fmt.Errorf("chip %s: %w", id, err)
 	}

@@ -28,6 +28,7 @@ import (
 //	token           bearer token of the chips' APIs, mode 0600
 //	chip-M0D0.json  one per running chip (chipFile), written by the chip itself
 //	chip-M0D0.log   what it said
+//	archive/        what happened at the chips, in files that each writes for itself (package archive); elsewhere with 'up --archive'
 type runDir string
 
 // meshFile says how a fabric was started, so that a chip can be started again alike.
@@ -49,6 +50,9 @@ type meshFile struct {
 	PortBase int       `json:"port_base"`
 	Netem    []string  `json:"netem,omitempty"` // impairments from the start, as LINK,KNOB=VALUE,…
 	ID       string    `json:"id"`              // random, the gossip pool's label
+
+	Archive    string `json:"archive,omitempty"`           // folder of the archive; "": in the run folder
+	ArchiveMiB int    `json:"archive_limit_mib,omitempty"` // that one chip's part may take; 0: the default
 }
 
 // chipFile says where a running chip is. Started is the process's start time

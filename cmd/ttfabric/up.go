@@ -36,6 +36,7 @@ type upFlags struct {
 	localFirst     bool
 	ttl            int
 	netem          []string
+	archive        archiveFlags
 }
 
 func newUp() *cobra.Command {
@@ -76,6 +77,7 @@ event, or given up too.`,
 	fl.BoolVar(&f.localFirst, "local-first", false, "serve a chip's own packets before those that pass through, instead of in turn")
 	fl.IntVar(&f.ttl, "ttl", 0, "hops after which a packet is dropped; 0: those of the longest route")
 	fl.StringArrayVar(&f.netem, "netem", nil, "impair cables from the start, as LINK,delay=1ms,loss=1%; keys are the flags of 'netem set'; may be repeated")
+	f.archive.add(c)
 	return c
 }
 
@@ -168,6 +170,9 @@ func prepare(dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh b
 		if len(f.netem) > 0 {
 			return nil, false, coded(exitUsage, "--netem: fabric %q runs already; 'ttfabric netem set' impairs its cables", name)
 		}
+		if f.archive != (archiveFlags{}) {
+			return nil, false, coded(exitUsage, "--archive and --archive-limit: fabric %q runs already; 'ttfabric down' stops it", name)
+		}
 		return running, false, nil
 	}
 	if t, err = loadTopology(arg); err != nil {
@@ -190,6 +195,9 @@ func prepare(dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh b
 		Stuck: f.stuck, StuckMS: f.stuckAfter.Milliseconds(), Local: f.localFirst, TTL: f.ttl, Netem: f.netem,
 		ID: fmt.Sprintf("%s-%016x", name, uint64(newIncarnation()))}
 	if err := m.configure(&node.Config{}); err != nil {
+		return nil, false, err
+	}
+	if err := f.archive.configure(&m); err != nil {
 		return nil, false, err
 	}
 	for _, text := range f.netem {

@@ -157,17 +157,21 @@ func frameDrops(c *ttlink.Counters) map[string]uint64 {
 type EventView struct {
 	Time   time.Time         `json:"time"`
 	Chip   wire.FabricNodeID `json:"chip"`
-	Type   string            `json:"type"`   // link, packet, member, fault
+	Type   string            `json:"type"`   // link, packet, member, fault, archive
 	Action string            `json:"action"` // up, down, dropped, joined, …
 	Actor  string            `json:"actor"`  // the port or chip that it is about
 	Detail map[string]string `json:"detail,omitempty"`
 	Lost   uint64            `json:"lost,omitempty"` // events missed before this one
+	Seq    uint64            `json:"seq"`            // from 1 on in each life of the chip, without a gap
+	Life   string            `json:"incarnation"`    // that life
 }
 
 // EventOf renders an event of a node.
 func EventOf(self wire.FabricNodeID, e node.Event) EventView {
-	v := EventView{Time: e.Time, Chip: self, Lost: e.Lost, Detail: map[string]string{}}
+	v := EventView{Time: e.Time, Chip: self, Lost: e.Lost, Detail: map[string]string{}, Seq: e.Seq, Life: fmt.Sprintf("%016x", uint64(e.Life))}
 	switch {
+	case e.Archive != nil:
+		archiveEvent(&v, e.Archive)
 	case e.Fault != nil:
 		faultEvent(&v, e.Fault)
 	case e.Member != nil:

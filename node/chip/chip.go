@@ -97,6 +97,7 @@ type Chip struct {
 	ports     []port
 	byChannel [wire.MaxChannels]int8 // index into ports, -1 for none
 	memory    *noc.Memory
+	mail      []mailbox // by port
 	client    Client
 	pullAt    mono.Time // when the client is asked next, after refusals
 
@@ -201,7 +202,7 @@ func (c *Chip) addPorts(now mono.Time) error {
 	c.router = r
 	// Whatever all channels, assemblies and waiting replies can hold at once fits.
 	*c.pool = *router.NewPool(r.Buffers() + len(c.ports) + MaxReplies + 1)
-	return nil
+	return c.addMailboxes(now)
 }
 
 // Node is the chip's address.

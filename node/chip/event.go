@@ -55,7 +55,7 @@ func (l *eventLog) stuck(now mono.Time, p *port, s router.Stuck) {
 	l.add(Event{At: now, Local: p.Local, Peer: p.Peer, Stuck: &s, Src: s.Src, Dst: s.Dst})
 }
 
-// PollEvent yields events, oldest first.
+// PollEvent yields events, oldest first, and posts them to the mailboxes.
 func (c *Chip) PollEvent() (Event, bool) {
 	if len(c.events.list) == 0 {
 		return Event{}, false
@@ -65,6 +65,7 @@ func (c *Chip) PollEvent() (Event, bool) {
 		e.Local.Node = c.cfg.Node
 	}
 	c.events.list = c.events.list[1:]
+	c.post(&e)
 	return e, true
 }
 

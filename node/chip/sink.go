@@ -117,7 +117,7 @@ func (c *Chip) perform(now mono.Time, p *wire.Packet) wire.Outcome {
 		if p.Group != 0 {
 			return wire.OutcomeBadCommand
 		}
-		return c.performRead(p)
+		return c.performRead(now, p)
 	}
 	o := c.memory.Execute(&p.Command, p.Payload)
 	if o == wire.OutcomeDone {
@@ -130,7 +130,7 @@ func (c *Chip) perform(now mono.Time, p *wire.Packet) wire.Outcome {
 }
 
 // performRead takes the data now, in the flow's order, and queues it for the reply channel.
-func (c *Chip) performRead(p *wire.Packet) wire.Outcome {
+func (c *Chip) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	if p.Command.Size > wire.MaxPayload {
 		return wire.OutcomeBadCommand
 	}
@@ -140,6 +140,7 @@ func (c *Chip) performRead(p *wire.Packet) wire.Outcome {
 	if len(c.replies) >= MaxReplies {
 		return wire.OutcomeAgain
 	}
+	c.refreshMailbox(now, p.Command.Addr, int(p.Command.Size))
 	var buf [wire.MaxPayload]byte
 	data := buf[:p.Command.Size]
 	if o := c.memory.Read(p.Command.Addr, data); o != wire.OutcomeDone {
@@ -171,6 +172,7 @@ func (c *Chip) performHere(now mono.Time, r Request, client bool) {
 	switch {
 	case r.Probe:
 	case r.Command.Type == wire.NocRead:
+		c.refreshMailbox(now, r.Command.Addr, int(r.Command.Size))
 		res.Data = make([]byte, r.Command.Size)
 		o = c.memory.Read(r.Command.Addr, res.Data)
 	default:

@@ -53,6 +53,8 @@ type Memory struct {
 	at    [coordinates]int16 // 1 + index into list; 0 where there is no memory
 	pages map[pageKey]*[pageSize]byte
 	limit int64 // bytes
+
+	windows []*window // by bank; nil where there is none
 }
 
 // New returns an empty memory. limit bounds the bytes of host memory that its
@@ -73,6 +75,7 @@ func New(a wire.Arch, limit int64) (*Memory, error) {
 	for i, t := range ts {
 		m.at[place(t.X, t.Y)] = int16(i + 1)
 	}
+	m.windows = make([]*window, ts[len(ts)-1].bank+1)
 	return m, nil
 }
 
@@ -141,6 +144,15 @@ func (m *Memory) Read(a wire.NocAddr, b []byte) wire.Outcome {
 
 // read copies s, which is as long as b, into b.
 func (m *Memory) read(s span, b []byte) {
+	if w := m.windows[s.bank]; w != nil {
+		m.readWindow(w, s, b)
+		return
+	}
+	m.readPages(s, b)
+}
+
+// readPages is read where there is no window.
+func (m *Memory) readPages(s span, b []byte) {
 	for len(b) > 0 {
 		in := int(s.off & (pageSize - 1))
 		n := min(len(b), pageSize-in)
@@ -155,6 +167,15 @@ func (m *Memory) read(s span, b []byte) {
 
 // write copies b into s, which is as long and fits the limit.
 func (m *Memory) write(s span, b []byte) {
+	if w := m.windows[s.bank]; w != nil {
+		m.writeWindow(w, s, b)
+		return
+	}
+	m.writePages(s, b)
+}
+
+// writePages is write where there is no window.
+func (m *Memory) writePages(s span, b []byte) {
 	for len(b) > 0 {
 		k := pageKey{s.bank, uint32(s.off >> pageBits)}
 		p := m.pages[k]
@@ -174,6 +195,11 @@ func (m *Memory) fits(spans []span) bool {
 	var buf [2 * maxSpans]pageKey
 	lacking := buf[:0]
 	for _, s := range spans {
+		if w := m.windows[s.bank]; w != nil {
+			if before, _, behind := w.split(s); before.n == 0 && behind.n == 0 {
+				continue // it needs no page
+			}
+		}
 		if s.n == 0 {
 			continue
 		}

@@ -1,0 +1,75 @@
+package admin
+
+import (
+	"encoding/json"
+
+	"ttfabric/node/archive"
+	"ttfabric/wire"
+)
+
+// History calls f for each event in an archive's folder, of the chips that
+// want is true for: by time, those of one chip in their order even where its
+// clock was put back. It needs no chip that runs. The error is the folder's.
+func History(dir string, want func(wire.FabricNodeID) bool, f func(EventView)) (archive.Skipped, error) {
+	var skipped archive.Skipped
+	names, err := archive.Names(dir)
+	if err != nil {
+		return skipped, err
+	}
+	var heads []*history
+	for _, name := range names {
+		n, err := wire.ParseFabricNodeID(name)
+		if err != nil || !want(n) {
+			continue
+		}
+		r, err := archive.Read(dir, name)
+		if err != nil {
+			return skipped, err
+		}
+		if h := (&history{r: r}); h.next() {
+			heads = append(heads, h)
+		} else {
+			h.count(&skipped)
+		}
+	}
+	for len(heads) > 0 {
+		first := 0
+		for i, h := range heads {
+			if h.e.Time.Before(heads[first].e.Time) {
+				first = i
+			}
+		}
+		h := heads[first]
+		f(h.e)
+		if !h.next() {
+			h.count(&skipped)
+			heads = append(heads[:first], heads[first+1:]...)
+		}
+	}
+	return skipped, nil
+}
+
+// history is one chip's part of the archive.
+type history struct {
+	r   *archive.Reader
+	e   EventView
+	bad int // lines that are no events
+}
+
+// next takes the next event; false at the end.
+func (h *history) next() bool {
+	for b, ok := h.r.Next(); ok; b, ok = h.r.Next() {
+		h.e = EventView{}
+		if json.Unmarshal(b, &h.e) == nil && h.e.Type != "" {
+			return true
+		}
+		h.bad++
+	}
+	return false
+}
+
+func (h *history) count(s *archive.Skipped) {
+	k := h.r.Skipped()
+	s.Torn += k.Torn
+	s.Damaged += k.Damaged + h.bad
+}

@@ -1,0 +1,315 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Config describes a writer.
+type Config struct {
+	Dir    string // the archive's folder; made if it is missing
+	Name   string // of the writer, such as a chip's: letters, digits, '_' and '.', at most 64
+	Limits Limits
+
+	open func(path string, flags int) (file, error) // nil: os.OpenFile
+}
+
+// file is what a writer needs of an open segment.
+type file interface {
+	io.Writer
+	io.Closer
+	Truncate(size int64) error
+	Sync() error
+	Fd() uintptr
+}
+
+// Notice is what a writer has to tell: it stopped, or it goes on.
+type Notice struct {
+	Err  error         // why it stopped; nil: it goes on
+	Path string        // the file or folder that it is about
+	Lost uint64        // lines lost meanwhile, if it goes on
+	For  time.Duration // that it had stopped
+}
+
+// Writer appends lines to the archive. It is not safe for concurrent use.
+//
+// Invariant: the first size bytes of out are whole lines.
+type Writer struct {
+	cfg  Config
+	out  file // nil: none could be opened yet
+	seg  segment
+	size int64
+
+	pending []byte // whole lines
+	stopped bool
+	since   time.Time // when it stopped
+	retryAt time.Time
+	lost    uint64 // lines since then
+	removed uint64
+}
+
+// Open makes or continues the archive of one writer at a time of now: it ends
+// what a killed process left half done, and cuts off its torn last line. A
+// disk that cannot be written now is no error but the first notice of
+// [Writer.Append]. Errors name the folder, the limit or the name; and a second
+// writer of the same name is refused.
+func Open(cfg Config, now time.Time) (*Writer, error) {
+	var err error
+	if cfg.Limits, err = cfg.Limits.check(); err != nil {
+		return nil, err
+	}
+	if !validName.MatchString(cfg.Name) {
+		return nil, fmt.Errorf("archive writer %q: want letters, digits, '_' and '.', at most 64", cfg.Name)
+	}
+	if cfg.open == nil {
+		cfg.open = func(path string, flags int) (file, error) { return os.OpenFile(path, flags, 0o600) }
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the archive's folder: %w", err)
+	}
+	w := &Writer{cfg: cfg}
+	ss, err := segments(cfg.Dir, cfg.Name)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the archive's folder: %w", err)
+	}
+	if n := len(ss); n > 0 {
+		if w.seg = ss[n-1]; !w.seg.closed {
+			if err := w.resume(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	w.tidy()
+	return w, nil
+}
+
+// resume goes on with the newest segment, which is plain.
+func (w *Writer) resume() error {
+	f, err := w.cfg.open(w.seg.path, os.O_RDWR|os.O_APPEND)
+	if err != nil {
+		return fmt.Errorf("cannot continue the archive: %w", err)
+	}
+	if err := lock(f, w.seg.path); err != nil {
+		f.Close()
+		return err
+	}
+	size, err := wholeLines(w.seg.path)
+	if err == nil {
+		err = f.Truncate(size)
+	}
+	if err != nil {
+		f.Close()
+		return fmt.Errorf("cannot continue the archive: %w", err)
+	}
+	w.out, w.size = f, size
+	return nil
+}
+
+// lock keeps a second writer away for as long as the file is open, where the file system can.
+func lock(f file, path string) error {
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		return fmt.Errorf("another process writes %s: %w", path, err)
+	}
+	return nil
+}
+
+// wholeLines is how many bytes of a segment are whole lines.
+func wholeLines(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	tail := make([]byte, min(fi.Size(), maxRepair))
+	from := fi.Size() - int64(len(tail))
+	if _, err := f.ReadAt(tail, from); err != nil && len(tail) > 0 {
+		return 0, err
+	}
+	i := bytes.LastIndexByte(tail, '\n')
+	if i < 0 && from > 0 {
+		return fi.Size(), nil // no line of ours is as long: leave it to the reader
+	}
+	return from + int64(i) + 1, nil
+}
+
+// Append writes lines, each with its newline, or keeps them until it can. A
+// line longer than [MaxLine] is refused with an error, as are bytes that don't
+// end a line; nothing of them is written then. The notice is nil but where
+// writing stops or goes on.
+func (w *Writer) Append(now time.Time, lines []byte) (*Notice, error) {
+	for rest := lines; len(rest) > 0; {
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 || i >= MaxLine {
+			return nil, fmt.Errorf("a line of %d bytes or more: want a newline and at most %d", len(rest), MaxLine)
+		}
+		rest = rest[i+1:]
+	}
+	if len(w.pending)+len(lines) > MaxPending && w.stopped {
+		w.lost += uint64(bytes.Count(lines, []byte{'\n'}))
+		return w.Retry(now), nil
+	}
+	w.pending = append(w.pending, lines...)
+	return w.Retry(now), nil
+}
+
+// Retry writes what waits, and closes a segment that has become too old. Call
+// it every now and then, while writing has stopped every second.
+func (w *Writer) Retry(now time.Time) *Notice {
+	if w.stopped && now.Before(w.retryAt) && w.retryAt.Sub(now) <= retryAfter { // the clock may have been put back
+		return nil
+	}
+	path, err := w.flush(now)
+	switch {
+	case err != nil:
+		w.retryAt = now.Add(retryAfter)
+		if over := len(w.pending) - MaxPending; over > 0 {
+			i := bytes.LastIndexByte(w.pending[:MaxPending], '\n') + 1
+			w.lost += uint64(bytes.Count(w.pending[i:], []byte{'\n'}))
+			w.pending = w.pending[:i]
+		}
+		if w.stopped {
+			return nil
+		}
+		w.stopped, w.since = true, now
+		return &Notice{Err: err, Path: path}
+	case w.stopped:
+		n := &Notice{Path: path, Lost: w.lost, For: now.Sub(w.since)}
+		w.stopped, w.lost = false, 0
+		return n
+	}
+	return nil
+}
+
+// flush writes the pending lines; path is the file or folder that it is about.
+func (w *Writer) flush(now time.Time) (path string, err error) {
+	w.rotate(now)
+	if len(w.pending) == 0 {
+		return w.cfg.Dir, nil
+	}
+	if w.out == nil {
+		if err := w.begin(now); err != nil {
+			return w.cfg.Dir, err
+		}
+	}
+	n, err := w.out.Write(w.pending)
+	if err == nil {
+		w.size += int64(n)
+		w.pending = w.pending[:0]
+		return w.seg.path, nil
+	}
+	whole := bytes.LastIndexByte(w.pending[:n], '\n') + 1
+	w.size += int64(whole)
+	w.pending = w.pending[:copy(w.pending, w.pending[whole:])]
+	if whole < n {
+		if terr := w.out.Truncate(w.size); terr != nil {
+			// The torn line would spoil the next one: begin another segment.
+			w.out.Close()
+			w.out = nil
+			err = errors.Join(err, terr)
+		}
+	}
+	return w.seg.path, err
+}
+
+// begin opens the next segment.
+func (w *Writer) begin(now time.Time) error {
+	s := newSegment(w.cfg.Dir, w.cfg.Name, w.seg.number+1, now)
+	f, err := w.cfg.open(s.path, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND)
+	if errors.Is(err, os.ErrExist) {
+		w.seg.number++ // somebody else's: the next try is for the next number
+	}
+	if err != nil {
+		return err
+	}
+	if err := lock(f, s.path); err != nil {
+		f.Close()
+		return err
+	}
+	w.out, w.seg, w.size = f, s, 0
+	return nil
+}
+
+// rotate closes the open segment if it is due. A clock that was put back does not make it young.
+func (w *Writer) rotate(now time.Time) {
+	if w.out == nil || w.size == 0 {
+		return
+	}
+	age := now.Sub(w.seg.begun)
+	if w.size < w.cfg.Limits.SegmentBytes && age < w.cfg.Limits.SegmentAge && age > -w.cfg.Limits.SegmentAge {
+		return
+	}
+	w.out.Close()
+	w.out = nil
+	w.tidy()
+}
+
+// tidy compresses what is closed and plain, and removes the oldest segments
+// above the limit and what a killed process left unready. What fails is tried
+// again the next time; the lines are there in any case.
+func (w *Writer) tidy() {
+	ents, _ := os.ReadDir(w.cfg.Dir)
+	for _, e := range ents {
+		whole, half := strings.CutSuffix(e.Name(), unready)
+		if s, ok := parseSegment(w.cfg.Dir, whole); half && ok && s.name == w.cfg.Name {
+			os.Remove(filepath.Join(w.cfg.Dir, e.Name()))
+		}
+	}
+	ss, err := segments(w.cfg.Dir, w.cfg.Name)
+	if err != nil {
+		return
+	}
+	total := int64(0)
+	sizes := make([]int64, len(ss))
+	for i := range ss {
+		s := &ss[i]
+		open := w.out != nil && s.number == w.seg.number
+		if s.closed {
+			os.Remove(strings.TrimSuffix(s.path, ".gz")) // killed between the two names
+		} else if !open && compress(s) == nil {
+			s.closed, s.path = true, s.gz()
+		}
+		if fi, err := os.Stat(s.path); err == nil {
+			sizes[i] = fi.Size()
+			total += fi.Size()
+		}
+	}
+	for i := range ss {
+		if total <= w.cfg.Limits.TotalBytes || w.out != nil && ss[i].number == w.seg.number {
+			break
+		}
+		if os.Remove(ss[i].path) == nil {
+			w.removed++
+			total -= sizes[i]
+		}
+	}
+}
+
+// Removed counts the segments that were removed because the archive was at its limit.
+func (w *Writer) Removed() uint64 { return w.removed }
+
+// Lost counts the lines that were lost since writing stopped; 0 while it works.
+func (w *Writer) Lost() uint64 { return w.lost }
+
+// Close writes what waits and syncs the open segment. The error says what could not be written.
+func (w *Writer) Close(now time.Time) error {
+	path, err := w.flush(now)
+	if n := bytes.Count(w.pending, []byte{'\n'}) + int(w.lost); err != nil {
+		err = fmt.Errorf("archive %s: %d lines lost: %w", path, n, err)
+	}
+	if w.out != nil {
+		err = errors.Join(err, w.out.Sync(), w.out.Close())
+		w.out = nil
+	}
+	return err
+}

@@ -1,0 +1,210 @@
+package chip
+
+import (
+	"fmt"
+
+	"ttfabric/node/noc"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// mailbox is where a port's router posts its status and events (Spec §7.1).
+// Its bytes stand in the L1 of the port's ethernet tile; wire/mailbox.go has
+// the layout. Entries are written when an event is polled, the status when that
+// is one of the link and when the fabric reads it, neither for a packet that passes.
+type mailbox struct {
+	at     wire.NocAddr // where it begins
+	region []byte
+	posted uint32
+	seq    uint32
+}
+
+// MailboxAddr is where the mailbox of a channel begins in the memory of a chip
+// of that architecture. The error names a channel that has no tile.
+func MailboxAddr(a wire.Arch, ch wire.Channel) (wire.NocAddr, error) {
+	m, err := noc.New(a, 0)
+	if err != nil {
+		return 0, err
+	}
+	return mailboxAddr(m, ch)
+}
+
+func mailboxAddr(m *noc.Memory, ch wire.Channel) (wire.NocAddr, error) {
+	i := wire.Channel(0)
+	for _, t := range m.Tiles() {
+		if t.Kind != noc.Ethernet {
+			continue
+		}
+		if i == ch {
+			return wire.NewNocAddr(t.X, t.Y, wire.MailboxOffset), nil
+		}
+		i++
+	}
+	return 0, fmt.Errorf("channel %d has no ethernet tile: want one below %d", ch, i)
+}
+
+// addMailboxes gives each port its mailbox.
+func (c *Chip) addMailboxes(now mono.Time) error {
+	c.mail = make([]mailbox, len(c.ports))
+	all := make([]byte, len(c.ports)*wire.MailboxSize)
+	for i := range c.ports {
+		m := &c.mail[i]
+		m.region = all[i*wire.MailboxSize:][:wire.MailboxSize:wire.MailboxSize]
+		var err error
+		if m.at, err = mailboxAddr(c.memory, c.ports[i].Local.Channel); err == nil {
+			err = c.memory.Map(m.at, m.region)
+		}
+		if err != nil {
+			return fmt.Errorf("chip %s: %w", c.cfg.Node, err)
+		}
+		c.postStatus(now, i)
+	}
+	return nil
+}
+
+// refreshMailbox brings the status up to date that n bytes at a show a part of, if they do.
+func (c *Chip) refreshMailbox(now mono.Time, a wire.NocAddr, n int) {
+	if !c.memory.Overlaps(a, n) {
+		return
+	}
+	for i := range c.mail {
+		if m := &c.mail[i]; m.at.X() == a.X() && m.at.Y() == a.Y() {
+			c.postStatus(now, i)
+		}
+	}
+}
+
+// postStatus writes a port's status.
+func (c *Chip) postStatus(now mono.Time, i int) {
+	p, m := &c.ports[i], &c.mail[i]
+	l, f, r := p.link.Status(), p.link.Counters(), c.router.Status(i)
+	m.seq++
+	s := wire.MailboxStatus{Seq: m.seq, Incarnation: c.cfg.Incarnation, At: uint64(now), Local: p.Local, Dir: p.Dir, Plane: p.Plane,
+		Path: mailboxPath(l.Path), Peer: p.Peer, LinkState: uint8(l.State), LastDown: uint8(l.LastDown), Confirmed: l.Confirmed, Miswired: l.Miswired,
+		State: routerState(&l), Postcode: postcode(&l), Posted: m.posted, Session: l.Session, Retrains: uint32(l.Retrains),
+		Heartbeat: wire.HeartbeatFabric | uint32(uint16(uint64(now)/wire.HeartbeatPerTick)),
+		Since:     uint64(l.Since), Downtime: uint64(l.Downtime), RTT: uint64(l.RTT),
+		PacketsSent: f.PacketsSent, BytesSent: f.PayloadSent, FramesSent: f.FramesSent, FramesResent: f.Retransmitted,
+		PacketsReceived: f.PacketsReceived, BytesReceived: f.PayloadReceived, FramesReceived: f.FramesReceived, FramesRefused: refused(&f),
+		Injected: r.Counters.Injected, Forwarded: r.Counters.Forwarded, Delivered: r.Counters.Delivered, Epoch: c.epoch}
+	for _, n := range r.Counters.Dropped {
+		s.Dropped += n
+	}
+	for v := range wire.NumVCs {
+		s.InReceiver += uint32(r.Receiver[v])
+		s.InSender += uint32(r.Sender[v])
+	}
+	s.Put(m.region)
+}
+
+// post writes an event into the mailbox of its port, over the oldest one if it is full.
+func (c *Chip) post(e *Event) {
+	if e.Tables != nil {
+		for i := range c.mail {
+			c.postIn(i, e)
+		}
+	} else if i := c.portIndex(e.Local.Channel); i >= 0 {
+		c.postIn(i, e)
+	}
+}
+
+func (c *Chip) postIn(i int, e *Event) {
+	m := &c.mail[i]
+	x := entryOf(e)
+	x.Number, x.Life, x.At = m.posted, uint32(c.cfg.Incarnation), uint64(e.At)
+	x.Put(m.region[wire.MailboxEntryAt(m.posted):])
+	m.posted++
+	if e.Link.Kind != 0 { // packets that are dropped may be many at once
+		c.postStatus(e.At, i)
+	}
+}
+
+// entryOf says an event in the words of the mailbox.
+func entryOf(e *Event) wire.MailboxEntry {
+	x := wire.MailboxEntry{Severity: wire.SeverityError, Src: e.Src, Dst: e.Dst, Packets: uint32(min(e.Count, 1<<32-1)), Path: wire.MailboxOwnCable}
+	switch {
+	case e.Tables != nil:
+		x.Kind, x.Severity, x.Session, x.Packets = wire.MailboxTables, wire.SeverityWarning, wire.SessionID(e.Tables.Epoch), uint32(len(e.Tables.Out)/2)
+		switch {
+		case e.Tables.Refused:
+			x.Severity, x.Reason = wire.SeverityError, 2
+		case e.Tables.Strict:
+			x.Reason = 1
+		case len(e.Tables.Out) == 0:
+			x.Severity = wire.SeverityInfo
+		}
+		return x
+	case e.Stuck != nil:
+		x.Kind, x.VC, x.For, x.Packets = wire.MailboxStuck, uint8(e.Stuck.VC), uint64(e.Stuck.For), uint32(e.Stuck.Waiting)
+		if e.Stuck.Sender >= 0 {
+			x.Path = uint8(e.Stuck.Sender)
+		}
+		return x
+	case e.Drop != 0:
+		x.Kind, x.Reason = wire.MailboxDropped, uint8(e.Drop)
+		return x
+	}
+	l := &e.Link
+	x.Kind, x.Session, x.Retrains = wire.MailboxKind(l.Kind), l.Session, uint32(l.Retrains)
+	switch l.Kind {
+	case ttlink.EventUp, ttlink.EventPath:
+		x.Severity, x.Path = wire.SeverityInfo, mailboxPath(l.Path)
+	case ttlink.EventSessionStarted:
+		x.Severity = wire.SeverityInfo
+	case ttlink.EventDown:
+		x.Severity, x.Reason = wire.SeverityWarning, uint8(l.Reason)
+	case ttlink.EventSessionEnded:
+		for _, n := range l.Unknown {
+			x.Packets += uint32(n)
+		}
+		if x.Packets == 0 {
+			x.Severity = wire.SeverityWarning
+		}
+	case ttlink.EventMiswired:
+		x.Src, x.VC = l.Found.Node, uint8(l.Found.Channel)
+	case ttlink.EventIncompatible:
+		x.Reason = uint8(l.Mismatch)
+	}
+	return x
+}
+
+func mailboxPath(p ttlink.Path) uint8 {
+	if p == ttlink.Own {
+		return wire.MailboxOwnCable
+	}
+	return uint8(p.Channel())
+}
+
+// routerState is a port's state in tt-metal's words.
+func routerState(l *ttlink.Status) wire.RouterState {
+	switch {
+	case l.State == ttlink.StateUp:
+		return wire.RouterRunning
+	case l.State == ttlink.StateTraining && l.LastDown != ttlink.DownNone:
+		return wire.RouterRetraining
+	}
+	return wire.RouterInitializing
+}
+
+func postcode(l *ttlink.Status) wire.Postcode {
+	switch {
+	case l.State == ttlink.StateClosed:
+		return wire.PostTerminated
+	case l.State == ttlink.StateUp && l.Confirmed:
+		return wire.PostReady
+	case l.State == ttlink.StateUp:
+		return wire.PostHandshake
+	}
+	return wire.PostStarted
+}
+
+// refused counts the frames that came in and were not taken.
+func refused(f *ttlink.Counters) uint64 {
+	n := f.Duplicates + f.Gaps + f.StaleSession + f.NotUp + f.WrongChannel + f.WrongPath + f.CreditViolations + f.BadPieces +
+		f.MalformedHellos + f.MalformedUpdates + f.MiswiredHellos + f.StaleHellos + f.UnprovedHellos + f.Raw
+	for _, k := range f.Faults {
+		n += k
+	}
+	return n
+}

@@ -1,0 +1,75 @@
+package noc
+
+import (
+	"fmt"
+
+	"ttfabric/wire"
+)
+
+// window is a stretch of a bank whose bytes are kept outside the pages.
+type window struct {
+	bank int
+	off  uint64
+	b    []byte
+}
+
+// Map lets b stand for the len(b) bytes of memory at a, from now on and for
+// good: commands read and write b, and its owner may do so between commands.
+// It takes none of the memory's pages. A tile holds one window at most; the
+// error names the address.
+func (m *Memory) Map(a wire.NocAddr, b []byte) error {
+	s, o := m.find(a, len(b))
+	if o != wire.OutcomeDone {
+		return fmt.Errorf("tile memory at %s: no room for a window of %d bytes: %s", a, len(b), o)
+	}
+	if m.windows[s.bank] != nil {
+		return fmt.Errorf("tile memory at %s: the tile has a window already", a)
+	}
+	m.windows[s.bank] = &window{s.bank, s.off, b}
+	return nil
+}
+
+// Overlaps reports whether n bytes at a touch the window of their tile.
+func (m *Memory) Overlaps(a wire.NocAddr, n int) bool {
+	s, o := m.find(a, n)
+	if o != wire.OutcomeDone {
+		return false
+	}
+	w := m.windows[s.bank]
+	if w == nil {
+		return false
+	}
+	_, in, _ := w.split(s)
+	return in.n > 0
+}
+
+// split cuts a span into what lies before the window, in it, and behind it.
+func (w *window) split(s span) (before, in, behind span) {
+	end := s.off + uint64(s.n)
+	a := min(max(w.off, s.off), end)              // where the window begins within the span
+	b := max(min(w.off+uint64(len(w.b)), end), a) // and where it ends
+	return span{s.bank, s.off, int(a - s.off)}, span{s.bank, a, int(b - a)}, span{s.bank, b, int(end - b)}
+}
+
+// bytes is the part of the window that a span within it names.
+func (w *window) bytes(s span) []byte { return w.b[s.off-w.off:][:s.n] }
+
+// readWindow copies a span of a bank that has a window into b.
+func (m *Memory) readWindow(w *window, s span, b []byte) {
+	before, in, behind := w.split(s)
+	m.readPages(before, b[:before.n])
+	if in.n > 0 {
+		copy(b[before.n:], w.bytes(in))
+	}
+	m.readPages(behind, b[before.n+in.n:])
+}
+
+// writeWindow copies b into a span of a bank that has a window.
+func (m *Memory) writeWindow(w *window, s span, b []byte) {
+	before, in, behind := w.split(s)
+	m.writePages(before, b[:before.n])
+	if in.n > 0 {
+		copy(w.bytes(in), b[before.n:])
+	}
+	m.writePages(behind, b[before.n+in.n:])
+}
