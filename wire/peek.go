@@ -1,0 +1,23 @@
+package wire
+
+import "encoding/binary"
+
+// PeekFrame reads the fields of a frame of which only the first bytes are
+// there, for people. It checks nothing but magic and length; Payload is what there is.
+func PeekFrame(b []byte) (Frame, bool) {
+	if len(b) < offPayload || b[offMagic] != 'T' || b[offMagic+1] != 'T' {
+		return Frame{}, false
+	}
+	return Frame{
+		Channel: Channel(b[offVersion] & 0xF),
+		Session: SessionID(binary.LittleEndian.Uint32(b[offSession:])),
+		Kind:    Kind(b[offKind] & 0xF),
+		VC:      VC(b[offKind] >> 4),
+		Flags:   Flags(b[offFlags]),
+		Dest:    binary.LittleEndian.Uint32(b[offDest:]),
+		TxSeq:   Seq(binary.LittleEndian.Uint32(b[offTxSeq:])),
+		RxSeq:   Seq(binary.LittleEndian.Uint32(b[offRxSeq:])),
+		Padded:  int(b[offPad]) * PadUnit,
+		Payload: b[offPayload:],
+	}, true
+}
