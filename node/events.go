@@ -14,12 +14,13 @@ const (
 	eventHistory = 1024 // events that a new subscriber is shown first
 )
 
-// Event is something that happened at this node: one of Chip, Member and Fault is set.
+// Event is something that happened at this node: one of Chip, Member, Fault and Record is set.
 type Event struct {
 	Time   time.Time
 	Chip   *chip.Event
 	Member *membership.Event
 	Fault  *FaultEvent
+	Record *RecordEvent
 	Lost   uint64 // events that this subscriber has missed before this one
 }
 

@@ -69,7 +69,8 @@
 //
 // The last record of a recording that was ended:
 //
-//	96  End  uvarint: 1 the chip was closed, 2 the file's limit, 3 an error; text
+//	96  End  uvarint: 1 the chip was closed, 2 the file's limit, 3 an error,
+//	              4 it was told to stop; text
 //
 // A request: uvarints token, mesh, chip, plane; 1 byte of flags (1 probe, 2
 // trace); command; payload as a list of bytes; the hops to take as a list of

@@ -40,9 +40,10 @@ type EndReason uint8
 
 // The reasons.
 const (
-	EndClosed EndReason = iota + 1 // the chip was closed
-	EndLimit                       // the file had the size that it was allowed
-	EndError                       // it could not be written any more
+	EndClosed  EndReason = iota + 1 // the chip was closed
+	EndLimit                        // the file had the size that it was allowed
+	EndError                        // it could not be written any more
+	EndStopped                      // it was told to stop
 )
 
 // String is the reason in words.
@@ -54,6 +55,8 @@ func (r EndReason) String() string {
 		return "the limit of the file's size was reached"
 	case EndError:
 		return "it could not be written any more"
+	case EndStopped:
+		return "it was told to stop"
 	}
 	return "unknown"
 }

@@ -42,7 +42,7 @@ func simulate(t testing.TB, name string, seed uint64) (lives []*life) {
 		t.Fatal(err)
 	}
 	for _, l := range lives {
-		if l.r.Flush(); l.r.Err() != nil {
+		if l.r.End(); l.r.Err() != record.ErrEnded {
 			t.Fatal(l.r.Err())
 		}
 		if err := l.w.End(record.EndClosed, ""); err != nil {

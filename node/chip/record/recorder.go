@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"ttfabric/node/chip"
@@ -37,6 +38,16 @@ func NewRecorder(started mono.Time, sink Sink) *Recorder {
 	r.tape.enc.last = started
 	r.tape.done = r.add
 	return r
+}
+
+// ErrEnded is what a recorder's error is after [Recorder.End].
+var ErrEnded = errors.New("the recording was ended")
+
+// End hands over what is left, and records nothing more.
+func (r *Recorder) End() {
+	if r.Flush(); r.err == nil {
+		r.err = ErrEnded
+	}
 }
 
 // Err is why recording has ended; nil while it goes on.
