@@ -215,8 +215,14 @@ func (n *Node) Load() Load {
 // step runs f on the chip and then the chip until nothing moves.
 func (n *Node) step(why cause, f func(now mono.Time)) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
+	panics := true
+	defer func() {
+		if panics {
+			n.record.save()
+		}
+		n.mu.Unlock()
+	}()
+	if panics = !n.closed; !panics {
 		return
 	}
 	now := n.now()
@@ -228,6 +234,7 @@ func (n *Node) step(why cause, f func(now mono.Time)) {
 	n.drain(now)
 	n.work[why].Steps++
 	n.work[why].Time += n.now().Sub(now)
+	panics = false
 }
 
 // drain carries out what the chip wants: datagrams, results, events, the next deadline.

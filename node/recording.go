@@ -163,6 +163,15 @@ func (r *recording) close() error {
 	return err
 }
 
+// save writes what there is of the recording of a chip that panics: the call
+// that it dies of is the last one in the file.
+func (r *recording) save() {
+	if r != nil && !r.over() {
+		r.why = record.EndPanic
+		_ = r.close() // there is nobody left to tell
+	}
+}
+
 // ErrNotRecorded is returned for the end of a recording that there is not.
 var ErrNotRecorded = errors.New("this chip is not being recorded; recording begins with a chip: 'ttfabric chip restart CHIP --record DIR'")
 

@@ -48,7 +48,10 @@ type meshFile struct {
 	TTL      int       `json:"ttl"`
 	PortBase int       `json:"port_base"`
 	Netem    []string  `json:"netem,omitempty"` // impairments from the start, as LINK,KNOB=VALUE,…
-	ID       string    `json:"id"`              // random, the gossip pool's label
+	// Record is where each life of each chip is recorded, in files of at most RecordLimit MiB; empty for nowhere.
+	Record      string `json:"record,omitempty"`
+	RecordLimit int    `json:"record_limit_mebibytes,omitempty"`
+	ID          string `json:"id"` // random, the gossip pool's label
 }
 
 // chipFile says where a running chip is. Started is the process's start time

@@ -70,7 +70,7 @@
 // The last record of a recording that was ended:
 //
 //	96  End  uvarint: 1 the chip was closed, 2 the file's limit, 3 an error,
-//	              4 it was told to stop; text
+//	              4 it was told to stop, 5 the chip panicked in the last call; text
 //
 // A request: uvarints token, mesh, chip, plane; 1 byte of flags (1 probe, 2
 // trace); command; payload as a list of bytes; the hops to take as a list of

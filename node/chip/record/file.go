@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"ttfabric/wire"
+	"ttfabric/wire/mono"
 )
 
 const (
@@ -256,6 +257,9 @@ func (f *Reader) Next() (Record, error) {
 	}
 	return r, nil
 }
+
+// Now is the time of the last record that was read and had one.
+func (f *Reader) Now() mono.Time { return f.dec.last }
 
 // End says why the recording ends; 0 as long as its end has not been read.
 func (f *Reader) End() (EndReason, string) {

@@ -44,6 +44,7 @@ const (
 	EndLimit                        // the file had the size that it was allowed
 	EndError                        // it could not be written any more
 	EndStopped                      // it was told to stop
+	EndPanic                        // the chip panicked, in the last call
 )
 
 // String is the reason in words.
@@ -57,6 +58,8 @@ func (r EndReason) String() string {
 		return "it could not be written any more"
 	case EndStopped:
 		return "it was told to stop"
+	case EndPanic:
+		return "the chip panicked, in the last call"
 	}
 	return "unknown"
 }
