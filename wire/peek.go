@@ -21,3 +21,7 @@ func PeekFrame(b []byte) (Frame, bool) {
 		Payload: b[offPayload:],
 	}, true
 }
+
+// HeadWhole reports whether a view of the first bytes of a packet holds its
+// headers, so that its fields can be read. It checks nothing else.
+func (v PacketView) HeadWhole() bool { return len(v) >= minPacketLen && len(v) >= v.headLen() }

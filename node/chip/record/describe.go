@@ -3,7 +3,6 @@ package record
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"ttfabric/node/chip"
 	"ttfabric/ttlink"
@@ -138,7 +137,7 @@ func describeResult(r *Result) string {
 	if r.Members > 0 {
 		s += fmt.Sprintf(", not so at %d members, sum %08x", r.Members, r.MembersSum)
 	}
-	return s + fmt.Sprintf(", sent at %v, after %v", r.Result.Sent, r.Done.Sub(r.Result.Sent).Round(time.Microsecond))
+	return s + fmt.Sprintf(", sent at %v, after %v", r.Result.Sent, r.Done.Sub(r.Result.Sent))
 }
 
 // shownFrames is how many frames of a transmit are told of.
@@ -228,7 +227,7 @@ func kindName(k wire.Kind) string {
 
 // describePacket tells what the first bytes of a packet say.
 func describePacket(v wire.PacketView) string {
-	if len(v) < wire.ExtensionLen {
+	if !v.HeadWhole() {
 		return ""
 	}
 	epoch, seq := v.Flow()

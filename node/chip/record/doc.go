@@ -48,7 +48,7 @@
 //	 8  SetClient        uvarint: 0 none, 1 one without deadlines, 2 one with
 //	 9  PollTransmit     t; then for a transmit: channel, path (1 byte), uvarint bytes of
 //	                     a frame, uvarint bytes in all, sum of these, and of each frame the
-//	                     first bytes: all of a frame of at most 160 bytes, 80 of a longer one
+//	                     first bytes: all of a frame of at most 192 bytes, 152 of a longer one
 //	10  PollResult       nothing, or a result
 //	11  PollEvent        nothing, or an event, a JSON object (to the end)
 //	12  Deadline

@@ -258,6 +258,24 @@ func (f *Reader) Next() (Record, error) {
 	return r, nil
 }
 
+// EachRaw calls f with each record behind its length, undecoded, until one
+// fails or the recording ends. The slice is valid during the call.
+func (f *Reader) EachRaw(do func(body []byte) error) error {
+	for {
+		b, err := f.peek()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f.body = nil
+		if err := do(b); err != nil {
+			return err
+		}
+	}
+}
+
 // Now is the time of the last record that was read and had one.
 func (f *Reader) Now() mono.Time { return f.dec.last }
 

@@ -28,8 +28,8 @@ const (
 	MaxRecord = 1 << 20 // one record behind its length
 	MaxRaw    = 8 << 20 // a block, or the header, before it is compressed
 	MaxStored = MaxRaw + MaxRaw/8 + 64
-	wholeMost = 160 // a frame of at most so many is written down whole
-	headBytes = 80  // of a longer one so many
+	wholeMost = 192 // a frame of at most so many is written down whole
+	headBytes = 152 // of a longer one so many
 )
 
 // Limits of times: an instant that is later is refused, so that sums with it are instants too.

@@ -2,9 +2,7 @@ package record_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"testing"
 
 	"ttfabric/node/chip"
@@ -64,7 +62,7 @@ func TestSimulatedLivesReplayIdentically(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		seed uint64
-	}{{"t3000", 1}, {"t3000", 2}, {"torus:4x4", 3}, {"2xt3000", 4}, {"mesh:2x2", 5}} {
+	}{{"t3000", 2}, {"torus:3x3", 3}, {"2xt3000", 4}, {"mesh:2x2", 5}} {
 		t.Run(fmt.Sprintf("%s-%d", c.name, c.seed), func(t *testing.T) {
 			calls, outputs, size := uint64(0), uint64(0), 0
 			lives := simulate(t, c.name, c.seed)
@@ -86,5 +84,5 @@ func TestSimulatedLivesReplayIdentically(t *testing.T) {
 	}
 }
 
-var _ = errors.Is
-var _ = io.EOF
+// text renders a configuration.
+func text(v any) string { return fmt.Sprintf("%+v", v) }

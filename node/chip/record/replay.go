@@ -224,7 +224,21 @@ func (p *replayer) differ(want []byte, got string) {
 			d.Got = err.Error()
 		}
 	}
+	if d.Want == d.Got {
+		d.Want += fmt.Sprintf(" (%s)", hexOf(want))
+		d.Got += fmt.Sprintf(" (%s)", hexOf(p.enc.body))
+	}
 	p.diff = d
+}
+
+// hexMost is how many bytes of a record are shown where words don't tell two apart.
+const hexMost = 512
+
+func hexOf(b []byte) string {
+	if len(b) > hexMost {
+		return fmt.Sprintf("%x and %d bytes more", b[:hexMost], len(b)-hexMost)
+	}
+	return fmt.Sprintf("%x", b)
 }
 
 // Client is asked for by the chip; the recorded client is the one that the recording speaks for.
