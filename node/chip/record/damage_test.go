@@ -250,13 +250,13 @@ func FuzzReplay(f *testing.F) {
 	h := *r.Header()
 	var raw []byte
 	_ = r.EachRaw(func(rec []byte) error {
-		if len(raw) < 64<<10 {
+		if len(raw) < 16<<10 {
 			raw = append(append(raw, appendUvarint(nil, len(rec))...), rec...)
 		}
 		return nil
 	})
 	f.Add(raw)
-	f.Add(raw[:1000])
+	f.Add(raw[:3000])
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if len(raw) == 0 || len(raw) > 1<<20 {
 			return
