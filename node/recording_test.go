@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"ttfabric/node"
+	"ttfabric/node/chip"
 	"ttfabric/node/chip/record"
 	"ttfabric/node/session"
+	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
+	"ttfabric/wire/mono"
 )
 
 // replayFile replays a recording and reports any difference.
@@ -147,6 +150,51 @@ func TestRecordingStopsAtItsLimit(t *testing.T) {
 			}
 			return
 		default:
+		}
+	}
+}
+
+func TestRecordingOfAChipThatPanicsIsWhole(t *testing.T) {
+	dir := t.TempDir()
+	_, _, ns := fabricWith(t, "n300", func(c *node.Config) { c.Record = &node.Recording{Dir: dir} })
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		ns[0].WithChip(func(now mono.Time, c *chip.Chip) {
+			c.Tick(now)
+			panic("on purpose")
+		})
+	}()
+	b, err := os.ReadFile(filepath.Join(dir, node.RecordFile(chipID(0), 1000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := replayFile(t, b); s.End != record.EndPanic || s.Cut != nil || s.Calls < 50 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestRecordingThatCannotBeMade finds that a chip says why it doesn't start.
+func TestRecordingThatCannotBeMade(t *testing.T) {
+	m, err := topo.Named("n300")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []node.Recording{{Dir: filepath.Join(file, "below")}, {Dir: t.TempDir(), Limit: 1}} {
+		cfg := config(m, newPool(), chipID(0), 1)
+		cfg.Record = &r
+		if n, err := node.Start(context.Background(), cfg); err == nil {
+			n.Close()
+			t.Errorf("%+v: no error", r)
+		} else {
+			t.Log(err)
 		}
 	}
 }

@@ -35,7 +35,7 @@ was recorded. "identical" means that the recorded process and this program ran
 the same code on the same input. Otherwise the first difference is named, and the
 exit code is 5. No fabric need run.
 
-Of a chip that was killed the last half second may be missing: what is whole is
+Of a chip that was killed the last second may be missing: what is whole is
 replayed, and where it breaks off is said. --show and --events print what is
 in the file and replay nothing.`,
 		Example: `  ttfabric replay /tmp/calls/*.ttrec

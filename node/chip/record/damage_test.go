@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -187,9 +188,16 @@ func TestHeaderComesBack(t *testing.T) {
 	}
 	gone := m.Cables[3].A
 	want := chip.Config{Node: m.Chips[5].Node, Incarnation: 1<<63 + 5, Topology: m,
-		Route:   route.Config{Order: route.YX, Ring: route.Bubble, Failed: func(p wire.PortID) bool { return p == gone }},
+		Route:   route.Config{Engine: route.Engines[0].Name, Order: route.YX, Ring: route.Bubble, OneWay: true, Lines: true, Failed: func(p wire.PortID) bool { return p == gone }},
 		Profile: ttlink.ProfileCrowded, Slots: router.SlotFast, MaxPayload: 1408, Window: 1 << 17, LocalFirst: true,
 		Timeout: router.Timeout{After: time.Second, Drop: true}, TTL: 9, MemoryLimit: 1 << 40, Seed: 1<<64 - 1}
+	for _, v := range []reflect.Value{reflect.ValueOf(want), reflect.ValueOf(want.Route)} {
+		for i := range v.NumField() {
+			if v.Field(i).IsZero() {
+				t.Errorf("%s.%s: give it a value here, so that it is known to come back from a recording's header", v.Type(), v.Type().Field(i).Name)
+			}
+		}
+	}
 	var b bytes.Buffer
 	if _, err := record.NewWriter(&b, record.Header{Program: "v1", Begun: 12, Started: 34, Config: want}, record.MinLimit); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 // Sizes of what a recorder hands over.
 const (
 	BlockBytes = 256 << 10              // a block that has as many is handed over
-	BlockAge   = 500 * time.Millisecond // so is one that is as old, at the end of a step of the chip
+	BlockAge   = 250 * time.Millisecond // so is one that is as old, at the end of a step of the chip
 )
 
 // Sink takes a block of whole records and returns an empty one for the next,
