@@ -160,6 +160,48 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
+// TestEndsWithinACall finds that only an end between calls says that nothing more happened.
+func TestEndsWithinACall(t *testing.T) {
+	b := small(t)
+	r, err := record.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, all := *r.Header(), [][]byte{}
+	if err := r.EachRaw(func(rec []byte) error { all = append(all, bytes.Clone(rec)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ending := func(n int, why record.EndReason) error {
+		var out bytes.Buffer
+		w, err := record.NewWriter(&out, h, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var raw []byte
+		for _, rec := range all[:n] {
+			raw = append(append(raw, appendUvarint(nil, len(rec))...), rec...)
+		}
+		if err := errors.Join(w.Block(raw), w.End(why, "")); err != nil {
+			t.Fatal(err)
+		}
+		_, err = replay(out.Bytes())
+		return err
+	}
+	within := 0
+	for n := 1; n < min(len(all), 300); n += 4 {
+		why := []record.EndReason{record.EndLimit, record.EndPanic, record.EndError}[n%3]
+		if err := ending(n, why); err != nil {
+			t.Fatalf("%d records, %v: %v", n, why, err)
+		}
+		if ending(n, record.EndClosed) != nil {
+			within++
+		}
+	}
+	if within == 0 {
+		t.Error("an answer that is missing before the end was never noticed")
+	}
+}
+
 func TestUntil(t *testing.T) {
 	b := small(t)
 	r, err := record.NewReader(bytes.NewReader(b))
