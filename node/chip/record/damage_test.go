@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,9 +61,19 @@ func appendUvarint(b []byte, n int) []byte {
 	return append(b, byte(n))
 }
 
-// small is a recording with all kinds of records.
+var (
+	smallOnce sync.Once
+	smallFile []byte
+)
+
+// small is a recording with all kinds of records, the same for all tests.
 func small(t testing.TB) []byte {
 	t.Helper()
+	smallOnce.Do(func() { smallFile = findSmall(t) })
+	return bytes.Clone(smallFile)
+}
+
+func findSmall(t testing.TB) []byte {
 	var best []byte
 	for seed := range uint64(12) {
 		for _, l := range simulate(t, "n300", seed) {
@@ -287,6 +299,38 @@ func TestLimitIsKept(t *testing.T) {
 	}
 	if _, err := record.NewWriter(io.Discard, *r.Header(), 10); err == nil || !strings.Contains(err.Error(), "at least") {
 		t.Errorf("a limit of 10 bytes: %v", err)
+	}
+}
+
+// TestBlocksThatCannotBeCompressed finds that they come back, and grow by little.
+func TestBlocksThatCannotBeCompressed(t *testing.T) {
+	r, err := record.NewReader(bytes.NewReader(small(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	rec := make([]byte, 200<<10)
+	for i := range rec {
+		rec[i] = byte(rng.Uint32())
+	}
+	rec[0], rec[1], rec[2] = byte(chip.OpHandleDatagram), 0, 3
+	var out bytes.Buffer
+	w, err := record.NewWriter(&out, *r.Header(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := out.Len()
+	if err := w.Block(append(appendUvarint(nil, len(rec)), rec...)); err != nil {
+		t.Fatal(err)
+	}
+	if grown := out.Len() - before - len(rec); grown > 200 {
+		t.Errorf("%d bytes more than before", grown)
+	}
+	if r, err = record.NewReader(&out); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Next(); err != nil || got.Channel != 3 || !bytes.Equal(got.Data, rec[3:]) {
+		t.Errorf("read back %d bytes on channel %d, %v", len(got.Data), got.Channel, err)
 	}
 }
 

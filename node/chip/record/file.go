@@ -35,6 +35,7 @@ type Writer struct {
 	limit int64
 	n     int64
 	flate *flate.Writer
+	store *flate.Writer // the same format without compression
 	buf   bytes.Buffer
 	err   error
 }
@@ -49,7 +50,10 @@ func NewWriter(w io.Writer, h Header, limit int64) (*Writer, error) {
 		return nil, fmt.Errorf("recording: %w", err)
 	}
 	f := &Writer{w: w, limit: limit}
-	if f.flate, err = flate.NewWriter(nil, flate.BestSpeed); err != nil {
+	var errs [2]error
+	f.flate, errs[0] = flate.NewWriter(nil, flate.BestSpeed)
+	f.store, errs[1] = flate.NewWriter(nil, flate.NoCompression)
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	head := binary.LittleEndian.AppendUint16([]byte(magic), version)
@@ -98,9 +102,13 @@ func (f *Writer) block(raw []byte, room int64) error {
 	f.buf.Reset()
 	var head [blockLen]byte
 	f.buf.Write(head[:])
-	f.flate.Reset(&f.buf)
-	_, err := f.flate.Write(raw)
-	if err = errors.Join(err, f.flate.Close()); err != nil {
+	pack, err := f.packer(raw)
+	if err == nil {
+		pack.Reset(&f.buf)
+		_, err = pack.Write(raw)
+		err = errors.Join(err, pack.Close())
+	}
+	if err != nil {
 		f.err = err
 		return err
 	}
@@ -112,6 +120,37 @@ func (f *Writer) block(raw []byte, room int64) error {
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(raw)))
 	binary.LittleEndian.PutUint32(b[8:], wire.Checksum(b[blockLen:]))
 	return f.put(b)
+}
+
+// What is not worth to be compressed: a block of which a sample from its
+// middle doesn't get below a share. Payload that a test made is such; to
+// compress it costs more than all else.
+const (
+	sampleBytes = 16 << 10
+	worthBytes  = sampleBytes * 85 / 100
+)
+
+// packer decides how a block is stored.
+func (f *Writer) packer(raw []byte) (*flate.Writer, error) {
+	if len(raw) < 4*sampleBytes {
+		return f.flate, nil
+	}
+	var n counter
+	f.flate.Reset(&n)
+	_, err := f.flate.Write(raw[len(raw)/2:][:sampleBytes])
+	if err = errors.Join(err, f.flate.Close()); err == nil && n > worthBytes {
+		return f.store, nil
+	}
+	return f.flate, err
+}
+
+// counter counts what is written to it.
+type counter int
+
+// Write counts b.
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
 }
 
 func (f *Writer) put(b []byte) error {
