@@ -75,9 +75,6 @@ func newSignal(name, short, long string, k node.FaultKind, sig syscall.Signal) *
 
 // startChip starts a chip, having killed it first where it is to be started again.
 func startChip(c *cobra.Command, dir runDir, n wire.FabricNodeID, again bool, rec recordFlags) error {
-	if err := rec.check(); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(c.Context(), startTime)
 	defer cancel()
 	unlock, err := lockFolder(ctx, string(dir))

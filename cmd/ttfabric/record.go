@@ -24,9 +24,10 @@ func (f *recordFlags) add(c *cobra.Command) {
 	c.Flags().IntVar(&f.limit, "record-limit", node.DefaultRecordLimit>>20, "MiB of one file at which recording stops")
 }
 
-// on adds the flags to a command.
+// on adds the flags to a command, and checks them before it runs.
 func (f *recordFlags) on(c *cobra.Command) *cobra.Command {
 	f.add(c)
+	c.PreRunE = func(*cobra.Command, []string) error { return f.check() }
 	return c
 }
 

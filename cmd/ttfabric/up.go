@@ -119,9 +119,6 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	if len(args) > 0 {
 		arg = args[0]
 	}
-	if err := f.record.check(); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	if err := makeRoot(runRoot()); err != nil {
