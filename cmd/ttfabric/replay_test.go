@@ -54,7 +54,8 @@ func TestRecordAndReplay(t *testing.T) {
 		t.Errorf("--record of a fabric that runs: exit code %d, %s", code, errs)
 	}
 	c.must("chip", "restart", "M0D1", "--record-limit", "5", "--record", dir)
-	c.must("ping", "M0D0", "M0D1")
+	c.must("up", "-d") // waits for the links
+	c.must("mem", "write", "M0D1", "1-1:0x10", "again", "--via", "M0D0")
 	if out := c.must("record", "stop", "M0D1"); !strings.Contains(out, dir) {
 		t.Errorf("record stop says %q", out)
 	}
