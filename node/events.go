@@ -15,13 +15,14 @@ const (
 	eventHistory = 1024 // events that a new subscriber is shown first
 )
 
-// Event is something that happened at this node: one of Chip, Member, Fault and Archive is set.
+// Event is something that happened at this node: one of Chip, Member, Fault, Archive and Record is set.
 type Event struct {
 	Time    time.Time
 	Chip    *chip.Event
 	Member  *membership.Event
 	Fault   *FaultEvent
 	Archive *ArchiveEvent
+	Record  *RecordEvent
 	Lost    uint64           // events that this subscriber has missed before this one
 	Seq     uint64           // from 1 on in each life of the node, without a gap
 	Life    wire.Incarnation // that life

@@ -60,6 +60,8 @@ type Config struct {
 	// Join enters the gossip pool with the chip's first metadata.
 	Join func(ctx context.Context, m membership.Meta) (Membership, error)
 	Log  *slog.Logger // nil: discard
+
+	Record *Recording // nil: the chip's calls are not recorded, which then costs nothing
 }
 
 // livePort is a channel's socket.
@@ -90,6 +92,7 @@ type Node struct {
 	meta    membership.Meta
 	closed  bool
 	work    [numCauses]Work
+	record  *recording // nil: none
 
 	ports  []*livePort
 	byCh   [wire.MaxChannels]*livePort
@@ -117,13 +120,17 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(), waiting: map[uint64]waiter{},
 		armed: mono.Never, rearm: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
 	var err error
-	n.chip, err = chip.New(n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, Topology: cfg.Topology, Route: cfg.Route,
+	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, Topology: cfg.Topology, Route: cfg.Route,
 		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed,
-		LocalFirst: cfg.LocalFirst, Timeout: cfg.Timeout, TTL: cfg.TTL})
-	if err != nil {
+		LocalFirst: cfg.LocalFirst, Timeout: cfg.Timeout, TTL: cfg.TTL}
+	if n.chip, err = chip.New(began, cc); err != nil {
 		return nil, err
 	}
 	if err := n.openPorts(); err != nil {
+		return nil, err
+	}
+	if err := n.startRecording(began, cc); err != nil {
+		n.closePorts()
 		return nil, err
 	}
 	ctx, n.cancel = context.WithCancel(ctx)
@@ -136,6 +143,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if n.member, err = cfg.Join(ctx, n.meta); err != nil {
 		n.cancel()
 		n.closePorts()
+		n.record.close()
 		return nil, err
 	}
 	for _, p := range n.ports {
@@ -208,8 +216,14 @@ func (n *Node) Load() Load {
 // step runs f on the chip and then the chip until nothing moves.
 func (n *Node) step(why cause, f func(now mono.Time)) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
+	panics := true
+	defer func() {
+		if panics {
+			n.record.save()
+		}
+		n.mu.Unlock()
+	}()
+	if panics = !n.closed; !panics {
 		return
 	}
 	now := n.now()
@@ -221,6 +235,7 @@ func (n *Node) step(why cause, f func(now mono.Time)) {
 	n.drain(now)
 	n.work[why].Steps++
 	n.work[why].Time += n.now().Sub(now)
+	panics = false
 }
 
 // drain carries out what the chip wants: datagrams, results, events, the next deadline.
@@ -262,6 +277,9 @@ func (n *Node) drain(now mono.Time) {
 		n.links = s
 		n.meta.InService, n.meta.LinkVersion = n.channels()&^s.Out, s.Version
 		n.member.UpdateMeta(n.meta)
+	}
+	if n.record.over() {
+		n.chip.SetTap(nil)
 	}
 	if d, ok := n.chip.Deadline(); ok && d.Before(n.armed) {
 		n.armed = d
@@ -454,12 +472,13 @@ func (n *Node) Close() error {
 	}
 	n.pending = nil
 	n.mu.Unlock()
+	rerr := n.record.close()
 	n.cancel()
 	err := n.member.Close(leaveTime)
 	n.closePorts()
 	n.wg.Wait()
 	n.events.close()
-	return err
+	return errors.Join(err, rerr)
 }
 
 // leaveTime bounds the goodbye to the pool, which goes out with the next round of gossip, half a second later at most.

@@ -21,7 +21,7 @@ var layers = map[string]int{
 	"router/route": 3, "node/traffic": 3,
 	"router": 4, "router/control": 4,
 	"node/chip": 5, "node/scenario": 5,
-	"node/sim":     6,
+	"node/sim": 6, "node/chip/record": 6,
 	"wire/capture": 7, "ttlink/transport": 7, "node/archive": 7, "membership/gossip": 7, "node/session": 7, "node/netem": 7,
 	"ttlink/transport/transporttest": 8,
 	"node":                           8, "ttlink/transport/quicport": 8,

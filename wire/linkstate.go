@@ -30,15 +30,22 @@ func DecodeLinkStates(b []byte, buf []LinkState) ([]LinkState, error) {
 	if len(b) == 0 || len(b)%linkStateLen != 0 || len(b) > MaxLinkStates*linkStateLen {
 		return buf, ErrControl
 	}
-	le := binary.LittleEndian
-	for ; len(b) > 0; b = b[linkStateLen:] {
-		s := LinkState{FabricNodeID{MeshID(le.Uint16(b)), ChipID(le.Uint16(b[2:]))}, le.Uint32(b[4:]), le.Uint16(b[8:])}
-		if !s.Node.Valid() {
+	for words := AppendLinkStates(nil, b); len(words) > 0; words = words[1:] {
+		if !words[0].Node.Valid() {
 			return buf, ErrControl
 		}
-		buf = append(buf, s)
+		buf = append(buf, words[0])
 	}
 	return buf, nil
+}
+
+// AppendLinkStates appends the link states that b holds, whatever they are, to buf. An incomplete one at the end is left out.
+func AppendLinkStates(buf []LinkState, b []byte) []LinkState {
+	le := binary.LittleEndian
+	for ; len(b) >= linkStateLen; b = b[linkStateLen:] {
+		buf = append(buf, LinkState{FabricNodeID{MeshID(le.Uint16(b)), ChipID(le.Uint16(b[2:]))}, le.Uint32(b[4:]), le.Uint16(b[8:])})
+	}
+	return buf
 }
 
 // Append appends the link state.

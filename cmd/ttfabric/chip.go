@@ -15,16 +15,17 @@ import (
 
 func newChip() *cobra.Command {
 	c := &cobra.Command{Use: "chip", Short: "Stop, start, pause and restart single chips"}
+	var rec, recAgain recordFlags
 	c.AddCommand(
-		&cobra.Command{Use: "start CHIP", Short: "Start a chip that is not running", Args: cobra.ExactArgs(1),
+		rec.on(&cobra.Command{Use: "start CHIP", Short: "Start a chip that is not running", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip start M0D3",
 			RunE: func(c *cobra.Command, args []string) error {
 				dir, n, err := chipArg(c, args[0])
 				if err != nil {
 					return err
 				}
-				return startChip(c, dir, n, false)
-			}},
+				return startChip(c, dir, n, false, rec)
+			}}),
 		&cobra.Command{Use: "kill CHIP", Short: "Kill a chip's process without a goodbye (kill -9)", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip kill M0D3",
 			RunE: func(c *cobra.Command, args []string) error {
@@ -35,17 +36,17 @@ func newChip() *cobra.Command {
 				tellFault(c.Context(), dir, node.FaultKilled, n)
 				return killChip(dir, n)
 			}},
-		&cobra.Command{Use: "restart CHIP", Short: "Kill a chip without a goodbye and start it again", Args: cobra.ExactArgs(1),
+		recAgain.on(&cobra.Command{Use: "restart CHIP", Short: "Kill a chip without a goodbye and start it again", Args: cobra.ExactArgs(1),
 			Long:    "restart kills a chip's process (kill -9) and starts it again: its memory is empty, and of what was done to its cables only what 'up --netem' declared is left.",
-			Example: "  ttfabric chip restart M0D3",
+			Example: "  ttfabric chip restart M0D3\n  ttfabric chip restart M0D3 --record /tmp/calls",
 			RunE: func(c *cobra.Command, args []string) error {
 				dir, n, err := chipArg(c, args[0])
 				if err != nil {
 					return err
 				}
 				tellFault(c.Context(), dir, node.FaultRestarted, n)
-				return startChip(c, dir, n, true)
-			}},
+				return startChip(c, dir, n, true, recAgain)
+			}}),
 		newSignal("pause", "Stop a chip's process where it is (SIGSTOP)", "A paused chip is silent and forgets nothing: its neighbours take its links down, and resume the same sessions after 'chip resume'.",
 			node.FaultPaused, syscall.SIGSTOP),
 		newSignal("resume", "Let a paused chip go on (SIGCONT)", "", node.FaultResumed, syscall.SIGCONT))
@@ -73,7 +74,7 @@ func newSignal(name, short, long string, k node.FaultKind, sig syscall.Signal) *
 }
 
 // startChip starts a chip, having killed it first where it is to be started again.
-func startChip(c *cobra.Command, dir runDir, n wire.FabricNodeID, again bool) error {
+func startChip(c *cobra.Command, dir runDir, n wire.FabricNodeID, again bool, rec recordFlags) error {
 	ctx, cancel := context.WithTimeout(c.Context(), startTime)
 	defer cancel()
 	unlock, err := lockFolder(ctx, string(dir))
@@ -88,7 +89,7 @@ func startChip(c *cobra.Command, dir runDir, n wire.FabricNodeID, again bool) er
 	} else if f, ok := dir.chip(n); ok {
 		return fmt.Errorf("chip %s is running already, as process %d", n, f.PID)
 	}
-	s := &supervisor{dir: dir, out: c.ErrOrStderr(), exits: make(chan exit, 1)}
+	s := &supervisor{dir: dir, out: c.ErrOrStderr(), exits: make(chan exit, 1), more: rec.arguments()}
 	if err := s.spawn(n); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ const channelStride = wire.MaxChannels
 
 func newNode() *cobra.Command {
 	var chip, dir, level string
+	var rec recordFlags
 	c := &cobra.Command{
 		Use: "node", Short: "Run one chip in this process (what 'up' starts)", Args: cobra.NoArgs,
 		Long: `node runs one chip of the fabric whose run folder is given, until it is
@@ -55,18 +56,19 @@ thread at a time; the environment variable GOMAXPROCS gives it more.`,
 				runtime.GOMAXPROCS(1)
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: l})).With("chip", n.String())
-			return runNode(cmd.Context(), runDir(dir), n, log)
+			return runNode(cmd.Context(), runDir(dir), n, rec, log)
 		},
 	}
 	c.Flags().StringVar(&chip, "chip", "", "the chip, as M<mesh>D<chip>")
 	c.Flags().StringVar(&dir, "dir", "", "run folder of the fabric")
 	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	rec.add(c)
 	c.MarkFlagRequired("chip")
 	c.MarkFlagRequired("dir")
 	return c
 }
 
-func runNode(ctx context.Context, dir runDir, id wire.FabricNodeID, log *slog.Logger) error {
+func runNode(ctx context.Context, dir runDir, id wire.FabricNodeID, rec recordFlags, log *slog.Logger) error {
 	m, t, token, err := dir.mesh()
 	if err != nil {
 		return err
@@ -80,6 +82,7 @@ func runNode(ctx context.Context, dir runDir, id wire.FabricNodeID, log *slog.Lo
 	if err := proved(t, cfg.Route, m.Checked); err != nil {
 		return fmt.Errorf("chip %s: %w", id, err)
 	}
+	cfg.Record = rec.or(m).config()
 	if cfg.Profile, err = profileByName(m.Profile); err != nil {
 		return err
 	}

@@ -53,6 +53,9 @@ type meshFile struct {
 
 	Archive    string `json:"archive,omitempty"`           // folder of the archive; "": in the run folder
 	ArchiveMiB int    `json:"archive_limit_mib,omitempty"` // that one chip's part may take; 0: the default
+	// Record is where each life of each chip is recorded, in files of at most RecordLimit MiB; empty for nowhere.
+	Record      string `json:"record,omitempty"`
+	RecordLimit int    `json:"record_limit_mebibytes,omitempty"`
 }
 
 // chipFile says where a running chip is. Started is the process's start time

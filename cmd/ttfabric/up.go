@@ -37,6 +37,7 @@ type upFlags struct {
 	ttl            int
 	netem          []string
 	archive        archiveFlags
+	record         recordFlags
 }
 
 func newUp() *cobra.Command {
@@ -60,6 +61,7 @@ event, or given up too.`,
   ttfabric up mesh:4x8 -d
   ttfabric up torus:4x4 --ring bubble
   ttfabric up --netem 'M0D0-M0D1,delay=1ms,loss=1%'
+  ttfabric up --record /tmp/calls
   ttfabric up cluster_desc.yaml --name lab`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
@@ -78,7 +80,7 @@ event, or given up too.`,
 	fl.IntVar(&f.ttl, "ttl", 0, "hops after which a packet is dropped; 0: those of the longest route")
 	fl.StringArrayVar(&f.netem, "netem", nil, "impair cables from the start, as LINK,delay=1ms,loss=1%; keys are the flags of 'netem set'; may be repeated")
 	f.archive.add(c)
-	return c
+	return f.record.on(c)
 }
 
 // loadTopology reads a file if there is one of that name, else a built-in.
@@ -173,7 +175,7 @@ func prepare(dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh b
 		if f.archive != (archiveFlags{}) {
 			return nil, false, coded(exitUsage, "--archive and --archive-limit: fabric %q runs already; 'ttfabric down' stops it", name)
 		}
-		return running, false, nil
+		return running, false, f.record.refuse(name)
 	}
 	if t, err = loadTopology(arg); err != nil {
 		return nil, false, err
@@ -192,7 +194,7 @@ func prepare(dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh b
 	}
 	m := meshFile{Name: name, Source: t.Name, Created: time.Now(), Profile: f.profile, Slots: f.slots, PortBase: f.portBase,
 		Order: f.routes.order, Ring: f.routes.ring, Engine: f.routes.engine, Fabric: f.routes.fabric,
-		Stuck: f.stuck, StuckMS: f.stuckAfter.Milliseconds(), Local: f.localFirst, TTL: f.ttl, Netem: f.netem,
+		Stuck: f.stuck, StuckMS: f.stuckAfter.Milliseconds(), Local: f.localFirst, TTL: f.ttl, Netem: f.netem, Record: f.record.dir, RecordLimit: f.record.limit,
 		ID: fmt.Sprintf("%s-%016x", name, uint64(newIncarnation()))}
 	if err := m.configure(&node.Config{}); err != nil {
 		return nil, false, err
@@ -227,6 +229,7 @@ type supervisor struct {
 	t     *topo.Topology
 	out   io.Writer
 	exits chan exit
+	more  []string // arguments of 'node' beside dir and chip
 }
 
 // start starts the chips that are not running and waits for all links.
@@ -262,7 +265,7 @@ func (s *supervisor) spawn(n wire.FabricNodeID) error {
 		return fmt.Errorf("chip %s: cannot open its log: %w", n, err)
 	}
 	defer log.Close()
-	cmd := exec.Command(exe, "node", "--dir", string(s.dir), "--chip", n.String())
+	cmd := exec.Command(exe, append([]string{"node", "--dir", string(s.dir), "--chip", n.String()}, s.more...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

@@ -12,6 +12,7 @@
 //	GET  /v1/netem             what is done on purpose to what each port sends (ImpairmentView)
 //	PUT  /v1/netem             changes it (NetemBody)
 //	DELETE /v1/netem           takes it away; ?channel=8&channel=9 for some ports; a cut stays
+//	DELETE /v1/recording       ends the recording of the chip's calls (RecordingView)
 //	POST /v1/faults            tells of a fault of a chip that cannot tell itself (FaultBody)
 //	POST /v1/traffic           begins a traffic run in this chip (TrafficStart)
 //	GET  /v1/traffic           its report so far (traffic.Report)
@@ -69,6 +70,7 @@ func NewServer(n *node.Node, token string) *Server {
 	mux.HandleFunc("DELETE /v1/netem", s.auth(s.resetNetem))
 	mux.HandleFunc("PUT /v1/service", s.auth(s.setService))
 	mux.HandleFunc("POST /v1/faults", s.auth(s.tellFault))
+	mux.HandleFunc("DELETE /v1/recording", s.auth(s.endRecording))
 	mux.HandleFunc("POST /v1/traffic", s.auth(s.startTraffic))
 	mux.HandleFunc("GET /v1/traffic", s.auth(s.trafficReport))
 	mux.HandleFunc("DELETE /v1/traffic", s.auth(s.stopTraffic))

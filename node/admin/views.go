@@ -157,7 +157,7 @@ func frameDrops(c *ttlink.Counters) map[string]uint64 {
 type EventView struct {
 	Time   time.Time         `json:"time"`
 	Chip   wire.FabricNodeID `json:"chip"`
-	Type   string            `json:"type"`   // link, packet, member, fault, archive
+	Type   string            `json:"type"`   // link, packet, member, fault, tables, archive, recording
 	Action string            `json:"action"` // up, down, dropped, joined, …
 	Actor  string            `json:"actor"`  // the port or chip that it is about
 	Detail map[string]string `json:"detail,omitempty"`
@@ -174,6 +174,8 @@ func EventOf(self wire.FabricNodeID, e node.Event) EventView {
 		archiveEvent(&v, e.Archive)
 	case e.Fault != nil:
 		faultEvent(&v, e.Fault)
+	case e.Record != nil:
+		recordEvent(&v, e.Record)
 	case e.Member != nil:
 		v.Type, v.Action, v.Actor = "member", e.Member.Kind.String(), e.Member.Member.Meta.Node.String()
 		v.Detail["name"] = e.Member.Member.Name

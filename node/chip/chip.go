@@ -100,6 +100,7 @@ type Chip struct {
 	mail      []mailbox // by port
 	client    Client
 	pullAt    mono.Time // when the client is asked next, after refusals
+	tap       Tap       // nil: nobody listens
 
 	out       map[flowKey]*outFlow
 	outOrder  []*outFlow // creation order, for determinism
@@ -225,6 +226,9 @@ func (c *Chip) Channels() []topo.Port {
 
 // SetPath says whether the peer of a port can be addressed; hellos are sent only then.
 func (c *Chip) SetPath(now mono.Time, ch wire.Channel, on bool) {
+	if c.tap != nil {
+		c.tapSwitch(OpSetPath, now, ch, on)
+	}
 	if i := c.portIndex(ch); i >= 0 {
 		c.ports[i].link.SetPath(now, on)
 		c.linkEvents(now, i)
@@ -233,6 +237,17 @@ func (c *Chip) SetPath(now mono.Time, ch wire.Channel, on bool) {
 
 // SetMaxPayload says what the path of a port takes: padded payload bytes of one frame.
 func (c *Chip) SetMaxPayload(now mono.Time, ch wire.Channel, n int) error {
+	if c.tap != nil {
+		c.tap.Call(OpSetMaxPayload, now, ch, n, nil)
+	}
+	err := c.setMaxPayload(now, ch, n)
+	if c.tap != nil {
+		c.tap.Size(err)
+	}
+	return err
+}
+
+func (c *Chip) setMaxPayload(now mono.Time, ch wire.Channel, n int) error {
 	if i := c.portIndex(ch); i >= 0 {
 		err := c.ports[i].link.SetMaxPayload(now, n)
 		c.linkEvents(now, i)
@@ -250,6 +265,9 @@ func (c *Chip) portIndex(ch wire.Channel) int {
 
 // Close says goodbye on every link. Drain PollTransmit once more afterwards.
 func (c *Chip) Close(now mono.Time) {
+	if c.tap != nil {
+		c.tap.Call(OpClose, now, 0, 0, nil)
+	}
 	for i := range c.ports {
 		c.ports[i].link.Close(now)
 		c.linkEvents(now, i)
@@ -258,6 +276,9 @@ func (c *Chip) Close(now mono.Time) {
 
 // Tick does what time demands. Call it when Deadline has come.
 func (c *Chip) Tick(now mono.Time) {
+	if c.tap != nil {
+		c.tap.Call(OpTick, now, 0, 0, nil)
+	}
 	for i := range c.ports {
 		if d, ok := c.ports[i].link.Deadline(); ok && !d.After(now) {
 			c.ports[i].link.Tick(now)
@@ -274,6 +295,17 @@ func (c *Chip) Tick(now mono.Time) {
 
 // Deadline is when Tick, and the Pump behind it, is due next.
 func (c *Chip) Deadline() (mono.Time, bool) {
+	if c.tap != nil {
+		c.tap.Call(OpDeadline, 0, 0, 0, nil)
+	}
+	at := c.deadline()
+	if c.tap != nil {
+		c.tap.Deadline(at, at != mono.Never)
+	}
+	return at, at != mono.Never
+}
+
+func (c *Chip) deadline() mono.Time {
 	at := mono.Never
 	for i := range c.ports {
 		if d, ok := c.ports[i].link.Deadline(); ok {
@@ -297,7 +329,7 @@ func (c *Chip) Deadline() (mono.Time, bool) {
 			at = mono.Min(at, d)
 		}
 	}
-	return at, at != mono.Never
+	return at
 }
 
 // linkEvents passes on what a link has to tell.

@@ -29,7 +29,24 @@ type Waker interface {
 }
 
 // SetClient installs the program inside the chip; nil removes it. The ends of requests of a removed client are dropped.
-func (c *Chip) SetClient(cl Client) { c.client = cl }
+func (c *Chip) SetClient(cl Client) {
+	if c.tap != nil {
+		cl = c.tapClient(cl)
+	}
+	c.client = cl
+}
+
+// HandleRequest starts a request. Its end comes from [Chip.PollResult].
+func (c *Chip) HandleRequest(now mono.Time, r Request) Admission {
+	if c.tap != nil {
+		c.tap.Request(now, r)
+	}
+	a := c.start(now, r, false)
+	if c.tap != nil {
+		c.tap.Admission(a)
+	}
+	return a
+}
 
 // A client whose requests are refused at once, such as to a chip that no way
 // leads to, is asked for no more than maxRefused of them, and then after a pause.

@@ -57,6 +57,14 @@ func (l *eventLog) stuck(now mono.Time, p *port, s router.Stuck) {
 
 // PollEvent yields events, oldest first, and posts them to the mailboxes.
 func (c *Chip) PollEvent() (Event, bool) {
+	e, ok := c.pollEvent()
+	if c.tap != nil {
+		c.tap.Event(e, ok)
+	}
+	return e, ok
+}
+
+func (c *Chip) pollEvent() (Event, bool) {
 	if len(c.events.list) == 0 {
 		return Event{}, false
 	}

@@ -1,6 +1,7 @@
 package chip
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -86,20 +87,27 @@ func TestMailbox(t *testing.T) {
 	}
 
 	w.cut(c, wire.East, true) // on both planes, so that no cable carries the frames of another
-	w.run(5 * time.Second)
+	for slices.ContainsFunc(c.ports, func(p port) bool { return p.Dir == wire.East && p.up }) {
+		w.run(time.Millisecond)
+	}
 	w.chips[0].HandleRequest(w.now, Request{Dst: w.m.Chips[2].Node, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: []byte("lost")})
+	w.run(time.Second)
 	w.results(0, 1)
 	w.drain()
 	m = w.mailbox(0, 1, p.Local.Channel)
 	if m.Status.State != wire.RouterRetraining || m.Status.Postcode != wire.PostStarted || m.Status.LastDown != uint8(ttlink.DownSilence) || m.Status.Dropped != 1 {
 		t.Errorf("with the cable cut the status is %+v", m.Status)
 	}
+	tables := len(m.Entries) - 2
+	if m.Entries[tables].Kind != wire.MailboxTables || m.Entries[tables].Packets == 0 || m.Entries[tables].Session != wire.SessionID(c.epoch) {
+		t.Fatalf("no entry tells of the tables in force: %+v", m.Entries)
+	}
 	last := m.Entries[len(m.Entries)-1]
-	if last.Kind != wire.MailboxDropped || last.Reason != uint8(wire.DropNextHopDead) || last.Severity != wire.SeverityError || last.Packets != 1 ||
+	if last.Kind != wire.MailboxDropped || last.Reason != uint8(wire.DropUnreachable) || last.Severity != wire.SeverityError || last.Packets != 1 ||
 		last.Src != w.m.Chips[0].Node || last.Dst != w.m.Chips[2].Node {
 		t.Errorf("the last entry is %+v", last)
 	}
-	if d := m.Entries[len(m.Entries)-2]; d.Kind != wire.MailboxKind(ttlink.EventDown) || d.Reason != uint8(ttlink.DownSilence) || d.Severity != wire.SeverityWarning {
+	if d := m.Entries[tables-1]; d.Kind != wire.MailboxKind(ttlink.EventDown) || d.Reason != uint8(ttlink.DownSilence) || d.Severity != wire.SeverityWarning {
 		t.Errorf("before it is %+v", d)
 	}
 }

@@ -12,6 +12,9 @@ import (
 // that comes in one piece and finds nothing before it is performed from the
 // datagram, or goes on from there: it would be the next one anyway.
 func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
+	if c.tap != nil {
+		c.tap.Call(OpHandleDatagram, now, ch, 0, b)
+	}
 	i := c.portIndex(ch)
 	if i < 0 {
 		return
@@ -107,6 +110,9 @@ func (c *Chip) passThrough(now mono.Time, i int, v wire.PacketView) bool {
 
 // Pump runs the chip until nothing moves: the data path, stage by stage.
 func (c *Chip) Pump(now mono.Time) {
+	if c.tap != nil {
+		c.tap.Call(OpPump, now, 0, 0, nil)
+	}
 	for {
 		moved := c.deliver(now)             // receiver channels → memory, flows
 		moved = c.router.Step(now) || moved // receiver channels → sender channels
@@ -302,6 +308,14 @@ func (c *Chip) transmit(now mono.Time) bool {
 
 // PollTransmit yields datagrams to send on a port; valid until the next call for that port.
 func (c *Chip) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
+	ch, t, ok := c.pollTransmit(now)
+	if c.tap != nil {
+		c.tap.Transmit(now, ch, t, ok)
+	}
+	return ch, t, ok
+}
+
+func (c *Chip) pollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
 	for range c.ports {
 		p := &c.ports[c.txPort]
 		if t, ok := p.link.PollTransmit(now); ok {

@@ -148,11 +148,6 @@ type readRef struct {
 	op   op
 }
 
-// HandleRequest starts a request. Its end comes from [Chip.PollResult].
-func (c *Chip) HandleRequest(now mono.Time, r Request) Admission {
-	return c.start(now, r, false)
-}
-
 func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
 	switch {
 	case r.Ranges.Any():
@@ -379,6 +374,14 @@ func (c *Chip) finish(now mono.Time, dst wire.FabricNodeID, o *op, r Result) {
 
 // PollResult yields ended requests.
 func (c *Chip) PollResult() (Result, bool) {
+	r, ok := c.pollResult()
+	if c.tap != nil {
+		c.tap.Result(r, ok)
+	}
+	return r, ok
+}
+
+func (c *Chip) pollResult() (Result, bool) {
 	if c.resHead == len(c.results) {
 		c.results, c.resHead = c.results[:0], 0
 		return Result{}, false

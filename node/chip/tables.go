@@ -192,6 +192,9 @@ func (c *Chip) redirectReplies() {
 // HandleLinkStates takes what gossip says of the ports of other chips. It
 // repairs what did not come from neighbour to neighbour; it takes no link up or down.
 func (c *Chip) HandleLinkStates(now mono.Time, words []wire.LinkState) {
+	if c.tap != nil {
+		c.tapWords(now, words)
+	}
 	c.control.Hear(now, words, c.plan.Has)
 }
 
@@ -201,6 +204,9 @@ func (c *Chip) LinkState() wire.LinkState { return c.control.Self() }
 // Avoid takes a channel's cable out of service, whether it works or not, so
 // that new tables lead around it; or gives it back. It reports whether there is such a channel.
 func (c *Chip) Avoid(now mono.Time, ch wire.Channel, on bool) bool {
+	if c.tap != nil {
+		c.tapSwitch(OpAvoid, now, ch, on)
+	}
 	i := c.portIndex(ch)
 	if i >= 0 {
 		c.control.Avoid(now, i, on)

@@ -53,6 +53,10 @@ type Config struct {
 	Quick    bool      // looks at invariants after each 16th step of a chip and not after each
 	Trace    io.Writer // where a line for everything goes; nil: nowhere
 
+	// Record returns what is to hear of all calls into a chip that begins a
+	// life, such as a recorder; nil for nothing. A nil Record is for no chip.
+	Record func(now mono.Time, cfg chip.Config) chip.Tap
+
 	bare     bool     // no checkers, no hash: for speed
 	sabotage sabotage // breaks something on purpose, to test the checkers
 }
@@ -228,14 +232,20 @@ func (s *Sim) start(m *machine) {
 	if m.chip != nil || s.failure != nil {
 		return
 	}
-	c, err := chip.New(s.now, chip.Config{
+	cfg := chip.Config{
 		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), Topology: s.cfg.Topology, Route: s.around.route,
 		Profile: s.around.profile, Slots: s.around.slots, MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
 		LocalFirst: s.around.localFirst, Timeout: s.around.timeout,
-	})
+	}
+	c, err := chip.New(s.now, cfg)
 	if err != nil {
 		s.fail("start", "%v", err)
 		return
+	}
+	if s.cfg.Record != nil {
+		if t := s.cfg.Record(s.now, cfg); t != nil {
+			c.SetTap(t)
+		}
 	}
 	if m.life != nil {
 		s.report.Starts++

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/chip/record"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// replayFlags are the options of 'replay'.
+type replayFlags struct {
+	until        uint64
+	at           time.Duration
+	verbose      bool
+	show, events bool
+}
+
+func newReplay() *cobra.Command {
+	var f replayFlags
+	c := &cobra.Command{
+		Use:   "replay FILE...",
+		Short: "Repeat recordings of chips, and compare what the chip does now with what it did",
+		Long: `replay makes a chip as the recording says, gives it the recorded calls in virtual
+time, as fast as it goes, and compares every frame, result and event with what
+was recorded. "identical" means that the recorded process and this program ran
+the same code on the same input. Otherwise the first difference is named, and the
+exit code is 5. No fabric need run.
+
+Of a chip that was killed the last second may be missing: what is whole is
+replayed, and where it breaks off is said. --show and --events print what is
+in the file and replay nothing.`,
+		Example: `  ttfabric replay /tmp/calls/*.ttrec
+  ttfabric replay chip-M0D3-8f1c2a5e77d0b431.ttrec -v --at 2s
+  ttfabric replay chip-M0D3-8f1c2a5e77d0b431.ttrec --show | less
+  ttfabric replay chip-M0D3-8f1c2a5e77d0b431.ttrec --events`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return runReplay(c, args, f) },
+	}
+	fl := c.Flags()
+	fl.Uint64Var(&f.until, "until", 0, "stop after so many calls; 0: all")
+	fl.DurationVar(&f.at, "at", 0, "stop before the first call later than this on the chip's clock; 0: all")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "print each call before it is made; with --show: also calls that found nothing")
+	fl.BoolVar(&f.show, "show", false, "print the calls and answers, frames decoded")
+	fl.BoolVar(&f.events, "events", false, "print the chip's events alone")
+	c.MarkFlagsMutuallyExclusive("show", "events")
+	return c
+}
+
+// replayed is what became of one recording.
+type replayed struct {
+	File       string            `json:"file"`
+	Chip       wire.FabricNodeID `json:"chip"`
+	Program    string            `json:"recorded_by"`
+	Identical  bool              `json:"identical"`
+	Calls      uint64            `json:"calls"`
+	Outputs    uint64            `json:"outputs"`
+	Frames     uint64            `json:"frames"`
+	Events     uint64            `json:"events"`
+	Seconds    float64           `json:"seconds_of_chip"`
+	Took       float64           `json:"seconds_of_replay"`
+	End        string            `json:"end,omitempty"`        // why the recording ends
+	BreaksOff  string            `json:"breaks_off,omitempty"` // where and why, if it has no end
+	Difference *replayDifference `json:"difference,omitempty"`
+	Panic      string            `json:"panic,omitempty"`
+}
+
+type replayDifference struct {
+	Call    uint64  `json:"call"`
+	Op      string  `json:"op"`
+	Seconds float64 `json:"seconds"`
+	Want    string  `json:"recorded"`
+	Got     string  `json:"now"`
+}
+
+func runReplay(c *cobra.Command, args []string, f replayFlags) error {
+	out, err := format(c)
+	if err != nil {
+		return err
+	}
+	if f.at < 0 {
+		return coded(exitUsage, "--at %v: want a time after the chip's start", f.at)
+	}
+	list, differ := []replayed{}, 0
+	for _, path := range args {
+		if f.show || f.events {
+			if err := showRecording(c, path, f, out == "json"); err != nil {
+				return err
+			}
+			continue
+		}
+		v, err := replayOne(c, path, f)
+		if err != nil {
+			return err
+		}
+		list = append(list, v)
+		if !v.Identical {
+			differ++
+		}
+		if out != "json" {
+			printReplayed(c, &v)
+		}
+	}
+	if out == "json" && !f.show && !f.events {
+		if err := printJSON(c, list); err != nil {
+			return err
+		}
+	}
+	if differ > 0 {
+		return coded(exitAssert, "%d of %d recordings did not replay identically", differ, len(list))
+	}
+	return nil
+}
+
+// openRecording opens a file and reads its header.
+func openRecording(path string) (*os.File, *record.Reader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := record.NewReader(f)
+	if err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, r, nil
+}
+
+// progressCalls is after how many calls the progress line moves.
+const progressCalls = 4096
+
+func replayOne(c *cobra.Command, path string, f replayFlags) (v replayed, err error) {
+	file, r, err := openRecording(path)
+	if err != nil {
+		return v, err
+	}
+	defer file.Close()
+	size := int64(0)
+	if fi, err := file.Stat(); err == nil {
+		size = fi.Size()
+	}
+	h := r.Header()
+	v = replayed{File: path, Chip: h.Config.Node, Program: h.Program}
+	bar := newProgress(c.ErrOrStderr(), "KiB of "+h.Config.Node.String(), int(size>>10))
+	defer bar.stop()
+	begin := time.Now()
+	each := func(n uint64, rec *record.Record) error {
+		v.Calls = n
+		if f.verbose {
+			fmt.Fprintf(c.OutOrStdout(), "%8d %14v  %s\n", n, max(r.Now(), rec.Now), record.Describe(rec))
+		} else if n%progressCalls == 0 {
+			bar.set(int(r.Bytes() >> 10))
+		}
+		if n%progressCalls == 0 {
+			return c.Context().Err()
+		}
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil { // the chip's own: what the recording is to show
+			v.Panic, err = fmt.Sprintf("call %d: %v\n%s", v.Calls, p, debug.Stack()), nil
+		}
+	}()
+	s, err := record.Replay(r, record.Options{Until: f.until, At: mono.Time(f.at), Each: each})
+	v.Took = time.Since(begin).Seconds()
+	v.Calls, v.Outputs, v.Frames, v.Events, v.Seconds = s.Calls, s.Outputs, s.Frames, s.Events, s.Last.Sub(h.Started).Seconds()
+	if s.End != 0 {
+		v.End = s.End.String()
+	}
+	if s.Cut != nil {
+		v.BreaksOff = s.Cut.Error()
+	}
+	var d *record.Difference
+	if errors.As(err, &d) {
+		v.Difference = &replayDifference{d.Call, d.Op, time.Duration(d.At).Seconds(), d.Want, d.Got}
+		return v, nil
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	v.Identical = err == nil
+	return v, err
+}
+
+func printReplayed(c *cobra.Command, v *replayed) {
+	w := c.OutOrStdout()
+	switch {
+	case v.Panic != "":
+		fmt.Fprintf(w, "%s: chip %s panics at %s\n", v.File, v.Chip, v.Panic)
+	case v.Difference != nil:
+		d := v.Difference
+		fmt.Fprintf(w, "%s: chip %s differs at call %d, %s, at %.6f s\n  recorded: %s\n  now:      %s\n", v.File, v.Chip, d.Call, d.Op, d.Seconds, d.Want, d.Got)
+		if now := version(); v.Program != "" && v.Program != now {
+			fmt.Fprintf(w, "  it was recorded by version %s; this is %s\n", v.Program, now)
+		}
+	default:
+		fmt.Fprintf(w, "%s: identical: %d calls, %d outputs (%d frames, %d events), %.1f s of chip %s in %.2f s\n",
+			v.File, v.Calls, v.Outputs, v.Frames, v.Events, v.Seconds, v.Chip, v.Took)
+	}
+	if v.BreaksOff != "" {
+		fmt.Fprintf(w, "  %s; what came before was replayed\n", v.BreaksOff)
+	} else if v.End != "" && v.End != record.EndClosed.String() {
+		fmt.Fprintf(w, "  it ends because %s\n", v.End)
+	}
+}
+
+// shownRecord is one record for scripts.
+type shownRecord struct {
+	Call uint64        `json:"call"`
+	Time time.Duration `json:"time_ns"` // on the chip's clock
+	Kind string        `json:"kind"`
+	Text string        `json:"text"`
+}
+
+// showRecording prints what is in a recording.
+func showRecording(c *cobra.Command, path string, f replayFlags, asJSON bool) error {
+	file, r, err := openRecording(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	p := recordPrinter{c: c, r: r, f: f, asJSON: asJSON}
+	for {
+		rec, err := r.Next()
+		var cut *record.Cut
+		switch {
+		case errors.Is(err, io.EOF):
+			if why, text := r.End(); !f.events && !asJSON {
+				fmt.Fprintf(c.OutOrStdout(), "end: %s %s\n", why, text)
+			}
+			return nil
+		case errors.As(err, &cut):
+			fmt.Fprintf(c.ErrOrStderr(), "%s: %v\n", path, cut)
+			return nil
+		case err != nil:
+			return err
+		}
+		if more, err := p.print(&rec); !more || err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ttfabric/node/chip/record"
+)
+
+// spoiled copies a recording with another seed of its chip.
+func spoiled(t *testing.T, path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := record.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := *r.Header()
+	h.Config.Seed++
+	out := filepath.Join(t.TempDir(), "spoiled.ttrec")
+	f, err := os.Create(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w, err := record.NewWriter(f, h, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.EachRaw(func(b []byte) error { return w.Block(append(binary.AppendUvarint(nil, uint64(len(b))), b...)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.End(record.EndClosed, ""); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestRecordAndReplay(t *testing.T) {
+	c := newCLI(t)
+	dir := filepath.Join(t.TempDir(), "calls")
+	c.must("up", "n300", "-d", "--record", dir)
+	c.must("mem", "write", "M0D1", "1-1:0x10", "recorded", "--via", "M0D0")
+	c.must("traffic", "all-to-all", "--packets", "300", "--size", "512")
+	if _, errs, code := c.run("up", "-d", "--record", dir); code != exitUsage || !strings.Contains(errs, "chip restart") {
+		t.Errorf("--record of a fabric that runs: exit code %d, %s", code, errs)
+	}
+	c.must("chip", "restart", "M0D1", "--record-limit", "5", "--record", dir)
+	c.must("up", "-d") // waits for the links
+	c.must("mem", "write", "M0D1", "1-1:0x10", "again", "--via", "M0D0")
+	if out := c.must("record", "stop", "M0D1"); !strings.Contains(out, dir) {
+		t.Errorf("record stop says %q", out)
+	}
+	if _, errs, code := c.run("record", "stop", "M0D1"); code != exitFailed || !strings.Contains(errs, "not being recorded") {
+		t.Errorf("record stop again: exit code %d, %s", code, errs)
+	}
+	if out := c.must("events", "--follow=false"); !strings.Contains(out, "recording began") || !strings.Contains(out, "recording ended") {
+		t.Errorf("events say %s", out)
+	}
+	c.must("down")
+	files, _ := filepath.Glob(filepath.Join(dir, "*.ttrec"))
+	if len(files) != 3 {
+		t.Fatalf("recordings: %v, want 3", files)
+	}
+	var list []replayed
+	if err := json.Unmarshal([]byte(c.must(append([]string{"replay", "-o", "json"}, files...)...)), &list); err != nil || len(list) != 3 {
+		t.Fatalf("%v: %+v", err, list)
+	}
+	cut := 0
+	for _, r := range list {
+		if !r.Identical || r.BreaksOff == "" && (r.Calls < 50 || r.Frames < 5) {
+			t.Errorf("%+v", r)
+		}
+		if r.BreaksOff != "" {
+			cut++
+		}
+	}
+	if cut != 1 { // the one that was killed
+		t.Errorf("%d recordings break off, want 1", cut)
+	}
+	if out := c.must("replay", files[0]); !strings.Contains(out, "identical: ") {
+		t.Errorf("replay says %s", out)
+	}
+	if out := c.must("replay", "--show", files[0]); !strings.Contains(out, "hello session") || !strings.Contains(out, "data session") || !strings.Contains(out, "grants") {
+		t.Errorf("replay --show says %.2000s", out)
+	}
+	if out := c.must("replay", "--events", files[0]); !strings.Contains(out, "link up") {
+		t.Errorf("replay --events says %s", out)
+	}
+	out, _, code := c.run("replay", spoiled(t, files[0]))
+	if code != exitAssert || !strings.Contains(out, "differs at call") {
+		t.Errorf("another seed: exit code %d, %s", code, out)
+	}
+	if _, errs, code := c.run("replay", "replay_test.go"); code != exitFailed || !strings.Contains(errs, "TTFREC") {
+		t.Errorf("no recording: exit code %d, %s", code, errs)
+	}
+}

@@ -1,0 +1,243 @@
+package record
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"ttfabric/node/chip"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// errRecord is what is wrong with bytes that are no record.
+var errRecord = errors.New("malformed record")
+
+// decoder reads the body of a record. After the first thing that is missing it yields zeros and bad is set.
+type decoder struct {
+	last mono.Time
+	b    []byte
+	bad  bool
+}
+
+func (d *decoder) byte() byte {
+	if len(d.b) == 0 {
+		d.bad = true
+		return 0
+	}
+	v := d.b[0]
+	d.b = d.b[1:]
+	return v
+}
+
+func (d *decoder) uint(most uint64) uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 || v > most {
+		d.bad, d.b = true, nil
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) int() int64 {
+	v, n := binary.Varint(d.b)
+	if n <= 0 {
+		d.bad, d.b = true, nil
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) take(n int) []byte {
+	if n > len(d.b) {
+		d.bad, d.b = true, nil
+		return nil
+	}
+	v := d.b[:n:n]
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) rest() []byte { return d.take(len(d.b)) }
+
+func (d *decoder) fixed() uint32 {
+	if b := d.take(4); len(b) == 4 {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (d *decoder) bytes(most uint64) []byte { return d.take(int(d.uint(most))) }
+func (d *decoder) flag() bool               { return d.uint(1) == 1 }
+func (d *decoder) at() mono.Time            { return d.last + mono.Time(d.int()) }
+func (d *decoder) num8() uint8              { return uint8(d.uint(1<<8 - 1)) }
+
+// now reads the time of a record. Time never goes back.
+func (d *decoder) now() mono.Time {
+	t := d.last + mono.Time(d.int())
+	if t < d.last || t > maxTime {
+		d.bad = true
+		return d.last
+	}
+	d.last = t
+	return t
+}
+
+func (d *decoder) node() wire.FabricNodeID {
+	return wire.FabricNodeID{Mesh: wire.MeshID(d.uint(1<<16 - 1)), Chip: wire.ChipID(d.uint(1<<16 - 1))}
+}
+
+// record reads one, behind its length.
+func (d *decoder) record(b []byte) (r Record, err error) {
+	d.b, d.bad = b, false
+	r.Kind = Kind(d.byte())
+	if r.Kind < Kind(chip.NumOps) {
+		d.call(&r)
+	} else {
+		d.other(&r)
+	}
+	if d.bad || len(d.b) > 0 {
+		return Record{}, fmt.Errorf("%w of kind %d, %d bytes", errRecord, r.Kind, len(b))
+	}
+	return r, nil
+}
+
+// call reads a call, and the answer that stands with it.
+func (d *decoder) call(r *Record) {
+	op := chip.Op(r.Kind)
+	switch op {
+	case chip.OpDeadline:
+	case chip.OpSetClient:
+		r.N = int(d.uint(chip.ClientWaker))
+	case chip.OpPollResult:
+		if r.OK = len(d.b) > 0; r.OK {
+			r.Result = d.result()
+		}
+	case chip.OpPollEvent:
+		r.Data = d.rest()
+		r.OK = len(r.Data) > 0
+	default:
+		r.Now = d.now()
+	}
+	switch op {
+	case 0:
+		d.bad = true
+	case chip.OpHandleDatagram:
+		r.Channel, r.Data = wire.Channel(d.byte()), d.rest()
+	case chip.OpHandleRequest:
+		r.Request = d.request()
+	case chip.OpHandleLinkStates:
+		r.Data = d.rest()
+	case chip.OpSetPath, chip.OpAvoid:
+		r.Channel, r.N = wire.Channel(d.byte()), int(d.uint(1))
+	case chip.OpSetMaxPayload:
+		r.Channel, r.N = wire.Channel(d.byte()), int(d.int())
+	case chip.OpPollTransmit:
+		if r.OK = len(d.b) > 0; r.OK {
+			r.Channel, r.Sent = wire.Channel(d.byte()), d.sent()
+		}
+	}
+}
+
+// other reads an answer, what a client said or was told, or the end.
+func (d *decoder) other(r *Record) {
+	switch r.Kind {
+	case KindAdmission:
+		r.Admission = chip.Admission(d.num8())
+	case KindSize:
+		r.Text = string(d.bytes(maxText))
+	case KindDue, KindClientDeadline:
+		if r.OK = d.flag(); r.OK {
+			r.At = d.at()
+		}
+	case KindNext:
+		r.Now = d.now()
+		if r.OK = len(d.b) > 0; r.OK {
+			r.Request = d.request()
+		}
+	case KindUndo:
+	case KindDone:
+		r.Now = d.now()
+		r.Result = d.result()
+	case KindPerformed:
+		r.Now = d.now()
+		r.Src = d.node()
+		r.Plane = wire.Plane(d.byte())
+		r.Command = d.command()
+	case KindEnd:
+		r.End, r.Text = EndReason(d.num8()), string(d.bytes(maxText))
+	default:
+		d.bad = true
+	}
+}
+
+func (d *decoder) request() (r chip.Request) {
+	r.Token = d.uint(1<<64 - 1)
+	r.Dst = d.node()
+	r.Plane = wire.Plane(d.num8())
+	flags := d.byte()
+	if flags&^(flagProbe|flagTrace) != 0 {
+		d.bad = true
+	}
+	r.Probe, r.Trace = flags&flagProbe != 0, flags&flagTrace != 0
+	r.Command = d.command()
+	r.Payload = d.bytes(MaxRecord)
+	for _, v := range d.bytes(MaxRecord) {
+		if v >= wire.NumDirections {
+			d.bad = true
+			break
+		}
+		r.Via = append(r.Via, wire.Direction(v))
+	}
+	copy(r.Ranges.Hops[:], d.take(wire.NumDirections))
+	copy(r.Ranges.Skip[:], d.take(wire.NumDirections))
+	return r
+}
+
+func (d *decoder) command() (c wire.Command) {
+	c.Type = wire.NocSendType(d.num8())
+	c.Addr = wire.NocAddr(d.uint(1<<64 - 1))
+	c.Sem = wire.NocAddr(d.uint(1<<64 - 1))
+	c.Value = uint32(d.uint(1<<32 - 1))
+	c.Flush = d.flag()
+	c.Size = uint16(d.uint(1<<16 - 1))
+	c.Chunks = d.num8()
+	for i := range min(int(c.Chunks), wire.MaxScatter) {
+		c.Scatter[i] = wire.NocAddr(d.uint(1<<64 - 1))
+		c.Sizes[i] = uint16(d.uint(1<<16 - 1))
+	}
+	return c
+}
+
+// maxSent is the longest transmit that is believed, in bytes.
+const maxSent = 1 << 20
+
+func (d *decoder) sent() (s Sent) {
+	s.Path = ttlink.Path(d.byte())
+	s.Seg, s.Bytes = int(d.uint(maxSent)), int(d.uint(maxSent))
+	s.Sum = d.fixed()
+	for left := s.Bytes; left > 0 && !d.bad; {
+		n := min(max(s.Seg, 1), left)
+		left -= n
+		s.Heads = append(s.Heads, d.take(headLen(n)))
+	}
+	return s
+}
+
+func (d *decoder) result() (r Result) {
+	r.Token = d.uint(1<<64 - 1)
+	r.Dst = d.node()
+	r.Fate = chip.Fate(d.uint(uint64(chip.FateUnknown)))
+	r.Outcome = wire.Outcome(d.num8())
+	r.Drop = wire.DropReason(d.num8())
+	r.Result.At = d.node()
+	r.Doubt = chip.Doubt(d.uint(uint64(chip.DoubtTimeout)))
+	r.DataLen, r.DataSum = int(d.uint(MaxRecord)), d.fixed()
+	r.Error = string(d.bytes(maxText))
+	r.Members, r.MembersSum = int(d.uint(MaxRecord)), d.fixed()
+	r.Result.Sent, r.Done = d.at(), d.at()
+	return r
+}

@@ -1,0 +1,181 @@
+package record
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"hash/crc32"
+
+	"ttfabric/node/chip"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// encoder writes records, one at a time: begin, what belongs to the body, and end.
+type encoder struct {
+	last mono.Time // time of the last record that had one
+	body []byte
+}
+
+func (e *encoder) begin(k Kind) { e.body = append(e.body[:0], byte(k)) }
+
+// end appends the record to b.
+func (e *encoder) end(b []byte) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(e.body))), e.body...)
+}
+
+func (e *encoder) byte(v byte)     { e.body = append(e.body, v) }
+func (e *encoder) uint(v uint64)   { e.body = binary.AppendUvarint(e.body, v) }
+func (e *encoder) int(v int64)     { e.body = binary.AppendVarint(e.body, v) }
+func (e *encoder) fixed(v uint32)  { e.body = binary.LittleEndian.AppendUint32(e.body, v) }
+func (e *encoder) bytes(b []byte)  { e.uint(uint64(len(b))); e.body = append(e.body, b...) }
+func (e *encoder) text(s string)   { e.uint(uint64(len(s))); e.body = append(e.body, s...) }
+func (e *encoder) at(t mono.Time)  { e.int(int64(t - e.last)) }
+func (e *encoder) now(t mono.Time) { e.int(int64(t - e.last)); e.last = t }
+func (e *encoder) node(n wire.FabricNodeID) {
+	e.uint(uint64(n.Mesh))
+	e.uint(uint64(n.Chip))
+}
+
+func (e *encoder) flag(on bool) {
+	if on {
+		e.uint(1)
+	} else {
+		e.uint(0)
+	}
+}
+
+// maybe writes a deadline.
+func (e *encoder) maybe(t mono.Time, ok bool) {
+	if e.flag(ok); ok {
+		e.at(t)
+	}
+}
+
+func (e *encoder) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data []byte) {
+	e.begin(Kind(op))
+	switch op {
+	case chip.OpHandleDatagram:
+		e.now(now)
+		e.byte(byte(ch))
+		e.body = append(e.body, data...)
+	case chip.OpHandleLinkStates:
+		e.now(now)
+		e.body = append(e.body, data...)
+	case chip.OpSetPath, chip.OpAvoid:
+		e.now(now)
+		e.byte(byte(ch))
+		e.uint(uint64(n))
+	case chip.OpSetMaxPayload:
+		e.now(now)
+		e.byte(byte(ch))
+		e.int(int64(n))
+	case chip.OpSetClient:
+		e.uint(uint64(n))
+	case chip.OpDeadline:
+	default:
+		e.now(now)
+	}
+}
+
+func (e *encoder) request(r *chip.Request) {
+	e.uint(r.Token)
+	e.node(r.Dst)
+	e.uint(uint64(r.Plane))
+	flags := byte(0)
+	if r.Probe {
+		flags |= flagProbe
+	}
+	if r.Trace {
+		flags |= flagTrace
+	}
+	e.byte(flags)
+	e.command(&r.Command)
+	e.bytes(r.Payload)
+	e.uint(uint64(len(r.Via)))
+	for _, d := range r.Via {
+		e.byte(byte(d))
+	}
+	e.body = append(e.body, r.Ranges.Hops[:]...)
+	e.body = append(e.body, r.Ranges.Skip[:]...)
+}
+
+// Flags of a request.
+const (
+	flagProbe = 1 << iota
+	flagTrace
+)
+
+func (e *encoder) command(c *wire.Command) {
+	e.uint(uint64(c.Type))
+	e.uint(uint64(c.Addr))
+	e.uint(uint64(c.Sem))
+	e.uint(uint64(c.Value))
+	e.flag(c.Flush)
+	e.uint(uint64(c.Size))
+	e.uint(uint64(c.Chunks))
+	for i := range min(int(c.Chunks), wire.MaxScatter) {
+		e.uint(uint64(c.Scatter[i]))
+		e.uint(uint64(c.Sizes[i]))
+	}
+}
+
+func (e *encoder) performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command) {
+	e.begin(KindPerformed)
+	e.now(now)
+	e.node(src)
+	e.byte(byte(plane))
+	e.command(cmd)
+}
+
+func (e *encoder) sent(ch wire.Channel, t *ttlink.Transmit) {
+	e.byte(byte(ch))
+	e.byte(byte(t.Path))
+	e.uint(uint64(t.Seg))
+	e.uint(uint64(len(t.Data)))
+	e.fixed(crc32.ChecksumIEEE(t.Data))
+	for b := t.Data; len(b) > 0; {
+		f := b[:min(max(t.Seg, 1), len(b))]
+		b = b[len(f):]
+		e.body = append(e.body, f[:headLen(len(f))]...)
+	}
+}
+
+// headLen is how many bytes are kept of a frame of n.
+func headLen(n int) int {
+	if n <= wholeMost {
+		return n
+	}
+	return headBytes
+}
+
+func (e *encoder) result(r *chip.Result) {
+	e.uint(r.Token)
+	e.node(r.Dst)
+	e.uint(uint64(r.Fate))
+	e.uint(uint64(r.Outcome))
+	e.uint(uint64(r.Drop))
+	e.node(r.At)
+	e.uint(uint64(r.Doubt))
+	e.uint(uint64(len(r.Data)))
+	e.fixed(crc32.ChecksumIEEE(r.Data))
+	if r.Err == nil {
+		e.text("")
+	} else {
+		e.text(clip(r.Err.Error()))
+	}
+	e.uint(uint64(len(r.Members)))
+	sum := uint32(0)
+	if len(r.Members) > 0 {
+		b, _ := json.Marshal(r.Members) // plain numbers always marshal
+		sum = crc32.ChecksumIEEE(b)
+	}
+	e.fixed(sum)
+	e.at(r.Sent)
+	e.at(r.Done)
+}
+
+// maxText is the longest text of an error that is kept, in bytes.
+const maxText = 1024
+
+func clip(s string) string { return s[:min(len(s), maxText)] }

@@ -1,0 +1,106 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"ttfabric/node/chip"
+	"ttfabric/router/route"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// MaxSlots is the largest channel of a chip that is replayed, in packets: a
+// header from elsewhere must not ask for all memory.
+const MaxSlots = 1 << 12
+
+// Header says what chip a recording is of.
+type Header struct {
+	Program string      // version of the program that recorded it, for people
+	Begun   int64       // when, in milliseconds since 1970; 0 in a simulation
+	Started mono.Time   // the now of [chip.New]
+	Config  chip.Config // complete: its topology stands in the file, and a Failed function as the cables for which it holds
+}
+
+// headerForm is a header as it is stored. The outer fields hide those of the
+// same name that have no form in JSON.
+type headerForm struct {
+	Program      string
+	Begun        int64
+	Started      mono.Time
+	Config       configForm
+	Topology     string
+	TopologyHash uint64
+}
+
+type configForm struct {
+	chip.Config
+	Topology *struct{} `json:",omitempty"`
+	Route    routeForm
+}
+
+type routeForm struct {
+	route.Config
+	Failed []wire.PortID `json:",omitempty"`
+}
+
+// encode writes the header.
+func (h *Header) encode() ([]byte, error) {
+	c := &h.Config
+	f := headerForm{Program: h.Program, Begun: h.Begun, Started: h.Started, Topology: string(c.Topology.Encode()), TopologyHash: uint64(c.Topology.Hash())}
+	f.Config = configForm{Config: *c, Route: routeForm{Config: c.Route}}
+	if c.Route.Failed != nil {
+		for _, cable := range c.Topology.Cables {
+			for _, end := range []wire.PortID{cable.A, cable.B} {
+				if c.Route.Failed(end) {
+					f.Config.Route.Failed = append(f.Config.Route.Failed, end)
+				}
+			}
+		}
+	}
+	b, err := json.Marshal(&f)
+	if err == nil && len(b) > MaxRaw {
+		err = fmt.Errorf("the header has %d bytes: at most %d", len(b), MaxRaw)
+	}
+	return b, err
+}
+
+// decodeHeader reads what encode has written, and refuses what no chip can be made of.
+func decodeHeader(b []byte) (Header, error) {
+	var f headerForm
+	if err := json.Unmarshal(b, &f); err != nil {
+		return Header{}, fmt.Errorf("recording: header: %w", err)
+	}
+	h := Header{Program: f.Program, Begun: f.Begun, Started: f.Started, Config: f.Config.Config}
+	c := &h.Config
+	var err error
+	if c.Topology, err = topo.Load("the recording's topology", []byte(f.Topology)); err != nil {
+		return Header{}, err
+	}
+	if got := uint64(c.Topology.Hash()); got != f.TopologyHash {
+		return Header{}, fmt.Errorf("recording: header: its topology has the hash %#x and not %#x", got, f.TopologyHash)
+	}
+	c.Route = f.Config.Route.Config
+	if c.Route.Order > route.YX || c.Route.Ring > route.NoRing {
+		return Header{}, fmt.Errorf("recording: header: route order %d, ring %d: unknown", c.Route.Order, c.Route.Ring)
+	}
+	if failed := f.Config.Route.Failed; failed != nil {
+		set := map[wire.PortID]bool{}
+		for _, p := range failed {
+			set[p] = true
+		}
+		c.Route.Failed = func(p wire.PortID) bool { return set[p] }
+	}
+	for v := range wire.NumVCs {
+		for _, n := range []int{c.Slots.Sender[v], c.Slots.Receiver[v]} {
+			if n < 0 || n > MaxSlots {
+				return Header{}, fmt.Errorf("recording: header: a channel of %d slots: want 0 to %d", n, MaxSlots)
+			}
+		}
+	}
+	if h.Started < 0 || c.Timeout.After < 0 {
+		return Header{}, fmt.Errorf("recording: header: started at %d, timeout %v: want none below 0", int64(h.Started), c.Timeout.After)
+	}
+	return h, nil
+}

@@ -1,0 +1,88 @@
+package record_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/chip/record"
+	"ttfabric/node/sim"
+	"ttfabric/router/topo"
+	"ttfabric/wire/mono"
+)
+
+// life is the recording of one life of a chip in a simulation.
+type life struct {
+	file bytes.Buffer
+	w    *record.Writer
+	r    *record.Recorder
+}
+
+// simulate runs a seed with all its chips recorded.
+func simulate(t testing.TB, name string, seed uint64) (lives []*life) {
+	t.Helper()
+	m, err := topo.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = sim.Run(sim.Config{Topology: m, Seed: seed, Quick: true, Record: func(now mono.Time, cfg chip.Config) chip.Tap {
+		l := &life{}
+		var err error
+		if l.w, err = record.NewWriter(&l.file, record.Header{Started: now, Config: cfg}, 1<<30); err != nil {
+			t.Fatal(err)
+		}
+		l.r = record.NewRecorder(now, func(b []byte) ([]byte, error) { return b[:0], l.w.Block(b) })
+		lives = append(lives, l)
+		return l.r
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lives {
+		if l.r.End(); l.r.Err() != record.ErrEnded {
+			t.Fatal(l.r.Err())
+		}
+		if err := l.w.End(record.EndClosed, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return lives
+}
+
+func replay(b []byte) (record.Summary, error) {
+	r, err := record.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return record.Summary{}, err
+	}
+	return record.Replay(r, record.Options{})
+}
+
+func TestSimulatedLivesReplayIdentically(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		seed uint64
+	}{{"t3000", 2}, {"torus:3x3", 3}, {"2xt3000", 4}, {"mesh:2x2", 5}} {
+		t.Run(fmt.Sprintf("%s-%d", c.name, c.seed), func(t *testing.T) {
+			calls, outputs, size := uint64(0), uint64(0), 0
+			lives := simulate(t, c.name, c.seed)
+			for i, l := range lives {
+				s, err := replay(l.file.Bytes())
+				if err != nil {
+					t.Fatalf("life %d: %v", i, err)
+				}
+				if s.End != record.EndClosed || s.Cut != nil {
+					t.Errorf("life %d ends as %v, %v", i, s.End, s.Cut)
+				}
+				calls, outputs, size = calls+s.Calls, outputs+s.Outputs, size+l.file.Len()
+			}
+			t.Logf("%d lives, %d calls, %d outputs, %d bytes", len(lives), calls, outputs, size)
+			if calls < 1000 {
+				t.Errorf("only %d calls were recorded", calls)
+			}
+		})
+	}
+}
+
+// text renders a configuration.
+func text(v any) string { return fmt.Sprintf("%+v", v) }

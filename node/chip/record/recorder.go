@@ -1,0 +1,211 @@
+package record
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/noc"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Sizes of what a recorder hands over.
+const (
+	BlockBytes = 256 << 10              // a block that has as many is handed over
+	BlockAge   = 250 * time.Millisecond // so is one that is as old, at the end of a step of the chip
+)
+
+// Sink takes a block of whole records and returns an empty one for the next,
+// or an error: then nothing more is recorded. The block is the sink's.
+type Sink func(block []byte) (empty []byte, err error)
+
+// Recorder is a [chip.Tap] that writes down all that it hears. Like the chip it
+// is a pure machine, and not safe for concurrent use.
+type Recorder struct {
+	tape
+	out   []byte
+	began mono.Time // of the block: the time before its first record
+	sink  Sink
+	err   error
+}
+
+// NewRecorder returns a recorder for a chip that was made at the time started, for [chip.Chip.SetTap].
+func NewRecorder(started mono.Time, sink Sink) *Recorder {
+	r := &Recorder{sink: sink, began: started}
+	r.tape.enc.last = started
+	r.tape.done = r.add
+	return r
+}
+
+// ErrEnded is what a recorder's error is after [Recorder.End].
+var ErrEnded = errors.New("the recording was ended")
+
+// End hands over what is left, and records nothing more.
+func (r *Recorder) End() {
+	if r.Flush(); r.err == nil {
+		r.err = ErrEnded
+	}
+}
+
+// Err is why recording has ended; nil while it goes on.
+func (r *Recorder) Err() error { return r.err }
+
+func (r *Recorder) add() {
+	if r.err != nil {
+		return
+	}
+	r.out = r.enc.end(r.out)
+	if len(r.out) >= BlockBytes || r.enc.body[0] == byte(KindDue) && r.enc.last.Sub(r.began) >= BlockAge {
+		r.Flush()
+	}
+}
+
+// Flush hands over what has been recorded.
+func (r *Recorder) Flush() {
+	if len(r.out) > 0 && r.err == nil {
+		r.out, r.err = r.sink(r.out)
+	}
+	r.out, r.began = r.out[:0], r.enc.last
+}
+
+// tape is a tap that encodes what it hears, a record at a time, and calls done for each.
+type tape struct {
+	enc  encoder
+	done func()
+}
+
+// Call encodes a call.
+func (t *tape) Call(op chip.Op, now mono.Time, ch wire.Channel, n int, data []byte) {
+	t.enc.call(op, now, ch, n, data)
+	t.done()
+}
+
+// Request encodes a call of HandleRequest.
+func (t *tape) Request(now mono.Time, r chip.Request) {
+	t.enc.begin(Kind(chip.OpHandleRequest))
+	t.enc.now(now)
+	t.enc.request(&r)
+	t.done()
+}
+
+// Admission encodes its answer.
+func (t *tape) Admission(a chip.Admission) {
+	t.enc.begin(KindAdmission)
+	t.enc.uint(uint64(a))
+	t.done()
+}
+
+// Size encodes the answer of SetMaxPayload.
+func (t *tape) Size(err error) {
+	t.enc.begin(KindSize)
+	if err == nil {
+		t.enc.text("")
+	} else {
+		t.enc.text(clip(err.Error()))
+	}
+	t.done()
+}
+
+// Transmit encodes a call of PollTransmit and its answer.
+func (t *tape) Transmit(now mono.Time, ch wire.Channel, x ttlink.Transmit, ok bool) {
+	t.enc.begin(Kind(chip.OpPollTransmit))
+	t.enc.now(now)
+	if ok {
+		t.enc.sent(ch, &x)
+	}
+	t.done()
+}
+
+// Result encodes a call of PollResult and its answer.
+func (t *tape) Result(r chip.Result, ok bool) {
+	t.enc.begin(Kind(chip.OpPollResult))
+	if ok {
+		t.enc.result(&r)
+	}
+	t.done()
+}
+
+// Event encodes a call of PollEvent and its answer.
+func (t *tape) Event(e chip.Event, ok bool) {
+	t.enc.begin(Kind(chip.OpPollEvent))
+	if ok {
+		b, _ := json.Marshal(&e) // numbers and texts always marshal
+		t.enc.body = append(t.enc.body, b...)
+	}
+	t.done()
+}
+
+// Deadline encodes the answer of Deadline.
+func (t *tape) Deadline(at mono.Time, ok bool) {
+	t.enc.begin(KindDue)
+	t.enc.maybe(at, ok)
+	t.done()
+}
+
+// Client puts itself between the chip and a client.
+func (t *tape) Client(cl chip.Client) chip.Client {
+	c := client{t, cl}
+	if w, ok := cl.(chip.Waker); ok {
+		return &waker{c, w}
+	}
+	return &c
+}
+
+// client stands between a chip and its client.
+type client struct {
+	t  *tape
+	of chip.Client
+}
+
+// Next encodes what the client wants.
+func (c *client) Next(now mono.Time) (chip.Request, bool) {
+	r, ok := c.of.Next(now)
+	c.t.enc.begin(KindNext)
+	c.t.enc.now(now)
+	if ok {
+		c.t.enc.request(&r)
+	}
+	c.t.done()
+	return r, ok
+}
+
+// Undo encodes that the chip had no room.
+func (c *client) Undo() {
+	c.t.enc.begin(KindUndo)
+	c.t.done()
+	c.of.Undo()
+}
+
+// Done encodes the end of a request.
+func (c *client) Done(now mono.Time, r chip.Result) {
+	c.t.enc.begin(KindDone)
+	c.t.enc.now(now)
+	c.t.enc.result(&r)
+	c.t.done()
+	c.of.Done(now, r)
+}
+
+// Performed encodes a command that was performed.
+func (c *client) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, m *noc.Memory) {
+	c.t.enc.performed(now, src, plane, cmd)
+	c.t.done()
+	c.of.Performed(now, src, plane, cmd, m)
+}
+
+// waker is a client with deadlines.
+type waker struct {
+	client
+	w chip.Waker
+}
+
+// Deadline encodes when the client has a request next.
+func (c *waker) Deadline() (mono.Time, bool) {
+	at, ok := c.w.Deadline()
+	c.t.enc.begin(KindClientDeadline)
+	c.t.enc.maybe(at, ok)
+	c.t.done()
+	return at, ok
+}

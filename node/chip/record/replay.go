@@ -1,0 +1,334 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/noc"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Options say how far a recording is replayed, and who watches.
+type Options struct {
+	Until uint64    // calls; 0: all
+	At    mono.Time // the first call that is later is not made; 0: all
+	// Each sees each record before its call is made; nil: nobody. An error ends the replay.
+	Each func(n uint64, r *Record) error
+}
+
+// Summary says what a replay has seen.
+type Summary struct {
+	Calls   uint64 // into the chip
+	Outputs uint64 // answers with something in them, and what the client was told
+	Frames  uint64 // of these: frames sent
+	Events  uint64 // of these: events
+	Last    mono.Time
+	End     EndReason // why the recording ends; 0: it breaks off, or was not replayed to its end
+	EndText string
+	Cut     *Cut // where and why it breaks off; nil if it doesn't
+}
+
+// Difference is the first answer that is not the recorded one.
+type Difference struct {
+	Call uint64 // number of the call, from 1
+	Op   string // its name
+	At   mono.Time
+	Want string // what was recorded
+	Got  string // what this program's chip does
+}
+
+// Error says what differs, in one line.
+func (d *Difference) Error() string {
+	return fmt.Sprintf("call %d, %s at %v: recorded %s; now %s", d.Call, d.Op, d.At, d.Want, d.Got)
+}
+
+// replayer drives a chip with the calls of a recording. It hears as the chip's
+// tap what the chip does, encodes it as a recorder does, and compares the bytes.
+type replayer struct {
+	tape
+	r    *Reader
+	sum  Summary
+	op   Kind // of the call at hand
+	diff *Difference
+	stop bool // the recording ends within a call, or has broken
+	chip *chip.Chip
+}
+
+// Replay makes the chip of a recording and repeats its calls. The error is a
+// [*Difference] for the first answer that differs, or says that the chip cannot
+// be made. A recording that breaks off is replayed as far as it goes.
+func Replay(r *Reader, o Options) (Summary, error) {
+	h := r.Header()
+	c, err := chip.New(h.Started, h.Config)
+	if err != nil {
+		return Summary{}, fmt.Errorf("recording: %w", err)
+	}
+	p := &replayer{r: r, chip: c}
+	p.enc.last, p.sum.Last = h.Started, h.Started
+	p.done = p.compare
+	c.SetTap(p)
+	err = p.run(&o)
+	p.sum.End, p.sum.EndText = r.End()
+	if p.diff != nil {
+		err = p.diff
+	}
+	return p.sum, err
+}
+
+func (p *replayer) run(o *Options) error {
+	for p.diff == nil && !p.stop {
+		b, err := p.r.peek()
+		if err != nil {
+			return p.ended(err)
+		}
+		peek := decoder{last: p.r.dec.last}
+		rec, err := peek.record(b)
+		if err != nil {
+			return p.ended(&Cut{At: p.r.pos, Why: err.Error()})
+		}
+		if rec.Kind >= Kind(chip.NumOps) {
+			p.sum.Calls++
+			p.differ(b, "nothing of the kind")
+			break
+		}
+		if o.Until > 0 && p.sum.Calls == o.Until || o.At > 0 && rec.Now.After(o.At) {
+			return nil
+		}
+		p.sum.Calls++
+		p.op = rec.Kind
+		if o.Each != nil {
+			if err := o.Each(p.sum.Calls, &rec); err != nil {
+				return err
+			}
+		}
+		p.call(&rec)
+	}
+	return nil
+}
+
+// ended takes note of how the recording ends.
+func (p *replayer) ended(err error) error {
+	p.stop = true
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if errors.As(err, &p.sum.Cut) {
+		return nil
+	}
+	return err
+}
+
+// call makes a recorded call. What the chip does then comes to compare.
+func (p *replayer) call(r *Record) {
+	c := p.chip
+	switch chip.Op(r.Kind) {
+	case chip.OpHandleDatagram:
+		c.HandleDatagram(r.Now, r.Channel, bytes.Clone(r.Data))
+	case chip.OpHandleRequest:
+		r.Request.Payload = bytes.Clone(r.Request.Payload)
+		c.HandleRequest(r.Now, r.Request)
+	case chip.OpTick:
+		c.Tick(r.Now)
+	case chip.OpPump:
+		c.Pump(r.Now)
+	case chip.OpSetPath:
+		c.SetPath(r.Now, r.Channel, r.N == 1)
+	case chip.OpHandleLinkStates:
+		c.HandleLinkStates(r.Now, wire.AppendLinkStates(nil, r.Data))
+	case chip.OpAvoid:
+		c.Avoid(r.Now, r.Channel, r.N == 1)
+	case chip.OpSetMaxPayload:
+		_ = c.SetMaxPayload(r.Now, r.Channel, r.N) // compared
+	case chip.OpClose:
+		c.Close(r.Now)
+	case chip.OpSetClient:
+		switch r.N {
+		case chip.ClientNone:
+			c.SetClient(nil)
+		case chip.ClientPlain:
+			c.SetClient(&recorded{p})
+		default:
+			c.SetClient(&recordedWaker{recorded{p}})
+		}
+	case chip.OpPollTransmit:
+		c.PollTransmit(r.Now)
+	case chip.OpPollResult:
+		c.PollResult()
+	case chip.OpPollEvent:
+		c.PollEvent()
+	case chip.OpDeadline:
+		c.Deadline()
+	}
+}
+
+// compare holds the record that has just been encoded against the recorded one.
+func (p *replayer) compare() {
+	if p.diff != nil || p.stop {
+		return
+	}
+	b, err := p.r.peek()
+	if err != nil {
+		p.endWithin(err, "")
+		return
+	}
+	if !bytes.Equal(b, p.enc.body) {
+		p.differ(b, "")
+		return
+	}
+	r, err := p.r.Next()
+	if err != nil {
+		_ = p.ended(err)
+		return
+	}
+	p.count(&r)
+}
+
+// endWithin takes note that the recording ends while the chip does what got
+// says. Only a recording that was ended between two calls says by that that
+// the chip did nothing more.
+func (p *replayer) endWithin(err error, got string) {
+	why, _ := p.r.End()
+	if errors.Is(err, io.EOF) && (why == EndClosed || why == EndStopped) {
+		p.differ(nil, got)
+		return
+	}
+	_ = p.ended(err)
+}
+
+func (p *replayer) count(r *Record) {
+	p.sum.Last = p.r.dec.last
+	switch {
+	case r.Kind == KindDone, r.Kind == KindPerformed, r.Kind == Kind(chip.OpPollResult) && r.OK:
+		p.sum.Outputs++
+	case r.Kind == Kind(chip.OpPollEvent) && r.OK:
+		p.sum.Outputs++
+		p.sum.Events++
+	case r.Kind == Kind(chip.OpPollTransmit) && r.OK:
+		p.sum.Outputs++
+		p.sum.Frames += uint64(len(r.Sent.Heads))
+	case r.Kind == KindAdmission, r.Kind == KindSize, r.Kind == KindDue:
+		p.sum.Outputs++
+	}
+}
+
+// differ notes the first difference: want is the recorded body, nil for none.
+func (p *replayer) differ(want []byte, got string) {
+	d := &Difference{Call: p.sum.Calls, Op: p.op.String(), At: p.r.dec.last, Want: "nothing more", Got: got}
+	if want != nil {
+		dec := decoder{last: p.r.dec.last}
+		r, err := dec.record(want)
+		if d.Want = Describe(&r); err != nil {
+			d.Want = err.Error()
+		}
+		if got == "" && r.Kind == Kind(p.enc.body[0]) {
+			d.At = max(dec.last, d.At)
+		}
+	}
+	if got == "" {
+		dec := decoder{last: p.r.dec.last}
+		if r, err := dec.record(p.enc.body); err == nil {
+			d.Got = Describe(&r)
+		} else {
+			d.Got = err.Error()
+		}
+	}
+	if d.Want == d.Got {
+		d.Want += fmt.Sprintf(" (%s)", hexOf(want))
+		d.Got += fmt.Sprintf(" (%s)", hexOf(p.enc.body))
+	}
+	p.diff = d
+}
+
+// hexMost is how many bytes of a record are shown where words don't tell two apart.
+const hexMost = 512
+
+func hexOf(b []byte) string {
+	if len(b) > hexMost {
+		return fmt.Sprintf("%x and %d bytes more", b[:hexMost], len(b)-hexMost)
+	}
+	return fmt.Sprintf("%x", b)
+}
+
+// Client is asked for by the chip; the recorded client is the one that the recording speaks for.
+func (p *replayer) Client(cl chip.Client) chip.Client { return cl }
+
+// recorded is the client that a recording tells of.
+type recorded struct{ p *replayer }
+
+// answer takes what the client said from the recording, if it is of the kind.
+func (c *recorded) answer(k Kind) (r Record, ok bool) {
+	p := c.p
+	if p.diff != nil || p.stop {
+		return r, false
+	}
+	b, err := p.r.peek()
+	if err != nil {
+		p.endWithin(err, k.String())
+		return r, false
+	}
+	if Kind(b[0]) != k {
+		p.differ(b, k.String())
+		return r, false
+	}
+	dec := decoder{last: p.r.dec.last}
+	if r, err = dec.record(b); err != nil {
+		_ = p.ended(&Cut{At: p.r.pos, Why: err.Error()})
+		return r, false
+	}
+	r.Request.Payload = bytes.Clone(r.Request.Payload)
+	return r, true
+}
+
+// Next gives the request that was recorded.
+func (c *recorded) Next(now mono.Time) (chip.Request, bool) {
+	r, ok := c.answer(KindNext)
+	if !ok {
+		return chip.Request{}, false
+	}
+	e := &c.p.enc
+	e.begin(KindNext)
+	if e.now(now); r.OK {
+		e.request(&r.Request)
+	}
+	c.p.compare()
+	return r.Request, r.OK && c.p.diff == nil && !c.p.stop
+}
+
+// Undo compares that the chip had no room.
+func (c *recorded) Undo() {
+	c.p.enc.begin(KindUndo)
+	c.p.compare()
+}
+
+// Done compares the end of a request.
+func (c *recorded) Done(now mono.Time, r chip.Result) {
+	c.p.enc.begin(KindDone)
+	c.p.enc.now(now)
+	c.p.enc.result(&r)
+	c.p.compare()
+}
+
+// Performed compares a command that was performed.
+func (c *recorded) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, _ *noc.Memory) {
+	c.p.enc.performed(now, src, plane, cmd)
+	c.p.compare()
+}
+
+// recordedWaker is one with deadlines.
+type recordedWaker struct{ recorded }
+
+// Deadline gives the deadline that was recorded.
+func (c *recordedWaker) Deadline() (mono.Time, bool) {
+	r, ok := c.answer(KindClientDeadline)
+	if !ok {
+		return 0, false
+	}
+	c.p.enc.begin(KindClientDeadline)
+	c.p.enc.maybe(r.At, r.OK)
+	c.p.compare()
+	return r.At, r.OK
+}

@@ -1,0 +1,190 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/chip/record"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// DefaultRecordLimit is the size of a recording at which it stops, in bytes, where none is given.
+const DefaultRecordLimit = 256 << 20
+
+// recordBacklog is how many blocks of [record.BlockBytes] may wait to be
+// written. A chip whose disk is slower than its fabric waits for the disk: a
+// recording has no gaps.
+const recordBacklog = 16
+
+// Recording says where a chip's calls are recorded.
+type Recording struct {
+	Dir     string // of the files, one for each life of each chip; made if it isn't there
+	Limit   int64  // bytes of one file at which recording stops; 0: DefaultRecordLimit
+	Program string // version of the program, for people
+}
+
+// RecordEvent tells that a recording has begun, or ended.
+type RecordEvent struct {
+	File  string
+	Ended bool
+	Bytes int64 // written
+	Why   string
+}
+
+// RecordFile is the name of the recording of one life of a chip.
+func RecordFile(n wire.FabricNodeID, i wire.Incarnation) string {
+	return fmt.Sprintf("chip-%s-%016x.ttrec", n, uint64(i))
+}
+
+// recording writes one life of a chip to a file. A goroutine of its own
+// compresses and writes; the chip's loop only fills blocks.
+type recording struct {
+	tape   *record.Recorder // the node's lock guards it
+	blocks chan []byte
+	empty  chan []byte
+	ended  sync.WaitGroup
+	file   *os.File
+	w      *record.Writer
+	hub    *hub
+	why    record.EndReason // that is written at the end
+
+	mu  sync.Mutex
+	err error // why nothing more is written
+}
+
+// startRecording makes the file and installs the recorder. It is the first call to a new chip.
+func (n *Node) startRecording(now mono.Time, cfg chip.Config) error {
+	o := n.cfg.Record
+	if o == nil {
+		return nil
+	}
+	limit := o.Limit
+	if limit == 0 {
+		limit = DefaultRecordLimit
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return fmt.Errorf("chip %s cannot be recorded: %w", cfg.Node, err)
+	}
+	path := filepath.Join(o.Dir, RecordFile(cfg.Node, cfg.Incarnation))
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("chip %s cannot be recorded: %w", cfg.Node, err)
+	}
+	w, err := record.NewWriter(f, record.Header{Program: o.Program, Begun: n.start.UnixMilli(), Started: now, Config: cfg}, limit)
+	if err != nil {
+		f.Close()
+		os.Remove(path)
+		return fmt.Errorf("chip %s cannot be recorded: %w", cfg.Node, err)
+	}
+	r := &recording{blocks: make(chan []byte, recordBacklog), empty: make(chan []byte, recordBacklog+1), file: f, w: w, hub: n.events, why: record.EndClosed}
+	r.tape = record.NewRecorder(now, r.take)
+	n.chip.SetTap(r.tape)
+	n.record = r
+	r.tell(RecordEvent{})
+	r.ended.Go(r.write)
+	return nil
+}
+
+func (r *recording) tell(e RecordEvent) {
+	e.File, e.Bytes = r.file.Name(), r.w.Bytes()
+	r.hub.publish(Event{Time: time.Now(), Record: &e})
+}
+
+// take is the recorder's sink.
+func (r *recording) take(block []byte) ([]byte, error) {
+	if err := r.failure(); err != nil {
+		return nil, err
+	}
+	r.blocks <- block
+	select {
+	case b := <-r.empty:
+		return b[:0], nil
+	default:
+		return make([]byte, 0, record.BlockBytes+record.BlockBytes/4), nil
+	}
+}
+
+func (r *recording) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// write writes what the chip's loop hands over, until there is nothing more to come.
+func (r *recording) write() {
+	for b := range r.blocks {
+		if r.failure() != nil {
+			continue
+		}
+		if err := r.w.Block(b); err != nil {
+			r.mu.Lock()
+			r.err = err
+			r.mu.Unlock()
+			why := err.Error()
+			if errors.Is(err, record.ErrLimit) {
+				why = record.EndLimit.String()
+			}
+			r.tell(RecordEvent{Ended: true, Why: why})
+			continue
+		}
+		select {
+		case r.empty <- b:
+		default:
+		}
+	}
+	if r.failure() == nil {
+		why := r.why.String()
+		if err := r.w.End(r.why, ""); err != nil {
+			why = err.Error()
+		}
+		r.tell(RecordEvent{Ended: true, Why: why})
+	}
+}
+
+// over reports whether recording has ended by itself, so that the chip need not be heard any more.
+func (r *recording) over() bool { return r != nil && r.tape.Err() != nil }
+
+// close writes the rest. Nothing may call the chip meanwhile.
+func (r *recording) close() error {
+	if r == nil || r.file == nil {
+		return nil
+	}
+	r.tape.End()
+	close(r.blocks)
+	r.ended.Wait()
+	err := r.file.Close()
+	r.file = nil
+	return err
+}
+
+// save writes what there is of the recording of a chip that panics: the call
+// that it dies of is the last one in the file.
+func (r *recording) save() {
+	if r != nil && !r.over() {
+		r.why = record.EndPanic
+		_ = r.close() // there is nobody left to tell
+	}
+}
+
+// ErrNotRecorded is returned for the end of a recording that there is not.
+var ErrNotRecorded = errors.New("this chip is not being recorded; recording begins with a chip: 'ttfabric chip restart CHIP --record DIR'")
+
+// EndRecording ends the chip's recording, and returns its file. It cannot begin again in this life of the chip.
+func (n *Node) EndRecording() (file string, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r := n.record
+	if r == nil || r.file == nil || r.over() || n.closed {
+		return "", ErrNotRecorded
+	}
+	r.why = record.EndStopped
+	n.chip.SetTap(nil)
+	file = r.file.Name()
+	return file, r.close()
+}

@@ -1,0 +1,27 @@
+package wire
+
+import "encoding/binary"
+
+// PeekFrame reads the fields of a frame of which only the first bytes are
+// there, for people. It checks nothing but magic and length; Payload is what there is.
+func PeekFrame(b []byte) (Frame, bool) {
+	if len(b) < offPayload || b[offMagic] != 'T' || b[offMagic+1] != 'T' {
+		return Frame{}, false
+	}
+	return Frame{
+		Channel: Channel(b[offVersion] & 0xF),
+		Session: SessionID(binary.LittleEndian.Uint32(b[offSession:])),
+		Kind:    Kind(b[offKind] & 0xF),
+		VC:      VC(b[offKind] >> 4),
+		Flags:   Flags(b[offFlags]),
+		Dest:    binary.LittleEndian.Uint32(b[offDest:]),
+		TxSeq:   Seq(binary.LittleEndian.Uint32(b[offTxSeq:])),
+		RxSeq:   Seq(binary.LittleEndian.Uint32(b[offRxSeq:])),
+		Padded:  int(b[offPad]) * PadUnit,
+		Payload: b[offPayload:],
+	}, true
+}
+
+// HeadWhole reports whether a view of the first bytes of a packet holds its
+// headers, so that its fields can be read. It checks nothing else.
+func (v PacketView) HeadWhole() bool { return len(v) >= minPacketLen && len(v) >= v.headLen() }
