@@ -88,7 +88,7 @@ func (c *Chip) passThrough(now mono.Time, i int, v wire.PacketView) bool {
 	sent := wire.PacketView(b)
 	sent.SetVC(to)
 	sent.Advance()
-	c.router.Passed(i, out)
+	c.router.Passed(i, out, to)
 	return true
 }
 
@@ -239,7 +239,7 @@ func (c *Chip) launch(now mono.Time, port int, p *wire.Packet) bool {
 	if c.router.Bypass(port) {
 		if b, ok := c.ports[port].link.Place(now, p.VC, p.Len()); ok {
 			p.Append(b[:0])
-			c.router.Bypassed(port)
+			c.router.Bypassed(port, p.VC)
 			return true
 		}
 	}
