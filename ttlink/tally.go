@@ -45,7 +45,7 @@ type SessionTally struct {
 // History is what crossed a link in its life.
 type History struct {
 	Now    SessionTally   `json:"now"`    // the session that runs, or waits for its path
-	Ended  []SessionTally `json:"ended"`  // at most MaxEndedSessions in which there were packets, newest last
+	Ended  []SessionTally `json:"ended"`  // at most MaxEndedSessions, newest last
 	Older  Tallies        `json:"older"`  // the sum of those that ended before
 	Olders int            `json:"olders"` // how many these are
 }
@@ -63,9 +63,6 @@ type books struct {
 func (b *books) close(id wire.SessionID, peer wire.Incarnation) {
 	t := SessionTally{id, peer, b.all.minus(&b.before)}
 	b.before = b.all
-	if t.Packets == (Tallies{}) {
-		return
-	}
 	if len(b.ended) == MaxEndedSessions {
 		for i, c := range b.ended[0].Packets {
 			o := &b.older[i]
@@ -82,4 +79,16 @@ func (l *Link) History() History {
 	b := &l.books
 	return History{Now: SessionTally{l.sess.id, l.sess.peer, b.all.minus(&b.before)},
 		Ended: append([]SessionTally{}, b.ended...), Older: b.older, Olders: b.olders}
+}
+
+// All is what the link has sent and received since its start, by class.
+func (h *History) All() (sent, received [wire.NumClasses]uint64) {
+	for k := range wire.NumClasses {
+		sent[k], received[k] = h.Older[k].Sent+h.Now.Packets[k].Sent, h.Older[k].Received+h.Now.Packets[k].Received
+		for i := range h.Ended {
+			sent[k] += h.Ended[i].Packets[k].Sent
+			received[k] += h.Ended[i].Packets[k].Received
+		}
+	}
+	return sent, received
 }

@@ -106,8 +106,9 @@ func clientsOf(c *cobra.Command, args []string) (cs []*admin.Client, missing []w
 
 func newInspect() *cobra.Command {
 	var links, diff bool
+	var lost lossesFlags
 	c := &cobra.Command{Use: "inspect [CHIP]", Short: "Show chips, links, counters and memory use", Args: cobra.MaximumNArgs(1),
-		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect --diff           declared cables that are not up\n  ttfabric inspect -o json",
+		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect --diff           declared cables that are not up\n  ttfabric inspect --losses         what became of every packet\n  ttfabric inspect --losses --assert\n  ttfabric inspect -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
 			if err != nil {
@@ -116,9 +117,15 @@ func newInspect() *cobra.Command {
 			if diff && len(args) > 0 {
 				return coded(exitUsage, "inspect --diff compares the whole fabric; leave %s out", args[0])
 			}
+			if err := lost.check(args); err != nil {
+				return err
+			}
 			cs, missing, err := clientsOf(c, args)
 			if err != nil {
 				return err
+			}
+			if lost.show {
+				return lost.run(c, f, cs, missing)
 			}
 			views, silent := ask(c.Context(), cs)
 			switch {
@@ -138,7 +145,8 @@ func newInspect() *cobra.Command {
 		}}
 	c.Flags().BoolVarP(&links, "links", "l", false, "one row per link end, with counters and retrain history")
 	c.Flags().BoolVar(&diff, "diff", false, "declared cables minus live ones: what is down, why, since when, and what carries its frames meanwhile")
-	c.MarkFlagsMutuallyExclusive("links", "diff")
+	lost.register(c)
+	c.MarkFlagsMutuallyExclusive("links", "diff", "losses")
 	return c
 }
 

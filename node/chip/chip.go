@@ -31,6 +31,7 @@ import (
 	"fmt"
 	"time"
 
+	"ttfabric/node/losses"
 	"ttfabric/node/noc"
 	"ttfabric/router"
 	"ttfabric/router/route"
@@ -76,6 +77,8 @@ type port struct {
 	partial router.Slot // packet under assembly, or router.NoSlot
 	up      bool
 	offered bool // its cable may carry the frames of the links beside it
+
+	malformed losses.Count // what came over the link and was no packet
 }
 
 // Chip is the machine. It is not safe for concurrent use.

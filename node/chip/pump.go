@@ -62,6 +62,7 @@ func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	v, err := wire.ViewPacket(c.pool.Bytes(s))
 	if err != nil || end > wire.MaxPacket || v.VC() != d.VC || v.Plane() != p.Plane {
 		c.counters.Dropped[wire.DropMalformed]++
+		p.malformed[d.VC.Class()]++
 		c.pool.Put(s)
 		p.link.Free(d.VC)
 		return

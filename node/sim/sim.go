@@ -70,6 +70,7 @@ type Report struct {
 	Starts  int       // of chips, after the first
 	Downs   int       // links that went down
 	Resent  uint64    // data frames sent again, by the chips alive at the end
+	Gone    int       // lives that are over, as their neighbours know at the end
 	Dropped uint64    // packets given up by routers of the chips alive at the end
 	Hash    uint64    // of everything that happened
 }
@@ -129,7 +130,6 @@ type Sim struct {
 	failure  *Failure
 	plan     []mishap
 	healed   bool
-	renewals int // sessions that have ended
 }
 
 // surroundings are what all chips of a run have in common; drawn from the seed.
@@ -260,10 +260,14 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 		s.transmit(m)
 	}
 	s.checkMemory(m)
+	m.life.account = m.chip.Account()
 	s.report.Orphans += s.model.orphan(m)
 	m.chip, m.inbox, m.backlog, m.greedy, m.taken = nil, nil, nil, nil, 0
 	m.life.end = s.now
 	s.markCables(m)
+	if !s.cfg.bare {
+		s.checkLosses()
+	}
 }
 
 // arrive puts a datagram into a chip's socket.
@@ -347,7 +351,6 @@ func (s *Sim) linkEvent(m *machine, e chip.Event) {
 		c.cable.up[c.side] = true
 	case ttlink.EventSessionEnded:
 		c.cable.renewed = true
-		s.renewals++
 	case ttlink.EventDown:
 		s.report.Downs++
 		c.cable.up[c.side] = false
