@@ -148,6 +148,7 @@ func New(now mono.Time, cfg Config) (*Chip, error) {
 	if c.memory, err = noc.New(cfg.Topology.Arch, cfg.MemoryLimit); err != nil {
 		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
 	}
+	c.memory.SetLife(cfg.Incarnation)
 	if err := c.addPorts(now); err != nil {
 		return nil, err
 	}

@@ -112,6 +112,7 @@ type outFlow struct {
 	progress mono.Time // when a fate was last learned, or the flow was idle
 	probed   mono.Time // when the last probe went out
 	probes   int       // since the last progress
+	fates    [4]uint64 // of the requests that have ended, by Fate
 }
 
 func (f *outFlow) openOps() []op { return f.ops[f.head:] }
@@ -344,6 +345,7 @@ func (c *Chip) settle(now mono.Time, f *outFlow, seq uint32, r Result) {
 		delete(c.reads, o.id)
 	}
 	if !o.probe {
+		f.fates[r.Fate]++
 		c.finish(now, f.key.node, o, r)
 	}
 }
@@ -391,6 +393,7 @@ func (c *Chip) reply(now mono.Time, p *wire.Packet) {
 		}
 	}
 	c.open--
+	ref.flow.fates[FateDone]++
 	c.finish(now, p.Src, &ref.op, Result{Fate: FateDone, Data: data})
 }
 
@@ -459,6 +462,7 @@ func (c *Chip) expireReads(now mono.Time) {
 		if !ref.openIn() {
 			delete(c.reads, id)
 			c.open--
+			ref.flow.fates[FateUnknown]++
 			c.finish(now, ref.flow.key.node, &ref.op, Result{Fate: FateUnknown, Doubt: DoubtTimeout})
 		}
 	}
