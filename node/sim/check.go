@@ -13,7 +13,7 @@ import (
 //
 //   - invariants: every machine's own (links, slots, buffers, counts), after each step.
 //   - progress: after the faults everything comes to rest within [SettleTime].
-//   - one end: a request ends once, and within maxOpen.
+//   - one end: a request ends once, and within maxOpen; and the chips count right how.
 //   - exactly once: what ended as done was performed once; what was refused or
 //     lost, never; what is unknown, at most once.
 //   - order: requests of a flow are performed in the order in which they were accepted.
@@ -305,6 +305,7 @@ func (s *Sim) finalChecks() {
 			s.checkCable(m, p)
 		}
 	}
+	s.checkEnds()
 	r := s.checkLosses()
 	s.report.Dropped, s.report.Gone = r.Total.Dropped, len(r.Gone)
 	if r.Total.InFlight != 0 {

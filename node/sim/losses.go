@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"ttfabric/node/chip"
 	"ttfabric/node/losses"
 	"ttfabric/wire"
 )
@@ -80,9 +81,8 @@ func (s *Sim) told(life *losses.Chip) (received, sent losses.Count) {
 		known := map[wire.SessionID]bool{}
 		for _, q := range m.chip.Account().Ports {
 			if q.Local == p.Peer {
-				known[q.Link.Now.ID] = true
-				for _, t := range q.Link.Ended {
-					known[t.ID] = true
+				for _, t := range append(q.Link.Ended, q.Link.Now) {
+					known[t.ID] = t.Peer == life.Incarnation // else its end of the link had begun anew
 				}
 			}
 		}
@@ -96,4 +96,39 @@ func (s *Sim) told(life *losses.Chip) (received, sent losses.Count) {
 		}
 	}
 	return received, sent
+}
+
+// checkEnds finds that what the chips say of how their requests have ended is how they have.
+func (s *Sim) checkEnds() {
+	type way struct{ src, dst wire.FabricNodeID }
+	truth := map[way][4]uint64{}
+	note := func(o *op, dst int, f chip.Fate) {
+		w := way{s.machines[o.src].node, s.machines[dst].node}
+		n := truth[w]
+		n[f]++
+		truth[w] = n
+	}
+	for _, o := range s.model.ops {
+		switch {
+		case !o.ended || o.life != s.machines[o.src].life:
+		case o.group != 0:
+			for i := range o.members {
+				note(o, o.members[i].machine, o.members[i].fate)
+			}
+		case o.dst != o.src:
+			note(o, o.dst, o.fate)
+		}
+	}
+	for _, m := range s.machines {
+		for _, e := range m.chip.Ends() {
+			w := way{m.node, e.Dst}
+			if truth[w] != e.Fates || e.Open != 0 {
+				s.fail("one end", "%s says that its requests to %s ended as %v and %d are open; they ended as %v", m.node, e.Dst, e.Fates, e.Open, truth[w])
+			}
+			delete(truth, w)
+		}
+	}
+	for w, n := range truth {
+		s.fail("one end", "%s says nothing of its requests to %s, which ended as %v", w.src, w.dst, n)
+	}
 }
