@@ -199,6 +199,7 @@ func (l *Link) Status() Status {
 		RTT: l.rtt.smoothed, MaxPayload: l.agreed,
 		WindowUsed: l.tx.slab.used, Unacked: l.tx.slab.count,
 		Miswired: l.train.miswired, Found: l.train.found.port, Path: l.paths.now,
+		OwnCarries: l.paths.carries, OwnSince: l.paths.since,
 	}
 	for v := range wire.NumVCs {
 		s.Credits[v] = l.Credits(wire.VC(v))

@@ -233,6 +233,7 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 // session go on where both ends left it.
 func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	l.paths.now, l.paths.home = p, 0
+	l.paths.own(now, p == Own)
 	l.paths.announced.add(p)
 	agreed := min(l.payload, int(h.MaxPayload))
 	l.applyHello(now, f, h)
@@ -308,6 +309,7 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 		panic("ttlink: down while " + l.state.String())
 	}
 	l.lastDown, l.downSince = why, now
+	l.paths.own(now, false)
 	l.train.number++
 	l.setState(now, StateTraining)
 	l.restartHellos(now)

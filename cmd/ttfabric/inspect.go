@@ -106,6 +106,7 @@ func clientsOf(c *cobra.Command, args []string) (cs []*admin.Client, missing []w
 
 func newInspect() *cobra.Command {
 	var links, diff bool
+	var expected string
 	var lost lossesFlags
 	c := &cobra.Command{Use: "inspect [CHIP]", Short: "Show chips, links, counters and memory use", Args: cobra.MaximumNArgs(1),
 		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect --diff           declared cables that are not up\n  ttfabric inspect --losses         what became of every packet\n  ttfabric inspect --losses --assert\n  ttfabric inspect -o json",
@@ -116,6 +117,9 @@ func newInspect() *cobra.Command {
 			}
 			if diff && len(args) > 0 {
 				return coded(exitUsage, "inspect --diff compares the whole fabric; leave %s out", args[0])
+			}
+			if expected != "" && !diff {
+				return coded(exitUsage, "--expected goes with --diff")
 			}
 			if err := lost.check(args); err != nil {
 				return err
@@ -130,7 +134,7 @@ func newInspect() *cobra.Command {
 			views, silent := ask(c.Context(), cs)
 			switch {
 			case diff:
-				return showDiff(c, f, views, missing, silent)
+				return showDiff(c, f, expected, views, missing, silent)
 			case f == "json":
 				return printJSON(c, map[string]any{"chips": views, "not_running": append([]wire.FabricNodeID{}, missing...), "no_answer": append([]wire.FabricNodeID{}, silent...)})
 			case len(args) == 1 && len(views) == 1:
@@ -145,6 +149,7 @@ func newInspect() *cobra.Command {
 		}}
 	c.Flags().BoolVarP(&links, "links", "l", false, "one row per link end, with counters and retrain history")
 	c.Flags().BoolVar(&diff, "diff", false, "declared cables minus live ones: what is down, why, since when, and what carries its frames meanwhile")
+	c.Flags().StringVar(&expected, "expected", "", "with --diff: a topology file or built-in whose cables should exist, such as a factory descriptor's (default: the fabric's own)")
 	lost.register(c)
 	c.MarkFlagsMutuallyExclusive("links", "diff", "losses")
 	return c
