@@ -125,7 +125,11 @@ func printLosses(c *cobra.Command, r *lossesReport) {
 		if top := g.ReceivedMax.Total(); top != g.Received.Total() {
 			in = fmt.Sprintf("%s–%d", in, top)
 		}
-		tw.AppendRow(table.Row{g.Chip, life(g.Incarnation) + " gone", "", "", in, "", "", g.Sent.Total(), fmt.Sprintf("inferred from %d links", g.ToldBy), "", ""})
+		state := " gone"
+		if slices.Contains(r.Silent, g.Chip) {
+			state = " no answer"
+		}
+		tw.AppendRow(table.Row{g.Chip, life(g.Incarnation) + state, "", "", in, "", "", g.Sent.Total(), fmt.Sprintf("inferred from %d links", g.ToldBy), "", ""})
 	}
 	tw.Render()
 	rows := newTable(c, "From", "To", "Plane", "Out", "In", "Under way", "Lost", "To gone lives", "Unknown fate", "From gone lives", "Unexplained")

@@ -186,7 +186,10 @@ func openCutFabric(ttfabric, name string) (*cutFabric, error) {
 func (f *cutFabric) anyCable(r *rand.Rand) topo.Cable {
 	for {
 		c := f.topo.Cables[r.IntN(len(f.topo.Cables))]
-		if !c.Unused && !c.External() {
+		beside := func(d topo.Cable) bool {
+			return d.A.Node == c.A.Node && d.B.Node == c.B.Node && d.Dir == c.Dir && d.Plane != c.Plane && !d.Unused
+		}
+		if !c.Unused && slices.ContainsFunc(f.topo.Cables, beside) {
 			return c
 		}
 	}
