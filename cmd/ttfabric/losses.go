@@ -65,10 +65,10 @@ func (l *lossesFlags) run(c *cobra.Command, format string, cs []*admin.Client, m
 	}
 	switch n := r.Unexplained(); {
 	case !l.assert:
-	case !r.AtRest:
-		return coded(exitNotReady, "packets still move after %v: a balance needs a fabric at rest; stop the traffic, or wait longer with --wait", l.wait)
 	case len(r.Silent) > 0:
 		return coded(exitNotReady, "%s runs and does not answer: 'ttfabric chip resume' wakes a chip that was paused", r.Silent[0])
+	case !r.AtRest:
+		return coded(exitNotReady, "packets still move after %v: a balance needs a fabric at rest; stop the traffic, or wait longer with --wait", l.wait)
 	case n > 0:
 		return coded(exitAssert, "%d packets are unexplained", n)
 	}
@@ -155,7 +155,7 @@ func printLosses(c *cobra.Command, r *lossesReport) {
 	row := func(name string, t losses.Total) table.Row {
 		return table.Row{name, t.Injected, t.Copied, t.FromGone, t.Delivered, t.Dropped, t.InFlight, t.Lost, t.ToGone, t.Unknown, t.Unexplained}
 	}
-	for k, name := range [wire.NumClasses]string{"requests", "replies", "control"} {
+	for k, name := range losses.ClassNames {
 		sum.AppendRow(row(name, r.Classes[k]))
 	}
 	sum.AppendFooter(row("all", r.Total))

@@ -47,14 +47,14 @@ func (c Count) Add(o Count) Count {
 
 // Packets are what a router counts of packets, at a port or at all.
 type Packets struct {
-	Received  Count                      `json:"received"`  // over the link
-	Injected  Count                      `json:"injected"`  // the chip's own
-	Copied    Count                      `json:"copied"`    // copies made of multicasts, beside the packets themselves
-	Delivered Count                      `json:"delivered"` // to the chip
-	Forwarded Count                      `json:"forwarded"` // of those received: to another port
-	Sent      Count                      `json:"sent"`      // over the link
-	Malformed Count                      `json:"malformed"` // of those received: no packet, given up before the router
-	Dropped   [wire.NumDropReasons]Count `json:"dropped"`   // by reason; without the malformed ones
+	Received  Count `json:"received"`  // over the link
+	Injected  Count `json:"injected"`  // the chip's own
+	Copied    Count `json:"copied"`    // copies made of multicasts, beside the packets themselves
+	Delivered Count `json:"delivered"` // to the chip
+	Forwarded Count `json:"forwarded"` // of those received: to another port
+	Sent      Count `json:"sent"`      // over the link
+	Malformed Count `json:"malformed"` // of those received: no packet, given up before the router
+	Dropped   Drops `json:"dropped"`   // by reason; without the malformed ones
 }
 
 func (p Packets) add(o *Packets) Packets {

@@ -66,13 +66,13 @@ type Total struct {
 
 // Report is the account of a fabric.
 type Report struct {
-	Chips   []ChipTotal                 `json:"chips"`
-	Gone    []Gone                      `json:"gone"`
-	Links   []Direction                 `json:"links"`
-	Dropped [wire.NumDropReasons]uint64 `json:"dropped"` // by reason, the malformed ones included
-	Classes [wire.NumClasses]Total      `json:"classes"` // requests, replies, control
-	Total   Total                       `json:"total"`
-	Missing []wire.FabricNodeID         `json:"missing"` // chips that told nothing
+	Chips   []ChipTotal         `json:"chips"`
+	Gone    []Gone              `json:"gone"`
+	Links   []Direction         `json:"links"`
+	Dropped map[string]uint64   `json:"dropped"` // by reason, the malformed ones included
+	Classes Classes             `json:"classes"`
+	Total   Total               `json:"total"`
+	Missing []wire.FabricNodeID `json:"missing"` // chips that told nothing
 }
 
 // Unexplained is how many packets nobody can explain, in either direction.
@@ -111,7 +111,7 @@ type goneKey struct {
 // must be of one instant.
 func Merge(chips []Chip, missing []wire.FabricNodeID) Report {
 	m := merger{ports: map[wire.PortID]*Port{}, alive: map[goneKey]bool{}, gone: map[goneKey]*Gone{}}
-	m.rep = Report{Chips: []ChipTotal{}, Gone: []Gone{}, Links: []Direction{}, Missing: append([]wire.FabricNodeID{}, missing...)}
+	m.rep = Report{Chips: []ChipTotal{}, Gone: []Gone{}, Links: []Direction{}, Dropped: map[string]uint64{}, Missing: append([]wire.FabricNodeID{}, missing...)}
 	for i := range chips {
 		m.alive[goneKey{chips[i].Node, chips[i].Incarnation}] = true
 		for k := range chips[i].Ports {
@@ -263,10 +263,10 @@ func (m *merger) total() {
 		m.rep.Total = m.rep.Total.add(t)
 	}
 	for _, c := range m.rep.Chips {
-		for r, n := range c.Packets.Dropped {
-			m.rep.Dropped[r] += n.Total()
+		for r := wire.DropReason(1); r < wire.NumDropReasons; r++ {
+			m.rep.Dropped[r.String()] += c.Packets.Dropped[r].Total()
 		}
-		m.rep.Dropped[wire.DropMalformed] += c.Packets.Malformed.Total()
+		m.rep.Dropped[wire.DropMalformed.String()] += c.Packets.Malformed.Total()
 	}
 }
 
