@@ -67,8 +67,9 @@ func (b *bench) cutCables(round int, _ *rand.Rand) error {
 	}
 	if b.seed == 0 {
 		b.seed = uint64(time.Now().UnixNano())
+		b.report.Machine.Command += fmt.Sprintf(" (seed %d)", b.seed)
 	}
-	b.report.Machine.Command += fmt.Sprintf(" (seed %d)", b.seed)
+	fmt.Fprintf(os.Stderr, "seed %d\n", b.seed)
 	for i, s := range cutSets {
 		if b.machines != "" && !slices.Contains(strings.Split(b.machines, ","), s.machine) {
 			continue
@@ -128,8 +129,11 @@ func (b *bench) cutSet(s cutSet, name string, r *rand.Rand) error {
 	if p99 := of(0.99); s.limit > 0 && p99 > float64(s.limit.Milliseconds()) {
 		b.broken = append(b.broken, fmt.Errorf("%s, seed %d: p99 is %.1f ms, more than %v", s.name, b.seed, p99, s.limit))
 	}
+	if flows.err != nil {
+		fmt.Fprintf(os.Stderr, "%s: a write ended with: %v\n", s.name, flows.err)
+	}
 	if n := sum.Lost + sum.Failed + sum.Duplicated + sum.Corrupted + sum.Reordered + flows.lost + flows.doubled; n > 0 {
-		b.broken = append(b.broken, fmt.Errorf("%s, seed %d: %d packets were lost, doubled, damaged or late: %+v %+v", s.name, b.seed, n, *sum, flows))
+		b.broken = append(b.broken, fmt.Errorf("%s, seed %d: %d packets were lost, doubled, damaged or late; of the traffic %+v, of the writes over cut links %d lost and %d doubled", s.name, b.seed, n, *sum, flows.lost, flows.doubled))
 	}
 	return nil
 }
@@ -196,7 +200,10 @@ func (f *cutFabric) anyCable(r *rand.Rand) topo.Cable {
 }
 
 // cutFlows counts what the flows over cut cables have done.
-type cutFlows struct{ writes, lost, doubled uint64 }
+type cutFlows struct {
+	writes, lost, doubled uint64
+	err                   error // that the first write which was not performed, or perhaps not, ended with
+}
 
 // cutFlow is small writes from one end of a cable to the other, on its plane:
 // to a neighbour the route is that one hop, so all of them cross the link. Each adds one
@@ -314,8 +321,8 @@ func (f *cutFabric) cut(r *rand.Rand, c topo.Cable, sum *cutFlows) (took [2]time
 	stop()
 	wg.Wait()
 	for i, w := range flows {
-		if w.err != nil {
-			return took, w.err
+		if w.err != nil && sum.err == nil {
+			sum.err = w.err
 		}
 		n, err := w.count(ctx)
 		if err != nil {
