@@ -58,13 +58,13 @@ func (r *Router) Redirect(k Caught, to int, v wire.VC) {
 	r.onward(k, to, v).push(p.send[k.vc][k.ch].pop())
 	p.queued--
 	r.ports[to].queued++
-	p.counters.Redirected++
+	p.of(v).Redirected++
 }
 
 // DropCaught gives a caught packet up.
 func (r *Router) DropCaught(k Caught, why wire.DropReason) {
 	p := &r.ports[k.Port]
-	p.counters.Dropped[why]++
+	p.of(k.vc).Dropped[why]++
 	p.queued--
 	r.drops = append(r.drops, Drop{p.send[k.vc][k.ch].pop(), why, p.Channel, p.Dir})
 }
@@ -72,8 +72,9 @@ func (r *Router) DropCaught(k Caught, why wire.DropReason) {
 // Discard gives up a packet that came in on port i before it enters a channel.
 func (r *Router) Discard(i int, s Slot, why wire.DropReason) {
 	p := &r.ports[i]
-	p.counters.Received++
-	p.counters.Dropped[why]++
+	n := p.of(wire.PacketView(r.cfg.Pool.Bytes(s)).VC())
+	n.Received++
+	n.Dropped[why]++
 	r.drops = append(r.drops, Drop{s, why, p.Channel, wire.NumDirections})
 }
 
@@ -108,6 +109,6 @@ func (r *Router) Purge(f func(wire.PacketView) bool) {
 }
 
 func (r *Router) purged(p *port, s Slot, d wire.Direction) {
-	p.counters.Dropped[wire.DropTables]++
+	p.of(wire.PacketView(r.cfg.Pool.Bytes(s)).VC()).Dropped[wire.DropTables]++
 	r.drops = append(r.drops, Drop{s, wire.DropTables, p.Channel, d})
 }

@@ -148,9 +148,9 @@ func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	v.SetVC(to)
 	if h.port >= 0 {
 		v.Advance()
-		r.ports[h.port].counters.Forwarded++
+		r.ports[h.port].of(h.v).Forwarded++
 	} else {
-		out.counters.Injected++
+		out.of(to).Injected++
 	}
 	out.send[to][ch].push(s)
 	out.queued++
@@ -180,7 +180,7 @@ func (r *Router) split(h head, d wire.Direction) (s Slot, ok, gone bool) {
 
 func (r *Router) copied(h head) {
 	if h.port >= 0 {
-		r.ports[h.port].counters.Copied++
+		r.ports[h.port].of(h.v).Copied++
 	}
 }
 
@@ -202,9 +202,10 @@ func (r *Router) dropCopy(h head, d wire.Direction, why wire.DropReason) (ok, go
 	s, ok, gone := r.split(h, d)
 	if ok {
 		p := &r.ports[at]
-		p.counters.Dropped[why]++
+		c := p.of(h.v) // a multicast of this chip is a request
+		c.Dropped[why]++
 		if h.port < 0 {
-			p.counters.Injected++
+			c.Injected++
 		}
 		r.drops = append(r.drops, Drop{s, why, p.Channel, d})
 	}
@@ -228,7 +229,7 @@ func (r *Router) member(h head) (Local, bool) {
 	if !r.parts(h) || h.q.left&wire.PartHere == 0 {
 		return Local{}, false
 	}
-	r.ports[h.port].counters.Delivered++
+	r.ports[h.port].of(h.v).Delivered++
 	if h.q.left == partsKnown|wire.PartHere {
 		return Local{Slot: r.pop(h), Port: h.port}, true
 	}

@@ -76,18 +76,6 @@ type Freed struct {
 	VC   wire.VC
 }
 
-// Counters of a port, since the start.
-type Counters struct {
-	Received   uint64                      // packets that arrived
-	Delivered  uint64                      // of those: for this chip
-	Forwarded  uint64                      // of those: passed on
-	Sent       uint64                      // packets handed to the link
-	Injected   uint64                      // of those: the chip's own, counted at injection
-	Redirected uint64                      // of those that waited to leave by it: sent another way, as tables took it out of service
-	Copied     uint64                      // copies made of multicasts that arrived, beside the packet itself
-	Dropped    [wire.NumDropReasons]uint64 // by reason; counted at the port that they should have left by, or came in by
-}
-
 type port struct {
 	PortConfig
 	up        bool
@@ -99,7 +87,7 @@ type port struct {
 	nextVC    int              // round robin over the virtual channels in use
 	nextCh    [wire.NumVCs]int // round robin over sender channels
 	offered   [2]int           // index in vcs, and channel, of the last Next
-	counters  Counters
+	counters  [wire.NumClasses]Counters
 }
 
 // Router is the machine. It is not safe for concurrent use.
@@ -189,7 +177,7 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	}
 	p.send[v][0].push(s)
 	p.queued++
-	p.counters.Injected++
+	p.of(v).Injected++
 	return true
 }
 
@@ -202,17 +190,18 @@ func (r *Router) Bypass(i int) bool {
 }
 
 // Bypassed counts a packet that has gone to the link at once.
-func (r *Router) Bypassed(i int) {
-	r.ports[i].counters.Injected++
-	r.ports[i].counters.Sent++
+func (r *Router) Bypassed(i int, v wire.VC) {
+	c := r.ports[i].of(v)
+	c.Injected++
+	c.Sent++
 }
 
 // Arrive puts a packet into the receiver channel of the port that it came in
 // by. There is room: the peer held a credit. The packet has passed [wire.ViewPacket].
 func (r *Router) Arrive(i int, s Slot) {
-	p := &r.ports[i]
-	p.counters.Received++
-	p.recv[wire.PacketView(r.cfg.Pool.Bytes(s)).VC()].push(s)
+	p, v := &r.ports[i], wire.PacketView(r.cfg.Pool.Bytes(s)).VC()
+	p.of(v).Received++
+	p.recv[v].push(s)
 	r.recvd++
 }
 
@@ -231,8 +220,9 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	} else if v.Action() != wire.RouteBit(p.Dir) {
 		return false
 	}
-	p.counters.Received++
-	p.counters.Delivered++
+	c := p.of(v.VC())
+	c.Received++
+	c.Delivered++
 	return true
 }
 
@@ -293,7 +283,7 @@ func (r *Router) forward(i int, v wire.VC) bool {
 	pkt.SetVC(to)
 	ch.push(r.take(i, v))
 	out.queued++
-	p.counters.Forwarded++
+	p.of(v).Forwarded++
 	return true
 }
 
@@ -329,7 +319,7 @@ func (r *Router) drop(i int, v wire.VC, why wire.DropReason) {
 		r.dropCopies(h, why)
 		return
 	}
-	r.ports[i].counters.Dropped[why]++
+	r.ports[i].of(v).Dropped[why]++
 	r.drops = append(r.drops, Drop{r.take(i, v), why, r.ports[i].Channel, wire.NumDirections})
 }
 
@@ -342,7 +332,7 @@ func (r *Router) expire(now mono.Time, i int) bool {
 	for _, v := range r.vcs {
 		for c := range SenderChannels {
 			for p.send[v][c].n > 0 {
-				p.counters.Dropped[wire.DropNextHopDead]++
+				p.of(v).Dropped[wire.DropNextHopDead]++
 				r.drops = append(r.drops, Drop{p.send[v][c].pop(), wire.DropNextHopDead, p.Channel, p.Dir})
 			}
 		}
@@ -370,7 +360,7 @@ func (r *Router) PollLocal() (Local, bool) {
 						return l, true
 					}
 				} else if pkt.Action() == wire.RouteBit(p.Dir) {
-					p.counters.Delivered++
+					p.of(v).Delivered++
 					return Local{Slot: r.take(i, v), Port: i}, true
 				}
 			}
@@ -429,7 +419,7 @@ func (r *Router) Sent(i int) Slot {
 	v := r.vcs[n]
 	p.nextVC, p.nextCh[v] = (n+1)%len(r.vcs), (c+1)%SenderChannels
 	p.queued--
-	p.counters.Sent++
+	p.of(v).Sent++
 	return p.send[v][c].pop()
 }
 
@@ -465,28 +455,6 @@ func (r *Router) Deadline() (mono.Time, bool) {
 		at = mono.Min(at, r.lookAt)
 	}
 	return at, at != mono.Never
-}
-
-// PortStatus is a port's state for people.
-type PortStatus struct {
-	PortConfig
-	Up       bool
-	Receiver [wire.NumVCs]int // packets in the receiver channel
-	Sender   [wire.NumVCs]int // packets in the sender channels
-	Counters Counters
-}
-
-// Status returns the state of port i.
-func (r *Router) Status(i int) PortStatus {
-	p := &r.ports[i]
-	s := PortStatus{PortConfig: p.PortConfig, Up: p.up, Counters: p.counters}
-	for v := range wire.NumVCs {
-		s.Receiver[v] = p.recv[v].n
-		for c := range SenderChannels {
-			s.Sender[v] += p.send[v][c].n
-		}
-	}
-	return s
 }
 
 // InFlight is the number of packets in all channels.

@@ -21,9 +21,10 @@ func (r *Router) Through(i int, v wire.PacketView) (out int, to wire.VC, ok bool
 	return out, r.turn(v.VC(), v.Up(), v.Detour(), p, &r.ports[out]), true
 }
 
-// Passed counts a packet that came in on port i and has gone on by port out at once.
-func (r *Router) Passed(i, out int) {
-	r.ports[i].counters.Received++
-	r.ports[i].counters.Forwarded++
-	r.ports[out].counters.Sent++
+// Passed counts a packet of a virtual channel that came in on port i and has gone on by port out at once.
+func (r *Router) Passed(i, out int, v wire.VC) {
+	c := r.ports[i].of(v)
+	c.Received++
+	c.Forwarded++
+	r.ports[out].of(v).Sent++
 }

@@ -62,7 +62,7 @@ func (r *Router) look(now mono.Time) bool {
 				}
 				gone = true
 				for n := r.toDrop(q); n > 0; n-- {
-					p.counters.Dropped[wire.DropTimeout]++
+					p.of(v).Dropped[wire.DropTimeout]++
 					p.queued--
 					r.drops = append(r.drops, Drop{q.pop(), wire.DropTimeout, p.Channel, p.Dir})
 				}

@@ -205,6 +205,8 @@ type Status struct {
 	WindowUsed      int              // bytes of the retransmit slab in use
 	Unacked         int              // frames in the slab
 	Path            Path             // by which cable its frames go
+	OwnCarries      bool             // they go by the link's own cable
+	OwnSince        mono.Time        // since when they do or don't; 0: they never did
 	Miswired        bool             // the last hello came from a wrong port
 	Found           wire.PortID      // that port, if Miswired
 }

@@ -26,6 +26,7 @@ type Link struct {
 	rtt      rttEstimate
 	events   events
 	counters Counters
+	books    books
 	stalled  mono.Time // when the owner's loop came back from standing still
 
 	retrains  int
@@ -180,7 +181,8 @@ func (l *Link) PollEvent() (Event, bool) { return l.events.pop() }
 
 // Counters returns the counters.
 func (l *Link) Counters() Counters {
-	c := l.counters
+	c, t := l.counters, l.books.all.Total()
+	c.PacketsSent, c.PacketsReceived = t.Sent, t.Received
 	c.EventsDropped = l.events.dropped
 	return c
 }
@@ -197,6 +199,7 @@ func (l *Link) Status() Status {
 		RTT: l.rtt.smoothed, MaxPayload: l.agreed,
 		WindowUsed: l.tx.slab.used, Unacked: l.tx.slab.count,
 		Miswired: l.train.miswired, Found: l.train.found.port, Path: l.paths.now,
+		OwnCarries: l.paths.carries, OwnSince: l.paths.since,
 	}
 	for v := range wire.NumVCs {
 		s.Credits[v] = l.Credits(wire.VC(v))

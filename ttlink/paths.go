@@ -45,6 +45,16 @@ type paths struct {
 	announced  pathSet // that the peer has said hello by in this session, knowing this end: its frames may come by them
 	peerVia    [wire.MaxChannels + 1]uint8
 	home       int // hellos on the own cable that were answered in a row while frames go another way
+
+	carries bool      // the own cable carries the frames
+	since   mono.Time // of that, or of the opposite
+}
+
+// own notes whether the own cable carries the frames.
+func (s *paths) own(now mono.Time, on bool) {
+	if s.carries != on {
+		s.carries, s.since = on, now
+	}
 }
 
 // all are the paths that a hello may go by.
@@ -123,6 +133,7 @@ func (l *Link) comeHome(now mono.Time, p Path, h *wire.Hello) {
 		return
 	}
 	s.now, s.home = Own, 0
+	s.own(now, true)
 	l.events.push(Event{Kind: EventPath, At: now, Session: l.sess.id, Retrains: l.retrains, Path: Own})
 }
 

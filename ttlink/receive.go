@@ -122,7 +122,7 @@ func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 	l.counters.DataReceived++
 	r.partial, r.vc, r.offset = true, f.VC, r.offset+len(f.Payload)
 	if d.End {
-		l.counters.PacketsReceived++
+		l.books.all[f.VC.Class()].Received++
 		l.counters.PayloadReceived += uint64(r.offset)
 		r.partial, r.offset = false, 0
 		r.recv[f.VC]++

@@ -174,7 +174,7 @@ func (l *Link) placed(vc wire.VC, size int) {
 	if l.tx.slot[vc]++; l.tx.slot[vc] == l.tx.slots[vc] {
 		l.tx.slot[vc] = 0
 	}
-	l.counters.PacketsSent++
+	l.books.all[vc.Class()].Sent++
 	l.counters.PayloadSent += uint64(size)
 }
 
@@ -197,6 +197,7 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	for ; t.base != ack; t.base = t.base.Add(1) {
 		if m := t.slab.at(t.base); m.flags&wire.FlagEnd != 0 {
 			t.acked[m.vc]++
+			l.books.all[m.vc.Class()].Acked++
 		}
 		t.slab.release(t.base)
 	}

@@ -215,6 +215,7 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 		}
 		l.sess.ended[l.sess.endedNext] = l.sess.peer
 		l.sess.endedNext = (l.sess.endedNext + 1) % endedRemember
+		l.books.close(l.sess.id, l.sess.peer)
 		l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.retrains, Unknown: l.tx.unacked()})
 	}
 	// The number that was proved is used up: a late proof of a former
@@ -232,6 +233,7 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 // session go on where both ends left it.
 func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	l.paths.now, l.paths.home = p, 0
+	l.paths.own(now, p == Own)
 	l.paths.announced.add(p)
 	agreed := min(l.payload, int(h.MaxPayload))
 	l.applyHello(now, f, h)
@@ -272,6 +274,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 // another incarnation, and the fate of what the peer has not acknowledged is unknown.
 func (l *Link) renew(now mono.Time) {
 	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.retrains, Unknown: l.tx.unacked()})
+	l.books.close(l.sess.id, l.sess.peer)
 	l.cfg.Incarnation = wire.Incarnation(l.rng.Uint64() | 1)
 	l.tx.abandon()
 	l.sess = session{ended: l.sess.ended, endedNext: l.sess.endedNext}
@@ -306,6 +309,7 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 		panic("ttlink: down while " + l.state.String())
 	}
 	l.lastDown, l.downSince = why, now
+	l.paths.own(now, false)
 	l.train.number++
 	l.setState(now, StateTraining)
 	l.restartHellos(now)

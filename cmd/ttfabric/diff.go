@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -23,7 +24,7 @@ type downedLink struct {
 	Plane      wire.Plane        `json:"plane"`
 	Scope      string            `json:"scope"`            // "intra-mesh" or "inter-mesh"
 	Reason     string            `json:"reason"`           // as the source's end has it
-	SinceS     *float64          `json:"since_seconds"`    // null if the source cannot tell, or its frames go another way
+	SinceS     *float64          `json:"since_seconds"`    // since when its own cable carries no frames; null if the source cannot tell
 	By         *wire.Channel     `json:"by_channel"`       // by whose cable the frames go meanwhile; null: by none
 	Retrains   int               `json:"retrains"`         // of the source's end in its life
 	DowntimeS  float64           `json:"downtime_seconds"` // of the source's end in its life
@@ -31,37 +32,50 @@ type downedLink struct {
 
 // linkDiff is what is declared and what is up of it, in cables.
 type linkDiff struct {
-	Declared int          `json:"declared"`
-	Up       int          `json:"up"`
-	Downed   []downedLink `json:"downed"` // both directions of each cable that is not up
+	Declared int                    `json:"declared"`
+	Up       int                    `json:"up"`
+	Downed   []downedLink           `json:"downed"`        // both directions of each cable that is not up and that the fabric routes
+	Unused   []downedLink           `json:"unused_downed"` // of each that is not up and that it does not need
+	Planes   []topo.DirectionHealth `json:"directions"`    // what is declared, expected and live, by chip and direction
 }
 
 // diffLinks compares the cables of a topology with what the chips say of their
-// ends; quiet says why some say nothing. A cable is up if both of its ends say so, and that their frames go by it.
-func diffLinks(t *topo.Topology, views []admin.ChipView, quiet map[wire.FabricNodeID]string) linkDiff {
+// ends; quiet says why some say nothing. A cable is up if both of its ends say
+// so, and that their frames go by it. expected has the cables that should exist: t, or what a factory descriptor says.
+func diffLinks(t, expected *topo.Topology, views []admin.ChipView, quiet map[wire.FabricNodeID]string) linkDiff {
 	ends := map[wire.PortID]admin.LinkView{}
 	for _, v := range views {
 		for _, l := range v.Links {
 			ends[wire.PortID{Node: v.Chip, Channel: l.Channel}] = l
 		}
 	}
-	d := linkDiff{Downed: []downedLink{}}
+	d := linkDiff{Downed: []downedLink{}, Unused: []downedLink{}}
+	h := topo.Diagnose(t, expected, func(c topo.Cable) bool { return carries(ends[c.A], c.B) && carries(ends[c.B], c.A) })
+	d.Planes = h.Directions
 	for _, c := range t.Cables {
 		if c.Unused {
 			continue
 		}
 		d.Declared++
-		if carries(ends[c.A]) && carries(ends[c.B]) {
+		if carries(ends[c.A], c.B) && carries(ends[c.B], c.A) {
 			d.Up++
-			continue
 		}
-		d.Downed = append(d.Downed, downed(c, c.A, c.B, c.Dir, ends, quiet), downed(c, c.B, c.A, c.Back, ends, quiet))
 	}
+	both := func(cs []topo.Cable) (out []downedLink) {
+		out = []downedLink{}
+		for _, c := range cs {
+			out = append(out, downed(c, c.A, c.B, c.Dir, ends, quiet), downed(c, c.B, c.A, c.Back, ends, quiet))
+		}
+		return out
+	}
+	d.Downed, d.Unused = both(h.Downed), both(h.Unused)
 	return d
 }
 
-// carries reports whether an end is up and its frames go by its own cable.
-func carries(l admin.LinkView) bool { return l.State == "up" && l.By == nil }
+// carries reports whether an end is up, its peer the one given, and its frames go by its own cable.
+func carries(l admin.LinkView, peer wire.PortID) bool {
+	return l.State == "up" && l.By == nil && l.Peer == peer.Node && l.PeerChan == peer.Channel
+}
 
 // downed is the direction of c from src to dst.
 func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wire.PortID]admin.LinkView, quiet map[wire.FabricNodeID]string) downedLink {
@@ -70,17 +84,24 @@ func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wir
 		d.Scope = "inter-mesh"
 	}
 	l, told := ends[src]
-	if told {
+	if told && l.Peer == dst.Node && l.PeerChan == dst.Channel {
 		d.By, d.Retrains, d.DowntimeS = l.By, l.Retrains, l.DowntimeS
-		if l.State != "up" {
+		switch {
+		case l.OwnDownS != nil:
+			d.SinceS = l.OwnDownS
+		case l.State != "up":
 			d.SinceS = &l.SinceS
 		}
 	}
 	switch {
 	case !told && quiet[src.Node] != "":
 		d.Reason = fmt.Sprintf("%s %s", src.Node, quiet[src.Node])
+	case !told && c.Unused:
+		d.Reason = "not brought up: more cables than the mesh has planes"
 	case !told:
 		d.Reason = "no such port at " + src.Node.String() // a chip that was started with other cables
+	case l.Peer != dst.Node || l.PeerChan != dst.Channel:
+		d.Reason = fmt.Sprintf("the fabric was brought up with a cable to %s/%d there", l.Peer, l.PeerChan)
 	case quiet[dst.Node] != "":
 		d.Reason = fmt.Sprintf("%s %s", dst.Node, quiet[dst.Node])
 	case l.Miswired != "":
@@ -100,7 +121,7 @@ func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wir
 }
 
 // showDiff is inspect --diff.
-func showDiff(c *cobra.Command, format string, views []admin.ChipView, missing, silent []wire.FabricNodeID) error {
+func showDiff(c *cobra.Command, format, file string, views []admin.ChipView, missing, silent []wire.FabricNodeID) error {
 	dir, err := dirOf(c)
 	if err != nil {
 		return err
@@ -109,6 +130,12 @@ func showDiff(c *cobra.Command, format string, views []admin.ChipView, missing, 
 	if err != nil {
 		return err
 	}
+	expected := t
+	if file != "" {
+		if expected, err = loadTopology(file); err != nil {
+			return err
+		}
+	}
 	quiet := map[wire.FabricNodeID]string{}
 	for _, n := range missing {
 		quiet[n] = "is not running"
@@ -116,7 +143,7 @@ func showDiff(c *cobra.Command, format string, views []admin.ChipView, missing, 
 	for _, n := range silent {
 		quiet[n] = "does not answer"
 	}
-	d := diffLinks(t, views, quiet)
+	d := diffLinks(t, expected, views, quiet)
 	if format == "json" {
 		return printJSON(c, d)
 	}
@@ -125,21 +152,35 @@ func showDiff(c *cobra.Command, format string, views []admin.ChipView, missing, 
 }
 
 func printDiff(c *cobra.Command, d linkDiff) {
-	if len(d.Downed) == 0 {
+	if len(d.Downed)+len(d.Unused) == 0 {
 		fmt.Fprintf(c.OutOrStdout(), "all %d cables are up\n", d.Declared)
 		return
 	}
 	tw := newTable(c, "From", "Ch", "To", "Ch", "Dir", "Plane", "Scope", "Reason", "For", "Carried by", "Retrains", "Down s")
-	for _, l := range d.Downed {
-		since, by := "", "none"
+	for i, l := range append(slices.Clone(d.Downed), d.Unused...) {
+		since, by, reason := "", "none", l.Reason
 		if l.SinceS != nil {
 			since = time.Duration(*l.SinceS * float64(time.Second)).Round(time.Second).String()
 		}
 		if l.By != nil {
 			by = fmt.Sprintf("channel %d", *l.By)
 		}
-		tw.AppendRow(table.Row{l.Src, l.SrcChannel, l.Dst, l.DstChannel, l.Direction, l.Plane, l.Scope, l.Reason, since, by, l.Retrains, fmt.Sprintf("%.1f", l.DowntimeS)})
+		if i >= len(d.Downed) {
+			reason = "unused: " + reason
+		}
+		tw.AppendRow(table.Row{l.Src, l.SrcChannel, l.Dst, l.DstChannel, l.Direction, l.Plane, l.Scope, reason, since, by, l.Retrains, fmt.Sprintf("%.1f", l.DowntimeS)})
 	}
 	tw.Render()
-	fmt.Fprintf(c.OutOrStdout(), "%d of %d cables are up\n", d.Up, d.Declared)
+	planes := newTable(c, "Chip", "Dir", "To", "Declared", "Expected", "Live", "Planes", "Downed", "Unused downed")
+	for _, p := range d.Planes {
+		if p.Down+p.Unused > 0 || p.Usable < p.Declared && !p.External {
+			planes.AppendRow(table.Row{p.Chip, p.Direction, p.Peer, p.Declared, p.Expected, p.Live, p.Usable, p.Down, p.Unused})
+		}
+	}
+	planes.Render()
+	fmt.Fprintf(c.OutOrStdout(), "%d of %d cables are up", d.Up, d.Declared)
+	if n := len(d.Unused) / 2; n > 0 {
+		fmt.Fprintf(c.OutOrStdout(), "; of those that the fabric does not need, %d are missing", n)
+	}
+	fmt.Fprintln(c.OutOrStdout())
 }

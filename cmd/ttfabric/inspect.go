@@ -106,8 +106,28 @@ func clientsOf(c *cobra.Command, args []string) (cs []*admin.Client, missing []w
 
 func newInspect() *cobra.Command {
 	var links, diff bool
+	var expected string
+	var lost lossesFlags
 	c := &cobra.Command{Use: "inspect [CHIP]", Short: "Show chips, links, counters and memory use", Args: cobra.MaximumNArgs(1),
-		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect --diff           declared cables that are not up\n  ttfabric inspect -o json",
+		Long: `inspect shows the state of the chips that run; with a CHIP, of that one.
+
+--diff compares the cables that should exist with those that carry frames, by
+the rules of tt-metal's reliability mode: declared are the cables that the
+fabric routes, expected those that should exist, live those of them that are
+there. Planes are the fewer of declared and expected, the fewest along the row
+or column. Downed are missing cables that the fabric routes, unused downed
+those that it does not need. A link whose frames go by another cable is listed, and
+since when its own is dead.
+
+--losses balances packets. For each chip: what it injected, what came in and
+went out over its links, what was delivered to it, and what it gave up, by
+reason. For each direction of a link: what was sent and what was received, in
+all sessions; lost is what a session that ended left behind, as both ends know.
+Of a chip that was killed or started anew, the neighbours know what it
+acknowledged, what it may have received beyond that (unknown fate), and what
+came from it: such lives are shown as gone, their figures inferred. A packet
+that nothing of this explains is unexplained, and a fault of the program.`,
+		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect --diff           declared cables that are not up\n  ttfabric inspect --losses         what became of every packet\n  ttfabric inspect --losses --assert\n  ttfabric inspect -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
 			if err != nil {
@@ -116,14 +136,23 @@ func newInspect() *cobra.Command {
 			if diff && len(args) > 0 {
 				return coded(exitUsage, "inspect --diff compares the whole fabric; leave %s out", args[0])
 			}
+			if expected != "" && !diff {
+				return coded(exitUsage, "--expected goes with --diff")
+			}
+			if err := lost.check(args); err != nil {
+				return err
+			}
 			cs, missing, err := clientsOf(c, args)
 			if err != nil {
 				return err
 			}
+			if lost.show {
+				return lost.run(c, f, cs, missing)
+			}
 			views, silent := ask(c.Context(), cs)
 			switch {
 			case diff:
-				return showDiff(c, f, views, missing, silent)
+				return showDiff(c, f, expected, views, missing, silent)
 			case f == "json":
 				return printJSON(c, map[string]any{"chips": views, "not_running": append([]wire.FabricNodeID{}, missing...), "no_answer": append([]wire.FabricNodeID{}, silent...)})
 			case len(args) == 1 && len(views) == 1:
@@ -138,7 +167,9 @@ func newInspect() *cobra.Command {
 		}}
 	c.Flags().BoolVarP(&links, "links", "l", false, "one row per link end, with counters and retrain history")
 	c.Flags().BoolVar(&diff, "diff", false, "declared cables minus live ones: what is down, why, since when, and what carries its frames meanwhile")
-	c.MarkFlagsMutuallyExclusive("links", "diff")
+	c.Flags().StringVar(&expected, "expected", "", "with --diff: a topology file or built-in whose cables should exist, such as a factory descriptor's (default: the fabric's own)")
+	lost.register(c)
+	c.MarkFlagsMutuallyExclusive("links", "diff", "losses")
 	return c
 }
 

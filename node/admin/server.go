@@ -4,6 +4,8 @@
 //	GET  /livez                the process runs
 //	GET  /readyz               every declared link is up; 503 and what is missing otherwise
 //	GET  /v1/chip              state, links, counters (ChipView)
+//	GET  /v1/losses           packets counted by class, port and session (losses.Chip)
+//	GET  /v1/ends             how the chip's requests have ended, by destination (chip.Moment)
 //	GET  /v1/members           the gossip pool's view
 //	GET  /v1/events            server-sent events, history first (EventView)
 //	POST /v1/requests          one NoC command; answers when it has ended (RequestBody → ResultBody)
@@ -59,6 +61,8 @@ func NewServer(n *node.Node, token string) *Server {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /v1/chip", s.auth(s.chip))
+	mux.HandleFunc("GET /v1/losses", s.auth(s.losses))
+	mux.HandleFunc("GET /v1/ends", s.auth(s.ends))
 	mux.HandleFunc("GET /v1/members", s.auth(s.members))
 	mux.HandleFunc("GET /v1/events", s.auth(s.events))
 	mux.HandleFunc("GET /v1/profile/{kind}", s.auth(s.profile))

@@ -56,6 +56,7 @@ type LinkView struct {
 	Avoided    bool              `json:"avoided"`              // taken out of service by an operator
 	By         *wire.Channel     `json:"by_channel,omitempty"` // by whose cable the frames go while the own one doesn't carry them
 	SinceS     float64           `json:"since_seconds"`
+	OwnDownS   *float64          `json:"own_cable_down_seconds,omitempty"` // since the own cable stopped carrying frames, though others may carry them; absent while it does, or if it never did
 	Session    string            `json:"session"`
 	Retrains   int               `json:"retrains"`
 	LastDown   string            `json:"last_down"`
@@ -104,6 +105,10 @@ func linkView(p *chip.PortStatus, now mono.Time) LinkView {
 	if p.Link.State == ttlink.StateUp && p.Link.Path != ttlink.Own {
 		by := p.Link.Path.Channel()
 		v.By = &by
+	}
+	if !p.Link.OwnCarries && p.Link.OwnSince != 0 {
+		d := now.Sub(p.Link.OwnSince).Seconds()
+		v.OwnDownS = &d
 	}
 	if p.Link.Miswired && p.Link.State != ttlink.StateUp { // a forged hello to a link that is up is no finding
 		v.Miswired = p.Link.Found.String()

@@ -31,6 +31,7 @@ import (
 	"fmt"
 	"time"
 
+	"ttfabric/node/losses"
 	"ttfabric/node/noc"
 	"ttfabric/router"
 	"ttfabric/router/control"
@@ -80,6 +81,8 @@ type port struct {
 	partial router.Slot // packet under assembly, or router.NoSlot
 	up      bool
 	offered bool // its cable may carry the frames of the links beside it
+
+	malformed losses.Count // what came over the link and was no packet
 }
 
 // Chip is the machine. It is not safe for concurrent use.
@@ -155,6 +158,7 @@ func New(now mono.Time, cfg Config) (*Chip, error) {
 	if c.memory, err = noc.New(cfg.Topology.Arch, cfg.MemoryLimit); err != nil {
 		return nil, fmt.Errorf("chip %s: %w", cfg.Node, err)
 	}
+	c.memory.SetLife(cfg.Incarnation)
 	if err := c.addPorts(now); err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ type groups struct {
 	byKey map[groupKey]*outGroup
 	list  []*outGroup
 	uses  uint64
+	past  map[wire.FabricNodeID][4]uint64 // fates at members of groups that are no more
 }
 
 // outGroup is the source's end of a group's flow. To each member it is a flow
@@ -74,6 +75,7 @@ type groupMember struct {
 	next     uint32    // it has answered every request before it
 	open     int       // requests that it has not settled
 	progress mono.Time // when it last answered, or had nothing open
+	fates    [4]uint64 // of the requests that it has settled, by Fate
 }
 
 // groupOp is one request of a group.
@@ -225,6 +227,7 @@ func (gs *groups) add(g *outGroup, first uint32) bool {
 			return false
 		}
 		delete(gs.byKey, old.key)
+		gs.bury(old)
 		gs.list[old.number-1] = g
 		g.number, g.epoch = old.number, old.epoch+lifeMask+1
 	}
@@ -277,6 +280,9 @@ func (c *Chip) settleMember(now mono.Time, g *outGroup, m *groupMember, seq uint
 	o.open.remove(m.node.Chip)
 	o.left--
 	m.open--
+	if !o.probe {
+		m.fates[r.Fate]++
+	}
 	if r.Fate != FateDone {
 		o.failed = append(o.failed, MemberResult{m.node, r.Fate, r.Outcome, r.Drop, r.At, r.Doubt})
 	}

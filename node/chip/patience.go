@@ -58,6 +58,7 @@ func (c *Chip) expireReads(now mono.Time) {
 		if !ref.openIn() {
 			delete(c.reads, id)
 			c.open--
+			ref.flow.fates[FateUnknown]++
 			c.finish(now, ref.flow.key.node, &ref.op, Result{Fate: FateUnknown, Doubt: DoubtTimeout})
 		}
 	}

@@ -64,6 +64,7 @@ func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	v, err := wire.ViewPacket(c.pool.Bytes(s))
 	if err != nil || end > wire.MaxPacket || v.VC() != d.VC || v.Plane() != p.Plane {
 		c.counters.Dropped[wire.DropMalformed]++
+		p.malformed[d.VC.Class()]++
 		c.pool.Put(s)
 		p.link.Free(d.VC)
 		return
@@ -104,7 +105,7 @@ func (c *Chip) passThrough(now mono.Time, i int, v wire.PacketView) bool {
 	sent := wire.PacketView(b)
 	sent.SetVC(to)
 	sent.Advance()
-	c.router.Passed(i, out)
+	c.router.Passed(i, out, to)
 	return true
 }
 
@@ -261,7 +262,7 @@ func (c *Chip) launch(now mono.Time, port int, p *wire.Packet) bool {
 	if c.router.Bypass(port) {
 		if b, ok := c.ports[port].link.Place(now, p.VC, p.Len()); ok {
 			p.Append(b[:0])
-			c.router.Bypassed(port)
+			c.router.Bypassed(port, p.VC)
 			return true
 		}
 	}

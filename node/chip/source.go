@@ -116,6 +116,7 @@ type outFlow struct {
 	probes   int       // since the last progress
 	moving   bool      // the tables have another way, for when nothing is open
 	moved    mono.Time // since when
+	fates    [4]uint64 // of the requests that have ended, by Fate
 }
 
 func (f *outFlow) openOps() []op { return f.ops[f.head:] }
@@ -174,7 +175,11 @@ func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
 	c.settleMove(f)
 	w := c.departure(f)
 	if !w.ok {
-		return c.noWay(&r)
+		a := c.noWay(&r)
+		if a == Unreachable {
+			f.fates[FateLost]++
+		}
+		return a
 	}
 	if f.moving {
 		return Busy // as above
@@ -355,6 +360,7 @@ func (c *Chip) settle(now mono.Time, f *outFlow, seq uint32, r Result) {
 		delete(c.reads, o.id)
 	}
 	if !o.probe {
+		f.fates[r.Fate]++
 		c.finish(now, f.key.node, o, r)
 	}
 }
@@ -410,6 +416,7 @@ func (c *Chip) reply(now mono.Time, p *wire.Packet) {
 		}
 	}
 	c.open--
+	ref.flow.fates[FateDone]++
 	c.finish(now, p.Src, &ref.op, Result{Fate: FateDone, Data: data})
 }
 

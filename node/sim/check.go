@@ -15,7 +15,7 @@ import (
 //
 //   - invariants: every machine's own (links, slots, buffers, counts), after each step.
 //   - progress: after the faults everything comes to rest within [SettleTime].
-//   - one end: a request ends once, and within maxOpen.
+//   - one end: a request ends once, and within maxOpen; and the chips count right how.
 //   - exactly once: what ended as done was performed once; what was refused or
 //     lost, never; what is unknown, at most once.
 //   - order: requests of a flow are performed in the order in which they were accepted.
@@ -26,7 +26,8 @@ import (
 //     or a chip on it died, while it was under way. A pair whose route avoids
 //     all faults never notices them.
 //   - credits: at rest every receiver slot is free and its credit is at the peer.
-//   - conservation: at rest what was sent was received, and what was injected was delivered or dropped.
+//   - conservation: at the end of each life, and at rest, every packet is accounted for, and what the neighbours of a
+//     chip that is gone know of it agrees with what it had counted (losses.go).
 //   - as routed: no packet leaves its plane, finds no way, or runs out of hops.
 //   - reach: after the faults every pair reaches each other on every plane.
 
@@ -316,7 +317,6 @@ func (s *Sim) finalChecks() {
 	if s.failure != nil {
 		return
 	}
-	var injected, copied, delivered, dropped uint64
 	for _, m := range s.machines {
 		s.checkMemory(m)
 		st := m.chip.Status()
@@ -326,19 +326,15 @@ func (s *Sim) finalChecks() {
 				m.node, d[wire.DropMalformed], d[wire.DropNoRoute], d[wire.DropTTL])
 		}
 		for _, p := range st.Ports {
-			injected += p.Router.Counters.Injected
-			copied += p.Router.Counters.Copied
-			delivered += p.Router.Counters.Delivered
 			s.report.Resent += p.Frames.Retransmitted
-			for _, n := range p.Router.Counters.Dropped {
-				dropped += n
-			}
 			s.checkCable(m, p)
 		}
 	}
-	s.report.Dropped = dropped
-	if s.renewals == 0 && s.report.Starts == 0 && injected+copied != delivered+dropped {
-		s.fail("conservation", "%d packets were injected, %d copied, %d delivered, %d dropped", injected, copied, delivered, dropped)
+	s.checkEnds()
+	r := s.checkLosses()
+	s.report.Dropped, s.report.Gone = r.Total.Dropped, len(r.Gone)
+	if r.Total.InFlight != 0 {
+		s.fail("conservation", "%d packets are under way at rest", r.Total.InFlight)
 	}
 	for _, o := range s.model.ops {
 		if o.accepted && !o.ended && !o.orphan {

@@ -50,11 +50,17 @@ func TestFallback(t *testing.T) {
 			if p := pathOf(a, cable.Plane); p == ttlink.Own {
 				t.Errorf("seed %d, cut %d: up by its own cable, which is cut", seed, cut)
 			}
+			if l := linkOf(a, cable.Plane); l.OwnCarries || l.OwnSince < at || l.OwnSince > at.Add(ttlink.ProfileLAN.DeadTraffic+10*time.Millisecond) {
+				t.Errorf("seed %d, cut %d at %v: the own cable carries: %v, since %v", seed, cut, at, l.OwnCarries, l.OwnSince)
+			}
 			for _, w := range cable.way {
 				w.Cut(false)
 			}
 			if !s.when(3*time.Second, func() bool { return pathOf(a, cable.Plane) == ttlink.Own && pathOf(b, cable.Plane) == ttlink.Own }) {
 				t.Fatalf("seed %d, cut %d: the frames don't go home", seed, cut)
+			}
+			if l := linkOf(a, cable.Plane); !l.OwnCarries || l.OwnSince <= at {
+				t.Errorf("seed %d, cut %d: at home, and the own cable carries: %v, since %v", seed, cut, l.OwnCarries, l.OwnSince)
 			}
 		}
 		f.left = 0
@@ -84,11 +90,13 @@ func (s *Sim) when(d time.Duration, done func() bool) bool {
 	return done()
 }
 
-func pathOf(m *machine, plane wire.Plane) ttlink.Path {
+func pathOf(m *machine, plane wire.Plane) ttlink.Path { return linkOf(m, plane).Path }
+
+func linkOf(m *machine, plane wire.Plane) ttlink.Status {
 	for _, p := range m.chip.Status().Ports {
 		if p.Plane == plane {
-			return p.Link.Path
+			return p.Link
 		}
 	}
-	return ttlink.Own
+	return ttlink.Status{}
 }

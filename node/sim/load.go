@@ -20,14 +20,15 @@ type op struct {
 	group    int          // of a multicast, whose dst is everyone; 0: unicast
 	members  []member     // of a multicast
 
-	index     int // in its flow, in the order of acceptance
-	life      *life
-	sent      mono.Time
-	accepted  bool
-	ended     bool
-	orphan    bool // its source has died
-	fate      chip.Fate
-	performed int
+	index       int // in its flow, in the order of acceptance
+	life        *life
+	sent        mono.Time
+	accepted    bool
+	ended       bool
+	orphan      bool // its source has died
+	unreachable bool // it was not taken, as no way was left
+	fate        chip.Fate
+	performed   int
 }
 
 // touch is a stretch of a cell, or a word.
@@ -270,7 +271,7 @@ func (s *Sim) submit(m *machine) {
 			return
 		case chip.Unreachable:
 			s.model.undo(o)
-			m.backlog = m.backlog[1:]
+			m.backlog, o.unreachable = m.backlog[1:], true
 			s.report.Refused++
 			if !s.troubled(o) {
 				s.fail("admission", "op %d from %s to %s: unreachable, and nothing was wrong on its way", o.id, m.node, o.req.Dst)

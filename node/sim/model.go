@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"ttfabric/node/losses"
 	"ttfabric/node/noc"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -49,6 +50,8 @@ type life struct {
 	log   map[place][]entry
 	last  map[flowID]int // index of the last op performed, plus one
 	open  map[uint64]*op // accepted and not ended
+
+	account losses.Chip // at its end
 }
 
 // model is a naive fabric: what has been asked, and what memory must hold.

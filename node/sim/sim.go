@@ -76,6 +76,7 @@ type Report struct {
 	Downs   int       // links that went down
 	Tables  int       // tables that were installed, over all chips
 	Resent  uint64    // data frames sent again, by the chips alive at the end
+	Gone    int       // lives that are over, as their neighbours know at the end
 	Dropped uint64    // packets given up by routers of the chips alive at the end
 	Hash    uint64    // of everything that happened
 }
@@ -135,7 +136,6 @@ type Sim struct {
 	failure  *Failure
 	plan     []mishap
 	healed   bool
-	renewals int // sessions that have ended
 }
 
 // surroundings are what all chips of a run have in common; drawn from the seed.
@@ -272,10 +272,14 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 		s.transmit(m)
 	}
 	s.checkMemory(m)
+	m.life.account = m.chip.Account()
 	s.report.Orphans += s.model.orphan(m)
 	m.chip, m.inbox, m.backlog, m.greedy, m.taken = nil, nil, nil, nil, 0
 	m.life.end = s.now
 	s.markCables(m)
+	if !s.cfg.bare {
+		s.checkLosses()
+	}
 }
 
 // arrive puts a datagram into a chip's socket.
@@ -365,7 +369,6 @@ func (s *Sim) linkEvent(m *machine, e chip.Event) {
 		c.cable.up[c.side] = true
 	case ttlink.EventSessionEnded:
 		c.cable.renewed = true
-		s.renewals++
 	case ttlink.EventDown:
 		s.report.Downs++
 		c.cable.up[c.side] = false

@@ -100,6 +100,7 @@ func add(sum *Report, r Report) {
 	sum.Refused += r.Refused
 	sum.Resent += r.Resent
 	sum.Dropped += r.Dropped
+	sum.Gone += r.Gone
 	for i := range r.Fates {
 		sum.Fates[i] += r.Fates[i]
 	}
@@ -113,7 +114,7 @@ func mustHaveSeen(t *testing.T, r *Report, chips int) {
 			t.Errorf("no request of any seed had fate %d", i)
 		}
 	}
-	if r.Starts == 0 || r.Downs == 0 || r.Resent == 0 || (r.Partly == 0 && chips > 2) || r.Dropped == 0 || r.Orphans == 0 {
+	if r.Starts == 0 || r.Downs == 0 || r.Resent == 0 || (r.Partly == 0 && chips > 2) || r.Dropped == 0 || r.Orphans == 0 || r.Gone == 0 {
 		t.Errorf("the seeds were too kind: %+v", *r)
 	}
 }

@@ -17,19 +17,24 @@ const idleTime = 20 * time.Second
 
 // fabricOf brings a machine up as processes of their own and runs f on it.
 func fabricOf(ttfabric, machine string, f func(name string, up time.Duration) error) error {
+	return fabricWith(ttfabric, []string{machine}, f)
+}
+
+// fabricWith is fabricOf with the arguments of up.
+func fabricWith(ttfabric string, machine []string, f func(name string, up time.Duration) error) error {
 	name := fmt.Sprintf("bench-%d", os.Getpid())
-	up := exec.Command(ttfabric, "up", machine, "-d", "--name", name, "-o", "json")
+	up := exec.Command(ttfabric, append([]string{"up", "-d", "--name", name, "-o", "json"}, machine...)...)
 	up.Stderr = os.Stderr
 	defer exec.Command(ttfabric, "down", "--name", name).Run()
 	out, err := up.Output()
 	if err != nil {
-		return fmt.Errorf("up %s: %w", machine, err)
+		return fmt.Errorf("up %s: %w", strings.Join(machine, " "), err)
 	}
 	var r struct {
 		Seconds float64 `json:"seconds"`
 	}
 	if err := json.Unmarshal(out, &r); err != nil {
-		return fmt.Errorf("up %s: %w", machine, err)
+		return fmt.Errorf("up %s: %w", strings.Join(machine, " "), err)
 	}
 	return f(name, time.Duration(r.Seconds*float64(time.Second)))
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -30,7 +31,11 @@ type bench struct {
 	wire     string // its two namespaces and its device
 	ttfabric string // the fabric's program
 	pingpong string // the ping-pong in C
+	cuts     int    // of a cable each
+	seed     uint64 // of the cuts
+	machines string // whose cables are cut; empty: all
 	report   report
+	broken   []error // limits that figures are beyond; told when the figures are printed
 }
 
 func (b *bench) add(rs ...result)        { b.report.add(rs...) }
@@ -60,6 +65,7 @@ var measurements = []measurement{
 	{"wan", "scripts/bench/wan", (*bench).wan},
 	{"loss", "scripts/bench/loss", (*bench).losses},
 	{"growth", "scripts/bench/run -only growth", (*bench).growth},
+	{"cuts", "scripts/bench/cuts", (*bench).cutCables},
 	{"idle", "", func(b *bench, round int, _ *rand.Rand) error {
 		if round != 0 || b.ttfabric == "" {
 			return nil
@@ -76,7 +82,7 @@ func main() {
 	task := flag.String("task", "", "of the far end: drain or echo")
 	flag.IntVar(&b.rounds, "rounds", 5, "interleaved rounds")
 	seconds := flag.Float64("seconds", 1, "of each goodput measurement")
-	flag.StringVar(&b.only, "only", "", "goodput, latency, session, chain, idle or growth; wan and loss by the scripts of their names")
+	flag.StringVar(&b.only, "only", "", "goodput, latency, session, chain, idle or growth; wan, loss and cuts by the scripts of their names")
 	sizes := flag.String("sizes", "64,256,1024,4096,16384", "message sizes of the goodput measurement, in bytes; a packet carries up to 4096, and a longer message takes several")
 	names := flag.String("kinds", "", "transports to measure, with commas; empty: all")
 	out := flag.String("o", "", "write the results as JSON to this file, and plots beside it (default results/TIME.json)")
@@ -85,6 +91,9 @@ func main() {
 	flag.StringVar(&b.pingpong, "pingpong", "", "the ping-pong in C, built")
 	flag.StringVar(&b.wire, "wire", "", "the wire to cross: NEAR-NAMESPACE FAR-NAMESPACE DEVICE")
 	flag.IntVar(&b.mtu, "mtu", 1500, "of that wire, in bytes")
+	flag.IntVar(&b.cuts, "cuts", 200, "cables to cut, one after the other, of each machine of -only cuts")
+	flag.Uint64Var(&b.seed, "seed", 0, "of the cables and moments of -only cuts; 0: from the clock, printed")
+	flag.StringVar(&b.machines, "machines", "", "of -only cuts: t3000, mesh:4x8; empty: both")
 	core := flag.Int("core", -1, "core of the far end, -1 for any (used by the program itself)")
 	listen := flag.String("listen", loopback.String(), "address of this end")
 	peer := flag.String("far-listen", "", "address of the far end (default that of this one)")
@@ -116,6 +125,7 @@ func main() {
 			*out = "results/" + time.Now().UTC().Format("20060102-150405") + ".json"
 		}
 		fail(b.report.save(*out))
+		fail(errors.Join(b.broken...))
 	}
 }
 
@@ -135,8 +145,8 @@ func places(near, far string) (err error) {
 
 // choose takes over what the flags say in words. The error names the bad value.
 func (b *bench) choose(sizes, names string, seconds float64) error {
-	if b.rounds < 1 || seconds <= 0 {
-		return fmt.Errorf("-rounds %d -seconds %v: want at least 1, and more than 0", b.rounds, seconds)
+	if b.rounds < 1 || seconds <= 0 || b.cuts < 1 {
+		return fmt.Errorf("-rounds %d -seconds %v -cuts %d: want at least 1, and more than 0", b.rounds, seconds, b.cuts)
 	}
 	b.span = time.Duration(seconds * float64(time.Second))
 	for _, text := range strings.Split(sizes, ",") {

@@ -75,7 +75,10 @@ func small(t testing.TB) []byte {
 
 func findSmall(t testing.TB) []byte {
 	var best []byte
-	for seed := range uint64(12) {
+	for seed := range uint64(40) {
+		if seed >= 12 && best != nil {
+			break
+		}
 		for _, l := range simulate(t, "n300", seed) {
 			r, err := record.NewReader(bytes.NewReader(l.file.Bytes()))
 			if err != nil {

@@ -21,7 +21,7 @@ func FuzzHeader(f *testing.F) {
 	}
 	f.Add(b)
 	for _, c := range [][2]string{{`"Order":0`, `"Order":200`}, {`"Ring":0`, `"Ring":9`}, {`"MemoryLimit":0`, `"MemoryLimit":-1`}, {`"MaxPayload":1408`, `"MaxPayload":1407`},
-		{`"Window":0`, `"Window":99999999999`}, {`"Incarnation":7`, `"Incarnation":0`}, {`"Sender":[0`, `"Sender":[9999999`}, {`"Receiver":[0`, `"Receiver":[-1`}, {`"Node":"M0D0"`, `"Node":"M0D9"`}} {
+		{`"Window":0`, `"Window":99999999999`}, {`"Incarnation":"0000000000000007"`, `"Incarnation":"0000000000000000"`}, {`"Sender":[0`, `"Sender":[9999999`}, {`"Receiver":[0`, `"Receiver":[-1`}, {`"Node":"M0D0"`, `"Node":"M0D9"`}} {
 		changed := bytes.Replace(b, []byte(c[0]), []byte(c[1]), 1)
 		if bytes.Equal(changed, b) {
 			f.Fatalf("the header has no %s", c[0])

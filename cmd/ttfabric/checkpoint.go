@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/admin"
+)
+
+func newCheckpoint() *cobra.Command {
+	var file, since string
+	c := &cobra.Command{Use: "checkpoint", Short: "Ask whether anything got lost since a moment", Args: cobra.NoArgs,
+		Long: `checkpoint notes in a file which life each chip is in and how its requests have
+ended so far. With --since it says what has got lost since: requests that were
+not performed, or nobody knows whether, by source and destination; chips that
+started anew, so that their memory is gone; chips that do not answer. Requests
+that are still open are named too: ask when the workload is idle.
+
+A workload does the same from Go, with Checkpoint and LostSince of its session.
+
+Exit code 5 if anything got lost, or may have.`,
+		Example: "  ttfabric checkpoint -f before.json\n  ttfabric checkpoint --since before.json\n  ttfabric checkpoint --since before.json -f next.json   # the moment of the answer",
+		RunE: func(c *cobra.Command, _ []string) error {
+			f, err := format(c)
+			if err != nil {
+				return err
+			}
+			if file == "" && since == "" {
+				return coded(exitUsage, "want a file: -f FILE notes this moment, --since FILE asks what got lost since")
+			}
+			dir, err := dirOf(c)
+			if err != nil {
+				return err
+			}
+			cs, missing, _, err := dir.clients()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), askTime)
+			defer cancel()
+			if since == "" {
+				if len(missing) > 0 {
+					fmt.Fprintf(c.ErrOrStderr(), "not running, and not in the checkpoint: %v\n", missing)
+				}
+				now, err := admin.CheckpointAll(ctx, cs)
+				if err != nil {
+					return err
+				}
+				return noteCheckpoint(c, file, now)
+			}
+			before, err := readCheckpoint(since)
+			if err != nil {
+				return err
+			}
+			l := admin.LostSinceAll(ctx, cs, before)
+			if file != "" {
+				if err := noteCheckpoint(c, file, l.Now); err != nil {
+					return err
+				}
+			}
+			return tellLosses(c, f, &l)
+		}}
+	c.Flags().StringVarP(&file, "file", "f", "", "note this moment in this file")
+	c.Flags().StringVar(&since, "since", "", "say what got lost since the moment in this file")
+	return c
+}
+
+func noteCheckpoint(c *cobra.Command, file string, now admin.FabricCheckpoint) error {
+	b, err := json.MarshalIndent(now, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := writeFile(file, append(b, '\n')); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%d chips noted in %s at %s\n", len(now.Chips), file, time.Now().Format(time.TimeOnly))
+	return nil
+}
+
+func readCheckpoint(file string) (v admin.FabricCheckpoint, err error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return v, coded(exitUsage, "--since: %w", err)
+	}
+	if err := json.Unmarshal(b, &v); err != nil || len(v.Chips) == 0 {
+		return v, coded(exitUsage, "--since: %s is no checkpoint; 'ttfabric checkpoint -f FILE' writes one", file)
+	}
+	return v, nil
+}
+
+func tellLosses(c *cobra.Command, format string, l *admin.FabricLosses) error {
+	switch {
+	case format == "json":
+		if err := printJSON(c, l); err != nil {
+			return err
+		}
+	case !l.Any():
+		fmt.Fprintln(c.OutOrStdout(), "nothing got lost")
+	default:
+		tw := newTable(c, "From", "To", "Lost", "Unknown outcome", "Open")
+		for _, f := range l.Flows {
+			tw.AppendRow(table.Row{f.Src, f.Dst, f.Lost, f.Unknown, f.Open})
+		}
+		if len(l.Flows) > 0 {
+			tw.Render()
+		}
+		if len(l.Restarted) > 0 {
+			fmt.Fprintf(c.OutOrStdout(), "started anew, their memory is gone: %v\n", l.Restarted)
+		}
+		if len(l.Silent) > 0 {
+			fmt.Fprintf(c.OutOrStdout(), "not running, or no answer: %v\n", l.Silent)
+		}
+	}
+	if l.Any() {
+		return coded(exitAssert, "since the checkpoint %d chips started anew, %d do not answer, and %d flows have requests that are lost, of unknown outcome or open", len(l.Restarted), len(l.Silent), len(l.Flows))
+	}
+	return nil
+}

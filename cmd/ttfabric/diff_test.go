@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ttfabric/node/admin"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// viewsOf are the chips of a machine with all links up.
+func viewsOf(t *topo.Topology) (views []admin.ChipView) {
+	for _, c := range t.Chips {
+		v := admin.ChipView{Chip: c.Node}
+		for _, p := range t.Ports(c.Node) {
+			v.Links = append(v.Links, admin.LinkView{Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel, State: "up"})
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+// at is one end of a cable in the views.
+func at(views []admin.ChipView, p wire.PortID) *admin.LinkView {
+	for i := range views {
+		for k := range views[i].Links {
+			if views[i].Chip == p.Node && views[i].Links[k].Channel == p.Channel {
+				return &views[i].Links[k]
+			}
+		}
+	}
+	return nil
+}
+
+func TestDiffLinks(t *testing.T) {
+	m := machine(t, "t3000")
+	c := m.Cables[0]
+	views := viewsOf(m)
+	if d := diffLinks(m, m, views, nil); d.Up != 20 || len(d.Downed)+len(d.Unused) != 0 || len(d.Planes) != 20 {
+		t.Errorf("all is well: %+v", d)
+	}
+
+	// One end's frames go by another cable, and its own has been dead for a minute.
+	by, minute := wire.Channel(1), 60.0
+	at(views, c.A).By, at(views, c.A).OwnDownS, at(views, c.A).SinceS = &by, &minute, 59
+	d := diffLinks(m, m, views, nil)
+	if d.Up != 19 || len(d.Downed) != 2 || *d.Downed[0].SinceS != minute || *d.Downed[0].By != by || d.Downed[1].SinceS != nil {
+		t.Fatalf("%+v", d.Downed)
+	}
+	thin := 0
+	for _, p := range d.Planes {
+		if p.Down == 1 {
+			thin++
+			if p.Declared != 2 || p.Expected != 2 || p.Live != 1 || p.Usable != 2 { // the notes' first row
+				t.Errorf("%+v", p)
+			}
+		}
+	}
+	if thin != 2 {
+		t.Errorf("%d directions have a cable less, want 2", thin)
+	}
+
+	// A factory descriptor has twice as many cables: those that are not there are not needed.
+	twice, err := topo.Load("twice.yaml", bytes.Replace(machine(t, "mesh:1x2").Encode(), []byte("name: mesh:1x2"), []byte("name: twice"), 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := machine(t, "mesh:1x2")
+	spare := twice.Cables[1]
+	spare.A.Channel, spare.B.Channel, spare.Unused = 14, 14, true
+	twice.Cables = append(twice.Cables, spare)
+	d = diffLinks(one, twice, viewsOf(one), nil)
+	if len(d.Downed) != 0 || len(d.Unused) != 2 || d.Up != len(one.Cables) || d.Planes[0].Unused != 1 || d.Unused[0].Reason == "" {
+		t.Errorf("%+v", d)
+	}
+
+	// At this port another cable was expected.
+	wrong := twice.Cables[:len(one.Cables):len(one.Cables)]
+	wrong = append([]topo.Cable{}, wrong...)
+	wrong[0].B.Channel, wrong[1].B.Channel = wrong[1].B.Channel, wrong[0].B.Channel
+	twice.Cables = wrong
+	d = diffLinks(one, twice, viewsOf(one), nil)
+	if len(d.Downed) != 4 || !strings.Contains(d.Downed[0].Reason, "brought up with a cable to M0D1/") {
+		t.Errorf("%+v", d.Downed)
+	}
+}
+
+// As a user does it, over a fabric that runs.
+func TestDiffOfAFabric(t *testing.T) {
+	c := newCLI(t)
+	c.must("up", "n300", "-d", patient)
+	c.intact()
+	file := filepath.Join(c.dir, "factory.yaml")
+	os.WriteFile(file, []byte(c.must("generate", "n300")), 0o600)
+	if out := c.must("inspect", "--diff", "--expected", file); !strings.HasPrefix(out, "all 2 cables are up") {
+		t.Error(out)
+	}
+	c.must("link", "down", "M0D0:8")
+	c.must("traffic", "all-to-all", "--packets", "1000") // now it is noticed
+	out := c.must("inspect", "--diff")
+	for _, want := range []string{"Carried by", "channel 9", "Declared", "1 of 2 cables are up"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	d := read[linkDiff](c, "inspect", "--diff")
+	if len(d.Downed) != 2 || d.Downed[0].SinceS == nil || d.Downed[0].By == nil || len(d.Planes) != 2 || d.Planes[0].Live != 1 || d.Planes[0].Usable != 2 {
+		t.Errorf("%+v", d)
+	}
+	c.fails(exitUsage, "inspect", "--expected", file)
+	c.fails(exitTopology, "inspect", "--diff", "--expected", "nothing.yaml")
+}

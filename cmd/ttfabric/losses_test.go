@@ -1,0 +1,67 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/wire"
+)
+
+// A chip is killed under load and started again. No packet is unexplained; its
+// neighbours tell what it had received and sent; and a checkpoint says what got lost.
+func TestWhatGotLost(t *testing.T) {
+	c := newCLI(t)
+	c.must("up", "mesh:2x2", "-d", patient)
+	first, second := filepath.Join(c.dir, "first.json"), filepath.Join(c.dir, "second.json")
+	c.must("traffic", "all-to-all", "--packets", "1000")
+	r := read[lossesReport](c, "inspect", "--losses", "--assert")
+	if !r.AtRest || r.Total.Injected == 0 || r.Total.Injected != r.Total.Delivered || r.Classes[wire.ClassRequest].Delivered != 1000 || len(r.Gone) != 0 || len(r.Links) != 16 {
+		t.Errorf("after 1000 packets: %+v", r.Total)
+	}
+	c.must("checkpoint", "-f", first)
+	c.must("traffic", "all-to-all", "--packets", "1000")
+	if out := c.must("checkpoint", "--since", first, "-f", second); !strings.Contains(out, "nothing got lost") {
+		t.Errorf("checkpoint says %q", out)
+	}
+
+	load := c.command("traffic", "all-to-all", "--packets", "60000", "--timeout", "40s")
+	if err := load.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); read[lossesReport](c, "inspect", "--losses", "--wait", "0s").Total.Delivered < 10000 && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	c.must("chip", "kill", "M0D3")
+	if err := load.Wait(); err == nil {
+		t.Error("traffic to a dead chip ended well")
+	}
+	r = read[lossesReport](c, "inspect", "--losses", "--assert", "--wait", "20s")
+	if len(r.Missing) != 1 || len(r.Gone) != 1 || r.Gone[0].ToldBy != 4 || r.Gone[0].Received.Total() != r.Total.ToGone || r.Gone[0].Sent.Total() != r.Total.FromGone || r.Total.ToGone == 0 {
+		t.Errorf("with M0D3 dead: %+v, %+v", r.Total, r.Gone)
+	}
+	if out := c.must("inspect", "--losses"); !strings.Contains(out, "inferred from 4 links") || !strings.Contains(out, "next hop dead") {
+		t.Errorf("the table:\n%s", out)
+	}
+	out, _, code := c.run("checkpoint", "--since", second)
+	if code != exitAssert || !strings.Contains(out, "no answer: [M0D3]") || !strings.Contains(out, "M0D0") {
+		t.Errorf("checkpoint ends with %d and says\n%s", code, out)
+	}
+
+	c.must("chip", "start", "M0D3")
+	c.must("up", "-d")
+	c.must("traffic", "all-to-all", "--packets", "1000")
+	again := read[lossesReport](c, "inspect", "--losses", "--assert")
+	if len(again.Gone) != 1 || again.Gone[0] != r.Gone[0] || again.Total.Unknown != r.Total.Unknown || len(again.Missing) != 0 {
+		t.Errorf("with M0D3 back: %+v, %+v", again.Total, again.Gone)
+	}
+	c.fails(exitAssert, "checkpoint", "--since", second, "-f", first)
+	c.must("checkpoint", "--since", first)
+
+	c.fails(exitUsage, "checkpoint")
+	c.fails(exitUsage, "checkpoint", "--since", filepath.Join(c.dir, "none.json"))
+	c.fails(exitUsage, "inspect", "--losses", "M0D0")
+	c.fails(exitUsage, "inspect", "--assert")
+	c.fails(exitUsage, "inspect", "--losses", "--wait", "-1s")
+}

@@ -1,0 +1,310 @@
+package losses
+
+import (
+	"cmp"
+	"slices"
+
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+)
+
+// Direction is one direction of a link, over all sessions that its ends know.
+type Direction struct {
+	Src        wire.FabricNodeID `json:"src"`
+	SrcChannel wire.Channel      `json:"src_channel"`
+	Dst        wire.FabricNodeID `json:"dst"`
+	DstChannel wire.Channel      `json:"dst_channel"`
+	Plane      wire.Plane        `json:"plane"`
+	Sent       Count             `json:"sent"`     // by the chips at Src, of which the present one told
+	Received   Count             `json:"received"` // by the chip at Dst, in its present life
+
+	// What has become of Sent, beside what the present life at Dst received of it.
+	UnderWay Count `json:"under_way"` // in sessions that run: not received yet
+	Lost     Count `json:"lost"`      // in sessions that have ended: not received, as both ends know
+	ToGone   Count `json:"to_gone"`   // acknowledged by lives at Dst that are gone, or in sessions too old to be compared
+	Unknown  Count `json:"unknown"`   // not acknowledged by such a life: it got them or didn't
+
+	FromGone Count `json:"from_gone"` // of Received: sent by lives at Src that are gone, or in sessions too old to be compared
+
+	Unexplained int64 `json:"unexplained"` // packets that fit none of these; always 0, or something is wrong
+	Inferred    bool  `json:"inferred"`    // the chip at Src is gone: Sent is what Dst received
+}
+
+// ChipTotal is the balance of a chip's present life.
+type ChipTotal struct {
+	Chip        wire.FabricNodeID `json:"chip"`
+	Incarnation wire.Incarnation  `json:"incarnation"`
+	Packets     Packets           `json:"packets"`
+	InFlight    Count             `json:"in_flight"`
+	Unexplained int64             `json:"unexplained"`
+}
+
+// Gone is a life of a chip that is over, as its neighbours know it.
+type Gone struct {
+	Chip        wire.FabricNodeID `json:"chip"`
+	Incarnation wire.Incarnation  `json:"incarnation"` // a link that began anew for another reason than a restart shows as a life of its own
+	Received    Count             `json:"received"`    // at least: what it acknowledged
+	ReceivedMax Count             `json:"received_max"`
+	Sent        Count             `json:"sent"`    // at least: what arrived at its neighbours
+	ToldBy      int               `json:"told_by"` // ports of neighbours that know of it
+}
+
+// Total is the balance of the fabric: Injected + Copied + FromGone is what
+// came in, the rest what became of it.
+type Total struct {
+	Injected    uint64 `json:"injected"`
+	Copied      uint64 `json:"copied"`
+	FromGone    uint64 `json:"from_gone"` // received from lives that are gone
+	Delivered   uint64 `json:"delivered"`
+	Dropped     uint64 `json:"dropped"`   // by routers, malformed ones included
+	InFlight    uint64 `json:"in_flight"` // in routers and on links
+	Lost        uint64 `json:"lost"`      // on links whose session ended, as both ends know
+	ToGone      uint64 `json:"to_gone"`   // acknowledged by lives that are gone
+	Unknown     uint64 `json:"unknown"`   // sent to such a life and never acknowledged
+	Unexplained int64  `json:"unexplained"`
+}
+
+// Report is the account of a fabric.
+type Report struct {
+	Chips   []ChipTotal         `json:"chips"`
+	Gone    []Gone              `json:"gone"`
+	Links   []Direction         `json:"links"`
+	Dropped map[string]uint64   `json:"dropped"` // by reason, the malformed ones included
+	Classes Classes             `json:"classes"`
+	Total   Total               `json:"total"`
+	Missing []wire.FabricNodeID `json:"missing"` // chips that told nothing
+}
+
+// Unexplained is how many packets nobody can explain, in either direction.
+func (r *Report) Unexplained() (n uint64) {
+	for _, c := range r.Chips {
+		n += abs(c.Unexplained)
+	}
+	for _, l := range r.Links {
+		n += abs(l.Unexplained)
+	}
+	return max(n, abs(r.Total.Unexplained))
+}
+
+func abs(n int64) uint64 {
+	if n < 0 {
+		return uint64(-n)
+	}
+	return uint64(n)
+}
+
+// merger puts accounts together.
+type merger struct {
+	ports map[wire.PortID]*Port
+	alive map[goneKey]bool
+	gone  map[goneKey]*Gone
+	rep   Report
+}
+
+type goneKey struct {
+	node wire.FabricNodeID
+	inc  wire.Incarnation
+}
+
+// Merge puts the accounts of a fabric's chips together; missing are the chips
+// that told nothing, since they are dead. While packets move, the accounts
+// must be of one instant.
+func Merge(chips []Chip, missing []wire.FabricNodeID) Report {
+	m := merger{ports: map[wire.PortID]*Port{}, alive: map[goneKey]bool{}, gone: map[goneKey]*Gone{}}
+	m.rep = Report{Chips: []ChipTotal{}, Gone: []Gone{}, Links: []Direction{}, Dropped: map[string]uint64{}, Missing: append([]wire.FabricNodeID{}, missing...)}
+	for i := range chips {
+		m.alive[goneKey{chips[i].Node, chips[i].Incarnation}] = true
+		for k := range chips[i].Ports {
+			m.ports[chips[i].Ports[k].Local] = &chips[i].Ports[k]
+		}
+	}
+	for i := range chips {
+		m.chip(&chips[i])
+		for k := range chips[i].Ports {
+			p := &chips[i].Ports[k]
+			m.direction(p)
+			if m.ports[p.Peer] == nil {
+				m.inferred(p)
+			}
+		}
+	}
+	for _, g := range m.gone {
+		m.rep.Gone = append(m.rep.Gone, *g)
+	}
+	slices.SortFunc(m.rep.Gone, func(a, b Gone) int {
+		return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+	m.total()
+	return m.rep
+}
+
+// chip balances one chip.
+func (m *merger) chip(c *Chip) {
+	t := ChipTotal{Chip: c.Node, Incarnation: c.Incarnation, InFlight: c.InFlight}
+	for i := range c.Ports {
+		p := &c.Ports[i]
+		t.Packets = t.Packets.add(&p.Packets)
+		// The router and the link count the same packets.
+		sent, received := p.Link.All()
+		for k := range wire.NumClasses {
+			t.Unexplained += int64(abs(int64(sent[k]-p.Packets.Sent[k])) + abs(int64(received[k]-p.Packets.Received[k]-p.Packets.Malformed[k])))
+		}
+	}
+	p := &t.Packets
+	dropped := p.AllDropped()
+	for k := range wire.NumClasses {
+		in := p.Received[k] + p.Malformed[k] + p.Injected[k] + p.Copied[k]
+		out := p.Sent[k] + p.Delivered[k] + dropped[k] + c.InFlight[k]
+		t.Unexplained += int64(abs(int64(in - out)))
+	}
+	m.rep.Chips = append(m.rep.Chips, t)
+}
+
+func between(a, b wire.PortID, pl wire.Plane) Direction {
+	return Direction{Src: a.Node, SrcChannel: a.Channel, Dst: b.Node, DstChannel: b.Channel, Plane: pl}
+}
+
+// direction accounts for what a port has sent, and for what it received from lives that are gone.
+func (m *merger) direction(p *Port) {
+	d := between(p.Local, p.Peer, p.Plane)
+	far := m.ports[p.Peer]
+	for _, s := range sessions(&p.Link) {
+		d.Sent = d.Sent.Add(count(s.Packets, sent))
+		other, state := lookFor(far, s.ID)
+		switch {
+		case s.ID == 0 || other == nil:
+			d.ToGone = d.ToGone.Add(count(s.Packets, acked))
+			d.Unknown = d.Unknown.Add(count(s.Packets, open))
+			m.life(p, &s)
+		default:
+			d.matched(&s, other, state, s.ID == p.Link.Now.ID)
+		}
+	}
+	if far != nil {
+		for _, s := range sessions(&far.Link) {
+			got := count(s.Packets, received)
+			d.Received = d.Received.Add(got)
+			if other, _ := lookFor(p, s.ID); s.ID == 0 || other == nil {
+				d.FromGone = d.FromGone.Add(got)
+			}
+		}
+	}
+	m.rep.Links = append(m.rep.Links, d)
+}
+
+// matched accounts for a session that both ends know.
+func (d *Direction) matched(s, other *ttlink.SessionTally, farRuns, runs bool) {
+	for k := range wire.NumClasses {
+		sent, acked, got := s.Packets[k].Sent, s.Packets[k].Acked, other.Packets[k].Received
+		if got > sent || acked > got {
+			d.Unexplained += int64(max(got, sent) - min(got, sent))
+			continue
+		}
+		switch left := sent - got; {
+		case runs && farRuns:
+			d.UnderWay[k] += left
+		case runs || farRuns: // one end has not heard yet that it is over
+			d.Unknown[k] += left
+		default:
+			d.Lost[k] += left
+		}
+	}
+}
+
+// inferred is the direction in which a dead chip sent to p.
+func (m *merger) inferred(p *Port) {
+	d := between(p.Peer, p.Local, p.Plane)
+	d.Inferred = true
+	for _, s := range sessions(&p.Link) {
+		d.Received = d.Received.Add(count(s.Packets, received))
+	}
+	d.Sent, d.FromGone = d.Received, d.Received
+	m.rep.Links = append(m.rep.Links, d)
+}
+
+// life notes what p knows of a session with a life of its peer that is gone.
+func (m *merger) life(p *Port, s *ttlink.SessionTally) {
+	k := goneKey{p.Peer.Node, s.Peer}
+	if s.ID == 0 || m.alive[k] {
+		return // a sum over several, or the peer has not heard of the session yet
+	}
+	g := m.gone[k]
+	if g == nil {
+		g = &Gone{Chip: k.node, Incarnation: k.inc}
+		m.gone[k] = g
+	}
+	g.ToldBy++
+	g.Received = g.Received.Add(count(s.Packets, acked))
+	g.ReceivedMax = g.ReceivedMax.Add(count(s.Packets, sent))
+	g.Sent = g.Sent.Add(count(s.Packets, received))
+}
+
+// total balances the fabric.
+func (m *merger) total() {
+	for k := range wire.NumClasses {
+		t := &m.rep.Classes[k]
+		for i := range m.rep.Chips {
+			c := &m.rep.Chips[i]
+			t.Injected += c.Packets.Injected[k]
+			t.Copied += c.Packets.Copied[k]
+			t.Delivered += c.Packets.Delivered[k]
+			t.Dropped += c.Packets.AllDropped()[k]
+			t.InFlight += c.InFlight[k]
+		}
+		for i := range m.rep.Links {
+			d := &m.rep.Links[i]
+			t.InFlight += d.UnderWay[k]
+			t.Lost += d.Lost[k]
+			t.ToGone += d.ToGone[k]
+			t.Unknown += d.Unknown[k]
+			t.FromGone += d.FromGone[k]
+		}
+		t.Unexplained = int64(t.Injected + t.Copied + t.FromGone - t.Delivered - t.Dropped - t.InFlight - t.Lost - t.ToGone - t.Unknown)
+		m.rep.Total = m.rep.Total.add(t)
+	}
+	for _, c := range m.rep.Chips {
+		for r := wire.DropReason(1); r < wire.NumDropReasons; r++ {
+			m.rep.Dropped[r.String()] += c.Packets.Dropped[r].Total()
+		}
+		m.rep.Dropped[wire.DropMalformed.String()] += c.Packets.Malformed.Total()
+	}
+}
+
+func (t Total) add(o *Total) Total {
+	return Total{t.Injected + o.Injected, t.Copied + o.Copied, t.FromGone + o.FromGone, t.Delivered + o.Delivered, t.Dropped + o.Dropped,
+		t.InFlight + o.InFlight, t.Lost + o.Lost, t.ToGone + o.ToGone, t.Unknown + o.Unknown, t.Unexplained + o.Unexplained}
+}
+
+// sessions are those of a link, with id 0 the sum of the oldest.
+func sessions(h *ttlink.History) []ttlink.SessionTally {
+	out := append([]ttlink.SessionTally{{Packets: h.Older}}, h.Ended...)
+	return append(out, h.Now)
+}
+
+// lookFor finds a session at the other end, and whether it runs there.
+func lookFor(p *Port, id wire.SessionID) (s *ttlink.SessionTally, runs bool) {
+	if p == nil || id == 0 {
+		return nil, false
+	}
+	if p.Link.Now.ID == id {
+		return &p.Link.Now, true
+	}
+	for i := range p.Link.Ended {
+		if p.Link.Ended[i].ID == id {
+			return &p.Link.Ended[i], false
+		}
+	}
+	return nil, false
+}
+
+func sent(t ttlink.Tally) uint64     { return t.Sent }
+func acked(t ttlink.Tally) uint64    { return t.Acked }
+func open(t ttlink.Tally) uint64     { return t.Sent - t.Acked }
+func received(t ttlink.Tally) uint64 { return t.Received }
+
+func count(t ttlink.Tallies, of func(ttlink.Tally) uint64) (c Count) {
+	for k := range t {
+		c[k] = of(t[k])
+	}
+	return c
+}

@@ -1,0 +1,205 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/noc"
+	"ttfabric/wire"
+)
+
+// Counter is a [Fabric] whose chip tells how its requests have ended. Both
+// chips in this process and those behind an API are.
+type Counter interface {
+	Moment(ctx context.Context) (chip.Moment, error)
+}
+
+// ErrNoCounter is returned for checkpoints of a fabric that is no [Counter].
+var ErrNoCounter = errors.New("this fabric does not count how requests end")
+
+// Checkpoint is a moment of a session's chip, as [Session.Checkpoint] returns
+// it. It can be kept as JSON beside a workload's own checkpoint, and outlives
+// the process and the chip.
+type Checkpoint struct {
+	Moment chip.Moment                            `json:"moment"`
+	Lives  map[wire.FabricNodeID]wire.Incarnation `json:"lives"` // of the chips that answered
+}
+
+// PeerLosses is what happened with one chip since a checkpoint.
+type PeerLosses struct {
+	Chip        wire.FabricNodeID `json:"chip"`
+	Lost        uint64            `json:"lost"`        // requests to it that are known not to have been performed
+	Unknown     uint64            `json:"unknown"`     // that were performed or not
+	Open        int               `json:"open"`        // that have not ended yet
+	Restarted   bool              `json:"restarted"`   // its memory is gone: another life than at the checkpoint, or one whose life was not known then
+	Unreachable string            `json:"unreachable"` // why it did not say which life it is; "" if it did
+}
+
+// Losses is the answer of [Session.LostSince].
+type Losses struct {
+	Chip      wire.FabricNodeID `json:"chip"`
+	Restarted bool              `json:"restarted"` // this chip itself has started anew: its memory is gone, and how its former life's requests ended
+	Peers     []PeerLosses      `json:"peers"`     // chips of which there is something to tell, by number
+	Now       Checkpoint        `json:"now"`       // the moment of this answer: no loss is between the two
+}
+
+// Any reports whether anything got lost, may have, or is still open.
+func (l *Losses) Any() bool { return l.Restarted || len(l.Peers) > 0 }
+
+// Err is nil if nothing got lost, else a [*LossError].
+func (l *Losses) Err() error {
+	if !l.Any() {
+		return nil
+	}
+	return &LossError{l}
+}
+
+// LossError says what got lost since a checkpoint.
+type LossError struct{ Losses *Losses }
+
+// Error names the chips.
+func (e *LossError) Error() string {
+	var parts []string
+	if e.Losses.Restarted {
+		parts = append(parts, fmt.Sprintf("chip %s itself has started anew", e.Losses.Chip))
+	}
+	for _, p := range e.Losses.Peers {
+		var what []string
+		for _, x := range []struct {
+			n    uint64
+			name string
+		}{{p.Lost, "lost"}, {p.Unknown, "of unknown outcome"}, {uint64(p.Open), "open"}} {
+			if x.n > 0 {
+				what = append(what, fmt.Sprintf("%d requests %s", x.n, x.name))
+			}
+		}
+		if p.Restarted {
+			what = append(what, "started anew, its memory is gone")
+		}
+		if p.Unreachable != "" {
+			what = append(what, "unreachable")
+		}
+		parts = append(parts, fmt.Sprintf("chip %s: %s", p.Chip, strings.Join(what, ", ")))
+	}
+	return "since the checkpoint: " + strings.Join(parts, "; ")
+}
+
+// Checkpoint notes how the chip's requests have ended so far, and which life
+// each chip of the fabric is in, which it reads over the fabric. A chip that
+// doesn't answer is left out. The counts are the chip's, not the session's: other
+// programs on the chip, and traffic that it sends, are in them.
+func (s *Session) Checkpoint(ctx context.Context) (Checkpoint, error) {
+	c, _, err := s.look(ctx)
+	return c, err
+}
+
+// LostSince says what got lost since a checkpoint of this chip: which chips
+// have requests that were lost or may have been, and which started anew, so that what was
+// written to them is gone. Requests that were open at the checkpoint and ended
+// since count; those that are open now are named, and a workload should have
+// none when it asks. The error is about the asking itself.
+func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
+	now, failed, err := s.look(ctx)
+	if err != nil {
+		return Losses{}, err
+	}
+	if c.Moment.Chip != now.Moment.Chip {
+		return Losses{}, fmt.Errorf("the checkpoint is of chip %s, and this is %s", c.Moment.Chip, now.Moment.Chip)
+	}
+	l := Losses{Chip: now.Moment.Chip, Restarted: c.Moment.Incarnation != now.Moment.Incarnation, Peers: []PeerLosses{}, Now: now}
+	by := map[wire.FabricNodeID]*PeerLosses{}
+	for _, t := range s.Topology().Chips {
+		if t.Node == l.Chip {
+			continue
+		}
+		p := &PeerLosses{Chip: t.Node}
+		by[t.Node] = p
+		if life, ok := now.Lives[t.Node]; ok {
+			p.Restarted = life != c.Lives[t.Node]
+		} else {
+			p.Unreachable = failed[t.Node].Error()
+		}
+	}
+	for _, e := range now.Moment.Since(&c.Moment) {
+		if p := by[e.Dst]; p != nil {
+			p.Lost, p.Unknown, p.Open = e.Fates[chip.FateLost], e.Fates[chip.FateUnknown], e.Open
+			p.without(failed[e.Dst])
+		}
+	}
+	for _, p := range by {
+		if *p != (PeerLosses{Chip: p.Chip}) {
+			l.Peers = append(l.Peers, *p)
+		}
+	}
+	slices.SortFunc(l.Peers, func(a, b PeerLosses) int {
+		return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip))
+	})
+	return l, nil
+}
+
+// without takes out the question itself, which was counted too if it ended badly.
+func (p *PeerLosses) without(err error) {
+	var lost *LostError
+	var unknown *OutcomeUnknownError
+	switch {
+	case errors.As(err, &lost):
+		p.Lost -= min(p.Lost, 1)
+	case errors.As(err, &unknown) && p.Unknown > 0:
+		p.Unknown--
+	case errors.As(err, &unknown): // the caller has stopped waiting for it
+		p.Open -= min(p.Open, 1)
+	}
+}
+
+// look reads the lives of all chips, and then takes the chip's counts: what
+// was lost because a chip started anew after its life was read is in them.
+func (s *Session) look(ctx context.Context) (Checkpoint, map[wire.FabricNodeID]error, error) {
+	counter, ok := s.f.(Counter)
+	if !ok {
+		return Checkpoint{}, nil, ErrNoCounter
+	}
+	c := Checkpoint{Lives: map[wire.FabricNodeID]wire.Incarnation{}}
+	failed := map[wire.FabricNodeID]error{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	at := make(chan struct{}, InFlight/4)
+	for _, t := range s.Topology().Chips {
+		if t.Node == s.Self() {
+			continue
+		}
+		at <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-at }()
+			life, err := s.life(ctx, t.Node)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed[t.Node] = err
+			} else {
+				c.Lives[t.Node] = life
+			}
+		})
+	}
+	wg.Wait()
+	var err error
+	c.Moment, err = counter.Moment(ctx)
+	return c, failed, err
+}
+
+// life reads which life of a chip answers.
+func (s *Session) life(ctx context.Context, n wire.FabricNodeID) (wire.Incarnation, error) {
+	a, ok := noc.LifeRegister(s.Topology().Arch)
+	if !ok {
+		return 0, fmt.Errorf("%s chips have no life register", s.Topology().Arch)
+	}
+	var b [noc.LifeSize]byte
+	err := s.Read(ctx, n, a, b[:])
+	return wire.Incarnation(binary.LittleEndian.Uint64(b[:])), err
+}

@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"ttfabric/node/chip"
+	"ttfabric/node/losses"
+	"ttfabric/wire"
+)
+
+// account puts together what the chips that live have counted.
+func (s *Sim) account() losses.Report {
+	var chips []losses.Chip
+	var dead []wire.FabricNodeID
+	for _, m := range s.machines {
+		if m.chip == nil {
+			dead = append(dead, m.node)
+			continue
+		}
+		chips = append(chips, m.chip.Account())
+	}
+	return losses.Merge(chips, dead)
+}
+
+// checkLosses finds that no packet is unexplained, and that what is inferred of
+// the lives that are over is what they had counted themselves when they ended.
+func (s *Sim) checkLosses() losses.Report {
+	r := s.account()
+	if n := r.Unexplained(); n != 0 {
+		s.fail("conservation", "%d packets are unexplained: %+v; %+v", n, r.Total, unexplained(&r))
+	}
+	for _, g := range r.Gone {
+		truth := s.lifeOf(g.Chip, g.Incarnation)
+		if truth == nil {
+			continue // a link that began anew although both ends live
+		}
+		received, sent := s.told(truth)
+		for k := range wire.NumClasses {
+			if received[k] < g.Received[k] || received[k] > g.ReceivedMax[k] || sent[k] < g.Sent[k] {
+				s.fail("conservation", "%s of life %#x is inferred to have received %d to %d and sent at least %d packets of class %d; it had received %d and sent %d",
+					g.Chip, uint64(g.Incarnation), g.Received[k], g.ReceivedMax[k], g.Sent[k], k, received[k], sent[k])
+			}
+		}
+	}
+	return r
+}
+
+// unexplained are the chips and links of a report that don't balance.
+func unexplained(r *losses.Report) (out []any) {
+	for _, c := range r.Chips {
+		if c.Unexplained != 0 {
+			out = append(out, c)
+		}
+	}
+	for _, l := range r.Links {
+		if l.Unexplained != 0 {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// lifeOf is what a life that is over had counted at its end.
+func (s *Sim) lifeOf(n wire.FabricNodeID, i wire.Incarnation) *losses.Chip {
+	for _, m := range s.machines {
+		for _, l := range s.model.lives[m.index] {
+			if m.node == n && l.account.Incarnation == i {
+				return &l.account
+			}
+		}
+	}
+	return nil
+}
+
+// told is what a life had received and sent in the sessions that its neighbours, as they live now, know of.
+func (s *Sim) told(life *losses.Chip) (received, sent losses.Count) {
+	for _, p := range life.Ports {
+		e := s.byPort[p.Peer]
+		m := e.cable.chips[e.side]
+		if m.chip == nil {
+			continue
+		}
+		known := map[wire.SessionID]bool{}
+		for _, q := range m.chip.Account().Ports {
+			if q.Local == p.Peer {
+				for _, t := range append(q.Link.Ended, q.Link.Now) {
+					known[t.ID] = t.Peer == life.Incarnation // else its end of the link had begun anew
+				}
+			}
+		}
+		for _, t := range append(p.Link.Ended, p.Link.Now) {
+			for k := range wire.NumClasses {
+				if t.ID != 0 && known[t.ID] {
+					received[k] += t.Packets[k].Received
+					sent[k] += t.Packets[k].Sent
+				}
+			}
+		}
+	}
+	return received, sent
+}
+
+// checkEnds finds that what the chips say of how their requests have ended is how they have.
+func (s *Sim) checkEnds() {
+	type way struct{ src, dst wire.FabricNodeID }
+	truth := map[way][4]uint64{}
+	note := func(o *op, dst int, f chip.Fate) {
+		w := way{s.machines[o.src].node, s.machines[dst].node}
+		n := truth[w]
+		n[f]++
+		truth[w] = n
+	}
+	for _, o := range s.model.ops {
+		switch {
+		case o.unreachable && o.life == s.machines[o.src].life:
+			note(o, o.dst, chip.FateLost)
+		case !o.ended || o.life != s.machines[o.src].life:
+		case o.group != 0:
+			for i := range o.members {
+				note(o, o.members[i].machine, o.members[i].fate)
+			}
+		case o.dst != o.src:
+			note(o, o.dst, o.fate)
+		}
+	}
+	for _, m := range s.machines {
+		for _, e := range m.chip.Ends() {
+			w := way{m.node, e.Dst}
+			if truth[w] != e.Fates || e.Open != 0 {
+				s.fail("one end", "%s says that its requests to %s ended as %v and %d are open; they ended as %v", m.node, e.Dst, e.Fates, e.Open, truth[w])
+			}
+			delete(truth, w)
+		}
+	}
+	for w, n := range truth {
+		s.fail("one end", "%s says nothing of its requests to %s, which ended as %v", w.src, w.dst, n)
+	}
+}

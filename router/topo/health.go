@@ -1,0 +1,177 @@
+package topo
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"ttfabric/wire"
+)
+
+// Expected versus live, with the names and rules of tt-metal's reliability
+// mode (tt_metal/fabric/README_fabric_reliability_mode.md): the mesh graph
+// descriptor (MGD) says how many cables the fabric routes, the factory system
+// descriptor (FSD) which should exist, the physical system descriptor (PSD) which are live.
+
+// PlaneCount is what there is of the cables that lead from one chip in one direction.
+type PlaneCount struct {
+	Declared int `json:"declared"` // that the fabric routes (MGD)
+	Expected int `json:"expected"` // that should exist (FSD)
+	Live     int `json:"live"`     // of those expected: that are there (PSD)
+}
+
+// Planes is the number of routing planes: what is routed, as far as it should
+// exist. A cable that is down does not lower it.
+func (n PlaneCount) Planes() int { return min(n.Declared, n.Expected) }
+
+// Downed is how many of the missing cables the fabric still needs.
+func (n PlaneCount) Downed() int { return max(0, n.Planes()-n.Live) }
+
+// UnusedDowned is how many cables are missing that the fabric does not need.
+func (n PlaneCount) UnusedDowned() int { return max(0, n.Expected-n.Live) - n.Downed() }
+
+// Registered is, between meshes, the number of live cables that are bound: there are no planes there.
+func (n PlaneCount) Registered() int { return min(n.Declared, n.Live) }
+
+// DirectionHealth is one direction of one chip, as far as cables are expected there.
+type DirectionHealth struct {
+	Chip      wire.FabricNodeID `json:"chip"`
+	Direction string            `json:"direction"` // "NONE" where the fabric does not route: no mesh graph has the edge
+	Peer      wire.FabricNodeID `json:"peer"`
+	External  bool              `json:"inter_mesh"`
+	PlaneCount
+	Usable int `json:"planes"`        // routing planes, the fewest along the row or column; between meshes the cables registered
+	Down   int `json:"downed"`        // see PlaneCount.Downed
+	Unused int `json:"unused_downed"` // see PlaneCount.UnusedDowned
+}
+
+// NoDirection is the direction of a cable that the fabric does not route.
+const NoDirection = "NONE"
+
+// Health compares what is expected with what is live.
+type Health struct {
+	Directions []DirectionHealth // by chip and direction
+	Downed     []Cable           // missing ones that the fabric routes, by A
+	Unused     []Cable           // missing ones that it does not need, by A
+	ends       map[wire.PortID]bool
+}
+
+// edge is two neighbours and the direction from the first to the second.
+type edge struct {
+	a, b wire.FabricNodeID
+	dir  wire.Direction
+}
+
+// gridLine is a row or a column of a mesh.
+type gridLine struct {
+	mesh  wire.MeshID
+	n     int
+	ofRow bool
+}
+
+// Diagnose compares the cables that should exist with those that are live, by
+// what the fabric routes. routed and expected may be the same topology, of
+// which the fabric routes the cables that are not Unused. live is asked once
+// for each cable of expected.
+func Diagnose(routed, expected *Topology, live func(Cable) bool) Health {
+	h := Health{ends: map[wire.PortID]bool{}}
+	counts := map[edge]*PlaneCount{}
+	dirs := map[edge][2]wire.Direction{}
+	missing := map[edge][]Cable{}
+	var order []edge
+	for _, c := range expected.Cables {
+		e := edge{c.A.Node, c.B.Node, c.Dir}
+		n := counts[e]
+		if n == nil {
+			n = &PlaneCount{}
+			counts[e] = n
+			order = append(order, e)
+		}
+		dirs[e] = [2]wire.Direction{c.Dir, c.Back}
+		n.Expected++
+		ok := live(c)
+		h.ends[c.A], h.ends[c.B] = ok, ok
+		if ok {
+			n.Live++
+		} else {
+			missing[e] = append(missing[e], c)
+		}
+	}
+	for _, c := range routed.Cables {
+		if n := counts[edge{c.A.Node, c.B.Node, c.Dir}]; n != nil && !c.Unused {
+			n.Declared++
+		}
+	}
+	least := leastOf(expected, counts)
+	for _, e := range order {
+		n := *counts[e]
+		slices.SortStableFunc(missing[e], func(a, b Cable) int { return cmp.Compare(a.Plane, b.Plane) })
+		k := min(n.Downed(), len(missing[e]))
+		h.Downed, h.Unused = append(h.Downed, missing[e][:k]...), append(h.Unused, missing[e][k:]...)
+		for side, at := range []wire.FabricNodeID{e.a, e.b} {
+			d := DirectionHealth{Chip: at, Direction: dirs[e][side].String(), Peer: []wire.FabricNodeID{e.b, e.a}[side],
+				External: e.a.Mesh != e.b.Mesh, PlaneCount: n, Down: n.Downed(), Unused: n.UnusedDowned()}
+			switch {
+			case n.Declared == 0:
+				d.Direction = NoDirection
+			case d.External:
+				d.Usable = n.Registered()
+			default:
+				d.Usable = least[lineOf(expected, e)]
+			}
+			h.Directions = append(h.Directions, d)
+		}
+	}
+	slices.SortStableFunc(h.Directions, func(a, b DirectionHealth) int {
+		return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip), cmp.Compare(a.Direction, b.Direction))
+	})
+	byA := func(a, b Cable) int {
+		return bit(b.A.Less(a.A)) - bit(a.A.Less(b.A))
+	}
+	slices.SortFunc(h.Downed, byA)
+	slices.SortFunc(h.Unused, byA)
+	return h
+}
+
+// leastOf is the fewest planes of each row and column.
+func leastOf(t *Topology, counts map[edge]*PlaneCount) map[gridLine]int {
+	least := map[gridLine]int{}
+	for e, n := range counts {
+		if e.a.Mesh != e.b.Mesh || n.Declared == 0 {
+			continue
+		}
+		l := lineOf(t, e)
+		if was, ok := least[l]; !ok || n.Planes() < was {
+			least[l] = n.Planes()
+		}
+	}
+	return least
+}
+
+func lineOf(t *Topology, e edge) gridLine {
+	c, _ := t.Chip(e.a)
+	if e.dir == wire.East || e.dir == wire.West {
+		return gridLine{e.a.Mesh, c.Row, true}
+	}
+	return gridLine{e.a.Mesh, c.Col, false}
+}
+
+// Healthy reports whether the cable at a port is live. The error names a port at which none is expected.
+func (h *Health) Healthy(p wire.PortID) (bool, error) {
+	ok, expected := h.ends[p]
+	if !expected {
+		return false, fmt.Errorf("%s: no cable is expected there", p)
+	}
+	return ok, nil
+}
+
+// UsablePlanes is the number of routing planes from a chip in a direction: the
+// fewest along its row or column. It is 0 where no cable is routed.
+func (h *Health) UsablePlanes(n wire.FabricNodeID, d wire.Direction) int {
+	for _, x := range h.Directions {
+		if x.Chip == n && x.Direction == d.String() {
+			return x.Usable
+		}
+	}
+	return 0
+}

@@ -1,0 +1,183 @@
+package topo
+
+import (
+	"testing"
+
+	"ttfabric/wire"
+)
+
+// The worked tables of tt-metal's reliability-mode notes (README_fabric_reliability_mode.md, "RELAXED intramesh" and "RELAXED intermesh").
+var worked = []struct {
+	mgd, fsd, psd                                     int
+	planes, downed, unused, registered, notRegistered int
+	intermesh                                         bool
+}{
+	{2, 2, 1, 2, 1, 0, 0, 0, false},
+	{2, 4, 3, 2, 0, 1, 0, 0, false},
+	{4, 2, 1, 2, 1, 0, 0, 0, false},
+	{2, 2, 1, 0, 1, 0, 1, 0, true},
+	{2, 4, 3, 0, 0, 1, 2, 0, true},
+	{4, 2, 1, 0, 1, 0, 1, 2, true},
+	{8, 4, 1, 0, 3, 0, 1, 4, true},
+	{4, 16, 15, 0, 0, 1, 4, 0, true},
+	{16, 16, 15, 0, 1, 0, 15, 0, true},
+}
+
+func TestWorkedTables(t *testing.T) {
+	for _, w := range worked {
+		n := PlaneCount{w.mgd, w.fsd, w.psd}
+		if n.Downed() != w.downed || n.UnusedDowned() != w.unused {
+			t.Errorf("%+v: %d downed and %d unused, want %d and %d", n, n.Downed(), n.UnusedDowned(), w.downed, w.unused)
+		}
+		if !w.intermesh && n.Planes() != w.planes {
+			t.Errorf("%+v: %d planes, want %d", n, n.Planes(), w.planes)
+		}
+		if w.intermesh && (n.Registered() != w.registered || max(0, n.Declared-n.Expected) != w.notRegistered) {
+			t.Errorf("%+v: %d registered, want %d", n, n.Registered(), w.registered)
+		}
+	}
+}
+
+// twoChips is two chips with n cables between them: of one mesh, or each a mesh.
+func twoChips(t *testing.T, n int, intermesh bool) *Topology {
+	t.Helper()
+	d := newDraft("two", "", wire.Wormhole)
+	err := error(nil)
+	if intermesh {
+		for id := range wire.MeshID(2) {
+			if err := d.addMesh(Mesh{ID: id, Rows: 1, Cols: 1}, 0, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = d.cable(0, 1, wire.East, wire.West, n)
+	} else {
+		err = d.addMesh(Mesh{Rows: 1, Cols: 2}, n, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := d.finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// The same tables on machines: the cables by name, in both directions, and each end's health.
+func TestWorkedTablesOnMachines(t *testing.T) {
+	for _, w := range worked {
+		routed, expected := twoChips(t, w.mgd, w.intermesh), twoChips(t, w.fsd, w.intermesh)
+		left := w.psd
+		gone := map[wire.PortID]bool{}
+		h := Diagnose(routed, expected, func(c Cable) bool {
+			// The first ones are missing: those that the fabric routes.
+			if missing := w.fsd - left; missing > 0 && int(c.Plane) < w.fsd-w.psd {
+				gone[c.A], gone[c.B] = true, true
+				return false
+			}
+			return true
+		})
+		if len(h.Downed) != w.downed || len(h.Unused) != w.unused || len(h.Directions) != 2 {
+			t.Fatalf("%+v: downed %v, unused %v, directions %v", w, h.Downed, h.Unused, h.Directions)
+		}
+		for i, d := range h.Directions {
+			want := w.planes
+			if w.intermesh {
+				want = w.registered
+			}
+			if d.Usable != want || d.Down != w.downed || d.Unused != w.unused || d.External != w.intermesh || d.Direction != "EW"[i:i+1] {
+				t.Errorf("%+v: %+v", w, d)
+			}
+			if got := h.UsablePlanes(d.Chip, wire.Direction(i)); got != want {
+				t.Errorf("%+v: %d usable planes, want %d", w, got, want)
+			}
+		}
+		for _, c := range expected.Cables {
+			for _, p := range []wire.PortID{c.A, c.B} {
+				if ok, err := h.Healthy(p); err != nil || ok == gone[p] {
+					t.Errorf("%+v: %s healthy: %v, %v", w, p, ok, err)
+				}
+			}
+		}
+		if _, err := h.Healthy(wire.PortID{Channel: 15, Node: wire.FabricNodeID{Chip: 7}}); err == nil {
+			t.Error("a port that was never declared is healthy or not")
+		}
+	}
+}
+
+// The pod's rows of the notes: a thin edge makes its whole row thin and no
+// other, a cable of an edge that no mesh graph has is unused, direction NONE.
+func TestPlanesAreTheFewestOfTheRow(t *testing.T) {
+	build := func(thin bool) *Topology {
+		d := newDraft("grid", "", wire.Wormhole)
+		if err := d.addMesh(Mesh{Rows: 2, Cols: 3}, 2, 2); err != nil {
+			t.Fatal(err)
+		}
+		if thin { // one cable of the first row's second edge has never been there, and another leads where no edge is
+			k := len(d.t.Cables)
+			for i, c := range d.t.Cables {
+				if c.A.Node.Chip == 1 && c.Dir == wire.East {
+					k = i
+				}
+			}
+			d.t.Cables = append(d.t.Cables[:k:k], d.t.Cables[k+1:]...)
+		}
+		m, err := d.finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	routed, expected := build(false), build(true)
+	at := func(c int) wire.FabricNodeID { return wire.FabricNodeID{Chip: wire.ChipID(c)} }
+	spare := Cable{A: wire.PortID{Node: at(0), Channel: 14}, B: wire.PortID{Node: at(5), Channel: 14}, Dir: wire.North, Back: wire.South}
+	expected.Cables = append([]Cable{spare}, expected.Cables...)
+	h := Diagnose(routed, expected, func(c Cable) bool { return c != spare })
+	for _, x := range []struct{ chip, want int }{{0, 1}, {1, 1}, {3, 2}, {4, 2}} {
+		if got := h.UsablePlanes(at(x.chip), wire.East); got != x.want {
+			t.Errorf("%d planes from chip %d to the east, want %d", got, x.chip, x.want)
+		}
+	}
+	if got := h.UsablePlanes(at(1), wire.South); got != 2 {
+		t.Errorf("%d planes to the south, want 2", got)
+	}
+	if len(h.Downed) != 0 || len(h.Unused) != 1 || h.Unused[0] != spare || h.UsablePlanes(at(0), wire.North) != 0 {
+		t.Errorf("downed %v, unused %v", h.Downed, h.Unused)
+	}
+	none := 0
+	for _, d := range h.Directions {
+		if d.Direction == NoDirection {
+			none++
+		}
+	}
+	if none != 2 {
+		t.Errorf("%d directions are %s, want the two of the cable that is not routed", none, NoDirection)
+	}
+}
+
+// Of every machine, with everything live nothing is downed; with nothing, each cable once.
+func TestDiagnoseEveryMachine(t *testing.T) {
+	for _, b := range Builders {
+		m, err := Named(b.Example)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := Diagnose(m, m, func(Cable) bool { return true }); len(h.Downed)+len(h.Unused) != 0 {
+			t.Errorf("%s: %v, %v", m, h.Downed, h.Unused)
+		}
+		h := Diagnose(m, m, func(Cable) bool { return false })
+		if len(h.Downed)+len(h.Unused) != len(m.Cables) {
+			t.Errorf("%s: %d downed and %d unused", m, len(h.Downed), len(h.Unused))
+		}
+		for _, c := range h.Unused {
+			if !c.Unused {
+				t.Errorf("%s: %v is said to be unused", m, c)
+			}
+		}
+		for _, d := range h.Directions {
+			if mesh := d.Chip.Mesh; !d.External && d.Usable < m.MeshPlanes(mesh) {
+				t.Errorf("%s: %d planes in %+v", m, m.MeshPlanes(mesh), d)
+			}
+		}
+	}
+}

@@ -1,0 +1,451 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ttfabric/node/admin"
+	"ttfabric/node/session"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// cutSet is a fabric whose cables are cut one after the other.
+type cutSet struct {
+	name    string
+	machine string
+	profile string
+	load    string        // packets per second that arrive at each chip; empty: as fast as its window allows
+	share   int           // cuts of this fabric, in percent of those asked for
+	limit   time.Duration // of the 99th percentile; 0: it is only reported
+}
+
+var cutSets = []cutSet{
+	{"t3000, lan, 500 packets/s and chip", "t3000", "lan", "500", 100, 250 * time.Millisecond},
+	{"t3000, lan, saturated", "t3000", "lan", "", 100, 250 * time.Millisecond},
+	{"32 chips, crowded, saturated", "mesh:4x8", "crowded", "", 50, 0},
+}
+
+// Times and sizes of a cut.
+const (
+	cutPrefix   = "first packet after a cut, "
+	cutBefore   = 150 * time.Millisecond // the flows run alone for up to so long before the cut
+	cutPace     = time.Millisecond       // between two writes of a flow
+	cutGiveUp   = 20 * time.Second       // until a packet is delivered, or the frames are home
+	cutSize     = 64                     // bytes of a write
+	cutTile     = 1                      // the flows' cells are in the tile 1-1, where no traffic is written
+	cutPackets  = 20000                  // of a run of the traffic behind
+	cutCellSize = 0x100
+)
+
+// cutFabric is a live fabric as its API shows it.
+type cutFabric struct {
+	name  string
+	topo  *topo.Topology
+	chips map[wire.FabricNodeID]*admin.Client
+}
+
+// cutCables measures how long a link is silent after its cable was cut.
+func (b *bench) cutCables(round int, _ *rand.Rand) error {
+	if round != 0 {
+		return nil
+	}
+	if b.ttfabric == "" {
+		return errors.New("-only cuts needs the fabric's program: scripts/bench/cuts builds it")
+	}
+	if b.seed == 0 {
+		b.seed = uint64(time.Now().UnixNano())
+		b.report.Machine.Command += fmt.Sprintf(" (seed %d)", b.seed)
+	}
+	fmt.Fprintf(os.Stderr, "seed %d\n", b.seed)
+	for i, s := range cutSets {
+		if b.machines != "" && !slices.Contains(strings.Split(b.machines, ","), s.machine) {
+			continue
+		}
+		r := rand.New(rand.NewPCG(b.seed, uint64(i)))
+		err := fabricWith(b.ttfabric, []string{s.machine, "--profile", s.profile}, func(name string, _ time.Duration) error {
+			return b.cutSet(s, name, r)
+		})
+		if err != nil {
+			return fmt.Errorf("%s, seed %d: %w", s.name, b.seed, err)
+		}
+	}
+	return nil
+}
+
+func (b *bench) cutSet(s cutSet, name string, r *rand.Rand) error {
+	f, err := openCutFabric(b.ttfabric, name)
+	if err != nil {
+		return err
+	}
+	background := b.startTraffic(s, name)
+	defer background.stop()
+	var times []float64
+	var flows cutFlows
+	for k := range max(b.cuts*s.share/100, 1) {
+		c := f.anyCable(r)
+		took, err := f.cut(r, c, &flows)
+		if err != nil {
+			return fmt.Errorf("cut %d, of %s–%s: %w", k, c.A, c.B, err)
+		}
+		for i, d := range took {
+			ms := float64(d.Microseconds()) / 1e3
+			times = append(times, ms)
+			b.add(figure(cutPrefix+s.name, []string{"there", "back"}[i], "ms", k, ms))
+		}
+		if (k+1)%50 == 0 {
+			fmt.Fprintf(os.Stderr, "%s: %d cuts\n", s.name, k+1)
+		}
+	}
+	sum, err := background.stop()
+	if err != nil {
+		return err
+	}
+	slices.Sort(times)
+	of := func(share float64) float64 { return times[min(int(share*float64(len(times))), len(times)-1)] }
+	add := func(what, unit string, v float64) {
+		b.add(figure(cutPrefix+s.name, what, unit, 0, v))
+	}
+	add("both ways, p50", "ms", of(0.5))
+	add("both ways, p99", "ms", of(0.99))
+	add("both ways, max", "ms", times[len(times)-1])
+	count := func(what string, n uint64) { b.add(figure("packets, "+s.name, what, "packets", 0, float64(n))) }
+	count("delivered", sum.Delivered+flows.writes)
+	count("lost", sum.Lost+sum.Failed+flows.lost)
+	count("duplicated", sum.Duplicated+flows.doubled)
+	count("corrupted or reordered", sum.Corrupted+sum.Reordered)
+	if p99 := of(0.99); s.limit > 0 && p99 > float64(s.limit.Milliseconds()) {
+		b.broken = append(b.broken, fmt.Errorf("%s, seed %d: p99 is %.1f ms, more than %v", s.name, b.seed, p99, s.limit))
+	}
+	if flows.err != nil {
+		fmt.Fprintf(os.Stderr, "%s: a write ended with: %v\n", s.name, flows.err)
+	}
+	if n := sum.Lost + sum.Failed + sum.Duplicated + sum.Corrupted + sum.Reordered + flows.lost + flows.doubled; n > 0 {
+		b.broken = append(b.broken, fmt.Errorf("%s, seed %d: %d packets were lost, doubled, damaged or late; of the traffic %+v, of the writes over cut links %d lost and %d doubled", s.name, b.seed, n, *sum, flows.lost, flows.doubled))
+	}
+	return nil
+}
+
+// openCutFabric finds the API of each chip in the fabric's folder.
+func openCutFabric(ttfabric, name string) (*cutFabric, error) {
+	out, err := exec.Command(ttfabric, "ls", "-o", "json").Output()
+	if err != nil {
+		return nil, fmt.Errorf("ls: %w", err)
+	}
+	var rows []struct{ Name, Folder string }
+	if err := json.Unmarshal(out, &rows); err != nil {
+		return nil, fmt.Errorf("ls: %w", err)
+	}
+	i := slices.IndexFunc(rows, func(r struct{ Name, Folder string }) bool { return r.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("ls does not list %s", name)
+	}
+	dir := rows[i].Folder
+	token, err := os.ReadFile(filepath.Join(dir, "token"))
+	if err != nil {
+		return nil, err
+	}
+	wiring, err := os.ReadFile(filepath.Join(dir, "topology.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	f := &cutFabric{name: name, chips: map[wire.FabricNodeID]*admin.Client{}}
+	if f.topo, err = topo.Load("topology.yaml", wiring); err != nil {
+		return nil, err
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "chip-*.json"))
+	for _, name := range files {
+		var c struct {
+			Chip wire.FabricNodeID `json:"chip"`
+			API  string            `json:"api"`
+		}
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = json.Unmarshal(text, &c)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		f.chips[c.Chip] = admin.NewClient(c.API, string(token), c.Chip, f.topo)
+	}
+	if len(f.chips) != len(f.topo.Chips) {
+		return nil, fmt.Errorf("%d of %d chips run", len(f.chips), len(f.topo.Chips))
+	}
+	return f, nil
+}
+
+// anyCable draws a cable that has another one beside it.
+func (f *cutFabric) anyCable(r *rand.Rand) topo.Cable {
+	for {
+		c := f.topo.Cables[r.IntN(len(f.topo.Cables))]
+		beside := func(d topo.Cable) bool {
+			return d.A.Node == c.A.Node && d.B.Node == c.B.Node && d.Dir == c.Dir && d.Plane != c.Plane && !d.Unused
+		}
+		if !c.Unused && slices.ContainsFunc(f.topo.Cables, beside) {
+			return c
+		}
+	}
+}
+
+// cutFlows counts what the flows over cut cables have done.
+type cutFlows struct {
+	writes, lost, doubled uint64
+	err                   error // that the first write which was not performed, or perhaps not, ended with
+}
+
+// cutFlow is small writes from one end of a cable to the other, on its plane:
+// to a neighbour the route is that one hop, so all of them cross the link. Each adds one
+// to a counter at its destination.
+type cutFlow struct {
+	s     *session.Session
+	to    *admin.Client
+	plane wire.Plane
+	at    wire.NocAddr
+
+	mu      sync.Mutex
+	writes  uint64
+	err     error
+	after   time.Time // the first write that begins later than this is waited for
+	waiting bool
+	done    chan time.Time // when it was performed
+}
+
+func newCutFlow(from, to *admin.Client, plane wire.Plane) *cutFlow {
+	// Each source has a cell of its own, each plane a counter.
+	cell := uint64(from.Self().Chip)*cutCellSize + uint64(plane)*2*cutSize
+	return &cutFlow{s: session.New(from), to: to, plane: plane, at: wire.NewNocAddr(cutTile, cutTile, cell), done: make(chan time.Time, 1)}
+}
+
+// run writes until ctx ends.
+func (f *cutFlow) run(ctx context.Context) {
+	var data [cutSize]byte
+	for n := uint64(1); ctx.Err() == nil; n++ {
+		binary.LittleEndian.PutUint64(data[:], n)
+		begin := time.Now()
+		// Not ctx: a write that has begun is waited for, so that the counter can be compared.
+		err := f.s.WriteInc(context.Background(), f.to.Self(), f.at, data[:], f.counter(), 1, false, session.OnPlane(f.plane))
+		end := time.Now()
+		f.mu.Lock()
+		f.writes++
+		if err != nil {
+			f.err = err
+		}
+		if f.waiting && begin.After(f.after) {
+			f.waiting = false
+			f.done <- end
+		}
+		f.mu.Unlock()
+		time.Sleep(cutPace)
+	}
+}
+
+func (f *cutFlow) counter() wire.NocAddr { return f.at.Add(cutSize) }
+
+// await has the first write that begins after t reported.
+func (f *cutFlow) await(t time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.after, f.waiting = t, true
+}
+
+// count reads the counter at the destination, through the destination's own API.
+func (f *cutFlow) count(ctx context.Context) (uint32, error) {
+	var b [4]byte
+	err := session.New(f.to).Read(ctx, f.to.Self(), f.counter(), b[:])
+	return binary.LittleEndian.Uint32(b[:]), err
+}
+
+// cut cuts a cable while writes cross it in both directions, and puts it back.
+// It returns for each direction how long it took from the cut to the end of
+// the first write that was begun behind the cut.
+func (f *cutFabric) cut(r *rand.Rand, c topo.Cable, sum *cutFlows) (took [2]time.Duration, err error) {
+	a, b := f.chips[c.A.Node], f.chips[c.B.Node]
+	flows := [2]*cutFlow{newCutFlow(a, b, c.Plane), newCutFlow(b, a, c.Plane)}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*cutGiveUp)
+	defer cancel()
+	if err := f.home(ctx, c); err != nil {
+		return took, err
+	}
+	var before [2]uint32
+	for i, w := range flows {
+		if before[i], err = w.count(ctx); err != nil {
+			return took, err
+		}
+	}
+	running, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	for _, w := range flows {
+		wg.Go(func() { w.run(running) })
+	}
+	defer wg.Wait()
+	defer stop()
+	time.Sleep(time.Duration(r.Int64N(int64(cutBefore))))
+
+	begin := time.Now()
+	if err := f.setCut(ctx, c, true); err != nil {
+		return took, err
+	}
+	told := time.Now()
+	for _, w := range flows {
+		w.await(told)
+	}
+	for i, w := range flows {
+		select {
+		case end := <-w.done:
+			took[i] = end.Sub(begin)
+		case <-time.After(cutGiveUp):
+			err = errors.Join(err, fmt.Errorf("no packet from %s within %v", w.s.Self(), cutGiveUp))
+		}
+	}
+	if err == nil {
+		err = f.byAnother(ctx, c)
+	}
+	if err = errors.Join(err, f.setCut(ctx, c, false)); err != nil {
+		return took, err
+	}
+	if err := f.home(ctx, c); err != nil {
+		return took, err
+	}
+	stop()
+	wg.Wait()
+	for i, w := range flows {
+		if w.err != nil && sum.err == nil {
+			sum.err = w.err
+		}
+		n, err := w.count(ctx)
+		if err != nil {
+			return took, err
+		}
+		got := uint64(n - before[i])
+		sum.writes += w.writes
+		sum.lost += w.writes - min(got, w.writes)
+		sum.doubled += got - min(got, w.writes)
+	}
+	return took, nil
+}
+
+// setCut takes a cable away in both directions, or puts it back; both ends are told at once.
+func (f *cutFabric) setCut(ctx context.Context, c topo.Cable, on bool) error {
+	var errs [2]error
+	var wg sync.WaitGroup
+	for i, p := range []wire.PortID{c.A, c.B} {
+		wg.Go(func() {
+			errs[i] = f.chips[p.Node].SetNetem(ctx, admin.NetemBody{Channels: []wire.Channel{p.Channel}, Cut: &on})
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs[:]...)
+}
+
+// ends are the two ends of a cable as their chips see them.
+func (f *cutFabric) ends(ctx context.Context, c topo.Cable) (out [2]admin.LinkView, err error) {
+	for i, p := range []wire.PortID{c.A, c.B} {
+		v, err := f.chips[p.Node].Chip(ctx)
+		if err != nil {
+			return out, err
+		}
+		k := slices.IndexFunc(v.Links, func(l admin.LinkView) bool { return l.Channel == p.Channel })
+		if k < 0 {
+			return out, fmt.Errorf("chip %s has no channel %d", p.Node, p.Channel)
+		}
+		out[i] = v.Links[k]
+	}
+	return out, nil
+}
+
+// byAnother checks that the frames of a cut cable's link go by another cable: what was measured is a fallback.
+func (f *cutFabric) byAnother(ctx context.Context, c topo.Cable) error {
+	v, err := f.ends(ctx, c)
+	if err == nil && (v[0].By == nil || v[1].By == nil) {
+		err = fmt.Errorf("its frames go by their own cable, although that is cut: %s and %s", v[0].State, v[1].State)
+	}
+	return err
+}
+
+// home waits until the frames of all links of a cable's edge go by their own cables.
+func (f *cutFabric) home(ctx context.Context, c topo.Cable) error {
+	own := func(l admin.LinkView) bool { return l.State == "up" && l.By == nil }
+	for end := time.Now().Add(cutGiveUp); ; time.Sleep(20 * time.Millisecond) {
+		all := true
+		for _, d := range f.topo.Cables {
+			if d.A.Node != c.A.Node || d.B.Node != c.B.Node || d.Dir != c.Dir || d.Unused {
+				continue
+			}
+			v, err := f.ends(ctx, d)
+			if err != nil {
+				return err
+			}
+			all = all && own(v[0]) && own(v[1])
+		}
+		if all {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("its frames did not go home within %v", cutGiveUp)
+		}
+	}
+}
+
+// cutTraffic is the traffic behind, run after run until it is stopped.
+type cutTraffic struct {
+	enough chan struct{}
+	once   sync.Once
+	ended  chan struct{}
+	sum    trafficSum
+	err    error
+}
+
+// trafficSum is what verified traffic counts.
+type trafficSum struct {
+	Delivered, Lost, Duplicated, Corrupted, Reordered, Failed uint64
+}
+
+func (b *bench) startTraffic(s cutSet, name string) *cutTraffic {
+	t := &cutTraffic{enough: make(chan struct{}), ended: make(chan struct{})}
+	args := []string{"traffic", "all-to-all", "--packets", fmt.Sprint(cutPackets), "--name", name, "-o", "json"}
+	if s.load != "" {
+		args = append(args, "--load", s.load)
+	}
+	go func() {
+		defer close(t.ended)
+		for {
+			select {
+			case <-t.enough:
+				return
+			default:
+			}
+			out, err := exec.Command(b.ttfabric, args...).Output()
+			var r struct{ Total trafficSum }
+			if bad := json.Unmarshal(out, &r); bad != nil { // exit code 5 comes with figures
+				t.err = fmt.Errorf("traffic: %w", cmp.Or(err, bad))
+				return
+			}
+			t.sum.Delivered += r.Total.Delivered
+			t.sum.Lost += r.Total.Lost
+			t.sum.Duplicated += r.Total.Duplicated
+			t.sum.Corrupted += r.Total.Corrupted
+			t.sum.Reordered += r.Total.Reordered
+			t.sum.Failed += r.Total.Failed
+		}
+	}()
+	return t
+}
+
+// stop waits for the end of the run under way and returns the sum of all.
+func (t *cutTraffic) stop() (*trafficSum, error) {
+	t.once.Do(func() { close(t.enough) })
+	<-t.ended
+	return &t.sum, t.err
+}

@@ -1,0 +1,94 @@
+package ttlink
+
+import "ttfabric/wire"
+
+// MaxEndedSessions is the number of ended sessions that a link remembers one
+// by one; older ones are kept as their sum.
+const MaxEndedSessions = 16
+
+// Tally counts the packets of one class. Sent = Acked + those whose fate is
+// open: while the session runs they are under way, and when it has ended the
+// peer got them or didn't; only the peer knows, if it still lives.
+type Tally struct {
+	Sent     uint64 `json:"sent"`     // taken by Send
+	Acked    uint64 `json:"acked"`    // of those: known to have arrived
+	Received uint64 `json:"received"` // delivered whole to this end
+}
+
+// Tallies are a Tally for each class: requests, replies, control.
+type Tallies [wire.NumClasses]Tally
+
+// Total is the sum over the classes.
+func (t *Tallies) Total() (sum Tally) {
+	for _, c := range t {
+		sum = Tally{sum.Sent + c.Sent, sum.Acked + c.Acked, sum.Received + c.Received}
+	}
+	return sum
+}
+
+func (t *Tallies) minus(o *Tallies) (d Tallies) {
+	for i := range t {
+		d[i] = Tally{t[i].Sent - o[i].Sent, t[i].Acked - o[i].Acked, t[i].Received - o[i].Received}
+	}
+	return d
+}
+
+// SessionTally is what crossed a link in one session. Both ends know a session
+// by the same id, so that what one sent can be compared with what the other
+// received, however often either has started anew before or since.
+type SessionTally struct {
+	ID      wire.SessionID   `json:"session"` // 0: none yet
+	Peer    wire.Incarnation `json:"peer_incarnation"`
+	Packets Tallies          `json:"packets"` // requests, replies, control
+}
+
+// History is what crossed a link in its life.
+type History struct {
+	Now    SessionTally   `json:"now"`    // the session that runs, or waits for its path
+	Ended  []SessionTally `json:"ended"`  // at most MaxEndedSessions, newest last
+	Older  Tallies        `json:"older"`  // the sum of those that ended before
+	Olders int            `json:"olders"` // how many these are
+}
+
+// books are the packets of all sessions.
+type books struct {
+	all    Tallies // since the start
+	before Tallies // all, when the session began
+	ended  []SessionTally
+	older  Tallies // of those that ended before
+	olders int
+}
+
+// close ends a session's account.
+func (b *books) close(id wire.SessionID, peer wire.Incarnation) {
+	t := SessionTally{id, peer, b.all.minus(&b.before)}
+	b.before = b.all
+	if len(b.ended) == MaxEndedSessions {
+		for i, c := range b.ended[0].Packets {
+			o := &b.older[i]
+			*o = Tally{o.Sent + c.Sent, o.Acked + c.Acked, o.Received + c.Received}
+		}
+		b.olders++
+		b.ended = b.ended[:copy(b.ended, b.ended[1:])]
+	}
+	b.ended = append(b.ended, t)
+}
+
+// History returns what crossed the link, session by session.
+func (l *Link) History() History {
+	b := &l.books
+	return History{Now: SessionTally{l.sess.id, l.sess.peer, b.all.minus(&b.before)},
+		Ended: append([]SessionTally{}, b.ended...), Older: b.older, Olders: b.olders}
+}
+
+// All is what the link has sent and received since its start, by class.
+func (h *History) All() (sent, received [wire.NumClasses]uint64) {
+	for k := range wire.NumClasses {
+		sent[k], received[k] = h.Older[k].Sent+h.Now.Packets[k].Sent, h.Older[k].Received+h.Now.Packets[k].Received
+		for i := range h.Ended {
+			sent[k] += h.Ended[i].Packets[k].Sent
+			received[k] += h.Ended[i].Packets[k].Received
+		}
+	}
+	return sent, received
+}
