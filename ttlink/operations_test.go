@@ -43,7 +43,7 @@ func operate(w *world, op, arg byte) {
 	i := int(arg & 1)
 	e := w.ends[i]
 	n := int(arg >> 1)
-	switch op % 15 {
+	switch op % 16 {
 	case 0: // a little to send
 		e.toSend[n%wire.BasicVCs] += 1 + n%8
 		w.service(i)
@@ -93,6 +93,11 @@ func operate(w *world, op, arg byte) {
 	case 14:
 		if err := e.link.SetMaxPayload(w.now, MinPayload+n/2*wire.PadUnit); err != nil {
 			w.fail("%v", err)
+		}
+	case 15:
+		if !e.gone {
+			e.link.Retrain(w.now)
+			w.service(i)
 		}
 	}
 }

@@ -93,6 +93,7 @@ func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 	s.alternates.remove(p)
 	s.announced.remove(p)
 	l.train.greet.remove(p)
+	l.boundHold(now)
 	if s.now == p && l.state == StateUp {
 		l.goDown(now, DownPathGone)
 	}
@@ -100,14 +101,16 @@ func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 
 // greets are the paths that periodic hellos go by now.
 func (l *Link) greets() (s pathSet) {
-	switch {
-	case l.state == StateTraining:
-		return l.paths.all()
-	case l.paths.now != Own:
+	if l.state == StateTraining {
+		s = l.paths.all()
+	} else {
 		s.add(Own)
+		if !l.sess.confirmed {
+			s.add(l.paths.now)
+		}
 	}
-	if !l.sess.confirmed || l.paths.now == Own {
-		s.add(l.paths.now)
+	if l.held() {
+		s.remove(Own)
 	}
 	return s
 }
@@ -123,7 +126,8 @@ func (l *Link) comeHome(now mono.Time, p Path, h *wire.Hello) {
 		return
 	}
 	s.now, s.home = Own, 0
-	l.events.push(Event{Kind: EventPath, At: now, Session: l.sess.id, Retrains: l.retrains, Path: Own})
+	l.damping.inUse = now
+	l.events.push(Event{Kind: EventPath, At: now, Session: l.sess.id, Retrains: l.history.retrains, Path: Own})
 }
 
 // A stamp is an instant and the path that the hello goes by; never zero.

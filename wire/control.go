@@ -106,12 +106,14 @@ const (
 	DropNoRoute                           // the route names no port of this chip
 	DropMalformed                         // not a packet
 	DropTimeout                           // its channel's head could not move for the timeout (Spec §7.3)
+	DropDrained                           // it was to leave by a port that somebody drains
+	DropFlushed                           // it waited at a port that somebody flushed
 	NumDropReasons
 )
 
 // String names the reason.
 func (r DropReason) String() string {
-	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed", "timeout"}
+	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed", "timeout", "drained", "flushed"}
 	if r == 0 || r >= NumDropReasons {
 		return "unknown reason"
 	}

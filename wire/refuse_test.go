@@ -127,7 +127,7 @@ func TestControlRefuses(t *testing.T) {
 	r := DropReport{Reason: DropTTL, Type: PacketRequest}
 	refusesAll(t, r.Append(nil), DecodeDropReport, []patch{
 		{"reason 0", 13, []byte{0}},
-		{"reason 6", 13, []byte{6}},
+		{"reason 8", 13, []byte{8}},
 		{"type 0", 15, []byte{0}},
 		{"type 6", 15, []byte{6}},
 	})
