@@ -18,6 +18,7 @@ type Event struct {
 	Link  ttlink.Event    // with a Kind, for link events
 	Drop  wire.DropReason // for drops: why
 	Stuck *router.Stuck   // for timeouts: the channel whose head could not move
+	Port  *PortEvent      // for commands: what a port has done
 	Count uint64          // for drops: how many in a row, from Src to Dst
 	Src   wire.FabricNodeID
 	Dst   wire.FabricNodeID

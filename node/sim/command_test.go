@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/router"
+	"ttfabric/wire/mono"
+)
+
+// commanded runs a fabric with the load and the surroundings of the seed and no
+// faults, while do is called again and again after pauses of at most every.
+// All checkers look on. In the end everything must be at rest with nothing lost.
+func commanded(t *testing.T, name string, seed uint64, every time.Duration, do func(s *Sim)) {
+	t.Helper()
+	s, err := newSim(Config{Topology: topology(t, name), Seed: seed, Quick: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.begin()
+	end := mono.Time(1500 * time.Millisecond)
+	s.drawLoad(end)
+	var again func()
+	again = func() {
+		if !s.healed {
+			do(s)
+			s.after(time.Duration(s.rng.Int64N(int64(every))), again)
+		}
+	}
+	s.at(mono.Time(300*time.Millisecond), again)
+	s.runUntil(end, func() bool { return false })
+	s.heal()
+	for _, m := range s.machines {
+		for _, p := range m.chip.Channels() {
+			if err := m.chip.Command(s.now, p.Local.Channel, router.CommandRun); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.run(m)
+	}
+	if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
+		s.fail("progress", "%s", s.unrest())
+	}
+	s.provePairs()
+	s.finalChecks()
+	if s.failure != nil {
+		t.Fatal(s.failure)
+	}
+	t.Logf("%s, seed %d: %d done, %d of them multicasts", name, seed, s.report.Fates[chip.FateDone], s.report.Many)
+	if f := s.report.Fates; f[chip.FateLost]+f[chip.FateUnknown]+s.report.Partly != 0 || f[chip.FateDone] == 0 || s.renewals != 0 {
+		t.Errorf("seed %d: %d done, %d lost, %d unknown, %d done by some members only; %d sessions have ended",
+			seed, f[chip.FateDone], f[chip.FateLost], f[chip.FateUnknown], s.report.Partly, s.renewals)
+	}
+}
+
+// TestRetrains trains random links anew thousands of times under load, at
+// either end or both. No packet is lost, doubled or reordered, and afterwards
+// nothing is stuck: every link is up, every credit is home, every pair reaches each other.
+func TestRetrains(t *testing.T) {
+	total := 0
+	for seed := range uint64(6) {
+		commanded(t, []string{"t3000", "torus:3x3", "2xt3000"}[seed%3], seed, time.Duration(1+seed%3)*time.Millisecond, func(s *Sim) {
+			for c := s.anyCable(); ; c = s.anyCable() {
+				for side, m := range c.chips {
+					if s.rng.IntN(3) > 0 && m.chip != nil && m.chip.Command(s.now, c.ports[side].Channel, router.CommandRetrain) == nil {
+						total++
+						s.run(m)
+					}
+				}
+				if s.rng.IntN(2) == 0 {
+					return
+				}
+			}
+		})
+	}
+	t.Logf("%d retrains", total)
+	if total < 5000 {
+		t.Errorf("%d retrains, want thousands", total)
+	}
+}
+
+// TestPauses lets random ports, and whole chips, pause and go on under load,
+// while other links are trained anew. Nothing that waits is given up.
+func TestPauses(t *testing.T) {
+	total := 0
+	for seed := range uint64(8) {
+		commanded(t, []string{"t3000", "torus:3x3"}[seed%2], seed+100, 40*time.Millisecond, func(s *Sim) {
+			m := s.anyMachine()
+			if m.chip == nil {
+				return
+			}
+			cmd := []router.Command{router.CommandPause, router.CommandRun, router.CommandPause, router.CommandRetrain}[s.rng.IntN(4)]
+			whole := s.rng.IntN(4) == 0
+			for _, p := range m.chip.Channels() {
+				if (whole || s.rng.IntN(len(m.chip.Channels())) == 0) && m.chip.Command(s.now, p.Local.Channel, cmd) == nil {
+					total++
+				}
+			}
+			s.run(m)
+		})
+	}
+	if total < 300 {
+		t.Errorf("only %d commands", total)
+	}
+}
