@@ -82,7 +82,8 @@ func (r *Router) State(i int) State {
 	return StateInitializing
 }
 
-// Order makes the router of port i run, pause or drain. Training the link is its owner's to do.
+// Order makes the router of port i run, pause or drain, and reports whether it
+// did otherwise before. Training the link is its owner's to do.
 //
 // A paused port takes nothing from its receiver channels and sends nothing of
 // its sender channels. They fill, credits hold back what is behind them, and
@@ -93,10 +94,10 @@ func (r *Router) State(i int) State {
 // A draining port drops the requests that are to leave by it, with their sources
 // told. Probes, replies, completions and reports pass, so that every source
 // learns what became of its requests. What comes in by it is handled as ever.
-func (r *Router) Order(now mono.Time, i int, c Command) {
+func (r *Router) Order(now mono.Time, i int, c Command) bool {
 	p := &r.ports[i]
 	if c == CommandRetrain || !c.Valid() || p.order == c {
-		return
+		return false
 	}
 	if p.order == CommandPause {
 		r.paused--
@@ -106,6 +107,7 @@ func (r *Router) Order(now mono.Time, i int, c Command) {
 		r.paused++
 	}
 	p.order = c
+	return true
 }
 
 // Flush gives up what waits in the sender channels of port i. It returns the number of packets.

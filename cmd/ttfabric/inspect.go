@@ -143,7 +143,7 @@ func newInspect() *cobra.Command {
 }
 
 func printLinks(c *cobra.Command, views []admin.ChipView) {
-	tw := newTable(c, "Chip", "Ch", "Dir", "Plane", "Peer", "State", "For", "Retrains", "Last down", "Down s", "RTT µs", "Sent", "Received", "Resent", "Dropped")
+	tw := newTable(c, "Chip", "Ch", "Dir", "Plane", "Peer", "State", "For", "Training", "Router", "Retrains", "Last retrain", "Last down", "Down s", "Up %", "Flaps", "RTT µs", "Sent", "Received", "Resent", "Dropped")
 	for _, v := range views {
 		for _, l := range v.Links {
 			var drops uint64
@@ -154,11 +154,14 @@ func printLinks(c *cobra.Command, views []admin.ChipView) {
 			if l.By != nil {
 				state = fmt.Sprintf("%s by channel %d", l.State, *l.By)
 			}
+			if l.Held {
+				state += fmt.Sprintf(", held %s more", seconds(l.HeldForS))
+			}
 			if l.Miswired != "" {
 				state = "miswired: found " + l.Miswired
 			}
 			tw.AppendRow(table.Row{v.Chip, l.Channel, l.Direction, l.Plane, fmt.Sprintf("%s/%d", l.Peer, l.PeerChan), state,
-				time.Duration(l.SinceS * float64(time.Second)).Round(time.Second), l.Retrains, l.LastDown, fmt.Sprintf("%.1f", l.DowntimeS),
+				seconds(l.SinceS), training(&l), l.Router, l.Retrains, ago(l.RetrainedS), l.LastDown, fmt.Sprintf("%.1f", l.DowntimeS), share(l.UptimeShare), l.Flaps,
 				fmt.Sprintf("%.0f", l.RTTMicros), l.Counters["packets_sent"], l.Counters["packets_received"], l.Counters["retransmitted"], drops})
 		}
 	}

@@ -12,6 +12,8 @@
 //	GET  /v1/netem             what is done on purpose to what each port sends (ImpairmentView)
 //	PUT  /v1/netem             changes it (NetemBody)
 //	DELETE /v1/netem           takes it away; ?channel=8&channel=9 for some ports; a cut stays
+//	GET  /v1/router            what the router of each port does (RouterView)
+//	POST /v1/router            tells some: resume, pause, drain, retrain, flush (RouterBody → RouterView)
 //	POST /v1/faults            tells of a fault of a chip that cannot tell itself (FaultBody)
 //	POST /v1/traffic           begins a traffic run in this chip (TrafficStart)
 //	GET  /v1/traffic           its report so far (traffic.Report)
@@ -67,6 +69,8 @@ func NewServer(n *node.Node, token string) *Server {
 	mux.HandleFunc("GET /v1/netem", s.auth(s.netem))
 	mux.HandleFunc("PUT /v1/netem", s.auth(s.setNetem))
 	mux.HandleFunc("DELETE /v1/netem", s.auth(s.resetNetem))
+	mux.HandleFunc("GET /v1/router", s.auth(s.routers))
+	mux.HandleFunc("POST /v1/router", s.auth(s.commandRouter))
 	mux.HandleFunc("POST /v1/faults", s.auth(s.tellFault))
 	mux.HandleFunc("POST /v1/traffic", s.auth(s.startTraffic))
 	mux.HandleFunc("GET /v1/traffic", s.auth(s.trafficReport))

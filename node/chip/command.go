@@ -49,7 +49,9 @@ func (c *Chip) Command(now mono.Time, ch wire.Channel, cmd router.Command) error
 			return fmt.Errorf("chip %s channel %d: the link is %s; there is nothing to train until %s runs", c.cfg.Node, ch, p.link.Status().State, p.Peer.Node)
 		}
 	}
-	c.router.Order(now, i, cmd)
+	if !c.router.Order(now, i, cmd) && cmd != router.CommandRetrain {
+		return nil // it does so already
+	}
 	c.tell(now, i, e)
 	c.linkEvents(now, i)
 	e.State = c.router.State(i)
