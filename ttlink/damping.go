@@ -21,10 +21,10 @@ import (
 // and one that holds is enough: it says no hello by the cable and answers none, so
 // that the peer cannot prove the path either, and waits as for a cable that is cut.
 //
-// Where no other cable may carry the frames, holding costs reachability. Such a
-// hold ends after holdAlone times the profile's DeadTraffic: half of the time
-// for which the chips let packets wait for a next hop that is down. So a hold
-// by itself loses no packet.
+// Where no other cable carries the frames, holding costs reachability. So a link
+// that trains holds its cable no longer than holdAlone times the profile's
+// DeadTraffic: half of the time for which the chips let packets wait for a
+// next hop that is down. A hold by itself loses no packet.
 
 // Limits of damping. That five failures within ten seconds are too many, and
 // five minutes are the longest time out, is what the switches of a large vendor
@@ -41,7 +41,7 @@ const (
 	// FlapDecay is the time in use that takes back one doubling.
 	FlapDecay = time.Minute
 
-	holdAlone     = 2 // times of the profile's DeadTraffic that a hold lasts where there is no other cable
+	holdAlone     = 2 // times of the profile's DeadTraffic that a hold lasts while no other cable carries the frames
 	holdDoublings = 6 // of HoldFirst until HoldMost is reached
 )
 
@@ -54,8 +54,7 @@ type damping struct {
 	n      int                  // that were put there
 	level  int                  // doublings plus one of the next hold; 0: the window decides
 	inUse  mono.Time            // since when the cable carries frames
-	from   mono.Time            // begin of the hold
-	until  mono.Time            // its end; 0: not held
+	until  mono.Time            // end of the hold; 0: not held
 }
 
 // forgive forgets what led to holds; the count of failures stays.
@@ -94,15 +93,18 @@ func (l *Link) ownFailed(now mono.Time) {
 	if hold == 0 {
 		return
 	}
-	d.from, d.until = now, now.Add(hold)
-	l.boundHold(now)
+	d.until = now.Add(hold)
 	for _, a := range []*answer{&l.train.answers, &l.train.strangers} {
 		if a.path == Own {
 			a.due = false
 		}
 	}
 	l.train.greet.remove(Own)
-	l.events.push(Event{Kind: EventHeld, At: now, Session: l.sess.id, Retrains: l.history.retrains, Flaps: d.flaps, Until: d.until})
+	until := d.until
+	if l.paths.alternates == 0 {
+		until = l.holdEnd()
+	}
+	l.events.push(Event{Kind: EventHeld, At: now, Session: l.sess.id, Retrains: l.history.retrains, Flaps: d.flaps, Until: until})
 }
 
 // misses reports whether half of the silence under traffic that takes the link
@@ -114,16 +116,17 @@ func (l *Link) misses(now mono.Time) bool {
 	return now.Sub(max(l.sess.life, l.tx.outSince)) >= l.rtt.dead(&l.cfg.Profile)/2
 }
 
-// boundHold shortens the hold where no other cable may carry the frames.
-func (l *Link) boundHold(now mono.Time) {
-	if d := &l.damping; l.held() && l.paths.alternates == 0 {
-		d.until = mono.Min(d.until, max(now, d.from.Add(holdAlone*l.cfg.Profile.DeadTraffic)))
+// holdEnd is when the hold ends: sooner while the link trains.
+func (l *Link) holdEnd() mono.Time {
+	if l.state == StateTraining && l.held() {
+		return mono.Min(l.damping.until, l.since.Add(holdAlone*l.cfg.Profile.DeadTraffic))
 	}
+	return l.damping.until
 }
 
 // tickHold lets the cable go when its time is over.
 func (l *Link) tickHold(now mono.Time) {
-	if l.held() && !now.Before(l.damping.until) {
+	if l.held() && !now.Before(l.holdEnd()) {
 		l.letGo(now)
 	}
 }

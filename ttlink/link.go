@@ -194,7 +194,7 @@ func (l *Link) Status() Status {
 		Session: l.sess.id, PeerIncarnation: l.sess.peer, Training: l.train.number,
 		Retrains: l.history.retrains, LastRetrain: l.history.lastRetrain, LastDown: l.history.lastDown,
 		FirstUp: l.history.firstUp, DownSince: l.history.downSince, Uptime: l.history.uptime, Downtime: l.history.downtime,
-		Phase: l.phase(), Train: l.trainStatus(), Flaps: l.damping.flaps, HeldUntil: l.damping.until,
+		Phase: l.phase(), Train: l.trainStatus(), Flaps: l.damping.flaps, HeldUntil: l.holdEnd(),
 		RTT: l.rtt.smoothed, MaxPayload: l.agreed,
 		WindowUsed: l.tx.slab.used, Unacked: l.tx.slab.count,
 		Miswired: l.train.miswired, Found: l.train.found.port, Path: l.paths.now,

@@ -93,7 +93,6 @@ func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 	s.alternates.remove(p)
 	s.announced.remove(p)
 	l.train.greet.remove(p)
-	l.boundHold(now)
 	if s.now == p && l.state == StateUp {
 		l.goDown(now, DownPathGone)
 	}

@@ -154,7 +154,7 @@ func (l *Link) Deadline() (mono.Time, bool) {
 		}
 	}
 	if l.held() {
-		at = mono.Min(at, l.damping.until)
+		at = mono.Min(at, l.holdEnd())
 	}
 	if l.tx.slab.buf != nil && l.tx.slab.count == 0 {
 		at = mono.Min(at, l.tx.idleSince.Add(slabIdle))

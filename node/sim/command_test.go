@@ -31,14 +31,6 @@ func commanded(t *testing.T, name string, seed uint64, every time.Duration, do f
 	s.at(mono.Time(300*time.Millisecond), again)
 	s.runUntil(end, func() bool { return false })
 	s.heal()
-	for _, m := range s.machines {
-		for _, p := range m.chip.Channels() {
-			if err := m.chip.Command(s.now, p.Local.Channel, router.CommandRun); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.run(m)
-	}
 	if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
 		s.fail("progress", "%s", s.unrest())
 	}
