@@ -29,8 +29,8 @@ or 'up --stuck' says. A source that hears nothing of its requests for 10 s
 reports them as of unknown outcome; they are performed when the port goes on.`, "M0D0:8"),
 		newRouterAction("drain", "draining", "Let ports take requests and drop them",
 			`drain lets ports take the requests that are to leave by them and drop them, each
-counted and reported to its source as "drained". Probes, read data, completions
-and reports pass, so that every source learns what became of its requests. What
+counted and reported to its source as "drained". Probes, such as 'ping', read data,
+completions and reports pass, so that every source learns what became of its requests. What
 comes in by the port is handled as ever.`, "M0D0:8"),
 		newRouterAction("resume", "running", "Let ports go on that were paused or drained",
 			"resume lets ports go on that 'router pause' or 'router drain' told otherwise.", "all"),
