@@ -95,6 +95,9 @@ func TestRetrainOnCommand(t *testing.T) {
 		if seed%2 == 1 {
 			o = fault.Options{Delay: lan, Loss: .02, Duplicate: .02, Reorder: .05}
 		}
+		if seed%4 < 2 { // so slow that most trainings come amid a packet
+			o.Rate = 200_000_000
+		}
 		w := newWorld(t, seed, o, nil)
 		w.start()
 		w.run(50 * time.Millisecond)
@@ -109,12 +112,12 @@ func TestRetrainOnCommand(t *testing.T) {
 			w.run(time.Duration(w.rng.Int64N(int64(3 * time.Millisecond))))
 		}
 		w.heal()
-		w.mustQuiet(5 * time.Second)
+		w.mustQuiet(20 * time.Second)
 		for i, e := range w.ends {
 			if n := countEvents(e, EventSessionStarted); n != 1 {
 				w.fail("end %d: %d sessions", i, n)
 			}
-			if n := e.link.Status().Flaps; n != 0 && seed%2 == 0 {
+			if n := e.link.Status().Flaps; n != 0 && seed%4 == 2 {
 				w.fail("end %d: %d failures counted", i, n)
 			}
 		}

@@ -35,7 +35,7 @@ func TestRouterCommands(t *testing.T) {
 	if len(rows) != 2 || rows[0].State != "paused" || rows[0].Code != 2 || rows[1].Chip.String() != "M0D1" {
 		t.Errorf("pause says %+v", rows)
 	}
-	c.fails(exitAssert, "ping", "M0D0", "M0D1", "-c", "1")
+	c.fails(exitAssert, "ping", "M0D0", "M0D1", "-c", "1", "--timeout", "1s")
 	if s := c.states(); len(s) != 2 {
 		t.Errorf("the ports are %v, want some paused and some running", s)
 	}

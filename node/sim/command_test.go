@@ -6,6 +6,7 @@ import (
 
 	"ttfabric/node/chip"
 	"ttfabric/router"
+	"ttfabric/ttlink/fault"
 	"ttfabric/wire/mono"
 )
 
@@ -17,6 +18,12 @@ func commanded(t *testing.T, name string, seed uint64, every time.Duration, do f
 	s, err := newSim(Config{Topology: topology(t, name), Seed: seed, Quick: true})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i, c := range s.cables { // so slow that much comes amid a packet, or clean
+		if o := (fault.Options{Delay: cleanDelay, Rate: 300_000_000}); i%2 == 0 {
+			s.set(c, 0, o)
+			s.set(c, 1, o)
+		}
 	}
 	s.begin()
 	end := mono.Time(1500 * time.Millisecond)
