@@ -107,6 +107,15 @@ func clientsOf(c *cobra.Command, args []string) (cs []*admin.Client, missing []w
 func newInspect() *cobra.Command {
 	var links, diff bool
 	c := &cobra.Command{Use: "inspect [CHIP]", Short: "Show chips, links, counters and memory use", Args: cobra.MaximumNArgs(1),
+		Long: `inspect shows the chips of the fabric, or one chip with its links and counters.
+
+With --links, Training is how far a link's training has come, in the words of the
+router firmware: initialization started (the peer's address is unknown), started
+(hellos are sent), remote handshake complete (the peer is heard), local handshake
+complete (up here), ready for traffic (up at both ends), terminated. Router is what
+the router of the port does; see 'router'. Down s and Up % are of the time since
+the chip's first link came up, in which frames that went by a parallel cable count
+as up. Flaps are failures of the own cable; see 'link flap'. JSON has the codes.`,
 		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect --diff           declared cables that are not up\n  ttfabric inspect -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)

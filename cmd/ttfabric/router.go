@@ -24,9 +24,10 @@ the fabric. Nothing is cut or killed: for that, see 'link' and 'chip'.`}
 		newRouterAction("pause", "paused", "Let ports stand still; nothing is lost",
 			`pause lets ports stand still in both directions. The links stay up. Packets wait
 where they are, and credits hold back what is behind them, up to the sources.
-Nothing is dropped while it waits at a paused port, whatever the grace period
-or 'up --stuck' says. A source that hears nothing of its requests for 10 s
-reports them as of unknown outcome; they are performed when the port goes on.`, "M0D0:8"),
+Nothing is dropped while it waits at a chip that has a paused port, whatever the
+grace period or 'up --stuck' says; at other chips, what is held back by it counts
+for --stuck as ever. A source that hears nothing of its requests for 10 s reports
+them as of unknown outcome; they are performed when the port goes on.`, "M0D0:8"),
 		newRouterAction("drain", "draining", "Let ports take requests and drop them",
 			`drain lets ports take the requests that are to leave by them and drop them, each
 counted and reported to its source as "drained". Probes, such as 'ping', read data,

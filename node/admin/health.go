@@ -18,6 +18,7 @@ type LinkHealth struct {
 	Router      string   `json:"router_state"`            // initializing, running, paused, draining, retraining
 	RouterCode  uint32   `json:"router_state_code"`       // 0 to 4, as tt-metal's RouterState has it
 	RetrainedS  *float64 `json:"since_retrain_seconds"`   // since it came up again last; null: never
+	MeanDownS   float64  `json:"mean_downtime_seconds"`   // of the times that it was down since it came up first
 	UptimeS     float64  `json:"uptime_seconds"`          // in the chip's life, by whatever cable
 	UptimeShare *float64 `json:"uptime_share"`            // of the time since the chip's first link came up, 0 to 1; null before
 	Flaps       int      `json:"flaps"`                   // failures of the own cable
@@ -36,6 +37,13 @@ func healthOf(p *chip.PortStatus, now, firstUp mono.Time) LinkHealth {
 	if l.LastRetrain != 0 {
 		s := now.Sub(l.LastRetrain).Seconds()
 		h.RetrainedS = &s
+	}
+	downs := l.Retrains
+	if l.FirstUp != 0 && l.State != ttlink.StateUp {
+		downs++
+	}
+	if downs > 0 {
+		h.MeanDownS = l.DownFor(now).Seconds() / float64(downs)
 	}
 	if whole := now.Sub(firstUp); firstUp != 0 && whole > 0 {
 		share := min(l.UpFor(now).Seconds()/whole.Seconds(), 1)

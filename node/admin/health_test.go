@@ -15,14 +15,14 @@ import (
 func TestHealth(t *testing.T) {
 	at := func(s float64) mono.Time { return mono.Time(s * float64(time.Second)) }
 	p := chip.PortStatus{Link: ttlink.Status{State: ttlink.StateUp, Phase: ttlink.PhaseReady, Train: ttlink.TrainOK,
-		FirstUp: at(2), Since: at(8), LastRetrain: at(8), Uptime: 4 * time.Second, Downtime: 2 * time.Second, Flaps: 7, HeldUntil: at(15)},
+		FirstUp: at(2), Since: at(8), LastRetrain: at(8), Uptime: 4 * time.Second, Downtime: 2 * time.Second, Retrains: 4, Flaps: 7, HeldUntil: at(15)},
 		Router: router.PortStatus{State: router.StatePaused}}
 	p.Router.Counters.Dropped[wire.DropFlushed], p.Router.Counters.Dropped[wire.DropDrained] = 3, 4
 	h := healthOf(&p, at(12), at(2))
 	if h.Postcode != "0xa3b3c3d3" || h.TrainCode != 1 || h.Router != "paused" || h.RouterCode != 2 || h.DroppedHere != 7 {
 		t.Errorf("%+v", h)
 	}
-	if *h.RetrainedS != 4 || h.UptimeS != 8 || *h.UptimeShare != .8 || h.Flaps != 7 || !h.Held || h.HeldForS != 3 || h.HeldUntil == "" {
+	if *h.RetrainedS != 4 || h.UptimeS != 8 || *h.UptimeShare != .8 || h.Flaps != 7 || h.MeanDownS != .5 || !h.Held || h.HeldForS != 3 || h.HeldUntil == "" {
 		t.Errorf("%+v", h)
 	}
 	never := chip.PortStatus{}
