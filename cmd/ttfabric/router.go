@@ -39,7 +39,7 @@ comes in by the port is handled as ever.`, "M0D0:8"),
 			`flush drops the packets that wait in the sender channels of ports, each counted
 and reported to its source as "flushed". What the links have taken already is
 delivered; what comes later waits or goes as before.`, "M0D0:8"),
-		newRouterAction("retrain", "trained anew", "Take links down and train them anew at once",
+		newRouterAction("retrain", "told to train anew", "Take links down and train them anew at once",
 			`retrain takes links down and trains them anew at once, in the same session:
 nothing is lost, doubled or reordered, and no other link knows of it. A cable
 that is held down because it failed too often is let go, with its failures
@@ -67,6 +67,9 @@ func newRouterAction(action, done, short, long, example string) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(views) == 0 {
+				return fmt.Errorf("router %s: none of the chips named runs; 'ttfabric inspect' lists those that do", action)
+			}
 			return showRouters(c, f, done, views)
 		}}
 	c.Flags().StringVar(&chips, "chip", "", "all ports of these chips: a list such as M0D3,M0D4, or patterns")
@@ -74,18 +77,20 @@ func newRouterAction(action, done, short, long, example string) *cobra.Command {
 }
 
 // routerPorts finds the ports that a command is about. A link is trained anew
-// by one end, which the other follows; of a chip, by the chip itself.
+// by one end that runs, which the other follows; of a chip, by the chip itself.
 func routerPorts(c *cobra.Command, args []string, chips, action string) (*chipSet, map[wire.FabricNodeID][]wire.Channel, error) {
 	if chips == "" {
 		links, set, err := linkArgs(c, args)
-		if err != nil {
-			return nil, nil, err
+		if err != nil || action != "retrain" {
+			where, _ := ends(links, "both")
+			return set, where, err
 		}
-		direction := "both"
-		if action == "retrain" {
-			direction = "a-to-b"
+		for i, l := range links {
+			if set.clients[l.a.Node] == nil {
+				links[i].a, links[i].b = l.b, l.a
+			}
 		}
-		where, err := ends(links, direction)
+		where, err := ends(links, "a-to-b")
 		return set, where, err
 	}
 	dir, err := dirOf(c)
