@@ -37,8 +37,9 @@ comes in by the port is handled as ever.`, "M0D0:8"),
 			"resume lets ports go on that 'router pause' or 'router drain' told otherwise.", "all"),
 		newRouterAction("flush", "flushed", "Drop what waits to be sent by ports, once",
 			`flush drops the packets that wait in the sender channels of ports, each counted
-and reported to its source as "flushed". What the links have taken already is
-delivered; what comes later waits or goes as before.`, "M0D0:8"),
+and, if it is a request, reported to its source as "flushed". Answers that wait
+there go too: a read whose data was flushed ends as of unknown outcome. What the
+links have taken already is delivered; what comes later waits or goes as before.`, "M0D0:8"),
 		newRouterAction("retrain", "told to train anew", "Take links down and train them anew at once",
 			`retrain takes links down and trains them anew at once, in the same session:
 nothing is lost, doubled or reordered, and no other link knows of it. A cable
