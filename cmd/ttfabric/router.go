@@ -79,6 +79,7 @@ func newRouterAction(action, done, short, long, example string) *cobra.Command {
 
 // routerPorts finds the ports that a command is about. A link is trained anew
 // by one end that runs, which the other follows; of a chip, by the chip itself.
+// An end that holds its cable down is told, too: it would not follow by that cable.
 func routerPorts(c *cobra.Command, args []string, chips, action string) (*chipSet, map[wire.FabricNodeID][]wire.Channel, error) {
 	if chips == "" {
 		links, set, err := linkArgs(c, args)
@@ -92,6 +93,7 @@ func routerPorts(c *cobra.Command, args []string, chips, action string) (*chipSe
 			}
 		}
 		where, err := ends(links, "a-to-b")
+		set.addHeld(c.Context(), where, links)
 		return set, where, err
 	}
 	dir, err := dirOf(c)
@@ -108,6 +110,26 @@ func routerPorts(c *cobra.Command, args []string, chips, action string) (*chipSe
 	}
 	set, err := openChips(dir)
 	return set, where, err
+}
+
+// addHeld adds the far ends of links that hold their cables down.
+func (s *chipSet) addHeld(ctx context.Context, where map[wire.FabricNodeID][]wire.Channel, links []link) {
+	var far []*admin.Client
+	of := map[wire.PortID]bool{}
+	for _, l := range links {
+		if cl := s.clients[l.b.Node]; cl != nil && !slices.Contains(far, cl) {
+			far = append(far, cl)
+		}
+		of[l.b] = true
+	}
+	views, _ := ask(ctx, far)
+	for _, v := range views {
+		for _, l := range v.Links {
+			if l.Held && of[wire.PortID{Node: v.Chip, Channel: l.Channel}] {
+				where[v.Chip] = append(where[v.Chip], l.Channel)
+			}
+		}
+	}
 }
 
 // chipPorts are all ports of the chips of a list.
