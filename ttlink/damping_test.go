@@ -220,3 +220,22 @@ func TestRetrainLetsGo(t *testing.T) {
 	}
 	w.mustQuiet(5 * time.Second)
 }
+
+// TestRetrainByOneEnd trains a link at one end while the other holds the cable:
+// it comes up by the other cable at once, whoever holds.
+func TestRetrainByOneEnd(t *testing.T) {
+	for seed := range uint64(20) {
+		w := heldNow(t, seed)
+		for range 5 {
+			w.load(3)
+			i := w.rng.IntN(2)
+			w.ends[i].link.Retrain(w.now)
+			w.service(i)
+			w.run(time.Duration(w.rng.Int64N(int64(2 * time.Millisecond))))
+			if !w.until(100*time.Millisecond, w.bothUp) {
+				w.fail("not up by any cable")
+			}
+		}
+		w.mustQuiet(time.Second)
+	}
+}
