@@ -36,6 +36,7 @@ func (p *port) of(v wire.VC) *Counters { return &p.counters[v.Class()] }
 type PortStatus struct {
 	PortConfig
 	Up       bool
+	State    State
 	Receiver [wire.NumVCs]int          // packets in the receiver channel
 	Sender   [wire.NumVCs]int          // packets in the sender channels
 	Counters Counters                  // of all classes
@@ -45,7 +46,7 @@ type PortStatus struct {
 // Status returns the state of port i.
 func (r *Router) Status(i int) PortStatus {
 	p := &r.ports[i]
-	s := PortStatus{PortConfig: p.PortConfig, Up: p.up, Classes: p.counters}
+	s := PortStatus{PortConfig: p.PortConfig, Up: p.up, State: r.State(i), Classes: p.counters}
 	for c := range p.counters {
 		s.Counters.add(&p.counters[c])
 	}

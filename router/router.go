@@ -79,7 +79,9 @@ type Freed struct {
 type port struct {
 	PortConfig
 	up        bool
-	out       bool // out of service by the tables: what waits to leave by it is to go another way
+	out       bool    // out of service by the tables: what waits to leave by it is to go another way
+	wasUp     bool    // once, at least
+	order     Command // run, pause or drain
 	downSince mono.Time
 	recv      [wire.NumVCs]ring
 	send      [wire.NumVCs][SenderChannels]ring
@@ -101,6 +103,7 @@ type Router struct {
 	recvd int // packets in all receiver channels
 	own   origins
 
+	paused int       // ports
 	lookAt mono.Time // when the timeout is looked at next
 	stuck  []Stuck
 }
@@ -164,6 +167,7 @@ func (r *Router) SetPort(now mono.Time, i int, up bool) {
 		p.downSince = now
 	}
 	p.up = up
+	p.wasUp = p.wasUp || up
 }
 
 // CanInject reports whether sender channel 0 of a port has room.
@@ -186,7 +190,7 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 // bubble; [Router.Bypassed] then counts it.
 func (r *Router) Bypass(i int) bool {
 	p := &r.ports[i]
-	return p.up && p.queued == 0 && !(r.cfg.Bubble && p.Ring)
+	return p.up && p.order == CommandRun && p.queued == 0 && !(r.cfg.Bubble && p.Ring)
 }
 
 // Bypassed counts a packet that has gone to the link at once.
@@ -205,8 +209,11 @@ func (r *Router) Arrive(i int, s Slot) {
 	r.recvd++
 }
 
-// Idle reports whether a port's receiver channel is empty.
-func (r *Router) Idle(i int, v wire.VC) bool { return r.ports[i].recv[v].n == 0 }
+// Idle reports whether a port's receiver channel is empty, and is looked at.
+func (r *Router) Idle(i int, v wire.VC) bool {
+	p := &r.ports[i]
+	return p.recv[v].n == 0 && p.order != CommandPause
+}
 
 // CutThrough reports whether a packet that came in on port i, whose receiver
 // channel is empty, is for this chip and no other, and counts it as received and delivered
@@ -232,16 +239,15 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 func (r *Router) Step(now mono.Time) bool {
 	moved := r.own.n > 0 && r.depart()
 	for i := range r.ports {
-		if r.recvd > 0 {
+		if r.recvd > 0 && r.ports[i].order != CommandPause {
 			for _, v := range r.vcs {
 				for r.ports[i].recv[v].n > 0 && r.forward(i, v) {
 					moved = true
 				}
 			}
 		}
-		if r.expire(now, i) {
-			moved = true
-		}
+		moved = r.drain(i) || moved
+		moved = r.expire(now, i) || moved
 	}
 	if r.cfg.Timeout.After > 0 && !now.Before(r.lookAt) && r.look(now) {
 		moved = true
@@ -325,20 +331,10 @@ func (r *Router) drop(i int, v wire.VC, why wire.DropReason) {
 
 // expire empties the sender channels of a port that has been down for the grace period.
 func (r *Router) expire(now mono.Time, i int) bool {
-	p := &r.ports[i]
-	if p.up || p.queued == 0 || now.Before(p.downSince.Add(r.cfg.Grace)) {
+	if now.Before(r.graceEnd(&r.ports[i])) {
 		return false
 	}
-	for _, v := range r.vcs {
-		for c := range SenderChannels {
-			for p.send[v][c].n > 0 {
-				p.of(v).Dropped[wire.DropNextHopDead]++
-				r.drops = append(r.drops, Drop{p.send[v][c].pop(), wire.DropNextHopDead, p.Channel, p.Dir})
-			}
-		}
-	}
-	p.queued = 0
-	return true
+	return r.empty(i, wire.DropNextHopDead) > 0
 }
 
 // PollLocal yields the next packet that has arrived for this chip.
@@ -348,6 +344,9 @@ func (r *Router) PollLocal() (Local, bool) {
 	}
 	for i := range r.ports {
 		p := &r.ports[i]
+		if p.order == CommandPause {
+			continue
+		}
 		// The last class first: completions free what requests wait for.
 		for c := wire.NumClasses - 1; c >= 0; c-- {
 			for _, v := range r.vcs {
@@ -386,7 +385,7 @@ type Offer struct {
 // the skip set (Spec §3.1.1). The packet stays until [Router.Sent].
 func (r *Router) Next(i int, skip Skip) (Offer, bool) {
 	p := &r.ports[i]
-	if !p.up || p.queued == 0 {
+	if !p.up || p.queued == 0 || p.order == CommandPause {
 		return Offer{}, false
 	}
 	for k := range r.vcs {
@@ -398,7 +397,7 @@ func (r *Router) Next(i int, skip Skip) (Offer, bool) {
 				c = j
 			}
 			one := Skip(1) << (int(v)*SenderChannels + c)
-			if p.send[v][c].n == 0 || skip&one != 0 {
+			if p.send[v][c].n == 0 || skip&one != 0 || r.drained(p, p.send[v][c].peek()) {
 				continue
 			}
 			p.offered = [2]int{n, c}
@@ -447,9 +446,7 @@ func (r *Router) PollDrop() (Drop, bool) {
 func (r *Router) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	for i := range r.ports {
-		if p := &r.ports[i]; !p.up && p.queued > 0 {
-			at = mono.Min(at, p.downSince.Add(r.cfg.Grace))
-		}
+		at = mono.Min(at, r.graceEnd(&r.ports[i]))
 	}
 	if r.cfg.Timeout.After > 0 && r.InFlight() > 0 {
 		at = mono.Min(at, r.lookAt)

@@ -42,14 +42,14 @@ func (r *Router) PollStuck() (Stuck, bool) {
 }
 
 // look finds the heads that have not moved. What waits for a dead next hop is
-// the grace period's affair. It reports whether anything was given up.
+// the grace period's affair, and while a port pauses, nothing is late. It reports whether anything was given up.
 func (r *Router) look(now mono.Time) bool {
 	r.lookAt = now.Add(r.cfg.Timeout.After / looksPerTimeout)
 	gone := false
 	for i := range r.ports {
 		p := &r.ports[i]
 		for _, v := range r.vcs {
-			if r.late(now, i, v, -1, &p.recv[v], false) {
+			if r.late(now, i, v, -1, &p.recv[v], r.paused > 0) {
 				gone = true
 				for n := r.toDrop(&p.recv[v]); n > 0; n-- {
 					r.drop(i, v, wire.DropTimeout)
@@ -57,15 +57,11 @@ func (r *Router) look(now mono.Time) bool {
 			}
 			for c := range p.send[v] {
 				q := &p.send[v][c]
-				if !r.late(now, i, v, c, q, !p.up) {
+				if !r.late(now, i, v, c, q, !p.up || r.paused > 0) {
 					continue
 				}
 				gone = true
-				for n := r.toDrop(q); n > 0; n-- {
-					p.of(v).Dropped[wire.DropTimeout]++
-					p.queued--
-					r.drops = append(r.drops, Drop{q.pop(), wire.DropTimeout, p.Channel, p.Dir})
-				}
+				r.shed(p, q, wire.DropTimeout, r.toDrop(q))
 			}
 		}
 	}

@@ -47,6 +47,7 @@ const (
 	DownClosed                          // the owner closed this end
 	DownPathNarrow                      // the path takes no frames any more of the size of those under way
 	DownPathGone                        // the cable of another channel that its frames went by carries them no longer
+	DownRetrain                         // this end was told to train again
 )
 
 // String returns the reason in words.
@@ -70,6 +71,8 @@ func (r DownReason) String() string {
 		return "path narrower"
 	case DownPathGone:
 		return "fallback gone"
+	case DownRetrain:
+		return "retrain"
 	}
 	return "unknown"
 }
@@ -112,6 +115,8 @@ const (
 	EventMiswired                            // the cable leads elsewhere; Found, FoundExpects, FoundFabric
 	EventIncompatible                        // the ends don't fit; Mismatch
 	EventPath                                // the frames go by another cable; Path
+	EventHeld                                // the own cable failed too often and is held down; Flaps, Until
+	EventReleased                            // it is held no longer; Flaps
 )
 
 // String returns the kind in words.
@@ -131,6 +136,10 @@ func (k EventKind) String() string {
 		return "incompatible"
 	case EventPath:
 		return "path"
+	case EventHeld:
+		return "held"
+	case EventReleased:
+		return "released"
 	}
 	return "unknown"
 }
@@ -143,6 +152,8 @@ type Event struct {
 	Retrains int        // times that the link has come up again in its life
 	Path     Path       // of EventUp and EventPath: by which cable the frames go
 	Reason   DownReason // why it went down
+	Flaps    int        // failures of the own cable in the link's life
+	Until    mono.Time  // when a hold ends
 
 	// Unknown counts per VC the packets that [Link.Send] accepted in the ended
 	// session and the peer never acknowledged: each was delivered or was not,
@@ -193,10 +204,18 @@ type Status struct {
 	Confirmed       bool      // the peer has shown that it is up too
 	Session         wire.SessionID
 	PeerIncarnation wire.Incarnation
-	Training        uint32 // number of this end's training
-	Retrains        int    // times that the link came up again
+	Training        uint32    // number of this end's training
+	Retrains        int       // times that the link came up again
+	LastRetrain     mono.Time // when it did so last; 0: never
 	LastDown        DownReason
-	Downtime        time.Duration    // sum of the finished times between down and up
+	FirstUp         mono.Time        // when it came up first; 0: never
+	DownSince       mono.Time        // when it went down last
+	Uptime          time.Duration    // sum of the finished times up, by whatever cable; see [Status.UpFor]
+	Downtime        time.Duration    // sum of the finished times between down and up; see [Status.DownFor]
+	Phase           Phase            // how far the training has come
+	Train           TrainStatus      // and its result
+	Flaps           int              // failures of the own cable
+	HeldUntil       mono.Time        // until when it is held down; 0: it isn't
 	RTT             time.Duration    // smoothed round trip; 0 before the first measurement
 	MaxPayload      int              // agreed frame payload, in bytes; 0 before the first training
 	Credits         [wire.NumVCs]int // packets that may be sent now
@@ -240,6 +259,7 @@ type Counters struct {
 	MalformedHellos  uint64
 	MalformedUpdates uint64
 	MiswiredHellos   uint64
+	HeldHellos       uint64 // by the own cable while it is held down
 	StaleHellos      uint64 // of an ended incarnation or an older training
 	UnprovedHellos   uint64 // of an unknown incarnation that doesn't prove the path
 	Raw              uint64 // frames of compliance mode, which this link doesn't take

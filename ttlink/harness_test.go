@@ -24,6 +24,7 @@ type arrival struct {
 	n    int // order of equal instants
 	to   int
 	data []byte
+	via  Path
 	call func()
 }
 
@@ -87,6 +88,7 @@ type world struct {
 	logs   map[logKey]*packetLog
 	skew   mono.Time // since when both are up in different sessions; 0: they aren't
 	record [2][][]byte
+	other  bool                                        // another cable works, too
 	keep   bool                                        // record datagrams
 	onSend func(from int, datagram []byte) (drop bool) // sees what is sent, if not nil
 
@@ -187,7 +189,7 @@ func (w *world) until(d time.Duration, done func() bool) bool {
 				a.call()
 				break
 			}
-			w.receive(a.to, a.data)
+			w.receiveVia(a.to, a.via, a.data)
 			w.service(a.to)
 		default:
 			l := w.ends[who].link
@@ -210,13 +212,16 @@ func (w *world) log(from int, s wire.SessionID) *packetLog {
 	return w.logs[k]
 }
 
-// receive hands a datagram to end i and compares what comes out with what went in.
-func (w *world) receive(i int, b []byte) {
+// receive hands a datagram to end i by its own cable.
+func (w *world) receive(i int, b []byte) { w.receiveVia(i, Own, b) }
+
+// receiveVia hands a datagram to end i and compares what comes out with what went in.
+func (w *world) receiveVia(i int, by Path, b []byte) {
 	e := w.ends[i]
 	if e.gone {
 		return
 	}
-	d, ok := e.link.HandleDatagram(w.now, b)
+	d, ok := e.link.HandleVia(w.now, by, b)
 	if !ok {
 		return
 	}
@@ -285,13 +290,16 @@ func (w *world) service(i int) {
 	}
 	updates := e.link.counters.UpdatesSent
 	for t, ok := e.link.PollTransmit(w.now); ok; t, ok = e.link.PollTransmit(w.now) {
-		if t.Path != Own {
-			continue // no other cable works here
-		}
 		if len(t.Data)%t.Seg != 0 || len(t.Data) > MaxBatchBytes || len(t.Data)/t.Seg > MaxBatchFrames {
 			w.fail("end %d: batch of %d bytes in segments of %d", i, len(t.Data), t.Seg)
 		}
 		for b := t.Data; len(b) > 0; b = b[t.Seg:] {
+			if t.Path != Own {
+				if w.other {
+					w.push(arrival{at: w.now.Add(lan), to: 1 - i, data: bytes.Clone(b[:t.Seg]), via: t.Path})
+				}
+				continue
+			}
 			if w.keep {
 				w.record[i] = append(w.record[i], bytes.Clone(b[:t.Seg]))
 			}

@@ -29,11 +29,8 @@ type Link struct {
 	books    books
 	stalled  mono.Time // when the owner's loop came back from standing still
 
-	retrains  int
-	upOnce    bool
-	lastDown  DownReason
-	downSince mono.Time
-	downtime  time.Duration
+	history history
+	damping damping
 
 	closePending bool
 	control      [wire.FrameOverhead + wire.FullHelloLen]byte // the control frame handed out last
@@ -135,6 +132,7 @@ func (l *Link) SetPath(now mono.Time, on bool) {
 	switch {
 	case on && l.state == StateOff:
 		l.setState(now, StateTraining)
+		l.train.heardPeer = false
 		l.restartHellos(now)
 	case !on && l.state == StateUp:
 		l.goDown(now, DownPathOff)
@@ -172,6 +170,7 @@ func (l *Link) Close(now mono.Time) {
 		l.closePending = true
 		l.goDown(now, DownClosed)
 	}
+	l.damping.until = 0
 	l.setState(now, StateClosed)
 	l.tx.abandon()
 }
@@ -195,7 +194,9 @@ func (l *Link) Status() Status {
 	s := Status{
 		State: l.state, Since: l.since, Confirmed: l.state == StateUp && l.sess.confirmed,
 		Session: l.sess.id, PeerIncarnation: l.sess.peer, Training: l.train.number,
-		Retrains: l.retrains, LastDown: l.lastDown, Downtime: l.downtime,
+		Retrains: l.history.retrains, LastRetrain: l.history.lastRetrain, LastDown: l.history.lastDown,
+		FirstUp: l.history.firstUp, DownSince: l.history.downSince, Uptime: l.history.uptime, Downtime: l.history.downtime,
+		Phase: l.phase(), Train: l.trainStatus(), Flaps: l.damping.flaps, HeldUntil: l.holdEnd(),
 		RTT: l.rtt.smoothed, MaxPayload: l.agreed,
 		WindowUsed: l.tx.slab.used, Unacked: l.tx.slab.count,
 		Miswired: l.train.miswired, Found: l.train.found.port, Path: l.paths.now,

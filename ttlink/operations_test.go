@@ -17,6 +17,7 @@ func FuzzOperations(f *testing.F) {
 	f.Add(uint64(2), []byte{5, 0, 1, 90, 2, 3, 6, 1, 2, 60, 7, 0, 2, 80, 1, 44})
 	f.Add(uint64(3), []byte{8, 77, 1, 200, 2, 200, 9, 0, 2, 20, 10, 1, 2, 255, 3, 7})
 	f.Add(uint64(4), []byte{11, 0, 1, 30, 2, 90, 12, 0, 2, 90, 13, 200, 1, 9, 2, 200})
+	f.Add(uint64(5), []byte{16, 0, 16, 1, 17, 0, 1, 90, 5, 0, 3, 20, 6, 0, 3, 20, 5, 1, 3, 20, 6, 1, 3, 20, 5, 0, 3, 20, 17, 2, 6, 0, 15, 0})
 	f.Fuzz(func(t *testing.T, seed uint64, ops []byte) {
 		const most = 200 // operations of one run
 		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
@@ -43,7 +44,7 @@ func operate(w *world, op, arg byte) {
 	i := int(arg & 1)
 	e := w.ends[i]
 	n := int(arg >> 1)
-	switch op % 15 {
+	switch op % 18 {
 	case 0: // a little to send
 		e.toSend[n%wire.BasicVCs] += 1 + n%8
 		w.service(i)
@@ -94,5 +95,15 @@ func operate(w *world, op, arg byte) {
 		if err := e.link.SetMaxPayload(w.now, MinPayload+n/2*wire.PadUnit); err != nil {
 			w.fail("%v", err)
 		}
+	case 15:
+		if !e.gone {
+			e.link.Retrain(w.now)
+			w.service(i)
+		}
+	case 16: // another cable may be used, or may not any longer
+		e.link.SetAlternate(w.now, ByChannel(0), 0, n%2 == 0)
+		w.service(i)
+	case 17: // and works, or doesn't
+		w.other = n%2 == 0
 	}
 }

@@ -110,14 +110,16 @@ func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 
 // greets are the paths that periodic hellos go by now.
 func (l *Link) greets() (s pathSet) {
-	switch {
-	case l.state == StateTraining:
-		return l.paths.all()
-	case l.paths.now != Own:
+	if l.state == StateTraining {
+		s = l.paths.all()
+	} else {
 		s.add(Own)
+		if !l.sess.confirmed {
+			s.add(l.paths.now)
+		}
 	}
-	if !l.sess.confirmed || l.paths.now == Own {
-		s.add(l.paths.now)
+	if l.held() {
+		s.remove(Own)
 	}
 	return s
 }
@@ -134,7 +136,8 @@ func (l *Link) comeHome(now mono.Time, p Path, h *wire.Hello) {
 	}
 	s.now, s.home = Own, 0
 	s.own(now, true)
-	l.events.push(Event{Kind: EventPath, At: now, Session: l.sess.id, Retrains: l.retrains, Path: Own})
+	l.events.push(Event{Kind: EventPath, At: now, Session: l.sess.id, Retrains: l.history.retrains, Path: Own})
+	l.damping.inUse = now
 }
 
 // A stamp is an instant and the path that the hello goes by; never zero.

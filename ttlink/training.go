@@ -20,6 +20,7 @@ type training struct {
 	strangers answer // to unknown incarnations; apart, so that they can't crowd out the peer
 	heard     echo   // last unproved hello while there is no session
 
+	heardPeer  bool // a hello of the right peer has come since this training began
 	miswired   bool
 	found      stranger
 	mismatched Mismatch // last reported
@@ -82,6 +83,10 @@ func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 		l.counters.NotUp++
 		return
 	}
+	if p == Own && l.held() {
+		l.counters.HeldHellos++
+		return
+	}
 	known := l.sess.id != 0 && h.Incarnation == l.sess.peer
 	if l.hasEnded(h.Incarnation) || (known && int32(h.Training-l.sess.training) < 0) {
 		l.counters.StaleHellos++
@@ -90,6 +95,7 @@ func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	if !l.fits(&h, known) {
 		return
 	}
+	l.train.heardPeer = true
 	echoed := h.EchoIncarnation == l.cfg.Incarnation
 	proves := echoed && h.EchoTraining == l.train.number && l.paths.proves(p, &h)
 	switch {
@@ -131,8 +137,11 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 	}
 	// Up with a newer number is a peer that replaced its session on our proof: it lost nothing.
 	if newer && !h.Up && l.sess.confirmed {
+		missed := l.misses(now)
 		l.applyHello(now, f, h)
-		l.goDown(now, DownPeerRetrained)
+		if l.goDown(now, DownPeerRetrained); missed {
+			l.ownFailed(now)
+		}
 		return
 	}
 	if echoed {
@@ -170,7 +179,7 @@ func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	}
 	if !l.train.miswired || found != l.train.found {
 		l.train.miswired, l.train.found = true, found
-		l.events.push(Event{Kind: EventMiswired, At: now, Session: l.sess.id, Retrains: l.retrains,
+		l.events.push(Event{Kind: EventMiswired, At: now, Session: l.sess.id, Retrains: l.history.retrains,
 			Found: h.From, FoundExpects: h.Expected, FoundFabric: h.Fabric})
 	}
 	return false
@@ -193,7 +202,7 @@ func (l *Link) fits(h *wire.Hello, known bool) bool {
 func (l *Link) incompatible(m Mismatch) {
 	if l.train.mismatched != m {
 		l.train.mismatched = m
-		l.events.push(Event{Kind: EventIncompatible, At: l.now, Session: l.sess.id, Retrains: l.retrains, Mismatch: m})
+		l.events.push(Event{Kind: EventIncompatible, At: l.now, Session: l.sess.id, Retrains: l.history.retrains, Mismatch: m})
 	}
 }
 
@@ -216,7 +225,7 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 		l.sess.ended[l.sess.endedNext] = l.sess.peer
 		l.sess.endedNext = (l.sess.endedNext + 1) % endedRemember
 		l.books.close(l.sess.id, l.sess.peer)
-		l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.retrains, Unknown: l.tx.unacked()})
+		l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
 	}
 	// The number that was proved is used up: a late proof of a former
 	// incarnation, which nobody had seen, must not end this session.
@@ -226,7 +235,7 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 	l.paths.announced = 0
 	l.tx.reset(wire.InitialSeq(l.cfg.Incarnation), h.Slots)
 	l.rx.reset(wire.InitialSeq(h.Incarnation))
-	l.events.push(Event{Kind: EventSessionStarted, At: now, Session: l.sess.id, Retrains: l.retrains})
+	l.events.push(Event{Kind: EventSessionStarted, At: now, Session: l.sess.id, Retrains: l.history.retrains})
 }
 
 // comeUp takes the link up on a hello that proves the path, and lets the
@@ -241,11 +250,10 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 		l.renew(now)
 		return
 	}
-	if l.upOnce {
-		l.retrains++
-		l.downtime += now.Sub(l.downSince)
+	l.history.up(now)
+	if p == Own {
+		l.damping.inUse = now
 	}
-	l.upOnce = true
 	l.train.mismatched = MismatchNone
 	l.agreed = agreed
 	l.sess.life = now
@@ -265,7 +273,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	}
 	l.tx.keepaliveAt = now.Add(l.jitter(l.cfg.Profile.Keepalive))
 	l.setState(now, StateUp)
-	l.events.push(Event{Kind: EventUp, At: now, Session: l.sess.id, Retrains: l.retrains, Path: p})
+	l.events.push(Event{Kind: EventUp, At: now, Session: l.sess.id, Retrains: l.history.retrains, Path: p})
 }
 
 // renew ends the session although both ends live: frames that were cut for a
@@ -273,7 +281,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 // again, since nobody knows how much of them the peer has got. This end takes
 // another incarnation, and the fate of what the peer has not acknowledged is unknown.
 func (l *Link) renew(now mono.Time) {
-	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.retrains, Unknown: l.tx.unacked()})
+	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
 	l.books.close(l.sess.id, l.sess.peer)
 	l.cfg.Incarnation = wire.Incarnation(l.rng.Uint64() | 1)
 	l.tx.abandon()
@@ -308,17 +316,18 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 	if l.state != StateUp {
 		panic("ttlink: down while " + l.state.String())
 	}
-	l.lastDown, l.downSince = why, now
+	l.history.down(now, l.since, why)
 	l.paths.own(now, false)
 	l.train.number++
+	l.train.heardPeer = false
 	l.setState(now, StateTraining)
 	l.restartHellos(now)
-	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.retrains, Reason: why})
+	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.history.retrains, Reason: why})
 }
 
 // restartHellos says hello at once, and then at growing intervals.
 func (l *Link) restartHellos(now mono.Time) {
-	l.train.greet = l.paths.all()
+	l.train.greet = l.greets()
 	l.train.interval = l.cfg.Profile.HelloMin
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))
 }

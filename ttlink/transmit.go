@@ -153,6 +153,9 @@ func (l *Link) Deadline() (mono.Time, bool) {
 			at = mono.Min(at, l.tx.probeAt)
 		}
 	}
+	if l.held() {
+		at = mono.Min(at, l.holdEnd())
+	}
 	if l.tx.slab.buf != nil && l.tx.slab.count == 0 {
 		at = mono.Min(at, l.tx.idleSince.Add(slabIdle))
 	}
@@ -168,7 +171,9 @@ func (l *Link) Tick(now mono.Time) {
 	l.now = now
 	if l.state == StateUp {
 		if !now.Before(l.deadAt()) {
-			l.goDown(now, DownSilence)
+			if l.goDown(now, DownSilence); l.paths.now == Own {
+				l.ownFailed(now)
+			}
 		} else {
 			l.tickSend(now)
 			l.tickReceive(now)
@@ -178,6 +183,7 @@ func (l *Link) Tick(now mono.Time) {
 			}
 		}
 	}
+	l.tickHold(now)
 	l.tickHello(now)
 	if s := &l.tx.slab; s.buf != nil && s.count == 0 && now.Sub(l.tx.idleSince) >= slabIdle {
 		s.drop()

@@ -108,12 +108,14 @@ const (
 	DropTimeout                           // its channel's head could not move for the timeout (Spec §7.3)
 	DropUnreachable                       // no way to its destination is left
 	DropTables                            // routed by tables that were replaced, and those that replace them could close a cycle with it
+	DropDrained                           // it was to leave by a port that somebody drains
+	DropFlushed                           // it waited at a port that somebody flushed
 	NumDropReasons
 )
 
 // String names the reason.
 func (r DropReason) String() string {
-	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed", "timeout", "unreachable", "tables replaced"}
+	names := [NumDropReasons]string{"", "next hop dead", "TTL expired", "no route", "malformed", "timeout", "unreachable", "tables replaced", "drained", "flushed"}
 	if r == 0 || r >= NumDropReasons {
 		return "unknown reason"
 	}

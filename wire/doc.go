@@ -278,7 +278,7 @@
 //	 8  4  flow seq
 //	12  1  plane, 0 to 15
 //	13  1  reason: 1 next hop dead, 2 TTL used up, 3 no route, 4 malformed, 5 timeout,
-//	       6 unreachable, 7 tables replaced
+//	       6 unreachable, 7 tables replaced, 8 drained, 9 flushed
 //	14  1  channel of the reporting chip, 0 to 15
 //	15  1  type of the dropped packet, 1 to 5; of a multicast plus 128
 //	16  8  id of the request
@@ -375,6 +375,14 @@
 // frames go by another's cable says hello on its own, too, and goes back to it
 // after two answers. An implementation without fallback drops what comes for
 // another channel than the port's.
+//
+// An end may hold its own cable for a while, such as after it failed often. It
+// then says no hello by it, answers none, and is not up by it; hellos by others'
+// cables go on. To the peer that is a cable that is cut: nothing proves it. Other frames
+// of the session that come by a held cable are taken while the end is up.
+//
+// An end that is told to train again leaves up and trains; the peer follows by
+// step 5.
 //
 // A new session starts from the initial sequence numbers, slot 0 on every VC
 // and grants of 0: no packet may be sent before its first grant is heard. A

@@ -33,8 +33,8 @@ import (
 //	   46  1  why it was last down (down reasons below)
 //	   47  1  flags: 1 the peer has shown that it is up, 2 the cable leads elsewhere
 //	   48  4  router state: 0 initializing, 1 running, 2 paused, 3 draining, 4 retraining (tt-metal's RouterState)
-//	   52  4  postcode, as tt-metal's EDMStatus: A0B0C0D0 started, A1B1C1D1 the
-//	          handshake heard, A3B3C3D3 ready for traffic, A4B4C4D4 terminated
+//	   52  4  postcode, as tt-metal's EDMStatus: B0C0D0E0 the peer's address is unknown, A0B0C0D0
+//	          started, A1B1C1D1 the peer heard, A2B2C2D2 up here, A3B3C3D3 ready for traffic, A4B4C4D4 terminated
 //	   56  4  heartbeat: AABB in the upper half, the time in tenths of a second modulo 65536 in the lower
 //	   60  4  entries posted so far, modulo 2^32: the number of the next one
 //	   64  4  session id; 0: none yet
@@ -61,6 +61,7 @@ import (
 //	   16  1  kind (entry kinds below)
 //	   17  1  severity: 1 information, 2 warning, 3 error
 //	   18  1  reason: of down, a down reason; of incompatible, what does not fit; of dropped, the drop reason;
+//	          of command, the router command, or 255 for a flush;
 //	          of tables, 0 in force, 1 in force and detours of the old ones given up, 2 refused
 //	   19  1  up and path: channel whose cable carries the frames, 255 the own one; stuck: sender channel, 255 the receiver channel
 //	   20  4  packets that it is about; of tables, cables that they do without
@@ -70,7 +71,7 @@ import (
 //	   36  2  mesh, 38 2 chip: dropped and stuck, destination of the packet
 //	   40  1  stuck: virtual channel; miswired: channel that was found
 //	   41  7  zero
-//	   48  8  stuck: nanoseconds without progress
+//	   48  8  stuck: nanoseconds without progress; held: nanoseconds that the hold lasts
 //	   56  4  zero
 //	   60  4  CRC-32C of all bytes before it
 //
@@ -133,18 +134,21 @@ type Postcode uint32
 
 // The postcodes in use.
 const (
+	PostInit       Postcode = 0xB0C0D0E0 // INIT_STARTED
 	PostStarted    Postcode = 0xA0B0C0D0
-	PostHandshake  Postcode = 0xA1B1C1D1 // REMOTE_HANDSHAKE_COMPLETE
+	PostRemote     Postcode = 0xA1B1C1D1 // REMOTE_HANDSHAKE_COMPLETE
+	PostLocal      Postcode = 0xA2B2C2D2 // LOCAL_HANDSHAKE_COMPLETE
 	PostReady      Postcode = 0xA3B3C3D3 // READY_FOR_TRAFFIC
 	PostTerminated Postcode = 0xA4B4C4D4
 )
 
 // MailboxKind says what an entry is about. Those below [MailboxDropped] are
 // the events of the link: 1 up, 2 down, 3 session started, 4 session ended,
-// 5 miswired, 6 incompatible, 7 path.
+// 5 miswired, 6 incompatible, 7 path, 8 held, 9 released.
 //
 // Down reasons are 0 never, 1 silence, 2 peer retrained, 3 peer closed, 4 peer
-// restarted, 5 path off, 6 closed, 7 path narrower, 8 fallback gone.
+// restarted, 5 path off, 6 closed, 7 path narrower, 8 fallback gone,
+// 9 retrain.
 type MailboxKind uint8
 
 // The kinds that are not events of the link.
@@ -152,6 +156,7 @@ const (
 	MailboxDropped MailboxKind = 64 // packets were given up
 	MailboxStuck   MailboxKind = 65 // the head of a channel could not move
 	MailboxTables  MailboxKind = 66 // the chip has other routing tables; posted by each of its routers
+	MailboxCommand MailboxKind = 67 // the router was told to do something; a flush says how many packets it took
 )
 
 // Severity of an entry.

@@ -303,7 +303,7 @@ func TestVectorsControl(t *testing.T) {
 			Group: uint16(v.num("group")), Dir: Direction(v.num("dir")), Trunk: Trunk(v.num("trunk")), Ranges: v.ranges(),
 		}
 		check(v, want, DecodeDropReport, (*DropReport).Append)
-		refused(t, v.bytes, DecodeDropReport, []byte{0xF0, 0xF8, 0xF0, 0xF8}, 12)
+		refused(t, v.bytes, DecodeDropReport, []byte{0xF0, 0xF0, 0xF0, 0xF8}, 12)
 		refused(t, v.bytes, DecodeDropReport, []byte{0, 0xFC, 0, 0xFF}, 0)
 		if want.Group != 0 {
 			refused(t, v.bytes, DecodeDropReport, []byte{0xFC, 0xFC}, 26)

@@ -106,6 +106,8 @@ func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wir
 		d.Reason = fmt.Sprintf("%s %s", dst.Node, quiet[dst.Node])
 	case l.Miswired != "":
 		d.Reason = "miswired: found " + l.Miswired
+	case l.Held:
+		d.Reason = fmt.Sprintf("held down for %s more after %d failures", seconds(l.HeldForS), l.Flaps)
 	case l.By != nil:
 		d.Reason = "its own cable does not carry frames"
 	case l.State == "up" && ends[dst].By != nil:

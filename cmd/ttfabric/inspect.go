@@ -104,12 +104,15 @@ func clientsOf(c *cobra.Command, args []string) (cs []*admin.Client, missing []w
 	return []*admin.Client{one}, nil, err
 }
 
-func newInspect() *cobra.Command {
-	var links, diff bool
-	var expected string
-	var lost lossesFlags
-	c := &cobra.Command{Use: "inspect [CHIP]", Short: "Show chips, links, counters and memory use", Args: cobra.MaximumNArgs(1),
-		Long: `inspect shows the state of the chips that run; with a CHIP, of that one.
+const inspectHelp = `inspect shows the chips of the fabric, or one chip with its links and counters.
+
+With --links, Training is how far a link's training has come, in the words of the
+router firmware: initialization started (the peer's address is unknown), started
+(hellos are sent), remote handshake complete (the peer is heard), local handshake
+complete (up here), ready for traffic (up at both ends), terminated. Router is what
+the router of the port does; see 'router'. Down s and Up % are of the time since
+the chip's first link came up, in which frames that went by a parallel cable count
+as up. Flaps are failures of the own cable; see 'link flap'. JSON has the codes.
 
 --diff compares the cables that should exist with those that carry frames, by
 the rules of tt-metal's reliability mode: declared are the cables that the
@@ -126,7 +129,14 @@ all sessions; lost is what a session that ended left behind, as both ends know.
 Of a chip that was killed or started anew, the neighbours know what it
 acknowledged, what it may have received beyond that (unknown fate), and what
 came from it: such lives are shown as gone, their figures inferred. A packet
-that nothing of this explains is unexplained, and a fault of the program.`,
+that nothing of this explains is unexplained, and a fault of the program.`
+
+func newInspect() *cobra.Command {
+	var links, diff bool
+	var expected string
+	var lost lossesFlags
+	c := &cobra.Command{Use: "inspect [CHIP]", Short: "Show chips, links, counters and memory use", Args: cobra.MaximumNArgs(1),
+		Long: inspectHelp,
 		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect --diff           declared cables that are not up\n  ttfabric inspect --losses         what became of every packet\n  ttfabric inspect --losses --assert\n  ttfabric inspect -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
@@ -174,7 +184,7 @@ that nothing of this explains is unexplained, and a fault of the program.`,
 }
 
 func printLinks(c *cobra.Command, views []admin.ChipView) {
-	tw := newTable(c, "Chip", "Ch", "Dir", "Plane", "Peer", "State", "For", "Retrains", "Last down", "Down s", "RTT µs", "Sent", "Received", "Resent", "Dropped")
+	tw := newTable(c, "Chip", "Ch", "Dir", "Plane", "Peer", "State", "For", "Training", "Router", "Retrains", "Last retrain", "Last down", "Down s", "Up %", "Flaps", "RTT µs", "Sent", "Received", "Resent", "Dropped")
 	for _, v := range views {
 		for _, l := range v.Links {
 			var drops uint64
@@ -185,11 +195,14 @@ func printLinks(c *cobra.Command, views []admin.ChipView) {
 			if l.By != nil {
 				state = fmt.Sprintf("%s by channel %d", l.State, *l.By)
 			}
+			if l.Held {
+				state += fmt.Sprintf(", held %s more", seconds(l.HeldForS))
+			}
 			if l.Miswired != "" {
 				state = "miswired: found " + l.Miswired
 			}
 			tw.AppendRow(table.Row{v.Chip, l.Channel, l.Direction, l.Plane, fmt.Sprintf("%s/%d", l.Peer, l.PeerChan), state,
-				time.Duration(l.SinceS * float64(time.Second)).Round(time.Second), l.Retrains, l.LastDown, fmt.Sprintf("%.1f", l.DowntimeS),
+				seconds(l.SinceS), training(&l), l.Router, l.Retrains, ago(l.RetrainedS), l.LastDown, fmt.Sprintf("%.1f", l.DowntimeS), share(l.UptimeShare), l.Flaps,
 				fmt.Sprintf("%.0f", l.RTTMicros), l.Counters["packets_sent"], l.Counters["packets_received"], l.Counters["retransmitted"], drops})
 		}
 	}

@@ -45,7 +45,8 @@ With --for the chips put the cable back by themselves.
 func newLinkUp() *cobra.Command {
 	return &cobra.Command{Use: "up LINK...", Short: "Put cables back that were cut", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
 		Long: `up puts cables back that 'link down', 'link flap' or 'partition' cut. The links
-train again at once; 'ttfabric up -d' waits until all are up.
+train again at once, but for a cable that is held down because it failed too
+often; see 'link flap'. 'ttfabric up -d' waits until all are up.
 
 ` + linkHelp,
 		Example: "  ttfabric link up M0D0:8\n  ttfabric link up all",
@@ -123,6 +124,12 @@ func newLinkFlap() *cobra.Command {
 		Long: `flap cuts cables for a moment, again and again, until --for is over or Ctrl-C.
 The chips put the cables back by themselves, so that none stays cut when flap
 is killed. An idle link does not notice a short cut; see 'link down'.
+
+A cable that a chip sees fail five times within ten seconds is held down: for 5 s,
+after the next failure for 10 s, and so on up to 5 minutes; each minute in use
+takes one doubling back. Its frames go by a parallel cable meanwhile. Where there
+is none, it is held for a tenth to half a second only, which drops no packet.
+'inspect --links' shows holds, 'events' tells of them, 'router retrain' ends one.
 
 ` + linkHelp,
 		Example: "  ttfabric link flap M0D0:8 --every 2s --down 500ms --for 30s",

@@ -13,6 +13,7 @@ import (
 
 	"ttfabric/node/chip"
 	"ttfabric/node/session"
+	"ttfabric/router"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -190,6 +191,11 @@ func entryWords(e *wire.MailboxEntry) (what, detail string) {
 	case wire.MailboxTables:
 		what = [...]string{"tables in force", "tables in force, old detours given up", "tables refused"}[min(e.Reason, 2)]
 		return what, fmt.Sprintf("epoch %08x, without %s", uint32(e.Session), counted(int(e.Packets), "cable"))
+	case wire.MailboxCommand:
+		if e.Reason == 255 {
+			return "router flushed", counted(int(e.Packets), "packet") + " given up"
+		}
+		return "router command", router.Command(e.Reason).String()
 	case wire.MailboxStuck:
 		where := "receiver channel"
 		if e.Path != wire.MailboxOwnCable {
@@ -211,6 +217,8 @@ func entryWords(e *wire.MailboxEntry) (what, detail string) {
 		detail = fmt.Sprintf("session %08x, %s of unknown fate", uint32(e.Session), counted(int(e.Packets), "packet"))
 	case ttlink.EventMiswired:
 		detail = fmt.Sprintf("found %s channel %d", e.Src, e.VC)
+	case ttlink.EventHeld:
+		detail = "for " + time.Duration(e.For).Round(time.Millisecond).String()
 	case ttlink.EventIncompatible:
 		detail = ttlink.Mismatch(e.Reason).String()
 	}

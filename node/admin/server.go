@@ -15,6 +15,8 @@
 //	PUT  /v1/netem             changes it (NetemBody)
 //	DELETE /v1/netem           takes it away; ?channel=8&channel=9 for some ports; a cut stays
 //	DELETE /v1/recording       ends the recording of the chip's calls (RecordingView)
+//	GET  /v1/router            what the router of each port does (RouterView)
+//	POST /v1/router            tells some: resume, pause, drain, retrain, flush (RouterBody → RouterView)
 //	POST /v1/faults            tells of a fault of a chip that cannot tell itself (FaultBody)
 //	POST /v1/traffic           begins a traffic run in this chip (TrafficStart)
 //	GET  /v1/traffic           its report so far (traffic.Report)
@@ -73,6 +75,8 @@ func NewServer(n *node.Node, token string) *Server {
 	mux.HandleFunc("PUT /v1/netem", s.auth(s.setNetem))
 	mux.HandleFunc("DELETE /v1/netem", s.auth(s.resetNetem))
 	mux.HandleFunc("PUT /v1/service", s.auth(s.setService))
+	mux.HandleFunc("GET /v1/router", s.auth(s.routers))
+	mux.HandleFunc("POST /v1/router", s.auth(s.commandRouter))
 	mux.HandleFunc("POST /v1/faults", s.auth(s.tellFault))
 	mux.HandleFunc("DELETE /v1/recording", s.auth(s.endRecording))
 	mux.HandleFunc("POST /v1/traffic", s.auth(s.startTraffic))

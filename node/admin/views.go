@@ -67,6 +67,7 @@ type LinkView struct {
 	Miswired   string            `json:"miswired,omitempty"` // what was found at the other end
 	Counters   map[string]uint64 `json:"counters"`
 	FrameDrops map[string]uint64 `json:"frame_drops"`
+	LinkHealth
 }
 
 // View renders a node's state.
@@ -82,9 +83,10 @@ func View(n *node.Node) ChipView {
 		OutOfService: cableNames(s.Out), Unreachable: append([]wire.FabricNodeID{}, s.Unreachable...), OpenOps: s.Open, InFlight: s.InFlight, Memory: MemoryView{s.Resident, s.Buffers}, Loop: loadOf(n.Load()),
 		Counters: chipCounters(&s.Counters), Dropped: dropCounters(s.Counters.Dropped),
 	}
-	addrs := n.Addresses()
+	addrs, first := n.Addresses(), firstUp(&s)
 	for i := range s.Ports {
 		l := linkView(&s.Ports[i], now)
+		l.LinkHealth = healthOf(&s.Ports[i], now, first)
 		l.Address = addrs[l.Channel].String()
 		v.Links = append(v.Links, l)
 	}
@@ -95,7 +97,7 @@ func linkView(p *chip.PortStatus, now mono.Time) LinkView {
 	v := LinkView{
 		Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel,
 		State: p.Link.State.String(), Out: p.Out, Avoided: p.Avoided, SinceS: now.Sub(p.Link.Since).Seconds(), Session: fmt.Sprintf("%08x", uint32(p.Link.Session)),
-		Retrains: p.Link.Retrains, LastDown: p.Link.LastDown.String(), DowntimeS: p.Link.Downtime.Seconds(),
+		Retrains: p.Link.Retrains, LastDown: p.Link.LastDown.String(), DowntimeS: p.Link.DownFor(now).Seconds(),
 		RTTMicros: float64(p.Link.RTT.Nanoseconds()) / 1e3, Payload: p.Link.MaxPayload, Credits: map[string]int{},
 		Counters: linkCounters(p), FrameDrops: frameDrops(&p.Frames),
 	}
@@ -150,7 +152,7 @@ func frameDrops(c *ttlink.Counters) map[string]uint64 {
 	m := map[string]uint64{
 		"not_up": c.NotUp, "wrong_channel": c.WrongChannel, "wrong_path": c.WrongPath, "credit_violation": c.CreditViolations, "bad_piece": c.BadPieces,
 		"bad_ack": c.BadAcks, "malformed_hello": c.MalformedHellos, "malformed_update": c.MalformedUpdates,
-		"miswired_hello": c.MiswiredHellos, "stale_hello": c.StaleHellos, "unproved_hello": c.UnprovedHellos, "raw": c.Raw,
+		"miswired_hello": c.MiswiredHellos, "held_hello": c.HeldHellos, "stale_hello": c.StaleHellos, "unproved_hello": c.UnprovedHellos, "raw": c.Raw,
 	}
 	for f := wire.FrameFault(1); f < wire.NumFrameFaults; f++ {
 		m[f.Error()[len("frame: "):]] = c.Faults[f]
@@ -162,7 +164,7 @@ func frameDrops(c *ttlink.Counters) map[string]uint64 {
 type EventView struct {
 	Time   time.Time         `json:"time"`
 	Chip   wire.FabricNodeID `json:"chip"`
-	Type   string            `json:"type"`   // link, packet, member, fault, tables, archive, recording
+	Type   string            `json:"type"`   // link, router, packet, member, fault, tables, archive, recording
 	Action string            `json:"action"` // up, down, dropped, joined, …
 	Actor  string            `json:"actor"`  // the port or chip that it is about
 	Detail map[string]string `json:"detail,omitempty"`
@@ -202,6 +204,8 @@ func EventOf(self wire.FabricNodeID, e node.Event) EventView {
 		v.Type, v.Action, v.Actor = "packet", "dropped", fmt.Sprintf("%s channel %d", self, e.Chip.Local.Channel)
 		v.Detail["reason"], v.Detail["count"] = e.Chip.Drop.String(), fmt.Sprint(e.Chip.Count)
 		v.Detail["src"], v.Detail["dst"] = e.Chip.Src.String(), e.Chip.Dst.String() // a multicast names its source twice
+	case e.Chip != nil && e.Chip.Port != nil:
+		portEvent(&v, e.Chip)
 	case e.Chip != nil:
 		linkEvent(&v, e.Chip)
 	}
@@ -253,6 +257,8 @@ func linkEvent(v *EventView, e *chip.Event) {
 		}
 	case ttlink.EventDown:
 		v.Detail["reason"] = l.Reason.String()
+	case ttlink.EventHeld, ttlink.EventReleased:
+		holdEvent(v, l)
 	case ttlink.EventSessionEnded:
 		n := 0
 		for _, u := range l.Unknown {

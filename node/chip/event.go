@@ -19,6 +19,7 @@ type Event struct {
 	Drop   wire.DropReason // for drops: why
 	Tables *Tables         // for new tables: which
 	Stuck  *router.Stuck   // for timeouts: the channel whose head could not move
+	Port   *PortEvent      // for commands: what a port has done
 	Count  uint64          // for drops: how many in a row, from Src to Dst
 	Src    wire.FabricNodeID
 	Dst    wire.FabricNodeID

@@ -82,7 +82,7 @@ func (c *Chip) postStatus(now mono.Time, i int) {
 	m.seq++
 	s := wire.MailboxStatus{Seq: m.seq, Incarnation: c.cfg.Incarnation, At: uint64(now), Local: p.Local, Dir: p.Dir, Plane: p.Plane,
 		Path: mailboxPath(l.Path), Peer: p.Peer, LinkState: uint8(l.State), LastDown: uint8(l.LastDown), Confirmed: l.Confirmed, Miswired: l.Miswired,
-		State: routerState(&l), Postcode: postcode(&l), Posted: m.posted, Session: l.Session, Retrains: uint32(l.Retrains),
+		State: wire.RouterState(r.State), Postcode: wire.Postcode(l.Phase.Postcode()), Posted: m.posted, Session: l.Session, Retrains: uint32(l.Retrains),
 		Heartbeat: wire.HeartbeatFabric | uint32(uint16(uint64(now)/wire.HeartbeatPerTick)),
 		Since:     uint64(l.Since), Downtime: uint64(l.Downtime), RTT: uint64(l.RTT),
 		PacketsSent: f.PacketsSent, BytesSent: f.PayloadSent, FramesSent: f.FramesSent, FramesResent: f.Retransmitted,
@@ -115,7 +115,7 @@ func (c *Chip) postIn(i int, e *Event) {
 	x.Number, x.Life, x.At = m.posted, uint32(c.cfg.Incarnation), uint64(e.At)
 	x.Put(m.region[wire.MailboxEntryAt(m.posted):])
 	m.posted++
-	if e.Link.Kind != 0 { // packets that are dropped may be many at once
+	if e.Link.Kind != 0 || e.Port != nil { // packets that are dropped may be many at once
 		c.postStatus(e.At, i)
 	}
 }
@@ -135,6 +135,12 @@ func entryOf(e *Event) wire.MailboxEntry {
 			x.Severity = wire.SeverityInfo
 		}
 		return x
+	case e.Port != nil:
+		x.Kind, x.Severity, x.Reason, x.Packets = wire.MailboxCommand, wire.SeverityInfo, uint8(e.Port.Command), uint32(e.Port.Flushed)
+		if e.Port.Flush {
+			x.Reason = 255
+		}
+		return x
 	case e.Stuck != nil:
 		x.Kind, x.VC, x.For, x.Packets = wire.MailboxStuck, uint8(e.Stuck.VC), uint64(e.Stuck.For), uint32(e.Stuck.Waiting)
 		if e.Stuck.Sender >= 0 {
@@ -150,8 +156,10 @@ func entryOf(e *Event) wire.MailboxEntry {
 	switch l.Kind {
 	case ttlink.EventUp, ttlink.EventPath:
 		x.Severity, x.Path = wire.SeverityInfo, mailboxPath(l.Path)
-	case ttlink.EventSessionStarted:
+	case ttlink.EventSessionStarted, ttlink.EventReleased:
 		x.Severity = wire.SeverityInfo
+	case ttlink.EventHeld:
+		x.Severity, x.For = wire.SeverityWarning, uint64(l.Until.Sub(l.At))
 	case ttlink.EventDown:
 		x.Severity, x.Reason = wire.SeverityWarning, uint8(l.Reason)
 	case ttlink.EventSessionEnded:
@@ -174,29 +182,6 @@ func mailboxPath(p ttlink.Path) uint8 {
 		return wire.MailboxOwnCable
 	}
 	return uint8(p.Channel())
-}
-
-// routerState is a port's state in tt-metal's words.
-func routerState(l *ttlink.Status) wire.RouterState {
-	switch {
-	case l.State == ttlink.StateUp:
-		return wire.RouterRunning
-	case l.State == ttlink.StateTraining && l.LastDown != ttlink.DownNone:
-		return wire.RouterRetraining
-	}
-	return wire.RouterInitializing
-}
-
-func postcode(l *ttlink.Status) wire.Postcode {
-	switch {
-	case l.State == ttlink.StateClosed:
-		return wire.PostTerminated
-	case l.State == ttlink.StateUp && l.Confirmed:
-		return wire.PostReady
-	case l.State == ttlink.StateUp:
-		return wire.PostHandshake
-	}
-	return wire.PostStarted
 }
 
 // refused counts the frames that came in and were not taken.

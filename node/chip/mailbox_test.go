@@ -143,7 +143,7 @@ func TestMailboxIsARing(t *testing.T) {
 
 // The codes in the mailbox are documented in package wire, which does not know this package's nor ttlink's.
 func TestMailboxCodes(t *testing.T) {
-	reasons := []string{"none", "silence", "peer retrained", "peer closed", "peer restarted", "path off", "closed", "path narrower", "fallback gone"}
+	reasons := []string{"none", "silence", "peer retrained", "peer closed", "peer restarted", "path off", "closed", "path narrower", "fallback gone", "retrain"}
 	for i, s := range reasons {
 		if got := ttlink.DownReason(i).String(); got != s {
 			t.Errorf("down reason %d is %q, documented as %q", i, got, s)
@@ -154,7 +154,7 @@ func TestMailboxCodes(t *testing.T) {
 			t.Errorf("link state %d is %q, documented as %q", i, got, s)
 		}
 	}
-	for i, s := range []string{"up", "down", "session started", "session ended", "miswired", "incompatible", "path"} {
+	for i, s := range []string{"up", "down", "session started", "session ended", "miswired", "incompatible", "path", "held", "released"} {
 		if got := ttlink.EventKind(i + 1).String(); got != s {
 			t.Errorf("kind %d is %q, documented as %q", i+1, got, s)
 		}

@@ -25,11 +25,13 @@ const (
 	OpDeadline
 	OpHandleLinkStates
 	OpAvoid
+	OpCommand
+	OpFlush
 	NumOps
 )
 
 var opNames = [NumOps]string{"", "HandleDatagram", "HandleRequest", "Tick", "Pump", "SetPath", "SetMaxPayload", "Close", "SetClient",
-	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid"}
+	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush"}
 
 // String is the name of the method.
 func (o Op) String() string {
@@ -53,7 +55,7 @@ const (
 type Tap interface {
 	// Call tells of a call that returns nothing, or of [OpSetMaxPayload] and
 	// [OpDeadline], whose answers follow. Of a call without a time now is 0. n
-	// is 1 where a path is set on or a cable avoided, the frame payload in bytes, or the kind of client.
+	// is 1 where a path is set on or a cable avoided, a router command, the frame payload in bytes, or the kind of client.
 	Call(op Op, now mono.Time, ch wire.Channel, n int, data []byte)
 	// Request tells of HandleRequest; Admission of its answer.
 	Request(now mono.Time, r Request)

@@ -16,7 +16,7 @@ import (
 // performed, once and in order, the link's frames go on over the other cable
 // within the time to notice and a round trip, and go home when it is mended.
 func TestFallback(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(25) {
 		s, err := newSim(Config{Topology: topology(t, "n300"), Seed: seed, bare: true})
 		if err != nil {
 			t.Fatal(err)
@@ -31,7 +31,7 @@ func TestFallback(t *testing.T) {
 		a.chip.SetClient(f)
 		b.chip.SetClient(&stream{})
 		s.run(a)
-		for cut := range 5 {
+		for cut := range ttlink.FlapLimit - 1 {
 			s.runUntil(s.now.Add(time.Duration(s.rng.Int64N(int64(5*time.Millisecond)))), func() bool { return false })
 			before := b.chip.Status().Counters.Performed
 			for _, w := range cable.way {

@@ -39,7 +39,7 @@ func (s *Sim) drawPlan(end mono.Time) {
 			}
 		}
 	}
-	kinds := []func() mishap{s.storm, s.cut, s.sever, s.sever, s.avoid, s.oneWayCut, s.restart, s.restart, s.stall, s.swap, s.forge, s.replay, s.unplug, s.narrow}
+	kinds := []func() mishap{s.storm, s.cut, s.sever, s.sever, s.avoid, s.oneWayCut, s.restart, s.restart, s.stall, s.swap, s.forge, s.replay, s.unplug, s.narrow, s.retrain, s.pause, s.flapping}
 	for range s.rng.IntN(maxMishaps + 1) {
 		f := kinds[s.rng.IntN(len(kinds))]()
 		f.at = mono.Time(s.rng.Int64N(int64(end)))
@@ -84,6 +84,7 @@ func (s *Sim) heal() {
 			m.chip.SetPath(s.now, p.Local.Channel, true)
 			m.chip.Avoid(s.now, p.Local.Channel, false)
 		}
+		s.resumeAll(m)
 		s.run(m)
 	}
 }

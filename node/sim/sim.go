@@ -74,6 +74,7 @@ type Report struct {
 	Refused int       // requests that were not taken, as no way was left
 	Starts  int       // of chips, after the first
 	Downs   int       // links that went down
+	Ended   int       // sessions that ended
 	Tables  int       // tables that were installed, over all chips
 	Resent  uint64    // data frames sent again, by the chips alive at the end
 	Gone    int       // lives that are over, as their neighbours know at the end
@@ -369,6 +370,7 @@ func (s *Sim) linkEvent(m *machine, e chip.Event) {
 		c.cable.up[c.side] = true
 	case ttlink.EventSessionEnded:
 		c.cable.renewed = true
+		s.report.Ended++
 	case ttlink.EventDown:
 		s.report.Downs++
 		c.cable.up[c.side] = false

@@ -8,6 +8,7 @@ import (
 
 	"ttfabric/node/chip"
 	"ttfabric/node/noc"
+	"ttfabric/router"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -141,6 +142,10 @@ func (p *replayer) call(r *Record) {
 		c.HandleLinkStates(r.Now, wire.AppendLinkStates(nil, r.Data))
 	case chip.OpAvoid:
 		c.Avoid(r.Now, r.Channel, r.N == 1)
+	case chip.OpCommand:
+		_ = c.Command(r.Now, r.Channel, router.Command(r.N)) // what came of it is seen in events
+	case chip.OpFlush:
+		_, _ = c.Flush(r.Now, r.Channel)
 	case chip.OpSetMaxPayload:
 		_ = c.SetMaxPayload(r.Now, r.Channel, r.N) // compared
 	case chip.OpClose:

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/admin"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+func newRouter() *cobra.Command {
+	c := &cobra.Command{Use: "router", Short: "Pause, drain, flush and retrain the routers of ports",
+		Long: `router tells the routers of ports what to do. LINK names cables, whose ports at
+both ends are told; --chip names chips, all of whose ports are told; 'all' is
+the fabric. Nothing is cut or killed: for that, see 'link' and 'chip'.`}
+	c.AddCommand(
+		newRouterAction("pause", "paused", "Let ports stand still; nothing is lost",
+			`pause lets ports stand still in both directions. The links stay up. Packets wait
+where they are, and credits hold back what is behind them, up to the sources.
+Nothing is dropped while it waits at a chip that has a paused port, whatever the
+grace period or 'up --stuck' says; at other chips, what is held back by it counts
+for --stuck as ever. A source that hears nothing of its requests for 10 s reports
+them as of unknown outcome; they are performed when the port goes on.`, "M0D0:8"),
+		newRouterAction("drain", "draining", "Let ports take requests and drop them",
+			`drain lets ports take the requests that are to leave by them and drop them, each
+counted and reported to its source as "drained". Probes, such as 'ping', read data,
+completions and reports pass, so that every source learns what became of its requests. What
+comes in by the port is handled as ever.`, "M0D0:8"),
+		newRouterAction("resume", "running", "Let ports go on that were paused or drained",
+			"resume lets ports go on that 'router pause' or 'router drain' told otherwise.", "all"),
+		newRouterAction("flush", "flushed", "Drop what waits to be sent by ports, once",
+			`flush drops the packets that wait in the sender channels of ports, each counted
+and, if it is a request, reported to its source as "flushed". Answers that wait
+there go too: a read whose data was flushed ends as of unknown outcome. What the
+links have taken already is delivered; what comes later waits or goes as before.`, "M0D0:8"),
+		newRouterAction("retrain", "told to train anew", "Take links down and train them anew at once",
+			`retrain takes links down and trains them anew at once, in the same session:
+nothing is lost, doubled or reordered, and no other link knows of it. A cable
+that is held down because it failed too often is let go, with its failures
+forgotten. A port that is paused or drained stays so.`, "M0D0:8"))
+	return c
+}
+
+func newRouterAction(action, done, short, long, example string) *cobra.Command {
+	var chips string
+	c := &cobra.Command{Use: action + " [LINK...]", Short: short, Long: long + "\n\n" + linkHelp, ValidArgsFunction: completeLinks,
+		Example: fmt.Sprintf("  ttfabric router %s %s\n  ttfabric router %s M0D0-M0D1/p1\n  ttfabric router %s --chip 'M0D3,M0D[5-7]'\n  ttfabric router %s all", action, example, action, action, action),
+		RunE: func(c *cobra.Command, args []string) error {
+			if (len(args) == 0) == (chips == "") {
+				return coded(exitUsage, "router %s: name cables or, with --chip, chips; 'all' is every cable", action)
+			}
+			f, err := format(c)
+			if err != nil {
+				return err
+			}
+			set, where, err := routerPorts(c, args, chips, action)
+			if err != nil {
+				return err
+			}
+			views, err := set.command(c, where, action)
+			if err != nil {
+				return err
+			}
+			if len(views) == 0 {
+				return fmt.Errorf("router %s: none of the chips named runs; 'ttfabric inspect' lists those that do", action)
+			}
+			return showRouters(c, f, done, views)
+		}}
+	c.Flags().StringVar(&chips, "chip", "", "all ports of these chips: a list such as M0D3,M0D4, or patterns")
+	return c
+}
+
+// routerPorts finds the ports that a command is about. A link is trained anew
+// by one end that runs, which the other follows; of a chip, by the chip itself.
+// An end that holds its cable down is told, too: it would not follow by that cable.
+func routerPorts(c *cobra.Command, args []string, chips, action string) (*chipSet, map[wire.FabricNodeID][]wire.Channel, error) {
+	if chips == "" {
+		links, set, err := linkArgs(c, args)
+		if err != nil || action != "retrain" {
+			where, _ := ends(links, "both")
+			return set, where, err
+		}
+		for i, l := range links {
+			if set.clients[l.a.Node] == nil {
+				links[i].a, links[i].b = l.b, l.a
+			}
+		}
+		where, err := ends(links, "a-to-b")
+		set.addHeld(c.Context(), where, links)
+		return set, where, err
+	}
+	dir, err := dirOf(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, t, _, err := dir.mesh()
+	if err != nil {
+		return nil, nil, err
+	}
+	where, err := chipPorts(t, chips)
+	if err != nil {
+		return nil, nil, err
+	}
+	set, err := openChips(dir)
+	return set, where, err
+}
+
+// addHeld adds the far ends of links that hold their cables down.
+func (s *chipSet) addHeld(ctx context.Context, where map[wire.FabricNodeID][]wire.Channel, links []link) {
+	var far []*admin.Client
+	of := map[wire.PortID]bool{}
+	for _, l := range links {
+		if cl := s.clients[l.b.Node]; cl != nil && !slices.Contains(far, cl) {
+			far = append(far, cl)
+		}
+		of[l.b] = true
+	}
+	views, _ := ask(ctx, far)
+	for _, v := range views {
+		for _, l := range v.Links {
+			if l.Held && of[wire.PortID{Node: v.Chip, Channel: l.Channel}] {
+				where[v.Chip] = append(where[v.Chip], l.Channel)
+			}
+		}
+	}
+}
+
+// chipPorts are all ports of the chips of a list.
+func chipPorts(t *topo.Topology, chips string) (map[wire.FabricNodeID][]wire.Channel, error) {
+	named, err := parseChips(t, chips)
+	if err != nil {
+		return nil, err
+	}
+	where := map[wire.FabricNodeID][]wire.Channel{}
+	for n := range named {
+		for _, p := range t.Ports(n) {
+			where[n] = append(where[n], p.Local.Channel)
+		}
+	}
+	return where, nil
+}
+
+// command tells ports what to do, and returns those ports.
+func (s *chipSet) command(c *cobra.Command, where map[wire.FabricNodeID][]wire.Channel, action string) ([]admin.RouterView, error) {
+	var mu sync.Mutex
+	var views []admin.RouterView
+	err := s.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
+		all, err := cl.CommandRouter(ctx, admin.RouterBody{Channels: chs, Action: action})
+		mu.Lock()
+		defer mu.Unlock()
+		for _, v := range all {
+			if slices.Contains(chs, v.Channel) {
+				views = append(views, v)
+			}
+		}
+		return err
+	})
+	slices.SortFunc(views, func(a, b admin.RouterView) int {
+		if (wire.PortID{Node: a.Chip, Channel: a.Channel}).Less(wire.PortID{Node: b.Chip, Channel: b.Channel}) {
+			return -1
+		}
+		return 1
+	})
+	return views, err
+}
+
+func showRouters(c *cobra.Command, format, done string, views []admin.RouterView) error {
+	if format == "json" {
+		return printJSON(c, append([]admin.RouterView{}, views...))
+	}
+	tw := newTable(c, "Chip", "Ch", "Peer", "Plane", "Router", "Waiting", "Flushed")
+	for _, v := range views {
+		tw.AppendRow(table.Row{v.Chip, v.Channel, fmt.Sprintf("%s/%d", v.Peer, v.PeerChan), v.Plane, v.State, v.Waiting, v.Flushed})
+	}
+	tw.Render()
+	fmt.Fprintf(c.ErrOrStderr(), "%s %s\n", counted(len(views), "port"), done)
+	return nil
+}
+
+// seconds is a time for people, from seconds.
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Second)
+}
+
+// training is how far a link's training has come, with its result where that is no good one.
+func training(l *admin.LinkView) string {
+	if l.Train == "fail" || l.Train == "not connected" {
+		return l.Phase + ", " + l.Train
+	}
+	return l.Phase
+}
+
+// ago is how long ago something was; "never" for nil.
+func ago(s *float64) string {
+	if s == nil {
+		return "never"
+	}
+	return seconds(*s).String() + " ago"
+}
+
+// share is a share in percent; "" for nil.
+func share(s *float64) string {
+	if s == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.3f", 100**s)
+}

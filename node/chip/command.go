@@ -1,0 +1,82 @@
+package chip
+
+import (
+	"fmt"
+
+	"ttfabric/router"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// PortEvent is a command that a port has carried out.
+type PortEvent struct {
+	Command router.Command
+	Flush   bool         // the command was to flush; Command has no meaning
+	Was     router.State // before
+	State   router.State // after
+	Flushed int          // packets given up by a flush
+}
+
+// Action says in one word what happened to the port.
+func (e *PortEvent) Action() string {
+	switch {
+	case e.Flush:
+		return "flushed"
+	case e.Command == router.CommandPause:
+		return "paused"
+	case e.Command == router.CommandDrain:
+		return "draining"
+	case e.Command == router.CommandRetrain:
+		return "retraining"
+	}
+	return "resumed"
+}
+
+// Command tells the router of a port to run, pause or drain, or to train its
+// link anew; see [router.Router.Order] and [ttlink.Link.Retrain]. It fails for a
+// channel without a cable, an unknown command, and a link that has no path to train on.
+func (c *Chip) Command(now mono.Time, ch wire.Channel, cmd router.Command) error {
+	if c.tap != nil {
+		c.tap.Call(OpCommand, now, ch, int(cmd), nil)
+	}
+	i := c.portIndex(ch)
+	switch {
+	case i < 0:
+		return fmt.Errorf("chip %s has no cable at channel %d", c.cfg.Node, ch)
+	case !cmd.Valid():
+		return fmt.Errorf("router command %d: want 0 (run), 1 (pause), 3 (drain) or 4 (retrain)", uint32(cmd))
+	}
+	e := &PortEvent{Command: cmd, Was: c.router.State(i)}
+	if cmd == router.CommandRetrain {
+		if p := &c.ports[i]; !p.link.Retrain(now) {
+			return fmt.Errorf("chip %s channel %d: the link is %s; there is nothing to train until %s runs", c.cfg.Node, ch, p.link.Status().State, p.Peer.Node)
+		}
+	}
+	if !c.router.Order(now, i, cmd) && cmd != router.CommandRetrain {
+		return nil // it does so already
+	}
+	c.tell(now, i, e)
+	c.linkEvents(now, i)
+	e.State = c.router.State(i)
+	return nil
+}
+
+// Flush gives up what waits in the sender channels of a port, with the sources
+// told, and returns the number of packets. It fails for a channel without a cable.
+func (c *Chip) Flush(now mono.Time, ch wire.Channel) (int, error) {
+	if c.tap != nil {
+		c.tap.Call(OpFlush, now, ch, 0, nil)
+	}
+	i := c.portIndex(ch)
+	if i < 0 {
+		return 0, fmt.Errorf("chip %s has no cable at channel %d", c.cfg.Node, ch)
+	}
+	e := &PortEvent{Flush: true, Was: c.router.State(i), State: c.router.State(i), Flushed: c.router.Flush(i)}
+	c.tell(now, i, e)
+	return e.Flushed, nil
+}
+
+// tell notes a command that is carried out.
+func (c *Chip) tell(now mono.Time, i int, e *PortEvent) {
+	c.events.add(Event{At: now, Local: c.ports[i].Local, Peer: c.ports[i].Peer, Port: e})
+}

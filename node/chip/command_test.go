@@ -1,0 +1,182 @@
+package chip
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/router"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// line is three chips in a row, 0 to 2, and a write from the first to the last.
+func line(t *testing.T) (*fabric, Request) {
+	t.Helper()
+	m, err := topo.Named("mesh:1x3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newFabric(t, m), Request{Dst: m.Chips[2].Node, Payload: []byte("data"),
+		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 64)}}
+}
+
+func (w *fabric) command(i int, d wire.Direction, cmd router.Command) {
+	w.t.Helper()
+	if err := w.chips[i].Command(w.now, w.channel(i, d), cmd); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *fabric) channel(i int, d wire.Direction) wire.Channel {
+	for _, p := range w.chips[i].ports {
+		if p.Dir == d {
+			return p.Local.Channel
+		}
+	}
+	w.t.Fatalf("no port to the %s", d)
+	return 0
+}
+
+func (w *fabric) check() {
+	w.t.Helper()
+	for _, c := range w.chips {
+		if err := c.CheckInvariants(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// TestPauseHoldsBack pauses a port on the way for longer than the grace
+// period; requests wait, all the way back to their source, and are done when it goes on.
+func TestPauseHoldsBack(t *testing.T) {
+	w, write := line(t)
+	w.command(1, wire.East, router.CommandPause)
+	taken := 0
+	for range 200 {
+		if w.chips[0].HandleRequest(w.now, write) == Accepted {
+			taken++
+		}
+		w.run(time.Millisecond)
+	}
+	w.run(2 * time.Second)
+	if _, ok := w.chips[0].PollResult(); ok || taken == 200 || taken < router.SlotSpec.Sender[wire.VCData] {
+		t.Fatalf("%d requests were taken, results: %v", taken, ok)
+	}
+	w.check()
+	w.command(1, wire.East, router.CommandRun)
+	rs := w.results(0, taken)
+	for _, r := range rs {
+		if r.Fate != FateDone {
+			t.Fatalf("%+v", r)
+		}
+	}
+	if len(rs) != taken {
+		t.Errorf("%d of %d requests ended", len(rs), taken)
+	}
+	w.check()
+}
+
+// TestDrainTellsSources drains a port on the way: each request ends as lost,
+// drained, at that chip, and what is on its way back passes.
+func TestDrainTellsSources(t *testing.T) {
+	w, write := line(t)
+	w.command(1, wire.East, router.CommandDrain)
+	for range 5 {
+		w.chips[0].HandleRequest(w.now, write)
+	}
+	rs := w.results(0, 5)
+	for _, r := range rs {
+		if r.Fate != FateLost || r.Drop != wire.DropDrained || r.At != w.m.Chips[1].Node {
+			t.Errorf("%+v", r)
+		}
+	}
+	// The other way: chip 2 writes to chip 0, whose answer passes the port.
+	back := write
+	back.Dst = w.m.Chips[0].Node
+	w.chips[2].HandleRequest(w.now, back)
+	if rs := append(rs, w.results(2, 1)...); len(rs) != 6 || rs[5].Fate != FateDone {
+		t.Errorf("%+v", rs)
+	}
+	if d := w.chips[1].Status().Counters.Dropped[wire.DropDrained]; d != 5 {
+		t.Errorf("%d counted", d)
+	}
+	w.command(1, wire.East, router.CommandRun)
+	w.chips[0].HandleRequest(w.now, write)
+	if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+		t.Errorf("%+v", rs)
+	}
+	w.check()
+}
+
+// TestFlushTellsSources flushes a paused port: what waits there ends as lost, and the rest is done.
+func TestFlushTellsSources(t *testing.T) {
+	w, write := line(t)
+	w.command(1, wire.East, router.CommandPause)
+	taken := 0
+	for range 30 {
+		if w.chips[0].HandleRequest(w.now, write) == Accepted {
+			taken++
+		}
+		w.run(time.Millisecond)
+	}
+	for e, ok := w.chips[1].PollEvent(); ok; e, ok = w.chips[1].PollEvent() {
+		if e.Port != nil && (e.Port.Action() != "paused" || e.Port.Was != router.StateRunning || e.Port.State != router.StatePaused) {
+			t.Errorf("event %+v", e.Port)
+		}
+	}
+	n, err := w.chips[1].Flush(w.now, w.channel(1, wire.East))
+	if err != nil || n != router.SlotSpec.Sender[wire.VCData] {
+		t.Fatalf("%d packets were flushed, %v", n, err)
+	}
+	w.command(1, wire.East, router.CommandRun)
+	lost, done := 0, 0
+	for _, r := range w.results(0, taken) {
+		switch {
+		case r.Fate == FateLost && r.Drop == wire.DropFlushed:
+			lost++
+		case r.Fate == FateDone:
+			done++
+		default:
+			t.Errorf("%+v", r)
+		}
+	}
+	if lost != n || lost+done != taken {
+		t.Errorf("%d lost, %d done of %d; %d were flushed", lost, done, taken, n)
+	}
+	w.check()
+}
+
+func TestRetrainCommand(t *testing.T) {
+	w, write := line(t)
+	for range 50 {
+		w.chips[0].HandleRequest(w.now, write)
+		w.command(1, wire.West, router.CommandRetrain)
+		if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+			t.Fatalf("%+v", rs)
+		}
+	}
+	if n := w.chips[1].ports[w.chips[1].portIndex(w.channel(1, wire.West))].link.Status().Retrains; n < 50 {
+		t.Errorf("%d retrains", n)
+	}
+}
+
+func TestCommandRefuses(t *testing.T) {
+	w, _ := line(t)
+	c := w.chips[0]
+	if err := c.Command(w.now, 15, router.CommandPause); err == nil {
+		t.Error("a channel without a cable was commanded")
+	}
+	if _, err := c.Flush(w.now, 200); err == nil {
+		t.Error("a channel without a cable was flushed")
+	}
+	ch := w.channel(0, wire.East)
+	for _, cmd := range []router.Command{2, 5} {
+		if err := c.Command(w.now, ch, cmd); err == nil {
+			t.Errorf("%s was taken", cmd)
+		}
+	}
+	c.SetPath(w.now, ch, false)
+	if err := c.Command(w.now, ch, router.CommandRetrain); err == nil {
+		t.Error("a link without a path was trained")
+	}
+}

@@ -1,0 +1,47 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+
+	"ttfabric/router"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Command tells the routers of some ports to run, pause or drain, or to train
+// their links anew; see [chip.Chip.Command]. It goes on with the others where one fails.
+func (n *Node) Command(channels []wire.Channel, cmd router.Command) error {
+	var errs []error
+	closed := n.order(func(now mono.Time) {
+		for _, ch := range channels {
+			errs = append(errs, n.chip.Command(now, ch, cmd))
+		}
+	})
+	return errors.Join(append(errs, closed)...)
+}
+
+// Flush gives up what waits to be sent by some ports, and returns how many packets by each.
+func (n *Node) Flush(channels []wire.Channel) (flushed map[wire.Channel]int, err error) {
+	flushed = map[wire.Channel]int{}
+	var errs []error
+	closed := n.order(func(now mono.Time) {
+		for _, ch := range channels {
+			k, err := n.chip.Flush(now, ch)
+			if errs = append(errs, err); err == nil {
+				flushed[ch] = k
+			}
+		}
+	})
+	return flushed, errors.Join(append(errs, closed)...)
+}
+
+// order runs f on the chip; it fails where the node has been closed.
+func (n *Node) order(f func(now mono.Time)) error {
+	done := false
+	n.step(asked, func(now mono.Time) { f(now); done = true })
+	if !done {
+		return fmt.Errorf("chip %s: %w", n.cfg.Node, ErrClosed)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/router"
+	"ttfabric/ttlink"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire/mono"
+)
+
+// commanded runs a fabric with the load and the surroundings of the seed and no
+// faults, while do is called again and again after pauses of at most every.
+// All checkers look on. In the end everything must be at rest; it returns what became of the requests.
+func commanded(t *testing.T, name string, seed uint64, every time.Duration, do func(s *Sim)) Report {
+	t.Helper()
+	s, err := newSim(Config{Topology: topology(t, name), Seed: seed, Quick: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range s.cables { // so slow that much comes amid a packet, or clean
+		if o := (fault.Options{Delay: cleanDelay, Rate: 300_000_000}); i%2 == 0 {
+			s.set(c, 0, o)
+			s.set(c, 1, o)
+		}
+	}
+	s.begin()
+	end := mono.Time(1500 * time.Millisecond)
+	s.drawLoad(end)
+	var again func()
+	again = func() {
+		if !s.healed {
+			do(s)
+			s.after(time.Duration(s.rng.Int64N(int64(every))), again)
+		}
+	}
+	s.at(mono.Time(300*time.Millisecond), again)
+	s.runUntil(end, func() bool { return false })
+	s.heal()
+	for _, m := range s.machines {
+		for _, p := range m.chip.Status().Ports {
+			e := s.byPort[p.Local]
+			if up := p.Link.State == ttlink.StateUp; e.cable.up[e.side] != up { // as far as the checkers were told otherwise
+				e.cable.up[e.side], e.cable.lastBad = up, s.now
+			}
+		}
+	}
+	if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
+		s.fail("progress", "%s", s.unrest())
+	}
+	s.provePairs()
+	s.finalChecks()
+	if s.failure != nil {
+		t.Fatal(s.failure)
+	}
+	t.Logf("%s, seed %d: %d done, %d of them multicasts", name, seed, s.report.Fates[chip.FateDone], s.report.Many)
+	if s.report.Fates[chip.FateDone] == 0 || s.report.Ended != 0 {
+		t.Errorf("seed %d: %d done; %d sessions have ended", seed, s.report.Fates[chip.FateDone], s.report.Ended)
+	}
+	return s.report
+}
+
+// allDone finds that nothing was lost.
+func allDone(t *testing.T, r Report) {
+	t.Helper()
+	if n := r.Fates[chip.FateLost] + r.Fates[chip.FateUnknown] + r.Partly; n != 0 {
+		t.Errorf("seed %d: %d lost, %d unknown, %d done by some members only", r.Seed, r.Fates[chip.FateLost], r.Fates[chip.FateUnknown], r.Partly)
+	}
+}
+
+// TestRetrains trains random links anew thousands of times under load, at
+// either end or both. No packet is lost, doubled or reordered, and afterwards
+// nothing is stuck: every link is up, every credit is home, every pair reaches each other.
+func TestRetrains(t *testing.T) {
+	total := 0
+	for seed := range uint64(6) {
+		allDone(t, commanded(t, []string{"t3000", "torus:3x3", "2xt3000"}[seed%3], seed, time.Duration(1+seed%3)*time.Millisecond, func(s *Sim) {
+			for c := s.anyCable(); ; c = s.anyCable() {
+				for side, m := range c.chips {
+					if s.rng.IntN(3) > 0 && m.chip != nil && m.chip.Command(s.now, c.ports[side].Channel, router.CommandRetrain) == nil {
+						total++
+						s.run(m)
+					}
+				}
+				if s.rng.IntN(2) == 0 {
+					return
+				}
+			}
+		}))
+	}
+	t.Logf("%d retrains", total)
+	if total < 5000 {
+		t.Errorf("%d retrains, want thousands", total)
+	}
+}
+
+// TestPauses lets random ports, and whole chips, pause and go on under load,
+// while other links are trained anew. Nothing that waits is given up.
+func TestPauses(t *testing.T) {
+	total := 0
+	for seed := range uint64(8) {
+		allDone(t, commanded(t, []string{"t3000", "torus:3x3"}[seed%2], seed+100, 40*time.Millisecond, func(s *Sim) {
+			m := s.anyMachine()
+			if m.chip == nil {
+				return
+			}
+			cmd := []router.Command{router.CommandPause, router.CommandRun, router.CommandPause, router.CommandRetrain}[s.rng.IntN(4)]
+			whole := s.rng.IntN(4) == 0
+			for _, p := range m.chip.Channels() {
+				if (whole || s.rng.IntN(len(m.chip.Channels())) == 0) && m.chip.Command(s.now, p.Local.Channel, cmd) == nil {
+					total++
+				}
+			}
+			s.run(m)
+		}))
+	}
+	if total < 300 {
+		t.Errorf("only %d commands", total)
+	}
+}
+
+// TestDrains drains, flushes and pauses random ports under load, multicasts
+// among it. What is lost is told, and what is said to be lost was not performed.
+// Every buffer and credit comes home.
+func TestDrains(t *testing.T) {
+	lost := 0
+	for seed := range uint64(8) {
+		flush := seed >= 4
+		r := commanded(t, []string{"t3000", "mesh:3x3"}[seed%2], seed+200, 20*time.Millisecond, func(s *Sim) {
+			c := s.anyCable()
+			side := s.rng.IntN(2)
+			m, ch := c.chips[side], c.ports[side].Channel
+			if m.chip == nil {
+				return
+			}
+			cmd := []router.Command{router.CommandDrain, router.CommandPause, router.CommandRun}[s.rng.IntN(3)]
+			if err := m.chip.Command(s.now, ch, cmd); err != nil {
+				t.Fatal(err)
+			}
+			// To the checkers, a cable that drains is one that fails.
+			c.up[side], c.lastBad = cmd != router.CommandDrain, s.now
+			if flush && s.rng.IntN(3) == 0 {
+				if _, err := m.chip.Flush(s.now, ch); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.run(m)
+		})
+		lost += r.Fates[chip.FateLost]
+		// A destination that sees nothing of a flow's first requests says that it may have restarted.
+		if n := r.Fates[chip.FateUnknown]; !flush && n*20 > r.Fates[chip.FateLost] { // a flush takes read data with it, too
+			t.Errorf("seed %d: of %d requests nobody knows the fate; %d are known to be lost", seed, n, r.Fates[chip.FateLost])
+		}
+	}
+	if lost < 100 {
+		t.Errorf("only %d requests were dropped", lost)
+	}
+}

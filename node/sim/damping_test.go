@@ -1,0 +1,115 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/router"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// twoCables is two chips with a cable on each plane, and data that flows
+// from a to b over the plane of one of them.
+func twoCables(t *testing.T, seed uint64) (s *Sim, a, b *machine, c *cable, f *stream) {
+	t.Helper()
+	s, err := newSim(Config{Topology: topology(t, "n300"), Seed: seed, bare: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.around = surroundings{profile: ttlink.ProfileLAN, slots: router.SlotSpec, maxPayload: 1408, window: ttlink.MinWindow, lag: 20 * time.Microsecond}
+	s.begin()
+	s.pass(time.Second)
+	a, b, c = s.machines[0], s.machines[1], s.cables[seed%2]
+	f = &stream{left: 1 << 30, req: chip.Request{Dst: b.node, Plane: c.Plane, Payload: floodData[:],
+		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}
+	a.chip.SetClient(f)
+	b.chip.SetClient(&stream{})
+	s.run(a)
+	return s, a, b, c, f
+}
+
+func (s *Sim) pass(d time.Duration) { s.runUntil(s.now.Add(d), func() bool { return false }) }
+
+// TestHeldCable lets one of two cables flap under load. From the named number
+// of failures on it is held, and carries nothing for the time that it is held;
+// the data goes on by the other cable all the while. Once the hold is over it
+// goes home, and the next failure holds it for twice as long. No packet is lost, doubled or reordered.
+func TestHeldCable(t *testing.T) {
+	for seed := range uint64(2) {
+		s, a, b, c, f := twoCables(t, seed)
+		failed := func() {
+			t.Helper()
+			for _, w := range c.way {
+				w.Cut(true)
+			}
+			s.pass(ttlink.ProfileLAN.DeadTraffic + 30*time.Millisecond)
+			for _, w := range c.way {
+				w.Cut(false)
+			}
+			if pathOf(a, c.Plane) == ttlink.Own {
+				t.Fatalf("seed %d: the cut was not noticed", seed)
+			}
+		}
+		home := func() bool { return pathOf(a, c.Plane) == ttlink.Own && pathOf(b, c.Plane) == ttlink.Own }
+		for n := range ttlink.FlapLimit - 1 {
+			failed()
+			if !s.when(2*time.Second, home) {
+				t.Fatalf("seed %d: not home after %d failures", seed, n+1)
+			}
+			s.pass(100 * time.Millisecond)
+		}
+		for hold := ttlink.HoldFirst; hold <= 2*ttlink.HoldFirst; hold *= 2 {
+			begin := s.now
+			failed()
+			if heldUntil(a, c.Plane) == 0 && heldUntil(b, c.Plane) == 0 {
+				t.Fatalf("seed %d: not held", seed)
+			}
+			f.left = 200 // some data is enough to see that it goes on
+			before := b.chip.Status().Counters.Performed
+			s.run(a)
+			s.pass(hold - 2*time.Second)
+			if got := b.chip.Status().Counters.Performed; got < before+200 {
+				t.Errorf("seed %d: %d packets came during the hold", seed, got-before)
+			}
+			if home() {
+				t.Errorf("seed %d: home %v after the failure, want a hold of %v", seed, s.now.Sub(begin), hold)
+			}
+			if !s.when(4*time.Second, home) {
+				t.Fatalf("seed %d: not home after the hold", seed)
+			}
+			f.left = 1 << 30
+			s.run(a)
+		}
+		f.left = 0
+		s.allDone(t, b, f)
+	}
+}
+
+// allDone waits until all is at rest and finds every request performed, once and in order.
+func (s *Sim) allDone(t *testing.T, to *machine, f *stream) {
+	t.Helper()
+	if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
+		t.Fatalf("seed %d: %s", s.cfg.Seed, s.unrest())
+	}
+	if s.failure != nil {
+		t.Fatal(s.failure)
+	}
+	if n := f.ends[chip.FateLost] + f.ends[chip.FateUnknown] + f.ends[chip.FateRefused]; n != 0 || f.ends[chip.FateDone] == 0 {
+		t.Errorf("seed %d: %d performed, %d not", s.cfg.Seed, f.ends[chip.FateDone], n)
+	}
+	if d := to.chip.Status().Counters; d.Duplicates != 0 || d.Gaps != 0 {
+		t.Errorf("seed %d: %d duplicates, %d gaps", s.cfg.Seed, d.Duplicates, d.Gaps)
+	}
+}
+
+func heldUntil(m *machine, plane wire.Plane) mono.Time {
+	for _, p := range m.chip.Status().Ports {
+		if p.Plane == plane {
+			return p.Link.HeldUntil
+		}
+	}
+	return 0
+}

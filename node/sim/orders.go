@@ -1,0 +1,77 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"ttfabric/router"
+)
+
+// What people do to a fabric on purpose, among the mishaps: it may cost time, and nothing else.
+
+// longestPause is the longest pause of a port.
+const longestPause = time.Second
+
+// order tells the router of a port, or of all ports of a chip where all is set, what to do.
+func (s *Sim) order(m *machine, c *cable, side int, all bool, cmd router.Command) {
+	if m.chip == nil || m.stalled > 0 {
+		return
+	}
+	for _, p := range m.chip.Channels() {
+		if all || p.Local == c.ports[side] {
+			// A link whose path is off has nothing to train.
+			_ = m.chip.Command(s.now, p.Local.Channel, cmd)
+		}
+	}
+	s.run(m)
+}
+
+// retrain trains a link anew some times in a row.
+func (s *Sim) retrain() mishap {
+	c, side, n := s.anyCable(), s.rng.IntN(2), 1+s.rng.IntN(20)
+	gap := time.Duration(s.rng.Int64N(int64(20 * time.Millisecond)))
+	return mishap{what: fmt.Sprintf("%d retrains by %s", n, c.ports[side]), begin: func() {
+		for k := range n {
+			s.after(time.Duration(k)*gap, func() {
+				s.unlessHealed(func() { s.order(c.chips[side], c, side, false, router.CommandRetrain) })
+			})
+		}
+	}}
+}
+
+// pause lets a port, or a whole chip, stand still for a while.
+func (s *Sim) pause() mishap {
+	c, side, all := s.anyCable(), s.rng.IntN(2), s.rng.IntN(3) == 0
+	m := c.chips[side]
+	return mishap{last: s.span(longestPause), what: fmt.Sprintf("pause of %s, the whole chip: %v", c.ports[side], all),
+		begin: func() { s.order(m, c, side, all, router.CommandPause) },
+		end:   func() { s.order(m, c, side, all, router.CommandRun) }}
+}
+
+// flapping cuts a cable again and again.
+func (s *Sim) flapping() mishap {
+	c, n := s.anyCable(), 2+s.rng.IntN(10)
+	down := 20*time.Millisecond + time.Duration(s.rng.Int64N(int64(200*time.Millisecond)))
+	up := time.Duration(s.rng.Int64N(int64(200 * time.Millisecond)))
+	last := time.Duration(n) * (down + up)
+	return mishap{last: last, what: fmt.Sprintf("%d cuts of %s, %v down and %v up", n, c, down, up), begin: func() {
+		for k := range n {
+			at := time.Duration(k) * (down + up)
+			s.after(at, func() { s.unlessHealed(func() { c.cutWays(1, 0, 1) }) })
+			s.after(at+down, func() { s.unlessHealed(func() { c.cutWays(-1, 0, 1) }) })
+		}
+	}}
+}
+
+func (s *Sim) unlessHealed(do func()) {
+	if !s.healed {
+		do()
+	}
+}
+
+// resumeAll lets all ports of a chip go on.
+func (s *Sim) resumeAll(m *machine) {
+	for _, p := range m.chip.Channels() {
+		_ = m.chip.Command(s.now, p.Local.Channel, router.CommandRun)
+	}
+}

@@ -1,0 +1,167 @@
+package router
+
+import (
+	"fmt"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Command is what somebody tells the router of a port to do, with the codes of
+// tt-metal's RouterCommand. There is no 2.
+type Command uint32
+
+// The commands.
+const (
+	CommandRun     Command = 0 // go on
+	CommandPause   Command = 1 // stand still in both directions; what comes is held back by credits
+	CommandDrain   Command = 3 // take the requests that are to leave by the port, and drop them
+	CommandRetrain Command = 4 // train the link anew; what was ordered before stays in force
+)
+
+// String is the command in one word.
+func (c Command) String() string {
+	switch c {
+	case CommandRun:
+		return "run"
+	case CommandPause:
+		return "pause"
+	case CommandDrain:
+		return "drain"
+	case CommandRetrain:
+		return "retrain"
+	}
+	return fmt.Sprintf("command %d", uint32(c))
+}
+
+// Valid reports whether there is such a command.
+func (c Command) Valid() bool { return c <= CommandRetrain && c != 2 }
+
+// State is what the router of a port does, with the codes of tt-metal's RouterState.
+type State uint32
+
+// The states.
+const (
+	StateInitializing State = 0 // the link has not been up yet
+	StateRunning      State = 1
+	StatePaused       State = 2
+	StateDraining     State = 3
+	StateRetraining   State = 4 // the link was up and trains again
+)
+
+// String is the state in one word.
+func (s State) String() string {
+	switch s {
+	case StateInitializing:
+		return "initializing"
+	case StateRunning:
+		return "running"
+	case StatePaused:
+		return "paused"
+	case StateDraining:
+		return "draining"
+	case StateRetraining:
+		return "retraining"
+	}
+	return fmt.Sprintf("state %d", uint32(s))
+}
+
+// State is what the router of port i does. A pause or a drain shows whether the link is up or not.
+func (r *Router) State(i int) State {
+	p := &r.ports[i]
+	switch {
+	case p.order == CommandPause:
+		return StatePaused
+	case p.order == CommandDrain:
+		return StateDraining
+	case p.up:
+		return StateRunning
+	case p.wasUp:
+		return StateRetraining
+	}
+	return StateInitializing
+}
+
+// Order makes the router of port i run, pause or drain, and reports whether it
+// did otherwise before. Training the link is its owner's to do.
+//
+// A paused port takes nothing from its receiver channels and sends nothing of
+// its sender channels. They fill, credits hold back what is behind them, and
+// nothing is dropped: neither the grace period of a dead next hop nor the
+// timeout of stuck heads counts for what waits at a chip that pauses. When the
+// port goes on, the grace period of a link that is down begins anew.
+//
+// A draining port drops the requests that are to leave by it, with their sources
+// told. Probes, replies, completions and reports pass, so that every source
+// learns what became of its requests. What comes in by it is handled as ever.
+func (r *Router) Order(now mono.Time, i int, c Command) bool {
+	p := &r.ports[i]
+	if c == CommandRetrain || !c.Valid() || p.order == c {
+		return false
+	}
+	if p.order == CommandPause {
+		r.paused--
+		p.downSince = max(p.downSince, now)
+	}
+	if c == CommandPause {
+		r.paused++
+	}
+	p.order = c
+	return true
+}
+
+// Flush gives up what waits in the sender channels of port i. It returns the number of packets.
+func (r *Router) Flush(i int) int { return r.empty(i, wire.DropFlushed) }
+
+// empty gives up all that waits to be sent by a port.
+func (r *Router) empty(i int, why wire.DropReason) int {
+	p := &r.ports[i]
+	n := 0
+	for _, v := range r.vcs {
+		for c := range p.send[v] {
+			n += r.shed(p, &p.send[v][c], why, p.send[v][c].n)
+		}
+	}
+	return n
+}
+
+// shed gives up the first n packets of a sender channel.
+func (r *Router) shed(p *port, q *ring, why wire.DropReason, n int) int {
+	for range n {
+		p.of(wire.PacketView(r.cfg.Pool.Bytes(q.peek())).VC()).Dropped[why]++
+		p.queued--
+		r.drops = append(r.drops, Drop{q.pop(), why, p.Channel, p.Dir})
+	}
+	return n
+}
+
+// drain gives up the requests at the heads of the sender channels of a port
+// that drains. It reports whether there were any.
+func (r *Router) drain(i int) bool {
+	p := &r.ports[i]
+	if p.order != CommandDrain || p.queued == 0 {
+		return false
+	}
+	gone := false
+	for _, v := range r.vcs {
+		for c := range p.send[v] {
+			for q := &p.send[v][c]; q.n > 0 && r.drained(p, q.peek()); gone = true {
+				r.shed(p, q, wire.DropDrained, 1)
+			}
+		}
+	}
+	return gone
+}
+
+// drained reports whether a packet is one that a port which drains gives up.
+func (r *Router) drained(p *port, s Slot) bool {
+	return p.order == CommandDrain && wire.PacketView(r.cfg.Pool.Bytes(s)).Type() == wire.PacketRequest
+}
+
+// graceEnd is when what waits at a port is given up because its link is down; never where it isn't, or the port pauses.
+func (r *Router) graceEnd(p *port) mono.Time {
+	if p.up || p.queued == 0 || p.order == CommandPause {
+		return mono.Never
+	}
+	return p.downSince.Add(r.cfg.Grace)
+}

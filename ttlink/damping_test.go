@@ -1,0 +1,241 @@
+package ttlink
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// TestFlapLevels is the arithmetic of damping: when a failure holds, for how
+// long, and what time in use takes back.
+func TestFlapLevels(t *testing.T) {
+	var d damping
+	at := mono.Time(time.Second)
+	flap := func(after, want time.Duration) {
+		t.Helper()
+		at = at.Add(after)
+		if got := d.flap(at); got != want {
+			t.Errorf("failure %d at %v: held for %v, want %v", d.flaps, at, got, want)
+		}
+		d.inUse = at.Add(20 * time.Millisecond)
+	}
+	flap(0, 0)
+	for range 20 { // some in minutes are none too many
+		flap(20*time.Second, 0)
+	}
+	for range FlapLimit - 2 { // the last of those counts here
+		flap(2*time.Second, 0)
+	}
+	for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300, 300} {
+		flap(2*time.Second, want*time.Second)
+	}
+	flap(2*FlapDecay+time.Second, 80*time.Second) // two doublings are taken back
+	flap(FlapDecay*(holdDoublings+1)+time.Second, 0)
+	for range FlapLimit - 2 {
+		flap(time.Second, 0)
+	}
+	flap(time.Second, HoldFirst)
+	d.forgive()
+	flap(time.Second, 0)
+}
+
+// flapOnce cuts the cable until an end is down, and mends it.
+func flapOnce(w *world) {
+	for _, c := range w.cable {
+		c.Cut(true)
+	}
+	w.load(3)
+	if !w.until(5*time.Second, func() bool { return w.ends[0].link.state != StateUp || w.ends[1].link.state != StateUp }) {
+		w.fail("a cut of 5 s was not noticed")
+	}
+	for _, c := range w.cable {
+		c.Cut(false)
+	}
+}
+
+// TestFlappingAlone cuts the only cable between two ends again and again: holds
+// begin, and none is longer than what the profile allows a link without another way. Nothing is lost.
+func TestFlappingAlone(t *testing.T) {
+	for seed := range uint64(10) {
+		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
+		w.start()
+		w.load(5)
+		w.mustQuiet(5 * time.Second)
+		for range 3 * FlapLimit {
+			flapOnce(w)
+			down := w.now
+			if !w.until(3*time.Second, w.bothUp) {
+				w.fail("not up again")
+			}
+			if took, most := w.now.Sub(down), 4*ProfileLAN.DeadTraffic; took > most {
+				w.fail("%v until up again, want at most %v", took, most)
+			}
+		}
+		w.mustQuiet(5 * time.Second)
+		held := 0
+		for i, e := range w.ends {
+			n := countEvents(e, EventHeld)
+			held += n
+			if r := countEvents(e, EventReleased); r != n {
+				w.fail("end %d: held %d times, released %d times", i, n, r)
+			}
+			for _, ev := range e.events {
+				if ev.Kind == EventHeld && ev.Until.Sub(ev.At) > holdAlone*ProfileLAN.DeadTraffic {
+					w.fail("end %d: held for %v", i, ev.Until.Sub(ev.At))
+				}
+			}
+		}
+		if held < 2*FlapLimit {
+			w.fail("held %d times", held)
+		}
+	}
+}
+
+// beside gives the two ends another cable that works.
+func beside(t *testing.T, seed uint64) *world {
+	w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
+	w.start()
+	w.load(5)
+	w.mustQuiet(5 * time.Second)
+	for i, e := range w.ends {
+		e.link.SetAlternate(w.now, ByChannel(0), 0, true)
+		w.service(i)
+	}
+	w.other = true
+	return w
+}
+
+// home reports whether the frames of both ends go by the own cable.
+func home(w *world) bool {
+	return w.bothUp() && w.ends[0].link.paths.now == Own && w.ends[1].link.paths.now == Own
+}
+
+func isHeld(w *world) bool { return w.ends[0].link.held() || w.ends[1].link.held() }
+
+// TestHeldBesideAnother lets a cable fail again and again beside another one:
+// from the named number of failures on it carries nothing for the time of the
+// hold, by either end, also where one end alone has noticed; the packets go by the other.
+func TestHeldBesideAnother(t *testing.T) {
+	for seed := range uint64(6) {
+		w := beside(t, seed)
+		for range FlapLimit - 1 {
+			oneEndNotices(w, seed)
+			if isHeld(w) {
+				w.fail("held too early")
+			}
+			if !w.until(3*time.Second, func() bool { return home(w) }) {
+				w.fail("not home again")
+			}
+		}
+		for want := HoldFirst; want <= 4*HoldFirst; want *= 2 {
+			oneEndNotices(w, seed)
+			if !isHeld(w) {
+				w.fail("not held")
+			}
+			begin := w.now
+			w.load(2)
+			w.mustQuiet(time.Second)
+			for w.now.Sub(begin) < want-time.Second {
+				w.run(100 * time.Millisecond)
+				if !isHeld(w) || w.ends[0].link.paths.now == Own || w.ends[1].link.paths.now == Own || !w.bothUp() {
+					w.fail("used although it is held, after %v of %v", w.now.Sub(begin), want)
+				}
+			}
+			if !w.until(3*time.Second, func() bool { return home(w) }) {
+				w.fail("not home after the hold")
+			}
+			if s := w.ends[0].link.Status(); s.HeldUntil != 0 || s.Train != TrainOK {
+				w.fail("held until %v, train status %s", s.HeldUntil, s.Train)
+			}
+		}
+		w.mustQuiet(10 * time.Second)
+	}
+}
+
+// oneEndNotices cuts the cable; by the seed both ends notice, or one alone, which then has something to send.
+func oneEndNotices(w *world, seed uint64) {
+	if seed%2 == 0 {
+		flapOnce(w)
+		return
+	}
+	for _, c := range w.cable {
+		c.Cut(true)
+	}
+	w.ends[0].toSend[wire.VCData] += 3
+	w.service(0)
+	n := countEvents(w.ends[0], EventDown)
+	w.until(5*time.Second, func() bool { return countEvents(w.ends[0], EventDown) > n })
+	for _, c := range w.cable {
+		c.Cut(false)
+	}
+}
+
+// heldNow lets a cable fail until it is held.
+func heldNow(t *testing.T, seed uint64) *world {
+	w := beside(t, seed)
+	for range FlapLimit {
+		flapOnce(w)
+		w.until(time.Second, func() bool { return home(w) })
+	}
+	if home(w) || !isHeld(w) {
+		w.fail("not held")
+	}
+	return w
+}
+
+// TestHoldWithoutTheOther takes the other cable away while one is held: the
+// hold ends soon, whether the chips say that the other is gone or it just carries nothing.
+func TestHoldWithoutTheOther(t *testing.T) {
+	for seed := range uint64(4) {
+		w := heldNow(t, seed)
+		w.other = false
+		if seed%2 == 0 {
+			for i, e := range w.ends {
+				e.link.SetAlternate(w.now, ByChannel(0), 0, false)
+				w.service(i)
+			}
+		}
+		w.load(2)
+		if !w.until(time.Second, func() bool { return home(w) }) {
+			w.fail("still held")
+		}
+		w.mustQuiet(5 * time.Second)
+	}
+}
+
+// TestRetrainLetsGo trains a cable anew that is held: it is used at once.
+func TestRetrainLetsGo(t *testing.T) {
+	w := heldNow(t, 2)
+	for i, e := range w.ends {
+		if !e.link.Retrain(w.now) {
+			w.fail("end %d has nothing to train", i)
+		}
+		w.service(i)
+	}
+	if !w.until(200*time.Millisecond, func() bool { return home(w) }) {
+		w.fail("not home")
+	}
+	w.mustQuiet(5 * time.Second)
+}
+
+// TestRetrainByOneEnd trains a link at one end while the other holds the cable:
+// it comes up by the other cable at once, whoever holds.
+func TestRetrainByOneEnd(t *testing.T) {
+	for seed := range uint64(20) {
+		w := heldNow(t, seed)
+		for range 5 {
+			w.load(3)
+			i := w.rng.IntN(2)
+			w.ends[i].link.Retrain(w.now)
+			w.service(i)
+			w.run(time.Duration(w.rng.Int64N(int64(2 * time.Millisecond))))
+			if !w.until(100*time.Millisecond, w.bothUp) {
+				w.fail("not up by any cable")
+			}
+		}
+		w.mustQuiet(time.Second)
+	}
+}
