@@ -438,8 +438,9 @@
 // on one plane; see below for groups. Requests and probes are
 // numbered in it from 0 by flow seq, and travel in order. Flow base is the
 // lowest number whose fate the source doesn't know. Flow epoch names one life
-// of the flow: the upper 27 bits are those of the CRC-32C of the 8 bytes of
-// the source's incarnation, the lower 5 count its lives from 0, round and round. At most
+// of the flow, of which a later one is greater (wrapping): the upper 27 bits
+// grow with each start of the source, such as the time in milliseconds, the
+// lower 5 count its lives from 0, with a carry. At most
 // 4096 requests are open. Ids count up from the incarnation, so that the reply
 // to a read of a former life meets no read of this one.
 //
@@ -448,8 +449,9 @@
 //
 //   - An unknown flow, or a newer epoch, begins with this packet. If seq is
 //     beyond base (by less than 8192), the numbers from base to seq are
-//     excepted as restarted. next becomes seq. An older epoch with the same
-//     upper 27 bits, by less than 16 lives, is dropped unanswered.
+//     excepted as restarted. next becomes seq. An older epoch is dropped, and a
+//     completion is owed, of the newer one. So a source that was started by a clock
+//     set back learns of it, and begins the life after that epoch.
 //   - Exceptions that lie wholly before base are forgotten. If base is beyond
 //     next, next becomes base.
 //   - A seq before next was answered already: it is not performed, and a
@@ -482,6 +484,6 @@
 // has not settled. A drop report settles the request for the members that the
 // copy had before it. A member without progress for 10 s is given up alone: its
 // open requests are unknown, and the group's numbers go on. Where a number is
-// given to other ranges, the flow epoch's upper 27 bits are counted up. A multicast
+// given to other ranges, the flow epoch grows by 32. A multicast
 // read is a bad command.
 package wire

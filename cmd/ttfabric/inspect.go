@@ -136,7 +136,7 @@ func newInspect() *cobra.Command {
 	var expected string
 	var lost lossesFlags
 	c := &cobra.Command{Use: "inspect [CHIP]", Short: "Show chips, links, counters and memory use", Args: cobra.MaximumNArgs(1),
-		Long: inspectHelp,
+		Long:    inspectHelp,
 		Example: "  ttfabric inspect\n  ttfabric inspect M0D3\n  ttfabric inspect --links\n  ttfabric inspect --diff           declared cables that are not up\n  ttfabric inspect --losses         what became of every packet\n  ttfabric inspect --losses --assert\n  ttfabric inspect -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)

@@ -61,6 +61,7 @@ const (
 type Config struct {
 	Node        wire.FabricNodeID
 	Incarnation wire.Incarnation // of this process; random, not zero
+	Life        uint32           // greater than in the chip's former lives, such as the start in milliseconds; orders what they sent. 0: any, which can cost a round trip
 	Topology    *topo.Topology
 	Route       route.Config
 	Profile     ttlink.Profile     // times of the links; zero: ttlink.ProfileLAN

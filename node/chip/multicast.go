@@ -60,6 +60,7 @@ type outGroup struct {
 	all     chipSet
 	ttl     uint16
 	epoch   uint32
+	older   uint32 // not 0: a member knows this later epoch; another one is begun when nothing is open
 	next    uint32
 	base    uint32 // lowest request that some member has not settled
 	ops     []groupOp
@@ -173,6 +174,15 @@ func (c *Chip) startGroup(now mono.Time, r *Request, client bool) Admission {
 	if a != Accepted {
 		return a
 	}
+	if g.older != 0 {
+		if len(g.openOps()) > 0 {
+			return Busy
+		}
+		g.epoch, g.older, g.next, g.base = nextLife(g.older), 0, 0, 0
+		for i := range g.members {
+			g.members[i].next = 0
+		}
+	}
 	if len(g.openOps()) >= MaxOutstanding || !c.injectGroup(g, r, op{token: r.Token, sent: now, client: client}) {
 		return Busy
 	}
@@ -199,7 +209,7 @@ func (c *Chip) group(r *Request) (*outGroup, Admission) {
 		}
 	}
 	slices.SortFunc(g.members, func(a, b groupMember) int { return cmp.Compare(a.node.Chip, b.node.Chip) })
-	if !gs.add(g, firstLife(c.cfg.Incarnation)) {
+	if !gs.add(g, firstLife(&c.cfg)) {
 		return nil, Busy
 	}
 	return g, Accepted
@@ -229,7 +239,7 @@ func (gs *groups) add(g *outGroup, first uint32) bool {
 		delete(gs.byKey, old.key)
 		gs.bury(old)
 		gs.list[old.number-1] = g
-		g.number, g.epoch = old.number, old.epoch+lifeMask+1
+		g.number, g.epoch = old.number, old.epoch+1<<lifeShift
 	}
 	gs.byKey[g.key] = g
 	return true
@@ -323,6 +333,14 @@ func (c *Chip) groupOf(number uint16, pl wire.Plane, epoch uint32) (*outGroup, b
 // groupCompletion settles what a member says is settled.
 func (c *Chip) groupCompletion(now mono.Time, p *wire.Packet, k *wire.Completion) {
 	g, ok := c.groupOf(p.Group, p.Plane, k.FlowEpoch)
+	if g != nil && olderLife(g.epoch, k.FlowEpoch) {
+		g.older = k.FlowEpoch
+		if m := g.member(p.Src); m != nil {
+			c.giveUpMember(now, g, m, DoubtOlder)
+		}
+		g.advance()
+		return
+	}
 	if !ok || int32(k.Next-g.next) > 0 {
 		c.counters.StaleCompletions++
 		return
@@ -412,17 +430,22 @@ func (c *Chip) silent(now mono.Time, g *outGroup) (late bool) {
 		switch {
 		case m.open == 0:
 		case quiet > FlowTimeout:
-			for seq := g.base; seq != g.next; seq++ {
-				c.settleMember(now, g, m, seq, Result{Fate: FateUnknown, Doubt: DoubtTimeout})
-			}
-			m.next = g.next
-			c.counters.FlowResets++
+			c.giveUpMember(now, g, m, DoubtTimeout)
 		case quiet >= ProbeAfter:
 			late = true
 		}
 	}
 	g.advance()
 	return late
+}
+
+// giveUpMember ends all open requests of a group at one of its members.
+func (c *Chip) giveUpMember(now mono.Time, g *outGroup, m *groupMember, why Doubt) {
+	for seq := g.base; seq != g.next; seq++ {
+		c.settleMember(now, g, m, seq, Result{Fate: FateUnknown, Doubt: why})
+	}
+	m.next = g.next
+	c.counters.FlowResets++
 }
 
 // mine reports whether this chip is meant by a packet that the router delivers here.

@@ -25,10 +25,7 @@ func (c *Chip) request(now mono.Time, p *wire.Packet) {
 	if f == nil {
 		return
 	}
-	if !f.owed {
-		f.owed = true
-		c.owed = append(c.owed, f)
-	}
+	c.owe(f)
 	switch d := int32(p.FlowSeq - f.next); {
 	case d < 0:
 		c.counters.Duplicates++
@@ -54,6 +51,14 @@ func (c *Chip) request(now mono.Time, p *wire.Packet) {
 	}
 }
 
+// owe notes that a completion is owed for a flow.
+func (c *Chip) owe(f *inFlow) {
+	if !f.owed {
+		f.owed = true
+		c.owed = append(c.owed, f)
+	}
+}
+
 // admit finds the flow of a packet, or begins one. It returns nil for a packet of an older life of the flow.
 func (c *Chip) admit(p *wire.Packet) *inFlow {
 	k := flowKey{p.Src, p.Group, p.Plane}
@@ -70,6 +75,7 @@ func (c *Chip) admit(p *wire.Packet) *inFlow {
 		}
 	case olderLife(p.FlowEpoch, f.epoch):
 		c.counters.StaleRequests++
+		c.owe(f) // tells a source that is alive, and thought to be older, where to go on
 		return nil
 	default:
 		f.begin(p)

@@ -1,7 +1,6 @@
 package chip
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"ttfabric/wire"
@@ -47,11 +46,12 @@ const (
 	DoubtRouteDead         // the way there died while the request was under way
 	DoubtTimeout           // no answer for FlowTimeout
 	DoubtUnreachable       // no way to the destination was left while the request was under way
+	DoubtOlder             // the destination took this life of the source for a former one; it does so no longer
 )
 
 // String names the doubt.
 func (d Doubt) String() string {
-	return [...]string{"", "destination restarted", "route died", "no answer", "unreachable"}[d]
+	return [...]string{"", "destination restarted", "route died", "no answer", "unreachable", "taken for a former life"}[d]
 }
 
 // Result is what became of a request.
@@ -271,31 +271,11 @@ func (c *Chip) inject(f *outFlow, w *way, r *Request, o *op) bool {
 func (c *Chip) flow(now mono.Time, k flowKey) *outFlow {
 	f := c.out[k]
 	if f == nil {
-		f = &outFlow{key: k, epoch: firstLife(c.cfg.Incarnation), progress: now}
+		f = &outFlow{key: k, epoch: firstLife(&c.cfg), progress: now}
 		c.out[k] = f
 		c.outOrder = append(c.outOrder, f)
 	}
 	return f
-}
-
-// lifeMask is the part of a flow's epoch that counts its lives within one
-// incarnation of the source, round and round; the other bits are a checksum of
-// the incarnation. So the destination can tell an older life from a newer one.
-const lifeMask = 1<<5 - 1
-
-// firstLife is the epoch of an incarnation's first life. It depends on every
-// bit of the incarnation: were two incarnations to share it, a destination
-// would take the second one's requests for repetitions, and not perform them.
-func firstLife(i wire.Incarnation) uint32 {
-	return wire.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(i))) &^ lifeMask
-}
-
-// nextLife is the epoch of the life after e.
-func nextLife(e uint32) uint32 { return e&^lifeMask | (e+1)&lifeMask }
-
-// olderLife reports whether a is an older life than b, of one incarnation.
-func olderLife(a, b uint32) bool {
-	return a&^lifeMask == b&^lifeMask && a != b && (b-a)&lifeMask <= lifeMask/2
 }
 
 // completion settles what the destination says is settled.
@@ -311,6 +291,11 @@ func (c *Chip) completion(now mono.Time, p *wire.Packet) {
 		return
 	}
 	f := c.out[flowKey{node: p.Src, plane: p.Plane}]
+	if f != nil && olderLife(f.epoch, m.FlowEpoch) {
+		c.giveUp(now, f, DoubtOlder)
+		f.epoch = nextLife(m.FlowEpoch)
+		return
+	}
 	if f == nil || m.FlowEpoch != f.epoch || int32(m.Next-f.next) > 0 {
 		c.counters.StaleCompletions++
 		return

@@ -180,6 +180,7 @@ func (c *Chip) redirectReplies() {
 		if w := c.way(v.Dst(), v.Plane(), wire.ClassReply); w.ok && v.Reroute(w.route, w.up, w.detour) {
 			v.SetVC(w.vc)
 			v.SetEpoch(c.epoch)
+			v.Extend(c.ttl - 1)
 			kept = append(kept, s)
 		} else {
 			c.counters.Dropped[wire.DropUnreachable]++

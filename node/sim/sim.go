@@ -38,11 +38,12 @@ import (
 
 // Limits and times of a run.
 const (
-	MaxInbox   = 4096                   // datagrams that a stalled chip's socket holds; more are dropped
-	MaxEvents  = 20_000_000             // events of one run; more are a livelock
-	SettleTime = 45 * time.Second       // from the end of the faults until the fabric is at rest
-	startSpan  = 100 * time.Millisecond // chips start within
-	cleanDelay = 20 * time.Microsecond  // of a cable without faults
+	lifeTick   = mono.Time(10 * time.Microsecond) // of the clock that orders the lives of a chip
+	MaxInbox   = 4096                             // datagrams that a stalled chip's socket holds; more are dropped
+	MaxEvents  = 20_000_000                       // events of one run; more are a livelock
+	SettleTime = 45 * time.Second                 // from the end of the faults until the fabric is at rest
+	startSpan  = 100 * time.Millisecond           // chips start within
+	cleanDelay = 20 * time.Microsecond            // of a cable without faults
 )
 
 // Config describes a run.
@@ -234,7 +235,7 @@ func (s *Sim) start(m *machine) {
 		return
 	}
 	cfg := chip.Config{
-		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), Topology: s.cfg.Topology, Route: s.around.route,
+		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), Life: uint32(s.now/lifeTick) + 1, Topology: s.cfg.Topology, Route: s.around.route,
 		Profile: s.around.profile, Slots: s.around.slots, MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
 		LocalFirst: s.around.localFirst, Timeout: s.around.timeout,
 	}
