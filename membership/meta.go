@@ -23,6 +23,7 @@ package membership
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"ttfabric/wire"
 )
@@ -85,6 +86,14 @@ func (m *Meta) Append(b []byte) []byte {
 		b = le.AppendUint16(b, p)
 	}
 	return b
+}
+
+// Name is the name of the process in the pool: the chip and this life of it.
+func (m *Meta) Name() string { return fmt.Sprintf("%s-%016x", m.Node, uint64(m.Incarnation)) }
+
+// sameLife reports whether both are of one process.
+func (m *Meta) sameLife(o *Meta) bool {
+	return m.Node == o.Node && m.Incarnation == o.Incarnation && m.Started == o.Started
 }
 
 // newer reports whether m has the better claim to its chip than o: the later

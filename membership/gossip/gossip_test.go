@@ -174,7 +174,7 @@ func TestIslandsHeal(t *testing.T) {
 	mu.Lock()
 	bridged = true
 	mu.Unlock()
-	eventually(t, 3*healMax, "one pool of four", views(4))
+	eventually(t, 3*lan.healMax, "one pool of four", views(4))
 }
 
 // TestSilentSeed finds that a seed that takes connections and never answers holds up neither the others nor the end.
