@@ -17,7 +17,7 @@ import (
 
 // quick is the pace of these tests.
 var quick = pace{gossip: 20 * time.Millisecond, probe: 100 * time.Millisecond, probeTimeout: 50 * time.Millisecond, pushPull: 2 * time.Second,
-	forget: 200 * time.Millisecond, healMin: 50 * time.Millisecond, healMax: 150 * time.Millisecond}
+	forget: 200 * time.Millisecond, healMin: 50 * time.Millisecond, healMax: 150 * time.Millisecond, tcp: 300 * time.Millisecond}
 
 // fire is a pool that is ill-treated.
 type fire struct {
@@ -79,7 +79,7 @@ func part(on bool, a, b []*Pool) {
 	}
 }
 
-// known is how many members memberlist remembers, dead ones too.
+// remembers reports whether memberlist takes somebody for alive.
 func (p *Pool) remembers(name string) bool {
 	return slices.ContainsFunc(p.list.Members(), func(n *memberNode) bool { return n.Name == name })
 }
@@ -103,7 +103,6 @@ func TestSplitPoolHeals(t *testing.T) {
 	}
 	part(false, a, b)
 	f.see("together again", 6, pools...)
-	// The seeds are of no use where all of them are on one side of a cut, and have other addresses now.
 	if chips, strangers := pools[0].strangers(); chips != 6 || len(strangers) != 0 {
 		t.Errorf("a whole pool of %d chips looks for %q", chips, strangers)
 	}
@@ -125,7 +124,7 @@ func TestCutOffAlone(t *testing.T) {
 	}
 	begin := time.Now()
 	pools[3].Cut(true, nil)
-	if err := pools[3].Close(0); err != nil || time.Since(begin) > 2*tcpTimeout {
+	if err := pools[3].Close(0); err != nil || time.Since(begin) > 2*quick.tcp+5*time.Second {
 		t.Errorf("closing while cut off: %v after %v", err, time.Since(begin))
 	}
 	pools[1].Cut(false, nil)
@@ -157,10 +156,10 @@ func TestBadGossip(t *testing.T) {
 		}
 		return true
 	})
-	c := pools[0].FaultCounts()
-	if c.Lost == 0 || c.Passed == 0 {
-		t.Errorf("counted %+v", c)
-	}
+	eventually(t, 20*time.Second, "what is lost and what passes is counted", func() bool {
+		c := pools[0].FaultCounts()
+		return c.Lost > 0 && c.Passed > 0
+	})
 	for _, p := range pools {
 		p.Impair(fault.Options{}, nil)
 	}

@@ -33,7 +33,6 @@ const (
 	repairMax       = 1500 * time.Millisecond
 	repairs         = 3
 	healDoublings   = 2                      // of the time between looks for missing members, while none is found
-	tcpTimeout      = 2 * time.Second        // a seed that takes a connection and says nothing
 	maxEvents       = 512                    // events that wait to be drained; older ones are dropped
 	updateTimeout   = 100 * time.Millisecond // to spread new metadata
 	minUpdatePeriod = 200 * time.Millisecond // between two spreads of metadata
@@ -45,12 +44,13 @@ type pace struct {
 	gossip, probe, probeTimeout, pushPull time.Duration
 	forget                                time.Duration // a dead member is gossiped to for this long, and then forgotten
 	healMin, healMax                      time.Duration // between looks for members that are missing
+	tcp                                   time.Duration // that one who takes a connection and says nothing is waited for
 }
 
 // lan is the pace of chips on one machine or in one rack. Each gossip wakes the
 // process: every 200 ms cost 32 idle chips 2 % of a core more.
 var lan = pace{gossip: 500 * time.Millisecond, probe: 2 * time.Second, probeTimeout: time.Second, pushPull: time.Minute,
-	forget: 30 * time.Second, healMin: 4 * time.Second, healMax: 8 * time.Second}
+	forget: 30 * time.Second, healMin: 4 * time.Second, healMax: 8 * time.Second, tcp: 2 * time.Second}
 
 // Config describes one chip's place in the pool.
 type Config struct {
@@ -109,7 +109,7 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 	logger := log.New(&logWriter{cfg.Logger, p}, "", 0)
 	var port int
 	var err error
-	if p.net, port, err = listen(cfg.Bind, logger); err != nil {
+	if p.net, port, err = listen(cfg.Bind, cfg.pace.tcp, logger); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
 			return nil, fmt.Errorf("gossip address %s is taken by another process; stop it or choose another: %w", cfg.Bind, err)
 		}
@@ -148,7 +148,7 @@ func (p *Pool) memberlist(port int, logger *log.Logger) *memberlist.Config {
 	mc.GossipVerifyIncoming, mc.GossipVerifyOutgoing = true, true
 	mc.GossipInterval, mc.ProbeInterval, mc.ProbeTimeout, mc.PushPullInterval = cfg.pace.gossip, cfg.pace.probe, cfg.pace.probeTimeout, cfg.pace.pushPull
 	mc.GossipToTheDeadTime = cfg.pace.forget
-	mc.TCPTimeout = tcpTimeout
+	mc.TCPTimeout = cfg.pace.tcp
 	mc.Delegate, mc.Events, mc.Alive = (*delegate)(p), (*delegate)(p), (*delegate)(p)
 	mc.Logger = logger
 	return mc

@@ -32,13 +32,14 @@ const (
 // passes on what comes.
 type network struct {
 	memberlist.NodeAwareTransport
-	start   time.Time
-	packets chan *memberlist.Packet
-	streams chan net.Conn
-	ending  chan struct{} // closed when nothing is to be waited for any more
-	done    chan struct{} // closed when the sockets are
-	end     sync.Once
-	active  atomic.Bool // any fault is in force
+	start    time.Time
+	patience time.Duration // that a piece of a stream may take
+	packets  chan *memberlist.Packet
+	streams  chan net.Conn
+	ending   chan struct{} // closed when nothing is to be waited for any more
+	done     chan struct{} // closed when the sockets are
+	end      sync.Once
+	active   atomic.Bool // any fault is in force
 
 	mu      sync.Mutex
 	model   *fault.Model
@@ -50,7 +51,7 @@ type network struct {
 }
 
 // listen opens the sockets, TCP and UDP on one port, and returns that.
-func listen(bind netip.AddrPort, l *log.Logger) (*network, int, error) {
+func listen(bind netip.AddrPort, patience time.Duration, l *log.Logger) (*network, int, error) {
 	var inner *memberlist.NetTransport
 	var err error
 	for range bindTries {
@@ -66,7 +67,7 @@ func listen(bind netip.AddrPort, l *log.Logger) (*network, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	w := &network{NodeAwareTransport: inner, start: time.Now(), packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
+	w := &network{NodeAwareTransport: inner, start: time.Now(), patience: patience, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		ending: make(chan struct{}), done: make(chan struct{}), model: m, apart: map[wire.FabricNodeID]bool{}, book: map[string]wire.FabricNodeID{}}
 	go w.receive()
 	return w, inner.GetAutoBindPort(), nil
@@ -237,7 +238,7 @@ type stream struct {
 
 // Write implements net.Conn.
 func (s *stream) Write(b []byte) (int, error) {
-	if s.w.active.Load() && !s.w.carry(b, time.Now().Add(tcpTimeout)) {
+	if s.w.active.Load() && !s.w.carry(b, time.Now().Add(s.w.patience)) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return s.Conn.Write(b)
