@@ -14,6 +14,7 @@ type training struct {
 	interval time.Duration // between periodic hellos
 	greet    pathSet       // paths that a hello is due on
 	echoed   mono.Time     // when the newest hello of this end that was answered was sent
+	asking   bool          // a hello is due because the owner asked for it
 	refine   int           // hellos that may yet be spent on measuring a long round trip again
 
 	answers   answer // to the session's peer, or to a hello that proved itself
@@ -356,6 +357,9 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 			l.train.greet.remove(a.path)
 		}
 		return l.hello(now, a.path, a.echo, want), true
+	}
+	if t, ok := l.pollAsk(now); ok {
+		return t, true
 	}
 	p, ok := l.train.greet.first()
 	if !ok || !l.saysHello() {

@@ -31,20 +31,27 @@ func (d *delegate) NodeMeta(limit int) []byte {
 
 func (d *delegate) alive(n *memberlist.Node) {
 	a, _ := netip.AddrFromSlice(n.Addr)
-	if m, err := membership.DecodeMeta(n.Meta); err == nil && m.Node != d.cfg.Node {
-		d.pool().net.know(m.Node, n.Address())
-		d.mu.Lock()
-		if _, known := d.last[m.Node]; known || len(d.last) < membership.MaxClaims {
-			d.last[m.Node] = n.Address()
-		}
-		d.mu.Unlock()
+	at := n.Address()
+	d.mu.Lock()
+	if _, known := d.here[n.Name]; known || len(d.here) < membership.MaxClaims {
+		d.here[n.Name] = at
 	}
+	if m, err := membership.DecodeMeta(n.Meta); err == nil && m.Node != d.cfg.Node {
+		d.pool().net.know(m.Node, at)
+		if _, known := d.last[m.Node]; known || len(d.last) < membership.MaxClaims {
+			d.last[m.Node] = at
+		}
+	}
+	d.mu.Unlock()
 	d.pool().heard(func(v *membership.View) []membership.Event { return v.Alive(n.Name, a.Unmap(), n.Meta) })
 }
 
 func (d *delegate) NotifyJoin(n *memberlist.Node)   { d.alive(n) }
 func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.alive(n) }
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
+	d.mu.Lock()
+	delete(d.here, n.Name)
+	d.mu.Unlock()
 	d.pool().heard(func(v *membership.View) []membership.Event { return v.Gone(n.Name) })
 }
 

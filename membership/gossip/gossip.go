@@ -86,6 +86,7 @@ type Pool struct {
 	view       *membership.View
 	meta       []byte
 	events     []membership.Event
+	here       map[string]string            // gossip addresses of members, by name; the library's own list must not be read beside it
 	last       map[wire.FabricNodeID]string // gossip address where a chip was heard of last
 	most       int                          // chips that were seen at once
 	unreadable uint64                       // streams that could not be read
@@ -105,7 +106,7 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 		cfg.pace = lan
 	}
 	p := &Pool{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Incarnation))), notify: make(chan struct{}, 1), update: make(chan struct{}, 1),
-		view: membership.NewView(cfg.Meta.Topology), meta: cfg.Meta.Append(nil), last: map[wire.FabricNodeID]string{}}
+		view: membership.NewView(cfg.Meta.Topology), meta: cfg.Meta.Append(nil), here: map[string]string{}, last: map[wire.FabricNodeID]string{}}
 	logger := log.New(&logWriter{cfg.Logger, p}, "", 0)
 	var port int
 	var err error

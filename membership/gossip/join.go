@@ -68,12 +68,12 @@ func (p *Pool) heal(ctx context.Context) {
 // members, and where those were last that are not seen any more. There are none
 // where no chip is missing. It returns how many chips are seen, too.
 func (p *Pool) strangers() (chips int, out []string) {
-	member := map[string]bool{}
-	for _, n := range p.list.Members() {
-		member[n.Address()] = true
-	}
+	member := map[string]bool{} // by address
 	seen := map[wire.FabricNodeID]bool{}
 	p.mu.Lock()
+	for _, at := range p.here {
+		member[at] = true
+	}
 	for _, m := range p.view.Members() {
 		seen[m.Meta.Node] = true
 	}
