@@ -59,6 +59,7 @@ type Config struct {
 	Port func(local netip.AddrPort) (transport.Port, error)
 	// Join enters the gossip pool with the chip's first metadata.
 	Join func(ctx context.Context, m membership.Meta) (Membership, error)
+	Keys GossipKeys   // of encrypted gossip; nil: it is plain
 	Log  *slog.Logger // nil: discard
 }
 
@@ -92,6 +93,7 @@ type Node struct {
 	meta    membership.Meta
 	closed  bool
 	work    [numCauses]Work
+	gossip  gossipFault
 
 	ports  []*livePort
 	byCh   [wire.MaxChannels]*livePort
@@ -409,6 +411,8 @@ func (n *Node) Close() error {
 		s.ended <- ErrClosed
 	}
 	n.pending = nil
+	n.gossip.passEnd.set(0, nil)
+	n.gossip.cutUp.set(0, nil)
 	n.mu.Unlock()
 	n.cancel()
 	err := n.member.Close(leaveTime)

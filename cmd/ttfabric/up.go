@@ -36,6 +36,7 @@ type upFlags struct {
 	localFirst     bool
 	ttl            int
 	netem          []string
+	gossipKey      string
 }
 
 func newUp() *cobra.Command {
@@ -59,6 +60,7 @@ event, or given up too.`,
   ttfabric up mesh:4x8 -d
   ttfabric up torus:4x4 --ring bubble
   ttfabric up --netem 'M0D0-M0D1,delay=1ms,loss=1%'
+  ttfabric up --gossip-key generate
   ttfabric up cluster_desc.yaml --name lab`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
@@ -76,6 +78,7 @@ event, or given up too.`,
 	fl.BoolVar(&f.localFirst, "local-first", false, "serve a chip's own packets before those that pass through, instead of in turn")
 	fl.IntVar(&f.ttl, "ttl", 0, "hops after which a packet is dropped; 0: those of the longest route")
 	fl.StringArrayVar(&f.netem, "netem", nil, "impair cables from the start, as LINK,delay=1ms,loss=1%; keys are the flags of 'netem set'; may be repeated")
+	fl.StringVar(&f.gossipKey, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it, or generate")
 	return c
 }
 
@@ -126,7 +129,7 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	if err != nil {
 		return err
 	}
-	t, fresh, err := prepare(dir, name, arg, f)
+	t, fresh, err := prepare(c, dir, name, arg, f)
 	unlock()
 	if err != nil {
 		return err
@@ -154,7 +157,7 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 }
 
 // prepare finds the fabric's topology: the running one's, or a new folder's.
-func prepare(dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh bool, err error) {
+func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh bool, err error) {
 	if m, running, _, err := dir.mesh(); err == nil {
 		if arg != "" {
 			want, err := loadTopology(arg)
@@ -167,6 +170,9 @@ func prepare(dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh b
 		}
 		if len(f.netem) > 0 {
 			return nil, false, coded(exitUsage, "--netem: fabric %q runs already; 'ttfabric netem set' impairs its cables", name)
+		}
+		if f.gossipKey != "" {
+			return nil, false, coded(exitUsage, "--gossip-key: fabric %q runs already; 'ttfabric gossip keys' changes the keys of one that is encrypted", name)
 		}
 		return running, false, nil
 	}
@@ -203,8 +209,16 @@ func prepare(dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh b
 	if top := f.portBase + len(t.Chips)*channelStride; f.portBase < 0 || f.portBase > 0 && top > 1<<16 {
 		return nil, false, coded(exitUsage, "--port-base %d: %d chips take the ports up to %d; the last is 65535", f.portBase, len(t.Chips), top-1)
 	}
+	var keys [][]byte
+	if f.gossipKey != "" {
+		key, err := readKey(c, "--gossip-key", f.gossipKey)
+		if err != nil {
+			return nil, false, err
+		}
+		keys, m.Encrypted = append(keys, key), true
+	}
 	os.RemoveAll(string(dir)) // what a crash left, without a readable mesh.json
-	return t, true, dir.create(t, m)
+	return t, true, dir.create(t, m, keys)
 }
 
 // exit is a chip process that ended.

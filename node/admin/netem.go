@@ -87,8 +87,12 @@ func faultEvent(v *EventView, e *node.FaultEvent) {
 		v.Actor = e.Chip.String()
 		return
 	}
-	v.Actor = fmt.Sprintf("%s channel %d", e.Local.Node, e.Local.Channel)
-	v.Detail["peer"] = fmt.Sprintf("%s channel %d", e.Peer.Node, e.Peer.Channel)
+	if e.Gossip {
+		gossipFaultEvent(v, e)
+	} else {
+		v.Actor = fmt.Sprintf("%s channel %d", e.Local.Node, e.Local.Channel)
+		v.Detail["peer"] = fmt.Sprintf("%s channel %d", e.Peer.Node, e.Peer.Channel)
+	}
 	if s := e.Options.String(); s != "" {
 		v.Detail["options"] = s
 	}
@@ -171,7 +175,7 @@ func (s *Server) resetNetem(w http.ResponseWriter, r *http.Request) {
 
 // FaultBody tells of a fault that somebody injects into a chip's process.
 type FaultBody struct {
-	Kind node.FaultKind    `json:"kind"` // killed, paused, resumed, restarted
+	Kind node.FaultKind    `json:"kind"` // killed, paused, resumed, restarted, removed
 	Chip wire.FabricNodeID `json:"chip"`
 }
 

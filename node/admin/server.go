@@ -12,6 +12,11 @@
 //	GET  /v1/netem             what is done on purpose to what each port sends (ImpairmentView)
 //	PUT  /v1/netem             changes it (NetemBody)
 //	DELETE /v1/netem           takes it away; ?channel=8&channel=9 for some ports; a cut stays
+//	GET  /v1/gossip            what is done on purpose to the chip's gossip, and how its pools fare (GossipView)
+//	PUT  /v1/gossip            impairs it, or cuts it off (GossipBody)
+//	DELETE /v1/gossip          takes that back; ?cuts=only leaves the impairment
+//	GET  /v1/gossip/keys       which keys it is encrypted with (KeyView)
+//	PUT  /v1/gossip/keys       changes them (KeyBody → KeyView)
 //	POST /v1/faults            tells of a fault of a chip that cannot tell itself (FaultBody)
 //	POST /v1/traffic           begins a traffic run in this chip (TrafficStart)
 //	GET  /v1/traffic           its report so far (traffic.Report)
@@ -67,6 +72,11 @@ func NewServer(n *node.Node, token string) *Server {
 	mux.HandleFunc("GET /v1/netem", s.auth(s.netem))
 	mux.HandleFunc("PUT /v1/netem", s.auth(s.setNetem))
 	mux.HandleFunc("DELETE /v1/netem", s.auth(s.resetNetem))
+	mux.HandleFunc("GET /v1/gossip", s.auth(s.gossip))
+	mux.HandleFunc("PUT /v1/gossip", s.auth(s.setGossip))
+	mux.HandleFunc("DELETE /v1/gossip", s.auth(s.healGossip))
+	mux.HandleFunc("GET /v1/gossip/keys", s.auth(s.gossipKeys))
+	mux.HandleFunc("PUT /v1/gossip/keys", s.auth(s.setGossipKeys))
 	mux.HandleFunc("POST /v1/faults", s.auth(s.tellFault))
 	mux.HandleFunc("POST /v1/traffic", s.auth(s.startTraffic))
 	mux.HandleFunc("GET /v1/traffic", s.auth(s.trafficReport))
