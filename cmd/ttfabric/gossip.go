@@ -103,12 +103,12 @@ func newGossipShow() *cobra.Command {
 		Long:    "show prints a row per chip and pool: how many chips it sees, what is done to its gossip on purpose, and what came of that since the chip's start.\n\n" + chipsHelp,
 		Example: "  ttfabric gossip show\n  ttfabric gossip show M0D0,M0D4 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				args = []string{"all"}
-			}
 			chips, s, err := gossipArgs(c, args)
 			if err != nil {
 				return err
+			}
+			if len(args) == 0 {
+				chips = s.all()
 			}
 			return s.showGossip(c, chips)
 		}}

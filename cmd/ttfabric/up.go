@@ -94,7 +94,14 @@ func loadTopology(arg string) (*topo.Topology, error) {
 		if err != nil {
 			return nil, coded(exitTopology, "%w", err)
 		}
-		return topo.Load(arg, b)
+		t, err := topo.Load(arg, b)
+		if err == nil {
+			err = checkDeclared(t)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return t, nil
 	}
 	t, err := topo.Named(arg)
 	if err != nil {
@@ -163,6 +170,9 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 			want, err := loadTopology(arg)
 			if err != nil {
 				return nil, false, err
+			}
+			if want.Hash() == running.Hash() && !want.SameNotes(running) {
+				return nil, false, coded(exitUsage, "fabric %q runs %s already, with other labels or impairments of its cables; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops it", name, m.Source, name)
 			}
 			if want.Hash() != running.Hash() {
 				return nil, false, coded(exitUsage, "fabric %q runs %s already; 'ttfabric down --name %s' stops it, or choose another --name", name, m.Source, name)

@@ -24,14 +24,15 @@ type ImpairmentView struct {
 	Peer       wire.FabricNodeID `json:"peer"`
 	PeerChan   wire.Channel      `json:"peer_channel"`
 	Plane      wire.Plane        `json:"plane"`
-	Active     bool              `json:"active"`      // something is in force
-	Delay      string            `json:"delay"`       // such as 10ms; "" for none
-	Jitter     string            `json:"jitter"`      // the same
-	PacketLoss float64           `json:"packet_loss"` // percent
-	Rate       int64             `json:"rate"`        // kbit/s; 0 for no limit
-	Corruption float64           `json:"corruption"`  // percent
-	Duplicate  float64           `json:"duplicate"`   // percent
-	Reorder    float64           `json:"reorder"`     // percent
+	Labels     []string          `json:"labels,omitempty"` // of the cable, in the topology file
+	Active     bool              `json:"active"`           // something is in force
+	Delay      string            `json:"delay"`            // such as 10ms; "" for none
+	Jitter     string            `json:"jitter"`           // the same
+	PacketLoss float64           `json:"packet_loss"`      // percent
+	Rate       int64             `json:"rate"`             // kbit/s; 0 for no limit
+	Corruption float64           `json:"corruption"`       // percent
+	Duplicate  float64           `json:"duplicate"`        // percent
+	Reorder    float64           `json:"reorder"`          // percent
 	GEModel    string            `json:"loss_gemodel,omitempty"`
 	Options    string            `json:"options"` // all of it, as "up --netem" reads it
 	Seed       uint64            `json:"seed"`
@@ -112,7 +113,9 @@ func faultEvent(v *EventView, e *node.FaultEvent) {
 func (s *Server) netem(w http.ResponseWriter, _ *http.Request) {
 	out := []ImpairmentView{}
 	for _, i := range s.n.Impairments() {
-		out = append(out, impairmentView(&i))
+		v := impairmentView(&i)
+		v.Labels = s.n.Topology().Labels(i.Local)
+		out = append(out, v)
 	}
 	answer(w, out)
 }
