@@ -227,7 +227,13 @@ func changeKeys(c *cobra.Command, verb string, args []string, force bool) error 
 func (k *keyChange) do(verb, arg string) error {
 	switch verb {
 	case "list":
-		return k.tell("list", "", func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) { return cl.GossipKeys(ctx) })
+		return k.tell("list", "", func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {
+			ks, err := cl.GossipKeys(ctx)
+			if err == nil {
+				err = k.differs(cl.Self(), ks)
+			}
+			return ks, err
+		})
 	case "install":
 		key, err := readKey(k.c, "key", arg)
 		if err != nil {
@@ -280,7 +286,7 @@ func (k *keyChange) install(key []byte) error {
 		return err
 	}
 	return k.tell("install", id, func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {
-		return cl.SetGossipKeys(ctx, admin.KeyBody{Action: "install", Key: key})
+		return setKeys(ctx, cl, admin.KeyBody{Action: "install", Key: key})
 	})
 }
 
@@ -303,7 +309,7 @@ func (k *keyChange) use(id string) error {
 		return err
 	}
 	return k.tell("use", id, func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {
-		return cl.SetGossipKeys(ctx, admin.KeyBody{Action: "use", ID: id})
+		return setKeys(ctx, cl, admin.KeyBody{Action: "use", ID: id})
 	})
 }
 
@@ -328,7 +334,7 @@ func (k *keyChange) remove(id string) error {
 		return err
 	}
 	return k.tell("remove", id, func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {
-		return cl.SetGossipKeys(ctx, admin.KeyBody{Action: "remove", ID: id})
+		return setKeys(ctx, cl, admin.KeyBody{Action: "remove", ID: id})
 	})
 }
 
@@ -367,6 +373,26 @@ func (k *keyChange) rotate() error {
 	return nil
 }
 
+// setKeys changes the keys of a chip, if it does so before nobody waits for it any more.
+func setKeys(ctx context.Context, cl *admin.Client, b admin.KeyBody) ([]admin.KeyView, error) {
+	if d, ok := ctx.Deadline(); ok {
+		b.Before = d.UnixMilli()
+	}
+	return cl.SetGossipKeys(ctx, b)
+}
+
+// differs reports that a chip has other keys than the run folder.
+func (k *keyChange) differs(n wire.FabricNodeID, ks []admin.KeyView) error {
+	same := len(ks) == len(k.keys)
+	for i := 0; same && i < len(ks); i++ {
+		same = slices.ContainsFunc(k.keys, func(b []byte) bool { return gossip.KeyID(b) == ks[i].ID }) && (ks[i].Primary == (ks[i].ID == gossip.KeyID(k.keys[0])))
+	}
+	if same {
+		return nil
+	}
+	return fmt.Errorf("chip %s has other keys than the fabric; 'ttfabric chip restart %s' gives it those", n, n)
+}
+
 // tell asks all chips that run, and notes what each of them did. The error names those that did not.
 func (k *keyChange) tell(action, id string, do func(context.Context, *admin.Client) ([]admin.KeyView, error)) error {
 	var mu sync.Mutex
@@ -398,7 +424,7 @@ func (k *keyChange) tell(action, id string, do func(context.Context, *admin.Clie
 	if len(bad) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %s did not: %s; resume or restart them ('ttfabric chip --help') and try again", len(bad), counted(len(rows), "chip"), strings.Join(bad, "; "))
+	return fmt.Errorf("%s of %d: %s; resume or restart what is paused or has missed a change ('ttfabric chip --help'), and try again", counted(len(bad), "chip"), len(rows), strings.Join(bad, "; "))
 }
 
 func (k *keyChange) print() {

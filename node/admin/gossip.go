@@ -110,6 +110,10 @@ type KeyBody struct {
 	Action string `json:"action"`        // install, use or remove
 	Key    []byte `json:"key,omitempty"` // of install: 16, 24 or 32 bytes
 	ID     string `json:"id,omitempty"`  // of use and remove
+
+	// Before is when the change is too late, Unix milliseconds: a chip that was
+	// paused finds what it was told meanwhile, in any order. 0: never.
+	Before int64 `json:"before,omitempty"`
 }
 
 func (s *Server) gossipKeys(w http.ResponseWriter, _ *http.Request) {
@@ -128,6 +132,9 @@ func (s *Server) setGossipKeys(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	k, err := s.n.GossipKeys()
+	if err == nil && b.Before != 0 && time.Now().UnixMilli() > b.Before {
+		err = errors.New("the change of keys came too late")
+	}
 	if err == nil {
 		switch b.Action {
 		case "install":
