@@ -92,6 +92,7 @@ type Node struct {
 	links   uint16        // ports up, as last told to the pool
 	meta    membership.Meta
 	closed  bool
+	leaving bool // no new work is taken
 	work    [numCauses]Work
 	gossip  gossipFault
 

@@ -195,7 +195,7 @@ func changeKeys(c *cobra.Command, verb string, args []string, force bool) error 
 	if err != nil {
 		return err
 	}
-	if !m.Encrypted {
+	if !m.Keyed {
 		return fmt.Errorf("the gossip of fabric %q is not encrypted; 'ttfabric up --gossip-key generate' starts one whose is", m.Name)
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), startTime)
@@ -441,6 +441,11 @@ func (k *keyChange) print() {
 		tw.AppendRow(table.Row{r.Chip, strings.TrimSpace(r.Action + " " + r.Key), used, others, result})
 	}
 	tw.Render()
+	for _, c := range k.chips.t.Chips {
+		if k.chips.clients[c.Node] == nil {
+			fmt.Fprintf(k.c.ErrOrStderr(), "chip %s is not running; it takes the keys of the run folder when it is started\n", c.Node)
+		}
+	}
 	fmt.Fprintf(k.c.ErrOrStderr(), "Chips that are started have key %s in use.\n", gossip.KeyID(k.keys[0]))
 }
 

@@ -90,7 +90,7 @@ func runNode(ctx context.Context, dir runDir, id wire.FabricNodeID, log *slog.Lo
 		cfg.PortBase = uint16(m.PortBase + chipIndex(t.Chips, id)*channelStride)
 	}
 	var keys *gossip.Keys
-	if m.Encrypted {
+	if m.Keyed {
 		if keys, err = dir.keyring(); err != nil {
 			return fmt.Errorf("chip %s: %w", id, err)
 		}

@@ -18,9 +18,9 @@ const quietPolls = 3
 func newChipRemove() *cobra.Command {
 	var drain time.Duration
 	c := &cobra.Command{Use: "remove CHIP", Short: "Let a chip say goodbye and stop", Args: cobra.ExactArgs(1),
-		Long: `remove stops a chip in order, as against 'chip kill': it waits until nothing of
-the chip's own is under way and no packet is in its channels, for at most
---drain, and then the chip closes its links, leaves the gossip and ends. Its
+		Long: `remove stops a chip in order, as against 'chip kill': it takes no new work
+then, until nothing of its own is under way and no packet is in its channels,
+for at most --drain; it closes its links, leaves the gossip and ends. Its
 neighbours know at once, and nobody has to find out by silence. Programs that
 still send to it hear that it is unreachable. 'chip start' brings it back,
 with empty memory.`,
@@ -87,7 +87,18 @@ func drainChip(ctx context.Context, dir runDir, n wire.FabricNodeID, most time.D
 	if err != nil {
 		return false, err
 	}
+	if most == 0 {
+		return false, nil
+	}
 	end := time.Now().Add(most)
+	one, cancel := context.WithDeadline(ctx, end)
+	err = cl.Drain(one, true)
+	cancel()
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	} else if err != nil {
+		return false, nil // it does not answer, as one that is paused
+	}
 	for quiet := 0; time.Now().Before(end); {
 		one, cancel := context.WithDeadline(ctx, end)
 		v, err := cl.Chip(one)

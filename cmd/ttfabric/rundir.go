@@ -33,24 +33,24 @@ type runDir string
 
 // meshFile says how a fabric was started, so that a chip can be started again alike.
 type meshFile struct {
-	Name      string    `json:"name"`
-	Source    string    `json:"source"`
-	Created   time.Time `json:"created"`
-	Profile   string    `json:"profile"`
-	Slots     string    `json:"slots"`
-	Order     string    `json:"order"`
-	Ring      string    `json:"ring"`
-	Engine    string    `json:"engine"`
-	Fabric    string    `json:"fabric"`  // 1d or 2d
-	Checked   uint32    `json:"checked"` // hash of the routes that were found free of deadlock, or were to be taken anyway
-	Stuck     string    `json:"stuck"`   // what happens to packets that cannot move: notify, drop or drain
-	StuckMS   int64     `json:"stuck_after_milliseconds"`
-	Local     bool      `json:"local_first"`
-	TTL       int       `json:"ttl"`
-	PortBase  int       `json:"port_base"`
-	Netem     []string  `json:"netem,omitempty"`  // impairments from the start, as LINK,KNOB=VALUE,…
-	Encrypted bool      `json:"encrypted_gossip"` // with the keys of the run folder
-	ID        string    `json:"id"`               // random, the gossip pool's label
+	Name     string    `json:"name"`
+	Source   string    `json:"source"`
+	Created  time.Time `json:"created"`
+	Profile  string    `json:"profile"`
+	Slots    string    `json:"slots"`
+	Order    string    `json:"order"`
+	Ring     string    `json:"ring"`
+	Engine   string    `json:"engine"`
+	Fabric   string    `json:"fabric"`  // 1d or 2d
+	Checked  uint32    `json:"checked"` // hash of the routes that were found free of deadlock, or were to be taken anyway
+	Stuck    string    `json:"stuck"`   // what happens to packets that cannot move: notify, drop or drain
+	StuckMS  int64     `json:"stuck_after_milliseconds"`
+	Local    bool      `json:"local_first"`
+	TTL      int       `json:"ttl"`
+	PortBase int       `json:"port_base"`
+	Netem    []string  `json:"netem,omitempty"`  // impairments from the start, as LINK,KNOB=VALUE,…
+	Keyed    bool      `json:"encrypted_gossip"` // with the keys of the run folder
+	ID       string    `json:"id"`               // random, the gossip pool's label
 }
 
 // chipFile says where a running chip is. Started is the process's start time
@@ -96,7 +96,7 @@ func (d runDir) create(t *topo.Topology, m meshFile, keys [][]byte) error {
 	if err != nil {
 		return err
 	}
-	if m.Encrypted {
+	if m.Keyed {
 		if err := d.writeGossipKeys(keys); err != nil {
 			return err
 		}

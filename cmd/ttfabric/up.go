@@ -194,7 +194,7 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 		if err != nil {
 			return nil, false, err
 		}
-		keys, m.Encrypted = append(keys, key), true
+		keys, m.Keyed = append(keys, key), true
 	}
 	os.RemoveAll(string(dir)) // what a crash left, without a readable mesh.json
 	return t, true, dir.create(t, m, keys)

@@ -37,6 +37,7 @@ type network struct {
 	packets  chan *memberlist.Packet
 	streams  chan net.Conn
 	ending   chan struct{} // closed when nothing is to be waited for any more
+	closing  chan struct{} // closed when nobody need read any more
 	done     chan struct{} // closed when the sockets are
 	end      sync.Once
 	active   atomic.Bool // any fault is in force
@@ -68,7 +69,7 @@ func listen(bind netip.AddrPort, patience time.Duration, l *log.Logger) (*networ
 		return nil, 0, err
 	}
 	w := &network{NodeAwareTransport: inner, start: time.Now(), patience: patience, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
-		ending: make(chan struct{}), done: make(chan struct{}), model: m, apart: map[wire.FabricNodeID]bool{}, book: map[string]wire.FabricNodeID{}}
+		ending: make(chan struct{}), closing: make(chan struct{}), done: make(chan struct{}), model: m, apart: map[wire.FabricNodeID]bool{}, book: map[string]wire.FabricNodeID{}}
 	go w.receive()
 	return w, inner.GetAutoBindPort(), nil
 }
@@ -85,8 +86,7 @@ func (w *network) receive() {
 			}
 			select {
 			case w.packets <- p:
-			case <-w.done:
-				return
+			case <-w.closing: // the sockets cannot close while they have something to hand over
 			}
 		case c := <-w.NodeAwareTransport.StreamCh():
 			if w.active.Load() && w.cutOff("", "") {
@@ -95,9 +95,8 @@ func (w *network) receive() {
 			}
 			select {
 			case w.streams <- &stream{c, w}:
-			case <-w.done:
+			case <-w.closing:
 				c.Close()
-				return
 			}
 		}
 	}
@@ -181,11 +180,12 @@ func (w *network) DialAddressTimeout(a memberlist.Address, d time.Duration) (net
 func (w *network) Shutdown() error {
 	w.hurry()
 	select {
-	case <-w.done:
+	case <-w.closing:
 		return nil
 	default:
 	}
-	err := w.NodeAwareTransport.Shutdown() // it still hands over what it has; receive takes it
+	close(w.closing)
+	err := w.NodeAwareTransport.Shutdown()
 	close(w.done)
 	return err
 }

@@ -17,6 +17,7 @@
 //	DELETE /v1/gossip          takes that back; ?cuts=only leaves the impairment
 //	GET  /v1/gossip/keys       which keys it is encrypted with (KeyView)
 //	PUT  /v1/gossip/keys       changes them (KeyBody → KeyView)
+//	PUT  /v1/leaving           takes no new work, or takes it again (DrainBody)
 //	POST /v1/faults            tells of a fault of a chip that cannot tell itself (FaultBody)
 //	POST /v1/traffic           begins a traffic run in this chip (TrafficStart)
 //	GET  /v1/traffic           its report so far (traffic.Report)
@@ -77,6 +78,7 @@ func NewServer(n *node.Node, token string) *Server {
 	mux.HandleFunc("DELETE /v1/gossip", s.auth(s.healGossip))
 	mux.HandleFunc("GET /v1/gossip/keys", s.auth(s.gossipKeys))
 	mux.HandleFunc("PUT /v1/gossip/keys", s.auth(s.setGossipKeys))
+	mux.HandleFunc("PUT /v1/leaving", s.auth(s.drain))
 	mux.HandleFunc("POST /v1/faults", s.auth(s.tellFault))
 	mux.HandleFunc("POST /v1/traffic", s.auth(s.startTraffic))
 	mux.HandleFunc("GET /v1/traffic", s.auth(s.trafficReport))
