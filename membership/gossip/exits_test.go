@@ -20,9 +20,9 @@ type meshes struct {
 }
 
 func newMeshes(t *testing.T) *meshes {
-	m := &meshes{t: t, exits: &fire{swarm: swarm{t: t}, expect: 4}}
+	m := &meshes{t: t, exits: &fire{swarm: swarm{t: t}, expect: 4, pace: brisk}}
 	for mesh := range 2 {
-		m.own[mesh] = &fire{swarm: swarm{t: t}, expect: 3}
+		m.own[mesh] = &fire{swarm: swarm{t: t}, expect: 3, pace: brisk}
 		for chip := range 2 {
 			m.exit(mesh, chip, wire.Incarnation(10*mesh+chip+1))
 		}

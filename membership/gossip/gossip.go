@@ -29,9 +29,7 @@ import (
 const (
 	retryMin        = 50 * time.Millisecond // between attempts to join
 	retryMax        = 2 * time.Second
-	repairMin       = 300 * time.Millisecond // after joining: more joins, with random seeds
-	repairMax       = 1500 * time.Millisecond
-	repairs         = 3
+	repairs         = 3                      // more joins after the first, with random seeds
 	healDoublings   = 2                      // of the time between looks for missing members, while none is found
 	maxEvents       = 512                    // events that wait to be drained; older ones are dropped
 	updateTimeout   = 100 * time.Millisecond // to spread new metadata
@@ -43,14 +41,16 @@ const (
 type pace struct {
 	gossip, probe, probeTimeout, pushPull time.Duration
 	forget                                time.Duration // a dead member is gossiped to for this long, and then forgotten
+	repairMin, repairMax                  time.Duration // between the first joins
 	healMin, healMax                      time.Duration // between looks for members that are missing
 	tcp                                   time.Duration // that one who takes a connection and says nothing is waited for
+	stretch                               int           // times that one who hears little gives others at most; 0: the library's
 }
 
 // lan is the pace of chips on one machine or in one rack. Each gossip wakes the
 // process: every 200 ms cost 32 idle chips 2 % of a core more.
 var lan = pace{gossip: 500 * time.Millisecond, probe: 2 * time.Second, probeTimeout: time.Second, pushPull: time.Minute,
-	forget: 30 * time.Second, healMin: 4 * time.Second, healMax: 8 * time.Second, tcp: 2 * time.Second}
+	forget: 30 * time.Second, repairMin: 300 * time.Millisecond, repairMax: 1500 * time.Millisecond, healMin: 4 * time.Second, healMax: 8 * time.Second, tcp: 2 * time.Second}
 
 // Config describes one chip's place in the pool.
 type Config struct {
@@ -150,6 +150,9 @@ func (p *Pool) memberlist(port int, logger *log.Logger) *memberlist.Config {
 	mc.GossipInterval, mc.ProbeInterval, mc.ProbeTimeout, mc.PushPullInterval = cfg.pace.gossip, cfg.pace.probe, cfg.pace.probeTimeout, cfg.pace.pushPull
 	mc.GossipToTheDeadTime = cfg.pace.forget
 	mc.TCPTimeout = cfg.pace.tcp
+	if n := cfg.pace.stretch; n > 0 {
+		mc.AwarenessMaxMultiplier, mc.SuspicionMaxTimeoutMult = n, n
+	}
 	mc.Delegate, mc.Events, mc.Alive = (*delegate)(p), (*delegate)(p), (*delegate)(p)
 	mc.Logger = logger
 	return mc

@@ -169,7 +169,7 @@ func TestIslandsHeal(t *testing.T) {
 	}
 	eventually(t, 10*time.Second, "two islands of two", views(2))
 	if !testing.Short() {
-		time.Sleep(repairs * repairMax) // so that only healing is left
+		time.Sleep(repairs * quick.repairMax) // so that only healing is left
 	}
 	mu.Lock()
 	bridged = true
@@ -186,15 +186,15 @@ func TestSilentSeed(t *testing.T) {
 	}
 	defer l.Close()
 	m := membership.Meta{Node: wire.FabricNodeID{Chip: 1}, Incarnation: 1, Started: 1, Topology: 1}
-	p, err := Start(context.Background(), Config{Node: m.Node, Incarnation: 1, Bind: loopback, Meta: m, Seeds: func() []string { return []string{l.Addr().String()} }})
+	p, err := Start(context.Background(), Config{Node: m.Node, Incarnation: 1, Bind: loopback, Meta: m, Seeds: func() []string { return []string{l.Addr().String()} }, pace: quick})
 	if err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(100 * time.Millisecond)
 	begin := time.Now()
 	p.Close(time.Second)
-	if d := time.Since(begin); d > 2*lan.tcp {
-		t.Errorf("closing took %v beside a silent seed; want at most %v", d, 2*lan.tcp)
+	if d := time.Since(begin); d > 2*(quick.tcp+time.Second) {
+		t.Errorf("closing took %v beside a silent seed; want at most %v", d, 2*(quick.tcp+time.Second))
 	}
 }
 

@@ -26,7 +26,7 @@ func (p *Pool) join(ctx context.Context) {
 		wait = min(2*wait, retryMax)
 	}
 	for range repairs {
-		if !sleep(ctx, p.jitter(repairMin, repairMax)) {
+		if !sleep(ctx, p.jitter(p.cfg.pace.repairMin, p.cfg.pace.repairMax)) {
 			return
 		}
 		seeds := p.cfg.Seeds()
