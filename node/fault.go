@@ -53,14 +53,15 @@ func (k *FaultKind) UnmarshalText(b []byte) error {
 // FaultEvent is a fault that was injected, or taken back.
 type FaultEvent struct {
 	Kind        FaultKind
-	Local, Peer wire.PortID         // the direction of the cable, up to FaultRestored
-	Options     fault.Options       // in force from now on
-	For         time.Duration       // after which it is put back; 0: it stays
-	Expired     bool                // that time was over
-	Counts      fault.Counts        // what was done, once nothing is in force any more
-	Chip        wire.FabricNodeID   // whose process it is about, from FaultKilled on; or whose gossip
-	Gossip      bool                // it is about the chip's gossip and no cable
-	From        []wire.FabricNodeID // chips that the gossip is cut off from; none: all
+	Local, Peer wire.PortID       // the direction of the cable, up to FaultRestored
+	Options     fault.Options     // in force from now on
+	For         time.Duration     // after which it is put back; 0: it stays
+	Expired     bool              // that time was over
+	Counts      fault.Counts      // what was done, once nothing is in force any more
+	Chip        wire.FabricNodeID // whose process it is about, from FaultKilled on
+
+	Gossip bool                // it is about the gossip of Chip and no cable
+	From   []wire.FabricNodeID // chips that the gossip is cut off from; none: all
 }
 
 // Impairment is what is done on purpose to what one port sends.

@@ -163,7 +163,7 @@ func TestLabels(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	write("      labels: [wan]\n", "netem:\n    - label:lan,delay=1ms\n")
-	if _, errs, code := c.run("validate", file); code != exitTopology || !strings.Contains(errs, "there are wan") {
+	if _, errs, code := c.run("validate", file); code != exitTopology || !strings.Contains(errs, file+": netem") || !strings.Contains(errs, "there are wan") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	write("      labels: [wan, far]\n      netem: delay=3ms\n", "netem:\n    - label:wan,loss=1%\n")

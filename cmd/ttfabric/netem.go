@@ -282,10 +282,10 @@ func declaredByTopology(t *topo.Topology) (out []string) {
 }
 
 // checkDeclared reports what a topology declares and cannot be done.
-func checkDeclared(t *topo.Topology) error {
+func checkDeclared(file string, t *topo.Topology) error {
 	for _, text := range declaredByTopology(t) {
 		if _, err := parseDeclared(t, text); err != nil {
-			return coded(exitTopology, "%s: %s", t.Source, strings.Replace(err.Error(), "--netem", "netem", 1))
+			return coded(exitTopology, "%s: %s", file, strings.Replace(err.Error(), "--netem", "netem", 1))
 		}
 	}
 	return nil

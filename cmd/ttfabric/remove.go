@@ -22,7 +22,7 @@ func newChipRemove() *cobra.Command {
 then, until nothing of its own is under way and no packet is in its channels,
 for at most --drain; it closes its links, leaves the gossip and ends. Its
 neighbours know at once, and nobody has to find out by silence. Programs that
-still send to it hear that it is unreachable. 'chip start' brings it back,
+still send to it hear that it is unreachable; a traffic run goes on until it ends. 'chip start' brings it back,
 with empty memory.`,
 		Example: "  ttfabric chip remove M0D3\n  ttfabric chip remove M0D3 --drain 30s\n  ttfabric chip start M0D3",
 		RunE: func(c *cobra.Command, args []string) error {

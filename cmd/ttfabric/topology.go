@@ -21,7 +21,7 @@ func loadTopology(arg string) (*topo.Topology, error) {
 		}
 		t, err := topo.Load(arg, b)
 		if err == nil {
-			err = checkDeclared(t)
+			err = checkDeclared(arg, t)
 		}
 		if err != nil {
 			return nil, err

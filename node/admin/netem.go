@@ -24,15 +24,14 @@ type ImpairmentView struct {
 	Peer       wire.FabricNodeID `json:"peer"`
 	PeerChan   wire.Channel      `json:"peer_channel"`
 	Plane      wire.Plane        `json:"plane"`
-	Labels     []string          `json:"labels,omitempty"` // of the cable, in the topology file
-	Active     bool              `json:"active"`           // something is in force
-	Delay      string            `json:"delay"`            // such as 10ms; "" for none
-	Jitter     string            `json:"jitter"`           // the same
-	PacketLoss float64           `json:"packet_loss"`      // percent
-	Rate       int64             `json:"rate"`             // kbit/s; 0 for no limit
-	Corruption float64           `json:"corruption"`       // percent
-	Duplicate  float64           `json:"duplicate"`        // percent
-	Reorder    float64           `json:"reorder"`          // percent
+	Active     bool              `json:"active"`      // something is in force
+	Delay      string            `json:"delay"`       // such as 10ms; "" for none
+	Jitter     string            `json:"jitter"`      // the same
+	PacketLoss float64           `json:"packet_loss"` // percent
+	Rate       int64             `json:"rate"`        // kbit/s; 0 for no limit
+	Corruption float64           `json:"corruption"`  // percent
+	Duplicate  float64           `json:"duplicate"`   // percent
+	Reorder    float64           `json:"reorder"`     // percent
 	GEModel    string            `json:"loss_gemodel,omitempty"`
 	Options    string            `json:"options"` // all of it, as "up --netem" reads it
 	Seed       uint64            `json:"seed"`
@@ -41,6 +40,8 @@ type ImpairmentView struct {
 	CutEndsInS float64           `json:"cut_ends_in_seconds,omitempty"` // the same of the cut
 	ForS       float64           `json:"for_seconds"`                   // that something has been in force, and counted
 	Counters   map[string]uint64 `json:"counters"`
+
+	Labels []string `json:"labels,omitempty"` // of the cable, in the topology file
 }
 
 func impairmentView(i *node.Impairment) ImpairmentView {
