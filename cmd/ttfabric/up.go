@@ -381,6 +381,10 @@ func (s *supervisor) whatIsMissing(views map[wire.FabricNodeID]admin.ChipView) s
 			out = append(out, fmt.Sprintf("chip %s does not answer", c.Node))
 			continue
 		}
+		if v.Members <= 1 && len(s.t.Chips) > 1 {
+			out = append(out, fmt.Sprintf("chip %s hears of no other chip, see 'ttfabric gossip show'", c.Node))
+			continue
+		}
 		for _, l := range v.Links {
 			if l.State != "up" {
 				out = append(out, fmt.Sprintf("chip %s channel %d to %s is %s", c.Node, l.Channel, l.Peer, l.State))
