@@ -71,22 +71,46 @@ func TestViewAgainstNaiveModel(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		v := NewView(5)
 		live := map[string]Meta{}
-		names := []string{"a", "b", "c", "d", "e", "f"}
+		former := map[string]bool{}
+		last := map[wire.FabricNodeID]string{} // gone without a successor
+		gone := func(name string) {
+			m, ok := live[name]
+			if !ok {
+				return
+			}
+			delete(live, name)
+			last[m.Node] = name
+			for _, o := range live {
+				if o.Node == m.Node {
+					former[name] = true
+					delete(last, m.Node)
+				}
+			}
+		}
+		names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
 		for range 200 {
 			name := names[r.IntN(len(names))]
 			if r.IntN(3) == 0 {
 				v.Gone(name)
-				delete(live, name)
+				gone(name)
 			} else {
 				m := Meta{Node: wire.FabricNodeID{Chip: wire.ChipID(r.IntN(3))}, Incarnation: wire.Incarnation(name[0]), Started: r.Uint64N(4), Topology: 5}
 				if r.IntN(10) == 0 {
 					m.Topology = 6
 				}
 				v.Alive(name, netip.Addr{}, m.Append(nil))
-				if m.Topology == 5 {
+				if was, ok := live[name]; ok && (m.Topology != 5 || !former[name] && was.Node != m.Node) {
+					gone(name)
+				}
+				if m.Topology == 5 && !former[name] {
 					live[name] = m
-				} else {
-					delete(live, name)
+					if l, ok := last[m.Node]; ok && l != name {
+						former[l] = true
+					}
+					delete(last, m.Node)
+				}
+				if v.Former(name) != former[name] {
+					t.Fatalf("seed %d: %s is a former life: %v, want %v", seed, name, v.Former(name), former[name])
 				}
 			}
 			want := map[wire.FabricNodeID]Meta{}
@@ -142,4 +166,62 @@ func asBytes(k []EventKind) []byte {
 		b = append(b, byte(x))
 	}
 	return b
+}
+
+// What a former life said is not believed, whenever it is heard again.
+func TestFormerLives(t *testing.T) {
+	life := func(inc, started uint64, links uint32) (string, []byte) {
+		m := Meta{Node: wire.FabricNodeID{Chip: 3}, Incarnation: wire.Incarnation(inc), Started: started, LinkVersion: links, Topology: 1}
+		return m.Name(), m.Append(nil)
+	}
+	alive := func(v *View, inc, started uint64, links uint32) []Event {
+		n, b := life(inc, started, links)
+		return v.Alive(n, netip.Addr{}, b)
+	}
+	gone := func(v *View, inc uint64) { n, _ := life(inc, 0, 0); v.Gone(n) }
+	holder := func(v *View) uint64 {
+		if ms := v.Members(); len(ms) == 1 {
+			return uint64(ms[0].Meta.Incarnation)
+		}
+		return 0
+	}
+	for what, c := range map[string]struct {
+		play func(v *View)
+		want uint64
+	}{
+		"replayed while the new one lives":           {func(v *View) { alive(v, 1, 10, 0); alive(v, 2, 20, 0); alive(v, 1, 10, 0) }, 2},
+		"replayed when the new one is gone":          {func(v *View) { alive(v, 1, 10, 0); alive(v, 2, 20, 0); gone(v, 1); gone(v, 2); alive(v, 1, 10, 0) }, 0},
+		"the old one was missed before":              {func(v *View) { alive(v, 1, 10, 0); gone(v, 1); alive(v, 2, 20, 0); gone(v, 2); alive(v, 1, 10, 9) }, 0},
+		"the clock went back between the two":        {func(v *View) { alive(v, 1, 10, 0); gone(v, 1); alive(v, 2, 5, 0); alive(v, 1, 10, 0) }, 2},
+		"the clock went back, and both are heard":    {func(v *View) { alive(v, 1, 10, 0); alive(v, 2, 5, 0); gone(v, 1); alive(v, 1, 10, 0) }, 2},
+		"believed dead by mistake, and not replaced": {func(v *View) { alive(v, 1, 10, 0); gone(v, 1); alive(v, 1, 10, 0) }, 1},
+		"two live ones, and the later goes":          {func(v *View) { alive(v, 1, 10, 0); alive(v, 2, 20, 0); gone(v, 2) }, 1},
+		"the third life, after both others were heard": {func(v *View) {
+			alive(v, 1, 10, 0)
+			gone(v, 1)
+			alive(v, 2, 20, 0)
+			gone(v, 2)
+			alive(v, 3, 1, 0)
+			alive(v, 2, 20, 7)
+			alive(v, 1, 10, 7)
+		}, 3},
+	} {
+		v := NewView(1)
+		c.play(v)
+		if got := holder(v); got != c.want {
+			t.Errorf("%s: life %d is believed, want %d", what, got, c.want)
+		}
+	}
+	v := NewView(1)
+	alive(v, 1, 10, 5)
+	if es := alive(v, 1, 10, 4); len(es) != 0 || v.Members()[0].Meta.LinkVersion != 5 {
+		t.Errorf("older metadata of the same life is taken: %v", es)
+	}
+	for i := range uint64(2 * MaxFormer) {
+		alive(v, i+10, i+10, 0)
+		gone(v, i+9)
+	}
+	if len(v.former) > MaxFormer || len(v.order) > MaxFormer {
+		t.Errorf("%d former lives are remembered; at most %d", len(v.former), MaxFormer)
+	}
 }

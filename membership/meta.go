@@ -23,6 +23,7 @@ package membership
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"ttfabric/wire"
 )
@@ -96,6 +97,14 @@ func (m *Meta) LinkState() wire.LinkState {
 		}
 	}
 	return s
+}
+
+// Name is the name of the process in the pool: the chip and this life of it.
+func (m *Meta) Name() string { return fmt.Sprintf("%s-%016x", m.Node, uint64(m.Incarnation)) }
+
+// sameLife reports whether both are of one process.
+func (m *Meta) sameLife(o *Meta) bool {
+	return m.Node == o.Node && m.Incarnation == o.Incarnation && m.Started == o.Started
 }
 
 // newer reports whether m has the better claim to its chip than o: the later

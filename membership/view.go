@@ -47,18 +47,44 @@ type Event struct {
 // MaxClaims is the number of processes that the view remembers; more are rejected.
 const MaxClaims = 4 * wire.MaxChipsPerMesh
 
+// MaxFormer is the number of former lives that the view remembers; the oldest are forgotten first.
+const MaxFormer = 1024
+
 // View merges what is heard. At most one process is believed to be a given
 // chip: of several that claim it, the one that started last. The others are
 // remembered, so that one of them takes its place if it goes.
+//
+// One that is gone, and has a successor, is a former life: what is heard of it
+// later is old news and not believed, even when the successor is gone too.
+// Which life that is goes by its name and not by its start, as clocks jump.
 type View struct {
 	topology uint32
 	claims   map[string]Member            // by name
 	chips    map[wire.FabricNodeID]string // name of the one believed
+	gone     map[wire.FabricNodeID]string // name of the last that was believed and is gone, until it has a successor
+	former   map[string]bool              // names of former lives
+	order    []string                     // of former, oldest first
 }
 
 // NewView returns an empty view of the fabric whose topology hash has the given low bits; 0 matches all.
 func NewView(topology uint32) *View {
-	return &View{topology: topology, claims: map[string]Member{}, chips: map[wire.FabricNodeID]string{}}
+	return &View{topology: topology, claims: map[string]Member{}, chips: map[wire.FabricNodeID]string{}, gone: map[wire.FabricNodeID]string{}, former: map[string]bool{}}
+}
+
+// Former reports whether a process of that name is a former life of its chip.
+func (v *View) Former(name string) bool { return v.former[name] }
+
+// retire notes a former life.
+func (v *View) retire(name string) {
+	if v.former[name] {
+		return
+	}
+	if len(v.order) == MaxFormer {
+		delete(v.former, v.order[0])
+		v.order = append(v.order[:0], v.order[1:]...)
+	}
+	v.former[name] = true
+	v.order = append(v.order, name)
 }
 
 // Alive says that a process is there, for the first time or anew.
@@ -71,6 +97,9 @@ func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
 	if v.topology != 0 && m.Topology != 0 && m.Topology != v.topology {
 		return append(v.Gone(name), Event{Rejected, mem, fmt.Sprintf("topology %08x is not ours, %08x", m.Topology, v.topology)})
 	}
+	if v.former[name] {
+		return nil
+	}
 	was, known := v.claims[name]
 	if !known && len(v.claims) >= MaxClaims {
 		return []Event{{Rejected, mem, fmt.Sprintf("more than %d processes", MaxClaims)}}
@@ -78,7 +107,16 @@ func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
 	if known && was.Meta.Node != m.Node {
 		return append(v.Gone(name), v.Alive(name, addr, meta)...)
 	}
+	if known && was.Meta.sameLife(&m) && int32(m.LinkVersion-was.Meta.LinkVersion) < 0 {
+		return nil // old news
+	}
 	v.claims[name] = mem
+	if last, ok := v.gone[m.Node]; ok {
+		if last != name {
+			v.retire(last)
+		}
+		delete(v.gone, m.Node)
+	}
 	holder, held := v.chips[m.Node]
 	switch {
 	case !held:
@@ -105,11 +143,20 @@ func (v *View) Gone(name string) []Event {
 		return nil
 	}
 	delete(v.claims, name)
+	next := v.best(m.Meta.Node)
+	if next != "" {
+		v.retire(name)
+	} else {
+		if len(v.gone) >= MaxClaims {
+			clear(v.gone)
+		}
+		v.gone[m.Meta.Node] = name
+	}
 	if v.chips[m.Meta.Node] != name {
 		return nil
 	}
 	delete(v.chips, m.Meta.Node)
-	if next := v.best(m.Meta.Node); next != "" {
+	if next != "" {
 		v.chips[m.Meta.Node] = next
 		return []Event{{Restarted, v.claims[next], ""}}
 	}

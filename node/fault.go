@@ -27,10 +27,11 @@ const (
 	FaultPaused
 	FaultResumed
 	FaultRestarted
+	FaultRemoved
 	numFaultKinds
 )
 
-var faultKinds = [numFaultKinds]string{"set", "reset", "cut", "restored", "killed", "paused", "resumed", "restarted"}
+var faultKinds = [numFaultKinds]string{"set", "reset", "cut", "restored", "killed", "paused", "resumed", "restarted", "removed"}
 
 // String is the kind in one word.
 func (k FaultKind) String() string { return faultKinds[k] }
@@ -58,6 +59,9 @@ type FaultEvent struct {
 	Expired     bool              // that time was over
 	Counts      fault.Counts      // what was done, once nothing is in force any more
 	Chip        wire.FabricNodeID // whose process it is about, from FaultKilled on
+
+	Gossip bool                // it is about the gossip of Chip and no cable
+	From   []wire.FabricNodeID // chips that the gossip is cut off from; none: all
 }
 
 // Impairment is what is done on purpose to what one port sends.

@@ -59,6 +59,7 @@ type Config struct {
 	Port func(local netip.AddrPort) (transport.Port, error)
 	// Join enters the gossip pool with the chip's first metadata.
 	Join func(ctx context.Context, m membership.Meta) (Membership, error)
+	Keys GossipKeys   // of encrypted gossip; nil: it is plain
 	Log  *slog.Logger // nil: discard
 
 	Record *Recording // nil: the chip's calls are not recorded, which then costs nothing
@@ -73,6 +74,8 @@ type livePort struct {
 	out   transport.Port // what sends: pipe, or around it the impairment in force
 	fault portFault
 	to    netip.AddrPort // the peer's address, as last set
+	heard mono.Time      // when a datagram of the peer came last
+	news  news           // of another address
 	size  int            // payload of a frame that the path took, as last told to the chip
 }
 
@@ -91,13 +94,16 @@ type Node struct {
 	links   wire.LinkState // what the chip says of its ports, as last told to the pool
 	meta    membership.Meta
 	closed  bool
+	leaving bool // no new work is taken
 	work    [numCauses]Work
 	record  *recording // nil: none
+	gossip  gossipFault
 
 	ports  []*livePort
 	byCh   [wire.MaxChannels]*livePort
 	member Membership
 	rearm  chan struct{}
+	moved  chan struct{} // a port about which there is news carries its link no more
 	events *hub
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -118,7 +124,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Seed = uint64(cfg.Incarnation)
 	}
 	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(), waiting: map[uint64]waiter{},
-		armed: mono.Never, rearm: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
+		armed: mono.Never, rearm: make(chan struct{}, 1), moved: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
 	var err error
 	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, Life: uint32(n.start.UnixMilli()), Topology: cfg.Topology, Route: cfg.Route,
 		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed,
@@ -301,6 +307,12 @@ func (n *Node) channels() (m uint16) {
 // tell publishes an event of the chip. It is apart because the event goes to
 // the heap, which a step without events must not pay for.
 func (n *Node) tell(e chip.Event) {
+	if p := n.byCh[e.Local.Channel]; p != nil && p.news.to.IsValid() && !n.chip.Carries(p.ch) {
+		select {
+		case n.moved <- struct{}{}:
+		default:
+		}
+	}
 	n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
 }
 
@@ -318,6 +330,7 @@ func (n *Node) read(p *livePort) {
 			continue
 		}
 		n.step(received, func(now mono.Time) {
+			p.heard = now
 			b.Each(func(d []byte) { n.chip.HandleDatagram(now, p.ch, d) })
 		})
 	}
@@ -346,51 +359,6 @@ func (n *Node) timer(ctx context.Context) {
 		n.step(timed, func(now mono.Time) {
 			n.armed = mono.Never
 			n.chip.Tick(now)
-		})
-	}
-}
-
-// follow turns what the pool says into addresses of peers. Gossip is a hint
-// where to send hellos; no port comes up without the link's handshake.
-func (n *Node) follow(ctx context.Context) {
-	for {
-		n.readdress()
-		select {
-		case <-ctx.Done():
-			return
-		case <-n.member.Notify():
-		}
-		for _, e := range n.member.Events() {
-			n.events.publish(Event{Time: time.Now(), Member: &e})
-		}
-	}
-}
-
-func (n *Node) readdress() {
-	where := map[wire.FabricNodeID]membership.Member{}
-	var words []wire.LinkState
-	for _, m := range n.member.View() {
-		where[m.Meta.Node] = m
-		words = append(words, m.Meta.LinkState())
-	}
-	n.step(asked, func(now mono.Time) { n.chip.HandleLinkStates(now, words) })
-	for _, p := range n.ports {
-		m, ok := where[p.peer.Node]
-		if !ok || m.Meta.Ports[p.peer.Channel] == 0 {
-			continue
-		}
-		to := netip.AddrPortFrom(m.Addr, m.Meta.Ports[p.peer.Channel])
-		if to == p.to {
-			continue
-		}
-		if err := p.pipe.SetPeer(to); err != nil {
-			n.log.Warn("cannot address the peer", "chip", n.cfg.Node, "channel", p.ch, "peer", to, "error", err)
-			continue
-		}
-		p.to = to
-		n.step(asked, func(now mono.Time) {
-			n.resize(now, p)
-			n.chip.SetPath(now, p.ch, true)
 		})
 	}
 }
@@ -471,6 +439,8 @@ func (n *Node) Close() error {
 		s.ended <- ErrClosed
 	}
 	n.pending = nil
+	n.gossip.passEnd.set(0, nil)
+	n.gossip.cutUp.set(0, nil)
 	n.mu.Unlock()
 	rerr := n.record.close()
 	n.cancel()

@@ -36,6 +36,9 @@ func (n *Node) Submit(ctx context.Context, rs []chip.Request, done func(i int, r
 	var err error
 	n.step(submitted, func(now mono.Time) {
 		closed = false
+		if err = n.takesWork(); err != nil {
+			return
+		}
 		if waits, err = n.begin(now, s); waits {
 			s.ended = make(chan error, 1)
 			n.pending = append(n.pending, s)

@@ -309,3 +309,41 @@ func TestPeerReplacedItsSession(t *testing.T) {
 		t.Errorf("%v, peer's training %d", p.a.state, p.a.sess.training)
 	}
 }
+
+// TestForsake gives up what a dead link holds. When the path is back, the link
+// comes up in another session, in which nothing of the old one arrives.
+func TestForsake(t *testing.T) {
+	w := upWorld(t, 3, nil)
+	a := w.ends[0]
+	before := a.link.sess.id
+	dead := true
+	w.onSend = func(int, []byte) bool { return dead }
+	a.toSend[0] = 5
+	w.service(0)
+	a.link.Forsake(w.now)
+	if a.link.sess.id != before {
+		w.fail("a link that is up gave up its session")
+	}
+	if !w.until(time.Second, func() bool { return a.link.state != StateUp }) {
+		w.fail("up without a path")
+	}
+	a.link.Forsake(w.now)
+	w.service(0)
+	if a.link.tx.slab.used != 0 || countEvents(a, EventSessionEnded) != 1 {
+		w.fail("%d bytes held, %d sessions ended", a.link.tx.slab.used, countEvents(a, EventSessionEnded))
+	}
+	dead = false
+	if !w.until(5*time.Second, w.bothUp) || a.link.sess.id == before {
+		w.fail("not up in a session of its own")
+	}
+	w.run(100 * time.Millisecond)
+	if n := w.ends[1].link.Counters().PacketsReceived; n != 0 {
+		w.fail("%d packets of the session that was given up arrived", n)
+	}
+	a.toSend[0] = 3
+	w.service(0)
+	w.run(100 * time.Millisecond)
+	if n := w.ends[1].link.Counters().PacketsReceived; n != 3 {
+		w.fail("%d of 3 packets arrived afterwards", n)
+	}
+}

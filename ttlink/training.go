@@ -14,6 +14,7 @@ type training struct {
 	interval time.Duration // between periodic hellos
 	greet    pathSet       // paths that a hello is due on
 	echoed   mono.Time     // when the newest hello of this end that was answered was sent
+	asking   bool          // a hello is due because the owner asked for it
 	refine   int           // hellos that may yet be spent on measuring a long round trip again
 
 	answers   answer // to the session's peer, or to a hello that proved itself
@@ -290,6 +291,17 @@ func (l *Link) renew(now mono.Time) {
 	l.restartHellos(now)
 }
 
+// Forsake gives up what a link that is down holds for its peer, for good: the
+// session ends, if anything in it is unacknowledged, and its packets' fate is
+// unknown. It is for a link that traffic has been led around: what it holds
+// would arrive when everybody has done without it, and perhaps started anew.
+func (l *Link) Forsake(now mono.Time) {
+	l.now = now
+	if l.sess.id != 0 && l.state != StateUp && l.state != StateClosed && l.tx.slab.used > 0 {
+		l.renew(now)
+	}
+}
+
 // applyHello takes a hello's acknowledgement and grants, if they are of this session.
 func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	if f.Session != l.sess.id || h.EchoIncarnation != l.cfg.Incarnation {
@@ -369,6 +381,9 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 			l.train.greet.remove(a.path)
 		}
 		return l.hello(now, a.path, a.echo, want), true
+	}
+	if t, ok := l.pollAsk(now); ok {
+		return t, true
 	}
 	p, ok := l.train.greet.first()
 	if !ok || !l.saysHello() {

@@ -14,7 +14,7 @@ import (
 )
 
 func newChip() *cobra.Command {
-	c := &cobra.Command{Use: "chip", Short: "Stop, start, pause and restart single chips"}
+	c := &cobra.Command{Use: "chip", Short: "Stop, start, remove, pause and restart single chips"}
 	var rec, recAgain recordFlags
 	c.AddCommand(
 		rec.on(&cobra.Command{Use: "start CHIP", Short: "Start a chip that is not running", Args: cobra.ExactArgs(1),
@@ -47,6 +47,7 @@ func newChip() *cobra.Command {
 				tellFault(c.Context(), dir, node.FaultRestarted, n)
 				return startChip(c, dir, n, true, recAgain)
 			}}),
+		newChipRemove(),
 		newSignal("pause", "Stop a chip's process where it is (SIGSTOP)", "A paused chip is silent and forgets nothing: its neighbours take its links down, and resume the same sessions after 'chip resume'.",
 			node.FaultPaused, syscall.SIGSTOP),
 		newSignal("resume", "Let a paused chip go on (SIGCONT)", "", node.FaultResumed, syscall.SIGCONT))

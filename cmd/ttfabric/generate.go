@@ -16,7 +16,19 @@ func newGenerate() *cobra.Command {
 		Short: "Write a topology as a file",
 		Long: `generate writes a built-in or generated topology, or one that a file describes,
 in the form of ttfabric, which holds everything, or as a cluster descriptor of
-tt-umd, which holds one mesh.`,
+tt-umd, which holds one mesh.
+
+In the form of ttfabric a cable may have labels, by which 'netem' and 'link'
+name it, and an impairment that is in force from the start; a list of the
+latter may name several cables, as 'up --netem' does:
+
+  cables:
+      - a: M0D0/8
+        b: M0D1/0
+        labels: [wan]
+        netem: delay=1ms,loss=1%
+  netem:
+      - label:wan,jitter=200us`,
 		Example: `  ttfabric generate torus:4x8 -f torus.yaml
   ttfabric generate galaxy --format umd > cluster_desc.yaml
   ttfabric generate t3k_mesh_graph_descriptor.textproto --format umd`,

@@ -54,10 +54,25 @@ often; see 'link flap'. 'ttfabric up -d' waits until all are up.
 }
 
 func newHeal() *cobra.Command {
-	return &cobra.Command{Use: "heal", Short: "Put back every cable that was cut", Args: cobra.NoArgs,
-		Long:    "heal puts back every cable that 'partition', 'link down' or 'link flap' cut, as 'link up all' does. What 'netem set' does stays.",
+	return &cobra.Command{Use: "heal", Short: "Put back every cable that was cut, and the gossip", Args: cobra.NoArgs,
+		Long: `heal puts back every cable that 'partition', 'link down' or 'link flap' cut, as
+'link up all' does, and the gossip that 'partition --gossip' or 'gossip cut'
+cut. What 'netem set' and 'gossip impair' do stays.`,
 		Example: "  ttfabric heal",
-		RunE:    func(c *cobra.Command, _ []string) error { return cutArgs(c, []string{"all"}, false, 0, "put back") }}
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := cutArgs(c, []string{"all"}, false, 0, "put back"); err != nil {
+				return err
+			}
+			_, s, err := gossipArgs(c, []string{"all"})
+			if err != nil {
+				return err
+			}
+			healed, err := s.healGossip(c, false)
+			if f, _ := format(c); err == nil && len(healed) > 0 && f != "json" {
+				return toldChips(c, "put back", healed)
+			}
+			return err
+		}}
 }
 
 func cutArgs(c *cobra.Command, args []string, on bool, d time.Duration, done string) error {
@@ -185,14 +200,17 @@ func (s *chipSet) flap(c *cobra.Command, links []link, every, down, total time.D
 
 func newPartition() *cobra.Command {
 	var d time.Duration
+	var gossip bool
 	c := &cobra.Command{Use: "partition CHIPS [CHIPS]", Short: "Cut every cable between two sets of chips", Args: cobra.RangeArgs(1, 2),
 		Long: `partition cuts every cable between two sets of chips, in both directions;
 without the second set, between the first and the rest of the fabric. 'heal'
 puts the cables back, or the chips do after --for. The gossip between the
-chips goes on: a partition is of the fabric, not of the machines' network.
+chips goes on, as on machines whose hosts talk over a network of their own;
+with --gossip it is cut as well, and 'heal' puts it back, too. 'gossip cut'
+cuts only that.
 
 CHIPS is a list of chips, or of patterns of them: M0D0,M0D1 or 'M0D[0-3]' or 'M0D*'.`,
-		Example: "  ttfabric partition M0D0,M0D4\n  ttfabric partition 'M0D*' 'M1D*' --for 10s\n  ttfabric heal",
+		Example: "  ttfabric partition M0D0,M0D4\n  ttfabric partition 'M0D*' 'M1D*' --for 10s\n  ttfabric partition M0D0,M0D4 --gossip\n  ttfabric heal",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := faultTime("--for", d); err != nil {
 				return err
@@ -219,8 +237,18 @@ CHIPS is a list of chips, or of patterns of them: M0D0,M0D1 or 'M0D[0-3]' or 'M0
 			if err := chips.cut(c, links, true, d); err != nil {
 				return err
 			}
+			if gossip {
+				one, other, err := twoSets(t, args)
+				if err != nil {
+					return err
+				}
+				if err := chips.cutGossip(c, one, other, d); err != nil {
+					return err
+				}
+			}
 			return toldLinks(c, "down", links)
 		}}
+	c.Flags().BoolVar(&gossip, "gossip", false, "cut the gossip between the two sets as well")
 	c.ValidArgsFunction = func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return chipNames(c), cobra.ShellCompDirectiveNoFileComp
 	}

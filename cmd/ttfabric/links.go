@@ -25,6 +25,7 @@ const linkHelp = `LINK names cables:
   M0D3              all cables of a chip
   M0D*-M1D*         chips by pattern: * any text, ? one character, [0-3] one of these
   plane:1           all cables of a plane
+  label:wan         those that the topology file labels so; label:wan/p1 of a plane
   all               every cable`
 
 // link is a cable as a command names it: a is the end that was written first, or the lower.
@@ -76,7 +77,11 @@ func parseLink(t *topo.Topology, arg string) ([]link, error) {
 		}
 		rest, plane = rest[:at], int(n)
 	}
-	if rest == "all" {
+	label, labelled := strings.CutPrefix(rest, "label:")
+	if labelled && !slices.Contains(t.AllLabels(), label) {
+		return nil, coded(exitUsage, "link %q: no cable of %s has that label; %s", arg, t.Name, knownLabels(t))
+	}
+	if rest == "all" || labelled {
 		rest = "*"
 	}
 	left, right, two := cutOutside(rest)
@@ -92,6 +97,7 @@ func parseLink(t *topo.Topology, arg string) ([]link, error) {
 	for _, c := range t.Cables {
 		switch {
 		case c.Unused || plane >= 0 && int(c.Plane) != plane:
+		case labelled && !slices.Contains(t.Notes[c.A].Labels, label):
 		case one.holds(c.A) && other.holds(c.B):
 			out = append(out, link{c.A, c.B, c.Plane})
 		case one.holds(c.B) && other.holds(c.A):
@@ -102,6 +108,15 @@ func parseLink(t *topo.Topology, arg string) ([]link, error) {
 		return nil, coded(exitUsage, "link %q: %s has no such cable; 'ttfabric inspect --links' lists them", arg, t.Name)
 	}
 	return out, nil
+}
+
+// knownLabels says which labels there are.
+func knownLabels(t *topo.Topology) string {
+	all := t.AllLabels()
+	if len(all) == 0 {
+		return "none has any; a topology file gives them with the key labels, see 'ttfabric generate'"
+	}
+	return "there are " + strings.Join(all, ", ")
 }
 
 // cutOutside splits at the first dash that is not within brackets.
@@ -210,6 +225,9 @@ func linkNames(t *topo.Topology, channels bool) []string {
 	out := []string{"all"}
 	for p := range t.Planes() {
 		out = append(out, fmt.Sprintf("plane:%d", p))
+	}
+	for _, l := range t.AllLabels() {
+		out = append(out, "label:"+l)
 	}
 	for _, c := range t.Chips {
 		out = append(out, c.Node.String())

@@ -93,7 +93,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return coded(exitUsage, "%w\nSee '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newUp(), newDown(), newLs(), newInspect(), newEvents(), newMailbox(), newPing(), newMem(), newTraffic(), newBench(), newNetem(), newLink(), newRouter(), newPartition(), newHeal(), newReroute(), newRemove(), newRestore(), newChip(), newCheckpoint(), newRecord(), newReplay(), newProfile(),
+	root.AddCommand(newUp(), newDown(), newLs(), newInspect(), newEvents(), newMailbox(), newPing(), newMem(), newTraffic(), newBench(), newNetem(), newLink(), newRouter(), newPartition(), newHeal(), newGossip(), newReroute(), newRemove(), newRestore(), newChip(), newCheckpoint(), newRecord(), newReplay(), newProfile(),
 		newRoutes(), newTrace(), newValidate(), newGraph(), newGenerate(), newNode(), newVersion())
 	for _, c := range root.Commands() {
 		wrapArgs(c)

@@ -162,11 +162,20 @@ func showNetem(c *cobra.Command, chips *chipSet, where map[wire.FabricNodeID][]w
 	if len(rows) == 0 {
 		return err
 	}
-	tw := newTable(c, "From", "To", "Plane", "In force", "Ends in", "Passed", "Lost", "Cut off", "Corrupted", "Twice", "Reordered", "Overflow")
+	labels := slices.ContainsFunc(rows, func(v admin.ImpairmentView) bool { return len(v.Labels) > 0 })
+	header := []any{"From", "To", "Plane"}
+	if labels {
+		header = append(header, "Labels")
+	}
+	tw := newTable(c, append(header, "In force", "Ends in", "Passed", "Lost", "Cut off", "Corrupted", "Twice", "Reordered", "Overflow")...)
 	for _, v := range rows {
 		n := v.Counters
-		tw.AppendRow(table.Row{portName(wire.PortID{Node: v.Chip, Channel: v.Channel}), portName(wire.PortID{Node: v.Peer, Channel: v.PeerChan}), v.Plane,
-			inForce(&v), endsIn(&v), n["passed"], n["lost"] + n["burst_lost"], n["cut_off"], n["corrupted"], n["duplicated"], n["reordered"], n["overflowed"] + n["overfull"]})
+		row := table.Row{portName(wire.PortID{Node: v.Chip, Channel: v.Channel}), portName(wire.PortID{Node: v.Peer, Channel: v.PeerChan}), v.Plane}
+		if labels {
+			row = append(row, strings.Join(v.Labels, " "))
+		}
+		tw.AppendRow(append(row,
+			inForce(&v), endsIn(&v), n["passed"], n["lost"]+n["burst_lost"], n["cut_off"], n["corrupted"], n["duplicated"], n["reordered"], n["overflowed"]+n["overfull"]))
 	}
 	tw.Render()
 	return err
@@ -262,6 +271,26 @@ type declared struct {
 	seed   *uint64
 }
 
+// declaredByTopology are the impairments that a topology file declares, as "LINK,KNOB=VALUE,…".
+func declaredByTopology(t *topo.Topology) (out []string) {
+	for _, c := range t.Cables {
+		if n := t.Notes[c.A]; n.Netem != "" && !c.Unused {
+			out = append(out, portName(c.A)+"-"+portName(c.B)+","+n.Netem)
+		}
+	}
+	return append(out, t.Netem...)
+}
+
+// checkDeclared reports what a topology declares and cannot be done.
+func checkDeclared(file string, t *topo.Topology) error {
+	for _, text := range declaredByTopology(t) {
+		if _, err := parseDeclared(t, text); err != nil {
+			return coded(exitTopology, "%s: %s", file, strings.Replace(err.Error(), "--netem", "netem", 1))
+		}
+	}
+	return nil
+}
+
 // parseDeclared reads one; "seed=" and "direction=" are further keys of it.
 func parseDeclared(t *topo.Topology, text string) (d declared, err error) {
 	bad := func(err error) (declared, error) {
@@ -300,7 +329,7 @@ func parseDeclared(t *topo.Topology, text string) (d declared, err error) {
 
 // impairDeclared does to a chip's ports what was declared at the start of the fabric.
 func (m *meshFile) impairDeclared(n *node.Node) error {
-	for _, text := range m.Netem {
+	for _, text := range slices.Concat(declaredByTopology(n.Topology()), m.Netem) {
 		d, err := parseDeclared(n.Topology(), text)
 		if err != nil {
 			return err

@@ -92,6 +92,13 @@ func runNode(ctx context.Context, dir runDir, id wire.FabricNodeID, rec recordFl
 	if m.PortBase != 0 {
 		cfg.PortBase = uint16(m.PortBase + chipIndex(t.Chips, id)*channelStride)
 	}
+	var keys *gossip.Keys
+	if m.Keyed {
+		if keys, err = dir.keyring(); err != nil {
+			return fmt.Errorf("chip %s: %w", id, err)
+		}
+		cfg.Keys = keys
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("chip %s: cannot open its API on 127.0.0.1: %w", id, err)
@@ -101,7 +108,7 @@ func runNode(ctx context.Context, dir runDir, id wire.FabricNodeID, rec recordFl
 	self := chipFile{Chip: id, PID: os.Getpid(), Started: startTicks(os.Getpid()), API: api.String()}
 	cfg.Join = func(ctx context.Context, meta membership.Meta) (node.Membership, error) {
 		return joinPools(ctx, dir, t, m.ID, gossip.Config{Node: id, Incarnation: cfg.Incarnation, Bind: netip.MustParseAddrPort("127.0.0.1:0"),
-			Meta: meta, Seed: uint64(cfg.Incarnation), Logger: log}, &self)
+			Meta: meta, Seed: uint64(cfg.Incarnation), Logger: log, Keys: keys}, &self)
 	}
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
@@ -209,7 +216,7 @@ func seeds(dir runDir, addr func(chipFile) string) []string {
 	var out []string
 	for _, c := range dir.chips() {
 		if a := addr(c); a != "" && len(out) < seedChips {
-			out = append(out, a)
+			out = append(out, c.Chip.String()+"/"+a)
 		}
 	}
 	return out

@@ -25,6 +25,7 @@ import (
 //
 //	topology.yaml   the rendered topology
 //	mesh.json       how it was started (meshFile)
+//	gossip-keys.json  keys of encrypted gossip, mode 0600
 //	token           bearer token of the chips' APIs, mode 0600
 //	chip-M0D0.json  one per running chip (chipFile), written by the chip itself
 //	chip-M0D0.log   what it said
@@ -56,6 +57,7 @@ type meshFile struct {
 	// Record is where each life of each chip is recorded, in files of at most RecordLimit MiB; empty for nowhere.
 	Record      string `json:"record,omitempty"`
 	RecordLimit int    `json:"record_limit_mebibytes,omitempty"`
+	Keyed       bool   `json:"encrypted_gossip"` // with the keys of the run folder
 }
 
 // chipFile says where a running chip is. Started is the process's start time
@@ -93,13 +95,18 @@ func (d runDir) chipPath(n wire.FabricNodeID, ext string) string {
 }
 
 // create makes the folder of a new fabric.
-func (d runDir) create(t *topo.Topology, m meshFile) error {
+func (d runDir) create(t *topo.Topology, m meshFile, keys [][]byte) error {
 	if err := os.Mkdir(string(d), 0o700); err != nil {
 		return fmt.Errorf("cannot make the run folder: %w", err)
 	}
 	b, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
+	}
+	if m.Keyed {
+		if err := d.writeGossipKeys(keys); err != nil {
+			return err
+		}
 	}
 	var tok [16]byte
 	rand.Read(tok[:])

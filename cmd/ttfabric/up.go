@@ -38,6 +38,7 @@ type upFlags struct {
 	netem          []string
 	archive        archiveFlags
 	record         recordFlags
+	gossipKey      string
 }
 
 func newUp() *cobra.Command {
@@ -62,6 +63,7 @@ event, or given up too.`,
   ttfabric up torus:4x4 --ring bubble
   ttfabric up --netem 'M0D0-M0D1,delay=1ms,loss=1%'
   ttfabric up --record /tmp/calls
+  ttfabric up --gossip-key generate
   ttfabric up cluster_desc.yaml --name lab`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
@@ -80,31 +82,8 @@ event, or given up too.`,
 	fl.IntVar(&f.ttl, "ttl", 0, "hops after which a packet is dropped; 0: those of the longest route")
 	fl.StringArrayVar(&f.netem, "netem", nil, "impair cables from the start, as LINK,delay=1ms,loss=1%; keys are the flags of 'netem set'; may be repeated")
 	f.archive.add(c)
+	fl.StringVar(&f.gossipKey, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it, or generate")
 	return f.record.on(c)
-}
-
-// loadTopology reads a file if there is one of that name, else a built-in.
-func loadTopology(arg string) (*topo.Topology, error) {
-	if arg == "" {
-		arg = "t3000"
-	}
-	if fi, err := os.Stat(arg); err == nil && fi.IsDir() && strings.ContainsAny(arg, "/.") {
-		return nil, coded(exitTopology, "%s is a folder: want a file", arg)
-	} else if err == nil && !fi.IsDir() {
-		b, err := os.ReadFile(arg)
-		if err != nil {
-			return nil, coded(exitTopology, "%w", err)
-		}
-		return topo.Load(arg, b)
-	}
-	t, err := topo.Named(arg)
-	if err != nil {
-		if strings.ContainsAny(arg, "/.") {
-			return nil, coded(exitTopology, "%s: no such file", arg)
-		}
-		return nil, coded(exitTopology, "%w", err)
-	}
-	return t, nil
 }
 
 func runUp(c *cobra.Command, args []string, f upFlags) error {
@@ -130,7 +109,7 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	if err != nil {
 		return err
 	}
-	t, fresh, err := prepare(dir, name, arg, f)
+	t, fresh, err := prepare(c, dir, name, arg, f)
 	unlock()
 	if err != nil {
 		return err
@@ -158,24 +137,21 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 }
 
 // prepare finds the fabric's topology: the running one's, or a new folder's.
-func prepare(dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh bool, err error) {
+func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh bool, err error) {
 	if m, running, _, err := dir.mesh(); err == nil {
 		if arg != "" {
 			want, err := loadTopology(arg)
 			if err != nil {
 				return nil, false, err
 			}
+			if want.Hash() == running.Hash() && !want.SameNotes(running) {
+				return nil, false, coded(exitUsage, "fabric %q runs %s already, with other labels or impairments of its cables; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops it", name, m.Source, name)
+			}
 			if want.Hash() != running.Hash() {
 				return nil, false, coded(exitUsage, "fabric %q runs %s already; 'ttfabric down --name %s' stops it, or choose another --name", name, m.Source, name)
 			}
 		}
-		if len(f.netem) > 0 {
-			return nil, false, coded(exitUsage, "--netem: fabric %q runs already; 'ttfabric netem set' impairs its cables", name)
-		}
-		if f.archive != (archiveFlags{}) {
-			return nil, false, coded(exitUsage, "--archive and --archive-limit: fabric %q runs already; 'ttfabric down' stops it", name)
-		}
-		return running, false, f.record.refuse(name)
+		return running, false, f.refuse(name)
 	}
 	if t, err = loadTopology(arg); err != nil {
 		return nil, false, err
@@ -213,8 +189,30 @@ func prepare(dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh b
 	if top := f.portBase + len(t.Chips)*channelStride; f.portBase < 0 || f.portBase > 0 && top > 1<<16 {
 		return nil, false, coded(exitUsage, "--port-base %d: %d chips take the ports up to %d; the last is 65535", f.portBase, len(t.Chips), top-1)
 	}
+	var keys [][]byte
+	if f.gossipKey != "" {
+		key, err := readKey(c, "--gossip-key", f.gossipKey)
+		if err != nil {
+			return nil, false, err
+		}
+		keys, m.Keyed = append(keys, key), true
+	}
 	os.RemoveAll(string(dir)) // what a crash left, without a readable mesh.json
-	return t, true, dir.create(t, m)
+	return t, true, dir.create(t, m, keys)
+}
+
+// refuse names a flag that does nothing to a fabric that runs already.
+func (f *upFlags) refuse(name string) error {
+	if len(f.netem) > 0 {
+		return coded(exitUsage, "--netem: fabric %q runs already; 'ttfabric netem set' impairs its cables", name)
+	}
+	if f.archive != (archiveFlags{}) {
+		return coded(exitUsage, "--archive and --archive-limit: fabric %q runs already; 'ttfabric down' stops it", name)
+	}
+	if f.gossipKey != "" {
+		return coded(exitUsage, "--gossip-key: fabric %q runs already; 'ttfabric gossip keys' changes the keys of one that is encrypted", name)
+	}
+	return f.record.refuse(name)
 }
 
 // exit is a chip process that ended.
@@ -397,6 +395,10 @@ func (s *supervisor) whatIsMissing(views map[wire.FabricNodeID]admin.ChipView) s
 		v, ok := views[c.Node]
 		if !ok {
 			out = append(out, fmt.Sprintf("chip %s does not answer", c.Node))
+			continue
+		}
+		if v.Members <= 1 && len(s.t.Chips) > 1 {
+			out = append(out, fmt.Sprintf("chip %s hears of no other chip, see 'ttfabric gossip show'", c.Node))
 			continue
 		}
 		for _, l := range v.Links {

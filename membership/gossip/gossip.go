@@ -9,11 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -27,22 +27,30 @@ import (
 
 // Times and limits; our own choices, over memberlist's LAN profile.
 const (
-	gossipInterval  = 500 * time.Millisecond // each wakes the process: 200 ms cost 32 idle chips 2 % of a core more
-	probeInterval   = 2 * time.Second
-	probeTimeout    = time.Second
-	pushPull        = 60 * time.Second
 	retryMin        = 50 * time.Millisecond // between attempts to join
 	retryMax        = 2 * time.Second
-	repairMin       = 300 * time.Millisecond // after joining: more joins, with random seeds
-	repairMax       = 1500 * time.Millisecond
-	repairs         = 3
-	healMin         = 4 * time.Second // between looks for members that are missing, of Config.Expect
-	healMax         = 8 * time.Second
-	tcpTimeout      = 2 * time.Second        // a seed that takes a connection and says nothing
+	repairs         = 3                      // more joins after the first, with random seeds
+	healDoublings   = 2                      // of the time between looks for missing members, while none is found
 	maxEvents       = 512                    // events that wait to be drained; older ones are dropped
 	updateTimeout   = 100 * time.Millisecond // to spread new metadata
 	minUpdatePeriod = 200 * time.Millisecond // between two spreads of metadata
+	unreadablePause = time.Minute            // between two reports of gossip that cannot be read
 )
+
+// pace is how fast the pool lives.
+type pace struct {
+	gossip, probe, probeTimeout, pushPull time.Duration
+	forget                                time.Duration // a dead member is gossiped to for this long, and then forgotten
+	repairMin, repairMax                  time.Duration // between the first joins
+	healMin, healMax                      time.Duration // between looks for members that are missing
+	tcp                                   time.Duration // that one who takes a connection and says nothing is waited for
+	stretch                               int           // times that one who hears little gives others at most; 0: the library's
+}
+
+// lan is the pace of chips on one machine or in one rack. Each gossip wakes the
+// process: every 200 ms cost 32 idle chips 2 % of a core more.
+var lan = pace{gossip: 500 * time.Millisecond, probe: 2 * time.Second, probeTimeout: time.Second, pushPull: time.Minute,
+	forget: 30 * time.Second, repairMin: 300 * time.Millisecond, repairMax: 1500 * time.Millisecond, healMin: 4 * time.Second, healMax: 8 * time.Second, tcp: 2 * time.Second}
 
 // Config describes one chip's place in the pool.
 type Config struct {
@@ -52,17 +60,20 @@ type Config struct {
 	Advertise   netip.Addr     // what others are told; zero: the bound address
 	Label       string         // pools of different labels do not mix
 	Meta        membership.Meta
-	Seeds       func() []string // host:port of members to join; asked anew for each attempt
-	Expect      int             // members that a whole pool has; while there are fewer, seeds are joined again; 0: unknown
+	Seeds       func() []string // members to join, as host:port or CHIP/host:port; asked anew for each attempt
+	Expect      int             // chips that a whole pool has; while there are fewer, seeds are joined again; 0: the most that were seen
 	Seed        uint64          // of the jitter
 	Logger      *slog.Logger    // memberlist's own lines come at debug level; nil: discard
-	Key         []byte          // 16, 24 or 32 bytes to encrypt gossip with; nil: plain
+	Keys        *Keys           // to encrypt gossip with; nil: plain
+
+	pace pace // zero: lan
 }
 
 // Pool is a live membership. Its methods are safe for concurrent use.
 type Pool struct {
 	cfg    Config
 	list   *memberlist.Memberlist
+	net    *network
 	addr   netip.AddrPort
 	rng    *rand.Rand // joiner's only
 	cancel context.CancelFunc
@@ -71,10 +82,15 @@ type Pool struct {
 	notify chan struct{}
 	update chan struct{}
 
-	mu     sync.Mutex
-	view   *membership.View
-	meta   []byte
-	events []membership.Event
+	mu         sync.Mutex
+	view       *membership.View
+	meta       []byte
+	events     []membership.Event
+	here       map[string]string            // gossip addresses of members, by name; the library's own list must not be read beside it
+	last       map[wire.FabricNodeID]string // gossip address where a chip was heard of last
+	most       int                          // chips that were seen at once
+	unreadable uint64                       // streams that could not be read
+	told       time.Time                    // when that was reported
 }
 
 // Start binds the pool's sockets and goes on joining in the background.
@@ -86,26 +102,23 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 	case cfg.Seeds == nil:
 		return nil, fmt.Errorf("gossip: chip %s has no source of seeds; give a function, which may return none", cfg.Node)
 	}
-	p := &Pool{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Incarnation))), notify: make(chan struct{}, 1), update: make(chan struct{}, 1),
-		view: membership.NewView(cfg.Meta.Topology), meta: cfg.Meta.Append(nil)}
-	mc := memberlist.DefaultLANConfig()
-	mc.Name = fmt.Sprintf("%s-%016x", cfg.Node, uint64(cfg.Incarnation))
-	mc.BindAddr, mc.BindPort = cfg.Bind.Addr().String(), int(cfg.Bind.Port())
-	mc.AdvertisePort = mc.BindPort
-	if cfg.Advertise.IsValid() {
-		mc.AdvertiseAddr = cfg.Advertise.String()
+	if cfg.pace == (pace{}) {
+		cfg.pace = lan
 	}
-	mc.Label, mc.SecretKey = cfg.Label, cfg.Key
-	mc.GossipVerifyIncoming, mc.GossipVerifyOutgoing = true, true
-	mc.GossipInterval, mc.ProbeInterval, mc.ProbeTimeout, mc.PushPullInterval = gossipInterval, probeInterval, probeTimeout, pushPull
-	mc.TCPTimeout = tcpTimeout
-	mc.Delegate, mc.Events = (*delegate)(p), (*delegate)(p)
-	mc.Logger = log.New(logWriter{cfg.Logger}, "", 0)
-	list, err := memberlist.Create(mc)
-	if err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
+	p := &Pool{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Incarnation))), notify: make(chan struct{}, 1), update: make(chan struct{}, 1),
+		view: membership.NewView(cfg.Meta.Topology), meta: cfg.Meta.Append(nil), here: map[string]string{}, last: map[wire.FabricNodeID]string{}}
+	logger := log.New(&logWriter{cfg.Logger, p}, "", 0)
+	var port int
+	var err error
+	if p.net, port, err = listen(cfg.Bind, cfg.pace.tcp, logger); err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
 			return nil, fmt.Errorf("gossip address %s is taken by another process; stop it or choose another: %w", cfg.Bind, err)
 		}
+		return nil, fmt.Errorf("gossip cannot start on %s: %w", cfg.Bind, err)
+	}
+	list, err := memberlist.Create(p.memberlist(port, logger))
+	if err != nil {
+		p.net.Shutdown()
 		return nil, fmt.Errorf("gossip cannot start on %s: %w", cfg.Bind, err)
 	}
 	p.list = list
@@ -117,6 +130,32 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 	p.wg.Go(func() { p.join(ctx) })
 	p.wg.Go(func() { p.spread(ctx) })
 	return p, nil
+}
+
+// memberlist is the library's configuration.
+func (p *Pool) memberlist(port int, logger *log.Logger) *memberlist.Config {
+	cfg := &p.cfg
+	mc := memberlist.DefaultLANConfig()
+	mc.Name = cfg.Meta.Name()
+	mc.Transport = p.net
+	mc.BindAddr, mc.BindPort, mc.AdvertisePort = cfg.Bind.Addr().String(), port, port
+	if cfg.Advertise.IsValid() {
+		mc.AdvertiseAddr = cfg.Advertise.String()
+	}
+	mc.Label = cfg.Label
+	if cfg.Keys != nil {
+		mc.Keyring = cfg.Keys.ring
+	}
+	mc.GossipVerifyIncoming, mc.GossipVerifyOutgoing = true, true
+	mc.GossipInterval, mc.ProbeInterval, mc.ProbeTimeout, mc.PushPullInterval = cfg.pace.gossip, cfg.pace.probe, cfg.pace.probeTimeout, cfg.pace.pushPull
+	mc.GossipToTheDeadTime = cfg.pace.forget
+	mc.TCPTimeout = cfg.pace.tcp
+	if n := cfg.pace.stretch; n > 0 {
+		mc.AwarenessMaxMultiplier, mc.SuspicionMaxTimeoutMult = n, n
+	}
+	mc.Delegate, mc.Events, mc.Alive = (*delegate)(p), (*delegate)(p), (*delegate)(p)
+	mc.Logger = logger
+	return mc
 }
 
 // Addr is the pool's own socket.
@@ -157,6 +196,7 @@ func (p *Pool) UpdateMeta(m membership.Meta) {
 // Close says goodbye for at most leave, or not at all with 0, and frees the sockets. It may be called again.
 func (p *Pool) Close(leave time.Duration) error {
 	p.cancel()
+	p.net.hurry()
 	p.wg.Wait()
 	if leave > 0 && !p.closed.Swap(true) && p.list.NumMembers() > 1 {
 		if err := p.list.Leave(leave); err != nil && p.cfg.Logger != nil {
@@ -182,77 +222,11 @@ func (p *Pool) spread(ctx context.Context) {
 	}
 }
 
-// join finds the pool: a random seed, again and again until one answers, then others to mend what the rush has missed.
-func (p *Pool) join(ctx context.Context) {
-	wait := retryMin
-	for {
-		seeds := p.cfg.Seeds()
-		if len(seeds) > 0 {
-			if _, err := p.list.Join([]string{seeds[p.rng.IntN(len(seeds))]}); err == nil {
-				break
-			}
-		}
-		if !sleep(ctx, p.jitter(wait/2, wait)) {
-			return
-		}
-		wait = min(2*wait, retryMax)
-	}
-	for range repairs {
-		if !sleep(ctx, p.jitter(repairMin, repairMax)) {
-			return
-		}
-		seeds := p.cfg.Seeds()
-		if len(seeds) == 0 {
-			continue
-		}
-		// A seed and not just any member: two islands that formed at once know only their own members, but share the seeds.
-		at := seeds[p.rng.IntN(len(seeds))]
-		_, _ = p.list.Join([]string{at}) // a member that has just gone is no matter
-	}
-	p.heal(ctx)
-}
-
-// heal joins a seed that is no member, now and then while members are missing:
-// parts of a pool that lost sight of each other for long find together again.
-func (p *Pool) heal(ctx context.Context) {
-	for sleep(ctx, p.jitter(healMin, healMax)) {
-		if p.list.NumMembers() >= p.cfg.Expect {
-			continue
-		}
-		member := map[string]bool{}
-		for _, n := range p.list.Members() {
-			member[n.Address()] = true
-		}
-		var strangers []string
-		for _, s := range p.cfg.Seeds() {
-			if !member[s] {
-				strangers = append(strangers, s)
-			}
-		}
-		if len(strangers) > 0 {
-			_, _ = p.list.Join([]string{strangers[p.rng.IntN(len(strangers))]}) // it may be gone; there is a next time
-		}
-	}
-}
-
-func (p *Pool) jitter(lo, hi time.Duration) time.Duration {
-	return lo + time.Duration(p.rng.Int64N(int64(hi-lo)+1))
-}
-
-// sleep waits for d; false when ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
 // heard merges one event of memberlist.
 func (p *Pool) heard(f func(v *membership.View) []membership.Event) {
 	p.mu.Lock()
 	es := f(p.view)
+	p.most = max(p.most, len(p.view.Members()))
 	p.events = append(p.events, es...)
 	if n := len(p.events); n > maxEvents {
 		p.events = append(p.events[:0], p.events[n-maxEvents:]...)
@@ -265,48 +239,3 @@ func (p *Pool) heard(f func(v *membership.View) []membership.Event) {
 		}
 	}
 }
-
-// delegate is the pool as memberlist sees it.
-type delegate Pool
-
-func (d *delegate) pool() *Pool { return (*Pool)(d) }
-
-// NodeMeta is this chip's metadata.
-func (d *delegate) NodeMeta(limit int) []byte {
-	p := d.pool()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.meta) > limit {
-		panic("gossip: metadata of 64 bytes exceeds memberlist's limit")
-	}
-	return p.meta
-}
-
-func (d *delegate) alive(n *memberlist.Node) {
-	a, _ := netip.AddrFromSlice(n.Addr)
-	d.pool().heard(func(v *membership.View) []membership.Event { return v.Alive(n.Name, a.Unmap(), n.Meta) })
-}
-
-func (d *delegate) NotifyJoin(n *memberlist.Node)   { d.alive(n) }
-func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.alive(n) }
-func (d *delegate) NotifyLeave(n *memberlist.Node) {
-	d.pool().heard(func(v *membership.View) []membership.Event { return v.Gone(n.Name) })
-}
-
-// Nothing but metadata is gossiped.
-func (d *delegate) NotifyMsg([]byte)                {}
-func (d *delegate) GetBroadcasts(_, _ int) [][]byte { return nil }
-func (d *delegate) LocalState(bool) []byte          { return nil }
-func (d *delegate) MergeRemoteState([]byte, bool)   {}
-
-// logWriter turns memberlist's lines into debug records.
-type logWriter struct{ l *slog.Logger }
-
-func (w logWriter) Write(b []byte) (int, error) {
-	if w.l != nil {
-		w.l.Debug("memberlist", "line", string(b))
-	}
-	return len(b), nil
-}
-
-var _ io.Writer = logWriter{}

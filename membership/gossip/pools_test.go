@@ -19,7 +19,7 @@ func TestExitNodesMeet(t *testing.T) {
 	inc := wire.Incarnation(0)
 	start := func(s *swarm, n wire.FabricNodeID, i wire.Incarnation, label string) *Pool {
 		m := membership.Meta{Node: n, Incarnation: i, Started: uint64(i), Topology: 1}
-		p, err := Start(context.Background(), Config{Node: n, Incarnation: i, Bind: loopback, Label: label, Meta: m, Seeds: s.seeds, Seed: uint64(i)})
+		p, err := Start(context.Background(), Config{Node: n, Incarnation: i, Bind: loopback, Label: label, Meta: m, Seeds: s.seeds, Seed: uint64(i), pace: quick})
 		if err != nil {
 			t.Fatal(err)
 		}

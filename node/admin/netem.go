@@ -40,6 +40,8 @@ type ImpairmentView struct {
 	CutEndsInS float64           `json:"cut_ends_in_seconds,omitempty"` // the same of the cut
 	ForS       float64           `json:"for_seconds"`                   // that something has been in force, and counted
 	Counters   map[string]uint64 `json:"counters"`
+
+	Labels []string `json:"labels,omitempty"` // of the cable, in the topology file
 }
 
 func impairmentView(i *node.Impairment) ImpairmentView {
@@ -87,8 +89,12 @@ func faultEvent(v *EventView, e *node.FaultEvent) {
 		v.Actor = e.Chip.String()
 		return
 	}
-	v.Actor = fmt.Sprintf("%s channel %d", e.Local.Node, e.Local.Channel)
-	v.Detail["peer"] = fmt.Sprintf("%s channel %d", e.Peer.Node, e.Peer.Channel)
+	if e.Gossip {
+		gossipFaultEvent(v, e)
+	} else {
+		v.Actor = fmt.Sprintf("%s channel %d", e.Local.Node, e.Local.Channel)
+		v.Detail["peer"] = fmt.Sprintf("%s channel %d", e.Peer.Node, e.Peer.Channel)
+	}
 	if s := e.Options.String(); s != "" {
 		v.Detail["options"] = s
 	}
@@ -108,7 +114,9 @@ func faultEvent(v *EventView, e *node.FaultEvent) {
 func (s *Server) netem(w http.ResponseWriter, _ *http.Request) {
 	out := []ImpairmentView{}
 	for _, i := range s.n.Impairments() {
-		out = append(out, impairmentView(&i))
+		v := impairmentView(&i)
+		v.Labels = s.n.Topology().Labels(i.Local)
+		out = append(out, v)
 	}
 	answer(w, out)
 }
@@ -171,7 +179,7 @@ func (s *Server) resetNetem(w http.ResponseWriter, r *http.Request) {
 
 // FaultBody tells of a fault that somebody injects into a chip's process.
 type FaultBody struct {
-	Kind node.FaultKind    `json:"kind"` // killed, paused, resumed, restarted
+	Kind node.FaultKind    `json:"kind"` // killed, paused, resumed, restarted, removed
 	Chip wire.FabricNodeID `json:"chip"`
 }
 

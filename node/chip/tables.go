@@ -65,7 +65,13 @@ func (c *Chip) install(now mono.Time) {
 	t.strict = conflict == route.OldDetours
 	c.enforce(p)
 	for i := range c.ports {
-		c.router.SetOut(i, p.Out(c.ports[i].Local))
+		q := &c.ports[i]
+		out := p.Out(q.Local)
+		c.router.SetOut(i, out)
+		if out && !q.up { // what it holds must not come up when its sources have been told that it is lost
+			q.link.Forsake(now)
+			c.linkEvents(now, i)
+		}
 	}
 	c.router.Purge(c.stale)
 	c.redirectReplies()

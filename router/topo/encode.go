@@ -40,6 +40,10 @@ import (
 //	      b: M1D3/4
 //	      dir: E              # between meshes: the direction of the exit at a
 //	      back: W             # and of that at b
+//	      labels: [wan]       # by which 'netem' and 'link' name it
+//	      netem: delay=1ms    # an impairment from the start; direction=a-to-b for one direction
+//	netem:                    # the same of several cables, as 'up --netem' has it
+//	    - label:wan,loss=1%
 const (
 	renderedKey     = "ttfabric"
 	renderedVersion = 1
@@ -55,6 +59,7 @@ type rendered struct {
 	Meshes   []renderedMesh  `yaml:"meshes"`
 	Chips    []renderedChip  `yaml:"chips"`
 	Cables   []renderedCable `yaml:"cables"`
+	Netem    []string        `yaml:"netem,omitempty"`
 }
 
 type renderedMesh struct {
@@ -78,6 +83,9 @@ type renderedCable struct {
 	B    string `yaml:"b"`
 	Dir  string `yaml:"dir,omitempty"`
 	Back string `yaml:"back,omitempty"`
+
+	Labels []string `yaml:"labels,omitempty,flow"`
+	Netem  string   `yaml:"netem,omitempty"`
 }
 
 // Encode renders a valid topology as text that [Load] reads back exactly. Text that isn't UTF-8 is made so.
@@ -100,7 +108,12 @@ func (t *Topology) Encode() []byte {
 		if c.External() {
 			rc.Dir, rc.Back = c.Dir.String(), c.Back.String()
 		}
+		n := t.Notes[c.A]
+		rc.Labels, rc.Netem = n.Labels, text(n.Netem)
 		r.Cables = append(r.Cables, rc)
+	}
+	for _, d := range t.Netem {
+		r.Netem = append(r.Netem, text(d))
 	}
 	b, err := yaml.Marshal(r)
 	if err != nil {
@@ -181,6 +194,8 @@ func (r *renderedFile) readKey(p pair) (err error) {
 		return r.each(p, "chip", wire.MaxMeshes*wire.MaxChipsPerMesh, r.readChip)
 	case "cables":
 		return r.each(p, "cable", MaxCables, r.readCable)
+	case "netem":
+		return r.readNetem(p)
 	default:
 		return r.unknown(p)
 	}
@@ -287,10 +302,22 @@ func (r *renderedFile) readChip(n *yaml.Node, ps []pair) error {
 
 func (r *renderedFile) readCable(n *yaml.Node, ps []pair) error {
 	var c Cable
+	var note Note
 	ends, dirs := 0, 0
 	for _, p := range ps {
 		end, dir := &c.A, &c.Dir
 		switch p.key.Value {
+		case "labels":
+			if err := r.readLabels(p.val, &note); err != nil {
+				return err
+			}
+			continue
+		case "netem":
+			var err error
+			if note.Netem, err = r.readDeclared(p.val); err != nil {
+				return err
+			}
+			continue
 		case "a", "dir":
 		case "b", "back":
 			end, dir = &c.B, &c.Back
@@ -323,6 +350,7 @@ func (r *renderedFile) readCable(n *yaml.Node, ps []pair) error {
 	case !c.External() && dirs != 0:
 		return r.fail(n, "the cable is within mesh %d, where its directions follow from the places of its chips; remove dir and back", c.A.Node.Mesh)
 	}
+	r.note(c, note)
 	r.cableAt[c.A], r.cableAt[c.B] = n, n
 	r.t.Cables = append(r.t.Cables, c)
 	return nil

@@ -74,6 +74,9 @@ type Topology struct {
 	Source string  // what it was read from, for messages
 	Layout string  // how chips got their places, and exits their directions, where that was not given: a sentence for people; may be empty
 
+	Notes map[wire.PortID]Note // about cables, by their lower end; nil: none
+	Netem []string             // impairments from the start, as "LINK,delay=1ms"; LINK as the command line has it
+
 	ix *index // of Cables; made by Validate
 }
 
@@ -121,7 +124,7 @@ type Port struct {
 
 // Hash names the wiring: the architecture, the meshes, the chips' places, the
 // cables and their planes. Chips that are to be one fabric compare it. Names,
-// boards and UMD numbers are no part of it, so that one machine has one hash,
+// boards, UMD numbers, labels and impairments are no part of it, so that one machine has one hash,
 // however it was described.
 func (t *Topology) Hash() uint64 {
 	h := fnv.New64a()

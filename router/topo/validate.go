@@ -74,7 +74,10 @@ func (t *Topology) check() *fault {
 	if f := t.checkEdges(joined); f != nil {
 		return f
 	}
-	return t.checkPlanes()
+	if f := t.checkPlanes(); f != nil {
+		return f
+	}
+	return t.checkNotes()
 }
 
 func (t *Topology) checkMesh(i int) *fault {

@@ -133,7 +133,7 @@ func (d *decoder) call(r *Record) {
 		r.Data = d.rest()
 	case chip.OpSetPath, chip.OpAvoid:
 		r.Channel, r.N = wire.Channel(d.byte()), int(d.uint(1))
-	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush:
+	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk:
 		r.Channel, r.N = wire.Channel(d.byte()), int(d.int())
 	case chip.OpPollTransmit:
 		if r.OK = len(d.b) > 0; r.OK {

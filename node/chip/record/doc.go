@@ -56,6 +56,7 @@
 //	14  Avoid            t, channel, uvarint 1 for out of service, 0 for back
 //	15  Command          t, channel, varint: the router command
 //	16  Flush            t, channel, varint 0
+//	17  Ask              t, channel, varint 0
 //
 // Kinds 9 to 11 tell the call and its answer. Of the others:
 //

@@ -66,7 +66,7 @@ func (e *encoder) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data [
 		e.now(now)
 		e.byte(byte(ch))
 		e.uint(uint64(n))
-	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush:
+	case chip.OpSetMaxPayload, chip.OpCommand, chip.OpFlush, chip.OpAsk:
 		e.now(now)
 		e.byte(byte(ch))
 		e.int(int64(n))

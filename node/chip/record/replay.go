@@ -144,6 +144,8 @@ func (p *replayer) call(r *Record) {
 		c.Avoid(r.Now, r.Channel, r.N == 1)
 	case chip.OpCommand:
 		_ = c.Command(r.Now, r.Channel, router.Command(r.N)) // what came of it is seen in events
+	case chip.OpAsk:
+		c.Ask(r.Now, r.Channel)
 	case chip.OpFlush:
 		_, _ = c.Flush(r.Now, r.Channel)
 	case chip.OpSetMaxPayload:

@@ -1,0 +1,358 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/admin"
+	"ttfabric/router/topo"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+// chipsHelp says what CHIPS may be.
+const chipsHelp = `CHIPS is a list of chips, or of patterns of them: M0D0,M0D1 or 'M0D[0-3]' or
+'M0D*'; all is every chip.`
+
+func newGossip() *cobra.Command {
+	c := &cobra.Command{Use: "gossip", Short: "Impair, cut and show the gossip between chips, and change its keys",
+		Long: `gossip is about how chips learn of each other: who is alive, and at which
+address. It runs beside the fabric, and no link comes up or goes down because
+of it. One pool holds the chips of a mesh, another one all that have a cable to another mesh.`}
+	c.AddCommand(newGossipShow(), newGossipImpair(), newGossipCut(), newGossipHeal(), newGossipKeygen(), newGossipKeys())
+	return c
+}
+
+// chipList reads CHIPS arguments: those chips, in the order of the topology.
+func chipList(t *topo.Topology, args []string) ([]wire.FabricNodeID, error) {
+	set := map[wire.FabricNodeID]bool{}
+	for _, a := range args {
+		if a == "all" {
+			a = "*"
+		}
+		some, err := parseChips(t, a)
+		if err != nil {
+			return nil, err
+		}
+		for n := range some {
+			set[n] = true
+		}
+	}
+	var out []wire.FabricNodeID
+	for _, c := range t.Chips {
+		if set[c.Node] {
+			out = append(out, c.Node)
+		}
+	}
+	return out, nil
+}
+
+// gossipArgs reads the CHIPS of a command, and opens the chips that run.
+func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *chipSet, error) {
+	if _, err := format(c); err != nil {
+		return nil, nil, err
+	}
+	dir, err := dirOf(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, t, _, err := dir.mesh()
+	if err != nil {
+		return nil, nil, err
+	}
+	chips, err := chipList(t, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := openChips(dir)
+	return chips, s, err
+}
+
+// each asks chips at once. Those that don't run are named on stderr.
+func (s *chipSet) each(c *cobra.Command, chips []wire.FabricNodeID, do func(context.Context, *admin.Client) error) error {
+	where := map[wire.FabricNodeID][]wire.Channel{}
+	for _, n := range chips {
+		where[n] = nil
+	}
+	return s.at(c, where, func(ctx context.Context, cl *admin.Client, _ []wire.Channel) error { return do(ctx, cl) })
+}
+
+func (s *chipSet) all() (out []wire.FabricNodeID) {
+	for _, c := range s.t.Chips {
+		if s.clients[c.Node] != nil {
+			out = append(out, c.Node)
+		}
+	}
+	return out
+}
+
+func completeChipLists(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return append([]string{"all"}, chipNames(c)...), cobra.ShellCompDirectiveNoFileComp
+}
+
+func newGossipShow() *cobra.Command {
+	return &cobra.Command{Use: "show [CHIPS...]", Short: "Show how the gossip fares, and what is done to it", ValidArgsFunction: completeChipLists,
+		Long:    "show prints a row per chip and pool: how many chips it sees, what is done to its gossip on purpose, and what came of that since the chip's start.\n\n" + chipsHelp,
+		Example: "  ttfabric gossip show\n  ttfabric gossip show M0D0,M0D4 -o json",
+		RunE: func(c *cobra.Command, args []string) error {
+			chips, s, err := gossipArgs(c, args)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				chips = s.all()
+			}
+			return s.showGossip(c, chips)
+		}}
+}
+
+func (s *chipSet) showGossip(c *cobra.Command, chips []wire.FabricNodeID) error {
+	var mu sync.Mutex
+	views := []admin.GossipView{}
+	err := s.each(c, chips, func(ctx context.Context, cl *admin.Client) error {
+		v, err := cl.Gossip(ctx)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			views = append(views, v)
+		}
+		return err
+	})
+	slices.SortFunc(views, func(a, b admin.GossipView) int { return chipIndex(s.t.Chips, a.Chip) - chipIndex(s.t.Chips, b.Chip) })
+	if f, _ := format(c); f == "json" {
+		return errors.Join(printJSON(c, views), err)
+	}
+	tw := newTable(c, "Chip", "Pool", "Address", "Sees", "In force", "Ends in", "Passed", "Lost", "Cut off", "Unreadable", "Key")
+	for _, v := range views {
+		for _, p := range v.Pools {
+			n := v.Counters
+			tw.AppendRow(table.Row{v.Chip, p.Label[strings.LastIndexByte(p.Label, '/')+1:], p.Address, fmt.Sprintf("%d/%d", p.Seen, p.Expected),
+				gossipInForce(&v), endsIn(&admin.ImpairmentView{CutEndsInS: v.CutEndsInS, EndsInS: v.EndsInS}),
+				n["passed"], n["lost"] + n["burst_lost"], n["cut_off"], p.Unreadable, keyWords(p.Keys)})
+		}
+	}
+	tw.Render()
+	return err
+}
+
+// gossipInForce is what is done to a chip's gossip, in words.
+func gossipInForce(v *admin.GossipView) string {
+	var words []string
+	switch {
+	case v.Alone:
+		words = append(words, "cut off")
+	case len(v.Apart) > maxListed:
+		words = append(words, fmt.Sprintf("cut off from %d chips", len(v.Apart)))
+	case len(v.Apart) > 0:
+		words = append(words, "cut off from "+strings.Join(nodeNames(v.Apart), " "))
+	}
+	if v.Options != "" {
+		words = append(words, v.Options)
+	}
+	if len(words) == 0 {
+		return "-"
+	}
+	return strings.Join(words, ", ")
+}
+
+func nodeNames(ns []wire.FabricNodeID) (out []string) {
+	for _, n := range ns {
+		out = append(out, n.String())
+	}
+	return out
+}
+
+func newGossipImpair() *cobra.Command {
+	var seed uint64
+	var duration time.Duration
+	values := make([]string, len(fault.Knobs))
+	c := &cobra.Command{Use: "impair CHIPS...", Short: "Delay, lose and damage what chips gossip; what is not named stays as it is", Args: cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeChipLists,
+		Long: `impair does to what chips gossip what a bad network would: packets are late,
+lost and damaged; streams are late where packets are late or lost, and whole,
+as TCP's are. It changes only what is named; 0 takes one impairment away, and
+'gossip heal' all of them. A chip that is restarted gossips undisturbed.
+
+Flags and units are those of 'netem set'. 
+
+` + chipsHelp,
+		Example: `  ttfabric gossip impair all --delay 200ms --jitter 50ms --loss 20%
+  ttfabric gossip impair 'M0D[0-3]' --loss 50% --duration 30s`,
+		RunE: func(c *cobra.Command, args []string) error {
+			body := admin.GossipBody{Options: fault.Change{}, ForS: duration.Seconds()}
+			for i, k := range fault.Knobs {
+				if c.Flags().Changed(k.Name) {
+					body.Options[k.Name] = values[i]
+				}
+			}
+			if c.Flags().Changed("seed") {
+				body.Seed = &seed
+			}
+			if _, err := body.Options.Apply(fault.Options{}); err != nil {
+				return coded(exitUsage, "--%w", err)
+			}
+			if len(body.Options) == 0 && body.Seed == nil {
+				return coded(exitUsage, "name what is to happen, such as --delay 200ms or --loss 20%%; see '%s --help'", c.CommandPath())
+			}
+			if err := faultTime("--duration", duration); err != nil {
+				return err
+			}
+			chips, s, err := gossipArgs(c, args)
+			if err != nil {
+				return err
+			}
+			err = s.each(c, chips, func(ctx context.Context, cl *admin.Client) error { return cl.SetGossip(ctx, body) })
+			if err != nil {
+				return err
+			}
+			return toldChips(c, "impaired", chips)
+		}}
+	for i, k := range fault.Knobs {
+		c.Flags().StringVar(&values[i], k.Name, "", k.Help)
+	}
+	c.Flags().Uint64Var(&seed, "seed", 0, "throw the dice anew from this seed; each chip has dice of its own")
+	c.Flags().DurationVar(&duration, "duration", 0, "put it back after this time; 0: it stays")
+	return c
+}
+
+func newGossipCut() *cobra.Command {
+	var d time.Duration
+	c := &cobra.Command{Use: "cut CHIPS [CHIPS]", Short: "Cut the gossip between two sets of chips", Args: cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeChipLists,
+		Long: `cut takes the gossip between two sets of chips away, in both directions;
+without the second set, between the first and all other chips. The links stay
+as they are: 'partition' cuts cables, and 'partition --gossip' both. 'gossip
+heal' and 'heal' put the gossip back, or the chips do after --for. Chips that
+are started meanwhile are on no side of the cut.
+
+` + chipsHelp,
+		Example: "  ttfabric gossip cut M0D3\n  ttfabric gossip cut 'M0D*' 'M1D*' --for 1m\n  ttfabric gossip heal",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := faultTime("--for", d); err != nil {
+				return err
+			}
+			_, s, err := gossipArgs(c, args)
+			if err != nil {
+				return err
+			}
+			one, other, err := twoSets(s.t, args)
+			if err != nil {
+				return err
+			}
+			if err := s.cutGossip(c, one, other, d); err != nil {
+				return err
+			}
+			return toldChips(c, "cut off", one)
+		}}
+	c.Flags().DurationVar(&d, "for", 0, "put it back after this time; 0: it stays cut")
+	return c
+}
+
+// twoSets reads CHIPS [CHIPS]: without the second, it is the rest.
+func twoSets(t *topo.Topology, args []string) (one, other []wire.FabricNodeID, err error) {
+	if one, err = chipList(t, args[:1]); err != nil {
+		return nil, nil, err
+	}
+	if len(args) == 2 {
+		if other, err = chipList(t, args[1:]); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, c := range t.Chips {
+		switch in := slices.Contains(one, c.Node); {
+		case len(args) == 1 && !in:
+			other = append(other, c.Node)
+		case in && slices.Contains(other, c.Node):
+			return nil, nil, coded(exitUsage, "chip %s is in both sets, %s and %s", c.Node, args[0], args[1])
+		}
+	}
+	if len(other) == 0 {
+		return nil, nil, coded(exitUsage, "%s are all chips of %s; nobody is left to be cut off from", args[0], t.Name)
+	}
+	return one, other, nil
+}
+
+// cutGossip takes the gossip between two sets of chips away.
+func (s *chipSet) cutGossip(c *cobra.Command, one, other []wire.FabricNodeID, d time.Duration) error {
+	if len(one) == 1 && len(one)+len(other) == len(s.t.Chips) {
+		// It is cut off from all, those that will be started too.
+		return s.each(c, one, func(ctx context.Context, cl *admin.Client) error {
+			return cl.SetGossip(ctx, admin.GossipBody{Cut: true, ForS: d.Seconds()})
+		})
+	}
+	return s.each(c, slices.Concat(one, other), func(ctx context.Context, cl *admin.Client) error {
+		from := other
+		if slices.Contains(other, cl.Self()) {
+			from = one
+		}
+		return cl.SetGossip(ctx, admin.GossipBody{Cut: true, From: from, ForS: d.Seconds()})
+	})
+}
+
+func newGossipHeal() *cobra.Command {
+	return &cobra.Command{Use: "heal", Short: "Take back all that is done to the gossip", Args: cobra.NoArgs,
+		Long: `heal takes back what 'gossip cut', 'gossip impair' and 'partition --gossip' did.
+Chips that lost sight of each other look for the missing ones by themselves,
+every few seconds, or every half minute where they were apart for long.`,
+		Example: "  ttfabric gossip heal",
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, s, err := gossipArgs(c, []string{"all"})
+			if err != nil {
+				return err
+			}
+			healed, err := s.healGossip(c, true)
+			if err != nil {
+				return err
+			}
+			return toldChips(c, "put back", healed)
+		}}
+}
+
+// healGossip takes back the cuts of the gossip and, with all, its impairments. It returns to whom something was done.
+func (s *chipSet) healGossip(c *cobra.Command, all bool) (healed []wire.FabricNodeID, err error) {
+	var mu sync.Mutex
+	err = s.each(c, s.all(), func(ctx context.Context, cl *admin.Client) error {
+		v, err := cl.Gossip(ctx)
+		if err != nil || !v.Alone && len(v.Apart) == 0 && (!all || v.Options == "") {
+			return err
+		}
+		if err := cl.HealGossip(ctx, all); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		healed = append(healed, v.Chip)
+		return nil
+	})
+	slices.SortFunc(healed, func(a, b wire.FabricNodeID) int { return chipIndex(s.t.Chips, a) - chipIndex(s.t.Chips, b) })
+	return healed, err
+}
+
+// toldChips says what has been done to the gossip of which chips.
+func toldChips(c *cobra.Command, done string, chips []wire.FabricNodeID) error {
+	f, err := format(c)
+	if err != nil {
+		return err
+	}
+	if f == "json" {
+		return printJSON(c, map[string]any{"action": done, "chips": append([]wire.FabricNodeID{}, chips...)})
+	}
+	if len(chips) == 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "No chip's gossip %s.\n", done)
+		return nil
+	}
+	names := nodeNames(chips)
+	if len(names) > maxListed {
+		names = append(names[:maxListed:maxListed], fmt.Sprintf("and %d more", len(chips)-maxListed))
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "gossip of %s %s: %s\n", counted(len(chips), "chip"), done, strings.Join(names, ", "))
+	return nil
+}

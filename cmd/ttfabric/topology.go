@@ -1,0 +1,39 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"ttfabric/router/topo"
+)
+
+// loadTopology reads a file if there is one of that name, else a built-in.
+func loadTopology(arg string) (*topo.Topology, error) {
+	if arg == "" {
+		arg = "t3000"
+	}
+	if fi, err := os.Stat(arg); err == nil && fi.IsDir() && strings.ContainsAny(arg, "/.") {
+		return nil, coded(exitTopology, "%s is a folder: want a file", arg)
+	} else if err == nil && !fi.IsDir() {
+		b, err := os.ReadFile(arg)
+		if err != nil {
+			return nil, coded(exitTopology, "%w", err)
+		}
+		t, err := topo.Load(arg, b)
+		if err == nil {
+			err = checkDeclared(arg, t)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return t, nil
+	}
+	t, err := topo.Named(arg)
+	if err != nil {
+		if strings.ContainsAny(arg, "/.") {
+			return nil, coded(exitTopology, "%s: no such file", arg)
+		}
+		return nil, coded(exitTopology, "%w", err)
+	}
+	return t, nil
+}

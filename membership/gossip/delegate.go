@@ -1,0 +1,144 @@
+package gossip
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"ttfabric/membership"
+)
+
+// delegate is the pool as memberlist sees it.
+type delegate Pool
+
+func (d *delegate) pool() *Pool { return (*Pool)(d) }
+
+// NodeMeta is this chip's metadata.
+func (d *delegate) NodeMeta(limit int) []byte {
+	p := d.pool()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.meta) > limit {
+		panic("gossip: metadata of 64 bytes exceeds memberlist's limit")
+	}
+	return p.meta
+}
+
+func (d *delegate) alive(n *memberlist.Node) {
+	a, _ := netip.AddrFromSlice(n.Addr)
+	at := n.Address()
+	d.mu.Lock()
+	if _, known := d.here[n.Name]; known || len(d.here) < membership.MaxClaims {
+		d.here[n.Name] = at
+	}
+	if m, err := membership.DecodeMeta(n.Meta); err == nil && m.Node != d.cfg.Node {
+		d.pool().net.know(m.Node, at)
+		if _, known := d.last[m.Node]; known || len(d.last) < membership.MaxClaims {
+			d.last[m.Node] = at
+		}
+	}
+	d.mu.Unlock()
+	d.pool().heard(func(v *membership.View) []membership.Event { return v.Alive(n.Name, a.Unmap(), n.Meta) })
+}
+
+func (d *delegate) NotifyJoin(n *memberlist.Node)   { d.alive(n) }
+func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.alive(n) }
+func (d *delegate) NotifyLeave(n *memberlist.Node) {
+	d.mu.Lock()
+	delete(d.here, n.Name)
+	d.mu.Unlock()
+	d.pool().heard(func(v *membership.View) []membership.Event { return v.Gone(n.Name) })
+}
+
+// NotifyAlive refuses what is said of a process under a name that is not its
+// own, and of a former life of a chip: memberlist neither takes it up nor passes it on.
+func (d *delegate) NotifyAlive(n *memberlist.Node) error {
+	m, err := membership.DecodeMeta(n.Meta)
+	if err != nil {
+		return nil // the view says why it is not believed
+	}
+	if name := m.Name(); name != n.Name {
+		return fmt.Errorf("the metadata is that of %s", name)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.view.Former(n.Name) {
+		return fmt.Errorf("a later life of chip %s is known", m.Node)
+	}
+	return nil
+}
+
+// Nothing but metadata is gossiped.
+func (d *delegate) NotifyMsg([]byte)                {}
+func (d *delegate) GetBroadcasts(_, _ int) [][]byte { return nil }
+func (d *delegate) LocalState(bool) []byte          { return nil }
+func (d *delegate) MergeRemoteState([]byte, bool)   {}
+
+// unread are memberlist's words for a stream that is encrypted with a key that
+// is not installed, or not encrypted, or encrypted where this chip has no keys.
+var unread = []string{"no installed keys could decrypt", "remote state is not encrypted", "encryption is not configured"}
+
+// logWriter turns memberlist's lines into debug records, and finds in them what
+// the library tells in no other way: that gossip cannot be read.
+type logWriter struct {
+	l *slog.Logger
+	p *Pool
+}
+
+func (w *logWriter) Write(b []byte) (int, error) {
+	line := strings.TrimSpace(string(b))
+	if w.l != nil {
+		w.l.Debug("memberlist", "line", line)
+	}
+	for _, words := range unread {
+		// Single packets are left out: one that was damaged on the way looks the same.
+		if strings.Contains(line, words) && !strings.Contains(line, "acket failed") {
+			w.p.unread(line)
+			break
+		}
+	}
+	return len(b), nil
+}
+
+// unread reports gossip that cannot be read, at most one a minute.
+func (p *Pool) unread(line string) {
+	p.mu.Lock()
+	p.unreadable++
+	now := time.Now()
+	again := !p.told.IsZero() && now.Sub(p.told) < unreadablePause
+	if !again {
+		p.told = now
+	}
+	p.mu.Unlock()
+	if again {
+		return
+	}
+	keys := "has none"
+	if p.cfg.Keys != nil {
+		var ids []string
+		for _, k := range p.cfg.Keys.List() {
+			ids = append(ids, k.ID)
+		}
+		keys = "has " + strings.Join(ids, ", ")
+	}
+	who := "another chip"
+	if i := strings.LastIndex(line, "from="); i >= 0 {
+		who = strings.Fields(line[i+len("from="):] + " ")[0]
+	}
+	reason := fmt.Sprintf("gossip with %s cannot be read: the two have no key in common, and this chip %s; "+
+		"'ttfabric gossip keys list' shows whose keys differ, and 'ttfabric chip restart' of that chip gives it those of the fabric", who, keys)
+	if p.cfg.Logger != nil {
+		p.cfg.Logger.Warn(reason)
+	}
+	p.heard(func(*membership.View) []membership.Event {
+		return []membership.Event{{Kind: membership.Rejected, Reason: reason,
+			Member: membership.Member{Name: p.cfg.Meta.Name(), Meta: p.cfg.Meta}}}
+	})
+}
+
+var _ io.Writer = (*logWriter)(nil)

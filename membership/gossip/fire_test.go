@@ -1,0 +1,342 @@
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/membership"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+// quick is the pace of these tests.
+var quick = pace{gossip: 20 * time.Millisecond, probe: 100 * time.Millisecond, probeTimeout: 50 * time.Millisecond, pushPull: 2 * time.Second,
+	forget: 200 * time.Millisecond, healMin: 50 * time.Millisecond, healMax: 150 * time.Millisecond, tcp: 300 * time.Millisecond, stretch: 2, repairMin: 20 * time.Millisecond, repairMax: 50 * time.Millisecond}
+
+// patience is for a busy machine and the race detector.
+const patience = 40 * time.Second
+
+// fire is a pool that is ill-treated.
+type fire struct {
+	swarm
+	keys   func(chip int) *Keys
+	expect int
+}
+
+func (f *fire) start(mesh, chip int, inc wire.Incarnation) *Pool {
+	f.t.Helper()
+	n := wire.FabricNodeID{Mesh: wire.MeshID(mesh), Chip: wire.ChipID(chip)}
+	m := membership.Meta{Node: n, Incarnation: inc, Started: uint64(inc), Topology: 1}
+	c := Config{Node: n, Incarnation: inc, Bind: loopback, Label: "fire", Meta: m, Seeds: f.seeds, Seed: uint64(inc), Expect: f.expect, pace: quick}
+	if f.keys != nil {
+		c.Keys = f.keys(chip)
+	}
+	p, err := Start(context.Background(), c)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { p.Close(0) })
+	f.mu.Lock()
+	f.addrs = append(f.addrs, fmt.Sprintf("%s/%s", n, p.Addr()))
+	f.mu.Unlock()
+	return p
+}
+
+func (f *fire) startAll(n int) []*Pool {
+	f.expect = n
+	var out []*Pool
+	for i := range n {
+		out = append(out, f.start(0, i, wire.Incarnation(i+1)))
+	}
+	f.see("the pool forms", n, out...)
+	return out
+}
+
+// see waits until each of the pools sees n chips.
+func (f *fire) see(what string, n int, pools ...*Pool) {
+	f.t.Helper()
+	eventually(f.t, patience, fmt.Sprintf("%s: %d chips in each of %d views", what, n, len(pools)), func() bool {
+		return !slices.ContainsFunc(pools, func(p *Pool) bool { return len(p.View()) != n })
+	})
+}
+
+// part cuts two parts of a pool off from each other, or puts them together again.
+func part(on bool, a, b []*Pool) {
+	for _, side := range [2][2][]*Pool{{a, b}, {b, a}} {
+		apart := map[wire.FabricNodeID]bool{}
+		for _, p := range side[1] {
+			apart[p.cfg.Node] = on
+		}
+		if !on {
+			apart = nil
+		}
+		for _, p := range side[0] {
+			p.Cut(false, apart)
+		}
+	}
+}
+
+// remembers reports whether memberlist takes somebody for alive.
+func (p *Pool) remembers(name string) bool {
+	return slices.ContainsFunc(p.list.Members(), func(n *memberNode) bool { return n.Name == name })
+}
+
+// The parts of a pool that were apart for so long that memberlist has forgotten
+// the other part find together again without a restart.
+func TestSplitPoolHeals(t *testing.T) {
+	t.Parallel()
+	f := &fire{swarm: swarm{t: t}}
+	pools := f.startAll(6)
+	a, b := pools[:2], pools[2:]
+	part(true, a, b)
+	f.see("apart", 2, a...)
+	f.see("apart", 4, b...)
+	time.Sleep(3 * quick.forget) // so that the dead are forgotten
+	for range 20 {
+		time.Sleep(10 * time.Millisecond)
+		if len(a[0].View()) > 2 || len(b[0].View()) > 4 {
+			t.Fatalf("while they are apart %d and %d chips are seen", len(a[0].View()), len(b[0].View()))
+		}
+	}
+	part(false, a, b)
+	f.see("together again", 6, pools...)
+	if chips, strangers := pools[0].strangers(); chips != 6 || len(strangers) != 0 {
+		t.Errorf("a whole pool of %d chips looks for %q", chips, strangers)
+	}
+}
+
+// A chip that is cut off alone sees nobody, and is seen by nobody, until it is healed; streams do not get through either.
+func TestCutOffAlone(t *testing.T) {
+	t.Parallel()
+	f := &fire{swarm: swarm{t: t}}
+	pools := f.startAll(4)
+	pools[1].Cut(true, nil)
+	f.see("the rest", 3, pools[0], pools[2], pools[3])
+	f.see("alone", 1, pools[1])
+	if _, err := pools[0].list.Join([]string{pools[1].Addr().String()}); err == nil {
+		t.Error("a stream gets to a chip that is cut off")
+	}
+	if c := pools[1].FaultCounts(); c.CutOff == 0 {
+		t.Errorf("nothing is counted: %+v", c)
+	}
+	begin := time.Now()
+	pools[3].Cut(true, nil)
+	if err := pools[3].Close(0); err != nil || time.Since(begin) > 2*quick.tcp+5*time.Second {
+		t.Errorf("closing while cut off: %v after %v", err, time.Since(begin))
+	}
+	pools[1].Cut(false, nil)
+	f.see("healed", 3, pools[:3]...)
+}
+
+// A pool whose gossip is slow and loses much still forms, hears news, and forgets nobody for good.
+func TestBadGossip(t *testing.T) {
+	t.Parallel()
+	f := &fire{swarm: swarm{t: t}}
+	pools := f.startAll(4)
+	seed := uint64(7)
+	for _, p := range pools {
+		if err := p.Impair(fault.Options{Delay: 10 * time.Millisecond, Jitter: 5 * time.Millisecond, Loss: 0.2, Duplicate: 0.1, Corrupt: 0.02}, &seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pools[0].Impair(fault.Options{Loss: 2}, nil); err == nil {
+		t.Error("a loss of 200 % is taken")
+	}
+	m := pools[2].cfg.Meta
+	m.InService, m.LinkVersion = 9, 1
+	pools[2].UpdateMeta(m)
+	eventually(t, patience, "news through bad gossip", func() bool {
+		for _, p := range pools {
+			if !slices.ContainsFunc(p.View(), func(x membership.Member) bool { return x.Meta.Node == m.Node && x.Meta.InService == 9 }) {
+				return false
+			}
+		}
+		return true
+	})
+	eventually(t, patience, "what is lost and what passes is counted", func() bool {
+		c := pools[0].FaultCounts()
+		return c.Lost > 0 && c.Passed > 0
+	})
+	for _, p := range pools {
+		p.Impair(fault.Options{}, nil)
+	}
+	f.see("good again", 4, pools...)
+}
+
+// What was said by and of a chip's former life is refused by every member, and not passed on.
+func TestFormerLifeIsRefused(t *testing.T) {
+	t.Parallel()
+	f := &fire{swarm: swarm{t: t}}
+	pools := f.startAll(3)
+	old := pools[2]
+	oldName, oldMeta := old.cfg.Meta.Name(), old.cfg.Meta.Append(nil)
+	old.Close(0)
+	now := f.start(0, 2, 100)
+	rest := []*Pool{pools[0], pools[1], now}
+	eventually(t, patience, "the new life is believed, and the old one gone", func() bool {
+		for _, p := range rest {
+			v := p.View()
+			if len(v) != 3 || v[2].Meta.Incarnation != 100 || p.remembers(oldName) {
+				return false
+			}
+		}
+		return true
+	})
+	time.Sleep(3 * quick.forget)
+	for _, p := range rest {
+		p.Events()
+	}
+	// Somebody who still holds the old life for alive says so to all: a process with its name and metadata.
+	for i, name := range []string{oldName, "M0D2-00000000000000ff"} {
+		ghost := replay(t, name, old.Addr().Addr(), oldMeta)
+		for _, p := range rest {
+			if err := ghost(p.Addr().String()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * quick.gossip)
+		for _, p := range rest {
+			if p.remembers(name) {
+				t.Errorf("replay %d: chip %s takes %s for a member", i, p.cfg.Node, name)
+			}
+			for _, m := range p.View() {
+				if m.Meta.Node == old.cfg.Node && m.Meta.Incarnation != 100 {
+					t.Errorf("replay %d: chip %s believes life %d", i, p.cfg.Node, m.Meta.Incarnation)
+				}
+			}
+			for _, e := range p.Events() {
+				if e.Member.Name == name {
+					t.Errorf("replay %d: chip %s tells of %v %s", i, p.cfg.Node, e.Kind, e.Member.Name)
+				}
+			}
+		}
+	}
+}
+
+func ring(t *testing.T, keys ...[]byte) *Keys {
+	t.Helper()
+	k, err := NewKeys(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// Keys are changed under way without anybody being lost; one who has missed it, one
+// with a wrong key, and one with none, stay outside and say so.
+func TestKeyRotation(t *testing.T) {
+	t.Parallel()
+	first, second := bytes.Repeat([]byte{1}, 16), bytes.Repeat([]byte{2}, 32)
+	f := &fire{swarm: swarm{t: t}}
+	f.keys = func(int) *Keys { return ring(t, first) }
+	pools := f.startAll(4)
+	unread := func() {
+		t.Helper()
+		for _, p := range pools {
+			for _, e := range p.Events() {
+				if e.Kind == membership.Rejected {
+					t.Errorf("chip %s tells of %v %s %s", p.cfg.Node, e.Kind, e.Member.Name, e.Reason)
+				}
+			}
+		}
+	}
+	each := func(do func(k *Keys) error) {
+		t.Helper()
+		for i, p := range pools {
+			if err := do(p.cfg.Keys); err != nil {
+				t.Error(err)
+			}
+			m := p.cfg.Meta
+			m.LinkVersion += uint32(i)
+			p.UpdateMeta(m) // something to say between the steps
+			time.Sleep(2 * quick.gossip)
+		}
+		time.Sleep(2 * quick.probe)
+	}
+	each(func(k *Keys) error { return k.Install(second) })
+	each(func(k *Keys) error { return k.Use(KeyID(second)) })
+	for _, p := range pools {
+		if err := p.cfg.Keys.Remove(KeyID(second)); err == nil {
+			t.Error("the key in use can be removed")
+		}
+	}
+	each(func(k *Keys) error { return k.Remove(KeyID(first)) })
+	f.see("all through the rotation", 4, pools...)
+	unread()
+	for _, p := range pools {
+		if ks := p.cfg.Keys.List(); len(ks) != 1 || ks[0] != (membership.Key{ID: KeyID(second), Bits: 256, Primary: true}) {
+			t.Errorf("keys at the end: %+v", ks)
+		}
+	}
+	f.expect = 7
+	for chip, keys := range map[int]*Keys{4: ring(t, first), 5: ring(t, bytes.Repeat([]byte{3}, 24)), 6: nil} {
+		f.keys = func(int) *Keys { return keys }
+		p := f.start(0, chip, wire.Incarnation(chip+1))
+		eventually(t, patience, "a chip without the right key says so", func() bool {
+			return slices.ContainsFunc(p.Events(), func(e membership.Event) bool {
+				return e.Kind == membership.Rejected && strings.Contains(e.Reason, "chip restart")
+			})
+		})
+		if len(p.View()) != 1 || p.Status()[0].Unreadable == 0 {
+			t.Errorf("chip %d with a wrong key sees %d chips; %+v", chip, len(p.View()), p.Status())
+		}
+	}
+	f.see("the four with the key", 4, pools...)
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	for _, n := range KeySizes {
+		k, err := NewKey(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ParseKey(" " + KeyText(k) + "\n"); err != nil || !bytes.Equal(got, k) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	for what, text := range map[string]string{"not base64": "§§§", "empty": "", "17 bytes": KeyText(make([]byte, 17))} {
+		if _, err := ParseKey(text); err == nil || text != "" && strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := NewKeys(nil); err == nil {
+		t.Error("no keys are a keyring")
+	}
+	k := ring(t, make([]byte, 16))
+	for i := range MaxKeys {
+		err := k.Install(bytes.Repeat([]byte{byte(i)}, 16))
+		if err != nil {
+			t.Errorf("key %d: %v", i, err)
+		}
+	}
+	if err := k.Install(make([]byte, 24)); err == nil {
+		t.Error("more keys than the limit")
+	}
+	if err := k.Use("nonsense"); err == nil {
+		t.Error("a key that is not there is used")
+	}
+	if err := k.Remove("nonsense"); err != nil {
+		t.Error("removing what is not there:", err)
+	}
+}
+
+// replay says that a process is alive to whomever it is told to.
+func replay(t *testing.T, name string, at netip.Addr, meta []byte) func(to string) error {
+	t.Helper()
+	l, err := ghost(name, at.String(), meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Shutdown() })
+	return func(to string) error {
+		_, err := l.Join([]string{to})
+		return err
+	}
+}

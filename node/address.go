@@ -1,0 +1,115 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"ttfabric/membership"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Gossip is a hint where to send hellos. No port comes up without the link's
+// handshake, and none goes down because of what is said: a port that carries
+// its link stays with the peer that it hears, whatever address is told of.
+
+// maxAsks is how often a peer is asked whether it lives, before one that is silent is left for another address.
+const maxAsks = 3
+
+// news is what the pool says about the peer of a port that carries its link: that it is elsewhere.
+type news struct {
+	to    netip.AddrPort // zero: there is none
+	asks  int            // of the peer at the present address
+	since mono.Time      // of the first
+	kept  bool           // it has answered
+	look  mono.Time      // when to look for the answer
+}
+
+// follow turns what the pool says into addresses of peers.
+func (n *Node) follow(ctx context.Context) {
+	look := time.NewTimer(time.Hour)
+	defer look.Stop()
+	for {
+		look.Reset(n.readdress())
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.moved:
+		case <-look.C:
+		case <-n.member.Notify():
+			for _, e := range n.member.Events() {
+				n.events.publish(Event{Time: time.Now(), Member: &e})
+			}
+		}
+	}
+}
+
+// readdress sends ports where the pool says that their peers are. It returns when it wants to be called again.
+func (n *Node) readdress() time.Duration {
+	where := map[wire.FabricNodeID]membership.Member{}
+	var words []wire.LinkState
+	for _, m := range n.member.View() {
+		where[m.Meta.Node] = m
+		words = append(words, m.Meta.LinkState())
+	}
+	n.step(asked, func(now mono.Time) { n.chip.HandleLinkStates(now, words) })
+	again := time.Hour
+	for _, p := range n.ports {
+		m, ok := where[p.peer.Node]
+		if !ok || m.Meta.Ports[p.peer.Channel] == 0 {
+			continue
+		}
+		to := netip.AddrPortFrom(m.Addr, m.Meta.Ports[p.peer.Channel])
+		move, wait := false, time.Hour
+		n.step(asked, func(now mono.Time) { move, wait = n.leaves(now, p, to, &m) })
+		again = min(again, wait)
+		if !move {
+			continue
+		}
+		if err := p.pipe.SetPeer(to); err != nil {
+			n.log.Warn("cannot address the peer", "chip", n.cfg.Node, "channel", p.ch, "peer", to, "error", err)
+			continue
+		}
+		n.step(asked, func(now mono.Time) {
+			p.to = to
+			n.resize(now, p)
+			n.chip.SetPath(now, p.ch, true)
+		})
+	}
+	return again
+}
+
+// leaves decides whether a port is to send to another address now, and else when to look again.
+func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membership.Member) (bool, time.Duration) {
+	switch {
+	case to == p.to:
+		p.news = news{}
+		return false, time.Hour
+	case !n.chip.Carries(p.ch):
+		p.news = news{}
+		return true, 0
+	case p.news.to != to:
+		p.news = news{to: to, since: now, look: now}
+	}
+	w := &p.news
+	switch {
+	case w.kept:
+		return false, time.Hour // until the link goes down
+	case w.asks > 0 && p.heard > w.since:
+		w.kept = true
+		n.events.publish(Event{Time: time.Now(), Member: &membership.Event{Kind: membership.Rejected, Member: *m,
+			Reason: fmt.Sprintf("it is said to be at %s; channel %d hears it at %s and stays there", to, p.ch, p.to)}})
+		return false, time.Hour
+	case w.look.After(now):
+		return false, w.look.Sub(now)
+	case w.asks == maxAsks:
+		p.news = news{}
+		return true, 0
+	}
+	w.asks++
+	wait := n.chip.Ask(now, p.ch)
+	w.look = now.Add(wait)
+	return false, wait
+}

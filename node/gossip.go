@@ -1,0 +1,209 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"ttfabric/membership"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+// GossipNet is what a [Membership] over a network can do besides: be impaired
+// on purpose, and tell how it fares.
+type GossipNet interface {
+	Impair(o fault.Options, seed *uint64) error       // what is done to what is sent
+	Cut(alone bool, apart map[wire.FabricNodeID]bool) // off from all, or from some; replaces what was
+	FaultCounts() fault.Counts                        // what was done since the start
+	Status() []membership.PoolStatus                  // a pool each
+}
+
+// GossipKeys are the keys of encrypted gossip; see gossip.Keys.
+type GossipKeys interface {
+	Install(key []byte) error
+	Use(id string) error
+	Remove(id string) error
+	List() []membership.Key
+}
+
+// ErrPlainGossip is returned where gossip is not encrypted.
+var ErrPlainGossip = errors.New("the gossip of this fabric is not encrypted; 'ttfabric up --gossip-key generate' starts one whose is")
+
+// GossipFault is what is done on purpose to a chip's gossip.
+type GossipFault struct {
+	Options  fault.Options // to what it sends
+	Seed     uint64
+	Alone    bool                // cut off from all, both ways
+	Apart    []wire.FabricNodeID // cut off from these, sorted
+	Until    time.Time           // when options that were set for a time are put back; zero: never
+	CutUntil time.Time           // the same of the cuts
+	Counts   fault.Counts        // since the start
+}
+
+// gossipFault is the state of it. The node's lock guards it.
+type gossipFault struct {
+	seed           uint64
+	kept           fault.Options // that stay
+	passing        fault.Change  // over those, for a time
+	alone          bool
+	apart          map[wire.FabricNodeID]bool
+	passEnd, cutUp ending
+}
+
+// withGossip runs f under the lock on the gossip of a node that runs.
+func (n *Node) withGossip(d time.Duration, f func(g *gossipFault, net GossipNet) error) error {
+	if d < 0 || d > MaxFaultTime {
+		return fmt.Errorf("a fault for %v: want 0, to let it stay, to %v", d, MaxFaultTime)
+	}
+	net, ok := n.member.(GossipNet)
+	if !ok {
+		return fmt.Errorf("chip %s does not gossip over a network", n.cfg.Node)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return ErrClosed
+	}
+	return f(&n.gossip, net)
+}
+
+// ImpairGossip changes what is done to what the chip gossips; what c does not
+// name stays. A seed throws the dice anew. After d what c names is as it was
+// before; with d of 0 it stays. No link depends on it.
+func (n *Node) ImpairGossip(c fault.Change, seed *uint64, d time.Duration) error {
+	return n.withGossip(d, func(g *gossipFault, net GossipNet) error {
+		if _, err := c.Apply(fault.Options{}); err != nil {
+			return err
+		}
+		if d > 0 {
+			if g.passing == nil {
+				g.passing = fault.Change{}
+			}
+			maps.Copy(g.passing, c)
+			g.passEnd.set(d, n.endGossipImpairment)
+		} else {
+			g.kept, _ = c.Apply(g.kept)
+			maps.DeleteFunc(g.passing, func(k, _ string) bool { _, named := c[k]; return named })
+		}
+		if seed != nil {
+			g.seed = *seed
+			dice := g.seed + spread*(uint64(n.cfg.Node.Mesh)<<16+uint64(n.cfg.Node.Chip))
+			seed = &dice
+		}
+		return n.enforceGossip(g, net, seed, FaultEvent{Kind: FaultSet, For: d})
+	})
+}
+
+// CutGossip cuts the chip's gossip off from all, where from is empty, or from
+// some chips besides those it is cut off from already, who are to be told the
+// same of this one. With a d above 0 the chip takes all of that back after it.
+func (n *Node) CutGossip(from []wire.FabricNodeID, d time.Duration) error {
+	return n.withGossip(d, func(g *gossipFault, net GossipNet) error {
+		for _, c := range from {
+			if _, ok := n.cfg.Topology.Chip(c); !ok || c == n.cfg.Node {
+				return fmt.Errorf("gossip of chip %s cut off from chip %s: want another chip of %s", n.cfg.Node, c, n.cfg.Topology.Name)
+			}
+		}
+		if g.apart == nil {
+			g.apart = map[wire.FabricNodeID]bool{}
+		}
+		for _, c := range from {
+			g.apart[c] = true
+		}
+		g.alone = g.alone || len(from) == 0
+		g.cutUp.set(d, n.endGossipCut)
+		return n.enforceGossip(g, net, nil, FaultEvent{Kind: FaultCut, For: d, From: from})
+	})
+}
+
+// HealGossip takes back what CutGossip did and, with all, what ImpairGossip did, too.
+func (n *Node) HealGossip(all bool) error {
+	return n.withGossip(0, func(g *gossipFault, net GossipNet) error {
+		cut := g.alone || len(g.apart) > 0
+		set := all && (g.kept != fault.Options{} || len(g.passing) > 0)
+		if cut {
+			g.alone, g.apart = false, nil
+			g.cutUp.set(0, nil)
+			if err := n.enforceGossip(g, net, nil, FaultEvent{Kind: FaultRestored}); err != nil {
+				return err
+			}
+		}
+		if set {
+			g.kept, g.passing, g.seed = fault.Options{}, nil, 0
+			g.passEnd.set(0, nil)
+			return n.enforceGossip(g, net, nil, FaultEvent{Kind: FaultReset})
+		}
+		return nil
+	})
+}
+
+func (n *Node) endGossipImpairment() {
+	_ = n.withGossip(0, func(g *gossipFault, net GossipNet) error {
+		if !g.passEnd.due() {
+			return nil
+		}
+		g.passing, g.passEnd = nil, ending{}
+		e := FaultEvent{Kind: FaultReset, Expired: true}
+		if g.kept != (fault.Options{}) {
+			e.Kind = FaultSet
+		}
+		return n.enforceGossip(g, net, nil, e)
+	})
+}
+
+func (n *Node) endGossipCut() {
+	_ = n.withGossip(0, func(g *gossipFault, net GossipNet) error {
+		if !g.cutUp.due() {
+			return nil
+		}
+		g.alone, g.apart, g.cutUp = false, nil, ending{}
+		return n.enforceGossip(g, net, nil, FaultEvent{Kind: FaultRestored, Expired: true})
+	})
+}
+
+// enforceGossip makes the pools do what the fault says, and tells of it.
+func (n *Node) enforceGossip(g *gossipFault, net GossipNet, seed *uint64, e FaultEvent) error {
+	o, err := g.passing.Apply(g.kept)
+	if err == nil {
+		err = net.Impair(o, seed)
+	}
+	if err != nil {
+		return err
+	}
+	net.Cut(g.alone, g.apart)
+	e.Gossip, e.Chip, e.Options = true, n.cfg.Node, o
+	if o == (fault.Options{}) && !g.alone && len(g.apart) == 0 {
+		e.Counts = net.FaultCounts()
+	}
+	n.events.publish(Event{Time: time.Now(), Fault: &e})
+	return nil
+}
+
+// Gossip says what is done to the chip's gossip, and how its pools fare. The
+// error is that of a chip that does not gossip over a network.
+func (n *Node) Gossip() (f GossipFault, pools []membership.PoolStatus, err error) {
+	err = n.withGossip(0, func(g *gossipFault, net GossipNet) error {
+		f = GossipFault{Seed: g.seed, Alone: g.alone, Until: g.passEnd.at, CutUntil: g.cutUp.at, Counts: net.FaultCounts()}
+		f.Options, _ = g.passing.Apply(g.kept)
+		for c := range g.apart {
+			f.Apart = append(f.Apart, c)
+		}
+		slices.SortFunc(f.Apart, func(a, b wire.FabricNodeID) int {
+			return (int(a.Mesh)-int(b.Mesh))*(wire.MaxChipsPerMesh+1) + int(a.Chip) - int(b.Chip)
+		})
+		pools = net.Status()
+		return nil
+	})
+	return f, pools, err
+}
+
+// GossipKeys are the keys that the chip's gossip is encrypted with. The error is [ErrPlainGossip].
+func (n *Node) GossipKeys() (GossipKeys, error) {
+	if n.cfg.Keys == nil {
+		return nil, ErrPlainGossip
+	}
+	return n.cfg.Keys, nil
+}

@@ -1,0 +1,176 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"ttfabric/membership"
+	"ttfabric/node"
+	"ttfabric/node/session"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+)
+
+// claim says that a process is a chip, at ports that nobody has, and began later than all others.
+func (p *pool) claim(chip wire.FabricNodeID, inc wire.Incarnation) string {
+	m := membership.Meta{Node: chip, Incarnation: inc, Started: 1 << 60, InService: 0xffff}
+	for i := range m.Ports {
+		m.Ports[i] = 1 // tcpmux: nobody listens there
+	}
+	p.change(func() { p.view.Alive(m.Name(), netip.MustParseAddr("127.0.0.1"), m.Append(nil)) })
+	return m.Name()
+}
+
+func (p *pool) gone(names ...string) {
+	p.change(func() {
+		for _, n := range names {
+			p.view.Gone(n)
+		}
+	})
+}
+
+func linksUp(n *node.Node) int {
+	s, _ := n.Status()
+	return s.PortsUp
+}
+
+// allUp waits until all links are up: one that was sent elsewhere stays down,
+// and one that a busy machine took down for a moment comes back.
+func allUp(t *testing.T, ns []*node.Node, links int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); linksUp(ns[0]) != links || linksUp(ns[1]) != links; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d and %d of %d links are up", linksUp(ns[0]), linksUp(ns[1]), links)
+		}
+	}
+}
+
+// crowded makes the links patient.
+func crowded(c *node.Config) { c.Profile = ttlink.ProfileCrowded }
+
+// Gossip says that a chip is dead, or somebody else, while its frames flow: no link notices.
+func TestGossipTakesNoLinkDown(t *testing.T) {
+	t.Parallel()
+	m, p, ns := fabricWith(t, "n300", crowded)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	s := session.New(ns[0])
+	at := wire.NewNocAddr(1, 1, 0)
+	events, stop := ns[0].Events()
+	defer stop()
+	live := time.Now().Add(1500 * time.Millisecond)
+	for round := 0; time.Now().Before(live); round++ {
+		switch round {
+		case 5:
+			p.claim(chipID(1), 7) // another process
+		case 40:
+			p.gone(p.members[0].name, p.members[1].name) // all dead
+		case 60:
+			p.claim(chipID(0), 8)
+		case 80:
+			p.gone(fmt.Sprintf("%s-%016x", chipID(1), 7))
+		}
+		if err := s.Write(ctx, chipID(1), at, []byte("still here")); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	allUp(t, ns, len(m.Cables))
+	told := 0
+	for {
+		select {
+		case e := <-events:
+			if e.Member != nil && e.Member.Kind == membership.Rejected {
+				told++
+			}
+			continue
+		default:
+		}
+		break
+	}
+	if told == 0 {
+		t.Error("nobody is told that gossip was not believed")
+	}
+}
+
+// An idle link stays, too: its peer is asked before another address is believed.
+func TestGossipTakesNoIdleLinkDown(t *testing.T) {
+	t.Parallel()
+	m, p, ns := fabric(t, "n300")
+	p.claim(chipID(1), 7)
+	time.Sleep(ttlink.ProfileLAN.DeadIdle + 500*time.Millisecond)
+	allUp(t, ns, len(m.Cables))
+}
+
+// Gossip says that a chip is alive while its cables are cut: no link comes up.
+func TestGossipBringsNoLinkUp(t *testing.T) {
+	t.Parallel()
+	m, p, ns := fabric(t, "n300")
+	cut := func(on bool) {
+		for _, n := range ns {
+			for _, i := range n.Impairments() {
+				if err := n.Cut(i.Local.Channel, on, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	down := func() bool { return linksUp(ns[0]) == 0 && linksUp(ns[1]) == 0 }
+	cut(true)
+	for end := time.Now().Add(10 * time.Second); !down(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("cut links stay up")
+		}
+	}
+	for i := range 40 {
+		p.change(func() {}) // everybody looks again
+		meta := membership.Meta{Node: chipID(1), Incarnation: 1001, Started: uint64(ns[1].Started().UnixMilli()), LinkVersion: 1000 + uint32(i), InService: 0xffff}
+		for ch, a := range ns[1].Addresses() {
+			meta.Ports[ch] = a.Port()
+		}
+		p.change(func() { p.view.Alive(p.members[1].name, netip.MustParseAddr("127.0.0.1"), meta.Append(nil)) })
+		time.Sleep(10 * time.Millisecond)
+		if !down() {
+			t.Fatal("gossip has brought a cut link up")
+		}
+	}
+	// A wrong address that was believed meanwhile is left again when gossip takes it back.
+	name := p.claim(chipID(1), 7)
+	time.Sleep(50 * time.Millisecond)
+	p.gone(name)
+	cut(false)
+	for end := time.Now().Add(10 * time.Second); linksUp(ns[0]) != len(m.Cables); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("links that are whole again stay down")
+		}
+	}
+}
+
+// A chip that restarts at other ports is found again soon, though its links were idle and nobody has missed it.
+func TestRestartOfAnIdleChipIsBelieved(t *testing.T) {
+	t.Parallel()
+	m, p, ns := fabric(t, "n300")
+	// It dies without a word: its sockets close, and gossip has not noticed.
+	for _, i := range ns[1].Impairments() {
+		ns[1].Cut(i.Local.Channel, true, 0)
+	}
+	begin := time.Now()
+	n, err := node.Start(context.Background(), config(m, p, chipID(1), 5000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	for end := time.Now().Add(10 * time.Second); linksUp(n) != len(m.Cables); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the new life is not found")
+		}
+	}
+	t.Logf("up after %v", time.Since(begin))
+	if !slices.ContainsFunc(ns[0].Members(), func(x membership.Member) bool { return x.Meta.Incarnation == 5000 }) {
+		t.Error("the old life is believed")
+	}
+}

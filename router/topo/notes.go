@@ -1,0 +1,182 @@
+package topo
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"ttfabric/wire"
+)
+
+// Limits of what a topology says about cables besides the wiring.
+const (
+	MaxLabels   = 8    // of one cable
+	MaxDeclared = 1024 // bytes of one declared impairment
+	MaxNetem    = 1024 // impairments of a whole topology, those of single cables aside
+)
+
+// labelForm is what a label looks like, so that it can be part of a word on a command line.
+var labelForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// Note is what a topology says about a cable besides the wiring. It is no part of [Topology.Hash].
+type Note struct {
+	Labels []string // by which people name cables, sorted; at most [MaxLabels]
+	Netem  string   // an impairment from the start, as "delay=1ms,loss=1%"; direction=a-to-b or b-to-a, where a is the lower end
+}
+
+func (n Note) empty() bool { return len(n.Labels) == 0 && n.Netem == "" }
+
+// Labels are those of the cable at p, at either end; nil for none.
+func (t *Topology) Labels(p wire.PortID) []string {
+	if len(t.Notes) == 0 {
+		return nil
+	}
+	if n, ok := t.Notes[p]; ok {
+		return n.Labels
+	}
+	for _, q := range t.Ports(p.Node) {
+		if q.Local == p {
+			return t.Notes[q.Peer].Labels
+		}
+	}
+	return nil
+}
+
+// AllLabels are the labels of all cables, sorted, each once.
+func (t *Topology) AllLabels() []string {
+	set := map[string]bool{}
+	for _, n := range t.Notes {
+		for _, l := range n.Labels {
+			set[l] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// SameNotes reports whether both say the same about their cables.
+func (t *Topology) SameNotes(o *Topology) bool {
+	same := func(a, b Note) bool { return slices.Equal(a.Labels, b.Labels) && a.Netem == b.Netem }
+	return maps.EqualFunc(t.Notes, o.Notes, same) && slices.Equal(t.Netem, o.Netem)
+}
+
+// checkNotes reports the first note that is about no cable or beyond a limit.
+func (t *Topology) checkNotes() *fault {
+	for p, n := range t.Notes {
+		i := t.lower(p)
+		if i >= len(t.Cables) || t.Cables[i].A != p {
+			return faultOf(-1, -1, "a note about a cable from %s: there is none whose lower end that is", p)
+		}
+		if err := n.check(); err != nil {
+			return faultOf(-1, i, "cable %s-%s: %v", t.Cables[i].A, t.Cables[i].B, err)
+		}
+	}
+	if len(t.Netem) > MaxNetem {
+		return faultOf(-1, -1, "%d declared impairments: at most %d", len(t.Netem), MaxNetem)
+	}
+	for _, d := range t.Netem {
+		if len(d) > MaxDeclared {
+			return faultOf(-1, -1, "a declared impairment of %d bytes: at most %d", len(d), MaxDeclared)
+		}
+	}
+	return nil
+}
+
+func (n *Note) check() error {
+	if len(n.Labels) > MaxLabels {
+		return fmt.Errorf("%d labels: at most %d", len(n.Labels), MaxLabels)
+	}
+	for i, l := range n.Labels {
+		if !labelForm.MatchString(l) {
+			return fmt.Errorf("label %q: want letters, digits, '-', '_' and '.', at most 64", l)
+		}
+		if i > 0 && n.Labels[i-1] >= l {
+			return fmt.Errorf("label %q: it is there already, or the labels are not sorted", l)
+		}
+	}
+	if len(n.Netem) > MaxDeclared {
+		return fmt.Errorf("a declared impairment of %d bytes: at most %d", len(n.Netem), MaxDeclared)
+	}
+	return nil
+}
+
+// readLabels reads labels: [wan, east].
+func (f file) readLabels(v *yaml.Node, n *Note) error {
+	list, err := f.items(v, "labels", "a list of words")
+	if err != nil {
+		return err
+	}
+	for _, x := range list {
+		l, err := f.scalar(x, "label")
+		if err != nil {
+			return err
+		}
+		one := Note{Labels: []string{l}}
+		if err := one.check(); err != nil {
+			return f.fail(x, "%v", err)
+		}
+		if slices.Contains(n.Labels, l) {
+			return f.fail(x, "label %q: the cable has it already", l)
+		}
+		n.Labels = append(n.Labels, l)
+	}
+	slices.Sort(n.Labels)
+	if len(n.Labels) > MaxLabels {
+		return f.fail(v, "%d labels: at most %d", len(n.Labels), MaxLabels)
+	}
+	return nil
+}
+
+// readDeclared reads an impairment. Whether it can be done is for those to say who do it.
+func (f file) readDeclared(v *yaml.Node) (string, error) {
+	s, err := f.scalar(v, "netem")
+	if err != nil {
+		return "", err
+	}
+	if s == "" || len(s) > MaxDeclared || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == '\uFFFD' }) {
+		return "", f.fail(v, "netem: want an impairment of at most %d bytes on one line, such as delay=1ms,loss=1%%", MaxDeclared)
+	}
+	return s, nil
+}
+
+// note keeps what a file says about a cable, by its lower end.
+func (r *renderedFile) note(c Cable, n Note) {
+	if n.empty() {
+		return
+	}
+	at := c.A
+	if c.B.Less(c.A) {
+		at, n.Netem = c.B, turned(n.Netem)
+	}
+	if r.t.Notes == nil {
+		r.t.Notes = map[wire.PortID]Note{}
+	}
+	r.t.Notes[at] = n
+}
+
+// readNetem reads netem: a list of impairments of the topology.
+func (r *renderedFile) readNetem(p pair) error {
+	list, err := r.items(p.val, "netem", "a list of impairments, such as label:wan,delay=1ms")
+	if err != nil {
+		return err
+	}
+	if len(list) > MaxNetem {
+		return r.fail(p.key, "%d declared impairments: at most %d", len(list), MaxNetem)
+	}
+	for _, v := range list {
+		d, err := r.readDeclared(v)
+		if err != nil {
+			return err
+		}
+		r.t.Netem = append(r.t.Netem, d)
+	}
+	return nil
+}
+
+// turned is a declared impairment of a cable whose ends change places.
+func turned(s string) string {
+	return strings.NewReplacer("direction=a-to-b", "direction=b-to-a", "direction=b-to-a", "direction=a-to-b").Replace(s)
+}
