@@ -93,7 +93,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return coded(exitUsage, "%w\nSee '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newUp(), newDown(), newLs(), newInspect(), newEvents(), newPing(), newMem(), newTraffic(), newBench(), newNetem(), newLink(), newPartition(), newHeal(), newChip(), newProfile(),
+	root.AddCommand(newUp(), newDown(), newLs(), newInspect(), newEvents(), newPing(), newMem(), newTraffic(), newBench(), newNetem(), newLink(), newPartition(), newHeal(), newChip(), newScenario(), newProfile(),
 		newRoutes(), newTrace(), newValidate(), newGraph(), newGenerate(), newNode(), newVersion())
 	for _, c := range root.Commands() {
 		wrapArgs(c)

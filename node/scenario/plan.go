@@ -17,14 +17,15 @@ import (
 // planner makes the timeline's actions out of its steps. All choices are made
 // here, from the seed, so that a scenario does the same wherever it runs.
 type planner struct {
-	s   *Scenario
-	t   *topo.Topology
-	rng *rand.Rand
-	due []Action // sorted by time
-	at  int      // the first of due that has no choices yet
+	s    *Scenario
+	t    *topo.Topology
+	rng  *rand.Rand
+	due  []Action // of the steps, sorted by time
+	back []Action // that take back what was done to chips, sorted by time
 	// what the chips will be, at the time of the action at hand
 	dead, paused map[wire.FabricNodeID]bool
-	turn         map[*Step]int // of "next": how many have had their turn
+	turn         map[*Step]int         // of "next": how many have had their turn
+	cables       map[*Step][]topo.Link // that a step's target means
 }
 
 // maxPicks is how many cables or chips one random choice takes.
@@ -36,20 +37,28 @@ func (s *Scenario) fail(line int, format string, a ...any) error {
 
 // plan is all that is to be done, in order.
 func (s *Scenario) plan(t *topo.Topology, seed uint64) ([]Action, error) {
-	p := &planner{s: s, t: t, rng: rand.New(rand.NewPCG(seed, 0x7363656e)), dead: map[wire.FabricNodeID]bool{}, paused: map[wire.FabricNodeID]bool{}, turn: map[*Step]int{}}
+	p := &planner{s: s, t: t, rng: rand.New(rand.NewPCG(seed, 0x7363656e)), dead: map[wire.FabricNodeID]bool{}, paused: map[wire.FabricNodeID]bool{}, turn: map[*Step]int{}, cables: map[*Step][]topo.Link{}}
 	for i := range s.Steps {
 		if err := p.spread(&s.Steps[i]); err != nil {
 			return nil, err
 		}
 	}
 	slices.SortStableFunc(p.due, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
-	for p.at = 0; p.at < len(p.due); p.at++ {
-		if err := p.choose(); err != nil {
+	var out []Action
+	for len(p.due)+len(p.back) > 0 {
+		from := &p.due
+		if len(p.due) == 0 || len(p.back) > 0 && p.back[0].At < p.due[0].At {
+			from = &p.back
+		}
+		a := (*from)[0]
+		*from = (*from)[1:]
+		if err := p.choose(&a); err != nil {
 			return nil, err
 		}
-		p.due[p.at].Number = p.at
+		a.Number = len(out)
+		out = append(out, a)
 	}
-	return p.due, nil
+	return out, nil
 }
 
 // spread says when a step is due.
@@ -78,8 +87,7 @@ func (p *planner) spread(s *Step) error {
 }
 
 // choose makes the choices of the action at hand.
-func (p *planner) choose() error {
-	a := &p.due[p.at]
+func (p *planner) choose(a *Action) error {
 	var err error
 	switch {
 	case a.Chips != nil: // takes back what was done to them
@@ -87,7 +95,10 @@ func (p *planner) choose() error {
 	case a.Verb >= ChipKill:
 		a.Chips, err = p.chips(a.Step)
 	case a.Step.Partition:
-		a.Links, err = p.t.Between(a.Step.Target, a.Step.Other)
+		if a.Links = p.cables[a.Step]; a.Links == nil {
+			a.Links, err = p.t.Between(a.Step.Target, a.Step.Other)
+			p.cables[a.Step] = a.Links
+		}
 	default:
 		a.Links, err = p.links(a.Step)
 	}
@@ -108,11 +119,11 @@ func (p *planner) choose() error {
 	}
 	if back := map[Verb]Verb{ChipKill: ChipStart, ChipPause: ChipResume}[a.Verb]; back != 0 && a.For > 0 && len(a.Chips) > 0 {
 		b := Action{At: a.At + a.For, Step: a.Step, Verb: back, Chips: slices.Clone(a.Chips)}
-		i := p.at + 1
-		for i < len(p.due) && p.due[i].At <= b.At {
-			i++
+		i := len(p.back)
+		for i > 0 && p.back[i-1].At > b.At {
+			i--
 		}
-		p.due = slices.Insert(p.due, i, b)
+		p.back = slices.Insert(p.back, i, b)
 	}
 	return nil
 }
@@ -160,8 +171,14 @@ func (p *planner) links(s *Step) ([]topo.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.t.SelectLinks(words(from))
-	return pick(p, s, how, n, all), err
+	all := p.cables[s]
+	if all == nil {
+		if all, err = p.t.SelectLinks(words(from)); err != nil {
+			return nil, err
+		}
+		p.cables[s] = all
+	}
+	return pick(p, s, how, n, all), nil
 }
 
 // words are the names of a list of cables, "M0D0-M0D1,plane:1".

@@ -342,3 +342,6 @@ func (r *Run) Progress() (done, actions int, at, length time.Duration) {
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// Name is the scenario's.
+func (r *Run) Name() string { return r.s.Name }

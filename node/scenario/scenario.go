@@ -15,7 +15,7 @@ const (
 	MaxSteps      = 1000           // of a timeline
 	MaxAssertions = 1000           // of a scenario
 	MaxTime       = 24 * time.Hour // of anything in it
-	MaxActions    = 100_000        // that all steps come to, each time that a repeated one is due counted
+	MaxActions    = 20_000         // that all steps come to, each time that a repeated one is due counted
 	MinEvery      = 10 * time.Millisecond
 	Version       = 1 // of the format
 )
