@@ -27,6 +27,7 @@ import (
 const (
 	lookEvery   = 100 * time.Millisecond // between two looks at the fabric
 	lookTime    = time.Second            // that a chip gets to answer one
+	homeTime    = 10 * time.Second       // that links may take to their own cables before a timeline begins
 	noClockJump = "skipped (simulator only): no process can move the clock of another one without privilege"
 )
 
@@ -158,8 +159,12 @@ func (g *liveStage) now() mono.Time { return mono.Time(time.Since(g.origin)) }
 
 // play is the driver's loop, see scenario.Run.
 func (g *liveStage) play(ctx context.Context, bar *progress) {
-	g.origin, g.began = time.Now(), time.Now()
+	g.origin = time.Now()
 	r := g.run
+	for ; ctx.Err() == nil && time.Since(g.origin) < homeTime && !g.intact(ctx); time.Sleep(lookEvery) {
+		// Where one of two cables came up first, it carries the frames of both for a while.
+	}
+	g.began = time.Now()
 	r.Begin(g.now())
 	for _, cl := range g.chips.clients {
 		g.listen(ctx, cl)
@@ -297,6 +302,19 @@ func (g *liveStage) linksUp() (n int) {
 		}
 	}
 	return n
+}
+
+// intact reports whether all links are up, each by its own cable.
+func (g *liveStage) intact(ctx context.Context) bool {
+	g.sample(ctx)
+	for _, v := range g.views {
+		for _, l := range v.Links {
+			if l.State != "up" || l.By != nil {
+				return false
+			}
+		}
+	}
+	return len(g.views) == len(g.t.Chips)
 }
 
 // do carries out an action.

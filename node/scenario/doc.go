@@ -118,7 +118,7 @@
 // recovery_packets(NAME) is that of one step, which may be the end of a fault,
 // too. What has not recovered counts with the time so far, and at the end as
 // "not at all". Live times are as exact as the looks at the fabric, 100 ms,
-// and twice that for packets; in the simulator they are 5 ms.
+// and twice that for packets; in the simulator they are 10 ms.
 //
 // Packets from and to a chip that is killed are sent and may fail; whether they
 // are lost nobody knows, as the chip was the only one who did. After a chip was

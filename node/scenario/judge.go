@@ -22,7 +22,7 @@ type mark struct {
 
 // mark begins to time the consequences of an action.
 func (r *Run) mark(a *Action) {
-	if !a.Verb.harms() && a.Step.Name == "" || len(a.Links)+len(a.Chips) == 0 {
+	if !a.Verb.harms() && (a.Step.Name == "" || a.Back) || len(a.Links)+len(a.Chips) == 0 {
 		return
 	}
 	if a.Verb.harms() {

@@ -90,7 +90,7 @@ func (p *planner) spread(s *Step) error {
 func (p *planner) choose(a *Action) error {
 	var err error
 	switch {
-	case a.Chips != nil: // takes back what was done to them
+	case a.Back:
 		a.Chips = slices.DeleteFunc(a.Chips, func(n wire.FabricNodeID) bool { return !p.fits(a.Verb, n) })
 	case a.Verb >= ChipKill:
 		a.Chips, err = p.chips(a.Step)
@@ -118,7 +118,7 @@ func (p *planner) choose(a *Action) error {
 		}
 	}
 	if back := map[Verb]Verb{ChipKill: ChipStart, ChipPause: ChipResume}[a.Verb]; back != 0 && a.For > 0 && len(a.Chips) > 0 {
-		b := Action{At: a.At + a.For, Step: a.Step, Verb: back, Chips: slices.Clone(a.Chips)}
+		b := Action{At: a.At + a.For, Step: a.Step, Verb: back, Chips: slices.Clone(a.Chips), Back: true}
 		i := len(p.back)
 		for i > 0 && p.back[i-1].At > b.At {
 			i--

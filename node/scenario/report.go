@@ -121,7 +121,10 @@ type (
 		Timestamp  string          `xml:"timestamp,attr,omitempty"`
 		Properties []junitProperty `xml:"properties>property"`
 		Cases      []junitCase     `xml:"testcase"`
-		Out        string          `xml:"system-out,omitempty"`
+		Out        *junitText      `xml:"system-out"`
+	}
+	junitText struct {
+		Text string `xml:",cdata"`
 	}
 	junitProperty struct {
 		Name  string `xml:"name,attr"`
@@ -164,8 +167,11 @@ func (r *Report) suite(at string) junitSuite {
 	if r.Trace != "" {
 		s.Properties = append(s.Properties, junitProperty{"trace", r.Trace})
 	}
+	if len(r.Timeline) > 0 {
+		s.Out = &junitText{}
+	}
 	for _, e := range r.Timeline {
-		s.Out += fmt.Sprintf("%8.3fs %s: %s %s\n", e.At, e.What, e.Status, e.Why)
+		s.Out.Text += fmt.Sprintf("%8.3fs %s: %s %s\n", e.At, e.What, e.Status, e.Why)
 	}
 	for _, v := range r.Assertions {
 		c := junitCase{Name: v.Text, Class: s.Name, Time: fmt.Sprintf("%.3f", v.At)}

@@ -120,7 +120,7 @@ func New(s *Scenario, t *topo.Topology, seed uint64, d Driver) (*Run, error) {
 	for i := range r.plan {
 		a := &r.plan[i]
 		r.length = max(r.length, a.At+a.For)
-		if a.Step.Name != "" {
+		if a.Step.Name != "" && !a.Back {
 			r.last[a.Step.Name] = a.At
 		}
 	}
@@ -146,8 +146,9 @@ func (r *Run) verdict(a *Assertion) Verdict {
 		kind, _, _ := cut(a.Expr.Arg)
 		why = r.driver.Metrics["events("+kind+")"]
 	}
-	for i := range r.s.Steps {
-		if s := &r.s.Steps[i]; why == "" && a.Expr.Step != "" && s.Name == a.Expr.Step {
+	for i := range r.s.Steps { // what follows from a step that is left out cannot be judged
+		s := &r.s.Steps[i]
+		if why == "" && s.Name != "" && (s.Name == a.Expr.Step || s.Name == a.After.Step || s.Name == a.Until.Step) {
 			why = r.driver.Verbs[s.Verb]
 		}
 	}

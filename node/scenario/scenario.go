@@ -150,6 +150,7 @@ type Action struct {
 	Chips  []wire.FabricNodeID
 	For    time.Duration // after which whoever does it takes it back; 0: it stays. Of chips the engine does it itself
 	Number int           // of the action in the run, from 0
+	Back   bool          // it takes back what the step has done
 }
 
 // When says when an assertion is judged.

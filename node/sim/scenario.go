@@ -20,7 +20,7 @@ import (
 )
 
 // sampleEvery is how often a scenario's fabric is looked at, in virtual time.
-const sampleEvery = 5 * time.Millisecond
+const sampleEvery = 10 * time.Millisecond
 
 // scenarioLag is the longest time from a datagram's arrival to the chip's look at it.
 const scenarioLag = 20 * time.Microsecond
@@ -86,7 +86,7 @@ func Play(cfg PlayConfig) (scenario.Report, error) {
 		g.faults[e] = &endFault{}
 	}
 	s.begin()
-	if !s.runUntil(s.now.Add(SettleTime), func() bool { return g.linksUp() == len(s.cables) }) {
+	if !s.runUntil(s.now.Add(SettleTime), g.intact) {
 		return scenario.Report{}, fmt.Errorf("%s does not come up: %d of %d cables after %v", cfg.Topology, g.linksUp(), len(s.cables), SettleTime)
 	}
 	s.onEvent = g.event
@@ -293,6 +293,21 @@ func (g *stage) linksUp() (n int) {
 		}
 	}
 	return n
+}
+
+// intact reports whether all links are up, each by its own cable.
+func (g *stage) intact() bool {
+	for _, m := range g.s.machines {
+		if m.chip == nil {
+			return false
+		}
+		for _, p := range m.chip.Status().Ports {
+			if p.Link.State != ttlink.StateUp || p.Link.Path != ttlink.Own {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // sample is the fabric as a person would find it: chips that are dead or paused don't answer.
