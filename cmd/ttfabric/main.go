@@ -93,8 +93,9 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return coded(exitUsage, "%w\nSee '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newUp(), newDown(), newLs(), newInspect(), newEvents(), newPing(), newMem(), newTraffic(), newBench(), newNetem(), newLink(), newPartition(), newHeal(), newChip(), newScenario(), newProfile(),
+	root.AddCommand(newUp(), newDown(), newLs(), newInspect(), newEvents(), newPing(), newMem(), newTraffic(), newBench(), newNetem(), newLink(), newPartition(), newHeal(), newChip(), newProfile(),
 		newRoutes(), newTrace(), newValidate(), newGraph(), newGenerate(), newNode(), newVersion())
+	root.AddCommand(newScenario())
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 		completeChips(c)
