@@ -136,14 +136,14 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 	begin := time.Now()
 	reports := []scenario.Report{}
 	failed, broken := 0, 0
-	for _, s := range all {
+	for i, s := range all {
 		rep, err := runScenario(c, s, f)
 		if err != nil {
 			return errors.Join(err, writeReports(f, begin, reports))
 		}
 		reports = append(reports, rep)
 		if out == "table" {
-			printScenario(c, rep)
+			printScenario(c, rep, args[i], f)
 		}
 		switch {
 		case rep.Error != "":
@@ -208,11 +208,14 @@ func writeReports(f scenarioFlags, begin time.Time, reports []scenario.Report) e
 	return errors.Join(errs...)
 }
 
-// signs of the outcomes.
+// sentenceWidth is where sentences in tables are wrapped, in characters.
+const sentenceWidth = 72
+
+// statusSigns are the signs of the outcomes.
 var statusSigns = map[scenario.Status]string{scenario.Passed: "✓", scenario.Failed: "✗", scenario.Skipped: "–", scenario.Open: "?"}
 
 // printScenario prints what came of a run: data on stdout, the summary on stderr.
-func printScenario(c *cobra.Command, r scenario.Report) {
+func printScenario(c *cobra.Command, r scenario.Report, arg string, f scenarioFlags) {
 	for _, e := range r.Timeline {
 		fmt.Fprintf(c.ErrOrStderr(), "%8.3fs %s %s", e.At, statusSigns[e.Status], e.What)
 		if e.Why != "" {
@@ -221,6 +224,7 @@ func printScenario(c *cobra.Command, r scenario.Report) {
 		fmt.Fprintln(c.ErrOrStderr())
 	}
 	tw := newTable(c, "", "Assertion of "+r.Scenario, "Measured", "At")
+	tw.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: sentenceWidth}})
 	for _, v := range r.Assertions {
 		measured := v.Measured
 		if v.Why != "" {
@@ -237,12 +241,15 @@ func printScenario(c *cobra.Command, r scenario.Report) {
 	case failed > 0:
 		word = "FAILED"
 	}
-	sim, virtual := "", ""
+	flags, virtual := fmt.Sprintf(" --seed %d", r.Seed), ""
 	if r.Driver == "sim" {
-		sim, virtual = " --sim", " of virtual time, trace "+r.Trace
+		flags, virtual = flags+" --sim", " of virtual time, trace "+r.Trace
+	}
+	if f.topology != "" {
+		flags += " --topology " + f.topology
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s on %s %s: %d held, %d failed, %d skipped in %.1f s%s\n", r.Scenario, r.Topology, word, passed, failed, skipped, r.Seconds, virtual)
-	fmt.Fprintf(c.ErrOrStderr(), "seed %d; the same choices again: ttfabric scenario run %s%s --seed %d\n", r.Seed, r.Scenario, sim, r.Seed)
+	fmt.Fprintf(c.ErrOrStderr(), "seed %d; the same choices again: ttfabric scenario run %s%s\n", r.Seed, arg, flags)
 }
 
 // completeScenarios offers the scenarios that come with the program, and files.
@@ -292,6 +299,7 @@ func newScenarioList() *cobra.Command {
 				return printJSON(c, all)
 			}
 			tw := newTable(c, "Scenario", "Machine", "Assertions", "What it is")
+			tw.SetColumnConfigs([]table.ColumnConfig{{Number: 4, WidthMax: sentenceWidth}})
 			for _, s := range all {
 				tw.AppendRow(table.Row{s.Name, s.Topology, s.Assertions, firstSentence(s.Description)})
 			}

@@ -225,7 +225,11 @@ func (g *liveStage) tell() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, e := range g.events {
-		g.run.Event(e.Type, e.Action)
+		about := fmt.Sprintf("%s at %.3fs", e.Actor, e.Time.Sub(g.began).Seconds())
+		if why := cmp.Or(e.Detail["reason"], e.Detail["options"]); why != "" {
+			about += ": " + why
+		}
+		g.run.Event(e.Type, e.Action, about)
 	}
 	g.events = nil
 }

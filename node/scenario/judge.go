@@ -134,8 +134,13 @@ func (r *Run) recovery(e *Expr) (longest, _ float64, known bool) {
 func (r *Run) judge(end bool) {
 	r.ending = end
 	for i := range r.verdicts {
-		if v := &r.verdicts[i]; v.Status == Open {
-			r.judgeOne(&r.s.Assertions[i], v, end)
+		v, a := &r.verdicts[i], &r.s.Assertions[i]
+		if v.Status != Open {
+			continue
+		}
+		r.judgeOne(a, v, end)
+		if about := r.latest[a.Expr.Arg]; v.Status == Failed && a.Expr.Metric == "events" && about != "" {
+			v.Why = strings.TrimPrefix(v.Why+"; ", "; ") + "the latest: " + about
 		}
 	}
 }

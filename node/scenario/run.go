@@ -93,6 +93,7 @@ type Run struct {
 	dropped            map[string]uint64
 	lives              map[wire.FabricNodeID]map[string]uint64 // drops as last told, by chip and reason
 	events             map[string]uint64                       // by type, and by type and action
+	latest             map[string]string                       // what the latest of them was about
 	marks              []*mark
 	verdicts           []Verdict
 	done               []Entry
@@ -104,7 +105,7 @@ type Run struct {
 // made from the seed. The error names the line of what the machine doesn't have.
 func New(s *Scenario, t *topo.Topology, seed uint64, d Driver) (*Run, error) {
 	r := &Run{s: s, t: t, driver: d, seed: seed, last: map[string]time.Duration{}, dead: map[wire.FabricNodeID]bool{}, paused: map[wire.FabricNodeID]bool{},
-		dropped: map[string]uint64{}, lives: map[wire.FabricNodeID]map[string]uint64{}, events: map[string]uint64{}}
+		dropped: map[string]uint64{}, lives: map[wire.FabricNodeID]map[string]uint64{}, events: map[string]uint64{}, latest: map[string]string{}}
 	var err error
 	if r.plan, err = s.plan(t, seed); err != nil {
 		return nil, err
@@ -279,10 +280,13 @@ func (r *Run) round() Order {
 	return Order{Kind: Begin, Spec: y.spec, Pairs: y.pairs}
 }
 
-// Event counts an event of a chip, by its type and action as `ttfabric events` has them.
-func (r *Run) Event(kind, action string) {
-	r.events[kind]++
-	r.events[kind+" "+action]++
+// Event counts an event of a chip, by its type and action as `ttfabric events`
+// has them. What it is about is told where an assertion on such events fails.
+func (r *Run) Event(kind, action, about string) {
+	for _, k := range []string{kind, kind + " " + action} {
+		r.events[k]++
+		r.latest[k] = about
+	}
 }
 
 // Observe takes what was seen, and judges it.
