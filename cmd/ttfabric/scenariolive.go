@@ -226,10 +226,7 @@ func (g *liveStage) tell() {
 	defer g.mu.Unlock()
 	for _, e := range g.events {
 		about := fmt.Sprintf("%s at %.3fs", e.Actor, e.Time.Sub(g.began).Seconds())
-		if why := cmp.Or(e.Detail["reason"], e.Detail["options"]); why != "" {
-			about += ": " + why
-		}
-		g.run.Event(e.Type, e.Action, about)
+		g.run.Event(e.Type, e.Action, e.Detail["reason"], about)
 	}
 	g.events = nil
 }

@@ -112,7 +112,8 @@
 //	recovery_packets  longest time from a fault until every pair of chips delivers again
 //	recovery_links    longest time from a fault until all links are up
 //	dropped           packets given up by routers; dropped(TTL expired) those of one reason
-//	events(link down) events by type and action, as `ttfabric events` prints them; events(link) all of a type
+//	events(link down) events by type and action, as `ttfabric events` prints them; events(link) all of a type,
+//	                  events(link down: silence) and events(packet dropped: TTL expired) those of a reason
 //	members           chips that the chip that sees the fewest sees alive; or all; live only
 //
 // recovery_packets(NAME) is that of one step, which may be the end of a fault,

@@ -83,6 +83,21 @@ var eventActions = map[string][]string{
 	"fault":  {"set", "reset", "cut", "restored", "killed", "paused", "resumed", "restarted"},
 }
 
+// eventReasons are the reasons of the events that are counted by reason, too.
+func eventReasons(event string) (out []string) {
+	switch event {
+	case "link down":
+		for r := ttlink.DownSilence; r.String() != "unknown"; r++ {
+			out = append(out, r.String())
+		}
+	case "packet dropped":
+		for r := wire.DropReason(1); r < wire.NumDropReasons; r++ {
+			out = append(out, r.String())
+		}
+	}
+	return out
+}
+
 // ParseExpr reads a condition such as "lost == 0", "latency_p99 < 20ms" or "events(link down) >= 2".
 func ParseExpr(text string) (Expr, error) {
 	m := exprForm.FindStringSubmatch(text)
@@ -125,10 +140,7 @@ func (e *Expr) argument(x metric) error {
 	case x.arg == "step":
 		e.Step, e.Arg = e.Arg, ""
 	case x.arg == "reason" && e.Arg != "":
-		reasons := []string{}
-		for r := wire.DropReason(1); r < wire.NumDropReasons; r++ {
-			reasons = append(reasons, r.String())
-		}
+		reasons := eventReasons("packet dropped")
 		if !slices.Contains(reasons, e.Arg) {
 			return fmt.Errorf("%s(%s): there is no such reason%s", e.Metric, e.Arg, orList(nearest(e.Arg, reasons), reasons))
 		}
@@ -137,11 +149,19 @@ func (e *Expr) argument(x metric) error {
 	case x.arg == "event":
 		kinds := []string{"link", "packet", "member", "fault"}
 		kind, action, has := strings.Cut(e.Arg, " ")
+		action, reason, why := strings.Cut(action, ": ")
 		if !slices.Contains(kinds, kind) {
 			return fmt.Errorf("events(%s): there is no type %q%s", e.Arg, kind, orList(nearest(kind, kinds), kinds))
 		}
 		if have := eventActions[kind]; has && !slices.Contains(have, action) {
 			return fmt.Errorf("events(%s): %s has no %q%s", e.Arg, kind, action, orList(nearest(action, have), have))
+		}
+		have := eventReasons(kind + " " + action)
+		if why && len(have) == 0 {
+			return fmt.Errorf("events(%s): %s %s is not counted by reason", e.Arg, kind, action)
+		}
+		if why && !slices.Contains(have, reason) {
+			return fmt.Errorf("events(%s): %s %s has no reason %q%s", e.Arg, kind, action, reason, orList(nearest(reason, have), have))
 		}
 	}
 	return nil

@@ -281,9 +281,15 @@ func (r *Run) round() Order {
 }
 
 // Event counts an event of a chip, by its type and action as `ttfabric events`
-// has them. What it is about is told where an assertion on such events fails.
-func (r *Run) Event(kind, action, about string) {
-	for _, k := range []string{kind, kind + " " + action} {
+// has them, and by the reason if it has one. What it is about is told where an
+// assertion on such events fails.
+func (r *Run) Event(kind, action, reason, about string) {
+	keys := []string{kind, kind + " " + action}
+	if reason != "" {
+		keys = append(keys, kind+" "+action+": "+reason)
+		about += ": " + reason
+	}
+	for _, k := range keys {
 		r.events[k]++
 		r.latest[k] = about
 	}

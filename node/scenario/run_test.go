@@ -89,7 +89,7 @@ func (p *scripted) step(w []string) {
 	var fails error
 	switch w[0] {
 	case "event":
-		p.r.Event(w[2], strings.Join(w[3:], " "), "M0D0 at "+w[1])
+		p.r.Event(w[2], strings.Join(w[3:], " "), "silence", "M0D0 at "+w[1])
 		return
 	case "broken":
 		fails = fmt.Errorf("the chip is stubborn")

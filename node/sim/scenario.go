@@ -174,20 +174,20 @@ func (g *stage) do(a *scenario.Action) error {
 		switch a.Verb {
 		case scenario.ChipKill:
 			g.kill(m)
-			g.run.Event("fault", "killed", n.String())
+			g.run.Event("fault", "killed", "", n.String())
 		case scenario.ChipStart:
 			g.s.start(m)
 		case scenario.ChipRestart:
 			g.kill(m)
 			g.s.runUntil(g.s.now.Add(restartTime), func() bool { return false })
 			g.s.start(m)
-			g.run.Event("fault", "restarted", n.String())
+			g.run.Event("fault", "restarted", "", n.String())
 		case scenario.ChipPause:
 			m.stalled = 1
-			g.run.Event("fault", "paused", n.String())
+			g.run.Event("fault", "paused", "", n.String())
 		case scenario.ChipResume:
 			m.stalled = 0
-			g.run.Event("fault", "resumed", n.String())
+			g.run.Event("fault", "resumed", "", n.String())
 			g.s.run(m)
 		case scenario.ClockJump:
 			m.skew += a.Step.Jump
@@ -213,7 +213,7 @@ func (g *stage) cut(e end, on bool, d time.Duration) {
 	if on {
 		kind = "cut"
 	}
-	g.run.Event("fault", kind, e.cable.String())
+	g.run.Event("fault", kind, "", e.cable.String())
 	if id := f.cuts; on && d > 0 {
 		g.s.after(d, func() {
 			if f.cuts == id {
@@ -270,7 +270,7 @@ func (g *stage) enforce(e end, kind string) error {
 	}
 	o.Delay += cleanDelay
 	g.s.set(e.cable, e.side, o)
-	g.run.Event("fault", kind, e.cable.String())
+	g.run.Event("fault", kind, "", e.cable.String())
 	return nil
 }
 
@@ -279,11 +279,13 @@ func (g *stage) event(_ *machine, e chip.Event) {
 	at := fmt.Sprintf("%s channel %d at %v", e.Local.Node, e.Local.Channel, g.s.now)
 	switch {
 	case e.Stuck != nil:
-		g.run.Event("packet", "stuck", at)
+		g.run.Event("packet", "stuck", "", at)
 	case e.Drop != 0:
-		g.run.Event("packet", "dropped", fmt.Sprintf("%s: %s", at, e.Drop))
+		g.run.Event("packet", "dropped", e.Drop.String(), at)
+	case e.Link.Kind == ttlink.EventDown:
+		g.run.Event("link", "down", e.Link.Reason.String(), at)
 	default:
-		g.run.Event("link", e.Link.Kind.String(), fmt.Sprintf("%s: %s", at, e.Link.Reason))
+		g.run.Event("link", e.Link.Kind.String(), "", at)
 	}
 }
 
