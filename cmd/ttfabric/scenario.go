@@ -134,6 +134,9 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 		all = append(all, s)
 	}
 	begin := time.Now()
+	if err := writeReports(f, begin, nil); err != nil { // sooner said than after the run
+		return err
+	}
 	reports := []scenario.Report{}
 	failed, broken := 0, 0
 	for i, s := range all {

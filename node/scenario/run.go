@@ -213,7 +213,8 @@ func (r *Run) note(v Verb, n wire.FabricNodeID) {
 	case ChipPause, ChipResume:
 		r.paused[n] = v == ChipPause
 	}
-	r.again = r.again || v == ChipStart || v == ChipRestart
+	missed := v == ChipResume && r.tally != nil && r.tally.excused[n] // a round began while it was paused
+	r.again = r.again || v == ChipStart || v == ChipRestart || missed
 }
 
 // Done notes that an action was carried out, or why it was not: that ends the run.
@@ -267,7 +268,7 @@ func (r *Run) round() Order {
 	y := r.tally
 	alive := map[wire.FabricNodeID]bool{}
 	for _, c := range r.t.Chips {
-		if !r.dead[c.Node] {
+		if !r.dead[c.Node] && !r.paused[c.Node] {
 			alive[c.Node] = true
 		}
 	}
