@@ -26,7 +26,7 @@
 //	duration: 6s
 //	assertions:
 //	- always: duplicated == 0
-//	- eventually: links_up < 20
+//	- eventually: links_up != all
 //	  within: 1s
 //	  after: cut
 //	- finally: delivered == all
