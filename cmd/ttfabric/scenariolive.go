@@ -275,7 +275,7 @@ func (g *liveStage) sample(ctx context.Context) scenario.Sample {
 		for n := range g.chips.clients {
 			if !slices.ContainsFunc(alive, func(f chipFile) bool { return f.Chip == n }) {
 				sup := supervisor{dir: g.dir}
-				g.run.Fail(fmt.Errorf("chip %s has ended by itself: %s", n, sup.lastWords(n)))
+				g.run.Fail(fmt.Errorf("chip %s has ended, and the scenario did not do it; the last line of its log: %s", n, sup.lastWords(n)))
 			}
 		}
 	}

@@ -243,6 +243,9 @@ func (a *Action) String() string {
 		what = []string{"nothing that it could be done to"}
 	}
 	out := a.Verb.String() + " " + strings.Join(what, " ")
+	if s.Verb == LinkUp && s.Target == "all" {
+		out = fmt.Sprintf("heal all (%d cables)", len(a.Links))
+	}
 	if s.Partition {
 		out = strings.TrimSpace("partition "+s.Target+" "+s.Other) + fmt.Sprintf(" (%d cables)", len(a.Links))
 	}

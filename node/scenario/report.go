@@ -84,7 +84,7 @@ func (r *Run) Report(now mono.Time) Report {
 	return rep
 }
 
-// Count says how many assertions came out how.
+// Count says how many assertions came out how; those that were never judged are none of these.
 func (r *Report) Count() (passed, failed, skipped int) {
 	for _, v := range r.Assertions {
 		switch v.Status {
@@ -92,7 +92,7 @@ func (r *Report) Count() (passed, failed, skipped int) {
 			passed++
 		case Skipped:
 			skipped++
-		default:
+		case Failed:
 			failed++
 		}
 	}
