@@ -159,7 +159,7 @@ func (r *Run) judgeOne(a *Assertion, v *Verdict, end bool) {
 		holds = false // it is not known yet how long it takes
 	}
 	within := r.now >= from && r.now <= till
-	if within && known || v.Measured == "" && known {
+	if within && known {
 		v.Measured, v.At = a.Expr.show(x, all), seconds(r.now)
 	}
 	switch a.When {
@@ -167,7 +167,7 @@ func (r *Run) judgeOne(a *Assertion, v *Verdict, end bool) {
 		switch {
 		case within && known && !holds:
 			v.Status = Failed
-		case end && v.Measured == "":
+		case (end || r.now > till) && v.Measured == "":
 			v.Status, v.Why = Failed, "there was nothing to measure"
 		case end || r.now > till:
 			v.Status = Passed
