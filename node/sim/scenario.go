@@ -284,7 +284,7 @@ func (g *stage) event(_ *machine, e chip.Event) {
 		g.run.Event("packet", "dropped", e.Drop.String(), at)
 	case e.Link.Kind == ttlink.EventDown:
 		g.run.Event("link", "down", e.Link.Reason.String(), at)
-	default:
+	case e.Link.Kind != 0:
 		g.run.Event("link", e.Link.Kind.String(), "", at)
 	}
 }
