@@ -62,16 +62,21 @@ func newSignal(name, short, long string, k node.FaultKind, sig syscall.Signal) *
 			if err != nil {
 				return err
 			}
-			f, ok := dir.chip(n)
-			if !ok {
-				return fmt.Errorf("chip %s is not running", n)
-			}
-			tellFault(c.Context(), dir, k, n)
-			if err := syscall.Kill(f.PID, sig); err != nil {
-				return fmt.Errorf("chip %s, process %d: %w", n, f.PID, err)
-			}
-			return nil
+			return signalChip(c.Context(), dir, n, k, sig)
 		}}
+}
+
+// signalChip sends a signal to a chip's process, and lets another chip tell of it.
+func signalChip(ctx context.Context, dir runDir, n wire.FabricNodeID, k node.FaultKind, sig syscall.Signal) error {
+	f, ok := dir.chip(n)
+	if !ok {
+		return fmt.Errorf("chip %s is not running", n)
+	}
+	tellFault(ctx, dir, k, n)
+	if err := syscall.Kill(f.PID, sig); err != nil {
+		return fmt.Errorf("chip %s, process %d: %w", n, f.PID, err)
+	}
+	return nil
 }
 
 // startChip starts a chip, having killed it first where it is to be started again.

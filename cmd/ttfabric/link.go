@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -258,36 +259,6 @@ CHIPS is a list of chips, or of patterns of them: M0D0,M0D1 or 'M0D[0-3]' or 'M0
 
 // between are the cables between two lists of chips, or between one and the rest.
 func between(t *topo.Topology, args []string) ([]link, error) {
-	one, err := parseChips(t, args[0])
-	if err != nil {
-		return nil, err
-	}
-	other := map[wire.FabricNodeID]bool{}
-	if len(args) == 2 {
-		if other, err = parseChips(t, args[1]); err != nil {
-			return nil, err
-		}
-	}
-	for _, c := range t.Chips {
-		switch {
-		case len(args) == 1:
-			other[c.Node] = !one[c.Node]
-		case one[c.Node] && other[c.Node]:
-			return nil, coded(exitUsage, "chip %s is in both sets, %s and %s", c.Node, args[0], args[1])
-		}
-	}
-	var out []link
-	for _, c := range t.Cables {
-		switch {
-		case c.Unused:
-		case one[c.A.Node] && other[c.B.Node]:
-			out = append(out, link{c.A, c.B, c.Plane})
-		case one[c.B.Node] && other[c.A.Node]:
-			out = append(out, link{c.B, c.A, c.Plane})
-		}
-	}
-	if len(out) == 0 {
-		return nil, coded(exitUsage, "no cable of %s joins the two sets of chips", t.Name)
-	}
-	return out, nil
+	ls, err := t.Between(args[0], strings.Join(args[1:], ""))
+	return toLinks(ls), usage(err)
 }

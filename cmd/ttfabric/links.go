@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -39,172 +37,29 @@ func (l link) String() string { return portName(l.a) + "-" + portName(l.b) }
 
 // parseLinks finds the cables that any of args names, each once, in the order of the topology.
 func parseLinks(t *topo.Topology, args []string) ([]link, error) {
-	found := map[wire.PortID]link{} // by the lower end
-	for _, arg := range args {
-		ls, err := parseLink(t, arg)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range ls {
-			low := l.a
-			if l.b.Less(l.a) {
-				low = l.b
-			}
-			if _, ok := found[low]; !ok {
-				found[low] = l
-			}
-		}
-	}
-	var out []link
-	for _, c := range t.Cables {
-		if l, ok := found[c.A]; ok {
-			out = append(out, l)
-		}
-	}
-	return out, nil
+	ls, err := t.SelectLinks(args)
+	return toLinks(ls), usage(err)
 }
 
-// parseLink finds the cables that one LINK names.
-func parseLink(t *topo.Topology, arg string) ([]link, error) {
-	rest, plane := arg, -1
-	if number, ok := strings.CutPrefix(arg, "plane:"); ok {
-		rest = "all/p" + number
+func toLinks(ls []topo.Link) (out []link) {
+	for _, l := range ls {
+		out = append(out, link{l.A, l.B, l.Plane})
 	}
-	if at := strings.LastIndex(rest, "/p"); at >= 0 {
-		n, err := strconv.ParseUint(rest[at+2:], 10, 8)
-		if err != nil || int(n) >= max(t.Planes(), 1) {
-			return nil, coded(exitUsage, "link %q: plane %q: %s has planes 0 to %d", arg, rest[at+2:], t.Name, t.Planes()-1)
-		}
-		rest, plane = rest[:at], int(n)
-	}
-	label, labelled := strings.CutPrefix(rest, "label:")
-	if labelled && !slices.Contains(t.AllLabels(), label) {
-		return nil, coded(exitUsage, "link %q: no cable of %s has that label; %s", arg, t.Name, knownLabels(t))
-	}
-	if rest == "all" || labelled {
-		rest = "*"
-	}
-	left, right, two := cutOutside(rest)
-	one, err := parseSide(t, left)
-	other := side{glob: "*", channel: anyChannel}
-	if err == nil && two {
-		other, err = parseSide(t, right)
-	}
-	if err != nil {
-		return nil, coded(exitUsage, "link %q: %w", arg, err)
-	}
-	var out []link
-	for _, c := range t.Cables {
-		switch {
-		case c.Unused || plane >= 0 && int(c.Plane) != plane:
-		case labelled && !slices.Contains(t.Notes[c.A].Labels, label):
-		case one.holds(c.A) && other.holds(c.B):
-			out = append(out, link{c.A, c.B, c.Plane})
-		case one.holds(c.B) && other.holds(c.A):
-			out = append(out, link{c.B, c.A, c.Plane})
-		}
-	}
-	if len(out) == 0 {
-		return nil, coded(exitUsage, "link %q: %s has no such cable; 'ttfabric inspect --links' lists them", arg, t.Name)
-	}
-	return out, nil
+	return out
 }
 
-// knownLabels says which labels there are.
-func knownLabels(t *topo.Topology) string {
-	all := t.AllLabels()
-	if len(all) == 0 {
-		return "none has any; a topology file gives them with the key labels, see 'ttfabric generate'"
+// usage gives an error the usage exit code.
+func usage(err error) error {
+	if err == nil {
+		return nil
 	}
-	return "there are " + strings.Join(all, ", ")
-}
-
-// cutOutside splits at the first dash that is not within brackets.
-func cutOutside(s string) (left, right string, found bool) {
-	within := false
-	for i, c := range s {
-		switch {
-		case c == '[':
-			within = true
-		case c == ']':
-			within = false
-		case c == '-' && !within:
-			return s[:i], s[i+1:], true
-		}
-	}
-	return s, "", false
-}
-
-const anyChannel = -1
-
-// side is one half of a LINK: chips, and a channel of theirs or anyChannel.
-type side struct {
-	glob    string
-	channel int
-}
-
-func (s side) holds(p wire.PortID) bool {
-	ok, _ := path.Match(s.glob, p.Node.String())
-	return ok && (s.channel == anyChannel || s.channel == int(p.Channel))
-}
-
-func parseSide(t *topo.Topology, text string) (side, error) {
-	s := side{channel: anyChannel}
-	chips := text
-	if i := strings.LastIndexAny(text, ":/"); i >= 0 && (text[i] == '/' || !isNumber(text[:i])) { // "0:3" is a chip of mesh 0
-		n, err := strconv.ParseUint(text[i+1:], 10, 8)
-		if err != nil || n >= wire.MaxChannels {
-			return s, fmt.Errorf("channel %q: want 0 to %d", text[i+1:], wire.MaxChannels-1)
-		}
-		chips, s.channel = text[:i], int(n)
-	}
-	var err error
-	s.glob, err = chipGlob(t, chips)
-	return s, err
-}
-
-func isNumber(s string) bool {
-	_, err := strconv.Atoi(s)
-	return err == nil
-}
-
-// chipGlob is the pattern of a chip, or of chips by pattern. One of them at least has to be in the topology.
-func chipGlob(t *topo.Topology, text string) (string, error) {
-	if !strings.ContainsAny(text, "*?[") {
-		n, err := wire.ParseFabricNodeID(text)
-		if err != nil {
-			return "", err
-		}
-		if _, ok := t.Chip(n); !ok {
-			return "", fmt.Errorf("chip %s is not in %s", n, t)
-		}
-		return n.String(), nil
-	}
-	glob := strings.ToUpper(text)
-	if _, err := path.Match(glob, ""); err != nil {
-		return "", fmt.Errorf("pattern %q: a bracket is not closed", text)
-	}
-	if !slices.ContainsFunc(t.Chips, func(c topo.Chip) bool { ok, _ := path.Match(glob, c.Node.String()); return ok }) {
-		return "", fmt.Errorf("pattern %q: it fits no chip of %s", text, t)
-	}
-	return glob, nil
+	return coded(exitUsage, "%w", err)
 }
 
 // parseChips finds the chips of a list such as "M0D0,M0D1" or "M0D[0-3],M1D*".
 func parseChips(t *topo.Topology, list string) (map[wire.FabricNodeID]bool, error) {
-	set := map[wire.FabricNodeID]bool{}
-	for word := range strings.SplitSeq(list, ",") {
-		glob, err := chipGlob(t, word)
-		if err != nil {
-			return nil, coded(exitUsage, "chips %q: %w", list, err)
-		}
-		for _, c := range t.Chips {
-			if ok, _ := path.Match(glob, c.Node.String()); ok {
-				set[c.Node] = true
-			}
-		}
-	}
-	return set, nil
+	set, err := t.SelectChips(list)
+	return set, usage(err)
 }
 
 // completeLinks offers the cables of the running fabric: chips and pairs of them, or channels where one is begun.

@@ -95,6 +95,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	})
 	root.AddCommand(newUp(), newDown(), newLs(), newInspect(), newEvents(), newMailbox(), newPing(), newMem(), newTraffic(), newBench(), newNetem(), newLink(), newRouter(), newPartition(), newHeal(), newGossip(), newReroute(), newRemove(), newRestore(), newChip(), newCheckpoint(), newRecord(), newReplay(), newProfile(),
 		newRoutes(), newTrace(), newValidate(), newGraph(), newGenerate(), newNode(), newVersion())
+	root.AddCommand(newScenario())
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 		completeChips(c)

@@ -39,6 +39,9 @@ type trafficClient struct {
 	back    []byte
 }
 
+// tokenBits number the packets of one run: what is still under way of the run before has other tokens.
+const tokenBits = 32
+
 // Next is the generator's next packet as a request.
 func (t *trafficClient) Next(now mono.Time) (chip.Request, bool) {
 	if !t.sending {
@@ -110,7 +113,7 @@ func (s *Server) startTraffic(w http.ResponseWriter, r *http.Request) {
 	t := s.run.client
 	if t == nil || t.spec.Run != b.Spec.Run {
 		t = &trafficClient{spec: b.Spec, gen: traffic.NewGenerator(b.Spec, s.n.Self(), b.Pairs), ver: traffic.NewVerifier(b.Spec, s.n.Self(), b.Pairs),
-			last: map[uint64]traffic.Packet{}, buf: make([]byte, b.Spec.Size), back: make([]byte, wire.MaxPayload)}
+			last: map[uint64]traffic.Packet{}, token: b.Spec.Run << tokenBits, buf: make([]byte, b.Spec.Size), back: make([]byte, wire.MaxPayload)}
 		s.run.client = t
 	}
 	s.n.WithChip(func(now mono.Time, c *chip.Chip) {

@@ -105,9 +105,10 @@ type machine struct {
 	chip    *chip.Chip // nil while dead
 	life    *life
 	inbox   []arrival
-	wake    mono.Time // when the chip runs next; mono.Never if nothing is planned
-	wakeID  int       // of the planned event; older ones are void
-	stalled int       // pauses in force
+	wake    mono.Time     // when the chip runs next; mono.Never if nothing is planned
+	wakeID  int           // of the planned event; older ones are void
+	stalled int           // pauses in force
+	skew    time.Duration // by which the chip's clock is ahead
 	steps   int
 	greedy  []*op // offered through the chip's client
 	taken   int   // of greedy
@@ -138,6 +139,9 @@ type Sim struct {
 	failure  *Failure
 	plan     []mishap
 	healed   bool
+	onEvent  func(*machine, chip.Event) // told of what the chips tell; may be nil
+	scripted bool                       // a scenario loads the chips, and not the model's programs
+	ttl      uint16                     // see chip.Config
 }
 
 // surroundings are what all chips of a run have in common; drawn from the seed.
@@ -234,12 +238,13 @@ func (s *Sim) start(m *machine) {
 	if m.chip != nil || s.failure != nil {
 		return
 	}
+	now := s.clock(m)
 	cfg := chip.Config{
 		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), Life: uint32(s.now/lifeTick) + 1, Topology: s.cfg.Topology, Route: s.around.route,
 		Profile: s.around.profile, Slots: s.around.slots, MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
-		LocalFirst: s.around.localFirst, Timeout: s.around.timeout,
+		LocalFirst: s.around.localFirst, Timeout: s.around.timeout, TTL: s.ttl,
 	}
-	c, err := chip.New(s.now, cfg)
+	c, err := chip.New(now, cfg)
 	if err != nil {
 		s.fail("start", "%v", err)
 		return
@@ -255,13 +260,18 @@ func (s *Sim) start(m *machine) {
 	m.chip, m.inbox, m.wake, m.steps = c, nil, mono.Never, 0
 	m.life = s.model.begin(m.index, s.now)
 	m.program = program{s: s, m: m}
-	c.SetClient(&m.program)
+	if !s.scripted {
+		c.SetClient(&m.program)
+	}
 	s.tracef("%s starts as %#x", m.node, uint64(c.Incarnation()))
 	for _, p := range c.Channels() {
-		c.SetPath(s.now, p.Local.Channel, true)
+		c.SetPath(now, p.Local.Channel, true)
 	}
 	s.run(m)
 }
+
+// clock is what a chip's own clock says.
+func (s *Sim) clock(m *machine) mono.Time { return s.now.Add(m.skew) }
 
 // stop ends a life; in order, or as kill -9 does.
 func (s *Sim) stop(m *machine, goodbye bool) {
@@ -270,7 +280,7 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 	}
 	s.tracef("%s stops (goodbye: %v)", m.node, goodbye)
 	if goodbye {
-		m.chip.Close(s.now)
+		m.chip.Close(s.clock(m))
 		s.transmit(m)
 	}
 	s.checkMemory(m)
@@ -312,20 +322,21 @@ func (s *Sim) run(m *machine) {
 	if m.stalled > 0 {
 		return
 	}
+	now := s.clock(m)
 	for _, a := range m.inbox {
 		if !s.cfg.bare {
 			s.note(uint64(m.index), uint64(a.ch), uint64(len(a.data)))
 			s.hash.Write(a.data)
 		}
-		m.chip.HandleDatagram(s.now, a.ch, a.data)
+		m.chip.HandleDatagram(now, a.ch, a.data)
 		if a.from != nil {
 			a.from.Recycle(a.data)
 		}
 	}
 	m.inbox = m.inbox[:0]
-	m.chip.Tick(s.now)
+	m.chip.Tick(now)
 	s.submit(m)
-	m.chip.Pump(s.now)
+	m.chip.Pump(now)
 	s.transmit(m)
 	for r, ok := m.chip.PollResult(); ok; r, ok = m.chip.PollResult() {
 		s.ended(m, r)
@@ -335,16 +346,17 @@ func (s *Sim) run(m *machine) {
 	}
 	s.checkStep(m)
 	if at, ok := m.chip.Deadline(); ok {
-		if m.steps++; at.Before(s.now) {
-			at = s.now
+		if m.steps++; at.Before(now) {
+			at = now
 		}
-		s.wakeAt(m, at)
+		s.wakeAt(m, at.Add(-m.skew))
 	}
 }
 
 // transmit sends what the chip has to send into its cables.
 func (s *Sim) transmit(m *machine) {
-	for ch, t, ok := m.chip.PollTransmit(s.now); ok; ch, t, ok = m.chip.PollTransmit(s.now) {
+	now := s.clock(m)
+	for ch, t, ok := m.chip.PollTransmit(now); ok; ch, t, ok = m.chip.PollTransmit(now) {
 		for b := t.Data; len(b) > 0; b = b[min(t.Seg, len(b)):] {
 			s.carry(m, ch, b[:min(t.Seg, len(b))])
 		}
@@ -354,6 +366,9 @@ func (s *Sim) transmit(m *machine) {
 // linkEvent follows the state of the links.
 func (s *Sim) linkEvent(m *machine, e chip.Event) {
 	s.note(uint64(m.index), uint64(e.Local.Channel), uint64(e.Link.Kind), uint64(e.Drop))
+	if s.onEvent != nil {
+		s.onEvent(m, e)
+	}
 	if e.Tables != nil {
 		s.report.Tables++
 		s.tracef("%s goes by tables %08x: %d ports out of service, %d chips unreachable, strict: %v, refused: %v",

@@ -1,0 +1,354 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/scenario"
+	"ttfabric/node/sim"
+	"ttfabric/router/topo"
+)
+
+func newScenario() *cobra.Command {
+	c := &cobra.Command{Use: "scenario", Short: "Run timed faults with assertions, live or simulated",
+		Long: `A scenario is a YAML file with a machine, traffic, a timeline of faults, and
+assertions about what may come of them. The same file runs on processes of its
+own and, with --sim, in virtual time. Some come with the program: 'list' names
+them, and 'show' prints one to start from.`}
+	c.AddCommand(newScenarioRun(), newScenarioList(), newScenarioShow(), newScenarioValidate())
+	return c
+}
+
+// scenarioFlags say how a scenario is run.
+type scenarioFlags struct {
+	sim, all, running bool
+	topology          string
+	seed              uint64
+	junit, report     string
+	timeout           time.Duration
+}
+
+func newScenarioRun() *cobra.Command {
+	var f scenarioFlags
+	c := &cobra.Command{Use: "run FILE|NAME...", Short: "Run scenarios and judge their assertions", ValidArgsFunction: completeScenarios,
+		Long: `run brings a fabric up, lets the chips send, does what the timeline says, and
+judges the assertions. The fabric is one of its own, which is taken down
+afterwards and by Ctrl-C; with --running it is the one that --name names, and
+what was done to it is put back.
+
+With --sim nothing is started: the same scenario runs on the simulator, in
+virtual time, and one seed gives the same run each time. What one of the two
+cannot do is reported as skipped.
+
+All choices, such as "random", follow from the seed, which is printed. Exit code 5 if an assertion fails.`,
+		Example: `  ttfabric scenario run partition
+  ttfabric scenario run --all --sim
+  ttfabric scenario run my.yaml --seed 7 --junit out.xml --report out.json
+  ttfabric scenario run fallback --topology mesh:4x4
+  ttfabric scenario run my.yaml --running --name lab`,
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case f.all && len(args) > 0:
+				return coded(exitUsage, "--all runs every scenario that comes with the program; name none, or leave it out")
+			case f.all:
+				args = scenario.Names()
+			case len(args) == 0:
+				return coded(exitUsage, "name a scenario, or a file with one; 'ttfabric scenario list' lists those that come with the program")
+			case f.sim && f.running:
+				return coded(exitUsage, "--sim and --running: want one of them")
+			}
+			return runScenarios(c, args, f)
+		}}
+	fl := c.Flags()
+	fl.BoolVar(&f.sim, "sim", false, "run it in the simulator, in virtual time")
+	fl.BoolVar(&f.all, "all", false, "run all that come with the program")
+	fl.BoolVar(&f.running, "running", false, "use the fabric that --name names, which runs already, instead of one of its own")
+	fl.StringVar(&f.topology, "topology", "", "machine, instead of the one that the file names")
+	fl.Uint64Var(&f.seed, "seed", 0, "of all choices (default: the file's, or a random one)")
+	fl.StringVar(&f.junit, "junit", "", "write the verdicts to this file, as JUnit XML")
+	fl.StringVar(&f.report, "report", "", "write the reports to this file, as JSON")
+	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up when not all links of its own fabric are up by then")
+	_ = c.RegisterFlagCompletionFunc("topology", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return completeTopology(c, nil, "")
+	})
+	return c
+}
+
+// loadScenario reads a file if there is one of that name, else a scenario that comes with the program.
+func loadScenario(arg string) (*scenario.Scenario, error) {
+	b, err := os.ReadFile(arg)
+	if err != nil {
+		text, ok := scenario.Source(arg)
+		switch {
+		case ok:
+			arg, b = arg+".yaml", text
+		case strings.ContainsAny(arg, "/.") || !errors.Is(err, os.ErrNotExist):
+			return nil, coded(exitUsage, "scenario: %w", err)
+		default:
+			hint := "'ttfabric scenario list' lists them"
+			if near := scenario.Nearest(arg); near != "" {
+				hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			return nil, coded(exitUsage, "no file and no scenario of the program is named %q; %s", arg, hint)
+		}
+	}
+	s, err := scenario.Parse(arg, b)
+	return s, usage(err)
+}
+
+// scenarioTopology is the machine of a scenario: the flag's, or the file's, which may lie beside it.
+func scenarioTopology(s *scenario.Scenario, flag string) (string, *topo.Topology, error) {
+	arg := s.Fabric.Topology
+	if beside := filepath.Join(filepath.Dir(s.File), arg); arg != "" && flag == "" {
+		if fi, err := os.Stat(beside); err == nil && !fi.IsDir() {
+			arg = beside
+		}
+	}
+	if flag != "" {
+		arg = flag
+	}
+	t, err := loadTopology(arg)
+	return arg, t, err
+}
+
+func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
+	out, err := format(c)
+	if err != nil {
+		return err
+	}
+	var all []*scenario.Scenario
+	for _, a := range args {
+		s, err := loadScenario(a)
+		if err != nil {
+			return err
+		}
+		all = append(all, s)
+	}
+	begin := time.Now()
+	if err := writeReports(f, begin, nil); err != nil { // sooner said than after the run
+		return err
+	}
+	reports := []scenario.Report{}
+	failed, broken := 0, 0
+	for i, s := range all {
+		rep, err := runScenario(c, s, f)
+		if err != nil {
+			return errors.Join(err, writeReports(f, begin, reports))
+		}
+		reports = append(reports, rep)
+		if out == "table" {
+			printScenario(c, rep, args[i], f)
+		}
+		switch {
+		case rep.Error != "":
+			broken++
+		case !rep.Passed:
+			failed++
+		}
+	}
+	if err := writeReports(f, begin, reports); err != nil {
+		return err
+	}
+	if out == "json" {
+		if err := printJSON(c, reports); err != nil {
+			return err
+		}
+	}
+	switch {
+	case broken > 0:
+		return fmt.Errorf("%d of %s could not be carried out", broken, counted(len(reports), "scenario"))
+	case failed > 0:
+		return coded(exitAssert, "%d of %s failed", failed, counted(len(reports), "scenario"))
+	}
+	return nil
+}
+
+// runScenario runs one, live or in the simulator. The error is that of a scenario that could not begin, or was interrupted.
+func runScenario(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (scenario.Report, error) {
+	seed := random64() % 1e9 // short enough to be typed
+	switch {
+	case c.Flags().Changed("seed"):
+		seed = f.seed
+	case s.Seed != nil:
+		seed = *s.Seed
+	}
+	if !f.sim {
+		return runLive(c, s, f, seed)
+	}
+	_, t, err := scenarioTopology(s, f.topology)
+	if err != nil {
+		return scenario.Report{}, err
+	}
+	rep, err := sim.Play(sim.PlayConfig{Scenario: s, Topology: t, Seed: seed})
+	return rep, usage(err)
+}
+
+func writeReports(f scenarioFlags, begin time.Time, reports []scenario.Report) error {
+	var errs []error
+	if f.junit != "" {
+		b, err := scenario.JUnit(begin.UTC().Format("2006-01-02T15:04:05"), reports...)
+		if err == nil {
+			err = os.WriteFile(f.junit, b, 0o644)
+		}
+		errs = append(errs, err)
+	}
+	if f.report != "" {
+		b, err := json.MarshalIndent(reports, "", "  ")
+		if err == nil {
+			err = os.WriteFile(f.report, append(b, '\n'), 0o644)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// sentenceWidth is where sentences in tables are wrapped, in characters.
+const sentenceWidth = 72
+
+// statusSigns are the signs of the outcomes.
+var statusSigns = map[scenario.Status]string{scenario.Passed: "✓", scenario.Failed: "✗", scenario.Skipped: "–", scenario.Open: "?"}
+
+// printScenario prints what came of a run: data on stdout, the summary on stderr.
+func printScenario(c *cobra.Command, r scenario.Report, arg string, f scenarioFlags) {
+	for _, e := range r.Timeline {
+		fmt.Fprintf(c.ErrOrStderr(), "%8.3fs %s %s", e.At, statusSigns[e.Status], e.What)
+		if e.Why != "" {
+			fmt.Fprint(c.ErrOrStderr(), ": ", e.Why)
+		}
+		fmt.Fprintln(c.ErrOrStderr())
+	}
+	tw := newTable(c, "", "Assertion of "+r.Scenario, "Measured", "At")
+	tw.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: sentenceWidth}})
+	for _, v := range r.Assertions {
+		measured := v.Measured
+		if v.Why != "" {
+			measured = strings.TrimPrefix(measured+", "+v.Why, ", ")
+		}
+		tw.AppendRow(table.Row{statusSigns[v.Status], v.Text, measured, fmt.Sprintf("%.2fs", v.At)})
+	}
+	tw.Render()
+	passed, failed, skipped := r.Count()
+	word := "passed"
+	switch {
+	case r.Error != "":
+		word = "could not be carried out: " + r.Error
+	case failed > 0:
+		word = "FAILED"
+	}
+	flags, virtual := fmt.Sprintf(" --seed %d", r.Seed), ""
+	if r.Driver == "sim" {
+		flags, virtual = flags+" --sim", " of virtual time, trace "+r.Trace
+	}
+	if f.topology != "" {
+		flags += " --topology " + f.topology
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%s on %s %s: %d held, %d failed, %d skipped in %.1f s%s\n", r.Scenario, r.Topology, word, passed, failed, skipped, r.Seconds, virtual)
+	fmt.Fprintf(c.ErrOrStderr(), "seed %d; the same choices again: ttfabric scenario run %s%s\n", r.Seed, arg, flags)
+}
+
+// completeScenarios offers the scenarios that come with the program, and files.
+func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var out []string
+	for _, n := range scenario.Names() {
+		if s, err := loadScenario(n); err == nil {
+			out = append(out, n+"\t"+firstSentence(s.Description))
+		}
+	}
+	return out, cobra.ShellCompDirectiveDefault
+}
+
+// firstSentence is a description up to its first full stop.
+func firstSentence(s string) string {
+	if i := strings.Index(s, ". "); i >= 0 {
+		return s[:i+1]
+	}
+	return s
+}
+
+// listedScenario is one as `scenario list -o json` prints it.
+type listedScenario struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Topology    string `json:"topology"`
+	Steps       int    `json:"steps"`
+	Assertions  int    `json:"assertions"`
+}
+
+func newScenarioList() *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "List the scenarios that come with the program", Args: cobra.NoArgs, Example: "  ttfabric scenario list",
+		RunE: func(c *cobra.Command, _ []string) error {
+			f, err := format(c)
+			if err != nil {
+				return err
+			}
+			var all []listedScenario
+			for _, n := range scenario.Names() {
+				s, err := loadScenario(n)
+				if err != nil {
+					return err
+				}
+				all = append(all, listedScenario{n, s.Description, s.Fabric.Topology, len(s.Steps), len(s.Assertions)})
+			}
+			if f == "json" {
+				return printJSON(c, all)
+			}
+			tw := newTable(c, "Scenario", "Machine", "Assertions", "What it is")
+			tw.SetColumnConfigs([]table.ColumnConfig{{Number: 4, WidthMax: sentenceWidth}})
+			for _, s := range all {
+				tw.AppendRow(table.Row{s.Name, s.Topology, s.Assertions, firstSentence(s.Description)})
+			}
+			tw.Render()
+			return nil
+		}}
+}
+
+func newScenarioShow() *cobra.Command {
+	return &cobra.Command{Use: "show NAME", Short: "Print a scenario that comes with the program", Args: cobra.ExactArgs(1), ValidArgs: scenario.Names(),
+		Long:    "show prints the file, to be changed and run again from a file of your own.",
+		Example: "  ttfabric scenario show partition > my.yaml",
+		RunE: func(c *cobra.Command, args []string) error {
+			text, ok := scenario.Source(args[0])
+			if !ok {
+				return coded(exitUsage, "no scenario of the program is named %q; 'ttfabric scenario list' lists them", args[0])
+			}
+			_, err := c.OutOrStdout().Write(text)
+			return err
+		}}
+}
+
+func newScenarioValidate() *cobra.Command {
+	var topology string
+	c := &cobra.Command{Use: "validate FILE|NAME...", Short: "Find what is wrong with scenarios without running them", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeScenarios,
+		Example: "  ttfabric scenario validate my.yaml",
+		RunE: func(c *cobra.Command, args []string) error {
+			for _, a := range args {
+				s, err := loadScenario(a)
+				if err != nil {
+					return err
+				}
+				_, t, err := scenarioTopology(s, topology)
+				if err != nil {
+					return err
+				}
+				if _, err := scenario.New(s, t, 1, sim.ScenarioDriver); err != nil {
+					return usage(err)
+				}
+				fmt.Fprintf(c.OutOrStdout(), "%s: ok, %s and %s on %s\n", s.File, counted(len(s.Steps), "step"), counted(len(s.Assertions), "assertion"), t)
+			}
+			return nil
+		}}
+	c.Flags().StringVar(&topology, "topology", "", "machine, instead of the one that the file names")
+	return c
+}
+
+// interrupted reports whether a run was ended by the person who began it.
+func interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

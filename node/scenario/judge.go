@@ -1,0 +1,198 @@
+package scenario
+
+import (
+	"math"
+	"strings"
+	"time"
+)
+
+// mark is an action whose consequences are timed.
+type mark struct {
+	at    time.Duration
+	step  string
+	fault bool
+
+	base     []uint64      // delivered by pair, at the first sample behind the action; nil before it
+	packets  time.Duration // until every pair delivered again; so far, while waits holds
+	waits    bool
+	links    time.Duration // until all links were up again; so far, while bad holds
+	bad      bool
+	linkOver bool // a later fault's matter now
+}
+
+// mark begins to time the consequences of an action.
+func (r *Run) mark(a *Action) {
+	if !a.Verb.harms() && (a.Step.Name == "" || a.Back) || len(a.Links)+len(a.Chips) == 0 {
+		return
+	}
+	if a.Verb.harms() {
+		for _, m := range r.marks {
+			m.linkOver = m.linkOver || !m.bad
+		}
+	}
+	r.marks = append(r.marks, &mark{at: r.now, step: a.Step.Name, fault: a.Verb.harms(), waits: r.state == sending || r.state == holding})
+}
+
+// follow looks what the marks wait for.
+func (r *Run) follow() {
+	for _, m := range r.marks {
+		switch {
+		case m.linkOver:
+		case r.sample.LinksUp < r.cables:
+			m.bad, m.links = true, r.now-m.at
+		case m.bad:
+			m.bad, m.links = false, r.now-m.at
+		}
+		if !m.waits || r.tally == nil || r.state == over {
+			continue
+		}
+		m.packets = r.now - m.at
+		if m.base == nil {
+			m.base = append([]uint64{}, r.tally.now...)
+		} else {
+			m.waits = !r.deliverSince(m.base)
+		}
+	}
+}
+
+// deliverSince reports whether every pair of living chips has delivered more than at a time.
+func (r *Run) deliverSince(base []uint64) bool {
+	for i, p := range r.tally.pairs {
+		if r.tally.now[i] <= base[i] && !r.tally.excused[p.Src] && !r.tally.excused[p.Dst] {
+			return false
+		}
+	}
+	return true
+}
+
+// measure is the value of what an expression is about; all is what "all" stands for. It is not known before there is any.
+func (r *Run) measure(e *Expr) (v, all float64, known bool) {
+	c := &r.totals
+	switch e.Metric {
+	case "sent":
+		return float64(c.sent), 0, true
+	case "delivered":
+		return float64(c.delivered), float64(c.sent), !e.All || r.state == over
+	case "completed":
+		return float64(c.completed), 0, true
+	case "failed":
+		return float64(c.failed), 0, true
+	case "lost":
+		return float64(c.lost), 0, true
+	case "unexplained":
+		return float64(c.unexplained), 0, true
+	case "duplicated":
+		return float64(c.duplicated), 0, true
+	case "corrupted":
+		return float64(c.corrupted), 0, true
+	case "reordered":
+		return float64(c.reordered), 0, true
+	case "misdirected":
+		return float64(c.misdirected), 0, true
+	case "overflowed":
+		return float64(c.overflowed), 0, true
+	case "latency_p50":
+		return float64(r.latency.Quantile(0.5)), 0, r.latency.N > 0
+	case "latency_p99":
+		return float64(r.latency.Quantile(0.99)), 0, r.latency.N > 0
+	case "links_up":
+		return float64(r.sample.LinksUp), float64(r.cables), r.sampled
+	case "members":
+		return float64(r.sample.Members), float64(len(r.t.Chips)), r.sampled
+	case "dropped":
+		return float64(r.dropped[e.Arg]), 0, true
+	case "events":
+		return float64(r.events[e.Arg]), 0, true
+	}
+	return r.recovery(e)
+}
+
+// recovery is the longest time of any fault, or of a step's: so far, while
+// something has not recovered, and without end once the traffic is over.
+func (r *Run) recovery(e *Expr) (longest, _ float64, known bool) {
+	r.recovering = false
+	for _, m := range r.marks {
+		if e.Step == "" && !m.fault || e.Step != "" && e.Step != m.step {
+			continue
+		}
+		d, still := m.links, m.bad
+		if e.Metric == "recovery_packets" {
+			if d, still = m.packets, m.waits; m.base == nil {
+				continue
+			}
+		}
+		longest, known = max(longest, float64(d)), true
+		if still && r.state == over && (e.Metric == "recovery_packets" || r.ending) {
+			longest = math.Inf(1)
+		}
+		r.recovering = r.recovering || still
+	}
+	return longest, 0, known
+}
+
+// judge looks at all assertions; at the end also at those that wait for it.
+func (r *Run) judge(end bool) {
+	r.ending = end
+	for i := range r.verdicts {
+		v, a := &r.verdicts[i], &r.s.Assertions[i]
+		if v.Status != Open {
+			continue
+		}
+		r.judgeOne(a, v, end)
+		if about := r.latest[a.Expr.Arg]; v.Status == Failed && a.Expr.Metric == "events" && about != "" {
+			v.Why = strings.TrimPrefix(v.Why+"; ", "; ") + "the latest: " + about
+		}
+	}
+}
+
+func (r *Run) judgeOne(a *Assertion, v *Verdict, end bool) {
+	from, till := r.moment(a.After), time.Duration(MaxTime)*2
+	if a.Until.Text != "" {
+		till = r.moment(a.Until)
+	}
+	if a.Within > 0 {
+		till = from + a.Within
+	}
+	x, all, known := r.measure(&a.Expr)
+	holds := known && a.Expr.holds(x, all)
+	if a.When == Eventually && strings.HasPrefix(a.Expr.Metric, "recovery") && r.recovering {
+		holds = false // it is not known yet how long it takes
+	}
+	within := r.now >= from && r.now <= till
+	if within && known {
+		v.Measured, v.At = a.Expr.show(x, all), seconds(r.now)
+	}
+	switch a.When {
+	case Always:
+		switch {
+		case within && known && !holds:
+			v.Status = Failed
+		case (end || r.now > till) && v.Measured == "":
+			v.Status, v.Why = Failed, "there was nothing to measure"
+		case end || r.now > till:
+			v.Status = Passed
+		}
+	case Eventually:
+		switch {
+		case within && holds:
+			v.Status = Passed
+		case r.now > till || end:
+			v.Status, v.At = Failed, seconds(r.now)
+			if v.Why = "it did not hold in time"; !known {
+				v.Why = "there was nothing to measure"
+			}
+		}
+	case Finally:
+		switch {
+		case end && holds:
+			v.Status = Passed
+		case end && !known:
+			v.Status, v.Why = Failed, "there was nothing to measure"
+		case end:
+			v.Status = Failed
+		}
+	}
+}
+
+// cut splits a word from what follows it.
+func cut(s string) (first, rest string, found bool) { return strings.Cut(s, " ") }

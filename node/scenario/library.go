@@ -1,0 +1,40 @@
+package scenario
+
+import (
+	"embed"
+	"slices"
+	"strings"
+)
+
+//go:embed library/*.yaml
+var library embed.FS
+
+// libraryFolder and ending frame the name of a shipped scenario.
+const (
+	libraryFolder = "library/"
+	ending        = ".yaml"
+)
+
+// Names are the scenarios that the program has with it, sorted.
+func Names() (names []string) {
+	files, err := library.ReadDir(strings.TrimSuffix(libraryFolder, "/"))
+	if err != nil {
+		panic(err) // the folder is part of the program
+	}
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(f.Name(), ending))
+	}
+	return names
+}
+
+// Source is the text of a shipped scenario; false if there is none of that name.
+func Source(name string) ([]byte, bool) {
+	if !slices.Contains(Names(), name) {
+		return nil, false
+	}
+	b, err := library.ReadFile(libraryFolder + name + ending)
+	return b, err == nil
+}
+
+// Nearest is the shipped scenario that a name was probably meant to be; "" if none is close.
+func Nearest(name string) string { return nearest(name, Names()) }

@@ -1,0 +1,208 @@
+package scenario
+
+import (
+	"encoding/xml"
+	"fmt"
+	"math"
+	"time"
+
+	"ttfabric/wire/mono"
+)
+
+// Status is what came of an assertion or an action.
+type Status string
+
+// The outcomes. Open is none yet.
+const (
+	Open    Status = "open"
+	Passed  Status = "passed"
+	Failed  Status = "failed"
+	Skipped Status = "skipped"
+)
+
+// Verdict is what came of an assertion.
+type Verdict struct {
+	Text     string  `json:"assertion"`
+	When     string  `json:"when"`
+	Line     int     `json:"line"` // of the file
+	Status   Status  `json:"status"`
+	At       float64 `json:"at_seconds"`         // since the begin of the timeline: when it was decided, or measured last
+	Measured string  `json:"measured,omitempty"` // then
+	Why      string  `json:"why,omitempty"`
+}
+
+// Entry is what came of an action.
+type Entry struct {
+	At     float64 `json:"at_seconds"`
+	What   string  `json:"what"`
+	Status Status  `json:"status"`
+	Why    string  `json:"why,omitempty"`
+}
+
+// Report is what came of a run.
+type Report struct {
+	Scenario    string             `json:"scenario"`
+	Description string             `json:"description,omitempty"`
+	Driver      string             `json:"driver"` // live or sim
+	Topology    string             `json:"topology"`
+	Seed        uint64             `json:"seed"`
+	Seconds     float64            `json:"seconds"` // of the run, from the begin of the timeline; virtual ones in the simulator
+	Passed      bool               `json:"passed"`
+	Error       string             `json:"error,omitempty"` // why the run could not be carried out
+	Assertions  []Verdict          `json:"assertions"`
+	Timeline    []Entry            `json:"timeline"`
+	Metrics     map[string]float64 `json:"metrics"`         // at the end; times in seconds
+	Events      map[string]uint64  `json:"events"`          // by type, and by type and action
+	Trace       string             `json:"trace,omitempty"` // of the simulator: a hash of everything that happened
+}
+
+// Report judges what is judged at the end, and says what came of the run.
+func (r *Run) Report(now mono.Time) Report {
+	r.now = r.at(now)
+	rep := Report{Scenario: r.s.Name, Description: r.s.Description, Driver: r.driver.Name, Topology: r.t.Name, Seed: r.seed, Seconds: seconds(r.now),
+		Passed: r.err == nil, Timeline: r.done, Metrics: map[string]float64{}, Events: r.events}
+	if r.err != nil {
+		rep.Error = r.err.Error()
+	} else {
+		r.judge(true)
+	}
+	rep.Assertions = r.verdicts
+	for _, v := range r.verdicts {
+		rep.Passed = rep.Passed && (v.Status == Passed || v.Status == Skipped)
+	}
+	for _, m := range metrics {
+		if m.name == "events" || r.driver.Metrics[m.name] != "" {
+			continue
+		}
+		if v, _, known := r.measure(&Expr{Metric: m.name}); known && !math.IsInf(v, 0) { // JSON has no infinity
+			if m.unit == nanos {
+				v /= float64(time.Second)
+			}
+			rep.Metrics[m.name] = v
+		}
+	}
+	return rep
+}
+
+// Count says how many assertions came out how; those that were never judged are none of these.
+func (r *Report) Count() (passed, failed, skipped int) {
+	for _, v := range r.Assertions {
+		switch v.Status {
+		case Passed:
+			passed++
+		case Skipped:
+			skipped++
+		case Failed:
+			failed++
+		}
+	}
+	return passed, failed, skipped
+}
+
+func seconds(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }
+
+// The elements of a JUnit file, as Jenkins, GitLab and GitHub read it.
+type (
+	junitSuites struct {
+		XMLName  xml.Name     `xml:"testsuites"`
+		Tests    int          `xml:"tests,attr"`
+		Failures int          `xml:"failures,attr"`
+		Errors   int          `xml:"errors,attr"`
+		Time     string       `xml:"time,attr"`
+		Suites   []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name       string          `xml:"name,attr"`
+		Tests      int             `xml:"tests,attr"`
+		Failures   int             `xml:"failures,attr"`
+		Errors     int             `xml:"errors,attr"`
+		Skipped    int             `xml:"skipped,attr"`
+		Time       string          `xml:"time,attr"`
+		Timestamp  string          `xml:"timestamp,attr,omitempty"`
+		Properties []junitProperty `xml:"properties>property"`
+		Cases      []junitCase     `xml:"testcase"`
+		Out        *junitText      `xml:"system-out"`
+	}
+	junitText struct {
+		Text string `xml:",cdata"`
+	}
+	junitProperty struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
+	}
+	junitCase struct {
+		Name    string        `xml:"name,attr"`
+		Class   string        `xml:"classname,attr"`
+		Time    string        `xml:"time,attr"`
+		Failure *junitMessage `xml:"failure"`
+		Error   *junitMessage `xml:"error"`
+		Skipped *junitMessage `xml:"skipped"`
+	}
+	junitMessage struct {
+		Message string `xml:"message,attr"`
+		Type    string `xml:"type,attr,omitempty"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+// JUnit writes runs as a JUnit file: a suite for each, a case for each
+// assertion. At is when the first began, as RFC 3339 without a zone; "" for no time.
+func JUnit(at string, reports ...Report) ([]byte, error) {
+	all := junitSuites{}
+	var sum float64
+	for i := range reports {
+		s := reports[i].suite(at)
+		all.Tests, all.Failures, all.Errors = all.Tests+s.Tests, all.Failures+s.Failures, all.Errors+s.Errors
+		all.Suites = append(all.Suites, s)
+		sum += reports[i].Seconds
+	}
+	all.Time = fmt.Sprintf("%.3f", sum)
+	b, err := xml.MarshalIndent(all, "", "  ")
+	return append([]byte(xml.Header), append(b, '\n')...), err
+}
+
+func (r *Report) suite(at string) junitSuite {
+	s := junitSuite{Name: "scenario." + r.Scenario, Time: fmt.Sprintf("%.3f", r.Seconds), Timestamp: at,
+		Properties: []junitProperty{{"seed", fmt.Sprint(r.Seed)}, {"topology", r.Topology}, {"driver", r.Driver}}}
+	if r.Trace != "" {
+		s.Properties = append(s.Properties, junitProperty{"trace", r.Trace})
+	}
+	if len(r.Timeline) > 0 {
+		s.Out = &junitText{}
+	}
+	for _, e := range r.Timeline {
+		s.Out.Text += fmt.Sprintf("%8.3fs %s: %s %s\n", e.At, e.What, e.Status, e.Why)
+	}
+	for _, v := range r.Assertions {
+		c := junitCase{Name: v.Text, Class: s.Name, Time: fmt.Sprintf("%.3f", v.At)}
+		switch v.Status {
+		case Failed:
+			s.Failures++
+			c.Failure = &junitMessage{Message: v.says(), Type: v.When, Text: fmt.Sprintf("line %d: %s; %s at %.3fs, seed %d", v.Line, v.Text, v.says(), v.At, r.Seed)}
+		case Skipped:
+			s.Skipped++
+			c.Skipped = &junitMessage{Message: v.Why}
+		case Open:
+			s.Skipped++
+			c.Skipped = &junitMessage{Message: "the run ended before it was judged"}
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	if r.Error != "" {
+		s.Errors++
+		s.Cases = append(s.Cases, junitCase{Name: "the timeline is carried out", Class: s.Name, Time: s.Time, Error: &junitMessage{Message: r.Error, Type: "error"}})
+	}
+	s.Tests = len(s.Cases)
+	return s
+}
+
+// says is what was found, in words.
+func (v *Verdict) says() string {
+	switch {
+	case v.Measured == "":
+		return v.Why
+	case v.Why == "":
+		return "measured " + v.Measured
+	}
+	return "measured " + v.Measured + ": " + v.Why
+}

@@ -1,0 +1,359 @@
+package scenario
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"ttfabric/node/traffic"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// DrainTime is how long what is under way may take to end once the sources have
+// stopped: longer than a chip waits before it gives a flow up.
+const DrainTime = 15 * time.Second
+
+// Driver says what runs a scenario, and what it cannot do.
+type Driver struct {
+	Name    string            // "live" or "sim"
+	Verbs   map[Verb]string   // verbs that it cannot do, and why
+	Metrics map[string]string // metrics that it does not have, and why; "events(member)" for events of a type
+}
+
+// Sample is what a driver sees of a fabric at one time.
+type Sample struct {
+	Reports []traffic.Report                        // of the chips that answer
+	LinksUp int                                     // cables whose links are up at both ends
+	Members int                                     // chips that the chip that sees the fewest sees alive
+	Dropped map[wire.FabricNodeID]map[string]uint64 // packets given up by each chip's router since its start, by reason
+}
+
+// OrderKind says what is to be done with the traffic.
+type OrderKind uint8
+
+// The orders.
+const (
+	NoOrder OrderKind = iota
+	Begin             // all chips that run take Spec and Pairs, and send
+	Hold              // they send no more of it, and go on to verify
+)
+
+// Order is what a driver has to do with the traffic.
+type Order struct {
+	Kind  OrderKind
+	Spec  traffic.Spec
+	Pairs []traffic.Pair
+}
+
+// state of the traffic.
+type state uint8
+
+const (
+	waiting state = iota // for its begin
+	sending
+	holding // until what is under way has ended
+	over
+)
+
+// Run is one run of a scenario: a machine that a driver asks what to do, and
+// tells what it sees. It holds no clock. A driver loops:
+//
+//  1. carry out all that [Run.Due] yields, and tell with [Run.Done] what came of it;
+//  2. carry out what [Run.Order] says of the traffic;
+//  3. now and then, look at the fabric and call [Run.Observe], and [Run.Event] for each event;
+//  4. until [Run.Over]; then take [Run.Report].
+type Run struct {
+	s      *Scenario
+	t      *topo.Topology
+	driver Driver
+	seed   uint64
+	begin  mono.Time
+	cables int
+	plan   []Action
+	next   int
+	length time.Duration            // of the timeline
+	last   map[string]time.Duration // when a step is due for the last time, by name
+
+	dead, paused map[wire.FabricNodeID]bool
+	tally        *tally
+	state        state
+	again        bool // a chip was started, so that a new round is due
+	held         time.Duration
+	calm         int // samples in a row in which nothing was under way
+	overAt       time.Duration
+
+	now                time.Duration
+	sample             Sample
+	sampled            bool
+	totals             counts
+	latency            traffic.Histogram
+	dropped            map[string]uint64
+	lives              map[wire.FabricNodeID]map[string]uint64 // drops as last told, by chip and reason
+	events             map[string]uint64                       // by type, and by type and action
+	latest             map[string]string                       // what the latest of them was about
+	marks              []*mark
+	verdicts           []Verdict
+	done               []Entry
+	err                error
+	recovering, ending bool // what recovery was asked about last is not over; the run is
+}
+
+// New prepares a run of a scenario on a machine. All choices of the timeline are
+// made from the seed. The error names the line of what the machine doesn't have.
+func New(s *Scenario, t *topo.Topology, seed uint64, d Driver) (*Run, error) {
+	r := &Run{s: s, t: t, driver: d, seed: seed, last: map[string]time.Duration{}, dead: map[wire.FabricNodeID]bool{}, paused: map[wire.FabricNodeID]bool{},
+		dropped: map[string]uint64{}, lives: map[wire.FabricNodeID]map[string]uint64{}, events: map[string]uint64{}, latest: map[string]string{}}
+	var err error
+	if r.plan, err = s.plan(t, seed); err != nil {
+		return nil, err
+	}
+	if r.tally, err = newTally(s, t, seed); err != nil {
+		return nil, err
+	}
+	for _, c := range t.Cables {
+		if !c.Unused {
+			r.cables++
+		}
+	}
+	for i := range r.plan {
+		a := &r.plan[i]
+		r.length = max(r.length, a.At+a.For)
+		if a.Step.Name != "" && !a.Back {
+			r.last[a.Step.Name] = a.At
+		}
+	}
+	r.length += tailTime
+	if s.Duration > 0 {
+		r.length = s.Duration
+	}
+	if n := len(r.plan); n > 0 && r.plan[n-1].At > r.length {
+		a := r.plan[n-1]
+		return nil, s.fail(a.Step.Line, "the step is due at %v, behind the end of the timeline, duration: %v", a.At, r.length)
+	}
+	for i := range s.Assertions {
+		r.verdicts = append(r.verdicts, r.verdict(&s.Assertions[i]))
+	}
+	return r, nil
+}
+
+// verdict is that of an assertion before anything has happened.
+func (r *Run) verdict(a *Assertion) Verdict {
+	v := Verdict{Line: a.Line, When: a.When.String(), Text: a.String(), Status: Open}
+	why := r.driver.Metrics[a.Expr.Metric]
+	if why == "" && a.Expr.Metric == "events" {
+		kind, _, _ := cut(a.Expr.Arg)
+		why = r.driver.Metrics["events("+kind+")"]
+	}
+	for i := range r.s.Steps { // what follows from a step that is left out cannot be judged
+		s := &r.s.Steps[i]
+		if why == "" && s.Name != "" && (s.Name == a.Expr.Step || s.Name == a.After.Step || s.Name == a.Until.Step) {
+			why = r.driver.Verbs[s.Verb]
+		}
+	}
+	if why != "" {
+		v.Status, v.Why = Skipped, why
+	}
+	return v
+}
+
+// Begin starts the timeline: every link is up, and no traffic yet.
+func (r *Run) Begin(now mono.Time) {
+	r.begin = now
+	if r.tally == nil {
+		r.state = over
+	}
+}
+
+func (r *Run) at(now mono.Time) time.Duration { return max(now.Sub(r.begin), 0) }
+
+// Seed is what the choices are made from.
+func (r *Run) Seed() uint64 { return r.seed }
+
+// Next is when the next action is due; mono.Never if none is left.
+func (r *Run) Next() mono.Time {
+	if r.next == len(r.plan) {
+		return mono.Never
+	}
+	return r.begin.Add(r.plan[r.next].At)
+}
+
+// Due yields the next action whose time has come. What the driver cannot do is
+// noted as skipped, and not yielded.
+func (r *Run) Due(now mono.Time) (Action, bool) {
+	r.now = r.at(now)
+	for r.next < len(r.plan) && r.plan[r.next].At <= r.now {
+		a := r.plan[r.next]
+		r.next++
+		if why := r.driver.Verbs[a.Verb]; why != "" {
+			r.done = append(r.done, Entry{At: seconds(r.now), What: a.String(), Status: Skipped, Why: why})
+			continue
+		}
+		r.mark(&a)
+		for _, n := range a.Chips {
+			r.note(a.Verb, n)
+		}
+		return a, true
+	}
+	return Action{}, false
+}
+
+// note follows what the chips are.
+func (r *Run) note(v Verb, n wire.FabricNodeID) {
+	switch v {
+	case ChipKill, ChipRestart:
+		r.dead[n], r.paused[n] = v == ChipKill, false
+		if r.tally != nil && r.tally.excused != nil {
+			r.tally.excused[n] = true
+		}
+	case ChipStart:
+		r.dead[n] = false
+	case ChipPause, ChipResume:
+		r.paused[n] = v == ChipPause
+	}
+	missed := v == ChipResume && r.tally != nil && r.tally.excused[n] // a round began while it was paused
+	r.again = r.again || v == ChipStart || v == ChipRestart || missed
+}
+
+// Done notes that an action was carried out, or why it was not: that ends the run.
+func (r *Run) Done(now mono.Time, a Action, err error) {
+	r.now = r.at(now)
+	e := Entry{At: seconds(r.now), What: a.String(), Status: Passed}
+	if err != nil {
+		e.Status, e.Why = Failed, err.Error()
+		r.Fail(err)
+	}
+	r.done = append(r.done, e)
+}
+
+// Fail ends the run as one that could not be carried out.
+func (r *Run) Fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// Order says what is to be done with the traffic now.
+func (r *Run) Order(now mono.Time) Order {
+	r.now = r.at(now)
+	y := r.tally
+	switch r.state {
+	case waiting:
+		return r.round()
+	case sending:
+		loadOver := y.cfg.Load > 0 && r.now >= r.length
+		if !loadOver && !r.again && !(y.cfg.Load == 0 && r.calm > 1 && y.finished()) {
+			return Order{}
+		}
+		r.state, r.held, r.calm = holding, r.now, 0
+		return Order{Kind: Hold, Spec: y.spec, Pairs: y.pairs}
+	case holding:
+		if r.calm < 2 && r.now < r.held+DrainTime {
+			return Order{}
+		}
+		y.end()
+		if r.again && (y.cfg.Load == 0 || r.now < r.length) {
+			return r.round()
+		}
+		r.state, r.overAt = over, r.now
+		r.totals, r.latency = y.ended, y.latency
+	}
+	return Order{}
+}
+
+// round begins a round of the traffic.
+func (r *Run) round() Order {
+	y := r.tally
+	alive := map[wire.FabricNodeID]bool{}
+	for _, c := range r.t.Chips {
+		if !r.dead[c.Node] && !r.paused[c.Node] {
+			alive[c.Node] = true
+		}
+	}
+	r.again, r.calm = false, 0
+	if !y.begin((r.length - r.now).Seconds(), alive) {
+		r.state, r.overAt = over, r.now
+		return Order{}
+	}
+	r.state = sending
+	return Order{Kind: Begin, Spec: y.spec, Pairs: y.pairs}
+}
+
+// Event counts an event of a chip, by its type and action as `ttfabric events`
+// has them, and by the reason if it has one. What it is about is told where an
+// assertion on such events fails.
+func (r *Run) Event(kind, action, reason, about string) {
+	keys := []string{kind, kind + " " + action}
+	if reason != "" {
+		keys = append(keys, kind+" "+action+": "+reason)
+		about += ": " + reason
+	}
+	for _, k := range keys {
+		r.events[k]++
+		r.latest[k] = about
+	}
+}
+
+// Observe takes what was seen, and judges it.
+func (r *Run) Observe(now mono.Time, s Sample) {
+	r.now, r.sample, r.sampled = r.at(now), s, true
+	if y := r.tally; y != nil && (r.state == sending || r.state == holding) {
+		y.observe(s.Reports)
+		r.totals, r.latency = y.total(false)
+		if y.quiet() && (r.state == holding || y.finished()) {
+			r.calm++
+		} else {
+			r.calm = 0
+		}
+	}
+	for n, reasons := range s.Dropped {
+		was := r.lives[n]
+		for k, v := range reasons {
+			if v >= was[k] {
+				v -= was[k]
+			} // else it is another life of the chip
+			r.dropped[k] += v
+			r.dropped[""] += v
+		}
+		r.lives[n] = reasons
+	}
+	r.follow()
+	r.judge(false)
+}
+
+// Over reports whether the run has ended: all is done, nothing is under way, and nothing is to be waited for.
+func (r *Run) Over(now mono.Time) bool {
+	r.now = r.at(now)
+	if r.err != nil {
+		return true
+	}
+	if r.next < len(r.plan) || r.state != over || r.now < r.length {
+		return false
+	}
+	for i := range r.s.Assertions {
+		if a := &r.s.Assertions[i]; a.When == Eventually && r.verdicts[i].Status == Open && a.Within > 0 && r.now <= r.moment(a.After)+a.Within {
+			return false
+		}
+	}
+	return r.sampled
+}
+
+// moment is when an assertion's time begins or ends.
+func (r *Run) moment(m Moment) time.Duration {
+	if m.Step != "" {
+		return r.last[m.Step]
+	}
+	return m.Time
+}
+
+// Progress is how far the run is: done and to do of the timeline's actions, its time and its length.
+func (r *Run) Progress() (done, actions int, at, length time.Duration) {
+	return r.next, len(r.plan), r.now, r.length
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// Name is the scenario's.
+func (r *Run) Name() string { return r.s.Name }

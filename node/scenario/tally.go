@@ -1,0 +1,235 @@
+package scenario
+
+import (
+	"math"
+
+	"ttfabric/node/traffic"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// tally is what is known of the traffic. It comes in rounds, as a chip that was
+// started anew knows nothing of what was sent before: then all chips stop, what
+// is under way ends, and a run with all of them begins.
+type tally struct {
+	t        *topo.Topology
+	cfg      Traffic
+	pairs    []traffic.Pair
+	spec     traffic.Spec // of the round at hand
+	last     map[wire.FabricNodeID]traffic.Report
+	excused  map[wire.FabricNodeID]bool // killed in this round
+	ended    counts                     // of the rounds before
+	latency  traffic.Histogram          // of those
+	before   []uint64                   // delivered in those, by pair
+	now      []uint64                   // delivered so far, by pair
+	sources  int
+	was      map[traffic.Pair]uint64    // ended at the source, as of the sample before
+	gone     map[traffic.Pair]uint64    // known to be lost
+	expected map[wire.FabricNodeID]bool // chips that take part in the round
+}
+
+// counts are the sums over all pairs.
+type counts struct {
+	sent, delivered, completed, failed, lost, unexplained, duplicated, corrupted, reordered, misdirected, overflowed uint64
+	open                                                                                                             uint64 // sent and not ended
+}
+
+func (c *counts) add(o counts) {
+	c.sent += o.sent
+	c.delivered += o.delivered
+	c.completed += o.completed
+	c.failed += o.failed
+	c.lost += o.lost
+	c.unexplained += o.unexplained
+	c.duplicated += o.duplicated
+	c.corrupted += o.corrupted
+	c.reordered += o.reordered
+	c.misdirected += o.misdirected
+	c.overflowed += o.overflowed
+	c.open += o.open
+}
+
+// newTally finds the pairs of a scenario's traffic; nil where it has none.
+func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
+	if s.Traffic == nil {
+		return nil, nil
+	}
+	y := &tally{t: t, cfg: *s.Traffic}
+	p, err := traffic.PatternByName(y.cfg.Pattern)
+	if err != nil {
+		return nil, s.fail(y.cfg.Line, "%v", err)
+	}
+	o := traffic.Options{Seed: seed, Hot: t.Chips[0].Node, HotShare: y.cfg.HotShare}
+	if y.cfg.Hot != "" {
+		if o.Hot, err = wire.ParseFabricNodeID(y.cfg.Hot); err != nil {
+			return nil, s.fail(y.cfg.Line, "hot: %v", err)
+		}
+	}
+	if y.pairs, err = p.Pairs(t, o); err != nil {
+		return nil, s.fail(y.cfg.Line, "%v", err)
+	}
+	planes := max(t.Planes(), 1)
+	if y.cfg.Planes > planes {
+		return nil, s.fail(y.cfg.Line, "%d planes: %s has %d", y.cfg.Planes, t.Name, planes)
+	}
+	if y.cfg.Planes != 0 {
+		planes = y.cfg.Planes
+	}
+	from := map[wire.FabricNodeID]bool{}
+	for _, p := range y.pairs {
+		from[p.Src] = true
+	}
+	y.sources = len(from)
+	y.before, y.now = make([]uint64, len(y.pairs)), make([]uint64, len(y.pairs))
+	y.spec = traffic.Spec{Run: seed, Pattern: p.Name, Packets: y.cfg.Packets, Size: y.cfg.Size, Planes: planes, Window: y.cfg.Window, Seed: seed, Draw: p.Draw, Load: y.cfg.Load}
+	switch {
+	case y.cfg.Window == 0 && y.cfg.Load > 0:
+		y.spec.Window = traffic.MaxWindow
+	case y.cfg.Window == 0:
+		y.spec.Window = traffic.DefaultWindow
+	}
+	return y, nil
+}
+
+// slack is how many times as many packets as a load comes to are prepared, so that no source runs out.
+const slack = 2
+
+// begin starts a round; left is for how long the traffic goes on. It reports whether anything is left to send.
+func (y *tally) begin(left float64, alive map[wire.FabricNodeID]bool) bool {
+	y.spec.Run++ // the verifier takes no packet of another round for one of this
+	if y.cfg.Load > 0 {
+		n := y.cfg.Load*left*float64(y.sources)*slack + 1000
+		y.spec.Packets = min(uint64(math.Ceil(n))*uint64(maxWeight(y.pairs)), traffic.MaxPackets)
+	} else if y.ended.sent >= y.cfg.Packets {
+		return false
+	} else {
+		y.spec.Packets = y.cfg.Packets - y.ended.sent
+	}
+	y.last, y.excused, y.expected = map[wire.FabricNodeID]traffic.Report{}, map[wire.FabricNodeID]bool{}, alive
+	y.was, y.gone = map[traffic.Pair]uint64{}, map[traffic.Pair]uint64{}
+	for _, c := range y.t.Chips {
+		if !alive[c.Node] {
+			y.excused[c.Node] = true
+		}
+	}
+	return true
+}
+
+// maxWeight is 1 where all pairs send the same.
+func maxWeight(pairs []traffic.Pair) uint32 {
+	for _, p := range pairs {
+		if p.Weight > 1 {
+			return 4 // the pairs of a chip with few packets are no worse off than that
+		}
+	}
+	return 1
+}
+
+// observe takes what chips report. They are not asked at one instant, so that
+// a packet may have ended in its source's report and not have come in its
+// destination's: what is lost is found by the source's report of the sample before.
+func (y *tally) observe(reports []traffic.Report) {
+	fresh := map[traffic.Pair]uint64{}
+	for _, r := range reports {
+		if r.Run != y.spec.Run {
+			continue
+		}
+		y.last[r.Chip] = r
+		for i := range r.Source {
+			p := &r.Source[i]
+			fresh[p.Pair] = p.Completed + p.Refused + p.Failed
+		}
+	}
+	for _, r := range reports {
+		for i := range r.Dest {
+			if p := &r.Dest[i]; r.Run == y.spec.Run {
+				y.gone[p.Pair] = y.was[p.Pair] - min(p.Delivered, y.was[p.Pair])
+			}
+		}
+	}
+	for p, n := range fresh {
+		y.was[p] = n
+	}
+}
+
+// quiet reports whether all that was sent has ended at its source, so far as living chips know.
+func (y *tally) quiet() bool {
+	for n := range y.expected {
+		r, ok := y.last[n]
+		if !ok && !y.excused[n] {
+			return false
+		}
+		for i := range r.Source {
+			if p := &r.Source[i]; !y.excused[n] && p.Sent != p.Completed+p.Refused+p.Failed {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// finished reports whether all chips have sent all that there was to send.
+func (y *tally) finished() bool {
+	for n := range y.expected {
+		if !y.excused[n] && !y.last[n].Finished {
+			return false
+		}
+	}
+	return true
+}
+
+// sum is the round so far; over says that it ends with that.
+func (y *tally) sum(over bool) (c counts, latency traffic.Histogram) {
+	src, dst := map[traffic.Pair]*traffic.PairReport{}, map[traffic.Pair]*traffic.PairReport{}
+	for _, r := range y.last {
+		for i := range r.Source {
+			src[r.Source[i].Pair] = &r.Source[i]
+		}
+		for i := range r.Dest {
+			dst[r.Dest[i].Pair] = &r.Dest[i]
+		}
+		c.misdirected += r.Misdirected
+	}
+	var none traffic.PairReport
+	for i, p := range y.pairs {
+		s, d := src[p], dst[p]
+		if s == nil {
+			s = &none
+		}
+		if d == nil {
+			d = &none
+		}
+		latency.Merge(&s.Latency)
+		y.now[i] = y.before[i] + d.Delivered
+		one := counts{sent: s.Sent, delivered: d.Delivered, completed: s.Completed, failed: s.Failed + s.Refused, overflowed: s.Overflowed,
+			duplicated: d.Duplicated, corrupted: d.Corrupted, reordered: d.Reordered}
+		if !y.excused[p.Src] && !y.excused[p.Dst] {
+			one.open = s.Sent - min(one.completed+one.failed, s.Sent)
+			one.lost = y.gone[p]
+			if over {
+				one.lost = s.Sent - min(one.delivered, s.Sent)
+			}
+			one.unexplained = one.lost - min(one.failed, one.lost)
+		}
+		c.add(one)
+	}
+	return c, latency
+}
+
+// total are all rounds so far.
+func (y *tally) total(over bool) (counts, traffic.Histogram) {
+	c, h := y.sum(over)
+	c.add(y.ended)
+	h.Merge(&y.latency)
+	return c, h
+}
+
+// end closes the round.
+func (y *tally) end() {
+	c, h := y.sum(true)
+	c.open = 0
+	y.ended.add(c)
+	y.latency.Merge(&h)
+	copy(y.before, y.now)
+	y.last = map[wire.FabricNodeID]traffic.Report{}
+}

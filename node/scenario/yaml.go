@@ -1,0 +1,246 @@
+package scenario
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Error is what is wrong with a scenario file.
+type Error struct {
+	File   string
+	Line   int // 1 for the first; 0 where the file as a whole is at fault
+	Reason string
+}
+
+// Error is "FILE:LINE: reason".
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return e.File + ": " + e.Reason
+	}
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason)
+}
+
+// reader reads one file. It keeps the first complaint; what is read after it means nothing.
+type reader struct {
+	path string
+	err  error
+}
+
+// fail notes a complaint about a line.
+func (r *reader) fail(line int, format string, a ...any) {
+	if r.err == nil {
+		r.err = &Error{r.path, line, fmt.Sprintf(format, a...)}
+	}
+}
+
+// parserLine is how the YAML parser names a line.
+var parserLine = regexp.MustCompile(`^yaml: line (\d+): `)
+
+// root is the only document of the file, a map.
+func (r *reader) root(data []byte) *yaml.Node {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	err := dec.Decode(&doc)
+	if err == nil {
+		if again := dec.Decode(&more); again == nil {
+			r.fail(more.Line, "a second YAML document begins here; a file holds one scenario")
+		} else if !errors.Is(again, io.EOF) {
+			err = again
+		}
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		r.fail(0, "the file is empty; 'ttfabric scenario show partition' prints an example")
+	case err != nil:
+		line, text := 0, strings.TrimPrefix(err.Error(), "yaml: ")
+		if m := parserLine.FindStringSubmatch(err.Error()); m != nil {
+			line, _ = strconv.Atoi(m[1])
+			text = strings.TrimPrefix(err.Error(), m[0])
+		}
+		r.fail(line, "not YAML: %s", text)
+	case len(doc.Content) == 0:
+		r.fail(0, "the file is empty; 'ttfabric scenario show partition' prints an example")
+	default:
+		return doc.Content[0]
+	}
+	return nil
+}
+
+// fields are the entries of a map by key; each key is known, and there once.
+func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*yaml.Node {
+	out := map[string]*yaml.Node{}
+	if n == nil {
+		return out
+	}
+	if n.Kind != yaml.MappingNode {
+		r.fail(n.Line, "%s is %s: want keys such as %s", what, kindOf(n), strings.Join(known[:min(3, len(known))], ", "))
+		return out
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if !slices.Contains(known, k.Value) || k.Kind != yaml.ScalarNode {
+			r.fail(k.Line, "%s has no key %q%s", what, k.Value, orList(nearest(k.Value, known), known))
+			return out
+		}
+		if _, twice := out[k.Value]; twice {
+			r.fail(k.Line, "%s has %q twice", what, k.Value)
+		}
+		if v.Kind == yaml.AliasNode {
+			r.fail(v.Line, "*%s is a YAML alias, which is not supported; write the value out", v.Value)
+			return out
+		}
+		out[k.Value] = v
+	}
+	return out
+}
+
+// orList is the end of a complaint about a word: the nearest known one, or all.
+func orList(near string, known []string) string {
+	if near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return "; want one of " + strings.Join(known, ", ")
+}
+
+func kindOf(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a map"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	if n.ShortTag() == "!!null" {
+		return "left empty"
+	}
+	return strconv.Quote(n.Value)
+}
+
+// list are the entries of a list.
+func (r *reader) list(n *yaml.Node, what string, most int) []*yaml.Node {
+	switch {
+	case n == nil:
+		return nil
+	case n.Kind != yaml.SequenceNode:
+		r.fail(n.Line, "%s is %s: want a list, each entry with a dash", what, kindOf(n))
+		return nil
+	case len(n.Content) > most:
+		r.fail(n.Line, "%s has %d entries: want at most %d", what, len(n.Content), most)
+		return nil
+	}
+	return n.Content
+}
+
+// text is a word or sentence; "" where it is not given.
+func (r *reader) text(n *yaml.Node, what string) string {
+	if n == nil {
+		return ""
+	}
+	if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
+		r.fail(n.Line, "%s is %s: want a word", what, kindOf(n))
+		return ""
+	}
+	return n.Value
+}
+
+// oneOf is a word out of some; "" where it is not given.
+func (r *reader) oneOf(n *yaml.Node, what string, words ...string) string {
+	s := r.text(n, what)
+	if n != nil && !slices.Contains(words, s) {
+		r.fail(n.Line, "%s %q%s", what, s, orList(nearest(s, words), words))
+	}
+	return s
+}
+
+// time is a duration with its unit; 0 where it is not given.
+func (r *reader) time(n *yaml.Node, what string, least, most time.Duration) time.Duration {
+	if n == nil {
+		return 0
+	}
+	d, err := time.ParseDuration(r.text(n, what))
+	if err != nil || d < least || d > most {
+		r.fail(n.Line, "%s %q: want a time from %v to %v with its unit, such as 500ms or 2s", what, n.Value, least, most)
+		return 0
+	}
+	return d
+}
+
+// count is a whole number; 0 where it is not given.
+func (r *reader) count(n *yaml.Node, what string, least, most uint64) uint64 {
+	if n == nil {
+		return 0
+	}
+	v, err := strconv.ParseUint(r.text(n, what), 10, 64)
+	if err != nil || v < least || v > most {
+		r.fail(n.Line, "%s %q: want a whole number from %d to %d", what, n.Value, least, most)
+		return 0
+	}
+	return v
+}
+
+// number is a number with or without a fraction; 0 where it is not given.
+func (r *reader) number(n *yaml.Node, what string, least, most float64) float64 {
+	if n == nil {
+		return 0
+	}
+	v, err := strconv.ParseFloat(r.text(n, what), 64)
+	if err != nil || !(v >= least && v <= most) {
+		r.fail(n.Line, "%s %q: want a number from %g to %g", what, n.Value, least, most)
+		return 0
+	}
+	return v
+}
+
+// yes is true or false.
+func (r *reader) yes(n *yaml.Node, what string) bool {
+	if n == nil {
+		return false
+	}
+	return r.oneOf(n, what, "true", "false") == "true"
+}
+
+// nearest is the known word that a word was probably meant to be; "" if none is close.
+func nearest(word string, known []string) string {
+	best, at := "", len(word)/3+2 // as many slips of the pen as that, less one
+	for _, k := range known {
+		if d := distance(word, k); d < at {
+			best, at = k, d
+		}
+	}
+	return best
+}
+
+// longWord is where the comparison of words ends: keys are shorter.
+const longWord = 40
+
+// distance is how many letters must be changed, added or left out (Levenshtein).
+func distance(a, b string) int {
+	a, b = a[:min(len(a), longWord)], b[:min(len(b), longWord)]
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range a {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range b {
+			cost := corner
+			if a[i] != b[j] {
+				cost++
+			}
+			corner = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

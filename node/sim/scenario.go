@@ -1,0 +1,362 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/scenario"
+	"ttfabric/node/traffic"
+	"ttfabric/router"
+	"ttfabric/router/route"
+	"ttfabric/router/topo"
+	"ttfabric/ttlink"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// sampleEvery is how often a scenario's fabric is looked at, in virtual time.
+const sampleEvery = 10 * time.Millisecond
+
+// scenarioLag is the longest time from a datagram's arrival to the chip's look at it.
+const scenarioLag = 20 * time.Microsecond
+
+// restartTime is how long a chip that is restarted is away, about as long as a process needs.
+const restartTime = 200 * time.Millisecond
+
+// noGossip is why some of a scenario is left out here.
+const noGossip = "skipped (live only): the simulator has no gossip"
+
+// ScenarioDriver says what the simulator cannot do of a scenario.
+var ScenarioDriver = scenario.Driver{
+	Name:    "sim",
+	Verbs:   map[scenario.Verb]string{scenario.GossipSet: noGossip},
+	Metrics: map[string]string{"members": noGossip, "events(member)": noGossip},
+}
+
+// PlayConfig is a scenario to be run in virtual time.
+type PlayConfig struct {
+	Scenario *scenario.Scenario
+	Topology *topo.Topology
+	Seed     uint64    // of the scenario's choices and of every delay
+	Trace    io.Writer // where a line for everything goes; nil: nowhere
+}
+
+// stage is a fabric with a scenario running on it.
+type stage struct {
+	s       *Sim
+	run     *scenario.Run
+	clients []*sender // by machine; nil where no traffic runs
+	faults  map[end]*endFault
+}
+
+// endFault is what is done to what one end of a cable sends, as a live chip does it.
+type endFault struct {
+	kept         fault.Options // that stay
+	passing      fault.Change  // over those, for a time
+	cut          bool
+	passID, cuts int // changes so far: an end that was planned before is void
+}
+
+// Play runs a scenario. The report is a function of the configuration, its trace
+// included. The error is about the scenario or the machine; what goes wrong in
+// the run is in the report.
+func Play(cfg PlayConfig) (scenario.Report, error) {
+	s, err := newSim(Config{Topology: cfg.Topology, Seed: cfg.Seed, Quick: true, Trace: cfg.Trace})
+	if err != nil {
+		return scenario.Report{}, err
+	}
+	if err := s.around.of(cfg.Scenario.Fabric); err != nil {
+		return scenario.Report{}, fmt.Errorf("%s: %w", cfg.Scenario.File, err)
+	}
+	if s.routes, err = route.New(cfg.Topology, s.around.route); err != nil {
+		return scenario.Report{}, err
+	}
+	s.scripted, s.ttl = true, uint16(cfg.Scenario.Fabric.TTL)
+	run, err := scenario.New(cfg.Scenario, cfg.Topology, cfg.Seed, ScenarioDriver)
+	if err != nil {
+		return scenario.Report{}, err
+	}
+	g := &stage{s: s, run: run, clients: make([]*sender, len(s.machines)), faults: map[end]*endFault{}}
+	for _, e := range s.byPort {
+		g.faults[e] = &endFault{}
+	}
+	s.begin()
+	if !s.runUntil(s.now.Add(SettleTime), g.intact) {
+		return scenario.Report{}, fmt.Errorf("%s does not come up: %d of %d cables after %v", cfg.Topology, g.linksUp(), len(s.cables), SettleTime)
+	}
+	s.onEvent = g.event
+	g.play()
+	rep := run.Report(s.now)
+	rep.Trace = fmt.Sprintf("%016x", s.hash.Sum64())
+	return rep, nil
+}
+
+// of sets what a file says of its fabric; the rest is as `ttfabric up` has it.
+func (a *surroundings) of(f scenario.Fabric) error {
+	*a = surroundings{profile: ttlink.ProfileLAN, slots: router.SlotSpec, maxPayload: wire.PadTo(wire.MaxPacket), window: ttlink.DefaultWindow, lag: scenarioLag,
+		timeout: router.Timeout{After: cmp.Or(f.StuckAfter, scenario.DefaultStuckIn), Drop: f.Stuck == "drop" || f.Stuck == "drain", Drain: f.Stuck == "drain"}}
+	if f.Profile == ttlink.ProfileCrowded.Name {
+		a.profile = ttlink.ProfileCrowded
+	}
+	for _, p := range router.SlotProfiles {
+		if p.Name == f.Slots {
+			a.slots = p
+		}
+	}
+	var err error
+	a.route.Engine = f.Engine
+	if a.route.Order, err = route.ParseOrder(cmp.Or(f.Order, "xy")); err != nil {
+		return err
+	}
+	a.route.Ring, err = route.ParseRing(cmp.Or(f.Ring, "dateline"))
+	return err
+}
+
+// play is the driver's loop, see scenario.Run.
+func (g *stage) play() {
+	s, r := g.s, g.run
+	r.Begin(s.now)
+	look := s.now
+	for !r.Over(s.now) {
+		for a, ok := r.Due(s.now); ok; a, ok = r.Due(s.now) {
+			s.tracef("-- %s", &a)
+			r.Done(s.now, a, g.do(&a))
+		}
+		g.order(r.Order(s.now))
+		if !s.now.Before(look) {
+			r.Observe(s.now, g.sample())
+			look = s.now.Add(sampleEvery)
+		}
+		s.runUntil(mono.Min(look, r.Next()), func() bool { return false })
+		if s.failure != nil {
+			r.Fail(s.failure)
+		}
+	}
+}
+
+func (g *stage) machine(n wire.FabricNodeID) *machine {
+	for _, m := range g.s.machines {
+		if m.node == n {
+			return m
+		}
+	}
+	return nil
+}
+
+// do carries out an action.
+func (g *stage) do(a *scenario.Action) error {
+	for _, l := range a.Links {
+		for _, p := range []wire.PortID{l.A, l.B} {
+			e := g.s.byPort[p]
+			var err error
+			switch a.Verb {
+			case scenario.LinkDown, scenario.LinkUp:
+				g.cut(e, a.Verb == scenario.LinkDown, a.For)
+			case scenario.NetemReset:
+				g.reset(e)
+			case scenario.NetemSet:
+				if d := a.Step.Direction; d == "both" || (d == "a-to-b") == (p == l.A) {
+					err = g.impair(e, a)
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for _, n := range a.Chips {
+		m := g.machine(n)
+		switch a.Verb {
+		case scenario.ChipKill:
+			g.kill(m)
+			g.run.Event("fault", "killed", "", n.String())
+		case scenario.ChipStart:
+			g.s.start(m)
+		case scenario.ChipRestart:
+			g.kill(m)
+			g.s.runUntil(g.s.now.Add(restartTime), func() bool { return false })
+			g.s.start(m)
+			g.run.Event("fault", "restarted", "", n.String())
+		case scenario.ChipPause:
+			m.stalled = 1
+			g.run.Event("fault", "paused", "", n.String())
+		case scenario.ChipResume:
+			m.stalled = 0
+			g.run.Event("fault", "resumed", "", n.String())
+			g.s.run(m)
+		case scenario.ClockJump:
+			m.skew += a.Step.Jump
+			g.s.run(m)
+		}
+	}
+	return nil
+}
+
+func (g *stage) kill(m *machine) {
+	g.s.stop(m, false)
+	m.stalled, g.clients[m.index] = 0, nil
+}
+
+func (g *stage) cut(e end, on bool, d time.Duration) {
+	f := g.faults[e]
+	if f.cuts++; !on && !f.cut {
+		return
+	}
+	f.cut = on
+	e.cable.way[e.side].Cut(on)
+	kind := "restored"
+	if on {
+		kind = "cut"
+	}
+	g.run.Event("fault", kind, "", e.cable.String())
+	if id := f.cuts; on && d > 0 {
+		g.s.after(d, func() {
+			if f.cuts == id {
+				g.cut(e, false, 0)
+			}
+		})
+	}
+}
+
+// impair does what node.Node.SetImpairment does to a live port.
+func (g *stage) impair(e end, a *scenario.Action) error {
+	f := g.faults[e]
+	if a.For > 0 {
+		if f.passing == nil {
+			f.passing = fault.Change{}
+		}
+		maps.Copy(f.passing, a.Step.Netem)
+		f.passID++
+		id := f.passID
+		g.s.after(a.For, func() {
+			if f.passID == id {
+				f.passing = nil
+				_ = g.enforce(e, "reset") // what was in force before was valid
+			}
+		})
+	} else {
+		var err error
+		if f.kept, err = a.Step.Netem.Apply(f.kept); err != nil {
+			return err
+		}
+		maps.DeleteFunc(f.passing, func(k, _ string) bool { _, named := a.Step.Netem[k]; return named })
+	}
+	if a.Step.Dice != nil {
+		e.cable.way[e.side].Seed(*a.Step.Dice + uint64(e.cable.ports[e.side].Node.Chip)<<16 + uint64(e.cable.ports[e.side].Channel))
+	}
+	return g.enforce(e, "set")
+}
+
+func (g *stage) reset(e end) {
+	f := g.faults[e]
+	if f.kept == (fault.Options{}) && len(f.passing) == 0 {
+		return
+	}
+	f.kept, f.passing = fault.Options{}, nil
+	f.passID++
+	_ = g.enforce(e, "reset") // nothing is always valid
+}
+
+func (g *stage) enforce(e end, kind string) error {
+	f := g.faults[e]
+	o, err := f.passing.Apply(f.kept)
+	if err != nil {
+		return err
+	}
+	o.Delay += cleanDelay
+	g.s.set(e.cable, e.side, o)
+	g.run.Event("fault", kind, "", e.cable.String())
+	return nil
+}
+
+// event counts what a chip tells.
+func (g *stage) event(_ *machine, e chip.Event) {
+	at := fmt.Sprintf("%s channel %d at %v", e.Local.Node, e.Local.Channel, g.s.now)
+	switch {
+	case e.Stuck != nil:
+		g.run.Event("packet", "stuck", "", at)
+	case e.Drop != 0:
+		g.run.Event("packet", "dropped", e.Drop.String(), at)
+	case e.Link.Kind == ttlink.EventDown:
+		g.run.Event("link", "down", e.Link.Reason.String(), at)
+	case e.Link.Kind != 0:
+		g.run.Event("link", e.Link.Kind.String(), "", at)
+	}
+}
+
+func (g *stage) linksUp() (n int) {
+	for _, c := range g.s.cables {
+		if c.bothUp() {
+			n++
+		}
+	}
+	return n
+}
+
+// intact reports whether all links are up, each by its own cable.
+func (g *stage) intact() bool {
+	for _, m := range g.s.machines {
+		if m.chip == nil {
+			return false
+		}
+		for _, p := range m.chip.Status().Ports {
+			if p.Link.State != ttlink.StateUp || p.Link.Path != ttlink.Own {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// sample is the fabric as a person would find it: chips that are dead or paused don't answer.
+func (g *stage) sample() scenario.Sample {
+	p := scenario.Sample{LinksUp: g.linksUp(), Dropped: map[wire.FabricNodeID]map[string]uint64{}}
+	for i, m := range g.s.machines {
+		if m.chip == nil || m.stalled > 0 {
+			continue
+		}
+		d := map[string]uint64{}
+		for r, n := range m.chip.Status().Counters.Dropped {
+			if n > 0 {
+				d[wire.DropReason(r).String()] = n
+			}
+		}
+		p.Dropped[m.node] = d
+		if c := g.clients[i]; c != nil {
+			p.Reports = append(p.Reports, traffic.NewReport(c.gen, c.ver))
+		}
+	}
+	return p
+}
+
+// order begins a round of the traffic, or ends the sending of one.
+func (g *stage) order(o scenario.Order) {
+	switch o.Kind {
+	case scenario.Hold:
+		for _, c := range g.clients {
+			if c != nil {
+				c.sending = false
+			}
+		}
+	case scenario.Begin:
+		for i, m := range g.s.machines {
+			if m.chip == nil {
+				continue
+			}
+			c := &sender{gen: traffic.NewGenerator(o.Spec, m.node, o.Pairs), ver: traffic.NewVerifier(o.Spec, m.node, o.Pairs), sending: true,
+				open: map[uint64]traffic.Packet{}, token: o.Spec.Run << 32, buf: make([]byte, o.Spec.Size), back: make([]byte, wire.MaxPayload)}
+			g.clients[i] = c
+			m.chip.SetClient(c)
+		}
+		for _, m := range g.s.machines {
+			if m.chip != nil {
+				g.s.run(m)
+			}
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package topo
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ttfabric/wire"
+)
+
+// Link is a cable as people name it: A is the end that was written first, or the lower.
+type Link struct {
+	A, B  wire.PortID
+	Plane wire.Plane
+}
+
+// SelectLinks finds the cables that any of args names, each once, in the order
+// of the topology. A name is a chip and a channel (M0D0:8, M0D0/8), two chips
+// (M0D0-M0D1), one chip (M0D3), patterns of chips (M0D*-M1D*), any of these with
+// a plane (M0D0-M0D1/p1), plane:1, label:NAME, or all. The error quotes the bad name.
+func (t *Topology) SelectLinks(args []string) ([]Link, error) {
+	found := map[wire.PortID]Link{} // by the lower end
+	for _, arg := range args {
+		ls, err := t.selectLink(arg)
+		if err != nil {
+			return nil, fmt.Errorf("link %q: %w", arg, err)
+		}
+		for _, l := range ls {
+			low := l.A
+			if l.B.Less(l.A) {
+				low = l.B
+			}
+			if _, ok := found[low]; !ok {
+				found[low] = l
+			}
+		}
+	}
+	var out []Link
+	for _, c := range t.Cables {
+		if l, ok := found[c.A]; ok {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+// selectLink finds the cables that one name stands for.
+func (t *Topology) selectLink(arg string) ([]Link, error) {
+	rest, plane := arg, -1
+	if number, ok := strings.CutPrefix(arg, "plane:"); ok {
+		rest = "all/p" + number
+	}
+	if at := strings.LastIndex(rest, "/p"); at >= 0 {
+		n, err := strconv.ParseUint(rest[at+2:], 10, 8)
+		if err != nil || int(n) >= max(t.Planes(), 1) {
+			return nil, fmt.Errorf("plane %q: %s has planes 0 to %d", rest[at+2:], t.Name, t.Planes()-1)
+		}
+		rest, plane = rest[:at], int(n)
+	}
+	label, labelled := strings.CutPrefix(rest, "label:")
+	if labelled && !slices.Contains(t.AllLabels(), label) {
+		return nil, fmt.Errorf("no cable of %s has that label; %s", t.Name, t.knownLabels())
+	}
+	if rest == "all" || labelled {
+		rest = "*"
+	}
+	left, right, two := cutOutside(rest)
+	one, err := t.parseSide(left)
+	other := side{glob: "*", channel: anyChannel}
+	if err == nil && two {
+		other, err = t.parseSide(right)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []Link
+	for _, c := range t.Cables {
+		switch {
+		case c.Unused || plane >= 0 && int(c.Plane) != plane:
+		case labelled && !slices.Contains(t.Notes[c.A].Labels, label):
+		case one.holds(c.A) && other.holds(c.B):
+			out = append(out, Link{c.A, c.B, c.Plane})
+		case one.holds(c.B) && other.holds(c.A):
+			out = append(out, Link{c.B, c.A, c.Plane})
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s has no such cable; 'ttfabric inspect --links' lists them", t.Name)
+	}
+	return out, nil
+}
+
+// knownLabels says which labels there are.
+func (t *Topology) knownLabels() string {
+	all := t.AllLabels()
+	if len(all) == 0 {
+		return "none has any; a topology file gives them with the key labels, see 'ttfabric generate'"
+	}
+	return "there are " + strings.Join(all, ", ")
+}
+
+// cutOutside splits at the first dash that is not within brackets.
+func cutOutside(s string) (left, right string, found bool) {
+	within := false
+	for i, c := range s {
+		switch {
+		case c == '[':
+			within = true
+		case c == ']':
+			within = false
+		case c == '-' && !within:
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", false
+}
+
+const anyChannel = -1
+
+// side is one half of a cable's name: chips, and a channel of theirs or anyChannel.
+type side struct {
+	glob    string
+	channel int
+}
+
+func (s side) holds(p wire.PortID) bool {
+	ok, _ := path.Match(s.glob, p.Node.String())
+	return ok && (s.channel == anyChannel || s.channel == int(p.Channel))
+}
+
+func (t *Topology) parseSide(text string) (side, error) {
+	s := side{channel: anyChannel}
+	chips := text
+	if i := strings.LastIndexAny(text, ":/"); i >= 0 && (text[i] == '/' || !isNumber(text[:i])) { // "0:3" is a chip of mesh 0
+		n, err := strconv.ParseUint(text[i+1:], 10, 8)
+		if err != nil || n >= wire.MaxChannels {
+			return s, fmt.Errorf("channel %q: want 0 to %d", text[i+1:], wire.MaxChannels-1)
+		}
+		chips, s.channel = text[:i], int(n)
+	}
+	var err error
+	s.glob, err = t.chipGlob(chips)
+	return s, err
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.Atoi(s)
+	return err == nil
+}
+
+// chipGlob is the pattern of a chip, or of chips by pattern. One of them at least has to be in the topology.
+func (t *Topology) chipGlob(text string) (string, error) {
+	if !strings.ContainsAny(text, "*?[") {
+		n, err := wire.ParseFabricNodeID(text)
+		if err != nil {
+			return "", err
+		}
+		if _, ok := t.Chip(n); !ok {
+			return "", fmt.Errorf("chip %s is not in %s", n, t)
+		}
+		return n.String(), nil
+	}
+	glob := strings.ToUpper(text)
+	if _, err := path.Match(glob, ""); err != nil {
+		return "", fmt.Errorf("pattern %q: a bracket is not closed", text)
+	}
+	if !slices.ContainsFunc(t.Chips, func(c Chip) bool { ok, _ := path.Match(glob, c.Node.String()); return ok }) {
+		return "", fmt.Errorf("pattern %q: it fits no chip of %s", text, t)
+	}
+	return glob, nil
+}
+
+// SelectChips finds the chips of a list such as "M0D0,M0D1" or "M0D[0-3],M1D*".
+// The error quotes the list and names the word that fits no chip.
+func (t *Topology) SelectChips(list string) (map[wire.FabricNodeID]bool, error) {
+	set := map[wire.FabricNodeID]bool{}
+	for word := range strings.SplitSeq(list, ",") {
+		glob, err := t.chipGlob(strings.TrimSpace(word))
+		if err != nil {
+			return nil, fmt.Errorf("chips %q: %w", list, err)
+		}
+		for _, c := range t.Chips {
+			if ok, _ := path.Match(glob, c.Node.String()); ok {
+				set[c.Node] = true
+			}
+		}
+	}
+	return set, nil
+}
+
+// Between are the cables between two lists of chips, or with "" for the second between one and the rest.
+func (t *Topology) Between(one, other string) ([]Link, error) {
+	a, err := t.SelectChips(one)
+	if err != nil {
+		return nil, err
+	}
+	b := map[wire.FabricNodeID]bool{}
+	if other != "" {
+		if b, err = t.SelectChips(other); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range t.Chips {
+		switch {
+		case other == "":
+			b[c.Node] = !a[c.Node]
+		case a[c.Node] && b[c.Node]:
+			return nil, fmt.Errorf("chip %s is in both sets, %s and %s", c.Node, one, other)
+		}
+	}
+	var out []Link
+	for _, c := range t.Cables {
+		switch {
+		case c.Unused:
+		case a[c.A.Node] && b[c.B.Node]:
+			out = append(out, Link{c.A, c.B, c.Plane})
+		case a[c.B.Node] && b[c.A.Node]:
+			out = append(out, Link{c.B, c.A, c.Plane})
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no cable of %s joins the two sets of chips", t.Name)
+	}
+	return out, nil
+}
