@@ -37,17 +37,3 @@ func loadTopology(arg string) (*topo.Topology, error) {
 	}
 	return t, nil
 }
-
-// refuse names a flag that does nothing to a fabric that runs already.
-func (f *upFlags) refuse(name string) error {
-	if len(f.netem) > 0 {
-		return coded(exitUsage, "--netem: fabric %q runs already; 'ttfabric netem set' impairs its cables", name)
-	}
-	if f.archive != (archiveFlags{}) {
-		return coded(exitUsage, "--archive and --archive-limit: fabric %q runs already; 'ttfabric down' stops it", name)
-	}
-	if f.gossipKey != "" {
-		return coded(exitUsage, "--gossip-key: fabric %q runs already; 'ttfabric gossip keys' changes the keys of one that is encrypted", name)
-	}
-	return f.record.refuse(name)
-}

@@ -309,7 +309,7 @@ func (s *supervisor) waitUp(ctx context.Context) ([]admin.ChipView, error) {
 		up, done := 0, 0
 		for _, v := range views {
 			up += v.LinksUp
-			if v.LinksUp == len(v.Links) {
+			if ready(v, views) {
 				done++
 			}
 		}
@@ -346,7 +346,7 @@ func (s *supervisor) poll(ctx context.Context, cs []*admin.Client, views map[wir
 	answers := make([]*admin.ChipView, len(cs))
 	var wg sync.WaitGroup
 	for i, c := range cs {
-		if v, ok := views[c.Self()]; ok && v.LinksUp == len(v.Links) {
+		if v, ok := views[c.Self()]; ok && ready(v, views) {
 			continue
 		}
 		wg.Go(func() {
@@ -391,6 +391,9 @@ func (s *supervisor) whatIsMissing(views map[wire.FabricNodeID]admin.ChipView) s
 			if l.State != "up" {
 				out = append(out, fmt.Sprintf("chip %s channel %d to %s is %s", c.Node, l.Channel, l.Peer, l.State))
 			}
+		}
+		if len(v.OutOfService) > 0 && v.LinksUp == len(v.Links) {
+			out = append(out, fmt.Sprintf("chip %s goes round %s", c.Node, v.OutOfService[0]))
 		}
 	}
 	if len(out) > 5 {
