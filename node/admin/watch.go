@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"ttfabric/node/session"
+	"ttfabric/wire"
+)
+
+// Watch tells a program what the chip sees of the fabric; see [session.Watcher].
+func (c *Client) Watch(ctx context.Context, f func(session.Event)) error {
+	from := time.Now()
+	err := c.Events(ctx, func(v EventView) {
+		if e, ok := sessionEvent(&v); ok && !v.Time.Before(from) { // not the history
+			f(e)
+		}
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// sessionKinds are the events that sessions tell of, by type and action.
+var sessionKinds = map[string]session.EventKind{
+	"link up": session.LinkUp, "link down": session.LinkDown, "link session ended": session.SessionEnded,
+	"packet dropped": session.PacketsDropped, "tables installed": session.TablesChanged,
+}
+
+// sessionEvent reads an event in the words of sessions; false for one that is no matter of theirs.
+func sessionEvent(v *EventView) (e session.Event, ok bool) {
+	if e.Kind, ok = sessionKinds[v.Type+" "+v.Action]; !ok {
+		return e, false
+	}
+	e.Time, e.Reason = v.Time, v.Detail["reason"]
+	fmt.Sscanf(strings.TrimPrefix(v.Actor, v.Chip.String()), " channel %d", &e.Port.Channel)
+	e.Port.Node = v.Chip
+	if node, channel, found := strings.Cut(v.Detail["peer"], " channel "); found {
+		n, err := strconv.ParseUint(channel, 10, 8)
+		if e.Peer.Node.UnmarshalText([]byte(node)) == nil && err == nil {
+			e.Peer.Channel = wire.Channel(n)
+		}
+	}
+	for _, k := range []string{"count", "packets_of_unknown_fate"} {
+		if n, err := strconv.Atoi(v.Detail[k]); err == nil {
+			e.Count = n
+		}
+	}
+	for word := range strings.FieldsSeq(v.Detail["unreachable"]) {
+		if n, err := wire.ParseFabricNodeID(word); err == nil {
+			e.Unreachable = append(e.Unreachable, n)
+		}
+	}
+	return e, true
+}

@@ -1,0 +1,42 @@
+package admin
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"ttfabric/node"
+	"ttfabric/node/chip"
+	"ttfabric/node/session"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+)
+
+// TestSessionEvents: what the API tells of an event is enough for a program elsewhere.
+func TestSessionEvents(t *testing.T) {
+	here, there := wire.PortID{Node: wire.FabricNodeID{Chip: 3}, Channel: 8}, wire.PortID{Node: wire.FabricNodeID{Mesh: 1, Chip: 4}, Channel: 9}
+	at := time.Now()
+	for _, c := range []struct {
+		e    chip.Event
+		want session.Event
+	}{
+		{chip.Event{Local: here, Peer: there, Link: ttlink.Event{Kind: ttlink.EventUp}}, session.Event{Kind: session.LinkUp, Port: here, Peer: there}},
+		{chip.Event{Local: here, Peer: there, Link: ttlink.Event{Kind: ttlink.EventDown, Reason: ttlink.DownSilence}},
+			session.Event{Kind: session.LinkDown, Port: here, Peer: there, Reason: "silence"}},
+		{chip.Event{Local: here, Peer: there, Link: ttlink.Event{Kind: ttlink.EventSessionEnded, Unknown: [wire.NumVCs]int{2, 3}}},
+			session.Event{Kind: session.SessionEnded, Port: here, Peer: there, Count: 5}},
+		{chip.Event{Local: here, Drop: wire.DropUnreachable, Count: 7}, session.Event{Kind: session.PacketsDropped, Port: here, Reason: "unreachable", Count: 7}},
+		{chip.Event{Tables: &chip.Tables{Epoch: 1, Out: []wire.PortID{here, there}, Unreachable: []wire.FabricNodeID{here.Node, there.Node}}},
+			session.Event{Kind: session.TablesChanged, Port: wire.PortID{Node: here.Node}, Unreachable: []wire.FabricNodeID{here.Node, there.Node}}},
+	} {
+		v := EventOf(here.Node, node.Event{Time: at, Chip: &c.e})
+		c.want.Time = at
+		if got, ok := sessionEvent(&v); !ok || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%+v, %v; want %+v", got, ok, c.want)
+		}
+	}
+	v := EventOf(here.Node, node.Event{Time: at, Chip: &chip.Event{Tables: &chip.Tables{Refused: true}}})
+	if got, ok := sessionEvent(&v); ok {
+		t.Errorf("tables that were refused are told of: %+v", got)
+	}
+}

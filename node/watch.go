@@ -1,0 +1,60 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"ttfabric/node/session"
+	"ttfabric/ttlink"
+)
+
+// Watch tells a program what its chip sees of the fabric; see [session.Watcher].
+func (n *Node) Watch(ctx context.Context, f func(session.Event)) error {
+	from := time.Now()
+	events, cancel := n.events.subscribe()
+	defer cancel()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e, ok := <-events:
+			if !ok {
+				return ErrClosed
+			}
+			if v, ok := sessionEvent(&e); ok && !e.Time.Before(from) { // not the history
+				f(v)
+			}
+		}
+	}
+}
+
+// sessionEvent says an event in the words of sessions; false for one that is no matter of theirs.
+func sessionEvent(e *Event) (v session.Event, ok bool) {
+	c := e.Chip
+	if c == nil {
+		return v, false
+	}
+	v = session.Event{Time: e.Time, Port: c.Local, Peer: c.Peer}
+	switch {
+	case c.Tables != nil:
+		v.Kind, v.Unreachable = session.TablesChanged, c.Tables.Unreachable
+		return v, !c.Tables.Refused
+	case c.Drop != 0:
+		v.Kind, v.Reason, v.Count = session.PacketsDropped, c.Drop.String(), int(c.Count)
+		return v, true
+	}
+	switch c.Link.Kind {
+	case ttlink.EventUp:
+		v.Kind = session.LinkUp
+	case ttlink.EventDown:
+		v.Kind, v.Reason = session.LinkDown, c.Link.Reason.String()
+	case ttlink.EventSessionEnded:
+		for _, k := range c.Link.Unknown {
+			v.Count += k
+		}
+		v.Kind = session.SessionEnded
+	default:
+		return v, false
+	}
+	return v, true
+}

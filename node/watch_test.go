@@ -1,0 +1,87 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"ttfabric/node"
+	"ttfabric/node/session"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// TestWatch: a program hears that the way to a chip died, and that it is back;
+// its commands end as unreachable meanwhile, promptly.
+func TestWatch(t *testing.T) {
+	m, err := topo.Named("line:3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPool()
+	var ns []*node.Node
+	for i := range 3 {
+		n, err := node.Start(context.Background(), config(m, p, chipID(i), wire.Incarnation(900+i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		ns = append(ns, n)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	s := session.New(ns[0])
+	if err := s.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var heard []session.Event
+	watch, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Watch(watch, func(e session.Event) {
+			mu.Lock()
+			heard = append(heard, e)
+			mu.Unlock()
+		})
+	}()
+	has := func(f func(session.Event) bool) bool {
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			mu.Lock()
+			found := slices.ContainsFunc(heard, f)
+			mu.Unlock()
+			if found {
+				return true
+			}
+		}
+		return false
+	}
+	far := chipID(2)
+	ns[2].Close()
+	if !has(func(e session.Event) bool {
+		return e.Kind == session.TablesChanged && slices.Contains(e.Unreachable, far)
+	}) {
+		t.Fatalf("nobody told that %s is unreachable: %+v", far, heard)
+	}
+	if err := s.Write(ctx, far, wire.NewNocAddr(1, 1, 0), []byte("lost")); !errors.Is(err, session.ErrUnreachable) {
+		t.Errorf("a write to it: %v", err)
+	}
+	n, err := node.Start(context.Background(), config(m, p, far, 1903))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if !has(func(e session.Event) bool { return e.Kind == session.TablesChanged && len(e.Unreachable) == 0 }) {
+		t.Fatalf("nobody told that %s is back: %+v", far, heard)
+	}
+	if err := s.Write(ctx, far, wire.NewNocAddr(1, 1, 0), []byte("there")); err != nil {
+		t.Errorf("a write to it when it is back: %v", err)
+	}
+	stop()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Watch ended with %v", err)
+	}
+}
