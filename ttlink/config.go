@@ -83,6 +83,12 @@ var (
 		Name: "crowded", DeadTraffic: 250 * time.Millisecond, DeadIdle: 5 * time.Second, Keepalive: 1600 * time.Millisecond,
 		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 20 * time.Millisecond, RTOMax: 250 * time.Millisecond,
 	}
+	// ProfilePaced is for transports that hold back what they are given, as QUIC
+	// does: it paces, and may acknowledge only after 25 ms (RFC 9000 §18.2).
+	ProfilePaced = Profile{
+		Name: "paced", DeadTraffic: time.Second, DeadIdle: 5 * time.Second, Keepalive: 1600 * time.Millisecond,
+		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 80 * time.Millisecond, RTOMax: 500 * time.Millisecond,
+	}
 )
 
 // valid reports what makes p unusable.

@@ -28,7 +28,9 @@
 //
 // A hello proves the path both ways when it echoes this end's incarnation and
 // the number of its current training. Nothing but a proved hello changes the
-// state of a link; a forged one is answered and forgotten. Each end creates
+// state of a link; a forged one is answered and forgotten. While training, a
+// hello is as long as the longest frame that will follow, so that a path that is
+// narrower than it seems says so before anything depends on it, or stays down. Each end creates
 // the state of a session once: an incarnation whose session has ended is not taken back.
 //
 // # What the other end may do

@@ -34,6 +34,7 @@ type Link struct {
 
 	closePending bool
 	control      [wire.FrameOverhead + wire.FullHelloLen]byte // the control frame handed out last
+	long         []byte                                       // the same where it does not fit there: a padded hello; nil once the link is up
 }
 
 // session is what this end knows of the incarnation at the other.

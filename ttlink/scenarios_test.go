@@ -152,3 +152,39 @@ func TestPromiseOfMore(t *testing.T) {
 	w.load(30)
 	w.mustQuiet(10 * time.Second)
 }
+
+// TestPathBecomesSlow has the round trip grow beyond the timeout while data
+// flows: the link learns of it, and does not send each frame twice from then on.
+func TestPathBecomesSlow(t *testing.T) {
+	w := newWorld(t, 3, fault.Options{Delay: time.Millisecond}, nil)
+	w.start()
+	if !w.until(time.Second, w.bothUp) {
+		w.fail("not up")
+	}
+	w.load(50)
+	w.mustQuiet(10 * time.Second)
+	for i := range w.cable {
+		if err := w.cable[i].Set(fault.Options{Delay: 20 * time.Millisecond}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := func() (n uint64) {
+		for _, e := range w.ends {
+			n += e.link.Counters().Retransmitted
+		}
+		return n
+	}
+	w.load(100)
+	w.mustQuiet(60 * time.Second)
+	learned := again()
+	w.load(300)
+	w.mustQuiet(60 * time.Second)
+	for i, e := range w.ends {
+		if rtt := e.link.Status().RTT; rtt < 35*time.Millisecond {
+			t.Errorf("end %d takes a round trip of 40 ms for one of %v", i, rtt)
+		}
+	}
+	if n := again() - learned; n > 0 {
+		t.Errorf("%d frames were sent again over a path that loses none", n)
+	}
+}

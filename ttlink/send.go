@@ -190,7 +190,7 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 		return
 	}
 	if t.timing && t.timed.Before(ack) {
-		t.timing = false
+		t.timing, t.backoff = false, 0
 		l.rtt.sample(now.Sub(t.timedAt))
 	}
 	t.flight = min(t.flight+n, MaxFrames)
@@ -204,8 +204,9 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	if t.cursor.Before(t.base) {
 		t.cursor = t.base
 	}
-	t.backoff = 0
-	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, 0))
+	// The backoff stays until a frame that was sent once has been timed (RFC 6298 §5.7): where the path has become
+	// slower than the timeout, each frame is sent twice, and no other one ever would be.
+	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 	t.idleSince = now
 }
 

@@ -414,6 +414,11 @@ func (l *Link) hello(now mono.Time, p Path, e echo, want bool) Transmit {
 		f.RxSeq = l.rx.expected
 	}
 	f.Payload = h.Append(l.control[wire.EnvelopeLen+wire.HeaderLen : wire.EnvelopeLen+wire.HeaderLen])
+	if l.state != StateUp || !l.sess.confirmed {
+		// As long as the longest frame that will follow: a path that does not
+		// take those says so now, or else does not come up.
+		f.Padded = max(l.payload, wire.PadTo(len(f.Payload)))
+	}
 	l.counters.HellosSent++
 	return l.sealControl(&f, p)
 }

@@ -101,7 +101,17 @@ func (l *Link) pollUpdate(now mono.Time) Transmit {
 // sealControl finishes a frame whose payload lies in the control buffer.
 func (l *Link) sealControl(f *wire.Frame, p Path) Transmit {
 	f.Channel = l.cfg.Peer.Channel
-	b := l.control[:f.WireLen()]
+	n, b := f.WireLen(), l.control[:]
+	if n > len(b) {
+		if len(l.long) != n {
+			l.long = make([]byte, n)
+		}
+		b = l.long
+		copy(b[wire.EnvelopeLen+wire.HeaderLen:], f.Payload)
+	} else {
+		l.long = nil
+	}
+	b = b[:n]
 	f.Seal(b)
 	return l.count(Transmit{Data: b, Seg: len(b), Path: p})
 }

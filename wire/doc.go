@@ -82,9 +82,11 @@
 //
 // # Hello
 //
-// The payload of a hello, 80 or 158 bytes, never padded. The frame around it has the
+// The payload of a hello, 80 or 158 bytes. The frame around it has the
 // sender's session (0 before the first) and, in a session, the next data frame
-// expected as its rx seq.
+// expected as its rx seq. It is padded to the largest frame payload that the
+// hello names, until its sender is up and confirmed: what comes up has been
+// crossed by frames as long as those that follow.
 //
 //	 0  1  version (1)
 //	 1  1  bit 0 UP: the sender is up; bit 1 WANT: answer this hello; others reserved, refused

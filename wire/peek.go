@@ -25,3 +25,11 @@ func PeekFrame(b []byte) (Frame, bool) {
 // HeadWhole reports whether a view of the first bytes of a packet holds its
 // headers, so that its fields can be read. It checks nothing else.
 func (v PacketView) HeadWhole() bool { return len(v) >= minPacketLen && len(v) >= v.headLen() }
+
+// SendType is the packet's NoC command.
+func (v PacketView) SendType() NocSendType { return NocSendType(v[poSendType]) }
+
+// PayloadLen is how many bytes of payload the packet says that it has; below 0 it contradicts itself.
+func (v PacketView) PayloadLen() int {
+	return int(binary.LittleEndian.Uint16(v[poLength:])) - v.headLen()
+}

@@ -99,6 +99,12 @@ type Counts struct {
 	Corrupted  uint64
 }
 
+// Since is what was done after before was taken.
+func (c Counts) Since(before Counts) Counts {
+	return Counts{c.Passed - before.Passed, c.Lost - before.Lost, c.BurstLost - before.BurstLost, c.CutOff - before.CutOff,
+		c.Overflowed - before.Overflowed, c.Duplicated - before.Duplicated, c.Reordered - before.Reordered, c.Corrupted - before.Corrupted}
+}
+
 // Model is one direction of a cable.
 type Model struct {
 	opts   Options

@@ -32,6 +32,7 @@ type Impaired struct {
 	full    uint64
 	scratch []byte
 	wake    chan struct{}
+	watch   func(Tapped) // nil: nobody
 	closed  bool
 	wg      sync.WaitGroup
 }
@@ -68,6 +69,14 @@ func (i *Impaired) Cut(on bool) {
 	i.model.Cut(on)
 }
 
+// Watch shows each datagram that is handed to Send, as it was before anything was done to it,
+// with its fate. It is called in Send, and holds it up; nil ends it.
+func (i *Impaired) Watch(see func(Tapped)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.watch = see
+}
+
 // Counts says what has been done to datagrams, and how many were dropped because too many waited.
 func (i *Impaired) Counts() (c fault.Counts, dropped uint64) {
 	i.mu.Lock()
@@ -92,7 +101,9 @@ func (i *Impaired) Send(data []byte, seg int) (int, error) {
 	whole := 0 // bytes of scratch in datagrams of seg bytes; what follows are copies of a short last one
 	for b := data; len(b) > 0; b = b[min(seg, len(b)):] {
 		d := b[:min(seg, len(b))]
-		for _, o := range i.model.Apply(now, d) {
+		before, full := i.model.Counts(), i.full
+		outcomes := i.model.Apply(now, d)
+		for _, o := range outcomes {
 			if o.At.After(now) {
 				i.delay(o)
 				continue
@@ -101,6 +112,9 @@ func (i *Impaired) Send(data []byte, seg int) (int, error) {
 			if len(d) == seg {
 				whole = len(i.scratch)
 			}
+		}
+		if i.watch != nil {
+			i.watch(Tapped{time.Now(), true, d, Fate{i.model.Counts().Since(before), i.full > full, wait(now, outcomes)}})
 		}
 	}
 	short := len(i.scratch) - whole
@@ -118,6 +132,16 @@ func (i *Impaired) Send(data []byte, seg int) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// wait is how long the first outcome waits.
+func wait(now mono.Time, outcomes []fault.Outcome) (d time.Duration) {
+	for n, o := range outcomes {
+		if w := o.At.Sub(now); n == 0 || w < d {
+			d = max(0, w)
+		}
+	}
+	return d
 }
 
 // SendBatch implements [Port].

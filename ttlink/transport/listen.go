@@ -94,3 +94,26 @@ func interfaceMTU(a netip.Addr) int {
 	}
 	return least
 }
+
+// Bind opens a UDP socket for transports that have one of their own, as
+// [Listen] does. The error names the address and the way out.
+func Bind(local netip.AddrPort) (*net.UDPConn, error) {
+	if !local.IsValid() {
+		return nil, fmt.Errorf("UDP port: no local address: name one, such as 127.0.0.1:0")
+	}
+	return bind(netip.AddrPortFrom(local.Addr().Unmap(), local.Port()))
+}
+
+// Route is the largest UDP datagram, in bytes, that this machine's route from
+// a local address to a peer takes without fragmentation. The error says why the peer cannot be one.
+func Route(local, peer netip.AddrPort) (int, error) {
+	p, err := Listen(Options{Local: netip.AddrPortFrom(local.Addr(), 0)})
+	if err != nil {
+		return 0, err
+	}
+	defer p.Close()
+	if err := p.SetPeer(peer); err != nil {
+		return 0, err
+	}
+	return p.MaxDatagram(), nil
+}

@@ -111,6 +111,7 @@ type Stats struct {
 	ReceiveBuffer, ReceiveBufferAsked     int    // bytes that the kernel granted, and that it was asked for
 	SendBuffer, SendBufferAsked           int    // the same
 	Largest                               int    // the largest datagram that the path takes now, in bytes
+	Auth                                  AuthStats
 }
 
 // Mode says whether a feature is used.
@@ -129,6 +130,15 @@ type Options struct {
 	Batch         Mode           // several messages per system call
 	ReceiveBuffer int            // bytes to ask for; 0: [DefaultBuffer]
 	SendBuffer    int            // the same
+	MTU           int            // bytes of the longest IP packet that the path may be thought to take; 0: what the kernel says
+}
+
+// within is the MTU of a path, bounded by the one that the options name.
+func (o *Options) within(mtu int) int {
+	if o.MTU > 0 {
+		return min(mtu, o.MTU)
+	}
+	return mtu
 }
 
 // complete fills in defaults and reports what cannot be used.

@@ -183,7 +183,7 @@ func (u *udp) measurePath() {
 	_ = u.control(func(fd int) error {
 		mtu, err := unix.GetsockoptInt(fd, level, opt)
 		if err == nil {
-			u.path.Store(int64(payloadOf(mtu, u.local.Addr())))
+			u.path.Store(int64(payloadOf(u.opts.within(mtu), u.local.Addr())))
 		}
 		return err
 	})
@@ -197,7 +197,7 @@ func (u *udp) MaxDatagram() int {
 	if n := u.path.Load(); n > 0 {
 		return int(n)
 	}
-	return payloadOf(interfaceMTU(u.local.Addr()), u.local.Addr())
+	return payloadOf(u.opts.within(interfaceMTU(u.local.Addr())), u.local.Addr())
 }
 
 // Close implements [Port].

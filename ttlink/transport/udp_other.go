@@ -40,7 +40,7 @@ func Listen(o Options) (Port, error) {
 	_ = conn.SetReadBuffer(o.ReceiveBuffer) // what the system grants is not told
 	_ = conn.SetWriteBuffer(o.SendBuffer)
 	u := &udp{conn: conn, opts: o, local: localAddr(conn)}
-	u.path.Store(int64(payloadOf(interfaceMTU(u.local.Addr()), u.local.Addr())))
+	u.path.Store(int64(payloadOf(u.opts.within(interfaceMTU(u.local.Addr())), u.local.Addr())))
 	return u, nil
 }
 
@@ -143,7 +143,7 @@ func (u *udp) SetPeer(a netip.AddrPort) error {
 	if a.Addr().IsLoopback() {
 		mtu = interfaceMTU(a.Addr())
 	}
-	u.path.Store(int64(payloadOf(mtu, a.Addr())))
+	u.path.Store(int64(payloadOf(u.opts.within(mtu), a.Addr())))
 	return nil
 }
 

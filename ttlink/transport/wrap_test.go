@@ -209,3 +209,53 @@ func TestTapSeesBothWays(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestFate watches an impaired port: what each datagram's fate is said to be adds up to the model's counters.
+func TestFate(t *testing.T) {
+	a, b := transport.NewMemory().Listen(), transport.NewMemory().Listen()
+	defer b.Close()
+	if err := a.SetPeer(b.LocalAddr()); err != nil {
+		t.Fatal(err)
+	}
+	i := impair(t, a, fault.Options{Loss: 0.1, Duplicate: 0.1, Corrupt: 0.1, Reorder: 0.1, Delay: 5 * time.Millisecond, Burst: fault.Burst{ToBad: 0.05, ToGood: 0.5, LossBad: 1}})
+	var sum fault.Counts
+	data, seen, delayed := bytes.Repeat([]byte("0123456789"), 50), 0, 0
+	i.Watch(func(w transport.Tapped) {
+		if string(w.Data) != "0123456789" || !w.Sent || w.At.IsZero() {
+			t.Fatalf("saw %q", w.Data) // never what was corrupted
+		}
+		d := w.Fate.Done
+		if d.Passed+d.Lost+d.BurstLost+d.CutOff != 1 {
+			t.Fatalf("fate %+v", w.Fate)
+		}
+		if d.Passed == 1 != (w.Fate.Delay >= 5*time.Millisecond) {
+			t.Fatalf("%s: delay %v", w.Fate.String(), w.Fate.Delay)
+		}
+		seen++
+		delayed += int(d.Passed)
+		sum = fault.Counts{Passed: sum.Passed + d.Passed, Lost: sum.Lost + d.Lost, BurstLost: sum.BurstLost + d.BurstLost, CutOff: sum.CutOff + d.CutOff,
+			Duplicated: sum.Duplicated + d.Duplicated, Reordered: sum.Reordered + d.Reordered, Corrupted: sum.Corrupted + d.Corrupted}
+	})
+	for range 20 {
+		if _, err := i.Send(data, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i.Cut(true)
+	if _, err := i.Send(data[:10], 10); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := i.Counts(); got != sum || seen != 1001 || sum.CutOff != 1 || sum.Lost == 0 || sum.Duplicated == 0 || sum.Corrupted == 0 || sum.Reordered == 0 || sum.BurstLost == 0 {
+		t.Errorf("of %d datagrams, the fates add up to %+v, the counters to %+v", seen, sum, got)
+	}
+	i.Watch(nil)
+	if _, err := i.Send(data, 10); err != nil || seen != 1001 {
+		t.Errorf("seen %d after the watch: %v", seen, err)
+	}
+	for f, want := range map[transport.Fate]string{{}: "", {Done: fault.Counts{Passed: 1}}: "", {Done: fault.Counts{Lost: 1}}: "lost", {Overfull: true}: "lost, too much is delayed",
+		{Done: fault.Counts{Passed: 1, Corrupted: 1, Duplicated: 1}, Delay: 1234567}: "corrupted, duplicated, delayed by 1.235ms"} {
+		if f.String() != want || f.Any() != (want != "") {
+			t.Errorf("%+v is %q, want %q", f, f.String(), want)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"ttfabric/wire"
+)
+
+// Chip is what one chip proves itself with, and whom it trusts.
+type Chip struct {
+	Self  Identity
+	Pair  tls.Certificate
+	Roots *x509.CertPool
+}
+
+// Load reads a chip's part of a folder, and finds that it is this chip's of
+// this fabric and valid now. The error names the file and the way out.
+func Load(dir string, self Identity) (*Chip, error) {
+	ca, err := LoadCertificate(filepath.Join(dir, "ca.pem"))
+	if err != nil {
+		return nil, err
+	}
+	c := &Chip{Self: self, Roots: x509.NewCertPool()}
+	c.Roots.AddCert(ca)
+	if c.Pair, err = loadPair(dir, self.Chip.String()); err != nil {
+		return nil, err
+	}
+	if c.Pair.Leaf == nil {
+		if c.Pair.Leaf, err = x509.ParseCertificate(c.Pair.Certificate[0]); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.Check([]*x509.Certificate{c.Pair.Leaf}, self, time.Now()); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, self.Chip.String()+".pem"), err)
+	}
+	return c, nil
+}
+
+// Check reports why a peer's certificates do not show that it is who it
+// should be: another chip or fabric, another authority, out of its time.
+func (c *Chip) Check(certs []*x509.Certificate, want Identity, now time.Time) error {
+	if len(certs) == 0 {
+		return errors.New("it shows no certificate")
+	}
+	leaf := certs[0]
+	got, err := IdentityOf(leaf)
+	if err != nil {
+		return err
+	}
+	inter := x509.NewCertPool()
+	for _, x := range certs[1:] {
+		inter.AddCert(x)
+	}
+	_, err = leaf.Verify(x509.VerifyOptions{Roots: c.Roots, Intermediates: inter, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	var invalid x509.CertificateInvalidError
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && now.Before(leaf.NotBefore):
+		return fmt.Errorf("the certificate of %s is valid from %s only; look at the clocks", got, leaf.NotBefore.UTC().Format(time.RFC3339))
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("the certificate of %s expired at %s; 'ttfabric pki renew' makes another", got, leaf.NotAfter.UTC().Format(time.RFC3339))
+	case errors.As(err, &unknown):
+		return fmt.Errorf("the certificate of %s is of another authority", got)
+	case err != nil:
+		return fmt.Errorf("the certificate of %s: %w", got, err)
+	case got.Fabric != want.Fabric:
+		return fmt.Errorf("it is %s, not of fabric %q", got, want.Fabric)
+	case got.Chip != want.Chip:
+		return fmt.Errorf("it is %s, not chip %s", got, want.Chip)
+	}
+	return nil
+}
+
+// Secret derives 32 bytes from the chip's private key, for what must be the
+// same in each of its lives and known to nobody else.
+func (c *Chip) Secret(purpose string) (s [32]byte, err error) {
+	k, ok := c.Pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return s, fmt.Errorf("the key of %s is none of ECDSA", c.Self)
+	}
+	d, err := k.Bytes()
+	if err != nil {
+		return s, err
+	}
+	b, err := hkdf.Key(sha256.New, d, nil, "ttfabric "+purpose, len(s))
+	copy(s[:], b)
+	return s, err
+}
+
+// Make makes an authority and a certificate for each chip in a folder that has none yet.
+func Make(dir, fabric string, chips []wire.FabricNodeID, now time.Time, valid time.Duration) error {
+	a, err := NewAuthority(fabric, now)
+	if err != nil {
+		return err
+	}
+	// All are made before anything is written, so that a bad name leaves nothing behind.
+	type pair struct{ cert, key []byte }
+	made := make([]pair, len(chips))
+	for i, c := range chips {
+		if made[i].cert, made[i].key, err = a.Issue(Identity{fabric, c}, now, valid); err != nil {
+			return err
+		}
+	}
+	if err := a.Save(dir); err != nil {
+		return err
+	}
+	for i, c := range chips {
+		if err := SaveChip(dir, c, made[i].cert, made[i].key, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}

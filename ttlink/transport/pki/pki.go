@@ -1,0 +1,282 @@
+// Package pki makes and checks the certificates of a fabric: one authority,
+// and one certificate per chip, which says whose it is in a URI.
+//
+// A folder of them holds
+//
+//	ca.pem, ca.key        the authority; its key is needed to make certificates, by no chip
+//	M0D3.pem, M0D3.key    a chip's certificate and key
+//
+// A chip needs ca.pem and its own two files. Keys are ECDSA on P-256, in PKCS #8.
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ttfabric/wire"
+)
+
+// Scheme is that of the URI in a chip's certificate: ttfabric://FABRIC/M0D3.
+const Scheme = "ttfabric"
+
+// Limits of certificates.
+const (
+	DefaultValidity = 365 * 24 * time.Hour      // of a chip's certificate
+	AuthorityFor    = 10 * 365 * 24 * time.Hour // validity of an authority
+	MaxValidity     = AuthorityFor              // of a chip's certificate
+	backdate        = 5 * time.Minute           // that clocks of machines may differ by
+	maxFile         = 64 << 10                  // bytes of a file that is read
+)
+
+// Identity is whose a certificate is.
+type Identity struct {
+	Fabric string
+	Chip   wire.FabricNodeID
+}
+
+// URI is the identity as a certificate says it.
+func (i Identity) URI() string { return Scheme + "://" + i.Fabric + "/" + i.Chip.String() }
+
+// String is the identity for people.
+func (i Identity) String() string { return fmt.Sprintf("chip %s of fabric %q", i.Chip, i.Fabric) }
+
+// ParseIdentity reads what URI writes.
+func ParseIdentity(uri string) (Identity, error) {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != Scheme || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return Identity{}, fmt.Errorf("%q is not the URI of a chip: want %s://FABRIC/M0D3", uri, Scheme)
+	}
+	n, err := wire.ParseFabricNodeID(strings.TrimPrefix(u.Path, "/"))
+	if err != nil {
+		return Identity{}, fmt.Errorf("%q is not the URI of a chip: %w", uri, err)
+	}
+	i := Identity{u.Host, n}
+	if i.URI() != uri {
+		return Identity{}, fmt.Errorf("%q is not the URI of a chip: want %s", uri, i.URI())
+	}
+	return i, nil
+}
+
+// IdentityOf is whose a certificate is.
+func IdentityOf(c *x509.Certificate) (Identity, error) {
+	if len(c.URIs) != 1 {
+		return Identity{}, fmt.Errorf("the certificate %q names no chip: want one URI, %s://FABRIC/M0D3", c.Subject.CommonName, Scheme)
+	}
+	return ParseIdentity(c.URIs[0].String())
+}
+
+// Authority signs certificates.
+type Authority struct {
+	Cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// NewAuthority makes the authority of a fabric, valid from now on.
+func NewAuthority(fabric string, now time.Time) (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	t := &x509.Certificate{SerialNumber: serial(), Subject: pkix.Name{CommonName: "ttfabric authority of " + fabric},
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(AuthorityFor), IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	c, err := x509.ParseCertificate(der)
+	return &Authority{c, key}, err
+}
+
+// Issue makes a chip's certificate, valid from now on, and its key, in PEM.
+// Addresses of the chip's API may be named, so that clients can check it by address, too.
+func (a *Authority) Issue(id Identity, now time.Time, valid time.Duration) (cert, key []byte, err error) {
+	if valid <= 0 || valid > MaxValidity {
+		return nil, nil, fmt.Errorf("a certificate for %v: want more than 0 and at most %v", valid, MaxValidity)
+	}
+	u, err := url.Parse(id.URI())
+	if err != nil {
+		return nil, nil, fmt.Errorf("fabric name %q does not fit a URI: %w", id.Fabric, err)
+	}
+	if _, err := ParseIdentity(id.URI()); err != nil {
+		return nil, nil, err
+	}
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	end := now.Add(valid)
+	if end.After(a.Cert.NotAfter) {
+		end = a.Cert.NotAfter
+	}
+	t := &x509.Certificate{SerialNumber: serial(), Subject: pkix.Name{CommonName: id.Chip.String(), Organization: []string{id.Fabric}},
+		NotBefore: now.Add(-backdate), NotAfter: end, URIs: []*url.URL{u}, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, t, a.Cert, k.Public(), a.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := x509.ParseCertificate(der); err != nil {
+		return nil, nil, fmt.Errorf("fabric name %q does not fit a certificate; choose one of letters, digits and '-': %w", id.Fabric, err)
+	}
+	key, err = keyPEM(k)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key, err
+}
+
+func serial() *big.Int {
+	var b [16]byte
+	rand.Read(b[:])
+	b[0] &= 0x7f
+	return new(big.Int).SetBytes(b[:])
+}
+
+func keyPEM(k crypto.Signer) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(k)
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
+}
+
+// Save writes the authority into a folder. A file that is there is not
+// overwritten: the error matches fs.ErrExist.
+func (a *Authority) Save(dir string) error {
+	key, err := keyPEM(a.key)
+	if err != nil {
+		return err
+	}
+	return saveNew(dir, "ca", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Cert.Raw}), key)
+}
+
+// SaveChip writes a chip's certificate and key into a folder. What is there
+// is overwritten only with replace; else the error matches fs.ErrExist.
+func SaveChip(dir string, chip wire.FabricNodeID, cert, key []byte, replace bool) error {
+	if !replace {
+		return saveNew(dir, chip.String(), cert, key)
+	}
+	// The two are renamed into place one after the other: a chip that starts in
+	// between finds that they do not belong together, and says so.
+	for _, f := range []struct {
+		ext  string
+		b    []byte
+		mode os.FileMode
+	}{{".key", key, 0o600}, {".pem", cert, 0o644}} {
+		path := filepath.Join(dir, chip.String()+f.ext)
+		tmp := path + ".new"
+		os.Remove(tmp)
+		if err := create(tmp, f.b, f.mode); err != nil {
+			return err
+		}
+		if err := os.Rename(tmp, path); err != nil {
+			os.Remove(tmp)
+			return fmt.Errorf("cannot write %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func saveNew(dir, name string, cert, key []byte) error {
+	path := filepath.Join(dir, name)
+	if err := create(path+".key", key, 0o600); err != nil {
+		return err
+	}
+	if err := create(path+".pem", cert, 0o644); err != nil {
+		os.Remove(path + ".key")
+		return err
+	}
+	return nil
+}
+
+// create writes a file that is not there yet.
+func create(path string, b []byte, mode os.FileMode) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already: %w", path, fs.ErrExist)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write: %w", err)
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		os.Remove(path)
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	return nil
+}
+
+// LoadAuthority reads the authority of a folder with its key.
+func LoadAuthority(dir string) (*Authority, error) {
+	c, err := LoadCertificate(filepath.Join(dir, "ca.pem"))
+	if err != nil {
+		return nil, err
+	}
+	pair, err := loadPair(dir, "ca")
+	if err != nil {
+		return nil, err
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok || !c.IsCA {
+		return nil, fmt.Errorf("%s is not an authority that can sign", filepath.Join(dir, "ca.pem"))
+	}
+	return &Authority{c, key}, nil
+}
+
+// LoadCertificate reads one certificate.
+func LoadCertificate(path string) (*x509.Certificate, error) {
+	b, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(b)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, fmt.Errorf("%s holds no certificate in PEM", path)
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w; 'ttfabric pki make' makes the certificates of a fabric", err)
+	}
+	if fi.Size() > maxFile || !fi.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file of at most %d bytes", path, maxFile)
+	}
+	return os.ReadFile(path)
+}
+
+// loadPair reads a certificate and its key. A key that others can read is refused.
+func loadPair(dir, name string) (p tls.Certificate, err error) {
+	path := filepath.Join(dir, name)
+	cert, err := readFile(path + ".pem")
+	if err != nil {
+		return p, err
+	}
+	key, err := readFile(path + ".key")
+	if err != nil {
+		return p, err
+	}
+	if fi, err := os.Stat(path + ".key"); err == nil && fi.Mode().Perm()&0o077 != 0 {
+		return p, fmt.Errorf("%s.key can be read by others (mode %04o); 'chmod 600 %s.key' keeps it to you", path, fi.Mode().Perm(), path)
+	}
+	if p, err = tls.X509KeyPair(cert, key); err != nil {
+		return p, fmt.Errorf("%s.pem and .key: %w", path, err)
+	}
+	return p, nil
+}

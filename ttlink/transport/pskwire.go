@@ -1,0 +1,242 @@
+package transport
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+
+	"ttfabric/wire"
+)
+
+// # The format of sealed UDP, version 1
+//
+// Numbers are little-endian, as everywhere in ttfabric. Each UDP datagram
+// begins with
+//
+//	0  2  magic "TK"
+//	2  1  version: 1
+//	3  1  kind: 1 ask, 2 answer, 3 sealed
+//
+// An ask and an answer are 128 bytes:
+//
+//	 4  4  the first 4 bytes of the SHA-256 of the fabric's name
+//	 8  8  port of the sender: mesh 2, chip 2, channel 1, zero 3
+//	16  8  port that it is meant for, in the same way
+//	24  8  incarnation of the sender
+//	32 32  nonce: random, a new one for each ask and for each answer
+//	64 32  in an answer the nonce of the ask, else zero
+//	96 32  HMAC-SHA256 of the bytes before, under the handshake key
+//
+// A sealed datagram is the AES-256-GCM of one datagram of the link, or of
+// none at all, with 32 bytes around it:
+//
+//	 4  4  key id
+//	 8  8  counter: 0 for the first datagram under a key, then one more for each
+//	16  n  ciphertext, and behind it the tag of 16 bytes
+//
+// The nonce of the AEAD is four zero bytes and the counter, the additional data the first 16 bytes.
+//
+// # Keys
+//
+// From the pre-shared key of 16 bytes or more, with HKDF-SHA256 (RFC 5869):
+//
+//	root      = Extract(salt "ttfabric psk 1", pre-shared key)
+//	handshake = Expand(root, "handshake", 32)
+//	asker 32, answerer 32, key id 4 = Expand(root, "session" ‖ ask[0:96] ‖ answer[0:96], 68)
+//
+// The asker seals with the first, the answerer with the second. Both
+// incarnations, both ports, the fabric and both nonces are in the ask and the
+// answer, so that no two handshakes ever lead to the same keys, and a
+// counter never meets a key twice, not over a restart either.
+//
+// # Handshake
+//
+// Either end that has no keys asks, again after 50 ms and then in growing
+// intervals up to a second with the same nonce, until it is answered. An end
+// that is asked answers with a fresh nonce, but goes on with the keys it has
+// until a datagram comes that the new ones open: that proves that the asker is
+// there now, and knows the key. The asker takes the new keys in use when the
+// answer repeats the nonce of its open ask, and sends an empty sealed
+// datagram at once. If both ask at the same time, both handshakes may come to
+// their end; each end receives under either's keys and sends under the last.
+// An end that gets datagrams under keys it does not know asks, at most once a
+// second. A session is renewed after 2²³ datagrams (RFC 9001 §6.6), and none carries more than 2²⁸.
+//
+// # What it is against
+//
+// The attacker sees, holds back, repeats, changes and forges datagrams, from
+// the peer's address, too. He does not know the key. Then:
+//
+//   - forged or changed: the tag or the HMAC does not fit; dropped.
+//   - replayed within a session: the counter was seen, or is older than the last 8192; dropped.
+//   - of old lives, of either end: other keys, as both nonces were others; dropped.
+//   - reflected: each direction has its own key; an ask says whom it is from and meant for, and an
+//     end takes none that carries its own incarnation.
+//   - moved to another cable or fabric: ports and fabric are in the keys; dropped.
+//   - replayed asks: are answered, at a limited rate and with no more bytes than they
+//     have; the keys that come of them are never taken in use, since nobody can seal with them.
+//
+// Not: who holds the key can be any chip of the fabric, and read all that was
+// recorded (no forward secrecy; QUIC has both). Who can hold datagrams back
+// can cut the cable. Lengths and times are seen.
+const (
+	pskMagic0, pskMagic1 = 'T', 'K'
+	pskVersion           = 1
+	pskAsk               = 1
+	pskAnswer            = 2
+	pskSealed            = 3
+
+	pskHeader   = 16
+	pskTag      = 16
+	pskHelloLen = 128
+	pskSigned   = 96 // bytes of a hello under its HMAC
+	pskNonce    = 32
+
+	// PSKOverhead is what sealing adds to a datagram, in bytes.
+	PSKOverhead = pskHeader + pskTag
+	// MinPSK is the shortest pre-shared key, in bytes.
+	MinPSK = 16
+)
+
+// Errors of the decoders.
+var (
+	errPSKMalformed = errors.New("none of sealed UDP")
+	errPSKKey       = errors.New("its HMAC does not fit")
+)
+
+// pskHello is an ask or an answer.
+type pskHello struct {
+	kind        byte
+	fabric      [4]byte
+	from, to    wire.PortID
+	incarnation wire.Incarnation
+	nonce, echo [pskNonce]byte
+}
+
+// appendTo appends the hello with its HMAC.
+func (h *pskHello) appendTo(b []byte, key []byte) []byte {
+	start, le := len(b), binary.LittleEndian
+	b = append(b, pskMagic0, pskMagic1, pskVersion, h.kind)
+	b = append(b, h.fabric[:]...)
+	for _, p := range []wire.PortID{h.from, h.to} {
+		b = le.AppendUint16(b, uint16(p.Node.Mesh))
+		b = le.AppendUint16(b, uint16(p.Node.Chip))
+		b = append(b, byte(p.Channel), 0, 0, 0)
+	}
+	b = le.AppendUint64(b, uint64(h.incarnation))
+	b = append(b, h.nonce[:]...)
+	b = append(b, h.echo[:]...)
+	return append(b, pskMAC(key, b[start:])...)
+}
+
+// decodePSKHello reads a hello. The error is errPSKMalformed or errPSKKey; with the latter h is what was claimed.
+func decodePSKHello(b, key []byte) (h pskHello, err error) {
+	le := binary.LittleEndian
+	if len(b) != pskHelloLen || b[0] != pskMagic0 || b[1] != pskMagic1 || b[2] != pskVersion || b[3] != pskAsk && b[3] != pskAnswer {
+		return h, errPSKMalformed
+	}
+	h.kind = b[3]
+	copy(h.fabric[:], b[4:])
+	for i, p := range []*wire.PortID{&h.from, &h.to} {
+		f := b[8+8*i:]
+		p.Node.Mesh, p.Node.Chip, p.Channel = wire.MeshID(le.Uint16(f)), wire.ChipID(le.Uint16(f[2:])), wire.Channel(f[4])
+		if f[5]|f[6]|f[7] != 0 || !p.Valid() {
+			return h, errPSKMalformed
+		}
+	}
+	h.incarnation = wire.Incarnation(le.Uint64(b[24:]))
+	copy(h.nonce[:], b[32:])
+	copy(h.echo[:], b[64:])
+	if h.kind == pskAsk && h.echo != [pskNonce]byte{} || h.incarnation == 0 {
+		return h, errPSKMalformed
+	}
+	if !hmac.Equal(b[pskSigned:], pskMAC(key, b[:pskSigned])) {
+		return h, errPSKKey
+	}
+	return h, nil
+}
+
+func pskMAC(key, b []byte) []byte {
+	m := hmac.New(sha256.New, key)
+	m.Write(b)
+	return m.Sum(nil)
+}
+
+// pskKeys are derived from the pre-shared key alone.
+type pskKeys struct{ root, handshake []byte }
+
+func newPSKKeys(psk []byte) (k pskKeys, err error) {
+	if k.root, err = hkdf.Extract(sha256.New, psk, []byte("ttfabric psk 1")); err == nil {
+		k.handshake, err = hkdf.Expand(sha256.New, k.root, "handshake", sha256.Size)
+	}
+	return k, err
+}
+
+// session derives the keys of a handshake from its two messages.
+func (k *pskKeys) session(ask, answer []byte) (asker, answerer []byte, id uint32, err error) {
+	info := bytes.Join([][]byte{[]byte("session"), ask[:pskSigned], answer[:pskSigned]}, nil)
+	b, err := hkdf.Expand(sha256.New, k.root, string(info), 68)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	return b[:32], b[32:64], binary.LittleEndian.Uint32(b[64:]), nil
+}
+
+// putPSKHeader writes the header of a sealed datagram.
+func putPSKHeader(b []byte, id uint32, counter uint64) {
+	b[0], b[1], b[2], b[3] = pskMagic0, pskMagic1, pskVersion, pskSealed
+	binary.LittleEndian.PutUint32(b[4:], id)
+	binary.LittleEndian.PutUint64(b[8:], counter)
+}
+
+// parsePSKHeader reads the header of a sealed datagram; false for one that is none.
+func parsePSKHeader(b []byte) (id uint32, counter uint64, ok bool) {
+	if len(b) < PSKOverhead || b[0] != pskMagic0 || b[1] != pskMagic1 || b[2] != pskVersion || b[3] != pskSealed {
+		return 0, 0, false
+	}
+	return binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]), true
+}
+
+// ReplayWindow is how many counters back from the newest a sealed datagram is
+// still taken. It is twice the frames that a link has under way (ttlink.MaxFrames),
+// each of which has a counter of its own, so that reordering loses nothing.
+const ReplayWindow = 8192
+
+// replayWindow remembers which counters came (RFC 6479). One block more than
+// the window is kept, so that moving on clears whole blocks.
+type replayWindow struct {
+	next   uint64 // one beyond the newest; 0: none came
+	blocks [ReplayWindow/64 + 1]uint64
+}
+
+// check reports whether a counter may be taken: it is new.
+func (w *replayWindow) check(c uint64) bool {
+	if c >= w.next {
+		return true
+	}
+	return w.next-c <= ReplayWindow && w.blocks[c/64%uint64(len(w.blocks))]&(1<<(c%64)) == 0
+}
+
+// take notes a counter whose datagram was authentic. It reports false for one that came before.
+func (w *replayWindow) take(c uint64) bool {
+	if !w.check(c) {
+		return false
+	}
+	n := uint64(len(w.blocks))
+	if c >= w.next {
+		newest := c / 64
+		for i, k := uint64(0), newest-w.block(); i < min(k, n); i++ {
+			w.blocks[(newest-i)%n] = 0
+		}
+		w.next = c + 1
+	}
+	w.blocks[c/64%n] |= 1 << (c % 64)
+	return true
+}
+
+// block is the block of the newest counter, and that of counter 0 before any came, whose bits are clear anyway.
+func (w *replayWindow) block() uint64 { return (cmp.Or(w.next, 1) - 1) / 64 }

@@ -1,0 +1,331 @@
+package quicport
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"ttfabric/ttlink/transport"
+)
+
+// bundleHeader is the length of what comes before the datagrams in a frame, in bytes.
+const bundleHeader = 2
+
+var errForeign = errors.New("not the peer's address")
+
+// config is that of a connection. Packets begin as large as this machine's
+// route to the peer takes, or small where larger ones do not get through; then
+// quic-go looks for the path's MTU by itself.
+func (p *port) config(careful bool) *quic.Config {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := &quic.Config{EnableDatagrams: true, MaxIncomingStreams: -1, MaxIncomingUniStreams: -1,
+		HandshakeIdleTimeout: handshakeTimeout, MaxIdleTimeout: idleTimeout, KeepAlivePeriod: keepAlive}
+	if !careful && p.route >= minPacket {
+		c.InitialPacketSize = uint16(p.route)
+		c.DisablePathMTUDiscovery = p.route == maxPacket
+	}
+	return c
+}
+
+// admit judges a connection before its handshake, by its address alone.
+func (p *port) admit(info *quic.ClientInfo) (*quic.Config, error) {
+	p.mu.Lock()
+	peer, route := p.peer, p.route
+	p.mu.Unlock()
+	if addrOf(info.RemoteAddr) != peer || !peer.IsValid() {
+		p.counts.strangers.Add(1)
+		return nil, errForeign
+	}
+	return p.config(p.sock.initial.Load() < int64(route)), nil // as small as the dialer begins
+}
+
+func addrOf(a net.Addr) netip.AddrPort {
+	u, ok := a.(*net.UDPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	x := u.AddrPort()
+	return netip.AddrPortFrom(x.Addr().Unmap(), x.Port())
+}
+
+// accept takes the peer's connections.
+func (p *port) accept() {
+	for {
+		c, err := p.ln.Accept(p.ctx)
+		if err != nil {
+			if p.ctx.Err() != nil || errors.Is(err, quic.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			p.counts.failed.Add(1)
+			continue
+		}
+		p.adopt(c)
+	}
+}
+
+// dial makes a connection whenever there is a peer and none.
+func (p *port) dial() {
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.wake:
+		}
+		p.mu.Lock()
+		peer, idle := p.peer, p.conn == nil && p.peer.IsValid() && !p.closed
+		p.mu.Unlock()
+		if idle && !p.try(peer) {
+			p.later()
+		}
+	}
+}
+
+// later dials again after a while, which grows until a connection is proved.
+func (p *port) later() {
+	p.mu.Lock()
+	wait := p.backoff
+	p.backoff = min(2*wait, retryMax)
+	p.mu.Unlock()
+	time.AfterFunc(wait, p.nudge)
+}
+
+// try dials once. After a handshake that got no answer the next one begins
+// small, and so in turn: the path may be narrower than this machine knows, or
+// nobody be there. When a small one succeeds, a large one is tried once more,
+// since who was away may be back; a connection that is narrower than the one
+// before would end the link's session.
+func (p *port) try(peer netip.AddrPort) bool {
+	p.mu.Lock()
+	careful, sure := p.careful, p.sure
+	p.mu.Unlock()
+	c, err := p.handshake(peer, careful)
+	if err == nil && careful && !sure {
+		c.CloseWithError(codeReplaced, "tried again with larger packets")
+		if c, err = p.handshake(peer, false); err == nil {
+			careful = false
+		} else {
+			p.mu.Lock()
+			p.sure = unanswered(err)
+			p.mu.Unlock()
+		}
+	} else if unanswered(err) {
+		p.mu.Lock()
+		p.careful = !p.careful || p.sure
+		p.mu.Unlock()
+	}
+	if err != nil {
+		p.counts.failed.Add(1)
+		p.judge(err)
+		return false
+	}
+	if !careful {
+		p.mu.Lock()
+		p.careful, p.sure = false, false
+		p.mu.Unlock()
+	}
+	p.adopt(c)
+	return true
+}
+
+func (p *port) handshake(peer netip.AddrPort, careful bool) (*quic.Conn, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, 2*handshakeTimeout)
+	defer cancel()
+	return p.tr.Dial(ctx, net.UDPAddrFromAddrPort(peer), p.tls(), p.config(careful))
+}
+
+// unanswered reports that a handshake failed because nothing came.
+func unanswered(err error) bool {
+	var late *quic.HandshakeTimeoutError
+	var idle *quic.IdleTimeoutError
+	return errors.As(err, &late) || errors.As(err, &idle) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// judge tells of a peer that refuses this end's certificate.
+func (p *port) judge(err error) {
+	var t *quic.TransportError
+	if errors.As(err, &t) && t.Remote && t.ErrorCode.IsCryptoError() {
+		p.counts.refusedByIt.Add(1)
+		p.refuse(fmt.Sprintf("%s is refused by its peer: %s; its log has the reason", p.o.Cable.From, t.ErrorCode))
+	}
+}
+
+// adopt takes a connection in use.
+func (p *port) adopt(c *quic.Conn) {
+	p.mu.Lock()
+	if p.closed || addrOf(c.RemoteAddr()) != p.peer {
+		p.mu.Unlock()
+		c.CloseWithError(codeMoved, "the peer is elsewhere")
+		return
+	}
+	old := p.conn
+	p.conn, p.gso = c, c.ConnectionState().GSO
+	p.out.clear() // what waited was of another connection, and is long sent again
+	p.path.Store(int64(largest(c)))
+	p.wg.Go(func() { p.receive(c) })
+	if p.dials {
+		p.wg.Go(func() { p.ask(c) })
+	}
+	p.mu.Unlock()
+	if old != nil {
+		old.CloseWithError(codeReplaced, "replaced by a later connection")
+	}
+	if !p.dials {
+		p.proved(c)
+	}
+}
+
+// proved makes the port ready: both ends have taken the other's certificate.
+func (p *port) proved(c *quic.Conn) {
+	p.mu.Lock()
+	first := p.conn == c && !p.closed && !p.ready.Swap(true)
+	if first {
+		p.refused, p.backoff = "", retryMin
+		p.counts.keyings.Add(1)
+	}
+	p.mu.Unlock()
+	if first {
+		p.o.Cable.Tell(transport.Notice{Ready: true})
+	}
+}
+
+// ask sends questions until the connection is proved or over.
+func (p *port) ask(c *quic.Conn) {
+	t := time.NewTicker(askEvery)
+	defer t.Stop()
+	for !p.ready.Load() && p.is(c) && c.SendDatagram(nil) == nil {
+		select {
+		case <-c.Context().Done():
+		case <-t.C:
+		}
+	}
+}
+
+func (p *port) is(c *quic.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.conn == c
+}
+
+// receive takes what comes over a connection, until it ends.
+func (p *port) receive(c *quic.Conn) {
+	for {
+		d, err := c.ReceiveDatagram(context.Background())
+		if err != nil {
+			p.lost(c, err)
+			return
+		}
+		if p.dials && !p.ready.Load() {
+			p.proved(c)
+		}
+		if len(d) == 0 {
+			if !p.dials && p.echoes.CompareAndSwap(false, true) {
+				p.wg.Go(func() { // it may wait, which this must not
+					c.SendDatagram(nil)
+					p.echoes.Store(false)
+				})
+			}
+			continue
+		}
+		if !p.is(c) {
+			continue
+		}
+		b, seg, ok := unbundle(d)
+		if !ok {
+			p.counts.malformed.Add(1)
+		} else if !p.in.add(b, seg) {
+			p.counts.overrun.Add(uint64((len(b) + seg - 1) / seg))
+		}
+	}
+}
+
+// lost is called when a connection has ended.
+func (p *port) lost(c *quic.Conn, err error) {
+	p.mu.Lock()
+	ours := p.conn == c
+	if ours {
+		p.conn = nil
+		p.ready.Store(false)
+		p.out.clear()
+	}
+	p.mu.Unlock()
+	if ours {
+		p.judge(err)
+		if p.dials {
+			p.later()
+		}
+	}
+}
+
+// drain sends what waits. quic-go makes it wait as long as congestion control wants.
+func (p *port) drain() {
+	var frame []byte
+	for n := 0; ; {
+		r, ok := p.out.take()
+		if !ok {
+			return
+		}
+		p.mu.Lock()
+		c := p.conn
+		p.mu.Unlock()
+		if c == nil {
+			continue
+		}
+		for b := r.data; len(b) > 0; {
+			size := bundle(len(b), r.seg, p.MaxDatagram())
+			frame = append(binary.LittleEndian.AppendUint16(frame[:0], uint16(min(r.seg, size))), b[:size]...)
+			b = b[size:]
+			err := c.SendDatagram(frame)
+			var long *quic.DatagramTooLargeError
+			if errors.As(err, &long) {
+				p.counts.tooLong.Add(1)
+				p.look(c)
+			} else if err != nil {
+				break // the connection is over
+			}
+			if n++; n%lookEvery == 0 {
+				p.look(c)
+			}
+		}
+	}
+}
+
+// bundle is how many bytes of a run go into one frame.
+func bundle(left, seg, largest int) int {
+	return min(left, max(1, largest/seg)*seg)
+}
+
+// unbundle reads what a frame holds: datagrams of seg bytes, the last perhaps shorter.
+func unbundle(d []byte) (b []byte, seg int, ok bool) {
+	if len(d) < bundleHeader+1 {
+		return nil, 0, false
+	}
+	seg = int(binary.LittleEndian.Uint16(d))
+	return d[bundleHeader:], seg, seg > 0 && seg <= len(d)-bundleHeader
+}
+
+// look finds how large a datagram may be now, and tells where it has grown.
+func (p *port) look(c *quic.Conn) {
+	n := int64(largest(c))
+	if old := p.path.Swap(n); n > old && p.ready.Load() {
+		p.o.Cable.Tell(transport.Notice{Ready: true})
+	}
+}
+
+// tooLarge is a datagram that no connection takes.
+var tooLarge [1 << 16]byte
+
+// largest asks a connection how large a datagram may be, in bytes: only its refusal says so.
+func largest(c *quic.Conn) int {
+	var long *quic.DatagramTooLargeError
+	if errors.As(c.SendDatagram(tooLarge[:]), &long) {
+		return int(max(1, min(long.MaxDatagramPayloadSize-bundleHeader, transport.MaxDatagram)))
+	}
+	return minPacket - guessedOverhead
+}

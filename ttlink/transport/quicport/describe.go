@@ -1,0 +1,4 @@
+package quicport
+
+// Describe implements transport.Describer.
+func (p *port) Describe() string { return "QUIC datagrams" }

@@ -1,0 +1,31 @@
+package quicport_test
+
+import (
+	"crypto/tls"
+	"path/filepath"
+	"testing"
+
+	"ttfabric/ttlink/transport/pki"
+	"ttfabric/wire"
+)
+
+func pairOf(t *testing.T, dir string, n wire.FabricNodeID) tls.Certificate {
+	t.Helper()
+	p, err := tls.LoadX509KeyPair(filepath.Join(dir, n.String()+".pem"), filepath.Join(dir, n.String()+".key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// trusting is chip 1 with the certificate of one folder, who trusts the authority of another, too.
+func trusting(t *testing.T, dir, also string) *pki.Chip {
+	t.Helper()
+	c := chip(t, dir, "lab", chip1)
+	ca, err := pki.LoadCertificate(filepath.Join(also, "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Roots.AddCert(ca)
+	return c
+}

@@ -1,0 +1,365 @@
+// Package quicport is a port over QUIC: each datagram of the link is one
+// DATAGRAM frame (RFC 9221) of a connection between the two ends of a cable.
+//
+// DATAGRAM frames are not sent again when they are lost, so that only one
+// retransmission acts, the link's. No streams are opened or taken, and there
+// is no 0-RTT, which could be replayed. Both ends show a certificate of TLS
+// 1.3 whose URI names chip and fabric, and take no other than the neighbour
+// that the cable should lead to; see package pki.
+//
+// The lower end of a cable (wire.PortID.Less) dials, the other accepts, and
+// takes connections from its peer's address alone; a later one replaces the
+// one before, as its peer may have restarted. The dialer tries again, in
+// growing intervals, whenever there is no connection. A DATAGRAM frame without
+// content is a question of the dialer whether the acceptor has taken its
+// certificate, or the answer to it: in TLS 1.3 the client's handshake is
+// over before the server has looked at the certificate.
+//
+// quic-go sends no packet of more than 1452 bytes, and paces and delays what
+// it sends as its congestion control wants.
+package quicport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"ttfabric/ttlink/transport"
+	"ttfabric/ttlink/transport/pki"
+)
+
+// ALPN is the application protocol, with its version (RFC 7301).
+const ALPN = "ttfabric/1"
+
+// Limits of a port.
+const (
+	SendQueue    = 256 << 10               // bytes that wait to be sent; more are not taken
+	ReceiveQueue = transport.DefaultBuffer // bytes that wait to be received; more are dropped
+
+	maxPacket        = 1452                  // bytes of a QUIC packet, quic-go's limit
+	minPacket        = 1200                  // bytes of a path that QUIC works over (RFC 9000 §14)
+	guessedOverhead  = 48                    // bytes around a datagram before a connection says how many
+	handshakeTimeout = 3 * time.Second       // silence after which a handshake is given up; twice that in all
+	idleTimeout      = 5 * time.Second       // silence after which a connection is given up
+	keepAlive        = 2 * time.Second       // after which an idle one says something
+	retryMin         = 20 * time.Millisecond // first time between two dials; it doubles
+	retryMax         = time.Second           // up to this
+	askEvery         = 50 * time.Millisecond // the dialer asks whether it was taken
+	closeLinger      = 20 * time.Millisecond // what was taken may take to leave at Close
+	lookEvery        = 256                   // datagrams after which the path is looked at again
+)
+
+// Codes that a connection is closed with.
+const (
+	codeClosed   = 0 // the port was closed
+	codeReplaced = 1 // by a later connection
+	codeMoved    = 2 // the peer is elsewhere
+)
+
+// Options describe a port.
+type Options struct {
+	Local  netip.AddrPort // port 0: any free one
+	Cable  transport.Cable
+	Chip   *pki.Chip         // who this end is, and whom it trusts
+	KeyLog *transport.KeyLog // gets the secrets of each connection; nil: nobody does
+}
+
+// port implements transport.Keyed.
+type port struct {
+	o     Options
+	dials bool
+	local netip.AddrPort
+	sock  *socket
+	tr    *quic.Transport
+	ln    *quic.Listener // nil at the dialer
+	want  pki.Identity
+	ctx   context.Context
+	stop  context.CancelFunc
+	wg    sync.WaitGroup
+
+	mu      sync.Mutex
+	peer    netip.AddrPort // zero: not named yet
+	route   int            // bytes of the largest packet on the way to the peer, as this machine knows it
+	conn    *quic.Conn     // nil: there is none
+	gso     bool
+	careful bool // begin with small packets: large ones did not get through
+	sure    bool // of that: they did not where small ones do
+	refused string
+	backoff time.Duration // before the next dial
+	closed  bool
+	wake    chan struct{} // the dialer has something to do
+
+	ready  atomic.Bool
+	echoes atomic.Bool  // an answer to a question waits to be sent
+	path   atomic.Int64 // bytes of the largest datagram
+	out    queue
+	in     queue
+	counts counters
+}
+
+type counters struct {
+	sent, sentBytes, received, receivedBytes  atomic.Uint64
+	full, noPeer, tooLong, overrun, strangers atomic.Uint64
+	unkeyed, keyings, wrongPeer, refusedByIt  atomic.Uint64
+	failed, malformed                         atomic.Uint64
+}
+
+// Listen opens a port. The errors name the address and the way out, as those of transport.Listen.
+func Listen(o Options) (transport.Port, error) {
+	c := &o.Cable
+	switch {
+	case o.Chip == nil:
+		return nil, errors.New("QUIC port without a certificate: 'ttfabric pki make' makes them")
+	case !c.From.Valid() || !c.To.Valid() || c.From == c.To:
+		return nil, fmt.Errorf("QUIC port of a cable from %v to %v: want two ports", c.From, c.To)
+	case o.Chip.Self != pki.Identity{Fabric: c.Fabric, Chip: c.From.Node}:
+		return nil, fmt.Errorf("QUIC port %v of fabric %q: the certificate is that of %s", c.From, c.Fabric, o.Chip.Self)
+	}
+	sock, err := transport.Bind(o.Local)
+	if err != nil {
+		return nil, err
+	}
+	local := sock.LocalAddr().(*net.UDPAddr).AddrPort()
+	if c.Tell == nil {
+		c.Tell = func(transport.Notice) {}
+	}
+	p := &port{o: o, backoff: retryMin, dials: c.From.Less(c.To), sock: newSocket(sock), local: netip.AddrPortFrom(local.Addr().Unmap(), local.Port()),
+		want: pki.Identity{Fabric: c.Fabric, Chip: c.To.Node}, wake: make(chan struct{}, 1)}
+	p.tr = &quic.Transport{Conn: p.sock}
+	p.in.init(ReceiveQueue)
+	p.out.init(SendQueue)
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	// A stateless reset tells the peer of a chip that restarted in place that
+	// its connection is gone (RFC 9000 §10.3); the key outlives the process.
+	secret, err := o.Chip.Secret("stateless reset of " + c.From.String())
+	if err == nil {
+		p.tr.StatelessResetKey = (*quic.StatelessResetKey)(&secret)
+		if !p.dials {
+			p.tr.ConnContext = p.attend
+			p.ln, err = p.tr.Listen(p.tls(), &quic.Config{GetConfigForClient: p.admit})
+		}
+	}
+	if err != nil {
+		sock.Close()
+		return nil, fmt.Errorf("QUIC port %s cannot be set up: %w", o.Local, err)
+	}
+	if p.dials {
+		p.wg.Go(p.dial)
+	} else {
+		p.wg.Go(p.accept)
+	}
+	p.wg.Go(p.drain)
+	return p, nil
+}
+
+// tls is the configuration of both ends. Who is at the other end is found by
+// verify alone, since the standard check is of host names.
+func (p *port) tls() *tls.Config {
+	c := &tls.Config{Certificates: []tls.Certificate{p.o.Chip.Pair}, MinVersion: tls.VersionTLS13, NextProtos: []string{ALPN},
+		ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, VerifyConnection: p.verify, SessionTicketsDisabled: true}
+	if p.o.KeyLog != nil {
+		c.KeyLogWriter = p.o.KeyLog
+	}
+	return c
+}
+
+// attend looks after the acceptor's end of a handshake: the client may refuse
+// it, which nothing but the end of its context tells.
+func (p *port) attend(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
+	context.AfterFunc(ctx, func() { p.judge(context.Cause(ctx)) })
+	return ctx, nil
+}
+
+// verify refuses whoever is not the neighbour.
+func (p *port) verify(s tls.ConnectionState) error {
+	err := p.o.Chip.Check(s.PeerCertificates, p.want, time.Now())
+	if err != nil {
+		p.counts.wrongPeer.Add(1)
+		p.refuse(fmt.Sprintf("the peer of %s is refused: %v", p.o.Cable.From, err))
+	}
+	return err
+}
+
+// refuse tells why the peer is refused, or refuses, once.
+func (p *port) refuse(why string) {
+	p.mu.Lock()
+	told := p.refused == why || p.closed
+	p.refused = why
+	p.mu.Unlock()
+	if !told {
+		p.o.Cable.Tell(transport.Notice{Refused: why})
+	}
+}
+
+// Ready implements transport.Keyed.
+func (p *port) Ready() bool { return p.ready.Load() }
+
+// Send implements transport.Port.
+func (p *port) Send(data []byte, seg int) (int, error) {
+	if seg <= 0 && len(data) > 0 {
+		panic(fmt.Sprintf("quicport: %d bytes to be sent in datagrams of %d bytes", len(data), seg))
+	}
+	total := 0
+	if len(data) > 0 {
+		total = (len(data) + seg - 1) / seg
+	}
+	p.mu.Lock()
+	closed, known := p.closed, p.peer.IsValid()
+	p.mu.Unlock()
+	c := &p.counts
+	switch {
+	case closed:
+		return 0, net.ErrClosed
+	case !known:
+		c.noPeer.Add(uint64(total))
+		return 0, nil
+	case !p.ready.Load():
+		c.unkeyed.Add(uint64(total))
+		return 0, nil
+	case min(seg, len(data)) > p.MaxDatagram():
+		c.tooLong.Add(uint64(total))
+		return 0, nil
+	}
+	n, bytes := p.out.put(data, seg)
+	c.sent.Add(uint64(n))
+	c.sentBytes.Add(uint64(bytes))
+	c.full.Add(uint64(total - n))
+	return n, nil
+}
+
+// SendBatch implements transport.Port.
+func (p *port) SendBatch(runs []transport.Run) (int, error) {
+	n := 0
+	for _, r := range runs {
+		k, err := p.Send(r.Data, r.Seg)
+		n += k
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Recv implements transport.Port.
+func (p *port) Recv(b *transport.Batch) error {
+	p.mu.Lock()
+	from := p.peer
+	p.mu.Unlock()
+	n, bytes, ok := p.in.batch(b, from)
+	if !ok {
+		return net.ErrClosed
+	}
+	p.counts.received.Add(uint64(n))
+	p.counts.receivedBytes.Add(uint64(bytes))
+	return nil
+}
+
+// SetPeer implements transport.Port. A peer at another address has to show its certificate again.
+func (p *port) SetPeer(a netip.AddrPort) error {
+	a = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+	route, err := transport.Route(p.local, a)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return net.ErrClosed
+	}
+	p.route = min(route, maxPacket)
+	if a == p.peer {
+		p.mu.Unlock()
+		return nil
+	}
+	old := p.conn
+	p.peer, p.conn, p.refused, p.backoff = a, nil, "", retryMin
+	p.careful, p.sure = false, false
+	p.ready.Store(false)
+	p.in.clear()
+	p.out.clear()
+	p.mu.Unlock()
+	if old != nil {
+		old.CloseWithError(codeMoved, "the peer is elsewhere")
+	}
+	p.nudge()
+	return nil
+}
+
+func (p *port) nudge() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// LocalAddr implements transport.Port.
+func (p *port) LocalAddr() netip.AddrPort { return p.local }
+
+// MaxDatagram implements transport.Port.
+func (p *port) MaxDatagram() int {
+	if n := p.path.Load(); n > 0 {
+		return int(n)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.route > 0 {
+		return max(1, p.route-guessedOverhead)
+	}
+	return minPacket - guessedOverhead
+}
+
+// Stats implements transport.Port.
+func (p *port) Stats() transport.Stats {
+	c := &p.counts
+	p.mu.Lock()
+	gso := p.gso
+	p.mu.Unlock()
+	return transport.Stats{Sent: c.sent.Load(), SentBytes: c.sentBytes.Load(), Received: c.received.Load(), ReceivedBytes: c.receivedBytes.Load(),
+		SendFull: c.full.Load(), NoPeer: c.noPeer.Load(), TooLong: c.tooLong.Load(), Overrun: c.overrun.Load(),
+		GSO: gso, Batching: true, ReceiveBuffer: ReceiveQueue, ReceiveBufferAsked: ReceiveQueue, SendBuffer: SendQueue, SendBufferAsked: SendQueue,
+		Largest: p.MaxDatagram(),
+		Auth: transport.AuthStats{Malformed: c.malformed.Load(), Keyings: c.keyings.Load(), Unkeyed: c.unkeyed.Load(), WrongPeer: c.wrongPeer.Load(),
+			RefusedByIt: c.refusedByIt.Load(), Failed: c.failed.Load(), Strangers: c.strangers.Load()}}
+}
+
+// Close implements transport.Port. What was taken has a moment to leave.
+func (p *port) Close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	p.closed = true
+	conn := p.conn
+	p.mu.Unlock()
+	if conn != nil {
+		p.out.empty(closeLinger)
+	}
+	p.ready.Store(false)
+	p.in.close()
+	p.out.close()
+	if conn != nil {
+		conn.CloseWithError(codeClosed, "closed")
+	}
+	p.stop()
+	if p.ln != nil {
+		p.ln.Close()
+	}
+	err := p.tr.Close()
+	p.wg.Wait()
+	if cerr := p.sock.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("QUIC port %s: close: %w", p.local, err)
+	}
+	return nil
+}

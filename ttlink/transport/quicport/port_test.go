@@ -1,0 +1,322 @@
+package quicport_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ttfabric/ttlink/transport"
+	"ttfabric/ttlink/transport/pki"
+	"ttfabric/ttlink/transport/quicport"
+	"ttfabric/ttlink/transport/transporttest"
+	"ttfabric/wire"
+)
+
+var (
+	chip0 = wire.FabricNodeID{Chip: 0}
+	chip1 = wire.FabricNodeID{Chip: 1}
+	lower = wire.PortID{Node: chip0, Channel: 3}
+	upper = wire.PortID{Node: chip1, Channel: 9}
+)
+
+// papers makes the certificates of a fabric in a folder.
+func papers(t testing.TB, fabric string, now time.Time, valid time.Duration) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := pki.Make(dir, fabric, []wire.FabricNodeID{chip0, chip1, {Chip: 0, Mesh: 1}}, now, valid); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func chip(t testing.TB, dir, fabric string, n wire.FabricNodeID) *pki.Chip {
+	t.Helper()
+	c, err := pki.Load(dir, pki.Identity{Fabric: fabric, Chip: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+type opener func(t testing.TB, o quicport.Options) transport.Keyed
+
+// ends returns what opens either end of a cable.
+func ends(t testing.TB) (a, b opener) {
+	dir := papers(t, "lab", time.Now(), time.Hour)
+	end := func(from, to wire.PortID) opener {
+		c := chip(t, dir, "lab", from.Node)
+		return func(t testing.TB, o quicport.Options) transport.Keyed {
+			t.Helper()
+			if o.Chip == nil {
+				o.Chip = c
+			}
+			if !o.Local.IsValid() {
+				o.Local = netip.MustParseAddrPort("127.0.0.1:0")
+			}
+			tell := o.Cable.Tell
+			o.Cable = transport.Cable{Fabric: o.Chip.Self.Fabric, From: from, To: to, Incarnation: 1, Tell: tell}
+			p, err := quicport.Listen(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { p.Close() })
+			return p.(transport.Keyed)
+		}
+	}
+	return end(lower, upper), end(upper, lower)
+}
+
+func TestConformance(t *testing.T) {
+	a, b := ends(t)
+	for name, local := range map[string]string{"IPv4": "127.0.0.1:0", "IPv6": "[::1]:0"} {
+		o := quicport.Options{Local: netip.MustParseAddrPort(local)}
+		t.Run(name+" dialer first", func(t *testing.T) {
+			transporttest.Run(t, func(t *testing.T) (transport.Port, transport.Port) { return a(t, o), b(t, o) })
+		})
+		t.Run(name+" acceptor first", func(t *testing.T) {
+			transporttest.Run(t, func(t *testing.T) (transport.Port, transport.Port) { return b(t, o), a(t, o) })
+		})
+	}
+}
+
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+// reads collects what a port receives.
+func reads(p transport.Port) <-chan []byte {
+	got := make(chan []byte, 10000)
+	go func() {
+		var b transport.Batch
+		for p.Recv(&b) == nil {
+			b.Each(func(d []byte) { got <- bytes.Clone(d) })
+		}
+	}()
+	return got
+}
+
+func join(t testing.TB, a, b transport.Keyed) {
+	t.Helper()
+	if err := errors.Join(a.SetPeer(b.LocalAddr()), b.SetPeer(a.LocalAddr())); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "both ends are ready", func() bool { return a.Ready() && b.Ready() })
+}
+
+// A chip that is killed and started again at the same address is connected again, whichever end it is.
+func TestRestartInPlace(t *testing.T) {
+	a, b := ends(t)
+	for name, e := range map[string][2]opener{"dialer restarts": {a, b}, "acceptor restarts": {b, a}} {
+		t.Run(name, func(t *testing.T) {
+			x, y := e[0](t, quicport.Options{}), e[1](t, quicport.Options{})
+			reads(x)
+			got := reads(y)
+			join(t, x, y)
+			at := x.LocalAddr()
+			x.Close()
+			z := e[0](t, quicport.Options{Local: at})
+			reads(z)
+			if err := z.SetPeer(y.LocalAddr()); err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			until(t, "the new life is ready", z.Ready)
+			until(t, "it is heard", func() bool {
+				z.Send([]byte("again"), 5)
+				select {
+				case d := <-got:
+					return string(d) == "again"
+				case <-time.After(5 * time.Millisecond):
+					return false
+				}
+			})
+			if d := time.Since(begin); d > 3*time.Second {
+				t.Errorf("it took %v", d)
+			}
+		})
+	}
+}
+
+// told collects what ports tell.
+type told struct {
+	mu  sync.Mutex
+	why []string
+}
+
+func (n *told) tell(x transport.Notice) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if x.Refused != "" {
+		n.why = append(n.why, x.Refused)
+	}
+}
+
+func (n *told) has(s string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.why) > 0 && strings.Contains(strings.Join(n.why, "\n"), s)
+}
+
+func (n *told) count() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.why)
+}
+
+// TestRefusals has ends with certificates that are not those that the cable asks for.
+func TestRefusals(t *testing.T) {
+	a, b := ends(t)
+	now := time.Now()
+	otherCA, otherFabric, old := papers(t, "lab", now, time.Hour), papers(t, "elsewhere", now, time.Hour), papers(t, "lab", now.Add(-2*time.Hour), time.Hour)
+	same := papers(t, "lab", now, time.Hour)
+	expired := chip(t, same, "lab", chip0)
+	if _, err := pki.Load(old, pki.Identity{Fabric: "lab", Chip: chip0}); err == nil || !strings.Contains(err.Error(), "expired") {
+		t.Fatalf("an expired certificate of our own: %v", err)
+	}
+	expired.Pair = pairOf(t, old, chip0)
+	stranger := chip(t, same, "lab", chip0)
+	stranger.Pair = pairOf(t, same, wire.FabricNodeID{Mesh: 1})
+	for _, c := range []struct {
+		name, want string
+		chip       *pki.Chip
+		peer       *pki.Chip // of the other end; nil: the usual
+	}{
+		{"authority", "another authority", chip(t, otherCA, "lab", chip0), nil},
+		{"fabric", "another authority", chip(t, otherFabric, "elsewhere", chip0), nil},
+		{"chip", "not chip M0D0", stranger, chip(t, same, "lab", chip1)},
+		{"expired", "expired", expired, trusting(t, same, old)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var ours, theirs told
+			x := a(t, quicport.Options{Chip: c.chip, Cable: transport.Cable{Tell: ours.tell}})
+			y := b(t, quicport.Options{Chip: c.peer, Cable: transport.Cable{Tell: theirs.tell}})
+			reads(x)
+			reads(y)
+			if err := errors.Join(x.SetPeer(y.LocalAddr()), y.SetPeer(x.LocalAddr())); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "somebody says why", func() bool { return ours.has(c.want) || theirs.has(c.want) })
+			until(t, "the other end says that something is", func() bool { return ours.count() > 0 && theirs.count() > 0 })
+			time.Sleep(300 * time.Millisecond) // some more tries
+			if n, m := ours.count(), theirs.count(); n > 1 || m > 1 {
+				t.Errorf("told %d and %d times: %q %q", n, m, ours.why, theirs.why)
+			}
+			if x.Ready() || y.Ready() {
+				t.Error("a port is ready")
+			}
+			if n, err := x.Send([]byte("x"), 1); n != 0 || err != nil || x.Stats().Auth.Unkeyed != 1 {
+				t.Errorf("%d taken, %v", n, err)
+			}
+			t.Logf("%q %q", ours.why, theirs.why)
+		})
+	}
+}
+
+// Garbage at a port, from the peer's address or others', takes no connection down.
+func TestGarbage(t *testing.T) {
+	a, b := ends(t)
+	x, y := a(t, quicport.Options{}), b(t, quicport.Options{})
+	reads(x)
+	got := reads(y)
+	join(t, x, y)
+	for _, p := range []transport.Port{x, y} {
+		c, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(p.LocalAddr()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for n := range 2000 {
+			d := make([]byte, n%1500)
+			rand.Read(d)
+			if n%3 == 0 && len(d) > 5 {
+				copy(d, []byte{0xc3, 0, 0, 0, 1, 8}) // a long header of version 1
+			}
+			c.Write(d)
+		}
+	}
+	for i := range 100 {
+		if n, err := x.Send([]byte{byte(i)}, 1); n != 1 || err != nil {
+			t.Fatalf("%d %v", n, err)
+		}
+		if d := <-got; d[0] != byte(i) {
+			t.Fatalf("%d came for %d", d[0], i)
+		}
+	}
+	if k := x.Stats().Auth.Keyings; k != 1 {
+		t.Errorf("connected %d times", k)
+	}
+}
+
+// What is sent faster than it leaves is refused and counted; Send never waits.
+func TestSendNeverWaits(t *testing.T) {
+	a, b := ends(t)
+	x, y := a(t, quicport.Options{}), b(t, quicport.Options{})
+	reads(x)
+	reads(y)
+	join(t, x, y)
+	data := make([]byte, 40*1200)
+	for range 1000 {
+		begin := time.Now()
+		if _, err := x.Send(data, 1200); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(begin); d > time.Second {
+			t.Fatalf("Send took %v", d)
+		}
+	}
+	if s := x.Stats(); s.SendFull == 0 || s.Sent+s.SendFull != 40000 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// The key log has the secrets of a connection once it was asked for, and whoever subscribes gets each line once.
+func TestKeyLog(t *testing.T) {
+	a, b := ends(t)
+	var k transport.KeyLog
+	x, y := a(t, quicport.Options{KeyLog: &k}), b(t, quicport.Options{})
+	reads(x)
+	reads(y)
+	join(t, x, y)
+	var got []byte
+	cancel := k.Subscribe(func(l []byte) { got = append(got, l...) })
+	if !bytes.Contains(got, []byte("CLIENT_TRAFFIC_SECRET_0 ")) || !bytes.Contains(got, []byte("SERVER_TRAFFIC_SECRET_0 ")) {
+		t.Fatalf("%q", got)
+	}
+	n := len(got)
+	k.Write([]byte("NEW line\n"))
+	cancel()
+	k.Write([]byte("LATER line\n"))
+	if string(got[n:]) != "NEW line\n" || !bytes.HasPrefix(k.Lines(), got) {
+		t.Errorf("%q", got[n:])
+	}
+}
+
+func TestErrors(t *testing.T) {
+	dir := papers(t, "lab", time.Now(), time.Hour)
+	c := chip(t, dir, "lab", chip0)
+	local := netip.MustParseAddrPort("127.0.0.1:0")
+	for _, x := range []struct {
+		o    quicport.Options
+		want string
+	}{
+		{quicport.Options{Local: local, Cable: transport.Cable{From: lower, To: upper}}, "pki make"},
+		{quicport.Options{Local: local, Chip: c, Cable: transport.Cable{From: lower, To: lower}}, "two ports"},
+		{quicport.Options{Local: local, Chip: c, Cable: transport.Cable{Fabric: "lab", From: upper, To: lower}}, "is that of chip M0D0"},
+		{quicport.Options{Chip: c, Cable: transport.Cable{Fabric: "lab", From: lower, To: upper}}, "no local address"},
+	} {
+		if _, err := quicport.Listen(x.o); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%v, want %q", err, x.want)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package quicport
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"ttfabric/ttlink/transport"
+)
+
+// queue holds datagrams in order, up to a number of bytes.
+type queue struct {
+	limit int // bytes
+
+	mu     sync.Mutex
+	cond   sync.Cond // something changed
+	runs   []run
+	head   int // of runs
+	bytes  int
+	busy   bool // what was taken last is being dealt with
+	closed bool
+}
+
+// run is consecutive datagrams of seg bytes each, the last perhaps shorter.
+type run struct {
+	data []byte
+	seg  int
+}
+
+// maxRuns is how many runs wait at most: single datagrams are runs of their own.
+const maxRuns = 8192
+
+func (q *queue) init(limit int) {
+	q.limit = limit
+	q.cond.L = &q.mu
+}
+
+// put copies datagrams into the queue, as many as there is room for, and
+// returns how many those were and their bytes.
+func (q *queue) put(data []byte, seg int) (n, bytes int) {
+	if len(data) == 0 {
+		return 0, 0
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	bytes = len(data)
+	if room := q.limit - q.bytes; room < bytes {
+		bytes = room / seg * seg
+	}
+	if q.closed || bytes <= 0 || len(q.runs)-q.head >= maxRuns {
+		return 0, 0
+	}
+	q.push(run{append([]byte(nil), data[:bytes]...), seg})
+	return (bytes + seg - 1) / seg, bytes
+}
+
+// add puts a run into the queue and keeps it; false where there is no room.
+func (q *queue) add(d []byte, seg int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.bytes+len(d) > q.limit || len(q.runs)-q.head >= maxRuns {
+		return false
+	}
+	q.push(run{d, seg})
+	return true
+}
+
+func (q *queue) push(r run) {
+	if q.head > 0 && len(q.runs) == cap(q.runs) {
+		q.runs = q.runs[:copy(q.runs, q.runs[q.head:])]
+		q.head = 0
+	}
+	q.runs = append(q.runs, r)
+	q.bytes += len(r.data)
+	q.cond.Broadcast()
+}
+
+// take waits for the next run; false when the queue is closed.
+func (q *queue) take() (run, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.busy = false
+	q.cond.Broadcast()
+	for q.head == len(q.runs) && !q.closed {
+		q.cond.Wait()
+	}
+	if q.closed {
+		return run{}, false
+	}
+	q.busy = true
+	return q.pop(), true
+}
+
+// pop takes the first run.
+func (q *queue) pop() run {
+	r := q.runs[q.head]
+	q.runs[q.head] = run{}
+	if q.head++; q.head == len(q.runs) {
+		q.runs, q.head = q.runs[:0], 0
+		if cap(q.runs) > 64 {
+			q.runs = nil // an idle port holds no memory
+		}
+	}
+	q.bytes -= len(r.data)
+	return r
+}
+
+// batch waits for datagrams and fills b with them; false when the queue is closed.
+func (q *queue) batch(b *transport.Batch, from netip.AddrPort) (n, bytes int, ok bool) {
+	b.Reset()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.head == len(q.runs) && !q.closed {
+		q.cond.Wait()
+	}
+	if q.closed {
+		return 0, 0, false
+	}
+	for q.head < len(q.runs) {
+		r := &q.runs[q.head]
+		for len(r.data) > 0 {
+			d := r.data[:min(r.seg, len(r.data))]
+			if !b.Append(d, from) {
+				return n, bytes, true
+			}
+			r.data = r.data[len(d):]
+			q.bytes -= len(d)
+			n, bytes = n+1, bytes+len(d)
+		}
+		q.pop()
+	}
+	return n, bytes, true
+}
+
+// empty waits until all is dealt with, but not longer than d.
+func (q *queue) empty(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		q.mu.Lock()
+		done := q.head == len(q.runs) && !q.busy
+		q.mu.Unlock()
+		if done {
+			return
+		}
+	}
+}
+
+// clear drops what waits.
+func (q *queue) clear() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.runs, q.head, q.bytes = nil, 0, 0
+}
+
+// close ends the queue, and whoever waits on it.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.runs, q.head, q.bytes = nil, 0, 0
+	q.cond.Broadcast()
+}

@@ -1,0 +1,135 @@
+package capture
+
+import (
+	"github.com/google/gopacket"
+
+	"ttfabric/wire"
+)
+
+// Limits of a [Decoder].
+const (
+	// MaxPieces is how many pieces of packets that are not complete yet a
+	// decoder keeps for one direction of a session; the oldest is forgotten for
+	// one more. A link's window is 4096 frames.
+	MaxPieces = 4096
+	// MaxDirections is how many directions of sessions it follows; beyond it forgets all of them.
+	MaxDirections = 1 << 14
+)
+
+// Decoder decodes the datagrams of a capture, and puts together the packets that
+// came in several frames. The zero value is ready for use.
+type Decoder struct {
+	dirs map[direction]*assembly
+}
+
+// direction is one end's frames to the other, as seen at one place.
+type direction struct {
+	from    string
+	session wire.SessionID
+	channel wire.Channel
+}
+
+// assembly is the pieces of one direction.
+type assembly struct {
+	pieces map[wire.Seq]piece // that belong to no complete packet yet
+	order  []wire.Seq         // as they came; may name some that are gone
+	done   map[wire.Seq]bool  // of the last packets that were completed
+	ended  []wire.Seq         // the same, as they were completed
+}
+
+type piece struct {
+	offset int
+	end    bool
+	data   []byte
+}
+
+// Datagram decodes a UDP payload. From names where it was captured and its way:
+// interface, addresses and ports; pieces of one packet have it in common.
+func (d *Decoder) Datagram(from string, payload []byte) []gopacket.Layer {
+	return d.datagram(&from, payload)
+}
+
+// datagram decodes a payload; without from, no packet of several pieces is put together.
+func (d *Decoder) datagram(from *string, b []byte) (out []gopacket.Layer) {
+	for len(b) > 0 {
+		t := &TTLink{}
+		_ = t.DecodeFromBytes(b, gopacket.NilDecodeFeedback) // never fails
+		out = append(out, t)
+		b = b[t.Len():]
+		var p *Fabric
+		switch {
+		case t.holdsPacket():
+			p = &Fabric{}
+			_ = p.DecodeFromBytes(t.Frame.Payload, gopacket.NilDecodeFeedback)
+		case t.Fault == nil && t.Frame.Kind == wire.KindData && from != nil:
+			if p = d.add(*from, t); p == nil && t.startsPacket() {
+				p = partial(t.Frame.Payload)
+			}
+		case t.startsPacket():
+			p = partial(t.Frame.Payload)
+		}
+		if p != nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// add takes a piece, and returns the packet that it completes.
+func (d *Decoder) add(from string, t *TTLink) *Fabric {
+	k := direction{from, t.Frame.Session, t.Frame.Channel}
+	a := d.dirs[k]
+	if a == nil {
+		if d.dirs == nil || len(d.dirs) >= MaxDirections {
+			d.dirs = map[direction]*assembly{}
+		}
+		a = &assembly{pieces: map[wire.Seq]piece{}, done: map[wire.Seq]bool{}}
+		d.dirs[k] = a
+	}
+	seq := t.Frame.TxSeq
+	if _, known := a.pieces[seq]; known || a.done[seq] {
+		return nil
+	}
+	a.pieces[seq] = piece{t.Offset(), t.Frame.Flags&wire.FlagEnd != 0, append([]byte(nil), t.Frame.Payload...)}
+	if a.order = append(a.order, seq); len(a.order) > MaxPieces {
+		delete(a.pieces, a.order[0])
+		a.order = a.order[1:]
+	}
+	return a.complete(seq)
+}
+
+// complete returns the packet that the piece seq belongs to, if all of it is here.
+func (a *assembly) complete(seq wire.Seq) *Fabric {
+	first := seq
+	for a.pieces[first].offset > 0 {
+		before, ok := a.pieces[first-1]
+		if !ok || before.end || before.offset+len(before.data) != a.pieces[first].offset {
+			return nil
+		}
+		first--
+	}
+	var whole []byte
+	last := first
+	for {
+		p, ok := a.pieces[last]
+		if !ok || p.offset != len(whole) || len(whole)+len(p.data) > wire.SlotStride {
+			return nil
+		}
+		if whole = append(whole, p.data...); p.end {
+			break
+		}
+		last++
+	}
+	for s := first; s != last+1; s++ {
+		delete(a.pieces, s)
+		a.done[s] = true
+		if a.ended = append(a.ended, s); len(a.ended) > MaxPieces {
+			delete(a.done, a.ended[0])
+			a.ended = a.ended[1:]
+		}
+	}
+	p := &Fabric{}
+	_ = p.DecodeFromBytes(whole, gopacket.NilDecodeFeedback)
+	p.Pieces = last.Sub(first) + 1
+	return p
+}

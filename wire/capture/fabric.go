@@ -1,0 +1,258 @@
+package capture
+
+import (
+	"encoding/binary"
+
+	"github.com/google/gopacket"
+
+	"ttfabric/wire"
+)
+
+// Fabric is a fabric packet.
+type Fabric struct {
+	base
+	Packet  wire.Packet
+	Length  int   // of the whole packet, in bytes
+	Partial bool  // the header alone is here
+	Pieces  int   // frames that it came in; 0 if partial
+	Fault   error // [wire.ErrPacket] or [wire.ErrCommand]; then there is nothing else
+
+	Completion   *wire.Completion // of a completion that is well-formed
+	Drop         *wire.DropReport
+	LinkStates   []wire.LinkState
+	PayloadFault string // what the payload should be and isn't
+}
+
+// LayerType implements [gopacket.Layer].
+func (*Fabric) LayerType() gopacket.LayerType { return LayerTypeFabric }
+
+// CanDecode implements [gopacket.DecodingLayer].
+func (*Fabric) CanDecode() gopacket.LayerClass { return LayerTypeFabric }
+
+// NextLayerType implements [gopacket.DecodingLayer]: the packet's payload is the user's.
+func (*Fabric) NextLayerType() gopacket.LayerType { return gopacket.LayerTypePayload }
+
+// DecodeFromBytes implements [gopacket.DecodingLayer]. It never fails: what is wrong is in Fault.
+func (p *Fabric) DecodeFromBytes(data []byte, _ gopacket.DecodeFeedback) error {
+	*p = Fabric{Length: len(data), Pieces: 1}
+	if p.Packet, p.Fault = wire.DecodePacket(data); p.Fault != nil {
+		p.base = base{data, nil}
+		return nil
+	}
+	head := len(data) - len(p.Packet.Payload)
+	p.base = base{data[:head], data[head:]}
+	switch p.Packet.Type {
+	case wire.PacketCompletion:
+		if c, err := wire.DecodeCompletion(p.Packet.Payload, nil); err == nil {
+			p.Completion = &c
+		} else {
+			p.PayloadFault = "completion"
+		}
+	case wire.PacketDropReport:
+		if d, err := wire.DecodeDropReport(p.Packet.Payload); err == nil {
+			p.Drop = &d
+		} else {
+			p.PayloadFault = "drop report"
+		}
+	case wire.PacketLinkState:
+		if s, err := wire.DecodeLinkStates(p.Packet.Payload, nil); err == nil {
+			p.LinkStates = s
+		} else {
+			p.PayloadFault = "link state"
+		}
+	}
+	return nil
+}
+
+// lengthAt is the offset of a packet's length.
+const lengthAt = 4
+
+// partial reads the header of a packet of which the first bytes are here; nil if there is not so much, or it is none.
+func partial(b []byte) *Fabric {
+	if !wire.PacketView(b).HeadWhole() {
+		return nil
+	}
+	n := int(binary.LittleEndian.Uint16(b[lengthAt:]))
+	if n < len(b) || n > wire.MaxPacket {
+		return nil
+	}
+	// The one decoder there is takes whole packets: what is missing is zero.
+	p := &Fabric{Length: n, Partial: true}
+	var err error
+	if p.Packet, err = wire.DecodePacket(append(b[:len(b):len(b)], make([]byte, n-len(b))...)); err != nil {
+		return nil
+	}
+	head := n - len(p.Packet.Payload)
+	p.Packet.Payload = nil
+	p.base = base{b[:head], b[head:]}
+	return p
+}
+
+// Fields are the packet's fields by name.
+func (p *Fabric) Fields() []Field {
+	var f fields
+	switch p.Fault {
+	case nil:
+	case wire.ErrCommand:
+		f.text("ttfabric.fault", "command")
+		return f
+	default:
+		f.text("ttfabric.fault", "packet")
+		return f
+	}
+	f.flag("ttfabric.partial", p.Partial)
+	if !p.Partial {
+		f.num("ttfabric.pieces", uint64(p.Pieces))
+	}
+	p.headFields(&f)
+	p.commandFields(&f)
+	if !p.Partial {
+		p.payloadFields(&f)
+	}
+	return f
+}
+
+func (p *Fabric) headFields(f *fields) {
+	x := &p.Packet
+	f.num("ttfabric.type", uint64(x.Type))
+	f.num("ttfabric.vc", uint64(x.VC))
+	f.num("ttfabric.plane", uint64(x.Plane))
+	f.num("ttfabric.ttl", uint64(x.TTL))
+	f.num("ttfabric.length", uint64(p.Length))
+	f.num("ttfabric.route_size", uint64(p.Contents[routeSizeAt]))
+	f.text("ttfabric.src", x.Src.String())
+	f.num("ttfabric.src_mesh", uint64(x.Src.Mesh))
+	f.num("ttfabric.src_chip", uint64(x.Src.Chip))
+	f.text("ttfabric.dst", x.Dst.String())
+	f.num("ttfabric.dst_mesh", uint64(x.Dst.Mesh))
+	f.num("ttfabric.dst_chip", uint64(x.Dst.Chip))
+	f.num("ttfabric.flow_epoch", uint64(x.FlowEpoch))
+	f.num("ttfabric.flow_seq", uint64(x.FlowSeq))
+	f.num("ttfabric.flow_base", uint64(x.FlowBase))
+	f.hex("ttfabric.id", 16, x.ID)
+	f.hex("ttfabric.epoch", 8, uint64(x.Epoch))
+	f.flag("ttfabric.up", x.Up)
+	f.flag("ttfabric.trace", x.Trace)
+	f.flag("ttfabric.detour", x.Detour)
+	f.num("ttfabric.group", uint64(x.Group))
+	f.num("ttfabric.trunk", uint64(x.Trunk))
+	if x.Trunk != wire.TrunkNone {
+		rangeFields(f, "ttfabric.mcast", &x.Ranges)
+	}
+	f.num("ttfabric.hop", uint64(x.Hop))
+	f.text("ttfabric.route", RouteString(x.Route))
+}
+
+// routeSizeAt is the offset of the length of a packet's route_buffer.
+const routeSizeAt = 7
+
+// RouteString writes a route's actions as letters, "?" for a byte that is no direction.
+func RouteString(route []byte) string {
+	out := make([]byte, len(route))
+	for i, b := range route {
+		out[i] = '?'
+		for d := range wire.Direction(wire.NumDirections) {
+			if b == wire.RouteBit(d) {
+				out[i] = d.String()[0]
+			}
+		}
+	}
+	return string(out)
+}
+
+func rangeFields(f *fields, name string, r *wire.Ranges) {
+	for _, n := range r.Hops {
+		f.num(name+".hops", uint64(n))
+	}
+	for _, n := range r.Skip {
+		f.num(name+".skip", uint64(n))
+	}
+}
+
+func (p *Fabric) commandFields(f *fields) {
+	c := &p.Packet.Command
+	f.num("ttfabric.send_type", uint64(c.Type))
+	f.num("ttfabric.size", uint64(c.Size))
+	switch c.Type {
+	case wire.NocNone:
+		return
+	case wire.NocScatterWrite:
+		f.num("ttfabric.chunks", uint64(c.Chunks))
+		for i := range c.Chunks {
+			f.hex("ttfabric.scatter.addr", 16, uint64(c.Scatter[i]))
+			f.num("ttfabric.scatter.size", uint64(c.Sizes[i]))
+		}
+		return
+	}
+	f.hex("ttfabric.addr", 16, uint64(c.Addr))
+	f.num("ttfabric.addr.x", uint64(c.Addr.X()))
+	f.num("ttfabric.addr.y", uint64(c.Addr.Y()))
+	f.hex("ttfabric.addr.offset", 9, c.Addr.Offset())
+	if c.Type == wire.NocFusedInc {
+		f.hex("ttfabric.sem", 16, uint64(c.Sem))
+	}
+	switch c.Type {
+	case wire.NocInlineWrite, wire.NocAtomicInc, wire.NocFusedInc:
+		f.num("ttfabric.value", uint64(c.Value))
+	}
+	switch c.Type {
+	case wire.NocAtomicInc, wire.NocFusedInc:
+		f.flag("ttfabric.flush", c.Flush)
+	}
+}
+
+func (p *Fabric) payloadFields(f *fields) {
+	f.num("ttfabric.data_len", uint64(len(p.Payload)))
+	if p.PayloadFault != "" {
+		f.text("ttfabric.payload_fault", p.PayloadFault)
+	}
+	if c := p.Completion; c != nil {
+		f.num("ttfabric.completion.flow_epoch", uint64(c.FlowEpoch))
+		f.num("ttfabric.completion.next", uint64(c.Next))
+		f.num("ttfabric.completion.count", uint64(len(c.Exceptions)))
+		for _, e := range c.Exceptions {
+			f.num("ttfabric.completion.first", uint64(e.First))
+			f.num("ttfabric.completion.number", uint64(e.Count))
+			f.num("ttfabric.completion.outcome", uint64(e.Outcome))
+		}
+	}
+	if p.Drop != nil {
+		p.dropFields(f)
+	}
+	for _, s := range p.LinkStates {
+		f.num("ttfabric.linkstate.mesh", uint64(s.Node.Mesh))
+		f.num("ttfabric.linkstate.chip", uint64(s.Node.Chip))
+		f.num("ttfabric.linkstate.version", uint64(s.Version))
+		f.hex("ttfabric.linkstate.out", 4, uint64(s.Out))
+	}
+}
+
+func (p *Fabric) dropFields(f *fields) {
+	d := p.Drop
+	f.num("ttfabric.drop.dst_mesh", uint64(d.Dst.Mesh))
+	f.num("ttfabric.drop.dst_chip", uint64(d.Dst.Chip))
+	f.num("ttfabric.drop.flow_epoch", uint64(d.FlowEpoch))
+	f.num("ttfabric.drop.flow_seq", uint64(d.FlowSeq))
+	f.num("ttfabric.drop.plane", uint64(d.Plane))
+	f.num("ttfabric.drop.reason", uint64(d.Reason))
+	f.num("ttfabric.drop.channel", uint64(d.Channel))
+	f.num("ttfabric.drop.type", uint64(d.Type))
+	f.hex("ttfabric.drop.id", 16, d.ID)
+	if d.Group == 0 {
+		return
+	}
+	f.num("ttfabric.drop.group", uint64(d.Group))
+	f.num("ttfabric.drop.direction", uint64(d.Dir))
+	f.num("ttfabric.drop.trunk", uint64(d.Trunk))
+	rangeFields(f, "ttfabric.drop", &d.Ranges)
+}
+
+// decodeFabric reads a packet that stands alone.
+func decodeFabric(data []byte, p gopacket.PacketBuilder) error {
+	f := &Fabric{}
+	if err := f.DecodeFromBytes(data, p); err != nil {
+		return err
+	}
+	p.AddLayer(f)
+	return nil
+}

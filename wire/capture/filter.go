@@ -1,0 +1,205 @@
+package capture
+
+import (
+	"fmt"
+	"strings"
+
+	"ttfabric/wire"
+)
+
+// Limits of a filter.
+const (
+	MaxFilter      = 4096 // bytes of its text
+	MaxFilterDepth = 64   // parentheses and negations within each other
+)
+
+// FilterHelp is the language of filters, for people.
+const FilterHelp = `EXPR is made of these, with and, or, not and parentheses:
+  data, update, hello, close, raw    frames of that kind (or: kind data)
+  nack, solicit, end                 frames with that flag
+  vc VC, class CLASS                 virtual channel by number or name; request, reply, control
+  seq N, ack N, slot N, length N     TT-link numbers; bytes of the frame
+  session N, channel N               session; channel of the chip captured at
+  at CHIP, peer CHIP, in, out        where, and which way
+  src CHIP, dst CHIP, chip CHIP      source, destination, either of the fabric packet
+  type TYPE                          request, reply, completion, drop, probe, linkstate
+  send COMMAND                       write, inline-write, atomic-inc, fused-write-inc, scatter-write, read, none
+  id N, flow N, plane N, ttl N, hop N, group N    of the fabric packet
+  multicast, traced, detour          fabric packets that are
+  retransmission, fault, bad         sent again; with an injected fault; refused by a receiver
+CHIP is M0D3 or a pattern such as M0D*. N is a number, 0x123, a range such as
+100-200 or 100-, or >100, <100. All pieces of a packet match what its header does.`
+
+// Filter decides which datagrams a capture takes. The zero Filter takes all.
+type Filter struct {
+	text string
+	test func(*Sight) bool
+}
+
+// ParseFilter reads a filter in the language of [FilterHelp]; an empty one takes everything. The error quotes the bad word.
+func ParseFilter(s string) (*Filter, error) {
+	if len(s) > MaxFilter {
+		return nil, fmt.Errorf("filter of %d bytes: want at most %d", len(s), MaxFilter)
+	}
+	p := &filterParser{words: filterWords(s)}
+	if len(p.words) == 0 {
+		return &Filter{}, nil
+	}
+	test, err := p.either()
+	if err == nil && p.next() != "" {
+		err = p.bad("and, or, or the end")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("filter %q: %w", s, err)
+	}
+	return &Filter{s, test}, nil
+}
+
+// String is the filter as it was written.
+func (f *Filter) String() string { return f.text }
+
+// All reports whether the filter takes everything.
+func (f *Filter) All() bool { return f.test == nil }
+
+// Takes reports whether the filter takes a datagram, which a [Tracker] has looked at.
+func (f *Filter) Takes(s *Sight) bool { return f.test == nil || f.test(s) }
+
+// filterWords splits a filter into words and signs.
+func filterWords(s string) (out []string) {
+	for _, r := range []struct{ sign, word string }{{"&&", " and "}, {"||", " or "}, {"(", " ( "}, {")", " ) "}} {
+		s = strings.ReplaceAll(s, r.sign, r.word)
+	}
+	for _, w := range strings.Fields(s) {
+		for len(w) > 1 && w[0] == '!' {
+			out, w = append(out, "!"), w[1:]
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// filterParser reads words from left to right.
+type filterParser struct {
+	words []string
+	at    int
+	depth int
+}
+
+// next is the word that comes next, "" at the end.
+func (p *filterParser) next() string {
+	if p.at < len(p.words) {
+		return p.words[p.at]
+	}
+	return ""
+}
+
+func (p *filterParser) bad(want string) error {
+	if w := p.next(); w != "" {
+		return fmt.Errorf("%q, word %d: want %s", w, p.at+1, want)
+	}
+	return fmt.Errorf("it ends too early: want %s", want)
+}
+
+// either reads terms joined by or.
+func (p *filterParser) either() (func(*Sight) bool, error) {
+	left, err := p.both()
+	for err == nil && p.next() == "or" {
+		p.at++
+		var right func(*Sight) bool
+		a := left
+		right, err = p.both()
+		left = func(s *Sight) bool { return a(s) || right(s) }
+	}
+	return left, err
+}
+
+// both reads terms joined by and.
+func (p *filterParser) both() (func(*Sight) bool, error) {
+	left, err := p.one()
+	for err == nil && p.next() == "and" {
+		p.at++
+		var right func(*Sight) bool
+		a := left
+		right, err = p.one()
+		left = func(s *Sight) bool { return a(s) && right(s) }
+	}
+	return left, err
+}
+
+// one reads a term: a primitive, a negation, or something in parentheses.
+func (p *filterParser) one() (func(*Sight) bool, error) {
+	if p.depth++; p.depth > MaxFilterDepth {
+		return nil, fmt.Errorf("more than %d parentheses and negations within each other", MaxFilterDepth)
+	}
+	defer func() { p.depth-- }()
+	switch w := p.next(); w {
+	case "not", "!":
+		p.at++
+		f, err := p.one()
+		return func(s *Sight) bool { return !f(s) }, err
+	case "(":
+		p.at++
+		f, err := p.either()
+		if err == nil && p.next() != ")" {
+			err = p.bad("and, or, or a closing parenthesis")
+		}
+		p.at++
+		return f, err
+	default:
+		if f := bareWords[w]; f != nil {
+			p.at++
+			return f, nil
+		}
+		if parse := primitives[w]; parse != nil {
+			p.at++
+			arg := p.next()
+			if arg == "" {
+				return nil, fmt.Errorf("it ends after %q", w)
+			}
+			f, err := parse(arg)
+			if err != nil {
+				return nil, fmt.Errorf("%s %q: %w", w, arg, err)
+			}
+			p.at++
+			return f, nil
+		}
+		return nil, p.bad("such as data, vc 0, dst M0D3, seq 100-200; 'ttfabric capture --help' lists all")
+	}
+}
+
+// bareWords are the primitives without an argument.
+var bareWords = map[string]func(*Sight) bool{
+	"data":           isKind(wire.KindData),
+	"update":         isKind(wire.KindUpdate),
+	"hello":          isKind(wire.KindHello),
+	"raw":            isKind(wire.KindRaw),
+	"close":          isKind(wire.KindClose),
+	"nack":           hasFlag(wire.FlagNACK),
+	"solicit":        hasFlag(wire.FlagSolicit),
+	"end":            hasFlag(wire.FlagEnd),
+	"in":             func(s *Sight) bool { return s.Dir == DirIn },
+	"out":            func(s *Sight) bool { return s.Dir == DirOut },
+	"multicast":      func(s *Sight) bool { return s.Head != nil && s.Head.Trunk() != wire.TrunkNone },
+	"traced":         func(s *Sight) bool { return s.Head != nil && s.Head.Traced() },
+	"detour":         func(s *Sight) bool { return s.Head != nil && s.Head.Detour() },
+	"retransmission": func(s *Sight) bool { return s.Retransmitted },
+	"fault":          func(s *Sight) bool { return s.Fault },
+	"bad":            isBad,
+}
+
+func isKind(k wire.Kind) func(*Sight) bool {
+	return func(s *Sight) bool { return s.IsFrame && s.Frame.Kind == k }
+}
+
+func hasFlag(f wire.Flags) func(*Sight) bool {
+	return func(s *Sight) bool { return s.IsFrame && s.Frame.Flags&f != 0 }
+}
+
+// isBad reports whether a receiver would refuse the datagram, as far as all of it is here.
+func isBad(s *Sight) bool {
+	if len(s.Data) < s.Length {
+		return false
+	}
+	_, err := wire.DecodeFrame(s.Data)
+	return err != nil
+}

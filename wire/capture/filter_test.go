@@ -1,0 +1,172 @@
+package capture_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/wire"
+	"ttfabric/wire/capture"
+)
+
+// sights are datagrams as they pass a port, looked at by one tracker.
+func sights(bs ...[]byte) (out []capture.Sight) {
+	var t capture.Tracker
+	for _, b := range bs {
+		s := capture.Sight{Port: wire.PortID{Node: wire.FabricNodeID{Chip: 2}, Channel: 8}, Peer: wire.PortID{Node: wire.FabricNodeID{Chip: 3}, Channel: 3},
+			Dir: capture.DirOut, Data: b, Length: len(b)}
+		t.Look(&s)
+		s.Head = append(wire.PacketView(nil), s.Head...) // it is the tracker's
+		if len(s.Head) == 0 {
+			s.Head = nil
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// TestFilter runs each filter over a whole packet, its three pieces, one of these again, an update and junk.
+func TestFilter(t *testing.T) {
+	p := aPacket(100)
+	q := aPacket(3000)
+	q.Dst, q.VC, q.ID, q.Type, q.Command = wire.FabricNodeID{Chip: 9}, wire.VCReply, 5, wire.PacketReply, wire.Command{Type: wire.NocNone, Size: 3000}
+	q.Group = 0
+	pieces := frames(&q, 1408, 101, 1)
+	update := (&wire.Frame{Session: 0x77, Kind: wire.KindUpdate, Flags: wire.FlagNACK, RxSeq: 44, Payload: (&wire.Update{}).Append(nil)}).Append(nil)
+	junk := []byte("no frame of anybody, but long enough to be one")
+	all := sights(frames(&p, 1408, 100, 0)[0], pieces[0], pieces[1], pieces[2], pieces[1], update, junk)
+	all[0].Fault = true
+	for filter, want := range map[string]string{
+		"":                      "XXXXXXX",
+		"data":                  "XXXXX..",
+		"not data":              ".....XX",
+		"kind data and vc 0":    "X......",
+		"vc reply":              ".XXXX..",
+		"class reply":           ".XXXX..",
+		"nack or fault":         "X....X.",
+		"seq 100-101":           "XX.....",
+		"seq >102":              "...X...",
+		"seq <102":              "XX.....",
+		"seq 103-":              "...X...",
+		"ack 44":                ".....X.",
+		"session 0x77":          ".....X.",
+		"dst M1D7":              "X......",
+		"src M0D2 and dst 9":    ".XXXX..", // pieces match what their packet's header does
+		"chip M1D*":             "X......",
+		"chip M0D2":             "XXXXX..",
+		"type reply":            ".XXXX..",
+		"send write":            "X......",
+		"id 5":                  ".XXXX..",
+		"retransmission":        "....X..",
+		"bad":                   "......X",
+		"! (data||update)":      "......X",
+		"!!end && !vc 0":        "...X...",
+		"at M0D2 and channel 8": "XXXXXXX",
+		"peer M0D2 or in":       ".......",
+		"flow 6 and plane 1":    "XXXXX..",
+		"length <100":           ".....XX",
+		"slot 1":                ".XXXX..",
+		"multicast":             ".......",
+	} {
+		f, err := capture.ParseFilter(filter)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		got := ""
+		for i := range all {
+			got += string(".X"[btoi(f.Takes(&all[i]))])
+		}
+		if got != want {
+			t.Errorf("%q takes %s, want %s", filter, got, want)
+		}
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// TestBadFilters quotes the word that is wrong.
+func TestBadFilters(t *testing.T) {
+	for filter, words := range map[string]string{
+		"dta":               `"dta", word 1`,
+		"data and":          "ends too early",
+		"vc":                `ends after "vc"`,
+		"vc 16":             `vc "16": want less than 16`,
+		"vc big":            `vc "big": want a number or one of control, `,
+		"data vc 0":         `"vc", word 2: want and, or, or the end`,
+		"(data or hello":    "closing parenthesis",
+		"seq x":             `seq "x": want a number`,
+		"seq 9-3":           "a range from 9 down to 3",
+		"dst M0":            `dst "M0": chip "M0": want M<mesh>`,
+		"dst M0D[":          "not a pattern",
+		"data)":             `")"`,
+		"tcp port 80":       `"tcp", word 1`,
+		"seq >":             `seq ">"`,
+		"kind datum":        "one of close, data, hello, raw, update",
+		"not":               "ends too early",
+		"ack -":             `ack "-"`,
+		"seq <0":            `seq "<0"`,
+		"id 0x1g":           `id "0x1g"`,
+		"data or or update": `"or", word 3`,
+	} {
+		_, err := capture.ParseFilter(filter)
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%q: %v, want %s", filter, err, words)
+		}
+	}
+	for _, long := range []string{strings.Repeat("(", 4000), strings.Repeat("!", 4000), strings.Repeat("data or ", 4000)} {
+		if _, err := capture.ParseFilter(long); err == nil {
+			t.Errorf("%.20s… is taken", long)
+		}
+	}
+}
+
+// FuzzFilter parses anything, and runs what it takes over anything.
+func FuzzFilter(f *testing.F) {
+	p := aPacket(100)
+	f.Add("data and not (vc 0 || dst M0D*)", frames(&p, 1408, 1, 0)[0])
+	f.Add("bad or id 1-", []byte("TT\x10"))
+	f.Fuzz(func(t *testing.T, s string, b []byte) {
+		x, err := capture.ParseFilter(s)
+		if err != nil {
+			return
+		}
+		for _, k := range sights(b, b[:len(b)/2]) {
+			x.Takes(&k)
+			k.Length += 7
+			x.Takes(&k)
+			capture.Line(time.Unix(1, 2), &k, nil)
+		}
+	})
+}
+
+// TestLine shows frames as people read them.
+func TestLine(t *testing.T) {
+	p := aPacket(2000)
+	h := wire.Hello{Up: true, WantAnswer: true, From: wire.PortID{Channel: 4}, Incarnation: 7, Training: 3, MaxPayload: 1408}
+	pieces := frames(&p, 1408, 7, 0)
+	all := sights(pieces[0], pieces[1], pieces[1], (&wire.Frame{Kind: wire.KindHello, Payload: h.Append(nil), Channel: 3}).Append(nil), []byte("junk"))
+	var got []string
+	for i := range all {
+		line := capture.Line(time.Unix(1760000000, 5), &all[i], []string{"injected fault: lost"}[:btoi(i == 0)])
+		_, line, _ = strings.Cut(line, " ") // the time of day is the local one
+		got = append(got, line)
+	}
+	want := []string{
+		"M0D2/eth8 > M0D3/eth3 data vc 0 seq 7 ack 77, 1436 bytes, piece at 0 | write M0D2 > M1D7 id 0x1122334455667788 flow 6 plane 1 hop 0 ttl 9, 2000 bytes [injected fault: lost]",
+		"M0D2/eth8 > M0D3/eth3 data vc 0 seq 8 ack 77, 1436 bytes, piece at 1408, the last | write M0D2 > M1D7 id 0x1122334455667788 flow 6 plane 1 hop 0 ttl 9, 2000 bytes",
+		"M0D2/eth8 > M0D3/eth3 data vc 0 seq 8 ack 77, 1436 bytes, piece at 1408, the last | write M0D2 > M1D7 id 0x1122334455667788 flow 6 plane 1 hop 0 ttl 9, 2000 bytes [retransmission]",
+		"M0D2/eth8 > M0D3/eth3 hello training 3 up want ack 0, 108 bytes",
+		"M0D2/eth8 > M0D3/eth3 not TT-link, 4 bytes [damaged]",
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("line %d:\n%s\nwant\n%s", i, got[i], want[i])
+		}
+	}
+}

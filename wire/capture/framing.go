@@ -1,0 +1,170 @@
+package capture
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"ttfabric/wire"
+)
+
+// Lengths of the headers that a captured datagram is shown behind, in bytes.
+const (
+	ethernetLen = 14
+	ipv4Len     = 20
+	ipv6Len     = 40
+	udpLen      = 8
+
+	// MaxOverhead is the length of all of them.
+	MaxOverhead = ethernetLen + ipv6Len + udpLen
+)
+
+const (
+	etherIPv4, etherIPv6 = 0x0800, 0x86dd
+	protocolUDP          = 17 // RFC 768
+	dontFragment         = 0x4000
+	hopLimit             = 64 // Linux's, of the packets that really go out
+)
+
+// MAC is the Ethernet address that a port is shown with: locally administered
+// (IEEE 802), 'T', then mesh, chip and channel.
+func MAC(p wire.PortID) net.HardwareAddr {
+	return net.HardwareAddr{0x02, 'T', byte(p.Node.Mesh >> 8), byte(p.Node.Mesh), byte(p.Node.Chip), byte(p.Channel)}
+}
+
+// PortName is the name of a port's interface: M0D3/eth0.
+func PortName(p wire.PortID) string { return fmt.Sprintf("%s/eth%d", p.Node, p.Channel) }
+
+// Endpoint is one end of a captured datagram.
+type Endpoint struct {
+	Port wire.PortID
+	Addr netip.AddrPort
+}
+
+// Sum is the Internet checksum's sum of b (RFC 1071), of a datagram of which only a part is kept.
+func Sum(b []byte) uint16 {
+	var s uint64
+	for ; len(b) >= 4; b = b[4:] {
+		s += uint64(binary.BigEndian.Uint32(b))
+	}
+	switch len(b) {
+	case 3:
+		s += uint64(b[0])<<24 | uint64(b[1])<<16 | uint64(b[2])<<8
+	case 2:
+		s += uint64(b[0])<<24 | uint64(b[1])<<16
+	case 1:
+		s += uint64(b[0]) << 24
+	}
+	return fold(s)
+}
+
+// fold adds the 16-bit words of a sum with their carries.
+func fold(s uint64) uint16 {
+	for s>>16 != 0 {
+		s = s&0xffff + s>>16
+	}
+	return uint16(s)
+}
+
+// AppendFrame appends the Ethernet frame that shows a datagram: Ethernet, IPv4
+// or IPv6, UDP, and the payload as far as it was kept. Length is the payload's
+// whole length and sum its [Sum]; id numbers the packet (IPv4). Where the two
+// addresses are of different families, both are shown as IPv6. It returns the
+// length of the whole frame, too.
+func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, id uint16) ([]byte, int) {
+	src, dst := from.Addr.Addr().Unmap().WithZone(""), to.Addr.Addr().Unmap().WithZone("")
+	if !src.IsValid() {
+		src = unspecified(dst)
+	}
+	if !dst.IsValid() {
+		dst = unspecified(src)
+	}
+	b = append(append(b, MAC(to.Port)...), MAC(from.Port)...)
+	be := binary.BigEndian
+	pseudo := uint64(protocolUDP) + uint64(udpLen+length)
+	head := ethernetLen + udpLen
+	if src.Is4() && dst.Is4() {
+		s, d := src.As4(), dst.As4()
+		b = be.AppendUint16(b, etherIPv4)
+		at := len(b)
+		b = append(b, 0x45, 0)
+		b = be.AppendUint16(b, uint16(ipv4Len+udpLen+length))
+		b = be.AppendUint16(b, id)
+		b = be.AppendUint16(b, dontFragment)
+		b = append(b, hopLimit, protocolUDP, 0, 0)
+		b = append(append(b, s[:]...), d[:]...)
+		be.PutUint16(b[at+10:], ^Sum(b[at:]))
+		pseudo += uint64(Sum(s[:])) + uint64(Sum(d[:]))
+		head += ipv4Len
+	} else {
+		s, d := src.As16(), dst.As16()
+		b = be.AppendUint16(b, etherIPv6)
+		b = append(b, 0x60, 0, 0, 0)
+		b = be.AppendUint16(b, uint16(udpLen+length))
+		b = append(b, protocolUDP, hopLimit)
+		b = append(append(b, s[:]...), d[:]...)
+		pseudo += uint64(Sum(s[:])) + uint64(Sum(d[:]))
+		head += ipv6Len
+	}
+	sp, dp := from.Addr.Port(), to.Addr.Port()
+	c := ^fold(pseudo + uint64(sp) + uint64(dp) + uint64(udpLen+length) + uint64(sum))
+	if c == 0 {
+		c = 0xffff // 0 would say that there is no checksum (RFC 768)
+	}
+	b = be.AppendUint16(b, sp)
+	b = be.AppendUint16(b, dp)
+	b = be.AppendUint16(b, uint16(udpLen+length))
+	b = be.AppendUint16(b, c)
+	return append(b, payload...), head + length
+}
+
+// unspecified is no address of the family that the other one has.
+func unspecified(other netip.Addr) netip.Addr {
+	if other.Is6() {
+		return netip.IPv6Unspecified()
+	}
+	return netip.IPv4Unspecified()
+}
+
+// Payload is the UDP payload of a frame as [AppendFrame] makes them, with the
+// UDP endpoints; false for anything else. It checks no checksum.
+func Payload(frame []byte) (from, to netip.AddrPort, payload []byte, ok bool) {
+	if len(frame) < ethernetLen+ipv4Len+udpLen {
+		return
+	}
+	be := binary.BigEndian
+	ip := frame[ethernetLen:]
+	var src, dst netip.Addr
+	var udp []byte
+	switch {
+	case be.Uint16(frame[12:]) == etherIPv4 && ip[0] == 0x45 && ip[9] == protocolUDP:
+		src, dst, udp = netip.AddrFrom4([4]byte(ip[12:])), netip.AddrFrom4([4]byte(ip[16:])), ip[ipv4Len:]
+	case be.Uint16(frame[12:]) == etherIPv6 && len(ip) >= ipv6Len+udpLen && ip[6] == protocolUDP:
+		src, dst, udp = netip.AddrFrom16([16]byte(ip[8:])), netip.AddrFrom16([16]byte(ip[24:])), ip[ipv6Len:]
+	default:
+		return
+	}
+	n := int(be.Uint16(udp[4:])) - udpLen
+	payload = udp[udpLen:]
+	if n >= 0 && n < len(payload) {
+		payload = payload[:n]
+	}
+	return netip.AddrPortFrom(src, be.Uint16(udp)), netip.AddrPortFrom(dst, be.Uint16(udp[2:])), payload, true
+}
+
+// PortsOf are the ports that a frame as [AppendFrame] makes them goes from and to, by its Ethernet addresses.
+func PortsOf(frame []byte) (from, to wire.PortID, ok bool) {
+	if len(frame) < ethernetLen {
+		return
+	}
+	read := func(m []byte) (p wire.PortID) {
+		ok = m[0] == 0x02 && m[1] == 'T'
+		return wire.PortID{Node: wire.FabricNodeID{Mesh: wire.MeshID(m[2])<<8 | wire.MeshID(m[3]), Chip: wire.ChipID(m[4])}, Channel: wire.Channel(m[5])}
+	}
+	to = read(frame)
+	if ok {
+		from = read(frame[6:])
+	}
+	return from, to, ok
+}

@@ -1,0 +1,111 @@
+package capture
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ttfabric/wire"
+)
+
+// lineTime is how a line begins: the local time of day, to the nanosecond.
+const lineTime = "15:04:05.000000000"
+
+// Line writes a datagram, which a [Tracker] has looked at, in one line for
+// people: when, where, which way, the frame, the packet in it, and what was
+// noted on it.
+func Line(at time.Time, s *Sight, notes []string) string {
+	var b strings.Builder
+	arrow := ">"
+	if s.Dir == DirIn {
+		arrow = "<"
+	}
+	fmt.Fprintf(&b, "%s %s %s %s ", at.Format(lineTime), PortName(s.Port), arrow, PortName(s.Peer))
+	if s.IsFrame {
+		frameLine(&b, s)
+	} else {
+		fmt.Fprintf(&b, "not TT-link, %d bytes", s.Length)
+	}
+	if s.Head != nil {
+		packetLine(&b, s)
+	}
+	if s.Retransmitted {
+		b.WriteString(" [retransmission]")
+	}
+	if isBad(s) {
+		b.WriteString(" [damaged]")
+	}
+	for _, n := range notes {
+		fmt.Fprintf(&b, " [%s]", n)
+	}
+	return b.String()
+}
+
+func frameLine(b *strings.Builder, s *Sight) {
+	f := &s.Frame
+	b.WriteString(kindNames[f.Kind])
+	switch {
+	case f.Kind == wire.KindData:
+		fmt.Fprintf(b, " vc %d seq %d", f.VC, f.TxSeq)
+	case f.Kind == wire.KindHello:
+		helloLine(b, f.Payload)
+	}
+	for _, x := range []struct {
+		flag wire.Flags
+		word string
+	}{{wire.FlagNACK, " NACK"}, {wire.FlagSolicit, " solicit"}} {
+		if f.Flags&x.flag != 0 {
+			b.WriteString(x.word)
+		}
+	}
+	fmt.Fprintf(b, " ack %d, %d bytes", f.RxSeq, s.Length)
+	if f.Kind == wire.KindData && (f.Dest%wire.SlotStride != 0 || f.Flags&wire.FlagEnd == 0) {
+		fmt.Fprintf(b, ", piece at %d", f.Dest%wire.SlotStride)
+		if f.Flags&wire.FlagEnd != 0 {
+			b.WriteString(", the last")
+		}
+	}
+	if s.Port.Channel != f.Channel && s.Dir == DirIn || s.Dir == DirOut && s.Peer.Channel != f.Channel {
+		fmt.Fprintf(b, ", for channel %d", f.Channel)
+	}
+}
+
+func helloLine(b *strings.Builder, payload []byte) {
+	h, err := wire.DecodeHello(payload[:min(len(payload), wire.HelloLen)])
+	if err != nil {
+		return
+	}
+	fmt.Fprintf(b, " training %d", h.Training)
+	for _, x := range []struct {
+		is   bool
+		word string
+	}{{h.Up, " up"}, {h.WantAnswer, " want"}, {h.Via != 0, " via another cable"}} {
+		if x.is {
+			b.WriteString(x.word)
+		}
+	}
+}
+
+func packetLine(b *strings.Builder, s *Sight) {
+	v := s.Head
+	what := typeNames[v.Type()]
+	if v.Type() == wire.PacketRequest {
+		what = v.SendType().String()
+	}
+	fmt.Fprintf(b, " | %s %s > %s", what, v.Src(), v.Dst())
+	if v.Trunk() != wire.TrunkNone {
+		fmt.Fprintf(b, " and %s", v.Ranges())
+	}
+	switch v.Type() {
+	case wire.PacketRequest, wire.PacketProbe, wire.PacketReply:
+		fmt.Fprintf(b, " id %#x", v.ID())
+	}
+	if v.Type() == wire.PacketRequest || v.Type() == wire.PacketProbe {
+		_, seq := v.Flow()
+		fmt.Fprintf(b, " flow %d", seq)
+	}
+	fmt.Fprintf(b, " plane %d hop %d ttl %d, %d bytes", v.Plane(), v.Hop(), v.TTL(), v.PayloadLen())
+	if v.Detour() {
+		b.WriteString(", detour")
+	}
+}

@@ -1,0 +1,328 @@
+package capture
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// The blocks and options of pcapng that are written here: draft-ietf-opsawg-pcapng,
+// "PCAP Next Generation (pcapng) Capture File Format", sections 3.5, 4.1 to 4.7.
+const (
+	blockSection    = 0x0a0d0d0a
+	blockInterface  = 1
+	blockStatistics = 5
+	blockPacket     = 6 // enhanced packet block
+	blockSecrets    = 10
+
+	byteOrderMagic = 0x1a2b3c4d
+	secretsTLS     = 0x544c534b // "TLSK": lines of NSS's key log, which QUIC uses too
+
+	linkEthernet = 1 // LINKTYPE_ETHERNET
+
+	optEnd     = 0
+	optComment = 1
+
+	optHardware, optOS, optApplication = 2, 3, 4 // of a section
+
+	optName, optDescription, optMAC, optSpeed, optResolution, optFilter = 2, 3, 6, 8, 9, 11 // of an interface
+
+	optFlags, optDropCount, optPacketID = 2, 4, 5 // of a packet
+
+	optStart, optStop, optReceived, optDropped, optAccepted, optDelivered = 2, 3, 4, 5, 6, 8 // of statistics
+
+	nanoseconds = 9 // resolution of times: 10 to the minus
+)
+
+// Limits of what is written.
+const (
+	MaxComment   = 4096    // bytes of one comment; more is cut off
+	MaxComments  = 16      // of one packet; more are left out
+	writerBuffer = 1 << 16 // bytes that wait in a Writer before they are written
+)
+
+// Direction is the way of a packet, seen from the interface.
+type Direction uint8
+
+// The directions, as in the packet flags of pcapng.
+const (
+	DirUnknown Direction = iota
+	DirIn
+	DirOut
+)
+
+// String is "in", "out" or "?".
+func (d Direction) String() string { return [...]string{"?", "in", "out", "?"}[d&3] }
+
+// Section describes a capture.
+type Section struct {
+	Hardware, OS, Application string
+	Comments                  []string
+}
+
+// Interface is a port that is captured at. Its times are in nanoseconds, its packets Ethernet frames.
+type Interface struct {
+	Name        string // M0D3/eth0
+	Description string
+	Comment     string
+	Filter      string // that the packets have passed
+	MAC         net.HardwareAddr
+	SnapLen     int    // bytes of a packet that are kept; 0: all
+	Speed       uint64 // bits per second; 0: unknown
+}
+
+// Packet is a captured packet.
+type Packet struct {
+	Interface int
+	At        time.Time // from 1970 to 2554
+	Dir       Direction
+	Data      []byte   // as far as it was kept
+	Length    int      // of the whole, in bytes; 0: of Data
+	Comments  []string // on it
+	Dropped   uint64   // packets of the interface that were lost to the capture since the one before
+	ID        uint64   // the same for the same packet seen elsewhere; 0: none
+}
+
+// Statistics are what an interface's capture has done so far.
+type Statistics struct {
+	Start, End time.Time
+	Received   uint64 // packets that passed the port
+	Accepted   uint64 // of these, packets that passed the filter
+	Dropped    uint64 // of these, packets that there was no room for
+	Comments   []string
+}
+
+// Writer writes a section of a pcapng file. What it writes is buffered, see
+// [Writer.Flush]. After an error it writes nothing more.
+type Writer struct {
+	w          io.Writer
+	buf        []byte
+	ends       []int // in buf, of whole blocks
+	whole      int64 // bytes written that are whole blocks
+	total      int64 // bytes of all blocks, those in buf included
+	interfaces int
+	err        error
+}
+
+// NewWriter begins a section.
+func NewWriter(w io.Writer, s Section) *Writer {
+	p := &Writer{w: w}
+	p.begin(blockSection)
+	p.u32(byteOrderMagic)
+	p.u16(1) // version 1.0
+	p.u16(0)
+	p.u64(^uint64(0)) // length of the section: not told
+	p.comments(s.Comments)
+	p.text(optHardware, s.Hardware)
+	p.text(optOS, s.OS)
+	p.text(optApplication, s.Application)
+	p.end()
+	return p
+}
+
+// AddInterface adds a port and returns its number.
+func (p *Writer) AddInterface(i Interface) int {
+	p.begin(blockInterface)
+	p.u16(linkEthernet)
+	p.u16(0)
+	p.u32(uint32(max(i.SnapLen, 0)))
+	p.text(optComment, i.Comment)
+	p.text(optName, i.Name)
+	p.text(optDescription, i.Description)
+	if len(i.MAC) == 6 {
+		p.option(optMAC, i.MAC)
+	}
+	if i.Speed > 0 {
+		p.option(optSpeed, binary.LittleEndian.AppendUint64(nil, i.Speed))
+	}
+	p.option(optResolution, []byte{nanoseconds})
+	if i.Filter != "" {
+		p.option(optFilter, append([]byte{0}, cut(i.Filter)...)) // 0: libpcap's code for a filter in words
+	}
+	p.end()
+	p.interfaces++
+	return p.interfaces - 1
+}
+
+// WritePacket writes a packet of an interface that was added.
+func (p *Writer) WritePacket(k *Packet) error {
+	if k.Interface < 0 || k.Interface >= p.interfaces {
+		return fmt.Errorf("pcapng: interface %d of %d", k.Interface, p.interfaces)
+	}
+	p.begin(blockPacket)
+	p.u32(uint32(k.Interface))
+	p.time(k.At)
+	p.u32(uint32(len(k.Data)))
+	p.u32(uint32(max(k.Length, len(k.Data))))
+	p.padded(k.Data)
+	p.comments(k.Comments)
+	if k.Dir != DirUnknown {
+		p.option(optFlags, []byte{byte(k.Dir), 0, 0, 0})
+	}
+	if k.Dropped > 0 {
+		p.option(optDropCount, binary.LittleEndian.AppendUint64(nil, k.Dropped))
+	}
+	if k.ID != 0 {
+		p.option(optPacketID, binary.LittleEndian.AppendUint64(nil, k.ID))
+	}
+	p.end()
+	return p.err
+}
+
+// WriteKeys writes lines of a TLS key log, which decrypt QUIC packets that come behind them.
+func (p *Writer) WriteKeys(lines []byte) error {
+	if len(lines) == 0 {
+		return p.err
+	}
+	p.begin(blockSecrets)
+	p.u32(secretsTLS)
+	p.u32(uint32(len(lines)))
+	p.padded(lines)
+	p.end()
+	return p.err
+}
+
+// WriteStatistics writes what an interface's capture has done so far; the last ones count.
+func (p *Writer) WriteStatistics(iface int, s Statistics) error {
+	if iface < 0 || iface >= p.interfaces {
+		return fmt.Errorf("pcapng: interface %d of %d", iface, p.interfaces)
+	}
+	p.begin(blockStatistics)
+	p.u32(uint32(iface))
+	p.time(s.End)
+	p.comments(s.Comments)
+	for _, o := range []struct {
+		code uint16
+		at   time.Time
+	}{{optStart, s.Start}, {optStop, s.End}} {
+		if !o.at.IsZero() {
+			t := uint64(o.at.UnixNano())
+			b := binary.LittleEndian.AppendUint32(nil, uint32(t>>32))
+			p.option(o.code, binary.LittleEndian.AppendUint32(b, uint32(t)))
+		}
+	}
+	for _, o := range []struct {
+		code uint16
+		n    uint64
+	}{{optReceived, s.Received}, {optDropped, s.Dropped}, {optAccepted, s.Accepted}, {optDelivered, s.Accepted - s.Dropped}} {
+		p.option(o.code, binary.LittleEndian.AppendUint64(nil, o.n))
+	}
+	p.end()
+	return p.err
+}
+
+// Flush writes what is buffered.
+func (p *Writer) Flush() error {
+	if p.err != nil || len(p.buf) == 0 {
+		return p.err
+	}
+	n, err := p.w.Write(p.buf)
+	if err == nil && n < len(p.buf) {
+		err = io.ErrShortWrite
+	}
+	done := 0
+	for _, e := range p.ends {
+		if e <= n {
+			done = e
+		}
+	}
+	p.whole += int64(done)
+	p.buf, p.ends, p.err = p.buf[:0], p.ends[:0], err
+	return err
+}
+
+// Whole is how many bytes of whole blocks have been written: the length to cut
+// a file to, so that it is valid, after a write has failed.
+func (p *Writer) Whole() int64 { return p.whole }
+
+// Size is the section's length so far, in bytes, with what is buffered.
+func (p *Writer) Size() int64 { return p.total }
+
+// begin begins a block; its length is filled in by end.
+func (p *Writer) begin(kind uint32) {
+	if p.err != nil { // nothing is written any more
+		p.buf, p.ends = p.buf[:0], p.ends[:0]
+	}
+	p.u32(kind)
+	p.u32(0)
+}
+
+// end ends a block.
+func (p *Writer) end() {
+	start := 0
+	if n := len(p.ends); n > 0 {
+		start = p.ends[n-1]
+	}
+	if !p.bare(start) {
+		p.u32(optEnd)
+	}
+	n := len(p.buf) - start + 4
+	binary.LittleEndian.PutUint32(p.buf[start+4:], uint32(n))
+	p.u32(uint32(n))
+	p.ends = append(p.ends, len(p.buf))
+	p.total += int64(n)
+	if len(p.buf) >= writerBuffer {
+		_ = p.Flush() // the error stays in p.err
+	}
+}
+
+// bare reports whether the block at start has no options, and so no end of them.
+func (p *Writer) bare(start int) bool {
+	return binary.LittleEndian.Uint32(p.buf[start:]) == blockSecrets
+}
+
+func (p *Writer) u16(v uint16) { p.buf = binary.LittleEndian.AppendUint16(p.buf, v) }
+func (p *Writer) u32(v uint32) { p.buf = binary.LittleEndian.AppendUint32(p.buf, v) }
+func (p *Writer) u64(v uint64) { p.buf = binary.LittleEndian.AppendUint64(p.buf, v) }
+
+// time writes an instant: the high word first.
+func (p *Writer) time(t time.Time) {
+	n := uint64(0)
+	if !t.IsZero() {
+		n = uint64(t.UnixNano())
+	}
+	p.u32(uint32(n >> 32))
+	p.u32(uint32(n))
+}
+
+// padded writes bytes up to a multiple of four.
+func (p *Writer) padded(b []byte) {
+	p.buf = append(p.buf, b...)
+	p.buf = append(p.buf, make([]byte, -len(b)&3)...)
+}
+
+func (p *Writer) option(code uint16, b []byte) {
+	p.u16(code)
+	p.u16(uint16(len(b)))
+	p.padded(b)
+}
+
+func (p *Writer) text(code uint16, s string) {
+	if s != "" {
+		p.option(code, []byte(cut(s)))
+	}
+}
+
+func (p *Writer) comments(cs []string) {
+	for _, c := range cs[:min(len(cs), MaxComments)] {
+		p.text(optComment, c)
+	}
+}
+
+// cut shortens a text to [MaxComment] bytes, between characters.
+func cut(s string) string {
+	if len(s) <= MaxComment {
+		return s
+	}
+	n := MaxComment
+	for n > 0 && s[n]&0xc0 == 0x80 {
+		n--
+	}
+	return s[:n]
+}
+
+// ErrNotPcapng is returned for a stream that isn't one of ours.
+var ErrNotPcapng = errors.New("not a pcapng stream of ttfabric")

@@ -1,0 +1,84 @@
+package capture
+
+import (
+	"ttfabric/wire"
+)
+
+// Sight is one datagram as it passed a port, with what is known of it from those before.
+type Sight struct {
+	Port, Peer wire.PortID // where it was captured, and the other end of that cable
+	Dir        Direction
+	Data       []byte // the datagram, or its first bytes
+	Length     int    // bytes of the whole
+	Fault      bool   // something was done to it on purpose
+
+	Frame         wire.Frame      // valid if IsFrame
+	IsFrame       bool            // it looks like one
+	Head          wire.PacketView // header of the packet that the frame is a piece of; nil if unknown
+	Retransmitted bool            // a data frame of this number, or a later one, was seen before
+}
+
+// MaxTracks is how many directions of sessions a [Tracker] follows; beyond it forgets all of them.
+const MaxTracks = 1024
+
+// Tracker follows the frames of a capture. The zero value is ready for use.
+type Tracker struct{ dirs map[trackKey]*track }
+
+type trackKey struct {
+	port    wire.PortID
+	dir     Direction
+	session wire.SessionID
+	channel wire.Channel
+}
+
+// track is one direction of a session at one port.
+type track struct {
+	any     bool
+	highest wire.Seq
+	headSeq wire.Seq // of the first piece that head is of
+	dest    uint32   // slot of that packet
+	head    []byte   // of the packet that is under way; empty: unknown
+}
+
+// maxHead is the longest header of a packet, in bytes.
+const maxHead = wire.MaxPacket - wire.MaxPayload
+
+// Look fills in what follows from the datagram and those before it.
+func (t *Tracker) Look(s *Sight) {
+	s.Head, s.Retransmitted = nil, false
+	s.Frame, s.IsFrame = wire.PeekFrame(s.Data)
+	if s.IsFrame = s.IsFrame && IsTTLink(s.Data) || s.IsFrame && len(s.Data) < s.Length && version(s.Data) == wire.Version; !s.IsFrame || s.Frame.Kind != wire.KindData {
+		return
+	}
+	f := &s.Frame
+	k := trackKey{s.Port, s.Dir, f.Session, f.Channel}
+	x := t.dirs[k]
+	if x == nil {
+		if t.dirs == nil || len(t.dirs) >= MaxTracks {
+			t.dirs = map[trackKey]*track{}
+		}
+		x = &track{}
+		t.dirs[k] = x
+	}
+	if s.Retransmitted = x.any && !x.highest.Before(f.TxSeq); !s.Retransmitted {
+		x.any, x.highest = true, f.TxSeq
+	}
+	x.follow(s)
+}
+
+// follow finds the header of the packet that a piece belongs to.
+func (x *track) follow(s *Sight) {
+	f := &s.Frame
+	slot := f.Dest / wire.SlotStride
+	if f.Dest%wire.SlotStride == 0 {
+		x.head, x.headSeq, x.dest = x.head[:0], f.TxSeq, slot
+		if v := wire.PacketView(f.Payload); v.HeadWhole() {
+			x.head = append(x.head, v[:min(len(v), maxHead)]...)
+		}
+	} else if d := f.TxSeq.Sub(x.headSeq); slot != x.dest || d <= 0 || d > wire.MaxPacket/wire.PadUnit {
+		return
+	}
+	if len(x.head) > 0 {
+		s.Head = x.head
+	}
+}
