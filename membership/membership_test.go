@@ -11,14 +11,14 @@ import (
 )
 
 func sample() Meta {
-	m := Meta{Node: wire.FabricNodeID{Mesh: 1, Chip: 3}, InService: 0x0301, Incarnation: 0x1122334455667788, Started: 1, LinkVersion: 7, Topology: 0xAABBCCDD}
+	m := Meta{Node: wire.FabricNodeID{Mesh: 1, Chip: 3}, InService: 0x0301, Incarnation: 0x1122334455667788, Started: 1, API: 8474, LinkVersion: 7, Topology: 0xAABBCCDD}
 	m.Ports[0], m.Ports[15] = 4000, 65535
 	return m
 }
 
 // The vector was written by hand from the layout in the package's documentation.
 func TestMetaVector(t *testing.T) {
-	want := "0100" + "0100" + "0300" + "0103" + "8877665544332211" + "0100000000000000" + "07000000" + "ddccbbaa" +
+	want := "0200" + "0100" + "0300" + "0103" + "8877665544332211" + "010000000000" + "1a21" + "07000000" + "ddccbbaa" +
 		"a00f" + "0000000000000000000000000000000000000000000000000000000000" + "ffff"
 	want = want[:64+4] + string(bytes.Repeat([]byte("0000"), 14)) + "ffff"
 	m := sample()
@@ -43,7 +43,7 @@ func TestMetaRefuses(t *testing.T) {
 	for _, c := range []struct {
 		at  int
 		val byte
-	}{{0, 2}, {1, 1}, {3, 4}, {5, 1}} {
+	}{{0, 1}, {1, 1}, {3, 4}, {5, 1}} {
 		b := bytes.Clone(good)
 		b[c.at] = c.val
 		if _, err := DecodeMeta(b); err == nil {

@@ -5,19 +5,19 @@
 //
 // # Metadata, 64 bytes, little-endian
 //
-//	 0  u8     version, 1
+//	 0  u8     version, 2
 //	 1  u8     flags, 0
 //	 2  u16    mesh
 //	 4  u16    chip
 //	 6  u16    ethernet channels in service, a bit each: those that routes may use
 //	 8  u64    incarnation, not 0
-//	16  u64    start of the process, Unix milliseconds
+//	16  u48    start of the process, Unix milliseconds
+//	22  u16    TCP port of its API at the address where it gossips, 0 for none there
 //	24  u32    version of that map, as in the chip's link state on the wire
 //	28  u32    low bits of the topology's hash
 //	32  u16×16 UDP port of each ethernet channel, 0 for none
 //
 // 64 bytes in all: a limit that keeps the state of a thousand chips small.
-// The API's port is told in the run folder or by configuration, not here.
 package membership
 
 import (
@@ -32,7 +32,10 @@ import (
 const MetaLen = 64
 
 // metaVersion is the version of the layout.
-const metaVersion = 1
+const metaVersion = 2
+
+// maxStarted is the last start that the layout can tell, in Unix milliseconds: in the year 10889.
+const maxStarted = 1<<48 - 1
 
 // ErrMeta is returned for bytes that are no metadata of this version.
 var ErrMeta = errors.New("membership metadata: malformed")
@@ -42,7 +45,8 @@ type Meta struct {
 	Node        wire.FabricNodeID
 	InService   uint16           // a bit per ethernet channel
 	Incarnation wire.Incarnation // of the process
-	Started     uint64           // Unix milliseconds; orders two claims of one chip
+	Started     uint64           // Unix milliseconds, below 2^48; orders two claims of one chip
+	API         uint16           // TCP port of the API, at the address where the chip gossips; 0: none there
 	LinkVersion uint32           // of InService
 	Topology    uint32           // low bits of the topology's hash
 	Ports       [wire.MaxChannels]uint16
@@ -58,7 +62,8 @@ func DecodeMeta(b []byte) (Meta, error) {
 		Node:        wire.FabricNodeID{Mesh: wire.MeshID(le.Uint16(b[2:])), Chip: wire.ChipID(le.Uint16(b[4:]))},
 		InService:   le.Uint16(b[6:]),
 		Incarnation: wire.Incarnation(le.Uint64(b[8:])),
-		Started:     le.Uint64(b[16:]),
+		Started:     le.Uint64(b[16:]) & maxStarted,
+		API:         le.Uint16(b[22:]),
 		LinkVersion: le.Uint32(b[24:]),
 		Topology:    le.Uint32(b[28:]),
 	}
@@ -79,7 +84,7 @@ func (m *Meta) Append(b []byte) []byte {
 	b = le.AppendUint16(b, uint16(m.Node.Chip))
 	b = le.AppendUint16(b, m.InService)
 	b = le.AppendUint64(b, uint64(m.Incarnation))
-	b = le.AppendUint64(b, m.Started)
+	b = le.AppendUint64(b, min(m.Started, maxStarted)|uint64(m.API)<<48)
 	b = le.AppendUint32(b, m.LinkVersion)
 	b = le.AppendUint32(b, m.Topology)
 	for _, p := range m.Ports {

@@ -54,7 +54,10 @@ func (n *Node) readdress() time.Duration {
 		where[m.Meta.Node] = m
 		words = append(words, m.Meta.LinkState())
 	}
-	n.step(asked, func(now mono.Time) { n.chip.HandleLinkStates(now, words) })
+	n.step(asked, func(now mono.Time) {
+		n.chip.HandleLinkStates(now, words)
+		n.addr = where[n.cfg.Node].Addr
+	})
 	again := time.Hour
 	for _, p := range n.ports {
 		m, ok := where[p.peer.Node]
@@ -74,8 +77,7 @@ func (n *Node) readdress() time.Duration {
 		}
 		n.step(asked, func(now mono.Time) {
 			p.to = to
-			n.resize(now, p)
-			n.chip.SetPath(now, p.ch, true)
+			n.trains(now, p)
 		})
 	}
 	return again
@@ -112,4 +114,21 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 	wait := n.chip.Ask(now, p.ch)
 	w.look = now.Add(wait)
 	return false, wait
+}
+
+// Readdress has the ports choose the address that they send from anew, once the
+// machine has another; they listen on the wildcard address then.
+func (n *Node) Readdress() {
+	for _, p := range n.ports {
+		var to netip.AddrPort
+		n.step(asked, func(mono.Time) { to = p.to })
+		if !to.IsValid() {
+			continue
+		}
+		if err := p.pipe.SetPeer(to); err != nil {
+			n.log.Warn("cannot address the peer", "chip", n.cfg.Node, "channel", p.ch, "peer", to, "error", err)
+			continue
+		}
+		n.step(asked, func(now mono.Time) { n.resize(now, p) })
+	}
 }

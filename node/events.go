@@ -15,7 +15,7 @@ const (
 	eventHistory = 1024 // events that a new subscriber is shown first
 )
 
-// Event is something that happened at this node: one of Chip, Member, Fault, Archive and Record is set.
+// Event is something that happened at this node: one of Chip, Member, Fault, Archive, Record and Port is set.
 type Event struct {
 	Time    time.Time
 	Chip    *chip.Event
@@ -23,6 +23,7 @@ type Event struct {
 	Fault   *FaultEvent
 	Archive *ArchiveEvent
 	Record  *RecordEvent
+	Port    *PortEvent
 	Lost    uint64           // events that this subscriber has missed before this one
 	Seq     uint64           // from 1 on in each life of the node, without a gap
 	Life    wire.Incarnation // that life

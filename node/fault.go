@@ -57,6 +57,7 @@ type FaultEvent struct {
 	Options     fault.Options     // in force from now on
 	For         time.Duration     // after which it is put back; 0: it stays
 	Expired     bool              // that time was over
+	Kernel      bool              // the kernel's netem does it, not the chip
 	Counts      fault.Counts      // what was done, once nothing is in force any more
 	Chip        wire.FabricNodeID // whose process it is about, from FaultKilled on
 
@@ -236,13 +237,13 @@ func (n *Node) enforce(p *livePort, e FaultEvent) error {
 		if f.wrap != nil {
 			e.Counts, _ = f.wrap.Counts()
 			f.wrap.Unwrap()
-			f.wrap, p.out, f.since = nil, p.pipe, time.Time{}
+			f.wrap, f.since = nil, time.Time{}
 		}
 	case f.wrap == nil:
 		if f.wrap, err = transport.Impair(p.pipe, n.dice(p), o); err != nil {
 			return err
 		}
-		p.out, f.since = f.wrap, time.Now()
+		f.since = time.Now()
 	default:
 		if err := f.wrap.Set(o); err != nil {
 			return err
@@ -251,6 +252,8 @@ func (n *Node) enforce(p *livePort, e FaultEvent) error {
 	if f.wrap != nil {
 		f.wrap.Cut(f.cut)
 	}
+	p.connect()
+	n.noteFault(p, &e, o)
 	e.Local, e.Peer, e.Options = wire.PortID{Node: n.cfg.Node, Channel: p.ch}, p.peer, o
 	n.events.publish(Event{Time: time.Now(), Fault: &e})
 	return nil
@@ -285,4 +288,13 @@ func (n *Node) Impairments() []Impairment {
 // TellFault publishes a fault that somebody injects into the process of a chip, which cannot tell of it itself.
 func (n *Node) TellFault(k FaultKind, c wire.FabricNodeID) {
 	n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Chip: c}})
+}
+
+// TellImpairment publishes what the kernel does from now on to what a channel sends.
+func (n *Node) TellImpairment(k FaultKind, ch wire.Channel, o fault.Options, d time.Duration) error {
+	return n.withPort(ch, d, func(p *livePort) error {
+		n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Kernel: true, Options: o, For: d,
+			Local: wire.PortID{Node: n.cfg.Node, Channel: ch}, Peer: p.peer}})
+		return nil
+	})
 }

@@ -57,6 +57,14 @@ type Config struct {
 
 	// Port opens the datagram pipe of one channel.
 	Port func(local netip.AddrPort) (transport.Port, error)
+	// Cable does so in place of Port, where it is set, for transports that check
+	// who is at the other end. Fabric is left to it. A port that is a
+	// transport.Keyed trains its link when it is ready.
+	Cable func(local netip.AddrPort, c transport.Cable) (transport.Port, error)
+	// KeyLog has the secrets of the ports' connections, where they were asked for; nil otherwise.
+	KeyLog *transport.KeyLog
+	// API is the TCP port of the chip's API at the address where it gossips, which others are told; 0: it has none there.
+	API uint16
 	// Join enters the gossip pool with the chip's first metadata.
 	Join func(ctx context.Context, m membership.Meta) (Membership, error)
 	Keys GossipKeys   // of encrypted gossip; nil: it is plain
@@ -73,6 +81,9 @@ type livePort struct {
 	pipe  transport.Port
 	out   transport.Port // what sends: pipe, or around it the impairment in force
 	fault portFault
+
+	captures []*Capture // of what passes; none: packets pay nothing
+
 	to    netip.AddrPort // the peer's address, as last set
 	heard mono.Time      // when a datagram of the peer came last
 	news  news           // of another address
@@ -98,6 +109,9 @@ type Node struct {
 	work    [numCauses]Work
 	record  *recording // nil: none
 	gossip  gossipFault
+
+	captures []*Capture
+	addr     netip.Addr // of this chip, as the pool knows it
 
 	ports  []*livePort
 	byCh   [wire.MaxChannels]*livePort
@@ -141,7 +155,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	ctx, n.cancel = context.WithCancel(ctx)
 	n.meta = membership.Meta{Node: cfg.Node, Incarnation: cfg.Incarnation, Started: uint64(n.start.UnixMilli()),
-		Topology: uint32(cfg.Topology.Hash())}
+		Topology: uint32(cfg.Topology.Hash()), API: cfg.API}
 	for _, p := range n.ports {
 		n.meta.Ports[p.ch] = p.pipe.LocalAddr().Port()
 	}
@@ -170,12 +184,13 @@ func (n *Node) openPorts() error {
 		if n.cfg.PortBase != 0 {
 			local = netip.AddrPortFrom(n.cfg.Listen, n.cfg.PortBase+uint16(p.Local.Channel))
 		}
-		pipe, err := n.cfg.Port(local)
+		lp := &livePort{ch: p.Local.Channel, peer: p.Peer, plane: p.Plane}
+		pipe, err := n.openPipe(local, lp)
 		if err != nil {
 			n.closePorts()
 			return fmt.Errorf("chip %s channel %d: %w", n.cfg.Node, p.Local.Channel, err)
 		}
-		lp := &livePort{ch: p.Local.Channel, peer: p.Peer, plane: p.Plane, pipe: pipe, out: pipe}
+		lp.pipe, lp.out = pipe, pipe
 		n.ports = append(n.ports, lp)
 		n.byCh[lp.ch] = lp
 	}
@@ -313,6 +328,9 @@ func (n *Node) tell(e chip.Event) {
 		default:
 		}
 	}
+	if len(n.captures) > 0 {
+		n.noteEvent(&e)
+	}
 	n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
 }
 
@@ -331,6 +349,9 @@ func (n *Node) read(p *livePort) {
 		}
 		n.step(received, func(now mono.Time) {
 			p.heard = now
+			if len(p.captures) > 0 {
+				p.received(&b)
+			}
 			b.Each(func(d []byte) { n.chip.HandleDatagram(now, p.ch, d) })
 		})
 	}
@@ -413,6 +434,19 @@ func (n *Node) Addresses() map[wire.Channel]netip.AddrPort {
 	return m
 }
 
+// Peers are the addresses that the chip's channels send to, as far as they are known.
+func (n *Node) Peers() map[wire.Channel]netip.AddrPort {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	m := map[wire.Channel]netip.AddrPort{}
+	for _, p := range n.ports {
+		if p.to.IsValid() {
+			m[p.ch] = p.to
+		}
+	}
+	return m
+}
+
 // GossipAddr is the address of the pool's socket.
 func (n *Node) GossipAddr() netip.AddrPort { return n.member.Addr() }
 
@@ -439,6 +473,9 @@ func (n *Node) Close() error {
 		s.ended <- ErrClosed
 	}
 	n.pending = nil
+	for len(n.captures) > 0 {
+		n.captures[0].close()
+	}
 	n.gossip.passEnd.set(0, nil)
 	n.gossip.cutUp.set(0, nil)
 	n.mu.Unlock()

@@ -21,16 +21,18 @@ var layers = map[string]int{
 	"router/route": 3, "node/traffic": 3, "node/losses": 3,
 	"router": 4, "router/control": 4,
 	"node/chip": 5, "node/scenario": 5,
-	"node/sim": 6, "node/chip/record": 6,
-	"wire/capture": 7, "ttlink/transport": 7, "node/archive": 7, "membership/gossip": 7, "node/session": 7, "node/netem": 7,
-	"ttlink/transport/transporttest": 8,
-	"node":                           8, "ttlink/transport/quicport": 8,
-	"node/admin":   9,
-	"cmd/ttfabric": 10, "scripts/garbage": 10,
+	"node/traffic/client": 6,
+	"node/sim":            7, "node/chip/record": 7,
+	"wire/capture": 8, "ttlink/transport": 8, "node/archive": 8, "membership/gossip": 8, "node/session": 8, "node/netem": 8,
+	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9,
+	"node": 9, "ttlink/transport/quicport": 9,
+	"node/admin":   10,
+	"cmd/ttfabric": 11, "scripts/garbage": 11, "scripts/lab": 11,
+	"scripts/wireshark": 8, "scripts/wireshark/compare": 11,
 }
 
 // lastPure is the highest layer whose packages take time and input as arguments and hold no clock, goroutine, socket, lock or log.
-const lastPure = 6
+const lastPure = 7
 
 // impureImports are what a pure package must not import. time is allowed for durations; reading the clock is found in the code.
 var impureImports = []string{"os", "net", "sync", "log", "log/slog", "context", "syscall", "runtime", "crypto/rand", "golang.org/x/sys/unix"}

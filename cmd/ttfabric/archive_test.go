@@ -29,6 +29,7 @@ func (c *cli) events(args ...string) (es []admin.EventView) {
 
 // A chip's events are there when it is dead, once each, and when the fabric is down.
 func TestEventsOfDeadChips(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	kept := filepath.Join(t.TempDir(), "kept")
 	c.must("up", "n300", "-d", patient, "--archive", kept, "--archive-limit", "1")
@@ -109,6 +110,7 @@ func checkOnce(t *testing.T, es []admin.EventView, byTime bool) {
 }
 
 func TestMailboxCommand(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.must("up", "n300", "-d", patient)
 	c.intact()

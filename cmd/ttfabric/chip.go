@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +33,7 @@ func newChip() *cobra.Command {
 					return err
 				}
 				tellFault(c.Context(), dir, node.FaultKilled, n)
-				return killChip(dir, n)
+				return killChip(c.Context(), dir, n)
 			}},
 		recAgain.on(&cobra.Command{Use: "restart CHIP", Short: "Kill a chip without a goodbye and start it again", Args: cobra.ExactArgs(1),
 			Long:    "restart kills a chip's process (kill -9) and starts it again: its memory is empty, and of what was done to its cables only what 'up --netem' declared is left.",
@@ -49,12 +48,12 @@ func newChip() *cobra.Command {
 			}}),
 		newChipRemove(),
 		newSignal("pause", "Stop a chip's process where it is (SIGSTOP)", "A paused chip is silent and forgets nothing: its neighbours take its links down, and resume the same sessions after 'chip resume'.",
-			node.FaultPaused, syscall.SIGSTOP),
-		newSignal("resume", "Let a paused chip go on (SIGCONT)", "", node.FaultResumed, syscall.SIGCONT))
+			node.FaultPaused),
+		newSignal("resume", "Let a paused chip go on (SIGCONT)", "", node.FaultResumed))
 	return c
 }
 
-func newSignal(name, short, long string, k node.FaultKind, sig syscall.Signal) *cobra.Command {
+func newSignal(name, short, long string, k node.FaultKind) *cobra.Command {
 	return &cobra.Command{Use: name + " CHIP", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		Example: "  ttfabric chip " + name + " M0D3",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -62,21 +61,18 @@ func newSignal(name, short, long string, k node.FaultKind, sig syscall.Signal) *
 			if err != nil {
 				return err
 			}
-			return signalChip(c.Context(), dir, n, k, sig)
+			return signalChip(c.Context(), dir, n, k)
 		}}
 }
 
-// signalChip sends a signal to a chip's process, and lets another chip tell of it.
-func signalChip(ctx context.Context, dir runDir, n wire.FabricNodeID, k node.FaultKind, sig syscall.Signal) error {
+// signalChip pauses a chip or lets it go on, and lets another chip tell of it.
+func signalChip(ctx context.Context, dir runDir, n wire.FabricNodeID, k node.FaultKind) error {
 	f, ok := dir.chip(n)
 	if !ok {
 		return fmt.Errorf("chip %s is not running", n)
 	}
 	tellFault(ctx, dir, k, n)
-	if err := syscall.Kill(f.PID, sig); err != nil {
-		return fmt.Errorf("chip %s, process %d: %w", n, f.PID, err)
-	}
-	return nil
+	return dir.host().do(ctx, f, k)
 }
 
 // startChip starts a chip, having killed it first where it is to be started again.
@@ -89,34 +85,26 @@ func startChip(c *cobra.Command, dir runDir, n wire.FabricNodeID, again bool, re
 	}
 	defer unlock()
 	if again {
-		if err := killChip(dir, n); err != nil {
+		if err := killChip(ctx, dir, n); err != nil {
 			return err
 		}
 	} else if f, ok := dir.chip(n); ok {
-		return fmt.Errorf("chip %s is running already, as process %d", n, f.PID)
+		return fmt.Errorf("chip %s is running already, as %s", n, f.where())
 	}
 	s := &supervisor{dir: dir, out: c.ErrOrStderr(), exits: make(chan exit, 1), more: rec.arguments()}
-	if err := s.spawn(n); err != nil {
+	if err := s.launch(ctx, []wire.FabricNodeID{n}); err != nil {
 		return err
 	}
 	return s.waitRunning(ctx, n)
 }
 
-// killChip kills a chip's process and waits until it has ended, so that it can be started again at once.
-func killChip(dir runDir, n wire.FabricNodeID) error {
+// killChip kills a chip and waits until it has ended, so that it can be started again at once.
+func killChip(ctx context.Context, dir runDir, n wire.FabricNodeID) error {
 	f, ok := dir.chip(n)
 	if !ok {
 		return fmt.Errorf("chip %s is not running; 'ttfabric chip start %s' starts it", n, n)
 	}
-	if err := syscall.Kill(f.PID, syscall.SIGKILL); err != nil {
-		return fmt.Errorf("chip %s, process %d: %w", n, f.PID, err)
-	}
-	for end := time.Now().Add(stopTime); f.alive(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			return fmt.Errorf("chip %s, process %d, was killed and does not end; look at its state with 'ps'", n, f.PID)
-		}
-	}
-	return nil
+	return dir.host().do(ctx, f, node.FaultKilled)
 }
 
 // tellTime is how long a chip gets to take note of a fault in another's process.
@@ -125,6 +113,9 @@ const tellTime = time.Second
 // tellFault lets one chip tell of a fault in another's process, as that cannot:
 // a neighbour if one runs, else any. Where none answers nobody is told.
 func tellFault(ctx context.Context, dir runDir, k node.FaultKind, n wire.FabricNodeID) {
+	if _, ok := dir.host().(elsewhere); ok {
+		return // which refuses to do it
+	}
 	cs, _, t, err := dir.clients()
 	if err != nil {
 		return

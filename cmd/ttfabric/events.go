@@ -87,6 +87,7 @@ type viewer struct {
 	chips map[wire.FabricNodeID]bool // nil: all
 	since time.Time
 	dir   string // the archive's folder
+	host  host   // that fills it; nil for one that is named
 
 	mu     sync.Mutex
 	seen   map[string]uint64 // last event by chip and life
@@ -131,7 +132,7 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 				return coded(exitUsage, "chip %s is not in %s", n, t)
 			}
 		}
-		v.dir, v.since = m.archiveDir(dir), m.Created
+		v.dir, v.since, v.host = m.archiveDir(dir), m.Created, dir.host()
 	}
 	if f.since != "" {
 		var err error
@@ -151,7 +152,7 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 
 // history prints what is archived, or keeps the last of it.
 func (v *viewer) history() error {
-	skipped, err := admin.History(v.dir, v.wants, v.take)
+	skipped, err := v.read(v.wants)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && v.flags.archive == "":
 		return nil // no chip could make it
@@ -169,6 +170,16 @@ func (v *viewer) history() error {
 		fmt.Fprintf(v.c.ErrOrStderr(), "ttfabric: %s in %s could not be read\n", counted(skipped.Damaged, "part"), v.dir)
 	}
 	return nil
+}
+
+// read reads the archive as it is now.
+func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error) {
+	if v.host != nil {
+		if err := v.host.archive(v.c.Context()); err != nil && v.c.Context().Err() == nil {
+			return archive.Skipped{}, err
+		}
+	}
+	return admin.History(v.dir, want, v.take)
 }
 
 // below names archives in folders of the one that was named.
@@ -257,9 +268,9 @@ func (v *viewer) live(dir runDir) error {
 		}
 		v.endHistory()
 	})
-	type process struct {
+	type life struct {
 		chip wire.FabricNodeID
-		pid  int
+		api  string // each life of a chip has its API elsewhere
 	}
 	var wg sync.WaitGroup
 	var attached sync.Map
@@ -271,7 +282,7 @@ func (v *viewer) live(dir runDir) error {
 			break // the fabric was taken down
 		}
 		for _, f := range dir.chips() {
-			p := process{f.Chip, f.PID}
+			p := life{f.Chip, f.API}
 			if _, on := attached.Load(p); on || !v.wants(f.Chip) {
 				continue
 			}
@@ -289,7 +300,7 @@ func (v *viewer) live(dir runDir) error {
 	cancel()
 	wg.Wait()
 	if v.c.Context().Err() == nil { // the last words, where the archive is kept
-		admin.History(v.dir, v.wants, v.take)
+		v.read(v.wants)
 	}
 	v.endHistory()
 	return nil
@@ -302,7 +313,7 @@ func (v *viewer) attach(ctx context.Context, cl *admin.Client) {
 		return
 	}
 	self := cl.Self()
-	if _, herr := admin.History(v.dir, func(n wire.FabricNodeID) bool { return n == self }, v.take); herr != nil && err != nil && !errors.Is(herr, os.ErrNotExist) {
+	if _, herr := v.read(func(n wire.FabricNodeID) bool { return n == self }); herr != nil && err != nil && !errors.Is(herr, os.ErrNotExist) {
 		fmt.Fprintln(v.c.ErrOrStderr(), "ttfabric:", err)
 	}
 }

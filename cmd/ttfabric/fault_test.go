@@ -65,6 +65,7 @@ func (c *cli) intact() {
 const patient = "--profile=crowded"
 
 func TestABadCable(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.must("up", "n300", "-d", patient)
 	c.intact()
@@ -121,6 +122,7 @@ func TestABadCable(t *testing.T) {
 
 // Traffic crosses cables that go and come, and nothing is lost or doubled.
 func TestFlappingCables(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.must("up", "n300", "-d", patient)
 	flap := c.command("link", "flap", "all", "--every", "700ms", "--down", "350ms", "--for", "1100ms", "-o", "json")
@@ -219,6 +221,7 @@ func TestFaultMessages(t *testing.T) {
 
 // What is set for a time is put back when the command that set it is gone.
 func TestDurationOutlivesTheCommand(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.must("up", "n300", "-d")
 	c.must("netem", "set", "M0D0:8", "--delay", "1ms", "--direction", "a-to-b")

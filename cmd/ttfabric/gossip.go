@@ -60,11 +60,7 @@ func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *chipSet,
 	if _, err := format(c); err != nil {
 		return nil, nil, err
 	}
-	dir, err := dirOf(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	_, t, _, err := dir.mesh()
+	dir, t, err := machineOf(c)
 	if err != nil {
 		return nil, nil, err
 	}

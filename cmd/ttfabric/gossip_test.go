@@ -30,6 +30,7 @@ func (c *cli) sees() (out []int) {
 }
 
 func TestGossipIsCutAndEncrypted(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	key := filepath.Join(c.dir, "key")
 	c.must("gossip", "keygen", "-f", key, "--bits", "128")
@@ -103,6 +104,7 @@ func TestGossipIsCutAndEncrypted(t *testing.T) {
 }
 
 func TestChipRemove(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.must("up", "n300", "-d", patient)
 	if got := read[struct{ Drained bool }](c, "chip", "remove", "M0D1"); !got.Drained {

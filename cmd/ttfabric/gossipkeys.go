@@ -195,6 +195,9 @@ func changeKeys(c *cobra.Command, verb string, args []string, force bool) error 
 	if err != nil {
 		return err
 	}
+	if m.Runtime == runtimeElsewhere {
+		return coded(exitUsage, "fabric %q is attached: its chips have their keys from 'node --gossip-key' where they run, and a chip that is started again would have the old ones; 'ttfabric gossip show' says which key each uses", m.Name)
+	}
 	if !m.Keyed {
 		return fmt.Errorf("the gossip of fabric %q is not encrypted; 'ttfabric up --gossip-key generate' starts one whose is", m.Name)
 	}

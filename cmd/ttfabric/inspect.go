@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,12 +13,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 func dirOf(c *cobra.Command) (runDir, error) {
 	name, _ := c.Flags().GetString("name")
 	return dirFor(name)
+}
+
+// machineOf is the run folder of the fabric that a command is about, and the fabric's topology.
+func machineOf(c *cobra.Command) (runDir, *topo.Topology, error) {
+	dir, err := dirOf(c)
+	if err != nil {
+		return "", nil, err
+	}
+	_, t, _, err := dir.mesh()
+	return dir, t, err
 }
 
 // askTime bounds how long a chip may take to answer.
@@ -72,6 +84,9 @@ func newLs() *cobra.Command {
 					continue
 				}
 				rows = append(rows, row{m.Name, t.Name, len(d.chips()), len(t.Chips), m.Created, string(d)})
+			}
+			for _, x := range strays(c.Context(), func(name string) bool { return slices.ContainsFunc(rows, func(r row) bool { return r.Name == name }) }) {
+				rows = append(rows, row{x.name, x.topology, x.running, x.chips, x.created, "compose project " + x.project})
 			}
 			if f == "json" {
 				return printJSON(c, rows)

@@ -124,11 +124,7 @@ func ends(links []link, direction string) (map[wire.FabricNodeID][]wire.Channel,
 
 // linkArgs reads the LINKs of a command, and opens the chips that run.
 func linkArgs(c *cobra.Command, args []string) ([]link, *chipSet, error) {
-	dir, err := dirOf(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	_, t, _, err := dir.mesh()
+	dir, t, err := machineOf(c)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,6 +12,7 @@ import (
 // A chip is killed under load and started again. No packet is unexplained; its
 // neighbours tell what it had received and sent; and a checkpoint says what got lost.
 func TestWhatGotLost(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.must("up", "mesh:2x2", "-d", patient)
 	first, second := filepath.Join(c.dir, "first.json"), filepath.Join(c.dir, "second.json")

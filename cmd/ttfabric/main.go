@@ -45,7 +45,9 @@ func coded(code int, format string, a ...any) error {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := newRoot().ExecuteContext(ctx)
+	root := newRoot()
+	root.SetArgs(extcapCall(os.Args))
+	err := root.ExecuteContext(ctx)
 	interrupted := ctx.Err() != nil
 	stop()
 	os.Exit(report(err, interrupted))
@@ -78,6 +80,9 @@ func newRoot() *cobra.Command {
 		Long: `ttfabric brings up a TT-Fabric in which every process is one chip and every
 ethernet channel a UDP socket, and moves data across it.
 
+Each flag has an environment variable that stands for it: TTFABRIC_NAME for
+--name, TTFABRIC_UP_PROFILE for 'up --profile'.
+
 Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 5 assertion failed, 130 interrupted.`,
 		Example: `  ttfabric up                      the built-in T3000, eight chips
@@ -89,18 +94,41 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 		Version:       version(),
 	}
 	root.PersistentFlags().StringP("name", "n", "default", "name of the fabric")
-	root.PersistentFlags().StringP("output", "o", "table", "output format: table or json")
+	root.PersistentFlags().StringP("output", "o", "table", "output format: table, json or yaml")
+	root.PersistentPreRunE = fromEnvironment
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return coded(exitUsage, "%w\nSee '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newUp(), newDown(), newLs(), newInspect(), newEvents(), newMailbox(), newPing(), newMem(), newTraffic(), newBench(), newNetem(), newLink(), newRouter(), newPartition(), newHeal(), newGossip(), newReroute(), newRemove(), newRestore(), newChip(), newCheckpoint(), newRecord(), newReplay(), newProfile(),
-		newRoutes(), newTrace(), newValidate(), newGraph(), newGenerate(), newNode(), newVersion())
-	root.AddCommand(newScenario())
+	for _, g := range commandGroups() {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(newVersion())
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 		completeChips(c)
 	}
 	return root
+}
+
+// commandGroup is a paragraph of 'ttfabric --help'.
+type commandGroup struct {
+	title    string
+	commands []*cobra.Command
+}
+
+func commandGroups() []commandGroup {
+	return []commandGroup{
+		{"A fabric:", []*cobra.Command{newUp(), newDown(), newLs(), newInspect(), newAttach(), newChip(), newProfile()}},
+		{"Without one that runs:", []*cobra.Command{newValidate(), newRoutes(), newGraph(), newGenerate(), newCompose(), newStack(), newPKI(), newDoctor()}},
+		{"Data:", []*cobra.Command{newPing(), newMem(), newTraffic(), newBench(), newTrace(), newCheckpoint()}},
+		{"Faults and routing:", []*cobra.Command{newNetem(), newLink(), newRouter(), newPartition(), newHeal(), newGossip(), newReroute(), newRemove(), newRestore(), newScenario()}},
+		{"What happened:", []*cobra.Command{newEvents(), newMailbox(), newCapture(), newWireshark(), newRecord(), newReplay()}},
+		{"Called by other programs:", []*cobra.Command{newNode(), newReady(), newExtcap()}},
+	}
 }
 
 // completeChips lets the shell complete the chips of the running fabric where a command's usage asks for them.

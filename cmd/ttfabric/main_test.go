@@ -39,7 +39,7 @@ func (c *cli) command(args ...string) *exec.Cmd {
 		c.t.Fatal(err)
 	}
 	cmd := exec.Command(exe, args...)
-	cmd.Env = append(os.Environ(), "TTFABRIC_TEST_MAIN=1", "XDG_RUNTIME_DIR="+c.dir)
+	cmd.Env = append(os.Environ(), "TTFABRIC_TEST_MAIN=1", "XDG_RUNTIME_DIR="+c.dir, "DOCKER_HOST=unix://"+c.dir+"/no-engine.sock") // no containers of this machine
 	return cmd
 }
 
@@ -66,6 +66,7 @@ func (c *cli) must(args ...string) string {
 }
 
 func TestAFabricOfProcesses(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	var up struct {
 		Chips []struct {
@@ -174,7 +175,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{[]string{"up", bad}, exitTopology, bad + ":2: "},
 		{[]string{"up", "t9000"}, exitTopology, "t3000"},
 		{[]string{"up", "mesh:99x99"}, exitTopology, "mesh:ROWSxCOLS"},
-		{[]string{"up", "--profile", "wan"}, exitUsage, "lan or crowded"},
+		{[]string{"up", "--profile", "wan"}, exitUsage, "want lan, crowded or paced"},
 		{[]string{"up", "--port-base", "65500"}, exitUsage, "65535"},
 		{[]string{"up", "--nonsense"}, exitUsage, "--nonsense"},
 		{[]string{"up", "-n", "../x"}, exitUsage, "fabric name"},
@@ -183,7 +184,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{[]string{"mem", "read", "M0D0"}, exitUsage, "--help"},
 		{[]string{"mem", "write", "M0D0", "1-1:0", "x", "--multicast", "Q3"}, exitUsage, "E2,W1,N0,S1"},
 		{[]string{"mem", "write", "M0D0", "1-1:0", "x", "--multicast", "E1", "--via", "M0D1"}, exitUsage, "via"},
-		{[]string{"inspect", "-o", "xml"}, exitUsage, "table or json"},
+		{[]string{"inspect", "-o", "xml"}, exitUsage, "table, json or yaml"},
 	} {
 		_, errs, code := c.run(x.args...)
 		if code != x.code || !strings.Contains(errs, x.want) {

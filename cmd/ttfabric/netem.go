@@ -25,7 +25,7 @@ func newNetem() *cobra.Command {
 themselves, to each datagram that they send, so that no privilege is needed.
 The dice have a seed: one seed and the same datagrams give the same faults.
 
-` + linkHelp}
+` + kernelHelp + "\n\n" + linkHelp}
 	c.AddCommand(newNetemSet(), newNetemShow(), newNetemReset())
 	return c
 }
@@ -34,6 +34,7 @@ func newNetemSet() *cobra.Command {
 	var direction string
 	var seed uint64
 	var duration time.Duration
+	var k kernelFlags
 	values := make([]string, len(fault.Knobs))
 	c := &cobra.Command{Use: "set LINK...", Short: "Impair cables; what is not named stays as it is", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
 		Long: `set impairs cables, in both directions unless --direction says otherwise: a
@@ -46,11 +47,12 @@ Flags and units are those of containerlab and tc-netem(8): shares are
 percentages with or without the sign, and a bare rate is kbit. Where more than
 1 MiB waits for a limited rate, what comes is lost.
 
-` + linkHelp,
+` + kernelHelp + "\n\n" + linkHelp,
 		Example: `  ttfabric netem set M0D0-M0D1 --delay 10ms --jitter 2ms
   ttfabric netem set plane:1 --loss 1% --seed 7
   ttfabric netem set M0D0:8 --rate 100Mbit --direction a-to-b
   ttfabric netem set all --corruption 0.1% --duration 30s
+  sudo ttfabric netem set M0D0-M0D1/p0 --delay 10ms --loss 1% --backend kernel
   ttfabric netem set 'M0D*-M1D*' --loss-gemodel 1%,10%,70%,0.1%`,
 		RunE: func(c *cobra.Command, args []string) error {
 			body := admin.NetemBody{Options: fault.Change{}, ForS: duration.Seconds()}
@@ -71,8 +73,12 @@ percentages with or without the sign, and a bare rate is kbit. Where more than
 			if err := faultTime("--duration", duration); err != nil {
 				return err
 			}
+			if k.asked(c) {
+				return k.set(c, args, direction, body, duration)
+			}
 			return setNetem(c, args, direction, body)
 		}}
+	k.add(c)
 	for i, k := range fault.Knobs {
 		c.Flags().StringVar(&values[i], k.Name, "", k.Help)
 	}
@@ -114,10 +120,12 @@ func setNetem(c *cobra.Command, args []string, direction string, body admin.Nete
 }
 
 func newNetemShow() *cobra.Command {
-	return &cobra.Command{Use: "show [LINK...]", Short: "Show what is in force, and what it did", ValidArgsFunction: completeLinks,
+	var k kernelFlags
+	c := &cobra.Command{Use: "show [LINK...]", Short: "Show what is in force, and what it did", ValidArgsFunction: completeLinks,
 		Long: `show prints a row per direction: what is in force, and what has been done to
 the datagrams that were sent since it is. Without LINK it prints only the
-directions to which something is done.
+directions to which something is done. The kernel (--backend kernel) counts what
+it passes on and loses, and nothing else.
 
 ` + linkHelp,
 		Example: "  ttfabric netem show\n  ttfabric netem show M0D0-M0D1\n  ttfabric netem show all -o json",
@@ -126,6 +134,9 @@ directions to which something is done.
 			if only {
 				args = []string{"all"}
 			}
+			if k.asked(c) {
+				return k.show(c, args, only)
+			}
 			links, chips, err := linkArgs(c, args)
 			if err != nil {
 				return err
@@ -133,6 +144,8 @@ directions to which something is done.
 			where, _ := ends(links, "both")
 			return showNetem(c, chips, where, only)
 		}}
+	k.add(c)
+	return c
 }
 
 // showNetem prints what is done at the ends; with only, where something is.
@@ -152,15 +165,19 @@ func showNetem(c *cobra.Command, chips *chipSet, where map[wire.FabricNodeID][]w
 		}
 		return err
 	}) // what the others say is printed first
-	rows := slices.Concat(got...)
+	return errors.Join(printNetem(c, f, slices.Concat(got...), err == nil), err)
+}
+
+// printNetem prints what is done, or if all could be asked that nothing is.
+func printNetem(c *cobra.Command, f string, rows []admin.ImpairmentView, all bool) error {
 	if f == "json" {
-		return errors.Join(printJSON(c, append([]admin.ImpairmentView{}, rows...)), err)
+		return printJSON(c, append([]admin.ImpairmentView{}, rows...))
 	}
-	if len(rows) == 0 && err == nil {
+	if len(rows) == 0 && all {
 		fmt.Fprintln(c.ErrOrStderr(), "No cable is impaired.")
 	}
 	if len(rows) == 0 {
-		return err
+		return nil
 	}
 	labels := slices.ContainsFunc(rows, func(v admin.ImpairmentView) bool { return len(v.Labels) > 0 })
 	header := []any{"From", "To", "Plane"}
@@ -175,10 +192,22 @@ func showNetem(c *cobra.Command, chips *chipSet, where map[wire.FabricNodeID][]w
 			row = append(row, strings.Join(v.Labels, " "))
 		}
 		tw.AppendRow(append(row,
-			inForce(&v), endsIn(&v), n["passed"], n["lost"]+n["burst_lost"], n["cut_off"], n["corrupted"], n["duplicated"], n["reordered"], n["overflowed"]+n["overfull"]))
+			inForce(&v), endsIn(&v), counted0(n, "passed"), counted0(n, "lost", "burst_lost"), counted0(n, "cut_off"), counted0(n, "corrupted"), counted0(n, "duplicated"), counted0(n, "reordered"), counted0(n, "overflowed", "overfull")))
 	}
 	tw.Render()
-	return err
+	return nil
+}
+
+// counted0 adds counters up; "-" where nobody counts the first.
+func counted0(n map[string]uint64, names ...string) any {
+	if _, ok := n[names[0]]; !ok {
+		return "-"
+	}
+	sum := uint64(0)
+	for _, name := range names {
+		sum += n[name]
+	}
+	return sum
 }
 
 // inForce is what is done in one direction, in words.
@@ -210,14 +239,23 @@ func endsIn(v *admin.ImpairmentView) string {
 }
 
 func newNetemReset() *cobra.Command {
-	return &cobra.Command{Use: "reset [LINK...]", Short: "Take impairments away from cables, or from all", ValidArgsFunction: completeLinks,
+	var k kernelFlags
+	c := &cobra.Command{Use: "reset [LINK...]", Short: "Take impairments away from cables, or from all", ValidArgsFunction: completeLinks,
 		Long: `reset takes away all that 'netem set' and 'up --netem' do, in both directions.
 What waits for its time is lost, and sent again by the link. A cable that is
 cut stays so: 'ttfabric link up' and 'ttfabric heal' put it back.
 
+With --backend kernel it takes away what the kernel does, and nothing else. An
+interface with nothing left to do gets back the qdisc that it had before 'netem
+set', whatever became of the command that took it. Without LINK, and in a
+namespace that --netns names, it needs no chip that runs.
+
 ` + linkHelp,
 		Example: "  ttfabric netem reset\n  ttfabric netem reset M0D0-M0D1",
 		RunE: func(c *cobra.Command, args []string) error {
+			if k.asked(c) {
+				return k.reset(c, args)
+			}
 			if len(args) == 0 {
 				args = []string{"all"}
 			}
@@ -234,6 +272,8 @@ cut stays so: 'ttfabric link up' and 'ttfabric heal' put it back.
 			}
 			return toldLinks(c, "reset", links)
 		}}
+	k.add(c)
+	return c
 }
 
 // maxListed is how many cables a message lists by name.

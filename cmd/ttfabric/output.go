@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
 
 	"ttfabric/node/admin"
@@ -19,22 +21,69 @@ import (
 	"ttfabric/wire"
 )
 
-// format is the output format that the user asked for: "table" or "json".
+// format is the output format that the user asked for: "table" or "json". It is
+// "json" for YAML, too, which [printJSON] makes of the same values.
 func format(c *cobra.Command) (string, error) {
 	f, err := c.Flags().GetString("output")
 	if err != nil {
 		return "", err
 	}
-	if f != "table" && f != "json" {
-		return "", coded(exitUsage, "--output %q: want table or json", f)
+	switch f {
+	case "table", "json":
+	case "yaml":
+		f = "json"
+	default:
+		return "", coded(exitUsage, "--output %q: want table, json or yaml", f)
 	}
 	return f, nil
 }
 
+// printJSON prints a value as JSON, or as the same in YAML where that was asked for.
 func printJSON(c *cobra.Command, v any) error {
+	if f, _ := c.Flags().GetString("output"); f == "yaml" {
+		return printYAML(c, v)
+	}
 	e := json.NewEncoder(c.OutOrStdout())
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// printLine prints one of many values as a line of JSON, or as an item of a YAML list.
+func printLine(c *cobra.Command, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	item := ""
+	if f, _ := c.Flags().GetString("output"); f == "yaml" {
+		item = "- "
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s%s\n", item, b)
+	return err
+}
+
+// printYAML prints what a value is in JSON, which is YAML in another style.
+func printYAML(c *cobra.Command, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var n yaml.Node
+	if err := yaml.Unmarshal(b, &n); err != nil {
+		return err
+	}
+	blockStyle(&n)
+	e := yaml.NewEncoder(c.OutOrStdout())
+	e.SetIndent(2)
+	return errors.Join(e.Encode(&n), e.Close())
+}
+
+// blockStyle has a document written by lines and indentation. Strings that look like something else stay quoted.
+func blockStyle(n *yaml.Node) {
+	n.Style &^= yaml.FlowStyle | yaml.DoubleQuotedStyle
+	for _, sub := range n.Content {
+		blockStyle(sub)
+	}
 }
 
 // newTable is a table in the style of the tools that users know; plain where stdout is no terminal.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sort"
@@ -19,8 +18,7 @@ import (
 
 func printEvent(c *cobra.Command, e admin.EventView, asJSON bool) {
 	if asJSON {
-		b, _ := json.Marshal(e)
-		fmt.Fprintln(c.OutOrStdout(), string(b))
+		printLine(c, e)
 		return
 	}
 	keys := make([]string, 0, len(e.Detail))

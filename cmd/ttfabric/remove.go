@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,6 +55,9 @@ with empty memory.`,
 
 // removeChip stops a chip in order. It reports whether nothing was under way any more.
 func removeChip(ctx context.Context, dir runDir, n wire.FabricNodeID, drain time.Duration) (drained bool, err error) {
+	if e, ok := dir.host().(elsewhere); ok {
+		return false, e.notHere(n, "removed") // before it takes no new work
+	}
 	unlock, err := lockFolder(ctx, string(dir))
 	if err != nil {
 		return false, err
@@ -69,16 +71,7 @@ func removeChip(ctx context.Context, dir runDir, n wire.FabricNodeID, drain time
 		return false, err
 	}
 	tellFault(ctx, dir, node.FaultRemoved, n)
-	if err := syscall.Kill(f.PID, syscall.SIGTERM); err != nil {
-		return drained, fmt.Errorf("chip %s, process %d: %w", n, f.PID, err)
-	}
-	_ = syscall.Kill(f.PID, syscall.SIGCONT) // one that is paused has to hear it
-	for end := time.Now().Add(stopTime); f.alive(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			return drained, fmt.Errorf("chip %s, process %d, does not end; 'ttfabric chip kill %s' ends it without a goodbye", n, f.PID, n)
-		}
-	}
-	return drained, nil
+	return drained, dir.host().do(ctx, f, node.FaultRemoved)
 }
 
 // drainChip waits until nothing is under way in a chip.

@@ -45,6 +45,7 @@ func spoiled(t *testing.T, path string) string {
 }
 
 func TestRecordAndReplay(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	dir := filepath.Join(t.TempDir(), "calls")
 	c.must("up", "n300", "-d", "--record", dir)

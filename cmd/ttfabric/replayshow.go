@@ -48,11 +48,7 @@ func (p *recordPrinter) print(rec *record.Record) (more bool, err error) {
 	}
 	w := p.c.OutOrStdout()
 	if p.asJSON {
-		b, err := json.Marshal(shownRecord{p.calls, time.Duration(p.r.Now()), rec.Kind.String(), record.Describe(rec)})
-		if err == nil {
-			_, err = fmt.Fprintln(w, string(b))
-		}
-		return true, err
+		return true, printLine(p.c, shownRecord{p.calls, time.Duration(p.r.Now()), rec.Kind.String(), record.Describe(rec)})
 	}
 	indent := ""
 	if !call {

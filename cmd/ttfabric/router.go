@@ -96,11 +96,7 @@ func routerPorts(c *cobra.Command, args []string, chips, action string) (*chipSe
 		set.addHeld(c.Context(), where, links)
 		return set, where, err
 	}
-	dir, err := dirOf(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	_, t, _, err := dir.mesh()
+	dir, t, err := machineOf(c)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -23,6 +23,7 @@ func (c *cli) states() (out []string) {
 }
 
 func TestRouterCommands(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.fails(exitUsage, "router", "pause")
 	c.must("up", "n300", "-d", patient)

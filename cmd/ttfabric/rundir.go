@@ -2,17 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"sort"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -26,6 +21,8 @@ import (
 //	topology.yaml   the rendered topology
 //	mesh.json       how it was started (meshFile)
 //	gossip-keys.json  keys of encrypted gossip, mode 0600
+//	psk.key         key of sealed links, mode 0600
+//	pki/            certificates of the chips, for QUIC, that 'up' made
 //	token           bearer token of the chips' APIs, mode 0600
 //	chip-M0D0.json  one per running chip (chipFile), written by the chip itself
 //	chip-M0D0.log   what it said
@@ -49,8 +46,9 @@ type meshFile struct {
 	Local    bool      `json:"local_first"`
 	TTL      int       `json:"ttl"`
 	PortBase int       `json:"port_base"`
-	Netem    []string  `json:"netem,omitempty"` // impairments from the start, as LINK,KNOB=VALUE,…
-	ID       string    `json:"id"`              // random, the gossip pool's label
+	Netem    []string  `json:"netem,omitempty"`   // impairments from the start, as LINK,KNOB=VALUE,…
+	Offload  string    `json:"offload,omitempty"` // of super-packets: on, off
+	ID       string    `json:"id"`                // random, the gossip pool's label
 
 	Archive    string `json:"archive,omitempty"`           // folder of the archive; "": in the run folder
 	ArchiveMiB int    `json:"archive_limit_mib,omitempty"` // that one chip's part may take; 0: the default
@@ -58,6 +56,15 @@ type meshFile struct {
 	Record      string `json:"record,omitempty"`
 	RecordLimit int    `json:"record_limit_mebibytes,omitempty"`
 	Keyed       bool   `json:"encrypted_gossip"` // with the keys of the run folder
+
+	Runtime string `json:"runtime,omitempty"` // "": processes; docker: containers; elsewhere: whatever other machines run
+	Project string `json:"project,omitempty"` // of compose, that the containers are in
+	// Attached are the APIs through which the chips are found that run elsewhere.
+	Attached  []string `json:"attached,omitempty"`
+	Transport string   `json:"transport"`        // of the links: udp or quic
+	Auth      string   `json:"auth"`             // none, psk or mtls
+	PKI       string   `json:"pki,omitempty"`    // folder of the certificates; "": in the run folder
+	KeyLog    string   `json:"keylog,omitempty"` // folder for secrets of connections; "": they are not logged
 }
 
 // chipFile says where a running chip is. Started is the process's start time
@@ -69,6 +76,9 @@ type chipFile struct {
 	API     string            `json:"api"`
 	Gossip  string            `json:"gossip"`
 	Exits   string            `json:"exits,omitempty"` // gossip address in the pool of exit nodes
+
+	Container string `json:"container,omitempty"` // its id, where the chip runs in one
+	Name      string `json:"name,omitempty"`      // and its name
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
@@ -95,7 +105,7 @@ func (d runDir) chipPath(n wire.FabricNodeID, ext string) string {
 }
 
 // create makes the folder of a new fabric.
-func (d runDir) create(t *topo.Topology, m meshFile, keys [][]byte) error {
+func (d runDir) create(t *topo.Topology, m meshFile, keys [][]byte, secrets func(runDir) error) error {
 	if err := os.Mkdir(string(d), 0o700); err != nil {
 		return fmt.Errorf("cannot make the run folder: %w", err)
 	}
@@ -108,9 +118,12 @@ func (d runDir) create(t *topo.Topology, m meshFile, keys [][]byte) error {
 			return err
 		}
 	}
-	var tok [16]byte
-	rand.Read(tok[:])
-	return errors.Join(writeFile(d.path("topology.yaml"), t.Encode()), writeFile(d.path("token"), []byte(hex.EncodeToString(tok[:]))), writeFile(d.path("mesh.json"), b))
+	if secrets != nil {
+		if err := secrets(d); err != nil {
+			return err
+		}
+	}
+	return errors.Join(writeFile(d.path("topology.yaml"), t.Encode()), writeFile(d.path("token"), []byte(newToken())), writeFile(d.path("mesh.json"), b))
 }
 
 // lockPoll is how often a lock that another process holds is tried again.
@@ -165,18 +178,28 @@ func writeFile(path string, b []byte) error {
 	return os.Rename(tmp, path)
 }
 
-func (d runDir) mesh() (m meshFile, t *topo.Topology, token string, err error) {
+// read is how the folder's fabric was started; the error is os.ErrNotExist where there is none.
+func (d runDir) read() (m meshFile, err error) {
 	b, err := os.ReadFile(d.path("mesh.json"))
-	if errors.Is(err, os.ErrNotExist) {
-		return m, nil, "", fmt.Errorf("no fabric named %q is running; start one with 'ttfabric up'", filepath.Base(string(d)))
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, fmt.Errorf("%s is damaged: %w; 'ttfabric down' removes it", d.path("mesh.json"), err)
+	}
+	return m, nil
+}
+
+// mesh is the folder's fabric. Containers that carry its name are found without a folder, which is made then.
+func (d runDir) mesh() (m meshFile, t *topo.Topology, token string, err error) {
+	if m, err = d.read(); errors.Is(err, os.ErrNotExist) || err == nil && m.Runtime == runtimeDocker && (containers{d, m}).gone() {
+		m, err = d.adopt()
 	}
 	if err != nil {
 		return m, nil, "", err
 	}
-	if err := json.Unmarshal(b, &m); err != nil {
-		return m, nil, "", fmt.Errorf("%s is damaged: %w; 'ttfabric down' removes it", d.path("mesh.json"), err)
-	}
-	if b, err = os.ReadFile(d.path("topology.yaml")); err != nil {
+	b, err := os.ReadFile(d.path("topology.yaml"))
+	if err != nil {
 		return m, nil, "", err
 	}
 	if t, err = topo.Load(d.path("topology.yaml"), b); err != nil {
@@ -186,23 +209,8 @@ func (d runDir) mesh() (m meshFile, t *topo.Topology, token string, err error) {
 	return m, t, string(tok), err
 }
 
-// chips are the chips whose processes run, sorted.
-func (d runDir) chips() []chipFile {
-	names, _ := filepath.Glob(d.path("chip-*.json"))
-	var out []chipFile
-	for _, name := range names {
-		b, err := os.ReadFile(name)
-		var c chipFile
-		if err == nil && json.Unmarshal(b, &c) == nil && c.alive() {
-			out = append(out, c)
-		}
-	}
-	sort.Slice(out, func(i, j int) bool {
-		a, b := out[i].Chip, out[j].Chip
-		return a.Mesh < b.Mesh || a.Mesh == b.Mesh && a.Chip < b.Chip
-	})
-	return out
-}
+// chips are the chips that run, sorted.
+func (d runDir) chips() []chipFile { return d.host().chips() }
 
 func (d runDir) chip(n wire.FabricNodeID) (chipFile, bool) {
 	for _, c := range d.chips() {
@@ -213,21 +221,13 @@ func (d runDir) chip(n wire.FabricNodeID) (chipFile, bool) {
 	return chipFile{}, false
 }
 
-func (c *chipFile) alive() bool { return c.PID > 0 && startTicks(c.PID) == c.Started && c.Started != 0 }
-
-// startTicks is a process's start time, 0 if there is none (proc(5), /proc/pid/stat field 22). A zombie is none.
-func startTicks(pid int) uint64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+// writeChipFile says in a run folder where a chip is.
+func writeChipFile(d runDir, c chipFile) error {
+	b, err := json.Marshal(c)
 	if err != nil {
-		return 0
+		return err
 	}
-	s := string(b)
-	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
-	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
-		return 0
-	}
-	v, _ := strconv.ParseUint(f[19], 10, 64)
-	return v
+	return writeFile(d.chipPath(c.Chip, ".json"), b)
 }
 
 // client opens the API of a chip.
@@ -267,4 +267,10 @@ func (d runDir) clients() (cs []*admin.Client, missing []wire.FabricNodeID, t *t
 		return nil, nil, nil, fmt.Errorf("no chip of fabric %q is running; 'ttfabric up' starts them, 'ttfabric down' removes what is left", filepath.Base(string(d)))
 	}
 	return cs, missing, t, nil
+}
+
+// fabricView is what a chip says of its fabric to one who finds it without a run folder.
+type fabricView struct {
+	Mesh     meshFile `json:"mesh"`
+	Topology string   `json:"topology"` // rendered
 }

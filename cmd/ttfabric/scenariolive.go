@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -100,8 +99,8 @@ func liveFabric(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (runDir
 		return "", nil, err
 	}
 	w := s.Fabric
-	up := upFlags{profile: w.Profile, slots: cmp.Or(w.Slots, "spec"), stuck: cmp.Or(w.Stuck, scenario.DefaultStuck), stuckAfter: cmp.Or(w.StuckAfter, scenario.DefaultStuckIn), ttl: w.TTL,
-		routes: routeFlags{order: cmp.Or(w.Order, "xy"), ring: cmp.Or(w.Ring, "dateline"), engine: cmp.Or(w.Engine, "dor"), fabric: "2d"}}
+	up := upFlags{fabricFlags: fabricFlags{secure: secureFlags{transport: overUDP}, profile: w.Profile, slots: cmp.Or(w.Slots, "spec"), stuck: cmp.Or(w.Stuck, scenario.DefaultStuck), stuckAfter: cmp.Or(w.StuckAfter, scenario.DefaultStuckIn), ttl: w.TTL,
+		routes: routeFlags{order: cmp.Or(w.Order, "xy"), ring: cmp.Or(w.Ring, "dateline"), engine: cmp.Or(w.Engine, "dor"), fabric: "2d"}}}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
 	if err := makeRoot(runRoot()); err != nil {
@@ -118,7 +117,7 @@ func liveFabric(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (runDir
 		}
 		return "", nil, errors.Join(err, sup.remove())
 	}
-	return dir, func(*liveStage) error { return removeFabric(dir) }, nil
+	return dir, func(*liveStage) error { return dir.host().remove() }, nil
 }
 
 // fitsRunning finds what a scenario wants of its fabric and a running one does not have.
@@ -360,7 +359,7 @@ func (g *liveStage) doChip(ctx context.Context, a *scenario.Action, n wire.Fabri
 	case scenario.ChipKill:
 		g.forget(n)
 		tellFault(ctx, g.dir, node.FaultKilled, n)
-		return killChip(g.dir, n)
+		return killChip(ctx, g.dir, n)
 	case scenario.ChipStart:
 		return errors.Join(startChip(g.c, g.dir, n, false, recordFlags{}), g.meet(ctx, n))
 	case scenario.ChipRestart:
@@ -370,9 +369,9 @@ func (g *liveStage) doChip(ctx context.Context, a *scenario.Action, n wire.Fabri
 	case scenario.ChipPause:
 		g.paused[n] = g.chips.clients[n]
 		delete(g.chips.clients, n)
-		return signalChip(ctx, g.dir, n, node.FaultPaused, syscall.SIGSTOP)
+		return signalChip(ctx, g.dir, n, node.FaultPaused)
 	case scenario.ChipResume:
-		if err := signalChip(ctx, g.dir, n, node.FaultResumed, syscall.SIGCONT); err != nil {
+		if err := signalChip(ctx, g.dir, n, node.FaultResumed); err != nil {
 			return err
 		}
 		g.chips.clients[n] = g.paused[n]
@@ -407,7 +406,7 @@ func (g *liveStage) putBack() error {
 	c.SetErr(g.c.ErrOrStderr())
 	var errs []error
 	for n := range g.paused {
-		errs = append(errs, signalChip(c.Context(), g.dir, n, node.FaultResumed, syscall.SIGCONT))
+		errs = append(errs, signalChip(c.Context(), g.dir, n, node.FaultResumed))
 	}
 	if g.t == nil || g.chips == nil {
 		return errors.Join(errs...)

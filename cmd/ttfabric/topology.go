@@ -7,10 +7,13 @@ import (
 	"ttfabric/router/topo"
 )
 
+// defaultTopology is what commands that bring a fabric up take where none is named.
+const defaultTopology = "t3000"
+
 // loadTopology reads a file if there is one of that name, else a built-in.
 func loadTopology(arg string) (*topo.Topology, error) {
 	if arg == "" {
-		arg = "t3000"
+		arg = defaultTopology
 	}
 	if fi, err := os.Stat(arg); err == nil && fi.IsDir() && strings.ContainsAny(arg, "/.") {
 		return nil, coded(exitTopology, "%s is a folder: want a file", arg)

@@ -1,24 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node"
 	"ttfabric/node/admin"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
@@ -26,19 +21,12 @@ import (
 )
 
 type upFlags struct {
-	detach         bool
-	timeout        time.Duration
-	portBase       int
-	profile, slots string
-	routes         routeFlags
-	stuck          string
-	stuckAfter     time.Duration
-	localFirst     bool
-	ttl            int
-	netem          []string
-	archive        archiveFlags
-	record         recordFlags
-	gossipKey      string
+	fabricFlags
+	detach    bool
+	timeout   time.Duration
+	gossipKey string
+	runtime   string
+	compose   composeFlags
 }
 
 func newUp() *cobra.Command {
@@ -55,6 +43,9 @@ TOPOLOGY is a built-in (t3000, galaxy, 2xt3000), a generator (mesh:4x8,
 ring:6, torus:4x4), or a file: a cluster descriptor of tt-umd or a mesh graph
 descriptor of tt-metal; 'ttfabric validate' says what a file holds.
 
+With --runtime docker each chip is a container; the compose file, as 'ttfabric
+compose' writes it, is in the run folder. --image, --memory and --mtu go with it.
+
 Routes are proved free of deadlock before any chip starts; 'ttfabric routes'
 shows them. A packet whose way on is blocked for --stuck-after is told of as an
 event, or given up too.`,
@@ -63,7 +54,9 @@ event, or given up too.`,
   ttfabric up torus:4x4 --ring bubble
   ttfabric up --netem 'M0D0-M0D1,delay=1ms,loss=1%'
   ttfabric up --record /tmp/calls
-  ttfabric up --gossip-key generate
+  ttfabric up --gossip-key generate --auth psk
+  ttfabric up --transport quic
+  ttfabric up galaxy --runtime docker
   ttfabric up cluster_desc.yaml --name lab`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
@@ -73,17 +66,11 @@ event, or given up too.`,
 	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the fabric is up")
 	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up when not all links are up by then")
 	fl.IntVar(&f.portBase, "port-base", 0, "UDP port of the first chip's channel 0; each chip takes 16 in a row; 0: any free ports")
-	fl.StringVar(&f.profile, "profile", "", "link times: lan, crowded (default: crowded where chips outnumber cores)")
-	fl.StringVar(&f.slots, "slots", "spec", "channel sizes: "+slotNames()+"; spec is the specification's, fast is for long windows")
-	f.routes.add(c)
-	fl.StringVar(&f.stuck, "stuck", "notify", "what happens to packets that cannot move: notify, drop (give up the first), drain (all in its channel)")
-	fl.DurationVar(&f.stuckAfter, "stuck-after", 10*time.Second, "when they count as such; 0: never")
-	fl.BoolVar(&f.localFirst, "local-first", false, "serve a chip's own packets before those that pass through, instead of in turn")
-	fl.IntVar(&f.ttl, "ttl", 0, "hops after which a packet is dropped; 0: those of the longest route")
-	fl.StringArrayVar(&f.netem, "netem", nil, "impair cables from the start, as LINK,delay=1ms,loss=1%; keys are the flags of 'netem set'; may be repeated")
-	f.archive.add(c)
+	f.fabricFlags.add(c)
 	fl.StringVar(&f.gossipKey, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it, or generate")
-	return f.record.on(c)
+	fl.StringVar(&f.runtime, "runtime", runtimeProcess, "what chips are: process, or docker: containers, by compose")
+	f.compose.add(c)
+	return c
 }
 
 func runUp(c *cobra.Command, args []string, f upFlags) error {
@@ -151,43 +138,25 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 				return nil, false, coded(exitUsage, "fabric %q runs %s already; 'ttfabric down --name %s' stops it, or choose another --name", name, m.Source, name)
 			}
 		}
-		return running, false, f.refuse(name)
+		return running, false, f.refuse(c, name)
 	}
 	if t, err = loadTopology(arg); err != nil {
 		return nil, false, err
 	}
-	if f.profile == "" {
-		f.profile = ttlink.ProfileLAN.Name
-		if len(t.Chips) > runtime.NumCPU() {
-			f.profile = ttlink.ProfileCrowded.Name
-		}
+	if f.profile == "" && len(t.Chips) > runtime.NumCPU() && f.secure.transport != overQUIC {
+		f.profile = ttlink.ProfileCrowded.Name
 	}
-	if _, err := profileByName(f.profile); err != nil {
+	m, err := f.mesh(name, t)
+	if err != nil {
 		return nil, false, err
 	}
-	if _, err := slotsByName(f.slots); err != nil {
-		return nil, false, err
-	}
-	m := meshFile{Name: name, Source: t.Name, Created: time.Now(), Profile: f.profile, Slots: f.slots, PortBase: f.portBase,
-		Order: f.routes.order, Ring: f.routes.ring, Engine: f.routes.engine, Fabric: f.routes.fabric,
-		Stuck: f.stuck, StuckMS: f.stuckAfter.Milliseconds(), Local: f.localFirst, TTL: f.ttl, Netem: f.netem, Record: f.record.dir, RecordLimit: f.record.limit,
-		ID: fmt.Sprintf("%s-%016x", name, uint64(newIncarnation()))}
-	if err := m.configure(&node.Config{}); err != nil {
-		return nil, false, err
-	}
-	if err := f.archive.configure(&m); err != nil {
-		return nil, false, err
-	}
-	for _, text := range f.netem {
-		if _, err := parseDeclared(t, text); err != nil {
-			return nil, false, err
-		}
-	}
-	if m.Checked, err = f.routes.prove(t); err != nil {
-		return nil, false, err
-	}
+	m.ID = fmt.Sprintf("%s-%016x", name, uint64(newIncarnation()))
 	if top := f.portBase + len(t.Chips)*channelStride; f.portBase < 0 || f.portBase > 0 && top > 1<<16 {
 		return nil, false, coded(exitUsage, "--port-base %d: %d chips take the ports up to %d; the last is 65535", f.portBase, len(t.Chips), top-1)
+	}
+	var composed []byte
+	if composed, err = f.contain(c, &m, arg, t); err != nil {
+		return nil, false, err
 	}
 	var keys [][]byte
 	if f.gossipKey != "" {
@@ -197,8 +166,15 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 		}
 		keys, m.Keyed = append(keys, key), true
 	}
+	secrets, err := f.secure.secrets(c, t, &m)
+	if err != nil {
+		return nil, false, err
+	}
 	os.RemoveAll(string(dir)) // what a crash left, without a readable mesh.json
-	return t, true, dir.create(t, m, keys)
+	if err = dir.create(t, m, keys, secrets); err == nil && composed != nil {
+		err = writeFile(dir.path(composeName), composed)
+	}
+	return t, true, err
 }
 
 // exit is a chip process that ended.
@@ -207,13 +183,14 @@ type exit struct {
 	err  error
 }
 
-// supervisor starts and stops the chips of one fabric.
+// supervisor starts and stops the chips of one fabric, on whatever host.
 type supervisor struct {
 	dir   runDir
 	t     *topo.Topology
 	out   io.Writer
 	exits chan exit
 	more  []string // arguments of 'node' beside dir and chip
+	host  host     // nil before launch
 }
 
 // start starts the chips that are not running and waits for all links.
@@ -227,36 +204,24 @@ func (s *supervisor) start(ctx context.Context) ([]admin.ChipView, error) {
 	for _, c := range s.dir.chips() {
 		running[c.Chip] = true
 	}
+	var missing []wire.FabricNodeID
 	for _, c := range s.t.Chips {
 		if !running[c.Node] {
-			if err := s.spawn(c.Node); err != nil {
-				return nil, err
-			}
+			missing = append(missing, c.Node)
 		}
+	}
+	if err := s.launch(ctx, missing); err != nil {
+		return nil, err
 	}
 	return s.waitUp(ctx)
 }
 
-// spawn starts one chip in a process group of its own, so that Ctrl-C reaches the supervisor alone.
-func (s *supervisor) spawn(n wire.FabricNodeID) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return err
+// launch starts chips that don't run.
+func (s *supervisor) launch(ctx context.Context, ns []wire.FabricNodeID) error {
+	if s.host = s.dir.host(); len(ns) == 0 {
+		return nil
 	}
-	os.Remove(s.dir.chipPath(n, ".json"))
-	log, err := os.OpenFile(s.dir.chipPath(n, ".log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("chip %s: cannot open its log: %w", n, err)
-	}
-	defer log.Close()
-	cmd := exec.Command(exe, append([]string{"node", "--dir", string(s.dir), "--chip", n.String()}, s.more...)...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("chip %s: cannot start its process: %w; check the limits with 'ulimit -u' and 'ulimit -n'", n, err)
-	}
-	go func() { s.exits <- exit{n, cmd.Wait()} }()
-	return nil
+	return s.host.launch(ctx, ns, s.more, s.exits)
 }
 
 // startTime is how long 'chip start' takes at most, until the chip runs.
@@ -265,7 +230,7 @@ const startTime = 20 * time.Second
 // waitRunning waits until a chip that was spawned says where it is.
 func (s *supervisor) waitRunning(ctx context.Context, n wire.FabricNodeID) error {
 	for {
-		if _, ok := s.dir.chip(n); ok {
+		if s.answers(ctx, n) {
 			return nil
 		}
 		select {
@@ -281,25 +246,38 @@ func (s *supervisor) waitRunning(ctx context.Context, n wire.FabricNodeID) error
 	}
 }
 
+// answers reports whether a chip that was started takes requests.
+func (s *supervisor) answers(ctx context.Context, n wire.FabricNodeID) bool {
+	cl, err := s.dir.client(n)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, pollPatience)
+	defer cancel()
+	_, err = cl.Chip(ctx)
+	return err == nil
+}
+
 func (s *supervisor) diedAtStart(e exit) error {
 	words := s.lastWords(e.chip)
 	if words == "" {
-		words = fmt.Sprintf("%v, and nothing in its log %s; is the disk full?", e.err, s.dir.chipPath(e.chip, ".log"))
+		words = fmt.Sprintf("%v, and nothing in its log; is the disk full?", e.err)
 	}
 	return fmt.Errorf("chip %s died at start: %s", e.chip, words)
 }
 
-// lastWords are the last lines of a chip's log.
+// lastWords is the last line of a chip's log.
 func (s *supervisor) lastWords(n wire.FabricNodeID) string {
-	b, _ := os.ReadFile(s.dir.chipPath(n, ".log"))
-	lines := bytes.Split(bytes.TrimSpace(b), []byte("\n"))
-	return strings.TrimPrefix(string(lines[len(lines)-1]), "ttfabric: ")
+	if s.host == nil {
+		s.host = s.dir.host()
+	}
+	return s.host.lastWords(n)
 }
 
 // waitUp polls the chips until every link is up.
 func (s *supervisor) waitUp(ctx context.Context) ([]admin.ChipView, error) {
 	views := map[wire.FabricNodeID]admin.ChipView{}
-	bar := newProgress(s.out, "links up", s.links())
+	bar, wait := newProgress(s.out, "links up", s.links()), pollInterval
 	defer bar.stop()
 	for {
 		cs, _, _, err := s.dir.clients()
@@ -319,7 +297,7 @@ func (s *supervisor) waitUp(ctx context.Context) ([]admin.ChipView, error) {
 			for _, v := range views {
 				out = append(out, v)
 			}
-			sort.Slice(out, func(i, j int) bool { return out[i].Chip.Chip < out[j].Chip.Chip })
+			slices.SortFunc(out, func(a, b admin.ChipView) int { return chipIndex(s.t.Chips, a.Chip) - chipIndex(s.t.Chips, b.Chip) })
 			return out, nil
 		}
 		select {
@@ -330,13 +308,18 @@ func (s *supervisor) waitUp(ctx context.Context) ([]admin.ChipView, error) {
 				return nil, ctx.Err()
 			}
 			return nil, coded(exitNotReady, "not ready in time: %s; more time with --timeout", s.whatIsMissing(views))
-		case <-time.After(pollInterval):
+		case <-time.After(wait):
+			wait = min(wait*5/4, slowPoll)
 		}
 	}
 }
 
-// pollInterval is how often chips that are not up are asked.
-const pollInterval = 50 * time.Millisecond
+// pollInterval is how often chips that are not up are asked, and slowPoll how
+// seldom where they take long: they may need the processor more.
+const (
+	pollInterval = 50 * time.Millisecond
+	slowPoll     = 500 * time.Millisecond
+)
 
 // pollPatience is how long one chip may take to answer a poll.
 const pollPatience = 2 * time.Second
@@ -425,60 +408,7 @@ func (s *supervisor) hold(ctx context.Context) error {
 	}
 }
 
-func (s *supervisor) remove() error { return removeFabric(s.dir) }
-
-// stopTime is how long chips get to say goodbye before they are killed.
-const stopTime = 3 * time.Second
-
-// removeFabric stops all processes of a fabric and deletes its folder. It
-// works on what a crash left too: processes are found by their run folder.
-func removeFabric(dir runDir) error {
-	pids := map[int]uint64{}
-	for _, c := range dir.chips() {
-		pids[c.PID] = c.Started
-	}
-	for _, p := range findProcesses(dir) {
-		pids[p] = startTicks(p)
-	}
-	signalAll := func(sig syscall.Signal) int {
-		n := 0
-		for pid, started := range pids {
-			if started != 0 && startTicks(pid) == started {
-				syscall.Kill(pid, sig)
-				n++
-			}
-		}
-		return n
-	}
-	signalAll(syscall.SIGTERM)
-	signalAll(syscall.SIGCONT)
-	for end := time.Now().Add(stopTime); signalAll(0) > 0 && time.Now().Before(end); {
-		time.Sleep(20 * time.Millisecond)
-	}
-	for end := time.Now().Add(stopTime); signalAll(syscall.SIGKILL) > 0 && time.Now().Before(end); {
-		time.Sleep(20 * time.Millisecond)
-	}
-	return os.RemoveAll(string(dir))
-}
-
-// findProcesses finds chips by their command line, for those that died before they could write their file, or were started while it was removed.
-func findProcesses(dir runDir) []int {
-	var out []int
-	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		args := strings.Split(string(b), "\x00")
-		if len(args) > 4 && args[1] == "node" && args[2] == "--dir" && args[3] == string(dir) {
-			var pid int
-			fmt.Sscanf(name, "/proc/%d/cmdline", &pid)
-			out = append(out, pid)
-		}
-	}
-	return out
-}
+func (s *supervisor) remove() error { return s.dir.host().remove() }
 
 func chipIndex(chips []topo.Chip, n wire.FabricNodeID) int {
 	for i, c := range chips {

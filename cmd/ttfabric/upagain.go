@@ -1,14 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 // refuse names a flag that does nothing to a fabric that runs already.
-func (f *upFlags) refuse(name string) error {
+func (f *upFlags) refuse(c *cobra.Command, name string) error {
 	if len(f.netem) > 0 {
 		return coded(exitUsage, "--netem: fabric %q runs already; 'ttfabric netem set' impairs its cables", name)
 	}
@@ -18,7 +23,54 @@ func (f *upFlags) refuse(name string) error {
 	if f.gossipKey != "" {
 		return coded(exitUsage, "--gossip-key: fabric %q runs already; 'ttfabric gossip keys' changes the keys of one that is encrypted", name)
 	}
+	for _, x := range []string{"transport", "auth", "psk-file", "pki", "keylog"} {
+		if c.Flags().Changed(x) {
+			return coded(exitUsage, "--%s: fabric %q runs already, and keeps what carries its links; 'ttfabric down' stops it", x, name)
+		}
+	}
 	return f.record.refuse(name)
+}
+
+// contain makes the fabric one of containers, where the flags say so, and returns its compose file.
+func (f *upFlags) contain(c *cobra.Command, m *meshFile, arg string, t *topo.Topology) ([]byte, error) {
+	switch f.runtime {
+	case "", runtimeProcess:
+		for _, name := range []string{"image", "memory", "mtu"} {
+			if c.Flags().Changed(name) {
+				return nil, coded(exitUsage, "--%s goes with --runtime docker", name)
+			}
+		}
+		return nil, nil
+	case runtimeDocker:
+	default:
+		return nil, coded(exitUsage, "--runtime %q: want process or docker", f.runtime)
+	}
+	switch {
+	case f.gossipKey != "":
+		return nil, coded(exitUsage, "--gossip-key: containers gossip on a network of their own; 'ttfabric up --runtime process' encrypts")
+	case f.portBase != 0:
+		return nil, coded(exitUsage, "--port-base: each container has an address of its own, and the same ports; leave it out")
+	}
+	if _, err := composeCommand(c.Context()); err != nil {
+		return nil, err
+	}
+	if _, err := docker(c.Context(), "version", "--format", "{{.Server.Version}}"); err != nil {
+		return nil, err // as the engine says it, not as compose does
+	}
+	m.Runtime, m.Project = runtimeDocker, projectName(m.Name)
+	fab := f.fabricFlags
+	fab.profile = m.Profile
+	return composeFile(m.Name, cmp.Or(arg, defaultTopology), t, fab, f.compose)
+}
+
+// projectName is a fabric's compose project, which has small letters, digits, '-' and '_' only.
+func projectName(name string) string {
+	return "ttfabric-" + strings.Map(func(r rune) rune {
+		if r == '.' {
+			return '-'
+		}
+		return r
+	}, strings.ToLower(name))
 }
 
 // ready reports whether a chip's links are all up, and its tables know of it.

@@ -67,6 +67,7 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.pool().relocate(n)
 	if d.view.Former(n.Name) {
 		return fmt.Errorf("a later life of chip %s is known", m.Node)
 	}

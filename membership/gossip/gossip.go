@@ -35,6 +35,7 @@ const (
 	updateTimeout   = 100 * time.Millisecond // to spread new metadata
 	minUpdatePeriod = 200 * time.Millisecond // between two spreads of metadata
 	unreadablePause = time.Minute            // between two reports of gossip that cannot be read
+	reclaimTime     = time.Second            // after its death a member may be at another address; no other chip's process has its name
 )
 
 // pace is how fast the pool lives.
@@ -91,6 +92,9 @@ type Pool struct {
 	most       int                          // chips that were seen at once
 	unreadable uint64                       // streams that could not be read
 	told       time.Time                    // when that was reported
+	self       *memberlist.Node             // the library's entry of this chip; its lock guards what it holds
+	moved      []byte                       // the address that it is to have; nil: it has it
+	telling    sync.Mutex                   // held while the library reads that entry without its lock
 }
 
 // Start binds the pool's sockets and goes on joining in the background.
@@ -125,7 +129,9 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 	// Read once: memberlist rewrites its own entry when metadata changes.
 	self := list.LocalNode()
 	a, _ := netip.AddrFromSlice(self.Addr)
-	p.addr = netip.AddrPortFrom(a.Unmap(), self.Port)
+	p.mu.Lock()
+	p.addr, p.self = netip.AddrPortFrom(a.Unmap(), self.Port), self
+	p.mu.Unlock()
 	ctx, p.cancel = context.WithCancel(ctx)
 	p.wg.Go(func() { p.join(ctx) })
 	p.wg.Go(func() { p.spread(ctx) })
@@ -149,6 +155,7 @@ func (p *Pool) memberlist(port int, logger *log.Logger) *memberlist.Config {
 	mc.GossipVerifyIncoming, mc.GossipVerifyOutgoing = true, true
 	mc.GossipInterval, mc.ProbeInterval, mc.ProbeTimeout, mc.PushPullInterval = cfg.pace.gossip, cfg.pace.probe, cfg.pace.probeTimeout, cfg.pace.pushPull
 	mc.GossipToTheDeadTime = cfg.pace.forget
+	mc.DeadNodeReclaimTime = reclaimTime
 	mc.TCPTimeout = cfg.pace.tcp
 	if n := cfg.pace.stretch; n > 0 {
 		mc.AwarenessMaxMultiplier, mc.SuspicionMaxTimeoutMult = n, n
@@ -160,6 +167,8 @@ func (p *Pool) memberlist(port int, logger *log.Logger) *memberlist.Config {
 
 // Addr is the pool's own socket.
 func (p *Pool) Addr() netip.AddrPort {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return p.addr
 }
 
@@ -206,6 +215,13 @@ func (p *Pool) Close(leave time.Duration) error {
 	return p.list.Shutdown()
 }
 
+// tell has memberlist say anew what this chip is.
+func (p *Pool) tell() {
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	_ = p.list.UpdateNode(updateTimeout)
+}
+
 // spread hands new metadata to memberlist, not too often.
 func (p *Pool) spread(ctx context.Context) {
 	for {
@@ -215,7 +231,7 @@ func (p *Pool) spread(ctx context.Context) {
 		case <-p.update:
 		}
 		// The error says only that not all peers were told within the time; gossip goes on.
-		_ = p.list.UpdateNode(updateTimeout)
+		p.tell()
 		if !sleep(ctx, minUpdatePeriod) {
 			return
 		}

@@ -60,7 +60,7 @@ func TestEveryoneSeesEveryone(t *testing.T) {
 	for i := range 8 {
 		pools = append(pools, s.start(i, wire.Incarnation(i+1), "a"))
 	}
-	eventually(t, 10*time.Second, "8 members in 8 views", func() bool {
+	eventually(t, 20*time.Second, "8 members in 8 views", func() bool {
 		for _, p := range pools {
 			if len(p.View()) != 8 {
 				return false
@@ -71,7 +71,7 @@ func TestEveryoneSeesEveryone(t *testing.T) {
 	m := pools[3].cfg.Meta
 	m.InService, m.LinkVersion = 7, 1
 	pools[3].UpdateMeta(m)
-	eventually(t, 5*time.Second, "new metadata seen by all", func() bool {
+	eventually(t, 20*time.Second, "new metadata seen by all", func() bool {
 		for _, p := range pools {
 			if p.View()[3].Meta.InService != 7 {
 				return false
@@ -82,7 +82,7 @@ func TestEveryoneSeesEveryone(t *testing.T) {
 	// The chip's process dies without a word and starts anew at another address.
 	pools[5].Close(0)
 	s.start(5, 100, "a")
-	eventually(t, 5*time.Second, "the new process seen by all", func() bool {
+	eventually(t, 20*time.Second, "the new process seen by all", func() bool {
 		for i, p := range pools {
 			if i != 5 && p.View()[5].Meta.Incarnation != 100 {
 				return false
@@ -167,7 +167,7 @@ func TestIslandsHeal(t *testing.T) {
 			return true
 		}
 	}
-	eventually(t, 10*time.Second, "two islands of two", views(2))
+	eventually(t, 20*time.Second, "two islands of two", views(2))
 	if !testing.Short() {
 		time.Sleep(repairs * quick.repairMax) // so that only healing is left
 	}

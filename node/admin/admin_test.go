@@ -247,16 +247,28 @@ func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
 	if err := c.TellFault(ctx, node.FaultKilled, ports[0].Peer); err != nil {
 		t.Error(err)
 	}
+	// What the kernel does is told of, and is not done by the chip.
+	if err := errors.Join(c.TellImpairment(ctx, ch, fault.Options{Loss: .25}, 0), c.TellImpairment(ctx, ch, fault.Options{}, 0)); err != nil {
+		t.Error(err)
+	}
+	if err := c.TellImpairment(ctx, 3, fault.Options{Loss: .25}, 0); err == nil {
+		t.Error("told of a channel that has no cable")
+	}
+	want("the kernel's", "", false)
 	one, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	var told []string
+	kernel := 0
 	c.Events(one, func(e admin.EventView) {
 		if e.Type == "fault" {
 			told = append(told, e.Action)
+			if e.Detail["backend"] == "kernel" {
+				kernel++
+			}
 		}
 	})
-	if got := strings.Join(told, " "); got != "set set set set cut restored cut reset restored killed" {
-		t.Errorf("told of %s", got)
+	if got := strings.Join(told, " "); got != "set set set set cut restored cut reset restored killed set reset" || kernel != 2 {
+		t.Errorf("told of %s, %d of them the kernel's", got, kernel)
 	}
 }
 

@@ -24,9 +24,13 @@ type Client struct {
 	base  string
 	token string
 	self  wire.FabricNodeID
+	name  string // in errors, instead of self; "": self
 	topo  *topo.Topology
 	http  *http.Client
 }
+
+// maxAnswer is how much of an answer is read, in bytes: more than any chip's, as it may be somebody else's.
+const maxAnswer = 16 << 20
 
 // maxConns is how many calls a client makes of its chip at once; more wait.
 const maxConns = 64
@@ -37,11 +41,36 @@ func NewClient(addr, token string, self wire.FabricNodeID, t *topo.Topology) *Cl
 		http: &http.Client{Transport: &http.Transport{MaxConnsPerHost: maxConns, MaxIdleConnsPerHost: maxConns, IdleConnTimeout: time.Minute}}}
 }
 
+// Close lets go of the connections that no call uses.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
 // Self is the chip.
 func (c *Client) Self() wire.FabricNodeID { return c.self }
 
 // Topology is the machine.
 func (c *Client) Topology() *topo.Topology { return c.topo }
+
+// At has errors name the address instead of the chip, for one of which it is not known which it is.
+func (c *Client) At(addr string) *Client {
+	c.name = addr
+	return c
+}
+
+func (c *Client) who() string {
+	if c.name != "" {
+		return "the chip at " + c.name
+	}
+	return fmt.Sprintf("chip %s", c.self)
+}
+
+// StatusError is a chip's refusal of a request.
+type StatusError struct {
+	Code   int // of HTTP
+	who    string
+	Detail string // why, in the chip's words
+}
+
+func (e *StatusError) Error() string { return e.who + ": " + e.Detail }
 
 // call sends in as JSON and reads the answer into out.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
@@ -53,8 +82,8 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	if out == nil {
 		return nil
 	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return fmt.Errorf("chip %s answered %s %s with something else than expected: %w", c.self, method, path, err)
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out); err != nil {
+		return fmt.Errorf("%s answered %s %s with something else than expected: %w", c.who(), method, path, err)
 	}
 	return nil
 }
@@ -75,7 +104,7 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (*http.R
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("chip %s does not answer: %w", c.self, err)
+		return nil, fmt.Errorf("%s does not answer: %w", c.who(), err)
 	}
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
@@ -86,7 +115,7 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (*http.R
 		if json.Unmarshal(b, &p) != nil || p.Detail == "" {
 			p.Detail = strings.TrimSpace(string(b))
 		}
-		return nil, fmt.Errorf("chip %s: %s", c.self, p.Detail)
+		return nil, &StatusError{resp.StatusCode, c.who(), p.Detail}
 	}
 	return resp, nil
 }
@@ -94,6 +123,16 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (*http.R
 // Chip returns the chip's state.
 func (c *Client) Chip(ctx context.Context) (v ChipView, err error) {
 	return v, c.call(ctx, "GET", "/v1/chip", nil, &v)
+}
+
+// Fabric reads what the fabric's starter said of it into v; see Server.Describe.
+func (c *Client) Fabric(ctx context.Context, v any) error {
+	return c.call(ctx, "GET", "/v1/fabric", nil, v)
+}
+
+// Members returns whom the chip's gossip believes alive, itself included.
+func (c *Client) Members(ctx context.Context) (v []MemberView, err error) {
+	return v, c.call(ctx, "GET", "/v1/members", nil, &v)
 }
 
 // Submit starts requests on the chip, each in a call of its own; see session.Fabric.

@@ -42,9 +42,12 @@ type ImpairmentView struct {
 	Counters   map[string]uint64 `json:"counters"`
 
 	Labels []string `json:"labels,omitempty"` // of the cable, in the topology file
+
+	Interface string `json:"interface,omitempty"` // whose netem does it, where the kernel does
 }
 
-func impairmentView(i *node.Impairment) ImpairmentView {
+// NewImpairmentView renders what is done to one port, by the chip or by the kernel.
+func NewImpairmentView(i *node.Impairment) ImpairmentView {
 	o := i.Options
 	v := ImpairmentView{Chip: i.Local.Node, Channel: i.Local.Channel, Peer: i.Peer.Node, PeerChan: i.Peer.Channel, Plane: i.Plane,
 		Active: !i.Since.IsZero(), PacketLoss: percent(o.Loss), Rate: o.Rate / 1000, Corruption: percent(o.Corrupt),
@@ -101,6 +104,9 @@ func faultEvent(v *EventView, e *node.FaultEvent) {
 	if e.For > 0 {
 		v.Detail["for"] = e.For.String()
 	}
+	if e.Kernel {
+		v.Detail["backend"] = "kernel"
+	}
 	if e.Expired {
 		v.Detail["by"] = "its duration"
 	}
@@ -114,7 +120,7 @@ func faultEvent(v *EventView, e *node.FaultEvent) {
 func (s *Server) netem(w http.ResponseWriter, _ *http.Request) {
 	out := []ImpairmentView{}
 	for _, i := range s.n.Impairments() {
-		v := impairmentView(&i)
+		v := NewImpairmentView(&i)
 		v.Labels = s.n.Topology().Labels(i.Local)
 		out = append(out, v)
 	}
@@ -177,16 +183,33 @@ func (s *Server) resetNetem(w http.ResponseWriter, r *http.Request) {
 	s.netem(w, r)
 }
 
-// FaultBody tells of a fault that somebody injects into a chip's process.
+// FaultBody tells of a fault that somebody injects into a chip's process, or
+// that the kernel does to what ports of the asked chip send.
 type FaultBody struct {
-	Kind node.FaultKind    `json:"kind"` // killed, paused, resumed, restarted, removed
+	Kind node.FaultKind    `json:"kind"` // killed, paused, resumed, restarted, removed; set, reset
 	Chip wire.FabricNodeID `json:"chip"`
+
+	Channel wire.Channel `json:"channel,omitempty"`     // of set and reset
+	Options fault.Change `json:"options,omitempty"`     // in force from now on
+	ForS    float64      `json:"for_seconds,omitempty"` // after which it is put back; 0: it stays
 }
 
 func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 	var b FaultBody
 	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if b.Kind == node.FaultSet || b.Kind == node.FaultReset {
+		o, err := b.Options.Apply(fault.Options{})
+		if err == nil {
+			err = s.n.TellImpairment(b.Kind, b.Channel, o, time.Duration(b.ForS*float64(time.Second)))
+		}
+		if err != nil {
+			problem(w, http.StatusUnprocessableEntity, err.Error())
+			return
+		}
+		answer(w, map[string]bool{"ok": true})
 		return
 	}
 	if _, ok := s.n.Topology().Chip(b.Chip); !ok || b.Kind < node.FaultKilled {
@@ -218,5 +241,16 @@ func (c *Client) ResetNetem(ctx context.Context, channels ...wire.Channel) error
 
 // TellFault lets the chip tell of a fault in another chip's process.
 func (c *Client) TellFault(ctx context.Context, k node.FaultKind, chip wire.FabricNodeID) error {
-	return c.call(ctx, "POST", "/v1/faults", FaultBody{k, chip}, nil)
+	return c.call(ctx, "POST", "/v1/faults", FaultBody{Kind: k, Chip: chip}, nil)
+}
+
+// TellImpairment lets the chip tell that the kernel does o to what a channel sends; none: that it does nothing any more.
+func (c *Client) TellImpairment(ctx context.Context, ch wire.Channel, o fault.Options, d time.Duration) error {
+	b := FaultBody{Kind: node.FaultReset, Chip: c.self, Channel: ch, Options: fault.Change{}, ForS: d.Seconds()}
+	for _, k := range fault.Knobs {
+		if s := k.Text(o); s != "" {
+			b.Kind, b.Options[k.Name] = node.FaultSet, s
+		}
+	}
+	return c.call(ctx, "POST", "/v1/faults", b, nil)
 }

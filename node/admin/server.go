@@ -3,10 +3,11 @@
 //
 //	GET  /livez                the process runs
 //	GET  /readyz               every declared link is up; 503 and what is missing otherwise
+//	GET  /v1/fabric            how the fabric was started, as its starter describes it
 //	GET  /v1/chip              state, links, counters (ChipView)
 //	GET  /v1/losses           packets counted by class, port and session (losses.Chip)
 //	GET  /v1/ends             how the chip's requests have ended, by destination (chip.Moment)
-//	GET  /v1/members           the gossip pool's view
+//	GET  /v1/members           the gossip pool's view (MemberView)
 //	GET  /v1/events            server-sent events, history first (EventView)
 //	POST /v1/requests          one NoC command; answers when it has ended (RequestBody → ResultBody)
 //	POST /v1/bench             batches of writes, timed in the chip (BenchBody → BenchResult)
@@ -15,6 +16,8 @@
 //	PUT  /v1/netem             changes it (NetemBody)
 //	DELETE /v1/netem           takes it away; ?channel=8&channel=9 for some ports; a cut stays
 //	DELETE /v1/recording       ends the recording of the chip's calls (RecordingView)
+//	GET  /v1/capture           what passes its ports, as pcapng, for as long as it is read (CaptureBody)
+//	DELETE /v1/capture         ends the one with ?id=
 //	GET  /v1/router            what the router of each port does (RouterView)
 //	POST /v1/router            tells some: resume, pause, drain, retrain, flush (RouterBody → RouterView)
 //	GET  /v1/gossip            what is done on purpose to the chip's gossip, and how its pools fare (GossipView)
@@ -39,7 +42,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"ttfabric/node"
@@ -60,6 +65,9 @@ type Server struct {
 	token string
 	http  *http.Server
 	run   trafficRun
+	about any // of the fabric; nil: nobody said
+
+	captures sync.Map // *node.Capture by the name that its reader gave it
 }
 
 // NewServer returns the API of n. Requests must carry token, unless it is empty.
@@ -68,6 +76,7 @@ func NewServer(n *node.Node, token string) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /v1/fabric", s.auth(s.fabric))
 	mux.HandleFunc("GET /v1/chip", s.auth(s.chip))
 	mux.HandleFunc("GET /v1/losses", s.auth(s.losses))
 	mux.HandleFunc("GET /v1/ends", s.auth(s.ends))
@@ -90,6 +99,8 @@ func NewServer(n *node.Node, token string) *Server {
 	mux.HandleFunc("PUT /v1/gossip/keys", s.auth(s.setGossipKeys))
 	mux.HandleFunc("PUT /v1/leaving", s.auth(s.drain))
 	mux.HandleFunc("POST /v1/faults", s.auth(s.tellFault))
+	mux.HandleFunc("GET /v1/capture", s.auth(s.capture))
+	mux.HandleFunc("DELETE /v1/capture", s.auth(s.endCapture))
 	mux.HandleFunc("DELETE /v1/recording", s.auth(s.endRecording))
 	mux.HandleFunc("POST /v1/traffic", s.auth(s.startTraffic))
 	mux.HandleFunc("GET /v1/traffic", s.auth(s.trafficReport))
@@ -97,6 +108,10 @@ func NewServer(n *node.Node, token string) *Server {
 	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
 	return s
 }
+
+// Describe has GET /v1/fabric answer with v, for those who find a chip and no
+// more; it is to be called before Serve.
+func (s *Server) Describe(v any) { s.about = v }
 
 // Serve answers requests on l until Close.
 func (s *Server) Serve(l net.Listener) error {
@@ -148,19 +163,24 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
+func (s *Server) fabric(w http.ResponseWriter, _ *http.Request) {
+	if s.about == nil {
+		problem(w, http.StatusNotFound, "nobody described the fabric to this chip")
+		return
+	}
+	answer(w, s.about)
+}
+
 func (s *Server) chip(w http.ResponseWriter, _ *http.Request) { answer(w, View(s.n)) }
 
 func (s *Server) members(w http.ResponseWriter, _ *http.Request) {
-	type member struct {
-		Chip        wire.FabricNodeID `json:"chip"`
-		Name        string            `json:"name"`
-		Address     string            `json:"address"`
-		Incarnation string            `json:"incarnation"`
-		InService   uint16            `json:"in_service_map"`
-	}
-	out := []member{}
+	out := []MemberView{}
 	for _, m := range s.n.Members() {
-		out = append(out, member{m.Meta.Node, m.Name, m.Addr.String(), fmt.Sprintf("%016x", uint64(m.Meta.Incarnation)), m.Meta.InService})
+		v := MemberView{Chip: m.Meta.Node, Name: m.Name, Address: m.Addr.String(), Incarnation: fmt.Sprintf("%016x", uint64(m.Meta.Incarnation)), InService: m.Meta.InService}
+		if m.Meta.API != 0 {
+			v.API = netip.AddrPortFrom(m.Addr, m.Meta.API).String()
+		}
+		out = append(out, v)
 	}
 	answer(w, out)
 }

@@ -6,9 +6,8 @@ import (
 	"sync"
 
 	"ttfabric/node/chip"
-	"ttfabric/node/noc"
 	"ttfabric/node/traffic"
-	"ttfabric/wire"
+	"ttfabric/node/traffic/client"
 	"ttfabric/wire/mono"
 )
 
@@ -24,74 +23,7 @@ type TrafficStart struct {
 // trafficRun is the chip's client while a run goes on.
 type trafficRun struct {
 	mu     sync.Mutex
-	client *trafficClient
-}
-
-// trafficClient joins generator and verifier to the chip. It is used under the chip's lock only.
-type trafficClient struct {
-	spec    traffic.Spec
-	gen     *traffic.Generator
-	ver     *traffic.Verifier
-	sending bool
-	last    map[uint64]traffic.Packet
-	token   uint64
-	buf     []byte
-	back    []byte
-}
-
-// tokenBits number the packets of one run: what is still under way of the run before has other tokens.
-const tokenBits = 32
-
-// Next is the generator's next packet as a request.
-func (t *trafficClient) Next(now mono.Time) (chip.Request, bool) {
-	if !t.sending {
-		return chip.Request{}, false
-	}
-	p, ok := t.gen.Next(now)
-	if !ok {
-		return chip.Request{}, false
-	}
-	t.gen.Fill(p, t.buf)
-	t.token++
-	t.last[t.token] = p
-	return chip.Request{Token: t.token, Dst: p.Dst, Plane: p.Plane, Payload: t.buf,
-		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
-}
-
-// Deadline is when a packet arrives that is to be sent.
-func (t *trafficClient) Deadline() (mono.Time, bool) {
-	if !t.sending {
-		return 0, false
-	}
-	return t.gen.Deadline()
-}
-
-// Undo gives the last packet back to the generator.
-func (t *trafficClient) Undo() {
-	delete(t.last, t.token)
-	t.token--
-	t.gen.Undo()
-}
-
-// Done tells the generator what became of a packet.
-func (t *trafficClient) Done(now mono.Time, r chip.Result) {
-	p, ok := t.last[r.Token]
-	if !ok {
-		return
-	}
-	delete(t.last, r.Token)
-	t.gen.Done(p, r.Sent, now, r.Outcome, r.Fate == chip.FateLost || r.Fate == chip.FateUnknown)
-}
-
-// Performed verifies what has been written, as it now stands in memory.
-func (t *trafficClient) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, m *noc.Memory) {
-	if cmd.Type != wire.NocUnicastWrite || !t.ver.Owns(cmd.Addr) {
-		return
-	}
-	b := t.back[:cmd.Size]
-	if m.Read(cmd.Addr, b) == wire.OutcomeDone {
-		t.ver.Arrived(src, plane, b)
-	}
+	client *client.Client
 }
 
 func (s *Server) startTraffic(w http.ResponseWriter, r *http.Request) {
@@ -111,13 +43,12 @@ func (s *Server) startTraffic(w http.ResponseWriter, r *http.Request) {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
 	t := s.run.client
-	if t == nil || t.spec.Run != b.Spec.Run {
-		t = &trafficClient{spec: b.Spec, gen: traffic.NewGenerator(b.Spec, s.n.Self(), b.Pairs), ver: traffic.NewVerifier(b.Spec, s.n.Self(), b.Pairs),
-			last: map[uint64]traffic.Packet{}, token: b.Spec.Run << tokenBits, buf: make([]byte, b.Spec.Size), back: make([]byte, wire.MaxPayload)}
+	if t == nil || t.Spec.Run != b.Spec.Run {
+		t = client.New(b.Spec, s.n.Self(), b.Pairs)
 		s.run.client = t
 	}
 	s.n.WithChip(func(now mono.Time, c *chip.Chip) {
-		t.sending = b.Send
+		t.Sending = b.Send
 		c.SetClient(t)
 	})
 	answer(w, map[string]bool{"ok": true})
@@ -132,7 +63,7 @@ func (s *Server) trafficReport(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	var rep traffic.Report
-	s.n.WithChip(func(now mono.Time, _ *chip.Chip) { rep = traffic.NewReport(t.gen, t.ver) })
+	s.n.WithChip(func(now mono.Time, _ *chip.Chip) { rep = traffic.NewReport(t.Gen, t.Ver) })
 	answer(w, rep)
 }
 

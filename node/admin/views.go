@@ -2,12 +2,15 @@ package admin
 
 import (
 	"fmt"
+	"maps"
+	"net/netip"
 	"strings"
 	"time"
 
 	"ttfabric/node"
 	"ttfabric/node/chip"
 	"ttfabric/ttlink"
+	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -37,6 +40,16 @@ type ChipView struct {
 	Dropped      map[string]uint64   `json:"dropped"`
 }
 
+// MemberView is a chip that the pool believes alive, as the API tells it.
+type MemberView struct {
+	Chip        wire.FabricNodeID `json:"chip"`
+	Name        string            `json:"name"`
+	Address     string            `json:"address"`
+	API         string            `json:"api,omitempty"` // host:port of its API, where it listens at that address
+	Incarnation string            `json:"incarnation"`
+	InService   uint16            `json:"in_service_map"`
+}
+
 // MemoryView is a chip's use of host memory, in bytes.
 type MemoryView struct {
 	Tiles   int64 `json:"tiles_bytes"`
@@ -51,6 +64,7 @@ type LinkView struct {
 	Peer       wire.FabricNodeID `json:"peer"`
 	PeerChan   wire.Channel      `json:"peer_channel"`
 	Address    string            `json:"address"`
+	PeerAddr   string            `json:"peer_address,omitempty"` // that it sends to; "" while none is known
 	State      string            `json:"state"`
 	Out        bool              `json:"out_of_service"`       // by the tables in force
 	Avoided    bool              `json:"avoided"`              // taken out of service by an operator
@@ -67,6 +81,7 @@ type LinkView struct {
 	Miswired   string            `json:"miswired,omitempty"` // what was found at the other end
 	Counters   map[string]uint64 `json:"counters"`
 	FrameDrops map[string]uint64 `json:"frame_drops"`
+	Auth       map[string]uint64 `json:"auth,omitempty"` // of a port that checks its peer: what it did and refused, where it is not 0
 	LinkHealth
 }
 
@@ -83,11 +98,19 @@ func View(n *node.Node) ChipView {
 		OutOfService: cableNames(s.Out), Unreachable: append([]wire.FabricNodeID{}, s.Unreachable...), OpenOps: s.Open, InFlight: s.InFlight, Memory: MemoryView{s.Resident, s.Buffers}, Loop: loadOf(n.Load()),
 		Counters: chipCounters(&s.Counters), Dropped: dropCounters(s.Counters.Dropped),
 	}
-	addrs, first := n.Addresses(), firstUp(&s)
+	addrs, peers, socks, first := n.Addresses(), n.Peers(), n.Sockets(), firstUp(&s)
 	for i := range s.Ports {
 		l := linkView(&s.Ports[i], now)
 		l.LinkHealth = healthOf(&s.Ports[i], now, first)
-		l.Address = addrs[l.Channel].String()
+		at := addrs[l.Channel]
+		if at.Addr().IsUnspecified() { // it sends from where it gossips
+			at = netip.AddrPortFrom(n.GossipAddr().Addr(), at.Port())
+		}
+		l.Address = at.String()
+		if to, ok := peers[l.Channel]; ok {
+			l.PeerAddr = to.String()
+		}
+		l.Auth = authCounters(socks[l.Channel].Auth)
 		v.Links = append(v.Links, l)
 	}
 	return v
@@ -128,6 +151,16 @@ func chipCounters(c *chip.Counters) map[string]uint64 {
 	}
 }
 
+func authCounters(a transport.AuthStats) map[string]uint64 {
+	m := map[string]uint64{
+		"keyings": a.Keyings, "not_sent_without_keys": a.Unkeyed, "malformed": a.Malformed, "in_the_clear": a.Plain, "wrong_key": a.WrongKey,
+		"wrong_peer": a.WrongPeer, "stale": a.Stale, "limited": a.Limited, "unknown_key": a.UnknownKey, "forged": a.Forged, "replayed": a.Replayed,
+		"refused_by_peer": a.RefusedByIt, "failed": a.Failed, "strangers": a.Strangers,
+	}
+	maps.DeleteFunc(m, func(_ string, n uint64) bool { return n == 0 })
+	return m
+}
+
 func dropCounters(d [wire.NumDropReasons]uint64) map[string]uint64 {
 	m := map[string]uint64{}
 	for r := wire.DropReason(1); r < wire.NumDropReasons; r++ {
@@ -164,7 +197,7 @@ func frameDrops(c *ttlink.Counters) map[string]uint64 {
 type EventView struct {
 	Time   time.Time         `json:"time"`
 	Chip   wire.FabricNodeID `json:"chip"`
-	Type   string            `json:"type"`   // link, router, packet, member, fault, tables, archive, recording
+	Type   string            `json:"type"`   // link, router, packet, member, fault, tables, archive, recording, port
 	Action string            `json:"action"` // up, down, dropped, joined, …
 	Actor  string            `json:"actor"`  // the port or chip that it is about
 	Detail map[string]string `json:"detail,omitempty"`
@@ -183,6 +216,12 @@ func EventOf(self wire.FabricNodeID, e node.Event) EventView {
 		faultEvent(&v, e.Fault)
 	case e.Record != nil:
 		recordEvent(&v, e.Record)
+	case e.Port != nil:
+		v.Type, v.Action, v.Actor = "port", "taken", fmt.Sprintf("%s channel %d", self, e.Port.Local.Channel)
+		v.Detail["peer"] = fmt.Sprintf("%s channel %d", e.Port.Peer.Node, e.Port.Peer.Channel)
+		if e.Port.Refused != "" {
+			v.Action, v.Detail["reason"] = "refused", e.Port.Refused
+		}
 	case e.Member != nil:
 		v.Type, v.Action, v.Actor = "member", e.Member.Kind.String(), e.Member.Member.Meta.Node.String()
 		v.Detail["name"] = e.Member.Member.Name

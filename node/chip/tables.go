@@ -159,7 +159,7 @@ func (c *Chip) redirect() bool {
 		if v.Trunk() != wire.TrunkNone || v.Dst().Mesh != c.cfg.Node.Mesh {
 			return false
 		}
-		w := c.way(v.Dst(), v.Plane(), v.VC().Class())
+		w := c.onward(v)
 		if w.ok && !c.router.CanRedirect(k, w.port, w.vc) {
 			return false // as it is: the port may come back before there is room
 		}

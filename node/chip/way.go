@@ -9,6 +9,7 @@ type wayKey struct {
 	dst   wire.FabricNodeID
 	plane wire.Plane
 	class wire.Class
+	stay  bool // in the channels of detours, which a packet that was sent on at a fault does not leave
 }
 
 // way is how packets of a class get from this chip to another, or to the edge
@@ -29,7 +30,15 @@ func (c *Chip) way(dst wire.FabricNodeID, plane wire.Plane, class wire.Class) *w
 	if dst.Mesh != c.cfg.Node.Mesh {
 		dst.Chip = 0
 	}
-	k := wayKey{dst, plane, class}
+	return c.lookup(wayKey{dst, plane, class, false})
+}
+
+// onward is the way of a packet that is caught at a fault, to a chip of this mesh.
+func (c *Chip) onward(v wire.PacketView) *way {
+	return c.lookup(wayKey{v.Dst(), v.Plane(), v.VC().Class(), v.Detour()})
+}
+
+func (c *Chip) lookup(k wayKey) *way {
 	w := c.ways[k]
 	if w == nil {
 		w = c.findWay(k)
@@ -42,6 +51,9 @@ func (c *Chip) way(dst wire.FabricNodeID, plane wire.Plane, class wire.Class) *w
 func (c *Chip) findWay(k wayKey) *way {
 	var buf [wire.MaxHops]wire.Direction
 	r, ok := c.plan.Route(buf[:0], k.class, k.plane, c.cfg.Node, k.dst)
+	if k.stay {
+		r, ok = c.plan.Onward(buf[:0], k.class, k.plane, c.cfg.Node, k.dst, true)
+	}
 	if !ok || len(r.Hops) == 0 {
 		return &way{}
 	}

@@ -68,6 +68,9 @@ func (s *Sim) heal() {
 	s.tracef("-- all faults end")
 	s.healed = true
 	for _, c := range s.cables {
+		if c.avoided { // until now, and what was sent until now may have gone round it
+			c.lastBad = s.now
+		}
 		c.swapped, c.cuts, c.avoided = nil, [2]int{}, false
 		for side := range c.way {
 			c.way[side].Cut(false)

@@ -10,6 +10,7 @@ import (
 	"ttfabric/node/chip"
 	"ttfabric/node/scenario"
 	"ttfabric/node/traffic"
+	"ttfabric/node/traffic/client"
 	"ttfabric/router"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
@@ -50,7 +51,7 @@ type PlayConfig struct {
 type stage struct {
 	s       *Sim
 	run     *scenario.Run
-	clients []*sender // by machine; nil where no traffic runs
+	clients []*client.Client // by machine; nil where no traffic runs
 	faults  map[end]*endFault
 }
 
@@ -81,7 +82,7 @@ func Play(cfg PlayConfig) (scenario.Report, error) {
 	if err != nil {
 		return scenario.Report{}, err
 	}
-	g := &stage{s: s, run: run, clients: make([]*sender, len(s.machines)), faults: map[end]*endFault{}}
+	g := &stage{s: s, run: run, clients: make([]*client.Client, len(s.machines)), faults: map[end]*endFault{}}
 	for _, e := range s.byPort {
 		g.faults[e] = &endFault{}
 	}
@@ -328,7 +329,7 @@ func (g *stage) sample() scenario.Sample {
 		}
 		p.Dropped[m.node] = d
 		if c := g.clients[i]; c != nil {
-			p.Reports = append(p.Reports, traffic.NewReport(c.gen, c.ver))
+			p.Reports = append(p.Reports, traffic.NewReport(c.Gen, c.Ver))
 		}
 	}
 	return p
@@ -340,7 +341,7 @@ func (g *stage) order(o scenario.Order) {
 	case scenario.Hold:
 		for _, c := range g.clients {
 			if c != nil {
-				c.sending = false
+				c.Sending = false
 			}
 		}
 	case scenario.Begin:
@@ -348,8 +349,8 @@ func (g *stage) order(o scenario.Order) {
 			if m.chip == nil {
 				continue
 			}
-			c := &sender{gen: traffic.NewGenerator(o.Spec, m.node, o.Pairs), ver: traffic.NewVerifier(o.Spec, m.node, o.Pairs), sending: true,
-				open: map[uint64]traffic.Packet{}, token: o.Spec.Run << 32, buf: make([]byte, o.Spec.Size), back: make([]byte, wire.MaxPayload)}
+			c := client.New(o.Spec, m.node, o.Pairs)
+			c.Sending = true
 			g.clients[i] = c
 			m.chip.SetClient(c)
 		}

@@ -146,7 +146,7 @@ func (k *checker) caught(old *Plan) {
 				if n > 0 {
 					held = k.last(was, src, leg[:n], detour)
 				}
-				on, again, ok := g.leg(k.buf[:0], k.c, k.pl, at, dst)
+				on, again, ok := g.onward(k.buf[:0], k.c, k.pl, at, dst, detour)
 				if ok {
 					k.path(g, at, on, false, false, again, held)
 				}

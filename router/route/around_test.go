@@ -139,11 +139,16 @@ func TestAroundOne(t *testing.T) {
 // TestAroundMany draws sets of faults, one after another.
 func TestAroundMany(t *testing.T) {
 	conflicts := map[Conflict]int{}
-	seeds := 20
-	if *all {
-		seeds = 500
+	seeds := []uint64{109, 4925, 4932, 4956} // the first closed a cycle when a packet left its detour at a second fault; in the others old detours are in the way
+	for seed := range uint64(20) {
+		seeds = append(seeds, seed)
 	}
-	for seed := range uint64(seeds) {
+	if *all {
+		for seed := range uint64(5000) {
+			seeds = append(seeds, seed)
+		}
+	}
+	for _, seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
 		name := []string{"mesh:4x4", "mesh:3x5", "torus:4x4", "t3000", "ring:5"}[r.IntN(5)]
 		m := machine(t, name)

@@ -384,13 +384,34 @@ func (g *grid) leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst i
 	if g.detours == nil || ok && g.intact(leg[from:], pl, src) {
 		return leg, false, ok
 	}
-	if g.plan.cfg.Lines {
-		return leg[:from], false, false // a detour turns
+	leg, ok = g.detour(leg[:from], c, pl, src, dst)
+	return leg, ok, ok
+}
+
+// detour is a leg in the detour channels.
+func (g *grid) detour(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst int) ([]wire.Direction, bool) {
+	if g.detours == nil || g.plan.cfg.Lines {
+		return buf, false // it turns, and lines have no turns
 	}
-	leg, ok = g.detours.leg(leg[:from], pl, o, true, src, dst)
-	if len(leg)-from > wire.MaxHops {
-		return leg[:from], false, false
+	o := g.plan.cfg.Order
+	if c != wire.ClassRequest {
+		o = o.Reverse()
 	}
+	leg, ok := g.detours.leg(buf, pl, o, true, src, dst)
+	if len(leg)-len(buf) > wire.MaxHops {
+		return buf, false
+	}
+	return leg, ok
+}
+
+// onward is the leg of a packet that is caught at a fault, from there on. One
+// that is on a detour already stays in its channels, even where there is a
+// route without a fault: packets go over from plain channels to these, never back.
+func (g *grid) onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst int, detour bool) (leg []wire.Direction, still, ok bool) {
+	if !detour {
+		return g.leg(buf, c, pl, at, dst)
+	}
+	leg, ok = g.detour(buf, c, pl, at, dst)
 	return leg, ok, ok
 }
 

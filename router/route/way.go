@@ -38,6 +38,17 @@ func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst
 	return w, true
 }
 
+// Onward is the way of a packet that is caught at a fault on its way to another
+// chip of the mesh, from there on; detour says whether it goes round a fault already.
+func (p *Plan) Onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst wire.FabricNodeID, detour bool) (w Way, ok bool) {
+	g := p.grid(at)
+	if g == nil || at.Mesh != dst.Mesh || at == dst || int(dst.Chip) >= g.chips() {
+		return w, false
+	}
+	w.Hops, w.Detour, ok = g.onward(buf, c, pl, int(at.Chip), int(dst.Chip), detour)
+	return w, ok
+}
+
 // Hop is one hop of a packet's whole way.
 type Hop struct {
 	At   wire.FabricNodeID

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+	"ttfabric/wire/capture"
+)
+
+// captureFile reads a capture: the interfaces' names, the packets' number and comments, and whether they are in the order of time.
+func captureFile(t *testing.T, path string) (names []string, packets int, comments map[string]int, ordered bool, stats []capture.Statistics) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := capture.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	comments, ordered = map[string]int{}, true
+	var last time.Time
+	for {
+		b, err := r.Next()
+		if err != nil {
+			if err.Error() != "EOF" {
+				t.Fatalf("%s: %v", path, err)
+			}
+			return
+		}
+		switch {
+		case b.Interface != nil:
+			names = append(names, b.Interface.Name)
+		case b.Statistics != nil:
+			stats = append(stats, *b.Statistics)
+		case b.Packet != nil:
+			packets++
+			ordered = ordered && !b.Packet.At.Before(last)
+			last = b.Packet.At
+			for _, c := range b.Packet.Comments {
+				comments[c]++
+			}
+		}
+	}
+}
+
+// TestCapture captures a fabric of processes: with losses, through the death
+// of a chip, as a file, as lines, as JSON, to a pipe that closes, and as a ring.
+func TestCapture(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	c.must("up", "n300", "-d")
+	file := filepath.Join(c.dir, "all.pcapng")
+	cmd := c.command("capture", "-w", file)
+	var talk bytes.Buffer
+	cmd.Stderr = &talk
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	c.must("netem", "set", "M0D0-M0D1", "--loss", "3%")
+	c.run("traffic", "all-to-all", "--packets", "3000") // on a busy machine some may be lost
+	c.must("netem", "reset")
+	c.must("chip", "kill", "M0D1")
+	time.Sleep(captureRetry)
+	c.must("chip", "start", "M0D1")
+	c.run("ping", "M0D0", "M0D1", "-c", "5")
+	time.Sleep(2 * captureRetry)
+	cmd.Process.Signal(syscall.SIGINT)
+	if err := cmd.Wait(); err != nil || !strings.Contains(talk.String(), "chip M0D1 is gone") || !strings.Contains(talk.String(), "chip M0D1 is back") || !strings.Contains(talk.String(), "frames of ") {
+		t.Errorf("%v: %s", err, talk.String())
+	}
+	names, n, comments, ordered, stats := captureFile(t, file)
+	if len(names) != 4 || n < 3000 || !ordered || comments["injected fault: lost"] < 20 || comments["injected fault set: loss=3%"] != 4 || len(stats) != 4 {
+		t.Errorf("interfaces %q, %d packets, in order %v, comments %v, %d statistics", names, n, ordered, comments, len(stats))
+	}
+	t.Run("lines", func(t *testing.T) {
+		out := c.must("capture", "M0D0:8", "-c", "3", "--duration", "20s")
+		if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 3 || !strings.Contains(lines[0], "M0D0/eth8 ") || strings.Contains(out, "eth9") {
+			t.Errorf("%s", out)
+		}
+	})
+	t.Run("json", func(t *testing.T) {
+		var v frameView
+		if err := json.Unmarshal([]byte(c.must("capture", "M0D0/eth8", "--filter", "update", "-c", "1", "-o", "json")), &v); err != nil || v.Fields["ttlink.kind"][0] != "2" || v.Port != "M0D0/eth8" {
+			t.Errorf("%+v, %v", v, err)
+		}
+	})
+	t.Run("a pipe that closes", func(t *testing.T) {
+		cmd := c.command("capture", "-w", "-")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		bufio.NewReader(out).ReadByte()
+		out.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("ring and limit", func(t *testing.T) {
+		ring := c.command("capture", "-w", filepath.Join(c.dir, "ring.pcapng"), "--ring-size", "1", "--ring-files", "2", "--limit", "5")
+		if err := ring.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		c.run("traffic", "all-to-all", "--packets", "3000") // on a busy machine some may be lost
+		if err := ring.Wait(); err != nil {
+			t.Error(err)
+		}
+		files, _ := filepath.Glob(filepath.Join(c.dir, "ring_*.pcapng"))
+		if len(files) != 2 || !strings.Contains(files[1], "ring_00005_") {
+			t.Errorf("files %q", files)
+		}
+		for _, f := range files {
+			if names, n, _, _, _ := captureFile(t, f); len(names) != 4 || n < 100 {
+				t.Errorf("%s: %q, %d packets", f, names, n)
+			}
+		}
+	})
+	t.Run("extcap", func(t *testing.T) { testExtcap(t, c) })
+}
+
+// testExtcap makes the calls that Wireshark makes.
+func testExtcap(t *testing.T, c *cli) {
+	list := c.must("--extcap-interfaces", "--extcap-version=4.0")
+	for _, want := range []string{"extcap {version=", "interface {value=ttfabric-default}{display=ttfabric: default", "interface {value=ttfabric-default-M0D1}"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("no %s in %s", want, list)
+		}
+	}
+	if out := c.must("extcap", "--extcap-interface", "ttfabric-default", "--extcap-dlts"); out != "dlt {number=1}{name=EN10MB}{display=Ethernet}\n" {
+		t.Errorf("%q", out)
+	}
+	if out := c.must("extcap", "--extcap-interface", "ttfabric-default-M0D1", "--extcap-config"); !strings.Contains(out, "{call=--filter}") || !strings.Contains(out, "{value=M0D1:0}") || strings.Contains(out, "{value=M0D0") {
+		t.Errorf("%s", out)
+	}
+	if out := c.must("extcap", "--extcap-interface", "ttfabric-default", "--extcap-capture-filter", "vc 99"); !strings.Contains(out, "less than 16") {
+		t.Errorf("a bad filter: %q", out)
+	}
+	if out := c.must("extcap", "--extcap-interface", "ttfabric-default", "--extcap-capture-filter", "vc 9"); out != "" {
+		t.Errorf("a good filter: %q", out)
+	}
+	if _, errs, code := c.run("extcap", "--capture", "--extcap-interface", "ttfabric-other", "--fifo", "x"); code != exitFailed || !strings.Contains(errs, `"ttfabric-other"`) {
+		t.Errorf("%d %s", code, errs)
+	}
+	fifo := filepath.Join(c.dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := c.command("--capture", "--extcap-interface", "ttfabric-default", "--fifo", fifo, "--ports", "M0D0:8,M0D1:1", "--snaplen", "80", "--some-later-option", "x", "--keys")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(fifo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := capture.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for n := 0; n < 4; {
+		b, err := r.Next()
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case b.Interface != nil:
+			names = append(names, b.Interface.Name)
+		case b.Packet != nil:
+			if n++; len(b.Packet.Data) != 80 {
+				t.Errorf("%d bytes", len(b.Packet.Data))
+			}
+		}
+	}
+	slices.Sort(names)
+	if fmt.Sprint(names) != "[M0D0/eth8 M0D1/eth1]" {
+		t.Errorf("interfaces %q", names)
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	f.Close()
+	if err := cmd.Wait(); err != nil || errs.Len() > 0 {
+		t.Errorf("%v: %s", err, errs.String())
+	}
+}
+
+// TestCaptureFlags quotes what does not go together.
+func TestCaptureFlags(t *testing.T) {
+	c := newCLI(t)
+	for args, want := range map[string]string{
+		"--filter tcp":                    `"tcp", word 1`,
+		"--count -1":                      "--count -1",
+		"--ring-files 3 -w x":             "--ring-size",
+		"--ring-size 3":                   "-w FILE",
+		"--limit 3":                       "-w",
+		"--keys":                          "-w",
+		"--snaplen 999999999 -w x":        "--snaplen 999999999",
+		"--duration -1s":                  "--duration -1s",
+		"--ring-size 1 --ring-files -2 x": "--ring-files -2",
+	} {
+		if _, errs, code := c.run(append([]string{"capture"}, strings.Fields(args)...)...); code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit code %d: %s", args, code, errs)
+		}
+	}
+	if _, errs, code := c.run("capture", "-n", "none"); code != exitFailed || !strings.Contains(errs, "fabric \"none\"") && !strings.Contains(errs, "fabric named \"none\"") {
+		t.Errorf("no fabric: %d %s", code, errs)
+	}
+}
+
+// TestCapturedPorts finds the ports that words name.
+func TestCapturedPorts(t *testing.T) {
+	m, err := topo.Named("t3000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for words, want := range map[string]int{"": 40, "all": 40, "M0D0": 4, "M0D1": 6, "M0D0:0": 1, "M0D0/eth0": 1, "M0D0/0": 1, "M0D0-M0D1": 4, "M0D0-M0D1/p1": 2,
+		"plane:1": 20, "M0D0 M0D0:0": 4, "M0D*": 40, "M0D[01]": 10, "M0D0:0 M0D1": 7} {
+		where, err := capturedPorts(m, strings.Fields(words))
+		n := 0
+		for _, chs := range where {
+			n += len(chs)
+		}
+		if err != nil || n != want {
+			t.Errorf("%q: %d ports, want %d: %v", words, n, want, err)
+		}
+	}
+	if where, _ := capturedPorts(m, []string{"M0D0"}); len(where) != 1 || len(where[wire.FabricNodeID{}]) != 4 {
+		t.Errorf("M0D0: %v", where)
+	}
+	for _, word := range []string{"M0D99", "nothing", "M0D0:15", "plane:9"} {
+		if _, err := capturedPorts(m, []string{word}); err == nil {
+			t.Errorf("%s is taken", word)
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/router/topo"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+)
+
+// Labels of a fabric's containers, network and volume, by which commands find them.
+const (
+	labelFabric = "ttfabric.fabric" // the fabric's name
+	labelChip   = "ttfabric.chip"   // M<mesh>D<chip>
+)
+
+// Ports and paths of a container; each has an address of its own, so that all have the same.
+const (
+	composeAPI      = "8474" // of the API; 'ready' asks there by default
+	composePortBase = 17000  // of channel 0
+	stateVolume     = "state"
+	stateDir        = "/state" // where that volume is, and what docker/Dockerfile makes
+	stateToken      = stateDir + "/token"
+	stateArchive    = stateDir + "/archive"
+)
+
+// Limits of a compose file.
+const (
+	maxEnvironment = 128<<10 - 64 // bytes of the topology's text: those of one string that execve(2) takes, MAX_ARG_STRLEN, less the name
+	maxContainers  = 1000         // chips: a Linux bridge has 1,023 ports, and the engine stops short of them
+	minHealth      = 10           // seconds between two health checks of one container
+	healthPerSec   = 1            // health checks of all containers in a second, at most, as each starts a process
+	minMemory      = 64 << 20     // bytes of one container's memory: an idle chip takes some 20 MiB
+	minMTU         = 576          // the least that every IPv4 host takes (RFC 791)
+	maxMTU         = 65535
+)
+
+// composeFlags say what containers are like.
+type composeFlags struct {
+	image  string
+	memory string
+	mtu    int
+}
+
+func (f *composeFlags) add(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringVar(&f.image, "image", "ttfabric", "container image; 'scripts/image' builds it")
+	fl.StringVar(&f.memory, "memory", "512m", "memory that one container may take, as the engine writes it")
+	fl.IntVar(&f.mtu, "mtu", 1500, "MTU of the containers' network, in bytes")
+}
+
+func newCompose() *cobra.Command {
+	var f composeFlags
+	var fab fabricFlags
+	var file string
+	c := &cobra.Command{
+		Use: "compose [TOPOLOGY]", Short: "Write a compose file: one container per chip", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeTopology,
+		Long: `compose writes a compose file that brings a fabric up with one container per
+chip, for docker-compose 1.29 and for Compose v2. TOPOLOGY is what 'up' takes; a
+file's text goes into the compose file, so that it can be handed on alone.
+
+The fabric is called as --name says unless the environment variable
+TTFABRIC_NAME is set when it is brought up; TTFABRIC_IMAGE and TTFABRIC_MTU
+stand in the same way for --image and --mtu. Commands find it by its containers'
+labels. 'ttfabric up --runtime docker' writes the file and uses it at once.`,
+		Example: `  ttfabric compose t3000 -f t3000.yml
+  docker-compose -p t3000 -f t3000.yml up -d
+  ttfabric inspect
+  ttfabric compose cluster_desc.yaml --name lab --mtu 9000 --slots fast -f lab.yml`,
+		RunE: func(c *cobra.Command, args []string) error {
+			name, _ := c.Flags().GetString("name")
+			return render(c, args, file, func(arg string, t *topo.Topology) ([]byte, string, error) {
+				b, err := composeFile(name, arg, t, fab, f)
+				return b, fmt.Sprintf("%s. 'docker-compose -p %s -f %s up -d' brings it up.", counted(len(t.Chips), "container"), name, file), err
+			})
+		}}
+	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
+	f.add(c)
+	fab.add(c)
+	return c
+}
+
+// render loads the topology that a command names, and writes what is made of it
+// to a file, or to standard output where none is named. told is what is said of the file.
+func render(c *cobra.Command, args []string, file string, make func(arg string, t *topo.Topology) (b []byte, told string, err error)) error {
+	arg := defaultTopology
+	if len(args) > 0 {
+		arg = args[0]
+	}
+	t, err := loadTopology(arg)
+	if err != nil {
+		return err
+	}
+	b, told, err := make(arg, t)
+	if err != nil {
+		return err
+	}
+	if file == "" {
+		_, err = c.OutOrStdout().Write(b)
+		return err
+	}
+	if err := os.WriteFile(file, b, 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "Wrote %s, of %s\n", file, told)
+	return nil
+}
+
+// check refuses what a compose file cannot say.
+func (f *composeFlags) check(fab *fabricFlags, name string, t *topo.Topology) error {
+	switch {
+	case !validName.MatchString(name):
+		return coded(exitUsage, "fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
+	case f.mtu < minMTU || f.mtu > maxMTU:
+		return coded(exitUsage, "--mtu %d: want %d to %d bytes", f.mtu, minMTU, maxMTU)
+	case bytesOf(f.memory) < minMemory:
+		return coded(exitUsage, "--memory %q: want an amount such as 256m or 1g, at least 64m", f.memory)
+	case fab.record.dir != "":
+		return coded(exitUsage, "--record: a container writes to no folder of this machine; 'ttfabric up --runtime process' records")
+	case fab.secure.transport != overUDP || fab.secure.auth != "" && fab.secure.auth != authNone:
+		return coded(exitUsage, "--transport and --auth: containers carry UDP over a network of their own, and have no keys; 'ttfabric node' takes both on machines of yours")
+	case len(t.Chips) > maxContainers:
+		return coded(exitUsage, "%s has %d chips: want at most %d, as a bridge takes no more containers", t.Name, len(t.Chips), maxContainers)
+	}
+	return nil
+}
+
+// composeFile renders the compose file of a fabric; arg is how the user named its topology.
+func composeFile(name, arg string, t *topo.Topology, fab fabricFlags, f composeFlags) ([]byte, error) {
+	if err := f.check(&fab, name, t); err != nil {
+		return nil, err
+	}
+	// The machine that runs it may be any, and chips outnumber cores on most.
+	fab.profile = cmp.Or(fab.profile, ttlink.ProfileCrowded.Name)
+	fab.archive.dir = "" // of this machine
+	if _, err := fab.mesh(name, t); err != nil {
+		return nil, err
+	}
+	var env [][2]string
+	args := []string{"node", "--name", "${TTFABRIC_NAME:-" + name + "}"}
+	if _, err := os.Stat(arg); err != nil {
+		args = append(args, "--topology", arg)
+	} else {
+		text := string(t.Encode())
+		if len(text) > maxEnvironment {
+			return nil, coded(exitTopology, "%s: its text takes %d bytes; an environment variable, in which containers get it, takes %d", arg, len(text), maxEnvironment)
+		}
+		env = append(env, [2]string{topologyEnv, text})
+	}
+	args = append(args, "--listen", "eth0", "--trust-network", "eth0", "--port-base", fmt.Sprint(composePortBase), "--api", "0.0.0.0:"+composeAPI,
+		"--token-file", stateToken, "--archive", stateArchive,
+		"--tile-memory", fmt.Sprintf("%dk", bytesOf(f.memory)/1024*tileShare/100), "--seeds", strings.Join(composeSeeds(t), ","))
+	for _, a := range fab.arguments() {
+		args = append(args, strings.ReplaceAll(a, "$", "$$"))
+	}
+	var b bytes.Buffer
+	writeCompose(&b, name, t, args, env, f)
+	return b.Bytes(), nil
+}
+
+// arguments are the flags of 'node' that differ from its defaults.
+func (f *fabricFlags) arguments() []string {
+	out := []string{"--profile", f.profile}
+	for _, x := range [][3]string{{"--slots", f.slots, "spec"}, {"--order", f.routes.order, "xy"}, {"--ring", f.routes.ring, "dateline"}, {"--engine", f.routes.engine, "dor"},
+		{"--fabric", f.routes.fabric, "2d"}, {"--stuck", f.stuck, "notify"}, {"--stuck-after", f.stuckAfter.String(), "10s"}, {"--ttl", fmt.Sprint(f.ttl), "0"},
+		{"--archive-limit", fmt.Sprint(f.archive.mib), "0"}, {"--offload", f.offload, "on"}} {
+		if x[1] != x[2] {
+			out = append(out, x[0], x[1])
+		}
+	}
+	if f.localFirst {
+		out = append(out, "--local-first")
+	}
+	if f.routes.unsafe {
+		out = append(out, "--allow-deadlock")
+	}
+	for _, n := range f.netem {
+		out = append(out, "--netem", n)
+	}
+	return out
+}
+
+// Parts of a container's memory, in percent.
+const (
+	gcShare   = 80 // from which on the chip collects garbage harder
+	tileShare = 50 // that the chip's tile memory may take; a write beyond it is refused, where the kernel would kill the container
+)
+
+// bytesOf reads an amount of memory as compose files write it: 268435456, 256m, 1gb. It is 0 for anything else.
+func bytesOf(s string) uint64 {
+	s = strings.TrimSuffix(strings.ToLower(s), "b")
+	shift := 0
+	for i, unit := range []string{"k", "m", "g"} {
+		if n, ok := strings.CutSuffix(s, unit); ok {
+			s, shift = n, 10*(i+1)
+			break
+		}
+	}
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil && shift == 0 {
+		n, err = strconv.ParseUint(s, 10, 63)
+	}
+	if err != nil {
+		return 0
+	}
+	return n << shift
+}
+
+// serviceName is the compose service of a chip, by which the engine's DNS finds it.
+func serviceName(n wire.FabricNodeID) string { return strings.ToLower(n.String()) }
+
+// composeSeeds names chips of each mesh, exit nodes first, for only they are in the other pool.
+func composeSeeds(t *topo.Topology) (out []string) {
+	each := max(1, min(seedChips, maxSeeds/len(t.Meshes)))
+	for _, m := range t.Meshes {
+		n := 0
+		for _, exits := range []bool{true, false} {
+			for _, c := range t.Chips {
+				if c.Node.Mesh == m.ID && exitNode(t, c.Node) == exits && n < each {
+					out = append(out, fmt.Sprintf("%s/%s", c.Node, serviceName(c.Node)))
+					n++
+				}
+			}
+		}
+	}
+	return out[:min(len(out), maxSeeds)]
+}
+
+// quoted is a YAML string in double quotes, which takes all that a JSON string does (YAML 1.2, 1.2).
+func quoted(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s)
+	return strings.TrimSpace(b.String())
+}
+
+const composeHead = `# %s
+# One container per chip. Written by 'ttfabric compose'; docker/README.md says what each line is for.
+#
+#   docker-compose -p NAME -f THIS up -d       or: docker compose -p NAME -f THIS up -d
+#   ttfabric inspect                           and every other command, from this machine
+#   docker-compose -p NAME -f THIS down -v
+#
+# TTFABRIC_NAME, TTFABRIC_IMAGE and TTFABRIC_MTU, where set, replace the fabric's name, the image and the network's MTU.
+x-labels: &labels
+  ttfabric.fabric: "${TTFABRIC_NAME:-%s}"
+x-environment: &environment
+`
+
+const composeChip = `x-chip: &chip
+  image: "${TTFABRIC_IMAGE:-%s}"
+  command: [%s]
+  healthcheck:
+    test: ["CMD", "/ttfabric", "ready"]
+    interval: %ds
+    timeout: 5s
+    retries: 3
+    start_period: 60s
+  ports: ["127.0.0.1::%s"]
+  volumes: ["%s:%s"]
+  read_only: true
+  cap_drop: ["ALL"]
+  security_opt: ["no-new-privileges:true"]
+  mem_limit: %s
+  pids_limit: 128
+  restart: "no"
+  stop_grace_period: 5s
+  logging:
+    driver: json-file
+    options: {max-size: 1m, max-file: "2"}
+services:
+`
+
+const composeTail = `networks:
+  default:
+    driver_opts:
+      com.docker.network.driver.mtu: "${TTFABRIC_MTU:-%d}"
+    labels: *labels
+volumes:
+  %s:
+    labels: *labels
+`
+
+func writeCompose(b *bytes.Buffer, name string, t *topo.Topology, args []string, env [][2]string, f composeFlags) {
+	fmt.Fprintf(b, composeHead, t, name)
+	fmt.Fprintf(b, "  GOMEMLIMIT: %dKiB\n", bytesOf(f.memory)/1024*gcShare/100)
+	for _, e := range env {
+		fmt.Fprintf(b, "  %s: |\n", e[0])
+		for line := range strings.Lines(e[1]) {
+			fmt.Fprintf(b, "    %s\n", strings.ReplaceAll(strings.TrimRight(line, "\n"), "$", "$$"))
+		}
+	}
+	for i, a := range args {
+		args[i] = quoted(a)
+	}
+	fmt.Fprintf(b, composeChip, f.image, strings.Join(args, ", "), max(minHealth, len(t.Chips)/healthPerSec), composeAPI, stateVolume, stateDir, f.memory)
+	for _, c := range t.Chips {
+		fmt.Fprintf(b, "  %s: {<<: *chip, environment: {<<: *environment, TTFABRIC_NODE_CHIP: %s}, labels: {<<: *labels, %s: %s}}\n", serviceName(c.Node), c.Node, labelChip, c.Node)
+	}
+	fmt.Fprintf(b, composeTail, f.mtu, stateVolume)
+}

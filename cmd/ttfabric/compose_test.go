@@ -1,0 +1,225 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the files of docker/ anew, to be looked at")
+
+// composed is what the tests look at of a compose file. The parser resolves its anchors.
+type composed struct {
+	Services map[string]struct {
+		Image       string
+		Command     []string
+		Environment map[string]string
+		Labels      map[string]string
+		Healthcheck struct{ Test []string }
+		Ports       []string
+		ReadOnly    bool     `yaml:"read_only"`
+		CapDrop     []string `yaml:"cap_drop"`
+		SecurityOpt []string `yaml:"security_opt"`
+		MemLimit    string   `yaml:"mem_limit"`
+		PidsLimit   int      `yaml:"pids_limit"`
+		Restart     string
+		Volumes     []string
+		Privileged  bool
+		NetworkMode string `yaml:"network_mode"`
+	}
+	Networks, Volumes map[string]struct {
+		DriverOpts map[string]string `yaml:"driver_opts"`
+		Labels     map[string]string
+	}
+	Version, Name string // one of the two compose programs refuses or warns of each
+}
+
+func parseComposed(t *testing.T, b []byte) (c composed) {
+	t.Helper()
+	if err := yaml.Unmarshal(b, &c); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	if c.Version != "" || c.Name != "" {
+		t.Errorf("version %q, name %q: want neither", c.Version, c.Name)
+	}
+	return c
+}
+
+// TestCommittedComposeFiles compares the files of docker/ with what 'compose' prints today.
+func TestCommittedComposeFiles(t *testing.T) {
+	for _, name := range []string{"n300", "t3000", "galaxy", "torus:4x4", "2xt3000"} {
+		c := newCLI(t)
+		got := c.must("compose", name)
+		file := filepath.Join("..", "..", "docker", strings.ReplaceAll(name, ":", "-")+".yml")
+		if *rewrite {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(file); err != nil || string(want) != got {
+			t.Errorf("%s is not what 'ttfabric compose %s' prints (%v); 'go test ./cmd/ttfabric -run ComposeFiles -rewrite' writes it", file, name, err)
+		}
+		topology, err := topo.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkComposed(t, name, topology, parseComposed(t, []byte(got)))
+	}
+}
+
+// checkComposed finds one confined container for each chip.
+func checkComposed(t *testing.T, name string, topology *topo.Topology, c composed) {
+	t.Helper()
+	if len(c.Services) != len(topology.Chips) {
+		t.Errorf("%s: %d services of %d chips", name, len(c.Services), len(topology.Chips))
+	}
+	for _, chip := range topology.Chips {
+		s, ok := c.Services[serviceName(chip.Node)]
+		if !ok || s.Environment["TTFABRIC_NODE_CHIP"] != chip.Node.String() || s.Labels[labelChip] != chip.Node.String() || s.Labels[labelFabric] == "" {
+			t.Errorf("%s: chip %s has service %+v", name, chip.Node, s)
+			continue
+		}
+		if !s.ReadOnly || s.Privileged || s.NetworkMode != "" || fmt.Sprint(s.CapDrop) != "[ALL]" || fmt.Sprint(s.SecurityOpt) != "[no-new-privileges:true]" || bytesOf(s.MemLimit) == 0 || s.PidsLimit == 0 {
+			t.Errorf("%s: chip %s is not confined: %+v", name, chip.Node, s)
+		}
+		if len(s.Ports) != 1 || !strings.HasPrefix(s.Ports[0], "127.0.0.1:") {
+			t.Errorf("%s: chip %s publishes %v", name, chip.Node, s.Ports)
+		}
+		if fmt.Sprint(s.Healthcheck.Test) != "[CMD /ttfabric ready]" {
+			t.Errorf("%s: chip %s is checked by %v", name, chip.Node, s.Healthcheck.Test)
+		}
+		if strings.Contains(fmt.Sprint(s.Environment, s.Command), "TTFABRIC_TOKEN") {
+			t.Errorf("%s: the token is in the file", name)
+		}
+	}
+	if len(c.Networks) != 1 || len(c.Volumes) != 1 || c.Networks["default"].Labels[labelFabric] == "" || c.Volumes[stateVolume].Labels[labelFabric] == "" {
+		t.Errorf("%s: 'down' would not find networks %v, volumes %v", name, c.Networks, c.Volumes)
+	}
+}
+
+// TestComposeOfAFile is the compose file of a topology that containers cannot know by name: it goes with it.
+func TestComposeOfAFile(t *testing.T) {
+	c := newCLI(t)
+	file := filepath.Join(c.dir, "lab.yaml")
+	text := strings.Replace(c.must("generate", "ring:4"), "cables:", "netem:\n  - M0D0-M0D1,delay=1ms\ncables:", 1)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want, err := topo.Load(file, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := c.must("compose", file, "--name", "lab", "--slots", "fast", "--netem", "M0D1-M0D2,loss=1%", "--stuck", "drain", "--mtu", "9000", "--image", "mine:1", "--memory", "1g")
+	got := parseComposed(t, []byte(out))
+	checkComposed(t, "lab", want, got)
+	s := got.Services["m0d2"]
+	back, err := topo.Load(topologyEnv, []byte(strings.ReplaceAll(s.Environment[topologyEnv], "$$", "$")))
+	if err != nil || back.Hash() != want.Hash() || !back.SameNotes(want) {
+		t.Errorf("the topology came back as %v, %v", back, err)
+	}
+	for _, w := range []string{"--slots fast", "--netem M0D1-M0D2,loss=1%", "--stuck drain", "--name ${TTFABRIC_NAME:-lab}", "--profile crowded", "--tile-memory 524288k"} {
+		if !strings.Contains(strings.Join(s.Command, " "), w) {
+			t.Errorf("the command has no %s: %v", w, s.Command)
+		}
+	}
+	if s.Image != "${TTFABRIC_IMAGE:-mine:1}" || got.Networks["default"].DriverOpts["com.docker.network.driver.mtu"] != "${TTFABRIC_MTU:-9000}" || s.MemLimit != "1g" {
+		t.Errorf("image %s, network %+v, memory %s", s.Image, got.Networks, s.MemLimit)
+	}
+}
+
+func TestComposeRefuses(t *testing.T) {
+	c := newCLI(t)
+	for _, x := range []struct {
+		args, want string
+		code       int
+	}{
+		{"compose nope:1", "nope", exitTopology},
+		{"compose /none.yaml", "no such file", exitTopology},
+		{"compose t3000 --name ../x", "../x", exitUsage},
+		{"compose t3000 --mtu 10", "--mtu 10", exitUsage},
+		{"compose t3000 --memory lots", `--memory "lots"`, exitUsage},
+		{"compose t3000 --slots x", "--slots", exitUsage},
+		{"compose t3000 --netem M9D9,loss=1%", "M9D9", exitUsage},
+		{"compose t3000 --record /tmp/x", "--record", exitUsage},
+		{"compose t3000 -f /none/x.yml", "/none/x.yml", exitFailed},
+		{"up t3000 --runtime podman", `--runtime "podman"`, exitUsage},
+		{"up t3000 --image x", "--image goes with --runtime docker", exitUsage},
+		{"up t3000 --runtime docker --gossip-key generate", "--gossip-key", exitUsage},
+		{"up t3000 --runtime docker --port-base 17000", "--port-base", exitUsage},
+		{"up t3000 --runtime docker", "docker", exitFailed}, // no engine is reached from these tests
+	} {
+		if out, errs, code := c.run(strings.Fields(x.args)...); code != x.code || !strings.Contains(errs, x.want) || out != "" {
+			t.Errorf("%s: exit code %d: %s%s; want %d and %q", x.args, code, errs, out, x.code, x.want)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(c.dir, "ttfabric", "*")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestContainersAreParsed reads what 'docker ps' says, also of what is not ours.
+func TestContainersAreParsed(t *testing.T) {
+	got := parseContainers("a1\tlab_m0d3_1\trunning\tUp 3 seconds\tlab\tlab\tM0D3\t127.0.0.1:32768->8474/tcp\n" +
+		"a2\tlab-m1d0-1\tPaused\tUp 3 seconds (Paused)\tlab\tlab\tM1D0\t9000/tcp, 127.0.0.1:32769->8474/tcp, 127.0.0.1:1->9/tcp\n" +
+		"a3\tlab_m0d1_1\texited\tExited (137) 2 seconds ago\tlab\tlab\tM0D1\t\n" +
+		"a4\tx\trunning\tUp\tlab\tlab\tnonsense\t\n\nshort\tline\n")
+	want := []container{
+		{id: "a1", name: "lab_m0d3_1", state: "running", status: "Up 3 seconds", fabric: "lab", project: "lab", chip: wire.FabricNodeID{Chip: 3}, api: "127.0.0.1:32768"},
+		{id: "a2", name: "lab-m1d0-1", state: "paused", status: "Up 3 seconds (Paused)", fabric: "lab", project: "lab", chip: wire.FabricNodeID{Mesh: 1}, api: "127.0.0.1:32769"},
+		{id: "a3", name: "lab_m0d1_1", state: "exited", status: "Exited (137) 2 seconds ago", fabric: "lab", project: "lab", chip: wire.FabricNodeID{Chip: 1}},
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestTheEnginesErrors are turned into a way out; those that are not known are passed on.
+func TestTheEnginesErrors(t *testing.T) {
+	for said, want := range map[string]string{
+		"Got permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock": "usermod -aG docker",
+		"Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?":                          "systemctl start docker",
+		"Unable to find image 'ttfabric:latest' locally\npull access denied for ttfabric":                          "scripts/image",
+		"first\nsomething else": "docker compose: something else",
+		"":                      "docker compose: exit status 1",
+	} {
+		if got := explain("docker", []string{"compose"}, said, fmt.Errorf("exit status 1")).Error(); !strings.Contains(got, want) {
+			t.Errorf("%q became %q; want %q in it", said, got, want)
+		}
+	}
+}
+
+// TestMakeToken lets many make the token of one folder at once: all get the same.
+func TestMakeToken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	tokens := make(chan string)
+	for range 16 {
+		go func() {
+			token, err := (&aloneFlags{token: path}).readToken()
+			if err != nil {
+				t.Error(err)
+			}
+			tokens <- token
+		}()
+	}
+	first := <-tokens
+	for range 15 {
+		if next := <-tokens; next != first {
+			t.Errorf("%q and %q", first, next)
+		}
+	}
+	fi, err := os.Stat(path)
+	if err != nil || fi.Mode().Perm() != 0o600 || len(first) < 2*minToken {
+		t.Errorf("token %q, %v, %v", first, fi.Mode(), err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// envPrefix begins the name of each environment variable that stands for a flag.
+const envPrefix = "TTFABRIC_"
+
+// envName is the environment variable of a flag: TTFABRIC_NAME for those of
+// all commands, TTFABRIC_UP_PROFILE for 'ttfabric up --profile'.
+func envName(c *cobra.Command, f *pflag.Flag) string {
+	var path []string
+	if c.InheritedFlags().Lookup(f.Name) != f {
+		path = strings.Fields(c.CommandPath())[1:]
+	}
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(strings.Join(append(path, f.Name), "_"), "-", "_"))
+}
+
+// fromEnvironment sets the flags that the command line does not name to what the environment says.
+func fromEnvironment(c *cobra.Command, _ []string) (err error) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		name := envName(c, f)
+		v, ok := os.LookupEnv(name)
+		if !ok || f.Changed || err != nil || f.Name == "help" || f.Name == "version" {
+			return
+		}
+		if e := c.Flags().Set(f.Name, v); e != nil {
+			err = coded(exitUsage, "the environment variable %s: %w", name, e)
+		}
+	})
+	return err
+}

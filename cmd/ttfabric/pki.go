@@ -1,0 +1,224 @@
+package main
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/ttlink/transport/pki"
+	"ttfabric/wire"
+)
+
+func newPKI() *cobra.Command {
+	c := &cobra.Command{Use: "pki", Short: "Make and show the certificates of chips, for links over QUIC",
+		Long: `pki keeps a folder with an authority and a certificate for each chip of a fabric,
+which names the chip and the fabric (--name) in a URI, ttfabric://FABRIC/M0D3.
+A link over QUIC takes the neighbour of its cable and nobody else.
+
+A chip on a machine of its own needs ca.pem and its own two files, such as
+M0D3.pem and M0D3.key, in a folder that --pki names. Keep ca.key elsewhere: who
+has it can be any chip. Key files are readable by you alone, and refused otherwise.
+
+Sealed UDP (--auth psk) needs no certificates but one key for all chips, as
+'ttfabric gossip keygen -f FILE' makes it.`}
+	var dir string
+	c.PersistentFlags().StringVarP(&dir, "dir", "d", "pki", "the folder")
+	c.AddCommand(newPKIMake(&dir), newPKIShow(&dir), newPKIRenew(&dir))
+	return c
+}
+
+// validity checks how long certificates are to be valid.
+func validity(d time.Duration) error {
+	if d <= 0 || d > pki.MaxValidity {
+		return coded(exitUsage, "--valid %v: want more than 0 and at most %v", d, pki.MaxValidity)
+	}
+	return nil
+}
+
+func newPKIMake(dir *string) *cobra.Command {
+	var valid time.Duration
+	c := &cobra.Command{Use: "make [TOPOLOGY]", Short: "Make an authority and a certificate for each chip", Args: cobra.MaximumNArgs(1),
+		Long:              "make writes a new authority and a certificate for each chip of a topology, as 'up' takes it, into a folder. It overwrites nothing.",
+		Example:           "  ttfabric pki make t3000 -d pki --name lab\n  ttfabric up t3000 --name lab --transport quic --pki pki",
+		ValidArgsFunction: completeTopology,
+		RunE: func(c *cobra.Command, args []string) error {
+			name, _ := c.Flags().GetString("name")
+			if !validName.MatchString(name) {
+				return coded(exitUsage, "fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
+			}
+			if err := validity(valid); err != nil {
+				return err
+			}
+			t, err := loadTopology(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			var chips []wire.FabricNodeID
+			for _, x := range t.Chips {
+				chips = append(chips, x.Node)
+			}
+			if err := os.MkdirAll(*dir, 0o700); err != nil {
+				return fmt.Errorf("cannot make the folder: %w", err)
+			}
+			if err := pki.Make(*dir, name, chips, time.Now(), valid); errors.Is(err, fs.ErrExist) {
+				return coded(exitUsage, "%w, and is not overwritten; choose another --dir, or 'ttfabric pki renew' for new certificates of the same authority", err)
+			} else if err != nil {
+				return err
+			}
+			return showPKI(c, *dir)
+		}}
+	c.Flags().DurationVar(&valid, "valid", pki.DefaultValidity, "how long the chips' certificates are valid; the authority is for ten years")
+	return c
+}
+
+func newPKIShow(dir *string) *cobra.Command {
+	return &cobra.Command{Use: "show", Short: "Show the certificates of a folder", Args: cobra.NoArgs,
+		Long:    "show lists the certificates of a folder, and exits with 1 where one is of another authority, out of its time, or without a key that is kept.",
+		Example: "  ttfabric pki show -d pki",
+		RunE:    func(c *cobra.Command, _ []string) error { return showPKI(c, *dir) }}
+}
+
+func newPKIRenew(dir *string) *cobra.Command {
+	var valid time.Duration
+	c := &cobra.Command{Use: "renew [CHIP...]", Short: "Make new certificates and keys for chips that have some",
+		Long: `renew replaces the certificates and keys of the chips that are named, or of all in
+the folder. A chip takes its new one when it is started next; as the authority is
+the same, chips with old and new ones know each other.`,
+		Example: "  ttfabric pki renew M0D3 -d pki\n  ttfabric chip restart M0D3",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := validity(valid); err != nil {
+				return err
+			}
+			a, err := pki.LoadAuthority(*dir)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				if args, err = pkiChips(*dir); err != nil {
+					return err
+				}
+			}
+			for _, s := range args {
+				n, err := wire.ParseFabricNodeID(s)
+				if err != nil {
+					return coded(exitUsage, "%w", err)
+				}
+				old, err := pki.LoadCertificate(filepath.Join(*dir, n.String()+".pem"))
+				if err != nil {
+					return err
+				}
+				id, err := pki.IdentityOf(old)
+				if err != nil {
+					return err
+				}
+				cert, key, err := a.Issue(id, time.Now(), valid)
+				if err == nil {
+					err = pki.SaveChip(*dir, n, cert, key, true)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return showPKI(c, *dir)
+		}}
+	c.Flags().DurationVar(&valid, "valid", pki.DefaultValidity, "how long they are valid")
+	return c
+}
+
+// pkiChips are the chips that have a certificate in a folder.
+func pkiChips(dir string) (out []string, err error) {
+	names, err := filepath.Glob(filepath.Join(dir, "M*D*.pem"))
+	for _, p := range names {
+		s := strings.TrimSuffix(filepath.Base(p), ".pem")
+		if _, err := wire.ParseFabricNodeID(s); err == nil {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		x, _ := wire.ParseFabricNodeID(a)
+		y, _ := wire.ParseFabricNodeID(b)
+		return (int(x.Mesh)-int(y.Mesh))<<16 + int(x.Chip) - int(y.Chip)
+	})
+	return out, err
+}
+
+// pkiRow is one certificate.
+type pkiRow struct {
+	Chip        string    `json:"chip,omitempty"` // none: the authority
+	Identity    string    `json:"identity"`
+	From        time.Time `json:"valid_from"`
+	Until       time.Time `json:"valid_until"`
+	Fingerprint string    `json:"sha256"`
+	Problem     string    `json:"problem,omitempty"`
+}
+
+func newPKIRow(chip string, c *x509.Certificate) pkiRow {
+	sum := sha256.Sum256(c.Raw)
+	return pkiRow{Chip: chip, Identity: c.Subject.CommonName, From: c.NotBefore.UTC(), Until: c.NotAfter.UTC(), Fingerprint: hex.EncodeToString(sum[:])}
+}
+
+func showPKI(c *cobra.Command, dir string) error {
+	f, err := format(c)
+	if err != nil {
+		return err
+	}
+	ca, err := pki.LoadCertificate(filepath.Join(dir, "ca.pem"))
+	if err != nil {
+		return err
+	}
+	rows := []pkiRow{newPKIRow("", ca)}
+	chips, err := pkiChips(dir)
+	if err != nil {
+		return err
+	}
+	bad := 0
+	for _, s := range chips {
+		cert, err := pki.LoadCertificate(filepath.Join(dir, s+".pem"))
+		if err != nil {
+			rows, bad = append(rows, pkiRow{Chip: s, Problem: err.Error()}), bad+1
+			continue
+		}
+		row := newPKIRow(s, cert)
+		id, err := pki.IdentityOf(cert)
+		if err == nil {
+			row.Identity = id.URI()
+			n, _ := wire.ParseFabricNodeID(s)
+			_, err = pki.Load(dir, pki.Identity{Fabric: id.Fabric, Chip: n})
+		}
+		if err != nil {
+			row.Problem, bad = err.Error(), bad+1
+		}
+		rows = append(rows, row)
+	}
+	if f != "table" {
+		err = printJSON(c, rows)
+	} else {
+		tw := newTable(c, "Chip", "Identity", "Valid until (UTC)", "SHA-256", "State")
+		for _, r := range rows {
+			chip, state := r.Chip, "ok"
+			if chip == "" {
+				chip = "-"
+			}
+			if r.Problem != "" {
+				state = r.Problem
+			}
+			tw.AppendRow(table.Row{chip, r.Identity, r.Until.Format(time.DateTime), r.Fingerprint[:min(16, len(r.Fingerprint))], state})
+		}
+		tw.Render()
+	}
+	if err == nil && bad > 0 {
+		return fmt.Errorf("%s of %d cannot be used", counted(bad, "certificate"), len(chips))
+	}
+	return err
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/router/topo"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+)
+
+// What a stack has that a compose file has not.
+const (
+	stackSubnet  = "10.213.0.0/16"      // of the overlay: the usual /24 ends at 252 addresses (moby issue 31019)
+	stackSecret  = "/run/secrets/token" // where Swarm puts the secret of that name
+	stackConsole = "console"            // the service from which commands steer the others
+	// Labels of its containers: others than compose's, whose commands would take them for containers of this machine.
+	labelStack     = "ttfabric.stack"
+	labelStackChip = "ttfabric.stack.chip"
+	stackSeed      = "tasks." // before a service's name: the addresses of its tasks, as Swarm's DNS tells them
+)
+
+// checkSubnet refuses what has no room for a fabric.
+func checkSubnet(s string, chips int) error {
+	p, err := netip.ParsePrefix(s)
+	if err != nil || !p.Addr().Is4() || p.Masked() != p || p.Bits() > 30 {
+		return coded(exitUsage, "--subnet %q: want a network of IPv4, such as %s", s, stackSubnet)
+	}
+	if room := 1<<(32-p.Bits()) - 4; room < chips+1 { // network, broadcast, gateway and the overlay's own end
+		return coded(exitUsage, "--subnet %s: has room for %d containers; %d chips and a console need more", s, room, chips)
+	}
+	return nil
+}
+
+func newStack() *cobra.Command {
+	var f composeFlags
+	var fab fabricFlags
+	var file, subnet string
+	c := &cobra.Command{
+		Use: "stack [TOPOLOGY]", Short: "Write a stack file for Docker Swarm: one service per chip", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeTopology,
+		Long: `stack writes a file for 'docker stack deploy' that brings a fabric up on the
+machines of a Swarm, with one service of one task per chip, on an overlay of its
+own. TOPOLOGY is what 'up' takes; a file's text goes into the stack file.
+
+The overlay has a subnet of /16 and no virtual addresses (dnsrr): neither the
+number of addresses nor the balancer bounds the number of chips. --mtu is that of
+the network between the machines; VXLAN takes 50 bytes of it. The token of the
+APIs is a secret, from the file "token", or the one that the environment variable
+TTFABRIC_TOKEN_FILE names.
+
+Swarm publishes no port of such a service on 127.0.0.1 alone, so none is
+published. Commands run in the service "console", on the overlay, which attaches
+to the chips: see the example. A task counts as healthy, and is in Swarm's DNS, as
+soon as its process runs: if it had to have its links up, none could find another.
+
+What a Swarm cannot say is left out: no-new-privileges (the engine's
+/etc/docker/daemon.json has it for all), the archive of events, and 'chip kill'
+and the like, for which 'docker service scale NAME_m0d3=0' and '=1' stand.`,
+		Example: `  ttfabric stack t3000 -f stack.yml
+  openssl rand -hex 16 >token
+  docker stack deploy -c stack.yml lab
+  docker exec $(docker ps -qf name=lab_console) /ttfabric traffic all-to-all
+  docker stack rm lab`,
+		RunE: func(c *cobra.Command, args []string) error {
+			name, _ := c.Flags().GetString("name")
+			return render(c, args, file, func(arg string, t *topo.Topology) ([]byte, string, error) {
+				b, err := stackFile(name, arg, subnet, t, fab, f)
+				return b, fmt.Sprintf("%s and a console. 'openssl rand -hex 16 >token; docker stack deploy -c %s %s' brings it up.", counted(len(t.Chips), "service"), file, name), err
+			})
+		}}
+	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
+	c.Flags().StringVar(&subnet, "subnet", stackSubnet, "subnet of the overlay, where the machines' networks don't overlap with it")
+	f.add(c)
+	fab.add(c)
+	return c
+}
+
+// stackFile renders the stack file of a fabric; arg is how the user named its topology.
+func stackFile(name, arg, subnet string, t *topo.Topology, fab fabricFlags, f composeFlags) ([]byte, error) {
+	if err := f.check(&fab, name, t); err != nil {
+		return nil, err
+	}
+	if fab.archive != (archiveFlags{}) {
+		return nil, coded(exitUsage, "--archive: a task of a Swarm moves from machine to machine and leaves its files behind")
+	}
+	if err := checkSubnet(subnet, len(t.Chips)); err != nil {
+		return nil, err
+	}
+	fab.profile = cmp.Or(fab.profile, ttlink.ProfileCrowded.Name)
+	if _, err := fab.mesh(name, t); err != nil {
+		return nil, err
+	}
+	seeds := composeSeeds(t)
+	for i, s := range seeds {
+		seeds[i] = strings.Replace(s, "/", "/"+stackSeed, 1)
+	}
+	args := []string{"node", "--name", name}
+	var text string
+	if _, err := os.Stat(arg); err != nil {
+		args = append(args, "--topology", arg)
+	} else if text = string(t.Encode()); len(text) > maxEnvironment {
+		return nil, coded(exitTopology, "%s: its text takes %d bytes; an environment variable, in which containers get it, takes %d", arg, len(text), maxEnvironment)
+	}
+	// By the network, since a task has another interface too, to its machine. Not by the way to a seed: no name is known before tasks are healthy.
+	args = append(args, "--listen", subnet, "--trust-network", subnet, "--port-base", fmt.Sprint(composePortBase), "--api", "0.0.0.0:"+composeAPI, "--token-file", stackSecret,
+		"--tile-memory", fmt.Sprintf("%dk", bytesOf(f.memory)/1024*tileShare/100), "--seeds", strings.Join(seeds, ","))
+	args = append(args, fab.arguments()...)
+	var b bytes.Buffer
+	writeStack(&b, name, subnet, t, args, text, f)
+	return b.Bytes(), nil
+}
+
+const stackHead = `# %s
+# One service per chip, for Docker Swarm. Written by 'ttfabric stack'; docker/README.md says what each line is for.
+#
+#   openssl rand -hex 16 >token
+#   docker stack deploy -c THIS NAME
+#   docker exec $$(docker ps -qf name=NAME_console) /ttfabric --name %s inspect     on the machine that has the console
+#   docker stack rm NAME
+#
+# TTFABRIC_IMAGE and TTFABRIC_TOKEN_FILE, where set, replace the image and the file of the secret.
+version: "3.9"
+x-environment: &environment
+  GOMEMLIMIT: %dKiB
+`
+
+const stackServices = `x-service: &service
+  image: "${TTFABRIC_IMAGE:-%s}"
+  networks: [fabric]
+  secrets: [token]
+  read_only: true
+  cap_drop: ["ALL"]
+  stop_grace_period: 5s
+  logging:
+    driver: json-file
+    options: {max-size: 1m, max-file: "2"}
+  deploy: &deploy
+    endpoint_mode: dnsrr
+    replicas: 1
+    restart_policy: {condition: any, delay: 2s}
+    update_config: {order: stop-first}
+    resources:
+      limits: {memory: %s, pids: 128}
+x-chip: &chip
+  <<: *service
+  command: [%s]
+  healthcheck:
+    test: ["CMD", "/ttfabric", "ready", "--live"]
+    interval: %ds
+    timeout: 5s
+    retries: 3
+    start_period: 20s
+services:
+`
+
+const stackTail = `  %s:
+    <<: *service
+    command: [%s]
+    environment: *environment
+    volumes:
+      - {type: tmpfs, target: /tmp}
+networks:
+  fabric:
+    driver: overlay
+    attachable: true
+    driver_opts:
+      com.docker.network.driver.mtu: "%d"
+    ipam:
+      config:
+        - subnet: %s
+secrets:
+  token:
+    file: "${TTFABRIC_TOKEN_FILE:-./token}"
+`
+
+func writeStack(b *bytes.Buffer, name, subnet string, t *topo.Topology, args []string, text string, f composeFlags) {
+	list := func(args []string) string {
+		var out []string
+		for _, a := range args {
+			out = append(out, quoted(strings.ReplaceAll(a, "$", "$$")))
+		}
+		return strings.Join(out, ", ")
+	}
+	fmt.Fprintf(b, strings.ReplaceAll(stackHead, "$$", "$"), t, name, bytesOf(f.memory)/1024*gcShare/100)
+	if text != "" {
+		fmt.Fprintf(b, "  %s: |\n", topologyEnv)
+		for line := range strings.Lines(text) {
+			fmt.Fprintf(b, "    %s\n", strings.ReplaceAll(strings.TrimRight(line, "\n"), "$", "$$"))
+		}
+	}
+	fmt.Fprintf(b, stackServices, f.image, f.memory, list(args), minHealth)
+	for _, c := range t.Chips {
+		fmt.Fprintf(b, "  %s: {<<: *chip, environment: {<<: *environment, TTFABRIC_NODE_CHIP: %s}, labels: {%s: %s, %s: %s}}\n",
+			serviceName(c.Node), c.Node, labelStack, quoted(name), labelStackChip, c.Node)
+	}
+	// Any chip will do, so the console asks some of each mesh.
+	var apis []string
+	for _, s := range composeSeeds(t) {
+		n, _, _ := strings.Cut(s, "/")
+		id, _ := wire.ParseFabricNodeID(n)
+		apis = append(apis, stackSeed+serviceName(id))
+	}
+	console := []string{"attach", "--name", name, "--api", strings.Join(apis, ","), "--token-file", stackSecret, "--stay"}
+	fmt.Fprintf(b, stackTail, stackConsole, list(console), f.mtu, subnet)
+}

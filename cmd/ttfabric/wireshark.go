@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/scripts/wireshark"
+)
+
+// tsharkPatience is how long tshark may take to say whether it loads the dissector.
+const tsharkPatience = 20 * time.Second
+
+func newWireshark() *cobra.Command {
+	c := &cobra.Command{Use: "wireshark", Short: "Make Wireshark decode TT-link and fabric packets"}
+	c.AddCommand(newWiresharkInstall(), newWiresharkShow())
+	return c
+}
+
+type wiresharkFlags struct {
+	dir                    string
+	uninstall, dry, forced bool
+}
+
+func newWiresharkInstall() *cobra.Command {
+	var f wiresharkFlags
+	c := &cobra.Command{Use: "install", Short: "Put the dissector, the profile and the plugin for live captures in place", Args: cobra.NoArgs,
+		Long: `install puts three things where Wireshark 4.0 and later look for them, in your home
+folder: a dissector in Lua, which tshark uses too; a profile 'ttfabric' with columns,
+colours and buttons; and an extcap plugin, by which Wireshark lists the ports of
+running fabrics and captures there. The plugin calls this very program, so
+install again when the program has moved.
+
+Nothing that somebody else put there is overwritten. What you change in the profile
+is kept. --uninstall takes away what was installed.`,
+		Example: "  ttfabric wireshark install\n  ttfabric wireshark install --dry-run\n  ttfabric wireshark install --uninstall",
+		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c) }}
+	c.Flags().StringVar(&f.dir, "dir", "", "home folder to install into (default: yours)")
+	c.Flags().BoolVar(&f.uninstall, "uninstall", false, "take away what was installed")
+	c.Flags().BoolVar(&f.dry, "dry-run", false, "say what would be done, and do nothing")
+	c.Flags().BoolVar(&f.forced, "force", false, "replace files that are another's or were changed since")
+	return c
+}
+
+func newWiresharkShow() *cobra.Command {
+	var f wiresharkFlags
+	c := &cobra.Command{Use: "show", Aliases: []string{"list"}, Short: "Show what is installed, and whether tshark loads it", Args: cobra.NoArgs,
+		Example: "  ttfabric wireshark show\n  ttfabric wireshark show -o json",
+		RunE:    func(c *cobra.Command, _ []string) error { return f.show(c) }}
+	c.Flags().StringVar(&f.dir, "dir", "", "home folder to look into (default: yours)")
+	return c
+}
+
+// place is where the user's Wireshark looks, and the program that the plugin calls.
+func (f *wiresharkFlags) place() (*wireshark.Place, string, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, "", err
+	}
+	p := &wireshark.Place{Home: f.dir}
+	if f.dir != "" {
+		if p.Home, err = filepath.Abs(f.dir); err != nil {
+			return nil, "", err
+		}
+		if s, err := os.Stat(p.Home); err != nil || !s.IsDir() {
+			return nil, "", coded(exitUsage, "--dir %q: want a folder that exists, a home folder", f.dir)
+		}
+		return p, program, nil
+	}
+	if p.Home, err = os.UserHomeDir(); err != nil {
+		return nil, "", coded(exitUsage, "%w; say where with --dir", err)
+	}
+	p.Config = os.Getenv("WIRESHARK_CONFIG_DIR") // Wireshark's own, wireshark(1)
+	if x := os.Getenv("XDG_CONFIG_HOME"); p.Config == "" && x != "" {
+		p.Config = filepath.Join(x, "wireshark")
+	}
+	if x := os.Getenv("XDG_DATA_HOME"); x != "" {
+		p.Data = filepath.Join(x, "ttfabric")
+	}
+	return p, program, nil
+}
+
+func (f *wiresharkFlags) run(c *cobra.Command) error {
+	out, err := format(c)
+	if err != nil {
+		return err
+	}
+	p, program, err := f.place()
+	if err != nil {
+		return err
+	}
+	act := p.Install
+	if f.uninstall {
+		act = p.Uninstall
+	}
+	steps, err := act(program, f.forced, f.dry)
+	if err != nil {
+		return err
+	}
+	if out == "json" {
+		return printJSON(c, steps)
+	}
+	did := printSteps(c, steps, f.dry)
+	talk := c.ErrOrStderr()
+	switch {
+	case f.dry:
+		fmt.Fprintln(talk, "Nothing was changed; that was --dry-run.")
+	case f.uninstall && did == 0:
+		fmt.Fprintln(talk, "Nothing was installed.")
+	case f.uninstall:
+		fmt.Fprintln(talk, "Wireshark knows nothing of ttfabric any more once it is started again.")
+	default:
+		if f.dir == "" {
+			said, _ := tsharkSays(c.Context())
+			fmt.Fprintln(talk, said)
+		}
+		fmt.Fprintln(talk, "Next: start Wireshark again, choose the profile 'ttfabric' (Edit, Configuration Profiles), or:\n"+
+			"  wireshark -C ttfabric FILE\n  tshark -C ttfabric -r FILE -Y ttlink.analysis.retransmission")
+	}
+	return nil
+}
+
+// printSteps prints what was done with each file, and returns with how many something was.
+func printSteps(c *cobra.Command, steps []wireshark.Step, dry bool) (did int) {
+	t := newTable(c, "What", "File", "Was", "Now")
+	for _, s := range steps {
+		now := s.Done
+		switch {
+		case now == "":
+			now = "as it was"
+		case dry && now != "kept":
+			now = "would be " + now
+		}
+		if s.Done != "" {
+			did++
+		}
+		t.AppendRow(table.Row{s.What, s.Path, s.State, now})
+	}
+	t.Render()
+	return did
+}
+
+// shownWireshark is what show prints in JSON.
+type shownWireshark struct {
+	Files  []wireshark.Step `json:"files"`
+	TShark string           `json:"tshark"`
+	Loads  bool             `json:"loads"`
+}
+
+func (f *wiresharkFlags) show(c *cobra.Command) error {
+	out, err := format(c)
+	if err != nil {
+		return err
+	}
+	p, program, err := f.place()
+	if err != nil {
+		return err
+	}
+	steps, err := p.Look(program)
+	if err != nil {
+		return err
+	}
+	said, loads := tsharkSays(c.Context())
+	if out == "json" {
+		return printJSON(c, shownWireshark{steps, said, loads})
+	}
+	t := newTable(c, "What", "File", "State")
+	for _, s := range steps {
+		t.AppendRow(table.Row{s.What, s.Path, s.State})
+	}
+	t.Render()
+	fmt.Fprintln(c.ErrOrStderr(), said)
+	return nil
+}
+
+// tsharkSays asks the user's tshark whether it loads the dissector.
+func tsharkSays(ctx context.Context) (said string, loads bool) {
+	ctx, stop := context.WithTimeout(ctx, tsharkPatience)
+	defer stop()
+	version, err := exec.CommandContext(ctx, "tshark", "--version").Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return "There is no tshark here to try the dissector with.", false
+	} else if err != nil {
+		return fmt.Sprintf("tshark does not run: %v", err), false
+	}
+	words := strings.Fields(string(version))
+	name := "tshark"
+	if len(words) > 2 {
+		name = "tshark " + strings.Trim(words[2], ".,")
+	}
+	protocols, err := exec.CommandContext(ctx, "tshark", "-G", "protocols").Output()
+	switch {
+	case err == nil && slices.Contains(strings.Fields(string(protocols)), "ttlink"):
+		return name + " loads the dissector.", true
+	case !strings.Contains(string(version), "with Lua"):
+		return name + " was built without Lua: it cannot load the dissector.", false
+	case os.Geteuid() == 0:
+		return name + " does not load the dissector: from 4.4 on, Wireshark loads no Lua for root. Run it as another user.", false
+	}
+	return name + " does not load the dissector; 'tshark -v' says why.", false
+}

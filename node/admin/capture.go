@@ -1,0 +1,280 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"ttfabric/node"
+	"ttfabric/ttlink/transport"
+	"ttfabric/wire"
+	"ttfabric/wire/capture"
+)
+
+// Limits of a capture by the API.
+const (
+	MaxSnapLen   = 1 << 18                // bytes of a packet, as tcpdump's
+	captureBeat  = 200 * time.Millisecond // so often statistics tell how far a capture has come
+	captureSlack = 20 * time.Millisecond  // a datagram is in the buffer within that time
+	maxCaptureID = 64                     // bytes of the name that a client gives its capture
+	captureMIME  = "application/x-pcapng"
+)
+
+// CaptureBody says what to capture at one chip; it is the query of GET /v1/capture.
+type CaptureBody struct {
+	Channels  []wire.Channel // none: all
+	SnapLen   int            // bytes of each Ethernet frame; 0: all
+	Filter    string         // see capture.FilterHelp
+	BufferMiB int            // that may wait in the chip; 0: the default
+	Keys      bool           // put in the TLS keys of QUIC ports
+	ID        string         // to end it by; "" where the connection's end will do
+}
+
+// query writes the body as a query.
+func (b *CaptureBody) query() string {
+	q := url.Values{}
+	set := func(name, v string) {
+		if v != "" && v != "0" {
+			q.Set(name, v)
+		}
+	}
+	var ports []string
+	for _, c := range b.Channels {
+		ports = append(ports, strconv.Itoa(int(c)))
+	}
+	if len(ports) > 0 {
+		q.Set("ports", strings.Join(ports, ","))
+	}
+	set("snaplen", strconv.Itoa(b.SnapLen))
+	set("filter", b.Filter)
+	set("buffer", strconv.Itoa(b.BufferMiB))
+	set("id", b.ID)
+	if b.Keys {
+		set("keys", "1")
+	}
+	return q.Encode()
+}
+
+// parseCapture reads the query; the error names the bad value.
+func parseCapture(q url.Values) (b CaptureBody, err error) {
+	number := func(name string, high int) int {
+		v := q.Get(name)
+		if v == "" {
+			return 0
+		}
+		n, e := strconv.Atoi(v)
+		if (e != nil || n < 0 || n > high) && err == nil {
+			err = fmt.Errorf("%s=%s: want 0 to %d", name, v, high)
+		}
+		return n
+	}
+	b.SnapLen, b.BufferMiB = number("snaplen", MaxSnapLen), number("buffer", node.MaxCaptureBuffer>>20)
+	b.Filter, b.ID, b.Keys = q.Get("filter"), q.Get("id"), number("keys", 1) == 1
+	for p := range strings.SplitSeq(q.Get("ports"), ",") {
+		if p == "" {
+			continue
+		}
+		n, e := strconv.ParseUint(p, 10, 8)
+		if e != nil || n >= wire.MaxChannels {
+			return b, fmt.Errorf("ports=%s: want channels 0 to %d, with commas between", q.Get("ports"), wire.MaxChannels-1)
+		}
+		b.Channels = append(b.Channels, wire.Channel(n))
+	}
+	if len(b.ID) > maxCaptureID {
+		return b, fmt.Errorf("id of %d bytes: want at most %d", len(b.ID), maxCaptureID)
+	}
+	return b, err
+}
+
+// capture streams a pcapng file for as long as somebody reads it.
+func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
+	b, err := parseCapture(r.URL.Query())
+	if err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	f, err := capture.ParseFilter(b.Filter)
+	if err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	c, err := s.n.Capture(node.CaptureConfig{Channels: b.Channels, SnapLen: b.SnapLen, Filter: f, Buffer: b.BufferMiB << 20})
+	if err != nil {
+		problem(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	defer c.Close()
+	if b.ID != "" {
+		if _, twice := s.captures.LoadOrStore(b.ID, c); twice {
+			problem(w, http.StatusConflict, fmt.Sprintf("there is a capture %q already", b.ID))
+			return
+		}
+		defer s.captures.Delete(b.ID)
+	}
+	w.Header().Set("Content-Type", captureMIME)
+	k := s.newCaptureStream(w, c, &b)
+	defer k.http.Flush()
+	for k.out.Flush() == nil && k.http.Flush() == nil {
+		ctx, cancel := context.WithTimeout(r.Context(), captureBeat)
+		k.past = time.Now()
+		err := c.Read(ctx, k.packet)
+		cancel()
+		k.writeKeys()
+		switch {
+		case errors.Is(err, io.EOF):
+			k.past = time.Now().Add(captureSlack)
+			k.statistics()
+			_ = k.out.Flush() // the reader has gone if it fails
+			return
+		case r.Context().Err() != nil:
+			return
+		}
+		if time.Since(k.told) >= captureBeat {
+			k.statistics()
+		}
+	}
+}
+
+// captureStream writes a capture as pcapng.
+type captureStream struct {
+	out     *capture.Writer
+	http    *http.ResponseController
+	c       *node.Capture
+	ports   map[wire.Channel]int
+	peers   map[wire.Channel]node.CapturedPort
+	stats   map[wire.Channel]uint64 // datagrams that passed, as last told
+	told    time.Time
+	past    time.Time // when what has been read last was not yet asked for
+	snapLen int
+	log     *transport.KeyLog // nil: nobody asked for keys
+	keysAt  int
+	frame   []byte
+	number  uint16
+}
+
+func (s *Server) newCaptureStream(w http.ResponseWriter, c *node.Capture, b *CaptureBody) *captureStream {
+	t := s.n.Topology()
+	k := &captureStream{http: http.NewResponseController(w), c: c, snapLen: b.SnapLen, told: time.Now(),
+		ports: map[wire.Channel]int{}, peers: map[wire.Channel]node.CapturedPort{}, stats: map[wire.Channel]uint64{}}
+	k.out = capture.NewWriter(w, capture.Section{Hardware: t.Arch.String() + ", emulated", OS: runtime.GOOS, Application: "ttfabric",
+		Comments: []string{fmt.Sprintf("chip %s of %s", s.n.Self(), t.Name)}})
+	for _, p := range c.Ports() {
+		k.peers[p.Local.Channel] = p
+		k.ports[p.Local.Channel] = k.out.AddInterface(capture.Interface{Name: capture.PortName(p.Local), Description: describePort(&p),
+			Filter: b.Filter, MAC: capture.MAC(p.Local), SnapLen: b.SnapLen})
+	}
+	if b.Keys {
+		k.log = s.n.KeyLog()
+		k.writeKeys()
+	}
+	return k
+}
+
+// describePort is an interface's description.
+func describePort(p *node.CapturedPort) string {
+	d := fmt.Sprintf("to %s, plane %d, %s", capture.PortName(p.Peer), p.Plane, p.Transport)
+	if p.Transport != "UDP" {
+		d += "; frames in clear, as they are before sealing"
+	}
+	return d
+}
+
+// packet writes one datagram.
+func (k *captureStream) packet(c *node.Captured) {
+	p := k.peers[c.Channel]
+	from, to := capture.Endpoint{Port: p.Peer, Addr: c.From}, capture.Endpoint{Port: p.Local, Addr: c.To}
+	dir := capture.DirIn
+	if c.Sent {
+		from.Port, to.Port, dir = p.Local, p.Peer, capture.DirOut
+	}
+	k.number++
+	sum := c.Sum
+	if len(c.Data) == c.Length {
+		sum = capture.Sum(c.Data)
+	}
+	var length int
+	k.frame, length = capture.AppendFrame(k.frame[:0], from, to, c.Data, c.Length, sum, k.number)
+	if k.snapLen > 0 {
+		k.frame = k.frame[:min(len(k.frame), k.snapLen)]
+	}
+	_ = k.out.WritePacket(&capture.Packet{Interface: k.ports[c.Channel], At: c.At, Dir: dir, Data: k.frame, Length: length,
+		Comments: c.Notes, Dropped: c.Dropped, ID: packetID(c.Data)}) // Flush tells the error
+}
+
+// packetID is the same for the same datagram at both ends of a cable.
+func packetID(b []byte) uint64 {
+	return uint64(crc32.ChecksumIEEE(b))<<32 | uint64(wire.Checksum(b))
+}
+
+// writeKeys writes the keys that are new.
+func (k *captureStream) writeKeys() {
+	if k.log != nil {
+		var lines []byte
+		lines, k.keysAt = k.log.Since(k.keysAt)
+		_ = k.out.WriteKeys(lines) // Flush tells the error
+	}
+}
+
+// statistics writes those of the ports that have changed, and of the first in any
+// case. Their end is an instant up to which all datagrams are written.
+func (k *captureStream) statistics() {
+	k.told = time.Now()
+	for ch, i := range k.ports {
+		if s := k.c.Statistics(ch); i == 0 || s.Received != k.stats[ch] || len(s.Comments) > 0 {
+			k.stats[ch] = s.Received
+			s.End = k.past.Add(-captureSlack)
+			_ = k.out.WriteStatistics(i, s) // Flush tells the error
+		}
+	}
+}
+
+// endCapture ends a capture that was given a name.
+func (s *Server) endCapture(w http.ResponseWriter, r *http.Request) {
+	id := r.URL.Query().Get("id")
+	c, ok := s.captures.Load(id)
+	if !ok {
+		problem(w, http.StatusNotFound, fmt.Sprintf("there is no capture %q", id))
+		return
+	}
+	c.(*node.Capture).Close()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// CaptureStream is a running capture at one chip.
+type CaptureStream struct {
+	*capture.Reader
+	body io.Closer
+	c    *Client
+	id   string
+}
+
+// Capture begins to capture at the chip, until ctx ends or the stream is closed.
+func (c *Client) Capture(ctx context.Context, b CaptureBody) (*CaptureStream, error) {
+	resp, err := c.open(ctx, "GET", "/v1/capture?"+b.query(), nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := capture.NewReader(resp.Body)
+	if err != nil {
+		resp.Body.Close()
+		return nil, fmt.Errorf("chip %s: %w", c.self, err)
+	}
+	return &CaptureStream{r, resp.Body, c, b.ID}, nil
+}
+
+// End lets the chip end a capture that has a name: what it has taken still
+// comes, its statistics, and then the end of the stream.
+func (s *CaptureStream) End(ctx context.Context) error {
+	return s.c.call(ctx, "DELETE", "/v1/capture?id="+url.QueryEscape(s.id), nil, nil)
+}
+
+// Close ends the stream at once.
+func (s *CaptureStream) Close() error { return s.body.Close() }

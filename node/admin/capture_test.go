@@ -1,0 +1,138 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
+
+	"ttfabric/node/admin"
+	"ttfabric/node/session"
+	"ttfabric/wire"
+	"ttfabric/wire/capture"
+)
+
+// TestCaptureStream captures a write over the API, ends it, and decodes what came.
+func TestCaptureStream(t *testing.T) {
+	machine, addrs, stop, err := start()
+	defer stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	here, there := machine.Chips[0].Node, machine.Chips[1].Node
+	cl := admin.NewClient(addrs[0], token, here, machine)
+	s := session.New(cl)
+	if err := s.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	st, err := cl.Capture(ctx, admin.CaptureBody{ID: "mine", Filter: "data or update", Keys: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if _, err := cl.Capture(ctx, admin.CaptureBody{ID: "mine"}); err == nil || !strings.Contains(err.Error(), `"mine" already`) {
+		t.Errorf("a second one of that name: %v", err)
+	}
+	if err := s.Write(ctx, there, wire.NewNocAddr(1, 1, 0), make([]byte, 200_000)); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.End(ctx); err != nil {
+		t.Fatal(err)
+	}
+	checkStream(t, st, here, there)
+	var refused *admin.StatusError
+	for want, b := range map[string]admin.CaptureBody{`"tcp", word 1`: {Filter: "tcp"}, "snaplen=-1": {SnapLen: -1}, "no cable at channel 15": {Channels: []wire.Channel{15}}, "buffer=99999": {BufferMiB: 99999}} {
+		if _, err := cl.Capture(ctx, b); err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &refused) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for range 20 { // a reader that goes away ends its capture: there is room for 8
+		st, err := cl.Capture(ctx, admin.CaptureBody{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.Close()
+		time.Sleep(20 * time.Millisecond)
+	}
+	resp, err := http.Get("http://" + addrs[0] + "/v1/capture")
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a token: %v, %v", resp, err)
+	}
+	checkNg(t, addrs[0])
+}
+
+// checkStream reads a stream to its end: fifty packets of 4 KiB to the other chip, and statistics that say so.
+func checkStream(t *testing.T, st *admin.CaptureStream, here, there wire.FabricNodeID) {
+	t.Helper()
+	var names []string
+	var stats [wire.MaxChannels]capture.Statistics
+	var d capture.Decoder
+	ids := map[uint64]bool{}
+	n := 0
+	for {
+		b, err := st.Next()
+		if err == io.EOF {
+			break
+		}
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case b.Interface != nil:
+			names = append(names, b.Interface.Name)
+		case b.Statistics != nil:
+			stats[b.Of] = *b.Statistics
+		case b.Packet != nil:
+			n++
+			g := gopacket.NewPacket(b.Packet.Data, layers.LayerTypeEthernet, gopacket.Default)
+			udp, ok := g.Layer(layers.LayerTypeUDP).(*layers.UDP)
+			if !ok || b.Packet.ID == 0 || b.Packet.Dir == capture.DirUnknown {
+				t.Fatalf("%+v", b.Packet)
+			}
+			for _, l := range d.Datagram(g.NetworkLayer().NetworkFlow().String(), udp.Payload) {
+				if f, ok := l.(*capture.Fabric); ok && f.Packet.Type == wire.PacketRequest && f.Packet.Src == here && f.Packet.Dst == there {
+					ids[f.Packet.ID] = true
+				}
+			}
+		}
+	}
+	if len(names) != 2 || names[0] != "M0D0/eth8" && names[0] != "M0D0/eth0" {
+		t.Errorf("interfaces %q", names)
+	}
+	if len(ids) != 49 {
+		t.Errorf("%d requests of 4 KiB for 200,000 bytes", len(ids))
+	}
+	if got := stats[0].Accepted + stats[1].Accepted; int(got) != n || stats[0].Dropped+stats[1].Dropped != 0 || stats[0].Received < stats[0].Accepted {
+		t.Errorf("%d packets, statistics %+v", n, stats[:2])
+	}
+}
+
+// checkNg lets gopacket read the API's answer as it is.
+func checkNg(t *testing.T, addr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, "GET", "http://"+addr+"/v1/capture?snaplen=80&filter=update", nil)
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	ng, err := pcapgo.NewNgReader(resp.Body, pcapgo.NgReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, ci, err := ng.ReadPacketData() // keepalives come in any case
+	if err != nil || len(data) != 80 || ci.Length != 14+20+8+wire.FrameOverhead+wire.UpdateLen {
+		t.Errorf("%d bytes, %+v, %v", len(data), ci, err)
+	}
+}

@@ -1,0 +1,356 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"ttfabric/ttlink/transport"
+	"ttfabric/wire"
+	"ttfabric/wire/capture"
+)
+
+// Limits of captures at one chip.
+const (
+	MaxCaptures          = 8        // at once
+	DefaultCaptureBuffer = 16 << 20 // bytes of datagrams that wait to be read; more are dropped and counted
+	MaxCaptureBuffer     = 1 << 30  // the same, at most
+	captureChunk         = 256 << 10
+	chunkFrames          = 1024 // of one chunk
+)
+
+// CaptureConfig says what to capture.
+type CaptureConfig struct {
+	Channels []wire.Channel  // none: all
+	SnapLen  int             // bytes of each datagram to keep; 0: all
+	Filter   *capture.Filter // nil: everything
+	Buffer   int             // bytes; 0: [DefaultCaptureBuffer]
+}
+
+// Capture is what passes a chip's ports, for one who reads it. While there is
+// none, packets pay nothing for it. It sees what a port sends before anything
+// is done to it on purpose, and what it receives after. It never holds up a
+// packet: what there is no room for is dropped from the capture, and counted.
+type Capture struct {
+	n      *Node
+	cfg    CaptureConfig
+	start  time.Time
+	wake   chan struct{}
+	chunks int // that there may be
+
+	mu      sync.Mutex
+	tracker capture.Tracker
+	ports   map[wire.Channel]*capturedPort
+	full    []*chunk // to be read, oldest first; the last one may grow
+	free    []*chunk
+	made    int // chunks
+	closed  bool
+}
+
+// CapturedPort is a port that is captured at.
+type CapturedPort struct {
+	Local, Peer wire.PortID
+	Plane       wire.Plane
+	Transport   string // what carries the frames: "UDP"
+}
+
+// capturedPort is a port's part of a capture.
+type capturedPort struct {
+	CapturedPort
+	stats   capture.Statistics
+	lost    uint64   // since the last one that was taken
+	notes   []string // for the next one
+	unnoted int      // notes that there was no room for
+}
+
+// Captured is one datagram. Data is valid during the call only.
+type Captured struct {
+	Channel  wire.Channel
+	At       time.Time
+	Sent     bool
+	From, To netip.AddrPort
+	Data     []byte   // as far as it was kept
+	Length   int      // bytes of the whole
+	Sum      uint16   // of the whole, where it was not kept; see [capture.Sum]
+	Notes    []string // faults done to it, and what happened at the port before it
+	Dropped  uint64   // of the port that the capture had no room for, since the one before
+}
+
+// chunk is a piece of a capture's memory.
+type chunk struct {
+	frames []Captured
+	data   []byte
+}
+
+// Capture begins to capture. The caller reads it and closes it.
+func (n *Node) Capture(cfg CaptureConfig) (*Capture, error) {
+	if cfg.Buffer == 0 {
+		cfg.Buffer = DefaultCaptureBuffer
+	}
+	if cfg.Filter == nil {
+		cfg.Filter = &capture.Filter{}
+	}
+	switch {
+	case cfg.Buffer < captureChunk || cfg.Buffer > MaxCaptureBuffer:
+		return nil, fmt.Errorf("a capture's buffer of %d bytes: want %d to %d, or 0 for %d", cfg.Buffer, captureChunk, MaxCaptureBuffer, DefaultCaptureBuffer)
+	case cfg.SnapLen < 0:
+		return nil, fmt.Errorf("%d bytes of each datagram: want 0 for all, or more", cfg.SnapLen)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, ErrClosed
+	}
+	if len(n.captures) >= MaxCaptures {
+		return nil, fmt.Errorf("chip %s has %d captures already; end one", n.cfg.Node, MaxCaptures)
+	}
+	c := &Capture{n: n, cfg: cfg, start: time.Now(), wake: make(chan struct{}, 1), chunks: cfg.Buffer / captureChunk, ports: map[wire.Channel]*capturedPort{}}
+	for _, ch := range cfg.Channels {
+		if int(ch) >= len(n.byCh) || n.byCh[ch] == nil {
+			return nil, fmt.Errorf("chip %s has no cable at channel %d", n.cfg.Node, ch)
+		}
+	}
+	for _, p := range n.ports {
+		if len(cfg.Channels) > 0 && !slices.Contains(cfg.Channels, p.ch) {
+			continue
+		}
+		x := &capturedPort{CapturedPort: CapturedPort{wire.PortID{Node: n.cfg.Node, Channel: p.ch}, p.peer, p.plane, transportName(p.pipe)}}
+		x.stats.Start = c.start
+		c.ports[p.ch] = x
+		p.captures = append(p.captures, c)
+		p.connect()
+	}
+	n.captures = append(n.captures, c)
+	return c, nil
+}
+
+// transportName is what a pipe says that it is.
+func transportName(p transport.Port) string {
+	if d, ok := p.(transport.Describer); ok {
+		return d.Describe()
+	}
+	return "UDP"
+}
+
+// connect chooses what a port sends by: its pipe, the impairment in force around
+// it, and whoever watches. The node's lock is held.
+func (p *livePort) connect() {
+	var see func(transport.Tapped)
+	if len(p.captures) > 0 {
+		see = p.seen
+	}
+	switch {
+	case p.fault.wrap != nil:
+		p.fault.wrap.Watch(see)
+		p.out = p.fault.wrap
+	case see != nil:
+		p.out = transport.Tap(p.pipe, see)
+	default:
+		p.out = p.pipe
+	}
+}
+
+// seen gives a datagram to all captures of the port. The node's lock is held.
+func (p *livePort) seen(t transport.Tapped) {
+	for _, c := range p.captures {
+		c.take(p, &t)
+	}
+}
+
+// received gives what came to all captures of the port. The node's lock is held.
+func (p *livePort) received(b *transport.Batch) {
+	now := time.Now()
+	b.Each(func(d []byte) { p.seen(transport.Tapped{At: now, Data: d}) })
+}
+
+// take takes a datagram if the filter does.
+func (c *Capture) take(p *livePort, t *transport.Tapped) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := c.ports[p.ch]
+	if c.closed || x == nil {
+		return
+	}
+	x.stats.Received++
+	if !c.cfg.Filter.All() {
+		s := capture.Sight{Port: x.Local, Peer: x.Peer, Dir: capture.DirIn, Data: t.Data, Length: len(t.Data), Fault: t.Fate.Any()}
+		if t.Sent {
+			s.Dir = capture.DirOut
+		}
+		c.tracker.Look(&s)
+		if !c.cfg.Filter.Takes(&s) {
+			return
+		}
+	}
+	x.stats.Accepted++
+	keep := t.Data
+	if c.cfg.SnapLen > 0 {
+		keep = keep[:min(len(keep), c.cfg.SnapLen)]
+	}
+	k := c.room(len(keep))
+	if k == nil {
+		x.stats.Dropped++
+		x.lost++
+		return
+	}
+	f := Captured{Channel: p.ch, At: t.At, Sent: t.Sent, From: c.n.address(p), To: p.to, Length: len(t.Data), Dropped: x.lost, Notes: x.notesFor(&t.Fate)}
+	if !t.Sent {
+		f.From, f.To = f.To, f.From
+	}
+	if len(keep) < len(t.Data) {
+		f.Sum = capture.Sum(t.Data)
+	}
+	start := len(k.data)
+	k.data = append(k.data, keep...)
+	f.Data = k.data[start:]
+	k.frames = append(k.frames, f)
+	x.lost = 0
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// address is what others send to a port at. The node's lock is held.
+func (n *Node) address(p *livePort) netip.AddrPort {
+	a := p.pipe.LocalAddr()
+	if a.Addr().IsUnspecified() && n.addr.IsValid() { // it listens at all of the machine's
+		return netip.AddrPortFrom(n.addr, a.Port())
+	}
+	return a
+}
+
+// notesFor are the notes on a datagram: those that wait, and its fate.
+func (x *capturedPort) notesFor(f *transport.Fate) []string {
+	notes := x.notes
+	if x.unnoted > 0 {
+		notes = append(notes, fmt.Sprintf("and %d more notes", x.unnoted))
+	}
+	if f.Any() {
+		notes = append(notes, "injected fault: "+f.String())
+	}
+	x.notes, x.unnoted = nil, 0
+	return notes
+}
+
+// room finds a chunk with room for so many bytes, nil if there is none.
+func (c *Capture) room(n int) *chunk {
+	if l := len(c.full); l > 0 {
+		if k := c.full[l-1]; len(k.frames) < chunkFrames && len(k.data)+n <= cap(k.data) {
+			return k
+		}
+	}
+	var k *chunk
+	switch l := len(c.free); {
+	case l > 0:
+		k, c.free = c.free[l-1], c.free[:l-1]
+	case c.made < c.chunks:
+		c.made++
+		k = &chunk{data: make([]byte, 0, captureChunk)}
+	default:
+		return nil
+	}
+	c.full = append(c.full, k)
+	return k
+}
+
+// maxPortNotes is how many notes wait for the next datagram of a port.
+const maxPortNotes = capture.MaxComments - 2
+
+// note keeps what happened at a port for the next datagram that is taken there. The node's lock is held.
+func (n *Node) note(ch wire.Channel, text string) {
+	if int(ch) >= len(n.byCh) || n.byCh[ch] == nil {
+		return
+	}
+	for _, c := range n.byCh[ch].captures {
+		c.mu.Lock()
+		if x := c.ports[ch]; len(x.notes) < maxPortNotes {
+			x.notes = append(x.notes, text)
+		} else {
+			x.unnoted++
+		}
+		c.mu.Unlock()
+	}
+}
+
+// Ports are those that are captured at, by channel.
+func (c *Capture) Ports() []CapturedPort {
+	var out []CapturedPort
+	for ch := range wire.Channel(wire.MaxChannels) {
+		if x := c.ports[ch]; x != nil {
+			out = append(out, x.CapturedPort)
+		}
+	}
+	return out
+}
+
+// Statistics are a port's so far, with the notes that wait for a datagram.
+func (c *Capture) Statistics(ch wire.Channel) capture.Statistics {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.ports[ch].stats
+	s.End = time.Now()
+	s.Comments = slices.Clone(c.ports[ch].notes)
+	return s
+}
+
+// Read waits until something is captured, and calls f for each datagram, in the
+// order in which they passed. Once the capture is closed and all is read it returns [io.EOF].
+func (c *Capture) Read(ctx context.Context, f func(*Captured)) error {
+	for {
+		c.mu.Lock()
+		take, closed := c.full, c.closed
+		c.full = nil
+		c.mu.Unlock()
+		for _, k := range take {
+			for i := range k.frames {
+				f(&k.frames[i])
+			}
+			clear(k.frames)
+			k.frames, k.data = k.frames[:0], k.data[:0]
+			c.mu.Lock()
+			c.free = append(c.free, k)
+			c.mu.Unlock()
+		}
+		switch {
+		case len(take) > 0:
+			return nil
+		case closed:
+			return io.EOF
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.wake:
+		}
+	}
+}
+
+// Close ends the capture; what it has taken can still be read.
+func (c *Capture) Close() {
+	c.n.mu.Lock()
+	defer c.n.mu.Unlock()
+	c.close()
+}
+
+// close is [Capture.Close] under the node's lock.
+func (c *Capture) close() {
+	c.n.captures = slices.DeleteFunc(c.n.captures, func(x *Capture) bool { return x == c })
+	for _, p := range c.n.ports {
+		if i := slices.Index(p.captures, c); i >= 0 {
+			p.captures = slices.Delete(p.captures, i, i+1)
+			p.connect()
+		}
+	}
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,54 @@
+package node
+
+import (
+	"fmt"
+
+	"ttfabric/node/chip"
+	"ttfabric/ttlink"
+	"ttfabric/ttlink/fault"
+)
+
+// What happens at a port without a datagram of its own stands in a capture as
+// a comment on the port's next one.
+
+// noteEvent notes an event of the chip at its port. The node's lock is held.
+func (n *Node) noteEvent(e *chip.Event) {
+	text := ""
+	switch l := &e.Link; {
+	case e.Drop != 0:
+		text = fmt.Sprintf("router dropped %d of %s to %s: %s", e.Count, e.Src, e.Dst, e.Drop)
+	case e.Stuck != nil:
+		text = fmt.Sprintf("packet of %s to %s cannot move, %s", e.Src, e.Dst, e.Stuck.VC)
+	case e.Tables != nil || e.Port != nil:
+		return
+	case l.Kind == ttlink.EventDown:
+		text = fmt.Sprintf("link down: %s", l.Reason)
+	case l.Kind == ttlink.EventUp || l.Kind == ttlink.EventSessionStarted:
+		text = fmt.Sprintf("link %s: session %08x", l.Kind, uint32(l.Session))
+	case l.Kind == ttlink.EventSessionEnded:
+		unknown := 0
+		for _, n := range l.Unknown {
+			unknown += n
+		}
+		text = fmt.Sprintf("link session ended: %08x, %d packets of unknown fate", uint32(l.Session), unknown)
+	case l.Kind == ttlink.EventPath && l.Path != ttlink.Own:
+		text = fmt.Sprintf("the link's frames go by the cable of channel %d from now on", l.Path.Channel())
+	case l.Kind == ttlink.EventPath:
+		text = "the link's frames go by its own cable from now on"
+	default:
+		text = fmt.Sprintf("link %s", l.Kind)
+	}
+	n.note(e.Local.Channel, text)
+}
+
+// noteFault notes that another fault is in force at a port. The node's lock is held.
+func (n *Node) noteFault(p *livePort, e *FaultEvent, o fault.Options) {
+	if len(p.captures) == 0 {
+		return
+	}
+	text := fmt.Sprintf("injected fault %s", e.Kind)
+	if o != (fault.Options{}) {
+		text += ": " + o.String()
+	}
+	n.note(p.ch, text)
+}

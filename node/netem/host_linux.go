@@ -1,0 +1,428 @@
+package netem
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"ttfabric/ttlink/fault"
+)
+
+// Host is one network namespace.
+type Host struct {
+	h       *netlink.Handle
+	sockets map[int]*nl.SocketHandle
+}
+
+// NamespacePath is the file of a network namespace: of a process by its number,
+// one of 'ip netns' by its name, the process's own as self, any other by its path.
+func NamespacePath(ns string) string {
+	switch n, err := strconv.Atoi(ns); {
+	case err == nil && n > 0:
+		return fmt.Sprintf("/proc/%d/ns/net", n)
+	case ns == "self":
+		return "/proc/self/ns/net"
+	case strings.Contains(ns, "/"):
+		return ns
+	}
+	return filepath.Join("/run/netns", ns)
+}
+
+// Open opens a network namespace as [NamespacePath] names it; "" is the process's own.
+func Open(ns string) (*Host, error) {
+	at := netns.None()
+	if ns != "" {
+		path := NamespacePath(ns)
+		there, err := os.Stat(path)
+		here, err2 := os.Stat("/proc/self/ns/net")
+		if err == nil && err2 == nil && os.SameFile(there, here) {
+			return openAt(netns.None()) // needs no right to enter
+		}
+		if at, err = netns.GetFromPath(path); err != nil {
+			if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+				return nil, fmt.Errorf("network namespace %s: %w: entering it needs root. Use sudo, or leave out --backend kernel: the chips impair their cables themselves, with the same flags", path, ErrRights)
+			}
+			return nil, fmt.Errorf("network namespace %s: %w; name a process by its number, or one of 'ip netns list'", path, err)
+		}
+		defer at.Close()
+	}
+	h, err := openAt(at)
+	if err != nil {
+		return nil, fmt.Errorf("network namespace %s: %w", ns, err)
+	}
+	return h, nil
+}
+
+func openAt(at netns.NsHandle) (*Host, error) {
+	s, err := nl.GetNetlinkSocketAt(at, netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		if strings.Contains(err.Error(), unix.EPERM.Error()) { // the library does not wrap it
+			err = fmt.Errorf("%w: entering it needs root", ErrRights)
+		}
+		return nil, err
+	}
+	_ = s.SetExtAck(true) // older kernels have no words for their errors
+	h, err := netlink.NewHandleAt(at, unix.NETLINK_ROUTE)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return &Host{h, map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}}, nil
+}
+
+// Close lets the namespace go. What was set stays.
+func (h *Host) Close() {
+	h.h.Close()
+	h.sockets[unix.NETLINK_ROUTE].Close()
+}
+
+// device is the interface by which src's peer is reached.
+func (h *Host) device(src Source) (netlink.Link, error) {
+	to := src.Peer.Unmap()
+	routes, err := h.h.RouteGet(to.AsSlice())
+	if err != nil || len(routes) == 0 {
+		return nil, fmt.Errorf("there is no route to %s from here: %w", to, errors.Join(err, ErrNoRoute))
+	}
+	return h.h.LinkByIndex(routes[0].LinkIndex)
+}
+
+// ErrNoRoute is reported where no interface leads to a peer.
+var ErrNoRoute = errors.New("name the namespace of the chip")
+
+// Set does o to what src sends, and to nothing else; the zero Options take away
+// what is done. A seed needs Linux 6.6; [Host.States] says whether it was taken.
+// On an error what was done before is still done, or nothing.
+func (h *Host) Set(src Source, o fault.Options, seed *uint64) error {
+	if err := o.Valid(); err != nil {
+		return err
+	}
+	port := src.Local.Port()
+	if port <= uint16(keptClass&0xffff) {
+		return fmt.Errorf("UDP port %d cannot be told apart: want one above %d", port, keptClass&0xffff)
+	}
+	dev, err := h.device(src)
+	if err != nil {
+		return err
+	}
+	index, name := dev.Attrs().Index, dev.Attrs().Name
+	states, err := h.States()
+	if err != nil {
+		return err
+	}
+	for _, s := range states {
+		if s.Source.Port() != port {
+			continue
+		}
+		if was, is := s.Source.Addr(), src.Local.Addr().Unmap(); s.Interface == name && !anyAddr(is) && is != was && !anyAddr(was) {
+			return fmt.Errorf("interface %s: UDP port %d of %s is impaired already, and classes are told apart by port only: give the chips of one machine port ranges of their own", name, port, was)
+		}
+		if s.Interface != name || o == (fault.Options{}) { // the route has changed
+			if err := h.Reset(s); err != nil {
+				return err
+			}
+		}
+	}
+	if o == (fault.Options{}) {
+		return nil
+	}
+	return h.grow(index, name, src.Local, h.chain(dev, o, seed))
+}
+
+// anyAddr reports whether an address stands for any.
+func anyAddr(a netip.Addr) bool { return !a.IsValid() || a.IsUnspecified() }
+
+// chain is what stands below a class, from the top.
+func (h *Host) chain(dev netlink.Link, o fault.Options, seed *uint64) (out []qdisc) {
+	if splits(o) {
+		const mac = 18 // bytes of an ethernet header with a VLAN tag
+		out = append(out, qdisc{kind: "tbf", options: splitOptions(uint32(min(maxSplit, dev.Attrs().MTU+mac)))})
+	}
+	for _, s := range stages(o, seed) {
+		out = append(out, qdisc{kind: "netem", options: s.encode()})
+	}
+	return out
+}
+
+// grow makes the class of a port with a chain below it, or changes the chain where its kinds are there already.
+func (h *Host) grow(index int, name string, src netip.AddrPort, chain []qdisc) error {
+	undo, err := h.plant(index, name)
+	if err != nil {
+		return err
+	}
+	have, err := h.below(index, src.Port())
+	if err != nil {
+		return errors.Join(err, undo())
+	}
+	fail := func(err error) error {
+		err = fmt.Errorf("interface %s: %w", name, err)
+		if len(have) == 0 {
+			err = errors.Join(err, h.fell(index, src.Port()))
+		}
+		return errors.Join(err, undo())
+	}
+	if slices.EqualFunc(have, chain, func(a, b qdisc) bool { return a.kind == b.kind }) {
+		for i, q := range chain {
+			have[i].options = q.options
+			if err := h.make(0, have[i]); err != nil && q.kind != "tbf" {
+				return fail(err)
+			}
+		}
+		return nil
+	}
+	if err := h.class(index, rootHandle|uint32(src.Port())); err != nil {
+		return fail(err)
+	}
+	if len(have) > 0 {
+		if err := h.drop(have[0]); err != nil {
+			return fail(err)
+		}
+		have = nil
+	}
+	parent := rootHandle | uint32(src.Port())
+	for i, q := range chain {
+		q.index, q.parent = index, parent
+		if err := h.make(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, q); err != nil {
+			return fail(err)
+		}
+		got, err := h.below(index, src.Port())
+		if err == nil && len(got) != i+1 {
+			err = fmt.Errorf("%s was made and is not there", q.kind)
+		}
+		if err != nil {
+			return fail(err)
+		}
+		parent = got[i].handle | 1
+	}
+	if err := h.filters(index, src); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// below is the chain of qdiscs below a port's class, from the top.
+func (h *Host) below(index int, port uint16) ([]qdisc, error) {
+	qs, err := h.qdiscs(index)
+	return chainOf(qs, index, port), err
+}
+
+func chainOf(qs []qdisc, index int, port uint16) (out []qdisc) {
+	parent := rootHandle | uint32(port)
+	for range 4 {
+		i := slices.IndexFunc(qs, func(q qdisc) bool { return q.index == index && q.parent == parent && q.handle != 0 })
+		if i < 0 || qs[i].kind != "tbf" && qs[i].kind != "netem" {
+			break
+		}
+		out = append(out, qs[i])
+		parent = qs[i].handle | 1
+	}
+	return out
+}
+
+// States says what is done in the namespace, sorted by interface and port.
+func (h *Host) States() ([]State, error) {
+	qs, err := h.qdiscs(0)
+	if err != nil {
+		return nil, err
+	}
+	var out []State
+	for _, q := range qs {
+		if !ours(q) || q.parent != netlink.HANDLE_ROOT {
+			continue
+		}
+		dev, err := h.h.LinkByIndex(q.index)
+		if err != nil {
+			continue // it has gone meanwhile
+		}
+		from := map[uint16]netip.Addr{}
+		err = h.eachFilter(q.index, func(f *netlink.U32) error {
+			from[uint16(f.ClassId)] = addressIn(f)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for port, addr := range from {
+			s, err := stateOf(chainOf(qs, q.index, port))
+			if err != nil {
+				return nil, err
+			}
+			s.Interface, s.Source = dev.Attrs().Name, netip.AddrPortFrom(addr, port)
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b State) int {
+		if c := strings.Compare(a.Interface, b.Interface); c != 0 {
+			return c
+		}
+		return int(a.Source.Port()) - int(b.Source.Port())
+	})
+	return out, nil
+}
+
+func stateOf(chain []qdisc) (s State, err error) {
+	var ss []stage
+	for i, q := range chain {
+		if q.kind != "netem" {
+			s.Split = true
+			continue
+		}
+		st, err := decodeStage(q.options)
+		if err != nil {
+			return s, err
+		}
+		ss = append(ss, st)
+		s.Seed = st.seed
+		if i == len(chain)-1 {
+			s.Counters.Packets, s.Counters.Bytes = q.counters.Packets, q.counters.Bytes
+		}
+		s.Counters.Drops += q.counters.Drops
+		s.Counters.Waiting = max(s.Counters.Waiting, q.counters.Waiting)
+	}
+	s.Options = optionsOf(ss)
+	return s, nil
+}
+
+// addressIn is the source address that a filter names; unspecified if it names none.
+func addressIn(f *netlink.U32) netip.Addr {
+	any, first := netip.IPv4Unspecified(), int32(12)
+	if f.Priority == prio6 {
+		any, first = netip.IPv6Unspecified(), 8
+	}
+	b, n := any.AsSlice(), 0
+	for _, k := range f.Sel.Keys {
+		if at := int(k.Off - first); k.Mask == 0xffffffff && at >= 0 && at+4 <= len(b) {
+			b[at], b[at+1], b[at+2], b[at+3] = byte(k.Val>>24), byte(k.Val>>16), byte(k.Val>>8), byte(k.Val)
+			n++
+		}
+	}
+	if a, ok := netip.AddrFromSlice(b); ok && n > 0 {
+		return a
+	}
+	return netip.IPv4Unspecified()
+}
+
+// Reset takes away what is done to some ports, as [Host.States] names them, or
+// without any to all of the namespace. An interface with nothing left to do
+// gets back the qdisc that it had. What waits is lost.
+func (h *Host) Reset(which ...State) error {
+	qs, err := h.qdiscs(0)
+	if err != nil {
+		return err
+	}
+	for _, q := range qs {
+		if !ours(q) || q.parent != netlink.HANDLE_ROOT {
+			continue
+		}
+		if len(which) == 0 {
+			if err := h.uproot(q.index); err != nil {
+				return err
+			}
+			continue
+		}
+		dev, err := h.h.LinkByIndex(q.index)
+		if err != nil {
+			continue // it has gone meanwhile
+		}
+		for _, s := range which {
+			if s.Interface == dev.Attrs().Name {
+				if err := h.fell(q.index, s.Source.Port()); err != nil {
+					return err
+				}
+			}
+		}
+		if err := h.prune(q.index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inScratch runs f with a network namespace that is made for it and gone afterwards.
+func inScratch(f func(h *Host) error) error {
+	err := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, and its namespace with it
+		if e := unix.Unshare(unix.CLONE_NEWNET); e != nil {
+			err <- fmt.Errorf("%w: a trial needs a network namespace, and that root: %w", ErrRights, e)
+			return
+		}
+		h, e := openAt(netns.None())
+		if e != nil {
+			err <- e
+			return
+		}
+		defer h.Close()
+		err <- f(h)
+	}()
+	return <-err
+}
+
+// loopback is the first interface of every namespace.
+const loopback = 1
+
+// Probe tries all that [Host.Set] needs of the kernel, in a network namespace
+// that is made for it and gone afterwards. Its error matches [ErrMissing], or
+// [ErrRights] where the process may make no namespace.
+func Probe() error {
+	return inScratch(func(h *Host) error {
+		err := h.grow(loopback, "lo", netip.AddrPortFrom(netip.IPv4Unspecified(), 9), []qdisc{
+			{kind: "tbf", options: splitOptions(2000)}, {kind: "netem", options: (&stage{limit: 1}).encode()}})
+		if missing := (*MissingError)(nil); errors.As(err, &missing) {
+			return missing // not of the interface of the trial
+		}
+		return err
+	})
+}
+
+// rehearse makes a qdisc again from its description, somewhere else, and
+// returns with which options it comes out the same. The kernel rounds some times
+// down when it tells them (fq_codel's 5 ms are told as 4999 µs, and those would
+// become 4998), so what comes out less by one is asked for with one more. Where no
+// namespace may be made for the trial, it returns the options as they are.
+func rehearse(q qdisc) ([]byte, error) {
+	options := append([]byte(nil), q.options...)
+	var got []byte
+	for range 3 {
+		err := inScratch(func(h *Host) error {
+			again := qdisc{index: loopback, parent: netlink.HANDLE_ROOT, handle: q.handle, kind: q.kind, options: options}
+			if q.options == nil {
+				again.options = nil
+			}
+			if err := h.make(unix.NLM_F_CREATE|unix.NLM_F_EXCL, again); err != nil {
+				return err
+			}
+			qs, err := h.qdiscs(loopback)
+			got = root(qs).options
+			return err
+		})
+		switch {
+		case errors.Is(err, ErrRights):
+			return q.options, nil
+		case err != nil:
+			return nil, err
+		case bytes.Equal(got, q.options):
+			return options, nil
+		case len(got) != len(q.options):
+			return nil, fmt.Errorf("%x became %x", q.options, got)
+		}
+		is := words(got, len(got)/4)
+		for i, want := range words(q.options, len(got)/4) {
+			if is[i] == want-1 {
+				copy(options[4*i:], u32s(words(options[4*i:], 1)[0]+1))
+			}
+		}
+	}
+	return nil, fmt.Errorf("%x became %x", q.options, got)
+}

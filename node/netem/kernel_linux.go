@@ -1,0 +1,352 @@
+package netem
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// qdisc is one as the kernel tells of it.
+type qdisc struct {
+	index          int // of the interface
+	handle, parent uint32
+	kind           string
+	options        []byte // as they came
+	counters       Counters
+}
+
+// Handles.
+const (
+	rootHandle = uint32(Marker) << 16
+	keptClass  = rootHandle | 1 // has the qdisc that was there before
+)
+
+// qdiscs are those of one interface, or with index 0 of all.
+func (h *Host) qdiscs(index int) ([]qdisc, error) {
+	req := h.request(unix.RTM_GETQDISC, unix.NLM_F_DUMP, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index)})
+	msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWQDISC)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list qdiscs: %w", err)
+	}
+	var out []qdisc
+	for _, m := range msgs {
+		head := nl.DeserializeTcMsg(m)
+		if index != 0 && int(head.Ifindex) != index {
+			continue
+		}
+		q := qdisc{index: int(head.Ifindex), handle: head.Handle, parent: head.Parent}
+		err := attrs(m[head.Len():], func(kind uint16, data []byte) {
+			switch kind {
+			case nl.TCA_KIND:
+				q.kind = unix.ByteSliceToString(data)
+			case nl.TCA_OPTIONS:
+				q.options = append([]byte{}, data...)
+			case nl.TCA_STATS2:
+				q.counters = countersOf(data)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, q)
+	}
+	return out, nil
+}
+
+// countersOf reads struct gnet_stats_basic and gnet_stats_queue (include/uapi/linux/gen_stats.h).
+func countersOf(b []byte) (c Counters) {
+	_ = attrs(b, func(kind uint16, data []byte) {
+		switch kind {
+		case nl.TCA_STATS_BASIC:
+			c.Bytes = word64(data)
+			c.Packets = max(c.Packets, uint64(words(data[min(8, len(data)):], 1)[0]))
+		case nl.TCA_STATS_PKT64:
+			c.Packets = max(c.Packets, word64(data))
+		case nl.TCA_STATS_QUEUE:
+			w := words(data, 3)
+			c.Waiting, c.Drops = uint64(w[0]), uint64(w[2])
+		}
+	})
+	return c
+}
+
+// request is one to the host's namespace.
+func (h *Host) request(command, flags int, head *nl.TcMsg) *nl.NetlinkRequest {
+	req := nl.NewNetlinkRequest(command, flags)
+	req.Sockets = h.sockets
+	req.AddData(head)
+	return req
+}
+
+// make makes a qdisc, or with no flags changes one.
+func (h *Host) make(flags int, q qdisc) error {
+	req := h.request(unix.RTM_NEWQDISC, flags|unix.NLM_F_ACK, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(q.index), Handle: q.handle, Parent: q.parent})
+	req.AddData(nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated(q.kind)))
+	if q.options != nil {
+		req.AddData(nl.NewRtAttr(nl.TCA_OPTIONS, q.options))
+	}
+	_, err := req.Execute(unix.NETLINK_ROUTE, 0)
+	return explain(err, "sch_"+q.kind)
+}
+
+// drop removes a qdisc and all below it. That it is gone is no error.
+func (h *Host) drop(q qdisc) error {
+	req := h.request(unix.RTM_DELQDISC, unix.NLM_F_ACK, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(q.index), Handle: q.handle, Parent: q.parent})
+	if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
+		return explain(err, "")
+	}
+	return nil
+}
+
+// explain turns the kernel's answer into a sentence; module is what was asked for.
+func explain(err error, module string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%w: it needs root, or CAP_NET_ADMIN in this network namespace. Use sudo, or leave out --backend kernel: the chips impair their cables themselves, with the same flags", ErrRights)
+	case module != "" && errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
+		return &MissingError{module}
+	case strings.Contains(err.Error(), "mix duplicating netems"):
+		return fmt.Errorf("this kernel lets a netem that duplicates share an interface with no other netem (Linux 6.16 and its stable branches): impair one cable of this interface at a time, without --reorder beside --delay or --rate, or leave out --duplicate or --backend kernel")
+	}
+	return fmt.Errorf("the kernel refuses: %w", err)
+}
+
+// remade are the kinds of qdisc that their options describe wholly, so that
+// they can be made again. (red, for one, does not tell its table.)
+var remade = map[string]bool{"pfifo": true, "bfifo": true, "pfifo_fast": true, "pfifo_head_drop": true, "tbf": true, "fq": true, "fq_codel": true,
+	"codel": true, "cake": true, "pie": true, "sfq": true, "netem": true, "prio": true}
+
+// root is the root qdisc among those of an interface; without a handle it is the kernel's default.
+func root(qs []qdisc) (r qdisc) {
+	for _, q := range qs {
+		if q.parent == netlink.HANDLE_ROOT {
+			r = q
+		}
+	}
+	return r
+}
+
+// ours reports whether a root qdisc is of this package.
+func ours(q qdisc) bool { return q.kind == "htb" && q.handle == rootHandle }
+
+// plant makes our root qdisc, with a copy of what was there before, if that was no default.
+func (h *Host) plant(index int, name string) (undo func() error, err error) {
+	qs, err := h.qdiscs(index)
+	if err != nil {
+		return nil, err
+	}
+	old := root(qs)
+	if ours(old) {
+		return func() error { return nil }, nil
+	}
+	if err := h.describable(qs, old, name); err != nil {
+		return nil, err
+	}
+	flags, rest := unix.NLM_F_CREATE|unix.NLM_F_EXCL, uint32(0)
+	if old.handle != 0 {
+		flags, rest = unix.NLM_F_CREATE|unix.NLM_F_REPLACE, 1
+	}
+	const version, quantum = 3, 10 // struct tc_htb_glob: the only version, and the divisor of rates
+	ours := qdisc{index: index, handle: rootHandle, parent: netlink.HANDLE_ROOT, kind: "htb", options: appendAttr(nil, nl.TCA_HTB_INIT, u32s(version, quantum, rest, 0, 0))}
+	if err := h.make(flags, ours); errors.Is(err, unix.EEXIST) {
+		return h.plant(index, name) // another process was faster
+	} else if err != nil {
+		return nil, fmt.Errorf("interface %s: %w", name, err)
+	}
+	undo = func() error { return h.prune(index) }
+	if old.handle == 0 {
+		return undo, nil
+	}
+	back := func(err error) error {
+		return errors.Join(fmt.Errorf("interface %s: its qdisc %s cannot be kept: %w", name, old.kind, err), h.drop(ours), h.make(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, old))
+	}
+	if err := h.class(index, keptClass); err != nil {
+		return nil, back(err)
+	}
+	kept := old
+	kept.parent = keptClass
+	if kept.options, err = rehearse(old); err != nil {
+		return nil, back(err)
+	}
+	if err := h.make(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, kept); err != nil {
+		return nil, back(err)
+	}
+	return undo, nil
+}
+
+// describable reports why the root qdisc of an interface could not be made again as it is.
+func (h *Host) describable(qs []qdisc, old qdisc, name string) error {
+	why := ""
+	for _, q := range qs {
+		if q.handle != 0 && q.parent != netlink.HANDLE_ROOT && q.parent < netlink.HANDLE_INGRESS {
+			why = "it has qdiscs of its own below it"
+		}
+	}
+	filters, err := h.h.FilterList(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: old.index}}, old.handle)
+	switch {
+	case why != "":
+	case old.handle == 0:
+		return nil
+	case !remade[old.kind]:
+		why = "its description is not enough to make it again"
+	case err == nil && len(filters) > 0:
+		why = "it has filters"
+	default:
+		if _, err := rehearse(old); err != nil {
+			why = fmt.Sprintf("another comes out when it is made again from its description (%v)", err)
+		}
+	}
+	if why == "" {
+		return nil
+	}
+	return fmt.Errorf("interface %s has the qdisc %s, which could not be put back as it is, as %s: take it away first ('tc qdisc del dev %s root'), or leave out --backend kernel", name, old.kind, why, name)
+}
+
+// prune takes our root qdisc away if there is nothing left that it does.
+func (h *Host) prune(index int) error {
+	left := 0
+	if err := h.eachFilter(index, func(*netlink.U32) error { left++; return nil }); err != nil || left > 0 {
+		return err
+	}
+	return h.uproot(index)
+}
+
+// uproot takes our root qdisc away and puts back what was there before.
+func (h *Host) uproot(index int) error {
+	qs, err := h.qdiscs(index)
+	if err != nil || !ours(root(qs)) {
+		return err
+	}
+	if err := h.drop(root(qs)); err != nil {
+		return err
+	}
+	for _, q := range qs {
+		if q.parent == keptClass && q.handle != 0 {
+			q.parent = netlink.HANDLE_ROOT
+			if exact, err := rehearse(q); err == nil {
+				q.options = exact
+			}
+			return h.make(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, q)
+		}
+	}
+	return nil // the kernel puts its default back
+}
+
+// class makes a class of no limit: 100 GB/s.
+func (h *Host) class(index int, id uint32) error {
+	const rate, quantum = 800_000_000_000, 60_000
+	c := netlink.NewHtbClass(netlink.ClassAttrs{LinkIndex: index, Handle: id, Parent: rootHandle},
+		netlink.HtbClassAttrs{Rate: rate, Ceil: rate, Buffer: 1 << 20, Cbuffer: 1 << 20, Quantum: quantum})
+	if err := h.h.ClassAdd(c); err != nil && !errors.Is(err, unix.EEXIST) {
+		return explain(err, "sch_htb")
+	}
+	return nil
+}
+
+// Priorities of our filters, as one of them is of one protocol.
+const (
+	prio4 = 1
+	prio6 = 2
+)
+
+// filters makes the filters that lead what src sends into its class.
+func (h *Host) filters(index int, src netip.AddrPort) error {
+	have, err := h.filtersOf(index, src.Port())
+	if err != nil {
+		return err
+	}
+	addr := src.Addr().Unmap()
+	named := addr.IsValid() && !addr.IsUnspecified()
+	for prio, keys := range map[uint16][]nl.TcU32Key{prio4: keys4(src.Port()), prio6: keys6(src.Port())} {
+		proto := uint16(unix.ETH_P_IP)
+		if prio == prio6 {
+			proto = unix.ETH_P_IPV6
+		}
+		if named && addr.Is4() != (prio == prio4) {
+			continue
+		}
+		if named {
+			off := int32(12)
+			if addr.Is6() {
+				off = 8
+			}
+			for b := addr.AsSlice(); len(b) > 0; b, off = b[4:], off+4 {
+				keys = append(keys, nl.TcU32Key{Mask: 0xffffffff, Val: binary.BigEndian.Uint32(b), Off: off})
+			}
+		}
+		if have[prio] > 0 {
+			continue
+		}
+		f := &netlink.U32{FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: rootHandle, Priority: prio, Protocol: proto},
+			ClassId: rootHandle | uint32(src.Port()), Sel: &nl.TcU32Sel{Flags: nl.TC_U32_TERMINAL, Keys: keys}}
+		if err := h.h.FilterAdd(f); err != nil {
+			return explain(err, "cls_u32")
+		}
+	}
+	return nil
+}
+
+const udp = 17 // protocol number
+
+// keys4 match UDP from a port in IPv4: a header without options, no later fragment (RFC 791 §3.1).
+func keys4(port uint16) []nl.TcU32Key {
+	return []nl.TcU32Key{{Mask: 0x0f000000, Val: 0x05000000, Off: 0}, {Mask: 0x00001fff, Off: 4}, {Mask: 0x00ff0000, Val: udp << 16, Off: 8}, {Mask: 0xffff0000, Val: uint32(port) << 16, Off: 20}}
+}
+
+// keys6 match UDP from a port in IPv6, without extension headers (RFC 8200 §3).
+func keys6(port uint16) []nl.TcU32Key {
+	return []nl.TcU32Key{{Mask: 0x0000ff00, Val: udp << 8, Off: 4}, {Mask: 0xffff0000, Val: uint32(port) << 16, Off: 40}}
+}
+
+// filtersOf counts the filters of a port's class by priority.
+func (h *Host) filtersOf(index int, port uint16) (map[uint16]int, error) {
+	out := map[uint16]int{}
+	return out, h.eachFilter(index, func(f *netlink.U32) error {
+		if f.ClassId == rootHandle|uint32(port) {
+			out[f.Priority]++
+		}
+		return nil
+	})
+}
+
+func (h *Host) eachFilter(index int, f func(*netlink.U32) error) error {
+	fs, err := h.h.FilterList(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: index}}, rootHandle)
+	if err != nil {
+		return fmt.Errorf("cannot list filters: %w", err)
+	}
+	for _, x := range fs {
+		if u, ok := x.(*netlink.U32); ok && u.ClassId != 0 {
+			if err := f(u); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fell removes what is done to one port.
+func (h *Host) fell(index int, port uint16) error {
+	id := rootHandle | uint32(port)
+	err := h.eachFilter(index, func(f *netlink.U32) error {
+		if f.ClassId != id {
+			return nil
+		}
+		return explain(h.h.FilterDel(f), "")
+	})
+	if err != nil {
+		return err
+	}
+	err = h.h.ClassDel(netlink.NewHtbClass(netlink.ClassAttrs{LinkIndex: index, Handle: id, Parent: rootHandle}, netlink.HtbClassAttrs{Rate: 8000}))
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return explain(err, "")
+	}
+	return nil
+}

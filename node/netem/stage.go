@@ -1,0 +1,242 @@
+package netem
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"ttfabric/ttlink/fault"
+)
+
+// Attributes of netem's options (include/uapi/linux/pkt_sched.h). The netlink
+// library has no words for the loss models, the times in nanoseconds and the seed.
+const (
+	attrCorr      = 1
+	attrReorder   = 3
+	attrCorrupt   = 4
+	attrLoss      = 5
+	attrRate      = 6
+	attrRate64    = 8
+	attrLatency64 = 10
+	attrJitter64  = 11
+	attrSeed      = 14 // since Linux 6.6
+
+	lossGE = 2 // within attrLoss: Gilbert-Elliott
+
+	lenQopt = 24 // struct tc_netem_qopt
+)
+
+// stage is one netem qdisc.
+type stage struct {
+	latency, jitter          time.Duration
+	loss, duplicate, corrupt float64
+	ge                       *[4]float64 // to bad, to good, not lost while bad, lost while good
+	rate                     uint64      // bytes per second
+	limit                    uint32      // packets
+	gap                      uint32      // 1: hold makes it reorder
+	prompt                   float64     // share sent at once, where gap is set
+	seed                     *uint64
+}
+
+// stages turns options into netem qdiscs, the outer one first; none if there is nothing to do.
+//
+// netem reorders by sending a share at once, before those that wait for their
+// delay; ours holds a share back. So the share that is held back is delayed, for
+// up to the span, and the rest is not: in a stage of its own where there is delay or rate too.
+// Where netem throws one pair of dice for loss, ours throws two: both come to the same shares.
+func stages(o fault.Options, seed *uint64) []stage {
+	if o == (fault.Options{}) {
+		return nil
+	}
+	s := stage{latency: o.Delay, jitter: o.Jitter, loss: o.Loss, duplicate: o.Duplicate, corrupt: o.Corrupt,
+		rate: uint64(o.Rate+7) / 8, limit: DefaultLimit, seed: seed}
+	if o.Burst != (fault.Burst{}) {
+		b := o.Burst
+		s.ge = &[4]float64{b.ToBad, b.ToGood, (1 - b.LossBad) * (1 - o.Loss), 1 - (1-b.LossGood)*(1-o.Loss)}
+	}
+	if o.Rate > 0 {
+		queue := o.Queue
+		if queue == 0 {
+			queue = fault.DefaultQueue
+		}
+		s.limit = uint32(max(1, queue/frameForLimit))
+	}
+	if o.Reorder == 0 {
+		return []stage{s}
+	}
+	span := o.ReorderSpan
+	if span == 0 {
+		span = fault.DefaultReorderSpan
+	}
+	if o.Delay == 0 && o.Jitter == 0 && o.Rate == 0 {
+		s.latency, s.jitter, s.gap, s.prompt = span/2, span/2, 1, 1-o.Reorder
+		return []stage{s}
+	}
+	return []stage{s, {latency: span / 2, jitter: span / 2, gap: 1, prompt: 1 - o.Reorder, limit: DefaultLimit, seed: seed}}
+}
+
+// splits reports whether dice are thrown or times given for each datagram for itself.
+func splits(o fault.Options) bool {
+	o.Delay = 0
+	return o != (fault.Options{})
+}
+
+// optionsOf is what stages turned into qdiscs, as well as the kernel's resolution lets it be read.
+func optionsOf(ss []stage) (o fault.Options) {
+	for i, s := range ss {
+		if i == 0 {
+			o.Loss, o.Duplicate, o.Corrupt, o.Rate = s.loss, s.duplicate, s.corrupt, int64(s.rate)*8
+			if s.ge != nil {
+				o.Burst = fault.Burst{ToBad: s.ge[0], ToGood: s.ge[1], LossBad: 1 - share(s.ge[2], 1-o.Loss), LossGood: 1 - share(1-s.ge[3], 1-o.Loss)}
+				o.Burst.LossBad, o.Burst.LossGood = roundShare(o.Burst.LossBad), roundShare(o.Burst.LossGood)
+			}
+		}
+		if s.gap != 0 {
+			o.Reorder = roundShare(1 - s.prompt)
+			if span := s.latency + s.jitter; span != fault.DefaultReorderSpan {
+				o.ReorderSpan = span
+			}
+		} else {
+			o.Delay, o.Jitter = s.latency, s.jitter
+		}
+	}
+	return o
+}
+
+func share(a, b float64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return min(1, a/b)
+}
+
+// roundShare takes away what the kernel's 32 bits add: they resolve 2.3e-10.
+func roundShare(p float64) float64 { return math.Round(p*1e8) / 1e8 }
+
+func share32(p float64) uint32 { return uint32(math.Round(p * math.MaxUint32)) }
+func shareOf(v uint32) float64 { return roundShare(float64(v) / math.MaxUint32) }
+func u32s(v ...uint32) (b []byte) {
+	for _, x := range v {
+		b = binary.NativeEndian.AppendUint32(b, x)
+	}
+	return b
+}
+
+func u64(v uint64) []byte { return binary.NativeEndian.AppendUint64(nil, v) }
+
+// appendAttr appends a netlink attribute (netlink(7)), padded to four bytes.
+func appendAttr(b []byte, kind uint16, data []byte) []byte {
+	b = binary.NativeEndian.AppendUint16(b, uint16(4+len(data)))
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	b = append(b, data...)
+	for len(b)%4 != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// encode writes TCA_OPTIONS. All attributes are there, as netem keeps what a change does not name.
+func (s *stage) encode() []byte {
+	b := u32s(0, s.limit, share32(s.loss), s.gap, share32(s.duplicate), 0)
+	b = appendAttr(b, attrLatency64, u64(uint64(s.latency)))
+	b = appendAttr(b, attrJitter64, u64(uint64(s.jitter)))
+	b = appendAttr(b, attrCorr, u32s(0, 0, 0))
+	b = appendAttr(b, attrReorder, u32s(share32(s.prompt), 0))
+	b = appendAttr(b, attrCorrupt, u32s(share32(s.corrupt), 0))
+	b = appendAttr(b, attrRate, u32s(uint32(min(s.rate, math.MaxUint32)), 0, 0, 0))
+	if s.rate > math.MaxUint32 {
+		b = appendAttr(b, attrRate64, u64(s.rate))
+	}
+	if g := s.ge; g != nil {
+		b = appendAttr(b, attrLoss, appendAttr(nil, lossGE, u32s(share32(g[0]), share32(g[1]), share32(g[2]), share32(g[3]))))
+	}
+	if s.seed != nil {
+		b = appendAttr(b, attrSeed, u64(*s.seed))
+	}
+	return b
+}
+
+// attrs calls f with each attribute in b.
+func attrs(b []byte, f func(kind uint16, data []byte)) error {
+	for len(b) >= 4 {
+		n := int(binary.NativeEndian.Uint16(b))
+		if n < 4 || n > len(b) {
+			return fmt.Errorf("netem: an attribute of %d bytes in %d", n, len(b))
+		}
+		f(binary.NativeEndian.Uint16(b[2:])&0x3fff, b[4:n]) // less the flags of netlink(7): nested, byte order
+		b = b[min(len(b), (n+3)&^3):]
+	}
+	return nil
+}
+
+// words reads n 32-bit words, zeros where b is shorter.
+func words(b []byte, n int) []uint32 {
+	out := make([]uint32, n)
+	for i := range out {
+		if len(b) >= 4*i+4 {
+			out[i] = binary.NativeEndian.Uint32(b[4*i:])
+		}
+	}
+	return out
+}
+
+func word64(b []byte) uint64 {
+	if len(b) < 8 {
+		return 0
+	}
+	return binary.NativeEndian.Uint64(b)
+}
+
+// decodeStage reads TCA_OPTIONS as the kernel tells them.
+func decodeStage(b []byte) (s stage, err error) {
+	if len(b) < lenQopt {
+		return s, fmt.Errorf("netem: options of %d bytes; want %d and more", len(b), lenQopt)
+	}
+	q := words(b, 6)
+	s.limit, s.loss, s.gap, s.duplicate = q[1], shareOf(q[2]), q[3], shareOf(q[4])
+	err = attrs(b[lenQopt:], func(kind uint16, data []byte) {
+		switch kind {
+		case attrLatency64:
+			s.latency = time.Duration(word64(data))
+		case attrJitter64:
+			s.jitter = time.Duration(word64(data))
+		case attrReorder:
+			s.prompt = shareOf(words(data, 1)[0])
+		case attrCorrupt:
+			s.corrupt = shareOf(words(data, 1)[0])
+		case attrRate:
+			s.rate = max(s.rate, uint64(words(data, 1)[0]))
+		case attrRate64:
+			s.rate = max(s.rate, word64(data))
+		case attrSeed:
+			if seed := word64(data); len(data) >= 8 {
+				s.seed = &seed
+			}
+		case attrLoss:
+			_ = attrs(data, func(kind uint16, data []byte) {
+				if w := words(data, 4); kind == lossGE {
+					s.ge = &[4]float64{shareOf(w[0]), shareOf(w[1]), shareOf(w[2]), shareOf(w[3])}
+				}
+			})
+		}
+	})
+	return s, err
+}
+
+// splitOptions are those of a tbf that splits super-packets and holds nothing
+// back: its bucket of one datagram is full again after 16 ns or less.
+func splitOptions(size uint32) []byte {
+	const rate = 100e9 // bytes per second
+	p := append(rateSpec(math.MaxUint32), rateSpec(0)...)
+	p = append(p, u32s(64<<20, 0, 0)...) // struct tc_tbf_qopt: rate, peak rate, limit (of its own fifo, which is replaced), buffer, mtu
+	b := appendAttr(nil, 1, p)           // TCA_TBF_PARMS
+	b = appendAttr(b, 4, u64(rate))      // TCA_TBF_RATE64
+	return appendAttr(b, 6, u32s(size))  // TCA_TBF_BURST
+}
+
+// rateSpec is struct tc_ratespec of plain ethernet.
+func rateSpec(bytesPerSecond uint32) []byte {
+	const ethernet = 1 // TC_LINKLAYER_ETHERNET: no rate table is needed
+	return append([]byte{0, ethernet, 0, 0, 0, 0, 0, 0}, u32s(bytesPerSecond)...)
+}

@@ -1,0 +1,54 @@
+package node
+
+import (
+	"net/netip"
+	"time"
+
+	"ttfabric/ttlink/transport"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// PortEvent says that a port refused its peer or was refused by it, or took it after all.
+type PortEvent struct {
+	Local, Peer wire.PortID
+	Refused     string // why; "": the peer was taken
+}
+
+// openPipe opens the datagram pipe of a channel.
+func (n *Node) openPipe(local netip.AddrPort, p *livePort) (transport.Port, error) {
+	if n.cfg.Cable == nil {
+		return n.cfg.Port(local)
+	}
+	refused := false // the port tells of one thing after the other
+	return n.cfg.Cable(local, transport.Cable{From: wire.PortID{Node: n.cfg.Node, Channel: p.ch}, To: p.peer, Incarnation: n.cfg.Incarnation,
+		Tell: func(x transport.Notice) {
+			e := PortEvent{wire.PortID{Node: n.cfg.Node, Channel: p.ch}, p.peer, x.Refused}
+			if x.Refused != "" {
+				n.log.Warn("peer refused", "chip", n.cfg.Node, "channel", p.ch, "reason", x.Refused)
+			}
+			n.mu.Lock()
+			tell := x.Refused != "" || refused
+			refused = x.Refused != ""
+			n.mu.Unlock()
+			if tell {
+				n.events.publish(Event{Time: time.Now(), Port: &e})
+			}
+			if x.Ready {
+				n.step(asked, func(now mono.Time) { n.trains(now, p) })
+			}
+		}})
+}
+
+// trains lets a port's link train over a path on which the peer is known, and
+// keys are agreed where the transport wants any.
+func (n *Node) trains(now mono.Time, p *livePort) {
+	n.resize(now, p)
+	if k, ok := p.pipe.(transport.Keyed); !ok || k.Ready() {
+		n.chip.SetPath(now, p.ch, true)
+	}
+}
+
+// KeyLog has the secrets of the connections of the chip's ports, for those who
+// read what was captured; nil unless it was asked for. See [transport.KeyLog].
+func (n *Node) KeyLog() *transport.KeyLog { return n.cfg.KeyLog }

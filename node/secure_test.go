@@ -1,0 +1,129 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/node"
+	"ttfabric/node/session"
+	"ttfabric/ttlink"
+	"ttfabric/ttlink/transport"
+	"ttfabric/ttlink/transport/pki"
+	"ttfabric/ttlink/transport/quicport"
+	"ttfabric/wire"
+)
+
+type openCable = func(netip.AddrPort, transport.Cable) (transport.Port, error)
+
+// sealedCable opens sealed UDP ports.
+func sealedCable(key byte) openCable {
+	return func(local netip.AddrPort, c transport.Cable) (transport.Port, error) {
+		p, err := transport.Listen(transport.Options{Local: local})
+		if err != nil {
+			return nil, err
+		}
+		c.Fabric = "lab"
+		return transport.PSK(p, bytes.Repeat([]byte{key}, 32), c)
+	}
+}
+
+// quicCable opens QUIC ports with the certificates of a folder.
+func quicCable(dir string) openCable {
+	return func(local netip.AddrPort, c transport.Cable) (transport.Port, error) {
+		c.Fabric = "lab"
+		id, err := pki.Load(dir, pki.Identity{Fabric: "lab", Chip: c.From.Node})
+		if err != nil {
+			return nil, err
+		}
+		return quicport.Listen(quicport.Options{Local: local, Cable: c, Chip: id})
+	}
+}
+
+func certificates(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := pki.Make(dir, "lab", []wire.FabricNodeID{chipID(0), chipID(1), chipID(2), chipID(3)}, time.Now(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestSecuredFabric carries a fabric over each transport that checks its
+// peers. A chip that dies comes back; one with other secrets does not come
+// in, which is told once, and does once it has the right ones.
+func TestSecuredFabric(t *testing.T) {
+	for name, c := range map[string]struct{ good, bad openCable }{
+		"psk":  {sealedCable(1), sealedCable(2)},
+		"quic": {quicCable(certificates(t)), quicCable(certificates(t))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secured := func(o openCable) func(*node.Config) {
+				return func(cfg *node.Config) { cfg.Port, cfg.Cable, cfg.Profile = nil, o, ttlink.ProfileCrowded }
+			}
+			m, p, ns := fabricWith(t, "mesh:2x2", secured(c.good))
+			ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+			defer cancel()
+			s := session.New(ns[0])
+			at := wire.NewNocAddr(1, 1, 0)
+			write := func(data []byte) error {
+				if err := s.Write(ctx, chipID(3), at, data); err != nil {
+					return err
+				}
+				got := make([]byte, len(data))
+				if err := s.Read(ctx, chipID(3), at, got); err != nil || !bytes.Equal(got, data) {
+					t.Fatalf("read back %d bytes: %v", len(got), err)
+				}
+				return nil
+			}
+			if err := write(bytes.Repeat([]byte("secured"), 20000)); err != nil {
+				t.Fatal(err)
+			}
+			ns[3].Close()
+			start := func(inc wire.Incarnation, o openCable) *node.Node {
+				cfg := config(m, p, chipID(3), inc)
+				secured(o)(&cfg)
+				n, err := node.Start(ctx, cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			events, stop := ns[1].Events()
+			defer stop()
+			impostor := start(3001, c.bad)
+			var refused []string
+			for wait := time.After(2 * time.Second); wait != nil; {
+				select {
+				case e := <-events:
+					if e.Port != nil && e.Port.Refused != "" && e.Port.Peer.Node == chipID(3) {
+						refused = append(refused, e.Port.Refused)
+					}
+				case <-wait:
+					wait = nil
+				}
+			}
+			if ports := 2; len(refused) < 1 || len(refused) > ports || !strings.Contains(refused[0], map[string]string{"psk": "key", "quic": "refused"}[name]) {
+				t.Errorf("told %q", refused)
+			}
+			if st, _ := impostor.Status(); st.PortsUp != 0 {
+				t.Errorf("%d ports of a chip with other secrets are up", st.PortsUp)
+			}
+			impostor.Close()
+			n := start(3002, c.good)
+			t.Cleanup(func() { n.Close() })
+			if err := s.Ready(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for err := write([]byte("and again")); err != nil; err = write([]byte("and again")) {
+				if ctx.Err() != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+	}
+}

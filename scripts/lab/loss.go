@@ -1,0 +1,238 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os/exec"
+	"strings"
+)
+
+// Figures of the nftables part.
+const (
+	lossShare = .02
+	limitMbit = 40
+	// sigmas is how far a share may be from what was asked for: by chance alone that happens once in two million.
+	sigmas = 5
+)
+
+// loss degrades with what every kernel has: nftables that drop at random, and token buckets.
+func (l *lab) loss() error {
+	if err := l.start("--offload", "off"); err != nil { // so that a rule sees datagrams
+		return err
+	}
+	for _, x := range []struct {
+		name string
+		f    func() error
+	}{{"nftables drops 2 % of one cable's datagrams", l.nftLoss}, {"a token bucket limits one cable (htb)", l.bucket}, {"a token bucket limits the interface (tbf)", l.tbf}, {"nftables limits the rate and drops the rest", l.nftLimit}} {
+		if err := x.f(); err != nil {
+			return fmt.Errorf("%s: %w", x.name, err)
+		}
+		say("ok: %s", x.name)
+	}
+	return nil
+}
+
+// in runs a command in a namespace.
+func (l *lab) in(i int, command string) (out []byte, err error) {
+	return out, inside(l.spaces[i], func() error {
+		f := strings.Fields(command)
+		out, err = exec.Command(f[0], f[1:]...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s: %w: %s", command, err, out)
+		}
+		return nil
+	})
+}
+
+// script runs commands in a namespace.
+func (l *lab) script(i int, commands ...string) error {
+	for _, c := range commands {
+		if _, err := l.in(i, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cablePort is the UDP port of the degraded cable at a chip.
+func cablePort(i int) int { return portBase + 8 - 8*i }
+
+// within reports an error where got successes of n trials are further from the share than chance has it. spread
+// is by how much the variance is greater than that of single trials.
+func within(what string, got, n uint64, share, spread float64) error {
+	mean, dev := float64(n)*share, sigmas*math.Sqrt(float64(n)*share*(1-share)*spread)
+	if math.Abs(float64(got)-mean) > dev+1 {
+		return fmt.Errorf("%s: %d of %d, want %.0f ± %.0f", what, got, n, mean, dev)
+	}
+	return nil
+}
+
+// balance compares what the link sent again with what became of it: each copy of a frame that was not needed came
+// behind a gap or twice, or was lost on the way. So the losses are known from the counters of the link alone. What
+// the network dropped beyond them were acknowledgements: they are not sent again, and at most 1-least of all.
+func (e *effect) balance(dropped uint64, least float64) error {
+	g := e.grown[0]
+	lost := float64(g["retransmitted"]) - float64(g["gaps"]+g["duplicates"])
+	const underWay = 10 // frames at the moments of counting
+	if lost < least*float64(dropped)-underWay || lost > float64(dropped)+underWay {
+		return fmt.Errorf("%d frames sent again, %d behind gaps, %d twice: %.0f lost, want %.0f to %d", g["retransmitted"], g["gaps"], g["duplicates"], lost, least*float64(dropped), dropped)
+	}
+	return nil
+}
+
+// untouched reports an error where the other cable had to send anything again.
+func (e *effect) untouched() error {
+	g := e.grown[1]
+	if g["frames_received"] < 100 {
+		return fmt.Errorf("the other cable carried %d frames only, which shows nothing", g["frames_received"])
+	}
+	if g["gaps"] > 0 || g["retransmitted"] != g["duplicates"] { // a busy machine may let a timer run out, which is no loss
+		return fmt.Errorf("the other cable has %d retransmissions, %d gaps, %d duplicates", g["retransmitted"], g["gaps"], g["duplicates"])
+	}
+	return nil
+}
+
+func (l *lab) nftLoss() error {
+	for i := range l.spaces {
+		err := l.script(i, "nft add table inet lab",
+			"nft add chain inet lab in { type filter hook input priority 0 ; }",
+			fmt.Sprintf("nft add rule inet lab in udp dport %d counter", cablePort(i)),
+			fmt.Sprintf("nft add rule inet lab in udp dport %d numgen random mod 1000 < %d counter drop", cablePort(i), int(lossShare*1000)))
+		if err != nil {
+			return err
+		}
+	}
+	e, err := l.measure(func() (report, error) { return l.traffic(6000, 4096, 0) })
+	if err != nil {
+		return err
+	}
+	var seen, dropped uint64
+	for i := range l.spaces {
+		n, err := l.nftCounters(i)
+		if err != nil {
+			return err
+		}
+		seen, dropped = seen+n[0], dropped+n[1]
+	}
+	g := e.grown[0]
+	say("   %d datagrams, %d dropped; the link saw %d gaps, sent %d again, took %d twice", seen, dropped, g["gaps"], g["retransmitted"], g["duplicates"])
+	if err := e.balance(dropped, .7); err != nil {
+		return err
+	}
+	for i := range l.spaces {
+		if err := l.script(i, "nft delete table inet lab"); err != nil {
+			return err
+		}
+	}
+	if err := within("dropped", dropped, seen, lossShare, 1); err != nil {
+		return err
+	}
+	return e.untouched()
+}
+
+// nftCounters are the packets of the counters of the table, in order.
+func (l *lab) nftCounters(i int) (out []uint64, err error) {
+	b, err := l.in(i, "nft -j list table inet lab")
+	if err != nil {
+		return nil, err
+	}
+	var v struct {
+		Nftables []struct {
+			Rule *struct {
+				Expr []struct {
+					Counter *struct{ Packets uint64 }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return nil, err
+	}
+	for _, x := range v.Nftables {
+		if x.Rule == nil {
+			continue
+		}
+		for _, e := range x.Rule.Expr {
+			if e.Counter != nil {
+				out = append(out, e.Counter.Packets)
+			}
+		}
+	}
+	if len(out) != 2 {
+		return nil, fmt.Errorf("%d counters, want 2: %s", len(out), b)
+	}
+	return out, nil
+}
+
+// limited sends by the first plane only and compares what came with the rate, in each direction.
+func (l *lab) limited(least float64) error {
+	const packets, size = 1200, 4096
+	e, err := l.measure(func() (report, error) { return l.traffic(packets, size, 1) })
+	if err != nil {
+		return err
+	}
+	mbit := float64(packets/2*size) * 8 / e.run.Seconds / 1e6
+	say("   %.1f Mbit/s of payload each way, of %d; round trip %.1f ms, %d sent again", mbit, limitMbit, e.rtt[0]/1e3, e.grown[0]["retransmitted"])
+	if mbit > limitMbit || mbit < least*limitMbit {
+		return fmt.Errorf("%.1f Mbit/s came through, want %.0f to %d", mbit, least*limitMbit, limitMbit)
+	}
+	return nil
+}
+
+func (l *lab) bucket() error {
+	for i := range l.spaces {
+		err := l.script(i, "tc qdisc add dev eth0 root handle 1: htb default 2",
+			fmt.Sprintf("tc class add dev eth0 parent 1: classid 1:1 htb rate %dmbit burst 20kb", limitMbit), "tc class add dev eth0 parent 1: classid 1:2 htb rate 10gbit",
+			fmt.Sprintf("tc filter add dev eth0 parent 1: protocol ip u32 match ip sport %d 0xffff classid 1:1", cablePort(i)))
+		if err != nil {
+			return err
+		}
+	}
+	if err := l.limited(.6); err != nil {
+		return err
+	}
+	return l.bare()
+}
+
+// bare takes all qdiscs away.
+func (l *lab) bare() error {
+	for i := range l.spaces {
+		if err := l.script(i, "tc qdisc del dev eth0 root"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lab) tbf() error {
+	for i := range l.spaces {
+		if err := l.script(i, fmt.Sprintf("tc qdisc add dev eth0 root tbf rate %dmbit burst 20kb latency 400ms", limitMbit)); err != nil {
+			return err
+		}
+	}
+	if err := l.limited(.6); err != nil {
+		return err
+	}
+	return l.bare()
+}
+
+func (l *lab) nftLimit() error {
+	// In datagrams, of 1500 bytes at most: a limit in bytes begins with those of a whole second.
+	for i := range l.spaces {
+		err := l.script(i, "nft add table inet lab", "nft add chain inet lab in { type filter hook input priority 0 ; }",
+			fmt.Sprintf("nft add rule inet lab in udp dport %d limit rate over %d/second burst 32 packets drop", cablePort(i), limitMbit*1000_000/8/1500))
+		if err != nil {
+			return err
+		}
+	}
+	if err := l.limited(.1); err != nil {
+		return err
+	}
+	for i := range l.spaces {
+		if err := l.script(i, "nft delete table inet lab"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

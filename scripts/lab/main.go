@@ -1,0 +1,56 @@
+// Command lab runs two chips in two network namespaces with a cable of the
+// kernel between them, degrades it, and asserts what that does to the link and
+// that it does nothing to what programs see.
+//
+//	lab loss TTFABRIC        on this machine: nftables and token buckets (scripts/prove-loss)
+//	/init                    as the first process of a virtual machine: netem (scripts/netem-vm)
+//
+// It needs root. It ends with 0 if everything held.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if os.Getpid() == 1 {
+		runVM()
+		return
+	}
+	if len(os.Args) == 2 && os.Args[1] == "snmp" {
+		printChecksumErrors()
+		return
+	}
+	if len(os.Args) != 3 || os.Args[1] != "loss" {
+		fmt.Fprintln(os.Stderr, "usage: lab loss TTFABRIC")
+		os.Exit(2)
+	}
+	l, err := newLab(os.Args[2], fmt.Sprintf("ttlab%d", os.Getpid()))
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+	if err == nil {
+		done := make(chan error, 1)
+		go func() { done <- l.loss() }()
+		select {
+		case err = <-done:
+		case s := <-stop:
+			err = fmt.Errorf("ended by %v", s)
+		}
+	}
+	l.close()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		os.Exit(1)
+	}
+}
+
+// begun is when the program started, for the lines that it prints.
+var begun = time.Now()
+
+func say(format string, a ...any) {
+	fmt.Printf("%6.1fs  %s\n", time.Since(begun).Seconds(), fmt.Sprintf(format, a...))
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/gopacket"
+
+	"ttfabric/wire"
+	"ttfabric/wire/capture"
+)
+
+type options struct {
+	lua, tshark string
+	twoPass     bool
+}
+
+// with adds what all calls of tshark have in common.
+func (o *options) with(args []string) []string {
+	if o.lua != "" {
+		args = append(args, "-X", "lua_script:"+o.lua)
+	}
+	if o.twoPass {
+		args = append(args, "-2")
+	}
+	return args
+}
+
+// count says what was compared.
+type count struct {
+	datagrams, frames, packets, assembled, partial, fields, faults int
+}
+
+// compare runs tshark over a capture and holds each of its layers against the Go decoder's.
+func compare(o *options, name string) (n count, err error) {
+	cmd := exec.Command(o.tshark, o.with([]string{"-r", name, "-T", "pdml"})...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return n, err
+	}
+	if err := cmd.Start(); err != nil {
+		return n, err
+	}
+	defer func() { err = errors.Join(err, cmd.Wait()) }()
+	var d capture.Decoder
+	err = readPDML(out, func(p *packet) error { return n.packet(&d, p) })
+	if err != nil {
+		_, _ = io.Copy(io.Discard, out)
+		return n, err
+	}
+	if n.frames == 0 {
+		return n, errors.New("not one TT-link frame in it")
+	}
+	return n, nil
+}
+
+// packet holds one captured packet against the Go decoder.
+func (n *count) packet(d *capture.Decoder, p *packet) error {
+	if p.luaError != "" {
+		return fmt.Errorf("packet %s: Lua error: %s", p.number, p.luaError)
+	}
+	if p.payload == "" || p.quoted {
+		return nil
+	}
+	payload, err := hex.DecodeString(p.payload)
+	if err != nil {
+		return fmt.Errorf("packet %s: udp.payload: %w", p.number, err)
+	}
+	if len(p.layers) == 0 {
+		if capture.IsTTLink(payload) {
+			return fmt.Errorf("packet %s: the Go decoder takes it for TT-link, tshark does not", p.number)
+		}
+		return nil
+	}
+	n.datagrams++
+	layers := d.Datagram(p.from, payload)
+	if len(layers) != len(p.layers) {
+		return fmt.Errorf("packet %s: tshark shows %d layers, the Go decoder %d", p.number, len(p.layers), len(layers))
+	}
+	for i, l := range layers {
+		want := wanted(l)
+		if err := n.layer(want, &p.layers[i]); err != nil {
+			return fmt.Errorf("packet %s, layer %d (%s): %w", p.number, i, p.layers[i].name, err)
+		}
+		switch l := l.(type) {
+		case *capture.TTLink:
+			if n.frames++; l.Fault != nil {
+				n.faults++
+			}
+		case *capture.Fabric:
+			n.packets++
+			if l.Partial {
+				n.partial++
+			} else if l.Pieces > 1 {
+				n.assembled++
+			}
+		}
+	}
+	return nil
+}
+
+// wanted are the fields that the dissector must show of a layer: those of the
+// Go decoder, and a few more that follow from them.
+func wanted(l gopacket.Layer) map[string][]string {
+	want := map[string][]string{}
+	add := func(name, value string) { want[name] = append(want[name], normal(value)) }
+	for _, f := range capture.Fields([]gopacket.Layer{l}) {
+		add(f.Name, f.Value)
+	}
+	switch l := l.(type) {
+	case *capture.TTLink:
+		if l.Whole {
+			add("ttlink.frame_len", strconv.Itoa(len(l.Contents)))
+			add("ttlink.crc.status", want["ttlink.crc.good"][0])
+		} else if l.Head {
+			add("ttlink.crc.status", "2")
+		}
+		if l.Fault == nil && l.Frame.Kind != wire.KindUpdate && l.Frame.Kind != wire.KindHello && len(l.Frame.Payload) > 0 {
+			add("ttlink.payload", hex.EncodeToString(l.Frame.Payload))
+		}
+	case *capture.Fabric:
+		switch {
+		case l.Fault != nil || l.Partial:
+		case l.Packet.Type != wire.PacketCompletion && l.Packet.Type != wire.PacketDropReport && l.Packet.Type != wire.PacketLinkState && len(l.LayerPayload()) > 0:
+			add("ttfabric.data", hex.EncodeToString(l.LayerPayload()))
+		}
+		if l.Fault == nil && l.Drop != nil {
+			add("ttfabric.packet_id", want["ttfabric.drop.id"][0])
+		} else if l.Fault == nil && l.Packet.Type != wire.PacketCompletion && l.Packet.Type != wire.PacketDropReport {
+			add("ttfabric.packet_id", want["ttfabric.id"][0])
+		}
+	}
+	return want
+}
+
+// ours tells the fields that the Go decoder has nothing to say of: what the dissector found out by looking at other frames.
+func ours(name string) bool {
+	for _, prefix := range []string{"ttlink.analysis.", "_ws."} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	switch name {
+	case "", "ttlink.magic", "ttlink.padding", "ttlink.stream", "ttlink.reassembled_in", "ttlink.piece",
+		"ttlink.malformed", "ttlink.cut", "ttlink.crc.bad", "ttfabric.malformed", "ttfabric.dropped", "ttfabric.exception":
+		return true
+	}
+	return false
+}
+
+// layer compares what is wanted with what tshark shows.
+func (n *count) layer(want map[string][]string, got *layer) error {
+	for name, values := range got.fields {
+		if _, known := want[name]; !known && !ours(name) && !(name == "ttlink.payload" && len(got.fields["ttlink.fault"]) > 0) {
+			return fmt.Errorf("tshark shows %s %q, the Go decoder has no such field here", name, values)
+		}
+	}
+	for name, values := range want {
+		shown := make([]string, 0, len(values))
+		for _, v := range got.fields[name] {
+			shown = append(shown, normal(v))
+		}
+		if !slices.Equal(shown, values) {
+			return fmt.Errorf("%s: tshark shows %q, the Go decoder says %q", name, shown, values)
+		}
+		n.fields += len(values)
+	}
+	return nil
+}
+
+// normal writes a value in one way: tshark's hexadecimal numbers have as many
+// digits as the field is wide, and its flags are words from 4.2 on.
+func normal(v string) string {
+	switch v {
+	case "True":
+		return "1"
+	case "False":
+		return "0"
+	}
+	if h, ok := strings.CutPrefix(v, "0x"); ok {
+		if u, err := strconv.ParseUint(h, 16, 64); err == nil {
+			return strconv.FormatUint(u, 10)
+		}
+	}
+	return strings.ReplaceAll(v, ":", "")
+}

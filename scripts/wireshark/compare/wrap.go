@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"ttfabric/wire"
+	"ttfabric/wire/capture"
+)
+
+// wrapAt is the sequence number that the first frame of each direction gets: a few before the wrap.
+const wrapAt = wire.Seq(0xFFFFFFF0)
+
+// end is one direction of a session, by the channel that its frames are for. Both ends of a link of
+// the machines that are proved have channels of their own.
+type end struct {
+	session wire.SessionID
+	channel wire.Channel
+}
+
+// wrap writes a capture of 'ttfabric capture' anew with all sequence numbers shifted so that they
+// wrap soon. Nothing else changes, so that the analysis must find the same.
+func wrap(from, to string) error {
+	first, channels := map[end]wire.Seq{}, map[wire.SessionID][]wire.Channel{}
+	if err := each(from, nil, func(b []byte) {
+		f, err := wire.DecodeFrame(b)
+		if err != nil || f.Kind != wire.KindData {
+			return
+		}
+		k := end{f.Session, f.Channel}
+		if _, known := first[k]; !known {
+			first[k] = f.TxSeq
+			channels[f.Session] = append(channels[f.Session], f.Channel)
+		}
+	}); err != nil {
+		return err
+	}
+	shift := func(k end) wire.Seq { return wrapAt - first[k] }
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	wrapped := 0
+	err = each(from, out, func(b []byte) {
+		f, err := wire.DecodeFrame(b)
+		if err != nil || f.Session == 0 || f.Kind == wire.KindHello { // a hello's incarnation tells the first number
+			return
+		}
+		le := binary.LittleEndian
+		if f.Kind == wire.KindData {
+			seq := f.TxSeq + shift(end{f.Session, f.Channel})
+			le.PutUint32(b[16:], uint32(seq))
+			if seq < wrapAt {
+				wrapped++
+			}
+		}
+		for _, c := range channels[f.Session] {
+			if c != f.Channel {
+				le.PutUint32(b[20:], uint32(f.RxSeq+shift(end{f.Session, c})))
+			}
+		}
+		le.PutUint32(b[len(b)-wire.TrailerLen:], wire.Checksum(b[:len(b)-wire.TrailerLen]))
+	})
+	if err == nil && wrapped == 0 {
+		err = fmt.Errorf("%s: no sequence number wrapped", from)
+	}
+	return errors.Join(err, out.Close())
+}
+
+// each calls f with each datagram of a capture, and writes what f made of it.
+func each(from string, to io.Writer, f func(datagram []byte)) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	r, err := capture.NewReader(in)
+	if err != nil {
+		return err
+	}
+	var w *capture.Writer
+	if to != nil {
+		w = capture.NewWriter(to, r.Section)
+	}
+	for {
+		b, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			if w != nil {
+				return w.Flush()
+			}
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if b.Interface != nil && w != nil {
+			w.AddInterface(*b.Interface)
+		}
+		if b.Packet == nil {
+			continue
+		}
+		if _, _, payload, ok := capture.Payload(b.Packet.Data); ok {
+			f(payload)
+		}
+		if w != nil {
+			if err := w.WritePacket(b.Packet); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package wireshark
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// State is how a file on disk compares with what would be installed.
+type State string
+
+// The states.
+const (
+	Missing State = "missing"
+	Current State = "installed"
+	Old     State = "old"     // as it was installed before, by another version
+	Changed State = "changed" // since it was installed
+	Foreign State = "foreign" // somebody else's
+)
+
+// Step is what is to be done, or was done, with one file.
+type Step struct {
+	File  `json:"-"`
+	What  string `json:"what"`
+	Path  string `json:"path"`
+	State State  `json:"state"`
+	Done  string `json:"done,omitempty"` // written, replaced, kept, removed; empty: nothing
+}
+
+// ErrForeign is returned where a file that isn't ours stands in the way.
+var ErrForeign = errors.New("is not of ttfabric, or was changed")
+
+// manifest is the list of what was installed: the sums of the files by path.
+type manifest map[string]string
+
+func (p *Place) manifestPath() string { return filepath.Join(p.data(), "wireshark.json") }
+
+func (p *Place) manifest() (manifest, error) {
+	m := manifest{}
+	b, err := os.ReadFile(p.manifestPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return nil, fmt.Errorf("%s: %w; it lists what 'ttfabric wireshark install' wrote: remove it and install with --force", p.manifestPath(), err)
+	}
+	return m, nil
+}
+
+func (p *Place) save(m manifest) error {
+	if len(m) == 0 {
+		err := os.Remove(p.manifestPath())
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		p.prune(p.manifestPath())
+		return err
+	}
+	b, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	return write(p.manifestPath(), append(b, '\n'), 0o644)
+}
+
+func sum(b []byte) string {
+	s := sha256.Sum256(b)
+	return hex.EncodeToString(s[:])
+}
+
+// Look says how things stand, and changes nothing.
+func (p *Place) Look(program string) ([]Step, error) {
+	m, err := p.manifest()
+	if err != nil {
+		return nil, err
+	}
+	var out []Step
+	for _, f := range p.Files(program) {
+		s := Step{File: f, What: f.What, Path: f.Path}
+		b, err := os.ReadFile(f.Path)
+		was, known := m[f.Path]
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			s.State = Missing
+		case err != nil:
+			return nil, err
+		case bytes.Equal(b, f.Data):
+			s.State = Current
+		case known && was == sum(b):
+			s.State = Old
+		case known:
+			s.State = Changed
+		default:
+			s.State = Foreign
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// Install writes what is missing or old. Files of the profile that were changed
+// since are kept. Where another file stands in the way it writes nothing at all,
+// unless force replaces it. Dry says what would be done.
+func (p *Place) Install(program string, force, dry bool) ([]Step, error) {
+	steps, err := p.Look(program)
+	if err != nil {
+		return nil, err
+	}
+	for i := range steps {
+		s := &steps[i]
+		switch {
+		case s.State == Current:
+		case s.State == Missing:
+			s.Done = "written"
+		case s.State == Old || force:
+			s.Done = "replaced"
+		case s.State == Changed && s.Theirs:
+			s.Done = "kept"
+		default:
+			return steps, fmt.Errorf("%s %w; move it away, or replace it with --force", s.Path, ErrForeign)
+		}
+	}
+	if dry {
+		return steps, nil
+	}
+	m, err := p.manifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range steps {
+		switch s.Done {
+		case "written", "replaced":
+			if err := write(s.Path, s.Data, s.Mode); err != nil {
+				return steps, errors.Join(err, p.save(m))
+			}
+			m[s.Path] = sum(s.Data)
+		case "":
+			m[s.Path] = sum(s.Data)
+		}
+	}
+	return steps, p.save(m)
+}
+
+// Uninstall removes what was installed, and the folders that are empty then.
+// Files that are another's are kept, and so is a dissector or plugin that was changed since, unless
+// force; the profile goes, since Wireshark itself rewrites it.
+func (p *Place) Uninstall(program string, force, dry bool) ([]Step, error) {
+	steps, err := p.Look(program)
+	if err != nil {
+		return nil, err
+	}
+	m, err := p.manifest()
+	if err != nil {
+		return nil, err
+	}
+	for i := range steps {
+		s := &steps[i]
+		_, known := m[s.Path]
+		switch {
+		case s.State == Missing:
+			delete(m, s.Path)
+			continue
+		case s.State == Foreign, s.State == Current && !known, s.State == Changed && !force && !s.Theirs:
+			s.Done = "kept"
+			continue
+		}
+		s.Done = "removed"
+		if dry {
+			continue
+		}
+		if err := os.Remove(s.Path); err != nil {
+			return steps, errors.Join(err, p.save(m))
+		}
+		delete(m, s.Path)
+		p.prune(s.Path)
+	}
+	if dry {
+		return steps, nil
+	}
+	return steps, p.save(m)
+}
+
+// prune removes the folders above a path that are empty.
+func (p *Place) prune(path string) {
+	for dir := filepath.Dir(path); dir != p.Home && os.Remove(dir) == nil; {
+		dir = filepath.Dir(dir)
+	}
+}
+
+// write puts a whole file in place, or none.
+func write(path string, b []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".ttfabric-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
