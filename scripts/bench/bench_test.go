@@ -204,3 +204,28 @@ func TestSaveLoadPlot(t *testing.T) {
 		t.Errorf("plots %s", got)
 	}
 }
+
+// A link that has less than its share of the raw datagrams is told of, by the median of the rounds.
+func TestShare(t *testing.T) {
+	rounds := func(ours, theirs []float64) *report {
+		p := &report{}
+		for i := range ours {
+			p.add(figure("bridge", "ours", "Gb/s", i, ours[i]), figure("bridge", "theirs", "Gb/s", i, theirs[i]), figure("elsewhere", "ours", "Gb/s", i, 0))
+		}
+		return p
+	}
+	for _, c := range []struct {
+		ours, theirs []float64
+		good         bool
+	}{
+		{[]float64{5, 6, 7}, []float64{10, 10, 10}, true},
+		{[]float64{4, 4, 9}, []float64{10, 10, 10}, false},
+		{[]float64{5}, []float64{10}, true},
+		{[]float64{0, 0, 0}, []float64{10, 10, 10}, false},
+		{nil, nil, true}, // kinds that were left out
+	} {
+		if err := rounds(c.ours, c.theirs).share("bridge", "ours", "theirs", 0.5); (err == nil) != c.good {
+			t.Errorf("%v of %v: %v; want good=%v", c.ours, c.theirs, err, c.good)
+		}
+	}
+}

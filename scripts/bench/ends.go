@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -61,6 +62,7 @@ func open(name string, far bool) (conv, error) {
 type place struct {
 	near, far netip.Addr
 	netns     string // network namespace of the far end; empty: this one
+	container string // that the end runs in, by docker; empty: none
 }
 
 var where = place{near: loopback, far: loopback}
@@ -84,8 +86,13 @@ func farEnd(kind, task string) error {
 		return tcpAnswer(task)
 	case "relay":
 		return relay(task)
+	case "hold":
+		return hold()
 	}
-	c, err := open(kind, true)
+	size := 0
+	_, err := fmt.Sscanf(task, "pump %d", &size)
+	pumps := err == nil // as the near end does
+	c, err := open(kind, !pumps)
 	if err != nil {
 		return err
 	}
@@ -101,16 +108,39 @@ func farEnd(kind, task string) error {
 	var count func() uint64
 	if task == "drain" {
 		count = c.drain()
-	} else {
+	} else if !pumps {
 		c.echo()
 	}
 	fmt.Println("ready")
 	for in.Scan() {
+		if pumps {
+			if err := pumpFor(c, size, in.Text()); err != nil {
+				return err
+			}
+		}
 		if count != nil {
 			fmt.Println(count())
 		}
 	}
 	return nil
+}
+
+// pumpFor sends for a time, and says when that is over.
+func pumpFor(c conv, size int, text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil {
+		err = c.pump(size, d)
+	}
+	if err == nil {
+		fmt.Println("done")
+	}
+	return err
+}
+
+// hold does nothing until standard input ends, as the first process of a container whose others come and go.
+func hold() error {
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
 // other is the far end as the near one sees it.
@@ -130,7 +160,9 @@ func spawnAt(p place, kind, task string) (*other, error) {
 		return nil, err
 	}
 	args := []string{exe, "-far", kind, "-task", task, "-listen", p.near.String(), "-core", strconv.Itoa(sitting.far)}
-	if p.netns != "" {
+	if p.container != "" {
+		args = append([]string{"docker", "exec", "-i", p.container, "/bench"}, args[1:]...)
+	} else if p.netns != "" {
 		args = append([]string{"ip", "netns", "exec", p.netns}, args...)
 	}
 	cmd := exec.Command(args[0], args[1:]...)

@@ -29,6 +29,7 @@ type bench struct {
 	sizes    []int
 	mtu      int    // of the wire between two namespaces, in bytes
 	wire     string // its two namespaces and its device
+	pair     string // of containers on one bridge
 	ttfabric string // the fabric's program
 	pingpong string // the ping-pong in C
 	cuts     int    // of a cable each
@@ -64,6 +65,7 @@ var measurements = []measurement{
 	}},
 	{"wan", "scripts/bench/wan", (*bench).wan},
 	{"loss", "scripts/bench/loss", (*bench).losses},
+	{"container", "scripts/bench/container", (*bench).containers},
 	{"growth", "scripts/bench/run -only growth", (*bench).growth},
 	{"cuts", "scripts/bench/cuts", (*bench).cutCables},
 	{"idle", "", func(b *bench, round int, _ *rand.Rand) error {
@@ -82,7 +84,7 @@ func main() {
 	task := flag.String("task", "", "of the far end: drain or echo")
 	flag.IntVar(&b.rounds, "rounds", 5, "interleaved rounds")
 	seconds := flag.Float64("seconds", 1, "of each goodput measurement")
-	flag.StringVar(&b.only, "only", "", "goodput, latency, session, chain, idle or growth; wan, loss and cuts by the scripts of their names")
+	flag.StringVar(&b.only, "only", "", "goodput, latency, session, chain, idle or growth; wan, loss, cuts and container by the scripts of their names")
 	sizes := flag.String("sizes", "64,256,1024,4096,16384", "message sizes of the goodput measurement, in bytes; a packet carries up to 4096, and a longer message takes several")
 	names := flag.String("kinds", "", "transports to measure, with commas; empty: all")
 	out := flag.String("o", "", "write the results as JSON to this file, and plots beside it (default results/TIME.json)")
@@ -90,6 +92,7 @@ func main() {
 	flag.StringVar(&b.ttfabric, "ttfabric", "", "the fabric's program, for the idle cost")
 	flag.StringVar(&b.pingpong, "pingpong", "", "the ping-pong in C, built")
 	flag.StringVar(&b.wire, "wire", "", "the wire to cross: NEAR-NAMESPACE FAR-NAMESPACE DEVICE")
+	flag.StringVar(&b.pair, "containers", "", "two containers on one bridge, whose addresses -listen and -far-listen are: NEAR FAR")
 	flag.IntVar(&b.mtu, "mtu", 1500, "of that wire, in bytes")
 	flag.IntVar(&b.cuts, "cuts", 200, "cables to cut, one after the other, of each machine of -only cuts")
 	flag.Uint64Var(&b.seed, "seed", 0, "of the cables and moments of -only cuts; 0: from the clock, printed")
