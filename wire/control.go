@@ -16,21 +16,22 @@ type Outcome uint8
 
 // The outcomes. All but OutcomeDone are exceptions.
 const (
-	OutcomeDone       Outcome = iota // performed
-	OutcomeBadAddress                // no such tile, or past its memory; nothing was performed
-	OutcomeMisaligned                // the command's alignment rule is broken; nothing was performed
-	OutcomeBadCommand                // not a command of this chip; nothing was performed
-	OutcomeAgain                     // no room for it now, such as in the table of reads; not performed, try again
-	OutcomeLost                      // did not arrive although later packets of the flow did
-	OutcomeRestarted                 // the destination doesn't know the flow: it restarted; whether its former life performed it nobody knows
-	OutcomeOverflow                  // too many exceptions of the flow are open; not performed, try again
-	OutcomeNoMemory                  // the destination's limit of host memory is reached; not performed
+	OutcomeDone        Outcome = iota // performed
+	OutcomeBadAddress                 // no such tile, or past its memory; nothing was performed
+	OutcomeMisaligned                 // the command's alignment rule is broken; nothing was performed
+	OutcomeBadCommand                 // not a command of this chip; nothing was performed
+	OutcomeAgain                      // no room for it now, such as in the table of reads; not performed, try again
+	OutcomeLost                       // did not arrive although later packets of the flow did
+	OutcomeRestarted                  // the destination doesn't know the flow: it restarted; whether its former life performed it nobody knows
+	OutcomeOverflow                   // too many exceptions of the flow are open; not performed, try again
+	OutcomeNoMemory                   // the destination's limit of host memory is reached; not performed
+	OutcomeUnknownFlow                // it arrived, and the destination has restarted since it answered in this life of the flow; not performed, try again
 	NumOutcomes
 )
 
 // String names the outcome.
 func (o Outcome) String() string {
-	names := [NumOutcomes]string{"done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted", "too many exceptions", "out of memory"}
+	names := [NumOutcomes]string{"done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted", "too many exceptions", "out of memory", "flow unknown"}
 	if o >= NumOutcomes {
 		return "unknown outcome"
 	}

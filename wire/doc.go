@@ -146,7 +146,8 @@
 //	24  8  id: of the request, unique at its source; a reply repeats it; 0 for completions and drop reports
 //	32  4  epoch: hash of the tables that the route was planned by; a router drops a packet of older ones if its own tables could close a cycle with them
 //	36  1  bit 0 UP: a crossing towards the root is before the packet; bit 1 TRACE: each chip that it comes to may note it;
-//	       bit 2 DETOUR: the route through this mesh leads round a fault; others reserved, refused
+//	       bit 2 DETOUR: the route through this mesh leads round a fault;
+//	       bit 3 KNOWN: every destination has answered in this life of the flow; others reserved, refused
 //	37  1  reserved, refused
 //	38  2  group of a multicast; 0: unicast
 //	40 40  command union                               \
@@ -265,10 +266,14 @@
 // An exception says that count requests from first on did not end as done.
 // Outcomes: 1 bad address, 2 misaligned, 3 bad command, 4 again (a table is
 // full), 5 lost, 6 destination restarted, 7 too many exceptions, 8 out of
-// memory; others are refused. Only 6 leaves open whether the request was
-// performed; all others were not. After 4 and 7 a source may try again. A
-// destination that has 63 exceptions to tell ends everything further as 7, in
-// the one that is left, until the source's flow base says that it knows.
+// memory, 9 flow unknown; others are refused. Only 6 leaves open whether the
+// request was performed; all others were not. What 5 names did not come, and is
+// not performed by this life of the destination should it come late; see
+// "Flows" for the lives after it. All others but 6 came. After 4, 7 and 9 a
+// source may try again, after 9 in a new life of the flow. A destination that
+// has 62 exceptions to tell ends everything further as 7, in one exception, and
+// from the first gap on as 5, in the next one, until the source's flow base
+// says that it knows.
 //
 // # Drop report
 //
@@ -458,9 +463,15 @@
 //     next, next becomes base.
 //   - A seq before next was answered already: it is not performed, and a
 //     completion is owed.
-//   - With 63 exceptions or more the packet is not performed: it, and numbers
-//     between next and it, are excepted as too many exceptions, which is the
-//     64th and goes on with the next one. next becomes seq + 1.
+//   - An unknown flow or newer epoch that begins with a packet with KNOWN is
+//     void here: the destination has answered in it in a former life. Numbers
+//     between next and seq are excepted as restarted, seq as flow unknown, and
+//     nothing of that epoch is ever performed. Where exceptions are too many,
+//     all are excepted as restarted, in one. next becomes seq + 1.
+//   - With 62 exceptions or more the packet is not performed: it is excepted as
+//     too many exceptions, in one that goes on with the next packet. From the
+//     first gap on, the gap, the packet and all that follows are excepted as lost,
+//     again in one. next becomes seq + 1.
 //   - A seq beyond next: the numbers between are excepted as lost.
 //   - Otherwise the request is performed in the flow's order, and excepted if
 //     it could not be; next becomes seq + 1. A probe does nothing.
@@ -477,6 +488,18 @@
 // it unknown. After 10 s without progress all open ones are unknown, and the
 // flow begins a new life at 0.
 //
+// A source sets KNOWN once it has had a completion of the flow's present epoch. A
+// request that was sent with KNOWN and is excepted as lost will never be
+// performed, since a next life of the destination would refuse it. One that was
+// sent without may come late to a next life and begin the flow there: the source
+// takes it for unknown. It does so with all that is lost in that epoch from then
+// on, and from when it hears of 6 or 9, or takes a request without KNOWN for
+// unknown for another reason. It then sends no new requests, and begins a new
+// life of the flow at 0 when nothing is open.
+// It also does that before the first request after 100 ms in which
+// nothing was open, so that a destination that restarted meanwhile has nothing to
+// refuse.
+//
 // A group is the chips that one source multicasts to by the same ranges on one
 // plane. The source numbers its groups from 1 to at most 256, and a member drops
 // others. To a member a group is a flow of its own, by source, plane and group, and
@@ -487,5 +510,6 @@
 // copy had before it. A member without progress for 10 s is given up alone: its
 // open requests are unknown, and the group's numbers go on. Where a number is
 // given to other ranges, the flow epoch grows by 32. A multicast
-// read is a bad command.
+// read is a bad command. KNOWN is set when all members have answered in the epoch, and
+// the lives of a group's flow end as those of other flows do.
 package wire

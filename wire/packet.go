@@ -66,6 +66,7 @@ const (
 	packetUp     = 1 << 0 // an up crossing remains
 	packetTrace  = 1 << 1 // each chip notes that it came by
 	packetDetour = 1 << 2 // the route through this mesh leads round a fault
+	packetKnown  = 1 << 3 // a destination that does not know this life of the flow has restarted
 )
 
 // Route action of one hop: tt-metal's 2D encoding, one byte a hop, the low
@@ -92,6 +93,7 @@ type Packet struct {
 	Up       bool // a crossing towards the root of the meshes is before it; says which channels it goes by until the next mesh
 	Detour   bool // the route through this mesh leads round a fault; says which channels, too
 
+	Known     bool   // of requests and probes: all destinations have answered in this life of the flow; one that does not know it has restarted
 	FlowEpoch uint32 // names one life of the flow from Src to Dst on Plane
 	FlowSeq   uint32 // number of this packet in the flow, from 0
 	FlowBase  uint32 // lowest number whose fate the source doesn't know yet
@@ -161,7 +163,7 @@ func (p *Packet) Append(b []byte) []byte {
 	le.PutUint32(o[poFlowBase:], p.FlowBase)
 	le.PutUint64(o[poID:], p.ID)
 	le.PutUint32(o[poEpoch:], p.Epoch)
-	o[poFlags] = byte(bit(p.Up)*packetUp | bit(p.Trace)*packetTrace | bit(p.Detour)*packetDetour)
+	o[poFlags] = byte(bit(p.Up)*packetUp | bit(p.Trace)*packetTrace | bit(p.Detour)*packetDetour | bit(p.Known)*packetKnown)
 	le.PutUint16(o[poGroup:], p.Group)
 	p.Command.put(o[poCommand : poCommand+commandLen])
 	le.PutUint16(o[poSize:], p.Command.Size)
@@ -186,6 +188,7 @@ func DecodePacket(b []byte) (Packet, error) {
 	le := binary.LittleEndian
 	p := Packet{
 		Type: v.Type(), VC: v.VC(), Plane: v.Plane(), TTL: v.TTL(), Src: v.Src(), Dst: v.Dst(),
+		Known:     v.Known(),
 		FlowEpoch: le.Uint32(b[poFlowEpoch:]),
 		FlowSeq:   le.Uint32(b[poFlowSeq:]),
 		FlowBase:  le.Uint32(b[poFlowBase:]),
@@ -232,7 +235,7 @@ func ViewPacket(b []byte) (PacketView, error) {
 	}
 	if !known || b[poExtLen] != ExtensionLen || int(le.Uint16(b[poLength:])) != len(b) || v.headLen() > len(b) ||
 		v.Type() < PacketRequest || v.Type() > PacketLinkState || v.VC() >= NumVCs || !v.Src().Valid() || !v.Dst().Valid() ||
-		le.Uint16(b[poFlags:])&^(packetUp|packetTrace|packetDetour) != 0 || len(b)-v.headLen() > MaxPayload || !v.groupOK() {
+		le.Uint16(b[poFlags:])&^(packetUp|packetTrace|packetDetour|packetKnown) != 0 || len(b)-v.headLen() > MaxPayload || !v.groupOK() {
 		return nil, ErrPacket
 	}
 	return v, nil
@@ -283,6 +286,9 @@ func (v PacketView) Up() bool { return v[poFlags]&packetUp != 0 }
 
 // Detour reports whether the packet's route through this mesh leads round a fault.
 func (v PacketView) Detour() bool { return v[poFlags]&packetDetour != 0 }
+
+// Known reports whether a destination that does not know this life of the flow has restarted.
+func (v PacketView) Known() bool { return v[poFlags]&packetKnown != 0 }
 
 // Epoch is the hash of the tables by which the packet was routed last.
 func (v PacketView) Epoch() uint32 { return binary.LittleEndian.Uint32(v[poEpoch:]) }

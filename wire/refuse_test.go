@@ -113,7 +113,7 @@ func TestControlRefuses(t *testing.T) {
 		{"fewer exceptions than came", 8, []byte{0}},
 		{"an exception of nothing", 16, []byte{0, 0}},
 		{"outcome done", 18, []byte{0}},
-		{"outcome 9", 18, []byte{9}},
+		{"outcome 10", 18, []byte{10}},
 	})
 	c.Exceptions = make([]Exception, MaxExceptions)
 	for i := range c.Exceptions {

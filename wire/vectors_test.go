@@ -233,11 +233,11 @@ func TestVectorsPackets(t *testing.T) {
 			FlowEpoch: uint32(v.num("flowepoch")), FlowSeq: uint32(v.num("flowseq")), FlowBase: uint32(v.num("flowbase")),
 			ID: v.num("id"), Epoch: uint32(v.num("epoch")), Command: v.command(), Hop: uint16(v.num("hop")),
 			Route: append([]byte{}, v.raw("route")...), Payload: append([]byte{}, v.raw("payload")...),
-			Up: v.num("flags")&1 != 0, Trace: v.num("flags")&2 != 0, Detour: v.num("flags")&4 != 0,
+			Up: v.num("flags")&1 != 0, Trace: v.num("flags")&2 != 0, Detour: v.num("flags")&4 != 0, Known: v.num("flags")&8 != 0,
 			Group: uint16(v.num("group")), Trunk: Trunk(v.num("trunk")), Ranges: v.ranges(),
 		}
 		check(v, want, DecodePacket, (*Packet).Append)
-		refused(t, v.bytes, DecodePacket, []byte{0xF8, 0xFF}, poFlags)
+		refused(t, v.bytes, DecodePacket, []byte{0xF0, 0xFF}, poFlags)
 		if want.Group == 0 && want.Type != PacketCompletion {
 			refused(t, v.bytes, DecodePacket, []byte{0xFF, 0xFF}, poGroup)
 		}
@@ -292,7 +292,12 @@ func TestVectorsControl(t *testing.T) {
 		check(v, want, decode, (*Completion).Append)
 		for i := range want.Exceptions {
 			refused(t, v.bytes, decode, []byte{0xFF}, completionHead+exceptionLen*i+7)
-			refused(t, v.bytes, decode, []byte{0xF8}, completionHead+exceptionLen*i+6)
+			refused(t, v.bytes, decode, []byte{0xF0}, completionHead+exceptionLen*i+6)
+			v.bytes[completionHead+exceptionLen*i+6] = byte(NumOutcomes)
+			if _, err := decode(v.bytes); err == nil {
+				t.Errorf("outcome %d was taken", NumOutcomes)
+			}
+			v.bytes[completionHead+exceptionLen*i+6] = byte(want.Exceptions[i].Outcome)
 		}
 	})
 	vectors(t, "dropreports", 5, func(t *testing.T, v *vector) {

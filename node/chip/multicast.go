@@ -60,12 +60,14 @@ type outGroup struct {
 	all     chipSet
 	ttl     uint16
 	epoch   uint32
+	life    life
 	older   uint32 // not 0: a member knows this later epoch; another one is begun when nothing is open
 	next    uint32
 	base    uint32 // lowest request that some member has not settled
 	ops     []groupOp
 	head    int // of ops
 	used    uint64
+	heard   mono.Time // when a member last answered
 	probed  mono.Time // when the last probe went out
 	probes  int       // since a member fell silent
 }
@@ -73,6 +75,7 @@ type outGroup struct {
 // groupMember is a member as its source sees it.
 type groupMember struct {
 	node     wire.FabricNodeID
+	answered bool      // in this life of the flow
 	next     uint32    // it has answered every request before it
 	open     int       // requests that it has not settled
 	progress mono.Time // when it last answered, or had nothing open
@@ -174,14 +177,11 @@ func (c *Chip) startGroup(now mono.Time, r *Request, client bool) Admission {
 	if a != Accepted {
 		return a
 	}
-	if g.older != 0 {
-		if len(g.openOps()) > 0 {
-			return Busy
-		}
-		g.epoch, g.older, g.next, g.base = nextLife(g.older), 0, 0, 0
-		for i := range g.members {
-			g.members[i].next = 0
-		}
+	if len(g.openOps()) == 0 && (g.older != 0 || g.life.ending || g.life.known && now.Sub(g.heard) > flowIdle) {
+		g.renew()
+	}
+	if g.older != 0 || g.life.ending {
+		return Busy
 	}
 	if len(g.openOps()) >= MaxOutstanding || !c.injectGroup(g, r, op{token: r.Token, sent: now, client: client}) {
 		return Busy
@@ -252,7 +252,7 @@ func (c *Chip) injectGroup(g *outGroup, r *Request, o op) bool {
 	}
 	c.nextID++
 	p := wire.Packet{Type: wire.PacketRequest, VC: wire.VCFor(wire.ClassRequest, false, false), Plane: g.key.plane, TTL: g.ttl, Src: c.cfg.Node, Dst: c.cfg.Node,
-		FlowEpoch: g.epoch, FlowSeq: g.next, FlowBase: g.base, ID: c.nextID, Epoch: c.epoch,
+		Known: g.life.known, FlowEpoch: g.epoch, FlowSeq: g.next, FlowBase: g.base, ID: c.nextID, Epoch: c.epoch,
 		Group: g.number, Trunk: c.plan.Trunk(), Ranges: g.key.ranges, Command: r.Command, Payload: r.Payload}
 	if r.Probe {
 		p.Type, p.Command, p.Payload = wire.PacketProbe, wire.Command{Type: wire.NocNone}, nil
@@ -270,6 +270,7 @@ func (c *Chip) injectGroup(g *outGroup, r *Request, o op) bool {
 		}
 		m.open++
 	}
+	o.known = g.life.known
 	g.ops = append(g.ops, groupOp{op: o, open: g.all, left: len(g.members)})
 	g.next++
 	c.groups.uses++
@@ -287,6 +288,7 @@ func (c *Chip) settleMember(now mono.Time, g *outGroup, m *groupMember, seq uint
 	if o == nil || !o.open.has(m.node.Chip) {
 		return
 	}
+	r = g.life.judge(&o.op, r)
 	o.open.remove(m.node.Chip)
 	o.left--
 	m.open--
@@ -350,6 +352,7 @@ func (c *Chip) groupCompletion(now mono.Time, p *wire.Packet, k *wire.Completion
 		c.counters.StaleCompletions++
 		return
 	}
+	g.hear(now, m, k)
 	if int32(g.base-m.next) > 0 {
 		m.next = g.base
 	}
@@ -363,6 +366,29 @@ func (c *Chip) groupCompletion(now mono.Time, p *wire.Packet, k *wire.Completion
 	}
 	g.advance()
 	m.progress = now
+}
+
+// hear takes note of a member's completion of this life.
+func (g *outGroup) hear(now mono.Time, m *groupMember, k *wire.Completion) {
+	g.heard = now
+	g.life.heard(k)
+	if m.answered {
+		return
+	}
+	m.answered = true
+	g.life.known = !slices.ContainsFunc(g.members, func(m groupMember) bool { return !m.answered })
+}
+
+// renew begins a new life of a group's flow; nothing of it is open.
+func (g *outGroup) renew() {
+	e := g.epoch
+	if g.older != 0 {
+		e = g.older
+	}
+	g.epoch, g.older, g.next, g.base, g.life = nextLife(e), 0, 0, 0, life{}
+	for i := range g.members {
+		g.members[i].next, g.members[i].answered = 0, false
+	}
 }
 
 // later is the later of two sequence numbers.

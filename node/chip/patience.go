@@ -74,12 +74,18 @@ func (r *readRef) openIn() bool {
 	return false
 }
 
+// renew begins a new life of a flow; nothing of it is open.
+func (f *outFlow) renew() {
+	f.epoch, f.next, f.base, f.probes, f.life = nextLife(f.epoch), 0, 0, 0, life{}
+}
+
 // giveUp ends all requests of a flow and begins a new life of it.
 func (c *Chip) giveUp(now mono.Time, f *outFlow, why Doubt) {
 	for seq := f.base; seq != f.next; seq++ {
 		c.settle(now, f, seq, Result{Fate: FateUnknown, Doubt: why})
 	}
 	f.advance()
-	f.epoch, f.next, f.base, f.probes, f.progress = nextLife(f.epoch), 0, 0, 0, now
+	f.renew()
+	f.progress = now
 	c.counters.FlowResets++
 }

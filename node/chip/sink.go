@@ -16,6 +16,7 @@ type inFlow struct {
 	epoch uint32
 	next  uint32
 	exc   []wire.Exception
+	void  bool // this life of the flow was known before the chip's own life; nothing of it is performed
 	owed  bool // a completion is owed and the flow stands in Chip.owed
 }
 
@@ -30,13 +31,13 @@ func (c *Chip) request(now mono.Time, p *wire.Packet) {
 	case d < 0:
 		c.counters.Duplicates++
 		return
+	case f.void:
+		c.counters.StaleRequests++
+		f.refuse(uint32(d))
+		return
 	case len(f.exc) >= wire.MaxExceptions-2:
-		// There may be no room for a gap and a refusal any more. One exception
-		// names all that comes until the source has taken note of the older
-		// ones. None of that is performed.
 		c.counters.Overflows++
-		f.except(f.next, uint32(d)+1, wire.OutcomeOverflow)
-		f.next = p.FlowSeq + 1
+		f.overflow(uint32(d))
 		return
 	case d > 0:
 		c.counters.Gaps += uint64(d)
@@ -49,6 +50,32 @@ func (c *Chip) request(now mono.Time, p *wire.Packet) {
 	if o := c.perform(now, p); o != wire.OutcomeDone {
 		f.except(p.FlowSeq, 1, o)
 	}
+}
+
+// overflow takes a request, and n before it that did not come, where there may
+// be no room for a gap and a refusal any more. None of them is performed, and
+// one exception names all that comes until the source has taken note of the
+// older ones, from the first gap on another one.
+func (f *inFlow) overflow(n uint32) {
+	o := wire.OutcomeOverflow
+	if k := len(f.exc); n > 0 || k > wire.MaxExceptions-2 && f.exc[k-1].Outcome == wire.OutcomeLost {
+		o = wire.OutcomeLost
+	}
+	f.except(f.next, n+1, o)
+	f.next += n + 1
+}
+
+// refuse takes a request of a void life, and n before it that did not come.
+func (f *inFlow) refuse(n uint32) {
+	if len(f.exc) >= wire.MaxExceptions-2 { // as above
+		f.except(f.next, n+1, wire.OutcomeRestarted)
+	} else {
+		if n > 0 {
+			f.except(f.next, n, wire.OutcomeRestarted)
+		}
+		f.except(f.next+n, 1, wire.OutcomeUnknownFlow)
+	}
+	f.next += n + 1
 }
 
 // owe notes that a completion is owed for a flow.
@@ -86,7 +113,7 @@ func (c *Chip) admit(p *wire.Packet) *inFlow {
 // begin starts a life of the flow with p. What the source has sent before p
 // and not heard of went to an earlier life of this chip, if it arrived.
 func (f *inFlow) begin(p *wire.Packet) {
-	f.epoch, f.next, f.exc = p.FlowEpoch, p.FlowBase, f.exc[:0]
+	f.epoch, f.next, f.exc, f.void = p.FlowEpoch, p.FlowBase, f.exc[:0], p.Known
 	if d := p.FlowSeq - p.FlowBase; d > 0 && d < 2*MaxOutstanding {
 		f.except(p.FlowBase, d, wire.OutcomeRestarted)
 		f.next = p.FlowSeq

@@ -47,11 +47,17 @@ const (
 	DoubtTimeout           // no answer for FlowTimeout
 	DoubtUnreachable       // no way to the destination was left while the request was under way
 	DoubtOlder             // the destination took this life of the source for a former one; it does so no longer
+	DoubtLate              // the destination has not seen it; should that restart, it may yet come
+	NumDoubts
 )
 
 // String names the doubt.
 func (d Doubt) String() string {
-	return [...]string{"", "destination restarted", "route died", "no answer", "unreachable", "taken for a former life"}[d]
+	names := [NumDoubts]string{"", "destination restarted", "route died", "no answer", "unreachable", "taken for a former life", "not seen"}
+	if d >= NumDoubts {
+		return "unknown reason"
+	}
+	return names[d]
 }
 
 // Result is what became of a request.
@@ -97,6 +103,7 @@ type op struct {
 	id      uint64 // of a read whose data has not come
 	sent    mono.Time
 	settled bool
+	known   bool // sent in a life of the flow that was known
 	probe   bool // the flow's own
 	client  bool
 }
@@ -107,6 +114,7 @@ type outFlow struct {
 	way      *way             // nil until it is needed
 	via      []wire.Direction // instead of the table's path, while not empty; changes only when nothing is open
 	epoch    uint32
+	life     life
 	next     uint32
 	base     uint32 // lowest request whose fate is open
 	ops      []op
@@ -173,6 +181,9 @@ func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
 		f.via, f.way = slices.Clone(r.Via), nil
 	}
 	c.settleMove(f)
+	if len(f.openOps()) == 0 && (f.life.ending || f.life.known && now.Sub(f.progress) > flowIdle) {
+		f.renew()
+	}
 	w := c.departure(f)
 	if !w.ok {
 		a := c.noWay(&r)
@@ -181,7 +192,7 @@ func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
 		}
 		return a
 	}
-	if f.moving {
+	if f.moving || f.life.ending {
 		return Busy // as above
 	}
 	if len(f.openOps()) >= MaxOutstanding || !c.router.CanInject(w.port, w.vc) {
@@ -238,7 +249,7 @@ func (c *Chip) departure(f *outFlow) *way {
 func (c *Chip) inject(f *outFlow, w *way, r *Request, o *op) bool {
 	c.nextID++
 	p := wire.Packet{Type: wire.PacketRequest, Plane: r.Plane, Trace: r.Trace, Src: c.cfg.Node, Dst: r.Dst,
-		FlowEpoch: f.epoch, FlowSeq: f.next, FlowBase: f.base, ID: c.nextID, Epoch: c.epoch, Command: r.Command, Payload: r.Payload}
+		Known: f.life.known, FlowEpoch: f.epoch, FlowSeq: f.next, FlowBase: f.base, ID: c.nextID, Epoch: c.epoch, Command: r.Command, Payload: r.Payload}
 	if r.Probe {
 		p.Type, p.Command, p.Payload = wire.PacketProbe, wire.Command{Type: wire.NocNone}, nil
 	}
@@ -259,6 +270,7 @@ func (c *Chip) inject(f *outFlow, w *way, r *Request, o *op) bool {
 	if len(f.openOps()) == 0 {
 		f.progress, f.probes = o.sent, 0
 	}
+	o.known = f.life.known
 	f.ops = append(f.ops, *o)
 	f.next++
 	c.counters.Requests++
@@ -300,6 +312,8 @@ func (c *Chip) completion(now mono.Time, p *wire.Packet) {
 		c.counters.StaleCompletions++
 		return
 	}
+	f.life.known = true
+	f.life.heard(&m)
 	for _, e := range m.Exceptions {
 		for k := range uint32(e.Count) {
 			if int32(e.First+k-m.Next) < 0 {
@@ -339,6 +353,7 @@ func (c *Chip) settle(now mono.Time, f *outFlow, seq uint32, r Result) {
 	if o == nil || o.settled {
 		return
 	}
+	r = f.life.judge(o, r)
 	o.settled = true
 	c.open--
 	if o.id != 0 {

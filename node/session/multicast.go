@@ -135,7 +135,7 @@ func (s *Session) multicast(ctx context.Context, to wire.Ranges, r chip.Request,
 		one.Dst, one.Ranges = m.Node, wire.Ranges{}
 		end := chip.Result{Fate: m.Fate, Outcome: m.Outcome, Drop: m.Drop, At: m.At, Doubt: m.Doubt}
 		failed := failure(&one, &end)
-		if noRoom(&end) {
+		if passing(&end) {
 			_, failed = s.do(ctx, one)
 		}
 		if failed != nil {

@@ -238,9 +238,11 @@ func withOptions(r chip.Request, o []Option) chip.Request {
 	return r
 }
 
-// noRoom reports whether a request was refused, and not performed, for lack of room that may come.
-func noRoom(r *chip.Result) bool {
-	return r.Fate == chip.FateRefused && r.Members == nil && (r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow)
+// passing reports whether a request was refused, and not performed, for a
+// reason that passes: lack of room, or a destination that has restarted.
+func passing(r *chip.Result) bool {
+	return r.Fate == chip.FateRefused && r.Members == nil &&
+		(r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow || r.Outcome == wire.OutcomeUnknownFlow)
 }
 
 // againAfter is how long to wait before such a request is tried again.
@@ -259,7 +261,7 @@ func (s *Session) do(ctx context.Context, r chip.Request) (chip.Result, error) {
 		case <-ctx.Done():
 			return chip.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
 		}
-		if !noRoom(&res) || try == againRetries {
+		if !passing(&res) || try == againRetries {
 			return res, failure(&r, &res)
 		}
 		select {

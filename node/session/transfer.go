@@ -113,7 +113,7 @@ func (t *transfer) fail(err error) {
 
 // end takes the end of packet i.
 func (t *transfer) end(i, try int, r chip.Result) {
-	if r.Fate != chip.FateDone && t.ctx.Err() == nil && try < againRetries && noRoom(&r) {
+	if r.Fate != chip.FateDone && t.ctx.Err() == nil && try < againRetries && passing(&r) {
 		time.AfterFunc(againAfter(try), func() {
 			t.mu.Lock()
 			if t.ended {

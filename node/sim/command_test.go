@@ -149,8 +149,8 @@ func TestDrains(t *testing.T) {
 			s.run(m)
 		})
 		lost += r.Fates[chip.FateLost]
-		// A destination that sees nothing of a flow's first requests says that it may have restarted.
-		if n := r.Fates[chip.FateUnknown]; !flush && n*20 > r.Fates[chip.FateLost] { // a flush takes read data with it, too
+		// What a destination does not see of a flow that is new to it, it may see later, or may have seen in a former life.
+		if n := r.Fates[chip.FateUnknown]; !flush && n*10 > r.Fates[chip.FateLost] { // a flush takes read data with it, too
 			t.Errorf("seed %d: of %d requests nobody knows the fate; %d are known to be lost", seed, n, r.Fates[chip.FateLost])
 		}
 	}

@@ -241,7 +241,22 @@ class Link:
         self.closed = True
 
 
-OUTCOMES = {1: "bad address", 2: "misaligned", 3: "bad command", 4: "again", 5: "lost", 6: "restarted", 7: "too many exceptions", 8: "out of memory"}
+OUTCOMES = {1: "bad address", 2: "misaligned", 3: "bad command", 4: "again", 5: "lost", 6: "restarted", 7: "too many exceptions", 8: "out of memory", 9: "flow unknown"}
+
+
+KNOWN = 8
+
+
+def merged(exceptions):
+    """What follows an exception of the same outcome belongs to it; beyond 64, what became of the rest is not said apart."""
+    out = []
+    for e in exceptions:
+        if out and (out[-1][2] == e[2] or len(out) == 64) and out[-1][0] + out[-1][1] == e[0]:
+            out[-1][1] += e[1]
+            out[-1][2] = out[-1][2] if out[-1][2] == e[2] else 6
+        else:
+            out.append(list(e))
+    return out
 
 
 class Chip:
@@ -252,14 +267,14 @@ class Chip:
         self.flows = {}
         self.waiting = []  # packets for lack of credit: link, vc, bytes
         self.next_id = self.incarnation
-        self.outs = {g: {"epoch": int(time.time() * 1000) << 5 & 0xFFFFFFFF, "seq": 0, "base": 0, "open": {}} for g in (0, 1)}
+        self.outs = {g: {"epoch": int(time.time() * 1000) << 5 & 0xFFFFFFFF, "seq": 0, "base": 0, "open": {}, "known": False, "sure": set(), "ending": False} for g in (0, 1)}
         self.out = self.outs[0]
         self.reads, self.probe_at = {}, None
 
-    def packet(self, kind, vc, plane, payload, union=b"", size=None, send=255, ident=0, flow=(0, 0, 0), group=0, trunk=0):
+    def packet(self, kind, vc, plane, payload, union=b"", size=None, send=255, ident=0, flow=(0, 0, 0), group=0, trunk=0, flags=0):
         r = 19
         n = 101 + r + len(payload)
-        b = struct.pack("<BBHHBBHHIIIQIHH", kind, vc | plane << 4, 2, n, 40, r, 0, 1, *flow, ident % 2**64, 0, 0, group)
+        b = struct.pack("<BBHHBBHHIIIQIHH", kind, vc | plane << 4, 2, n, 40, r, 0, 1, *flow, ident % 2**64, 0, flags, group)
         b += union.ljust(40, b"\0") + struct.pack("<HBBHBB", len(payload) if size is None else size, send, 0, 0, 0, 0)
         if trunk:  # names its source; the copy to the last chip has no hops before it
             b += bytes(r) + struct.pack("<HH", 1, 0) + bytes(8) + bytes([trunk]) + payload
@@ -292,7 +307,7 @@ class Chip:
         if kind in (1, 5):
             if (group != 0) != (b[100 + r] in (1, 2)) or group and (b[92 + r:100 + r] != bytes(8) or send == 7):
                 return  # there is nothing to the east of this chip
-            self.request(link, kind, (vcp >> 4, group), epoch, seq, base, ident, b[40:80], size, send, payload)
+            self.request(link, kind, b[36] & KNOWN, (vcp >> 4, group), epoch, seq, base, ident, b[40:80], size, send, payload)
         elif kind == 2 and ident in self.reads:
             self.end(self.reads.pop(ident), "done " + payload.hex())
         elif kind == 3:
@@ -304,11 +319,11 @@ class Chip:
 
     # The destination's end of a flow.
 
-    def request(self, link, kind, key, epoch, seq, base, ident, union, size, send, payload):
+    def request(self, link, kind, known, key, epoch, seq, base, ident, union, size, send, payload):
         plane, group = key
         f = self.flows.get(key)
         if f is None or f["epoch"] != epoch:
-            f = self.flows[key] = {"epoch": epoch, "next": seq, "exc": []}
+            f = self.flows[key] = {"epoch": epoch, "next": seq, "exc": [], "void": known}
             if 0 < after(seq, base) < 8192:
                 f["exc"].append([base, after(seq, base), 6])
         f["exc"] = [e for e in f["exc"] if after(e[0] + e[1], base) > 0]
@@ -317,8 +332,12 @@ class Chip:
         d = after(seq, f["next"])
         if d >= 0:
             outcome = 0
-            if len(f["exc"]) >= 63:
-                f["exc"].append([f["next"], d + 1, 7])
+            if f["void"]:
+                if d > 0:
+                    f["exc"].append([f["next"], d, 6])
+                f["exc"].append([seq, 1, 9])
+            elif len(f["exc"]) >= 62:
+                f["exc"].append([f["next"], d + 1, 5 if d or len(f["exc"]) > 62 and f["exc"][-1][2] == 5 else 7])
             else:
                 if d > 0:
                     f["exc"].append([f["next"], d, 5])
@@ -327,6 +346,7 @@ class Chip:
                 if outcome:
                     f["exc"].append([seq, 1, outcome])
             f["next"] = (seq + 1) % 2**32
+            f["exc"] = merged(f["exc"])
         p = struct.pack("<III", epoch, f["next"], len(f["exc"])) + b"".join(struct.pack("<IHBB", e[0], e[1], e[2], 0) for e in f["exc"])
         self.post(link, 2, self.packet(3, 2, plane, p, group=group))
 
@@ -378,11 +398,15 @@ class Chip:
     def ask(self, what, union, size, send, payload, kind=1, group=0):
         self.next_id += 1
         o = self.outs[group]
+        if o["ending"] and not o["open"]:
+            o.update(epoch=(o["epoch"] + 1) % 2**32, seq=0, base=0, known=False, ending=False, sure=set())
+        if o["known"]:
+            o["sure"].add(o["seq"])
         flow = (o["epoch"], o["seq"], o["base"])
         o["open"][o["seq"]] = what
         if send == 7:
             self.reads[self.next_id % 2**64] = o["seq"]
-        self.post(self.links[0], 0, self.packet(kind, 0, 0, payload, union, size, send, self.next_id, flow, group, 1 if group else 0))
+        self.post(self.links[0], 0, self.packet(kind, 0, 0, payload, union, size, send, self.next_id, flow, group, 1 if group else 0, KNOWN if o["known"] else 0))
         o["seq"] += 1
         self.probe_at = time.monotonic() + 0.25
 
@@ -400,8 +424,12 @@ class Chip:
             return
         for i in range(n):
             first, count, outcome, _ = struct.unpack_from("<IHBB", p, 12 + 8 * i)
+            out["ending"] = out["ending"] or outcome in (6, 9)
             for seq in range(first, min(first + count, nxt)):
-                self.end(seq, OUTCOMES[outcome], out)
+                late = outcome == 5 and seq in out["open"] and (out["ending"] or seq not in out["sure"])
+                out["ending"] = out["ending"] or late
+                self.end(seq, "unknown" if late else OUTCOMES[outcome], out)
+        out["known"] = True
         for seq in [s for s in out["open"] if s < nxt and (out is not self.out or s not in self.reads.values())]:
             self.end(seq, "done", out)
 

@@ -112,7 +112,7 @@ local TYPES = { [1] = "Request", [2] = "Reply", [3] = "Completion", [4] = "Drop 
 local SEND_TYPES = { [0] = "Write", [1] = "Inline write", [2] = "Atomic increment", [3] = "Write and increment",
   [4] = "Scatter write", [7] = "Read", [255] = "None" }
 local OUTCOMES = { [0] = "done", "bad address", "misaligned", "bad command", "again", "lost", "destination restarted",
-  "too many exceptions", "out of memory" }
+  "too many exceptions", "out of memory", "flow unknown" }
 local REASONS = { [1] = "next hop dead", [2] = "TTL used up", [3] = "no route", [4] = "malformed", [5] = "timeout",
   [6] = "unreachable", [7] = "tables replaced", [8] = "drained", [9] = "flushed" }
 local TRUNKS = { [0] = "none (unicast)", "east and west", "north and south" }
@@ -224,6 +224,7 @@ hex(F, "epoch", "uint32", "ttfabric.epoch", "Table epoch")
 flag(F, "up", "ttfabric.up", "Crossing towards the root ahead", 8, 1)
 flag(F, "trace", "ttfabric.trace", "Trace", 8, 2)
 flag(F, "detour", "ttfabric.detour", "Detour", 8, 4)
+flag(F, "known", "ttfabric.known", "Known flow", 8, 8)
 num(F, "group", "uint16", "ttfabric.group", "Multicast group")
 num(F, "trunk", "uint8", "ttfabric.trunk", "Multicast trunk", TRUNKS)
 num(F, "hops", "uint8", "ttfabric.mcast.hops", "Hops", nil, "East, west, north, south")
@@ -701,7 +702,7 @@ local function read_packet(tvb, o, avail, partial)
   local group_ok = p.trunk == 0 and p.group == 0
   if p.type == 1 or p.type == 5 then group_ok = p.trunk <= 2 and (p.trunk == 0) == (p.group == 0)
   elseif p.type == 3 then group_ok = p.trunk == 0 end
-  if p.type < 1 or p.type > 6 or tvb(o + 36, 2):le_uint() > 7 or p.data_len > MAX_PAYLOAD or not group_ok then return nil, "packet" end
+  if p.type < 1 or p.type > 6 or tvb(o + 36, 2):le_uint() > 15 or p.data_len > MAX_PAYLOAD or not group_ok then return nil, "packet" end
   if not SEND_TYPES[p.send_type] then return nil, "command" end
   if p.send_type == 4 then
     p.chunks = tvb(o + EXTENSION + 38, 1):uint()
@@ -887,6 +888,7 @@ local function packet_tree(tvb, o, avail, pieces, root)
   tree:add(F.up, tvb(o + 36, 1))
   tree:add(F.trace, tvb(o + 36, 1))
   tree:add(F.detour, tvb(o + 36, 1))
+  tree:add(F.known, tvb(o + 36, 1))
   tree:add_le(F.group, tvb(o + 38, 2))
   tree:add(F.trunk, tvb(o + p.head - 1, 1))
   if p.trunk ~= 0 then ranges_tree(tvb, o + p.head - 9, tree, F.hops, F.skip) end

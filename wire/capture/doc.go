@@ -117,7 +117,7 @@
 //	ttfabric.flow_epoch, ttfabric.flow_seq, ttfabric.flow_base   numbers
 //	ttfabric.id              0x, 16 digits
 //	ttfabric.epoch           0x, 8 digits
-//	ttfabric.up, ttfabric.trace, ttfabric.detour   flags
+//	ttfabric.up, ttfabric.trace, ttfabric.detour, ttfabric.known   flags
 //	ttfabric.group           number, 0: unicast
 //	ttfabric.trunk           number, 0: unicast
 //	ttfabric.mcast.hops      number, four: east, west, north, south; only with a trunk

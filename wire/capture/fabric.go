@@ -134,6 +134,7 @@ func (p *Fabric) headFields(f *fields) {
 	f.flag("ttfabric.up", x.Up)
 	f.flag("ttfabric.trace", x.Trace)
 	f.flag("ttfabric.detour", x.Detour)
+	f.flag("ttfabric.known", x.Known)
 	f.num("ttfabric.group", uint64(x.Group))
 	f.num("ttfabric.trunk", uint64(x.Trunk))
 	if x.Trunk != wire.TrunkNone {

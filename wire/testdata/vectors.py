@@ -212,6 +212,8 @@ def packets():
     yield "probe", dict(base, type=5, route=bytes([1, 2]))
     yield "round a fault", dict(base, type=5, vc=10, flags=4, route=bytes([1, 2]))
     yield "upwards, round a fault, traced", dict(base, type=5, vc=13, flags=7, route=bytes([1, 2]))
+    yield "request of a known flow", dict(base, send=0, addr=a, flags=8, route=bytes([1, 2]), payload=pattern(9))
+    yield "all flags", dict(base, type=5, vc=13, flags=15, route=bytes([1, 2]))
     yield "link state", dict(home, type=6, vc=2, route=bytes([2]), payload=struct.pack("<HHIH", 1023, 255, 7, 0x8001))
     many = dict(base, dm=0, dc=0, group=0x1234, trunk=1)
     yield "multicast write", dict(many, send=0, addr=a, ranges=(3, 0, 0, 0, 2, 0, 1, 0), payload=pattern(64))
@@ -226,8 +228,8 @@ def packets():
 def completions():
     yield "nothing wrong", dict(flowepoch=1, next=2, exceptions=[])
     yield "every outcome", dict(flowepoch=0xFFFFF000, next=0xFFFFFFFF,
-                                exceptions=[(0xFFFFFF00 + 2 * o, 1 if o != 5 else 65535, o) for o in range(1, 8)])
-    yield "full", dict(flowepoch=3, next=1000, exceptions=[(3 * i, i + 1, 1 + i % 7) for i in range(64)])
+                                exceptions=[(0xFFFFFF00 + 2 * o, 1 if o != 5 else 65535, o) for o in range(1, 10)])
+    yield "full", dict(flowepoch=3, next=1000, exceptions=[(3 * i, i + 1, 1 + i % 9) for i in range(64)])
 
 
 def dropreports():

@@ -234,7 +234,7 @@ func (d *decoder) result() (r Result) {
 	r.Outcome = wire.Outcome(d.num8())
 	r.Drop = wire.DropReason(d.num8())
 	r.Result.At = d.node()
-	r.Doubt = chip.Doubt(d.uint(uint64(chip.DoubtTimeout)))
+	r.Doubt = chip.Doubt(d.uint(uint64(chip.NumDoubts - 1)))
 	r.DataLen, r.DataSum = int(d.uint(MaxRecord)), d.fixed()
 	r.Error = string(d.bytes(maxText))
 	r.Members, r.MembersSum = int(d.uint(MaxRecord)), d.fixed()
