@@ -9,6 +9,7 @@ import (
 	"ttfabric/node/chip/record"
 	"ttfabric/node/sim"
 	"ttfabric/router/topo"
+	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
@@ -86,3 +87,44 @@ func TestSimulatedLivesReplayIdentically(t *testing.T) {
 
 // text renders a configuration.
 func text(v any) string { return fmt.Sprintf("%+v", v) }
+
+// TestEveryEndComesBack records an end of every fate and doubt and reads it again.
+func TestEveryEndComesBack(t *testing.T) {
+	m, err := topo.Named("mesh:2x2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	w, err := record.NewWriter(&file, record.Header{Config: chip.Config{Node: m.Chips[0].Node, Topology: m}}, record.MinLimit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := record.NewRecorder(0, func(b []byte) ([]byte, error) { return b[:0], w.Block(b) })
+	var want []chip.Result
+	for o := range wire.NumOutcomes {
+		want = append(want, chip.Result{Token: uint64(len(want)), Fate: chip.FateRefused, Outcome: o})
+	}
+	for d := range chip.NumDoubts {
+		want = append(want, chip.Result{Token: uint64(len(want)), Fate: chip.FateUnknown, Doubt: d})
+	}
+	for _, x := range want {
+		r.Result(x, true)
+	}
+	r.End()
+	if err := w.End(record.EndClosed, ""); err != nil {
+		t.Fatal(err)
+	}
+	in, err := record.NewReader(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range want {
+		rec, err := in.Next()
+		if err != nil {
+			t.Fatalf("%+v: %v", x, err)
+		}
+		if got := rec.Result; got.Token != x.Token || got.Fate != x.Fate || got.Outcome != x.Outcome || got.Doubt != x.Doubt {
+			t.Errorf("%+v comes back as %+v", x, got)
+		}
+	}
+}
