@@ -30,8 +30,9 @@ import (
 // A life also ends while the flow is idle, so that a destination that restarts
 // meanwhile has nothing to refuse.
 
-// flowIdle is the time without an open request after which a flow goes on with another life.
-const flowIdle = 100 * time.Millisecond
+// FlowIdle is the time without an open request after which a flow goes on with
+// another life. Our own choice: shorter than a process takes to start anew.
+const FlowIdle = 100 * time.Millisecond
 
 // life is what a source knows of the present life of a flow, or of a group's.
 type life struct {

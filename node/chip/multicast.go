@@ -177,7 +177,7 @@ func (c *Chip) startGroup(now mono.Time, r *Request, client bool) Admission {
 	if a != Accepted {
 		return a
 	}
-	if len(g.openOps()) == 0 && (g.older != 0 || g.life.ending || g.life.known && now.Sub(g.heard) > flowIdle) {
+	if len(g.openOps()) == 0 && (g.older != 0 || g.life.ending || g.life.known && now.Sub(g.heard) > FlowIdle) {
 		g.renew()
 	}
 	if g.older != 0 || g.life.ending {

@@ -181,7 +181,7 @@ func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
 		f.via, f.way = slices.Clone(r.Via), nil
 	}
 	c.settleMove(f)
-	if len(f.openOps()) == 0 && (f.life.ending || f.life.known && now.Sub(f.progress) > flowIdle) {
+	if len(f.openOps()) == 0 && (f.life.ending || f.life.known && now.Sub(f.progress) > FlowIdle) {
 		f.renew()
 	}
 	w := c.departure(f)

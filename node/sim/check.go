@@ -276,6 +276,7 @@ func (s *Sim) unrest() string {
 
 // provePairs sends from every chip to every chip on every plane, now that nothing is wrong any more.
 func (s *Sim) provePairs() {
+	s.runUntil(s.now.Add(2*chip.FlowIdle), func() bool { return false }) // else chips that have started anew refuse some
 	if s.failure != nil {
 		return
 	}
