@@ -488,28 +488,28 @@
 // it unknown. After 10 s without progress all open ones are unknown, and the
 // flow begins a new life at 0.
 //
-// A source sets KNOWN once it has had a completion of the flow's present epoch. A
-// request that was sent with KNOWN and is excepted as lost will never be
+// A source sets KNOWN once it has had a completion of the flow's present epoch.
+// A request that was sent with KNOWN and is excepted as lost will never be
 // performed, since a next life of the destination would refuse it. One that was
 // sent without may come late to a next life and begin the flow there: the source
-// takes it for unknown. It does so with all that is lost in that epoch from then
+// takes it for unknown. So it does with all that is lost in that epoch from then
 // on, and from when it hears of 6 or 9, or takes a request without KNOWN for
 // unknown for another reason. It then sends no new requests, and begins a new
-// life of the flow at 0 when nothing is open.
-// It also does that before the first request after 100 ms in which
-// nothing was open, so that a destination that restarted meanwhile has nothing to
-// refuse.
+// life of the flow at 0 when nothing is open. It also begins one before the
+// first request after 100 ms in which nothing was open, so that a destination
+// that restarted meanwhile has nothing to refuse.
 //
 // A group is the chips that one source multicasts to by the same ranges on one
 // plane. The source numbers its groups from 1 to at most 256, and a member drops
 // others. To a member a group is a flow of its own, by source, plane and group, and
-// all of the above holds for it; a completion names the group in its packet. Sequence numbers are the group's, so that each
-// member sees gaps and repetitions by itself. At the source a request is done
+// all of the above holds for it; a completion names the group in its packet.
+// Sequence numbers are the group's, so that each member sees gaps and repetitions
+// by itself. KNOWN is set when all members have answered in the epoch, and the
+// lives of a group's flow end as those of other flows do. At the source a request is done
 // when all members have answered, and base is the lowest number that any member
 // has not settled. A drop report settles the request for the members that the
 // copy had before it. A member without progress for 10 s is given up alone: its
 // open requests are unknown, and the group's numbers go on. Where a number is
-// given to other ranges, the flow epoch grows by 32. A multicast
-// read is a bad command. KNOWN is set when all members have answered in the epoch, and
-// the lives of a group's flow end as those of other flows do.
+// given to other ranges, the flow epoch grows by 32. A multicast read is a bad
+// command.
 package wire
