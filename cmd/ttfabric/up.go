@@ -132,7 +132,7 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 				return nil, false, err
 			}
 			if want.Hash() == running.Hash() && !want.SameNotes(running) {
-				return nil, false, coded(exitUsage, "fabric %q runs %s already, with other labels or impairments of its cables; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops it", name, m.Source, name)
+				return nil, false, coded(exitUsage, "fabric %q runs %s already, with other labels or impairments of its cables, or another transport or auth; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops it", name, m.Source, name)
 			}
 			if want.Hash() != running.Hash() {
 				return nil, false, coded(exitUsage, "fabric %q runs %s already; 'ttfabric down --name %s' stops it, or choose another --name", name, m.Source, name)
@@ -143,6 +143,7 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 	if t, err = loadTopology(arg); err != nil {
 		return nil, false, err
 	}
+	f.secure.settle(t)
 	if f.profile == "" && len(t.Chips) > runtime.NumCPU() && f.secure.transport != overQUIC {
 		f.profile = ttlink.ProfileCrowded.Name
 	}
