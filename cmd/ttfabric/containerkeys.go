@@ -159,7 +159,10 @@ func (d runDir) share(m *meshFile, t *topo.Topology) error {
 }
 
 // keyFlags say where 'compose' and 'stack' have keys from, and where they put what containers are to see of them.
-type keyFlags struct{ gossip, folder string }
+type keyFlags struct {
+	gossip, folder string
+	made           string // the folder that was written
+}
 
 func (k *keyFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&k.gossip, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it, or generate")
@@ -169,7 +172,7 @@ func (k *keyFlags) add(c *cobra.Command) {
 // write makes the folder of a fabric's keys and certificates, where the flags or
 // the topology ask for any, and returns what the file has to say of them. file is the one
 // that is about to be written, "" for standard output: it names the folder from where it is itself.
-func (k *keyFlags) write(c *cobra.Command, m *meshFile, t *topo.Topology, fab *fabricFlags, file string) (folder string, err error) {
+func (k *keyFlags) write(c *cobra.Command, m *meshFile, t *topo.Topology, f *secureFlags, file string) (folder string, err error) {
 	files := map[string][]byte{}
 	if k.gossip != "" {
 		keys, err := readKeys(c, "--gossip-key", k.gossip)
@@ -183,12 +186,12 @@ func (k *keyFlags) write(c *cobra.Command, m *meshFile, t *topo.Topology, fab *f
 		return "", coded(exitUsage, "--transport quic: name the folder of the chips' certificates with --pki; 'ttfabric pki make %s --name %s' makes one", t.Name, m.Name)
 	}
 	if m.Auth == authMTLS {
-		if _, err := fab.secure.secrets(c, t, m); err != nil { // whether they are this fabric's
+		if _, err := f.secrets(c, t, m); err != nil { // whether they are this fabric's
 			return "", err
 		}
 	}
 	if m.Auth == authPSK {
-		key, err := fab.secure.psk(c)
+		key, err := f.psk(c)
 		if err != nil {
 			return "", err
 		}
@@ -204,6 +207,14 @@ func (k *keyFlags) write(c *cobra.Command, m *meshFile, t *topo.Topology, fab *f
 		return "", nil
 	}
 	return k.place(file, files)
+}
+
+// told says where the keys are, after what else was written.
+func (k *keyFlags) told() string {
+	if k.made == "" {
+		return ""
+	}
+	return ", whose keys are in " + k.made
 }
 
 // place writes the folder, and says how the file names it.
@@ -227,6 +238,7 @@ func (k *keyFlags) place(file string, files map[string][]byte) (string, error) {
 	if err := writeSecrets(dir, files); err != nil {
 		return "", err
 	}
+	k.made = dir
 	named := dir
 	if !filepath.IsAbs(dir) {
 		from, err := filepath.Abs(filepath.Dir(file))

@@ -45,6 +45,8 @@ descriptor of tt-metal; 'ttfabric validate' says what a file holds.
 
 With --runtime docker each chip is a container; the compose file, as 'ttfabric
 compose' writes it, is in the run folder. --image, --memory and --mtu go with it.
+Keys and certificates are mounted from the run folder; recordings are copied to
+their folder by 'record stop' and 'down'.
 
 Routes are proved free of deadlock before any chip starts; 'ttfabric routes'
 shows them. A packet whose way on is blocked for --stuck-after is told of as an
@@ -57,6 +59,7 @@ event, or given up too.`,
   ttfabric up --gossip-key generate --auth psk
   ttfabric up --transport quic
   ttfabric up galaxy --runtime docker
+  ttfabric up --runtime docker --auth psk --gossip-key generate
   ttfabric up cluster_desc.yaml --name lab`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
@@ -155,17 +158,16 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 	if top := f.portBase + len(t.Chips)*channelStride; f.portBase < 0 || f.portBase > 0 && top > 1<<16 {
 		return nil, false, coded(exitUsage, "--port-base %d: %d chips take the ports up to %d; the last is 65535", f.portBase, len(t.Chips), top-1)
 	}
+	var keys [][]byte
+	if f.gossipKey != "" {
+		if keys, err = readKeys(c, "--gossip-key", f.gossipKey); err != nil {
+			return nil, false, err
+		}
+		m.Keyed = true
+	}
 	var composed []byte
 	if composed, err = f.contain(c, &m, arg, t); err != nil {
 		return nil, false, err
-	}
-	var keys [][]byte
-	if f.gossipKey != "" {
-		key, err := readKey(c, "--gossip-key", f.gossipKey)
-		if err != nil {
-			return nil, false, err
-		}
-		keys, m.Keyed = append(keys, key), true
 	}
 	secrets, err := f.secure.secrets(c, t, &m)
 	if err != nil {
