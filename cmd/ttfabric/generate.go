@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 
@@ -50,12 +49,8 @@ say what carries the links and how chips know each other, which --transport and
 			if err != nil {
 				return err
 			}
-			if secure.transport != "" || secure.auth != "" {
-				t.Transport, t.Auth = cmp.Or(secure.transport, t.Transport), cmp.Or(secure.auth, t.Auth)
-				secure.settle(t)
-				if err := secure.configure(&meshFile{}); err != nil {
-					return err
-				}
+			if err := secure.note(t); err != nil {
+				return err
 			}
 			var text []byte
 			switch form {

@@ -121,6 +121,16 @@ func (f *secureFlags) configure(m *meshFile) error {
 	return nil
 }
 
+// note has a topology say what the flags say.
+func (f *secureFlags) note(t *topo.Topology) error {
+	if f.transport == "" && f.auth == "" {
+		return nil
+	}
+	t.Transport, t.Auth = cmp.Or(f.transport, t.Transport), cmp.Or(f.auth, t.Auth)
+	f.settle(t)
+	return f.configure(&meshFile{})
+}
+
 // psk reads the pre-shared key; "" makes one.
 func (f *secureFlags) psk(c *cobra.Command) ([]byte, error) {
 	if f.pskFile == "" {
