@@ -97,7 +97,7 @@ func (d runDir) note(ids []string) error {
 // launch starts containers: those that are there, and by compose those that are not.
 func (h containers) launch(ctx context.Context, ns []wire.FabricNodeID, more []string, exits chan<- exit) error {
 	if len(more) > 0 {
-		return coded(exitUsage, "%s: a container's command cannot be changed; edit the compose file", more[0])
+		return coded(exitUsage, "%s: a container's command cannot be changed; 'up --runtime docker --record DIR' records every life of every chip", more[0])
 	}
 	if _, err := os.Stat(h.dir.path(composeName)); err == nil { // it is for this program to say what they see
 		_, t, _, err := h.dir.mesh()

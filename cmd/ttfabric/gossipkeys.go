@@ -63,7 +63,8 @@ func newGossipKeys() *cobra.Command {
 		Long: `keys changes the keys of a fabric that was started with 'up --gossip-key', in
 three steps, so that no chip is lost on the way: install a new key at all chips,
 use it, remove the old one. 'keys rotate' does all three. Chips that are started
-later have the keys of the run folder; one that was paused through a change can
+later have the keys of the run folder, or containers the file that compose
+gives them, which are changed too; one that was paused through a change can
 read nothing when it is resumed, says so in its log and events, and has the
 keys after 'ttfabric chip restart'.
 

@@ -48,6 +48,9 @@ compose' writes it, is in the run folder. --image, --memory and --mtu go with it
 Keys and certificates are mounted from the run folder; recordings are copied to
 their folder by 'record stop' and 'down'.
 
+A file in the form of ttfabric may say what carries the links and how chips know
+each other (transport: quic, auth: psk); --transport and --auth go before it.
+
 Routes are proved free of deadlock before any chip starts; 'ttfabric routes'
 shows them. A packet whose way on is blocked for --stuck-after is told of as an
 event, or given up too.`,
