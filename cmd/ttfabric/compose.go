@@ -22,6 +22,7 @@ const (
 	labelFabric = "ttfabric.fabric" // the fabric's name
 	labelChip   = "ttfabric.chip"   // M<mesh>D<chip>
 	labelRecord = "ttfabric.record" // folder of the machine that composed it, which recordings are copied to
+	labelImage  = "ttfabric.image"  // the image, where there are recordings: to read their volume when no container is left
 )
 
 // Ports and paths of a container; each has an address of its own, so that all have the same.
@@ -335,7 +336,7 @@ volumes:
 func writeCompose(b *bytes.Buffer, m *meshFile, t *topo.Topology, args []string, env [][2]string, f composeFlags) {
 	record := ""
 	if m.Record != "" {
-		record = fmt.Sprintf("  %s: %s\n", labelRecord, quoted(strings.ReplaceAll(m.Record, "$", "$$")))
+		record = fmt.Sprintf("  %s: %s\n  %s: \"${TTFABRIC_IMAGE:-%s}\"\n", labelRecord, quoted(strings.ReplaceAll(m.Record, "$", "$$")), labelImage, f.image)
 	}
 	fmt.Fprintf(b, composeHead, t, m.Name, record)
 	fmt.Fprintf(b, "  GOMEMLIMIT: %dKiB\n", bytesOf(f.memory)/1024*gcShare/100)

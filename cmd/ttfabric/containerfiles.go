@@ -15,7 +15,7 @@ import (
 	"ttfabric/ttlink/transport/pki"
 )
 
-// recordTime is how long copying recordings may take.
+// recordTime is how long copying recordings may take, where all else has less.
 const recordTime = time.Hour
 
 // recordings copies recordings from the containers' volume to the folder that
@@ -24,48 +24,70 @@ func (h containers) recordings(ctx context.Context, name string) error {
 	if h.m.Record == "" {
 		return nil
 	}
-	if err := os.MkdirAll(h.m.Record, 0o700); err != nil {
-		return fmt.Errorf("the recordings cannot be copied: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, recordTime)
-	defer cancel()
 	err := errors.New("there is no container left")
 	for _, c := range h.list() {
-		err = copyOut(ctx, c.id, path.Join(stateRecord, name), maxRecordLimit<<21, func(name string, r io.Reader) error {
-			return saveAs(filepath.Join(h.m.Record, name), r)
-		})
-		if errors.Is(err, errNotThere) && name == "" {
-			return nil // no chip got so far
-		}
-		if err == nil {
-			return nil
+		if err = copyRecordings(ctx, c.id, name, h.m.Record); err == nil {
+			break
 		}
 	}
-	return fmt.Errorf("the recordings cannot be copied to %s: %w", h.m.Record, err)
+	return err
 }
 
-// The way out where recordings keep a fabric from being removed.
-const goOnWithout = "'ttfabric down --discard-recordings' goes on without them"
-
-// rescue copies all recordings before their volume is removed. The error says that it has to stay.
-func (h containers) rescue(ctx context.Context) error {
-	if h.m.Record == "" {
+// copyRecordings copies recordings from the volume of a container.
+func copyRecordings(ctx context.Context, id, name, to string) error {
+	ctx, cancel := context.WithTimeout(ctx, recordTime)
+	defer cancel()
+	err := os.MkdirAll(to, 0o700)
+	if err == nil {
+		err = copyOut(ctx, id, path.Join(stateRecord, name), maxRecordLimit<<21, func(name string, r io.Reader) error {
+			return saveAs(filepath.Join(to, name), r)
+		})
+	}
+	if err == nil || errors.Is(err, errNotThere) && name == "" { // no chip got so far
 		return nil
 	}
-	if len(h.list()) == 0 {
-		return orphans(ctx, h.dir.name())
-	}
-	if err := h.recordings(context.Background(), ""); err != nil {
-		return fmt.Errorf("%w; they are still in the containers' volume, and nothing is removed; %s", err, goOnWithout)
-	}
-	return nil
+	return fmt.Errorf("the recordings cannot be copied to %s: %w", to, err)
 }
 
-// orphans reports recordings in a volume that no container is left to be copied by.
+// rescue copies all recordings of a fabric of so many containers before their
+// volume is removed. The error says that it has to stay.
+func (h containers) rescue(ctx context.Context, containers int) error {
+	switch {
+	case h.m.Record == "":
+		return nil
+	case containers == 0:
+		return kept(orphans(ctx, h.dir.name()))
+	}
+	return kept(h.recordings(context.WithoutCancel(ctx), ""))
+}
+
+// kept says of recordings that cannot be copied that they are kept, and the way out.
+func kept(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; they are still in the containers' volume, and nothing is removed; 'ttfabric down --discard-recordings' goes on without them", err)
+}
+
+// orphans copies recordings of a fabric from volumes that no container is left
+// to be read by: they say where to, and which image another one can be made of.
 func orphans(ctx context.Context, fabric string) error {
 	out, err := docker(ctx, "volume", "ls", "-q", "--filter", "label="+labelFabric+"="+fabric, "--filter", "label="+labelRecord)
-	if volumes := strings.Fields(string(out)); err == nil && len(volumes) > 0 {
-		err = fmt.Errorf("the recordings in volume %s cannot be copied, as no container is left; 'docker create -v %s:%s ttfabric' makes one for 'docker cp'; %s", volumes[0], volumes[0], stateDir, goOnWithout)
+	for _, volume := range strings.Fields(string(out)) {
+		out, err = docker(ctx, "volume", "inspect", "--format", `{{index .Labels "`+labelRecord+`"}}{{"\n"}}{{index .Labels "`+labelImage+`"}}`, volume)
+		if err != nil {
+			return err
+		}
+		to, image, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+		if out, err = docker(ctx, "create", "--label", labelFabric+"="+fabric, "--volume", volume+":"+stateDir, image); err != nil {
+			return fmt.Errorf("the recordings in volume %s cannot be copied: %w", volume, err)
+		}
+		id := strings.TrimSpace(string(out))
+		patient := context.WithoutCancel(ctx)
+		err = copyRecordings(patient, id, "", to)
+		if _, left := docker(patient, "rm", id); err != nil || left != nil {
+			return errors.Join(err, left)
+		}
 	}
 	return err
 }

@@ -285,7 +285,7 @@ func (h containers) remove() error {
 			errs = append(errs, h.archive(ctx))
 		}
 	}
-	if err := h.rescue(ctx); err != nil {
+	if err := h.rescue(ctx, len(ids)); err != nil {
 		return err
 	}
 	_, err := removeLabelled(ctx, h.dir.name())

@@ -64,7 +64,7 @@ func removeFabric(dir runDir, discard bool) (bool, error) {
 		cs, err := findContainers(ctx, dir.name())
 		if err == nil && len(cs) == 0 && !discard {
 			if err := orphans(ctx, dir.name()); err != nil {
-				return true, err
+				return true, kept(err)
 			}
 		}
 		if err != nil || len(cs) == 0 {
