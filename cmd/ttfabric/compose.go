@@ -21,6 +21,8 @@ import (
 const (
 	labelFabric = "ttfabric.fabric" // the fabric's name
 	labelChip   = "ttfabric.chip"   // M<mesh>D<chip>
+	labelRecord = "ttfabric.record" // folder of the machine that composed it, which recordings are copied to
+	labelImage  = "ttfabric.image"  // the image, where there are recordings: to read their volume when no container is left
 )
 
 // Ports and paths of a container; each has an address of its own, so that all have the same.
@@ -31,6 +33,7 @@ const (
 	stateDir        = "/state" // where that volume is, and what docker/Dockerfile makes
 	stateToken      = stateDir + "/token"
 	stateArchive    = stateDir + "/archive"
+	stateRecord     = stateDir + "/record"
 )
 
 // Limits of a compose file.
@@ -42,6 +45,7 @@ const (
 	minMemory      = 64 << 20     // bytes of one container's memory: an idle chip takes some 20 MiB
 	minMTU         = 576          // the least that every IPv4 host takes (RFC 791)
 	maxMTU         = 65535
+	minQUIC        = 1280 // the least MTU of a network that QUIC's first packets of 1,200 bytes pass (RFC 9000 §14), over IPv6 too
 )
 
 // composeFlags say what containers are like.
@@ -61,6 +65,7 @@ func (f *composeFlags) add(c *cobra.Command) {
 func newCompose() *cobra.Command {
 	var f composeFlags
 	var fab fabricFlags
+	var keys keyFlags
 	var file string
 	c := &cobra.Command{
 		Use: "compose [TOPOLOGY]", Short: "Write a compose file: one container per chip", Args: cobra.MaximumNArgs(1),
@@ -72,19 +77,29 @@ file's text goes into the compose file, so that it can be handed on alone.
 The fabric is called as --name says unless the environment variable
 TTFABRIC_NAME is set when it is brought up; TTFABRIC_IMAGE and TTFABRIC_MTU
 stand in the same way for --image and --mtu. Commands find it by its containers'
-labels. 'ttfabric up --runtime docker' writes the file and uses it at once.`,
+labels. 'ttfabric up --runtime docker' writes the file and uses it at once.
+
+With --auth psk, --transport quic or --gossip-key, each container gets its own
+keys and certificates as secrets, from a folder that compose makes for them
+(--secrets) and that TTFABRIC_SECRETS may replace. They are in no compose file.
+With --record, chips record into the fabric's volume; 'record stop' and 'down'
+copy that to the folder.`,
 		Example: `  ttfabric compose t3000 -f t3000.yml
   docker-compose -p t3000 -f t3000.yml up -d
   ttfabric inspect
-  ttfabric compose cluster_desc.yaml --name lab --mtu 9000 --slots fast -f lab.yml`,
+  ttfabric compose cluster_desc.yaml --name lab --mtu 9000 --slots fast -f lab.yml
+  ttfabric compose t3000 --auth psk --gossip-key generate -f sealed.yml
+  ttfabric pki make t3000 --name lab -d pki
+  ttfabric compose t3000 --name lab --transport quic --pki pki -f lab.yml`,
 		RunE: func(c *cobra.Command, args []string) error {
 			name, _ := c.Flags().GetString("name")
 			return render(c, args, file, func(arg string, t *topo.Topology) ([]byte, string, error) {
-				b, err := composeFile(name, arg, t, fab, f)
-				return b, fmt.Sprintf("%s. 'docker-compose -p %s -f %s up -d' brings it up.", counted(len(t.Chips), "container"), name, file), err
+				b, err := composeFile(name, arg, t, fab, f, func(m *meshFile) (string, error) { return keys.write(c, m, t, &fab.secure, file) })
+				return b, fmt.Sprintf("%s%s. 'docker-compose -p %s -f %s up -d' brings it up.", counted(len(t.Chips), "container"), keys.told(), name, file), err
 			})
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
+	keys.add(c)
 	f.add(c)
 	fab.add(c)
 	return c
@@ -125,25 +140,36 @@ func (f *composeFlags) check(fab *fabricFlags, name string, t *topo.Topology) er
 		return coded(exitUsage, "--mtu %d: want %d to %d bytes", f.mtu, minMTU, maxMTU)
 	case bytesOf(f.memory) < minMemory:
 		return coded(exitUsage, "--memory %q: want an amount such as 256m or 1g, at least 64m", f.memory)
-	case fab.record.dir != "":
-		return coded(exitUsage, "--record: a container writes to no folder of this machine; 'ttfabric up --runtime process' records")
-	case fab.secure.transport != overUDP || fab.secure.auth != "" && fab.secure.auth != authNone:
-		return coded(exitUsage, "--transport and --auth: containers carry UDP over a network of their own, and have no keys; 'ttfabric node' takes both on machines of yours")
+	case fab.secure.keylog != "":
+		return coded(exitUsage, "--keylog: a container writes to no folder of this machine; 'ttfabric capture' shows the frames, or 'ttfabric up --runtime process' logs the secrets")
+	case fab.secure.transport == overQUIC && f.mtu < minQUIC:
+		return coded(exitUsage, "--mtu %d: QUIC needs at least %d bytes", f.mtu, minQUIC)
 	case len(t.Chips) > maxContainers:
 		return coded(exitUsage, "%s has %d chips: want at most %d, as a bridge takes no more containers", t.Name, len(t.Chips), maxContainers)
 	}
 	return nil
 }
 
-// composeFile renders the compose file of a fabric; arg is how the user named its topology.
-func composeFile(name, arg string, t *topo.Topology, fab fabricFlags, f composeFlags) ([]byte, error) {
-	if err := f.check(&fab, name, t); err != nil {
-		return nil, err
+// contain settles what the chips of a fabric of containers are started with.
+func (f *fabricFlags) contain(name string, t *topo.Topology, c *composeFlags) (m meshFile, err error) {
+	f.secure.settle(t)
+	if err := c.check(f, name, t); err != nil {
+		return m, err
 	}
 	// The machine that runs it may be any, and chips outnumber cores on most.
-	fab.profile = cmp.Or(fab.profile, ttlink.ProfileCrowded.Name)
-	fab.archive.dir = "" // of this machine
-	if _, err := fab.mesh(name, t); err != nil {
+	if f.secure.transport != overQUIC {
+		f.profile = cmp.Or(f.profile, ttlink.ProfileCrowded.Name)
+	}
+	f.archive.dir = "" // of this machine
+	return f.mesh(name, t)
+}
+
+// composeFile renders the compose file of a fabric; arg is how the user named
+// its topology. share says where the file finds keys and certificates, and
+// whether gossip is encrypted.
+func composeFile(name, arg string, t *topo.Topology, fab fabricFlags, f composeFlags, share func(*meshFile) (folder string, err error)) ([]byte, error) {
+	m, err := fab.contain(name, t, &f)
+	if err != nil {
 		return nil, err
 	}
 	var env [][2]string
@@ -157,14 +183,29 @@ func composeFile(name, arg string, t *topo.Topology, fab fabricFlags, f composeF
 		}
 		env = append(env, [2]string{topologyEnv, text})
 	}
-	args = append(args, "--listen", "eth0", "--trust-network", "eth0", "--port-base", fmt.Sprint(composePortBase), "--api", "0.0.0.0:"+composeAPI,
+	folder, err := share(&m)
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, "--listen", "eth0")
+	if m.Auth == authNone {
+		args = append(args, "--trust-network", "eth0")
+	}
+	args = append(args, "--port-base", fmt.Sprint(composePortBase), "--api", "0.0.0.0:"+composeAPI,
 		"--token-file", stateToken, "--archive", stateArchive,
 		"--tile-memory", fmt.Sprintf("%dk", bytesOf(f.memory)/1024*tileShare/100), "--seeds", strings.Join(composeSeeds(t), ","))
+	args = append(args, secureArguments(&m, t)...)
+	if m.Record != "" {
+		args = append(args, "--record", stateRecord, "--record-limit", fmt.Sprint(m.RecordLimit))
+	}
 	for _, a := range fab.arguments() {
 		args = append(args, strings.ReplaceAll(a, "$", "$$"))
 	}
 	var b bytes.Buffer
-	writeCompose(&b, name, t, args, env, f)
+	writeCompose(&b, &m, t, args, env, f)
+	if s := secretFiles(&m, t, folder); s != "" {
+		b.WriteString("# " + secretsEnv + ", where it is set, replaces the folder of the keys and certificates.\nsecrets:\n" + s)
+	}
 	return b.Bytes(), nil
 }
 
@@ -255,7 +296,7 @@ const composeHead = `# %s
 # TTFABRIC_NAME, TTFABRIC_IMAGE and TTFABRIC_MTU, where set, replace the fabric's name, the image and the network's MTU.
 x-labels: &labels
   ttfabric.fabric: "${TTFABRIC_NAME:-%s}"
-x-environment: &environment
+%sx-environment: &environment
 `
 
 const composeChip = `x-chip: &chip
@@ -292,8 +333,12 @@ volumes:
     labels: *labels
 `
 
-func writeCompose(b *bytes.Buffer, name string, t *topo.Topology, args []string, env [][2]string, f composeFlags) {
-	fmt.Fprintf(b, composeHead, t, name)
+func writeCompose(b *bytes.Buffer, m *meshFile, t *topo.Topology, args []string, env [][2]string, f composeFlags) {
+	record := ""
+	if m.Record != "" {
+		record = fmt.Sprintf("  %s: %s\n  %s: \"${TTFABRIC_IMAGE:-%s}\"\n", labelRecord, quoted(strings.ReplaceAll(m.Record, "$", "$$")), labelImage, f.image)
+	}
+	fmt.Fprintf(b, composeHead, t, m.Name, record)
 	fmt.Fprintf(b, "  GOMEMLIMIT: %dKiB\n", bytesOf(f.memory)/1024*gcShare/100)
 	for _, e := range env {
 		fmt.Fprintf(b, "  %s: |\n", e[0])
@@ -306,7 +351,7 @@ func writeCompose(b *bytes.Buffer, name string, t *topo.Topology, args []string,
 	}
 	fmt.Fprintf(b, composeChip, f.image, strings.Join(args, ", "), max(minHealth, len(t.Chips)/healthPerSec), composeAPI, stateVolume, stateDir, f.memory)
 	for _, c := range t.Chips {
-		fmt.Fprintf(b, "  %s: {<<: *chip, environment: {<<: *environment, TTFABRIC_NODE_CHIP: %s}, labels: {<<: *labels, %s: %s}}\n", serviceName(c.Node), c.Node, labelChip, c.Node)
+		fmt.Fprintf(b, "  %s: {<<: *chip, environment: {<<: *environment, TTFABRIC_NODE_CHIP: %s}, labels: {<<: *labels, %s: %s}%s}\n", serviceName(c.Node), c.Node, labelChip, c.Node, secretsKey(m, c.Node, ""))
 	}
 	fmt.Fprintf(b, composeTail, f.mtu, stateVolume)
 }

@@ -97,7 +97,16 @@ func (d runDir) note(ids []string) error {
 // launch starts containers: those that are there, and by compose those that are not.
 func (h containers) launch(ctx context.Context, ns []wire.FabricNodeID, more []string, exits chan<- exit) error {
 	if len(more) > 0 {
-		return coded(exitUsage, "%s: a container's command cannot be changed; edit the compose file", more[0])
+		return coded(exitUsage, "%s: a container's command cannot be changed; 'up --runtime docker --record DIR' records every life of every chip", more[0])
+	}
+	if _, err := os.Stat(h.dir.path(composeName)); err == nil { // it is for this program to say what they see
+		_, t, _, err := h.dir.mesh()
+		if err == nil {
+			err = h.dir.share(&h.m, t)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	there := map[wire.FabricNodeID]container{}
 	for _, c := range h.list() {
@@ -181,7 +190,7 @@ func (h containers) token(ctx context.Context) error {
 func readContainerToken(ctx context.Context, cs []container) (token string, err error) {
 	err = errors.New("there is no container")
 	for _, c := range cs {
-		if err = copyOut(ctx, c.id, stateToken, func(_ string, r io.Reader) error {
+		if err = copyOut(ctx, c.id, stateToken, maxCopied, func(_ string, r io.Reader) error {
 			b, err := io.ReadAll(io.LimitReader(r, 1<<10))
 			token = strings.TrimSpace(string(b))
 			return err
@@ -247,7 +256,7 @@ func (h containers) archive(ctx context.Context) error {
 	}
 	err := errors.New("there is no container left")
 	for _, c := range h.list() {
-		if err = copyOut(ctx, c.id, stateArchive+"/"+h.dir.name(), func(name string, r io.Reader) error {
+		if err = copyOut(ctx, c.id, stateArchive+"/"+h.dir.name(), maxCopied, func(name string, r io.Reader) error {
 			b, err := io.ReadAll(r)
 			if err != nil {
 				return err
@@ -269,9 +278,15 @@ func (h containers) remove() error {
 	for _, c := range h.list() {
 		ids = append(ids, c.id)
 	}
-	if h.m.Archive != "" && len(ids) > 0 { // it outlives the volume, so let them write the last of it
+	if (h.m.Archive != "" || h.m.Record != "") && len(ids) > 0 { // they outlive the volume, so let the chips write the last of them
 		_, err := engine(ctx, nil, "docker", append([]string{"stop", "--time", fmt.Sprint(int(stopTime.Seconds()))}, ids...)...)
-		errs = append(errs, err, h.archive(ctx))
+		errs = append(errs, err)
+		if h.m.Archive != "" {
+			errs = append(errs, h.archive(ctx))
+		}
+	}
+	if err := h.rescue(ctx, len(ids)); err != nil {
+		return err
 	}
 	_, err := removeLabelled(ctx, h.dir.name())
 	return errors.Join(errors.Join(errs...), err, os.RemoveAll(string(h.dir)))
@@ -377,6 +392,10 @@ func inquire(ctx context.Context, name string, cs []container) (f found, err err
 	view, t, err := askContainers(ctx, name, f.token, cs)
 	f.mesh, f.t = view.Mesh, t
 	f.mesh.Name, f.mesh.Runtime, f.mesh.Project, f.mesh.Archive, f.mesh.ArchiveMiB = name, runtimeDocker, cs[0].project, "", 0
+	f.mesh.PKI, f.mesh.KeyLog = "", "" // paths in a container
+	if err == nil {
+		err = f.mesh.composed(ctx, cs[0].id)
+	}
 	return f, err
 }
 

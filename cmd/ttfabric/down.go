@@ -9,10 +9,10 @@ import (
 )
 
 func newDown() *cobra.Command {
-	var all bool
+	var all, discard bool
 	c := &cobra.Command{
 		Use: "down", Short: "Stop a fabric and remove everything of it", Args: cobra.NoArgs,
-		Long:    "down stops the chips of a fabric and removes its run folder, also after a crash. Of one of containers it removes these, their network and their volume, whoever started them. The archive of its events goes with it, unless 'up --archive' put it elsewhere.",
+		Long:    "down stops the chips of a fabric and removes its run folder, also after a crash. Of one of containers it removes these, their network and their volume, whoever started them. The archive of its events goes with it, unless 'up --archive' put it elsewhere. What containers have recorded is copied to the folder of 'up --record' before.",
 		Example: "  ttfabric down\n  ttfabric down --name lab\n  ttfabric down --all",
 		RunE: func(c *cobra.Command, _ []string) error {
 			name, _ := c.Flags().GetString("name")
@@ -30,7 +30,7 @@ func newDown() *cobra.Command {
 					return err
 				}
 				_, elsewhere := dir.host().(elsewhere)
-				there, err := removeFabric(dir)
+				there, err := removeFabric(dir, discard)
 				if err != nil && !there {
 					fmt.Fprintf(c.ErrOrStderr(), "No fabric named %q ran as processes; whether as containers is not known: %v\n", name, err)
 					continue
@@ -49,18 +49,40 @@ func newDown() *cobra.Command {
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&discard, "discard-recordings", false, "don't copy what containers have recorded")
 	c.Flags().BoolVar(&all, "all", false, "all fabrics of this user: those that have a run folder")
 	return c
 }
 
-// removeFabric stops the chips of a fabric and removes what there is of it. It reports whether there was any.
-func removeFabric(dir runDir) (bool, error) {
-	if _, err := os.Stat(string(dir)); err == nil {
-		return true, dir.host().remove()
+// removeFabric stops the chips of a fabric and removes what there is of it,
+// with discard what its containers have recorded too. It reports whether there was any.
+func removeFabric(dir runDir, discard bool) (bool, error) {
+	h := dir.host()
+	if _, err := os.Stat(string(dir)); err != nil { // no command has asked its containers yet, if there are any
+		ctx, cancel := context.WithTimeout(context.Background(), engineTime)
+		defer cancel()
+		cs, err := findContainers(ctx, dir.name())
+		if err == nil && len(cs) == 0 && !discard {
+			if err := orphans(ctx, dir.name()); err != nil {
+				return true, kept(err)
+			}
+		}
+		if err != nil || len(cs) == 0 {
+			n, err := removeLabelled(context.Background(), dir.name())
+			if engineAbsent(err) {
+				err = nil
+			}
+			return n > 0, err
+		}
+		m := meshFile{Runtime: runtimeDocker, Project: cs[0].project}
+		if err := m.composed(ctx, cs[0].id); err != nil {
+			return true, err
+		}
+		h = containers{dir, m}
 	}
-	n, err := removeLabelled(context.Background(), dir.name())
-	if engineAbsent(err) {
-		return false, nil
+	if c, ok := h.(containers); ok && discard {
+		c.m.Record = ""
+		h = c
 	}
-	return n > 0, err
+	return true, h.remove()
 }

@@ -44,28 +44,37 @@ func docker(ctx context.Context, args ...string) ([]byte, error) {
 // engine runs a command of the engine's; env comes over the environment. Ctrl-C
 // is for this program, which then ends the command itself.
 func engine(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
+	var out, errs bytes.Buffer
+	if err := engineTo(ctx, &out, &errs, env, name, args...); err != nil {
+		return nil, err
+	}
+	if args[0] == "logs" { // a container's stderr comes on stderr
+		out.Write(errs.Bytes())
+	}
+	return out.Bytes(), nil
+}
+
+// engineTo is engine with somewhere to write what the command says.
+func engineTo(ctx context.Context, out io.Writer, errs *bytes.Buffer, env []string, name string, args ...string) error {
 	if _, err := exec.LookPath("docker"); err != nil {
-		return nil, errNoEngine
+		return errNoEngine
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Stdout, cmd.Stderr = out, errs
 	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	err := cmd.Run()
 	switch {
-	case err == nil && args[0] == "logs": // a container's stderr comes on stderr
-		return append(out.Bytes(), errs.Bytes()...), nil
 	case err == nil:
-		return out.Bytes(), nil
+		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, fmt.Errorf("'%s %s' takes too long; does the engine work? 'docker info' says", name, args[0])
+		return fmt.Errorf("'%s %s' takes too long; does the engine work? 'docker info' says", name, args[0])
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
-	return nil, explain(name, args, errs.String(), err)
+	return explain(name, args, errs.String(), err)
 }
 
 // advice is what to do about an error of the engine, by words in it; "" where there is none to talk to.
@@ -152,26 +161,52 @@ func parseContainers(text string) (cs []container) {
 	return cs
 }
 
-// maxCopied is the largest file that is taken from a container, in bytes.
+// maxCopied is the largest file that is taken from a container, in bytes, but for recordings.
 const maxCopied = 64 << 20
 
-// copyOut reads files of a container, which need not run, by their paths below the one named. None is written anywhere.
-func copyOut(ctx context.Context, id, path string, take func(name string, r io.Reader) error) error {
-	out, err := docker(ctx, "cp", id+":"+path, "-")
-	if err != nil {
-		return err
+// errNotThere is that a container has no such file.
+var errNotThere = errors.New("the container has no such file")
+
+// copyOut reads files of a container, which need not run, by their paths below
+// the one named, as they come; those of more than most bytes are left out. None is written anywhere.
+func copyOut(ctx context.Context, id, path string, most int64, take func(name string, r io.Reader) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r, w := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		var errs bytes.Buffer
+		err := engineTo(ctx, w, &errs, nil, "docker", "cp", id+":"+path, "-")
+		if said := errs.String(); err != nil && (strings.Contains(said, "Could not find the file") || strings.Contains(said, "No such container:path")) {
+			err = errNotThere
+		}
+		w.CloseWithError(err) // nil: the end of the file
+		ended <- err
+	}()
+	err := eachFile(r, most, take)
+	r.CloseWithError(err) // nil: nobody reads on
+	if err == nil {
+		return <-ended
 	}
-	tr := tar.NewReader(bytes.NewReader(out))
+	cancel()
+	<-ended
+	return err
+}
+
+// eachFile gives the regular files of a tar archive to take.
+func eachFile(r io.Reader, most int64, take func(name string, r io.Reader) error) error {
+	tr := tar.NewReader(r)
 	for {
 		h, err := tr.Next()
 		if err == io.EOF {
-			return nil
+			_, err = io.Copy(io.Discard, r) // what fills the last block
+			return err
 		}
 		if err != nil {
 			return fmt.Errorf("docker cp: %w", err)
 		}
 		// The name's folders are not used, so that none outside is written to.
-		if h.Typeflag == tar.TypeReg && h.Size <= maxCopied {
+		if h.Typeflag == tar.TypeReg && h.Size <= most {
 			if err := take(filepath.Base(h.Name), tr); err != nil {
 				return err
 			}

@@ -46,6 +46,7 @@ func (f *fabricFlags) add(c *cobra.Command) {
 // mesh checks the flags and proves the routes: what a fabric of that name and
 // topology is started with. Its pool's label, ID, is left to the caller.
 func (f *fabricFlags) mesh(name string, t *topo.Topology) (m meshFile, err error) {
+	f.secure.settle(t)
 	if f.profile == "" {
 		f.profile = ttlink.ProfileLAN.Name
 		if f.secure.transport == overQUIC {

@@ -11,6 +11,7 @@ import (
 
 func newGenerate() *cobra.Command {
 	var form, file string
+	var secure secureFlags
 	c := &cobra.Command{
 		Use:   "generate NAME|FILE",
 		Short: "Write a topology as a file",
@@ -20,8 +21,12 @@ tt-umd, which holds one mesh.
 
 In the form of ttfabric a cable may have labels, by which 'netem' and 'link'
 name it, and an impairment that is in force from the start; a list of the
-latter may name several cables, as 'up --netem' does:
+latter may name several cables, as 'up --netem' does. Of the whole fabric it may
+say what carries the links and how chips know each other, which --transport and
+--auth write, and which flags of the same names overrule where it is used:
 
+  transport: udp
+  auth: psk
   cables:
       - a: M0D0/8
         b: M0D1/0
@@ -30,6 +35,7 @@ latter may name several cables, as 'up --netem' does:
   netem:
       - label:wan,jitter=200us`,
 		Example: `  ttfabric generate torus:4x8 -f torus.yaml
+  ttfabric generate t3000 --auth psk -f sealed.yaml
   ttfabric generate galaxy --format umd > cluster_desc.yaml
   ttfabric generate t3k_mesh_graph_descriptor.textproto --format umd`,
 		Args:              cobra.ExactArgs(1),
@@ -41,6 +47,9 @@ latter may name several cables, as 'up --netem' does:
 			}
 			t, err := loadTopology(args[0])
 			if err != nil {
+				return err
+			}
+			if err := secure.note(t); err != nil {
 				return err
 			}
 			var text []byte
@@ -62,6 +71,8 @@ latter may name several cables, as 'up --netem' does:
 	}
 	c.Flags().StringVar(&form, "format", "ttfabric", "ttfabric or umd (a cluster descriptor of tt-umd)")
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
+	c.Flags().StringVar(&secure.transport, "transport", "", "write what carries the links: udp, quic (default: as the file that is read says)")
+	c.Flags().StringVar(&secure.auth, "auth", "", "write how chips know each other: none, psk, mtls (default: as the file that is read says)")
 	completeFormat(c, "ttfabric", "umd")
 	return c
 }

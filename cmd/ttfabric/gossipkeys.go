@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -18,80 +16,6 @@ import (
 	"ttfabric/node/admin"
 	"ttfabric/wire"
 )
-
-// keysFile holds the keys of a fabric's gossip in its run folder, as serf's
-// keyring file does: a JSON list of base64 texts, the primary key first.
-const keysFile = "gossip-keys.json"
-
-// defaultKeyBytes is the length of a key that is made: AES-256.
-const defaultKeyBytes = 32
-
-// gossipKeys reads the keys of the run folder.
-func (d runDir) gossipKeys() (keys [][]byte, err error) {
-	b, err := os.ReadFile(d.path(keysFile))
-	if err != nil {
-		return nil, fmt.Errorf("the gossip keys cannot be read: %w; take the fabric down and up again", err)
-	}
-	var texts []string
-	if json.Unmarshal(b, &texts) != nil || len(texts) == 0 {
-		return nil, fmt.Errorf("the gossip keys in %s are damaged; take the fabric down and up again", d.path(keysFile))
-	}
-	for _, t := range texts {
-		k, err := gossip.ParseKey(t)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d.path(keysFile), err)
-		}
-		keys = append(keys, k)
-	}
-	return keys, nil
-}
-
-// keyring is those keys as a chip uses them.
-func (d runDir) keyring() (*gossip.Keys, error) {
-	keys, err := d.gossipKeys()
-	if err != nil {
-		return nil, err
-	}
-	return gossip.NewKeys(keys)
-}
-
-func (d runDir) writeGossipKeys(keys [][]byte) error {
-	var texts []string
-	for _, k := range keys {
-		texts = append(texts, gossip.KeyText(k))
-	}
-	b, err := json.Marshal(texts)
-	if err != nil {
-		return err
-	}
-	return writeFile(d.path(keysFile), b)
-}
-
-// readKey reads a key from a file, makes one for "generate", and reads "-" from standard input.
-// A key itself is refused: what is on a command line, others can read.
-func readKey(c *cobra.Command, what, arg string) ([]byte, error) {
-	if arg == "generate" {
-		return gossip.NewKey(defaultKeyBytes)
-	}
-	var b []byte
-	var err error
-	if arg == "-" {
-		b, err = io.ReadAll(io.LimitReader(c.InOrStdin(), 1<<10))
-	} else {
-		b, err = os.ReadFile(arg)
-	}
-	if err != nil {
-		if _, isKey := gossip.ParseKey(arg); isKey == nil {
-			return nil, coded(exitUsage, "%s: want a file that holds the key, not the key: others can read command lines", what)
-		}
-		return nil, coded(exitUsage, "%s: %w; want a file with a key, as 'ttfabric gossip keygen -f FILE' writes it, or generate", what, err)
-	}
-	k, err := gossip.ParseKey(string(b))
-	if err != nil {
-		return nil, coded(exitUsage, "%s %s: %w", what, arg, err)
-	}
-	return k, nil
-}
 
 func newGossipKeygen() *cobra.Command {
 	var file string
@@ -139,7 +63,8 @@ func newGossipKeys() *cobra.Command {
 		Long: `keys changes the keys of a fabric that was started with 'up --gossip-key', in
 three steps, so that no chip is lost on the way: install a new key at all chips,
 use it, remove the old one. 'keys rotate' does all three. Chips that are started
-later have the keys of the run folder; one that was paused through a change can
+later have the keys of the run folder, or containers the file that compose
+gives them, which are changed too; one that was paused through a change can
 read nothing when it is resumed, says so in its log and events, and has the
 keys after 'ttfabric chip restart'.
 
@@ -167,6 +92,7 @@ A key is named by its id, the first digits of its hash, or by a file that holds 
 type keyChange struct {
 	c     *cobra.Command
 	dir   runDir
+	mesh  meshFile
 	chips *chipSet
 	keys  [][]byte // of the run folder
 	force bool
@@ -208,8 +134,8 @@ func changeKeys(c *cobra.Command, verb string, args []string, force bool) error 
 		return err
 	}
 	defer unlock()
-	k := &keyChange{c: c, dir: dir, force: force}
-	if k.keys, err = dir.gossipKeys(); err != nil {
+	k := &keyChange{c: c, dir: dir, mesh: m, force: force}
+	if k.keys, err = gossipKeys(m.keysPath(dir)); err != nil {
 		return err
 	}
 	if k.chips, err = openChips(dir); err != nil {
@@ -277,6 +203,17 @@ func (k *keyChange) id(arg string) (string, error) {
 	return "", coded(exitUsage, "no such key is installed: want one of %s, or a file that holds it", strings.Join(ids, ", "))
 }
 
+// write keeps the keys for chips that start later.
+func (k *keyChange) write() error {
+	if k.mesh.GossipKeys != "" { // of containers, whose file has the mode that they need
+		return writeFileAs(k.mesh.GossipKeys, keyList(k.keys), secretMode)
+	}
+	if err := writeFile(k.dir.path(keysFile), keyList(k.keys)); err != nil || k.mesh.Runtime != runtimeDocker {
+		return err
+	}
+	return k.dir.share(&k.mesh, k.chips.t)
+}
+
 func (k *keyChange) install(key []byte) error {
 	id := gossip.KeyID(key)
 	if !slices.ContainsFunc(k.keys, func(b []byte) bool { return gossip.KeyID(b) == id }) {
@@ -285,7 +222,7 @@ func (k *keyChange) install(key []byte) error {
 		}
 		k.keys = append(k.keys, key)
 	}
-	if err := k.dir.writeGossipKeys(k.keys); err != nil { // a chip that starts later is to have it, too
+	if err := k.write(); err != nil { // a chip that starts later is to have it, too
 		return err
 	}
 	return k.tell("install", id, func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {
@@ -308,7 +245,7 @@ func (k *keyChange) use(id string) error {
 	k.rows = nil
 	i := slices.IndexFunc(k.keys, func(b []byte) bool { return gossip.KeyID(b) == id })
 	k.keys = slices.Concat(k.keys[i:i+1], k.keys[:i], k.keys[i+1:])
-	if err := k.dir.writeGossipKeys(k.keys); err != nil {
+	if err := k.write(); err != nil {
 		return err
 	}
 	return k.tell("use", id, func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {
@@ -333,7 +270,7 @@ func (k *keyChange) remove(id string) error {
 	}
 	k.rows = nil
 	k.keys = slices.DeleteFunc(slices.Clone(k.keys), func(b []byte) bool { return gossip.KeyID(b) == id })
-	if err := k.dir.writeGossipKeys(k.keys); err != nil {
+	if err := k.write(); err != nil {
 		return err
 	}
 	return k.tell("remove", id, func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {

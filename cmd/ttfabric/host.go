@@ -24,6 +24,8 @@ type host interface {
 	lastWords(n wire.FabricNodeID) string
 	// archive brings the archive of events in the run folder up to date.
 	archive(ctx context.Context) error
+	// recording brings the file of a chip's recording that has ended to where people look for it, and says where that is.
+	recording(ctx context.Context, file string) (string, error)
 	// remove stops all chips and removes whatever there is of the fabric.
 	remove() error
 }

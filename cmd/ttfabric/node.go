@@ -51,7 +51,8 @@ may have many addresses. A chip of another mesh is a seed for exit nodes only,
 and is best named with its chip, as M1D0/HOST.
 
 Containers share no file: without --topology, the environment variable
-TTFABRIC_TOPOLOGY_TEXT may hold the text of a topology file.
+TTFABRIC_TOPOLOGY_TEXT may hold the text of a topology file. What such a file says
+of transport and auth is what the flags say, where these are left out; its auth: none, too, is refused beyond loopback.
 
 A chip's work is done by one thread at a time; the environment variable
 GOMAXPROCS gives it more.`,

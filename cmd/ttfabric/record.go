@@ -79,7 +79,10 @@ func newRecord() *cobra.Command {
 		Long: `A recording holds every call into a chip, from the chip's first moment, and what
 it answered; 'ttfabric replay' repeats it. One cannot begin in the middle of a
 chip's life: 'up --record DIR' records all chips, 'chip restart CHIP --record
-DIR' one. It ends with the chip, at --record-limit, or by 'record stop'.`}
+DIR' one. It ends with the chip, at --record-limit, or by 'record stop'.
+
+Containers record into their volume: 'record stop' copies what it has ended to
+the folder, and 'down' copies all.`}
 	c.AddCommand(&cobra.Command{Use: "stop [CHIP...]", Short: "End the recordings of some chips, or of all", Args: cobra.ArbitraryArgs,
 		Example: "  ttfabric record stop M0D3\n  ttfabric record stop",
 		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -104,9 +107,17 @@ func stopRecordings(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	dir, err := dirOf(c)
+	if err != nil {
+		return err
+	}
+	h := dir.host()
 	list, failed := []stopped{}, error(nil)
 	for _, cl := range cs {
 		v, err := cl.EndRecording(c.Context())
+		if err == nil {
+			v.File, err = h.recording(c.Context(), v.File)
+		}
 		if err != nil {
 			failed = err
 			continue

@@ -77,6 +77,8 @@ func (e elsewhere) lastWords(wire.FabricNodeID) string { return "" }
 // archive has nothing to bring: each chip's events are where it runs, if it archives them, and the latest in its API.
 func (e elsewhere) archive(context.Context) error { return nil }
 
+func (e elsewhere) recording(_ context.Context, file string) (string, error) { return file, nil }
+
 // remove forgets the fabric; its chips run on.
 func (e elsewhere) remove() error { return os.RemoveAll(string(e.dir)) }
 

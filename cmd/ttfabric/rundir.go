@@ -23,6 +23,7 @@ import (
 //	gossip-keys.json  keys of encrypted gossip, mode 0600
 //	psk.key         key of sealed links, mode 0600
 //	pki/            certificates of the chips, for QUIC, that 'up' made
+//	secrets/        copies of these that containers see, see containerkeys.go
 //	token           bearer token of the chips' APIs, mode 0600
 //	chip-M0D0.json  one per running chip (chipFile), written by the chip itself
 //	chip-M0D0.log   what it said
@@ -55,7 +56,8 @@ type meshFile struct {
 	// Record is where each life of each chip is recorded, in files of at most RecordLimit MiB; empty for nowhere.
 	Record      string `json:"record,omitempty"`
 	RecordLimit int    `json:"record_limit_mebibytes,omitempty"`
-	Keyed       bool   `json:"encrypted_gossip"` // with the keys of the run folder
+	Keyed       bool   `json:"encrypted_gossip"`      // with the keys of the run folder, or of
+	GossipKeys  string `json:"gossip_keys,omitempty"` // the file that compose was told to give to containers
 
 	Runtime string `json:"runtime,omitempty"` // "": processes; docker: containers; elsewhere: whatever other machines run
 	Project string `json:"project,omitempty"` // of compose, that the containers are in
@@ -114,12 +116,17 @@ func (d runDir) create(t *topo.Topology, m meshFile, keys [][]byte, secrets func
 		return err
 	}
 	if m.Keyed {
-		if err := d.writeGossipKeys(keys); err != nil {
+		if err := writeFile(d.path(keysFile), keyList(keys)); err != nil {
 			return err
 		}
 	}
 	if secrets != nil {
 		if err := secrets(d); err != nil {
+			return err
+		}
+	}
+	if m.Runtime == runtimeDocker {
+		if err := d.share(&m, t); err != nil {
 			return err
 		}
 	}
@@ -168,14 +175,23 @@ func makeRoot(root string) error {
 	return nil
 }
 
-// writeFile replaces a file at once or not at all.
-func writeFile(path string, b []byte) error {
+// writeFile replaces a file, which only its owner can read, at once or not at all.
+func writeFile(path string, b []byte) error { return writeFileAs(path, b, 0o600) }
+
+// writeFileAs is writeFile with a mode, whatever the umask is.
+func writeFileAs(path string, b []byte, mode os.FileMode) error {
 	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
-		os.Remove(tmp)
-		return err
+	err := os.WriteFile(tmp, b, 0o600)
+	if err == nil && mode != 0o600 {
+		err = os.Chmod(tmp, mode)
 	}
-	return os.Rename(tmp, path)
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		os.Remove(tmp)
+	}
+	return err
 }
 
 // read is how the folder's fabric was started; the error is os.ErrNotExist where there is none.

@@ -99,7 +99,7 @@ func liveFabric(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (runDir
 		return "", nil, err
 	}
 	w := s.Fabric
-	up := upFlags{fabricFlags: fabricFlags{secure: secureFlags{transport: overUDP}, profile: w.Profile, slots: cmp.Or(w.Slots, "spec"), stuck: cmp.Or(w.Stuck, scenario.DefaultStuck), stuckAfter: cmp.Or(w.StuckAfter, scenario.DefaultStuckIn), ttl: w.TTL,
+	up := upFlags{fabricFlags: fabricFlags{profile: w.Profile, slots: cmp.Or(w.Slots, "spec"), stuck: cmp.Or(w.Stuck, scenario.DefaultStuck), stuckAfter: cmp.Or(w.StuckAfter, scenario.DefaultStuckIn), ttl: w.TTL,
 		routes: routeFlags{order: cmp.Or(w.Order, "xy"), ring: cmp.Or(w.Ring, "dateline"), engine: cmp.Or(w.Engine, "dor"), fabric: "2d"}}}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()

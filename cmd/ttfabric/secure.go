@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,17 +39,20 @@ const (
 	pkiDir  = "pki"     // certificates that 'up' made itself
 )
 
-// secureFlags say how the links are carried and secured.
+// secureFlags say how the links are carried and secured. Of transport and
+// auth, a flag goes before the topology's file, and that before the default;
+// settle finds which of them it is.
 type secureFlags struct {
 	transport, auth, pskFile, pki, keylog string
 	insecure                              bool
 	trust                                 []string
+	said                                  string // the two as they came about, for messages; "" before settle
 }
 
 func (f *secureFlags) add(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&f.transport, "transport", overUDP, "what carries the links: udp, quic (in QUIC datagrams)")
-	fl.StringVar(&f.auth, "auth", "", "how chips know each other: none, psk (sealed UDP), mtls (certificates, with quic) (default: none with udp, mtls with quic)")
+	fl.StringVar(&f.transport, "transport", "", "what carries the links: udp, quic (in QUIC datagrams) (default: as the topology's file says, else udp)")
+	fl.StringVar(&f.auth, "auth", "", "how chips know each other: none, psk (sealed UDP), mtls (certificates, with quic) (default: as the topology's file says, else none with udp, mtls with quic)")
 	fl.StringVar(&f.pskFile, "psk-file", "", "file with the pre-shared key, as 'gossip keygen' writes it ('up' makes one without)")
 	fl.StringVar(&f.pki, "pki", "", "folder with the certificates, as 'pki make' writes it ('up' makes them without)")
 	fl.StringVar(&f.keylog, "keylog", "", "folder in which each chip writes the secrets of its QUIC connections, for Wireshark: who has them can read all")
@@ -59,32 +65,46 @@ func (f *secureFlags) addAlone(c *cobra.Command) {
 	fl.BoolVar(&f.insecure, "insecure", false, "take --auth none anywhere: whoever reaches the ports can forge frames")
 }
 
-// configure checks the flags and notes them.
+// settle completes transport and auth from the topology's file and the
+// defaults. Once they are settled it does nothing.
+func (f *secureFlags) settle(t *topo.Topology) {
+	if f.said != "" {
+		return
+	}
+	var said []string
+	from := func(key, flag, file string) string {
+		switch {
+		case flag != "":
+			said = append(said, fmt.Sprintf("--%s %s", key, flag))
+		case file != "":
+			said = append(said, fmt.Sprintf("%s: %s of the topology's file", key, file))
+		}
+		return cmp.Or(flag, file)
+	}
+	f.transport = cmp.Or(from("transport", f.transport, t.Transport), overUDP)
+	f.auth = cmp.Or(from("auth", f.auth, t.Auth), map[string]string{overUDP: authNone, overQUIC: authMTLS}[f.transport])
+	f.said = cmp.Or(strings.Join(said, " and "), "the default")
+}
+
+// configure checks the flags, once they are settled, and notes them.
 func (f *secureFlags) configure(m *meshFile) error {
-	if f.transport == "" {
-		f.transport = overUDP
-	}
-	auth := f.auth
-	if auth == "" {
-		auth = map[string]string{overUDP: authNone, overQUIC: authMTLS}[f.transport]
-	}
 	switch {
-	case f.transport != overUDP && f.transport != overQUIC:
+	case !slices.Contains(topo.Transports, f.transport):
 		return coded(exitUsage, "--transport %q: want udp or quic", f.transport)
-	case auth != authNone && auth != authPSK && auth != authMTLS:
+	case !slices.Contains(topo.Auths, f.auth):
 		return coded(exitUsage, "--auth %q: want none, psk or mtls", f.auth)
-	case f.transport == overQUIC && auth != authMTLS:
-		return coded(exitUsage, "--transport quic --auth %s: QUIC checks certificates; leave --auth out, or use --transport udp", auth)
-	case f.transport == overUDP && auth == authMTLS:
-		return coded(exitUsage, "--auth mtls: certificates are shown over --transport quic; UDP has --auth psk")
-	case f.pskFile != "" && auth != authPSK:
+	case f.transport == overQUIC && f.auth != authMTLS:
+		return coded(exitUsage, "%s: QUIC checks certificates; --auth mtls goes with it, or take --transport udp", f.said)
+	case f.transport == overUDP && f.auth == authMTLS:
+		return coded(exitUsage, "%s: certificates are shown over --transport quic; UDP has --auth psk", f.said)
+	case f.pskFile != "" && f.auth != authPSK:
 		return coded(exitUsage, "--psk-file: nothing is sealed with it; add --auth psk")
-	case f.pki != "" && auth != authMTLS:
+	case f.pki != "" && f.auth != authMTLS:
 		return coded(exitUsage, "--pki: no certificate is shown; add --transport quic")
 	case f.keylog != "" && f.transport != overQUIC:
 		return coded(exitUsage, "--keylog: only QUIC has secrets to log; captures of sealed UDP are taken inside the seal")
 	}
-	m.Transport, m.Auth = f.transport, auth
+	m.Transport, m.Auth = f.transport, f.auth
 	var err error
 	for _, p := range []struct{ flag, path *string }{{&f.pki, &m.PKI}, {&f.keylog, &m.KeyLog}} {
 		if *p.flag != "" {
@@ -101,6 +121,16 @@ func (f *secureFlags) configure(m *meshFile) error {
 	return nil
 }
 
+// note has a topology say what the flags say.
+func (f *secureFlags) note(t *topo.Topology) error {
+	if f.transport == "" && f.auth == "" {
+		return nil
+	}
+	t.Transport, t.Auth = cmp.Or(f.transport, t.Transport), cmp.Or(f.auth, t.Auth)
+	f.settle(t)
+	return f.configure(&meshFile{})
+}
+
 // psk reads the pre-shared key; "" makes one.
 func (f *secureFlags) psk(c *cobra.Command) ([]byte, error) {
 	if f.pskFile == "" {
@@ -108,6 +138,9 @@ func (f *secureFlags) psk(c *cobra.Command) ([]byte, error) {
 	}
 	return readKey(c, "--psk-file", f.pskFile)
 }
+
+// pskText is a pre-shared key as it is in a file.
+func pskText(key []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(key) + "\n") }
 
 // secrets returns what puts the fabric's secrets into its run folder, after it
 // has found that those which the flags name are good for each chip.
@@ -123,7 +156,7 @@ func (f *secureFlags) secrets(c *cobra.Command, t *topo.Topology, m *meshFile) (
 			return nil, err
 		}
 		return func(d runDir) error {
-			return writeFile(d.path(pskFile), []byte(base64.StdEncoding.EncodeToString(key)+"\n"))
+			return writeFile(d.path(pskFile), pskText(key))
 		}, nil
 	case m.Auth == authMTLS && m.PKI == "":
 		return func(d runDir) error {

@@ -66,7 +66,11 @@ func (d runDir) site(id wire.FabricNodeID) (*site, error) {
 		s.portBase = uint16(m.PortBase + chipIndex(t.Chips, id)*channelStride)
 	}
 	if m.Keyed {
-		if s.keys, err = d.keyring(); err != nil {
+		keys, err := gossipKeys(m.keysPath(d))
+		if err == nil {
+			s.keys, err = gossip.NewKeys(keys)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("chip %s: %w", id, err)
 		}
 	}
@@ -118,7 +122,7 @@ func (f *aloneFlags) add(c *cobra.Command) {
 	fl.StringSliceVar(&f.seeds, "seeds", nil, "where other chips gossip, as [CHIP/]HOST[:PORT],...")
 	fl.StringVar(&f.api, "api", "127.0.0.1:0", "address of the chip's API; it is asked with the token")
 	fl.StringVar(&f.token, "token-file", "", "file with the token of the API; made, with a random one, where it is not there (default: the environment variable TTFABRIC_TOKEN)")
-	fl.StringVar(&f.keyFile, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it")
+	fl.StringVar(&f.keyFile, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it, or with several in a JSON list, the one in use first")
 	fl.StringVar(&f.tiles, "tile-memory", "", "memory of this machine that the chip's memory may take, such as 128m (default 2g)")
 	f.fabricFlags.add(c)
 	f.secure.addAlone(c)
@@ -166,6 +170,7 @@ func (f *aloneFlags) site(c *cobra.Command, name string, id wire.FabricNodeID) (
 	if s.keys, err = f.keyring(c); err != nil {
 		return nil, err
 	}
+	s.mesh.Keyed = s.keys != nil
 	list, err := parseSeeds(f.seeds)
 	if err != nil {
 		return nil, err
@@ -205,11 +210,11 @@ func (f *aloneFlags) keyring(c *cobra.Command) (*gossip.Keys, error) {
 	case "generate":
 		return nil, coded(exitUsage, "--gossip-key generate: the other chips need the same key; 'ttfabric gossip keygen -f FILE' makes one")
 	}
-	key, err := readKey(c, "--gossip-key", f.keyFile)
+	keys, err := readKeys(c, "--gossip-key", f.keyFile)
 	if err != nil {
 		return nil, err
 	}
-	return gossip.NewKeys([][]byte{key})
+	return gossip.NewKeys(keys)
 }
 
 // topologyEnv is the environment variable that holds a topology file's text, for containers that share no file.

@@ -2,16 +2,15 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ttfabric/router/topo"
-	"ttfabric/ttlink"
 	"ttfabric/wire"
 )
 
@@ -41,6 +40,7 @@ func checkSubnet(s string, chips int) error {
 func newStack() *cobra.Command {
 	var f composeFlags
 	var fab fabricFlags
+	var keys keyFlags
 	var file, subnet string
 	c := &cobra.Command{
 		Use: "stack [TOPOLOGY]", Short: "Write a stack file for Docker Swarm: one service per chip", Args: cobra.MaximumNArgs(1),
@@ -60,6 +60,11 @@ published. Commands run in the service "console", on the overlay, which attaches
 to the chips: see the example. A task counts as healthy, and is in Swarm's DNS, as
 soon as its process runs: if it had to have its links up, none could find another.
 
+With --auth psk, --transport quic or --gossip-key each service gets its own keys
+and certificates as secrets, from a folder that stack makes for them (--secrets)
+on the machine that deploys. A secret of a Swarm is not changed: for other keys
+of gossip, deploy anew.
+
 What a Swarm cannot say is left out: no-new-privileges (the engine's
 /etc/docker/daemon.json has it for all), the archive of events, and 'chip kill'
 and the like, for which 'docker service scale NAME_m0d3=0' and '=1' stand.`,
@@ -67,25 +72,27 @@ and the like, for which 'docker service scale NAME_m0d3=0' and '=1' stand.`,
   openssl rand -hex 16 >token
   docker stack deploy -c stack.yml lab
   docker exec $(docker ps -qf name=lab_console) /ttfabric traffic all-to-all
-  docker stack rm lab`,
+  docker stack rm lab
+  ttfabric stack t3000 --auth psk --gossip-key generate -f sealed.yml`,
 		RunE: func(c *cobra.Command, args []string) error {
 			name, _ := c.Flags().GetString("name")
 			return render(c, args, file, func(arg string, t *topo.Topology) ([]byte, string, error) {
-				b, err := stackFile(name, arg, subnet, t, fab, f)
-				return b, fmt.Sprintf("%s and a console. 'openssl rand -hex 16 >token; docker stack deploy -c %s %s' brings it up.", counted(len(t.Chips), "service"), file, name), err
+				b, err := stackFile(name, arg, subnet, t, fab, f, func(m *meshFile) (string, error) { return keys.write(c, m, t, &fab.secure, file) })
+				return b, fmt.Sprintf("%s and a console%s. 'openssl rand -hex 16 >token; docker stack deploy -c %s %s' brings it up.", counted(len(t.Chips), "service"), keys.told(), file, name), err
 			})
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
 	c.Flags().StringVar(&subnet, "subnet", stackSubnet, "subnet of the overlay, where the machines' networks don't overlap with it")
+	keys.add(c)
 	f.add(c)
 	fab.add(c)
 	return c
 }
 
-// stackFile renders the stack file of a fabric; arg is how the user named its topology.
-func stackFile(name, arg, subnet string, t *topo.Topology, fab fabricFlags, f composeFlags) ([]byte, error) {
-	if err := f.check(&fab, name, t); err != nil {
-		return nil, err
+// stackFile renders the stack file of a fabric; the arguments are those of composeFile.
+func stackFile(name, arg, subnet string, t *topo.Topology, fab fabricFlags, f composeFlags, share func(*meshFile) (string, error)) ([]byte, error) {
+	if fab.record.dir != "" {
+		return nil, coded(exitUsage, "--record: a task of a Swarm moves from machine to machine and leaves its files behind; 'ttfabric compose' records")
 	}
 	if fab.archive != (archiveFlags{}) {
 		return nil, coded(exitUsage, "--archive: a task of a Swarm moves from machine to machine and leaves its files behind")
@@ -93,8 +100,8 @@ func stackFile(name, arg, subnet string, t *topo.Topology, fab fabricFlags, f co
 	if err := checkSubnet(subnet, len(t.Chips)); err != nil {
 		return nil, err
 	}
-	fab.profile = cmp.Or(fab.profile, ttlink.ProfileCrowded.Name)
-	if _, err := fab.mesh(name, t); err != nil {
+	m, err := fab.contain(name, t, &f)
+	if err != nil {
 		return nil, err
 	}
 	seeds := composeSeeds(t)
@@ -108,12 +115,23 @@ func stackFile(name, arg, subnet string, t *topo.Topology, fab fabricFlags, f co
 	} else if text = string(t.Encode()); len(text) > maxEnvironment {
 		return nil, coded(exitTopology, "%s: its text takes %d bytes; an environment variable, in which containers get it, takes %d", arg, len(text), maxEnvironment)
 	}
+	folder, err := share(&m)
+	if err != nil {
+		return nil, err
+	}
 	// By the network, since a task has another interface too, to its machine. Not by the way to a seed: no name is known before tasks are healthy.
-	args = append(args, "--listen", subnet, "--trust-network", subnet, "--port-base", fmt.Sprint(composePortBase), "--api", "0.0.0.0:"+composeAPI, "--token-file", stackSecret,
+	args = append(args, "--listen", subnet)
+	if m.Auth == authNone {
+		args = append(args, "--trust-network", subnet)
+	}
+	args = append(args, "--port-base", fmt.Sprint(composePortBase), "--api", "0.0.0.0:"+composeAPI, "--token-file", stackSecret,
 		"--tile-memory", fmt.Sprintf("%dk", bytesOf(f.memory)/1024*tileShare/100), "--seeds", strings.Join(seeds, ","))
-	args = append(args, fab.arguments()...)
+	args = slices.Concat(args, secureArguments(&m, t), fab.arguments())
 	var b bytes.Buffer
-	writeStack(&b, name, subnet, t, args, text, f)
+	writeStack(&b, &m, subnet, t, args, text, f)
+	if s := secretFiles(&m, t, folder); s != "" {
+		b.WriteString("  # " + secretsEnv + ", where it is set, replaces the folder of these.\n" + s)
+	}
 	return b.Bytes(), nil
 }
 
@@ -180,7 +198,8 @@ secrets:
     file: "${TTFABRIC_TOKEN_FILE:-./token}"
 `
 
-func writeStack(b *bytes.Buffer, name, subnet string, t *topo.Topology, args []string, text string, f composeFlags) {
+func writeStack(b *bytes.Buffer, m *meshFile, subnet string, t *topo.Topology, args []string, text string, f composeFlags) {
+	name := m.Name
 	list := func(args []string) string {
 		var out []string
 		for _, a := range args {
@@ -197,8 +216,8 @@ func writeStack(b *bytes.Buffer, name, subnet string, t *topo.Topology, args []s
 	}
 	fmt.Fprintf(b, stackServices, f.image, f.memory, list(args), minHealth)
 	for _, c := range t.Chips {
-		fmt.Fprintf(b, "  %s: {<<: *chip, environment: {<<: *environment, TTFABRIC_NODE_CHIP: %s}, labels: {%s: %s, %s: %s}}\n",
-			serviceName(c.Node), c.Node, labelStack, quoted(name), labelStackChip, c.Node)
+		fmt.Fprintf(b, "  %s: {<<: *chip, environment: {<<: *environment, TTFABRIC_NODE_CHIP: %s}, labels: {%s: %s, %s: %s}%s}\n",
+			serviceName(c.Node), c.Node, labelStack, quoted(name), labelStackChip, c.Node, secretsKey(m, c.Node, fmt.Sprintf(`, uid: "%d", mode: 0400`, secretsUser), "token"))
 	}
 	// Any chip will do, so the console asks some of each mesh.
 	var apis []string

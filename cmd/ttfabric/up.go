@@ -45,6 +45,11 @@ descriptor of tt-metal; 'ttfabric validate' says what a file holds.
 
 With --runtime docker each chip is a container; the compose file, as 'ttfabric
 compose' writes it, is in the run folder. --image, --memory and --mtu go with it.
+Keys and certificates are mounted from the run folder; recordings are copied to
+their folder by 'record stop' and 'down'.
+
+A file in the form of ttfabric may say what carries the links and how chips know
+each other (transport: quic, auth: psk); --transport and --auth go before it.
 
 Routes are proved free of deadlock before any chip starts; 'ttfabric routes'
 shows them. A packet whose way on is blocked for --stuck-after is told of as an
@@ -57,6 +62,7 @@ event, or given up too.`,
   ttfabric up --gossip-key generate --auth psk
   ttfabric up --transport quic
   ttfabric up galaxy --runtime docker
+  ttfabric up --runtime docker --auth psk --gossip-key generate
   ttfabric up cluster_desc.yaml --name lab`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
@@ -132,7 +138,7 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 				return nil, false, err
 			}
 			if want.Hash() == running.Hash() && !want.SameNotes(running) {
-				return nil, false, coded(exitUsage, "fabric %q runs %s already, with other labels or impairments of its cables; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops it", name, m.Source, name)
+				return nil, false, coded(exitUsage, "fabric %q runs %s already, with other labels or impairments of its cables, or another transport or auth; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops it", name, m.Source, name)
 			}
 			if want.Hash() != running.Hash() {
 				return nil, false, coded(exitUsage, "fabric %q runs %s already; 'ttfabric down --name %s' stops it, or choose another --name", name, m.Source, name)
@@ -143,6 +149,7 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 	if t, err = loadTopology(arg); err != nil {
 		return nil, false, err
 	}
+	f.secure.settle(t)
 	if f.profile == "" && len(t.Chips) > runtime.NumCPU() && f.secure.transport != overQUIC {
 		f.profile = ttlink.ProfileCrowded.Name
 	}
@@ -154,17 +161,16 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 	if top := f.portBase + len(t.Chips)*channelStride; f.portBase < 0 || f.portBase > 0 && top > 1<<16 {
 		return nil, false, coded(exitUsage, "--port-base %d: %d chips take the ports up to %d; the last is 65535", f.portBase, len(t.Chips), top-1)
 	}
+	var keys [][]byte
+	if f.gossipKey != "" {
+		if keys, err = readKeys(c, "--gossip-key", f.gossipKey); err != nil {
+			return nil, false, err
+		}
+		m.Keyed = true
+	}
 	var composed []byte
 	if composed, err = f.contain(c, &m, arg, t); err != nil {
 		return nil, false, err
-	}
-	var keys [][]byte
-	if f.gossipKey != "" {
-		key, err := readKey(c, "--gossip-key", f.gossipKey)
-		if err != nil {
-			return nil, false, err
-		}
-		keys, m.Keyed = append(keys, key), true
 	}
 	secrets, err := f.secure.secrets(c, t, &m)
 	if err != nil {

@@ -45,10 +45,7 @@ func (f *upFlags) contain(c *cobra.Command, m *meshFile, arg string, t *topo.Top
 	default:
 		return nil, coded(exitUsage, "--runtime %q: want process or docker", f.runtime)
 	}
-	switch {
-	case f.gossipKey != "":
-		return nil, coded(exitUsage, "--gossip-key: containers gossip on a network of their own; 'ttfabric up --runtime process' encrypts")
-	case f.portBase != 0:
+	if f.portBase != 0 {
 		return nil, coded(exitUsage, "--port-base: each container has an address of its own, and the same ports; leave it out")
 	}
 	if _, err := composeCommand(c.Context()); err != nil {
@@ -60,7 +57,10 @@ func (f *upFlags) contain(c *cobra.Command, m *meshFile, arg string, t *topo.Top
 	m.Runtime, m.Project = runtimeDocker, projectName(m.Name)
 	fab := f.fabricFlags
 	fab.profile = m.Profile
-	return composeFile(m.Name, cmp.Or(arg, defaultTopology), t, fab, f.compose)
+	return composeFile(m.Name, cmp.Or(arg, defaultTopology), t, fab, f.compose, func(of *meshFile) (string, error) {
+		of.Keyed = m.Keyed
+		return "./" + secretsName, nil // beside the compose file
+	})
 }
 
 // projectName is a fabric's compose project, which has small letters, digits, '-' and '_' only.

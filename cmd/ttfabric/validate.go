@@ -24,7 +24,8 @@ doesn't say. It starts nothing. An invalid file ends it with exit code 3 and
 the line at fault. It also routes the machine as 'ttfabric up' would and looks
 for a cycle of channels that wait for each other, over all classes of messages,
 multicast included; routes that can deadlock, or don't reach everything, end it
-with exit code 3, too.
+with exit code 3, too. Where a file says what carries the links and how chips
+know each other (transport, auth), that is said as well.
 
 FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
 (YAML or textproto), or what 'ttfabric generate' wrote; NAME is a built-in
@@ -43,7 +44,13 @@ FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
 			if err != nil {
 				return err
 			}
+			var links secureFlags
+			links.settle(t)
+			if err := links.configure(&meshFile{}); err != nil {
+				return coded(exitTopology, "%s: %w", t.Name, err)
+			}
 			v := viewTopology(t)
+			v.Transport, v.Auth = links.transport, links.auth
 			cfg, err := flags.config()
 			if err != nil {
 				return err
@@ -83,14 +90,18 @@ func completeTopology(_ *cobra.Command, args []string, _ string) ([]string, cobr
 
 // topologyView is a topology as `validate -o json` prints it.
 type topologyView struct {
-	Name   string       `json:"name"`
-	Source string       `json:"source"`
-	Arch   string       `json:"arch"`
-	Hash   string       `json:"hash"`
-	Chips  int          `json:"chips"`
-	Cables int          `json:"cables"`
-	Planes int          `json:"planes"`
-	Layout string       `json:"layout,omitempty"`
+	Name   string `json:"name"`
+	Source string `json:"source"`
+	Arch   string `json:"arch"`
+	Hash   string `json:"hash"`
+	Chips  int    `json:"chips"`
+	Cables int    `json:"cables"`
+	Planes int    `json:"planes"`
+	Layout string `json:"layout,omitempty"`
+	// Transport and Auth are those that the fabric has where no flag says otherwise.
+	Transport string `json:"transport"`
+	Auth      string `json:"auth"`
+
 	Routes verdictView  `json:"routes"`
 	Meshes []meshView   `json:"meshes"`
 	Unused []unusedView `json:"unused"`
@@ -234,6 +245,9 @@ func printTopology(c *cobra.Command, t *topo.Topology, v topologyView) {
 	}
 	if v.Layout != "" {
 		fmt.Fprintf(out, "Layout: %s.\n", v.Layout)
+	}
+	if t.Transport != "" || t.Auth != "" {
+		fmt.Fprintf(out, "Links over %s with auth %s, as the file says.\n", v.Transport, v.Auth)
 	}
 	fmt.Fprintf(out, "Routes by %s: longest way %s; %s.\n", v.Routes.Engine, counted(v.Routes.Longest, "hop"), v.Routes.Verdict)
 }

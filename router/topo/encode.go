@@ -20,6 +20,8 @@ import (
 //	name: t3000
 //	source: built-in
 //	layout: …               # left out: none
+//	transport: udp          # what carries the links: udp or quic; left out: not said
+//	auth: psk               # how chips know each other: none, psk or mtls; left out: not said
 //	arch: wormhole_b0
 //	meshes:
 //	    - id: 0
@@ -55,6 +57,8 @@ type rendered struct {
 	Name     string          `yaml:"name"`
 	Source   string          `yaml:"source"`
 	Layout   string          `yaml:"layout,omitempty"`
+	Carrier  string          `yaml:"transport,omitempty"`
+	Auth     string          `yaml:"auth,omitempty"`
 	Arch     string          `yaml:"arch"`
 	Meshes   []renderedMesh  `yaml:"meshes"`
 	Chips    []renderedChip  `yaml:"chips"`
@@ -91,7 +95,7 @@ type renderedCable struct {
 // Encode renders a valid topology as text that [Load] reads back exactly. Text that isn't UTF-8 is made so.
 func (t *Topology) Encode() []byte {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), Arch: t.Arch.String()}
+	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), Carrier: t.Transport, Auth: t.Auth, Arch: t.Arch.String()}
 	for _, m := range t.Meshes {
 		r.Meshes = append(r.Meshes, renderedMesh{uint16(m.ID), m.Rows, m.Cols, m.WrapX, m.WrapY})
 	}
@@ -196,6 +200,10 @@ func (r *renderedFile) readKey(p pair) (err error) {
 		return r.each(p, "cable", MaxCables, r.readCable)
 	case "netem":
 		return r.readNetem(p)
+	case transportKey:
+		r.t.Transport, err = r.readWord(p, Transports)
+	case authKey:
+		r.t.Auth, err = r.readWord(p, Auths)
 	default:
 		return r.unknown(p)
 	}

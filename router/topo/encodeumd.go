@@ -28,6 +28,9 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	if id := t.Meshes[0].ID; id != 0 {
 		return nil, fmt.Errorf("topology %s is mesh %d, and a cluster descriptor has no number for its mesh; the form ttfabric has", t.Name, id)
 	}
+	if t.Transport != "" || t.Auth != "" {
+		return nil, fmt.Errorf("topology %s says how its links are secured (transport, auth), and a cluster descriptor cannot; the form ttfabric can", t.Name)
+	}
 	ids := make([]int, len(t.Chips)) // by chip
 	numbered := !slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.UMD == NoUMD })
 	reached := slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.MMIO })

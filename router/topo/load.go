@@ -18,7 +18,8 @@ import (
 // A cluster descriptor is read as tt-umd reads it (docs/yaml_schemas/
 // cluster_descriptor.yaml, and device/cluster_descriptor.cpp where the two
 // differ). Keys that are unknown are passed over, as newer releases add some;
-// so are those of mesh graph descriptors.
+// so are those of mesh graph descriptors. Only transport and auth, which are
+// keys of the rendered form, are refused there.
 func Load(path string, data []byte) (*Topology, error) {
 	f := file{path}
 	if len(data) > MaxFile {
@@ -47,6 +48,9 @@ func Load(path string, data []byte) (*Topology, error) {
 	}
 	if _, ours := keys[renderedKey]; ours {
 		return loadRendered(f, top)
+	}
+	if err := f.refuseSecured(keys); err != nil {
+		return nil, err
 	}
 	_, spec := keys["ChipSpec"]
 	_, arch := keys["arch"]

@@ -258,6 +258,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add(small.Encode())
 	}
 	f.Add([]byte(noted))
+	f.Add([]byte(secured))
 	f.Add([]byte(m0 + g0 + connection("mesh_id: 0 device_id: 3", "mesh_id: 1", "channels: < count: 3, policy: RELAXED >; directional: true") + "graph_topology: RING channels { count: 1 }\n}\n" + topGraph))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, path := range []string{"f", "f.textproto"} {

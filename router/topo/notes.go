@@ -57,10 +57,63 @@ func (t *Topology) AllLabels() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// SameNotes reports whether both say the same about their cables.
+// Keys of the rendered form that say how its links are secured.
+const (
+	transportKey = "transport"
+	authKey      = "auth"
+)
+
+// What the two keys may say. Whether one goes with the other is for those to
+// say who open the links, as the command line may say otherwise.
+var (
+	Transports = []string{"udp", "quic"}
+	Auths      = []string{"none", "psk", "mtls"}
+)
+
+// readWord reads a value that is one of some words.
+func (f file) readWord(p pair, words []string) (string, error) {
+	s, err := f.scalar(p.val, p.key.Value)
+	if err == nil && !slices.Contains(words, s) {
+		err = f.fail(p.val, "%s %s: want %s", p.key.Value, show(p.val), oneOf(words))
+	}
+	return s, err
+}
+
+// oneOf is "a, b or c".
+func oneOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// refuseSecured keeps a descriptor from naming what is read from the rendered
+// form alone: passed over as other unknown keys are, links would go unsealed
+// that their owner takes for sealed.
+func (f file) refuseSecured(keys map[string]pair) error {
+	for _, k := range []string{transportKey, authKey} {
+		if p, ok := keys[k]; ok {
+			return f.fail(p.key, "key %s: a descriptor has none; 'ttfabric generate FILE' writes the form of ttfabric, which has, or name it with --%s", k, k)
+		}
+	}
+	return nil
+}
+
+// checkSecured reports a word that the rendered form does not know.
+func (t *Topology) checkSecured() *fault {
+	for _, x := range []struct {
+		key, value string
+		words      []string
+	}{{transportKey, t.Transport, Transports}, {authKey, t.Auth, Auths}} {
+		if x.value != "" && !slices.Contains(x.words, x.value) {
+			return faultOf(-1, -1, "%s %q: want %s", x.key, x.value, oneOf(x.words))
+		}
+	}
+	return nil
+}
+
+// SameNotes reports whether both say the same about their cables, and about what secures their links.
 func (t *Topology) SameNotes(o *Topology) bool {
 	same := func(a, b Note) bool { return slices.Equal(a.Labels, b.Labels) && a.Netem == b.Netem }
-	return maps.EqualFunc(t.Notes, o.Notes, same) && slices.Equal(t.Netem, o.Netem)
+	return maps.EqualFunc(t.Notes, o.Notes, same) && slices.Equal(t.Netem, o.Netem) && t.Transport == o.Transport && t.Auth == o.Auth
 }
 
 // checkNotes reports the first note that is about no cable or beyond a limit.
@@ -82,7 +135,7 @@ func (t *Topology) checkNotes() *fault {
 			return faultOf(-1, -1, "a declared impairment of %d bytes: at most %d", len(d), MaxDeclared)
 		}
 	}
-	return nil
+	return t.checkSecured()
 }
 
 func (n *Note) check() error {

@@ -77,6 +77,9 @@ type Topology struct {
 	Notes map[wire.PortID]Note // about cables, by their lower end; nil: none
 	Netem []string             // impairments from the start, as "LINK,delay=1ms"; LINK as the command line has it
 
+	Transport string // what carries the links, one of [Transports]; "": the file does not say
+	Auth      string // how chips know each other, one of [Auths]; "": the file does not say
+
 	ix *index // of Cables; made by Validate
 }
 

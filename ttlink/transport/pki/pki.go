@@ -7,6 +7,7 @@
 //	M0D3.pem, M0D3.key    a chip's certificate and key
 //
 // A chip needs ca.pem and its own two files. Keys are ECDSA on P-256, in PKCS #8.
+// A key that others can read is refused, but in [Mounted].
 package pki
 
 import (
@@ -30,6 +31,11 @@ import (
 
 	"ttfabric/wire"
 )
+
+// Mounted is the folder in which container engines put files that one
+// container alone is to see. Their modes are those of another machine's
+// users, or the engine's own, and say nothing of who can read them.
+const Mounted = "/run/secrets"
 
 // Scheme is that of the URI in a chip's certificate: ttfabric://FABRIC/M0D3.
 const Scheme = "ttfabric"
@@ -261,6 +267,11 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
+// exposed reports whether a key of that mode, in that folder, can be read by others.
+func exposed(dir string, m fs.FileMode) bool {
+	return m.Perm()&0o077 != 0 && filepath.Clean(dir) != Mounted
+}
+
 // loadPair reads a certificate and its key. A key that others can read is refused.
 func loadPair(dir, name string) (p tls.Certificate, err error) {
 	path := filepath.Join(dir, name)
@@ -272,7 +283,7 @@ func loadPair(dir, name string) (p tls.Certificate, err error) {
 	if err != nil {
 		return p, err
 	}
-	if fi, err := os.Stat(path + ".key"); err == nil && fi.Mode().Perm()&0o077 != 0 {
+	if fi, err := os.Stat(path + ".key"); err == nil && exposed(dir, fi.Mode()) {
 		return p, fmt.Errorf("%s.key can be read by others (mode %04o); 'chmod 600 %s.key' keeps it to you", path, fi.Mode().Perm(), path)
 	}
 	if p, err = tls.X509KeyPair(cert, key); err != nil {

@@ -144,6 +144,22 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A key's mode counts wherever this program's user put it, and not where a container engine did.
+func TestExposed(t *testing.T) {
+	for _, x := range []struct {
+		dir  string
+		mode os.FileMode
+		want bool
+	}{
+		{"pki", 0o600, false}, {"pki", 0o400, false}, {"pki", 0o640, true}, {"pki", 0o604, true}, {"/run/secrets.d", 0o444, true}, {"run/secrets", 0o444, true},
+		{Mounted, 0o444, false}, {Mounted + "/", 0o644, false}, {Mounted + "/x", 0o444, true}, {Mounted + "/..", 0o444, true},
+	} {
+		if got := exposed(x.dir, x.mode); got != x.want {
+			t.Errorf("%s, %v: exposed is %v", x.dir, x.mode, got)
+		}
+	}
+}
+
 func FuzzParseIdentity(f *testing.F) {
 	f.Add("ttfabric://default/M0D3")
 	f.Add("ttfabric://a@b/M0D3?x#y")
