@@ -142,19 +142,38 @@ func (h containers) launch(ctx context.Context, ns []wire.FabricNodeID, more []s
 // compose makes the containers of some services, and with them their network and volume.
 func (h containers) compose(ctx context.Context, services []string) error {
 	file := h.dir.path(composeName)
-	if _, err := os.Stat(file); err != nil {
-		return fmt.Errorf("no container is there for %s; 'docker-compose -p %s -f FILE up -d' makes it, from the file that made the others", strings.Join(services, ", "), h.m.Project)
-	}
 	cmd, err := composeCommand(ctx)
 	if err != nil {
 		return err
+	}
+	if _, err := os.Stat(file); err != nil {
+		return fmt.Errorf("no container is there for %s; '%s -p %s -f FILE up -d' makes it, from the file that made the others", strings.Join(services, ", "), strings.Join(cmd, " "), h.m.Project)
 	}
 	ctx, cancel := context.WithTimeout(ctx, composeTime)
 	defer cancel()
 	args := slices.Concat(cmd[1:], []string{"-p", h.m.Project, "-f", file, "up", "-d", "--no-recreate"}, services)
 	// The file says what the flags said; the user's environment is for files of the user's own.
 	_, err = engine(ctx, []string{"TTFABRIC_NAME=" + h.dir.name(), "TTFABRIC_IMAGE=", "TTFABRIC_MTU=", "COMPOSE_HTTP_TIMEOUT=300"}, cmd[0], args...)
+	if ctx.Err() != nil {
+		h.settle()
+	}
 	return err
+}
+
+// engineQuiet is for how long no container may be added until the engine counts as done with what it was asked for.
+const engineQuiet = 3 * time.Second
+
+// settle waits until no more containers are made. A compose that is ended leaves
+// the engine at what it had asked for, and what is made only after a removal stays.
+func (h containers) settle() {
+	limit := time.Now().Add(engineTime)
+	most, since := 0, time.Now()
+	for time.Since(since) < engineQuiet && time.Now().Before(limit) {
+		time.Sleep(pollInterval)
+		if n := len(h.list()); n > most {
+			most, since = n, time.Now()
+		}
+	}
 }
 
 // token waits until the first chip has made the API's token, and notes it and who is there.
@@ -433,7 +452,7 @@ func strays(ctx context.Context, known func(name string) bool) (out []stray) {
 
 // askContainers asks the chips that run, one after the other, what their fabric is.
 func askContainers(ctx context.Context, name, token string, cs []container) (v fabricView, t *topo.Topology, err error) {
-	err = fmt.Errorf("none of the %s of fabric %q runs; 'docker-compose up -d' starts them", counted(len(cs), "container"), name)
+	err = fmt.Errorf("none of the %s of fabric %q runs; 'docker compose up -d', or docker-compose, starts them", counted(len(cs), "container"), name)
 	for _, c := range cs {
 		if c.state != "running" || c.api == "" {
 			continue
