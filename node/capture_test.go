@@ -56,7 +56,7 @@ func writeTo(t *testing.T, from *node.Node, to wire.FabricNodeID, n int) {
 func TestCaptureBothEnds(t *testing.T) {
 	_, _, ns := fabric(t, "mesh:1x2")
 	var cs [2]*node.Capture
-	for i := range cs {
+	for i := len(cs) - 1; i >= 0; i-- { // the receiver first, so that nothing arrives before it looks
 		c, err := ns[i].Capture(node.CaptureConfig{Buffer: 256 << 20})
 		if err != nil {
 			t.Fatal(err)
