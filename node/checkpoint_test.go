@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"ttfabric/node"
 	"ttfabric/node/chip"
@@ -19,7 +18,7 @@ import (
 // What was lost, what nobody knows of, and whose memory is gone: told exactly, and once.
 func TestLostSinceACheckpoint(t *testing.T) {
 	m, p, ns := fabric(t, "mesh:1x3")
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s, at := session.New(ns[0]), wire.NewNocAddr(1, 1, 0)
 	write := func(to int) error { return s.Write(ctx, chipID(to), at, []byte("x")) }
@@ -100,7 +99,7 @@ func TestLostSinceACheckpoint(t *testing.T) {
 // The chip that asks has itself started anew; and a checkpoint is of one chip.
 func TestCheckpointOfAFormerLife(t *testing.T) {
 	_, _, ns := fabric(t, "n300")
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s := session.New(ns[0])
 	c, err := s.Checkpoint(ctx)
@@ -128,7 +127,7 @@ func ExampleRun_checkpoint() {
 	}
 	defer other.Close()
 	err = node.Run(context.Background(), config(machine, gossip, chipID(0), 1), func(ctx context.Context, s *session.Session) error {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		if err := s.Ready(ctx); err != nil {
 			return err

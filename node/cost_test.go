@@ -3,7 +3,6 @@ package node_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"ttfabric/node/session"
 	"ttfabric/wire"
@@ -17,7 +16,7 @@ func TestNoAllocationPerPacket(t *testing.T) {
 		t.Skip("moves 200 MiB")
 	}
 	_, _, ns := fabric(t, "mesh:1x3")
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s, to := session.New(ns[0]), wire.NewNocAddr(0, 0, 0)
 	cost := func(blocks int) float64 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"ttfabric/node"
 	"ttfabric/node/session"
@@ -15,7 +14,7 @@ import (
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	_, _, ns := fabric(t, "mesh:1x3")
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	at := wire.NewNocAddr(1, 1, 0)
 	ns[1].Drain(true)

@@ -42,21 +42,21 @@ func linksUp(n *node.Node) int {
 // and one that a busy machine took down for a moment comes back.
 func allUp(t *testing.T, ns []*node.Node, links int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); linksUp(ns[0]) != links || linksUp(ns[1]) != links; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); linksUp(ns[0]) != links || linksUp(ns[1]) != links; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d and %d of %d links are up", linksUp(ns[0]), linksUp(ns[1]), links)
 		}
 	}
 }
 
-// crowded makes the links patient.
-func crowded(c *node.Config) { c.Profile = ttlink.ProfileCrowded }
+// hasty makes the links find silence soon, for tests that wait for it and mind no link that goes for a moment.
+func hasty(c *node.Config) { c.Profile = ttlink.ProfileLAN }
 
 // Gossip says that a chip is dead, or somebody else, while its frames flow: no link notices.
 func TestGossipTakesNoLinkDown(t *testing.T) {
 	t.Parallel()
-	m, p, ns := fabricWith(t, "n300", crowded)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	m, p, ns := fabric(t, "n300")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s := session.New(ns[0])
 	at := wire.NewNocAddr(1, 1, 0)
@@ -100,7 +100,7 @@ func TestGossipTakesNoLinkDown(t *testing.T) {
 // An idle link stays, too: its peer is asked before another address is believed.
 func TestGossipTakesNoIdleLinkDown(t *testing.T) {
 	t.Parallel()
-	m, p, ns := fabric(t, "n300")
+	m, p, ns := fabricWith(t, "n300", hasty)
 	p.claim(chipID(1), 7)
 	time.Sleep(ttlink.ProfileLAN.DeadIdle + 500*time.Millisecond)
 	allUp(t, ns, len(m.Cables))
@@ -109,7 +109,7 @@ func TestGossipTakesNoIdleLinkDown(t *testing.T) {
 // Gossip says that a chip is alive while its cables are cut: no link comes up.
 func TestGossipBringsNoLinkUp(t *testing.T) {
 	t.Parallel()
-	m, p, ns := fabric(t, "n300")
+	m, p, ns := fabricWith(t, "n300", hasty)
 	cut := func(on bool) {
 		for _, n := range ns {
 			for _, i := range n.Impairments() {
@@ -121,7 +121,7 @@ func TestGossipBringsNoLinkUp(t *testing.T) {
 	}
 	down := func() bool { return linksUp(ns[0]) == 0 && linksUp(ns[1]) == 0 }
 	cut(true)
-	for end := time.Now().Add(10 * time.Second); !down(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); !down(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("cut links stay up")
 		}
@@ -143,7 +143,7 @@ func TestGossipBringsNoLinkUp(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	p.gone(name)
 	cut(false)
-	for end := time.Now().Add(10 * time.Second); linksUp(ns[0]) != len(m.Cables); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); linksUp(ns[0]) != len(m.Cables); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("links that are whole again stay down")
 		}
@@ -164,7 +164,7 @@ func TestRestartOfAnIdleChipIsBelieved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	for end := time.Now().Add(10 * time.Second); linksUp(n) != len(m.Cables); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); linksUp(n) != len(m.Cables); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the new life is not found")
 		}

@@ -62,7 +62,7 @@ func startForeign(t *testing.T, args ...string) *foreign {
 
 func (f *foreign) says(t *testing.T, want string) {
 	t.Helper()
-	late := time.AfterFunc(30*time.Second, func() { f.cmd.Process.Kill() })
+	late := time.AfterFunc(patience, func() { f.cmd.Process.Kill() })
 	defer late.Stop()
 	if !f.out.Scan() || f.out.Text() != want {
 		t.Fatalf("the other implementation says %q; want %q", f.out.Text(), want)
@@ -100,7 +100,9 @@ func besideForeign(t *testing.T, loss string) {
 	theirs.Meta.Node = wire.FabricNodeID{Chip: 1}
 	theirs.Meta.Ports[4], theirs.Meta.Ports[5] = uint16(freePort(t)), uint16(freePort(t))
 	var ours membership.Meta
-	n, err := node.Start(context.Background(), node.Config{Topology: m, Incarnation: 0x1234567890ABCDEF, Profile: ttlink.ProfileCrowded,
+	slow := ttlink.ProfileCrowded // an interpreter that waits for a core is not to be taken for a dead cable
+	slow.DeadTraffic = 4 * time.Second
+	n, err := node.Start(context.Background(), node.Config{Topology: m, Incarnation: 0x1234567890ABCDEF, Profile: slow,
 		Port: func(a netip.AddrPort) (transport.Port, error) {
 			return transport.Listen(transport.Options{Local: a})
 		},
@@ -119,7 +121,7 @@ func besideForeign(t *testing.T, loss string) {
 	args = append(args, loss)
 	f := startForeign(t, args...)
 	f.says(t, "up")
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s := session.New(n)
 	if err := s.Ready(ctx); err != nil {
@@ -138,7 +140,7 @@ func besideForeign(t *testing.T, loss string) {
 	weAsk(ctx, t, s)
 	theyAsk(t, f)
 	f.in.Close() // it says goodbye
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		st, _ := n.Status()
 		if st.PortsUp == 0 {
 			break

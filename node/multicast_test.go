@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"ttfabric/node/session"
 	"ttfabric/wire"
@@ -48,7 +47,7 @@ func lineProgram(ctx context.Context, s *session.Session, forward wire.Direction
 
 // TestLineProgramsRunOnAMesh runs a program of a 1D fabric, unchanged, along a row and along a column of a 2D fabric.
 func TestLineProgramsRunOnAMesh(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	want := `["\x00\x00\x00\x00\x00" "u1\x00\x00\x03" "u2m2\x04" "u3m2\x03"]`
 	at := wire.NewNocAddr(1, 1, 0)
@@ -70,7 +69,7 @@ func TestLineProgramsRunOnAMesh(t *testing.T) {
 // TestMulticastOverRealSockets writes a large block to all chips of a mesh at once, and names those that refuse.
 func TestMulticastOverRealSockets(t *testing.T) {
 	_, _, ns := fabric(t, "mesh:2x3")
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s := session.New(ns[1])
 	all := wire.Ranges{Hops: [wire.NumDirections]uint8{wire.East: 1, wire.West: 1, wire.South: 1}}

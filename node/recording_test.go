@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"ttfabric/node"
 	"ttfabric/node/chip"
@@ -56,7 +55,7 @@ func exchange(ctx context.Context, t *testing.T, ns []*node.Node) {
 func TestLiveChipsReplayIdentically(t *testing.T) {
 	dir := t.TempDir()
 	m, p, ns := fabricWith(t, "mesh:2x2", func(c *node.Config) { c.Record = &node.Recording{Dir: dir, Program: "test"} })
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	exchange(ctx, t, ns)
 	lossy, seed := fault.Change{"loss": "5%", "reorder": "5%", "delay": "1ms"}, uint64(7)
@@ -120,7 +119,7 @@ func TestRecordingStopsAtItsLimit(t *testing.T) {
 	_, _, ns := fabricWith(t, "n300", func(c *node.Config) { c.Record = &node.Recording{Dir: dir, Limit: record.MinLimit} })
 	events, stop := ns[0].Events()
 	defer stop()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	seen := make(chan node.RecordEvent, 8)
 	go func() {
@@ -157,6 +156,7 @@ func TestRecordingStopsAtItsLimit(t *testing.T) {
 func TestRecordingOfAChipThatPanicsIsWhole(t *testing.T) {
 	dir := t.TempDir()
 	_, _, ns := fabricWith(t, "n300", func(c *node.Config) { c.Record = &node.Recording{Dir: dir} })
+	writeTo(t, ns[0], chipID(1), 1<<20)
 	func() {
 		defer func() {
 			if recover() == nil {

@@ -31,7 +31,7 @@ func TestWatch(t *testing.T) {
 		defer n.Close()
 		ns = append(ns, n)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s := session.New(ns[0])
 	if err := s.Ready(ctx); err != nil {
@@ -49,7 +49,7 @@ func TestWatch(t *testing.T) {
 		})
 	}()
 	has := func(f func(session.Event) bool) bool {
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 			mu.Lock()
 			found := slices.ContainsFunc(heard, f)
 			mu.Unlock()

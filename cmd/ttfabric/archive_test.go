@@ -43,8 +43,9 @@ func TestEventsOfDeadChips(t *testing.T) {
 		t.Fatal("'events' does not start")
 	}
 	c.must("netem", "set", "M0D1:0", "--delay", "1ms")
-	c.must("chip", "kill", "M0D1")
 	set := func(e admin.EventView) bool { return e.Type == "fault" && e.Action == "set" }
+	c.within(soon, "the event is archived", func() bool { return slices.ContainsFunc(c.events("--chip", "M0D1", "--since", "1h"), set) })
+	c.must("chip", "kill", "M0D1")
 	if dead := c.events("--chip", "M0D1", "--since", "1h"); !slices.ContainsFunc(dead, set) {
 		t.Errorf("the last that the dead chip had to say is not there: %+v", dead)
 	}
@@ -65,7 +66,7 @@ func TestEventsOfDeadChips(t *testing.T) {
 	go func() { ended <- follow.Wait() }()
 	select {
 	case <-ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(soon):
 		follow.Process.Kill()
 		t.Error("'events' goes on although the fabric is down")
 	}

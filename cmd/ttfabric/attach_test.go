@@ -49,7 +49,7 @@ func TestAttach(t *testing.T) {
 		l.start(i, i)
 	}
 	t.Setenv("TTFABRIC_TOKEN", "0123456789abcdef")
-	c.must("attach", "--api", loneHost(2), "--wait", "40s")
+	c.must("attach", "--api", loneHost(2), "--wait", "60s")
 	lab := func(args ...string) string {
 		t.Helper()
 		return c.must(append([]string{"--name", "lab"}, args...)...)
@@ -97,12 +97,12 @@ func TestAttach(t *testing.T) {
 	// The chip that was named goes, and comes back somewhere else. The others know where.
 	l.kill(l.chips["M0D2"])
 	l.start(2, 9)
-	for end := time.Now().Add(40 * time.Second); where()["M0D2"] != loneHost(9)+":7946"; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(soon); where()["M0D2"] != loneHost(9)+":7946"; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("M0D2 is not found where it is now: %v", where())
 		}
 	}
-	for end := time.Now().Add(40 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(soon); ; time.Sleep(200 * time.Millisecond) {
 		if _, errs, code := c.run("--name", "lab", "ping", "--all", "-c", "1"); code == exitOK {
 			break
 		} else if time.Now().After(end) {
@@ -119,7 +119,7 @@ func TestAttach(t *testing.T) {
 	if _, err := os.Stat(c.dir + "/ttfabric/lab"); err == nil {
 		t.Error("down left the run folder")
 	}
-	c.must("up", "ring:3", "-d", "--name", "lab")
+	c.must("up", "ring:3", "-d", patient, "--name", "lab")
 	if _, errs, code := c.run("attach", "--api", loneHost(0)); code != exitUsage || !strings.Contains(errs, "choose another --name") {
 		t.Errorf("attach over a fabric of this machine: exit code %d: %s", code, errs)
 	}

@@ -56,31 +56,58 @@ func captureFile(t *testing.T, path string) (names []string, packets int, commen
 	}
 }
 
+// capturing is at how many ports a capture that is still written has begun.
+func capturing(path string) (ports int) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	r, err := capture.NewReader(f)
+	for err == nil {
+		var b capture.Block
+		if b, err = r.Next(); err == nil && b.Interface != nil {
+			ports++
+		}
+	}
+	return ports
+}
+
 // TestCapture captures a fabric of processes: with losses, through the death
 // of a chip, as a file, as lines, as JSON, to a pipe that closes, and as a ring.
 func TestCapture(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
-	c.must("up", "n300", "-d")
+	c.must("up", "n300", "-d", patient)
 	file := filepath.Join(c.dir, "all.pcapng")
 	cmd := c.command("capture", "-w", file)
-	var talk bytes.Buffer
-	cmd.Stderr = &talk
+	talk := filepath.Join(c.dir, "talk")
+	said, err := os.Create(talk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	cmd.Stderr = said
+	says := func(what string) bool {
+		b, err := os.ReadFile(talk)
+		return err == nil && strings.Contains(string(b), what)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(500 * time.Millisecond)
+	c.within(soon, "all four ports are captured", func() bool { return capturing(file) == 4 })
 	c.must("netem", "set", "M0D0-M0D1", "--loss", "3%")
 	c.run("traffic", "all-to-all", "--packets", "3000") // on a busy machine some may be lost
 	c.must("netem", "reset")
 	c.must("chip", "kill", "M0D1")
-	time.Sleep(captureRetry)
+	c.within(soon, "its end is noticed", func() bool { return says("chip M0D1 is gone") })
 	c.must("chip", "start", "M0D1")
+	c.within(soon, "its return is noticed", func() bool { return says("chip M0D1 is back") })
 	c.run("ping", "M0D0", "M0D1", "-c", "5")
-	time.Sleep(2 * captureRetry)
 	cmd.Process.Signal(syscall.SIGINT)
-	if err := cmd.Wait(); err != nil || !strings.Contains(talk.String(), "chip M0D1 is gone") || !strings.Contains(talk.String(), "chip M0D1 is back") || !strings.Contains(talk.String(), "frames of ") {
-		t.Errorf("%v: %s", err, talk.String())
+	if err := cmd.Wait(); err != nil || !says("frames of ") {
+		b, _ := os.ReadFile(talk)
+		t.Errorf("%v: %s", err, b)
 	}
 	names, n, comments, ordered, stats := captureFile(t, file)
 	if len(names) != 4 || n < 3000 || !ordered || comments["injected fault: lost"] < 20 || comments["injected fault set: loss=3%"] != 4 || len(stats) != 4 {
@@ -118,10 +145,17 @@ func TestCapture(t *testing.T) {
 		if err := ring.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(300 * time.Millisecond)
-		c.run("traffic", "all-to-all", "--packets", "3000") // on a busy machine some may be lost
-		if err := ring.Wait(); err != nil {
-			t.Error(err)
+		ended := make(chan error, 1)
+		go func() { ended <- ring.Wait() }()
+		for running := true; running; {
+			c.run("traffic", "all-to-all", "--packets", "3000") // on a busy machine some may be lost
+			select {
+			case err := <-ended:
+				if running = false; err != nil {
+					t.Error(err)
+				}
+			default:
+			}
 		}
 		files, _ := filepath.Glob(filepath.Join(c.dir, "ring_*.pcapng"))
 		if len(files) != 2 || !strings.Contains(files[1], "ring_00005_") {

@@ -53,7 +53,7 @@ func (c *cli) faults() map[string]int {
 func (c *cli) intact() {
 	c.t.Helper()
 	text := ""
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if text = c.must("inspect", "--diff"); strings.HasPrefix(text, "all ") {
 			return
 		}
@@ -94,9 +94,13 @@ func TestABadCable(t *testing.T) {
 
 	const delay = 15.0 // ms
 	c.must("netem", "set", "all", "--loss", "0", "--delay", "15ms")
-	if after := c.p50("M0D0", "M0D1"); after < 2*delay || after > before+4*delay {
-		t.Errorf("a delay of %v ms made the ping of %.1f ms one of %.1f ms", delay, before, after)
-	}
+	c.within(soon, "a ping that is not much slower than the delay makes it", func() bool {
+		after := c.p50("M0D0", "M0D1")
+		if after < 2*delay {
+			t.Errorf("a delay of %v ms made the ping of %.1f ms one of %.1f ms", delay, before, after)
+		}
+		return after <= before+4*delay
+	})
 	c.must("netem", "reset")
 	if rows := read[[]admin.ImpairmentView](c, "netem", "show"); len(rows) != 0 {
 		t.Errorf("reset leaves %+v", rows)
@@ -105,7 +109,7 @@ func TestABadCable(t *testing.T) {
 	c.must("link", "down", "M0D0-M0D1")
 	c.fails(exitAssert, "ping", "M0D0", "M0D1", "-c", "1")
 	d := read[linkDiff](c, "inspect", "--diff")
-	for end := time.Now().Add(20 * time.Second); d.Up > 0 && time.Now().Before(end); d = read[linkDiff](c, "inspect", "--diff") {
+	for end := time.Now().Add(soon); d.Up > 0 && time.Now().Before(end); d = read[linkDiff](c, "inspect", "--diff") {
 		time.Sleep(100 * time.Millisecond)
 	}
 	if d.Declared != 2 || d.Up != 0 || len(d.Downed) != 4 || d.Downed[0].Reason != "silence" || d.Downed[0].SinceS == nil || d.Downed[0].By != nil {
@@ -125,26 +129,31 @@ func TestFlappingCables(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
 	c.must("up", "n300", "-d", patient)
-	flap := c.command("link", "flap", "all", "--every", "700ms", "--down", "350ms", "--for", "1100ms", "-o", "json")
-	var out bytes.Buffer
-	flap.Stdout = &out
-	if err := flap.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- flap.Wait() }()
-	for running := true; running; {
-		c.must("traffic", "all-to-all", "--packets", "2000", "--size", "4096")
-		select {
-		case err := <-ended:
-			if err != nil || !strings.Contains(out.String(), "cut 2 times") {
-				t.Errorf("flap: %v: %s", err, out.String())
+	c.intact()
+	// All for a moment, and one for longer than a link lives without its peer, while the other carries on: a busy
+	// machine has time to put the cables back before the chips take each other for unreachable.
+	for _, x := range [][2]string{{"all", "100ms"}, {"M0D0:8", "350ms"}} {
+		flap := c.command("link", "flap", x[0], "--every", "700ms", "--down", x[1], "--for", "1100ms", "-o", "json")
+		var out bytes.Buffer
+		flap.Stdout = &out
+		if err := flap.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- flap.Wait() }()
+		for running := true; running; {
+			c.must("traffic", "all-to-all", "--packets", "2000", "--size", "4096")
+			select {
+			case err := <-ended:
+				if err != nil || !strings.Contains(out.String(), "cut 2 times") {
+					t.Errorf("flap: %v: %s", err, out.String())
+				}
+				running = false
+			default:
 			}
-			running = false
-		default:
 		}
 	}
-	if n := c.faults(); n["cut"] != 8 || n["restored"] != 8 {
+	if n := c.faults(); n["cut"] != 8+4 || n["restored"] != 8+4 {
 		t.Errorf("events tell of %v", n)
 	}
 }
@@ -184,7 +193,7 @@ func TestPartitionPauseRestart(t *testing.T) {
 func TestFaultMessages(t *testing.T) {
 	c := newCLI(t)
 	c.fails(exitFailed, "netem", "show")
-	c.must("up", "n300", "-d")
+	c.must("up", "n300", "-d", patient)
 	for _, x := range []struct {
 		args, want string
 		code       int
@@ -223,11 +232,11 @@ func TestFaultMessages(t *testing.T) {
 func TestDurationOutlivesTheCommand(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
-	c.must("up", "n300", "-d")
+	c.must("up", "n300", "-d", patient)
 	c.must("netem", "set", "M0D0:8", "--delay", "1ms", "--direction", "a-to-b")
 	c.must("netem", "set", "M0D0:8", "--loss", "50%", "--duration", "200ms")
 	c.must("link", "down", "M0D0:9", "--for", "200ms")
-	for end := time.Now().Add(3 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(soon); ; time.Sleep(20 * time.Millisecond) {
 		rows := read[[]admin.ImpairmentView](c, "netem", "show")
 		if len(rows) == 1 && rows[0].Options == "delay=1ms" && rows[0].Chip.Chip == 0 {
 			break

@@ -50,7 +50,7 @@ func TestGossipIsCutAndEncrypted(t *testing.T) {
 	if fi, err := os.Stat(kept); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("the keys in the run folder: %v, %v", fi, err)
 	}
-	c.within(20*time.Second, "both chips see each other", func() bool { s := c.sees(); return len(s) == 2 && s[0] == 2 && s[1] == 2 })
+	c.within(soon, "both chips see each other", func() bool { s := c.sees(); return len(s) == 2 && s[0] == 2 && s[1] == 2 })
 
 	// The keys are changed while data moves, and nobody is lost.
 	moving := make(chan struct{})
@@ -72,7 +72,7 @@ func TestGossipIsCutAndEncrypted(t *testing.T) {
 	c.fails(exitUsage, "gossip", "keys", "use", "nonsense")
 	c.must("gossip", "keys", "install", key)
 	c.must("chip", "restart", "M0D1") // with the keys of the run folder
-	c.within(20*time.Second, "the chip that was started again is seen", func() bool { s := c.sees(); return len(s) == 2 && s[0] == 2 && s[1] == 2 })
+	c.within(soon, "the chip that was started again is seen", func() bool { s := c.sees(); return len(s) == 2 && s[0] == 2 && s[1] == 2 })
 	for _, r := range read[[]keyRow](c, "gossip", "keys", "list") {
 		if len(r.Keys) != 2 || r.Keys[0] != rows[5].Keys[0] {
 			t.Errorf("%+v", r)
@@ -110,7 +110,7 @@ func TestChipRemove(t *testing.T) {
 	if got := read[struct{ Drained bool }](c, "chip", "remove", "M0D1"); !got.Drained {
 		t.Error("an idle chip is not drained")
 	}
-	c.within(10*time.Second, "its neighbour heard the goodbye", func() bool {
+	c.within(soon, "its neighbour heard the goodbye", func() bool {
 		out := c.must("events", "--follow=false")
 		return strings.Contains(out, "peer closed") && strings.Contains(out, "member left M0D1") && strings.Contains(out, "removed M0D1")
 	})
@@ -124,7 +124,7 @@ func TestChipRemove(t *testing.T) {
 func TestGossipMessages(t *testing.T) {
 	c := newCLI(t)
 	c.fails(exitFailed, "gossip", "show")
-	c.must("up", "n300", "-d")
+	c.must("up", "n300", "-d", patient)
 	for _, x := range []struct {
 		args, want string
 		code       int

@@ -27,18 +27,18 @@ func TestWhatGotLost(t *testing.T) {
 		t.Errorf("checkpoint says %q", out)
 	}
 
-	load := c.command("traffic", "all-to-all", "--packets", "60000", "--timeout", "40s")
+	load := c.command("traffic", "all-to-all", "--packets", "60000", "--load", "1500", "--timeout", "2m") // ten seconds, of which the chip sees one or two
 	if err := load.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); read[lossesReport](c, "inspect", "--losses", "--wait", "0s").Total.Delivered < 10000 && time.Now().Before(end); {
+	for end := time.Now().Add(soon); read[lossesReport](c, "inspect", "--losses", "--wait", "0s").Total.Delivered < 10000 && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	c.must("chip", "kill", "M0D3")
 	if err := load.Wait(); err == nil {
 		t.Error("traffic to a dead chip ended well")
 	}
-	r = read[lossesReport](c, "inspect", "--losses", "--assert", "--wait", "20s")
+	r = read[lossesReport](c, "inspect", "--losses", "--assert", "--wait", "60s")
 	if len(r.Missing) != 1 || len(r.Gone) != 1 || r.Gone[0].ToldBy != 4 || r.Gone[0].Received.Total() != r.Total.ToGone || r.Gone[0].Sent.Total() != r.Total.FromGone || r.Total.ToGone == 0 {
 		t.Errorf("with M0D3 dead: %+v, %+v", r.Total, r.Gone)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// soon bounds what is done at once where the machine has nothing else to do.
+const soon = time.Minute
 
 // cli runs the program with a run folder of its own.
 type cli struct {
@@ -45,7 +49,7 @@ func (c *cli) command(args ...string) *exec.Cmd {
 
 func (c *cli) run(args ...string) (stdout, stderr string, code int) {
 	cmd := c.command(args...)
-	stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }) // a command that should have ended
+	stuck := time.AfterFunc(3*time.Minute, func() { cmd.Process.Kill() }) // a command that should have ended
 	defer stuck.Stop()
 	var out, errb bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errb
@@ -74,7 +78,7 @@ func TestAFabricOfProcesses(t *testing.T) {
 			Links   []any
 		}
 	}
-	if err := json.Unmarshal([]byte(c.must("up", "mesh:2x2", "-d", "-o", "json")), &up); err != nil || len(up.Chips) != 4 {
+	if err := json.Unmarshal([]byte(c.must("up", "mesh:2x2", "-d", patient, "-o", "json")), &up); err != nil || len(up.Chips) != 4 {
 		t.Fatalf("%v: %+v", err, up)
 	}
 	for _, x := range up.Chips {
@@ -125,7 +129,7 @@ func TestDownAfterTheParentWasKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := runDir(filepath.Join(c.dir, "ttfabric", "default"))
-	for end := time.Now().Add(10 * time.Second); len(dir.chips()) < 2; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(soon); len(dir.chips()) < 2; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the chips do not come up")
 		}
@@ -151,7 +155,7 @@ func TestCtrlCCleansUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := runDir(filepath.Join(c.dir, "ttfabric", "default"))
-	for end := time.Now().Add(10 * time.Second); len(dir.chips()) < 2; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(soon); len(dir.chips()) < 2; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the chips do not come up")
 		}
@@ -198,8 +202,9 @@ func TestExitCodesAndMessages(t *testing.T) {
 
 func TestTakenPortIsNamed(t *testing.T) {
 	c := newCLI(t)
-	c.must("up", "n300", "-d", "--name", "a", "--port-base", "29000")
-	_, errs, code := c.run("up", "n300", "-d", "--name", "b", "--port-base", "29000", "--timeout", "10s")
+	base := fmt.Sprint(20000 + 32*(os.Getpid()%380)) // below those that the kernel hands out, and not that of another run of these tests
+	c.must("up", "n300", "-d", patient, "--name", "a", "--port-base", base)
+	_, errs, code := c.run("up", "n300", "-d", patient, "--name", "b", "--port-base", base, "--timeout", "20s")
 	if code != exitFailed || !strings.Contains(errs, "is taken by another process") || !strings.Contains(errs, "chip M0D") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}

@@ -32,7 +32,7 @@ func TestNetemKernelRefuses(t *testing.T) {
 // TestNetemKernel shows, sets and resets a running fabric, as far as this kernel and this user can.
 func TestNetemKernel(t *testing.T) {
 	c := newCLI(t)
-	c.must("up", "n300", "-d")
+	c.must("up", "n300", "-d", patient)
 	show := func() (active int) {
 		t.Helper()
 		var rows []struct{ Active bool }

@@ -17,7 +17,7 @@ func TestChipsThatKnowSeedsOnly(t *testing.T) {
 	c := newCLI(t)
 	host := func(i int) string { return fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff, i+1) }
 	start := func(i int) *exec.Cmd {
-		cmd := c.command("node", "--chip", fmt.Sprintf("M0D%d", i), "--topology", "ring:4", "--name", "lab", "--listen", host(i), "--port-base", "17000",
+		cmd := c.command("node", "--chip", fmt.Sprintf("M0D%d", i), "--topology", "ring:4", "--name", "lab", "--listen", host(i), "--port-base", "17000", "--profile", "crowded",
 			"--seeds", host(0)+",M0D1/"+host(1)+":7946,localhost:1", "--api", host(i)+":8474")
 		cmd.Env = append(cmd.Env, "TTFABRIC_TOKEN=0123456789abcdef")
 		var log strings.Builder
@@ -36,7 +36,7 @@ func TestChipsThatKnowSeedsOnly(t *testing.T) {
 	}
 	ready := func(i int) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(soon); ; time.Sleep(50 * time.Millisecond) {
 			out, errs, code := c.run("ready", "--api", host(i)+":8474")
 			if code == exitOK && strings.TrimSpace(out) == "ok" {
 				return

@@ -59,7 +59,7 @@ func TestRouterCommands(t *testing.T) {
 
 	before := retrains(c)
 	c.must("router", "retrain", "all")
-	for end := time.Now().Add(10 * time.Second); retrains(c) < before+4 && time.Now().Before(end); {
+	for end := time.Now().Add(soon); retrains(c) < before+4 && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	if n := retrains(c); n != before+4 {

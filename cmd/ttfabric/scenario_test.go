@@ -25,6 +25,7 @@ func (c *cli) write(name, text string) string {
 const wrong = `
 scenario: 1
 topology: n300
+profile: crowded
 traffic: {pattern: all-to-all, load: 100, size: 64}
 timeline:
 - name: cut

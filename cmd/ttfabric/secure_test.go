@@ -22,16 +22,16 @@ func TestSecuredLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, flags := range map[string][]string{
-		"sealed":  {"--auth", "psk"},
-		"sealed2": {"--auth", "psk", "--psk-file", key},
-		"quic":    {"--transport", "quic", "--keylog", logs},
+		"sealed":  {patient, "--auth", "psk"},
+		"sealed2": {patient, "--auth", "psk", "--psk-file", key},
+		"quic":    {"--transport", "quic", "--keylog", logs}, // whose own profile is more patient still
 		"lab":     {"--transport", "quic", "--pki", filepath.Join(c.dir, "pki")},
 	} {
-		c.must(append([]string{"up", "n300", "-d", patient, "-n", name}, flags...)...)
+		c.must(append([]string{"up", "n300", "-d", "-n", name}, flags...)...)
 		c.must("traffic", "all-to-all", "--packets", "500", "-n", name)
 		c.must("chip", "kill", "M0D1", "-n", name)
 		c.must("chip", "start", "M0D1", "-n", name)
-		c.must("up", "-d", patient, "-n", name)
+		c.must("up", "-d", "-n", name)
 		c.must("traffic", "all-to-all", "--packets", "500", "-n", name)
 		for _, v := range []admin.ChipView{read[admin.ChipView](c, "inspect", "M0D0", "-n", name), read[admin.ChipView](c, "inspect", "M0D1", "-n", name)} {
 			for _, l := range v.Links {

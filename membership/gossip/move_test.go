@@ -38,12 +38,12 @@ func TestMove(t *testing.T) {
 		return netip.Addr{}
 	}
 	old, moved := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
-	eventually(t, 20*time.Second, "all see it", func() bool { return at(one) == old && at(two) == old && len(mover.View()) == 3 })
+	eventually(t, patience, "all see it", func() bool { return at(one) == old && at(two) == old && len(mover.View()) == 3 })
 	mover.Cut(true, nil)
-	eventually(t, 20*time.Second, "the others believe it dead", func() bool { return !at(one).IsValid() && !at(two).IsValid() })
+	eventually(t, patience, "the others believe it dead", func() bool { return !at(one).IsValid() && !at(two).IsValid() })
 	mover.Move(moved)
 	mover.Cut(false, nil)
-	eventually(t, 20*time.Second, "all see it at its new address", func() bool { return at(one) == moved && at(two) == moved })
+	eventually(t, patience, "all see it at its new address", func() bool { return at(one) == moved && at(two) == moved })
 	if got := mover.Addr().Addr(); got != moved {
 		t.Errorf("it says that it is at %s", got)
 	}
@@ -52,7 +52,7 @@ func TestMove(t *testing.T) {
 	if got := mover.Addr().Addr(); got != moved {
 		t.Errorf("it went to %s", got)
 	}
-	if mover.Close(0); time.Since(begin) > 5*time.Second {
+	if mover.Close(0); time.Since(begin) > soon {
 		t.Errorf("a pool that has moved took %v to close", time.Since(begin))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"ttfabric/membership"
 	"ttfabric/wire"
@@ -55,19 +54,19 @@ func TestExitNodesMeet(t *testing.T) {
 	}
 	want := [][]string{{"M0D0", "M0D1", "M0D2", "M1D0"}, {"M0D0", "M1D0", "M1D1", "M1D2"}}
 	for i, p := range both {
-		eventually(t, 20*time.Second, fmt.Sprintf("%v in the exit node's view", want[i]), func() bool { return slices.Equal(seen(p.View()), want[i]) })
+		eventually(t, patience, fmt.Sprintf("%v in the exit node's view", want[i]), func() bool { return slices.Equal(seen(p.View()), want[i]) })
 		if p.Addr() == p.ExitAddr() {
 			t.Error("one socket for both pools")
 		}
 	}
 	for _, p := range alone {
-		eventually(t, 20*time.Second, "own mesh only", func() bool { return len(p.View()) == 3 })
+		eventually(t, patience, "own mesh only", func() bool { return len(p.View()) == 3 })
 	}
 	// What an exit node says of itself is heard in both; its end, too, and each once.
 	m := both[1].mesh.cfg.Meta
 	m.InService, m.LinkVersion = 5, 1
 	both[1].UpdateMeta(m)
-	eventually(t, 20*time.Second, "the other exit node hears the news", func() bool {
+	eventually(t, patience, "the other exit node hears the news", func() bool {
 		for _, x := range both[0].View() {
 			if x.Meta.Node == m.Node {
 				return x.Meta.InService == 5
@@ -76,10 +75,10 @@ func TestExitNodesMeet(t *testing.T) {
 		return false
 	})
 	both[0].Events()
-	if err := both[1].Close(2 * time.Second); err != nil {
+	if err := both[1].Close(patience); err != nil {
 		t.Error(err)
 	}
-	eventually(t, 20*time.Second, "the end of the other exit node", func() bool {
+	eventually(t, patience, "the end of the other exit node", func() bool {
 		select {
 		case <-both[0].Notify():
 		default:
@@ -92,7 +91,7 @@ func TestExitNodesMeet(t *testing.T) {
 		}
 		return left == 1
 	})
-	eventually(t, 20*time.Second, "gone for its own mesh", func() bool { return len(alone[2].View()) == 2 })
+	eventually(t, patience, "gone for its own mesh", func() bool { return len(alone[2].View()) == 2 })
 	if err := both[1].Close(0); err != nil {
 		t.Error("closing again:", err)
 	}

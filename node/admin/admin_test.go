@@ -21,12 +21,16 @@ import (
 	"ttfabric/node/session"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
+	"ttfabric/ttlink"
 	"ttfabric/ttlink/fault"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
 )
 
 const token = "secret"
+
+// patience is what a machine that is busy with other things may take to do what it does at once when it is idle.
+const patience = time.Minute
 
 // start starts the chips of an n300 with real gossip, and their APIs; it returns the APIs' addresses.
 func start() (machine *topo.Topology, addrs []string, stop func(), err error) {
@@ -40,7 +44,7 @@ func start() (machine *topo.Topology, addrs []string, stop func(), err error) {
 	}
 	for i, c := range machine.Chips {
 		inc := wire.Incarnation(time.Now().UnixNano()) + wire.Incarnation(i)
-		n, err := node.Start(context.Background(), node.Config{Node: c.Node, Topology: machine, Incarnation: inc,
+		n, err := node.Start(context.Background(), node.Config{Node: c.Node, Topology: machine, Incarnation: inc, Profile: ttlink.ProfileCrowded,
 			Port: func(a netip.AddrPort) (transport.Port, error) {
 				return transport.Listen(transport.Options{Local: a})
 			},
@@ -74,7 +78,7 @@ func ExampleClient() {
 	}
 	left, right := machine.Chips[0].Node, machine.Chips[1].Node
 	s := session.New(admin.NewClient(addrs[0], token, left, machine))
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := s.Ready(ctx); err != nil {
 		fmt.Println(err)
@@ -97,7 +101,7 @@ func TestAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var cs []*admin.Client
 	for i, a := range addrs {
@@ -174,12 +178,15 @@ func TestAPI(t *testing.T) {
 	t.Run("traffic", func(t *testing.T) { apiTraffic(ctx, t, machine, cs) })
 	t.Run("netem", func(t *testing.T) { apiNetem(ctx, t, cs[0]) })
 	t.Run("events", func(t *testing.T) {
-		one, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		one, cancel := context.WithCancel(ctx)
 		defer cancel()
 		ups := map[string]bool{} // a busy machine may have lost a link for a moment, and found it again
 		cs[0].Events(one, func(e admin.EventView) {
 			if e.Type == "link" && e.Action == "up" {
 				ups[e.Actor] = true
+			}
+			if len(ups) == 2 {
+				cancel()
 			}
 			if _, err := json.Marshal(e); err != nil {
 				t.Error(err)
@@ -201,7 +208,7 @@ func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
 	seed, on := uint64(9), true
 	want := func(what string, options string, cut bool) {
 		t.Helper()
-		for end := time.Now().Add(3 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 			v, err := c.Netem(ctx)
 			if err != nil {
 				t.Fatal(err)
@@ -223,10 +230,11 @@ func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
 	}
 	set(admin.NetemBody{Options: fault.Change{"loss": "7%", "delay": "1ms"}, Seed: &seed})
 	want("set", "delay=1ms,loss=7%", false)
-	set(admin.NetemBody{Options: fault.Change{"delay": "2ms", "rate": "1Gbit"}, ForS: .2})
+	set(admin.NetemBody{Options: fault.Change{"delay": "2ms", "rate": "1Gbit"}, ForS: 3600})
 	want("set for a time", "delay=2ms,loss=7%,rate=1Gbit", false)
 	set(admin.NetemBody{Options: fault.Change{"rate": "0"}})
 	want("set what is set for a time", "delay=2ms,loss=7%", false)
+	set(admin.NetemBody{Options: fault.Change{"delay": "2ms"}, ForS: .05})
 	want("the time is over", "delay=1ms,loss=7%", false)
 	set(admin.NetemBody{Cut: &on, ForS: .05})
 	want("put back", "delay=1ms,loss=7%", false)
@@ -255,7 +263,7 @@ func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
 		t.Error("told of a channel that has no cable")
 	}
 	want("the kernel's", "", false)
-	one, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	one, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var told []string
 	kernel := 0
@@ -265,9 +273,12 @@ func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
 			if e.Detail["backend"] == "kernel" {
 				kernel++
 			}
+			if kernel == 2 {
+				cancel()
+			}
 		}
 	})
-	if got := strings.Join(told, " "); got != "set set set set cut restored cut reset restored killed set reset" || kernel != 2 {
+	if got := strings.Join(told, " "); got != "set set set set set cut restored cut reset restored killed set reset" || kernel != 2 {
 		t.Errorf("told of %s, %d of them the kernel's", got, kernel)
 	}
 }

@@ -3,7 +3,6 @@ package admin_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"ttfabric/node/admin"
 	"ttfabric/node/session"
@@ -17,7 +16,7 @@ func TestCheckpointsOverTheAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var cs []*admin.Client
 	for i, a := range addrs {

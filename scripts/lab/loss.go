@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os/exec"
@@ -93,16 +94,33 @@ func (e *effect) untouched() error {
 	return nil
 }
 
+// nftLoss drops at random, in a run in which no link goes down.
 func (l *lab) nftLoss() error {
+	return l.again(func() error {
+		for i := range l.spaces {
+			err := l.script(i, "nft add table inet lab",
+				"nft add chain inet lab in { type filter hook input priority 0 ; }",
+				fmt.Sprintf("nft add rule inet lab in udp dport %d counter", cablePort(i)),
+				fmt.Sprintf("nft add rule inet lab in udp dport %d numgen random mod 1000 < %d counter drop", cablePort(i), int(lossShare*1000)))
+			if err != nil {
+				return err
+			}
+		}
+		return errors.Join(l.nftLossOnce(), l.tableless())
+	})
+}
+
+// tableless takes all tables away.
+func (l *lab) tableless() error {
 	for i := range l.spaces {
-		err := l.script(i, "nft add table inet lab",
-			"nft add chain inet lab in { type filter hook input priority 0 ; }",
-			fmt.Sprintf("nft add rule inet lab in udp dport %d counter", cablePort(i)),
-			fmt.Sprintf("nft add rule inet lab in udp dport %d numgen random mod 1000 < %d counter drop", cablePort(i), int(lossShare*1000)))
-		if err != nil {
+		if err := l.script(i, "nft delete table inet lab"); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (l *lab) nftLossOnce() error {
 	e, err := l.measure(func() (report, error) { return l.traffic(6000, 4096, 0) })
 	if err != nil {
 		return err
@@ -119,11 +137,6 @@ func (l *lab) nftLoss() error {
 	say("   %d datagrams, %d dropped; the link saw %d gaps, sent %d again, took %d twice", seen, dropped, g["gaps"], g["retransmitted"], g["duplicates"])
 	if err := e.balance(dropped, .7); err != nil {
 		return err
-	}
-	for i := range l.spaces {
-		if err := l.script(i, "nft delete table inet lab"); err != nil {
-			return err
-		}
 	}
 	if err := within("dropped", dropped, seen, lossShare, 1); err != nil {
 		return err
@@ -165,19 +178,33 @@ func (l *lab) nftCounters(i int) (out []uint64, err error) {
 	return out, nil
 }
 
-// limited sends by the first plane only and compares what came with the rate, in each direction.
+// limited sends by the first plane only and compares what came with the rate, in each direction: never more, and
+// once in some tries, as a machine with other work may send less than it could, at least a share of it.
 func (l *lab) limited(least float64) error {
+	for n := 1; ; n++ {
+		mbit, err := l.limitedOnce()
+		switch {
+		case err != nil:
+			return err
+		case mbit > limitMbit || mbit < least*limitMbit && n == tries:
+			return fmt.Errorf("%.1f Mbit/s came through, want %.0f to %d", mbit, least*limitMbit, limitMbit)
+		case mbit >= least*limitMbit:
+			return nil
+		}
+	}
+}
+
+func (l *lab) limitedOnce() (mbit float64, err error) {
 	const packets, size = 1200, 4096
-	e, err := l.measure(func() (report, error) { return l.traffic(packets, size, 1) })
-	if err != nil {
+	err = l.again(func() error {
+		e, err := l.measure(func() (report, error) { return l.traffic(packets, size, 1) })
+		if err == nil {
+			mbit = float64(packets/2*size) * 8 / e.run.Seconds / 1e6
+			say("   %.1f Mbit/s of payload each way, of %d; round trip %.1f ms, %d sent again", mbit, limitMbit, e.rtt[0]/1e3, e.grown[0]["retransmitted"])
+		}
 		return err
-	}
-	mbit := float64(packets/2*size) * 8 / e.run.Seconds / 1e6
-	say("   %.1f Mbit/s of payload each way, of %d; round trip %.1f ms, %d sent again", mbit, limitMbit, e.rtt[0]/1e3, e.grown[0]["retransmitted"])
-	if mbit > limitMbit || mbit < least*limitMbit {
-		return fmt.Errorf("%.1f Mbit/s came through, want %.0f to %d", mbit, least*limitMbit, limitMbit)
-	}
-	return nil
+	})
+	return mbit, err
 }
 
 func (l *lab) bucket() error {
@@ -229,10 +256,5 @@ func (l *lab) nftLimit() error {
 	if err := l.limited(.1); err != nil {
 		return err
 	}
-	for i := range l.spaces {
-		if err := l.script(i, "nft delete table inet lab"); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.tableless()
 }

@@ -134,9 +134,9 @@ func tapped(t *testing.T, change func(a, b *transport.Cable, ka, kb *[]byte)) *w
 
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !f(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within 5 s: %s", what)
+			t.Fatalf("not within 30 s: %s", what)
 		}
 	}
 }
@@ -237,17 +237,16 @@ func TestPSKOldLives(t *testing.T) {
 			return false
 		}
 	})
-	time.Sleep(20 * time.Millisecond)
-	for len(w.got) > 0 {
-		<-w.got
-	}
+	time.Sleep(20 * time.Millisecond) // an ask that is under way may be answered
 	keyings := w.b.Stats().Auth.Keyings
 	for _, d := range append(hellos, old...) {
 		w.ma.Send(d, len(d))
 	}
 	again.Send([]byte("still here"), 10)
-	if d := <-w.got; string(d) != "still here" {
-		t.Errorf("heard %q", d)
+	for d := <-w.got; string(d) != "still here"; d = <-w.got {
+		if string(d) != "second life" {
+			t.Errorf("heard %q", d)
+		}
 	}
 	// An unknown key makes b ask its peer, who is the new life, for others, once.
 	if s := w.b.Stats().Auth; s.UnknownKey == 0 || s.Keyings > keyings+1 {
@@ -356,15 +355,17 @@ func TestPSKOverABadPath(t *testing.T) {
 		for i := range 2000 {
 			a.Send([]byte{byte(i), byte(i >> 8), 1, 2, 3, 4}, 6)
 		}
-		time.Sleep(50 * time.Millisecond)
+		until(t, "half of them came", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(got) >= 1000
+		})
+		time.Sleep(50 * time.Millisecond) // for what must not come
 		mu.Lock()
 		for d, n := range got {
 			if n != 1 || len(d) != 6 || d[2:] != "\x01\x02\x03\x04" {
 				t.Errorf("%+v: %x came %d times", o, d, n)
 			}
-		}
-		if len(got) < 1000 {
-			t.Errorf("%+v: %d of 2000 came, %+v", o, len(got), b.Stats().Auth)
 		}
 		mu.Unlock()
 	}

@@ -180,7 +180,7 @@ func TestPSKRenews(t *testing.T) {
 	for !a.Ready() || !b.Ready() {
 		time.Sleep(time.Millisecond)
 	}
-	for i, end := 0, time.Now().Add(10*time.Second); i < 5000 || a.Stats().Auth.Keyings < 3 && time.Now().Before(end); i++ {
+	for i, end := 0, time.Now().Add(30*time.Second); i < 5000 || a.Stats().Auth.Keyings < 3 && time.Now().Before(end); i++ {
 		if n, _ := a.Send([]byte{byte(i)}, 1); n != 1 {
 			t.Fatalf("datagram %d was not taken, %+v", i, a.Stats())
 		}

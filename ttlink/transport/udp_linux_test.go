@@ -40,7 +40,7 @@ func joinedLinux(t *testing.T, o Options) (a, b *udp) {
 // gather receives n datagrams and returns their sizes.
 func gather(t *testing.T, u *udp, n int) []int {
 	t.Helper()
-	stop := time.AfterFunc(5*time.Second, func() { u.Close() })
+	stop := time.AfterFunc(30*time.Second, func() { u.Close() })
 	defer stop.Stop()
 	var sizes []int
 	var b Batch

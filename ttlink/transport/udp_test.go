@@ -218,7 +218,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 func TestEverythingAtOnce(t *testing.T) {
 	a, b := joined(t, transport.Options{})
 	c := open(t, transport.Options{})
-	var wg sync.WaitGroup
+	var wg, senders sync.WaitGroup
 	var stop atomic.Bool
 	for _, p := range []transport.Port{a, b, c} {
 		wg.Go(func() {
@@ -228,7 +228,7 @@ func TestEverythingAtOnce(t *testing.T) {
 			}
 		})
 		for range 2 {
-			wg.Go(func() {
+			senders.Go(func() {
 				data := make([]byte, 3000)
 				for !stop.Load() {
 					if _, err := p.Send(data, 100); err != nil {
@@ -248,7 +248,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		_, _ = a.Stats(), a.MaxDatagram()
 	}
 	stop.Store(true)
-	time.Sleep(10 * time.Millisecond)
+	senders.Wait()
 	for _, p := range []transport.Port{a, b, c} {
 		p.Close()
 	}

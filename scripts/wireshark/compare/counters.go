@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"sort"
@@ -18,6 +19,9 @@ type links struct {
 		Incarnation string `json:"incarnation"`
 		Links       []struct {
 			Channel  int            `json:"channel"`
+			State    string         `json:"state"`
+			By       *int           `json:"by_channel"` // the port that carries its frames, if not its own
+			Retrains int            `json:"retrains"`
 			Counters map[string]int `json:"counters"`
 			Drops    map[string]int `json:"frame_drops"`
 		} `json:"links"`
@@ -42,13 +46,9 @@ var counted = []seen{
 
 // readLinks reads the counters of all ports by interface and counter. A chip that restarted counts anew.
 func readLinks(name string) (out map[string]int, lives map[string]string, err error) {
-	b, err := os.ReadFile(name)
+	v, err := readFile(name)
 	if err != nil {
 		return nil, nil, err
-	}
-	var v links
-	if err := json.Unmarshal(b, &v); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	out, lives = map[string]int{}, map[string]string{}
 	for _, c := range v.Chips {
@@ -66,6 +66,46 @@ func readLinks(name string) (out map[string]int, lives map[string]string, err er
 		}
 	}
 	return out, lives, nil
+}
+
+// undisturbed reports an error where a link went down between two files of
+// 'inspect --links -o json', or was down: then another port sent its frames, and
+// no counter of the one is the number of the other's.
+func undisturbed(before, after string) error {
+	var retrains [2]map[string]int
+	for i, name := range []string{before, after} {
+		v, err := readFile(name)
+		if err != nil {
+			return err
+		}
+		retrains[i] = map[string]int{}
+		for _, c := range v.Chips {
+			for _, l := range c.Links {
+				port := fmt.Sprintf("%s/eth%d of life %s", c.Chip, l.Channel, c.Incarnation)
+				if l.State != "up" || l.By != nil {
+					return fmt.Errorf("%s: %s is %s, or another port carries its frames", name, port, l.State)
+				}
+				retrains[i][port] = l.Retrains
+			}
+		}
+	}
+	if !maps.Equal(retrains[0], retrains[1]) {
+		return fmt.Errorf("links went down between %s and %s", before, after)
+	}
+	return nil
+}
+
+// readFile reads what 'inspect --links -o json' says.
+func readFile(name string) (*links, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	v := new(links)
+	if err := json.Unmarshal(b, v); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return v, nil
 }
 
 // counters holds the expert information of a capture, made by 'ttfabric capture', against

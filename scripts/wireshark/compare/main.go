@@ -5,6 +5,7 @@
 //	compare FILE...                    exit 1 at the first difference that matters
 //	compare -two-pass FILE             the same with tshark -2
 //	compare -counters BEFORE,AFTER FILE   expert information against 'inspect --links -o json'
+//	compare -undisturbed BEFORE,AFTER     exit 1 where a link went down between the two
 //	compare -drive RUNFOLDER           perform every NoC command in a running fabric
 //	compare -wrap IN OUT               shift sequence numbers so that they wrap
 //	compare -mutate 1000 -seed 7 IN OUT   write damaged datagrams made from a capture's
@@ -28,23 +29,22 @@ func main() {
 	seed := flag.Uint64("seed", 1, "of the damage")
 	wraps := flag.Bool("wrap", false, "write the capture anew with sequence numbers that wrap instead")
 	against := flag.String("counters", "", "hold expert information against these two files of 'ttfabric inspect --links -o json' instead")
+	between := flag.String("undisturbed", "", "look whether a link went down between these two files of 'ttfabric inspect --links -o json' instead")
 	folder := flag.String("drive", "", "perform every NoC command in the fabric of this run folder instead")
 	flag.Parse()
-	if *folder != "" {
-		if err := drive(*folder); err != nil {
-			fmt.Fprintln(os.Stderr, "compare:", err)
-			os.Exit(1)
-		}
-		return
+	before, after, _ := strings.Cut(*between, ",")
+	var err error
+	switch {
+	case *folder != "":
+		err = drive(*folder)
+	case *between != "":
+		err = undisturbed(before, after)
+	case *wraps && flag.NArg() == 2:
+		err = wrap(flag.Arg(0), flag.Arg(1))
+	default:
+		err = run(&o, *mutations, *seed, *against, flag.Args())
 	}
-	if *wraps && flag.NArg() == 2 {
-		if err := wrap(flag.Arg(0), flag.Arg(1)); err != nil {
-			fmt.Fprintln(os.Stderr, "compare:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	if err := run(&o, *mutations, *seed, *against, flag.Args()); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(1)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	wait   = 5 * time.Second       // bounds how long something that must happen may take
+	wait   = 30 * time.Second      // bounds how long something that must happen may take
 	settle = 50 * time.Millisecond // given to something that must not happen
 	burst  = 64 << 10              // bytes that a transport holds for a slow receiver, whatever its datagrams' size
 )
