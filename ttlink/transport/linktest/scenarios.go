@@ -22,8 +22,11 @@ type Extent struct {
 	Rounds int // of those that repeat something
 }
 
-// least is how many datagrams a scenario's fault strikes at least.
-const least = 10
+// least is how many datagrams a scenario's fault strikes at least, and most how often it is tried.
+const (
+	least = 10
+	most  = 100
+)
 
 // abreast is how many scenarios run at once. They wait most of the time, so
 // that it is more than t.Parallel would run.
@@ -40,7 +43,8 @@ var scenarios = []struct {
 	run    func(w *lab)
 	probes bool // only over carriers that find out by themselves what the path takes
 }{
-	{"blackhole, 5 s on and 2 s off", fault.Options{Delay: 1 * ms}, blackhole, false},
+	{"blackhole, 5 s on and 2 s off", fault.Options{Delay: 1 * ms}, func(w *lab) { blackhole(w, 5*time.Second) }, false},
+	{"blackhole longer than any timeout", fault.Options{Delay: 1 * ms}, func(w *lab) { blackhole(w, 8*time.Second) }, false},
 	{"slow receiver", fault.Options{Delay: 1 * ms}, slowReceiver, false},
 	{"one-way cut", fault.Options{Delay: 1 * ms}, oneWayCut, false},
 	{"round trip of 1.5 s", fault.Options{Delay: 750 * ms}, func(w *lab) { w.load(20); w.done(0) }, false},
@@ -92,34 +96,45 @@ func Links(t *testing.T, x Extent, carriers ...Carrier) {
 
 // transfer sends until the fault has struck often enough.
 func transfer(w *lab) {
-	for w.cable.struck() < least {
+	w.strike(func() {
 		w.load(120)
 		w.done(0)
+	})
+}
+
+// strike does something until the scenario's fault has struck often enough.
+func (w *lab) strike(f func()) {
+	for range most {
+		if w.cable.struck() >= least {
+			return
+		}
+		f()
 	}
+	w.t.Fatalf("the fault struck %d datagrams in %d tries, want %d", w.cable.struck(), most, least)
 }
 
 // handshake brings the link up over a path that loses or damages much, then moves data over a good one.
 func handshake(w *lab) {
 	w.up()
-	for w.cable.struck() < least { // begin again until there was something to overcome
+	w.strike(func() {
 		w.ends[0].stop()
 		w.begin(0)
 		w.until("the new life is up", func(a, b state) bool { return a.Confirmed && a.Session == b.Session })
-	}
+	})
 	w.cable.set(fault.Options{}, 0, 1)
 	w.load(50)
 	w.done(1 << 10)
 }
 
-// blackhole takes the whole cable away for five seconds of every seven.
-func blackhole(w *lab) {
+// blackhole takes the whole cable away for a time, and two seconds later again.
+func blackhole(w *lab, on time.Duration) {
 	w.up()
 	for range w.rounds {
 		w.load(400)
 		time.Sleep(20 * ms)
 		w.cable.cut(true, 0, 1)
 		w.load(200)
-		time.Sleep(5 * time.Second)
+		time.Sleep(on)
 		w.down()
 		w.cable.cut(false, 0, 1)
 		time.Sleep(2 * time.Second)
@@ -169,7 +184,7 @@ func oneWayCut(w *lab) {
 // asymmetric has a path that takes hundreds of times longer one way than the other.
 func asymmetric(w *lab) {
 	w.cable.set(fault.Options{Delay: 300 * ms, Jitter: 20 * ms}, 1)
-	w.load(40)
+	w.load(25)
 	w.done(0)
 }
 
