@@ -273,6 +273,13 @@ func (w *lab) load(n int) {
 	}
 }
 
+// enough has both ends send only so many packets more, however many they had to send.
+func (w *lab) enough(n int) {
+	for _, e := range w.ends {
+		e.step(func(mono.Time) { e.toSend = n })
+	}
+}
+
 // state is what one end tells of itself.
 type state struct {
 	ttlink.Status

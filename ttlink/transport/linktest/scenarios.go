@@ -38,33 +38,32 @@ const ms = time.Millisecond
 // see ttlink/scenarios_test.go, in real time: two links, each on a port of the
 // carrier, and between them a relay that does to the datagrams on the wire what is said here.
 var scenarios = []struct {
-	name   string
-	o      fault.Options
-	run    func(w *lab)
-	probes bool // only over carriers that find out by themselves what the path takes
+	name string
+	o    fault.Options
+	run  func(w *lab)
 }{
-	{"blackhole, 5 s on and 2 s off", fault.Options{Delay: 1 * ms}, func(w *lab) { blackhole(w, 5*time.Second) }, false},
-	{"blackhole longer than any timeout", fault.Options{Delay: 1 * ms}, func(w *lab) { blackhole(w, 8*time.Second) }, false},
-	{"slow receiver", fault.Options{Delay: 1 * ms}, slowReceiver, false},
-	{"one-way cut", fault.Options{Delay: 1 * ms}, oneWayCut, false},
-	{"round trip of 1.5 s", fault.Options{Delay: 750 * ms}, func(w *lab) { w.load(20); w.done(0) }, false},
-	{"handshake loss 30 % in bursts", fault.Options{Delay: 5 * ms, Burst: fault.Burst{ToBad: .2, ToGood: .5, LossBad: 1}}, handshake, false},
-	{"handshake corruption 30 %", fault.Options{Delay: 5 * ms, Corrupt: .3}, handshake, false},
-	{"restart of the one end mid-window", fault.Options{Delay: 1 * ms}, func(w *lab) { restart(w, 0) }, false},
-	{"restart of the other end mid-window", fault.Options{Delay: 1 * ms}, func(w *lab) { restart(w, 1) }, false},
-	{"replay of a stale session", fault.Options{Delay: 1 * ms}, replayStale, false},
-	{"replay of the running session", fault.Options{Delay: 1 * ms}, replay, false},
-	{"short blackholes", fault.Options{Delay: 1 * ms}, shortBlackholes, false},
-	{"address rebinding", fault.Options{Delay: 1 * ms}, rebinding, false},
-	{"asymmetric delay", fault.Options{Delay: 1 * ms}, asymmetric, false},
-	{"transfer loss 2 %", fault.Options{Delay: 2 * ms, Loss: .02}, transfer, false},
-	{"transfer corruption 2 %", fault.Options{Delay: 2 * ms, Corrupt: .02}, transfer, false},
-	{"duplication 10 %", fault.Options{Delay: 2 * ms, Duplicate: .1}, transfer, false},
-	{"reordering 25 %", fault.Options{Delay: 2 * ms, Reorder: .25}, transfer, false},
-	{"path that shrinks in silence", fault.Options{Delay: 1 * ms}, narrows, true},
-	{"path that is narrow from the start", fault.Options{Delay: 1 * ms}, narrowPath, true},
-	{"loss of 20 % is not a narrow path", fault.Options{Delay: 1 * ms}, lossy, true},
-	{"no fault", fault.Options{}, func(w *lab) { w.load(300); w.done(0) }, false},
+	{"blackhole, 5 s on and 2 s off", fault.Options{Delay: 1 * ms}, func(w *lab) { blackhole(w, 5*time.Second) }},
+	{"blackhole longer than any timeout", fault.Options{Delay: 1 * ms}, func(w *lab) { blackhole(w, 8*time.Second) }},
+	{"slow receiver", fault.Options{Delay: 1 * ms}, slowReceiver},
+	{"one-way cut", fault.Options{Delay: 1 * ms}, oneWayCut},
+	{"round trip of 1.5 s", fault.Options{Delay: 750 * ms}, func(w *lab) { w.load(20); w.done(0) }},
+	{"handshake loss 30 % in bursts", fault.Options{Delay: 5 * ms, Burst: fault.Burst{ToBad: .2, ToGood: .5, LossBad: 1}}, handshake},
+	{"handshake corruption 30 %", fault.Options{Delay: 5 * ms, Corrupt: .3}, handshake},
+	{"restart of the one end mid-window", fault.Options{Delay: 1 * ms}, func(w *lab) { restart(w, 0) }},
+	{"restart of the other end mid-window", fault.Options{Delay: 1 * ms}, func(w *lab) { restart(w, 1) }},
+	{"replay of a stale session", fault.Options{Delay: 1 * ms}, replayStale},
+	{"replay of the running session", fault.Options{Delay: 1 * ms}, replay},
+	{"short blackholes", fault.Options{Delay: 1 * ms}, shortBlackholes},
+	{"address rebinding", fault.Options{Delay: 1 * ms}, rebinding},
+	{"asymmetric delay", fault.Options{Delay: 1 * ms}, asymmetric},
+	{"transfer loss 2 %", fault.Options{Delay: 2 * ms, Loss: .02}, transfer},
+	{"transfer corruption 2 %", fault.Options{Delay: 2 * ms, Corrupt: .02}, transfer},
+	{"duplication 10 %", fault.Options{Delay: 2 * ms, Duplicate: .1}, transfer},
+	{"reordering 25 %", fault.Options{Delay: 2 * ms, Reorder: .25}, transfer},
+	{"path that shrinks in silence", fault.Options{Delay: 1 * ms}, narrows},
+	{"path that is narrow from the start", fault.Options{Delay: 1 * ms}, narrowPath},
+	{"loss of 20 %", fault.Options{Delay: 1 * ms}, lossy},
+	{"no fault", fault.Options{}, func(w *lab) { w.load(300); w.done(0) }},
 }
 
 // Links runs every link scenario over the carriers, all but that of a path
@@ -76,9 +75,6 @@ func Links(t *testing.T, x Extent, carriers ...Carrier) {
 	room := make(chan struct{}, abreast)
 	for _, s := range scenarios {
 		for _, c := range carriers {
-			if s.probes && !c.Probes {
-				continue
-			}
 			for seed := range x.Seeds {
 				name := c.Name + "/" + s.name
 				if x.Seeds > 1 {
