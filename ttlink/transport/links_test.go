@@ -19,7 +19,11 @@ var (
 var carriers = []linktest.Carrier{
 	{Name: "udp", Profile: ttlink.ProfileCrowded, Open: func(t testing.TB, _ transport.Cable) transport.Port { return open(t, transport.Options{}) }},
 	{Name: "psk", Profile: ttlink.ProfileCrowded, Open: func(t testing.TB, c transport.Cable) transport.Port {
-		return seal(t, open(t, transport.Options{}), pskKey, c)
+		p, err := transport.PSK(open(t, transport.Options{}), pskKey, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
 	}},
 }
 
