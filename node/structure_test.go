@@ -24,7 +24,7 @@ var layers = map[string]int{
 	"node/traffic/client": 6,
 	"node/sim":            7, "node/chip/record": 7,
 	"wire/capture": 8, "ttlink/transport": 8, "node/archive": 8, "membership/gossip": 8, "node/session": 8, "node/netem": 8,
-	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9,
+	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9, "ttlink/transport/linktest": 9,
 	"node": 9, "ttlink/transport/quicport": 9,
 	"node/admin":   10,
 	"cmd/ttfabric": 11, "scripts/garbage": 11, "scripts/lab": 11,

@@ -46,6 +46,8 @@ const (
 	initialRTO     = 50 * time.Millisecond  // retransmission timeout before the first measured round trip
 	unknownDead    = 8 * time.Second        // silence under traffic that is bearable before the first measured round trip
 	maxDead        = 15 * time.Second       // longest silence that a long round trip excuses
+	stuckMin       = 8 * time.Second        // shortest time after which a frame that does not get through takes the link down
+	stuckTimeouts  = 8                      // retransmission timeouts that are that time where they are longer
 	staleRTT       = 4                      // an estimate so many times a new measurement is dropped
 	refineMost     = 8                      // hellos after coming up that measure the round trip again where it is long
 	nackDoublings  = 6                      // of the time between NACKs for one gap

@@ -48,6 +48,7 @@ const (
 	DownPathNarrow                      // the path takes no frames any more of the size of those under way
 	DownPathGone                        // the cable of another channel that its frames went by carries them no longer
 	DownRetrain                         // this end was told to train again
+	DownStuck                           // the oldest frame under way does not get through, though something comes back
 )
 
 // String returns the reason in words.
@@ -73,6 +74,8 @@ func (r DownReason) String() string {
 		return "fallback gone"
 	case DownRetrain:
 		return "retrain"
+	case DownStuck:
+		return "no progress"
 	}
 	return "unknown"
 }

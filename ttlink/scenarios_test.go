@@ -9,7 +9,8 @@ import (
 )
 
 // The scenarios that QUIC's interoperability runner asks of an implementation,
-// and ours beside them, and where each is a test:
+// and ours beside them, and where each is a test. In real time and over each
+// transport they are in package ttlink/transport/linktest.
 //
 //	handshake loss and corruption 30 %   TestTransfer "loss 30%", "corruption 30%"; TestHandshakes
 //	transfer loss and corruption 2 %     TestTransfer "loss 2%", "corruption 2%", "bursts"
@@ -21,7 +22,7 @@ import (
 //	restart mid-window                   TestRestarts, TestQuickRestart
 //	stale-session replay                 TestReplayOfOldSession, TestLateProofOfAFormerIncarnation
 //	address rebinding                    TestRebinding
-//	MTU shrink                           TestPathShrinks
+//	MTU shrink                           TestPathShrinks, TestPathShrinksInSilence
 //	slow receiver                        TestSlowReceiver
 //	clock jump, a loop that stood still  TestStalledLoop, TestLateAnswer
 
@@ -186,5 +187,45 @@ func TestPathBecomesSlow(t *testing.T) {
 	}
 	if n := again() - learned; n > 0 {
 		t.Errorf("%d frames were sent again over a path that loses none", n)
+	}
+}
+
+// TestPathShrinksInSilence has the path swallow long frames under way and say
+// nothing of it, while short ones still cross both ways. A link that carries
+// nothing for its oldest frame any more must go down, lest what waits in it
+// waits for ever; when the path is as before, all of it arrives.
+func TestPathShrinksInSilence(t *testing.T) {
+	stuck := 0
+	for seed := range uint64(21) {
+		p := []Profile{ProfileLAN, ProfileCrowded, ProfilePaced}[seed/7]
+		w := newWorld(t, seed, fault.Options{Delay: lan, Loss: 0.01 * float64(seed%3)}, func(_ int, c *Config) { c.Profile = p })
+		mtu := 1500
+		w.onSend = func(_ int, b []byte) bool { return len(b) > mtu }
+		w.load(2000)
+		w.start()
+		if !w.until(time.Second, w.bothUp) {
+			w.fail("not up")
+		}
+		w.run(5 * time.Millisecond)
+		mtu = 600
+		w.run(stuckMin + 5*time.Second)
+		for i, e := range w.ends {
+			if e.link.Status().LastDown == DownStuck {
+				stuck++
+			}
+			if e.link.state == StateUp {
+				w.fail("end %d is up and carries nothing", i)
+			}
+		}
+		mtu = 1500
+		w.mustQuiet(2 * time.Minute)
+		for i, e := range w.ends {
+			if n := countEvents(e, EventSessionEnded); n != 0 {
+				w.fail("end %d: %d sessions ended", i, n)
+			}
+		}
+	}
+	if stuck == 0 {
+		t.Error("silence alone took all the links down: nothing came through that the test is about")
 	}
 }

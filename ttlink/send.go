@@ -41,7 +41,7 @@ type sender struct {
 	probeTries  int
 	solicitDue  bool
 	keepaliveAt mono.Time
-	idleSince   mono.Time // since when the slab is empty
+	ackedAt     mono.Time // when a frame was acknowledged last, or the link came up
 }
 
 // reset begins a session.
@@ -62,7 +62,7 @@ func (s *sender) resume(now mono.Time, rtt *rttEstimate, p *Profile) {
 	s.outSince = now
 	s.rtoAt = now.Add(rtt.timeout(p, 0))
 	s.probeAt, s.probeTries, s.solicitDue = 0, 0, false
-	s.idleSince = now
+	s.ackedAt = now
 }
 
 // abandon forgets what is unacknowledged and gives the slab back.
@@ -207,7 +207,7 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	// The backoff stays until a frame that was sent once has been timed (RFC 6298 §5.7): where the path has become
 	// slower than the timeout, each frame is sent twice, and no other one ever would be.
 	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
-	t.idleSince = now
+	t.ackedAt = now
 }
 
 // handleGrants takes absolute credits. Older grants change nothing.

@@ -127,9 +127,25 @@ func (l *Link) sentOfSession(now mono.Time) {
 	l.tx.keepaliveAt = now.Add(l.cfg.Profile.Keepalive)
 }
 
-// deadAt is when silence takes the link down. Frames under way shorten it,
+// deadAt is when the link goes down unless something comes of it before.
+func (l *Link) deadAt() mono.Time { return mono.Min(l.silentAt(), l.stuckAt()) }
+
+// stuckAt is when the link goes down because its oldest frame does not get
+// through, though others may: a path that has become narrower swallows the long ones.
+func (l *Link) stuckAt() mono.Time {
+	if !l.tx.outstanding() {
+		return mono.Never
+	}
+	from := l.tx.ackedAt
+	if from.Before(l.tx.outSince) {
+		from = l.tx.outSince
+	}
+	return from.Add(max(stuckMin, stuckTimeouts*l.rtt.timeout(&l.cfg.Profile, 0)))
+}
+
+// silentAt is when silence takes the link down. Frames under way shorten it,
 // counted from the latest sign of life or from when they were first sent.
-func (l *Link) deadAt() mono.Time {
+func (l *Link) silentAt() mono.Time {
 	p := &l.cfg.Profile
 	at := l.sess.life.Add(max(p.DeadIdle, min(l.rtt.patience(), maxDead)))
 	if l.tx.outstanding() {
@@ -167,7 +183,7 @@ func (l *Link) Deadline() (mono.Time, bool) {
 		at = mono.Min(at, l.holdEnd())
 	}
 	if l.tx.slab.buf != nil && l.tx.slab.count == 0 {
-		at = mono.Min(at, l.tx.idleSince.Add(slabIdle))
+		at = mono.Min(at, l.tx.ackedAt.Add(slabIdle))
 	}
 	return at, at != mono.Never
 }
@@ -181,7 +197,11 @@ func (l *Link) Tick(now mono.Time) {
 	l.now = now
 	if l.state == StateUp {
 		if !now.Before(l.deadAt()) {
-			if l.goDown(now, DownSilence); l.paths.now == Own {
+			why := DownSilence
+			if now.Before(l.silentAt()) {
+				why = DownStuck
+			}
+			if l.goDown(now, why); l.paths.now == Own {
 				l.ownFailed(now)
 			}
 		} else {
@@ -195,7 +215,7 @@ func (l *Link) Tick(now mono.Time) {
 	}
 	l.tickHold(now)
 	l.tickHello(now)
-	if s := &l.tx.slab; s.buf != nil && s.count == 0 && now.Sub(l.tx.idleSince) >= slabIdle {
+	if s := &l.tx.slab; s.buf != nil && s.count == 0 && now.Sub(l.tx.ackedAt) >= slabIdle {
 		s.drop()
 	}
 }
@@ -206,4 +226,5 @@ func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	l.tx.timing = false
 	l.sess.life = mono.Min(now, l.sess.life.Add(stall))
 	l.tx.outSince = mono.Min(now, l.tx.outSince.Add(stall))
+	l.tx.ackedAt = mono.Min(now, l.tx.ackedAt.Add(stall))
 }

@@ -23,6 +23,26 @@ func FuzzUnbundle(f *testing.F) {
 	})
 }
 
+// FuzzDecodeProbe reads any frame: what is taken for a probe is no bundle of datagrams, and is written the same again.
+func FuzzDecodeProbe(f *testing.F) {
+	f.Add(probe(probeQuestion, 1, 1415))
+	f.Add(probe(probeAnswer, 1<<31, probeShort))
+	f.Add([]byte{0, 0, 1, 2, 3, 4})
+	f.Add([]byte{1, 0, 1, 2, 3, 4, 5, 6})
+	f.Fuzz(func(t *testing.T, d []byte) {
+		kind, n, ok := decodeProbe(d)
+		if !ok {
+			return
+		}
+		if again := probe(kind, n, len(d)); !bytes.Equal(again[:probeHeader], d[:probeHeader]) || len(again) != len(d) {
+			t.Fatalf("%x is kind %d, number %d", d, kind, n)
+		}
+		if _, _, ok := unbundle(d); ok {
+			t.Fatalf("%x is a probe and a bundle", d)
+		}
+	})
+}
+
 func TestBundle(t *testing.T) {
 	for _, c := range []struct{ left, seg, largest, want int }{
 		{100, 10, 35, 30}, {100, 10, 10, 10}, {5, 10, 100, 5}, {95, 10, 1000, 95}, {20, 50, 10, 20}, {100, 50, 10, 50},

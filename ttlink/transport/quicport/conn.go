@@ -26,7 +26,7 @@ func (p *port) config(careful bool) *quic.Config {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := &quic.Config{EnableDatagrams: true, MaxIncomingStreams: -1, MaxIncomingUniStreams: -1,
-		HandshakeIdleTimeout: handshakeTimeout, MaxIdleTimeout: idleTimeout, KeepAlivePeriod: keepAlive}
+		HandshakeIdleTimeout: handshakeTimeout, MaxIdleTimeout: idleTimeout, KeepAlivePeriod: keepAlive, InitialPacketSize: minPacket}
 	if !careful && p.route >= minPacket {
 		c.InitialPacketSize = uint16(p.route)
 		c.DisablePathMTUDiscovery = p.route == maxPacket
@@ -93,7 +93,7 @@ func (p *port) later() {
 	wait := p.backoff
 	p.backoff = min(2*wait, retryMax)
 	p.mu.Unlock()
-	time.AfterFunc(wait, p.nudge)
+	time.AfterFunc(wait, func() { nudge(p.wake) })
 }
 
 // try dials once. After a handshake that got no answer the next one begins
@@ -102,41 +102,53 @@ func (p *port) later() {
 // since who was away may be back; a connection that is narrower than the one
 // before would end the link's session.
 func (p *port) try(peer netip.AddrPort) bool {
-	p.mu.Lock()
-	careful, sure := p.careful, p.sure
-	p.mu.Unlock()
+	careful, sure := p.begins(peer)
 	c, err := p.handshake(peer, careful)
-	if err == nil && careful && !sure {
+	switch {
+	case err == nil && careful && !sure:
 		c.CloseWithError(codeReplaced, "tried again with larger packets")
 		if c, err = p.handshake(peer, false); err == nil {
 			careful = false
 		} else {
-			p.mu.Lock()
-			p.sure = unanswered(err)
-			p.mu.Unlock()
+			sure = unanswered(err)
 		}
-	} else if unanswered(err) {
-		p.mu.Lock()
-		p.careful = !p.careful || p.sure
-		p.mu.Unlock()
+	case unanswered(err):
+		careful = !careful || sure
 	}
+	p.mu.Lock()
+	if p.peer == peer {
+		p.careful, p.sure = careful, careful && sure
+	}
+	p.mu.Unlock()
 	if err != nil {
 		p.counts.failed.Add(1)
 		p.judge(err)
 		return false
 	}
-	if !careful {
-		p.mu.Lock()
-		p.careful, p.sure = false, false
-		p.mu.Unlock()
-	}
 	p.adopt(c)
 	return true
+}
+
+// begins says how to begin with a peer, and looks at the route, which may be another by now.
+func (p *port) begins(peer netip.AddrPort) (careful, sure bool) {
+	route, err := transport.Route(p.local, peer)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil && p.peer == peer {
+		p.route = min(route, maxPacket)
+	}
+	return p.careful, p.sure
 }
 
 func (p *port) handshake(peer netip.AddrPort, careful bool) (*quic.Conn, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, 2*handshakeTimeout)
 	defer cancel()
+	p.mu.Lock()
+	p.abort = cancel
+	if p.peer != peer {
+		cancel()
+	}
+	p.mu.Unlock()
 	return p.tr.Dial(ctx, net.UDPAddrFromAddrPort(peer), p.tls(), p.config(careful))
 }
 
@@ -169,6 +181,7 @@ func (p *port) adopt(c *quic.Conn) {
 	p.out.clear() // what waited was of another connection, and is long sent again
 	p.path.Store(int64(largest(c)))
 	p.wg.Go(func() { p.receive(c) })
+	p.wg.Go(func() { p.watch(c) })
 	if p.dials {
 		p.wg.Go(func() { p.ask(c) })
 	}
@@ -236,6 +249,10 @@ func (p *port) receive(c *quic.Conn) {
 		if !p.is(c) {
 			continue
 		}
+		if kind, n, ok := decodeProbe(d); ok {
+			p.probed(c, kind, n)
+			continue
+		}
 		b, seg, ok := unbundle(d)
 		if !ok {
 			p.counts.malformed.Add(1)
@@ -258,6 +275,12 @@ func (p *port) lost(c *quic.Conn, err error) {
 	if ours {
 		p.judge(err)
 		if p.dials {
+			var closed *quic.ApplicationError
+			if errors.As(err, &closed) && closed.ErrorCode == codeNarrow { // by either end
+				p.mu.Lock()
+				p.careful, p.sure = true, false
+				p.mu.Unlock()
+			}
 			p.later()
 		}
 	}
@@ -281,13 +304,18 @@ func (p *port) drain() {
 			size := bundle(len(b), r.seg, p.MaxDatagram())
 			frame = append(binary.LittleEndian.AppendUint16(frame[:0], uint16(min(r.seg, size))), b[:size]...)
 			b = b[size:]
+			p.line.Lock()
 			err := c.SendDatagram(frame)
+			p.line.Unlock()
 			var long *quic.DatagramTooLargeError
 			if errors.As(err, &long) {
 				p.counts.tooLong.Add(1)
 				p.look(c)
 			} else if err != nil {
 				break // the connection is over
+			}
+			if isLong(len(frame)) {
+				nudge(p.probes.sent)
 			}
 			if n++; n%lookEvery == 0 {
 				p.look(c)

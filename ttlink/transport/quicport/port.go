@@ -16,7 +16,12 @@
 // over before the server has looked at the certificate.
 //
 // quic-go sends no packet of more than 1452 bytes, and paces and delays what
-// it sends as its congestion control wants.
+// it sends as its congestion control wants. It does not notice when a path
+// becomes narrower; path.go does.
+//
+// The content of a DATAGRAM frame is two bytes, little-endian, with the length
+// of each datagram of the link, and then as many of them as fit, the last
+// perhaps shorter; or, where those bytes are zero, a question about the path or its answer.
 package quicport
 
 import (
@@ -62,6 +67,7 @@ const (
 	codeClosed   = 0 // the port was closed
 	codeReplaced = 1 // by a later connection
 	codeMoved    = 2 // the peer is elsewhere
+	codeNarrow   = 3 // long packets no longer get through
 )
 
 // Options describe a port.
@@ -94,6 +100,7 @@ type port struct {
 	sure    bool // of that: they did not where small ones do
 	refused string
 	backoff time.Duration // before the next dial
+	abort   func()        // ends the handshake under way; nil: there never was one
 	closed  bool
 	wake    chan struct{} // the dialer has something to do
 
@@ -102,6 +109,8 @@ type port struct {
 	path   atomic.Int64 // bytes of the largest datagram
 	out    queue
 	in     queue
+	probes prober
+	line   sync.Mutex // held where a datagram of the link is given to quic-go
 	counts counters
 }
 
@@ -136,6 +145,7 @@ func Listen(o Options) (transport.Port, error) {
 	p.tr = &quic.Transport{Conn: p.sock}
 	p.in.init(ReceiveQueue)
 	p.out.init(SendQueue)
+	p.probes.init()
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	// A stateless reset tells the peer of a chip that restarted in place that
 	// its connection is gone (RFC 9000 §10.3); the key outlives the process.
@@ -282,6 +292,9 @@ func (p *port) SetPeer(a netip.AddrPort) error {
 	old := p.conn
 	p.peer, p.conn, p.refused, p.backoff = a, nil, "", retryMin
 	p.careful, p.sure = false, false
+	if p.abort != nil {
+		p.abort() // with the peer that was
+	}
 	p.ready.Store(false)
 	p.in.clear()
 	p.out.clear()
@@ -289,15 +302,8 @@ func (p *port) SetPeer(a netip.AddrPort) error {
 	if old != nil {
 		old.CloseWithError(codeMoved, "the peer is elsewhere")
 	}
-	p.nudge()
+	nudge(p.wake)
 	return nil
-}
-
-func (p *port) nudge() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
 }
 
 // LocalAddr implements transport.Port.

@@ -23,6 +23,8 @@ var (
 	chip1 = wire.FabricNodeID{Chip: 1}
 	lower = wire.PortID{Node: chip0, Channel: 3}
 	upper = wire.PortID{Node: chip1, Channel: 9}
+
+	loopback = netip.MustParseAddrPort("127.0.0.1:0")
 )
 
 // papers makes the certificates of a fabric in a folder.

@@ -1,9 +1,11 @@
 package quicport
 
 import (
+	"errors"
 	"net"
 	"runtime"
 	"sync/atomic"
+	"syscall"
 
 	"golang.org/x/net/ipv4"
 )
@@ -15,10 +17,30 @@ import (
 type socket struct {
 	*net.UDPConn
 	batch   *ipv4.PacketConn
-	initial atomic.Int64 // bytes of the last packet that began a connection
+	initial atomic.Int64  // bytes of the last packet that began a connection
+	tooLong chan struct{} // the kernel refused a packet for its length
 }
 
-func newSocket(c *net.UDPConn) *socket { return &socket{UDPConn: c, batch: ipv4.NewPacketConn(c)} }
+func newSocket(c *net.UDPConn) *socket {
+	return &socket{UDPConn: c, batch: ipv4.NewPacketConn(c), tooLong: make(chan struct{}, 1)}
+}
+
+// WriteMsgUDP writes packets, as quic-go looks for it. quic-go says nothing of those that are too long for the interface.
+func (s *socket) WriteMsgUDP(b, oob []byte, to *net.UDPAddr) (n, oobn int, err error) {
+	n, oobn, err = s.UDPConn.WriteMsgUDP(b, oob, to)
+	if err != nil && errors.Is(err, syscall.EMSGSIZE) {
+		nudge(s.tooLong)
+	}
+	return n, oobn, err
+}
+
+// nudge wakes who waits on a channel that holds one.
+func nudge(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
 
 // ReadBatch reads messages, for both families, as quic-go looks for it.
 func (s *socket) ReadBatch(ms []ipv4.Message, flags int) (int, error) {

@@ -1,0 +1,11 @@
+package transport_test
+
+import (
+	"testing"
+
+	"ttfabric/ttlink/transport/linktest"
+)
+
+func TestShrinkingPath(t *testing.T) {
+	linktest.Alone(t, func(setMTU func(int)) { linktest.Shrink(t, setMTU, carriers...) })
+}

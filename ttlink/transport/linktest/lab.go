@@ -1,0 +1,343 @@
+package linktest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"ttfabric/ttlink"
+	"ttfabric/ttlink/fault"
+	"ttfabric/ttlink/transport"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// patience is what a machine that is busy with other things may take.
+const patience = 80 * time.Second
+
+const (
+	slots      = 16   // of the receiver channel, in packets
+	maxPayload = 1408 // bytes of the largest frame payload of the scenarios
+	header     = 16   // bytes of a packet that say whose and which it is
+)
+
+// Carrier is a way to carry frames between the two ends of a cable.
+type Carrier struct {
+	Name string
+	// Open opens a port at 127.0.0.1 for an end of the cable, which is [Lower] or [Upper].
+	Open    func(t testing.TB, c transport.Cable) transport.Port
+	Profile ttlink.Profile // times of its links
+	Silent  bool           // it does not count what it refuses
+	Probes  bool           // it finds out what the path takes, and waits for nobody to tell
+}
+
+// The ends of the scenarios' cable.
+var (
+	Lower = wire.PortID{Channel: 3}
+	Upper = wire.PortID{Node: wire.FabricNodeID{Chip: 1}, Channel: 9}
+)
+
+// Fabric is the name of the fabric that the scenarios' cable is part of.
+const Fabric = "lab"
+
+// end is one life of one end: a link, its port, and a program that sends
+// packets and checks what it gets, as a node does it.
+type end struct {
+	w     *lab
+	i     int
+	life  wire.Incarnation
+	start time.Time
+
+	mu     sync.Mutex
+	link   *ttlink.Link
+	port   transport.Port
+	timer  *time.Timer
+	dead   bool
+	on     bool // the path is
+	size   int  // of a frame's payload, as the port said last
+	toSend int
+	sent   uint64 // packets so far; the next one's number
+	ended  int    // sessions
+	lost   int    // packets of unknown fate
+
+	session wire.SessionID   // that the last packet came in
+	from    wire.Incarnation // the life that sent it
+	next    uint64           // the number that comes next in that life
+	partial []byte
+	hold    bool // frees nothing
+	held    int
+	bad     string // the first thing that was wrong
+}
+
+// lab is two ends and the cable between them.
+type lab struct {
+	t      testing.TB
+	c      Carrier
+	rounds int
+	cable  *cable
+	ends   [2]*end
+	lives  wire.Incarnation
+
+	mu   sync.Mutex
+	came map[wire.Incarnation]uint64 // packets, by the life that sent them
+}
+
+func newLab(t testing.TB, c Carrier, seed uint64, rounds int, o fault.Options) *lab {
+	w := &lab{t: t, c: c, rounds: rounds, cable: newCable(t, seed, o), lives: wire.Incarnation(seed*100 + 1), came: map[wire.Incarnation]uint64{}}
+	t.Cleanup(func() {
+		for _, e := range w.ends {
+			if e != nil {
+				e.stop()
+			}
+		}
+	})
+	for i := range w.ends {
+		w.begin(i)
+	}
+	return w
+}
+
+// begin starts a life of an end.
+func (w *lab) begin(i int) {
+	w.t.Helper()
+	from, to := Lower, Upper
+	if i == 1 {
+		from, to = Upper, Lower
+	}
+	w.lives++
+	l, err := ttlink.New(ttlink.Config{Local: from, Peer: to, Incarnation: w.lives, Fabric: 7, MaxPayload: 1152, Slots: [wire.NumVCs]int{slots, 5, 3},
+		Seed: uint64(w.lives), Profile: w.c.Profile})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	e := &end{w: w, i: i, life: w.lives, start: time.Now(), link: l}
+	e.timer = time.AfterFunc(time.Hour, func() { e.step(func(now mono.Time) { e.link.Tick(now) }) })
+	e.port = w.c.Open(w.t, transport.Cable{Fabric: Fabric, From: from, To: to, Incarnation: w.lives, Tell: e.told})
+	w.ends[i] = e
+	w.cable.at(i, e.port.LocalAddr())
+	e.meet()
+	go e.read()
+}
+
+// meet names the peer to the port, and has the link train if that is enough.
+func (e *end) meet() {
+	if err := e.port.SetPeer(e.w.cable.addr(e.i)); err != nil {
+		e.w.t.Fatal(err)
+	}
+	e.step(e.trains)
+}
+
+// told trains the link when the port says that it is ready.
+func (e *end) told(n transport.Notice) {
+	if n.Ready {
+		e.step(e.trains)
+	}
+}
+
+// trains lets the link train where keys are agreed, or none are wanted.
+func (e *end) trains(now mono.Time) {
+	if k, ok := e.port.(transport.Keyed); ok && !k.Ready() {
+		return
+	}
+	e.resize(now)
+	e.on = true
+	e.link.SetPath(now, true)
+}
+
+func (e *end) stop() {
+	e.mu.Lock()
+	e.dead = true
+	e.timer.Stop()
+	e.mu.Unlock()
+	e.port.Close()
+}
+
+func (e *end) read() {
+	var b transport.Batch
+	for e.port.Recv(&b) == nil {
+		e.step(func(now mono.Time) {
+			b.Each(func(d []byte) {
+				if x, ok := e.link.HandleDatagram(now, d); ok {
+					e.piece(&x)
+				}
+			})
+		})
+	}
+}
+
+// framePayload is the frame payload that the path takes, in bytes.
+func (e *end) framePayload() int {
+	return min((e.port.MaxDatagram()-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, maxPayload)
+}
+
+// resize tells the link what the path takes.
+func (e *end) resize(now mono.Time) {
+	if n := e.framePayload(); n != e.size {
+		e.size = n
+		if err := e.link.SetMaxPayload(now, n); err != nil {
+			e.wrong("%v", err)
+		}
+	}
+}
+
+// step does something with the link, and then all that comes of it.
+func (e *end) step(f func(now mono.Time)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.dead || e.port == nil {
+		return
+	}
+	now := mono.Time(time.Since(e.start)) + 1
+	f(now)
+	for e.toSend > 0 && e.link.Send(now, wire.VCData, packet(e.life, e.sent)) {
+		e.sent++
+		e.toSend--
+	}
+	for v, ok := e.link.PollEvent(); ok; v, ok = e.link.PollEvent() {
+		if v.Kind == ttlink.EventSessionEnded {
+			e.ended++
+			for _, n := range v.Unknown {
+				e.lost += n
+			}
+		}
+	}
+	for t, ok := e.link.PollTransmit(now); ok; t, ok = e.link.PollTransmit(now) {
+		if n, _ := e.port.Send(t.Data, t.Seg); n < len(t.Data)/t.Seg && e.on && e.framePayload() < e.size {
+			e.resize(now)
+		}
+	}
+	if at, ok := e.link.Deadline(); ok {
+		e.timer.Reset(max(0, at.Sub(now)))
+	}
+}
+
+func (e *end) wrong(format string, a ...any) {
+	if e.bad == "" {
+		e.bad = fmt.Sprintf(format, a...)
+	}
+}
+
+// piece takes a part of a packet. A whole one must be the one behind the last
+// of its session, and of no life that is over.
+func (e *end) piece(x *ttlink.Delivery) {
+	if x.Offset == 0 {
+		e.partial = e.partial[:0]
+	}
+	e.partial = append(e.partial, x.Data...)
+	if !x.End {
+		return
+	}
+	if len(e.partial) < header {
+		e.wrong("a packet of %d bytes", len(e.partial))
+		return
+	}
+	life, n := wire.Incarnation(binary.LittleEndian.Uint64(e.partial)), binary.LittleEndian.Uint64(e.partial[8:])
+	session := e.link.Status().Session
+	switch {
+	case !bytes.Equal(e.partial, packet(life, n)):
+		e.wrong("packet %d of life %d is damaged", n, life)
+	case life < e.from:
+		e.wrong("packet %d of life %d came after life %d had begun", n, life, e.from)
+	case life == e.from && (n < e.next || n > e.next && session == e.session):
+		e.wrong("packet %d of life %d came where %d was due", n, life, e.next)
+	}
+	e.session, e.from, e.next = session, life, n+1
+	e.w.mu.Lock()
+	e.w.came[life]++
+	e.w.mu.Unlock()
+	if e.hold {
+		e.held++
+	} else {
+		e.link.Free(x.VC)
+	}
+}
+
+// packet is the n-th packet of a life: both numbers, and bytes that depend on them.
+func packet(life wire.Incarnation, n uint64) []byte {
+	b := make([]byte, header+n*37%2000)
+	for i := range b {
+		b[i] = byte(n) ^ byte(life) ^ byte(i*3)
+	}
+	binary.LittleEndian.PutUint64(b, uint64(life))
+	binary.LittleEndian.PutUint64(b[8:], n)
+	return b
+}
+
+// load has both ends send so many packets more.
+func (w *lab) load(n int) {
+	for _, e := range w.ends {
+		e.step(func(mono.Time) { e.toSend += n })
+	}
+}
+
+// enough has both ends send only so many packets more, however many they had to send.
+func (w *lab) enough(n int) {
+	for _, e := range w.ends {
+		e.step(func(mono.Time) { e.toSend = n })
+	}
+}
+
+// state is what one end tells of itself.
+type state struct {
+	ttlink.Status
+	counters     ttlink.Counters
+	port         transport.Stats
+	left         int
+	sent, next   uint64
+	life, from   wire.Incarnation
+	ended, lost  int
+	held, size   int
+	bad          string
+	cameFromHere uint64
+}
+
+func (e *end) look() state {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.w.mu.Lock()
+	defer e.w.mu.Unlock()
+	return state{e.link.Status(), e.link.Counters(), e.port.Stats(), e.toSend, e.sent, e.next, e.life, e.from, e.ended, e.lost, e.held, e.size, e.bad, e.w.came[e.life]}
+}
+
+func (w *lab) until(what string, f func(a, b state) bool) {
+	w.t.Helper()
+	for stop := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		a, b := w.ends[0].look(), w.ends[1].look()
+		if f(a, b) {
+			return
+		}
+		if a.bad != "" || b.bad != "" || time.Now().After(stop) {
+			w.t.Fatalf("not within %v: %s\n%+v\n%+v", patience, what, a, b)
+		}
+	}
+}
+
+// up waits for the link.
+func (w *lab) up() {
+	w.t.Helper()
+	w.until("the link is up", func(a, b state) bool { return a.Confirmed && b.Confirmed && a.Session == b.Session })
+}
+
+// down waits until neither end takes the link for up.
+func (w *lab) down() {
+	w.t.Helper()
+	w.until("both ends are down", func(a, b state) bool { return a.State != ttlink.StateUp && b.State != ttlink.StateUp })
+}
+
+// done waits until the last packet of each end has come, and wants each one
+// before it to have come once, but for those whose fate an end reported as
+// unknown when one of so many sessions ended.
+func (w *lab) done(sessions int) {
+	w.t.Helper()
+	arrived := func(a, b state) bool { return a.left == 0 && (a.sent == 0 || b.from == a.life && b.next == a.sent) }
+	w.until("all has come", func(a, b state) bool { return arrived(a, b) && arrived(b, a) })
+	for _, e := range w.ends {
+		s := e.look()
+		if s.bad != "" || s.ended > sessions || s.cameFromHere > s.sent || s.cameFromHere+uint64(s.lost) < s.sent || s.ended == 0 && s.lost > 0 {
+			w.t.Errorf("end %d: %q; of %d packets %d came and %d are of unknown fate, %d sessions ended\n%+v", e.i, s.bad, s.sent, s.cameFromHere, s.lost, s.ended, s)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+// Package linktest runs the link scenarios in real time: two links, each on a
+// real port of a carrier, and between the ports a relay that does to the
+// datagrams on the wire what a bad network does, beneath seal and QUIC. It says
+// in one table what a link owes the fabric, whatever carries its frames.
+package linktest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"ttfabric/ttlink"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Extent is how much [Links] does.
+type Extent struct {
+	Seeds  int // of the dice of each scenario
+	Rounds int // of those that repeat something
+}
+
+// least is how many datagrams a scenario's fault strikes at least, and most how often it is tried.
+const (
+	least = 10
+	most  = 100
+)
+
+// abreast is how many scenarios run at once. They wait most of the time, so
+// that it is more than t.Parallel would run.
+const abreast = 20
+
+const ms = time.Millisecond
+
+// scenarios are those of QUIC's interoperability runner and ours beside them,
+// see ttlink/scenarios_test.go, in real time: two links, each on a port of the
+// carrier, and between them a relay that does to the datagrams on the wire what is said here.
+var scenarios = []struct {
+	name string
+	o    fault.Options
+	run  func(w *lab)
+}{
+	{"blackhole, 5 s on and 2 s off", fault.Options{Delay: 1 * ms}, func(w *lab) { blackhole(w, 5*time.Second) }},
+	{"blackhole longer than any timeout", fault.Options{Delay: 1 * ms}, func(w *lab) { blackhole(w, 8*time.Second) }},
+	{"slow receiver", fault.Options{Delay: 1 * ms}, slowReceiver},
+	{"one-way cut", fault.Options{Delay: 1 * ms}, oneWayCut},
+	{"round trip of 1.5 s", fault.Options{Delay: 750 * ms}, func(w *lab) { w.load(20); w.done(0) }},
+	{"handshake loss 30 % in bursts", fault.Options{Delay: 5 * ms, Burst: fault.Burst{ToBad: .2, ToGood: .5, LossBad: 1}}, handshake},
+	{"handshake corruption 30 %", fault.Options{Delay: 5 * ms, Corrupt: .3}, handshake},
+	{"restart of the one end mid-window", fault.Options{Delay: 1 * ms}, func(w *lab) { restart(w, 0) }},
+	{"restart of the other end mid-window", fault.Options{Delay: 1 * ms}, func(w *lab) { restart(w, 1) }},
+	{"replay of a stale session", fault.Options{Delay: 1 * ms}, replayStale},
+	{"replay of the running session", fault.Options{Delay: 1 * ms}, replay},
+	{"short blackholes", fault.Options{Delay: 1 * ms}, shortBlackholes},
+	{"address rebinding", fault.Options{Delay: 1 * ms}, rebinding},
+	{"asymmetric delay", fault.Options{Delay: 1 * ms}, asymmetric},
+	{"transfer loss 2 %", fault.Options{Delay: 2 * ms, Loss: .02}, transfer},
+	{"transfer corruption 2 %", fault.Options{Delay: 2 * ms, Corrupt: .02}, transfer},
+	{"duplication 10 %", fault.Options{Delay: 2 * ms, Duplicate: .1}, transfer},
+	{"reordering 25 %", fault.Options{Delay: 2 * ms, Reorder: .25}, transfer},
+	{"path that shrinks in silence", fault.Options{Delay: 1 * ms}, narrows},
+	{"path that is narrow from the start", fault.Options{Delay: 1 * ms}, narrowPath},
+	{"loss of 20 %", fault.Options{Delay: 1 * ms}, lossy},
+	{"no fault", fault.Options{}, func(w *lab) { w.load(300); w.done(0) }},
+}
+
+// Links runs every link scenario over the carriers, all but that of a path
+// whose MTU shrinks, for which see [Shrink]. In each of them each packet must
+// come once, in order and intact, or be reported of unknown fate where its session ended.
+func Links(t *testing.T, x Extent, carriers ...Carrier) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	room := make(chan struct{}, abreast)
+	for _, s := range scenarios {
+		for _, c := range carriers {
+			for seed := range x.Seeds {
+				name := c.Name + "/" + s.name
+				if x.Seeds > 1 {
+					name += fmt.Sprintf("/seed %d", seed+1)
+				}
+				wg.Go(func() {
+					room <- struct{}{}
+					defer func() { <-room }()
+					t.Run(name, func(t *testing.T) { s.run(newLab(t, c, uint64(seed+1)*1000+uint64(len(s.name)), x.Rounds, s.o)) })
+				})
+			}
+		}
+	}
+}
+
+// transfer sends until the fault has struck often enough.
+func transfer(w *lab) {
+	w.strike(func() {
+		w.load(120)
+		w.done(0)
+	})
+}
+
+// strike does something until the scenario's fault has struck often enough.
+func (w *lab) strike(f func()) {
+	for range most {
+		if w.cable.struck() >= least {
+			return
+		}
+		f()
+	}
+	w.t.Fatalf("the fault struck %d datagrams in %d tries, want %d", w.cable.struck(), most, least)
+}
+
+// handshake brings the link up over a path that loses or damages much, then moves data over a good one.
+func handshake(w *lab) {
+	w.up()
+	w.strike(func() {
+		w.ends[0].stop()
+		w.begin(0)
+		w.until("the new life is up", func(a, b state) bool { return a.Confirmed && a.Session == b.Session })
+	})
+	w.cable.set(fault.Options{}, 0, 1)
+	w.load(50)
+	w.done(1 << 10)
+}
+
+// blackhole takes the whole cable away for a time, and two seconds later again.
+func blackhole(w *lab, on time.Duration) {
+	w.up()
+	for range w.rounds {
+		w.load(400)
+		time.Sleep(20 * ms)
+		w.cable.cut(true, 0, 1)
+		w.load(200)
+		time.Sleep(on)
+		w.down()
+		w.cable.cut(false, 0, 1)
+		time.Sleep(2 * time.Second)
+	}
+	w.done(0)
+	retrained(w)
+}
+
+// retrained wants both ends to have been down and come up again.
+func retrained(w *lab) {
+	w.t.Helper()
+	for _, e := range w.ends {
+		if s := e.look(); s.Retrains == 0 || s.LastDown == ttlink.DownNone {
+			w.t.Errorf("end %d was never down: %+v", e.i, s)
+		}
+	}
+}
+
+func shortBlackholes(w *lab) {
+	w.up()
+	for range 4 {
+		w.load(200)
+		time.Sleep(20 * ms)
+		w.cable.cut(true, 0, 1)
+		time.Sleep(500 * ms)
+		w.cable.cut(false, 0, 1)
+		time.Sleep(150 * ms)
+	}
+	w.done(0)
+}
+
+// oneWayCut takes one direction away, and then the other: neither end may stay up.
+func oneWayCut(w *lab) {
+	w.up()
+	for from := range w.ends {
+		w.load(200)
+		time.Sleep(5 * ms)
+		w.cable.cut(true, from)
+		w.load(200)
+		w.down()
+		w.cable.cut(false, from)
+		w.done(0)
+	}
+	retrained(w)
+}
+
+// asymmetric has a path that takes hundreds of times longer one way than the other.
+func asymmetric(w *lab) {
+	w.cable.set(fault.Options{Delay: 300 * ms, Jitter: 20 * ms}, 1)
+	w.load(25)
+	w.done(0)
+}
+
+// rebinding moves the cable's addresses in the middle of traffic, which the
+// membership tells the ends of.
+func rebinding(w *lab) {
+	w.up()
+	for range 2 + w.rounds {
+		w.load(200)
+		w.cable.rebind()
+		for _, e := range w.ends {
+			e.meet()
+		}
+		time.Sleep(30 * ms)
+	}
+	w.load(100)
+	w.done(0)
+}
+
+// restart stops an end with frames under way, and starts it as another incarnation.
+func restart(w *lab, i int) {
+	w.up()
+	w.load(1 << 20)
+	w.until("packets arrive", func(a, b state) bool { return a.next > 50 && b.next > 50 })
+	w.ends[i].stop()
+	w.begin(i)
+	other := w.ends[1-i]
+	other.step(func(mono.Time) { other.toSend = min(other.toSend, 100) })
+	w.until("the other end knows", func(a, b state) bool { return [2]state{a, b}[1-i].ended == 1 })
+	w.up()
+	w.load(50)
+	w.done(1)
+	if s := other.look(); s.ended != 1 {
+		w.t.Errorf("%d sessions ended", s.ended)
+	}
+}
+
+// replay sends again all that has ever crossed, while data flows.
+func replay(w *lab) {
+	w.cable.recorded(true)
+	w.up()
+	w.load(300)
+	w.done(0)
+	again(w, w.cable.recorded(false))
+	w.done(0)
+}
+
+// replayStale sends all of a session that has ended, its handshakes included, into the next one.
+func replayStale(w *lab) {
+	w.cable.recorded(true)
+	w.up()
+	w.load(200)
+	w.done(0)
+	record := w.cable.recorded(false)
+	w.ends[1].stop()
+	w.begin(1)
+	w.until("the new life is up", func(a, b state) bool { return b.Confirmed && a.Session == b.Session && a.ended == 1 })
+	before := [2]state{w.ends[0].look(), w.ends[1].look()}
+	again(w, record)
+	w.done(1)
+	for i, e := range w.ends {
+		if s := e.look(); s.Session != before[i].Session || s.ended != before[i].ended {
+			w.t.Errorf("end %d: the replay ended the session:\n%+v\n%+v", i, before[i], s)
+		}
+	}
+}
+
+// again delivers what was recorded among new packets, and wants it refused where that is counted.
+func again(w *lab, record [2][][]byte) {
+	refused := func(s state) uint64 {
+		return s.port.Auth.Rejected() + s.counters.StaleSession + s.counters.Duplicates + s.counters.StaleHellos
+	}
+	for from, ds := range record {
+		to := w.ends[1-from]
+		before := refused(to.look())
+		for n, d := range ds {
+			if n%100 == 0 {
+				w.load(30)
+			}
+			w.cable.deliver(1-from, d)
+			if n%20 == 0 {
+				time.Sleep(ms)
+			}
+		}
+		if !w.c.Silent {
+			w.until("most of what was replayed is refused", func(state, state) bool { return refused(to.look())-before >= uint64(len(ds))/2 })
+		}
+	}
+}
+
+// slowReceiver frees nothing for five seconds: the link waits and loses nothing.
+func slowReceiver(w *lab) {
+	w.up()
+	e := w.ends[1]
+	e.step(func(mono.Time) { e.hold = true })
+	w.load(200)
+	time.Sleep(5 * time.Second)
+	w.until("all slots are taken", func(_, b state) bool { return b.held >= slots })
+	if s := e.look(); s.held > slots {
+		w.t.Errorf("%d packets in %d slots", s.held, slots)
+	}
+	e.step(func(mono.Time) {
+		for e.hold = false; e.held > 0; e.held-- {
+			e.link.Free(wire.VCData)
+		}
+	})
+	w.done(0)
+}

@@ -1,0 +1,208 @@
+package quicport
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"ttfabric/ttlink/transport"
+)
+
+// quic-go looks for a larger MTU of the path, and never for a smaller one. When
+// a path becomes narrower, long packets vanish and short ones, acknowledgements
+// among them, still cross, so that the connection lives and carries nothing. So
+// an end that sends long frames asks its peer now and then, with a short
+// question and one as long as the longest frame. When many short ones were
+// answered and none of the long ones beside them, the connection ends, and the
+// next one begins with small packets (RFC 8899 §4.3 has the same idea). Where
+// the kernel refuses packets for their length, its route to the peer says at
+// once how much it takes.
+
+const (
+	probeEvery  = 100 * time.Millisecond // between questions while the long ones are not answered
+	probeWait   = time.Second            // the same, while the short ones are not answered either
+	probeRest   = 500 * time.Millisecond // after a long question was answered
+	probeDoubt  = 2                      // long questions without an answer after which the datagrams of the link wait
+	probeMisses = 10                     // short questions answered, and no long one, that make a path narrow: at a loss of 30 % each way chance does so once in a thousand times
+	probeHeader = 7                      // bytes of what a probe says
+	probeShort  = 64                     // bytes of a short question, and of an answer: more than a packet has left beside a long one
+	maxOwed     = 16                     // answers that wait to be sent
+
+	leastOverhead = 30 // bytes of a packet around a DATAGRAM frame's content; quic-go reckons with 37
+)
+
+// Kinds of a probe.
+const (
+	probeQuestion = 1
+	probeAnswer   = 2
+)
+
+// probe is a frame of size bytes that carries no datagrams: zero where their
+// length would be, a kind, a number, and zeros.
+func probe(kind byte, n uint32, size int) []byte {
+	b := make([]byte, max(size, probeHeader))
+	b[2] = kind
+	binary.LittleEndian.PutUint32(b[3:], n)
+	return b
+}
+
+// decodeProbe reads what probe wrote.
+func decodeProbe(d []byte) (kind byte, n uint32, ok bool) {
+	if len(d) < probeHeader || d[0]|d[1] != 0 || d[2] != probeQuestion && d[2] != probeAnswer {
+		return 0, 0, false
+	}
+	return d[2], binary.LittleEndian.Uint32(d[3:]), true
+}
+
+// prober is what an end knows of the questions that it asks and is asked.
+type prober struct {
+	sent    chan struct{} // a long frame was sent
+	answers chan uint32   // numbers of answered questions; odd ones were long
+
+	mu       sync.Mutex
+	owed     []uint32
+	replying bool
+}
+
+func (w *prober) init() {
+	w.sent, w.answers = make(chan struct{}, 1), make(chan uint32, maxOwed)
+}
+
+// isLong reports whether a frame is longer than one that always gets through.
+func isLong(n int) bool { return n > minPacket-guessedOverhead }
+
+// watch ends a connection whose path has become narrower.
+func (p *port) watch(c *quic.Conn) {
+	for number := uint32(0); ; {
+		narrow := false
+		select {
+		case <-c.Context().Done():
+			return
+		case <-p.sock.tooLong:
+			narrow = p.shrunk()
+		case <-p.probes.sent:
+			narrow = p.measure(c, &number)
+		}
+		if narrow {
+			c.CloseWithError(codeNarrow, "long packets no longer get through")
+			return
+		}
+		select {
+		case <-c.Context().Done():
+			return
+		case <-time.After(probeRest):
+		}
+	}
+}
+
+// shrunk reports whether this machine's route to the peer takes less than the connection's packets.
+func (p *port) shrunk() bool {
+	p.mu.Lock()
+	peer := p.peer
+	p.mu.Unlock()
+	n, err := transport.Route(p.local, peer)
+	return err == nil && n < int(p.path.Load())+bundleHeader+leastOverhead
+}
+
+// measure asks until a long question is answered, or enough short ones are: then the path is narrow.
+func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
+	for len(p.probes.answers) > 0 { // late ones
+		<-p.probes.answers
+	}
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	var asked time.Time
+	rounds, misses, answered := 0, 0, true
+	for misses < probeMisses {
+		if answered || time.Since(asked) >= probeWait {
+			if rounds++; rounds == probeDoubt+1 {
+				// quic-go puts several frames into a packet while they fit. From now on
+				// nothing else is sent, so that short questions are short packets.
+				p.line.Lock()
+				defer p.line.Unlock()
+			}
+			if !p.question(c, number) {
+				return false
+			}
+			asked, answered = time.Now(), false
+		}
+		for waiting := true; waiting; {
+			select {
+			case <-c.Context().Done():
+				return false
+			case <-p.sock.tooLong:
+				if p.shrunk() {
+					return true
+				}
+			case n := <-p.probes.answers:
+				if n%2 == 1 {
+					return false
+				}
+				misses, answered = misses+1, true
+			case <-tick.C:
+				waiting = false
+			}
+		}
+	}
+	return true
+}
+
+// question sends a short and a long one; false when the connection is over.
+func (p *port) question(c *quic.Conn, number *uint32) bool {
+	for range 2 {
+		size := probeShort
+		if *number%2 == 1 {
+			size = int(p.path.Load()) + bundleHeader
+		}
+		err := c.SendDatagram(probe(probeQuestion, *number, size))
+		*number++
+		var tooLong *quic.DatagramTooLargeError // quic-go reckons otherwise by now
+		if errors.As(err, &tooLong) {
+			p.look(c)
+		} else if err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// probed takes a probe of the peer.
+func (p *port) probed(c *quic.Conn, kind byte, n uint32) {
+	w := &p.probes
+	if kind == probeAnswer {
+		select {
+		case w.answers <- n:
+		default:
+		}
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.owed) < maxOwed {
+		w.owed = append(w.owed, n)
+	}
+	if !w.replying {
+		w.replying = true
+		p.wg.Go(func() { p.reply(c) })
+	}
+}
+
+// reply sends the answers that are owed. It may wait, which who receives must not.
+func (p *port) reply(c *quic.Conn) {
+	w := &p.probes
+	for {
+		w.mu.Lock()
+		if len(w.owed) == 0 {
+			w.replying = false
+			w.mu.Unlock()
+			return
+		}
+		n := w.owed[0]
+		w.owed = w.owed[1:]
+		w.mu.Unlock()
+		_ = c.SendDatagram(probe(probeAnswer, n, probeShort)) // it is asked again
+	}
+}
