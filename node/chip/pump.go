@@ -45,7 +45,11 @@ func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	}
 	if d.Offset == 0 {
 		if p.partial == router.NoSlot {
-			if p.partial, ok = c.pool.Get(0); !ok {
+			n := wire.MaxPacket
+			if d.End {
+				n = min(n, len(d.Data))
+			}
+			if p.partial, ok = c.pool.Get(n); !ok {
 				panic("chip: a peer with credits found no slot; the pool is smaller than the channels")
 			}
 		}
