@@ -13,12 +13,12 @@ type event struct {
 	what int // in events.whats
 }
 
-// what happens: a call, a datagram's arrival, or a chip's planned step.
+// what happens: a call, the arrival of datagrams, or a chip's planned step.
 type what struct {
-	do   func()
-	m    *machine
-	came arrival // where data is not nil
-	wake int     // m.wakeID when the step was planned
+	do     func()
+	flight *flight
+	m      *machine
+	wake   int // m.wakeID when the step was planned
 }
 
 // before orders events by time, and then by when they were planned.
@@ -30,6 +30,10 @@ type events struct {
 	n     int
 	whats []what
 	free  []int // of whats
+
+	last   *flight // the latest that was planned; it may still grow if it was planned as number lastN
+	lastN  int
+	landed []*flight // to be used again
 }
 
 // add plans what happens at t.
@@ -45,10 +49,15 @@ func (q *events) add(t mono.Time, w what) {
 	q.push(event{t, q.n, i})
 }
 
-// take removes the next event and returns what it is.
+// take removes the next event and returns what it is. Of a flight it is one
+// datagram at a time; each counts as an event.
 func (q *events) take() what {
-	i := q.pop().what
+	i := q.heap[0].what
 	w := q.whats[i]
+	if w.flight != nil && w.flight.next < len(w.flight.ends)-1 {
+		return w
+	}
+	q.pop()
 	q.whats[i] = what{}
 	q.free = append(q.free, i)
 	return w
@@ -96,8 +105,8 @@ func (s *Sim) happens(w what) {
 	switch {
 	case w.do != nil:
 		w.do()
-	case w.came.data != nil:
-		s.arrive(w.m, w.came)
+	case w.flight != nil:
+		s.arrive(w.flight)
 	case w.m.wakeID == w.wake && w.m.chip != nil:
 		w.m.wake = mono.Never
 		s.run(w.m)

@@ -31,7 +31,6 @@ import (
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
-	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -114,12 +113,6 @@ type machine struct {
 	taken   int   // of greedy
 	backlog []*op // given to HandleRequest when there is room
 	program program
-}
-
-type arrival struct {
-	ch   wire.Channel
-	data []byte
-	from *fault.Model // whose data it is; nil for what is kept elsewhere
 }
 
 // Sim is one run.
@@ -294,9 +287,11 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 	}
 }
 
-// arrive puts a datagram into a chip's socket.
-func (s *Sim) arrive(m *machine, a arrival) {
+// arrive puts the next datagram of a flight into a chip's socket.
+func (s *Sim) arrive(f *flight) {
+	m, a := f.to, f.land()
 	if m.chip == nil || len(m.inbox) >= MaxInbox {
+		s.queue.done(f)
 		return
 	}
 	m.inbox = append(m.inbox, a)
@@ -325,13 +320,11 @@ func (s *Sim) run(m *machine) {
 	now := s.clock(m)
 	for _, a := range m.inbox {
 		if !s.cfg.bare {
-			s.note(uint64(m.index), uint64(a.ch), uint64(len(a.data)))
+			s.note(uint64(m.index), uint64(a.flight.ch), uint64(len(a.data)))
 			s.hash.Write(a.data)
 		}
-		m.chip.HandleDatagram(now, a.ch, a.data)
-		if a.from != nil {
-			a.from.Recycle(a.data)
-		}
+		m.chip.HandleDatagram(now, a.flight.ch, a.data)
+		s.queue.done(a.flight)
 	}
 	m.inbox = m.inbox[:0]
 	m.chip.Tick(now)

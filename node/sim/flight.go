@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// flight is a run of datagrams that were sent one after the other to one port
+// and arrive at the same instant: since nothing was planned between them,
+// nothing happens between them either, and they are one entry of the event heap.
+type flight struct {
+	at   mono.Time
+	to   *machine
+	ch   wire.Channel
+	data []byte // the datagrams, back to back
+	ends []int  // of each, in data
+	next int    // the datagram that arrives next
+	read int    // datagrams that nobody reads any more
+}
+
+// arrival is a datagram in a chip's socket.
+type arrival struct {
+	data   []byte
+	flight *flight // that data is of
+}
+
+// send plans the arrival of a datagram with its fate at a port.
+func (q *events) send(f *fault.Fate, now mono.Time, to *machine, ch wire.Channel, datagram []byte) {
+	at, l := max(f.At, now), q.last
+	if l == nil || q.lastN != q.n || l.at != at || l.to != to || l.ch != ch || l.next > 0 {
+		l = q.newFlight()
+		l.at, l.to, l.ch = at, to, ch
+		q.add(at, what{flight: l})
+		q.last, q.lastN = l, q.n
+	}
+	l.data = f.Append(l.data, datagram)
+	l.ends = append(l.ends, len(l.data))
+}
+
+func (q *events) newFlight() *flight {
+	n := len(q.landed)
+	if n == 0 {
+		return &flight{}
+	}
+	f := q.landed[n-1]
+	q.landed = q.landed[:n-1]
+	return f
+}
+
+// land yields the next datagram of a flight.
+func (f *flight) land() arrival {
+	begin := 0
+	if f.next > 0 {
+		begin = f.ends[f.next-1]
+	}
+	end := f.ends[f.next]
+	f.next++
+	return arrival{f.data[begin:end:end], f}
+}
+
+// done says that a datagram of a flight is read no more.
+func (q *events) done(f *flight) {
+	if f.read++; f.read < len(f.ends) {
+		return
+	}
+	if q.last == f {
+		q.last = nil
+	}
+	*f = flight{data: f.data[:0], ends: f.ends[:0]}
+	q.landed = append(q.landed, f)
+}
