@@ -17,24 +17,28 @@ const NoSlot Slot = -1
 // are found in the processor's cache.
 const smallPacket = 256
 
-// smallChunk is how many small buffers are allocated at a time.
-const smallChunk = 16
+// Small buffers are allocated smallChunk at a time, and large ones one by one.
+const (
+	smallShift = 4
+	smallChunk = 1 << smallShift
+)
 
 // Pool holds the packet buffers of one chip. Channels hand packets on by
 // slot, so a packet is not copied between ports. Buffers are allocated when
 // first used, in two sizes, each up to the pool's limit.
 //
-// Invariant: used ≤ limit; of each size, at most limit are allocated, rounded up to smallChunk.
+// Invariant: used ≤ limit; of each size, at most limit are allocated, rounded up to a chunk.
 type Pool struct {
-	sizes [2]buffers // of smallPacket and of wire.MaxPacket bytes; the lowest bit of a slot says which
-	used  int        // buffers that are out
-	limit int        // of those
+	small, large buffers
+	used         int // buffers that are out
+	limit        int // of those
 }
 
-// buffers are those of one size.
+// buffers are those of one size. A slot is a buffer's number in here, with the size in its lowest bit.
 type buffers struct {
-	bufs [][]byte // len = the packet's length
-	free []Slot
+	chunks [][]byte
+	lens   []uint16 // of the packets
+	free   []Slot
 }
 
 // NewPool returns a pool of which at most limit buffers are out at any time, for packets of up to [wire.MaxPacket] bytes.
@@ -45,45 +49,53 @@ func (p *Pool) Get(n int) (Slot, bool) {
 	if n > wire.MaxPacket || p.used == p.limit {
 		return NoSlot, false
 	}
-	b := &p.sizes[0]
+	p.used++
 	if n > smallPacket {
-		b = &p.sizes[1]
+		return p.large.take(n, wire.MaxPacket, 1, 1), true
 	}
+	return p.small.take(n, smallPacket, smallChunk, 0), true
+}
+
+// take takes a buffer of size bytes for a packet of n bytes; if there is none, a chunk of them is allocated.
+func (b *buffers) take(n, size, chunk int, bit Slot) Slot {
 	if len(b.free) == 0 {
-		p.allocate(n)
+		b.chunks = append(b.chunks, make([]byte, size*chunk))
+		for range chunk {
+			b.free = append(b.free, Slot(len(b.lens))<<1|bit)
+			b.lens = append(b.lens, 0)
+		}
 	}
 	s := b.free[len(b.free)-1]
 	b.free = b.free[:len(b.free)-1]
-	b.bufs[s>>1] = b.bufs[s>>1][:n]
-	p.used++
-	return s, true
-}
-
-// allocate adds free buffers for packets of length n.
-func (p *Pool) allocate(n int) {
-	which, size, chunk := Slot(0), smallPacket, smallChunk
-	if n > smallPacket {
-		which, size, chunk = 1, wire.MaxPacket, 1
-	}
-	b := &p.sizes[which]
-	for all := make([]byte, size*chunk); len(all) > 0; all = all[size:] {
-		b.free = append(b.free, Slot(len(b.bufs))<<1|which)
-		b.bufs = append(b.bufs, all[:0:size])
-	}
+	b.lens[s>>1] = uint16(n)
+	return s
 }
 
 // Bytes returns the packet in s; valid until s is put back.
-func (p *Pool) Bytes(s Slot) []byte { return p.sizes[s&1].bufs[s>>1] }
+func (p *Pool) Bytes(s Slot) []byte {
+	i := int(s >> 1)
+	if s&1 != 0 {
+		return p.large.chunks[i][:p.large.lens[i]]
+	}
+	off := i % smallChunk * smallPacket
+	return p.small.chunks[i>>smallShift][off:][:p.small.lens[i]:smallPacket]
+}
 
 // SetLen sets the length of the packet in s, at most as many bytes as [Pool.Get] was asked for.
 func (p *Pool) SetLen(s Slot, n int) {
-	b := &p.sizes[s&1].bufs[s>>1]
-	*b = (*b)[:n]
+	b := &p.small
+	if s&1 != 0 {
+		b = &p.large
+	}
+	b.lens[s>>1] = uint16(n)
 }
 
 // Put gives a buffer back.
 func (p *Pool) Put(s Slot) {
-	b := &p.sizes[s&1]
+	b := &p.small
+	if s&1 != 0 {
+		b = &p.large
+	}
 	b.free = append(b.free, s)
 	p.used--
 }
@@ -93,7 +105,7 @@ func (p *Pool) InUse() int { return p.used }
 
 // Resident is the number of bytes that the pool holds.
 func (p *Pool) Resident() int {
-	return len(p.sizes[0].bufs)*smallPacket + len(p.sizes[1].bufs)*wire.MaxPacket
+	return len(p.small.lens)*smallPacket + len(p.large.lens)*wire.MaxPacket
 }
 
 // ring is a fixed-capacity queue of slots: one channel of the specification.

@@ -201,9 +201,10 @@ func (r *Router) Bypassed(i int, v wire.VC) {
 }
 
 // Arrive puts a packet into the receiver channel of the port that it came in
-// by. There is room: the peer held a credit. The packet has passed [wire.ViewPacket].
-func (r *Router) Arrive(i int, s Slot) {
-	p, v := &r.ports[i], wire.PacketView(r.cfg.Pool.Bytes(s)).VC()
+// by. There is room: the peer held a credit. The packet has passed
+// [wire.ViewPacket]; v is its virtual channel.
+func (r *Router) Arrive(i int, v wire.VC, s Slot) {
+	p := &r.ports[i]
 	p.of(v).Received++
 	p.recv[v].push(s)
 	r.recvd++
