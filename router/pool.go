@@ -127,15 +127,23 @@ func (r *ring) push(s Slot) {
 	if r.full() {
 		panic("router: channel overflow; credits and channel sizes disagree")
 	}
-	r.slots[(r.head+r.n)%len(r.slots)] = s
+	r.slots[r.index(r.n)] = s
 	r.n++
+}
+
+// index is where the k-th packet from the head is.
+func (r *ring) index(k int) int {
+	if k += r.head; k >= len(r.slots) {
+		k -= len(r.slots)
+	}
+	return k
 }
 
 func (r *ring) peek() Slot { return r.slots[r.head] }
 
 func (r *ring) pop() Slot {
 	s := r.slots[r.head]
-	r.head = (r.head + 1) % len(r.slots)
+	r.head = r.index(1)
 	r.n--
 	r.popped++
 	r.left = 0
@@ -147,12 +155,12 @@ func (r *ring) pop() Slot {
 func (r *ring) remove(gone []Slot, f func(Slot) bool) []Slot {
 	kept := 0
 	for k := range r.n {
-		s := r.slots[(r.head+k)%len(r.slots)]
+		s := r.slots[r.index(k)]
 		if f(s) {
 			gone = append(gone, s)
 			continue
 		}
-		r.slots[(r.head+kept)%len(r.slots)] = s
+		r.slots[r.index(kept)] = s
 		kept++
 	}
 	if r.n != kept {
