@@ -90,9 +90,9 @@ type port struct {
 type Chip struct {
 	cfg       Config
 	control   *control.Control
-	base      *route.Plan     // without faults
-	plan      *route.Plan     // in force
-	ways      map[wayKey]*way // those that were needed so far
+	base      *route.Plan // without faults
+	plan      *route.Plan // in force
+	ways      ways
 	tables    tables
 	epoch     uint32
 	ttl       uint16 // of new packets: the hops of the longest path (Spec §7.2)

@@ -275,6 +275,9 @@ func (c *Chip) injectControl(now mono.Time, to flowKey, t wire.PacketType, paylo
 	if !w.ok {
 		return true // no such chip: nobody to tell
 	}
+	if !c.router.Bypass(w.port) && !c.router.CanInject(w.port, w.vc) {
+		return false
+	}
 	p := wire.Packet{Type: t, Plane: to.plane, Src: c.cfg.Node, Dst: to.node, Group: to.group, Epoch: c.epoch,
 		Command: wire.Command{Type: wire.NocNone, Size: uint16(len(payload))}, Payload: payload}
 	w.address(&p, c.ttl)
