@@ -73,8 +73,8 @@ func (l *Link) HandleDatagram(now mono.Time, b []byte) (Delivery, bool) {
 // another link, see [Link.SetAlternate].
 func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	l.now = now
-	f, err := wire.DecodeFrame(b)
-	if err != nil {
+	var f wire.Frame
+	if err := f.Decode(b); err != nil {
 		fault, _ := err.(wire.FrameFault)
 		l.counters.Faults[fault]++
 		if fault == wire.FaultVersion && l.state == StateTraining {

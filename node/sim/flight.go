@@ -6,6 +6,11 @@ import (
 	"ttfabric/wire/mono"
 )
 
+// flightSize is the number of bytes of datagrams that a flight has room for; of
+// a longer datagram it holds one. What is sent together beyond that is another
+// flight: the memory of those that have landed is used again while the processor has it at hand.
+const flightSize = 4096
+
 // flight is a run of datagrams that were sent one after the other to one port
 // and arrive at the same instant: since nothing was planned between them,
 // nothing happens between them either, and they are one entry of the event heap.
@@ -13,7 +18,7 @@ type flight struct {
 	at   mono.Time
 	to   *machine
 	ch   wire.Channel
-	data []byte // the datagrams, back to back
+	data []byte // the datagrams, back to back; it never grows
 	ends []int  // of each, in data
 	next int    // the datagram that arrives next
 	read int    // datagrams that nobody reads any more
@@ -28,8 +33,8 @@ type arrival struct {
 // send plans the arrival of a datagram with its fate at a port.
 func (q *events) send(f *fault.Fate, now mono.Time, to *machine, ch wire.Channel, datagram []byte) {
 	at, l := max(f.At, now), q.last
-	if l == nil || q.lastN != q.n || l.at != at || l.to != to || l.ch != ch || l.next > 0 {
-		l = q.newFlight()
+	if l == nil || q.lastN != q.n || l.at != at || l.to != to || l.ch != ch || l.next > 0 || len(l.data)+len(datagram) > cap(l.data) {
+		l = q.newFlight(len(datagram))
 		l.at, l.to, l.ch = at, to, ch
 		q.add(at, what{flight: l})
 		q.last, q.lastN = l, q.n
@@ -38,13 +43,15 @@ func (q *events) send(f *fault.Fate, now mono.Time, to *machine, ch wire.Channel
 	l.ends = append(l.ends, len(l.data))
 }
 
-func (q *events) newFlight() *flight {
-	n := len(q.landed)
-	if n == 0 {
-		return &flight{}
+// newFlight returns one with room for a datagram of size bytes.
+func (q *events) newFlight(size int) *flight {
+	f := &flight{}
+	if n := len(q.landed); n > 0 {
+		f, q.landed = q.landed[n-1], q.landed[:n-1]
 	}
-	f := q.landed[n-1]
-	q.landed = q.landed[:n-1]
+	if cap(f.data) < max(size, flightSize) {
+		f.data = make([]byte, 0, max(size, flightSize))
+	}
 	return f
 }
 
