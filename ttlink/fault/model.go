@@ -128,7 +128,8 @@ func (c Counts) Since(before Counts) Counts {
 // Model is one direction of a cable.
 type Model struct {
 	opts   Options
-	rng    *rand.Rand
+	dice   dice
+	rng    *rand.Rand // of dice
 	cut    bool
 	bad    bool      // state of the burst model
 	free   mono.Time // when the limited rate has sent what waits
@@ -149,7 +150,8 @@ func New(seed uint64, o Options) (*Model, error) {
 
 // Seed throws the dice anew from seed. Options and counters stay.
 func (m *Model) Seed(seed uint64) {
-	m.rng = rand.New(rand.NewPCG(seed, 0x6661756c74))
+	m.dice = dice{hi: seed, lo: 0x6661756c74}
+	m.rng = rand.New(&m.dice)
 	m.bad = false
 }
 
@@ -286,4 +288,10 @@ func (m *Model) one(f *Fate, leaves mono.Time, n int) {
 
 // roll reports true with probability p. It rolls the dice for 0 and 1 too, so
 // that changing one option leaves the dice of the others as they were.
-func (m *Model) roll(p float64) bool { return m.rng.Float64() < p }
+func (m *Model) roll(p float64) bool {
+	if p == 0 {
+		m.dice.off++ // nobody sees what they show
+		return false
+	}
+	return m.rng.Float64() < p
+}
