@@ -29,28 +29,25 @@ func (r *Router) Next(i int, skip Skip) (Offer, bool) {
 	if !p.up || waiting == 0 || p.order == CommandPause {
 		return Offer{}, false
 	}
-	for k, n := 0, p.nextVC; k < len(r.vcs); k++ {
-		v := r.vcs[n]
-		for four := uint(waiting>>(int(v)*SenderChannels)) & all; four != 0; {
-			c := bits.TrailingZeros(four)
-			if !r.cfg.LocalFirst {
-				c = (p.nextCh[v] + bits.TrailingZeros(four>>p.nextCh[v]|four<<(SenderChannels-p.nextCh[v]))) % SenderChannels
-			}
-			s := p.send[v][c].peek()
-			if r.drained(p, s) {
-				four &^= 1 << c
-				continue
-			}
-			p.offered = [2]int{n, c}
-			o := Offer{Slot: s, VC: v, Needs: 1, All: all << (int(v) * SenderChannels), One: one(v, c)}
-			if r.cfg.Bubble && p.Ring && !v.Detour() && v.Class() != wire.ClassControl && c != passThrough(p.Dir, p.Dir.Opposite()) {
-				o.Needs = 2
-			}
-			return o, true
+	// The channels are in the order of the set's bits, which is turned until the next one's turn is first.
+	for turn := int(p.nextVC) * SenderChannels; waiting != 0; {
+		v := wire.VC(turn+bits.TrailingZeros64(bits.RotateLeft64(uint64(waiting), -turn))) / SenderChannels % wire.NumVCs
+		four := uint(waiting>>(int(v)*SenderChannels)) & all
+		c := bits.TrailingZeros(four)
+		if !r.cfg.LocalFirst {
+			c = (p.nextCh[v] + bits.TrailingZeros(four>>p.nextCh[v]|four<<(SenderChannels-p.nextCh[v]))) % SenderChannels
 		}
-		if n++; n == len(r.vcs) {
-			n = 0
+		s := p.send[v][c].peek()
+		if r.drained(p, s) {
+			waiting &^= one(v, c)
+			continue
 		}
+		p.offeredVC, p.offeredCh = v, c
+		o := Offer{Slot: s, VC: v, Needs: 1, All: all << (int(v) * SenderChannels), One: one(v, c)}
+		if r.cfg.Bubble && p.Ring && !v.Detour() && v.Class() != wire.ClassControl && c != passThrough(p.Dir, p.Dir.Opposite()) {
+			o.Needs = 2
+		}
+		return o, true
 	}
 	return Offer{}, false
 }
@@ -61,9 +58,8 @@ const all = 1<<SenderChannels - 1
 // Sent says that the link took the packet that [Router.Next] offered; its slot is the caller's again.
 func (r *Router) Sent(i int) Slot {
 	p := &r.ports[i]
-	n, c := p.offered[0], p.offered[1]
-	v := r.vcs[n]
-	p.nextVC, p.nextCh[v] = (n+1)%len(r.vcs), (c+1)%SenderChannels
+	v, c := p.offeredVC, p.offeredCh
+	p.nextVC, p.nextCh[v] = (v+1)%wire.NumVCs, (c+1)%SenderChannels
 	p.of(v).Sent++
 	return p.pop(v, c)
 }

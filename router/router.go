@@ -89,9 +89,10 @@ type port struct {
 	held      uint16           // virtual channels whose receiver channel has packets, a bit each
 	waiting   Skip             // sender channels that have packets
 	queued    int              // packets in all sender channels
-	nextVC    int              // round robin over the virtual channels in use
+	nextVC    wire.VC          // round robin over the virtual channels
 	nextCh    [wire.NumVCs]int // round robin over sender channels
-	offered   [2]int           // index in vcs, and channel, of the last Next
+	offeredVC wire.VC          // by the last Next
+	offeredCh int              // of its sender channels
 	counters  [wire.NumClasses]Counters
 }
 

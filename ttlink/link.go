@@ -176,6 +176,9 @@ func (l *Link) Close(now mono.Time) {
 	l.tx.abandon()
 }
 
+// HasEvent reports whether [Link.PollEvent] would return one.
+func (l *Link) HasEvent() bool { return l.events.n > 0 }
+
 // PollEvent returns the oldest event that has not been fetched.
 func (l *Link) PollEvent() (Event, bool) { return l.events.pop() }
 

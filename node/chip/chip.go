@@ -339,12 +339,8 @@ func (c *Chip) deadline() mono.Time {
 
 // linkEvents passes on what a link has to tell.
 func (c *Chip) linkEvents(now mono.Time, i int) {
-	p := &c.ports[i]
-	for {
-		e, ok := p.link.PollEvent()
-		if !ok {
-			return
-		}
+	for p := &c.ports[i]; p.link.HasEvent(); {
+		e, _ := p.link.PollEvent()
 		switch e.Kind {
 		case ttlink.EventUp:
 			p.up = true

@@ -275,13 +275,18 @@ func (c *Chip) injectControl(now mono.Time, to flowKey, t wire.PacketType, paylo
 	if !w.ok {
 		return true // no such chip: nobody to tell
 	}
-	if !c.router.Bypass(w.port) && !c.router.CanInject(w.port, w.vc) {
+	if !c.hasRoom(w) {
 		return false
 	}
 	p := wire.Packet{Type: t, Plane: to.plane, Src: c.cfg.Node, Dst: to.node, Group: to.group, Epoch: c.epoch,
 		Command: wire.Command{Type: wire.NocNone, Size: uint16(len(payload))}, Payload: payload}
 	w.address(&p, c.ttl)
 	return c.launch(now, w.port, &p)
+}
+
+// hasRoom reports whether a packet of this chip may find room on a way: if not, launch need not be tried.
+func (c *Chip) hasRoom(w *way) bool {
+	return c.router.CanInject(w.port, w.vc) || c.router.Bypass(w.port)
 }
 
 // launch sends an addressed packet of this chip by a port: into its sender
