@@ -16,6 +16,7 @@ package router
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -270,15 +271,19 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 func (r *Router) Step(now mono.Time) bool {
 	moved := r.own.n > 0 && r.depart()
 	for i := range r.ports {
-		if r.ports[i].held != 0 && r.ports[i].order != CommandPause {
-			for _, v := range r.vcs {
-				for r.ports[i].held>>v&1 != 0 && r.forward(i, v) {
+		p := &r.ports[i]
+		if p.order != CommandPause {
+			for held := p.held; held != 0; held &= held - 1 {
+				v := wire.VC(bits.TrailingZeros16(held))
+				for p.held>>v&1 != 0 && r.forward(i, v) {
 					moved = true
 				}
 			}
 		}
-		moved = r.drain(i) || moved
-		moved = r.expire(now, i) || moved
+		if p.queued > 0 {
+			moved = r.drain(i) || moved
+			moved = r.expire(now, i) || moved
+		}
 	}
 	if r.cfg.Timeout.After > 0 && !now.Before(r.lookAt) && r.look(now) {
 		moved = true

@@ -21,6 +21,14 @@ type what struct {
 	wake   int // m.wakeID when the step was planned
 }
 
+// count is how many events that is: each datagram counts.
+func (w *what) count() int {
+	if w.flight != nil {
+		return len(w.flight.ends)
+	}
+	return 1
+}
+
 // before orders events by time, and then by when they were planned.
 func (e *event) before(f *event) bool { return e.at < f.at || (e.at == f.at && e.n < f.n) }
 
@@ -49,15 +57,10 @@ func (q *events) add(t mono.Time, w what) {
 	q.push(event{t, q.n, i})
 }
 
-// take removes the next event and returns what it is. Of a flight it is one
-// datagram at a time; each counts as an event.
+// take removes the next event and returns what it is.
 func (q *events) take() what {
-	i := q.heap[0].what
+	i := q.pop().what
 	w := q.whats[i]
-	if w.flight != nil && w.flight.next < len(w.flight.ends)-1 {
-		return w
-	}
-	q.pop()
 	q.whats[i] = what{}
 	q.free = append(q.free, i)
 	return w
@@ -135,10 +138,11 @@ func (s *Sim) runUntil(stop mono.Time, done func() bool) bool {
 		}
 		s.now = next
 		if len(s.queue.heap) > 0 && s.queue.heap[0].at <= next {
-			if s.report.Events++; s.report.Events > MaxEvents {
+			w := s.queue.take()
+			if s.report.Events += w.count(); s.report.Events > MaxEvents {
 				s.fail("progress", "no end after %d events", MaxEvents)
 			}
-			s.happens(s.queue.take())
+			s.happens(w)
 			continue
 		}
 		if next == stop {

@@ -20,20 +20,12 @@ type flight struct {
 	ch   wire.Channel
 	data []byte // the datagrams, back to back; it never grows
 	ends []int  // of each, in data
-	next int    // the datagram that arrives next
-	read int    // datagrams that nobody reads any more
-}
-
-// arrival is a datagram in a chip's socket.
-type arrival struct {
-	data   []byte
-	flight *flight // that data is of
 }
 
 // send plans the arrival of a datagram with its fate at a port.
 func (q *events) send(f *fault.Fate, now mono.Time, to *machine, ch wire.Channel, datagram []byte) {
 	at, l := max(f.At, now), q.last
-	if l == nil || q.lastN != q.n || l.at != at || l.to != to || l.ch != ch || l.next > 0 || len(l.data)+len(datagram) > cap(l.data) {
+	if l == nil || q.lastN != q.n || l.at != at || l.to != to || l.ch != ch || len(l.data)+len(datagram) > cap(l.data) {
 		l = q.newFlight(len(datagram))
 		l.at, l.to, l.ch = at, to, ch
 		q.add(at, what{flight: l})
@@ -55,25 +47,15 @@ func (q *events) newFlight(size int) *flight {
 	return f
 }
 
-// land yields the next datagram of a flight.
-func (f *flight) land() arrival {
-	begin := 0
-	if f.next > 0 {
-		begin = f.ends[f.next-1]
-	}
-	end := f.ends[f.next]
-	f.next++
-	return arrival{f.data[begin:end:end], f}
-}
-
-// done says that a datagram of a flight is read no more.
-func (q *events) done(f *flight) {
-	if f.read++; f.read < len(f.ends) {
-		return
-	}
+// land says that a flight has been taken out of the heap: it doesn't grow any more.
+func (q *events) land(f *flight) {
 	if q.last == f {
 		q.last = nil
 	}
+}
+
+// done says that a flight that has landed is read no more.
+func (q *events) done(f *flight) {
 	*f = flight{data: f.data[:0], ends: f.ends[:0]}
 	q.landed = append(q.landed, f)
 }
