@@ -128,6 +128,7 @@ func (c Counts) Since(before Counts) Counts {
 // Model is one direction of a cable.
 type Model struct {
 	opts   Options
+	plain  bool // opts names nothing but a delay
 	dice   dice
 	rng    *rand.Rand // of dice
 	cut    bool
@@ -163,7 +164,7 @@ func (m *Model) Set(o Options) error {
 	if o.Burst == (Burst{}) {
 		m.bad = false
 	}
-	m.opts = o
+	m.opts, m.plain = o, o == Options{Delay: o.Delay}
 	return nil
 }
 
@@ -193,9 +194,19 @@ func (m *Model) Apply(now mono.Time, datagram []byte) []Outcome {
 	return m.out[:len(fates)]
 }
 
+// plainRolls is how often the dice are rolled for a datagram to which nothing
+// happens: for two of bursts, loss, reordering, corruption and duplication.
+const plainRolls = 6
+
 // Send is [Model.Apply] for a datagram of n bytes that the caller copies
 // himself, with [Fate.Append], to where he likes. The slice is valid until the next call.
 func (m *Model) Send(now mono.Time, n int) []Fate {
+	if m.plain && !m.cut {
+		m.dice.off += plainRolls
+		m.counts.Passed++
+		m.fates[0] = Fate{At: now.Add(m.opts.Delay)}
+		return m.fates[:1]
+	}
 	if m.lose() {
 		return nil
 	}
