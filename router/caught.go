@@ -38,7 +38,7 @@ func (r *Router) Caught(f func(Caught) (gone bool)) {
 
 // onward is the sender channel of another port that a caught packet goes to.
 // One that goes back where it came from is sent as the chip's own are.
-func (r *Router) onward(k Caught, to int, v wire.VC) *ring {
+func (r *Router) onward(k Caught, to int) int {
 	p, out := &r.ports[k.Port], &r.ports[to]
 	c := 0
 	if k.ch > 0 {
@@ -46,18 +46,18 @@ func (r *Router) onward(k Caught, to int, v wire.VC) *ring {
 			c = passThrough(out.Dir, from)
 		}
 	}
-	return &out.send[v][c]
+	return c
 }
 
 // CanRedirect reports whether there is room for a caught packet at another port.
-func (r *Router) CanRedirect(k Caught, to int, v wire.VC) bool { return !r.onward(k, to, v).full() }
+func (r *Router) CanRedirect(k Caught, to int, v wire.VC) bool {
+	return !r.ports[to].send[v][r.onward(k, to)].full()
+}
 
 // Redirect moves a caught packet to a sender channel of another port, where there is room.
 func (r *Router) Redirect(k Caught, to int, v wire.VC) {
 	p := &r.ports[k.Port]
-	r.onward(k, to, v).push(p.send[k.vc][k.ch].pop())
-	p.queued--
-	r.ports[to].queued++
+	r.ports[to].push(v, r.onward(k, to), p.pop(k.vc, k.ch))
 	p.of(v).Redirected++
 }
 
@@ -65,8 +65,7 @@ func (r *Router) Redirect(k Caught, to int, v wire.VC) {
 func (r *Router) DropCaught(k Caught, why wire.DropReason) {
 	p := &r.ports[k.Port]
 	p.of(k.vc).Dropped[why]++
-	p.queued--
-	r.drops = append(r.drops, Drop{p.send[k.vc][k.ch].pop(), why, p.Channel, p.Dir})
+	r.drops = append(r.drops, Drop{p.pop(k.vc, k.ch), why, p.Channel, p.Dir})
 }
 
 // Discard gives up a packet that came in on port i before it enters a channel.
@@ -92,15 +91,14 @@ func (r *Router) Purge(f func(wire.PacketView) bool) {
 			gone = p.recv[v].remove(gone[:0], func(s Slot) bool {
 				return names(s) && wire.PacketView(r.cfg.Pool.Bytes(s)).Action() != wire.RouteBit(p.Dir)
 			})
+			r.taken(i, v, len(gone))
 			for _, s := range gone {
-				r.freed = append(r.freed, Freed{i, v})
-				r.recvd--
 				r.purged(p, s, wire.NumDirections)
 			}
 			for c := range SenderChannels {
 				gone = p.send[v][c].remove(gone[:0], names)
+				p.removed(v, c, len(gone))
 				for _, s := range gone {
-					p.queued--
 					r.purged(p, s, p.Dir)
 				}
 			}

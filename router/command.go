@@ -119,18 +119,18 @@ func (r *Router) empty(i int, why wire.DropReason) int {
 	n := 0
 	for _, v := range r.vcs {
 		for c := range p.send[v] {
-			n += r.shed(p, &p.send[v][c], why, p.send[v][c].n)
+			n += r.shed(p, v, c, why, p.send[v][c].n)
 		}
 	}
 	return n
 }
 
 // shed gives up the first n packets of a sender channel.
-func (r *Router) shed(p *port, q *ring, why wire.DropReason, n int) int {
+func (r *Router) shed(p *port, v wire.VC, c int, why wire.DropReason, n int) int {
 	for range n {
-		p.of(wire.PacketView(r.cfg.Pool.Bytes(q.peek())).VC()).Dropped[why]++
-		p.queued--
-		r.drops = append(r.drops, Drop{q.pop(), why, p.Channel, p.Dir})
+		s := p.pop(v, c)
+		p.of(wire.PacketView(r.cfg.Pool.Bytes(s)).VC()).Dropped[why]++
+		r.drops = append(r.drops, Drop{s, why, p.Channel, p.Dir})
 	}
 	return n
 }
@@ -146,7 +146,7 @@ func (r *Router) drain(i int) bool {
 	for _, v := range r.vcs {
 		for c := range p.send[v] {
 			for q := &p.send[v][c]; q.n > 0 && r.drained(p, q.peek()); gone = true {
-				r.shed(p, q, wire.DropDrained, 1)
+				r.shed(p, v, c, wire.DropDrained, 1)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func TestPausedPort(t *testing.T) {
 	}
 	n := SlotSpec.Receiver[wire.VCData]
 	for k := range n {
-		b.r.Arrive(in, b.packet(wire.VCData, uint64(k), 5, wire.RouteEast, wire.RouteWest))
+		b.arrive(in, b.packet(wire.VCData, uint64(k), 5, wire.RouteEast, wire.RouteWest))
 	}
 	// Longer than the grace period and the timeout, with the link up, then down.
 	b.r.SetPort(mono.Time(time.Second), out, false)
@@ -62,8 +62,8 @@ func TestPausedReceiver(t *testing.T) {
 	if b.r.Idle(in, wire.VCData) {
 		t.Error("a packet could pass by the receiver channel of a paused port")
 	}
-	b.r.Arrive(in, b.packet(wire.VCControl, 1, 5, wire.RouteWest))
-	b.r.Arrive(in, b.packet(wire.VCData, 2, 5, wire.RouteEast, wire.RouteWest))
+	b.arrive(in, b.packet(wire.VCControl, 1, 5, wire.RouteWest))
+	b.arrive(in, b.packet(wire.VCData, 2, 5, wire.RouteEast, wire.RouteWest))
 	b.r.Step(0)
 	if _, ok := b.r.PollLocal(); ok || b.freed() != 0 {
 		t.Fatal("a paused port goes on")

@@ -152,8 +152,7 @@ func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	} else {
 		out.of(to).Injected++
 	}
-	out.send[to][ch].push(s)
-	out.queued++
+	out.push(to, ch, s)
 	return true, gone
 }
 

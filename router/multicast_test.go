@@ -57,7 +57,7 @@ func (b *bench) empty() {
 // Spec §3.1.1.1: "In case of an mcast packet, data is both forwarded as well as consumed locally."
 func TestMulticastIsForwardedAndTaken(t *testing.T) {
 	b := newBench(t)
-	b.r.Arrive(int(wire.West), b.many(1, 9, 2, 0, 3, 1))
+	b.arrive(int(wire.West), b.many(1, 9, 2, 0, 3, 1))
 	if id, ok := b.local(); !ok || id != 1 {
 		t.Fatal("the member did not get it")
 	}
@@ -86,12 +86,12 @@ func TestMulticastWithABlockedBranch(t *testing.T) {
 	in, north := int(wire.West), int(wire.North)
 	full := SlotSpec.Sender[wire.VCData]
 	for k := range full { // from the same side, so that the sender channel is the one that branches take
-		b.r.Arrive(in, b.packet(wire.VCData, uint64(100+k), 9, wire.RouteNorth, wire.RouteSouth))
+		b.arrive(in, b.packet(wire.VCData, uint64(100+k), 9, wire.RouteNorth, wire.RouteSouth))
 	}
 	b.r.Step(0)
 	b.freed()
-	b.r.Arrive(in, b.many(1, 9, 1, 0, 1, 1))
-	b.r.Arrive(in, b.many(2, 9, 1, 0, 0, 0))
+	b.arrive(in, b.many(1, 9, 1, 0, 1, 1))
+	b.arrive(in, b.many(2, 9, 1, 0, 0, 0))
 	b.r.Step(0)
 	for _, d := range []wire.Direction{wire.East, wire.South} {
 		if id, ok := b.send(int(d)); !ok || id != 1 {
@@ -185,7 +185,7 @@ func TestMulticastDrops(t *testing.T) {
 		{"back where it came from", 5, []uint8{1, 1}, wire.DropNoRoute, []wire.Direction{wire.NumDirections}, false},
 	} {
 		b := newBench(t)
-		b.r.Arrive(int(wire.West), b.many(1, c.ttl, c.hops...))
+		b.arrive(int(wire.West), b.many(1, c.ttl, c.hops...))
 		b.r.Step(0)
 		if _, ok := b.local(); ok != c.member {
 			t.Errorf("%s: the member got it: %v", c.name, ok)
@@ -207,7 +207,7 @@ func TestMulticastDrops(t *testing.T) {
 	b := newBench(t)
 	down := mono.Time(time.Second)
 	b.r.SetPort(down, int(wire.North), false)
-	b.r.Arrive(int(wire.West), b.many(1, 5, 1, 0, 3, 0))
+	b.arrive(int(wire.West), b.many(1, 5, 1, 0, 3, 0))
 	b.r.Step(down)
 	b.local()
 	b.r.Step(down.Add(grace))
@@ -242,7 +242,7 @@ func TestHostileMulticasts(t *testing.T) {
 		s, _ := b.pool.Get(p.Len())
 		p.Append(b.pool.Bytes(s)[:0])
 		if in := rng.IntN(wire.NumDirections); rng.IntN(4) > 0 {
-			b.r.Arrive(in, s)
+			b.arrive(in, s)
 		} else if !b.r.Multicast(0, s) {
 			b.pool.Put(s)
 		}
@@ -274,7 +274,7 @@ func TestMulticastsAtRandom(t *testing.T) {
 	for id := uint64(0); id < 5000 || b.r.InFlight() > 0; {
 		if room > 0 && id < 5000 {
 			h := [4]uint8{uint8(rng.IntN(2)), 0, uint8(rng.IntN(2)), uint8(rng.IntN(2))}
-			b.r.Arrive(int(wire.West), b.many(id, 9, h[:]...))
+			b.arrive(int(wire.West), b.many(id, 9, h[:]...))
 			for d, n := range h {
 				if n > 0 {
 					want[d] = append(want[d], id)

@@ -5,59 +5,108 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Slot is the index of a packet's buffer in its chip's [Pool].
+// Slot names a packet's buffer in its chip's [Pool].
 type Slot int32
 
 // NoSlot is no buffer.
 const NoSlot Slot = -1
 
+// smallPacket is how long a packet is at most, in bytes, that has a buffer of
+// this size and not of [wire.MaxPacket]: a completion, or a write of 64 bytes
+// over the longest route. Where many of them wait, they lie close together, and
+// are found in the processor's cache.
+const smallPacket = 256
+
+// Small buffers are allocated smallChunk at a time, and large ones one by one.
+const (
+	smallShift = 4
+	smallChunk = 1 << smallShift
+)
+
 // Pool holds the packet buffers of one chip. Channels hand packets on by
-// index, so a packet is not copied between ports. Buffers are allocated when
-// first used, up to the pool's limit.
+// slot, so a packet is not copied between ports. Buffers are allocated when
+// first used, in two sizes, each up to the pool's limit.
+//
+// Invariant: used ≤ limit; of each size, at most limit are allocated, rounded up to a chunk.
 type Pool struct {
-	bufs  [][]byte // len = the packet's length, cap = wire.SlotStride's share
-	free  []Slot
-	limit int // buffers
+	small, large buffers
+	used         int // buffers that are out
+	limit        int // of those
 }
 
-// NewPool returns a pool of at most limit buffers of [wire.MaxPacket] bytes.
+// buffers are those of one size. A slot is a buffer's number in here, with the size in its lowest bit.
+type buffers struct {
+	chunks [][]byte
+	lens   []uint16 // of the packets
+	free   []Slot
+}
+
+// NewPool returns a pool of which at most limit buffers are out at any time, for packets of up to [wire.MaxPacket] bytes.
 func NewPool(limit int) *Pool { return &Pool{limit: limit} }
 
-// Get takes a buffer of length n out of the pool; false when all are in use or n exceeds [wire.MaxPacket].
+// Get takes a buffer of length n out of the pool; false when the limit is reached or n exceeds [wire.MaxPacket].
 func (p *Pool) Get(n int) (Slot, bool) {
-	if n > wire.MaxPacket {
+	if n > wire.MaxPacket || p.used == p.limit {
 		return NoSlot, false
 	}
-	if len(p.free) == 0 {
-		if len(p.bufs) == p.limit {
-			return NoSlot, false
-		}
-		p.bufs = append(p.bufs, make([]byte, 0, wire.MaxPacket))
-		p.free = append(p.free, Slot(len(p.bufs)-1))
+	p.used++
+	if n > smallPacket {
+		return p.large.take(n, wire.MaxPacket, 1, 1), true
 	}
-	s := p.free[len(p.free)-1]
-	p.free = p.free[:len(p.free)-1]
-	p.bufs[s] = p.bufs[s][:n]
-	return s, true
+	return p.small.take(n, smallPacket, smallChunk, 0), true
+}
+
+// take takes a buffer of size bytes for a packet of n bytes; if there is none, a chunk of them is allocated.
+func (b *buffers) take(n, size, chunk int, bit Slot) Slot {
+	if len(b.free) == 0 {
+		b.chunks = append(b.chunks, make([]byte, size*chunk))
+		for range chunk {
+			b.free = append(b.free, Slot(len(b.lens))<<1|bit)
+			b.lens = append(b.lens, 0)
+		}
+	}
+	s := b.free[len(b.free)-1]
+	b.free = b.free[:len(b.free)-1]
+	b.lens[s>>1] = uint16(n)
+	return s
 }
 
 // Bytes returns the packet in s; valid until s is put back.
-func (p *Pool) Bytes(s Slot) []byte { return p.bufs[s] }
+func (p *Pool) Bytes(s Slot) []byte {
+	i := int(s >> 1)
+	if s&1 != 0 {
+		return p.large.chunks[i][:p.large.lens[i]]
+	}
+	off := i % smallChunk * smallPacket
+	return p.small.chunks[i>>smallShift][off:][:p.small.lens[i]:smallPacket]
+}
 
-// SetLen sets the length of the packet in s.
-func (p *Pool) SetLen(s Slot, n int) { p.bufs[s] = p.bufs[s][:n] }
+// SetLen sets the length of the packet in s, at most as many bytes as [Pool.Get] was asked for.
+func (p *Pool) SetLen(s Slot, n int) {
+	b := &p.small
+	if s&1 != 0 {
+		b = &p.large
+	}
+	b.lens[s>>1] = uint16(n)
+}
 
 // Put gives a buffer back.
 func (p *Pool) Put(s Slot) {
-	p.bufs[s] = p.bufs[s][:0]
-	p.free = append(p.free, s)
+	b := &p.small
+	if s&1 != 0 {
+		b = &p.large
+	}
+	b.free = append(b.free, s)
+	p.used--
 }
 
 // InUse is the number of buffers that are out.
-func (p *Pool) InUse() int { return len(p.bufs) - len(p.free) }
+func (p *Pool) InUse() int { return p.used }
 
 // Resident is the number of bytes that the pool holds.
-func (p *Pool) Resident() int { return len(p.bufs) * wire.MaxPacket }
+func (p *Pool) Resident() int {
+	return len(p.small.lens)*smallPacket + len(p.large.lens)*wire.MaxPacket
+}
 
 // ring is a fixed-capacity queue of slots: one channel of the specification.
 type ring struct {
@@ -78,15 +127,23 @@ func (r *ring) push(s Slot) {
 	if r.full() {
 		panic("router: channel overflow; credits and channel sizes disagree")
 	}
-	r.slots[(r.head+r.n)%len(r.slots)] = s
+	r.slots[r.index(r.n)] = s
 	r.n++
+}
+
+// index is where the k-th packet from the head is.
+func (r *ring) index(k int) int {
+	if k += r.head; k >= len(r.slots) {
+		k -= len(r.slots)
+	}
+	return k
 }
 
 func (r *ring) peek() Slot { return r.slots[r.head] }
 
 func (r *ring) pop() Slot {
 	s := r.slots[r.head]
-	r.head = (r.head + 1) % len(r.slots)
+	r.head = r.index(1)
 	r.n--
 	r.popped++
 	r.left = 0
@@ -98,12 +155,12 @@ func (r *ring) pop() Slot {
 func (r *ring) remove(gone []Slot, f func(Slot) bool) []Slot {
 	kept := 0
 	for k := range r.n {
-		s := r.slots[(r.head+k)%len(r.slots)]
+		s := r.slots[r.index(k)]
 		if f(s) {
 			gone = append(gone, s)
 			continue
 		}
-		r.slots[(r.head+kept)%len(r.slots)] = s
+		r.slots[r.index(kept)] = s
 		kept++
 	}
 	if r.n != kept {

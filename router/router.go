@@ -16,6 +16,8 @@ package router
 
 import (
 	"fmt"
+	"math/bits"
+	"slices"
 	"time"
 
 	"ttfabric/wire"
@@ -85,11 +87,36 @@ type port struct {
 	downSince mono.Time
 	recv      [wire.NumVCs]ring
 	send      [wire.NumVCs][SenderChannels]ring
+	held      uint16           // virtual channels whose receiver channel has packets, a bit each
+	waiting   Skip             // sender channels that have packets
 	queued    int              // packets in all sender channels
-	nextVC    int              // round robin over the virtual channels in use
+	nextVC    wire.VC          // round robin over the virtual channels
 	nextCh    [wire.NumVCs]int // round robin over sender channels
-	offered   [2]int           // index in vcs, and channel, of the last Next
+	offeredVC wire.VC          // by the last Next
+	offeredCh int              // of its sender channels
 	counters  [wire.NumClasses]Counters
+}
+
+// push puts a packet into a sender channel, which has room.
+func (p *port) push(v wire.VC, c int, s Slot) {
+	p.send[v][c].push(s)
+	p.waiting |= one(v, c)
+	p.queued++
+}
+
+// pop takes the head out of a sender channel.
+func (p *port) pop(v wire.VC, c int) Slot {
+	s := p.send[v][c].pop()
+	p.removed(v, c, 1)
+	return s
+}
+
+// removed says that n packets have been taken out of a sender channel.
+func (p *port) removed(v wire.VC, c int, n int) {
+	p.queued -= n
+	if p.send[v][c].n == 0 {
+		p.waiting &^= one(v, c)
+	}
 }
 
 // Router is the machine. It is not safe for concurrent use.
@@ -102,6 +129,8 @@ type Router struct {
 	drops []Drop
 	recvd int // packets in all receiver channels
 	own   origins
+
+	lastFirst []wire.VC // vcs, the last class first: completions free what requests wait for
 
 	paused int       // ports
 	lookAt mono.Time // when the timeout is looked at next
@@ -121,6 +150,8 @@ func New(now mono.Time, cfg Config) (*Router, error) {
 			r.vcs = append(r.vcs, wire.VC(v))
 		}
 	}
+	r.lastFirst = slices.Clone(r.vcs)
+	slices.SortStableFunc(r.lastFirst, func(a, b wire.VC) int { return int(b.Class()) - int(a.Class()) })
 	for i, pc := range cfg.Ports {
 		if pc.Dir >= wire.NumDirections || pc.Plane >= maxPlanes {
 			return nil, fmt.Errorf("router: port %d leads %s on plane %d: want one of four directions and a plane below %d", i, pc.Dir, pc.Plane, maxPlanes)
@@ -179,8 +210,7 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	if p.send[v][0].full() {
 		return false
 	}
-	p.send[v][0].push(s)
-	p.queued++
+	p.push(v, 0, s)
 	p.of(v).Injected++
 	return true
 }
@@ -201,11 +231,13 @@ func (r *Router) Bypassed(i int, v wire.VC) {
 }
 
 // Arrive puts a packet into the receiver channel of the port that it came in
-// by. There is room: the peer held a credit. The packet has passed [wire.ViewPacket].
-func (r *Router) Arrive(i int, s Slot) {
-	p, v := &r.ports[i], wire.PacketView(r.cfg.Pool.Bytes(s)).VC()
+// by. There is room: the peer held a credit. The packet has passed
+// [wire.ViewPacket]; v is its virtual channel.
+func (r *Router) Arrive(i int, v wire.VC, s Slot) {
+	p := &r.ports[i]
 	p.of(v).Received++
 	p.recv[v].push(s)
+	p.held |= 1 << v
 	r.recvd++
 }
 
@@ -239,15 +271,19 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 func (r *Router) Step(now mono.Time) bool {
 	moved := r.own.n > 0 && r.depart()
 	for i := range r.ports {
-		if r.recvd > 0 && r.ports[i].order != CommandPause {
-			for _, v := range r.vcs {
-				for r.ports[i].recv[v].n > 0 && r.forward(i, v) {
+		p := &r.ports[i]
+		if p.order != CommandPause {
+			for held := p.held; held != 0; held &= held - 1 {
+				v := wire.VC(bits.TrailingZeros16(held))
+				for p.held>>v&1 != 0 && r.forward(i, v) {
 					moved = true
 				}
 			}
 		}
-		moved = r.drain(i) || moved
-		moved = r.expire(now, i) || moved
+		if p.queued > 0 {
+			moved = r.drain(i) || moved
+			moved = r.expire(now, i) || moved
+		}
 	}
 	if r.cfg.Timeout.After > 0 && !now.Before(r.lookAt) && r.look(now) {
 		moved = true
@@ -278,8 +314,8 @@ func (r *Router) forward(i int, v wire.VC) bool {
 	}
 	out := &r.ports[oi]
 	to := r.turn(v, pkt.Up(), pkt.Detour(), p, out)
-	ch := &out.send[to][passThrough(d, p.Dir)]
-	if ch.full() {
+	ch := passThrough(d, p.Dir)
+	if out.send[to][ch].full() {
 		return false
 	}
 	if !pkt.Advance() {
@@ -287,8 +323,7 @@ func (r *Router) forward(i int, v wire.VC) bool {
 		return true
 	}
 	pkt.SetVC(to)
-	ch.push(r.take(i, v))
-	out.queued++
+	out.push(to, ch, r.take(i, v))
 	p.of(v).Forwarded++
 	return true
 }
@@ -315,9 +350,20 @@ func (r *Router) First(i int, c wire.Class, up, detour bool) wire.VC {
 
 // take removes the head of a receiver channel and owes its credit.
 func (r *Router) take(i int, v wire.VC) Slot {
-	r.freed = append(r.freed, Freed{i, v})
-	r.recvd--
-	return r.ports[i].recv[v].pop()
+	s := r.ports[i].recv[v].pop()
+	r.taken(i, v, 1)
+	return s
+}
+
+// taken says that n packets have been taken out of a receiver channel.
+func (r *Router) taken(i int, v wire.VC, n int) {
+	for range n {
+		r.freed = append(r.freed, Freed{i, v})
+	}
+	r.recvd -= n
+	if p := &r.ports[i]; p.recv[v].n == 0 {
+		p.held &^= 1 << v
+	}
 }
 
 func (r *Router) drop(i int, v wire.VC, why wire.DropReason) {
@@ -344,82 +390,25 @@ func (r *Router) PollLocal() (Local, bool) {
 	}
 	for i := range r.ports {
 		p := &r.ports[i]
-		if p.order == CommandPause {
+		if p.held == 0 || p.order == CommandPause {
 			continue
 		}
-		// The last class first: completions free what requests wait for.
-		for c := wire.NumClasses - 1; c >= 0; c-- {
-			for _, v := range r.vcs {
-				if v.Class() != wire.Class(c) || p.recv[v].n == 0 {
-					continue
+		for _, v := range r.lastFirst {
+			if p.held>>v&1 == 0 {
+				continue
+			}
+			pkt := wire.PacketView(r.cfg.Pool.Bytes(p.recv[v].peek()))
+			if pkt.Trunk() != wire.TrunkNone {
+				if l, ok := r.member(r.arrived(i, v)); ok {
+					return l, true
 				}
-				pkt := wire.PacketView(r.cfg.Pool.Bytes(p.recv[v].peek()))
-				if pkt.Trunk() != wire.TrunkNone {
-					if l, ok := r.member(r.arrived(i, v)); ok {
-						return l, true
-					}
-				} else if pkt.Action() == wire.RouteBit(p.Dir) {
-					p.of(v).Delivered++
-					return Local{Slot: r.take(i, v), Port: i}, true
-				}
+			} else if pkt.Action() == wire.RouteBit(p.Dir) {
+				p.of(v).Delivered++
+				return Local{Slot: r.take(i, v), Port: i}, true
 			}
 		}
 	}
 	return Local{}, false
-}
-
-// Skip is a set of sender channels that [Router.Next] passes over.
-type Skip uint64
-
-// Offer is a packet that may be sent.
-type Offer struct {
-	Slot  Slot
-	VC    wire.VC
-	Needs int  // slots that must be free at the peer: 2 where the packet enters a ring under bubble flow control
-	All   Skip // the sender channels of the virtual channel: none of them can send if this one lacks credit
-	One   Skip // the packet's own
-}
-
-// Next offers the packet that port i should send next: round robin over the
-// virtual channels, and within one over its sender channels, without those in
-// the skip set (Spec §3.1.1). The packet stays until [Router.Sent].
-func (r *Router) Next(i int, skip Skip) (Offer, bool) {
-	p := &r.ports[i]
-	if !p.up || p.queued == 0 || p.order == CommandPause {
-		return Offer{}, false
-	}
-	for k := range r.vcs {
-		n := (p.nextVC + k) % len(r.vcs)
-		v := r.vcs[n]
-		for j := range SenderChannels {
-			c := (p.nextCh[v] + j) % SenderChannels
-			if r.cfg.LocalFirst {
-				c = j
-			}
-			one := Skip(1) << (int(v)*SenderChannels + c)
-			if p.send[v][c].n == 0 || skip&one != 0 || r.drained(p, p.send[v][c].peek()) {
-				continue
-			}
-			p.offered = [2]int{n, c}
-			o := Offer{Slot: p.send[v][c].peek(), VC: v, Needs: 1, All: (1<<SenderChannels - 1) << (int(v) * SenderChannels), One: one}
-			if r.cfg.Bubble && p.Ring && !v.Detour() && v.Class() != wire.ClassControl && c != passThrough(p.Dir, p.Dir.Opposite()) {
-				o.Needs = 2
-			}
-			return o, true
-		}
-	}
-	return Offer{}, false
-}
-
-// Sent says that the link took the packet that [Router.Next] offered; its slot is the caller's again.
-func (r *Router) Sent(i int) Slot {
-	p := &r.ports[i]
-	n, c := p.offered[0], p.offered[1]
-	v := r.vcs[n]
-	p.nextVC, p.nextCh[v] = (n+1)%len(r.vcs), (c+1)%SenderChannels
-	p.queued--
-	p.of(v).Sent++
-	return p.send[v][c].pop()
 }
 
 // PollFreed yields receiver slots that became free.

@@ -44,6 +44,11 @@ func (b *bench) packet(vc wire.VC, id uint64, ttl uint16, actions ...byte) Slot 
 	return s
 }
 
+// arrive puts a packet into a port's receiver channel.
+func (b *bench) arrive(i int, s Slot) {
+	b.r.Arrive(i, wire.PacketView(b.pool.Bytes(s)).VC(), s)
+}
+
 func (b *bench) id(s Slot) uint64 {
 	p, err := wire.DecodePacket(b.pool.Bytes(s))
 	if err != nil {
@@ -76,8 +81,8 @@ func (b *bench) freed() int {
 func TestForwardAndDeliver(t *testing.T) {
 	b := newBench(t)
 	// Came in from the west: on to the east. The action "west" would mean: deliver here.
-	b.r.Arrive(int(wire.West), b.packet(wire.VCData, 1, 5, wire.RouteEast, wire.RouteWest))
-	b.r.Arrive(int(wire.West), b.packet(wire.VCData, 2, 5, wire.RouteWest))
+	b.arrive(int(wire.West), b.packet(wire.VCData, 1, 5, wire.RouteEast, wire.RouteWest))
+	b.arrive(int(wire.West), b.packet(wire.VCData, 2, 5, wire.RouteWest))
 	if _, ok := b.r.PollLocal(); ok {
 		t.Fatal("a packet overtook the head of its receiver channel")
 	}
@@ -102,7 +107,7 @@ func TestSenderChannelsTakeTurns(t *testing.T) {
 	for k := range 4 {
 		b.r.Inject(int(wire.East), wire.VCData, b.packet(wire.VCData, uint64(k), 5, wire.RouteWest))
 		for i, from := range []wire.Direction{wire.West, wire.North, wire.South} {
-			b.r.Arrive(int(from), b.packet(wire.VCData, uint64(100*(i+1)+k), 5, wire.RouteEast, wire.RouteWest))
+			b.arrive(int(from), b.packet(wire.VCData, uint64(100*(i+1)+k), 5, wire.RouteEast, wire.RouteWest))
 		}
 	}
 	b.r.Step(0)
@@ -129,14 +134,14 @@ func TestBackpressureHoldsAndDropsNothing(t *testing.T) {
 	in, out := int(wire.West), int(wire.East)
 	n := 0
 	for ; n < SlotSpec.Receiver[wire.VCData]; n++ {
-		b.r.Arrive(in, b.packet(wire.VCData, uint64(n), 5, wire.RouteEast, wire.RouteWest))
+		b.arrive(in, b.packet(wire.VCData, uint64(n), 5, wire.RouteEast, wire.RouteWest))
 	}
 	b.r.Step(0)
 	if got, want := b.freed(), SlotSpec.Sender[wire.VCData]; got != want {
 		t.Errorf("%d moved on with nothing leaving; the sender channel takes %d", got, want)
 	}
 	// Another class is not held up by it.
-	b.r.Arrive(in, b.packet(wire.VCControl, 99, 5, wire.RouteEast, wire.RouteWest))
+	b.arrive(in, b.packet(wire.VCControl, 99, 5, wire.RouteEast, wire.RouteWest))
 	b.r.Step(0)
 	data, _ := b.r.Next(out, 0)
 	if o, ok := b.r.Next(out, data.All); !ok || o.VC != wire.VCControl || b.id(o.Slot) != 99 {
@@ -200,7 +205,7 @@ func TestBadRoutesAreDroppedAndNamed(t *testing.T) {
 		{"time to live used up", 0, []byte{wire.RouteEast, wire.RouteWest}, wire.DropTTL},
 	} {
 		b := newBench(t)
-		b.r.Arrive(int(wire.West), b.packet(wire.VCData, 1, c.ttl, c.action...))
+		b.arrive(int(wire.West), b.packet(wire.VCData, 1, c.ttl, c.action...))
 		b.r.Step(0)
 		d, ok := b.r.PollDrop()
 		if !ok || d.Reason != c.want || b.freed() != 1 {
@@ -209,7 +214,7 @@ func TestBadRoutesAreDroppedAndNamed(t *testing.T) {
 	}
 	// Delivered with its last hop: a TTL of 0 does no harm at the destination.
 	b := newBench(t)
-	b.r.Arrive(int(wire.West), b.packet(wire.VCData, 1, 0, wire.RouteWest))
+	b.arrive(int(wire.West), b.packet(wire.VCData, 1, 0, wire.RouteWest))
 	if _, ok := b.r.PollLocal(); !ok {
 		t.Error("a packet at its destination was held back for its TTL")
 	}

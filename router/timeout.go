@@ -61,7 +61,7 @@ func (r *Router) look(now mono.Time) bool {
 					continue
 				}
 				gone = true
-				r.shed(p, q, wire.DropTimeout, r.toDrop(q))
+				r.shed(p, v, c, wire.DropTimeout, r.toDrop(q))
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func TestTimeoutActions(t *testing.T) {
 			b.r.cfg.Timeout = c.timeout
 			// Three more packets for the East than its sender channel takes: the link has no credit.
 			for i := range SlotSpec.Sender[wire.VCData] + 3 {
-				b.r.Arrive(int(wire.West), b.packet(wire.VCData, uint64(i), 5, wire.RouteEast, wire.RouteWest))
+				b.arrive(int(wire.West), b.packet(wire.VCData, uint64(i), 5, wire.RouteEast, wire.RouteWest))
 			}
 			told := 0
 			for now := mono.Time(1); now < mono.Time(after+after/2); now = now.Add(time.Millisecond) {

@@ -73,8 +73,8 @@ func (l *Link) HandleDatagram(now mono.Time, b []byte) (Delivery, bool) {
 // another link, see [Link.SetAlternate].
 func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	l.now = now
-	f, err := wire.DecodeFrame(b)
-	if err != nil {
+	var f wire.Frame
+	if err := f.Decode(b); err != nil {
 		fault, _ := err.(wire.FrameFault)
 		l.counters.Faults[fault]++
 		if fault == wire.FaultVersion && l.state == StateTraining {
@@ -175,6 +175,9 @@ func (l *Link) Close(now mono.Time) {
 	l.setState(now, StateClosed)
 	l.tx.abandon()
 }
+
+// HasEvent reports whether [Link.PollEvent] would return one.
+func (l *Link) HasEvent() bool { return l.events.n > 0 }
 
 // PollEvent returns the oldest event that has not been fetched.
 func (l *Link) PollEvent() (Event, bool) { return l.events.pop() }

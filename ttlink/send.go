@@ -95,6 +95,9 @@ func (s *sender) sendable() bool { return s.cursor != s.next && s.cursor.Sub(s.b
 
 // pieces returns into how many equal frames a packet of size bytes is cut, and their padded payload.
 func (l *Link) pieces(size int) (n, padded int) {
+	if size <= l.agreed {
+		return 1, wire.PadTo(size)
+	}
 	n = (size + l.agreed - 1) / l.agreed
 	return n, wire.PadTo((size + n - 1) / n)
 }
@@ -129,6 +132,10 @@ func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 	if !l.CanSend(vc, len(packet)) {
 		return false
 	}
+	if len(packet) <= l.agreed {
+		copy(l.placeOne(vc, len(packet)), packet)
+		return true
+	}
 	n, padded := l.pieces(len(packet))
 	each := (len(packet) + n - 1) / n
 	for off := 0; off < len(packet); off += each {
@@ -155,10 +162,15 @@ func (l *Link) Place(now mono.Time, vc wire.VC, size int) ([]byte, bool) {
 	if size > l.agreed || !l.CanSend(vc, size) {
 		return nil, false
 	}
+	return l.placeOne(vc, size), true
+}
+
+// placeOne makes the frame of a packet that fits into one, and returns the room for it.
+func (l *Link) placeOne(vc wire.VC, size int) []byte {
 	body := l.place(frameMeta{dest: wire.SlotAddress(l.tx.slot[vc], 0), padded: uint16(wire.PadTo(size)), length: uint16(size), vc: vc, flags: wire.FlagEnd})
 	clear(body[size:])
 	l.placed(vc, size)
-	return body[:size], true
+	return body[:size]
 }
 
 // place makes the next frame and returns the room for its padded payload.

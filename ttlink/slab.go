@@ -42,14 +42,17 @@ func (s *slab) fits(n, size, window int) bool {
 	if s.count+n > MaxFrames {
 		return false
 	}
-	if len(s.buf) < window && n <= (window-s.used)/size {
+	if len(s.buf) < window && n*size <= window-s.used {
 		return true // after growing, the frames lie at its beginning
 	}
 	if s.count > 0 && s.head <= s.tail {
 		return n*size <= s.tail-s.head
 	}
+	if n*size <= len(s.buf)-s.head {
+		return true
+	}
 	atEnd := (len(s.buf) - s.head) / size
-	return n <= atEnd || (n-atEnd)*size <= s.tail
+	return (n-atEnd)*size <= s.tail
 }
 
 // place reserves room for one frame. The caller has asked fits.

@@ -146,42 +146,48 @@ func FrameLen(b []byte) (int, error) {
 }
 
 // DecodeFrame reads the one frame that b must hold, and checks all of it. The error is a [FrameFault].
-func DecodeFrame(b []byte) (Frame, error) {
-	n, err := FrameLen(b)
-	if err != nil {
+func DecodeFrame(b []byte) (f Frame, err error) {
+	if err = f.Decode(b); err != nil {
 		return Frame{}, err
 	}
+	return f, nil
+}
+
+// Decode is [DecodeFrame] in place. After an error f is of no meaning.
+func (f *Frame) Decode(b []byte) error {
+	n, err := FrameLen(b)
+	if err != nil {
+		return err
+	}
 	if n != len(b) {
-		return Frame{}, FaultLength
+		return FaultLength
 	}
 	if b[offVersion]>>4 != Version {
-		return Frame{}, FaultVersion
+		return FaultVersion
 	}
 	if Checksum(b[:n-TrailerLen]) != binary.LittleEndian.Uint32(b[n-TrailerLen:]) {
-		return Frame{}, FaultChecksum
+		return FaultChecksum
 	}
-	f := Frame{
-		Channel: Channel(b[offVersion] & 0xF),
-		Session: SessionID(binary.LittleEndian.Uint32(b[offSession:])),
-		Kind:    Kind(b[offKind] & 0xF),
-		VC:      VC(b[offKind] >> 4),
-		Flags:   Flags(b[offFlags]),
-		Dest:    binary.LittleEndian.Uint32(b[offDest:]),
-		TxSeq:   Seq(binary.LittleEndian.Uint32(b[offTxSeq:])),
-		RxSeq:   Seq(binary.LittleEndian.Uint32(b[offRxSeq:])),
-		Padded:  int(b[offPad]) * PadUnit,
-	}
+	f.Channel = Channel(b[offVersion] & 0xF)
+	f.Session = SessionID(binary.LittleEndian.Uint32(b[offSession:]))
+	f.Kind = Kind(b[offKind] & 0xF)
+	f.VC = VC(b[offKind] >> 4)
+	f.Flags = Flags(b[offFlags])
+	f.Dest = binary.LittleEndian.Uint32(b[offDest:])
+	f.TxSeq = Seq(binary.LittleEndian.Uint32(b[offTxSeq:]))
+	f.RxSeq = Seq(binary.LittleEndian.Uint32(b[offRxSeq:]))
+	f.Padded = int(b[offPad]) * PadUnit
 	length := int(binary.LittleEndian.Uint16(b[offLength:]))
 	switch {
 	case f.Kind < KindData || f.Kind > KindClose:
-		return Frame{}, FaultKind
+		return FaultKind
 	case f.Flags&^flagsKnown != 0:
-		return Frame{}, FaultReserved
+		return FaultReserved
 	case length > n-FrameOverhead || length > MaxFramePayload:
-		return Frame{}, FaultLength
+		return FaultLength
 	}
 	f.Payload = b[offPayload : offPayload+length : offPayload+length]
-	return f, nil
+	return nil
 }
 
 // Append appends the frame, padded and sealed. The padding is zero. It panics

@@ -19,7 +19,10 @@ const (
 
 // routeSizes are the route_buffer lengths that tt-metal builds headers for:
 // 80, 96, 112 and 128 B in all (HybridMeshPacketHeaderT).
-var routeSizes = [4]int{19, 35, 51, 67}
+var (
+	routeSizes     = [4]int{19, 35, 51, 67}
+	routeSizeKnown = [256]bool{19: true, 35: true, 51: true, 67: true}
+)
 
 // PacketType says which layer of the chip a packet is for.
 type PacketType uint8
@@ -229,11 +232,7 @@ func ViewPacket(b []byte) (PacketView, error) {
 	}
 	v := PacketView(b)
 	le := binary.LittleEndian
-	known := false
-	for _, s := range routeSizes {
-		known = known || int(b[poRouteSize]) == s
-	}
-	if !known || b[poExtLen] != ExtensionLen || int(le.Uint16(b[poLength:])) != len(b) || v.headLen() > len(b) ||
+	if !routeSizeKnown[b[poRouteSize]] || b[poExtLen] != ExtensionLen || int(le.Uint16(b[poLength:])) != len(b) || v.headLen() > len(b) ||
 		v.Type() < PacketRequest || v.Type() > PacketLinkState || v.VC() >= NumVCs || !v.Src().Valid() || !v.Dst().Valid() ||
 		le.Uint16(b[poFlags:])&^(packetUp|packetTrace|packetDetour|packetKnown) != 0 || len(b)-v.headLen() > MaxPayload || !v.groupOK() {
 		return nil, ErrPacket

@@ -90,9 +90,9 @@ type port struct {
 type Chip struct {
 	cfg       Config
 	control   *control.Control
-	base      *route.Plan     // without faults
-	plan      *route.Plan     // in force
-	ways      map[wayKey]*way // those that were needed so far
+	base      *route.Plan // without faults
+	plan      *route.Plan // in force
+	ways      ways
 	tables    tables
 	epoch     uint32
 	ttl       uint16 // of new packets: the hops of the longest path (Spec §7.2)
@@ -339,12 +339,8 @@ func (c *Chip) deadline() mono.Time {
 
 // linkEvents passes on what a link has to tell.
 func (c *Chip) linkEvents(now mono.Time, i int) {
-	p := &c.ports[i]
-	for {
-		e, ok := p.link.PollEvent()
-		if !ok {
-			return
-		}
+	for p := &c.ports[i]; p.link.HasEvent(); {
+		e, _ := p.link.PollEvent()
 		switch e.Kind {
 		case ttlink.EventUp:
 			p.up = true

@@ -1,6 +1,7 @@
 package chip
 
 import (
+	"fmt"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -164,6 +165,9 @@ func (c *Chip) CheckInvariants() error {
 		if err := c.ports[i].link.CheckInvariants(); err != nil {
 			return err
 		}
+	}
+	if err := c.router.CheckInvariants(); err != nil {
+		return fmt.Errorf("chip %s: %w", c.cfg.Node, err)
 	}
 	return c.checkSlots()
 }

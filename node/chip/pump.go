@@ -7,10 +7,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// HandleDatagram takes one datagram that came in on a port. An accepted piece
-// of a packet is copied into its slot; a whole packet enters the router. One
-// that comes in one piece and finds nothing before it is performed from the
-// datagram, or goes on from there: it would be the next one anyway.
+// HandleDatagram takes one datagram that came in on a port. A whole packet
+// enters the router; of one that comes in pieces, each is copied into its slot.
 func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	if c.tap != nil {
 		c.tap.Call(OpHandleDatagram, now, ch, 0, b)
@@ -20,36 +18,22 @@ func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 		return
 	}
 	i, by := c.addressed(i, b)
-	p := &c.ports[i]
-	d, ok := p.link.HandleVia(now, by, b)
+	d, ok := c.ports[i].link.HandleVia(now, by, b)
 	c.linkEvents(now, i)
-	if !ok {
-		return
+	switch {
+	case !ok:
+	case d.Offset == 0 && d.End:
+		c.whole(now, i, d.VC, d.Data, router.NoSlot)
+	default:
+		c.piece(now, i, &d)
 	}
-	if d.Offset == 0 && d.End && c.router.Idle(i, d.VC) {
-		v, err := wire.ViewPacket(d.Data)
-		if err == nil && v.VC() == d.VC && v.Plane() == p.Plane {
-			barred := c.admits(p, v) != 0
-			if c.router.CutThrough(i, v) {
-				c.saw(now, p, v)
-				c.arrived(now, d.Data)
-				p.link.Free(d.VC)
-				return
-			}
-			if !barred && c.passThrough(now, i, v) {
-				c.saw(now, p, v)
-				p.link.Free(d.VC)
-				return
-			}
-		}
-	}
-	if d.Offset == 0 {
-		if p.partial == router.NoSlot {
-			if p.partial, ok = c.pool.Get(0); !ok {
-				panic("chip: a peer with credits found no slot; the pool is smaller than the channels")
-			}
-		}
-		c.pool.SetLen(p.partial, 0)
+}
+
+// piece takes a piece of a packet.
+func (c *Chip) piece(now mono.Time, i int, d *ttlink.Delivery) {
+	p := &c.ports[i]
+	if d.Offset == 0 && p.partial == router.NoSlot {
+		p.partial = c.slot(wire.MaxPacket)
 	}
 	end := d.Offset + len(d.Data)
 	if end <= wire.MaxPacket {
@@ -61,25 +45,66 @@ func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	}
 	s := p.partial
 	p.partial = router.NoSlot
-	v, err := wire.ViewPacket(c.pool.Bytes(s))
-	if err != nil || end > wire.MaxPacket || v.VC() != d.VC || v.Plane() != p.Plane {
+	if end > wire.MaxPacket {
+		c.pool.SetLen(s, 0)
+	}
+	c.whole(now, i, d.VC, c.pool.Bytes(s), s)
+}
+
+// slot takes a buffer out of the pool for a packet of n bytes that came in.
+func (c *Chip) slot(n int) router.Slot {
+	s, ok := c.pool.Get(n)
+	if !ok {
+		panic("chip: a peer with credits found no slot; the pool is smaller than the channels")
+	}
+	return s
+}
+
+// whole takes a packet that came in by a port on a virtual channel. It lies in
+// a slot or, where that is none, in the datagram that it came in: if it finds
+// nothing before it, it is performed from there, or goes on from there: it
+// would be the next one anyway.
+func (c *Chip) whole(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot) {
+	p := &c.ports[i]
+	v, err := wire.ViewPacket(b)
+	if err != nil || v.VC() != vc || v.Plane() != p.Plane {
 		c.counters.Dropped[wire.DropMalformed]++
-		p.malformed[d.VC.Class()]++
-		c.pool.Put(s)
-		p.link.Free(d.VC)
+		p.malformed[vc.Class()]++
+		if s != router.NoSlot {
+			c.pool.Put(s)
+		}
+		p.link.Free(vc)
 		return
 	}
-	if why := c.admits(p, v); why != 0 {
+	why := c.admits(p, v)
+	if s == router.NoSlot {
+		if c.router.Idle(i, vc) {
+			if c.router.CutThrough(i, v) {
+				c.saw(now, p, v)
+				c.arrived(now, v)
+				p.link.Free(vc)
+				return
+			}
+			if why == 0 && c.passThrough(now, i, v) {
+				c.saw(now, p, v)
+				p.link.Free(vc)
+				return
+			}
+		}
+		s = c.slot(len(v))
+		copy(c.pool.Bytes(s), v)
+	}
+	if why != 0 {
 		c.router.Discard(i, s, why)
-		p.link.Free(d.VC)
+		p.link.Free(vc)
 		return
 	}
 	c.saw(now, p, v)
-	c.router.Arrive(i, s)
+	c.router.Arrive(i, vc, s)
 }
 
 // admits looks at a packet that came in by a port, and gives one from another
-// mesh its route: why it must go no further, or 0. Asked twice, it answers the same.
+// mesh its route: why it must go no further, or 0.
 func (c *Chip) admits(p *port, v wire.PacketView) wire.DropReason {
 	switch {
 	case !c.enter(p, v):
@@ -250,10 +275,18 @@ func (c *Chip) injectControl(now mono.Time, to flowKey, t wire.PacketType, paylo
 	if !w.ok {
 		return true // no such chip: nobody to tell
 	}
+	if !c.hasRoom(w) {
+		return false
+	}
 	p := wire.Packet{Type: t, Plane: to.plane, Src: c.cfg.Node, Dst: to.node, Group: to.group, Epoch: c.epoch,
 		Command: wire.Command{Type: wire.NocNone, Size: uint16(len(payload))}, Payload: payload}
 	w.address(&p, c.ttl)
 	return c.launch(now, w.port, &p)
+}
+
+// hasRoom reports whether a packet of this chip may find room on a way: if not, launch need not be tried.
+func (c *Chip) hasRoom(w *way) bool {
+	return c.router.CanInject(w.port, w.vc) || c.router.Bypass(w.port)
 }
 
 // launch sends an addressed packet of this chip by a port: into its sender

@@ -18,6 +18,9 @@ type inFlow struct {
 	exc   []wire.Exception
 	void  bool // this life of the flow was known before the chip's own life; nothing of it is performed
 	owed  bool // a completion is owed and the flow stands in Chip.owed
+
+	home       *way   // of completions
+	homeTables uint32 // epoch of the tables that it is by
 }
 
 // request takes a request or a probe that has arrived, and owes a completion for it.
@@ -226,6 +229,13 @@ func (c *Chip) emitCompletions(now mono.Time) bool {
 	kept := c.owed[:0]
 	sent := false
 	for _, f := range c.owed {
+		if f.home == nil || f.homeTables != c.epoch {
+			f.home, f.homeTables = c.way(f.key.node, f.key.plane, wire.ClassControl), c.epoch
+		}
+		if f.home.ok && !c.hasRoom(f.home) {
+			kept = append(kept, f)
+			continue
+		}
 		m := wire.Completion{FlowEpoch: f.epoch, Next: f.next, Exceptions: f.exc}
 		if f.key.node == c.cfg.Node { // it went round in a circle
 			f.owed = false

@@ -42,7 +42,9 @@ type Tables struct {
 
 // enforce puts a plan in force.
 func (c *Chip) enforce(p *route.Plan) {
-	c.plan, c.ways, c.epoch, c.ttl = p, map[wayKey]*way{}, p.Hash(), uint16(max(p.Longest(), 1))
+	c.plan, c.epoch, c.ttl = p, p.Hash(), uint16(max(p.Longest(), 1))
+	m, _ := c.cfg.Topology.Mesh(c.cfg.Node.Mesh)
+	c.ways = newWays(m.Rows*m.Cols, c.cfg.Topology.Planes())
 }
 
 // install plans tables for what is in service now, and puts them in force if they are other ones.

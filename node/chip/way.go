@@ -24,8 +24,35 @@ type way struct {
 	route  []byte // actions of the routers behind this one, with room for those of other meshes
 }
 
-// way looks one up, and keeps it: there are at most a few per chip of the
-// mesh, and per mesh, since to all chips of another mesh the way is one.
+// ways are those that were needed so far. There are at most a few per chip of
+// the mesh, and per mesh, since to all chips of another mesh the way is one.
+type ways struct {
+	planes int
+	near   [][]*way        // to chips of this mesh, on planes that there are, by chip and then see place
+	others map[wayKey]*way // all others
+}
+
+func newWays(chips, planes int) ways {
+	return ways{planes: planes, near: make([][]*way, chips), others: map[wayKey]*way{}}
+}
+
+// place is where a way is kept among those of this mesh; nil where it isn't.
+func (w *ways) place(k wayKey) **way {
+	if int(k.plane) >= w.planes || int(k.dst.Chip) >= len(w.near) {
+		return nil
+	}
+	of := &w.near[k.dst.Chip]
+	if *of == nil {
+		*of = make([]*way, w.planes*wire.NumClasses*2)
+	}
+	i := (int(k.plane)*wire.NumClasses + int(k.class)) * 2
+	if k.stay {
+		i++
+	}
+	return &(*of)[i]
+}
+
+// way looks one up, and keeps it.
 func (c *Chip) way(dst wire.FabricNodeID, plane wire.Plane, class wire.Class) *way {
 	if dst.Mesh != c.cfg.Node.Mesh {
 		dst.Chip = 0
@@ -39,10 +66,18 @@ func (c *Chip) onward(v wire.PacketView) *way {
 }
 
 func (c *Chip) lookup(k wayKey) *way {
-	w := c.ways[k]
+	if k.dst.Mesh == c.cfg.Node.Mesh {
+		if at := c.ways.place(k); at != nil {
+			if *at == nil {
+				*at = c.findWay(k)
+			}
+			return *at
+		}
+	}
+	w := c.ways.others[k]
 	if w == nil {
 		w = c.findWay(k)
-		c.ways[k] = w
+		c.ways.others[k] = w
 	}
 	return w
 }

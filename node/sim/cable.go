@@ -73,14 +73,15 @@ func (s *Sim) carry(m *machine, ch wire.Channel, b []byte) {
 	if c.swapped != nil {
 		to = c.swapped
 	}
-	for _, o := range c.way[e.side].Apply(s.now, b) {
-		s.deliver(to, 1-e.side, o, c.way[e.side])
+	fates := c.way[e.side].Send(s.now, len(b))
+	for i := range fates {
+		s.deliver(to, 1-e.side, &fates[i], b)
 	}
 }
 
-// deliver plans a datagram's arrival; from is the model whose data it is, or nil.
-func (s *Sim) deliver(c *cable, side int, o fault.Outcome, from *fault.Model) {
-	s.queue.add(max(o.At, s.now), what{m: c.chips[side], came: arrival{c.ports[side].Channel, o.Data, from}})
+// deliver plans a datagram's arrival.
+func (s *Sim) deliver(c *cable, side int, f *fault.Fate, b []byte) {
+	s.queue.send(f, s.now, c.chips[side], c.ports[side].Channel, b)
 }
 
 // keep records a datagram, in the place of an old one if there are many.

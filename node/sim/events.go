@@ -13,12 +13,20 @@ type event struct {
 	what int // in events.whats
 }
 
-// what happens: a call, a datagram's arrival, or a chip's planned step.
+// what happens: a call, the arrival of datagrams, or a chip's planned step.
 type what struct {
-	do   func()
-	m    *machine
-	came arrival // where data is not nil
-	wake int     // m.wakeID when the step was planned
+	do     func()
+	flight *flight
+	m      *machine
+	wake   int // m.wakeID when the step was planned
+}
+
+// count is how many events that is: each datagram counts.
+func (w *what) count() int {
+	if w.flight != nil {
+		return len(w.flight.ends)
+	}
+	return 1
 }
 
 // before orders events by time, and then by when they were planned.
@@ -30,6 +38,10 @@ type events struct {
 	n     int
 	whats []what
 	free  []int // of whats
+
+	last   *flight // the latest that was planned; it may still grow if it was planned as number lastN
+	lastN  int
+	landed []*flight // to be used again
 }
 
 // add plans what happens at t.
@@ -96,8 +108,8 @@ func (s *Sim) happens(w what) {
 	switch {
 	case w.do != nil:
 		w.do()
-	case w.came.data != nil:
-		s.arrive(w.m, w.came)
+	case w.flight != nil:
+		s.arrive(w.flight)
 	case w.m.wakeID == w.wake && w.m.chip != nil:
 		w.m.wake = mono.Never
 		s.run(w.m)
@@ -126,10 +138,11 @@ func (s *Sim) runUntil(stop mono.Time, done func() bool) bool {
 		}
 		s.now = next
 		if len(s.queue.heap) > 0 && s.queue.heap[0].at <= next {
-			if s.report.Events++; s.report.Events > MaxEvents {
+			w := s.queue.take()
+			if s.report.Events += w.count(); s.report.Events > MaxEvents {
 				s.fail("progress", "no end after %d events", MaxEvents)
 			}
-			s.happens(s.queue.take())
+			s.happens(w)
 			continue
 		}
 		if next == stop {

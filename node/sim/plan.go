@@ -235,7 +235,7 @@ func (s *Sim) forge() mishap {
 			if len(b) > 3 && s.rng.IntN(2) == 0 && len(c.record[1-side]) > 0 { // looks like a frame for a while
 				copy(b[:len(b)/2], c.record[1-side][s.rng.IntN(len(c.record[1-side]))])
 			}
-			s.deliver(c, side, fault.Outcome{At: s.now, Data: b}, nil)
+			s.deliver(c, side, &fault.Fate{At: s.now}, b)
 		}
 	}}
 }
@@ -246,8 +246,8 @@ func (s *Sim) replay() mishap {
 	return mishap{what: fmt.Sprintf("%d old datagrams at %s", n, c.ports[side]), begin: func() {
 		for range n {
 			if r := c.record[1-side]; len(r) > 0 {
-				b := slices.Clone(r[s.rng.IntN(len(r))])
-				s.deliver(c, side, fault.Outcome{At: s.now.Add(time.Duration(s.rng.Int64N(int64(time.Millisecond)))), Data: b}, nil)
+				b := r[s.rng.IntN(len(r))]
+				s.deliver(c, side, &fault.Fate{At: s.now.Add(time.Duration(s.rng.Int64N(int64(time.Millisecond))))}, b)
 			}
 		}
 	}}

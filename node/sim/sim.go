@@ -31,7 +31,6 @@ import (
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
-	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -104,7 +103,8 @@ type machine struct {
 	node    wire.FabricNodeID
 	chip    *chip.Chip // nil while dead
 	life    *life
-	inbox   []arrival
+	inbox   []*flight
+	waiting int           // datagrams in the inbox
 	wake    mono.Time     // when the chip runs next; mono.Never if nothing is planned
 	wakeID  int           // of the planned event; older ones are void
 	stalled int           // pauses in force
@@ -114,12 +114,6 @@ type machine struct {
 	taken   int   // of greedy
 	backlog []*op // given to HandleRequest when there is room
 	program program
-}
-
-type arrival struct {
-	ch   wire.Channel
-	data []byte
-	from *fault.Model // whose data it is; nil for what is kept elsewhere
 }
 
 // Sim is one run.
@@ -257,7 +251,7 @@ func (s *Sim) start(m *machine) {
 	if m.life != nil {
 		s.report.Starts++
 	}
-	m.chip, m.inbox, m.wake, m.steps = c, nil, mono.Never, 0
+	m.chip, m.inbox, m.waiting, m.wake, m.steps = c, nil, 0, mono.Never, 0
 	m.life = s.model.begin(m.index, s.now)
 	m.program = program{s: s, m: m}
 	if !s.scripted {
@@ -286,7 +280,8 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 	s.checkMemory(m)
 	m.life.account = m.chip.Account()
 	s.report.Orphans += s.model.orphan(m)
-	m.chip, m.inbox, m.backlog, m.greedy, m.taken = nil, nil, nil, nil, 0
+	m.chip, m.inbox, m.waiting = nil, nil, 0
+	m.backlog, m.greedy, m.taken = nil, nil, 0
 	m.life.end = s.now
 	s.markCables(m)
 	if !s.cfg.bare {
@@ -294,17 +289,24 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 	}
 }
 
-// arrive puts a datagram into a chip's socket.
-func (s *Sim) arrive(m *machine, a arrival) {
-	if m.chip == nil || len(m.inbox) >= MaxInbox {
+// arrive puts the datagrams of a flight into a chip's socket. The chip looks
+// at each after a time of its own, and at all when it looks at the first.
+func (s *Sim) arrive(f *flight) {
+	m := f.to
+	s.queue.land(f)
+	if f.ends = f.ends[:min(len(f.ends), MaxInbox-m.waiting)]; m.chip == nil || len(f.ends) == 0 {
+		s.queue.done(f)
 		return
 	}
-	m.inbox = append(m.inbox, a)
-	at := s.now
-	if s.around.lag > 0 {
-		at = at.Add(time.Duration(s.rng.Int64N(int64(s.around.lag))))
+	m.inbox = append(m.inbox, f)
+	m.waiting += len(f.ends)
+	for range f.ends {
+		at := s.now
+		if s.around.lag > 0 {
+			at = at.Add(time.Duration(s.rng.Int64N(int64(s.around.lag))))
+		}
+		s.wakeAt(m, at)
 	}
-	s.wakeAt(m, at)
 }
 
 // wakeAt plans the chip's next step, unless one is planned before.
@@ -323,17 +325,20 @@ func (s *Sim) run(m *machine) {
 		return
 	}
 	now := s.clock(m)
-	for _, a := range m.inbox {
-		if !s.cfg.bare {
-			s.note(uint64(m.index), uint64(a.ch), uint64(len(a.data)))
-			s.hash.Write(a.data)
+	for _, f := range m.inbox {
+		begin := 0
+		for _, end := range f.ends {
+			b := f.data[begin:end:end]
+			begin = end
+			if !s.cfg.bare {
+				s.note(uint64(m.index), uint64(f.ch), uint64(len(b)))
+				s.hash.Write(b)
+			}
+			m.chip.HandleDatagram(now, f.ch, b)
 		}
-		m.chip.HandleDatagram(now, a.ch, a.data)
-		if a.from != nil {
-			a.from.Recycle(a.data)
-		}
+		s.queue.done(f)
 	}
-	m.inbox = m.inbox[:0]
+	m.inbox, m.waiting = m.inbox[:0], 0
 	m.chip.Tick(now)
 	s.submit(m)
 	m.chip.Pump(now)

@@ -87,6 +87,26 @@ type Outcome struct {
 	Data []byte // a copy that belongs to the caller
 }
 
+// Fate is what happens to a copy of a datagram that comes out at the other end.
+type Fate struct {
+	At      mono.Time
+	flipped [maxFlips]int // bits of the datagram, by number
+	flips   int           // how many of these count
+}
+
+// maxFlips is the largest number of bits that are flipped in one datagram.
+const maxFlips = 3
+
+// Append appends the copy as it comes out.
+func (f *Fate) Append(b, datagram []byte) []byte {
+	start := len(b)
+	b = append(b, datagram...)
+	for _, i := range f.flipped[:f.flips] {
+		b[start+i/8] ^= 1 << (i % 8)
+	}
+	return b
+}
+
 // Counts says what a model has done. They only grow.
 type Counts struct {
 	Passed     uint64 // datagrams that came out at all
@@ -108,17 +128,16 @@ func (c Counts) Since(before Counts) Counts {
 // Model is one direction of a cable.
 type Model struct {
 	opts   Options
-	rng    *rand.Rand
+	plain  bool // opts names nothing but a delay
+	dice   dice
+	rng    *rand.Rand // of dice
 	cut    bool
 	bad    bool      // state of the burst model
 	free   mono.Time // when the limited rate has sent what waits
 	counts Counts
+	fates  [2]Fate
 	out    [2]Outcome
-	spare  [][]byte // given back; at most maxSpare
 }
-
-// maxSpare is how many copies that were given back wait to be used again.
-const maxSpare = 64
 
 // New returns a model whose dice start from seed. The error names the option that is out of range.
 func New(seed uint64, o Options) (*Model, error) {
@@ -132,7 +151,8 @@ func New(seed uint64, o Options) (*Model, error) {
 
 // Seed throws the dice anew from seed. Options and counters stay.
 func (m *Model) Seed(seed uint64) {
-	m.rng = rand.New(rand.NewPCG(seed, 0x6661756c74))
+	m.dice = dice{hi: seed, lo: 0x6661756c74}
+	m.rng = rand.New(&m.dice)
 	m.bad = false
 }
 
@@ -144,7 +164,7 @@ func (m *Model) Set(o Options) error {
 	if o.Burst == (Burst{}) {
 		m.bad = false
 	}
-	m.opts = o
+	m.opts, m.plain = o, o == Options{Delay: o.Delay}
 	return nil
 }
 
@@ -164,22 +184,45 @@ func (m *Model) Counts() Counts { return m.counts }
 // nothing, it, or it twice. The slice is valid until the next call, the copies
 // in it stay valid. Outcomes may be earlier than those of former calls.
 func (m *Model) Apply(now mono.Time, datagram []byte) []Outcome {
+	fates := m.Send(now, len(datagram))
+	if fates == nil {
+		return nil
+	}
+	for i := range fates {
+		m.out[i] = Outcome{fates[i].At, fates[i].Append(nil, datagram)}
+	}
+	return m.out[:len(fates)]
+}
+
+// plainRolls is how often the dice are rolled for a datagram to which nothing
+// happens: for two of bursts, loss, reordering, corruption and duplication.
+const plainRolls = 6
+
+// Send is [Model.Apply] for a datagram of n bytes that the caller copies
+// himself, with [Fate.Append], to where he likes. The slice is valid until the next call.
+func (m *Model) Send(now mono.Time, n int) []Fate {
+	if m.plain && !m.cut {
+		m.dice.off += plainRolls
+		m.counts.Passed++
+		m.fates[0] = Fate{At: now.Add(m.opts.Delay)}
+		return m.fates[:1]
+	}
 	if m.lose() {
 		return nil
 	}
-	leaves, ok := m.queue(now, len(datagram))
+	leaves, ok := m.queue(now, n)
 	if !ok {
 		m.counts.Overflowed++
 		return nil
 	}
 	m.counts.Passed++
-	m.out[0] = m.one(leaves, datagram)
+	m.one(&m.fates[0], leaves, n)
 	if !m.roll(m.opts.Duplicate) {
-		return m.out[:1]
+		return m.fates[:1]
 	}
 	m.counts.Duplicated++
-	m.out[1] = m.one(leaves, datagram)
-	return m.out[:2]
+	m.one(&m.fates[1], leaves, n)
+	return m.fates[:2]
 }
 
 // lose decides whether a datagram is lost on the way.
@@ -226,8 +269,8 @@ func (m *Model) queue(now mono.Time, n int) (mono.Time, bool) {
 	return m.free, true
 }
 
-// one makes one copy come out.
-func (m *Model) one(leaves mono.Time, datagram []byte) Outcome {
+// one decides the fate of one copy of n bytes.
+func (m *Model) one(f *Fate, leaves mono.Time, n int) {
 	at := leaves.Add(m.opts.Delay)
 	if j := m.opts.Jitter; j > 0 {
 		at = at.Add(time.Duration(m.rng.Int64N(2*int64(j)+1)) - j)
@@ -243,28 +286,23 @@ func (m *Model) one(leaves mono.Time, datagram []byte) Outcome {
 	if at.Before(leaves) {
 		at = leaves
 	}
-	var data []byte
-	if n := len(m.spare); n > 0 {
-		m.spare, data = m.spare[:n-1], m.spare[n-1][:0]
-	}
-	data = append(data, datagram...)
-	if m.roll(m.opts.Corrupt) && len(data) > 0 {
+	f.At, f.flips = at, 0
+	if m.roll(m.opts.Corrupt) && n > 0 {
 		m.counts.Corrupted++
-		for range 1 + m.rng.IntN(3) {
-			data[m.rng.IntN(len(data))] ^= 1 << m.rng.IntN(8)
+		for range 1 + m.rng.IntN(maxFlips) {
+			f.flipped[f.flips] = 8 * m.rng.IntN(n)
+			f.flipped[f.flips] += m.rng.IntN(8)
+			f.flips++
 		}
-	}
-	return Outcome{At: at, Data: data}
-}
-
-// Recycle takes back the data of an outcome that nobody reads any more, to save
-// memory. Nobody has to call it.
-func (m *Model) Recycle(b []byte) {
-	if len(m.spare) < maxSpare {
-		m.spare = append(m.spare, b)
 	}
 }
 
 // roll reports true with probability p. It rolls the dice for 0 and 1 too, so
 // that changing one option leaves the dice of the others as they were.
-func (m *Model) roll(p float64) bool { return m.rng.Float64() < p }
+func (m *Model) roll(p float64) bool {
+	if p == 0 {
+		m.dice.off++ // nobody sees what they show
+		return false
+	}
+	return m.rng.Float64() < p
+}

@@ -1,0 +1,65 @@
+package router
+
+import (
+	"math/bits"
+
+	"ttfabric/wire"
+)
+
+// Skip is a set of sender channels that [Router.Next] passes over.
+type Skip uint64
+
+func one(v wire.VC, c int) Skip { return 1 << (int(v)*SenderChannels + c) }
+
+// Offer is a packet that may be sent.
+type Offer struct {
+	Slot  Slot
+	VC    wire.VC
+	Needs int  // slots that must be free at the peer: 2 where the packet enters a ring under bubble flow control
+	All   Skip // the sender channels of the virtual channel: none of them can send if this one lacks credit
+	One   Skip // the packet's own
+}
+
+// Next offers the packet that port i should send next: round robin over the
+// virtual channels, and within one over its sender channels, without those in
+// the skip set (Spec §3.1.1). The packet stays until [Router.Sent].
+func (r *Router) Next(i int, skip Skip) (Offer, bool) {
+	p := &r.ports[i]
+	waiting := p.waiting &^ skip
+	if !p.up || waiting == 0 || p.order == CommandPause {
+		return Offer{}, false
+	}
+	// The channels are in the order of the set's bits, which is turned until the next one's turn is first.
+	for turn := int(p.nextVC) * SenderChannels; waiting != 0; {
+		v := wire.VC(turn+bits.TrailingZeros64(bits.RotateLeft64(uint64(waiting), -turn))) / SenderChannels % wire.NumVCs
+		four := uint(waiting>>(int(v)*SenderChannels)) & all
+		c := bits.TrailingZeros(four)
+		if !r.cfg.LocalFirst {
+			c = (p.nextCh[v] + bits.TrailingZeros(four>>p.nextCh[v]|four<<(SenderChannels-p.nextCh[v]))) % SenderChannels
+		}
+		s := p.send[v][c].peek()
+		if r.drained(p, s) {
+			waiting &^= one(v, c)
+			continue
+		}
+		p.offeredVC, p.offeredCh = v, c
+		o := Offer{Slot: s, VC: v, Needs: 1, All: all << (int(v) * SenderChannels), One: one(v, c)}
+		if r.cfg.Bubble && p.Ring && !v.Detour() && v.Class() != wire.ClassControl && c != passThrough(p.Dir, p.Dir.Opposite()) {
+			o.Needs = 2
+		}
+		return o, true
+	}
+	return Offer{}, false
+}
+
+// all is the set of the sender channels of a virtual channel.
+const all = 1<<SenderChannels - 1
+
+// Sent says that the link took the packet that [Router.Next] offered; its slot is the caller's again.
+func (r *Router) Sent(i int) Slot {
+	p := &r.ports[i]
+	v, c := p.offeredVC, p.offeredCh
+	p.nextVC, p.nextCh[v] = (v+1)%wire.NumVCs, (c+1)%SenderChannels
+	p.of(v).Sent++
+	return p.pop(v, c)
+}

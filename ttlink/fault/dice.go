@@ -1,0 +1,59 @@
+package fault
+
+import "math/bits"
+
+// dice are those of math/rand/v2.PCG, throw for throw, and can put throws off: those
+// whose outcome doesn't matter are made up for when one is thrown that does.
+// That takes the time of a few throws, however many were put off.
+type dice struct {
+	hi, lo uint64 // the state: a linear congruential generator of 128 bits
+	off    uint64 // throws that were put off
+}
+
+// The generator's step is a multiplication and an addition, modulo 2¹²⁸.
+var pcgStep = step{mul: [2]uint64{2549297995355413924, 4865540595714422341}, add: [2]uint64{6364136223846793005, 1442695040888963407}}
+
+// pcgMix is the multiplier of the output function DXSM.
+const pcgMix = 0xda942042e4dd58b5
+
+// step is x·mul + add, high word first.
+type step struct{ mul, add [2]uint64 }
+
+func (s *step) apply(hi, lo uint64) (uint64, uint64) {
+	h, l := mul128(hi, lo, s.mul)
+	l, c := bits.Add64(l, s.add[1], 0)
+	h, _ = bits.Add64(h, s.add[0], c)
+	return h, l
+}
+
+func mul128(hi, lo uint64, by [2]uint64) (uint64, uint64) {
+	h, l := bits.Mul64(lo, by[1])
+	return h + hi*by[1] + lo*by[0], l
+}
+
+// Uint64 throws.
+func (d *dice) Uint64() uint64 {
+	if d.off > 0 {
+		d.catchUp()
+	}
+	d.hi, d.lo = pcgStep.apply(d.hi, d.lo)
+	hi := d.hi
+	hi ^= hi >> 32
+	hi *= pcgMix
+	hi ^= hi >> 48
+	return hi * (d.lo | 1)
+}
+
+// catchUp makes the throws that were put off, by squaring (Brown, "Random
+// Number Generation with Arbitrary Strides", 1994).
+func (d *dice) catchUp() {
+	s := pcgStep
+	for ; d.off > 0; d.off >>= 1 {
+		if d.off&1 != 0 {
+			d.hi, d.lo = s.apply(d.hi, d.lo)
+		}
+		// s after s: x·mul² + (add·mul + add)
+		s.add[0], s.add[1] = s.apply(s.add[0], s.add[1])
+		s.mul[0], s.mul[1] = mul128(s.mul[0], s.mul[1], s.mul)
+	}
+}
