@@ -150,8 +150,8 @@ func (f *composeFlags) check(fab *fabricFlags, name string, t *topo.Topology) er
 	return nil
 }
 
-// contain settles what the chips of a fabric of containers are started with.
-func (f *fabricFlags) contain(name string, t *topo.Topology, c *composeFlags) (m meshFile, err error) {
+// contained settles what the chips of a fabric of containers are started with.
+func (f *fabricFlags) contained(name string, t *topo.Topology, c *composeFlags) (m meshFile, err error) {
 	f.secure.settle(t)
 	if err := c.check(f, name, t); err != nil {
 		return m, err
@@ -168,7 +168,7 @@ func (f *fabricFlags) contain(name string, t *topo.Topology, c *composeFlags) (m
 // its topology. share says where the file finds keys and certificates, and
 // whether gossip is encrypted.
 func composeFile(name, arg string, t *topo.Topology, fab fabricFlags, f composeFlags, share func(*meshFile) (folder string, err error)) ([]byte, error) {
-	m, err := fab.contain(name, t, &f)
+	m, err := fab.contained(name, t, &f)
 	if err != nil {
 		return nil, err
 	}

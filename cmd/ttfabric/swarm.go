@@ -100,7 +100,7 @@ func stackFile(name, arg, subnet string, t *topo.Topology, fab fabricFlags, f co
 	if err := checkSubnet(subnet, len(t.Chips)); err != nil {
 		return nil, err
 	}
-	m, err := fab.contain(name, t, &f)
+	m, err := fab.contained(name, t, &f)
 	if err != nil {
 		return nil, err
 	}
