@@ -23,8 +23,11 @@ import (
 // patience is what a machine that is busy with other things may take.
 const patience = 80 * time.Second
 
-// opens makes either end's port.
-type opens [2]func(t testing.TB) transport.Port
+// opens makes either end's port, and says how patient a link over it is.
+type opens struct {
+	ends    [2]func(t testing.TB) transport.Port
+	profile ttlink.Profile
+}
 
 func carriers(t testing.TB) map[string]opens {
 	a, b := ends(t)
@@ -52,9 +55,11 @@ func carriers(t testing.TB) map[string]opens {
 		}
 	}
 	return map[string]opens{
-		"udp":  {udp, udp},
-		"psk":  {sealed(lower, upper), sealed(upper, lower)},
-		"quic": {func(t testing.TB) transport.Port { return a(t, quicport.Options{}) }, func(t testing.TB) transport.Port { return b(t, quicport.Options{}) }},
+		"udp":  {[2]func(t testing.TB) transport.Port{udp, udp}, ttlink.ProfileCrowded},
+		"psk":  {[2]func(t testing.TB) transport.Port{sealed(lower, upper), sealed(upper, lower)}, ttlink.ProfileCrowded},
+		"quic": {[2]func(t testing.TB) transport.Port{
+			func(t testing.TB) transport.Port { return a(t, quicport.Options{}) }, func(t testing.TB) transport.Port { return b(t, quicport.Options{}) }},
+			ttlink.ProfilePaced}, // as 'up' chooses it
 	}
 }
 
@@ -113,11 +118,11 @@ func (w *lab) begin(i int) {
 	}
 	w.lives++
 	l, err := ttlink.New(ttlink.Config{Local: from, Peer: to, Incarnation: w.lives, Fabric: 7, MaxPayload: 1152, Slots: [wire.NumVCs]int{16, 5, 3},
-		Seed: uint64(w.lives), Profile: ttlink.ProfileCrowded})
+		Seed: uint64(w.lives), Profile: w.open.profile})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s := &side{w: w, i: i, start: time.Now(), link: l, port: w.open[i](w.t)}
+	s := &side{w: w, i: i, start: time.Now(), link: l, port: w.open.ends[i](w.t)}
 	w.sides[i] = s
 	w.relay.at(i, s.port.LocalAddr())
 	if err := s.port.SetPeer(w.relay.addr(i)); err != nil {
