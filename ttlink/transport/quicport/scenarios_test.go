@@ -55,8 +55,8 @@ func carriers(t testing.TB) map[string]opens {
 		}
 	}
 	return map[string]opens{
-		"udp":  {[2]func(t testing.TB) transport.Port{udp, udp}, ttlink.ProfileCrowded},
-		"psk":  {[2]func(t testing.TB) transport.Port{sealed(lower, upper), sealed(upper, lower)}, ttlink.ProfileCrowded},
+		"udp": {[2]func(t testing.TB) transport.Port{udp, udp}, ttlink.ProfileCrowded},
+		"psk": {[2]func(t testing.TB) transport.Port{sealed(lower, upper), sealed(upper, lower)}, ttlink.ProfileCrowded},
 		"quic": {[2]func(t testing.TB) transport.Port{
 			func(t testing.TB) transport.Port { return a(t, quicport.Options{}) }, func(t testing.TB) transport.Port { return b(t, quicport.Options{}) }},
 			ttlink.ProfilePaced}, // as 'up' chooses it
