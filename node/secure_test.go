@@ -10,6 +10,7 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/session"
+	"ttfabric/ttlink"
 	"ttfabric/ttlink/transport"
 	"ttfabric/ttlink/transport/pki"
 	"ttfabric/ttlink/transport/quicport"
@@ -55,13 +56,16 @@ func certificates(t *testing.T) string {
 // peers. A chip that dies comes back; one with other secrets does not come
 // in, which is told once, and does once it has the right ones.
 func TestSecuredFabric(t *testing.T) {
-	for name, c := range map[string]struct{ good, bad openCable }{
-		"psk":  {sealedCable(1), sealedCable(2)},
-		"quic": {quicCable(certificates(t)), quicCable(certificates(t))},
+	for name, c := range map[string]struct {
+		good, bad openCable
+		profile   ttlink.Profile
+	}{
+		"psk":  {sealedCable(1), sealedCable(2), ttlink.ProfileCrowded},
+		"quic": {quicCable(certificates(t)), quicCable(certificates(t)), ttlink.ProfilePaced},
 	} {
 		t.Run(name, func(t *testing.T) {
 			secured := func(o openCable) func(*node.Config) {
-				return func(cfg *node.Config) { cfg.Port, cfg.Cable = nil, o }
+				return func(cfg *node.Config) { cfg.Port, cfg.Cable, cfg.Profile = nil, o, c.profile }
 			}
 			m, p, ns := fabricWith(t, "mesh:2x2", secured(c.good))
 			ctx, cancel := context.WithTimeout(context.Background(), patience)

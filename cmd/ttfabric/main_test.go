@@ -78,7 +78,7 @@ func TestAFabricOfProcesses(t *testing.T) {
 			Links   []any
 		}
 	}
-	if err := json.Unmarshal([]byte(c.must("up", "mesh:2x2", "-d", patient, "-o", "json")), &up); err != nil || len(up.Chips) != 4 {
+	if err := json.Unmarshal([]byte(c.must("up", "mesh:2x2", "-d", unhurried, "-o", "json")), &up); err != nil || len(up.Chips) != 4 {
 		t.Fatalf("%v: %+v", err, up)
 	}
 	for _, x := range up.Chips {

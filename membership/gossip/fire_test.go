@@ -183,13 +183,25 @@ func TestFormerLifeIsRefused(t *testing.T) {
 	pools := f.startAll(3)
 	old := pools[2]
 	oldName, oldMeta := old.cfg.Meta.Name(), old.cfg.Meta.Append(nil)
-	old.Close(0)
 	now := f.start(0, 2, 100)
 	rest := []*Pool{pools[0], pools[1], now}
-	eventually(t, patience, "the new life is believed, and the old one gone", func() bool {
+	eventually(t, patience, "all have heard of both lives, and believe the new one", func() bool {
 		for _, p := range rest {
 			v := p.View()
-			if len(v) != 3 || v[2].Meta.Incarnation != 100 || p.remembers(oldName) {
+			if len(v) != 3 || v[2].Meta.Incarnation != 100 || !p.remembers(oldName) {
+				return false
+			}
+		}
+		return true
+	})
+	old.Close(0)
+	eventually(t, patience, "the old life is gone, and known for a former one", func() bool {
+		for _, p := range rest {
+			p.mu.Lock()
+			former := p.view.Former(oldName)
+			p.mu.Unlock()
+			v := p.View()
+			if !former || len(v) != 3 || v[2].Meta.Incarnation != 100 || p.remembers(oldName) {
 				return false
 			}
 		}
@@ -264,11 +276,13 @@ func TestKeyRotation(t *testing.T) {
 			p.UpdateMeta(m) // something to say between the steps
 			time.Sleep(2 * quick.gossip)
 		}
-		eventually(t, patience, "all have heard what was said with the keys of this step", func() bool {
-			return !slices.ContainsFunc(pools, func(p *Pool) bool {
-				return slices.ContainsFunc(p.View(), func(m membership.Member) bool { return m.Meta.LinkVersion != version })
-			})
-		})
+		late := func(p *Pool) bool {
+			return slices.ContainsFunc(p.View(), func(m membership.Member) bool { return m.Meta.LinkVersion != version })
+		}
+		// What was said with the keys of this step is heard, so that hardly anything of the one before is under way.
+		for end := time.Now().Add(5 * time.Second); slices.ContainsFunc(pools, late) && time.Now().Before(end); {
+			time.Sleep(quick.gossip)
+		}
 		time.Sleep(2 * quick.probe)
 	}
 	each(func(k *Keys) error { return k.Install(second) })
