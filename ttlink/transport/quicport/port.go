@@ -17,7 +17,11 @@
 //
 // quic-go sends no packet of more than 1452 bytes, and paces and delays what
 // it sends as its congestion control wants. It does not notice when a path
-// becomes narrower; path.go does.
+// becomes narrower; path.go does. It hands packets to the kernel together only
+// where they have full length, which a link's frame does not give them. Frames
+// filled up to it, with super-packets on the way in, double what crosses one
+// way; but they leave no room for acknowledgements, which then take packets of
+// their own, and traffic both ways costs half as much again. So they are not.
 //
 // The content of a DATAGRAM frame is two bytes, little-endian, with the length
 // of each datagram of the link, and then as many of them as fit, the last
