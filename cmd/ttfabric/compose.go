@@ -95,7 +95,7 @@ copy that to the folder.`,
 			name, _ := c.Flags().GetString("name")
 			return render(c, args, file, func(arg string, t *topo.Topology) ([]byte, string, error) {
 				b, err := composeFile(name, arg, t, fab, f, func(m *meshFile) (string, error) { return keys.write(c, m, t, &fab.secure, file) })
-				return b, fmt.Sprintf("%s%s. 'docker-compose -p %s -f %s up -d' brings it up.", counted(len(t.Chips), "container"), keys.told(), name, file), err
+				return b, fmt.Sprintf("%s%s. 'docker-compose -p %s -f %s up -d' brings it up.", counted(len(t.Chips), "container"), keys.told(), asProject(name), file), err
 			})
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")

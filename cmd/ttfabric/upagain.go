@@ -63,15 +63,11 @@ func (f *upFlags) contain(c *cobra.Command, m *meshFile, arg string, t *topo.Top
 	})
 }
 
-// projectName is a fabric's compose project, which has small letters, digits, '-' and '_' only.
-func projectName(name string) string {
-	return "ttfabric-" + strings.Map(func(r rune) rune {
-		if r == '.' {
-			return '-'
-		}
-		return r
-	}, strings.ToLower(name))
-}
+// projectName is the compose project of a fabric that 'up' brings up.
+func projectName(name string) string { return "ttfabric-" + asProject(name) }
+
+// asProject makes a fabric's name one for a compose project, which has small letters, digits, '-' and '_' only.
+func asProject(name string) string { return strings.ReplaceAll(strings.ToLower(name), ".", "-") }
 
 // ready reports whether a chip's links are all up, and its tables know of it.
 // Cables that an operator took out of service are not waited for.
