@@ -2,9 +2,11 @@ package transport_test
 
 import (
 	"bytes"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,10 +92,32 @@ func TestPSKConforms(t *testing.T) {
 type wireTap struct {
 	a, b   transport.Keyed
 	ma, mb transport.Port // below
+	life   *mortal        // what a has of ma
 	said   [2]notices
 	mu     sync.Mutex
 	seen   [2][][]byte // sent by a, by b
 	got    chan []byte // received by b
+}
+
+// mortal is a port that one life of an end has until it is over; the next life has the port itself.
+type mortal struct {
+	transport.Port
+	over atomic.Bool
+}
+
+// Recv may take one datagram more, which is lost.
+func (m *mortal) Recv(x *transport.Batch) error {
+	if err := m.Port.Recv(x); err != nil || m.over.Load() {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+func (m *mortal) Send(b []byte, seg int) (int, error) {
+	if m.over.Load() {
+		return 0, net.ErrClosed
+	}
+	return m.Port.Send(b, seg)
 }
 
 func tapped(t *testing.T, change func(a, b *transport.Cable, ka, kb *[]byte)) *wireTap {
@@ -114,7 +138,8 @@ func tapped(t *testing.T, change func(a, b *transport.Cable, ka, kb *[]byte)) *w
 	if change != nil {
 		change(&ca, &cb, &ka, &kb)
 	}
-	w.a = seal(t, transport.Tap(w.ma, see(0)), ka, ca)
+	w.life = &mortal{Port: w.ma}
+	w.a = seal(t, transport.Tap(w.life, see(0)), ka, ca)
 	w.b = seal(t, transport.Tap(w.mb, see(1)), kb, cb)
 	go func() {
 		var x transport.Batch
@@ -220,6 +245,7 @@ func TestPSKOldLives(t *testing.T) {
 	hellos := slices.Clone(w.seen[0])
 	w.mu.Unlock()
 	// a restarts in place: the same address and cable, another life.
+	w.life.over.Store(true)
 	again := seal(t, w.ma, pskKey, transport.Cable{From: lower, To: upper})
 	again.SetPeer(w.b.LocalAddr())
 	go func() {
@@ -242,12 +268,21 @@ func TestPSKOldLives(t *testing.T) {
 	for _, d := range append(hellos, old...) {
 		w.ma.Send(d, len(d))
 	}
-	again.Send([]byte("still here"), 10)
-	for d := <-w.got; string(d) != "still here"; d = <-w.got {
-		if string(d) != "second life" {
-			t.Errorf("heard %q", d)
+	until(t, "b hears the new life", func() bool {
+		again.Send([]byte("still here"), 10) // one that meets the change of keys is lost
+		for {
+			select {
+			case d := <-w.got:
+				if string(d) == "still here" {
+					return true
+				} else if string(d) != "second life" {
+					t.Errorf("heard %q", d)
+				}
+			case <-time.After(10 * time.Millisecond):
+				return false
+			}
 		}
-	}
+	})
 	// An unknown key makes b ask its peer, who is the new life, for others, once.
 	if s := w.b.Stats().Auth; s.UnknownKey == 0 || s.Keyings > keyings+1 {
 		t.Errorf("%+v, keyed %d times before", s, keyings)
