@@ -116,7 +116,7 @@ func withChips(machine string, chips int, f func(ctx context.Context, s *session
 // writes is the number of timed writes of a size.
 func writes(size int) int {
 	if size > 1<<16 {
-		return 200
+		return 400
 	}
 	return 3000
 }
@@ -211,11 +211,19 @@ func timeWrites(ctx context.Context, s *session.Session, dst wire.ChipID, size i
 // blockWriters is how many blocks are under way at once: while one is awaited to its end, the next has begun.
 const blockWriters = 2
 
+// blockWarmUp is how many blocks are written before: a fabric that has just come up gets its buffers as it needs them.
+const blockWarmUp = 50
+
 // blocks writes blocks of 1 MiB for a while, two at once, and reads the last ones back. It returns Gb/s.
 func blocks(ctx context.Context, s *session.Session, dst wire.ChipID) (float64, error) {
 	to := wire.FabricNodeID{Chip: dst}
 	errs := make([]error, blockWriters)
 	var wg sync.WaitGroup
+	for range blockWarmUp {
+		if err := s.Write(ctx, to, wire.NewNocAddr(0, 0, 0), make([]byte, 1<<20)); err != nil {
+			return 0, err
+		}
+	}
 	begin := time.Now()
 	for w := range blockWriters {
 		wg.Go(func() {
