@@ -16,7 +16,7 @@ import (
 // layers (and, within a layer, those that it names in peers). A new package
 // must be given its place here.
 var layers = map[string]int{
-	"wire": 1, "wire/mono": 0, "node/chart": 0,
+	"wire": 1, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
 	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
 	"router/route": 3, "node/traffic": 3, "node/losses": 3,
 	"router": 4, "router/control": 4,

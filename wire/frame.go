@@ -2,7 +2,8 @@ package wire
 
 import (
 	"encoding/binary"
-	"hash/crc32"
+
+	"ttfabric/wire/castagnoli"
 )
 
 // Sizes of a frame's parts, in bytes. The TT-link header's size is the
@@ -113,10 +114,8 @@ func (f FrameFault) Error() string {
 	return "frame: " + names[f]
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Checksum is CRC-32C (Castagnoli), as in iSCSI (RFC 3720 §B.4).
-func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+func Checksum(b []byte) uint32 { return castagnoli.Checksum(b) }
 
 // WireLen returns the number of bytes that f takes on the wire.
 func (f *Frame) WireLen() int {

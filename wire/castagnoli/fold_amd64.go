@@ -1,0 +1,14 @@
+package castagnoli
+
+import "golang.org/x/sys/cpu"
+
+// folds is whether this processor does what fold asks of it.
+var folds = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasSSE42
+
+// by is what fold multiplies by.
+var by = factors{over(blocks * block), over(block), [4]factor{over(3 * quarter), over(2 * quarter), over(quarter)}}
+
+// fold returns the register after the n bytes from p on; n is at least blocks times block.
+//
+//go:noescape
+func fold(register uint32, p *byte, n int, by *factors) uint32

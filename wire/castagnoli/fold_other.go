@@ -1,0 +1,9 @@
+//go:build !amd64
+
+package castagnoli
+
+const folds = false
+
+var by factors
+
+func fold(uint32, *byte, int, *factors) uint32 { panic("castagnoli: nothing folds here") }
