@@ -4,9 +4,9 @@
 // on one plane; see below for groups. Requests and probes are
 // numbered in it from 0 by flow seq, and travel in order. Flow base is the
 // lowest number whose fate the source doesn't know. Flow epoch names one life
-// of the flow, of which a later one is greater (wrapping): the upper 27 bits
-// grow with each start of the source, such as the time in milliseconds, the
-// lower 5 count its lives from 0, with a carry. At most
+// of the flow, of which a later one is greater (wrapping): the first one is the
+// time of the source's start in milliseconds, or whatever grows faster than
+// lives end, and the next ones count on from it. At most
 // 4096 requests are open. Ids count up from the incarnation, so that the reply
 // to a read of a former life meets no read of this one.
 //
@@ -29,8 +29,9 @@
 //     all are excepted as restarted, in one. next becomes seq + 1.
 //   - With 62 exceptions or more the packet is not performed: it is excepted as
 //     too many exceptions, in one that goes on with the next packet. From the
-//     first gap on, the gap, the packet and all that follows are excepted as lost,
-//     again in one. next becomes seq + 1.
+//     first gap on, the gap, the packet and all that follow are excepted as lost,
+//     again in one; so they are from the first packet on where there are 63
+//     exceptions and the last is not of too many. next becomes seq + 1.
 //   - A seq beyond next: the numbers between are excepted as lost.
 //   - Otherwise the request is performed in the flow's order, and excepted if
 //     it could not be; next becomes seq + 1. A probe does nothing.
@@ -69,6 +70,6 @@
 // has not settled. A drop report settles the request for the members that the
 // copy had before it. A member without progress for 10 s is given up alone: its
 // open requests are unknown, and the group's numbers go on. Where a number is
-// given to other ranges, the flow epoch grows by 32. A multicast read is a bad
+// given to other ranges, the flow begins another life. A multicast read is a bad
 // command.
 package wire

@@ -8,7 +8,7 @@ import (
 // Account is what the chip's router and links have counted of packets in its
 // present life, for [losses.Merge]. Call it where the chip has been pumped.
 func (c *Chip) Account() losses.Chip {
-	a := losses.Chip{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation, Ports: []losses.Port{}}
+	a := losses.Chip{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation, Refused: c.refused, Ports: []losses.Port{}}
 	for i := range c.ports {
 		p := &c.ports[i]
 		s := c.router.Status(i)

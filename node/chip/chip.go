@@ -124,6 +124,7 @@ type Chip struct {
 	resHead   int
 	events    eventLog
 	counters  Counters
+	refused   [wire.NumClasses]uint64 // of what was delivered here: could not be read, or is for another chip
 	txPort    int
 	scratch   []byte
 	route     [wire.MaxHops + 1]byte // of the packet at hand

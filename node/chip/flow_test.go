@@ -51,7 +51,7 @@ func TestClockSetBack(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	f := w.chips[0].out[flowKey{node: w.m.Chips[2].Node}]
-	f.epoch -= 5 << lifeShift // as if it had started anew, by a clock that was set back
+	f.epoch -= 160 // as if it had started anew, by a clock that was set back
 	f.next, f.base = 0, 0
 	if r := send(); r.Fate != FateUnknown || r.Doubt != DoubtOlder {
 		t.Errorf("%+v", r)

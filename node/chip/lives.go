@@ -9,8 +9,10 @@ import (
 
 // A flow's epoch orders the lives of its source: a destination that has heard
 // of a later life performs nothing of a former one, by whatever way and however
-// late it comes. The upper 27 bits are [Config.Life], the lower 5 count the
-// lives within it; both wrap.
+// late it comes. A chip's first life of a flow is [Config.Life], and the next
+// ones count on from it. Milliseconds pass faster than lives, each of which
+// waits for what is open in it, and wrap after 50 days: a chip that starts again
+// 25 to 50 days after it started last is taken for older.
 //
 // Should a chip start with a lower number than in a former life, since its clock
 // was set back, the destination refuses its requests and answers with the
@@ -61,15 +63,12 @@ func (l *life) heard(m *wire.Completion) {
 	}
 }
 
-const lifeShift = 5
-
 // firstLife is the epoch of a chip's first life of a flow.
 func firstLife(cfg *Config) uint32 {
-	n := cfg.Life
-	if n == 0 {
-		n = wire.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(cfg.Incarnation)))
+	if cfg.Life != 0 {
+		return cfg.Life
 	}
-	return n << lifeShift
+	return wire.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(cfg.Incarnation)))
 }
 
 // nextLife is the epoch of the life after e.

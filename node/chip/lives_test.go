@@ -2,6 +2,7 @@ package chip
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,76 @@ func TestOverflow(t *testing.T) {
 	}
 	if d.counters.Performed != performed {
 		t.Error("something was performed that was said not to be")
+	}
+}
+
+// TestExceptionsFitAlways has requests go missing, be refused and be forgotten
+// at random: what the destination owes fits a completion at any time, and names
+// exactly those that it did not perform.
+func TestExceptionsFitAlways(t *testing.T) {
+	full := 0
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		w := newFabric(t, named(t, "line:2"))
+		d, src := w.chips[1], w.chips[0].Node()
+		performed := map[uint32]bool{}
+		next, base := uint32(0), uint32(0)
+		gaps, refusals, known := r.Float64(), r.Float64(), r.IntN(4) == 0
+		for range 300 {
+			if r.Float64() < gaps {
+				next += uint32(1 + r.IntN(2))
+			}
+			addr := uint64(64)
+			if r.Float64() < refusals {
+				addr = 1 << 35 // no such address
+			}
+			before := d.counters.Performed
+			d.request(w.now, &wire.Packet{Type: wire.PacketRequest, Src: src, Dst: d.Node(), FlowEpoch: 32, FlowSeq: next, FlowBase: base, Known: known,
+				Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, addr), Size: 1}, Payload: []byte{1}})
+			performed[next] = d.counters.Performed > before
+			next++
+			f := d.in[flowKey{node: src}]
+			if len(f.exc) > wire.MaxExceptions || f.next != next {
+				t.Fatalf("seed %d: %d exceptions, next is %d of %d", seed, len(f.exc), f.next, next)
+			}
+			if len(f.exc) == wire.MaxExceptions {
+				full++
+			}
+			excepted := map[uint32]bool{}
+			for _, e := range f.exc {
+				for k := range uint32(e.Count) {
+					excepted[e.First+k] = true
+				}
+			}
+			for s := base; s != next; s++ {
+				if performed[s] == excepted[s] {
+					t.Fatalf("seed %d: request %d was performed: %v, and excepted: %v", seed, s, performed[s], excepted[s])
+				}
+			}
+			if r.IntN(40) == 0 {
+				base += uint32(r.IntN(int(next-base) + 1))
+			}
+		}
+	}
+	if full == 0 {
+		t.Error("the list of exceptions was never full")
+	}
+}
+
+// TestLivesOverTime starts a chip again, hours or weeks later, with the clock
+// that orders its lives: its first request is performed.
+func TestLivesOverTime(t *testing.T) {
+	for _, up := range []time.Duration{10 * time.Millisecond, time.Hour, 19 * time.Hour, 24 * time.Hour, 37 * time.Hour, 24 * 24 * time.Hour} {
+		w := newFabric(t, named(t, "line:3"))
+		start := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+		for _, at := range []time.Time{start, start.Add(up)} {
+			w.chips[0].cfg.Life = uint32(at.UnixMilli())
+			w.chips[0].out, w.chips[0].outOrder = map[flowKey]*outFlow{}, nil // as a new process has it
+			w.chips[0].HandleRequest(w.now, Request{Dst: w.m.Chips[2].Node, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 64), Value: 7}})
+			if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+				t.Errorf("after %v: %+v", up, rs)
+			}
+		}
 	}
 }
 

@@ -216,9 +216,8 @@ func (c *Chip) group(r *Request) (*outGroup, Admission) {
 }
 
 // add gives a group a number and its flow an epoch, the first one being that of
-// the chip's incarnation. A number that is used again has another upper part
-// of the epoch, so that to its members it is neither an older nor a newer life
-// of the flow before it. It fails while no group is idle.
+// the chip's life. The flow of a number that is used again goes on with another
+// life. It fails while no group is idle.
 func (gs *groups) add(g *outGroup, first uint32) bool {
 	if gs.byKey == nil {
 		gs.byKey = map[groupKey]*outGroup{}
@@ -239,7 +238,7 @@ func (gs *groups) add(g *outGroup, first uint32) bool {
 		delete(gs.byKey, old.key)
 		gs.bury(old)
 		gs.list[old.number-1] = g
-		g.number, g.epoch = old.number, old.epoch+1<<lifeShift
+		g.number, g.epoch = old.number, old.after()
 	}
 	gs.byKey[g.key] = g
 	return true
@@ -379,13 +378,17 @@ func (g *outGroup) hear(now mono.Time, m *groupMember, k *wire.Completion) {
 	g.life.known = !slices.ContainsFunc(g.members, func(m groupMember) bool { return !m.answered })
 }
 
+// after is the epoch of the next life of the flow of a group's number.
+func (g *outGroup) after() uint32 {
+	if g.older != 0 {
+		return nextLife(g.older)
+	}
+	return nextLife(g.epoch)
+}
+
 // renew begins a new life of a group's flow; nothing of it is open.
 func (g *outGroup) renew() {
-	e := g.epoch
-	if g.older != 0 {
-		e = g.older
-	}
-	g.epoch, g.older, g.next, g.base, g.life = nextLife(e), 0, 0, 0, life{}
+	g.epoch, g.older, g.next, g.base, g.life = g.after(), 0, 0, 0, life{}
 	for i := range g.members {
 		g.members[i].next, g.members[i].answered = 0, false
 	}

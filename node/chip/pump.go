@@ -176,6 +176,7 @@ func (c *Chip) arrived(now mono.Time, b []byte) {
 	p := &c.arriving
 	if *p, err = wire.DecodePacket(b); err != nil || !c.mine(p) || !c.plan.Has(p.Src) {
 		c.counters.Dropped[wire.DropMalformed]++
+		c.refused[wire.PacketView(b).VC().Class()]++
 		return
 	}
 	switch p.Type {

@@ -58,10 +58,11 @@ func (c *Chip) request(now mono.Time, p *wire.Packet) {
 // overflow takes a request, and n before it that did not come, where there may
 // be no room for a gap and a refusal any more. None of them is performed, and
 // one exception names all that comes until the source has taken note of the
-// older ones, from the first gap on another one.
+// older ones, from the first gap on another one. Where there is room for one
+// only, that is the latter.
 func (f *inFlow) overflow(n uint32) {
 	o := wire.OutcomeOverflow
-	if k := len(f.exc); n > 0 || k > wire.MaxExceptions-2 && f.exc[k-1].Outcome == wire.OutcomeLost {
+	if k := len(f.exc); n > 0 || k > wire.MaxExceptions-2 && f.exc[k-1].Outcome != wire.OutcomeOverflow {
 		o = wire.OutcomeLost
 	}
 	f.except(f.next, n+1, o)

@@ -133,7 +133,8 @@ func (c *Chip) enter(p *port, v wire.PacketView) (way bool) {
 		return true
 	}
 	w := c.way(dst, v.Plane(), v.VC().Class())
-	if w.ok && c.onto(v, w) {
+	// A way back to the mesh that it came from, by tables newer than that mesh's, would say: deliver here.
+	if w.ok && w.first != p.Dir && c.onto(v, w) {
 		return true
 	}
 	v.Reroute(nil, false, false)

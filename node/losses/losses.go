@@ -90,12 +90,13 @@ type Chip struct {
 	Node        wire.FabricNodeID `json:"chip"`
 	Incarnation wire.Incarnation  `json:"incarnation"`
 	InFlight    Count             `json:"in_flight"` // in the router's channels
+	Refused     Count             `json:"refused"`   // of those delivered: that the chip can't read, or that are for another
 	Ports       []Port            `json:"ports"`
 }
 
 // Same reports whether two accounts of a chip's life are alike: nothing moved between them.
 func (c *Chip) Same(o *Chip) bool {
-	if c.Node != o.Node || c.Incarnation != o.Incarnation || c.InFlight != o.InFlight || len(c.Ports) != len(o.Ports) {
+	if c.Node != o.Node || c.Incarnation != o.Incarnation || c.InFlight != o.InFlight || c.Refused != o.Refused || len(c.Ports) != len(o.Ports) {
 		return false
 	}
 	for i := range c.Ports {

@@ -132,3 +132,17 @@ func FuzzMerge(f *testing.F) {
 		}
 	})
 }
+
+// What a chip refused after its router had delivered it counts as dropped.
+func TestRefusedAfterDelivery(t *testing.T) {
+	c := pair()
+	c[1].Refused = Count{3}
+	r := Merge(c, nil)
+	want := Total{Injected: 21, FromGone: 3, Delivered: 14, Dropped: 3, ToGone: 5, Unknown: 2}
+	if r.Total != want || r.Dropped[wire.DropMalformed.String()] != 3 || r.Unexplained() != 0 {
+		t.Errorf("%+v, want %+v; dropped %v", r.Total, want, r.Dropped)
+	}
+	if good := pair(); c[1].Same(&good[1]) {
+		t.Error("what is refused makes no difference")
+	}
+}

@@ -151,6 +151,10 @@ func (m *merger) chip(c *Chip) {
 		}
 	}
 	p := &t.Packets
+	for k, n := range c.Refused {
+		p.Delivered[k] -= n
+		p.Dropped[wire.DropMalformed][k] += n
+	}
 	dropped := p.AllDropped()
 	for k := range wire.NumClasses {
 		in := p.Received[k] + p.Malformed[k] + p.Injected[k] + p.Copied[k]

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"ttfabric/node/chip"
@@ -12,6 +13,7 @@ import (
 
 // scripted is a fabric that answers as it is told.
 type scripted struct {
+	mu    sync.Mutex
 	asked []chip.Request
 	ends  []chip.Result
 }
@@ -19,9 +21,11 @@ type scripted struct {
 // Submit answers each request with the next end.
 func (f *scripted) Submit(_ context.Context, rs []chip.Request, done func(int, chip.Result)) (int, error) {
 	for i, r := range rs {
+		f.mu.Lock()
 		f.asked = append(f.asked, r)
 		end := f.ends[0]
 		f.ends = f.ends[1:]
+		f.mu.Unlock()
 		done(i, end)
 	}
 	return len(rs), nil

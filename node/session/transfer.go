@@ -25,6 +25,8 @@ type transfer struct {
 	err   error // the first
 	wake  chan struct{}
 	ended bool // the caller has been answered
+	done  bool // a packet was performed
+	anew  bool // none was when the destination was found to have restarted: all go to its present life
 }
 
 // batchMin is how many packets are waited for to be handed over together, unless fewer are left.
@@ -113,7 +115,8 @@ func (t *transfer) fail(err error) {
 
 // end takes the end of packet i.
 func (t *transfer) end(i, try int, r chip.Result) {
-	if r.Fate != chip.FateDone && t.ctx.Err() == nil && try < againRetries && passing(&r) {
+	again, torn := t.again(try, &r)
+	if again {
 		time.AfterFunc(againAfter(try), func() {
 			t.mu.Lock()
 			if t.ended {
@@ -133,13 +136,32 @@ func (t *transfer) end(i, try int, r chip.Result) {
 		return
 	}
 	t.mu.Lock()
-	if r.Fate != chip.FateDone {
-		q := t.request(i)
+	if q := t.request(i); torn {
+		t.fail(&OutcomeUnknownError{q.Dst, "the destination restarted under way"})
+	} else if r.Fate != chip.FateDone {
 		t.fail(failure(&q, &r))
 	} else if t.took != nil && !t.ended {
 		t.fail(t.took(i*wire.MaxPayload, min(wire.MaxPayload, t.n-i*wire.MaxPayload), r))
 	}
 	t.settled()
+}
+
+// again reports whether a packet is to be tried again, and takes note of how it
+// ended: a destination that restarted with some of the packets is not given the others, and the transfer is torn.
+func (t *transfer) again(try int, r *chip.Result) (again, torn bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case r.Fate == chip.FateDone:
+		t.done = true
+		return false, false
+	case r.Outcome == wire.OutcomeUnknownFlow && r.Fate == chip.FateRefused && !t.anew:
+		if t.done {
+			return false, true
+		}
+		t.anew = true
+	}
+	return t.ctx.Err() == nil && try < againRetries && passing(r), false
 }
 
 // settled notes that a packet has ended, and unlocks.

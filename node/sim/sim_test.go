@@ -240,6 +240,19 @@ func TestCheckersFind(t *testing.T) {
 	}
 }
 
+// found are seeds that found something, by topology.
+var found = map[string][]uint64{
+	"spec-l1": {38, 910033, 911013}, // a way back to the mesh that a packet came from, which a route can't say
+}
+
+// seq returns 1 to n.
+func seq(n uint64) (s []uint64) {
+	for k := range n {
+		s = append(s, k+1)
+	}
+	return s
+}
+
 // TestTopologies runs some seeds of lines, rings, tori and machines of several
 // meshes; scripts/soak runs as many as asked.
 func TestTopologies(t *testing.T) {
@@ -250,7 +263,7 @@ func TestTopologies(t *testing.T) {
 			if testing.Short() {
 				n = 2
 			}
-			for seed := uint64(1); seed <= n; seed++ {
+			for _, seed := range append(found[name], seq(n)...) {
 				if _, err := Run(Config{Topology: m, Seed: seed, Quick: true}); err != nil {
 					t.Fatalf("%v\n%s\nreplay: %s", err, shrink(m, seed, err), replay(seed, name))
 				}

@@ -267,7 +267,7 @@ class Chip:
         self.flows = {}
         self.waiting = []  # packets for lack of credit: link, vc, bytes
         self.next_id = self.incarnation
-        self.outs = {g: {"epoch": int(time.time() * 1000) << 5 & 0xFFFFFFFF, "seq": 0, "base": 0, "open": {}, "known": False, "sure": set(), "ending": False} for g in (0, 1)}
+        self.outs = {g: {"epoch": int(time.time() * 1000) & 0xFFFFFFFF, "seq": 0, "base": 0, "open": {}, "known": False, "sure": set(), "ending": False} for g in (0, 1)}
         self.out = self.outs[0]
         self.reads, self.probe_at = {}, None
 
@@ -337,7 +337,7 @@ class Chip:
                     f["exc"].append([f["next"], d, 6])
                 f["exc"].append([seq, 1, 9])
             elif len(f["exc"]) >= 62:
-                f["exc"].append([f["next"], d + 1, 5 if d or len(f["exc"]) > 62 and f["exc"][-1][2] == 5 else 7])
+                f["exc"].append([f["next"], d + 1, 5 if d or len(f["exc"]) > 62 and f["exc"][-1][2] != 7 else 7])
             else:
                 if d > 0:
                     f["exc"].append([f["next"], d, 5])

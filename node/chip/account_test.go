@@ -1,0 +1,18 @@
+package chip
+
+import (
+	"testing"
+
+	"ttfabric/wire"
+)
+
+// TestRefusedIsAccounted delivers a packet to a chip that it is not for.
+func TestRefusedIsAccounted(t *testing.T) {
+	w := newFabric(t, named(t, "line:3"))
+	c := w.chips[1]
+	p := wire.Packet{Type: wire.PacketRequest, Src: w.chips[0].Node(), Dst: w.chips[2].Node(), Route: []byte{0}, Command: wire.Command{Type: wire.NocInlineWrite}}
+	c.arrived(w.now, p.Append(nil))
+	if a := c.Account(); a.Refused[wire.ClassRequest] != 1 || c.counters.Dropped[wire.DropMalformed] != 1 {
+		t.Errorf("refused %v, dropped %v", a.Refused, c.counters.Dropped)
+	}
+}

@@ -1,0 +1,29 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"ttfabric/node/chip"
+	"ttfabric/wire"
+)
+
+// TestTornTransfer writes three packets to a chip that restarts: before the
+// first, all go to its present life; behind it, the write did not happen as a whole.
+func TestTornTransfer(t *testing.T) {
+	done := chip.Result{Fate: chip.FateDone}
+	restarted := chip.Result{Fate: chip.FateRefused, Outcome: wire.OutcomeUnknownFlow}
+	write := func(ends ...chip.Result) (int, error) {
+		f := &scripted{ends: ends}
+		err := New(f).Write(context.Background(), at(1), wire.NewNocAddr(1, 1, 0), make([]byte, 3*wire.MaxPayload))
+		return len(f.asked), err
+	}
+	if n, err := write(restarted, restarted, restarted, done, done, done); n != 6 || err != nil {
+		t.Errorf("before the first packet: %d packets sent, %v", n, err)
+	}
+	var unknown *OutcomeUnknownError
+	if n, err := write(done, restarted, restarted, done, done); n != 3 || !errors.As(err, &unknown) {
+		t.Errorf("behind the first packet: %d packets sent, %v", n, err)
+	}
+}
