@@ -73,6 +73,7 @@ func (c *Chip) Flush(now mono.Time, ch wire.Channel) (int, error) {
 	}
 	e := &PortEvent{Flush: true, Was: c.router.State(i), State: c.router.State(i), Flushed: c.router.Flush(i)}
 	c.tell(now, i, e)
+	c.abandon(now)
 	return e.Flushed, nil
 }
 

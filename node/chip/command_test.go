@@ -124,7 +124,11 @@ func TestFlushTellsSources(t *testing.T) {
 			t.Errorf("event %+v", e.Port)
 		}
 	}
+	before := w.chips[1].pool.InUse()
 	n, err := w.chips[1].Flush(w.now, w.channel(1, wire.East))
+	if after := w.chips[1].pool.InUse(); after != before-n {
+		t.Errorf("%d buffers are out after %d packets were flushed, of %d", after, n, before)
+	}
 	if err != nil || n != router.SlotSpec.Sender[wire.VCData] {
 		t.Fatalf("%d packets were flushed, %v", n, err)
 	}

@@ -207,7 +207,9 @@ func (c *Chip) returnCredits() {
 	}
 }
 
-// abandon reports to their sources the packets that the router gave up.
+// abandon reports to their sources the packets that the router gave up. What
+// empties channels calls it at once: they can fill again before the next Pump,
+// and the pool has buffers for the channels, not for what was in them, too.
 func (c *Chip) abandon(now mono.Time) bool {
 	moved := false
 	for {

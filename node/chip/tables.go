@@ -82,6 +82,7 @@ func (c *Chip) install(now mono.Time) {
 	}
 	t.unreachable = c.unreachable()
 	c.events.add(Event{At: now, Tables: &Tables{Epoch: c.epoch, Out: c.outOf(p), Unreachable: t.unreachable, Strict: t.strict}})
+	c.abandon(now)
 }
 
 // stale reports whether a packet may close a cycle with those of the tables in
