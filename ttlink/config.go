@@ -73,23 +73,25 @@ type Profile struct {
 	RTOMax      time.Duration // the timeout doubles up to this, or to itself where the round trip is longer
 }
 
-// The profiles. Three keepalives fit into each idle time.
+// The profiles. Three keepalives fit into each idle time. The longest timeout is
+// that time, too: where a path has become so slow that whatever is sent again is
+// still on its way, no round trip can be measured, and only the doubling finds out.
 var (
 	// ProfileLAN is for chips that have a core each.
 	ProfileLAN = Profile{
 		Name: "lan", DeadTraffic: 60 * time.Millisecond, DeadIdle: 2 * time.Second, Keepalive: 620 * time.Millisecond,
-		HelloMin: 20 * time.Millisecond, HelloMax: 500 * time.Millisecond, RTOMin: 5 * time.Millisecond, RTOMax: 100 * time.Millisecond,
+		HelloMin: 20 * time.Millisecond, HelloMax: 500 * time.Millisecond, RTOMin: 5 * time.Millisecond, RTOMax: 2 * time.Second,
 	}
 	// ProfileCrowded is for more chips than cores.
 	ProfileCrowded = Profile{
 		Name: "crowded", DeadTraffic: 250 * time.Millisecond, DeadIdle: 5 * time.Second, Keepalive: 1600 * time.Millisecond,
-		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 20 * time.Millisecond, RTOMax: 250 * time.Millisecond,
+		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 20 * time.Millisecond, RTOMax: 5 * time.Second,
 	}
 	// ProfilePaced is for transports that hold back what they are given, as QUIC
 	// does: it paces, and may acknowledge only after 25 ms (RFC 9000 §18.2).
 	ProfilePaced = Profile{
 		Name: "paced", DeadTraffic: time.Second, DeadIdle: 5 * time.Second, Keepalive: 1600 * time.Millisecond,
-		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 80 * time.Millisecond, RTOMax: 500 * time.Millisecond,
+		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 80 * time.Millisecond, RTOMax: 5 * time.Second,
 	}
 )
 
