@@ -303,7 +303,7 @@ func TestQuickRestartBesideOthers(t *testing.T) {
 func TestPeerReplacedItsSession(t *testing.T) {
 	p := idlePair(t)
 	p.b.train.number++
-	x := p.b.hello(p.now, Own, echo{p.a.cfg.Incarnation, p.a.train.number, 0}, false)
+	x := p.b.hello(p.now, Own, echo{p.a.cfg.Incarnation, p.a.train.number, 0}, false, 0)
 	p.a.HandleDatagram(p.now, bytes.Clone(x.Data))
 	if p.a.state != StateUp || p.a.sess.training != p.b.train.number {
 		t.Errorf("%v, peer's training %d", p.a.state, p.a.sess.training)
