@@ -216,7 +216,7 @@ is back (CCL guide, "Single Ethernet Link Round-Trip Latency").
   request    from the request until the datagram is handed to the kernel
   peer       from the datagram's arrival at the neighbour until the completion is handed to the kernel
   each way   the rest, halved: from process to process by the kernel, and waking the process up
-  of it call the sender's call into the kernel, which does most of the way there and may end after it
+  send call  the sender's call into the kernel, which does most of the way there and may end after the peer has begun
   told       after the round trip: from the completion's arrival until the program has been told
 
 The parts are means; the round trip is given as median, too.`,
@@ -248,7 +248,7 @@ The parts are means; the round trip is given as median, too.`,
 			if format == "json" {
 				return printJSON(c, out)
 			}
-			tw := newTable(c, "Packet B", "p50 µs", "p99 µs", "Mean µs", "Request", "Peer", "Each way", "Of it call", "Told")
+			tw := newTable(c, "Packet B", "p50 µs", "p99 µs", "Mean µs", "Request", "Peer", "Each way", "Send call", "Told")
 			for _, r := range out {
 				tw.AppendRow(table.Row{r.Size, us1(r.P50), us1(r.P99), us1(r.Mean), us1(r.Submit), us1(r.Far), us1(r.Transit), us1(r.Call), us1(r.Near)})
 			}
@@ -304,7 +304,7 @@ func rttChart(rs []rttReport) *chart.Chart {
 	}{
 		{"round trip, mean", func(r rttReport) float64 { return r.Mean }},
 		{"kernel and wake-up, each way", func(r rttReport) float64 { return r.Transit }},
-		{"of it the call", func(r rttReport) float64 { return r.Call }},
+		{"send call", func(r rttReport) float64 { return r.Call }},
 		{"request, until handed over", func(r rttReport) float64 { return r.Submit }},
 		{"peer, until handed over", func(r rttReport) float64 { return r.Far }},
 		{"told, after the round trip", func(r rttReport) float64 { return r.Near }},
