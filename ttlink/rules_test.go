@@ -347,3 +347,38 @@ func TestForsake(t *testing.T) {
 		w.fail("%d of 3 packets arrived afterwards", n)
 	}
 }
+
+// TestBackoffEnds loses a frame three times. The timeout has grown until a later
+// frame, which was sent once, is acknowledged (RFC 6298 §5.7), and is then as before.
+func TestBackoffEnds(t *testing.T) {
+	p := idlePair(t)
+	before := p.a.rtt.timeout(&p.a.cfg.Profile, p.a.tx.backoff)
+	p.a.Send(p.now, wire.VCData, []byte("packet"))
+	frames(p.a, p.now) // lost
+	for range 2 {
+		p.now = p.a.tx.rtoAt
+		p.a.Tick(p.now)
+		frames(p.a, p.now) // lost, too
+	}
+	p.now = p.a.tx.rtoAt
+	p.a.Tick(p.now)
+	exchange := func() {
+		for _, f := range frames(p.a, p.now) {
+			give(p.b, p.now, f)
+		}
+		p.now = p.now.Add(ackDelay)
+		p.b.Tick(p.now)
+		for _, f := range frames(p.b, p.now) {
+			give(p.a, p.now, f)
+		}
+	}
+	exchange()
+	if p.a.tx.outstanding() || p.a.tx.backoff != 3 {
+		t.Fatalf("after three timeouts: outstanding %v, backoff %d", p.a.tx.outstanding(), p.a.tx.backoff)
+	}
+	p.a.Send(p.now, wire.VCData, []byte("packet"))
+	exchange()
+	if after := p.a.rtt.timeout(&p.a.cfg.Profile, p.a.tx.backoff); after > 2*before {
+		t.Errorf("the timeout is %v, and was %v before a loss", after, before)
+	}
+}
