@@ -382,3 +382,45 @@ func TestBackoffEnds(t *testing.T) {
 		t.Errorf("the timeout is %v, and was %v before a loss", after, before)
 	}
 }
+
+// TestAckBeyondTheGoBack delays the acknowledgement of many frames for so many
+// timeouts that the sender begins again with only a few. When it comes, it is
+// ahead of what has been sent again, and sending goes on behind it.
+func TestAckBeyondTheGoBack(t *testing.T) {
+	p := idlePair(t)
+	p.a.cfg.Profile.DeadTraffic = time.Minute
+	many := 0
+	for p.a.Send(p.now, wire.VCData, make([]byte, MaxPacket)) {
+		many++
+	}
+	sent := frames(p.a, p.now)
+	if len(sent) <= minFlight {
+		t.Fatalf("only %d frames under way", len(sent))
+	}
+	for _, f := range sent {
+		give(p.b, p.now, f)
+	}
+	late := frames(p.b, p.now)
+	for range 10 {
+		p.now = p.a.tx.rtoAt
+		p.a.Tick(p.now)
+		if n := len(frames(p.a, p.now)); n == 0 {
+			t.Fatal("a timeout that sends nothing again")
+		}
+	}
+	if n := p.a.tx.cursor.Sub(p.a.tx.base); n != minFlight {
+		t.Fatalf("%d frames were sent again after ten timeouts, want %d", n, minFlight)
+	}
+	for _, f := range late {
+		give(p.a, p.now, f)
+	}
+	if err := p.a.CheckInvariants(); err != nil {
+		t.Fatal(err)
+	}
+	if p.a.tx.cursor != p.a.tx.base || p.a.tx.slab.count != 0 {
+		t.Errorf("cursor %+d, %d frames held", p.a.tx.cursor.Sub(p.a.tx.base), p.a.tx.slab.count)
+	}
+	if n := p.b.Counters().PacketsReceived; int(n) != many {
+		t.Errorf("%d of %d packets", n, many)
+	}
+}
