@@ -219,8 +219,9 @@ const (
 // Work is how often the chip's loop was run for one cause, and how long that
 // took, the sending of what came of it included.
 type Work struct {
-	Steps uint64
-	Time  time.Duration
+	Steps   uint64
+	Time    time.Duration
+	Sending time.Duration // of that, from the first frame that was handed to the kernel on; programs are told in it, too
 }
 
 // Load is what the chip's loop has done since the start: for datagrams that
@@ -253,9 +254,12 @@ func (n *Node) step(why cause, f func(now mono.Time)) {
 	for n.feed(now) {
 		n.chip.Pump(now)
 	}
+	ran := n.now()
 	n.drain(now)
-	n.work[why].Steps++
-	n.work[why].Time += n.now().Sub(now)
+	w, end := &n.work[why], n.now()
+	w.Steps++
+	w.Time += end.Sub(now)
+	w.Sending += end.Sub(ran)
 	panics = false
 }
 

@@ -58,6 +58,7 @@ const (
 	minFlight      = 16                     // frames that may be under way after many go-backs in a row
 	flightGain     = 3                      // times what came through between two go-backs is sent after the second; 3 loses 5 % of the goodput at random loss
 	maxBackoff     = 10                     // doublings of a timeout
+	reportEvery    = time.Second            // shortest time between two reports of wrong cables or of ends that don't fit
 	miswiredEvents = MaxEvents / 2          // queued events beyond which reports of wrong cables are dropped
 )
 

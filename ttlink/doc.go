@@ -30,11 +30,13 @@
 // the number of its current training. Nothing but a proved hello changes the
 // state of a link; a forged one is answered and forgotten. While training, a
 // hello is as long as the longest frame that will follow, so that a path that is
-// narrower than it seems says so before anything depends on it, or stays down. Each end creates
+// narrower than it seems says so before anything depends on it, or stays down; only an answer is
+// never longer than its question. Each end creates
 // the state of a session once: an incarnation whose session has ended is not taken back.
 //
 // # What the other end may do
 //
 // A frame that is damaged, foreign, stale, or beyond its credits is dropped
-// and counted, and changes nothing else. A port that is cabled wrongly is reported and never used.
+// and counted, and changes nothing else. A port that is cabled wrongly is reported, once a second
+// at most while it trains, and never used.
 package ttlink

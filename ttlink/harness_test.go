@@ -73,6 +73,7 @@ type end struct {
 	events  []Event
 	ended   map[wire.SessionID]int
 	gone    bool // stopped: neither ticks nor receives
+	watch   watch
 }
 
 // world is two ends, two directions of a faulty cable, and virtual time.
@@ -225,6 +226,9 @@ func (w *world) receiveVia(i int, by Path, b []byte) {
 	if !ok {
 		return
 	}
+	if sessionOf(b) != e.link.sess.id {
+		w.fail("end %d: a frame of session %#x is delivered in %#x (L4)", i, sessionOf(b), e.link.sess.id)
+	}
 	if d.Offset == 0 {
 		e.partial = e.partial[:0]
 	}
@@ -376,6 +380,9 @@ func (w *world) check() {
 		if err := e.link.CheckInvariants(); err != nil {
 			w.fail("end %d: %v", i, err)
 		}
+		if err := e.watch.see(w.now, e.link); err != nil {
+			w.fail("end %d: %v", i, err)
+		}
 	}
 	a, b := w.ends[0].link, w.ends[1].link
 	if a.state == StateUp && b.state == StateUp && a.sess.id != b.sess.id && !w.ends[0].gone && !w.ends[1].gone {
@@ -391,17 +398,7 @@ func (w *world) check() {
 	if a.sess.id != b.sess.id || a.sess.id == 0 {
 		return
 	}
-	for i, e := range w.ends {
-		t, r := &e.link.tx, &w.ends[1-i].link.rx
-		if t.base.Sub(r.expected) > 0 || r.expected.Sub(t.sentTo) > 0 {
-			w.fail("end %d: base %d, peer expects %d, sent to %d", i, t.base, r.expected, t.sentTo)
-		}
-		for v, g := range w.ends[1-i].link.grants() {
-			if int32(t.limit[v]-g) > 0 {
-				w.fail("end %d: VC %d: limit %d beyond grant %d (C2)", i, v, t.limit[v], g)
-			}
-		}
-	}
+	w.checkPair()
 }
 
 func (w *world) bothUp() bool {

@@ -37,35 +37,37 @@ func stateOf(l *Link) protocolState {
 
 // TestReplayOfOldSession plays all datagrams of an ended session to both ends of the next one.
 func TestReplayOfOldSession(t *testing.T) {
-	w := newWorld(t, 5, fault.Options{Delay: lan}, nil)
-	w.keep = true
-	w.load(20)
-	w.start()
-	w.mustQuiet(5 * time.Second)
-	w.keep = false
-	w.restart(0)
-	w.until(5*time.Second, w.bothUp)
-	w.run(50 * time.Millisecond)
-	w.load(3)
-	w.mustQuiet(5 * time.Second)
-	before := [2]protocolState{stateOf(w.ends[0].link), stateOf(w.ends[1].link)}
-	for from, all := range w.record {
-		for _, b := range all {
-			w.receive(1-from, bytes.Clone(b))
-			w.check()
+	for seed := range uint64(40) {
+		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
+		w.keep = true
+		w.load(20)
+		w.start()
+		w.mustQuiet(5 * time.Second)
+		w.keep = false
+		w.restart(int(seed % 2))
+		w.until(5*time.Second, w.bothUp)
+		w.run(50 * time.Millisecond)
+		w.load(3)
+		w.mustQuiet(5 * time.Second)
+		before := [2]protocolState{stateOf(w.ends[0].link), stateOf(w.ends[1].link)}
+		for from, all := range w.record {
+			for _, b := range all {
+				w.receive(1-from, bytes.Clone(b))
+				w.check()
+			}
 		}
+		for i, e := range w.ends {
+			if got := stateOf(e.link); got != before[i] {
+				t.Fatalf("seed %d: end %d changed by a replay:\n%+v\n%+v", seed, i, before[i], got)
+			}
+			c := e.link.Counters()
+			if c.StaleSession == 0 || (i != int(seed%2) && c.StaleHellos == 0) {
+				t.Errorf("seed %d: end %d counted nothing: %+v", seed, i, c)
+			}
+		}
+		w.load(3)
+		w.mustQuiet(5 * time.Second)
 	}
-	for i, e := range w.ends {
-		if got := stateOf(e.link); got != before[i] {
-			t.Errorf("end %d changed by a replay:\n%+v\n%+v", i, before[i], got)
-		}
-		c := e.link.Counters()
-		if c.StaleSession == 0 || (i == 1 && c.StaleHellos == 0) {
-			t.Errorf("end %d counted nothing: %+v", i, c)
-		}
-	}
-	w.load(3)
-	w.mustQuiet(5 * time.Second)
 }
 
 // helloFrame seals h as the frame of a stranger would be.

@@ -1,6 +1,7 @@
 package ttlink
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -18,25 +19,40 @@ func FuzzOperations(f *testing.F) {
 	f.Add(uint64(3), []byte{8, 77, 1, 200, 2, 200, 9, 0, 2, 20, 10, 1, 2, 255, 3, 7})
 	f.Add(uint64(4), []byte{11, 0, 1, 30, 2, 90, 12, 0, 2, 90, 13, 200, 1, 9, 2, 200})
 	f.Add(uint64(5), []byte{16, 0, 16, 1, 17, 0, 1, 90, 5, 0, 3, 20, 6, 0, 3, 20, 5, 1, 3, 20, 6, 1, 3, 20, 5, 0, 3, 20, 17, 2, 6, 0, 15, 0})
-	f.Fuzz(func(t *testing.T, seed uint64, ops []byte) {
-		const most = 200 // operations of one run
-		w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
-		w.start()
-		for len(ops) >= 2 && len(ops)/2 <= most {
-			operate(w, ops[0], ops[1])
-			ops = ops[2:]
+	f.Fuzz(func(t *testing.T, seed uint64, ops []byte) { operations(t, seed, ops) })
+}
+
+// TestOperations drives two ends through sequences of operations that a seed draws.
+func TestOperations(t *testing.T) {
+	for seed := range uint64(1000) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		ops := make([]byte, 2*(1+r.IntN(60)))
+		for i := range ops {
+			ops[i] = byte(r.Uint32())
 		}
-		w.onSend = nil
-		w.heal()
-		for i, e := range w.ends {
-			if e.gone {
-				w.restart(i)
-			}
-			e.link.SetPath(w.now, true)
-			w.releaseHeld(i)
+		operations(t, seed, ops)
+	}
+}
+
+// operations does each pair of bytes as an operation and its argument, and then wants all to come to rest.
+func operations(t *testing.T, seed uint64, ops []byte) {
+	const most = 200 // operations of one run
+	w := newWorld(t, seed, fault.Options{Delay: lan}, nil)
+	w.start()
+	for len(ops) >= 2 && len(ops)/2 <= most {
+		operate(w, ops[0], ops[1])
+		ops = ops[2:]
+	}
+	w.onSend = nil
+	w.heal()
+	for i, e := range w.ends {
+		if e.gone {
+			w.restart(i)
 		}
-		w.mustQuiet(5 * time.Minute)
-	})
+		e.link.SetPath(w.now, true)
+		w.releaseHeld(i)
+	}
+	w.mustQuiet(5 * time.Minute)
 }
 
 // operate does one operation on the end that the argument's lowest bit names.

@@ -303,7 +303,7 @@ func TestQuickRestartBesideOthers(t *testing.T) {
 func TestPeerReplacedItsSession(t *testing.T) {
 	p := idlePair(t)
 	p.b.train.number++
-	x := p.b.hello(p.now, Own, echo{p.a.cfg.Incarnation, p.a.train.number, 0}, false)
+	x := p.b.hello(p.now, Own, echo{p.a.cfg.Incarnation, p.a.train.number, 0}, false, 0)
 	p.a.HandleDatagram(p.now, bytes.Clone(x.Data))
 	if p.a.state != StateUp || p.a.sess.training != p.b.train.number {
 		t.Errorf("%v, peer's training %d", p.a.state, p.a.sess.training)
@@ -345,5 +345,82 @@ func TestForsake(t *testing.T) {
 	w.run(100 * time.Millisecond)
 	if n := w.ends[1].link.Counters().PacketsReceived; n != 3 {
 		w.fail("%d of 3 packets arrived afterwards", n)
+	}
+}
+
+// TestBackoffEnds loses a frame three times. The timeout has grown until a later
+// frame, which was sent once, is acknowledged (RFC 6298 §5.7), and is then as before.
+func TestBackoffEnds(t *testing.T) {
+	p := idlePair(t)
+	before := p.a.rtt.timeout(&p.a.cfg.Profile, p.a.tx.backoff)
+	p.a.Send(p.now, wire.VCData, []byte("packet"))
+	frames(p.a, p.now) // lost
+	for range 2 {
+		p.now = p.a.tx.rtoAt
+		p.a.Tick(p.now)
+		frames(p.a, p.now) // lost, too
+	}
+	p.now = p.a.tx.rtoAt
+	p.a.Tick(p.now)
+	exchange := func() {
+		for _, f := range frames(p.a, p.now) {
+			give(p.b, p.now, f)
+		}
+		p.now = p.now.Add(ackDelay)
+		p.b.Tick(p.now)
+		for _, f := range frames(p.b, p.now) {
+			give(p.a, p.now, f)
+		}
+	}
+	exchange()
+	if p.a.tx.outstanding() || p.a.tx.backoff != 3 {
+		t.Fatalf("after three timeouts: outstanding %v, backoff %d", p.a.tx.outstanding(), p.a.tx.backoff)
+	}
+	p.a.Send(p.now, wire.VCData, []byte("packet"))
+	exchange()
+	if after := p.a.rtt.timeout(&p.a.cfg.Profile, p.a.tx.backoff); after > 2*before {
+		t.Errorf("the timeout is %v, and was %v before a loss", after, before)
+	}
+}
+
+// TestAckBeyondTheGoBack delays the acknowledgement of many frames for so many
+// timeouts that the sender begins again with only a few. When it comes, it is
+// ahead of what has been sent again, and sending goes on behind it.
+func TestAckBeyondTheGoBack(t *testing.T) {
+	p := idlePair(t)
+	p.a.cfg.Profile.DeadTraffic = time.Minute
+	many := 0
+	for p.a.Send(p.now, wire.VCData, make([]byte, MaxPacket)) {
+		many++
+	}
+	sent := frames(p.a, p.now)
+	if len(sent) <= minFlight {
+		t.Fatalf("only %d frames under way", len(sent))
+	}
+	for _, f := range sent {
+		give(p.b, p.now, f)
+	}
+	late := frames(p.b, p.now)
+	for range 10 {
+		p.now = p.a.tx.rtoAt
+		p.a.Tick(p.now)
+		if n := len(frames(p.a, p.now)); n == 0 {
+			t.Fatal("a timeout that sends nothing again")
+		}
+	}
+	if n := p.a.tx.cursor.Sub(p.a.tx.base); n != minFlight {
+		t.Fatalf("%d frames were sent again after ten timeouts, want %d", n, minFlight)
+	}
+	for _, f := range late {
+		give(p.a, p.now, f)
+	}
+	if err := p.a.CheckInvariants(); err != nil {
+		t.Fatal(err)
+	}
+	if p.a.tx.cursor != p.a.tx.base || p.a.tx.slab.count != 0 {
+		t.Errorf("cursor %+d, %d frames held", p.a.tx.cursor.Sub(p.a.tx.base), p.a.tx.slab.count)
+	}
+	if n := p.b.Counters().PacketsReceived; int(n) != many {
+		t.Errorf("%d of %d packets", n, many)
 	}
 }

@@ -14,6 +14,7 @@ type training struct {
 	interval time.Duration // between periodic hellos
 	greet    pathSet       // paths that a hello is due on
 	echoed   mono.Time     // when the newest hello of this end that was answered was sent
+	echoedBy pathSet       // paths that the hellos of that instant were answered on
 	asking   bool          // a hello is due because the owner asked for it
 	refine   int           // hellos that may yet be spent on measuring a long round trip again
 
@@ -24,7 +25,8 @@ type training struct {
 	heardPeer  bool // a hello of the right peer has come since this training began
 	miswired   bool
 	found      stranger
-	mismatched Mismatch // last reported
+	mismatched Mismatch  // last reported
+	reported   mono.Time // when a wrong cable or a mismatch was reported last; 0: never
 }
 
 // stranger is who was found at the other end of a wrong cable.
@@ -44,13 +46,15 @@ type echo struct {
 type answer struct {
 	due    bool
 	path   Path // that it goes by: the one that the question came by
+	room   int  // padded payload of the question, in bytes: the answer has no more
 	echo   echo
 	tokens int
 	last   mono.Time // when the bucket was filled last
 }
 
-// owe notes that a hello is to be answered, if the bucket allows.
-func (a *answer) owe(now mono.Time, p Path, e echo) bool {
+// owe notes that a hello is to be answered, if the bucket allows, by one that
+// is no longer than the question, lest a forger have this end send much to its peer with little.
+func (a *answer) owe(now mono.Time, p Path, room int, e echo) bool {
 	if n := int64(now.Sub(a.last) / answerRefill); n > 0 {
 		a.tokens = int(min(int64(a.tokens)+n, answerBurst))
 		a.last = now
@@ -61,7 +65,7 @@ func (a *answer) owe(now mono.Time, p Path, e echo) bool {
 		}
 		a.tokens--
 	}
-	a.due, a.path, a.echo = true, p, e
+	a.due, a.path, a.room, a.echo = true, p, room, e
 	return true
 }
 
@@ -118,7 +122,7 @@ func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	if known || proves {
 		a = &l.train.answers
 	}
-	if !a.owe(now, p, echo{h.Incarnation, h.Training, h.Stamp}) {
+	if !a.owe(now, p, max(f.Padded, len(f.Payload)), echo{h.Incarnation, h.Training, h.Stamp}) {
 		l.counters.AnswersSuppressed++
 	}
 }
@@ -164,8 +168,9 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 }
 
 // identified reports whether h comes from the port that the cable should lead
-// to and means this one. A wrong cable is reported once per change, here and,
-// since both ends say hello on their own, at the other end too.
+// to and means this one. While the link trains, a wrong cable is reported once
+// per change, here and, since both ends say hello on their own, at the other end
+// too. A link that is up has the right cable, whatever is forged; were it moved, silence would tell.
 func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	fabricOK := h.Fabric == l.cfg.Fabric || h.Fabric == 0 || l.cfg.Fabric == 0
 	viaOK := l.paths.claimed(p, h.Via)
@@ -174,11 +179,14 @@ func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 		return true
 	}
 	l.counters.MiswiredHellos++
+	if l.state == StateUp {
+		return false
+	}
 	found := stranger{h.From, h.Expected, h.Fabric}
 	if !viaOK && h.Via > 0 {
 		found.port.Channel = wire.Channel(h.Via - 1)
 	}
-	if !l.train.miswired || found != l.train.found {
+	if (!l.train.miswired || found != l.train.found) && l.mayReport(now) {
 		l.train.miswired, l.train.found = true, found
 		l.events.push(Event{Kind: EventMiswired, At: now, Session: l.sess.id, Retrains: l.history.retrains,
 			Found: h.From, FoundExpects: h.Expected, FoundFabric: h.Fabric})
@@ -199,9 +207,19 @@ func (l *Link) fits(h *wire.Hello, known bool) bool {
 	return true
 }
 
-// incompatible reports a mismatch once per change, until the link comes up.
+// mayReport reports whether a person is to be told of what a hello says: once
+// per reportEvery, as hellos that say ever new things can be forged.
+func (l *Link) mayReport(now mono.Time) bool {
+	if l.train.reported != 0 && now.Sub(l.train.reported) < reportEvery {
+		return false
+	}
+	l.train.reported = now
+	return true
+}
+
+// incompatible reports a mismatch once per change, while the link trains.
 func (l *Link) incompatible(m Mismatch) {
-	if l.train.mismatched != m {
+	if l.state == StateTraining && l.train.mismatched != m && l.mayReport(l.now) {
 		l.train.mismatched = m
 		l.events.push(Event{Kind: EventIncompatible, At: l.now, Session: l.sess.id, Retrains: l.history.retrains, Mismatch: m})
 	}
@@ -312,14 +330,21 @@ func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 }
 
 // helloRTT measures the round trip of a hello that this end sent and the peer
-// answered. It is no measurement where a later hello was answered before, or
-// this end stood still meanwhile.
+// answered. It is no measurement where a later hello was answered before, this
+// one was, or this end stood still meanwhile.
 func (l *Link) helloRTT(now mono.Time, h *wire.Hello) (time.Duration, bool) {
 	sent := stampTime(h.EchoStamp)
 	if h.EchoStamp == 0 || sent.After(now) || now.Sub(sent) > MaxRTT || sent.Before(l.stalled) || sent.Before(l.train.echoed) {
 		return 0, false
 	}
-	l.train.echoed = sent
+	p := stampPath(h.EchoStamp)
+	if sent.After(l.train.echoed) {
+		l.train.echoed, l.train.echoedBy = sent, 0
+	}
+	if l.train.echoedBy.has(p) {
+		return 0, false
+	}
+	l.train.echoedBy.add(p)
 	return now.Sub(sent), true
 }
 
@@ -377,10 +402,10 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 		// stranger is asked back by an end that is up, too: where there are
 		// several paths, only an answered stamp proves that this is our peer, restarted.
 		want := l.state != StateUp || a == &l.train.strangers
-		if want && a == &l.train.answers {
+		if want && a == &l.train.answers && a.room >= l.payload {
 			l.train.greet.remove(a.path)
 		}
-		return l.hello(now, a.path, a.echo, want), true
+		return l.hello(now, a.path, a.echo, want, a.room), true
 	}
 	if t, ok := l.pollAsk(now); ok {
 		return t, true
@@ -395,10 +420,11 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 	if l.sess.id != 0 {
 		e = echo{l.sess.peer, l.sess.training, 0}
 	}
-	return l.hello(now, p, e, true), true
+	return l.hello(now, p, e, true, l.payload), true
 }
 
-func (l *Link) hello(now mono.Time, p Path, e echo, want bool) Transmit {
+// hello makes a hello with a padded payload of room bytes at most, if it can.
+func (l *Link) hello(now mono.Time, p Path, e echo, want bool, room int) Transmit {
 	h := wire.Hello{
 		Up: l.state == StateUp, WantAnswer: want, From: l.cfg.Local, Expected: l.cfg.Peer,
 		MaxPayload: uint16(l.payload), Incarnation: l.cfg.Incarnation, EchoIncarnation: e.incarnation,
@@ -417,7 +443,9 @@ func (l *Link) hello(now mono.Time, p Path, e echo, want bool) Transmit {
 	if l.state != StateUp || !l.sess.confirmed {
 		// As long as the longest frame that will follow: a path that does not
 		// take those says so now, or else does not come up.
-		f.Padded = max(l.payload, wire.PadTo(len(f.Payload)))
+		if n := min(l.payload, room); n >= wire.PadTo(len(f.Payload)) {
+			f.Padded = n
+		}
 	}
 	l.counters.HellosSent++
 	return l.sealControl(&f, p)

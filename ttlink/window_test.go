@@ -17,6 +17,7 @@ type channelKind int
 
 const (
 	fifo      channelKind = iota // loses, keeps order
+	repeater                     // the same, and delivers again what it has just delivered
 	reorderer                    // loses, reorders and repeats anything ever sent
 )
 
@@ -26,14 +27,25 @@ type gbn struct {
 	data, acks           []int // under way, oldest first; of a reorderer, all ever sent
 }
 
-func (s *gbn) key() string { return fmt.Sprint(s.base, s.next, s.expected, s.data, s.acks) }
+// key tells states apart: their numbers, all below 255, with a mark between the channels.
+func (s *gbn) key() string {
+	b := []byte{byte(s.base), byte(s.next), byte(s.expected)}
+	for _, x := range s.data {
+		b = append(b, byte(x))
+	}
+	b = append(b, 255)
+	for _, x := range s.acks {
+		b = append(b, byte(x))
+	}
+	return string(b)
+}
 
 // model is a sequence space of m numbers, a window of w, and messages in all.
 type gbnModel struct {
 	m, w     int
 	kind     channelKind
 	messages int
-	hold     int // frames, and acknowledgements, that a fifo holds
+	hold     int // frames, and acknowledgements, that a channel that keeps order holds
 }
 
 // put adds x to a channel, if it has room.
@@ -59,6 +71,9 @@ func (g *gbnModel) take(ch []int) (out []int, left [][]int) {
 			out, left = append(out, x), append(left, ch)
 		}
 		return out, left
+	}
+	if len(ch) > 0 && g.kind == repeater {
+		out, left = append(out, ch[0]), append(left, ch)
 	}
 	if len(ch) > 0 {
 		out, left = append(out, ch[0]), append(left, slices.Clone(ch[1:]))
@@ -132,11 +147,16 @@ func TestSequenceSpace(t *testing.T) {
 		safe  bool
 	}{
 		// A window below the sequence space is safe over a channel that keeps order; one as large is not.
-		{gbnModel{m: 2, w: 1, kind: fifo, messages: 6, hold: 2}, true},
-		{gbnModel{m: 4, w: 3, kind: fifo, messages: 6, hold: 2}, true},
+		{gbnModel{m: 2, w: 1, kind: fifo, messages: 6, hold: 4}, true},
+		{gbnModel{m: 4, w: 3, kind: fifo, messages: 9, hold: 3}, true},
 		{gbnModel{m: 8, w: 7, kind: fifo, messages: 9, hold: 2}, true},
 		{gbnModel{m: 2, w: 2, kind: fifo, messages: 6, hold: 3}, false},
-		{gbnModel{m: 4, w: 4, kind: fifo, messages: 9, hold: 4}, false},
+		{gbnModel{m: 4, w: 4, kind: fifo, messages: 9, hold: 3}, false},
+		{gbnModel{m: 8, w: 8, kind: fifo, messages: 9, hold: 2}, false},
+		// Repeating in order changes nothing.
+		{gbnModel{m: 2, w: 1, kind: repeater, messages: 6, hold: 4}, true},
+		{gbnModel{m: 4, w: 3, kind: repeater, messages: 9, hold: 3}, true},
+		{gbnModel{m: 4, w: 4, kind: repeater, messages: 9, hold: 3}, false},
 		// Over one that reorders and repeats, as UDP does, no sequence space is safe that comes round again…
 		{gbnModel{m: 2, w: 1, kind: reorderer, messages: 6}, false},
 		{gbnModel{m: 4, w: 1, kind: reorderer, messages: 8}, false},

@@ -325,7 +325,10 @@
 // with WANT and its own number. It echoes the session peer's incarnation and
 // newest number, or before the first session those of the last hello that
 // proved nothing. Such periodic hellos carry echo stamp 0. Only a direct
-// answer echoes a stamp, so that what remains of it is a round trip. An end
+// answer echoes a stamp, so that what remains of it is a round trip, the first
+// time that it comes. Until an end is confirmed, its hello's frame is padded to
+// the longest frame payload that it takes, so that a path that is narrower than
+// it seems does not come up. An end
 // that is up goes on with periodic hellos until it is confirmed: until it has
 // heard a frame of the session other than a hello, or a hello of this session
 // with UP that echoes its incarnation.
@@ -333,7 +336,8 @@
 // A received hello is taken through these steps in order:
 //
 //  1. From and expected must be the ports at the two ends, and the two fabrics
-//     equal or one of them 0; else the cable is miswired: report, refuse.
+//     equal or one of them 0; else the cable is miswired: refuse, and report
+//     while training.
 //  2. An end that is off refuses. So is refused an incarnation whose session
 //     has ended: its sequence numbers are used up, and it is not taken back
 //     (the last 8 are remembered). So is a training number of the session's
@@ -360,7 +364,8 @@
 //     isn't, or if the hello was another incarnation's than the session's and
 //     proved nothing: that may be the peer restarted, which then proves itself
 //     by the cable that it was asked by. Answers are limited to 8 at once and one more every 2 ms, for the
-//     session's peer and for strangers apart.
+//     session's peer and for strangers apart. An answer is no longer than the
+//     hello that it answers: its padding ends where that one's does.
 //
 // An end that comes up on a hello without WANT that doesn't confirm it sends
 // one hello at once. Both ends use frames of at most the smaller of the two

@@ -6,7 +6,7 @@ import (
 )
 
 // Lengths of a hello's payload, in bytes: with the slots and grants of the
-// first [BasicVCs] virtual channels, or of all. A hello is never padded.
+// first [BasicVCs] virtual channels, or of all. What pads its frame comes after that.
 const (
 	HelloLen     = 80
 	FullHelloLen = HelloLen + 6*(NumVCs-BasicVCs)

@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin"
-	"ttfabric/node/chart"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -102,6 +101,8 @@ type linkRow struct {
 	Gbps     float64 `json:"payload_gigabits_per_second"`
 	Wire     float64 `json:"wire_gigabits_per_second"` // with all headers, padding and control frames
 	Share    float64 `json:"payload_share"`            // of the bytes on the wire
+	Headers  float64 `json:"payload_share_headers"`    // the same with headers and padding alone
+	Guide    float64 `json:"payload_share_guide"`      // the same on the guide's link
 	Use      float64 `json:"utilisation"`              // of the most that this run put on the wire
 }
 
@@ -116,7 +117,10 @@ channels (CCL guide, "Bidirectional Bandwidth"; 30 is the most that the guide us
 
 Gb/s is the mean of both directions. Share is how much of what crosses the
 cable is payload: the rest is headers, padding, acknowledgements and
-completions. Use is relative to the most that any of the cells put on the wire.`,
+completions. Headers is what headers and padding alone would leave, Guide what
+the hardware's headers leave, 50 bytes on each packet of 1500 (CCL guide,
+"Ethernet Link"). Use is relative to the most that any of the cells put on the
+wire. --plot FILE.svg draws the bandwidth, and FILE-utilisation.svg the shares.`,
 		Example: "  ttfabric bench link\n  ttfabric bench link M0D0 M0D1 --sizes 64,4096 --channels 8,30 --plot link.svg",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
@@ -131,19 +135,19 @@ completions. Use is relative to the most that any of the cells put on the wire.`
 			if err != nil {
 				return err
 			}
-			rows, err := b.link(c, x, y, sizes, channels, each)
+			rows, frame, err := b.link(c, x, y, sizes, channels, each)
 			if err != nil {
 				return err
 			}
-			if err := writeChart(f.plot, linkChart(x, y, rows)); err != nil {
+			if err := errors.Join(writeChart(f.plot, linkChart(x, y, rows)), writeChart(besides(f.plot, "utilisation"), utilisationChart(rows, frame))); err != nil {
 				return err
 			}
 			if format == "json" {
 				return printJSON(c, rows)
 			}
-			tw := newTable(c, "Packet B", "Channels", "Gb/s", "Wire Gb/s", "Share %", "Use %")
+			tw := newTable(c, "Packet B", "Channels", "Gb/s", "Wire Gb/s", "Share %", "Headers %", "Guide %", "Use %")
 			for _, r := range rows {
-				tw.AppendRow(table.Row{r.Size, r.Channels, fmt.Sprintf("%.3f", r.Gbps), fmt.Sprintf("%.3f", r.Wire), fmt.Sprintf("%.1f", 100*r.Share), fmt.Sprintf("%.1f", 100*r.Use)})
+				tw.AppendRow(table.Row{r.Size, r.Channels, fmt.Sprintf("%.3f", r.Gbps), fmt.Sprintf("%.3f", r.Wire), percent(r.Share), percent(r.Headers), percent(r.Guide), percent(r.Use)})
 			}
 			tw.Render()
 			return nil
@@ -165,40 +169,40 @@ func noneOrTwo(_ *cobra.Command, args []string) error {
 // firstPackets are sent to learn how fast a cell is.
 const firstPackets = 2000
 
-func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, channels []int, each time.Duration) ([]linkRow, error) {
+func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, channels []int, each time.Duration) (rows []linkRow, frame int, err error) {
 	cs := []*admin.Client{b.chips[x], b.chips[y]}
 	bar := newProgress(c.ErrOrStderr(), "cells", len(sizes)*len(channels))
 	defer bar.stop()
-	var rows []linkRow
 	most := 0.0
 	for _, n := range channels {
 		for _, size := range sizes {
 			spec := traffic.Spec{Run: random64(), Pattern: "link", Packets: firstPackets, Size: size, Planes: 1, Window: n, Seed: 1}
 			if err := spec.Validate(); err != nil {
-				return nil, coded(exitUsage, "%w", err)
+				return nil, 0, coded(exitUsage, "%w", err)
 			}
 			pairs := []traffic.Pair{{Src: x, Dst: y}, {Src: y, Dst: x}}
 			var r linkRow
 			for range 2 { // once to learn the speed, once to measure
-				before, err := sentBetween(c.Context(), cs[0], y)
+				before, _, err := sentBetween(c.Context(), cs[0], y)
 				if err != nil {
-					return nil, err
+					return nil, 0, err
 				}
 				res, err := drive(c.Context(), cs, spec, pairs, nil)
 				if err != nil {
-					return nil, err
+					return nil, 0, err
 				}
 				if !res.OK() {
-					return nil, coded(exitAssert, "%d B, %d channels: %d of %d packets delivered", size, n, res.Total.Delivered, spec.Packets)
+					return nil, 0, coded(exitAssert, "%d B, %d channels: %d of %d packets delivered", size, n, res.Total.Delivered, spec.Packets)
 				}
-				after, err := sentBetween(c.Context(), cs[0], y)
+				after, agreed, err := sentBetween(c.Context(), cs[0], y)
 				if err != nil {
-					return nil, err
+					return nil, 0, err
 				}
+				frame = agreed
 				seconds := res.Seconds
 				payload := float64(res.Total.Bytes) / 2
 				r = linkRow{Size: size, Channels: n, Gbps: payload * 8 / seconds / 1e9, Wire: float64(after-before) * 8 / seconds / 1e9}
-				r.Share = payload / float64(after-before)
+				r.Share, r.Headers, r.Guide = payload/float64(after-before), headerShare(size, frame), guideShare(size)
 				spec.Run = random64()
 				spec.Packets = uint64(max(float64(spec.Packets)*each.Seconds()/seconds, firstPackets))
 			}
@@ -210,36 +214,19 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 	for i := range rows {
 		rows[i].Use = rows[i].Wire / most
 	}
-	return rows, nil
+	return rows, frame, nil
 }
 
-// sentBetween is how many bytes a chip has put on its cables to a neighbour.
-func sentBetween(ctx context.Context, cl *admin.Client, to wire.FabricNodeID) (n uint64, err error) {
+func percent(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
+
+// sentBetween is how many bytes a chip has put on its cables to a neighbour, and how many a frame of theirs carries.
+func sentBetween(ctx context.Context, cl *admin.Client, to wire.FabricNodeID) (n uint64, frame int, err error) {
 	v, err := cl.Chip(ctx)
 	for _, l := range v.Links {
 		if l.Peer == to {
 			n += l.Counters["bytes_sent"]
+			frame = l.Payload
 		}
 	}
-	return n, err
-}
-
-func linkChart(x, y wire.FabricNodeID, rows []linkRow) *chart.Chart {
-	c := &chart.Chart{Title: fmt.Sprintf("One link, %s and %s, both directions at once", x, y), X: "packet size, bytes", Y: "payload each way, Gb/s", LogX: true}
-	var ns []int
-	for _, r := range rows {
-		if !slices.Contains(ns, r.Channels) {
-			ns = append(ns, r.Channels)
-		}
-	}
-	for _, n := range ns {
-		l := chart.Line{Name: plural(n, "channel")}
-		for _, r := range rows {
-			if r.Channels == n {
-				l.X, l.Y = append(l.X, float64(r.Size)), append(l.Y, r.Gbps)
-			}
-		}
-		c.Lines = append(c.Lines, l)
-	}
-	return c
+	return n, frame, err
 }

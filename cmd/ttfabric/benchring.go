@@ -197,10 +197,11 @@ type rttReport struct {
 	P50     float64           `json:"round_trip_p50_microseconds"`
 	P99     float64           `json:"round_trip_p99_microseconds"`
 	Mean    float64           `json:"round_trip_mean_microseconds"`
-	Submit  float64           `json:"request_until_sent_microseconds"`
-	Far     float64           `json:"peer_received_until_answered_microseconds"`
-	Near    float64           `json:"answer_received_until_told_microseconds"`
+	Submit  float64           `json:"request_until_handed_over_microseconds"`
+	Far     float64           `json:"peer_received_until_handed_over_microseconds"`
 	Transit float64           `json:"kernel_and_wakeups_each_way_microseconds"`
+	Call    float64           `json:"send_call_microseconds"`
+	Near    float64           `json:"answer_received_until_told_microseconds"`
 	LinkRTT float64           `json:"link_round_trip_microseconds"` // as TT-link estimates it
 }
 
@@ -212,10 +213,11 @@ func newBenchRTT() *cobra.Command {
 		Long: `rtt writes single packets to a neighbour and times each until its completion
 is back (CCL guide, "Single Ethernet Link Round-Trip Latency").
 
-  request    from the request until the kernel has taken the datagram
-  peer       from the datagram's arrival at the neighbour until the kernel has taken the completion
-  answer     from the completion's arrival until the program has been told
-  each way   the rest, halved: the kernel's way from socket to socket, and waking the process up
+  request    from the request until the datagram is handed to the kernel
+  peer       from the datagram's arrival at the neighbour until the completion is handed to the kernel
+  each way   the rest, halved: from process to process by the kernel, and waking the process up
+  send call  the sender's call into the kernel, which does most of the way there and may end after the peer has begun
+  told       after the round trip: from the completion's arrival until the program has been told
 
 The parts are means; the round trip is given as median, too.`,
 		Example: "  ttfabric bench rtt\n  ttfabric bench rtt M0D0 M0D1 --sizes 0,4096 -o json",
@@ -246,9 +248,9 @@ The parts are means; the round trip is given as median, too.`,
 			if format == "json" {
 				return printJSON(c, out)
 			}
-			tw := newTable(c, "Packet B", "p50 µs", "p99 µs", "Mean µs", "Request", "Each way", "Peer", "Answer")
+			tw := newTable(c, "Packet B", "p50 µs", "p99 µs", "Mean µs", "Request", "Peer", "Each way", "Send call", "Told")
 			for _, r := range out {
-				tw.AppendRow(table.Row{r.Size, us1(r.P50), us1(r.P99), us1(r.Mean), us1(r.Submit), us1(r.Transit), us1(r.Far), us1(r.Near)})
+				tw.AppendRow(table.Row{r.Size, us1(r.P50), us1(r.P99), us1(r.Mean), us1(r.Submit), us1(r.Far), us1(r.Transit), us1(r.Call), us1(r.Near)})
 			}
 			tw.Render()
 			return nil
@@ -281,9 +283,11 @@ func (b *benchTarget) rtt(c *cobra.Command, x, y wire.FabricNodeID, plane wire.P
 		r.Mean += float64(n) / 1e3 / float64(len(res.Nanos))
 	}
 	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
-	r.Submit, r.Near = micros(res.Near.Submitted.Mean()), micros(res.Near.Received.Mean())
-	r.Far = micros(after.Loop.Minus(before.Loop).Received.Mean())
-	r.Transit = max(r.Mean-r.Submit-r.Near-r.Far, 0) / 2
+	submit, call := res.Near.Submitted.Mean()
+	far, _ := after.Loop.Minus(before.Loop).Received.Mean()
+	got, told := res.Near.Received.Mean()
+	r.Submit, r.Call, r.Far, r.Near = micros(submit), micros(call), micros(far), micros(got+told)
+	r.Transit = (r.Mean - r.Submit - r.Far) / 2
 	for _, l := range after.Links {
 		if l.Peer == x && l.Plane == plane {
 			r.LinkRTT = l.RTTMicros
@@ -300,9 +304,10 @@ func rttChart(rs []rttReport) *chart.Chart {
 	}{
 		{"round trip, mean", func(r rttReport) float64 { return r.Mean }},
 		{"kernel and wake-up, each way", func(r rttReport) float64 { return r.Transit }},
-		{"request until sent", func(r rttReport) float64 { return r.Submit }},
-		{"peer, until answered", func(r rttReport) float64 { return r.Far }},
-		{"answer until told", func(r rttReport) float64 { return r.Near }},
+		{"send call", func(r rttReport) float64 { return r.Call }},
+		{"request, until handed over", func(r rttReport) float64 { return r.Submit }},
+		{"peer, until handed over", func(r rttReport) float64 { return r.Far }},
+		{"told, after the round trip", func(r rttReport) float64 { return r.Near }},
 	}
 	for _, p := range parts {
 		l := chart.Line{Name: p.name}

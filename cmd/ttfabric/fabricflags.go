@@ -38,7 +38,7 @@ func (f *fabricFlags) add(c *cobra.Command) {
 	fl.IntVar(&f.ttl, "ttl", 0, "hops after which a packet is dropped; 0: those of the longest route")
 	fl.StringArrayVar(&f.netem, "netem", nil, "impair cables from the start, as LINK,delay=1ms,loss=1%; keys are the flags of 'netem set'; may be repeated")
 	f.secure.add(c)
-	fl.StringVar(&f.offload, "offload", "on", "on: hand the kernel up to 64 datagrams as one super-packet (UDP GSO, GRO); off: each for itself, so that what the network does, it does to each; slower")
+	fl.StringVar(&f.offload, "offload", "on", "on: hand the kernel up to 64 datagrams as one super-packet (UDP GSO, GRO); off: each for itself, so that what the network does, it does to each; slower; plain: with a system call for each, too")
 	f.archive.add(c)
 	f.record.on(c)
 }
@@ -59,7 +59,7 @@ func (f *fabricFlags) mesh(name string, t *topo.Topology) (m meshFile, err error
 	if _, err := slotsByName(f.slots); err != nil {
 		return m, err
 	}
-	if _, err := offloadByName(f.offload); err != nil {
+	if _, _, err := offloadByName(f.offload); err != nil {
 		return m, err
 	}
 	m = meshFile{Name: name, Source: t.Name, Created: time.Now(), Profile: f.profile, Slots: f.slots, PortBase: f.portBase,
@@ -83,13 +83,16 @@ func (f *fabricFlags) mesh(name string, t *topo.Topology) (m meshFile, err error
 	return m, err
 }
 
-// offloadByName reads --offload; "" is of a run folder that an older version wrote.
-func offloadByName(s string) (transport.Mode, error) {
+// offloadByName reads --offload: whether super-packets are used, and several
+// messages per system call; "" is of a run folder that an older version wrote.
+func offloadByName(s string) (super, batch transport.Mode, err error) {
 	switch s {
 	case "on", "":
-		return transport.Auto, nil
+		return transport.Auto, transport.Auto, nil
 	case "off":
-		return transport.Off, nil
+		return transport.Off, transport.Auto, nil
+	case "plain":
+		return transport.Off, transport.Off, nil
 	}
-	return 0, coded(exitUsage, "--offload %q: want on or off", s)
+	return 0, 0, coded(exitUsage, "--offload %q: want on, off or plain", s)
 }

@@ -48,7 +48,7 @@ type meshFile struct {
 	TTL      int       `json:"ttl"`
 	PortBase int       `json:"port_base"`
 	Netem    []string  `json:"netem,omitempty"`   // impairments from the start, as LINK,KNOB=VALUE,…
-	Offload  string    `json:"offload,omitempty"` // of super-packets: on, off
+	Offload  string    `json:"offload,omitempty"` // of super-packets: on, off, plain
 	ID       string    `json:"id"`                // random, the gossip pool's label
 
 	Archive    string `json:"archive,omitempty"`           // folder of the archive; "": in the run folder

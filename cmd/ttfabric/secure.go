@@ -184,6 +184,7 @@ type links struct {
 	keys   *transport.KeyLog
 	mtu    int                   // of UDP ports; see transport.Options
 	gso    transport.Mode        // of UDP ports, and of GRO
+	batch  transport.Mode        // of UDP ports
 	within func(netip.Addr) bool // where --auth none is taken
 }
 
@@ -208,7 +209,7 @@ func (d runDir) links(m *meshFile, id wire.FabricNodeID) (*links, error) {
 
 func newLinks(m *meshFile, id wire.FabricNodeID, dir string, psk []byte, within func(netip.Addr) bool) (l *links, err error) {
 	l = &links{fabric: m.Name, auth: m.Auth, psk: psk, within: within}
-	if l.gso, err = offloadByName(m.Offload); err != nil {
+	if l.gso, l.batch, err = offloadByName(m.Offload); err != nil {
 		return nil, err
 	}
 	if m.Auth == authMTLS {
@@ -237,7 +238,7 @@ func (l *links) open(local netip.AddrPort, c transport.Cable) (transport.Port, e
 	if l.auth == authMTLS {
 		return quicport.Listen(quicport.Options{Local: local, Cable: c, Chip: l.chip, KeyLog: l.keys})
 	}
-	p, err := transport.Listen(transport.Options{Local: local, MTU: l.mtu, GSO: l.gso, GRO: l.gso})
+	p, err := transport.Listen(transport.Options{Local: local, MTU: l.mtu, GSO: l.gso, GRO: l.gso, Batch: l.batch})
 	if err != nil {
 		return nil, err
 	}

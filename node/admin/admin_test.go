@@ -145,6 +145,24 @@ func TestAPI(t *testing.T) {
 			t.Errorf("read back: %v", err)
 		}
 	})
+	t.Run("sockets", func(t *testing.T) { // after the transfer, which went by the first link
+		v, err := cs[0].Chip(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent uint64
+		for _, l := range v.Links {
+			k := l.Socket
+			if k.ReceiveBuffer <= 0 || k.ReceiveBufferAsked != transport.DefaultBuffer || k.SendBuffer <= 0 || k.SendBufferAsked != transport.DefaultBuffer ||
+				k.Largest < l.Payload+wire.FrameOverhead {
+				t.Errorf("channel %d, frames of %d: %+v", l.Channel, l.Payload, k)
+			}
+			sent += k.Counters["sent"]
+		}
+		if frames := v.Links[0].Counters["frames_sent"] + v.Links[1].Counters["frames_sent"]; sent < 256 || sent > frames+16 { // the sockets are read a moment later
+			t.Errorf("%d datagrams sent, and %d frames", sent, frames)
+		}
+	})
 	t.Run("token", func(t *testing.T) {
 		if _, err := admin.NewClient(addrs[0], "wrong", machine.Chips[0].Node, machine).Chip(ctx); err == nil || !strings.Contains(err.Error(), "token") {
 			t.Errorf("got %v", err)

@@ -47,28 +47,32 @@ type Load struct {
 
 // Work is node.Work as the API tells it.
 type Work struct {
-	Steps uint64 `json:"steps"`
-	Nanos int64  `json:"nanoseconds"`
+	Steps   uint64 `json:"steps"`
+	Nanos   int64  `json:"nanoseconds"`
+	Sending int64  `json:"sending_nanoseconds"` // of those
 }
 
 // Minus is the work since an earlier time.
-func (w Work) Minus(b Work) Work { return Work{w.Steps - b.Steps, w.Nanos - b.Nanos} }
+func (w Work) Minus(b Work) Work {
+	return Work{w.Steps - b.Steps, w.Nanos - b.Nanos, w.Sending - b.Sending}
+}
 
 // Minus is the work since an earlier time.
 func (l Load) Minus(b Load) Load {
 	return Load{l.Received.Minus(b.Received), l.Submitted.Minus(b.Submitted), l.Timed.Minus(b.Timed), l.Asked.Minus(b.Asked)}
 }
 
-// Mean is the time of one step, 0 where there was none.
-func (w Work) Mean() time.Duration {
+// Mean is the time of one step before it sends, and of its sending; 0 where there was none.
+func (w Work) Mean() (before, sending time.Duration) {
 	if w.Steps == 0 {
-		return 0
+		return 0, 0
 	}
-	return time.Duration(w.Nanos / int64(w.Steps))
+	n := int64(w.Steps)
+	return time.Duration((w.Nanos - w.Sending) / n), time.Duration(w.Sending / n)
 }
 
 func loadOf(l node.Load) Load {
-	w := func(w node.Work) Work { return Work{w.Steps, int64(w.Time)} }
+	w := func(w node.Work) Work { return Work{w.Steps, int64(w.Time), int64(w.Sending)} }
 	return Load{w(l.Received), w(l.Submitted), w(l.Timed), w(l.Asked)}
 }
 

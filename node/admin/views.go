@@ -82,6 +82,7 @@ type LinkView struct {
 	Counters   map[string]uint64 `json:"counters"`
 	FrameDrops map[string]uint64 `json:"frame_drops"`
 	Auth       map[string]uint64 `json:"auth,omitempty"` // of a port that checks its peer: what it did and refused, where it is not 0
+	Socket     SocketView        `json:"socket"`
 	LinkHealth
 }
 
@@ -110,7 +111,7 @@ func View(n *node.Node) ChipView {
 		if to, ok := peers[l.Channel]; ok {
 			l.PeerAddr = to.String()
 		}
-		l.Auth = authCounters(socks[l.Channel].Auth)
+		l.Auth, l.Socket = authCounters(socks[l.Channel].Auth), socketView(socks[l.Channel])
 		v.Links = append(v.Links, l)
 	}
 	return v

@@ -183,7 +183,8 @@ func TestSaveLoadPlot(t *testing.T) {
 		wire = append(wire, result{Bench: "wire of 0 ms, round trip 64 B p50", Kind: "ttlink-fast", Unit: "µs", Round: round, Value: v, Size: 64})
 		p.add(wire...)
 		p.add(goBackN(wire, round, 1500)...)
-		p.add(figure("round trip 64 B, one core p50", "udp-c", "µs", round, v), figure("round trip 64 B, one core p99", "udp-c", "µs", round, 2*v))
+		p.add(figure("round trip 64 B, one core p50", "udp-c", "µs", round, v), figure("round trip 64 B, one core p99", "udp-c", "µs", round, 2*v),
+			figure("blocks of 1 MiB", "session, 1 hop", "Gb/s", round, v), figure("blocks of 1 MiB", "tcp, writes of 64 KiB", "Gb/s", round, v))
 	}
 	name := filepath.Join(t.TempDir(), "x.json")
 	if err := p.save(name); err != nil {
@@ -200,7 +201,7 @@ func TestSaveLoadPlot(t *testing.T) {
 	for i := range svgs {
 		svgs[i] = strings.TrimPrefix(filepath.Base(svgs[i]), "x-")
 	}
-	if got := strings.Join(svgs, " "); got != "goodput.svg latency.svg loss.svg wire-latency.svg wire.svg" {
+	if got := strings.Join(svgs, " "); got != "fabric.svg goodput.svg latency.svg loss.svg wire-latency.svg wire.svg" {
 		t.Errorf("plots %s", got)
 	}
 }

@@ -42,7 +42,7 @@ func (s *static) Close(time.Duration) error  { return nil }
 
 // startChip starts one chip of a machine whose chips all know each other's
 // ports: those of chip k are 16 from base+16·k on.
-func startChip(machine string, chip int, base int) (*node.Node, error) {
+func startChip(machine string, slots router.SlotProfile, chip, base int) (*node.Node, error) {
 	m, err := topo.Named(machine)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func startChip(machine string, chip int, base int) (*node.Node, error) {
 	}
 	profile := ttlink.ProfileCrowded
 	return node.Start(context.Background(), node.Config{Node: m.Chips[chip].Node, Topology: m, Incarnation: wire.Incarnation(time.Now().UnixNano()),
-		Slots: router.SlotFast, Profile: profile, PortBase: uint16(base + 16*chip),
+		Slots: slots, Profile: profile, PortBase: uint16(base + 16*chip),
 		Port: func(a netip.AddrPort) (transport.Port, error) { return transport.Listen(transport.Options{Local: a}) },
 		Join: func(context.Context, membership.Meta) (node.Membership, error) {
 			return &static{view, make(chan struct{})}, nil
@@ -66,13 +66,17 @@ func startChip(machine string, chip int, base int) (*node.Node, error) {
 
 // farChip is a chip in a process of its own, until stdin ends.
 func farChip(task string) error {
-	var machine string
+	var machine, slots string
 	var chip, base int
-	if _, err := fmt.Sscan(task, &machine, &chip, &base); err != nil {
+	if _, err := fmt.Sscan(task, &machine, &slots, &chip, &base); err != nil {
 		return err
 	}
+	i := slices.IndexFunc(router.SlotProfiles, func(s router.SlotProfile) bool { return s.Name == slots })
+	if i < 0 {
+		return fmt.Errorf("slots %q are not known", slots)
+	}
 	asChip()
-	n, err := startChip(machine, chip, base)
+	n, err := startChip(machine, router.SlotProfiles[i], chip, base)
 	if err != nil {
 		return err
 	}
@@ -86,11 +90,11 @@ func farChip(task string) error {
 func portBase() int { return 20000 + 256*(os.Getpid()%80) + 16*int(time.Now().UnixNano()/1000%8) }
 
 // withChips starts a machine, chip 0 in this process and each other in its own, and runs f on chip 0's session.
-func withChips(machine string, chips int, f func(ctx context.Context, s *session.Session) error) error {
+func withChips(machine string, slots router.SlotProfile, chips int, f func(ctx context.Context, s *session.Session) error) error {
 	defer asChip()()
 	base := portBase()
 	for k := 1; k < chips; k++ {
-		o, err := spawn("chip", fmt.Sprintf("%s %d %d", machine, k, base))
+		o, err := spawn("chip", fmt.Sprintf("%s %s %d %d", machine, slots.Name, k, base))
 		if err != nil {
 			return err
 		}
@@ -99,7 +103,7 @@ func withChips(machine string, chips int, f func(ctx context.Context, s *session
 			return err
 		}
 	}
-	n, err := startChip(machine, 0, base)
+	n, err := startChip(machine, slots, 0, base)
 	if err != nil {
 		return err
 	}
@@ -129,14 +133,21 @@ func sessions(round int, r *rand.Rand) ([]result, error) {
 	add := func(bench, kind, unit string, v float64) { rs = append(rs, figure(bench, kind, unit, round, v)) }
 	jobs := []func() error{
 		func() error {
-			return withChips("n300", 2, func(ctx context.Context, s *session.Session) error {
+			return withChips("n300", router.SlotFast, 2, func(ctx context.Context, s *session.Session) error {
 				g, err := blocks(ctx, s, 1)
 				add("blocks of 1 MiB", "session, 1 hop", "Gb/s", g)
 				return err
 			})
 		},
 		func() error {
-			return withChips("mesh:1x3", 3, func(ctx context.Context, s *session.Session) error {
+			return withChips("n300", router.SlotSpec, 2, func(ctx context.Context, s *session.Session) error {
+				g, err := blocks(ctx, s, 1)
+				add("blocks of 1 MiB", "session, 1 hop, slots spec", "Gb/s", g)
+				return err
+			})
+		},
+		func() error {
+			return withChips("mesh:1x3", router.SlotFast, 3, func(ctx context.Context, s *session.Session) error {
 				g, err := blocks(ctx, s, 2)
 				add("blocks of 1 MiB", "session, 2 hops", "Gb/s", g)
 				return err
@@ -165,7 +176,7 @@ func sessions(round int, r *rand.Rand) ([]result, error) {
 func singleWrites(seat string, add func(bench, kind, unit string, v float64)) []func() error {
 	return []func() error{
 		func() error {
-			return withChips("n300", 2, func(ctx context.Context, s *session.Session) error {
+			return withChips("n300", router.SlotFast, 2, func(ctx context.Context, s *session.Session) error {
 				for _, size := range []int{64, 4096} {
 					ds, err := timeWrites(ctx, s, 1, size)
 					if err != nil {
@@ -255,7 +266,7 @@ func chains(round int, r *rand.Rand) ([]result, error) {
 	var rs []result
 	jobs := []func() error{
 		func() error {
-			return withChips("mesh:1x8", chainLength, func(ctx context.Context, s *session.Session) error {
+			return withChips("mesh:1x8", router.SlotFast, chainLength, func(ctx context.Context, s *session.Session) error {
 				var ds []time.Duration
 				for range 2000 {
 					d, err := s.Ping(ctx, wire.FabricNodeID{Chip: chainLength - 1})

@@ -59,7 +59,7 @@ func idleCost(name string, chips int, watch time.Duration) (cpu, mem float64, er
 }
 
 // idle is the cost of 32 chips that do nothing, before any traffic and after.
-func idle(ttfabric string) (rs []result, err error) {
+func idle(ttfabric string, round int) (rs []result, err error) {
 	return rs, fabricOf(ttfabric, "mesh:4x8", func(name string, _ time.Duration) error {
 		time.Sleep(10 * time.Second)
 		cpu, mem, err := idleCost(name, 32, idleTime)
@@ -72,10 +72,10 @@ func idle(ttfabric string) (rs []result, err error) {
 		time.Sleep(20 * time.Second) // what is idle is given back
 		later, after, err := idleCost(name, 32, idleTime)
 		rs = append(rs,
-			figure("idle CPU of 32 chips in sum", "before traffic", "% of a core", 0, cpu),
-			figure("idle CPU of 32 chips in sum", "after traffic", "% of a core", 0, later),
-			figure("idle memory (PSS) per chip", "before traffic", "MiB", 0, mem),
-			figure("idle memory (PSS) per chip", "after traffic", "MiB", 0, after))
+			figure("idle CPU of 32 chips in sum", "before traffic", "% of a core", round, cpu),
+			figure("idle CPU of 32 chips in sum", "after traffic", "% of a core", round, later),
+			figure("idle memory (PSS) per chip", "before traffic", "MiB", round, mem),
+			figure("idle memory (PSS) per chip", "after traffic", "MiB", round, after))
 		return err
 	})
 }

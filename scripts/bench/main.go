@@ -69,10 +69,10 @@ var measurements = []measurement{
 	{"growth", "scripts/bench/run -only growth", (*bench).growth},
 	{"cuts", "scripts/bench/cuts", (*bench).cutCables},
 	{"idle", "", func(b *bench, round int, _ *rand.Rand) error {
-		if round != 0 || b.ttfabric == "" {
+		if b.ttfabric == "" {
 			return nil
 		}
-		rs, err := idle(b.ttfabric)
+		rs, err := idle(b.ttfabric, round)
 		b.add(rs...)
 		return err
 	}},

@@ -272,7 +272,7 @@ func grid(p *plot.Plot) {
 // plot writes an SVG for each kind of measurement there is, its name beginning with base.
 func (p *report) plot(base string) error {
 	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
-	for _, f := range []func(base string) error{p.plotSizes, p.plotLoss, p.plotWire, p.plotTrips, p.plotWireTrips, p.plotGrowth} {
+	for _, f := range []func(base string) error{p.plotSizes, p.plotLoss, p.plotWire, p.plotTrips, p.plotWireTrips, p.plotFabric, p.plotGrowth} {
 		if err := f(base); err != nil {
 			return err
 		}

@@ -114,7 +114,21 @@ func (u *udp) setup(fd int) error {
 	if u.opts.GRO == Auto {
 		u.gro = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
 	}
+	if !takesBatches(fd) {
+		u.opts.Batch = Off
+	}
 	return nil
+}
+
+// takesBatches asks for nothing at all by the calls that move several messages:
+// a sandbox's filter may refuse what the kernel has.
+func takesBatches(fd int) bool {
+	for _, call := range []uintptr{unix.SYS_SENDMMSG, unix.SYS_RECVMMSG} {
+		if _, _, e := unix.Syscall6(call, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0); e == unix.ENOSYS || e == unix.EPERM || e == unix.EACCES {
+			return false
+		}
+	}
+	return true
 }
 
 // SetPeer implements [Port]. It connects the socket: the kernel then drops

@@ -54,7 +54,14 @@ func (r *receiver) init(u *udp, b *Batch) {
 		}
 		// Raw, as the call never waits: a system call that the runtime is told of
 		// wakes its monitor thread, which costs half a round trip.
-		n, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.msgs[0])), uintptr(want), unix.MSG_DONTWAIT, 0, 0)
+		var n uintptr
+		var e syscall.Errno
+		if want == 1 {
+			n, _, e = unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.msgs[0].hdr)), unix.MSG_DONTWAIT)
+			r.msgs[0].len, n = uint32(n), 1
+		} else {
+			n, _, e = unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.msgs[0])), uintptr(want), unix.MSG_DONTWAIT, 0, 0)
+		}
 		if e == unix.EAGAIN {
 			r.drop(b)
 			return false

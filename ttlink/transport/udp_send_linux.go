@@ -78,6 +78,11 @@ func (s *sender) init(u *udp) {
 			s.done = 1
 			return true
 		}
+		if s.u.opts.Batch == Off { // one message at a time
+			_, _, s.errno = unix.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&s.msgs[s.first].hdr)), unix.MSG_DONTWAIT)
+			s.done = 1
+			return true
+		}
 		n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&s.msgs[s.first])), uintptr(s.n-s.first), unix.MSG_DONTWAIT, 0, 0)
 		s.done, s.errno = int(n), e
 		return true // never waits: a full buffer is the link's affair

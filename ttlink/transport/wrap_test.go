@@ -99,6 +99,9 @@ func TestImpairedPort(t *testing.T) {
 		{"duplicate", fault.Options{Duplicate: 0.5}, false, sent + sent/4, 2 * sent, 0, sent},
 		{"corrupt", fault.Options{Corrupt: 0.5}, false, sent, sent, sent / 4, sent / 4},
 		{"delay", fault.Options{Delay: 20 * time.Millisecond, Jitter: 5 * time.Millisecond}, false, sent, sent, 0, sent},
+		{"bursts", fault.Options{Burst: fault.Burst{ToBad: 0.1, ToGood: 0.3, LossBad: 1}}, false, sent / 2, sent - sent/8, 0, sent / 2},
+		{"reorder", fault.Options{Reorder: 0.25}, false, sent, sent, 0, sent},
+		{"rate", fault.Options{Rate: sent * 64 * 8 * 2}, false, sent, sent, 0, sent}, // half a second
 		{"cut", fault.Options{}, true, 0, 0, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -112,7 +115,7 @@ func TestImpairedPort(t *testing.T) {
 				t.Fatal(err)
 			}
 			a.Cut(c.cut)
-			all := make(chan struct{})
+			all, begun := make(chan struct{}), time.Now()
 			go func() {
 				defer close(all)
 				for range sent / 8 {
@@ -124,6 +127,9 @@ func TestImpairedPort(t *testing.T) {
 				c, _ := a.Counts()
 				return int(c.Passed + c.Duplicated)
 			})
+			if took := time.Since(begun); c.o.Rate > 0 && took < 400*time.Millisecond {
+				t.Errorf("all within %v", took)
+			}
 			if n < c.low || n > c.high || damaged < c.damaged || n-damaged < c.undamaged {
 				counts, dropped := a.Counts()
 				t.Errorf("%d came, %d of them damaged; %+v, %d dropped", n, damaged, counts, dropped)

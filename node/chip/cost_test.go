@@ -1,0 +1,57 @@
+package chip
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/wire"
+)
+
+// TestNoAllocationPerPacket writes packets from one end of a row of three chips
+// to the other: request, link, the chip between, memory, completion and result
+// cost no memory in steady state.
+func TestNoAllocationPerPacket(t *testing.T) {
+	for _, size := range []int{64, wire.MaxPayload} {
+		w := newFabric(t, named(t, "mesh:1x3"))
+		r := Request{Dst: w.m.Chips[2].Node, Payload: make([]byte, size), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+		const packets = 200
+		round := func() {
+			sent, done := 0, 0
+			for end := w.now.Add(time.Second); done < packets; w.now = w.now.Add(100 * time.Microsecond) {
+				if end.Before(w.now) {
+					t.Fatalf("%d of %d packets done within a second", done, packets)
+				}
+				for ; sent < packets && w.chips[0].HandleRequest(w.now, r) == Accepted; sent++ {
+				}
+				for range 4 {
+					w.move()
+				}
+				for x, ok := w.chips[0].PollResult(); ok; x, ok = w.chips[0].PollResult() {
+					if done++; x.Fate != FateDone {
+						t.Fatalf("%+v", x)
+					}
+				}
+			}
+		}
+		for range 20 {
+			round()
+		}
+		if n := testing.AllocsPerRun(50, round); n != 0 {
+			t.Errorf("%d bytes: %v allocations for %d packets", size, n, packets)
+		}
+	}
+}
+
+// move runs each chip once and hands on in place what it has to send.
+func (w *fabric) move() {
+	for _, c := range w.chips {
+		c.Tick(w.now)
+		c.Pump(w.now)
+		for ch, x, ok := c.PollTransmit(w.now); ok; ch, x, ok = c.PollTransmit(w.now) {
+			peer := c.ports[c.portIndex(ch)].Peer
+			for b := x.Data; len(b) > 0; b = b[min(x.Seg, len(b)):] {
+				w.at[peer.Node].HandleDatagram(w.now, peer.Channel, b[:min(x.Seg, len(b))])
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"ttfabric/node/admin"
+	"ttfabric/wire"
+)
+
+// moved are the counters of which each must have counted something.
+var moved = []string{"short", "magic", "checksum", "malformed_hello", "miswired_hello", "unproved_hello", "stale_hello", "raw", "stale_session", "duplicates", "bad_ack"}
+
+// still are those that must not, where there is no traffic.
+var still = []string{"packets_sent", "packets_received", "injected", "forwarded", "delivered", "retransmitted", "timeouts"}
+
+// noFrames are the reasons why a datagram is no frame.
+var noFrames = []string{"short", "length", "magic", "version", "checksum", "reserved", "kind"}
+
+// looks is how far the counters of a socket and of its link may be apart: they are
+// read one after the other, and a live link says something now and then.
+const looks = 8
+
+// judgement is what has changed between two looks at the chips.
+type judgement struct {
+	idle  bool // without traffic nothing but what counts frames may change
+	sum   map[string]uint64
+	wrong []error
+
+	// Of the chip that is looked at: a frame may be counted by another port than it came by, if it names its channel.
+	got, counted uint64
+}
+
+func (j *judgement) bad(format string, args ...any) {
+	j.wrong = append(j.wrong, fmt.Errorf(format, args...))
+}
+
+// judge compares the chips with what they were before so much was thrown at their ports.
+func (cs chips) judge(before chips, ts []*target, idle bool) error {
+	j := judgement{idle: idle, sum: map[string]uint64{}}
+	at := map[wire.PortID]*target{}
+	for _, t := range ts {
+		at[t.self] = t
+	}
+	for id, was := range before {
+		is, ok := cs[id]
+		if !ok || len(is.Links) != len(was.Links) {
+			j.bad("%s: not there as before", id)
+			continue
+		}
+		j.chip(&is, &was)
+		for i := range is.Links {
+			port := wire.PortID{Node: id, Channel: is.Links[i].Channel}
+			j.link(port, &is.Links[i], &was.Links[i])
+			j.counts(port, &is.Links[i], &was.Links[i], at[port])
+		}
+		if apart := int64(j.got - j.counted); idle && (apart > looks || apart < -looks) {
+			j.bad("%s: %d datagrams received, and %d counted as frames or none", id, j.got, j.counted)
+		}
+		j.got, j.counted = 0, 0
+	}
+	for _, k := range moved {
+		if j.sum[k] == 0 {
+			j.bad("nothing counted as %s", k)
+		}
+	}
+	for _, k := range append(moved, "no room") {
+		fmt.Printf("garbage: %8d %s\n", j.sum[k], k)
+	}
+	return errors.Join(j.wrong...)
+}
+
+// chip compares what a chip says of itself.
+func (j *judgement) chip(is, was *admin.ChipView) {
+	if is.Incarnation != was.Incarnation || is.Members != was.Members {
+		j.bad("%s: incarnation %s, %d members; before %s, %d", is.Chip, is.Incarnation, is.Members, was.Incarnation, was.Members)
+	}
+	if !j.idle {
+		return
+	}
+	if is.TableEpoch != was.TableEpoch || is.LinksUp != was.LinksUp {
+		j.bad("%s: tables %s, %d links; before %s, %d", is.Chip, is.TableEpoch, is.LinksUp, was.TableEpoch, was.LinksUp)
+	}
+	if now, then := fmt.Sprint(is.Counters, is.Dropped, is.InFlight, is.Memory.Tiles), fmt.Sprint(was.Counters, was.Dropped, was.InFlight, was.Memory.Tiles); now != then {
+		j.bad("%s: %s, before %s", is.Chip, now, then)
+	}
+	if grown := is.Memory.Buffers - was.Memory.Buffers; grown > 0 {
+		j.bad("%s: buffers have grown by %d bytes", is.Chip, grown)
+	}
+}
+
+// link compares a link's state. Under traffic one may go down and come up again
+// where chips wait long for a processor, in the same session.
+func (j *judgement) link(port wire.PortID, is, was *admin.LinkView) {
+	state := func(l *admin.LinkView) string {
+		s := fmt.Sprintf("session %s, frames of %d, to %s, %q", l.Session, l.Payload, l.PeerAddr, l.Miswired)
+		if j.idle {
+			s += fmt.Sprintf(", %s, %d retrains, credits %v", l.State, l.Retrains, l.Credits)
+		}
+		return s
+	}
+	if now, then := state(is), state(was); now != then {
+		j.bad("%v: %s; before %s", port, now, then)
+	}
+	if j.idle && is.RTTMicros > 2*was.RTTMicros+5000 {
+		j.bad("%v: a round trip of %.0f µs, before %.0f", port, is.RTTMicros, was.RTTMicros)
+	}
+}
+
+// counts wants all that was sent to a port in its counters.
+func (j *judgement) counts(port wire.PortID, is, was *admin.LinkView, t *target) {
+	got := is.Socket.Counters["received"] - was.Socket.Counters["received"]
+	lost := is.Socket.Counters["receive_buffer_full"] - was.Socket.Counters["receive_buffer_full"]
+	if got+lost < uint64(t.sent) {
+		j.bad("%v: %d datagrams received and %d without room, of %d that were sent", port, got, lost, t.sent)
+	}
+	j.sum["no room"] += lost
+	for k, n := range is.FrameDrops {
+		j.sum[k] += n - was.FrameDrops[k]
+	}
+	for k, n := range is.Counters {
+		j.sum[k] += n - was.Counters[k]
+	}
+	frames := uint64(t.empty) + is.Counters["frames_received"] - was.Counters["frames_received"]
+	for _, k := range noFrames {
+		frames += is.FrameDrops[k] - was.FrameDrops[k]
+	}
+	j.got, j.counted = j.got+got, j.counted+frames
+	for _, k := range still {
+		if j.idle && is.Counters[k] != was.Counters[k] {
+			j.bad("%v: %s is %d, before %d", port, k, is.Counters[k], was.Counters[k])
+		}
+	}
+}
