@@ -388,7 +388,7 @@ func TestBackoffEnds(t *testing.T) {
 // ahead of what has been sent again, and sending goes on behind it.
 func TestAckBeyondTheGoBack(t *testing.T) {
 	p := idlePair(t)
-	p.a.cfg.Profile.DeadTraffic = time.Minute
+	p.a.cfg.Profile.DeadTraffic, p.a.cfg.Profile.RTOMax = time.Minute, 100*time.Millisecond
 	many := 0
 	for p.a.Send(p.now, wire.VCData, make([]byte, MaxPacket)) {
 		many++
