@@ -213,3 +213,36 @@ func TestLines(t *testing.T) {
 		t.Errorf("0→6 %s; %s; longest %d", letters(leg), &v, p.Longest())
 	}
 }
+
+// Not every plane leads everywhere: meshes may be joined by fewer cables than
+// they have planes, have fewer than others, or be lines that don't turn.
+func TestPlanesBetween(t *testing.T) {
+	text := "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 3, E: 3, S: 3, W: 3}}\nBoard: [{name: B, type: Mesh, topology: [1, 2]}]\n" +
+		"Mesh: [{id: 0, board: B}, {id: 1, board: B}, {id: 2, board: B}]\nRelaxedGraph: [[M0, M1, 2], [M1, M2, 1]]\n"
+	m, err := topo.Load("f", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(m, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [3][3]int{{3, 2, 1}, {2, 3, 1}, {1, 1, 3}}
+	for _, a := range m.Chips {
+		for _, b := range m.Chips {
+			if got, want := p.PlanesBetween(a.Node, b.Node), want[a.Node.Mesh][b.Node.Mesh]; got != want {
+				t.Errorf("%s to %s: %d planes, want %d", a.Node, b.Node, got, want)
+			}
+		}
+	}
+	if v := p.Check(Multicasts{}); !v.OK() || v.Thin != 6 || v.ThinPair != [2]wire.MeshID{0, 1} || v.ThinPlanes != 2 {
+		t.Errorf("%+v", v)
+	}
+	lines := plan(t, "mesh:2x2", Config{Lines: true})
+	if n, none := lines.PlanesBetween(chip(0, 0), chip(0, 1)), lines.PlanesBetween(chip(0, 0), chip(0, 3)); n != 2 || none != 0 {
+		t.Errorf("along a line %d planes, want 2; round a corner %d, want 0", n, none)
+	}
+	if v := plan(t, "spec-l1", Config{}).Check(Multicasts{}); v.Thin != 0 {
+		t.Errorf("the specification's meshes: %+v", v)
+	}
+}
