@@ -77,6 +77,7 @@ type graphLink struct {
 	a, b    graphEnd
 	n       int  // cables
 	relaxed bool // fewer will do, but at least one
+	z       bool // asked for in a third dimension (assign_z_direction), which is not here
 	line    int
 }
 
@@ -112,9 +113,10 @@ func (g *graph) build(name string) (*Topology, error) {
 	slices.SortStableFunc(g.links, func(l, k graphLink) int {
 		return cmp.Compare(l.a.open()+l.b.open(), k.a.open()+k.b.open())
 	})
-	left, open := 0, 0
+	left, open, z := 0, 0, 0
 	for _, l := range g.links {
 		open += bit(l.a.open()+l.b.open() > 0)
+		z += bit(l.z)
 		n, err := g.place(d, l)
 		if err != nil {
 			return nil, err
@@ -123,6 +125,9 @@ func (g *graph) build(name string) (*Topology, error) {
 	}
 	if open > 0 {
 		g.note("exits of %s placed where a chip has a direction free", count(open, "connection"))
+	}
+	if z > 0 {
+		g.note("assign_z_direction of %s counts for nothing, as there is no third dimension here", count(z, "connection"))
 	}
 	if left > 0 {
 		g.note("%s left out, for which no chip had a direction or channel free; the policy there is RELAXED", count(left, "cable"))
@@ -153,9 +158,13 @@ func (g *graph) place(d *draft, l graphLink) (left int, err error) {
 		g.open[mb]--
 	}
 	if left == l.n || left > 0 && !l.relaxed {
+		third := ""
+		if l.z {
+			third = "; assign_z_direction asks for a third dimension, which is not supported"
+		}
 		return 0, g.failAt(l.line, "the connection of %s with %s: for %d of its %s no chip at both ends has a direction and channels free "+
-			"(a direction is free where the mesh neither continues nor wraps and no other connection leaves); ask for fewer, or name other chips",
-			g.nameOf(l.a), g.nameOf(l.b), left, count(l.n, "channel"))
+			"(a direction is free where the mesh neither continues nor wraps and no other connection leaves%s); ask for fewer, or name other chips",
+			g.nameOf(l.a), g.nameOf(l.b), left, count(l.n, "channel"), third)
 	}
 	return left, nil
 }
