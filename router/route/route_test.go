@@ -2,6 +2,9 @@ package route
 
 import (
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -244,5 +247,101 @@ func TestPlanesBetween(t *testing.T) {
 	}
 	if v := plan(t, "spec-l1", Config{}).Check(Multicasts{}); v.Thin != 0 {
 		t.Errorf("the specification's meshes: %+v", v)
+	}
+}
+
+// channelsUsed are the virtual channels that a plan's packets take where nothing
+// is out of service, and the most sides, the chip's own among them, from which
+// they come to one port.
+func channelsUsed(t *testing.T, p *Plan) (vcs map[string]bool, senders int) {
+	type port struct {
+		at  wire.FabricNodeID
+		dir wire.Direction
+	}
+	vcs, from := map[string]bool{}, map[port]map[wire.Direction]bool{}
+	for c := range wire.Class(wire.NumClasses) {
+		for _, a := range p.Topology().Chips {
+			for _, b := range p.Topology().Chips {
+				if a.Node == b.Node {
+					continue
+				}
+				hops, ok := p.Walk(c, 0, a.Node, b.Node)
+				if !ok {
+					t.Fatalf("%s to %s: no way", a.Node, b.Node)
+				}
+				side := wire.Direction(wire.NumDirections) // the chip's own
+				for _, h := range hops {
+					q := port{h.At, h.Dir}
+					if from[q] == nil {
+						from[q] = map[wire.Direction]bool{}
+					}
+					from[q][side] = true
+					vcs[h.VC.String()], senders = true, max(senders, len(from[q]))
+					side = h.Dir.Opposite()
+				}
+			}
+		}
+	}
+	return vcs, senders
+}
+
+// The table of channels in router's README, which the specification leaves open
+// ("TODO: Add a table here", §3.1.2), is that of the plans: packets take the
+// virtual channels that it names, all of which have slots, and need as many sender channels.
+func TestTableOfChannels(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(strings.Trim(line, "| \n"), " | "); len(cells) == 4 {
+			rows[cells[0]] = cells[1:]
+		}
+	}
+	wrapping := "mesh_descriptors { name: \"M\" arch: WORMHOLE_B0 device_topology { dims: [ 4, 4 ] dim_types: [ LINE, RING ] } channels { count: 2 } }\n" +
+		"graph_descriptors { name: \"G\" instances { mesh { mesh_descriptor: \"M\" mesh_id: 0 } } instances { mesh { mesh_descriptor: \"M\" mesh_id: 1 } }\n" +
+		" instances { mesh { mesh_descriptor: \"M\" mesh_id: 2 } } graph_topology: RING channels { count: 2 } }\ntop_level_instance { graph { graph_descriptor: \"G\" graph_id: 0 } }\n"
+	tori, err := topo.Load("tori.textproto", []byte(wrapping))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row, c := range map[string]struct {
+		machine *topo.Topology
+		cfg     Config
+	}{
+		"1D line":                            {machine(t, "line:4"), Config{}},
+		"1D ring, dateline":                  {machine(t, "ring:5"), Config{}},
+		"1D ring, bubble":                    {machine(t, "ring:5"), Config{Ring: Bubble}},
+		"2D mesh":                            {machine(t, "mesh:3x3"), Config{}},
+		"2D torus, dateline":                 {machine(t, "torus:4x4"), Config{}},
+		"2D torus, bubble":                   {machine(t, "torus:4x4"), Config{Ring: Bubble}},
+		"several meshes":                     {machine(t, "spec-l1"), Config{}},
+		"several meshes that wrap, dateline": {tori, Config{}},
+	} {
+		p, err := New(c.machine, c.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows[row] == nil {
+			t.Errorf("the table has no row %s", row)
+			continue
+		}
+		used, senders := channelsUsed(t, p)
+		named, slots := map[string]bool{}, map[string]bool{}
+		for name := range strings.SplitSeq(rows[row][2], ", ") {
+			named[name] = true
+		}
+		for v, has := range p.VCs() {
+			if has && !wire.VC(v).Detour() {
+				slots[wire.VC(v).String()] = true
+			}
+		}
+		if !maps.Equal(named, used) || !maps.Equal(named, slots) {
+			t.Errorf("%s: the table says %v, packets take %v, slots have %v", row, slices.Sorted(maps.Keys(named)), slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(slots)))
+		}
+		if rows[row][0] != fmt.Sprint(senders) || rows[row][1] != "1" {
+			t.Errorf("%s: the table says %s sender and %s receiver channels, packets need %d and 1", row, rows[row][0], rows[row][1], senders)
+		}
 	}
 }
