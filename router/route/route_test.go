@@ -241,6 +241,12 @@ func TestPlanesBetween(t *testing.T) {
 	if v := p.Check(Multicasts{}); !v.OK() || v.Thin != 6 || v.ThinPair != [2]wire.MeshID{0, 1} || v.ThinPlanes != 2 {
 		t.Errorf("%+v", v)
 	}
+	for _, e := range Engines { // a plane that isn't there leads nowhere
+		p := plan(t, "mesh:2x2", Config{Engine: e.Name})
+		if _, ok := p.Route(nil, wire.ClassRequest, 2, chip(0, 0), chip(0, 3)); ok {
+			t.Errorf("%s has a route on plane 2 of 2", e.Name)
+		}
+	}
 	lines := plan(t, "mesh:2x2", Config{Lines: true})
 	if n, none := lines.PlanesBetween(chip(0, 0), chip(0, 1)), lines.PlanesBetween(chip(0, 0), chip(0, 3)); n != 2 || none != 0 {
 		t.Errorf("along a line %d planes, want 2; round a corner %d, want 0", n, none)
