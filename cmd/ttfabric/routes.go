@@ -133,14 +133,15 @@ order of dimensions, and control messages avoid cables that wrap.`,
 			if i < 0 {
 				return coded(exitUsage, "--class %q: want request, reply or control", class)
 			}
-			if plane < 0 || plane >= max(p.Topology().Planes(), 1) {
-				return coded(exitUsage, "--plane %d: %s", plane, p.Topology())
+			pl, err := planeOf(p.Topology(), plane)
+			if err != nil {
+				return err
 			}
 			chips, err := routeChips(p.Topology(), args, mesh)
 			if err != nil {
 				return err
 			}
-			l0, l1 := routeTables(p, wire.Class(i), wire.Plane(plane), chips)
+			l0, l1 := routeTables(p, wire.Class(i), pl, chips)
 			if format == "json" {
 				return printJSON(c, map[string]any{"epoch": fmt.Sprintf("%08x", p.Hash()), "l0": l0, "l1": l1})
 			}

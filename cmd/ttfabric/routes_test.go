@@ -178,6 +178,32 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 	}
+	if _, errs, code := c.run("ping", "--all", "-c", "1", "--plane", "1"); code != exitOK || !strings.Contains(errs, "Left out: 8 pairs") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+	for _, args := range []string{"ping M0D0 M0D1", "mem write M0D1 1-1:0 x --via M0D0", "trace M0D0 M0D1", "routes", "mailbox M0D1 --via M0D0"} {
+		for _, plane := range []string{"2", "-1", "256"} { // not plane 0
+			if _, errs, code := c.run(append(strings.Fields(args), "--plane", plane)...); code != exitUsage || !strings.Contains(errs, "--plane "+plane) {
+				t.Errorf("%s --plane %s: exit code %d, %s", args, plane, code, errs)
+			}
+		}
+	}
+	var chips []struct {
+		Chip  string
+		Pools []struct{ Label string }
+	}
+	if err := json.Unmarshal([]byte(c.must("gossip", "show", "-o", "json")), &chips); err != nil {
+		t.Fatal(err)
+	}
+	in := map[string][]string{} // one pool per mesh, and one of the exit nodes
+	for _, x := range chips {
+		for _, p := range x.Pools {
+			in[filepath.Base(p.Label)] = append(in[filepath.Base(p.Label)], x.Chip)
+		}
+	}
+	if got := fmt.Sprint(in); got != "map[exits:[M0D1 M1D0] mesh0:[M0D0 M0D1] mesh1:[M1D0 M1D1]]" {
+		t.Errorf("pools: %s", got)
+	}
 	if _, errs, code := c.run("trace", "M0D0", "M1D1", "--plane", "1"); code != exitAssert || !strings.Contains(errs, "no way from M0D0 to M1D1 on plane 1") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}

@@ -72,7 +72,11 @@ Exit code 5 if the packet went another way, or didn't arrive.`,
 				}
 				ends[i] = n[0]
 			}
-			walk, ok := p.Walk(wire.ClassRequest, wire.Plane(plane), ends[0], ends[1])
+			pl, err := planeOf(p.Topology(), plane)
+			if err != nil {
+				return err
+			}
+			walk, ok := p.Walk(wire.ClassRequest, pl, ends[0], ends[1])
 			if !ok {
 				return coded(exitAssert, "there is no way from %s to %s on plane %d", ends[0], ends[1], plane)
 			}
@@ -80,7 +84,7 @@ Exit code 5 if the packet went another way, or didn't arrive.`,
 			live := machine == ""
 			var failed error
 			if live {
-				hops, failed = observe(c, hops, ends, wire.Plane(plane), timeout)
+				hops, failed = observe(c, hops, ends, pl, timeout)
 			}
 			if format == "json" {
 				if err := printJSON(c, hops); err != nil {

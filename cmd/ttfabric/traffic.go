@@ -36,6 +36,9 @@ type trafficFlags struct {
 	pairs   bool
 }
 
+// leftOut tells of pairs that the tables of a fabric, 1D or without exits on a plane, have no way for.
+const leftOut = "Left out: %s without a way in this fabric.\n"
+
 func newTraffic() *cobra.Command {
 	var f trafficFlags
 	var names []string
@@ -125,7 +128,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 		return err
 	}
 	if apart > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "Left out: %s without a way in this fabric.\n", counted(apart, "pair"))
+		fmt.Fprintf(c.ErrOrStderr(), leftOut, counted(apart, "pair"))
 	}
 	if len(missing) > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "not running, their packets will be missing: %v\n", missing)
