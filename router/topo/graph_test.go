@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ttfabric/wire"
 )
 
 // descriptors are the files of testdata that describe machines.
@@ -128,6 +130,61 @@ func TestGraphsOfGraphs(t *testing.T) {
 	}
 }
 
+// Tori that are joined, as tt-metal's quad Galaxies are, give up the rings of
+// their shorter axis, since a chip of a torus has no direction free for exits.
+func TestToriMakeRoomForExits(t *testing.T) {
+	for _, c := range []struct{ dims, shape, layout string }{
+		{"[ 5, 4 ] dim_types: [ RING, RING ]", "5○×4", "the rows of 2 meshes, 0 to 1, are lines and no rings, as a chip of a torus has no direction free for exits"},
+		{"[ 3, 8 ] dim_types: [ RING, RING ]", "3×8○", "the columns of 2 meshes, 0 to 1, are lines and no rings"},
+		{"[ 5, 4 ] dim_types: [ RING, LINE ]", "5○×4", ""},
+		{"[ 2, 4 ] dim_types: [ RING, RING ]", "2×4○", ""}, // a ring of two is none
+	} {
+		topo, err := Load("f", []byte(strings.Replace(m0, "[ 2, 2 ]", c.dims, 1)+g0+connection("mesh_id: 0", "mesh_id: 1", "channels { count: 4 }")+"}\n"+topGraph))
+		if err != nil {
+			t.Errorf("%s: %v", c.dims, err)
+			continue
+		}
+		if topo.Meshes[0].Shape() != c.shape || topo.Meshes[1].Shape() != c.shape || len(topo.Exits(0, 1)) != 4 || !strings.Contains(topo.Layout, c.layout) || (c.layout == "") == strings.Contains(topo.Layout, "are lines") {
+			t.Errorf("%s: %s; %s", c.dims, topo, topo.Layout)
+		}
+	}
+	alone, err := Load("f", []byte(strings.Replace(m0, "[ 2, 2 ]", "[ 5, 4 ] dim_types: [ RING, RING ]", 1)+topMesh))
+	if err != nil || alone.Meshes[0].Shape() != "5○×4○" {
+		t.Errorf("a torus by itself: %v, %v", alone, err)
+	}
+}
+
+// Connections that are RELAXED share the room where there is not enough for all;
+// where there is, and for those that are STRICT, each takes what it asks for.
+func TestRelaxedConnectionsShareTheRoom(t *testing.T) {
+	ring := func(policy [3]string) (*Topology, error) {
+		var b strings.Builder
+		b.WriteString(strings.Replace(m0, "[ 2, 2 ]", "[ 4, 2 ] dim_types: [ RING, LINE ]", 1) + "graph_descriptors { name: \"G0\"\n")
+		for i := range 3 {
+			fmt.Fprintf(&b, " instances { mesh { mesh_descriptor: \"M0\" mesh_id: %d } }\n", i)
+		}
+		for i, p := range policy {
+			b.WriteString(connection(fmt.Sprintf("mesh_id: %d", i), fmt.Sprintf("mesh_id: %d", (i+1)%3), "channels { count: 16 policy: "+p+" }"))
+		}
+		return Load("f", []byte(b.String()+"}\n"+topGraph))
+	}
+	topo, err := ring([3]string{"RELAXED", "RELAXED", "RELAXED"}) // a mesh has room for 16 cables, at the ends of its rows
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range [][2]wire.MeshID{{0, 1}, {1, 2}, {2, 0}} {
+		if n := len(topo.Exits(pair[0], pair[1])); n != 8 {
+			t.Errorf("%d exits between meshes %v, want 8", n, pair)
+		}
+	}
+	if !strings.Contains(topo.Layout, "24 cables left out") {
+		t.Errorf("layout %q", topo.Layout)
+	}
+	if topo, err := ring([3]string{"RELAXED", "STRICT", "RELAXED"}); err == nil || !strings.Contains(err.Error(), "connection of mesh 0 with mesh 1: for 16 of its 16 channels") {
+		t.Errorf("meshes 1 and 2 have no room left: %v, %v", topo, err)
+	}
+}
+
 func TestBadGraphs(t *testing.T) {
 	yaml := "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}\nBoard: [{name: B, type: Mesh, topology: [2, 2]}]\nMesh:\n - {id: 0, board: B}\n - {id: 1, board: B}\n"
 	conn := connection("mesh_id: 0", "mesh_id: 1", "channels { count: 2 }")
@@ -185,10 +242,10 @@ func TestBadGraphs(t *testing.T) {
 		{"one node", m0 + g0 + "connections { nodes { mesh { mesh_descriptor: \"M0\" } } channels { count: 1 } }}\n" + topGraph, "f:10: a connection of graph G0 has 1 nodes: want two; write one connection for each pair"},
 		{"too many cables", m0 + g0 + strings.Replace(conn, "count: 2", "count: 30", 1) + "}\n" + topGraph,
 			"f:10: the connection of mesh 0 with mesh 1: for 14 of its 30 channels no chip at both ends has a direction and channels free (a direction is free where the mesh neither continues nor wraps and no other connection leaves); ask for fewer, or name other chips"},
-		{"no exit", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.Replace(conn, "count: 2", "count: 2 policy: RELAXED", 1) + "}\n" + topGraph,
-			"f:10: the connection of mesh 0 with mesh 1: for 2 of its 2 channels no chip at both ends has a direction and channels free (a direction is free where the mesh neither continues nor wraps and no other connection leaves); ask for fewer, or name other chips"},
-		{"no third dimension", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.Replace(conn, "channels { count: 2 }", "channels { count: 4 } assign_z_direction: true", 1) + "}\n" + topGraph,
-			"f:10: the connection of mesh 0 with mesh 1: for 4 of its 4 channels no chip at both ends has a direction and channels free (a direction is free where the mesh neither continues nor wraps and no other connection leaves; assign_z_direction asks for a third dimension, which is not supported); ask for fewer, or name other chips"},
+		{"no exit", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.NewReplacer("count: 2", "count: 2 policy: RELAXED", "mesh_id: 0", "mesh_id: 0 device_id: 4").Replace(conn) + "}\n" + topGraph,
+			"f:10: the connection of M0D4 with mesh 1: for 2 of its 2 channels no chip at both ends has a direction and channels free (a direction is free where the mesh neither continues nor wraps and no other connection leaves); ask for fewer, or name other chips"},
+		{"no third dimension", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.Replace(conn, "channels { count: 2 }", "channels { count: 16 } assign_z_direction: true", 1) + "}\n" + topGraph,
+			"f:10: the connection of mesh 0 with mesh 1: for 4 of its 16 channels no chip at both ends has a direction and channels free (a direction is free where the mesh neither continues nor wraps and no other connection leaves; assign_z_direction asks for a third dimension, which is not supported); ask for fewer, or name other chips"},
 		{"z", m0 + g0 + strings.Replace(conn, "channels", "assign_z_direction: up channels", 1) + "}\n" + topGraph, "f:13: assign_z_direction: up, want true or false"},
 		{"directional", m0 + g0 + strings.Replace(conn, "channels", "directional: 1 channels", 1) + "}\n" + topGraph, "f:13: directional: 1, want true or false"},
 		{"pattern", m0 + g0 + "graph_topology: TREE }\n" + topGraph, "f:10: graph_topology of graph G0: TREE, want ALL_TO_ALL or RING"},
