@@ -196,26 +196,38 @@ func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 			return nil, 0, g.noRoom(l, left[i])
 		}
 	}
-	for placed := fair; placed; {
-		placed = false
-		for i, l := range g.links {
-			if !l.relaxed {
-				continue
-			}
-			n, err := g.place(d, l, left[i])
-			if err != nil {
-				return nil, 0, err
-			}
-			if left[i] -= n; left[i] == l.n {
-				return nil, 0, g.noRoom(l, left[i])
-			}
-			placed = placed || n > 0
+	if fair {
+		if err := g.share(d, left); err != nil {
+			return nil, 0, err
 		}
 	}
 	for _, n := range left {
 		out += n
 	}
 	return d, out, nil
+}
+
+// share gives the relaxed connections a group each in turn, until none has room; left are the cables that connections lack.
+func (g *graph) share(d *draft, left []int) error {
+	full := make([]bool, len(g.links)) // there was no room, and there will be none
+	for placed := true; placed; {
+		placed = false
+		for i, l := range g.links {
+			if !l.relaxed || full[i] {
+				continue
+			}
+			n, err := g.place(d, l, left[i])
+			if err != nil {
+				return err
+			}
+			if left[i] -= n; left[i] == l.n {
+				return g.noRoom(l, left[i])
+			}
+			full[i] = n == 0
+			placed = placed || n > 0
+		}
+	}
+	return nil
 }
 
 // place gives a connection that lacks left cables a group of them, and returns how many; 0 where there is no room, or none is lacking.
