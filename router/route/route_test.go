@@ -291,6 +291,45 @@ func channelsUsed(t *testing.T, p *Plan) (vcs map[string]bool, senders int) {
 	return vcs, senders
 }
 
+// meshesThatWrap is a ring of three meshes, whose rows are rings.
+func meshesThatWrap(t *testing.T) *topo.Topology {
+	t.Helper()
+	text := "mesh_descriptors { name: \"M\" arch: WORMHOLE_B0 device_topology { dims: [ 4, 4 ] dim_types: [ LINE, RING ] } channels { count: 2 } }\n" +
+		"graph_descriptors { name: \"G\" instances { mesh { mesh_descriptor: \"M\" mesh_id: 0 } } instances { mesh { mesh_descriptor: \"M\" mesh_id: 1 } }\n" +
+		" instances { mesh { mesh_descriptor: \"M\" mesh_id: 2 } } graph_topology: RING channels { count: 2 } }\ntop_level_instance { graph { graph_descriptor: \"G\" graph_id: 0 } }\n"
+	m, err := topo.Load("tori.textproto", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Meshes that wrap and are joined in a ring are free of deadlock by dateline and
+// by bubbles, with any single cable missing, and are not by neither.
+func TestMeshesThatWrap(t *testing.T) {
+	m := meshesThatWrap(t)
+	for _, cfg := range []Config{{}, {Order: YX}, {Ring: Bubble}, {Ring: Bubble, Order: YX}, {Engine: "updown"}, {Ring: NoRing, OneWay: true}} {
+		p, err := New(m, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := p.Check(p.Multicasts()); (v.Cycle != nil) != (cfg.Ring == NoRing) || v.Unreachable != 0 {
+			t.Errorf("%+v: %s", cfg, &v)
+		}
+	}
+	for _, c := range m.Cables {
+		for _, ring := range []Ring{Dateline, Bubble} {
+			p, err := New(m, Config{Ring: ring})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := p.Around([]wire.PortID{c.A}).Check(p.Multicasts()); !v.OK() {
+				t.Errorf("%s without %s–%s: %s", ring, c.A, c.B, &v)
+			}
+		}
+	}
+}
+
 // The table of channels in router's README, which the specification leaves open
 // ("TODO: Add a table here", §3.1.2), is that of the plans: packets take the
 // virtual channels that it names, all of which have slots, and need as many sender channels.
@@ -305,13 +344,7 @@ func TestTableOfChannels(t *testing.T) {
 			rows[cells[0]] = cells[1:]
 		}
 	}
-	wrapping := "mesh_descriptors { name: \"M\" arch: WORMHOLE_B0 device_topology { dims: [ 4, 4 ] dim_types: [ LINE, RING ] } channels { count: 2 } }\n" +
-		"graph_descriptors { name: \"G\" instances { mesh { mesh_descriptor: \"M\" mesh_id: 0 } } instances { mesh { mesh_descriptor: \"M\" mesh_id: 1 } }\n" +
-		" instances { mesh { mesh_descriptor: \"M\" mesh_id: 2 } } graph_topology: RING channels { count: 2 } }\ntop_level_instance { graph { graph_descriptor: \"G\" graph_id: 0 } }\n"
-	tori, err := topo.Load("tori.textproto", []byte(wrapping))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tori := meshesThatWrap(t)
 	for row, c := range map[string]struct {
 		machine *topo.Topology
 		cfg     Config
