@@ -40,8 +40,10 @@
 // leaves each of its chips in a direction in which the chip has no neighbour;
 // the two need not be opposite. Its planes are counted as within a mesh, and
 // those beyond the plane count of either mesh are unused. So a direction and a
-// plane of a chip lead to one place. Where a mesh graph descriptor leaves open
-// which chips a connection joins, they are chosen by a fixed rule.
+// plane of a chip lead to one place, and a plane on which two meshes are not
+// joined does not lead from one to the other. Where a mesh graph descriptor
+// leaves open which chips a connection joins, they are chosen by a fixed rule;
+// of tori, which have no direction free, the shorter axis then has no rings.
 //
 // # What is not here yet
 //
