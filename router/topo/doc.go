@@ -47,7 +47,8 @@
 //
 // # What is not here yet
 //
-// Cables to chips of other hosts are checked but left out. A third dimension,
-// express cables between chips that are not neighbours, and switches are
+// Cables to chips of other hosts are checked but left out, and so are those of a
+// third dimension in a cluster descriptor without coordinates. Dimensions of a
+// mesh graph descriptor beyond two, express cables between chips that are not neighbours, and switches are
 // refused by name.
 package topo

@@ -79,7 +79,26 @@ func (d *descriptor) placeByCabling(why string) (Mesh, error) {
 		sides = append(sides, fmt.Sprintf("chip %d south", d.ids[at[m.Cols]]))
 	}
 	d.layout += ", " + strings.Join(sides, " and ") + " of it"
+	d.leaveOut(&m)
 	return m, nil
+}
+
+// leaveOut drops the cables between chips that are no neighbours in the grid.
+func (d *descriptor) leaveOut(m *Mesh) {
+	var out []umdCable
+	d.cables = slices.DeleteFunc(d.cables, func(c umdCable) bool {
+		a, b := d.chips[c.ends[0].chip], d.chips[c.ends[1].chip]
+		for dir := range wire.Direction(wire.NumDirections) {
+			if row, col, ok := m.step(a.coord[1], a.coord[0], dir); ok && row == b.coord[1] && col == b.coord[0] {
+				return false
+			}
+		}
+		out = append(out, c)
+		return true
+	})
+	if len(out) > 0 {
+		d.layout += fmt.Sprintf("; %s left out, as there is no third dimension here, such as that from %s to %s", count(len(out), "cable"), out[0].ends[0], out[0].ends[1])
+	}
 }
 
 // placeByCoordinates moves the grid to row 0 and column 0 and returns its size. The chips must fill a rectangle.
