@@ -167,7 +167,9 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 	if out := c.must("validate", file); !strings.Contains(out, "Fewer than 2 planes between 2 ordered pairs of meshes, such as M0 to M1 with 1") {
 		t.Errorf("validate doesn't say it: %s", out)
 	}
-	c.must("up", file, "-d", patient)
+	if _, errs, code := c.run("up", file, "-d", patient); code != exitOK || !strings.Contains(errs, "Layout: exits of 1 connection placed where a chip has a direction free") {
+		t.Fatalf("exit code %d, %s", code, errs)
+	}
 	c.must("traffic", "all-to-all", "--packets", "600", "--size", "500")
 	var hops []traceHop
 	if err := json.Unmarshal([]byte(c.must("trace", "M0D0", "M1D1", "-o", "json")), &hops); err != nil || len(hops) != 3 {

@@ -10,6 +10,9 @@ import (
 	"ttfabric/wire"
 )
 
+// PlacedByCoordinates is the [Topology].Layout of a cluster descriptor whose coordinates say where each chip is.
+const PlacedByCoordinates = "placed by the coordinates in the file"
+
 // place gives every chip its row and column: from the coordinates where all
 // chips have them and are on one shelf, else from the cabling.
 func (d *descriptor) place() (Mesh, error) {
@@ -35,7 +38,7 @@ func (d *descriptor) place() (Mesh, error) {
 	if err != nil {
 		return Mesh{}, err
 	}
-	d.layout = "placed by the coordinates in the file"
+	d.layout = PlacedByCoordinates
 	return m, d.checkGrid(&m)
 }
 
