@@ -217,6 +217,49 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// The drawings of Spec §3: on an 8x4 Galaxy a 1D fabric is "8 independent line
+// fabric instances" of rows and 4 of columns, or as many rings. A chip reaches
+// those of its row and column and no others, along it, and nothing can deadlock.
+func TestGalaxyAsLinesAndRings(t *testing.T) {
+	for _, c := range []struct {
+		machine string
+		ring    Ring
+		longest int // hops of a request
+	}{{"mesh:8x4", Dateline, 7}, {"torus:8x4", Dateline, 4}, {"torus:8x4", Bubble, 4}, {"torus-y:8x4", Dateline, 4}} {
+		p := plan(t, c.machine, Config{Lines: true, Ring: c.ring})
+		ways, longest, wraps := 0, 0, 0
+		for _, a := range p.Topology().Chips {
+			for _, b := range p.Topology().Chips {
+				hops, ok := p.Walk(wire.ClassRequest, 1, a.Node, b.Node)
+				if a.Node == b.Node {
+					continue
+				}
+				if ok != (a.Row == b.Row || a.Col == b.Col) {
+					t.Fatalf("%s: %s to %s: %v", c.machine, a.Node, b.Node, ok)
+				}
+				for _, h := range hops {
+					x, _ := p.Topology().Chip(h.To)
+					if ok && (a.Row == b.Row && x.Row != a.Row || a.Col == b.Col && x.Col != a.Col) {
+						t.Fatalf("%s: %s to %s leaves its line at %s", c.machine, a.Node, b.Node, h.To)
+					}
+					if ok && h.Wrap {
+						wraps++
+					}
+				}
+				if ok {
+					ways, longest = ways+1, max(longest, len(hops))
+				}
+			}
+		}
+		if ways != 32*(3+7) || longest != c.longest || (wraps > 0) != (c.machine != "mesh:8x4") {
+			t.Errorf("%s: %d ways, want 320; the longest has %d hops, want %d; %d go round", c.machine, ways, longest, c.longest, wraps)
+		}
+		if v := p.Check(p.Multicasts()); !v.OK() {
+			t.Errorf("%s %s: %s", c.machine, c.ring, &v)
+		}
+	}
+}
+
 // Not every plane leads everywhere: meshes may be joined by fewer cables than
 // they have planes, have fewer than others, or be lines that don't turn.
 func TestPlanesBetween(t *testing.T) {

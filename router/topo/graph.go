@@ -135,25 +135,38 @@ func (g *graph) build(name string) (*Topology, error) {
 }
 
 // downshift makes room for exits in meshes that wrap both ways, and so have no
-// direction free: the shorter of the two axes becomes a line. Spec §3: "TT-Fabric
-// topology can be an exact match of the physical connection topology, or it can be
-// a functionally downshifted topology where all available ethernet links are not utilized".
+// direction free: an axis becomes lines, the one that frees the chips that
+// connections name, or both; else the shorter. Spec §3: "TT-Fabric topology can be
+// an exact match of the physical connection topology, or it can be a functionally
+// downshifted topology where all available ethernet links are not utilized".
 func (g *graph) downshift() {
-	joined := make([]bool, len(g.meshes))
+	joined, needX, needY := make([]bool, len(g.meshes)), make([]bool, len(g.meshes)), make([]bool, len(g.meshes))
 	for _, l := range g.links {
-		for _, i := range append(slices.Clone(l.a.meshes), l.b.meshes...) {
-			joined[i] = true
+		for _, e := range [2]graphEnd{l.a, l.b} {
+			for _, i := range e.meshes {
+				joined[i] = true
+				if m := &g.meshes[i]; e.chip != anyChip {
+					row, col := e.chip/m.Cols, e.chip%m.Cols
+					inRow, inCol := col > 0 && col < m.Cols-1, row > 0 && row < m.Rows-1
+					needX[i], needY[i] = needX[i] || inCol && !inRow, needY[i] || inRow && !inCol
+				}
+			}
 		}
 	}
 	var rows, columns []string
 	for i := range g.meshes {
 		m := &g.meshes[i]
-		switch {
-		case !joined[i] || !m.WrapX || !m.WrapY:
-		case m.Cols <= m.Rows:
+		if !joined[i] || !m.WrapX || !m.WrapY {
+			continue
+		}
+		if !needX[i] && !needY[i] {
+			needX[i], needY[i] = m.Cols <= m.Rows, m.Cols > m.Rows
+		}
+		if needX[i] {
 			m.WrapX = false
 			rows = append(rows, fmt.Sprint(m.ID))
-		default:
+		}
+		if needY[i] {
 			m.WrapY = false
 			columns = append(columns, fmt.Sprint(m.ID))
 		}

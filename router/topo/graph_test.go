@@ -148,6 +148,18 @@ func TestToriMakeRoomForExits(t *testing.T) {
 			t.Errorf("%s: %s; %s", c.dims, topo, topo.Layout)
 		}
 	}
+	for ids, shape := range map[[2]int]string{{1, 2}: "4×5○", {5, 10}: "4○×5", {1, 5}: "4○×5 and 4×5○", {0, 19}: "4×5○"} { // the chips that connections name
+		topo, err := Load("f", []byte(strings.Replace(m0, "[ 2, 2 ]", "[ 4, 5 ] dim_types: [ RING, RING ]", 1)+g0+
+			connection(fmt.Sprintf("mesh_id: 0 device_id: %d", ids[0]), fmt.Sprintf("mesh_id: 1 device_id: %d", ids[1]), "channels { count: 2 }")+"}\n"+topGraph))
+		if err != nil {
+			t.Errorf("%v: %v", ids, err)
+			continue
+		}
+		a, b := topo.Meshes[0].Shape(), topo.Meshes[1].Shape()
+		if exits := topo.Exits(0, 1); len(exits) != 2 || int(exits[0].Local.Node.Chip) != ids[0] || int(exits[0].Peer.Node.Chip) != ids[1] || !(a == b && a == shape || shape == b+" and "+a) {
+			t.Errorf("%v: %s and %s, want %s; exits %v", ids, a, b, shape, exits)
+		}
+	}
 	alone, err := Load("f", []byte(strings.Replace(m0, "[ 2, 2 ]", "[ 5, 4 ] dim_types: [ RING, RING ]", 1)+topMesh))
 	if err != nil || alone.Meshes[0].Shape() != "5○×4○" {
 		t.Errorf("a torus by itself: %v, %v", alone, err)
