@@ -219,3 +219,62 @@ func TestBadRoutesAreDroppedAndNamed(t *testing.T) {
 		t.Error("a packet at its destination was held back for its TTL")
 	}
 }
+
+// The sizes of the profiles: Spec §3.1.1 draws 8 slots in a sender and 16 in a
+// receiver channel; the others are what tt-metal's builder takes first for the
+// 2D and 1D routers of each chip (fabric_builder_config: Wormhole 2D {7, 11},
+// 1D {8, 16}; Blackhole 2D {8, 16}, 1D {32, 32}). The control channel "is smaller" (§2.3.2).
+func TestSlotProfiles(t *testing.T) {
+	want := map[string][2]int{"spec": {8, 16}, "wormhole": {7, 11}, "blackhole": {8, 16}, "blackhole-1d": {32, 32}, "fast": {128, 256}}
+	if len(SlotProfiles) != len(want) {
+		t.Errorf("%d profiles, want %d", len(SlotProfiles), len(want))
+	}
+	for _, p := range SlotProfiles {
+		for v := range wire.VC(wire.NumVCs) {
+			switch got := [2]int{p.Sender[v], p.Receiver[v]}; {
+			case v.Class() != wire.ClassControl && got != want[p.Name]:
+				t.Errorf("%s, %s: %v, want %v", p.Name, v, got, want[p.Name])
+			case v.Class() == wire.ClassControl && (got[0] >= want[p.Name][0] || got[1] >= want[p.Name][1] || got[0] < 1 || got[1] < 1):
+				t.Errorf("%s, %s: %v is not smaller than %v", p.Name, v, got, want[p.Name])
+			}
+		}
+	}
+	if r := newBench(t).r; r.ports[0].send[wire.VCData][0].slots == nil || len(r.ports[0].send[wire.VCData]) != 4 || len(r.ports[0].recv[wire.VCData].slots) != 16 || len(r.ports[0].send[wire.VCData][3].slots) != 8 {
+		t.Error("a port has other channels than 4 senders of 8 and a receiver of 16 slots")
+	}
+}
+
+// Bubble flow control: what enters a ring, from the chip or by a turn, needs two
+// free slots at the peer; what goes on along it needs one, and so does all that
+// is on no ring, is under way round a fault, or is a control message.
+func TestBubblesAreNeededToEnterARing(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ring   bool
+		bubble bool
+		vc     wire.VC
+		from   int // side that it came in from; -1: the chip's own
+		want   int
+	}{
+		{"injected", true, true, wire.VCData, -1, 2},
+		{"turned", true, true, wire.VCData, int(wire.North), 2},
+		{"goes on", true, true, wire.VCData, int(wire.West), 1},
+		{"no ring", false, true, wire.VCData, -1, 1},
+		{"dateline", true, false, wire.VCData, -1, 1},
+		{"a reply", true, true, wire.VCReply, -1, 2},
+		{"control", true, true, wire.VCControl, -1, 1},
+		{"detour", true, true, wire.DetourVC(wire.ClassRequest, false), -1, 1},
+	} {
+		b := newBench(t)
+		b.r.cfg.Bubble, b.r.ports[wire.East].Ring = c.bubble, c.ring
+		if s := b.packet(c.vc, 1, 5, wire.RouteEast, wire.RouteWest); c.from < 0 {
+			b.r.Inject(int(wire.East), c.vc, s)
+		} else {
+			b.arrive(c.from, s)
+			b.r.Step(0)
+		}
+		if o, ok := b.r.Next(int(wire.East), 0); !ok || o.Needs != c.want {
+			t.Errorf("%s: %v, needs %d free slots, want %d", c.name, ok, o.Needs, c.want)
+		}
+	}
+}

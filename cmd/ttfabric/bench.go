@@ -52,8 +52,8 @@ func benchOn(c *cobra.Command, f *benchFlags) (benchTarget, error) {
 	if err != nil {
 		return benchTarget{}, err
 	}
-	if f.plane < 0 || f.plane >= t.Planes() {
-		return benchTarget{}, coded(exitUsage, "--plane %d: %s", f.plane, t)
+	if _, err := planeOf(t, f.plane); err != nil {
+		return benchTarget{}, err
 	}
 	b := benchTarget{t, map[wire.FabricNodeID]*admin.Client{}}
 	for _, cl := range cs {

@@ -115,18 +115,22 @@ func readMailboxes(c *cobra.Command, arg string) ([]mailboxView, error) {
 			return nil, err
 		}
 	}
-	plane, _ := c.Flags().GetInt("plane")
 	cl, err := dir.client(via)
 	if err != nil {
 		return nil, err
 	}
 	t := cl.Topology()
+	k, _ := c.Flags().GetInt("plane")
+	plane, err := planeOf(t, k)
+	if err != nil {
+		return nil, err
+	}
 	var views []mailboxView
 	for _, p := range t.Ports(n) {
 		if one && uint64(p.Local.Channel) != channel {
 			continue
 		}
-		v, err := readMailbox(c.Context(), session.New(cl), t, p.Local, wire.Plane(plane))
+		v, err := readMailbox(c.Context(), session.New(cl), t, p.Local, plane)
 		if err != nil {
 			return nil, err
 		}

@@ -47,18 +47,22 @@ func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
 	if err != nil {
 		return memTarget{}, err
 	}
-	via, plane := dst, 0
+	via := dst
 	if v, _ := c.Flags().GetString("via"); v != "" {
 		if _, via, err = chipArg(c, v); err != nil {
 			return memTarget{}, err
 		}
 	}
-	plane, _ = c.Flags().GetInt("plane")
+	n, _ := c.Flags().GetInt("plane")
 	cl, err := dir.client(via)
 	if err != nil {
 		return memTarget{}, err
 	}
-	return memTarget{session.New(cl), dst, addr, wire.Plane(plane)}, nil
+	plane, err := planeOf(cl.Topology(), n)
+	if err != nil {
+		return memTarget{}, err
+	}
+	return memTarget{session.New(cl), dst, addr, plane}, nil
 }
 
 // parseTile reads "x-y:offset".

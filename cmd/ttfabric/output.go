@@ -163,6 +163,9 @@ func printUp(c *cobra.Command, t *topo.Topology, views []admin.ChipView, took ti
 	}
 	printChips(c, views, nil, nil)
 	fmt.Fprintf(c.ErrOrStderr(), "%s up in %.2f s\n", t, took.Seconds())
+	if t.Layout != "" && t.Layout != topo.PlacedByCoordinates {
+		fmt.Fprintf(c.ErrOrStderr(), "Layout: %s.\n", t.Layout)
+	}
 	return nil
 }
 

@@ -49,7 +49,7 @@ func newPing() *cobra.Command {
 	var count, plane int
 	var timeout time.Duration
 	c := &cobra.Command{Use: "ping [SRC DST]", Short: "Time round trips through the fabric", Args: cobra.MaximumNArgs(2),
-		Long:    "ping sends empty packets from one chip to another through the fabric and times their completions; with --all between every ordered pair. Exit code 5 if any is lost.",
+		Long:    "ping sends empty packets from one chip to another through the fabric and times their completions; with --all between every ordered pair that the fabric has a way for. Exit code 5 if any is lost.",
 		Example: "  ttfabric ping M0D0 M0D7\n  ttfabric ping --all",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
@@ -62,7 +62,7 @@ func newPing() *cobra.Command {
 			if count < 1 || count > 100000 {
 				return coded(exitUsage, "--count %d: want 1 to 100000", count)
 			}
-			pairs, cs, err := pingPairs(c, args)
+			pairs, cs, err := pingPairs(c, args, plane)
 			if err != nil {
 				return err
 			}
@@ -96,12 +96,17 @@ func newPing() *cobra.Command {
 	return c
 }
 
-func pingPairs(c *cobra.Command, args []string) (pairs [][2]wire.FabricNodeID, cs map[wire.FabricNodeID]*admin.Client, err error) {
+// pingPairs are the pair that is named, or all that have a way on the plane.
+func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.FabricNodeID, cs map[wire.FabricNodeID]*admin.Client, err error) {
 	dir, err := dirOf(c)
 	if err != nil {
 		return nil, nil, err
 	}
 	list, _, t, err := dir.clients()
+	if err != nil {
+		return nil, nil, err
+	}
+	pl, err := planeOf(t, plane)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -123,12 +128,25 @@ func pingPairs(c *cobra.Command, args []string) (pairs [][2]wire.FabricNodeID, c
 		}
 		return [][2]wire.FabricNodeID{{src, dst}}, cs, nil
 	}
+	routes, err := routesOf(dir, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	apart := 0
 	for _, a := range t.Chips {
 		for _, b := range t.Chips {
-			if a.Node != b.Node && cs[a.Node] != nil {
-				pairs = append(pairs, [2]wire.FabricNodeID{a.Node, b.Node})
+			if a.Node == b.Node || cs[a.Node] == nil {
+				continue
 			}
+			if _, ok := routes.Walk(wire.ClassRequest, pl, a.Node, b.Node); !ok {
+				apart++
+				continue
+			}
+			pairs = append(pairs, [2]wire.FabricNodeID{a.Node, b.Node})
 		}
+	}
+	if apart > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), leftOut, counted(apart, "pair"))
 	}
 	return pairs, cs, nil
 }

@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"ttfabric/node"
-	"ttfabric/node/admin"
-	"ttfabric/node/session"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -44,7 +41,21 @@ func planOf(c *cobra.Command, machine string, f *routeFlags) (*route.Plan, error
 	if err != nil {
 		return nil, err
 	}
-	m, t, _, err := dir.mesh()
+	_, t, _, err := dir.mesh()
+	if err != nil {
+		return nil, err
+	}
+	p, err := routesOf(dir, t)
+	if err != nil {
+		return nil, err
+	}
+	out, err := outOfService(c.Context(), dir, t)
+	return p.Around(out), err
+}
+
+// routesOf is how the running fabric is routed while nothing is out of service.
+func routesOf(dir runDir, t *topo.Topology) (*route.Plan, error) {
+	m, _, _, err := dir.mesh()
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +63,7 @@ func planOf(c *cobra.Command, machine string, f *routeFlags) (*route.Plan, error
 	if err := m.configure(&cfg); err != nil {
 		return nil, err
 	}
-	p, err := route.New(t, cfg.Route)
-	if err != nil {
-		return nil, err
-	}
-	out, err := outOfService(c.Context(), dir, t)
-	return p.Around(out), err
+	return route.New(t, cfg.Route)
 }
 
 // outOfService are the cables that the running chips do without, by an end of
@@ -80,6 +86,9 @@ func outOfService(ctx context.Context, dir runDir, t *topo.Topology) ([]wire.Por
 	}
 	return out, nil
 }
+
+// maxRouteChips is how many chips' tables are printed at once.
+const maxRouteChips = 4096
 
 // l0Row is the source routes of one chip, as the specification prints them.
 type l0Row struct {
@@ -104,12 +113,13 @@ func newRoutes() *cobra.Command {
 		Long: `routes prints the routing tables as TT-Fabric's specification prints them: L0,
 the source route from each chip of a mesh to each other (§2.2.1.1), and, where
 there are several meshes, L1, the exit node on the way to each other mesh
-(§2.2.1.2). With CHIP, those of one chip. They are the running fabric's, or with
---topology those that a machine would have.
+(§2.2.1.2). They are those of the whole fabric, of one mesh with --mesh, or of one
+CHIP; meshes whose L0 tables are equal share one. They are the running fabric's,
+or with --topology those that a machine would have.
 
 Requests take the tables of --class request; what answers them takes the other
 order of dimensions, and control messages avoid cables that wrap.`,
-		Example: "  ttfabric routes\n  ttfabric routes M0D3\n  ttfabric routes --topology spec-l1\n  ttfabric routes --topology torus:4x4 --order yx -o json",
+		Example: "  ttfabric routes\n  ttfabric routes M0D3\n  ttfabric routes --topology spec-l1\n  ttfabric routes --topology 2xt3000 --mesh 1\n  ttfabric routes --topology torus:4x4 --order yx -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
 			if err != nil {
@@ -123,25 +133,26 @@ order of dimensions, and control messages avoid cables that wrap.`,
 			if i < 0 {
 				return coded(exitUsage, "--class %q: want request, reply or control", class)
 			}
-			if plane < 0 || plane >= max(p.Topology().Planes(), 1) {
-				return coded(exitUsage, "--plane %d: %s", plane, p.Topology())
+			pl, err := planeOf(p.Topology(), plane)
+			if err != nil {
+				return err
 			}
 			chips, err := routeChips(p.Topology(), args, mesh)
 			if err != nil {
 				return err
 			}
-			l0, l1 := routeTables(p, wire.Class(i), wire.Plane(plane), chips)
+			l0, l1 := routeTables(p, wire.Class(i), pl, chips)
 			if format == "json" {
 				return printJSON(c, map[string]any{"epoch": fmt.Sprintf("%08x", p.Hash()), "l0": l0, "l1": l1})
 			}
-			printRoutes(c, p, l0, l1)
+			printRoutes(c, l0, l1)
 			return nil
 		}}
 	f.add(c)
 	c.Flags().Lookup("allow-deadlock").Hidden = true
 	c.Flags().StringVarP(&machine, "topology", "t", "", "a machine that need not run: a file or a name")
 	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
-	c.Flags().IntVar(&mesh, "mesh", -1, "only the chips of this mesh (default: the first, or CHIP's)")
+	c.Flags().IntVar(&mesh, "mesh", -1, "only the chips of this mesh (default: all)")
 	c.Flags().StringVar(&class, "class", "request", "class of packets: request, reply, control")
 	c.RegisterFlagCompletionFunc("topology", completeTopology)
 	return c
@@ -159,16 +170,16 @@ func routeChips(t *topo.Topology, args []string, mesh int) (chips []wire.FabricN
 		}
 		return []wire.FabricNodeID{n}, nil
 	}
-	if mesh < 0 {
-		mesh = int(t.Meshes[0].ID)
-	}
 	for _, c := range t.Chips {
-		if int(c.Node.Mesh) == mesh {
+		if mesh < 0 || int(c.Node.Mesh) == mesh {
 			chips = append(chips, c.Node)
 		}
 	}
-	if len(chips) == 0 {
+	switch {
+	case len(chips) == 0:
 		return nil, coded(exitUsage, "--mesh %d: %s", mesh, t)
+	case len(chips) > maxRouteChips:
+		return nil, coded(exitUsage, "the tables of %d chips are too many to print; name a chip, or a mesh with --mesh", len(chips))
 	}
 	return chips, nil
 }
@@ -216,190 +227,85 @@ func directions(ds []wire.Direction) string {
 	return b.String()
 }
 
-func printRoutes(c *cobra.Command, p *route.Plan, l0 []l0Row, l1 []l1Row) {
-	head := []any{"Src\\Dst"}
-	for _, d := range l0[0].Dst {
-		head = append(head, d.Chip)
-	}
-	fmt.Fprintf(c.OutOrStdout(), "L0, mesh %d\n", l0[0].Src.Mesh)
-	tw := newTable(c, head...)
-	for _, r := range l0 {
-		row := table.Row{r.Src.Chip}
-		for _, s := range r.Routes {
-			row = append(row, s)
+func printRoutes(c *cobra.Command, l0 []l0Row, l1 []l1Row) {
+	out := c.OutOrStdout()
+	for _, g := range alike(l0) {
+		var head []any
+		for _, d := range g.rows[0].Dst {
+			head = append(head, d.Chip)
 		}
-		tw.AppendRow(row)
+		fmt.Fprintf(out, "L0, %s\n", ofMeshes(g.meshes))
+		tw := newTable(c, append([]any{"Src\\Dst"}, head...)...)
+		for _, r := range g.rows {
+			tw.AppendRow(cells([]any{r.Src.Chip}, r.Routes))
+		}
+		tw.Render()
 	}
-	tw.Render()
 	if len(l1) == 0 {
 		return
 	}
-	fmt.Fprintf(c.OutOrStdout(), "L1, exit nodes of mesh %d\n", l1[0].Src.Mesh)
-	head = []any{"Src Mesh", "Node"}
+	var meshes []wire.MeshID
+	head := []any{"Src Mesh", "Node"}
 	for _, m := range l1[0].To {
 		head = append(head, fmt.Sprintf("Mesh%d", m))
 	}
-	tw = newTable(c, head...)
-	for _, r := range l1 {
-		row := table.Row{r.Src.Mesh, r.Src.Chip}
-		for _, s := range r.Exits {
-			row = append(row, s)
-		}
-		tw.AppendRow(row)
-	}
-	tw.Render()
-}
-
-// traceHop is one hop of a packet, as planned and as it was seen.
-type traceHop struct {
-	Hop      int               `json:"hop"`
-	From     wire.FabricNodeID `json:"from"`
-	Dir      string            `json:"direction"`
-	To       wire.FabricNodeID `json:"to"`
-	VC       string            `json:"vc"`
-	Seen     string            `json:"seen_at,omitempty"` // chip and channel where the packet came in
-	SeenVC   string            `json:"seen_vc,omitempty"`
-	SeenTTL  int               `json:"seen_ttl"`
-	Agrees   bool              `json:"agrees"`
-	Crossing bool              `json:"leaves_mesh,omitempty"`
-}
-
-func newTrace() *cobra.Command {
-	var f routeFlags
-	var machine string
-	var plane int
-	var timeout time.Duration
-	c := &cobra.Command{Use: "trace SRC DST", Short: "Show the hops between two chips, as planned and as a packet takes them", Args: cobra.ExactArgs(2),
-		Long: `trace prints the way that the routing tables give a request from one chip to
-another, hop by hop with its virtual channel, and beside it what a packet did
-that was sent along it and that every chip on the way took note of. With
---topology, only the plan of a machine that need not run. Exit code 5 if the
-packet went another way, or didn't arrive.`,
-		Example: "  ttfabric trace M0D0 M0D7\n  ttfabric trace M0D0 M3D8 --topology spec-l1\n  ttfabric trace M0D0 M0D15 --plane 1 -o json",
-		RunE: func(c *cobra.Command, args []string) error {
-			format, err := format(c)
-			if err != nil {
-				return err
-			}
-			p, err := planOf(c, machine, &f)
-			if err != nil {
-				return err
-			}
-			var ends [2]wire.FabricNodeID
-			for i, a := range args {
-				n, err := routeChips(p.Topology(), []string{a}, 0)
-				if err != nil {
-					return err
-				}
-				ends[i] = n[0]
-			}
-			walk, ok := p.Walk(wire.ClassRequest, wire.Plane(plane), ends[0], ends[1])
-			if !ok {
-				return coded(exitAssert, "there is no way from %s to %s on plane %d", ends[0], ends[1], plane)
-			}
-			hops := plannedHops(walk)
-			live := machine == ""
-			var failed error
-			if live {
-				failed = observe(c, hops, ends, wire.Plane(plane), timeout)
-			}
-			if format == "json" {
-				if err := printJSON(c, hops); err != nil {
-					return err
-				}
-			} else {
-				printTrace(c, hops, live)
-			}
-			return failed
-		}}
-	f.add(c)
-	c.Flags().Lookup("allow-deadlock").Hidden = true
-	c.Flags().StringVarP(&machine, "topology", "t", "", "a machine that need not run: a file or a name")
-	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
-	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "for the packet's answer")
-	c.RegisterFlagCompletionFunc("topology", completeTopology)
-	return c
-}
-
-func plannedHops(walk []route.Hop) []traceHop {
-	hops := []traceHop{}
-	for i, h := range walk {
-		hops = append(hops, traceHop{Hop: i + 1, From: h.At, Dir: h.Dir.String(), To: h.To, VC: h.VC.String(), Crossing: h.At.Mesh != h.To.Mesh})
-	}
-	return hops
-}
-
-// observe sends a packet that is noted on its way, and puts what was seen beside the plan.
-func observe(c *cobra.Command, hops []traceHop, ends [2]wire.FabricNodeID, plane wire.Plane, timeout time.Duration) error {
-	if len(hops) == 0 {
-		return nil
-	}
-	dir, err := dirOf(c)
-	if err != nil {
-		return err
-	}
-	cs, _, _, err := dir.clients()
-	if err != nil {
-		return err
-	}
-	chips := map[wire.FabricNodeID]*admin.Client{}
-	for _, cl := range cs {
-		chips[cl.Self()] = cl
-	}
-	if chips[ends[0]] == nil {
-		return fmt.Errorf("chip %s is not running", ends[0])
-	}
-	ctx, cancel := context.WithTimeout(c.Context(), timeout)
-	defer cancel()
-	_, sent := session.New(chips[ends[0]]).Ping(ctx, ends[1], session.OnPlane(plane), session.Traced())
-	ask, stop := context.WithTimeout(c.Context(), askTime)
-	defer stop()
-	id, missing := "", 0
-	for i := range hops {
-		h := &hops[i]
-		cl := chips[h.To]
-		if cl == nil {
-			missing++
-			continue
-		}
-		seen, err := cl.Traces(ask)
-		if err != nil {
-			return err
-		}
-		for k := len(seen) - 1; k >= 0; k-- {
-			s := &seen[k]
-			if s.Src == ends[0] && s.Dst == ends[1] && s.Plane == plane && (id == "" || s.ID == id) {
-				id = s.ID
-				h.Seen, h.SeenVC, h.SeenTTL = fmt.Sprintf("%s channel %d", h.To, s.Channel), s.VC, int(s.TTL)
-				h.Agrees = s.VC == h.VC
-				break
-			}
-		}
-		if !h.Agrees {
-			missing++
-		}
-	}
-	switch {
-	case sent != nil:
-		return coded(exitAssert, "the packet was not answered: %w", sent)
-	case missing > 0:
-		return coded(exitAssert, "%d of %d hops were not taken as planned", missing, len(hops))
-	}
-	return nil
-}
-
-func printTrace(c *cobra.Command, hops []traceHop, live bool) {
-	head := []any{"Hop", "From", "Dir", "To", "VC"}
-	if live {
-		head = append(head, "Seen at", "VC", "TTL", "")
-	}
 	tw := newTable(c, head...)
-	for _, h := range hops {
-		row := table.Row{h.Hop, h.From, h.Dir, h.To, h.VC}
-		if live {
-			row = append(row, h.Seen, h.SeenVC, h.SeenTTL, map[bool]string{true: "as planned", false: "not seen"}[h.Agrees])
+	for _, r := range l1 {
+		if n := len(meshes); n == 0 || meshes[n-1] != r.Src.Mesh {
+			meshes = append(meshes, r.Src.Mesh)
 		}
-		tw.AppendRow(row)
+		tw.AppendRow(cells([]any{r.Src.Mesh, r.Src.Chip}, r.Exits))
 	}
+	fmt.Fprintf(out, "L1, exit nodes of %s\n", ofMeshes(meshes))
 	tw.Render()
+}
+
+// cells appends texts to the first cells of a row.
+func cells(row table.Row, texts []string) table.Row {
+	for _, s := range texts {
+		row = append(row, s)
+	}
+	return row
+}
+
+// l0Group is an L0 table, and the meshes that have it.
+type l0Group struct {
+	meshes []wire.MeshID
+	rows   []l0Row // of the first of them
+}
+
+// alike joins the tables of meshes that are equal, in the order of the first of each.
+func alike(l0 []l0Row) (groups []l0Group) {
+	same := map[string]int{} // by all routes: place in groups
+	for len(l0) > 0 {
+		n := slices.IndexFunc(l0, func(r l0Row) bool { return r.Src.Mesh != l0[0].Src.Mesh })
+		if n < 0 {
+			n = len(l0)
+		}
+		var text strings.Builder
+		for _, r := range l0[:n] {
+			fmt.Fprintln(&text, r.Src.Chip, r.Routes)
+		}
+		i, ok := same[text.String()]
+		if !ok {
+			i = len(groups)
+			same[text.String()] = i
+			groups = append(groups, l0Group{rows: l0[:n]})
+		}
+		groups[i].meshes = append(groups[i].meshes, l0[0].Src.Mesh)
+		l0 = l0[n:]
+	}
+	return groups
+}
+
+// ofMeshes names meshes: "mesh 3", "meshes 0, 1 and 2".
+func ofMeshes(ids []wire.MeshID) string {
+	var names []string
+	for _, id := range ids {
+		names = append(names, fmt.Sprint(id))
+	}
+	if len(names) == 1 {
+		return "mesh " + names[0]
+	}
+	return "meshes " + strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }

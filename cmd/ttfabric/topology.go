@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ttfabric/router/topo"
+	"ttfabric/wire"
 )
 
 // defaultTopology is what commands that bring a fabric up take where none is named.
@@ -39,4 +40,12 @@ func loadTopology(arg string) (*topo.Topology, error) {
 		return nil, coded(exitTopology, "%w", err)
 	}
 	return t, nil
+}
+
+// planeOf is the routing plane that --plane names; plane 0 is there in every machine.
+func planeOf(t *topo.Topology, n int) (wire.Plane, error) {
+	if n < 0 || n >= max(t.Planes(), 1) {
+		return 0, coded(exitUsage, "--plane %d: %s", n, t)
+	}
+	return wire.Plane(n), nil
 }

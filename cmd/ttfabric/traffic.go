@@ -36,6 +36,9 @@ type trafficFlags struct {
 	pairs   bool
 }
 
+// leftOut tells of pairs that the tables of a fabric, 1D or without exits on a plane, have no way for.
+const leftOut = "Left out: %s without a way in this fabric.\n"
+
 func newTraffic() *cobra.Command {
 	var f trafficFlags
 	var names []string
@@ -52,7 +55,8 @@ Patterns:
 ` + patternHelp() + `
 From uniform on they are those of the literature, as BookSim defines them. A
 chip that is its own destination sends nothing; a pattern that the machine
-cannot have, such as shuffle on 3×4 chips, is refused.
+cannot have, such as shuffle on 3×4 chips, is refused. Pairs that the fabric
+has no way for, as a 1D fabric has none between its lines, are left out.
 
 Latency is from a packet's request to the arrival of its completion at its
 source. Without --load every chip sends as fast as its window allows. With
@@ -69,7 +73,7 @@ Exit code 5 unless everything arrived exactly once, whole and in order.`,
 	fl.Uint64Var(&f.packets, "packets", 10000, "packets in all, split over the pairs: evenly, but for hotspot")
 	fl.IntVar(&f.size, "size", 4096, "bytes of a packet")
 	fl.IntVar(&f.window, "window", 0, fmt.Sprintf("packets that each chip keeps outstanding (0: %d, or with --load %d)", traffic.DefaultWindow, traffic.MaxWindow))
-	fl.IntVar(&f.planes, "planes", 0, "routing planes to use in turn (0: all)")
+	fl.IntVar(&f.planes, "planes", 0, "routing planes to use in turn (0: all); a pair takes those of them that lead from the one chip to the other")
 	fl.Uint64Var(&f.seed, "seed", 1, "of the order of destinations, of arrivals and of random pairs")
 	fl.Float64Var(&f.load, "load", 0, fmt.Sprintf("packets per second that arrive at each sending chip, %v to %.0f (0: as fast as the window allows)", traffic.MinLoad, float64(traffic.MaxLoad)))
 	fl.StringVar(&f.hot, "hot", "", "chip of the hotspot pattern, such as M0D5 (default: the first)")
@@ -108,9 +112,23 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	if err != nil {
 		return err
 	}
-	spec, pairs, err := f.plan(p, t)
+	routes, err := routesOf(dir, t)
 	if err != nil {
 		return err
+	}
+	apart := 0
+	spec, pairs, err := f.plan(p, t, func(src, dst wire.FabricNodeID) int {
+		n := routes.PlanesBetween(src, dst)
+		if n == 0 {
+			apart++
+		}
+		return n
+	})
+	if err != nil {
+		return err
+	}
+	if apart > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), leftOut, counted(apart, "pair"))
 	}
 	if len(missing) > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "not running, their packets will be missing: %v\n", missing)
@@ -137,8 +155,8 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	return nil
 }
 
-// plan is the run that the flags ask for.
-func (f *trafficFlags) plan(p traffic.Pattern, t *topo.Topology) (traffic.Spec, []traffic.Pair, error) {
+// plan is the run that the flags ask for; between is [traffic.Options].Planes.
+func (f *trafficFlags) plan(p traffic.Pattern, t *topo.Topology, between func(src, dst wire.FabricNodeID) int) (traffic.Spec, []traffic.Pair, error) {
 	planes := max(t.Planes(), 1)
 	if f.planes > planes {
 		return traffic.Spec{}, nil, coded(exitUsage, "--planes %d: %s", f.planes, t)
@@ -156,7 +174,7 @@ func (f *trafficFlags) plan(p traffic.Pattern, t *topo.Topology) (traffic.Spec, 
 	if err := spec.Validate(); err != nil {
 		return spec, nil, coded(exitUsage, "%w", err)
 	}
-	o := traffic.Options{Seed: f.seed, Hot: t.Chips[0].Node, HotShare: f.share}
+	o := traffic.Options{Seed: f.seed, Hot: t.Chips[0].Node, HotShare: f.share, Planes: between}
 	if f.share < 1 {
 		return spec, nil, coded(exitUsage, "--hot-share %d: want 1 to 100", f.share)
 	}

@@ -24,7 +24,8 @@ doesn't say. It starts nothing. An invalid file ends it with exit code 3 and
 the line at fault. It also routes the machine as 'ttfabric up' would and looks
 for a cycle of channels that wait for each other, over all classes of messages,
 multicast included; routes that can deadlock, or don't reach everything, end it
-with exit code 3, too. Where a file says what carries the links and how chips
+with exit code 3, too. Meshes that are joined by fewer cables than they have
+planes are told of: between them some planes have no way. Where a file says what carries the links and how chips
 know each other (transport, auth), that is said as well.
 
 FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
@@ -65,6 +66,7 @@ FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
 				err = printJSON(c, v)
 			} else {
 				printTopology(c, t, v)
+				printThin(c, t, &found)
 			}
 			if err == nil && !found.OK() {
 				err = coded(exitTopology, "%s: %s", t.Name, &found)
@@ -116,11 +118,12 @@ type verdictView struct {
 	Cycle        []string `json:"cycle"`
 	Longest      int      `json:"longest_way_hops"`
 	Unreachable  int      `json:"pairs_without_a_way"`
+	Thin         int      `json:"pairs_of_meshes_on_fewer_planes"`
 }
 
 func verdictOf(cfg route.Config, v *route.Verdict) verdictView {
 	w := verdictView{Engine: fmt.Sprintf("%s, %s, %s", cmp.Or(cfg.Engine, route.Engines[0].Name), cfg.Order, cfg.Ring), Verdict: v.String(), Channels: v.Channels,
-		Dependencies: v.Dependencies, Cycle: []string{}, Longest: v.Longest, Unreachable: v.Unreachable}
+		Dependencies: v.Dependencies, Cycle: []string{}, Longest: v.Longest, Unreachable: v.Unreachable, Thin: v.Thin}
 	for _, c := range v.Cycle {
 		w.Cycle = append(w.Cycle, c.String())
 	}
@@ -249,5 +252,18 @@ func printTopology(c *cobra.Command, t *topo.Topology, v topologyView) {
 	if t.Transport != "" || t.Auth != "" {
 		fmt.Fprintf(out, "Links over %s with auth %s, as the file says.\n", v.Transport, v.Auth)
 	}
-	fmt.Fprintf(out, "Routes by %s: longest way %s; %s.\n", v.Routes.Engine, counted(v.Routes.Longest, "hop"), v.Routes.Verdict)
+	most := ""
+	if len(t.Meshes) > 1 {
+		most = "at most "
+	}
+	fmt.Fprintf(out, "Routes by %s: longest way %s%s; %s.\n", v.Routes.Engine, most, counted(v.Routes.Longest, "hop"), v.Routes.Verdict)
+}
+
+// printThin says between which meshes some routing planes are missing.
+func printThin(c *cobra.Command, t *topo.Topology, v *route.Verdict) {
+	if v.Thin == 0 {
+		return
+	}
+	fmt.Fprintf(c.OutOrStdout(), "Fewer than %s between %s of meshes, such as M%d to M%d with %d, as too few cables join meshes on the way; traffic keeps to those that lead there.\n",
+		counted(t.Planes(), "plane"), counted(v.Thin, "ordered pair"), v.ThinPair[0], v.ThinPair[1], v.ThinPlanes)
 }

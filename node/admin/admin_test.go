@@ -116,6 +116,18 @@ func TestAPI(t *testing.T) {
 		if err := s.Write(ctx, machine.Chips[1].Node, wire.NewNocAddr(0, 10, 0), []byte("x")); !errors.As(err, &refused) {
 			t.Errorf("got %v", err)
 		}
+		// What a chip would not begin was not performed, and that is known.
+		var unknown *session.OutcomeUnknownError
+		right, at := machine.Chips[1].Node, wire.NewNocAddr(1, 1, 0)
+		for want, err := range map[string]error{
+			"plane 9":        s.Write(ctx, right, at, []byte("x"), session.OnPlane(9)),
+			"at most 1 hops": s.MulticastWrite(ctx, session.Line(wire.East, 1, 2), at, []byte("x")),
+			"not in":         s.Write(ctx, wire.FabricNodeID{Mesh: 7}, at, []byte("x")),
+		} {
+			if err == nil || errors.As(err, &unknown) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want a refusal with %q", err, want)
+			}
+		}
 	})
 	t.Run("multicast", func(t *testing.T) {
 		at, right := wire.NewNocAddr(1, 1, 0x2000), session.Line(wire.East, 1, 1)

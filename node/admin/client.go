@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -146,6 +147,10 @@ func (c *Client) Submit(ctx context.Context, rs []chip.Request, done func(i int,
 func (c *Client) request(ctx context.Context, r chip.Request) chip.Result {
 	var b ResultBody
 	err := c.call(ctx, "POST", "/v1/requests", RequestBody{r.Dst, r.Plane, r.Probe, r.Command, r.Payload, r.Trace, r.Via, r.Ranges}, &b)
+	var refused *StatusError
+	if errors.As(err, &refused) && refused.Code/100 == 4 { // nothing was begun
+		return chip.Result{Token: r.Token, Dst: r.Dst, Fate: chip.FateRefused, Err: err}
+	}
 	if err != nil {
 		// The chip may have begun before it went silent.
 		return chip.Result{Token: r.Token, Dst: r.Dst, Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout, Err: err}

@@ -70,7 +70,7 @@ type Result struct {
 	At      wire.FabricNodeID // of FateLost with a Drop: where
 	Doubt   Doubt             // of FateUnknown
 	Data    []byte            // of a read
-	Err     error             // of a remote chip that could not be asked
+	Err     error             // of a remote chip that could not be asked, or of FateRefused that would not begin
 	Members []MemberResult    // of a multicast: those where it did not end as done, by chip; the fate is the gravest of theirs
 	Sent    mono.Time
 	Done    mono.Time

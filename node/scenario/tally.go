@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"ttfabric/node/traffic"
+	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -59,7 +60,11 @@ func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 	if err != nil {
 		return nil, s.fail(y.cfg.Line, "%v", err)
 	}
-	o := traffic.Options{Seed: seed, Hot: t.Chips[0].Node, HotShare: y.cfg.HotShare}
+	routes, err := route.New(t, route.Config{})
+	if err != nil {
+		return nil, s.fail(y.cfg.Line, "%v", err)
+	}
+	o := traffic.Options{Seed: seed, Hot: t.Chips[0].Node, HotShare: y.cfg.HotShare, Planes: routes.PlanesBetween}
 	if y.cfg.Hot != "" {
 		if o.Hot, err = wire.ParseFabricNodeID(y.cfg.Hot); err != nil {
 			return nil, s.fail(y.cfg.Line, "hot: %v", err)

@@ -278,6 +278,8 @@ func failure(r *chip.Request, res *chip.Result) error {
 		return multicastFailure(r, res)
 	case res.Fate == chip.FateDone:
 		return nil
+	case res.Fate == chip.FateRefused && res.Err != nil:
+		return res.Err
 	case res.Fate == chip.FateRefused:
 		a := r.Command.Addr
 		if r.Command.Type == wire.NocScatterWrite {

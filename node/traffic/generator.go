@@ -100,7 +100,8 @@ func (g *Generator) Next(now mono.Time) (Packet, bool) {
 	default:
 		i = g.pick()
 	}
-	f, planes := &g.flows[i], uint64(g.spec.Planes)
+	f := &g.flows[i]
+	planes := uint64(g.spec.planes(&f.Pair))
 	p := Packet{Src: g.self, Dst: f.Dst, Plane: wire.Plane(f.Sent % planes), Number: f.Sent / planes, Addr: f.addr(f.Sent), Came: came, flow: i}
 	g.last = i
 	f.Sent++

@@ -30,6 +30,7 @@ type Pair struct {
 	Src    wire.FabricNodeID `json:"src"`
 	Dst    wire.FabricNodeID `json:"dst"`
 	Weight uint32            `json:"weight,omitempty"` // its part of the run's packets, against the other pairs'; at most MaxWeight, 0 counts as 1
+	Planes uint8             `json:"planes,omitempty"` // that lead from the one to the other, from 0; 0 counts as all of the run's
 }
 
 // weight is the pair's part of the packets.
@@ -40,6 +41,12 @@ type Options struct {
 	Seed     uint64            // of random-pairs and permutation
 	Hot      wire.FabricNodeID // of hotspot: the chip
 	HotShare int               // of hotspot: percent of each source's packets that are for it, 1 to 100; 0 for DefaultHotShare
+
+	// Planes is how many routing planes lead from one chip to another, from 0.
+	// Pairs with none are left out; nil: all planes lead everywhere. The planes
+	// of a machine need not: meshes may be joined by fewer cables than they have
+	// planes, and on a 1D fabric only chips of one line have a way.
+	Planes func(src, dst wire.FabricNodeID) int
 }
 
 // DefaultHotShare is the percentage of packets for the hot chip where [Options] says nothing.
@@ -91,6 +98,9 @@ func PatternByName(name string) (Pattern, error) {
 // sends nothing. The error says why the topology has no such pattern.
 func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 	pairs, err := p.pairs(t, o)
+	if err == nil && o.Planes != nil {
+		pairs = onPlanes(pairs, t.Planes(), o.Planes)
+	}
 	if err == nil && len(pairs) == 0 {
 		err = errors.New("no chip has another for its destination")
 	}
@@ -98,6 +108,21 @@ func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 		return nil, fmt.Errorf("pattern %s on %s: %w", p.Name, t.Name, err)
 	}
 	return pairs, nil
+}
+
+// onPlanes notes the planes of pairs that have fewer than all, and leaves out those with none.
+func onPlanes(pairs []Pair, all int, planes func(src, dst wire.FabricNodeID) int) (out []Pair) {
+	for _, p := range pairs {
+		n := planes(p.Src, p.Dst)
+		if n == 0 {
+			continue
+		}
+		if n < all {
+			p.Planes = uint8(n)
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 func allToAll(t *topo.Topology, _ Options) (out []Pair, err error) {

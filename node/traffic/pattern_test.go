@@ -140,3 +140,48 @@ func TestSpecValidate(t *testing.T) {
 		}
 	}
 }
+
+// Pairs take the planes that lead from the one to the other, and none that doesn't; those without a way are left out.
+func TestPairsKeepToTheirPlanes(t *testing.T) {
+	m, _ := topo.Named("mesh:2x2")
+	planes := func(a, b wire.FabricNodeID) int { return int(a.Chip+b.Chip) % 3 } // 0 for chips 0 and 3, 1 and 2
+	pairs := pairsOf(t, "all-to-all", m, Options{Planes: planes})
+	if len(pairs) != 8 {
+		t.Fatalf("%d pairs, want 8: %v", len(pairs), pairs)
+	}
+	spec := Spec{Run: 3, Packets: 800, Size: MinSize, Planes: 2, Window: 4}
+	v := map[wire.FabricNodeID]*Verifier{}
+	for _, c := range m.Chips {
+		v[c.Node] = NewVerifier(spec, c.Node, pairs)
+	}
+	b := make([]byte, MinSize)
+	var reports []Report
+	for _, c := range m.Chips {
+		g := NewGenerator(spec, c.Node, pairs)
+		for p, ok := g.Next(0); ok; p, ok = g.Next(0) {
+			if n := planes(p.Src, p.Dst); int(p.Plane) >= n {
+				t.Fatalf("%s to %s by plane %d: %d lead there", p.Src, p.Dst, p.Plane, n)
+			}
+			g.Fill(p, b)
+			v[p.Dst].Arrived(p.Src, p.Plane, b)
+			if p.Plane == 0 && planes(p.Src, p.Dst) == 1 { // the run has this plane, the pair hasn't
+				q := p
+				q.Plane = 1
+				g.Fill(q, b)
+				v[p.Dst].Arrived(p.Src, 1, b)
+			}
+			g.Done(p, 0, 1, wire.OutcomeDone, false)
+		}
+		reports = append(reports, NewReport(g, v[c.Node]))
+	}
+	for i, c := range m.Chips { // all have arrived now
+		reports[i].Dest, reports[i].Misdirected = nil, v[c.Node].misdirected
+		for _, f := range v[c.Node].order {
+			reports[i].Dest = append(reports[i].Dest, f.report())
+		}
+	}
+	res := Merge(spec, pairs, reports)
+	if res.Total.Delivered != 800 || res.Total.Lost+res.Total.Duplicated+res.Total.Reordered != 0 || res.Misdirected != 400 {
+		t.Errorf("%+v; misdirected %d, want those 400 of another plane", res.Total, res.Misdirected)
+	}
+}

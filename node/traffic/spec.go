@@ -26,7 +26,7 @@ type Spec struct {
 	Pattern string `json:"pattern"` // for reports
 	Packets uint64 `json:"packets"` // in all, split over the pairs by weight, what is left over to the first ones; 1 to MaxPackets
 	Size    int    `json:"size"`    // bytes of each, MinSize to MaxSize
-	Planes  int    `json:"planes"`  // packets of a pair take these planes in turn; 1 to wire.MaxChannels
+	Planes  int    `json:"planes"`  // packets of a pair take these planes in turn, or those of them that the pair has; 1 to wire.MaxChannels
 	Window  int    `json:"window"`  // packets outstanding per source, 1 to MaxWindow; DefaultWindow is a good one without a load
 	Seed    uint64 `json:"seed"`    // of the order in which sources take their destinations, and of arrivals
 
@@ -85,10 +85,17 @@ func (s *Spec) shares(pairs []Pair) []uint64 {
 	return out
 }
 
-// ofPlane is how many of a pair's packets take a plane.
-func (s *Spec) ofPlane(target uint64, p wire.Plane) uint64 {
-	n := uint64(s.Planes)
-	return (target + n - 1 - uint64(p)) / n
+// planes is how many planes a pair's packets take in turn.
+func (s *Spec) planes(p *Pair) int {
+	if p.Planes == 0 {
+		return s.Planes
+	}
+	return min(s.Planes, int(p.Planes))
+}
+
+// ofPlane is how many of a pair's packets take one of its n planes.
+func ofPlane(target uint64, n int, p wire.Plane) uint64 {
+	return (target + uint64(n) - 1 - uint64(p)) / uint64(n)
 }
 
 // CheckPairs says what makes pairs unfit for a run, naming the first such

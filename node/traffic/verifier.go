@@ -30,7 +30,7 @@ func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	shares := spec.shares(pairs)
 	for i, p := range pairs {
 		if p.Dst == self && v.flows[p.Src] == nil {
-			r := &receiving{PairReport: PairReport{Pair: p}, target: shares[i], planes: make([]numbers, spec.Planes)}
+			r := &receiving{PairReport: PairReport{Pair: p}, target: shares[i], planes: make([]numbers, spec.planes(&p))}
 			v.flows[p.Src] = r
 			v.order = append(v.order, r)
 		}
@@ -70,7 +70,7 @@ func (v *Verifier) Arrived(src wire.FabricNodeID, plane wire.Plane, data []byte)
 	case !intact:
 		f.Corrupted++
 	case f == nil || p.Src != src || p.Dst != v.self || p.Plane != plane || int(plane) >= len(f.planes) ||
-		p.Number >= v.spec.ofPlane(f.target, plane) || len(data) != v.spec.Size:
+		p.Number >= ofPlane(f.target, len(f.planes), plane) || len(data) != v.spec.Size:
 		v.misdirected++
 	default:
 		switch f.planes[plane].add(p.Number) {

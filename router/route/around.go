@@ -23,7 +23,7 @@ func (p *Plan) Around(out []wire.PortID) *Plan {
 		}
 	}
 	for _, g := range p.grids {
-		h := &grid{plan: q, mesh: g.mesh, first: g.first, legs: g.legs}
+		h := &grid{plan: q, mesh: g.mesh, planes: g.planes, first: g.first, legs: g.legs}
 		if q.out != nil {
 			h.detours = upDownOf(h)
 		}

@@ -36,6 +36,13 @@ type Verdict struct {
 	Unreachable  int                  // of those without
 	Example      [2]wire.FabricNodeID // one of them
 	Longest      int                  // hops of the longest way between two chips; of several meshes: at most
+
+	// Thin counts ordered pairs of meshes that reach each other, but on fewer
+	// planes than the machine has; ThinPair is one of them, and ThinPlanes how
+	// many lead from its first to its second. Traffic between them keeps to those.
+	Thin       int
+	ThinPair   [2]wire.MeshID
+	ThinPlanes int
 }
 
 // OK reports whether all pairs have a way and nothing can deadlock.
@@ -104,6 +111,7 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 			v.Longest = max(v.Longest, k.longest)
 		}
 	}
+	p.thin(&v)
 	if len(p.grids) > 1 {
 		v.Longest = p.longest
 	}
@@ -356,6 +364,25 @@ func (k *checker) enter(mesh, from, chip int, held int32) {
 	for _, j := range im.peers[mesh] {
 		if onward[uint16(j)] {
 			k.out(g, chip, mesh, int(j), held)
+		}
+	}
+}
+
+// thin counts the pairs of meshes that some planes don't join.
+func (p *Plan) thin(v *Verdict) {
+	for i := range p.grids {
+		for j := range p.grids {
+			n := 0
+			for n < len(p.inter) && p.inter[n].next[i*len(p.grids)+j] != none {
+				n++
+			}
+			if i == j || n == 0 || n == len(p.inter) {
+				continue
+			}
+			if v.Thin == 0 {
+				v.ThinPair, v.ThinPlanes = [2]wire.MeshID{p.grids[i].mesh.ID, p.grids[j].mesh.ID}, n
+			}
+			v.Thin++
 		}
 	}
 }

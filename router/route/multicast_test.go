@@ -9,7 +9,8 @@ import (
 )
 
 // TestMulticastTrees follows every range from every chip of some machines: it
-// reaches what the arithmetic says, each member once, over cables that are there.
+// reaches what the arithmetic says, each member once, over cables that are
+// there, and turns on no way but from the dimension that routes use first.
 func TestMulticastTrees(t *testing.T) {
 	for _, name := range []string{"line:4", "ring:5", "mesh:3x4", "torus:3x4", "torus-x:3x3", "t3000"} {
 		for _, cfg := range []Config{{}, {Order: YX}} {
@@ -53,7 +54,13 @@ func rectangle(rows, cols int, wrapX, wrapY bool, src int, r wire.Ranges) map[in
 func checkTree(t *testing.T, p *Plan, tree []Branch, src wire.FabricNodeID, want map[int]bool) {
 	t.Helper()
 	at := map[wire.FabricNodeID]bool{src: true}
+	second := map[wire.FabricNodeID]bool{} // reached along the second dimension
 	for _, b := range tree {
+		along := (axis(b.Dir) == 0) != (p.Config().Order == XY)
+		if second[b.From] && !along {
+			t.Fatalf("from %s: %s turns back to the first dimension at %s", src, p.Config().Order, b.From)
+		}
+		second[b.To] = along
 		to, ok := p.Topology().Neighbour(b.From, b.Dir, 0)
 		if !ok || to != b.To || !at[b.From] || at[b.To] || b.Member != want[int(b.To.Chip)] {
 			t.Fatalf("from %s: hop %+v of %+v", src, b, tree)

@@ -164,7 +164,7 @@ func New(t *topo.Topology, cfg Config) (*Plan, error) {
 	p := &Plan{cfg: cfg, top: t}
 	first := 0
 	for _, m := range t.Meshes {
-		g := &grid{plan: p, mesh: m, first: first}
+		g := &grid{plan: p, mesh: m, planes: t.MeshPlanes(m.ID), first: first}
 		if cfg.Failed != nil {
 			g.survey()
 		}
@@ -260,10 +260,11 @@ func (p *Plan) down(q wire.PortID) bool { return p.out[q] || p.cfg.Failed != nil
 
 // grid is one mesh of the plan.
 type grid struct {
-	plan  *Plan
-	mesh  topo.Mesh
-	first int // index of its first chip among the topology's
-	legs  legger
+	plan   *Plan
+	mesh   topo.Mesh
+	planes int // routing planes of the mesh
+	first  int // index of its first chip among the topology's
+	legs   legger
 
 	works   []uint8 // directions whose cables work, by plane and chip, a bit for each; nil: not needed, as none has failed
 	detours *upDown // while cables are out of service; nil: none are
@@ -372,6 +373,9 @@ func (p *Plan) Leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst w
 }
 
 func (g *grid) leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst int) (leg []wire.Direction, detour, ok bool) {
+	if int(pl) >= g.planes {
+		return buf, false, false
+	}
 	o := g.plan.cfg.Order
 	if c != wire.ClassRequest {
 		o = o.Reverse()
@@ -390,7 +394,7 @@ func (g *grid) leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst i
 
 // detour is a leg in the detour channels.
 func (g *grid) detour(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst int) ([]wire.Direction, bool) {
-	if g.detours == nil || g.plan.cfg.Lines {
+	if g.detours == nil || g.plan.cfg.Lines || int(pl) >= g.planes {
 		return buf, false // it turns, and lines have no turns
 	}
 	o := g.plan.cfg.Order

@@ -2,6 +2,9 @@ package route
 
 import (
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -211,5 +214,216 @@ func TestLines(t *testing.T) {
 	leg, ok := p.Leg(nil, wire.ClassRequest, 0, chip(0, 0), chip(0, 6))
 	if v := p.Check(Multicasts{}); !ok || letters(leg) != "SS" || !v.OK() || p.Longest() != 2 {
 		t.Errorf("0→6 %s; %s; longest %d", letters(leg), &v, p.Longest())
+	}
+}
+
+// The drawings of Spec §3: on an 8x4 Galaxy a 1D fabric is "8 independent line
+// fabric instances" of rows and 4 of columns, or as many rings. A chip reaches
+// those of its row and column and no others, along it, and nothing can deadlock.
+func TestGalaxyAsLinesAndRings(t *testing.T) {
+	for _, c := range []struct {
+		machine string
+		ring    Ring
+		longest int // hops of a request
+	}{{"mesh:8x4", Dateline, 7}, {"torus:8x4", Dateline, 4}, {"torus:8x4", Bubble, 4}, {"torus-y:8x4", Dateline, 4}} {
+		p := plan(t, c.machine, Config{Lines: true, Ring: c.ring})
+		ways, longest, wraps := 0, 0, 0
+		for _, a := range p.Topology().Chips {
+			for _, b := range p.Topology().Chips {
+				hops, ok := p.Walk(wire.ClassRequest, 1, a.Node, b.Node)
+				if a.Node == b.Node {
+					continue
+				}
+				if ok != (a.Row == b.Row || a.Col == b.Col) {
+					t.Fatalf("%s: %s to %s: %v", c.machine, a.Node, b.Node, ok)
+				}
+				for _, h := range hops {
+					x, _ := p.Topology().Chip(h.To)
+					if ok && (a.Row == b.Row && x.Row != a.Row || a.Col == b.Col && x.Col != a.Col) {
+						t.Fatalf("%s: %s to %s leaves its line at %s", c.machine, a.Node, b.Node, h.To)
+					}
+					if ok && h.Wrap {
+						wraps++
+					}
+				}
+				if ok {
+					ways, longest = ways+1, max(longest, len(hops))
+				}
+			}
+		}
+		if ways != 32*(3+7) || longest != c.longest || (wraps > 0) != (c.machine != "mesh:8x4") {
+			t.Errorf("%s: %d ways, want 320; the longest has %d hops, want %d; %d go round", c.machine, ways, longest, c.longest, wraps)
+		}
+		if v := p.Check(p.Multicasts()); !v.OK() {
+			t.Errorf("%s %s: %s", c.machine, c.ring, &v)
+		}
+	}
+}
+
+// Not every plane leads everywhere: meshes may be joined by fewer cables than
+// they have planes, have fewer than others, or be lines that don't turn.
+func TestPlanesBetween(t *testing.T) {
+	text := "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 3, E: 3, S: 3, W: 3}}\nBoard: [{name: B, type: Mesh, topology: [1, 2]}]\n" +
+		"Mesh: [{id: 0, board: B}, {id: 1, board: B}, {id: 2, board: B}]\nRelaxedGraph: [[M0, M1, 2], [M1, M2, 1]]\n"
+	m, err := topo.Load("f", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(m, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [3][3]int{{3, 2, 1}, {2, 3, 1}, {1, 1, 3}}
+	for _, a := range m.Chips {
+		for _, b := range m.Chips {
+			if got, want := p.PlanesBetween(a.Node, b.Node), want[a.Node.Mesh][b.Node.Mesh]; got != want {
+				t.Errorf("%s to %s: %d planes, want %d", a.Node, b.Node, got, want)
+			}
+		}
+	}
+	if v := p.Check(Multicasts{}); !v.OK() || v.Thin != 6 || v.ThinPair != [2]wire.MeshID{0, 1} || v.ThinPlanes != 2 {
+		t.Errorf("%+v", v)
+	}
+	for _, e := range Engines { // a plane that isn't there leads nowhere
+		p := plan(t, "mesh:2x2", Config{Engine: e.Name})
+		if _, ok := p.Route(nil, wire.ClassRequest, 2, chip(0, 0), chip(0, 3)); ok {
+			t.Errorf("%s has a route on plane 2 of 2", e.Name)
+		}
+	}
+	lines := plan(t, "mesh:2x2", Config{Lines: true})
+	if n, none := lines.PlanesBetween(chip(0, 0), chip(0, 1)), lines.PlanesBetween(chip(0, 0), chip(0, 3)); n != 2 || none != 0 {
+		t.Errorf("along a line %d planes, want 2; round a corner %d, want 0", n, none)
+	}
+	if v := plan(t, "spec-l1", Config{}).Check(Multicasts{}); v.Thin != 0 {
+		t.Errorf("the specification's meshes: %+v", v)
+	}
+}
+
+// channelsUsed are the virtual channels that a plan's packets take where nothing
+// is out of service, and the most sides, the chip's own among them, from which
+// they come to one port.
+func channelsUsed(t *testing.T, p *Plan) (vcs map[string]bool, senders int) {
+	type port struct {
+		at  wire.FabricNodeID
+		dir wire.Direction
+	}
+	vcs, from := map[string]bool{}, map[port]map[wire.Direction]bool{}
+	for c := range wire.Class(wire.NumClasses) {
+		for _, a := range p.Topology().Chips {
+			for _, b := range p.Topology().Chips {
+				if a.Node == b.Node {
+					continue
+				}
+				hops, ok := p.Walk(c, 0, a.Node, b.Node)
+				if !ok {
+					t.Fatalf("%s to %s: no way", a.Node, b.Node)
+				}
+				side := wire.Direction(wire.NumDirections) // the chip's own
+				for _, h := range hops {
+					q := port{h.At, h.Dir}
+					if from[q] == nil {
+						from[q] = map[wire.Direction]bool{}
+					}
+					from[q][side] = true
+					vcs[h.VC.String()], senders = true, max(senders, len(from[q]))
+					side = h.Dir.Opposite()
+				}
+			}
+		}
+	}
+	return vcs, senders
+}
+
+// meshesThatWrap is a ring of three meshes, whose rows are rings.
+func meshesThatWrap(t *testing.T) *topo.Topology {
+	t.Helper()
+	text := "mesh_descriptors { name: \"M\" arch: WORMHOLE_B0 device_topology { dims: [ 4, 4 ] dim_types: [ LINE, RING ] } channels { count: 2 } }\n" +
+		"graph_descriptors { name: \"G\" instances { mesh { mesh_descriptor: \"M\" mesh_id: 0 } } instances { mesh { mesh_descriptor: \"M\" mesh_id: 1 } }\n" +
+		" instances { mesh { mesh_descriptor: \"M\" mesh_id: 2 } } graph_topology: RING channels { count: 2 } }\ntop_level_instance { graph { graph_descriptor: \"G\" graph_id: 0 } }\n"
+	m, err := topo.Load("tori.textproto", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Meshes that wrap and are joined in a ring are free of deadlock by dateline and
+// by bubbles, with any single cable missing, and are not by neither.
+func TestMeshesThatWrap(t *testing.T) {
+	m := meshesThatWrap(t)
+	for _, cfg := range []Config{{}, {Order: YX}, {Ring: Bubble}, {Ring: Bubble, Order: YX}, {Engine: "updown"}, {Ring: NoRing, OneWay: true}} {
+		p, err := New(m, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := p.Check(p.Multicasts()); (v.Cycle != nil) != (cfg.Ring == NoRing) || v.Unreachable != 0 {
+			t.Errorf("%+v: %s", cfg, &v)
+		}
+	}
+	for _, c := range m.Cables {
+		for _, ring := range []Ring{Dateline, Bubble} {
+			p, err := New(m, Config{Ring: ring})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := p.Around([]wire.PortID{c.A}).Check(p.Multicasts()); !v.OK() {
+				t.Errorf("%s without %s–%s: %s", ring, c.A, c.B, &v)
+			}
+		}
+	}
+}
+
+// The table of channels in router's README, which the specification leaves open
+// ("TODO: Add a table here", §3.1.2), is that of the plans: packets take the
+// virtual channels that it names, all of which have slots, and need as many sender channels.
+func TestTableOfChannels(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(strings.Trim(line, "| \n"), " | "); len(cells) == 4 {
+			rows[cells[0]] = cells[1:]
+		}
+	}
+	tori := meshesThatWrap(t)
+	for row, c := range map[string]struct {
+		machine *topo.Topology
+		cfg     Config
+	}{
+		"1D line":                            {machine(t, "line:4"), Config{}},
+		"1D ring, dateline":                  {machine(t, "ring:5"), Config{}},
+		"1D ring, bubble":                    {machine(t, "ring:5"), Config{Ring: Bubble}},
+		"2D mesh":                            {machine(t, "mesh:3x3"), Config{}},
+		"2D torus, dateline":                 {machine(t, "torus:4x4"), Config{}},
+		"2D torus, bubble":                   {machine(t, "torus:4x4"), Config{Ring: Bubble}},
+		"several meshes":                     {machine(t, "spec-l1"), Config{}},
+		"several meshes that wrap, dateline": {tori, Config{}},
+	} {
+		p, err := New(c.machine, c.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows[row] == nil {
+			t.Errorf("the table has no row %s", row)
+			continue
+		}
+		used, senders := channelsUsed(t, p)
+		named, slots := map[string]bool{}, map[string]bool{}
+		for name := range strings.SplitSeq(rows[row][2], ", ") {
+			named[name] = true
+		}
+		for v, has := range p.VCs() {
+			if has && !wire.VC(v).Detour() {
+				slots[wire.VC(v).String()] = true
+			}
+		}
+		if !maps.Equal(named, used) || !maps.Equal(named, slots) {
+			t.Errorf("%s: the table says %v, packets take %v, slots have %v", row, slices.Sorted(maps.Keys(named)), slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(slots)))
+		}
+		if rows[row][0] != fmt.Sprint(senders) || rows[row][1] != "1" {
+			t.Errorf("%s: the table says %s sender and %s receiver channels, packets need %d and 1", row, rows[row][0], rows[row][1], senders)
+		}
 	}
 }

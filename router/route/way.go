@@ -81,6 +81,20 @@ func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]
 	return hops, true
 }
 
+// PlanesBetween is how many routing planes lead from one chip to another:
+// planes 0 to PlanesBetween-1. Where meshes differ in their planes, or two are
+// joined by fewer cables than they have planes, it is fewer than
+// [topo.Topology.Planes]; it is 0 where there is no way at all.
+func (p *Plan) PlanesBetween(src, dst wire.FabricNodeID) (n int) {
+	for n < max(p.top.Planes(), 1) {
+		if _, ok := p.Walk(wire.ClassRequest, wire.Plane(n), src, dst); !ok {
+			break
+		}
+		n++
+	}
+	return n
+}
+
 // Steps follows the virtual channel along the hops within a mesh.
 type Steps struct {
 	begun, dateline bool

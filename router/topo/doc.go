@@ -40,12 +40,15 @@
 // leaves each of its chips in a direction in which the chip has no neighbour;
 // the two need not be opposite. Its planes are counted as within a mesh, and
 // those beyond the plane count of either mesh are unused. So a direction and a
-// plane of a chip lead to one place. Where a mesh graph descriptor leaves open
-// which chips a connection joins, they are chosen by a fixed rule.
+// plane of a chip lead to one place, and a plane on which two meshes are not
+// joined does not lead from one to the other. Where a mesh graph descriptor
+// leaves open which chips a connection joins, they are chosen by a fixed rule;
+// of tori, which have no direction free, the shorter axis then has no rings.
 //
 // # What is not here yet
 //
-// Cables to chips of other hosts are checked but left out. A third dimension,
-// express cables between chips that are not neighbours, and switches are
+// Cables to chips of other hosts are checked but left out, and so are those of a
+// third dimension in a cluster descriptor without coordinates. Dimensions of a
+// mesh graph descriptor beyond two, express cables between chips that are not neighbours, and switches are
 // refused by name.
 package topo

@@ -29,7 +29,8 @@ const (
 // that is free, directions in the order E, S, W, N and chips in the order of
 // their ids; of the second the opposite direction where it is free, else the
 // first in the same order, and of its chips the one that is nearest to facing
-// the first's.
+// the first's. Where a relaxed connection finds no room at all, the relaxed ones
+// take a group each in turn. Tori make room, see downshift.
 type graph struct {
 	file
 	arch   wire.Arch
@@ -77,6 +78,7 @@ type graphLink struct {
 	a, b    graphEnd
 	n       int  // cables
 	relaxed bool // fewer will do, but at least one
+	z       bool // asked for in a third dimension (assign_z_direction), which is not here
 	line    int
 }
 
@@ -96,33 +98,27 @@ func (g *graph) connect(l graphLink) error {
 
 // build makes the topology.
 func (g *graph) build(name string) (*Topology, error) {
-	d := newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
-	for i := range g.meshes {
-		m := &g.meshes[i]
-		if err := d.addMesh(m.Mesh, m.across, m.down); err != nil {
-			return nil, g.failAt(m.line, "mesh %d: %v", m.ID, err)
-		}
-	}
-	g.open = make([]int, len(g.meshes))
-	for i, m := range g.meshes {
-		for c := range m.Rows * m.Cols {
-			g.open[i] += wire.NumDirections - bits.OnesCount8(d.dirs[d.first[m.ID]+c])
-		}
-	}
+	g.downshift()
 	slices.SortStableFunc(g.links, func(l, k graphLink) int {
 		return cmp.Compare(l.a.open()+l.b.open(), k.a.open()+k.b.open())
 	})
-	left, open := 0, 0
+	d, left, err := g.lay(name, false)
+	if err != nil && slices.ContainsFunc(g.links, func(l graphLink) bool { return l.relaxed }) {
+		d, left, err = g.lay(name, true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	open, z := 0, 0
 	for _, l := range g.links {
 		open += bit(l.a.open()+l.b.open() > 0)
-		n, err := g.place(d, l)
-		if err != nil {
-			return nil, err
-		}
-		left += n
+		z += bit(l.z)
 	}
 	if open > 0 {
 		g.note("exits of %s placed where a chip has a direction free", count(open, "connection"))
+	}
+	if z > 0 {
+		g.note("assign_z_direction of %s counts for nothing, as there is no third dimension here", count(z, "connection"))
 	}
 	if left > 0 {
 		g.note("%s left out, for which no chip had a direction or channel free; the policy there is RELAXED", count(left, "cable"))
@@ -138,26 +134,141 @@ func (g *graph) build(name string) (*Topology, error) {
 	return t, nil
 }
 
-// place gives a connection its cables and returns how many it left out.
-func (g *graph) place(d *draft, l graphLink) (left int, err error) {
-	for left = l.n; left > 0; {
-		ma, mb, a, b, n := g.room(d, l, left)
-		if n == 0 {
-			break
+// downshift makes room for exits in meshes that wrap both ways, and so have no
+// direction free: an axis becomes lines, the one that frees the chips that
+// connections name, or both; else the shorter. Spec §3: "TT-Fabric topology can be
+// an exact match of the physical connection topology, or it can be a functionally
+// downshifted topology where all available ethernet links are not utilized".
+func (g *graph) downshift() {
+	joined, needX, needY := make([]bool, len(g.meshes)), make([]bool, len(g.meshes)), make([]bool, len(g.meshes))
+	for _, l := range g.links {
+		for _, e := range [2]graphEnd{l.a, l.b} {
+			for _, i := range e.meshes {
+				joined[i] = true
+				if m := &g.meshes[i]; e.chip != anyChip {
+					row, col := e.chip/m.Cols, e.chip%m.Cols
+					inRow, inCol := col > 0 && col < m.Cols-1, row > 0 && row < m.Rows-1
+					needX[i], needY[i] = needX[i] || inCol && !inRow, needY[i] || inRow && !inCol
+				}
+			}
 		}
-		if err := d.cable(d.first[g.meshes[ma].ID]+a.chip, d.first[g.meshes[mb].ID]+b.chip, a.dir, b.dir, n); err != nil {
-			return 0, g.failAt(l.line, "%v", err)
+	}
+	var rows, columns []string
+	for i := range g.meshes {
+		m := &g.meshes[i]
+		if !joined[i] || !m.WrapX || !m.WrapY {
+			continue
 		}
-		left -= n
-		g.open[ma]--
-		g.open[mb]--
+		if !needX[i] && !needY[i] {
+			needX[i], needY[i] = m.Cols <= m.Rows, m.Cols > m.Rows
+		}
+		if needX[i] {
+			m.WrapX = false
+			rows = append(rows, fmt.Sprint(m.ID))
+		}
+		if needY[i] {
+			m.WrapY = false
+			columns = append(columns, fmt.Sprint(m.ID))
+		}
 	}
-	if left == l.n || left > 0 && !l.relaxed {
-		return 0, g.failAt(l.line, "the connection of %s with %s: for %d of its %s no chip at both ends has a direction and channels free "+
-			"(a direction is free where the mesh neither continues nor wraps and no other connection leaves); ask for fewer, or name other chips",
-			g.nameOf(l.a), g.nameOf(l.b), left, count(l.n, "channel"))
+	for k, ids := range [][]string{rows, columns} {
+		if n := len(ids); n > 0 {
+			of := "mesh " + ids[0]
+			if n > 1 {
+				of = fmt.Sprintf("%d meshes, %s to %s,", n, ids[0], ids[n-1])
+			}
+			g.note("the %s of %s are lines and no rings, as a chip of a torus has no direction free for exits", [2]string{"rows", "columns"}[k], of)
+		}
 	}
-	return left, nil
+}
+
+// lay makes a draft with all connections and returns how many cables it left
+// out. Each connection takes all its cables at its turn; or, to be fair, those
+// that are relaxed take a group in turn, after the others, while there is room.
+func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
+	d = newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
+	g.open = make([]int, len(g.meshes))
+	for i := range g.meshes {
+		m := &g.meshes[i]
+		if err := d.addMesh(m.Mesh, m.across, m.down); err != nil {
+			return nil, 0, g.failAt(m.line, "mesh %d: %v", m.ID, err)
+		}
+		for c := range m.Rows * m.Cols {
+			g.open[i] += wire.NumDirections - bits.OnesCount8(d.dirs[d.first[m.ID]+c])
+		}
+	}
+	left := make([]int, len(g.links))
+	for i, l := range g.links {
+		left[i] = l.n
+		for n := 1; n > 0 && !(fair && l.relaxed); left[i] -= n {
+			if n, err = g.place(d, l, left[i]); err != nil {
+				return nil, 0, err
+			}
+		}
+		if left[i] == l.n && !(fair && l.relaxed) || left[i] > 0 && !l.relaxed {
+			return nil, 0, g.noRoom(l, left[i])
+		}
+	}
+	if fair {
+		if err := g.share(d, left); err != nil {
+			return nil, 0, err
+		}
+	}
+	for _, n := range left {
+		out += n
+	}
+	return d, out, nil
+}
+
+// share gives the relaxed connections a group each in turn, until none has room; left are the cables that connections lack.
+func (g *graph) share(d *draft, left []int) error {
+	full := make([]bool, len(g.links)) // there was no room, and there will be none
+	for placed := true; placed; {
+		placed = false
+		for i, l := range g.links {
+			if !l.relaxed || full[i] {
+				continue
+			}
+			n, err := g.place(d, l, left[i])
+			if err != nil {
+				return err
+			}
+			if left[i] -= n; left[i] == l.n {
+				return g.noRoom(l, left[i])
+			}
+			full[i] = n == 0
+			placed = placed || n > 0
+		}
+	}
+	return nil
+}
+
+// place gives a connection that lacks left cables a group of them, and returns how many; 0 where there is no room, or none is lacking.
+func (g *graph) place(d *draft, l graphLink, left int) (int, error) {
+	if left == 0 {
+		return 0, nil
+	}
+	ma, mb, a, b, n := g.room(d, l, left)
+	if n == 0 {
+		return 0, nil
+	}
+	if err := d.cable(d.first[g.meshes[ma].ID]+a.chip, d.first[g.meshes[mb].ID]+b.chip, a.dir, b.dir, n); err != nil {
+		return 0, g.failAt(l.line, "%v", err)
+	}
+	g.open[ma]--
+	g.open[mb]--
+	return n, nil
+}
+
+// noRoom says that left of a connection's cables have no place.
+func (g *graph) noRoom(l graphLink, left int) error {
+	third := ""
+	if l.z {
+		third = "; assign_z_direction asks for a third dimension, which is not supported"
+	}
+	return g.failAt(l.line, "the connection of %s with %s: for %d of its %s no chip at both ends has a direction and channels free "+
+		"(a direction is free where the mesh neither continues nor wraps and no other connection leaves%s); ask for fewer, or name other chips",
+		g.nameOf(l.a), g.nameOf(l.b), left, count(l.n, "channel"), third)
 }
 
 func (g *graph) nameOf(e graphEnd) string {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ttfabric/wire"
 )
 
 // descriptors are the files of testdata that describe machines.
@@ -42,31 +44,34 @@ func TestToleratedGraphs(t *testing.T) {
 	conn := connection("mesh_id: 0", "mesh_id: 1", "channels { count: 2 }")
 	plain := m0 + g0 + conn + "}\n" + topGraph
 	for name, in := range map[string]string{
-		"plain":            plain,
-		"colons":           strings.ReplaceAll(plain, " {", ": {"),
-		"angles":           strings.NewReplacer("{", "<", "}", ">").Replace(plain),
-		"separators":       strings.ReplaceAll(plain, "type: \"FABRIC\"", "; type: 'FABRIC',"),
-		"comments":         strings.ReplaceAll(plain, "\n", " # \"x\" {\n"),
-		"CRLF":             strings.ReplaceAll(plain, "\n", "\r\n"),
-		"byte order":       "\uFEFF" + plain,
-		"strings":          strings.ReplaceAll(plain, "\"G0\"", "'G' \"\\060\""),
-		"hex":              strings.ReplaceAll(plain, "mesh_id: 1", "mesh_id: 0x1"),
-		"repeated dims":    strings.ReplaceAll(plain, "dims: [ 2, 2 ]", "dims: 2 dims: 2"),
-		"types":            strings.ReplaceAll(plain, "dims: [ 2, 2 ]", "dims: [ 2, 2 ] types: [ LINE ]"),
-		"dim_types":        strings.ReplaceAll(plain, "dims: [ 2, 2 ]", "dims: [ 2, 2 ] dim_types: LINE dim_types: LINE"),
-		"short rings":      strings.ReplaceAll(plain, "dims: [ 2, 2 ]", "dims: [ 2, 2 ] dim_types: [RING, RING]"),
-		"hosts":            strings.ReplaceAll(plain, "channels { count: 2 }\n}\ngraph", "channels { count: 2 policy: RELAXED }\n host_topology { dims: [1, 2] }\n}\ngraph"),
-		"unknown fields":   strings.ReplaceAll(plain, "arch:", "future { a: -1.5e+3 b: [ { c: x }, <> ] } [pkg.ext] { d: 1 } e: [] arch:"),
-		"no zero ids":      strings.ReplaceAll(strings.ReplaceAll(plain, "mesh_id: 0", ""), "graph_id: 0", ""),
-		"the older enum":   m0 + g0 + "  graph_topology: ALL_TO_ALL\n  channels { count: 2 }\n}\n" + topGraph,
-		"the older ring":   m0 + g0 + "  graph_topology: RING\n  channels { count: 2 policy: STRICT }\n}\n" + topGraph,
-		"the newer form":   m0 + g0 + "  graph_topology { layout_type: RING channels { count: 2 } }\n}\n" + topGraph,
-		"devices":          m0 + g0 + connection("mesh_id: 0 device_id: 3", "mesh_id: 1 device_id: 0", "channels { count: 2 } directional: false") + "}\n" + topGraph,
-		"both directions":  m0 + g0 + connection("mesh_id: 0", "mesh_id: 1", "channels { count: 2 } directional: true") + connection("mesh_id: 1", "mesh_id: 0", "channels { count: 2 } directional: true") + "}\n" + topGraph,
-		"older YAML":       "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}\nBoard: [{name: B, type: Mesh, topology: [2, 2]}]\nMesh: [{id: 0, board: B}, {id: 1, board: B, device_topology: [2, 2]}]\nGraph: [[[0, E0], [1, W0]], [[0, E1], [1, W1]], [[1, W0], [0, E0]]]\n",
-		"YAML chips":       "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}\nBoard: [{name: B, type: Mesh, topology: [2, 2]}]\nMesh: [{id: 0, board: B}, {id: 1, board: B}]\nGraph: [[[M0, D1], [M1, D1], 1], [[M0, D2], [M1, D2], 1], [[M1, D2], [M0, D2], 1]]\n",
-		"relaxed YAML":     "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}\nBoard: [{name: B, type: Mesh, topology: [1, 2]}]\nMesh: [{id: 0, board: B, topology: [2, 1]}, {id: 1, board: B, topology: [2, 1], host_ranks: [[0]]}]\nRelaxedGraph: [[M0, M1, 2], [M1, M0, 2]]\n",
-		"wider than asked": strings.ReplaceAll(plain, "channels { count: 2 }\n  }", "channels { count: 2 policy: RELAXED }\n  }"),
+		"plain":             plain,
+		"colons":            strings.ReplaceAll(plain, " {", ": {"),
+		"angles":            strings.NewReplacer("{", "<", "}", ">").Replace(plain),
+		"separators":        strings.ReplaceAll(plain, "type: \"FABRIC\"", "; type: 'FABRIC',"),
+		"comments":          strings.ReplaceAll(plain, "\n", " # \"x\" {\n"),
+		"CRLF":              strings.ReplaceAll(plain, "\n", "\r\n"),
+		"byte order":        "\uFEFF" + plain,
+		"strings":           strings.ReplaceAll(plain, "\"G0\"", "'G' \"\\060\""),
+		"hex":               strings.ReplaceAll(plain, "mesh_id: 1", "mesh_id: 0x1"),
+		"repeated dims":     strings.ReplaceAll(plain, "dims: [ 2, 2 ]", "dims: 2 dims: 2"),
+		"types":             strings.ReplaceAll(plain, "dims: [ 2, 2 ]", "dims: [ 2, 2 ] types: [ LINE ]"),
+		"dim_types":         strings.ReplaceAll(plain, "dims: [ 2, 2 ]", "dims: [ 2, 2 ] dim_types: LINE dim_types: LINE"),
+		"short rings":       strings.ReplaceAll(plain, "dims: [ 2, 2 ]", "dims: [ 2, 2 ] dim_types: [RING, RING]"),
+		"hosts":             strings.ReplaceAll(plain, "channels { count: 2 }\n}\ngraph", "channels { count: 2 policy: RELAXED }\n host_topology { dims: [1, 2] }\n}\ngraph"),
+		"unknown fields":    strings.ReplaceAll(plain, "arch:", "future { a: -1.5e+3 b: [ { c: x }, <> ] } [pkg.ext] { d: 1 } e: [] arch:"),
+		"no zero ids":       strings.ReplaceAll(strings.ReplaceAll(plain, "mesh_id: 0", ""), "graph_id: 0", ""),
+		"the older enum":    m0 + g0 + "  graph_topology: ALL_TO_ALL\n  channels { count: 2 }\n}\n" + topGraph,
+		"the older ring":    m0 + g0 + "  graph_topology: RING\n  channels { count: 2 policy: STRICT }\n}\n" + topGraph,
+		"the newer form":    m0 + g0 + "  graph_topology { layout_type: RING channels { count: 2 } }\n}\n" + topGraph,
+		"devices":           m0 + g0 + connection("mesh_id: 0 device_id: 3", "mesh_id: 1 device_id: 0", "channels { count: 2 } directional: false") + "}\n" + topGraph,
+		"both directions":   m0 + g0 + connection("mesh_id: 0", "mesh_id: 1", "channels { count: 2 } directional: true") + connection("mesh_id: 1", "mesh_id: 0", "channels { count: 2 } directional: true") + "}\n" + topGraph,
+		"older YAML":        "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}\nBoard: [{name: B, type: Mesh, topology: [2, 2]}]\nMesh: [{id: 0, board: B}, {id: 1, board: B, device_topology: [2, 2]}]\nGraph: [[[0, E0], [1, W0]], [[0, E1], [1, W1]], [[1, W0], [0, E0]]]\n",
+		"YAML chips":        "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}\nBoard: [{name: B, type: Mesh, topology: [2, 2]}]\nMesh: [{id: 0, board: B}, {id: 1, board: B}]\nGraph: [[[M0, D1], [M1, D1], 1], [[M0, D2], [M1, D2], 1], [[M1, D2], [M0, D2], 1]]\n",
+		"relaxed YAML":      "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}\nBoard: [{name: B, type: Mesh, topology: [1, 2]}]\nMesh: [{id: 0, board: B, topology: [2, 1]}, {id: 1, board: B, topology: [2, 1], host_ranks: [[0]]}]\nRelaxedGraph: [[M0, M1, 2], [M1, M0, 2]]\n",
+		"a third dimension": strings.ReplaceAll(plain, "channels { count: 2 }\n  }", "channels { count: 2 }\n assign_z_direction: true\n  }"),
+		"pinnings":          plain + "pinnings { logical_fabric_node_id { mesh_id: 0 chip_id: 0 } physical_asic_position { tray_id: 1 asic_location: 7 } }\n",
+		"chips, not boards": "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}\nBoard: [{name: B, type: Mesh, topology: [1, 2]}]\nMesh: [{id: 0, board: B, topology: [2, 2], host_ranks: [[0], [1]]}, {id: 1, board: B, topology: [2, 1], host_ranks: [[0], [1]]}]\nRelaxedGraph: [[M0, M1, 2]]\n",
+		"wider than asked":  strings.ReplaceAll(plain, "channels { count: 2 }\n  }", "channels { count: 2 policy: RELAXED }\n  }"),
 	} {
 		topo, err := Load("f", []byte(in))
 		if err != nil {
@@ -122,6 +127,73 @@ func TestGraphsOfGraphs(t *testing.T) {
 	}
 	if !strings.Contains(topo.Layout, "the file uses a mesh_id twice") {
 		t.Errorf("layout %q", topo.Layout)
+	}
+}
+
+// Tori that are joined, as tt-metal's quad Galaxies are, give up the rings of
+// their shorter axis, since a chip of a torus has no direction free for exits.
+func TestToriMakeRoomForExits(t *testing.T) {
+	for _, c := range []struct{ dims, shape, layout string }{
+		{"[ 5, 4 ] dim_types: [ RING, RING ]", "5○×4", "the rows of 2 meshes, 0 to 1, are lines and no rings, as a chip of a torus has no direction free for exits"},
+		{"[ 3, 8 ] dim_types: [ RING, RING ]", "3×8○", "the columns of 2 meshes, 0 to 1, are lines and no rings"},
+		{"[ 5, 4 ] dim_types: [ RING, LINE ]", "5○×4", ""},
+		{"[ 2, 4 ] dim_types: [ RING, RING ]", "2×4○", ""}, // a ring of two is none
+	} {
+		topo, err := Load("f", []byte(strings.Replace(m0, "[ 2, 2 ]", c.dims, 1)+g0+connection("mesh_id: 0", "mesh_id: 1", "channels { count: 4 }")+"}\n"+topGraph))
+		if err != nil {
+			t.Errorf("%s: %v", c.dims, err)
+			continue
+		}
+		if topo.Meshes[0].Shape() != c.shape || topo.Meshes[1].Shape() != c.shape || len(topo.Exits(0, 1)) != 4 || !strings.Contains(topo.Layout, c.layout) || (c.layout == "") == strings.Contains(topo.Layout, "are lines") {
+			t.Errorf("%s: %s; %s", c.dims, topo, topo.Layout)
+		}
+	}
+	for ids, shape := range map[[2]int]string{{1, 2}: "4×5○", {5, 10}: "4○×5", {1, 5}: "4○×5 and 4×5○", {0, 19}: "4×5○"} { // the chips that connections name
+		topo, err := Load("f", []byte(strings.Replace(m0, "[ 2, 2 ]", "[ 4, 5 ] dim_types: [ RING, RING ]", 1)+g0+
+			connection(fmt.Sprintf("mesh_id: 0 device_id: %d", ids[0]), fmt.Sprintf("mesh_id: 1 device_id: %d", ids[1]), "channels { count: 2 }")+"}\n"+topGraph))
+		if err != nil {
+			t.Errorf("%v: %v", ids, err)
+			continue
+		}
+		a, b := topo.Meshes[0].Shape(), topo.Meshes[1].Shape()
+		if exits := topo.Exits(0, 1); len(exits) != 2 || int(exits[0].Local.Node.Chip) != ids[0] || int(exits[0].Peer.Node.Chip) != ids[1] || !(a == b && a == shape || shape == b+" and "+a) {
+			t.Errorf("%v: %s and %s, want %s; exits %v", ids, a, b, shape, exits)
+		}
+	}
+	alone, err := Load("f", []byte(strings.Replace(m0, "[ 2, 2 ]", "[ 5, 4 ] dim_types: [ RING, RING ]", 1)+topMesh))
+	if err != nil || alone.Meshes[0].Shape() != "5○×4○" {
+		t.Errorf("a torus by itself: %v, %v", alone, err)
+	}
+}
+
+// Connections that are RELAXED share the room where there is not enough for all;
+// where there is, and for those that are STRICT, each takes what it asks for.
+func TestRelaxedConnectionsShareTheRoom(t *testing.T) {
+	ring := func(policy [3]string) (*Topology, error) {
+		var b strings.Builder
+		b.WriteString(strings.Replace(m0, "[ 2, 2 ]", "[ 4, 2 ] dim_types: [ RING, LINE ]", 1) + "graph_descriptors { name: \"G0\"\n")
+		for i := range 3 {
+			fmt.Fprintf(&b, " instances { mesh { mesh_descriptor: \"M0\" mesh_id: %d } }\n", i)
+		}
+		for i, p := range policy {
+			b.WriteString(connection(fmt.Sprintf("mesh_id: %d", i), fmt.Sprintf("mesh_id: %d", (i+1)%3), "channels { count: 16 policy: "+p+" }"))
+		}
+		return Load("f", []byte(b.String()+"}\n"+topGraph))
+	}
+	topo, err := ring([3]string{"RELAXED", "RELAXED", "RELAXED"}) // a mesh has room for 16 cables, at the ends of its rows
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range [][2]wire.MeshID{{0, 1}, {1, 2}, {2, 0}} {
+		if n := len(topo.Exits(pair[0], pair[1])); n != 8 {
+			t.Errorf("%d exits between meshes %v, want 8", n, pair)
+		}
+	}
+	if !strings.Contains(topo.Layout, "24 cables left out") {
+		t.Errorf("layout %q", topo.Layout)
+	}
+	if topo, err := ring([3]string{"RELAXED", "STRICT", "RELAXED"}); err == nil || !strings.Contains(err.Error(), "connection of mesh 0 with mesh 1: for 16 of its 16 channels") {
+		t.Errorf("meshes 1 and 2 have no room left: %v, %v", topo, err)
 	}
 }
 
@@ -182,8 +254,11 @@ func TestBadGraphs(t *testing.T) {
 		{"one node", m0 + g0 + "connections { nodes { mesh { mesh_descriptor: \"M0\" } } channels { count: 1 } }}\n" + topGraph, "f:10: a connection of graph G0 has 1 nodes: want two; write one connection for each pair"},
 		{"too many cables", m0 + g0 + strings.Replace(conn, "count: 2", "count: 30", 1) + "}\n" + topGraph,
 			"f:10: the connection of mesh 0 with mesh 1: for 14 of its 30 channels no chip at both ends has a direction and channels free (a direction is free where the mesh neither continues nor wraps and no other connection leaves); ask for fewer, or name other chips"},
-		{"no exit", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.Replace(conn, "count: 2", "count: 2 policy: RELAXED", 1) + "}\n" + topGraph,
-			"f:10: the connection of mesh 0 with mesh 1: for 2 of its 2 channels no chip at both ends has a direction and channels free (a direction is free where the mesh neither continues nor wraps and no other connection leaves); ask for fewer, or name other chips"},
+		{"no exit", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.NewReplacer("count: 2", "count: 2 policy: RELAXED", "mesh_id: 0", "mesh_id: 0 device_id: 4").Replace(conn) + "}\n" + topGraph,
+			"f:10: the connection of M0D4 with mesh 1: for 2 of its 2 channels no chip at both ends has a direction and channels free (a direction is free where the mesh neither continues nor wraps and no other connection leaves); ask for fewer, or name other chips"},
+		{"no third dimension", strings.Replace(m0, "[ 2, 2 ]", "[ 3, 3 ] dim_types: [RING, RING]", 1) + g0 + strings.Replace(conn, "channels { count: 2 }", "channels { count: 16 } assign_z_direction: true", 1) + "}\n" + topGraph,
+			"f:10: the connection of mesh 0 with mesh 1: for 4 of its 16 channels no chip at both ends has a direction and channels free (a direction is free where the mesh neither continues nor wraps and no other connection leaves; assign_z_direction asks for a third dimension, which is not supported); ask for fewer, or name other chips"},
+		{"z", m0 + g0 + strings.Replace(conn, "channels", "assign_z_direction: up channels", 1) + "}\n" + topGraph, "f:13: assign_z_direction: up, want true or false"},
 		{"directional", m0 + g0 + strings.Replace(conn, "channels", "directional: 1 channels", 1) + "}\n" + topGraph, "f:13: directional: 1, want true or false"},
 		{"pattern", m0 + g0 + "graph_topology: TREE }\n" + topGraph, "f:10: graph_topology of graph G0: TREE, want ALL_TO_ALL or RING"},
 		{"pattern without channels", m0 + g0 + "graph_topology: RING }\n" + topGraph, "f:6: graph_topology of graph G0 has no channels"},

@@ -167,7 +167,8 @@ func (g *yamlGraph) readMeshes() error {
 	return nil
 }
 
-// readMesh reads a mesh, whose size is device_topology, in chips; in older files topology, in boards.
+// readMesh reads a mesh, whose size is device_topology, in chips; in older files
+// topology, in boards, or in chips where host_ranks says so.
 func (g *yamlGraph) readMesh(n *yaml.Node) error {
 	t, err := g.table(n, "mesh")
 	if err != nil {
@@ -194,7 +195,11 @@ func (g *yamlGraph) readMesh(n *yaml.Node) error {
 		m.Rows, m.Cols, err = g.size(t["device_topology"], "device_"+what)
 	case t["topology"] != nil:
 		m.Rows, m.Cols, err = g.size(t["topology"], what)
-		m.Rows, m.Cols = m.Rows*b.rows, m.Cols*b.cols
+		if hosts := rankSize(t["host_ranks"]); hosts != [2]int{} && hosts[0]*b.rows == m.Rows && hosts[1]*b.cols == m.Cols && b.rows*b.cols > 1 {
+			g.note("the topology of mesh %d counts chips, not boards: host_ranks has %d×%d boards", id, hosts[0], hosts[1])
+		} else {
+			m.Rows, m.Cols = m.Rows*b.rows, m.Cols*b.cols
+		}
 	default:
 		m.Rows, m.Cols = b.rows, b.cols
 	}
@@ -212,6 +217,21 @@ func (g *yamlGraph) readMesh(n *yaml.Node) error {
 	g.ids[m.ID] = len(g.meshes)
 	g.meshes = append(g.meshes, m)
 	return nil
+}
+
+// rankSize is the rows and columns of host_ranks, which has a rank for each
+// board (tt-metal, mesh_graph.cpp); zero where it isn't such a grid.
+func rankSize(n *yaml.Node) (size [2]int) {
+	if n == nil || n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return size
+	}
+	cols := len(n.Content[0].Content)
+	for _, row := range n.Content {
+		if row.Kind != yaml.SequenceNode || len(row.Content) != cols {
+			return size
+		}
+	}
+	return [2]int{len(n.Content), cols}
 }
 
 // yamlPort is [mesh, "N12"] of a Graph: channel 12 along the north edge of the mesh.

@@ -19,6 +19,11 @@ const maxLayoutSteps = 20_000
 // columns are as many, a single wrap is that of the columns. The smallest chip
 // that can be is in the north-west corner; the smallest of its neighbours that
 // can be lies to the East.
+//
+// Where chips have more than four neighbours, as those of a Blackhole Galaxy
+// that is wired for a third dimension have, the cabling fits no grid, but may
+// have one within it. Of those the one with the most cables counts, of them the
+// squarest; the cables between chips that are no neighbours in it are left out.
 type layout struct {
 	m     Mesh
 	adj   [][]int  // of each chip: those that it has cables to, sorted
@@ -26,6 +31,7 @@ type layout struct {
 	at    []int    // chip of each place, row-major; -1: none yet
 	put   []bool   // chips that have a place
 	near  [][]int  // of each place: those next to it
+	loose bool     // chips may have cables to others than those around them
 	steps int      // left
 }
 
@@ -33,15 +39,27 @@ type layout struct {
 // the chip of every place, row-major. The error says what no grid has; chips
 // in it are named by ids.
 func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
-	if err := noGrid(adj, ids); err != nil {
+	if err := apart(adj, ids); err != nil {
 		return Mesh{}, nil, err
 	}
-	l := &layout{adj: adj}
+	most := 0
+	for i := range adj {
+		if len(adj[i]) > len(adj[most]) {
+			most = i
+		}
+	}
+	l := &layout{adj: adj, loose: len(adj[most]) > wire.NumDirections}
 	for i := range adj {
 		l.cable = append(l.cable, make([]bool, len(adj)))
 		for _, j := range adj[i] {
 			l.cable[i][j] = true
 		}
+	}
+	if l.loose {
+		if m, ok := l.within(len(adj[most])); ok {
+			return m, l.at, nil
+		}
+		return Mesh{}, nil, fmt.Errorf("chip %d has cables to %d others, and a chip of a mesh has at most %d neighbours, as there is no third dimension here", ids[most], len(adj[most]), wire.NumDirections)
 	}
 	for _, m := range shapes(len(adj)) {
 		if l.try(m) {
@@ -61,13 +79,8 @@ func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 	return Mesh{}, nil, fmt.Errorf("no line, ring, mesh or torus of %d chips is cabled like that (there are cables from %s)", len(adj), strings.Join(have, ", "))
 }
 
-// noGrid finds the plain reasons why the chips cannot be a grid.
-func noGrid(adj [][]int, ids []int) error {
-	for i, a := range adj {
-		if len(a) > wire.NumDirections {
-			return fmt.Errorf("chip %d has cables to %d others, and a chip of a mesh has at most %d neighbours, as there is no third dimension here", ids[i], len(a), wire.NumDirections)
-		}
-	}
+// apart finds chips that no cables join.
+func apart(adj [][]int, ids []int) error {
 	seen, todo := make([]bool, len(adj)), []int{0}
 	seen[0] = true
 	for len(todo) > 0 {
@@ -107,18 +120,41 @@ func shapes(n int) (ms []Mesh) {
 	return ms
 }
 
-// try fits the chips into m.
-func (l *layout) try(m Mesh) bool {
-	n := len(l.adj)
-	l.m, l.at, l.put, l.near = m, make([]int, n), make([]bool, n), make([][]int, n)
-	have, want := [wire.NumDirections + 1]int{}, [wire.NumDirections + 1]int{}
-	for p := range n {
-		l.at[p] = -1
-		for d := range wire.Direction(wire.NumDirections) {
-			if row, col, ok := m.step(p/m.Cols, p%m.Cols, d); ok {
-				l.near[p] = append(l.near[p], row*m.Cols+col)
+// maxNeighbours is how many neighbours a chip has in three dimensions.
+const maxNeighbours = wire.NumDirections + 2
+
+// within looks for a grid in cabling that has more than its cables.
+func (l *layout) within(most int) (Mesh, bool) {
+	if most > maxNeighbours {
+		return Mesh{}, false
+	}
+	l.steps = maxLayoutSteps
+	ms := shapes(len(l.adj))
+	missing := func(m Mesh) int { return m.Rows*bit(!m.WrapX) + m.Cols*bit(!m.WrapY) } // of the cables of a torus
+	slices.SortStableFunc(ms, func(a, b Mesh) int { return missing(a) - missing(b) })
+	for _, m := range ms {
+		for corner := range l.adj {
+			l.begin(m)
+			if len(l.adj[corner]) < len(l.near[0]) {
+				continue
+			}
+			l.set(0, corner)
+			if l.fill(1) {
+				return m, true
+			}
+			if m.WrapX && m.WrapY || l.steps < 0 { // in a torus any chip can be in the corner
+				break
 			}
 		}
+	}
+	return Mesh{}, false
+}
+
+// try fits the chips into m.
+func (l *layout) try(m Mesh) bool {
+	l.begin(m)
+	have, want := [wire.NumDirections + 1]int{}, [wire.NumDirections + 1]int{}
+	for p := range l.adj {
 		want[len(l.near[p])]++
 		have[len(l.adj[p])]++
 	}
@@ -129,6 +165,20 @@ func (l *layout) try(m Mesh) bool {
 	l.set(0, slices.IndexFunc(l.adj, func(a []int) bool { return len(a) == len(l.near[0]) }))
 	l.steps = maxLayoutSteps
 	return l.fill(1)
+}
+
+// begin clears the grid m.
+func (l *layout) begin(m Mesh) {
+	n := len(l.adj)
+	l.m, l.at, l.put, l.near = m, make([]int, n), make([]bool, n), make([][]int, n)
+	for p := range n {
+		l.at[p] = -1
+		for d := range wire.Direction(wire.NumDirections) {
+			if row, col, ok := m.step(p/m.Cols, p%m.Cols, d); ok {
+				l.near[p] = append(l.near[p], row*m.Cols+col)
+			}
+		}
+	}
 }
 
 func (l *layout) set(place, chip int) { l.at[place], l.put[chip] = chip, true }
@@ -167,8 +217,8 @@ func (l *layout) fill(n int) bool {
 }
 
 // fitting lists the chips that can be at place p: cabled to all chips around
-// it that have a place, to no others that have one, and to as many in all as p
-// has neighbours.
+// it that have a place, and to as many others as p has neighbours without one;
+// of a loose layout, to as many at least.
 func (l *layout) fitting(p int) (cs []int) {
 	placed, from := 0, -1
 	for _, q := range l.near[p] {
@@ -177,10 +227,14 @@ func (l *layout) fitting(p int) (cs []int) {
 		}
 	}
 	for _, c := range l.adj[from] {
-		if l.put[c] || len(l.adj[c]) != len(l.near[p]) {
+		if l.put[c] || len(l.adj[c]) < len(l.near[p]) || !l.loose && len(l.adj[c]) > len(l.near[p]) {
 			continue
 		}
 		if slices.ContainsFunc(l.near[p], func(q int) bool { return l.at[q] >= 0 && !l.cable[c][l.at[q]] }) {
+			continue
+		}
+		if l.loose {
+			cs = append(cs, c)
 			continue
 		}
 		n := 0

@@ -155,4 +155,58 @@ func TestHostileCablingEndsSoon(t *testing.T) {
 			t.Errorf("%v after %s", err, took)
 		}
 	}
+	for range 3 { // six neighbours each, and a torus among them that lacks a few edges
+		topo := mustName(t, "torus:16x16")
+		lacks := map[wire.ChipID]bool{}
+		for range 5 {
+			lacks[wire.ChipID(r.IntN(256))] = true
+		}
+		topo.Cables = slices.DeleteFunc(topo.Cables, func(c Cable) bool { return c.Dir == wire.East && lacks[c.A.Node.Chip] })
+		step := 2*r.IntN(50) + 35
+		for i := range 256 {
+			topo.Cables = append(topo.Cables, Cable{A: wire.PortID{Node: wire.FabricNodeID{Chip: wire.ChipID(i)}, Channel: 2}, B: wire.PortID{Node: wire.FabricNodeID{Chip: wire.ChipID((i + step) % 256)}, Channel: 6}})
+		}
+		begin := cpu(t)
+		got, err := Load("f", withoutPlaces(topo, r.Perm(256)))
+		if took := cpu(t) - begin; took > limit {
+			t.Errorf("%v, %v after %s", got, err, took)
+		} else {
+			t.Logf("%v, %.90v after %s", got, err, took)
+		}
+	}
+}
+
+// A torus or mesh is found within cabling that has a fifth and sixth neighbour for
+// some chips, as tt-umd describes a Blackhole Galaxy (blackhole_galaxy.yaml: a torus
+// of 4×8 chips with four edges beside it), and what is beside it is left out.
+func TestLayoutWithinAThirdDimension(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, c := range []struct {
+		name  string
+		extra [][2]int // chips that cables join beside the grid's
+	}{
+		{"torus:4x8", [][2]int{{2, 5}, {10, 13}, {18, 21}, {26, 29}}},
+		{"torus:4x8", [][2]int{{0, 31}}},
+		{"torus:3x3", [][2]int{{0, 4}}},
+		{"mesh:4x4", [][2]int{{5, 15}, {6, 12}, {9, 3}, {10, 0}}},
+		{"torus-x:4x8", [][2]int{{9, 20}, {11, 22}, {13, 24}}},
+		{"torus:16x16", [][2]int{{0, 100}, {50, 200}, {17, 99}}},
+	} {
+		m := mustName(t, c.name)
+		for i, e := range c.extra {
+			m.Cables = append(m.Cables, Cable{A: wire.PortID{Node: wire.FabricNodeID{Chip: wire.ChipID(e[0])}, Channel: wire.Channel(2 + i%2)}, B: wire.PortID{Node: wire.FabricNodeID{Chip: wire.ChipID(e[1])}, Channel: wire.Channel(6 + i%2)}})
+		}
+		got, err := Load("f", withoutPlaces(m, r.Perm(len(m.Chips))))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		want := mustName(t, c.name)
+		if got.Meshes[0] != want.Meshes[0] || got.Planes() != want.Planes() || len(got.Cables) != len(want.Cables) {
+			t.Errorf("%s with %v: laid out as %s", c.name, c.extra, got)
+		}
+		if n := count(len(c.extra), "cable") + " left out, as there is no third dimension here"; !strings.Contains(got.Layout, n) {
+			t.Errorf("%s: layout %q, want %q", c.name, got.Layout, n)
+		}
+	}
 }

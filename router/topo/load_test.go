@@ -211,6 +211,7 @@ func TestHostileFilesEndSoon(t *testing.T) {
 		"fields":    fill("mesh_descriptors {}", "a:1 "),
 		"strings":   fill("mesh_descriptors { a:", "'' "),
 		"meshes":    fill("top_level_instance {}\n", "mesh_descriptors{}"),
+		"relaxed":   fill(strings.ReplaceAll(m0, "[ 2, 2 ]", "[ 16, 16 ]")+g0, connection("mesh_id: 0", "mesh_id: 1", "channels { count: 4096 policy: RELAXED }")),
 		"exits":     fill(strings.ReplaceAll(m0, "[ 2, 2 ]", "[ 16, 16 ]")+g0, connection("mesh_id: 0", "mesh_id: 1", "channels { count: 1 }")),
 	} {
 		begin := cpu(t)

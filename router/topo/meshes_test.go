@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"ttfabric/wire"
 )
 
@@ -280,36 +278,6 @@ func TestBadRenderedMeshes(t *testing.T) {
 		_, err := Load("f", []byte(in))
 		if err == nil || !strings.HasPrefix(err.Error(), "f:") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
-		}
-	}
-}
-
-// The keys that tt-umd's schema (docs/yaml_schemas/cluster_descriptor.yaml) requires are there, and none that it forbids.
-func TestClusterDescriptorsKeepToTheSchema(t *testing.T) {
-	required := []string{"arch", "chips", "ethernet_connections", "chips_with_mmio", "harvesting", "boards"}
-	allowed := append([]string{"chip_unique_ids", "ethernet_connections_to_remote_devices"}, required...)
-	for _, name := range []string{"t3000", "galaxy", "mesh:1x1"} {
-		b, err := mustName(t, name).EncodeClusterDescriptor()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var keys map[string]any
-		if err := yaml.Unmarshal(b, &keys); err != nil {
-			t.Fatal(err)
-		}
-		for _, k := range required {
-			if keys[k] == nil {
-				t.Errorf("%s has no %s", name, k)
-			}
-		}
-		for k := range keys {
-			if !slices.Contains(allowed, k) {
-				t.Errorf("%s has %s, which the schema doesn't know", name, k)
-			}
-		}
-		boards := map[string]int{"t3000": 4, "galaxy": 1, "mesh:1x1": 1}
-		if got := len(keys["boards"].([]any)); got != boards[name] {
-			t.Errorf("%s has %d boards, want %d", name, got, boards[name])
 		}
 	}
 }

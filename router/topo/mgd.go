@@ -151,6 +151,18 @@ func (g *mgd) whole(f *protoField, low, high uint64) (uint64, error) {
 	return v, nil
 }
 
+// boolean reads true or false; a field that isn't there is false.
+func (g *mgd) boolean(m *protoMessage, name string) (bool, error) {
+	f, err := g.one(m, name)
+	if err != nil || f == nil {
+		return false, err
+	}
+	if f.kind != 'w' || f.text != "true" && f.text != "false" {
+		return false, g.failAt(f.line, "%s: %s, want true or false", name, f.show())
+	}
+	return f.text == "true", nil
+}
+
 // readMesh reads one of mesh_descriptors.
 func (g *mgd) readMesh(f *protoField) error {
 	m, err := g.asMessage(f)

@@ -171,14 +171,14 @@ func (g *mgd) readConnection(in *instance, f *protoField, directed map[string]in
 	if l.n, l.relaxed, err = g.readChannels(ch, of, maxCount); err != nil {
 		return err
 	}
-	way, err := g.one(m, "directional")
+	if l.z, err = g.boolean(m, "assign_z_direction"); err != nil {
+		return err
+	}
+	oneWay, err := g.boolean(m, "directional")
 	if err != nil {
 		return err
 	}
-	if way != nil && (way.kind != 'w' || way.text != "true" && way.text != "false") {
-		return g.failAt(way.line, "directional: %s, want true or false", way.show())
-	}
-	if way != nil && way.text == "true" {
+	if oneWay {
 		if back := fmt.Sprint(l.b, l.a, l.n); directed[back] > 0 {
 			directed[back]--
 			return nil

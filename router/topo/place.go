@@ -10,6 +10,9 @@ import (
 	"ttfabric/wire"
 )
 
+// PlacedByCoordinates is the [Topology].Layout of a cluster descriptor whose coordinates say where each chip is.
+const PlacedByCoordinates = "placed by the coordinates in the file"
+
 // place gives every chip its row and column: from the coordinates where all
 // chips have them and are on one shelf, else from the cabling.
 func (d *descriptor) place() (Mesh, error) {
@@ -35,7 +38,7 @@ func (d *descriptor) place() (Mesh, error) {
 	if err != nil {
 		return Mesh{}, err
 	}
-	d.layout = "placed by the coordinates in the file"
+	d.layout = PlacedByCoordinates
 	return m, d.checkGrid(&m)
 }
 
@@ -79,7 +82,26 @@ func (d *descriptor) placeByCabling(why string) (Mesh, error) {
 		sides = append(sides, fmt.Sprintf("chip %d south", d.ids[at[m.Cols]]))
 	}
 	d.layout += ", " + strings.Join(sides, " and ") + " of it"
+	d.leaveOut(&m)
 	return m, nil
+}
+
+// leaveOut drops the cables between chips that are no neighbours in the grid.
+func (d *descriptor) leaveOut(m *Mesh) {
+	var out []umdCable
+	d.cables = slices.DeleteFunc(d.cables, func(c umdCable) bool {
+		a, b := d.chips[c.ends[0].chip], d.chips[c.ends[1].chip]
+		for dir := range wire.Direction(wire.NumDirections) {
+			if row, col, ok := m.step(a.coord[1], a.coord[0], dir); ok && row == b.coord[1] && col == b.coord[0] {
+				return false
+			}
+		}
+		out = append(out, c)
+		return true
+	})
+	if len(out) > 0 {
+		d.layout += fmt.Sprintf("; %s left out, as there is no third dimension here, such as that from %s to %s", count(len(out), "cable"), out[0].ends[0], out[0].ends[1])
+	}
 }
 
 // placeByCoordinates moves the grid to row 0 and column 0 and returns its size. The chips must fill a rectangle.

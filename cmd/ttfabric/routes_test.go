@@ -1,0 +1,212 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ttfabric/node/admin"
+	"ttfabric/wire"
+)
+
+// specL0 and specL1 are the tables of Spec §2.2.1.1.1 and §2.2.1.2.1, column by
+// column as they are printed there but for what Mesh 3's devices have for Mesh 2:
+// there it is 2, see TestSpecificationsL1Table in router/route.
+const specL0 = `
+| Src\Dst | 0    | 1   | 2    | 3   | 4  | 5   | 6    | 7   | 8    |
+| 0       | -    | E   | EE   | S   | ES | EES | SS   | ESS | EESS |
+| 1       | W    | -   | E    | WS  | S  | ES  | WSS  | SS  | ESS  |
+| 2       | WW   | W   | -    | WWS | WS | S   | WWSS | WSS | SS   |
+| 3       | N    | EN  | EEN  | -   | E  | EE  | S    | ES  | EES  |
+| 4       | WN   | N   | EN   | W   | -  | E   | WS   | S   | ES   |
+| 5       | WWN  | WN  | N    | WW  | W  | -   | WWS  | WS  | S    |
+| 6       | NN   | ENN | EENN | N   | EN | EEN | -    | E   | EE   |
+| 7       | WNN  | NN  | ENN  | WN  | N  | EN  | W    | -   | E    |
+| 8       | WWNN | WNN | NN   | WWN | WN | N   | WW   | W   | -    |`
+
+// specL1 has a line for each run of devices that have the same.
+const specL1 = `
+| Src Mesh | Node | Mesh0 | Mesh1 | Mesh2 | Mesh3 |
+| 0 | 0-1 | - | 5 | 6 | 5 |
+| 0 | 2-2 | - | 5 | 8 | 5 |
+| 0 | 3-4 | - | 5 | 6 | 5 |
+| 0 | 5-5 | - | 5 | 8 | 5 |
+| 0 | 6-7 | - | 5 | 6 | 5 |
+| 0 | 8-8 | - | 5 | 8 | 5 |
+| 1 | 0-8 | 3 | - | 3 | 8 |
+| 2 | 0-1 | 0 | 0 | - | 8 |
+| 2 | 2-2 | 2 | 2 | - | 8 |
+| 2 | 3-4 | 0 | 0 | - | 8 |
+| 2 | 5-5 | 2 | 2 | - | 8 |
+| 2 | 6-7 | 0 | 0 | - | 8 |
+| 2 | 8-8 | 2 | 2 | - | 8 |
+| 3 | 0-8 | 2 | 2 | 6 | - |`
+
+// rowsOf reads the rows of a table, ours or the specification's, as cells joined by blanks.
+func rowsOf(text string) (rows []string) {
+	for line := range strings.Lines(strings.NewReplacer("│", "|").Replace(text)) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		var cells []string
+		for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
+			cells = append(cells, strings.TrimSpace(cell))
+		}
+		rows = append(rows, strings.Join(cells, " "))
+	}
+	return rows
+}
+
+// The whole fabric's tables are printed as the specification prints them, and a chip's are rows of them.
+func TestRoutesAreThoseOfTheSpecification(t *testing.T) {
+	c := newCLI(t)
+	l0 := rowsOf(specL0)
+	var l1 []string
+	for _, row := range rowsOf(specL1) {
+		var mesh, first, last int
+		var rest string
+		if n, _ := fmt.Sscanf(row, "%d %d-%d", &mesh, &first, &last); n != 3 {
+			l1 = append(l1, row)
+			continue
+		}
+		_, rest, _ = strings.Cut(row, fmt.Sprintf("%d-%d ", first, last))
+		for node := first; node <= last; node++ {
+			l1 = append(l1, fmt.Sprintf("%d %d %s", mesh, node, rest))
+		}
+	}
+	if len(l0) != 10 || len(l1) != 37 {
+		t.Fatalf("%d and %d rows of the specification", len(l0), len(l1))
+	}
+	all := c.must("routes", "-t", "spec-l1")
+	if got := rowsOf(all); !slices.Equal(got, append(slices.Clone(l0), l1...)) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(append(l0, l1...), "\n"))
+	}
+	if !strings.HasPrefix(all, "L0, meshes 0, 1, 2 and 3\n") {
+		t.Errorf("whose L0 is it? %.60s", all)
+	}
+	want := []string{l0[0], l0[1+5], l1[0], l1[1+3*9+5]}
+	if got := rowsOf(c.must("routes", "-t", "spec-l1", "M3D5")); !slices.Equal(got, want) {
+		t.Errorf("of M3D5: got %q, want %q", got, want)
+	}
+	var tables struct {
+		L0 []l0Row
+		L1 []l1Row
+	}
+	if err := json.Unmarshal([]byte(c.must("routes", "-t", "spec-l1", "-o", "json")), &tables); err != nil || len(tables.L0) != 36 || len(tables.L1) != 36 {
+		t.Errorf("%v: %d and %d rows as JSON, want 36", err, len(tables.L0), len(tables.L1))
+	}
+}
+
+// Meshes of different sizes have tables of their own.
+func TestAlike(t *testing.T) {
+	row := func(mesh, chip int, routes ...string) l0Row {
+		return l0Row{Src: wire.FabricNodeID{Mesh: wire.MeshID(mesh), Chip: wire.ChipID(chip)}, Routes: routes}
+	}
+	got := alike([]l0Row{row(0, 0, "-"), row(1, 0, "-", "E"), row(1, 1, "W", "-"), row(4, 0, "-"), row(7, 0, "-", "E"), row(7, 1, "x", "-")})
+	if s := fmt.Sprint(len(got), got[0].meshes, got[1].meshes, got[2].meshes); s != "3 [0 4] [1] [7]" {
+		t.Error(s)
+	}
+	if s := ofMeshes([]wire.MeshID{0, 4, 9}); s != "meshes 0, 4 and 9" {
+		t.Error(s)
+	}
+}
+
+// A packet that went another way, or not all the way, is told apart from its plan.
+func TestBeside(t *testing.T) {
+	plan := []traceHop{{Hop: 1, From: "M0D0", Dir: "E", To: "M0D1", VC: "data"}, {Hop: 2, From: "M0D1", Dir: "S", To: "M0D3", VC: "data"}}
+	at := func(id string, chip, ttl int, vc string) sighting {
+		return sighting{wire.FabricNodeID{Chip: wire.ChipID(chip)}, admin.SightingView{ID: id, Channel: 4, VC: vc, TTL: uint16(ttl)}}
+	}
+	old := []sighting{at("a", 1, 9, "data"), at("a", 3, 8, "data")}
+	for _, c := range []struct {
+		name string
+		seen []sighting // beside the old ones
+		want string
+	}{
+		{"as planned", []sighting{at("b", 3, 8, "data"), at("b", 1, 9, "data")}, "M0D1 as planned, M0D3 as planned"},
+		{"lost after a hop", []sighting{at("b", 1, 9, "data")}, "M0D1 as planned,  not seen"},
+		{"lost at once", nil, " not seen,  not seen"},
+		{"another way", []sighting{at("b", 2, 9, "data"), at("b", 3, 8, "data")}, "M0D2 another way, M0D3 as planned"},
+		{"another channel", []sighting{at("b", 1, 9, "data-detour"), at("b", 3, 8, "data")}, "M0D1 another way, M0D3 as planned"},
+		{"a longer way", []sighting{at("b", 2, 9, "data"), at("b", 3, 7, "data"), at("b", 0, 8, "data")}, "M0D2 another way, M0D0 another way, M0D3 another way"},
+		{"somebody else's packet", []sighting{at("b", 1, 9, "data"), at("c", 3, 8, "data")}, "M0D1 as planned,  not seen"},
+	} {
+		var got []string
+		for _, h := range beside(slices.Clone(plan), newOnes(old, append(slices.Clone(old), c.seen...))) {
+			chip, _, _ := strings.Cut(h.Seen, " ")
+			got = append(got, chip+" "+h.verdict())
+		}
+		if s := strings.Join(got, ", "); s != c.want {
+			t.Errorf("%s: %q, want %q", c.name, s, c.want)
+		}
+	}
+}
+
+// thinly is two meshes of two chips with two planes, which one cable joins.
+const thinly = `ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}
+Board: [{name: B, type: Mesh, topology: [1, 2]}]
+Mesh: [{id: 0, board: B}, {id: 1, board: B}]
+RelaxedGraph: [[M0, M1, 1]]
+`
+
+// A descriptor of meshes that are joined by fewer cables than they have planes
+// comes up, and all its traffic arrives: it keeps to the planes that lead there.
+// A packet's hops as it took them are those of the plan.
+func TestThinConnectionsCarryTraffic(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	file := filepath.Join(c.dir, "thin.yaml")
+	if err := os.WriteFile(file, []byte(thinly), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := c.must("validate", file); !strings.Contains(out, "Fewer than 2 planes between 2 ordered pairs of meshes, such as M0 to M1 with 1") {
+		t.Errorf("validate doesn't say it: %s", out)
+	}
+	if _, errs, code := c.run("up", file, "-d", patient); code != exitOK || !strings.Contains(errs, "Layout: exits of 1 connection placed where a chip has a direction free") {
+		t.Fatalf("exit code %d, %s", code, errs)
+	}
+	c.must("traffic", "all-to-all", "--packets", "600", "--size", "500")
+	var hops []traceHop
+	if err := json.Unmarshal([]byte(c.must("trace", "M0D0", "M1D1", "-o", "json")), &hops); err != nil || len(hops) != 3 {
+		t.Fatalf("%v: %+v", err, hops)
+	}
+	for _, h := range hops {
+		if !h.Agrees || !strings.HasPrefix(h.Seen, h.To+" channel ") || h.VC != h.SeenVC || h.Crossing != (h.From == "M0D1") {
+			t.Errorf("%+v", h)
+		}
+	}
+	if _, errs, code := c.run("ping", "--all", "-c", "1", "--plane", "1"); code != exitOK || !strings.Contains(errs, "Left out: 8 pairs") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+	for _, args := range []string{"ping M0D0 M0D1", "mem write M0D1 1-1:0 x --via M0D0", "trace M0D0 M0D1", "routes", "mailbox M0D1 --via M0D0"} {
+		for _, plane := range []string{"2", "-1", "256"} { // not plane 0
+			if _, errs, code := c.run(append(strings.Fields(args), "--plane", plane)...); code != exitUsage || !strings.Contains(errs, "--plane "+plane) {
+				t.Errorf("%s --plane %s: exit code %d, %s", args, plane, code, errs)
+			}
+		}
+	}
+	var chips []struct {
+		Chip  string
+		Pools []struct{ Label string }
+	}
+	if err := json.Unmarshal([]byte(c.must("gossip", "show", "-o", "json")), &chips); err != nil {
+		t.Fatal(err)
+	}
+	in := map[string][]string{} // one pool per mesh, and one of the exit nodes
+	for _, x := range chips {
+		for _, p := range x.Pools {
+			in[filepath.Base(p.Label)] = append(in[filepath.Base(p.Label)], x.Chip)
+		}
+	}
+	if got := fmt.Sprint(in); got != "map[exits:[M0D1 M1D0] mesh0:[M0D0 M0D1] mesh1:[M1D0 M1D1]]" {
+		t.Errorf("pools: %s", got)
+	}
+	if _, errs, code := c.run("trace", "M0D0", "M1D1", "--plane", "1"); code != exitAssert || !strings.Contains(errs, "no way from M0D0 to M1D1 on plane 1") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
