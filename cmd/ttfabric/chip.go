@@ -91,7 +91,7 @@ func startChip(c *cobra.Command, dir runDir, n wire.FabricNodeID, again bool, re
 	} else if f, ok := dir.chip(n); ok {
 		return fmt.Errorf("chip %s is running already, as %s", n, f.where())
 	}
-	s := &supervisor{dir: dir, out: c.ErrOrStderr(), exits: make(chan exit, 1), more: rec.arguments()}
+	s := &supervisor{dir: dir, out: c.ErrOrStderr(), exits: make(chan exit, 1), rec: rec}
 	if err := s.launch(ctx, []wire.FabricNodeID{n}); err != nil {
 		return err
 	}

@@ -132,6 +132,9 @@ func TestComposeWithCertificates(t *testing.T) {
 	for _, command := range []string{"compose", "stack"} {
 		file := filepath.Join(c.dir, command+".yml")
 		cmd := c.command(command, "ring:4", "--name", "lab", "--transport", "quic", "--pki", "pki", "-f", command+".yml", "--secrets", "keys-"+command)
+		if command == "compose" {
+			cmd.Args = append(cmd.Args, "--keylog", ".")
+		}
 		cmd.Dir = c.dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -147,6 +150,9 @@ func TestComposeWithCertificates(t *testing.T) {
 			}
 			if args := strings.Join(k.Services[name].Command, " "); !strings.Contains(args, "--transport quic --auth mtls --pki "+pki.Mounted) || !strings.Contains(args, "--profile paced") {
 				t.Errorf("%s: %s", name, args)
+			}
+			if logs := strings.Contains(strings.Join(k.Services[name].Command, " "), "--keylog "+stateKeylog); logs != (command == "compose") || logs && k.Services[name].Labels[labelKeylog] != c.dir {
+				t.Errorf("%s: %s logs secrets: %v, for %q", command, name, logs, k.Services[name].Labels[labelKeylog])
 			}
 			owned := fmt.Sprint(k.Services[name].Secrets)
 			if command == "stack" && (strings.Count(owned, "mode:256") != 3 || strings.Count(owned, "uid:65532") != 3 || !strings.HasPrefix(owned, "[token ")) { // 256 is 0400
@@ -217,12 +223,12 @@ func TestEachFile(t *testing.T) {
 	}
 	w.Close()
 	got := map[string]int{}
-	take := func(name string, r io.Reader) error {
+	take := func(folder, name string, r io.Reader) error {
 		b, err := io.ReadAll(r)
-		got[name] = len(b)
+		got[folder+" "+name] = len(b)
 		return err
 	}
-	if err := eachFile(bytes.NewReader(b.Bytes()), 10, take); err != nil || fmt.Sprint(got) != "map[a:3 b:10]" {
+	if err := eachFile(bytes.NewReader(b.Bytes()), 10, take); err != nil || fmt.Sprint(got) != "map[etc a:3 record b:10]" {
 		t.Errorf("%v, %v", got, err)
 	}
 	for n := 512; n < b.Len()-1024; n += 512 { // cut within what the last two blocks end

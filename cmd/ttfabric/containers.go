@@ -27,8 +27,10 @@ import (
 //	engine.json   the containers that were seen last: once none of them is left, the folder is nobody's
 //	archive/      a copy of the archive in the containers' volume, see fetch
 type containers struct {
-	dir runDir
-	m   meshFile
+	dir     runDir
+	m       meshFile
+	discard bool   // what the chips recorded or logged goes with the volume
+	strange string // folder for recordings of which nobody knows where they belong; "": they are not removed
 }
 
 const (
@@ -95,10 +97,7 @@ func (d runDir) note(ids []string) error {
 }
 
 // launch starts containers: those that are there, and by compose those that are not.
-func (h containers) launch(ctx context.Context, ns []wire.FabricNodeID, more []string, exits chan<- exit) error {
-	if len(more) > 0 {
-		return coded(exitUsage, "%s: a container's command cannot be changed; 'up --runtime docker --record DIR' records every life of every chip", more[0])
-	}
+func (h containers) launch(ctx context.Context, ns []wire.FabricNodeID, rec recordFlags, exits chan<- exit) (err error) {
 	if _, err := os.Stat(h.dir.path(composeName)); err == nil { // it is for this program to say what they see
 		_, t, _, err := h.dir.mesh()
 		if err == nil {
@@ -111,6 +110,16 @@ func (h containers) launch(ctx context.Context, ns []wire.FabricNodeID, more []s
 	there := map[wire.FabricNodeID]container{}
 	for _, c := range h.list() {
 		there[c.chip] = c
+	}
+	if rec.dir != "" {
+		if err := h.recordOnce(ctx, ns, there, rec); err != nil {
+			return err
+		}
+		defer func() {
+			if err != nil {
+				h.forgetOnce(ns, there)
+			}
+		}()
 	}
 	start, build := []string{"start"}, []string{}
 	for _, n := range ns {
@@ -209,7 +218,7 @@ func (h containers) token(ctx context.Context) error {
 func readContainerToken(ctx context.Context, cs []container) (token string, err error) {
 	err = errors.New("there is no container")
 	for _, c := range cs {
-		if err = copyOut(ctx, c.id, stateToken, maxCopied, func(_ string, r io.Reader) error {
+		if err = copyOut(ctx, c.id, stateToken, maxCopied, func(_, _ string, r io.Reader) error {
 			b, err := io.ReadAll(io.LimitReader(r, 1<<10))
 			token = strings.TrimSpace(string(b))
 			return err
@@ -275,7 +284,7 @@ func (h containers) archive(ctx context.Context) error {
 	}
 	err := errors.New("there is no container left")
 	for _, c := range h.list() {
-		if err = copyOut(ctx, c.id, stateArchive+"/"+h.dir.name(), maxCopied, func(name string, r io.Reader) error {
+		if err = copyOut(ctx, c.id, stateArchive+"/"+h.dir.name(), maxCopied, func(_, name string, r io.Reader) error {
 			b, err := io.ReadAll(r)
 			if err != nil {
 				return err
@@ -297,14 +306,14 @@ func (h containers) remove() error {
 	for _, c := range h.list() {
 		ids = append(ids, c.id)
 	}
-	if (h.m.Archive != "" || h.m.Record != "") && len(ids) > 0 { // they outlive the volume, so let the chips write the last of them
+	if (h.m.Archive != "" || len(h.m.places()) > 0 && !h.discard) && len(ids) > 0 { // they outlive the volume, so let the chips write the last of them
 		_, err := engine(ctx, nil, "docker", append([]string{"stop", "--time", fmt.Sprint(int(stopTime.Seconds()))}, ids...)...)
 		errs = append(errs, err)
 		if h.m.Archive != "" {
 			errs = append(errs, h.archive(ctx))
 		}
 	}
-	if err := h.rescue(ctx, len(ids)); err != nil {
+	if err := h.rescue(ctx, ids); err != nil {
 		return err
 	}
 	_, err := removeLabelled(ctx, h.dir.name())
@@ -380,6 +389,8 @@ func (d runDir) adopt() (m meshFile, err error) {
 		return m, err
 	}
 	defer os.RemoveAll(tmp)
+	old, known := d.read()
+	f.mesh.RecordOnce = old.RecordOnce // of the volume, which may be that of containers that are no more
 	b, err := json.MarshalIndent(f.mesh, "", "  ")
 	if err == nil {
 		err = errors.Join(writeFile(filepath.Join(tmp, "topology.yaml"), f.t.Encode()), writeFile(filepath.Join(tmp, "token"), []byte(f.token)),
@@ -388,7 +399,7 @@ func (d runDir) adopt() (m meshFile, err error) {
 	if err != nil {
 		return m, err
 	}
-	if old, err := d.read(); err == nil && old.Runtime == runtimeDocker {
+	if known == nil && old.Runtime == runtimeDocker {
 		_ = os.RemoveAll(string(d))
 	}
 	if err := os.Rename(tmp, string(d)); err != nil && !errors.Is(err, os.ErrExist) {
@@ -411,7 +422,7 @@ func inquire(ctx context.Context, name string, cs []container) (f found, err err
 	view, t, err := askContainers(ctx, name, f.token, cs)
 	f.mesh, f.t = view.Mesh, t
 	f.mesh.Name, f.mesh.Runtime, f.mesh.Project, f.mesh.Archive, f.mesh.ArchiveMiB = name, runtimeDocker, cs[0].project, "", 0
-	f.mesh.PKI, f.mesh.KeyLog = "", "" // paths in a container
+	f.mesh.PKI = "" // a path in a container, as others that composed replaces
 	if err == nil {
 		err = f.mesh.composed(ctx, cs[0].id)
 	}
