@@ -23,6 +23,7 @@ const (
 	labelChip   = "ttfabric.chip"   // M<mesh>D<chip>
 	labelRecord = "ttfabric.record" // folder of the machine that composed it, which recordings are copied to
 	labelKeylog = "ttfabric.keylog" // and the same for secrets of connections
+	labelPKI    = "ttfabric.pki"    // and the one that certificates are from
 	labelImage  = "ttfabric.image"  // the image: to read the volume when no container is left
 )
 
@@ -341,7 +342,7 @@ volumes:
 
 func writeCompose(b *bytes.Buffer, m *meshFile, t *topo.Topology, args []string, env [][2]string, f composeFlags) {
 	folders := ""
-	for _, l := range [][2]string{{labelRecord, m.Record}, {labelKeylog, m.KeyLog}} {
+	for _, l := range [][2]string{{labelRecord, m.Record}, {labelKeylog, m.KeyLog}, {labelPKI, m.PKI}} {
 		if l[1] != "" {
 			folders += fmt.Sprintf("  %s: %s\n", l[0], quoted(strings.ReplaceAll(l[1], "$", "$$")))
 		}

@@ -244,9 +244,9 @@ func addLines(to string, r io.Reader) error {
 	return err
 }
 
-// labelled takes from labels where on this machine recordings and secrets go.
+// labelled takes from labels where on this machine recordings and secrets go, and certificates are from.
 func (m *meshFile) labelled(labels map[string]string) {
-	m.Record, m.KeyLog = labels[labelRecord], labels[labelKeylog]
+	m.Record, m.KeyLog, m.PKI = labels[labelRecord], labels[labelKeylog], labels[labelPKI]
 }
 
 // composed notes what a container says of the compose file that made it, and no chip knows:
@@ -258,7 +258,7 @@ func (m *meshFile) composed(ctx context.Context, id string) error {
 	}
 	var c struct {
 		Labels map[string]string
-		Mounts []struct{ Source, Destination string }
+		Mounts []mount
 	}
 	if err := json.Unmarshal(out, &c); err != nil {
 		return fmt.Errorf("docker inspect: %w", err)

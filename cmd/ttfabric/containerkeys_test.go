@@ -15,6 +15,7 @@ import (
 
 	"ttfabric/membership/gossip"
 	"ttfabric/ttlink/transport/pki"
+	"ttfabric/wire"
 )
 
 // keyed is what the tests look at of the keys in a compose or stack file.
@@ -202,6 +203,58 @@ func TestShare(t *testing.T) {
 	os.Remove(d.path(keysFile))
 	if err := d.share(&m, topology); err == nil || !strings.Contains(err.Error(), keysFile) {
 		t.Errorf("without the keys: %v", err)
+	}
+}
+
+// TestRenewed is what a container of a compose file of the user's own sees after 'pki renew': the new
+// certificate, of its own chip, and nothing of a folder that is gone.
+func TestRenewed(t *testing.T) {
+	c := newCLI(t)
+	dir := filepath.Join(c.dir, "pki")
+	c.must("pki", "make", "n300", "-d", dir)
+	c.must("compose", "n300", "--transport", "quic", "--pki", dir, "-f", filepath.Join(c.dir, "lab.yml"))
+	k, _ := parseKeyed(t, filepath.Join(c.dir, "lab.yml"))
+	if got := k.Services["m0d0"].Labels[labelPKI]; got != dir {
+		t.Errorf("certificates are from %q; want %s", got, dir)
+	}
+	seen := filepath.Join(c.dir, "lab.secrets")
+	files := func(dir string) (out map[string]string) {
+		out = map[string]string{}
+		for _, name := range []string{caCert, "M0D0.pem", "M0D0.key", "M0D1.pem", "M0D1.key"} {
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[name] = string(b)
+		}
+		return out
+	}
+	old := files(seen)
+	c.must("pki", "renew", "-d", dir)
+	m := meshFile{Auth: authMTLS, PKI: dir}
+	one := wire.FabricNodeID{Chip: 1}
+	var mounts []mount
+	for name := range old {
+		if !strings.HasPrefix(name, "M0D0") {
+			mounts = append(mounts, mount{filepath.Join(seen, name), pki.Mounted + "/" + name})
+		}
+	}
+	mounts = append(mounts, mount{filepath.Join(c.dir, "volume"), stateDir})
+	if err := renewed(&m, one, mounts); err != nil {
+		t.Fatal(err)
+	}
+	now := files(dir)
+	for name, got := range files(seen) {
+		if want := map[bool]string{true: old[name], false: now[name]}[strings.HasPrefix(name, "M0D0")]; got != want {
+			t.Errorf("%s is not the one that the container of M0D1 is to see", name)
+		}
+	}
+	checkFolder(t, seen, "", caCert, "M0D0.pem", "M0D0.key", "M0D1.pem", "M0D1.key")
+	if err := os.Rename(dir, dir+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := renewed(&m, one, mounts); err != nil || files(seen)["M0D1.key"] != now["M0D1.key"] {
+		t.Errorf("without the folder: %v", err)
 	}
 }
 

@@ -98,18 +98,12 @@ func (d runDir) note(ids []string) error {
 
 // launch starts containers: those that are there, and by compose those that are not.
 func (h containers) launch(ctx context.Context, ns []wire.FabricNodeID, rec recordFlags, exits chan<- exit) (err error) {
-	if _, err := os.Stat(h.dir.path(composeName)); err == nil { // it is for this program to say what they see
-		_, t, _, err := h.dir.mesh()
-		if err == nil {
-			err = h.dir.share(&h.m, t)
-		}
-		if err != nil {
-			return err
-		}
-	}
 	there := map[wire.FabricNodeID]container{}
 	for _, c := range h.list() {
 		there[c.chip] = c
+	}
+	if err := h.certify(ctx, ns, there); err != nil {
+		return err
 	}
 	if rec.dir != "" {
 		if err := h.recordOnce(ctx, ns, there, rec); err != nil {
@@ -422,7 +416,6 @@ func inquire(ctx context.Context, name string, cs []container) (f found, err err
 	view, t, err := askContainers(ctx, name, f.token, cs)
 	f.mesh, f.t = view.Mesh, t
 	f.mesh.Name, f.mesh.Runtime, f.mesh.Project, f.mesh.Archive, f.mesh.ArchiveMiB = name, runtimeDocker, cs[0].project, "", 0
-	f.mesh.PKI = "" // a path in a container, as others that composed replaces
 	if err == nil {
 		err = f.mesh.composed(ctx, cs[0].id)
 	}
