@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -19,12 +20,13 @@ import (
 
 // Labels of a fabric's containers, network and volume, by which commands find them.
 const (
-	labelFabric = "ttfabric.fabric" // the fabric's name
-	labelChip   = "ttfabric.chip"   // M<mesh>D<chip>
-	labelRecord = "ttfabric.record" // folder of the machine that composed it, which recordings are copied to
-	labelKeylog = "ttfabric.keylog" // and the same for secrets of connections
-	labelPKI    = "ttfabric.pki"    // and the one that certificates are from
-	labelImage  = "ttfabric.image"  // the image: to read the volume when no container is left
+	labelFabric  = "ttfabric.fabric"  // the fabric's name
+	labelChip    = "ttfabric.chip"    // M<mesh>D<chip>
+	labelRecord  = "ttfabric.record"  // folder of the machine that composed it, which recordings are copied to
+	labelKeylog  = "ttfabric.keylog"  // and the same for secrets of connections
+	labelArchive = "ttfabric.archive" // and for the archive of events, below the fabric's name
+	labelPKI     = "ttfabric.pki"     // and the one that certificates are from
+	labelImage   = "ttfabric.image"   // the image: to read the volume when no container is left
 )
 
 // Ports and paths of a container; each has an address of its own, so that all have the same.
@@ -88,7 +90,8 @@ keys and certificates as secrets, from a folder that compose makes for them
 (--secrets) and that TTFABRIC_SECRETS may replace. They are in no compose file.
 With --record, chips record into the fabric's volume; 'record stop' and 'down'
 copy that to the folder. With --keylog they log into it; 'up', 'capture'
-and 'down' copy that to theirs.`,
+and 'down' copy that to theirs. With --archive, 'events' and 'down' copy the
+archive, which is in the volume in any case.`,
 		Example: `  ttfabric compose t3000 -f t3000.yml
   docker-compose -p t3000 -f t3000.yml up -d
   ttfabric inspect
@@ -163,7 +166,6 @@ func (f *fabricFlags) contained(name string, t *topo.Topology, c *composeFlags) 
 	if f.secure.transport != overQUIC {
 		f.profile = cmp.Or(f.profile, ttlink.ProfileCrowded.Name)
 	}
-	f.archive.dir = "" // of this machine
 	return f.mesh(name, t)
 }
 
@@ -342,7 +344,11 @@ volumes:
 
 func writeCompose(b *bytes.Buffer, m *meshFile, t *topo.Topology, args []string, env [][2]string, f composeFlags) {
 	folders := ""
-	for _, l := range [][2]string{{labelRecord, m.Record}, {labelKeylog, m.KeyLog}, {labelPKI, m.PKI}} {
+	archive := ""
+	if m.Archive != "" {
+		archive = filepath.Dir(m.Archive) // below which the name is the one that the fabric is brought up with
+	}
+	for _, l := range [][2]string{{labelRecord, m.Record}, {labelKeylog, m.KeyLog}, {labelArchive, archive}, {labelPKI, m.PKI}} {
 		if l[1] != "" {
 			folders += fmt.Sprintf("  %s: %s\n", l[0], quoted(strings.ReplaceAll(l[1], "$", "$$")))
 		}

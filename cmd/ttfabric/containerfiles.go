@@ -136,16 +136,21 @@ func (h containers) orphans(ctx context.Context) error {
 		if err := json.Unmarshal(out, &labels); err != nil {
 			return fmt.Errorf("docker volume inspect: %w", err)
 		}
-		h.m.labelled(labels)
+		h.m.labelled(fabric, labels)
 		out, err := docker(ctx, "create", "--label", labelFabric+"="+fabric, "--volume", volume+":"+stateDir, labels[labelImage])
-		if err != nil && len(h.m.places()) == 0 && h.m.KeyLog == "" {
+		if err != nil && len(h.m.places()) == 0 && h.m.KeyLog == "" && h.m.Archive == "" {
 			continue // nobody asked for anything to be kept
 		}
 		if err != nil {
 			return fmt.Errorf("what was recorded in volume %s cannot be copied: %w", volume, err)
 		}
 		id := strings.TrimSpace(string(out))
-		err = h.copyBack(ctx, id)
+		if err = h.copyBack(ctx, id); err == nil && h.m.Archive != "" {
+			err = h.copyArchive(ctx, id)
+		}
+		if errors.Is(err, errNotThere) {
+			err = nil // no chip got so far
+		}
 		if _, left := docker(ctx, "rm", id); err != nil || left != nil {
 			return errors.Join(err, left)
 		}
@@ -244,9 +249,13 @@ func addLines(to string, r io.Reader) error {
 	return err
 }
 
-// labelled takes from labels where on this machine recordings and secrets go, and certificates are from.
-func (m *meshFile) labelled(labels map[string]string) {
-	m.Record, m.KeyLog, m.PKI = labels[labelRecord], labels[labelKeylog], labels[labelPKI]
+// labelled takes from the labels of the fabric of that name where on this machine recordings,
+// secrets and the archive go, and certificates are from.
+func (m *meshFile) labelled(name string, labels map[string]string) {
+	m.Record, m.KeyLog, m.PKI, m.Archive = labels[labelRecord], labels[labelKeylog], labels[labelPKI], ""
+	if dir := labels[labelArchive]; dir != "" {
+		m.Archive = filepath.Join(dir, name)
+	}
 }
 
 // composed notes what a container says of the compose file that made it, and no chip knows:
@@ -263,7 +272,7 @@ func (m *meshFile) composed(ctx context.Context, id string) error {
 	if err := json.Unmarshal(out, &c); err != nil {
 		return fmt.Errorf("docker inspect: %w", err)
 	}
-	m.labelled(c.Labels)
+	m.labelled(c.Labels[labelFabric], c.Labels)
 	m.GossipKeys = ""
 	for _, x := range c.Mounts {
 		if x.Destination == pki.Mounted+"/"+keysFile {

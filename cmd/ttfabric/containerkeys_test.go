@@ -134,7 +134,7 @@ func TestComposeWithCertificates(t *testing.T) {
 		file := filepath.Join(c.dir, command+".yml")
 		cmd := c.command(command, "ring:4", "--name", "lab", "--transport", "quic", "--pki", "pki", "-f", command+".yml", "--secrets", "keys-"+command)
 		if command == "compose" {
-			cmd.Args = append(cmd.Args, "--keylog", ".")
+			cmd.Args = append(cmd.Args, "--keylog", ".", "--archive", "kept")
 		}
 		cmd.Dir = c.dir
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -154,6 +154,10 @@ func TestComposeWithCertificates(t *testing.T) {
 			}
 			if logs := strings.Contains(strings.Join(k.Services[name].Command, " "), "--keylog "+stateKeylog); logs != (command == "compose") || logs && k.Services[name].Labels[labelKeylog] != c.dir {
 				t.Errorf("%s: %s logs secrets: %v, for %q", command, name, logs, k.Services[name].Labels[labelKeylog])
+			}
+			m := meshFile{Archive: "elsewhere"}
+			if m.labelled("renamed", k.Services[name].Labels); command == "compose" && m.Archive != filepath.Join(c.dir, "kept", "renamed") || command != "compose" && m.Archive != "" {
+				t.Errorf("%s: %s archives in %q", command, name, m.Archive)
 			}
 			owned := fmt.Sprint(k.Services[name].Secrets)
 			if command == "stack" && (strings.Count(owned, "mode:256") != 3 || strings.Count(owned, "uid:65532") != 3 || !strings.HasPrefix(owned, "[token ")) { // 256 is 0400

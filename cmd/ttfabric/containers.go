@@ -271,24 +271,33 @@ func (h containers) lastWords(n wire.FabricNodeID) string {
 }
 
 // archive copies the archive from the containers' volume, which a chip that is dead has written to as well.
-func (h containers) archive(ctx context.Context) error {
-	to := h.m.archiveDir(h.dir)
-	if err := os.MkdirAll(to, 0o700); err != nil {
-		return err
-	}
-	err := errors.New("there is no container left")
+func (h containers) archive(ctx context.Context) (err error) {
+	err = errors.New("there is no container left")
 	for _, c := range h.list() {
-		if err = copyOut(ctx, c.id, stateArchive+"/"+h.dir.name(), maxCopied, func(_, name string, r io.Reader) error {
+		if err = h.copyArchive(ctx, c.id); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// copyArchive copies the archive from the volume of a container.
+func (h containers) copyArchive(ctx context.Context, id string) error {
+	to := h.m.archiveDir(h.dir)
+	err := os.MkdirAll(to, 0o700)
+	if err == nil {
+		err = copyOut(ctx, id, stateArchive+"/"+h.dir.name(), maxCopied, func(_, name string, r io.Reader) error {
 			b, err := io.ReadAll(r)
 			if err != nil {
 				return err
 			}
 			return writeFile(filepath.Join(to, name), b)
-		}); err == nil {
-			return nil
-		}
+		})
 	}
-	return fmt.Errorf("the archive in the containers' volume cannot be read: %w", err)
+	if err != nil {
+		return fmt.Errorf("the archive in the containers' volume cannot be read: %w", err)
+	}
+	return nil
 }
 
 // remove takes away all that carries the fabric's label, and the folder.
