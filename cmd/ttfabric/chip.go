@@ -85,6 +85,11 @@ func startChip(c *cobra.Command, dir runDir, n wire.FabricNodeID, again bool, re
 	}
 	defer unlock()
 	if again {
+		if h, ok := dir.host().(containers); ok {
+			if err := h.recordable(ctx, n, rec); err != nil {
+				return err
+			}
+		}
 		if err := killChip(ctx, dir, n); err != nil {
 			return err
 		}

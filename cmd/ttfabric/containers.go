@@ -48,6 +48,15 @@ func (h containers) list() []container {
 	return slices.DeleteFunc(all, func(c container) bool { return c.project != h.m.Project })
 }
 
+// byChip is list by their chips.
+func (h containers) byChip() map[wire.FabricNodeID]container {
+	out := map[wire.FabricNodeID]container{}
+	for _, c := range h.list() {
+		out[c.chip] = c
+	}
+	return out
+}
+
 func (h containers) chips() (out []chipFile) {
 	for _, c := range h.list() {
 		if c.runs() {
@@ -98,10 +107,7 @@ func (d runDir) note(ids []string) error {
 
 // launch starts containers: those that are there, and by compose those that are not.
 func (h containers) launch(ctx context.Context, ns []wire.FabricNodeID, rec recordFlags, exits chan<- exit) (err error) {
-	there := map[wire.FabricNodeID]container{}
-	for _, c := range h.list() {
-		there[c.chip] = c
-	}
+	there := h.byChip()
 	if err := h.certify(ctx, ns, there); err != nil {
 		return err
 	}

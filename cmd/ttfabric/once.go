@@ -70,14 +70,11 @@ func onceArchive(ns []wire.FabricNodeID, s onceSettings) ([]byte, error) {
 
 // recordOnce has the next life of some chips recorded, and notes which folder of this machine that is for.
 func (h containers) recordOnce(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container, rec recordFlags) error {
-	id, err := h.reader(ctx, ns, there)
+	id, err := h.reader(ctx, ns, there, rec)
 	if err != nil {
 		return err
 	}
 	folder := onceFolder(rec.dir)
-	if len(folder) > maxFileName {
-		return coded(exitUsage, "--record %s: containers take a folder whose name has at most %d characters, and three for each '/'", rec.dir, maxFileName)
-	}
 	if !slices.Contains(h.m.RecordOnce, rec.dir) {
 		h.m.RecordOnce = append(h.m.RecordOnce, rec.dir)
 		b, err := json.MarshalIndent(h.m, "", "  ")
@@ -101,16 +98,28 @@ func (h containers) recordOnce(ctx context.Context, ns []wire.FabricNodeID, ther
 // forgetOnce takes it back, where the chips did not start.
 func (h containers) forgetOnce(ns []wire.FabricNodeID, there map[wire.FabricNodeID]container) {
 	ctx := context.Background()
-	if id, err := h.reader(ctx, ns, there); err == nil {
+	if id, err := h.reader(ctx, ns, there, recordFlags{}); err == nil {
 		if b, err := onceArchive(ns, onceSettings{}); err == nil {
 			_ = copyIn(ctx, id, stateDir, b) // the start's own error is what is told
 		}
 	}
 }
 
+// recordable says why a chip cannot be recorded as rec says, before it is killed for that.
+func (h containers) recordable(ctx context.Context, n wire.FabricNodeID, rec recordFlags) error {
+	if rec.dir == "" {
+		return nil
+	}
+	_, err := h.reader(ctx, []wire.FabricNodeID{n}, h.byChip(), rec)
+	return err
+}
+
 // reader is a container through which the volume is reached, whose chips read
 // such settings: that of the first chip, or where it has none, another.
-func (h containers) reader(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container) (string, error) {
+func (h containers) reader(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container, rec recordFlags) (string, error) {
+	if len(onceFolder(rec.dir)) > maxFileName {
+		return "", coded(exitUsage, "--record %s: containers take a folder whose name has at most %d characters, and three for each '/'", rec.dir, maxFileName)
+	}
 	c, ok := there[ns[0]]
 	for _, other := range there {
 		if !ok {

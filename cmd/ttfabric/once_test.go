@@ -130,6 +130,12 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%s is no name of a folder", folder)
 		}
 	}
+	for n, want := range map[int]string{252: "no container of fabric", 253: "at most 255 characters"} { // "%2F" and so many
+		_, err := containers{dir: "lab"}.reader(t.Context(), []wire.FabricNodeID{{}}, nil, recordFlags{dir: "/" + strings.Repeat("x", n)})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a folder of %d characters: %v; want %q", n+1, err, want)
+		}
+	}
 	for name, ok := range map[string]bool{"chip-M0D3-00ff00ff00ff00ff.ttrec": true, ".bashrc": false, "chip-M0D3-00ff00ff00ff00ff.ttrec.sh": false, "x-chip-M0D3-00ff00ff00ff00ff.ttrec": false} {
 		if recordingName.MatchString(name) != ok {
 			t.Errorf("%s: taken as a recording is %v", name, !ok)
