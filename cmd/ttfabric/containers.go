@@ -387,7 +387,7 @@ func (d runDir) adopt() (m meshFile, err error) {
 	}
 	f, err := inquire(ctx, name, cs)
 	if err != nil {
-		return m, err
+		return m, unheard{err, starting(cs)}
 	}
 	if err := makeRoot(runRoot()); err != nil {
 		return m, err
@@ -420,7 +420,7 @@ func (d runDir) adopt() (m meshFile, err error) {
 // inquire asks containers of one fabric what it is.
 func inquire(ctx context.Context, name string, cs []container) (f found, err error) {
 	for _, c := range cs {
-		if c.project != cs[0].project {
+		if c.project != cs[0].project { // see starting
 			return f, fmt.Errorf("compose projects %q and %q both have a fabric named %q; bring one of them up with another TTFABRIC_NAME", cs[0].project, c.project, name)
 		}
 		f.ids = append(f.ids, c.id)
@@ -471,7 +471,7 @@ func strays(ctx context.Context, known func(name string) bool) (out []stray) {
 
 // askContainers asks the chips that run, one after the other, what their fabric is.
 func askContainers(ctx context.Context, name, token string, cs []container) (v fabricView, t *topo.Topology, err error) {
-	err = fmt.Errorf("none of the %s of fabric %q runs; 'docker compose up -d', or docker-compose, starts them", counted(len(cs), "container"), name)
+	err = fmt.Errorf("none of the %s of fabric %q runs; 'docker compose up -d', or docker-compose, starts them, 'ttfabric down' removes them", counted(len(cs), "container"), name)
 	for _, c := range cs {
 		if c.state != "running" || c.api == "" {
 			continue

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -114,6 +115,38 @@ func TestNodeOnce(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(keys, "keylog-M0D0.txt")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestUpFindsContainers has 'up' find containers that were just started, by an engine that is a script:
+// whatever they say, it starts no fabric of processes that has their name.
+func TestUpFindsContainers(t *testing.T) {
+	t.Parallel()
+	const chip = "id%s\tm0d%s\t%s\tUp\tdefault\t%s\tM0D%s\t127.0.0.1:1->8474/tcp\n"
+	for _, x := range []struct {
+		name, containers, want string
+		code                   int
+	}{
+		{"no token yet", fmt.Sprintf(chip, "0", "0", "running", "a", "0"), "not ready in time: fabric \"default\": the API's token is not", exitNotReady},
+		{"made, not started", fmt.Sprintf(chip, "0", "0", "created", "a", "0"), "not ready in time", exitNotReady},
+		{"stopped", fmt.Sprintf(chip, "0", "0", "exited", "a", "0"), "the API's token is not", exitFailed},
+		{"two projects", fmt.Sprintf(chip, "0", "0", "running", "a", "0") + fmt.Sprintf(chip, "1", "1", "running", "b", "1"), "another TTFABRIC_NAME", exitFailed},
+		{"none", "", "up in", exitOK},
+	} {
+		c := newCLI(t)
+		script := "#!/bin/sh\ncase $1 in ps) printf '" + x.containers + "' ;; cp) echo 'Could not find the file' >&2; exit 1 ;; esac\n"
+		if err := os.WriteFile(filepath.Join(c.dir, "docker"), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		up := c.command("up", "ring:4", "-d", "--timeout", map[bool]string{true: "1s", false: "1m"}[x.code == exitNotReady])
+		up.Env = append(up.Env, "PATH="+c.dir+":"+os.Getenv("PATH"))
+		out, _ := up.CombinedOutput()
+		if code := up.ProcessState.ExitCode(); code != x.code || !strings.Contains(string(out), x.want) {
+			t.Errorf("%s: exit code %d, %s; want %d and %q", x.name, code, out, x.code, x.want)
+		}
+		if left, _ := filepath.Glob(filepath.Join(c.dir, "ttfabric", "default")); len(left) != 0 && x.code != exitOK {
+			t.Errorf("%s: a fabric of processes was made", x.name)
+		}
 	}
 }
 

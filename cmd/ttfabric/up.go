@@ -99,6 +99,9 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	if err := makeRoot(runRoot()); err != nil {
 		return err
 	}
+	if err := dir.settled(ctx); err != nil {
+		return err
+	}
 	unlock, err := lockFolder(ctx, runRoot())
 	if err != nil {
 		return err
