@@ -78,6 +78,14 @@ type unheard struct {
 	yet bool // they have been started, and may say it soon
 }
 
+// Error names the way out to those who don't wait.
+func (u unheard) Error() string {
+	if u.yet {
+		return u.error.Error() + "; if its containers have just been started, 'ttfabric up -d' waits for them"
+	}
+	return u.error.Error()
+}
+
 // starting reports whether containers may yet say what their fabric is: some
 // run, or are about to, and no two fabrics have one name.
 func starting(cs []container) (some bool) {
@@ -108,7 +116,7 @@ func (d runDir) settled(ctx context.Context) error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return coded(exitNotReady, "not ready in time: %w; more time with --timeout", err)
+			return coded(exitNotReady, "not ready in time: %w; more time with --timeout", u.error)
 		case <-time.After(pollInterval):
 		}
 	}
