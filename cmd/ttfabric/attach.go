@@ -128,7 +128,7 @@ func runAttach(c *cobra.Command, f attachFlags) error {
 		return nil
 	}
 	<-c.Context().Done()
-	_, err = removeFabric(dir, false)
+	_, err = removeFabric(dir, false, "")
 	return err
 }
 

@@ -153,7 +153,10 @@ func runCapture(c *cobra.Command, args []string, f *captureFlags) error {
 			return err
 		}
 	}
-	return j.run(c.Context())
+	if err = j.run(c.Context()); err == nil {
+		err = dir.host().keylog(context.WithoutCancel(c.Context())) // connections were made anew, perhaps
+	}
+	return err
 }
 
 // section describes a capture of the job.

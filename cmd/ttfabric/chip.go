@@ -85,13 +85,18 @@ func startChip(c *cobra.Command, dir runDir, n wire.FabricNodeID, again bool, re
 	}
 	defer unlock()
 	if again {
+		if h, ok := dir.host().(containers); ok {
+			if err := h.recordable(ctx, n, rec); err != nil {
+				return err
+			}
+		}
 		if err := killChip(ctx, dir, n); err != nil {
 			return err
 		}
 	} else if f, ok := dir.chip(n); ok {
 		return fmt.Errorf("chip %s is running already, as %s", n, f.where())
 	}
-	s := &supervisor{dir: dir, out: c.ErrOrStderr(), exits: make(chan exit, 1), more: rec.arguments()}
+	s := &supervisor{dir: dir, out: c.ErrOrStderr(), exits: make(chan exit, 1), rec: rec}
 	if err := s.launch(ctx, []wire.FabricNodeID{n}); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -19,10 +20,13 @@ import (
 
 // Labels of a fabric's containers, network and volume, by which commands find them.
 const (
-	labelFabric = "ttfabric.fabric" // the fabric's name
-	labelChip   = "ttfabric.chip"   // M<mesh>D<chip>
-	labelRecord = "ttfabric.record" // folder of the machine that composed it, which recordings are copied to
-	labelImage  = "ttfabric.image"  // the image, where there are recordings: to read their volume when no container is left
+	labelFabric  = "ttfabric.fabric"  // the fabric's name
+	labelChip    = "ttfabric.chip"    // M<mesh>D<chip>
+	labelRecord  = "ttfabric.record"  // folder of the machine that composed it, which recordings are copied to
+	labelKeylog  = "ttfabric.keylog"  // and the same for secrets of connections
+	labelArchive = "ttfabric.archive" // and for the archive of events, below the fabric's name
+	labelPKI     = "ttfabric.pki"     // and the one that certificates are from
+	labelImage   = "ttfabric.image"   // the image: to read the volume when no container is left
 )
 
 // Ports and paths of a container; each has an address of its own, so that all have the same.
@@ -33,7 +37,9 @@ const (
 	stateDir        = "/state" // where that volume is, and what docker/Dockerfile makes
 	stateToken      = stateDir + "/token"
 	stateArchive    = stateDir + "/archive"
-	stateRecord     = stateDir + "/record"
+	stateRecord     = stateDir + "/record" // recordings; those of single lives in folders below it, see onceFolder
+	stateKeylog     = stateDir + "/keylog"
+	stateOnce       = stateDir + "/once"
 )
 
 // Limits of a compose file.
@@ -83,7 +89,9 @@ With --auth psk, --transport quic or --gossip-key, each container gets its own
 keys and certificates as secrets, from a folder that compose makes for them
 (--secrets) and that TTFABRIC_SECRETS may replace. They are in no compose file.
 With --record, chips record into the fabric's volume; 'record stop' and 'down'
-copy that to the folder.`,
+copy that to the folder. With --keylog they log into it; 'up', 'capture'
+and 'down' copy that to theirs. With --archive, 'events' and 'down' copy the
+archive, which is in the volume in any case.`,
 		Example: `  ttfabric compose t3000 -f t3000.yml
   docker-compose -p t3000 -f t3000.yml up -d
   ttfabric inspect
@@ -140,8 +148,6 @@ func (f *composeFlags) check(fab *fabricFlags, name string, t *topo.Topology) er
 		return coded(exitUsage, "--mtu %d: want %d to %d bytes", f.mtu, minMTU, maxMTU)
 	case bytesOf(f.memory) < minMemory:
 		return coded(exitUsage, "--memory %q: want an amount such as 256m or 1g, at least 64m", f.memory)
-	case fab.secure.keylog != "":
-		return coded(exitUsage, "--keylog: a container writes to no folder of this machine; 'ttfabric capture' shows the frames, or 'ttfabric up --runtime process' logs the secrets")
 	case fab.secure.transport == overQUIC && f.mtu < minQUIC:
 		return coded(exitUsage, "--mtu %d: QUIC needs at least %d bytes", f.mtu, minQUIC)
 	case len(t.Chips) > maxContainers:
@@ -160,7 +166,6 @@ func (f *fabricFlags) contained(name string, t *topo.Topology, c *composeFlags) 
 	if f.secure.transport != overQUIC {
 		f.profile = cmp.Or(f.profile, ttlink.ProfileCrowded.Name)
 	}
-	f.archive.dir = "" // of this machine
 	return f.mesh(name, t)
 }
 
@@ -192,11 +197,14 @@ func composeFile(name, arg string, t *topo.Topology, fab fabricFlags, f composeF
 		args = append(args, "--trust-network", "eth0")
 	}
 	args = append(args, "--port-base", fmt.Sprint(composePortBase), "--api", "0.0.0.0:"+composeAPI,
-		"--token-file", stateToken, "--archive", stateArchive,
+		"--token-file", stateToken, "--archive", stateArchive, "--once", stateOnce,
 		"--tile-memory", fmt.Sprintf("%dk", bytesOf(f.memory)/1024*tileShare/100), "--seeds", strings.Join(composeSeeds(t), ","))
 	args = append(args, secureArguments(&m, t)...)
 	if m.Record != "" {
 		args = append(args, "--record", stateRecord, "--record-limit", fmt.Sprint(m.RecordLimit))
+	}
+	if m.KeyLog != "" {
+		args = append(args, "--keylog", stateKeylog)
 	}
 	for _, a := range fab.arguments() {
 		args = append(args, strings.ReplaceAll(a, "$", "$$"))
@@ -296,6 +304,7 @@ const composeHead = `# %s
 # TTFABRIC_NAME, TTFABRIC_IMAGE and TTFABRIC_MTU, where set, replace the fabric's name, the image and the network's MTU.
 x-labels: &labels
   ttfabric.fabric: "${TTFABRIC_NAME:-%s}"
+  ttfabric.image: "${TTFABRIC_IMAGE:-%s}"
 %sx-environment: &environment
 `
 
@@ -334,11 +343,17 @@ volumes:
 `
 
 func writeCompose(b *bytes.Buffer, m *meshFile, t *topo.Topology, args []string, env [][2]string, f composeFlags) {
-	record := ""
-	if m.Record != "" {
-		record = fmt.Sprintf("  %s: %s\n  %s: \"${TTFABRIC_IMAGE:-%s}\"\n", labelRecord, quoted(strings.ReplaceAll(m.Record, "$", "$$")), labelImage, f.image)
+	folders := ""
+	archive := ""
+	if m.Archive != "" {
+		archive = filepath.Dir(m.Archive) // below which the name is the one that the fabric is brought up with
 	}
-	fmt.Fprintf(b, composeHead, t, m.Name, record)
+	for _, l := range [][2]string{{labelRecord, m.Record}, {labelKeylog, m.KeyLog}, {labelArchive, archive}, {labelPKI, m.PKI}} {
+		if l[1] != "" {
+			folders += fmt.Sprintf("  %s: %s\n", l[0], quoted(strings.ReplaceAll(l[1], "$", "$$")))
+		}
+	}
+	fmt.Fprintf(b, composeHead, t, m.Name, f.image, folders)
 	fmt.Fprintf(b, "  GOMEMLIMIT: %dKiB\n", bytesOf(f.memory)/1024*gcShare/100)
 	for _, e := range env {
 		fmt.Fprintf(b, "  %s: |\n", e[0])

@@ -1,95 +1,161 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"ttfabric/ttlink/transport/pki"
 )
 
+// Containers record, and log the secrets of their connections, into their
+// volume. Where that goes on this machine is said by what a container cannot
+// change, its labels and the run folder: none of them chooses what is written here.
+
 // recordTime is how long copying recordings may take, where all else has less.
 const recordTime = time.Hour
 
-// recordings copies recordings from the containers' volume to the folder that
-// was named for them: one file, or all with "".
-func (h containers) recordings(ctx context.Context, name string) error {
-	if h.m.Record == "" {
-		return nil
+// maxFileName is the longest name of a file, in bytes (NAME_MAX of limits.h).
+const maxFileName = 255
+
+// recordingName and keylogName are what chips call the files that are copied from their volume (node.RecordFile, newLinks).
+var (
+	recordingName = regexp.MustCompile(`^chip-M\d+D\d+-[0-9a-f]{16}\.ttrec$`)
+	keylogName    = regexp.MustCompile(`^keylog-M\d+D\d+\.txt$`)
+)
+
+// onceFolder is the name of a folder of this machine as one of a folder in the
+// volume: that of recordings of single lives.
+func onceFolder(dir string) string { return url.PathEscape(dir) }
+
+// places are the folders of this machine that recordings go to, by the last
+// name of the volume's folders that they are in.
+func (m *meshFile) places() map[string]string {
+	out := map[string]string{}
+	for _, dir := range m.RecordOnce {
+		out[onceFolder(dir)] = dir
 	}
-	err := errors.New("there is no container left")
-	for _, c := range h.list() {
-		if err = copyRecordings(ctx, c.id, name, h.m.Record); err == nil {
-			break
+	if m.Record != "" {
+		out[path.Base(stateRecord)] = m.Record
+	}
+	return out
+}
+
+// copyRecordings copies recordings from the volume of a container: of a file, or
+// of a folder and those in it. Those of a folder that is none of places go to
+// strange, or, where that is "", are named by the error.
+func copyRecordings(ctx context.Context, id, from string, places map[string]string, strange string) error {
+	ctx, cancel := context.WithTimeout(ctx, recordTime)
+	defer cancel()
+	unknown := map[string]bool{}
+	err := copyOut(ctx, id, from, maxRecordLimit<<21, func(folder, name string, r io.Reader) error {
+		if !recordingName.MatchString(name) {
+			return nil
 		}
+		if folder == "." { // a single file comes without its folder
+			folder = path.Base(path.Dir(from))
+		}
+		to, ok := places[folder]
+		if !ok {
+			to = strange
+		}
+		if to == "" {
+			if dir, err := url.PathUnescape(folder); err == nil {
+				folder = dir
+			}
+			unknown[folder] = true
+			return nil
+		}
+		err := os.MkdirAll(to, 0o700)
+		if err == nil {
+			err = saveAs(filepath.Join(to, name), r)
+		}
+		if err != nil {
+			return fmt.Errorf("the recordings cannot be copied to %s: %w", to, err)
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errNotThere):
+		return nil // no chip got so far
+	case err == nil && len(unknown) > 0:
+		return fmt.Errorf("the containers have recordings for %s, and the run folder that said so is gone; 'ttfabric down --recordings DIR' copies them to DIR", strings.Join(slices.Sorted(maps.Keys(unknown)), ", "))
 	}
 	return err
 }
 
-// copyRecordings copies recordings from the volume of a container.
-func copyRecordings(ctx context.Context, id, name, to string) error {
-	ctx, cancel := context.WithTimeout(ctx, recordTime)
-	defer cancel()
-	err := os.MkdirAll(to, 0o700)
-	if err == nil {
-		err = copyOut(ctx, id, path.Join(stateRecord, name), maxRecordLimit<<21, func(name string, r io.Reader) error {
-			return saveAs(filepath.Join(to, name), r)
-		})
-	}
-	if err == nil || errors.Is(err, errNotThere) && name == "" { // no chip got so far
-		return nil
-	}
-	return fmt.Errorf("the recordings cannot be copied to %s: %w", to, err)
-}
-
-// rescue copies all recordings of a fabric of so many containers before their
-// volume is removed. The error says that it has to stay.
-func (h containers) rescue(ctx context.Context, containers int) error {
+// rescue copies what a fabric's containers have recorded and logged before
+// their volume is removed. The error says that it has to stay.
+func (h containers) rescue(ctx context.Context, ids []string) (err error) {
+	ctx = context.WithoutCancel(ctx)
 	switch {
-	case h.m.Record == "":
+	case h.discard:
 		return nil
-	case containers == 0:
-		return kept(orphans(ctx, h.dir.name()))
+	case len(ids) == 0:
+		err = h.orphans(ctx)
+	default:
+		err = h.copyBack(ctx, ids[0])
 	}
-	return kept(h.recordings(context.WithoutCancel(ctx), ""))
-}
-
-// kept says of recordings that cannot be copied that they are kept, and the way out.
-func kept(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w; they are still in the containers' volume, and nothing is removed; 'ttfabric down --discard-recordings' goes on without them", err)
+	return fmt.Errorf("%w; it is all still in the containers' volume, and nothing is removed; 'ttfabric down --discard-recordings' goes on without", err)
 }
 
-// orphans copies recordings of a fabric from volumes that no container is left
-// to be read by: they say where to, and which image another one can be made of.
-func orphans(ctx context.Context, fabric string) error {
-	out, err := docker(ctx, "volume", "ls", "-q", "--filter", "label="+labelFabric+"="+fabric, "--filter", "label="+labelRecord)
+// copyBack copies from the volume of a container whatever belongs on this machine.
+func (h containers) copyBack(ctx context.Context, id string) error {
+	return errors.Join(copyRecordings(ctx, id, stateRecord, h.m.places(), h.strange), h.copyKeylog(ctx, id))
+}
+
+// orphans copies back from volumes that no container is left to be read by:
+// they say what they hold, and which image another one can be made of.
+func (h containers) orphans(ctx context.Context) error {
+	fabric := h.dir.name()
+	out, err := docker(ctx, "volume", "ls", "-q", "--filter", "label="+labelFabric+"="+fabric, "--filter", "label="+labelImage)
+	if err != nil {
+		return err
+	}
 	for _, volume := range strings.Fields(string(out)) {
-		out, err = docker(ctx, "volume", "inspect", "--format", `{{index .Labels "`+labelRecord+`"}}{{"\n"}}{{index .Labels "`+labelImage+`"}}`, volume)
-		if err != nil {
+		if out, err = docker(ctx, "volume", "inspect", "--format", "{{json .Labels}}", volume); err != nil {
 			return err
 		}
-		to, image, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-		if out, err = docker(ctx, "create", "--label", labelFabric+"="+fabric, "--volume", volume+":"+stateDir, image); err != nil {
-			return fmt.Errorf("the recordings in volume %s cannot be copied: %w", volume, err)
+		labels := map[string]string{}
+		if err := json.Unmarshal(out, &labels); err != nil {
+			return fmt.Errorf("docker volume inspect: %w", err)
+		}
+		h.m.labelled(fabric, labels)
+		out, err := docker(ctx, "create", "--label", labelFabric+"="+fabric, "--volume", volume+":"+stateDir, labels[labelImage])
+		if err != nil && len(h.m.places()) == 0 && h.m.KeyLog == "" && h.m.Archive == "" {
+			continue // nobody asked for anything to be kept
+		}
+		if err != nil {
+			return fmt.Errorf("what was recorded in volume %s cannot be copied: %w", volume, err)
 		}
 		id := strings.TrimSpace(string(out))
-		patient := context.WithoutCancel(ctx)
-		err = copyRecordings(patient, id, "", to)
-		if _, left := docker(patient, "rm", id); err != nil || left != nil {
+		if err = h.copyBack(ctx, id); err == nil && h.m.Archive != "" {
+			err = h.copyArchive(ctx, id)
+		}
+		if errors.Is(err, errNotThere) {
+			err = nil // no chip got so far
+		}
+		if _, left := docker(ctx, "rm", id); err != nil || left != nil {
 			return errors.Join(err, left)
 		}
 	}
-	return err
+	return nil
 }
 
 // saveAs writes what is read to a file, which only its owner can read, at once or not at all.
@@ -108,15 +174,92 @@ func saveAs(to string, r io.Reader) error {
 
 // recording brings the file of a recording that has ended to where people look for it, and says where that is.
 func (h containers) recording(ctx context.Context, file string) (string, error) {
-	if h.m.Record == "" {
-		return file, nil
+	folder, name := path.Base(path.Dir(file)), path.Base(file)
+	from := path.Join(stateRecord, name)
+	if folder != path.Base(stateRecord) {
+		from = path.Join(stateRecord, folder, name)
 	}
-	name := path.Base(file)
-	return filepath.Join(h.m.Record, name), h.recordings(ctx, name)
+	err := errors.New("there is no container left")
+	for _, c := range h.list() {
+		if err = copyRecordings(ctx, c.id, from, h.m.places(), ""); err == nil {
+			break
+		}
+	}
+	return filepath.Join(h.m.places()[folder], name), err
+}
+
+// keylog copies the secrets of connections that containers have logged so far to the folder of --keylog.
+func (h containers) keylog(ctx context.Context) (err error) {
+	if h.m.KeyLog == "" {
+		return nil
+	}
+	for _, c := range h.list() {
+		if err = h.copyKeylog(ctx, c.id); err == nil {
+			break
+		}
+	}
+	return err
+}
+
+// copyKeylog adds what containers have logged to what is in the folder of --keylog.
+func (h containers) copyKeylog(ctx context.Context, id string) error {
+	if h.m.KeyLog == "" {
+		return nil
+	}
+	err := copyOut(ctx, id, stateKeylog, maxCopied, func(_, name string, r io.Reader) error {
+		if !keylogName.MatchString(name) {
+			return nil
+		}
+		return addLines(filepath.Join(h.m.KeyLog, name), r)
+	})
+	if err == nil || errors.Is(err, errNotThere) {
+		return nil
+	}
+	return fmt.Errorf("the secrets of connections cannot be copied to %s: %w", h.m.KeyLog, err)
+}
+
+// addLines appends to a file, which only its owner can read, the lines of r
+// that it does not have yet. One that r ends in without a line feed is not whole, and left out.
+func addLines(to string, r io.Reader) error {
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var add bytes.Buffer
+	has := map[string]bool{}
+	err = f.Chmod(0o600)
+	for i, from := range []io.Reader{f, r} {
+		for b := bufio.NewReader(from); err == nil; {
+			var line string
+			if line, err = b.ReadString('\n'); err == nil && !has[line] {
+				has[line] = true
+				if i == 1 {
+					add.WriteString(line)
+				}
+			}
+		}
+		if err == io.EOF {
+			err = nil
+		}
+	}
+	if err == nil && add.Len() > 0 {
+		_, err = f.Write(add.Bytes())
+	}
+	return err
+}
+
+// labelled takes from the labels of the fabric of that name where on this machine recordings,
+// secrets and the archive go, and certificates are from.
+func (m *meshFile) labelled(name string, labels map[string]string) {
+	m.Record, m.KeyLog, m.PKI, m.Archive = labels[labelRecord], labels[labelKeylog], labels[labelPKI], ""
+	if dir := labels[labelArchive]; dir != "" {
+		m.Archive = filepath.Join(dir, name)
+	}
 }
 
 // composed notes what a container says of the compose file that made it, and no chip knows:
-// the files of this machine from which it has its keys, and to which recordings go.
+// the files of this machine from which it has its keys, and to which recordings and secrets go.
 func (m *meshFile) composed(ctx context.Context, id string) error {
 	out, err := docker(ctx, "inspect", "--type", "container", "--format", `{"Labels": {{json .Config.Labels}}, "Mounts": {{json .Mounts}}}`, id)
 	if err != nil {
@@ -124,12 +267,13 @@ func (m *meshFile) composed(ctx context.Context, id string) error {
 	}
 	var c struct {
 		Labels map[string]string
-		Mounts []struct{ Source, Destination string }
+		Mounts []mount
 	}
 	if err := json.Unmarshal(out, &c); err != nil {
 		return fmt.Errorf("docker inspect: %w", err)
 	}
-	m.Record, m.GossipKeys = c.Labels[labelRecord], ""
+	m.labelled(c.Labels[labelFabric], c.Labels)
+	m.GossipKeys = ""
 	for _, x := range c.Mounts {
 		if x.Destination == pki.Mounted+"/"+keysFile {
 			m.GossipKeys = x.Source

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -156,6 +160,65 @@ func (d runDir) share(m *meshFile, t *topo.Topology) error {
 		return err
 	}
 	return writeSecrets(d.path(secretsName), files)
+}
+
+// certify brings what chips see up to date before they start: of a run folder
+// all, of a compose file of the user's own the certificates that 'pki renew' may
+// have made since. Where their folder is gone, those that they had remain.
+func (h containers) certify(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container) error {
+	if _, err := os.Stat(h.dir.path(composeName)); err == nil { // it is for this program to say what they see
+		_, t, _, err := h.dir.mesh()
+		if err != nil {
+			return err
+		}
+		return h.dir.share(&h.m, t)
+	}
+	if h.m.Auth != authMTLS || h.m.PKI == "" {
+		return nil
+	}
+	for _, n := range ns {
+		c, ok := there[n]
+		if !ok {
+			continue
+		}
+		out, err := docker(ctx, "inspect", "--type", "container", "--format", "{{json .Mounts}}", c.id)
+		var mounts []mount
+		if err == nil {
+			err = json.Unmarshal(out, &mounts)
+		}
+		if err == nil {
+			err = renewed(&h.m, n, mounts)
+		}
+		if err != nil {
+			return fmt.Errorf("chip %s: its certificate cannot be brought up to date: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// mount is a file of this machine that a container sees.
+type mount struct{ Source, Destination string }
+
+// renewed copies a chip's certificates from their folder to where its container has them from.
+func renewed(m *meshFile, n wire.FabricNodeID, mounts []mount) error {
+	for _, s := range append(ownSecrets(m, n), secret{"ca", caCert}) {
+		b, err := os.ReadFile(filepath.Join(m.PKI, s.file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		for _, x := range mounts {
+			if err != nil || x.Destination != pki.Mounted+"/"+s.file {
+				continue
+			}
+			if has, _ := os.ReadFile(x.Source); !bytes.Equal(has, b) {
+				err = writeFileAs(x.Source, b, secretMode)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // keyFlags say where 'compose' and 'stack' have keys from, and where they put what containers are to see of them.

@@ -15,6 +15,7 @@ import (
 
 	"ttfabric/membership/gossip"
 	"ttfabric/ttlink/transport/pki"
+	"ttfabric/wire"
 )
 
 // keyed is what the tests look at of the keys in a compose or stack file.
@@ -132,6 +133,9 @@ func TestComposeWithCertificates(t *testing.T) {
 	for _, command := range []string{"compose", "stack"} {
 		file := filepath.Join(c.dir, command+".yml")
 		cmd := c.command(command, "ring:4", "--name", "lab", "--transport", "quic", "--pki", "pki", "-f", command+".yml", "--secrets", "keys-"+command)
+		if command == "compose" {
+			cmd.Args = append(cmd.Args, "--keylog", ".", "--archive", "kept")
+		}
 		cmd.Dir = c.dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -147,6 +151,13 @@ func TestComposeWithCertificates(t *testing.T) {
 			}
 			if args := strings.Join(k.Services[name].Command, " "); !strings.Contains(args, "--transport quic --auth mtls --pki "+pki.Mounted) || !strings.Contains(args, "--profile paced") {
 				t.Errorf("%s: %s", name, args)
+			}
+			if logs := strings.Contains(strings.Join(k.Services[name].Command, " "), "--keylog "+stateKeylog); logs != (command == "compose") || logs && k.Services[name].Labels[labelKeylog] != c.dir {
+				t.Errorf("%s: %s logs secrets: %v, for %q", command, name, logs, k.Services[name].Labels[labelKeylog])
+			}
+			m := meshFile{Archive: "elsewhere"}
+			if m.labelled("renamed", k.Services[name].Labels); command == "compose" && m.Archive != filepath.Join(c.dir, "kept", "renamed") || command != "compose" && m.Archive != "" {
+				t.Errorf("%s: %s archives in %q", command, name, m.Archive)
 			}
 			owned := fmt.Sprint(k.Services[name].Secrets)
 			if command == "stack" && (strings.Count(owned, "mode:256") != 3 || strings.Count(owned, "uid:65532") != 3 || !strings.HasPrefix(owned, "[token ")) { // 256 is 0400
@@ -199,6 +210,58 @@ func TestShare(t *testing.T) {
 	}
 }
 
+// TestRenewed is what a container of a compose file of the user's own sees after 'pki renew': the new
+// certificate, of its own chip, and nothing of a folder that is gone.
+func TestRenewed(t *testing.T) {
+	c := newCLI(t)
+	dir := filepath.Join(c.dir, "pki")
+	c.must("pki", "make", "n300", "-d", dir)
+	c.must("compose", "n300", "--transport", "quic", "--pki", dir, "-f", filepath.Join(c.dir, "lab.yml"))
+	k, _ := parseKeyed(t, filepath.Join(c.dir, "lab.yml"))
+	if got := k.Services["m0d0"].Labels[labelPKI]; got != dir {
+		t.Errorf("certificates are from %q; want %s", got, dir)
+	}
+	seen := filepath.Join(c.dir, "lab.secrets")
+	files := func(dir string) (out map[string]string) {
+		out = map[string]string{}
+		for _, name := range []string{caCert, "M0D0.pem", "M0D0.key", "M0D1.pem", "M0D1.key"} {
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[name] = string(b)
+		}
+		return out
+	}
+	old := files(seen)
+	c.must("pki", "renew", "-d", dir)
+	m := meshFile{Auth: authMTLS, PKI: dir}
+	one := wire.FabricNodeID{Chip: 1}
+	var mounts []mount
+	for name := range old {
+		if !strings.HasPrefix(name, "M0D0") {
+			mounts = append(mounts, mount{filepath.Join(seen, name), pki.Mounted + "/" + name})
+		}
+	}
+	mounts = append(mounts, mount{filepath.Join(c.dir, "volume"), stateDir})
+	if err := renewed(&m, one, mounts); err != nil {
+		t.Fatal(err)
+	}
+	now := files(dir)
+	for name, got := range files(seen) {
+		if want := map[bool]string{true: old[name], false: now[name]}[strings.HasPrefix(name, "M0D0")]; got != want {
+			t.Errorf("%s is not the one that the container of M0D1 is to see", name)
+		}
+	}
+	checkFolder(t, seen, "", caCert, "M0D0.pem", "M0D0.key", "M0D1.pem", "M0D1.key")
+	if err := os.Rename(dir, dir+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := renewed(&m, one, mounts); err != nil || files(seen)["M0D1.key"] != now["M0D1.key"] {
+		t.Errorf("without the folder: %v", err)
+	}
+}
+
 // TestEachFile reads what 'docker cp' writes: nothing of it is taken for a path.
 func TestEachFile(t *testing.T) {
 	var b bytes.Buffer
@@ -217,12 +280,12 @@ func TestEachFile(t *testing.T) {
 	}
 	w.Close()
 	got := map[string]int{}
-	take := func(name string, r io.Reader) error {
+	take := func(folder, name string, r io.Reader) error {
 		b, err := io.ReadAll(r)
-		got[name] = len(b)
+		got[folder+" "+name] = len(b)
 		return err
 	}
-	if err := eachFile(bytes.NewReader(b.Bytes()), 10, take); err != nil || fmt.Sprint(got) != "map[a:3 b:10]" {
+	if err := eachFile(bytes.NewReader(b.Bytes()), 10, take); err != nil || fmt.Sprint(got) != "map[etc a:3 record b:10]" {
 		t.Errorf("%v, %v", got, err)
 	}
 	for n := 512; n < b.Len()-1024; n += 512 { // cut within what the last two blocks end

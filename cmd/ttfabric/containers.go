@@ -27,8 +27,10 @@ import (
 //	engine.json   the containers that were seen last: once none of them is left, the folder is nobody's
 //	archive/      a copy of the archive in the containers' volume, see fetch
 type containers struct {
-	dir runDir
-	m   meshFile
+	dir     runDir
+	m       meshFile
+	discard bool   // what the chips recorded or logged goes with the volume
+	strange string // folder for recordings of which nobody knows where they belong; "": they are not removed
 }
 
 const (
@@ -44,6 +46,15 @@ func (d runDir) name() string { return filepath.Base(string(d)) }
 func (h containers) list() []container {
 	all, _ := findContainers(context.Background(), h.dir.name())
 	return slices.DeleteFunc(all, func(c container) bool { return c.project != h.m.Project })
+}
+
+// byChip is list by their chips.
+func (h containers) byChip() map[wire.FabricNodeID]container {
+	out := map[wire.FabricNodeID]container{}
+	for _, c := range h.list() {
+		out[c.chip] = c
+	}
+	return out
 }
 
 func (h containers) chips() (out []chipFile) {
@@ -95,22 +106,20 @@ func (d runDir) note(ids []string) error {
 }
 
 // launch starts containers: those that are there, and by compose those that are not.
-func (h containers) launch(ctx context.Context, ns []wire.FabricNodeID, more []string, exits chan<- exit) error {
-	if len(more) > 0 {
-		return coded(exitUsage, "%s: a container's command cannot be changed; 'up --runtime docker --record DIR' records every life of every chip", more[0])
+func (h containers) launch(ctx context.Context, ns []wire.FabricNodeID, rec recordFlags, exits chan<- exit) (err error) {
+	there := h.byChip()
+	if err := h.certify(ctx, ns, there); err != nil {
+		return err
 	}
-	if _, err := os.Stat(h.dir.path(composeName)); err == nil { // it is for this program to say what they see
-		_, t, _, err := h.dir.mesh()
-		if err == nil {
-			err = h.dir.share(&h.m, t)
-		}
-		if err != nil {
+	if rec.dir != "" {
+		if err := h.recordOnce(ctx, ns, there, rec); err != nil {
 			return err
 		}
-	}
-	there := map[wire.FabricNodeID]container{}
-	for _, c := range h.list() {
-		there[c.chip] = c
+		defer func() {
+			if err != nil {
+				h.forgetOnce(ns, there)
+			}
+		}()
 	}
 	start, build := []string{"start"}, []string{}
 	for _, n := range ns {
@@ -209,7 +218,7 @@ func (h containers) token(ctx context.Context) error {
 func readContainerToken(ctx context.Context, cs []container) (token string, err error) {
 	err = errors.New("there is no container")
 	for _, c := range cs {
-		if err = copyOut(ctx, c.id, stateToken, maxCopied, func(_ string, r io.Reader) error {
+		if err = copyOut(ctx, c.id, stateToken, maxCopied, func(_, _ string, r io.Reader) error {
 			b, err := io.ReadAll(io.LimitReader(r, 1<<10))
 			token = strings.TrimSpace(string(b))
 			return err
@@ -268,24 +277,33 @@ func (h containers) lastWords(n wire.FabricNodeID) string {
 }
 
 // archive copies the archive from the containers' volume, which a chip that is dead has written to as well.
-func (h containers) archive(ctx context.Context) error {
-	to := h.m.archiveDir(h.dir)
-	if err := os.MkdirAll(to, 0o700); err != nil {
-		return err
-	}
-	err := errors.New("there is no container left")
+func (h containers) archive(ctx context.Context) (err error) {
+	err = errors.New("there is no container left")
 	for _, c := range h.list() {
-		if err = copyOut(ctx, c.id, stateArchive+"/"+h.dir.name(), maxCopied, func(name string, r io.Reader) error {
+		if err = h.copyArchive(ctx, c.id); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// copyArchive copies the archive from the volume of a container.
+func (h containers) copyArchive(ctx context.Context, id string) error {
+	to := h.m.archiveDir(h.dir)
+	err := os.MkdirAll(to, 0o700)
+	if err == nil {
+		err = copyOut(ctx, id, stateArchive+"/"+h.dir.name(), maxCopied, func(_, name string, r io.Reader) error {
 			b, err := io.ReadAll(r)
 			if err != nil {
 				return err
 			}
 			return writeFile(filepath.Join(to, name), b)
-		}); err == nil {
-			return nil
-		}
+		})
 	}
-	return fmt.Errorf("the archive in the containers' volume cannot be read: %w", err)
+	if err != nil {
+		return fmt.Errorf("the archive in the containers' volume cannot be read: %w", err)
+	}
+	return nil
 }
 
 // remove takes away all that carries the fabric's label, and the folder.
@@ -297,14 +315,14 @@ func (h containers) remove() error {
 	for _, c := range h.list() {
 		ids = append(ids, c.id)
 	}
-	if (h.m.Archive != "" || h.m.Record != "") && len(ids) > 0 { // they outlive the volume, so let the chips write the last of them
+	if (h.m.Archive != "" || len(h.m.places()) > 0 && !h.discard) && len(ids) > 0 { // they outlive the volume, so let the chips write the last of them
 		_, err := engine(ctx, nil, "docker", append([]string{"stop", "--time", fmt.Sprint(int(stopTime.Seconds()))}, ids...)...)
 		errs = append(errs, err)
 		if h.m.Archive != "" {
 			errs = append(errs, h.archive(ctx))
 		}
 	}
-	if err := h.rescue(ctx, len(ids)); err != nil {
+	if err := h.rescue(ctx, ids); err != nil {
 		return err
 	}
 	_, err := removeLabelled(ctx, h.dir.name())
@@ -369,7 +387,7 @@ func (d runDir) adopt() (m meshFile, err error) {
 	}
 	f, err := inquire(ctx, name, cs)
 	if err != nil {
-		return m, err
+		return m, unheard{err, starting(cs)}
 	}
 	if err := makeRoot(runRoot()); err != nil {
 		return m, err
@@ -380,6 +398,8 @@ func (d runDir) adopt() (m meshFile, err error) {
 		return m, err
 	}
 	defer os.RemoveAll(tmp)
+	old, known := d.read()
+	f.mesh.RecordOnce = old.RecordOnce // of the volume, which may be that of containers that are no more
 	b, err := json.MarshalIndent(f.mesh, "", "  ")
 	if err == nil {
 		err = errors.Join(writeFile(filepath.Join(tmp, "topology.yaml"), f.t.Encode()), writeFile(filepath.Join(tmp, "token"), []byte(f.token)),
@@ -388,7 +408,7 @@ func (d runDir) adopt() (m meshFile, err error) {
 	if err != nil {
 		return m, err
 	}
-	if old, err := d.read(); err == nil && old.Runtime == runtimeDocker {
+	if known == nil && old.Runtime == runtimeDocker {
 		_ = os.RemoveAll(string(d))
 	}
 	if err := os.Rename(tmp, string(d)); err != nil && !errors.Is(err, os.ErrExist) {
@@ -400,7 +420,7 @@ func (d runDir) adopt() (m meshFile, err error) {
 // inquire asks containers of one fabric what it is.
 func inquire(ctx context.Context, name string, cs []container) (f found, err error) {
 	for _, c := range cs {
-		if c.project != cs[0].project {
+		if c.project != cs[0].project { // see starting
 			return f, fmt.Errorf("compose projects %q and %q both have a fabric named %q; bring one of them up with another TTFABRIC_NAME", cs[0].project, c.project, name)
 		}
 		f.ids = append(f.ids, c.id)
@@ -411,7 +431,6 @@ func inquire(ctx context.Context, name string, cs []container) (f found, err err
 	view, t, err := askContainers(ctx, name, f.token, cs)
 	f.mesh, f.t = view.Mesh, t
 	f.mesh.Name, f.mesh.Runtime, f.mesh.Project, f.mesh.Archive, f.mesh.ArchiveMiB = name, runtimeDocker, cs[0].project, "", 0
-	f.mesh.PKI, f.mesh.KeyLog = "", "" // paths in a container
 	if err == nil {
 		err = f.mesh.composed(ctx, cs[0].id)
 	}
@@ -452,7 +471,7 @@ func strays(ctx context.Context, known func(name string) bool) (out []stray) {
 
 // askContainers asks the chips that run, one after the other, what their fabric is.
 func askContainers(ctx context.Context, name, token string, cs []container) (v fabricView, t *topo.Topology, err error) {
-	err = fmt.Errorf("none of the %s of fabric %q runs; 'docker compose up -d', or docker-compose, starts them", counted(len(cs), "container"), name)
+	err = fmt.Errorf("none of the %s of fabric %q runs; 'docker compose up -d', or docker-compose, starts them, 'ttfabric down' removes them", counted(len(cs), "container"), name)
 	for _, c := range cs {
 		if c.state != "running" || c.api == "" {
 			continue

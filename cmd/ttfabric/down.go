@@ -10,9 +10,10 @@ import (
 
 func newDown() *cobra.Command {
 	var all, discard bool
+	var strange string
 	c := &cobra.Command{
 		Use: "down", Short: "Stop a fabric and remove everything of it", Args: cobra.NoArgs,
-		Long:    "down stops the chips of a fabric and removes its run folder, also after a crash. Of one of containers it removes these, their network and their volume, whoever started them. The archive of its events goes with it, unless 'up --archive' put it elsewhere. What containers have recorded is copied to the folder of 'up --record' before.",
+		Long:    "down stops the chips of a fabric and removes its run folder, also after a crash. Of one of containers it removes these, their network and their volume, whoever started them. The archive of its events goes with it, unless 'up --archive' put it elsewhere. What containers have recorded and logged is copied to the folders of --record and --keylog before.",
 		Example: "  ttfabric down\n  ttfabric down --name lab\n  ttfabric down --all",
 		RunE: func(c *cobra.Command, _ []string) error {
 			name, _ := c.Flags().GetString("name")
@@ -30,7 +31,7 @@ func newDown() *cobra.Command {
 					return err
 				}
 				_, elsewhere := dir.host().(elsewhere)
-				there, err := removeFabric(dir, discard)
+				there, err := removeFabric(dir, discard, strange)
 				if err != nil && !there {
 					fmt.Fprintf(c.ErrOrStderr(), "No fabric named %q ran as processes; whether as containers is not known: %v\n", name, err)
 					continue
@@ -49,22 +50,24 @@ func newDown() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&discard, "discard-recordings", false, "don't copy what containers have recorded")
+	c.Flags().BoolVar(&discard, "discard-recordings", false, "don't copy what containers have recorded or logged")
+	c.Flags().StringVar(&strange, "recordings", "", "folder for recordings of containers of which nothing says any more where they belong")
 	c.Flags().BoolVar(&all, "all", false, "all fabrics of this user: those that have a run folder")
 	return c
 }
 
 // removeFabric stops the chips of a fabric and removes what there is of it,
-// with discard what its containers have recorded too. It reports whether there was any.
-func removeFabric(dir runDir, discard bool) (bool, error) {
+// with discard what its containers have recorded too; see containers for
+// strange. It reports whether there was any.
+func removeFabric(dir runDir, discard bool, strange string) (bool, error) {
 	h := dir.host()
 	if _, err := os.Stat(string(dir)); err != nil { // no command has asked its containers yet, if there are any
 		ctx, cancel := context.WithTimeout(context.Background(), engineTime)
 		defer cancel()
 		cs, err := findContainers(ctx, dir.name())
-		if err == nil && len(cs) == 0 && !discard {
-			if err := orphans(ctx, dir.name()); err != nil {
-				return true, kept(err)
+		if err == nil && len(cs) == 0 {
+			if err := (containers{dir: dir, discard: discard, strange: strange}).rescue(ctx, nil); err != nil {
+				return true, err
 			}
 		}
 		if err != nil || len(cs) == 0 {
@@ -78,10 +81,10 @@ func removeFabric(dir runDir, discard bool) (bool, error) {
 		if err := m.composed(ctx, cs[0].id); err != nil {
 			return true, err
 		}
-		h = containers{dir, m}
+		h = containers{dir: dir, m: m}
 	}
-	if c, ok := h.(containers); ok && discard {
-		c.m.Record = ""
+	if c, ok := h.(containers); ok {
+		c.discard, c.strange = discard, strange
 		h = c
 	}
 	return true, h.remove()

@@ -9,7 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"path"
 	"strings"
 	"syscall"
 	"time"
@@ -45,7 +45,7 @@ func docker(ctx context.Context, args ...string) ([]byte, error) {
 // is for this program, which then ends the command itself.
 func engine(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
 	var out, errs bytes.Buffer
-	if err := engineTo(ctx, &out, &errs, env, name, args...); err != nil {
+	if err := engineTo(ctx, nil, &out, &errs, env, name, args...); err != nil {
 		return nil, err
 	}
 	if args[0] == "logs" { // a container's stderr comes on stderr
@@ -54,13 +54,13 @@ func engine(ctx context.Context, env []string, name string, args ...string) ([]b
 	return out.Bytes(), nil
 }
 
-// engineTo is engine with somewhere to write what the command says.
-func engineTo(ctx context.Context, out io.Writer, errs *bytes.Buffer, env []string, name string, args ...string) error {
+// engineTo is engine with what the command reads, nil for nothing, and somewhere to write what it says.
+func engineTo(ctx context.Context, in io.Reader, out io.Writer, errs *bytes.Buffer, env []string, name string, args ...string) error {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return errNoEngine
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stdout, cmd.Stderr = out, errs
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
 	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -167,16 +167,17 @@ const maxCopied = 64 << 20
 // errNotThere is that a container has no such file.
 var errNotThere = errors.New("the container has no such file")
 
-// copyOut reads files of a container, which need not run, by their paths below
-// the one named, as they come; those of more than most bytes are left out. None is written anywhere.
-func copyOut(ctx context.Context, id, path string, most int64, take func(name string, r io.Reader) error) error {
+// copyOut reads files of a container, which need not run, as they come: those
+// below the path named, each by its name and that of its folder. Those of more
+// than most bytes are left out. None is written anywhere.
+func copyOut(ctx context.Context, id, from string, most int64, take func(folder, name string, r io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
 		var errs bytes.Buffer
-		err := engineTo(ctx, w, &errs, nil, "docker", "cp", id+":"+path, "-")
+		err := engineTo(ctx, nil, w, &errs, nil, "docker", "cp", id+":"+from, "-")
 		if said := errs.String(); err != nil && (strings.Contains(said, "Could not find the file") || strings.Contains(said, "No such container:path")) {
 			err = errNotThere
 		}
@@ -193,8 +194,16 @@ func copyOut(ctx context.Context, id, path string, most int64, take func(name st
 	return err
 }
 
+// copyIn puts files of a tar archive into a folder of a container, which need not run.
+func copyIn(ctx context.Context, id, folder string, archive []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	var errs bytes.Buffer
+	return engineTo(ctx, bytes.NewReader(archive), nil, &errs, nil, "docker", "cp", "-", id+":"+folder)
+}
+
 // eachFile gives the regular files of a tar archive to take.
-func eachFile(r io.Reader, most int64, take func(name string, r io.Reader) error) error {
+func eachFile(r io.Reader, most int64, take func(folder, name string, r io.Reader) error) error {
 	tr := tar.NewReader(r)
 	for {
 		h, err := tr.Next()
@@ -205,9 +214,9 @@ func eachFile(r io.Reader, most int64, take func(name string, r io.Reader) error
 		if err != nil {
 			return fmt.Errorf("docker cp: %w", err)
 		}
-		// The name's folders are not used, so that none outside is written to.
+		// Neither of the two is a path, so that none outside is written to.
 		if h.Typeflag == tar.TypeReg && h.Size <= most {
-			if err := take(filepath.Base(h.Name), tr); err != nil {
+			if err := take(path.Base(path.Dir(h.Name)), path.Base(h.Name), tr); err != nil {
 				return err
 			}
 		}

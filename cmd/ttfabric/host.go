@@ -16,8 +16,8 @@ import (
 type host interface {
 	// chips are those that run, paused ones too, sorted.
 	chips() []chipFile
-	// launch starts chips that don't run; more are further arguments of theirs. Those that end later come by exits.
-	launch(ctx context.Context, ns []wire.FabricNodeID, more []string, exits chan<- exit) error
+	// launch starts chips that don't run, recorded in this life as rec says, where it says anything. Those that end later come by exits.
+	launch(ctx context.Context, ns []wire.FabricNodeID, rec recordFlags, exits chan<- exit) error
 	// do kills, pauses, resumes or removes a chip, and returns when that has happened.
 	do(ctx context.Context, f chipFile, k node.FaultKind) error
 	// lastWords is the last line of a chip's log.
@@ -26,6 +26,8 @@ type host interface {
 	archive(ctx context.Context) error
 	// recording brings the file of a chip's recording that has ended to where people look for it, and says where that is.
 	recording(ctx context.Context, file string) (string, error)
+	// keylog brings the secrets of connections in the folder of --keylog up to date.
+	keylog(ctx context.Context) error
 	// remove stops all chips and removes whatever there is of the fabric.
 	remove() error
 }
@@ -44,7 +46,7 @@ func (d runDir) host() host {
 	m, err := d.read()
 	switch {
 	case err == nil && m.Runtime == runtimeDocker:
-		return containers{d, m}
+		return containers{dir: d, m: m}
 	case err == nil && m.Runtime == runtimeElsewhere:
 		return elsewhere{d, m}
 	}

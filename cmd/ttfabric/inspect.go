@@ -100,8 +100,8 @@ func newLs() *cobra.Command {
 		}}
 }
 
-// clientsOf are the chips that a command with an optional CHIP is about: that
-// one, or all that run; missing are those that don't.
+// clientsOf are the chips that a command with optional CHIPs is about: those,
+// or all that run; missing are those that don't.
 func clientsOf(c *cobra.Command, args []string) (cs []*admin.Client, missing []wire.FabricNodeID, err error) {
 	dir, err := dirOf(c)
 	if err != nil {
@@ -111,12 +111,18 @@ func clientsOf(c *cobra.Command, args []string) (cs []*admin.Client, missing []w
 		cs, missing, _, err = dir.clients()
 		return cs, missing, err
 	}
-	_, n, err := chipArg(c, args[0])
-	if err != nil {
-		return nil, nil, err
+	for _, arg := range args {
+		_, n, err := chipArg(c, arg)
+		if err != nil {
+			return nil, nil, err
+		}
+		one, err := dir.client(n)
+		if err != nil {
+			return nil, nil, err
+		}
+		cs = append(cs, one)
 	}
-	one, err := dir.client(n)
-	return []*admin.Client{one}, nil, err
+	return cs, nil, nil
 }
 
 const inspectHelp = `inspect shows the chips of the fabric, or one chip with its links and counters.

@@ -51,9 +51,9 @@ func startTicks(pid int) uint64 {
 	return v
 }
 
-func (p processes) launch(_ context.Context, ns []wire.FabricNodeID, more []string, exits chan<- exit) error {
+func (p processes) launch(_ context.Context, ns []wire.FabricNodeID, rec recordFlags, exits chan<- exit) error {
 	for _, n := range ns {
-		if err := p.spawn(n, more, exits); err != nil {
+		if err := p.spawn(n, rec, exits); err != nil {
 			return err
 		}
 	}
@@ -61,7 +61,7 @@ func (p processes) launch(_ context.Context, ns []wire.FabricNodeID, more []stri
 }
 
 // spawn starts one chip in a process group of its own, so that Ctrl-C reaches the supervisor alone.
-func (p processes) spawn(n wire.FabricNodeID, more []string, exits chan<- exit) error {
+func (p processes) spawn(n wire.FabricNodeID, rec recordFlags, exits chan<- exit) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (p processes) spawn(n wire.FabricNodeID, more []string, exits chan<- exit) 
 		return fmt.Errorf("chip %s: cannot open its log: %w", n, err)
 	}
 	defer log.Close()
-	cmd := exec.Command(exe, append([]string{"node", "--dir", string(p.dir), "--chip", n.String()}, more...)...)
+	cmd := exec.Command(exe, append([]string{"node", "--dir", string(p.dir), "--chip", n.String()}, rec.arguments()...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -116,6 +116,9 @@ func (p processes) lastWords(n wire.FabricNodeID) string {
 
 // archive has nothing to fetch: the chips write into the folder themselves.
 func (p processes) archive(context.Context) error { return nil }
+
+// keylog has nothing to fetch either.
+func (p processes) keylog(context.Context) error { return nil }
 
 func (p processes) recording(_ context.Context, file string) (string, error) { return file, nil }
 

@@ -58,8 +58,8 @@ func TestRecordAndReplay(t *testing.T) {
 	c.must("up", "-d") // waits for the links
 	c.must("mem", "write", "M0D1", "1-1:0x10", "again", "--via", "M0D0")
 	c.must("traffic", "all-to-all", "--packets", "300", "--size", "512")
-	if out := c.must("record", "stop", "M0D1"); !strings.Contains(out, dir) {
-		t.Errorf("record stop says %q", out)
+	if out := c.must("record", "stop", "M0D1", "M0D0"); strings.Count(out, dir) != 2 {
+		t.Errorf("record stop of two chips says %q", out)
 	}
 	if _, errs, code := c.run("record", "stop", "M0D1"); code != exitFailed || !strings.Contains(errs, "not being recorded") {
 		t.Errorf("record stop again: exit code %d, %s", code, errs)

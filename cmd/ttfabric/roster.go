@@ -61,7 +61,7 @@ func (e elsewhere) notHere(n wire.FabricNodeID, what string) error {
 	return coded(exitUsage, "fabric %q is attached: its chips run on other machines, and chip %s cannot be %s from here; do it where it runs", e.dir.name(), n, what)
 }
 
-func (e elsewhere) launch(_ context.Context, ns []wire.FabricNodeID, _ []string, _ chan<- exit) error {
+func (e elsewhere) launch(_ context.Context, ns []wire.FabricNodeID, _ recordFlags, _ chan<- exit) error {
 	if len(ns) == 0 {
 		return nil
 	}
@@ -76,6 +76,8 @@ func (e elsewhere) lastWords(wire.FabricNodeID) string { return "" }
 
 // archive has nothing to bring: each chip's events are where it runs, if it archives them, and the latest in its API.
 func (e elsewhere) archive(context.Context) error { return nil }
+
+func (e elsewhere) keylog(context.Context) error { return nil }
 
 func (e elsewhere) recording(_ context.Context, file string) (string, error) { return file, nil }
 

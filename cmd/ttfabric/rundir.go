@@ -56,8 +56,10 @@ type meshFile struct {
 	// Record is where each life of each chip is recorded, in files of at most RecordLimit MiB; empty for nowhere.
 	Record      string `json:"record,omitempty"`
 	RecordLimit int    `json:"record_limit_mebibytes,omitempty"`
-	Keyed       bool   `json:"encrypted_gossip"`      // with the keys of the run folder, or of
-	GossipKeys  string `json:"gossip_keys,omitempty"` // the file that compose was told to give to containers
+	// RecordOnce are folders for recordings of single lives of containers, which have another one than Record.
+	RecordOnce []string `json:"record_once,omitempty"`
+	Keyed      bool     `json:"encrypted_gossip"`      // with the keys of the run folder, or of
+	GossipKeys string   `json:"gossip_keys,omitempty"` // the file that compose was told to give to containers
 
 	Runtime string `json:"runtime,omitempty"` // "": processes; docker: containers; elsewhere: whatever other machines run
 	Project string `json:"project,omitempty"` // of compose, that the containers are in
@@ -208,7 +210,7 @@ func (d runDir) read() (m meshFile, err error) {
 
 // mesh is the folder's fabric. Containers that carry its name are found without a folder, which is made then.
 func (d runDir) mesh() (m meshFile, t *topo.Topology, token string, err error) {
-	if m, err = d.read(); errors.Is(err, os.ErrNotExist) || err == nil && m.Runtime == runtimeDocker && (containers{d, m}).gone() {
+	if m, err = d.read(); errors.Is(err, os.ErrNotExist) || err == nil && m.Runtime == runtimeDocker && (containers{dir: d, m: m}).gone() {
 		m, err = d.adopt()
 	}
 	if err != nil {

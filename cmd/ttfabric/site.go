@@ -104,11 +104,11 @@ var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 // aloneFlags are those of a chip that has no run folder.
 type aloneFlags struct {
 	fabricFlags
-	topology, listen, advertise, api, token, keyFile string
-	seeds                                            []string
-	gossipPort                                       uint16
-	mtu                                              int
-	tiles                                            string
+	topology, listen, advertise, api, token, keyFile, once string
+	seeds                                                  []string
+	gossipPort                                             uint16
+	mtu                                                    int
+	tiles                                                  string
 }
 
 func (f *aloneFlags) add(c *cobra.Command) {
@@ -124,6 +124,7 @@ func (f *aloneFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.token, "token-file", "", "file with the token of the API; made, with a random one, where it is not there (default: the environment variable TTFABRIC_TOKEN)")
 	fl.StringVar(&f.keyFile, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it, or with several in a JSON list, the one in use first")
 	fl.StringVar(&f.tiles, "tile-memory", "", "memory of this machine that the chip's memory may take, such as 128m (default 2g)")
+	fl.StringVar(&f.once, "once", "", "folder in which CHIP.json may have settings of this start alone, and is removed as it is read: what 'chip restart --record' tells a container")
 	f.fabricFlags.add(c)
 	f.secure.addAlone(c)
 }
@@ -153,6 +154,9 @@ func (f *aloneFlags) site(c *cobra.Command, name string, id wire.FabricNodeID) (
 	}
 	if f.portBase < 0 || f.portBase+channelStride > 1<<16 {
 		return nil, coded(exitUsage, "--port-base %d: a chip takes %d ports in a row; the last is 65535", f.portBase, channelStride)
+	}
+	if err := f.volume(id); err != nil {
+		return nil, err
 	}
 	if s.mesh, err = f.mesh(name, t); err != nil {
 		return nil, err
@@ -200,6 +204,24 @@ func (f *aloneFlags) site(c *cobra.Command, name string, id wire.FabricNodeID) (
 	}
 	s.seeds = func(p poolKind) []string { return list.addresses(ctx, p, id, netip.AddrPortFrom(self, s.gossip)) }
 	return s, nil
+}
+
+// volume reads what the folder of --once says, and makes that of --keylog, which a volume that is new does not have.
+func (f *aloneFlags) volume(id wire.FabricNodeID) error {
+	once, err := takeOnce(f.once, id)
+	if err != nil {
+		return err
+	}
+	if once.Record != "" {
+		f.record = recordFlags{once.Record, once.RecordLimit}
+	}
+	if f.secure.keylog == "" {
+		return nil
+	}
+	if err := os.MkdirAll(f.secure.keylog, 0o700); err != nil {
+		return coded(exitUsage, "--keylog: %w", err)
+	}
+	return nil
 }
 
 // keyring is the key that gossip is encrypted with; nil for none.

@@ -94,6 +94,9 @@ func stackFile(name, arg, subnet string, t *topo.Topology, fab fabricFlags, f co
 	if fab.record.dir != "" {
 		return nil, coded(exitUsage, "--record: a task of a Swarm moves from machine to machine and leaves its files behind; 'ttfabric compose' records")
 	}
+	if fab.secure.keylog != "" {
+		return nil, coded(exitUsage, "--keylog: a task of a Swarm moves from machine to machine and leaves its files behind; 'ttfabric compose' logs")
+	}
 	if fab.archive != (archiveFlags{}) {
 		return nil, coded(exitUsage, "--archive: a task of a Swarm moves from machine to machine and leaves its files behind")
 	}

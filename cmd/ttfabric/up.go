@@ -46,7 +46,8 @@ descriptor of tt-metal; 'ttfabric validate' says what a file holds.
 With --runtime docker each chip is a container; the compose file, as 'ttfabric
 compose' writes it, is in the run folder. --image, --memory and --mtu go with it.
 Keys and certificates are mounted from the run folder; recordings are copied to
-their folder by 'record stop' and 'down'.
+their folder by 'record stop' and 'down', secrets of --keylog to theirs by 'up',
+'capture' and 'down'.
 
 A file in the form of ttfabric may say what carries the links and how chips know
 each other (transport: quic, auth: psk); --transport and --auth go before it.
@@ -98,6 +99,9 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	if err := makeRoot(runRoot()); err != nil {
 		return err
 	}
+	if err := dir.settled(ctx); err != nil {
+		return err
+	}
 	unlock, err := lockFolder(ctx, runRoot())
 	if err != nil {
 		return err
@@ -119,7 +123,11 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 		}
 		return err
 	}
-	if err := printUp(c, t, views, time.Since(begin)); err != nil {
+	took := time.Since(begin)
+	if err := s.host.keylog(ctx); err != nil {
+		return err
+	}
+	if err := printUp(c, t, views, took); err != nil {
 		return err
 	}
 	if f.detach {
@@ -195,8 +203,8 @@ type supervisor struct {
 	t     *topo.Topology
 	out   io.Writer
 	exits chan exit
-	more  []string // arguments of 'node' beside dir and chip
-	host  host     // nil before launch
+	rec   recordFlags // what chips are recorded that it starts, if anything says other than the fabric's
+	host  host        // nil before launch
 }
 
 // start starts the chips that are not running and waits for all links.
@@ -227,7 +235,7 @@ func (s *supervisor) launch(ctx context.Context, ns []wire.FabricNodeID) error {
 	if s.host = s.dir.host(); len(ns) == 0 {
 		return nil
 	}
-	return s.host.launch(ctx, ns, s.more, s.exits)
+	return s.host.launch(ctx, ns, s.rec, s.exits)
 }
 
 // startTime is how long 'chip start' takes at most, until the chip runs.

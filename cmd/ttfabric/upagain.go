@@ -2,8 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -68,6 +71,56 @@ func projectName(name string) string { return "ttfabric-" + asProject(name) }
 
 // asProject makes a fabric's name one for a compose project, which has small letters, digits, '-' and '_' only.
 func asProject(name string) string { return strings.ReplaceAll(strings.ToLower(name), ".", "-") }
+
+// unheard is that containers of a fabric are there, and none says what it is.
+type unheard struct {
+	error
+	yet bool // they have been started, and may say it soon
+}
+
+// Error names the way out to those who don't wait.
+func (u unheard) Error() string {
+	if u.yet {
+		return u.error.Error() + "; if its containers have just been started, 'ttfabric up -d' waits for them"
+	}
+	return u.error.Error()
+}
+
+// starting reports whether containers may yet say what their fabric is: some
+// run, or are about to, and no two fabrics have one name.
+func starting(cs []container) (some bool) {
+	for _, c := range cs {
+		if c.project != cs[0].project {
+			return false
+		}
+		some = some || c.state == "running" || c.state == "created"
+	}
+	return some
+}
+
+// settled waits until a fabric whose containers have just been started says
+// what it is, so that no other one gets its name. The error is that of
+// containers that don't.
+func (d runDir) settled(ctx context.Context) error {
+	for {
+		_, _, _, err := d.mesh()
+		var u unheard
+		if !errors.As(err, &u) {
+			return nil // there is one, or none
+		}
+		if !u.yet {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ctx.Err()
+			}
+			return coded(exitNotReady, "not ready in time: %w; more time with --timeout", u.error)
+		case <-time.After(pollInterval):
+		}
+	}
+}
 
 // ready reports whether a chip's links are all up, and its tables know of it.
 // Cables that an operator took out of service are not waited for.
