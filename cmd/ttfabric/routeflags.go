@@ -26,7 +26,7 @@ func (f *routeFlags) add(c *cobra.Command) {
 		engines = append(engines, e.Name+" ("+e.Help+")")
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.order, "order", "xy", "route order: xy (specification), yx (tt-metal)")
+	fl.StringVar(&f.order, "order", "xy", "route order: xy (specification), yx (tt-metal), none (every turn to the right, which can deadlock)")
 	fl.StringVar(&f.ring, "ring", "dateline", "what keeps rings and tori free of deadlock: dateline (specification), bubble (tt-metal), none")
 	fl.StringVar(&f.engine, "engine", route.Engines[0].Name, "routing engine: "+strings.Join(engines, ", "))
 	fl.StringVar(&f.fabric, "fabric", "2d", "2d, or 1d: rows and columns are lines, or rings, of their own")

@@ -182,6 +182,9 @@ func TestCheckFinds(t *testing.T) {
 		{"mesh:2x2", Config{}, Multicasts{true, XY}, false},
 		{"mesh:2x2", Config{}, Multicasts{true, YX}, true}, // XY unicast and a Y-first trunk
 		{"mesh:2x2", Config{Order: YX}, Multicasts{true, YX}, false},
+		{"mesh:2x2", Config{Order: NoOrder}, Multicasts{}, true}, // Spec §6.1
+		{"mesh:4x5", Config{Order: NoOrder}, Multicasts{}, true},
+		{"line:5", Config{Order: NoOrder}, Multicasts{}, false},
 		{"mesh:4x8", Config{}, Multicasts{true, XY}, false},
 		{"ring:5", Config{}, Multicasts{true, XY}, false},
 		{"line:5", Config{}, Multicasts{true, XY}, false},

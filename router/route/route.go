@@ -59,33 +59,38 @@ import (
 // Order is the order in which a route uses the two dimensions.
 type Order uint8
 
-// The orders. XY is the specification's (§2.2.1.1.1: "Packets go X dimension first then Y"), YX is tt-metal's.
+// The orders. XY is the specification's (§2.2.1.1.1: "Packets go X dimension
+// first then Y"), YX is tt-metal's. NoOrder is neither: a route takes first
+// whichever dimension makes its turn one to the right, so that four of them
+// close the circle of §6.1; it is for showing what happens then.
 const (
 	XY Order = iota
 	YX
+	NoOrder
 )
 
-// String returns "xy" or "yx".
-func (o Order) String() string {
+var orderNames = []string{"xy", "yx", "none"}
+
+// String returns "xy", "yx" or "none".
+func (o Order) String() string { return orderNames[o] }
+
+// Reverse is the order of what goes back. On a mesh, a route of YX from b to a
+// passes the same chips as one of XY from a to b. Answers to what has no order go Y first.
+func (o Order) Reverse() Order {
 	if o == YX {
-		return "yx"
+		return XY
 	}
-	return "xy"
+	return YX
 }
 
-// Reverse is the other order. On a mesh, a route of the other order from b to
-// a passes the same chips as a route of this order from a to b.
-func (o Order) Reverse() Order { return o ^ 1 }
-
-// ParseOrder reads "xy" or "yx".
+// ParseOrder reads what String writes.
 func ParseOrder(s string) (Order, error) {
-	switch s {
-	case "xy":
-		return XY, nil
-	case "yx":
-		return YX, nil
+	for i, n := range orderNames {
+		if s == n {
+			return Order(i), nil
+		}
 	}
-	return XY, fmt.Errorf("route order %q: want xy or yx", s)
+	return XY, fmt.Errorf("route order %q: want xy, yx or none", s)
 }
 
 // Ring is how cycles on axes that wrap are kept from closing.
