@@ -66,7 +66,7 @@ func (f *routeFlags) prove(t *topo.Topology) (uint32, error) {
 	if f.unsafe {
 		return p.Hash(), nil
 	}
-	if v := p.Check(p.Multicasts()); v.Cycle != nil {
+	if v := p.Check(p.Multicasts()); !v.Sound() {
 		return 0, coded(exitTopology, "the routes of %s are refused, as they %s; take them anyway with --allow-deadlock", t.Name, &v)
 	}
 	return p.Hash(), nil
@@ -81,7 +81,7 @@ func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 	if p.Hash() == hash {
 		return nil
 	}
-	if v := p.Check(p.Multicasts()); v.Cycle != nil {
+	if v := p.Check(p.Multicasts()); !v.Sound() {
 		return fmt.Errorf("routes %08x are refused, as they %s", p.Hash(), &v)
 	}
 	return nil

@@ -23,7 +23,7 @@ import (
 type tables struct {
 	before  []uint32 // epochs of former tables, the newest last
 	strict  bool     // packets of all other tables that may close a cycle with these are given up
-	refused uint64   // tables that could have closed a cycle: never put in force
+	refused uint64   // tables that could have closed a cycle, or led astray: never put in force
 
 	unreachable []wire.FabricNodeID // by the tables in force, of this mesh; of another mesh its first chip, for all
 }
@@ -37,7 +37,7 @@ type Tables struct {
 	Out         []wire.PortID       // ports of cables out of service, both ends
 	Unreachable []wire.FabricNodeID // chips of this mesh without a way from here; of another mesh its first chip, for all
 	Strict      bool                // packets of the old tables that went round a fault, or to another mesh, were given up
-	Refused     bool                // these tables could deadlock, and were not put in force
+	Refused     bool                // these tables could deadlock or lead astray, and were not put in force
 }
 
 // enforce puts a plan in force.
@@ -54,7 +54,7 @@ func (c *Chip) install(now mono.Time) {
 		return
 	}
 	conflict := p.Replaces(c.plan)
-	if conflict == route.Cyclic {
+	if conflict == route.Unsound {
 		c.tables.refused++
 		c.events.add(Event{At: now, Tables: &Tables{Epoch: p.Hash(), Out: c.outOf(p), Refused: true}})
 		return

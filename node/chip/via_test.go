@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -89,10 +90,13 @@ func (w *fabric) restart(i int, inc wire.Incarnation) {
 	w.chips[i], w.at[c.Node()] = c, c
 }
 
-func newFabric(t *testing.T, m *topo.Topology) *fabric {
+func newFabric(t *testing.T, m *topo.Topology) *fabric { return routedFabric(t, m, route.Config{}) }
+
+// routedFabric is a fabric with routes of its own.
+func routedFabric(t *testing.T, m *topo.Topology, routes route.Config) *fabric {
 	w := &fabric{t: t, now: 1, m: m, at: map[wire.FabricNodeID]*Chip{}, gone: map[wire.PortID]bool{}}
 	for i, tc := range m.Chips {
-		c, err := New(w.now, Config{Node: tc.Node, Incarnation: wire.Incarnation(i + 1), Topology: m, MaxPayload: 1408, Seed: uint64(i)})
+		c, err := New(w.now, Config{Node: tc.Node, Incarnation: wire.Incarnation(i + 1), Topology: m, Route: routes, MaxPayload: 1408, Seed: uint64(i)})
 		if err != nil {
 			t.Fatal(err)
 		}

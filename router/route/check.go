@@ -14,12 +14,16 @@ type Channel struct {
 	From wire.FabricNodeID
 	Dir  wire.Direction
 	VC   wire.VC
+	N    int // by a [Scheme] of other channels than the plan's, which of them
 	Ring bool
 }
 
 // String renders the channel: "M0D3 E data".
 func (c Channel) String() string {
 	s := fmt.Sprintf("%s %s %s", c.From, c.Dir, c.VC)
+	if c.N > 0 {
+		s += fmt.Sprintf(" %d", c.N+1)
+	}
 	if c.Ring {
 		s += " ring"
 	}
@@ -36,10 +40,17 @@ type Verdict struct {
 	Unreachable  int                  // of those without
 	Example      [2]wire.FabricNodeID // one of them
 	Longest      int                  // hops of the longest way between two chips; of several meshes: at most
+	Astray       int                  // ways that come by a chip twice or end elsewhere; between meshes: by a mesh
+	Long         int                  // ways of more hops than [Plan.Longest], of a leg or of crossings
+	Stray        [2]wire.FabricNodeID // one of both; of several meshes their first chips
 }
 
-// OK reports whether all pairs have a way and nothing can deadlock.
-func (v *Verdict) OK() bool { return v.Cycle == nil && v.Unreachable == 0 }
+// Sound reports whether nothing can deadlock, and all that has a way arrives
+// in as many hops as the plan says, which a packet's time to live starts from.
+func (v *Verdict) Sound() bool { return v.Cycle == nil && v.Astray == 0 && v.Long == 0 }
+
+// OK reports whether the plan is sound and all pairs have a way.
+func (v *Verdict) OK() bool { return v.Sound() && v.Unreachable == 0 }
 
 // String says what was found, in a sentence.
 func (v *Verdict) String() string {
@@ -52,6 +63,9 @@ func (v *Verdict) String() string {
 			fmt.Fprintf(&b, " waits for %s", c)
 		}
 		fmt.Fprintf(&b, ", which waits for the first")
+	}
+	if v.Astray > 0 || v.Long > 0 {
+		fmt.Fprintf(&b, "; %d ways go in circles or end elsewhere, %d are longer than they may be, such as %s to %s", v.Astray, v.Long, v.Stray[0], v.Stray[1])
 	}
 	if v.Unreachable > 0 {
 		fmt.Fprintf(&b, "; %d of %d pairs have no way, such as %s to %s", v.Unreachable, v.Pairs+v.Unreachable, v.Example[0], v.Example[1])
@@ -66,8 +80,8 @@ type Multicasts struct {
 }
 
 // Check builds the channel dependency graph of all that the plan lets packets
-// do, for each class of messages and each plane, and looks for a cycle; it
-// also looks for pairs without a way. Classes have channels of their own and
+// do, for each class of messages and each plane, and looks for a cycle. It
+// follows all ways to their ends, and looks for pairs without one. Classes have channels of their own and
 // none waits for a later one (see the chip's flows), so that each is proved by itself.
 func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
 
@@ -86,11 +100,7 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 				o.all(mc)
 				k.caught(old)
 			}
-			for _, out := range k.g.out {
-				if len(out) > 0 {
-					v.Channels++
-				}
-			}
+			v.Channels += k.g.used()
 			v.Dependencies += k.g.edges
 			if cycle := k.g.cycle(); cycle != nil && v.Cycle == nil {
 				v.Plane = wire.Plane(pl)
@@ -102,6 +112,7 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 				k.reach(&v)
 			}
 			v.Longest = max(v.Longest, k.longest)
+			k.stray(&v)
 		}
 	}
 	if len(p.grids) > 1 {
@@ -121,6 +132,11 @@ type checker struct {
 	lost    int // pairs of one mesh without a way
 	found   int
 	example [2]wire.FabricNodeID
+
+	astray, long int // see [Verdict]
+	stranger     [2]wire.FabricNodeID
+	seen         []int32 // by chip: the way that came by it last
+	way          int32
 }
 
 // all adds everything that the plan allows.
@@ -175,7 +191,7 @@ func (k *checker) channel(n int32) Channel {
 	d, chip := wire.Direction(port%wire.NumDirections), port/wire.NumDirections
 	for i := len(k.p.grids) - 1; ; i-- {
 		if g := k.p.grids[i]; g.first <= chip {
-			return Channel{g.node(chip - g.first), d, v, k.p.cfg.Ring == Bubble && k.c != wire.ClassControl && g.wraps(d) && !v.Detour()}
+			return Channel{From: g.node(chip - g.first), Dir: d, VC: v, Ring: k.p.cfg.Ring == Bubble && k.c != wire.ClassControl && g.wraps(d) && !v.Detour()}
 		}
 	}
 }
@@ -207,6 +223,7 @@ func (k *checker) within(mc Multicasts) {
 				leg, detour, ok := g.leg(k.buf[:0], k.c, k.pl, src, dst)
 				if ok {
 					k.found++
+					k.follow(g, src, dst, leg)
 				} else if k.p.cfg.Lines && src/g.mesh.Cols != dst/g.mesh.Cols && src%g.mesh.Cols != dst%g.mesh.Cols {
 					continue
 				} else if int(k.pl) < k.p.top.MeshPlanes(g.mesh.ID) {
@@ -223,52 +240,11 @@ func (k *checker) within(mc Multicasts) {
 	}
 }
 
-// multicast adds the longest trees from a chip: a trunk both ways along the
-// first dimension, and from each of its chips branches both ways along the
-// second. A chip keeps a packet until its last branch has gone, and so waits for each.
+// multicast adds the longest trees from a chip. A chip keeps a packet until its
+// last branch has gone, and so waits for each.
 func (k *checker) multicast(g *grid, src int, o Order) {
-	trunk, branch := []wire.Direction{wire.East, wire.West}, []wire.Direction{wire.South, wire.North}
-	if o == YX {
-		trunk, branch = branch, trunk
-	}
-	run := func(chip int, d wire.Direction) (n int) {
-		for at, first := chip, true; ; first = false {
-			next, _, ok := g.beside(at, d)
-			if !ok || next == chip && !first {
-				return n
-			}
-			if at = next; at == chip {
-				return n
-			}
-			n++
-		}
-	}
-	if k.p.cfg.Lines { // no turns: trunks alone, and branches from the chip itself
-		for d := range wire.Direction(wire.NumDirections) {
-			leg := k.buf[:0]
-			for range min(run(src, d), wire.MaxHops) {
-				leg = append(leg, d)
-			}
-			k.path(g, src, leg, false, false, false, -1)
-		}
-		return
-	}
-	for _, t := range trunk {
-		for n := range min(run(src, t), wire.MaxHops) + 1 {
-			leg := k.buf[:0]
-			at := src
-			for range n {
-				leg = append(leg, t)
-				at, _, _ = g.beside(at, t)
-			}
-			for _, b := range branch {
-				full := leg
-				for range min(run(at, b), wire.MaxHops-len(leg)) {
-					full = append(full, b)
-				}
-				k.path(g, src, full, false, false, false, -1)
-			}
-		}
+	for leg := range g.trees(src, o) {
+		k.path(g, src, leg, false, false, false, -1)
 	}
 }
 
@@ -279,6 +255,7 @@ func (k *checker) between() {
 		return
 	}
 	im := k.p.inter[k.pl]
+	k.followMeshes(im)
 	for i, g := range k.p.grids {
 		for _, j := range im.peers[i] {
 			if !k.used(i, int(j)) {

@@ -21,6 +21,16 @@ func (g *graph) add(a, b int32) {
 	g.edges++
 }
 
+// used is the number of channels that wait for another.
+func (g *graph) used() (n int) {
+	for _, out := range g.out {
+		if len(out) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // cycle returns a cycle, its first channel once; nil where there is none.
 func (g *graph) cycle() []int32 {
 	const fresh, open, done = 0, 1, 2
