@@ -51,7 +51,7 @@ func TestValidateGraphGenerate(t *testing.T) {
 		{[]string{"validate", "torus:4x4", "--ring", "none"}, exitTopology, "can deadlock"},
 		{[]string{"validate", "torus:4x4", "--ring", "bubble"}, exitOK, "free of deadlock: "},
 		{[]string{"validate", "mesh:2x2", "--order", "none"}, exitTopology, "M0D0 E data waits for M0D1 S data waits for M0D3 W data waits for M0D2 N data, which waits for the first"},
-		{[]string{"validate", "torus:4x4", "--vcs", "kept", "--unicast"}, exitTopology, "channels kept: longest way 6 hops; can deadlock"},
+		{[]string{"validate", "torus:5x5", "--vcs", "kept", "--unicast"}, exitTopology, "torus:5x5: can deadlock: on plane 0, "},
 		{[]string{"validate", "ring:5", "--vcs", "entry", "--unicast"}, exitOK, "channels entry: longest way 4 hops; free of deadlock"},
 		{[]string{"validate", "ring:5", "--vcs", "entry"}, exitTopology, "can deadlock"},
 		{[]string{"validate", "spec-l1", "--vcs", "many"}, exitUsage, "want one of [own one entry kept apart crossings]"},

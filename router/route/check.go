@@ -37,7 +37,7 @@ type Verdict struct {
 	Cycle        []Channel // each waits for the next, the last for the first; nil: no traffic can deadlock
 	Plane        wire.Plane
 	Pairs        int                  // ordered pairs of chips and planes with a way; of several meshes: of meshes
-	Unreachable  int                  // of those without
+	Unreachable  int                  // of those without, for some class of messages
 	Example      [2]wire.FabricNodeID // one of them
 	Longest      int                  // hops of the longest way between two chips; of several meshes: at most
 	Astray       int                  // ways that come by a chip twice or end elsewhere; between meshes: by a mesh
@@ -91,6 +91,7 @@ func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
 func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 	v := Verdict{}
 	for pl := range max(p.top.Planes(), 1) {
+		least := (*checker)(nil) // of the class that has the fewest ways
 		for c := range wire.Class(wire.NumClasses) {
 			k := newChecker(p, wire.Plane(pl), c)
 			k.all(mc)
@@ -108,12 +109,14 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 					v.Cycle = append(v.Cycle, k.channel(n))
 				}
 			}
-			if c == wire.ClassRequest {
-				k.reach(&v)
+			if least == nil || k.lost > least.lost {
+				least = k
 			}
 			v.Longest = max(v.Longest, k.longest)
 			k.stray(&v)
+			k.g = nil
 		}
+		least.reach(&v)
 	}
 	if len(p.grids) > 1 {
 		v.Longest = p.longest
@@ -161,7 +164,7 @@ func newChecker(p *Plan, pl wire.Plane, c wire.Class) *checker {
 // id numbers a channel. With bubbles, those of a ring are one: a ring always
 // has a free slot, so that what is in it never waits for what else is in it.
 func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bool) int32 {
-	if k.p.cfg.Ring == Bubble && !external && k.c != wire.ClassControl && g.wraps(d) && !v.Detour() {
+	if !external && k.bubbles(g, d, v) {
 		if axis(d) == 0 {
 			chip -= chip % g.mesh.Cols
 		} else {
@@ -182,6 +185,14 @@ func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bo
 	return int32(n)
 }
 
+// bubbles reports whether a channel is one with all others of its ring. On
+// up*/down* routes it is not: they turn within a ring as they please, and close
+// no cycle by themselves; that a packet waits for two slots where it enters a
+// ring changes nothing, since what it waits for empties before it.
+func (k *checker) bubbles(g *grid, d wire.Direction, v wire.VC) bool {
+	return k.p.cfg.Ring == Bubble && k.p.dor() && k.c != wire.ClassControl && g.wraps(d) && !v.Detour()
+}
+
 func (k *checker) channel(n int32) Channel {
 	v := wire.VCFor(k.c, n&4 != 0, n&1 != 0)
 	if n&2 != 0 {
@@ -191,7 +202,7 @@ func (k *checker) channel(n int32) Channel {
 	d, chip := wire.Direction(port%wire.NumDirections), port/wire.NumDirections
 	for i := len(k.p.grids) - 1; ; i-- {
 		if g := k.p.grids[i]; g.first <= chip {
-			return Channel{From: g.node(chip - g.first), Dir: d, VC: v, Ring: k.p.cfg.Ring == Bubble && k.c != wire.ClassControl && g.wraps(d) && !v.Detour()}
+			return Channel{From: g.node(chip - g.first), Dir: d, VC: v, Ring: k.bubbles(g, d, v)}
 		}
 	}
 }

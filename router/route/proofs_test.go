@@ -237,29 +237,122 @@ func TestCheckFinds(t *testing.T) {
 
 var all = flag.Bool("route.all", false, "try every failed cable of the large machines, not a sample")
 
-// TestFailedLinks takes each cable away alone: up*/down* finds ways around it,
-// and nothing that is left can deadlock by any engine. Of machines beyond 4×4 it takes a sample.
-func TestFailedLinks(t *testing.T) {
-	for _, name := range []string{"t3000", "mesh:2x2", "mesh:3x3", "mesh:4x4", "ring:5", "torus:3x3", "torus:4x4", "torus-x:3x4", "torus-y:4x2",
-		"spec-l1", "2xt3000", "galaxy", "mesh:8x8", "torus:5x5", "torus:8x8"} {
-		m := machine(t, name)
-		for i, c := range m.Cables {
-			if (testing.Short() && i%7 != 0) || (!*all && len(m.Meshes) == 1 && len(m.Chips) > 16 && i%41 != 0) {
-				continue
-			}
-			gone := func(q wire.PortID) bool { return q == c.A || q == c.B }
-			for _, e := range Engines {
-				p, err := New(m, Config{Engine: e.Name, Failed: gone})
-				if err != nil {
-					t.Fatal(err)
-				}
-				v := p.Check(Multicasts{})
-				around := e.Name == "updown" && !c.External()
-				if v.Cycle != nil || (around && v.Unreachable > 0) || (e.Name == "dor" && !c.External() && v.Unreachable == 0) {
-					t.Fatalf("%s by %s without %s–%s: %s", name, e.Name, c.A, c.B, &v)
+// named are machines of every builder: those of at most 16 chips, and of
+// several meshes, are looked at as a whole, of the others a sample.
+var named = map[string][]string{
+	"n300": {"n300"}, "t3000": {"t3000"}, "2xt3000": {"2xt3000"}, "galaxy": {"galaxy"}, "spec-l1": {"spec-l1"},
+	"line:": {"line:2", "line:5"}, "ring:": {"ring:3", "ring:4", "ring:5", "ring:8"},
+	"mesh:":  {"mesh:1x4", "mesh:2x2", "mesh:2x3", "mesh:3x3", "mesh:4x4", "mesh:8x8"},
+	"torus:": {"torus:3x3", "torus:4x4", "torus:3x4", "torus:5x5", "torus:8x8"}, "torus-x:": {"torus-x:3x4", "torus-x:2x3"}, "torus-y:": {"torus-y:4x2", "torus-y:4x4"},
+}
+
+// configs are the ways to route a machine that must not deadlock.
+func configs(m *topo.Topology) (cs []Config) {
+	rings := []Ring{Dateline}
+	lines := len(m.Meshes) == 1
+	for _, x := range m.Meshes {
+		if x.WrapX || x.WrapY {
+			rings = []Ring{Dateline, Bubble}
+		}
+		lines = lines && x.Rows > 1
+	}
+	for _, e := range Engines {
+		for _, r := range rings {
+			cs = append(cs, Config{Engine: e.Name, Ring: r})
+			if e.Name == Engines[0].Name {
+				cs = append(cs, Config{Engine: e.Name, Ring: r, Order: YX})
+				if lines {
+					cs = append(cs, Config{Engine: e.Name, Ring: r, Lines: true})
 				}
 			}
 		}
+	}
+	return cs
+}
+
+// joined reports whether all chips of a mesh are connected on a plane.
+func joined(p *Plan, mesh wire.MeshID, pl wire.Plane) bool {
+	m, _ := p.Topology().Mesh(mesh)
+	seen := map[wire.FabricNodeID]bool{{Mesh: mesh}: true}
+	for queue := []wire.FabricNodeID{{Mesh: mesh}}; len(queue) > 0; queue = queue[1:] {
+		for _, q := range p.top.Ports(queue[0]) {
+			if q.Plane == pl && !p.down(q.Local) && q.Peer.Node.Mesh == mesh && !seen[q.Peer.Node] {
+				seen[q.Peer.Node] = true
+				queue = append(queue, q.Peer.Node)
+			}
+		}
+	}
+	return len(seen) == m.Rows*m.Cols
+}
+
+// TestFailedLinks takes each cable away alone, of machines of every builder, by
+// every engine, ring scheme and order: as one that is not there, and as one
+// that goes out of service while packets are under way. Nothing that is left can
+// deadlock or goes astray, and what is connected has a way where the engine knows of faults.
+func TestFailedLinks(t *testing.T) {
+	for _, b := range topo.Builders {
+		if len(named[b.Name]) == 0 {
+			t.Errorf("no machine of builder %s", b.Name)
+		}
+		for _, name := range named[b.Name] {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				failLinks(t, machine(t, name))
+			})
+		}
+	}
+}
+
+// failLinks takes each cable of a machine away, or of a large one a sample.
+func failLinks(t *testing.T, m *topo.Topology) {
+	every := 1
+	switch {
+	case *all:
+	case len(m.Meshes) == 1 && len(m.Chips) > 16:
+		every = len(m.Chips) + 1
+	case testing.Short():
+		every = 7
+	}
+	for _, cfg := range configs(m) {
+		base, err := New(m, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := base.Check(base.Multicasts()); !v.OK() {
+			t.Errorf("%s %+v: %s", m.Name, cfg, &v)
+		}
+		for i, c := range m.Cables {
+			if i%every == 0 && !c.Unused {
+				failLink(t, base, c)
+			}
+		}
+	}
+}
+
+// failLink takes one cable away from a plan.
+func failLink(t *testing.T, base *Plan, c topo.Cable) {
+	cfg := base.cfg
+	name := fmt.Sprintf("%s %s %s %s lines %v without %s–%s", base.top.Name, cfg.Engine, cfg.Order, cfg.Ring, cfg.Lines, c.A, c.B)
+	cfg.Failed = func(q wire.PortID) bool { return q == c.A || q == c.B }
+	p, err := New(base.top, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := c.External() || joined(p, c.A.Node.Mesh, c.Plane)
+	v := p.Check(p.Multicasts())
+	if !v.Sound() || cfg.Engine == "updown" && (v.Unreachable == 0) != whole || cfg.Engine == "dor" && !c.External() && v.Unreachable == 0 {
+		t.Errorf("%s: connected: %v; %s", name, whole, &v)
+	}
+	around := base.Around([]wire.PortID{c.A})
+	v = around.Check(base.Multicasts())
+	if !v.Sound() || !cfg.Lines && (v.Unreachable == 0) != whole {
+		t.Errorf("%s, around it: connected: %v; %s", name, whole, &v)
+	}
+	if there, back := around.Replaces(base), base.Replaces(around); there != NoConflict || back != NoConflict {
+		t.Errorf("%s: conflicts %d, %d", name, there, back)
+	}
+	if v := around.CheckAfter(base, base.Multicasts()); !v.Sound() { // the same graph as when it comes back
+		t.Errorf("%s, with what is under way: %s", name, &v)
 	}
 }
 

@@ -29,7 +29,7 @@
 // packet turns, leaves the mesh, or arrives; keeping the channel over the turn
 // is a cycle on every torus from 4×4 up. By the scheme [Bubble] there is one
 // channel, and a packet enters a ring, from its chip or by a turn, only where
-// two slots are free. Control messages use no cable that wraps.
+// two slots are free. Control messages use no cable that wraps, except on up*/down* routes.
 //
 // # Around faults
 //
