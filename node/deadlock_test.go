@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -150,7 +151,8 @@ func TestDeadlockIsDroppedLive(t *testing.T) {
 	}
 }
 
-// Spec §7.2 live: the packet that circles is dropped by D11, and its source hears of it.
+// Spec §7.2 live: the packet that circles comes by D5 D6 D7 D11 D10 D9 D5 D6 D7,
+// is dropped by D11, and its source hears of it.
 func TestSpecificationsTTLLive(t *testing.T) {
 	_, _, ns := fabricWith(t, "mesh:4x4", func(c *node.Config) { c.TTL = 10 })
 	via := []wire.Direction{wire.South}
@@ -159,10 +161,35 @@ func TestSpecificationsTTLLive(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	type hop struct {
+		device int
+		dir    wire.Direction
+	}
+	sent := func() map[hop]uint64 {
+		hops := map[hop]uint64{}
+		for i, x := range ns {
+			s, _ := x.Status()
+			for _, p := range s.Ports {
+				hops[hop{i + 1, p.Dir}] += p.Router.Classes[wire.ClassRequest].Sent
+			}
+		}
+		return hops
+	}
+	before := sent()
 	err := session.New(ns[0]).Write(ctx, chipID(4), wire.NewNocAddr(1, 1, 0), []byte("loop"), session.Via(via...))
 	var lost *session.LostError
 	if !errors.As(err, &lost) || lost.Reason != wire.DropTTL || lost.At != chipID(10) {
 		t.Errorf("ended as %v, want dropped at D11 with its TTL used up", err)
+	}
+	want := map[hop]uint64{{1, wire.South}: 1, {5, wire.East}: 2, {6, wire.East}: 2, {7, wire.South}: 2, {11, wire.West}: 1, {10, wire.West}: 1, {9, wire.North}: 1}
+	got := sent()
+	for h, n := range before {
+		if got[h] -= n; got[h] == 0 {
+			delete(got, h)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("packets sent by devices: %v, want %v", got, want)
 	}
 }
 

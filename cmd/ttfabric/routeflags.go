@@ -94,16 +94,10 @@ func (m *meshFile) configure(cfg *node.Config) error {
 	if cfg.Route, err = f.config(); err != nil {
 		return err
 	}
-	cfg.Timeout = router.Timeout{After: time.Duration(m.StuckMS) * time.Millisecond}
-	switch m.Stuck {
-	case "notify":
-	case "drop":
-		cfg.Timeout.Drop = true
-	case "drain":
-		cfg.Timeout.Drop, cfg.Timeout.Drain = true, true
-	default:
-		return coded(exitUsage, "--stuck %q: want notify, drop or drain", m.Stuck)
+	if cfg.Timeout, err = router.ParseTimeout(m.Stuck); err != nil {
+		return coded(exitUsage, "--stuck %w", err)
 	}
+	cfg.Timeout.After = time.Duration(m.StuckMS) * time.Millisecond
 	if m.StuckMS < 0 {
 		return coded(exitUsage, "--stuck-after %v: want 0 or more", cfg.Timeout.After)
 	}

@@ -54,7 +54,7 @@ func TestUnsoundTablesAreRefused(t *testing.T) {
 		order   route.Order
 		refused bool
 	}{{route.XY, false}, {route.NoOrder, true}} {
-		w := routedFabric(t, m, route.Config{Order: c.order})
+		w := fabricOf(t, m, func(cfg *Config) { cfg.Route.Order = c.order })
 		before := w.chips[0].Plan().Hash()
 		w.avoid(edge(m, m.Cables[0]))
 		for _, x := range w.chips {

@@ -98,8 +98,17 @@ func (r *reader) fabric(top map[string]*yaml.Node) Fabric {
 		Ring:     r.oneOf(top["ring"], "ring", "dateline", "bubble"),
 		Engine:   r.oneOf(top["engine"], "engine", engines...),
 		TTL:      int(r.count(top["ttl"], "ttl", 1, 1<<16-1)),
-		Stuck:    r.oneOf(top["stuck"], "stuck", "notify", "drop", "drain"), StuckAfter: r.time(top["stuck_after"], "stuck_after", time.Millisecond, MaxTime),
+		Stuck:    r.stuck(top["stuck"]), StuckAfter: r.time(top["stuck_after"], "stuck_after", time.Millisecond, MaxTime),
 	}
+}
+
+// stuck is what happens to packets that cannot move.
+func (r *reader) stuck(n *yaml.Node) string {
+	s := r.text(n, "stuck")
+	if _, err := router.ParseTimeout(s); n != nil && err != nil {
+		r.fail(n.Line, "stuck %v", err)
+	}
+	return s
 }
 
 func (r *reader) traffic(n *yaml.Node) *Traffic {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -38,16 +39,14 @@ func (f *stream) Done(_ mono.Time, r chip.Result) { f.ends[r.Fate]++ }
 // Performed needs nothing done.
 func (f *stream) Performed(mono.Time, wire.FabricNodeID, wire.Plane, *wire.Command, *noc.Memory) {}
 
-// streams brings a machine up, lets each chip send packets to another, and
-// runs for a while of virtual time. It returns how many were performed, how
-// many ended otherwise, and how often a head could not move for the timeout.
-func streams(t *testing.T, machine string, to []int, via [][]wire.Direction, change func(a *surroundings)) (done, other, timeouts int) {
+// bare brings a machine up without faults or load, with a profile as a live one has it.
+func bare(t *testing.T, machine string, ttl uint16, change func(a *surroundings)) *Sim {
 	t.Helper()
-	const each = 2000
 	s, err := newSim(Config{Topology: topology(t, machine), Seed: 1, bare: true})
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.ttl = ttl
 	s.around = surroundings{profile: ttlink.ProfileLAN, slots: router.SlotSpec, maxPayload: 1408, window: ttlink.DefaultWindow, lag: 20 * time.Microsecond,
 		timeout: router.Timeout{After: 200 * time.Millisecond}}
 	if change != nil {
@@ -58,6 +57,16 @@ func streams(t *testing.T, machine string, to []int, via [][]wire.Direction, cha
 	}
 	s.begin()
 	s.runUntil(mono.Time(time.Second), func() bool { return false })
+	return s
+}
+
+// streams brings a machine up, lets each chip send packets to another, and
+// runs for a while of virtual time. It returns how many were performed, how
+// many ended otherwise, and how often a head could not move for the timeout.
+func streams(t *testing.T, machine string, to []int, via [][]wire.Direction, change func(a *surroundings)) (done, other, timeouts int) {
+	t.Helper()
+	const each = 2000
+	s := bare(t, machine, 0, change)
 	var fs []*stream
 	for i, m := range s.machines {
 		f := &stream{left: each, req: chip.Request{Dst: s.machines[to[i]].node, Payload: floodData[:],
@@ -133,5 +142,47 @@ func TestRingDeadlock(t *testing.T) {
 		} else {
 			t.Logf("%s: %d of %d performed, %d timeouts", c.ring, done, all, timeouts)
 		}
+	}
+}
+
+// Spec §7.2: with a TTL of 10, D1's packet comes by D5 D6 D7 D11 D10 D9 D5 D6
+// D7, and "Fabric Router at Device 11 drops the packet with expired TTL".
+func TestSpecificationsTTL(t *testing.T) {
+	e, s, w, n := wire.East, wire.South, wire.West, wire.North
+	via := []wire.Direction{s}
+	for range 3 {
+		via = append(via, e, e, s, w, w, n)
+	}
+	x := bare(t, "mesh:4x4", 10, nil)
+	f := &stream{left: 1, req: chip.Request{Dst: x.machines[4].node, Via: via, Payload: floodData[:64],
+		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}
+	x.machines[0].chip.SetClient(f)
+	x.run(x.machines[0])
+	x.runUntil(x.now.Add(5*time.Second), x.atRest)
+	if x.failure != nil {
+		t.Fatal(x.failure)
+	}
+	type hop struct {
+		device int
+		dir    wire.Direction
+	}
+	want := map[hop]uint64{{1, s}: 1, {5, e}: 2, {6, e}: 2, {7, s}: 2, {11, w}: 1, {10, w}: 1, {9, n}: 1}
+	got, dropped := map[hop]uint64{}, map[hop]uint64{}
+	for i, m := range x.machines {
+		for _, p := range m.chip.Status().Ports {
+			h, k := hop{i + 1, p.Dir}, p.Router.Classes[wire.ClassRequest]
+			if k.Sent > 0 {
+				got[h] += k.Sent
+			}
+			if n := k.Dropped[wire.DropTTL]; n > 0 {
+				dropped[h] += n
+			}
+		}
+	}
+	if !maps.Equal(got, want) || !maps.Equal(dropped, map[hop]uint64{{11, n}: 1}) {
+		t.Errorf("packets sent by devices: %v, want %v; dropped of what came in from: %v", got, want, dropped)
+	}
+	if f.ends[chip.FateLost] != 1 {
+		t.Errorf("ended as %v, want lost", f.ends)
 	}
 }
