@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/csv"
 	"maps"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -14,6 +15,36 @@ import (
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
+
+// Every pattern of the literature with an offered load, half of what its
+// routes take with completions: all of it is delivered, whole and in order.
+func TestPatternsWithALoad(t *testing.T) {
+	ph := phases{200, 600, 600}
+	for _, machine := range []string{"mesh:4x4", "torus:4x4"} {
+		for _, pattern := range []string{"uniform", "transpose", "bit-complement", "bit-reverse", "tornado", "shuffle", "neighbour", "hotspot"} {
+			c := setup{machine, pattern, 1024, 3, router.SlotSpec}
+			t.Run(machine+" "+pattern, func(t *testing.T) {
+				t.Parallel()
+				l, err := newLab(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, shared, err := l.bounds(c.size)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := try(c, min(shared, 1)/2, ph)
+				if err != nil {
+					t.Fatal(err)
+				}
+				few := 3 / math.Sqrt(p.Load*float64(ph.measure*len(l.s.machines)/2)) // three standard deviations of a count; some chips may send nothing
+				if p.Unstable || p.Wrong != 0 || p.Resent != 0 || math.Abs(p.Accepted/p.Load-1) > few {
+					t.Errorf("offered %.3f packets per cycle and chip: %+v", p.Load, p)
+				}
+			})
+		}
+	}
+}
 
 // carried lets every pair of a setup's pattern send so many packets per unit of
 // its weight, as fast as the window allows, and returns what each channel carried of them.
