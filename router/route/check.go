@@ -223,30 +223,70 @@ func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves, deto
 	return held
 }
 
-// within adds what stays in a mesh: unicast between all pairs, and multicast.
+// shape is what the routes within a mesh depend on: meshes of one shape have the same.
+type shape struct {
+	rows, cols, planes int
+	wrapX, wrapY       bool
+	works              string // directions whose cables work
+	own                int    // while it goes round faults: the mesh itself
+}
+
+func (g *grid) shape() shape {
+	s := shape{g.mesh.Rows, g.mesh.Cols, g.plan.top.MeshPlanes(g.mesh.ID), g.mesh.WrapX, g.mesh.WrapY, string(g.works), 0}
+	if g.detours != nil {
+		s.own = 1 + g.first
+	}
+	return s
+}
+
+// within adds what stays in a mesh, for every mesh. It looks at one of each shape.
 func (k *checker) within(mc Multicasts) {
+	seen := map[shape]*checker{}
 	for _, g := range k.p.grids {
-		for src := range g.chips() {
-			for dst := range g.chips() {
-				if src == dst {
-					continue
-				}
-				leg, detour, ok := g.leg(k.buf[:0], k.c, k.pl, src, dst)
-				if ok {
-					k.found++
-					k.follow(g, src, dst, leg)
-				} else if k.p.cfg.Lines && src/g.mesh.Cols != dst/g.mesh.Cols && src%g.mesh.Cols != dst%g.mesh.Cols {
-					continue
-				} else if int(k.pl) < k.p.top.MeshPlanes(g.mesh.ID) {
-					k.lost++
-					k.example = [2]wire.FabricNodeID{g.node(src), g.node(dst)}
-				}
-				k.longest = max(k.longest, len(leg))
-				k.path(g, src, leg, false, false, detour, -1)
+		s := g.shape()
+		one := seen[s]
+		if one == nil {
+			one = &checker{p: k.p, pl: k.pl, c: k.c, g: newGraph(g.chips() * wire.NumDirections * perPort)}
+			one.mesh(g, mc)
+			seen[s] = one
+		}
+		k.g.join(one.g, int32(g.first*wire.NumDirections*perPort))
+		k.longest = max(k.longest, one.longest)
+		k.found += one.found
+		if one.lost > 0 {
+			k.lost, k.example = k.lost+one.lost, one.example
+		}
+		if one.astray+one.long > 0 {
+			k.astray, k.long, k.stranger = k.astray+one.astray, k.long+one.long, one.stranger
+		}
+	}
+}
+
+// mesh adds what stays in a mesh, whose channels are numbered from 0: unicast between all pairs, and multicast.
+func (k *checker) mesh(of *grid, mc Multicasts) {
+	alone := *of
+	alone.first = 0
+	g := &alone
+	for src := range g.chips() {
+		for dst := range g.chips() {
+			if src == dst {
+				continue
 			}
-			if mc.Any && k.c == wire.ClassRequest {
-				k.multicast(g, src, mc.Trunk)
+			leg, detour, ok := g.leg(k.buf[:0], k.c, k.pl, src, dst)
+			if ok {
+				k.found++
+				k.follow(g, src, dst, leg)
+			} else if k.p.cfg.Lines && src/g.mesh.Cols != dst/g.mesh.Cols && src%g.mesh.Cols != dst%g.mesh.Cols {
+				continue
+			} else if int(k.pl) < k.p.top.MeshPlanes(g.mesh.ID) {
+				k.lost++
+				k.example = [2]wire.FabricNodeID{g.node(src), g.node(dst)}
 			}
+			k.longest = max(k.longest, len(leg))
+			k.path(g, src, leg, false, false, detour, -1)
+		}
+		if mc.Any && k.c == wire.ClassRequest {
+			k.multicast(g, src, mc.Trunk)
 		}
 	}
 }

@@ -21,6 +21,25 @@ func (g *graph) add(a, b int32) {
 	g.edges++
 }
 
+// join notes all dependencies of a graph whose channels have numbers so much higher here.
+func (g *graph) join(h *graph, by int32) {
+	for n, out := range h.out {
+		a := int32(n) + by
+		fresh := len(g.out[a]) == 0 && len(out) > 0
+		if fresh {
+			g.out[a] = make([]int32, 0, len(out))
+		}
+		for _, b := range out {
+			if fresh {
+				g.out[a] = append(g.out[a], b+by)
+				g.edges++
+			} else {
+				g.add(a, b+by)
+			}
+		}
+	}
+}
+
 // used is the number of channels that wait for another.
 func (g *graph) used() (n int) {
 	for _, out := range g.out {
