@@ -84,16 +84,16 @@ func (p *Plan) Replaces(old *Plan) Conflict {
 		}
 		return NoConflict
 	}
-	worst := NoConflict
+	worst, g := NoConflict, p.graph()
 	for pl := range max(p.top.Planes(), 1) {
 		for c := range wire.Class(wire.NumClasses) {
-			k := newChecker(p, wire.Plane(pl), c)
+			g.reset()
+			k := newChecker(p, wire.Plane(pl), c, g)
 			k.detours()
 			if k.g.cycle() != nil || k.astray+k.long > 0 {
 				return Unsound
 			}
-			o := newChecker(old, wire.Plane(pl), c)
-			o.g = k.g
+			o := newChecker(old, wire.Plane(pl), c, g)
 			o.detours()
 			k.caught(old)
 			if k.g.cycle() != nil {

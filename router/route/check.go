@@ -89,20 +89,20 @@ func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
 // packets of that one are still under way: of what both allow together. Both
 // are of one machine and one ring scheme.
 func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
-	v := Verdict{}
+	v, g := Verdict{}, p.graph()
 	for pl := range max(p.top.Planes(), 1) {
 		least := (*checker)(nil) // of the class that has the fewest ways
 		for c := range wire.Class(wire.NumClasses) {
-			k := newChecker(p, wire.Plane(pl), c)
+			g.reset()
+			k := newChecker(p, wire.Plane(pl), c, g)
 			k.all(mc)
 			if old != nil {
-				o := newChecker(old, wire.Plane(pl), c)
-				o.g = k.g
+				o := newChecker(old, wire.Plane(pl), c, g)
 				o.all(mc)
 				k.caught(old)
 			}
 			v.Channels += k.g.used()
-			v.Dependencies += k.g.edges
+			v.Dependencies += k.g.edges()
 			if cycle := k.g.cycle(); cycle != nil && v.Cycle == nil {
 				v.Plane = wire.Plane(pl)
 				for _, n := range cycle {
@@ -114,7 +114,6 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 			}
 			v.Longest = max(v.Longest, k.longest)
 			k.stray(&v)
-			k.g = nil
 		}
 		least.reach(&v)
 	}
@@ -153,12 +152,17 @@ func (k *checker) all(mc Multicasts) {
 // perPort is the number of channels of a class at a cable's end: up or not, and plain, dateline or detour.
 const perPort = 8
 
-func newChecker(p *Plan, pl wire.Plane, c wire.Class) *checker {
+func newChecker(p *Plan, pl wire.Plane, c wire.Class, g *graph) *checker {
+	return &checker{p: p, pl: pl, c: c, g: g}
+}
+
+// graph is one with room for all channels of a class and plane.
+func (p *Plan) graph() *graph {
 	n := 0
 	for _, g := range p.grids {
 		n += g.chips()
 	}
-	return &checker{p: p, pl: pl, c: c, g: newGraph(n * wire.NumDirections * perPort)}
+	return newGraph(n * wire.NumDirections * perPort)
 }
 
 // id numbers a channel. With bubbles, those of a ring are one: a ring always

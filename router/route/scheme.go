@@ -162,7 +162,8 @@ func prove(c wire.Class, s Scheme, ways iter.Seq[[]Hop]) Verdict {
 			if !ok {
 				n = int32(len(channels))
 				ids[x] = n
-				channels, g.out = append(channels, x), append(g.out, nil)
+				channels = append(channels, x)
+				g.grow()
 			}
 			if held >= 0 {
 				g.add(held, n)
@@ -175,7 +176,7 @@ func prove(c wire.Class, s Scheme, ways iter.Seq[[]Hop]) Verdict {
 			v.Stray = [2]wire.FabricNodeID{w[0].At, w[len(w)-1].To}
 		}
 	}
-	v.Channels, v.Dependencies = g.used(), g.edges
+	v.Channels, v.Dependencies = g.used(), g.edges()
 	for _, n := range g.cycle() {
 		v.Cycle = append(v.Cycle, channels[n])
 	}
