@@ -153,3 +153,36 @@ func TestOldDetoursAreGivenUp(t *testing.T) {
 	}
 	w.check()
 }
+
+// A cable that goes out of service and comes back, again and again, is proved
+// once each way; tables of other cables are proved for themselves.
+func TestProofsAreRemembered(t *testing.T) {
+	m, err := topo.Named("mesh:3x3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newFabric(t, m)
+	a, b := edge(m, m.Cables[0]), edge(m, m.Cables[len(m.Cables)-1])
+	give := func(out []wire.PortID, on bool) {
+		for _, p := range out {
+			w.at[p.Node].Avoid(w.now, p.Channel, on)
+			w.run(500 * time.Millisecond)
+		}
+	}
+	give(a, true)
+	give(a, false)
+	c := w.chips[0]
+	n, told := len(c.tables.checked), len(tablesOf(c))
+	if n == 0 || told != n || !c.Intact() {
+		t.Fatalf("%d proofs for %d tables, intact: %v", n, told, c.Intact())
+	}
+	give(a, true)
+	give(a, false)
+	if again := len(tablesOf(c)); len(c.tables.checked) != n || again != told {
+		t.Errorf("the same once more: %d proofs, before %d, for %d tables", len(c.tables.checked), n, again)
+	}
+	give(b, true)
+	if len(c.tables.checked) <= n {
+		t.Error("other tables were not proved")
+	}
+}
