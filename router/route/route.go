@@ -7,7 +7,9 @@
 // keeps no table of all pairs: a leg of a dimension-ordered route is
 // arithmetic, and a mesh-level choice is one entry per pair of meshes.
 // [Plan.Check] builds the channel dependency graph of everything that the plan
-// allows (Dally and Seitz) and reports it acyclic, or a cycle.
+// allows (Dally and Seitz) and reports it acyclic, or a cycle, and follows every
+// way to its end. [Plan.CheckScheme] does the same packet by packet, with the
+// plan's virtual channels or others.
 //
 // # Between meshes
 //
