@@ -91,6 +91,52 @@ func TestTimeoutActions(t *testing.T) {
 	}
 }
 
+// It is the head that counts: a channel that is never empty is not stuck while
+// its heads move on, one after the other, and is once they no longer do.
+func TestTimeoutIsPerHead(t *testing.T) {
+	const after = 40 * time.Millisecond
+	b := newBench(t)
+	b.r.cfg.Timeout = Timeout{After: after}
+	full := SlotSpec.Sender[wire.VCData]
+	next := uint64(0)
+	fill := func() {
+		for b.r.Status(int(wire.West)).Receiver[wire.VCData] < 2 {
+			b.arrive(int(wire.West), b.packet(wire.VCData, next, 5, wire.RouteEast, wire.RouteWest))
+			next++
+			b.r.Step(0)
+		}
+	}
+	fill()
+	now, moved := mono.Time(1), 0
+	for ; now < mono.Time(10*after); now = now.Add(time.Millisecond) {
+		if b.r.Step(now); now%mono.Time(30*time.Millisecond) == 1 {
+			if _, ok := b.send(int(wire.East)); !ok {
+				t.Fatal("nothing to send")
+			}
+			b.r.Step(now)
+			fill()
+			moved++
+		}
+		if s, ok := b.r.PollStuck(); ok {
+			t.Fatalf("after %d heads have moved on, told %+v", moved, s)
+		}
+	}
+	if moved < 10 || b.r.InFlight() < full {
+		t.Fatalf("%d heads have moved on, %d packets wait", moved, b.r.InFlight())
+	}
+	still := now
+	for ; now < still.Add(2*after); now = now.Add(time.Millisecond) {
+		b.r.Step(now)
+		if s, ok := b.r.PollStuck(); ok {
+			if s.For < after {
+				t.Errorf("told %+v", s)
+			}
+			return
+		}
+	}
+	t.Error("nothing was told of heads that no longer move")
+}
+
 // ids are the packets of a channel, from its head on.
 func (b *bench) ids(q *ring) (ids []uint64) {
 	for k := range q.n {

@@ -356,13 +356,15 @@ func failLink(t *testing.T, base *Plan, c topo.Cable) {
 	}
 }
 
-// manyMeshes is a square of side×side meshes, each rows×cols, joined at the middles of their edges.
+// manyMeshes is a square of side×side meshes, each rows×cols, joined at the
+// middles of their edges, those of 16 chips and more by four exits each.
 func manyMeshes(t testing.TB, side, rows, cols int) *topo.Topology {
 	m := &topo.Topology{Name: fmt.Sprintf("%d meshes of %dx%d", side*side, rows, cols), Arch: wire.Wormhole}
 	node := func(mesh, r, c int) wire.FabricNodeID { return chip(mesh, r*cols+c) }
 	cable := func(a wire.FabricNodeID, ca wire.Channel, b wire.FabricNodeID, cb wire.Channel, d wire.Direction) {
 		m.Cables = append(m.Cables, topo.Cable{A: wire.PortID{Node: a, Channel: ca}, B: wire.PortID{Node: b, Channel: cb}, Dir: d, Back: d.Opposite()})
 	}
+	exit := func(i, n int) bool { return n < 16 && i == n/2 || n >= 16 && i%4 == 2 }
 	for k := range side * side {
 		m.Meshes = append(m.Meshes, topo.Mesh{ID: wire.MeshID(k), Rows: rows, Cols: cols})
 		for i := range rows * cols {
@@ -370,12 +372,12 @@ func manyMeshes(t testing.TB, side, rows, cols int) *topo.Topology {
 			m.Chips = append(m.Chips, topo.Chip{Node: chip(k, i), Row: r, Col: c, UMD: topo.NoUMD})
 			if c+1 < cols {
 				cable(node(k, r, c), 0, node(k, r, c+1), 1, wire.East)
-			} else if r == rows/2 && (k+1)%side != 0 {
+			} else if exit(r, rows) && (k+1)%side != 0 {
 				cable(node(k, r, c), 0, node(k+1, r, 0), 1, wire.East)
 			}
 			if r+1 < rows {
 				cable(node(k, r, c), 2, node(k, r+1, c), 3, wire.South)
-			} else if c == cols/2 && k+side < side*side {
+			} else if exit(c, cols) && k+side < side*side {
 				cable(node(k, r, c), 2, node(k+side, 0, c), 3, wire.South)
 			}
 		}
