@@ -104,7 +104,7 @@ func (a *surroundings) of(f scenario.Fabric) error {
 	if a.timeout, err = router.ParseTimeout(cmp.Or(f.Stuck, scenario.DefaultStuck)); err != nil {
 		return err
 	}
-	a.timeout.After = cmp.Or(f.StuckAfter, scenario.DefaultStuckIn)
+	a.timeout.After, a.localFirst = cmp.Or(f.StuckAfter, scenario.DefaultStuckIn), f.LocalFirst
 	if f.Profile == ttlink.ProfileCrowded.Name {
 		a.profile = ttlink.ProfileCrowded
 	}
