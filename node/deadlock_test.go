@@ -3,6 +3,8 @@ package node_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -14,41 +16,49 @@ import (
 	"ttfabric/wire"
 )
 
-// corners are the four flows of the specification's §6.1, each round its corner of the square.
-var corners = []struct {
-	to  int
-	via []wire.Direction
-}{
-	{3, []wire.Direction{wire.East, wire.South}}, {2, []wire.Direction{wire.South, wire.West}},
-	{1, []wire.Direction{wire.North, wire.East}}, {0, []wire.Direction{wire.West, wire.North}},
+// circle is traffic that closes a circle of waiting packets, on a machine whose
+// routes let it: chip i writes to the chip to[i], by the tables, or by hops of its own.
+type circle struct {
+	machine string
+	unsafe  route.Config
+	to      []int
+	via     []wire.Direction
 }
 
-// cornerTraffic lets the four chips write a MiB each round their corners, or by
-// the tables, and returns the errors. On busy cores a round can get through
-// without standing still; there is a next one.
-func cornerTraffic(ctx context.Context, ns []*node.Node, round bool) error {
+// The circles. Spec §6.1, "Cyclic Dependency Deadlock": D1 → D4, D2 → D3, D3 →
+// D2 and D4 → D1 of a square, where routes have no dimension order; and a ring
+// whose packets go three hops, without a dateline or bubbles.
+var (
+	square = circle{machine: "mesh:2x2", unsafe: route.Config{Order: route.NoOrder}, to: []int{3, 2, 1, 0}}
+	around = circle{machine: "ring:4", unsafe: route.Config{Ring: route.NoRing}, to: []int{3, 0, 1, 2},
+		via: []wire.Direction{wire.East, wire.East, wire.East}}
+)
+
+// start brings the machine up; its chips serve their own packets first.
+func (c circle) start(t *testing.T, cfg route.Config, timeout router.Timeout) []*node.Node {
+	if testing.Short() {
+		t.Skip("waits for a deadlock")
+	}
+	_, _, ns := fabricWith(t, c.machine, func(n *node.Config) { n.Route, n.LocalFirst, n.Timeout = cfg, true, timeout })
+	return ns
+}
+
+// round lets every chip write a MiB, and returns the errors. On busy cores a
+// round can get through without standing still; there is a next one.
+func (c circle) round(ctx context.Context, ns []*node.Node) error {
 	errs := make([]error, len(ns))
 	var wg sync.WaitGroup
-	for i, c := range corners {
+	for i := range ns {
 		wg.Go(func() {
 			var o []session.Option
-			if round {
+			if c.via != nil {
 				o = append(o, session.Via(c.via...))
 			}
-			errs[i] = session.New(ns[i]).Write(ctx, chipID(c.to), wire.NewNocAddr(1, 1, 0), make([]byte, 1<<20), o...)
+			errs[i] = session.New(ns[i]).Write(ctx, chipID(c.to[i]), wire.NewNocAddr(1, 1, 0), make([]byte, 1<<20), o...)
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-// square starts the four chips of the specification's example.
-func square(t *testing.T, timeout router.Timeout) []*node.Node {
-	if testing.Short() {
-		t.Skip("waits for a deadlock")
-	}
-	_, _, ns := fabricWith(t, "mesh:2x2", func(c *node.Config) { c.LocalFirst, c.Timeout = true, timeout })
-	return ns
 }
 
 // counted are the packets that waited for too long, and those that arrived, at all chips.
@@ -60,26 +70,21 @@ func counted(ns []*node.Node) (timeouts, performed uint64) {
 	return timeouts, performed
 }
 
-// Spec §6.1 live: dimension order runs over real sockets. The cyclic pattern
-// stands still, which the timeout tells, and nothing moves from then on.
-func TestSpecificationsDeadlockLive(t *testing.T) {
-	ns := square(t, router.Timeout{After: 500 * time.Millisecond})
+// standsStill goes on with rounds until one stands still: the timeout tells of
+// it, and nothing moves from then on, or ends by itself.
+func (c circle) standsStill(t *testing.T, ns []*node.Node) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := cornerTraffic(ctx, ns, false); err != nil {
-		t.Fatalf("by dimension order: %v", err)
-	}
 	ended := make(chan error, 1)
 	go func() {
 		err := error(nil)
 		for err == nil {
-			err = cornerTraffic(ctx, ns, true)
+			err = c.round(ctx, ns)
 		}
 		ended <- err
 	}()
 	before, last := counted(ns)
-	still := 0 // seconds
-	for still < 2 {
+	for still := 0; still < 2; { // seconds
 		select {
 		case err := <-ended:
 			t.Fatalf("no deadlock, or one that ended by itself: %v", err)
@@ -97,14 +102,43 @@ func TestSpecificationsDeadlockLive(t *testing.T) {
 	}
 }
 
+// Live, over real sockets: the routes that can deadlock do, which the timeout
+// tells, and the same traffic runs by those that cannot.
+func TestDeadlocksLive(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		circle
+		safe []route.Config
+	}{
+		{"square", square, []route.Config{{}, {Order: route.YX}}},
+		{"ring", around, []route.Config{{Ring: route.Dateline}, {Ring: route.Bubble}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.standsStill(t, c.start(t, c.unsafe, router.Timeout{After: 500 * time.Millisecond}))
+		})
+		for _, cfg := range c.safe {
+			t.Run(fmt.Sprint(c.name, " ", cfg.Order, " ", cfg.Ring), func(t *testing.T) {
+				ns := c.start(t, cfg, router.Timeout{After: 500 * time.Millisecond})
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				defer cancel()
+				for range 4 {
+					if err := c.round(ctx, ns); err != nil {
+						t.Fatalf("it does not run: %v", err)
+					}
+				}
+			})
+		}
+	}
+}
+
 // Where what stands still is dropped and drained, it goes on, with every loss known.
 func TestDeadlockIsDroppedLive(t *testing.T) {
-	ns := square(t, router.Timeout{After: 50 * time.Millisecond, Drop: true, Drain: true})
+	ns := square.start(t, square.unsafe, router.Timeout{After: 50 * time.Millisecond, Drop: true, Drain: true})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	before, _ := counted(ns)
 	var lost *session.LostError
-	for !errors.As(cornerTraffic(ctx, ns, true), &lost) {
+	for !errors.As(square.round(ctx, ns), &lost) {
 		if ctx.Err() != nil {
 			t.Fatal("nothing was dropped, or nobody was told")
 		}
@@ -117,7 +151,8 @@ func TestDeadlockIsDroppedLive(t *testing.T) {
 	}
 }
 
-// Spec §7.2 live: the packet that circles is dropped by D11, and its source hears of it.
+// Spec §7.2 live: the packet that circles comes by D5 D6 D7 D11 D10 D9 D5 D6 D7,
+// is dropped by D11, and its source hears of it.
 func TestSpecificationsTTLLive(t *testing.T) {
 	_, _, ns := fabricWith(t, "mesh:4x4", func(c *node.Config) { c.TTL = 10 })
 	via := []wire.Direction{wire.South}
@@ -126,10 +161,35 @@ func TestSpecificationsTTLLive(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	type hop struct {
+		device int
+		dir    wire.Direction
+	}
+	sent := func() map[hop]uint64 {
+		hops := map[hop]uint64{}
+		for i, x := range ns {
+			s, _ := x.Status()
+			for _, p := range s.Ports {
+				hops[hop{i + 1, p.Dir}] += p.Router.Classes[wire.ClassRequest].Sent
+			}
+		}
+		return hops
+	}
+	before := sent()
 	err := session.New(ns[0]).Write(ctx, chipID(4), wire.NewNocAddr(1, 1, 0), []byte("loop"), session.Via(via...))
 	var lost *session.LostError
 	if !errors.As(err, &lost) || lost.Reason != wire.DropTTL || lost.At != chipID(10) {
 		t.Errorf("ended as %v, want dropped at D11 with its TTL used up", err)
+	}
+	want := map[hop]uint64{{1, wire.South}: 1, {5, wire.East}: 2, {6, wire.East}: 2, {7, wire.South}: 2, {11, wire.West}: 1, {10, wire.West}: 1, {9, wire.North}: 1}
+	got := sent()
+	for h, n := range before {
+		if got[h] -= n; got[h] == 0 {
+			delete(got, h)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("packets sent by devices: %v, want %v", got, want)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 func TestPausedPort(t *testing.T) {
 	b := newBench(t)
 	in, out := int(wire.West), int(wire.East)
-	b.r.cfg.Timeout = Timeout{After: 10 * time.Millisecond, Drain: true}
+	b.r.cfg.Timeout = Timeout{After: 10 * time.Millisecond, Drop: true, Drain: true}
 	b.r.Order(0, out, CommandPause)
 	if b.r.State(out) != StatePaused || b.r.Bypass(out) {
 		t.Fatalf("the port is %s, and passed by: %v", b.r.State(out), b.r.Bypass(out))

@@ -1,6 +1,9 @@
 package router
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"ttfabric/wire"
@@ -8,13 +11,43 @@ import (
 )
 
 // Timeout is the last line of defence against deadlock (Spec §7.3): what
-// happens where the head of a channel cannot move for a time. It is told in
-// any case; dropping and draining are optional, since who looks for the cause
-// wants to see the packets where they are.
+// happens where the head of a channel cannot move for a time. Its actions are
+// switched each by itself: dropping and draining are optional, since who looks
+// for the cause wants to see the packets where they are, and telling, the least
+// that the specification asks for, is on unless it is switched off. It is counted in any case.
 type Timeout struct {
 	After time.Duration // 0: off. Noticed at most a quarter later
 	Drop  bool          // give the head up
-	Drain bool          // give up all that waits in its channel
+	Drain bool          // give up what waits behind it in its channel; without Drop, multicasts that came in stay
+	Quiet bool          // don't tell the control plane: no event
+}
+
+// timeoutActions are the names of the actions, as they are listed.
+var timeoutActions = []string{"notify", "drop", "drain"}
+
+// ParseTimeout reads which actions a timeout takes: "none", or of "notify",
+// "drop" and "drain" one or more with commas between them, each once.
+func ParseTimeout(s string) (Timeout, error) {
+	t := Timeout{Quiet: true}
+	if s == "none" {
+		return t, nil
+	}
+	seen := map[string]bool{}
+	for _, name := range strings.Split(s, ",") {
+		switch name {
+		case timeoutActions[0]:
+			t.Quiet = false
+		case timeoutActions[1]:
+			t.Drop = true
+		case timeoutActions[2]:
+			t.Drain = true
+		}
+		if seen[name] || !slices.Contains(timeoutActions, name) {
+			return Timeout{}, fmt.Errorf("%q: want notify, drop or drain, several with commas between them, or none", s)
+		}
+		seen[name] = true
+	}
+	return t, nil
 }
 
 // looksPerTimeout is how often within the timeout the channels are looked at.
@@ -50,34 +83,69 @@ func (r *Router) look(now mono.Time) bool {
 		p := &r.ports[i]
 		for _, v := range r.vcs {
 			if r.late(now, i, v, -1, &p.recv[v], r.paused > 0) {
-				gone = true
-				for n := r.toDrop(&p.recv[v]); n > 0; n-- {
-					r.drop(i, v, wire.DropTimeout)
-				}
+				gone = r.relieve(i, v) || gone
 			}
 			for c := range p.send[v] {
-				q := &p.send[v][c]
-				if !r.late(now, i, v, c, q, !p.up || r.paused > 0) {
-					continue
+				if r.late(now, i, v, c, &p.send[v][c], !p.up || r.paused > 0) {
+					gone = r.relieveSender(p, v, c) || gone
 				}
-				gone = true
-				r.shed(p, v, c, wire.DropTimeout, r.toDrop(q))
 			}
 		}
 	}
 	return gone
 }
 
-// toDrop is how many packets of a stuck channel are given up.
-func (r *Router) toDrop(q *ring) int {
-	if r.cfg.Timeout.Drain {
-		return q.n
+// relieve gives up what the timeout says of a receiver channel whose head cannot move, and reports whether it did.
+func (r *Router) relieve(i int, v wire.VC) bool {
+	p, q := &r.ports[i], &r.ports[i].recv[v]
+	if r.cfg.Timeout.Drop {
+		n := 1
+		if r.cfg.Timeout.Drain {
+			n = q.n
+		}
+		for range n {
+			r.drop(i, v, wire.DropTimeout)
+		}
+		return true
 	}
-	return 1
+	if !r.cfg.Timeout.Drain {
+		return false
+	}
+	head := q.peek()
+	gone := q.remove(nil, func(s Slot) bool {
+		return s != head && wire.PacketView(r.cfg.Pool.Bytes(s)).Trunk() == wire.TrunkNone
+	})
+	r.taken(i, v, len(gone))
+	for _, s := range gone {
+		p.of(v).Dropped[wire.DropTimeout]++
+		r.drops = append(r.drops, Drop{s, wire.DropTimeout, p.Channel, wire.NumDirections})
+	}
+	return len(gone) > 0
+}
+
+// relieveSender is [Router.relieve] of a sender channel.
+func (r *Router) relieveSender(p *port, v wire.VC, c int) bool {
+	q := &p.send[v][c]
+	switch t := r.cfg.Timeout; {
+	case t.Drop && t.Drain:
+		return r.shed(p, v, c, wire.DropTimeout, q.n) > 0
+	case t.Drop:
+		return r.shed(p, v, c, wire.DropTimeout, 1) > 0
+	case t.Drain:
+		head := q.peek()
+		gone := q.remove(nil, func(s Slot) bool { return s != head })
+		p.removed(v, c, len(gone))
+		for _, s := range gone {
+			p.of(v).Dropped[wire.DropTimeout]++
+			r.drops = append(r.drops, Drop{s, wire.DropTimeout, p.Channel, p.Dir})
+		}
+		return len(gone) > 0
+	}
+	return false
 }
 
 // late notes whether a channel's head is another than before, tells of it if it
-// has stood for the timeout, and reports whether packets are to be given up.
+// has stood for the timeout, and reports whether it has.
 func (r *Router) late(now mono.Time, i int, v wire.VC, c int, q *ring, excused bool) bool {
 	if q.n == 0 || q.popped != q.seen || q.since == 0 || excused {
 		q.seen, q.since = q.popped, now
@@ -92,5 +160,5 @@ func (r *Router) late(now mono.Time, i int, v wire.VC, c int, q *ring, excused b
 	h := wire.PacketView(r.cfg.Pool.Bytes(q.peek()))
 	r.stuck = append(r.stuck, Stuck{Port: i, VC: v, Sender: c, For: now.Sub(q.since), Src: h.Src(), Dst: h.Dst(), ID: h.ID(), Waiting: q.n})
 	q.since = now
-	return r.cfg.Timeout.Drop || r.cfg.Timeout.Drain
+	return true
 }

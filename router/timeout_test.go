@@ -1,6 +1,7 @@
 package router
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,57 +11,153 @@ import (
 
 // Spec §7.3: "if a packet head cannot make progress through a fabric router
 // within the configured timeout interval", the packet is dropped, buffered data
-// drained, and the control plane notified; the first two are optional.
+// drained, and the control plane notified; the first two are optional. Each
+// does its part without the other, in receiver and sender channels.
 func TestTimeoutActions(t *testing.T) {
 	const after = 40 * time.Millisecond
+	full := SlotSpec.Sender[wire.VCData]
 	for _, c := range []struct {
-		name      string
-		timeout   Timeout
-		left      int // packets in the stuck receiver channel afterwards
-		told      int
-		forgotten bool // the sender channel's head was given up
+		name    string
+		timeout Timeout
+		in, out []uint64 // what is left of the receiver channel's packets 8 to 10, and of the sender channel's 0 to 7
 	}{
-		{"notify", Timeout{After: after}, 3, 2, false},
-		{"drop", Timeout{After: after, Drop: true}, 2, 2, true},
-		{"drain", Timeout{After: after, Drain: true}, 0, 2, true},
-		{"off", Timeout{}, 3, 0, false},
+		{"notify", Timeout{After: after}, []uint64{8, 9, 10}, []uint64{0, 1, 2, 3, 4, 5, 6, 7}},
+		{"drop", Timeout{After: after, Drop: true}, []uint64{9, 10}, []uint64{1, 2, 3, 4, 5, 6, 7}},
+		{"drain", Timeout{After: after, Drain: true}, []uint64{8}, []uint64{0}},
+		{"drop,drain", Timeout{After: after, Drop: true, Drain: true}, nil, nil},
+		{"off", Timeout{Drop: true, Drain: true}, []uint64{8, 9, 10}, []uint64{0, 1, 2, 3, 4, 5, 6, 7}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
 			b.r.cfg.Timeout = c.timeout
 			// Three more packets for the East than its sender channel takes: the link has no credit.
-			for i := range SlotSpec.Sender[wire.VCData] + 3 {
+			for i := range full + 3 {
 				b.arrive(int(wire.West), b.packet(wire.VCData, uint64(i), 5, wire.RouteEast, wire.RouteWest))
 			}
-			told := 0
-			for now := mono.Time(1); now < mono.Time(after+after/2); now = now.Add(time.Millisecond) {
+			var told []Stuck
+			now := mono.Time(1)
+			for ; now < mono.Time(after+after/2) && len(told) == 0; now = now.Add(time.Millisecond) {
 				b.r.Step(now)
 				for s, ok := b.r.PollStuck(); ok; s, ok = b.r.PollStuck() {
-					told++
-					if s.For < after || s.For > after+after/looksPerTimeout+time.Millisecond || s.VC != wire.VCData {
-						t.Errorf("told %+v", s)
-					}
-				}
-				if told == c.told && told > 0 {
-					break
+					told = append(told, s)
 				}
 			}
-			if told != c.told {
-				t.Errorf("told of %d stuck channels, want %d", told, c.told)
+			if on := c.timeout.After > 0; on != (len(told) == 2) || !on && len(told) > 0 {
+				t.Fatalf("told of %+v", told)
 			}
-			if n := b.r.Status(int(wire.West)).Receiver[wire.VCData]; n != c.left && !(c.timeout.Drop && n == c.left-1) {
-				t.Errorf("%d packets left in the receiver channel, want %d", n, c.left)
+			for _, s := range told { // the head, and how many are with it
+				id, n, sender := uint64(0), full, passThrough(wire.East, wire.West)
+				if s.Port == int(wire.West) {
+					id, n, sender = 8, 3, -1
+				}
+				if s.ID != id || s.Waiting != n || s.Sender != sender || s.VC != wire.VCData || s.For < after || s.For > after+after/looksPerTimeout+time.Millisecond {
+					t.Errorf("told %+v", s)
+				}
 			}
-			dropped := 0
+			dropped := map[uint64]bool{}
 			for d, ok := b.r.PollDrop(); ok; d, ok = b.r.PollDrop() {
-				if d.Reason != wire.DropTimeout {
-					t.Errorf("dropped for %s", d.Reason)
+				v := wire.PacketView(b.pool.Bytes(d.Slot))
+				if d.Reason != wire.DropTimeout || dropped[v.ID()] {
+					t.Errorf("packet %d dropped for %s, before: %v", v.ID(), d.Reason, dropped[v.ID()])
 				}
-				dropped++
+				dropped[v.ID()] = true
+				b.pool.Put(d.Slot)
 			}
-			if (dropped > 0) != c.forgotten {
-				t.Errorf("%d packets given up", dropped)
+			if want := full + 3 - len(c.in) - len(c.out); len(dropped) != want || b.freed() != full+3-len(c.in) {
+				t.Errorf("%d packets given up, want %d", len(dropped), want)
+			}
+			in, out := b.ids(&b.r.ports[wire.West].recv[wire.VCData]), b.ids(&b.r.ports[wire.East].send[wire.VCData][passThrough(wire.East, wire.West)])
+			if !slices.Equal(in, c.in) || !slices.Equal(out, c.out) {
+				t.Errorf("left in the receiver channel %v, want %v; in the sender channel %v, want %v", in, c.in, out, c.out)
+			}
+			// What is left goes on in order, and nothing leaks.
+			for range c.out {
+				b.r.Step(now)
+				if id, ok := b.send(int(wire.East)); !ok || id != c.out[0] {
+					t.Fatalf("sent %d, %v; want %v", id, ok, c.out)
+				}
+				c.out = c.out[1:]
+			}
+			for _, want := range c.in {
+				b.r.Step(now)
+				if id, ok := b.send(int(wire.East)); !ok || id != want {
+					t.Fatalf("sent %d, %v; want %d", id, ok, want)
+				}
+			}
+			if b.r.InFlight() != 0 || b.r.Status(int(wire.West)).Receiver[wire.VCData] != 0 {
+				t.Errorf("%d left", b.r.InFlight())
 			}
 		})
+	}
+}
+
+// It is the head that counts: a channel that is never empty is not stuck while
+// its heads move on, one after the other, and is once they no longer do.
+func TestTimeoutIsPerHead(t *testing.T) {
+	const after = 40 * time.Millisecond
+	b := newBench(t)
+	b.r.cfg.Timeout = Timeout{After: after}
+	full := SlotSpec.Sender[wire.VCData]
+	next := uint64(0)
+	fill := func() {
+		for b.r.Status(int(wire.West)).Receiver[wire.VCData] < 2 {
+			b.arrive(int(wire.West), b.packet(wire.VCData, next, 5, wire.RouteEast, wire.RouteWest))
+			next++
+			b.r.Step(0)
+		}
+	}
+	fill()
+	now, moved := mono.Time(1), 0
+	for ; now < mono.Time(10*after); now = now.Add(time.Millisecond) {
+		if b.r.Step(now); now%mono.Time(30*time.Millisecond) == 1 {
+			if _, ok := b.send(int(wire.East)); !ok {
+				t.Fatal("nothing to send")
+			}
+			b.r.Step(now)
+			fill()
+			moved++
+		}
+		if s, ok := b.r.PollStuck(); ok {
+			t.Fatalf("after %d heads have moved on, told %+v", moved, s)
+		}
+	}
+	if moved < 10 || b.r.InFlight() < full {
+		t.Fatalf("%d heads have moved on, %d packets wait", moved, b.r.InFlight())
+	}
+	still := now
+	for ; now < still.Add(2*after); now = now.Add(time.Millisecond) {
+		b.r.Step(now)
+		if s, ok := b.r.PollStuck(); ok {
+			if s.For < after {
+				t.Errorf("told %+v", s)
+			}
+			return
+		}
+	}
+	t.Error("nothing was told of heads that no longer move")
+}
+
+// ids are the packets of a channel, from its head on.
+func (b *bench) ids(q *ring) (ids []uint64) {
+	for k := range q.n {
+		ids = append(ids, wire.PacketView(b.pool.Bytes(q.slots[q.index(k)])).ID())
+	}
+	return ids
+}
+
+// Every list of actions is read as what it names, and others are refused.
+func TestParseTimeout(t *testing.T) {
+	for s, want := range map[string]Timeout{
+		"none": {Quiet: true}, "notify": {}, "drop": {Drop: true, Quiet: true}, "drain": {Drain: true, Quiet: true},
+		"notify,drop": {Drop: true}, "drain,notify": {Drain: true}, "drop,drain": {Drop: true, Drain: true, Quiet: true}, "drop,notify,drain": {Drop: true, Drain: true},
+	} {
+		if got, err := ParseTimeout(s); err != nil || got != want {
+			t.Errorf("%q: %+v, %v; want %+v", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", "maybe", "none,drop", "drop,drop", "drop,", "drop drain"} {
+		if got, err := ParseTimeout(s); err == nil {
+			t.Errorf("%q: %+v", s, got)
+		}
 	}
 }

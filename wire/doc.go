@@ -178,7 +178,7 @@
 // or back, and the hops behind it are on one of those behind the dateline, until
 // the packet turns or leaves the mesh; with bubble flow control there are none
 // of these, and a packet enters such an axis only where the peer has two free
-// slots. Completions and drop reports use no cable that wraps. A reply's payload is what was read. All but requests have send
+// slots. Completions and drop reports use no cable that wraps, but on up*/down* routes. A reply's payload is what was read. All but requests have send
 // type 255.
 //
 // Size is the number of payload bytes; for a read it is the number of bytes

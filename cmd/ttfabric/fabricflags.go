@@ -32,7 +32,7 @@ func (f *fabricFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.profile, "profile", "", "link times: lan, crowded, paced (default: paced over QUIC, crowded where 'up' starts more chips than there are cores)")
 	fl.StringVar(&f.slots, "slots", "spec", "channel sizes: "+slotNames()+"; spec is the specification's, fast is for long windows")
 	f.routes.add(c)
-	fl.StringVar(&f.stuck, "stuck", "notify", "what happens to packets that cannot move: notify, drop (give up the first), drain (all in its channel)")
+	fl.StringVar(&f.stuck, "stuck", "notify", "what happens to packets that cannot move, one or more: notify (an event), drop (give up the first), drain (what waits behind it in its channel); or none (counted only)")
 	fl.DurationVar(&f.stuckAfter, "stuck-after", 10*time.Second, "when they count as such; 0: never")
 	fl.BoolVar(&f.localFirst, "local-first", false, "serve a chip's own packets before those that pass through, instead of in turn")
 	fl.IntVar(&f.ttl, "ttl", 0, "hops after which a packet is dropped; 0: those of the longest route")

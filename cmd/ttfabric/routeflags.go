@@ -26,7 +26,7 @@ func (f *routeFlags) add(c *cobra.Command) {
 		engines = append(engines, e.Name+" ("+e.Help+")")
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.order, "order", "xy", "route order: xy (specification), yx (tt-metal)")
+	fl.StringVar(&f.order, "order", "xy", "route order: xy (specification), yx (tt-metal), none (every turn to the right, which can deadlock)")
 	fl.StringVar(&f.ring, "ring", "dateline", "what keeps rings and tori free of deadlock: dateline (specification), bubble (tt-metal), none")
 	fl.StringVar(&f.engine, "engine", route.Engines[0].Name, "routing engine: "+strings.Join(engines, ", "))
 	fl.StringVar(&f.fabric, "fabric", "2d", "2d, or 1d: rows and columns are lines, or rings, of their own")
@@ -66,7 +66,7 @@ func (f *routeFlags) prove(t *topo.Topology) (uint32, error) {
 	if f.unsafe {
 		return p.Hash(), nil
 	}
-	if v := p.Check(p.Multicasts()); v.Cycle != nil {
+	if v := p.Check(p.Multicasts()); !v.Sound() {
 		return 0, coded(exitTopology, "the routes of %s are refused, as they %s; take them anyway with --allow-deadlock", t.Name, &v)
 	}
 	return p.Hash(), nil
@@ -81,7 +81,7 @@ func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 	if p.Hash() == hash {
 		return nil
 	}
-	if v := p.Check(p.Multicasts()); v.Cycle != nil {
+	if v := p.Check(p.Multicasts()); !v.Sound() {
 		return fmt.Errorf("routes %08x are refused, as they %s", p.Hash(), &v)
 	}
 	return nil
@@ -94,16 +94,10 @@ func (m *meshFile) configure(cfg *node.Config) error {
 	if cfg.Route, err = f.config(); err != nil {
 		return err
 	}
-	cfg.Timeout = router.Timeout{After: time.Duration(m.StuckMS) * time.Millisecond}
-	switch m.Stuck {
-	case "notify":
-	case "drop":
-		cfg.Timeout.Drop = true
-	case "drain":
-		cfg.Timeout.Drop, cfg.Timeout.Drain = true, true
-	default:
-		return coded(exitUsage, "--stuck %q: want notify, drop or drain", m.Stuck)
+	if cfg.Timeout, err = router.ParseTimeout(m.Stuck); err != nil {
+		return coded(exitUsage, "--stuck %w", err)
 	}
+	cfg.Timeout.After = time.Duration(m.StuckMS) * time.Millisecond
 	if m.StuckMS < 0 {
 		return coded(exitUsage, "--stuck-after %v: want 0 or more", cfg.Timeout.After)
 	}

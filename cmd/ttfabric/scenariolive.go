@@ -99,8 +99,8 @@ func liveFabric(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (runDir
 		return "", nil, err
 	}
 	w := s.Fabric
-	up := upFlags{fabricFlags: fabricFlags{profile: w.Profile, slots: cmp.Or(w.Slots, "spec"), stuck: cmp.Or(w.Stuck, scenario.DefaultStuck), stuckAfter: cmp.Or(w.StuckAfter, scenario.DefaultStuckIn), ttl: w.TTL,
-		routes: routeFlags{order: cmp.Or(w.Order, "xy"), ring: cmp.Or(w.Ring, "dateline"), engine: cmp.Or(w.Engine, "dor"), fabric: "2d"}}}
+	up := upFlags{fabricFlags: fabricFlags{profile: w.Profile, slots: cmp.Or(w.Slots, "spec"), stuck: cmp.Or(w.Stuck, scenario.DefaultStuck), stuckAfter: cmp.Or(w.StuckAfter, scenario.DefaultStuckIn), ttl: w.TTL, localFirst: w.LocalFirst,
+		routes: routeFlags{unsafe: w.Unsafe(), order: cmp.Or(w.Order, "xy"), ring: cmp.Or(w.Ring, "dateline"), engine: cmp.Or(w.Engine, "dor"), fabric: "2d"}}}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
 	if err := makeRoot(runRoot()); err != nil {
@@ -122,8 +122,12 @@ func liveFabric(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (runDir
 
 // fitsRunning finds what a scenario wants of its fabric and a running one does not have.
 func fitsRunning(s *scenario.Scenario, m *meshFile) error {
-	w := s.Fabric
+	w, local := s.Fabric, ""
+	if w.LocalFirst {
+		local = "true"
+	}
 	for _, x := range []struct{ what, want, have string }{
+		{"local_first", local, fmt.Sprint(m.Local)},
 		{"slots", w.Slots, m.Slots}, {"profile", w.Profile, m.Profile}, {"order", w.Order, m.Order}, {"ring", w.Ring, m.Ring}, {"engine", w.Engine, m.Engine},
 		{"stuck", w.Stuck, m.Stuck}, {"ttl", zeroless(int64(w.TTL)), fmt.Sprint(m.TTL)}, {"stuck_after", zeroless(w.StuckAfter.Milliseconds()), fmt.Sprint(m.StuckMS)},
 	} {

@@ -54,7 +54,7 @@ each other (transport: quic, auth: psk); --transport and --auth go before it.
 
 Routes are proved free of deadlock before any chip starts; 'ttfabric routes'
 shows them. A packet whose way on is blocked for --stuck-after is told of as an
-event, or given up too.`,
+event; --stuck says whether it is, and whether it and those behind it are given up.`,
 		Example: `  ttfabric up
   ttfabric up mesh:4x8 -d
   ttfabric up torus:4x4 --ring bubble

@@ -14,7 +14,7 @@ import (
 )
 
 func newValidate() *cobra.Command {
-	var flags routeFlags
+	var proof proofFlags
 	c := &cobra.Command{
 		Use:   "validate FILE|NAME",
 		Short: "Check a topology and say what it is",
@@ -25,7 +25,9 @@ the line at fault. It also routes the machine as 'ttfabric up' would and looks
 for a cycle of channels that wait for each other, over all classes of messages,
 multicast included; routes that can deadlock, or don't reach everything, end it
 with exit code 3, too. Meshes that are joined by fewer cables than they have
-planes are told of: between them some planes have no way. Where a file says what carries the links and how chips
+planes are told of: between them some planes have no way. With --vcs the same
+routes are proved with other virtual channels than ours, as the literature has
+them, to compare. Where a file says what carries the links and how chips
 know each other (transport, auth), that is said as well.
 
 FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
@@ -33,7 +35,9 @@ FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
 (t3000, galaxy) or a generator (torus:4x8).`,
 		Example: `  ttfabric validate cluster_desc.yaml
   ttfabric validate t3k_mesh_graph_descriptor.textproto
-  ttfabric validate torus:4x8 -o json`,
+  ttfabric validate torus:4x8 -o json
+  ttfabric validate mesh:2x2 --order none
+  ttfabric validate torus:4x4 --vcs kept`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTopology,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -52,30 +56,66 @@ FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
 			}
 			v := viewTopology(t)
 			v.Transport, v.Auth = links.transport, links.auth
-			cfg, err := flags.config()
+			found, err := proof.find(t, &v)
 			if err != nil {
 				return err
 			}
-			p, err := route.New(t, cfg)
-			if err != nil {
-				return coded(exitTopology, "%w", err)
-			}
-			found := p.Check(p.Multicasts())
-			v.Routes = verdictOf(cfg, &found)
 			if f == "json" {
 				err = printJSON(c, v)
 			} else {
 				printTopology(c, t, v)
-				printThin(c, t, &found)
+				printThin(c, t, found)
 			}
 			if err == nil && !found.OK() {
-				err = coded(exitTopology, "%s: %s", t.Name, &found)
+				err = coded(exitTopology, "%s: %s", t.Name, found)
 			}
 			return err
 		},
 	}
-	flags.add(c)
+	proof.add(c)
 	return c
+}
+
+// proofFlags say which routes are proved, and with which virtual channels.
+type proofFlags struct {
+	routeFlags
+	vcs     string
+	unicast bool
+}
+
+func (f *proofFlags) add(c *cobra.Command) {
+	f.routeFlags.add(c)
+	var schemes []string
+	for _, s := range route.Schemes {
+		schemes = append(schemes, s.Name+" ("+s.Help+")")
+	}
+	c.Flags().StringVar(&f.vcs, "vcs", route.Schemes[0].Name, "virtual channels to prove the routes with: "+strings.Join(schemes, ", "))
+	c.Flags().BoolVar(&f.unicast, "unicast", false, "leave multicast out")
+}
+
+// find routes the machine, and adds the verdict to its view.
+func (f *proofFlags) find(t *topo.Topology, v *topologyView) (*route.Verdict, error) {
+	cfg, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	s, err := route.SchemeByName(f.vcs)
+	if err != nil {
+		return nil, coded(exitUsage, "--vcs: %w", err)
+	}
+	p, err := route.New(t, cfg)
+	if err != nil {
+		return nil, coded(exitTopology, "%w", err)
+	}
+	mc := p.Multicasts()
+	mc.Any = mc.Any && !f.unicast
+	check := p.Check
+	if s.Name != route.Schemes[0].Name {
+		check = func(mc route.Multicasts) route.Verdict { return p.CheckScheme(s, mc) }
+	}
+	found := check(mc)
+	v.Routes = verdictOf(cfg, s, &found)
+	return &found, nil
 }
 
 // completeTopology offers the built-in topologies, and files.
@@ -119,11 +159,16 @@ type verdictView struct {
 	Longest      int      `json:"longest_way_hops"`
 	Unreachable  int      `json:"pairs_without_a_way"`
 	Thin         int      `json:"pairs_of_meshes_on_fewer_planes"`
+	Astray       int      `json:"ways_that_lead_astray"`
+	Long         int      `json:"ways_beyond_the_bound"`
 }
 
-func verdictOf(cfg route.Config, v *route.Verdict) verdictView {
-	w := verdictView{Engine: fmt.Sprintf("%s, %s, %s", cmp.Or(cfg.Engine, route.Engines[0].Name), cfg.Order, cfg.Ring), Verdict: v.String(), Channels: v.Channels,
-		Dependencies: v.Dependencies, Cycle: []string{}, Longest: v.Longest, Unreachable: v.Unreachable, Thin: v.Thin}
+func verdictOf(cfg route.Config, s route.Scheme, v *route.Verdict) verdictView {
+	w := verdictView{Thin: v.Thin, Astray: v.Astray, Long: v.Long, Engine: fmt.Sprintf("%s, %s, %s", cmp.Or(cfg.Engine, route.Engines[0].Name), cfg.Order, cfg.Ring), Verdict: v.String(), Channels: v.Channels,
+		Dependencies: v.Dependencies, Cycle: []string{}, Longest: v.Longest, Unreachable: v.Unreachable}
+	if s.Name != route.Schemes[0].Name {
+		w.Engine += ", channels " + s.Name
+	}
 	for _, c := range v.Cycle {
 		w.Cycle = append(w.Cycle, c.String())
 	}

@@ -218,7 +218,9 @@ func (c *Chip) abandon(now mono.Time) bool {
 			break
 		}
 		c.counters.Timeouts++
-		c.events.stuck(now, &c.ports[s.Port], s)
+		if !c.cfg.Timeout.Quiet {
+			c.events.stuck(now, &c.ports[s.Port], s)
+		}
 	}
 	for {
 		d, ok := c.router.PollDrop()

@@ -23,13 +23,18 @@ import (
 type tables struct {
 	before  []uint32 // epochs of former tables, the newest last
 	strict  bool     // packets of all other tables that may close a cycle with these are given up
-	refused uint64   // tables that could have closed a cycle: never put in force
+	refused uint64   // tables that could have closed a cycle, or led astray: never put in force
+
+	checked map[[2]uint32]route.Conflict // what proofs found, by the hashes of the tables before and after: a cable that flaps is proved once
 
 	unreachable []wire.FabricNodeID // by the tables in force, of this mesh; of another mesh its first chip, for all
 }
 
-// maxEpochs is how many former tables are remembered.
-const maxEpochs = 16
+// maxEpochs is how many former tables are remembered, and maxChecked how many proofs.
+const (
+	maxEpochs  = 16
+	maxChecked = 64
+)
 
 // Tables tells of new tables: an event.
 type Tables struct {
@@ -37,7 +42,7 @@ type Tables struct {
 	Out         []wire.PortID       // ports of cables out of service, both ends
 	Unreachable []wire.FabricNodeID // chips of this mesh without a way from here; of another mesh its first chip, for all
 	Strict      bool                // packets of the old tables that went round a fault, or to another mesh, were given up
-	Refused     bool                // these tables could deadlock, and were not put in force
+	Refused     bool                // these tables could deadlock or lead astray, and were not put in force
 }
 
 // enforce puts a plan in force.
@@ -53,8 +58,8 @@ func (c *Chip) install(now mono.Time) {
 	if p.Hash() == c.epoch {
 		return
 	}
-	conflict := p.Replaces(c.plan)
-	if conflict == route.Cyclic {
+	conflict := c.replaces(p)
+	if conflict == route.Unsound {
 		c.tables.refused++
 		c.events.add(Event{At: now, Tables: &Tables{Epoch: p.Hash(), Out: c.outOf(p), Refused: true}})
 		return
@@ -83,6 +88,20 @@ func (c *Chip) install(now mono.Time) {
 	t.unreachable = c.unreachable()
 	c.events.add(Event{At: now, Tables: &Tables{Epoch: c.epoch, Out: c.outOf(p), Unreachable: t.unreachable, Strict: t.strict}})
 	c.abandon(now)
+}
+
+// replaces proves that tables can take the place of those in force, or remembers it.
+func (c *Chip) replaces(p *route.Plan) route.Conflict {
+	t, k := &c.tables, [2]uint32{c.epoch, p.Hash()}
+	found, ok := t.checked[k]
+	if !ok {
+		found = p.Replaces(c.plan)
+		if t.checked == nil || len(t.checked) == maxChecked {
+			t.checked = map[[2]uint32]route.Conflict{}
+		}
+		t.checked[k] = found
+	}
+	return found
 }
 
 // stale reports whether a packet may close a cycle with those of the tables in

@@ -36,8 +36,10 @@
 //	scenario      1
 //	description   what it is about; the first sentence is what `scenario list` shows
 //	topology      machine; t3000 if left out
-//	slots, profile, order, ring, engine, ttl, stuck, stuck_after
-//	              how the fabric is started; as the flags of `ttfabric up`
+//	slots, profile, order, ring, engine, ttl, stuck, stuck_after, local_first
+//	              how the fabric is started; as the flags of `ttfabric up`, stuck in
+//	              one word: notify,drop; local_first is true or false. Order or ring
+//	              none allow a deadlock
 //	seed          of all choices; without it each run draws one, and prints it
 //	duration      of timeline and traffic; a second behind the last action if left out
 //	traffic       what the chips send each other all the time; none if left out

@@ -18,7 +18,7 @@ import (
 
 // The keys of a file.
 var (
-	topKeys = []string{"scenario", "description", "topology", "slots", "profile", "order", "ring", "engine", "ttl", "stuck", "stuck_after", "seed", "duration",
+	topKeys = []string{"scenario", "description", "topology", "slots", "profile", "order", "ring", "engine", "ttl", "stuck", "stuck_after", "local_first", "seed", "duration",
 		"traffic", "timeline", "assertions"}
 	trafficKeys   = []string{"pattern", "load", "packets", "size", "window", "planes", "hot", "hot_share"}
 	actionKeys    = []string{"link", "netem", "chip", "partition", "heal", "gossip", "clock"}
@@ -94,12 +94,21 @@ func (r *reader) fabric(top map[string]*yaml.Node) Fabric {
 		Topology: r.text(top["topology"], "topology"),
 		Slots:    r.oneOf(top["slots"], "slots", slots...),
 		Profile:  r.oneOf(top["profile"], "profile", ttlink.ProfileLAN.Name, ttlink.ProfileCrowded.Name),
-		Order:    r.oneOf(top["order"], "order", "xy", "yx"),
-		Ring:     r.oneOf(top["ring"], "ring", "dateline", "bubble"),
+		Order:    r.oneOf(top["order"], "order", "xy", "yx", "none"),
+		Ring:     r.oneOf(top["ring"], "ring", "dateline", "bubble", "none"),
 		Engine:   r.oneOf(top["engine"], "engine", engines...),
 		TTL:      int(r.count(top["ttl"], "ttl", 1, 1<<16-1)),
-		Stuck:    r.oneOf(top["stuck"], "stuck", "notify", "drop", "drain"), StuckAfter: r.time(top["stuck_after"], "stuck_after", time.Millisecond, MaxTime),
+		Stuck:    r.stuck(top["stuck"]), StuckAfter: r.time(top["stuck_after"], "stuck_after", time.Millisecond, MaxTime), LocalFirst: r.yes(top["local_first"], "local_first"),
 	}
+}
+
+// stuck is what happens to packets that cannot move.
+func (r *reader) stuck(n *yaml.Node) string {
+	s := r.text(n, "stuck")
+	if _, err := router.ParseTimeout(s); n != nil && err != nil {
+		r.fail(n.Line, "stuck %v", err)
+	}
+	return s
 }
 
 func (r *reader) traffic(n *yaml.Node) *Traffic {

@@ -65,7 +65,11 @@ type Fabric struct {
 	Stuck      string
 	StuckAfter time.Duration
 	TTL        int
+	LocalFirst bool
 }
+
+// Unsafe reports whether the routes are ones that can deadlock, which is then what the scenario is about.
+func (f *Fabric) Unsafe() bool { return f.Order == "none" || f.Ring == "none" }
 
 // Traffic is what the chips send each other while the timeline runs.
 type Traffic struct {

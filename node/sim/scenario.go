@@ -99,8 +99,12 @@ func Play(cfg PlayConfig) (scenario.Report, error) {
 
 // of sets what a file says of its fabric; the rest is as `ttfabric up` has it.
 func (a *surroundings) of(f scenario.Fabric) error {
-	*a = surroundings{profile: ttlink.ProfileLAN, slots: router.SlotSpec, maxPayload: wire.PadTo(wire.MaxPacket), window: ttlink.DefaultWindow, lag: scenarioLag,
-		timeout: router.Timeout{After: cmp.Or(f.StuckAfter, scenario.DefaultStuckIn), Drop: f.Stuck == "drop" || f.Stuck == "drain", Drain: f.Stuck == "drain"}}
+	*a = surroundings{profile: ttlink.ProfileLAN, slots: router.SlotSpec, maxPayload: wire.PadTo(wire.MaxPacket), window: ttlink.DefaultWindow, lag: scenarioLag}
+	var err error
+	if a.timeout, err = router.ParseTimeout(cmp.Or(f.Stuck, scenario.DefaultStuck)); err != nil {
+		return err
+	}
+	a.timeout.After, a.localFirst = cmp.Or(f.StuckAfter, scenario.DefaultStuckIn), f.LocalFirst
 	if f.Profile == ttlink.ProfileCrowded.Name {
 		a.profile = ttlink.ProfileCrowded
 	}
@@ -109,7 +113,6 @@ func (a *surroundings) of(f scenario.Fabric) error {
 			a.slots = p
 		}
 	}
-	var err error
 	a.route.Engine = f.Engine
 	if a.route.Order, err = route.ParseOrder(cmp.Or(f.Order, "xy")); err != nil {
 		return err

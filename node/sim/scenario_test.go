@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -116,5 +117,42 @@ func TestScenarioErrors(t *testing.T) {
 	s, m := parsed(t, "x", []byte("scenario: 1\ntopology: n300\ntimeline:\n- {at: 1s, chip: {kill: M0D5}}\nassertions:\n- finally: links_up == all\n"))
 	if _, err := Play(PlayConfig{Scenario: s, Topology: m}); err == nil || !strings.Contains(err.Error(), "x.yaml:4") {
 		t.Error(err)
+	}
+}
+
+// Spec §6.1 as a scenario: with dimension order off and local traffic first it
+// stands still, which is told; the same traffic runs with it on, and by a ring with its dateline.
+func TestDeadlockScenarios(t *testing.T) {
+	const text = `
+scenario: 1
+topology: %s
+local_first: true
+stuck_after: 200ms
+%s
+traffic: {pattern: %s, load: 1000000, size: 1024, window: 1024, planes: 1}
+duration: 20ms
+assertions:
+- finally: events(packet stuck) > 0
+- finally: delivered == all
+`
+	for _, c := range []struct {
+		machine, keys, pattern string
+		still                  bool
+	}{
+		{"mesh:2x2", "order: none", "bit-complement", true}, {"mesh:2x2", "order: xy", "bit-complement", false}, {"mesh:2x2", "order: yx", "bit-complement", false},
+		{"ring:7", "ring: none", "tornado", true}, {"ring:7", "ring: dateline", "tornado", false}, {"ring:7", "ring: bubble", "tornado", false},
+	} {
+		t.Run(c.machine+" "+c.keys, func(t *testing.T) {
+			s, m := parsed(t, "deadlock", fmt.Appendf(nil, text, c.machine, c.keys, c.pattern))
+			rep, err := Play(PlayConfig{Scenario: s, Topology: m, Seed: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, v := range rep.Assertions {
+				if (v.Status == scenario.Passed) != (c.still == (k == 0)) {
+					t.Errorf("%s: %s, measured %s", v.Text, v.Status, v.Measured)
+				}
+			}
+		})
 	}
 }

@@ -66,7 +66,7 @@ type Conflict uint8
 const (
 	NoConflict Conflict = iota
 	OldDetours          // packets of the old tables that go round a fault, or to another mesh, must be given up
-	Cyclic              // the new tables must not be installed
+	Unsound             // the new tables can deadlock or lead astray, and must not be installed
 )
 
 // Replaces proves that the plan can take the place of another of the same
@@ -75,24 +75,25 @@ const (
 // looks only at what the two can differ in: see the package documentation.
 func (p *Plan) Replaces(old *Plan) Conflict {
 	if len(p.grids) > 1 && !maps.Equal(p.out, old.out) {
-		if v := p.Check(Multicasts{}); v.Cycle != nil {
-			return Cyclic
+		mc := p.Multicasts()
+		if v := p.Check(mc); !v.Sound() {
+			return Unsound
 		}
-		if v := p.CheckAfter(old, Multicasts{}); v.Cycle != nil {
+		if v := p.CheckAfter(old, mc); v.Cycle != nil {
 			return OldDetours
 		}
 		return NoConflict
 	}
-	worst := NoConflict
+	worst, g := NoConflict, p.graph()
 	for pl := range max(p.top.Planes(), 1) {
 		for c := range wire.Class(wire.NumClasses) {
-			k := newChecker(p, wire.Plane(pl), c)
+			g.reset()
+			k := newChecker(p, wire.Plane(pl), c, g)
 			k.detours()
-			if k.g.cycle() != nil {
-				return Cyclic
+			if k.g.cycle() != nil || k.astray+k.long > 0 {
+				return Unsound
 			}
-			o := newChecker(old, wire.Plane(pl), c)
-			o.g = k.g
+			o := newChecker(old, wire.Plane(pl), c, g)
 			o.detours()
 			k.caught(old)
 			if k.g.cycle() != nil {
@@ -112,6 +113,7 @@ func (k *checker) detours() {
 		for src := range g.chips() {
 			for dst := range g.chips() {
 				if leg, detour, _ := g.leg(k.buf[:0], k.c, k.pl, src, dst); detour {
+					k.follow(g, src, dst, leg)
 					k.path(g, src, leg, false, false, true, -1)
 				}
 			}

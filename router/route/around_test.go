@@ -171,7 +171,7 @@ func TestAroundMany(t *testing.T) {
 			old = p
 		}
 	}
-	if conflicts[Cyclic] != 0 || conflicts[NoConflict] == 0 || conflicts[OldDetours] == 0 {
+	if conflicts[Unsound] != 0 || conflicts[NoConflict] == 0 || conflicts[OldDetours] == 0 {
 		t.Errorf("conflicts: %v", conflicts)
 	}
 }

@@ -14,12 +14,16 @@ type Channel struct {
 	From wire.FabricNodeID
 	Dir  wire.Direction
 	VC   wire.VC
+	N    int // by a [Scheme] of other channels than the plan's, which of them
 	Ring bool
 }
 
 // String renders the channel: "M0D3 E data".
 func (c Channel) String() string {
 	s := fmt.Sprintf("%s %s %s", c.From, c.Dir, c.VC)
+	if c.N > 0 {
+		s += fmt.Sprintf(" %d", c.N+1)
+	}
 	if c.Ring {
 		s += " ring"
 	}
@@ -33,9 +37,12 @@ type Verdict struct {
 	Cycle        []Channel // each waits for the next, the last for the first; nil: no traffic can deadlock
 	Plane        wire.Plane
 	Pairs        int                  // ordered pairs of chips and planes with a way; of several meshes: of meshes
-	Unreachable  int                  // of those without
+	Unreachable  int                  // of those without, for some class of messages
 	Example      [2]wire.FabricNodeID // one of them
 	Longest      int                  // hops of the longest way between two chips; of several meshes: at most
+	Astray       int                  // ways that come by a chip twice or end elsewhere; between meshes: by a mesh
+	Long         int                  // ways of more hops than [Plan.Longest], of a leg or of crossings
+	Stray        [2]wire.FabricNodeID // one of both; of several meshes their first chips
 
 	// Thin counts ordered pairs of meshes that reach each other, but on fewer
 	// planes than the machine has; ThinPair is one of them, and ThinPlanes how
@@ -45,8 +52,12 @@ type Verdict struct {
 	ThinPlanes int
 }
 
-// OK reports whether all pairs have a way and nothing can deadlock.
-func (v *Verdict) OK() bool { return v.Cycle == nil && v.Unreachable == 0 }
+// Sound reports whether nothing can deadlock, and all that has a way arrives
+// in as many hops as the plan says, which a packet's time to live starts from.
+func (v *Verdict) Sound() bool { return v.Cycle == nil && v.Astray == 0 && v.Long == 0 }
+
+// OK reports whether the plan is sound and all pairs have a way.
+func (v *Verdict) OK() bool { return v.Sound() && v.Unreachable == 0 }
 
 // String says what was found, in a sentence.
 func (v *Verdict) String() string {
@@ -59,6 +70,9 @@ func (v *Verdict) String() string {
 			fmt.Fprintf(&b, " waits for %s", c)
 		}
 		fmt.Fprintf(&b, ", which waits for the first")
+	}
+	if v.Astray > 0 || v.Long > 0 {
+		fmt.Fprintf(&b, "; %d ways go in circles or end elsewhere, %d are longer than they may be, such as %s to %s", v.Astray, v.Long, v.Stray[0], v.Stray[1])
 	}
 	if v.Unreachable > 0 {
 		fmt.Fprintf(&b, "; %d of %d pairs have no way, such as %s to %s", v.Unreachable, v.Pairs+v.Unreachable, v.Example[0], v.Example[1])
@@ -73,8 +87,8 @@ type Multicasts struct {
 }
 
 // Check builds the channel dependency graph of all that the plan lets packets
-// do, for each class of messages and each plane, and looks for a cycle; it
-// also looks for pairs without a way. Classes have channels of their own and
+// do, for each class of messages and each plane, and looks for a cycle. It
+// follows all ways to their ends, and looks for pairs without one. Classes have channels of their own and
 // none waits for a later one (see the chip's flows), so that each is proved by itself.
 func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
 
@@ -82,34 +96,33 @@ func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
 // packets of that one are still under way: of what both allow together. Both
 // are of one machine and one ring scheme.
 func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
-	v := Verdict{}
+	v, g := Verdict{}, p.graph()
 	for pl := range max(p.top.Planes(), 1) {
+		least := (*checker)(nil) // of the class that has the fewest ways
 		for c := range wire.Class(wire.NumClasses) {
-			k := newChecker(p, wire.Plane(pl), c)
+			g.reset()
+			k := newChecker(p, wire.Plane(pl), c, g)
 			k.all(mc)
 			if old != nil {
-				o := newChecker(old, wire.Plane(pl), c)
-				o.g = k.g
+				o := newChecker(old, wire.Plane(pl), c, g)
 				o.all(mc)
 				k.caught(old)
 			}
-			for _, out := range k.g.out {
-				if len(out) > 0 {
-					v.Channels++
-				}
-			}
-			v.Dependencies += k.g.edges
+			v.Channels += k.g.used()
+			v.Dependencies += k.g.edges()
 			if cycle := k.g.cycle(); cycle != nil && v.Cycle == nil {
 				v.Plane = wire.Plane(pl)
 				for _, n := range cycle {
 					v.Cycle = append(v.Cycle, k.channel(n))
 				}
 			}
-			if c == wire.ClassRequest {
-				k.reach(&v)
+			if least == nil || k.lost > least.lost {
+				least = k
 			}
 			v.Longest = max(v.Longest, k.longest)
+			k.stray(&v)
 		}
+		least.reach(&v)
 	}
 	p.thin(&v)
 	if len(p.grids) > 1 {
@@ -129,6 +142,11 @@ type checker struct {
 	lost    int // pairs of one mesh without a way
 	found   int
 	example [2]wire.FabricNodeID
+
+	astray, long int // see [Verdict]
+	stranger     [2]wire.FabricNodeID
+	seen         []int32 // by chip: the way that came by it last
+	way          int32
 }
 
 // all adds everything that the plan allows.
@@ -142,18 +160,23 @@ func (k *checker) all(mc Multicasts) {
 // perPort is the number of channels of a class at a cable's end: up or not, and plain, dateline or detour.
 const perPort = 8
 
-func newChecker(p *Plan, pl wire.Plane, c wire.Class) *checker {
+func newChecker(p *Plan, pl wire.Plane, c wire.Class, g *graph) *checker {
+	return &checker{p: p, pl: pl, c: c, g: g}
+}
+
+// graph is one with room for all channels of a class and plane.
+func (p *Plan) graph() *graph {
 	n := 0
 	for _, g := range p.grids {
 		n += g.chips()
 	}
-	return &checker{p: p, pl: pl, c: c, g: newGraph(n * wire.NumDirections * perPort)}
+	return newGraph(n * wire.NumDirections * perPort)
 }
 
 // id numbers a channel. With bubbles, those of a ring are one: a ring always
 // has a free slot, so that what is in it never waits for what else is in it.
 func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bool) int32 {
-	if k.p.cfg.Ring == Bubble && !external && k.c != wire.ClassControl && g.wraps(d) && !v.Detour() {
+	if !external && k.bubbles(g, d, v) {
 		if axis(d) == 0 {
 			chip -= chip % g.mesh.Cols
 		} else {
@@ -174,6 +197,14 @@ func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bo
 	return int32(n)
 }
 
+// bubbles reports whether a channel is one with all others of its ring. On
+// up*/down* routes it is not: they turn within a ring as they please, and close
+// no cycle by themselves; that a packet waits for two slots where it enters a
+// ring changes nothing, since what it waits for empties before it.
+func (k *checker) bubbles(g *grid, d wire.Direction, v wire.VC) bool {
+	return k.p.cfg.Ring == Bubble && k.p.dor() && k.c != wire.ClassControl && g.wraps(d) && !v.Detour()
+}
+
 func (k *checker) channel(n int32) Channel {
 	v := wire.VCFor(k.c, n&4 != 0, n&1 != 0)
 	if n&2 != 0 {
@@ -183,7 +214,7 @@ func (k *checker) channel(n int32) Channel {
 	d, chip := wire.Direction(port%wire.NumDirections), port/wire.NumDirections
 	for i := len(k.p.grids) - 1; ; i-- {
 		if g := k.p.grids[i]; g.first <= chip {
-			return Channel{g.node(chip - g.first), d, v, k.p.cfg.Ring == Bubble && k.c != wire.ClassControl && g.wraps(d) && !v.Detour()}
+			return Channel{From: g.node(chip - g.first), Dir: d, VC: v, Ring: k.bubbles(g, d, v)}
 		}
 	}
 }
@@ -204,79 +235,79 @@ func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves, deto
 	return held
 }
 
-// within adds what stays in a mesh: unicast between all pairs, and multicast.
+// shape is what the routes within a mesh depend on: meshes of one shape have the same.
+type shape struct {
+	rows, cols, planes int
+	wrapX, wrapY       bool
+	works              string // directions whose cables work
+	own                int    // while it goes round faults: the mesh itself
+}
+
+func (g *grid) shape() shape {
+	s := shape{g.mesh.Rows, g.mesh.Cols, g.plan.top.MeshPlanes(g.mesh.ID), g.mesh.WrapX, g.mesh.WrapY, string(g.works), 0}
+	if g.detours != nil {
+		s.own = 1 + g.first
+	}
+	return s
+}
+
+// within adds what stays in a mesh, for every mesh. It looks at one of each shape.
 func (k *checker) within(mc Multicasts) {
+	seen := map[shape]*checker{}
 	for _, g := range k.p.grids {
-		for src := range g.chips() {
-			for dst := range g.chips() {
-				if src == dst {
-					continue
-				}
-				leg, detour, ok := g.leg(k.buf[:0], k.c, k.pl, src, dst)
-				if ok {
-					k.found++
-				} else if k.p.cfg.Lines && src/g.mesh.Cols != dst/g.mesh.Cols && src%g.mesh.Cols != dst%g.mesh.Cols {
-					continue
-				} else if int(k.pl) < k.p.top.MeshPlanes(g.mesh.ID) {
-					k.lost++
-					k.example = [2]wire.FabricNodeID{g.node(src), g.node(dst)}
-				}
-				k.longest = max(k.longest, len(leg))
-				k.path(g, src, leg, false, false, detour, -1)
-			}
-			if mc.Any && k.c == wire.ClassRequest {
-				k.multicast(g, src, mc.Trunk)
-			}
+		s := g.shape()
+		one := seen[s]
+		if one == nil {
+			one = &checker{p: k.p, pl: k.pl, c: k.c, g: newGraph(g.chips() * wire.NumDirections * perPort)}
+			one.mesh(g, mc)
+			seen[s] = one
+		}
+		k.g.join(one.g, int32(g.first*wire.NumDirections*perPort))
+		k.longest = max(k.longest, one.longest)
+		k.found += one.found
+		if one.lost > 0 {
+			k.lost, k.example = k.lost+one.lost, one.example
+		}
+		if one.astray+one.long > 0 {
+			k.astray, k.long, k.stranger = k.astray+one.astray, k.long+one.long, one.stranger
 		}
 	}
 }
 
-// multicast adds the longest trees from a chip: a trunk both ways along the
-// first dimension, and from each of its chips branches both ways along the
-// second. A chip keeps a packet until its last branch has gone, and so waits for each.
+// mesh adds what stays in a mesh, whose channels are numbered from 0: unicast between all pairs, and multicast.
+func (k *checker) mesh(of *grid, mc Multicasts) {
+	alone := *of
+	alone.first = 0
+	g := &alone
+	for src := range g.chips() {
+		for dst := range g.chips() {
+			if src == dst {
+				continue
+			}
+			leg, detour, ok := g.leg(k.buf[:0], k.c, k.pl, src, dst)
+			if ok {
+				k.found++
+				k.follow(g, src, dst, leg)
+			} else if k.p.cfg.Lines && src/g.mesh.Cols != dst/g.mesh.Cols && src%g.mesh.Cols != dst%g.mesh.Cols {
+				continue
+			} else if int(k.pl) < k.p.top.MeshPlanes(g.mesh.ID) {
+				k.lost++
+				k.example = [2]wire.FabricNodeID{g.node(src), g.node(dst)}
+			}
+			k.longest = max(k.longest, len(leg))
+			k.path(g, src, leg, false, false, detour, -1)
+		}
+		if mc.Any && k.c == wire.ClassRequest {
+			k.multicast(g, src, mc.Trunk)
+		}
+	}
+}
+
+// multicast adds the longest trees from a chip. A chip keeps a packet until its
+// last branch has gone, and so waits for each.
 func (k *checker) multicast(g *grid, src int, o Order) {
-	trunk, branch := []wire.Direction{wire.East, wire.West}, []wire.Direction{wire.South, wire.North}
-	if o == YX {
-		trunk, branch = branch, trunk
-	}
-	run := func(chip int, d wire.Direction) (n int) {
-		for at, first := chip, true; ; first = false {
-			next, _, ok := g.beside(at, d)
-			if !ok || next == chip && !first {
-				return n
-			}
-			if at = next; at == chip {
-				return n
-			}
-			n++
-		}
-	}
-	if k.p.cfg.Lines { // no turns: trunks alone, and branches from the chip itself
-		for d := range wire.Direction(wire.NumDirections) {
-			leg := k.buf[:0]
-			for range min(run(src, d), wire.MaxHops) {
-				leg = append(leg, d)
-			}
-			k.path(g, src, leg, false, false, false, -1)
-		}
-		return
-	}
-	for _, t := range trunk {
-		for n := range min(run(src, t), wire.MaxHops) + 1 {
-			leg := k.buf[:0]
-			at := src
-			for range n {
-				leg = append(leg, t)
-				at, _, _ = g.beside(at, t)
-			}
-			for _, b := range branch {
-				full := leg
-				for range min(run(at, b), wire.MaxHops-len(leg)) {
-					full = append(full, b)
-				}
-				k.path(g, src, full, false, false, false, -1)
-			}
-		}
+	for leg := range g.trees(src, o) {
+		k.path(g, src, leg, false, false, false, -1)
 	}
 }
 
@@ -287,6 +318,7 @@ func (k *checker) between() {
 		return
 	}
 	im := k.p.inter[k.pl]
+	k.followMeshes(im)
 	for i, g := range k.p.grids {
 		for _, j := range im.peers[i] {
 			if !k.used(i, int(j)) {

@@ -17,12 +17,14 @@ func newDOR(g *grid) (legger, error) { return dor{g, g.plan.cfg.OneWay}, nil }
 
 func (r dor) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, src, dst int) ([]wire.Direction, bool) {
 	m, from := &r.g.mesh, len(buf)
-	if o == XY {
-		buf = along(buf, src%m.Cols, dst%m.Cols, m.Cols, wraps && m.WrapX, r.oneWay, wire.East, wire.West)
-		buf = along(buf, src/m.Cols, dst/m.Cols, m.Rows, wraps && m.WrapY, r.oneWay, wire.South, wire.North)
+	x := along(src%m.Cols, dst%m.Cols, m.Cols, wraps && m.WrapX, r.oneWay)
+	y := along(src/m.Cols, dst/m.Cols, m.Rows, wraps && m.WrapY, r.oneWay)
+	if o == XY || o == NoOrder && (x > 0) == (y > 0) { // from East to South and from West to North is to the right
+		buf = hops(buf, x, wire.East, wire.West)
+		buf = hops(buf, y, wire.South, wire.North)
 	} else {
-		buf = along(buf, src/m.Cols, dst/m.Cols, m.Rows, wraps && m.WrapY, r.oneWay, wire.South, wire.North)
-		buf = along(buf, src%m.Cols, dst%m.Cols, m.Cols, wraps && m.WrapX, r.oneWay, wire.East, wire.West)
+		buf = hops(buf, y, wire.South, wire.North)
+		buf = hops(buf, x, wire.East, wire.West)
 	}
 	if r.g.plan.cfg.Failed != nil && !r.g.intact(buf[from:], pl, src) {
 		return buf[:from], false
@@ -30,8 +32,8 @@ func (r dor) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, src, 
 	return buf, true
 }
 
-// along appends the hops along one axis of n places.
-func along(buf []wire.Direction, src, dst, n int, wrap, oneWay bool, plus, minus wire.Direction) []wire.Direction {
+// along is the number of hops along one axis of n places: East or South, or West or North below 0.
+func along(src, dst, n int, wrap, oneWay bool) int {
 	k := dst - src
 	if wrap {
 		if k < 0 {
@@ -41,6 +43,11 @@ func along(buf []wire.Direction, src, dst, n int, wrap, oneWay bool, plus, minus
 			k -= n
 		}
 	}
+	return k
+}
+
+// hops appends k hops in one direction, or if k is below 0 in the other.
+func hops(buf []wire.Direction, k int, plus, minus wire.Direction) []wire.Direction {
 	for ; k > 0; k-- {
 		buf = append(buf, plus)
 	}

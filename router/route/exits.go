@@ -91,19 +91,25 @@ func (im *interMesh) choose() {
 		byRank[r] = i
 		im.firstFalls(i, dist)
 	}
+	falls := make([]bool, n)
 	for _, m := range byRank {
-		for d := range n {
-			best, via := dist[m*n+d], im.next[m*n+d]
-			if best == none {
-				for _, j := range im.peers[m] {
-					if t := dist[int(j)*n+d]; im.up(m, int(j)) && t != none && t+1 < best {
-						best, via = t+1, uint16(j)
-					}
-				}
-				dist[m*n+d], im.next[m*n+d] = best, via
+		best, via := dist[m*n:][:n], im.next[m*n:][:n]
+		for d := range best {
+			falls[d] = best[d] != none
+		}
+		for _, j := range im.peers[m] {
+			if !im.up(m, int(j)) {
+				continue
 			}
-			if best != none {
-				im.most = max(im.most, int(best))
+			for d, t := range dist[int(j)*n:][:n] {
+				if !falls[d] && t != none && t+1 < best[d] {
+					best[d], via[d] = t+1, uint16(j)
+				}
+			}
+		}
+		for _, t := range best {
+			if t != none {
+				im.most = max(im.most, int(t))
 			}
 		}
 	}

@@ -1,54 +1,95 @@
 package route
 
-import "slices"
-
 // graph is a channel dependency graph (Dally and Seitz, 1987): an edge from a
 // channel to another says that a packet may hold a slot of the first while it
 // waits for one of the second. Without a cycle, some packet can always move.
+// Most channels of a large fabric wait for none, so each has four bytes and
+// each dependency eight.
 type graph struct {
-	out   [][]int32
-	edges int
+	first []int32 // by channel: its latest dependency, by number; 0: none
+	deps  []dep   // number 0 is none
 }
 
-func newGraph(channels int) *graph { return &graph{out: make([][]int32, channels)} }
+// dep is a dependency of a channel.
+type dep struct {
+	on   int32 // the channel that it waits for
+	next int32 // number of another of the same channel; 0: none
+}
+
+func newGraph(channels int) *graph {
+	return &graph{first: make([]int32, channels), deps: make([]dep, 1)}
+}
+
+// reset forgets all dependencies.
+func (g *graph) reset() {
+	clear(g.first)
+	g.deps = g.deps[:1]
+}
+
+// grow adds a channel.
+func (g *graph) grow() { g.first = append(g.first, 0) }
+
+// edges is the number of dependencies.
+func (g *graph) edges() int { return len(g.deps) - 1 }
 
 // add notes a dependency, once.
 func (g *graph) add(a, b int32) {
-	if a == b || slices.Contains(g.out[a], b) {
+	if a == b {
 		return
 	}
-	g.out[a] = append(g.out[a], b)
-	g.edges++
+	for e := g.first[a]; e != 0; e = g.deps[e].next {
+		if g.deps[e].on == b {
+			return
+		}
+	}
+	g.deps = append(g.deps, dep{b, g.first[a]})
+	g.first[a] = int32(len(g.deps) - 1)
+}
+
+// join notes all dependencies of a graph whose channels have numbers so much higher here.
+func (g *graph) join(h *graph, by int32) {
+	for a, e := range h.first {
+		for ; e != 0; e = h.deps[e].next {
+			g.add(int32(a)+by, h.deps[e].on+by)
+		}
+	}
+}
+
+// used is the number of channels that wait for another.
+func (g *graph) used() (n int) {
+	for _, e := range g.first {
+		if e != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // cycle returns a cycle, its first channel once; nil where there is none.
 func (g *graph) cycle() []int32 {
 	const fresh, open, done = 0, 1, 2
-	mark := make([]uint8, len(g.out))
-	type frame struct {
-		at   int32
-		next int32
-	}
+	mark := make([]uint8, len(g.first))
+	type frame struct{ at, dep int32 }
 	var stack []frame
-	for root := range g.out {
-		if mark[root] != fresh || len(g.out[root]) == 0 {
+	for root, e := range g.first {
+		if mark[root] != fresh || e == 0 {
 			continue
 		}
 		mark[root] = open
-		stack = append(stack[:0], frame{at: int32(root)})
+		stack = append(stack[:0], frame{int32(root), e})
 		for len(stack) > 0 {
 			f := &stack[len(stack)-1]
-			if int(f.next) == len(g.out[f.at]) {
+			if f.dep == 0 {
 				mark[f.at] = done
 				stack = stack[:len(stack)-1]
 				continue
 			}
-			to := g.out[f.at][f.next]
-			f.next++
+			to := g.deps[f.dep].on
+			f.dep = g.deps[f.dep].next
 			switch mark[to] {
 			case fresh:
 				mark[to] = open
-				stack = append(stack, frame{at: to})
+				stack = append(stack, frame{to, g.first[to]})
 			case open:
 				i := len(stack) - 1
 				for stack[i].at != to {

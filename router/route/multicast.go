@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"iter"
 
 	"ttfabric/wire"
 )
@@ -102,4 +103,58 @@ func (p *Plan) Beyond(tree []Branch, at wire.FabricNodeID, d wire.Direction, t w
 		}
 	}
 	return tree
+}
+
+// trees are the ways from a chip to the ends of the branches of its longest
+// multicasts: a trunk both ways along the first dimension, and from each of its
+// chips branches both ways along the second. A way is valid until the next.
+func (g *grid) trees(src int, o Order) iter.Seq[[]wire.Direction] {
+	trunk, branch := []wire.Direction{wire.East, wire.West}, []wire.Direction{wire.South, wire.North}
+	if o == YX {
+		trunk, branch = branch, trunk
+	}
+	return func(yield func([]wire.Direction) bool) {
+		var buf [wire.MaxHops]wire.Direction
+		if g.plan.cfg.Lines { // no turns: trunks alone, and branches from the chip itself
+			for d := range wire.Direction(wire.NumDirections) {
+				if !yield(straight(buf[:0], d, min(g.run(src, d), wire.MaxHops))) {
+					return
+				}
+			}
+			return
+		}
+		for _, t := range trunk {
+			at := src
+			for n := range min(g.run(src, t), wire.MaxHops) + 1 {
+				if n > 0 {
+					at, _, _ = g.beside(at, t)
+				}
+				leg := straight(buf[:0], t, n)
+				for _, b := range branch {
+					if !yield(straight(leg, b, min(g.run(at, b), wire.MaxHops-n))) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// straight appends n hops in one direction.
+func straight(buf []wire.Direction, d wire.Direction, n int) []wire.Direction {
+	for range n {
+		buf = append(buf, d)
+	}
+	return buf
+}
+
+// run is how far it goes in a direction from a chip: to the edge, or round to the chip before it.
+func (g *grid) run(chip int, d wire.Direction) (n int) {
+	for at := chip; ; n++ {
+		next, _, ok := g.beside(at, d)
+		if !ok || next == chip {
+			return n
+		}
+		at = next
+	}
 }

@@ -9,109 +9,76 @@ import (
 	"ttfabric/wire"
 )
 
-// labelled builds the dependency graph of whole ways whose channels are
-// labelled by label, and reports whether it has a cycle. It shares nothing
-// with the checker but the graph.
-func labelled(ways [][]Hop, label func(way []Hop, i int) int) bool {
-	ids := map[string]int32{}
-	g := newGraph(1 << 16)
-	id := func(h Hop, l int) int32 {
-		k := fmt.Sprint(h.At, h.Dir, l)
-		if _, ok := ids[k]; !ok {
-			ids[k] = int32(len(ids))
-		}
-		return ids[k]
+// scheme finds a scheme of virtual channels.
+func scheme(t *testing.T, name string) Scheme {
+	t.Helper()
+	s, err := SchemeByName(name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, w := range ways {
-		for i := 1; i < len(w); i++ {
-			g.add(id(w[i-1], label(w, i-1)), id(w[i], label(w, i)))
-		}
-	}
-	return g.cycle() != nil
+	return s
 }
 
-// ways are those of all pairs of chips of a plan.
-func ways(t *testing.T, p *Plan) (all [][]Hop) {
-	for _, a := range p.Topology().Chips {
-		for _, b := range p.Topology().Chips {
-			if a.Node != b.Node {
-				w, ok := p.Walk(wire.ClassRequest, 0, a.Node, b.Node)
-				if !ok {
-					t.Fatalf("%s to %s: no way", a.Node, b.Node)
-				}
-				all = append(all, w)
-			}
-		}
+// cyclic checks a machine by a scheme, and compares with what is known. A cycle
+// that is found is one of channels that follow each other round the machine.
+func cyclic(t *testing.T, row string, p *Plan, name string, mc Multicasts, want bool) {
+	t.Helper()
+	v := p.CheckScheme(scheme(t, name), mc)
+	if (v.Cycle != nil) != want || v.Astray != 0 || v.Channels == 0 {
+		t.Errorf("%s: want a cycle: %v; %s", row, want, &v)
 	}
-	return all
+	checkCycle(t, p, &v)
 }
 
-// circles are all ways of up to n hops round a ring, in both directions.
-func circles(t *testing.T, p *Plan, n int) (all [][]Hop) {
-	for _, a := range p.Topology().Chips {
-		for _, d := range []wire.Direction{wire.East, wire.West} {
-			var w []Hop
-			var s Steps
-			for at := a.Node; len(w) < n; at = w[len(w)-1].To {
-				h, ok := p.step(&s, wire.ClassRequest, false, 0, at, d)
-				if !ok {
-					t.Fatal("no ring")
-				}
-				w = append(w, h)
-				all = append(all, append([]Hop(nil), w...))
-			}
+// checkCycle finds that the end of each channel of a cycle is where the next one begins.
+func checkCycle(t *testing.T, p *Plan, v *Verdict) {
+	t.Helper()
+	for i, a := range v.Cycle {
+		b := v.Cycle[(i+1)%len(v.Cycle)]
+		if a.Ring { // all cables of it
+			continue
+		}
+		if to, ok := p.Topology().Neighbour(a.From, a.Dir, v.Plane); !ok || to != b.From {
+			t.Errorf("%s: the cycle's %s does not lead to %s", p.Topology().Name, a, b)
 		}
 	}
-	return all
 }
 
-func byVC(w []Hop, i int) int { return int(w[i].VC) }
-func oneVC([]Hop, int) int    { return 0 }
-func willCross(w []Hop, _ int) int {
-	for _, h := range w {
-		if h.Wrap {
-			return 1
-		}
-	}
-	return 0
-}
-
-// TestDeadlockTable reproduces what is known of rings, tori and the
-// specification's four meshes, the cyclic rows included.
+// TestDeadlockTable reproduces what is known of rings and tori, the cyclic rows
+// included. Multicasts go as far round a ring as there are chips, which is what
+// routes of k-1 hops are. Where a plan's own channels are meant, Check must say the same.
 func TestDeadlockTable(t *testing.T) {
-	row := func(name string, cyclic, want bool) {
+	minimal, far := Multicasts{}, Multicasts{Any: true}
+	own := func(row string, p *Plan, mc Multicasts, want bool) {
 		t.Helper()
-		if cyclic != want {
-			t.Errorf("%s: cycle %v, want %v", name, cyclic, want)
+		cyclic(t, row, p, "own", mc, want)
+		if v := p.Check(mc); (v.Cycle != nil) != want {
+			t.Errorf("%s: %s", row, &v)
 		}
 	}
 	for k := 4; k <= 8; k++ {
-		p := plan(t, fmt.Sprintf("ring:%d", k), Config{OneWay: true})
-		row(fmt.Sprintf("ring of %d, one VC, minimal", k), labelled(ways(t, p), oneVC), true)
-		row(fmt.Sprintf("ring of %d, dateline", k), labelled(ways(t, p), byVC), false)
-		row(fmt.Sprintf("ring of %d, dateline, routes of up to %d hops", k, k-1), labelled(circles(t, p, k-1), byVC), false)
-		row(fmt.Sprintf("ring of %d, channel chosen at entry, minimal", k), labelled(ways(t, p), willCross), false)
-		row(fmt.Sprintf("ring of %d, channel chosen at entry, %d hops", k, k-1), labelled(circles(t, p, k-1), willCross), true)
+		p, bare := plan(t, fmt.Sprintf("ring:%d", k), Config{OneWay: true}), plan(t, fmt.Sprintf("ring:%d", k), Config{OneWay: true, Ring: NoRing})
+		row := func(s string) string { return fmt.Sprintf("ring of %d, %s", k, s) }
+		cyclic(t, row("one VC, minimal"), p, "one", minimal, true)
+		own(row("none, minimal"), bare, minimal, true)
+		own(row("dateline, minimal"), p, minimal, false)
+		own(row("dateline, routes of k-1 hops"), p, far, false)
+		own(row("none, routes of k-1 hops"), bare, far, true)
+		cyclic(t, row("channel chosen at entry, minimal"), p, "entry", minimal, false)
+		cyclic(t, row("channel chosen at entry, routes of k-1 hops"), p, "entry", far, true)
 	}
-	four := plan(t, "ring:4", Config{}) // no two of its routes of two hops meet at both ends
-	row("ring of 4, one VC, minimal, ties both ways", labelled(ways(t, four), oneVC), false)
-	three := plan(t, "ring:3", Config{})
-	row("ring of 3, one VC, minimal", labelled(ways(t, three), oneVC), false)
-	row("ring of 3, one VC, 2-hop routes", labelled(circles(t, three, 2), oneVC), true)
-
+	own("ring of 4, one VC, minimal, ties both ways", plan(t, "ring:4", Config{Ring: NoRing}), minimal, false) // no two of its routes of two hops meet at both ends
+	own("ring of 3, one VC, minimal", plan(t, "ring:3", Config{Ring: NoRing}), minimal, false)
+	own("ring of 3, one VC, routes of 2 hops", plan(t, "ring:3", Config{Ring: NoRing}), far, true)
 	for _, name := range []string{"torus:3x3", "torus:4x4", "torus:4x8", "torus:5x5"} {
-		some := ways(t, plan(t, name, Config{OneWay: true}))
-		row(name+", dateline reset at the turn", labelled(some, byVC), false)
-		keep := func(w []Hop, i int) int {
-			for _, h := range w[:i+1] {
-				if h.Wrap {
-					return 1
-				}
-			}
-			return 0
-		}
-		row(name+", dateline kept over the turn", labelled(some, keep), name != "torus:3x3")
+		p := plan(t, name, Config{OneWay: true})
+		own(name+", dateline reset at the turn", p, minimal, false)
+		own(name+", dateline reset at the turn, multicasts", p, far, false)
+		cyclic(t, name+", dateline kept over the turn", p, "kept", minimal, name != "torus:3x3")
 	}
+	own("mesh 2x2, XY and a Y-first multicast trunk", plan(t, "mesh:2x2", Config{}), Multicasts{true, YX}, true)
+	own("mesh 2x2, XY and an X-first multicast trunk", plan(t, "mesh:2x2", Config{}), Multicasts{true, XY}, false)
+	own("mesh 2x2, no order", plan(t, "mesh:2x2", Config{Order: NoOrder}), minimal, true)
 }
 
 // TestFourMeshes is the specification's example, as it prints it and with its slip corrected.
@@ -119,43 +86,113 @@ func TestFourMeshes(t *testing.T) {
 	for _, slip := range []bool{false, true} {
 		p := plan(t, "spec-l1", Config{})
 		if slip {
-			p.inter[0].next[3*4+2] = 1 // Mesh 3 to Mesh 2 by way of Mesh 1
+			for _, im := range p.inter {
+				im.next[3*4+2], im.most = 1, 3 // Mesh 3 to Mesh 2 by way of Mesh 1
+			}
 		}
-		all := ways(t, p)
-		external := func(h Hop) bool { return h.At.Mesh != h.To.Mesh }
-		crossings := func(w []Hop, i int) (n int) {
-			for _, h := range w[:i] {
-				if external(h) {
-					n++
+		for _, mc := range []Multicasts{{}, {Any: true}} {
+			for _, c := range []struct {
+				scheme string
+				want   bool
+			}{{"one", true}, {"apart", true}, {"crossings", false}, {"own", false}} {
+				cyclic(t, fmt.Sprintf("four meshes, slip %v, %s, %+v", slip, c.scheme, mc), p, c.scheme, mc, c.want)
+			}
+			if v := p.Check(mc); !v.OK() {
+				t.Errorf("slip %v: %s", slip, &v)
+			}
+		}
+	}
+}
+
+// TestBothCheckersAgree compares Check, which adds up legs, with CheckScheme,
+// which follows every packet. Within one mesh the two graphs are the same;
+// between meshes Check allows for every exit, nearest or not.
+func TestBothCheckersAgree(t *testing.T) {
+	for _, name := range []string{"n300", "t3000", "line:5", "mesh:2x2", "mesh:4x4", "mesh:3x5", "ring:3", "ring:6", "torus:3x3", "torus:4x4", "torus:4x6", "torus-x:3x4", "torus-y:4x3", "spec-l1", "2xt3000"} {
+		for _, cfg := range []Config{{}, {Order: YX}, {Order: NoOrder}, {Ring: NoRing}, {OneWay: true, Ring: NoRing}, {Lines: true}, {Engine: "updown"}} {
+			if cfg.Lines && (name == "spec-l1" || name == "2xt3000") {
+				continue
+			}
+			p := plan(t, name, cfg)
+			for _, mc := range []Multicasts{{}, {true, XY}, {true, YX}} {
+				if cfg.Engine == "updown" && mc.Any {
+					continue
 				}
-			}
-			return n
-		}
-		interMesh := func(w []Hop, _ int) int {
-			if w[0].At.Mesh != w[len(w)-1].To.Mesh {
-				return 1
-			}
-			return 0
-		}
-		for _, c := range []struct {
-			name  string
-			label func([]Hop, int) int
-			want  bool
-		}{
-			{"one VC", oneVC, true},
-			{"two VCs, intra and inter", interMesh, true},
-			{"number of mesh crossings", crossings, false},
-			{"up*/down*", byVC, false},
-		} {
-			if got := labelled(all, c.label); got != c.want {
-				t.Errorf("slip %v, %s: cycle %v, want %v", slip, c.name, got, c.want)
+				a, b := p.Check(mc), p.CheckScheme(scheme(t, "own"), mc)
+				same := a.Channels == b.Channels && a.Dependencies == b.Dependencies && a.Longest == b.Longest
+				if len(p.grids) > 1 {
+					same = a.Channels >= b.Channels && a.Dependencies >= b.Dependencies && a.Longest >= b.Longest
+				}
+				if !same || (a.Cycle == nil) != (b.Cycle == nil) && (len(p.grids) == 1 || a.Cycle == nil) || a.Astray+b.Astray != 0 {
+					t.Errorf("%s %+v %+v: %s; followed: %s", name, cfg, mc, &a, &b)
+				}
+				checkCycle(t, p, &a)
+				checkCycle(t, p, &b)
 			}
 		}
-		if v := p.Check(Multicasts{}); !v.OK() && !slip {
-			t.Errorf("%s", &v)
+	}
+}
+
+// strays is an engine that leads some packets astray.
+type strays struct {
+	legger
+	bend func(leg []wire.Direction) []wire.Direction
+}
+
+func (s strays) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, src, dst int) ([]wire.Direction, bool) {
+	leg, ok := s.legger.leg(buf, pl, o, wraps, src, dst)
+	if ok && src == 0 && dst == 5 {
+		leg = s.bend(leg)
+	}
+	return leg, ok
+}
+
+// What goes in circles, ends elsewhere, or is longer than the plan says is found, within meshes and between them.
+func TestCheckFollowsWays(t *testing.T) {
+	e, s, w, n := wire.East, wire.South, wire.West, wire.North
+	for _, c := range []struct {
+		name         string
+		leg          []wire.Direction // from the first chip of a 4×4 mesh to the sixth
+		astray, long int
+	}{
+		{"as it should be", []wire.Direction{e, s}, 0, 0},
+		{"round a circle first", []wire.Direction{e, s, w, n, e, s}, 1, 0},
+		{"there and back", []wire.Direction{e, w, e, s}, 1, 0},
+		{"ends before", []wire.Direction{e}, 1, 0},
+		{"ends elsewhere", []wire.Direction{e, e}, 1, 0},
+		{"over the edge", []wire.Direction{w, e, e, s}, 1, 0},
+		{"a long way", []wire.Direction{e, e, e, s, s, s, w, w, n, n}, 0, 1},
+	} {
+		p := plan(t, "mesh:4x4", Config{})
+		p.grids[0].legs = strays{p.grids[0].legs, func([]wire.Direction) []wire.Direction { return c.leg }}
+		v := p.Check(Multicasts{})
+		ways := wire.NumClasses * p.Topology().Planes()
+		if v.Astray != c.astray*ways || v.Long != c.long*ways || v.Sound() != (c.astray+c.long == 0 && v.Cycle == nil) || v.OK() && c.astray+c.long > 0 {
+			t.Errorf("%s: %+v", c.name, v)
 		}
-		if most := len(all); most != 36*35 {
-			t.Errorf("%d ways", most)
+		if want := [2]wire.FabricNodeID{chip(0, 0), chip(0, 5)}; c.astray+c.long > 0 && v.Stray != want {
+			t.Errorf("%s: names %v", c.name, v.Stray)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(im *interMesh)
+		astray int // pairs of meshes
+		long   int
+	}{
+		{"as it should be", func(*interMesh) {}, 0, 0},
+		{"two meshes to each other", func(im *interMesh) { im.next[0*4+3], im.next[2*4+3] = 2, 0 }, 2, 0},
+		{"where no cable leads", func(im *interMesh) { im.next[1*4+2] = 2 }, 1, 0},
+		{"where it goes no further", func(im *interMesh) { im.next[2*4+1], im.next[0*4+1] = 0, none }, 1, 0},
+		{"more crossings than the plan says", func(im *interMesh) { im.most = 1 }, 0, 4},
+	} {
+		p := plan(t, "spec-l1", Config{})
+		for _, im := range p.inter {
+			c.change(im)
+		}
+		v := p.Check(Multicasts{})
+		if ways := wire.NumClasses * len(p.inter); v.Astray != c.astray*ways || v.Long != c.long*ways || v.OK() != (c.astray+c.long == 0) {
+			t.Errorf("%s: %+v", c.name, v)
 		}
 	}
 }
@@ -182,6 +219,9 @@ func TestCheckFinds(t *testing.T) {
 		{"mesh:2x2", Config{}, Multicasts{true, XY}, false},
 		{"mesh:2x2", Config{}, Multicasts{true, YX}, true}, // XY unicast and a Y-first trunk
 		{"mesh:2x2", Config{Order: YX}, Multicasts{true, YX}, false},
+		{"mesh:2x2", Config{Order: NoOrder}, Multicasts{}, true}, // Spec §6.1
+		{"mesh:4x5", Config{Order: NoOrder}, Multicasts{}, true},
+		{"line:5", Config{Order: NoOrder}, Multicasts{}, false},
 		{"mesh:4x8", Config{}, Multicasts{true, XY}, false},
 		{"ring:5", Config{}, Multicasts{true, XY}, false},
 		{"line:5", Config{}, Multicasts{true, XY}, false},
@@ -191,51 +231,140 @@ func TestCheckFinds(t *testing.T) {
 		if (v.Cycle != nil) != c.cyclic || v.Unreachable != 0 {
 			t.Errorf("%s %+v %+v: %s", c.machine, c.cfg, c.mc, &v)
 		}
-		for i, a := range v.Cycle { // each is a real channel whose end is where the next one begins
-			b := v.Cycle[(i+1)%len(v.Cycle)]
-			to, ok := p.Topology().Neighbour(a.From, a.Dir, v.Plane)
-			if !ok || to != b.From {
-				t.Errorf("%s: the cycle's %s does not lead to %s", c.machine, a, b)
-			}
-		}
+		checkCycle(t, p, &v)
 	}
 }
 
 var all = flag.Bool("route.all", false, "try every failed cable of the large machines, not a sample")
 
-// TestFailedLinks takes each cable away alone: up*/down* finds ways around it,
-// and nothing that is left can deadlock by any engine. Of machines beyond 4×4 it takes a sample.
-func TestFailedLinks(t *testing.T) {
-	for _, name := range []string{"t3000", "mesh:2x2", "mesh:3x3", "mesh:4x4", "ring:5", "torus:3x3", "torus:4x4", "torus-x:3x4", "torus-y:4x2",
-		"spec-l1", "2xt3000", "galaxy", "mesh:8x8", "torus:5x5", "torus:8x8"} {
-		m := machine(t, name)
-		for i, c := range m.Cables {
-			if (testing.Short() && i%7 != 0) || (!*all && len(m.Meshes) == 1 && len(m.Chips) > 16 && i%41 != 0) {
-				continue
+// named are machines of every builder: those of at most 16 chips, and of
+// several meshes, are looked at as a whole, of the others a sample.
+var named = map[string][]string{
+	"n300": {"n300"}, "t3000": {"t3000"}, "2xt3000": {"2xt3000"}, "galaxy": {"galaxy"}, "spec-l1": {"spec-l1"},
+	"line:": {"line:2", "line:5"}, "ring:": {"ring:3", "ring:4", "ring:5", "ring:8"},
+	"mesh:":  {"mesh:1x4", "mesh:2x2", "mesh:2x3", "mesh:3x3", "mesh:4x4", "mesh:8x8"},
+	"torus:": {"torus:3x3", "torus:4x4", "torus:3x4", "torus:5x5", "torus:8x8"}, "torus-x:": {"torus-x:3x4", "torus-x:2x3"}, "torus-y:": {"torus-y:4x2", "torus-y:4x4"},
+}
+
+// configs are the ways to route a machine that must not deadlock.
+func configs(m *topo.Topology) (cs []Config) {
+	rings := []Ring{Dateline}
+	lines := len(m.Meshes) == 1
+	for _, x := range m.Meshes {
+		if x.WrapX || x.WrapY {
+			rings = []Ring{Dateline, Bubble}
+		}
+		lines = lines && x.Rows > 1
+	}
+	for _, e := range Engines {
+		for _, r := range rings {
+			cs = append(cs, Config{Engine: e.Name, Ring: r})
+			if e.Name == Engines[0].Name {
+				cs = append(cs, Config{Engine: e.Name, Ring: r, Order: YX})
+				if lines {
+					cs = append(cs, Config{Engine: e.Name, Ring: r, Lines: true})
+				}
 			}
-			gone := func(q wire.PortID) bool { return q == c.A || q == c.B }
-			for _, e := range Engines {
-				p, err := New(m, Config{Engine: e.Name, Failed: gone})
-				if err != nil {
-					t.Fatal(err)
-				}
-				v := p.Check(Multicasts{})
-				around := e.Name == "updown" && !c.External()
-				if v.Cycle != nil || (around && v.Unreachable > 0) || (e.Name == "dor" && !c.External() && v.Unreachable == 0) {
-					t.Fatalf("%s by %s without %s–%s: %s", name, e.Name, c.A, c.B, &v)
-				}
+		}
+	}
+	return cs
+}
+
+// joined reports whether all chips of a mesh are connected on a plane.
+func joined(p *Plan, mesh wire.MeshID, pl wire.Plane) bool {
+	m, _ := p.Topology().Mesh(mesh)
+	seen := map[wire.FabricNodeID]bool{{Mesh: mesh}: true}
+	for queue := []wire.FabricNodeID{{Mesh: mesh}}; len(queue) > 0; queue = queue[1:] {
+		for _, q := range p.top.Ports(queue[0]) {
+			if q.Plane == pl && !p.down(q.Local) && q.Peer.Node.Mesh == mesh && !seen[q.Peer.Node] {
+				seen[q.Peer.Node] = true
+				queue = append(queue, q.Peer.Node)
+			}
+		}
+	}
+	return len(seen) == m.Rows*m.Cols
+}
+
+// TestFailedLinks takes each cable away alone, of machines of every builder, by
+// every engine, ring scheme and order: as one that is not there, and as one
+// that goes out of service while packets are under way. Nothing that is left can
+// deadlock or goes astray, and what is connected has a way where the engine knows of faults.
+func TestFailedLinks(t *testing.T) {
+	for _, b := range topo.Builders {
+		if len(named[b.Name]) == 0 {
+			t.Errorf("no machine of builder %s", b.Name)
+		}
+		for _, name := range named[b.Name] {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				failLinks(t, machine(t, name))
+			})
+		}
+	}
+}
+
+// failLinks takes each cable of a machine away, or of a large one a sample.
+func failLinks(t *testing.T, m *topo.Topology) {
+	every := 1
+	switch {
+	case *all:
+	case len(m.Meshes) == 1 && len(m.Chips) > 16:
+		every = len(m.Chips) + 1
+	case testing.Short():
+		every = 7
+	}
+	for _, cfg := range configs(m) {
+		base, err := New(m, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := base.Check(base.Multicasts()); !v.OK() {
+			t.Errorf("%s %+v: %s", m.Name, cfg, &v)
+		}
+		for i, c := range m.Cables {
+			if i%every == 0 && !c.Unused {
+				failLink(t, base, c)
 			}
 		}
 	}
 }
 
-// manyMeshes is a square of side×side meshes, each rows×cols, joined at the middles of their edges.
+// failLink takes one cable away from a plan.
+func failLink(t *testing.T, base *Plan, c topo.Cable) {
+	cfg := base.cfg
+	name := fmt.Sprintf("%s %s %s %s lines %v without %s–%s", base.top.Name, cfg.Engine, cfg.Order, cfg.Ring, cfg.Lines, c.A, c.B)
+	cfg.Failed = func(q wire.PortID) bool { return q == c.A || q == c.B }
+	p, err := New(base.top, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := c.External() || joined(p, c.A.Node.Mesh, c.Plane)
+	v := p.Check(p.Multicasts())
+	if !v.Sound() || cfg.Engine == "updown" && (v.Unreachable == 0) != whole || cfg.Engine == "dor" && !c.External() && v.Unreachable == 0 {
+		t.Errorf("%s: connected: %v; %s", name, whole, &v)
+	}
+	around := base.Around([]wire.PortID{c.A})
+	v = around.Check(base.Multicasts())
+	if !v.Sound() || !cfg.Lines && (v.Unreachable == 0) != whole {
+		t.Errorf("%s, around it: connected: %v; %s", name, whole, &v)
+	}
+	if there, back := around.Replaces(base), base.Replaces(around); there != NoConflict || back != NoConflict {
+		t.Errorf("%s: conflicts %d, %d", name, there, back)
+	}
+	if v := around.CheckAfter(base, base.Multicasts()); !v.Sound() { // the same graph as when it comes back
+		t.Errorf("%s, with what is under way: %s", name, &v)
+	}
+}
+
+// manyMeshes is a square of side×side meshes, each rows×cols, joined at the
+// middles of their edges, those of 16 chips and more by four exits each.
 func manyMeshes(t testing.TB, side, rows, cols int) *topo.Topology {
 	m := &topo.Topology{Name: fmt.Sprintf("%d meshes of %dx%d", side*side, rows, cols), Arch: wire.Wormhole}
 	node := func(mesh, r, c int) wire.FabricNodeID { return chip(mesh, r*cols+c) }
 	cable := func(a wire.FabricNodeID, ca wire.Channel, b wire.FabricNodeID, cb wire.Channel, d wire.Direction) {
 		m.Cables = append(m.Cables, topo.Cable{A: wire.PortID{Node: a, Channel: ca}, B: wire.PortID{Node: b, Channel: cb}, Dir: d, Back: d.Opposite()})
 	}
+	exit := func(i, n int) bool { return n < 16 && i == n/2 || n >= 16 && i%4 == 2 }
 	for k := range side * side {
 		m.Meshes = append(m.Meshes, topo.Mesh{ID: wire.MeshID(k), Rows: rows, Cols: cols})
 		for i := range rows * cols {
@@ -243,12 +372,12 @@ func manyMeshes(t testing.TB, side, rows, cols int) *topo.Topology {
 			m.Chips = append(m.Chips, topo.Chip{Node: chip(k, i), Row: r, Col: c, UMD: topo.NoUMD})
 			if c+1 < cols {
 				cable(node(k, r, c), 0, node(k, r, c+1), 1, wire.East)
-			} else if r == rows/2 && (k+1)%side != 0 {
+			} else if exit(r, rows) && (k+1)%side != 0 {
 				cable(node(k, r, c), 0, node(k+1, r, 0), 1, wire.East)
 			}
 			if r+1 < rows {
 				cable(node(k, r, c), 2, node(k, r+1, c), 3, wire.South)
-			} else if c == cols/2 && k+side < side*side {
+			} else if exit(c, cols) && k+side < side*side {
 				cable(node(k, r, c), 2, node(k+side, 0, c), 3, wire.South)
 			}
 		}

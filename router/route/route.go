@@ -7,7 +7,9 @@
 // keeps no table of all pairs: a leg of a dimension-ordered route is
 // arithmetic, and a mesh-level choice is one entry per pair of meshes.
 // [Plan.Check] builds the channel dependency graph of everything that the plan
-// allows (Dally and Seitz) and reports it acyclic, or a cycle.
+// allows (Dally and Seitz) and reports it acyclic, or a cycle, and follows every
+// way to its end. [Plan.CheckScheme] does the same packet by packet, with the
+// plan's virtual channels or others.
 //
 // # Between meshes
 //
@@ -29,7 +31,7 @@
 // packet turns, leaves the mesh, or arrives; keeping the channel over the turn
 // is a cycle on every torus from 4×4 up. By the scheme [Bubble] there is one
 // channel, and a packet enters a ring, from its chip or by a turn, only where
-// two slots are free. Control messages use no cable that wraps.
+// two slots are free. Control messages use no cable that wraps, except on up*/down* routes.
 //
 // # Around faults
 //
@@ -59,33 +61,38 @@ import (
 // Order is the order in which a route uses the two dimensions.
 type Order uint8
 
-// The orders. XY is the specification's (§2.2.1.1.1: "Packets go X dimension first then Y"), YX is tt-metal's.
+// The orders. XY is the specification's (§2.2.1.1.1: "Packets go X dimension
+// first then Y"), YX is tt-metal's. NoOrder is neither: a route takes first
+// whichever dimension makes its turn one to the right, so that four of them
+// close the circle of §6.1; it is for showing what happens then.
 const (
 	XY Order = iota
 	YX
+	NoOrder
 )
 
-// String returns "xy" or "yx".
-func (o Order) String() string {
+var orderNames = []string{"xy", "yx", "none"}
+
+// String returns "xy", "yx" or "none".
+func (o Order) String() string { return orderNames[o] }
+
+// Reverse is the order of what goes back. On a mesh, a route of YX from b to a
+// passes the same chips as one of XY from a to b. Answers to what has no order go Y first.
+func (o Order) Reverse() Order {
 	if o == YX {
-		return "yx"
+		return XY
 	}
-	return "xy"
+	return YX
 }
 
-// Reverse is the other order. On a mesh, a route of the other order from b to
-// a passes the same chips as a route of this order from a to b.
-func (o Order) Reverse() Order { return o ^ 1 }
-
-// ParseOrder reads "xy" or "yx".
+// ParseOrder reads what String writes.
 func ParseOrder(s string) (Order, error) {
-	switch s {
-	case "xy":
-		return XY, nil
-	case "yx":
-		return YX, nil
+	for i, n := range orderNames {
+		if s == n {
+			return Order(i), nil
+		}
 	}
-	return XY, fmt.Errorf("route order %q: want xy or yx", s)
+	return XY, fmt.Errorf("route order %q: want xy, yx or none", s)
 }
 
 // Ring is how cycles on axes that wrap are kept from closing.
@@ -246,6 +253,9 @@ func (p *Plan) sum() uint32 {
 	b = append(b, p.cfg.Engine...)
 	for k := range 8 {
 		b = append(b, byte(h>>(8*k)))
+	}
+	if p.out == nil && p.cfg.Failed == nil {
+		return wire.Checksum(b)
 	}
 	for _, c := range p.top.Cables {
 		if p.down(c.A) || p.down(c.B) {

@@ -12,11 +12,11 @@ import (
 // up, and a route goes up and then only down. Such routes cannot close a cycle
 // of waiting packets, whatever cables are missing (Autonet, Schroeder et al.,
 // 1991). The shortest of them is taken, the first in that order of directions
-// between equals. Wraps are cables as all others.
+// between equals. Wraps are cables as all others, for control messages too.
 type upDown struct {
 	g       *grid
-	next    [][2][4]int16 // by plane and chip: for requests and replies, for control; the neighbour in each direction, -1 for none
-	rank    []int32       // by plane and chip: place in the walk; -1 if not reached
+	next    [][4]int16 // by plane and chip: the neighbour in each direction, -1 for none
+	rank    []int32    // by plane and chip: place in the walk; -1 if not reached
 	longest int
 }
 
@@ -28,39 +28,28 @@ func upDownOf(g *grid) *upDown {
 		g.survey()
 	}
 	n, planes := g.chips(), max(g.plan.top.MeshPlanes(g.mesh.ID), 1)
-	u := &upDown{g: g, next: make([][2][4]int16, planes*n), rank: make([]int32, 2*planes*n)}
+	u := &upDown{g: g, next: make([][4]int16, planes*n), rank: make([]int32, planes*n)}
 	for pl := range planes {
 		for chip := range n {
 			for d := range wire.Direction(wire.NumDirections) {
-				u.next[pl*n+chip][0][d], u.next[pl*n+chip][1][d] = -1, -1
-				next, wrap, ok := g.beside(chip, d)
-				if !ok || g.failed(chip, d, wire.Plane(pl)) {
-					continue
-				}
-				u.next[pl*n+chip][0][d] = int16(next)
-				if !wrap {
-					u.next[pl*n+chip][1][d] = int16(next)
+				u.next[pl*n+chip][d] = -1
+				if next, _, ok := g.beside(chip, d); ok && !g.failed(chip, d, wire.Plane(pl)) {
+					u.next[pl*n+chip][d] = int16(next)
 				}
 			}
 		}
-		for k := range 2 {
-			u.walk(pl, k)
-		}
-	}
-	for pl := range planes {
-		for k := range 2 {
-			for src := range n {
-				u.longest = max(u.longest, u.depth(pl, k, src))
-			}
+		u.walk(pl)
+		for src := range n {
+			u.longest = max(u.longest, u.depth(pl, src))
 		}
 	}
 	return u
 }
 
 // walk numbers the chips of a plane.
-func (u *upDown) walk(pl, k int) {
+func (u *upDown) walk(pl int) {
 	n := u.g.chips()
-	rank := u.rank[(2*pl+k)*n:][:n]
+	rank := u.rank[pl*n:][:n]
 	for i := range rank {
 		rank[i] = -1
 	}
@@ -72,7 +61,7 @@ func (u *upDown) walk(pl, k int) {
 		rank[root] = count
 		count++
 		for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
-			for _, next := range u.next[pl*n+queue[0]][k] {
+			for _, next := range u.next[pl*n+queue[0]] {
 				if next >= 0 && rank[next] < 0 {
 					rank[next] = count
 					count++
@@ -85,30 +74,32 @@ func (u *upDown) walk(pl, k int) {
 
 // A state of the search is a chip, and whether the route may still go up: 2·chip, or one more when it may not.
 type reached struct {
-	from []int16 // state before, by state; -1 where it is not reached
-	dir  []wire.Direction
+	from [maxStates]int16 // state before, by state; -1 where it is not reached
+	dir  [maxStates]wire.Direction
 }
 
+const maxStates = 2 * wire.MaxChipsPerMesh
+
 // search walks the states from src, the nearest first, until visit says stop.
-func (u *upDown) search(pl, k, src int, visit func(state, depth int) (more bool)) reached {
+func (u *upDown) search(r *reached, pl, src int, visit func(state, depth int) (more bool)) {
 	n := u.g.chips()
-	rank := u.rank[(2*pl+k)*n:][:n]
-	r := reached{make([]int16, 2*n), make([]wire.Direction, 2*n)}
-	for i := range r.from {
+	rank := u.rank[pl*n:][:n]
+	for i := range r.from[:2*n] {
 		r.from[i] = -1
 	}
 	r.from[2*src] = int16(2 * src)
-	queue, next := make([]int16, 1, 2*n), 1
+	var queue [maxStates]int16
 	queue[0] = int16(2 * src)
-	for depth, i := 0, 0; i < len(queue); i++ {
+	next, end := 1, 1 // of this depth, of all
+	for depth, i := 0, 0; i < end; i++ {
 		if i == next {
-			depth, next = depth+1, len(queue)
+			depth, next = depth+1, end
 		}
 		at := int(queue[i])
 		if !visit(at, depth) {
 			break
 		}
-		for d, to := range u.next[pl*n+at/2][k] {
+		for d, to := range u.next[pl*n+at/2] {
 			if to < 0 {
 				continue
 			}
@@ -122,17 +113,19 @@ func (u *upDown) search(pl, k, src int, visit func(state, depth int) (more bool)
 			}
 			if r.from[s] < 0 {
 				r.from[s], r.dir[s] = int16(at), wire.Direction(d)
-				queue = append(queue, int16(s))
+				queue[end] = int16(s)
+				end++
 			}
 		}
 	}
-	return r
 }
 
 // depth is the length of the longest route from src.
-func (u *upDown) depth(pl, k, src int) int {
-	most, seen := 0, make([]bool, u.g.chips())
-	u.search(pl, k, src, func(s, depth int) bool {
+func (u *upDown) depth(pl, src int) int {
+	var r reached
+	var seen [wire.MaxChipsPerMesh]bool
+	most := 0
+	u.search(&r, pl, src, func(s, depth int) bool {
 		if !seen[s/2] {
 			seen[s/2], most = true, depth
 		}
@@ -141,16 +134,13 @@ func (u *upDown) depth(pl, k, src int) int {
 	return most
 }
 
-func (u *upDown) leg(buf []wire.Direction, pl wire.Plane, _ Order, wraps bool, src, dst int) ([]wire.Direction, bool) {
-	k := 0
-	if !wraps {
-		k = 1
-	}
+func (u *upDown) leg(buf []wire.Direction, pl wire.Plane, _ Order, _ bool, src, dst int) ([]wire.Direction, bool) {
 	if int(pl)*u.g.chips() >= len(u.next) {
 		return buf, false
 	}
 	end := -1
-	r := u.search(int(pl), k, src, func(s, _ int) bool {
+	var r reached
+	u.search(&r, int(pl), src, func(s, _ int) bool {
 		if s/2 == dst {
 			end = s
 		}

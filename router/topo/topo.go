@@ -1,10 +1,8 @@
 package topo
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -130,14 +128,27 @@ type Port struct {
 // boards, UMD numbers, labels and impairments are no part of it, so that one machine has one hash,
 // however it was described.
 func (t *Topology) Hash() uint64 {
-	h := fnv.New64a()
-	var b []byte
+	// FNV-1a, as in hash/fnv, of the values as little-endian 32-bit numbers: a
+	// zero byte is no more than a multiplication, and most of them are zero.
+	const (
+		offset, prime  = 14695981039346656037, 1099511628211
+		prime3, prime4 = prime * prime * prime % (1 << 64), prime * prime * prime * prime % (1 << 64)
+	)
+	h := uint64(offset)
 	put := func(vs ...int) {
-		b = b[:0]
-		for _, v := range vs {
-			b = binary.LittleEndian.AppendUint32(b, uint32(v))
+		for _, n := range vs {
+			switch v := uint64(uint32(n)); {
+			case v < 1<<8:
+				h = (h ^ v) * prime4
+			case v < 1<<16:
+				h = (h ^ v&0xff) * prime
+				h = (h ^ v>>8) * prime3
+			default:
+				for k := 0; k < 32; k += 8 {
+					h = (h ^ v>>k&0xff) * prime
+				}
+			}
 		}
-		h.Write(b)
 	}
 	put(int(t.Arch), len(t.Meshes), len(t.Chips), len(t.Cables))
 	for _, m := range t.Meshes {
@@ -150,7 +161,7 @@ func (t *Topology) Hash() uint64 {
 		put(int(c.A.Node.Mesh), int(c.A.Node.Chip), int(c.A.Channel), int(c.B.Node.Mesh), int(c.B.Node.Chip), int(c.B.Channel),
 			int(c.Dir), int(c.Back), int(c.Plane), bit(!c.Unused))
 	}
-	return h.Sum64()
+	return h
 }
 
 func bit(b bool) int {

@@ -82,7 +82,7 @@ func decodeHeader(b []byte) (Header, error) {
 		return Header{}, fmt.Errorf("recording: header: its topology has the hash %#x and not %#x", got, f.TopologyHash)
 	}
 	c.Route = f.Config.Route.Config
-	if c.Route.Order > route.YX || c.Route.Ring > route.NoRing {
+	if c.Route.Order > route.NoOrder || c.Route.Ring > route.NoRing {
 		return Header{}, fmt.Errorf("recording: header: route order %d, ring %d: unknown", c.Route.Order, c.Route.Ring)
 	}
 	if failed := f.Config.Route.Failed; failed != nil {

@@ -1,0 +1,188 @@
+package chip
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"ttfabric/router"
+	"ttfabric/router/route"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// avoid takes cables out of service, and lets all chips hear of it.
+func (w *fabric) avoid(out []wire.PortID) {
+	w.t.Helper()
+	for _, p := range out {
+		if !w.at[p.Node].Avoid(w.now, p.Channel, true) {
+			w.t.Fatalf("no channel %v", p)
+		}
+	}
+	w.run(500 * time.Millisecond)
+}
+
+// tablesOf drains the events of a chip and returns those of tables.
+func tablesOf(c *Chip) (list []Tables) {
+	for e, ok := c.PollEvent(); ok; e, ok = c.PollEvent() {
+		if e.Tables != nil {
+			list = append(list, *e.Tables)
+		}
+	}
+	return list
+}
+
+// edge are all cables between two chips, by the ports of one.
+func edge(m *topo.Topology, c topo.Cable) (out []wire.PortID) {
+	for _, p := range m.Ports(c.A.Node) {
+		if p.Peer.Node == c.B.Node {
+			out = append(out, p.Local)
+		}
+	}
+	return out
+}
+
+// Tables that can deadlock are not put in force: around the same fault, a chip
+// plans tables that it installs where routes have a dimension order, and others
+// that it refuses where they have none, keeping those that it has.
+func TestUnsoundTablesAreRefused(t *testing.T) {
+	m, err := topo.Named("2xt3000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		order   route.Order
+		refused bool
+	}{{route.XY, false}, {route.NoOrder, true}} {
+		w := fabricOf(t, m, func(cfg *Config) { cfg.Route.Order = c.order })
+		before := w.chips[0].Plan().Hash()
+		w.avoid(edge(m, m.Cables[0]))
+		for _, x := range w.chips {
+			told := tablesOf(x)
+			if len(told) == 0 {
+				t.Fatalf("%s: %s tells of no tables", c.order, x.Node())
+			}
+			for _, e := range told {
+				if e.Refused != c.refused || len(e.Out) == 0 || e.Epoch == before {
+					t.Errorf("%s: %s tells of %+v", c.order, x.Node(), e)
+				}
+			}
+			if x.Intact() != c.refused || c.refused && x.Plan().Hash() != before {
+				t.Errorf("%s: %s has tables %08x, before %08x", c.order, x.Node(), x.Plan().Hash(), before)
+			}
+		}
+	}
+}
+
+// conflict finds two sets of faults of a 4×4 mesh of which the detours around
+// the second may close a cycle with those around the first, and two chips with
+// such a detour around the first of which the packets wait behind their first hop.
+func conflict(t *testing.T, m *topo.Topology) (first, second []wire.PortID, src, dst wire.FabricNodeID, way []wire.Direction) {
+	t.Helper()
+	base, err := route.New(m, route.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(4000) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		first, second = nil, nil
+		for range 3 {
+			first = append(first, edge(m, m.Cables[r.IntN(len(m.Cables))])...)
+			second = append(second, edge(m, m.Cables[r.IntN(len(m.Cables))])...)
+		}
+		second = append(second, first...)
+		old := base.Around(first)
+		now := base.Around(second)
+		if now.Replaces(old) != route.OldDetours {
+			continue
+		}
+		for _, a := range m.Chips {
+			for _, b := range m.Chips {
+				w, ok := old.Route(nil, wire.ClassRequest, 0, a.Node, b.Node)
+				if _, still := now.Route(nil, wire.ClassRequest, 0, a.Node, b.Node); ok && still && w.Detour && len(w.Hops) >= 3 {
+					return first, second, a.Node, b.Node, w.Hops
+				}
+			}
+		}
+	}
+	t.Fatal("none found")
+	return
+}
+
+// New tables are proved together with what is under way by the old ones: where
+// the two could close a cycle, what goes round a fault by the old ones is given
+// up, its source is told why and where, and what is sent from then on arrives.
+func TestOldDetoursAreGivenUp(t *testing.T) {
+	m, err := topo.Named("mesh:4x4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second, src, dst, way := conflict(t, m)
+	w := newFabric(t, m)
+	w.avoid(first)
+	at := -1 // the chip behind the first hop, whose next port pauses
+	for i, c := range w.chips {
+		tablesOf(c)
+		if to, _ := m.Neighbour(src, way[0], 0); to == c.Node() {
+			at = i
+		}
+	}
+	from := w.at[src]
+	w.command(at, way[1], router.CommandPause)
+	write := Request{Dst: dst, Payload: []byte("detour"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+	if got := from.HandleRequest(w.now, write); got != Accepted {
+		t.Fatalf("not taken: %d", got)
+	}
+	w.run(50 * time.Millisecond)
+	w.avoid(second)
+	for _, c := range w.chips {
+		if len(tablesOf(c)) == 0 {
+			t.Fatalf("%s tells of no tables", c.Node())
+		}
+	}
+	rs := w.results(int(src.Chip), 1)
+	if len(rs) != 1 || rs[0].Fate != FateLost || rs[0].Drop != wire.DropTables || rs[0].At != w.chips[at].Node() {
+		t.Errorf("ended as %+v, want given up at %s for new tables", rs, w.chips[at].Node())
+	}
+	w.command(at, way[1], router.CommandRun)
+	if got := from.HandleRequest(w.now, write); got != Accepted {
+		t.Fatalf("not taken: %d", got)
+	}
+	if rs := w.results(int(src.Chip), 1); len(rs) != 1 || rs[0].Fate != FateDone {
+		t.Errorf("by the new tables: %+v", rs)
+	}
+	w.check()
+}
+
+// A cable that goes out of service and comes back, again and again, is proved
+// once each way; tables of other cables are proved for themselves.
+func TestProofsAreRemembered(t *testing.T) {
+	m, err := topo.Named("mesh:3x3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newFabric(t, m)
+	a, b := edge(m, m.Cables[0]), edge(m, m.Cables[len(m.Cables)-1])
+	give := func(out []wire.PortID, on bool) {
+		for _, p := range out {
+			w.at[p.Node].Avoid(w.now, p.Channel, on)
+			w.run(500 * time.Millisecond)
+		}
+	}
+	give(a, true)
+	give(a, false)
+	c := w.chips[0]
+	n, told := len(c.tables.checked), len(tablesOf(c))
+	if n == 0 || told != n || !c.Intact() {
+		t.Fatalf("%d proofs for %d tables, intact: %v", n, told, c.Intact())
+	}
+	give(a, true)
+	give(a, false)
+	if again := len(tablesOf(c)); len(c.tables.checked) != n || again != told {
+		t.Errorf("the same once more: %d proofs, before %d, for %d tables", len(c.tables.checked), n, again)
+	}
+	give(b, true)
+	if len(c.tables.checked) <= n {
+		t.Error("other tables were not proved")
+	}
+}

@@ -1,0 +1,127 @@
+package chip
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"ttfabric/router"
+	"ttfabric/router/route"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// Spec §7.3: what cannot move is told of, dropped and drained, each switched by
+// itself. The four chips of §6.1 stand still, each behind its own packets; what
+// is switched on is seen in events, drops and results, and it is counted in any case.
+func TestTimeoutActions(t *testing.T) {
+	m, err := topo.Named("mesh:2x2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, actions := range []string{"none", "notify", "drop", "drain", "notify,drop", "notify,drain", "drop,drain", "notify,drop,drain"} {
+		t.Run(actions, func(t *testing.T) {
+			timeout, err := router.ParseTimeout(actions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			timeout.After = 40 * time.Millisecond
+			w := fabricOf(t, m, func(c *Config) { c.Route.Order, c.LocalFirst, c.Timeout = route.NoOrder, true, timeout })
+			write := Request{Payload: make([]byte, 64), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+			for range 100 {
+				for i, c := range w.chips {
+					for write.Dst = m.Chips[3-i].Node; c.HandleRequest(w.now, write) == Accepted; {
+					}
+				}
+				w.run(time.Millisecond)
+			}
+			w.run(200 * time.Millisecond)
+			stuck, lost, counted, dropped := 0, 0, uint64(0), uint64(0)
+			for _, c := range w.chips {
+				for e, ok := c.PollEvent(); ok; e, ok = c.PollEvent() {
+					if e.Stuck != nil {
+						stuck++
+					}
+				}
+				for r, ok := c.PollResult(); ok; r, ok = c.PollResult() {
+					if r.Fate == FateLost && r.Drop == wire.DropTimeout {
+						lost++
+					}
+				}
+				counted += c.counters.Timeouts
+				for i := range c.ports {
+					dropped += c.router.Status(i).Classes[wire.ClassRequest].Dropped[wire.DropTimeout]
+				}
+			}
+			if counted == 0 || (stuck > 0) == timeout.Quiet || (lost > 0) != (timeout.Drop || timeout.Drain) || (dropped > 0) != (timeout.Drop || timeout.Drain) {
+				t.Errorf("%d timeouts counted, %d told of, %d packets dropped, %d sources told", counted, stuck, dropped, lost)
+			}
+			w.check()
+		})
+	}
+}
+
+// Spec §7.2, "With a TTL of 10 the packet hops are shown in the table below":
+// on a 4×4 grid D1's packet gets stuck in a loop, comes by D5 D6 D7 D11 D10 D9
+// D5 D6 D7, with a hop less to live at each, and D11 drops it.
+func TestSpecificationsTTL(t *testing.T) {
+	m, err := topo.Named("mesh:4x4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newFabric(t, m)
+	w.chips[0].cfg.TTL = 10
+	var seen []string
+	w.watch = func(to wire.PortID, v wire.PacketView) {
+		if v.Type() == wire.PacketRequest {
+			seen = append(seen, fmt.Sprint("D", to.Node.Chip+1, " ", v.TTL()))
+		}
+	}
+	write := loopingWrite(m)
+	if got := w.chips[0].HandleRequest(w.now, write); got != Accepted {
+		t.Fatalf("not taken: %d", got)
+	}
+	rs := w.results(0, 1)
+	if len(rs) != 1 || rs[0].Fate != FateLost || rs[0].Drop != wire.DropTTL || rs[0].At != m.Chips[10].Node {
+		t.Fatalf("ended as %+v, want dropped at D11 with its TTL used up", rs)
+	}
+	want := []string{"D5 9", "D6 8", "D7 7", "D11 6", "D10 5", "D9 4", "D5 3", "D6 2", "D7 1", "D11 0"}
+	if !slices.Equal(seen, want) {
+		t.Errorf("it came by %v, the specification says %v", seen, want)
+	}
+}
+
+// A packet with just enough hops to live arrives, with one less it is dropped where it should have.
+func TestTTLIsEnough(t *testing.T) {
+	m, err := topo.Named("mesh:4x4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newFabric(t, m)
+	for _, c := range []struct {
+		ttl  uint16
+		fate Fate
+		at   int
+	}{{6, FateDone, 15}, {5, FateLost, 11}, {1, FateLost, 1}} {
+		w.chips[0].cfg.TTL, w.chips[0].ttl = c.ttl, c.ttl
+		write := Request{Dst: m.Chips[15].Node, Payload: []byte("far"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+		if got := w.chips[0].HandleRequest(w.now, write); got != Accepted {
+			t.Fatalf("not taken: %d", got)
+		}
+		if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != c.fate || c.fate == FateLost && (rs[0].Drop != wire.DropTTL || rs[0].At != m.Chips[c.at].Node) {
+			t.Errorf("with %d hops to live: %+v", c.ttl, rs)
+		}
+	}
+}
+
+// loopingWrite is a write from the first chip of a 4×4 grid by a route that
+// circles: D1 D5 D6 D7 D11 D10 D9 D5 D6 D7 D11 D10 …
+func loopingWrite(m *topo.Topology) Request {
+	e, s, we, n := wire.East, wire.South, wire.West, wire.North
+	via := []wire.Direction{s}
+	for range 3 {
+		via = append(via, e, e, s, we, we, n)
+	}
+	return Request{Dst: m.Chips[4].Node, Via: via, Payload: []byte("loop"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+}

@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"encoding/csv"
+	"maps"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ttfabric/node/traffic"
+	"ttfabric/router"
+	"ttfabric/router/route"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Every pattern of the literature with an offered load, half of what its
+// routes take with completions: all of it is delivered, whole and in order.
+func TestPatternsWithALoad(t *testing.T) {
+	ph := phases{200, 600, 600}
+	for _, machine := range []string{"mesh:4x4", "torus:4x4"} {
+		for _, pattern := range []string{"uniform", "transpose", "bit-complement", "bit-reverse", "tornado", "shuffle", "neighbour", "hotspot"} {
+			c := setup{machine, pattern, 1024, 3, router.SlotSpec}
+			t.Run(machine+" "+pattern, func(t *testing.T) {
+				t.Parallel()
+				l, err := newLab(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, shared, err := l.bounds(c.size)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := try(c, min(shared, 1)/2, ph)
+				if err != nil {
+					t.Fatal(err)
+				}
+				few := 3 / math.Sqrt(p.Load*float64(ph.measure*len(l.s.machines)/2)) // three standard deviations of a count; some chips may send nothing
+				if p.Unstable || p.Wrong != 0 || p.Resent != 0 || math.Abs(p.Accepted/p.Load-1) > few {
+					t.Errorf("offered %.3f packets per cycle and chip: %+v", p.Load, p)
+				}
+			})
+		}
+	}
+}
+
+// carried lets every pair of a setup's pattern send so many packets per unit of
+// its weight, as fast as the window allows, and returns what each channel carried of them.
+func (l *lab) carried(t *testing.T, c setup, each int) map[route.Out]float64 {
+	t.Helper()
+	weight := 0
+	for _, p := range l.pairs {
+		weight += int(max(p.Weight, 1))
+	}
+	n := len(l.s.machines)
+	spec := traffic.Spec{Run: 1, Pattern: c.pattern, Packets: uint64(each * weight), Size: c.size, Planes: 1, Window: 32, Seed: 1}
+	if err := spec.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	l.under = make([][]mono.Time, n*n)
+	l.from, l.to = l.s.now, mono.Never
+	before := l.sent()
+	for i, k := range l.s.machines {
+		l.who = append(l.who, &worker{lab: l, self: i, gen: traffic.NewGenerator(spec, k.node, l.pairs), ver: traffic.NewVerifier(spec, k.node, l.pairs),
+			open: map[uint64]traffic.Packet{}, buf: make([]byte, c.size), back: make([]byte, wire.MaxPayload)})
+	}
+	for i, k := range l.s.machines {
+		k.chip.SetClient(l.who[i])
+		l.s.run(k)
+	}
+	l.s.runUntil(l.s.now.Add(SettleTime), func() bool { return l.delivered == each*weight })
+	if p, err := l.result(0, 1, phases{measure: 1}, 0); err != nil || p.Wrong != 0 || l.delivered != each*weight {
+		t.Fatalf("%v: %d of %d packets delivered, %d wrong: %v", c, l.delivered, each*weight, p.Wrong, err)
+	}
+	after := l.sent()
+	for o, v := range before {
+		after[o] -= v
+	}
+	maps.DeleteFunc(after, func(_ route.Out, v float64) bool { return v == 0 })
+	return after
+}
+
+// sent are the requests that each channel has carried.
+func (l *lab) sent() map[route.Out]float64 {
+	out := map[route.Out]float64{}
+	for _, k := range l.s.machines {
+		for _, p := range k.chip.Status().Ports {
+			out[route.Out{At: k.node, Dir: p.Dir}] += float64(p.Router.Classes[wire.ClassRequest].Sent)
+		}
+	}
+	return out
+}
+
+// above are the patterns whose largest load is above the analytic bound, which
+// sends half the packets each way where a ring has two shortest ones: no whole
+// paths do better, see node/traffic/loads_test.go.
+var above = map[string]float64{
+	"torus:8x8 bitrev": 4, "torus:8x8 transpose": 4, "torus:4x4 bitrev": 2, "torus:4x4 transpose": 2,
+}
+
+// Every pattern of the literature on every machine of the analytic bounds: all
+// packets arrive as they were sent, no channel carries more than the bound, and
+// each carries just what the routes say (route.Plan.Loads).
+func TestPatternsKeepTheBounds(t *testing.T) {
+	f, err := os.Open("../traffic/testdata/analytic_bounds.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(rows) != 48 {
+		t.Fatalf("%d rows: %v", len(rows), err)
+	}
+	for _, row := range rows[1:] {
+		kind := strings.TrimRight(row[0], "0123456789x")
+		c := setup{kind + ":" + row[0][len(kind):], row[1], 64, 2, router.SlotSpec}
+		t.Run(c.machine+" "+c.pattern, func(t *testing.T) {
+			t.Parallel()
+			l, err := newLab(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			each := 4
+			if c.pattern == "uniform" {
+				each = 1
+			}
+			got := l.carried(t, c, each)
+			var flows []route.Flow
+			for _, p := range l.pairs {
+				flows = append(flows, route.Flow{Src: p.Src, Dst: p.Dst, Rate: float64(each) * float64(max(p.Weight, 1))})
+			}
+			want, err := l.plan.Loads(wire.ClassRequest, 0, flows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !maps.Equal(got, want.Channels) {
+				t.Errorf("channels carried %v, by the routes %v", got, want.Channels)
+			}
+			bound, err := strconv.ParseFloat(row[3], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, ok := above[c.machine+" "+c.pattern]; ok {
+				bound = b
+			}
+			unit := float64(each) // packets that a chip sends, itself among the destinations
+			if c.pattern == "uniform" {
+				unit *= float64(len(l.s.machines))
+			}
+			for o, v := range got {
+				if v > bound*unit {
+					t.Errorf("%s %s carried %v packets for each that a chip sent: the bound is %v", o.At, o.Dir, v/unit, bound)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,196 @@
+package route
+
+import (
+	"fmt"
+	"iter"
+
+	"ttfabric/wire"
+)
+
+// Scheme is a way to give the hops of packets virtual channels: the plan's own,
+// or another that the literature knows, to compare. [Plan.CheckScheme] finds
+// out whether the same routes could deadlock by it.
+type Scheme struct {
+	Name, Help string
+	vc         func(way []Hop, i int) int // number of the channel of the i-th hop of a whole way; nil: the plan's
+}
+
+// Schemes are the schemes; the first is the plan's own. Those of one channel,
+// entry and kept are for rings and tori, apart and crossings for several meshes.
+var Schemes = []Scheme{
+	{"own", "as the routers do it", nil},
+	{"one", "one channel for all", func([]Hop, int) int { return 0 }},
+	{"entry", "the dateline channel from the first hop along an axis, where the packet will cross its dateline", entry},
+	{"kept", "the dateline channel kept over the turn", kept},
+	{"apart", "one channel for what stays in its mesh, another for what does not", apart},
+	{"crossings", "a channel for each crossing from mesh to mesh", crossings},
+}
+
+// SchemeByName finds a scheme; the error lists the names.
+func SchemeByName(name string) (Scheme, error) {
+	var names []string
+	for _, s := range Schemes {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return Scheme{}, fmt.Errorf("scheme of virtual channels %q: want one of %v", name, names)
+}
+
+// entry is BookSim's: chosen where a packet enters an axis, by whether it will wrap there.
+func entry(way []Hop, i int) int {
+	first := i
+	for first > 0 && axis(way[first-1].Dir) == axis(way[i].Dir) && !way[first-1].external() {
+		first--
+	}
+	for _, h := range way[first:] {
+		if axis(h.Dir) != axis(way[i].Dir) || h.external() {
+			break
+		}
+		if h.Wrap {
+			return 1
+		}
+	}
+	return 0
+}
+
+func kept(way []Hop, i int) int {
+	for ; i >= 0; i-- {
+		if way[i].Wrap {
+			return 1
+		}
+	}
+	return 0
+}
+
+func apart(way []Hop, _ int) int {
+	if way[0].At.Mesh != way[len(way)-1].To.Mesh {
+		return 1
+	}
+	return 0
+}
+
+func crossings(way []Hop, i int) (n int) {
+	for _, h := range way[:i] {
+		if h.external() {
+			n++
+		}
+	}
+	return n
+}
+
+// external reports whether the hop leads to another mesh.
+func (h Hop) external() bool { return h.At.Mesh != h.To.Mesh }
+
+// CheckScheme is [Plan.Check] with the virtual channels of a scheme. It follows
+// every packet hop by hop from its source to its end, and shares nothing with
+// Check but the graph: for machines of up to some hundred chips.
+func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
+	v := Verdict{}
+	for pl := range max(p.top.Planes(), 1) {
+		for c := range wire.Class(wire.NumClasses) {
+			one := prove(c, s, p.Ways(c, wire.Plane(pl), mc))
+			v.Channels += one.Channels
+			v.Dependencies += one.Dependencies
+			v.Longest = max(v.Longest, one.Longest)
+			if one.Cycle != nil && v.Cycle == nil {
+				v.Cycle, v.Plane = one.Cycle, wire.Plane(pl)
+			}
+			if v.Astray == 0 {
+				v.Stray = one.Stray
+			}
+			v.Astray += one.Astray
+		}
+	}
+	return v
+}
+
+// Ways are the whole ways of a class's packets on a plane: unicast between all
+// pairs that have one, and with multicasts, of requests, from each source to the end of each
+// branch of its longest trees. A way is valid until the next.
+func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] {
+	return func(yield func([]Hop) bool) {
+		for _, a := range p.top.Chips {
+			for _, b := range p.top.Chips {
+				if a.Node == b.Node {
+					continue
+				}
+				if w, ok := p.Walk(c, pl, a.Node, b.Node); ok && !yield(w) {
+					return
+				}
+			}
+		}
+		if !mc.Any || c != wire.ClassRequest {
+			return
+		}
+		for _, g := range p.grids {
+			for src := range g.chips() {
+				for leg := range g.trees(src, mc.Trunk) {
+					var s Steps
+					var way []Hop
+					for at := g.node(src); len(way) < len(leg); at = way[len(way)-1].To {
+						h, ok := p.step(&s, c, false, pl, at, leg[len(way)])
+						if !ok {
+							break // a plane without this cable
+						}
+						way = append(way, h)
+					}
+					if len(way) > 0 && !yield(way) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// prove looks for a cycle in the dependency graph of whole ways.
+func prove(c wire.Class, s Scheme, ways iter.Seq[[]Hop]) Verdict {
+	var v Verdict
+	var channels []Channel
+	ids := map[Channel]int32{}
+	g := newGraph(0)
+	for w := range ways {
+		held := int32(-1)
+		for i, h := range w {
+			x := Channel{From: h.At, Dir: h.Dir, VC: h.VC}
+			if s.vc != nil {
+				x.VC, x.N = wire.VCFor(c, false, false), s.vc(w, i)
+			}
+			n, ok := ids[x]
+			if !ok {
+				n = int32(len(channels))
+				ids[x] = n
+				channels = append(channels, x)
+				g.grow()
+			}
+			if held >= 0 {
+				g.add(held, n)
+			}
+			held = n
+		}
+		v.Longest = max(v.Longest, len(w))
+		if twice(w) {
+			v.Astray++
+			v.Stray = [2]wire.FabricNodeID{w[0].At, w[len(w)-1].To}
+		}
+	}
+	v.Channels, v.Dependencies = g.used(), g.edges()
+	for _, n := range g.cycle() {
+		v.Cycle = append(v.Cycle, channels[n])
+	}
+	return v
+}
+
+// twice reports whether a way comes by a chip twice.
+func twice(way []Hop) bool {
+	seen := map[wire.FabricNodeID]bool{way[0].At: true}
+	for _, h := range way {
+		if seen[h.To] {
+			return true
+		}
+		seen[h.To] = true
+	}
+	return false
+}
