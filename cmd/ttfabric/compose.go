@@ -112,7 +112,7 @@ func render(c *cobra.Command, args []string, file string, make func(arg string, 
 	if len(args) > 0 {
 		arg = args[0]
 	}
-	t, err := loadTopology(arg)
+	t, err := loadTopology(c.Context(), arg)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ say what carries the links and how chips know each other, which --transport and
 			if err != nil {
 				return err
 			}
-			t, err := loadTopology(args[0])
+			t, err := loadTopology(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

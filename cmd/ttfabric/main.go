@@ -45,6 +45,12 @@ func coded(code int, format string, a ...any) error {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+	go insist(ctx, again, func() {
+		fmt.Fprintln(os.Stderr, "ttfabric: ended at once, without cleaning up")
+		os.Exit(exitSignal)
+	})
 	root := newRoot()
 	root.SetArgs(extcapCall(os.Args))
 	err := root.ExecuteContext(ctx)

@@ -133,7 +133,7 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh bool, err error) {
 	if m, running, _, err := dir.mesh(); err == nil {
 		if arg != "" {
-			want, err := loadTopology(arg)
+			want, err := loadTopology(c.Context(), arg)
 			if err != nil {
 				return nil, false, err
 			}
@@ -146,7 +146,7 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 		}
 		return running, false, f.refuse(c, name)
 	}
-	if t, err = loadTopology(arg); err != nil {
+	if t, err = loadTopology(c.Context(), arg); err != nil {
 		return nil, false, err
 	}
 	f.secure.settle(t)
