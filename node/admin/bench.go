@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -86,7 +85,7 @@ func (b *BenchBody) check() error {
 
 func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 	var b BenchBody
-	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
