@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,9 @@ func main() {
 	})
 	root := newRoot()
 	root.SetArgs(extcapCall(os.Args))
-	err := root.ExecuteContext(ctx)
+	out := &watchedOutput{File: os.Stdout}
+	root.SetOut(out)
+	err := cmp.Or(root.ExecuteContext(ctx), out.failure())
 	interrupted := ctx.Err() != nil
 	stop()
 	os.Exit(report(err, interrupted))
@@ -103,7 +106,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	root.PersistentFlags().StringP("output", "o", "table", "output format: table, json or yaml")
 	root.PersistentPreRunE = fromEnvironment
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return coded(exitUsage, "%w\nSee '%s --help'", err, c.CommandPath())
+		return coded(exitUsage, "%w\nSee '%s --help'", plainFlagError(err), c.CommandPath())
 	})
 	for _, g := range commandGroups() {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
@@ -114,9 +117,13 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	}
 	root.AddCommand(newVersion())
 	for _, c := range root.Commands() {
+		refuseUnknown(c)
 		wrapArgs(c)
 		completeChips(c)
 	}
+	refuseUnknown(root)
+	wrapArgsOf(root)
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .Annotations."+onlyGroups+")}}", 1))
 	return root
 }
 
@@ -173,6 +180,13 @@ func asksForChip(word string) bool {
 
 // wrapArgs gives complaints about arguments the usage exit code.
 func wrapArgs(c *cobra.Command) {
+	wrapArgsOf(c)
+	for _, sub := range c.Commands() {
+		wrapArgs(sub)
+	}
+}
+
+func wrapArgsOf(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
@@ -180,9 +194,6 @@ func wrapArgs(c *cobra.Command) {
 			}
 			return nil
 		}
-	}
-	for _, sub := range c.Commands() {
-		wrapArgs(sub)
 	}
 }
 
