@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 )
@@ -52,6 +54,36 @@ func readFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 		}
 		return b, err
 	})
+}
+
+// writeOut writes a file that a user names, at once or not at all: a full disk
+// leaves what was there before. What is no file, as a pipe or a device, is
+// written to, and so is a file in a folder that takes no other.
+func writeOut(path string, b []byte) error {
+	fi, err := os.Lstat(path)
+	if err == nil && !fi.Mode().IsRegular() {
+		return os.WriteFile(path, b, 0o644)
+	}
+	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
+	err = os.WriteFile(tmp, b, 0o644) // less the umask
+	if err == nil && fi != nil {
+		err = os.Chmod(tmp, fi.Mode().Perm())
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	var at *fs.PathError
+	switch {
+	case err == nil:
+		return nil
+	case fi != nil && errors.Is(err, fs.ErrPermission):
+		return os.WriteFile(path, b, 0o644)
+	}
+	os.Remove(tmp)
+	if errors.As(err, &at) {
+		return &fs.PathError{Op: at.Op, Path: path, Err: at.Err} // the name that the user gave
+	}
+	return err
 }
 
 // patience is how long a command that was interrupted may clean up before one

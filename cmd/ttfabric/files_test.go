@@ -106,3 +106,60 @@ func TestInsist(t *testing.T) {
 		t.Fatal("not ended by the second signal")
 	}
 }
+
+func TestWriteOut(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	for _, text := range []string{"first", "second"} {
+		if err := writeOut(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, _ := os.ReadFile(path)
+	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 || string(b) != "second" {
+		t.Errorf("%q, %v, %v", b, fi.Mode(), err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeOut(link, []byte("third")); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(path); string(b) != "third" {
+		t.Errorf("through a link: %q", b)
+	}
+	if err := writeOut("/dev/null", nil); err != nil {
+		t.Error(err)
+	}
+	if err := writeOut(filepath.Join(dir, "no", "f"), nil); err == nil || strings.Contains(err.Error(), "tmp:") || !strings.Contains(err.Error(), filepath.Join("no", "f")+":") {
+		t.Errorf("no folder: %v", err)
+	}
+	if ents, _ := os.ReadDir(dir); len(ents) != 2 {
+		t.Errorf("left behind: %v", ents)
+	}
+}
+
+func TestLoadTopologySaysWhatAFolderIs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("machine", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("round", "round"); err != nil {
+		t.Fatal(err)
+	}
+	for arg, want := range map[string]string{"machine": "machine is a folder", "round": "too many levels", "n3000": "no file and no built-in"} {
+		if _, err := loadTopology(t.Context(), arg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", arg, err, want)
+		}
+	}
+	if err := os.Mkdir("t3000", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadTopology(t.Context(), "t3000"); err != nil {
+		t.Errorf("a folder hides the built-in machine: %v", err)
+	}
+}

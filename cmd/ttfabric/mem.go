@@ -103,7 +103,7 @@ func newMemRead() *cobra.Command {
 			case file == "-":
 				_, err = c.OutOrStdout().Write(b)
 			case file != "":
-				err = os.WriteFile(file, b, 0o644)
+				err = writeOut(file, b)
 			default:
 				_, err = fmt.Fprint(c.OutOrStdout(), hex.Dump(b))
 			}

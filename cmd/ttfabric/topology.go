@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -34,7 +36,12 @@ func loadTopology(ctx context.Context, arg string) (*topo.Topology, error) {
 	}
 	t, err := topo.Named(arg)
 	if err != nil {
-		if strings.ContainsAny(arg, "/.") {
+		switch _, there := os.Stat(arg); {
+		case there == nil:
+			return nil, coded(exitTopology, "%s is a folder: want a file", arg)
+		case !errors.Is(there, fs.ErrNotExist):
+			return nil, coded(exitTopology, "%w", there)
+		case strings.ContainsAny(arg, "/."):
 			return nil, coded(exitTopology, "%s: no such file", arg)
 		}
 		return nil, coded(exitTopology, "%w", err)

@@ -41,6 +41,17 @@ func refuseUnknown(c *cobra.Command) {
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
+// completeFabrics offers the fabrics that run.
+func completeFabrics(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+	ents, _ := os.ReadDir(runRoot())
+	for _, e := range ents {
+		if validName.MatchString(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
 // plainFlagError says what a flag wants, where the library says which function could not read it.
 func plainFlagError(err error) error {
 	var n *strconv.NumError
