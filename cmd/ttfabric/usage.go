@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -81,7 +82,7 @@ type watchedOutput struct {
 
 func (o *watchedOutput) Write(b []byte) (int, error) {
 	n, err := o.File.Write(b)
-	if err != nil {
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // whoever closed the pipe has seen enough
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if o.err == nil {
