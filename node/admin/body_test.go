@@ -5,6 +5,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"ttfabric/node/chip"
+	"ttfabric/wire"
 )
 
 // TestDecode takes one JSON object of known fields and nothing else.
@@ -31,6 +34,20 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%q: read %+v", text, b)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+// TestBenchFailure has a reason for each fate, and for none that it was done.
+func TestBenchFailure(t *testing.T) {
+	dst := wire.FabricNodeID{Chip: 3}
+	for want, r := range map[string]chip.Result{
+		"refused a packet: misaligned": {Fate: chip.FateRefused, Outcome: wire.OutcomeMisaligned},
+		"next hop dead":                {Fate: chip.FateLost, Drop: wire.DropNextHopDead},
+		"no answer":                    {Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout},
+	} {
+		if got := benchFailure(dst, &r); !strings.Contains(got, want) || !strings.Contains(got, "M0D3") || strings.Contains(got, "done") {
+			t.Errorf("%s: %q", want, got)
 		}
 	}
 }
