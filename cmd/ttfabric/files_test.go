@@ -163,3 +163,32 @@ func TestLoadTopologySaysWhatAFolderIs(t *testing.T) {
 		t.Errorf("a folder hides the built-in machine: %v", err)
 	}
 }
+
+// TestPauseWaits has every thread of a chip stand still when 'chip pause' returns.
+func TestPauseWaits(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	c.must("up", "n300", "-d", "--name", "pause")
+	d := runDir(filepath.Join(c.dir, "ttfabric", "pause"))
+	f, ok := processes{d}.chip(t, "M0D1")
+	if !ok || standsStill(f.PID) {
+		t.Fatalf("%+v: runs %v", f, ok)
+	}
+	for range 20 {
+		c.must("chip", "pause", "M0D1", "--name", "pause")
+		if !standsStill(f.PID) {
+			t.Fatal("still runs when the command has returned")
+		}
+		c.must("chip", "resume", "M0D1", "--name", "pause")
+	}
+}
+
+func (p processes) chip(t *testing.T, name string) (chipFile, bool) {
+	t.Helper()
+	for _, f := range p.chips() {
+		if f.Chip.String() == name {
+			return f, true
+		}
+	}
+	return chipFile{}, false
+}
