@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"ttfabric/node/chart"
 )
@@ -12,7 +11,7 @@ func writeChart(path string, c *chart.Chart) error {
 	if path == "" {
 		return nil
 	}
-	return os.WriteFile(path, []byte(c.SVG()), 0o644)
+	return writeOut(path, []byte(c.SVG()))
 }
 
 func plural(n int, noun string) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -54,7 +53,7 @@ Exit code 5 if anything got lost, or may have.`,
 				}
 				return noteCheckpoint(c, file, now)
 			}
-			before, err := readCheckpoint(since)
+			before, err := readCheckpoint(c.Context(), since)
 			if err != nil {
 				return err
 			}
@@ -83,8 +82,8 @@ func noteCheckpoint(c *cobra.Command, file string, now admin.FabricCheckpoint) e
 	return nil
 }
 
-func readCheckpoint(file string) (v admin.FabricCheckpoint, err error) {
-	b, err := os.ReadFile(file)
+func readCheckpoint(ctx context.Context, file string) (v admin.FabricCheckpoint, err error) {
+	b, err := readFile(ctx, file, maxCheckpoint)
 	if err != nil {
 		return v, coded(exitUsage, "--since: %w", err)
 	}

@@ -23,7 +23,7 @@ func newChip() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return startChip(c, dir, n, false, rec)
+				return tellStarted(c, n, startChip(c, dir, n, false, rec))
 			}}),
 		&cobra.Command{Use: "kill CHIP", Short: "Kill a chip's process without a goodbye (kill -9)", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip kill M0D3",
@@ -44,7 +44,7 @@ func newChip() *cobra.Command {
 					return err
 				}
 				tellFault(c.Context(), dir, node.FaultRestarted, n)
-				return startChip(c, dir, n, true, recAgain)
+				return tellStarted(c, n, startChip(c, dir, n, true, recAgain))
 			}}),
 		newChipRemove(),
 		newSignal("pause", "Stop a chip's process where it is (SIGSTOP)", "A paused chip is silent and forgets nothing: its neighbours take its links down, and resume the same sessions after 'chip resume'.",
@@ -101,6 +101,14 @@ func startChip(c *cobra.Command, dir runDir, n wire.FabricNodeID, again bool, re
 		return err
 	}
 	return s.waitRunning(ctx, n)
+}
+
+// tellStarted says that a chip runs, and that this is not all that was to happen.
+func tellStarted(c *cobra.Command, n wire.FabricNodeID, err error) error {
+	if err == nil {
+		fmt.Fprintf(c.ErrOrStderr(), "chip %s runs, and its links train; 'ttfabric inspect --diff' lists those that are not up yet\n", n)
+	}
+	return err
 }
 
 // killChip kills a chip and waits until it has ended, so that it can be started again at once.

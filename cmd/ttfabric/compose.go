@@ -120,7 +120,7 @@ func render(c *cobra.Command, args []string, file string, make func(arg string, 
 	if len(args) > 0 {
 		arg = args[0]
 	}
-	t, err := loadTopology(arg)
+	t, err := loadTopology(c.Context(), arg)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func render(c *cobra.Command, args []string, file string, make func(arg string, 
 		_, err = c.OutOrStdout().Write(b)
 		return err
 	}
-	if err := os.WriteFile(file, b, 0o644); err != nil {
+	if err := writeOut(file, b); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "Wrote %s, of %s\n", file, told)

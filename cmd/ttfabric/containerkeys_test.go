@@ -178,7 +178,7 @@ func TestShare(t *testing.T) {
 	c := newCLI(t)
 	dir := filepath.Join(c.dir, "pki")
 	c.must("pki", "make", "n300", "--name", "lab", "-d", dir)
-	topology, err := loadTopology("n300")
+	topology, err := loadTopology(t.Context(), "n300")
 	if err != nil {
 		t.Fatal(err)
 	}

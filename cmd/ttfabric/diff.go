@@ -134,7 +134,7 @@ func showDiff(c *cobra.Command, format, file string, views []admin.ChipView, mis
 	}
 	expected := t
 	if file != "" {
-		if expected, err = loadTopology(file); err != nil {
+		if expected, err = loadTopology(c.Context(), file); err != nil {
 			return err
 		}
 	}

@@ -111,7 +111,7 @@ Exit code 1 where a check fails, 0 otherwise.`,
 			if len(args) > 0 {
 				arg = args[0]
 			}
-			if p.t, err = loadTopology(arg); err != nil {
+			if p.t, err = loadTopology(c.Context(), arg); err != nil {
 				return err
 			}
 			if p.runtime != runtimeProcess && p.runtime != runtimeDocker {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +44,7 @@ say what carries the links and how chips know each other, which --transport and
 			if err != nil {
 				return err
 			}
-			t, err := loadTopology(args[0])
+			t, err := loadTopology(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -87,7 +86,7 @@ func completeFormat(c *cobra.Command, formats ...string) {
 // says what was written, and has the text in it where no file has.
 func writeResult(c *cobra.Command, as, file string, about map[string]any, text []byte) error {
 	if file != "" {
-		if err := os.WriteFile(file, text, 0o644); err != nil {
+		if err := writeOut(file, text); err != nil {
 			return fmt.Errorf("cannot write the file: %w", err)
 		}
 		about["file"] = file

@@ -50,7 +50,7 @@ func newGraph() *cobra.Command {
 				if d.name != form {
 					continue
 				}
-				t, err := loadTopology(args[0])
+				t, err := loadTopology(c.Context(), args[0])
 				if err != nil {
 					return err
 				}

@@ -91,9 +91,9 @@ func readKeys(c *cobra.Command, what, arg string) ([][]byte, error) {
 	var b []byte
 	var err error
 	if arg == "-" {
-		b, err = io.ReadAll(io.LimitReader(c.InOrStdin(), 1<<10))
+		b, err = within(c.Context(), func() ([]byte, error) { return io.ReadAll(io.LimitReader(c.InOrStdin(), 1<<10)) })
 	} else {
-		b, err = os.ReadFile(arg)
+		b, err = readFile(c.Context(), arg, maxKeyFile)
 	}
 	if err != nil {
 		if _, isKey := gossip.ParseKey(arg); isKey == nil {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,9 +46,17 @@ func coded(code int, format string, a ...any) error {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+	go insist(ctx, again, func() {
+		fmt.Fprintln(os.Stderr, "ttfabric: ended at once, without cleaning up")
+		os.Exit(exitSignal)
+	})
 	root := newRoot()
 	root.SetArgs(extcapCall(os.Args))
-	err := root.ExecuteContext(ctx)
+	out := &watchedOutput{File: os.Stdout}
+	root.SetOut(out)
+	err := cmp.Or(root.ExecuteContext(ctx), out.failure())
 	interrupted := ctx.Err() != nil
 	stop()
 	os.Exit(report(err, interrupted))
@@ -95,9 +104,11 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	}
 	root.PersistentFlags().StringP("name", "n", "default", "name of the fabric")
 	root.PersistentFlags().StringP("output", "o", "table", "output format: table, json or yaml")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = root.RegisterFlagCompletionFunc("name", completeFabrics)
 	root.PersistentPreRunE = fromEnvironment
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return coded(exitUsage, "%w\nSee '%s --help'", err, c.CommandPath())
+		return coded(exitUsage, "%w\nSee '%s --help'", plainFlagError(err), c.CommandPath())
 	})
 	for _, g := range commandGroups() {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
@@ -108,9 +119,13 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	}
 	root.AddCommand(newVersion())
 	for _, c := range root.Commands() {
+		refuseUnknown(c)
 		wrapArgs(c)
 		completeChips(c)
 	}
+	refuseUnknown(root)
+	wrapArgsOf(root)
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .Annotations."+onlyGroups+")}}", 1))
 	return root
 }
 
@@ -167,6 +182,13 @@ func asksForChip(word string) bool {
 
 // wrapArgs gives complaints about arguments the usage exit code.
 func wrapArgs(c *cobra.Command) {
+	wrapArgsOf(c)
+	for _, sub := range c.Commands() {
+		wrapArgs(sub)
+	}
+}
+
+func wrapArgsOf(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
@@ -174,9 +196,6 @@ func wrapArgs(c *cobra.Command) {
 			}
 			return nil
 		}
-	}
-	for _, sub := range c.Commands() {
-		wrapArgs(sub)
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -108,7 +107,7 @@ func newMemRead() *cobra.Command {
 			case file == "-":
 				_, err = c.OutOrStdout().Write(b)
 			case file != "":
-				err = os.WriteFile(file, b, 0o644)
+				err = writeOut(file, b)
 			default:
 				_, err = fmt.Fprint(c.OutOrStdout(), hex.Dump(b))
 			}
@@ -193,22 +192,22 @@ func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error
 		}
 		return b, nil
 	}
-	in := c.InOrStdin()
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
+	return within(c.Context(), func() ([]byte, error) {
+		in := c.InOrStdin()
+		if file != "-" {
+			f, err := os.Open(file)
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			in = f
 		}
-		defer f.Close()
-		in = f
-	}
-	var buf bytes.Buffer
-	if n, err := io.Copy(&buf, io.LimitReader(in, maxTransfer+1)); err != nil {
-		return nil, err
-	} else if n > maxTransfer {
-		return nil, fmt.Errorf("%s: more than %d bytes; write it in parts", file, maxTransfer)
-	}
-	return buf.Bytes(), nil
+		b, err := io.ReadAll(io.LimitReader(in, maxTransfer+1))
+		if err == nil && len(b) > maxTransfer {
+			return nil, fmt.Errorf("%s: more than %d bytes; write it in parts", file, maxTransfer)
+		}
+		return b, err
+	})
 }
 
 func newMemTiles() *cobra.Command {

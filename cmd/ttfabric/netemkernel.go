@@ -121,7 +121,7 @@ func (k *kernelFlags) chips(c *cobra.Command) (*chipSet, map[wire.FabricNodeID]s
 		s, err := openChips(dir)
 		return s, where, err
 	}
-	t, err := loadTopology(k.topology)
+	t, err := loadTopology(c.Context(), k.topology)
 	if err != nil {
 		return nil, nil, err
 	}

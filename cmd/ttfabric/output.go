@@ -99,7 +99,7 @@ func newTable(c *cobra.Command, header ...any) table.Writer {
 
 // terminal reports whether w is a terminal that takes control characters.
 func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 

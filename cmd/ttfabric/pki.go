@@ -60,7 +60,7 @@ func newPKIMake(dir *string) *cobra.Command {
 			if err := validity(valid); err != nil {
 				return err
 			}
-			t, err := loadTopology(strings.Join(args, ""))
+			t, err := loadTopology(c.Context(), strings.Join(args, ""))
 			if err != nil {
 				return err
 			}

@@ -51,6 +51,23 @@ func startTicks(pid int) uint64 {
 	return v
 }
 
+// standsStill reports whether each thread of a process stands still (proc(5), state
+// T). A signal stops only the thread that it wakes, and that the others, when it
+// gets to run: on a busy machine they go on for milliseconds.
+func standsStill(pid int) bool {
+	names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread has ended
+		}
+		if f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])); len(f) == 0 || f[0] != "T" {
+			return false
+		}
+	}
+	return len(names) > 0
+}
+
 func (p processes) launch(_ context.Context, ns []wire.FabricNodeID, rec recordFlags, exits chan<- exit) error {
 	for _, n := range ns {
 		if err := p.spawn(n, rec, exits); err != nil {
@@ -89,7 +106,7 @@ func (p processes) do(_ context.Context, f chipFile, k node.FaultKind) error {
 	signals, what := []syscall.Signal{syscall.SIGKILL}, "was killed and does not end; look at its state with 'ps'"
 	switch k {
 	case node.FaultPaused:
-		signals, what = []syscall.Signal{syscall.SIGSTOP}, ""
+		signals, what = []syscall.Signal{syscall.SIGSTOP}, "was stopped and goes on; look at its state with 'ps'"
 	case node.FaultResumed:
 		signals, what = []syscall.Signal{syscall.SIGCONT}, ""
 	case node.FaultRemoved: // one that is paused has to hear it
@@ -100,7 +117,7 @@ func (p processes) do(_ context.Context, f chipFile, k node.FaultKind) error {
 			return fmt.Errorf("chip %s, process %d: %w", f.Chip, f.PID, err)
 		}
 	}
-	for end := time.Now().Add(stopTime); what != "" && f.alive(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(stopTime); what != "" && f.alive() && (k != node.FaultPaused || !standsStill(f.PID)); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			return fmt.Errorf("chip %s, process %d, %s", f.Chip, f.PID, what)
 		}

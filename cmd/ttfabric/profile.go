@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +49,7 @@ file for 'go tool pprof'.`,
 			if err := cl.Profile(c.Context(), kind, d, &b); err != nil {
 				return err
 			}
-			if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+			if err := writeOut(file, b.Bytes()); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s\n", file)

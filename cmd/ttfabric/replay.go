@@ -121,24 +121,29 @@ func runReplay(c *cobra.Command, args []string, f replayFlags) error {
 }
 
 // openRecording opens a file and reads its header.
-func openRecording(path string) (*os.File, *record.Reader, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
+func openRecording(ctx context.Context, path string) (*os.File, *record.Reader, error) {
+	type opened struct {
+		f *os.File
+		r *record.Reader
 	}
-	r, err := record.NewReader(f)
-	if err != nil {
-		f.Close()
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return f, r, nil
+	o, err := within(ctx, func() (o opened, err error) {
+		if o.f, err = os.Open(path); err != nil {
+			return o, err
+		}
+		if o.r, err = record.NewReader(o.f); err != nil {
+			o.f.Close()
+			return o, fmt.Errorf("%s: %w", path, err)
+		}
+		return o, nil
+	})
+	return o.f, o.r, err
 }
 
 // progressCalls is after how many calls the progress line moves.
 const progressCalls = 4096
 
 func replayOne(c *cobra.Command, path string, f replayFlags) (v replayed, err error) {
-	file, r, err := openRecording(path)
+	file, r, err := openRecording(c.Context(), path)
 	if err != nil {
 		return v, err
 	}
@@ -222,7 +227,7 @@ type shownRecord struct {
 
 // showRecording prints what is in a recording.
 func showRecording(c *cobra.Command, path string, f replayFlags, asJSON bool) error {
-	file, r, err := openRecording(path)
+	file, r, err := openRecording(c.Context(), path)
 	if err != nil {
 		return err
 	}

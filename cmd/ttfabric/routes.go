@@ -18,7 +18,7 @@ import (
 // planOf is how the running fabric is routed, or how the named machine would be.
 func planOf(c *cobra.Command, machine string, f *routeFlags) (*route.Plan, error) {
 	if machine != "" {
-		t, err := loadTopology(machine)
+		t, err := loadTopology(c.Context(), machine)
 		if err != nil {
 			return nil, err
 		}

@@ -199,6 +199,9 @@ func writeFileAs(path string, b []byte, mode os.FileMode) error {
 // read is how the folder's fabric was started; the error is os.ErrNotExist where there is none.
 func (d runDir) read() (m meshFile, err error) {
 	b, err := os.ReadFile(d.path("mesh.json"))
+	if errors.Is(err, os.ErrPermission) {
+		return m, fmt.Errorf("%w; the fabric is another user's: run it as that user, or choose another --name", err)
+	}
 	if err != nil {
 		return m, err
 	}
@@ -224,7 +227,10 @@ func (d runDir) mesh() (m meshFile, t *topo.Topology, token string, err error) {
 		return m, nil, "", err
 	}
 	tok, err := os.ReadFile(d.path("token"))
-	return m, t, string(tok), err
+	if err != nil {
+		return m, t, "", fmt.Errorf("%w; without it no chip answers: 'ttfabric down' removes the fabric", err)
+	}
+	return m, t, string(tok), nil
 }
 
 // chips are the chips that run, sorted.

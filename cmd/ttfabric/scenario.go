@@ -84,8 +84,8 @@ All choices, such as "random", follow from the seed, which is printed. Exit code
 }
 
 // loadScenario reads a file if there is one of that name, else a scenario that comes with the program.
-func loadScenario(arg string) (*scenario.Scenario, error) {
-	b, err := os.ReadFile(arg)
+func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
+	b, err := readFile(ctx, arg, scenario.MaxFile)
 	if err != nil {
 		text, ok := scenario.Source(arg)
 		switch {
@@ -106,7 +106,7 @@ func loadScenario(arg string) (*scenario.Scenario, error) {
 }
 
 // scenarioTopology is the machine of a scenario: the flag's, or the file's, which may lie beside it.
-func scenarioTopology(s *scenario.Scenario, flag string) (string, *topo.Topology, error) {
+func scenarioTopology(ctx context.Context, s *scenario.Scenario, flag string) (string, *topo.Topology, error) {
 	arg := s.Fabric.Topology
 	if beside := filepath.Join(filepath.Dir(s.File), arg); arg != "" && flag == "" {
 		if fi, err := os.Stat(beside); err == nil && !fi.IsDir() {
@@ -116,7 +116,7 @@ func scenarioTopology(s *scenario.Scenario, flag string) (string, *topo.Topology
 	if flag != "" {
 		arg = flag
 	}
-	t, err := loadTopology(arg)
+	t, err := loadTopology(ctx, arg)
 	return arg, t, err
 }
 
@@ -127,7 +127,7 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 	}
 	var all []*scenario.Scenario
 	for _, a := range args {
-		s, err := loadScenario(a)
+		s, err := loadScenario(c.Context(), a)
 		if err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func runScenario(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (scena
 	if !f.sim {
 		return runLive(c, s, f, seed)
 	}
-	_, t, err := scenarioTopology(s, f.topology)
+	_, t, err := scenarioTopology(c.Context(), s, f.topology)
 	if err != nil {
 		return scenario.Report{}, err
 	}
@@ -259,7 +259,7 @@ func printScenario(c *cobra.Command, r scenario.Report, arg string, f scenarioFl
 func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var out []string
 	for _, n := range scenario.Names() {
-		if s, err := loadScenario(n); err == nil {
+		if s, err := loadScenario(context.Background(), n); err == nil {
 			out = append(out, n+"\t"+firstSentence(s.Description))
 		}
 	}
@@ -292,7 +292,7 @@ func newScenarioList() *cobra.Command {
 			}
 			var all []listedScenario
 			for _, n := range scenario.Names() {
-				s, err := loadScenario(n)
+				s, err := loadScenario(c.Context(), n)
 				if err != nil {
 					return err
 				}
@@ -331,11 +331,11 @@ func newScenarioValidate() *cobra.Command {
 		Example: "  ttfabric scenario validate my.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, a := range args {
-				s, err := loadScenario(a)
+				s, err := loadScenario(c.Context(), a)
 				if err != nil {
 					return err
 				}
-				_, t, err := scenarioTopology(s, topology)
+				_, t, err := scenarioTopology(c.Context(), s, topology)
 				if err != nil {
 					return err
 				}

@@ -89,7 +89,7 @@ func liveFabric(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (runDir
 		}
 		return dir, (*liveStage).putBack, fitsRunning(s, &m)
 	}
-	arg, _, err := scenarioTopology(s, f.topology)
+	arg, _, err := scenarioTopology(c.Context(), s, f.topology)
 	if err != nil {
 		return "", nil, err
 	}

@@ -141,7 +141,7 @@ func (f *aloneFlags) site(c *cobra.Command, name string, id wire.FabricNodeID) (
 	if !validName.MatchString(name) {
 		return nil, coded(exitUsage, "fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
 	}
-	t, err := f.load()
+	t, err := f.load(c.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -243,10 +243,10 @@ func (f *aloneFlags) keyring(c *cobra.Command) (*gossip.Keys, error) {
 const topologyEnv = "TTFABRIC_TOPOLOGY_TEXT"
 
 // load finds the topology that the flags name, or that the environment holds.
-func (f *aloneFlags) load() (*topo.Topology, error) {
+func (f *aloneFlags) load(ctx context.Context) (*topo.Topology, error) {
 	text := os.Getenv(topologyEnv)
 	if f.topology != "" || text == "" {
-		return loadTopology(f.topology)
+		return loadTopology(ctx, f.topology)
 	}
 	t, err := topo.Load(topologyEnv, []byte(text))
 	if err == nil {

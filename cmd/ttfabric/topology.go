@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -12,14 +15,14 @@ import (
 const defaultTopology = "t3000"
 
 // loadTopology reads a file if there is one of that name, else a built-in.
-func loadTopology(arg string) (*topo.Topology, error) {
+func loadTopology(ctx context.Context, arg string) (*topo.Topology, error) {
 	if arg == "" {
 		arg = defaultTopology
 	}
 	if fi, err := os.Stat(arg); err == nil && fi.IsDir() && strings.ContainsAny(arg, "/.") {
 		return nil, coded(exitTopology, "%s is a folder: want a file", arg)
 	} else if err == nil && !fi.IsDir() {
-		b, err := os.ReadFile(arg)
+		b, err := readFile(ctx, arg, topo.MaxFile)
 		if err != nil {
 			return nil, coded(exitTopology, "%w", err)
 		}
@@ -34,7 +37,12 @@ func loadTopology(arg string) (*topo.Topology, error) {
 	}
 	t, err := topo.Named(arg)
 	if err != nil {
-		if strings.ContainsAny(arg, "/.") {
+		switch _, there := os.Stat(arg); {
+		case there == nil:
+			return nil, coded(exitTopology, "%s is a folder: want a file", arg)
+		case !errors.Is(there, fs.ErrNotExist):
+			return nil, coded(exitTopology, "%w", there)
+		case strings.ContainsAny(arg, "/."):
 			return nil, coded(exitTopology, "%s: no such file", arg)
 		}
 		return nil, coded(exitTopology, "%w", err)

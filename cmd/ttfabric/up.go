@@ -141,7 +141,7 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh bool, err error) {
 	if m, running, _, err := dir.mesh(); err == nil {
 		if arg != "" {
-			want, err := loadTopology(arg)
+			want, err := loadTopology(c.Context(), arg)
 			if err != nil {
 				return nil, false, err
 			}
@@ -152,9 +152,9 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 				return nil, false, coded(exitUsage, "fabric %q runs %s already; 'ttfabric down --name %s' stops it, or choose another --name", name, m.Source, name)
 			}
 		}
-		return running, false, f.refuse(c, name)
+		return running, false, f.refuse(c, name, &m)
 	}
-	if t, err = loadTopology(arg); err != nil {
+	if t, err = loadTopology(c.Context(), arg); err != nil {
 		return nil, false, err
 	}
 	f.secure.settle(t)
@@ -166,7 +166,9 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 		return nil, false, err
 	}
 	m.ID = fmt.Sprintf("%s-%016x", name, uint64(newIncarnation()))
-	if top := f.portBase + len(t.Chips)*channelStride; f.portBase < 0 || f.portBase > 0 && top > 1<<16 {
+	if top := f.portBase + len(t.Chips)*channelStride; f.portBase < 0 {
+		return nil, false, coded(exitUsage, "--port-base %d: want 1 to 65535, or 0 for any", f.portBase)
+	} else if f.portBase > 0 && top > 1<<16 {
 		return nil, false, coded(exitUsage, "--port-base %d: %d chips take the ports up to %d; the last is 65535", f.portBase, len(t.Chips), top-1)
 	}
 	var keys [][]byte

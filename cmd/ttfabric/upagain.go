@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // refuse names a flag that does nothing to a fabric that runs already.
-func (f *upFlags) refuse(c *cobra.Command, name string) error {
+func (f *upFlags) refuse(c *cobra.Command, name string, m *meshFile) error {
 	if len(f.netem) > 0 {
 		return coded(exitUsage, "--netem: fabric %q runs already; 'ttfabric netem set' impairs its cables", name)
 	}
@@ -31,7 +32,27 @@ func (f *upFlags) refuse(c *cobra.Command, name string) error {
 			return coded(exitUsage, "--%s: fabric %q runs already, and keeps what carries its links; 'ttfabric down' stops it", x, name)
 		}
 	}
+	if err := f.keep(c, name, m); err != nil {
+		return err
+	}
 	return f.record.refuse(name)
+}
+
+// keep refuses the flags that would have the running fabric other than it is;
+// what is not known of a fabric that was found rather than started is let pass.
+func (f *upFlags) keep(c *cobra.Command, name string, m *meshFile) error {
+	has := [][2]string{{"runtime", cmp.Or(m.Runtime, runtimeProcess)}, {"profile", m.Profile}, {"slots", m.Slots}, {"order", m.Order}, {"ring", m.Ring},
+		{"engine", m.Engine}, {"fabric", m.Fabric}, {"stuck", m.Stuck}, {"offload", m.Offload}}
+	if m.Runtime == "" {
+		has = append(has, [][2]string{{"stuck-after", (time.Duration(m.StuckMS) * time.Millisecond).String()}, {"local-first", strconv.FormatBool(m.Local)},
+			{"ttl", strconv.Itoa(m.TTL)}, {"port-base", strconv.Itoa(m.PortBase)}}...)
+	}
+	for _, h := range has {
+		if fl := c.Flags().Lookup(h[0]); fl != nil && fl.Changed && h[1] != "" && fl.Value.String() != h[1] {
+			return coded(exitUsage, "--%s %s: fabric %q runs already, with %s; 'ttfabric down --name %s' stops it, or choose another --name", h[0], fl.Value, name, h[1], name)
+		}
+	}
+	return nil
 }
 
 // contain makes the fabric one of containers, where the flags say so, and returns its compose file.

@@ -45,7 +45,7 @@ FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
 			if err != nil {
 				return err
 			}
-			t, err := loadTopology(args[0])
+			t, err := loadTopology(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

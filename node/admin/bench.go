@@ -1,13 +1,13 @@
 package admin
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
 	"ttfabric/node"
 	"ttfabric/node/chip"
+	"ttfabric/node/session"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -88,9 +88,20 @@ func (b *BenchBody) check() error {
 	return nil
 }
 
+// benchFailure says what became of a packet that was not performed: each fate has a reason of its own.
+func benchFailure(dst wire.FabricNodeID, e *chip.Result) string {
+	switch e.Fate {
+	case chip.FateRefused:
+		return fmt.Sprintf("chip %s refused a packet: %s", dst, e.Outcome)
+	case chip.FateLost:
+		return "a packet was lost: " + (&session.LostError{Dst: dst, Reason: e.Drop, At: e.At}).Error()
+	}
+	return "a packet is in doubt: " + (&session.OutcomeUnknownError{Dst: dst, Reason: e.Doubt.String()}).Error()
+}
+
 func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 	var b BenchBody
-	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -119,7 +130,7 @@ func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 			select {
 			case e := <-ends:
 				if e.Fate != chip.FateDone {
-					problem(w, http.StatusConflict, fmt.Sprintf("a packet to %s ended as %s %s", b.Dst, e.Fate, e.Outcome))
+					problem(w, http.StatusConflict, benchFailure(b.Dst, &e))
 					return
 				}
 				first, last = mono.Min(first, e.Sent), max(last, e.Done)

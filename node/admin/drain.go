@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 )
 
@@ -13,7 +12,7 @@ type DrainBody struct {
 
 func (s *Server) drain(w http.ResponseWriter, r *http.Request) {
 	var b DrainBody
-	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}

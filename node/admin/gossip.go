@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -78,7 +77,7 @@ func (s *Server) gossip(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) setGossip(w http.ResponseWriter, r *http.Request) {
 	var b GossipBody
-	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -127,7 +126,7 @@ func (s *Server) gossipKeys(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) setGossipKeys(w http.ResponseWriter, r *http.Request) {
 	var b KeyBody
-	if json.NewDecoder(r.Body).Decode(&b) != nil {
+	if decode(r, &b) != nil {
 		problem(w, http.StatusBadRequest, "not a change of a key") // the text may hold one
 		return
 	}

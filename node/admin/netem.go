@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -138,7 +137,7 @@ type NetemBody struct {
 
 func (s *Server) setNetem(w http.ResponseWriter, r *http.Request) {
 	var b NetemBody
-	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -196,7 +195,7 @@ type FaultBody struct {
 
 func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 	var b FaultBody
-	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}

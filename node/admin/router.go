@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -58,7 +57,7 @@ func (s *Server) routers(w http.ResponseWriter, _ *http.Request) { answer(w, s.r
 
 func (s *Server) commandRouter(w http.ResponseWriter, r *http.Request) {
 	var b RouterBody
-	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}

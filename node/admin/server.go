@@ -35,11 +35,13 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -251,9 +253,30 @@ type ResultBody struct {
 	Members []MemberBody      `json:"members,omitempty"` // of a multicast: those where it was not done
 }
 
+// decode reads a request's body, one JSON object, into b. A field that b does not
+// have is an error: a misspelled one would leave something else done than was asked for.
+func decode(r *http.Request, b any) error {
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	if text = bytes.TrimSpace(text); !bytes.HasPrefix(text, []byte("{")) {
+		return errors.New("want a JSON object")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(b); err != nil {
+		return err
+	}
+	if d.InputOffset() != int64(len(text)) {
+		return errors.New("more than one JSON object")
+	}
+	return nil
+}
+
 func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 	var b RequestBody
-	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}

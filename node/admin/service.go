@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -19,7 +18,7 @@ type ServiceBody struct {
 
 func (s *Server) setService(w http.ResponseWriter, r *http.Request) {
 	var b ServiceBody
-	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"net/http"
 	"sync"
 
@@ -28,7 +27,7 @@ type trafficRun struct {
 
 func (s *Server) startTraffic(w http.ResponseWriter, r *http.Request) {
 	var b TrafficStart
-	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}

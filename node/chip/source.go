@@ -42,7 +42,7 @@ type Doubt uint8
 // The reasons for doubt.
 const (
 	DoubtNone        Doubt = iota
-	DoubtRestarted         // the destination started anew
+	DoubtRestarted         // the destination does not know the flow: it started anew, or what came first in the flow was lost on its way
 	DoubtRouteDead         // the way there died while the request was under way
 	DoubtTimeout           // no answer for FlowTimeout
 	DoubtUnreachable       // no way to the destination was left while the request was under way
@@ -53,7 +53,7 @@ const (
 
 // String names the doubt.
 func (d Doubt) String() string {
-	names := [NumDoubts]string{"", "destination restarted", "route died", "no answer", "unreachable", "taken for a former life", "not seen"}
+	names := [NumDoubts]string{"", "destination restarted, or missed what came first", "route died", "no answer", "unreachable", "taken for a former life", "not seen"}
 	if d >= NumDoubts {
 		return "unknown reason"
 	}
