@@ -20,6 +20,12 @@ func commanded(t *testing.T, name string, seed uint64, every time.Duration, do f
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s.commanded(t, every, do)
+}
+
+func (s *Sim) commanded(t *testing.T, every time.Duration, do func(s *Sim)) Report {
+	t.Helper()
+	name, seed := s.cfg.Topology.Name, s.cfg.Seed
 	for i, c := range s.cables { // so slow that much comes amid a packet, or clean
 		if o := (fault.Options{Delay: cleanDelay, Rate: 300_000_000}); i%2 == 0 {
 			s.set(c, 0, o)
