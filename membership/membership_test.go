@@ -115,7 +115,7 @@ func TestViewAgainstNaiveModel(t *testing.T) {
 			}
 			want := map[wire.FabricNodeID]Meta{}
 			for _, m := range live {
-				if w, ok := want[m.Node]; !ok || m.newer(&w) {
+				if w, ok := want[m.Node]; !ok || m.Newer(&w) {
 					want[m.Node] = m
 				}
 			}

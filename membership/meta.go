@@ -112,10 +112,10 @@ func (m *Meta) sameLife(o *Meta) bool {
 	return m.Node == o.Node && m.Incarnation == o.Incarnation && m.Started == o.Started
 }
 
-// newer reports whether m has the better claim to its chip than o: the later
+// Newer reports whether m has the better claim to its chip than o: the later
 // start wins, then the higher incarnation. Both may run on machines whose
 // clocks differ; as gossip only hints, a wrong guess costs time and nothing else.
-func (m *Meta) newer(o *Meta) bool {
+func (m *Meta) Newer(o *Meta) bool {
 	if m.Started != o.Started {
 		return m.Started > o.Started
 	}

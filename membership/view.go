@@ -129,7 +129,7 @@ func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
 		return append([]Event{{Updated, mem, ""}}, v.elect(m.Node)...)
 	}
 	h := v.claims[holder]
-	if m.newer(&h.Meta) {
+	if m.Newer(&h.Meta) {
 		v.chips[m.Node] = name
 		return []Event{{Restarted, mem, ""}}
 	}
@@ -184,7 +184,7 @@ func (v *View) best(n wire.FabricNodeID) string {
 			continue
 		}
 		b := v.claims[name]
-		if c.Meta.newer(&b.Meta) || !b.Meta.newer(&c.Meta) && k > name {
+		if c.Meta.Newer(&b.Meta) || !b.Meta.Newer(&c.Meta) && k > name {
 			name = k
 		}
 	}

@@ -62,6 +62,7 @@ func TestGossipTakesNoLinkDown(t *testing.T) {
 	at := wire.NewNocAddr(1, 1, 0)
 	events, stop := ns[0].Events()
 	defer stop()
+	worst, before := standstill(t), retrains(ns)
 	live := time.Now().Add(1500 * time.Millisecond)
 	for round := 0; time.Now().Before(live); round++ {
 		switch round {
@@ -80,6 +81,9 @@ func TestGossipTakesNoLinkDown(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	allUp(t, ns, len(m.Cables))
+	if n, stood := retrains(ns)-before, worst(); n != 0 && stood < ttlink.ProfileCrowded.DeadTraffic/hands {
+		t.Errorf("links noticed %d times, while this process never stood still for longer than %v", n, stood)
+	}
 	told := 0
 	for {
 		select {
@@ -101,9 +105,13 @@ func TestGossipTakesNoLinkDown(t *testing.T) {
 func TestGossipTakesNoIdleLinkDown(t *testing.T) {
 	t.Parallel()
 	m, p, ns := fabricWith(t, "n300", hasty)
+	worst, before := standstill(t), retrains(ns)
 	p.claim(chipID(1), 7)
 	time.Sleep(ttlink.ProfileLAN.DeadIdle + 500*time.Millisecond)
 	allUp(t, ns, len(m.Cables))
+	if n, stood := retrains(ns)-before, worst(); n != 0 && stood < ttlink.ProfileLAN.DeadTraffic/hands {
+		t.Errorf("links noticed %d times, while this process never stood still for longer than %v", n, stood)
+	}
 }
 
 // Gossip says that a chip is alive while its cables are cut: no link comes up.

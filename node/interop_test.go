@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -89,36 +90,15 @@ func TestOtherImplementation(t *testing.T) {
 	for _, loss := range []string{"0", "0.05"} {
 		t.Run("loss "+loss, func(t *testing.T) { besideForeign(t, loss) })
 	}
+	t.Run("links stay up", linksToForeign)
 }
 
+// besideForeign asks all of both, with links so patient that an interpreter
+// that waits for a core is not taken for a dead cable.
 func besideForeign(t *testing.T, loss string) {
-	m, err := topo.Named("mesh:1x2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs := membership.Member{Addr: netip.MustParseAddr("127.0.0.1")}
-	theirs.Meta.Node = wire.FabricNodeID{Chip: 1}
-	theirs.Meta.Ports[4], theirs.Meta.Ports[5] = uint16(freePort(t)), uint16(freePort(t))
-	var ours membership.Meta
-	slow := ttlink.ProfileCrowded // an interpreter that waits for a core is not to be taken for a dead cable
+	slow := ttlink.ProfileCrowded
 	slow.DeadTraffic = 4 * time.Second
-	n, err := node.Start(context.Background(), node.Config{Topology: m, Incarnation: 0x1234567890ABCDEF, Profile: slow,
-		Port: func(a netip.AddrPort) (transport.Port, error) {
-			return transport.Listen(transport.Options{Local: a})
-		},
-		Join: func(_ context.Context, meta membership.Meta) (node.Membership, error) {
-			ours = meta
-			return fixed{theirs}, nil
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	args := []string{fmt.Sprint(uint32(m.Hash()))}
-	for _, p := range []uint16{theirs.Meta.Ports[4], theirs.Meta.Ports[5], ours.Ports[0], ours.Ports[1]} {
-		args = append(args, fmt.Sprint(p))
-	}
-	args = append(args, loss)
+	n, args := nextToForeign(t, slow, loss)
 	f := startForeign(t, args...)
 	f.says(t, "up")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -149,6 +129,87 @@ func besideForeign(t *testing.T, loss string) {
 			t.Fatal("its goodbye was not heard, nor its silence")
 		}
 	}
+}
+
+// nextToForeign starts our chip, and says what the other implementation is to be started with.
+func nextToForeign(t *testing.T, profile ttlink.Profile, loss string) (n *node.Node, args []string) {
+	t.Helper()
+	m, err := topo.Named("mesh:1x2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := membership.Member{Addr: netip.MustParseAddr("127.0.0.1")}
+	theirs.Meta.Node = wire.FabricNodeID{Chip: 1}
+	theirs.Meta.Ports[4], theirs.Meta.Ports[5] = uint16(freePort(t)), uint16(freePort(t))
+	var ours membership.Meta
+	n, err = node.Start(context.Background(), node.Config{Topology: m, Incarnation: 0x1234567890ABCDEF, Profile: profile,
+		Port: func(a netip.AddrPort) (transport.Port, error) {
+			return transport.Listen(transport.Options{Local: a})
+		},
+		Join: func(_ context.Context, meta membership.Meta) (node.Membership, error) {
+			ours = meta
+			return fixed{theirs}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	args = []string{fmt.Sprint(uint32(m.Hash()))}
+	for _, p := range []uint16{theirs.Meta.Ports[4], theirs.Meta.Ports[5], ours.Ports[0], ours.Ports[1]} {
+		args = append(args, fmt.Sprint(p))
+	}
+	return n, append(args, loss)
+}
+
+// linksToForeign wants no link down with the times that 'up' gives chips that
+// share cores, over stretches of time in which neither this process nor the
+// interpreter waited for a core for long. That is measured, and others are not judged.
+func linksToForeign(t *testing.T) {
+	const wanted, most = 3, 50
+	profile := ttlink.ProfileCrowded
+	n, args := nextToForeign(t, profile, "0")
+	f := startForeign(t, args...)
+	f.says(t, "up")
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	s, ns, worst := session.New(n), []*node.Node{n}, standstill(t)
+	big, got := bytes.Repeat([]byte("foreign"), 10_000), make([]byte, 70_000)
+	judged, tries := 0, 0
+	for ; judged < wanted && tries < most; tries++ {
+		for st, _ := n.Status(); st.PortsUp < len(st.Ports); st, _ = n.Status() {
+			if time.Sleep(time.Millisecond); ctx.Err() != nil {
+				t.Fatal("a link stays down")
+			}
+		}
+		worst()
+		before, waited, err := retrains(ns), f.waited(t), error(nil)
+		for plane := range wire.Plane(2) {
+			err = errors.Join(err, s.Write(ctx, chipID(1), wire.NewNocAddr(1, 1, 0), big, session.OnPlane(plane)),
+				s.Read(ctx, chipID(1), wire.NewNocAddr(1, 1, 0), got, session.OnPlane(plane)))
+		}
+		down, stood, waited := retrains(ns)-before, worst(), f.waited(t)-waited
+		if stood < profile.DeadTraffic/hands && waited < profile.DeadTraffic/2 {
+			if judged++; down != 0 || err != nil || !bytes.Equal(got, big) {
+				t.Fatalf("links went down %d times, and commands ended with %v, while this process never stood still for longer than %v and the interpreter waited for %v", down, err, stood, waited)
+			}
+		}
+	}
+	t.Logf("%d of %d stretches judged", judged, tries)
+}
+
+// waited is for how long the other implementation was due and had no core, in
+// sum (proc(5), /proc/PID/schedstat).
+func (f *foreign) waited(t *testing.T) time.Duration {
+	t.Helper()
+	var ran, waited time.Duration
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", f.cmd.Process.Pid))
+	if err == nil {
+		_, err = fmt.Sscan(string(b), &ran, &waited)
+	}
+	if err != nil {
+		t.Skip("this kernel does not say how long processes wait:", err)
+	}
+	return waited
 }
 
 // weAsk has the other chip perform every command.

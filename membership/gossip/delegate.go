@@ -56,7 +56,8 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 }
 
 // NotifyAlive refuses what is said of a process under a name that is not its
-// own, and of a former life of a chip: memberlist neither takes it up nor passes it on.
+// own, and of a former life of a chip, or of an older one of this chip: memberlist
+// neither takes it up nor passes it on.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	m, err := membership.DecodeMeta(n.Meta)
 	if err != nil {
@@ -68,7 +69,7 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pool().relocate(n)
-	if d.view.Former(n.Name) {
+	if own := &d.cfg.Meta; d.view.Former(n.Name) || m.Node == own.Node && n.Name != own.Name() && own.Newer(&m) { // of its own it need not have heard
 		return fmt.Errorf("a later life of chip %s is known", m.Node)
 	}
 	return nil

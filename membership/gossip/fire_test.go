@@ -59,16 +59,21 @@ func (f *fire) startAll(n int) []*Pool {
 	return out
 }
 
-// see waits until each of the pools sees n chips, or has seen them: at this pace a
-// chip that waits for a core is soon taken for dead, and is back when it says so.
+// steady is for how many rounds of gossip views must agree: longer than a chip
+// that falls silent is waited for, so that none that come and go are taken for agreed.
+const steady = 50
+
+// see waits until all of the pools see n chips at the same moment, and go on to
+// for so many rounds. At this pace a chip that waits for a core is soon taken
+// for dead, which begins the rounds anew.
 func (f *fire) see(what string, n int, pools ...*Pool) {
 	f.t.Helper()
-	seen := make([]bool, len(pools))
-	eventually(f.t, patience, fmt.Sprintf("%s: %d chips in each of %d views", what, n, len(pools)), func() bool {
-		for i, p := range pools {
-			seen[i] = seen[i] || len(p.View()) == n
+	since := time.Now()
+	eventually(f.t, patience, fmt.Sprintf("%s: %d chips in each of %d views, for %d rounds", what, n, len(pools), steady), func() bool {
+		if slices.ContainsFunc(pools, func(p *Pool) bool { return len(p.View()) != n }) {
+			since = time.Now()
 		}
-		return !slices.Contains(seen, false)
+		return time.Since(since) >= steady*quick.gossip
 	})
 }
 
@@ -176,52 +181,110 @@ func TestBadGossip(t *testing.T) {
 	f.see("good again", 4, pools...)
 }
 
-// What was said by and of a chip's former life is refused by every member, and not passed on.
+// What was said by and of a chip's former life is refused by every member, and
+// not passed on, whether that life ends before the next one begins or after all
+// have heard of both. Where it is long forgotten the new life has never heard of it.
 func TestFormerLifeIsRefused(t *testing.T) {
+	for order, begin := range map[string]func(f *fire, old *Pool, others []*Pool) *Pool{
+		"ends after all have heard of both": func(f *fire, old *Pool, others []*Pool) *Pool {
+			now := f.start(0, 2, 100)
+			eventually(f.t, patience, "all have heard of both lives, and believe the new one", func() bool {
+				return believed(old.cfg.Node, 100, others...) && believed(old.cfg.Node, 100, now) &&
+					!slices.ContainsFunc(others, func(p *Pool) bool { return !p.remembers(old.cfg.Meta.Name()) })
+			})
+			old.Close(0)
+			return now
+		},
+		"ends as the new one begins": func(f *fire, old *Pool, _ []*Pool) *Pool {
+			old.Close(0)
+			return f.start(0, 2, 100)
+		},
+		"is forgotten": func(f *fire, old *Pool, others []*Pool) *Pool {
+			old.Close(0)
+			f.see("the old life is gone", 2, others...)
+			return f.start(0, 2, 100)
+		},
+	} {
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			f := &fire{swarm: swarm{t: t}}
+			pools := f.startAll(3)
+			old := pools[2]
+			rest := append(pools[:2:2], begin(f, old, pools[:2]))
+			eventually(t, patience, "the old life is gone, and the new one believed", func() bool {
+				return believed(old.cfg.Node, 100, rest...) && !slices.ContainsFunc(rest, func(p *Pool) bool { return p.remembers(old.cfg.Meta.Name()) })
+			})
+			f.see("the new life is there", 3, rest...)
+			time.Sleep(3 * quick.forget)
+			formerIsRefused(t, old, rest)
+		})
+	}
+}
+
+// A chip that has never heard of a former life can't tell it from a second
+// process that claims the chip. It may remember it, and believes the later one as long as that is there.
+func TestUnheardFormerLifeIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	f := &fire{swarm: swarm{t: t}}
 	pools := f.startAll(3)
 	old := pools[2]
-	oldName, oldMeta := old.cfg.Meta.Name(), old.cfg.Meta.Append(nil)
-	now := f.start(0, 2, 100)
-	rest := []*Pool{pools[0], pools[1], now}
-	eventually(t, patience, "all have heard of both lives, and believe the new one", func() bool {
-		for _, p := range rest {
-			v := p.View()
-			if len(v) != 3 || v[2].Meta.Incarnation != 100 || !p.remembers(oldName) {
-				return false
-			}
-		}
-		return true
-	})
 	old.Close(0)
-	eventually(t, patience, "the old life is gone, and known for a former one", func() bool {
-		for _, p := range rest {
-			p.mu.Lock()
-			former := p.view.Former(oldName)
-			p.mu.Unlock()
-			v := p.View()
-			if !former || len(v) != 3 || v[2].Meta.Incarnation != 100 || p.remembers(oldName) {
-				return false
+	f.see("the old life is gone", 2, pools[:2]...)
+	pools[2] = f.start(0, 2, 100)
+	f.see("the new life is there", 3, pools...)
+	late := f.start(0, 3, 4)
+	f.see("one more", 4, append(pools, late)...)
+	late.Events()
+	ghost := replay(t, old.cfg.Meta.Name(), old.Addr().Addr(), old.cfg.Meta.Append(nil))
+	eventually(t, patience, "it is told", func() bool { return ghost(late.Addr().String()) == nil })
+	for range steady {
+		time.Sleep(quick.gossip)
+		for _, p := range append(pools, late) {
+			for _, m := range p.View() {
+				if m.Meta.Node == old.cfg.Node && m.Meta.Incarnation != 100 {
+					t.Fatalf("chip %s believes life %d", p.cfg.Node, m.Meta.Incarnation)
+				}
+			}
+			if p != late && p.remembers(old.cfg.Meta.Name()) {
+				t.Fatalf("chip %s, which has heard of the life, takes it for a member", p.cfg.Node)
 			}
 		}
-		return true
+	}
+	for _, e := range late.Events() {
+		if e.Member.Name == old.cfg.Meta.Name() {
+			t.Errorf("it tells of %v %s", e.Kind, e.Member.Name)
+		}
+	}
+}
+
+// believed reports whether all pools see three chips, and that life of the chip.
+func believed(n wire.FabricNodeID, life wire.Incarnation, pools ...*Pool) bool {
+	return !slices.ContainsFunc(pools, func(p *Pool) bool {
+		v := p.View()
+		return len(v) != 3 || !slices.ContainsFunc(v, func(m membership.Member) bool { return m.Meta.Node == n && m.Meta.Incarnation == life })
 	})
-	time.Sleep(3 * quick.forget)
+}
+
+// formerIsRefused has somebody who still holds the old life for alive say so to
+// all: a process with its name and metadata, and one with another name.
+func formerIsRefused(t *testing.T, old *Pool, rest []*Pool) {
 	for _, p := range rest {
 		p.Events()
 	}
-	// Somebody who still holds the old life for alive says so to all: a process with its name and metadata.
-	for i, name := range []string{oldName, "M0D2-00000000000000ff"} {
-		ghost := replay(t, name, old.Addr().Addr(), oldMeta)
+	for i, name := range []string{old.cfg.Meta.Name(), "M0D2-00000000000000ff"} {
+		ghost := replay(t, name, old.Addr().Addr(), old.cfg.Meta.Append(nil))
 		for _, p := range rest {
 			eventually(t, patience, "it is told", func() bool { return ghost(p.Addr().String()) == nil })
 		}
-		time.Sleep(10 * quick.gossip)
-		for _, p := range rest {
-			if p.remembers(name) {
-				t.Errorf("replay %d: chip %s takes %s for a member", i, p.cfg.Node, name)
+		for range 10 {
+			time.Sleep(quick.gossip)
+			for _, p := range rest {
+				if p.remembers(name) {
+					t.Fatalf("replay %d: chip %s takes %s for a member", i, p.cfg.Node, name)
+				}
 			}
+		}
+		for _, p := range rest {
 			for _, m := range p.View() {
 				if m.Meta.Node == old.cfg.Node && m.Meta.Incarnation != 100 {
 					t.Errorf("replay %d: chip %s believes life %d", i, p.cfg.Node, m.Meta.Incarnation)
@@ -276,13 +339,13 @@ func TestKeyRotation(t *testing.T) {
 			p.UpdateMeta(m) // something to say between the steps
 			time.Sleep(2 * quick.gossip)
 		}
-		late := func(p *Pool) bool {
-			return slices.ContainsFunc(p.View(), func(m membership.Member) bool { return m.Meta.LinkVersion != version })
-		}
 		// What was said with the keys of this step is heard, so that hardly anything of the one before is under way.
-		for end := time.Now().Add(5 * time.Second); slices.ContainsFunc(pools, late) && time.Now().Before(end); {
-			time.Sleep(quick.gossip)
-		}
+		eventually(t, patience, "all have heard of all", func() bool {
+			return !slices.ContainsFunc(pools, func(p *Pool) bool {
+				v := p.View()
+				return len(v) != len(pools) || slices.ContainsFunc(v, func(m membership.Member) bool { return m.Meta.LinkVersion != version })
+			})
+		})
 		time.Sleep(2 * quick.probe)
 	}
 	each(func(k *Keys) error { return k.Install(second) })

@@ -27,6 +27,8 @@ type op struct {
 	ended       bool
 	orphan      bool // its source has died
 	unreachable bool // it was not taken, as no way was left
+	proof       bool // all is well when it is sent
+	anew        bool // it was refused by a chip that had started anew and did not know the flow
 	fate        chip.Fate
 	performed   int
 }

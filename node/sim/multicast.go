@@ -133,6 +133,7 @@ func (s *Sim) drawMulticast(j *job) *op {
 // judgeMulticast compares how a multicast ended at each member with what really happened there.
 func (s *Sim) judgeMulticast(o *op, r *chip.Result) {
 	worst := chip.FateDone
+	o.anew = len(r.Members) > 0
 	for i := range o.members {
 		m := &o.members[i]
 		m.fate = chip.FateDone
@@ -140,6 +141,7 @@ func (s *Sim) judgeMulticast(o *op, r *chip.Result) {
 		for _, f := range r.Members {
 			if f.Node == s.machines[m.machine].node {
 				m.fate, outcome = f.Fate, f.Outcome
+				o.anew = o.anew && s.unknownFlow(outcome, m.machine)
 			}
 		}
 		worst = max(worst, m.fate)

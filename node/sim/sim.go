@@ -66,20 +66,22 @@ type Report struct {
 	Seed    uint64
 	Faults  int
 	Events  int
-	Time    mono.Time // virtual time at the end
-	Fates   [4]int    // ends of requests, by chip.Fate
-	Many    int       // of these: multicasts
-	Partly  int       // of these: done by some members and not by others
-	Orphans int       // requests whose source died
-	Refused int       // requests that were not taken, as no way was left
-	Starts  int       // of chips, after the first
-	Downs   int       // links that went down
-	Ended   int       // sessions that ended
-	Tables  int       // tables that were installed, over all chips
-	Resent  uint64    // data frames sent again, by the chips alive at the end
-	Gone    int       // lives that are over, as their neighbours know at the end
-	Dropped uint64    // packets given up by routers of the chips alive at the end
-	Hash    uint64    // of everything that happened
+	Time    mono.Time           // virtual time at the end
+	Fates   [4]int              // ends of requests, by chip.Fate
+	Doubts  [chip.NumDoubts]int // of these: why an outcome is unknown
+	Anew    int                 // requests that were refused in the end since their destinations had started anew, and then taken
+	Many    int                 // of these: multicasts
+	Partly  int                 // of these: done by some members and not by others
+	Orphans int                 // requests whose source died
+	Refused int                 // requests that were not taken, as no way was left
+	Starts  int                 // of chips, after the first
+	Downs   int                 // links that went down
+	Ended   int                 // sessions that ended
+	Tables  int                 // tables that were installed, over all chips
+	Resent  uint64              // data frames sent again, by the chips alive at the end
+	Gone    int                 // lives that are over, as their neighbours know at the end
+	Dropped uint64              // packets given up by routers of the chips alive at the end
+	Hash    uint64              // of everything that happened
 }
 
 // Failure is a violated rule.

@@ -101,8 +101,12 @@ func add(sum *Report, r Report) {
 	sum.Resent += r.Resent
 	sum.Dropped += r.Dropped
 	sum.Gone += r.Gone
+	sum.Anew += r.Anew
 	for i := range r.Fates {
 		sum.Fates[i] += r.Fates[i]
+	}
+	for i := range r.Doubts {
+		sum.Doubts[i] += r.Doubts[i]
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,13 +82,18 @@ type lab struct {
 	ends   [2]*end
 	lives  wire.Incarnation
 
+	stood atomic.Int64 // nanoseconds that this process stood still for at most, since calmly began a try
+
 	mu   sync.Mutex
 	came map[wire.Incarnation]uint64 // packets, by the life that sent them
 }
 
 func newLab(t testing.TB, c Carrier, seed uint64, rounds int, o fault.Options) *lab {
 	w := &lab{t: t, c: c, rounds: rounds, cable: newCable(t, seed, o), lives: wire.Incarnation(seed*100 + 1), came: map[wire.Incarnation]uint64{}}
+	over := make(chan struct{})
+	go w.watch(over)
 	t.Cleanup(func() {
+		close(over)
 		for _, e := range w.ends {
 			if e != nil {
 				e.stop()
@@ -98,6 +104,46 @@ func newLab(t testing.TB, c Carrier, seed uint64, rounds int, o fault.Options) *
 		w.begin(i)
 	}
 	return w
+}
+
+// watch measures how late a goroutine of this process runs that is due.
+func (w *lab) watch(over <-chan struct{}) {
+	const pulse = 2 * ms
+	beat := time.NewTicker(pulse)
+	defer beat.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-over:
+			return
+		case <-beat.C:
+		}
+		now := time.Now()
+		w.stood.Store(max(w.stood.Load(), int64(now.Sub(last)-pulse)))
+		last = now
+	}
+}
+
+// hands is how many goroutines a frame and its answer pass: a timer's, the relay's and a reader's there and back.
+const hands = 5
+
+// calmly tries something that the links may only get wrong, and then say how,
+// if this process stood still meanwhile: each hand for so long that it was
+// silence in sum. That is measured, and only where it was so is it tried again.
+func (w *lab) calmly(try func() (bad string)) {
+	w.t.Helper()
+	for range 5 {
+		w.stood.Store(0)
+		bad := try()
+		if bad == "" {
+			return
+		}
+		stood := time.Duration(w.stood.Load())
+		if stood < w.c.Profile.DeadTraffic/hands {
+			w.t.Errorf("%s; this process never stood still for longer than %v", bad, stood)
+			return
+		}
+		w.t.Logf("not judged, as this process stood still for %v: %s", stood, bad)
+	}
 }
 
 // begin starts a life of an end.

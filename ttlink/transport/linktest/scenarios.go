@@ -238,12 +238,21 @@ func replayStale(w *lab) {
 	w.ends[1].stop()
 	w.begin(1)
 	w.until("the new life is up", func(a, b state) bool { return b.Confirmed && a.Session == b.Session && a.ended == 1 })
-	before := [2]state{w.ends[0].look(), w.ends[1].look()}
-	again(w, record)
-	w.done(1)
+	first := [2]state{w.ends[0].look(), w.ends[1].look()}
+	w.calmly(func() (bad string) {
+		before := [2]state{w.ends[0].look(), w.ends[1].look()}
+		again(w, record)
+		w.done(1)
+		for i, e := range w.ends {
+			if s := e.look(); s.Retrains != before[i].Retrains {
+				bad = fmt.Sprintf("end %d: the replay took the link down:\n%+v\n%+v", i, before[i], s)
+			}
+		}
+		return bad
+	})
 	for i, e := range w.ends {
-		if s := e.look(); s.Session != before[i].Session || s.ended != before[i].ended {
-			w.t.Errorf("end %d: the replay ended the session:\n%+v\n%+v", i, before[i], s)
+		if s := e.look(); s.Session != first[i].Session || s.ended != first[i].ended {
+			w.t.Errorf("end %d: the replay ended the session:\n%+v\n%+v", i, first[i], s)
 		}
 	}
 }
@@ -271,21 +280,30 @@ func again(w *lab, record [2][][]byte) {
 	}
 }
 
-// slowReceiver frees nothing for five seconds: the link waits and loses nothing.
+// slowReceiver frees nothing for five seconds: the link waits, stays up, and loses nothing.
 func slowReceiver(w *lab) {
 	w.up()
 	e := w.ends[1]
-	e.step(func(mono.Time) { e.hold = true })
-	w.load(200)
-	time.Sleep(5 * time.Second)
-	w.until("all slots are taken", func(_, b state) bool { return b.held >= slots })
-	if s := e.look(); s.held > slots {
-		w.t.Errorf("%d packets in %d slots", s.held, slots)
-	}
-	e.step(func(mono.Time) {
-		for e.hold = false; e.held > 0; e.held-- {
-			e.link.Free(wire.VCData)
+	w.calmly(func() (bad string) {
+		before := [2]state{w.ends[0].look(), w.ends[1].look()}
+		e.step(func(mono.Time) { e.hold = true })
+		w.load(200)
+		time.Sleep(5 * time.Second)
+		w.until("all slots are taken", func(_, b state) bool { return b.held >= slots })
+		if s := e.look(); s.held > slots {
+			w.t.Errorf("%d packets in %d slots", s.held, slots)
 		}
+		e.step(func(mono.Time) {
+			for e.hold = false; e.held > 0; e.held-- {
+				e.link.Free(wire.VCData)
+			}
+		})
+		w.done(0)
+		for i, e := range w.ends {
+			if s := e.look(); s.Retrains != before[i].Retrains {
+				bad = fmt.Sprintf("end %d: the link did not stay up: %+v", i, s)
+			}
+		}
+		return bad
 	})
-	w.done(0)
 }

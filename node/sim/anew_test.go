@@ -1,0 +1,61 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"ttfabric/router"
+	"ttfabric/ttlink"
+	"ttfabric/wire/mono"
+)
+
+// A chip that is back before the flows to it are idle refuses the first
+// requests of those that its former life knew, and takes the next ones: no
+// flow waits for a quiet moment.
+func TestFlowsBeginAnew(t *testing.T) {
+	for seed := range uint64(4) {
+		s, err := newSim(Config{Topology: topology(t, []string{"t3000", "mesh:3x3"}[seed%2]), Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.around = surroundings{profile: ttlink.ProfileLAN, slots: router.SlotSpec, maxPayload: 1408, window: ttlink.DefaultWindow, lag: 20 * time.Microsecond}
+		s.begin()
+		s.runUntil(mono.Time(time.Second), s.atRest)
+		s.heal()
+		s.provePairs()
+		if s.failure != nil || s.report.Anew != 0 {
+			t.Fatalf("seed %d: before the restart: %v, %d refused", seed, s.failure, s.report.Anew)
+		}
+		m := s.anyMachine()
+		for _, from := range s.machines {
+			o := s.newOp(from.index, m.index, 0)
+			s.write(o, 200, false)
+			from.backlog = append(from.backlog, o)
+			s.run(from)
+		}
+		ended := func() bool { // acknowledgements of the links need not have come, which takes longer
+			return !slices.ContainsFunc(s.machines, func(m *machine) bool { return len(m.backlog)+len(m.life.open) > 0 })
+		}
+		up := func() bool { return !slices.ContainsFunc(s.cables, func(c *cable) bool { return !c.bothUp() }) }
+		if !s.when(SettleTime, ended) {
+			t.Fatalf("seed %d: %s", seed, s.unrest())
+		}
+		at := s.now
+		s.stop(m, false)
+		s.start(m)
+		if !s.when(SettleTime, up) {
+			t.Fatalf("seed %d: %s", seed, s.unrest())
+		}
+		took := s.now.Sub(at)
+		s.provePairs()
+		s.finalChecks()
+		if s.failure != nil {
+			t.Fatal(s.failure)
+		}
+		// A write and a read of each of the others.
+		if n := 2 * (len(s.machines) - 1); s.report.Anew != n {
+			t.Errorf("seed %d: %s was back after %v, and %d were refused, want %d", seed, m.node, took, s.report.Anew, n)
+		}
+	}
+}
