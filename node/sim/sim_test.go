@@ -20,13 +20,14 @@ var (
 	flagSeed     = flag.Uint64("sim.seed", 0, "run this seed alone, with a trace under -v")
 	flagOnly     = flag.String("sim.only", "", "with -sim.seed: numbers of the faults that are to happen, as 1,4,7; empty: all")
 	flagFirst    = flag.Uint64("sim.first", 1, "first seed")
+	flagEach     = flag.Uint64("sim.each", 4, "seeds of each machine of TestTopologies")
 	flagSeeds    = flag.Int("sim.seeds", 0, "number of seeds; 0: what a test run should take")
 	flagTopology = flag.String("sim.topology", "t3000", "machine")
 )
 
 // testSeeds is how many seeds a plain test run takes, and one with -short.
 const (
-	testSeeds  = 500
+	testSeeds  = 250
 	shortSeeds = 24
 )
 
@@ -260,10 +261,9 @@ func seq(n uint64) (s []uint64) {
 // TestTopologies runs some seeds of lines, rings, tori and machines of several
 // meshes; scripts/soak runs as many as asked.
 func TestTopologies(t *testing.T) {
-	const each = 12
 	for _, name := range []string{"line:5", "ring:5", "torus:3x3", "torus:4x4", "torus-x:2x4", "2xt3000", "spec-l1"} {
 		t.Run(name, func(t *testing.T) {
-			m, n := topology(t, name), uint64(each)
+			m, n := topology(t, name), *flagEach
 			if testing.Short() {
 				n = 2
 			}

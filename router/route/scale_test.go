@@ -34,8 +34,11 @@ func spent(t *testing.T, f func()) (cpu time.Duration, bytes uint64) {
 // against those of time: 50 ms for the tables, a minute for the check.
 func TestGrowth(t *testing.T) {
 	sides := []int{2, 4, 8, 16, 32}
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		sides = sides[:3]
+	case !*all:
+		sides = sides[:4]
 	}
 	for _, side := range sides {
 		m := manyMeshes(t, side, 16, 16)
