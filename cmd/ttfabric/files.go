@@ -64,23 +64,15 @@ func writeOut(path string, b []byte) error {
 	if err == nil && !fi.Mode().IsRegular() {
 		return os.WriteFile(path, b, 0o644)
 	}
-	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-	err = os.WriteFile(tmp, b, 0o644) // less the umask
-	if err == nil && fi != nil {
-		err = os.Chmod(tmp, fi.Mode().Perm())
+	var mode os.FileMode // of what is there
+	if fi != nil {
+		mode = fi.Mode().Perm()
 	}
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	var at *fs.PathError
-	switch {
-	case err == nil:
-		return nil
-	case fi != nil && errors.Is(err, fs.ErrPermission):
+	err = replaceFile(path, b, 0o644, mode)
+	if fi != nil && errors.Is(err, fs.ErrPermission) {
 		return os.WriteFile(path, b, 0o644)
 	}
-	os.Remove(tmp)
-	if errors.As(err, &at) {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
 		return &fs.PathError{Op: at.Op, Path: path, Err: at.Err} // the name that the user gave
 	}
 	return err

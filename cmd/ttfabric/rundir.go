@@ -182,10 +182,16 @@ func writeFile(path string, b []byte) error { return writeFileAs(path, b, 0o600)
 
 // writeFileAs is writeFile with a mode, whatever the umask is.
 func writeFileAs(path string, b []byte, mode os.FileMode) error {
+	return replaceFile(path, b, 0o600, mode)
+}
+
+// replaceFile writes a file beside path, with a mode that the umask takes from,
+// gives it another mode where that is not 0, and lets it take path's place. Where it fails, path is as it was.
+func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-	err := os.WriteFile(tmp, b, 0o600)
-	if err == nil && mode != 0o600 {
-		err = os.Chmod(tmp, mode)
+	err := os.WriteFile(tmp, b, mode)
+	if err == nil && exact != 0 && exact != mode {
+		err = os.Chmod(tmp, exact)
 	}
 	if err == nil {
 		err = os.Rename(tmp, path)
