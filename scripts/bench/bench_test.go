@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -167,9 +166,9 @@ func TestNatural(t *testing.T) {
 	}
 }
 
-// What is saved is read again, with a plot of every kind beside it.
-func TestSaveLoadPlot(t *testing.T) {
-	p := report{Machine: facts()}
+// ofEveryKind is a report that has something for every plot.
+func ofEveryKind() *report {
+	p := &report{Machine: facts()}
 	for round, v := range []float64{1, 2} {
 		for _, size := range []int{64, 4096} {
 			p.Results = append(p.Results, result{Bench: "goodput", Kind: "udp", Unit: "Gb/s", Round: round, Value: v, Size: size})
@@ -186,6 +185,12 @@ func TestSaveLoadPlot(t *testing.T) {
 		p.add(figure("round trip 64 B, one core p50", "udp-c", "µs", round, v), figure("round trip 64 B, one core p99", "udp-c", "µs", round, 2*v),
 			figure("blocks of 1 MiB", "session, 1 hop", "Gb/s", round, v), figure("blocks of 1 MiB", "tcp, writes of 64 KiB", "Gb/s", round, v))
 	}
+	return p
+}
+
+// What is saved is read again.
+func TestSaveLoad(t *testing.T) {
+	p := ofEveryKind()
 	name := filepath.Join(t.TempDir(), "x.json")
 	if err := p.save(name); err != nil {
 		t.Fatal(err)
@@ -196,13 +201,6 @@ func TestSaveLoadPlot(t *testing.T) {
 	}
 	if len(q.Results) != len(p.Results) || q.Results[0] != p.Results[0] || q.Machine != p.Machine {
 		t.Errorf("read %+v; want what was saved", q)
-	}
-	svgs, _ := filepath.Glob(filepath.Join(filepath.Dir(name), "*.svg"))
-	for i := range svgs {
-		svgs[i] = strings.TrimPrefix(filepath.Base(svgs[i]), "x-")
-	}
-	if got := strings.Join(svgs, " "); got != "fabric.svg goodput.svg latency.svg loss.svg wire-latency.svg wire.svg" {
-		t.Errorf("plots %s", got)
 	}
 }
 

@@ -39,7 +39,7 @@ var kinds = []struct {
 	{"udp", false, newUDP},
 	{"tcp", false, func(far bool) (conv, error) { return newTCP(far, "") }},
 	{"quic", false, newQUIC},
-	{"kcp", false, newKCP},
+	{"kcp", !haveKCP, newKCP},
 	{"tcp-cubic", true, func(far bool) (conv, error) { return newTCP(far, "cubic") }},
 	{"ttlink-impaired-1", true, func(far bool) (conv, error) {
 		return newLink(far, "fast", transport.Auto, fault.Options{Loss: 0.01})
