@@ -98,8 +98,7 @@ type Node struct {
 
 	mu      sync.Mutex
 	chip    *chip.Chip
-	waiting map[uint64]waiter // by token
-	token   uint64
+	waiting waiters
 	pending []*submission  // that wait for room, oldest first
 	armed   mono.Time      // what the timer is set to
 	links   wire.LinkState // what the chip says of its ports, as last told to the pool
@@ -137,7 +136,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = uint64(cfg.Incarnation)
 	}
-	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(), waiting: map[uint64]waiter{},
+	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(),
 		armed: mono.Never, rearm: make(chan struct{}, 1), moved: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
 	var err error
 	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, Life: uint32(n.start.UnixMilli()), Topology: cfg.Topology, Route: cfg.Route,
@@ -286,8 +285,7 @@ func (n *Node) drain(now mono.Time) {
 		if !ok {
 			break
 		}
-		if w, ok := n.waiting[r.Token]; ok {
-			delete(n.waiting, r.Token)
+		if w, ok := n.waiting.take(r.Token); ok {
 			w.done(w.i, r)
 		}
 	}

@@ -12,8 +12,46 @@ import (
 
 // waiter is who waits for the end of a request.
 type waiter struct {
-	done func(int, chip.Result)
-	i    int
+	done  func(int, chip.Result) // nil: nobody, the place is free
+	i     int
+	token uint64
+}
+
+// waiters are those of all requests that are open. A token is a place among
+// them, and behind it a number that never comes twice.
+type waiters struct {
+	at   []waiter
+	free []uint32 // places
+	n    uint64   // tokens given out
+}
+
+// placeBits are the bits of a token that say the place: more than a chip has open requests.
+const placeBits = 32
+
+// add gives a waiter a token.
+func (w *waiters) add(done func(int, chip.Result), i int) uint64 {
+	if len(w.free) == 0 {
+		w.free = append(w.free, uint32(len(w.at)))
+		w.at = append(w.at, waiter{})
+	}
+	place := w.free[len(w.free)-1]
+	w.free = w.free[:len(w.free)-1]
+	w.n++
+	token := w.n<<placeBits | uint64(place)
+	w.at[place] = waiter{done, i, token}
+	return token
+}
+
+// take takes a waiter out; false where no one has this token.
+func (w *waiters) take(token uint64) (waiter, bool) {
+	place := token & (1<<placeBits - 1)
+	if place >= uint64(len(w.at)) || w.at[place].done == nil || w.at[place].token != token {
+		return waiter{}, false
+	}
+	got := w.at[place]
+	w.at[place] = waiter{}
+	w.free = append(w.free, uint32(place))
+	return got, true
 }
 
 // submission is a list of requests on its way into the chip. While there is no
@@ -90,14 +128,12 @@ func (n *Node) feed(now mono.Time) bool {
 func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 	for ; s.started < len(s.rs); s.started++ {
 		r := &s.rs[s.started]
-		n.token++
-		r.Token = n.token
-		n.waiting[r.Token] = waiter{s.done, s.started}
+		r.Token = n.waiting.add(s.done, s.started)
 		got := n.chip.HandleRequest(now, *r)
 		if got == chip.Accepted {
 			continue
 		}
-		delete(n.waiting, r.Token)
+		n.waiting.take(r.Token)
 		switch got {
 		case chip.Busy:
 			return true, nil

@@ -201,8 +201,18 @@ func (r *Router) SetPort(now mono.Time, i int, up bool) {
 	p.wasUp = p.wasUp || up
 }
 
-// CanInject reports whether sender channel 0 of a port has room.
-func (r *Router) CanInject(i int, v wire.VC) bool { return !r.ports[i].send[v][0].full() }
+// aloneLimit is how many packets of this chip wait in a sender channel while
+// nothing else waits at its port. A packet that waits is copied twice, into its
+// slot and into the link; one that comes to an idle port, once. Beside others
+// the whole channel is theirs, so that the turns of the channels are fair.
+const aloneLimit = 8
+
+// CanInject reports whether sender channel 0 of a port takes another packet of this chip.
+func (r *Router) CanInject(i int, v wire.VC) bool {
+	p := &r.ports[i]
+	own := &p.send[v][0]
+	return !own.full() && (own.n < aloneLimit || own.n < p.queued)
+}
 
 // Inject puts a packet of this chip into sender channel 0 of a port; false when that is full.
 func (r *Router) Inject(i int, v wire.VC, s Slot) bool {

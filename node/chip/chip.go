@@ -108,6 +108,7 @@ type Chip struct {
 
 	out       map[flowKey]*outFlow
 	outOrder  []*outFlow // creation order, for determinism
+	lastOut   *outFlow   // of the last request, as the next one's is mostly the same; nil before the first
 	open      int        // requests whose fate is open, over all flows
 	nextFlows mono.Time  // when open flows are looked at next
 	reads     map[uint64]readRef
@@ -115,6 +116,7 @@ type Chip struct {
 	groups    groups // that this chip multicasts to
 
 	in      map[flowKey]*inFlow
+	lastIn  *inFlow       // of the last packet, likewise
 	owed    []*inFlow     // flows that a completion is owed to
 	replies []router.Slot // read data on its way to the reply channel
 	reports []report      // drop reports on their way to the control channel

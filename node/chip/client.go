@@ -41,7 +41,7 @@ func (c *Chip) HandleRequest(now mono.Time, r Request) Admission {
 	if c.tap != nil {
 		c.tap.Request(now, r)
 	}
-	a := c.start(now, r, false)
+	a := c.start(now, &r, false)
 	if c.tap != nil {
 		c.tap.Admission(a)
 	}
@@ -74,7 +74,7 @@ func (c *Chip) pull(now mono.Time) bool {
 		if !ok {
 			return moved
 		}
-		switch c.start(now, r, true) {
+		switch c.start(now, &r, true) {
 		case Accepted:
 			moved = true
 		case Busy:

@@ -93,7 +93,10 @@ func (c *Chip) owe(f *inFlow) {
 // admit finds the flow of a packet, or begins one. It returns nil for a packet of an older life of the flow.
 func (c *Chip) admit(p *wire.Packet) *inFlow {
 	k := flowKey{p.Src, p.Group, p.Plane}
-	f := c.in[k]
+	f := c.lastIn
+	if f == nil || f.key != k {
+		f = c.in[k]
+	}
 	switch {
 	case f == nil:
 		f = &inFlow{key: k}
@@ -111,6 +114,7 @@ func (c *Chip) admit(p *wire.Packet) *inFlow {
 	default:
 		f.begin(p)
 	}
+	c.lastIn = f
 	return f
 }
 

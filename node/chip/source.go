@@ -157,10 +157,10 @@ type readRef struct {
 	op   op
 }
 
-func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
+func (c *Chip) start(now mono.Time, r *Request, client bool) Admission {
 	switch {
 	case r.Ranges.Any():
-		return c.startGroup(now, &r, client)
+		return c.startGroup(now, r, client)
 	case !c.plan.Has(r.Dst):
 		return NoSuchChip
 	case len(r.Payload) > wire.MaxPayload || (r.Command.Type == wire.NocRead && r.Command.Size > wire.MaxPayload):
@@ -168,9 +168,9 @@ func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
 	case len(c.results)-c.resHead >= MaxResults:
 		return Busy
 	case r.Dst == c.cfg.Node && len(r.Via) == 0:
-		c.performHere(now, r, client)
+		c.performHere(now, *r, client)
 		return Accepted
-	case len(r.Via) > 0 && !c.leads(&r):
+	case len(r.Via) > 0 && !c.leads(r):
 		return BadVia
 	}
 	f := c.flow(now, flowKey{node: r.Dst, plane: r.Plane})
@@ -186,7 +186,7 @@ func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
 	}
 	w := c.departure(f)
 	if !w.ok {
-		a := c.noWay(&r)
+		a := c.noWay(r)
 		if a == Unreachable {
 			f.fates[FateLost]++
 		}
@@ -199,7 +199,7 @@ func (c *Chip) start(now mono.Time, r Request, client bool) Admission {
 		return Busy
 	}
 	o := op{token: r.Token, sent: now, client: client}
-	if !c.inject(f, w, &r, &o) {
+	if !c.inject(f, w, r, &o) {
 		return Busy
 	}
 	return Accepted
@@ -281,12 +281,16 @@ func (c *Chip) inject(f *outFlow, w *way, r *Request, o *op) bool {
 }
 
 func (c *Chip) flow(now mono.Time, k flowKey) *outFlow {
+	if f := c.lastOut; f != nil && f.key == k {
+		return f
+	}
 	f := c.out[k]
 	if f == nil {
 		f = &outFlow{key: k, epoch: firstLife(&c.cfg), progress: now}
 		c.out[k] = f
 		c.outOrder = append(c.outOrder, f)
 	}
+	c.lastOut = f
 	return f
 }
 
@@ -326,10 +330,12 @@ func (c *Chip) completion(now mono.Time, p *wire.Packet) {
 		if o == nil || o.settled {
 			continue
 		}
-		if _, waiting := c.reads[o.id]; o.id != 0 && waiting {
-			// Performed; the data itself is still on its way and settles it. It holds up nothing behind it.
-			o.settled = true
-			continue
+		if o.id != 0 {
+			if _, waiting := c.reads[o.id]; waiting {
+				// Performed; the data itself is still on its way and settles it. It holds up nothing behind it.
+				o.settled = true
+				continue
+			}
 		}
 		c.settle(now, f, seq, Result{Fate: FateDone})
 	}

@@ -52,6 +52,10 @@ type Memory struct {
 	list  []Tile
 	at    [coordinates]int16 // 1 + index into list; 0 where there is no memory
 	pages map[pageKey]*[pageSize]byte
+	last  struct { // page that was found, as the next one is mostly the same
+		key pageKey
+		at  *[pageSize]byte
+	}
 	limit int64 // bytes
 
 	windows []*window    // by bank; nil where there is none
@@ -161,12 +165,24 @@ func (m *Memory) read(s span, b []byte) {
 	m.readPages(s, b)
 }
 
+// page finds a page, nil where it was never written.
+func (m *Memory) page(k pageKey) *[pageSize]byte {
+	if m.last.at != nil && m.last.key == k {
+		return m.last.at
+	}
+	p := m.pages[k]
+	if p != nil {
+		m.last.key, m.last.at = k, p
+	}
+	return p
+}
+
 // readPages is read where there is no window.
 func (m *Memory) readPages(s span, b []byte) {
 	for len(b) > 0 {
 		in := int(s.off & (pageSize - 1))
 		n := min(len(b), pageSize-in)
-		if p := m.pages[pageKey{s.bank, uint32(s.off >> pageBits)}]; p != nil {
+		if p := m.page(pageKey{s.bank, uint32(s.off >> pageBits)}); p != nil {
 			copy(b[:n], p[in:])
 		} else {
 			clear(b[:n])
@@ -188,7 +204,7 @@ func (m *Memory) write(s span, b []byte) {
 func (m *Memory) writePages(s span, b []byte) {
 	for len(b) > 0 {
 		k := pageKey{s.bank, uint32(s.off >> pageBits)}
-		p := m.pages[k]
+		p := m.page(k)
 		if p == nil {
 			p = new([pageSize]byte)
 			m.pages[k] = p
@@ -215,7 +231,7 @@ func (m *Memory) fits(spans []span) bool {
 		}
 		for p := s.off >> pageBits; p <= (s.off+uint64(s.n)-1)>>pageBits; p++ {
 			k := pageKey{s.bank, uint32(p)}
-			if m.pages[k] != nil || slices.Contains(lacking, k) {
+			if m.page(k) != nil || slices.Contains(lacking, k) {
 				continue
 			}
 			if int64(len(lacking)) >= room {
