@@ -202,9 +202,10 @@ func (r *Router) SetPort(now mono.Time, i int, up bool) {
 }
 
 // aloneLimit is how many packets of this chip wait in a sender channel while
-// nothing else waits at its port. A packet that waits is copied twice, into its
-// slot and into the link; one that comes to an idle port, once. Beside others
-// the whole channel is theirs, so that the turns of the channels are fair.
+// nothing else waits at its port: as many as the specification's channel has
+// slots (Spec §3.1.1). A packet that waits is copied twice, into its slot and
+// into the link; one that comes to an idle port, once. Beside others the whole
+// channel is theirs, so that the turns of the channels are fair.
 const aloneLimit = 8
 
 // CanInject reports whether sender channel 0 of a port takes another packet of this chip.

@@ -17,9 +17,11 @@ type bench struct {
 	pool *Pool
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) *bench { return benchWith(t, SlotSpec) }
+
+func benchWith(t *testing.T, slots SlotProfile) *bench {
 	b := &bench{t: t, pool: NewPool(1000)}
-	cfg := Config{Slots: SlotSpec, Grace: grace, Pool: b.pool}
+	cfg := Config{Slots: slots, Grace: grace, Pool: b.pool}
 	for d := range wire.Direction(wire.NumDirections) {
 		cfg.Ports = append(cfg.Ports, PortConfig{Channel: wire.Channel(d), Dir: d})
 	}
@@ -276,5 +278,32 @@ func TestBubblesAreNeededToEnterARing(t *testing.T) {
 		if o, ok := b.r.Next(int(wire.East), 0); !ok || o.Needs != c.want {
 			t.Errorf("%s: %v, needs %d free slots, want %d", c.name, ok, o.Needs, c.want)
 		}
+	}
+}
+
+// A port's own packets wait eight at a time while nothing else does, and fill their channel beside others.
+func TestOwnPacketsAlone(t *testing.T) {
+	b := benchWith(t, SlotFast)
+	in, out, room := int(wire.West), int(wire.East), SlotFast.Sender[wire.VCData]
+	inject := func() (n int) {
+		for ; b.r.CanInject(out, wire.VCData); n++ {
+			if !b.r.Inject(out, wire.VCData, b.packet(wire.VCData, 0, 9, wire.RouteWest)) {
+				t.Fatal("a channel that takes a packet has no room for it")
+			}
+		}
+		return n
+	}
+	if n := inject(); n != aloneLimit {
+		t.Errorf("%d packets wait alone, want %d", n, aloneLimit)
+	}
+	b.arrive(in, b.packet(wire.VCData, 1, 5, wire.RouteEast, wire.RouteWest))
+	b.r.Step(0)
+	if n := inject(); n != room-aloneLimit {
+		t.Errorf("%d more beside another, want %d", n, room-aloneLimit)
+	}
+	b.send(out) // one of each channel, in turns
+	b.send(out)
+	if n := inject(); n != 0 {
+		t.Errorf("%d more while %d wait alone", n, room-1)
 	}
 }
