@@ -37,7 +37,8 @@ func (f *stream) Undo() { f.left++ }
 func (f *stream) Done(_ mono.Time, r chip.Result) { f.ends[r.Fate]++ }
 
 // Performed needs nothing done.
-func (f *stream) Performed(mono.Time, wire.FabricNodeID, wire.Plane, *wire.Command, *noc.Memory) {}
+func (f *stream) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.Command, *noc.Memory) {
+}
 
 // bare brings a machine up without faults or load, with a profile as a live one has it.
 func bare(t *testing.T, machine string, ttl uint16, change func(a *surroundings)) *Sim {
