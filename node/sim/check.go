@@ -77,6 +77,9 @@ func (s *Sim) ended(m *machine, r chip.Result) {
 	o.ended, o.fate = true, r.Fate
 	delete(m.life.open, o.id)
 	s.report.Fates[r.Fate]++
+	if o.req.Other {
+		s.report.Other++
+	}
 	if r.Fate == chip.FateUnknown {
 		s.report.Doubts[r.Doubt]++
 	}

@@ -71,6 +71,7 @@ type Report struct {
 	Doubts  [chip.NumDoubts]int // of these: why an outcome is unknown
 	Anew    int                 // requests that were refused in the end since their destinations had started anew, and then taken
 	Many    int                 // of these: multicasts
+	Other   int                 // of these: the other way round a ring
 	Partly  int                 // of these: done by some members and not by others
 	Orphans int                 // requests whose source died
 	Refused int                 // requests that were not taken, as no way was left
