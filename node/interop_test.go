@@ -242,6 +242,15 @@ func weAsk(ctx context.Context, t *testing.T, s *session.Session) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The other way round a ring: no ring, but a flow of its own.
+	mark := make([]byte, 4)
+	err = errors.Join(
+		s.Write(ctx, to, at(3, 4, 0), []byte("back"), session.OtherWay()),
+		s.AtomicInc(ctx, to, at(3, 4, 0), 1, false, session.OtherWay(), session.OnPlane(1)),
+		s.Read(ctx, to, at(3, 4, 0), mark, session.OtherWay()))
+	if err != nil || string(mark) != "cack" {
+		t.Errorf("the other way round: %q, %v", mark, err)
+	}
 	expect(at(2, 1, 0), []byte{0x45, 0x33, 0x22, 0x11})
 	expect(at(2, 2, 8), []byte("fused"))
 	expect(at(3, 3, 64), []byte("cde"))
@@ -277,6 +286,10 @@ func theyAsk(t *testing.T, f *foreign) {
 		{"read 1 2 0 4", "done 0b000000"},
 		{"write 60 60 0 00", "bad address"},
 		{"inc 1 2 2 1", "misaligned"},
+		{"owrite 1 4 0 01020304", "done"},
+		{"owrite 60 60 0 00", "bad address"},
+		{"owrite 1 4 4 05", "done"},
+		{"read 1 4 0 5", "done 0102030405"},
 		{"mwrite 1 3 0 00000000", "done"},
 		{"minc 1 3 0 9", "done"},
 		{"minc 1 3 2 1", "misaligned"},

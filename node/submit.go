@@ -150,7 +150,7 @@ func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 		case chip.BadRanges:
 			return false, n.chip.CheckMulticast(r)
 		case chip.BadVia:
-			return false, fmt.Errorf("the hops %v do not lead from %s to %s on plane %d, turn back at once, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
+			return false, fmt.Errorf("the hops %v do not lead from %s to %s on plane %d, turn back at once, come with the other way round, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
 		default:
 			return false, fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(r.Payload), int(r.Command.Size)), wire.MaxPayload)
 		}

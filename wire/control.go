@@ -127,6 +127,7 @@ func (r DropReason) String() string {
 type DropReport struct {
 	Dst       FabricNodeID // where the packet was going
 	Plane     Plane
+	Other     bool // it went the other way round, see [Packet]
 	FlowEpoch uint32
 	FlowSeq   uint32
 	Reason    DropReason
@@ -147,8 +148,11 @@ const (
 	GroupDropReportLen = DropReportLen + 4 + rangesLen
 )
 
-// groupReport is set in the type of a report that has a group.
-const groupReport = 0x80
+// Set in the type of a report that has a group, or of a packet that went the other way round; not both.
+const (
+	groupReport = 0x80
+	otherReport = 0x40
+)
 
 // DecodeDropReport reads a drop report. The error is [ErrControl].
 func DecodeDropReport(b []byte) (DropReport, error) {
@@ -163,13 +167,14 @@ func DecodeDropReport(b []byte) (DropReport, error) {
 		Plane:     Plane(b[12]),
 		Reason:    DropReason(b[13]),
 		Channel:   Channel(b[14]),
-		Type:      PacketType(b[15] &^ groupReport),
+		Type:      PacketType(b[15] &^ (groupReport | otherReport)),
+		Other:     b[15]&otherReport != 0,
 		ID:        le.Uint64(b[16:]),
 	}
 	if !r.Dst.Valid() || r.Reason == 0 || r.Reason >= NumDropReasons || r.Channel >= MaxChannels || r.Plane > 15 || r.Type < PacketRequest || r.Type > PacketProbe {
 		return DropReport{}, ErrControl
 	}
-	if (len(b) == GroupDropReportLen) != (b[15]&groupReport != 0) {
+	if (len(b) == GroupDropReportLen) != (b[15]&groupReport != 0) || r.Other && len(b) == GroupDropReportLen {
 		return DropReport{}, ErrControl
 	}
 	if len(b) == DropReportLen {
@@ -189,7 +194,7 @@ func (r *DropReport) Append(b []byte) []byte {
 	b = le.AppendUint16(b, uint16(r.Dst.Chip))
 	b = le.AppendUint32(b, r.FlowEpoch)
 	b = le.AppendUint32(b, r.FlowSeq)
-	b = append(b, byte(r.Plane), byte(r.Reason), byte(r.Channel), byte(r.Type))
+	b = append(b, byte(r.Plane), byte(r.Reason), byte(r.Channel), byte(r.Type)|byte(bit(r.Other)*otherReport))
 	b = le.AppendUint64(b, r.ID)
 	if r.Group != 0 {
 		b[len(b)-DropReportLen+15] |= groupReport

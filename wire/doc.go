@@ -147,7 +147,8 @@
 //	32  4  epoch: hash of the tables that the route was planned by; a router drops a packet of older ones if its own tables could close a cycle with them
 //	36  1  bit 0 UP: a crossing towards the root is before the packet; bit 1 TRACE: each chip that it comes to may note it;
 //	       bit 2 DETOUR: the route through this mesh leads round a fault;
-//	       bit 3 KNOWN: every destination has answered in this life of the flow; others reserved, refused
+//	       bit 3 KNOWN: every destination has answered in this life of the flow;
+//	       bit 4 OTHER: the other way round rings, see below; others reserved, refused
 //	37  1  reserved, refused
 //	38  2  group of a multicast; 0: unicast
 //	40 40  command union                               \
@@ -168,7 +169,7 @@
 // above 4096, a node beyond mesh 1023 or chip 255, and an r, extension length,
 // type, VC or trunk that isn't listed. They refuse a request or probe that has
 // a group without a trunk or a trunk without a group, a group in a reply or drop
-// report, and a trunk in any other type.
+// report, a trunk in any other type, and OTHER with a group, in a drop report or a link state.
 //
 // Requests and probes travel on VC 0, 3, 5, 8, 10 and 13, replies on 1, 4, 6, 9,
 // 11 and 14, completions and drop reports on 2, 7, 12 and 15, link states on 2.
@@ -200,6 +201,12 @@
 // drop reports are routed by the other order of dimensions than requests, and
 // so pass the same chips on the way home. The VC of the frames is the
 // packet's.
+//
+// Two chips opposite each other on a ring of an even number of chips are as far
+// both ways round. Each source plans one of these ways, and for packets with OTHER
+// the other one, in both dimensions; so do chips that write a new route. All other
+// ways are the same with OTHER. So is one that a fault has broken, and all of
+// control messages. A reply or completion has the OTHER of its request.
 //
 // The command union by send type; the rest of the 40 bytes is 0 and ignored:
 //
@@ -287,7 +294,7 @@
 //	13  1  reason: 1 next hop dead, 2 TTL used up, 3 no route, 4 malformed, 5 timeout,
 //	       6 unreachable, 7 tables replaced, 8 drained, 9 flushed
 //	14  1  channel of the reporting chip, 0 to 15
-//	15  1  type of the dropped packet, 1 to 5; of a multicast plus 128
+//	15  1  type of the dropped packet, 1 to 5; of a multicast plus 128, or of a packet with OTHER plus 64
 //	16  8  id of the request
 //	24  2  group, not 0
 //	26  1  direction that the copy should have left by, 0 to 3 for east, west, north, south

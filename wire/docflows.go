@@ -1,7 +1,8 @@
 // # Flows
 //
-// A flow is what one chip sends another on one plane, or to one group of chips
-// on one plane; see below for groups. Requests and probes are
+// A flow is what one chip sends another on one plane, with OTHER or without, or to
+// one group of chips on one plane; see below for groups. Those with OTHER are a flow of
+// their own even where both go one way. Requests and probes are
 // numbered in it from 0 by flow seq, and travel in order. Flow base is the
 // lowest number whose fate the source doesn't know. Flow epoch names one life
 // of the flow, of which a later one is greater (wrapping): the first one is the

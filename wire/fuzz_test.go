@@ -29,6 +29,12 @@ func checkView(t *testing.T, b []byte, p *Packet) {
 	if v.Group() != p.Group || v.Trunk() != p.Trunk || p.Trunk != TrunkNone && v.Ranges() != p.Ranges {
 		t.Fatalf("the view of the multicast %+v differs", p)
 	}
+	if v.Other() != p.Other || v.Up() != p.Up || v.Detour() != p.Detour || v.Known() != p.Known {
+		t.Fatalf("the flags of the view of %+v differ", p)
+	}
+	if w := PacketView(bytes.Clone(v)); !w.Reroute(nil, !p.Up, !p.Detour) || w.Other() != p.Other || w.Known() != p.Known {
+		t.Fatalf("a new route changes the flow of %+v", p)
+	}
 	for range min(int(p.TTL), 2*MaxHops) {
 		want := byte(0)
 		if int(v.Hop()) < len(p.Route) {

@@ -190,9 +190,12 @@ func getRanges(b []byte) (r Ranges) {
 	return r
 }
 
-// groupOK reports whether group and trunk go with the packet's type.
+// groupOK reports whether group, trunk and other way go with the packet's type.
 func (v PacketView) groupOK() bool {
 	g, t := v.Group(), v.Trunk()
+	if v.Other() && (g != 0 || v.Type() == PacketDropReport || v.Type() == PacketLinkState) {
+		return false
+	}
 	switch v.Type() {
 	case PacketRequest, PacketProbe:
 		return t <= TrunkY && (t == TrunkNone) == (g == 0)

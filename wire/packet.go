@@ -70,6 +70,9 @@ const (
 	packetTrace  = 1 << 1 // each chip notes that it came by
 	packetDetour = 1 << 2 // the route through this mesh leads round a fault
 	packetKnown  = 1 << 3 // a destination that does not know this life of the flow has restarted
+	packetOther  = 1 << 4 // the other way round rings, and the flow that goes there
+
+	packetFlags = packetUp | packetTrace | packetDetour | packetKnown | packetOther
 )
 
 // Route action of one hop: tt-metal's 2D encoding, one byte a hop, the low
@@ -95,9 +98,10 @@ type Packet struct {
 	Trace    bool // each chip on the way notes it
 	Up       bool // a crossing towards the root of the meshes is before it; says which channels it goes by until the next mesh
 	Detour   bool // the route through this mesh leads round a fault; says which channels, too
+	Other    bool // where two ways round a ring are equally long it goes the other one than packets without; of flows of their own. Of unicast requests and probes, their replies and completions
 
 	Known     bool   // of requests and probes: all destinations have answered in this life of the flow; one that does not know it has restarted
-	FlowEpoch uint32 // names one life of the flow from Src to Dst on Plane
+	FlowEpoch uint32 // names one life of the flow from Src to Dst on Plane, apart by Other
 	FlowSeq   uint32 // number of this packet in the flow, from 0
 	FlowBase  uint32 // lowest number whose fate the source doesn't know yet
 	ID        uint64 // of the request, unique at its source
@@ -166,7 +170,7 @@ func (p *Packet) Append(b []byte) []byte {
 	le.PutUint32(o[poFlowBase:], p.FlowBase)
 	le.PutUint64(o[poID:], p.ID)
 	le.PutUint32(o[poEpoch:], p.Epoch)
-	o[poFlags] = byte(bit(p.Up)*packetUp | bit(p.Trace)*packetTrace | bit(p.Detour)*packetDetour | bit(p.Known)*packetKnown)
+	o[poFlags] = byte(bit(p.Up)*packetUp | bit(p.Trace)*packetTrace | bit(p.Detour)*packetDetour | bit(p.Known)*packetKnown | bit(p.Other)*packetOther)
 	le.PutUint16(o[poGroup:], p.Group)
 	p.Command.put(o[poCommand : poCommand+commandLen])
 	le.PutUint16(o[poSize:], p.Command.Size)
@@ -199,6 +203,7 @@ func DecodePacket(b []byte) (Packet, error) {
 		Epoch:     le.Uint32(b[poEpoch:]),
 		Up:        v.Up(),
 		Detour:    v.Detour(),
+		Other:     v.Other(),
 		Trace:     v.Traced(),
 		Group:     v.Group(),
 		Trunk:     v.Trunk(),
@@ -234,7 +239,7 @@ func ViewPacket(b []byte) (PacketView, error) {
 	le := binary.LittleEndian
 	if !routeSizeKnown[b[poRouteSize]] || b[poExtLen] != ExtensionLen || int(le.Uint16(b[poLength:])) != len(b) || v.headLen() > len(b) ||
 		v.Type() < PacketRequest || v.Type() > PacketLinkState || v.VC() >= NumVCs || !v.Src().Valid() || !v.Dst().Valid() ||
-		le.Uint16(b[poFlags:])&^(packetUp|packetTrace|packetDetour|packetKnown) != 0 || len(b)-v.headLen() > MaxPayload || !v.groupOK() {
+		le.Uint16(b[poFlags:])&^packetFlags != 0 || len(b)-v.headLen() > MaxPayload || !v.groupOK() {
 		return nil, ErrPacket
 	}
 	return v, nil
@@ -285,6 +290,9 @@ func (v PacketView) Up() bool { return v[poFlags]&packetUp != 0 }
 
 // Detour reports whether the packet's route through this mesh leads round a fault.
 func (v PacketView) Detour() bool { return v[poFlags]&packetDetour != 0 }
+
+// Other reports whether the packet goes the other way round rings, where both are equally long.
+func (v PacketView) Other() bool { return v[poFlags]&packetOther != 0 }
 
 // Known reports whether a destination that does not know this life of the flow has restarted.
 func (v PacketView) Known() bool { return v[poFlags]&packetKnown != 0 }

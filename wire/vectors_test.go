@@ -233,11 +233,15 @@ func TestVectorsPackets(t *testing.T) {
 			FlowEpoch: uint32(v.num("flowepoch")), FlowSeq: uint32(v.num("flowseq")), FlowBase: uint32(v.num("flowbase")),
 			ID: v.num("id"), Epoch: uint32(v.num("epoch")), Command: v.command(), Hop: uint16(v.num("hop")),
 			Route: append([]byte{}, v.raw("route")...), Payload: append([]byte{}, v.raw("payload")...),
-			Up: v.num("flags")&1 != 0, Trace: v.num("flags")&2 != 0, Detour: v.num("flags")&4 != 0, Known: v.num("flags")&8 != 0,
+			Up: v.num("flags")&1 != 0, Trace: v.num("flags")&2 != 0, Detour: v.num("flags")&4 != 0, Known: v.num("flags")&8 != 0, Other: v.num("flags")&16 != 0,
 			Group: uint16(v.num("group")), Trunk: Trunk(v.num("trunk")), Ranges: v.ranges(),
 		}
 		check(v, want, DecodePacket, (*Packet).Append)
-		refused(t, v.bytes, DecodePacket, []byte{0xF0, 0xFF}, poFlags)
+		flags := []byte{0xE0, 0xFF}
+		if want.Group != 0 || want.Type == PacketDropReport || want.Type == PacketLinkState {
+			flags[0] |= packetOther
+		}
+		refused(t, v.bytes, DecodePacket, flags, poFlags)
 		if want.Group == 0 && want.Type != PacketCompletion {
 			refused(t, v.bytes, DecodePacket, []byte{0xFF, 0xFF}, poGroup)
 		}
@@ -304,13 +308,14 @@ func TestVectorsControl(t *testing.T) {
 		want := DropReport{
 			Dst: FabricNodeID{MeshID(v.num("dm")), ChipID(v.num("dc"))}, Plane: Plane(v.num("plane")),
 			FlowEpoch: uint32(v.num("flowepoch")), FlowSeq: uint32(v.num("flowseq")), Reason: DropReason(v.num("reason")),
-			Channel: Channel(v.num("channel")), ID: v.num("id"), Type: PacketType(v.num("type")),
+			Channel: Channel(v.num("channel")), ID: v.num("id"), Type: PacketType(v.num("type")), Other: v.optional("other") == 1,
 			Group: uint16(v.num("group")), Dir: Direction(v.num("dir")), Trunk: Trunk(v.num("trunk")), Ranges: v.ranges(),
 		}
 		check(v, want, DecodeDropReport, (*DropReport).Append)
-		refused(t, v.bytes, DecodeDropReport, []byte{0xF0, 0xF0, 0xF0, 0xF8}, 12)
+		refused(t, v.bytes, DecodeDropReport, []byte{0xF0, 0xF0, 0xF0, 0xB8}, 12)
 		refused(t, v.bytes, DecodeDropReport, []byte{0, 0xFC, 0, 0xFF}, 0)
 		if want.Group != 0 {
+			refused(t, v.bytes, DecodeDropReport, []byte{otherReport}, 15)
 			refused(t, v.bytes, DecodeDropReport, []byte{0xFC, 0xFC}, 26)
 		}
 	})

@@ -63,6 +63,11 @@ func TestValidateGraphGenerate(t *testing.T) {
 		{[]string{"routes", "M0D9", "-t", "mesh:3x3"}, exitUsage, "chip M0D9 is not in mesh:3x3"},
 		{[]string{"trace", "M0D0", "M1D7", "-t", "2xt3000"}, exitOK, "M1D7"},
 		{[]string{"trace", "M0D0", "M0D4", "-t", "mesh:3x3", "--fabric", "1d"}, exitAssert, "there is no way from M0D0 to M0D4"},
+		{[]string{"trace", "M0D0", "M0D2", "-t", "ring:4"}, exitOK, "M0D0 │ E"},
+		{[]string{"trace", "M0D0", "M0D2", "-t", "ring:4", "--other-way"}, exitOK, "M0D0 │ W"},
+		{[]string{"routes", "M0D0", "-t", "ring:4", "--other-way"}, exitOK, "│ WW │"},
+		{[]string{"validate", "ring:4", "--vcs", "one", "--unicast"}, exitTopology, "can deadlock"},
+		{[]string{"validate", "ring:4", "--ring", "none", "--unicast"}, exitOK, "free of deadlock"},
 		{[]string{"__complete", "validate", "tor"}, exitOK, "torus-x:4x8\ttorus-x:ROWSxCOLS"},
 	} {
 		out, errs, code := c.run(x.args...)

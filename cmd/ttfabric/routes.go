@@ -109,6 +109,7 @@ func newRoutes() *cobra.Command {
 	var f routeFlags
 	var machine, class string
 	var plane, mesh int
+	var other bool
 	c := &cobra.Command{Use: "routes [CHIP]", Short: "Print the routing tables, L0 and L1", Args: cobra.MaximumNArgs(1),
 		Long: `routes prints the routing tables as TT-Fabric's specification prints them: L0,
 the source route from each chip of a mesh to each other (§2.2.1.1), and, where
@@ -118,7 +119,9 @@ CHIP; meshes whose L0 tables are equal share one. They are the running fabric's,
 or with --topology those that a machine would have.
 
 Requests take the tables of --class request; what answers them takes the other
-order of dimensions, and control messages avoid cables that wrap.`,
+order of dimensions, and control messages avoid cables that wrap. Chips opposite
+each other on a ring of even length are as far both ways round: the tables have one
+way, and with --other-way the other.`,
 		Example: "  ttfabric routes\n  ttfabric routes M0D3\n  ttfabric routes --topology spec-l1\n  ttfabric routes --topology 2xt3000 --mesh 1\n  ttfabric routes --topology torus:4x4 --order yx -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
@@ -141,6 +144,9 @@ order of dimensions, and control messages avoid cables that wrap.`,
 			if err != nil {
 				return err
 			}
+			if other {
+				p = p.Other()
+			}
 			l0, l1 := routeTables(p, wire.Class(i), pl, chips)
 			if format == "json" {
 				return printJSON(c, map[string]any{"epoch": fmt.Sprintf("%08x", p.Hash()), "l0": l0, "l1": l1})
@@ -153,6 +159,7 @@ order of dimensions, and control messages avoid cables that wrap.`,
 	c.Flags().StringVarP(&machine, "topology", "t", "", "a machine that need not run: a file or a name")
 	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
 	c.Flags().IntVar(&mesh, "mesh", -1, "only the chips of this mesh (default: all)")
+	c.Flags().BoolVar(&other, "other-way", false, "where two ways round a ring are equally long, the other one")
 	c.Flags().StringVar(&class, "class", "request", "class of packets: request, reply, control")
 	c.RegisterFlagCompletionFunc("topology", completeTopology)
 	return c

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ttfabric/node/admin"
+	"ttfabric/node/traffic"
 	"ttfabric/wire"
 )
 
@@ -209,4 +210,39 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 	if _, errs, code := c.run("trace", "M0D0", "M1D1", "--plane", "1"); code != exitAssert || !strings.Contains(errs, "no way from M0D0 to M1D1 on plane 1") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
+}
+
+// A packet can be seen to take either way round a ring; traffic takes both.
+func TestOtherWayRoundARing(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	c.must("up", "ring:4", "-d", patient)
+	for by, args := range map[string][]string{"M0D1": {"trace", "M0D0", "M0D2"}, "M0D3": {"trace", "M0D0", "M0D2", "--other-way"}} {
+		var hops []traceHop
+		if err := json.Unmarshal([]byte(c.must(append(args, "-o", "json")...)), &hops); err != nil || len(hops) != 2 || hops[0].To != by {
+			t.Fatalf("%v: %v: %+v", args, err, hops)
+		}
+		for _, h := range hops {
+			if !h.Agrees || !strings.HasPrefix(h.Seen, h.To+" channel ") {
+				t.Errorf("%v: %+v", args, h)
+			}
+		}
+	}
+	if _, errs, code := c.run("traffic", "all-to-all", "--ways", "3"); code != exitUsage || !strings.Contains(errs, "3 ways round rings") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+	var res traffic.Result
+	if err := json.Unmarshal([]byte(c.must("traffic", "all-to-all", "--size", "64", "--packets", "2400", "-o", "json")), &res); err != nil {
+		t.Fatal(err)
+	}
+	tied := 0
+	for _, r := range res.Rows {
+		if r.Ways == traffic.MaxWays {
+			tied++
+		}
+	}
+	if tied != 4 || res.Spec.Ways != traffic.MaxWays || res.Total.Delivered != 2400 {
+		t.Errorf("%d pairs with two ways, want 4: %+v", tied, res.Total)
+	}
+	c.must("traffic", "all-to-all", "--size", "64", "--packets", "2400", "--ways", "1")
 }

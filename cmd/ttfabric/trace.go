@@ -47,14 +47,17 @@ func newTrace() *cobra.Command {
 	var f routeFlags
 	var machine string
 	var plane int
+	var other bool
 	var timeout time.Duration
 	c := &cobra.Command{Use: "trace SRC DST", Short: "Show the hops between two chips, as planned and as a packet takes them", Args: cobra.ExactArgs(2),
 		Long: `trace prints the way that the routing tables give a request from one chip to
 another, hop by hop with its virtual channel, and beside it what a packet did
 that was sent along it: all chips are asked where it came in, those off the
 planned way too. With --topology, only the plan of a machine that need not run.
+Chips opposite each other on a ring of even length are as far both ways round:
+--other-way shows the other one.
 Exit code 5 if the packet went another way, or didn't arrive.`,
-		Example: "  ttfabric trace M0D0 M0D7\n  ttfabric trace M0D0 M3D8 --topology spec-l1\n  ttfabric trace M0D0 M0D15 --plane 1 -o json",
+		Example: "  ttfabric trace M0D0 M0D7\n  ttfabric trace M0D0 M3D8 --topology spec-l1\n  ttfabric trace M0D0 M0D15 --plane 1 -o json\n  ttfabric trace M0D0 M0D2 --other-way --topology ring:4",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
 			if err != nil {
@@ -76,6 +79,9 @@ Exit code 5 if the packet went another way, or didn't arrive.`,
 			if err != nil {
 				return err
 			}
+			if other {
+				p = p.Other()
+			}
 			walk, ok := p.Walk(wire.ClassRequest, pl, ends[0], ends[1])
 			if !ok {
 				return coded(exitAssert, "there is no way from %s to %s on plane %d", ends[0], ends[1], plane)
@@ -84,7 +90,7 @@ Exit code 5 if the packet went another way, or didn't arrive.`,
 			live := machine == ""
 			var failed error
 			if live {
-				hops, failed = observe(c, hops, ends, pl, timeout)
+				hops, failed = observe(c, hops, ends, pl, other, timeout)
 			}
 			if format == "json" {
 				if err := printJSON(c, hops); err != nil {
@@ -99,6 +105,7 @@ Exit code 5 if the packet went another way, or didn't arrive.`,
 	c.Flags().Lookup("allow-deadlock").Hidden = true
 	c.Flags().StringVarP(&machine, "topology", "t", "", "a machine that need not run: a file or a name")
 	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
+	c.Flags().BoolVar(&other, "other-way", false, "where two ways round a ring are equally long, the other one")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "for the packet's answer")
 	c.RegisterFlagCompletionFunc("topology", completeTopology)
 	return c
@@ -139,7 +146,7 @@ func sightings(ctx context.Context, cs []*admin.Client, ends [2]wire.FabricNodeI
 }
 
 // observe sends a packet that is noted on its way, and puts what was seen beside the plan.
-func observe(c *cobra.Command, hops []traceHop, ends [2]wire.FabricNodeID, plane wire.Plane, timeout time.Duration) ([]traceHop, error) {
+func observe(c *cobra.Command, hops []traceHop, ends [2]wire.FabricNodeID, plane wire.Plane, other bool, timeout time.Duration) ([]traceHop, error) {
 	if len(hops) == 0 {
 		return hops, nil
 	}
@@ -161,7 +168,11 @@ func observe(c *cobra.Command, hops []traceHop, ends [2]wire.FabricNodeID, plane
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), timeout)
 	defer cancel()
-	_, sent := session.New(cs[from]).Ping(ctx, ends[1], session.OnPlane(plane), session.Traced())
+	opts := []session.Option{session.OnPlane(plane), session.Traced()}
+	if other {
+		opts = append(opts, session.OtherWay())
+	}
+	_, sent := session.New(cs[from]).Ping(ctx, ends[1], opts...)
 	after, err := sightings(c.Context(), cs, ends, plane)
 	if err != nil {
 		return hops, err

@@ -28,6 +28,7 @@ type trafficFlags struct {
 	size    int
 	window  int
 	planes  int
+	ways    int
 	seed    uint64
 	load    float64
 	hot     string
@@ -58,6 +59,10 @@ chip that is its own destination sends nothing; a pattern that the machine
 cannot have, such as shuffle on 3×4 chips, is refused. Pairs that the fabric
 has no way for, as a 1D fabric has none between its lines, are left out.
 
+Chips opposite each other on a ring of even length are as far both ways round: a
+pair's packets take both in turn, so that cables carry no more than they need, and
+order is looked at on each. --ways 1 sends all of a pair the same way.
+
 Latency is from a packet's request to the arrival of its completion at its
 source. Without --load every chip sends as fast as its window allows. With
 --load packets arrive at each sending chip at random times, so many a second on
@@ -74,6 +79,7 @@ Exit code 5 unless everything arrived exactly once, whole and in order.`,
 	fl.IntVar(&f.size, "size", 4096, "bytes of a packet")
 	fl.IntVar(&f.window, "window", 0, fmt.Sprintf("packets that each chip keeps outstanding (0: %d, or with --load %d)", traffic.DefaultWindow, traffic.MaxWindow))
 	fl.IntVar(&f.planes, "planes", 0, "routing planes to use in turn (0: all); a pair takes those of them that lead from the one chip to the other")
+	fl.IntVar(&f.ways, "ways", traffic.MaxWays, "ways round a ring that the packets of a pair take in turn where both are equally long: 2, or 1")
 	fl.Uint64Var(&f.seed, "seed", 1, "of the order of destinations, of arrivals and of random pairs")
 	fl.Float64Var(&f.load, "load", 0, fmt.Sprintf("packets per second that arrive at each sending chip, %v to %.0f (0: as fast as the window allows)", traffic.MinLoad, float64(traffic.MaxLoad)))
 	fl.StringVar(&f.hot, "hot", "", "chip of the hotspot pattern, such as M0D5 (default: the first)")
@@ -123,7 +129,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 			apart++
 		}
 		return n
-	})
+	}, routes.WaysBetween)
 	if err != nil {
 		return err
 	}
@@ -155,8 +161,8 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	return nil
 }
 
-// plan is the run that the flags ask for; between is [traffic.Options].Planes.
-func (f *trafficFlags) plan(p traffic.Pattern, t *topo.Topology, between func(src, dst wire.FabricNodeID) int) (traffic.Spec, []traffic.Pair, error) {
+// plan is the run that the flags ask for; between and ways are [traffic.Options].Planes and Ways.
+func (f *trafficFlags) plan(p traffic.Pattern, t *topo.Topology, between, ways func(src, dst wire.FabricNodeID) int) (traffic.Spec, []traffic.Pair, error) {
 	planes := max(t.Planes(), 1)
 	if f.planes > planes {
 		return traffic.Spec{}, nil, coded(exitUsage, "--planes %d: %s", f.planes, t)
@@ -164,17 +170,20 @@ func (f *trafficFlags) plan(p traffic.Pattern, t *topo.Topology, between func(sr
 	if f.planes != 0 {
 		planes = f.planes
 	}
-	spec := traffic.Spec{Run: random64(), Pattern: p.Name, Packets: f.packets, Size: f.size, Planes: planes, Window: f.window, Seed: f.seed, Draw: p.Draw, Load: f.load}
+	spec := traffic.Spec{Run: random64(), Pattern: p.Name, Packets: f.packets, Size: f.size, Planes: planes, Ways: f.ways, Window: f.window, Seed: f.seed, Draw: p.Draw, Load: f.load}
 	switch {
 	case f.window == 0 && f.load > 0:
 		spec.Window = traffic.MaxWindow
 	case f.window == 0:
 		spec.Window = traffic.DefaultWindow
 	}
+	if f.ways < 1 {
+		return spec, nil, coded(exitUsage, "--ways %d: want 1 or %d", f.ways, traffic.MaxWays)
+	}
 	if err := spec.Validate(); err != nil {
 		return spec, nil, coded(exitUsage, "%w", err)
 	}
-	o := traffic.Options{Seed: f.seed, Hot: t.Chips[0].Node, HotShare: f.share, Planes: between}
+	o := traffic.Options{Seed: f.seed, Hot: t.Chips[0].Node, HotShare: f.share, Planes: between, Ways: ways}
 	if f.share < 1 {
 		return spec, nil, coded(exitUsage, "--hot-share %d: want 1 to 100", f.share)
 	}

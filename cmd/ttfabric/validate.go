@@ -23,7 +23,7 @@ cables carry no traffic and why, and how chips got their places where the file
 doesn't say. It starts nothing. An invalid file ends it with exit code 3 and
 the line at fault. It also routes the machine as 'ttfabric up' would and looks
 for a cycle of channels that wait for each other, over all classes of messages,
-multicast included; routes that can deadlock, or don't reach everything, end it
+multicast and both ways round rings included; routes that can deadlock, or don't reach everything, end it
 with exit code 3, too. Meshes that are joined by fewer cables than they have
 planes are told of: between them some planes have no way. With --vcs the same
 routes are proved with other virtual channels than ours, as the literature has

@@ -146,7 +146,7 @@ func (c *Client) Submit(ctx context.Context, rs []chip.Request, done func(i int,
 
 func (c *Client) request(ctx context.Context, r chip.Request) chip.Result {
 	var b ResultBody
-	err := c.call(ctx, "POST", "/v1/requests", RequestBody{r.Dst, r.Plane, r.Probe, r.Command, r.Payload, r.Trace, r.Via, r.Ranges}, &b)
+	err := c.call(ctx, "POST", "/v1/requests", RequestBody{r.Dst, r.Plane, r.Probe, r.Command, r.Payload, r.Trace, r.Via, r.Other, r.Ranges}, &b)
 	var refused *StatusError
 	if errors.As(err, &refused) && refused.Code/100 == 4 { // nothing was begun
 		return chip.Result{Token: r.Token, Dst: r.Dst, Fate: chip.FateRefused, Err: err}

@@ -226,7 +226,8 @@ type RequestBody struct {
 	Command wire.Command      `json:"command"`
 	Payload []byte            `json:"payload,omitempty"`
 	Trace   bool              `json:"trace,omitempty"`
-	Via     []wire.Direction  `json:"via,omitempty"` // hops, 0 to 3 for east, west, north, south
+	Via     []wire.Direction  `json:"via,omitempty"`   // hops, 0 to 3 for east, west, north, south
+	Other   bool              `json:"other,omitempty"` // where two ways round a ring are equally long, take the other one: a flow of its own; neither via nor multicast goes with it
 
 	Multicast wire.Ranges `json:"multicast,omitzero"` // "E2,N1": to these chips from the one that is asked; then dst is not used
 }
@@ -281,7 +282,7 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	done := make(chan chip.Result, 1)
-	_, err := s.n.Submit(r.Context(), []chip.Request{{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: b.Command, Payload: b.Payload, Via: b.Via, Trace: b.Trace, Ranges: b.Multicast}},
+	_, err := s.n.Submit(r.Context(), []chip.Request{{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: b.Command, Payload: b.Payload, Via: b.Via, Trace: b.Trace, Ranges: b.Multicast, Other: b.Other}},
 		func(_ int, res chip.Result) { done <- res })
 	switch {
 	case errors.Is(err, context.Canceled):

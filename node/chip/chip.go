@@ -13,7 +13,8 @@
 //
 // # Flows
 //
-// A flow is what one chip sends another on one plane. Its packets take one
+// A flow is what one chip sends another on one plane and, where both ways round a
+// ring are equally long, one of these (see [Request]). Its packets take one
 // path through channels that keep their order, so the destination sees a gap
 // as soon as a later packet arrives. It answers with completions on the
 // control channel that are cumulative and coalesced: "every request before n

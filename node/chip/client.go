@@ -18,8 +18,8 @@ type Client interface {
 	Undo()
 	// Done tells the end of a request.
 	Done(now mono.Time, r Result)
-	// Performed tells that src's command has been performed on m. It must not change m.
-	Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, m *noc.Memory)
+	// Performed tells that src's command has been performed on m; other is that of its [Request]. It must not change m.
+	Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory)
 }
 
 // Waker is a [Client] that has a request at a certain time, and none before.

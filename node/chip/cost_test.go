@@ -8,11 +8,14 @@ import (
 )
 
 // TestNoAllocationPerPacket writes packets from one end of a row of three chips
-// to the other: request, link, the chip between, memory, completion and result
-// cost no memory in steady state.
+// to the other, and to the opposite side of a ring both ways in turn: request, link,
+// the chip between, memory, completion and result cost no memory in steady state.
 func TestNoAllocationPerPacket(t *testing.T) {
-	for _, size := range []int{64, wire.MaxPayload} {
-		w := newFabric(t, named(t, "mesh:1x3"))
+	for _, c := range []struct {
+		machine string
+		size    int
+	}{{"mesh:1x3", 64}, {"mesh:1x3", wire.MaxPayload}, {"ring:4", 64}} {
+		w, size := newFabric(t, named(t, c.machine)), c.size
 		r := Request{Dst: w.m.Chips[2].Node, Payload: make([]byte, size), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
 		const packets = 200
 		round := func() {
@@ -22,6 +25,7 @@ func TestNoAllocationPerPacket(t *testing.T) {
 					t.Fatalf("%d of %d packets done within a second", done, packets)
 				}
 				for ; sent < packets && w.chips[0].HandleRequest(w.now, r) == Accepted; sent++ {
+					r.Other = sent%2 == 0 && c.machine == "ring:4"
 				}
 				for range 4 {
 					w.move()
@@ -37,7 +41,7 @@ func TestNoAllocationPerPacket(t *testing.T) {
 			round()
 		}
 		if n := testing.AllocsPerRun(50, round); n != 0 {
-			t.Errorf("%d bytes: %v allocations for %d packets", size, n, packets)
+			t.Errorf("%s, %d bytes: %v allocations for %d packets", c.machine, size, n, packets)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestEntryRoutersWriteTheNewRoute(t *testing.T) {
 		{node(1, 0), node(2, 8), []wire.FabricNodeID{node(1, 0), node(0, 5), node(2, 2)}, []string{"SW", "SS", "SSN"}},
 	} {
 		src := w.at[c.src]
-		from := src.way(c.dst, 0, wire.ClassRequest)
+		from := src.way(flowKey{node: c.dst}, wire.ClassRequest)
 		p := wire.Packet{Type: wire.PacketRequest, Src: c.src, Dst: c.dst, Command: wire.Command{Type: wire.NocNone}}
 		from.address(&p, 100)
 		v := wire.PacketView(p.Append(nil))

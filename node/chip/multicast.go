@@ -158,6 +158,8 @@ func (c *Chip) CheckMulticast(r *Request) error {
 		return errors.New("a read cannot be multicast")
 	case len(r.Via) > 0:
 		return errors.New("a multicast takes its own way: it cannot be given hops")
+	case r.Other:
+		return errors.New("a multicast takes the ways that its ranges name: it cannot be given the other way round a ring")
 	}
 	_, err := c.base.Multicast(r.Plane, c.cfg.Node, r.Ranges)
 	return err
@@ -170,7 +172,7 @@ func (c *Chip) startGroup(now mono.Time, r *Request, client bool) Admission {
 		return TooLarge
 	case len(c.results)-c.resHead >= MaxResults:
 		return Busy
-	case r.Command.Type == wire.NocRead && !r.Probe || len(r.Via) > 0:
+	case r.Command.Type == wire.NocRead && !r.Probe || len(r.Via) > 0 || r.Other:
 		return BadRanges
 	}
 	g, a := c.group(r)

@@ -19,7 +19,7 @@ func (c *Chip) tickFlows(now mono.Time) {
 			c.giveUp(now, f, DoubtTimeout)
 			continue
 		}
-		if f.moving && now.Sub(f.moved) >= lastWords && now.Sub(f.progress) >= lastWords && !c.way(f.key.node, f.key.plane, wire.ClassRequest).ok {
+		if f.moving && now.Sub(f.moved) >= lastWords && now.Sub(f.progress) >= lastWords && !c.way(f.key, wire.ClassRequest).ok {
 			c.giveUp(now, f, DoubtUnreachable)
 			continue
 		}
@@ -29,7 +29,7 @@ func (c *Chip) tickFlows(now mono.Time) {
 		}
 		w := c.departure(f)
 		if f.moving { // behind what is under way by the old one, or instead of what is lost there
-			w = c.way(f.key.node, f.key.plane, wire.ClassRequest)
+			w = c.way(f.key, wire.ClassRequest)
 		}
 		if !w.ok || len(f.openOps()) >= MaxOutstanding+16 || !c.router.CanInject(w.port, w.vc) {
 			continue

@@ -232,7 +232,7 @@ func (c *Chip) abandon(now mono.Time) bool {
 		v := wire.PacketView(c.pool.Bytes(d.Slot))
 		if t := v.Type(); t == wire.PacketRequest || t == wire.PacketProbe {
 			epoch, seq := v.Flow()
-			r := report{to: v.Src(), DropReport: wire.DropReport{Dst: v.Dst(), Plane: v.Plane(), FlowEpoch: epoch,
+			r := report{to: v.Src(), DropReport: wire.DropReport{Dst: v.Dst(), Plane: v.Plane(), Other: v.Other(), FlowEpoch: epoch,
 				FlowSeq: seq, Reason: d.Reason, Channel: d.Channel, ID: v.ID(), Type: t}}
 			whole := r.ofCopy(d, v)
 			switch {
@@ -255,7 +255,7 @@ func (c *Chip) emit(now mono.Time) bool {
 	moved := false
 	for len(c.replies) > 0 {
 		v := wire.PacketView(c.pool.Bytes(c.replies[0]))
-		if !c.router.Inject(c.way(v.Dst(), v.Plane(), wire.ClassReply).port, v.VC(), c.replies[0]) {
+		if !c.router.Inject(c.way(destination(v), wire.ClassReply).port, v.VC(), c.replies[0]) {
 			break
 		}
 		c.replies = c.replies[1:]
@@ -276,14 +276,14 @@ func (c *Chip) emit(now mono.Time) bool {
 // injectControl sends a control message to a flow's source; false while its sender channel is full.
 func (c *Chip) injectControl(now mono.Time, to flowKey, t wire.PacketType, payload []byte) bool {
 	c.scratch = payload[:0]
-	w := c.way(to.node, to.plane, wire.ClassControl)
+	w := c.way(to, wire.ClassControl)
 	if !w.ok {
 		return true // no such chip: nobody to tell
 	}
 	if !c.hasRoom(w) {
 		return false
 	}
-	p := wire.Packet{Type: t, Plane: to.plane, Src: c.cfg.Node, Dst: to.node, Group: to.group, Epoch: c.epoch,
+	p := wire.Packet{Type: t, Plane: to.plane, Src: c.cfg.Node, Dst: to.node, Group: to.group, Other: to.other, Epoch: c.epoch,
 		Command: wire.Command{Type: wire.NocNone, Size: uint16(len(payload))}, Payload: payload}
 	w.address(&p, c.ttl)
 	return c.launch(now, w.port, &p)

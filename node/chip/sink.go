@@ -92,7 +92,7 @@ func (c *Chip) owe(f *inFlow) {
 
 // admit finds the flow of a packet, or begins one. It returns nil for a packet of an older life of the flow.
 func (c *Chip) admit(p *wire.Packet) *inFlow {
-	k := flowKey{p.Src, p.Group, p.Plane}
+	k := flowKey{p.Src, p.Group, p.Plane, p.Other}
 	f := c.lastIn
 	if f == nil || f.key != k {
 		f = c.in[k]
@@ -164,7 +164,7 @@ func (c *Chip) perform(now mono.Time, p *wire.Packet) wire.Outcome {
 	if o == wire.OutcomeDone {
 		c.counters.Performed++
 		if c.client != nil {
-			c.client.Performed(now, p.Src, p.Plane, &p.Command, c.memory)
+			c.client.Performed(now, p.Src, p.Plane, p.Other, &p.Command, c.memory)
 		}
 	}
 	return o
@@ -187,14 +187,14 @@ func (c *Chip) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	if o := c.memory.Read(p.Command.Addr, data); o != wire.OutcomeDone {
 		return o
 	}
-	w := c.way(p.Src, p.Plane, wire.ClassReply)
+	w := c.way(flowKey{node: p.Src, plane: p.Plane, other: p.Other}, wire.ClassReply)
 	if !w.ok {
 		if p.Src == c.cfg.Node {
 			return wire.OutcomeBadCommand // a read that went round in a circle
 		}
 		return wire.OutcomeAgain // faults leave no way home
 	}
-	r := wire.Packet{Type: wire.PacketReply, Plane: p.Plane, Src: c.cfg.Node, Dst: p.Src, ID: p.ID,
+	r := wire.Packet{Type: wire.PacketReply, Plane: p.Plane, Other: p.Other, Src: c.cfg.Node, Dst: p.Src, ID: p.ID,
 		Epoch: c.epoch, Command: wire.Command{Type: wire.NocNone, Size: p.Command.Size}, Payload: data}
 	w.address(&r, c.ttl)
 	s, ok := c.build(&r)
@@ -220,7 +220,7 @@ func (c *Chip) performHere(now mono.Time, r Request, client bool) {
 		r.Command.Size = uint16(len(r.Payload))
 		o = c.memory.Execute(&r.Command, r.Payload)
 		if o == wire.OutcomeDone && c.client != nil {
-			c.client.Performed(now, c.cfg.Node, r.Plane, &r.Command, c.memory)
+			c.client.Performed(now, c.cfg.Node, r.Plane, r.Other, &r.Command, c.memory)
 		}
 	}
 	if o != wire.OutcomeDone {
@@ -235,7 +235,7 @@ func (c *Chip) emitCompletions(now mono.Time) bool {
 	sent := false
 	for _, f := range c.owed {
 		if f.home == nil || f.homeTables != c.epoch {
-			f.home, f.homeTables = c.way(f.key.node, f.key.plane, wire.ClassControl), c.epoch
+			f.home, f.homeTables = c.way(f.key, wire.ClassControl), c.epoch
 		}
 		if f.home.ok && !c.hasRoom(f.home) {
 			kept = append(kept, f)
@@ -245,7 +245,7 @@ func (c *Chip) emitCompletions(now mono.Time) bool {
 		if f.key.node == c.cfg.Node { // it went round in a circle
 			f.owed = false
 			sent = true
-			c.completion(now, &wire.Packet{Src: c.cfg.Node, Plane: f.key.plane, Payload: m.Append(nil)})
+			c.completion(now, &wire.Packet{Src: c.cfg.Node, Plane: f.key.plane, Other: f.key.other, Payload: m.Append(nil)})
 			continue
 		}
 		if !c.injectControl(now, f.key, wire.PacketCompletion, m.Append(c.scratch[:0])) {

@@ -17,7 +17,8 @@ type Request struct {
 	Payload []byte           // at most wire.MaxPayload bytes; copied
 	Trace   bool             // each chip on the way notes the packet, see [Chip.Sightings]
 	Via     []wire.Direction // the hops to take, at most wire.MaxHops, instead of the table's; may lead round to the chip itself
-	Ranges  wire.Ranges      // if it has hops: a multicast to these chips, and Dst is not used; neither Via nor a read goes with it
+	Ranges  wire.Ranges      // if it has hops: a multicast to these chips, and Dst is not used; neither Via, Other nor a read goes with it
+	Other   bool             // where two ways round a ring are equally long, take the other one: see [route.Plan.Other]. It is another flow, whose order is its own; Via does not go with it
 }
 
 // Fate says how a request ended, and how sure that is.
@@ -87,7 +88,7 @@ const (
 	NoSuchPlane           // no port of that plane leads there
 	Unreachable           // one did, but the tables in force have no way round the faults
 	TooLarge              // the payload or the read is longer than wire.MaxPayload
-	BadVia                // Via is too long, uses a cable that is not there, turns back, leaves the mesh, or does not end at Dst
+	BadVia                // Via is too long, uses a cable that is not there, turns back, leaves the mesh, does not end at Dst, or comes with Other
 	BadRanges             // [Chip.CheckMulticast] says why
 )
 
@@ -95,6 +96,7 @@ type flowKey struct {
 	node  wire.FabricNodeID
 	group uint16 // of the source's multicasts; 0: unicast
 	plane wire.Plane
+	other bool // round rings, see [Request]
 }
 
 // op is one request of a flow.
@@ -173,7 +175,7 @@ func (c *Chip) start(now mono.Time, r *Request, client bool) Admission {
 	case len(r.Via) > 0 && !c.leads(r):
 		return BadVia
 	}
-	f := c.flow(now, flowKey{node: r.Dst, plane: r.Plane})
+	f := c.flow(now, flowKey{node: r.Dst, plane: r.Plane, other: r.Other})
 	if !slices.Equal(f.via, r.Via) {
 		if len(f.openOps()) > 0 {
 			return Busy // the packets of a flow keep their order only on one path
@@ -217,6 +219,9 @@ func (c *Chip) noWay(r *Request) Admission {
 // destination. None may lead back at once: in a route that means deliver here.
 func (c *Chip) leads(r *Request) bool {
 	at := c.cfg.Node
+	if r.Other {
+		return false
+	}
 	for i, d := range r.Via {
 		if i > 0 && d == r.Via[i-1].Opposite() {
 			return false
@@ -240,7 +245,7 @@ func (c *Chip) departure(f *outFlow) *way {
 			f.way.vc = c.router.First(port, wire.ClassRequest, false, false)
 		}
 	default:
-		f.way = c.way(f.key.node, f.key.plane, wire.ClassRequest)
+		f.way = c.way(f.key, wire.ClassRequest)
 	}
 	return f.way
 }
@@ -248,7 +253,7 @@ func (c *Chip) departure(f *outFlow) *way {
 // inject sends the flow's next packet.
 func (c *Chip) inject(f *outFlow, w *way, r *Request, o *op) bool {
 	c.nextID++
-	p := wire.Packet{Type: wire.PacketRequest, Plane: r.Plane, Trace: r.Trace, Src: c.cfg.Node, Dst: r.Dst,
+	p := wire.Packet{Type: wire.PacketRequest, Plane: r.Plane, Trace: r.Trace, Other: f.key.other, Src: c.cfg.Node, Dst: r.Dst,
 		Known: f.life.known, FlowEpoch: f.epoch, FlowSeq: f.next, FlowBase: f.base, ID: c.nextID, Epoch: c.epoch, Command: r.Command, Payload: r.Payload}
 	if r.Probe {
 		p.Type, p.Command, p.Payload = wire.PacketProbe, wire.Command{Type: wire.NocNone}, nil
@@ -306,7 +311,7 @@ func (c *Chip) completion(now mono.Time, p *wire.Packet) {
 		c.groupCompletion(now, p, &m)
 		return
 	}
-	f := c.out[flowKey{node: p.Src, plane: p.Plane}]
+	f := c.out[flowKey{node: p.Src, plane: p.Plane, other: p.Other}]
 	if f != nil && olderLife(f.epoch, m.FlowEpoch) {
 		c.giveUp(now, f, DoubtOlder)
 		f.epoch = nextLife(m.FlowEpoch)
@@ -407,7 +412,7 @@ func (c *Chip) pollResult() (Result, bool) {
 // reply takes the data of a read.
 func (c *Chip) reply(now mono.Time, p *wire.Packet) {
 	ref, ok := c.reads[p.ID]
-	if !ok || ref.flow.key != (flowKey{node: p.Src, plane: p.Plane}) {
+	if !ok || ref.flow.key != (flowKey{node: p.Src, plane: p.Plane, other: p.Other}) {
 		c.counters.StaleReplies++
 		return
 	}
@@ -433,7 +438,7 @@ func (c *Chip) dropped(now mono.Time, r wire.DropReport, at wire.FabricNodeID) {
 		c.groupDropped(now, &r, at)
 		return
 	}
-	f := c.out[flowKey{node: r.Dst, plane: r.Plane}]
+	f := c.out[flowKey{node: r.Dst, plane: r.Plane, other: r.Other}]
 	if f == nil || r.FlowEpoch != f.epoch {
 		return
 	}

@@ -49,7 +49,7 @@ type Tables struct {
 func (c *Chip) enforce(p *route.Plan) {
 	c.plan, c.epoch, c.ttl = p, p.Hash(), uint16(max(p.Longest(), 1))
 	m, _ := c.cfg.Topology.Mesh(c.cfg.Node.Mesh)
-	c.ways = newWays(m.Rows*m.Cols, c.cfg.Topology.Planes())
+	c.ways = newWays(m.Rows*m.Cols, c.cfg.Topology.Planes(), p)
 }
 
 // install plans tables for what is in service now, and puts them in force if they are other ones.
@@ -136,7 +136,7 @@ func (c *Chip) unreachable() (list []wire.FabricNodeID) {
 		}
 		found := false
 		for pl := range max(c.cfg.Topology.Planes(), 1) {
-			found = found || c.way(x.Node, wire.Plane(pl), wire.ClassRequest).ok
+			found = found || c.way(flowKey{node: x.Node, plane: wire.Plane(pl)}, wire.ClassRequest).ok
 		}
 		if !found {
 			list = append(list, x.Node)
@@ -150,7 +150,7 @@ func (c *Chip) reconsider(now mono.Time, f *outFlow) {
 	if f.way == nil || len(f.via) > 0 {
 		return
 	}
-	w := c.way(f.key.node, f.key.plane, wire.ClassRequest)
+	w := c.way(f.key, wire.ClassRequest)
 	if w.same(f.way) {
 		f.way, f.moving = w, false
 		return
@@ -205,7 +205,7 @@ func (c *Chip) redirectReplies() {
 	kept := c.replies[:0]
 	for _, s := range c.replies {
 		v := wire.PacketView(c.pool.Bytes(s))
-		if w := c.way(v.Dst(), v.Plane(), wire.ClassReply); w.ok && v.Reroute(w.route, w.up, w.detour) {
+		if w := c.way(destination(v), wire.ClassReply); w.ok && v.Reroute(w.route, w.up, w.detour) {
 			v.SetVC(w.vc)
 			v.SetEpoch(c.epoch)
 			v.Extend(c.ttl - 1)

@@ -1,6 +1,7 @@
 package chip
 
 import (
+	"ttfabric/router/route"
 	"ttfabric/wire"
 )
 
@@ -9,6 +10,7 @@ type wayKey struct {
 	dst   wire.FabricNodeID
 	plane wire.Plane
 	class wire.Class
+	other bool // round rings, see [Request]
 	stay  bool // in the channels of detours, which a packet that was sent on at a fault does not leave
 }
 
@@ -28,12 +30,17 @@ type way struct {
 // the mesh, and per mesh, since to all chips of another mesh the way is one.
 type ways struct {
 	planes int
+	sides  int             // 2 where the plan has other ways round rings
 	near   [][]*way        // to chips of this mesh, on planes that there are, by chip and then see place
 	others map[wayKey]*way // all others
 }
 
-func newWays(chips, planes int) ways {
-	return ways{planes: planes, near: make([][]*way, chips), others: map[wayKey]*way{}}
+func newWays(chips, planes int, p *route.Plan) ways {
+	w := ways{planes: planes, sides: 1, near: make([][]*way, chips), others: map[wayKey]*way{}}
+	if p.Other() != p {
+		w.sides = 2
+	}
+	return w
 }
 
 // place is where a way is kept among those of this mesh; nil where it isn't.
@@ -43,29 +50,38 @@ func (w *ways) place(k wayKey) **way {
 	}
 	of := &w.near[k.dst.Chip]
 	if *of == nil {
-		*of = make([]*way, w.planes*wire.NumClasses*2)
+		*of = make([]*way, w.planes*wire.NumClasses*2*w.sides)
 	}
 	i := (int(k.plane)*wire.NumClasses + int(k.class)) * 2
 	if k.stay {
 		i++
 	}
+	if k.other {
+		i += w.planes * wire.NumClasses * 2
+	}
 	return &(*of)[i]
 }
 
-// way looks one up, and keeps it.
-func (c *Chip) way(dst wire.FabricNodeID, plane wire.Plane, class wire.Class) *way {
-	if dst.Mesh != c.cfg.Node.Mesh {
-		dst.Chip = 0
+// way looks up that of a flow's packets of a class to its node, and keeps it.
+func (c *Chip) way(to flowKey, class wire.Class) *way {
+	if to.node.Mesh != c.cfg.Node.Mesh {
+		to.node.Chip = 0
 	}
-	return c.lookup(wayKey{dst, plane, class, false})
+	return c.lookup(wayKey{to.node, to.plane, class, to.other, false})
+}
+
+// destination is where a packet goes, and how, for [Chip.way].
+func destination(v wire.PacketView) flowKey {
+	return flowKey{node: v.Dst(), plane: v.Plane(), other: v.Other()}
 }
 
 // onward is the way of a packet that is caught at a fault, to a chip of this mesh.
 func (c *Chip) onward(v wire.PacketView) *way {
-	return c.lookup(wayKey{v.Dst(), v.Plane(), v.VC().Class(), v.Detour()})
+	return c.lookup(wayKey{v.Dst(), v.Plane(), v.VC().Class(), v.Other(), v.Detour()})
 }
 
 func (c *Chip) lookup(k wayKey) *way {
+	k.other = k.other && c.ways.sides == 2 && k.class != wire.ClassControl // which uses no rings
 	if k.dst.Mesh == c.cfg.Node.Mesh {
 		if at := c.ways.place(k); at != nil {
 			if *at == nil {
@@ -85,9 +101,13 @@ func (c *Chip) lookup(k wayKey) *way {
 // findWay asks the plan.
 func (c *Chip) findWay(k wayKey) *way {
 	var buf [wire.MaxHops]wire.Direction
-	r, ok := c.plan.Route(buf[:0], k.class, k.plane, c.cfg.Node, k.dst)
+	p := c.plan
+	if k.other {
+		p = p.Other()
+	}
+	r, ok := p.Route(buf[:0], k.class, k.plane, c.cfg.Node, k.dst)
 	if k.stay {
-		r, ok = c.plan.Onward(buf[:0], k.class, k.plane, c.cfg.Node, k.dst, true)
+		r, ok = p.Onward(buf[:0], k.class, k.plane, c.cfg.Node, k.dst, true)
 	}
 	if !ok || len(r.Hops) == 0 {
 		return &way{}
@@ -132,7 +152,7 @@ func (c *Chip) enter(p *port, v wire.PacketView) (way bool) {
 		v.Reroute([]byte{wire.RouteBit(p.Dir)}, false, false) // back where it came from: deliver here
 		return true
 	}
-	w := c.way(dst, v.Plane(), v.VC().Class())
+	w := c.way(destination(v), v.VC().Class())
 	// A way back to the mesh that it came from, by tables newer than that mesh's, would say: deliver here.
 	if w.ok && w.first != p.Dir && c.onto(v, w) {
 		return true

@@ -64,7 +64,7 @@ func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 	if err != nil {
 		return nil, s.fail(y.cfg.Line, "%v", err)
 	}
-	o := traffic.Options{Seed: seed, Hot: t.Chips[0].Node, HotShare: y.cfg.HotShare, Planes: routes.PlanesBetween}
+	o := traffic.Options{Seed: seed, Hot: t.Chips[0].Node, HotShare: y.cfg.HotShare, Planes: routes.PlanesBetween, Ways: routes.WaysBetween}
 	if y.cfg.Hot != "" {
 		if o.Hot, err = wire.ParseFabricNodeID(y.cfg.Hot); err != nil {
 			return nil, s.fail(y.cfg.Line, "hot: %v", err)
@@ -86,7 +86,7 @@ func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 	}
 	y.sources = len(from)
 	y.before, y.now = make([]uint64, len(y.pairs)), make([]uint64, len(y.pairs))
-	y.spec = traffic.Spec{Run: seed, Pattern: p.Name, Packets: y.cfg.Packets, Size: y.cfg.Size, Planes: planes, Window: y.cfg.Window, Seed: seed, Draw: p.Draw, Load: y.cfg.Load}
+	y.spec = traffic.Spec{Run: seed, Pattern: p.Name, Packets: y.cfg.Packets, Size: y.cfg.Size, Planes: planes, Ways: traffic.MaxWays, Window: y.cfg.Window, Seed: seed, Draw: p.Draw, Load: y.cfg.Load}
 	switch {
 	case y.cfg.Window == 0 && y.cfg.Load > 0:
 		y.spec.Window = traffic.MaxWindow

@@ -113,6 +113,12 @@ type Option func(*chip.Request)
 // OnPlane chooses the routing plane (Spec §2.2.2); 0 without it.
 func OnPlane(p wire.Plane) Option { return func(r *chip.Request) { r.Plane = p } }
 
+// OtherWay makes a call's packets take the other way round a ring where both are
+// equally long, as between chips opposite each other on one of even length, so
+// that a program can use both. Elsewhere they go as without it. They keep an order
+// among themselves, not with those of calls without it. Multicasts and [Via] refuse it.
+func OtherWay() Option { return func(r *chip.Request) { r.Other = true } }
+
 // Traced has every chip on the way note the call's packets, see chip.Chip.Sightings.
 func Traced() Option { return func(r *chip.Request) { r.Trace = true } }
 

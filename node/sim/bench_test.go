@@ -52,7 +52,8 @@ func (f *flood) Undo() { f.held = true }
 func (f *flood) Done(mono.Time, chip.Result) {}
 
 // Performed needs nothing done.
-func (f *flood) Performed(mono.Time, wire.FabricNodeID, wire.Plane, *wire.Command, *noc.Memory) {}
+func (f *flood) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.Command, *noc.Memory) {
+}
 
 // BenchmarkPacketHops is how many packets the simulator moves over how many
 // cables per second, on one core and with the checkers off.

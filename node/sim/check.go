@@ -77,6 +77,9 @@ func (s *Sim) ended(m *machine, r chip.Result) {
 	o.ended, o.fate = true, r.Fate
 	delete(m.life.open, o.id)
 	s.report.Fates[r.Fate]++
+	if o.req.Other {
+		s.report.Other++
+	}
 	if r.Fate == chip.FateUnknown {
 		s.report.Doubts[r.Doubt]++
 	}
@@ -150,7 +153,11 @@ func (s *Sim) troubled(o *op) bool {
 }
 
 func (s *Sim) badWay(o *op, c wire.Class, src, dst wire.FabricNodeID) bool {
-	hops, _ := s.routes.Walk(c, o.plane, src, dst)
+	routes := s.routes
+	if o.req.Other {
+		routes = routes.Other()
+	}
+	hops, _ := routes.Walk(c, o.plane, src, dst)
 	for _, h := range hops {
 		if s.badCable(o, h.At, h.To) {
 			return true
@@ -187,7 +194,7 @@ func (s *Sim) badCable(o *op, a, b wire.FabricNodeID) bool {
 }
 
 // performed judges what a chip has just performed on its memory.
-func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, mem *noc.Memory) {
+func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, mem *noc.Memory) {
 	o := s.identify(cmd, mem)
 	if o == nil {
 		s.fail("as asked", "%s performed %+v from %s, which nobody asked for", m.node, *cmd, src)
@@ -199,7 +206,7 @@ func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, cmd
 		asked.Size = uint16(len(o.req.Payload))
 	}
 	times, fate := o.at(m.index)
-	if s.machines[o.src].node != src || times == nil || o.plane != plane || asked != *cmd {
+	if s.machines[o.src].node != src || times == nil || o.plane != plane || o.req.Other != other || asked != *cmd {
 		s.fail("as asked", "%s performed %+v from %s on plane %d; op %d was %+v from %s to %s on plane %d",
 			m.node, *cmd, src, plane, o.id, asked, s.machines[o.src].node, o.req.Dst, o.plane)
 		return
@@ -291,11 +298,16 @@ func (s *Sim) provePairs() {
 	for _, m := range s.machines {
 		for dst := range s.machines {
 			for p := range s.cfg.Topology.Planes() {
-				w := s.newOp(m.index, dst, wire.Plane(p))
-				s.write(w, 200, false)
-				r := s.newOp(m.index, dst, wire.Plane(p))
-				s.read(r, 200)
-				m.backlog = append(m.backlog, w, r)
+				for _, other := range []bool{false, true} {
+					if other && !s.tied {
+						continue
+					}
+					w, r := s.newOp(m.index, dst, wire.Plane(p)), s.newOp(m.index, dst, wire.Plane(p))
+					w.req.Other, r.req.Other = other, other
+					s.write(w, 200, false)
+					s.read(r, 200)
+					m.backlog = append(m.backlog, w, r)
+				}
 			}
 		}
 		if all := s.provenRanges(m); all.Any() {
@@ -335,6 +347,7 @@ func (s *Sim) proveAgain(m *machine, o *op) {
 		n = s.newMulticast(m, o.plane, o.req.Ranges)
 	} else {
 		n = s.newOp(o.src, o.dst, o.plane)
+		n.req.Other = o.req.Other
 	}
 	s.write(n, 200, false)
 	m.backlog = append(m.backlog, n)

@@ -17,6 +17,7 @@ import (
 // stream is a client that writes to one chip as fast as it may, by hops of its own if it has any.
 type stream struct {
 	req  chip.Request
+	both bool // ways round rings, in turn
 	left int
 	ends [4]int // by chip.Fate
 }
@@ -27,6 +28,7 @@ func (f *stream) Next(mono.Time) (chip.Request, bool) {
 		return chip.Request{}, false
 	}
 	f.left--
+	f.req.Other = f.both && f.left%2 == 0
 	return f.req, true
 }
 
@@ -37,7 +39,8 @@ func (f *stream) Undo() { f.left++ }
 func (f *stream) Done(_ mono.Time, r chip.Result) { f.ends[r.Fate]++ }
 
 // Performed needs nothing done.
-func (f *stream) Performed(mono.Time, wire.FabricNodeID, wire.Plane, *wire.Command, *noc.Memory) {}
+func (f *stream) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.Command, *noc.Memory) {
+}
 
 // bare brings a machine up without faults or load, with a profile as a live one has it.
 func bare(t *testing.T, machine string, ttl uint16, change func(a *surroundings)) *Sim {
@@ -141,6 +144,50 @@ func TestRingDeadlock(t *testing.T) {
 			t.Errorf("%s: %d of %d performed, %d not, %d timeouts", c.ring, done, all, other, timeouts)
 		} else {
 			t.Logf("%s: %d of %d performed, %d timeouts", c.ring, done, all, timeouts)
+		}
+	}
+}
+
+// Chips that all send to the one opposite, both ways round at once and their own
+// traffic first, fill rings in both directions with the longest routes. They run
+// by dateline and by bubbles, and half of the packets goes each way.
+func TestBothWaysAtOnce(t *testing.T) {
+	for _, machine := range []string{"ring:4", "ring:6", "torus:4x4"} {
+		for _, ring := range []route.Ring{route.Dateline, route.Bubble} {
+			s := bare(t, machine, 0, func(a *surroundings) { a.localFirst, a.route.Ring = true, ring })
+			const each = 1000
+			n := len(s.machines)
+			m := s.cfg.Topology.Meshes[0]
+			before, streams := (&lab{s: s}).sent(), []*stream{}
+			var flows []route.Flow
+			for i, x := range s.machines {
+				to := (i/m.Cols+m.Rows/2)%m.Rows*m.Cols + (i%m.Cols+m.Cols/2)%m.Cols
+				f := &stream{left: each, both: true, req: chip.Request{Dst: s.machines[to].node, Payload: floodData[:],
+					Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}
+				streams, flows = append(streams, f), append(flows, route.Flow{Src: x.node, Dst: s.machines[to].node, Rate: each, Split: true})
+				x.chip.SetClient(f)
+				s.run(x)
+			}
+			done := func() (sum int) {
+				for _, f := range streams {
+					sum += f.ends[chip.FateDone]
+				}
+				return sum
+			}
+			s.runUntil(s.now.Add(SettleTime), func() bool { return done() == n*each })
+			if timeouts := s.machines[0].chip.Status().Counters.Timeouts; done() != n*each || timeouts != 0 {
+				t.Errorf("%s %s: %d of %d performed, %d timeouts", machine, ring, done(), n*each, timeouts)
+			}
+			want, err := s.routes.Loads(wire.ClassRequest, 0, flows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := (&lab{s: s}).sent()
+			for o, v := range want.Channels {
+				if got[o]-before[o] != v {
+					t.Errorf("%s %s: %s %s carried %v packets, want %v", machine, ring, o.At, o.Dir, got[o]-before[o], v)
+				}
+			}
 		}
 	}
 }

@@ -24,7 +24,7 @@ const (
 var faultPatterns = []string{"uniform", "transpose", "bit-complement", "tornado", "neighbour", "hotspot"}
 
 // TestEveryFault breaks one cable, one edge or one chip, at an instant, under
-// load: each chip sends a number of packets.
+// load: each chip sends a number of packets, on the torus both ways round in turn.
 // With a cable beside the broken one, nothing is lost; else everything that is
 // lost is known to be. Nothing is performed twice, all ends, and every packet
 // is accounted for. Of all faults, instants and patterns it takes a sample;
@@ -90,7 +90,7 @@ func oneFault(t *testing.T, name string, fault, instant, p int) {
 	what := fmt.Sprintf("%s, fault %d at instant %d, %s", name, fault, instant, faultPatterns[p])
 	loads := make([]*rounds, len(s.machines))
 	for i, m := range s.machines {
-		loads[i] = &rounds{stream: stream{left: eachSends, req: chip.Request{Plane: wire.Plane(i % s.cfg.Topology.Planes()), Payload: floodData[:],
+		loads[i] = &rounds{stream: stream{left: eachSends, both: s.tied, req: chip.Request{Plane: wire.Plane(i % s.cfg.Topology.Planes()), Payload: floodData[:],
 			Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}}
 		for _, d := range destinations(p, i, len(s.machines)) {
 			if d == i { // a chip's packets to itself cross nothing

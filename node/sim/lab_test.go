@@ -58,7 +58,7 @@ type lab struct {
 	plan  *route.Plan
 	pairs []traffic.Pair
 	who   []*worker
-	under [][]mono.Time // by source and destination: arrivals of the packets under way, oldest first
+	under [][]mono.Time // by source, destination and way round rings: arrivals of the packets under way, oldest first
 
 	from, to  mono.Time // when packets that are followed arrive
 	got       int       // of those, delivered
@@ -88,14 +88,15 @@ func (w *worker) Next(now mono.Time) (chip.Request, bool) {
 	w.gen.Fill(p, w.buf)
 	w.token++
 	w.open[w.token] = p
-	q := w.lab.way(w.self, int(p.Dst.Chip))
+	q := w.lab.way(w.self, int(p.Dst.Chip), p.Other)
 	*q = append(*q, p.Came)
-	return chip.Request{Token: w.token, Dst: p.Dst, Plane: p.Plane, Payload: w.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
+	return chip.Request{Token: w.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: w.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
 }
 
 // Undo takes the last packet back.
 func (w *worker) Undo() {
-	q := w.lab.way(w.self, int(w.open[w.token].Dst.Chip))
+	p := w.open[w.token]
+	q := w.lab.way(w.self, int(p.Dst.Chip), p.Other)
 	*q = (*q)[:len(*q)-1]
 	delete(w.open, w.token)
 	w.token--
@@ -111,13 +112,13 @@ func (w *worker) Done(now mono.Time, r chip.Result) {
 	delete(w.open, r.Token)
 }
 
-// Performed verifies a packet at its destination and takes its time. Those of one source come in order.
-func (w *worker) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, m *noc.Memory) {
+// Performed verifies a packet at its destination and takes its time. Those of one source and way come in order.
+func (w *worker) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory) {
 	b := w.back[:cmd.Size]
 	m.Read(cmd.Addr, b)
-	w.ver.Arrived(src, plane, b)
+	w.ver.Arrived(src, plane, other, b)
 	l := w.lab
-	q := l.way(int(src.Chip), w.self)
+	q := l.way(int(src.Chip), w.self, other)
 	came := (*q)[0]
 	*q = (*q)[1:]
 	if !now.Before(l.from) && now.Before(l.to) {
@@ -130,7 +131,13 @@ func (w *worker) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plan
 	}
 }
 
-func (l *lab) way(src, dst int) *[]mono.Time { return &l.under[src*len(l.who)+dst] }
+func (l *lab) way(src, dst int, other bool) *[]mono.Time {
+	i := (src*len(l.who) + dst) * traffic.MaxWays
+	if other {
+		i++
+	}
+	return &l.under[i]
+}
 
 // frame is the bytes on the cable of a packet with n bytes of payload, on a
 // machine whose routes fit the smallest header.
@@ -158,7 +165,7 @@ func newLab(c setup) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.pairs, err = p.Pairs(m, traffic.Options{}); err != nil {
+	if l.pairs, err = p.Pairs(m, traffic.Options{Ways: l.plan.WaysBetween}); err != nil {
 		return nil, err
 	}
 	l.s.begin()
@@ -210,7 +217,7 @@ func try(c setup, load float64, ph phases) (point, error) {
 	if err := spec.Validate(); err != nil {
 		return point{}, err
 	}
-	l.under = make([][]mono.Time, n*n)
+	l.under = make([][]mono.Time, n*n*traffic.MaxWays)
 	l.from = l.s.now.Add(time.Duration(ph.warm) * cycle)
 	l.to = l.from.Add(time.Duration(ph.measure) * cycle)
 	for i, k := range l.s.machines {

@@ -130,6 +130,7 @@ func (s *Sim) draw(j *job) *op {
 		return s.drawMulticast(j)
 	}
 	o := s.newOp(j.m.index, j.dst[s.rng.IntN(len(j.dst))], j.plane)
+	o.req.Other = s.tied && s.rng.IntN(2) == 0
 	if s.rng.IntN(20) < j.bad {
 		s.wrong(o)
 		return o
@@ -189,7 +190,7 @@ func (s *Sim) fused(o *op, n int) {
 
 // place is a cell of the op's own.
 func (o *op) place(dram bool, cell int) place {
-	return place{o.src, o.plane, o.group != 0, dram, cell}
+	return place{o.src, o.plane, o.req.Other, o.group != 0, dram, cell}
 }
 
 // word makes o a command on one word; the value is the op's name.
@@ -314,6 +315,6 @@ func (p *program) Undo() {
 func (p *program) Done(_ mono.Time, r chip.Result) { p.s.ended(p.m, r) }
 
 // Performed checks what was performed and applies it to the model.
-func (p *program) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, mem *noc.Memory) {
-	p.s.performed(p.m, src, plane, cmd, mem)
+func (p *program) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, mem *noc.Memory) {
+	p.s.performed(p.m, src, plane, other, cmd, mem)
 }

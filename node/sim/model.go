@@ -18,10 +18,11 @@ const (
 	regionSize = 32 << 10
 )
 
-// place is a cell at a destination, of the flow from src on a plane.
+// place is a cell at a destination, of the flow from src on a plane, one way round rings or the other.
 type place struct {
 	src   int
 	plane wire.Plane
+	other bool // round rings
 	group bool // of multicasts
 	dram  bool
 	cell  int
@@ -32,7 +33,8 @@ type place struct {
 type flowID struct {
 	src, dst int
 	plane    wire.Plane
-	group    int // of multicasts; 0: unicast
+	other    bool // round rings
+	group    int  // of multicasts; 0: unicast
 }
 
 // entry is something performed on a cell.
@@ -84,8 +86,12 @@ var (
 	groupBanks = [][2]uint8{{5, 3}, {5, 5}}
 )
 
-// maxPlanes is the largest number of planes that regions are laid out for.
-const maxPlanes = 4
+// maxPlanes is the largest number of planes that regions are laid out for, and
+// maxTied where packets go both ways round rings.
+const (
+	maxPlanes = 4
+	maxTied   = maxPlanes / 2
+)
 
 func addrOf(p place) wire.NocAddr {
 	list := regionTiles
@@ -98,7 +104,11 @@ func addrOf(p place) wire.NocAddr {
 		list = regionBanks
 	}
 	xy := list[p.src%len(list)]
-	off := (p.src/len(list)*maxPlanes+int(p.plane))*regionSize + p.cell*cellSize
+	flow := int(p.plane)
+	if p.other {
+		flow += maxTied
+	}
+	off := (p.src/len(list)*maxPlanes+flow)*regionSize + p.cell*cellSize
 	return wire.NewNocAddr(xy[0], xy[1], uint64(off))
 }
 

@@ -36,7 +36,7 @@ func (o *op) flow(dst int) flowID {
 	if o.group == 0 {
 		dst = o.dst
 	}
-	return flowID{o.src, dst, o.plane, o.group}
+	return flowID{o.src, dst, o.plane, o.req.Other, o.group}
 }
 
 // at is what is known of the op at a machine: how often it was performed, and its fate there; nil where it doesn't belong.

@@ -11,7 +11,7 @@
 //  2. All faults end, dead chips start again.
 //  3. The fabric must come to rest: every request has ended, every link is up,
 //     every credit is home, no packet is left anywhere.
-//  4. Every pair of chips must reach each other on every plane.
+//  4. Every pair of chips must reach each other on every plane, both ways round rings.
 //
 // All along, checkers compare what happens with what may happen: check.go
 // lists them. The first violation ends the run.
@@ -71,6 +71,7 @@ type Report struct {
 	Doubts  [chip.NumDoubts]int // of these: why an outcome is unknown
 	Anew    int                 // requests that were refused in the end since their destinations had started anew, and then taken
 	Many    int                 // of these: multicasts
+	Other   int                 // of these: the other way round a ring
 	Partly  int                 // of these: done by some members and not by others
 	Orphans int                 // requests whose source died
 	Refused int                 // requests that were not taken, as no way was left
@@ -130,6 +131,7 @@ type Sim struct {
 	around   surroundings
 	model    *model
 	routes   *route.Plan
+	tied     bool // packets go both ways round rings of even length
 	report   Report
 	hash     hash.Hash64
 	failure  *Failure
@@ -191,6 +193,7 @@ func newSim(cfg Config) (*Sim, error) {
 	if n := cfg.Topology.Planes(); n < 1 || n > maxPlanes {
 		return nil, fmt.Errorf("sim: %s: want 1 to %d planes", cfg.Topology, maxPlanes)
 	}
+	s.tied = s.routes.Other() != s.routes && cfg.Topology.Planes() <= maxTied
 	s.model = newModel(cfg.Topology)
 	return s, s.layCables()
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"ttfabric/router/route"
 	"ttfabric/router/topo"
 )
 
@@ -261,15 +262,19 @@ func seq(n uint64) (s []uint64) {
 // TestTopologies runs some seeds of lines, rings, tori and machines of several
 // meshes; scripts/soak runs as many as asked.
 func TestTopologies(t *testing.T) {
-	for _, name := range []string{"line:5", "ring:5", "torus:3x3", "torus:4x4", "torus-x:2x4", "2xt3000", "spec-l1"} {
+	for _, name := range []string{"line:5", "ring:5", "ring:6", "torus:3x3", "torus:4x4", "torus-x:2x4", "2xt3000", "spec-l1"} {
 		t.Run(name, func(t *testing.T) {
 			m, n := topology(t, name), *flagEach
 			if testing.Short() {
 				n = 2
 			}
 			for _, seed := range append(found[name], seq(n)...) {
-				if _, err := Run(Config{Topology: m, Seed: seed, Quick: true}); err != nil {
+				r, err := Run(Config{Topology: m, Seed: seed, Quick: true})
+				if err != nil {
 					t.Fatalf("%v\n%s\nreplay: %s", err, shrink(m, seed, err), replay(seed, name))
+				}
+				if p, err := route.New(m, route.Config{}); err != nil || (r.Other > 0) != (p.Other() != p) {
+					t.Errorf("seed %d: %d requests went the other way round", seed, r.Other)
 				}
 			}
 		})

@@ -244,7 +244,7 @@ class Link:
 OUTCOMES = {1: "bad address", 2: "misaligned", 3: "bad command", 4: "again", 5: "lost", 6: "restarted", 7: "too many exceptions", 8: "out of memory", 9: "flow unknown"}
 
 
-KNOWN = 8
+KNOWN, OTHER = 8, 16
 
 
 def merged(exceptions):
@@ -267,7 +267,7 @@ class Chip:
         self.flows = {}
         self.waiting = []  # packets for lack of credit: link, vc, bytes
         self.next_id = self.incarnation
-        self.outs = {g: {"epoch": int(time.time() * 1000) & 0xFFFFFFFF, "seq": 0, "base": 0, "open": {}, "known": False, "sure": set(), "ending": False} for g in (0, 1)}
+        self.outs = {g: {"epoch": int(time.time() * 1000) & 0xFFFFFFFF, "seq": 0, "base": 0, "open": {}, "known": False, "sure": set(), "ending": False} for g in (0, 1, -1)}  # -1: those with OTHER
         self.out = self.outs[0]
         self.reads, self.probe_at = {}, None
 
@@ -302,25 +302,26 @@ class Chip:
         size, send = struct.unpack_from("<HB", b, 80)
         payload = b[101 + r:]
         group, = struct.unpack_from("<H", b, 38)
-        if n != len(b):
+        other = b[36] & OTHER
+        if n != len(b) or other and (group or kind in (4, 6)):
             return
         if kind in (1, 5):
             if (group != 0) != (b[100 + r] in (1, 2)) or group and (b[92 + r:100 + r] != bytes(8) or send == 7):
                 return  # there is nothing to the east of this chip
-            self.request(link, kind, b[36] & KNOWN, (vcp >> 4, group), epoch, seq, base, ident, b[40:80], size, send, payload)
+            self.request(link, kind, b[36] & KNOWN, (vcp >> 4, group, other), epoch, seq, base, ident, b[40:80], size, send, payload)
         elif kind == 2 and ident in self.reads:
             self.end(self.reads.pop(ident), "done " + payload.hex())
         elif kind == 3:
             if group in self.outs:
-                self.completion(payload, self.outs[group])
+                self.completion(payload, self.outs[-1 if other else group])
         elif kind == 4:
             seq = struct.unpack_from("<I", payload, 8)[0]
-            self.end(seq, "dropped")
+            self.end(seq, "dropped", self.outs[-1 if payload[15] & 0x40 else 0])
 
     # The destination's end of a flow.
 
     def request(self, link, kind, known, key, epoch, seq, base, ident, union, size, send, payload):
-        plane, group = key
+        plane, group, other = key
         f = self.flows.get(key)
         if f is None or f["epoch"] != epoch:
             f = self.flows[key] = {"epoch": epoch, "next": seq, "exc": [], "void": known}
@@ -342,13 +343,13 @@ class Chip:
                 if d > 0:
                     f["exc"].append([f["next"], d, 5])
                 if kind == 1:
-                    outcome = self.perform(link, plane, ident, union, size, send, payload)
+                    outcome = self.perform(link, plane, other, ident, union, size, send, payload)
                 if outcome:
                     f["exc"].append([seq, 1, outcome])
             f["next"] = (seq + 1) % 2**32
             f["exc"] = merged(f["exc"])
         p = struct.pack("<III", epoch, f["next"], len(f["exc"])) + b"".join(struct.pack("<IHBB", e[0], e[1], e[2], 0) for e in f["exc"])
-        self.post(link, 2, self.packet(3, 2, plane, p, group=group))
+        self.post(link, 2, self.packet(3, 2, plane, p, group=group, flags=other))
 
     def place(self, address, n):
         x, y, off = address >> 36 & 63, address >> 42 & 63, address & 2**36 - 1
@@ -364,13 +365,13 @@ class Chip:
         struct.pack_into("<I", m, off, (old + n) % 2**32)
         return 0
 
-    def perform(self, link, plane, ident, union, size, send, payload):
+    def perform(self, link, plane, other, ident, union, size, send, payload):
         a, value = struct.unpack_from("<QI", union)
         if send == 7:
             m, off = self.place(a, size)
             if m is None:
                 return 1
-            self.post(link, 1, self.packet(2, 1, plane, bytes(m[off:off + size]), ident=ident))
+            self.post(link, 1, self.packet(2, 1, plane, bytes(m[off:off + size]), ident=ident, flags=other))
             return 0
         if size != len(payload):
             return 3
@@ -406,7 +407,7 @@ class Chip:
         o["open"][o["seq"]] = what
         if send == 7:
             self.reads[self.next_id % 2**64] = o["seq"]
-        self.post(self.links[0], 0, self.packet(kind, 0, 0, payload, union, size, send, self.next_id, flow, group, 1 if group else 0, KNOWN if o["known"] else 0))
+        self.post(self.links[0], 0, self.packet(kind, 0, 0, payload, union, size, send, self.next_id, flow, max(group, 0), 1 if group > 0 else 0, (KNOWN if o["known"] else 0) | (OTHER if group < 0 else 0)))
         o["seq"] += 1
         self.probe_at = time.monotonic() + 0.25
 
@@ -440,6 +441,8 @@ class Chip:
             self.ask(line, a, None, 0, bytes.fromhex(f[4]), group=1)
         elif f[0] == "minc":
             self.ask(line, a + struct.pack("<IB", int(f[4]), 0), None, 2, b"", group=1)
+        elif f[0] == "owrite":
+            self.ask(line, a, None, 0, bytes.fromhex(f[4]), group=-1)
         elif f[0] == "write":
             self.ask(line, a, None, 0, bytes.fromhex(f[4]))
         elif f[0] == "read":

@@ -101,8 +101,9 @@ func (g *Generator) Next(now mono.Time) (Packet, bool) {
 		i = g.pick()
 	}
 	f := &g.flows[i]
-	planes := uint64(g.spec.planes(&f.Pair))
-	p := Packet{Src: g.self, Dst: f.Dst, Plane: wire.Plane(f.Sent % planes), Number: f.Sent / planes, Addr: f.addr(f.Sent), Came: came, flow: i}
+	planes, streams := uint64(g.spec.planes(&f.Pair)), uint64(g.spec.streams(&f.Pair))
+	turn := f.Sent % streams
+	p := Packet{Src: g.self, Dst: f.Dst, Plane: wire.Plane(turn % planes), Other: turn >= planes, Number: f.Sent / streams, Addr: f.addr(f.Sent), Came: came, flow: i}
 	g.last = i
 	f.Sent++
 	g.open++

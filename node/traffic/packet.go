@@ -13,7 +13,8 @@ type Packet struct {
 	Src    wire.FabricNodeID
 	Dst    wire.FabricNodeID
 	Plane  wire.Plane
-	Number uint64       // among the pair's packets on this plane, from 0
+	Other  bool         // the other way round a ring
+	Number uint64       // among the pair's packets on this plane and way, from 0
 	Addr   wire.NocAddr // where in Dst's memory it goes
 	Came   mono.Time    // when it arrived at its source, with a load
 	flow   int          // index into Generator.flows
@@ -29,7 +30,7 @@ type Packet struct {
 //	12  8  run
 //	20  6  number
 //	26  1  plane
-//	27  1  zero
+//	27  1  1 for the other way round a ring, else 0
 //	28  4  CRC-32C of the packet with zeros here
 const (
 	offMagic  = 0
@@ -39,6 +40,7 @@ const (
 	offRun    = 12
 	offNumber = 20
 	offPlane  = 26
+	offOther  = 27
 	offCRC    = 28
 	headerLen = 32
 )
@@ -56,8 +58,11 @@ func (p *Packet) fill(run uint64, b []byte) {
 	le.PutUint16(b[offDst:], uint16(p.Dst.Mesh))
 	le.PutUint16(b[offDst+2:], uint16(p.Dst.Chip))
 	le.PutUint64(b[offRun:], run)
-	le.PutUint64(b[offNumber:], p.Number&(1<<48-1)) // its upper two bytes, zero, are the plane's
+	le.PutUint64(b[offNumber:], p.Number&(1<<48-1)) // its upper two bytes, zero, are the plane's and the way's
 	b[offPlane] = byte(p.Plane)
+	if p.Other {
+		b[offOther] = 1
+	}
 	x := mix(run) ^ mix(uint64(wire.Checksum(b[:offCRC]))<<32|p.Number&0xFFFFFFFF)
 	rest := b[headerLen:]
 	for ; len(rest) >= 8; rest = rest[8:] {
@@ -92,6 +97,7 @@ func parse(b, buf []byte) (p Packet, run uint64, intact bool) {
 		Src:    wire.FabricNodeID{Mesh: wire.MeshID(le.Uint16(b[offSrc:])), Chip: wire.ChipID(le.Uint16(b[offSrc+2:]))},
 		Dst:    wire.FabricNodeID{Mesh: wire.MeshID(le.Uint16(b[offDst:])), Chip: wire.ChipID(le.Uint16(b[offDst+2:]))},
 		Plane:  wire.Plane(b[offPlane]),
+		Other:  b[offOther] != 0,
 		Number: le.Uint64(b[offNumber:]) & (1<<48 - 1),
 	}
 	run = le.Uint64(b[offRun:])

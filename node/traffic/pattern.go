@@ -31,6 +31,7 @@ type Pair struct {
 	Dst    wire.FabricNodeID `json:"dst"`
 	Weight uint32            `json:"weight,omitempty"` // its part of the run's packets, against the other pairs'; at most MaxWeight, 0 counts as 1
 	Planes uint8             `json:"planes,omitempty"` // that lead from the one to the other, from 0; 0 counts as all of the run's
+	Ways   uint8             `json:"ways,omitempty"`   // round rings: 2 where both are equally long; 0 counts as 1
 }
 
 // weight is the pair's part of the packets.
@@ -47,6 +48,10 @@ type Options struct {
 	// of a machine need not: meshes may be joined by fewer cables than they have
 	// planes, and on a 1D fabric only chips of one line have a way.
 	Planes func(src, dst wire.FabricNodeID) int
+
+	// Ways is how many ways lead from one chip to another on each plane: 2 where
+	// both ways round a ring are equally long, see route.Plan.WaysBetween; nil: 1.
+	Ways func(src, dst wire.FabricNodeID) int
 }
 
 // DefaultHotShare is the percentage of packets for the hot chip where [Options] says nothing.
@@ -100,6 +105,13 @@ func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 	pairs, err := p.pairs(t, o)
 	if err == nil && o.Planes != nil {
 		pairs = onPlanes(pairs, t.Planes(), o.Planes)
+	}
+	if err == nil && o.Ways != nil {
+		for i := range pairs {
+			if n := o.Ways(pairs[i].Src, pairs[i].Dst); n > 1 {
+				pairs[i].Ways = uint8(n)
+			}
+		}
 	}
 	if err == nil && len(pairs) == 0 {
 		err = errors.New("no chip has another for its destination")

@@ -84,6 +84,7 @@ func TestCheckPairs(t *testing.T) {
 		"twice":  {{Src: a, Dst: b}, {Src: b, Dst: a}, {Src: a, Dst: b, Weight: 2}},
 		"range":  {{Src: a, Dst: wire.FabricNodeID{Chip: wire.MaxChipsPerMesh}}},
 		"weight": {{Src: a, Dst: b, Weight: MaxWeight + 1}},
+		"ways":   {{Src: a, Dst: b, Ways: MaxWays + 1}},
 		"crowd":  crowd(MaxSources + 1),
 		"length": make([]Pair, MaxPairs+1),
 	} {
@@ -105,7 +106,7 @@ func TestCheckPairs(t *testing.T) {
 			for !g.Finished() {
 				q, _ := g.Next(0)
 				g.Fill(q, buf)
-				v.Arrived(q.Src, q.Plane, buf)
+				v.Arrived(q.Src, q.Plane, q.Other, buf)
 				g.Done(q, 0, 0, wire.OutcomeDone, false)
 			}
 			NewReport(g, v)
@@ -129,6 +130,7 @@ func TestSpecValidate(t *testing.T) {
 	for name, change := range map[string]func(*Spec){
 		"no packets": func(s *Spec) { s.Packets = 0 }, "packets": func(s *Spec) { s.Packets = MaxPackets + 1 },
 		"short": func(s *Spec) { s.Size = MinSize - 1 }, "long": func(s *Spec) { s.Size = MaxSize + 1 },
+		"ways": func(s *Spec) { s.Ways = MaxWays + 1 }, "fewer ways than none": func(s *Spec) { s.Ways = -1 },
 		"no plane": func(s *Spec) { s.Planes = 0 }, "planes": func(s *Spec) { s.Planes = wire.MaxChannels + 1 },
 		"no window": func(s *Spec) { s.Window = 0 }, "window": func(s *Spec) { s.Window = MaxWindow + 1 },
 		"load": func(s *Spec) { s.Load = MaxLoad * 2 }, "little load": func(s *Spec) { s.Load = MinLoad / 2 },
@@ -163,12 +165,12 @@ func TestPairsKeepToTheirPlanes(t *testing.T) {
 				t.Fatalf("%s to %s by plane %d: %d lead there", p.Src, p.Dst, p.Plane, n)
 			}
 			g.Fill(p, b)
-			v[p.Dst].Arrived(p.Src, p.Plane, b)
+			v[p.Dst].Arrived(p.Src, p.Plane, p.Other, b)
 			if p.Plane == 0 && planes(p.Src, p.Dst) == 1 { // the run has this plane, the pair hasn't
 				q := p
 				q.Plane = 1
 				g.Fill(q, b)
-				v[p.Dst].Arrived(p.Src, 1, b)
+				v[p.Dst].Arrived(p.Src, 1, p.Other, b)
 			}
 			g.Done(p, 0, 1, wire.OutcomeDone, false)
 		}
@@ -184,4 +186,52 @@ func TestPairsKeepToTheirPlanes(t *testing.T) {
 	if res.Total.Delivered != 800 || res.Total.Lost+res.Total.Duplicated+res.Total.Reordered != 0 || res.Misdirected != 400 {
 		t.Errorf("%+v; misdirected %d, want those 400 of another plane", res.Total, res.Misdirected)
 	}
+}
+
+// Packets of a pair with two ways take them in turn, plane by plane, each with
+// numbers of its own; those of a run that takes one way, or of other pairs, don't.
+func TestPairsTakeBothWays(t *testing.T) {
+	m, _ := topo.Named("ring:4")
+	ways := func(a, b wire.FabricNodeID) int { return 2 - int(a.Chip+b.Chip)%2 }
+	pairs := pairsOf(t, "all-to-all", m, Options{Ways: ways})
+	for _, c := range []struct{ ways, planes int }{{0, 1}, {1, 2}, {2, 1}, {2, 2}} {
+		spec := Spec{Run: 3, Packets: 12 * 10, Size: MinSize, Planes: c.planes, Ways: c.ways, Window: MaxWindow}
+		type stream struct {
+			dst   wire.FabricNodeID
+			plane wire.Plane
+			other bool
+		}
+		got := map[stream]uint64{}
+		g := NewGenerator(spec, m.Chips[0].Node, pairs)
+		for p, ok := g.Next(0); ok; p, ok = g.Next(0) {
+			k := stream{p.Dst, p.Plane, p.Other}
+			if p.Number != got[k] {
+				t.Fatalf("%+v: number %d, want %d", p, p.Number, got[k])
+			}
+			got[k]++
+		}
+		for _, dst := range m.Chips[1:] {
+			n := 1
+			if c.ways == 2 {
+				n = ways(m.Chips[0].Node, dst.Node)
+			}
+			for i := range 4 {
+				want, k := uint64(0), stream{dst.Node, wire.Plane(i % 2), i >= 2}
+				if i%2 < c.planes && i/2 < n {
+					streams := uint64(c.planes * n)
+					want = 10/streams + uint64(bit(uint64(i%2+i/2*c.planes) < 10%streams))
+				}
+				if got[k] != want {
+					t.Errorf("%+v: %d packets in %+v, want %d", c, got[k], k, want)
+				}
+			}
+		}
+	}
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

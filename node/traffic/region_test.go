@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -143,8 +144,8 @@ func TestQuantilesAgainstSorting(t *testing.T) {
 
 // Whatever arrives counts as exactly one thing, and as delivered only if it is a packet of the run.
 func FuzzArrived(f *testing.F) {
-	pairs := []Pair{{Src: wire.FabricNodeID{Chip: 1}}, {Src: wire.FabricNodeID{Chip: 2}}}
-	spec := Spec{Run: 3, Packets: 40, Size: 48, Planes: 2, Window: 4}
+	pairs := []Pair{{Src: wire.FabricNodeID{Chip: 1}, Ways: 2}, {Src: wire.FabricNodeID{Chip: 2}}}
+	spec := Spec{Run: 3, Packets: 40, Size: 48, Planes: 2, Ways: 2, Window: 4}
 	g := NewGenerator(spec, pairs[0].Src, pairs)
 	real := map[string]bool{}
 	for !g.Finished() {
@@ -152,13 +153,13 @@ func FuzzArrived(f *testing.F) {
 		b := make([]byte, spec.Size)
 		g.Fill(p, b)
 		g.Done(p, 0, 0, wire.OutcomeDone, false)
-		real[string(b)+string(rune(p.Plane))] = true
-		f.Add(uint16(1), uint8(p.Plane), b)
+		real[fmt.Sprint(p.Plane, p.Other, b)] = true
+		f.Add(uint16(1), uint8(p.Plane), p.Other, b)
 	}
-	f.Add(uint16(9), uint8(0), []byte("TF"))
-	f.Fuzz(func(t *testing.T, src uint16, plane uint8, data []byte) {
+	f.Add(uint16(9), uint8(0), false, []byte("TF"))
+	f.Fuzz(func(t *testing.T, src uint16, plane uint8, other bool, data []byte) {
 		v := NewVerifier(spec, wire.FabricNodeID{}, pairs)
-		v.Arrived(wire.FabricNodeID{Chip: wire.ChipID(src)}, wire.Plane(plane), data)
+		v.Arrived(wire.FabricNodeID{Chip: wire.ChipID(src)}, wire.Plane(plane), other, data)
 		rep := NewReport(NewGenerator(spec, wire.FabricNodeID{}, pairs), v)
 		sum, delivered := rep.Stray+rep.Misdirected, uint64(0)
 		for _, p := range rep.Dest {
@@ -168,7 +169,7 @@ func FuzzArrived(f *testing.F) {
 		if sum != 1 {
 			t.Fatalf("counted %d times: %+v", sum, rep)
 		}
-		if is := src == 1 && real[string(data)+string(rune(plane))]; delivered == 1 && src == 1 != is {
+		if is := src == 1 && real[fmt.Sprint(wire.Plane(plane), other, data)]; delivered == 1 && src == 1 != is {
 			t.Fatalf("delivered %d, a packet of the run: %v", delivered, is)
 		}
 	})
@@ -183,7 +184,7 @@ func BenchmarkFillAndVerify4KiB(b *testing.B) {
 	for b.Loop() {
 		p, _ := g.Next(0)
 		g.Fill(p, buf)
-		v.Arrived(p.Src, p.Plane, buf)
+		v.Arrived(p.Src, p.Plane, p.Other, buf)
 		g.Done(p, 0, 1000, wire.OutcomeDone, false)
 	}
 }

@@ -11,6 +11,7 @@ const (
 	MinSize       = headerLen       // bytes of a packet: its header
 	MaxSize       = wire.MaxPayload // bytes
 	MaxPackets    = 1 << 40         // of one run
+	MaxWays       = 2               // round a ring
 	MaxWindow     = 1024            // packets outstanding per source
 	DefaultWindow = 32              // packets outstanding per source
 	MaxPairs      = 1 << 18         // of one run: four times those of all-to-all on a full mesh of 256 chips
@@ -22,13 +23,14 @@ const (
 
 // Spec is one run; all chips of it get the same.
 type Spec struct {
-	Run     uint64 `json:"run"`     // names the run; random
-	Pattern string `json:"pattern"` // for reports
-	Packets uint64 `json:"packets"` // in all, split over the pairs by weight, what is left over to the first ones; 1 to MaxPackets
-	Size    int    `json:"size"`    // bytes of each, MinSize to MaxSize
-	Planes  int    `json:"planes"`  // packets of a pair take these planes in turn, or those of them that the pair has; 1 to wire.MaxChannels
-	Window  int    `json:"window"`  // packets outstanding per source, 1 to MaxWindow; DefaultWindow is a good one without a load
-	Seed    uint64 `json:"seed"`    // of the order in which sources take their destinations, and of arrivals
+	Run     uint64 `json:"run"`            // names the run; random
+	Pattern string `json:"pattern"`        // for reports
+	Packets uint64 `json:"packets"`        // in all, split over the pairs by weight, what is left over to the first ones; 1 to MaxPackets
+	Size    int    `json:"size"`           // bytes of each, MinSize to MaxSize
+	Planes  int    `json:"planes"`         // packets of a pair take these planes in turn, or those of them that the pair has; 1 to wire.MaxChannels
+	Ways    int    `json:"ways,omitempty"` // packets of a pair with two ways round a ring take so many of them in turn, plane by plane: 1 or MaxWays; 0 counts as 1
+	Window  int    `json:"window"`         // packets outstanding per source, 1 to MaxWindow; DefaultWindow is a good one without a load
+	Seed    uint64 `json:"seed"`           // of the order in which sources take their destinations, and of arrivals
 
 	// Draw makes sources draw the destination of each packet at random, in
 	// proportion to what each is still to get, instead of taking them in turn.
@@ -52,6 +54,8 @@ func (s *Spec) Validate() error {
 		return fmt.Errorf("packets of %d bytes: want %d to %d", s.Size, MinSize, MaxSize)
 	case s.Planes < 1 || s.Planes > wire.MaxChannels:
 		return fmt.Errorf("%d planes: want 1 to %d", s.Planes, wire.MaxChannels)
+	case s.Ways < 0 || s.Ways > MaxWays:
+		return fmt.Errorf("%d ways round rings: want 1 or %d", s.Ways, MaxWays)
 	case s.Window < 1 || s.Window > MaxWindow:
 		return fmt.Errorf("a window of %d packets: want 1 to %d", s.Window, MaxWindow)
 	case s.Load != 0 && !(s.Load >= MinLoad && s.Load <= MaxLoad):
@@ -93,14 +97,37 @@ func (s *Spec) planes(p *Pair) int {
 	return min(s.Planes, int(p.Planes))
 }
 
-// ofPlane is how many of a pair's packets take one of its n planes.
-func ofPlane(target uint64, n int, p wire.Plane) uint64 {
-	return (target + uint64(n) - 1 - uint64(p)) / uint64(n)
+// ways is how many ways round rings a pair's packets take in turn.
+func (s *Spec) ways(p *Pair) int {
+	return min(max(s.Ways, 1), max(int(p.Ways), 1))
+}
+
+// A pair's packets are dealt out to streams, each of which is a flow of the
+// fabric and keeps its order: by plane, and the planes' other ways behind them.
+
+// streams is how many a pair has.
+func (s *Spec) streams(p *Pair) int { return s.planes(p) * s.ways(p) }
+
+// stream is the number of one of them; -1 for a plane or way that the pair does not have.
+func (s *Spec) stream(p *Pair, plane wire.Plane, other bool) int {
+	n := s.planes(p)
+	switch {
+	case int(plane) >= n || other && s.ways(p) == 1:
+		return -1
+	case other:
+		return n + int(plane)
+	}
+	return int(plane)
+}
+
+// ofStream is how many of a pair's packets are dealt to one of its n streams.
+func ofStream(target uint64, n, stream int) uint64 {
+	return (target + uint64(n) - 1 - uint64(stream)) / uint64(n)
 }
 
 // CheckPairs says what makes pairs unfit for a run, naming the first such
 // pair: an address out of range, a chip that sends to itself, a pair that
-// comes twice, a weight above [MaxWeight], more than [MaxPairs] pairs, or more than [MaxSources] sources
+// comes twice, a weight above [MaxWeight], more than [MaxWays] ways, more than [MaxPairs] pairs, or more than [MaxSources] sources
 // of one destination. Those of a [Pattern] are fit, unless they are none.
 // Unfit pairs do no other harm than wrong counts.
 func CheckPairs(pairs []Pair) error {
@@ -118,6 +145,9 @@ func CheckPairs(pairs []Pair) error {
 		}
 		if p.Weight > MaxWeight {
 			return fmt.Errorf("pair %s to %s: a weight of %d: want at most %d", p.Src, p.Dst, p.Weight, MaxWeight)
+		}
+		if p.Ways > MaxWays {
+			return fmt.Errorf("pair %s to %s: %d ways: want at most %d", p.Src, p.Dst, p.Ways, MaxWays)
 		}
 		ends := Pair{Src: p.Src, Dst: p.Dst}
 		if _, twice := seen[ends]; twice {

@@ -17,6 +17,7 @@ type delivery struct {
 	src   wire.FabricNodeID
 	dst   wire.FabricNodeID
 	plane wire.Plane
+	other bool
 	data  []byte
 }
 
@@ -33,7 +34,8 @@ func newRig(t *testing.T, size int) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{spec: Spec{Run: 9, Pattern: "all-to-all", Packets: 1003, Size: size, Planes: 2, Window: 4, Seed: 1}, pairs: pairsOf(t, "all_to_all", m, Options{})}
+	r := &rig{spec: Spec{Run: 9, Pattern: "all-to-all", Packets: 1003, Size: size, Planes: 2, Ways: 2, Window: 4, Seed: 1},
+		pairs: pairsOf(t, "all_to_all", m, Options{Ways: func(a, b wire.FabricNodeID) int { return 1 + int(a.Chip+b.Chip)%2 }})}
 	if err := r.spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +71,8 @@ func (r *rig) run(t *testing.T, meddle func(i int, d delivery) []delivery) Resul
 			if !vs[p.Dst].Owns(p.Addr) || !vs[p.Dst].Owns(p.Addr.Add(r.spec.Size-1)) {
 				t.Fatalf("%v is not in the traffic region", p.Addr)
 			}
-			for _, d := range meddle(i, delivery{p.Src, p.Dst, p.Plane, b}) {
-				vs[d.dst].Arrived(d.src, d.plane, d.data)
+			for _, d := range meddle(i, delivery{p.Src, p.Dst, p.Plane, p.Other, b}) {
+				vs[d.dst].Arrived(d.src, d.plane, d.other, d.data)
 			}
 			g.Done(p, mono.Time(i), mono.Time(i).Add(time.Millisecond), wire.OutcomeDone, false)
 			i++
@@ -164,6 +166,7 @@ func TestEveryHarmIsCountedAsWhatItIs(t *testing.T) {
 		"empty":              {func(d delivery) []delivery { d.data = nil; return []delivery{d} }, harm{lost: 1, corrupted: 1}},
 		"on the wrong plane": {func(d delivery) []delivery { d.plane ^= 1; return []delivery{d} }, harm{lost: 1, misdirected: 1}},
 		"on no plane":        {func(d delivery) []delivery { d.plane = 7; return []delivery{d} }, harm{lost: 1, misdirected: 1}},
+		"the wrong way":      {func(d delivery) []delivery { d.other = !d.other; return []delivery{d} }, harm{lost: 1, misdirected: 1}},
 		"to the wrong chip": {func(d delivery) []delivery {
 			// One that the source sends to as well.
 			for d.dst.Chip = 0; d.dst == d.src || d.dst == intended(d.data); d.dst.Chip++ {
@@ -173,24 +176,29 @@ func TestEveryHarmIsCountedAsWhatItIs(t *testing.T) {
 		"under a wrong name": {func(d delivery) []delivery { d.src = wire.FabricNodeID{Chip: d.src.Chip ^ 2}; return []delivery{d} }, harm{lost: 1, misdirected: 1}},
 		"under no name":      {func(d delivery) []delivery { d.src.Mesh = 5; return []delivery{d} }, harm{lost: 1, misdirected: 1}},
 		"with a stranger's": {func(d delivery) []delivery {
-			return []delivery{d, {wire.FabricNodeID{Mesh: 3}, d.dst, 0, []byte("hello")}}
+			return []delivery{d, {wire.FabricNodeID{Mesh: 3}, d.dst, 0, false, []byte("hello")}}
 		},
 			harm{stray: 1}},
 		"with one of another run": {func(d delivery) []delivery {
 			(&Packet{Src: d.src, Dst: d.dst, Plane: d.plane}).fill(8, other)
-			return []delivery{d, {d.src, d.dst, d.plane, other}}
+			return []delivery{d, {d.src, d.dst, d.plane, d.other, other}}
 		}, harm{stray: 1}},
 		"with one too many": {func(d delivery) []delivery {
-			(&Packet{Src: d.src, Dst: d.dst, Plane: d.plane, Number: 1 << 40}).fill(9, other)
-			return []delivery{d, {d.src, d.dst, d.plane, other}}
+			(&Packet{Src: d.src, Dst: d.dst, Plane: d.plane, Other: d.other, Number: 1 << 40}).fill(9, other)
+			return []delivery{d, {d.src, d.dst, d.plane, d.other, other}}
 		}, harm{misdirected: 1}},
 		"with one of a plane too many": {func(d delivery) []delivery {
 			(&Packet{Src: d.src, Dst: d.dst, Plane: 7}).fill(9, other)
-			return []delivery{d, {d.src, d.dst, 7, other}}
+			return []delivery{d, {d.src, d.dst, 7, d.other, other}}
 		}, harm{misdirected: 1}},
+		"with one of a way too many": {func(d delivery) []delivery {
+			d.dst.Chip = (d.src.Chip + 2) % 4 // one to which there is one way
+			(&Packet{Src: d.src, Dst: d.dst, Plane: d.plane, Other: true}).fill(9, other)
+			return []delivery{{d.src, d.dst, d.plane, true, other}}
+		}, harm{lost: 1, misdirected: 1}},
 		"with one of another size": {func(d delivery) []delivery {
-			(&Packet{Src: d.src, Dst: d.dst, Plane: d.plane}).fill(9, other[:100])
-			return []delivery{d, {d.src, d.dst, d.plane, other[:100]}}
+			(&Packet{Src: d.src, Dst: d.dst, Plane: d.plane, Other: d.other}).fill(9, other[:100])
+			return []delivery{d, {d.src, d.dst, d.plane, d.other, other[:100]}}
 		}, harm{misdirected: 1}},
 	} {
 		res := r.run(t, func(i int, d delivery) []delivery {
@@ -203,12 +211,12 @@ func TestEveryHarmIsCountedAsWhatItIs(t *testing.T) {
 			t.Errorf("one packet %s: got %+v, want %+v; OK %v", name, harmOf(res), c.want, res.OK())
 		}
 	}
-	res := r.run(t, func(i int, d delivery) []delivery { // one comes after its next one of the same pair and plane
+	res := r.run(t, func(i int, d delivery) []delivery { // one comes after its next one of the same pair, plane and way
 		if i == 100 {
 			held = &d
 			return nil
 		}
-		if held != nil && held.src == d.src && held.dst == d.dst && held.plane == d.plane {
+		if held != nil && held.src == d.src && held.dst == d.dst && held.plane == d.plane && held.other == d.other {
 			out := []delivery{d, *held}
 			held = nil
 			return out
@@ -334,7 +342,7 @@ func TestMergeDoesNotTakeSilenceForSuccess(t *testing.T) {
 				}
 				b := make([]byte, spec.Size)
 				g.Fill(p, b)
-				vs[p.Dst].Arrived(p.Src, p.Plane, b)
+				vs[p.Dst].Arrived(p.Src, p.Plane, p.Other, b)
 				if confirm || p.Number > 0 || n.Chip > 0 {
 					g.Done(p, 0, 1, wire.OutcomeDone, false)
 				}

@@ -18,8 +18,8 @@ type Verifier struct {
 // receiving is one pair, at its destination.
 type receiving struct {
 	PairReport
-	target uint64 // packets in all
-	planes []numbers
+	target  uint64 // packets in all
+	streams []numbers
 }
 
 // NewVerifier returns the verifier of what is for self in a run. A spec that
@@ -30,7 +30,7 @@ func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	shares := spec.shares(pairs)
 	for i, p := range pairs {
 		if p.Dst == self && v.flows[p.Src] == nil {
-			r := &receiving{PairReport: PairReport{Pair: p}, target: shares[i], planes: make([]numbers, spec.planes(&p))}
+			r := &receiving{PairReport: PairReport{Pair: p}, target: shares[i], streams: make([]numbers, spec.streams(&p))}
 			v.flows[p.Src] = r
 			v.order = append(v.order, r)
 		}
@@ -50,30 +50,33 @@ func (v *Verifier) Owns(a wire.NocAddr) bool {
 	return ok && n < v.used
 }
 
-// Arrived checks what src has written on a plane, as read back from memory.
-// The source and the plane are those that the fabric says; that the packet
+// Arrived checks what src has written on a plane and a way round rings, as read back from memory.
+// The source, the plane and the way are those that the fabric says; that the packet
 // says the same is part of the check. Each call counts as one of:
 //
-//   - delivered, and also reordered if later ones of its plane came first;
+//   - delivered, and also reordered if later ones of its plane and way came first;
 //   - duplicated: delivered before;
 //   - corrupted: not a packet, or not as its source made it;
 //   - misdirected: a whole packet of this run that is not for this chip from
-//     this source on this plane, or that the run doesn't have;
+//     this source on this plane and way, or that the run doesn't have;
 //   - stray: a whole packet of another run, or anything else from a chip that
 //     sends nothing here.
-func (v *Verifier) Arrived(src wire.FabricNodeID, plane wire.Plane, data []byte) {
-	f := v.flows[src]
+func (v *Verifier) Arrived(src wire.FabricNodeID, plane wire.Plane, other bool, data []byte) {
+	f, k := v.flows[src], -1
+	if f != nil {
+		k = v.spec.stream(&f.Pair, plane, other)
+	}
 	p, run, intact := parse(data, v.buf)
 	switch {
 	case intact && run != v.spec.Run, !intact && f == nil:
 		v.stray++
 	case !intact:
 		f.Corrupted++
-	case f == nil || p.Src != src || p.Dst != v.self || p.Plane != plane || int(plane) >= len(f.planes) ||
-		p.Number >= ofPlane(f.target, len(f.planes), plane) || len(data) != v.spec.Size:
+	case f == nil || p.Src != src || p.Dst != v.self || p.Plane != plane || p.Other != other || k < 0 ||
+		p.Number >= ofStream(f.target, len(f.streams), k) || len(data) != v.spec.Size:
 		v.misdirected++
 	default:
-		switch f.planes[plane].add(p.Number) {
+		switch f.streams[k].add(p.Number) {
 		case duplicate:
 			f.Duplicated++
 			return
@@ -88,7 +91,7 @@ func (v *Verifier) Arrived(src wire.FabricNodeID, plane wire.Plane, data []byte)
 func (r *receiving) report() PairReport {
 	p := r.PairReport
 	p.Missing = r.target - r.Delivered
-	for _, s := range r.planes {
+	for _, s := range r.streams {
 		p.Forgotten += s.forgotten
 	}
 	return p

@@ -93,9 +93,11 @@ func (p *Plan) Replaces(old *Plan) Conflict {
 			if k.g.cycle() != nil || k.astray+k.long > 0 {
 				return Unsound
 			}
-			o := newChecker(old, wire.Plane(pl), c, g)
-			o.detours()
+			newChecker(old, wire.Plane(pl), c, g).detours()
 			k.caught(old)
+			if old.other != old { // its detours are among those of the usual ways
+				newChecker(p.other, wire.Plane(pl), c, g).caught(old.other)
+			}
 			if k.g.cycle() != nil {
 				worst = OldDetours
 			}

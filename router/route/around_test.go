@@ -3,6 +3,7 @@ package route
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"ttfabric/router/topo"
@@ -77,6 +78,7 @@ func checkAround(t *testing.T, name string, base, old, p *Plan) {
 				if len(walk) > p.Longest() {
 					t.Fatalf("%s: %s to %s has %d hops, the longest should be %d", name, a.Node, b.Node, len(walk), p.Longest())
 				}
+				checkOther(t, name, base, p, c, a.Node, b.Node, walk)
 			}
 		}
 	}
@@ -85,6 +87,21 @@ func checkAround(t *testing.T, name string, base, old, p *Plan) {
 	}
 	if v := p.Check(base.Multicasts()); v.Cycle != nil {
 		t.Fatalf("%s: %s", name, v.String())
+	}
+}
+
+// checkOther finds that the other way round is what it is without faults, or the usual one if that is broken.
+func checkOther(t *testing.T, name string, base, p *Plan, c wire.Class, a, b wire.FabricNodeID, usual []Hop) {
+	t.Helper()
+	want, _ := base.Other().Walk(c, 0, a, b)
+	for _, h := range want {
+		if q, _ := p.port(h.At, h.Dir, 0); p.Out(q) {
+			want = usual
+			break
+		}
+	}
+	if got, _ := p.Other().Walk(c, 0, a, b); !slices.Equal(got, want) {
+		t.Fatalf("%s: %s to %s the other way round goes by %v, want %v", name, a, b, got, want)
 	}
 }
 

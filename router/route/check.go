@@ -87,7 +87,7 @@ type Multicasts struct {
 }
 
 // Check builds the channel dependency graph of all that the plan lets packets
-// do, for each class of messages and each plane, and looks for a cycle. It
+// do, the ways of [Plan.Other] included, for each class of messages and each plane, and looks for a cycle. It
 // follows all ways to their ends, and looks for pairs without one. Classes have channels of their own and
 // none waits for a later one (see the chip's flows), so that each is proved by itself.
 func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
@@ -103,14 +103,19 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 			g.reset()
 			k := newChecker(p, wire.Plane(pl), c, g)
 			k.all(mc)
-			if old != nil {
-				o := newChecker(old, wire.Plane(pl), c, g)
-				o.all(mc)
-				k.caught(old)
+			k.stray(&v)
+			if p.other != p {
+				o := newChecker(p.other, wire.Plane(pl), c, g)
+				o.all(Multicasts{}) // the trees are in it
+				o.stray(&v)
+				k.longest = max(k.longest, o.longest)
 			}
-			v.Channels += k.g.used()
-			v.Dependencies += k.g.edges()
-			if cycle := k.g.cycle(); cycle != nil && v.Cycle == nil {
+			if old != nil {
+				k.after(old, mc)
+			}
+			v.Channels += g.used()
+			v.Dependencies += g.edges()
+			if cycle := g.cycle(); cycle != nil && v.Cycle == nil {
 				v.Plane = wire.Plane(pl)
 				for _, n := range cycle {
 					v.Cycle = append(v.Cycle, k.channel(n))
@@ -120,7 +125,6 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 				least = k
 			}
 			v.Longest = max(v.Longest, k.longest)
-			k.stray(&v)
 		}
 		least.reach(&v)
 	}
@@ -129,6 +133,16 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 		v.Longest = p.longest
 	}
 	return v
+}
+
+// after adds what is under way by an older plan, and what becomes of it by this one.
+func (k *checker) after(old *Plan, mc Multicasts) {
+	newChecker(old, k.pl, k.c, k.g).all(mc)
+	k.caught(old)
+	if old.other != old {
+		newChecker(old.other, k.pl, k.c, k.g).all(Multicasts{})
+		newChecker(k.p.other, k.pl, k.c, k.g).caught(old.other)
+	}
 }
 
 // checker builds the graph of one class on one plane.

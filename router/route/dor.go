@@ -5,20 +5,21 @@ import "ttfabric/wire"
 // dor is dimension-ordered routing. On an axis that wraps a packet takes the
 // shorter way round. Of two equal ones, between chips opposite each other on a
 // ring of even length, it goes East or South from an even place on that ring and
-// West or North from an odd one, so that both ways carry as much and a pair of
-// chips still has one path, which its packets' order hangs on.
+// West or North from an odd one, so that both ways carry as much and the packets
+// of a flow still have one path, which their order hangs on.
 type dor struct {
 	g      *grid
 	oneWay bool // see [Config]
+	other  bool // see [Plan.Other]
 }
 
 // newDOR needs no look at the cables: a valid topology has one on every edge of the grid for each of its planes.
-func newDOR(g *grid) (legger, error) { return dor{g, g.plan.cfg.OneWay}, nil }
+func newDOR(g *grid) (legger, error) { return dor{g: g, oneWay: g.plan.cfg.OneWay}, nil }
 
 func (r dor) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, src, dst int) ([]wire.Direction, bool) {
 	m, from := &r.g.mesh, len(buf)
-	x := along(src%m.Cols, dst%m.Cols, m.Cols, wraps && m.WrapX, r.oneWay)
-	y := along(src/m.Cols, dst/m.Cols, m.Rows, wraps && m.WrapY, r.oneWay)
+	x := r.along(src%m.Cols, dst%m.Cols, m.Cols, wraps && m.WrapX)
+	y := r.along(src/m.Cols, dst/m.Cols, m.Rows, wraps && m.WrapY)
 	if o == XY || o == NoOrder && (x > 0) == (y > 0) { // from East to South and from West to North is to the right
 		buf = hops(buf, x, wire.East, wire.West)
 		buf = hops(buf, y, wire.South, wire.North)
@@ -33,13 +34,13 @@ func (r dor) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, src, 
 }
 
 // along is the number of hops along one axis of n places: East or South, or West or North below 0.
-func along(src, dst, n int, wrap, oneWay bool) int {
+func (r dor) along(src, dst, n int, wrap bool) int {
 	k := dst - src
 	if wrap {
 		if k < 0 {
 			k += n
 		}
-		if 2*k > n || 2*k == n && src%2 == 1 && !oneWay {
+		if 2*k > n || 2*k == n && !r.oneWay && (src%2 == 1) != r.other {
 			k -= n
 		}
 	}

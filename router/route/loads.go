@@ -10,6 +10,7 @@ import (
 type Flow struct {
 	Src, Dst wire.FabricNodeID // of one chip that is both, nothing uses a channel
 	Rate     float64           // packets, in whatever unit of time
+	Split    bool              // half of them take the other way round, where there is one: see [Plan.Other]
 }
 
 // Out is one direction of a cable on a plane: the way out of a chip.
@@ -35,14 +36,21 @@ func (p *Plan) Loads(c wire.Class, pl wire.Plane, flows []Flow) (Loads, error) {
 	l := Loads{Channels: map[Out]float64{}}
 	rate := 0.0
 	for _, f := range flows {
-		hops, ok := p.Walk(c, pl, f.Src, f.Dst)
-		if !ok {
-			return Loads{}, fmt.Errorf("no way from %s to %s on plane %d", f.Src, f.Dst, pl)
+		ways := []*Plan{p}
+		if f.Split && p.other != p {
+			ways = append(ways, p.other)
 		}
 		rate += f.Rate
-		l.Distance += f.Rate * float64(len(hops))
-		for _, h := range hops {
-			l.Channels[Out{h.At, h.Dir}] += f.Rate
+		for _, q := range ways {
+			hops, ok := q.Walk(c, pl, f.Src, f.Dst)
+			if !ok {
+				return Loads{}, fmt.Errorf("no way from %s to %s on plane %d", f.Src, f.Dst, pl)
+			}
+			part := f.Rate / float64(len(ways))
+			l.Distance += part * float64(len(hops))
+			for _, h := range hops {
+				l.Channels[Out{h.At, h.Dir}] += part
+			}
 		}
 	}
 	if rate > 0 {

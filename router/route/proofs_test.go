@@ -67,7 +67,11 @@ func TestDeadlockTable(t *testing.T) {
 		cyclic(t, row("channel chosen at entry, minimal"), p, "entry", minimal, false)
 		cyclic(t, row("channel chosen at entry, routes of k-1 hops"), p, "entry", far, true)
 	}
-	own("ring of 4, one VC, minimal, ties both ways", plan(t, "ring:4", Config{Ring: NoRing}), minimal, false) // no two of its routes of two hops meet at both ends
+	cyclic(t, "ring of 4, one VC, minimal, ties both ways at once", plan(t, "ring:4", Config{}), "one", minimal, true)
+	cyclic(t, "torus of 4x4, both ways at once, dateline kept over the turn", plan(t, "torus:4x4", Config{}), "kept", minimal, true)
+	cyclic(t, "torus of 4x4, both ways at once, channel chosen at entry", plan(t, "torus:4x4", Config{}), "entry", minimal, false)
+	own("ring of 4, dateline, both ways at once", plan(t, "ring:4", Config{}), minimal, false)
+	own("ring of 4, one VC, minimal, each tie one way", plan(t, "ring:4", Config{Ring: NoRing}), minimal, false) // no two of its routes of two hops meet at both ends
 	own("ring of 3, one VC, minimal", plan(t, "ring:3", Config{Ring: NoRing}), minimal, false)
 	own("ring of 3, one VC, routes of 2 hops", plan(t, "ring:3", Config{Ring: NoRing}), far, true)
 	for _, name := range []string{"torus:3x3", "torus:4x4", "torus:4x8", "torus:5x5"} {

@@ -44,6 +44,13 @@
 // packets are under way. Two sets of detours, before and after another fault,
 // may close one between them: [Plan.Replaces] finds out.
 //
+// # Ties
+//
+// Chips opposite each other on a ring of even length are as far both ways round.
+// A plan has one way for them, and [Plan.Other] the other one, by which a packet
+// goes that asks for it; a source that lets its packets ask in turn splits its
+// load. Each way round is for a flow of its own. What is proved, is proved of both together.
+//
 // # Multicasts
 //
 // A multicast's tree has its trunk along the dimension that requests use first,
@@ -139,6 +146,7 @@ type Plan struct {
 	grids   []*grid              // by mesh, as in the topology
 	inter   []*interMesh         // by plane; nil for a single mesh
 	out     map[wire.PortID]bool // ports of cables out of service; nil: none
+	other   *Plan                // see [Plan.Other]; itself where it has no other ways
 	longest int                  // hops of the longest whole route, at most
 	leg     int                  // hops of the longest leg, its exit included
 	hash    uint32
@@ -207,6 +215,7 @@ func (p *Plan) finish() {
 		p.longest = (most + 1) * p.leg
 	}
 	p.hash = p.sum()
+	p.other = p.turn()
 }
 
 func engine(name string) (Engine, error) {
@@ -275,6 +284,7 @@ type grid struct {
 	planes int // routing planes of the mesh
 	first  int // index of its first chip among the topology's
 	legs   legger
+	usual  *grid // of the plan that this one is [Plan.Other] of; nil: of none
 
 	works   []uint8 // directions whose cables work, by plane and chip, a bit for each; nil: not needed, as none has failed
 	detours *upDown // while cables are out of service; nil: none are
@@ -395,8 +405,13 @@ func (g *grid) leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst i
 	}
 	from := len(buf)
 	leg, ok = g.legs.leg(buf, pl, o, c != wire.ClassControl, src, dst)
-	if g.detours == nil || ok && g.intact(leg[from:], pl, src) {
-		return leg, false, ok
+	switch {
+	case ok && (g.detours == nil || g.intact(leg[from:], pl, src)):
+		return leg, false, true
+	case g.usual != nil:
+		return g.usual.leg(leg[:from], c, pl, src, dst)
+	case g.detours == nil:
+		return leg, false, false
 	}
 	leg, ok = g.detour(leg[:from], c, pl, src, dst)
 	return leg, ok, ok

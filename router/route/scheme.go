@@ -3,6 +3,7 @@ package route
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"ttfabric/wire"
 )
@@ -107,8 +108,8 @@ func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
 }
 
 // Ways are the whole ways of a class's packets on a plane: unicast between all
-// pairs that have one, and with multicasts, of requests, from each source to the end of each
-// branch of its longest trees. A way is valid until the next.
+// pairs that have one, or two by [Plan.Other], and with multicasts, of requests, from each
+// source to the end of each branch of its longest trees. A way is valid until the next.
 func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] {
 	return func(yield func([]Hop) bool) {
 		for _, a := range p.top.Chips {
@@ -116,7 +117,14 @@ func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] 
 				if a.Node == b.Node {
 					continue
 				}
-				if w, ok := p.Walk(c, pl, a.Node, b.Node); ok && !yield(w) {
+				usual, ok := p.Walk(c, pl, a.Node, b.Node)
+				if ok && !yield(usual) {
+					return
+				}
+				if p.other == p {
+					continue
+				}
+				if w, has := p.other.Walk(c, pl, a.Node, b.Node); has && !(ok && slices.Equal(w, usual)) && !yield(w) {
 					return
 				}
 			}

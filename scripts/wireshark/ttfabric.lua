@@ -225,6 +225,7 @@ flag(F, "up", "ttfabric.up", "Crossing towards the root ahead", 8, 1)
 flag(F, "trace", "ttfabric.trace", "Trace", 8, 2)
 flag(F, "detour", "ttfabric.detour", "Detour", 8, 4)
 flag(F, "known", "ttfabric.known", "Known flow", 8, 8)
+flag(F, "other", "ttfabric.other", "Other way round", 8, 16)
 num(F, "group", "uint16", "ttfabric.group", "Multicast group")
 num(F, "trunk", "uint8", "ttfabric.trunk", "Multicast trunk", TRUNKS)
 num(F, "hops", "uint8", "ttfabric.mcast.hops", "Hops", nil, "East, west, north, south")
@@ -257,6 +258,7 @@ num(F, "d_chip", "uint16", "ttfabric.drop.dst_chip", "Was going to chip")
 num(F, "d_epoch", "uint32", "ttfabric.drop.flow_epoch", "Flow epoch")
 num(F, "d_seq", "uint32", "ttfabric.drop.flow_seq", "Flow sequence number")
 num(F, "d_plane", "uint8", "ttfabric.drop.plane", "Routing plane")
+flag(F, "d_other", "ttfabric.drop.other", "Other way round", 8, 64)
 num(F, "d_reason", "uint8", "ttfabric.drop.reason", "Reason", REASONS)
 num(F, "d_channel", "uint8", "ttfabric.drop.channel", "Channel of the reporting chip")
 num(F, "d_type", "uint8", "ttfabric.drop.type", "Type of the dropped packet", TYPES)
@@ -702,7 +704,9 @@ local function read_packet(tvb, o, avail, partial)
   local group_ok = p.trunk == 0 and p.group == 0
   if p.type == 1 or p.type == 5 then group_ok = p.trunk <= 2 and (p.trunk == 0) == (p.group == 0)
   elseif p.type == 3 then group_ok = p.trunk == 0 end
-  if p.type < 1 or p.type > 6 or tvb(o + 36, 2):le_uint() > 15 or p.data_len > MAX_PAYLOAD or not group_ok then return nil, "packet" end
+  local flags = tvb(o + 36, 2):le_uint()
+  if flags >= 16 and (p.group ~= 0 or p.type == 4 or p.type == 6) then group_ok = false end
+  if p.type < 1 or p.type > 6 or flags > 31 or p.data_len > MAX_PAYLOAD or not group_ok then return nil, "packet" end
   if not SEND_TYPES[p.send_type] then return nil, "command" end
   if p.send_type == 4 then
     p.chunks = tvb(o + EXTENSION + 38, 1):uint()
@@ -785,9 +789,9 @@ local function drop_tree(tvb, o, n, tree)
   if n ~= 24 and n ~= 36 then return false end
   local dst = { mesh = tvb(o, 2):le_uint(), chip = tvb(o + 2, 2):le_uint() }
   local plane, reason, channel, kind = tvb(o + 12, 1):uint(), tvb(o + 13, 1):uint(), tvb(o + 14, 1):uint(), tvb(o + 15, 1):uint()
-  local typ = kind % 128
+  local typ, other = kind % 64, bits(kind, 6, 1) == 1
   if dst.mesh >= MAX_MESHES or dst.chip >= MAX_CHIPS or not REASONS[reason] or channel >= MAX_CHANNELS or plane > 15
-    or typ < 1 or typ > 5 or (n == 36) ~= (kind >= 128) then
+    or typ < 1 or typ > 5 or (n == 36) ~= (kind >= 128) or other and n == 36 then
     return false
   end
   if n == 36 and (tvb(o + 24, 2):le_uint() == 0 or tvb(o + 26, 1):uint() > 3 or tvb(o + 27, 1):uint() < 1 or tvb(o + 27, 1):uint() > 2) then return false end
@@ -796,6 +800,7 @@ local function drop_tree(tvb, o, n, tree)
   tree:add_le(F.d_epoch, tvb(o + 4, 4))
   tree:add_le(F.d_seq, tvb(o + 8, 4))
   tree:add_le(F.d_plane, tvb(o + 12, 1))
+  tree:add(F.d_other, tvb(o + 15, 1))
   local why = format("to %s: %s", text(dst), REASONS[reason])
   tree:add_le(F.d_reason, tvb(o + 13, 1)):add_proto_expert_info(X.drop, "A router dropped a packet: " .. REASONS[reason])
   tree:add_le(F.d_channel, tvb(o + 14, 1))
@@ -889,6 +894,7 @@ local function packet_tree(tvb, o, avail, pieces, root)
   tree:add(F.trace, tvb(o + 36, 1))
   tree:add(F.detour, tvb(o + 36, 1))
   tree:add(F.known, tvb(o + 36, 1))
+  tree:add(F.other, tvb(o + 36, 1))
   tree:add_le(F.group, tvb(o + 38, 2))
   tree:add(F.trunk, tvb(o + p.head - 1, 1))
   if p.trunk ~= 0 then ranges_tree(tvb, o + p.head - 9, tree, F.hops, F.skip) end

@@ -117,7 +117,7 @@
 //	ttfabric.flow_epoch, ttfabric.flow_seq, ttfabric.flow_base   numbers
 //	ttfabric.id              0x, 16 digits
 //	ttfabric.epoch           0x, 8 digits
-//	ttfabric.up, ttfabric.trace, ttfabric.detour, ttfabric.known   flags
+//	ttfabric.up, ttfabric.trace, ttfabric.detour, ttfabric.known, ttfabric.other   flags
 //	ttfabric.group           number, 0: unicast
 //	ttfabric.trunk           number, 0: unicast
 //	ttfabric.mcast.hops      number, four: east, west, north, south; only with a trunk
@@ -141,6 +141,7 @@
 //	ttfabric.completion.flow_epoch, next, count    numbers (count: of exceptions)
 //	ttfabric.completion.first, number, outcome     numbers, of each exception
 //	ttfabric.drop.dst_mesh, dst_chip, flow_epoch, flow_seq, plane, reason, channel, type   numbers
+//	ttfabric.drop.other      flag
 //	ttfabric.drop.id         0x, 16 digits
 //	ttfabric.drop.group, direction, trunk, hops (four), skip (four)   numbers; only with a group
 //	ttfabric.linkstate.mesh, chip, version         numbers, of each entry

@@ -135,6 +135,7 @@ func (p *Fabric) headFields(f *fields) {
 	f.flag("ttfabric.trace", x.Trace)
 	f.flag("ttfabric.detour", x.Detour)
 	f.flag("ttfabric.known", x.Known)
+	f.flag("ttfabric.other", x.Other)
 	f.num("ttfabric.group", uint64(x.Group))
 	f.num("ttfabric.trunk", uint64(x.Trunk))
 	if x.Trunk != wire.TrunkNone {
@@ -235,6 +236,7 @@ func (p *Fabric) dropFields(f *fields) {
 	f.num("ttfabric.drop.flow_epoch", uint64(d.FlowEpoch))
 	f.num("ttfabric.drop.flow_seq", uint64(d.FlowSeq))
 	f.num("ttfabric.drop.plane", uint64(d.Plane))
+	f.flag("ttfabric.drop.other", d.Other)
 	f.num("ttfabric.drop.reason", uint64(d.Reason))
 	f.num("ttfabric.drop.channel", uint64(d.Channel))
 	f.num("ttfabric.drop.type", uint64(d.Type))

@@ -26,6 +26,7 @@ const FilterHelp = `EXPR is made of these, with and, or, not and parentheses:
   send COMMAND                       write, inline-write, atomic-inc, fused-write-inc, scatter-write, read, none
   id N, flow N, plane N, ttl N, hop N, group N    of the fabric packet
   multicast, traced, detour          fabric packets that are
+  other                              fabric packets that take the other way round rings
   retransmission, fault, bad         sent again; with an injected fault; refused by a receiver
 CHIP is M0D3 or a pattern such as M0D*. N is a number, 0x123, a range such as
 100-200 or 100-, or >100, <100. All pieces of a packet match what its header does.`
@@ -182,6 +183,7 @@ var bareWords = map[string]func(*Sight) bool{
 	"multicast":      func(s *Sight) bool { return s.Head != nil && s.Head.Trunk() != wire.TrunkNone },
 	"traced":         func(s *Sight) bool { return s.Head != nil && s.Head.Traced() },
 	"detour":         func(s *Sight) bool { return s.Head != nil && s.Head.Detour() },
+	"other":          func(s *Sight) bool { return s.Head != nil && s.Head.Other() },
 	"retransmission": func(s *Sight) bool { return s.Retransmitted },
 	"fault":          func(s *Sight) bool { return s.Fault },
 	"bad":            isBad,

@@ -30,7 +30,7 @@ func TestFilter(t *testing.T) {
 	p := aPacket(100)
 	q := aPacket(3000)
 	q.Dst, q.VC, q.ID, q.Type, q.Command = wire.FabricNodeID{Chip: 9}, wire.VCReply, 5, wire.PacketReply, wire.Command{Type: wire.NocNone, Size: 3000}
-	q.Group = 0
+	q.Group, q.Other = 0, true
 	pieces := frames(&q, 1408, 101, 1)
 	update := (&wire.Frame{Session: 0x77, Kind: wire.KindUpdate, Flags: wire.FlagNACK, RxSeq: 44, Payload: (&wire.Update{}).Append(nil)}).Append(nil)
 	junk := []byte("no frame of anybody, but long enough to be one")
@@ -67,6 +67,7 @@ func TestFilter(t *testing.T) {
 		"length <100":           ".....XX",
 		"slot 1":                ".XXXX..",
 		"multicast":             ".......",
+		"other":                 ".XXXX..",
 	} {
 		f, err := capture.ParseFilter(filter)
 		if err != nil {

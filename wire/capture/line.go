@@ -108,4 +108,7 @@ func packetLine(b *strings.Builder, s *Sight) {
 	if v.Detour() {
 		b.WriteString(", detour")
 	}
+	if v.Other() {
+		b.WriteString(", other way")
+	}
 }

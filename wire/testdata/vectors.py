@@ -102,9 +102,9 @@ def completion(flowepoch, next, exceptions=()):
     return b
 
 
-def dropreport(dm, dc, flowepoch, flowseq, plane, reason, channel, type, id, group=0, dir=0, trunk=0,
+def dropreport(dm, dc, flowepoch, flowseq, plane, reason, channel, type, id, other=0, group=0, dir=0, trunk=0,
                ranges=(0, 0, 0, 0, 0, 0, 0, 0)):
-    b = struct.pack("<HHIIBBBBQ", dm, dc, flowepoch, flowseq, plane, reason, channel, type | (0x80 if group else 0), id)
+    b = struct.pack("<HHIIBBBBQ", dm, dc, flowepoch, flowseq, plane, reason, channel, type | (0x80 if group else 0) | 0x40 * other, id)
     return b + struct.pack("<HBB8B", group, dir, trunk, *ranges) if group else b
 
 
@@ -213,7 +213,10 @@ def packets():
     yield "round a fault", dict(base, type=5, vc=10, flags=4, route=bytes([1, 2]))
     yield "upwards, round a fault, traced", dict(base, type=5, vc=13, flags=7, route=bytes([1, 2]))
     yield "request of a known flow", dict(base, send=0, addr=a, flags=8, route=bytes([1, 2]), payload=pattern(9))
-    yield "all flags", dict(base, type=5, vc=13, flags=15, route=bytes([1, 2]))
+    yield "the other way round", dict(base, send=0, addr=a, flags=16, route=bytes([2, 1]), payload=pattern(9))
+    yield "reply the other way round", dict(home, type=2, vc=1, id=3, flags=16, payload=pattern(5))
+    yield "completion the other way round", dict(home, type=3, vc=2, flags=16, payload=completion(1, 2))
+    yield "all flags", dict(base, type=5, vc=13, flags=31, route=bytes([1, 2]))
     yield "link state", dict(home, type=6, vc=2, route=bytes([2]), payload=struct.pack("<HHIH", 1023, 255, 7, 0x8001))
     many = dict(base, dm=0, dc=0, group=0x1234, trunk=1)
     yield "multicast write", dict(many, send=0, addr=a, ranges=(3, 0, 0, 0, 2, 0, 1, 0), payload=pattern(64))
@@ -237,6 +240,7 @@ def dropreports():
         yield "reason %d" % reason, dict(dm=1023, dc=255, flowepoch=0xA1A2A3A4, flowseq=0xB1B2B3B4, plane=15,
                                          reason=reason, channel=15, type=1, id=0xC1C2C3C4C5C6C7C8)
     yield "probe", dict(dm=0, dc=1, flowepoch=0, flowseq=0, plane=0, reason=1, channel=0, type=5, id=0)
+    yield "the other way round", dict(dm=0, dc=1, flowepoch=1, flowseq=2, plane=1, reason=2, channel=3, type=1, id=4, other=1)
     yield "multicast", dict(dm=0, dc=1, flowepoch=1, flowseq=2, plane=0, reason=1, channel=3, type=1, id=4, group=0xA1B2,
                             dir=3, trunk=2, ranges=(1, 2, 3, 4, 5, 6, 7, 8))
 

@@ -165,7 +165,8 @@ func (d *decoder) other(r *Record) {
 	case KindPerformed:
 		r.Now = d.now()
 		r.Src = d.node()
-		r.Plane = wire.Plane(d.byte())
+		at := d.byte()
+		r.Plane, r.Other = wire.Plane(at&^performedOther), at&performedOther != 0
 		r.Command = d.command()
 	case KindEnd:
 		r.End, r.Text = EndReason(d.num8()), string(d.bytes(maxText))
@@ -179,10 +180,10 @@ func (d *decoder) request() (r chip.Request) {
 	r.Dst = d.node()
 	r.Plane = wire.Plane(d.num8())
 	flags := d.byte()
-	if flags&^(flagProbe|flagTrace) != 0 {
+	if flags&^(flagProbe|flagTrace|flagOther) != 0 {
 		d.bad = true
 	}
-	r.Probe, r.Trace = flags&flagProbe != 0, flags&flagTrace != 0
+	r.Probe, r.Trace, r.Other = flags&flagProbe != 0, flags&flagTrace != 0, flags&flagOther != 0
 	r.Command = d.command()
 	r.Payload = d.bytes(MaxRecord)
 	for _, v := range d.bytes(MaxRecord) {

@@ -80,7 +80,7 @@ func Describe(r *Record) string {
 		}
 		return fmt.Sprintf("%s: %s", r.Kind, describeRequest(&r.Request))
 	case KindPerformed:
-		return fmt.Sprintf("%s: %s of %s on plane %d", r.Kind, describeCommand(&r.Command), r.Src, r.Plane)
+		return fmt.Sprintf("%s: %s of %s on plane %d%s", r.Kind, describeCommand(&r.Command), r.Src, r.Plane, otherWay(r.Other))
 	case KindEnd:
 		return fmt.Sprintf("end: %s %s", r.End, r.Text)
 	}
@@ -96,7 +96,7 @@ func describeAdmission(a chip.Admission) string {
 }
 
 func describeRequest(r *chip.Request) string {
-	s := fmt.Sprintf("#%d to %s plane %d: ", r.Token, r.Dst, r.Plane)
+	s := fmt.Sprintf("#%d to %s plane %d%s: ", r.Token, r.Dst, r.Plane, otherWay(r.Other))
 	if r.Ranges.Any() {
 		s = fmt.Sprintf("#%d multicast %s plane %d: ", r.Token, r.Ranges, r.Plane)
 	}
@@ -227,6 +227,13 @@ func kindName(k wire.Kind) string {
 	return fmt.Sprintf("kind %d", k)
 }
 
+func otherWay(other bool) string {
+	if other {
+		return ", the other way round"
+	}
+	return ""
+}
+
 // describePacket tells what the first bytes of a packet say.
 func describePacket(v wire.PacketView) string {
 	if !v.HeadWhole() {
@@ -235,5 +242,5 @@ func describePacket(v wire.PacketView) string {
 	epoch, seq := v.Flow()
 	names := map[wire.PacketType]string{wire.PacketRequest: "request", wire.PacketReply: "reply", wire.PacketCompletion: "completion",
 		wire.PacketDropReport: "drop report", wire.PacketProbe: "probe"}
-	return fmt.Sprintf(" %s %s to %s ttl %d id %d flow %08x/%d", names[v.Type()], v.Src(), v.Dst(), v.TTL(), v.ID(), epoch, seq)
+	return fmt.Sprintf(" %s %s to %s ttl %d id %d flow %08x/%d%s", names[v.Type()], v.Src(), v.Dst(), v.TTL(), v.ID(), epoch, seq, otherWay(v.Other()))
 }

@@ -14,7 +14,7 @@
 // one in zigzag form (encoding/binary has both).
 //
 //	0   8  magic: "TTFREC" 0x0d 0x0a
-//	8   2  version of the format: 1
+//	8   2  version of the format: 2; 1 is the same without what is marked (2)
 //	10  2  reserved, 0
 //	12     blocks, to the end of the file
 //
@@ -69,7 +69,7 @@
 //	64  Next       t; then nothing, or the request that the client gave
 //	65  Undo
 //	66  Done       t, result
-//	67  Performed  t, mesh and chip of the source (uvarints), plane (1 byte), command
+//	67  Performed  t, mesh and chip of the source (uvarints), plane (1 byte; plus 128 of the other way round, (2)), command
 //	68  Deadline   uvarint 0 for none, or 1 and the client's deadline as a varint from the last t
 //
 // The last record of a recording that was ended:
@@ -78,7 +78,7 @@
 //	              4 it was told to stop, 5 the chip panicked in the last call; text
 //
 // A request: uvarints token, mesh, chip, plane; 1 byte of flags (1 probe, 2
-// trace); command; payload as a list of bytes; the hops to take as a list of
+// trace, 4 the other way round (2)); command; payload as a list of bytes; the hops to take as a list of
 // bytes; then 8 bytes, the ranges of a multicast: the hops to E, W, N, S and
 // how many of them are skipped.
 //

@@ -89,6 +89,9 @@ func (e *encoder) request(r *chip.Request) {
 	if r.Trace {
 		flags |= flagTrace
 	}
+	if r.Other {
+		flags |= flagOther
+	}
 	e.byte(flags)
 	e.command(&r.Command)
 	e.bytes(r.Payload)
@@ -104,7 +107,11 @@ func (e *encoder) request(r *chip.Request) {
 const (
 	flagProbe = 1 << iota
 	flagTrace
+	flagOther
 )
+
+// performedOther stands beside the plane of a command that came the other way round.
+const performedOther = 1 << 7
 
 func (e *encoder) command(c *wire.Command) {
 	e.uint(uint64(c.Type))
@@ -120,11 +127,15 @@ func (e *encoder) command(c *wire.Command) {
 	}
 }
 
-func (e *encoder) performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command) {
+func (e *encoder) performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command) {
 	e.begin(KindPerformed)
 	e.now(now)
 	e.node(src)
-	e.byte(byte(plane))
+	at := byte(plane)
+	if other {
+		at |= performedOther
+	}
+	e.byte(at)
 	e.command(cmd)
 }
 

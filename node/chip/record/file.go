@@ -15,7 +15,7 @@ import (
 
 const (
 	magic    = "TTFREC\r\n"
-	version  = 1
+	version  = 2 // older ones, from 1, are part of it
 	prefix   = len(magic) + 4
 	blockLen = 12 // of a block's own header
 
@@ -195,8 +195,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if _, err := io.ReadFull(f.r, head); err != nil || string(head[:len(magic)]) != magic {
 		return nil, errors.New("this is no recording of a chip: it does not begin with TTFREC")
 	}
-	if v := binary.LittleEndian.Uint16(head[len(magic):]); v != version {
-		return nil, fmt.Errorf("the recording has version %d of the format; this program reads version %d", v, version)
+	if v := binary.LittleEndian.Uint16(head[len(magic):]); v < 1 || v > version {
+		return nil, fmt.Errorf("the recording has version %d of the format; this program reads versions 1 to %d", v, version)
 	}
 	f.pos = int64(prefix)
 	if err := f.next(); err != nil {

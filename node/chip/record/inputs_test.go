@@ -88,7 +88,7 @@ func TestFieldsAreKnown(t *testing.T) {
 		of     any
 		fields []string
 	}{
-		{chip.Request{}, []string{"Token", "Dst", "Plane", "Probe", "Command", "Payload", "Trace", "Via", "Ranges"}},
+		{chip.Request{}, []string{"Token", "Dst", "Plane", "Probe", "Command", "Payload", "Trace", "Via", "Ranges", "Other"}},
 		{chip.Result{}, []string{"Token", "Dst", "Fate", "Outcome", "Drop", "At", "Doubt", "Data", "Err", "Members", "Sent", "Done"}},
 		{wire.Command{}, []string{"Type", "Addr", "Sem", "Value", "Flush", "Size", "Chunks", "Scatter", "Sizes"}},
 		{wire.Ranges{}, []string{"Hops", "Skip"}},

@@ -80,6 +80,7 @@ type Record struct {
 	At        mono.Time // a deadline
 	Src       wire.FabricNodeID
 	Plane     wire.Plane
+	Other     bool
 	Command   wire.Command
 	End       EndReason
 	Text      string // of an error

@@ -3,6 +3,7 @@ package record_test
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"ttfabric/node/chip"
@@ -63,7 +64,7 @@ func TestSimulatedLivesReplayIdentically(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		seed uint64
-	}{{"t3000", 2}, {"torus:3x3", 3}, {"2xt3000", 4}, {"mesh:2x2", 5}} {
+	}{{"t3000", 2}, {"torus:3x3", 3}, {"2xt3000", 4}, {"mesh:2x2", 5}, {"ring:4", 6}} {
 		t.Run(fmt.Sprintf("%s-%d", c.name, c.seed), func(t *testing.T) {
 			calls, outputs, size := uint64(0), uint64(0), 0
 			lives := simulate(t, c.name, c.seed)
@@ -126,5 +127,44 @@ func TestEveryEndComesBack(t *testing.T) {
 		if got := rec.Result; got.Token != x.Token || got.Fate != x.Fate || got.Outcome != x.Outcome || got.Doubt != x.Doubt {
 			t.Errorf("%+v comes back as %+v", x, got)
 		}
+	}
+}
+
+// A recording of the first version is one of the second without the other way round rings; no further version is known.
+func TestOlderVersionsAreRead(t *testing.T) {
+	const at = 8 // behind the magic
+	for v, taken := range map[byte]bool{0: false, 1: true, 2: true, 3: false} {
+		b := small(t)
+		b[at] = v
+		s, err := replay(b)
+		if taken && (err != nil || s.Calls < 100) || !taken && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version %d of the format", v))) {
+			t.Errorf("version %d: %+v, %v", v, s, err)
+		}
+	}
+}
+
+// What a client asks for the other way round a ring, and what came so, is written down.
+func TestOtherWayComesBack(t *testing.T) {
+	asked, came := 0, 0
+	for _, l := range simulate(t, "ring:4", 6) {
+		r, err := record.NewReader(bytes.NewReader(l.file.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			rec, err := r.Next()
+			if err != nil {
+				break
+			}
+			if rec.Request.Other {
+				asked++
+			}
+			if rec.Kind == record.KindPerformed && rec.Other {
+				came++
+			}
+		}
+	}
+	if asked == 0 || came == 0 {
+		t.Errorf("%d requests and %d commands the other way round", asked, came)
 	}
 }

@@ -189,10 +189,10 @@ func (c *client) Done(now mono.Time, r chip.Result) {
 }
 
 // Performed encodes a command that was performed.
-func (c *client) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, m *noc.Memory) {
-	c.t.enc.performed(now, src, plane, cmd)
+func (c *client) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory) {
+	c.t.enc.performed(now, src, plane, other, cmd)
 	c.t.done()
-	c.of.Performed(now, src, plane, cmd, m)
+	c.of.Performed(now, src, plane, other, cmd, m)
 }
 
 // waker is a client with deadlines.

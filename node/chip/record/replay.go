@@ -320,8 +320,8 @@ func (c *recorded) Done(now mono.Time, r chip.Result) {
 }
 
 // Performed compares a command that was performed.
-func (c *recorded) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, _ *noc.Memory) {
-	c.p.enc.performed(now, src, plane, cmd)
+func (c *recorded) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, _ *noc.Memory) {
+	c.p.enc.performed(now, src, plane, other, cmd)
 	c.p.compare()
 }
 

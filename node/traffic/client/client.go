@@ -46,7 +46,7 @@ func (c *Client) Next(now mono.Time) (chip.Request, bool) {
 	c.Gen.Fill(p, c.buf)
 	c.token++
 	c.open[c.token] = p
-	return chip.Request{Token: c.token, Dst: p.Dst, Plane: p.Plane, Payload: c.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
+	return chip.Request{Token: c.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: c.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
 }
 
 // Deadline is when a packet arrives that is to be sent.
@@ -75,12 +75,12 @@ func (c *Client) Done(now mono.Time, r chip.Result) {
 }
 
 // Performed verifies what has been written, as it now stands in memory.
-func (c *Client) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, cmd *wire.Command, m *noc.Memory) {
+func (c *Client) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory) {
 	if cmd.Type != wire.NocUnicastWrite || !c.Ver.Owns(cmd.Addr) {
 		return
 	}
 	b := c.back[:cmd.Size]
 	if m.Read(cmd.Addr, b) == wire.OutcomeDone {
-		c.Ver.Arrived(src, plane, b)
+		c.Ver.Arrived(src, plane, other, b)
 	}
 }

@@ -1,0 +1,239 @@
+package chip
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// opposite is a write to the chip opposite the first one on a ring of six, one way round or the other.
+func opposite(w *fabric, other bool, token uint64) Request {
+	return Request{Token: token, Dst: w.m.Chips[3].Node, Other: other, Payload: []byte{byte(token)},
+		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 64*token)}}
+}
+
+// Each way round a ring is a flow of its own at both ends; requests, read data
+// and completions say which, and the routers on each side see their own packets alone.
+func TestBothWaysRoundARing(t *testing.T) {
+	w := newFabric(t, named(t, "ring:6"))
+	type seen struct {
+		at    wire.ChipID
+		typ   wire.PacketType
+		other bool
+	}
+	saw := map[seen]int{}
+	w.watch = func(to wire.PortID, v wire.PacketView) {
+		if v.Type() != wire.PacketLinkState {
+			saw[seen{to.Node.Chip, v.Type(), v.Other()}]++
+		}
+	}
+	const each = 3
+	for i := range uint64(each) {
+		for _, other := range []bool{false, true} {
+			r := opposite(w, other, 1+2*i)
+			if other {
+				r.Token++
+				r.Command.Addr = r.Command.Addr.Add(64)
+				r.Payload = []byte{byte(r.Token)}
+			}
+			read := r
+			read.Token, read.Payload, read.Command.Type, read.Command.Size = r.Token+100, nil, wire.NocRead, 1
+			for _, q := range []Request{r, read} {
+				if a := w.chips[0].HandleRequest(w.now, q); a != Accepted {
+					t.Fatalf("not taken: %d", a)
+				}
+			}
+		}
+	}
+	rs := w.results(0, 4*each)
+	for _, r := range rs {
+		if r.Fate != FateDone || r.Token > 100 && !bytes.Equal(r.Data, []byte{byte(r.Token - 100)}) {
+			t.Errorf("%+v", r)
+		}
+	}
+	if len(rs) != 4*each || w.chips[0].Open() != 0 || w.chips[0].counters.StaleCompletions+w.chips[0].counters.StaleReplies != 0 {
+		t.Errorf("%d results, %d open, %d stale completions, %d stale replies", len(rs), w.chips[0].Open(), w.chips[0].counters.StaleCompletions, w.chips[0].counters.StaleReplies)
+	}
+	for _, other := range []bool{false, true} {
+		f, g := w.chips[0].out[flowKey{node: w.m.Chips[3].Node, other: other}], w.chips[3].in[flowKey{node: w.m.Chips[0].Node, other: other}]
+		if f == nil || g == nil || f.next != 2*each || g.next != 2*each {
+			t.Errorf("other %v: the flow's ends are %+v and %+v", other, f, g)
+		}
+	}
+	// East from an even place, and so back from an odd one: West; the other way round each time.
+	for i, side := range [][]wire.ChipID{{1, 2}, {5, 4}} {
+		for _, at := range side {
+			for _, other := range []bool{false, true} {
+				want := 0
+				if other == (i == 1) {
+					want = 1
+				}
+				if got := saw[seen{at, wire.PacketRequest, other}]; got != want*2*each {
+					t.Errorf("chip %d saw %d requests, other way %v, want %d", at, got, other, want*2*each)
+				}
+				if got := saw[seen{at, wire.PacketReply, other}]; got != want*each {
+					t.Errorf("chip %d saw %d replies, other way %v, want %d", at, got, other, want*each)
+				}
+			}
+		}
+	}
+	if saw[seen{0, wire.PacketCompletion, false}] == 0 || saw[seen{0, wire.PacketCompletion, true}] == 0 {
+		t.Errorf("completions: %v", saw)
+	}
+}
+
+// A drop report names the way of its packet: one flow's loss is not the other's.
+func TestDropsOfOneWay(t *testing.T) {
+	w := fabricOf(t, named(t, "ring:6"), func(c *Config) { c.TTL = 2 })
+	for i, other := range []bool{true, false} {
+		for token := range uint64(2) {
+			if a := w.chips[0].HandleRequest(w.now, opposite(w, other, token)); a != Accepted {
+				t.Fatalf("not taken: %d", a)
+			}
+		}
+		rs, at := w.results(0, 2), []wire.FabricNodeID{w.m.Chips[4].Node, w.m.Chips[2].Node}[i]
+		if len(rs) != 2 {
+			t.Fatalf("other %v: %d results", other, len(rs))
+		}
+		for k, r := range rs {
+			if r.Token != uint64(k) || r.Fate != FateLost || r.Drop != wire.DropTTL || r.At != at {
+				t.Errorf("other %v: %+v, want it dropped at %s", other, r, at)
+			}
+		}
+	}
+}
+
+// What has its way named, or ranges, cannot be given another one.
+func TestOtherWayRefused(t *testing.T) {
+	w := newFabric(t, named(t, "ring:6"))
+	via := opposite(w, true, 1)
+	via.Via = []wire.Direction{wire.East, wire.East, wire.East}
+	if a := w.chips[0].HandleRequest(w.now, via); a != BadVia {
+		t.Errorf("with hops: %d", a)
+	}
+	many := opposite(w, true, 1)
+	many.Ranges.Hops[wire.East] = 2
+	if a := w.chips[0].HandleRequest(w.now, many); a != BadRanges || w.chips[0].CheckMulticast(&many) == nil {
+		t.Errorf("a multicast: %d, %v", a, w.chips[0].CheckMulticast(&many))
+	}
+	many.Other = false
+	if err := w.chips[0].CheckMulticast(&many); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where there is one way, what asks for the other one takes it, too, and is a flow of its own all the same.
+func TestOtherWayOfALine(t *testing.T) {
+	w := newFabric(t, named(t, "mesh:1x4"))
+	for token := range uint64(6) {
+		if a := w.chips[0].HandleRequest(w.now, opposite(w, token%2 == 0, token)); a != Accepted {
+			t.Fatalf("not taken: %d", a)
+		}
+	}
+	if rs := w.results(0, 6); len(rs) != 6 || len(w.chips[3].in) != 2 || w.chips[0].ways.sides != 1 {
+		t.Errorf("%d results, %d flows, ways of %d sides", len(rs), len(w.chips[3].in), w.chips[0].ways.sides)
+	}
+}
+
+// A fault takes one way: what asks for it goes the usual one, whose packets
+// keep theirs. What asks for the usual one of a broken side takes a detour. When the cable is back, so are both.
+func TestOtherWayAroundAFault(t *testing.T) {
+	w := newFabric(t, named(t, "ring:6"))
+	sides := map[bool]map[wire.ChipID]bool{}
+	w.watch = func(to wire.PortID, v wire.PacketView) {
+		if v.Type() == wire.PacketRequest {
+			sides[v.Other()][to.Node.Chip] = true
+		}
+	}
+	both := func(usual, other string) {
+		t.Helper()
+		sides = map[bool]map[wire.ChipID]bool{false: {}, true: {}}
+		for _, o := range []bool{false, true} {
+			if a := w.chips[0].HandleRequest(w.now, opposite(w, o, 1)); a != Accepted {
+				t.Fatalf("other %v: not taken: %d", o, a)
+			}
+		}
+		for _, r := range w.results(0, 2) {
+			if r.Fate != FateDone {
+				t.Errorf("%+v", r)
+			}
+		}
+		if got := [2]string{fmt.Sprint(sides[false]), fmt.Sprint(sides[true])}; got != [2]string{usual, other} {
+			t.Errorf("by way of %v, want %s and %s", got, usual, other)
+		}
+	}
+	east, west := "map[1:true 2:true 3:true]", "map[3:true 4:true 5:true]"
+	both(east, west)
+	cable := func(a, b int) (out []wire.PortID) {
+		for _, p := range w.m.Ports(w.m.Chips[a].Node) {
+			if p.Peer.Node == w.m.Chips[b].Node {
+				out = append(out, p.Local)
+			}
+		}
+		return out
+	}
+	back := func(out []wire.PortID) {
+		for _, p := range out {
+			w.at[p.Node].Avoid(w.now, p.Channel, false)
+		}
+		w.run(10 * time.Second)
+	}
+	w.avoid(cable(4, 5))
+	both(east, east)
+	back(cable(4, 5))
+	both(east, west)
+	w.avoid(cable(1, 2))
+	both(west, west)
+	back(cable(1, 2))
+	both(east, west)
+}
+
+// The chip that a packet enters a mesh by writes a route that goes the way round that the packet asks for.
+func TestEntryRoutersTakeTheOtherWay(t *testing.T) {
+	text := "mesh_descriptors { name: \"M\" arch: WORMHOLE_B0 device_topology { dims: [ 4, 4 ] dim_types: [ LINE, RING ] } channels { count: 2 } }\n" +
+		"graph_descriptors { name: \"G\" instances { mesh { mesh_descriptor: \"M\" mesh_id: 0 } } instances { mesh { mesh_descriptor: \"M\" mesh_id: 1 } }\n" +
+		" instances { mesh { mesh_descriptor: \"M\" mesh_id: 2 } } graph_topology: RING channels { count: 2 } }\ntop_level_instance { graph { graph_descriptor: \"G\" graph_id: 0 } }\n"
+	m, err := topo.Load("tori.textproto", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newFabric(t, m)
+	ways := map[wire.FabricNodeID]map[bool]string{} // within the second mesh, by destination
+	w.watch = func(to wire.PortID, v wire.PacketView) {
+		if v.Type() == wire.PacketRequest && to.Node.Mesh == 1 {
+			ways[v.Dst()][v.Other()] += fmt.Sprint(to.Node, " ")
+		}
+	}
+	for _, c := range m.Chips {
+		if c.Node.Mesh != 1 {
+			continue
+		}
+		ways[c.Node] = map[bool]string{}
+		for _, other := range []bool{false, true} {
+			r := Request{Dst: c.Node, Other: other, Payload: []byte{1}, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+			if a := w.chips[0].HandleRequest(w.now, r); a != Accepted {
+				t.Fatalf("%s, other %v: %d", c.Node, other, a)
+			}
+			if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+				t.Errorf("%s, other %v: %+v", c.Node, other, rs)
+			}
+		}
+	}
+	differ := 0
+	for dst, way := range ways {
+		a, b := way[false], way[true]
+		if len(a) != len(b) || a == "" {
+			t.Errorf("%s by %s and by %s", dst, a, b)
+		}
+		if a != b {
+			differ++
+		}
+	}
+	if differ != 4 { // the column opposite the entry's
+		t.Errorf("%d chips of the mesh are reached two ways, want 4: %v", differ, ways)
+	}
+}
