@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,8 +21,16 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	flag.Parse()
+	if n := flag.Lookup("test.parallel"); n.Value.(flag.Getter).Get().(int) < atOnce {
+		n.Value.Set(strconv.Itoa(atOnce))
+	}
 	os.Exit(m.Run())
 }
+
+// atOnce is how many tests run at the same time at least: they wait for
+// processes most of the time, on few cores, too.
+const atOnce = 4
 
 // soon bounds what is done at once where the machine has nothing else to do.
 const soon = time.Minute
@@ -29,10 +39,11 @@ const soon = time.Minute
 type cli struct {
 	t   *testing.T
 	dir string
+	env []string // more of the environment
 }
 
 func newCLI(t *testing.T) *cli {
-	c := &cli{t, t.TempDir()}
+	c := &cli{t: t, dir: t.TempDir()}
 	t.Cleanup(func() { c.run("down", "--all") })
 	return c
 }
@@ -44,6 +55,7 @@ func (c *cli) command(args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), "TTFABRIC_TEST_MAIN=1", "XDG_RUNTIME_DIR="+c.dir, "DOCKER_HOST=unix://"+c.dir+"/no-engine.sock") // no containers of this machine
+	cmd.Env = append(cmd.Env, c.env...)
 	return cmd
 }
 
@@ -123,6 +135,7 @@ func TestAFabricOfProcesses(t *testing.T) {
 }
 
 func TestDownAfterTheParentWasKilled(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	cmd := c.command("up", "n300")
 	if err := cmd.Start(); err != nil {
@@ -149,6 +162,7 @@ func TestDownAfterTheParentWasKilled(t *testing.T) {
 }
 
 func TestCtrlCCleansUp(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	cmd := c.command("up", "n300")
 	if err := cmd.Start(); err != nil {
@@ -168,6 +182,7 @@ func TestCtrlCCleansUp(t *testing.T) {
 }
 
 func TestExitCodesAndMessages(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	bad := filepath.Join(c.dir, "bad.yaml")
 	os.WriteFile(bad, []byte("arch:\n  0: grayskull\n"), 0o600)
@@ -201,6 +216,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 }
 
 func TestTakenPortIsNamed(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	base := fmt.Sprint(20000 + 32*(os.Getpid()%380)) // below those that the kernel hands out, and not that of another run of these tests
 	c.must("up", "n300", "-d", patient, "--name", "a", "--port-base", base)
