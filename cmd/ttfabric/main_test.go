@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,16 +22,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	flag.Parse()
-	if n := flag.Lookup("test.parallel"); n.Value.(flag.Getter).Get().(int) < atOnce {
-		n.Value.Set(strconv.Itoa(atOnce))
-	}
-	os.Exit(m.Run())
+	// These tests wait for processes, most of the time: side by side, on few cores, too. What the command line says goes before.
+	flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
+	m.Run()
 }
-
-// atOnce is how many tests run at the same time at least: they wait for
-// processes most of the time, on few cores, too.
-const atOnce = 4
 
 // soon bounds what is done at once where the machine has nothing else to do.
 const soon = time.Minute
