@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +31,12 @@ const (
 	testSeeds  = 250
 	shortSeeds = 24
 )
+
+// TestMain lets garbage wait: fabrics are small and short-lived, and there are thousands of them.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	m.Run()
+}
 
 func topology(t testing.TB, name string) *topo.Topology {
 	t.Helper()
