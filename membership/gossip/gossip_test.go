@@ -3,11 +3,8 @@ package gossip
 import (
 	"context"
 	"errors"
-	"flag"
 	"net"
 	"net/netip"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,12 +14,6 @@ import (
 	"ttfabric/membership"
 	"ttfabric/wire"
 )
-
-// TestMain lets these tests wait side by side, on few cores, too. What the command line says goes before.
-func TestMain(m *testing.M) {
-	flag.Set("test.parallel", strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
-	m.Run()
-}
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
