@@ -115,10 +115,12 @@ func TestDeadlocksLive(t *testing.T) {
 		{"ring", around, []route.Config{{Ring: route.Dateline}, {Ring: route.Bubble}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			c.standsStill(t, c.start(t, c.unsafe, router.Timeout{After: 500 * time.Millisecond}))
 		})
 		for _, cfg := range c.safe {
 			t.Run(fmt.Sprint(c.name, " ", cfg.Order, " ", cfg.Ring), func(t *testing.T) {
+				t.Parallel()
 				ns := c.start(t, cfg, router.Timeout{After: 500 * time.Millisecond})
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()

@@ -64,6 +64,7 @@ func TestSecuredFabric(t *testing.T) {
 		"quic": {quicCable(certificates(t)), quicCable(certificates(t)), ttlink.ProfilePaced},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			secured := func(o openCable) func(*node.Config) {
 				return func(cfg *node.Config) { cfg.Port, cfg.Cable, cfg.Profile = nil, o, c.profile }
 			}

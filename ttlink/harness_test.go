@@ -3,8 +3,10 @@ package ttlink
 import (
 	"bytes"
 	"container/heap"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -12,6 +14,12 @@ import (
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
+
+// TestMain lets garbage wait: the worlds of these tests are small and short-lived, and there are thousands of them.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	m.Run()
+}
 
 var (
 	portA = wire.PortID{Node: wire.FabricNodeID{Mesh: 0, Chip: 3}, Channel: 8}
@@ -336,8 +344,10 @@ func (w *world) offer(i int) {
 				break
 			}
 			p := make([]byte, size)
-			for k, x := 0, w.rng.Uint64(); k < size; k++ { // tells packets apart
-				p[k] = byte(x >> (k % 8 * 8))
+			var x [8]byte // again and again, it tells packets apart
+			binary.LittleEndian.PutUint64(x[:], w.rng.Uint64())
+			for k := copy(p, x[:]); k < size; k *= 2 {
+				copy(p[k:], p[:k])
 			}
 			if !e.link.Send(w.now, wire.VC(v), p) {
 				w.fail("end %d: Send refuses what CanSend took", i)

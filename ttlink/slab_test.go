@@ -2,6 +2,7 @@ package ttlink
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 
@@ -25,8 +26,8 @@ func TestSlab(t *testing.T) {
 				if n := 1 + rng.IntN(4); s.fits(n, wire.FrameOverhead+size, window) {
 					for range n {
 						b := s.place(next, frameMeta{padded: uint16(size)}, window)
-						for i := range b {
-							b[i] = byte(rng.Uint32())
+						for at := 0; at+8 <= len(b); at += 8 {
+							binary.LittleEndian.PutUint64(b[at:], rng.Uint64())
 						}
 						want = append(want, bytes.Clone(b))
 						next = next.Add(1)

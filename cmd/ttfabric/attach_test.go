@@ -43,12 +43,14 @@ func (l *lone) kill(cmd *exec.Cmd) {
 
 // TestAttach steers chips that were started one by one, through the API of one of them.
 func TestAttach(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	l := &lone{c, map[string]*exec.Cmd{}}
 	for i := range 4 {
 		l.start(i, i)
 	}
-	t.Setenv("TTFABRIC_TOKEN", "0123456789abcdef")
+	c.env = []string{"TTFABRIC_TOKEN=0123456789abcdef"}
+	defer func() { c.env = nil }() // not for what ends the test
 	c.must("attach", "--api", loneHost(2), "--wait", "60s")
 	lab := func(args ...string) string {
 		t.Helper()
@@ -123,7 +125,7 @@ func TestAttach(t *testing.T) {
 	if _, errs, code := c.run("attach", "--api", loneHost(0)); code != exitUsage || !strings.Contains(errs, "choose another --name") {
 		t.Errorf("attach over a fabric of this machine: exit code %d: %s", code, errs)
 	}
-	t.Setenv("TTFABRIC_TOKEN", "another token")
+	c.env = []string{"TTFABRIC_TOKEN=another token"}
 	if _, errs, code := c.run("attach", "--api", loneHost(0), "--name", "x"); code != exitFailed || !strings.Contains(errs, loneHost(0)) || !strings.Contains(errs, "token") {
 		t.Errorf("attach with another token: exit code %d: %s", code, errs)
 	}
@@ -131,8 +133,9 @@ func TestAttach(t *testing.T) {
 
 // TestAttachRefuses is what it says of what it cannot use.
 func TestAttachRefuses(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
-	t.Setenv("TTFABRIC_TOKEN", "")
+	c.env = []string{"TTFABRIC_TOKEN="}
 	for _, x := range []struct {
 		args string
 		code int
@@ -177,6 +180,7 @@ func TestToldAPI(t *testing.T) {
 
 // TestStack reads the stack file as a Swarm does, and compares the committed one.
 func TestStack(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	text := c.must("stack", "t3000", "--name", "t3000")
 	if b, err := os.ReadFile("../../docker/stack-t3000.yml"); err != nil || string(b) != text {

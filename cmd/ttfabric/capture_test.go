@@ -238,6 +238,7 @@ func testExtcap(t *testing.T, c *cli) {
 
 // TestCaptureFlags quotes what does not go together.
 func TestCaptureFlags(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for args, want := range map[string]string{
 		"--filter tcp":                    `"tcp", word 1`,

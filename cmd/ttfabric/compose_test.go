@@ -55,6 +55,7 @@ func parseComposed(t *testing.T, b []byte) (c composed) {
 
 // TestCommittedComposeFiles compares the files of docker/ with what 'compose' prints today.
 func TestCommittedComposeFiles(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"n300", "t3000", "galaxy", "torus:4x4", "2xt3000"} {
 		c := newCLI(t)
 		got := c.must("compose", name)
@@ -136,6 +137,7 @@ func TestComposeOfAFile(t *testing.T) {
 }
 
 func TestComposeRefuses(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, x := range []struct {
 		args, want string

@@ -91,6 +91,7 @@ func TestDiffLinks(t *testing.T) {
 
 // As a user does it, over a fabric that runs.
 func TestDiffOfAFabric(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.must("up", "n300", "-d", patient)
 	c.intact()

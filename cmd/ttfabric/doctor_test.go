@@ -102,6 +102,7 @@ func TestDoctorProvoked(t *testing.T) {
 
 // TestDoctorWithoutLoopback runs it in a network namespace whose loopback is down.
 func TestDoctorWithoutLoopback(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	cmd := c.command("doctor", "-o", "json")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
@@ -117,6 +118,7 @@ func TestDoctorWithoutLoopback(t *testing.T) {
 
 // TestDoctorHere is what it says of this machine: every check has words, and a warning or failure has a way out.
 func TestDoctorHere(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	found, code := examined(t, c.command("doctor", "mesh:1x2", "-o", "json"))
 	failed := 0

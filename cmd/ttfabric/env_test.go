@@ -11,6 +11,7 @@ import (
 
 // TestYAMLSaysWhatJSONSays compares the two forms of the same outputs.
 func TestYAMLSaysWhatJSONSays(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, args := range []string{"validate mesh:2x2", "routes --topology mesh:2x2", "scenario list", "ls", "version"} {
 		var j, y any
@@ -36,6 +37,7 @@ func TestYAMLSaysWhatJSONSays(t *testing.T) {
 
 // TestEnvironmentStandsForFlags sets flags by the environment, which the command line overrides.
 func TestEnvironmentStandsForFlags(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	run := func(env []string, args ...string) (string, int) {
 		cmd := c.command(args...)

@@ -195,6 +195,7 @@ func TestFlappingCables(t *testing.T) {
 }
 
 func TestPartitionPauseRestart(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.must("up", "t3000", "-d", unhurried, "--netem", "M0D0-M0D1,delay=3ms,seed=5")
 	if p50 := c.p50("M0D0", "M0D1"); p50 < 6 {
@@ -227,6 +228,7 @@ func TestPartitionPauseRestart(t *testing.T) {
 }
 
 func TestFaultMessages(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.fails(exitFailed, "netem", "show")
 	c.must("up", "n300", "-d", patient)

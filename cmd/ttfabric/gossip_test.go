@@ -122,6 +122,7 @@ func TestChipRemove(t *testing.T) {
 }
 
 func TestGossipMessages(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.fails(exitFailed, "gossip", "show")
 	c.must("up", "n300", "-d", patient)
@@ -148,6 +149,7 @@ func TestGossipMessages(t *testing.T) {
 
 // Cables have labels in the topology's file, and impairments from the start.
 func TestLabels(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	file := filepath.Join(c.dir, "lab.yaml")
 	text := c.must("generate", "n300")

@@ -20,6 +20,7 @@ import (
 const testdata = "../../router/topo/testdata/"
 
 func TestValidateGraphGenerate(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	bad := filepath.Join(c.dir, "bad.textproto")
 	os.WriteFile(bad, []byte("mesh_descriptors {\n  name: \"M0\"\n}\n"), 0o600)

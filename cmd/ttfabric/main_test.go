@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,7 +22,9 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	// These tests wait for processes, most of the time: side by side, on few cores, too. What the command line says goes before.
+	flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
+	m.Run()
 }
 
 // soon bounds what is done at once where the machine has nothing else to do.
@@ -29,10 +34,11 @@ const soon = time.Minute
 type cli struct {
 	t   *testing.T
 	dir string
+	env []string // more of the environment
 }
 
 func newCLI(t *testing.T) *cli {
-	c := &cli{t, t.TempDir()}
+	c := &cli{t: t, dir: t.TempDir()}
 	t.Cleanup(func() { c.run("down", "--all") })
 	return c
 }
@@ -44,6 +50,7 @@ func (c *cli) command(args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), "TTFABRIC_TEST_MAIN=1", "XDG_RUNTIME_DIR="+c.dir, "DOCKER_HOST=unix://"+c.dir+"/no-engine.sock") // no containers of this machine
+	cmd.Env = append(cmd.Env, c.env...)
 	return cmd
 }
 
@@ -123,6 +130,7 @@ func TestAFabricOfProcesses(t *testing.T) {
 }
 
 func TestDownAfterTheParentWasKilled(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	cmd := c.command("up", "n300")
 	if err := cmd.Start(); err != nil {
@@ -149,6 +157,7 @@ func TestDownAfterTheParentWasKilled(t *testing.T) {
 }
 
 func TestCtrlCCleansUp(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	cmd := c.command("up", "n300")
 	if err := cmd.Start(); err != nil {
@@ -168,6 +177,7 @@ func TestCtrlCCleansUp(t *testing.T) {
 }
 
 func TestExitCodesAndMessages(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	bad := filepath.Join(c.dir, "bad.yaml")
 	os.WriteFile(bad, []byte("arch:\n  0: grayskull\n"), 0o600)
@@ -201,6 +211,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 }
 
 func TestTakenPortIsNamed(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	base := fmt.Sprint(20000 + 32*(os.Getpid()%380)) // below those that the kernel hands out, and not that of another run of these tests
 	c.must("up", "n300", "-d", patient, "--name", "a", "--port-base", base)

@@ -11,6 +11,7 @@ import (
 
 // TestNetemKernelRefuses is what the command line says of flags that contradict each other.
 func TestNetemKernelRefuses(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, x := range []struct{ args, want string }{
 		{"set M0D0:8 --delay 1ms --backend tc", `--backend "tc": want user or kernel`},

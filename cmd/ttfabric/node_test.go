@@ -70,6 +70,7 @@ func TestChipsThatKnowSeedsOnly(t *testing.T) {
 
 // TestNodeRefuses is what a chip that stands alone says of flags that it cannot run with.
 func TestNodeRefuses(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, x := range []struct{ args, want string }{
 		{"--chip M0D0", "--dir, or --topology and --seeds"},

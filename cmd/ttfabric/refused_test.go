@@ -25,6 +25,7 @@ func row(chips int, more string) string {
 // Descriptors that are wrong in one way each are refused with the reason, by
 // all that reads them, and nothing is started.
 func TestBadDescriptorsAreRefused(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	const spec = "ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}\nBoard: [{name: B, type: Mesh, topology: [1, 2]}]\n"
 	const top = "top_level_instance { mesh { mesh_descriptor: \"M0\" mesh_id: 0 } }\n"

@@ -65,6 +65,7 @@ type junitFile struct {
 }
 
 func TestAFailingScenario(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	file := c.write("wrong.yaml", wrong)
 	junit, report := filepath.Join(c.dir, "out.xml"), filepath.Join(c.dir, "out.json")
@@ -108,6 +109,7 @@ func TestAFailingScenario(t *testing.T) {
 
 // Live, the same file: what happens is what the simulator says, and members are seen, too.
 func TestALiveScenario(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	file := c.write("right.yaml", strings.Replace(wrong, "sent < 5", "events(fault cut) == 2", 1))
 	reports := read[[]scenario.Report](c, "scenario", "run", file, "--seed", "5")
@@ -129,6 +131,7 @@ func TestALiveScenario(t *testing.T) {
 }
 
 func TestScenarioCommands(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	if list := read[[]listedScenario](c, "scenario", "list"); len(list) != len(scenario.Names()) || list[0].Description == "" || list[0].Assertions == 0 {
 		t.Errorf("%+v", list)

@@ -21,34 +21,41 @@ func TestSecuredLinks(t *testing.T) {
 	if err := os.Mkdir(logs, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, flags := range map[string][]string{
-		"sealed":  {patient, "--auth", "psk"},
-		"sealed2": {patient, "--auth", "psk", "--psk-file", key},
-		"quic":    {"--transport", "quic", "--keylog", logs}, // whose own profile is more patient still
-		"lab":     {"--transport", "quic", "--pki", filepath.Join(c.dir, "pki")},
-	} {
-		c.must(append([]string{"up", "n300", "-d", "-n", name}, flags...)...)
-		c.must("traffic", "all-to-all", "--packets", "500", "-n", name)
-		c.must("chip", "kill", "M0D1", "-n", name)
-		c.must("chip", "start", "M0D1", "-n", name)
-		c.must("up", "-d", "-n", name)
-		c.must("traffic", "all-to-all", "--packets", "500", "-n", name)
-		for _, v := range []admin.ChipView{read[admin.ChipView](c, "inspect", "M0D0", "-n", name), read[admin.ChipView](c, "inspect", "M0D1", "-n", name)} {
-			for _, l := range v.Links {
-				if l.Auth["keyings"] == 0 {
-					t.Errorf("%s: chip %s channel %d: %v", name, v.Chip, l.Channel, l.Auth)
+	// Each is a fabric of its own; the group ends when all have.
+	t.Run("over", func(t *testing.T) {
+		for name, flags := range map[string][]string{
+			"sealed":  {patient, "--auth", "psk"},
+			"sealed2": {patient, "--auth", "psk", "--psk-file", key},
+			"quic":    {"--transport", "quic", "--keylog", logs}, // whose own profile is more patient still
+			"lab":     {"--transport", "quic", "--pki", filepath.Join(c.dir, "pki")},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				c := &cli{t: t, dir: c.dir}
+				c.must(append([]string{"up", "n300", "-d", "-n", name}, flags...)...)
+				c.must("traffic", "all-to-all", "--packets", "500", "-n", name)
+				c.must("chip", "kill", "M0D1", "-n", name)
+				c.must("chip", "start", "M0D1", "-n", name)
+				c.must("up", "-d", "-n", name)
+				c.must("traffic", "all-to-all", "--packets", "500", "-n", name)
+				for _, v := range []admin.ChipView{read[admin.ChipView](c, "inspect", "M0D0", "-n", name), read[admin.ChipView](c, "inspect", "M0D1", "-n", name)} {
+					for _, l := range v.Links {
+						if l.Auth["keyings"] == 0 {
+							t.Errorf("%s: chip %s channel %d: %v", name, v.Chip, l.Channel, l.Auth)
+						}
+					}
 				}
-			}
+				c.fails(exitUsage, append([]string{"up", "-d", "-n", name}, flags...)...)
+				filepath.Walk(filepath.Join(c.dir, "ttfabric", name), func(path string, fi os.FileInfo, err error) error {
+					if err == nil && fi.Mode().IsRegular() && strings.HasSuffix(path, ".key") && fi.Mode().Perm() != 0o600 {
+						t.Errorf("%s has mode %v", path, fi.Mode())
+					}
+					return nil
+				})
+				c.must("down", "-n", name)
+			})
 		}
-		c.fails(exitUsage, append([]string{"up", "-d", "-n", name}, flags...)...)
-		filepath.Walk(filepath.Join(c.dir, "ttfabric", name), func(path string, fi os.FileInfo, err error) error {
-			if err == nil && fi.Mode().IsRegular() && strings.HasSuffix(path, ".key") && fi.Mode().Perm() != 0o600 {
-				t.Errorf("%s has mode %v", path, fi.Mode())
-			}
-			return nil
-		})
-		c.must("down", "-n", name)
-	}
+	})
 	b, err := os.ReadFile(filepath.Join(logs, "keylog-M0D0.txt"))
 	if err != nil || !strings.Contains(string(b), "CLIENT_TRAFFIC_SECRET_0 ") {
 		t.Errorf("the key log: %v, %d bytes", err, len(b))
@@ -59,6 +66,7 @@ func TestSecuredLinks(t *testing.T) {
 }
 
 func TestSecureMessages(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	dir := filepath.Join(c.dir, "pki")
 	c.must("pki", "make", "n300", "-d", dir)
@@ -99,6 +107,7 @@ func TestSecureMessages(t *testing.T) {
 }
 
 func TestPKIShowsWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	dir := filepath.Join(c.dir, "pki")
 	c.must("pki", "make", "n300", "-d", dir, "--name", "lab", "--valid", "48h")

@@ -58,6 +58,7 @@ func TestSecuredByTheFile(t *testing.T) {
 
 // TestTheFilesKeysAreShown is what commands that start nothing say of them, and where they refuse.
 func TestTheFilesKeysAreShown(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	write := func(name, text string) string {
 		file := filepath.Join(c.dir, name)

@@ -96,6 +96,7 @@ func ExampleClient() {
 }
 
 func TestAPI(t *testing.T) {
+	t.Parallel()
 	machine, addrs, stop, err := start()
 	defer stop()
 	if err != nil {

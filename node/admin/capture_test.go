@@ -21,6 +21,7 @@ import (
 
 // TestCaptureStream captures a write over the API, ends it, and decodes what came.
 func TestCaptureStream(t *testing.T) {
+	t.Parallel()
 	machine, addrs, stop, err := start()
 	defer stop()
 	if err != nil {

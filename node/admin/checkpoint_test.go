@@ -11,6 +11,7 @@ import (
 
 // A checkpoint of all chips, and one of a session from outside, over the API.
 func TestCheckpointsOverTheAPI(t *testing.T) {
+	t.Parallel()
 	machine, addrs, stop, err := start()
 	defer stop()
 	if err != nil {

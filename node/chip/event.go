@@ -2,6 +2,8 @@ package chip
 
 import (
 	"fmt"
+	"slices"
+
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -130,7 +132,7 @@ type Status struct {
 // Status returns the chip's state.
 func (c *Chip) Status() Status {
 	s := Status{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation, Epoch: c.epoch, Open: c.open,
-		InFlight: c.router.InFlight(), Resident: c.memory.Resident(), Buffers: c.pool.Resident(), Counters: c.counters, Out: c.outOf(c.plan), Unreachable: c.tables.unreachable}
+		Ports: slices.Grow([]PortStatus(nil), len(c.ports)), InFlight: c.router.InFlight(), Resident: c.memory.Resident(), Buffers: c.pool.Resident(), Counters: c.counters, Out: c.outOf(c.plan), Unreachable: c.tables.unreachable}
 	s.Counters.EventsDropped = c.events.dropped
 	for i := range c.ports {
 		p := &c.ports[i]

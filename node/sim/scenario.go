@@ -93,7 +93,7 @@ func Play(cfg PlayConfig) (scenario.Report, error) {
 	s.onEvent = g.event
 	g.play()
 	rep := run.Report(s.now)
-	rep.Trace = fmt.Sprintf("%016x", s.hash.Sum64())
+	rep.Trace = fmt.Sprintf("%016x", uint64(s.hash))
 	return rep, nil
 }
 

@@ -19,8 +19,6 @@ package sim
 
 import (
 	"fmt"
-	"hash"
-	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -133,7 +131,7 @@ type Sim struct {
 	routes   *route.Plan
 	tied     bool // packets go both ways round rings of even length
 	report   Report
-	hash     hash.Hash64
+	hash     digest
 	failure  *Failure
 	plan     []mishap
 	healed   bool
@@ -172,7 +170,7 @@ func Run(cfg Config) (Report, error) {
 	s.provePairs()
 	s.finalChecks()
 	s.report.Time = s.now
-	s.report.Hash = s.hash.Sum64()
+	s.report.Hash = uint64(s.hash)
 	if s.failure != nil {
 		return s.report, s.failure
 	}
@@ -180,7 +178,7 @@ func Run(cfg Config) (Report, error) {
 }
 
 func newSim(cfg Config) (*Sim, error) {
-	s := &Sim{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), byPort: map[wire.PortID]end{}, hash: fnv.New64a()}
+	s := &Sim{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x73696d)), byPort: map[wire.PortID]end{}}
 	s.report.Seed = cfg.Seed
 	s.drawSurroundings()
 	for i, c := range cfg.Topology.Chips {
@@ -336,8 +334,8 @@ func (s *Sim) run(m *machine) {
 			b := f.data[begin:end:end]
 			begin = end
 			if !s.cfg.bare {
-				s.note(uint64(m.index), uint64(f.ch), uint64(len(b)))
-				s.hash.Write(b)
+				s.note(uint64(m.index), uint64(f.ch))
+				s.hash.bytes(b)
 			}
 			m.chip.HandleDatagram(now, f.ch, b)
 		}
@@ -412,13 +410,10 @@ func (s *Sim) tracef(format string, args ...any) {
 
 // note adds numbers to the hash of the run.
 func (s *Sim) note(vs ...uint64) {
-	var b [8]byte
-	for _, v := range append(vs, uint64(s.now)) {
-		for i := range b {
-			b[i] = byte(v >> (8 * i))
-		}
-		s.hash.Write(b[:])
+	for _, v := range vs {
+		s.hash.word(v)
 	}
+	s.hash.word(uint64(s.now))
 }
 
 func (s *Sim) fail(rule, format string, args ...any) {

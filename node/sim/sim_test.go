@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,16 +22,22 @@ var (
 	flagSeed     = flag.Uint64("sim.seed", 0, "run this seed alone, with a trace under -v")
 	flagOnly     = flag.String("sim.only", "", "with -sim.seed: numbers of the faults that are to happen, as 1,4,7; empty: all")
 	flagFirst    = flag.Uint64("sim.first", 1, "first seed")
-	flagEach     = flag.Uint64("sim.each", 4, "seeds of each machine of TestTopologies")
+	flagEach     = flag.Uint64("sim.each", 2, "seeds of each machine of TestTopologies, beside those that found something; scripts/check takes more")
 	flagSeeds    = flag.Int("sim.seeds", 0, "number of seeds; 0: what a test run should take")
 	flagTopology = flag.String("sim.topology", "t3000", "machine")
 )
 
-// testSeeds is how many seeds a plain test run takes, and one with -short.
+// testSeeds is how many seeds a plain test run takes, and one with -short; scripts/check takes those that follow.
 const (
-	testSeeds  = 250
+	testSeeds  = 150
 	shortSeeds = 24
 )
+
+// TestMain lets garbage wait: fabrics are small and short-lived, and there are thousands of them.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	m.Run()
+}
 
 func topology(t testing.TB, name string) *topo.Topology {
 	t.Helper()

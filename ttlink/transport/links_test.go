@@ -28,5 +28,6 @@ var carriers = []linktest.Carrier{
 }
 
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	linktest.Links(t, linktest.Extent{Seeds: *linksSeeds, Rounds: *linksRounds}, carriers...)
 }

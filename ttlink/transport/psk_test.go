@@ -290,6 +290,7 @@ func TestPSKOldLives(t *testing.T) {
 }
 
 func TestPSKRefusesWithReason(t *testing.T) {
+	t.Parallel()
 	other := wire.PortID{Node: wire.FabricNodeID{Chip: 5}, Channel: 1}
 	for _, c := range []struct {
 		name, want string

@@ -33,5 +33,6 @@ func carrier(t testing.TB) linktest.Carrier {
 }
 
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	linktest.Links(t, linktest.Extent{Seeds: *linksSeeds, Rounds: *linksRounds}, carrier(t))
 }

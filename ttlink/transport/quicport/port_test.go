@@ -273,6 +273,7 @@ func (n *told) count() int {
 
 // TestRefusals has ends with certificates that are not those that the cable asks for.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	a, b := ends(t)
 	now := time.Now()
 	otherCA, otherFabric, old := papers(t, "lab", now, time.Hour), papers(t, "elsewhere", now, time.Hour), papers(t, "lab", now.Add(-2*time.Hour), time.Hour)
