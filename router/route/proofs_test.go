@@ -239,10 +239,7 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-var (
-	all = flag.Bool("route.all", false, "try every failed cable of the large machines, not a sample")
-	nth = flag.Int("route.nth", 3, "of machines of 16 chips, and of several meshes, try each so-manieth failed cable; scripts/check tries each")
-)
+var all = flag.Bool("route.all", false, "try every failed cable of the large machines, not a sample")
 
 // named are machines of every builder: those of at most 16 chips, and of
 // several meshes, are looked at as a whole, of the others a sample.
@@ -310,15 +307,13 @@ func TestFailedLinks(t *testing.T) {
 	}
 }
 
-// failLinks takes each cable of a machine away, or of a larger one a sample.
+// failLinks takes each cable of a machine away, or of a large one a sample.
 func failLinks(t *testing.T, m *topo.Topology) {
 	every := 1
 	switch {
 	case *all:
 	case len(m.Meshes) == 1 && len(m.Chips) > 16:
 		every = len(m.Chips) + 1
-	case len(m.Chips) >= 16 && !testing.Short():
-		every = *nth
 	case testing.Short():
 		every = 7
 	}
