@@ -22,6 +22,10 @@ import (
 // happens once in 2^sizeProofs; where a session ends for it, once in 2^[sizeSure].
 // The link then comes up with the longest that was answered.
 //
+// Long hellos fill a slow path, and a queue before it with what nobody waits
+// for any more. So a training without an answer sends them ever more rarely, from the
+// [sizeOften]-th on, and knocks meanwhile. Whoever hears a knock after a silence begins anew.
+//
 // A link that is up with shorter frames than both ends take asks with longer
 // hellos for what more there is: at first for the longest, then in halves between what
 // passes and what does not; and again later, as paths change.
@@ -32,6 +36,8 @@ const (
 	sizeProofs = 8                      // short ones that are answered while no long one is, that tell a narrow path
 	sizeSure   = 16                     // the same where frames are under way that are cut longer
 	sizeTries  = 6                      // questions of one length, until it counts as swallowed; RFC 8899 §5.1.2 has 3, for less loss
+	sizeOften  = 8                      // hellos of a training, before most are knocks
+	sizeRare   = 8 * time.Second        // longest time between two that are none
 	sizeGap    = 20 * time.Millisecond  // until the second question of one length; doubles, and is a timeout at least
 	sizeFirst  = 500 * time.Millisecond // from coming up to the first search
 	sizeAgain  = 30 * time.Second       // from the first search to the next; doubles
@@ -40,22 +46,29 @@ const (
 
 // shortSizes are the padded payloads of short hellos, in turn: within 1280
 // bytes of IPv6 (RFC 8200 §5), within 576 of IPv4 (RFC 791), with room for seal
-// and tunnel, and what holds a hello of all virtual channels.
-var shortSizes = [...]int{1152, 480, 160}
+// and tunnel, and about the least that holds a hello of all virtual channels.
+var shortSizes = [...]int{1152, 480, 192}
+
+// knockSize is the padded payload of a knock: it holds any hello, and is not
+// one of the short ones, as its answer tells nothing of long ones.
+const knockSize = 160
 
 // sizing is what a link knows of the lengths that its path carries.
 //
 // Invariant: while searching is set, what passes < asks ≤ high, and asks ≤ the link's own limit.
 type sizing struct {
-	tries  int     // hellos of this training
-	brief  pathSet // paths that a short hello is due on
-	turn   int     // of shortSizes
-	short  bool    // a hello shorter than the longest was sent under the training's number: only answers prove
-	passed int     // longest short hello that was answered in this training
-	proofs int     // short hellos that were answered in this training
-	proof  uint64  // stamp of the newest of them
-	most   int     // the peer's own limit
-	told   int     // frame size that was last told of; 0: the longest
+	tries  int           // hellos of this training since something was heard after a silence
+	knock  bool          // those that are due are knocks
+	longAt mono.Time     // when the next is due that is none
+	rare   time.Duration // between two of those
+	brief  pathSet       // paths that a short hello is due on
+	turn   int           // of shortSizes
+	short  bool          // a hello shorter than the longest was sent under the training's number: only answers prove
+	passed int           // longest short hello that was answered in this training
+	proofs int           // short hellos that were answered in this training
+	proof  uint64        // stamp of the newest of them
+	most   int           // the peer's own limit
+	told   int           // frame size that was last told of; 0: the longest
 
 	searching bool
 	asks      int           // padded payload that is asked for
@@ -88,7 +101,7 @@ func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 		return 0, false // the peer may have heard no more than the short ones
 	case f.Padded == 0 || f.Padded >= want: // a peer that does not pad says nothing of the path
 		return want, true
-	case answer && l.state == StateTraining && h.EchoStamp > s.proof:
+	case answer && l.state == StateTraining && f.Padded != knockSize && h.EchoStamp > s.proof:
 		s.proof = h.EchoStamp
 		s.proofs++
 		s.passed = max(s.passed, f.Padded)
@@ -101,6 +114,35 @@ func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 // that h is of: it holds longer ones.
 func (l *Link) cutWider(h *wire.Hello, n int) bool {
 	return l.sess.id != 0 && h.Incarnation == l.sess.peer && l.tx.widest() > n
+}
+
+// tickTraining decides what the hellos that are due are: long ones, each
+// followed by a short one after the first few, or knocks.
+func (l *Link) tickTraining(now mono.Time) {
+	s := &l.size
+	s.tries++
+	s.knock = l.payload > knockSize && s.tries >= sizeOften && s.proofs == 0 && now.Before(s.longAt)
+	if s.knock {
+		return
+	}
+	if s.tries >= sizeAfter {
+		s.brief = l.train.greet
+	}
+	if s.tries >= sizeOften {
+		s.rare = min(max(l.cfg.Profile.HelloMax, 2*s.rare), sizeRare)
+		s.longAt = now.Add(s.rare)
+	}
+}
+
+// heard notes that something came of the peer. After a silence, a hello shorter than the
+// longest may be a knock: hellos of this end follow at once, and often.
+func (l *Link) heard(now mono.Time, room, want int) {
+	last := max(l.train.heardAt, l.since)
+	l.train.heardAt = now
+	if l.state == StateTraining && room < want && now.Sub(last) > 2*l.cfg.Profile.HelloMax {
+		l.size.tries, l.size.knock, l.size.longAt, l.size.rare = 0, false, 0, 0
+		l.restartHellos(now)
+	}
 }
 
 // settle takes the frame size with which the link comes up.

@@ -24,7 +24,7 @@ func fitting(datagram int) int { return (datagram - wire.FrameOverhead) / wire.P
 // directions or in one. The link comes up with what passes, finds the longest that
 // does, says so once, and loses nothing.
 func TestPathIsNarrowFromTheStart(t *testing.T) {
-	for _, mtu := range []int{1472, 1400, 1252, 1100, 600, 532, 200} {
+	for _, mtu := range []int{1472, 1400, 1252, 1100, 600, 532, 250} {
 		for seed := range uint64(6) {
 			w := newWorld(t, seed, fault.Options{Delay: lan}, func(_ int, c *Config) { c.MaxPayload = 1440 })
 			if seed%3 == 2 {

@@ -1,6 +1,7 @@
 package ttlink
 
 import (
+	"math"
 	"time"
 
 	"ttfabric/wire"
@@ -22,7 +23,8 @@ type training struct {
 	strangers answer // to unknown incarnations; apart, so that they can't crowd out the peer
 	heard     echo   // last unproved hello while there is no session
 
-	heardPeer  bool // a hello of the right peer has come since this training began
+	heardPeer  bool      // a hello of the right peer has come since this training began
+	heardAt    mono.Time // when the last one came
 	miswired   bool
 	found      stranger
 	mismatched Mismatch  // last reported
@@ -48,6 +50,7 @@ type answer struct {
 	path   Path // that it goes by: the one that the question came by
 	room   int  // payload of the question with its padding, in bytes: the answer has no more
 	short  bool // the question was shorter than the longest frame that both ends take
+	final  bool // the question was an answer: no more is asked
 	echo   echo
 	tokens int
 	last   mono.Time // when the bucket was filled last
@@ -56,7 +59,7 @@ type answer struct {
 // owe notes that a hello is to be answered, if the bucket allows, by one that
 // is no longer than the question, lest a forger have this end send much to its peer with little.
 // Of several that wait by one path the longest is answered: it proves the most.
-func (a *answer) owe(now mono.Time, p Path, room int, short bool, e echo) bool {
+func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo) bool {
 	if n := int64(now.Sub(a.last) / answerRefill); n > 0 {
 		a.tokens = int(min(int64(a.tokens)+n, answerBurst))
 		a.last = now
@@ -70,7 +73,7 @@ func (a *answer) owe(now mono.Time, p Path, room int, short bool, e echo) bool {
 	if a.due && a.path == p && a.room > room && a.echo.incarnation == e.incarnation && a.echo.training == e.training {
 		return true
 	}
-	a.due, a.path, a.room, a.short, a.echo = true, p, room, short, e
+	a.due, a.path, a.room, a.short, a.final, a.echo = true, p, room, short, final, e
 	return true
 }
 
@@ -106,6 +109,8 @@ func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 		return
 	}
 	l.train.heardPeer = true
+	room, want := max(f.Padded, len(f.Payload)), min(l.payload, int(h.MaxPayload))
+	l.heard(now, room, want)
 	echoed := h.EchoIncarnation == l.cfg.Incarnation
 	size, proves := 0, echoed && h.EchoTraining == l.train.number && l.paths.proves(p, &h)
 	if proves && (l.state == StateTraining || !known) {
@@ -130,8 +135,7 @@ func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	if known || proves {
 		a = &l.train.answers
 	}
-	room := max(f.Padded, len(f.Payload))
-	if !a.owe(now, p, room, room < min(l.payload, int(h.MaxPayload)), echo{h.Incarnation, h.Training, h.Stamp}) {
+	if !a.owe(now, p, room, room < want, h.EchoStamp != 0, echo{h.Incarnation, h.Training, h.Stamp}) {
 		l.counters.AnswersSuppressed++
 	}
 }
@@ -161,7 +165,7 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 	}
 	if echoed {
 		l.applyHello(now, f, h)
-		if rtt, ok := l.helloRTT(now, h); ok {
+		if rtt, ok := l.helloRTT(now, h, MaxRTT); ok {
 			if p == l.paths.now {
 				l.rtt.sample(rtt)
 			}
@@ -289,7 +293,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 	l.sess.life = now
 	l.sess.confirmed = h.Up && f.Session == l.sess.id
 	l.train.refine = refineMost
-	if rtt, ok := l.helloRTT(now, h); ok {
+	if rtt, ok := l.helloRTT(now, h, math.MaxInt64); ok {
 		l.rtt = rttEstimate{}
 		l.rtt.sample(rtt)
 	}
@@ -343,10 +347,10 @@ func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 
 // helloRTT measures the round trip of a hello that this end sent and the peer
 // answered. It is no measurement where a later hello was answered before, this
-// one was, or this end stood still meanwhile.
-func (l *Link) helloRTT(now mono.Time, h *wire.Hello) (time.Duration, bool) {
+// one was, this end stood still meanwhile, or it took longer than most.
+func (l *Link) helloRTT(now mono.Time, h *wire.Hello, most time.Duration) (time.Duration, bool) {
 	sent := stampTime(h.EchoStamp)
-	if h.EchoStamp == 0 || sent.After(now) || now.Sub(sent) > MaxRTT || sent.Before(l.stalled) || sent.Before(l.train.echoed) {
+	if h.EchoStamp == 0 || sent.After(now) || now.Sub(sent) > most || sent.Before(l.stalled) || sent.Before(l.train.echoed) {
 		return 0, false
 	}
 	p := stampPath(h.EchoStamp)
@@ -401,8 +405,8 @@ func (l *Link) tickHello(now mono.Time) {
 		l.train.interval = min(2*l.train.interval, l.cfg.Profile.HelloMax)
 	}
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))
-	if l.size.tries++; l.state == StateTraining && l.size.tries >= sizeAfter {
-		l.size.brief = l.train.greet
+	if l.state == StateTraining {
+		l.tickTraining(now)
 	}
 }
 
@@ -419,7 +423,9 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 		// An answer to the peer that asks back does what a hello would. A
 		// stranger is asked back by an end that is up, too: where there are
 		// several paths, only an answered stamp proves that this is our peer, restarted.
-		want := l.state != StateUp || a == &l.train.strangers
+		// An answer to an answer asks nothing: on a path that is slow to
+		// deliver them, each would have another follow for ever.
+		want := !a.final && (l.state != StateUp || a == &l.train.strangers)
 		if want && a == &l.train.answers && a.room >= l.payload {
 			l.train.greet.remove(a.path)
 		}
@@ -450,6 +456,8 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 // take those shows now. Later ones only ask whether somebody is there.
 func (l *Link) greetSize(p Path) int {
 	switch {
+	case l.state != StateUp && l.size.knock:
+		return knockSize
 	case l.state != StateUp:
 		return l.payload
 	case !l.sess.confirmed || p != l.paths.now:
