@@ -1,6 +1,7 @@
 package ttlink
 
 import (
+	"fmt"
 	"time"
 
 	"ttfabric/wire"
@@ -171,6 +172,15 @@ func (l *Link) tellSize(now mono.Time) {
 	}
 	l.size.told = n
 	l.events.push(Event{Kind: kind, At: now, Session: l.sess.id, Retrains: l.history.retrains, Size: l.agreed, SizeWanted: l.want()})
+}
+
+// SizeReport says in words what an [EventNarrow] or [EventWide] is about.
+func (e *Event) SizeReport() string {
+	text := fmt.Sprintf("%s to %d bytes of payload", e.Kind, e.Size)
+	if e.Size < e.SizeWanted {
+		text += fmt.Sprintf(" of %d: larger ones do not get through", e.SizeWanted)
+	}
+	return text
 }
 
 // sizeDeadline is when [Link.tickSize] has something to do.
