@@ -3,6 +3,7 @@
 //
 //	GET  /livez                the process runs
 //	GET  /readyz               every declared link is up; 503 and what is missing otherwise
+//	GET  /metrics              counters and gauges for Prometheus, as text or OpenMetrics
 //	GET  /v1/fabric            how the fabric was started, as its starter describes it
 //	GET  /v1/chip              state, links, counters (ChipView)
 //	GET  /v1/losses           packets counted by class, port and session (losses.Chip)
@@ -78,6 +79,7 @@ func NewServer(n *node.Node, token string) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /metrics", s.auth(metrics(n).ServeHTTP))
 	mux.HandleFunc("GET /v1/fabric", s.auth(s.fabric))
 	mux.HandleFunc("GET /v1/chip", s.auth(s.chip))
 	mux.HandleFunc("GET /v1/losses", s.auth(s.losses))
