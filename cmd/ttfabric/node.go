@@ -54,6 +54,15 @@ Containers share no file: without --topology, the environment variable
 TTFABRIC_TOPOLOGY_TEXT may hold the text of a topology file. What such a file says
 of transport and auth is what the flags say, where these are left out; its auth: none, too, is refused beyond loopback.
 
+Prometheus finds counters and gauges of the chip, its links, router and sockets at
+GET /metrics of the API. As all calls but /livez and /readyz it wants the
+bearer token, which is in the file "token" of the run folder:
+
+  scrape_configs:
+  - job_name: ttfabric
+    authorization: {credentials_file: /run/user/1000/ttfabric/default/token}
+    static_configs: [{targets: ["10.0.1.1:8474"]}]
+
 A chip's work is done by one thread at a time; the environment variable
 GOMAXPROCS gives it more.`,
 		Example: `  ttfabric node --dir $XDG_RUNTIME_DIR/ttfabric/default --chip M0D3

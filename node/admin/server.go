@@ -52,6 +52,7 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/chip"
+	"ttfabric/node/session"
 	"ttfabric/wire"
 )
 
@@ -142,9 +143,17 @@ func (s *Server) auth(h http.HandlerFunc) http.HandlerFunc {
 
 // problem answers with an RFC 9457 problem.
 func problem(w http.ResponseWriter, code int, detail string) {
+	problemOf(w, code, "about:blank", detail)
+}
+
+// noWayType is the type of the problem that is a [session.NoWayError].
+const noWayType = "tag:ttfabric,2026:no-way"
+
+// problemOf answers with a problem of a type that a client tells apart.
+func problemOf(w http.ResponseWriter, code int, kind, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(map[string]any{"status": code, "title": http.StatusText(code), "detail": detail})
+	json.NewEncoder(w).Encode(map[string]any{"type": kind, "status": code, "title": http.StatusText(code), "detail": detail})
 }
 
 func answer(w http.ResponseWriter, v any) {
@@ -287,6 +296,9 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 		func(_ int, res chip.Result) { done <- res })
 	switch {
 	case errors.Is(err, context.Canceled):
+		return
+	case errors.Is(err, session.ErrUnreachable):
+		problemOf(w, http.StatusUnprocessableEntity, noWayType, err.Error())
 		return
 	case err != nil:
 		problem(w, http.StatusUnprocessableEntity, err.Error())
