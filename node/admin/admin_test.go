@@ -283,11 +283,13 @@ func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
 	set(admin.NetemBody{Cut: &on})
 	want("all is put back", "", false)
 	for _, b := range []admin.NetemBody{{Channels: []wire.Channel{ch}, Options: fault.Change{"speed": "1"}}, {Channels: []wire.Channel{ch}, Options: fault.Change{"loss": "7%"}, ForS: -1},
-		{Channels: []wire.Channel{3}, Cut: &on}, {Channels: []wire.Channel{200}, Cut: &on}} {
+		{Channels: []wire.Channel{3}, Cut: &on}, {Channels: []wire.Channel{200}, Cut: &on}, {}, {Cut: &on}, {Channels: []wire.Channel{ch}},
+		{Channels: []wire.Channel{ch, 3}, Options: fault.Change{"loss": "7%"}}} {
 		if err := c.SetNetem(ctx, b); err == nil {
 			t.Errorf("%+v was taken", b)
 		}
 	}
+	want("what was refused has done nothing", "", false)
 	if err := c.TellFault(ctx, node.FaultKilled, ports[0].Peer); err != nil {
 		t.Error(err)
 	}
