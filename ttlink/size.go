@@ -135,8 +135,9 @@ func (l *Link) tickTraining(now mono.Time) {
 	}
 }
 
-// heard notes that something came of the peer. After a silence, a hello shorter than the
-// longest may be a knock: hellos of this end follow at once, and often.
+// heard notes that a hello of the peer came that echoes this end, so that
+// it is not forged blindly. After a silence, one shorter than the longest may
+// be a knock, or the answer to one: hellos of this end follow at once, and often.
 func (l *Link) heard(now mono.Time, room, want int) {
 	last := max(l.train.heardAt, l.since)
 	l.train.heardAt = now

@@ -149,3 +149,37 @@ func TestLossIsNotNarrow(t *testing.T) {
 		t.Errorf("of %d trainings over paths that lose much, %d took them for narrow, for %v; %d sessions ended", trainings, narrow, small, ended)
 	}
 }
+
+// TestKnock has a cable cut for so long that most hellos are knocks, with ends
+// that know each other or have never met: it is up again about as soon as it is whole.
+func TestKnock(t *testing.T) {
+	for seed := range uint64(40) {
+		w := newWorld(t, seed, fault.Options{Delay: time.Millisecond}, nil)
+		set := func(loss float64) {
+			for i := range w.cable {
+				w.cable[i].Set(fault.Options{Delay: time.Millisecond, Loss: loss})
+			}
+		}
+		if seed%2 == 0 {
+			set(1)
+		}
+		w.start()
+		w.run(time.Second)
+		set(1)
+		w.run(time.Minute)
+		before := w.ends[0].link.Counters()
+		w.run(time.Minute)
+		if sent := w.ends[0].link.Counters().BytesSent - before.BytesSent; sent > 60*1024 {
+			w.fail("%d bytes of hellos within a minute to who does not answer", sent)
+		}
+		w.run(time.Duration(w.rng.Int64N(int64(10 * time.Second))))
+		set(0)
+		n := w.now
+		if !w.until(time.Minute, w.bothUp) || w.now.Sub(n) > ProfileLAN.HelloMax*5/4+50*time.Millisecond {
+			w.fail("up %v after the cable was whole again", w.now.Sub(n))
+		}
+		if s := w.ends[0].link.Status(); s.MaxPayload != s.PayloadWanted || countEvents(w.ends[0], EventNarrow) > 0 {
+			w.fail("taken for narrow: %+v", s)
+		}
+	}
+}

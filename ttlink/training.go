@@ -24,7 +24,7 @@ type training struct {
 	heard     echo   // last unproved hello while there is no session
 
 	heardPeer  bool      // a hello of the right peer has come since this training began
-	heardAt    mono.Time // when the last one came
+	heardAt    mono.Time // when one came last that echoes this end
 	miswired   bool
 	found      stranger
 	mismatched Mismatch  // last reported
@@ -110,8 +110,10 @@ func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	}
 	l.train.heardPeer = true
 	room, want := max(f.Padded, len(f.Payload)), min(l.payload, int(h.MaxPayload))
-	l.heard(now, room, want)
 	echoed := h.EchoIncarnation == l.cfg.Incarnation
+	if echoed {
+		l.heard(now, room, want)
+	}
 	size, proves := 0, echoed && h.EchoTraining == l.train.number && l.paths.proves(p, &h)
 	if proves && (l.state == StateTraining || !known) {
 		size, proves = l.passes(f, &h)
