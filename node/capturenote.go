@@ -35,6 +35,8 @@ func (n *Node) noteEvent(e *chip.Event) {
 		text = fmt.Sprintf("the link's frames go by the cable of channel %d from now on", l.Path.Channel())
 	case l.Kind == ttlink.EventPath:
 		text = "the link's frames go by its own cable from now on"
+	case l.Kind == ttlink.EventNarrow || l.Kind == ttlink.EventWide:
+		text = l.SizeReport()
 	default:
 		text = fmt.Sprintf("link %s", l.Kind)
 	}

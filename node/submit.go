@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/session"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -144,7 +145,7 @@ func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 			continue
 		case chip.NoSuchPlane:
 			if int(r.Plane) < n.cfg.Topology.Planes() {
-				return false, fmt.Errorf("there is no way from %s to %s on plane %d: 'ttfabric routes' shows those that there are", n.cfg.Node, r.Dst, r.Plane)
+				return false, &session.NoWayError{Src: n.cfg.Node, Dst: r.Dst, Plane: r.Plane}
 			}
 			return false, fmt.Errorf("plane %d: %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
 		case chip.BadRanges:

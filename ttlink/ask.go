@@ -22,5 +22,5 @@ func (l *Link) pollAsk(now mono.Time) (Transmit, bool) {
 	if !l.Carries() {
 		return Transmit{}, false
 	}
-	return l.hello(now, Own, echo{l.sess.peer, l.sess.training, 0}, true, l.payload), true
+	return l.hello(now, Own, echo{l.sess.peer, l.sess.training, 0}, true, 0), true
 }

@@ -31,6 +31,9 @@ func (l *Link) CheckInvariants() error {
 	if l.state == StateUp && (l.sess.id == 0 || l.agreed < MinPayload) {
 		return fmt.Errorf("up with session %#x and frame payload %d", l.sess.id, l.agreed)
 	}
+	if s := &l.size; s.searching && (l.agreed >= s.asks || s.asks > s.high || s.asks > l.payload) {
+		return fmt.Errorf("asks for frame payloads of %d while %d pass and %d may", s.asks, l.agreed, s.high)
+	}
 	if l.held() && (l.state == StateClosed || l.state == StateUp && l.paths.now == Own) {
 		return fmt.Errorf("%s by its own cable, which is held until %v", l.state, l.damping.until)
 	}

@@ -30,8 +30,8 @@
 // the number of its current training. Nothing but a proved hello changes the
 // state of a link; a forged one is answered and forgotten. While training, a
 // hello is as long as the longest frame that will follow, so that a path that is
-// narrower than it seems says so before anything depends on it, or stays down; only an answer is
-// never longer than its question. Each end creates
+// narrower than it seems shows before anything depends on it: the link then comes up with
+// shorter ones, see size.go. An answer is as long as its question. Each end creates
 // the state of a session once: an incarnation whose session has ended is not taken back.
 //
 // # What the other end may do

@@ -120,6 +120,8 @@ const (
 	EventPath                                // the frames go by another cable; Path
 	EventHeld                                // the own cable failed too often and is held down; Flaps, Until
 	EventReleased                            // it is held no longer; Flaps
+	EventNarrow                              // frames are shorter than both ends take, as longer ones do not get through; Size, SizeWanted
+	EventWide                                // longer ones get through, after an EventNarrow; Size, SizeWanted
 )
 
 // String returns the kind in words.
@@ -143,6 +145,10 @@ func (k EventKind) String() string {
 		return "held"
 	case EventReleased:
 		return "released"
+	case EventNarrow:
+		return "frame size lowered"
+	case EventWide:
+		return "frame size raised"
 	}
 	return "unknown"
 }
@@ -167,6 +173,8 @@ type Event struct {
 	FoundExpects wire.PortID // miswired: whom that port expects; not Config.Local unless Found or the fabric is what's wrong
 	FoundFabric  uint32      // miswired: that port's fabric
 	Mismatch     Mismatch
+
+	Size, SizeWanted int // frame payload in use, and the longest that both ends take, in bytes
 }
 
 // events is a bounded queue. Reports that the peer can provoke at will may
@@ -220,7 +228,8 @@ type Status struct {
 	Flaps           int              // failures of the own cable
 	HeldUntil       mono.Time        // until when it is held down; 0: it isn't
 	RTT             time.Duration    // smoothed round trip; 0 before the first measurement
-	MaxPayload      int              // agreed frame payload, in bytes; 0 before the first training
+	MaxPayload      int              // frame payload in use, in bytes; 0 before the first training
+	PayloadWanted   int              // frame payload that both ends take, in bytes: more than MaxPayload where the path swallows longer frames; 0 before the first training
 	Credits         [wire.NumVCs]int // packets that may be sent now
 	PeerSlots       [wire.NumVCs]int // the peer's receiver channel sizes, in packets
 	Occupied        [wire.NumVCs]int // own receiver slots that hold a packet

@@ -17,8 +17,9 @@ type Link struct {
 	state    State
 	since    mono.Time
 	payload  int // own limit of the frame payload; in force at the next training
-	agreed   int // frame payload that both ends take; 0 before the first training
+	agreed   int // frame payload that both ends and the path take; 0 before the first training
 	train    training
+	size     sizing
 	paths    paths
 	sess     session
 	tx       sender
@@ -134,6 +135,7 @@ func (l *Link) SetPath(now mono.Time, on bool) {
 	case on && l.state == StateOff:
 		l.setState(now, StateTraining)
 		l.train.heardPeer = false
+		l.size.train()
 		l.restartHellos(now)
 	case !on && l.state == StateUp:
 		l.goDown(now, DownPathOff)
@@ -144,7 +146,7 @@ func (l *Link) SetPath(now mono.Time, on bool) {
 }
 
 // SetMaxPayload changes the largest padded frame payload that the path takes,
-// in bytes: a smaller one at once, a larger one from the next training on.
+// in bytes: a smaller one at once, a larger one once the path has been seen to carry it.
 // Frames that were cut for a wider path and are unacknowledged end the
 // session: see [EventSessionEnded]. The error names a bad size.
 func (l *Link) SetMaxPayload(now mono.Time, n int) error {
@@ -154,6 +156,10 @@ func (l *Link) SetMaxPayload(now mono.Time, n int) error {
 	}
 	l.payload = n
 	l.agreed = min(l.agreed, n)
+	l.size.searching, l.size.due = false, false
+	if l.size.told >= n {
+		l.size.told = 0
+	}
 	if l.state == StateUp && l.tx.widest() > n {
 		l.goDown(now, DownPathNarrow)
 	}
@@ -201,7 +207,7 @@ func (l *Link) Status() Status {
 		Retrains: l.history.retrains, LastRetrain: l.history.lastRetrain, LastDown: l.history.lastDown,
 		FirstUp: l.history.firstUp, DownSince: l.history.downSince, Uptime: l.history.uptime, Downtime: l.history.downtime,
 		Phase: l.phase(), Train: l.trainStatus(), Flaps: l.damping.flaps, HeldUntil: l.holdEnd(),
-		RTT: l.rtt.smoothed, MaxPayload: l.agreed,
+		RTT: l.rtt.smoothed, MaxPayload: l.agreed, PayloadWanted: l.want(),
 		WindowUsed: l.tx.slab.used, Unacked: l.tx.slab.count,
 		Miswired: l.train.miswired, Found: l.train.found.port, Path: l.paths.now,
 		OwnCarries: l.paths.carries, OwnSince: l.paths.since,

@@ -383,37 +383,3 @@ func TestPathShrinks(t *testing.T) {
 		w.mustQuiet(time.Minute)
 	}
 }
-
-// TestPathIsNarrowFromTheStart has a leg on the way that neither end's own
-// interface knows of. While it says nothing of what it swallows, the link does
-// not come up, though a bare hello would get through; once the sockets have been
-// told, it comes up with frames that pass, and nothing is lost or ends for it.
-func TestPathIsNarrowFromTheStart(t *testing.T) {
-	for _, one := range []bool{false, true} { // in one direction only, or in both
-		w := newWorld(t, 3, fault.Options{Delay: lan}, nil)
-		const mtu = 600
-		w.onSend = func(to int, b []byte) bool { return len(b) > mtu && (!one || to == 0) }
-		w.load(40)
-		w.start()
-		if w.until(2*time.Second, w.bothUp) {
-			w.fail("the link came up, with frames of %d bytes on a path of %d", w.ends[0].link.Status().MaxPayload, mtu)
-		}
-		for i, e := range w.ends {
-			if one && i == 1 {
-				continue // whose own frames get through
-			}
-			if err := e.link.SetMaxPayload(w.now, 512); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.mustQuiet(time.Minute)
-		for i, e := range w.ends {
-			if s := e.link.Status(); s.MaxPayload != 512 || s.Retrains != 0 || countEvents(e, EventSessionEnded) != 0 {
-				w.fail("end %d: %+v", i, s)
-			}
-			if e.link.long != nil {
-				w.fail("end %d keeps %d bytes for hellos", i, len(e.link.long))
-			}
-		}
-	}
-}

@@ -44,7 +44,7 @@ type paths struct {
 	alternates pathSet // that may be used
 	announced  pathSet // that the peer has said hello by in this session, knowing this end: its frames may come by them
 	peerVia    [wire.MaxChannels + 1]uint8
-	home       int // hellos on the own cable that were answered in a row while frames go another way
+	home       int // hellos as long as its frames that were answered in a row on the own cable while frames go another way
 
 	carries bool      // the own cable carries the frames
 	since   mono.Time // of that, or of the opposite
@@ -126,9 +126,10 @@ func (l *Link) greets() (s pathSet) {
 
 // comeHome counts the answers on the own cable while frames go another way,
 // and lets them go back.
-func (l *Link) comeHome(now mono.Time, p Path, h *wire.Hello) {
+func (l *Link) comeHome(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	s := &l.paths
-	if s.now == Own || p != Own || stampPath(h.EchoStamp) != Own {
+	narrow := f.Padded != 0 && f.Padded < l.agreed
+	if s.now == Own || p != Own || narrow || stampPath(h.EchoStamp) != Own {
 		return
 	}
 	if s.home++; s.home < homeProofs {

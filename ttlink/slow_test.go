@@ -9,10 +9,11 @@ import (
 
 // TestSlowPath takes the path's rate away under a link that knows it as fast,
 // with a queue that holds a minute of it: what is sent again must not fill it
-// so that no answer ever comes in time. It allows three times what the path needs.
+// so that no answer ever comes in time, and neither must the hellos of the
+// trainings that this leads to. It allows three times what the path needs.
 func TestSlowPath(t *testing.T) {
-	for _, p := range []Profile{ProfileLAN, ProfileCrowded} {
-		for _, rate := range []int64{2_000_000, 512_000, 256_000} {
+	for _, p := range []Profile{ProfileLAN, ProfileCrowded, ProfilePaced} {
+		for _, rate := range []int64{2_000_000, 512_000, 256_000, 128_000, 64_000} {
 			for seed := range uint64(3) {
 				w := newWorld(t, seed+1, fault.Options{Delay: time.Millisecond}, func(_ int, c *Config) { c.Profile = p })
 				w.start()

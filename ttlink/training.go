@@ -1,6 +1,7 @@
 package ttlink
 
 import (
+	"math"
 	"time"
 
 	"ttfabric/wire"
@@ -22,7 +23,8 @@ type training struct {
 	strangers answer // to unknown incarnations; apart, so that they can't crowd out the peer
 	heard     echo   // last unproved hello while there is no session
 
-	heardPeer  bool // a hello of the right peer has come since this training began
+	heardPeer  bool      // a hello of the right peer has come since this training began
+	heardAt    mono.Time // when one came last that echoes this end
 	miswired   bool
 	found      stranger
 	mismatched Mismatch  // last reported
@@ -46,7 +48,9 @@ type echo struct {
 type answer struct {
 	due    bool
 	path   Path // that it goes by: the one that the question came by
-	room   int  // padded payload of the question, in bytes: the answer has no more
+	room   int  // payload of the question with its padding, in bytes: the answer has no more
+	short  bool // the question was shorter than the longest frame that both ends take
+	final  bool // the question was an answer: no more is asked
 	echo   echo
 	tokens int
 	last   mono.Time // when the bucket was filled last
@@ -54,7 +58,8 @@ type answer struct {
 
 // owe notes that a hello is to be answered, if the bucket allows, by one that
 // is no longer than the question, lest a forger have this end send much to its peer with little.
-func (a *answer) owe(now mono.Time, p Path, room int, e echo) bool {
+// Of several that wait by one path the longest is answered: it proves the most.
+func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo) bool {
 	if n := int64(now.Sub(a.last) / answerRefill); n > 0 {
 		a.tokens = int(min(int64(a.tokens)+n, answerBurst))
 		a.last = now
@@ -65,7 +70,10 @@ func (a *answer) owe(now mono.Time, p Path, room int, e echo) bool {
 		}
 		a.tokens--
 	}
-	a.due, a.path, a.room, a.echo = true, p, room, e
+	if a.due && a.path == p && a.room > room && a.echo.incarnation == e.incarnation && a.echo.training == e.training {
+		return true
+	}
+	a.due, a.path, a.room, a.short, a.final, a.echo = true, p, room, short, final, e
 	return true
 }
 
@@ -101,14 +109,21 @@ func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 		return
 	}
 	l.train.heardPeer = true
+	room, want := max(f.Padded, len(f.Payload)), min(l.payload, int(h.MaxPayload))
 	echoed := h.EchoIncarnation == l.cfg.Incarnation
-	proves := echoed && h.EchoTraining == l.train.number && l.paths.proves(p, &h)
+	if echoed {
+		l.heard(now, room, want)
+	}
+	size, proves := 0, echoed && h.EchoTraining == l.train.number && l.paths.proves(p, &h)
+	if proves && (l.state == StateTraining || !known) {
+		size, proves = l.passes(f, &h)
+	}
 	switch {
 	case known:
-		l.helloOfPeer(now, p, f, &h, echoed, proves)
+		l.helloOfPeer(now, p, f, &h, echoed, proves, size)
 	case proves:
 		l.startSession(now, &h)
-		l.comeUp(now, p, f, &h)
+		l.comeUp(now, p, f, &h, size)
 	default:
 		l.counters.UnprovedHellos++
 		if l.sess.id == 0 {
@@ -122,13 +137,14 @@ func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	if known || proves {
 		a = &l.train.answers
 	}
-	if !a.owe(now, p, max(f.Padded, len(f.Payload)), echo{h.Incarnation, h.Training, h.Stamp}) {
+	if !a.owe(now, p, room, room < want, h.EchoStamp != 0, echo{h.Incarnation, h.Training, h.Stamp}) {
 		l.counters.AnswersSuppressed++
 	}
 }
 
 // helloOfPeer takes a hello of the session's incarnation that isn't stale.
-func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, echoed, proves bool) {
+// If it proves the path, size is what frames may have.
+func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, echoed, proves bool, size int) {
 	if echoed {
 		l.paths.announced.add(p)
 	}
@@ -136,7 +152,7 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 	l.sess.training = h.Training
 	if l.state == StateTraining {
 		if proves {
-			l.comeUp(now, p, f, h)
+			l.comeUp(now, p, f, h, size)
 		}
 		return
 	}
@@ -151,14 +167,17 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 	}
 	if echoed {
 		l.applyHello(now, f, h)
-		if rtt, ok := l.helloRTT(now, h); ok {
+		if rtt, ok := l.helloRTT(now, h, MaxRTT); ok {
 			if p == l.paths.now {
 				l.rtt.sample(rtt)
 			}
 			if !stampTime(h.EchoStamp).Before(l.since) {
 				l.train.refine--
 			}
-			l.comeHome(now, p, h)
+			l.comeHome(now, p, f, h)
+		}
+		if h.EchoStamp != 0 && proves {
+			l.answered(now, p, f, h)
 		}
 		if h.Up && f.Session == l.sess.id {
 			l.sess.life = now
@@ -258,14 +277,13 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 }
 
 // comeUp takes the link up on a hello that proves the path, and lets the
-// session go on where both ends left it.
-func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
+// session go on where both ends left it, with frames of size bytes of padded payload at most.
+func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size int) {
 	l.paths.now, l.paths.home = p, 0
 	l.paths.own(now, p == Own)
 	l.paths.announced.add(p)
-	agreed := min(l.payload, int(h.MaxPayload))
 	l.applyHello(now, f, h)
-	if l.tx.widest() > agreed {
+	if l.tx.widest() > size {
 		l.renew(now)
 		return
 	}
@@ -274,11 +292,10 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 		l.damping.inUse = now
 	}
 	l.train.mismatched = MismatchNone
-	l.agreed = agreed
 	l.sess.life = now
 	l.sess.confirmed = h.Up && f.Session == l.sess.id
 	l.train.refine = refineMost
-	if rtt, ok := l.helloRTT(now, h); ok {
+	if rtt, ok := l.helloRTT(now, h, math.MaxInt64); ok {
 		l.rtt = rttEstimate{}
 		l.rtt.sample(rtt)
 	}
@@ -293,6 +310,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	l.tx.keepaliveAt = now.Add(l.jitter(l.cfg.Profile.Keepalive))
 	l.setState(now, StateUp)
 	l.events.push(Event{Kind: EventUp, At: now, Session: l.sess.id, Retrains: l.history.retrains, Path: p})
+	l.settle(now, size, h)
 }
 
 // renew ends the session although both ends live: frames that were cut for a
@@ -331,10 +349,10 @@ func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 
 // helloRTT measures the round trip of a hello that this end sent and the peer
 // answered. It is no measurement where a later hello was answered before, this
-// one was, or this end stood still meanwhile.
-func (l *Link) helloRTT(now mono.Time, h *wire.Hello) (time.Duration, bool) {
+// one was, this end stood still meanwhile, or it took longer than most.
+func (l *Link) helloRTT(now mono.Time, h *wire.Hello, most time.Duration) (time.Duration, bool) {
 	sent := stampTime(h.EchoStamp)
-	if h.EchoStamp == 0 || sent.After(now) || now.Sub(sent) > MaxRTT || sent.Before(l.stalled) || sent.Before(l.train.echoed) {
+	if h.EchoStamp == 0 || sent.After(now) || now.Sub(sent) > most || sent.Before(l.stalled) || sent.Before(l.train.echoed) {
 		return 0, false
 	}
 	p := stampPath(h.EchoStamp)
@@ -357,6 +375,7 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 	l.paths.own(now, false)
 	l.train.number++
 	l.train.heardPeer = false
+	l.size.train()
 	l.setState(now, StateTraining)
 	l.restartHellos(now)
 	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.history.retrains, Reason: why})
@@ -384,8 +403,13 @@ func (l *Link) tickHello(now mono.Time) {
 		return
 	}
 	l.train.greet = l.greets()
-	l.train.interval = min(2*l.train.interval, l.cfg.Profile.HelloMax)
+	if l.size.proofs == 0 { // else somebody answers, though not to all
+		l.train.interval = min(2*l.train.interval, l.cfg.Profile.HelloMax)
+	}
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))
+	if l.state == StateTraining {
+		l.tickTraining(now)
+	}
 }
 
 // pollHello returns the next hello that is due.
@@ -401,30 +425,51 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 		// An answer to the peer that asks back does what a hello would. A
 		// stranger is asked back by an end that is up, too: where there are
 		// several paths, only an answered stamp proves that this is our peer, restarted.
-		want := l.state != StateUp || a == &l.train.strangers
+		// An answer to an answer asks nothing: on a path that is slow to
+		// deliver them, each would have another follow for ever.
+		want := !a.final && (l.state != StateUp || a == &l.train.strangers)
 		if want && a == &l.train.answers && a.room >= l.payload {
 			l.train.greet.remove(a.path)
 		}
-		return l.hello(now, a.path, a.echo, want, a.room), true
+		l.size.short = l.size.short || a.short
+		return l.hello(now, a.path, a.echo, want, min(a.room, l.payload)), true
 	}
 	if t, ok := l.pollAsk(now); ok {
 		return t, true
 	}
-	p, ok := l.train.greet.first()
-	if !ok || !l.saysHello() {
-		l.train.greet = 0
-		return Transmit{}, false
+	if t, ok := l.pollSize(now); ok {
+		return t, true
 	}
-	l.train.greet.remove(p)
 	e := l.train.heard
 	if l.sess.id != 0 {
 		e = echo{l.sess.peer, l.sess.training, 0}
 	}
-	return l.hello(now, p, e, true, l.payload), true
+	p, ok := l.train.greet.first()
+	if !ok || !l.saysHello() {
+		l.train.greet = 0
+		return l.pollShort(now, e)
+	}
+	l.train.greet.remove(p)
+	return l.hello(now, p, e, true, l.greetSize(p)), true
 }
 
-// hello makes a hello with a padded payload of room bytes at most, if it can.
-func (l *Link) hello(now mono.Time, p Path, e echo, want bool, room int) Transmit {
+// greetSize is the padded payload of a periodic hello by a path: as long as the
+// longest frame that will follow, until both ends are up by it, so that a path that does not
+// take those shows now. Later ones only ask whether somebody is there.
+func (l *Link) greetSize(p Path) int {
+	switch {
+	case l.state != StateUp && l.size.knock:
+		return knockSize
+	case l.state != StateUp:
+		return l.payload
+	case !l.sess.confirmed || p != l.paths.now:
+		return l.agreed
+	}
+	return 0
+}
+
+// hello makes a hello that is padded to size bytes of payload, or to none where it is longer.
+func (l *Link) hello(now mono.Time, p Path, e echo, want bool, size int) Transmit {
 	h := wire.Hello{
 		Up: l.state == StateUp, WantAnswer: want, From: l.cfg.Local, Expected: l.cfg.Peer,
 		MaxPayload: uint16(l.payload), Incarnation: l.cfg.Incarnation, EchoIncarnation: e.incarnation,
@@ -440,12 +485,8 @@ func (l *Link) hello(now mono.Time, p Path, e echo, want bool, room int) Transmi
 		f.RxSeq = l.rx.expected
 	}
 	f.Payload = h.Append(l.control[wire.EnvelopeLen+wire.HeaderLen : wire.EnvelopeLen+wire.HeaderLen])
-	if l.state != StateUp || !l.sess.confirmed {
-		// As long as the longest frame that will follow: a path that does not
-		// take those says so now, or else does not come up.
-		if n := min(l.payload, room); n >= wire.PadTo(len(f.Payload)) {
-			f.Padded = n
-		}
+	if n := size / wire.PadUnit * wire.PadUnit; n >= wire.PadTo(len(f.Payload)) {
+		f.Padded = n
 	}
 	l.counters.HellosSent++
 	return l.sealControl(&f, p)

@@ -182,6 +182,7 @@ func (l *Link) Deadline() (mono.Time, bool) {
 	if l.held() {
 		at = mono.Min(at, l.holdEnd())
 	}
+	at = mono.Min(at, l.sizeDeadline())
 	if l.tx.slab.buf != nil && l.tx.slab.count == 0 {
 		at = mono.Min(at, l.tx.ackedAt.Add(slabIdle))
 	}
@@ -215,6 +216,7 @@ func (l *Link) Tick(now mono.Time) {
 	}
 	l.tickHold(now)
 	l.tickHello(now)
+	l.tickSize(now)
 	if s := &l.tx.slab; s.buf != nil && s.count == 0 && now.Sub(l.tx.ackedAt) >= slabIdle {
 		s.drop()
 	}

@@ -85,8 +85,8 @@
 // The payload of a hello, 80 or 158 bytes. The frame around it has the
 // sender's session (0 before the first) and, in a session, the next data frame
 // expected as its rx seq. It is padded to the largest frame payload that the
-// hello names, until its sender is up and confirmed: what comes up has been
-// crossed by frames as long as those that follow.
+// hello names, or to less, as "bring-up and training" says: what comes up has
+// been crossed by frames as long as those that follow.
 //
 //	 0  1  version (1)
 //	 1  1  bit 0 UP: the sender is up; bit 1 WANT: answer this hello; others reserved, refused
@@ -333,10 +333,9 @@
 // newest number, or before the first session those of the last hello that
 // proved nothing. Such periodic hellos carry echo stamp 0. Only a direct
 // answer echoes a stamp, so that what remains of it is a round trip, the first
-// time that it comes. Until an end is confirmed, its hello's frame is padded to
-// the longest frame payload that it takes, so that a path that is narrower than
-// it seems does not come up. An end
-// that is up goes on with periodic hellos until it is confirmed: until it has
+// time that it comes. While an end trains, its hello's frame is padded to
+// the longest frame payload that it takes, and after that to the longest that it
+// uses, until it is confirmed. An end that is up goes on with periodic hellos until it is confirmed: until it has
 // heard a frame of the session other than a hello, or a hello of this session
 // with UP that echoes its incarnation.
 //
@@ -370,15 +369,29 @@
 //     number and stamp. The answer has UP if the end is up now, and WANT if it
 //     isn't, or if the hello was another incarnation's than the session's and
 //     proved nothing: that may be the peer restarted, which then proves itself
-//     by the cable that it was asked by. Answers are limited to 8 at once and one more every 2 ms, for the
-//     session's peer and for strangers apart. An answer is no longer than the
-//     hello that it answers: its padding ends where that one's does.
+//     by the cable that it was asked by. An answer to an answer has no WANT. Answers are limited to 8 at once and one more every 2 ms, for the
+//     session's peer and for strangers apart. An answer is as long as
+//     the hello that it answers, at any time, as far as its sender takes that: its
+//     padding ends where that one's does. Where several wait, the longest is answered.
 //
 // An end that comes up on a hello without WANT that doesn't confirm it sends
 // one hello at once. Both ends use frames of at most the smaller of the two
-// frame payloads. An end that would come up with unacknowledged frames larger
+// frame payloads, and of no more than the path carries, next. An end that would come up with unacknowledged frames larger
 // than that takes another incarnation instead, and trains on: such frames
 // would never get through, and cannot be cut again.
+//
+// A path may swallow long frames without a word. As an answer is no longer than
+// its question, one that comes proves the path both ways at its own length. An end may
+// train with shorter hellos, too, when the long ones are not answered. From the first
+// hello on that is shorter than what both ends take, until its training number counts
+// on, it comes up on answers only, and with frames no longer than an answer that proved it;
+// or on a periodic hello with UP, whose sender has found out the same, and as
+// long as that. An end that is up may ask at any time with a longer hello whether longer
+// frames pass, and use them once it is answered. Here, each hello from the third of a training on is
+// followed by one padded to 1152, 480 and 192 bytes in turn; 8 answers to those and
+// none to a long one tell a narrow path, 16 where frames in the session
+// are longer. From the eighth on, most hellos are padded to 160 bytes only,
+// the others 0.5 to 8 s apart; an end that after a silence hears a short one that echoes it begins anew.
 //
 // Where a link is down, and another one of the same two chips in the same
 // direction is up by its own cable, the frames of the first may go by the cable

@@ -64,7 +64,7 @@ import (
 //	          of command, the router command, or 255 for a flush;
 //	          of tables, 0 in force, 1 in force and detours of the old ones given up, 2 refused
 //	   19  1  up and path: channel whose cable carries the frames, 255 the own one; stuck: sender channel, 255 the receiver channel
-//	   20  4  packets that it is about; of tables, cables that they do without
+//	   20  4  packets that it is about; of tables, cables that they do without; of a frame size, bytes of payload
 //	   24  4  session id; of tables, their epoch
 //	   28  4  retrains so far
 //	   32  2  mesh, 34 2 chip: dropped and stuck, source of the packet; miswired, who was found
@@ -144,7 +144,8 @@ const (
 
 // MailboxKind says what an entry is about. Those below [MailboxDropped] are
 // the events of the link: 1 up, 2 down, 3 session started, 4 session ended,
-// 5 miswired, 6 incompatible, 7 path, 8 held, 9 released.
+// 5 miswired, 6 incompatible, 7 path, 8 held, 9 released, 10 frame size
+// lowered, 11 frame size raised.
 //
 // Down reasons are 0 never, 1 silence, 2 peer retrained, 3 peer closed, 4 peer
 // restarted, 5 path off, 6 closed, 7 path narrower, 8 fallback gone,

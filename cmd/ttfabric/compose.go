@@ -5,13 +5,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
@@ -83,7 +84,8 @@ file's text goes into the compose file, so that it can be handed on alone.
 The fabric is called as --name says unless the environment variable
 TTFABRIC_NAME is set when it is brought up; TTFABRIC_IMAGE and TTFABRIC_MTU
 stand in the same way for --image and --mtu. Commands find it by its containers'
-labels. 'ttfabric up --runtime docker' writes the file and uses it at once.
+labels. 'ttfabric up --runtime docker' writes the file and uses it at once. With -o json
+it is written as JSON.
 
 With --auth psk, --transport quic or --gossip-key, each container gets its own
 keys and certificates as secrets, from a folder that compose makes for them
@@ -120,6 +122,10 @@ func render(c *cobra.Command, args []string, file string, make func(arg string, 
 	if len(args) > 0 {
 		arg = args[0]
 	}
+	as, err := format(c)
+	if err != nil {
+		return err
+	}
 	t, err := loadTopology(c.Context(), arg)
 	if err != nil {
 		return err
@@ -127,6 +133,11 @@ func render(c *cobra.Command, args []string, file string, make func(arg string, 
 	b, told, err := make(arg, t)
 	if err != nil {
 		return err
+	}
+	if o, _ := c.Flags().GetString("output"); as == "json" && o == "json" {
+		if b, err = asJSON(b); err != nil {
+			return err
+		}
 	}
 	if file == "" {
 		_, err = c.OutOrStdout().Write(b)
@@ -137,6 +148,17 @@ func render(c *cobra.Command, args []string, file string, make func(arg string, 
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "Wrote %s, of %s\n", file, told)
 	return nil
+}
+
+// asJSON is a compose file in JSON, which the tools that read such files take as well. What a YAML file repeats by name is written out.
+func asJSON(b []byte) ([]byte, error) {
+	var v map[string]any
+	if err := yaml.Unmarshal(b, &v); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(v, func(k string, _ any) bool { return strings.HasPrefix(k, "x-") })
+	b, err := json.MarshalIndent(v, "", "  ")
+	return append(b, '\n'), err
 }
 
 // check refuses what a compose file cannot say.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -121,6 +122,11 @@ func TestComposeOfAFile(t *testing.T) {
 	out := c.must("compose", file, "--name", "lab", "--slots", "fast", "--netem", "M0D1-M0D2,loss=1%", "--stuck", "drain", "--mtu", "9000", "--image", "mine:1", "--memory", "1g")
 	got := parseComposed(t, []byte(out))
 	checkComposed(t, "lab", want, got)
+	var js map[string]any
+	if err := json.Unmarshal([]byte(c.must("compose", file, "-o", "json")), &js); err != nil || len(js["services"].(map[string]any)) != 4 {
+		t.Errorf("-o json: %v, %v", err, js)
+	}
+	parseComposed(t, []byte(c.must("compose", file, "-o", "json")))
 	s := got.Services["m0d2"]
 	back, err := topo.Load(topologyEnv, []byte(strings.ReplaceAll(s.Environment[topologyEnv], "$$", "$")))
 	if err != nil || back.Hash() != want.Hash() || !back.SameNotes(want) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -17,12 +18,26 @@ const maxDrawn = 4096
 
 // drawings are the forms of a graph.
 var drawings = []struct {
-	name string
-	draw func(t *topo.Topology) []byte
+	name    string
+	endings []string // of files
+	draw    func(t *topo.Topology) []byte
 }{
-	{"dot", drawDot},
-	{"mermaid", drawMermaid},
-	{"svg", drawSVG},
+	{"dot", []string{".dot", ".gv"}, drawDot},
+	{"mermaid", []string{".mmd", ".mermaid"}, drawMermaid},
+	{"svg", []string{".svg"}, drawSVG},
+}
+
+// drawnAs is the form that a file's ending stands for.
+func drawnAs(file string) (string, error) {
+	ending := strings.ToLower(filepath.Ext(file))
+	var known []string
+	for _, d := range drawings {
+		if slices.Contains(d.endings, ending) {
+			return d.name, nil
+		}
+		known = append(known, d.endings...)
+	}
+	return "", coded(exitUsage, "--file %s: its ending stands for no form: want %s, or --format", file, strings.Join(known, ", "))
 }
 
 func newGraph() *cobra.Command {
@@ -36,7 +51,7 @@ func newGraph() *cobra.Command {
 		Short: "Draw a topology",
 		Long: `graph draws the chips and cables of a topology: as a picture (svg), for Graphviz
 (dot), or for Markdown pages (mermaid). It starts nothing.`,
-		Example: `  ttfabric graph t3000 --format svg -f t3000.svg
+		Example: `  ttfabric graph t3000 -f t3000.svg
   ttfabric graph spec-l1 --format dot | neato -n2 -Tpng > spec.png
   ttfabric graph cluster_desc.yaml --format mermaid`,
 		Args:              cobra.ExactArgs(1),
@@ -45,6 +60,11 @@ func newGraph() *cobra.Command {
 			as, err := format(c)
 			if err != nil {
 				return err
+			}
+			if file != "" && !c.Flags().Changed("format") {
+				if form, err = drawnAs(file); err != nil {
+					return err
+				}
 			}
 			for _, d := range drawings {
 				if d.name != form {
@@ -62,7 +82,7 @@ func newGraph() *cobra.Command {
 			return coded(exitUsage, "--format %q: want %s", form, strings.Join(names, ", "))
 		},
 	}
-	c.Flags().StringVar(&form, "format", "svg", strings.Join(names, ", "))
+	c.Flags().StringVar(&form, "format", "svg", strings.Join(names, ", ")+" (default with --file: as its ending says)")
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
 	completeFormat(c, names...)
 	return c

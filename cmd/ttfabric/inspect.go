@@ -14,6 +14,7 @@ import (
 
 	"ttfabric/node/admin"
 	"ttfabric/router/topo"
+	"ttfabric/ttlink"
 	"ttfabric/wire"
 )
 
@@ -215,6 +216,9 @@ func printLinks(c *cobra.Command, views []admin.ChipView) {
 			state := l.State
 			if l.By != nil {
 				state = fmt.Sprintf("%s by channel %d", l.State, *l.By)
+			}
+			if l.State == ttlink.StateUp.String() && l.Payload < l.Wanted {
+				state += fmt.Sprintf(", frames of %d B, %d get lost", l.Payload, l.Wanted)
 			}
 			if l.Held {
 				state += fmt.Sprintf(", held %s more", seconds(l.HeldForS))

@@ -44,6 +44,8 @@ func TestValidateGraphGenerate(t *testing.T) {
 		{[]string{"graph", "spec-l1", "--format", "mermaid"}, exitOK, "M0D5 ===|2| M1D3"},
 		{[]string{"graph", "t3000"}, exitOK, "UMD 4"},
 		{[]string{"graph", "t3000", "--format", "gif"}, exitUsage, "want dot, mermaid, svg"},
+		{[]string{"graph", "t3000", "-f", filepath.Join(c.dir, "x.bmp")}, exitUsage, "want .dot, .gv, .mmd, .mermaid, .svg, or --format"},
+		{[]string{"graph", "t3000", "-f", filepath.Join(c.dir, "x.GV"), "-o", "json"}, exitOK, `"format": "dot"`},
 		{[]string{"graph", bad, "--format", "svg"}, exitTopology, bad + ":1: "},
 		{[]string{"generate", "torus:3x3"}, exitOK, "wrap_x: true"},
 		{[]string{"generate", "galaxy", "--format", "umd"}, exitOK, "ethernet_connections:"},

@@ -221,6 +221,8 @@ func entryWords(e *wire.MailboxEntry) (what, detail string) {
 		detail = fmt.Sprintf("session %08x, %s of unknown fate", uint32(e.Session), counted(int(e.Packets), "packet"))
 	case ttlink.EventMiswired:
 		detail = fmt.Sprintf("found %s channel %d", e.Src, e.VC)
+	case ttlink.EventNarrow, ttlink.EventWide:
+		detail = fmt.Sprintf("to %d bytes of payload", e.Packets)
 	case ttlink.EventHeld:
 		detail = "for " + time.Duration(e.For).Round(time.Millisecond).String()
 	case ttlink.EventIncompatible:

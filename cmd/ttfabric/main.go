@@ -125,6 +125,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	}
 	refuseUnknown(root)
 	wrapArgsOf(root)
+	completeValues(root, flagValues())
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .Annotations."+onlyGroups+")}}", 1))
 	return root
 }
@@ -193,6 +194,10 @@ func wrapArgsOf(c *cobra.Command) {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
 				return coded(exitUsage, "%w\nSee '%s --help'", err, c.CommandPath())
+			}
+			// What a script's variable without a value leaves is no name; text may be empty.
+			if i := slices.Index(args, ""); i >= 0 && !(i == 2 && strings.HasSuffix(c.Use, "[TEXT]")) {
+				return coded(exitUsage, "argument %d of '%s' is empty", i+1, c.CommandPath())
 			}
 			return nil
 		}

@@ -97,6 +97,16 @@ func TestAFabricOfProcesses(t *testing.T) {
 	if out := c.must("mem", "read", "M0D3", "1-1:0x10", "15", "--via", "M0D1", "-f", "-"); out != "over the fabric" {
 		t.Errorf("read back %q", out)
 	}
+	var mem memView
+	if err := json.Unmarshal([]byte(c.must("mem", "read", "M0D3", "1-1:0x10", "4", "-o", "json")), &mem); err != nil || mem.Hex == nil || *mem.Hex != "6f766572" || mem.Bytes != 4 || mem.Chip.String() != "M0D3" {
+		t.Errorf("mem read -o json: %v, %+v", err, mem)
+	}
+	if _, errs, code := c.run("mem", "read", "M0D3", "1-1:0x10", "4", "-o", "json", "-f", "-"); code != exitUsage {
+		t.Errorf("mem read -o json -f -: exit code %d, %s", code, errs)
+	}
+	if err := json.Unmarshal([]byte(c.must("mem", "write", "M0D3", "1-1:0x40", "text", "-o", "json")), &mem); err != nil || mem.Bytes != 4 || mem.Address == "" {
+		t.Errorf("mem write -o json: %v, %+v", err, mem)
+	}
 	c.must("mem", "write", "M0D1", "1-1:0x80", "to all", "--multicast", "W1,S1")
 	for _, chip := range []string{"M0D0", "M0D2", "M0D3"} {
 		if out := c.must("mem", "read", chip, "1-1:0x80", "6", "-f", "-"); out != "to all" {

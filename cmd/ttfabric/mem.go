@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,6 +36,26 @@ type memTarget struct {
 	dst   wire.FabricNodeID
 	addr  wire.NocAddr
 	plane wire.Plane
+}
+
+// memView says what was read or written, for programs.
+type memView struct {
+	Chip      wire.FabricNodeID `json:"chip"`
+	Address   string            `json:"address"`
+	Multicast string            `json:"multicast,omitempty"` // the chips that were written to, from Chip
+	Chips     int               `json:"chips,omitempty"`     // how many these are
+	Bytes     int               `json:"bytes"`
+	Hex       *string           `json:"hex,omitempty"` // what was read, unless it is in File
+	File      string            `json:"file,omitempty"`
+}
+
+// told says what was written.
+func (v *memView) told(c *cobra.Command, text string) error {
+	if as, err := format(c); err != nil || as == "json" {
+		return errors.Join(err, printJSON(c, v))
+	}
+	fmt.Fprintln(c.ErrOrStderr(), text)
+	return nil
 }
 
 func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
@@ -91,6 +112,13 @@ func newMemRead() *cobra.Command {
 	c := &cobra.Command{Use: "read CHIP TILE LENGTH", Short: "Read bytes from a tile", Args: cobra.ExactArgs(3),
 		Example: "  ttfabric mem read M0D7 1-1:0x1000 64 --via M0D0\n  ttfabric mem read M0D7 1-1:0 1048576 --file dump.bin",
 		RunE: func(c *cobra.Command, args []string) error {
+			as, err := format(c)
+			if err != nil {
+				return err
+			}
+			if as == "json" && file == "-" {
+				return coded(exitUsage, "--file - writes the bytes alone to stdout: leave out --output")
+			}
 			t, err := parseTarget(c, args[0], args[1])
 			if err != nil {
 				return err
@@ -103,13 +131,20 @@ func newMemRead() *cobra.Command {
 			if err := t.s.Read(c.Context(), t.dst, t.addr, b, session.OnPlane(t.plane)); err != nil {
 				return err
 			}
+			v := memView{Chip: t.dst, Address: t.addr.String(), Bytes: len(b), File: file}
 			switch {
 			case file == "-":
 				_, err = c.OutOrStdout().Write(b)
 			case file != "":
 				err = writeOut(file, b)
+			case as == "json":
+				text := hex.EncodeToString(b)
+				v.Hex = &text
 			default:
 				_, err = fmt.Fprint(c.OutOrStdout(), hex.Dump(b))
+			}
+			if err == nil && as == "json" {
+				err = printJSON(c, v)
 			}
 			return err
 		}}
@@ -129,6 +164,9 @@ rectangle of three by two whose north-west corner is CHIP. E2-4 are the chips
 two to four hops to the east, as the linear API's start 2 and range 3.`,
 		Example: "  ttfabric mem write M0D7 1-1:0x1000 'hello' --via M0D0\n  ttfabric mem write M0D7 1-1:0 --file weights.bin\n  ttfabric mem write M0D7 1-1:0 --hex deadbeef\n  ttfabric mem write M0D0 1-1:0 'to all' --multicast E3,S1",
 		RunE: func(c *cobra.Command, args []string) error {
+			if _, err := format(c); err != nil {
+				return err
+			}
 			given := len(args) - 2
 			for _, s := range []string{file, hexa} {
 				if s != "" {
@@ -162,8 +200,7 @@ two to four hops to the east, as the linear API's start 2 and range 3.`,
 			if err := t.s.Write(c.Context(), t.dst, t.addr, b, session.OnPlane(t.plane)); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "%d bytes written to %s at %s\n", len(b), t.dst, t.addr)
-			return nil
+			return (&memView{Chip: t.dst, Address: t.addr.String(), Bytes: len(b)}).told(c, fmt.Sprintf("%d bytes written to %s at %s", len(b), t.dst, t.addr))
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write, '-' for stdin")
 	c.Flags().StringVar(&hexa, "hex", "", "bytes in hexadecimal")
@@ -177,8 +214,8 @@ func memMulticast(c *cobra.Command, t *memTarget, r wire.Ranges, b []byte) error
 	if err := t.s.MulticastWrite(c.Context(), r, t.addr, b, session.OnPlane(t.plane)); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%d bytes written to %s at %s, %s from %s\n", len(b), counted(r.Members(), "chip"), t.addr, r, t.dst)
-	return nil
+	v := memView{Chip: t.dst, Address: t.addr.String(), Multicast: r.String(), Chips: r.Members(), Bytes: len(b)}
+	return v.told(c, fmt.Sprintf("%d bytes written to %s at %s, %s from %s", len(b), counted(r.Members(), "chip"), t.addr, r, t.dst))
 }
 
 func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error) {

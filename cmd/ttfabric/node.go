@@ -32,12 +32,8 @@ const seedChips = 8
 // channelStride is the distance between two chips' UDP port ranges with --port-base: one port per ethernet channel.
 const channelStride = wire.MaxChannels
 
-func newNode() *cobra.Command {
-	var chip, dir, level string
-	var f aloneFlags
-	c := &cobra.Command{
-		Use: "node", Short: "Run one chip in this process (what 'up' starts)", Args: cobra.NoArgs,
-		Long: `node runs one chip until it is told to stop: one of the fabric whose run folder
+// nodeLong is the help of 'node'.
+const nodeLong = `node runs one chip until it is told to stop: one of the fabric whose run folder
 is given, as 'ttfabric up' starts them, or one that knows nothing but its
 topology and where some of the others are, on a machine or in a container of
 its own. The chips of a fabric have their --name, topology and gossip key in
@@ -54,8 +50,24 @@ Containers share no file: without --topology, the environment variable
 TTFABRIC_TOPOLOGY_TEXT may hold the text of a topology file. What such a file says
 of transport and auth is what the flags say, where these are left out; its auth: none, too, is refused beyond loopback.
 
+Prometheus finds counters and gauges of the chip, its links, router and sockets at
+GET /metrics of the API. As all calls but /livez and /readyz it wants the
+bearer token, which is in the file "token" of the run folder:
+
+  scrape_configs:
+  - job_name: ttfabric
+    authorization: {credentials_file: /run/user/1000/ttfabric/default/token}
+    static_configs: [{targets: ["10.0.1.1:8474"]}]
+
 A chip's work is done by one thread at a time; the environment variable
-GOMAXPROCS gives it more.`,
+GOMAXPROCS gives it more.`
+
+func newNode() *cobra.Command {
+	var chip, dir, level string
+	var f aloneFlags
+	c := &cobra.Command{
+		Use: "node", Short: "Run one chip in this process (what 'up' starts)", Args: cobra.NoArgs,
+		Long: nodeLong,
 		Example: `  ttfabric node --dir $XDG_RUNTIME_DIR/ttfabric/default --chip M0D3
   ttfabric node --chip M0D3 --topology t3000 --listen eth0 --seeds chip0,chip1 --api 0.0.0.0:8474
   ttfabric node --chip M0D1 --topology ring:4 --gossip-port 7950 --port-base 17016 --seeds 10.0.0.1:7946,10.0.1.1`,

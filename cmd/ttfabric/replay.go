@@ -36,8 +36,9 @@ the same code on the same input. Otherwise the first difference is named, and th
 exit code is 5. No fabric need run.
 
 Of a chip that was killed the last second may be missing: what is whole is
-replayed, and where it breaks off is said. --show and --events print what is
-in the file and replay nothing.`,
+replayed, and where it breaks off is said. Of a damaged file what comes before
+the damage is; the exit code is 1 then. --show and --events print what is in the
+file and replay nothing.`,
 		Example: `  ttfabric replay /tmp/calls/*.ttrec
   ttfabric replay chip-M0D3-8f1c2a5e77d0b431.ttrec -v --at 2s
   ttfabric replay chip-M0D3-8f1c2a5e77d0b431.ttrec --show | less
@@ -69,6 +70,7 @@ type replayed struct {
 	Took       float64           `json:"seconds_of_replay"`
 	End        string            `json:"end,omitempty"`        // why the recording ends
 	BreaksOff  string            `json:"breaks_off,omitempty"` // where and why, if it has no end
+	Damaged    bool              `json:"damaged,omitempty"`    // it breaks off where the file does not just end
 	Difference *replayDifference `json:"difference,omitempty"`
 	Panic      string            `json:"panic,omitempty"`
 }
@@ -89,7 +91,7 @@ func runReplay(c *cobra.Command, args []string, f replayFlags) error {
 	if f.at < 0 {
 		return coded(exitUsage, "--at %v: want a time after the chip's start", f.at)
 	}
-	list, differ := []replayed{}, 0
+	list, differ, damaged := []replayed{}, 0, 0
 	for _, path := range args {
 		if f.show || f.events {
 			if err := showRecording(c, path, f, out == "json"); err != nil {
@@ -105,6 +107,9 @@ func runReplay(c *cobra.Command, args []string, f replayFlags) error {
 		if !v.Identical {
 			differ++
 		}
+		if v.Damaged {
+			damaged++
+		}
 		if out != "json" {
 			printReplayed(c, &v)
 		}
@@ -116,6 +121,9 @@ func runReplay(c *cobra.Command, args []string, f replayFlags) error {
 	}
 	if differ > 0 {
 		return coded(exitAssert, "%d of %d recordings did not replay identically", differ, len(list))
+	}
+	if damaged > 0 {
+		return coded(exitFailed, "%d of %d recordings are damaged: only what comes before was replayed", damaged, len(list))
 	}
 	return nil
 }
@@ -181,7 +189,7 @@ func replayOne(c *cobra.Command, path string, f replayFlags) (v replayed, err er
 		v.End = s.End.String()
 	}
 	if s.Cut != nil {
-		v.BreaksOff = s.Cut.Error()
+		v.BreaksOff, v.Damaged = s.Cut.Error(), !s.Cut.Short
 	}
 	var d *record.Difference
 	if errors.As(err, &d) {
@@ -243,6 +251,9 @@ func showRecording(c *cobra.Command, path string, f replayFlags, asJSON bool) er
 			}
 			return nil
 		case errors.As(err, &cut):
+			if !cut.Short {
+				return coded(exitFailed, "%s: %w", path, cut)
+			}
 			fmt.Fprintf(c.ErrOrStderr(), "%s: %v\n", path, cut)
 			return nil
 		case err != nil:

@@ -101,6 +101,21 @@ func TestRecordAndReplay(t *testing.T) {
 	if code != exitAssert || !strings.Contains(out, "differs at call") {
 		t.Errorf("another seed: exit code %d, %s", code, out)
 	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, damaged := filepath.Join(t.TempDir(), "short.ttrec"), filepath.Join(t.TempDir(), "damaged.ttrec")
+	os.WriteFile(short, b[:len(b)-7], 0o600)
+	b[len(b)-7] ^= 0x40
+	os.WriteFile(damaged, b, 0o600)
+	c.must("replay", short) // as after a kill
+	for _, how := range []string{"", "--show", "--events"} {
+		args := append([]string{"replay", damaged}, strings.Fields(how)...)
+		if out, errs, code := c.run(args...); code != exitFailed || !strings.Contains(out+errs, "breaks off after") {
+			t.Errorf("replay of a damaged file %s: exit code %d, %s%s", how, code, out, errs)
+		}
+	}
 	if _, errs, code := c.run("replay", "replay_test.go"); code != exitFailed || !strings.Contains(errs, "TTFREC") {
 		t.Errorf("no recording: exit code %d, %s", code, errs)
 	}

@@ -172,6 +172,14 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 		t.Fatalf("exit code %d, %s", code, errs)
 	}
 	c.must("traffic", "all-to-all", "--packets", "600", "--size", "500")
+	var many traceCounts
+	if err := json.Unmarshal([]byte(c.must("trace", "M0D0", "M1D1", "-c", "5", "-o", "json")), &many); err != nil || many.Packets != 5 || many.Answered != 5 ||
+		many.Planned != 5 || len(many.Hops) != 3 || many.Hops[2].Seen != 5 || many.Hops[2].AsPlanned != 5 || many.Min <= 0 || many.Max < many.P50 {
+		t.Errorf("trace -c 5: %v, %+v", err, many)
+	}
+	if out := c.must("trace", "M0D0", "M1D1", "-c", "2"); !strings.Contains(out, "2 packets, 2 answered") {
+		t.Errorf("trace -c 2 says %s", out)
+	}
 	var hops []traceHop
 	if err := json.Unmarshal([]byte(c.must("trace", "M0D0", "M1D1", "-o", "json")), &hops); err != nil || len(hops) != 3 {
 		t.Fatalf("%v: %+v", err, hops)

@@ -89,7 +89,8 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 // runRoot is the folder of all fabrics of this user.
 func runRoot() string {
-	if d := os.Getenv("XDG_RUNTIME_DIR"); d != "" {
+	// A relative path is to be taken for invalid, and ignored (XDG Base Directory Specification, "Basics").
+	if d := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
 		return filepath.Join(d, "ttfabric")
 	}
 	return filepath.Join(os.TempDir(), fmt.Sprintf("ttfabric-%d", os.Getuid()))

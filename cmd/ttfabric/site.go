@@ -118,7 +118,7 @@ func (f *aloneFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.advertise, "advertise", "", "address that the other chips are told, if it is another")
 	fl.Uint16Var(&f.gossipPort, "gossip-port", defaultGossipPort, "port of gossip, TCP and UDP; 0: any free one")
 	fl.IntVar(&f.portBase, "port-base", 0, "UDP port of channel 0; 0: any free ports")
-	fl.IntVar(&f.mtu, "mtu", 0, "longest IP packet of the links, in bytes, where a router drops longer ones and does not say so; 0: what each path takes, as the routers tell")
+	fl.IntVar(&f.mtu, "mtu", 0, "longest IP packet of the links, in bytes; 0: what each path takes, as the routers tell, or, where they don't, as the links find out")
 	fl.StringSliceVar(&f.seeds, "seeds", nil, "where other chips gossip, as [CHIP/]HOST[:PORT],...")
 	fl.StringVar(&f.api, "api", "127.0.0.1:0", "address of the chip's API; it is asked with the token")
 	fl.StringVar(&f.token, "token-file", "", "file with the token of the API; made, with a random one, where it is not there (default: the environment variable TTFABRIC_TOKEN)")

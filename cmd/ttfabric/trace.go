@@ -46,22 +46,26 @@ func (h *traceHop) verdict() string {
 func newTrace() *cobra.Command {
 	var f routeFlags
 	var machine string
-	var plane int
+	var plane, count int
 	var other bool
 	var timeout time.Duration
 	c := &cobra.Command{Use: "trace SRC DST", Short: "Show the hops between two chips, as planned and as a packet takes them", Args: cobra.ExactArgs(2),
 		Long: `trace prints the way that the routing tables give a request from one chip to
 another, hop by hop with its virtual channel, and beside it what a packet did
 that was sent along it: all chips are asked where it came in, those off the
-planned way too. With --topology, only the plan of a machine that need not run.
-Chips opposite each other on a ring of even length are as far both ways round:
---other-way shows the other one.
-Exit code 5 if the packet went another way, or didn't arrive.`,
-		Example: "  ttfabric trace M0D0 M0D7\n  ttfabric trace M0D0 M3D8 --topology spec-l1\n  ttfabric trace M0D0 M0D15 --plane 1 -o json\n  ttfabric trace M0D0 M0D2 --other-way --topology ring:4",
+planned way too. With --count several are sent, one after the other, and it is
+counted at each hop how many came by, as mtr does. With --topology, only the
+plan of a machine that need not run. Chips opposite each other on a ring of even
+length are as far both ways round: --other-way shows the other one. Exit code 5
+if a packet went another way, or didn't arrive.`,
+		Example: "  ttfabric trace M0D0 M0D7\n  ttfabric trace M0D0 M3D8 --topology spec-l1\n  ttfabric trace M0D0 M0D15 --plane 1 -o json\n  ttfabric trace M0D0 M0D7 --count 20\n  ttfabric trace M0D0 M0D2 --other-way --topology ring:4",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
 			if err != nil {
 				return err
+			}
+			if count < 1 || count > maxTraced {
+				return coded(exitUsage, "--count %d: want 1 to %d", count, maxTraced)
 			}
 			p, err := planOf(c, machine, &f)
 			if err != nil {
@@ -88,6 +92,9 @@ Exit code 5 if the packet went another way, or didn't arrive.`,
 			}
 			hops := plannedHops(walk)
 			live := machine == ""
+			if live && count > 1 && len(hops) > 0 {
+				return traceMany(c, hops, ends, pl, other, timeout, count, format)
+			}
 			var failed error
 			if live {
 				hops, failed = observe(c, hops, ends, pl, other, timeout)
@@ -106,7 +113,8 @@ Exit code 5 if the packet went another way, or didn't arrive.`,
 	c.Flags().StringVarP(&machine, "topology", "t", "", "a machine that need not run: a file or a name")
 	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
 	c.Flags().BoolVar(&other, "other-way", false, "where two ways round a ring are equally long, the other one")
-	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "for the packet's answer")
+	c.Flags().IntVarP(&count, "count", "c", 1, "packets; of several, it is counted at each hop how many came by")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "for a packet's answer")
 	c.RegisterFlagCompletionFunc("topology", completeTopology)
 	return c
 }
@@ -145,39 +153,63 @@ func sightings(ctx context.Context, cs []*admin.Client, ends [2]wire.FabricNodeI
 	return out, err
 }
 
-// observe sends a packet that is noted on its way, and puts what was seen beside the plan.
+// tracer sends packets that are noted on their way, one after the other.
+type tracer struct {
+	cs      []*admin.Client
+	from    *session.Session
+	ends    [2]wire.FabricNodeID
+	plane   wire.Plane
+	opts    []session.Option // of each packet
+	timeout time.Duration
+	before  []sighting
+}
+
+func newTracer(c *cobra.Command, ends [2]wire.FabricNodeID, plane wire.Plane, other bool, timeout time.Duration) (*tracer, error) {
+	dir, err := dirOf(c)
+	if err != nil {
+		return nil, err
+	}
+	cs, _, _, err := dir.clients()
+	if err != nil {
+		return nil, err
+	}
+	from := slices.IndexFunc(cs, func(cl *admin.Client) bool { return cl.Self() == ends[0] })
+	if from < 0 {
+		return nil, fmt.Errorf("chip %s is not running", ends[0])
+	}
+	t := &tracer{cs: cs, from: session.New(cs[from]), ends: ends, plane: plane, timeout: timeout,
+		opts: []session.Option{session.OnPlane(plane), session.Traced()}}
+	if other {
+		t.opts = append(t.opts, session.OtherWay())
+	}
+	t.before, err = sightings(c.Context(), cs, ends, plane)
+	return t, err
+}
+
+// packet sends one, and puts what was seen of it beside the plan. sent is why it was not answered.
+func (t *tracer) packet(ctx context.Context, plan []traceHop) (hops []traceHop, rtt time.Duration, sent, err error) {
+	one, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	rtt, sent = t.from.Ping(one, t.ends[1], t.opts...)
+	after, err := sightings(ctx, t.cs, t.ends, t.plane)
+	hops = beside(slices.Clone(plan), newOnes(t.before, after))
+	t.before = after
+	return hops, rtt, sent, err
+}
+
+// observe sends one packet along a plan, and shows what was seen beside it.
 func observe(c *cobra.Command, hops []traceHop, ends [2]wire.FabricNodeID, plane wire.Plane, other bool, timeout time.Duration) ([]traceHop, error) {
 	if len(hops) == 0 {
 		return hops, nil
 	}
-	dir, err := dirOf(c)
+	t, err := newTracer(c, ends, plane, other, timeout)
 	if err != nil {
 		return hops, err
 	}
-	cs, _, _, err := dir.clients()
+	hops, _, sent, err := t.packet(c.Context(), hops)
 	if err != nil {
 		return hops, err
 	}
-	from := slices.IndexFunc(cs, func(cl *admin.Client) bool { return cl.Self() == ends[0] })
-	if from < 0 {
-		return hops, fmt.Errorf("chip %s is not running", ends[0])
-	}
-	before, err := sightings(c.Context(), cs, ends, plane)
-	if err != nil {
-		return hops, err
-	}
-	ctx, cancel := context.WithTimeout(c.Context(), timeout)
-	defer cancel()
-	opts := []session.Option{session.OnPlane(plane), session.Traced()}
-	if other {
-		opts = append(opts, session.OtherWay())
-	}
-	_, sent := session.New(cs[from]).Ping(ctx, ends[1], opts...)
-	after, err := sightings(c.Context(), cs, ends, plane)
-	if err != nil {
-		return hops, err
-	}
-	hops = beside(hops, newOnes(before, after))
 	off := 0
 	for i := range hops {
 		if !hops[i].Agrees {

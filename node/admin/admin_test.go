@@ -20,6 +20,7 @@ import (
 	"ttfabric/node/admin"
 	"ttfabric/node/session"
 	"ttfabric/node/traffic"
+	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/ttlink/fault"
@@ -34,7 +35,12 @@ const patience = time.Minute
 
 // start starts the chips of an n300 with real gossip, and their APIs; it returns the APIs' addresses.
 func start() (machine *topo.Topology, addrs []string, stop func(), err error) {
-	machine, _ = topo.Named("n300")
+	return startRouted("n300", route.Config{})
+}
+
+// startRouted does so with those of another machine.
+func startRouted(name string, routes route.Config) (machine *topo.Topology, addrs []string, stop func(), err error) {
+	machine, _ = topo.Named(name)
 	var seeds []string
 	var stops []func()
 	stop = func() {
@@ -44,7 +50,7 @@ func start() (machine *topo.Topology, addrs []string, stop func(), err error) {
 	}
 	for i, c := range machine.Chips {
 		inc := wire.Incarnation(time.Now().UnixNano()) + wire.Incarnation(i)
-		n, err := node.Start(context.Background(), node.Config{Node: c.Node, Topology: machine, Incarnation: inc, Profile: ttlink.ProfileCrowded,
+		n, err := node.Start(context.Background(), node.Config{Node: c.Node, Topology: machine, Incarnation: inc, Profile: ttlink.ProfileCrowded, Route: routes,
 			Port: func(a netip.AddrPort) (transport.Port, error) {
 				return transport.Listen(transport.Options{Local: a})
 			},
@@ -278,11 +284,13 @@ func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
 	set(admin.NetemBody{Cut: &on})
 	want("all is put back", "", false)
 	for _, b := range []admin.NetemBody{{Channels: []wire.Channel{ch}, Options: fault.Change{"speed": "1"}}, {Channels: []wire.Channel{ch}, Options: fault.Change{"loss": "7%"}, ForS: -1},
-		{Channels: []wire.Channel{3}, Cut: &on}, {Channels: []wire.Channel{200}, Cut: &on}} {
+		{Channels: []wire.Channel{3}, Cut: &on}, {Channels: []wire.Channel{200}, Cut: &on}, {}, {Cut: &on}, {Channels: []wire.Channel{ch}},
+		{Channels: []wire.Channel{ch, 3}, Options: fault.Change{"loss": "7%"}}} {
 		if err := c.SetNetem(ctx, b); err == nil {
 			t.Errorf("%+v was taken", b)
 		}
 	}
+	want("what was refused has done nothing", "", false)
 	if err := c.TellFault(ctx, node.FaultKilled, ports[0].Peer); err != nil {
 		t.Error(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/session"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -69,6 +70,7 @@ type StatusError struct {
 	Code   int // of HTTP
 	who    string
 	Detail string // why, in the chip's words
+	kind   string // of problem
 }
 
 func (e *StatusError) Error() string { return e.who + ": " + e.Detail }
@@ -110,13 +112,13 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (*http.R
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
 		var p struct {
-			Detail string `json:"detail"`
+			Type, Detail string
 		}
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, MaxBody))
 		if json.Unmarshal(b, &p) != nil || p.Detail == "" {
 			p.Detail = strings.TrimSpace(string(b))
 		}
-		return nil, &StatusError{resp.StatusCode, c.who(), p.Detail}
+		return nil, &StatusError{resp.StatusCode, c.who(), p.Detail, p.Type}
 	}
 	return resp, nil
 }
@@ -149,6 +151,9 @@ func (c *Client) request(ctx context.Context, r chip.Request) chip.Result {
 	err := c.call(ctx, "POST", "/v1/requests", RequestBody{r.Dst, r.Plane, r.Probe, r.Command, r.Payload, r.Trace, r.Via, r.Other, r.Ranges}, &b)
 	var refused *StatusError
 	if errors.As(err, &refused) && refused.Code/100 == 4 { // nothing was begun
+		if refused.kind == noWayType {
+			err = &session.NoWayError{Src: c.self, Dst: r.Dst, Plane: r.Plane}
+		}
 		return chip.Result{Token: r.Token, Dst: r.Dst, Fate: chip.FateRefused, Err: err}
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -141,6 +142,10 @@ func (s *Server) setNetem(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	if err := s.checkNetem(&b); err != nil {
+		problem(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
 	d := time.Duration(b.ForS * float64(time.Second))
 	for _, ch := range b.Channels {
 		var errs [2]error
@@ -156,6 +161,22 @@ func (s *Server) setNetem(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.netem(w, r)
+}
+
+// checkNetem refuses what would change nothing, or only some of what it names.
+func (s *Server) checkNetem(b *NetemBody) error {
+	if len(b.Channels) == 0 {
+		return errors.New("no channels: name those whose ports are meant")
+	}
+	if len(b.Options) == 0 && b.Seed == nil && b.Cut == nil {
+		return errors.New("nothing to change: name options, seed or cut; DELETE takes away what is in force")
+	}
+	for _, ch := range b.Channels {
+		if !slices.ContainsFunc(s.n.Impairments(), func(i node.Impairment) bool { return i.Local.Channel == ch }) {
+			return fmt.Errorf("chip %s has no cable at channel %d", s.n.Self(), ch)
+		}
+	}
+	return nil
 }
 
 func (s *Server) resetNetem(w http.ResponseWriter, r *http.Request) {

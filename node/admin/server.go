@@ -3,6 +3,7 @@
 //
 //	GET  /livez                the process runs
 //	GET  /readyz               every declared link is up; 503 and what is missing otherwise
+//	GET  /metrics              counters and gauges for Prometheus, as text or OpenMetrics
 //	GET  /v1/fabric            how the fabric was started, as its starter describes it
 //	GET  /v1/chip              state, links, counters (ChipView)
 //	GET  /v1/losses           packets counted by class, port and session (losses.Chip)
@@ -51,6 +52,7 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/chip"
+	"ttfabric/node/session"
 	"ttfabric/wire"
 )
 
@@ -78,6 +80,7 @@ func NewServer(n *node.Node, token string) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /metrics", s.auth(metrics(n).ServeHTTP))
 	mux.HandleFunc("GET /v1/fabric", s.auth(s.fabric))
 	mux.HandleFunc("GET /v1/chip", s.auth(s.chip))
 	mux.HandleFunc("GET /v1/losses", s.auth(s.losses))
@@ -140,9 +143,17 @@ func (s *Server) auth(h http.HandlerFunc) http.HandlerFunc {
 
 // problem answers with an RFC 9457 problem.
 func problem(w http.ResponseWriter, code int, detail string) {
+	problemOf(w, code, "about:blank", detail)
+}
+
+// noWayType is the type of the problem that is a [session.NoWayError].
+const noWayType = "tag:ttfabric,2026:no-way"
+
+// problemOf answers with a problem of a type that a client tells apart.
+func problemOf(w http.ResponseWriter, code int, kind, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(map[string]any{"status": code, "title": http.StatusText(code), "detail": detail})
+	json.NewEncoder(w).Encode(map[string]any{"type": kind, "status": code, "title": http.StatusText(code), "detail": detail})
 }
 
 func answer(w http.ResponseWriter, v any) {
@@ -286,6 +297,9 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 		func(_ int, res chip.Result) { done <- res })
 	switch {
 	case errors.Is(err, context.Canceled):
+		return
+	case errors.Is(err, session.ErrUnreachable):
+		problemOf(w, http.StatusUnprocessableEntity, noWayType, err.Error())
 		return
 	case err != nil:
 		problem(w, http.StatusUnprocessableEntity, err.Error())

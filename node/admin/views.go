@@ -77,6 +77,7 @@ type LinkView struct {
 	DowntimeS  float64           `json:"downtime_seconds"`
 	RTTMicros  float64           `json:"rtt_microseconds"`
 	Payload    int               `json:"frame_payload_bytes"`
+	Wanted     int               `json:"frame_payload_wanted_bytes"` // that both ends take: more, where the path swallows longer frames
 	Credits    map[string]int    `json:"credits"`
 	Miswired   string            `json:"miswired,omitempty"` // what was found at the other end
 	Counters   map[string]uint64 `json:"counters"`
@@ -122,7 +123,7 @@ func linkView(p *chip.PortStatus, now mono.Time) LinkView {
 		Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel,
 		State: p.Link.State.String(), Out: p.Out, Avoided: p.Avoided, SinceS: now.Sub(p.Link.Since).Seconds(), Session: fmt.Sprintf("%08x", uint32(p.Link.Session)),
 		Retrains: p.Link.Retrains, LastDown: p.Link.LastDown.String(), DowntimeS: p.Link.DownFor(now).Seconds(),
-		RTTMicros: float64(p.Link.RTT.Nanoseconds()) / 1e3, Payload: p.Link.MaxPayload, Credits: map[string]int{},
+		RTTMicros: float64(p.Link.RTT.Nanoseconds()) / 1e3, Payload: p.Link.MaxPayload, Wanted: p.Link.PayloadWanted, Credits: map[string]int{},
 		Counters: linkCounters(p), FrameDrops: frameDrops(&p.Frames),
 	}
 	for vc, n := range p.Link.Credits {
@@ -299,6 +300,8 @@ func linkEvent(v *EventView, e *chip.Event) {
 		v.Detail["reason"] = l.Reason.String()
 	case ttlink.EventHeld, ttlink.EventReleased:
 		holdEvent(v, l)
+	case ttlink.EventNarrow, ttlink.EventWide:
+		v.Detail["report"] = l.SizeReport()
 	case ttlink.EventSessionEnded:
 		n := 0
 		for _, u := range l.Unknown {

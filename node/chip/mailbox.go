@@ -158,6 +158,10 @@ func entryOf(e *Event) wire.MailboxEntry {
 		x.Severity, x.Path = wire.SeverityInfo, mailboxPath(l.Path)
 	case ttlink.EventSessionStarted, ttlink.EventReleased:
 		x.Severity = wire.SeverityInfo
+	case ttlink.EventNarrow:
+		x.Severity, x.Packets = wire.SeverityWarning, uint32(l.Size)
+	case ttlink.EventWide:
+		x.Severity, x.Packets = wire.SeverityInfo, uint32(l.Size)
 	case ttlink.EventHeld:
 		x.Severity, x.For = wire.SeverityWarning, uint64(l.Until.Sub(l.At))
 	case ttlink.EventDown:

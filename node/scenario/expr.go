@@ -77,7 +77,8 @@ var exprForm = regexp.MustCompile(`^([A-Za-z0-9_]+)(?: ?\(([^()]*)\))? ?(==|!=|<
 // eventActions are the events that chips tell of, by type, as `ttfabric events` prints them.
 var eventActions = map[string][]string{
 	"link": {ttlink.EventUp.String(), ttlink.EventDown.String(), ttlink.EventSessionStarted.String(), ttlink.EventSessionEnded.String(),
-		ttlink.EventMiswired.String(), ttlink.EventIncompatible.String(), ttlink.EventPath.String()},
+		ttlink.EventMiswired.String(), ttlink.EventIncompatible.String(), ttlink.EventPath.String(),
+		ttlink.EventNarrow.String(), ttlink.EventWide.String()},
 	"packet": {"dropped", "stuck"},
 	"member": {membership.Joined.String(), membership.Updated.String(), membership.Restarted.String(), membership.Left.String(), membership.Rejected.String()},
 	"fault":  {"set", "reset", "cut", "restored", "killed", "paused", "resumed", "restarted"},

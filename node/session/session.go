@@ -52,7 +52,8 @@ func (e *OutcomeUnknownError) Error() string {
 
 // ErrUnreachable is what errors of commands match, by [errors.Is], for which
 // the fabric's tables have no way to the destination left: a [LostError] if the
-// command was not performed, an [OutcomeUnknownError] if it was under way when the last way died.
+// command was not performed, an [OutcomeUnknownError] if it was under way when the
+// last way died, a [NoWayError] if there never was one.
 var ErrUnreachable = errors.New("no way to the chip is left")
 
 // Is reports whether the last way to the chip died: see [ErrUnreachable].
@@ -94,6 +95,21 @@ func (e *LostError) Error() string {
 	}
 	return fmt.Sprintf("chip %s unreachable: dropped at %s: %s; not performed", e.Dst, e.At, e.Reason)
 }
+
+// NoWayError says that the fabric as it is declared has no way to a chip on a
+// plane: such as a 1D fabric between the lines of a mesh. It does not pass.
+type NoWayError struct {
+	Src, Dst wire.FabricNodeID
+	Plane    wire.Plane
+}
+
+// Error names the chips and the plane, and says what shows the ways that there are.
+func (e *NoWayError) Error() string {
+	return fmt.Sprintf("there is no way from %s to %s on plane %d: 'ttfabric routes' shows those that there are", e.Src, e.Dst, e.Plane)
+}
+
+// Is reports whether the other error is [ErrUnreachable].
+func (e *NoWayError) Is(err error) bool { return err == ErrUnreachable }
 
 // Session is the interface for programs. It is safe for concurrent use.
 type Session struct{ f Fabric }
@@ -210,24 +226,37 @@ func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) 
 	return r.Done.Sub(r.Sent), err
 }
 
-// Ready waits until every chip of the fabric answers, or ctx ends; then the error names one that doesn't.
+// Ready waits until every chip of the fabric answers, on the first plane that
+// leads there, or ctx ends; then the error names one that doesn't. Where no plane leads
+// to a chip, it says so at once, with a [NoWayError].
 func (s *Session) Ready(ctx context.Context) error {
 	for _, c := range s.Topology().Chips {
-		for {
-			_, err := s.Ping(ctx, c.Node)
-			if err == nil {
-				break
-			}
-			if ctx.Err() != nil {
-				return fmt.Errorf("the fabric is not ready: %w", err)
-			}
-			select {
-			case <-time.After(50 * time.Millisecond):
-			case <-ctx.Done():
-			}
+		if err := s.answers(ctx, c.Node); err != nil {
+			return fmt.Errorf("the fabric is not ready: %w", err)
 		}
 	}
 	return nil
+}
+
+// answers waits until a chip answers.
+func (s *Session) answers(ctx context.Context, dst wire.FabricNodeID) error {
+	for plane := wire.Plane(0); ; {
+		_, err := s.Ping(ctx, dst, OnPlane(plane))
+		var none *NoWayError
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &none) && int(plane)+1 < s.Topology().Planes():
+			plane++
+			continue
+		case none != nil || ctx.Err() != nil:
+			return err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
 }
 
 func with(r chip.Request, o []Option) chip.Request {

@@ -87,13 +87,14 @@ class Link:
         if random.random() >= self.loss:
             self.sock.sendto(b, self.remote)
 
-    def hello(self, want, echo=None, stamp=0):
+    def hello(self, want, echo=None, stamp=0, room=PAYLOAD):
         inc, training = echo or ((self.peer, self.peer_training) if self.session else self.heard)
         p = struct.pack("<BBBBHHHHIQQQQIH3HIIIII", 1, (1 if self.up else 0) | (2 if want else 0), self.channel, self.peer_channel, 0, 1, 0, 0, training,
                         self.chip.incarnation, inc, time.monotonic_ns(), stamp, self.training, PAYLOAD, *SLOTS, 0, self.chip.fabric,
                         *(self.grants() if self.session else (0, 0, 0)))
         assert len(p) == 80
-        self.put(frame(self.peer_channel, self.session, HELLO, p, rx=self.expected if self.session else 0))
+        pad = min(room, PAYLOAD) // 32
+        self.put(frame(self.peer_channel, self.session, HELLO, p, rx=self.expected if self.session else 0, padded=pad if pad * 32 >= len(p) else 0))
 
     def update(self, flags=0):
         self.put(frame(self.peer_channel, self.session, UPDATE, struct.pack("<III", *self.grants()), flags=flags, rx=self.expected))
@@ -109,7 +110,7 @@ class Link:
         if b[2] & 15 != self.channel and len(payload) > 60 and payload[60]:
             return  # another link's, by this cable: fallback is not for us
         if kind == HELLO:
-            return self.take_hello(session, payload, rx)
+            return self.take_hello(session, payload, rx, pad * 32 or length)
         if not self.up or session != self.session or b[2] & 15 != self.channel:
             return
         self.life, self.confirmed = time.monotonic(), True
@@ -126,7 +127,7 @@ class Link:
             self.take_ack(rx)
             self.take_data(vc, flags, dest, tx, payload)
 
-    def take_hello(self, session, p, rx):
+    def take_hello(self, session, p, rx, room):
         if len(p) != 80:
             return
         (_, bits, from_ch, exp_ch, fm, fc, em, ec, echo_training, inc, echo, stamp, echo_stamp, training, payload, s0, s1, s2, _, fabric,
@@ -161,7 +162,7 @@ class Link:
         elif not self.session:
             self.heard = (inc, training)
         if bits & 2:
-            self.hello(not self.up, (inc, training), stamp)
+            self.hello(not self.up and not echo_stamp, (inc, training), stamp, room)
 
     def down(self):
         self.up, self.training, self.hello_at, self.hello_gap = False, self.training + 1, 0, 0.02

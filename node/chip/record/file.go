@@ -165,8 +165,9 @@ func (f *Writer) put(b []byte) error {
 // Cut says that a recording has no end: its process was killed, or still
 // runs, or the file is damaged. What came before At is whole.
 type Cut struct {
-	At  int64 // bytes of the file
-	Why string
+	At    int64 // bytes of the file
+	Why   string
+	Short bool // the file just ends there, as after a kill; else it is damaged
 }
 
 // Error says where and why.
@@ -219,12 +220,15 @@ func (f *Reader) Bytes() int64 { return f.pos }
 // next reads a block.
 func (f *Reader) next() error {
 	cut := func(format string, a ...any) error { return &Cut{At: f.pos, Why: fmt.Sprintf(format, a...)} }
+	short := func(format string, a ...any) error {
+		return &Cut{At: f.pos, Why: fmt.Sprintf(format, a...), Short: true}
+	}
 	var head [blockLen]byte
 	switch n, err := io.ReadFull(f.r, head[:]); {
 	case err == io.EOF:
-		return cut("it was not ended")
+		return short("it was not ended")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return cut("of a block's header there are %d bytes of %d", n, blockLen)
+		return short("of a block's header there are %d bytes of %d", n, blockLen)
 	case err != nil:
 		return cut("%v", err)
 	}
@@ -237,8 +241,11 @@ func (f *Reader) next() error {
 	got := bytes.NewBuffer(f.stored[:0])
 	n, err := io.CopyN(got, f.r, int64(stored))
 	f.stored = got.Bytes()
-	if err != nil {
-		return cut("of a block there are %d bytes of %d", n, stored)
+	switch {
+	case err == io.EOF:
+		return short("of a block there are %d bytes of %d", n, stored)
+	case err != nil:
+		return cut("%v", err)
 	}
 	if wire.Checksum(f.stored) != binary.LittleEndian.Uint32(head[8:]) {
 		return cut("the checksum of the block behind differs")

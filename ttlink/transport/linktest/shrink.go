@@ -46,37 +46,34 @@ func shrink(w *lab, narrows func(w *lab)) {
 }
 
 // narrows has the cable swallow long datagrams in the middle of traffic,
-// without a word. Where the carrier does not find out what the path takes, the
-// link must go down, and lose nothing until the path is as before.
+// without a word, and later carry them again: the link comes up with shorter
+// frames, and has longer ones again after the next training.
 func narrows(w *lab) {
-	if w.c.Probes {
-		shrink(w, func(w *lab) { w.cable.narrow(narrow - udpIP4) })
-		return
-	}
-	w.up()
-	w.load(1 << 20)
-	w.cable.narrow(narrow - udpIP4)
-	w.down()
+	shrink(w, func(w *lab) { w.cable.narrow(narrow - udpIP4) })
 	w.cable.narrow(0)
-	w.enough(100)
-	w.done(0)
+	w.cable.cut(true, 0, 1)
+	w.load(10)
+	w.down()
+	w.cable.cut(false, 0, 1)
+	if !w.c.Probes { // else the transport says what the path takes, and when it asks again
+		w.until("frames are long again", func(a, b state) bool {
+			return a.Confirmed && b.Confirmed && min(a.MaxPayload, b.MaxPayload)+wire.FrameOverhead > narrow-udpIP4
+		})
+	}
+	w.done(1)
 }
 
-// narrowPath does so from the start. There the link must not come up as long as
-// it would not carry its longest frames.
+// narrowPath does so from the start: the link comes up with what passes, and
+// no session ends for it.
 func narrowPath(w *lab) {
 	w.cable.narrow(narrow - udpIP4)
-	if !w.c.Probes {
-		w.until("the link trains in vain", func(a, b state) bool { return a.counters.HellosSent > 5 && b.counters.HellosSent > 5 })
-		for _, e := range w.ends {
-			if s := e.look(); s.FirstUp != 0 {
-				w.t.Errorf("end %d came up over a path that its frames do not pass: %+v", e.i, s)
-			}
-		}
-		w.cable.narrow(0)
-	}
 	w.load(100)
 	w.done(0)
+	for _, e := range w.ends {
+		if s := e.look(); s.MaxPayload+wire.FrameOverhead > narrow-udpIP4 {
+			w.t.Errorf("end %d has frames that the path does not take: %+v", e.i, s)
+		}
+	}
 }
 
 // lossy loses so much that long datagrams are often missing where short ones

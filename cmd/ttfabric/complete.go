@@ -1,0 +1,50 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ttfabric/node/admin"
+	"ttfabric/router/route"
+)
+
+// flagValues are the flags that take one of a few words, with those words, for
+// the shell to complete. Of the same flag of several commands they are those that its help names.
+func flagValues() map[string][]string {
+	var schemes []string
+	for _, s := range route.Schemes {
+		schemes = append(schemes, s.Name)
+	}
+	return map[string][]string{
+		"transport": {"udp", "quic"},
+		"auth":      {"none", "psk", "mtls"},
+		"profile":   {"lan", "crowded", "paced"},
+		"slots":     strings.Split(slotNames(), ", "),
+		"engine":    {"dor", "updown"},
+		"order":     {"xy", "yx", "none"},
+		"ring":      {"dateline", "bubble", "none"},
+		"fabric":    {"1d", "2d"},
+		"stuck":     {"notify", "drop", "drain", "none"},
+		"offload":   {"on", "off", "plain"},
+		"runtime":   {runtimeProcess, runtimeDocker},
+		"direction": {"both", "a-to-b", "b-to-a"},
+		"log-level": {"debug", "info", "warn", "error"},
+		"kind":      admin.ProfileKinds,
+		"vcs":       schemes,
+	}
+}
+
+// completeValues lets the shell complete the values of flags that take one of a few words.
+func completeValues(c *cobra.Command, values map[string][]string) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		words, ok := values[f.Name]
+		if _, done := c.GetFlagCompletionFunc(f.Name); ok && !done && f.Value.Type() == "string" {
+			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	for _, sub := range c.Commands() {
+		completeValues(sub, values)
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"ttfabric/wire"
+)
+
+// maxTraced is the most packets that one trace sends.
+const maxTraced = 1000
+
+// hopCount is a hop of the plan, and how many packets took it. One that was not
+// planned has no From, Dir, To and VC.
+type hopCount struct {
+	Hop       int      `json:"hop"`
+	From      string   `json:"from,omitempty"`
+	Dir       string   `json:"direction,omitempty"`
+	To        string   `json:"to,omitempty"`
+	VC        string   `json:"vc,omitempty"`
+	Seen      int      `json:"seen"`                 // packets that came so far, by whatever way
+	AsPlanned int      `json:"as_planned"`           // of those: where and how the plan has it
+	Elsewhere []string `json:"elsewhere,omitempty"`  // chips and channels where the others came in
+	LostShare float64  `json:"lost_before,omitzero"` // share of the packets that never came so far
+}
+
+// traceCounts is what became of several packets.
+type traceCounts struct {
+	Src      wire.FabricNodeID `json:"src"`
+	Dst      wire.FabricNodeID `json:"dst"`
+	Plane    wire.Plane        `json:"plane"`
+	Packets  int               `json:"packets"`
+	Answered int               `json:"answered"`
+	Planned  int               `json:"as_planned"` // packets that took every hop so
+	Min      float64           `json:"min_microseconds"`
+	P50      float64           `json:"p50_microseconds"`
+	Max      float64           `json:"max_microseconds"`
+	Hops     []hopCount        `json:"hops"`
+	Error    string            `json:"error,omitempty"` // the last
+}
+
+// add counts one packet.
+func (v *traceCounts) add(hops []traceHop) {
+	planned := true
+	for i := range hops {
+		h := &hops[i]
+		if i == len(v.Hops) {
+			v.Hops = append(v.Hops, hopCount{Hop: h.Hop, From: h.From, Dir: h.Dir, To: h.To, VC: h.VC})
+		}
+		n := &v.Hops[i]
+		planned = planned && h.Agrees
+		switch {
+		case h.Agrees:
+			n.AsPlanned++
+			n.Seen++
+		case h.Seen != "":
+			n.Seen++
+			if at := h.Seen + " " + h.SeenVC; !slices.Contains(n.Elsewhere, at) {
+				n.Elsewhere = append(n.Elsewhere, at)
+			}
+		}
+	}
+	if planned {
+		v.Planned++
+	}
+}
+
+// traceMany sends several packets, and shows how many came by each hop.
+func traceMany(c *cobra.Command, plan []traceHop, ends [2]wire.FabricNodeID, plane wire.Plane, other bool, timeout time.Duration, count int, format string) error {
+	t, err := newTracer(c, ends, plane, other, timeout)
+	if err != nil {
+		return err
+	}
+	v := traceCounts{Src: ends[0], Dst: ends[1], Plane: plane}
+	var us []float64
+	bar := newProgress(c.ErrOrStderr(), "packets", count)
+	defer bar.stop()
+	for range count {
+		hops, rtt, sent, err := t.packet(c.Context(), plan)
+		if c.Context().Err() != nil {
+			return context.Canceled
+		}
+		if err != nil {
+			return err
+		}
+		v.Packets++
+		v.add(hops)
+		if sent != nil {
+			v.Error = strings.ReplaceAll(sent.Error(), "\n", "; ")
+		} else {
+			v.Answered++
+			us = append(us, float64(rtt.Nanoseconds())/1e3)
+		}
+		bar.set(v.Packets)
+	}
+	bar.stop()
+	if slices.Sort(us); len(us) > 0 {
+		v.Min, v.P50, v.Max = us[0], us[len(us)/2], us[len(us)-1]
+	}
+	for i := range v.Hops {
+		v.Hops[i].LostShare = 1 - float64(v.Hops[i].Seen)/float64(v.Packets)
+		if v.Hops[i].To == "" { // only what went another way comes so far
+			v.Hops[i].LostShare = 0
+		}
+	}
+	if format == "json" {
+		err = printJSON(c, v)
+	} else {
+		printTraceCounts(c, &v)
+	}
+	switch {
+	case err != nil:
+		return err
+	case v.Answered < v.Packets:
+		return coded(exitAssert, "%d of %d packets were not answered: %s", v.Packets-v.Answered, v.Packets, v.Error)
+	case v.Planned < v.Packets:
+		return coded(exitAssert, "%d of %d packets did not go as planned", v.Packets-v.Planned, v.Packets)
+	}
+	return nil
+}
+
+func printTraceCounts(c *cobra.Command, v *traceCounts) {
+	tw := newTable(c, "Hop", "From", "Dir", "To", "VC", "Seen", "Lost %", "As planned", "Elsewhere")
+	for _, h := range v.Hops {
+		tw.AppendRow(table.Row{h.Hop, h.From, h.Dir, h.To, h.VC, h.Seen, percent(h.LostShare), h.AsPlanned, strings.Join(h.Elsewhere, ", ")})
+	}
+	tw.Render()
+	fmt.Fprintf(c.OutOrStdout(), "%d packets, %d answered, round trip min/p50/max %.1f/%.1f/%.1f µs\n", v.Packets, v.Answered, v.Min, v.P50, v.Max)
+}

@@ -1,0 +1,32 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"ttfabric/node/admin"
+	"ttfabric/node/session"
+	"ttfabric/router/route"
+)
+
+// TestNoWayFromAfar has a program outside a fabric wait for a chip that no way
+// leads to: it is told at once, as one inside is.
+func TestNoWayFromAfar(t *testing.T) {
+	machine, addrs, stop, err := startRouted("mesh:2x2", route.Config{Lines: true})
+	defer stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var none *session.NoWayError
+	err = session.New(admin.NewClient(addrs[0], token, machine.Chips[0].Node, machine)).Ready(ctx)
+	if !errors.As(err, &none) || none.Dst != machine.Chips[3].Node {
+		t.Errorf("%v", err)
+	}
+	if at, _ := ctx.Deadline(); time.Until(at) < patience/2 {
+		t.Error("only after a long wait")
+	}
+}

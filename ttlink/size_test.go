@@ -1,0 +1,185 @@
+package ttlink
+
+import (
+	"testing"
+	"time"
+
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+// swallow has the path drop datagrams longer than *mtu and say nothing, in
+// both directions or only to one end.
+func (w *world) swallow(mtu *int, only ...int) {
+	w.onSend = func(from int, b []byte) bool {
+		return len(b) > *mtu && (len(only) == 0 || only[0] != from)
+	}
+}
+
+// fitting is the longest frame payload that fits into a datagram.
+func fitting(datagram int) int { return (datagram - wire.FrameOverhead) / wire.PadUnit * wire.PadUnit }
+
+// TestPathIsNarrowFromTheStart has a leg on the way that neither end's own
+// interface knows of and that says nothing of what it swallows, in both
+// directions or in one. The link comes up with what passes, finds the longest that
+// does, says so once, and loses nothing.
+func TestPathIsNarrowFromTheStart(t *testing.T) {
+	for _, mtu := range []int{1472, 1400, 1252, 1100, 600, 532, 250} {
+		for seed := range uint64(6) {
+			w := newWorld(t, seed, fault.Options{Delay: lan}, func(_ int, c *Config) { c.MaxPayload = 1440 })
+			if seed%3 == 2 {
+				w.swallow(&mtu)
+			} else {
+				w.swallow(&mtu, int(seed%3))
+			}
+			w.load(40)
+			w.start()
+			if !w.until(6*time.Second, w.bothUp) {
+				w.fail("a path of %d bytes: not up", mtu)
+			}
+			w.mustQuiet(time.Minute)
+			w.run(20 * time.Second)
+			best := min(1440, fitting(mtu))
+			for i, e := range w.ends {
+				s := e.link.Status()
+				if s.MaxPayload > best || s.MaxPayload < best || s.PayloadWanted != 1440 || s.Retrains != 0 || countEvents(e, EventSessionEnded) != 0 {
+					w.fail("end %d: a path of %d bytes takes %d: %+v", i, mtu, best, s)
+				}
+				told := 1
+				if best == 1440 {
+					told = 0
+				}
+				if n := countEvents(e, EventNarrow); n != told {
+					w.fail("end %d: a path of %d bytes, and %d reports of it: %+v", i, mtu, n, e.events)
+				}
+				if e.link.long != nil {
+					w.fail("end %d keeps %d bytes for hellos", i, len(e.link.long))
+				}
+			}
+		}
+	}
+}
+
+// TestPathShrinksInSilence has the path swallow long frames under way and say
+// nothing of it, while short ones still cross both ways: once nothing of the
+// oldest comes through any more, the link comes up with shorter ones. The fate of what
+// was under way is unknown, once, and the rest arrives. When the path is as
+// before, the frames are, too, and no session ends for it.
+func TestPathShrinksInSilence(t *testing.T) {
+	stuck := 0
+	for seed := range uint64(21) {
+		p := []Profile{ProfileLAN, ProfileCrowded, ProfilePaced}[seed/7]
+		w := newWorld(t, seed, fault.Options{Delay: lan, Loss: 0.01 * float64(seed%3)}, func(_ int, c *Config) { c.Profile = p })
+		mtu := 1500
+		w.swallow(&mtu)
+		w.load(2000)
+		w.start()
+		if !w.until(time.Second, w.bothUp) {
+			w.fail("not up")
+		}
+		w.run(5 * time.Millisecond)
+		mtu = 600
+		w.run(stuckMin + 8*time.Second)
+		for i, e := range w.ends {
+			if e.link.Status().LastDown == DownStuck {
+				stuck++
+			}
+			if s := e.link.Status(); s.State != StateUp || s.MaxPayload > fitting(mtu) || s.MaxPayload < 480 {
+				w.fail("end %d: on a path of %d bytes: %+v", i, mtu, s)
+			}
+		}
+		w.mustQuiet(2 * time.Minute)
+		mtu = 1500
+		w.run(2 * sizeMost)
+		w.load(50)
+		w.mustQuiet(time.Minute)
+		for i, e := range w.ends {
+			if s := e.link.Status(); s.MaxPayload != 1408 {
+				w.fail("end %d: the path is as before: %+v", i, s)
+			}
+			if a, b := countEvents(e, EventSessionEnded), countEvents(e, EventNarrow); a > 1 || b != 1 {
+				w.fail("end %d: %d sessions ended, %d times narrow: %+v", i, a, b, e.events)
+			}
+			if v := e.events[len(e.events)-1]; v.Kind != EventWide || v.Size != 1408 || v.SizeWanted != 1408 {
+				w.fail("end %d: last report: %+v", i, v)
+			}
+		}
+	}
+	if stuck == 0 {
+		t.Error("silence alone took all the links down: nothing came through that the test is about")
+	}
+}
+
+// TestLossIsNotNarrow has links train over and over on paths that lose 30 % or
+// half of what crosses them, long or short: next to never may that be taken for a narrow
+// path, which ends a session, and not for long.
+func TestLossIsNotNarrow(t *testing.T) {
+	trainings, narrow, ended := 0, 0, 0
+	var small time.Duration
+	for seed := range uint64(40) {
+		loss := []float64{.3, .5}[seed%2]
+		w := newWorld(t, seed, fault.Options{Delay: time.Millisecond, Loss: loss}, nil)
+		w.start()
+		for range 25 {
+			w.load(3)
+			for i := range w.cable {
+				w.cable[i].Set(fault.Options{Delay: time.Millisecond, Loss: 1})
+			}
+			w.run(3 * time.Second)
+			for i := range w.cable {
+				w.cable[i].Set(fault.Options{Delay: time.Millisecond, Loss: loss})
+			}
+			w.mustQuiet(2 * time.Minute)
+			w.run(time.Second)
+			for range 100 {
+				if l := w.ends[0].link; l.state == StateUp && l.agreed < l.want() {
+					small += 100 * time.Millisecond
+				}
+				w.run(100 * time.Millisecond)
+			}
+		}
+		for _, e := range w.ends {
+			trainings += e.link.history.retrains
+			narrow += countEvents(e, EventNarrow)
+			ended += countEvents(e, EventSessionEnded)
+		}
+	}
+	t.Logf("%d trainings, %d came up narrow, for %v in all; %d sessions ended", trainings, narrow, small, ended)
+	if trainings < 1000 || narrow > trainings/100 || ended > trainings/1000 || small > time.Duration(trainings)*50*time.Millisecond {
+		t.Errorf("of %d trainings over paths that lose much, %d took them for narrow, for %v; %d sessions ended", trainings, narrow, small, ended)
+	}
+}
+
+// TestKnock has a cable cut for so long that most hellos are knocks, with ends
+// that know each other or have never met: it is up again about as soon as it is whole.
+func TestKnock(t *testing.T) {
+	for seed := range uint64(40) {
+		w := newWorld(t, seed, fault.Options{Delay: time.Millisecond}, nil)
+		set := func(loss float64) {
+			for i := range w.cable {
+				w.cable[i].Set(fault.Options{Delay: time.Millisecond, Loss: loss})
+			}
+		}
+		if seed%2 == 0 {
+			set(1)
+		}
+		w.start()
+		w.run(time.Second)
+		set(1)
+		w.run(time.Minute)
+		before := w.ends[0].link.Counters()
+		w.run(time.Minute)
+		if sent := w.ends[0].link.Counters().BytesSent - before.BytesSent; sent > 60*1024 {
+			w.fail("%d bytes of hellos within a minute to who does not answer", sent)
+		}
+		w.run(time.Duration(w.rng.Int64N(int64(10 * time.Second))))
+		set(0)
+		n := w.now
+		if !w.until(time.Minute, w.bothUp) || w.now.Sub(n) > ProfileLAN.HelloMax*5/4+50*time.Millisecond {
+			w.fail("up %v after the cable was whole again", w.now.Sub(n))
+		}
+		if s := w.ends[0].link.Status(); s.MaxPayload != s.PayloadWanted || countEvents(w.ends[0], EventNarrow) > 0 {
+			w.fail("taken for narrow: %+v", s)
+		}
+	}
+}
