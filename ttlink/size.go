@@ -25,7 +25,9 @@ import (
 //
 // Long hellos fill a slow path, and a queue before it with what nobody waits
 // for any more. So a training without an answer sends them ever more rarely, from the
-// [sizeOften]-th on, and knocks meanwhile. Whoever hears a knock after a silence begins anew.
+// [sizeOften]-th on, and knocks meanwhile. A knock that is answered soon has a
+// long one follow: somebody is there, and no queue before him. Whoever hears a
+// knock after a silence begins anew.
 //
 // A link that is up with shorter frames than both ends take asks with longer
 // hellos for what more there is: at first for the longest, then in halves between what
@@ -37,7 +39,7 @@ const (
 	sizeProofs = 8                      // short ones that are answered while no long one is, that tell a narrow path
 	sizeSure   = 16                     // the same where frames are under way that are cut longer
 	sizeTries  = 6                      // questions of one length, until it counts as swallowed; RFC 8899 §5.1.2 has 3, for less loss
-	sizeOften  = 8                      // hellos of a training, before most are knocks
+	sizeOften  = 4                      // hellos of a training, before most are knocks
 	sizeRare   = 8 * time.Second        // longest time between two that are none
 	sizeGap    = 20 * time.Millisecond  // until the second question of one length; doubles, and is a timeout at least
 	sizeFirst  = 500 * time.Millisecond // from coming up to the first search
@@ -102,7 +104,11 @@ func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 		return 0, false // the peer may have heard no more than the short ones
 	case f.Padded == 0 || f.Padded >= want: // a peer that does not pad says nothing of the path
 		return want, true
-	case answer && l.state == StateTraining && f.Padded != knockSize && h.EchoStamp > s.proof:
+	case answer && l.state == StateTraining && f.Padded == knockSize:
+		if l.now.Sub(stampTime(h.EchoStamp)) < l.cfg.Profile.HelloMax {
+			s.longAt, l.train.helloAt = 0, l.now
+		}
+	case answer && l.state == StateTraining && h.EchoStamp > s.proof:
 		s.proof = h.EchoStamp
 		s.proofs++
 		s.passed = max(s.passed, f.Padded)

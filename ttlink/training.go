@@ -406,7 +406,11 @@ func (l *Link) tickHello(now mono.Time) {
 	if l.size.proofs == 0 { // else somebody answers, though not to all
 		l.train.interval = min(2*l.train.interval, l.cfg.Profile.HelloMax)
 	}
-	l.train.helloAt = now.Add(l.jitter(l.train.interval))
+	every := l.train.interval
+	if l.state == StateUp { // what measures a slow path must not fill it
+		every = max(every, l.rtt.smoothed)
+	}
+	l.train.helloAt = now.Add(l.jitter(every))
 	if l.state == StateTraining {
 		l.tickTraining(now)
 	}
@@ -450,22 +454,21 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 		return l.pollShort(now, e)
 	}
 	l.train.greet.remove(p)
-	return l.hello(now, p, e, true, l.greetSize(p)), true
+	return l.hello(now, p, e, true, l.greetSize()), true
 }
 
-// greetSize is the padded payload of a periodic hello by a path: as long as the
-// longest frame that will follow, until both ends are up by it, so that a path that does not
-// take those shows now. Later ones only ask whether somebody is there.
-func (l *Link) greetSize(p Path) int {
+// greetSize is the padded payload of a periodic hello: as long as the longest
+// frame that follows, so that a path that does not take those shows, and one that is
+// slow to carry them is measured as such: a short one's round trip would have a link
+// go down as soon as there is traffic.
+func (l *Link) greetSize() int {
 	switch {
-	case l.state != StateUp && l.size.knock:
-		return knockSize
-	case l.state != StateUp:
-		return l.payload
-	case !l.sess.confirmed || p != l.paths.now:
+	case l.state == StateUp:
 		return l.agreed
+	case l.size.knock:
+		return knockSize
 	}
-	return 0
+	return l.payload
 }
 
 // hello makes a hello that is padded to size bytes of payload, or to none where it is longer.

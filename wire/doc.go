@@ -390,7 +390,7 @@
 // frames pass, and use them once it is answered. Here, each hello from the third of a training on is
 // followed by one padded to 1152, 480 and 192 bytes in turn; 8 answers to those and
 // none to a long one tell a narrow path, 16 where frames in the session
-// are longer. From the eighth on, most hellos are padded to 160 bytes only,
+// are longer. From the fourth on, most hellos are padded to 160 bytes only,
 // the others 0.5 to 8 s apart; an end that after a silence hears a short one that echoes it begins anew.
 //
 // Where a link is down, and another one of the same two chips in the same
