@@ -71,33 +71,17 @@ if a packet went another way, or didn't arrive.`,
 			if err != nil {
 				return err
 			}
-			var ends [2]wire.FabricNodeID
-			for i, a := range args {
-				n, err := routeChips(p.Topology(), []string{a}, 0)
-				if err != nil {
-					return err
-				}
-				ends[i] = n[0]
-			}
-			pl, err := planeOf(p.Topology(), plane)
+			way, hops, err := plannedWay(p, args, plane, other)
 			if err != nil {
 				return err
 			}
-			if other {
-				p = p.Other()
-			}
-			walk, ok := p.Walk(wire.ClassRequest, pl, ends[0], ends[1])
-			if !ok {
-				return coded(exitAssert, "there is no way from %s to %s on plane %d", ends[0], ends[1], plane)
-			}
-			hops := plannedHops(walk)
 			live := machine == ""
 			if live && count > 1 && len(hops) > 0 {
-				return traceMany(c, hops, ends, pl, other, timeout, count, format)
+				return traceMany(c, hops, way, timeout, count, format)
 			}
 			var failed error
 			if live {
-				hops, failed = observe(c, hops, ends, pl, other, timeout)
+				hops, failed = observe(c, hops, way, timeout)
 			}
 			if format == "json" {
 				if err := printJSON(c, hops); err != nil {
@@ -119,6 +103,35 @@ if a packet went another way, or didn't arrive.`,
 	return c
 }
 
+// tracedWay is what a packet is traced along.
+type tracedWay struct {
+	ends  [2]wire.FabricNodeID
+	plane wire.Plane
+	other bool // round rings
+}
+
+// plannedWay is the way between two chips, and its hops by a plan.
+func plannedWay(p *route.Plan, chips []string, plane int, other bool) (w tracedWay, hops []traceHop, err error) {
+	for i, a := range chips {
+		n, err := routeChips(p.Topology(), []string{a}, 0)
+		if err != nil {
+			return w, nil, err
+		}
+		w.ends[i] = n[0]
+	}
+	if w.plane, err = planeOf(p.Topology(), plane); err != nil {
+		return w, nil, err
+	}
+	if w.other = other; other {
+		p = p.Other()
+	}
+	walk, ok := p.Walk(wire.ClassRequest, w.plane, w.ends[0], w.ends[1])
+	if !ok {
+		return w, nil, coded(exitAssert, "there is no way from %s to %s on plane %d", w.ends[0], w.ends[1], plane)
+	}
+	return w, plannedHops(walk), nil
+}
+
 func plannedHops(walk []route.Hop) []traceHop {
 	hops := []traceHop{}
 	for i, h := range walk {
@@ -133,9 +146,8 @@ type sighting struct {
 	admin.SightingView
 }
 
-// sightings asks all chips for the traced packets from one end to the other on
-// a plane. It fails where a chip doesn't answer: the packet may have been there.
-func sightings(ctx context.Context, cs []*admin.Client, ends [2]wire.FabricNodeID, plane wire.Plane) (out []sighting, err error) {
+// sightings asks all chips for the traced packets along a way. It fails where a chip doesn't answer: the packet may have been there.
+func sightings(ctx context.Context, cs []*admin.Client, way tracedWay) (out []sighting, err error) {
 	ctx, stop := context.WithTimeout(ctx, askTime)
 	defer stop()
 	var mu sync.Mutex
@@ -144,7 +156,7 @@ func sightings(ctx context.Context, cs []*admin.Client, ends [2]wire.FabricNodeI
 		mu.Lock()
 		defer mu.Unlock()
 		for _, s := range seen {
-			if s.Src == ends[0] && s.Dst == ends[1] && s.Plane == plane {
+			if s.Src == way.ends[0] && s.Dst == way.ends[1] && s.Plane == way.plane {
 				out = append(out, sighting{cl.Self(), s})
 			}
 		}
@@ -157,14 +169,13 @@ func sightings(ctx context.Context, cs []*admin.Client, ends [2]wire.FabricNodeI
 type tracer struct {
 	cs      []*admin.Client
 	from    *session.Session
-	ends    [2]wire.FabricNodeID
-	plane   wire.Plane
+	way     tracedWay
 	opts    []session.Option // of each packet
 	timeout time.Duration
 	before  []sighting
 }
 
-func newTracer(c *cobra.Command, ends [2]wire.FabricNodeID, plane wire.Plane, other bool, timeout time.Duration) (*tracer, error) {
+func newTracer(c *cobra.Command, way tracedWay, timeout time.Duration) (*tracer, error) {
 	dir, err := dirOf(c)
 	if err != nil {
 		return nil, err
@@ -173,16 +184,16 @@ func newTracer(c *cobra.Command, ends [2]wire.FabricNodeID, plane wire.Plane, ot
 	if err != nil {
 		return nil, err
 	}
-	from := slices.IndexFunc(cs, func(cl *admin.Client) bool { return cl.Self() == ends[0] })
+	from := slices.IndexFunc(cs, func(cl *admin.Client) bool { return cl.Self() == way.ends[0] })
 	if from < 0 {
-		return nil, fmt.Errorf("chip %s is not running", ends[0])
+		return nil, fmt.Errorf("chip %s is not running", way.ends[0])
 	}
-	t := &tracer{cs: cs, from: session.New(cs[from]), ends: ends, plane: plane, timeout: timeout,
-		opts: []session.Option{session.OnPlane(plane), session.Traced()}}
-	if other {
+	t := &tracer{cs: cs, from: session.New(cs[from]), way: way, timeout: timeout,
+		opts: []session.Option{session.OnPlane(way.plane), session.Traced()}}
+	if way.other {
 		t.opts = append(t.opts, session.OtherWay())
 	}
-	t.before, err = sightings(c.Context(), cs, ends, plane)
+	t.before, err = sightings(c.Context(), cs, way)
 	return t, err
 }
 
@@ -190,19 +201,19 @@ func newTracer(c *cobra.Command, ends [2]wire.FabricNodeID, plane wire.Plane, ot
 func (t *tracer) packet(ctx context.Context, plan []traceHop) (hops []traceHop, rtt time.Duration, sent, err error) {
 	one, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
-	rtt, sent = t.from.Ping(one, t.ends[1], t.opts...)
-	after, err := sightings(ctx, t.cs, t.ends, t.plane)
+	rtt, sent = t.from.Ping(one, t.way.ends[1], t.opts...)
+	after, err := sightings(ctx, t.cs, t.way)
 	hops = beside(slices.Clone(plan), newOnes(t.before, after))
 	t.before = after
 	return hops, rtt, sent, err
 }
 
 // observe sends one packet along a plan, and shows what was seen beside it.
-func observe(c *cobra.Command, hops []traceHop, ends [2]wire.FabricNodeID, plane wire.Plane, other bool, timeout time.Duration) ([]traceHop, error) {
+func observe(c *cobra.Command, hops []traceHop, way tracedWay, timeout time.Duration) ([]traceHop, error) {
 	if len(hops) == 0 {
 		return hops, nil
 	}
-	t, err := newTracer(c, ends, plane, other, timeout)
+	t, err := newTracer(c, way, timeout)
 	if err != nil {
 		return hops, err
 	}

@@ -72,12 +72,12 @@ func (v *traceCounts) add(hops []traceHop) {
 }
 
 // traceMany sends several packets, and shows how many came by each hop.
-func traceMany(c *cobra.Command, plan []traceHop, ends [2]wire.FabricNodeID, plane wire.Plane, other bool, timeout time.Duration, count int, format string) error {
-	t, err := newTracer(c, ends, plane, other, timeout)
+func traceMany(c *cobra.Command, plan []traceHop, way tracedWay, timeout time.Duration, count int, format string) error {
+	t, err := newTracer(c, way, timeout)
 	if err != nil {
 		return err
 	}
-	v := traceCounts{Src: ends[0], Dst: ends[1], Plane: plane}
+	v := traceCounts{Src: way.ends[0], Dst: way.ends[1], Plane: way.plane}
 	var us []float64
 	bar := newProgress(c.ErrOrStderr(), "packets", count)
 	defer bar.stop()

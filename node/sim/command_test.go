@@ -131,7 +131,7 @@ func TestPauses(t *testing.T) {
 // among it. What is lost is told, and what is said to be lost was not performed.
 // Every buffer and credit comes home.
 func TestDrains(t *testing.T) {
-	const plain, flushed = 24, 4 // seeds
+	const plain, flushed = 96, 4 // seeds
 	lost, known, late, others := 0, 0, 0, 0
 	for seed := range uint64(plain + flushed) {
 		flush := seed >= plain
