@@ -18,6 +18,11 @@ import (
 // maxAsks is how often a peer is asked whether it lives, before one that is silent is left for another address.
 const maxAsks = 3
 
+// stillThere is how long ago a peer may have been heard by a port that does not
+// carry its link, which is up by another cable, and still is at its present
+// address: longer than between two keepalives of any profile.
+const stillThere = 2 * time.Second
+
 // news is what the pool says about the peer of a port that carries its link: that it is elsewhere.
 type news struct {
 	to    netip.AddrPort // zero: there is none
@@ -91,6 +96,10 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 		return false, time.Hour
 	case !n.chip.Carries(p.ch):
 		p.news = news{}
+		// The peer's frames may go by this cable although this end's go another way.
+		if quiet := now.Sub(p.heard); n.chip.Up(p.ch) && quiet < stillThere {
+			return false, stillThere - quiet
+		}
 		return true, 0
 	case p.news.to != to:
 		p.news = news{to: to, since: now, look: now}

@@ -14,6 +14,12 @@ func (c *Chip) Carries(ch wire.Channel) bool {
 	return i >= 0 && c.ports[i].link.Carries()
 }
 
+// Up reports whether the link of a port is up, whichever cable its frames go by.
+func (c *Chip) Up(ch wire.Channel) bool {
+	i := c.portIndex(ch)
+	return i >= 0 && c.ports[i].link.Status().State == ttlink.StateUp
+}
+
 // Ask makes a port that carries its link say hello; see [ttlink.Link.Ask]. It
 // returns how long the answer of a peer that lives takes at most: the silence
 // after which a link under traffic is down, or some round trips.
