@@ -16,7 +16,7 @@ import (
 // need not know of them.
 var readOnly = map[string]string{
 	"Node": "", "Incarnation": "", "Channels": "", "Status": "", "LinksUp": "", "Quiet": "", "Open": "", "Sightings": "",
-	"CheckInvariants": "", "Intact": "", "Account": "", "Ends": "", "Moment": "", "Carries": "", "LinkState": "", "Plan": "", "Unreachable": "", "CheckMulticast": "",
+	"CheckInvariants": "", "Intact": "", "Account": "", "Ends": "", "Moment": "", "Carries": "", "Up": "", "LinkState": "", "Plan": "", "Unreachable": "", "CheckMulticast": "",
 	"Memory": "whoever changes a chip's memory from outside breaks the recording",
 	"SetTap": "is the tap",
 }
