@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"time"
 
@@ -60,7 +59,8 @@ bearer token, which is in the file "token" of the run folder:
     static_configs: [{targets: ["10.0.1.1:8474"]}]
 
 A chip's work is done by one thread at a time; the environment variable
-GOMAXPROCS gives it more.`
+GOMAXPROCS gives it more. Its threads wait for their turn instead of interrupting
+others (SCHED_BATCH), unless the process was given another policy with chrt(1).`
 
 func newNode() *cobra.Command {
 	var chip, dir, level string
@@ -83,11 +83,7 @@ func newNode() *cobra.Command {
 			if err := l.UnmarshalText([]byte(level)); err != nil {
 				return coded(exitUsage, "--log-level %q: want debug, info, warn or error", level)
 			}
-			// A chip has one lock, so a second processor of the Go runtime only adds
-			// wake-ups on other cores; T3000 all-to-all is half as fast again with one.
-			if os.Getenv("GOMAXPROCS") == "" {
-				runtime.GOMAXPROCS(1)
-			}
+			node.Alone()
 			if err := nodeFlags(cmd.Flags()); err != nil {
 				return err
 			}

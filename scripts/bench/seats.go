@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -82,13 +81,4 @@ func pin(cpus unix.CPUSet) error {
 		}
 	}
 	return nil
-}
-
-// asChip gives this process one processor of the Go runtime, as 'ttfabric node' does, and returns the way back.
-func asChip() (undo func()) {
-	if os.Getenv("GOMAXPROCS") != "" {
-		return func() {}
-	}
-	n := runtime.GOMAXPROCS(1)
-	return func() { runtime.GOMAXPROCS(n) }
 }

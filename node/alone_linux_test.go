@@ -1,0 +1,87 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestAlone: all threads of a chip's process, those that begin later too, wait
+// for their turn, with the nice value that they had (0 stands for that of the test); undone, and under a policy of the user's, none does.
+func TestAlone(t *testing.T) {
+	if how := os.Getenv("TTFABRIC_TEST_ALONE"); how != "" {
+		alone(how)
+		return
+	}
+	for how, want := range map[string]string{
+		"plain": fmt.Sprintf("policy %d nice 0 processors 1", unix.SCHED_BATCH),
+		"nice":  fmt.Sprintf("policy %d nice 5 processors 1", unix.SCHED_BATCH),
+		"idle":  fmt.Sprintf("policy %d nice 0 processors 1", unix.SCHED_IDLE),
+		"undo":  fmt.Sprintf("policy %d nice 0 processors 3", unix.SCHED_NORMAL),
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestAlone$")
+		cmd.Env = append(os.Environ(), "TTFABRIC_TEST_ALONE="+how, "GOMAXPROCS=")
+		out, err := cmd.CombinedOutput()
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		if err != nil || strings.Count(string(out), "policy") < 4 {
+			t.Fatalf("%s: %v: %s", how, err, out)
+		}
+		for _, l := range lines {
+			if strings.HasPrefix(l, "policy") && l != want {
+				t.Errorf("%s: a thread has %s, want %s", how, l, want)
+			}
+		}
+	}
+}
+
+// alone is the process that is set up. It prints a line per thread.
+func alone(how string) {
+	runtime.GOMAXPROCS(3)
+	was, err := unix.SchedGetAttr(0, 0)
+	if err != nil {
+		fmt.Println("policy", err)
+		return
+	}
+	tasks := func() []os.DirEntry {
+		d, _ := os.ReadDir("/proc/self/task")
+		return d
+	}
+	for _, task := range tasks() {
+		id, _ := strconv.Atoi(task.Name())
+		switch how {
+		case "nice":
+			unix.Setpriority(unix.PRIO_PROCESS, id, int(was.Nice)+5)
+		case "idle":
+			unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: was.Nice}, 0)
+		}
+	}
+	undo := Alone()
+	if how == "undo" {
+		undo()
+	}
+	ready, stop := make(chan bool), make(chan bool)
+	for range 3 { // threads of their own
+		go func() {
+			runtime.LockOSThread()
+			ready <- true
+			<-stop
+		}()
+		<-ready
+	}
+	for _, task := range tasks() {
+		id, _ := strconv.Atoi(task.Name())
+		a, err := unix.SchedGetAttr(id, 0)
+		if err != nil {
+			fmt.Println("policy", err)
+			continue
+		}
+		fmt.Printf("policy %d nice %d processors %d\n", a.Policy, a.Nice-was.Nice, runtime.GOMAXPROCS(0))
+	}
+	close(stop)
+}
