@@ -55,6 +55,7 @@ type cutFabric struct {
 	name  string
 	topo  *topo.Topology
 	chips map[wire.FabricNodeID]*admin.Client
+	deck  []topo.Cable // that are still to be drawn
 }
 
 // cutCables measures how long a link is silent after its cable was cut.
@@ -186,10 +187,16 @@ func openCutFabric(ttfabric, name string) (*cutFabric, error) {
 	return f, nil
 }
 
-// anyCable draws a cable that has another one beside it.
+// anyCable draws a cable that has another one beside it, and each of those once
+// before any of them again: one that is cut too often is held down.
 func (f *cutFabric) anyCable(r *rand.Rand) topo.Cable {
 	for {
-		c := f.topo.Cables[r.IntN(len(f.topo.Cables))]
+		if len(f.deck) == 0 {
+			f.deck = slices.Clone(f.topo.Cables)
+			r.Shuffle(len(f.deck), func(i, j int) { f.deck[i], f.deck[j] = f.deck[j], f.deck[i] })
+		}
+		c := f.deck[0]
+		f.deck = f.deck[1:]
 		beside := func(d topo.Cable) bool {
 			return d.A.Node == c.A.Node && d.B.Node == c.B.Node && d.Dir == c.Dir && d.Plane != c.Plane && !d.Unused
 		}
