@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -44,6 +46,9 @@ type benchTarget struct {
 }
 
 func benchOn(c *cobra.Command, f *benchFlags) (benchTarget, error) {
+	if f.plot != "" && !strings.EqualFold(filepath.Ext(f.plot), ".svg") {
+		return benchTarget{}, coded(exitUsage, "--plot %s: plots are drawn as SVG; name a file that ends with .svg", f.plot)
+	}
 	dir, err := dirOf(c)
 	if err != nil {
 		return benchTarget{}, err

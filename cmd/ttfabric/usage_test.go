@@ -16,6 +16,7 @@ func TestUnknownNamesAreUsageErrors(t *testing.T) {
 		"traffic all-to-all --packets -1": `invalid argument "-1" for "--packets" flag: want a whole number, 0 or more`,
 		"traffic all-to-all --size 1e3":   `invalid argument "1e3" for "--size" flag: want a whole number`,
 		"traffic all-to-all --size 9999999999999999999": `the number is too large`,
+		"bench link --plot x.png":                       `--plot x.png: plots are drawn as SVG`,
 		"traffic uniform --load much":                   `invalid argument "much" for "--load" flag: want a number`,
 	} {
 		out, errs, code := c.run(strings.Fields(line)...)

@@ -3,6 +3,7 @@ package gossip
 import (
 	"context"
 	"errors"
+	"flag"
 	"net"
 	"net/netip"
 	"strings"
@@ -14,6 +15,14 @@ import (
 	"ttfabric/membership"
 	"ttfabric/wire"
 )
+
+// TestMain has two of these tests run side by side, on more cores, too: they bound
+// how long a pool takes for something, and pools that starve one another take
+// longer. What the command line says goes before.
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "2")
+	m.Run()
+}
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
