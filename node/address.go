@@ -96,8 +96,10 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 		return false, time.Hour
 	case !n.chip.Carries(p.ch):
 		p.news = news{}
-		// The peer's frames may go by this cable although this end's go another way.
-		if quiet := now.Sub(p.heard); n.chip.Up(p.ch) && quiet < stillThere {
+		// The peer's frames may go by this cable although this end's go another
+		// way. What came before the link was up may be of the peer's former life.
+		since, up := n.chip.Up(p.ch)
+		if quiet := now.Sub(p.heard); up && p.heard > since && quiet < stillThere {
 			return false, stillThere - quiet
 		}
 		return true, 0

@@ -14,10 +14,14 @@ func (c *Chip) Carries(ch wire.Channel) bool {
 	return i >= 0 && c.ports[i].link.Carries()
 }
 
-// Up reports whether the link of a port is up, whichever cable its frames go by.
-func (c *Chip) Up(ch wire.Channel) bool {
+// Up reports whether the link of a port is up, whichever cable its frames go by, and since when.
+func (c *Chip) Up(ch wire.Channel) (since mono.Time, up bool) {
 	i := c.portIndex(ch)
-	return i >= 0 && c.ports[i].link.Status().State == ttlink.StateUp
+	if i < 0 {
+		return 0, false
+	}
+	l := c.ports[i].link.Status()
+	return l.Since, l.State == ttlink.StateUp
 }
 
 // Ask makes a port that carries its link say hello; see [ttlink.Link.Ask]. It
