@@ -22,8 +22,10 @@ type options struct {
 	twoPass     bool
 }
 
-// with adds what all calls of tshark have in common.
+// with adds what all calls of tshark have in common. As in the profile, the
+// dissector is asked before those that have ports of their own: a port of ours may be one of them.
 func (o *options) with(args []string) []string {
+	args = append(args, "-o", "udp.try_heuristic_first:TRUE")
 	if o.lua != "" {
 		args = append(args, "-X", "lua_script:"+o.lua)
 	}
@@ -76,7 +78,7 @@ func (n *count) packet(d *capture.Decoder, p *packet) error {
 	}
 	if len(p.layers) == 0 {
 		if capture.IsTTLink(payload) {
-			return fmt.Errorf("packet %s: the Go decoder takes it for TT-link, tshark does not", p.number)
+			return fmt.Errorf("packet %s (%s): the Go decoder takes it for TT-link, tshark for %s: %.80s…", p.number, strings.TrimSpace(p.from), strings.Join(p.protos, ", "), p.payload)
 		}
 		return nil
 	}

@@ -10,9 +10,10 @@ import (
 // packet is what tshark says of one captured packet.
 type packet struct {
 	number   string
-	from     string // where it was captured and its way: interface, addresses and ports
-	payload  string // of its UDP datagram, hexadecimal
-	quoted   bool   // the datagram stands in an ICMP message
+	from     string   // where it was captured and its way: interface, addresses and ports
+	payload  string   // of its UDP datagram, hexadecimal
+	protos   []string // what tshark takes it for, from the outside in
+	quoted   bool     // the datagram stands in an ICMP message
 	luaError string
 	layers   []layer // TT-link frames and fabric packets, in order
 }
@@ -67,6 +68,7 @@ func attributes(t xml.StartElement) map[string]string {
 
 // proto begins a protocol, and returns the layer that the fields to come are of.
 func (p *packet) proto(a map[string]string) *layer {
+	p.protos = append(p.protos, a["name"])
 	switch a["name"] {
 	case "icmp", "icmpv6":
 		p.quoted = true
