@@ -15,17 +15,18 @@ import (
 // Its threads do not interrupt whoever runs when datagrams come for them, but
 // wait for their turn, within a slice of the kernel's scheduler, a few
 // milliseconds (SCHED_BATCH, sched(7)). With more chips than cores each then finds
-// more to do at once: two hops over three processes on two cores are faster by
-// 5 to 9 %. A process that was given a policy of another kind keeps it, and
-// where the kernel refuses, nothing changes.
+// more to do at once; scripts/bench/README.md has what that gives and costs. A
+// process that was given another policy keeps it, and where the kernel refuses, nothing changes.
 func Alone() (undo func()) {
 	procs := 0
 	if os.Getenv("GOMAXPROCS") == "" {
 		procs = runtime.GOMAXPROCS(1)
 	}
-	patient(true)
+	changed := setPolicy(usual, patient)
 	return func() {
-		patient(false)
+		if changed {
+			setPolicy(patient, usual)
+		}
 		if procs > 0 {
 			runtime.GOMAXPROCS(procs)
 		}

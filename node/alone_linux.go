@@ -11,26 +11,29 @@ import (
 // begin with the policy of those that make them.
 const maxPasses = 8
 
-// patient gives all threads of the process the policy SCHED_BATCH in place of
-// the usual one, or the usual one in its place.
-func patient(on bool) {
-	from, to := uint32(unix.SCHED_NORMAL), uint32(unix.SCHED_BATCH)
-	if !on {
-		from, to = to, from
-	}
+// The policies of threads, as sched(7) has them.
+const (
+	usual   = unix.SCHED_NORMAL
+	patient = unix.SCHED_BATCH
+)
+
+// setPolicy gives the threads of the process that have one policy another, and reports whether any has changed.
+func setPolicy(from, to uint32) (changed bool) {
 	for range maxPasses {
 		tasks, err := os.ReadDir("/proc/self/task")
-		changed := false
+		more := false
 		for _, t := range tasks {
 			id, _ := strconv.Atoi(t.Name())
 			a, err := unix.SchedGetAttr(id, 0)
 			if err != nil || a.Policy != from {
 				continue
 			}
-			changed = unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: to, Flags: a.Flags, Nice: a.Nice}, 0) == nil || changed
+			more = unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: to, Flags: a.Flags, Nice: a.Nice}, 0) == nil || more
 		}
-		if err != nil || !changed {
-			return
+		changed = changed || more
+		if err != nil || !more {
+			break
 		}
 	}
+	return changed
 }

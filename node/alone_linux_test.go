@@ -13,16 +13,21 @@ import (
 )
 
 // TestAlone: all threads of a chip's process, those that begin later too, wait
-// for their turn, with the nice value that they had (0 stands for that of the test); undone, and under a policy of the user's, none does.
+// for their turn, with the nice value that they had (0 stands for that of the
+// test); undone, none does. A policy of the user's stays, before and after.
 func TestAlone(t *testing.T) {
 	if how := os.Getenv("TTFABRIC_TEST_ALONE"); how != "" {
 		alone(how)
 		return
 	}
+	if own, err := unix.SchedGetAttr(0, 0); err != nil || own.Policy != unix.SCHED_NORMAL {
+		t.Skip("this process has a policy of its own")
+	}
 	for how, want := range map[string]string{
 		"plain": fmt.Sprintf("policy %d nice 0 processors 1", unix.SCHED_BATCH),
 		"nice":  fmt.Sprintf("policy %d nice 5 processors 1", unix.SCHED_BATCH),
 		"idle":  fmt.Sprintf("policy %d nice 0 processors 1", unix.SCHED_IDLE),
+		"kept":  fmt.Sprintf("policy %d nice 0 processors 3", unix.SCHED_BATCH),
 		"undo":  fmt.Sprintf("policy %d nice 0 processors 3", unix.SCHED_NORMAL),
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestAlone$")
@@ -59,10 +64,12 @@ func alone(how string) {
 			unix.Setpriority(unix.PRIO_PROCESS, id, int(was.Nice)+5)
 		case "idle":
 			unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: was.Nice}, 0)
+		case "kept":
+			unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_BATCH, Nice: was.Nice}, 0)
 		}
 	}
 	undo := Alone()
-	if how == "undo" {
+	if how == "undo" || how == "kept" {
 		undo()
 	}
 	ready, stop := make(chan bool), make(chan bool)
