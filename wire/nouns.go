@@ -90,6 +90,9 @@ func (p PortID) String() string {
 	return fmt.Sprintf("mesh %d chip %d channel %d", p.Node.Mesh, p.Node.Chip, p.Channel)
 }
 
+// Short renders the port as commands and files write it: "M0D3/8".
+func (p PortID) Short() string { return fmt.Sprintf("%s/%d", p.Node, p.Channel) }
+
 // Less orders ports by mesh, chip and channel; the lower end of a cable comes first where an order is needed.
 func (p PortID) Less(q PortID) bool {
 	if p.Node.Mesh != q.Node.Mesh {

@@ -2,7 +2,6 @@ package topo
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -108,7 +107,7 @@ func (t *Topology) Encode() []byte {
 		r.Chips = append(r.Chips, rc)
 	}
 	for _, c := range t.Cables {
-		rc := renderedCable{A: portText(c.A), B: portText(c.B)}
+		rc := renderedCable{A: c.A.Short(), B: c.B.Short()}
 		if c.External() {
 			rc.Dir, rc.Back = c.Dir.String(), c.Back.String()
 		}
@@ -125,8 +124,6 @@ func (t *Topology) Encode() []byte {
 	}
 	return append([]byte("# A ttfabric topology, rendered. 'ttfabric up FILE' reads it.\n"), b...)
 }
-
-func portText(p wire.PortID) string { return fmt.Sprintf("%s/%d", p.Node, p.Channel) }
 
 // renderedFile is the state of reading the rendered form.
 type renderedFile struct {

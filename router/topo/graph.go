@@ -115,13 +115,13 @@ func (g *graph) build(name string) (*Topology, error) {
 		z += bit(l.z)
 	}
 	if open > 0 {
-		g.note("exits of %s placed where a chip has a direction free", count(open, "connection"))
+		g.note("exits of %s placed where a chip has a direction free", Count(open, "connection"))
 	}
 	if z > 0 {
-		g.note("assign_z_direction of %s counts for nothing, as there is no third dimension here", count(z, "connection"))
+		g.note("assign_z_direction of %s counts for nothing, as there is no third dimension here", Count(z, "connection"))
 	}
 	if left > 0 {
-		g.note("%s left out, for which no chip had a direction or channel free; the policy there is RELAXED", count(left, "cable"))
+		g.note("%s left out, for which no chip had a direction or channel free; the policy there is RELAXED", Count(left, "cable"))
 	}
 	if over := len(g.notes) - maxNotes; over > 0 {
 		g.notes = append(g.notes[:maxNotes], fmt.Sprintf("and %d more of the like", over))
@@ -268,7 +268,7 @@ func (g *graph) noRoom(l graphLink, left int) error {
 	}
 	return g.failAt(l.line, "the connection of %s with %s: for %d of its %s no chip at both ends has a direction and channels free "+
 		"(a direction is free where the mesh neither continues nor wraps and no other connection leaves%s); ask for fewer, or name other chips",
-		g.nameOf(l.a), g.nameOf(l.b), left, count(l.n, "channel"), third)
+		g.nameOf(l.a), g.nameOf(l.b), left, Count(l.n, "channel"), third)
 }
 
 func (g *graph) nameOf(e graphEnd) string {

@@ -284,7 +284,7 @@ func (g *yamlGraph) readPort(n *yaml.Node) (p yamlPort, err error) {
 		chips, wraps = m.Cols, m.WrapY
 	}
 	if most := chips * g.ports[p.dir]; p.index >= most {
-		return p, g.fail(vs[1], "port %s: mesh %d has %s on that edge, from 0", show(vs[1]), m.ID, count(most, "channel"))
+		return p, g.fail(vs[1], "port %s: mesh %d has %s on that edge, from 0", show(vs[1]), m.ID, Count(most, "channel"))
 	}
 	if wraps {
 		return p, g.fail(vs[1], "port %s: mesh %d wraps there, so no cable can leave it", show(vs[1]), m.ID)
@@ -382,7 +382,7 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 		m := g.meshes[mesh]
 		chip, err := strconv.ParseUint(e[1].Value[1:], 10, 16)
 		if err != nil || int(chip) >= m.Rows*m.Cols {
-			return g.fail(e[1], "there is no chip %s in mesh %d of %s", show(e[1]), m.ID, count(m.Rows*m.Cols, "chip"))
+			return g.fail(e[1], "there is no chip %s in mesh %d of %s", show(e[1]), m.ID, Count(m.Rows*m.Cols, "chip"))
 		}
 		ends[k] = graphEnd{[]int{mesh}, int(chip), anyDir}
 	}

@@ -73,7 +73,7 @@ func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 	var have []string
 	for n := range wire.NumDirections + 1 {
 		if kinds[n] > 0 {
-			have = append(have, fmt.Sprintf("%s to %s", count(kinds[n], "chip"), count(n, "other")))
+			have = append(have, fmt.Sprintf("%s to %s", Count(kinds[n], "chip"), Count(n, "other")))
 		}
 	}
 	return Mesh{}, nil, fmt.Errorf("no line, ring, mesh or torus of %d chips is cabled like that (there are cables from %s)", len(adj), strings.Join(have, ", "))

@@ -100,7 +100,7 @@ func (d *descriptor) leaveOut(m *Mesh) {
 		return true
 	})
 	if len(out) > 0 {
-		d.layout += fmt.Sprintf("; %s left out, as there is no third dimension here, such as that from %s to %s", count(len(out), "cable"), out[0].ends[0], out[0].ends[1])
+		d.layout += fmt.Sprintf("; %s left out, as there is no third dimension here, such as that from %s to %s", Count(len(out), "cable"), out[0].ends[0], out[0].ends[1])
 	}
 }
 

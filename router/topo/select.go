@@ -16,6 +16,9 @@ type Link struct {
 	Plane wire.Plane
 }
 
+// String is the cable as commands take a cable: "M0D0/8-M0D1/0".
+func (l Link) String() string { return l.A.Short() + "-" + l.B.Short() }
+
 // SelectLinks finds the cables that any of args names, each once, in the order
 // of the topology. A name is a chip and a channel (M0D0:8, M0D0/8), two chips
 // (M0D0-M0D1), one chip (M0D3), patterns of chips (M0D*-M1D*), any of these with

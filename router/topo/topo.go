@@ -188,7 +188,7 @@ func (t *Topology) String() string {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", t.Name, count(len(t.Chips), "chip"))
+	fmt.Fprintf(&b, "%s: %s", t.Name, Count(len(t.Chips), "chip"))
 	if len(t.Meshes) > 1 {
 		fmt.Fprintf(&b, " in %d meshes", len(t.Meshes))
 	}
@@ -202,15 +202,16 @@ func (t *Topology) String() string {
 		shapes[maxSummary] = "…"
 	}
 	b.WriteString(strings.TrimRight(" "+strings.Join(shapes, ", "), " "))
-	fmt.Fprintf(&b, ", %s", count(len(t.Cables), "cable"))
+	fmt.Fprintf(&b, ", %s", Count(len(t.Cables), "cable"))
 	if unused > 0 {
 		fmt.Fprintf(&b, " (%d unused)", unused)
 	}
-	fmt.Fprintf(&b, ", %s", count(t.Planes(), "plane"))
+	fmt.Fprintf(&b, ", %s", Count(t.Planes(), "plane"))
 	return b.String()
 }
 
-func count(n int, noun string) string {
+// Count is a number of things in words: "1 cable", "3 cables".
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

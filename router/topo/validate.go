@@ -108,7 +108,7 @@ func (t *Topology) checkChips(m Mesh, at int) (int, *fault) {
 	for k := range m.Rows * m.Cols {
 		i := at + k
 		if i >= len(t.Chips) {
-			return at, faultOf(-1, -1, "%s in a %d×%d mesh: want %d", count(k, "chip"), m.Rows, m.Cols, m.Rows*m.Cols)
+			return at, faultOf(-1, -1, "%s in a %d×%d mesh: want %d", Count(k, "chip"), m.Rows, m.Cols, m.Rows*m.Cols)
 		}
 		c, want := t.Chips[i], wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(k)}
 		if c.Node != want {
