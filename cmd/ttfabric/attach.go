@@ -138,11 +138,11 @@ func (f *attachFlags) readToken() (string, error) {
 		if token := os.Getenv("TTFABRIC_TOKEN"); token != "" {
 			return token, nil
 		}
-		return "", coded(exitUsage, "the chips' APIs ask for the token that the chips were started with: name its file with --token-file, or set TTFABRIC_TOKEN")
+		return "", spec.Usagef("the chips' APIs ask for the token that the chips were started with: name its file with --token-file, or set TTFABRIC_TOKEN")
 	}
 	b, err := os.ReadFile(f.token)
 	if err != nil {
-		return "", coded(exitUsage, "--token-file: %w", err)
+		return "", spec.Usagef("--token-file: %w", err)
 	}
 	return strings.TrimSpace(string(b)), nil
 }
@@ -155,17 +155,17 @@ func apiAddresses(args []string) (out []string, err error) {
 		} else if _, err := netip.ParseAddr(strings.Trim(a, "[]")); a != "" && (err == nil || !strings.Contains(a, ":")) {
 			out = append(out, net.JoinHostPort(strings.Trim(a, "[]"), composeAPI))
 		} else {
-			return nil, coded(exitUsage, "--api %q: want HOST or HOST:PORT", a)
+			return nil, spec.Usagef("--api %q: want HOST or HOST:PORT", a)
 		}
 	}
 	if len(out) > maxSeeds {
-		return nil, coded(exitUsage, "--api: %d addresses; at most %d, one is enough", len(out), maxSeeds)
+		return nil, spec.Usagef("--api: %d addresses; at most %d, one is enough", len(out), maxSeeds)
 	}
 	return out, nil
 }
 
 // describe asks until one of the chips says what the fabric is.
-func describe(ctx context.Context, apis []string, token string) (m meshFile, t *topo.Topology, err error) {
+func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t *topo.Topology, err error) {
 	for {
 		views, errs := make([]fabricView, len(apis)), make([]error, len(apis))
 		round, cancel := context.WithTimeout(ctx, pollPatience)
@@ -193,7 +193,7 @@ func describe(ctx context.Context, apis []string, token string) (m meshFile, t *
 			}
 			// What only the chips' own machines have stays there.
 			v.Mesh.Archive, v.Mesh.Record, v.Mesh.PortBase, v.Mesh.Project = "", "", 0, ""
-			v.Mesh.Runtime, v.Mesh.Attached = runtimeElsewhere, apis
+			v.Mesh.Runtime, v.Mesh.Attached = spec.Elsewhere, apis
 			return v.Mesh, t, nil
 		}
 		select {
@@ -201,14 +201,14 @@ func describe(ctx context.Context, apis []string, token string) (m meshFile, t *
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return m, nil, ctx.Err()
 			}
-			return m, nil, coded(exitNotReady, "no chip answers: %w; is its --api an address that this machine reaches?", errors.Join(errs...))
+			return m, nil, spec.NotReadyf("no chip answers: %w; is its --api an address that this machine reaches?", errors.Join(errs...))
 		case <-time.After(attachRetry):
 		}
 	}
 }
 
 // attachFolder makes the run folder, or renews that of the same attached fabric.
-func attachFolder(ctx context.Context, m meshFile, t *topo.Topology, apis []string, token string) (runDir, error) {
+func attachFolder(ctx context.Context, m spec.Spec, t *topo.Topology, apis []string, token string) (runDir, error) {
 	dir, err := dirFor(m.Name)
 	if err != nil {
 		return "", err
@@ -221,8 +221,8 @@ func attachFolder(ctx context.Context, m meshFile, t *topo.Topology, apis []stri
 		return "", err
 	}
 	defer unlock()
-	if old, err := dir.read(); err == nil && old.Runtime != runtimeElsewhere {
-		return "", coded(exitUsage, "a fabric named %q runs on this machine; choose another --name", m.Name)
+	if old, err := dir.read(); err == nil && old.Runtime != spec.Elsewhere {
+		return "", spec.Usagef("a fabric named %q runs on this machine; choose another --name", m.Name)
 	}
 	os.RemoveAll(string(dir)) // what was attached before, or what a crash left
 	if err := dir.create(t, m, nil, nil); err != nil {

@@ -47,7 +47,7 @@ type benchTarget struct {
 
 func benchOn(c *cobra.Command, f *benchFlags) (benchTarget, error) {
 	if f.plot != "" && !strings.EqualFold(filepath.Ext(f.plot), ".svg") {
-		return benchTarget{}, coded(exitUsage, "--plot %s: plots are drawn as SVG; name a file that ends with .svg", f.plot)
+		return benchTarget{}, spec.Usagef("--plot %s: plots are drawn as SVG; name a file that ends with .svg", f.plot)
 	}
 	dir, err := dirOf(c)
 	if err != nil {
@@ -87,7 +87,7 @@ func (b *benchTarget) neighbours(c *cobra.Command, args []string, plane wire.Pla
 			return x, y, b.running(x, y)
 		}
 	}
-	return x, y, coded(exitUsage, "%s and %s are not neighbours on plane %d", x, y, plane)
+	return x, y, spec.Usagef("%s and %s are not neighbours on plane %d", x, y, plane)
 }
 
 func (b *benchTarget) running(ns ...wire.FabricNodeID) error {
@@ -183,7 +183,7 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 		for _, size := range sizes {
 			spec := traffic.Spec{Run: random64(), Pattern: "link", Packets: firstPackets, Size: size, Planes: 1, Window: n, Seed: 1}
 			if err := spec.Validate(); err != nil {
-				return nil, 0, coded(exitUsage, "%w", err)
+				return nil, 0, spec.Usagef("%w", err)
 			}
 			pairs := []traffic.Pair{{Src: x, Dst: y}, {Src: y, Dst: x}}
 			var r linkRow
@@ -197,7 +197,7 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 					return nil, 0, err
 				}
 				if !res.OK() {
-					return nil, 0, coded(exitAssert, "%d B, %d channels: %d of %d packets delivered", size, n, res.Total.Delivered, spec.Packets)
+					return nil, 0, assertf("%d B, %d channels: %d of %d packets delivered", size, n, res.Total.Delivered, spec.Packets)
 				}
 				after, agreed, err := sentBetween(c.Context(), cs[0], y)
 				if err != nil {

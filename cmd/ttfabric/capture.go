@@ -89,23 +89,23 @@ func (f *captureFlags) check() error {
 	}{{"count", f.count, 1 << 40}, {"snaplen", f.snapLen, api.MaxSnapLen}, {"ring-files", f.ringFiles, 99999}, {"ring-size", f.ringSize, 1 << 20},
 		{"limit", f.limit, 1 << 30}, {"buffer", f.buffer, node.MaxCaptureBuffer >> 20}} {
 		if n.v < 0 || n.v > n.high {
-			return coded(exitUsage, "--%s %d: want 0 to %d", n.name, n.v, n.high)
+			return spec.Usagef("--%s %d: want 0 to %d", n.name, n.v, n.high)
 		}
 	}
 	switch {
 	case f.duration < 0:
-		return coded(exitUsage, "--duration %v: want a time such as 10s, or 0 for no end", f.duration)
+		return spec.Usagef("--duration %v: want a time such as 10s, or 0 for no end", f.duration)
 	case f.ringFiles > 0 && f.ringSize == 0:
-		return coded(exitUsage, "--ring-files %d: say with --ring-size after how many MiB another file begins", f.ringFiles)
+		return spec.Usagef("--ring-files %d: say with --ring-size after how many MiB another file begins", f.ringFiles)
 	case f.ringSize > 0 && (f.write == "" || f.write == "-"):
-		return coded(exitUsage, "--ring-size %d: name the files with -w FILE", f.ringSize)
+		return spec.Usagef("--ring-size %d: name the files with -w FILE", f.ringSize)
 	case f.limit > 0 && f.write == "":
-		return coded(exitUsage, "--limit %d: it is the size of a file, name one with -w", f.limit)
+		return spec.Usagef("--limit %d: it is the size of a file, name one with -w", f.limit)
 	case f.keys && f.write == "":
-		return coded(exitUsage, "--keys: they go into a file, name one with -w")
+		return spec.Usagef("--keys: they go into a file, name one with -w")
 	}
 	if _, err := capture.ParseFilter(f.filter); err != nil {
-		return coded(exitUsage, "--%w", err)
+		return spec.Usagef("--%w", err)
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func runCapture(c *cobra.Command, args []string, f *captureFlags) error {
 		return err
 	}
 	if f.write == "-" && terminal(c.OutOrStdout()) {
-		return coded(exitUsage, "-w -: stdout is a terminal, and pcapng is no text; name a file, or pipe it: ttfabric capture -w - | wireshark -k -i -")
+		return spec.Usagef("-w -: stdout is a terminal, and pcapng is no text; name a file, or pipe it: ttfabric capture -w - | wireshark -k -i -")
 	}
 	dir, err := dirOf(c)
 	if err != nil {
@@ -165,7 +165,7 @@ func (j *captureJob) section() capture.Section {
 	comments := []string{fmt.Sprintf("fabric %s", j.t.Name)}
 	if m, _, _, err := j.dir.mesh(); err == nil {
 		comments[0] = fmt.Sprintf("fabric %q, %s, started %s", m.Name, j.t.Name, m.Created.Format(time.RFC3339))
-		for _, n := range slices.Concat(declaredByTopology(j.t), m.Netem) {
+		for _, n := range slices.Concat(spec.DeclaredBy(j.t), m.Netem) {
 			comments = append(comments, "impaired from the start: "+n)
 		}
 	}
@@ -199,11 +199,11 @@ func capturedPorts(t *topo.Topology, words []string) (map[wire.FabricNodeID][]wi
 		}
 		one := strings.ContainsAny(word, ":/") && !strings.ContainsAny(word, "-*") && !strings.Contains(word, "plane:") && !strings.Contains(word, "label:")
 		for _, l := range ls {
-			if notChips != nil || chips[l.a.Node] {
-				add(l.a)
+			if notChips != nil || chips[l.A.Node] {
+				add(l.A)
 			}
-			if notChips == nil && chips[l.b.Node] || notChips != nil && !one {
-				add(l.b)
+			if notChips == nil && chips[l.B.Node] || notChips != nil && !one {
+				add(l.B)
 			}
 		}
 	}

@@ -341,7 +341,7 @@ func (j *captureJob) summary(written string, chips int) {
 		dropped, passed = dropped+s.Dropped, passed+s.Received
 	}
 	fmt.Fprintf(j.say, "%s of %d that passed %s of %s in %.1f s%s; %d dropped by the capture\n",
-		counted(j.frames, "frame"), passed, counted(len(j.ids), "port"), counted(chips, "chip"), time.Since(j.begin).Seconds(), written, dropped)
+		topo.Count(j.frames, "frame"), passed, topo.Count(len(j.ids), "port"), topo.Count(chips, "chip"), time.Since(j.begin).Seconds(), written, dropped)
 	if dropped > 0 {
 		fmt.Fprintln(j.say, "For fewer drops take a --filter, fewer ports, a --snaplen, or a larger --buffer.")
 	}
@@ -349,6 +349,6 @@ func (j *captureJob) summary(written string, chips int) {
 		fmt.Fprintln(j.say, "No keys came: only ports of --transport quic have any, and chips keep them only where the fabric was started with --keylog.")
 	}
 	if j.merge.Late > 0 {
-		fmt.Fprintf(j.say, "%s stand behind later ones, as they came too late from their chips; 'reordercap' sorts them\n", counted(int(j.merge.Late), "frame"))
+		fmt.Fprintf(j.say, "%s stand behind later ones, as they came too late from their chips; 'reordercap' sorts them\n", topo.Count(int(j.merge.Late), "frame"))
 	}
 }

@@ -14,9 +14,3 @@ func writeChart(path string, c *chart.Chart) error {
 	return writeOut(path, []byte(c.SVG()))
 }
 
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

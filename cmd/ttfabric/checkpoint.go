@@ -31,7 +31,7 @@ Exit code 5 if anything got lost, or may have.`,
 				return err
 			}
 			if file == "" && since == "" {
-				return coded(exitUsage, "want a file: -f FILE notes this moment, --since FILE asks what got lost since")
+				return spec.Usagef("want a file: -f FILE notes this moment, --since FILE asks what got lost since")
 			}
 			dir, err := dirOf(c)
 			if err != nil {
@@ -85,10 +85,10 @@ func noteCheckpoint(c *cobra.Command, file string, now fabric.Checkpoint) error 
 func readCheckpoint(ctx context.Context, file string) (v fabric.Checkpoint, err error) {
 	b, err := readFile(ctx, file, maxCheckpoint)
 	if err != nil {
-		return v, coded(exitUsage, "--since: %w", err)
+		return v, spec.Usagef("--since: %w", err)
 	}
 	if err := json.Unmarshal(b, &v); err != nil || len(v.Chips) == 0 {
-		return v, coded(exitUsage, "--since: %s is no checkpoint; 'ttfabric checkpoint -f FILE' writes one", file)
+		return v, spec.Usagef("--since: %s is no checkpoint; 'ttfabric checkpoint -f FILE' writes one", file)
 	}
 	return v, nil
 }
@@ -117,7 +117,7 @@ func tellLosses(c *cobra.Command, format string, l *fabric.LossesSince) error {
 		}
 	}
 	if l.Any() {
-		return coded(exitAssert, "since the checkpoint %d chips started anew, %d do not answer, and %d flows have requests that are lost, of unknown outcome or open", len(l.Restarted), len(l.Silent), len(l.Flows))
+		return assertf("since the checkpoint %d chips started anew, %d do not answer, and %d flows have requests that are lost, of unknown outcome or open", len(l.Restarted), len(l.Silent), len(l.Flows))
 	}
 	return nil
 }

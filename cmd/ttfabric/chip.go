@@ -164,10 +164,10 @@ func chipArg(c *cobra.Command, arg string) (runDir, wire.FabricNodeID, error) {
 	}
 	n, err := wire.ParseFabricNodeID(arg)
 	if err != nil {
-		return "", n, coded(exitUsage, "%w", err)
+		return "", n, spec.Usagef("%w", err)
 	}
 	if _, ok := t.Chip(n); !ok {
-		return "", n, coded(exitUsage, "chip %s is not in %s", n, t)
+		return "", n, spec.Usagef("chip %s is not in %s", n, t)
 	}
 	return dir, n, nil
 }

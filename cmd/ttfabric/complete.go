@@ -28,7 +28,7 @@ func flagValues() map[string][]string {
 		"fabric":    {"1d", "2d"},
 		"stuck":     {"notify", "drop", "drain", "none"},
 		"offload":   {"on", "off", "plain"},
-		"runtime":   {runtimeProcess, runtimeDocker},
+		"runtime":   {spec.Process, spec.Docker},
 		"direction": {"both", "a-to-b", "b-to-a"},
 		"log-level": {"debug", "info", "warn", "error"},
 		"kind":      api.ProfileKinds,

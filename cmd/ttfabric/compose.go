@@ -104,8 +104,8 @@ archive, which is in the volume in any case.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			name, _ := c.Flags().GetString("name")
 			return render(c, args, file, func(arg string, t *topo.Topology) ([]byte, string, error) {
-				b, err := composeFile(name, arg, t, fab, f, func(m *meshFile) (string, error) { return keys.write(c, m, t, &fab.secure, file) })
-				return b, fmt.Sprintf("%s%s. 'docker-compose -p %s -f %s up -d' brings it up.", counted(len(t.Chips), "container"), keys.told(), asProject(name), file), err
+				b, err := composeFile(name, arg, t, fab, f, func(m *spec.Spec) (string, error) { return keys.write(c, m, t, &fab.secure, file) })
+				return b, fmt.Sprintf("%s%s. 'docker-compose -p %s -f %s up -d' brings it up.", topo.Count(len(t.Chips), "container"), keys.told(), asProject(name), file), err
 			})
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
@@ -165,27 +165,27 @@ func asJSON(b []byte) ([]byte, error) {
 func (f *composeFlags) check(fab *fabricFlags, name string, t *topo.Topology) error {
 	switch {
 	case !validName.MatchString(name):
-		return coded(exitUsage, "fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
+		return spec.Usagef("fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
 	case f.mtu < minMTU || f.mtu > maxMTU:
-		return coded(exitUsage, "--mtu %d: want %d to %d bytes", f.mtu, minMTU, maxMTU)
+		return spec.Usagef("--mtu %d: want %d to %d bytes", f.mtu, minMTU, maxMTU)
 	case bytesOf(f.memory) < minMemory:
-		return coded(exitUsage, "--memory %q: want an amount such as 256m or 1g, at least 64m", f.memory)
-	case fab.secure.transport == overQUIC && f.mtu < minQUIC:
-		return coded(exitUsage, "--mtu %d: QUIC needs at least %d bytes", f.mtu, minQUIC)
+		return spec.Usagef("--memory %q: want an amount such as 256m or 1g, at least 64m", f.memory)
+	case fab.secure.transport == spec.QUIC && f.mtu < minQUIC:
+		return spec.Usagef("--mtu %d: QUIC needs at least %d bytes", f.mtu, minQUIC)
 	case len(t.Chips) > maxContainers:
-		return coded(exitUsage, "%s has %d chips: want at most %d, as a bridge takes no more containers", t.Name, len(t.Chips), maxContainers)
+		return spec.Usagef("%s has %d chips: want at most %d, as a bridge takes no more containers", t.Name, len(t.Chips), maxContainers)
 	}
 	return nil
 }
 
 // contained settles what the chips of a fabric of containers are started with.
-func (f *fabricFlags) contained(name string, t *topo.Topology, c *composeFlags) (m meshFile, err error) {
+func (f *fabricFlags) contained(name string, t *topo.Topology, c *composeFlags) (m spec.Spec, err error) {
 	f.secure.settle(t)
 	if err := c.check(f, name, t); err != nil {
 		return m, err
 	}
 	// The machine that runs it may be any, and chips outnumber cores on most.
-	if f.secure.transport != overQUIC {
+	if f.secure.transport != spec.QUIC {
 		f.profile = cmp.Or(f.profile, ttlink.ProfileCrowded.Name)
 	}
 	return f.mesh(name, t)
@@ -194,7 +194,7 @@ func (f *fabricFlags) contained(name string, t *topo.Topology, c *composeFlags) 
 // composeFile renders the compose file of a fabric; arg is how the user named
 // its topology. share says where the file finds keys and certificates, and
 // whether gossip is encrypted.
-func composeFile(name, arg string, t *topo.Topology, fab fabricFlags, f composeFlags, share func(*meshFile) (folder string, err error)) ([]byte, error) {
+func composeFile(name, arg string, t *topo.Topology, fab fabricFlags, f composeFlags, share func(*spec.Spec) (folder string, err error)) ([]byte, error) {
 	m, err := fab.contained(name, t, &f)
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func composeFile(name, arg string, t *topo.Topology, fab fabricFlags, f composeF
 	} else {
 		text := string(t.Encode())
 		if len(text) > maxEnvironment {
-			return nil, coded(exitTopology, "%s: its text takes %d bytes; an environment variable, in which containers get it, takes %d", arg, len(text), maxEnvironment)
+			return nil, spec.Topologyf("%s: its text takes %d bytes; an environment variable, in which containers get it, takes %d", arg, len(text), maxEnvironment)
 		}
 		env = append(env, [2]string{topologyEnv, text})
 	}
@@ -215,7 +215,7 @@ func composeFile(name, arg string, t *topo.Topology, fab fabricFlags, f composeF
 		return nil, err
 	}
 	args = append(args, "--listen", "eth0")
-	if m.Auth == authNone {
+	if m.Auth == spec.None {
 		args = append(args, "--trust-network", "eth0")
 	}
 	args = append(args, "--port-base", fmt.Sprint(composePortBase), "--api", "0.0.0.0:"+composeAPI,
@@ -223,7 +223,7 @@ func composeFile(name, arg string, t *topo.Topology, fab fabricFlags, f composeF
 		"--tile-memory", fmt.Sprintf("%dk", bytesOf(f.memory)/1024*tileShare/100), "--seeds", strings.Join(composeSeeds(t), ","))
 	args = append(args, secureArguments(&m, t)...)
 	if m.Record != "" {
-		args = append(args, "--record", stateRecord, "--record-limit", fmt.Sprint(m.RecordLimit))
+		args = append(args, "--record", stateRecord, "--record-limit", fmt.Sprint(m.RecordMiB))
 	}
 	if m.KeyLog != "" {
 		args = append(args, "--keylog", stateKeylog)
@@ -237,28 +237,6 @@ func composeFile(name, arg string, t *topo.Topology, fab fabricFlags, f composeF
 		b.WriteString("# " + secretsEnv + ", where it is set, replaces the folder of the keys and certificates.\nsecrets:\n" + s)
 	}
 	return b.Bytes(), nil
-}
-
-// arguments are the flags of 'node' that differ from its defaults.
-func (f *fabricFlags) arguments() []string {
-	out := []string{"--profile", f.profile}
-	for _, x := range [][3]string{{"--slots", f.slots, "spec"}, {"--order", f.routes.order, "xy"}, {"--ring", f.routes.ring, "dateline"}, {"--engine", f.routes.engine, "dor"},
-		{"--fabric", f.routes.fabric, "2d"}, {"--stuck", f.stuck, "notify"}, {"--stuck-after", f.stuckAfter.String(), "10s"}, {"--ttl", fmt.Sprint(f.ttl), "0"},
-		{"--archive-limit", fmt.Sprint(f.archive.mib), "0"}, {"--offload", f.offload, "on"}} {
-		if x[1] != x[2] {
-			out = append(out, x[0], x[1])
-		}
-	}
-	if f.localFirst {
-		out = append(out, "--local-first")
-	}
-	if f.routes.unsafe {
-		out = append(out, "--allow-deadlock")
-	}
-	for _, n := range f.netem {
-		out = append(out, "--netem", n)
-	}
-	return out
 }
 
 // Parts of a container's memory, in percent.
@@ -364,7 +342,7 @@ volumes:
     labels: *labels
 `
 
-func writeCompose(b *bytes.Buffer, m *meshFile, t *topo.Topology, args []string, env [][2]string, f composeFlags) {
+func writeCompose(b *bytes.Buffer, m *spec.Spec, t *topo.Topology, args []string, env [][2]string, f composeFlags) {
 	folders := ""
 	archive := ""
 	if m.Archive != "" {

@@ -43,7 +43,7 @@ func onceFolder(dir string) string { return url.PathEscape(dir) }
 
 // places are the folders of this machine that recordings go to, by the last
 // name of the volume's folders that they are in.
-func (m *meshFile) places() map[string]string {
+func (m *spec.Spec) places() map[string]string {
 	out := map[string]string{}
 	for _, dir := range m.RecordOnce {
 		out[onceFolder(dir)] = dir
@@ -61,7 +61,7 @@ func copyRecordings(ctx context.Context, id, from string, places map[string]stri
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
 	unknown := map[string]bool{}
-	err := copyOut(ctx, id, from, maxRecordLimit<<21, func(folder, name string, r io.Reader) error {
+	err := copyOut(ctx, id, from, spec.MaxRecordMiB<<21, func(folder, name string, r io.Reader) error {
 		if !recordingName.MatchString(name) {
 			return nil
 		}
@@ -251,7 +251,7 @@ func addLines(to string, r io.Reader) error {
 
 // labelled takes from the labels of the fabric of that name where on this machine recordings,
 // secrets and the archive go, and certificates are from.
-func (m *meshFile) labelled(name string, labels map[string]string) {
+func (m *spec.Spec) labelled(name string, labels map[string]string) {
 	m.Record, m.KeyLog, m.PKI, m.Archive = labels[labelRecord], labels[labelKeylog], labels[labelPKI], ""
 	if dir := labels[labelArchive]; dir != "" {
 		m.Archive = filepath.Join(dir, name)
@@ -260,7 +260,7 @@ func (m *meshFile) labelled(name string, labels map[string]string) {
 
 // composed notes what a container says of the compose file that made it, and no chip knows:
 // the files of this machine from which it has its keys, and to which recordings and secrets go.
-func (m *meshFile) composed(ctx context.Context, id string) error {
+func (m *spec.Spec) composed(ctx context.Context, id string) error {
 	out, err := docker(ctx, "inspect", "--type", "container", "--format", `{"Labels": {{json .Config.Labels}}, "Mounts": {{json .Mounts}}}`, id)
 	if err != nil {
 		return err

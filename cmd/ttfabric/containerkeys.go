@@ -37,29 +37,29 @@ const (
 type secret struct{ name, file string }
 
 // commonSecrets are those that the containers of all chips see.
-func commonSecrets(m *meshFile) (out []secret) {
+func commonSecrets(m *spec.Spec) (out []secret) {
 	if m.Keyed {
 		out = append(out, secret{"gossip-keys", keysFile})
 	}
 	switch m.Auth {
-	case authPSK:
+	case spec.PSK:
 		out = append(out, secret{"psk", pskFile})
-	case authMTLS:
+	case spec.MTLS:
 		out = append(out, secret{"ca", caCert})
 	}
 	return out
 }
 
 // ownSecrets are those that the container of one chip sees beside them.
-func ownSecrets(m *meshFile, n wire.FabricNodeID) []secret {
-	if m.Auth != authMTLS {
+func ownSecrets(m *spec.Spec, n wire.FabricNodeID) []secret {
+	if m.Auth != spec.MTLS {
 		return nil
 	}
 	return []secret{{serviceName(n) + "-cert", n.String() + ".pem"}, {serviceName(n) + "-key", n.String() + ".key"}}
 }
 
 // allSecrets are those of all chips, each once.
-func allSecrets(m *meshFile, t *topo.Topology) []secret {
+func allSecrets(m *spec.Spec, t *topo.Topology) []secret {
 	out := commonSecrets(m)
 	for _, c := range t.Chips {
 		out = append(out, ownSecrets(m, c.Node)...)
@@ -70,7 +70,7 @@ func allSecrets(m *meshFile, t *topo.Topology) []secret {
 // secretsKey is the key secrets of a chip's service, as it follows others of a
 // map in one line; "" for none. What is in more comes first, and owner is what
 // else each of them has.
-func secretsKey(m *meshFile, n wire.FabricNodeID, owner string, more ...string) string {
+func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string) string {
 	list := slices.Clone(more)
 	for _, s := range slices.Concat(commonSecrets(m), ownSecrets(m, n)) {
 		list = append(list, fmt.Sprintf("{source: %s, target: %s%s}", s.name, s.file, owner))
@@ -82,7 +82,7 @@ func secretsKey(m *meshFile, n wire.FabricNodeID, owner string, more ...string) 
 }
 
 // secretFiles are the entries of a file's list of secrets, from the folder as the file names it.
-func secretFiles(m *meshFile, t *topo.Topology, folder string) string {
+func secretFiles(m *spec.Spec, t *topo.Topology, folder string) string {
 	var b strings.Builder
 	for _, s := range allSecrets(m, t) {
 		fmt.Fprintf(&b, "  %s: {file: %s}\n", s.name, quoted(folder+"/"+s.file))
@@ -91,25 +91,25 @@ func secretFiles(m *meshFile, t *topo.Topology, folder string) string {
 }
 
 // secureArguments are the flags of 'node' that say how a fabric of containers is secured.
-func secureArguments(m *meshFile, t *topo.Topology) (out []string) {
+func secureArguments(m *spec.Spec, t *topo.Topology) (out []string) {
 	if m.Keyed {
 		out = append(out, "--gossip-key", pki.Mounted+"/"+keysFile)
 	}
-	if m.Transport != overUDP || m.Auth != authNone || t.Transport != "" || t.Auth != "" {
+	if m.Transport != spec.UDP || m.Auth != spec.None || t.Transport != "" || t.Auth != "" {
 		out = append(out, "--transport", m.Transport, "--auth", m.Auth)
 	}
 	switch m.Auth {
-	case authPSK:
+	case spec.PSK:
 		out = append(out, "--psk-file", pki.Mounted+"/"+pskFile)
-	case authMTLS:
+	case spec.MTLS:
 		out = append(out, "--pki", pki.Mounted)
 	}
 	return out
 }
 
 // certificates reads what the chips of a fabric need of a folder of certificates, by file names.
-func certificates(m *meshFile, t *topo.Topology, dir string, into map[string][]byte) error {
-	if m.Auth != authMTLS {
+func certificates(m *spec.Spec, t *topo.Topology, dir string, into map[string][]byte) error {
+	if m.Auth != spec.MTLS {
 		return nil
 	}
 	for _, s := range allSecrets(m, t) {
@@ -140,9 +140,9 @@ func writeSecrets(dir string, files map[string][]byte) error {
 
 // share brings what containers see of the run folder's keys and certificates
 // up to date. A container sees what is there when it starts.
-func (d runDir) share(m *meshFile, t *topo.Topology) error {
+func (d runDir) share(m *spec.Spec, t *topo.Topology) error {
 	files := map[string][]byte{}
-	for name, there := range map[string]bool{keysFile: m.Keyed, pskFile: m.Auth == authPSK} {
+	for name, there := range map[string]bool{keysFile: m.Keyed, pskFile: m.Auth == spec.PSK} {
 		if !there {
 			continue
 		}
@@ -173,7 +173,7 @@ func (h containers) certify(ctx context.Context, ns []wire.FabricNodeID, there m
 		}
 		return h.dir.share(&h.m, t)
 	}
-	if h.m.Auth != authMTLS || h.m.PKI == "" {
+	if h.m.Auth != spec.MTLS || h.m.PKI == "" {
 		return nil
 	}
 	for _, n := range ns {
@@ -200,7 +200,7 @@ func (h containers) certify(ctx context.Context, ns []wire.FabricNodeID, there m
 type mount struct{ Source, Destination string }
 
 // renewed copies a chip's certificates from their folder to where its container has them from.
-func renewed(m *meshFile, n wire.FabricNodeID, mounts []mount) error {
+func renewed(m *spec.Spec, n wire.FabricNodeID, mounts []mount) error {
 	for _, s := range append(ownSecrets(m, n), secret{"ca", caCert}) {
 		b, err := os.ReadFile(filepath.Join(m.PKI, s.file))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -235,7 +235,7 @@ func (k *keyFlags) add(c *cobra.Command) {
 // write makes the folder of a fabric's keys and certificates, where the flags or
 // the topology ask for any, and returns what the file has to say of them. file is the one
 // that is about to be written, "" for standard output: it names the folder from where it is itself.
-func (k *keyFlags) write(c *cobra.Command, m *meshFile, t *topo.Topology, f *secureFlags, file string) (folder string, err error) {
+func (k *keyFlags) write(c *cobra.Command, m *spec.Spec, t *topo.Topology, f *secureFlags, file string) (folder string, err error) {
 	files := map[string][]byte{}
 	if k.gossip != "" {
 		keys, err := readKeys(c, "--gossip-key", k.gossip)
@@ -245,15 +245,15 @@ func (k *keyFlags) write(c *cobra.Command, m *meshFile, t *topo.Topology, f *sec
 		m.Keyed = true
 		files[keysFile] = keyList(keys)
 	}
-	if m.Auth == authMTLS && m.PKI == "" {
-		return "", coded(exitUsage, "--transport quic: name the folder of the chips' certificates with --pki; 'ttfabric pki make %s --name %s' makes one", t.Name, m.Name)
+	if m.Auth == spec.MTLS && m.PKI == "" {
+		return "", spec.Usagef("--transport quic: name the folder of the chips' certificates with --pki; 'ttfabric pki make %s --name %s' makes one", t.Name, m.Name)
 	}
-	if m.Auth == authMTLS {
+	if m.Auth == spec.MTLS {
 		if _, err := f.secrets(c, t, m); err != nil { // whether they are this fabric's
 			return "", err
 		}
 	}
-	if m.Auth == authPSK {
+	if m.Auth == spec.PSK {
 		key, err := f.psk(c)
 		if err != nil {
 			return "", err
@@ -265,7 +265,7 @@ func (k *keyFlags) write(c *cobra.Command, m *meshFile, t *topo.Topology, f *sec
 	}
 	if len(files) == 0 {
 		if k.folder != "" {
-			return "", coded(exitUsage, "--secrets: there are none; --auth psk, --transport quic and --gossip-key bring some")
+			return "", spec.Usagef("--secrets: there are none; --auth psk, --transport quic and --gossip-key bring some")
 		}
 		return "", nil
 	}
@@ -285,17 +285,17 @@ func (k *keyFlags) place(file string, files map[string][]byte) (string, error) {
 	dir := k.folder
 	if dir == "" {
 		if file == "" {
-			return "", coded(exitUsage, "name a folder for the containers' keys with --secrets, or a file to write with --file")
+			return "", spec.Usagef("name a folder for the containers' keys with --secrets, or a file to write with --file")
 		}
 		dir = strings.TrimSuffix(file, filepath.Ext(file)) + ".secrets"
 	}
 	if strings.ContainsAny(dir, "}\n") {
-		return "", coded(exitUsage, "--secrets %q: a compose file cannot name it", dir)
+		return "", spec.Usagef("--secrets %q: a compose file cannot name it", dir)
 	}
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, os.ErrExist) {
-		return "", coded(exitUsage, "%s is there already, and is not overwritten; take it away, or choose another folder with --secrets", dir)
+		return "", spec.Usagef("%s is there already, and is not overwritten; take it away, or choose another folder with --secrets", dir)
 	} else if err != nil {
-		return "", coded(exitUsage, "--secrets: %w", err)
+		return "", spec.Usagef("--secrets: %w", err)
 	}
 	files[".gitignore"] = []byte("*\n") // so that they get into no repository by accident
 	if err := writeSecrets(dir, files); err != nil {

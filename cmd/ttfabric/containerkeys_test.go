@@ -155,7 +155,7 @@ func TestComposeWithCertificates(t *testing.T) {
 			if logs := strings.Contains(strings.Join(k.Services[name].Command, " "), "--keylog "+stateKeylog); logs != (command == "compose") || logs && k.Services[name].Labels[labelKeylog] != c.dir {
 				t.Errorf("%s: %s logs secrets: %v, for %q", command, name, logs, k.Services[name].Labels[labelKeylog])
 			}
-			m := meshFile{Archive: "elsewhere"}
+			m := spec.Spec{Archive: "elsewhere"}
 			if m.labelled("renamed", k.Services[name].Labels); command == "compose" && m.Archive != filepath.Join(c.dir, "kept", "renamed") || command != "compose" && m.Archive != "" {
 				t.Errorf("%s: %s archives in %q", command, name, m.Archive)
 			}
@@ -183,7 +183,7 @@ func TestShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := runDir(filepath.Join(c.dir, "lab"))
-	m := meshFile{Name: "lab", Runtime: runtimeDocker, Transport: overQUIC, Auth: authMTLS, PKI: dir, Keyed: true}
+	m := spec.Spec{Name: "lab", Runtime: spec.Docker, Transport: spec.QUIC, Auth: spec.MTLS, PKI: dir, Keyed: true}
 	key, err := gossip.NewKey(16)
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestRenewed(t *testing.T) {
 	}
 	old := files(seen)
 	c.must("pki", "renew", "-d", dir)
-	m := meshFile{Auth: authMTLS, PKI: dir}
+	m := spec.Spec{Auth: spec.MTLS, PKI: dir}
 	one := wire.FabricNodeID{Chip: 1}
 	var mounts []mount
 	for name := range old {

@@ -28,7 +28,7 @@ import (
 //	archive/      a copy of the archive in the containers' volume, see fetch
 type containers struct {
 	dir     runDir
-	m       meshFile
+	m       spec.Spec
 	discard bool   // what the chips recorded or logged goes with the volume
 	strange string // folder for recordings of which nobody knows where they belong; "": they are not removed
 }
@@ -207,7 +207,7 @@ func (h containers) token(ctx context.Context) error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return coded(exitNotReady, "not ready in time: %w; more time with --timeout", err)
+			return spec.NotReadyf("not ready in time: %w; more time with --timeout", err)
 		case <-time.After(pollInterval):
 		}
 	}
@@ -354,14 +354,14 @@ func removeLabelled(ctx context.Context, fabric string) (n int, err error) {
 
 // found is a fabric that was found by its containers.
 type found struct {
-	mesh  meshFile
+	mesh  spec.Spec
 	t     *topo.Topology
 	token string
 	ids   []string
 }
 
 // adopt finds a fabric by its containers, asks one of them what it is, and makes the run folder.
-func (d runDir) adopt() (m meshFile, err error) {
+func (d runDir) adopt() (m spec.Spec, err error) {
 	name := d.name()
 	if !validName.MatchString(name) {
 		return m, os.ErrNotExist
@@ -408,7 +408,7 @@ func (d runDir) adopt() (m meshFile, err error) {
 	if err != nil {
 		return m, err
 	}
-	if known == nil && old.Runtime == runtimeDocker {
+	if known == nil && old.Runtime == spec.Docker {
 		_ = os.RemoveAll(string(d))
 	}
 	if err := os.Rename(tmp, string(d)); err != nil && !errors.Is(err, os.ErrExist) {
@@ -430,7 +430,7 @@ func inquire(ctx context.Context, name string, cs []container) (f found, err err
 	}
 	view, t, err := askContainers(ctx, name, f.token, cs)
 	f.mesh, f.t = view.Mesh, t
-	f.mesh.Name, f.mesh.Runtime, f.mesh.Project, f.mesh.Archive, f.mesh.ArchiveMiB = name, runtimeDocker, cs[0].project, "", 0
+	f.mesh.Name, f.mesh.Runtime, f.mesh.Project, f.mesh.Archive, f.mesh.ArchiveMiB = name, spec.Docker, cs[0].project, "", 0
 	if err == nil {
 		err = f.mesh.composed(ctx, cs[0].id)
 	}
@@ -471,7 +471,7 @@ func strays(ctx context.Context, known func(name string) bool) (out []stray) {
 
 // askContainers asks the chips that run, one after the other, what their fabric is.
 func askContainers(ctx context.Context, name, token string, cs []container) (v fabricView, t *topo.Topology, err error) {
-	err = fmt.Errorf("none of the %s of fabric %q runs; 'docker compose up -d', or docker-compose, starts them, 'ttfabric down' removes them", counted(len(cs), "container"), name)
+	err = fmt.Errorf("none of the %s of fabric %q runs; 'docker compose up -d', or docker-compose, starts them, 'ttfabric down' removes them", topo.Count(len(cs), "container"), name)
 	for _, c := range cs {
 		if c.state != "running" || c.api == "" {
 			continue
@@ -485,7 +485,7 @@ func askContainers(ctx context.Context, name, token string, cs []container) (v f
 		if e == nil {
 			return v, t, nil
 		}
-		err = fmt.Errorf("fabric %q has %s, and none says what it is: %w", name, counted(len(cs), "container"), e)
+		err = fmt.Errorf("fabric %q has %s, and none says what it is: %w", name, topo.Count(len(cs), "container"), e)
 	}
 	return v, nil, err
 }

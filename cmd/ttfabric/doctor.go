@@ -51,7 +51,7 @@ type request struct {
 
 // without is the verdict on something that only containers need.
 func (p *request) without() verdict {
-	if p.runtime == runtimeDocker {
+	if p.runtime == spec.Docker {
 		return fails
 	}
 	return warns
@@ -114,17 +114,17 @@ Exit code 1 where a check fails, 0 otherwise.`,
 			if p.t, err = loadTopology(c.Context(), arg); err != nil {
 				return err
 			}
-			if p.runtime != runtimeProcess && p.runtime != runtimeDocker {
-				return coded(exitUsage, "--runtime %q: want %s or %s", p.runtime, runtimeProcess, runtimeDocker)
+			if p.runtime != spec.Process && p.runtime != spec.Docker {
+				return spec.Usagef("--runtime %q: want %s or %s", p.runtime, spec.Process, spec.Docker)
 			}
 			if p.portBase < 0 || p.portBase > 1<<16-1 {
-				return coded(exitUsage, "--port-base %d: want 1 to 65535, or 0 for any", p.portBase)
+				return spec.Usagef("--port-base %d: want 1 to 65535, or 0 for any", p.portBase)
 			}
 			return showFindings(c, f, examine(c.Context(), &p))
 		}}
 	fl := c.Flags()
 	fl.IntVar(&p.portBase, "port-base", 0, "UDP port of the first chip's channel 0, as for 'up': are they free?")
-	fl.StringVar(&p.runtime, "runtime", runtimeProcess, "what the chips are to be: process or docker")
+	fl.StringVar(&p.runtime, "runtime", spec.Process, "what the chips are to be: process or docker")
 	fl.StringVar(&p.image, "image", "ttfabric", "container image, as for 'up'")
 	return c
 }
@@ -162,10 +162,10 @@ func showFindings(c *cobra.Command, f string, found []finding) error {
 		tw.Render()
 	}
 	if n := count[fails]; n > 0 {
-		return fmt.Errorf("%s failed", counted(n, "check"))
+		return fmt.Errorf("%s failed", topo.Count(n, "check"))
 	}
 	if count[warns] > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "%s; nothing that keeps this fabric from running\n", counted(count[warns], "warning"))
+		fmt.Fprintf(c.ErrOrStderr(), "%s; nothing that keeps this fabric from running\n", topo.Count(count[warns], "warning"))
 	}
 	return nil
 }
@@ -193,12 +193,12 @@ func lookCores(_ context.Context, p *request) finding {
 func judgeCores(chips, cores int) finding {
 	switch {
 	case chips <= cores:
-		return ok("%s for %s", counted(cores, "core"), counted(chips, "chip"))
+		return ok("%s for %s", topo.Count(cores, "core"), topo.Count(chips, "chip"))
 	case chips <= chipCrowd*cores:
-		return ok("%s for %s: the profile 'crowded', which 'up' chooses then, waits longer for silent links", counted(cores, "core"), counted(chips, "chip"))
+		return ok("%s for %s: the profile 'crowded', which 'up' chooses then, waits longer for silent links", topo.Count(cores, "core"), topo.Count(chips, "chip"))
 	}
 	return bad(warns, "a smaller topology, or several machines: 'ttfabric node --help'", "%s for %s: they come up, but under traffic links will be taken for dead",
-		counted(cores, "core"), counted(chips, "chip"))
+		topo.Count(cores, "core"), topo.Count(chips, "chip"))
 }
 
 // join renders a list, cut where it is long.

@@ -135,7 +135,7 @@ func lookNetworks(ctx context.Context, p *request) finding {
 		}
 	}
 	name, mtu := uplink()
-	return judgeNetworks(nets, len(p.t.Chips), p.runtime == runtimeDocker, name, mtu)
+	return judgeNetworks(nets, len(p.t.Chips), p.runtime == spec.Docker, name, mtu)
 }
 
 // judgeNetworks weighs the engine's bridges against the interface to other machines, where there is one.

@@ -21,7 +21,7 @@ func lookFiles(_ context.Context, p *request) finding {
 	// Each chip is a process of its own; what steers them holds a connection or two to each.
 	need := uint64(max(chipFiles, 4*len(p.t.Chips)+64))
 	if l.Max < need {
-		return bad(fails, fmt.Sprintf("'ulimit -n %d' before 'ttfabric up', or a higher nofile in /etc/security/limits.conf", need), "%d may be open in one process; %s need %d", l.Max, counted(len(p.t.Chips), "chip"), need)
+		return bad(fails, fmt.Sprintf("'ulimit -n %d' before 'ttfabric up', or a higher nofile in /etc/security/limits.conf", need), "%d may be open in one process; %s need %d", l.Max, topo.Count(len(p.t.Chips), "chip"), need)
 	}
 	return ok("%s may be open in one process; %d are needed", limitText(l.Max), need)
 }
@@ -35,7 +35,7 @@ func limitText(n uint64) string {
 
 func lookProcesses(_ context.Context, p *request) finding {
 	need := chipThreads * len(p.t.Chips)
-	if p.runtime == runtimeDocker {
+	if p.runtime == spec.Docker {
 		need = 0 // they are the engine's
 	}
 	var l unix.Rlimit

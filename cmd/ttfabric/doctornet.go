@@ -74,14 +74,14 @@ func lookPorts(_ context.Context, p *request) finding {
 	if p.portBase == 0 {
 		return ok("any that are free; --port-base asks for certain ones")
 	}
-	n := len(p.t.Chips) * channelStride
+	n := len(p.t.Chips) * spec.ChannelStride
 	if last := p.portBase + n - 1; last > 1<<16-1 {
-		return bad(fails, fmt.Sprintf("--port-base %d at most, or 0", 1<<16-n), "%s take the UDP ports %d to %d; the last there is is 65535", counted(len(p.t.Chips), "chip"), p.portBase, last)
+		return bad(fails, fmt.Sprintf("--port-base %d at most, or 0", 1<<16-n), "%s take the UDP ports %d to %d; the last there is is 65535", topo.Count(len(p.t.Chips), "chip"), p.portBase, last)
 	}
 	var taken []string
 	for i, c := range p.t.Chips {
 		for _, port := range p.t.Ports(c.Node) {
-			at := p.portBase + i*channelStride + int(port.Local.Channel)
+			at := p.portBase + i*spec.ChannelStride + int(port.Local.Channel)
 			l, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: at})
 			if err != nil {
 				taken = append(taken, strconv.Itoa(at))

@@ -77,7 +77,7 @@ func removeFabric(dir runDir, discard bool, strange string) (bool, error) {
 			}
 			return n > 0, err
 		}
-		m := meshFile{Runtime: runtimeDocker, Project: cs[0].project}
+		m := spec.Spec{Runtime: spec.Docker, Project: cs[0].project}
 		if err := m.composed(ctx, cs[0].id); err != nil {
 			return true, err
 		}

@@ -77,7 +77,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, coded(exitUsage, "--since %q: want a time that has passed, such as 90s or 10m, or an instant such as 2026-01-02T15:04:05", s)
+	return time.Time{}, spec.Usagef("--since %q: want a time that has passed, such as 90s or 10m, or an instant such as 2026-01-02T15:04:05", s)
 }
 
 // viewer prints each event once that it is asked for.
@@ -101,12 +101,12 @@ type viewer struct {
 func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) error {
 	v := &viewer{c: c, json: asJSON, flags: f, seen: map[string]uint64{}, types: map[string]int{}}
 	if f.last < 0 {
-		return coded(exitUsage, "--last %d: want 1 or more, or 0 for all", f.last)
+		return spec.Usagef("--last %d: want 1 or more, or 0 for all", f.last)
 	}
 	for _, s := range chips {
 		n, err := wire.ParseFabricNodeID(s)
 		if err != nil {
-			return coded(exitUsage, "%w", err)
+			return spec.Usagef("%w", err)
 		}
 		if v.chips == nil {
 			v.chips = map[wire.FabricNodeID]bool{}
@@ -116,7 +116,7 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 	var dir runDir
 	if f.archive != "" {
 		if f.follow {
-			return coded(exitUsage, "--archive reads files that are there: leave --follow out")
+			return spec.Usagef("--archive reads files that are there: leave --follow out")
 		}
 		v.dir = f.archive
 	} else {
@@ -130,7 +130,7 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 		}
 		for n := range v.chips {
 			if _, ok := t.Chip(n); !ok {
-				return coded(exitUsage, "chip %s is not in %s", n, t)
+				return spec.Usagef("chip %s is not in %s", n, t)
 			}
 		}
 		v.dir, v.since, v.host = m.archiveDir(dir), m.Created, dir.host()
@@ -168,7 +168,7 @@ func (v *viewer) history() error {
 		}
 	}
 	if skipped.Damaged > 0 {
-		fmt.Fprintf(v.c.ErrOrStderr(), "ttfabric: %s in %s could not be read\n", counted(skipped.Damaged, "part"), v.dir)
+		fmt.Fprintf(v.c.ErrOrStderr(), "ttfabric: %s in %s could not be read\n", topo.Count(skipped.Damaged, "part"), v.dir)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ type extcapRequest struct {
 func parseExtcap(args []string) (x extcapRequest, err error) {
 	bad := func(name, v string, want string) {
 		if err == nil {
-			err = coded(exitUsage, "%s %q: want %s", name, v, want)
+			err = spec.Usagef("%s %q: want %s", name, v, want)
 		}
 	}
 	for len(args) > 0 {
@@ -169,7 +169,7 @@ func runningFabrics(ctx context.Context) (names []string) {
 func (x *extcapRequest) find(ctx context.Context) (f extcapFabric, chip string, err error) {
 	rest, ok := strings.CutPrefix(x.iface, extcapPrefix)
 	if !ok {
-		return f, "", coded(exitUsage, "interface %q: want one that 'ttfabric extcap --extcap-interfaces' lists", x.iface)
+		return f, "", spec.Usagef("interface %q: want one that 'ttfabric extcap --extcap-interfaces' lists", x.iface)
 	}
 	all := extcapFabrics(ctx)
 	for _, f := range all {
@@ -210,7 +210,7 @@ func (x *extcapRequest) run(ctx context.Context, w io.Writer) error {
 		}
 		return nil
 	}
-	return coded(exitUsage, "extcap is called by Wireshark; for people there is 'ttfabric capture'")
+	return spec.Usagef("extcap is called by Wireshark; for people there is 'ttfabric capture'")
 }
 
 func listExtcap(ctx context.Context, w io.Writer) error {
@@ -252,7 +252,7 @@ func configExtcap(w io.Writer, f extcapFabric, chip string) error {
 // captureTo captures to the pipe that Wireshark has made, until it closes it or ends this process.
 func (x *extcapRequest) captureTo(ctx context.Context) error {
 	if x.fifo == "" {
-		return coded(exitUsage, "--capture: name the pipe with --fifo")
+		return spec.Usagef("--capture: name the pipe with --fifo")
 	}
 	f, chip, err := x.find(ctx)
 	if err != nil {

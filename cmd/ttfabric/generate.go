@@ -57,10 +57,10 @@ say what carries the links and how chips know each other, which --transport and
 				text = t.Encode()
 			case "umd":
 				if text, err = t.EncodeClusterDescriptor(); err != nil {
-					return coded(exitUsage, "%w", err)
+					return spec.Usagef("%w", err)
 				}
 			default:
-				return coded(exitUsage, "--format %q: want ttfabric or umd", form)
+				return spec.Usagef("--format %q: want ttfabric or umd", form)
 			}
 			if len(text) > topo.MaxFile {
 				return fmt.Errorf("%s would be %d bytes as a file; a topology has at most %d", t.Name, len(text), topo.MaxFile)

@@ -193,10 +193,10 @@ Flags and units are those of 'netem set'.
 				body.Seed = &seed
 			}
 			if _, err := body.Options.Apply(fault.Options{}); err != nil {
-				return coded(exitUsage, "--%w", err)
+				return spec.Usagef("--%w", err)
 			}
 			if len(body.Options) == 0 && body.Seed == nil {
-				return coded(exitUsage, "name what is to happen, such as --delay 200ms or --loss 20%%; see '%s --help'", c.CommandPath())
+				return spec.Usagef("name what is to happen, such as --delay 200ms or --loss 20%%; see '%s --help'", c.CommandPath())
 			}
 			if err := faultTime("--duration", duration); err != nil {
 				return err
@@ -267,11 +267,11 @@ func twoSets(t *topo.Topology, args []string) (one, other []wire.FabricNodeID, e
 		case len(args) == 1 && !in:
 			other = append(other, c.Node)
 		case in && slices.Contains(other, c.Node):
-			return nil, nil, coded(exitUsage, "chip %s is in both sets, %s and %s", c.Node, args[0], args[1])
+			return nil, nil, spec.Usagef("chip %s is in both sets, %s and %s", c.Node, args[0], args[1])
 		}
 	}
 	if len(other) == 0 {
-		return nil, nil, coded(exitUsage, "%s are all chips of %s; nobody is left to be cut off from", args[0], t.Name)
+		return nil, nil, spec.Usagef("%s are all chips of %s; nobody is left to be cut off from", args[0], t.Name)
 	}
 	return one, other, nil
 }
@@ -349,6 +349,6 @@ func toldChips(c *cobra.Command, done string, chips []wire.FabricNodeID) error {
 	if len(names) > maxListed {
 		names = append(names[:maxListed:maxListed], fmt.Sprintf("and %d more", len(chips)-maxListed))
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "gossip of %s %s: %s\n", counted(len(chips), "chip"), done, strings.Join(names, ", "))
+	fmt.Fprintf(c.ErrOrStderr(), "gossip of %s %s: %s\n", topo.Count(len(chips), "chip"), done, strings.Join(names, ", "))
 	return nil
 }

@@ -30,7 +30,7 @@ func newGossipKeygen() *cobra.Command {
 			}
 			k, err := gossip.NewKey(bits / 8)
 			if err != nil || bits%8 != 0 {
-				return coded(exitUsage, "--bits %d: want 128, 192 or 256", bits)
+				return spec.Usagef("--bits %d: want 128, 192 or 256", bits)
 			}
 			about := map[string]any{"id": gossip.KeyID(k), "bits": bits}
 			if file != "" {
@@ -92,7 +92,7 @@ A key is named by its id, the first digits of its hash, or by a file that holds 
 type keyChange struct {
 	c     *cobra.Command
 	dir   runDir
-	mesh  meshFile
+	mesh  spec.Spec
 	chips *chipSet
 	keys  [][]byte // of the run folder
 	force bool
@@ -121,8 +121,8 @@ func changeKeys(c *cobra.Command, verb string, args []string, force bool) error 
 	if err != nil {
 		return err
 	}
-	if m.Runtime == runtimeElsewhere {
-		return coded(exitUsage, "fabric %q is attached: its chips have their keys from 'node --gossip-key' where they run, and a chip that is started again would have the old ones; 'ttfabric gossip show' says which key each uses", m.Name)
+	if m.Runtime == spec.Elsewhere {
+		return spec.Usagef("fabric %q is attached: its chips have their keys from 'node --gossip-key' where they run, and a chip that is started again would have the old ones; 'ttfabric gossip show' says which key each uses", m.Name)
 	}
 	if !m.Keyed {
 		return fmt.Errorf("the gossip of fabric %q is not encrypted; 'ttfabric up --gossip-key generate' starts one whose is", m.Name)
@@ -200,7 +200,7 @@ func (k *keyChange) id(arg string) (string, error) {
 			return id, nil
 		}
 	}
-	return "", coded(exitUsage, "no such key is installed: want one of %s, or a file that holds it", strings.Join(ids, ", "))
+	return "", spec.Usagef("no such key is installed: want one of %s, or a file that holds it", strings.Join(ids, ", "))
 }
 
 // write keeps the keys for chips that start later.
@@ -208,7 +208,7 @@ func (k *keyChange) write() error {
 	if k.mesh.GossipKeys != "" { // of containers, whose file has the mode that they need
 		return writeFileAs(k.mesh.GossipKeys, keyList(k.keys), secretMode)
 	}
-	if err := writeFile(k.dir.path(keysFile), keyList(k.keys)); err != nil || k.mesh.Runtime != runtimeDocker {
+	if err := writeFile(k.dir.path(keysFile), keyList(k.keys)); err != nil || k.mesh.Runtime != spec.Docker {
 		return err
 	}
 	return k.dir.share(&k.mesh, k.chips.t)
@@ -364,7 +364,7 @@ func (k *keyChange) tell(action, id string, do func(context.Context, *api.Client
 	if len(bad) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s of %d: %s; resume or restart what is paused or has missed a change ('ttfabric chip --help'), and try again", counted(len(bad), "chip"), len(rows), strings.Join(bad, "; "))
+	return fmt.Errorf("%s of %d: %s; resume or restart what is paused or has missed a change ('ttfabric chip --help'), and try again", topo.Count(len(bad), "chip"), len(rows), strings.Join(bad, "; "))
 }
 
 func (k *keyChange) print() {

@@ -37,7 +37,7 @@ func drawnAs(file string) (string, error) {
 		}
 		known = append(known, d.endings...)
 	}
-	return "", coded(exitUsage, "--file %s: its ending stands for no form: want %s, or --format", file, strings.Join(known, ", "))
+	return "", spec.Usagef("--file %s: its ending stands for no form: want %s, or --format", file, strings.Join(known, ", "))
 }
 
 func newGraph() *cobra.Command {
@@ -75,11 +75,11 @@ func newGraph() *cobra.Command {
 					return err
 				}
 				if len(t.Chips) > maxDrawn {
-					return coded(exitUsage, "%s has %d chips; at most %d are drawn; 'ttfabric validate' has figures", t.Name, len(t.Chips), maxDrawn)
+					return spec.Usagef("%s has %d chips; at most %d are drawn; 'ttfabric validate' has figures", t.Name, len(t.Chips), maxDrawn)
 				}
 				return writeResult(c, as, file, map[string]any{"name": t.Name, "format": form}, d.draw(t))
 			}
-			return coded(exitUsage, "--format %q: want %s", form, strings.Join(names, ", "))
+			return spec.Usagef("--format %q: want %s", form, strings.Join(names, ", "))
 		},
 	}
 	c.Flags().StringVar(&form, "format", "svg", strings.Join(names, ", ")+" (default with --file: as its ending says)")

@@ -123,7 +123,7 @@ func panelSize(m topo.Mesh) (w, h float64) {
 func (s *svg) title(m topo.Mesh, p point) {
 	title := fmt.Sprintf("mesh %d · %s", m.ID, m.Shape())
 	if n := s.t.MeshPlanes(m.ID); n > 0 && m.Rows*m.Cols > 4 {
-		title += " · " + counted(n, "plane")
+		title += " · " + topo.Count(n, "plane")
 	}
 	fmt.Fprintf(s, `<text x="%.0f" y="%.0f" font-size="12" font-weight="600" fill="#5b6875" stroke="%s" stroke-width="5" paint-order="stroke">%s</text>`+"\n", p.x+14, p.y+21, panelColor, title)
 }
@@ -179,7 +179,7 @@ func (s *svg) cables() {
 // line draws a path in the colour of the cable's plane; over it, the pointer shows which cable it is.
 func (s *svg) line(c topo.Cable, path string, width float64) {
 	color, dash := planeColor(c)
-	what := fmt.Sprintf("%s %s – %s %s, plane %d", portName(c.A), c.Dir, portName(c.B), c.Back, c.Plane)
+	what := fmt.Sprintf("%s %s – %s %s, plane %d", c.A.Short(), c.Dir, c.B.Short(), c.Back, c.Plane)
 	if c.Unused {
 		what += ", unused"
 	}

@@ -32,22 +32,13 @@ type host interface {
 	remove() error
 }
 
-// What 'up --runtime' takes, and mesh.json holds for containers.
-const (
-	runtimeProcess = "process"
-	runtimeDocker  = "docker" // an engine that the docker command reaches
-)
-
-// runtimeElsewhere is what mesh.json holds for chips that 'attach' has found.
-const runtimeElsewhere = "elsewhere"
-
 // host is what the folder's chips run on.
 func (d runDir) host() host {
 	m, err := d.read()
 	switch {
-	case err == nil && m.Runtime == runtimeDocker:
+	case err == nil && m.Runtime == spec.Docker:
 		return containers{dir: d, m: m}
-	case err == nil && m.Runtime == runtimeElsewhere:
+	case err == nil && m.Runtime == spec.Elsewhere:
 		return elsewhere{d, m}
 	}
 	return processes{d}

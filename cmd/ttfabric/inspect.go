@@ -166,10 +166,10 @@ func newInspect() *cobra.Command {
 				return err
 			}
 			if diff && len(args) > 0 {
-				return coded(exitUsage, "inspect --diff compares the whole fabric; leave %s out", args[0])
+				return spec.Usagef("inspect --diff compares the whole fabric; leave %s out", args[0])
 			}
 			if expected != "" && !diff {
-				return coded(exitUsage, "--expected goes with --diff")
+				return spec.Usagef("--expected goes with --diff")
 			}
 			if err := lost.check(args); err != nil {
 				return err

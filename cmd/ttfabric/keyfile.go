@@ -22,7 +22,7 @@ const keysFile = "gossip-keys.json"
 const defaultKeyBytes = 32
 
 // keysPath is where a fabric has the keys of its gossip.
-func (m *meshFile) keysPath(d runDir) string { return cmp.Or(m.GossipKeys, d.path(keysFile)) }
+func (m *spec.Spec) keysPath(d runDir) string { return cmp.Or(m.GossipKeys, d.path(keysFile)) }
 
 // gossipKeys reads the keys of a file of a fabric.
 func gossipKeys(path string) (keys [][]byte, err error) {
@@ -75,7 +75,7 @@ func readKey(c *cobra.Command, what, arg string) ([]byte, error) {
 		return nil, err
 	}
 	if len(keys) > 1 {
-		return nil, coded(exitUsage, "%s %s: holds %d keys; want one", what, arg, len(keys))
+		return nil, spec.Usagef("%s %s: holds %d keys; want one", what, arg, len(keys))
 	}
 	return keys[0], nil
 }
@@ -97,9 +97,9 @@ func readKeys(c *cobra.Command, what, arg string) ([][]byte, error) {
 	}
 	if err != nil {
 		if _, isKey := gossip.ParseKey(arg); isKey == nil {
-			return nil, coded(exitUsage, "%s: want a file that holds the key, not the key: others can read command lines", what)
+			return nil, spec.Usagef("%s: want a file that holds the key, not the key: others can read command lines", what)
 		}
-		return nil, coded(exitUsage, "%s: %w; want a file with a key, as 'ttfabric gossip keygen -f FILE' writes it, or generate", what, err)
+		return nil, spec.Usagef("%s: %w; want a file with a key, as 'ttfabric gossip keygen -f FILE' writes it, or generate", what, err)
 	}
 	var keys [][]byte
 	if b = bytes.TrimSpace(b); bytes.HasPrefix(b, []byte("[")) {
@@ -110,7 +110,7 @@ func readKeys(c *cobra.Command, what, arg string) ([][]byte, error) {
 		keys = append(keys, k)
 	}
 	if err != nil {
-		return nil, coded(exitUsage, "%s %s: %w", what, arg, err)
+		return nil, spec.Usagef("%s %s: %w", what, arg, err)
 	}
 	return keys, nil
 }

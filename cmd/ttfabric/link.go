@@ -95,10 +95,10 @@ func cutArgs(c *cobra.Command, args []string, on bool, d time.Duration, done str
 }
 
 // cutOnes are those of links that are cut in any direction. Chips that do not answer are left out.
-func (s *chipSet) cutOnes(ctx context.Context, links []link) []link {
+func (s *chipSet) cutOnes(ctx context.Context, links []topo.Link) []topo.Link {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
-	where, _ := ends(links, "both")
+	where, _ := spec.Ends(links, "both")
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	cut := map[wire.PortID]bool{}
@@ -117,9 +117,9 @@ func (s *chipSet) cutOnes(ctx context.Context, links []link) []link {
 		})
 	}
 	wg.Wait()
-	var out []link
+	var out []topo.Link
 	for _, l := range links {
-		if cut[l.a] || cut[l.b] {
+		if cut[l.A] || cut[l.B] {
 			out = append(out, l)
 		}
 	}
@@ -127,8 +127,8 @@ func (s *chipSet) cutOnes(ctx context.Context, links []link) []link {
 }
 
 // cut takes cables away, or puts them back.
-func (s *chipSet) cut(c *cobra.Command, links []link, on bool, d time.Duration) error {
-	where, _ := ends(links, "both")
+func (s *chipSet) cut(c *cobra.Command, links []topo.Link, on bool, d time.Duration) error {
+	where, _ := spec.Ends(links, "both")
 	return s.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
 		return cl.SetNetem(ctx, api.NetemBody{Channels: chs, Cut: &on, ForS: d.Seconds()})
 	})
@@ -151,10 +151,10 @@ is none, it is held for a tenth to half a second only, which drops no packet.
 		Example: "  ttfabric link flap M0D0:8 --every 2s --down 500ms --for 30s",
 		RunE: func(c *cobra.Command, args []string) error {
 			if down < minFlap || every-down < minFlap {
-				return coded(exitUsage, "--every %v --down %v: want at least %v down and as much up", every, down, minFlap)
+				return spec.Usagef("--every %v --down %v: want at least %v down and as much up", every, down, minFlap)
 			}
 			if total < 0 {
-				return coded(exitUsage, "--for %v: want 0, until Ctrl-C, or more", total)
+				return spec.Usagef("--for %v: want 0, until Ctrl-C, or more", total)
 			}
 			if _, err := format(c); err != nil {
 				return err
@@ -176,7 +176,7 @@ is none, it is held for a tenth to half a second only, which drops no packet.
 }
 
 // flap returns how often it has cut the links. It returns when they are back.
-func (s *chipSet) flap(c *cobra.Command, links []link, every, down, total time.Duration) (int, error) {
+func (s *chipSet) flap(c *cobra.Command, links []topo.Link, every, down, total time.Duration) (int, error) {
 	begin := time.Now()
 	for n := 1; ; n++ {
 		if err := s.cut(c, links, true, down); err != nil {
@@ -258,7 +258,7 @@ CHIPS is a list of chips, or of patterns of them: M0D0,M0D1 or 'M0D[0-3]' or 'M0
 }
 
 // between are the cables between two lists of chips, or between one and the rest.
-func between(t *topo.Topology, args []string) ([]link, error) {
+func between(t *topo.Topology, args []string) ([]topo.Link, error) {
 	ls, err := t.Between(args[0], strings.Join(args[1:], ""))
-	return toLinks(ls), usage(err)
+	return toLinks(ls), spec.AsUsage(err)
 }

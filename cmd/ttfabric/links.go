@@ -26,40 +26,16 @@ const linkHelp = `LINK names cables:
   label:wan         those that the topology file labels so; label:wan/p1 of a plane
   all               every cable`
 
-// link is a cable as a command names it: a is the end that was written first, or the lower.
-type link struct {
-	a, b  wire.PortID
-	plane wire.Plane
-}
-
-// String is the cable as a command takes it again.
-func (l link) String() string { return portName(l.a) + "-" + portName(l.b) }
-
 // parseLinks finds the cables that any of args names, each once, in the order of the topology.
-func parseLinks(t *topo.Topology, args []string) ([]link, error) {
+func parseLinks(t *topo.Topology, args []string) ([]topo.Link, error) {
 	ls, err := t.SelectLinks(args)
-	return toLinks(ls), usage(err)
-}
-
-func toLinks(ls []topo.Link) (out []link) {
-	for _, l := range ls {
-		out = append(out, link{l.A, l.B, l.Plane})
-	}
-	return out
-}
-
-// usage gives an error the usage exit code.
-func usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return coded(exitUsage, "%w", err)
+	return toLinks(ls), spec.AsUsage(err)
 }
 
 // parseChips finds the chips of a list such as "M0D0,M0D1" or "M0D[0-3],M1D*".
 func parseChips(t *topo.Topology, list string) (map[wire.FabricNodeID]bool, error) {
 	set, err := t.SelectChips(list)
-	return set, usage(err)
+	return set, spec.AsUsage(err)
 }
 
 // completeLinks offers the cables of the running fabric: chips and pairs of them, or channels where one is begun.
@@ -93,7 +69,7 @@ func linkNames(t *topo.Topology, channels bool) []string {
 		}
 		if channels {
 			for _, p := range []wire.PortID{c.A, c.B} {
-				out = append(out, portName(p), fmt.Sprintf("%s:%d", p.Node, p.Channel))
+				out = append(out, p.Short(), fmt.Sprintf("%s:%d", p.Node, p.Channel))
 			}
 		} else if pair := fmt.Sprintf("%s-%s", c.A.Node, c.B.Node); !slices.Contains(out, pair) {
 			out = append(out, pair)
@@ -102,28 +78,8 @@ func linkNames(t *topo.Topology, channels bool) []string {
 	return out
 }
 
-// ends groups the ends of links by chip: of both directions, or of one.
-func ends(links []link, direction string) (map[wire.FabricNodeID][]wire.Channel, error) {
-	out := map[wire.FabricNodeID][]wire.Channel{}
-	add := func(p wire.PortID) { out[p.Node] = append(out[p.Node], p.Channel) }
-	for _, l := range links {
-		switch direction {
-		case "both":
-			add(l.a)
-			add(l.b)
-		case "a-to-b":
-			add(l.a)
-		case "b-to-a":
-			add(l.b)
-		default:
-			return nil, coded(exitUsage, "--direction %q: want both, a-to-b or b-to-a; a is the end that LINK names first", direction)
-		}
-	}
-	return out, nil
-}
-
 // linkArgs reads the LINKs of a command, and opens the chips that run.
-func linkArgs(c *cobra.Command, args []string) ([]link, *chipSet, error) {
+func linkArgs(c *cobra.Command, args []string) ([]topo.Link, *chipSet, error) {
 	dir, t, err := machineOf(c)
 	if err != nil {
 		return nil, nil, err

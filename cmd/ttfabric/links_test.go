@@ -19,7 +19,7 @@ func machine(t *testing.T, name string) *topo.Topology {
 	return m
 }
 
-func names(ls []link) string {
+func names(ls []topo.Link) string {
 	var out []string
 	for _, l := range ls {
 		out = append(out, l.String())
@@ -84,11 +84,11 @@ func TestLinksBetweenMeshes(t *testing.T) {
 		t.Fatal(err, ls)
 	}
 	for _, l := range ls {
-		if l.a.Node.Mesh != 1 || l.b.Node.Mesh != 0 {
+		if l.A.Node.Mesh != 1 || l.B.Node.Mesh != 0 {
 			t.Errorf("%s", l)
 		}
 	}
-	where, err := ends(ls, "a-to-b")
+	where, err := spec.Ends(ls, "a-to-b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,12 +97,12 @@ func TestLinksBetweenMeshes(t *testing.T) {
 			t.Errorf("a-to-b impairs what %s sends", n)
 		}
 	}
-	back, _ := ends(ls, "b-to-a")
-	both, _ := ends(ls, "both")
+	back, _ := spec.Ends(ls, "b-to-a")
+	both, _ := spec.Ends(ls, "both")
 	if len(both) != len(where)+len(back) {
 		t.Errorf("%v, %v, %v", where, back, both)
 	}
-	if _, err := ends(ls, "up"); err == nil || !strings.Contains(err.Error(), "a-to-b") {
+	if _, err := spec.Ends(ls, "up"); err == nil || !strings.Contains(err.Error(), "a-to-b") {
 		t.Error(err)
 	}
 	cut, err := between(m, []string{"M0D*", "M1D*"})
@@ -136,7 +136,7 @@ func TestLinkNamesAreLinks(t *testing.T) {
 
 func TestParseDeclared(t *testing.T) {
 	m := machine(t, "n300")
-	d, err := parseDeclared(m, "M0D0:8,delay=1ms,loss-gemodel=1%,10%,70%,seed=7,direction=b-to-a,loss=1%")
+	d, err := spec.ParseImpairment(m, "M0D0:8,delay=1ms,loss-gemodel=1%,10%,70%,seed=7,direction=b-to-a,loss=1%")
 	if err != nil || *d.seed != 7 || d.change["delay"] != "1ms" || d.change["loss"] != "1%" || d.change["loss-gemodel"] != "1%,10%,70%" || len(d.change) != 3 {
 		t.Errorf("%v: %+v", err, d)
 	}
@@ -151,7 +151,7 @@ func TestParseDeclared(t *testing.T) {
 		"all,loss=1,direction=left": "a-to-b",
 		"all,speed=9":               "delay, jitter",
 	} {
-		if _, err := parseDeclared(m, in); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--netem") {
+		if _, err := spec.ParseImpairment(m, in); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--netem") {
 			t.Errorf("%s: %v, want it to say %q", in, err, want)
 		}
 	}

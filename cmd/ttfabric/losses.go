@@ -38,11 +38,11 @@ func (l *lossesFlags) register(c *cobra.Command) {
 func (l *lossesFlags) check(args []string) error {
 	switch {
 	case l.show && len(args) > 0:
-		return coded(exitUsage, "inspect --losses is of the whole fabric; leave %s out", args[0])
+		return spec.Usagef("inspect --losses is of the whole fabric; leave %s out", args[0])
 	case l.assert && !l.show:
-		return coded(exitUsage, "--assert goes with --losses")
+		return spec.Usagef("--assert goes with --losses")
 	case l.wait < 0:
-		return coded(exitUsage, "--wait %v: want 0 or more", l.wait)
+		return spec.Usagef("--wait %v: want 0 or more", l.wait)
 	}
 	return nil
 }
@@ -66,11 +66,11 @@ func (l *lossesFlags) run(c *cobra.Command, format string, cs []*api.Client, mis
 	switch n := r.Unexplained(); {
 	case !l.assert:
 	case len(r.Silent) > 0:
-		return coded(exitNotReady, "%s runs and does not answer: 'ttfabric chip resume' wakes a chip that was paused", r.Silent[0])
+		return spec.NotReadyf("%s runs and does not answer: 'ttfabric chip resume' wakes a chip that was paused", r.Silent[0])
 	case !r.AtRest:
-		return coded(exitNotReady, "packets still move after %v: a balance needs a fabric at rest; stop the traffic, or wait longer with --wait", l.wait)
+		return spec.NotReadyf("packets still move after %v: a balance needs a fabric at rest; stop the traffic, or wait longer with --wait", l.wait)
 	case n > 0:
-		return coded(exitAssert, "%d packets are unexplained", n)
+		return assertf("%d packets are unexplained", n)
 	}
 	return nil
 }

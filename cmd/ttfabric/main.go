@@ -108,7 +108,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	_ = root.RegisterFlagCompletionFunc("name", completeFabrics)
 	root.PersistentPreRunE = fromEnvironment
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return coded(exitUsage, "%w\nSee '%s --help'", plainFlagError(err), c.CommandPath())
+		return spec.Usagef("%w\nSee '%s --help'", plainFlagError(err), c.CommandPath())
 	})
 	for _, g := range commandGroups() {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
@@ -193,11 +193,11 @@ func wrapArgsOf(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				return coded(exitUsage, "%w\nSee '%s --help'", err, c.CommandPath())
+				return spec.Usagef("%w\nSee '%s --help'", err, c.CommandPath())
 			}
 			// What a script's variable without a value leaves is no name; text may be empty.
 			if i := slices.Index(args, ""); i >= 0 && !(i == 2 && strings.HasSuffix(c.Use, "[TEXT]")) {
-				return coded(exitUsage, "argument %d of '%s' is empty", i+1, c.CommandPath())
+				return spec.Usagef("argument %d of '%s' is empty", i+1, c.CommandPath())
 			}
 			return nil
 		}

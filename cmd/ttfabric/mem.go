@@ -87,7 +87,7 @@ func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
 
 // parseTile reads "x-y:offset".
 func parseTile(s string) (wire.NocAddr, error) {
-	bad := coded(exitUsage, "tile %q: want <x>-<y>:<offset>, such as 1-1:0x1000", s)
+	bad := spec.Usagef("tile %q: want <x>-<y>:<offset>, such as 1-1:0x1000", s)
 	xy, off, ok := strings.Cut(s, ":")
 	xs, ys, ok2 := strings.Cut(xy, "-")
 	if !ok || !ok2 {
@@ -117,7 +117,7 @@ func newMemRead() *cobra.Command {
 				return err
 			}
 			if as == "json" && file == "-" {
-				return coded(exitUsage, "--file - writes the bytes alone to stdout: leave out --output")
+				return spec.Usagef("--file - writes the bytes alone to stdout: leave out --output")
 			}
 			t, err := parseTarget(c, args[0], args[1])
 			if err != nil {
@@ -125,7 +125,7 @@ func newMemRead() *cobra.Command {
 			}
 			n, err := strconv.ParseUint(args[2], 0, 31)
 			if err != nil || n > maxTransfer {
-				return coded(exitUsage, "length %q: want 0 to %d bytes", args[2], maxTransfer)
+				return spec.Usagef("length %q: want 0 to %d bytes", args[2], maxTransfer)
 			}
 			b := make([]byte, n)
 			if err := t.s.Read(c.Context(), t.dst, t.addr, b, session.OnPlane(t.plane)); err != nil {
@@ -174,16 +174,16 @@ two to four hops to the east, as the linear API's start 2 and range 3.`,
 				}
 			}
 			if given != 1 {
-				return coded(exitUsage, "give one of TEXT, --file and --hex")
+				return spec.Usagef("give one of TEXT, --file and --hex")
 			}
 			var to wire.Ranges
 			if many != "" {
 				var err error
 				if to, err = wire.ParseRanges(many); err != nil {
-					return coded(exitUsage, "--multicast: %w", err)
+					return spec.Usagef("--multicast: %w", err)
 				}
 				if c.Flags().Changed("via") {
-					return coded(exitUsage, "a multicast starts from CHIP: leave out --via")
+					return spec.Usagef("a multicast starts from CHIP: leave out --via")
 				}
 			}
 			t, err := parseTarget(c, args[0], args[1])
@@ -215,7 +215,7 @@ func memMulticast(c *cobra.Command, t *memTarget, r wire.Ranges, b []byte) error
 		return err
 	}
 	v := memView{Chip: t.dst, Address: t.addr.String(), Multicast: r.String(), Chips: r.Members(), Bytes: len(b)}
-	return v.told(c, fmt.Sprintf("%d bytes written to %s at %s, %s from %s", len(b), counted(r.Members(), "chip"), t.addr, r, t.dst))
+	return v.told(c, fmt.Sprintf("%d bytes written to %s at %s, %s from %s", len(b), topo.Count(r.Members(), "chip"), t.addr, r, t.dst))
 }
 
 func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error) {
@@ -225,7 +225,7 @@ func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error
 	case hexa != "":
 		b, err := hex.DecodeString(strings.TrimPrefix(hexa, "0x"))
 		if err != nil {
-			return nil, coded(exitUsage, "--hex %q: %w", hexa, err)
+			return nil, spec.Usagef("--hex %q: %w", hexa, err)
 		}
 		return b, nil
 	}

@@ -71,7 +71,7 @@ type kernelPort struct {
 type kernelPorts struct {
 	ports []kernelPort
 	hosts map[string]*netem.Host
-	links []link
+	links []topo.Link
 }
 
 func (ks *kernelPorts) Close() {
@@ -84,13 +84,13 @@ func (ks *kernelPorts) Close() {
 func (k *kernelFlags) check() error {
 	switch {
 	case k.backend != "kernel" && k.backend != "user":
-		return coded(exitUsage, "--backend %q: want user or kernel", k.backend)
+		return spec.Usagef("--backend %q: want user or kernel", k.backend)
 	case k.backend == "user":
-		return coded(exitUsage, "--netns, --api, --topology and --token-file are for --backend kernel")
+		return spec.Usagef("--netns, --api, --topology and --token-file are for --backend kernel")
 	case k.api != "" && k.topology == "":
-		return coded(exitUsage, "--api: name the fabric's --topology too, so that LINK can be read")
+		return spec.Usagef("--api: name the fabric's --topology too, so that LINK can be read")
 	case k.api == "" && k.topology+k.token != "":
-		return coded(exitUsage, "--topology and --token-file go with --api")
+		return spec.Usagef("--topology and --token-file go with --api")
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (k *kernelFlags) chips(c *cobra.Command) (*chipSet, map[wire.FabricNodeID]s
 		return nil, nil, err
 	}
 	if _, ok := t.Chip(v.Chip); !ok {
-		return nil, nil, coded(exitUsage, "--topology %s has no chip %s, which is the one at %s", k.topology, v.Chip, k.api)
+		return nil, nil, spec.Usagef("--topology %s has no chip %s, which is the one at %s", k.topology, v.Chip, k.api)
 	}
 	where[v.Chip] = k.netns
 	return &chipSet{t, map[wire.FabricNodeID]*api.Client{v.Chip: api.NewClient(k.api, token, v.Chip, t)}}, where, nil
@@ -190,7 +190,7 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 	if ks.links, err = parseLinks(s.t, args); err != nil {
 		return nil, err
 	}
-	where, err := ends(ks.links, direction)
+	where, err := spec.Ends(ks.links, direction)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 			}
 		}
 		if len(where) == 0 {
-			return nil, coded(exitUsage, "the chip at %s sends into no such cable: run this beside the chip at its other end", k.api)
+			return nil, spec.Usagef("the chip at %s sends into no such cable: run this beside the chip at its other end", k.api)
 		}
 	}
 	var got [][]kernelPort
@@ -221,7 +221,7 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 		space, ok := spaces[p.local.Node]
 		if !ok {
 			ks.Close()
-			return nil, coded(exitNotReady, "chip %s: its process is not on this machine; name its network namespace with --netns", p.local.Node)
+			return nil, spec.NotReadyf("chip %s: its process is not on this machine; name its network namespace with --netns", p.local.Node)
 		}
 		if ks.hosts[space] == nil {
 			h, err := netem.Open(space)
@@ -250,7 +250,7 @@ func portsOf(ctx context.Context, cl *api.Client, chs []wire.Channel) (out []ker
 		p := kernelPort{client: cl, local: wire.PortID{Node: v.Chip, Channel: l.Channel}, link: l}
 		from, err := netip.ParseAddrPort(l.Address)
 		if err != nil {
-			return nil, fmt.Errorf("%s has the address %q: %w", portName(p.local), l.Address, err)
+			return nil, fmt.Errorf("%s has the address %q: %w", p.local.Short(), l.Address, err)
 		}
 		if to, err := netip.ParseAddrPort(l.PeerAddr); err == nil {
 			p.source = netem.Source{Local: from, Peer: to.Addr()}
@@ -276,7 +276,7 @@ func (p *kernelPort) state() (netem.State, error) {
 // change does o to what a port sends, and lets the chip tell of it.
 func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, d time.Duration) error {
 	if !p.source.Peer.IsValid() {
-		return coded(exitNotReady, "%s: its peer %s has not been heard of, so nobody knows by which interface it sends; try again when the cable is up", portName(p.local), portName(wire.PortID{Node: p.link.Peer, Channel: p.link.PeerChan}))
+		return spec.NotReadyf("%s: its peer %s has not been heard of, so nobody knows by which interface it sends; try again when the cable is up", p.local.Short(), wire.PortID{Node: p.link.Peer, Channel: p.link.PeerChan}.Short())
 	}
 	if seed != nil { // each port has dice of its own, as the chips' own impairments do
 		const spread = 0x9e3779b97f4a7c15
@@ -284,7 +284,7 @@ func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, 
 		seed = &n
 	}
 	if err := p.host.Set(p.source, o, seed); err != nil {
-		return fmt.Errorf("%s: %w", portName(p.local), err)
+		return fmt.Errorf("%s: %w", p.local.Short(), err)
 	}
 	_ = p.client.TellImpairment(ctx, p.local.Channel, o, d) // an older chip, or one that has just ended, does not tell
 	return nil
@@ -438,6 +438,6 @@ func resetNamespace(c *cobra.Command, ns string) error {
 	if f == "json" {
 		return printJSON(c, map[string]any{"action": "reset", "ports": len(states)})
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s reset.\n", counted(len(states), "port"))
+	fmt.Fprintf(c.ErrOrStderr(), "%s reset.\n", topo.Count(len(states), "port"))
 	return nil
 }

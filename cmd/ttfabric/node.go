@@ -28,9 +28,6 @@ import (
 // seedChips is the number of chips, by order, that others join the pool through.
 const seedChips = 8
 
-// channelStride is the distance between two chips' UDP port ranges with --port-base: one port per ethernet channel.
-const channelStride = wire.MaxChannels
-
 // nodeLong is the help of 'node'.
 const nodeLong = `node runs one chip until it is told to stop: one of the fabric whose run folder
 is given, as 'ttfabric up' starts them, or one that knows nothing but its
@@ -73,15 +70,15 @@ func newNode() *cobra.Command {
   ttfabric node --chip M0D1 --topology ring:4 --gossip-port 7950 --port-base 17016 --seeds 10.0.0.1:7946,10.0.1.1`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if chip == "" {
-				return coded(exitUsage, "name the chip with --chip, such as --chip M0D3")
+				return spec.Usagef("name the chip with --chip, such as --chip M0D3")
 			}
 			id, err := wire.ParseFabricNodeID(chip)
 			if err != nil {
-				return coded(exitUsage, "%w", err)
+				return spec.Usagef("%w", err)
 			}
 			var l slog.Level
 			if err := l.UnmarshalText([]byte(level)); err != nil {
-				return coded(exitUsage, "--log-level %q: want debug, info, warn or error", level)
+				return spec.Usagef("--log-level %q: want debug, info, warn or error", level)
 			}
 			node.Alone()
 			if err := nodeFlags(cmd.Flags()); err != nil {
@@ -90,7 +87,7 @@ func newNode() *cobra.Command {
 			var s *site
 			if dir != "" {
 				if s, err = runDir(dir).site(id); err == nil {
-					s.mesh.Record, s.mesh.RecordLimit = f.record.or(s.mesh).dir, f.record.or(s.mesh).limit
+					s.mesh.Record, s.mesh.RecordMiB = f.record.or(s.mesh).dir, f.record.or(s.mesh).limit
 				}
 			} else {
 				name, _ := cmd.Flags().GetString("name")
@@ -114,14 +111,14 @@ func newNode() *cobra.Command {
 func nodeFlags(fl *pflag.FlagSet) (err error) {
 	if !fl.Changed("dir") {
 		if !fl.Changed("topology") && os.Getenv(topologyEnv) == "" {
-			return coded(exitUsage, "name the fabric that the chip is part of: its run folder with --dir, or --topology and --seeds; see 'ttfabric node --help'")
+			return spec.Usagef("name the fabric that the chip is part of: its run folder with --dir, or --topology and --seeds; see 'ttfabric node --help'")
 		}
 		return nil
 	}
 	inFolder := []string{"dir", "chip", "log-level", "record", "record-limit", "name", "output"}
 	fl.Visit(func(x *pflag.Flag) {
 		if !slices.Contains(inFolder, x.Name) {
-			err = coded(exitUsage, "--%s: the run folder that --dir names has it; leave it out", x.Name)
+			err = spec.Usagef("--%s: the run folder that --dir names has it; leave it out", x.Name)
 		}
 	})
 	return err
@@ -137,7 +134,7 @@ func (s *site) run(ctx context.Context, id wire.FabricNodeID, log *slog.Logger) 
 	if err := proved(s.t, cfg.Route, m.Checked); err != nil {
 		return fmt.Errorf("chip %s: %w", id, err)
 	}
-	cfg.Record = recordFlags{m.Record, m.RecordLimit}.config()
+	cfg.Record = recordFlags{m.Record, m.RecordMiB}.config()
 	var err error
 	if cfg.Profile, err = profileByName(m.Profile); err != nil {
 		return err
@@ -278,20 +275,3 @@ func newIncarnation() wire.Incarnation {
 	}
 }
 
-func profileByName(s string) (ttlink.Profile, error) {
-	for _, p := range []ttlink.Profile{ttlink.ProfileLAN, ttlink.ProfileCrowded, ttlink.ProfilePaced} {
-		if p.Name == s {
-			return p, nil
-		}
-	}
-	return ttlink.Profile{}, coded(exitUsage, "--profile %q: want lan, crowded or paced", s)
-}
-
-func slotsByName(s string) (router.SlotProfile, error) {
-	for _, p := range router.SlotProfiles {
-		if p.Name == s {
-			return p, nil
-		}
-	}
-	return router.SlotProfile{}, coded(exitUsage, "--slots %q: want one of %s", s, slotNames())
-}

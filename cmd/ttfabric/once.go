@@ -118,7 +118,7 @@ func (h containers) recordable(ctx context.Context, n wire.FabricNodeID, rec rec
 // such settings: that of the first chip, or where it has none, another.
 func (h containers) reader(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container, rec recordFlags) (string, error) {
 	if len(onceFolder(rec.dir)) > maxFileName {
-		return "", coded(exitUsage, "--record %s: containers take a folder whose name has at most %d characters, and three for each '/'", rec.dir, maxFileName)
+		return "", spec.Usagef("--record %s: containers take a folder whose name has at most %d characters, and three for each '/'", rec.dir, maxFileName)
 	}
 	c, ok := there[ns[0]]
 	for _, other := range there {
@@ -131,7 +131,7 @@ func (h containers) reader(ctx context.Context, ns []wire.FabricNodeID, there ma
 	}
 	out, err := docker(ctx, "inspect", "--type", "container", "--format", "{{json .Config.Cmd}}", c.id)
 	if err == nil && !strings.Contains(string(out), `"--once"`) {
-		err = coded(exitUsage, "--record: container %s was made from a compose file of an older 'ttfabric compose', and a container's command cannot be changed; make the file anew, and the fabric", c.name)
+		err = spec.Usagef("--record: container %s was made from a compose file of an older 'ttfabric compose', and a container's command cannot be changed; make the file anew, and the fabric", c.name)
 	}
 	return c.id, err
 }

@@ -153,7 +153,7 @@ func TestUpFindsContainers(t *testing.T) {
 // TestPlaces is where on this machine the recordings of a volume go: what a
 // container calls its folders chooses among them, and makes no new ones.
 func TestPlaces(t *testing.T) {
-	m := meshFile{Record: "/home/u/all calls", RecordOnce: []string{"/tmp/a$b/%2F", "/tmp/ä"}}
+	m := spec.Spec{Record: "/home/u/all calls", RecordOnce: []string{"/tmp/a$b/%2F", "/tmp/ä"}}
 	want := map[string]string{"record": "/home/u/all calls", "%2Ftmp%2Fa$b%2F%252F": "/tmp/a$b/%2F", "%2Ftmp%2F%C3%A4": "/tmp/ä"}
 	if got := m.places(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v; want %v", got, want)

@@ -33,7 +33,7 @@ func format(c *cobra.Command) (string, error) {
 	case "yaml":
 		f = "json"
 	default:
-		return "", coded(exitUsage, "--output %q: want table, json or yaml", f)
+		return "", spec.Usagef("--output %q: want table, json or yaml", f)
 	}
 	return f, nil
 }

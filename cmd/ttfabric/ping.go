@@ -57,10 +57,10 @@ func newPing() *cobra.Command {
 				return err
 			}
 			if all == (len(args) == 2) || len(args) == 1 {
-				return coded(exitUsage, "give a source and a destination, or --all")
+				return spec.Usagef("give a source and a destination, or --all")
 			}
 			if count < 1 || count > 100000 {
-				return coded(exitUsage, "--count %d: want 1 to 100000", count)
+				return spec.Usagef("--count %d: want 1 to 100000", count)
 			}
 			pairs, cs, err := pingPairs(c, args, plane)
 			if err != nil {
@@ -85,7 +85,7 @@ func newPing() *cobra.Command {
 				printPings(c, rows)
 			}
 			if err == nil && lost > 0 {
-				err = coded(exitAssert, "%d of %d pings got no answer", lost, count*len(pairs))
+				err = assertf("%d of %d pings got no answer", lost, count*len(pairs))
 			}
 			return err
 		}}
@@ -146,7 +146,7 @@ func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.Fabr
 		}
 	}
 	if apart > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), leftOut, counted(apart, "pair"))
+		fmt.Fprintf(c.ErrOrStderr(), leftOut, topo.Count(apart, "pair"))
 	}
 	return pairs, cs, nil
 }

@@ -26,10 +26,10 @@ file for 'go tool pprof'.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if d <= 0 || d > api.MaxProfile {
-				return coded(exitUsage, "--for %v: want a time up to %v", d, api.MaxProfile)
+				return spec.Usagef("--for %v: want a time up to %v", d, api.MaxProfile)
 			}
 			if !slices.Contains(api.ProfileKinds, kind) {
-				return coded(exitUsage, "--kind %q: want %s", kind, strings.Join(api.ProfileKinds, ", "))
+				return spec.Usagef("--kind %q: want %s", kind, strings.Join(api.ProfileKinds, ", "))
 			}
 			dir, n, err := chipArg(c, args[0])
 			if err != nil {

@@ -26,7 +26,7 @@ with empty memory.`,
 		Example: "  ttfabric chip remove M0D3\n  ttfabric chip remove M0D3 --drain 30s\n  ttfabric chip start M0D3",
 		RunE: func(c *cobra.Command, args []string) error {
 			if drain < 0 {
-				return coded(exitUsage, "--drain %v: want 0, not to wait, or more", drain)
+				return spec.Usagef("--drain %v: want 0, not to wait, or more", drain)
 			}
 			f, err := format(c)
 			if err != nil {

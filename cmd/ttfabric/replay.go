@@ -89,7 +89,7 @@ func runReplay(c *cobra.Command, args []string, f replayFlags) error {
 		return err
 	}
 	if f.at < 0 {
-		return coded(exitUsage, "--at %v: want a time after the chip's start", f.at)
+		return spec.Usagef("--at %v: want a time after the chip's start", f.at)
 	}
 	list, differ, damaged := []replayed{}, 0, 0
 	for _, path := range args {
@@ -120,7 +120,7 @@ func runReplay(c *cobra.Command, args []string, f replayFlags) error {
 		}
 	}
 	if differ > 0 {
-		return coded(exitAssert, "%d of %d recordings did not replay identically", differ, len(list))
+		return assertf("%d of %d recordings did not replay identically", differ, len(list))
 	}
 	if damaged > 0 {
 		return coded(exitFailed, "%d of %d recordings are damaged: only what comes before was replayed", damaged, len(list))

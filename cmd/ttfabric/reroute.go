@@ -77,38 +77,38 @@ func lineCommand(name string, out bool, short, long, example string) *cobra.Comm
 }
 
 // lineOf are the cables of the chips of a row or column.
-func lineOf(t *topo.Topology, mesh int, kind, number string) ([]link, error) {
+func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error) {
 	m, ok := t.Mesh(wire.MeshID(max(mesh, 0)))
 	if !ok || mesh < 0 || mesh >= wire.MaxMeshes {
-		return nil, coded(exitUsage, "--mesh %d: %s has no such mesh", mesh, t)
+		return nil, spec.Usagef("--mesh %d: %s has no such mesh", mesh, t)
 	}
 	lines := map[string]int{"row": m.Rows, "column": m.Cols, "col": m.Cols}[kind]
 	if lines == 0 {
-		return nil, coded(exitUsage, "%q: want row or column", kind)
+		return nil, spec.Usagef("%q: want row or column", kind)
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n >= lines {
-		return nil, coded(exitUsage, "%s %q: mesh %d has %ss 0 to %d", kind, number, mesh, kind, lines-1)
+		return nil, spec.Usagef("%s %q: mesh %d has %ss 0 to %d", kind, number, mesh, kind, lines-1)
 	}
 	in := func(p wire.FabricNodeID) bool {
 		c, _ := t.Chip(p)
 		return p.Mesh == m.ID && (kind == "row" && c.Row == n || kind != "row" && c.Col == n)
 	}
-	var out []link
+	var out []topo.Link
 	for _, c := range t.Cables {
 		if !c.Unused && (in(c.A.Node) || in(c.B.Node)) {
-			out = append(out, link{c.A, c.B, c.Plane})
+			out = append(out, topo.Link{c.A, c.B, c.Plane})
 		}
 	}
 	if len(out) == 0 {
-		return nil, coded(exitUsage, "%s %d of mesh %d has no cables", kind, n, mesh)
+		return nil, spec.Usagef("%s %d of mesh %d has no cables", kind, n, mesh)
 	}
 	return out, nil
 }
 
 // service takes cables out of service, or gives them back.
-func (s *chipSet) service(c *cobra.Command, links []link, out bool) error {
-	where, err := ends(links, "both")
+func (s *chipSet) service(c *cobra.Command, links []topo.Link, out bool) error {
+	where, err := spec.Ends(links, "both")
 	if err != nil {
 		return err
 	}

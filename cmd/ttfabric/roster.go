@@ -24,7 +24,7 @@ const (
 // elsewhere are the chips of an attached fabric, on other machines.
 type elsewhere struct {
 	dir runDir
-	m   meshFile
+	m   spec.Spec
 }
 
 // chips are those that answer, and those that others believe alive.
@@ -58,7 +58,7 @@ func (e elsewhere) chips() (out []chipFile) {
 
 // notHere refuses what needs a process of this machine or the engine that has it.
 func (e elsewhere) notHere(n wire.FabricNodeID, what string) error {
-	return coded(exitUsage, "fabric %q is attached: its chips run on other machines, and chip %s cannot be %s from here; do it where it runs", e.dir.name(), n, what)
+	return spec.Usagef("fabric %q is attached: its chips run on other machines, and chip %s cannot be %s from here; do it where it runs", e.dir.name(), n, what)
 }
 
 func (e elsewhere) launch(_ context.Context, ns []wire.FabricNodeID, _ recordFlags, _ chan<- exit) error {

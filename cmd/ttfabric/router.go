@@ -54,7 +54,7 @@ func newRouterAction(action, done, short, long, example string) *cobra.Command {
 		Example: fmt.Sprintf("  ttfabric router %s %s\n  ttfabric router %s M0D0-M0D1/p1\n  ttfabric router %s --chip 'M0D3,M0D[5-7]'\n  ttfabric router %s all", action, example, action, action, action),
 		RunE: func(c *cobra.Command, args []string) error {
 			if (len(args) == 0) == (chips == "") {
-				return coded(exitUsage, "router %s: name cables or, with --chip, chips; 'all' is every cable", action)
+				return spec.Usagef("router %s: name cables or, with --chip, chips; 'all' is every cable", action)
 			}
 			f, err := format(c)
 			if err != nil {
@@ -84,15 +84,15 @@ func routerPorts(c *cobra.Command, args []string, chips, action string) (*chipSe
 	if chips == "" {
 		links, set, err := linkArgs(c, args)
 		if err != nil || action != "retrain" {
-			where, _ := ends(links, "both")
+			where, _ := spec.Ends(links, "both")
 			return set, where, err
 		}
 		for i, l := range links {
-			if set.clients[l.a.Node] == nil {
-				links[i].a, links[i].b = l.b, l.a
+			if set.clients[l.A.Node] == nil {
+				links[i].A, links[i].B = l.B, l.A
 			}
 		}
-		where, err := ends(links, "a-to-b")
+		where, err := spec.Ends(links, "a-to-b")
 		set.addHeld(c.Context(), where, links)
 		return set, where, err
 	}
@@ -109,14 +109,14 @@ func routerPorts(c *cobra.Command, args []string, chips, action string) (*chipSe
 }
 
 // addHeld adds the far ends of links that hold their cables down.
-func (s *chipSet) addHeld(ctx context.Context, where map[wire.FabricNodeID][]wire.Channel, links []link) {
+func (s *chipSet) addHeld(ctx context.Context, where map[wire.FabricNodeID][]wire.Channel, links []topo.Link) {
 	var far []*api.Client
 	of := map[wire.PortID]bool{}
 	for _, l := range links {
-		if cl := s.clients[l.b.Node]; cl != nil && !slices.Contains(far, cl) {
+		if cl := s.clients[l.B.Node]; cl != nil && !slices.Contains(far, cl) {
 			far = append(far, cl)
 		}
-		of[l.b] = true
+		of[l.B] = true
 	}
 	views, _ := ask(ctx, far)
 	for _, v := range views {
@@ -176,7 +176,7 @@ func showRouters(c *cobra.Command, format, done string, views []api.RouterView) 
 		tw.AppendRow(table.Row{v.Chip, v.Channel, fmt.Sprintf("%s/%d", v.Peer, v.PeerChan), v.Plane, v.State, v.Waiting, v.Flushed})
 	}
 	tw.Render()
-	fmt.Fprintf(c.ErrOrStderr(), "%s %s\n", counted(len(views), "port"), done)
+	fmt.Fprintf(c.ErrOrStderr(), "%s %s\n", topo.Count(len(views), "port"), done)
 	return nil
 }
 

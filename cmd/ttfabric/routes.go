@@ -28,13 +28,13 @@ func planOf(c *cobra.Command, machine string, f *routeFlags) (*route.Plan, error
 		}
 		p, err := route.New(t, cfg)
 		if err != nil {
-			return nil, coded(exitTopology, "%w", err)
+			return nil, spec.Topologyf("%w", err)
 		}
 		return p, nil
 	}
 	for _, name := range []string{"order", "ring", "engine", "fabric", "allow-deadlock"} {
 		if c.Flags().Changed(name) {
-			return nil, coded(exitUsage, "--%s goes with --topology; the routes of a running fabric are settled", name)
+			return nil, spec.Usagef("--%s goes with --topology; the routes of a running fabric are settled", name)
 		}
 	}
 	dir, err := dirOf(c)
@@ -81,7 +81,7 @@ func outOfService(ctx context.Context, dir runDir, t *topo.Topology) ([]wire.Por
 			return nil, err
 		}
 		for _, l := range links {
-			out = append(out, l.a)
+			out = append(out, l.A)
 		}
 	}
 	return out, nil
@@ -134,7 +134,7 @@ way, and with --other-way the other.`,
 			}
 			i := slices.Index([]string{"request", "reply", "control"}, class)
 			if i < 0 {
-				return coded(exitUsage, "--class %q: want request, reply or control", class)
+				return spec.Usagef("--class %q: want request, reply or control", class)
 			}
 			pl, err := planeOf(p.Topology(), plane)
 			if err != nil {
@@ -170,10 +170,10 @@ func routeChips(t *topo.Topology, args []string, mesh int) (chips []wire.FabricN
 	if len(args) == 1 {
 		n, err := wire.ParseFabricNodeID(args[0])
 		if err != nil {
-			return nil, coded(exitUsage, "%w", err)
+			return nil, spec.Usagef("%w", err)
 		}
 		if _, ok := t.Chip(n); !ok {
-			return nil, coded(exitUsage, "chip %s is not in %s", n, t)
+			return nil, spec.Usagef("chip %s is not in %s", n, t)
 		}
 		return []wire.FabricNodeID{n}, nil
 	}
@@ -184,9 +184,9 @@ func routeChips(t *topo.Topology, args []string, mesh int) (chips []wire.FabricN
 	}
 	switch {
 	case len(chips) == 0:
-		return nil, coded(exitUsage, "--mesh %d: %s", mesh, t)
+		return nil, spec.Usagef("--mesh %d: %s", mesh, t)
 	case len(chips) > maxRouteChips:
-		return nil, coded(exitUsage, "the tables of %d chips are too many to print; name a chip, or a mesh with --mesh", len(chips))
+		return nil, spec.Usagef("the tables of %d chips are too many to print; name a chip, or a mesh with --mesh", len(chips))
 	}
 	return chips, nil
 }

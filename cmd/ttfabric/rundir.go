@@ -19,7 +19,7 @@ import (
 // runDir is the folder of one running fabric:
 //
 //	topology.yaml   the rendered topology
-//	mesh.json       how it was started (meshFile)
+//	mesh.json       how it was started (spec.Spec)
 //	gossip-keys.json  keys of encrypted gossip, mode 0600
 //	psk.key         key of sealed links, mode 0600
 //	pki/            certificates of the chips, for QUIC, that 'up' made
@@ -29,47 +29,6 @@ import (
 //	chip-M0D0.log   what it said
 //	archive/        what happened at the chips, in files that each writes for itself (package archive); elsewhere with 'up --archive'
 type runDir string
-
-// meshFile says how a fabric was started, so that a chip can be started again alike.
-type meshFile struct {
-	Name     string    `json:"name"`
-	Source   string    `json:"source"`
-	Created  time.Time `json:"created"`
-	Profile  string    `json:"profile"`
-	Slots    string    `json:"slots"`
-	Order    string    `json:"order"`
-	Ring     string    `json:"ring"`
-	Engine   string    `json:"engine"`
-	Fabric   string    `json:"fabric"`  // 1d or 2d
-	Checked  uint32    `json:"checked"` // hash of the routes that were found free of deadlock, or were to be taken anyway
-	Stuck    string    `json:"stuck"`   // what happens to packets that cannot move: notify, drop or drain
-	StuckMS  int64     `json:"stuck_after_milliseconds"`
-	Local    bool      `json:"local_first"`
-	TTL      int       `json:"ttl"`
-	PortBase int       `json:"port_base"`
-	Netem    []string  `json:"netem,omitempty"`   // impairments from the start, as LINK,KNOB=VALUE,…
-	Offload  string    `json:"offload,omitempty"` // of super-packets: on, off, plain
-	ID       string    `json:"id"`                // random, the gossip pool's label
-
-	Archive    string `json:"archive,omitempty"`           // folder of the archive; "": in the run folder
-	ArchiveMiB int    `json:"archive_limit_mib,omitempty"` // that one chip's part may take; 0: the default
-	// Record is where each life of each chip is recorded, in files of at most RecordLimit MiB; empty for nowhere.
-	Record      string `json:"record,omitempty"`
-	RecordLimit int    `json:"record_limit_mebibytes,omitempty"`
-	// RecordOnce are folders for recordings of single lives of containers, which have another one than Record.
-	RecordOnce []string `json:"record_once,omitempty"`
-	Keyed      bool     `json:"encrypted_gossip"`      // with the keys of the run folder, or of
-	GossipKeys string   `json:"gossip_keys,omitempty"` // the file that compose was told to give to containers
-
-	Runtime string `json:"runtime,omitempty"` // "": processes; docker: containers; elsewhere: whatever other machines run
-	Project string `json:"project,omitempty"` // of compose, that the containers are in
-	// Attached are the APIs through which the chips are found that run elsewhere.
-	Attached  []string `json:"attached,omitempty"`
-	Transport string   `json:"transport"`        // of the links: udp or quic
-	Auth      string   `json:"auth"`             // none, psk or mtls
-	PKI       string   `json:"pki,omitempty"`    // folder of the certificates; "": in the run folder
-	KeyLog    string   `json:"keylog,omitempty"` // folder for secrets of connections; "": they are not logged
-}
 
 // chipFile says where a running chip is. Started is the process's start time
 // in clock ticks since boot, so that a recycled process id is not taken for it.
@@ -98,7 +57,7 @@ func runRoot() string {
 
 func dirFor(name string) (runDir, error) {
 	if !validName.MatchString(name) {
-		return "", coded(exitUsage, "fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
+		return "", spec.Usagef("fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
 	}
 	return runDir(filepath.Join(runRoot(), name)), nil
 }
@@ -110,7 +69,7 @@ func (d runDir) chipPath(n wire.FabricNodeID, ext string) string {
 }
 
 // create makes the folder of a new fabric.
-func (d runDir) create(t *topo.Topology, m meshFile, keys [][]byte, secrets func(runDir) error) error {
+func (d runDir) create(t *topo.Topology, m spec.Spec, keys [][]byte, secrets func(runDir) error) error {
 	if err := os.Mkdir(string(d), 0o700); err != nil {
 		return fmt.Errorf("cannot make the run folder: %w", err)
 	}
@@ -128,7 +87,7 @@ func (d runDir) create(t *topo.Topology, m meshFile, keys [][]byte, secrets func
 			return err
 		}
 	}
-	if m.Runtime == runtimeDocker {
+	if m.Runtime == spec.Docker {
 		if err := d.share(&m, t); err != nil {
 			return err
 		}
@@ -161,7 +120,7 @@ func lockFolder(ctx context.Context, path string) (unlock func(), err error) {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return nil, ctx.Err()
 			}
-			return nil, coded(exitNotReady, "another ttfabric is starting chips in %s; try again when it has ended", path)
+			return nil, spec.NotReadyf("another ttfabric is starting chips in %s; try again when it has ended", path)
 		case <-time.After(lockPoll):
 		}
 	}
@@ -204,7 +163,7 @@ func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 }
 
 // read is how the folder's fabric was started; the error is os.ErrNotExist where there is none.
-func (d runDir) read() (m meshFile, err error) {
+func (d runDir) read() (m spec.Spec, err error) {
 	b, err := os.ReadFile(d.path("mesh.json"))
 	if errors.Is(err, os.ErrPermission) {
 		return m, fmt.Errorf("%w; the fabric is another user's: run it as that user, or choose another --name", err)
@@ -219,8 +178,8 @@ func (d runDir) read() (m meshFile, err error) {
 }
 
 // mesh is the folder's fabric. Containers that carry its name are found without a folder, which is made then.
-func (d runDir) mesh() (m meshFile, t *topo.Topology, token string, err error) {
-	if m, err = d.read(); errors.Is(err, os.ErrNotExist) || err == nil && m.Runtime == runtimeDocker && (containers{dir: d, m: m}).gone() {
+func (d runDir) mesh() (m spec.Spec, t *topo.Topology, token string, err error) {
+	if m, err = d.read(); errors.Is(err, os.ErrNotExist) || err == nil && m.Runtime == spec.Docker && (containers{dir: d, m: m}).gone() {
 		m, err = d.adopt()
 	}
 	if err != nil {
@@ -268,7 +227,7 @@ func (d runDir) client(n wire.FabricNodeID) (*api.Client, error) {
 		return nil, err
 	}
 	if _, ok := t.Chip(n); !ok {
-		return nil, coded(exitUsage, "chip %s is not in %s", n, t)
+		return nil, spec.Usagef("chip %s is not in %s", n, t)
 	}
 	c, ok := d.chip(n)
 	if !ok {
@@ -302,6 +261,6 @@ func (d runDir) clients() (cs []*api.Client, missing []wire.FabricNodeID, t *top
 
 // fabricView is what a chip says of its fabric to one who finds it without a run folder.
 type fabricView struct {
-	Mesh     meshFile `json:"mesh"`
+	Mesh     spec.Spec `json:"mesh"`
 	Topology string   `json:"topology"` // rendered
 }

@@ -58,13 +58,13 @@ All choices, such as "random", follow from the seed, which is printed. Exit code
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case f.all && len(args) > 0:
-				return coded(exitUsage, "--all runs every scenario that comes with the program; name none, or leave it out")
+				return spec.Usagef("--all runs every scenario that comes with the program; name none, or leave it out")
 			case f.all:
 				args = scenario.Names()
 			case len(args) == 0:
-				return coded(exitUsage, "name a scenario, or a file with one; 'ttfabric scenario list' lists those that come with the program")
+				return spec.Usagef("name a scenario, or a file with one; 'ttfabric scenario list' lists those that come with the program")
 			case f.sim && f.running:
-				return coded(exitUsage, "--sim and --running: want one of them")
+				return spec.Usagef("--sim and --running: want one of them")
 			}
 			return runScenarios(c, args, f)
 		}}
@@ -92,17 +92,17 @@ func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
 		case ok:
 			arg, b = arg+".yaml", text
 		case strings.ContainsAny(arg, "/.") || !errors.Is(err, os.ErrNotExist):
-			return nil, coded(exitUsage, "scenario: %w", err)
+			return nil, spec.Usagef("scenario: %w", err)
 		default:
 			hint := "'ttfabric scenario list' lists them"
 			if near := scenario.Nearest(arg); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			return nil, coded(exitUsage, "no file and no scenario of the program is named %q; %s", arg, hint)
+			return nil, spec.Usagef("no file and no scenario of the program is named %q; %s", arg, hint)
 		}
 	}
 	s, err := scenario.Parse(arg, b)
-	return s, usage(err)
+	return s, spec.AsUsage(err)
 }
 
 // scenarioTopology is the machine of a scenario: the flag's, or the file's, which may lie beside it.
@@ -165,9 +165,9 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 	}
 	switch {
 	case broken > 0:
-		return fmt.Errorf("%d of %s could not be carried out", broken, counted(len(reports), "scenario"))
+		return fmt.Errorf("%d of %s could not be carried out", broken, topo.Count(len(reports), "scenario"))
 	case failed > 0:
-		return coded(exitAssert, "%d of %s failed", failed, counted(len(reports), "scenario"))
+		return assertf("%d of %s failed", failed, topo.Count(len(reports), "scenario"))
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func runScenario(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (scena
 		return scenario.Report{}, err
 	}
 	rep, err := sim.Play(sim.PlayConfig{Scenario: s, Topology: t, Seed: seed})
-	return rep, usage(err)
+	return rep, spec.AsUsage(err)
 }
 
 func writeReports(f scenarioFlags, begin time.Time, reports []scenario.Report) error {
@@ -318,7 +318,7 @@ func newScenarioShow() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			text, ok := scenario.Source(args[0])
 			if !ok {
-				return coded(exitUsage, "no scenario of the program is named %q; 'ttfabric scenario list' lists them", args[0])
+				return spec.Usagef("no scenario of the program is named %q; 'ttfabric scenario list' lists them", args[0])
 			}
 			_, err := c.OutOrStdout().Write(text)
 			return err
@@ -340,9 +340,9 @@ func newScenarioValidate() *cobra.Command {
 					return err
 				}
 				if _, err := scenario.New(s, t, 1, sim.ScenarioDriver); err != nil {
-					return usage(err)
+					return spec.AsUsage(err)
 				}
-				fmt.Fprintf(c.OutOrStdout(), "%s: ok, %s and %s on %s\n", s.File, counted(len(s.Steps), "step"), counted(len(s.Assertions), "assertion"), t)
+				fmt.Fprintf(c.OutOrStdout(), "%s: ok, %s and %s on %s\n", s.File, topo.Count(len(s.Steps), "step"), topo.Count(len(s.Assertions), "assertion"), t)
 			}
 			return nil
 		}}

@@ -43,7 +43,7 @@ type liveStage struct {
 	paused map[wire.FabricNodeID]*api.Client  // not among chips.clients
 	views  map[wire.FabricNodeID]api.ChipView // as last seen
 	order  scenario.Order                     // the round of the traffic at hand
-	links  []link                             // that something was done to
+	links  []topo.Link                             // that something was done to
 	mu     sync.Mutex
 	events []api.EventView
 }
@@ -63,7 +63,7 @@ func runLive(c *cobra.Command, s *scenario.Scenario, f scenarioFlags, seed uint6
 		return rep, err
 	}
 	if g.run, err = scenario.New(s, g.t, seed, g.driver()); err != nil {
-		return rep, usage(err)
+		return rep, spec.AsUsage(err)
 	}
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
@@ -121,18 +121,18 @@ func liveFabric(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (runDir
 }
 
 // fitsRunning finds what a scenario wants of its fabric and a running one does not have.
-func fitsRunning(s *scenario.Scenario, m *meshFile) error {
+func fitsRunning(s *scenario.Scenario, m *spec.Spec) error {
 	w, local := s.Fabric, ""
 	if w.LocalFirst {
 		local = "true"
 	}
 	for _, x := range []struct{ what, want, have string }{
-		{"local_first", local, fmt.Sprint(m.Local)},
+		{"local_first", local, fmt.Sprint(m.LocalFirst)},
 		{"slots", w.Slots, m.Slots}, {"profile", w.Profile, m.Profile}, {"order", w.Order, m.Order}, {"ring", w.Ring, m.Ring}, {"engine", w.Engine, m.Engine},
 		{"stuck", w.Stuck, m.Stuck}, {"ttl", zeroless(int64(w.TTL)), fmt.Sprint(m.TTL)}, {"stuck_after", zeroless(w.StuckAfter.Milliseconds()), fmt.Sprint(m.StuckMS)},
 	} {
 		if x.want != "" && x.want != x.have {
-			return coded(exitUsage, "%s wants %s %s, and the running fabric has %s; leave --running out, or start it so", s.File, x.what, x.want, x.have)
+			return spec.Usagef("%s wants %s %s, and the running fabric has %s; leave --running out, or start it so", s.File, x.what, x.want, x.have)
 		}
 	}
 	return nil
@@ -180,7 +180,7 @@ func (g *liveStage) play(ctx context.Context, bar *progress) {
 			r.Observe(g.now(), s)
 			look = g.now().Add(lookEvery)
 			done, of, at, length := r.Progress()
-			bar.label = fmt.Sprintf("%s: %d of %s, seconds", r.Name(), done, counted(of, "action"))
+			bar.label = fmt.Sprintf("%s: %d of %s, seconds", r.Name(), done, topo.Count(of, "action"))
 			bar.total = int(length.Seconds())
 			bar.set(min(int(at.Seconds()), bar.total))
 		}
@@ -342,12 +342,12 @@ func (g *liveStage) doLinks(a *scenario.Action) error {
 	case scenario.LinkDown, scenario.LinkUp:
 		return g.chips.cut(quiet, links, a.Verb == scenario.LinkDown, a.For)
 	case scenario.NetemReset:
-		where, _ := ends(links, "both")
+		where, _ := spec.Ends(links, "both")
 		return g.chips.at(quiet, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
 			return cl.ResetNetem(ctx, chs...)
 		})
 	}
-	where, err := ends(links, a.Step.Direction)
+	where, err := spec.Ends(links, a.Step.Direction)
 	if err != nil {
 		return err
 	}
@@ -421,7 +421,7 @@ func (g *liveStage) putBack() error {
 		}
 	}
 	if len(g.links) > 0 {
-		where, _ := ends(g.links, "both")
+		where, _ := spec.Ends(g.links, "both")
 		errs = append(errs, g.chips.cut(c, g.links, false, 0), g.chips.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
 			return cl.ResetNetem(ctx, chs...)
 		}))

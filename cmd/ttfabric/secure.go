@@ -24,101 +24,17 @@ import (
 	"ttfabric/wire"
 )
 
-// How frames are carried, and how chips show each other who they are.
-const (
-	overUDP  = "udp"
-	overQUIC = "quic"
-	authNone = "none"
-	authPSK  = "psk"
-	authMTLS = "mtls"
-)
-
 // Of a run folder.
 const (
 	pskFile = "psk.key" // pre-shared key in base64, mode 0600
 	pkiDir  = "pki"     // certificates that 'up' made itself
 )
 
-// secureFlags say how the links are carried and secured. Of transport and
-// auth, a flag goes before the topology's file, and that before the default;
-// settle finds which of them it is.
-type secureFlags struct {
-	transport, auth, pskFile, pki, keylog string
-	insecure                              bool
-	trust                                 []string
-	said                                  string // the two as they came about, for messages; "" before settle
-}
-
-func (f *secureFlags) add(c *cobra.Command) {
-	fl := c.Flags()
-	fl.StringVar(&f.transport, "transport", "", "what carries the links: udp, quic (in QUIC datagrams) (default: as the topology's file says, else udp)")
-	fl.StringVar(&f.auth, "auth", "", "how chips know each other: none, psk (sealed UDP), mtls (certificates, with quic) (default: as the topology's file says, else none with udp, mtls with quic)")
-	fl.StringVar(&f.pskFile, "psk-file", "", "file with the pre-shared key, as 'gossip keygen' writes it ('up' makes one without)")
-	fl.StringVar(&f.pki, "pki", "", "folder with the certificates, as 'pki make' writes it ('up' makes them without)")
-	fl.StringVar(&f.keylog, "keylog", "", "folder in which each chip writes the secrets of its QUIC connections, for Wireshark: who has them can read all")
-}
-
 // addAlone adds what a chip may be told that has others beyond its own machine.
 func (f *secureFlags) addAlone(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringSliceVar(&f.trust, "trust-network", nil, "private networks, or interfaces for theirs, in which --auth none is taken, such as a container network")
 	fl.BoolVar(&f.insecure, "insecure", false, "take --auth none anywhere: whoever reaches the ports can forge frames")
-}
-
-// settle completes transport and auth from the topology's file and the
-// defaults. Once they are settled it does nothing.
-func (f *secureFlags) settle(t *topo.Topology) {
-	if f.said != "" {
-		return
-	}
-	var said []string
-	from := func(key, flag, file string) string {
-		switch {
-		case flag != "":
-			said = append(said, fmt.Sprintf("--%s %s", key, flag))
-		case file != "":
-			said = append(said, fmt.Sprintf("%s: %s of the topology's file", key, file))
-		}
-		return cmp.Or(flag, file)
-	}
-	f.transport = cmp.Or(from("transport", f.transport, t.Transport), overUDP)
-	f.auth = cmp.Or(from("auth", f.auth, t.Auth), map[string]string{overUDP: authNone, overQUIC: authMTLS}[f.transport])
-	f.said = cmp.Or(strings.Join(said, " and "), "the default")
-}
-
-// configure checks the flags, once they are settled, and notes them.
-func (f *secureFlags) configure(m *meshFile) error {
-	switch {
-	case !slices.Contains(topo.Transports, f.transport):
-		return coded(exitUsage, "--transport %q: want udp or quic", f.transport)
-	case !slices.Contains(topo.Auths, f.auth):
-		return coded(exitUsage, "--auth %q: want none, psk or mtls", f.auth)
-	case f.transport == overQUIC && f.auth != authMTLS:
-		return coded(exitUsage, "%s: QUIC checks certificates; --auth mtls goes with it, or take --transport udp", f.said)
-	case f.transport == overUDP && f.auth == authMTLS:
-		return coded(exitUsage, "%s: certificates are shown over --transport quic; UDP has --auth psk", f.said)
-	case f.pskFile != "" && f.auth != authPSK:
-		return coded(exitUsage, "--psk-file: nothing is sealed with it; add --auth psk")
-	case f.pki != "" && f.auth != authMTLS:
-		return coded(exitUsage, "--pki: no certificate is shown; add --transport quic")
-	case f.keylog != "" && f.transport != overQUIC:
-		return coded(exitUsage, "--keylog: only QUIC has secrets to log; captures of sealed UDP are taken inside the seal")
-	}
-	m.Transport, m.Auth = f.transport, f.auth
-	var err error
-	for _, p := range []struct{ flag, path *string }{{&f.pki, &m.PKI}, {&f.keylog, &m.KeyLog}} {
-		if *p.flag != "" {
-			if *p.path, err = filepath.Abs(*p.flag); err != nil {
-				return err
-			}
-		}
-	}
-	if m.KeyLog != "" {
-		if fi, err := os.Stat(m.KeyLog); err != nil || !fi.IsDir() {
-			return coded(exitUsage, "--keylog %s: want a folder that is there", f.keylog)
-		}
-	}
-	return nil
 }
 
 // note has a topology say what the flags say.
@@ -128,7 +44,7 @@ func (f *secureFlags) note(t *topo.Topology) error {
 	}
 	t.Transport, t.Auth = cmp.Or(f.transport, t.Transport), cmp.Or(f.auth, t.Auth)
 	f.settle(t)
-	return f.configure(&meshFile{})
+	return f.configure(&spec.Spec{})
 }
 
 // psk reads the pre-shared key; "" makes one.
@@ -144,13 +60,13 @@ func pskText(key []byte) []byte { return []byte(base64.StdEncoding.EncodeToStrin
 
 // secrets returns what puts the fabric's secrets into its run folder, after it
 // has found that those which the flags name are good for each chip.
-func (f *secureFlags) secrets(c *cobra.Command, t *topo.Topology, m *meshFile) (func(runDir) error, error) {
+func (f *secureFlags) secrets(c *cobra.Command, t *topo.Topology, m *spec.Spec) (func(runDir) error, error) {
 	var chips []wire.FabricNodeID
 	for _, x := range t.Chips {
 		chips = append(chips, x.Node)
 	}
 	switch {
-	case m.Auth == authPSK:
+	case m.Auth == spec.PSK:
 		key, err := f.psk(c)
 		if err != nil {
 			return nil, err
@@ -158,17 +74,17 @@ func (f *secureFlags) secrets(c *cobra.Command, t *topo.Topology, m *meshFile) (
 		return func(d runDir) error {
 			return writeFile(d.path(pskFile), pskText(key))
 		}, nil
-	case m.Auth == authMTLS && m.PKI == "":
+	case m.Auth == spec.MTLS && m.PKI == "":
 		return func(d runDir) error {
 			if err := os.Mkdir(d.path(pkiDir), 0o700); err != nil {
 				return fmt.Errorf("cannot make the certificates: %w", err)
 			}
 			return pki.Make(d.path(pkiDir), m.Name, chips, time.Now(), pki.DefaultValidity)
 		}, nil
-	case m.Auth == authMTLS:
+	case m.Auth == spec.MTLS:
 		for _, n := range chips {
 			if _, err := pki.Load(m.PKI, pki.Identity{Fabric: m.Name, Chip: n}); err != nil {
-				return nil, coded(exitUsage, "--pki: %w", err)
+				return nil, spec.Usagef("--pki: %w", err)
 			}
 		}
 	}
@@ -189,13 +105,13 @@ type links struct {
 }
 
 // links reads the secrets of the run folder, or of the folder that 'up' was given.
-func (d runDir) links(m *meshFile, id wire.FabricNodeID) (*links, error) {
+func (d runDir) links(m *spec.Spec, id wire.FabricNodeID) (*links, error) {
 	dir := m.PKI
 	if dir == "" {
 		dir = d.path(pkiDir)
 	}
 	var psk []byte
-	if m.Auth == authPSK {
+	if m.Auth == spec.PSK {
 		b, err := os.ReadFile(d.path(pskFile))
 		if err != nil {
 			return nil, fmt.Errorf("the pre-shared key cannot be read: %w; take the fabric down and up again", err)
@@ -207,12 +123,12 @@ func (d runDir) links(m *meshFile, id wire.FabricNodeID) (*links, error) {
 	return newLinks(m, id, dir, psk, netip.Addr.IsLoopback)
 }
 
-func newLinks(m *meshFile, id wire.FabricNodeID, dir string, psk []byte, within func(netip.Addr) bool) (l *links, err error) {
+func newLinks(m *spec.Spec, id wire.FabricNodeID, dir string, psk []byte, within func(netip.Addr) bool) (l *links, err error) {
 	l = &links{fabric: m.Name, auth: m.Auth, psk: psk, within: within}
 	if l.gso, l.batch, err = offloadByName(m.Offload); err != nil {
 		return nil, err
 	}
-	if m.Auth == authMTLS {
+	if m.Auth == spec.MTLS {
 		if l.chip, err = pki.Load(dir, pki.Identity{Fabric: m.Name, Chip: id}); err != nil {
 			return nil, err
 		}
@@ -235,14 +151,14 @@ func newLinks(m *meshFile, id wire.FabricNodeID, dir string, psk []byte, within 
 // open opens the port of a cable.
 func (l *links) open(local netip.AddrPort, c transport.Cable) (transport.Port, error) {
 	c.Fabric = l.fabric
-	if l.auth == authMTLS {
+	if l.auth == spec.MTLS {
 		return quicport.Listen(quicport.Options{Local: local, Cable: c, Chip: l.chip, KeyLog: l.keys})
 	}
 	p, err := transport.Listen(transport.Options{Local: local, MTU: l.mtu, GSO: l.gso, GRO: l.gso, Batch: l.batch})
 	if err != nil {
 		return nil, err
 	}
-	if l.auth == authPSK {
+	if l.auth == spec.PSK {
 		s, err := transport.PSK(p, l.psk, c)
 		if err != nil {
 			p.Close()
@@ -253,28 +169,28 @@ func (l *links) open(local netip.AddrPort, c transport.Cable) (transport.Port, e
 }
 
 // alone is that of a chip without a run folder, which listens at an address.
-func (f *secureFlags) alone(c *cobra.Command, m *meshFile, id wire.FabricNodeID, listen netip.Addr) (*links, error) {
+func (f *secureFlags) alone(c *cobra.Command, m *spec.Spec, id wire.FabricNodeID, listen netip.Addr) (*links, error) {
 	var psk []byte
 	switch m.Auth {
-	case authPSK:
+	case spec.PSK:
 		if f.pskFile == "" || f.pskFile == "generate" {
-			return nil, coded(exitUsage, "--auth psk: name the key that all chips share with --psk-file; 'ttfabric gossip keygen -f FILE' makes one")
+			return nil, spec.Usagef("--auth psk: name the key that all chips share with --psk-file; 'ttfabric gossip keygen -f FILE' makes one")
 		}
 		var err error
 		if psk, err = readKey(c, "--psk-file", f.pskFile); err != nil {
 			return nil, err
 		}
-	case authMTLS:
+	case spec.MTLS:
 		if m.PKI == "" {
-			return nil, coded(exitUsage, "--transport quic: name the folder with the chip's certificate with --pki; 'ttfabric pki make' makes those of a fabric")
+			return nil, spec.Usagef("--transport quic: name the folder with the chip's certificate with --pki; 'ttfabric pki make' makes those of a fabric")
 		}
 	}
 	within, err := f.within(listen)
 	if err != nil {
 		return nil, err
 	}
-	if m.Auth == authNone && !listen.IsUnspecified() && !within(listen) || m.Auth == authNone && listen.IsUnspecified() && !f.insecure && len(f.trust) == 0 {
-		return nil, coded(exitUsage, `--auth none at %s: whoever reaches the ports could forge frames. One of these:
+	if m.Auth == spec.None && !listen.IsUnspecified() && !within(listen) || m.Auth == spec.None && listen.IsUnspecified() && !f.insecure && len(f.trust) == 0 {
+		return nil, spec.Usagef(`--auth none at %s: whoever reaches the ports could forge frames. One of these:
   --auth psk --psk-file FILE     a key that all chips share, of 'ttfabric gossip keygen -f FILE'
   --transport quic --pki DIR     a certificate for each chip, of 'ttfabric pki make'
   --trust-network CIDR           a private network of this fabric alone, or its interface, such as eth0 in a container
@@ -289,7 +205,7 @@ func (f *secureFlags) within(listen netip.Addr) (func(netip.Addr) bool, error) {
 	for _, s := range f.trust {
 		n, err := parseTrusted(s)
 		if err != nil {
-			return nil, coded(exitUsage, "--trust-network %s: %w", s, err)
+			return nil, spec.Usagef("--trust-network %s: %w", s, err)
 		}
 		nets = append(nets, n...)
 	}

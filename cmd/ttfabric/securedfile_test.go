@@ -22,11 +22,11 @@ func TestSecuredByTheFile(t *testing.T) {
 		flags           []string
 		transport, auth string
 	}{
-		{name: "file", file: sealed, transport: overUDP, auth: authPSK},
-		{name: "quic", file: quic, transport: overQUIC, auth: authMTLS},
-		{name: "flag", file: sealed, flags: []string{"--auth", "none"}, transport: overUDP, auth: authNone},
-		{name: "both", file: quic, flags: []string{"--transport", "udp", "--auth", "psk"}, transport: overUDP, auth: authPSK},
-		{name: "env", file: sealed, env: "TTFABRIC_UP_AUTH=none", transport: overUDP, auth: authNone},
+		{name: "file", file: sealed, transport: spec.UDP, auth: spec.PSK},
+		{name: "quic", file: quic, transport: spec.QUIC, auth: spec.MTLS},
+		{name: "flag", file: sealed, flags: []string{"--auth", "none"}, transport: spec.UDP, auth: spec.None},
+		{name: "both", file: quic, flags: []string{"--transport", "udp", "--auth", "psk"}, transport: spec.UDP, auth: spec.PSK},
+		{name: "env", file: sealed, env: "TTFABRIC_UP_AUTH=none", transport: spec.UDP, auth: spec.None},
 	} {
 		cmd := c.command(append([]string{"up", x.file, "-d", patient, "-n", x.name}, x.flags...)...)
 		if x.env != "" {
@@ -40,7 +40,7 @@ func TestSecuredByTheFile(t *testing.T) {
 			t.Errorf("%s: transport %q, auth %q, %v", x.name, m.Transport, m.Auth, err)
 		}
 		for _, l := range read[api.ChipView](c, "inspect", "M0D0", "-n", x.name).Links {
-			if (l.Auth["keyings"] > 0) != (x.auth != authNone) {
+			if (l.Auth["keyings"] > 0) != (x.auth != spec.None) {
 				t.Errorf("%s: channel %d: %v", x.name, l.Channel, l.Auth)
 			}
 		}
@@ -69,10 +69,10 @@ func TestTheFilesKeysAreShown(t *testing.T) {
 	}
 	plain := c.must("generate", "n300")
 	file := write("sealed.yaml", strings.Replace(plain, "arch:", "auth: psk\narch:", 1))
-	if v := read[topologyView](c, "validate", file); v.Transport != overUDP || v.Auth != authPSK {
+	if v := read[topologyView](c, "validate", file); v.Transport != spec.UDP || v.Auth != spec.PSK {
 		t.Errorf("validate: %q, %q", v.Transport, v.Auth)
 	}
-	if v := read[topologyView](c, "validate", "n300"); v.Transport != overUDP || v.Auth != authNone {
+	if v := read[topologyView](c, "validate", "n300"); v.Transport != spec.UDP || v.Auth != spec.None {
 		t.Errorf("validate of what says nothing: %q, %q", v.Transport, v.Auth)
 	}
 	if out := c.must("validate", file); !strings.Contains(out, "Links over udp with auth psk, as the file says.") {

@@ -26,7 +26,7 @@ import (
 // reached, and through whom it finds the others. It is a run folder's, beside
 // the other chips of one machine, or what the flags of 'node' say.
 type site struct {
-	mesh  meshFile
+	mesh  spec.Spec
 	t     *topo.Topology
 	token string
 	keys  *gossip.Keys // nil: plain gossip
@@ -63,7 +63,7 @@ func (d runDir) site(id wire.FabricNodeID) (*site, error) {
 	}
 	s := &site{mesh: m, t: t, token: token, listen: loopback, api: "127.0.0.1:0", archive: m.archive(d, id)}
 	if m.PortBase != 0 {
-		s.portBase = uint16(m.PortBase + chipIndex(t.Chips, id)*channelStride)
+		s.portBase = uint16(m.PortBase + chipIndex(t.Chips, id)*spec.ChannelStride)
 	}
 	if m.Keyed {
 		keys, err := gossipKeys(m.keysPath(d))
@@ -139,21 +139,21 @@ const minToken = 16
 func (f *aloneFlags) site(c *cobra.Command, name string, id wire.FabricNodeID) (*site, error) {
 	ctx := c.Context()
 	if !validName.MatchString(name) {
-		return nil, coded(exitUsage, "fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
+		return nil, spec.Usagef("fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
 	}
 	t, err := f.load(c.Context())
 	if err != nil {
 		return nil, err
 	}
 	if _, ok := t.Chip(id); !ok {
-		return nil, coded(exitUsage, "--chip %s is not in %s", id, t)
+		return nil, spec.Usagef("--chip %s is not in %s", id, t)
 	}
 	s := &site{t: t, api: f.api, gossip: f.gossipPort, portBase: uint16(f.portBase), running: func(chipFile) error { return nil }, gone: func() bool { return false }}
 	if f.mtu != 0 && (f.mtu < minMTU || f.mtu > maxMTU) {
-		return nil, coded(exitUsage, "--mtu %d: want %d to %d bytes, or 0", f.mtu, minMTU, maxMTU)
+		return nil, spec.Usagef("--mtu %d: want %d to %d bytes, or 0", f.mtu, minMTU, maxMTU)
 	}
-	if f.portBase < 0 || f.portBase+channelStride > 1<<16 {
-		return nil, coded(exitUsage, "--port-base %d: a chip takes %d ports in a row; the last is 65535", f.portBase, channelStride)
+	if f.portBase < 0 || f.portBase+spec.ChannelStride > 1<<16 {
+		return nil, spec.Usagef("--port-base %d: a chip takes %d ports in a row; the last is 65535", f.portBase, spec.ChannelStride)
 	}
 	if err := f.volume(id); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (f *aloneFlags) site(c *cobra.Command, name string, id wire.FabricNodeID) (
 		s.archive = s.mesh.archive("", id)
 	}
 	if s.tiles = int64(bytesOf(f.tiles)); f.tiles != "" && s.tiles == 0 {
-		return nil, coded(exitUsage, "--tile-memory %q: want an amount such as 128m or 1g", f.tiles)
+		return nil, spec.Usagef("--tile-memory %q: want an amount such as 128m or 1g", f.tiles)
 	}
 	if s.token, err = f.readToken(); err != nil {
 		return nil, err
@@ -187,16 +187,16 @@ func (f *aloneFlags) site(c *cobra.Command, name string, id wire.FabricNodeID) (
 	}
 	if f.advertise != "" {
 		if s.advertise, err = netip.ParseAddr(f.advertise); err != nil {
-			return nil, coded(exitUsage, "--advertise %q: want an IP address", f.advertise)
+			return nil, spec.Usagef("--advertise %q: want an IP address", f.advertise)
 		}
 	} else if s.listen.IsUnspecified() && !s.advertise.IsValid() {
-		return nil, coded(exitUsage, "--listen %s: say with --advertise at which address the other chips reach this one", s.listen)
+		return nil, spec.Usagef("--listen %s: say with --advertise at which address the other chips reach this one", s.listen)
 	}
 	if s.links, err = f.secure.alone(c, &s.mesh, id, s.listen); err != nil {
 		return nil, err
 	}
-	if s.links.mtu = f.mtu; f.mtu != 0 && s.mesh.Transport == overQUIC {
-		return nil, coded(exitUsage, "--mtu: QUIC finds out itself how long a packet the path takes; leave it out")
+	if s.links.mtu = f.mtu; f.mtu != 0 && s.mesh.Transport == spec.QUIC {
+		return nil, spec.Usagef("--mtu: QUIC finds out itself how long a packet the path takes; leave it out")
 	}
 	self := s.advertise
 	if !self.IsValid() {
@@ -213,13 +213,13 @@ func (f *aloneFlags) volume(id wire.FabricNodeID) error {
 		return err
 	}
 	if once.Record != "" {
-		f.record = recordFlags{once.Record, once.RecordLimit}
+		f.record = recordFlags{once.Record, once.RecordMiB}
 	}
 	if f.secure.keylog == "" {
 		return nil
 	}
 	if err := os.MkdirAll(f.secure.keylog, 0o700); err != nil {
-		return coded(exitUsage, "--keylog: %w", err)
+		return spec.Usagef("--keylog: %w", err)
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func (f *aloneFlags) keyring(c *cobra.Command) (*gossip.Keys, error) {
 	case "":
 		return nil, nil
 	case "generate":
-		return nil, coded(exitUsage, "--gossip-key generate: the other chips need the same key; 'ttfabric gossip keygen -f FILE' makes one")
+		return nil, spec.Usagef("--gossip-key generate: the other chips need the same key; 'ttfabric gossip keygen -f FILE' makes one")
 	}
 	keys, err := readKeys(c, "--gossip-key", f.keyFile)
 	if err != nil {
@@ -250,7 +250,7 @@ func (f *aloneFlags) load(ctx context.Context) (*topo.Topology, error) {
 	}
 	t, err := topo.Load(topologyEnv, []byte(text))
 	if err == nil {
-		err = checkDeclared(topologyEnv, t)
+		err = spec.CheckDeclared(topologyEnv, t)
 	}
 	return t, err
 }
@@ -260,19 +260,19 @@ func (f *aloneFlags) readToken() (string, error) {
 	token, from := os.Getenv("TTFABRIC_TOKEN"), "TTFABRIC_TOKEN"
 	if f.token != "" {
 		if err := makeToken(f.token); err != nil {
-			return "", coded(exitUsage, "--token-file: %w", err)
+			return "", spec.Usagef("--token-file: %w", err)
 		}
 		b, err := os.ReadFile(f.token)
 		if err != nil {
-			return "", coded(exitUsage, "--token-file: %w", err)
+			return "", spec.Usagef("--token-file: %w", err)
 		}
 		token, from = strings.TrimSpace(string(b)), "--token-file "+f.token
 	}
 	switch {
 	case token == "":
-		return "", coded(exitUsage, "the chip's API needs a token, so that nobody else steers it: set TTFABRIC_TOKEN or --token-file, to 'openssl rand -hex 16' for one")
+		return "", spec.Usagef("the chip's API needs a token, so that nobody else steers it: set TTFABRIC_TOKEN or --token-file, to 'openssl rand -hex 16' for one")
 	case len(token) < minToken:
-		return "", coded(exitUsage, "%s: a token of %d characters can be guessed; want at least %d", from, len(token), minToken)
+		return "", spec.Usagef("%s: a token of %d characters can be guessed; want at least %d", from, len(token), minToken)
 	}
 	return token, nil
 }
@@ -319,7 +319,7 @@ func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, err
 	}
 	i, err := net.InterfaceByName(arg)
 	if err != nil {
-		return netip.Addr{}, coded(exitUsage, "--listen %q: neither an IP address nor an interface nor a network; 'ip addr' lists both", arg)
+		return netip.Addr{}, spec.Usagef("--listen %q: neither an IP address nor an interface nor a network; 'ip addr' lists both", arg)
 	}
 	as, err := i.Addrs()
 	if err != nil {
@@ -333,7 +333,7 @@ func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, err
 		}
 	}
 	if !found.IsValid() {
-		return found, coded(exitUsage, "--listen %s: the interface has no address", arg)
+		return found, spec.Usagef("--listen %s: the interface has no address", arg)
 	}
 	return found, nil
 }
@@ -349,7 +349,7 @@ func addressWithin(p netip.Prefix) (netip.Addr, error) {
 			return at.Addr().Unmap(), nil
 		}
 	}
-	return netip.Addr{}, coded(exitUsage, "--listen %s: this machine has no address in that network; 'ip addr' lists those it has", p)
+	return netip.Addr{}, spec.Usagef("--listen %s: this machine has no address in that network; 'ip addr' lists those it has", p)
 }
 
 // seed is where a chip that runs already may be.
@@ -377,7 +377,7 @@ func parseSeeds(args []string) (seedList, error) {
 		if chip, rest, ok := strings.Cut(a, "/"); ok {
 			n, err := wire.ParseFabricNodeID(chip)
 			if err != nil {
-				return nil, coded(exitUsage, "--seeds %q: %w", a, err)
+				return nil, spec.Usagef("--seeds %q: %w", a, err)
 			}
 			s.mesh, text = int(n.Mesh), rest
 		}
@@ -385,17 +385,17 @@ func parseSeeds(args []string) (seedList, error) {
 		if host, port, err := net.SplitHostPort(text); err == nil {
 			p, err := strconv.ParseUint(port, 10, 16)
 			if err != nil || p == 0 {
-				return nil, coded(exitUsage, "--seeds %q: want a port of 1 to 65535", a)
+				return nil, spec.Usagef("--seeds %q: want a port of 1 to 65535", a)
 			}
 			s.host, s.port = host, uint16(p)
 		}
 		if s.host == "" {
-			return nil, coded(exitUsage, "--seeds %q: want HOST, HOST:PORT or CHIP/HOST:PORT", a)
+			return nil, spec.Usagef("--seeds %q: want HOST, HOST:PORT or CHIP/HOST:PORT", a)
 		}
 		out = append(out, s)
 	}
 	if len(out) > maxSeeds {
-		return nil, coded(exitUsage, "--seeds: %d; at most %d, some are enough", len(out), maxSeeds)
+		return nil, spec.Usagef("--seeds: %d; at most %d, some are enough", len(out), maxSeeds)
 	}
 	return out, nil
 }

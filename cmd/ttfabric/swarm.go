@@ -29,10 +29,10 @@ const (
 func checkSubnet(s string, chips int) error {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || !p.Addr().Is4() || p.Masked() != p || p.Bits() > 30 {
-		return coded(exitUsage, "--subnet %q: want a network of IPv4, such as %s", s, stackSubnet)
+		return spec.Usagef("--subnet %q: want a network of IPv4, such as %s", s, stackSubnet)
 	}
 	if room := 1<<(32-p.Bits()) - 4; room < chips+1 { // network, broadcast, gateway and the overlay's own end
-		return coded(exitUsage, "--subnet %s: has room for %d containers; %d chips and a console need more", s, room, chips)
+		return spec.Usagef("--subnet %s: has room for %d containers; %d chips and a console need more", s, room, chips)
 	}
 	return nil
 }
@@ -77,8 +77,8 @@ and the like, for which 'docker service scale NAME_m0d3=0' and '=1' stand.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			name, _ := c.Flags().GetString("name")
 			return render(c, args, file, func(arg string, t *topo.Topology) ([]byte, string, error) {
-				b, err := stackFile(name, arg, subnet, t, fab, f, func(m *meshFile) (string, error) { return keys.write(c, m, t, &fab.secure, file) })
-				return b, fmt.Sprintf("%s and a console%s. 'openssl rand -hex 16 >token; docker stack deploy -c %s %s' brings it up.", counted(len(t.Chips), "service"), keys.told(), file, name), err
+				b, err := stackFile(name, arg, subnet, t, fab, f, func(m *spec.Spec) (string, error) { return keys.write(c, m, t, &fab.secure, file) })
+				return b, fmt.Sprintf("%s and a console%s. 'openssl rand -hex 16 >token; docker stack deploy -c %s %s' brings it up.", topo.Count(len(t.Chips), "service"), keys.told(), file, name), err
 			})
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
@@ -90,15 +90,15 @@ and the like, for which 'docker service scale NAME_m0d3=0' and '=1' stand.`,
 }
 
 // stackFile renders the stack file of a fabric; the arguments are those of composeFile.
-func stackFile(name, arg, subnet string, t *topo.Topology, fab fabricFlags, f composeFlags, share func(*meshFile) (string, error)) ([]byte, error) {
+func stackFile(name, arg, subnet string, t *topo.Topology, fab fabricFlags, f composeFlags, share func(*spec.Spec) (string, error)) ([]byte, error) {
 	if fab.record.dir != "" {
-		return nil, coded(exitUsage, "--record: a task of a Swarm moves from machine to machine and leaves its files behind; 'ttfabric compose' records")
+		return nil, spec.Usagef("--record: a task of a Swarm moves from machine to machine and leaves its files behind; 'ttfabric compose' records")
 	}
 	if fab.secure.keylog != "" {
-		return nil, coded(exitUsage, "--keylog: a task of a Swarm moves from machine to machine and leaves its files behind; 'ttfabric compose' logs")
+		return nil, spec.Usagef("--keylog: a task of a Swarm moves from machine to machine and leaves its files behind; 'ttfabric compose' logs")
 	}
 	if fab.archive != (archiveFlags{}) {
-		return nil, coded(exitUsage, "--archive: a task of a Swarm moves from machine to machine and leaves its files behind")
+		return nil, spec.Usagef("--archive: a task of a Swarm moves from machine to machine and leaves its files behind")
 	}
 	if err := checkSubnet(subnet, len(t.Chips)); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func stackFile(name, arg, subnet string, t *topo.Topology, fab fabricFlags, f co
 	if _, err := os.Stat(arg); err != nil {
 		args = append(args, "--topology", arg)
 	} else if text = string(t.Encode()); len(text) > maxEnvironment {
-		return nil, coded(exitTopology, "%s: its text takes %d bytes; an environment variable, in which containers get it, takes %d", arg, len(text), maxEnvironment)
+		return nil, spec.Topologyf("%s: its text takes %d bytes; an environment variable, in which containers get it, takes %d", arg, len(text), maxEnvironment)
 	}
 	folder, err := share(&m)
 	if err != nil {
@@ -124,7 +124,7 @@ func stackFile(name, arg, subnet string, t *topo.Topology, fab fabricFlags, f co
 	}
 	// By the network, since a task has another interface too, to its machine. Not by the way to a seed: no name is known before tasks are healthy.
 	args = append(args, "--listen", subnet)
-	if m.Auth == authNone {
+	if m.Auth == spec.None {
 		args = append(args, "--trust-network", subnet)
 	}
 	args = append(args, "--port-base", fmt.Sprint(composePortBase), "--api", "0.0.0.0:"+composeAPI, "--token-file", stackSecret,
@@ -201,7 +201,7 @@ secrets:
     file: "${TTFABRIC_TOKEN_FILE:-./token}"
 `
 
-func writeStack(b *bytes.Buffer, m *meshFile, subnet string, t *topo.Topology, args []string, text string, f composeFlags) {
+func writeStack(b *bytes.Buffer, m *spec.Spec, subnet string, t *topo.Topology, args []string, text string, f composeFlags) {
 	name := m.Name
 	list := func(args []string) string {
 		var out []string

@@ -20,15 +20,15 @@ func loadTopology(ctx context.Context, arg string) (*topo.Topology, error) {
 		arg = defaultTopology
 	}
 	if fi, err := os.Stat(arg); err == nil && fi.IsDir() && strings.ContainsAny(arg, "/.") {
-		return nil, coded(exitTopology, "%s is a folder: want a file", arg)
+		return nil, spec.Topologyf("%s is a folder: want a file", arg)
 	} else if err == nil && !fi.IsDir() {
 		b, err := readFile(ctx, arg, topo.MaxFile)
 		if err != nil {
-			return nil, coded(exitTopology, "%w", err)
+			return nil, spec.Topologyf("%w", err)
 		}
 		t, err := topo.Load(arg, b)
 		if err == nil {
-			err = checkDeclared(arg, t)
+			err = spec.CheckDeclared(arg, t)
 		}
 		if err != nil {
 			return nil, err
@@ -39,13 +39,13 @@ func loadTopology(ctx context.Context, arg string) (*topo.Topology, error) {
 	if err != nil {
 		switch _, there := os.Stat(arg); {
 		case there == nil:
-			return nil, coded(exitTopology, "%s is a folder: want a file", arg)
+			return nil, spec.Topologyf("%s is a folder: want a file", arg)
 		case !errors.Is(there, fs.ErrNotExist):
-			return nil, coded(exitTopology, "%w", there)
+			return nil, spec.Topologyf("%w", there)
 		case strings.ContainsAny(arg, "/."):
-			return nil, coded(exitTopology, "%s: no such file", arg)
+			return nil, spec.Topologyf("%s: no such file", arg)
 		}
-		return nil, coded(exitTopology, "%w", err)
+		return nil, spec.Topologyf("%w", err)
 	}
 	return t, nil
 }
@@ -53,7 +53,7 @@ func loadTopology(ctx context.Context, arg string) (*topo.Topology, error) {
 // planeOf is the routing plane that --plane names; plane 0 is there in every machine.
 func planeOf(t *topo.Topology, n int) (wire.Plane, error) {
 	if n < 0 || n >= max(t.Planes(), 1) {
-		return 0, coded(exitUsage, "--plane %d: %s", n, t)
+		return 0, spec.Usagef("--plane %d: %s", n, t)
 	}
 	return wire.Plane(n), nil
 }

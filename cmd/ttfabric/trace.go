@@ -65,7 +65,7 @@ if a packet went another way, or didn't arrive.`,
 				return err
 			}
 			if count < 1 || count > maxTraced {
-				return coded(exitUsage, "--count %d: want 1 to %d", count, maxTraced)
+				return spec.Usagef("--count %d: want 1 to %d", count, maxTraced)
 			}
 			p, err := planOf(c, machine, &f)
 			if err != nil {
@@ -127,7 +127,7 @@ func plannedWay(p *route.Plan, chips []string, plane int, other bool) (w tracedW
 	}
 	walk, ok := p.Walk(wire.ClassRequest, w.plane, w.ends[0], w.ends[1])
 	if !ok {
-		return w, nil, coded(exitAssert, "there is no way from %s to %s on plane %d", w.ends[0], w.ends[1], plane)
+		return w, nil, assertf("there is no way from %s to %s on plane %d", w.ends[0], w.ends[1], plane)
 	}
 	return w, plannedHops(walk), nil
 }
@@ -229,9 +229,9 @@ func observe(c *cobra.Command, hops []traceHop, way tracedWay, timeout time.Dura
 	}
 	switch {
 	case sent != nil:
-		return hops, coded(exitAssert, "the packet was not answered: %w", sent)
+		return hops, assertf("the packet was not answered: %w", sent)
 	case off > 0:
-		return hops, coded(exitAssert, "%d of %d hops were not taken as planned", off, len(hops))
+		return hops, assertf("%d of %d hops were not taken as planned", off, len(hops))
 	}
 	return hops, nil
 }

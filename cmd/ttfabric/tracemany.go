@@ -118,9 +118,9 @@ func traceMany(c *cobra.Command, plan []traceHop, way tracedWay, timeout time.Du
 	case err != nil:
 		return err
 	case v.Answered < v.Packets:
-		return coded(exitAssert, "%d of %d packets were not answered: %s", v.Packets-v.Answered, v.Packets, v.Error)
+		return assertf("%d of %d packets were not answered: %s", v.Packets-v.Answered, v.Packets, v.Error)
 	case v.Planned < v.Packets:
-		return coded(exitAssert, "%d of %d packets did not go as planned", v.Packets-v.Planned, v.Packets)
+		return assertf("%d of %d packets did not go as planned", v.Packets-v.Planned, v.Packets)
 	}
 	return nil
 }

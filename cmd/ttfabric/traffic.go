@@ -108,7 +108,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	}
 	p, err := traffic.PatternByName(name)
 	if err != nil {
-		return coded(exitUsage, "%w", err)
+		return spec.Usagef("%w", err)
 	}
 	dir, err := dirOf(c)
 	if err != nil {
@@ -134,7 +134,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 		return err
 	}
 	if apart > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), leftOut, counted(apart, "pair"))
+		fmt.Fprintf(c.ErrOrStderr(), leftOut, topo.Count(apart, "pair"))
 	}
 	if len(missing) > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "not running, their packets will be missing: %v\n", missing)
@@ -155,7 +155,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 		printTraffic(c, res, f.pairs)
 	}
 	if !res.OK() {
-		return coded(exitAssert, "not everything arrived exactly once: sent %d of %d, overflowed %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d, misdirected %d",
+		return assertf("not everything arrived exactly once: sent %d of %d, overflowed %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d, misdirected %d",
 			res.Total.Sent, spec.Packets, res.Total.Overflowed, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered, res.Misdirected)
 	}
 	return nil
@@ -165,7 +165,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 func (f *trafficFlags) plan(p traffic.Pattern, t *topo.Topology, between, ways func(src, dst wire.FabricNodeID) int) (traffic.Spec, []traffic.Pair, error) {
 	planes := max(t.Planes(), 1)
 	if f.planes > planes {
-		return traffic.Spec{}, nil, coded(exitUsage, "--planes %d: %s", f.planes, t)
+		return traffic.Spec{}, nil, spec.Usagef("--planes %d: %s", f.planes, t)
 	}
 	if f.planes != 0 {
 		planes = f.planes
@@ -178,24 +178,24 @@ func (f *trafficFlags) plan(p traffic.Pattern, t *topo.Topology, between, ways f
 		spec.Window = traffic.DefaultWindow
 	}
 	if f.ways < 1 {
-		return spec, nil, coded(exitUsage, "--ways %d: want 1 or %d", f.ways, traffic.MaxWays)
+		return spec, nil, spec.Usagef("--ways %d: want 1 or %d", f.ways, traffic.MaxWays)
 	}
 	if err := spec.Validate(); err != nil {
-		return spec, nil, coded(exitUsage, "%w", err)
+		return spec, nil, spec.Usagef("%w", err)
 	}
 	o := traffic.Options{Seed: f.seed, Hot: t.Chips[0].Node, HotShare: f.share, Planes: between, Ways: ways}
 	if f.share < 1 {
-		return spec, nil, coded(exitUsage, "--hot-share %d: want 1 to 100", f.share)
+		return spec, nil, spec.Usagef("--hot-share %d: want 1 to 100", f.share)
 	}
 	if f.hot != "" {
 		var err error
 		if o.Hot, err = wire.ParseFabricNodeID(f.hot); err != nil {
-			return spec, nil, coded(exitUsage, "--hot: %w", err)
+			return spec, nil, spec.Usagef("--hot: %w", err)
 		}
 	}
 	pairs, err := p.Pairs(t, o)
 	if err != nil {
-		return spec, nil, coded(exitUsage, "%w", err)
+		return spec, nil, spec.Usagef("%w", err)
 	}
 	return spec, pairs, nil
 }
@@ -251,7 +251,7 @@ func drive(ctx context.Context, cs []*api.Client, spec traffic.Spec, pairs []tra
 		select {
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return res, coded(exitNotReady, "not done in time: %d of %d packets delivered; more time with --timeout", res.Total.Delivered, spec.Packets)
+				return res, spec.NotReadyf("not done in time: %d of %d packets delivered; more time with --timeout", res.Total.Delivered, spec.Packets)
 			}
 			return res, ctx.Err()
 		case <-time.After(pollTime):

@@ -75,7 +75,7 @@ event; --stuck says whether it is, and whether it and those behind it are given 
 	fl.IntVar(&f.portBase, "port-base", 0, "UDP port of the first chip's channel 0; each chip takes 16 in a row; 0: any free ports")
 	f.fabricFlags.add(c)
 	fl.StringVar(&f.gossipKey, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it, or generate")
-	fl.StringVar(&f.runtime, "runtime", runtimeProcess, "what chips are: process, or docker: containers, by compose")
+	fl.StringVar(&f.runtime, "runtime", spec.Process, "what chips are: process, or docker: containers, by compose")
 	f.compose.add(c)
 	return c
 }
@@ -146,10 +146,10 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 				return nil, false, err
 			}
 			if want.Hash() == running.Hash() && !want.SameNotes(running) {
-				return nil, false, coded(exitUsage, "fabric %q runs %s already, with other labels or impairments of its cables, or another transport or auth; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops it", name, m.Source, name)
+				return nil, false, spec.Usagef("fabric %q runs %s already, with other labels or impairments of its cables, or another transport or auth; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops it", name, m.Source, name)
 			}
 			if want.Hash() != running.Hash() {
-				return nil, false, coded(exitUsage, "fabric %q runs %s already; 'ttfabric down --name %s' stops it, or choose another --name", name, m.Source, name)
+				return nil, false, spec.Usagef("fabric %q runs %s already; 'ttfabric down --name %s' stops it, or choose another --name", name, m.Source, name)
 			}
 		}
 		return running, false, f.refuse(c, name, &m)
@@ -158,7 +158,7 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 		return nil, false, err
 	}
 	f.secure.settle(t)
-	if f.profile == "" && len(t.Chips) > runtime.NumCPU() && f.secure.transport != overQUIC {
+	if f.profile == "" && len(t.Chips) > runtime.NumCPU() && f.secure.transport != spec.QUIC {
 		f.profile = ttlink.ProfileCrowded.Name
 	}
 	m, err := f.mesh(name, t)
@@ -166,10 +166,10 @@ func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo
 		return nil, false, err
 	}
 	m.ID = fmt.Sprintf("%s-%016x", name, uint64(newIncarnation()))
-	if top := f.portBase + len(t.Chips)*channelStride; f.portBase < 0 {
-		return nil, false, coded(exitUsage, "--port-base %d: want 1 to 65535, or 0 for any", f.portBase)
+	if top := f.portBase + len(t.Chips)*spec.ChannelStride; f.portBase < 0 {
+		return nil, false, spec.Usagef("--port-base %d: want 1 to 65535, or 0 for any", f.portBase)
 	} else if f.portBase > 0 && top > 1<<16 {
-		return nil, false, coded(exitUsage, "--port-base %d: %d chips take the ports up to %d; the last is 65535", f.portBase, len(t.Chips), top-1)
+		return nil, false, spec.Usagef("--port-base %d: %d chips take the ports up to %d; the last is 65535", f.portBase, len(t.Chips), top-1)
 	}
 	var keys [][]byte
 	if f.gossipKey != "" {
@@ -256,7 +256,7 @@ func (s *supervisor) waitRunning(ctx context.Context, n wire.FabricNodeID) error
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return coded(exitNotReady, "chip %s does not run in time: %s", n, s.lastWords(n))
+			return spec.NotReadyf("chip %s does not run in time: %s", n, s.lastWords(n))
 		case <-time.After(pollInterval):
 		}
 	}
@@ -323,7 +323,7 @@ func (s *supervisor) waitUp(ctx context.Context) ([]api.ChipView, error) {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return nil, ctx.Err()
 			}
-			return nil, coded(exitNotReady, "not ready in time: %s; more time with --timeout", s.whatIsMissing(views))
+			return nil, spec.NotReadyf("not ready in time: %s; more time with --timeout", s.whatIsMissing(views))
 		case <-time.After(wait):
 			wait = min(wait*5/4, slowPoll)
 		}

@@ -17,19 +17,19 @@ import (
 )
 
 // refuse names a flag that does nothing to a fabric that runs already.
-func (f *upFlags) refuse(c *cobra.Command, name string, m *meshFile) error {
+func (f *upFlags) refuse(c *cobra.Command, name string, m *spec.Spec) error {
 	if len(f.netem) > 0 {
-		return coded(exitUsage, "--netem: fabric %q runs already; 'ttfabric netem set' impairs its cables", name)
+		return spec.Usagef("--netem: fabric %q runs already; 'ttfabric netem set' impairs its cables", name)
 	}
 	if f.archive != (archiveFlags{}) {
-		return coded(exitUsage, "--archive and --archive-limit: fabric %q runs already; 'ttfabric down' stops it", name)
+		return spec.Usagef("--archive and --archive-limit: fabric %q runs already; 'ttfabric down' stops it", name)
 	}
 	if f.gossipKey != "" {
-		return coded(exitUsage, "--gossip-key: fabric %q runs already; 'ttfabric gossip keys' changes the keys of one that is encrypted", name)
+		return spec.Usagef("--gossip-key: fabric %q runs already; 'ttfabric gossip keys' changes the keys of one that is encrypted", name)
 	}
 	for _, x := range []string{"transport", "auth", "psk-file", "pki", "keylog"} {
 		if c.Flags().Changed(x) {
-			return coded(exitUsage, "--%s: fabric %q runs already, and keeps what carries its links; 'ttfabric down' stops it", x, name)
+			return spec.Usagef("--%s: fabric %q runs already, and keeps what carries its links; 'ttfabric down' stops it", x, name)
 		}
 	}
 	if err := f.keep(c, name, m); err != nil {
@@ -40,37 +40,37 @@ func (f *upFlags) refuse(c *cobra.Command, name string, m *meshFile) error {
 
 // keep refuses the flags that would have the running fabric other than it is;
 // what is not known of a fabric that was found rather than started is let pass.
-func (f *upFlags) keep(c *cobra.Command, name string, m *meshFile) error {
-	has := [][2]string{{"runtime", cmp.Or(m.Runtime, runtimeProcess)}, {"profile", m.Profile}, {"slots", m.Slots}, {"order", m.Order}, {"ring", m.Ring},
+func (f *upFlags) keep(c *cobra.Command, name string, m *spec.Spec) error {
+	has := [][2]string{{"runtime", cmp.Or(m.Runtime, spec.Process)}, {"profile", m.Profile}, {"slots", m.Slots}, {"order", m.Order}, {"ring", m.Ring},
 		{"engine", m.Engine}, {"fabric", m.Fabric}, {"stuck", m.Stuck}, {"offload", m.Offload}}
 	if m.Runtime == "" {
-		has = append(has, [][2]string{{"stuck-after", (time.Duration(m.StuckMS) * time.Millisecond).String()}, {"local-first", strconv.FormatBool(m.Local)},
+		has = append(has, [][2]string{{"stuck-after", (time.Duration(m.StuckMS) * time.Millisecond).String()}, {"local-first", strconv.FormatBool(m.LocalFirst)},
 			{"ttl", strconv.Itoa(m.TTL)}, {"port-base", strconv.Itoa(m.PortBase)}}...)
 	}
 	for _, h := range has {
 		if fl := c.Flags().Lookup(h[0]); fl != nil && fl.Changed && h[1] != "" && fl.Value.String() != h[1] {
-			return coded(exitUsage, "--%s %s: fabric %q runs already, with %s; 'ttfabric down --name %s' stops it, or choose another --name", h[0], fl.Value, name, h[1], name)
+			return spec.Usagef("--%s %s: fabric %q runs already, with %s; 'ttfabric down --name %s' stops it, or choose another --name", h[0], fl.Value, name, h[1], name)
 		}
 	}
 	return nil
 }
 
 // contain makes the fabric one of containers, where the flags say so, and returns its compose file.
-func (f *upFlags) contain(c *cobra.Command, m *meshFile, arg string, t *topo.Topology) ([]byte, error) {
+func (f *upFlags) contain(c *cobra.Command, m *spec.Spec, arg string, t *topo.Topology) ([]byte, error) {
 	switch f.runtime {
-	case "", runtimeProcess:
+	case "", spec.Process:
 		for _, name := range []string{"image", "memory", "mtu"} {
 			if c.Flags().Changed(name) {
-				return nil, coded(exitUsage, "--%s goes with --runtime docker", name)
+				return nil, spec.Usagef("--%s goes with --runtime docker", name)
 			}
 		}
 		return nil, nil
-	case runtimeDocker:
+	case spec.Docker:
 	default:
-		return nil, coded(exitUsage, "--runtime %q: want process or docker", f.runtime)
+		return nil, spec.Usagef("--runtime %q: want process or docker", f.runtime)
 	}
 	if f.portBase != 0 {
-		return nil, coded(exitUsage, "--port-base: each container has an address of its own, and the same ports; leave it out")
+		return nil, spec.Usagef("--port-base: each container has an address of its own, and the same ports; leave it out")
 	}
 	if _, err := composeCommand(c.Context()); err != nil {
 		return nil, err
@@ -78,10 +78,10 @@ func (f *upFlags) contain(c *cobra.Command, m *meshFile, arg string, t *topo.Top
 	if _, err := docker(c.Context(), "version", "--format", "{{.Server.Version}}"); err != nil {
 		return nil, err // as the engine says it, not as compose does
 	}
-	m.Runtime, m.Project = runtimeDocker, projectName(m.Name)
+	m.Runtime, m.Project = spec.Docker, projectName(m.Name)
 	fab := f.fabricFlags
 	fab.profile = m.Profile
-	return composeFile(m.Name, cmp.Or(arg, defaultTopology), t, fab, f.compose, func(of *meshFile) (string, error) {
+	return composeFile(m.Name, cmp.Or(arg, defaultTopology), t, fab, f.compose, func(of *spec.Spec) (string, error) {
 		of.Keyed = m.Keyed
 		return "./" + secretsName, nil // beside the compose file
 	})
@@ -137,7 +137,7 @@ func (d runDir) settled(ctx context.Context) error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return coded(exitNotReady, "not ready in time: %w; more time with --timeout", u.error)
+			return spec.NotReadyf("not ready in time: %w; more time with --timeout", u.error)
 		case <-time.After(pollInterval):
 		}
 	}

@@ -72,12 +72,12 @@ func (f *wiresharkFlags) place() (*wireshark.Place, string, error) {
 			return nil, "", err
 		}
 		if s, err := os.Stat(p.Home); err != nil || !s.IsDir() {
-			return nil, "", coded(exitUsage, "--dir %q: want a folder that exists, a home folder", f.dir)
+			return nil, "", spec.Usagef("--dir %q: want a folder that exists, a home folder", f.dir)
 		}
 		return p, program, nil
 	}
 	if p.Home, err = os.UserHomeDir(); err != nil {
-		return nil, "", coded(exitUsage, "%w; say where with --dir", err)
+		return nil, "", spec.Usagef("%w; say where with --dir", err)
 	}
 	p.Config = os.Getenv("WIRESHARK_CONFIG_DIR") // Wireshark's own, wireshark(1)
 	if x := os.Getenv("XDG_CONFIG_HOME"); p.Config == "" && x != "" {

@@ -94,6 +94,43 @@ func (t *Topology) meshAt(id wire.MeshID) (int, bool) {
 	return slices.BinarySearchFunc(t.Meshes, id, func(m Mesh, id wire.MeshID) int { return cmp.Compare(m.ID, id) })
 }
 
+// Nodes are the fabric nodes of all chips, in the topology's order.
+func (t *Topology) Nodes() []wire.FabricNodeID {
+	out := make([]wire.FabricNodeID, len(t.Chips))
+	for i := range t.Chips {
+		out[i] = t.Chips[i].Node
+	}
+	return out
+}
+
+// Index is a chip's place in the topology's order; -1 where the topology has no such chip.
+func (t *Topology) Index(n wire.FabricNodeID) int {
+	if i, ok := t.chipAt(n); ok {
+		return i
+	}
+	return -1
+}
+
+// ExitNode reports whether a chip has a cable to another mesh (Spec §2.2.1).
+func (t *Topology) ExitNode(n wire.FabricNodeID) bool {
+	for _, p := range t.Ports(n) {
+		if p.Peer.Node.Mesh != n.Mesh {
+			return true
+		}
+	}
+	return false
+}
+
+// Routed is the number of cables that the fabric routes: all but those that are unused.
+func (t *Topology) Routed() (n int) {
+	for i := range t.Cables {
+		if !t.Cables[i].Unused {
+			n++
+		}
+	}
+	return n
+}
+
 // Mesh returns the mesh numbered id.
 func (t *Topology) Mesh(id wire.MeshID) (Mesh, bool) {
 	i, ok := t.meshAt(id)
