@@ -25,10 +25,10 @@ var layers = map[string]int{
 	"node/sim":            7, "node/chip/record": 7,
 	"wire/capture": 8, "ttlink/transport": 8, "node/archive": 8, "membership/gossip": 8, "node/session": 8, "node/netem": 8,
 	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9, "ttlink/transport/linktest": 9,
+	"wire/capture/wireshark": 9,
 	"node": 9, "ttlink/transport/quicport": 9,
 	"node/admin":   10,
-	"cmd/ttfabric": 11, "scripts/garbage": 11, "scripts/lab": 11,
-	"scripts/wireshark": 8, "scripts/wireshark/compare": 11,
+	"cmd/ttfabric": 11, "scripts/compare": 11, "scripts/garbage": 11, "scripts/lab": 11,
 }
 
 // lastPure is the highest layer whose packages take time and input as arguments and hold no clock, goroutine, socket, lock or log.
