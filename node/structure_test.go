@@ -23,7 +23,7 @@ var layers = map[string]int{
 	"node/chip": 5, "node/scenario": 5,
 	"node/traffic/client": 6,
 	"node/sim":            7, "node/chip/record": 7,
-	"wire/capture": 8, "ttlink/transport": 8, "node/archive": 8, "membership/gossip": 8, "node/session": 8, "node/netem": 8,
+	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/gossip": 8, "node/session": 8, "node/netem": 8,
 	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9, "ttlink/transport/linktest": 9,
 	"wire/capture/wireshark": 9,
 	"node": 9, "ttlink/transport/quicport": 9,
