@@ -16,7 +16,7 @@ import (
 // layers (and, within a layer, those that it names in peers). A new package
 // must be given its place here.
 var layers = map[string]int{
-	"wire": 1, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
+	"wire": 1, "router/topo/yamldoc": 1, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
 	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
 	"router/route": 3, "node/traffic": 3, "node/losses": 3,
 	"router": 4, "router/control": 4,
@@ -25,8 +25,7 @@ var layers = map[string]int{
 	"node/sim":            7, "node/chip/record": 7,
 	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/gossip": 8, "node/session": 8, "node/netem": 8,
 	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9, "ttlink/transport/linktest": 9,
-	"wire/capture/wireshark": 9,
-	"node": 9, "ttlink/transport/quicport": 9,
+	"node": 9, "ttlink/transport/quicport": 9, "wire/capture/wireshark": 9,
 	"node/admin":   10,
 	"cmd/ttfabric": 11, "scripts/compare": 11, "scripts/garbage": 11, "scripts/lab": 11,
 }
