@@ -332,12 +332,7 @@ func wordsOf(words []wire.LinkState) string {
 // outOf renders the ports that a chip holds to be out of service.
 func outOf(c *Control) string {
 	ports := c.Out()
-	slices.SortFunc(ports, func(a, b wire.PortID) int {
-		if a.Less(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(ports, byPort)
 	var all []string
 	for _, p := range ports {
 		all = append(all, fmt.Sprintf("%s/%d", p.Node, p.Channel))
