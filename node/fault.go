@@ -13,46 +13,9 @@ import (
 // MaxFaultTime is the longest time after which the chip itself puts a fault back.
 const MaxFaultTime = 24 * time.Hour
 
-// FaultKind says what was done on purpose.
-type FaultKind uint8
-
-// The kinds. Those from FaultKilled on are done to another chip's process, and
-// told by who does them.
-const (
-	FaultSet      FaultKind = iota // a port's impairment was changed
-	FaultReset                     // and taken away
-	FaultCut                       // a port sends nothing any more
-	FaultRestored                  // and sends again
-	FaultKilled
-	FaultPaused
-	FaultResumed
-	FaultRestarted
-	FaultRemoved
-	numFaultKinds
-)
-
-var faultKinds = [numFaultKinds]string{"set", "reset", "cut", "restored", "killed", "paused", "resumed", "restarted", "removed"}
-
-// String is the kind in one word.
-func (k FaultKind) String() string { return faultKinds[k] }
-
-// MarshalText writes the kind for JSON.
-func (k FaultKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
-
-// UnmarshalText reads what MarshalText writes.
-func (k *FaultKind) UnmarshalText(b []byte) error {
-	for i, s := range faultKinds {
-		if s == string(b) {
-			*k = FaultKind(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("fault %q: want one of %q", b, faultKinds)
-}
-
 // FaultEvent is a fault that was injected, or taken back.
 type FaultEvent struct {
-	Kind        FaultKind
+	Kind        fault.Kind
 	Local, Peer wire.PortID       // the direction of the cable, up to FaultRestored
 	Options     fault.Options     // in force from now on
 	For         time.Duration     // after which it is put back; 0: it stays
@@ -160,7 +123,7 @@ func (n *Node) SetImpairment(ch wire.Channel, c fault.Change, seed *uint64, d ti
 				f.wrap.Seed(n.dice(p))
 			}
 		}
-		return n.enforce(p, FaultEvent{Kind: FaultSet, For: d})
+		return n.enforce(p, FaultEvent{Kind: fault.KindSet, For: d})
 	})
 }
 
@@ -173,7 +136,7 @@ func (n *Node) ResetImpairment(ch wire.Channel) error {
 		}
 		f.kept, f.passing, f.seed = fault.Options{}, nil, 0
 		f.passEnd.set(0, nil)
-		return n.enforce(p, FaultEvent{Kind: FaultReset})
+		return n.enforce(p, FaultEvent{Kind: fault.KindReset})
 	})
 }
 
@@ -190,9 +153,9 @@ func (n *Node) Cut(ch wire.Channel, on bool, d time.Duration) error {
 			d = 0
 		}
 		f.cutUp.set(d, func() { n.endCut(ch) })
-		e := FaultEvent{Kind: FaultRestored, For: d}
+		e := FaultEvent{Kind: fault.KindRestored, For: d}
 		if on {
-			e.Kind = FaultCut
+			e.Kind = fault.KindCut
 		}
 		return n.enforce(p, e)
 	})
@@ -206,9 +169,9 @@ func (n *Node) endImpairment(ch wire.Channel) {
 			return nil
 		}
 		f.passing, f.passEnd = nil, ending{}
-		e := FaultEvent{Kind: FaultReset, Expired: true}
+		e := FaultEvent{Kind: fault.KindReset, Expired: true}
 		if f.kept != (fault.Options{}) {
-			e.Kind = FaultSet
+			e.Kind = fault.KindSet
 		}
 		return n.enforce(p, e)
 	})
@@ -222,7 +185,7 @@ func (n *Node) endCut(ch wire.Channel) {
 			return nil
 		}
 		f.cut, f.cutUp = false, ending{}
-		return n.enforce(p, FaultEvent{Kind: FaultRestored, Expired: true})
+		return n.enforce(p, FaultEvent{Kind: fault.KindRestored, Expired: true})
 	})
 }
 
@@ -286,12 +249,12 @@ func (n *Node) Impairments() []Impairment {
 }
 
 // TellFault publishes a fault that somebody injects into the process of a chip, which cannot tell of it itself.
-func (n *Node) TellFault(k FaultKind, c wire.FabricNodeID) {
+func (n *Node) TellFault(k fault.Kind, c wire.FabricNodeID) {
 	n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Chip: c}})
 }
 
 // TellImpairment publishes what the kernel does from now on to what a channel sends.
-func (n *Node) TellImpairment(k FaultKind, ch wire.Channel, o fault.Options, d time.Duration) error {
+func (n *Node) TellImpairment(k fault.Kind, ch wire.Channel, o fault.Options, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
 		n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Kernel: true, Options: o, For: d,
 			Local: wire.PortID{Node: n.cfg.Node, Channel: ch}, Peer: p.peer}})

@@ -93,7 +93,7 @@ func (n *Node) ImpairGossip(c fault.Change, seed *uint64, d time.Duration) error
 			dice := g.seed + spread*(uint64(n.cfg.Node.Mesh)<<16+uint64(n.cfg.Node.Chip))
 			seed = &dice
 		}
-		return n.enforceGossip(g, net, seed, FaultEvent{Kind: FaultSet, For: d})
+		return n.enforceGossip(g, net, seed, FaultEvent{Kind: fault.KindSet, For: d})
 	})
 }
 
@@ -115,7 +115,7 @@ func (n *Node) CutGossip(from []wire.FabricNodeID, d time.Duration) error {
 		}
 		g.alone = g.alone || len(from) == 0
 		g.cutUp.set(d, n.endGossipCut)
-		return n.enforceGossip(g, net, nil, FaultEvent{Kind: FaultCut, For: d, From: from})
+		return n.enforceGossip(g, net, nil, FaultEvent{Kind: fault.KindCut, For: d, From: from})
 	})
 }
 
@@ -127,14 +127,14 @@ func (n *Node) HealGossip(all bool) error {
 		if cut {
 			g.alone, g.apart = false, nil
 			g.cutUp.set(0, nil)
-			if err := n.enforceGossip(g, net, nil, FaultEvent{Kind: FaultRestored}); err != nil {
+			if err := n.enforceGossip(g, net, nil, FaultEvent{Kind: fault.KindRestored}); err != nil {
 				return err
 			}
 		}
 		if set {
 			g.kept, g.passing, g.seed = fault.Options{}, nil, 0
 			g.passEnd.set(0, nil)
-			return n.enforceGossip(g, net, nil, FaultEvent{Kind: FaultReset})
+			return n.enforceGossip(g, net, nil, FaultEvent{Kind: fault.KindReset})
 		}
 		return nil
 	})
@@ -146,9 +146,9 @@ func (n *Node) endGossipImpairment() {
 			return nil
 		}
 		g.passing, g.passEnd = nil, ending{}
-		e := FaultEvent{Kind: FaultReset, Expired: true}
+		e := FaultEvent{Kind: fault.KindReset, Expired: true}
 		if g.kept != (fault.Options{}) {
-			e.Kind = FaultSet
+			e.Kind = fault.KindSet
 		}
 		return n.enforceGossip(g, net, nil, e)
 	})
@@ -160,7 +160,7 @@ func (n *Node) endGossipCut() {
 			return nil
 		}
 		g.alone, g.apart, g.cutUp = false, nil, ending{}
-		return n.enforceGossip(g, net, nil, FaultEvent{Kind: FaultRestored, Expired: true})
+		return n.enforceGossip(g, net, nil, FaultEvent{Kind: fault.KindRestored, Expired: true})
 	})
 }
 

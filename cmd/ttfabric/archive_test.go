@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/wire"
 )
 
 // events reads the events that a command shows.
-func (c *cli) events(args ...string) (es []admin.EventView) {
+func (c *cli) events(args ...string) (es []api.EventView) {
 	c.t.Helper()
 	for line := range strings.Lines(c.must(append([]string{"events", "-o", "json"}, args...)...)) {
-		var e admin.EventView
+		var e api.EventView
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			c.t.Fatalf("%v: %q", err, line)
 		}
@@ -43,7 +43,7 @@ func TestEventsOfDeadChips(t *testing.T) {
 		t.Fatal("'events' does not start")
 	}
 	c.must("netem", "set", "M0D1:0", "--delay", "1ms")
-	set := func(e admin.EventView) bool { return e.Type == "fault" && e.Action == "set" }
+	set := func(e api.EventView) bool { return e.Type == "fault" && e.Action == "set" }
 	c.within(soon, "the event is archived", func() bool { return slices.ContainsFunc(c.events("--chip", "M0D1", "--since", "1h"), set) })
 	c.must("chip", "kill", "M0D1")
 	if dead := c.events("--chip", "M0D1", "--since", "1h"); !slices.ContainsFunc(dead, set) {
@@ -74,9 +74,9 @@ func TestEventsOfDeadChips(t *testing.T) {
 	all := c.events("--archive", filepath.Join(kept, "default"))
 	checkOnce(t, all, true)
 	b, _ := os.ReadFile(out.Name())
-	var followed []admin.EventView
+	var followed []api.EventView
 	for line := range strings.Lines(string(b)) {
-		var e admin.EventView
+		var e api.EventView
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestEventsOfDeadChips(t *testing.T) {
 }
 
 // checkOnce wants each event of three lives of two chips once and in their order, and with byTime all by time.
-func checkOnce(t *testing.T, es []admin.EventView, byTime bool) {
+func checkOnce(t *testing.T, es []api.EventView, byTime bool) {
 	t.Helper()
 	next := map[string]uint64{}
 	for i, e := range es {

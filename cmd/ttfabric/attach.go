@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -172,7 +172,7 @@ func describe(ctx context.Context, apis []string, token string) (m meshFile, t *
 		var wg sync.WaitGroup
 		for i, a := range apis {
 			wg.Go(func() {
-				cl := admin.NewClient(a, token, wire.FabricNodeID{}, nil).At(a)
+				cl := api.NewClient(a, token, wire.FabricNodeID{}, nil).At(a)
 				defer cl.Close()
 				if errs[i] = cl.Fabric(round, &views[i]); errs[i] == nil {
 					cancel() // one is enough
@@ -182,7 +182,7 @@ func describe(ctx context.Context, apis []string, token string) (m meshFile, t *
 		wg.Wait()
 		cancel()
 		for i, v := range views {
-			var refused *admin.StatusError
+			var refused *api.StatusError
 			if errors.As(errs[i], &refused) { // it answers, and will not answer otherwise
 				return m, nil, errs[i]
 			} else if errs[i] != nil {

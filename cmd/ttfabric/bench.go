@@ -11,7 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -42,7 +42,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 // benchTarget is what a benchmark works on.
 type benchTarget struct {
 	topo  *topo.Topology
-	chips map[wire.FabricNodeID]*admin.Client
+	chips map[wire.FabricNodeID]*api.Client
 }
 
 func benchOn(c *cobra.Command, f *benchFlags) (benchTarget, error) {
@@ -60,7 +60,7 @@ func benchOn(c *cobra.Command, f *benchFlags) (benchTarget, error) {
 	if _, err := planeOf(t, f.plane); err != nil {
 		return benchTarget{}, err
 	}
-	b := benchTarget{t, map[wire.FabricNodeID]*admin.Client{}}
+	b := benchTarget{t, map[wire.FabricNodeID]*api.Client{}}
 	for _, cl := range cs {
 		b.chips[cl.Self()] = cl
 	}
@@ -175,7 +175,7 @@ func noneOrTwo(_ *cobra.Command, args []string) error {
 const firstPackets = 2000
 
 func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, channels []int, each time.Duration) (rows []linkRow, frame int, err error) {
-	cs := []*admin.Client{b.chips[x], b.chips[y]}
+	cs := []*api.Client{b.chips[x], b.chips[y]}
 	bar := newProgress(c.ErrOrStderr(), "cells", len(sizes)*len(channels))
 	defer bar.stop()
 	most := 0.0
@@ -225,7 +225,7 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 func percent(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
 
 // sentBetween is how many bytes a chip has put on its cables to a neighbour, and how many a frame of theirs carries.
-func sentBetween(ctx context.Context, cl *admin.Client, to wire.FabricNodeID) (n uint64, frame int, err error) {
+func sentBetween(ctx context.Context, cl *api.Client, to wire.FabricNodeID) (n uint64, frame int, err error) {
 	v, err := cl.Chip(ctx)
 	for _, l := range v.Links {
 		if l.Peer == to {

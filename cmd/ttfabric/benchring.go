@@ -8,7 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/chart"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -96,7 +96,7 @@ func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batc
 				if n < 1 || n > ringBatch {
 					return nil, coded(exitUsage, "--packets %d: want 1 to %d", n, ringBatch)
 				}
-				res, err := b.chips[first].Bench(c.Context(), admin.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds, Addr: benchAddr})
+				res, err := b.chips[first].Bench(c.Context(), api.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds, Addr: benchAddr})
 				if err != nil {
 					return nil, err
 				}
@@ -269,7 +269,7 @@ func (b *benchTarget) rtt(c *cobra.Command, x, y wire.FabricNodeID, plane wire.P
 	if err != nil {
 		return rttReport{}, err
 	}
-	res, err := b.chips[x].Bench(ctx, admin.BenchBody{Dst: y, Plane: plane, Size: size, Batch: 1, Rounds: rounds, Addr: benchAddr})
+	res, err := b.chips[x].Bench(ctx, api.BenchBody{Dst: y, Plane: plane, Size: size, Batch: 1, Rounds: rounds, Addr: benchAddr})
 	if err != nil {
 		return rttReport{}, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node"
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 	"ttfabric/wire/capture"
@@ -86,7 +86,7 @@ func (f *captureFlags) check() error {
 		name string
 		v    int
 		high int
-	}{{"count", f.count, 1 << 40}, {"snaplen", f.snapLen, admin.MaxSnapLen}, {"ring-files", f.ringFiles, 99999}, {"ring-size", f.ringSize, 1 << 20},
+	}{{"count", f.count, 1 << 40}, {"snaplen", f.snapLen, api.MaxSnapLen}, {"ring-files", f.ringFiles, 99999}, {"ring-size", f.ringSize, 1 << 20},
 		{"limit", f.limit, 1 << 30}, {"buffer", f.buffer, node.MaxCaptureBuffer >> 20}} {
 		if n.v < 0 || n.v > n.high {
 			return coded(exitUsage, "--%s %d: want 0 to %d", n.name, n.v, n.high)
@@ -221,11 +221,11 @@ const (
 )
 
 // open begins a capture at one chip.
-func (j *captureJob) open(ctx context.Context, n wire.FabricNodeID, id string) (*admin.CaptureStream, error) {
+func (j *captureJob) open(ctx context.Context, n wire.FabricNodeID, id string) (*api.CaptureStream, error) {
 	cl, err := j.dir.client(n)
 	if err != nil {
 		return nil, err
 	}
 	f := j.flags
-	return cl.Capture(ctx, admin.CaptureBody{Channels: j.where[n], SnapLen: f.snapLen, Filter: f.filter, BufferMiB: f.buffer, Keys: f.keys, ID: id})
+	return cl.Capture(ctx, api.CaptureBody{Channels: j.where[n], SnapLen: f.snapLen, Filter: f.filter, BufferMiB: f.buffer, Keys: f.keys, ID: id})
 }

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 	"ttfabric/wire/capture"
@@ -233,7 +233,7 @@ func (j *captureJob) follow(stop, hard context.Context, source int, n wire.Fabri
 	lost := false
 	for stop.Err() == nil {
 		began, err := j.stream(stop, hard, n, put, lost)
-		var refused *admin.StatusError
+		var refused *api.StatusError
 		switch {
 		case stop.Err() != nil:
 			return
@@ -274,12 +274,16 @@ func (j *captureJob) stream(stop, hard context.Context, n wire.FabricNodeID, put
 		}
 	})
 	defer ended()
+	r, err := capture.NewReader(st)
+	if err != nil {
+		return false, fmt.Errorf("chip %s: %w", n, err)
+	}
 	put(captureItem{begins: true})
 	if again {
 		put(captureItem{message: fmt.Sprintf("chip %s is back", n)})
 	}
 	for {
-		k, err := st.Next()
+		k, err := r.Next()
 		if err != nil {
 			put(captureItem{ends: true})
 			return true, err

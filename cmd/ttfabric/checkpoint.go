@@ -9,7 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/fabric"
 )
 
 func newCheckpoint() *cobra.Command {
@@ -47,7 +47,7 @@ Exit code 5 if anything got lost, or may have.`,
 				if len(missing) > 0 {
 					fmt.Fprintf(c.ErrOrStderr(), "not running, and not in the checkpoint: %v\n", missing)
 				}
-				now, err := admin.CheckpointAll(ctx, cs)
+				now, err := fabric.TakeCheckpoint(ctx, cs)
 				if err != nil {
 					return err
 				}
@@ -57,7 +57,7 @@ Exit code 5 if anything got lost, or may have.`,
 			if err != nil {
 				return err
 			}
-			l := admin.LostSinceAll(ctx, cs, before)
+			l := fabric.LostSince(ctx, cs, before)
 			if file != "" {
 				if err := noteCheckpoint(c, file, l.Now); err != nil {
 					return err
@@ -70,7 +70,7 @@ Exit code 5 if anything got lost, or may have.`,
 	return c
 }
 
-func noteCheckpoint(c *cobra.Command, file string, now admin.FabricCheckpoint) error {
+func noteCheckpoint(c *cobra.Command, file string, now fabric.Checkpoint) error {
 	b, err := json.MarshalIndent(now, "", " ")
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func noteCheckpoint(c *cobra.Command, file string, now admin.FabricCheckpoint) e
 	return nil
 }
 
-func readCheckpoint(ctx context.Context, file string) (v admin.FabricCheckpoint, err error) {
+func readCheckpoint(ctx context.Context, file string) (v fabric.Checkpoint, err error) {
 	b, err := readFile(ctx, file, maxCheckpoint)
 	if err != nil {
 		return v, coded(exitUsage, "--since: %w", err)
@@ -93,7 +93,7 @@ func readCheckpoint(ctx context.Context, file string) (v admin.FabricCheckpoint,
 	return v, nil
 }
 
-func tellLosses(c *cobra.Command, format string, l *admin.FabricLosses) error {
+func tellLosses(c *cobra.Command, format string, l *fabric.LossesSince) error {
 	switch {
 	case format == "json":
 		if err := printJSON(c, l); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node"
+	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
 
@@ -32,7 +32,7 @@ func newChip() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				tellFault(c.Context(), dir, node.FaultKilled, n)
+				tellFault(c.Context(), dir, fault.KindKilled, n)
 				return killChip(c.Context(), dir, n)
 			}},
 		recAgain.on(&cobra.Command{Use: "restart CHIP", Short: "Kill a chip without a goodbye and start it again", Args: cobra.ExactArgs(1),
@@ -43,17 +43,17 @@ func newChip() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				tellFault(c.Context(), dir, node.FaultRestarted, n)
+				tellFault(c.Context(), dir, fault.KindRestarted, n)
 				return tellStarted(c, n, startChip(c, dir, n, true, recAgain))
 			}}),
 		newChipRemove(),
 		newSignal("pause", "Stop a chip's process where it is (SIGSTOP)", "A paused chip is silent and forgets nothing: its neighbours take its links down, and resume the same sessions after 'chip resume'.",
-			node.FaultPaused),
-		newSignal("resume", "Let a paused chip go on (SIGCONT)", "", node.FaultResumed))
+			fault.KindPaused),
+		newSignal("resume", "Let a paused chip go on (SIGCONT)", "", fault.KindResumed))
 	return c
 }
 
-func newSignal(name, short, long string, k node.FaultKind) *cobra.Command {
+func newSignal(name, short, long string, k fault.Kind) *cobra.Command {
 	return &cobra.Command{Use: name + " CHIP", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		Example: "  ttfabric chip " + name + " M0D3",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -66,7 +66,7 @@ func newSignal(name, short, long string, k node.FaultKind) *cobra.Command {
 }
 
 // signalChip pauses a chip or lets it go on, and lets another chip tell of it.
-func signalChip(ctx context.Context, dir runDir, n wire.FabricNodeID, k node.FaultKind) error {
+func signalChip(ctx context.Context, dir runDir, n wire.FabricNodeID, k fault.Kind) error {
 	f, ok := dir.chip(n)
 	if !ok {
 		return fmt.Errorf("chip %s is not running", n)
@@ -117,7 +117,7 @@ func killChip(ctx context.Context, dir runDir, n wire.FabricNodeID) error {
 	if !ok {
 		return fmt.Errorf("chip %s is not running; 'ttfabric chip start %s' starts it", n, n)
 	}
-	return dir.host().do(ctx, f, node.FaultKilled)
+	return dir.host().do(ctx, f, fault.KindKilled)
 }
 
 // tellTime is how long a chip gets to take note of a fault in another's process.
@@ -125,7 +125,7 @@ const tellTime = time.Second
 
 // tellFault lets one chip tell of a fault in another's process, as that cannot:
 // a neighbour if one runs, else any. Where none answers nobody is told.
-func tellFault(ctx context.Context, dir runDir, k node.FaultKind, n wire.FabricNodeID) {
+func tellFault(ctx context.Context, dir runDir, k fault.Kind, n wire.FabricNodeID) {
 	if _, ok := dir.host().(elsewhere); ok {
 		return // which refuses to do it
 	}

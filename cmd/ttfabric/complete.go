@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/route"
 )
 
@@ -31,7 +31,7 @@ func flagValues() map[string][]string {
 		"runtime":   {runtimeProcess, runtimeDocker},
 		"direction": {"both", "a-to-b", "b-to-a"},
 		"log-level": {"debug", "info", "warn", "error"},
-		"kind":      admin.ProfileKinds,
+		"kind":      api.ProfileKinds,
 		"vcs":       schemes,
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"ttfabric/node"
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
+	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
 
@@ -248,12 +248,12 @@ func (h containers) watch(ns []wire.FabricNodeID, exits chan<- exit) {
 	}
 }
 
-func (h containers) do(ctx context.Context, f chipFile, k node.FaultKind) error {
-	args := map[node.FaultKind][]string{
-		node.FaultKilled: {"kill"}, node.FaultPaused: {"pause"}, node.FaultResumed: {"unpause"},
-		node.FaultRemoved: {"stop", "--time", fmt.Sprint(int(stopTime.Seconds()))},
+func (h containers) do(ctx context.Context, f chipFile, k fault.Kind) error {
+	args := map[fault.Kind][]string{
+		fault.KindKilled: {"kill"}, fault.KindPaused: {"pause"}, fault.KindResumed: {"unpause"},
+		fault.KindRemoved: {"stop", "--time", fmt.Sprint(int(stopTime.Seconds()))},
 	}[k]
-	if k == node.FaultRemoved {
+	if k == fault.KindRemoved {
 		_, _ = docker(ctx, "unpause", f.Container) // one that is paused has to hear it; the others say that they are not
 	}
 	if _, err := docker(ctx, append(args, f.Container)...); err != nil {
@@ -477,7 +477,7 @@ func askContainers(ctx context.Context, name, token string, cs []container) (v f
 			continue
 		}
 		one, cancel := context.WithTimeout(ctx, pollPatience)
-		e := admin.NewClient(c.api, token, c.chip, nil).Fabric(one, &v)
+		e := api.NewClient(c.api, token, c.chip, nil).Fabric(one, &v)
 		cancel()
 		if e == nil {
 			t, e = topo.Load("what chip "+c.chip.String()+" says", []byte(v.Topology))

@@ -8,7 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -42,8 +42,8 @@ type linkDiff struct {
 // diffLinks compares the cables of a topology with what the chips say of their
 // ends; quiet says why some say nothing. A cable is up if both of its ends say
 // so, and that their frames go by it. expected has the cables that should exist: t, or what a factory descriptor says.
-func diffLinks(t, expected *topo.Topology, views []admin.ChipView, quiet map[wire.FabricNodeID]string) linkDiff {
-	ends := map[wire.PortID]admin.LinkView{}
+func diffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.FabricNodeID]string) linkDiff {
+	ends := map[wire.PortID]api.LinkView{}
 	for _, v := range views {
 		for _, l := range v.Links {
 			ends[wire.PortID{Node: v.Chip, Channel: l.Channel}] = l
@@ -73,12 +73,12 @@ func diffLinks(t, expected *topo.Topology, views []admin.ChipView, quiet map[wir
 }
 
 // carries reports whether an end is up, its peer the one given, and its frames go by its own cable.
-func carries(l admin.LinkView, peer wire.PortID) bool {
+func carries(l api.LinkView, peer wire.PortID) bool {
 	return l.State == "up" && l.By == nil && l.Peer == peer.Node && l.PeerChan == peer.Channel
 }
 
 // downed is the direction of c from src to dst.
-func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wire.PortID]admin.LinkView, quiet map[wire.FabricNodeID]string) downedLink {
+func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wire.PortID]api.LinkView, quiet map[wire.FabricNodeID]string) downedLink {
 	d := downedLink{Src: src.Node, SrcChannel: src.Channel, Dst: dst.Node, DstChannel: dst.Channel, Direction: dir.String(), Plane: c.Plane, Scope: "intra-mesh"}
 	if c.External() {
 		d.Scope = "inter-mesh"
@@ -123,7 +123,7 @@ func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wir
 }
 
 // showDiff is inspect --diff.
-func showDiff(c *cobra.Command, format, file string, views []admin.ChipView, missing, silent []wire.FabricNodeID) error {
+func showDiff(c *cobra.Command, format, file string, views []api.ChipView, missing, silent []wire.FabricNodeID) error {
 	dir, err := dirOf(c)
 	if err != nil {
 		return err

@@ -7,17 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 // viewsOf are the chips of a machine with all links up.
-func viewsOf(t *topo.Topology) (views []admin.ChipView) {
+func viewsOf(t *topo.Topology) (views []api.ChipView) {
 	for _, c := range t.Chips {
-		v := admin.ChipView{Chip: c.Node}
+		v := api.ChipView{Chip: c.Node}
 		for _, p := range t.Ports(c.Node) {
-			v.Links = append(v.Links, admin.LinkView{Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel, State: "up"})
+			v.Links = append(v.Links, api.LinkView{Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel, State: "up"})
 		}
 		views = append(views, v)
 	}
@@ -25,7 +25,7 @@ func viewsOf(t *topo.Topology) (views []admin.ChipView) {
 }
 
 // at is one end of a cable in the views.
-func at(views []admin.ChipView, p wire.PortID) *admin.LinkView {
+func at(views []api.ChipView, p wire.PortID) *api.LinkView {
 	for i := range views {
 		for k := range views[i].Links {
 			if views[i].Chip == p.Node && views[i].Links[k].Channel == p.Channel {

@@ -13,8 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/archive"
+	"ttfabric/node/fabric"
 	"ttfabric/wire"
 )
 
@@ -93,8 +94,8 @@ type viewer struct {
 	seen   map[string]uint64 // last event by chip and life
 	types  map[string]int    // that came by, for a misspelt --type
 	shown  int
-	recent []admin.EventView // with --last: the history so far
-	past   bool              // the history is through
+	recent []api.EventView // with --last: the history so far
+	past   bool            // the history is through
 }
 
 func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) error {
@@ -179,7 +180,7 @@ func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error
 			return archive.Skipped{}, err
 		}
 	}
-	return admin.History(v.dir, want, v.take)
+	return fabric.History(v.dir, want, v.take)
 }
 
 // below names archives in folders of the one that was named.
@@ -200,7 +201,7 @@ func (v *viewer) below() string {
 func (v *viewer) wants(n wire.FabricNodeID) bool { return v.chips == nil || v.chips[n] }
 
 // take prints an event that was not seen yet, if it is asked for.
-func (v *viewer) take(e admin.EventView) {
+func (v *viewer) take(e api.EventView) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	life := e.Chip.String() + e.Life
@@ -288,7 +289,7 @@ func (v *viewer) live(dir runDir) error {
 			}
 			attached.Store(p, true)
 			wg.Go(func() {
-				v.attach(ctx, admin.NewClient(f.API, token, f.Chip, t))
+				v.attach(ctx, api.NewClient(f.API, token, f.Chip, t))
 				attached.Delete(p)
 			})
 		}
@@ -307,7 +308,7 @@ func (v *viewer) live(dir runDir) error {
 }
 
 // attach prints a chip's events until it goes away; what it could not send any more is in its files.
-func (v *viewer) attach(ctx context.Context, cl *admin.Client) {
+func (v *viewer) attach(ctx context.Context, cl *api.Client) {
 	err := cl.Events(ctx, v.take)
 	if ctx.Err() != nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 )
 
 // read runs a command and reads its JSON.
@@ -37,7 +37,7 @@ func (c *cli) faults() map[string]int {
 	c.t.Helper()
 	n := map[string]int{}
 	for line := range strings.Lines(c.must("events", "--follow=false", "-o", "json")) {
-		var e admin.EventView
+		var e api.EventView
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			c.t.Fatal(err)
 		}
@@ -98,17 +98,17 @@ func TestABadCable(t *testing.T) {
 	c.intact()
 	before := c.p50("M0D0", "M0D1")
 
-	rows := read[[]admin.ImpairmentView](c, "netem", "set", "M0D0-M0D1/p0", "--loss", "5%", "--seed", "1")
+	rows := read[[]api.ImpairmentView](c, "netem", "set", "M0D0-M0D1/p0", "--loss", "5%", "--seed", "1")
 	if len(rows) != 2 || rows[0].PacketLoss != 5 || rows[0].Options != "loss=5%" || rows[1].Seed != 1 {
 		t.Errorf("set says %+v", rows)
 	}
 	c.must("traffic", "all-to-all", "--packets", "3000", "--size", "1000", "--planes", "1") // on plane 0; exit code 5 if any is lost or doubled
 	lost := uint64(0)
-	for _, r := range read[[]admin.ImpairmentView](c, "netem", "show") {
+	for _, r := range read[[]api.ImpairmentView](c, "netem", "show") {
 		lost += r.Counters["lost"]
 	}
 	resent := uint64(0)
-	for _, v := range read[struct{ Chips []admin.ChipView }](c, "inspect").Chips {
+	for _, v := range read[struct{ Chips []api.ChipView }](c, "inspect").Chips {
 		for _, l := range v.Links {
 			if l.Plane == 0 {
 				resent += l.Counters["retransmitted"]
@@ -137,7 +137,7 @@ func TestABadCable(t *testing.T) {
 		}
 	}
 	c.must("netem", "reset")
-	if rows := read[[]admin.ImpairmentView](c, "netem", "show"); len(rows) != 0 {
+	if rows := read[[]api.ImpairmentView](c, "netem", "show"); len(rows) != 0 {
 		t.Errorf("reset leaves %+v", rows)
 	}
 
@@ -275,7 +275,7 @@ func TestDurationOutlivesTheCommand(t *testing.T) {
 	c.must("netem", "set", "M0D0:8", "--loss", "50%", "--duration", "200ms")
 	c.must("link", "down", "M0D0:9", "--for", "200ms")
 	for end := time.Now().Add(soon); ; time.Sleep(20 * time.Millisecond) {
-		rows := read[[]admin.ImpairmentView](c, "netem", "show")
+		rows := read[[]api.ImpairmentView](c, "netem", "show")
 		if len(rows) == 1 && rows[0].Options == "delay=1ms" && rows[0].Chip.Chip == 0 {
 			break
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
@@ -73,12 +73,12 @@ func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *chipSet,
 }
 
 // each asks chips at once. Those that don't run are named on stderr.
-func (s *chipSet) each(c *cobra.Command, chips []wire.FabricNodeID, do func(context.Context, *admin.Client) error) error {
+func (s *chipSet) each(c *cobra.Command, chips []wire.FabricNodeID, do func(context.Context, *api.Client) error) error {
 	where := map[wire.FabricNodeID][]wire.Channel{}
 	for _, n := range chips {
 		where[n] = nil
 	}
-	return s.at(c, where, func(ctx context.Context, cl *admin.Client, _ []wire.Channel) error { return do(ctx, cl) })
+	return s.at(c, where, func(ctx context.Context, cl *api.Client, _ []wire.Channel) error { return do(ctx, cl) })
 }
 
 func (s *chipSet) all() (out []wire.FabricNodeID) {
@@ -112,8 +112,8 @@ func newGossipShow() *cobra.Command {
 
 func (s *chipSet) showGossip(c *cobra.Command, chips []wire.FabricNodeID) error {
 	var mu sync.Mutex
-	views := []admin.GossipView{}
-	err := s.each(c, chips, func(ctx context.Context, cl *admin.Client) error {
+	views := []api.GossipView{}
+	err := s.each(c, chips, func(ctx context.Context, cl *api.Client) error {
 		v, err := cl.Gossip(ctx)
 		if err == nil {
 			mu.Lock()
@@ -122,7 +122,7 @@ func (s *chipSet) showGossip(c *cobra.Command, chips []wire.FabricNodeID) error 
 		}
 		return err
 	})
-	slices.SortFunc(views, func(a, b admin.GossipView) int { return chipIndex(s.t.Chips, a.Chip) - chipIndex(s.t.Chips, b.Chip) })
+	slices.SortFunc(views, func(a, b api.GossipView) int { return chipIndex(s.t.Chips, a.Chip) - chipIndex(s.t.Chips, b.Chip) })
 	if f, _ := format(c); f == "json" {
 		return errors.Join(printJSON(c, views), err)
 	}
@@ -131,7 +131,7 @@ func (s *chipSet) showGossip(c *cobra.Command, chips []wire.FabricNodeID) error 
 		for _, p := range v.Pools {
 			n := v.Counters
 			tw.AppendRow(table.Row{v.Chip, p.Label[strings.LastIndexByte(p.Label, '/')+1:], p.Address, fmt.Sprintf("%d/%d", p.Seen, p.Expected),
-				gossipInForce(&v), endsIn(&admin.ImpairmentView{CutEndsInS: v.CutEndsInS, EndsInS: v.EndsInS}),
+				gossipInForce(&v), endsIn(&api.ImpairmentView{CutEndsInS: v.CutEndsInS, EndsInS: v.EndsInS}),
 				n["passed"], n["lost"] + n["burst_lost"], n["cut_off"], p.Unreadable, keyWords(p.Keys)})
 		}
 	}
@@ -140,7 +140,7 @@ func (s *chipSet) showGossip(c *cobra.Command, chips []wire.FabricNodeID) error 
 }
 
 // gossipInForce is what is done to a chip's gossip, in words.
-func gossipInForce(v *admin.GossipView) string {
+func gossipInForce(v *api.GossipView) string {
 	var words []string
 	switch {
 	case v.Alone:
@@ -183,7 +183,7 @@ Flags and units are those of 'netem set'.
 		Example: `  ttfabric gossip impair all --delay 200ms --jitter 50ms --loss 20%
   ttfabric gossip impair 'M0D[0-3]' --loss 50% --duration 30s`,
 		RunE: func(c *cobra.Command, args []string) error {
-			body := admin.GossipBody{Options: fault.Change{}, ForS: duration.Seconds()}
+			body := api.GossipBody{Options: fault.Change{}, ForS: duration.Seconds()}
 			for i, k := range fault.Knobs {
 				if c.Flags().Changed(k.Name) {
 					body.Options[k.Name] = values[i]
@@ -205,7 +205,7 @@ Flags and units are those of 'netem set'.
 			if err != nil {
 				return err
 			}
-			err = s.each(c, chips, func(ctx context.Context, cl *admin.Client) error { return cl.SetGossip(ctx, body) })
+			err = s.each(c, chips, func(ctx context.Context, cl *api.Client) error { return cl.SetGossip(ctx, body) })
 			if err != nil {
 				return err
 			}
@@ -280,16 +280,16 @@ func twoSets(t *topo.Topology, args []string) (one, other []wire.FabricNodeID, e
 func (s *chipSet) cutGossip(c *cobra.Command, one, other []wire.FabricNodeID, d time.Duration) error {
 	if len(one) == 1 && len(one)+len(other) == len(s.t.Chips) {
 		// It is cut off from all, those that will be started too.
-		return s.each(c, one, func(ctx context.Context, cl *admin.Client) error {
-			return cl.SetGossip(ctx, admin.GossipBody{Cut: true, ForS: d.Seconds()})
+		return s.each(c, one, func(ctx context.Context, cl *api.Client) error {
+			return cl.SetGossip(ctx, api.GossipBody{Cut: true, ForS: d.Seconds()})
 		})
 	}
-	return s.each(c, slices.Concat(one, other), func(ctx context.Context, cl *admin.Client) error {
+	return s.each(c, slices.Concat(one, other), func(ctx context.Context, cl *api.Client) error {
 		from := other
 		if slices.Contains(other, cl.Self()) {
 			from = one
 		}
-		return cl.SetGossip(ctx, admin.GossipBody{Cut: true, From: from, ForS: d.Seconds()})
+		return cl.SetGossip(ctx, api.GossipBody{Cut: true, From: from, ForS: d.Seconds()})
 	})
 }
 
@@ -315,7 +315,7 @@ every few seconds, or every half minute where they were apart for long.`,
 // healGossip takes back the cuts of the gossip and, with all, its impairments. It returns to whom something was done.
 func (s *chipSet) healGossip(c *cobra.Command, all bool) (healed []wire.FabricNodeID, err error) {
 	var mu sync.Mutex
-	err = s.each(c, s.all(), func(ctx context.Context, cl *admin.Client) error {
+	err = s.each(c, s.all(), func(ctx context.Context, cl *api.Client) error {
 		v, err := cl.Gossip(ctx)
 		if err != nil || !v.Alone && len(v.Apart) == 0 && (!all || v.Options == "") {
 			return err

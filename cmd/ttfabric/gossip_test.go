@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 )
 
 // within waits until ok.
@@ -23,7 +23,7 @@ func (c *cli) within(d time.Duration, what string, ok func() bool) {
 // sees are the chips that each running chip sees.
 func (c *cli) sees() (out []int) {
 	c.t.Helper()
-	for _, v := range read[[]admin.GossipView](c, "gossip", "show") {
+	for _, v := range read[[]api.GossipView](c, "gossip", "show") {
 		out = append(out, v.Pools[0].Seen)
 	}
 	return out
@@ -83,18 +83,18 @@ func TestGossipIsCutAndEncrypted(t *testing.T) {
 	c.must("up", "-d")
 	c.must("gossip", "impair", "all", "--delay", "20ms", "--loss", "10%", "--seed", "3")
 	c.must("gossip", "cut", "M0D0", "--for", "1h")
-	v := read[[]admin.GossipView](c, "gossip", "show")
+	v := read[[]api.GossipView](c, "gossip", "show")
 	if !v[0].Alone || v[0].CutEndsInS == 0 || v[1].Alone || v[1].Options != "delay=20ms,loss=10%" || v[1].Seed != 3 {
 		t.Errorf("%+v", v)
 	}
 	c.must("ping", "M0D0", "M0D1", "-c", "1")
 	c.must("heal") // the cut, not the impairment
-	if v = read[[]admin.GossipView](c, "gossip", "show"); v[0].Alone || v[0].Options == "" {
+	if v = read[[]api.GossipView](c, "gossip", "show"); v[0].Alone || v[0].Options == "" {
 		t.Errorf("%+v", v)
 	}
 	c.must("gossip", "heal")
 	c.must("partition", "M0D0", "M0D1", "--gossip")
-	if v = read[[]admin.GossipView](c, "gossip", "show"); len(v[0].Apart)+len(v[1].Apart) == 0 && !v[0].Alone || v[0].Options != "" {
+	if v = read[[]api.GossipView](c, "gossip", "show"); len(v[0].Apart)+len(v[1].Apart) == 0 && !v[0].Alone || v[0].Options != "" {
 		t.Errorf("%+v", v)
 	}
 	c.must("heal")
@@ -175,7 +175,7 @@ func TestLabels(t *testing.T) {
 		t.Errorf("generated again: %s", out)
 	}
 	c.must("up", file, "-d", patient, "--netem", "label:far,seed=5,duplicate=1%")
-	rows := read[[]admin.ImpairmentView](c, "netem", "show")
+	rows := read[[]api.ImpairmentView](c, "netem", "show")
 	if len(rows) != 2 || rows[0].Options != "delay=3ms,loss=1%,duplicate=1%" || len(rows[0].Labels) != 2 || rows[0].Plane != 0 {
 		t.Errorf("in force from the start: %+v", rows)
 	}
@@ -194,7 +194,7 @@ func TestLabels(t *testing.T) {
 		t.Errorf("the shell completes %s", out)
 	}
 	c.must("chip", "restart", "M0D1")
-	if rows = read[[]admin.ImpairmentView](c, "netem", "show"); len(rows) != 2 || rows[1].Options != "delay=3ms,loss=1%,duplicate=1%" {
+	if rows = read[[]api.ImpairmentView](c, "netem", "show"); len(rows) != 2 || rows[1].Options != "delay=3ms,loss=1%,duplicate=1%" {
 		t.Errorf("after a restart: %+v", rows)
 	}
 	write("      labels: [wan]\n", "")

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/membership/gossip"
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/wire"
 )
 
@@ -104,7 +104,7 @@ type keyRow struct {
 	Chip   wire.FabricNodeID `json:"chip"`
 	Action string            `json:"action"`
 	Key    string            `json:"key,omitempty"`
-	Keys   []admin.KeyView   `json:"keys"`
+	Keys   []api.KeyView     `json:"keys"`
 	Error  string            `json:"error,omitempty"`
 }
 
@@ -156,7 +156,7 @@ func changeKeys(c *cobra.Command, verb string, args []string, force bool) error 
 func (k *keyChange) do(verb, arg string) error {
 	switch verb {
 	case "list":
-		return k.tell("list", "", func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {
+		return k.tell("list", "", func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 			ks, err := cl.GossipKeys(ctx)
 			if err == nil {
 				err = k.differs(cl.Self(), ks)
@@ -225,16 +225,16 @@ func (k *keyChange) install(key []byte) error {
 	if err := k.write(); err != nil { // a chip that starts later is to have it, too
 		return err
 	}
-	return k.tell("install", id, func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {
-		return setKeys(ctx, cl, admin.KeyBody{Action: "install", Key: key})
+	return k.tell("install", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
+		return setKeys(ctx, cl, api.KeyBody{Action: "install", Key: key})
 	})
 }
 
 // use turns to another key, if all chips that run can read what is encrypted with it.
 func (k *keyChange) use(id string) error {
-	err := k.tell("ask", id, func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {
+	err := k.tell("ask", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
-		if err == nil && !slices.ContainsFunc(ks, func(v admin.KeyView) bool { return v.ID == id }) {
+		if err == nil && !slices.ContainsFunc(ks, func(v api.KeyView) bool { return v.ID == id }) {
 			err = fmt.Errorf("chip %s does not have key %s; install it again", cl.Self(), id)
 		}
 		return ks, err
@@ -248,8 +248,8 @@ func (k *keyChange) use(id string) error {
 	if err := k.write(); err != nil {
 		return err
 	}
-	return k.tell("use", id, func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {
-		return setKeys(ctx, cl, admin.KeyBody{Action: "use", ID: id})
+	return k.tell("use", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
+		return setKeys(ctx, cl, api.KeyBody{Action: "use", ID: id})
 	})
 }
 
@@ -258,9 +258,9 @@ func (k *keyChange) remove(id string) error {
 	if gossip.KeyID(k.keys[0]) == id {
 		return fmt.Errorf("key %s is in use and cannot be removed: 'ttfabric gossip keys use' turns to another one first", id)
 	}
-	err := k.tell("ask", id, func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {
+	err := k.tell("ask", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
-		if err == nil && slices.ContainsFunc(ks, func(v admin.KeyView) bool { return v.ID == id && v.Primary }) {
+		if err == nil && slices.ContainsFunc(ks, func(v api.KeyView) bool { return v.ID == id && v.Primary }) {
 			err = fmt.Errorf("chip %s uses key %s; let it use another one first", cl.Self(), id)
 		}
 		return ks, err
@@ -273,8 +273,8 @@ func (k *keyChange) remove(id string) error {
 	if err := k.write(); err != nil {
 		return err
 	}
-	return k.tell("remove", id, func(ctx context.Context, cl *admin.Client) ([]admin.KeyView, error) {
-		return setKeys(ctx, cl, admin.KeyBody{Action: "remove", ID: id})
+	return k.tell("remove", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
+		return setKeys(ctx, cl, api.KeyBody{Action: "remove", ID: id})
 	})
 }
 
@@ -314,7 +314,7 @@ func (k *keyChange) rotate() error {
 }
 
 // setKeys changes the keys of a chip, if it does so before nobody waits for it any more.
-func setKeys(ctx context.Context, cl *admin.Client, b admin.KeyBody) ([]admin.KeyView, error) {
+func setKeys(ctx context.Context, cl *api.Client, b api.KeyBody) ([]api.KeyView, error) {
 	if d, ok := ctx.Deadline(); ok {
 		b.Before = d.UnixMilli()
 	}
@@ -322,7 +322,7 @@ func setKeys(ctx context.Context, cl *admin.Client, b admin.KeyBody) ([]admin.Ke
 }
 
 // differs reports that a chip has other keys than the run folder.
-func (k *keyChange) differs(n wire.FabricNodeID, ks []admin.KeyView) error {
+func (k *keyChange) differs(n wire.FabricNodeID, ks []api.KeyView) error {
 	same := len(ks) == len(k.keys)
 	for i := 0; same && i < len(ks); i++ {
 		same = slices.ContainsFunc(k.keys, func(b []byte) bool { return gossip.KeyID(b) == ks[i].ID }) && (ks[i].Primary == (ks[i].ID == gossip.KeyID(k.keys[0])))
@@ -334,16 +334,16 @@ func (k *keyChange) differs(n wire.FabricNodeID, ks []admin.KeyView) error {
 }
 
 // tell asks all chips that run, and notes what each of them did. The error names those that did not.
-func (k *keyChange) tell(action, id string, do func(context.Context, *admin.Client) ([]admin.KeyView, error)) error {
+func (k *keyChange) tell(action, id string, do func(context.Context, *api.Client) ([]api.KeyView, error)) error {
 	var mu sync.Mutex
 	bar := newProgress(k.c.ErrOrStderr(), action+" "+id, len(k.chips.clients))
 	defer bar.stop()
 	var rows []keyRow
-	_ = k.chips.each(k.c, k.chips.all(), func(ctx context.Context, cl *admin.Client) error {
+	_ = k.chips.each(k.c, k.chips.all(), func(ctx context.Context, cl *api.Client) error {
 		keys, err := do(ctx, cl)
 		mu.Lock()
 		defer mu.Unlock()
-		row := keyRow{Chip: cl.Self(), Action: action, Key: id, Keys: append([]admin.KeyView{}, keys...)}
+		row := keyRow{Chip: cl.Self(), Action: action, Key: id, Keys: append([]api.KeyView{}, keys...)}
 		if err != nil {
 			row.Error = err.Error()
 		}
@@ -390,7 +390,7 @@ func (k *keyChange) print() {
 }
 
 // keyWords names keys.
-func keyWords(ks []admin.KeyView) string {
+func keyWords(ks []api.KeyView) string {
 	var out []string
 	for _, k := range ks {
 		out = append(out, fmt.Sprintf("%s (AES-%d)", k.ID, k.Bits))

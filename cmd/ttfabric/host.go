@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ttfabric/node"
+	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
 
@@ -19,7 +19,7 @@ type host interface {
 	// launch starts chips that don't run, recorded in this life as rec says, where it says anything. Those that end later come by exits.
 	launch(ctx context.Context, ns []wire.FabricNodeID, rec recordFlags, exits chan<- exit) error
 	// do kills, pauses, resumes or removes a chip, and returns when that has happened.
-	do(ctx context.Context, f chipFile, k node.FaultKind) error
+	do(ctx context.Context, f chipFile, k fault.Kind) error
 	// lastWords is the last line of a chip's log.
 	lastWords(n wire.FabricNodeID) string
 	// archive brings the archive of events in the run folder up to date.

@@ -12,7 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -37,10 +37,10 @@ func machineOf(c *cobra.Command) (runDir, *topo.Topology, error) {
 const askTime = 5 * time.Second
 
 // ask gets the state of all running chips at once; silent ones are named.
-func ask(ctx context.Context, cs []*admin.Client) (views []admin.ChipView, silent []wire.FabricNodeID) {
+func ask(ctx context.Context, cs []*api.Client) (views []api.ChipView, silent []wire.FabricNodeID) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	got := make([]*admin.ChipView, len(cs))
+	got := make([]*api.ChipView, len(cs))
 	var wg sync.WaitGroup
 	for i, c := range cs {
 		wg.Go(func() {
@@ -103,7 +103,7 @@ func newLs() *cobra.Command {
 
 // clientsOf are the chips that a command with optional CHIPs is about: those,
 // or all that run; missing are those that don't.
-func clientsOf(c *cobra.Command, args []string) (cs []*admin.Client, missing []wire.FabricNodeID, err error) {
+func clientsOf(c *cobra.Command, args []string) (cs []*api.Client, missing []wire.FabricNodeID, err error) {
 	dir, err := dirOf(c)
 	if err != nil {
 		return nil, nil, err
@@ -205,7 +205,7 @@ func newInspect() *cobra.Command {
 	return c
 }
 
-func printLinks(c *cobra.Command, views []admin.ChipView) {
+func printLinks(c *cobra.Command, views []api.ChipView) {
 	tw := newTable(c, "Chip", "Ch", "Dir", "Plane", "Peer", "State", "For", "Training", "Router", "Retrains", "Last retrain", "Last down", "Down s", "Up %", "Flaps", "RTT µs", "Sent", "Received", "Resent", "Dropped")
 	for _, v := range views {
 		for _, l := range v.Links {
@@ -234,7 +234,7 @@ func printLinks(c *cobra.Command, views []admin.ChipView) {
 	tw.Render()
 }
 
-func printChip(c *cobra.Command, v admin.ChipView) {
+func printChip(c *cobra.Command, v api.ChipView) {
 	tw := newTable(c, "Counter", "Value")
 	for _, k := range sortedKeys(v.Counters) {
 		tw.AppendRow(table.Row{k, v.Counters[k]})

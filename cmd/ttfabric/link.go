@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -129,8 +129,8 @@ func (s *chipSet) cutOnes(ctx context.Context, links []link) []link {
 // cut takes cables away, or puts them back.
 func (s *chipSet) cut(c *cobra.Command, links []link, on bool, d time.Duration) error {
 	where, _ := ends(links, "both")
-	return s.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
-		return cl.SetNetem(ctx, admin.NetemBody{Channels: chs, Cut: &on, ForS: d.Seconds()})
+	return s.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
+		return cl.SetNetem(ctx, api.NetemBody{Channels: chs, Cut: &on, ForS: d.Seconds()})
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -139,7 +139,7 @@ func linkArgs(c *cobra.Command, args []string) ([]link, *chipSet, error) {
 // chipSet is the chips of a fabric that run.
 type chipSet struct {
 	t       *topo.Topology
-	clients map[wire.FabricNodeID]*admin.Client
+	clients map[wire.FabricNodeID]*api.Client
 }
 
 func openChips(dir runDir) (*chipSet, error) {
@@ -147,7 +147,7 @@ func openChips(dir runDir) (*chipSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &chipSet{t, map[wire.FabricNodeID]*admin.Client{}}
+	s := &chipSet{t, map[wire.FabricNodeID]*api.Client{}}
 	for _, c := range cs {
 		s.clients[c.Self()] = c
 	}
@@ -156,7 +156,7 @@ func openChips(dir runDir) (*chipSet, error) {
 
 // at asks the chips at the ends of cables at once. Those that don't run are
 // named on stderr: they send nothing anyway. It fails where one that runs did not do it.
-func (s *chipSet) at(c *cobra.Command, where map[wire.FabricNodeID][]wire.Channel, do func(context.Context, *admin.Client, []wire.Channel) error) error {
+func (s *chipSet) at(c *cobra.Command, where map[wire.FabricNodeID][]wire.Channel, do func(context.Context, *api.Client, []wire.Channel) error) error {
 	ctx, cancel := context.WithTimeout(c.Context(), askTime)
 	defer cancel()
 	var mu sync.Mutex

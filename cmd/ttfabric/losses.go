@@ -11,7 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/losses"
 	"ttfabric/wire"
 )
@@ -54,7 +54,7 @@ type lossesReport struct {
 	Silent []wire.FabricNodeID `json:"no_answer"`
 }
 
-func (l *lossesFlags) run(c *cobra.Command, format string, cs []*admin.Client, missing []wire.FabricNodeID) error {
+func (l *lossesFlags) run(c *cobra.Command, format string, cs []*api.Client, missing []wire.FabricNodeID) error {
 	r := account(c.Context(), cs, missing, l.wait)
 	if format == "json" {
 		if err := printJSON(c, r); err != nil {
@@ -76,7 +76,7 @@ func (l *lossesFlags) run(c *cobra.Command, format string, cs []*admin.Client, m
 }
 
 // account asks all chips until nothing has moved between two rounds, or wait is over.
-func account(ctx context.Context, cs []*admin.Client, missing []wire.FabricNodeID, wait time.Duration) lossesReport {
+func account(ctx context.Context, cs []*api.Client, missing []wire.FabricNodeID, wait time.Duration) lossesReport {
 	end := time.Now().Add(wait)
 	for last := []losses.Chip(nil); ; time.Sleep(lossesPoll) {
 		chips, silent := askLosses(ctx, cs)
@@ -89,7 +89,7 @@ func account(ctx context.Context, cs []*admin.Client, missing []wire.FabricNodeI
 }
 
 // askLosses gets the accounts of all running chips at once.
-func askLosses(ctx context.Context, cs []*admin.Client) (chips []losses.Chip, silent []wire.FabricNodeID) {
+func askLosses(ctx context.Context, cs []*api.Client) (chips []losses.Chip, silent []wire.FabricNodeID) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	got := make([]*losses.Chip, len(cs))

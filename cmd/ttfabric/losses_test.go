@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/wire"
 )
 
@@ -20,7 +20,7 @@ func TestWhatGotLost(t *testing.T) {
 	c.must("traffic", "all-to-all", "--packets", "1000")
 	r := read[lossesReport](c, "inspect", "--losses", "--assert", "--wait", "60s")
 	n := map[string]uint64{} // by the chips' own counters
-	for _, v := range read[struct{ Chips []admin.ChipView }](c, "inspect").Chips {
+	for _, v := range read[struct{ Chips []api.ChipView }](c, "inspect").Chips {
 		for k, x := range v.Counters {
 			n[k] += x
 		}

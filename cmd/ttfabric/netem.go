@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node"
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
@@ -55,7 +55,7 @@ percentages with or without the sign, and a bare rate is kbit. Where more than
   sudo ttfabric netem set M0D0-M0D1/p0 --delay 10ms --loss 1% --backend kernel
   ttfabric netem set 'M0D*-M1D*' --loss-gemodel 1%,10%,70%,0.1%`,
 		RunE: func(c *cobra.Command, args []string) error {
-			body := admin.NetemBody{Options: fault.Change{}, ForS: duration.Seconds()}
+			body := api.NetemBody{Options: fault.Change{}, ForS: duration.Seconds()}
 			for i, k := range fault.Knobs {
 				if c.Flags().Changed(k.Name) {
 					body.Options[k.Name] = values[i]
@@ -96,7 +96,7 @@ func faultTime(flag string, d time.Duration) error {
 	return nil
 }
 
-func setNetem(c *cobra.Command, args []string, direction string, body admin.NetemBody) error {
+func setNetem(c *cobra.Command, args []string, direction string, body api.NetemBody) error {
 	if _, err := format(c); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func setNetem(c *cobra.Command, args []string, direction string, body admin.Nete
 	if err != nil {
 		return err
 	}
-	err = chips.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
+	err = chips.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
 		b := body
 		b.Channels = chs
 		return cl.SetNetem(ctx, b)
@@ -154,8 +154,8 @@ func showNetem(c *cobra.Command, chips *chipSet, where map[wire.FabricNodeID][]w
 	if err != nil {
 		return err
 	}
-	got := make([][]admin.ImpairmentView, len(chips.t.Chips))
-	err = chips.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
+	got := make([][]api.ImpairmentView, len(chips.t.Chips))
+	err = chips.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
 		all, err := cl.Netem(ctx)
 		for _, v := range all {
 			if slices.Contains(chs, v.Channel) && (v.Active || !only) {
@@ -169,9 +169,9 @@ func showNetem(c *cobra.Command, chips *chipSet, where map[wire.FabricNodeID][]w
 }
 
 // printNetem prints what is done, or if all could be asked that nothing is.
-func printNetem(c *cobra.Command, f string, rows []admin.ImpairmentView, all bool) error {
+func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool) error {
 	if f == "json" {
-		return printJSON(c, append([]admin.ImpairmentView{}, rows...))
+		return printJSON(c, append([]api.ImpairmentView{}, rows...))
 	}
 	if len(rows) == 0 && all {
 		fmt.Fprintln(c.ErrOrStderr(), "No cable is impaired.")
@@ -179,7 +179,7 @@ func printNetem(c *cobra.Command, f string, rows []admin.ImpairmentView, all boo
 	if len(rows) == 0 {
 		return nil
 	}
-	labels := slices.ContainsFunc(rows, func(v admin.ImpairmentView) bool { return len(v.Labels) > 0 })
+	labels := slices.ContainsFunc(rows, func(v api.ImpairmentView) bool { return len(v.Labels) > 0 })
 	header := []any{"From", "To", "Plane"}
 	if labels {
 		header = append(header, "Labels")
@@ -211,7 +211,7 @@ func counted0(n map[string]uint64, names ...string) any {
 }
 
 // inForce is what is done in one direction, in words.
-func inForce(v *admin.ImpairmentView) string {
+func inForce(v *api.ImpairmentView) string {
 	var words []string
 	if v.Cut {
 		words = append(words, "cut")
@@ -228,7 +228,7 @@ func inForce(v *admin.ImpairmentView) string {
 	return strings.Join(words, " ")
 }
 
-func endsIn(v *admin.ImpairmentView) string {
+func endsIn(v *api.ImpairmentView) string {
 	var words []string
 	for _, s := range []float64{v.CutEndsInS, v.EndsInS} {
 		if s > 0 {
@@ -264,7 +264,7 @@ namespace that --netns names, it needs no chip that runs.
 				return err
 			}
 			where, _ := ends(links, "both")
-			err = chips.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
+			err = chips.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
 				return cl.ResetNetem(ctx, chs...)
 			})
 			if err != nil {

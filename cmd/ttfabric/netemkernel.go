@@ -16,6 +16,7 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/netem"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
@@ -58,9 +59,9 @@ func (k *kernelFlags) asked(*cobra.Command) bool {
 
 // kernelPort is one direction of a cable, and where the kernel can get at it.
 type kernelPort struct {
-	client *admin.Client
+	client *api.Client
 	local  wire.PortID
-	link   admin.LinkView
+	link   api.LinkView
 	source netem.Source
 	host   *netem.Host
 	labels []string
@@ -131,7 +132,7 @@ func (k *kernelFlags) chips(c *cobra.Command) (*chipSet, map[wire.FabricNodeID]s
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), askTime)
 	defer cancel()
-	v, err := admin.NewClient(k.api, token, wire.FabricNodeID{}, t).Chip(ctx)
+	v, err := api.NewClient(k.api, token, wire.FabricNodeID{}, t).Chip(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,7 +140,7 @@ func (k *kernelFlags) chips(c *cobra.Command) (*chipSet, map[wire.FabricNodeID]s
 		return nil, nil, coded(exitUsage, "--topology %s has no chip %s, which is the one at %s", k.topology, v.Chip, k.api)
 	}
 	where[v.Chip] = k.netns
-	return &chipSet{t, map[wire.FabricNodeID]*admin.Client{v.Chip: admin.NewClient(k.api, token, v.Chip, t)}}, where, nil
+	return &chipSet{t, map[wire.FabricNodeID]*api.Client{v.Chip: api.NewClient(k.api, token, v.Chip, t)}}, where, nil
 }
 
 // containerPIDs adds the first processes of a fabric's containers, as this machine numbers them.
@@ -209,7 +210,7 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 		index[chip.Node] = len(got)
 		got = append(got, nil)
 	}
-	err = s.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) (err error) {
+	err = s.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) (err error) {
 		got[index[cl.Self()]], err = portsOf(ctx, cl, chs)
 		return err
 	})
@@ -237,7 +238,7 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 }
 
 // portsOf asks a chip where its ports are and where they send to.
-func portsOf(ctx context.Context, cl *admin.Client, chs []wire.Channel) (out []kernelPort, err error) {
+func portsOf(ctx context.Context, cl *api.Client, chs []wire.Channel) (out []kernelPort, err error) {
 	v, err := cl.Chip(ctx)
 	if err != nil {
 		return nil, err
@@ -289,7 +290,7 @@ func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, 
 	return nil
 }
 
-func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, body admin.NetemBody, d time.Duration) error {
+func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, body api.NetemBody, d time.Duration) error {
 	ks, err := k.open(c, args, direction)
 	if err != nil {
 		return err
@@ -357,7 +358,7 @@ func (ks *kernelPorts) print(c *cobra.Command, only bool, d time.Duration) error
 	if err != nil {
 		return err
 	}
-	var rows []admin.ImpairmentView
+	var rows []api.ImpairmentView
 	for i := range ks.ports {
 		p := &ks.ports[i]
 		s, err := p.state()

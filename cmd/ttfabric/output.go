@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -153,7 +153,7 @@ func (p *progress) stop() {
 }
 
 // printUp prints the result of bring-up, the same table as ls.
-func printUp(c *cobra.Command, t *topo.Topology, views []admin.ChipView, took time.Duration) error {
+func printUp(c *cobra.Command, t *topo.Topology, views []api.ChipView, took time.Duration) error {
 	f, err := format(c)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func printUp(c *cobra.Command, t *topo.Topology, views []admin.ChipView, took ti
 	return nil
 }
 
-func printChips(c *cobra.Command, views []admin.ChipView, missing, silent []wire.FabricNodeID) {
+func printChips(c *cobra.Command, views []api.ChipView, missing, silent []wire.FabricNodeID) {
 	tw := newTable(c, "Chip", "UMD", "Row,Col", "Links", "Members", "Gossip", "Ports", "Uptime")
 	for _, v := range views {
 		umd := "-"
@@ -189,7 +189,7 @@ func printChips(c *cobra.Command, views []admin.ChipView, missing, silent []wire
 }
 
 // addresses shortens a chip's UDP addresses: the host once, the ports as a range where they are one.
-func addresses(v admin.ChipView) string {
+func addresses(v api.ChipView) string {
 	if len(v.Links) == 0 {
 		return "-"
 	}

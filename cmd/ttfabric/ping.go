@@ -11,12 +11,12 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 )
 
-func printEvent(c *cobra.Command, e admin.EventView, asJSON bool) {
+func printEvent(c *cobra.Command, e api.EventView, asJSON bool) {
 	if asJSON {
 		printLine(c, e)
 		return
@@ -97,7 +97,7 @@ func newPing() *cobra.Command {
 }
 
 // pingPairs are the pair that is named, or all that have a way on the plane.
-func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.FabricNodeID, cs map[wire.FabricNodeID]*admin.Client, err error) {
+func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.FabricNodeID, cs map[wire.FabricNodeID]*api.Client, err error) {
 	dir, err := dirOf(c)
 	if err != nil {
 		return nil, nil, err
@@ -110,7 +110,7 @@ func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.Fabr
 	if err != nil {
 		return nil, nil, err
 	}
-	cs = map[wire.FabricNodeID]*admin.Client{}
+	cs = map[wire.FabricNodeID]*api.Client{}
 	for _, cl := range list {
 		cs[cl.Self()] = cl
 	}

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"ttfabric/node"
+	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
 
@@ -102,14 +102,14 @@ func (p processes) spawn(n wire.FabricNodeID, rec recordFlags, exits chan<- exit
 // stopTime is how long chips get to say goodbye before they are killed.
 const stopTime = 3 * time.Second
 
-func (p processes) do(_ context.Context, f chipFile, k node.FaultKind) error {
+func (p processes) do(_ context.Context, f chipFile, k fault.Kind) error {
 	signals, what := []syscall.Signal{syscall.SIGKILL}, "was killed and does not end; look at its state with 'ps'"
 	switch k {
-	case node.FaultPaused:
+	case fault.KindPaused:
 		signals, what = []syscall.Signal{syscall.SIGSTOP}, "was stopped and goes on; look at its state with 'ps'"
-	case node.FaultResumed:
+	case fault.KindResumed:
 		signals, what = []syscall.Signal{syscall.SIGCONT}, ""
-	case node.FaultRemoved: // one that is paused has to hear it
+	case fault.KindRemoved: // one that is paused has to hear it
 		signals, what = []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, fmt.Sprintf("does not end; 'ttfabric chip kill %s' ends it without a goodbye", f.Chip)
 	}
 	for i, sig := range signals {
@@ -117,7 +117,7 @@ func (p processes) do(_ context.Context, f chipFile, k node.FaultKind) error {
 			return fmt.Errorf("chip %s, process %d: %w", f.Chip, f.PID, err)
 		}
 	}
-	for end := time.Now().Add(stopTime); what != "" && f.alive() && (k != node.FaultPaused || !standsStill(f.PID)); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(stopTime); what != "" && f.alive() && (k != fault.KindPaused || !standsStill(f.PID)); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			return fmt.Errorf("chip %s, process %d, %s", f.Chip, f.PID, what)
 		}

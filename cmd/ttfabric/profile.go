@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 )
 
 func newProfile() *cobra.Command {
@@ -25,11 +25,11 @@ file for 'go tool pprof'.`,
   go tool pprof -top M0D3-cpu.pprof`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if d <= 0 || d > admin.MaxProfile {
-				return coded(exitUsage, "--for %v: want a time up to %v", d, admin.MaxProfile)
+			if d <= 0 || d > api.MaxProfile {
+				return coded(exitUsage, "--for %v: want a time up to %v", d, api.MaxProfile)
 			}
-			if !slices.Contains(admin.ProfileKinds, kind) {
-				return coded(exitUsage, "--kind %q: want %s", kind, strings.Join(admin.ProfileKinds, ", "))
+			if !slices.Contains(api.ProfileKinds, kind) {
+				return coded(exitUsage, "--kind %q: want %s", kind, strings.Join(api.ProfileKinds, ", "))
 			}
 			dir, n, err := chipArg(c, args[0])
 			if err != nil {
@@ -57,7 +57,7 @@ file for 'go tool pprof'.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&kind, "kind", "cpu", "what to profile: "+strings.Join(admin.ProfileKinds, ", "))
+	c.Flags().StringVar(&kind, "kind", "cpu", "what to profile: "+strings.Join(api.ProfileKinds, ", "))
 	c.Flags().DurationVar(&d, "for", 5*time.Second, "how long, of the CPU")
 	c.Flags().StringVar(&file, "file", "", "where to write it (default CHIP-KIND.pprof)")
 	return c

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node"
+	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
 
@@ -70,8 +70,8 @@ func removeChip(ctx context.Context, dir runDir, n wire.FabricNodeID, drain time
 	if drained, err = drainChip(ctx, dir, n, drain); err != nil {
 		return false, err
 	}
-	tellFault(ctx, dir, node.FaultRemoved, n)
-	return drained, dir.host().do(ctx, f, node.FaultRemoved)
+	tellFault(ctx, dir, fault.KindRemoved, n)
+	return drained, dir.host().do(ctx, f, fault.KindRemoved)
 }
 
 // drainChip waits until nothing is under way in a chip.

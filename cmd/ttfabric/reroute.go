@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -112,7 +112,7 @@ func (s *chipSet) service(c *cobra.Command, links []link, out bool) error {
 	if err != nil {
 		return err
 	}
-	if err := s.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
+	if err := s.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
 		return cl.SetService(ctx, chs, out)
 	}); err != nil {
 		return err

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"ttfabric/node"
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
+	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
 
@@ -68,7 +68,7 @@ func (e elsewhere) launch(_ context.Context, ns []wire.FabricNodeID, _ recordFla
 	return e.notHere(ns[0], "started")
 }
 
-func (e elsewhere) do(_ context.Context, f chipFile, k node.FaultKind) error {
+func (e elsewhere) do(_ context.Context, f chipFile, k fault.Kind) error {
 	return e.notHere(f.Chip, k.String())
 }
 
@@ -95,7 +95,7 @@ type rosterAnswer struct {
 	addr    string
 	self    wire.FabricNodeID
 	gossip  string
-	members []admin.MemberView
+	members []api.MemberView
 	err     error
 }
 
@@ -149,7 +149,7 @@ func (r *roster) ask(ctx context.Context, addr string) {
 	r.open++
 	go func() {
 		a := rosterAnswer{addr: addr}
-		cl := admin.NewClient(addr, r.token, wire.FabricNodeID{}, r.t)
+		cl := api.NewClient(addr, r.token, wire.FabricNodeID{}, r.t)
 		defer cl.Close()
 		v, err := cl.Chip(ctx)
 		if err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -110,7 +110,7 @@ func routerPorts(c *cobra.Command, args []string, chips, action string) (*chipSe
 
 // addHeld adds the far ends of links that hold their cables down.
 func (s *chipSet) addHeld(ctx context.Context, where map[wire.FabricNodeID][]wire.Channel, links []link) {
-	var far []*admin.Client
+	var far []*api.Client
 	of := map[wire.PortID]bool{}
 	for _, l := range links {
 		if cl := s.clients[l.b.Node]; cl != nil && !slices.Contains(far, cl) {
@@ -144,11 +144,11 @@ func chipPorts(t *topo.Topology, chips string) (map[wire.FabricNodeID][]wire.Cha
 }
 
 // command tells ports what to do, and returns those ports.
-func (s *chipSet) command(c *cobra.Command, where map[wire.FabricNodeID][]wire.Channel, action string) ([]admin.RouterView, error) {
+func (s *chipSet) command(c *cobra.Command, where map[wire.FabricNodeID][]wire.Channel, action string) ([]api.RouterView, error) {
 	var mu sync.Mutex
-	var views []admin.RouterView
-	err := s.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
-		all, err := cl.CommandRouter(ctx, admin.RouterBody{Channels: chs, Action: action})
+	var views []api.RouterView
+	err := s.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
+		all, err := cl.CommandRouter(ctx, api.RouterBody{Channels: chs, Action: action})
 		mu.Lock()
 		defer mu.Unlock()
 		for _, v := range all {
@@ -158,7 +158,7 @@ func (s *chipSet) command(c *cobra.Command, where map[wire.FabricNodeID][]wire.C
 		}
 		return err
 	})
-	slices.SortFunc(views, func(a, b admin.RouterView) int {
+	slices.SortFunc(views, func(a, b api.RouterView) int {
 		if (wire.PortID{Node: a.Chip, Channel: a.Channel}).Less(wire.PortID{Node: b.Chip, Channel: b.Channel}) {
 			return -1
 		}
@@ -167,9 +167,9 @@ func (s *chipSet) command(c *cobra.Command, where map[wire.FabricNodeID][]wire.C
 	return views, err
 }
 
-func showRouters(c *cobra.Command, format, done string, views []admin.RouterView) error {
+func showRouters(c *cobra.Command, format, done string, views []api.RouterView) error {
 	if format == "json" {
-		return printJSON(c, append([]admin.RouterView{}, views...))
+		return printJSON(c, append([]api.RouterView{}, views...))
 	}
 	tw := newTable(c, "Chip", "Ch", "Peer", "Plane", "Router", "Waiting", "Flushed")
 	for _, v := range views {
@@ -186,7 +186,7 @@ func seconds(s float64) time.Duration {
 }
 
 // training is how far a link's training has come, with its result where that is no good one.
-func training(l *admin.LinkView) string {
+func training(l *api.LinkView) string {
 	if l.Train == "fail" || l.Train == "not connected" {
 		return l.Phase + ", " + l.Train
 	}

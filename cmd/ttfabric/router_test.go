@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 )
 
 // states are the states of the routers of a fabric's ports, each once.
 func (c *cli) states() (out []string) {
 	seen := map[string]bool{}
-	for _, v := range read[struct{ Chips []admin.ChipView }](c, "inspect").Chips {
+	for _, v := range read[struct{ Chips []api.ChipView }](c, "inspect").Chips {
 		for _, l := range v.Links {
 			if !seen[l.Router] {
 				seen[l.Router] = true
@@ -32,7 +32,7 @@ func TestRouterCommands(t *testing.T) {
 	c.fails(exitUsage, "router", "drain", "M0D0:3")
 	c.fails(exitUsage, "router", "resume", "--chip", "M0D7")
 
-	rows := read[[]admin.RouterView](c, "router", "pause", "M0D0-M0D1/p0")
+	rows := read[[]api.RouterView](c, "router", "pause", "M0D0-M0D1/p0")
 	if len(rows) != 2 || rows[0].State != "paused" || rows[0].Code != 2 || rows[1].Chip.String() != "M0D1" {
 		t.Errorf("pause says %+v", rows)
 	}
@@ -75,7 +75,7 @@ func TestRouterCommands(t *testing.T) {
 }
 
 func retrains(c *cli) (n int) {
-	for _, v := range read[struct{ Chips []admin.ChipView }](c, "inspect").Chips {
+	for _, v := range read[struct{ Chips []api.ChipView }](c, "inspect").Chips {
 		for _, l := range v.Links {
 			n += l.Retrains
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/traffic"
 	"ttfabric/wire"
 )
@@ -121,7 +121,7 @@ func TestAlike(t *testing.T) {
 func TestBeside(t *testing.T) {
 	plan := []traceHop{{Hop: 1, From: "M0D0", Dir: "E", To: "M0D1", VC: "data"}, {Hop: 2, From: "M0D1", Dir: "S", To: "M0D3", VC: "data"}}
 	at := func(id string, chip, ttl int, vc string) sighting {
-		return sighting{wire.FabricNodeID{Chip: wire.ChipID(chip)}, admin.SightingView{ID: id, Channel: 4, VC: vc, TTL: uint16(ttl)}}
+		return sighting{wire.FabricNodeID{Chip: wire.ChipID(chip)}, api.SightingView{ID: id, Channel: 4, VC: vc, TTL: uint16(ttl)}}
 	}
 	old := []sighting{at("a", 1, 9, "data"), at("a", 3, 8, "data")}
 	for _, c := range []struct {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -262,7 +262,7 @@ func writeChipFile(d runDir, c chipFile) error {
 }
 
 // client opens the API of a chip.
-func (d runDir) client(n wire.FabricNodeID) (*admin.Client, error) {
+func (d runDir) client(n wire.FabricNodeID) (*api.Client, error) {
 	_, t, token, err := d.mesh()
 	if err != nil {
 		return nil, err
@@ -274,11 +274,11 @@ func (d runDir) client(n wire.FabricNodeID) (*admin.Client, error) {
 	if !ok {
 		return nil, fmt.Errorf("chip %s is not running; 'ttfabric up' starts what is missing", n)
 	}
-	return admin.NewClient(c.API, token, n, t), nil
+	return api.NewClient(c.API, token, n, t), nil
 }
 
 // clients opens the APIs of all running chips; missing names the others.
-func (d runDir) clients() (cs []*admin.Client, missing []wire.FabricNodeID, t *topo.Topology, err error) {
+func (d runDir) clients() (cs []*api.Client, missing []wire.FabricNodeID, t *topo.Topology, err error) {
 	_, t, token, err := d.mesh()
 	if err != nil {
 		return nil, nil, nil, err
@@ -289,7 +289,7 @@ func (d runDir) clients() (cs []*admin.Client, missing []wire.FabricNodeID, t *t
 	}
 	for _, c := range t.Chips {
 		if f, ok := running[c.Node]; ok {
-			cs = append(cs, admin.NewClient(f.API, token, c.Node, t))
+			cs = append(cs, api.NewClient(f.API, token, c.Node, t))
 		} else {
 			missing = append(missing, c.Node)
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"ttfabric/node"
 	"ttfabric/node/scenario"
+	"ttfabric/ttlink/fault"
 )
 
 // write puts a file into the test's folder and returns its path.
@@ -163,7 +163,7 @@ func TestScenarioCommands(t *testing.T) {
 
 // TestFaultKindsAreEvents finds that a scenario can count each kind of fault that chips tell of.
 func TestFaultKindsAreEvents(t *testing.T) {
-	for k := node.FaultSet; k <= node.FaultRestarted; k++ {
+	for k := fault.KindSet; k <= fault.KindRestarted; k++ {
 		if _, err := scenario.ParseExpr("events(fault " + k.String() + ") == 0"); err != nil {
 			t.Error(err)
 		}

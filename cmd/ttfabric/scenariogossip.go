@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/scenario"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
@@ -19,7 +19,7 @@ func (g *liveStage) gossip(ctx context.Context, n wire.FabricNodeID, a *scenario
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	what := a.Step.Gossip
-	b := admin.GossipBody{Options: fault.Change{}, Cut: what.Down, ForS: a.For.Seconds()}
+	b := api.GossipBody{Options: fault.Change{}, Cut: what.Down, ForS: a.For.Seconds()}
 	if what.Delay > 0 {
 		b.Options["delay"] = what.Delay.String()
 	}

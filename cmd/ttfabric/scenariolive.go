@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node"
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/scenario"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
+	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -38,14 +38,14 @@ type liveStage struct {
 	token  string
 	run    *scenario.Run
 	origin time.Time
-	began  time.Time                            // of the timeline
-	chips  *chipSet                             // those that run
-	paused map[wire.FabricNodeID]*admin.Client  // not among chips.clients
-	views  map[wire.FabricNodeID]admin.ChipView // as last seen
-	order  scenario.Order                       // the round of the traffic at hand
-	links  []link                               // that something was done to
+	began  time.Time                          // of the timeline
+	chips  *chipSet                           // those that run
+	paused map[wire.FabricNodeID]*api.Client  // not among chips.clients
+	views  map[wire.FabricNodeID]api.ChipView // as last seen
+	order  scenario.Order                     // the round of the traffic at hand
+	links  []link                             // that something was done to
 	mu     sync.Mutex
-	events []admin.EventView
+	events []api.EventView
 }
 
 // runLive runs a scenario on processes: on a fabric of its own, or on one that runs.
@@ -54,7 +54,7 @@ func runLive(c *cobra.Command, s *scenario.Scenario, f scenarioFlags, seed uint6
 	if err != nil {
 		return rep, err
 	}
-	g := &liveStage{c: c, dir: dir, paused: map[wire.FabricNodeID]*admin.Client{}, views: map[wire.FabricNodeID]admin.ChipView{}}
+	g := &liveStage{c: c, dir: dir, paused: map[wire.FabricNodeID]*api.Client{}, views: map[wire.FabricNodeID]api.ChipView{}}
 	defer func() { err = errors.Join(err, end(g)) }()
 	if _, g.t, g.token, err = dir.mesh(); err != nil {
 		return rep, err
@@ -191,10 +191,10 @@ func (g *liveStage) play(ctx context.Context, bar *progress) {
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
 	defer cancel()
-	_ = each(g.clients(), func(cl *admin.Client) error { return cl.StopTraffic(stop) }) // a chip that died has nothing to stop
+	_ = each(g.clients(), func(cl *api.Client) error { return cl.StopTraffic(stop) }) // a chip that died has nothing to stop
 }
 
-func (g *liveStage) clients() (cs []*admin.Client) {
+func (g *liveStage) clients() (cs []*api.Client) {
 	for _, c := range g.t.Chips {
 		if cl := g.chips.clients[c.Node]; cl != nil {
 			cs = append(cs, cl)
@@ -204,9 +204,9 @@ func (g *liveStage) clients() (cs []*admin.Client) {
 }
 
 // listen takes a chip's events, as long as it lives.
-func (g *liveStage) listen(ctx context.Context, cl *admin.Client) {
+func (g *liveStage) listen(ctx context.Context, cl *api.Client) {
 	go func() {
-		_ = cl.Events(ctx, func(e admin.EventView) { // it ends with the chip
+		_ = cl.Events(ctx, func(e api.EventView) { // it ends with the chip
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			if !e.Time.Before(g.began) {
@@ -230,10 +230,10 @@ func (g *liveStage) tell() {
 // obey begins a round of the traffic, or ends the sending of one.
 func (g *liveStage) obey(ctx context.Context, o scenario.Order) error {
 	start := func(send bool) error {
-		return each(g.clients(), func(cl *admin.Client) error {
+		return each(g.clients(), func(cl *api.Client) error {
 			ctx, cancel := context.WithTimeout(ctx, askTime)
 			defer cancel()
-			return cl.StartTraffic(ctx, admin.TrafficStart{Spec: o.Spec, Pairs: o.Pairs, Send: send})
+			return cl.StartTraffic(ctx, api.TrafficStart{Spec: o.Spec, Pairs: o.Pairs, Send: send})
 		})
 	}
 	switch o.Kind {
@@ -250,7 +250,7 @@ func (g *liveStage) obey(ctx context.Context, o scenario.Order) error {
 func (g *liveStage) sample(ctx context.Context) scenario.Sample {
 	var mu sync.Mutex
 	var reports []traffic.Report
-	_ = each(g.clients(), func(cl *admin.Client) error {
+	_ = each(g.clients(), func(cl *api.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, lookTime)
 		defer cancel()
 		v, err := cl.Chip(ctx)
@@ -337,13 +337,13 @@ func (g *liveStage) doLinks(a *scenario.Action) error {
 	quiet := &cobra.Command{} // chips that don't run are part of the plan
 	quiet.SetContext(g.c.Context())
 	quiet.SetErr(io.Discard)
-	body := admin.NetemBody{Options: a.Step.Netem, Seed: a.Step.Dice, ForS: a.For.Seconds()}
+	body := api.NetemBody{Options: a.Step.Netem, Seed: a.Step.Dice, ForS: a.For.Seconds()}
 	switch a.Verb {
 	case scenario.LinkDown, scenario.LinkUp:
 		return g.chips.cut(quiet, links, a.Verb == scenario.LinkDown, a.For)
 	case scenario.NetemReset:
 		where, _ := ends(links, "both")
-		return g.chips.at(quiet, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
+		return g.chips.at(quiet, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
 			return cl.ResetNetem(ctx, chs...)
 		})
 	}
@@ -351,7 +351,7 @@ func (g *liveStage) doLinks(a *scenario.Action) error {
 	if err != nil {
 		return err
 	}
-	return g.chips.at(quiet, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
+	return g.chips.at(quiet, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
 		b := body
 		b.Channels = chs
 		return cl.SetNetem(ctx, b)
@@ -362,20 +362,20 @@ func (g *liveStage) doChip(ctx context.Context, a *scenario.Action, n wire.Fabri
 	switch a.Verb {
 	case scenario.ChipKill:
 		g.forget(n)
-		tellFault(ctx, g.dir, node.FaultKilled, n)
+		tellFault(ctx, g.dir, fault.KindKilled, n)
 		return killChip(ctx, g.dir, n)
 	case scenario.ChipStart:
 		return errors.Join(startChip(g.c, g.dir, n, false, recordFlags{}), g.meet(ctx, n))
 	case scenario.ChipRestart:
 		g.forget(n)
-		tellFault(ctx, g.dir, node.FaultRestarted, n)
+		tellFault(ctx, g.dir, fault.KindRestarted, n)
 		return errors.Join(startChip(g.c, g.dir, n, true, recordFlags{}), g.meet(ctx, n))
 	case scenario.ChipPause:
 		g.paused[n] = g.chips.clients[n]
 		delete(g.chips.clients, n)
-		return signalChip(ctx, g.dir, n, node.FaultPaused)
+		return signalChip(ctx, g.dir, n, fault.KindPaused)
 	case scenario.ChipResume:
-		if err := signalChip(ctx, g.dir, n, node.FaultResumed); err != nil {
+		if err := signalChip(ctx, g.dir, n, fault.KindResumed); err != nil {
 			return err
 		}
 		g.chips.clients[n] = g.paused[n]
@@ -410,7 +410,7 @@ func (g *liveStage) putBack() error {
 	c.SetErr(g.c.ErrOrStderr())
 	var errs []error
 	for n := range g.paused {
-		errs = append(errs, signalChip(c.Context(), g.dir, n, node.FaultResumed))
+		errs = append(errs, signalChip(c.Context(), g.dir, n, fault.KindResumed))
 	}
 	if g.t == nil || g.chips == nil {
 		return errors.Join(errs...)
@@ -422,7 +422,7 @@ func (g *liveStage) putBack() error {
 	}
 	if len(g.links) > 0 {
 		where, _ := ends(g.links, "both")
-		errs = append(errs, g.chips.cut(c, g.links, false, 0), g.chips.at(c, where, func(ctx context.Context, cl *admin.Client, chs []wire.Channel) error {
+		errs = append(errs, g.chips.cut(c, g.links, false, 0), g.chips.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
 			return cl.ResetNetem(ctx, chs...)
 		}))
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 )
 
 // TestSecuredLinks brings a fabric up over each transport that checks its peers, moves data, and kills and starts a chip.
@@ -38,7 +38,7 @@ func TestSecuredLinks(t *testing.T) {
 				c.must("chip", "start", "M0D1", "-n", name)
 				c.must("up", "-d", "-n", name)
 				c.must("traffic", "all-to-all", "--packets", "500", "-n", name)
-				for _, v := range []admin.ChipView{read[admin.ChipView](c, "inspect", "M0D0", "-n", name), read[admin.ChipView](c, "inspect", "M0D1", "-n", name)} {
+				for _, v := range []api.ChipView{read[api.ChipView](c, "inspect", "M0D0", "-n", name), read[api.ChipView](c, "inspect", "M0D1", "-n", name)} {
 					for _, l := range v.Links {
 						if l.Auth["keyings"] == 0 {
 							t.Errorf("%s: chip %s channel %d: %v", name, v.Chip, l.Channel, l.Auth)

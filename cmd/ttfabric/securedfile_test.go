@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 )
 
 // TestSecuredByTheFile brings fabrics up whose file says how their links are
@@ -39,7 +39,7 @@ func TestSecuredByTheFile(t *testing.T) {
 		if err != nil || m.Transport != x.transport || m.Auth != x.auth {
 			t.Errorf("%s: transport %q, auth %q, %v", x.name, m.Transport, m.Auth, err)
 		}
-		for _, l := range read[admin.ChipView](c, "inspect", "M0D0", "-n", x.name).Links {
+		for _, l := range read[api.ChipView](c, "inspect", "M0D0", "-n", x.name).Links {
 			if (l.Auth["keyings"] > 0) != (x.auth != authNone) {
 				t.Errorf("%s: channel %d: %v", x.name, l.Channel, l.Auth)
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/session"
 	"ttfabric/router/route"
 	"ttfabric/wire"
@@ -143,15 +143,15 @@ func plannedHops(walk []route.Hop) []traceHop {
 // sighting is a packet as it came to a chip.
 type sighting struct {
 	at wire.FabricNodeID
-	admin.SightingView
+	api.SightingView
 }
 
 // sightings asks all chips for the traced packets along a way. It fails where a chip doesn't answer: the packet may have been there.
-func sightings(ctx context.Context, cs []*admin.Client, way tracedWay) (out []sighting, err error) {
+func sightings(ctx context.Context, cs []*api.Client, way tracedWay) (out []sighting, err error) {
 	ctx, stop := context.WithTimeout(ctx, askTime)
 	defer stop()
 	var mu sync.Mutex
-	err = each(cs, func(cl *admin.Client) error {
+	err = each(cs, func(cl *api.Client) error {
 		seen, err := cl.Traces(ctx)
 		mu.Lock()
 		defer mu.Unlock()
@@ -167,7 +167,7 @@ func sightings(ctx context.Context, cs []*admin.Client, way tracedWay) (out []si
 
 // tracer sends packets that are noted on their way, one after the other.
 type tracer struct {
-	cs      []*admin.Client
+	cs      []*api.Client
 	from    *session.Session
 	way     tracedWay
 	opts    []session.Option // of each packet
@@ -184,7 +184,7 @@ func newTracer(c *cobra.Command, way tracedWay, timeout time.Duration) (*tracer,
 	if err != nil {
 		return nil, err
 	}
-	from := slices.IndexFunc(cs, func(cl *admin.Client) bool { return cl.Self() == way.ends[0] })
+	from := slices.IndexFunc(cs, func(cl *api.Client) bool { return cl.Self() == way.ends[0] })
 	if from < 0 {
 		return nil, fmt.Errorf("chip %s is not running", way.ends[0])
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -207,7 +207,7 @@ func random64() uint64 {
 }
 
 // each calls f for every chip at once and joins the errors.
-func each(cs []*admin.Client, f func(*admin.Client) error) error {
+func each(cs []*api.Client, f func(*api.Client) error) error {
 	errs := make([]error, len(cs))
 	var wg sync.WaitGroup
 	for i, c := range cs {
@@ -218,10 +218,10 @@ func each(cs []*admin.Client, f func(*admin.Client) error) error {
 }
 
 // drive runs the traffic: all chips listen, then all speak, then all are asked until they are done. bar may be nil.
-func drive(ctx context.Context, cs []*admin.Client, spec traffic.Spec, pairs []traffic.Pair, bar *progress) (traffic.Result, error) {
+func drive(ctx context.Context, cs []*api.Client, spec traffic.Spec, pairs []traffic.Pair, bar *progress) (traffic.Result, error) {
 	for _, send := range []bool{false, true} {
-		if err := each(cs, func(cl *admin.Client) error {
-			return cl.StartTraffic(ctx, admin.TrafficStart{Spec: spec, Pairs: pairs, Send: send})
+		if err := each(cs, func(cl *api.Client) error {
+			return cl.StartTraffic(ctx, api.TrafficStart{Spec: spec, Pairs: pairs, Send: send})
 		}); err != nil {
 			return traffic.Result{}, err
 		}
@@ -229,7 +229,7 @@ func drive(ctx context.Context, cs []*admin.Client, spec traffic.Spec, pairs []t
 	defer func() {
 		stop, cancel := context.WithTimeout(context.Background(), askTime)
 		defer cancel()
-		_ = each(cs, func(cl *admin.Client) error { return cl.StopTraffic(stop) }) // a chip that died has nothing to stop
+		_ = each(cs, func(cl *api.Client) error { return cl.StopTraffic(stop) }) // a chip that died has nothing to stop
 	}()
 	last := map[wire.FabricNodeID]traffic.Report{} // of a chip that dies, what it said last
 	for {
@@ -264,10 +264,10 @@ const pollTime = 100 * time.Millisecond
 
 // collect asks all chips for their reports of the run. It is done when all
 // have finished but those that don't answer, or know nothing of the run any more.
-func collect(ctx context.Context, cs []*admin.Client, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
+func collect(ctx context.Context, cs []*api.Client, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
 	var mu sync.Mutex
 	done = true
-	_ = each(cs, func(cl *admin.Client) error {
+	_ = each(cs, func(cl *api.Client) error {
 		one, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
 		r, err := cl.Traffic(one)

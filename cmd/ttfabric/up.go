@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -210,7 +210,7 @@ type supervisor struct {
 }
 
 // start starts the chips that are not running and waits for all links.
-func (s *supervisor) start(ctx context.Context) ([]admin.ChipView, error) {
+func (s *supervisor) start(ctx context.Context) ([]api.ChipView, error) {
 	unlock, err := lockFolder(ctx, string(s.dir))
 	if err != nil {
 		return nil, err
@@ -291,8 +291,8 @@ func (s *supervisor) lastWords(n wire.FabricNodeID) string {
 }
 
 // waitUp polls the chips until every link is up.
-func (s *supervisor) waitUp(ctx context.Context) ([]admin.ChipView, error) {
-	views := map[wire.FabricNodeID]admin.ChipView{}
+func (s *supervisor) waitUp(ctx context.Context) ([]api.ChipView, error) {
+	views := map[wire.FabricNodeID]api.ChipView{}
 	bar, wait := newProgress(s.out, "links up", s.links()), pollInterval
 	defer bar.stop()
 	for {
@@ -309,11 +309,11 @@ func (s *supervisor) waitUp(ctx context.Context) ([]admin.ChipView, error) {
 		}
 		bar.set(up / 2)
 		if done == len(s.t.Chips) {
-			out := make([]admin.ChipView, 0, len(views))
+			out := make([]api.ChipView, 0, len(views))
 			for _, v := range views {
 				out = append(out, v)
 			}
-			slices.SortFunc(out, func(a, b admin.ChipView) int { return chipIndex(s.t.Chips, a.Chip) - chipIndex(s.t.Chips, b.Chip) })
+			slices.SortFunc(out, func(a, b api.ChipView) int { return chipIndex(s.t.Chips, a.Chip) - chipIndex(s.t.Chips, b.Chip) })
 			return out, nil
 		}
 		select {
@@ -341,8 +341,8 @@ const (
 const pollPatience = 2 * time.Second
 
 // poll asks the chips that were not up yet.
-func (s *supervisor) poll(ctx context.Context, cs []*admin.Client, views map[wire.FabricNodeID]admin.ChipView) {
-	answers := make([]*admin.ChipView, len(cs))
+func (s *supervisor) poll(ctx context.Context, cs []*api.Client, views map[wire.FabricNodeID]api.ChipView) {
+	answers := make([]*api.ChipView, len(cs))
 	var wg sync.WaitGroup
 	for i, c := range cs {
 		if v, ok := views[c.Self()]; ok && ready(v, views) {
@@ -374,7 +374,7 @@ func (s *supervisor) links() int {
 	return n
 }
 
-func (s *supervisor) whatIsMissing(views map[wire.FabricNodeID]admin.ChipView) string {
+func (s *supervisor) whatIsMissing(views map[wire.FabricNodeID]api.ChipView) string {
 	var out []string
 	for _, c := range s.t.Chips {
 		v, ok := views[c.Node]

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -145,12 +145,12 @@ func (d runDir) settled(ctx context.Context) error {
 
 // ready reports whether a chip's links are all up, and its tables know of it.
 // Cables that an operator took out of service are not waited for.
-func ready(v admin.ChipView, all map[wire.FabricNodeID]admin.ChipView) bool {
+func ready(v api.ChipView, all map[wire.FabricNodeID]api.ChipView) bool {
 	if v.LinksUp < len(v.Links) {
 		return false
 	}
 	for _, w := range all {
-		if slices.ContainsFunc(w.Links, func(l admin.LinkView) bool { return l.Avoided }) {
+		if slices.ContainsFunc(w.Links, func(l api.LinkView) bool { return l.Avoided }) {
 			return true
 		}
 	}

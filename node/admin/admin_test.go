@@ -18,6 +18,7 @@ import (
 	"ttfabric/membership/gossip"
 	"ttfabric/node"
 	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/session"
 	"ttfabric/node/traffic"
 	"ttfabric/router/route"
@@ -83,7 +84,7 @@ func ExampleClient() {
 		return
 	}
 	left, right := machine.Chips[0].Node, machine.Chips[1].Node
-	s := session.New(admin.NewClient(addrs[0], token, left, machine))
+	s := session.New(api.NewClient(addrs[0], token, left, machine))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := s.Ready(ctx); err != nil {
@@ -110,9 +111,9 @@ func TestAPI(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	var cs []*admin.Client
+	var cs []*api.Client
 	for i, a := range addrs {
-		cs = append(cs, admin.NewClient(a, token, machine.Chips[i].Node, machine))
+		cs = append(cs, api.NewClient(a, token, machine.Chips[i].Node, machine))
 	}
 	s := session.New(cs[0])
 	if err := s.Ready(ctx); err != nil {
@@ -183,7 +184,7 @@ func TestAPI(t *testing.T) {
 		}
 	})
 	t.Run("token", func(t *testing.T) {
-		if _, err := admin.NewClient(addrs[0], "wrong", machine.Chips[0].Node, machine).Chip(ctx); err == nil || !strings.Contains(err.Error(), "token") {
+		if _, err := api.NewClient(addrs[0], "wrong", machine.Chips[0].Node, machine).Chip(ctx); err == nil || !strings.Contains(err.Error(), "token") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -197,7 +198,7 @@ func TestAPI(t *testing.T) {
 		}
 	})
 	t.Run("bad bodies", func(t *testing.T) {
-		for _, body := range []string{"", "{", `{"dst":"M9999D0"}`, `{"dst":3}`, `{"payload":"%%%"}`, `{"multicast":"E0"}`, `{"multicast":"E9"}`, strings.Repeat("x", admin.MaxBody+1)} {
+		for _, body := range []string{"", "{", `{"dst":"M9999D0"}`, `{"dst":3}`, `{"payload":"%%%"}`, `{"multicast":"E0"}`, `{"multicast":"E9"}`, strings.Repeat("x", api.MaxBody+1)} {
 			for _, path := range []string{"/v1/requests", "/v1/traffic"} {
 				req, _ := http.NewRequest("POST", "http://"+addrs[0]+path, strings.NewReader(body))
 				req.Header.Set("Authorization", "Bearer "+token)
@@ -218,7 +219,7 @@ func TestAPI(t *testing.T) {
 		one, cancel := context.WithCancel(ctx)
 		defer cancel()
 		ups := map[string]bool{} // a busy machine may have lost a link for a moment, and found it again
-		cs[0].Events(one, func(e admin.EventView) {
+		cs[0].Events(one, func(e api.EventView) {
 			if e.Type == "link" && e.Action == "up" {
 				ups[e.Actor] = true
 			}
@@ -236,7 +237,7 @@ func TestAPI(t *testing.T) {
 }
 
 // apiNetem impairs a port for a while over what stays, and takes all of it away.
-func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
+func apiNetem(ctx context.Context, t *testing.T, c *api.Client) {
 	ports, err := c.Netem(ctx)
 	if err != nil || len(ports) != 2 || ports[0].Active {
 		t.Fatalf("%v: %+v", err, ports)
@@ -258,32 +259,32 @@ func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
 			}
 		}
 	}
-	set := func(b admin.NetemBody) {
+	set := func(b api.NetemBody) {
 		t.Helper()
 		b.Channels = []wire.Channel{ch}
 		if err := c.SetNetem(ctx, b); err != nil {
 			t.Fatal(err)
 		}
 	}
-	set(admin.NetemBody{Options: fault.Change{"loss": "7%", "delay": "1ms"}, Seed: &seed})
+	set(api.NetemBody{Options: fault.Change{"loss": "7%", "delay": "1ms"}, Seed: &seed})
 	want("set", "delay=1ms,loss=7%", false)
-	set(admin.NetemBody{Options: fault.Change{"delay": "2ms", "rate": "1Gbit"}, ForS: 3600})
+	set(api.NetemBody{Options: fault.Change{"delay": "2ms", "rate": "1Gbit"}, ForS: 3600})
 	want("set for a time", "delay=2ms,loss=7%,rate=1Gbit", false)
-	set(admin.NetemBody{Options: fault.Change{"rate": "0"}})
+	set(api.NetemBody{Options: fault.Change{"rate": "0"}})
 	want("set what is set for a time", "delay=2ms,loss=7%", false)
-	set(admin.NetemBody{Options: fault.Change{"delay": "2ms"}, ForS: .05})
+	set(api.NetemBody{Options: fault.Change{"delay": "2ms"}, ForS: .05})
 	want("the time is over", "delay=1ms,loss=7%", false)
-	set(admin.NetemBody{Cut: &on, ForS: .05})
+	set(api.NetemBody{Cut: &on, ForS: .05})
 	want("put back", "delay=1ms,loss=7%", false)
-	set(admin.NetemBody{Cut: &on})
+	set(api.NetemBody{Cut: &on})
 	if err := c.ResetNetem(ctx, ch); err != nil {
 		t.Fatal(err)
 	}
 	want("a cut stays", "", true)
 	on = false
-	set(admin.NetemBody{Cut: &on})
+	set(api.NetemBody{Cut: &on})
 	want("all is put back", "", false)
-	for _, b := range []admin.NetemBody{{Channels: []wire.Channel{ch}, Options: fault.Change{"speed": "1"}}, {Channels: []wire.Channel{ch}, Options: fault.Change{"loss": "7%"}, ForS: -1},
+	for _, b := range []api.NetemBody{{Channels: []wire.Channel{ch}, Options: fault.Change{"speed": "1"}}, {Channels: []wire.Channel{ch}, Options: fault.Change{"loss": "7%"}, ForS: -1},
 		{Channels: []wire.Channel{3}, Cut: &on}, {Channels: []wire.Channel{200}, Cut: &on}, {}, {Cut: &on}, {Channels: []wire.Channel{ch}},
 		{Channels: []wire.Channel{ch, 3}, Options: fault.Change{"loss": "7%"}}} {
 		if err := c.SetNetem(ctx, b); err == nil {
@@ -291,7 +292,7 @@ func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
 		}
 	}
 	want("what was refused has done nothing", "", false)
-	if err := c.TellFault(ctx, node.FaultKilled, ports[0].Peer); err != nil {
+	if err := c.TellFault(ctx, fault.KindKilled, ports[0].Peer); err != nil {
 		t.Error(err)
 	}
 	// What the kernel does is told of, and is not done by the chip.
@@ -306,7 +307,7 @@ func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
 	defer cancel()
 	var told []string
 	kernel := 0
-	c.Events(one, func(e admin.EventView) {
+	c.Events(one, func(e api.EventView) {
 		if e.Type == "fault" {
 			told = append(told, e.Action)
 			if e.Detail["backend"] == "kernel" {
@@ -322,7 +323,7 @@ func apiNetem(ctx context.Context, t *testing.T, c *admin.Client) {
 	}
 }
 
-func apiTraffic(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*admin.Client) {
+func apiTraffic(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api.Client) {
 	for _, spec := range []traffic.Spec{
 		{Run: 7, Pattern: "all-to-all", Packets: 2001, Size: 1000, Planes: 2, Window: 16, Seed: 1},
 		{Run: 8, Pattern: "uniform", Packets: 300, Size: 64, Planes: 2, Window: traffic.MaxWindow, Seed: 1, Draw: true, Load: 500},
@@ -331,7 +332,7 @@ func apiTraffic(ctx context.Context, t *testing.T, machine *topo.Topology, cs []
 	}
 }
 
-func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*admin.Client, spec traffic.Spec) {
+func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api.Client, spec traffic.Spec) {
 	t.Helper()
 	p, _ := traffic.PatternByName(spec.Pattern)
 	pairs, err := p.Pairs(machine, traffic.Options{Seed: 1})
@@ -340,7 +341,7 @@ func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*adm
 	}
 	for _, send := range []bool{false, true} {
 		for _, c := range cs {
-			if err := c.StartTraffic(ctx, admin.TrafficStart{Spec: spec, Pairs: pairs, Send: send}); err != nil {
+			if err := c.StartTraffic(ctx, api.TrafficStart{Spec: spec, Pairs: pairs, Send: send}); err != nil {
 				t.Fatal(err)
 			}
 		}

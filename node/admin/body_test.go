@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
 	"ttfabric/wire"
 )
@@ -25,7 +26,7 @@ func TestDecode(t *testing.T) {
 		`{"on":tr`:                "EOF",
 		`{"on":1e400}`:            "cannot unmarshal",
 	} {
-		var b DrainBody
+		var b api.DrainBody
 		err := decode(httptest.NewRequest(http.MethodPut, "/v1/leaving", strings.NewReader(text)), &b)
 		switch {
 		case want == "" && err != nil:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ttfabric/node"
+	"ttfabric/node/admin/api"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
 	"ttfabric/wire/capture"
@@ -21,50 +22,14 @@ import (
 
 // Limits of a capture by the API.
 const (
-	MaxSnapLen   = 1 << 18                // bytes of a packet, as tcpdump's
 	captureBeat  = 200 * time.Millisecond // so often statistics tell how far a capture has come
 	captureSlack = 20 * time.Millisecond  // a datagram is in the buffer within that time
 	maxCaptureID = 64                     // bytes of the name that a client gives its capture
 	captureMIME  = "application/x-pcapng"
 )
 
-// CaptureBody says what to capture at one chip; it is the query of GET /v1/capture.
-type CaptureBody struct {
-	Channels  []wire.Channel // none: all
-	SnapLen   int            // bytes of each Ethernet frame; 0: all
-	Filter    string         // see capture.FilterHelp
-	BufferMiB int            // that may wait in the chip; 0: the default
-	Keys      bool           // put in the TLS keys of QUIC ports
-	ID        string         // to end it by; "" where the connection's end will do
-}
-
-// query writes the body as a query.
-func (b *CaptureBody) query() string {
-	q := url.Values{}
-	set := func(name, v string) {
-		if v != "" && v != "0" {
-			q.Set(name, v)
-		}
-	}
-	var ports []string
-	for _, c := range b.Channels {
-		ports = append(ports, strconv.Itoa(int(c)))
-	}
-	if len(ports) > 0 {
-		q.Set("ports", strings.Join(ports, ","))
-	}
-	set("snaplen", strconv.Itoa(b.SnapLen))
-	set("filter", b.Filter)
-	set("buffer", strconv.Itoa(b.BufferMiB))
-	set("id", b.ID)
-	if b.Keys {
-		set("keys", "1")
-	}
-	return q.Encode()
-}
-
 // parseCapture reads the query; the error names the bad value.
-func parseCapture(q url.Values) (b CaptureBody, err error) {
+func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 	number := func(name string, high int) int {
 		v := q.Get(name)
 		if v == "" {
@@ -76,7 +41,7 @@ func parseCapture(q url.Values) (b CaptureBody, err error) {
 		}
 		return n
 	}
-	b.SnapLen, b.BufferMiB = number("snaplen", MaxSnapLen), number("buffer", node.MaxCaptureBuffer>>20)
+	b.SnapLen, b.BufferMiB = number("snaplen", api.MaxSnapLen), number("buffer", node.MaxCaptureBuffer>>20)
 	b.Filter, b.ID, b.Keys = q.Get("filter"), q.Get("id"), number("keys", 1) == 1
 	for p := range strings.SplitSeq(q.Get("ports"), ",") {
 		if p == "" {
@@ -160,7 +125,7 @@ type captureStream struct {
 	number  uint16
 }
 
-func (s *Server) newCaptureStream(w http.ResponseWriter, c *node.Capture, b *CaptureBody) *captureStream {
+func (s *Server) newCaptureStream(w http.ResponseWriter, c *node.Capture, b *api.CaptureBody) *captureStream {
 	t := s.n.Topology()
 	k := &captureStream{http: http.NewResponseController(w), c: c, snapLen: b.SnapLen, told: time.Now(),
 		ports: map[wire.Channel]int{}, peers: map[wire.Channel]node.CapturedPort{}, stats: map[wire.Channel]uint64{}}
@@ -247,34 +212,3 @@ func (s *Server) endCapture(w http.ResponseWriter, r *http.Request) {
 	c.(*node.Capture).Close()
 	w.WriteHeader(http.StatusNoContent)
 }
-
-// CaptureStream is a running capture at one chip.
-type CaptureStream struct {
-	*capture.Reader
-	body io.Closer
-	c    *Client
-	id   string
-}
-
-// Capture begins to capture at the chip, until ctx ends or the stream is closed.
-func (c *Client) Capture(ctx context.Context, b CaptureBody) (*CaptureStream, error) {
-	resp, err := c.open(ctx, "GET", "/v1/capture?"+b.query(), nil)
-	if err != nil {
-		return nil, err
-	}
-	r, err := capture.NewReader(resp.Body)
-	if err != nil {
-		resp.Body.Close()
-		return nil, fmt.Errorf("chip %s: %w", c.self, err)
-	}
-	return &CaptureStream{r, resp.Body, c, b.ID}, nil
-}
-
-// End lets the chip end a capture that has a name: what it has taken still
-// comes, its statistics, and then the end of the stream.
-func (s *CaptureStream) End(ctx context.Context) error {
-	return s.c.call(ctx, "DELETE", "/v1/capture?id="+url.QueryEscape(s.id), nil, nil)
-}
-
-// Close ends the stream at once.
-func (s *CaptureStream) Close() error { return s.body.Close() }

@@ -13,7 +13,7 @@ import (
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 	"ttfabric/wire/capture"
@@ -30,17 +30,17 @@ func TestCaptureStream(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	here, there := machine.Chips[0].Node, machine.Chips[1].Node
-	cl := admin.NewClient(addrs[0], token, here, machine)
+	cl := api.NewClient(addrs[0], token, here, machine)
 	s := session.New(cl)
 	if err := s.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
-	st, err := cl.Capture(ctx, admin.CaptureBody{ID: "mine", Filter: "data or update", Keys: true})
+	st, err := cl.Capture(ctx, api.CaptureBody{ID: "mine", Filter: "data or update", Keys: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if _, err := cl.Capture(ctx, admin.CaptureBody{ID: "mine"}); err == nil || !strings.Contains(err.Error(), `"mine" already`) {
+	if _, err := cl.Capture(ctx, api.CaptureBody{ID: "mine"}); err == nil || !strings.Contains(err.Error(), `"mine" already`) {
 		t.Errorf("a second one of that name: %v", err)
 	}
 	if err := s.Write(ctx, there, wire.NewNocAddr(1, 1, 0), make([]byte, 200_000)); err != nil {
@@ -50,15 +50,15 @@ func TestCaptureStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkStream(t, st, here, there)
-	var refused *admin.StatusError
-	for want, b := range map[string]admin.CaptureBody{`"tcp", word 1`: {Filter: "tcp"}, "snaplen=-1": {SnapLen: -1}, "no cable at channel 15": {Channels: []wire.Channel{15}}, "buffer=99999": {BufferMiB: 99999}} {
+	var refused *api.StatusError
+	for want, b := range map[string]api.CaptureBody{`"tcp", word 1`: {Filter: "tcp"}, "snaplen=-1": {SnapLen: -1}, "no cable at channel 15": {Channels: []wire.Channel{15}}, "buffer=99999": {BufferMiB: 99999}} {
 		if _, err := cl.Capture(ctx, b); err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &refused) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	for range 20 { // a reader that goes away ends its capture: there is room for 8
-		st, err := cl.Capture(ctx, admin.CaptureBody{})
-		for ; errors.As(err, &refused) && ctx.Err() == nil; st, err = cl.Capture(ctx, admin.CaptureBody{}) {
+		st, err := cl.Capture(ctx, api.CaptureBody{})
+		for ; errors.As(err, &refused) && ctx.Err() == nil; st, err = cl.Capture(ctx, api.CaptureBody{}) {
 			time.Sleep(5 * time.Millisecond) // until the chip has seen that the others are gone
 		}
 		if err != nil {
@@ -74,15 +74,19 @@ func TestCaptureStream(t *testing.T) {
 }
 
 // checkStream reads a stream to its end: fifty packets of 4 KiB to the other chip, and statistics that say so.
-func checkStream(t *testing.T, st *admin.CaptureStream, here, there wire.FabricNodeID) {
+func checkStream(t *testing.T, st *api.CaptureStream, here, there wire.FabricNodeID) {
 	t.Helper()
 	var names []string
 	var stats [wire.MaxChannels]capture.Statistics
 	var d capture.Decoder
 	ids := map[uint64]bool{}
 	n := 0
+	r, err := capture.NewReader(st)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for {
-		b, err := st.Next()
+		b, err := r.Next()
 		if err == io.EOF {
 			break
 		}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 )
@@ -19,9 +20,9 @@ func TestCheckpointsOverTheAPI(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	var cs []*admin.Client
+	var cs []*api.Client
 	for i, a := range addrs {
-		cs = append(cs, admin.NewClient(a, token, machine.Chips[i].Node, machine))
+		cs = append(cs, api.NewClient(a, token, machine.Chips[i].Node, machine))
 	}
 	s := session.New(cs[0])
 	if err := s.Ready(ctx); err != nil {
@@ -31,7 +32,7 @@ func TestCheckpointsOverTheAPI(t *testing.T) {
 	if err != nil || len(one.Lives) != 1 {
 		t.Fatalf("%v: %+v", err, one)
 	}
-	all, err := admin.CheckpointAll(ctx, cs)
+	all, err := fabric.TakeCheckpoint(ctx, cs)
 	if err != nil || len(all.Chips) != 2 || one.Lives[machine.Chips[1].Node] != all.Chips[1].Incarnation {
 		t.Fatalf("%v: %+v; of a session: %+v", err, all, one)
 	}
@@ -42,34 +43,34 @@ func TestCheckpointsOverTheAPI(t *testing.T) {
 	if l, err := s.LostSince(ctx, one); err != nil || l.Any() {
 		t.Errorf("%v: %+v", err, l)
 	}
-	if l := admin.LostSinceAll(ctx, cs, all); l.Any() || len(l.Now.Chips) != 2 {
+	if l := fabric.LostSince(ctx, cs, all); l.Any() || len(l.Now.Chips) != 2 {
 		t.Errorf("%+v", l)
 	}
 
 	all.Chips[1].Incarnation++
 	all.Chips[0].Ends = nil
-	l := admin.LostSinceAll(ctx, cs[1:], all)
+	l := fabric.LostSince(ctx, cs[1:], all)
 	if len(l.Restarted) != 1 || l.Restarted[0] != right || len(l.Silent) != 1 || l.Silent[0] != machine.Chips[0].Node {
 		t.Errorf("%+v", l)
 	}
 	cut := true
 	for i, c := range cs {
 		for _, p := range machine.Ports(machine.Chips[i].Node) {
-			if err := c.SetNetem(ctx, admin.NetemBody{Channels: []wire.Channel{p.Local.Channel}, Cut: &cut}); err != nil {
+			if err := c.SetNetem(ctx, api.NetemBody{Channels: []wire.Channel{p.Local.Channel}, Cut: &cut}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	before := admin.LostSinceAll(ctx, cs, all).Now
+	before := fabric.LostSince(ctx, cs, all).Now
 	if err := s.Write(ctx, right, wire.NewNocAddr(1, 1, 0), []byte("x")); err == nil {
 		t.Error("a write over a cut cable is done")
 	}
-	l = admin.LostSinceAll(ctx, cs, before)
+	l = fabric.LostSince(ctx, cs, before)
 	if len(l.Flows) != 1 || l.Flows[0].Src != machine.Chips[0].Node || l.Flows[0].Dst != right || l.Flows[0].Lost+l.Flows[0].Unknown != 1 || l.Flows[0].Open != 0 {
 		t.Errorf("a write was lost: %+v", l)
 	}
 	stop()
-	if _, err := admin.CheckpointAll(ctx, cs); err == nil {
+	if _, err := fabric.TakeCheckpoint(ctx, cs); err == nil {
 		t.Error("a checkpoint of chips that do not answer")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ttfabric/node"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/archive"
 	"ttfabric/wire"
 )
@@ -126,7 +127,7 @@ func (c *collector) tell(n *archive.Notice) {
 }
 
 // archiveEvent renders an event of the archive.
-func archiveEvent(v *EventView, e *node.ArchiveEvent) {
+func archiveEvent(v *api.EventView, e *node.ArchiveEvent) {
 	v.Type, v.Action, v.Actor = "archive", "stopped", v.Chip.String()
 	v.Detail["path"] = e.Path
 	if e.Err != nil {

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"ttfabric/node"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/archive"
 	"ttfabric/node/chip"
+	"ttfabric/node/fabric"
 	"ttfabric/wire"
 )
 
@@ -38,9 +40,9 @@ func (c *collector) feed(at time.Time, first, n uint64) {
 	}
 }
 
-func past(t *testing.T, dir string, want func(wire.FabricNodeID) bool) (es []EventView) {
+func past(t *testing.T, dir string, want func(wire.FabricNodeID) bool) (es []api.EventView) {
 	t.Helper()
-	s, err := History(dir, want, func(e EventView) { es = append(es, e) })
+	s, err := fabric.History(dir, want, func(e api.EventView) { es = append(es, e) })
 	if err != nil || s != (archive.Skipped{}) {
 		t.Fatal(err, s)
 	}
@@ -94,7 +96,7 @@ func TestHistory(t *testing.T) {
 	if es := past(t, dir, func(n wire.FabricNodeID) bool { return n == b.self }); len(es) != 51 {
 		t.Errorf("%d events of one chip, want 51", len(es))
 	}
-	if _, err := History(filepath.Join(dir, "none"), everyone, func(EventView) {}); !os.IsNotExist(err) {
+	if _, err := fabric.History(filepath.Join(dir, "none"), everyone, func(api.EventView) {}); !os.IsNotExist(err) {
 		t.Errorf("of no folder: %v", err)
 	}
 }

@@ -1,11 +1,9 @@
 package admin
 
 import (
-	"context"
 	"net/http"
 
 	"ttfabric/node"
-	"ttfabric/node/losses"
 )
 
 func (s *Server) losses(w http.ResponseWriter, _ *http.Request) {
@@ -15,9 +13,4 @@ func (s *Server) losses(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	answer(w, a)
-}
-
-// Losses returns what the chip has counted of packets in its present life, for [losses.Merge].
-func (c *Client) Losses(ctx context.Context) (v losses.Chip, err error) {
-	return v, c.call(ctx, "GET", "/v1/losses", nil, &v)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 )
@@ -70,7 +70,7 @@ func TestMetrics(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c := admin.NewClient(addrs[0], token, machine.Chips[0].Node, machine)
+	c := api.NewClient(addrs[0], token, machine.Chips[0].Node, machine)
 	s := session.New(c)
 	if err := s.Ready(ctx); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/session"
 	"ttfabric/router/route"
 )
@@ -22,7 +22,7 @@ func TestNoWayFromAfar(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var none *session.NoWayError
-	err = session.New(admin.NewClient(addrs[0], token, machine.Chips[0].Node, machine)).Ready(ctx)
+	err = session.New(api.NewClient(addrs[0], token, machine.Chips[0].Node, machine)).Ready(ctx)
 	if !errors.As(err, &none) || none.Dst != machine.Chips[3].Node {
 		t.Errorf("%v", err)
 	}

@@ -51,14 +51,13 @@ import (
 	"time"
 
 	"ttfabric/node"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
 	"ttfabric/node/session"
-	"ttfabric/wire"
 )
 
 // Limits of the API.
 const (
-	MaxBody        = 1 << 20          // bytes of a request's body
 	headerTimeout  = 5 * time.Second  // to read a request's header
 	eventKeepalive = 15 * time.Second // an idle event stream says something this often
 )
@@ -136,7 +135,7 @@ func (s *Server) auth(h http.HandlerFunc) http.HandlerFunc {
 			problem(w, http.StatusUnauthorized, "the token is missing or wrong; it is in the fabric's run folder")
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+		r.Body = http.MaxBytesReader(w, r.Body, api.MaxBody)
 		h(w, r)
 	}
 }
@@ -145,9 +144,6 @@ func (s *Server) auth(h http.HandlerFunc) http.HandlerFunc {
 func problem(w http.ResponseWriter, code int, detail string) {
 	problemOf(w, code, "about:blank", detail)
 }
-
-// noWayType is the type of the problem that is a [session.NoWayError].
-const noWayType = "tag:ttfabric,2026:no-way"
 
 // problemOf answers with a problem of a type that a client tells apart.
 func problemOf(w http.ResponseWriter, code int, kind, detail string) {
@@ -187,9 +183,9 @@ func (s *Server) fabric(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) chip(w http.ResponseWriter, _ *http.Request) { answer(w, View(s.n)) }
 
 func (s *Server) members(w http.ResponseWriter, _ *http.Request) {
-	out := []MemberView{}
+	out := []api.MemberView{}
 	for _, m := range s.n.Members() {
-		v := MemberView{Chip: m.Meta.Node, Name: m.Name, Address: m.Addr.String(), Incarnation: fmt.Sprintf("%016x", uint64(m.Meta.Incarnation)), InService: m.Meta.InService}
+		v := api.MemberView{Chip: m.Meta.Node, Name: m.Name, Address: m.Addr.String(), Incarnation: fmt.Sprintf("%016x", uint64(m.Meta.Incarnation)), InService: m.Meta.InService}
 		if m.Meta.API != 0 {
 			v.API = netip.AddrPortFrom(m.Addr, m.Meta.API).String()
 		}
@@ -229,42 +225,6 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// RequestBody is a NoC command on its way to a chip. Payload is base64 in JSON.
-type RequestBody struct {
-	Dst     wire.FabricNodeID `json:"dst"`
-	Plane   wire.Plane        `json:"plane"`
-	Probe   bool              `json:"probe,omitempty"`
-	Command wire.Command      `json:"command"`
-	Payload []byte            `json:"payload,omitempty"`
-	Trace   bool              `json:"trace,omitempty"`
-	Via     []wire.Direction  `json:"via,omitempty"`   // hops, 0 to 3 for east, west, north, south
-	Other   bool              `json:"other,omitempty"` // where two ways round a ring are equally long, take the other one: a flow of its own; neither via nor multicast goes with it
-
-	Multicast wire.Ranges `json:"multicast,omitzero"` // "E2,N1": to these chips from the one that is asked; then dst is not used
-}
-
-// MemberBody is what became of a multicast at one of its members.
-type MemberBody struct {
-	Node    wire.FabricNodeID `json:"chip"`
-	Fate    chip.Fate         `json:"fate"`
-	Outcome wire.Outcome      `json:"outcome"`
-	Drop    wire.DropReason   `json:"drop"`
-	At      wire.FabricNodeID `json:"at"`
-	Doubt   chip.Doubt        `json:"doubt"`
-}
-
-// ResultBody is its end.
-type ResultBody struct {
-	Fate    chip.Fate         `json:"fate"`
-	Outcome wire.Outcome      `json:"outcome"`
-	Drop    wire.DropReason   `json:"drop"`
-	At      wire.FabricNodeID `json:"at"`
-	Doubt   chip.Doubt        `json:"doubt"`
-	Data    []byte            `json:"data,omitempty"`
-	Nanos   int64             `json:"nanoseconds"`       // from the request to its end, on the source chip's clock
-	Members []MemberBody      `json:"members,omitempty"` // of a multicast: those where it was not done
-}
-
 // decode reads a request's body, one JSON object, into b. A field that b does not
 // have is an error: a misspelled one would leave something else done than was asked for.
 func decode(r *http.Request, b any) error {
@@ -287,7 +247,7 @@ func decode(r *http.Request, b any) error {
 }
 
 func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
-	var b RequestBody
+	var b api.RequestBody
 	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
@@ -299,7 +259,7 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, context.Canceled):
 		return
 	case errors.Is(err, session.ErrUnreachable):
-		problemOf(w, http.StatusUnprocessableEntity, noWayType, err.Error())
+		problemOf(w, http.StatusUnprocessableEntity, api.NoWayType, err.Error())
 		return
 	case err != nil:
 		problem(w, http.StatusUnprocessableEntity, err.Error())
@@ -307,9 +267,9 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 	}
 	select {
 	case res := <-done:
-		out := ResultBody{res.Fate, res.Outcome, res.Drop, res.At, res.Doubt, res.Data, int64(res.Done.Sub(res.Sent)), nil}
+		out := api.ResultBody{Fate: res.Fate, Outcome: res.Outcome, Drop: res.Drop, At: res.At, Doubt: res.Doubt, Data: res.Data, Nanos: int64(res.Done.Sub(res.Sent))}
 		for _, m := range res.Members {
-			out.Members = append(out.Members, MemberBody(m))
+			out.Members = append(out.Members, api.MemberBody(m))
 		}
 		answer(w, out)
 	case <-r.Context().Done():

@@ -1,23 +1,17 @@
 package admin
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
+	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// ServiceBody takes cables out of service, or gives them back: see [chip.Chip.Avoid].
-type ServiceBody struct {
-	Channels []wire.Channel `json:"channels"`
-	Out      bool           `json:"out"`
-}
-
 func (s *Server) setService(w http.ResponseWriter, r *http.Request) {
-	var b ServiceBody
+	var b api.ServiceBody
 	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
@@ -35,10 +29,4 @@ func (s *Server) setService(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.chip(w, r)
-}
-
-// SetService takes cables out of service, whether they work or not, so that
-// tables are planned around them; or gives them back.
-func (c *Client) SetService(ctx context.Context, channels []wire.Channel, out bool) error {
-	return c.call(ctx, "PUT", "/v1/service", ServiceBody{channels, out}, nil)
 }

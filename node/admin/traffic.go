@@ -4,20 +4,12 @@ import (
 	"net/http"
 	"sync"
 
+	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
 	"ttfabric/node/traffic"
 	"ttfabric/node/traffic/client"
 	"ttfabric/wire/mono"
 )
-
-// TrafficStart begins a run in one chip. All chips of a run get the same
-// Spec and Pairs; a chip whose Send is false only verifies, so that every
-// destination listens before the first source speaks.
-type TrafficStart struct {
-	Spec  traffic.Spec   `json:"spec"`
-	Pairs []traffic.Pair `json:"pairs"`
-	Send  bool           `json:"send"`
-}
 
 // trafficRun is the chip's client while a run goes on.
 type trafficRun struct {
@@ -26,7 +18,7 @@ type trafficRun struct {
 }
 
 func (s *Server) startTraffic(w http.ResponseWriter, r *http.Request) {
-	var b TrafficStart
+	var b api.TrafficStart
 	if err := decode(r, &b); err != nil {
 		problem(w, http.StatusBadRequest, err.Error())
 		return

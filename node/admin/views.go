@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ttfabric/node"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
 	"ttfabric/ttlink"
 	"ttfabric/ttlink/transport"
@@ -15,89 +16,17 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// ChipView is a chip's state as the API tells it.
-type ChipView struct {
-	Chip         wire.FabricNodeID   `json:"chip"`
-	UMD          int                 `json:"umd"` // id in the cluster descriptor, -1 for none
-	Row          int                 `json:"row"`
-	Col          int                 `json:"col"`
-	Fabric       string              `json:"fabric"`
-	Incarnation  string              `json:"incarnation"`
-	TableEpoch   string              `json:"table_epoch"`
-	Started      time.Time           `json:"started"`
-	UptimeS      float64             `json:"uptime_seconds"`
-	Gossip       string              `json:"gossip"`
-	Members      int                 `json:"members"` // chips alive, as the pool says
-	LinksUp      int                 `json:"links_up"`
-	OutOfService []string            `json:"out_of_service"` // cables that the tables in force do without
-	Unreachable  []wire.FabricNodeID `json:"unreachable"`    // chips of its mesh without a way from it; of another mesh the first, for all
-	Links        []LinkView          `json:"links"`
-	OpenOps      int                 `json:"open_requests"`
-	InFlight     int                 `json:"packets_in_flight"`
-	Memory       MemoryView          `json:"memory"`
-	Loop         Load                `json:"loop"` // what the chip's loop has done since the start
-	Counters     map[string]uint64   `json:"counters"`
-	Dropped      map[string]uint64   `json:"dropped"`
-}
-
-// MemberView is a chip that the pool believes alive, as the API tells it.
-type MemberView struct {
-	Chip        wire.FabricNodeID `json:"chip"`
-	Name        string            `json:"name"`
-	Address     string            `json:"address"`
-	API         string            `json:"api,omitempty"` // host:port of its API, where it listens at that address
-	Incarnation string            `json:"incarnation"`
-	InService   uint16            `json:"in_service_map"`
-}
-
-// MemoryView is a chip's use of host memory, in bytes.
-type MemoryView struct {
-	Tiles   int64 `json:"tiles_bytes"`
-	Buffers int   `json:"packet_buffers_bytes"`
-}
-
-// LinkView is one port's state as the API tells it.
-type LinkView struct {
-	Channel    wire.Channel      `json:"channel"`
-	Direction  string            `json:"direction"`
-	Plane      wire.Plane        `json:"plane"`
-	Peer       wire.FabricNodeID `json:"peer"`
-	PeerChan   wire.Channel      `json:"peer_channel"`
-	Address    string            `json:"address"`
-	PeerAddr   string            `json:"peer_address,omitempty"` // that it sends to; "" while none is known
-	State      string            `json:"state"`
-	Out        bool              `json:"out_of_service"`       // by the tables in force
-	Avoided    bool              `json:"avoided"`              // taken out of service by an operator
-	By         *wire.Channel     `json:"by_channel,omitempty"` // by whose cable the frames go while the own one doesn't carry them
-	SinceS     float64           `json:"since_seconds"`
-	OwnDownS   *float64          `json:"own_cable_down_seconds,omitempty"` // since the own cable stopped carrying frames, though others may carry them; absent while it does, or if it never did
-	Session    string            `json:"session"`
-	Retrains   int               `json:"retrains"`
-	LastDown   string            `json:"last_down"`
-	DowntimeS  float64           `json:"downtime_seconds"`
-	RTTMicros  float64           `json:"rtt_microseconds"`
-	Payload    int               `json:"frame_payload_bytes"`
-	Wanted     int               `json:"frame_payload_wanted_bytes"` // that both ends take: more, where the path swallows longer frames
-	Credits    map[string]int    `json:"credits"`
-	Miswired   string            `json:"miswired,omitempty"` // what was found at the other end
-	Counters   map[string]uint64 `json:"counters"`
-	FrameDrops map[string]uint64 `json:"frame_drops"`
-	Auth       map[string]uint64 `json:"auth,omitempty"` // of a port that checks its peer: what it did and refused, where it is not 0
-	Socket     SocketView        `json:"socket"`
-	LinkHealth
-}
-
 // View renders a node's state.
-func View(n *node.Node) ChipView {
+func View(n *node.Node) api.ChipView {
 	s, now := n.Status()
 	t := n.Topology()
 	c, _ := t.Chip(s.Node)
-	v := ChipView{
+	v := api.ChipView{
 		Chip: s.Node, UMD: c.UMD, Row: c.Row, Col: c.Col, Fabric: t.Name,
 		Incarnation: fmt.Sprintf("%016x", uint64(s.Incarnation)), TableEpoch: fmt.Sprintf("%08x", s.Epoch),
 		Started: n.Started(), UptimeS: time.Duration(now).Seconds(),
 		Gossip: n.GossipAddr().String(), Members: len(n.Members()), LinksUp: s.PortsUp,
-		OutOfService: cableNames(s.Out), Unreachable: append([]wire.FabricNodeID{}, s.Unreachable...), OpenOps: s.Open, InFlight: s.InFlight, Memory: MemoryView{s.Resident, s.Buffers}, Loop: loadOf(n.Load()),
+		OutOfService: cableNames(s.Out), Unreachable: append([]wire.FabricNodeID{}, s.Unreachable...), OpenOps: s.Open, InFlight: s.InFlight, Memory: api.MemoryView{Tiles: s.Resident, Buffers: s.Buffers}, Loop: loadOf(n.Load()),
 		Counters: chipCounters(&s.Counters), Dropped: dropCounters(s.Counters.Dropped),
 	}
 	addrs, peers, socks, first := n.Addresses(), n.Peers(), n.Sockets(), firstUp(&s)
@@ -118,8 +47,8 @@ func View(n *node.Node) ChipView {
 	return v
 }
 
-func linkView(p *chip.PortStatus, now mono.Time) LinkView {
-	v := LinkView{
+func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
+	v := api.LinkView{
 		Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel,
 		State: p.Link.State.String(), Out: p.Out, Avoided: p.Avoided, SinceS: now.Sub(p.Link.Since).Seconds(), Session: fmt.Sprintf("%08x", uint32(p.Link.Session)),
 		Retrains: p.Link.Retrains, LastDown: p.Link.LastDown.String(), DowntimeS: p.Link.DownFor(now).Seconds(),
@@ -195,22 +124,9 @@ func frameDrops(c *ttlink.Counters) map[string]uint64 {
 	return m
 }
 
-// EventView is one event as the API tells it, a JSON object a line.
-type EventView struct {
-	Time   time.Time         `json:"time"`
-	Chip   wire.FabricNodeID `json:"chip"`
-	Type   string            `json:"type"`   // link, router, packet, member, fault, tables, archive, recording, port
-	Action string            `json:"action"` // up, down, dropped, joined, …
-	Actor  string            `json:"actor"`  // the port or chip that it is about
-	Detail map[string]string `json:"detail,omitempty"`
-	Lost   uint64            `json:"lost,omitempty"` // events missed before this one
-	Seq    uint64            `json:"seq"`            // from 1 on in each life of the chip, without a gap
-	Life   string            `json:"incarnation"`    // that life
-}
-
 // EventOf renders an event of a node.
-func EventOf(self wire.FabricNodeID, e node.Event) EventView {
-	v := EventView{Time: e.Time, Chip: self, Lost: e.Lost, Detail: map[string]string{}, Seq: e.Seq, Life: fmt.Sprintf("%016x", uint64(e.Life))}
+func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
+	v := api.EventView{Time: e.Time, Chip: self, Lost: e.Lost, Detail: map[string]string{}, Seq: e.Seq, Life: fmt.Sprintf("%016x", uint64(e.Life))}
 	switch {
 	case e.Archive != nil:
 		archiveEvent(&v, e.Archive)
@@ -263,7 +179,7 @@ func cableNames(ends []wire.PortID) []string {
 }
 
 // tablesEvent tells of new tables. The ports are named in pairs, the ends of one cable.
-func tablesEvent(v *EventView, t *chip.Tables) {
+func tablesEvent(v *api.EventView, t *chip.Tables) {
 	v.Type, v.Action, v.Actor = "tables", "installed", v.Chip.String()
 	v.Detail["epoch"], v.Detail["out_of_service"], v.Detail["unreachable"] = fmt.Sprintf("%08x", t.Epoch), "none", "none"
 	cables, chips := cableNames(t.Out), []string{}
@@ -284,7 +200,7 @@ func tablesEvent(v *EventView, t *chip.Tables) {
 	}
 }
 
-func linkEvent(v *EventView, e *chip.Event) {
+func linkEvent(v *api.EventView, e *chip.Event) {
 	l := &e.Link
 	v.Type, v.Action = "link", l.Kind.String()
 	v.Actor = fmt.Sprintf("%s channel %d", e.Local.Node, e.Local.Channel)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ttfabric/node"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
 	"ttfabric/node/session"
 	"ttfabric/ttlink"
@@ -31,12 +32,12 @@ func TestSessionEvents(t *testing.T) {
 	} {
 		v := EventOf(here.Node, node.Event{Time: at, Chip: &c.e})
 		c.want.Time = at
-		if got, ok := sessionEvent(&v); !ok || !reflect.DeepEqual(got, c.want) {
+		if got, ok := api.SessionEvent(&v); !ok || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%+v, %v; want %+v", got, ok, c.want)
 		}
 	}
 	v := EventOf(here.Node, node.Event{Time: at, Chip: &chip.Event{Tables: &chip.Tables{Refused: true}}})
-	if got, ok := sessionEvent(&v); ok {
+	if got, ok := api.SessionEvent(&v); ok {
 		t.Errorf("tables that were refused are told of: %+v", got)
 	}
 }

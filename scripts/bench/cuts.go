@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/session"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -54,7 +54,7 @@ const (
 type cutFabric struct {
 	name  string
 	topo  *topo.Topology
-	chips map[wire.FabricNodeID]*admin.Client
+	chips map[wire.FabricNodeID]*api.Client
 	deck  []topo.Cable // that are still to be drawn
 }
 
@@ -162,7 +162,7 @@ func openCutFabric(ttfabric, name string) (*cutFabric, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &cutFabric{name: name, chips: map[wire.FabricNodeID]*admin.Client{}}
+	f := &cutFabric{name: name, chips: map[wire.FabricNodeID]*api.Client{}}
 	if f.topo, err = topo.Load("topology.yaml", wiring); err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func openCutFabric(ttfabric, name string) (*cutFabric, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		f.chips[c.Chip] = admin.NewClient(c.API, string(token), c.Chip, f.topo)
+		f.chips[c.Chip] = api.NewClient(c.API, string(token), c.Chip, f.topo)
 	}
 	if len(f.chips) != len(f.topo.Chips) {
 		return nil, fmt.Errorf("%d of %d chips run", len(f.chips), len(f.topo.Chips))
@@ -217,7 +217,7 @@ type cutFlows struct {
 // to a counter at its destination.
 type cutFlow struct {
 	s     *session.Session
-	to    *admin.Client
+	to    *api.Client
 	plane wire.Plane
 	at    wire.NocAddr
 
@@ -229,7 +229,7 @@ type cutFlow struct {
 	done    chan time.Time // when it was performed
 }
 
-func newCutFlow(from, to *admin.Client, plane wire.Plane) *cutFlow {
+func newCutFlow(from, to *api.Client, plane wire.Plane) *cutFlow {
 	// Each source has a cell of its own, each plane a counter.
 	cell := uint64(from.Self().Chip)*cutCellSize + uint64(plane)*2*cutSize
 	return &cutFlow{s: session.New(from), to: to, plane: plane, at: wire.NewNocAddr(cutTile, cutTile, cell), done: make(chan time.Time, 1)}
@@ -349,7 +349,7 @@ func (f *cutFabric) setCut(ctx context.Context, c topo.Cable, on bool) error {
 	var wg sync.WaitGroup
 	for i, p := range []wire.PortID{c.A, c.B} {
 		wg.Go(func() {
-			errs[i] = f.chips[p.Node].SetNetem(ctx, admin.NetemBody{Channels: []wire.Channel{p.Channel}, Cut: &on})
+			errs[i] = f.chips[p.Node].SetNetem(ctx, api.NetemBody{Channels: []wire.Channel{p.Channel}, Cut: &on})
 		})
 	}
 	wg.Wait()
@@ -357,13 +357,13 @@ func (f *cutFabric) setCut(ctx context.Context, c topo.Cable, on bool) error {
 }
 
 // ends are the two ends of a cable as their chips see them.
-func (f *cutFabric) ends(ctx context.Context, c topo.Cable) (out [2]admin.LinkView, err error) {
+func (f *cutFabric) ends(ctx context.Context, c topo.Cable) (out [2]api.LinkView, err error) {
 	for i, p := range []wire.PortID{c.A, c.B} {
 		v, err := f.chips[p.Node].Chip(ctx)
 		if err != nil {
 			return out, err
 		}
-		k := slices.IndexFunc(v.Links, func(l admin.LinkView) bool { return l.Channel == p.Channel })
+		k := slices.IndexFunc(v.Links, func(l api.LinkView) bool { return l.Channel == p.Channel })
 		if k < 0 {
 			return out, fmt.Errorf("chip %s has no channel %d", p.Node, p.Channel)
 		}
@@ -383,7 +383,7 @@ func (f *cutFabric) byAnother(ctx context.Context, c topo.Cable) error {
 
 // home waits until the frames of all links of a cable's edge go by their own cables.
 func (f *cutFabric) home(ctx context.Context, c topo.Cable) error {
-	own := func(l admin.LinkView) bool { return l.State == "up" && l.By == nil }
+	own := func(l api.LinkView) bool { return l.State == "up" && l.By == nil }
 	for end := time.Now().Add(cutGiveUp); ; time.Sleep(20 * time.Millisecond) {
 		all := true
 		for _, d := range f.topo.Cables {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/node/session"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -42,7 +42,7 @@ func drive(dir string) error {
 	if err := json.Unmarshal(b, &at); err != nil {
 		return err
 	}
-	s := session.New(admin.NewClient(at.API, string(token), first, t))
+	s := session.New(api.NewClient(at.API, string(token), first, t))
 	if err := s.Ready(ctx); err != nil {
 		return err
 	}

@@ -11,13 +11,13 @@ import (
 
 	"github.com/google/gopacket/pcapgo"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/wire"
 	"ttfabric/wire/capture"
 )
 
 // chips are what the chips of a fabric say of themselves.
-type chips map[wire.FabricNodeID]admin.ChipView
+type chips map[wire.FabricNodeID]api.ChipView
 
 // target is one port of the fabric, and who it believes at the other end.
 type target struct {
@@ -46,7 +46,7 @@ func look(dir string) (chips, error) {
 		if err != nil {
 			return nil, err
 		}
-		var v admin.ChipView
+		var v api.ChipView
 		req, _ := http.NewRequest("GET", "http://"+c.API+"/v1/chip", nil)
 		req.Header.Set("Authorization", "Bearer "+string(token))
 		resp, err := http.DefaultClient.Do(req)

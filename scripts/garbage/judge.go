@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
 	"ttfabric/wire"
 )
 
@@ -71,7 +71,7 @@ func (cs chips) judge(before chips, ts []*target, idle bool) error {
 }
 
 // chip compares what a chip says of itself.
-func (j *judgement) chip(is, was *admin.ChipView) {
+func (j *judgement) chip(is, was *api.ChipView) {
 	if is.Incarnation != was.Incarnation || is.Members != was.Members {
 		j.bad("%s: incarnation %s, %d members; before %s, %d", is.Chip, is.Incarnation, is.Members, was.Incarnation, was.Members)
 	}
@@ -91,8 +91,8 @@ func (j *judgement) chip(is, was *admin.ChipView) {
 
 // link compares a link's state. Under traffic one may go down and come up again
 // where chips wait long for a processor, in the same session.
-func (j *judgement) link(port wire.PortID, is, was *admin.LinkView) {
-	state := func(l *admin.LinkView) string {
+func (j *judgement) link(port wire.PortID, is, was *api.LinkView) {
+	state := func(l *api.LinkView) string {
 		s := fmt.Sprintf("session %s, frames of %d, to %s, %q", l.Session, l.Payload, l.PeerAddr, l.Miswired)
 		if j.idle {
 			s += fmt.Sprintf(", %s, %d retrains, credits %v", l.State, l.Retrains, l.Credits)
@@ -108,7 +108,7 @@ func (j *judgement) link(port wire.PortID, is, was *admin.LinkView) {
 }
 
 // counts wants all that was sent to a port in its counters.
-func (j *judgement) counts(port wire.PortID, is, was *admin.LinkView, t *target) {
+func (j *judgement) counts(port wire.PortID, is, was *api.LinkView, t *target) {
 	got := is.Socket.Counters["received"] - was.Socket.Counters["received"]
 	lost := is.Socket.Counters["receive_buffer_full"] - was.Socket.Counters["receive_buffer_full"]
 	if got+lost < uint64(t.sent) {

@@ -1,23 +1,21 @@
-package admin
+// Package api is the client's side of a chip's control API: the types that
+// travel as JSON, and [Client], which asks one chip. Package admin is the
+// server's side. A [Client] is a [ttfabric/node/session.Fabric], so that a
+// program runs against a remote chip as it runs inside a chip.
+package api
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"time"
 
-	"ttfabric/node/chip"
-	"ttfabric/node/session"
-	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
-	"ttfabric/wire/mono"
 )
 
 // Client speaks to one chip's API. It is a session.Fabric, so that programs
@@ -138,78 +136,9 @@ func (c *Client) Members(ctx context.Context) (v []MemberView, err error) {
 	return v, c.call(ctx, "GET", "/v1/members", nil, &v)
 }
 
-// Submit starts requests on the chip, each in a call of its own; see session.Fabric.
-func (c *Client) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
-	for i, r := range rs {
-		go func() { done(i, c.request(ctx, r)) }()
-	}
-	return len(rs), nil
-}
+const (
+	MaxBody = 1 << 20 // bytes of a request's body
+)
 
-func (c *Client) request(ctx context.Context, r chip.Request) chip.Result {
-	var b ResultBody
-	err := c.call(ctx, "POST", "/v1/requests", RequestBody{r.Dst, r.Plane, r.Probe, r.Command, r.Payload, r.Trace, r.Via, r.Other, r.Ranges}, &b)
-	var refused *StatusError
-	if errors.As(err, &refused) && refused.Code/100 == 4 { // nothing was begun
-		if refused.kind == noWayType {
-			err = &session.NoWayError{Src: c.self, Dst: r.Dst, Plane: r.Plane}
-		}
-		return chip.Result{Token: r.Token, Dst: r.Dst, Fate: chip.FateRefused, Err: err}
-	}
-	if err != nil {
-		// The chip may have begun before it went silent.
-		return chip.Result{Token: r.Token, Dst: r.Dst, Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout, Err: err}
-	}
-	res := chip.Result{Token: r.Token, Dst: r.Dst, Fate: b.Fate, Outcome: b.Outcome, Drop: b.Drop, At: b.At, Doubt: b.Doubt, Data: b.Data, Done: mono.Time(b.Nanos)}
-	for _, m := range b.Members {
-		res.Members = append(res.Members, chip.MemberResult(m))
-	}
-	return res
-}
-
-// Traces returns the traced packets that came to the chip, oldest first.
-func (c *Client) Traces(ctx context.Context) (v []SightingView, err error) {
-	return v, c.call(ctx, "GET", "/v1/traces", nil, &v)
-}
-
-// Bench times batches of writes in the chip.
-func (c *Client) Bench(ctx context.Context, b BenchBody) (r BenchResult, err error) {
-	return r, c.call(ctx, "POST", "/v1/bench", b, &r)
-}
-
-// StartTraffic begins a run, or lets its source speak.
-func (c *Client) StartTraffic(ctx context.Context, t TrafficStart) error {
-	return c.call(ctx, "POST", "/v1/traffic", t, nil)
-}
-
-// Traffic returns the run's report so far.
-func (c *Client) Traffic(ctx context.Context) (r traffic.Report, err error) {
-	return r, c.call(ctx, "GET", "/v1/traffic", nil, &r)
-}
-
-// StopTraffic ends the run.
-func (c *Client) StopTraffic(ctx context.Context) error {
-	return c.call(ctx, "DELETE", "/v1/traffic", nil, nil)
-}
-
-// Events calls f for each event, history first, until ctx ends or the chip goes away.
-func (c *Client) Events(ctx context.Context, f func(EventView)) error {
-	resp, err := c.open(ctx, "GET", "/v1/events", nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	sc := bufio.NewScanner(resp.Body)
-	for sc.Scan() {
-		data, ok := strings.CutPrefix(sc.Text(), "data: ")
-		if !ok {
-			continue
-		}
-		var e EventView
-		if err := json.Unmarshal([]byte(data), &e); err != nil {
-			return fmt.Errorf("chip %s sent a malformed event: %w", c.self, err)
-		}
-		f(e)
-	}
-	return sc.Err()
-}
+// NoWayType is the type of the problem that is a [session.NoWayError].
+const NoWayType = "tag:ttfabric,2026:no-way"

@@ -1,8 +1,9 @@
-package admin
+package fabric
 
 import (
 	"encoding/json"
 
+	"ttfabric/node/admin/api"
 	"ttfabric/node/archive"
 	"ttfabric/wire"
 )
@@ -10,7 +11,7 @@ import (
 // History calls f for each event in an archive's folder, of the chips that
 // want is true for: by time, those of one chip in their order even where its
 // clock was put back. It needs no chip that runs. The error is the folder's.
-func History(dir string, want func(wire.FabricNodeID) bool, f func(EventView)) (archive.Skipped, error) {
+func History(dir string, want func(wire.FabricNodeID) bool, f func(api.EventView)) (archive.Skipped, error) {
 	var skipped archive.Skipped
 	names, err := archive.Names(dir)
 	if err != nil {
@@ -52,14 +53,14 @@ func History(dir string, want func(wire.FabricNodeID) bool, f func(EventView)) (
 // history is one chip's part of the archive.
 type history struct {
 	r   *archive.Reader
-	e   EventView
+	e   api.EventView
 	bad int // lines that are no events
 }
 
 // next takes the next event; false at the end.
 func (h *history) next() bool {
 	for b, ok := h.r.Next(); ok; b, ok = h.r.Next() {
-		h.e = EventView{}
+		h.e = api.EventView{}
 		if json.Unmarshal(b, &h.e) == nil && h.e.Type != "" {
 			return true
 		}

@@ -1,0 +1,15 @@
+package api
+
+import (
+	"context"
+)
+
+// DrainBody lets a chip take no new work, or take it again.
+type DrainBody struct {
+	On bool `json:"on"`
+}
+
+// Drain lets the chip take no new requests, or take them again. Those that were started go on.
+func (c *Client) Drain(ctx context.Context, on bool) error {
+	return c.call(ctx, "PUT", "/v1/leaving", DrainBody{on}, nil)
+}

@@ -1,0 +1,96 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"ttfabric/node/session"
+	"ttfabric/wire"
+)
+
+// Watch tells a program what the chip sees of the fabric; see [session.Watcher].
+func (c *Client) Watch(ctx context.Context, f func(session.Event)) error {
+	from := time.Now()
+	err := c.Events(ctx, func(v EventView) {
+		if e, ok := SessionEvent(&v); ok && !v.Time.Before(from) { // not the history
+			f(e)
+		}
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// sessionKinds are the events that sessions tell of, by type and action.
+var sessionKinds = map[string]session.EventKind{
+	"link up": session.LinkUp, "link down": session.LinkDown, "link session ended": session.SessionEnded,
+	"packet dropped": session.PacketsDropped, "tables installed": session.TablesChanged,
+}
+
+// SessionEvent reads an event in the words of sessions; false for one that is no matter of theirs.
+func SessionEvent(v *EventView) (e session.Event, ok bool) {
+	if e.Kind, ok = sessionKinds[v.Type+" "+v.Action]; !ok {
+		return e, false
+	}
+	e.Time, e.Reason = v.Time, v.Detail["reason"]
+	fmt.Sscanf(strings.TrimPrefix(v.Actor, v.Chip.String()), " channel %d", &e.Port.Channel)
+	e.Port.Node = v.Chip
+	if node, channel, found := strings.Cut(v.Detail["peer"], " channel "); found {
+		n, err := strconv.ParseUint(channel, 10, 8)
+		if e.Peer.Node.UnmarshalText([]byte(node)) == nil && err == nil {
+			e.Peer.Channel = wire.Channel(n)
+		}
+	}
+	for _, k := range []string{"count", "packets_of_unknown_fate"} {
+		if n, err := strconv.Atoi(v.Detail[k]); err == nil {
+			e.Count = n
+		}
+	}
+	for word := range strings.FieldsSeq(v.Detail["unreachable"]) {
+		if n, err := wire.ParseFabricNodeID(word); err == nil {
+			e.Unreachable = append(e.Unreachable, n)
+		}
+	}
+	return e, true
+}
+
+// Events calls f for each event, history first, until ctx ends or the chip goes away.
+func (c *Client) Events(ctx context.Context, f func(EventView)) error {
+	resp, err := c.open(ctx, "GET", "/v1/events", nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	sc := bufio.NewScanner(resp.Body)
+	for sc.Scan() {
+		data, ok := strings.CutPrefix(sc.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var e EventView
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return fmt.Errorf("chip %s sent a malformed event: %w", c.self, err)
+		}
+		f(e)
+	}
+	return sc.Err()
+}
+
+// EventView is one event as the API tells it, a JSON object a line.
+type EventView struct {
+	Time   time.Time         `json:"time"`
+	Chip   wire.FabricNodeID `json:"chip"`
+	Type   string            `json:"type"`   // link, router, packet, member, fault, tables, archive, recording, port
+	Action string            `json:"action"` // up, down, dropped, joined, …
+	Actor  string            `json:"actor"`  // the port or chip that it is about
+	Detail map[string]string `json:"detail,omitempty"`
+	Lost   uint64            `json:"lost,omitempty"` // events missed before this one
+	Seq    uint64            `json:"seq"`            // from 1 on in each life of the chip, without a gap
+	Life   string            `json:"incarnation"`    // that life
+}

@@ -1,0 +1,26 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+)
+
+// MaxProfile is the longest CPU profile that a chip takes.
+const MaxProfile = 5 * time.Minute
+
+// ProfileKinds are the profiles of a chip's process that can be taken.
+var ProfileKinds = []string{"cpu", "allocs", "heap", "goroutine"}
+
+// Profile writes a profile of the chip's process to w, in pprof's format. Of
+// the CPU it takes d, at most [MaxProfile]; the other kinds are at once.
+func (c *Client) Profile(ctx context.Context, kind string, d time.Duration, w io.Writer) error {
+	resp, err := c.open(ctx, "GET", fmt.Sprintf("/v1/profile/%s?for=%s", kind, d), nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(w, resp.Body)
+	return err
+}
