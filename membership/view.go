@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -197,8 +196,6 @@ func (v *View) Members() []Member {
 	for _, name := range v.chips {
 		out = append(out, v.claims[name])
 	}
-	slices.SortFunc(out, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(a.Meta.Node.Mesh, b.Meta.Node.Mesh), cmp.Compare(a.Meta.Node.Chip, b.Meta.Node.Chip))
-	})
+	slices.SortFunc(out, func(a, b Member) int { return a.Meta.Node.Compare(b.Meta.Node) })
 	return out
 }

@@ -191,9 +191,7 @@ func (n *Node) Gossip() (f GossipFault, pools []membership.PoolStatus, err error
 		for c := range g.apart {
 			f.Apart = append(f.Apart, c)
 		}
-		slices.SortFunc(f.Apart, func(a, b wire.FabricNodeID) int {
-			return (int(a.Mesh)-int(b.Mesh))*(wire.MaxChipsPerMesh+1) + int(a.Chip) - int(b.Chip)
-		})
+		slices.SortFunc(f.Apart, wire.FabricNodeID.Compare)
 		pools = net.Status()
 		return nil
 	})

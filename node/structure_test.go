@@ -16,20 +16,19 @@ import (
 // layers (and, within a layer, those that it names in peers). A new package
 // must be given its place here.
 var layers = map[string]int{
-	"wire": 1, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
+	"wire": 1, "router/topo/yamldoc": 1, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
 	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
 	"router/route": 3, "node/traffic": 3, "node/losses": 3,
 	"router": 4, "router/control": 4,
 	"node/chip": 5, "node/scenario": 5,
 	"node/traffic/client": 6,
 	"node/sim":            7, "node/chip/record": 7,
-	"wire/capture": 8, "ttlink/transport": 8, "node/archive": 8, "membership/gossip": 8, "node/session": 8, "node/netem": 8,
+	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/gossip": 8, "node/session": 8, "node/netem": 8,
 	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9, "ttlink/transport/linktest": 9,
-	"node": 9, "ttlink/transport/quicport": 9,
+	"node": 9, "ttlink/transport/quicport": 9, "wire/capture/wireshark": 9,
 	"node/admin/api": 9,
 	"node/admin":     10, "node/fabric": 10,
-	"cmd/ttfabric": 12, "scripts/garbage": 12, "scripts/lab": 12,
-	"scripts/wireshark": 8, "scripts/wireshark/compare": 12,
+	"cmd/ttfabric": 12, "scripts/compare": 12, "scripts/garbage": 12, "scripts/lab": 12,
 }
 
 // lastPure is the highest layer whose packages take time and input as arguments and hold no clock, goroutine, socket, lock or log.

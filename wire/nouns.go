@@ -73,6 +73,15 @@ func ParseFabricNodeID(s string) (FabricNodeID, error) {
 	return n, nil
 }
 
+// Compare orders nodes by mesh, and within a mesh by chip. It is negative where
+// n comes before m, 0 where the two are the same, and positive otherwise.
+func (n FabricNodeID) Compare(m FabricNodeID) int {
+	if n.Mesh != m.Mesh {
+		return int(n.Mesh) - int(m.Mesh)
+	}
+	return int(n.Chip) - int(m.Chip)
+}
+
 // Channel numbers an ethernet port of a chip: 0 to [MaxChannels]-1.
 type Channel uint8
 
@@ -95,11 +104,8 @@ func (p PortID) Short() string { return fmt.Sprintf("%s/%d", p.Node, p.Channel) 
 
 // Less orders ports by mesh, chip and channel; the lower end of a cable comes first where an order is needed.
 func (p PortID) Less(q PortID) bool {
-	if p.Node.Mesh != q.Node.Mesh {
-		return p.Node.Mesh < q.Node.Mesh
-	}
-	if p.Node.Chip != q.Node.Chip {
-		return p.Node.Chip < q.Node.Chip
+	if c := p.Node.Compare(q.Node); c != 0 {
+		return c < 0
 	}
 	return p.Channel < q.Channel
 }

@@ -132,7 +132,7 @@ func Merge(chips []Chip, missing []wire.FabricNodeID) Report {
 		m.rep.Gone = append(m.rep.Gone, *g)
 	}
 	slices.SortFunc(m.rep.Gone, func(a, b Gone) int {
-		return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip), cmp.Compare(a.Incarnation, b.Incarnation))
+		return cmp.Or(a.Chip.Compare(b.Chip), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
 	m.total()
 	return m.rep

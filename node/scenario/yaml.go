@@ -1,17 +1,15 @@
 package scenario
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"ttfabric/router/topo/yamldoc"
 )
 
 // Error is what is wrong with a scenario file.
@@ -42,37 +40,20 @@ func (r *reader) fail(line int, format string, a ...any) {
 	}
 }
 
-// parserLine is how the YAML parser names a line.
-var parserLine = regexp.MustCompile(`^yaml: line (\d+): `)
-
 // root is the only document of the file, a map.
 func (r *reader) root(data []byte) *yaml.Node {
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
-	err := dec.Decode(&doc)
-	if err == nil {
-		if again := dec.Decode(&more); again == nil {
-			r.fail(more.Line, "a second YAML document begins here; a file holds one scenario")
-		} else if !errors.Is(again, io.EOF) {
-			err = again
-		}
+	root, second, err := yamldoc.Parse(data)
+	if second != nil {
+		r.fail(second.Line, "a second YAML document begins here; a file holds one scenario")
 	}
 	switch {
-	case errors.Is(err, io.EOF):
-		r.fail(0, "the file is empty; 'ttfabric scenario show partition' prints an example")
 	case err != nil:
-		line, text := 0, strings.TrimPrefix(err.Error(), "yaml: ")
-		if m := parserLine.FindStringSubmatch(err.Error()); m != nil {
-			line, _ = strconv.Atoi(m[1])
-			text = strings.TrimPrefix(err.Error(), m[0])
-		}
-		r.fail(line, "not YAML: %s", text)
-	case len(doc.Content) == 0:
+		line, complaint := yamldoc.Place(err)
+		r.fail(line, "not YAML: %s", complaint)
+	case root == nil:
 		r.fail(0, "the file is empty; 'ttfabric scenario show partition' prints an example")
-	default:
-		return doc.Content[0]
 	}
-	return nil
+	return root
 }
 
 // fields are the entries of a map by key; each key is known, and there once.
@@ -94,8 +75,8 @@ func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*y
 		if _, twice := out[k.Value]; twice {
 			r.fail(k.Line, "%s has %q twice", what, k.Value)
 		}
-		if v.Kind == yaml.AliasNode {
-			r.fail(v.Line, "*%s is a YAML alias, which is not supported; write the value out", v.Value)
+		if alias := yamldoc.Alias(v); alias != "" {
+			r.fail(v.Line, "%s", alias)
 			return out
 		}
 		out[k.Value] = v
@@ -111,14 +92,10 @@ func orList(near string, known []string) string {
 	return "; want one of " + strings.Join(known, ", ")
 }
 
+// kindOf is a value as a complaint repeats it.
 func kindOf(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a map"
-	case yaml.SequenceNode:
-		return "a list"
-	case yaml.AliasNode:
-		return "an alias"
+	if kind := yamldoc.Kind(n); kind != "" {
+		return kind
 	}
 	if n.ShortTag() == "!!null" {
 		return "left empty"

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -138,9 +137,7 @@ func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 			l.Peers = append(l.Peers, *p)
 		}
 	}
-	slices.SortFunc(l.Peers, func(a, b PeerLosses) int {
-		return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip))
-	})
+	slices.SortFunc(l.Peers, func(a, b PeerLosses) int { return a.Chip.Compare(b.Chip) })
 	return l, nil
 }
 

@@ -75,7 +75,7 @@ type place struct{ rank, n int }
 
 func (w *place) count(src, self wire.FabricNodeID) {
 	w.n++
-	if before(src, self) {
+	if src.Compare(self) < 0 {
 		w.rank++
 	}
 }

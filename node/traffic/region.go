@@ -58,8 +58,3 @@ func slotAt(a wire.NocAddr) (int, bool) {
 	}
 	return (y*len(regionX)+x)*slotsPerTile + int(a.Offset()-regionBase)/MaxSize, true
 }
-
-// before orders chips.
-func before(a, b wire.FabricNodeID) bool {
-	return a.Mesh < b.Mesh || a.Mesh == b.Mesh && a.Chip < b.Chip
-}

@@ -123,7 +123,7 @@ func Diagnose(routed, expected *Topology, live func(Cable) bool) Health {
 		}
 	}
 	slices.SortStableFunc(h.Directions, func(a, b DirectionHealth) int {
-		return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip), cmp.Compare(a.Direction, b.Direction))
+		return cmp.Or(a.Chip.Compare(b.Chip), cmp.Compare(a.Direction, b.Direction))
 	})
 	byA := func(a, b Cable) int {
 		return bit(b.A.Less(a.A)) - bit(a.A.Less(b.A))

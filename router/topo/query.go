@@ -77,7 +77,7 @@ func (c *Cable) fromB() Port {
 
 // chipAt is the place in Chips of the chip with address n.
 func (t *Topology) chipAt(n wire.FabricNodeID) (int, bool) {
-	return slices.BinarySearchFunc(t.Chips, n, func(c Chip, n wire.FabricNodeID) int { return compareNodes(c.Node, n) })
+	return slices.BinarySearchFunc(t.Chips, n, func(c Chip, n wire.FabricNodeID) int { return c.Node.Compare(n) })
 }
 
 // Chip returns the chip with address n.

@@ -257,15 +257,8 @@ func (m Mesh) towards(rowA, colA, rowB, colB int) (wire.Direction, bool) {
 	return 0, false
 }
 
-func compareNodes(a, b wire.FabricNodeID) int {
-	if a.Mesh != b.Mesh {
-		return int(a.Mesh) - int(b.Mesh)
-	}
-	return int(a.Chip) - int(b.Chip)
-}
-
 func comparePorts(a, b wire.PortID) int {
-	if c := compareNodes(a.Node, b.Node); c != 0 {
+	if c := a.Node.Compare(b.Node); c != 0 {
 		return c
 	}
 	return int(a.Channel) - int(b.Channel)

@@ -243,7 +243,7 @@ func (t *Topology) finish() error {
 // arrange is finish without the judgement: a cable that joins no neighbours keeps its directions.
 func (t *Topology) arrange() {
 	slices.SortStableFunc(t.Meshes, func(a, b Mesh) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortStableFunc(t.Chips, func(a, b Chip) int { return compareNodes(a.Node, b.Node) })
+	slices.SortStableFunc(t.Chips, func(a, b Chip) int { return a.Node.Compare(b.Node) })
 	for i := range t.Cables {
 		c := &t.Cables[i]
 		if c.B.Less(c.A) {

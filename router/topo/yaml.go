@@ -1,16 +1,14 @@
 package topo
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"ttfabric/router/topo/yamldoc"
 )
 
 // file is a YAML file under reading: what every complaint about it needs.
@@ -33,22 +31,14 @@ func (f file) parse(data []byte) (*yaml.Node, error) {
 	if line, what := unprintable(data); line > 0 {
 		return nil, &Error{File: f.path, Line: line, Reason: "not YAML: " + what}
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, nil
-	} else if err != nil {
+	root, second, err := yamldoc.Parse(data)
+	switch {
+	case err != nil:
 		return nil, f.syntax(err)
+	case second != nil:
+		return nil, f.fail(second, "a second YAML document begins here; a file holds one machine")
 	}
-	if err := dec.Decode(&more); err == nil {
-		return nil, f.fail(&more, "a second YAML document begins here; a file holds one machine")
-	} else if !errors.Is(err, io.EOF) {
-		return nil, f.syntax(err)
-	}
-	if len(doc.Content) == 0 {
-		return nil, nil
-	}
-	return doc.Content[0], nil
+	return root, nil
 }
 
 // unprintable finds the first line with a character that YAML forbids (YAML
@@ -70,41 +60,30 @@ func unprintable(data []byte) (line int, what string) {
 	return 0, ""
 }
 
-// parserLine is how the YAML parser names a line. It leaves out the first.
-var parserLine = regexp.MustCompile(`^yaml: line (\d+): `)
-
-// syntax gives a complaint of the YAML parser our form. For complaints about
-// structure ("did not find expected …") the parser counts lines from 0, for
-// those about single characters from 1.
+// syntax gives a complaint of the YAML parser our form. The parser leaves out
+// the number of the first line. For complaints about structure ("did not find
+// expected …") the parser counts lines from 0, for those about single characters from 1.
 func (f file) syntax(err error) error {
-	e := &Error{File: f.path, Line: 1, Err: err}
-	msg := strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := parserLine.FindStringSubmatch(err.Error()); m != nil {
-		e.Line, _ = strconv.Atoi(m[1])
-		msg = strings.TrimPrefix(err.Error(), m[0])
-		if strings.HasPrefix(msg, "did not find expected") || msg == "found undefined tag handle" {
-			e.Line++
-		}
-	} else if strings.HasPrefix(msg, "unknown anchor") {
-		e.Line = 0 // the one complaint that the parser gives no place at all
+	line, complaint := yamldoc.Place(err)
+	switch {
+	case line > 0 && (strings.HasPrefix(complaint, "did not find expected") || complaint == "found undefined tag handle"):
+		line++
+	case line == 0 && !strings.HasPrefix(complaint, "unknown anchor"): // the one complaint that the parser gives no place at all
+		line = 1
 	}
-	e.Reason = "not YAML: " + msg
-	return e
+	return &Error{File: f.path, Line: line, Err: err, Reason: "not YAML: " + complaint}
 }
 
 // pair is one entry of a mapping.
 type pair struct{ key, val *yaml.Node }
 
 // isNull reports whether a value was left out: "chips:" or "chips: ~".
-func isNull(n *yaml.Node) bool {
-	return n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
-}
+func isNull(n *yaml.Node) bool { return n == nil || yamldoc.Null(n) }
 
-// noAlias refuses YAML's references: a few lines of them can stand for
-// billions of values, and no descriptor has any.
+// noAlias refuses YAML's references.
 func (f file) noAlias(n *yaml.Node) error {
-	if n.Kind == yaml.AliasNode {
-		return f.fail(n, "*%s is a YAML alias, which is not supported; write the value out", n.Value)
+	if alias := yamldoc.Alias(n); alias != "" {
+		return f.fail(n, "%s", alias)
 	}
 	return nil
 }
@@ -192,13 +171,8 @@ const maxShown = 40
 
 // show is a value as a message repeats it.
 func show(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a map"
-	case yaml.SequenceNode:
-		return "a list"
-	case yaml.AliasNode:
-		return "an alias"
+	if kind := yamldoc.Kind(n); kind != "" {
+		return kind
 	}
 	s := n.Value
 	if len(s) > maxShown {

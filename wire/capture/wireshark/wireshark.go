@@ -1,11 +1,13 @@
 // Package wireshark holds what makes Wireshark understand ttfabric: the
-// dissector, a profile and the plugin for live captures, and puts them where
-// Wireshark 4.0 and later look for them. README.md beside it is for users.
+// dissector, a profile and the plugin for live captures. It puts them where
+// Wireshark 4.0 and later look for them, and holds the plugin's half of the
+// dialogue with Wireshark. README.md beside it is for users.
 package wireshark
 
 import (
 	"embed"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -38,6 +40,24 @@ type Place struct {
 	Home   string // $HOME
 	Config string // Wireshark's configuration; empty: $HOME/.config/wireshark
 	Data   string // where the list of what was installed stands; empty: $HOME/.local/share/ttfabric
+}
+
+// UserPlace is where the Wireshark of this process's user looks. It obeys the
+// environment variables WIRESHARK_CONFIG_DIR (wireshark(1)), XDG_CONFIG_HOME
+// and XDG_DATA_HOME. It fails where the user has no home folder.
+func UserPlace() (*Place, error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil, err
+	}
+	p := &Place{Home: home, Config: os.Getenv("WIRESHARK_CONFIG_DIR")}
+	if x := os.Getenv("XDG_CONFIG_HOME"); p.Config == "" && x != "" {
+		p.Config = filepath.Join(x, "wireshark")
+	}
+	if x := os.Getenv("XDG_DATA_HOME"); x != "" {
+		p.Data = filepath.Join(x, "ttfabric")
+	}
+	return p, nil
 }
 
 func (p *Place) config() string {

@@ -1,7 +1,7 @@
 -- Wireshark dissector for ttfabric: TT-link frames and the fabric packets in
 -- them, from the payload of UDP datagrams. The formats are those of wire/doc.go,
 -- the names of the fields those of wire/capture/doc.go. What is analysed of a
--- link, and how, is described in scripts/wireshark/README.md.
+-- link, and how, is described in wire/capture/wireshark/README.md.
 --
 -- For Wireshark 4.0 and later, with Lua 5.2 to 5.4. 'ttfabric wireshark install'
 -- puts it in place; or: tshark -X lua_script:ttfabric.lua -r FILE

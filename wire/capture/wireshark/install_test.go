@@ -118,7 +118,7 @@ func TestWhatTheUserChangedIsKept(t *testing.T) {
 
 // What wire/capture/doc.go lists is there under the same name in the dissector.
 func TestTheDissectorHasAllFieldsOfTheList(t *testing.T) {
-	doc, err := os.ReadFile("../../wire/capture/doc.go")
+	doc, err := os.ReadFile("../doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
