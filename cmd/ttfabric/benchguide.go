@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ttfabric/node/chart"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 

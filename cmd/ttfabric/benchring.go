@@ -10,6 +10,7 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chart"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )

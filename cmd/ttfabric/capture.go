@@ -15,6 +15,7 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 	"ttfabric/wire/capture"

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"ttfabric/membership/gossip"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/ttlink/transport/pki"
 	"ttfabric/wire"
 )

@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 )
 

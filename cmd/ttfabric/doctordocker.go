@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ttfabric/node/fabric/spec"
 )
 
 // doctorTime bounds a question to another program.

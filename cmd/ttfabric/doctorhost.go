@@ -10,6 +10,9 @@ import (
 	"strings"
 	"syscall"
 
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
+
 	"golang.org/x/sys/unix"
 )
 

@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
 	"ttfabric/ttlink/transport"
 )
 

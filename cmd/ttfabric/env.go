@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 
+	"ttfabric/node/fabric/spec"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )

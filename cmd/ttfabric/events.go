@@ -16,6 +16,8 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/archive"
 	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -87,8 +89,8 @@ type viewer struct {
 	flags eventFlags
 	chips map[wire.FabricNodeID]bool // nil: all
 	since time.Time
-	dir   string // the archive's folder
-	host  host   // that fills it; nil for one that is named
+	dir   string         // the archive's folder
+	fab   *fabric.Fabric // whose archive it is; nil for a folder that is named
 
 	mu     sync.Mutex
 	seen   map[string]uint64 // last event by chip and life
@@ -96,6 +98,22 @@ type viewer struct {
 	shown  int
 	recent []api.EventView // with --last: the history so far
 	past   bool            // the history is through
+}
+
+func printEvent(c *cobra.Command, e api.EventView, asJSON bool) {
+	if asJSON {
+		printLine(c, e)
+		return
+	}
+	keys := make([]string, 0, len(e.Detail))
+	for k := range e.Detail {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for i, k := range keys {
+		keys[i] = k + "=" + e.Detail[k]
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s %s %s %s %s (%s)\n", e.Time.Format("2006-01-02T15:04:05.000"), e.Chip, e.Type, e.Action, e.Actor, strings.Join(keys, ", "))
 }
 
 func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) error {
@@ -113,27 +131,22 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 		}
 		v.chips[n] = true
 	}
-	var dir runDir
 	if f.archive != "" {
 		if f.follow {
 			return spec.Usagef("--archive reads files that are there: leave --follow out")
 		}
 		v.dir = f.archive
 	} else {
-		var err error
-		if dir, err = dirOf(c); err != nil {
-			return err
-		}
-		m, t, _, err := dir.mesh()
+		fab, err := openFabric(c)
 		if err != nil {
 			return err
 		}
 		for n := range v.chips {
-			if _, ok := t.Chip(n); !ok {
-				return spec.Usagef("chip %s is not in %s", n, t)
+			if _, ok := fab.Topology.Chip(n); !ok {
+				return spec.Usagef("chip %s is not in %s", n, fab.Topology)
 			}
 		}
-		v.dir, v.since, v.host = m.archiveDir(dir), m.Created, dir.host()
+		v.dir, v.since, v.fab = fab.Dir.ArchiveDir(&fab.Spec), fab.Spec.Created, fab
 	}
 	if f.since != "" {
 		var err error
@@ -148,7 +161,7 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 		v.endHistory()
 		return nil
 	}
-	return v.live(dir)
+	return v.live()
 }
 
 // history prints what is archived, or keeps the last of it.
@@ -175,8 +188,8 @@ func (v *viewer) history() error {
 
 // read reads the archive as it is now.
 func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error) {
-	if v.host != nil {
-		if err := v.host.archive(v.c.Context()); err != nil && v.c.Context().Err() == nil {
+	if v.fab != nil {
+		if err := v.fab.Archive(v.c.Context()); err != nil && v.c.Context().Err() == nil {
 			return archive.Skipped{}, err
 		}
 	}
@@ -259,7 +272,7 @@ const (
 
 // live adds what the running chips have to say: the latest history that is
 // not archived, and, to follow, what happens from now on.
-func (v *viewer) live(dir runDir) error {
+func (v *viewer) live() error {
 	ctx, cancel := context.WithCancel(v.c.Context())
 	defer cancel()
 	time.AfterFunc(settleTime, func() {
@@ -278,18 +291,18 @@ func (v *viewer) live(dir runDir) error {
 	tick := time.NewTicker(attachPoll)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		_, t, token, err := dir.mesh()
+		fab, err := openFabric(v.c)
 		if err != nil {
 			break // the fabric was taken down
 		}
-		for _, f := range dir.chips() {
+		for _, f := range fab.Running() {
 			p := life{f.Chip, f.API}
 			if _, on := attached.Load(p); on || !v.wants(f.Chip) {
 				continue
 			}
 			attached.Store(p, true)
 			wg.Go(func() {
-				v.attach(ctx, api.NewClient(f.API, token, f.Chip, t))
+				v.attach(ctx, fab.ClientAt(f))
 				attached.Delete(p)
 			})
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/wire/capture/wireshark"
 )

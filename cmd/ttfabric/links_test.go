@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )

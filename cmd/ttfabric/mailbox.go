@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/session"
 	"ttfabric/router"
 	"ttfabric/router/topo"
@@ -105,17 +106,17 @@ func readMailboxes(c *cobra.Command, arg string) ([]mailboxView, error) {
 		}
 		name, channel, one = arg[:i], n, true
 	}
-	dir, n, err := chipArg(c, name)
+	f, n, err := chipArg(c, name)
 	if err != nil {
 		return nil, err
 	}
 	via := n
 	if v, _ := c.Flags().GetString("via"); v != "" {
-		if _, via, err = chipArg(c, v); err != nil {
+		if via, err = chipOf(f.Topology, v); err != nil {
 			return nil, err
 		}
 	}
-	cl, err := dir.client(via)
+	cl, err := f.Client(via)
 	if err != nil {
 		return nil, err
 	}

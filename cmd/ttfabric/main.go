@@ -6,7 +6,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -15,34 +14,10 @@ import (
 	"strings"
 	"syscall"
 
+	"ttfabric/node/fabric/spec"
+
 	"github.com/spf13/cobra"
-
-	"ttfabric/router/topo"
 )
-
-// Exit codes, as `ttfabric --help` lists them.
-const (
-	exitOK       = 0
-	exitFailed   = 1
-	exitUsage    = 2
-	exitTopology = 3
-	exitNotReady = 4
-	exitAssert   = 5
-	exitSignal   = 130
-)
-
-// codedError is an error with an exit code of its own.
-type codedError struct {
-	code int
-	err  error
-}
-
-func (e *codedError) Error() string { return e.err.Error() }
-func (e *codedError) Unwrap() error { return e.err }
-
-func coded(code int, format string, a ...any) error {
-	return &codedError{code, fmt.Errorf(format, a...)}
-}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,26 +35,6 @@ func main() {
 	interrupted := ctx.Err() != nil
 	stop()
 	os.Exit(report(err, interrupted))
-}
-
-// report prints the error and returns the exit code.
-func report(err error, interrupted bool) int {
-	var c *codedError
-	var t *topo.Error
-	switch {
-	case err == nil:
-		return exitOK
-	case interrupted && errors.Is(err, context.Canceled):
-		return exitSignal
-	}
-	fmt.Fprintln(os.Stderr, "ttfabric:", err)
-	switch {
-	case errors.As(err, &c):
-		return c.code
-	case errors.As(err, &t):
-		return exitTopology
-	}
-	return exitFailed
 }
 
 func newRoot() *cobra.Command {
@@ -161,20 +116,6 @@ func completeChips(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		completeChips(sub)
 	}
-}
-
-// chipNames are the chips of the running fabric, none if there is none.
-func chipNames(c *cobra.Command) (names []string) {
-	dir, err := dirOf(c)
-	if err != nil {
-		return nil
-	}
-	if _, t, _, err := dir.mesh(); err == nil {
-		for _, chip := range t.Chips {
-			names = append(names, chip.Node.String())
-		}
-	}
-	return names
 }
 
 func asksForChip(word string) bool {

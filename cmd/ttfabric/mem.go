@@ -11,8 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/noc"
 	"ttfabric/node/session"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -59,7 +62,7 @@ func (v *memView) told(c *cobra.Command, text string) error {
 }
 
 func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
-	dir, dst, err := chipArg(c, chip)
+	f, dst, err := chipArg(c, chip)
 	if err != nil {
 		return memTarget{}, err
 	}
@@ -69,12 +72,12 @@ func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
 	}
 	via := dst
 	if v, _ := c.Flags().GetString("via"); v != "" {
-		if _, via, err = chipArg(c, v); err != nil {
+		if via, err = chipOf(f.Topology, v); err != nil {
 			return memTarget{}, err
 		}
 	}
 	n, _ := c.Flags().GetInt("plane")
-	cl, err := dir.client(via)
+	cl, err := f.Client(via)
 	if err != nil {
 		return memTarget{}, err
 	}
@@ -136,7 +139,7 @@ func newMemRead() *cobra.Command {
 			case file == "-":
 				_, err = c.OutOrStdout().Write(b)
 			case file != "":
-				err = writeOut(file, b)
+				err = folder.WriteOut(file, b)
 			case as == "json":
 				text := hex.EncodeToString(b)
 				v.Hex = &text
@@ -229,7 +232,7 @@ func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error
 		}
 		return b, nil
 	}
-	return within(c.Context(), func() ([]byte, error) {
+	return folder.Within(c.Context(), func() ([]byte, error) {
 		in := c.InOrStdin()
 		if file != "-" {
 			f, err := os.Open(file)
@@ -254,15 +257,11 @@ func newMemTiles() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			dir, err := dirOf(c)
+			fab, err := openFabric(c)
 			if err != nil {
 				return err
 			}
-			_, t, _, err := dir.mesh()
-			if err != nil {
-				return err
-			}
-			m, err := noc.New(t.Arch, 0)
+			m, err := noc.New(fab.Topology.Arch, 0)
 			if err != nil {
 				return err
 			}

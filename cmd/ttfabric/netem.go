@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +12,8 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
@@ -108,11 +108,8 @@ func setNetem(c *cobra.Command, args []string, direction string, body api.NetemB
 	if err != nil {
 		return err
 	}
-	err = chips.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
-		b := body
-		b.Channels = chs
-		return cl.SetNetem(ctx, b)
-	})
+	absent, err := chips.Impair(c.Context(), where, body)
+	tellAbsent(c, absent)
 	if err != nil {
 		return err
 	}
@@ -149,23 +146,14 @@ it passes on and loses, and nothing else.
 }
 
 // showNetem prints what is done at the ends; with only, where something is.
-func showNetem(c *cobra.Command, chips *chipSet, where map[wire.FabricNodeID][]wire.Channel, only bool) error {
+func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only bool) error {
 	f, err := format(c)
 	if err != nil {
 		return err
 	}
-	got := make([][]api.ImpairmentView, len(chips.t.Chips))
-	err = chips.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
-		all, err := cl.Netem(ctx)
-		for _, v := range all {
-			if slices.Contains(chs, v.Channel) && (v.Active || !only) {
-				i := chipIndex(chips.t.Chips, cl.Self())
-				got[i] = append(got[i], v)
-			}
-		}
-		return err
-	}) // what the others say is printed first
-	return errors.Join(printNetem(c, f, slices.Concat(got...), err == nil), err)
+	rows, absent, err := chips.Impairments(c.Context(), where, only)
+	tellAbsent(c, absent)
+	return errors.Join(printNetem(c, f, rows, err == nil), err) // what the others say is printed first
 }
 
 // printNetem prints what is done, or if all could be asked that nothing is.
@@ -264,9 +252,8 @@ namespace that --netns names, it needs no chip that runs.
 				return err
 			}
 			where, _ := spec.Ends(links, "both")
-			err = chips.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
-				return cl.ResetNetem(ctx, chs...)
-			})
+			absent, err := chips.ResetImpairments(c.Context(), where)
+			tellAbsent(c, absent)
 			if err != nil {
 				return err
 			}
@@ -303,4 +290,3 @@ func toldLinks(c *cobra.Command, done string, links []topo.Link) error {
 	fmt.Fprintf(c.ErrOrStderr(), "%s %s: %s\n", topo.Count(n, "cable"), done, strings.Join(names, ", "))
 	return nil
 }
-

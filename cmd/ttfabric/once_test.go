@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/fabric/spec"
 	"ttfabric/wire"
 )
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )

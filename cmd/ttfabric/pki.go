@@ -16,6 +16,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
 	"ttfabric/ttlink/transport/pki"
 	"ttfabric/wire"
 )
@@ -54,20 +57,17 @@ func newPKIMake(dir *string) *cobra.Command {
 		ValidArgsFunction: completeTopology,
 		RunE: func(c *cobra.Command, args []string) error {
 			name, _ := c.Flags().GetString("name")
-			if !validName.MatchString(name) {
-				return spec.Usagef("fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
+			if err := spec.CheckName(name); err != nil {
+				return err
 			}
 			if err := validity(valid); err != nil {
 				return err
 			}
-			t, err := loadTopology(c.Context(), strings.Join(args, ""))
+			t, err := folder.LoadTopology(c.Context(), strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
-			var chips []wire.FabricNodeID
-			for _, x := range t.Chips {
-				chips = append(chips, x.Node)
-			}
+			chips := t.Nodes()
 			if err := os.MkdirAll(*dir, 0o700); err != nil {
 				return fmt.Errorf("cannot make the folder: %w", err)
 			}

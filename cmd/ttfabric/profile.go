@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 )
 
 func newProfile() *cobra.Command {
@@ -31,11 +33,11 @@ file for 'go tool pprof'.`,
 			if !slices.Contains(api.ProfileKinds, kind) {
 				return spec.Usagef("--kind %q: want %s", kind, strings.Join(api.ProfileKinds, ", "))
 			}
-			dir, n, err := chipArg(c, args[0])
+			f, n, err := chipArg(c, args[0])
 			if err != nil {
 				return err
 			}
-			cl, err := dir.client(n)
+			cl, err := f.Client(n)
 			if err != nil {
 				return err
 			}
@@ -49,7 +51,7 @@ file for 'go tool pprof'.`,
 			if err := cl.Profile(c.Context(), kind, d, &b); err != nil {
 				return err
 			}
-			if err := writeOut(file, b.Bytes()); err != nil {
+			if err := folder.WriteOut(file, b.Bytes()); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s\n", file)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"ttfabric/node/fabric/spec"
+
 	"github.com/spf13/cobra"
 )
 

@@ -2,11 +2,9 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node"
 	"ttfabric/wire"
 )
 
@@ -20,11 +18,9 @@ DIR' one. It ends with the chip, at --record-limit, or by 'record stop'.
 Containers record into their volume: 'record stop' copies what it has ended to
 the folder, and 'down' copies all.`}
 	c.AddCommand(&cobra.Command{Use: "stop [CHIP...]", Short: "End the recordings of some chips, or of all", Args: cobra.ArbitraryArgs,
-		Example: "  ttfabric record stop M0D3\n  ttfabric record stop",
-		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return chipNames(c), cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: stopRecordings})
+		Example:           "  ttfabric record stop M0D3\n  ttfabric record stop",
+		ValidArgsFunction: completeChipNames,
+		RunE:              stopRecordings})
 	return c
 }
 
@@ -39,20 +35,15 @@ func stopRecordings(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	cs, _, err := clientsOf(c, args)
+	fab, cs, _, err := clientsOf(c, args)
 	if err != nil {
 		return err
 	}
-	dir, err := dirOf(c)
-	if err != nil {
-		return err
-	}
-	h := dir.host()
 	list, failed := []stopped{}, error(nil)
 	for _, cl := range cs {
 		v, err := cl.EndRecording(c.Context())
 		if err == nil {
-			v.File, err = h.recording(c.Context(), v.File)
+			v.File, err = fab.Recording(c.Context(), v.File)
 		}
 		if err != nil {
 			failed = err

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -30,7 +30,7 @@ func newReroute() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return chips.service(c, links, !back)
+			return setService(c, chips, links, !back)
 		}}
 	c.Flags().BoolVar(&back, "back", false, "give the cables back")
 	return c
@@ -54,23 +54,19 @@ func lineCommand(name string, out bool, short, long, example string) *cobra.Comm
 			if _, err := format(c); err != nil {
 				return err
 			}
-			dir, err := dirOf(c)
+			f, err := openFabric(c)
 			if err != nil {
 				return err
 			}
-			_, t, _, err := dir.mesh()
+			links, err := lineOf(f.Topology, mesh, args[0], args[1])
 			if err != nil {
 				return err
 			}
-			links, err := lineOf(t, mesh, args[0], args[1])
+			chips, err := f.Chips()
 			if err != nil {
 				return err
 			}
-			chips, err := openChips(dir)
-			if err != nil {
-				return err
-			}
-			return chips.service(c, links, out)
+			return setService(c, chips, links, out)
 		}}
 	c.Flags().IntVar(&mesh, "mesh", 0, "mesh that it is a row or column of")
 	return c
@@ -97,7 +93,7 @@ func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error
 	var out []topo.Link
 	for _, c := range t.Cables {
 		if !c.Unused && (in(c.A.Node) || in(c.B.Node)) {
-			out = append(out, topo.Link{c.A, c.B, c.Plane})
+			out = append(out, topo.Link{A: c.A, B: c.B, Plane: c.Plane})
 		}
 	}
 	if len(out) == 0 {
@@ -106,15 +102,11 @@ func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error
 	return out, nil
 }
 
-// service takes cables out of service, or gives them back.
-func (s *chipSet) service(c *cobra.Command, links []topo.Link, out bool) error {
-	where, err := spec.Ends(links, "both")
+// setService takes cables out of service, or gives them back.
+func setService(c *cobra.Command, chips *fabric.Chips, links []topo.Link, out bool) error {
+	absent, err := chips.SetService(c.Context(), links, out)
+	tellAbsent(c, absent)
 	if err != nil {
-		return err
-	}
-	if err := s.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
-		return cl.SetService(ctx, chs, out)
-	}); err != nil {
 		return err
 	}
 	done := "out of service"

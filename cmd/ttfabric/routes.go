@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,82 +8,32 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 // planOf is how the running fabric is routed, or how the named machine would be.
-func planOf(c *cobra.Command, machine string, f *routeFlags) (*route.Plan, error) {
+func planOf(c *cobra.Command, machine string, f *spec.Spec) (*route.Plan, error) {
 	if machine != "" {
-		t, err := loadTopology(c.Context(), machine)
+		t, err := folder.LoadTopology(c.Context(), machine)
 		if err != nil {
 			return nil, err
 		}
-		cfg, err := f.config()
-		if err != nil {
-			return nil, err
-		}
-		p, err := route.New(t, cfg)
-		if err != nil {
-			return nil, spec.Topologyf("%w", err)
-		}
-		return p, nil
+		return f.Plan(t)
 	}
-	for _, name := range []string{"order", "ring", "engine", "fabric", "allow-deadlock"} {
+	for _, name := range spec.RoutingOptions {
 		if c.Flags().Changed(name) {
 			return nil, spec.Usagef("--%s goes with --topology; the routes of a running fabric are settled", name)
 		}
 	}
-	dir, err := dirOf(c)
+	fab, err := openFabric(c)
 	if err != nil {
 		return nil, err
 	}
-	_, t, _, err := dir.mesh()
-	if err != nil {
-		return nil, err
-	}
-	p, err := routesOf(dir, t)
-	if err != nil {
-		return nil, err
-	}
-	out, err := outOfService(c.Context(), dir, t)
-	return p.Around(out), err
-}
-
-// routesOf is how the running fabric is routed while nothing is out of service.
-func routesOf(dir runDir, t *topo.Topology) (*route.Plan, error) {
-	m, _, _, err := dir.mesh()
-	if err != nil {
-		return nil, err
-	}
-	var cfg node.Config
-	if err := m.configure(&cfg); err != nil {
-		return nil, err
-	}
-	return route.New(t, cfg.Route)
-}
-
-// outOfService are the cables that the running chips do without, by an end of
-// each. They may disagree for a moment after a fault: then it is any of them that has heard of one.
-func outOfService(ctx context.Context, dir runDir, t *topo.Topology) ([]wire.PortID, error) {
-	cs, _, _, err := dir.clients()
-	if err != nil {
-		return nil, err
-	}
-	views, _ := ask(ctx, cs)
-	var out []wire.PortID
-	for _, v := range views {
-		links, err := parseLinks(t, v.OutOfService)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range links {
-			out = append(out, l.A)
-		}
-	}
-	return out, nil
+	return fab.PlanNow(c.Context())
 }
 
 // maxRouteChips is how many chips' tables are printed at once.
@@ -106,7 +55,7 @@ type l1Row struct {
 }
 
 func newRoutes() *cobra.Command {
-	var f routeFlags
+	f := spec.Default()
 	var machine, class string
 	var plane, mesh int
 	var other bool
@@ -154,7 +103,7 @@ way, and with --other-way the other.`,
 			printRoutes(c, l0, l1)
 			return nil
 		}}
-	f.add(c)
+	addOptions(c, &f, spec.RoutingOptions...)
 	c.Flags().Lookup("allow-deadlock").Hidden = true
 	c.Flags().StringVarP(&machine, "topology", "t", "", "a machine that need not run: a file or a name")
 	c.Flags().IntVar(&plane, "plane", 0, "routing plane")

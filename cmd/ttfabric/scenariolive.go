@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/scenario"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
@@ -43,7 +44,7 @@ type liveStage struct {
 	paused map[wire.FabricNodeID]*api.Client  // not among chips.clients
 	views  map[wire.FabricNodeID]api.ChipView // as last seen
 	order  scenario.Order                     // the round of the traffic at hand
-	links  []topo.Link                             // that something was done to
+	links  []topo.Link                        // that something was done to
 	mu     sync.Mutex
 	events []api.EventView
 }

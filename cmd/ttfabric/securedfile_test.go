@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/spec"
 )
 
 // TestSecuredByTheFile brings fabrics up whose file says how their links are

@@ -1,23 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sort"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -110,20 +104,21 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	if err != nil {
 		return spec.Usagef("%w", err)
 	}
-	dir, err := dirOf(c)
+	fab, err := openFabric(c)
 	if err != nil {
 		return err
 	}
-	cs, missing, t, err := dir.clients()
+	t := fab.Topology
+	cs, missing, err := fab.Clients()
 	if err != nil {
 		return err
 	}
-	routes, err := routesOf(dir, t)
+	routes, err := fab.Plan()
 	if err != nil {
 		return err
 	}
 	apart := 0
-	spec, pairs, err := f.plan(p, t, func(src, dst wire.FabricNodeID) int {
+	run, pairs, err := f.plan(p, t, func(src, dst wire.FabricNodeID) int {
 		n := routes.PlanesBetween(src, dst)
 		if n == 0 {
 			apart++
@@ -141,8 +136,8 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
-	bar := newProgress(c.ErrOrStderr(), "packets verified", int(spec.Packets))
-	res, err := drive(ctx, cs, spec, pairs, bar)
+	bar := newProgress(c.ErrOrStderr(), "packets verified", int(run.Packets))
+	res, err := fabric.Traffic(ctx, cs, run, pairs, bar.set)
 	bar.stop()
 	if err != nil {
 		return err
@@ -156,7 +151,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	}
 	if !res.OK() {
 		return assertf("not everything arrived exactly once: sent %d of %d, overflowed %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d, misdirected %d",
-			res.Total.Sent, spec.Packets, res.Total.Overflowed, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered, res.Misdirected)
+			res.Total.Sent, run.Packets, res.Total.Overflowed, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered, res.Misdirected)
 	}
 	return nil
 }
@@ -170,121 +165,34 @@ func (f *trafficFlags) plan(p traffic.Pattern, t *topo.Topology, between, ways f
 	if f.planes != 0 {
 		planes = f.planes
 	}
-	spec := traffic.Spec{Run: random64(), Pattern: p.Name, Packets: f.packets, Size: f.size, Planes: planes, Ways: f.ways, Window: f.window, Seed: f.seed, Draw: p.Draw, Load: f.load}
+	run := traffic.Spec{Run: fabric.NewRun(), Pattern: p.Name, Packets: f.packets, Size: f.size, Planes: planes, Ways: f.ways, Window: f.window, Seed: f.seed, Draw: p.Draw, Load: f.load}
 	switch {
 	case f.window == 0 && f.load > 0:
-		spec.Window = traffic.MaxWindow
+		run.Window = traffic.MaxWindow
 	case f.window == 0:
-		spec.Window = traffic.DefaultWindow
+		run.Window = traffic.DefaultWindow
 	}
 	if f.ways < 1 {
-		return spec, nil, spec.Usagef("--ways %d: want 1 or %d", f.ways, traffic.MaxWays)
+		return run, nil, spec.Usagef("--ways %d: want 1 or %d", f.ways, traffic.MaxWays)
 	}
-	if err := spec.Validate(); err != nil {
-		return spec, nil, spec.Usagef("%w", err)
+	if err := run.Validate(); err != nil {
+		return run, nil, spec.Usagef("%w", err)
 	}
 	o := traffic.Options{Seed: f.seed, Hot: t.Chips[0].Node, HotShare: f.share, Planes: between, Ways: ways}
 	if f.share < 1 {
-		return spec, nil, spec.Usagef("--hot-share %d: want 1 to 100", f.share)
+		return run, nil, spec.Usagef("--hot-share %d: want 1 to 100", f.share)
 	}
 	if f.hot != "" {
 		var err error
 		if o.Hot, err = wire.ParseFabricNodeID(f.hot); err != nil {
-			return spec, nil, spec.Usagef("--hot: %w", err)
+			return run, nil, spec.Usagef("--hot: %w", err)
 		}
 	}
 	pairs, err := p.Pairs(t, o)
 	if err != nil {
-		return spec, nil, spec.Usagef("%w", err)
+		return run, nil, spec.Usagef("%w", err)
 	}
-	return spec, pairs, nil
-}
-
-func random64() uint64 {
-	var b [8]byte
-	rand.Read(b[:])
-	return binary.LittleEndian.Uint64(b[:])
-}
-
-// each calls f for every chip at once and joins the errors.
-func each(cs []*api.Client, f func(*api.Client) error) error {
-	errs := make([]error, len(cs))
-	var wg sync.WaitGroup
-	for i, c := range cs {
-		wg.Go(func() { errs[i] = f(c) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// drive runs the traffic: all chips listen, then all speak, then all are asked until they are done. bar may be nil.
-func drive(ctx context.Context, cs []*api.Client, spec traffic.Spec, pairs []traffic.Pair, bar *progress) (traffic.Result, error) {
-	for _, send := range []bool{false, true} {
-		if err := each(cs, func(cl *api.Client) error {
-			return cl.StartTraffic(ctx, api.TrafficStart{Spec: spec, Pairs: pairs, Send: send})
-		}); err != nil {
-			return traffic.Result{}, err
-		}
-	}
-	defer func() {
-		stop, cancel := context.WithTimeout(context.Background(), askTime)
-		defer cancel()
-		_ = each(cs, func(cl *api.Client) error { return cl.StopTraffic(stop) }) // a chip that died has nothing to stop
-	}()
-	last := map[wire.FabricNodeID]traffic.Report{} // of a chip that dies, what it said last
-	for {
-		silent, done := collect(ctx, cs, spec.Run, last)
-		if done { // the last to finish may have sent to one that had been asked before
-			silent, done = collect(ctx, cs, spec.Run, last)
-		}
-		reports := slices.SortedFunc(maps.Values(last), func(a, b traffic.Report) int {
-			return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip))
-		})
-		res := traffic.Merge(spec, pairs, reports)
-		res.Silent = silent
-		if bar != nil {
-			bar.set(int(res.Total.Delivered))
-		}
-		if done && ctx.Err() == nil { // chips that nobody may ask any more have not died
-			return res, nil
-		}
-		select {
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return res, spec.NotReadyf("not done in time: %d of %d packets delivered; more time with --timeout", res.Total.Delivered, spec.Packets)
-			}
-			return res, ctx.Err()
-		case <-time.After(pollTime):
-		}
-	}
-}
-
-// pollTime is how often the chips of a run are asked how far they are.
-const pollTime = 100 * time.Millisecond
-
-// collect asks all chips for their reports of the run. It is done when all
-// have finished but those that don't answer, or know nothing of the run any more.
-func collect(ctx context.Context, cs []*api.Client, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
-	var mu sync.Mutex
-	done = true
-	_ = each(cs, func(cl *api.Client) error {
-		one, cancel := context.WithTimeout(ctx, askTime)
-		defer cancel()
-		r, err := cl.Traffic(one)
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil || r.Run != run {
-			silent = append(silent, cl.Self())
-			return err
-		}
-		last[cl.Self()] = r
-		done = done && r.Finished
-		return nil
-	})
-	slices.SortFunc(silent, func(a, b wire.FabricNodeID) int {
-		return cmp.Or(cmp.Compare(a.Mesh, b.Mesh), cmp.Compare(a.Chip, b.Chip))
-	})
-	return silent, done
+	return run, pairs, nil
 }
 
 // worstPairs is how many pairs are shown without --pairs.

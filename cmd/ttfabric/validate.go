@@ -8,13 +8,15 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 func newValidate() *cobra.Command {
-	var proof proofFlags
+	proof := proofFlags{spec: spec.Default()}
 	c := &cobra.Command{
 		Use:   "validate FILE|NAME",
 		Short: "Check a topology and say what it is",
@@ -45,17 +47,17 @@ FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
 			if err != nil {
 				return err
 			}
-			t, err := loadTopology(c.Context(), args[0])
+			t, err := folder.LoadTopology(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			var links secureFlags
-			links.settle(t)
-			if err := links.configure(&spec.Spec{}); err != nil {
+			var links spec.Security
+			links.Settle(t)
+			if err := links.Check(); err != nil {
 				return spec.Topologyf("%s: %w", t.Name, err)
 			}
 			v := viewTopology(t)
-			v.Transport, v.Auth = links.transport, links.auth
+			v.Transport, v.Auth = links.Transport, links.Auth
 			found, err := proof.find(t, &v)
 			if err != nil {
 				return err
@@ -78,13 +80,13 @@ FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
 
 // proofFlags say which routes are proved, and with which virtual channels.
 type proofFlags struct {
-	routeFlags
+	spec    spec.Spec
 	vcs     string
 	unicast bool
 }
 
 func (f *proofFlags) add(c *cobra.Command) {
-	f.routeFlags.add(c)
+	addOptions(c, &f.spec, spec.RoutingOptions...)
 	var schemes []string
 	for _, s := range route.Schemes {
 		schemes = append(schemes, s.Name+" ("+s.Help+")")
@@ -95,7 +97,7 @@ func (f *proofFlags) add(c *cobra.Command) {
 
 // find routes the machine, and adds the verdict to its view.
 func (f *proofFlags) find(t *topo.Topology, v *topologyView) (*route.Verdict, error) {
-	cfg, err := f.config()
+	cfg, err := f.spec.Route()
 	if err != nil {
 		return nil, err
 	}
@@ -116,18 +118,6 @@ func (f *proofFlags) find(t *topo.Topology, v *topologyView) (*route.Verdict, er
 	found := check(mc)
 	v.Routes = verdictOf(cfg, s, &found)
 	return &found, nil
-}
-
-// completeTopology offers the built-in topologies, and files.
-func completeTopology(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, b := range topo.Builders {
-		names = append(names, b.Example+"\t"+b.Help)
-	}
-	return names, cobra.ShellCompDirectiveDefault
 }
 
 // topologyView is a topology as `validate -o json` prints it.

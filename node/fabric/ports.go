@@ -27,11 +27,16 @@ func (f *Fabric) Chips() (*Chips, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Chips{f.Topology, map[wire.FabricNodeID]*api.Client{}}
+	return NewChips(f.Topology, cs...), nil
+}
+
+// NewChips are the chips of clients that are there already.
+func NewChips(t *topo.Topology, cs ...*api.Client) *Chips {
+	s := &Chips{t, map[wire.FabricNodeID]*api.Client{}}
 	for _, c := range cs {
-		s.clients[c.Self()] = c
+		s.Add(c)
 	}
-	return s, nil
+	return s
 }
 
 // Client is the client of a chip; nil where the chip is not among them.

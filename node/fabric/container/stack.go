@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -34,8 +35,8 @@ func checkSubnet(s string, chips int) error {
 	return nil
 }
 
-// CheckStack refuses options that a Swarm cannot honour.
-func CheckStack(want *spec.Spec) error {
+// CheckStack refuses options that a Swarm cannot honour, and a subnet without room for the fabric.
+func CheckStack(want *spec.Spec, t *topo.Topology, subnet string) error {
 	switch {
 	case want.Record != "":
 		return spec.Usagef("--record: a task of a Swarm moves from machine to machine and leaves its files behind; 'ttfabric compose' records")
@@ -44,15 +45,12 @@ func CheckStack(want *spec.Spec) error {
 	case want.Archive != "" || want.ArchiveMiB != 0:
 		return spec.Usagef("--archive: a task of a Swarm moves from machine to machine and leaves its files behind")
 	}
-	return nil
+	return checkSubnet(subnet, len(t.Chips))
 }
 
 // Stack renders the file of a fabric for 'docker stack deploy'.
 func (f *File) Stack() ([]byte, error) {
 	m, t, subnet := &f.Spec, f.Topology, f.Subnet
-	if err := checkSubnet(subnet, len(t.Chips)); err != nil {
-		return nil, err
-	}
 	seeds := composeSeeds(t)
 	for i, s := range seeds {
 		seeds[i] = strings.Replace(s, "/", "/"+stackSeed, 1)

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"ttfabric/membership/gossip"
@@ -187,6 +188,22 @@ func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, er
 		return nil, spec.Usagef("%s %s: %w", what, arg, err)
 	}
 	return keys, nil
+}
+
+// ReadToken finds the token of the APIs of chips that run elsewhere: in a file or,
+// without one, in the environment variable TTFABRIC_TOKEN.
+func ReadToken(file string) (string, error) {
+	if file == "" {
+		if token := os.Getenv("TTFABRIC_TOKEN"); token != "" {
+			return token, nil
+		}
+		return "", spec.Usagef("the chips' APIs ask for the token that the chips were started with: name its file with --token-file, or set TTFABRIC_TOKEN")
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", spec.Usagef("--token-file: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
 }
 
 // NewToken draws a token of the API.
