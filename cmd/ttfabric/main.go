@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -143,34 +142,4 @@ func wrapArgsOf(c *cobra.Command) {
 			return nil
 		}
 	}
-}
-
-func version() string {
-	v, rev, date := "devel", "", ""
-	if bi, ok := debug.ReadBuildInfo(); ok {
-		if bi.Main.Version != "" && bi.Main.Version != "(devel)" {
-			v = bi.Main.Version
-		}
-		for _, s := range bi.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				rev = " " + s.Value[:min(12, len(s.Value))]
-			case "vcs.time":
-				date = " " + s.Value
-			}
-		}
-	}
-	return v + rev + date
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		if f, err := format(c); err != nil {
-			return err
-		} else if f == "json" {
-			return printJSON(c, map[string]string{"version": version()})
-		}
-		fmt.Fprintln(c.OutOrStdout(), version())
-		return nil
-	}}
 }

@@ -31,9 +31,6 @@ type trafficFlags struct {
 	pairs   bool
 }
 
-// leftOut tells of pairs that the tables of a fabric, 1D or without exits on a plane, have no way for.
-const leftOut = "Left out: %s without a way in this fabric.\n"
-
 func newTraffic() *cobra.Command {
 	var f trafficFlags
 	var names []string
