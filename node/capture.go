@@ -16,11 +16,9 @@ import (
 
 // Limits of captures at one chip.
 const (
-	MaxCaptures          = 8        // at once
-	DefaultCaptureBuffer = 16 << 20 // bytes of datagrams that wait to be read; more are dropped and counted
-	MaxCaptureBuffer     = 1 << 30  // the same, at most
-	captureChunk         = 256 << 10
-	chunkFrames          = 1024 // of one chunk
+	MaxCaptures  = 8 // at once
+	captureChunk = 256 << 10
+	chunkFrames  = 1024 // of one chunk
 )
 
 // CaptureConfig says what to capture.
@@ -28,7 +26,7 @@ type CaptureConfig struct {
 	Channels []wire.Channel  // none: all
 	SnapLen  int             // bytes of each datagram to keep; 0: all
 	Filter   *capture.Filter // nil: everything
-	Buffer   int             // bytes; 0: [DefaultCaptureBuffer]
+	Buffer   int             // bytes of datagrams that wait to be read, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
 }
 
 // Capture is what passes a chip's ports, for one who reads it. While there is
@@ -89,14 +87,14 @@ type chunk struct {
 // Capture begins to capture. The caller reads it and closes it.
 func (n *Node) Capture(cfg CaptureConfig) (*Capture, error) {
 	if cfg.Buffer == 0 {
-		cfg.Buffer = DefaultCaptureBuffer
+		cfg.Buffer = capture.DefaultBuffer
 	}
 	if cfg.Filter == nil {
 		cfg.Filter = &capture.Filter{}
 	}
 	switch {
-	case cfg.Buffer < captureChunk || cfg.Buffer > MaxCaptureBuffer:
-		return nil, fmt.Errorf("a capture's buffer of %d bytes: want %d to %d, or 0 for %d", cfg.Buffer, captureChunk, MaxCaptureBuffer, DefaultCaptureBuffer)
+	case cfg.Buffer < captureChunk || cfg.Buffer > capture.MaxBuffer:
+		return nil, fmt.Errorf("a capture's buffer of %d bytes: want %d to %d, or 0 for %d", cfg.Buffer, captureChunk, capture.MaxBuffer, capture.DefaultBuffer)
 	case cfg.SnapLen < 0:
 		return nil, fmt.Errorf("%d bytes of each datagram: want 0 for all, or more", cfg.SnapLen)
 	}

@@ -41,7 +41,7 @@ func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 		}
 		return n
 	}
-	b.SnapLen, b.BufferMiB = number("snaplen", api.MaxSnapLen), number("buffer", node.MaxCaptureBuffer>>20)
+	b.SnapLen, b.BufferMiB = number("snaplen", api.MaxSnapLen), number("buffer", capture.MaxBuffer>>20)
 	b.Filter, b.ID, b.Keys = q.Get("filter"), q.Get("id"), number("keys", 1) == 1
 	for p := range strings.SplitSeq(q.Get("ports"), ",") {
 		if p == "" {

@@ -18,6 +18,13 @@ type Sight struct {
 	Retransmitted bool            // a data frame of this number, or a later one, was seen before
 }
 
+// Limits of the memory that one capture takes in a chip, in bytes of datagrams
+// that wait to be read. The chip drops from the capture the datagrams that find no room, and counts them.
+const (
+	DefaultBuffer = 16 << 20 // where nobody says otherwise
+	MaxBuffer     = 1 << 30
+)
+
 // MaxTracks is how many directions of sessions a [Tracker] follows; beyond it forgets all of them.
 const MaxTracks = 1024
 

@@ -19,7 +19,7 @@ type CaptureBody struct {
 	Channels  []wire.Channel // none: all
 	SnapLen   int            // bytes of each Ethernet frame; 0: all
 	Filter    string         // see capture.FilterHelp
-	BufferMiB int            // that may wait in the chip; 0: the default
+	BufferMiB int            // MiB of datagrams that may wait in the chip, at most 1024; 0: 16
 	Keys      bool           // put in the TLS keys of QUIC ports
 	ID        string         // to end it by; "" where the connection's end will do
 }
