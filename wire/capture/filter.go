@@ -13,7 +13,7 @@ const (
 	MaxFilterDepth = 64   // parentheses and negations within each other
 )
 
-// FilterHelp is the language of filters, for people.
+// FilterHelp is the description of the filter language, for people.
 const FilterHelp = `EXPR is made of these, with and, or, not and parentheses:
   data, update, hello, close, raw    frames of that kind (or: kind data)
   nack, solicit, end                 frames with that flag
@@ -37,7 +37,8 @@ type Filter struct {
 	test func(*Sight) bool
 }
 
-// ParseFilter reads a filter in the language of [FilterHelp]; an empty one takes everything. The error quotes the bad word.
+// ParseFilter reads a filter in the language of [FilterHelp]. An empty filter takes everything. The
+// error quotes the bad word.
 func ParseFilter(s string) (*Filter, error) {
 	if len(s) > MaxFilter {
 		return nil, fmt.Errorf("filter of %d bytes: want at most %d", len(s), MaxFilter)
@@ -62,7 +63,8 @@ func (f *Filter) String() string { return f.text }
 // All reports whether the filter takes everything.
 func (f *Filter) All() bool { return f.test == nil }
 
-// Takes reports whether the filter takes a datagram, which a [Tracker] has looked at.
+// Takes reports whether the filter takes a datagram. A [Tracker] must have looked at the datagram
+// before.
 func (f *Filter) Takes(s *Sight) bool { return f.test == nil || f.test(s) }
 
 // filterWords splits a filter into words and signs.
@@ -86,7 +88,7 @@ type filterParser struct {
 	depth int
 }
 
-// next is the word that comes next, "" at the end.
+// next is the next word, "" at the end.
 func (p *filterParser) next() string {
 	if p.at < len(p.words) {
 		return p.words[p.at]
@@ -197,7 +199,7 @@ func hasFlag(f wire.Flags) func(*Sight) bool {
 	return func(s *Sight) bool { return s.IsFrame && s.Frame.Flags&f != 0 }
 }
 
-// isBad reports whether a receiver would refuse the datagram, as far as all of it is here.
+// isBad reports whether a receiver would refuse the datagram, as far as the captured bytes show.
 func isBad(s *Sight) bool {
 	if len(s.Data) < s.Length {
 		return false
