@@ -8,16 +8,16 @@ import (
 	"ttfabric/wire"
 )
 
-// Scheme is a way to give the hops of packets virtual channels: the plan's own,
-// or another that the literature knows, to compare. [Plan.CheckScheme] finds
-// out whether the same routes could deadlock by it.
+// Scheme is a rule that gives the hops of packets virtual channels: the plan's own rule, or another
+// one from the literature, for comparison. [Plan.CheckScheme] finds out whether the same routes
+// could deadlock with it.
 type Scheme struct {
 	Name, Help string
-	vc         func(way []Hop, i int) int // number of the channel of the i-th hop of a whole way; nil: the plan's
+	vc         func(way []Hop, i int) int // number of the channel of the i-th hop of a whole route; nil: the plan's
 }
 
-// Schemes are the schemes; the first is the plan's own. Those of one channel,
-// entry and kept are for rings and tori, apart and crossings for several meshes.
+// Schemes are the schemes. The first is the plan's own. The schemes one channel, entry and kept are
+// for rings and tori, apart and crossings for several meshes.
 var Schemes = []Scheme{
 	{"own", "as the routers do it", nil},
 	{"one", "one channel for all", func([]Hop, int) int { return 0 }},
@@ -39,7 +39,8 @@ func SchemeByName(name string) (Scheme, error) {
 	return Scheme{}, fmt.Errorf("scheme of virtual channels %q: want one of %v", name, names)
 }
 
-// entry is BookSim's: chosen where a packet enters an axis, by whether it will wrap there.
+// entry is BookSim's scheme: the channel is chosen where a packet enters an axis, by whether the
+// packet will wrap there.
 func entry(way []Hop, i int) int {
 	first := i
 	for first > 0 && axis(way[first-1].Dir) == axis(way[i].Dir) && !way[first-1].external() {
@@ -84,9 +85,9 @@ func crossings(way []Hop, i int) (n int) {
 // external reports whether the hop leads to another mesh.
 func (h Hop) external() bool { return h.At.Mesh != h.To.Mesh }
 
-// CheckScheme is [Plan.Check] with the virtual channels of a scheme. It follows
-// every packet hop by hop from its source to its end, and shares nothing with
-// Check but the graph: for machines of up to some hundred chips.
+// CheckScheme is [Plan.Check] with the virtual channels of a scheme. It follows every packet hop by
+// hop from its source to its end. It shares only the graph with Check. It is fast enough for
+// machines of up to some hundred chips.
 func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
 	v := Verdict{}
 	for pl := range max(p.top.Planes(), 1) {
@@ -107,9 +108,10 @@ func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
 	return v
 }
 
-// Ways are the whole ways of a class's packets on a plane: unicast between all
-// pairs that have one, or two by [Plan.Other], and with multicasts, of requests, from each
-// source to the end of each branch of its longest trees. A way is valid until the next.
+// Ways are the whole routes of a class's packets on a plane. They include unicast between all pairs
+// that have a route, or two routes by [Plan.Other]. With multicasts, they include for requests the
+// route from each source to the end of each branch of its longest trees. A route is valid until the
+// next one.
 func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] {
 	return func(yield func([]Hop) bool) {
 		for _, a := range p.top.Chips {
@@ -153,7 +155,7 @@ func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] 
 	}
 }
 
-// prove looks for a cycle in the dependency graph of whole ways.
+// prove looks for a cycle in the dependency graph of whole routes.
 func prove(c wire.Class, s Scheme, ways iter.Seq[[]Hop]) Verdict {
 	var v Verdict
 	var channels []Channel
@@ -191,7 +193,7 @@ func prove(c wire.Class, s Scheme, ways iter.Seq[[]Hop]) Verdict {
 	return v
 }
 
-// twice reports whether a way comes by a chip twice.
+// twice reports whether a route passes a chip twice.
 func twice(way []Hop) bool {
 	seen := map[wire.FabricNodeID]bool{way[0].At: true}
 	for _, h := range way {
