@@ -51,7 +51,8 @@ const (
 	renderedVersion = 1
 )
 
-// rendered is what is written; reading goes by nodes, which know their lines.
+// rendered is the structure that is written. Reading uses YAML nodes instead, which know their
+// lines.
 type rendered struct {
 	TTFabric int             `yaml:"ttfabric"`
 	Name     string          `yaml:"name"`
@@ -92,7 +93,8 @@ type renderedCable struct {
 	Netem  string   `yaml:"netem,omitempty"`
 }
 
-// Encode renders a valid topology as text that [Load] reads back exactly. Text that isn't UTF-8 is made so.
+// Encode renders a valid topology as text that [Load] reads back exactly. It converts text that is
+// not UTF-8.
 func (t *Topology) Encode() []byte {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), Carrier: t.Transport, Auth: t.Auth, Arch: t.Arch.String()}
@@ -137,7 +139,8 @@ type renderedFile struct {
 	cableAt map[wire.PortID]*yaml.Node // by either end
 }
 
-// loadRendered reads the rendered form. Unlike a descriptor, it is ours, so an unknown key is an error.
+// loadRendered reads the rendered form. That form is our own, unlike a descriptor, so an unknown
+// key is an error.
 func loadRendered(f file, top []pair) (*Topology, error) {
 	r := &renderedFile{file: f, t: &Topology{}, meshAt: map[wire.MeshID]*yaml.Node{}, chipAt: map[wire.FabricNodeID]*yaml.Node{}, cableAt: map[wire.PortID]*yaml.Node{}}
 	for _, p := range top {
@@ -385,7 +388,7 @@ func (r *renderedFile) port(n *yaml.Node) (p wire.PortID, err error) {
 	return p, err
 }
 
-// placeByID gives every chip the place that its row-major id stands for.
+// placeByID gives every chip the place of its row-major id.
 func (r *renderedFile) placeByID() {
 	for i := range r.t.Chips {
 		c := &r.t.Chips[i]

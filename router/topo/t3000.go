@@ -15,7 +15,7 @@ import "ttfabric/wire"
 // tt-umd tests/cluster_descriptor_examples/t3k_cluster_desc.yaml has the same cables in its own numbering.
 func t3000() (*Topology, error) {
 	t := grid("t3000", 2, 4)
-	umd := [8]int{4, 0, 2, 6, 5, 1, 3, 7} // the ids that tt-umd gives these chips
+	umd := [8]int{4, 0, 2, 6, 5, 1, 3, 7} // tt-umd's ids of these chips
 	for i := range t.Chips {
 		t.Chips[i].Board, t.Chips[i].UMD, t.Chips[i].MMIO = "n300", umd[i], umd[i] < 4
 	}

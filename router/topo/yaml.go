@@ -13,12 +13,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// file is a YAML file under reading: what every complaint about it needs.
+// file is a YAML file that is being read. It holds what every error message about the file needs.
 type file struct {
 	path string
 }
 
-// fail is a complaint about the line of n, or about the whole file where n is nil.
+// fail is an error about the line of n, or about the whole file if n is nil.
 func (f file) fail(n *yaml.Node, format string, a ...any) error {
 	e := &Error{File: f.path, Reason: fmt.Sprintf(format, a...)}
 	if n != nil {
@@ -27,8 +27,8 @@ func (f file) fail(n *yaml.Node, format string, a ...any) error {
 	return e
 }
 
-// parse returns the root of the only document in data, nil for an empty one.
-// Nodes are used instead of Go structs because only they know their line.
+// parse returns the root of the only document in data, or nil for an empty document. The package
+// uses YAML nodes instead of Go structs, since only nodes know their line.
 func (f file) parse(data []byte) (*yaml.Node, error) {
 	if line, what := unprintable(data); line > 0 {
 		return nil, &Error{File: f.path, Line: line, Reason: "not YAML: " + what}
@@ -51,8 +51,8 @@ func (f file) parse(data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// unprintable finds the first line with a character that YAML forbids (YAML
-// 1.2.2 §5.1). The parser would refuse it too, but without saying where.
+// unprintable finds the first line with a character that YAML forbids (YAML 1.2.2 §5.1). The parser
+// would refuse the character too, but without naming the line.
 func unprintable(data []byte) (line int, what string) {
 	line = 1
 	for rest := data; len(rest) > 0; {
@@ -70,12 +70,11 @@ func unprintable(data []byte) (line int, what string) {
 	return 0, ""
 }
 
-// parserLine is how the YAML parser names a line. It leaves out the first.
+// parserLine is how the YAML parser names a line. The parser leaves out the first line.
 var parserLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// syntax gives a complaint of the YAML parser our form. For complaints about
-// structure ("did not find expected …") the parser counts lines from 0, for
-// those about single characters from 1.
+// syntax turns an error of the YAML parser into our form. For errors of structure ("did not find
+// expected …") the parser counts lines from 0, for errors of single characters from 1.
 func (f file) syntax(err error) error {
 	e := &Error{File: f.path, Line: 1, Err: err}
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
@@ -86,7 +85,7 @@ func (f file) syntax(err error) error {
 			e.Line++
 		}
 	} else if strings.HasPrefix(msg, "unknown anchor") {
-		e.Line = 0 // the one complaint that the parser gives no place at all
+		e.Line = 0 // the one error for which the parser gives no line
 	}
 	e.Reason = "not YAML: " + msg
 	return e
@@ -100,8 +99,8 @@ func isNull(n *yaml.Node) bool {
 	return n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 }
 
-// noAlias refuses YAML's references: a few lines of them can stand for
-// billions of values, and no descriptor has any.
+// noAlias refuses YAML's references. A few lines of them can stand for billions of values, and no
+// descriptor has any.
 func (f file) noAlias(n *yaml.Node) error {
 	if n.Kind == yaml.AliasNode {
 		return f.fail(n, "*%s is a YAML alias, which is not supported; write the value out", n.Value)
@@ -109,8 +108,8 @@ func (f file) noAlias(n *yaml.Node) error {
 	return nil
 }
 
-// pairs returns the entries of mapping n, none for a null. Keys are plain and
-// different from each other; what says what n is, for messages.
+// pairs returns the entries of mapping n, none for a null. Keys are plain and differ from each
+// other. What describes n in messages.
 func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
 	if isNull(n) {
 		return nil, nil
@@ -187,10 +186,10 @@ func (f file) scalar(n *yaml.Node, what string) (string, error) {
 	return n.Value, nil
 }
 
-// maxShown is how much of a wrong value a message repeats, in bytes.
+// maxShown is how many bytes of a wrong value a message quotes.
 const maxShown = 40
 
-// show is a value as a message repeats it.
+// show is a value in the form in which messages quote it.
 func show(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
