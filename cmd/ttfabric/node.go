@@ -83,7 +83,7 @@ func newNode() *cobra.Command {
 			if err := l.UnmarshalText([]byte(level)); err != nil {
 				return coded(exitUsage, "--log-level %q: want debug, info, warn or error", level)
 			}
-			node.Alone()
+			node.ConfigureProcess()
 			if err := nodeFlags(cmd.Flags()); err != nil {
 				return err
 			}
