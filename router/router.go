@@ -209,7 +209,7 @@ func (r *Router) SetPort(now mono.Time, i int, up bool) {
 // channel, so that the channels take fair turns.
 const aloneLimit = 8
 
-// CanInject reports whether sender channel 0 of a port takes another packet of this chip.
+// CanInject reports whether sender channel 0 of a port has room for another packet of this chip.
 func (r *Router) CanInject(i int, v wire.VC) bool {
 	p := &r.ports[i]
 	own := &p.send[v][0]

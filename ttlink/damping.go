@@ -88,7 +88,7 @@ func (d *damping) remembered(now mono.Time) int {
 // held reports whether the link holds its own cable.
 func (l *Link) held() bool { return l.damping.until != 0 }
 
-// ownFailed counts a failure of the own cable and holds it if there were too many.
+// ownFailed counts a failure of the own cable. If there were too many failures, it begins a hold.
 func (l *Link) ownFailed(now mono.Time) {
 	d := &l.damping
 	hold := d.flap(now)

@@ -229,7 +229,7 @@ type Status struct {
 	HeldUntil       mono.Time        // when the hold of the own cable ends; 0: not held
 	RTT             time.Duration    // smoothed round trip; 0 before the first measurement
 	MaxPayload      int              // frame payload in use, in bytes; 0 before the first training
-	PayloadWanted   int              // frame payload that both ends take, in bytes: more than MaxPayload where the path swallows longer frames; 0 before the first training
+	PayloadWanted   int              // frame payload that both ends take, in bytes: more than MaxPayload where the path drops longer frames; 0 before the first training
 	Credits         [wire.NumVCs]int // packets that may be sent now
 	PeerSlots       [wire.NumVCs]int // the peer's receiver channel sizes, in packets
 	Occupied        [wire.NumVCs]int // own receiver slots that hold a packet

@@ -224,8 +224,8 @@ func (l *Link) setState(now mono.Time, s State) {
 	l.state, l.since = s, now
 }
 
-// jitter returns d varied evenly by up to a quarter in both directions, so that links that start
-// together do not stay in step.
+// jitter returns d made longer or shorter by up to a quarter, evenly distributed. So links that
+// start together do not stay in step.
 func (l *Link) jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(l.rng.Int64N(int64(d)/2+1))
 }

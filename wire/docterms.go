@@ -53,7 +53,7 @@
 //
 // The router:
 //
-//   - Plane: a set of cables that packets do not leave on their way: channel k of one edge
+//   - Plane: a set of cables. A packet stays on the cables of one plane: channel k of one edge
 //     connects only to channel k of the others (Spec §2.2.2).
 //   - Direction: the side of a chip that a cable leaves from: east, west, north or south.
 //   - Virtual channel (VC): a class of traffic on a link, with slots and credits of its own.

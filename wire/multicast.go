@@ -111,8 +111,7 @@ func (r Ranges) String() string {
 // MarshalText renders the ranges as [Ranges.String] does.
 func (r Ranges) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// ParseRanges reads "E2,W1,N0,S1": the number of hops in each direction. Directions left out have 0
-// hops. "E2-4" are the chips two to four hops East.
+// UnmarshalText is [ParseRanges]. An empty text means no ranges.
 func (r *Ranges) UnmarshalText(b []byte) error {
 	if *r = (Ranges{}); len(b) == 0 {
 		return nil
@@ -124,8 +123,8 @@ func (r *Ranges) UnmarshalText(b []byte) error {
 	return err
 }
 
-// ParseRanges reads "E2,W1,N0,S1": so many hops each way, those left out
-// being 0. "E2-4" are the chips two to four hops East.
+// ParseRanges reads "E2,W1,N0,S1": the number of hops in each direction. Directions left out have 0
+// hops. "E2-4" are the chips two to four hops East.
 func ParseRanges(s string) (Ranges, error) {
 	bad := fmt.Errorf("ranges %q: want hops by direction, such as E2,W1,N0,S1, or E2-4 for the chips two to four hops East, each at most 255", s)
 	var r Ranges

@@ -275,7 +275,7 @@ func (v PacketView) Dst() FabricNodeID {
 	return FabricNodeID{MeshID(le.Uint16(v[o+2:])), ChipID(le.Uint16(v[o:]))}
 }
 
-// Flow returns the flow's epoch and the packet's number in it.
+// Flow returns the flow epoch and the packet's number in the flow.
 func (v PacketView) Flow() (epoch, seq uint32) {
 	return binary.LittleEndian.Uint32(v[poFlowEpoch:]), binary.LittleEndian.Uint32(v[poFlowSeq:])
 }

@@ -111,7 +111,7 @@ func (h *Host) Set(src Source, o fault.Options, seed *uint64) error {
 	}
 	port := src.Local.Port()
 	if port <= uint16(keptClass&0xffff) {
-		return fmt.Errorf("UDP port %d cannot be told apart: want one above %d", port, keptClass&0xffff)
+		return fmt.Errorf("UDP port %d cannot have a class of its own: want a port above %d", port, keptClass&0xffff)
 	}
 	dev, err := h.device(src)
 	if err != nil {

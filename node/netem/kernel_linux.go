@@ -204,13 +204,13 @@ func (h *Host) describable(qs []qdisc, old qdisc, name string) error {
 		why = "it has filters"
 	default:
 		if _, err := rehearse(old); err != nil {
-			why = fmt.Sprintf("another comes out when it is made again from its description (%v)", err)
+			why = fmt.Sprintf("making it again from its description gives another qdisc (%v)", err)
 		}
 	}
 	if why == "" {
 		return nil
 	}
-	return fmt.Errorf("interface %s has the qdisc %s, which could not be put back as it is, as %s: take it away first ('tc qdisc del dev %s root'), or leave out --backend kernel", name, old.kind, why, name)
+	return fmt.Errorf("interface %s has the qdisc %s, which could not be restored exactly: %s. Remove it first ('tc qdisc del dev %s root'), or leave out --backend kernel", name, old.kind, why, name)
 }
 
 // prune removes our root qdisc if no impairment is left.

@@ -161,7 +161,7 @@ type checker struct {
 	astray, long int // see [Verdict]
 	stranger     [2]wire.FabricNodeID
 	seen         []int32 // for each chip: the route that passed it last
-	way          int32
+	routes       int32   // routes followed so far
 }
 
 // all adds everything that the plan allows.

@@ -9,18 +9,18 @@ import (
 // follow follows the hops of a leg. It notes a leg that does not lead straight to its end.
 func (k *checker) follow(g *grid, src, dst int, leg []wire.Direction) {
 	if len(k.seen) < g.chips() {
-		k.seen, k.way = make([]int32, g.chips()), 0
+		k.seen, k.routes = make([]int32, g.chips()), 0
 	}
-	k.way++
+	k.routes++
 	at, ok := src, true
-	k.seen[at] = k.way
+	k.seen[at] = k.routes
 	for _, d := range leg {
 		next, _, edge := g.beside(at, d)
-		if ok = edge && k.seen[next] != k.way; !ok {
+		if ok = edge && k.seen[next] != k.routes; !ok {
 			break
 		}
 		at = next
-		k.seen[at] = k.way
+		k.seen[at] = k.routes
 	}
 	if !ok || at != dst {
 		k.astray++

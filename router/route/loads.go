@@ -36,17 +36,17 @@ func (p *Plan) Loads(c wire.Class, pl wire.Plane, flows []Flow) (Loads, error) {
 	l := Loads{Channels: map[Out]float64{}}
 	rate := 0.0
 	for _, f := range flows {
-		ways := []*Plan{p}
+		plans := []*Plan{p}
 		if f.Split && p.other != p {
-			ways = append(ways, p.other)
+			plans = append(plans, p.other)
 		}
 		rate += f.Rate
-		for _, q := range ways {
+		for _, q := range plans {
 			hops, ok := q.Walk(c, pl, f.Src, f.Dst)
 			if !ok {
 				return Loads{}, fmt.Errorf("no way from %s to %s on plane %d", f.Src, f.Dst, pl)
 			}
-			part := f.Rate / float64(len(ways))
+			part := f.Rate / float64(len(plans))
 			l.Distance += part * float64(len(hops))
 			for _, h := range hops {
 				l.Channels[Out{h.At, h.Dir}] += part

@@ -13,7 +13,7 @@ import (
 // could deadlock with it.
 type Scheme struct {
 	Name, Help string
-	vc         func(way []Hop, i int) int // number of the channel of the i-th hop of a whole route; nil: the plan's
+	vc         func(route []Hop, i int) int // number of the channel of the i-th hop of a whole route; nil: the plan's
 }
 
 // Schemes are the schemes. The first is the plan's own. The schemes one channel, entry and kept are
@@ -41,13 +41,13 @@ func SchemeByName(name string) (Scheme, error) {
 
 // entry is BookSim's scheme: the channel is chosen where a packet enters an axis, by whether the
 // packet will wrap there.
-func entry(way []Hop, i int) int {
+func entry(route []Hop, i int) int {
 	first := i
-	for first > 0 && axis(way[first-1].Dir) == axis(way[i].Dir) && !way[first-1].external() {
+	for first > 0 && axis(route[first-1].Dir) == axis(route[i].Dir) && !route[first-1].external() {
 		first--
 	}
-	for _, h := range way[first:] {
-		if axis(h.Dir) != axis(way[i].Dir) || h.external() {
+	for _, h := range route[first:] {
+		if axis(h.Dir) != axis(route[i].Dir) || h.external() {
 			break
 		}
 		if h.Wrap {
@@ -57,24 +57,24 @@ func entry(way []Hop, i int) int {
 	return 0
 }
 
-func kept(way []Hop, i int) int {
+func kept(route []Hop, i int) int {
 	for ; i >= 0; i-- {
-		if way[i].Wrap {
+		if route[i].Wrap {
 			return 1
 		}
 	}
 	return 0
 }
 
-func apart(way []Hop, _ int) int {
-	if way[0].At.Mesh != way[len(way)-1].To.Mesh {
+func apart(route []Hop, _ int) int {
+	if route[0].At.Mesh != route[len(route)-1].To.Mesh {
 		return 1
 	}
 	return 0
 }
 
-func crossings(way []Hop, i int) (n int) {
-	for _, h := range way[:i] {
+func crossings(route []Hop, i int) (n int) {
+	for _, h := range route[:i] {
 		if h.external() {
 			n++
 		}
@@ -138,15 +138,15 @@ func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] 
 			for src := range g.chips() {
 				for leg := range g.trees(src, mc.Trunk) {
 					var s Steps
-					var way []Hop
-					for at := g.node(src); len(way) < len(leg); at = way[len(way)-1].To {
-						h, ok := p.step(&s, c, false, pl, at, leg[len(way)])
+					var route []Hop
+					for at := g.node(src); len(route) < len(leg); at = route[len(route)-1].To {
+						h, ok := p.step(&s, c, false, pl, at, leg[len(route)])
 						if !ok {
 							break // a plane without this cable
 						}
-						way = append(way, h)
+						route = append(route, h)
 					}
-					if len(way) > 0 && !yield(way) {
+					if len(route) > 0 && !yield(route) {
 						return
 					}
 				}
@@ -156,12 +156,12 @@ func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] 
 }
 
 // prove looks for a cycle in the dependency graph of whole routes.
-func prove(c wire.Class, s Scheme, ways iter.Seq[[]Hop]) Verdict {
+func prove(c wire.Class, s Scheme, routes iter.Seq[[]Hop]) Verdict {
 	var v Verdict
 	var channels []Channel
 	ids := map[Channel]int32{}
 	g := newGraph(0)
-	for w := range ways {
+	for w := range routes {
 		held := int32(-1)
 		for i, h := range w {
 			x := Channel{From: h.At, Dir: h.Dir, VC: h.VC}
@@ -194,9 +194,9 @@ func prove(c wire.Class, s Scheme, ways iter.Seq[[]Hop]) Verdict {
 }
 
 // twice reports whether a route passes a chip twice.
-func twice(way []Hop) bool {
-	seen := map[wire.FabricNodeID]bool{way[0].At: true}
-	for _, h := range way {
+func twice(route []Hop) bool {
+	seen := map[wire.FabricNodeID]bool{route[0].At: true}
+	for _, h := range route {
 		if seen[h.To] {
 			return true
 		}

@@ -12,16 +12,15 @@ import (
 	"ttfabric/wire"
 )
 
-// The rendered form of a topology: every chip and cable spelled out. Places,
-// directions within a mesh and planes follow from ids and cables, so they
-// aren't in it.
+// The rendered form of a topology lists every chip and cable. It leaves out places, directions
+// within a mesh, and planes, which follow from ids and cables.
 //
 //	ttfabric: 1               # version of this form
 //	name: t3000
 //	source: built-in
 //	layout: …               # left out: none
-//	transport: udp          # what carries the links: udp or quic; left out: not said
-//	auth: psk               # how chips know each other: none, psk or mtls; left out: not said
+//	transport: udp          # what carries the links: udp or quic; left out: the file does not say
+//	auth: psk               # how chips know each other: none, psk or mtls; left out: the file does not say
 //	arch: wormhole_b0
 //	meshes:
 //	    - id: 0
@@ -41,10 +40,10 @@ import (
 //	    - a: M0D5/3
 //	      b: M1D3/4
 //	      dir: E              # between meshes: the direction of the exit at a
-//	      back: W             # and of that at b
-//	      labels: [wan]       # by which 'netem' and 'link' name it
+//	      back: W             # and the direction of the exit at b
+//	      labels: [wan]       # names for this cable in 'netem' and 'link'
 //	      netem: delay=1ms    # an impairment from the start; direction=a-to-b for one direction
-//	netem:                    # the same of several cables, as 'up --netem' has it
+//	netem:                    # impairments of several cables, as for 'up --netem'
 //	    - label:wan,loss=1%
 const (
 	renderedKey     = "ttfabric"

@@ -85,14 +85,15 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Channels that join the two chips of an n300 (tt-umd, wormhole_N300.yaml): the left chip's, and the right one's.
+// Channels that join the two chips of an n300 (tt-umd, wormhole_N300.yaml): those of the left chip
+// and those of the right chip.
 const (
 	n300Left  = 8
 	n300Right = 0
 )
 
-// boards groups chips, in the given order: the two that an n300 joins, all of
-// a Galaxy's boards as one, as tt-umd reports them, and any other chip alone.
+// boards groups chips, in the given order. The two chips that an n300 joins are one group. All
+// boards of a Galaxy are one group, as tt-umd reports them. Any other chip is a group of its own.
 func (t *Topology) boards(order []int) (bs [][]int) {
 	partner := map[int]int{}
 	for _, c := range t.Cables {

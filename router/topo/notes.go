@@ -91,7 +91,7 @@ func oneOf(words []string) string {
 func (f file) refuseSecured(keys map[string]pair) error {
 	for _, k := range []string{transportKey, authKey} {
 		if p, ok := keys[k]; ok {
-			return f.fail(p.key, "key %s: a descriptor has none; 'ttfabric generate FILE' writes the form of ttfabric, which has, or name it with --%s", k, k)
+			return f.fail(p.key, "key %s: a descriptor has no such key; 'ttfabric generate FILE' writes ttfabric's own form, which has it, or use the flag --%s", k, k)
 		}
 	}
 	return nil

@@ -141,9 +141,9 @@ func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane
 	return wire.FabricNodeID{}, false
 }
 
-// Planes returns the number of routing planes: the largest of the meshes'
-// [Topology.MeshPlanes], or of the edges between meshes where every mesh is a
-// single chip. A single chip without cables has none.
+// Planes returns the number of routing planes: the largest of the meshes' [Topology.MeshPlanes]. If
+// every mesh is a single chip, it is the largest number of cables on an edge between meshes. A
+// single chip without cables has no planes.
 func (t *Topology) Planes() int { return t.lookup().most }
 
 // MeshPlanes returns the number of routing planes of the mesh numbered id: the minimum number of

@@ -37,7 +37,7 @@ func Channels(a wire.Arch) int {
 
 // ErrNoLayout says that a descriptor of several chips gives them no usable coordinates, and that
 // the cabling fits none of the grids that a mesh can have.
-var ErrNoLayout = errors.New("the cabling is no grid")
+var ErrNoLayout = errors.New("the cabling fits no grid")
 
 // Error is a fault in a topology file. The file or its author causes it, never the program.
 type Error struct {

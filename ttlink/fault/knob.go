@@ -25,7 +25,7 @@ type Knob struct {
 // and 0.1 mean one datagram in a thousand.
 var Knobs = []Knob{
 	durationKnob("delay", "time added to each datagram, such as 10ms", func(o *Options) *time.Duration { return &o.Delay }),
-	durationKnob("jitter", "by how much the delay varies each way, such as 2ms", func(o *Options) *time.Duration { return &o.Jitter }),
+	durationKnob("jitter", "by how much the delay may be longer or shorter, such as 2ms", func(o *Options) *time.Duration { return &o.Jitter }),
 	shareKnob("loss", "share of datagrams lost, such as 1%", func(o *Options) *float64 { return &o.Loss }),
 	{"loss-gemodel", "loss in bursts, as P,R,1-H,1-K: shares to turn bad, to turn good, lost while bad (100%), lost while good (0%)", setBurst, burstText},
 	{"rate", "bits per second, such as 100Mbit; a bare number is kbit; 0 for no limit", setRate, rateText},
@@ -176,7 +176,7 @@ func setBurst(o *Options, s string) error {
 	case b.ToBad == 0 && b.LossGood == 0:
 		b = Burst{}
 	case b.ToBad > 0 && b.ToGood == 0:
-		return fmt.Errorf("it turns bad and never good again: give a second value above 0, or cut the link")
+		return fmt.Errorf("the burst model turns bad and never good again: give a second value above 0, or cut the link")
 	}
 	o.Burst = b
 	return nil

@@ -28,7 +28,7 @@ const MaxDelay = time.Minute
 // once. Probabilities are from 0 to 1, per datagram.
 type Options struct {
 	Delay       time.Duration // added to each datagram
-	Jitter      time.Duration // varies Delay evenly by up to this much in both directions; may reorder
+	Jitter      time.Duration // makes Delay longer or shorter by up to this much, evenly distributed; may reorder
 	Loss        float64       // lost, each datagram independently
 	Duplicate   float64       // sent twice
 	Reorder     float64       // held back, so that later datagrams overtake
@@ -73,7 +73,7 @@ func (o *Options) Valid() error {
 	}
 	switch {
 	case o.Burst.ToBad > 0 && o.Burst.ToGood == 0:
-		return fmt.Errorf("fault: burst turns bad with %v and never good again: give it a way back, or cut the link", o.Burst.ToBad)
+		return fmt.Errorf("fault: burst turns bad with probability %v and never good again: set ToGood above 0, or cut the link", o.Burst.ToBad)
 	case o.Rate < 0:
 		return fmt.Errorf("fault: rate %d bits/s: want 0 for no limit, or more", o.Rate)
 	case o.Queue < 0:

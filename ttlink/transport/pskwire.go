@@ -105,8 +105,8 @@ const (
 
 // Errors of the decoders.
 var (
-	errPSKMalformed = errors.New("none of sealed UDP")
-	errPSKKey       = errors.New("its HMAC does not fit")
+	errPSKMalformed = errors.New("not a message of sealed UDP")
+	errPSKKey       = errors.New("the HMAC does not fit the key")
 )
 
 // pskHello is an ask or an answer.

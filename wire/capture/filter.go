@@ -57,7 +57,7 @@ func ParseFilter(s string) (*Filter, error) {
 	return &Filter{s, test}, nil
 }
 
-// String is the filter as it was written.
+// String is the text of the filter as the user wrote it.
 func (f *Filter) String() string { return f.text }
 
 // All reports whether the filter takes everything.

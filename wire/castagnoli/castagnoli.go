@@ -27,7 +27,8 @@ const (
 	quarter = block / 4
 )
 
-// factor is what multiplies the two halves of 16 bytes to carry them over a distance.
+// factor holds the factors for the two halves of 16 bytes. Multiplying by them carries the halves
+// over a distance.
 type factor struct{ first, second uint64 }
 
 // factors are the factors that fold needs.
@@ -36,9 +37,9 @@ type factors struct {
 	quarters      [4]factor // the last factor is zero: the last quarter is already in place
 }
 
-// over returns the factor for a distance of n bytes. The bytes are a polynomial,
-// its highest power in the lowest bit; the first eight of them are 64 powers
-// higher than the others. The product of two reversed factors lacks one power.
+// over returns the factor for a distance of n bytes. The bytes are a polynomial whose highest power
+// is in the lowest bit. The first eight bytes are 64 powers higher than the others. The product of
+// two reversed factors lacks one power.
 func over(n int) factor { return factor{power(8*n + 64 - 1), power(8*n - 1)} }
 
 // power returns x to the n modulo the polynomial of CRC-32C, n ≥ 0, reversed in 64 bits.

@@ -48,7 +48,7 @@ func Load(dir string, self Identity) (*Chip, error) {
 // refuses another chip or fabric, another authority, and a certificate out of its time.
 func (c *Chip) Check(certs []*x509.Certificate, want Identity, now time.Time) error {
 	if len(certs) == 0 {
-		return errors.New("it shows no certificate")
+		return errors.New("the peer shows no certificate")
 	}
 	leaf := certs[0]
 	got, err := IdentityOf(leaf)
@@ -85,7 +85,7 @@ func (c *Chip) Check(certs []*x509.Certificate, want Identity, now time.Time) er
 func (c *Chip) Secret(purpose string) (s [32]byte, err error) {
 	k, ok := c.Pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
-		return s, fmt.Errorf("the key of %s is none of ECDSA", c.Self)
+		return s, fmt.Errorf("the key of %s is not an ECDSA key", c.Self)
 	}
 	d, err := k.Bytes()
 	if err != nil {

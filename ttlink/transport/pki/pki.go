@@ -262,7 +262,7 @@ func readFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%w; 'ttfabric pki make' makes the certificates of a fabric", err)
 	}
 	if fi.Size() > maxFile || !fi.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file of at most %d bytes", path, maxFile)
+		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", path, maxFile)
 	}
 	return os.ReadFile(path)
 }
