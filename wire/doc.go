@@ -251,7 +251,7 @@
 // # Multicast
 //
 // A multicast is a request or a probe for several chips of its source's mesh. Each of these
-// chips performs it. Its route_buffer is 0 and ignored; each router decides by the ranges. Its
+// chips performs it. The route_buffer is 0 and ignored; each router decides by the ranges. The
 // destination fields name the source. The trunk is the axis that the fabric's order of
 // dimensions has requests use first. The trunk byte names the axis; tt-metal's header does
 // not.
@@ -260,7 +260,7 @@
 // of chips ahead in a direction. Skip is the number of these, counted from the nearest, that
 // only pass the packet on. At the source, hops are the ranges of tt-metal's mesh API. A line
 // of tt-metal's linear API has start + range - 1 hops and a skip of start - 1. On an axis of n
-// chips, hops in both directions are together at most n - 1. They do not lead past the end of
+// chips, hops in both directions are together at most n - 1. Hops do not lead past the end of
 // an axis that does not wrap.
 //
 // A chip only passes the packet on if the skip of the packet's direction of travel is not 0.

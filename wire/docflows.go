@@ -16,25 +16,26 @@
 // exceptions. It handles a request or probe by these rules:
 //
 //   - A packet of an unknown flow, or of a newer epoch, begins the flow anew. If seq is beyond
-//     base (by less than 8192), the numbers from base to seq get exceptions as restarted. next
-//     becomes seq. The destination drops a packet of an older epoch, and owes a completion of
-//     the newer epoch. So a source whose clock was set back before it started learns the newer
-//     epoch, and begins the epoch after it.
+//     base (by less than 8192), the numbers from base to seq get exceptions with outcome 6
+//     (destination restarted). next becomes seq. The destination drops a packet of an older
+//     epoch, and owes a completion of the newer epoch. So a source whose clock was set back
+//     before it started learns the newer epoch, and begins the epoch after it.
 //   - The destination forgets exceptions that lie wholly before base. If base is beyond next,
 //     next becomes base.
 //   - The destination has already answered a seq before next. It does not perform the packet,
 //     and owes a completion.
 //   - A packet with KNOWN that begins an unknown flow or a newer epoch is void: an earlier
 //     incarnation of the destination has answered in that epoch. Numbers between next and seq
-//     get exceptions as restarted, and seq gets one as flow unknown. The destination never
-//     performs anything of that epoch. Where there would be too many exceptions, one exception
-//     as restarted covers all these numbers. next becomes seq + 1.
+//     get exceptions with outcome 6, and seq gets one with outcome 9 (flow unknown). The
+//     destination never performs a request of that epoch. Where there would be too many
+//     exceptions, one exception with outcome 6 covers all these numbers. next becomes seq + 1.
 //   - With 62 exceptions or more, the destination does not perform the packet. The packet gets
-//     an exception as too many exceptions, which the next packets extend. At the first gap, a
-//     second exception begins: the gap, the packet and all that follow are excepted as lost.
-//     Where there are 63 exceptions and the last is not of too many, that second exception
-//     begins with the first such packet. next becomes seq + 1.
-//   - For a seq beyond next, the numbers between next and seq are excepted as lost.
+//     an exception with outcome 7 (too many exceptions), which the next packets extend. At the
+//     first gap, a second exception begins, with outcome 5 (lost). It covers the gap, the
+//     packet behind the gap and all that follow. If there are 63 exceptions and the last has
+//     another outcome than 7, that second exception begins with the first such packet. next
+//     becomes seq + 1.
+//   - For a seq beyond next, the numbers between next and seq get exceptions with outcome 5.
 //   - Otherwise the destination performs the request in the flow's order, and adds an
 //     exception if the request could not be performed; next becomes seq + 1. A probe does
 //     nothing.
@@ -52,19 +53,19 @@
 // before the probe as unknown. After 10 s without progress all open requests are unknown, and
 // the flow begins a new epoch at flow seq 0.
 //
-// A source sets KNOWN once it has had a completion of the flow's present epoch. A request that
-// was sent with KNOWN and is excepted as lost will never be performed, since a later
+// A source sets KNOWN once it has had a completion of the flow's present epoch. If a request
+// that was sent with KNOWN has outcome 5, it will never be performed, since a later
 // incarnation of the destination would refuse it. A request that was sent without KNOWN may
 // come late to a later incarnation and begin the flow there. The source therefore settles such
-// a request as unknown when it is excepted as lost.
+// a request as unknown when its outcome is 5.
 //
 // Three things end a flow epoch: a request that the source settles as unknown for the reason
-// above; an exception 6 or 9; and a request sent without KNOWN that the source settles as
-// unknown for another reason. From then on, the source settles everything that is excepted as
-// lost in that epoch as unknown, and sends no new requests. When nothing is open, it begins a
-// new epoch at flow seq 0. A source also begins a new epoch before its first request after 100
-// ms in which nothing was open. So a destination that restarted in that pause has nothing to
-// refuse.
+// above; an exception with outcome 6 or 9; and a request sent without KNOWN that the source
+// settles as unknown for another reason. From then on, the source settles all requests of that
+// epoch with outcome 5 as unknown, and sends no new requests. When nothing is open, it begins
+// a new epoch at flow seq 0. A source also begins a new epoch before its first request after
+// 100 ms in which nothing was open. So a destination that restarted in that pause has nothing
+// to refuse.
 //
 // # Flows of groups
 //

@@ -12,7 +12,7 @@
 // direct answer echoes a stamp. So the sender of the stamp can measure a round trip when the
 // echo comes for the first time.
 //
-// An end pads its hellos while it trains to the longest frame payload that it takes. After
+// While it trains, an end pads its hellos to the longest frame payload that it takes. After
 // that, until it is confirmed, it pads them to the longest frame payload that it uses. An end
 // that is up continues its periodic hellos until it is confirmed. Two things confirm an end: a
 // frame of the session other than a hello, or a hello of the session with UP that echoes the

@@ -44,6 +44,8 @@
 //     or SOLICIT.
 //   - NACK: a request to send again from a missing frame on. SOLICIT is a request for a
 //     sequence update.
+//   - Proof: a hello that shows that a path works both ways. An end is confirmed once its peer
+//     has shown that it is up too.
 //   - Path: how a link's datagrams reach the peer: by the link's own cable, or by a fallback
 //     path.
 //   - Fallback path: the cable of another link to the same chip in the same direction, used
@@ -53,23 +55,29 @@
 //
 // The router:
 //
-//   - Plane: a set of cables. A packet stays on the cables of one plane: channel k of one edge
+//   - Plane: a set of cables that packets do not leave on their way: channel k of one edge
 //     connects only to channel k of the others (Spec §2.2.2).
 //   - Direction: the side of a chip that a cable leaves from: east, west, north or south.
 //   - Virtual channel (VC): a class of traffic on a link, with slots and credits of its own.
 //   - Sender channel: a queue of packets that wait to leave by a port. Receiver channel: the
 //     queue of packets that came in by a port and have not moved on.
+//   - Wrap: the cable of an axis that leads from the last row or column back to the first.
+//     Such an axis consists of rings.
 //   - Dateline: the place on a ring where packets change to another virtual channel, so that
 //     no cycle of waiting packets closes.
 //   - Route: the chips and ports that a packet takes. A path in package route is a route as a
 //     list of directions.
-//   - Tables: the routing tables of a chip. A table epoch is the hash of the inputs from which
-//     all chips compute the same tables.
+//   - Tables: the routing tables of a chip.
+//   - Epoch: always with its kind. A table epoch is the hash of the inputs from which all
+//     chips compute the same tables. A flow epoch is explained below.
 //   - Detour: a route round a fault, in virtual channels of its own.
-//   - Out of service: a cable that routes avoid, because its link is down or held, or because
-//     an operator asked. In service is the opposite.
+//   - Out of service: said of a cable that routes avoid. Its link has been down for some time,
+//     by its own cable and every other, or an operator took it out. In service is the
+//     opposite.
 //   - Grace period: how long packets wait for a next hop whose link is down. A next hop is
 //     dead after that time; routers drop the packets that wait for it.
+//   - Up, down: the meshes form a tree. A crossing from one mesh to another leads up if it
+//     leads towards the root, else down.
 //   - Drain: an order to a port. A draining port drops requests that would leave by it, and
 //     tells their sources. Probes, replies, completions and reports still pass.
 //   - Multicast: a packet for several chips. Its trunk is the axis along which it spreads
