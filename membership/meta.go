@@ -108,8 +108,8 @@ func (m *Meta) LinkState() wire.LinkState {
 // Name is the name of the process in the pool: the chip and its incarnation.
 func (m *Meta) Name() string { return fmt.Sprintf("%s-%016x", m.Node, uint64(m.Incarnation)) }
 
-// sameLife reports whether both are of the same process.
-func (m *Meta) sameLife(o *Meta) bool {
+// sameProcess reports whether both are of the same process.
+func (m *Meta) sameProcess(o *Meta) bool {
 	return m.Node == o.Node && m.Incarnation == o.Incarnation && m.Started == o.Started
 }
 

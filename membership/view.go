@@ -107,7 +107,7 @@ func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
 	if known && was.Meta.Node != m.Node {
 		return append(v.Gone(name), v.Alive(name, addr, meta)...)
 	}
-	if known && was.Meta.sameLife(&m) && int32(m.LinkVersion-was.Meta.LinkVersion) < 0 {
+	if known && was.Meta.sameProcess(&m) && int32(m.LinkVersion-was.Meta.LinkVersion) < 0 {
 		return nil // old news about a former process
 	}
 	v.claims[name] = mem

@@ -117,7 +117,7 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 	case w.asks > 0 && p.heard > w.since:
 		w.kept = true
 		n.events.publish(Event{Time: time.Now(), Member: &membership.Event{Kind: membership.Rejected, Member: *m,
-			Reason: fmt.Sprintf("it is said to be at %s; channel %d hears it at %s and stays there", to, p.ch, p.to)}})
+			Reason: fmt.Sprintf("gossip says the chip is at %s; channel %d hears it at %s and stays there", to, p.ch, p.to)}})
 		return false, time.Hour
 	case w.look.After(now):
 		return false, w.look.Sub(now)

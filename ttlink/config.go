@@ -57,7 +57,7 @@ const (
 	goBackMin      = 100 * time.Microsecond // shortest time between two go-backs
 	nackMin        = time.Millisecond       // shortest time before a NACK is repeated
 	minFlight      = 16                     // frames that may be under way after many go-backs in a row
-	flightGain     = 3                      // after the second go-back in a row, the link sends this many times what came through since the first; 3 loses 5 % of the goodput at random loss
+	flightGain     = 3                      // a second go-back in a row allows this many times what came through since the first; 3 loses 5 % of the goodput at random loss
 	maxBackoff     = 10                     // doublings of a timeout
 	reportEvery    = time.Second            // shortest time between two reports of wrong cables or of ends that cannot work together
 	miswiredEvents = MaxEvents / 2          // queued events beyond which reports of wrong cables are dropped

@@ -98,7 +98,7 @@ type Packet struct {
 	Trace    bool // each chip on the route notes the packet
 	Up       bool // a crossing towards the root of the tree of meshes lies ahead; decides which virtual channels the packet uses until the next mesh
 	Detour   bool // the route through this mesh leads round a fault; also decides the virtual channels
-	Other    bool // where two routes round a ring are equally long, the packet takes the other one than packets without Other, and belongs to a separate flow. For unicast requests and probes, their replies and completions
+	Other    bool // takes the other of two equally long routes round a ring, in a flow of its own; for unicast only
 
 	Known     bool   // for requests and probes: all destinations have answered in this flow epoch. A destination that does not know the epoch has restarted
 	FlowEpoch uint32 // flow epoch of the flow from Src to Dst on Plane; packets with Other have a flow of their own

@@ -69,7 +69,8 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pool().relocate(n)
-	if own := &d.cfg.Meta; d.view.Former(n.Name) || m.Node == own.Node && n.Name != own.Name() && own.Newer(&m) { // this chip need not have heard about its own former processes
+	// This chip need not have heard about its own former processes, so it compares their metadata.
+	if own := &d.cfg.Meta; d.view.Former(n.Name) || m.Node == own.Node && n.Name != own.Name() && own.Newer(&m) {
 		return fmt.Errorf("a later life of chip %s is known", m.Node)
 	}
 	return nil

@@ -179,7 +179,7 @@ func (m *merger) direction(p *Port) {
 		case s.ID == 0 || other == nil:
 			d.ToGone = d.ToGone.Add(count(s.Packets, acked))
 			d.Unknown = d.Unknown.Add(count(s.Packets, open))
-			m.life(p, &s)
+			m.endedSession(p, &s)
 		default:
 			d.matched(&s, other, state, s.ID == p.Link.Now.ID)
 		}
@@ -226,8 +226,8 @@ func (m *merger) inferred(p *Port) {
 	m.rep.Links = append(m.rep.Links, d)
 }
 
-// life notes what p knows about a session with an ended incarnation of its peer.
-func (m *merger) life(p *Port, s *ttlink.SessionTally) {
+// endedSession notes what p knows about a session with an ended incarnation of its peer.
+func (m *merger) endedSession(p *Port, s *ttlink.SessionTally) {
 	k := goneKey{p.Peer.Node, s.Peer}
 	if s.ID == 0 || m.alive[k] {
 		return // a sum over several sessions, or the peer has not heard of the session yet

@@ -14,7 +14,7 @@ const (
 	MaxFile      = 4 << 20                                                      // bytes of a file; about the size of twenty full meshes with two cables per edge
 	MaxBoardName = 64                                                           // bytes
 	MaxCables    = wire.MaxMeshes * wire.MaxChipsPerMesh * wire.MaxChannels / 2 // cables of one topology
-	MinWrap      = 3                                                            // chips of the shortest axis that wraps: with two chips, the wrap would be a second edge between the same neighbours (tt-metal, mesh_graph.cpp)
+	MinWrap      = 3                                                            // chips of the shortest axis that wraps: with two, the wrap would be a second edge (tt-metal, mesh_graph.cpp)
 )
 
 // Ethernet channels of a chip with nothing harvested (tt-isa-documentation,

@@ -26,7 +26,7 @@ const (
 	probeWait   = time.Second            // the same, while the short ones are not answered either
 	probeRest   = 500 * time.Millisecond // after a long question was answered
 	probeDoubt  = 2                      // unanswered long questions after which the link's datagrams wait
-	probeMisses = 10                     // answered short questions that show a narrow path if no long one was answered; at a loss of 30 % in each direction, chance leads to this once in a thousand times
+	probeMisses = 10                     // answered short questions, and no long one, that show a narrow path; by chance once in a thousand at 30 % loss each way
 	probeHeader = 7                      // bytes of a probe's content
 	probeShort  = 64                     // bytes of a short question, and of an answer: more than a packet has left beside a long question
 	maxOwed     = 16                     // answers that wait to be sent
