@@ -19,17 +19,18 @@ const FilterHelp = `EXPR is made of these, with and, or, not and parentheses:
   nack, solicit, end                 frames with that flag
   vc VC, class CLASS                 virtual channel by number or name; request, reply, control
   seq N, ack N, slot N, length N     TT-link numbers; bytes of the frame
-  session N, channel N               session; channel of the chip captured at
-  at CHIP, peer CHIP, in, out        where, and which way
+  session N, channel N               session; channel of the port captured at
+  at CHIP, peer CHIP, in, out        chip captured at; chip at the other end; direction
   src CHIP, dst CHIP, chip CHIP      source, destination, either of the fabric packet
   type TYPE                          request, reply, completion, drop, probe, linkstate
   send COMMAND                       write, inline-write, atomic-inc, fused-write-inc, scatter-write, read, none
   id N, flow N, plane N, ttl N, hop N, group N    of the fabric packet
-  multicast, traced, detour          fabric packets that are
-  other                              fabric packets that take the other way round rings
-  retransmission, fault, bad         sent again; with an injected fault; refused by a receiver
+  multicast, traced, detour          fabric packets that are multicast, traced, on a detour
+  other                              fabric packets that take the other direction round rings
+  retransmission, fault, bad         frames sent again; with an injected fault; refused by receivers
 CHIP is M0D3 or a pattern such as M0D*. N is a number, 0x123, a range such as
-100-200 or 100-, or >100, <100. All pieces of a packet match what its header does.`
+100-200 or 100-, or >100, <100. A filter that matches a packet's header matches
+all pieces of the packet.`
 
 // Filter decides which datagrams a capture takes. The zero Filter takes all.
 type Filter struct {
