@@ -75,7 +75,7 @@ func farChip(task string) error {
 	if i < 0 {
 		return fmt.Errorf("slots %q are not known", slots)
 	}
-	node.Alone()
+	node.ConfigureProcess()
 	n, err := startChip(machine, router.SlotProfiles[i], chip, base)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func portBase() int { return 20000 + 256*(os.Getpid()%80) + 16*int(time.Now().Un
 
 // withChips starts a machine, chip 0 in this process and each other in its own, and runs f on chip 0's session.
 func withChips(machine string, slots router.SlotProfile, chips int, f func(ctx context.Context, s *session.Session) error) error {
-	defer node.Alone()()
+	defer node.ConfigureProcess()()
 	base := portBase()
 	for k := 1; k < chips; k++ {
 		o, err := spawn("chip", fmt.Sprintf("%s %s %d %d", machine, slots.Name, k, base))
