@@ -13,7 +13,9 @@ import (
 )
 
 func loadOf(l node.Load) api.Load {
-	w := func(w node.Work) api.Work { return api.Work{Steps: w.Steps, Nanos: int64(w.Time), Sending: int64(w.Sending)} }
+	w := func(w node.Work) api.Work {
+		return api.Work{Steps: w.Steps, Nanos: int64(w.Time), Sending: int64(w.Sending)}
+	}
 	return api.Load{Received: w(l.Received), Submitted: w(l.Submitted), Timed: w(l.Timed), Asked: w(l.Asked)}
 }
 
@@ -31,7 +33,7 @@ func benchFailure(dst wire.FabricNodeID, e *chip.Result) string {
 func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 	var b api.BenchBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	if err := b.Check(); err != nil {

@@ -24,7 +24,6 @@ import (
 const (
 	captureBeat  = 200 * time.Millisecond // so often statistics tell how far a capture has come
 	captureSlack = 20 * time.Millisecond  // a datagram is in the buffer within that time
-	maxCaptureID = 64                     // bytes of the name that a client gives its capture
 	captureMIME  = "application/x-pcapng"
 )
 
@@ -53,8 +52,8 @@ func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 		}
 		b.Channels = append(b.Channels, wire.Channel(n))
 	}
-	if len(b.ID) > maxCaptureID {
-		return b, fmt.Errorf("id of %d bytes: want at most %d", len(b.ID), maxCaptureID)
+	if len(b.ID) > api.MaxID {
+		return b, fmt.Errorf("id of %d bytes: want at most %d", len(b.ID), api.MaxID)
 	}
 	return b, err
 }

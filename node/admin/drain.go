@@ -9,7 +9,7 @@ import (
 func (s *Server) drain(w http.ResponseWriter, r *http.Request) {
 	var b api.DrainBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	s.n.Drain(b.On)

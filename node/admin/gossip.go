@@ -38,7 +38,7 @@ func (s *Server) gossip(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) setGossip(w http.ResponseWriter, r *http.Request) {
 	var b api.GossipBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	d := time.Duration(b.ForS * float64(time.Second))

@@ -99,7 +99,7 @@ func (s *Server) netem(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) setNetem(w http.ResponseWriter, r *http.Request) {
 	var b api.NetemBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	if err := s.checkNetem(&b); err != nil {
@@ -166,7 +166,7 @@ func (s *Server) resetNetem(w http.ResponseWriter, r *http.Request) {
 func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 	var b api.FaultBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	if b.Kind == fault.KindSet || b.Kind == fault.KindReset {
@@ -178,7 +178,7 @@ func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 			problem(w, http.StatusUnprocessableEntity, err.Error())
 			return
 		}
-		answer(w, map[string]bool{"ok": true})
+		answer(w, api.OK{OK: true})
 		return
 	}
 	if _, ok := s.n.Topology().Chip(b.Chip); !ok || b.Kind < fault.KindKilled {
@@ -186,5 +186,5 @@ func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.n.TellFault(b.Kind, b.Chip)
-	answer(w, map[string]bool{"ok": true})
+	answer(w, api.OK{OK: true})
 }

@@ -29,7 +29,7 @@ func (s *Server) routers(w http.ResponseWriter, _ *http.Request) { answer(w, s.r
 func (s *Server) commandRouter(w http.ResponseWriter, r *http.Request) {
 	var b api.RouterBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	if len(b.Channels) == 0 {

@@ -37,7 +37,6 @@ package admin
 
 import (
 	"bytes"
-	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -52,8 +51,6 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/admin/api"
-	"ttfabric/node/chip"
-	"ttfabric/node/session"
 )
 
 // Limits of the API.
@@ -70,7 +67,8 @@ type Server struct {
 	run   trafficRun
 	about any // of the fabric; nil: nobody said
 
-	captures sync.Map // *node.Capture by the name that its reader gave it
+	captures sync.Map // *node.Capture by the id that its reader gave it
+	batches  openBatches
 }
 
 // NewServer returns the API of n. Requests must carry token, unless it is empty.
@@ -88,6 +86,7 @@ func NewServer(n *node.Node, token string) *Server {
 	mux.HandleFunc("GET /v1/events", s.auth(s.events))
 	mux.HandleFunc("GET /v1/profile/{kind}", s.auth(s.profile))
 	mux.HandleFunc("POST /v1/requests", s.auth(s.requests))
+	mux.HandleFunc("DELETE /v1/requests", s.auth(s.stopBatch))
 	mux.HandleFunc("GET /v1/traces", s.auth(s.traces))
 	mux.HandleFunc("POST /v1/bench", s.auth(s.bench))
 	mux.HandleFunc("GET /v1/netem", s.auth(s.netem))
@@ -135,21 +134,27 @@ func (s *Server) auth(h http.HandlerFunc) http.HandlerFunc {
 			problem(w, http.StatusUnauthorized, "the token is missing or wrong; it is in the fabric's run folder")
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, api.MaxBody)
+		r.Body = http.MaxBytesReader(w, r.Body, api.MaxBatchBody)
 		h(w, r)
 	}
 }
 
-// problem answers with an RFC 9457 problem.
+// aboutBlank is the type of a problem that only its status tells (RFC 9457, section 4.2.1).
+const aboutBlank = "about:blank"
+
+// problem refuses a call with an RFC 9457 problem.
 func problem(w http.ResponseWriter, code int, detail string) {
-	problemOf(w, code, "about:blank", detail)
+	write(w, newProblem(code, aboutBlank, detail))
 }
 
-// problemOf answers with a problem of a type that a client tells apart.
-func problemOf(w http.ResponseWriter, code int, kind, detail string) {
+func newProblem(code int, kind, detail string) *api.Problem {
+	return &api.Problem{Type: kind, Status: code, Title: http.StatusText(code), Detail: detail}
+}
+
+func write(w http.ResponseWriter, p *api.Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(map[string]any{"type": kind, "status": code, "title": http.StatusText(code), "detail": detail})
+	w.WriteHeader(p.Status)
+	json.NewEncoder(w).Encode(p)
 }
 
 func answer(w http.ResponseWriter, v any) {
@@ -225,53 +230,44 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decode reads a request's body, one JSON object, into b. A field that b does not
-// have is an error: a misspelled one would leave something else done than was asked for.
-func decode(r *http.Request, b any) error {
+// body reads the body of a call, without the space around it.
+func body(r *http.Request) ([]byte, error) {
 	text, err := io.ReadAll(r.Body)
+	return bytes.TrimSpace(text), err
+}
+
+// decode reads the body of a call, one JSON object, into b. A field that b does
+// not have is an error: the caller may have misspelled one, and would get
+// something else than what was asked for.
+func decode(r *http.Request, b any) error {
+	text, err := body(r)
 	if err != nil {
 		return err
 	}
-	if text = bytes.TrimSpace(text); !bytes.HasPrefix(text, []byte("{")) {
+	if !bytes.HasPrefix(text, []byte("{")) {
 		return errors.New("want a JSON object")
 	}
+	return decodeText(text, b)
+}
+
+func decodeText(text []byte, b any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(b); err != nil {
 		return err
 	}
 	if d.InputOffset() != int64(len(text)) {
-		return errors.New("more than one JSON object")
+		return errors.New("more than one JSON value")
 	}
 	return nil
 }
 
-func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
-	var b api.RequestBody
-	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+// badBody refuses a body that cannot be read.
+func badBody(w http.ResponseWriter, err error) {
+	var long *http.MaxBytesError
+	if errors.As(err, &long) {
+		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d bytes", long.Limit))
 		return
 	}
-	done := make(chan chip.Result, 1)
-	_, err := s.n.Submit(r.Context(), []chip.Request{{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: b.Command, Payload: b.Payload, Via: b.Via, Trace: b.Trace, Ranges: b.Multicast, Other: b.Other}},
-		func(_ int, res chip.Result) { done <- res })
-	switch {
-	case errors.Is(err, context.Canceled):
-		return
-	case errors.Is(err, session.ErrUnreachable):
-		problemOf(w, http.StatusUnprocessableEntity, api.NoWayType, err.Error())
-		return
-	case err != nil:
-		problem(w, http.StatusUnprocessableEntity, err.Error())
-		return
-	}
-	select {
-	case res := <-done:
-		out := api.ResultBody{Fate: res.Fate, Outcome: res.Outcome, Drop: res.Drop, At: res.At, Doubt: res.Doubt, Data: res.Data, Nanos: int64(res.Done.Sub(res.Sent))}
-		for _, m := range res.Members {
-			out.Members = append(out.Members, api.MemberBody(m))
-		}
-		answer(w, out)
-	case <-r.Context().Done():
-	}
+	problem(w, http.StatusBadRequest, err.Error())
 }

@@ -13,7 +13,7 @@ import (
 func (s *Server) setService(w http.ResponseWriter, r *http.Request) {
 	var b api.ServiceBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	var bad []wire.Channel

@@ -20,7 +20,7 @@ const (
 type BenchBody struct {
 	Dst    wire.FabricNodeID `json:"dst"`
 	Plane  wire.Plane        `json:"plane"`
-	Via    []wire.Direction  `json:"via,omitempty"`
+	Via    Hops              `json:"via,omitempty"`
 	Size   int               `json:"size"`   // bytes of a packet, 0 to wire.MaxPayload
 	Batch  int               `json:"batch"`  // packets at once, 1 to MaxBenchBatch
 	Rounds int               `json:"rounds"` // 1 to MaxBenchRounds

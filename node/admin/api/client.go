@@ -109,9 +109,7 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (*http.R
 	}
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
-		var p struct {
-			Type, Detail string
-		}
+		var p Problem
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, MaxBody))
 		if json.Unmarshal(b, &p) != nil || p.Detail == "" {
 			p.Detail = strings.TrimSpace(string(b))
@@ -136,9 +134,21 @@ func (c *Client) Members(ctx context.Context) (v []MemberView, err error) {
 	return v, c.call(ctx, "GET", "/v1/members", nil, &v)
 }
 
-const (
-	MaxBody = 1 << 20 // bytes of a request's body
-)
+// MaxBody is the size of the body of a call, in bytes; a batch of requests takes [MaxBatchBody].
+const MaxBody = 1 << 20
 
 // NoWayType is the type of the problem that is a [session.NoWayError].
 const NoWayType = "tag:ttfabric,2026:no-way"
+
+// Problem says why the chip refused a call (RFC 9457).
+type Problem struct {
+	Type   string `json:"type"`   // "about:blank", or what a program tells the problem by: "tag:ttfabric,2026:no-way" where no way leads to the chip
+	Status int    `json:"status"` // the status of HTTP
+	Title  string `json:"title"`  // the name of that status
+	Detail string `json:"detail"` // why, for people
+}
+
+// OK says that the chip did what it was asked, where there is nothing else to say.
+type OK struct {
+	OK bool `json:"ok"` // always true
+}

@@ -42,11 +42,11 @@ type ImpairmentView struct {
 
 // NetemBody changes what is done to what some ports send.
 type NetemBody struct {
-	Channels []wire.Channel `json:"channels"`
-	Options  fault.Change   `json:"options,omitempty"`     // such as {"delay":"10ms"}; what is not named stays
-	Seed     *uint64        `json:"seed,omitempty"`        // throws the dice anew
-	Cut      *bool          `json:"cut,omitempty"`         // takes the cable away in this direction, or puts it back
-	ForS     float64        `json:"for_seconds,omitempty"` // puts back what is changed; 0: it stays
+	Channels Channels     `json:"channels"`
+	Options  fault.Change `json:"options,omitempty"`     // such as {"delay":"10ms"}; what is not named stays
+	Seed     *uint64      `json:"seed,omitempty"`        // throws the dice anew
+	Cut      *bool        `json:"cut,omitempty"`         // takes the cable away in this direction, or puts it back
+	ForS     float64      `json:"for_seconds,omitempty"` // puts back what is changed; 0: it stays
 }
 
 // FaultBody tells of a fault that somebody injects into a chip's process, or

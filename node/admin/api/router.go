@@ -18,8 +18,8 @@ const FlushAction = "flush"
 
 // RouterBody tells the routers of some ports what to do.
 type RouterBody struct {
-	Channels []wire.Channel `json:"channels"` // none: all of the chip
-	Action   string         `json:"action"`   // resume, pause, drain, retrain, flush
+	Channels Channels `json:"channels"` // none: all of the chip
+	Action   string   `json:"action"`   // resume, pause, drain, retrain, flush
 }
 
 // RouterView is what the router of a port does.

@@ -8,8 +8,8 @@ import (
 
 // ServiceBody takes cables out of service, or gives them back: see [chip.Chip.Avoid].
 type ServiceBody struct {
-	Channels []wire.Channel `json:"channels"`
-	Out      bool           `json:"out"`
+	Channels Channels `json:"channels"`
+	Out      bool     `json:"out"`
 }
 
 // SetService takes cables out of service, whether they work or not, so that
