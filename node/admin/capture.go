@@ -24,7 +24,6 @@ import (
 const (
 	captureBeat  = 200 * time.Millisecond // so often statistics tell how far a capture has come
 	captureSlack = 20 * time.Millisecond  // a datagram is in the buffer within that time
-	captureMIME  = "application/x-pcapng"
 )
 
 // parseCapture reads the query; the error names the bad value.
@@ -83,7 +82,7 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 		}
 		defer s.captures.Delete(b.ID)
 	}
-	w.Header().Set("Content-Type", captureMIME)
+	w.Header().Set("Content-Type", api.MediaCapture)
 	k := s.newCaptureStream(w, c, &b)
 	defer k.http.Flush()
 	for k.out.Flush() == nil && k.http.Flush() == nil {

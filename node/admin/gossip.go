@@ -75,8 +75,12 @@ func (s *Server) gossipKeys(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) setGossipKeys(w http.ResponseWriter, r *http.Request) {
 	var b api.KeyBody
-	if decode(r, &b) != nil {
-		problem(w, http.StatusBadRequest, "not a change of a key") // the text may hold one
+	if err := decode(r, &b); err != nil {
+		var long *http.MaxBytesError
+		if !errors.As(err, &long) {
+			err = errors.New("the body is no change of a key") // err may quote a key
+		}
+		badBody(w, err)
 		return
 	}
 	k, err := s.n.GossipKeys()

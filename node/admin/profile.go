@@ -21,6 +21,7 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 			problem(w, http.StatusBadRequest, fmt.Sprintf("for=%s: want a duration up to %v, such as 5s", r.URL.Query().Get("for"), api.MaxProfile))
 			return
 		}
+		w.Header().Set("Content-Type", api.MediaProfile)
 		if err := pprof.StartCPUProfile(w); err != nil {
 			problem(w, http.StatusConflict, err.Error())
 			return
@@ -40,5 +41,6 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 	if kind == "heap" {
 		runtime.GC()
 	}
+	w.Header().Set("Content-Type", api.MediaProfile)
 	p.WriteTo(w, 0)
 }

@@ -14,8 +14,6 @@ import (
 	"ttfabric/node/session"
 )
 
-const linesMIME = "application/x-ndjson"
-
 // requests performs one request, or a batch of requests.
 func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 	text, err := body(r)
@@ -28,7 +26,7 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var b api.RequestBody
-	if err := decodeText(text, &b); err != nil {
+	if err := decodeObject(text, &b); err != nil {
 		badBody(w, err)
 		return
 	}
@@ -168,7 +166,7 @@ func (a *batchAnswer) stream(ctx context.Context) {
 
 func (a *batchAnswer) line(v any) error {
 	if a.lines == nil {
-		a.w.Header().Set("Content-Type", linesMIME)
+		a.w.Header().Set("Content-Type", api.MediaLines)
 		a.lines = json.NewEncoder(a.w)
 	}
 	return a.lines.Encode(v)

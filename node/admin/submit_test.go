@@ -178,16 +178,33 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 	for i := range rs {
 		rs[i] = chip.Request{Token: uint64(i), Dst: dst, Command: wire.Command{Addr: wire.NewNocAddr(1, 1, 0)}, Payload: make([]byte, wire.MaxPayload)}
 	}
-	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	defer cancel()
-	time.AfterFunc(300*time.Millisecond, func() { c.SetNetem(ctx, api.NetemBody{Channels: cables, Cut: &on}) })
-	n, err, got := submit(short, t, c, rs)
-	if n == 0 || n == len(rs) || !errors.Is(err, context.DeadlineExceeded) {
+	short, cancel := context.WithCancel(ctx)
+	go func() { // once the chip takes no more
+		for open := 0; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+			v, err := c.Chip(ctx)
+			if err != nil || v.OpenOps > 0 && v.OpenOps == open {
+				break
+			}
+			open = v.OpenOps
+		}
+		cancel()
+	}()
+	ends := make(chan chip.Result, len(rs))
+	n, err := c.Submit(short, rs, func(_ int, r chip.Result) { ends <- r })
+	if n == 0 || n == len(rs) || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d of %d were started: %v", n, len(rs), err)
 	}
+	if err := c.SetNetem(ctx, api.NetemBody{Channels: cables, Cut: &on}); err != nil {
+		t.Fatal(err)
+	}
 	for i := range n { // nothing is in doubt
-		if r := got[i][0]; r.Fate != chip.FateDone {
-			t.Fatalf("request %d of %d: %+v", i, n, r)
+		select {
+		case r := <-ends:
+			if r.Fate != chip.FateDone {
+				t.Fatalf("of %d requests, end %d is %+v", n, i, r)
+			}
+		case <-ctx.Done():
+			t.Fatalf("%d of %d requests have ended", i, n)
 		}
 	}
 	ended, cancel := context.WithCancel(ctx)
