@@ -13,6 +13,7 @@ import (
 	"ttfabric/wire"
 )
 
+// keyViews writes keys as the API does: without the keys themselves.
 func keyViews(ks []membership.Key) []api.KeyView {
 	out := []api.KeyView{}
 	for _, k := range ks {
@@ -106,6 +107,7 @@ func (s *Server) setGossipKeys(w http.ResponseWriter, r *http.Request) {
 	answer(w, keyViews(k.List()))
 }
 
+// gossipFaultEvent writes into v what was done on purpose to a chip's gossip.
 func gossipFaultEvent(v *api.EventView, e *node.FaultEvent) {
 	v.Actor = fmt.Sprintf("%s gossip", e.Chip)
 	if len(e.From) > 0 {

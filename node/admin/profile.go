@@ -12,7 +12,8 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// profile answers with a profile in pprof's format. Of the CPU it takes as long as the request says.
+// profile answers with a profile in pprof's format. A CPU profile takes as long as
+// the query says.
 func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 	kind := r.PathValue("kind")
 	if kind == "cpu" {

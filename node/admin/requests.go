@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
@@ -56,10 +55,6 @@ func notStarted(err error) *api.Problem {
 	return newProblem(http.StatusUnprocessableEntity, kind, err.Error())
 }
 
-// openBatches are the batches whose requests the chip still has to start, by
-// the id that the client gave each. The value stops the start of further requests.
-type openBatches struct{ byID sync.Map }
-
 // requestBatch starts the requests of a batch in order and streams their ends
 // as they come, a line for each, and one line that says how many were started.
 func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byte) {
@@ -76,11 +71,11 @@ func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byt
 		return
 	}
 	if id != "" {
-		if _, twice := s.batches.byID.LoadOrStore(id, stop); twice {
+		if _, twice := s.batches.LoadOrStore(id, stop); twice {
 			problem(w, http.StatusConflict, fmt.Sprintf("there is a batch %q already", id))
 			return
 		}
-		defer s.batches.byID.Delete(id)
+		defer s.batches.Delete(id)
 	}
 	a := &batchAnswer{w: w, all: len(rs), begun: make(chan begun, 1), ends: make(chan oneEnd, len(rs))}
 	go func() {
@@ -121,11 +116,13 @@ type batchAnswer struct {
 	left  int           // requests whose ends have to be written
 }
 
+// begun says how many requests of a batch the chip started.
 type begun struct {
 	n   int
 	err error // why not all
 }
 
+// oneEnd is the end of one request of a batch.
 type oneEnd struct {
 	i   int
 	res chip.Result
@@ -164,6 +161,7 @@ func (a *batchAnswer) stream(ctx context.Context) {
 	}
 }
 
+// line writes one line of the answer.
 func (a *batchAnswer) line(v any) error {
 	if a.lines == nil {
 		a.w.Header().Set("Content-Type", api.MediaLines)
@@ -175,7 +173,7 @@ func (a *batchAnswer) line(v any) error {
 // stopBatch lets the chip start no more requests of a batch.
 func (s *Server) stopBatch(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("batch")
-	stop, ok := s.batches.byID.Load(id)
+	stop, ok := s.batches.Load(id)
 	if !ok {
 		problem(w, http.StatusNotFound, fmt.Sprintf("there is no batch %q", id))
 		return

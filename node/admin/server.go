@@ -27,8 +27,8 @@ import (
 
 // Limits of the API.
 const (
-	headerTimeout  = 5 * time.Second  // to read a request's header
-	eventKeepalive = 15 * time.Second // an idle event stream says something this often
+	headerTimeout  = 5 * time.Second  // for the caller to send the header of a call
+	eventKeepalive = 15 * time.Second // between two comment lines in an event stream
 )
 
 // Server is a chip's API.
@@ -36,10 +36,10 @@ type Server struct {
 	n     *node.Node
 	http  *http.Server
 	run   trafficRun
-	about any // of the fabric; nil: nobody said
+	about any // how the fabric was started; nil: nobody said
 
 	captures sync.Map // *node.Capture by the id that its reader gave it
-	batches  openBatches
+	batches  sync.Map // context.CancelFunc by the id of an open batch; it stops the start of further requests
 }
 
 // NewServer returns the API of n. Callers must send token, unless it is empty.
@@ -54,11 +54,12 @@ func NewServer(n *node.Node, token string) *Server {
 	return s
 }
 
-// Describe has GET /v1/fabric answer with v, for those who find a chip and no
-// more; it is to be called before Serve.
+// Describe lets GET /v1/fabric answer with v, which says how the fabric was started.
+// A caller who has found one chip learns the rest from v. Describe must be called
+// before Serve.
 func (s *Server) Describe(v any) { s.about = v }
 
-// Serve answers requests on l until Close.
+// Serve answers calls on l until Close.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -77,16 +78,19 @@ func problem(w http.ResponseWriter, code int, detail string) {
 	write(w, newProblem(code, aboutBlank, detail))
 }
 
+// newProblem is a problem with a status, a type and a reason for people.
 func newProblem(code int, kind, detail string) *api.Problem {
 	return &api.Problem{Type: kind, Status: code, Title: http.StatusText(code), Detail: detail}
 }
 
+// write answers a call with a problem.
 func write(w http.ResponseWriter, p *api.Problem) {
 	w.Header().Set("Content-Type", api.MediaProblem)
 	w.WriteHeader(p.Status)
 	json.NewEncoder(w).Encode(p)
 }
 
+// answer answers a call with v as JSON.
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", api.MediaJSON)
 	json.NewEncoder(w).Encode(v)
@@ -109,7 +113,7 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) fabric(w http.ResponseWriter, _ *http.Request) {
 	if s.about == nil {
-		problem(w, http.StatusNotFound, "nobody described the fabric to this chip")
+		problem(w, http.StatusNotFound, "nobody has described the fabric to this chip")
 		return
 	}
 	answer(w, s.about)
@@ -177,6 +181,7 @@ func decode(r *http.Request, b any) error {
 	return decodeObject(text, b)
 }
 
+// decodeObject reads one JSON object into b, as decode does.
 func decodeObject(text []byte, b any) error {
 	if !bytes.HasPrefix(text, []byte("{")) {
 		return errors.New("want a JSON object")
@@ -184,6 +189,7 @@ func decodeObject(text []byte, b any) error {
 	return decodeText(text, b)
 }
 
+// decodeText reads one JSON value into b, as decode does.
 func decodeText(text []byte, b any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

@@ -91,7 +91,7 @@ func (b *EndBody) at() (n wire.FabricNodeID) {
 
 // MemberBody says how a multicast ended at one of its members.
 type MemberBody struct {
-	Node wire.FabricNodeID `json:"chip"`
+	Node wire.FabricNodeID `json:"chip"` // the member
 	EndBody
 }
 
