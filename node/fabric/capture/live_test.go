@@ -203,11 +203,11 @@ func TestCaptureGoesOn(t *testing.T) {
 	m.stop(0)
 	m.stop(1)
 	h.wait(t, "chip M0D0 is gone")
-	m.token = "second"
-	must(t, m.dir.WriteToken(m.token))
-	m.seeds = nil
+	m.token, m.seeds = "second", nil
 	m.start(0)
 	m.start(1)
+	time.Sleep(2 * retryTime) // the chips refuse the token that the folder still has
+	must(t, m.dir.WriteToken(m.token))
 	h.wait(t, "chip M0D0 is back")
 	m.write(50_000)
 	r := end(true)
