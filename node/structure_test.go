@@ -18,7 +18,7 @@ import (
 var layers = map[string]int{
 	"wire": 1, "router/topo/yamldoc": 1, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
 	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
-	"router/route": 3, "node/traffic": 3, "node/losses": 3,
+	"router/route": 3, "node/traffic": 3, "node/losses": 3, "router/topo/draw": 3,
 	"router": 4, "router/control": 4,
 	"node/chip": 5, "node/scenario": 5,
 	"node/traffic/client": 6,
@@ -26,9 +26,13 @@ var layers = map[string]int{
 	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/gossip": 8, "node/session": 8, "node/netem": 8,
 	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9, "ttlink/transport/linktest": 9,
 	"node": 9, "ttlink/transport/quicport": 9, "wire/capture/wireshark": 9,
-	"node/admin/api": 9,
-	"node/admin":     10, "node/fabric": 10,
-	"cmd/ttfabric": 12, "scripts/compare": 12, "scripts/garbage": 12, "scripts/lab": 12,
+	"node/admin/api":   9,
+	"node/fabric/spec": 9,
+	"node/admin":       10, "node/fabric/folder": 10,
+	"node/process": 11, "node/fabric/container": 11,
+	"node/fabric": 12, "node/doctor": 12,
+	"node/scenario/live": 13,
+	"cmd/ttfabric":       14, "scripts/compare": 14, "scripts/garbage": 14, "scripts/lab": 14,
 }
 
 // lastPure is the highest layer whose packages take time and input as arguments and hold no clock, goroutine, socket, lock or log.
