@@ -18,7 +18,7 @@ import (
 var layers = map[string]int{
 	"wire": 1, "router/topo/yamldoc": 1, "wire/mono": 0, "wire/castagnoli": 0, "node/chart": 0,
 	"ttlink": 2, "ttlink/fault": 2, "router/topo": 2, "membership": 2, "node/noc": 2,
-	"router/route": 3, "node/traffic": 3, "node/losses": 3,
+	"router/route": 3, "node/traffic": 3, "node/losses": 3, "router/topo/draw": 3,
 	"router": 4, "router/control": 4,
 	"node/chip": 5, "node/scenario": 5,
 	"node/traffic/client": 6,
@@ -29,9 +29,9 @@ var layers = map[string]int{
 	"node/admin/api": 9, "node/fabric/spec": 9,
 	"node/admin": 10, "node/fabric/folder": 10,
 	"node/fabric/container": 11, "node/process": 11,
-	"node/fabric":         12,
-	"node/fabric/capture": 13,
-	"cmd/ttfabric":        14, "scripts/compare": 14, "scripts/garbage": 14, "scripts/lab": 14,
+	"node/fabric": 12, "node/doctor": 12,
+	"node/fabric/capture": 13, "node/scenario/live": 13,
+	"cmd/ttfabric": 14, "scripts/compare": 14, "scripts/garbage": 14, "scripts/lab": 14,
 }
 
 // lastPure is the highest layer whose packages take time and input as arguments and hold no clock, goroutine, socket, lock or log.
