@@ -13,12 +13,14 @@ import (
 	"strings"
 	"syscall"
 
+	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
 
 	"github.com/spf13/cobra"
 )
 
 func main() {
+	fabric.ServesChips() // as 'ttfabric node'
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
