@@ -49,8 +49,8 @@ type head struct {
 // CanMulticast reports whether [Router.Multicast] has room.
 func (r *Router) CanMulticast(pl wire.Plane) bool { return pl < maxPlanes && !r.own.planes[pl].full() }
 
-// Multicast takes a multicast of this chip. It reports false if too many wait on the plane. The
-// packet's ranges must be those at the source. The router chooses the virtual channels.
+// Multicast takes a multicast of this chip. Multicast reports false if too many wait on the plane.
+// The packet's ranges must be those at the source. The router chooses the virtual channels.
 func (r *Router) Multicast(pl wire.Plane, s Slot) bool {
 	if !r.CanMulticast(pl) {
 		return false
@@ -87,8 +87,8 @@ func (r *Router) from(h head) wire.Direction {
 	return r.ports[h.port].Dir
 }
 
-// parts finds what has to be done with the multicast at the head, once. It reports false if there
-// is nothing to do.
+// parts finds what has to be done with the multicast at the head, once. parts reports false if
+// there is nothing to do.
 func (r *Router) parts(h head) bool {
 	if h.q.left == 0 {
 		rs := r.view(h).Ranges()
@@ -99,7 +99,7 @@ func (r *Router) parts(h head) bool {
 	return h.q.left != 0
 }
 
-// spread hands on the copies of the multicast at the head for which there is room. It reports
+// spread hands on the copies of the multicast at the head for which there is room. spread reports
 // whether anything moved.
 func (r *Router) spread(h head) bool {
 	if !r.parts(h) {
@@ -124,7 +124,7 @@ func (r *Router) spread(h head) bool {
 }
 
 // branch hands on the copy that leaves in direction d, or drops that copy where no port leads that
-// way. It reports whether it did so, and whether the packet is gone as well.
+// way. branch reports whether it did so, and whether the packet is gone as well.
 func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	oi, there := r.Port(d, h.plane)
 	if !there || r.ports[oi].External {

@@ -91,7 +91,7 @@ func (s *sizing) train() {
 func (l *Link) want() int { return min(l.payload, l.size.most) }
 
 // passes reports whether a hello that proves the path proves it for frames that are long enough to
-// come up with. It also returns how long the frames may be.
+// come up with. passes also returns how long the frames may be.
 func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 	s := &l.size
 	want := min(l.payload, int(h.MaxPayload))
@@ -221,8 +221,8 @@ func (l *Link) tickSize(now mono.Time) {
 	s.asked++
 }
 
-// halve chooses the next length between what passes and what does not. It ends the search where no
-// length is left.
+// halve chooses the next length between what passes and what does not. halve ends the search where
+// no length is left.
 func (l *Link) halve(now mono.Time) {
 	s := &l.size
 	s.high = min(s.high, l.want())

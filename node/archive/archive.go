@@ -68,7 +68,7 @@ const (
 	unready    = ".tmp" // suffix of a closed segment while it is written
 )
 
-// check completes the limits. It returns an error that names a bad limit.
+// check completes the limits. check returns an error that names a bad limit.
 func (l Limits) check() (Limits, error) {
 	l.SegmentBytes = cmp.Or(l.SegmentBytes, DefaultLimits.SegmentBytes)
 	l.SegmentAge = cmp.Or(l.SegmentAge, DefaultLimits.SegmentAge)
@@ -113,7 +113,8 @@ func (s *segment) gz() string {
 	return s.path[:len(s.path)-len(plainExt)] + closedExt
 }
 
-// parseSegment reads a file's name. It reports false if that is not the name of a segment.
+// parseSegment reads a file's name. parseSegment reports false if that is not the name of a
+// segment.
 func parseSegment(dir, file string) (segment, bool) {
 	m := segmentName.FindStringSubmatch(file)
 	if m == nil {

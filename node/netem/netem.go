@@ -66,7 +66,7 @@ var (
 	ErrRights  = errors.New("no right to change this network")
 )
 
-// MissingError names a missing kernel module. It matches [ErrMissing].
+// MissingError names a missing kernel module. A MissingError matches [ErrMissing].
 type MissingError struct{ Module string }
 
 func (e *MissingError) Error() string {

@@ -16,7 +16,8 @@ const (
 	LifeSize   = 8 // bytes
 )
 
-// LifeRegister is the address of the life register. It reports false for an unknown architecture.
+// LifeRegister is the address of the life register. LifeRegister reports false for an unknown
+// architecture.
 func LifeRegister(a wire.Arch) (wire.NocAddr, bool) {
 	l, ok := layouts[a]
 	if !ok {

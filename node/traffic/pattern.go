@@ -120,7 +120,7 @@ func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 	return pairs, nil
 }
 
-// onPlanes notes the planes of pairs that have fewer than all. It leaves out pairs with none.
+// onPlanes notes the planes of pairs that have fewer than all. onPlanes leaves out pairs with none.
 func onPlanes(pairs []Pair, all int, planes func(src, dst wire.FabricNodeID) int) (out []Pair) {
 	for _, p := range pairs {
 		n := planes(p.Src, p.Dst)

@@ -13,7 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// file is a YAML file that is being read. It holds what every error message about the file needs.
+// file is a YAML file that is being read. A file holds what every error message about the file
+// needs.
 type file struct {
 	path string
 }

@@ -19,7 +19,7 @@ type KeyLog struct {
 	subs  []*func(line []byte)
 }
 
-// Write takes whole lines, as tls.Config.KeyLogWriter gets them. It never fails.
+// Write takes whole lines, as tls.Config.KeyLogWriter gets them. Write never fails.
 func (k *KeyLog) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -46,7 +46,7 @@ func (k *KeyLog) Lines() []byte {
 	return bytes.Clone(k.lines)
 }
 
-// Since returns the lines from byte n on, and the number for the next call. It leaves out lines
+// Since returns the lines from byte n on, and the number for the next call. Since leaves out lines
 // that the log has dropped. A nil KeyLog has no lines.
 func (k *KeyLog) Since(n int) ([]byte, int) {
 	if k == nil {

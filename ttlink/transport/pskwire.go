@@ -195,7 +195,8 @@ func putPSKHeader(b []byte, id uint32, counter uint64) {
 	binary.LittleEndian.PutUint64(b[8:], counter)
 }
 
-// parsePSKHeader reads the header of a sealed datagram. It reports false for any other datagram.
+// parsePSKHeader reads the header of a sealed datagram. parsePSKHeader reports false for any other
+// datagram.
 func parsePSKHeader(b []byte) (id uint32, counter uint64, ok bool) {
 	if len(b) < PSKOverhead || b[0] != pskMagic0 || b[1] != pskMagic1 || b[2] != pskVersion || b[3] != pskSealed {
 		return 0, 0, false
@@ -208,8 +209,8 @@ func parsePSKHeader(b []byte) (id uint32, counter uint64, ok bool) {
 // of its own, so reordering loses nothing.
 const ReplayWindow = 8192
 
-// replayWindow remembers which counters came (RFC 6479). It keeps one block more than the window,
-// so that moving on clears whole blocks.
+// replayWindow remembers which counters came (RFC 6479). A replayWindow keeps one block more than
+// the window, so that moving on clears whole blocks.
 type replayWindow struct {
 	next   uint64 // one beyond the newest counter; 0: none came
 	blocks [ReplayWindow/64 + 1]uint64
@@ -223,7 +224,7 @@ func (w *replayWindow) check(c uint64) bool {
 	return w.next-c <= ReplayWindow && w.blocks[c/64%uint64(len(w.blocks))]&(1<<(c%64)) == 0
 }
 
-// take notes a counter whose datagram was authentic. It reports false for a counter that came
+// take notes a counter whose datagram was authentic. take reports false for a counter that came
 // before.
 func (w *replayWindow) take(c uint64) bool {
 	if !w.check(c) {

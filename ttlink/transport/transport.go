@@ -140,7 +140,7 @@ func (o *Options) within(mtu int) int {
 	return mtu
 }
 
-// complete fills in defaults. It returns an error for options that cannot be used.
+// complete fills in defaults. complete returns an error for options that cannot be used.
 func (o *Options) complete() error {
 	if o.ReceiveBuffer == 0 {
 		o.ReceiveBuffer = DefaultBuffer

@@ -339,7 +339,7 @@ func (p *port) Stats() transport.Stats {
 			RefusedByIt: c.refusedByIt.Load(), Failed: c.failed.Load(), Strangers: c.strangers.Load()}}
 }
 
-// Close implements transport.Port. It gives taken datagrams a moment to leave.
+// Close implements transport.Port. Close gives taken datagrams a moment to leave.
 func (p *port) Close() error {
 	p.mu.Lock()
 	if p.closed {

@@ -113,7 +113,7 @@ func join(a, b *end) {
 	}
 }
 
-// ready reports whether the port has checked its peer. It is true for ports that do not check.
+// ready reports whether the port has checked its peer. ready is true for ports that do not check.
 func (e *end) ready() bool {
 	k, ok := e.Port.(transport.Keyed)
 	return !ok || k.Ready()
