@@ -47,7 +47,8 @@ type Event struct {
 // MaxClaims is the number of processes that the view remembers; more are rejected.
 const MaxClaims = 4 * wire.MaxChipsPerMesh
 
-// MaxFormer is the number of former processes that the view remembers. It forgets the oldest first.
+// MaxFormer is the number of former processes that the view remembers. The view forgets the oldest
+// first.
 const MaxFormer = 1024
 
 // View merges what is heard about processes. A View believes that at most one process is a given

@@ -56,7 +56,7 @@ type Config struct {
 
 	// Port opens the datagram pipe of one channel.
 	Port func(local netip.AddrPort) (transport.Port, error)
-	// Cable is used instead of Port if it is set. It is for transports that check who is at the
+	// Cable is used instead of Port if it is set. Cable is for transports that check who is at the
 	// other end. The node leaves Cable.Fabric empty for the function to fill. A port that is a
 	// transport.Keyed trains its link when the port is ready.
 	Cable func(local netip.AddrPort, c transport.Cable) (transport.Port, error)
@@ -174,8 +174,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// defaultPayload is a frame's padded payload until the path is known. It is what IPv4, UDP and the
-// frame's own overhead leave of an MTU of 1500 B, in whole units.
+// defaultPayload is a frame's padded payload until the path is known. The value is what IPv4, UDP
+// and the frame's own overhead leave of an MTU of 1500 B, in whole units.
 const defaultPayload = (1500 - 28 - wire.FrameOverhead) / wire.PadUnit * wire.PadUnit
 
 func (n *Node) openPorts() error {

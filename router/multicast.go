@@ -2,14 +2,14 @@ package router
 
 import "ttfabric/wire"
 
-// Multicast. A packet for several chips stays at the head of its channel, in its slot. It stays
-// until each of its copies has found room in a sender channel, and until the chip has taken it if
-// the chip is a member (Spec §3.1.1: "both forwarded as well as consumed locally"). The router
-// notes beside the head which parts are done. So a copy that waits does not delay the others, and
-// no copy is made twice. The last copy is the packet itself.
+// Multicast. A packet for several chips stays at the head of its channel, in its slot. The packet
+// stays until each of its copies has found room in a sender channel, and until the chip has taken
+// it if the chip is a member (Spec §3.1.1: "both forwarded as well as consumed locally"). The
+// router notes beside the head which parts are done. So a copy that waits does not delay the
+// others, and no copy is made twice. The last copy is the packet itself.
 
 // MaxOwn is the number of this chip's multicasts that may wait for their branches, on each plane.
-// It equals the number of slots of a sender channel (Spec §3.1.1).
+// The number equals the number of slots of a sender channel (Spec §3.1.1).
 const MaxOwn = 8
 
 // partsKnown is a bit of ring.left beside those of wire.Ranges.Parts. So ring.left is not 0 for a

@@ -203,10 +203,10 @@ func (r *Router) SetPort(now mono.Time, i int, up bool) {
 }
 
 // aloneLimit is how many packets of this chip may wait in a sender channel while nothing else waits
-// at that port. It equals the number of slots of the specification's sender channel (Spec §3.1.1).
-// A packet that waits is copied twice: into its slot, and into the link. A packet that comes to an
-// idle port is copied once. When other packets wait too, the chip's packets may use the whole
-// channel, so that the channels take fair turns.
+// at that port. The number equals the number of slots of the specification's sender channel (Spec
+// §3.1.1). A packet that waits is copied twice: into its slot, and into the link. A packet that
+// comes to an idle port is copied once. When other packets wait too, the chip's packets may use the
+// whole channel, so that the channels take fair turns.
 const aloneLimit = 8
 
 // CanInject reports whether sender channel 0 of a port has room for another packet of this chip.

@@ -157,8 +157,8 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 		}
 		return
 	}
-	// A peer that is up with a newer number has replaced its session on this end's proof. It lost
-	// nothing.
+	// A peer that is up with a newer number has replaced its session on this end's proof. Such a
+	// peer lost nothing.
 	if newer && !h.Up && l.sess.confirmed {
 		missed := l.misses(now)
 		l.applyHello(now, f, h)

@@ -34,7 +34,7 @@ func (p *Pool) join(ctx context.Context) {
 		if len(seeds) == 0 {
 			continue
 		}
-		// It takes a seed, not any member. Two parts of a pool that formed at once know only their
+		// The pool joins a seed, not any member. Two parts of a pool that formed at once know only their
 		// own members, but have the same seeds.
 		at := seeds[p.rng.IntN(len(seeds))]
 		_, _ = p.list.Join([]string{at}) // a member that has just gone does not matter

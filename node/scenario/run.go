@@ -12,8 +12,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// DrainTime is how long packets under way may take to end after the sources have stopped. It is
-// longer than the time after which a chip gives up a flow.
+// DrainTime is how long packets under way may take to end after the sources have stopped. The time
+// is longer than the time after which a chip gives up a flow.
 const DrainTime = 15 * time.Second
 
 // Driver describes what runs a scenario, and what it cannot do.

@@ -1,7 +1,7 @@
-// Package traffic makes traffic whose results can be trusted. It has patterns of pairs, a generator
-// of packets, and a verifier. Every byte of a packet follows from the packet's header. So the
-// verifier tells from the bytes alone which packets were lost, duplicated, corrupted, reordered or
-// delivered to the wrong place. The patterns are those of tt-metal's test_tt_fabric (pattern.go)
+// Package traffic makes traffic whose results can be trusted. The package has patterns of pairs, a
+// generator of packets, and a verifier. Every byte of a packet follows from the packet's header. So
+// the verifier tells from the bytes alone which packets were lost, duplicated, corrupted, reordered
+// or delivered to the wrong place. The patterns are those of tt-metal's test_tt_fabric (pattern.go)
 // and of the literature on networks on chips (synthetic.go).
 //
 // A source sends as fast as its window allows. With [Spec.Load], packets arrive at the source's

@@ -1,5 +1,5 @@
-// Package control is one chip's part of the control plane. It collects what every chip says about
-// its own ports, and finds which cables the tables must avoid.
+// Package control is one chip's part of the control plane. The package collects what every chip
+// says about its own ports, and finds which cables the tables must avoid.
 //
 // Each chip says which of its ports are out of service. These are ports whose link has been down
 // for [Config.Hold], by its own cable and by any other, and ports that an operator took out of

@@ -1,13 +1,14 @@
 // Package route turns a machine's cabling into routes, and proves that no traffic on these routes
 // can deadlock.
 //
-// A [Plan] is what all chips of a fabric agree on. It contains the engine that routes within a mesh
-// (L0, Spec §2.2.1.1), the choice of exit nodes between meshes (L1, §2.2.1.2), and the virtual
+// A [Plan] is what all chips of a fabric agree on. A Plan contains the engine that routes within a
+// mesh (L0, Spec §2.2.1.1), the choice of exit nodes between meshes (L1, §2.2.1.2), and the virtual
 // channel that a packet takes at each hop. A Plan keeps no table of all pairs: a leg of a
 // dimension-ordered route is arithmetic, and a mesh-level choice is one entry per pair of meshes.
 // [Plan.Check] builds the channel dependency graph of everything that the plan allows (Dally and
-// Seitz). It reports that the graph is acyclic, or a cycle. It also follows every route to its end.
-// [Plan.CheckScheme] does the same packet by packet, with the plan's virtual channels or others.
+// Seitz). Check reports that the graph is acyclic, or a cycle. Check also follows every route to
+// its end. [Plan.CheckScheme] does the same packet by packet, with the plan's virtual channels or
+// others.
 //
 // # Between meshes
 //

@@ -12,8 +12,8 @@ import (
 	"ttfabric/wire"
 )
 
-// The rendered form of a topology lists every chip and cable. It leaves out places, directions
-// within a mesh, and planes, which follow from ids and cables.
+// The rendered form of a topology lists every chip and cable. The form leaves out places,
+// directions within a mesh, and planes, which follow from ids and cables.
 //
 //	ttfabric: 1               # version of this form
 //	name: t3000

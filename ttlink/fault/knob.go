@@ -147,7 +147,8 @@ func parseShare(s string) (float64, error) {
 	return v / 100, nil
 }
 
-// shareDigits is the precision of a percentage. It hides the errors of binary fractions.
+// shareDigits is the precision of a percentage. That precision hides the errors of binary
+// fractions.
 const shareDigits = 9
 
 func shareText(v float64) string { return strconv.FormatFloat(v*100, 'g', shareDigits, 64) + "%" }

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// MaxKeyLog is how many bytes of key lines a [KeyLog] keeps. It drops the oldest lines first.
+// MaxKeyLog is how many bytes of key lines a [KeyLog] keeps. The KeyLog drops the oldest lines
+// first.
 const MaxKeyLog = 4 << 20
 
 // KeyLog keeps the secrets of TLS connections, in the lines of NSS's key log format, for people who

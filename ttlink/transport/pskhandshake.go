@@ -243,8 +243,8 @@ func (h *pskHandshake) answered(m *pskHello, answer []byte) {
 	}
 	s.peer = uint64(m.incarnation)
 	h.adopt(s)
-	// An empty datagram proves to the answerer that the asker is there. It uses a nonce buffer of
-	// its own, since senders may be using the session's.
+	// An empty datagram proves to the answerer that the asker is there. The datagram uses a nonce
+	// buffer of its own, since senders may be using the session's.
 	var nonce [12]byte
 	var b [PSKOverhead]byte
 	counter := s.sent.Add(1) - 1

@@ -1,6 +1,6 @@
-// Package client joins a traffic generator and a verifier to a chip. It sends the generator's
-// packets, and checks arriving packets with the verifier. Live and simulated chips use the same
-// client.
+// Package client joins a traffic generator and a verifier to a chip. The client sends the
+// generator's packets, and checks arriving packets with the verifier. Live and simulated chips use
+// the same client.
 package client
 
 import (

@@ -1,6 +1,7 @@
-// Package linktest runs the link scenarios in real time. It has two links, each on a real port of a
-// carrier. Between the ports, a relay does to the datagrams what a bad network does, beneath the
-// seal and QUIC. One table says what a link owes the fabric, whatever carries its frames.
+// Package linktest runs the link scenarios in real time. A scenario has two links, each on a real
+// port of a carrier. Between the ports, a relay does to the datagrams what a bad network does,
+// beneath the seal and QUIC. One table says what a link owes the fabric, whatever carries its
+// frames.
 package linktest
 
 import (

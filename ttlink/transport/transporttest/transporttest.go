@@ -1,5 +1,5 @@
-// Package transporttest is the test suite for every transport. It checks what a [transport.Port]
-// owes the link, whatever carries the datagrams.
+// Package transporttest is the test suite for every transport. The suite checks what a
+// [transport.Port] owes the link, whatever carries the datagrams.
 package transporttest
 
 import (
