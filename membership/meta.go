@@ -1,7 +1,7 @@
-// Package membership says who is alive. It defines the fixed metadata that chips gossip about
-// themselves, and the rules that merge what is heard into one view.
+// Package membership says who is alive. The package defines the fixed metadata that chips gossip
+// about themselves, and the rules that merge what is heard into one view.
 //
-// Gossip only tells a chip where to send hellos. It never brings a link up.
+// Gossip only tells a chip where to send hellos. Gossip never brings a link up.
 //
 // # Metadata, 64 bytes, little-endian
 //

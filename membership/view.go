@@ -46,11 +46,12 @@ type Event struct {
 // MaxClaims is the number of processes that the view remembers; more are rejected.
 const MaxClaims = 4 * wire.MaxChipsPerMesh
 
-// MaxFormer is the number of former processes that the view remembers. It forgets the oldest first.
+// MaxFormer is the number of former processes that the view remembers. The view forgets the oldest
+// first.
 const MaxFormer = 1024
 
-// View merges what is heard about processes. It believes that at most one process is a given chip:
-// the one that started last of those that claim to be the chip. The view remembers the other
+// View merges what is heard about processes. A View believes that at most one process is a given
+// chip: the one that started last of those that claim to be the chip. The view remembers the other
 // claims, so that another process takes over if the believed one goes.
 //
 // A process that is gone and has a successor is a former process of its chip. The view does not

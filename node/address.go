@@ -53,8 +53,8 @@ func (n *Node) follow(ctx context.Context) {
 	}
 }
 
-// readdress makes ports send to the addresses at which the pool reports their peers. It returns
-// after which time it must be called again.
+// readdress makes ports send to the addresses at which the pool reports their peers. readdress
+// returns after which time it must be called again.
 func (n *Node) readdress() time.Duration {
 	where := map[wire.FabricNodeID]membership.Member{}
 	var words []wire.LinkState

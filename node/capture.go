@@ -31,8 +31,8 @@ type CaptureConfig struct {
 
 // Capture records what passes a chip's ports, for one reader. While there is no Capture, packets
 // pay nothing for it. A Capture sees sent datagrams before any injected fault, and received
-// datagrams after it. It never delays a packet. It drops and counts datagrams for which it has no
-// room.
+// datagrams after it. A Capture never delays a packet. A Capture drops and counts datagrams for
+// which it has no room.
 type Capture struct {
 	n      *Node
 	cfg    CaptureConfig
@@ -235,7 +235,7 @@ func (x *capturedPort) notesFor(f *transport.Fate) []string {
 	return notes
 }
 
-// room finds a chunk with room for n bytes. It returns nil if there is none.
+// room finds a chunk with room for n bytes. room returns nil if there is none.
 func (c *Capture) room(n int) *chunk {
 	if l := len(c.full); l > 0 {
 		if k := c.full[l-1]; len(k.frames) < chunkFrames && len(k.data)+n <= cap(k.data) {
@@ -297,7 +297,7 @@ func (c *Capture) Statistics(ch wire.Channel) capture.Statistics {
 	return s
 }
 
-// Read waits until something is captured. It calls f for each datagram, in the order in which the
+// Read waits until something is captured. Read calls f for each datagram, in the order in which the
 // datagrams passed. Once the capture is closed and everything is read, Read returns [io.EOF].
 func (c *Capture) Read(ctx context.Context, f func(*Captured)) error {
 	for {

@@ -21,8 +21,8 @@ func (n *Node) Command(channels []wire.Channel, cmd router.Command) error {
 	return errors.Join(append(errs, closed)...)
 }
 
-// Flush drops the packets that wait to be sent by some ports. It returns the number of packets of
-// each port.
+// Flush drops the packets that wait to be sent by some ports. Flush returns the number of packets
+// of each port.
 func (n *Node) Flush(channels []wire.Channel) (flushed map[wire.Channel]int, err error) {
 	flushed = map[wire.Channel]int{}
 	var errs []error
@@ -37,7 +37,7 @@ func (n *Node) Flush(channels []wire.Channel) (flushed map[wire.Channel]int, err
 	return flushed, errors.Join(append(errs, closed)...)
 }
 
-// order runs f on the chip. It fails if the node has been closed.
+// order runs f on the chip. order fails if the node has been closed.
 func (n *Node) order(f func(now mono.Time)) error {
 	done := false
 	n.step(asked, func(now mono.Time) { f(now); done = true })

@@ -38,7 +38,7 @@ type ArchiveEvent struct {
 	For  time.Duration // how long the archive had stopped
 }
 
-// hub distributes events to subscribers. It never blocks.
+// hub distributes events to subscribers. A hub never blocks.
 type hub struct {
 	mu      sync.Mutex
 	history []Event

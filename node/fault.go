@@ -222,7 +222,8 @@ func (n *Node) enforce(p *livePort, e FaultEvent) error {
 	return nil
 }
 
-// spread is the golden ratio in 64 bits. It makes the seeds of neighbouring ports differ much.
+// spread is the golden ratio in 64 bits. Multiplying by spread makes the seeds of neighbouring
+// ports differ much.
 const spread = 0x9e3779b97f4a7c15
 
 // dice is the seed of a port's own random numbers.

@@ -12,8 +12,8 @@ import (
 	"ttfabric/wire"
 )
 
-// GossipNet is implemented by a [Membership] over a network. It can be impaired on purpose, and
-// reports its state.
+// GossipNet is implemented by a [Membership] over a network. A GossipNet can be impaired on
+// purpose, and reports its state.
 type GossipNet interface {
 	Impair(o fault.Options, seed *uint64) error       // impairs what is sent
 	Cut(alone bool, apart map[wire.FabricNodeID]bool) // cuts off all chips, or some; replaces the earlier cut
@@ -182,7 +182,7 @@ func (n *Node) enforceGossip(g *gossipFault, net GossipNet, seed *uint64, e Faul
 	return nil
 }
 
-// Gossip returns the impairment of the chip's gossip, and the state of its pools. It returns an
+// Gossip returns the impairment of the chip's gossip, and the state of its pools. Gossip returns an
 // error for a chip that does not gossip over a network.
 func (n *Node) Gossip() (f GossipFault, pools []membership.PoolStatus, err error) {
 	err = n.withGossip(0, func(g *gossipFault, net GossipNet) error {

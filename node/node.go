@@ -56,7 +56,7 @@ type Config struct {
 
 	// Port opens the datagram pipe of one channel.
 	Port func(local netip.AddrPort) (transport.Port, error)
-	// Cable is used instead of Port if it is set. It is for transports that check who is at the
+	// Cable is used instead of Port if it is set. Cable is for transports that check who is at the
 	// other end. The node leaves Cable.Fabric empty for the function to fill. A port that is a
 	// transport.Keyed trains its link when the port is ready.
 	Cable func(local netip.AddrPort, c transport.Cable) (transport.Port, error)
@@ -174,8 +174,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// defaultPayload is a frame's padded payload until the path is known. It is what IPv4, UDP and the
-// frame's own overhead leave of an MTU of 1500 B, in whole units.
+// defaultPayload is a frame's padded payload until the path is known. The value is what IPv4, UDP
+// and the frame's own overhead leave of an MTU of 1500 B, in whole units.
 const defaultPayload = (1500 - 28 - wire.FrameOverhead) / wire.PadUnit * wire.PadUnit
 
 func (n *Node) openPorts() error {
@@ -322,7 +322,7 @@ func (n *Node) channels() (m uint16) {
 	return m
 }
 
-// tell publishes an event of the chip. It is a separate function because the event goes to the
+// tell publishes an event of the chip. tell is a separate function because the event goes to the
 // heap, which would cost steps without events too.
 func (n *Node) tell(e chip.Event) {
 	if p := n.byCh[e.Local.Channel]; p != nil && p.news.to.IsValid() && !n.chip.Carries(p.ch) {
@@ -337,7 +337,7 @@ func (n *Node) tell(e chip.Event) {
 	n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
 }
 
-// read is a port's reader. It passes batches from the socket to the chip.
+// read is a port's reader. read passes batches from the socket to the chip.
 func (n *Node) read(p *livePort) {
 	var b transport.Batch
 	for {
@@ -463,7 +463,7 @@ func (n *Node) WithChip(f func(now mono.Time, c *chip.Chip)) {
 // The next event then counts them.
 func (n *Node) Events() (<-chan Event, func()) { return n.events.subscribe() }
 
-// Close leaves the neighbours and the pool, and stops. It does not wait for open requests.
+// Close leaves the neighbours and the pool, and stops. Close does not wait for open requests.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	if n.closed {

@@ -5,8 +5,8 @@ import (
 	"runtime"
 )
 
-// ConfigureProcess sets up a process that does nothing but run one chip. It returns a function that
-// undoes the setup.
+// ConfigureProcess sets up a process that does nothing but run one chip. ConfigureProcess returns a
+// function that undoes the setup.
 //
 // A chip has one lock, so a second processor of the Go runtime would only add wake-ups on other
 // cores. The process therefore uses one processor, unless the environment variable GOMAXPROCS says

@@ -17,8 +17,8 @@ const (
 	policyBatch  = unix.SCHED_BATCH
 )
 
-// setPolicy changes the policy of all threads of the process that have the policy from. It reports
-// whether any thread has changed.
+// setPolicy changes the policy of all threads of the process that have the policy from. setPolicy
+// reports whether any thread has changed.
 func setPolicy(from, to uint32) (changed bool) {
 	for range maxPasses {
 		tasks, err := os.ReadDir("/proc/self/task")

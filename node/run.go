@@ -6,7 +6,7 @@ import (
 	"ttfabric/node/session"
 )
 
-// Run starts a chip and runs program with a session on it. It shuts the chip down when the program
+// Run starts a chip and runs program with a session on it. Run shuts the chip down when the program
 // returns or ctx ends. The program decides when the fabric is ready for it: see
 // [session.Session.Ready].
 func Run(ctx context.Context, cfg Config, program func(context.Context, *session.Session) error) error {

@@ -50,5 +50,5 @@ func (n *Node) trains(now mono.Time, p *livePort) {
 }
 
 // KeyLog has the secrets of the connections of the chip's ports, for people who read captured
-// traffic. It is nil unless somebody asked for it. See [transport.KeyLog].
+// traffic. KeyLog is nil unless somebody asked for it. See [transport.KeyLog].
 func (n *Node) KeyLog() *transport.KeyLog { return n.cfg.KeyLog }

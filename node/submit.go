@@ -43,7 +43,7 @@ func (w *waiters) add(done func(int, chip.Result), i int) uint64 {
 	return token
 }
 
-// take removes a waiter. It reports false if no waiter has this token.
+// take removes a waiter. take reports false if no waiter has this token.
 func (w *waiters) take(token uint64) (waiter, bool) {
 	place := token & (1<<placeBits - 1)
 	if place >= uint64(len(w.at)) || w.at[place].done == nil || w.at[place].token != token {
@@ -56,8 +56,8 @@ func (w *waiters) take(token uint64) (waiter, bool) {
 }
 
 // submission is a list of requests on its way into the chip. While there is no room, it waits in
-// Node.pending. It continues whenever the chip has moved packets. Its caller is woken once, at the
-// end.
+// Node.pending. A submission continues whenever the chip has moved packets. Its caller is woken
+// once, at the end.
 type submission struct {
 	rs      []chip.Request
 	started int
@@ -65,9 +65,9 @@ type submission struct {
 	ended   chan error // gets one value: nil if all requests have been started, else the reason why not
 }
 
-// Submit starts requests in order. It calls done with the index and the end of each request, from
-// the chip's loop, so done must not block. While the fabric has no room, Submit waits until ctx
-// ends. It returns how many requests were started, and an error if not all were.
+// Submit starts requests in order. Submit calls done with the index and the end of each request,
+// from the chip's loop, so done must not block. While the fabric has no room, Submit waits until
+// ctx ends. Submit returns how many requests were started, and an error if not all were.
 func (n *Node) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
 	s := &submission{rs: rs, done: done}
 	closed, waits := true, false
@@ -104,7 +104,7 @@ func (n *Node) Submit(ctx context.Context, rs []chip.Request, done func(i int, r
 	return s.started, ctx.Err()
 }
 
-// feed continues the waiting submissions. It reports whether any request was started.
+// feed continues the waiting submissions. feed reports whether any request was started.
 func (n *Node) feed(now mono.Time) bool {
 	moved := false
 	kept := n.pending[:0]
@@ -123,8 +123,8 @@ func (n *Node) feed(now mono.Time) bool {
 	return moved
 }
 
-// begin starts as many requests of a submission as the chip takes now. It reports whether some have
-// to wait, or why the rest cannot be started.
+// begin starts as many requests of a submission as the chip takes now. begin reports whether some
+// have to wait, or why the rest cannot be started.
 func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 	for ; s.started < len(s.rs); s.started++ {
 		r := &s.rs[s.started]

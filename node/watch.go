@@ -28,8 +28,8 @@ func (n *Node) Watch(ctx context.Context, f func(session.Event)) error {
 	}
 }
 
-// sessionEvent converts an event into a session event. It reports false for an event that sessions
-// do not have.
+// sessionEvent converts an event into a session event. sessionEvent reports false for an event that
+// sessions do not have.
 func sessionEvent(e *Event) (v session.Event, ok bool) {
 	c := e.Chip
 	if c == nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // CheckInvariants returns an error if the router's counts and marks do not agree with the content
-// of its channels. It is for tests and the simulator.
+// of its channels. CheckInvariants is for tests and the simulator.
 func (r *Router) CheckInvariants() error {
 	recvd := 0
 	for i := range r.ports {

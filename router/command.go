@@ -83,8 +83,8 @@ func (r *Router) State(i int) State {
 	return StateInitializing
 }
 
-// Order makes the router of port i run, pause or drain. It reports whether that changes anything.
-// CommandRetrain changes nothing here: the owner trains the link.
+// Order makes the router of port i run, pause or drain. Order reports whether that changes
+// anything. CommandRetrain changes nothing here: the owner trains the link.
 //
 // A paused port takes nothing from its receiver channels and sends nothing from its sender
 // channels. These channels fill, and credits hold back the packets behind them. The router drops
@@ -111,7 +111,7 @@ func (r *Router) Order(now mono.Time, i int, c Command) bool {
 	return true
 }
 
-// Flush drops the packets that wait in the sender channels of port i. It returns the number of
+// Flush drops the packets that wait in the sender channels of port i. Flush returns the number of
 // packets.
 func (r *Router) Flush(i int) int { return r.empty(i, wire.DropFlushed) }
 
@@ -137,7 +137,7 @@ func (r *Router) shed(p *port, v wire.VC, c int, why wire.DropReason, n int) int
 	return n
 }
 
-// drain drops the requests at the heads of the sender channels of a draining port. It reports
+// drain drops the requests at the heads of the sender channels of a draining port. drain reports
 // whether there were any.
 func (r *Router) drain(i int) bool {
 	p := &r.ports[i]
@@ -160,8 +160,8 @@ func (r *Router) drained(p *port, s Slot) bool {
 	return p.order == CommandDrain && wire.PacketView(r.cfg.Pool.Bytes(s)).Type() == wire.PacketRequest
 }
 
-// graceEnd is when the packets that wait at a port are dropped because its link is down. It is
-// never for a port that is up or paused.
+// graceEnd is when the packets that wait at a port are dropped because its link is down. graceEnd
+// is never for a port that is up or paused.
 func (r *Router) graceEnd(p *port) mono.Time {
 	if p.up || p.queued == 0 || p.order == CommandPause {
 		return mono.Never

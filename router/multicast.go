@@ -2,14 +2,14 @@ package router
 
 import "ttfabric/wire"
 
-// Multicast. A packet for several chips stays at the head of its channel, in its slot. It stays
-// until each of its copies has found room in a sender channel, and until the chip has taken it if
-// the chip is a member (Spec §3.1.1: "both forwarded as well as consumed locally"). The router
-// notes beside the head which parts are done. So a copy that waits does not delay the others, and
-// no copy is made twice. The last copy is the packet itself.
+// Multicast. A packet for several chips stays at the head of its channel, in its slot. The packet
+// stays until each of its copies has found room in a sender channel, and until the chip has taken
+// it if the chip is a member (Spec §3.1.1: "both forwarded as well as consumed locally"). The
+// router notes beside the head which parts are done. So a copy that waits does not delay the
+// others, and no copy is made twice. The last copy is the packet itself.
 
 // MaxOwn is the number of this chip's multicasts that may wait for their branches, on each plane.
-// It equals the number of slots of a sender channel (Spec §3.1.1).
+// The number equals the number of slots of a sender channel (Spec §3.1.1).
 const MaxOwn = 8
 
 // partsKnown is a bit of ring.left beside those of wire.Ranges.Parts. So ring.left is not 0 for a
@@ -49,8 +49,8 @@ type head struct {
 // CanMulticast reports whether [Router.Multicast] has room.
 func (r *Router) CanMulticast(pl wire.Plane) bool { return pl < maxPlanes && !r.own.planes[pl].full() }
 
-// Multicast takes a multicast of this chip. It reports false if too many wait on the plane. The
-// packet's ranges must be those at the source. The router chooses the virtual channels.
+// Multicast takes a multicast of this chip. Multicast reports false if too many wait on the plane.
+// The packet's ranges must be those at the source. The router chooses the virtual channels.
 func (r *Router) Multicast(pl wire.Plane, s Slot) bool {
 	if !r.CanMulticast(pl) {
 		return false
@@ -87,8 +87,8 @@ func (r *Router) from(h head) wire.Direction {
 	return r.ports[h.port].Dir
 }
 
-// parts finds what has to be done with the multicast at the head, once. It reports false if there
-// is nothing to do.
+// parts finds what has to be done with the multicast at the head, once. parts reports false if
+// there is nothing to do.
 func (r *Router) parts(h head) bool {
 	if h.q.left == 0 {
 		rs := r.view(h).Ranges()
@@ -99,7 +99,7 @@ func (r *Router) parts(h head) bool {
 	return h.q.left != 0
 }
 
-// spread hands on the copies of the multicast at the head for which there is room. It reports
+// spread hands on the copies of the multicast at the head for which there is room. spread reports
 // whether anything moved.
 func (r *Router) spread(h head) bool {
 	if !r.parts(h) {
@@ -124,7 +124,7 @@ func (r *Router) spread(h head) bool {
 }
 
 // branch hands on the copy that leaves in direction d, or drops that copy where no port leads that
-// way. It reports whether it did so, and whether the packet is gone as well.
+// way. branch reports whether it did so, and whether the packet is gone as well.
 func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	oi, there := r.Port(d, h.plane)
 	if !there || r.ports[oi].External {

@@ -20,9 +20,9 @@ type Offer struct {
 	One   Skip // the packet's own sender channel
 }
 
-// Next offers the packet that port i should send next. It serves the virtual channels round robin,
-// and within a virtual channel its sender channels (Spec §3.1.1). It passes over the sender
-// channels in the skip set. The packet stays in its channel until [Router.Sent].
+// Next offers the packet that port i should send next. Next serves the virtual channels round
+// robin, and within a virtual channel its sender channels (Spec §3.1.1). Next passes over the
+// sender channels in the skip set. The packet stays in its channel until [Router.Sent].
 func (r *Router) Next(i int, skip Skip) (Offer, bool) {
 	p := &r.ports[i]
 	waiting := p.waiting &^ skip

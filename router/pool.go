@@ -45,7 +45,7 @@ type buffers struct {
 // to [wire.MaxPacket] bytes.
 func NewPool(limit int) *Pool { return &Pool{limit: limit} }
 
-// Get takes a buffer of length n out of the pool. It reports false if the limit is reached or n
+// Get takes a buffer of length n out of the pool. Get reports false if the limit is reached or n
 // exceeds [wire.MaxPacket].
 func (p *Pool) Get(n int) (Slot, bool) {
 	if n > wire.MaxPacket || p.used == p.limit {

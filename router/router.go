@@ -120,7 +120,7 @@ func (p *port) removed(v wire.VC, c int, n int) {
 	}
 }
 
-// Router is the machine. It is not safe for concurrent use.
+// Router is the machine. A Router is not safe for concurrent use.
 type Router struct {
 	cfg   Config
 	vcs   []wire.VC // virtual channels with slots
@@ -203,10 +203,10 @@ func (r *Router) SetPort(now mono.Time, i int, up bool) {
 }
 
 // aloneLimit is how many packets of this chip may wait in a sender channel while nothing else waits
-// at that port. It equals the number of slots of the specification's sender channel (Spec §3.1.1).
-// A packet that waits is copied twice: into its slot, and into the link. A packet that comes to an
-// idle port is copied once. When other packets wait too, the chip's packets may use the whole
-// channel, so that the channels take fair turns.
+// at that port. The number equals the number of slots of the specification's sender channel (Spec
+// §3.1.1). A packet that waits is copied twice: into its slot, and into the link. A packet that
+// comes to an idle port is copied once. When other packets wait too, the chip's packets may use the
+// whole channel, so that the channels take fair turns.
 const aloneLimit = 8
 
 // CanInject reports whether sender channel 0 of a port has room for another packet of this chip.
@@ -216,7 +216,7 @@ func (r *Router) CanInject(i int, v wire.VC) bool {
 	return !own.full() && (own.n < aloneLimit || own.n < p.queued)
 }
 
-// Inject puts a packet of this chip into sender channel 0 of a port. It reports false if that
+// Inject puts a packet of this chip into sender channel 0 of a port. Inject reports false if that
 // channel is full.
 func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	p := &r.ports[i]
@@ -259,9 +259,9 @@ func (r *Router) Idle(i int, v wire.VC) bool {
 	return p.recv[v].n == 0 && p.order != CommandPause
 }
 
-// CutThrough handles a packet that came in on port i, whose receiver channel is empty. It reports
-// whether the packet is for this chip and no other. It then counts the packet as received and
-// delivered; the packet need not pass through the channel.
+// CutThrough handles a packet that came in on port i, whose receiver channel is empty. CutThrough
+// reports whether the packet is for this chip and no other. CutThrough then counts the packet as
+// received and delivered; the packet need not pass through the channel.
 func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	p := &r.ports[i]
 	if v.Trunk() != wire.TrunkNone {
@@ -277,8 +277,9 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	return true
 }
 
-// Step moves the heads of the receiver channels as far as there is room. It drops packets that have
-// waited for a dead next hop for longer than the grace period. It reports whether anything moved.
+// Step moves the heads of the receiver channels as far as there is room. Step drops packets that
+// have waited for a dead next hop for longer than the grace period. Step reports whether anything
+// moved.
 func (r *Router) Step(now mono.Time) bool {
 	moved := r.own.n > 0 && r.depart()
 	for i := range r.ports {

@@ -28,8 +28,8 @@ func slots(name string, sender, receiver, controlSender, controlReceiver int) Sl
 var (
 	// SlotSpec has the specification's sizes: 8 slots in a sender channel, 16 in a receiver channel (Spec §3.1.1).
 	SlotSpec = slots("spec", 8, 16, 4, 8)
-	// SlotFast has room for a long window. It is for speed, not for the back-pressure of the
-	// hardware.
+	// SlotFast has room for a long window. The profile is for speed, not for the back-pressure of
+	// the hardware.
 	SlotFast        = slots("fast", 128, 256, 8, 16)
 	SlotWormhole    = slots("wormhole", 7, 11, 4, 8)
 	SlotBlackhole   = slots("blackhole", 8, 16, 4, 8)

@@ -96,8 +96,8 @@ func (r *Router) look(now mono.Time) bool {
 	return gone
 }
 
-// relieve applies the timeout's actions to a receiver channel whose head cannot move. It reports
-// whether it dropped anything.
+// relieve applies the timeout's actions to a receiver channel whose head cannot move. relieve
+// reports whether it dropped anything.
 func (r *Router) relieve(i int, v wire.VC) bool {
 	p, q := &r.ports[i], &r.ports[i].recv[v]
 	if r.cfg.Timeout.Drop {
@@ -146,8 +146,8 @@ func (r *Router) relieveSender(p *port, v wire.VC, c int) bool {
 	return false
 }
 
-// late notes whether a channel's head has changed. It reports whether the head has stood still for
-// the timeout, and records that for PollStuck.
+// late notes whether a channel's head has changed. late reports whether the head has stood still
+// for the timeout, and records that for PollStuck.
 func (r *Router) late(now mono.Time, i int, v wire.VC, c int, q *ring, excused bool) bool {
 	if q.n == 0 || q.popped != q.seen || q.since == 0 || excused {
 		q.seen, q.since = q.popped, now

@@ -40,8 +40,8 @@ func (l *Link) CheckInvariants() error {
 	return nil
 }
 
-// checkWindow checks the sequence numbers (L1). It also checks that the slab's frames lie in order
-// without overlap.
+// checkWindow checks the sequence numbers (L1). checkWindow also checks that the slab's frames lie
+// in order without overlap.
 func (l *Link) checkWindow() error {
 	t := &l.tx
 	if t.flight < minFlight || t.flight > MaxFrames {

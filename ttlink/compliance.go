@@ -37,7 +37,7 @@ type ComplianceCounters struct {
 	Overflows               uint64 // frames dropped because the receive buffer was full
 }
 
-// frameQueue is a ring of payloads. It reuses their memory.
+// frameQueue is a ring of payloads. A frameQueue reuses their memory.
 type frameQueue struct {
 	ring    [ComplianceBuffer][]byte
 	head, n int
@@ -81,7 +81,7 @@ func NewCompliance(local, peer wire.PortID, max int) (*Compliance, error) {
 // takes frames.
 func (c *Compliance) SetPath(on bool) { c.on = on }
 
-// Send copies a payload of 1 to max bytes into the send queue. It reports false while the path is
+// Send copies a payload of 1 to max bytes into the send queue. Send reports false while the path is
 // off or ComplianceBuffer payloads wait, and for a payload of another size. The sender does not
 // learn whether the payload arrives.
 func (c *Compliance) Send(payload []byte) bool {

@@ -125,7 +125,7 @@ type Config struct {
 	Seed        uint64           // seed of the jitter
 }
 
-// complete fills in defaults. It returns an error for a value that the link cannot use.
+// complete fills in defaults. complete returns an error for a value that the link cannot use.
 func (c *Config) complete() error {
 	if c.Window == 0 {
 		c.Window = DefaultWindow

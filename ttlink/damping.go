@@ -62,7 +62,7 @@ type damping struct {
 // forgive forgets the failures that lead to holds. The count of failures stays.
 func (d *damping) forgive() { d.n, d.level = 0, 0 }
 
-// flap counts a failure. It returns for how long the link is to hold the cable; 0: no hold.
+// flap counts a failure. flap returns for how long the link is to hold the cable; 0: no hold.
 func (d *damping) flap(now mono.Time) time.Duration {
 	d.flaps++
 	d.level = d.remembered(now)

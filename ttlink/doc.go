@@ -2,8 +2,8 @@
 // and training, go-back-N retransmission, and credits per virtual channel (Spec §2.1). The terms
 // are explained in package wire.
 //
-// A [Link] is one end of one cable. It holds no clock, socket or goroutine. The owner passes it the
-// time and the received datagrams, and takes from it the datagrams to send.
+// A [Link] is one end of one cable. A Link holds no clock, socket or goroutine. The owner passes it
+// the time and the received datagrams, and takes from it the datagrams to send.
 //
 // # Order of calls
 //

@@ -105,8 +105,8 @@ func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	return Delivery{}, false
 }
 
-// ofSession reports whether f is a frame of the running session for this port. It takes such a
-// frame as a sign of life.
+// ofSession reports whether f is a frame of the running session for this port. ofSession takes such
+// a frame as a sign of life.
 func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 	switch {
 	case l.sess.id == 0 || f.Session != l.sess.id:
@@ -166,7 +166,7 @@ func (l *Link) SetMaxPayload(now mono.Time, n int) error {
 	return nil
 }
 
-// Close ends this end of the link for good. It queues a frame that tells the peer, to be fetched
+// Close ends this end of the link for good. Close queues a frame that tells the peer, to be fetched
 // with [Link.PollTransmit].
 func (l *Link) Close(now mono.Time) {
 	l.now = now

@@ -183,8 +183,8 @@ func (l *Link) nackInterval() time.Duration {
 }
 
 // tickReceive sends the acknowledgement that has waited long enough, and repeats the NACK of a gap
-// that has not closed. It repeats the NACK after a round trip, then after twice as long each time.
-// A broken or forged frame may have shown a gap for frames that the peer does not have.
+// that has not closed. tickReceive repeats the NACK after a round trip, then after twice as long
+// each time. A broken or forged frame may have shown a gap for frames that the peer does not have.
 func (l *Link) tickReceive(now mono.Time) {
 	if l.rx.ackAt != 0 && !now.Before(l.rx.ackAt) {
 		l.rx.updateDue, l.rx.ackAt = true, 0

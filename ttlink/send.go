@@ -124,7 +124,7 @@ func (l *Link) CanSend(vc wire.VC, size int) bool {
 }
 
 // Send takes a packet into the retransmit slab, as equal pieces with consecutive sequence numbers.
-// It reports whether it did; see [Link.CanSend]. A packet that Send took is delivered once and in
+// Send reports whether it did; see [Link.CanSend]. A packet that Send took is delivered once and in
 // order, unless the session ends first. [EventSessionEnded] counts such packets.
 func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 	l.now = now
@@ -153,7 +153,7 @@ func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 }
 
 // Place is [Link.Send] for a packet that fits into one frame and whose bytes the caller writes
-// himself. It returns the packet's bytes in the slab, which the caller fills before he makes any
+// himself. Place returns the packet's bytes in the slab, which the caller fills before he makes any
 // other call. Place reports false, without effect, where Send would, or where the packet needs
 // several frames.
 func (l *Link) Place(now mono.Time, vc wire.VC, size int) ([]byte, bool) {

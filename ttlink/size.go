@@ -30,8 +30,8 @@ import (
 // silence begins this sequence anew.
 //
 // A link that is up with shorter frames than both ends take sends longer hellos to find out which
-// longer frames pass. It first tries the longest size, then halves the range between what passes
-// and what does not. It searches again later, since paths change.
+// longer frames pass. The link first tries the longest size, then halves the range between what
+// passes and what does not. The link searches again later, since paths change.
 
 // Limits of the search for the frame size. They are our own choices unless a source is named.
 const (
@@ -52,8 +52,8 @@ const (
 // The third is about the least that holds a hello of all virtual channels.
 var shortSizes = [...]int{1152, 480, 192}
 
-// knockSize is the padded payload of a knock. It holds any hello. It is not one of shortSizes,
-// since the answer to a knock tells nothing about long frames.
+// knockSize is the padded payload of a knock. A knock holds any hello. Its size is not one of
+// shortSizes, since the answer to a knock tells nothing about long frames.
 const knockSize = 160
 
 // sizing is what a link knows about the frame lengths that its path carries.
@@ -91,7 +91,7 @@ func (s *sizing) train() {
 func (l *Link) want() int { return min(l.payload, l.size.most) }
 
 // passes reports whether a hello that proves the path proves it for frames that are long enough to
-// come up with. It also returns how long the frames may be.
+// come up with. passes also returns how long the frames may be.
 func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 	s := &l.size
 	want := min(l.payload, int(h.MaxPayload))
@@ -221,8 +221,8 @@ func (l *Link) tickSize(now mono.Time) {
 	s.asked++
 }
 
-// halve chooses the next length between what passes and what does not. It ends the search where no
-// length is left.
+// halve chooses the next length between what passes and what does not. halve ends the search where
+// no length is left.
 func (l *Link) halve(now mono.Time) {
 	s := &l.size
 	s.high = min(s.high, l.want())

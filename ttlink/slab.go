@@ -19,7 +19,7 @@ func (m *frameMeta) size() int { return wire.FrameOverhead + int(m.padded) }
 // slab is the retransmit buffer: a ring of bytes. The unacknowledged frames lie in it whole and in
 // order. So frames of equal size can be sent from where they lie, as one batch. A frame never
 // wraps: if it does not fit at the end, the rest of the ring stays empty until the ring comes
-// round. The ring begins small, which keeps it in the cache. It doubles, up to the window, when
+// round. The ring begins small, which keeps it in the cache. A slab doubles, up to the window, when
 // more frames are under way.
 type slab struct {
 	buf    []byte      // nil when idle

@@ -2,8 +2,8 @@ package ttlink
 
 import "ttfabric/wire"
 
-// MaxEndedSessions is the number of ended sessions that a link remembers one by one. It keeps only
-// the sum of older ones.
+// MaxEndedSessions is the number of ended sessions that a link remembers one by one. The link keeps
+// only the sum of older ones.
 const MaxEndedSessions = 16
 
 // Tally counts the packets of one class. Sent is Acked plus the packets whose fate is open. While

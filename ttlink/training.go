@@ -157,8 +157,8 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 		}
 		return
 	}
-	// A peer that is up with a newer number has replaced its session on this end's proof. It lost
-	// nothing.
+	// A peer that is up with a newer number has replaced its session on this end's proof. Such a
+	// peer lost nothing.
 	if newer && !h.Up && l.sess.confirmed {
 		missed := l.misses(now)
 		l.applyHello(now, f, h)
@@ -228,7 +228,7 @@ func (l *Link) fits(h *wire.Hello, known bool) bool {
 	return true
 }
 
-// mayReport reports whether a person is to be told about a hello. It allows one report per
+// mayReport reports whether a person is to be told about a hello. mayReport allows one report per
 // reportEvery, since a forger can send hellos that differ each time.
 func (l *Link) mayReport(now mono.Time) bool {
 	if l.train.reported != 0 && now.Sub(l.train.reported) < reportEvery {
@@ -255,8 +255,8 @@ func (l *Link) hasEnded(i wire.Incarnation) bool {
 	return false
 }
 
-// startSession begins a session with the incarnation that h proved. It ends the session before, if
-// there is one, and reports the fate of that session's packets.
+// startSession begins a session with the incarnation that h proved. startSession ends the session
+// before, if there is one, and reports the fate of that session's packets.
 func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 	if l.sess.id != 0 {
 		if l.state == StateUp {
@@ -348,9 +348,9 @@ func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	l.handleGrants(h.Grants)
 }
 
-// helloRTT measures the round trip of a hello that this end sent and the peer answered. It measures
-// nothing in four cases: a later hello was answered before; this hello was answered before; this
-// end stalled meanwhile; the answer took longer than most.
+// helloRTT measures the round trip of a hello that this end sent and the peer answered. helloRTT
+// measures nothing in four cases: a later hello was answered before; this hello was answered
+// before; this end stalled meanwhile; the answer took longer than most.
 func (l *Link) helloRTT(now mono.Time, h *wire.Hello, most time.Duration) (time.Duration, bool) {
 	sent := stampTime(h.EchoStamp)
 	if h.EchoStamp == 0 || sent.After(now) || now.Sub(sent) > most || sent.Before(l.stalled) || sent.Before(l.train.echoed) {
@@ -390,10 +390,10 @@ func (l *Link) restartHellos(now mono.Time) {
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))
 }
 
-// saysHello reports whether this end sends periodic hellos. It does so while training, until the
-// peer has shown that it is up, and while frames use a fallback path. It also sends a few more
-// where the round trip seems long. An answer may have come late because an end stalled; without
-// another measurement, this end would wait long before it notices a dead peer.
+// saysHello reports whether this end sends periodic hellos. saysHello does so while training, until
+// the peer has shown that it is up, and while frames use a fallback path. saysHello also sends a
+// few more where the round trip seems long. An answer may have come late because an end stalled;
+// without another measurement, this end would wait long before it notices a dead peer.
 func (l *Link) saysHello() bool {
 	return l.state == StateTraining ||
 		(l.state == StateUp && (!l.sess.confirmed || l.paths.now != Own || (l.train.refine > 0 && l.rtt.doubtful(&l.cfg.Profile))))

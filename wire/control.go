@@ -80,7 +80,7 @@ func DecodeCompletion(b []byte, buf []Exception) (Completion, error) {
 	return c, nil
 }
 
-// Append appends the completion. It panics if the caller passes more than [MaxExceptions]
+// Append appends the completion. Append panics if the caller passes more than [MaxExceptions]
 // exceptions.
 func (c *Completion) Append(b []byte) []byte {
 	if len(c.Exceptions) > MaxExceptions {

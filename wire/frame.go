@@ -89,8 +89,8 @@ func SlotAddress(slot uint32, offset int) uint32 { return slot*SlotStride + uint
 // PadTo rounds n up to a multiple of [PadUnit].
 func PadTo(n int) int { return (n + PadUnit - 1) / PadUnit * PadUnit }
 
-// FrameFault says why bytes are not a frame. It is an error, and its values are small enough to
-// index counters.
+// FrameFault says why bytes are not a frame. A FrameFault is an error, and its values are small
+// enough to index counters.
 type FrameFault uint8
 
 // The reasons to drop a datagram that holds no valid frame.
@@ -189,8 +189,8 @@ func (f *Frame) Decode(b []byte) error {
 	return nil
 }
 
-// Append appends the frame, padded and sealed. The padding is zero. It panics if the caller passes
-// a frame that the format cannot express.
+// Append appends the frame, padded and sealed. The padding is zero. Append panics if the caller
+// passes a frame that the format cannot express.
 func (f *Frame) Append(b []byte) []byte {
 	start := len(b)
 	n := f.WireLen()

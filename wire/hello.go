@@ -48,8 +48,8 @@ const (
 // helloVia is the offset of [Hello.Via] in the payload.
 const helloVia = 60
 
-// PeekVia reads a datagram that may be a frame. It returns the receiver's channel that the frame is
-// for. For a hello it also returns [Hello.Via]. PeekVia checks nothing but the length.
+// PeekVia reads a datagram that may be a frame. PeekVia returns the receiver's channel that the
+// frame is for. For a hello it also returns [Hello.Via]. PeekVia checks nothing but the length.
 func PeekVia(b []byte) (to Channel, via uint8, hello, ok bool) {
 	if len(b) < FrameOverhead {
 		return 0, 0, false, false
@@ -146,10 +146,10 @@ func (h *Hello) Append(b []byte) []byte {
 	return b
 }
 
-// NewSessionID derives the session between two ports from both incarnations. It is CRC-32C over the
-// lower port (mesh, chip as 16 bits, channel as 8), its incarnation (64 bits), then the higher port
-// and its incarnation, all little-endian. A result of zero, which means no session, becomes 1. Both
-// ends compute the same.
+// NewSessionID derives the session between two ports from both incarnations. NewSessionID is
+// CRC-32C over the lower port (mesh, chip as 16 bits, channel as 8), its incarnation (64 bits),
+// then the higher port and its incarnation, all little-endian. A result of zero, which means no
+// session, becomes 1. Both ends compute the same.
 func NewSessionID(a PortID, ai Incarnation, b PortID, bi Incarnation) SessionID {
 	if b.Less(a) {
 		a, ai, b, bi = b, bi, a, ai

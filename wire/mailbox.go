@@ -75,18 +75,19 @@ import (
 //	   56  4  zero
 //	   60  4  CRC-32C of all bytes before it
 //
-// Reading. A router overwrites its status in place. It overwrites the oldest entry when it posts
-// the 65th. So a reader that needs more than one packet may see half of an old and half of a new
-// status or entry. The reader takes a status or an entry only if its checksum is right, and an
+// Reading. A router overwrites its status in place. The router overwrites the oldest entry when it
+// posts the 65th. So a reader that needs more than one packet may see half of an old and half of a
+// new status or entry. The reader takes a status or an entry only if its checksum is right, and an
 // entry only if number and incarnation are those expected at its place. Otherwise it reads again.
 // The region holds the entries posted-64 to posted-1, or 0 to posted-1 before the 65th. A reader
 // that has taken all entries before n has missed posted-64-n of them if that is above zero.
 //
 // A router writes its status when its link changes and whenever the fabric reads the status, never
-// for a packet that passes. What others write into the region lasts until the router writes over it.
+// for a packet that passes. What others write into the region lasts until the router writes over
+// it.
 const (
-	// MailboxOffset is where the mailbox begins in an ethernet tile, in bytes. It lies in the area
-	// that tt-metal leaves to programs there. That area begins at 98304 on Wormhole
+	// MailboxOffset is where the mailbox begins in an ethernet tile, in bytes. The mailbox lies in
+	// the area that tt-metal leaves to programs there. That area begins at 98304 on Wormhole
 	// (erisc_l1_unreserved_base) and ends a few KiB below the end of 256 KiB. On Blackhole it ends
 	// below 448 KiB.
 	MailboxOffset     = 0x30000

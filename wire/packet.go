@@ -121,7 +121,7 @@ type Packet struct {
 var ErrPacket = errors.New("packet: malformed")
 
 // HeaderLenFor returns the number of bytes before the payload of a packet with a route of n hops.
-// It returns false if no header has room for the route.
+// HeaderLenFor returns false if no header has room for the route.
 func HeaderLenFor(n int) (int, bool) {
 	for _, s := range routeSizes {
 		if n <= s {
@@ -341,9 +341,9 @@ func (v PacketView) Action() byte {
 	return 0
 }
 
-// Advance consumes the action of this router and one hop of the TTL. It reports false, and changes
-// nothing, if the TTL is used up. At the route's end the hop index stops, so that it never wraps
-// round to an action that was already consumed.
+// Advance consumes the action of this router and one hop of the TTL. Advance reports false, and
+// changes nothing, if the TTL is used up. At the route's end the hop index stops, so that it never
+// wraps round to an action that was already consumed.
 func (v PacketView) Advance() bool {
 	le := binary.LittleEndian
 	ttl := v.TTL()

@@ -3,7 +3,7 @@ package wire
 import "encoding/binary"
 
 // PeekFrame reads the fields of a frame of which only the first bytes are there, to show them to
-// people. It checks only magic and length. Payload holds the bytes that are there.
+// people. PeekFrame checks only magic and length. Payload holds the bytes that are there.
 func PeekFrame(b []byte) (Frame, bool) {
 	if len(b) < offPayload || b[offMagic] != 'T' || b[offMagic+1] != 'T' {
 		return Frame{}, false
@@ -23,7 +23,7 @@ func PeekFrame(b []byte) (Frame, bool) {
 }
 
 // HeadWhole reports whether a view of the first bytes of a packet holds the packet's headers, so
-// that their fields can be read. It checks nothing else.
+// that their fields can be read. HeadWhole checks nothing else.
 func (v PacketView) HeadWhole() bool { return len(v) >= minPacketLen && len(v) >= v.headLen() }
 
 // SendType is the packet's NoC command.

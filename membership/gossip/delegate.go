@@ -87,8 +87,8 @@ func (d *delegate) MergeRemoteState([]byte, bool)   {}
 // keys.
 var unread = []string{"no installed keys could decrypt", "remote state is not encrypted", "encryption is not configured"}
 
-// logWriter turns memberlist's log lines into debug records. It also searches them for gossip that
-// cannot be read, which the library reports in no other way.
+// logWriter turns memberlist's log lines into debug records. A logWriter also searches them for
+// gossip that cannot be read, which the library reports in no other way.
 type logWriter struct {
 	l *slog.Logger
 	p *Pool

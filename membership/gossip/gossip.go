@@ -205,7 +205,7 @@ func (p *Pool) UpdateMeta(m membership.Meta) {
 }
 
 // Close tells the other members that this chip leaves, for at most leave, or not at all if leave is
-// 0. It then frees the sockets. It may be called again.
+// 0. Close then frees the sockets. Close may be called again.
 func (p *Pool) Close(leave time.Duration) error {
 	p.cancel()
 	p.net.hurry()

@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire"
 )
 
-// join joins the pool. It tries a random seed, again and again until one answers. Then it joins
+// join joins the pool. join tries a random seed, again and again until one answers. Then it joins
 // others to find members that it missed while many chips joined at once.
 func (p *Pool) join(ctx context.Context) {
 	wait := retryMin
@@ -34,7 +34,7 @@ func (p *Pool) join(ctx context.Context) {
 		if len(seeds) == 0 {
 			continue
 		}
-		// It takes a seed, not any member. Two parts of a pool that formed at once know only their
+		// The pool joins a seed, not any member. Two parts of a pool that formed at once know only their
 		// own members, but have the same seeds.
 		at := seeds[p.rng.IntN(len(seeds))]
 		_, _ = p.list.Join([]string{at}) // a member that has just gone does not matter
@@ -45,7 +45,7 @@ func (p *Pool) join(ctx context.Context) {
 // heal joins a process that is not a member, from time to time while chips are missing. Memberlist
 // forgets members that have been dead for long. So the parts of a pool that lost sight of each
 // other would not find each other again by themselves. While it finds nobody, heal searches less
-// often. It does nothing for a complete pool.
+// often. heal does nothing for a complete pool.
 func (p *Pool) heal(ctx context.Context) {
 	seen, doublings := 0, 0
 	for {
@@ -67,8 +67,8 @@ func (p *Pool) heal(ctx context.Context) {
 }
 
 // strangers are the addresses where missing chips may be: seeds that are not members, and the last
-// addresses of chips that are no longer seen. There are none if no chip is missing. It also returns
-// how many chips are seen.
+// addresses of chips that are no longer seen. There are none if no chip is missing. strangers also
+// returns how many chips are seen.
 func (p *Pool) strangers() (chips int, out []string) {
 	member := map[string]bool{} // by address
 	seen := map[wire.FabricNodeID]bool{}
@@ -107,7 +107,7 @@ func (p *Pool) jitter(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(p.rng.Int64N(int64(hi-lo)+1))
 }
 
-// sleep waits for d. It reports false when ctx has ended.
+// sleep waits for d. sleep reports false when ctx has ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -116,8 +116,8 @@ func (k *Keys) Use(id string) error {
 	return k.ring.UseKey(key)
 }
 
-// Remove removes a key. It refuses to remove the key in use. Removing a key that is not installed
-// is no error.
+// Remove removes a key. Remove refuses to remove the key in use. Removing a key that is not
+// installed is no error.
 func (k *Keys) Remove(id string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

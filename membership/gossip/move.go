@@ -41,10 +41,10 @@ func (p *Pool) Move(to netip.Addr) {
 }
 
 // relocate writes the new address into the library's own entry, since the library has no other way
-// to change it. NotifyAlive calls it while the library holds the lock of its entries. It acts only
-// on the claim of this process about itself, since only that claim shares the entry's bytes. The
-// library then sees that old and new address differ, and does nothing more. Its next announcement
-// has the new address. The caller holds p.mu.
+// to change it. NotifyAlive calls it while the library holds the lock of its entries. relocate acts
+// only on the claim of this process about itself, since only that claim shares the entry's bytes.
+// The library then sees that old and new address differ, and does nothing more. Its next
+// announcement has the new address. The caller holds p.mu.
 func (p *Pool) relocate(n *memberlist.Node) {
 	if p.moved == nil || p.self == nil || n.Name != p.self.Name || len(n.Addr) == 0 || len(p.self.Addr) == 0 || &n.Addr[0] != &p.self.Addr[0] {
 		return

@@ -195,7 +195,7 @@ func (w *network) hurry() { w.end.Do(func() { close(w.ending) }) }
 
 func (w *network) now() mono.Time { return mono.Time(time.Since(w.start)) }
 
-// sleep waits for d. It reports false when the pool ends.
+// sleep waits for d. sleep reports false when the pool ends.
 func (w *network) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -208,7 +208,7 @@ func (w *network) sleep(d time.Duration) bool {
 }
 
 // carry waits as long as a piece of a stream takes over the impaired network, where lost data is
-// sent again. It reports false if that is not done in time.
+// sent again. carry reports false if that is not done in time.
 func (w *network) carry(b []byte, deadline time.Time) bool {
 	for time.Now().Before(deadline) {
 		w.mu.Lock()
@@ -254,8 +254,8 @@ func (w *network) know(n wire.FabricNodeID, addr string) {
 	w.book[addr] = n
 }
 
-// cutOff reports whether a chip is cut off. It finds the chip by its member's name, or else by its
-// address.
+// cutOff reports whether a chip is cut off. cutOff finds the chip by its member's name, or else by
+// its address.
 func (w *network) cutOff(name, addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

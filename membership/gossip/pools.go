@@ -10,9 +10,9 @@ import (
 )
 
 // Pools is the membership of a chip that is in two pools: that of its mesh, and, since the chip has
-// a cable to another mesh, that of all exit nodes. To its user it is one membership. It takes from
-// the exit nodes' pool only the chips of other meshes, since the pool of the chip's own mesh knows
-// that mesh better.
+// a cable to another mesh, that of all exit nodes. To its user it is one membership. Pools takes
+// from the exit nodes' pool only the chips of other meshes, since the pool of the chip's own mesh
+// knows that mesh better.
 type Pools struct {
 	mesh, exits *Pool
 	notify      chan struct{}

@@ -11,8 +11,8 @@
 //	M0D3-000002-20260102T160405.jsonl      open: plain lines, for tail -f
 //
 // The number gives the order. The time, in UTC, is when the segment was begun. A writer closes a
-// segment that has [Limits].SegmentBytes or is SegmentAge old. It removes its oldest segments when
-// all of them together have more than TotalBytes.
+// segment that has [Limits].SegmentBytes or is SegmentAge old. The writer removes its oldest
+// segments when all of them together have more than TotalBytes.
 //
 // # What is guaranteed
 //
@@ -20,14 +20,14 @@
 //     kill -9 or a full disk may leave a torn line at the end. A reader skips it, and the next
 //     writer cuts it off.
 //   - The lines of one writer keep the order in which they were appended.
-//   - A line that [Writer.Append] has written survives the end of the process at once. It survives
-//     a crash of the machine once the system has written it to disk, at the latest when its segment
-//     has been closed. The writer syncs a segment only then, so a busy fabric does not wait for the
-//     disk.
+//   - A line that [Writer.Append] has written survives the end of the process at once. The line
+//     survives a crash of the machine once the system has written it to disk, at the latest when
+//     its segment has been closed. The writer syncs a segment only then, so a busy fabric does not
+//     wait for the disk.
 //   - A disk that is full, or fails in another way, blocks nobody. Lines wait, up to MaxPending
-//     bytes; the writer counts and drops later ones. It reports the failure once when it begins and
-//     once when it ends. It does not remove older segments to make room, since these show what led
-//     to the failure.
+//     bytes; the writer counts and drops later ones. The writer reports the failure once when it
+//     begins and once when it ends. The writer does not remove older segments to make room, since
+//     these show what led to the failure.
 package archive
 
 import (
@@ -68,7 +68,7 @@ const (
 	unready    = ".tmp" // suffix of a closed segment while it is written
 )
 
-// check completes the limits. It returns an error that names a bad limit.
+// check completes the limits. check returns an error that names a bad limit.
 func (l Limits) check() (Limits, error) {
 	l.SegmentBytes = cmp.Or(l.SegmentBytes, DefaultLimits.SegmentBytes)
 	l.SegmentAge = cmp.Or(l.SegmentAge, DefaultLimits.SegmentAge)
@@ -84,8 +84,8 @@ func (l Limits) check() (Limits, error) {
 	return l, nil
 }
 
-// validName is the form of a writer's name. It ensures that the files of two writers can be told
-// apart.
+// validName is the form of a writer's name. The form ensures that the files of two writers can be
+// told apart.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.]{1,64}$`)
 
 // segmentName is the form of a segment's file name.
@@ -113,7 +113,8 @@ func (s *segment) gz() string {
 	return s.path[:len(s.path)-len(plainExt)] + closedExt
 }
 
-// parseSegment reads a file's name. It reports false if that is not the name of a segment.
+// parseSegment reads a file's name. parseSegment reports false if that is not the name of a
+// segment.
 func parseSegment(dir, file string) (segment, bool) {
 	m := segmentName.FindStringSubmatch(file)
 	if m == nil {

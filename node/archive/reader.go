@@ -10,7 +10,7 @@ import (
 )
 
 // Reader returns the lines of one writer, oldest first. These are the lines that existed when the
-// reader was made. It works while the writer continues, and whatever state the files are in.
+// reader was made. A Reader works while the writer continues, and whatever state the files are in.
 type Reader struct {
 	todo []segment
 	file io.Closer
@@ -33,7 +33,7 @@ func Read(dir, name string) (*Reader, error) {
 	return &Reader{todo: ss}, nil
 }
 
-// Next returns the next line without its newline, valid until the next call. It reports false at
+// Next returns the next line without its newline, valid until the next call. Next reports false at
 // the end.
 func (r *Reader) Next() ([]byte, bool) {
 	for {

@@ -38,7 +38,7 @@ type Notice struct {
 	For  time.Duration // how long the writer could not write
 }
 
-// Writer appends lines to the archive. It is not safe for concurrent use.
+// Writer appends lines to the archive. A Writer is not safe for concurrent use.
 //
 // Invariant: the first size bytes of out are whole lines.
 type Writer struct {
@@ -55,7 +55,7 @@ type Writer struct {
 	removed uint64
 }
 
-// Open makes or continues the archive of one writer at the time now. It finishes what a killed
+// Open makes or continues the archive of one writer at the time now. Open finishes what a killed
 // process left half done, and cuts off a torn last line. A disk that cannot be written now is not
 // an error, but leads to a notice of the first [Writer.Append]. Errors name the folder, the limit
 // or the name. Open refuses a second writer of the same name.
@@ -142,9 +142,9 @@ func wholeLines(path string) (int64, error) {
 	return from + int64(i) + 1, nil
 }
 
-// Append writes lines, each with its newline, or keeps them until it can write. It refuses a line
-// longer than [MaxLine], and bytes after the last newline, with an error. It then writes none of
-// the lines. The notice is nil unless writing stops or resumes.
+// Append writes lines, each with its newline, or keeps them until it can write. Append refuses a
+// line longer than [MaxLine], and bytes after the last newline, with an error. Append then writes
+// none of the lines. The notice is nil unless writing stops or resumes.
 func (w *Writer) Append(now time.Time, lines []byte) (*Notice, error) {
 	for rest := lines; len(rest) > 0; {
 		i := bytes.IndexByte(rest, '\n')
@@ -253,7 +253,7 @@ func (w *Writer) rotate(now time.Time) {
 	w.tidy()
 }
 
-// tidy compresses closed segments that are still plain. It removes the oldest segments above the
+// tidy compresses closed segments that are still plain. tidy removes the oldest segments above the
 // limit, and the unfinished files of a killed process. What fails is tried again the next time. The
 // lines are kept in any case.
 func (w *Writer) tidy() {

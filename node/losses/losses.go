@@ -3,10 +3,10 @@
 // unknown. Any other packet is called unexplained and shows a fault of this program.
 //
 // Each chip reports what its router and its links have counted ([Chip]). [Merge] puts the reports
-// together. It compares the two ends of each link session by session, so that neither a retrain nor
-// a restart confuses it. For a chip that is gone, Merge infers what the chip received and sent. It
-// uses what the chip's neighbours know about their sessions with it: what the chip acknowledged,
-// what it may have got beyond that, and what came from it.
+// together. Merge compares the two ends of each link session by session, so that neither a retrain
+// nor a restart confuses it. For a chip that is gone, Merge infers what the chip received and sent.
+// Merge uses what the chip's neighbours know about their sessions with it: what the chip
+// acknowledged, what it may have got beyond that, and what came from it.
 //
 // The balance of a chip, at any instant, for each class of packets:
 //

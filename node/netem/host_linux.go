@@ -26,8 +26,8 @@ type Host struct {
 	sockets map[int]*nl.SocketHandle
 }
 
-// NamespacePath is the file of a network namespace. It takes the number of a process, the name of a
-// namespace of 'ip netns', "self" for this process, or a path.
+// NamespacePath is the file of a network namespace. NamespacePath takes the number of a process,
+// the name of a namespace of 'ip netns', "self" for this process, or a path.
 func NamespacePath(ns string) string {
 	switch n, err := strconv.Atoi(ns); {
 	case err == nil && n > 0:

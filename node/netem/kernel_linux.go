@@ -139,7 +139,7 @@ func root(qs []qdisc) (r qdisc) {
 // ours reports whether a root qdisc was made by this package.
 func ours(q qdisc) bool { return q.kind == "htb" && q.handle == rootHandle }
 
-// plant makes our root qdisc. It adds a copy of the earlier root qdisc, unless that was the
+// plant makes our root qdisc. plant adds a copy of the earlier root qdisc, unless that was the
 // kernel's default.
 func (h *Host) plant(index int, name string) (undo func() error, err error) {
 	qs, err := h.qdiscs(index)

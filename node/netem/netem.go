@@ -1,5 +1,5 @@
-// Package netem impairs cables in the kernel. It programs Linux's netem (tc-netem(8)) through
-// netlink, one cable at a time, although all ports of a chip send through one interface.
+// Package netem impairs cables in the kernel. The package programs Linux's netem (tc-netem(8))
+// through netlink, one cable at a time, although all ports of a chip send through one interface.
 //
 // # What it makes
 //
@@ -52,11 +52,11 @@ const (
 	// DefaultLimit is how many packets may wait in netem if no rate is set. netem's own limit of
 	// 1000 (tc-netem(8)) holds 100 ms of at most 120 Mbit/s.
 	DefaultLimit = 100_000
-	// frameForLimit converts [fault.Options.Queue] into netem's limit, which counts packets. It is
-	// the assumed size of a packet, in bytes.
+	// frameForLimit converts [fault.Options.Queue] into netem's limit, which counts packets. The
+	// constant is the assumed size of a packet, in bytes.
 	frameForLimit = 1500
-	// maxSplit is the longest datagram that is not split, in bytes including headers. It is longer
-	// than the longest frame (wire.MaxFrame) in IPv6, UDP and a MAC header.
+	// maxSplit is the longest datagram that is not split, in bytes including headers. The limit is
+	// longer than the longest frame (wire.MaxFrame) in IPv6, UDP and a MAC header.
 	maxSplit = 8400
 )
 
@@ -66,7 +66,7 @@ var (
 	ErrRights  = errors.New("no right to change this network")
 )
 
-// MissingError names a missing kernel module. It matches [ErrMissing].
+// MissingError names a missing kernel module. A MissingError matches [ErrMissing].
 type MissingError struct{ Module string }
 
 func (e *MissingError) Error() string {

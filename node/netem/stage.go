@@ -39,8 +39,8 @@ type stage struct {
 	seed                     *uint64
 }
 
-// stages turns options into netem qdiscs, the outer one first. It returns none if there is nothing
-// to do.
+// stages turns options into netem qdiscs, the outer one first. stages returns none if there is
+// nothing to do.
 //
 // netem reorders by sending a share of packets at once, before those that wait for their delay. Our
 // fault model holds a share back. So the stage delays the share that is held back, for up to the
@@ -137,8 +137,8 @@ func appendAttr(b []byte, kind uint16, data []byte) []byte {
 	return b
 }
 
-// encode writes TCA_OPTIONS. It writes all attributes, since netem keeps the value of an attribute
-// that a change leaves out.
+// encode writes TCA_OPTIONS. encode writes all attributes, since netem keeps the value of an
+// attribute that a change leaves out.
 func (s *stage) encode() []byte {
 	b := u32s(0, s.limit, share32(s.loss), s.gap, share32(s.duplicate), 0)
 	b = appendAttr(b, attrLatency64, u64(uint64(s.latency)))
@@ -172,7 +172,7 @@ func attrs(b []byte, f func(kind uint16, data []byte)) error {
 	return nil
 }
 
-// words reads n 32-bit words. It returns zeros beyond the end of b.
+// words reads n 32-bit words. words returns zeros beyond the end of b.
 func words(b []byte, n int) []uint32 {
 	out := make([]uint32, n)
 	for i := range out {

@@ -92,7 +92,7 @@ func place(x, y uint8) int { return int(y)<<wire.NocCoordBits | int(x) }
 // belongs to the caller.
 func (m *Memory) Tiles() []Tile { return slices.Clone(m.list) }
 
-// TileAt returns the tile with memory at a NOC 0 coordinate. It reports false if there is none.
+// TileAt returns the tile with memory at a NOC 0 coordinate. TileAt reports false if there is none.
 func (m *Memory) TileAt(x, y uint8) (Tile, bool) {
 	if t := m.tile(x, y); t != nil {
 		return *t, true
@@ -163,7 +163,7 @@ func (m *Memory) read(s span, b []byte) {
 	m.readPages(s, b)
 }
 
-// page finds a page. It returns nil if the page was never written.
+// page finds a page. page returns nil if the page was never written.
 func (m *Memory) page(k pageKey) *[pageSize]byte {
 	if m.last.at != nil && m.last.key == k {
 		return m.last.at

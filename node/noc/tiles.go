@@ -39,7 +39,8 @@ const (
 type xy [2]uint8
 
 // layout is one architecture's floor plan, as in tt-metal's wormhole_b0_80_arch.yaml and tt-umd's
-// blackhole_implementation.hpp. It includes harvested rows: every tile of the full chip is there.
+// blackhole_implementation.hpp. A layout includes harvested rows: every tile of the full chip is
+// there.
 type layout struct {
 	tensixX, tensixY []uint8
 	eth              []xy   // by channel

@@ -1,7 +1,7 @@
-// Package scenario reads files of timed faults and assertions, and judges runs of such files. It is
-// pure: a [Run] tells its driver what to do, is told what the driver sees, and takes the time as an
-// argument. The simulator (node/sim) drives a Run in virtual time. `ttfabric scenario run` drives one
-// on live processes.
+// Package scenario reads files of timed faults and assertions, and judges runs of such files. The
+// package is pure: a [Run] tells its driver what to do, is told what the driver sees, and takes the
+// time as an argument. The simulator (node/sim) drives a Run in virtual time. `ttfabric scenario
+// run` drives one on live processes.
 //
 // # Format
 //
@@ -85,8 +85,8 @@
 //	next                  each in turn, if the step is repeated
 //	next of M0D[0-3]      each of these in turn
 //
-// A choice takes only chips to which the action can be applied: a running chip to be killed, a killed
-// chip to be started.
+// A choice takes only chips to which the action can be applied: a running chip to be killed, a
+// killed chip to be started.
 //
 // # Assertions
 //
@@ -118,14 +118,14 @@
 //	                  events(link down: silence) and events(packet dropped: TTL expired): those of a reason
 //	members           number of chips that a chip sees alive, the smallest of all chips; or all; live only
 //
-// recovery_packets(NAME) and recovery_links(NAME) are those of one step. The step may also be the end
-// of a fault. A pair or link that has not recovered counts with the time so far, and at the end as
-// "not at all". Live times are as exact as the interval of the samples, 100 ms, and twice that for
-// packets. In the simulator they are exact to 10 ms.
+// recovery_packets(NAME) and recovery_links(NAME) are those of one step. The step may also be the
+// end of a fault. A pair or link that has not recovered counts with the time so far, and at the end
+// as "not at all". Live times are as exact as the interval of the samples, 100 ms, and twice that
+// for packets. In the simulator they are exact to 10 ms.
 //
-// Packets from and to a killed chip may fail. Nobody knows whether they are lost, since only the dead
-// chip knew. After a chip was started, the traffic pauses until all packets under way have ended. It
-// then continues with that chip, which knows nothing about earlier packets.
+// Packets from and to a killed chip may fail. Nobody knows whether they are lost, since only the
+// dead chip knew. After a chip was started, the traffic pauses until all packets under way have
+// ended. The traffic then continues with that chip, which knows nothing about earlier packets.
 //
 // The report lists as skipped what a driver cannot do: an action of gossip in the simulator, and an
 // assertion on the simulator's members.

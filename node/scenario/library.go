@@ -27,7 +27,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Source is the text of a shipped scenario. It reports false if there is none of that name.
+// Source is the text of a shipped scenario. Source reports false if there is none of that name.
 func Source(name string) ([]byte, bool) {
 	if !slices.Contains(Names(), name) {
 		return nil, false
@@ -36,5 +36,5 @@ func Source(name string) ([]byte, bool) {
 	return b, err == nil
 }
 
-// Nearest is the shipped scenario whose name is most similar. It is "" if none is similar.
+// Nearest is the shipped scenario whose name is most similar. Nearest is "" if none is similar.
 func Nearest(name string) string { return nearest(name, Names()) }

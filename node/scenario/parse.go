@@ -28,9 +28,9 @@ var (
 	assertionKeys = []string{"always", "eventually", "finally", "within", "after", "until"}
 )
 
-// Parse reads a scenario. It uses the file's path only in messages and for the name, and does not
-// open it. The error is an [*Error] that names the line. [New] checks whether the machine has the
-// cables and chips that the file names.
+// Parse reads a scenario. Parse uses the file's path only in messages and for the name, and does
+// not open it. The error is an [*Error] that names the line. [New] checks whether the machine has
+// the cables and chips that the file names.
 func Parse(file string, data []byte) (*Scenario, error) {
 	r := &reader{path: file}
 	base := path.Base(file)

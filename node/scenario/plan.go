@@ -14,8 +14,8 @@ import (
 	"ttfabric/wire"
 )
 
-// planner makes the timeline's actions from its steps. It makes all random choices here, from the
-// seed, so a scenario does the same wherever it runs.
+// planner makes the timeline's actions from its steps. A planner makes all random choices here,
+// from the seed, so a scenario does the same wherever it runs.
 type planner struct {
 	s    *Scenario
 	t    *topo.Topology

@@ -84,7 +84,7 @@ func (r *Run) Report(now mono.Time) Report {
 	return rep
 }
 
-// Count counts the assertions by result. It leaves out assertions that were never judged.
+// Count counts the assertions by result. Count leaves out assertions that were never judged.
 func (r *Report) Count() (passed, failed, skipped int) {
 	for _, v := range r.Assertions {
 		switch v.Status {

@@ -12,8 +12,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// DrainTime is how long packets under way may take to end after the sources have stopped. It is
-// longer than the time after which a chip gives up a flow.
+// DrainTime is how long packets under way may take to end after the sources have stopped. The time
+// is longer than the time after which a chip gives up a flow.
 const DrainTime = 15 * time.Second
 
 // Driver describes what runs a scenario, and what it cannot do.
@@ -58,8 +58,8 @@ const (
 	over
 )
 
-// Run is one run of a scenario. It is a machine that tells a driver what to do, and is told what
-// the driver sees. It holds no clock. A driver loops:
+// Run is one run of a scenario. A Run is a machine that tells a driver what to do, and is told what
+// the driver sees. A Run holds no clock. A driver loops:
 //
 //  1. Carry out all actions that [Run.Due] returns, and report the result of each with [Run.Done].
 //  2. Carry out what [Run.Order] says about the traffic.
@@ -172,7 +172,7 @@ func (r *Run) at(now mono.Time) time.Duration { return max(now.Sub(r.begin), 0) 
 // Seed is the seed of the choices.
 func (r *Run) Seed() uint64 { return r.seed }
 
-// Next is when the next action is due. It is mono.Never if no action is left.
+// Next is when the next action is due. Next is mono.Never if no action is left.
 func (r *Run) Next() mono.Time {
 	if r.next == len(r.plan) {
 		return mono.Never
@@ -180,7 +180,7 @@ func (r *Run) Next() mono.Time {
 	return r.begin.Add(r.plan[r.next].At)
 }
 
-// Due returns the next action whose time has come. It does not return actions that the driver
+// Due returns the next action whose time has come. Due does not return actions that the driver
 // cannot do, but notes them as skipped.
 func (r *Run) Due(now mono.Time) (Action, bool) {
 	r.now = r.at(now)

@@ -50,7 +50,8 @@ func (c *counts) add(o counts) {
 	c.open += o.open
 }
 
-// newTally finds the pairs of a scenario's traffic. It returns nil if the scenario has no traffic.
+// newTally finds the pairs of a scenario's traffic. newTally returns nil if the scenario has no
+// traffic.
 func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 	if s.Traffic == nil {
 		return nil, nil
@@ -100,8 +101,8 @@ func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 // packets.
 const slack = 2
 
-// begin starts a round. Left is for how long the traffic continues. It reports whether anything is
-// left to send.
+// begin starts a round. Left is for how long the traffic continues. begin reports whether anything
+// is left to send.
 func (y *tally) begin(left float64, alive map[wire.FabricNodeID]bool) bool {
 	y.spec.Run++ // the verifier must not take packets of another round for packets of this one
 	if y.cfg.Load > 0 {
@@ -122,8 +123,8 @@ func (y *tally) begin(left float64, alive map[wire.FabricNodeID]bool) bool {
 	return true
 }
 
-// maxWeight is how many times the average share of packets a pair may need. It is 1 if all pairs
-// send equally many.
+// maxWeight is how many times the average share of packets a pair may need. maxWeight is 1 if all
+// pairs send equally many.
 func maxWeight(pairs []traffic.Pair) uint32 {
 	for _, p := range pairs {
 		if p.Weight > 1 {

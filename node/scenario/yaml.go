@@ -27,7 +27,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason)
 }
 
-// reader reads one file. It keeps the first error. Values read after an error are meaningless.
+// reader reads one file. A reader keeps the first error. Values read after an error are
+// meaningless.
 type reader struct {
 	path string
 	err  error
@@ -56,7 +57,7 @@ func (r *reader) root(data []byte) *yaml.Node {
 	return root
 }
 
-// fields are the entries of a map by key. It accepts only known keys, each once.
+// fields are the entries of a map by key. fields accepts only known keys, each once.
 func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*yaml.Node {
 	out := map[string]*yaml.Node{}
 	if n == nil {
@@ -84,8 +85,8 @@ func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*y
 	return out
 }
 
-// orList is the end of an error message about an unknown word. It names the nearest known word, or
-// else all of them.
+// orList is the end of an error message about an unknown word. orList names the nearest known word,
+// or else all of them.
 func orList(near string, known []string) string {
 	if near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -187,7 +188,7 @@ func (r *reader) yes(n *yaml.Node, what string) bool {
 	return r.oneOf(n, what, "true", "false") == "true"
 }
 
-// nearest is the most similar known word. It is "" if none is similar.
+// nearest is the most similar known word. nearest is "" if none is similar.
 func nearest(word string, known []string) string {
 	best, at := "", len(word)/3+2 // accept as many typing errors, less one
 	for _, k := range known {

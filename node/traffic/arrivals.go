@@ -38,7 +38,7 @@ func (a *arrivals) take() (flow int, came mono.Time) {
 // putBack undoes the last take. Nothing may have arrived since.
 func (a *arrivals) putBack() { a.head-- }
 
-// add appends a packet. It reports false if there is no room.
+// add appends a packet. add reports false if there is no room.
 func (a *arrivals) add(flow int, came mono.Time) bool {
 	if a.waiting() >= MaxQueue {
 		return false

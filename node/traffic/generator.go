@@ -10,8 +10,8 @@ import (
 )
 
 // Generator makes one chip's packets of a run, with at most Spec.Window of them outstanding. It
-// takes its destinations round robin, or draws them at random. It is a pure machine and not safe
-// for concurrent use.
+// takes its destinations round robin, or draws them at random. A Generator is a pure machine and
+// not safe for concurrent use.
 //
 // Invariants: 0 ≤ open ≤ Window. Fresh is the sum of the flows' rest. Left is fresh plus the
 // packets that have had their turn and wait: one packet that was taken back, or the packets that
@@ -40,8 +40,8 @@ type sending struct {
 	rest uint64 // packets that have not had their turn
 }
 
-// NewGenerator returns the generator of self's share of a run. It panics if the spec does not pass
-// [Spec.Validate]. For pairs see [CheckPairs].
+// NewGenerator returns the generator of self's share of a run. NewGenerator panics if the spec does
+// not pass [Spec.Validate]. For pairs see [CheckPairs].
 func NewGenerator(spec Spec, self wire.FabricNodeID, pairs []Pair) *Generator {
 	spec.must()
 	g := &Generator{spec: spec, self: self, last: -1, again: -1}
@@ -83,7 +83,7 @@ func (w *place) count(src, self wire.FabricNodeID) {
 
 func (w *place) slots() slots { return slotsOf(w.rank, w.n) }
 
-// Next returns the next packet. It reports false while the window is full, while no packet has
+// Next returns the next packet. Next reports false while the window is full, while no packet has
 // arrived, and when no packet is left. With a load the first call starts the arrivals.
 func (g *Generator) Next(now mono.Time) (Packet, bool) {
 	if g.spec.Load > 0 {

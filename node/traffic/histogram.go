@@ -43,7 +43,7 @@ func (h *Histogram) Merge(o *Histogram) {
 func (h *Histogram) clone() Histogram { return Histogram{h.N, maps.Clone(h.Buckets)} }
 
 // Quantile returns a duration that is at least as long as a share q, from 0 to 1, of all durations.
-// It is exact to 1.6 %, and 0 for an empty histogram.
+// Quantile is exact to 1.6 %, and 0 for an empty histogram.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	want := max(1, uint64(math.Ceil(q*float64(h.N))))
 	var seen uint64
@@ -64,7 +64,7 @@ func bucket(n uint64) int {
 	return e<<subBits + int(n>>e)
 }
 
-// middle is the middle of a bucket. It is 0 if no bucket has that number.
+// middle is the middle of a bucket. middle is 0 if no bucket has that number.
 func middle(k int) time.Duration {
 	switch {
 	case k < 0 || k > bucket(math.MaxInt64):

@@ -28,7 +28,7 @@ const (
 	duplicate         // it has come before
 )
 
-// add notes the coming of n. It is exact as long as forgotten is 0. A number of a forgotten gap
+// add notes the coming of n. add is exact as long as forgotten is 0. A number of a forgotten gap
 // counts as a duplicate if it comes.
 func (s *numbers) add(n uint64) arrival {
 	if n >= s.next {

@@ -1,7 +1,7 @@
-// Package traffic makes traffic whose results can be trusted. It has patterns of pairs, a generator
-// of packets, and a verifier. Every byte of a packet follows from the packet's header. So the
-// verifier tells from the bytes alone which packets were lost, duplicated, corrupted, reordered or
-// delivered to the wrong place. The patterns are those of tt-metal's test_tt_fabric (pattern.go)
+// Package traffic makes traffic whose results can be trusted. The package has patterns of pairs, a
+// generator of packets, and a verifier. Every byte of a packet follows from the packet's header. So
+// the verifier tells from the bytes alone which packets were lost, duplicated, corrupted, reordered
+// or delivered to the wrong place. The patterns are those of tt-metal's test_tt_fabric (pattern.go)
 // and of the literature on networks on chips (synthetic.go).
 //
 // A source sends as fast as its window allows. With [Spec.Load], packets arrive at the source's
@@ -120,7 +120,7 @@ func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 	return pairs, nil
 }
 
-// onPlanes notes the planes of pairs that have fewer than all. It leaves out pairs with none.
+// onPlanes notes the planes of pairs that have fewer than all. onPlanes leaves out pairs with none.
 func onPlanes(pairs []Pair, all int, planes func(src, dst wire.FabricNodeID) int) (out []Pair) {
 	for _, p := range pairs {
 		n := planes(p.Src, p.Dst)

@@ -50,7 +50,7 @@ func (s slots) addr(k uint64) wire.NocAddr {
 	return wire.NewNocAddr(regionX[tile%len(regionX)], regionY[tile/len(regionX)], regionBase+uint64(n%slotsPerTile)*MaxSize)
 }
 
-// slotAt is the number of the slot that a lies in. It reports false outside the region.
+// slotAt is the number of the slot that a lies in. slotAt reports false outside the region.
 func slotAt(a wire.NocAddr) (int, bool) {
 	x, y := slices.Index(regionX[:], a.X()), slices.Index(regionY[:], a.Y())
 	if x < 0 || y < 0 || a.Offset() < regionBase || a.Offset() >= regionBase+slotsPerTile*MaxSize {

@@ -51,7 +51,7 @@ type Report struct {
 	Stray       uint64            `json:"stray"`       // arrivals that do not belong to this run
 }
 
-// NewReport returns the state of a chip's part of a run. It shares no memory with g and v.
+// NewReport returns the state of a chip's part of a run. NewReport shares no memory with g and v.
 func NewReport(g *Generator, v *Verifier) Report {
 	r := Report{Run: g.spec.Run, Chip: g.self, Finished: g.Finished(), Elapsed: g.elapsed(), Offering: g.offering(), Misdirected: v.misdirected, Stray: v.stray}
 	for i := range g.flows {
@@ -113,7 +113,7 @@ func (r *Result) OK() bool {
 }
 
 // Merge joins the chips' reports. For a pair of which one chip did not report, it uses what the
-// other end knows. It ignores reports of another run.
+// other end knows. Merge ignores reports of another run.
 func Merge(spec Spec, pairs []Pair, reports []Report) Result {
 	src, dst := map[Pair]*PairReport{}, map[Pair]*PairReport{}
 	res := Result{Spec: spec}

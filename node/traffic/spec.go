@@ -109,7 +109,8 @@ func (s *Spec) ways(p *Pair) int {
 // streams is how many streams a pair has.
 func (s *Spec) streams(p *Pair) int { return s.planes(p) * s.ways(p) }
 
-// stream is the number of a stream. It is -1 for a plane or direction that the pair does not have.
+// stream is the number of a stream. stream is -1 for a plane or direction that the pair does not
+// have.
 func (s *Spec) stream(p *Pair, plane wire.Plane, other bool) int {
 	n := s.planes(p)
 	switch {

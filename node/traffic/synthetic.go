@@ -95,8 +95,8 @@ func nextInEach(t *topo.Topology, _ Options) ([]Pair, error) {
 	return shifted(t, func(int) int { return 1 })
 }
 
-// shifted goes by(k) places on in each dimension of k places. It continues round the edge, whether
-// or not a cable leads there.
+// shifted goes by(k) places on in each dimension of k places. shifted continues round the edge,
+// whether or not a cable leads there.
 func shifted(t *topo.Topology, by func(k int) int) ([]Pair, error) {
 	rows, cols, err := grid(t)
 	if err != nil {

@@ -3,7 +3,7 @@ package traffic
 import "ttfabric/wire"
 
 // Verifier checks at the destination, byte for byte, what others have written into its traffic
-// region. It is a pure machine and not safe for concurrent use.
+// region. A Verifier is a pure machine and not safe for concurrent use.
 type Verifier struct {
 	spec        Spec
 	self        wire.FabricNodeID
@@ -22,8 +22,8 @@ type receiving struct {
 	streams []numbers
 }
 
-// NewVerifier returns the verifier of the packets for self in a run. It panics if the spec does not
-// pass [Spec.Validate]. For pairs see [CheckPairs].
+// NewVerifier returns the verifier of the packets for self in a run. NewVerifier panics if the spec
+// does not pass [Spec.Validate]. For pairs see [CheckPairs].
 func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	spec.must()
 	v := &Verifier{spec: spec, self: self, flows: map[wire.FabricNodeID]*receiving{}, buf: make([]byte, MaxSize)}

@@ -1,5 +1,5 @@
-// Package control is one chip's part of the control plane. It collects what every chip says about
-// its own ports, and finds which cables the tables must avoid.
+// Package control is one chip's part of the control plane. The package collects what every chip
+// says about its own ports, and finds which cables the tables must avoid.
 //
 // Each chip says which of its ports are out of service. These are ports whose link has been down
 // for [Config.Hold], by its own cable and by any other, and ports that an operator took out of
@@ -54,7 +54,7 @@ type word struct {
 	changed uint64 // number of the latest change
 }
 
-// Control is the machine. It is not safe for concurrent use.
+// Control is the machine. A Control is not safe for concurrent use.
 type Control struct {
 	cfg     Config
 	ports   []port
@@ -76,7 +76,7 @@ func New(now mono.Time, cfg Config) *Control {
 	return c
 }
 
-// word returns the link state of a chip. It makes an empty one for a chip not heard from.
+// word returns the link state of a chip. word makes an empty one for a chip not heard from.
 func (c *Control) word(n wire.FabricNodeID) *word {
 	w := c.byNode[n]
 	if w == nil {
@@ -130,7 +130,7 @@ func (c *Control) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// Tick runs the timers. It reports whether tables must be planned anew, from [Control.Out].
+// Tick runs the timers. Tick reports whether tables must be planned anew, from [Control.Out].
 func (c *Control) Tick(now mono.Time) (plan bool) {
 	c.judge(now)
 	if now.Before(c.planAt) {
@@ -174,9 +174,9 @@ func (c *Control) replan(now mono.Time) {
 	}
 }
 
-// Hear takes link states from a neighbour or from gossip. It ignores chips for which has reports
-// false. It keeps a link state that is newer than the one it has. A foreign link state of this chip
-// itself makes this chip send the next version.
+// Hear takes link states from a neighbour or from gossip. Hear ignores chips for which has reports
+// false. Hear keeps a link state that is newer than the one it has. A foreign link state of this
+// chip itself makes this chip send the next version.
 func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.FabricNodeID) bool) {
 	for _, s := range words {
 		if s.Node == c.cfg.Self {

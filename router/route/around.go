@@ -71,8 +71,8 @@ const (
 
 // Replaces proves that this plan can replace another plan of the same machine while packets of the
 // old plan are under way. Some of these packets may be caught at a fault and sent on by this plan.
-// Otherwise, Replaces tells what must be dropped. It looks only at what can differ between the two
-// plans: see the package documentation.
+// Otherwise, Replaces tells what must be dropped. Replaces looks only at what can differ between
+// the two plans: see the package documentation.
 func (p *Plan) Replaces(old *Plan) Conflict {
 	if len(p.grids) > 1 && !maps.Equal(p.out, old.out) {
 		mc := p.Multicasts()

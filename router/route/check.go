@@ -8,8 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Channel is a receiver channel at the end of a cable. It belongs to a virtual channel. With bubble
-// flow control it stands for a whole ring, and is named by one of the ring's cables.
+// Channel is a receiver channel at the end of a cable. A Channel belongs to a virtual channel. With
+// bubble flow control it stands for a whole ring, and is named by one of the ring's cables.
 type Channel struct {
 	From wire.FabricNodeID
 	Dir  wire.Direction
@@ -87,15 +87,15 @@ type Multicasts struct {
 }
 
 // Check builds the channel dependency graph of everything that the plan lets packets do, for each
-// class of messages and each plane, and looks for a cycle. It includes the routes of [Plan.Other].
-// It follows all routes to their ends, and looks for pairs without a route. Each class has channels
-// of its own, and no class waits for a later one (see the chip's flows), so each class is proved
-// separately.
+// class of messages and each plane, and looks for a cycle. Check includes the routes of
+// [Plan.Other]. Check follows all routes to their ends, and looks for pairs without a route. Each
+// class has channels of its own, and no class waits for a later one (see the chip's flows), so each
+// class is proved separately.
 func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
 
 // CheckAfter is [Plan.Check] for a plan that replaces another plan while packets of the old plan
-// are still under way. It checks what both plans together allow. Both must be plans of one machine,
-// with one ring scheme.
+// are still under way. CheckAfter checks what both plans together allow. Both must be plans of one
+// machine, with one ring scheme.
 func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 	v, g := Verdict{}, p.graph()
 	for pl := range max(p.top.Planes(), 1) {
@@ -268,7 +268,8 @@ func (g *grid) shape() shape {
 	return s
 }
 
-// within adds the traffic that stays in a mesh, for every mesh. It looks at one mesh of each shape.
+// within adds the traffic that stays in a mesh, for every mesh. within looks at one mesh of each
+// shape.
 func (k *checker) within(mc Multicasts) {
 	seen := map[shape]*checker{}
 	for _, g := range k.p.grids {

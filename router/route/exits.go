@@ -76,9 +76,9 @@ func (im *interMesh) walk() {
 // up reports whether a crossing leads towards the root.
 func (im *interMesh) up(from, to int) bool { return im.rank[to] < im.rank[from] }
 
-// choose fills in the next mesh for all pairs. It begins with pairs that are joined by down
-// crossings alone. It then goes through the other pairs from the root outwards, since a mesh that
-// has to go up relies on the choice of the meshes above it.
+// choose fills in the next mesh for all pairs. choose begins with pairs that are joined by down
+// crossings alone. choose then goes through the other pairs from the root outwards, since a mesh
+// that has to go up relies on the choice of the meshes above it.
 func (im *interMesh) choose() {
 	n := im.meshes
 	dist := make([]uint16, n*n) // crossings
@@ -156,7 +156,7 @@ func (im *interMesh) firstFalls(m int, dist []uint16) {
 }
 
 // Next is the next mesh of packets of a plane on their route from one mesh to another, and whether
-// that crossing leads up. It reports false if there is no route.
+// that crossing leads up. Next reports false if there is no route.
 func (p *Plan) Next(pl wire.Plane, from, to wire.MeshID) (next wire.MeshID, up, ok bool) {
 	if int(pl) >= len(p.inter) {
 		return 0, false, false

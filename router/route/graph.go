@@ -65,7 +65,7 @@ func (g *graph) used() (n int) {
 	return n
 }
 
-// cycle returns a cycle, with its first channel once. It returns nil if there is no cycle.
+// cycle returns a cycle, with its first channel once. cycle returns nil if there is no cycle.
 func (g *graph) cycle() []int32 {
 	const fresh, open, done = 0, 1, 2
 	mark := make([]uint8, len(g.first))

@@ -15,7 +15,7 @@ func (p *Plan) Trunk() wire.Trunk {
 	return wire.TrunkX
 }
 
-// Multicasts is what the plan's routers may be asked to multicast. It is an argument for
+// Multicasts is what the plan's routers may be asked to multicast. Multicasts is an argument for
 // [Plan.Check].
 func (p *Plan) Multicasts() Multicasts {
 	return Multicasts{Any: p.dor(), Trunk: p.cfg.Order}
@@ -82,7 +82,7 @@ func (g *grid) reaches(src int, r wire.Ranges) error {
 }
 
 // Beyond appends the hops of the copy of a multicast that leaves chip at in direction d with the
-// given ranges. It appends nothing if ranges could name a chip twice or lead out of the mesh.
+// given ranges. Beyond appends nothing if ranges could name a chip twice or lead out of the mesh.
 func (p *Plan) Beyond(tree []Branch, at wire.FabricNodeID, d wire.Direction, t wire.Trunk, r wire.Ranges) []Branch {
 	g := p.grid(at)
 	if g == nil || d >= wire.NumDirections ||

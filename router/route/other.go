@@ -43,7 +43,7 @@ func (g *grid) even() bool {
 }
 
 // WaysBetween is the number of routes that requests may take from one chip to another: 2 if
-// [Plan.Other] has a different route, else 1. It looks at plane 0.
+// [Plan.Other] has a different route, else 1. WaysBetween looks at plane 0.
 func (p *Plan) WaysBetween(src, dst wire.FabricNodeID) int {
 	if p.other == p {
 		return 1

@@ -1,13 +1,14 @@
 // Package route turns a machine's cabling into routes, and proves that no traffic on these routes
 // can deadlock.
 //
-// A [Plan] is what all chips of a fabric agree on. It contains the engine that routes within a mesh
-// (L0, Spec §2.2.1.1), the choice of exit nodes between meshes (L1, §2.2.1.2), and the virtual
+// A [Plan] is what all chips of a fabric agree on. A Plan contains the engine that routes within a
+// mesh (L0, Spec §2.2.1.1), the choice of exit nodes between meshes (L1, §2.2.1.2), and the virtual
 // channel that a packet takes at each hop. A Plan keeps no table of all pairs: a leg of a
 // dimension-ordered route is arithmetic, and a mesh-level choice is one entry per pair of meshes.
 // [Plan.Check] builds the channel dependency graph of everything that the plan allows (Dally and
-// Seitz). It reports that the graph is acyclic, or a cycle. It also follows every route to its end.
-// [Plan.CheckScheme] does the same packet by packet, with the plan's virtual channels or others.
+// Seitz). Check reports that the graph is acyclic, or a cycle. Check also follows every route to
+// its end. [Plan.CheckScheme] does the same packet by packet, with the plan's virtual channels or
+// others.
 //
 // # Between meshes
 //
@@ -138,7 +139,7 @@ type Config struct {
 	Failed func(wire.PortID) bool // reports cables that are missing, by either end; nil: none
 }
 
-// Plan is the routes of a machine. It is read-only and safe for concurrent use.
+// Plan is the routes of a machine. A Plan is read-only and safe for concurrent use.
 type Plan struct {
 	cfg     Config
 	top     *topo.Topology
@@ -158,7 +159,7 @@ type Engine struct {
 	make func(g *grid) (legger, error)
 }
 
-// legger finds the hops between two chips of a mesh. It reports false if there is no route.
+// legger finds the hops between two chips of a mesh. A legger reports false if there is no route.
 type legger interface {
 	leg(buf []wire.Direction, p wire.Plane, o Order, wraps bool, src, dst int) ([]wire.Direction, bool)
 }
@@ -240,7 +241,7 @@ func (p *Plan) Config() Config { return p.cfg }
 // Has reports whether n is a chip of the machine.
 func (p *Plan) Has(n wire.FabricNodeID) bool { return p.grid(n) != nil }
 
-// Longest returns the most hops that a route may have. It is the start value of a packet's TTL
+// Longest returns the most hops that a route may have. Longest is the start value of a packet's TTL
 // (Spec §7.2). Within one mesh it is exact.
 func (p *Plan) Longest() int { return p.longest }
 
@@ -248,8 +249,8 @@ func (p *Plan) Longest() int { return p.longest }
 // needs room for so many actions.
 func (p *Plan) LongestLeg() int { return p.leg }
 
-// Hash names the plan: two plans of the same hash have the same routes. It is the table epoch that
-// packets carry.
+// Hash names the plan: two plans of the same hash have the same routes. Hash is the table epoch
+// that packets carry.
 func (p *Plan) Hash() uint32 { return p.hash }
 
 // sum is a checksum of everything that determines the routes.
@@ -384,7 +385,7 @@ func (p *Plan) Ring(q topo.Port) (ring, wrap bool) {
 	return g.wraps(q.Dir), wrap
 }
 
-// Leg appends the hops of a class's packets from one chip to another of the same mesh. It reports
+// Leg appends the hops of a class's packets from one chip to another of the same mesh. Leg reports
 // false if there is no route, and if both are the same chip.
 func (p *Plan) Leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]wire.Direction, bool) {
 	g := p.grid(src)

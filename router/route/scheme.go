@@ -85,9 +85,9 @@ func crossings(route []Hop, i int) (n int) {
 // external reports whether the hop leads to another mesh.
 func (h Hop) external() bool { return h.At.Mesh != h.To.Mesh }
 
-// CheckScheme is [Plan.Check] with the virtual channels of a scheme. It follows every packet hop by
-// hop from its source to its end. It shares only the graph with Check. It is fast enough for
-// machines of up to some hundred chips.
+// CheckScheme is [Plan.Check] with the virtual channels of a scheme. CheckScheme follows every
+// packet hop by hop from its source to its end. CheckScheme shares only the graph with Check.
+// CheckScheme is fast enough for machines of up to some hundred chips.
 func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
 	v := Verdict{}
 	for pl := range max(p.top.Planes(), 1) {

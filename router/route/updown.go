@@ -11,7 +11,8 @@ import (
 // North, South. A hop to an earlier chip of the walk leads up. A route goes up and then only down.
 // Such routes cannot close a cycle of waiting packets, whatever cables are missing (Autonet,
 // Schroeder et al., 1991). The engine takes the shortest such route, and of equals the first in
-// that order of directions. It uses cables that wrap like all others, for control messages too.
+// that order of directions. A upDown uses cables that wrap like all others, for control messages
+// too.
 type upDown struct {
 	g       *grid
 	next    [][4]int16 // by plane and chip: the neighbour in each direction, -1 for none

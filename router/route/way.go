@@ -59,7 +59,7 @@ type Hop struct {
 }
 
 // Walk lists the whole route of a class's packets from src to dst, with the virtual channel of each
-// hop. It reports false if there is no route.
+// hop. Walk reports false if there is no route.
 func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]Hop, bool) {
 	var hops []Hop
 	var buf [wire.MaxHops]wire.Direction
@@ -82,8 +82,9 @@ func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]
 }
 
 // PlanesBetween is how many routing planes lead from one chip to another: planes 0 to
-// PlanesBetween-1. It is less than [topo.Topology.Planes] if meshes differ in their planes, or if
-// two meshes are joined by fewer cables than they have planes. It is 0 if there is no route at all.
+// PlanesBetween-1. PlanesBetween is less than [topo.Topology.Planes] if meshes differ in their
+// planes, or if two meshes are joined by fewer cables than they have planes. PlanesBetween is 0 if
+// there is no route at all.
 func (p *Plan) PlanesBetween(src, dst wire.FabricNodeID) (n int) {
 	for n < max(p.top.Planes(), 1) {
 		if _, ok := p.Walk(wire.ClassRequest, wire.Plane(n), src, dst); !ok {

@@ -1,14 +1,14 @@
 // Package topo describes machines: which chips there are, and which ports are joined by cables.
 //
 // A [Topology] is one machine: its chips with their places in the grid, and the cables between
-// their ethernet channels. It comes from one of three places:
+// their ethernet channels. A Topology comes from one of three places:
 //
 //   - [Named] builds a machine known by name ("t3000") or generates one ("torus:4x8"). A new
 //     machine takes one file and one row of [Builders].
 //   - [Load] reads what Tenstorrent's software writes about machines. One such file is a cluster
 //     descriptor of the user-mode driver tt-umd, which describes the cables of one machine. The
-//     other is a mesh graph descriptor of tt-metal, in YAML or textual protobuf. It says which
-//     meshes there are and how many cables join them.
+//     other is a mesh graph descriptor of tt-metal, in YAML or textual protobuf. The mesh graph
+//     descriptor says which meshes there are and how many cables join them.
 //   - [Load] also reads exactly what [Topology.Encode] wrote. That is how every process of a
 //     running fabric gets the same topology.
 //

@@ -11,8 +11,8 @@ import (
 	"ttfabric/wire"
 )
 
-// The rendered form of a topology lists every chip and cable. It leaves out places, directions
-// within a mesh, and planes, which follow from ids and cables.
+// The rendered form of a topology lists every chip and cable. The form leaves out places,
+// directions within a mesh, and planes, which follow from ids and cables.
 //
 //	ttfabric: 1               # version of this form
 //	name: t3000
@@ -91,8 +91,8 @@ type renderedCable struct {
 	Netem  string   `yaml:"netem,omitempty"`
 }
 
-// Encode renders a valid topology as text that [Load] reads back exactly. It converts text that is
-// not UTF-8.
+// Encode renders a valid topology as text that [Load] reads back exactly. Encode converts text that
+// is not UTF-8.
 func (t *Topology) Encode() []byte {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), Carrier: t.Transport, Auth: t.Auth, Arch: t.Arch.String()}

@@ -16,8 +16,8 @@ const (
 	maxNotes       = 4       // sentences of a Layout
 )
 
-// graph is the content of a mesh graph descriptor of either form. It names meshes and connections.
-// Cables and their channels follow from these.
+// graph is the content of a mesh graph descriptor of either form. A graph names meshes and
+// connections. Cables and their channels follow from these.
 //
 // # Where exits are placed
 //
@@ -136,10 +136,10 @@ func (g *graph) build(name string) (*Topology, error) {
 }
 
 // downshift makes room for exits in meshes that wrap both axes, and so have no free direction. It
-// turns rings of an axis into lines. It chooses the axis that frees the chips named in connections,
-// or both axes, or else the shorter axis. Spec §3: "TT-Fabric topology can be an exact match of the
-// physical connection topology, or it can be a functionally downshifted topology where all
-// available ethernet links are not utilized".
+// turns rings of an axis into lines. downshift chooses the axis that frees the chips named in
+// connections, or both axes, or else the shorter axis. Spec §3: "TT-Fabric topology can be an exact
+// match of the physical connection topology, or it can be a functionally downshifted topology where
+// all available ethernet links are not utilized".
 func (g *graph) downshift() {
 	joined, needX, needY := make([]bool, len(g.meshes)), make([]bool, len(g.meshes)), make([]bool, len(g.meshes))
 	for _, l := range g.links {
@@ -245,8 +245,8 @@ func (g *graph) share(d *draft, left []int) error {
 	return nil
 }
 
-// place gives a connection that lacks left cables one group. It returns the number of cables in the
-// group: 0 if there is no room, or if the connection lacks no cables.
+// place gives a connection that lacks left cables one group. place returns the number of cables in
+// the group: 0 if there is no room, or if the connection lacks no cables.
 func (g *graph) place(d *draft, l graphLink, left int) (int, error) {
 	if left == 0 {
 		return 0, nil

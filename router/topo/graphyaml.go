@@ -221,7 +221,7 @@ func (g *yamlGraph) readMesh(n *yaml.Node) error {
 }
 
 // rankSize is the rows and columns of host_ranks, which has a rank for each board (tt-metal,
-// mesh_graph.cpp). It is zero if host_ranks is not such a grid.
+// mesh_graph.cpp). rankSize is zero if host_ranks is not such a grid.
 func rankSize(n *yaml.Node) (size [2]int) {
 	if n == nil || n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		return size
@@ -294,7 +294,8 @@ func (g *yamlGraph) readPort(n *yaml.Node) (p yamlPort, err error) {
 	return p, nil
 }
 
-// readMeshID reads the number of a mesh, which may have a prefix. It returns the mesh's index.
+// readMeshID reads the number of a mesh, which may have a prefix. readMeshID returns the mesh's
+// index.
 func (g *yamlGraph) readMeshID(n *yaml.Node, prefix string) (int, error) {
 	id, err := strconv.ParseUint(strings.TrimPrefix(n.Value, prefix), 10, 16)
 	i, ok := g.ids[wire.MeshID(id)]
@@ -403,7 +404,7 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 	return g.connect(graphLink{n: int(v), line: n.Line, a: ends[0], b: ends[1]})
 }
 
-// turn handles exits that share a chip and direction but lead to different chips. It gives them
+// turn handles exits that share a chip and direction but lead to different chips. turn gives them
 // different directions, since on a plane one direction of a chip leads to one place. Each cable
 // stays on its chip.
 func (g *yamlGraph) turn() error {

@@ -30,8 +30,8 @@ func (n PlaneCount) Downed() int { return max(0, n.Planes()-n.Live) }
 // UnusedDowned is how many cables are missing that the fabric does not need.
 func (n PlaneCount) UnusedDowned() int { return max(0, n.Expected-n.Live) - n.Downed() }
 
-// Registered is used between meshes, where there are no planes. It is the number of live cables
-// that are bound.
+// Registered is used between meshes, where there are no planes. Registered is the number of live
+// cables that are bound.
 func (n PlaneCount) Registered() int { return min(n.Declared, n.Live) }
 
 // DirectionHealth describes one direction of one chip in which cables are expected.
@@ -167,7 +167,7 @@ func (h *Health) Healthy(p wire.PortID) (bool, error) {
 }
 
 // UsablePlanes is the number of routing planes from a chip in a direction: the fewest along the
-// chip's row or column. It is 0 if no cable is routed there.
+// chip's row or column. UsablePlanes is 0 if no cable is routed there.
 func (h *Health) UsablePlanes(n wire.FabricNodeID, d wire.Direction) int {
 	for _, x := range h.Directions {
 		if x.Chip == n && x.Direction == d.String() {

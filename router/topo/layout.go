@@ -34,8 +34,9 @@ type layout struct {
 	steps int      // steps left
 }
 
-// findLayout lays out chips with the given neighbours, which are sorted and unique. It returns the
-// chip at every place, row-major. The error says what no grid has; it names chips by ids.
+// findLayout lays out chips with the given neighbours, which are sorted and unique. findLayout
+// returns the chip at every place, row-major. The error says what no grid has; it names chips by
+// ids.
 func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 	if err := apart(adj, ids); err != nil {
 		return Mesh{}, nil, err

@@ -11,13 +11,13 @@ import (
 // Load reads a machine from data, the content of the file at path. The content shows what it is: a
 // cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal in either form, or what
 // [Topology.Encode] wrote. Load uses path only in messages and for the name, and does not open it.
-// The error is an [*Error] that names the line and a remedy. It wraps [ErrNoLayout] if that is the
-// reason.
+// The error is an [*Error] that names the line and a remedy. Load wraps [ErrNoLayout] if that is
+// the reason.
 //
 // Load reads a cluster descriptor as tt-umd does (docs/yaml_schemas/cluster_descriptor.yaml, and
-// device/cluster_descriptor.cpp where the two differ). It ignores unknown keys in cluster
-// descriptors and mesh graph descriptors, since newer releases add keys. It refuses only transport
-// and auth there, which are keys of the rendered form.
+// device/cluster_descriptor.cpp where the two differ). Load ignores unknown keys in cluster
+// descriptors and mesh graph descriptors, since newer releases add keys. Load refuses only
+// transport and auth there, which are keys of the rendered form.
 func Load(path string, data []byte) (*Topology, error) {
 	f := file{path}
 	if len(data) > MaxFile {

@@ -14,9 +14,9 @@ import (
 const maxGraphDepth = 16
 
 // mgd is the state of reading a mesh graph descriptor 2.0, the text form of tt-metal's
-// tt_metal/fabric/protobuf/mesh_graph_descriptor.proto. It reads the spelling of the schema (types,
-// graph_topology: RING), and that of the shipped files (dim_types, graph_topology { layout_type:
-// RING }).
+// tt_metal/fabric/protobuf/mesh_graph_descriptor.proto. A mgd reads the spelling of the schema
+// (types, graph_topology: RING), and that of the shipped files (dim_types, graph_topology {
+// layout_type: RING }).
 type mgd struct {
 	graph
 	meshDescs  map[string]graphMesh
@@ -95,7 +95,7 @@ func (g *mgd) number() {
 	}
 }
 
-// one returns the value of a field that a message may have once. It returns nil if the field is
+// one returns the value of a field that a message may have once. one returns nil if the field is
 // missing.
 func (g *mgd) one(m *protoMessage, names ...string) (*protoField, error) {
 	var found *protoField

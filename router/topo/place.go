@@ -14,8 +14,8 @@ import (
 // place of each chip.
 const PlacedByCoordinates = "placed by the coordinates in the file"
 
-// place gives every chip its row and column. It uses the coordinates if all chips have them and are
-// on one shelf, else the cabling.
+// place gives every chip its row and column. place uses the coordinates if all chips have them and
+// are on one shelf, else the cabling.
 func (d *descriptor) place() (Mesh, error) {
 	first := d.chips[d.ids[0]]
 	if len(d.ids) == 1 {
@@ -138,8 +138,8 @@ func (d *descriptor) placeByCoordinates() (Mesh, error) {
 	return Mesh{Rows: high[1] - low[1] + 1, Cols: high[0] - low[0] + 1}, nil
 }
 
-// checkGrid finds the axes that wrap. It returns an error for cables between chips that are not
-// neighbours, and for neighbours without a cable.
+// checkGrid finds the axes that wrap. checkGrid returns an error for cables between chips that are
+// not neighbours, and for neighbours without a cable.
 func (d *descriptor) checkGrid(m *Mesh) error {
 	joined := map[[2]int]bool{}
 	var round [2]*umdCable // a cable that leads round the rows, and one round the columns

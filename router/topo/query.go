@@ -141,7 +141,7 @@ func (t *Topology) Mesh(id wire.MeshID) (Mesh, bool) {
 }
 
 // Ports lists the ports of chip n that carry traffic, including those to other meshes, sorted by
-// channel. It leaves out ports of unused cables.
+// channel. Ports leaves out ports of unused cables.
 func (t *Topology) Ports(n wire.FabricNodeID) []Port {
 	var ps []Port
 	for i := t.lower(wire.PortID{Node: n}); i < len(t.Cables) && t.Cables[i].A.Node == n; i++ {

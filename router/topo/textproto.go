@@ -41,8 +41,8 @@ func (f *protoField) show() string {
 }
 
 // protoReader reads the text form of protocol buffers without a schema (protobuf.dev, "Text Format
-// Language"). It reads fields that are words, numbers, strings, messages or lists; unknown fields
-// are of these kinds too.
+// Language"). A protoReader reads fields that are words, numbers, strings, messages or lists;
+// unknown fields are of these kinds too.
 type protoReader struct {
 	file
 	in    string
@@ -196,8 +196,8 @@ func (r *protoReader) message(closing string, depth int) (*protoMessage, error) 
 	return m, nil
 }
 
-// name reads a field's name, which may be an extension's in brackets. It stops at the last token of
-// the name.
+// name reads a field's name, which may be an extension's in brackets. name stops at the last token
+// of the name.
 func (r *protoReader) name() (string, error) {
 	if r.token == "[" && !r.str {
 		for r.token != "]" || r.str {

@@ -221,8 +221,8 @@ func (m Mesh) Shape() string {
 	return fmt.Sprintf("%d%s×%d%s", m.Rows, ring[bit(m.WrapY)], m.Cols, ring[bit(m.WrapX)])
 }
 
-// step moves one place in direction d, across the wrap if there is one. It reports false beyond the
-// edge of the grid.
+// step moves one place in direction d, across the wrap if there is one. step reports false beyond
+// the edge of the grid.
 func (m Mesh) step(row, col int, d wire.Direction) (int, int, bool) {
 	switch d {
 	case wire.East:
@@ -245,8 +245,8 @@ func (m Mesh) step(row, col int, d wire.Direction) (int, int, bool) {
 	return row, col, row >= 0 && row < m.Rows && col >= 0 && col < m.Cols
 }
 
-// towards returns the direction of a step from one place to another. It reports false if the places
-// are not neighbours.
+// towards returns the direction of a step from one place to another. towards reports false if the
+// places are not neighbours.
 func (m Mesh) towards(rowA, colA, rowB, colB int) (wire.Direction, bool) {
 	for d := range wire.Direction(wire.NumDirections) {
 		if r, c, ok := m.step(rowA, colA, d); ok && r == rowB && c == colB {

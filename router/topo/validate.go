@@ -107,8 +107,8 @@ func fits(rows, cols int) bool {
 	return rows >= 1 && cols >= 1 && rows <= wire.MaxChipsPerMesh && cols <= wire.MaxChipsPerMesh && rows*cols <= wire.MaxChipsPerMesh
 }
 
-// checkChips checks the chips of mesh m, which begin at t.Chips[at]. It returns the index at which
-// the next mesh's chips begin.
+// checkChips checks the chips of mesh m, which begin at t.Chips[at]. checkChips returns the index
+// at which the next mesh's chips begin.
 func (t *Topology) checkChips(m Mesh, at int) (int, *fault) {
 	umd := map[int]wire.FabricNodeID{}
 	for k := range m.Rows * m.Cols {
@@ -240,9 +240,9 @@ func (t *Topology) checkPlanes() *fault {
 	return nil
 }
 
-// finish sorts chips and cables. It gives each cable its direction and plane, decides whether it is
-// used, and validates the result. Chips, cable ends and the directions of cables between meshes
-// must be set.
+// finish sorts chips and cables. finish gives each cable its direction and plane, decides whether
+// it is used, and validates the result. Chips, cable ends and the directions of cables between
+// meshes must be set.
 func (t *Topology) finish() error {
 	t.arrange()
 	return t.Validate()
@@ -272,9 +272,9 @@ func (t *Topology) arrange() {
 	t.assignPlanes(t.Cables)
 }
 
-// assignPlanes numbers cables, which must be in the order of t.Cables. It marks cables unused
-// beyond the number on the thinnest edge of their mesh. Between two meshes, the mesh with fewer
-// planes decides. A mesh without edges does not count.
+// assignPlanes numbers cables, which must be in the order of t.Cables. assignPlanes marks cables
+// unused beyond the number on the thinnest edge of their mesh. Between two meshes, the mesh with
+// fewer planes decides. A mesh without edges does not count.
 func (t *Topology) assignPlanes(cables []Cable) {
 	thinnest := make([]int, len(t.Meshes))
 	for i := range thinnest {

@@ -11,7 +11,8 @@ import (
 	"ttfabric/router/topo/yamldoc"
 )
 
-// file is a YAML file that is being read. It holds what every error message about the file needs.
+// file is a YAML file that is being read. A file holds what every error message about the file
+// needs.
 type file struct {
 	path string
 }

@@ -34,7 +34,7 @@ var Knobs = []Knob{
 	shareKnob("reorder", "share of datagrams held back for up to 2ms, so that others overtake them", func(o *Options) *float64 { return &o.Reorder }),
 }
 
-// Text is the knob's setting in o, in the form that [ParseChange] reads. It is "" while the knob
+// Text is the knob's setting in o, in the form that [ParseChange] reads. Text is "" while the knob
 // does nothing.
 func (k *Knob) Text(o Options) string { return k.text(&o) }
 
@@ -55,8 +55,8 @@ func knobNames() string {
 	return strings.Join(names, ", ")
 }
 
-// String lists the options that do something, in the form that [ParseChange] reads. It is "" if no
-// option does anything.
+// String lists the options that do something, in the form that [ParseChange] reads. String is "" if
+// no option does anything.
 func (o Options) String() string {
 	var out []string
 	for _, k := range Knobs {
@@ -147,7 +147,8 @@ func parseShare(s string) (float64, error) {
 	return v / 100, nil
 }
 
-// shareDigits is the precision of a percentage. It hides the errors of binary fractions.
+// shareDigits is the precision of a percentage. That precision hides the errors of binary
+// fractions.
 const shareDigits = 9
 
 func shareText(v float64) string { return strconv.FormatFloat(v*100, 'g', shareDigits, 64) + "%" }

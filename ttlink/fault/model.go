@@ -300,7 +300,7 @@ func (m *Model) one(f *Fate, leaves mono.Time, n int) {
 	}
 }
 
-// roll reports true with probability p. It draws a number for 0 and 1 too. So changing one option
+// roll reports true with probability p. roll draws a number for 0 and 1 too. So changing one option
 // does not change the random numbers of the others.
 func (m *Model) roll(p float64) bool {
 	if p == 0 {

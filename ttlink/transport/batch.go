@@ -82,8 +82,8 @@ func (b *Batch) Reset() {
 	}
 }
 
-// Append copies a datagram of 1 to [MaxDatagram] bytes into b. It reports false if b has no room
-// for the datagram. Consecutive datagrams of equal size share a super-packet.
+// Append copies a datagram of 1 to [MaxDatagram] bytes into b. Append reports false if b has no
+// room for the datagram. Consecutive datagrams of equal size share a super-packet.
 func (b *Batch) Append(datagram []byte, from netip.AddrPort) bool {
 	if len(datagram) == 0 || len(datagram) > messageBytes {
 		return false

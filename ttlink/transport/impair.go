@@ -14,8 +14,8 @@ import (
 // The port drops further datagrams.
 const MaxDelayed = 64 << 20
 
-// Impaired is a port that does to sent datagrams what a bad network would do. It does not change
-// received datagrams: wrap both ends to impair both directions.
+// Impaired is a port that does to sent datagrams what a bad network would do. An Impaired does not
+// change received datagrams: wrap both ends to impair both directions.
 //
 // The port draws random numbers for each datagram of a run separately. The datagrams of a run that
 // are neither lost nor delayed go on as one run. Delayed datagrams of one size that fall due
@@ -159,11 +159,11 @@ func (i *Impaired) SendBatch(runs []Run) (int, error) {
 	return n, nil
 }
 
-// Close implements [Port]. It drops the waiting datagrams.
+// Close implements [Port]. Close drops the waiting datagrams.
 func (i *Impaired) Close() error { return i.Unwrap().Close() }
 
-// Unwrap ends the impairment and returns the port beneath, which stays open. It drops the waiting
-// datagrams.
+// Unwrap ends the impairment and returns the port beneath, which stays open. Unwrap drops the
+// waiting datagrams.
 func (i *Impaired) Unwrap() Port {
 	i.mu.Lock()
 	i.closed = true

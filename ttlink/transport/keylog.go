@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// MaxKeyLog is how many bytes of key lines a [KeyLog] keeps. It drops the oldest lines first.
+// MaxKeyLog is how many bytes of key lines a [KeyLog] keeps. The KeyLog drops the oldest lines
+// first.
 const MaxKeyLog = 4 << 20
 
 // KeyLog keeps the secrets of TLS connections, in the lines of NSS's key log format, for people who
@@ -19,7 +20,7 @@ type KeyLog struct {
 	subs  []*func(line []byte)
 }
 
-// Write takes whole lines, as tls.Config.KeyLogWriter gets them. It never fails.
+// Write takes whole lines, as tls.Config.KeyLogWriter gets them. Write never fails.
 func (k *KeyLog) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -46,7 +47,7 @@ func (k *KeyLog) Lines() []byte {
 	return bytes.Clone(k.lines)
 }
 
-// Since returns the lines from byte n on, and the number for the next call. It leaves out lines
+// Since returns the lines from byte n on, and the number for the next call. Since leaves out lines
 // that the log has dropped. A nil KeyLog has no lines.
 func (k *KeyLog) Since(n int) ([]byte, int) {
 	if k == nil {

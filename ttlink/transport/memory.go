@@ -15,8 +15,8 @@ const (
 	memoryFree  = 256           // buffers kept for reuse
 )
 
-// Memory joins ports within one process, for programs and tests without sockets. It neither loses
-// nor reorders datagrams while the receiver keeps up.
+// Memory joins ports within one process, for programs and tests without sockets. A Memory neither
+// loses nor reorders datagrams while the receiver keeps up.
 type Memory struct {
 	mu    sync.Mutex
 	ports map[netip.AddrPort]*memoryPort
@@ -116,7 +116,7 @@ func (p *memoryPort) SendBatch(runs []Run) (int, error) {
 	return n, nil
 }
 
-// put queues a run. It reports false if nobody listens any more.
+// put queues a run. put reports false if nobody listens any more.
 func (p *memoryPort) put(r Run, from netip.AddrPort) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +162,7 @@ func (p *memoryPort) Recv(b *Batch) error {
 	return nil
 }
 
-// take moves datagrams out of the queue, as many as b has room for. It drops datagrams of other
+// take moves datagrams out of the queue, as many as b has room for. take drops datagrams of other
 // senders than the peer. Put could not do that, since the peer may change in between.
 func (p *memoryPort) take(b *Batch) {
 	peer := p.peer.Load()

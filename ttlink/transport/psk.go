@@ -58,9 +58,9 @@ type pskSession struct {
 // slabs are the buffers in which runs are sealed.
 var slabs = sync.Pool{New: func() any { return new([MaxDatagram]byte) }}
 
-// PSK wraps a port. It seals sent datagrams under keys that are derived from a pre-shared key of at
-// least [MinPSK] bytes. It receives only datagrams that the other end of the cable sealed. The port
-// is a [Keyed] one. The errors name what is wrong with the key or the cable.
+// PSK wraps a port. PSK seals sent datagrams under keys that are derived from a pre-shared key of
+// at least [MinPSK] bytes. PSK receives only datagrams that the other end of the cable sealed. The
+// port is a [Keyed] one. The errors name what is wrong with the key or the cable.
 func PSK(p Port, key []byte, c Cable) (Port, error) {
 	switch {
 	case len(key) < MinPSK:
@@ -172,7 +172,7 @@ func (k *psk) seal(out []byte, at int, s *pskSession, d []byte) []byte {
 	return s.seal.Seal(out, k.tx.nonce[:], d, out[at:at+pskHeader])
 }
 
-// spent asks for new keys once a session has carried pskRekeyAfter datagrams. It reports whether
+// spent asks for new keys once a session has carried pskRekeyAfter datagrams. spent reports whether
 // the session may carry more until the new keys are there.
 func (k *psk) spent(s *pskSession) bool {
 	k.hs.renew()
@@ -233,7 +233,7 @@ func (k *psk) opened(s *Super) bool {
 	return out > 0
 }
 
-// open opens one datagram in place, under rx. It returns nil for a datagram that carries nothing
+// open opens one datagram in place, under rx. open returns nil for a datagram that carries nothing
 // for the link.
 func (k *psk) open(d []byte) []byte {
 	id, counter, ok := parsePSKHeader(d)

@@ -243,8 +243,8 @@ func (h *pskHandshake) answered(m *pskHello, answer []byte) {
 	}
 	s.peer = uint64(m.incarnation)
 	h.adopt(s)
-	// An empty datagram proves to the answerer that the asker is there. It uses a nonce buffer of
-	// its own, since senders may be using the session's.
+	// An empty datagram proves to the answerer that the asker is there. The datagram uses a nonce
+	// buffer of its own, since senders may be using the session's.
 	var nonce [12]byte
 	var b [PSKOverhead]byte
 	counter := s.sent.Add(1) - 1
@@ -267,8 +267,8 @@ func (h *pskHandshake) proved(s *pskSession) {
 	h.adopt(s)
 }
 
-// adopt makes a session seal what is sent from now on. It ends the sessions of other incarnations
-// of the peer.
+// adopt makes a session seal what is sent from now on. adopt ends the sessions of other
+// incarnations of the peer.
 func (h *pskHandshake) adopt(s *pskSession) {
 	h.asking = false
 	h.stop()
@@ -284,7 +284,7 @@ func (h *pskHandshake) adopt(s *pskSession) {
 	h.note(Notice{Ready: true})
 }
 
-// refuse notes why the peer is refused. It notes each reason once.
+// refuse notes why the peer is refused. refuse notes each reason once.
 func (h *pskHandshake) refuse(format string, a ...any) {
 	if why := fmt.Sprintf(format, a...); why != h.refused {
 		h.refused = why

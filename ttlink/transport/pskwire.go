@@ -14,8 +14,7 @@ import (
 
 // # The format of sealed UDP, version 1
 //
-// Numbers are little-endian, as everywhere in ttfabric. Each UDP datagram
-// begins with
+// Numbers are little-endian, as everywhere in ttfabric. Each UDP datagram begins with
 //
 //	0  2  magic "TK"
 //	2  1  version: 1
@@ -31,8 +30,8 @@ import (
 //	64 32  in an answer the nonce of the ask, else zero
 //	96 32  HMAC-SHA256 of the bytes before, under the handshake key
 //
-// A sealed datagram is the AES-256-GCM of one datagram of the link, or of
-// none at all, with 32 bytes around it:
+// A sealed datagram is the AES-256-GCM of one datagram of the link, or of none at all, with 32
+// bytes around it:
 //
 //	 4  4  key id
 //	 8  8  counter: 0 for the first datagram under a key, then one more for each
@@ -54,28 +53,28 @@ import (
 //
 // # Handshake
 //
-// An end that has no keys asks. It repeats the ask with the same nonce until it is answered: after
-// 50 ms, and then at intervals that grow to a second. An end that is asked answers with a fresh
-// nonce. It continues to use its present keys until a datagram comes that the new keys open. Such a
-// datagram proves that the asker is there now, and knows the key. The asker uses the new keys as
-// soon as an answer repeats the nonce of its open ask. It then sends an empty sealed datagram at
-// once. If both ends ask at the same time, both handshakes may finish. Each end then receives under
-// the keys of either handshake and sends under those of the last. An end that gets datagrams under
-// unknown keys asks, at most once a second. The ends renew a session after 2²³ datagrams (RFC 9001
-// §6.6), and no session carries more than 2²⁸.
+// An end that has no keys asks. The end repeats the ask with the same nonce until it is answered:
+// after 50 ms, and then at intervals that grow to a second. An end that is asked answers with a
+// fresh nonce. The asked end continues to use its present keys until a datagram comes that the new
+// keys open. Such a datagram proves that the asker is there now, and knows the key. The asker uses
+// the new keys as soon as an answer repeats the nonce of its open ask. The asker then sends an
+// empty sealed datagram at once. If both ends ask at the same time, both handshakes may finish.
+// Each end then receives under the keys of either handshake and sends under those of the last. An
+// end that gets datagrams under unknown keys asks, at most once a second. The ends renew a session
+// after 2²³ datagrams (RFC 9001 §6.6), and no session carries more than 2²⁸.
 //
 // # What it is against
 //
-// The attacker sees, delays, repeats, changes and forges datagrams, also from the peer's address. He
-// does not know the key. The format handles these attacks:
+// The attacker sees, delays, repeats, changes and forges datagrams, also from the peer's address.
+// He does not know the key. The format handles these attacks:
 //
 //   - Forged or changed datagrams: the tag or the HMAC does not fit, and the end drops them.
 //   - Datagrams replayed within a session: their counter was seen, or is older than the last 8192.
 //     The end drops them.
 //   - Datagrams of earlier incarnations of either end: both nonces were others, so the keys differ.
 //     The end drops them.
-//   - Reflected datagrams: each direction has its own key. An ask names its sender and receiver, and
-//     an end takes no ask that carries its own incarnation.
+//   - Reflected datagrams: each direction has its own key. An ask names its sender and receiver,
+//     and an end takes no ask that carries its own incarnation.
 //   - Datagrams moved to another cable or fabric: ports and fabric are in the keys. The end drops
 //     them.
 //   - Replayed asks: the end answers them, at a limited rate and with no more bytes than they have.
@@ -195,7 +194,8 @@ func putPSKHeader(b []byte, id uint32, counter uint64) {
 	binary.LittleEndian.PutUint64(b[8:], counter)
 }
 
-// parsePSKHeader reads the header of a sealed datagram. It reports false for any other datagram.
+// parsePSKHeader reads the header of a sealed datagram. parsePSKHeader reports false for any other
+// datagram.
 func parsePSKHeader(b []byte) (id uint32, counter uint64, ok bool) {
 	if len(b) < PSKOverhead || b[0] != pskMagic0 || b[1] != pskMagic1 || b[2] != pskVersion || b[3] != pskSealed {
 		return 0, 0, false
@@ -203,13 +203,13 @@ func parsePSKHeader(b []byte) (id uint32, counter uint64, ok bool) {
 	return binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]), true
 }
 
-// ReplayWindow is how many counters back from the newest a sealed datagram is still taken. It is
-// twice the number of frames that a link has under way (ttlink.MaxFrames). Each frame has a counter
-// of its own, so reordering loses nothing.
+// ReplayWindow is how many counters back from the newest a sealed datagram is still taken. The
+// window is twice the number of frames that a link has under way (ttlink.MaxFrames). Each frame has
+// a counter of its own, so reordering loses nothing.
 const ReplayWindow = 8192
 
-// replayWindow remembers which counters came (RFC 6479). It keeps one block more than the window,
-// so that moving on clears whole blocks.
+// replayWindow remembers which counters came (RFC 6479). A replayWindow keeps one block more than
+// the window, so that moving on clears whole blocks.
 type replayWindow struct {
 	next   uint64 // one beyond the newest counter; 0: none came
 	blocks [ReplayWindow/64 + 1]uint64
@@ -223,7 +223,7 @@ func (w *replayWindow) check(c uint64) bool {
 	return w.next-c <= ReplayWindow && w.blocks[c/64%uint64(len(w.blocks))]&(1<<(c%64)) == 0
 }
 
-// take notes a counter whose datagram was authentic. It reports false for a counter that came
+// take notes a counter whose datagram was authentic. take reports false for a counter that came
 // before.
 func (w *replayWindow) take(c uint64) bool {
 	if !w.check(c) {

@@ -30,7 +30,7 @@ func (f *Fate) Any() bool {
 	return d != (fault.Counts{}) || f.Overfull || f.Delay > 0
 }
 
-// String describes the fate in words: "corrupted, delayed by 10ms". It is "" for no fault.
+// String describes the fate in words: "corrupted, delayed by 10ms". String is "" for no fault.
 func (f *Fate) String() string {
 	var words []string
 	d := &f.Done

@@ -1,5 +1,5 @@
-// Package transport is a port as an opaque datagram pipe. It carries what the link gives it and
-// does not know the format of frames.
+// Package transport is a port as an opaque datagram pipe. The pipe carries what the link gives it
+// and does not know the format of frames.
 //
 // The kernel's work per datagram is what limits UDP. Only segmentation offload moves many datagrams
 // per pass (GSO for sending, GRO for receiving), and only datagrams of equal size. So [Port.Send]
@@ -65,15 +65,15 @@ func countDatagrams(runs []Run) int {
 // Port is one ethernet port's datagram pipe. Several goroutines may call its methods at the same
 // time.
 type Port interface {
-	// Send sends data as consecutive datagrams of seg bytes each; the last may be shorter. It sends
-	// in place and keeps no reference to data. It returns how many datagrams were taken. A full
-	// buffer, an unknown or dead peer, or a path that is too narrow gives a smaller number and a
-	// counter, but no error. After Close it returns net.ErrClosed. A seg below 1 is a bug of the
+	// Send sends data as consecutive datagrams of seg bytes each; the last may be shorter. Send
+	// sends in place and keeps no reference to data. Send returns how many datagrams were taken. A
+	// full buffer, an unknown or dead peer, or a path that is too narrow gives a smaller number and
+	// a counter, but no error. After Close it returns net.ErrClosed. A seg below 1 is a bug of the
 	// caller and panics.
 	Send(data []byte, seg int) (int, error)
 	// SendBatch sends several runs in order, as if by Send, with as few system calls as possible.
 	SendBatch(runs []Run) (int, error)
-	// Recv waits for at least one datagram from the peer and fills b. It discards what b held
+	// Recv waits for at least one datagram from the peer and fills b. Recv discards what b held
 	// before. After Close it returns net.ErrClosed.
 	Recv(b *Batch) error
 	// SetPeer names the other end. From then on the port receives only the peer's datagrams, and
@@ -83,8 +83,8 @@ type Port interface {
 	// LocalAddr is this end's address.
 	LocalAddr() netip.AddrPort
 	// MaxDatagram is the largest datagram, in bytes, that the path to the peer is known to take
-	// without fragmentation. Before SetPeer it is the limit of the local interface. It may become
-	// smaller later. It is never beyond the constant [MaxDatagram].
+	// without fragmentation. Before SetPeer it is the limit of the local interface. The size may
+	// become smaller later. The size is never beyond the constant [MaxDatagram].
 	MaxDatagram() int
 	// Stats returns the port's counters; also after Close.
 	Stats() Stats
@@ -140,7 +140,7 @@ func (o *Options) within(mtu int) int {
 	return mtu
 }
 
-// complete fills in defaults. It returns an error for options that cannot be used.
+// complete fills in defaults. complete returns an error for options that cannot be used.
 func (o *Options) complete() error {
 	if o.ReceiveBuffer == 0 {
 		o.ReceiveBuffer = DefaultBuffer

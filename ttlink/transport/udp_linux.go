@@ -131,8 +131,8 @@ func takesBatches(fd int) bool {
 	return true
 }
 
-// SetPeer implements [Port]. It connects the socket. The kernel then drops the datagrams of other
-// senders, looks up the route once, and reports the route's MTU.
+// SetPeer implements [Port]. SetPeer connects the socket. The kernel then drops the datagrams of
+// other senders, looks up the route once, and reports the route's MTU.
 func (u *udp) SetPeer(a netip.AddrPort) error {
 	a, err := checkPeer(u.local, a)
 	if err != nil {
@@ -261,9 +261,9 @@ func (u *udp) Stats() Stats {
 	}
 }
 
-// soften handles an error of a send or a receive. It counts errors of the network and returns true
-// for them, since the link repairs the loss. ICMP errors of earlier datagrams may appear at any
-// later call (udp(7)).
+// soften handles an error of a send or a receive. soften counts errors of the network and returns
+// true for them, since the link repairs the loss. ICMP errors of earlier datagrams may appear at
+// any later call (udp(7)).
 func (u *udp) soften(e syscall.Errno) bool {
 	switch e {
 	case unix.ECONNREFUSED:

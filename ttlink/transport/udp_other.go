@@ -132,7 +132,7 @@ func (u *udp) Recv(b *Batch) error {
 // maxReadErrors is how many errors in a row one Recv treats as errors of the network.
 const maxReadErrors = 100
 
-// SetPeer implements [Port]. It assumes that the path takes as much as the local interface.
+// SetPeer implements [Port]. SetPeer assumes that the path takes as much as the local interface.
 func (u *udp) SetPeer(a netip.AddrPort) error {
 	a, err := checkPeer(u.local, a)
 	if err != nil {

@@ -136,7 +136,7 @@ func (s *sender) send(runs []Run) (int, error) {
 	}
 }
 
-// fill cuts the runs from position at on into messages. It returns where the next fill begins.
+// fill cuts the runs from position at on into messages. fill returns where the next fill begins.
 func (s *sender) fill(runs []Run, at position) position {
 	s.n, s.first = 0, 0
 	gso, limit, supers := s.u.gso.Load(), maxMessages, 0
@@ -184,7 +184,7 @@ func (s *sender) put(d []byte, c *segmentSize) {
 	s.n++
 }
 
-// flush sends the messages. It returns how many datagrams the kernel took.
+// flush sends the messages. flush returns how many datagrams the kernel took.
 func (s *sender) flush() (sent int, v verdict, err error) {
 	c := &s.u.counts
 	for strikes := 0; s.first < s.n; {
@@ -221,8 +221,8 @@ func (s *sender) flush() (sent int, v verdict, err error) {
 	return sent, flushed, nil
 }
 
-// failed decides why the first remaining message was not sent. It skips a message that no further
-// try would send, or that must not be tried again.
+// failed decides why the first remaining message was not sent. failed skips a message that no
+// further try would send, or that must not be tried again.
 func (s *sender) failed() (verdict, error) {
 	u, w := s.u, &s.what[s.first]
 	super := w.datagrams > 1

@@ -32,7 +32,8 @@ func (*Fabric) CanDecode() gopacket.LayerClass { return LayerTypeFabric }
 // NextLayerType implements [gopacket.DecodingLayer]: the user defines the packet's payload.
 func (*Fabric) NextLayerType() gopacket.LayerType { return gopacket.LayerTypePayload }
 
-// DecodeFromBytes implements [gopacket.DecodingLayer]. It never fails. Fault tells what is wrong.
+// DecodeFromBytes implements [gopacket.DecodingLayer]. DecodeFromBytes never fails. Fault tells
+// what is wrong.
 func (p *Fabric) DecodeFromBytes(data []byte, _ gopacket.DecodeFeedback) error {
 	*p = Fabric{Length: len(data), Pieces: 1}
 	if p.Packet, p.Fault = wire.DecodePacket(data); p.Fault != nil {
@@ -67,8 +68,8 @@ func (p *Fabric) DecodeFromBytes(data []byte, _ gopacket.DecodeFeedback) error {
 // lengthAt is the offset of a packet's length.
 const lengthAt = 4
 
-// partial reads the header of a packet of which only the first bytes are here. It returns nil if
-// they do not hold a whole, valid header.
+// partial reads the header of a packet of which only the first bytes are here. partial returns nil
+// if they do not hold a whole, valid header.
 func partial(b []byte) *Fabric {
 	if !wire.PacketView(b).HeadWhole() {
 		return nil

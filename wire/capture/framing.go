@@ -42,7 +42,7 @@ type Endpoint struct {
 	Addr netip.AddrPort
 }
 
-// Sum is the sum of b for an Internet checksum (RFC 1071). It is needed for a datagram of which
+// Sum is the sum of b for an Internet checksum (RFC 1071). Sum is needed for a datagram of which
 // only a part is kept.
 func Sum(b []byte) uint16 {
 	var s uint64
@@ -71,7 +71,7 @@ func fold(s uint64) uint16 {
 // AppendFrame appends the Ethernet frame that shows a datagram: Ethernet, IPv4 or IPv6, UDP, and
 // the payload as far as it was kept. Length is the payload's whole length, and sum is the payload's
 // [Sum]; id numbers the packet (IPv4). Where the two addresses are of different families,
-// AppendFrame shows both as IPv6. It also returns the length of the whole frame.
+// AppendFrame shows both as IPv6. AppendFrame also returns the length of the whole frame.
 func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, id uint16) ([]byte, int) {
 	src, dst := from.Addr.Addr().Unmap().WithZone(""), to.Addr.Addr().Unmap().WithZone("")
 	if !src.IsValid() {
@@ -127,8 +127,8 @@ func unspecified(other netip.Addr) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// Payload is the UDP payload of a frame that [AppendFrame] made, with the UDP endpoints. It returns
-// false for any other frame. It checks no checksum.
+// Payload is the UDP payload of a frame that [AppendFrame] made, with the UDP endpoints. Payload
+// returns false for any other frame. Payload checks no checksum.
 func Payload(frame []byte) (from, to netip.AddrPort, payload []byte, ok bool) {
 	if len(frame) < ethernetLen+ipv4Len+udpLen {
 		return

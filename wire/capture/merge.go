@@ -13,7 +13,7 @@ const (
 )
 
 // Merger puts the packets of several captures into the order of time. Each source delivers its own
-// packets in order, but not all at once. It reports from time to time up to which time it has
+// packets in order, but not all at once. A Merger reports from time to time up to which time it has
 // delivered. The merger holds a packet back until all sources have come as far, or until a limit is
 // reached. The times of packets are those of the sources' clocks; now is the time of the caller's
 // clock.

@@ -96,8 +96,8 @@ type Statistics struct {
 	Comments   []string
 }
 
-// Writer writes a section of a pcapng file. It buffers its output, see [Writer.Flush]. After an
-// error it writes nothing more.
+// Writer writes a section of a pcapng file. A Writer buffers its output, see [Writer.Flush]. After
+// an error it writes nothing more.
 type Writer struct {
 	w          io.Writer
 	buf        []byte

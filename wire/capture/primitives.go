@@ -136,7 +136,7 @@ var kindNames = map[wire.Kind]string{wire.KindData: "data", wire.KindUpdate: "up
 var typeNames = map[wire.PacketType]string{wire.PacketRequest: "request", wire.PacketReply: "reply", wire.PacketCompletion: "completion",
 	wire.PacketDropReport: "drop", wire.PacketProbe: "probe", wire.PacketLinkState: "linkstate"}
 
-// named finds the value of a word among names. It also takes the value as a number.
+// named finds the value of a word among names. named also takes the value as a number.
 func named[K ~uint8](names map[K]string, arg string) (K, error) {
 	if n, err := strconv.ParseUint(arg, 0, 8); err == nil {
 		return K(n), nil

@@ -14,8 +14,8 @@ import (
 // longest datagram with all its comments.
 const MaxBlock = 1 << 20
 
-// Reader reads what a [Writer] has written, with all options. It also takes other writers' files if
-// they are little-endian, with times in nanoseconds and Ethernet interfaces.
+// Reader reads what a [Writer] has written, with all options. A Reader also takes other writers'
+// files if they are little-endian, with times in nanoseconds and Ethernet interfaces.
 type Reader struct {
 	r          *bufio.Reader
 	buf        []byte

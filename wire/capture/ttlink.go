@@ -18,8 +18,8 @@ var (
 // headLen is the length of a frame before its payload, in bytes.
 const headLen = wire.EnvelopeLen + wire.HeaderLen
 
-// IsTTLink reports whether a UDP payload looks like frames of ours. It looks for the magic, our
-// version, and an existing kind.
+// IsTTLink reports whether a UDP payload looks like frames of ours. IsTTLink looks for the magic,
+// our version, and an existing kind.
 func IsTTLink(b []byte) bool {
 	f, ok := wire.PeekFrame(b)
 	return ok && len(b) >= wire.FrameOverhead && version(b) == wire.Version && f.Kind >= wire.KindData && f.Kind <= wire.KindClose
@@ -66,8 +66,9 @@ func (t *TTLink) NextLayerType() gopacket.LayerType {
 	return gopacket.LayerTypeZero
 }
 
-// DecodeFromBytes implements [gopacket.DecodingLayer]. It takes the first frame of data;
-// [TTLink.Len] says where the next frame begins. It never fails. Fault tells what is wrong.
+// DecodeFromBytes implements [gopacket.DecodingLayer]. DecodeFromBytes takes the first frame of
+// data; [TTLink.Len] says where the next frame begins. DecodeFromBytes never fails. Fault tells
+// what is wrong.
 func (t *TTLink) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	*t = TTLink{}
 	n, err := wire.FrameLen(data)

@@ -1,6 +1,6 @@
-// Package client joins a traffic generator and a verifier to a chip. It sends the generator's
-// packets, and checks arriving packets with the verifier. Live and simulated chips use the same
-// client.
+// Package client joins a traffic generator and a verifier to a chip. The client sends the
+// generator's packets, and checks arriving packets with the verifier. Live and simulated chips use
+// the same client.
 package client
 
 import (
@@ -11,8 +11,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Client is a chip's part in one run of traffic. It implements chip.Client. It has no lock: the
-// code that drives the chip calls it.
+// Client is a chip's part in one run of traffic. A Client implements chip.Client. A Client has no
+// lock: the code that drives the chip calls it.
 type Client struct {
 	Spec    traffic.Spec
 	Gen     *traffic.Generator
@@ -65,7 +65,7 @@ func (c *Client) Undo() {
 	c.Gen.Undo()
 }
 
-// Done tells the generator what became of a packet. It ignores packets of an earlier run.
+// Done tells the generator what became of a packet. Done ignores packets of an earlier run.
 func (c *Client) Done(now mono.Time, r chip.Result) {
 	p, ok := c.open[r.Token]
 	if !ok {

@@ -129,7 +129,7 @@ const hands = 5
 
 // calmly tries something that links may get wrong only if this process stood still meanwhile. That
 // is so if the stall, taken once for each of the hands, adds up to the silence in question. Calmly
-// measures the stalls. It repeats the try only where a stall was long enough.
+// measures the stalls. calmly repeats the try only where a stall was long enough.
 func (w *lab) calmly(try func() (bad string)) {
 	w.t.Helper()
 	for range 5 {
@@ -169,7 +169,7 @@ func (w *lab) begin(i int) {
 	go e.read()
 }
 
-// meet names the peer to the port. It makes the link train if the port needs no keys.
+// meet names the peer to the port. meet makes the link train if the port needs no keys.
 func (e *end) meet() {
 	if err := e.port.SetPeer(e.w.cable.addr(e.i)); err != nil {
 		e.w.t.Fatal(err)
@@ -302,7 +302,7 @@ func (e *end) piece(x *ttlink.Delivery) {
 	}
 }
 
-// packet is the n-th packet of an incarnation. It holds both numbers, and bytes that depend on
+// packet is the n-th packet of an incarnation. packet holds both numbers, and bytes that depend on
 // them.
 func packet(life wire.Incarnation, n uint64) []byte {
 	b := make([]byte, header+n*37%2000)

@@ -1,6 +1,7 @@
-// Package linktest runs the link scenarios in real time. It has two links, each on a real port of a
-// carrier. Between the ports, a relay does to the datagrams what a bad network does, beneath the
-// seal and QUIC. One table says what a link owes the fabric, whatever carries its frames.
+// Package linktest runs the link scenarios in real time. A scenario has two links, each on a real
+// port of a carrier. Between the ports, a relay does to the datagrams what a bad network does,
+// beneath the seal and QUIC. One table says what a link owes the fabric, whatever carries its
+// frames.
 package linktest
 
 import (
@@ -109,8 +110,8 @@ func (w *lab) strike(f func()) {
 	w.t.Fatalf("the fault struck %d datagrams in %d tries, want %d", w.cable.struck(), most, least)
 }
 
-// handshake brings the link up over a path that loses or damages many datagrams. It then moves data
-// over a good path.
+// handshake brings the link up over a path that loses or damages many datagrams. handshake then
+// moves data over a good path.
 func handshake(w *lab) {
 	w.up()
 	w.strike(func() {
@@ -259,7 +260,7 @@ func replayStale(w *lab) {
 	}
 }
 
-// again delivers recorded datagrams between new packets. It checks that the end refuses them, if
+// again delivers recorded datagrams between new packets. again checks that the end refuses them, if
 // the carrier counts that.
 func again(w *lab, record [2][][]byte) {
 	refused := func(s state) uint64 {

@@ -21,8 +21,8 @@ type Chip struct {
 	Roots *x509.CertPool
 }
 
-// Load reads a chip's part of a folder. It checks that the certificate belongs to this chip of this
-// fabric and is valid now. The error names the file and a remedy.
+// Load reads a chip's part of a folder. Load checks that the certificate belongs to this chip of
+// this fabric and is valid now. The error names the file and a remedy.
 func Load(dir string, self Identity) (*Chip, error) {
 	ca, err := LoadCertificate(filepath.Join(dir, "ca.pem"))
 	if err != nil {

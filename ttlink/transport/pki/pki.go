@@ -109,8 +109,8 @@ func NewAuthority(fabric string, now time.Time) (*Authority, error) {
 	return &Authority{c, key}, err
 }
 
-// Issue makes a chip's certificate, valid from now on, and its key, in PEM. It may name addresses
-// of the chip's API, so that clients can also check the chip by address.
+// Issue makes a chip's certificate, valid from now on, and its key, in PEM. Issue may name
+// addresses of the chip's API, so that clients can also check the chip by address.
 func (a *Authority) Issue(id Identity, now time.Time, valid time.Duration) (cert, key []byte, err error) {
 	if valid <= 0 || valid > MaxValidity {
 		return nil, nil, fmt.Errorf("a certificate for %v: want more than 0 and at most %v", valid, MaxValidity)
@@ -156,7 +156,7 @@ func keyPEM(k crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
 }
 
-// Save writes the authority into a folder. It does not overwrite existing files: the error then
+// Save writes the authority into a folder. Save does not overwrite existing files: the error then
 // matches fs.ErrExist.
 func (a *Authority) Save(dir string) error {
 	key, err := keyPEM(a.key)
@@ -166,8 +166,8 @@ func (a *Authority) Save(dir string) error {
 	return saveNew(dir, "ca", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Cert.Raw}), key)
 }
 
-// SaveChip writes a chip's certificate and key into a folder. It overwrites existing files only
-// with replace; else the error matches fs.ErrExist.
+// SaveChip writes a chip's certificate and key into a folder. SaveChip overwrites existing files
+// only with replace; else the error matches fs.ErrExist.
 func SaveChip(dir string, chip wire.FabricNodeID, cert, key []byte, replace bool) error {
 	if !replace {
 		return saveNew(dir, chip.String(), cert, key)
@@ -272,7 +272,7 @@ func exposed(dir string, m fs.FileMode) bool {
 	return m.Perm()&0o077 != 0 && filepath.Clean(dir) != Mounted
 }
 
-// loadPair reads a certificate and its key. It refuses a key that others can read.
+// loadPair reads a certificate and its key. loadPair refuses a key that others can read.
 func loadPair(dir, name string) (p tls.Certificate, err error) {
 	path := filepath.Join(dir, name)
 	cert, err := readFile(path + ".pem")

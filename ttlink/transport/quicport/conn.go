@@ -129,7 +129,7 @@ func (p *port) try(peer netip.AddrPort) bool {
 	return true
 }
 
-// begins says how to begin a handshake with a peer. It also looks up the route, which may have
+// begins says how to begin a handshake with a peer. begins also looks up the route, which may have
 // changed.
 func (p *port) begins(peer netip.AddrPort) (careful, sure bool) {
 	route, err := transport.Route(p.local, peer)

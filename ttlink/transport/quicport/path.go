@@ -151,7 +151,7 @@ func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
 	return true
 }
 
-// question sends a short and a long question. It reports false if the connection has ended.
+// question sends a short and a long question. question reports false if the connection has ended.
 func (p *port) question(c *quic.Conn, number *uint32) bool {
 	for range 2 {
 		size := probeShort
@@ -191,7 +191,7 @@ func (p *port) probed(c *quic.Conn, kind byte, n uint32) {
 	}
 }
 
-// reply sends the answers that are owed. It may wait, which the receiving goroutine must not.
+// reply sends the answers that are owed. reply may wait, which the receiving goroutine must not.
 func (p *port) reply(c *quic.Conn) {
 	w := &p.probes
 	for {

@@ -2,8 +2,8 @@
 // (RFC 9221) of a connection between the two ends of a cable.
 //
 // QUIC does not send lost DATAGRAM frames again, so the link is the only layer that retransmits.
-// The port opens and accepts no streams. It does not use 0-RTT, which could be replayed. Both ends
-// show a certificate of TLS 1.3 whose URI names chip and fabric. Each end accepts only the
+// The port opens and accepts no streams. The port does not use 0-RTT, which could be replayed. Both
+// ends show a certificate of TLS 1.3 whose URI names chip and fabric. Each end accepts only the
 // neighbour to which the cable should lead; see package pki.
 //
 // The lower end of a cable (wire.PortID.Less) dials. The other end accepts connections, only from
@@ -14,7 +14,7 @@
 // client's handshake ends before the server has checked the certificate.
 //
 // quic-go sends no packet of more than 1452 bytes, and paces and delays packets as its congestion
-// control demands. It does not notice when a path becomes narrower; path.go does.
+// control demands. quic-go does not notice when a path becomes narrower; path.go does.
 //
 // quic-go hands packets to the kernel together only if they have full length, and a link's frame is
 // shorter. Frames filled up to full length, with super-packets at the receiver, would double the
@@ -339,7 +339,7 @@ func (p *port) Stats() transport.Stats {
 			RefusedByIt: c.refusedByIt.Load(), Failed: c.failed.Load(), Strangers: c.strangers.Load()}}
 }
 
-// Close implements transport.Port. It gives taken datagrams a moment to leave.
+// Close implements transport.Port. Close gives taken datagrams a moment to leave.
 func (p *port) Close() error {
 	p.mu.Lock()
 	if p.closed {

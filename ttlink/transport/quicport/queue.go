@@ -35,7 +35,7 @@ func (q *queue) init(limit int) {
 	q.cond.L = &q.mu
 }
 
-// put copies datagrams into the queue, as many as there is room for. It returns their number and
+// put copies datagrams into the queue, as many as there is room for. put returns their number and
 // bytes.
 func (q *queue) put(data []byte, seg int) (n, bytes int) {
 	if len(data) == 0 {
@@ -54,7 +54,7 @@ func (q *queue) put(data []byte, seg int) (n, bytes int) {
 	return (bytes + seg - 1) / seg, bytes
 }
 
-// add puts a run into the queue and keeps its memory. It reports false if there is no room.
+// add puts a run into the queue and keeps its memory. add reports false if there is no room.
 func (q *queue) add(d []byte, seg int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -75,7 +75,7 @@ func (q *queue) push(r run) {
 	q.cond.Broadcast()
 }
 
-// take waits for the next run. It reports false when the queue is closed.
+// take waits for the next run. take reports false when the queue is closed.
 func (q *queue) take() (run, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,7 +105,7 @@ func (q *queue) pop() run {
 	return r
 }
 
-// batch waits for datagrams and fills b with them. It reports false when the queue is closed.
+// batch waits for datagrams and fills b with them. batch reports false when the queue is closed.
 func (q *queue) batch(b *transport.Batch, from netip.AddrPort) (n, bytes int, ok bool) {
 	b.Reset()
 	q.mu.Lock()

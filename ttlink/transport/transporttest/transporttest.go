@@ -1,5 +1,5 @@
-// Package transporttest is the test suite for every transport. It checks what a [transport.Port]
-// owes the link, whatever carries the datagrams.
+// Package transporttest is the test suite for every transport. The suite checks what a
+// [transport.Port] owes the link, whatever carries the datagrams.
 package transporttest
 
 import (
@@ -113,7 +113,7 @@ func join(a, b *end) {
 	}
 }
 
-// ready reports whether the port has checked its peer. It is true for ports that do not check.
+// ready reports whether the port has checked its peer. ready is true for ports that do not check.
 func (e *end) ready() bool {
 	k, ok := e.Port.(transport.Keyed)
 	return !ok || k.Ready()
