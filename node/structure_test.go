@@ -28,7 +28,7 @@ var layers = map[string]int{
 	"node": 9, "ttlink/transport/quicport": 9, "wire/capture/wireshark": 9,
 	"node/admin/api": 9,
 	"node/admin":     10, "node/fabric": 10,
-	"cmd/ttfabric": 12, "scripts/compare": 12, "scripts/garbage": 12, "scripts/lab": 12,
+	"cmd/ttfabric": 12, "scripts/compare": 13, "scripts/garbage": 13, "scripts/lab": 13,
 }
 
 // lastPure is the highest layer whose packages take time and input as arguments and hold no clock, goroutine, socket, lock or log.
