@@ -355,7 +355,7 @@ type cutTraffic struct {
 	enough chan struct{}
 	once   sync.Once
 	ended  chan struct{}
-	sum    traffic.Row // its counts alone
+	sum    traffic.Row // counts of packets only
 	err    error
 }
 

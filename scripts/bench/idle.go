@@ -91,7 +91,7 @@ func idle(ttfabric string, round int) (rs []result, err error) {
 	})
 }
 
-// trafficOf is a run of verified all-to-all traffic. The result may be that not everything arrived.
+// trafficOf runs verified all-to-all traffic. A run that lost packets has a result too; see [traffic.Result.OK].
 func trafficOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) (r traffic.Result, err error) {
 	args := []string{"traffic", "all-to-all", "--packets", fmt.Sprint(packets), "--name", f.Name(), "-o", "json"}
 	out, err := exec.Command(ttfabric, append(args, flags...)...).Output()
@@ -101,7 +101,8 @@ func trafficOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) 
 	return r, nil
 }
 
-// gbpsOf is the goodput of verified all-to-all traffic, in Gb/s over all chips. It fails unless everything arrived.
+// gbpsOf is the goodput of verified all-to-all traffic, in Gb/s over all chips.
+// gbpsOf fails unless every packet arrived exactly once.
 func gbpsOf(ttfabric string, f *fabric.Fabric, packets int) (float64, error) {
 	r, err := trafficOf(ttfabric, f, packets)
 	if err == nil && !r.OK() {

@@ -28,7 +28,7 @@ type target struct {
 	empty      int      // of them, without a byte
 }
 
-// look asks all chips of a fabric for their state. It fails where one does not answer.
+// look asks all chips of a fabric for their state, and fails where a chip does not answer.
 func look(name string) (chips, error) {
 	ctx := context.Background()
 	f, err := fabric.Open(ctx, name)

@@ -37,7 +37,7 @@ const (
 	bothChips  = 2
 )
 
-// profile is patient with links whose chips wait for a processor.
+// profile is the profile of link times for chips that share processors.
 var profile = ttlink.ProfileCrowded.Name
 
 // lab is two chips in two namespaces.
@@ -163,7 +163,7 @@ func (l *lab) stop() {
 func (l *lab) env() []string { return append(os.Environ(), "TTFABRIC_TOKEN="+l.token) }
 
 // create makes the run folder by which the command line knows the fabric, in a
-// folder of the lab's own. The folder does not say yet where the chips are.
+// folder of the lab's own. [lab.start] writes into the run folder where each chip is.
 func (l *lab) create() (err error) {
 	if l.dir, err = os.MkdirTemp("", "ttfabric-lab"); err != nil {
 		return err
@@ -267,7 +267,7 @@ type link struct {
 	api.LinkView
 }
 
-// links are both ends of both cables. The counter "bad" of each is the sum of the bad frames.
+// links returns both ends of both cables. The counter "bad" of an end is the number of its bad frames.
 func (l *lab) links() (out []link, err error) {
 	var v struct{ Chips []api.ChipView }
 	err = l.runJSON(&v, "inspect", "--links")
