@@ -1,4 +1,4 @@
-package main
+package folder
 
 import (
 	"path/filepath"
@@ -8,11 +8,11 @@ import (
 // TestRelativeRunFolder has XDG_RUNTIME_DIR relative, which its specification has programs ignore.
 func TestRelativeRunFolder(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "run")
-	if d := runRoot(); !filepath.IsAbs(d) {
+	if d := Root(); !filepath.IsAbs(d) {
 		t.Errorf("the fabrics' folder depends on where a command is called: %s", d)
 	}
 	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
-	if d := runRoot(); d != "/run/user/7/ttfabric" {
+	if d := Root(); d != "/run/user/7/ttfabric" {
 		t.Errorf("the fabrics' folder is %s", d)
 	}
 }
