@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 )
@@ -86,6 +87,9 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	format, err := format(c)
 	if err != nil {
 		return err
+	}
+	if _, err := traffic.PatternByName(name); err != nil {
+		return spec.AsUsage(err)
 	}
 	fab, err := openFabric(c)
 	if err != nil {
