@@ -61,30 +61,6 @@ func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []chip.Reque
 	return n, err, e.got
 }
 
-// ready starts two chips and returns a client of the first once both answer, and the second.
-func ready(t *testing.T) (ctx context.Context, c *api.Client, dst wire.FabricNodeID, machine *topo.Topology) {
-	t.Helper()
-	ctx, c, dst, machine, _ = readyAt(t)
-	return ctx, c, dst, machine
-}
-
-// readyAt also returns the address of the first chip's API.
-func readyAt(t *testing.T) (ctx context.Context, c *api.Client, dst wire.FabricNodeID, machine *topo.Topology, addr string) {
-	t.Helper()
-	machine, addrs, stop, err := start()
-	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	c = api.NewClient(addrs[0], token, machine.Chips[0].Node, machine)
-	if err := session.New(c).Ready(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return ctx, c, machine.Chips[1].Node, machine, addrs[0]
-}
-
 func write(dst wire.FabricNodeID, word uint32) chip.Request {
 	return chip.Request{Token: uint64(word), Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 0), Value: word}}
 }
