@@ -21,7 +21,8 @@ import (
 	"ttfabric/wire"
 )
 
-// A program outside the fabric uses a chip through its API, as if it ran inside.
+// A program outside the fabric uses a chip through the chip's API, as a program
+// inside the chip does.
 func ExampleClient() {
 	machine, addrs, stop, err := start()
 	defer stop()
@@ -58,7 +59,7 @@ func TestErrorsKeepTheirType(t *testing.T) {
 	if err := s.Write(ctx, machine.Chips[1].Node, wire.NewNocAddr(0, 10, 0), []byte("x")); !errors.As(err, &refused) {
 		t.Errorf("got %v", err)
 	}
-	// What a chip would not begin was not performed, and that is known.
+	// The outcome of a request that the chip did not start is known: not performed.
 	var unknown *session.OutcomeUnknownError
 	right, at := dst, wire.NewNocAddr(1, 1, 0)
 	for want, err := range map[string]error{
@@ -123,7 +124,7 @@ func TestRemoteTransfer(t *testing.T) {
 		}
 		sent += k.Counters["sent"]
 	}
-	if frames := v.Links[0].Counters["frames_sent"] + v.Links[1].Counters["frames_sent"]; sent < 256 || sent > frames+16 { // the sockets are read a moment later
+	if frames := v.Links[0].Counters["frames_sent"] + v.Links[1].Counters["frames_sent"]; sent < 256 || sent > frames+16 { // the chip reads its sockets a moment after its links
 		t.Errorf("%d datagrams sent, and %d frames", sent, frames)
 	}
 }
@@ -144,7 +145,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestBadBodies sends what is no request, or a request that makes no sense.
+// TestBadBodies sends bodies that cannot be read, and requests that make no sense.
 func TestBadBodies(t *testing.T) {
 	t.Parallel()
 	_, _, _, _, addr := readyAt(t)
@@ -189,13 +190,13 @@ func TestRemoteTraffic(t *testing.T) {
 	}
 }
 
-// TestEvents reads the history: both links came up.
+// TestEvents reads the events of the past: both links came up.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	ctx, c, _, _ := ready(t)
 	one, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ups := map[string]bool{} // a busy machine may have lost a link for a moment, and found it again
+	ups := map[string]bool{} // by port: on a busy machine a link may have come up twice
 	c.Events(one, func(e api.EventView) {
 		if e.Type == "link" && e.Action == "up" {
 			ups[e.Actor] = true
@@ -213,7 +214,7 @@ func TestEvents(t *testing.T) {
 }
 
 // TestNetem impairs a port for a time on top of an impairment that stays, and takes
-// all of it away. Each change is told as an event.
+// both away. Each change is an event.
 func TestNetem(t *testing.T) {
 	t.Parallel()
 	ctx, c, _, _ := ready(t)
@@ -274,7 +275,7 @@ func TestNetem(t *testing.T) {
 	if err := c.TellFault(ctx, fault.KindKilled, ports[0].Peer); err != nil {
 		t.Error(err)
 	}
-	// What the kernel does is told of, and is not done by the chip.
+	// The chip tells what the kernel does, and impairs nothing itself.
 	if err := errors.Join(c.TellImpairment(ctx, ch, fault.Options{Loss: .25}, 0), c.TellImpairment(ctx, ch, fault.Options{}, 0)); err != nil {
 		t.Error(err)
 	}
@@ -328,7 +329,7 @@ func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api
 			reports = append(reports, r)
 			done = done && r.Finished
 		}
-		if done && !last { // the last to finish may have sent to one that had been asked before
+		if done && !last { // the last chip to finish may have sent to a chip that was asked before
 			last = true
 			continue
 		}
@@ -337,7 +338,7 @@ func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api
 			if !res.OK() {
 				t.Errorf("%+v", res.Total)
 			}
-			// On a busy machine packets wait, but they arrive when they arrive.
+			// A busy machine delays packets, and does not change how many arrive at their source's queue.
 			if want := spec.Load * float64(len(cs)); want > 0 && math.Abs(res.Total.OfferedRate/want-1) > 0.3 {
 				t.Errorf("%v packets per second were offered, want about %v", res.Total.OfferedRate, want)
 			}

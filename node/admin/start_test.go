@@ -22,15 +22,16 @@ import (
 
 const token = "secret"
 
-// patience is what a machine that is busy with other things may take to do what it does at once when it is idle.
+// patience is how long a busy machine may take for work that an idle machine does at once.
 const patience = time.Minute
 
-// start starts the chips of an n300 with real gossip, and their APIs; it returns the APIs' addresses.
+// start starts the chips of an n300 with real gossip, and their APIs. It returns
+// the addresses of the APIs.
 func start() (machine *topo.Topology, addrs []string, stop func(), err error) {
 	return startWith("n300", options{})
 }
 
-// options are what tests vary of the chips that they start.
+// options are what tests vary in the chips that they start.
 type options struct {
 	routes route.Config
 	keys   [][]byte // to encrypt gossip with; none: plain
@@ -101,7 +102,8 @@ func startChip(machine *topo.Topology, i int, o *options, seeds []string) (*node
 	return node.Start(context.Background(), cfg)
 }
 
-// ready starts two chips and returns a client of the first once both answer, and the second.
+// ready starts two chips and waits until both answer. It returns a client of the
+// first chip, and the second chip.
 func ready(t *testing.T) (ctx context.Context, c *api.Client, dst wire.FabricNodeID, machine *topo.Topology) {
 	t.Helper()
 	ctx, c, dst, machine, _ = readyAt(t)
