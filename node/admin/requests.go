@@ -55,8 +55,8 @@ func notStarted(err error) *api.Problem {
 	return newProblem(http.StatusUnprocessableEntity, kind, err.Error())
 }
 
-// requestBatch starts the requests of a batch in order and streams their ends
-// as they come, a line for each, and one line that says how many were started.
+// requestBatch starts the requests of a batch in order. The answer has a line for
+// each end, as the ends come, and one line that says how many requests were started.
 func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byte) {
 	rs, err := batchOf(text)
 	if err != nil {

@@ -30,7 +30,8 @@ type ends struct {
 	all chan struct{} // closed when so many as expected have come
 }
 
-// submit submits a batch and waits for the ends of all that were started; each comes once.
+// submit submits a batch and waits for the ends of all requests that were started.
+// Each end comes once.
 func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []chip.Request) (int, error, map[int][]chip.Result) {
 	t.Helper()
 	e := &ends{got: map[int][]chip.Result{}, all: make(chan struct{}, 2*len(rs))}
@@ -61,36 +62,12 @@ func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []chip.Reque
 	return n, err, e.got
 }
 
-// ready starts two chips and returns a client of the first once both answer, and the second.
-func ready(t *testing.T) (ctx context.Context, c *api.Client, dst wire.FabricNodeID, machine *topo.Topology) {
-	t.Helper()
-	ctx, c, dst, machine, _ = readyAt(t)
-	return ctx, c, dst, machine
-}
-
-// readyAt also returns the address of the first chip's API.
-func readyAt(t *testing.T) (ctx context.Context, c *api.Client, dst wire.FabricNodeID, machine *topo.Topology, addr string) {
-	t.Helper()
-	machine, addrs, stop, err := start()
-	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	c = api.NewClient(addrs[0], token, machine.Chips[0].Node, machine)
-	if err := session.New(c).Ready(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return ctx, c, machine.Chips[1].Node, machine, addrs[0]
-}
-
 func write(dst wire.FabricNodeID, word uint32) chip.Request {
 	return chip.Request{Token: uint64(word), Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 0), Value: word}}
 }
 
-// TestSubmitKeepsOrder writes to one address again and again. The last write
-// of each batch, and of a row of batches, is what stays.
+// TestSubmitKeepsOrder writes different words to one address, in one batch after
+// the other. The last word of the last batch stays.
 func TestSubmitKeepsOrder(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, _ := ready(t)
@@ -98,7 +75,11 @@ func TestSubmitKeepsOrder(t *testing.T) {
 	word := uint32(0)
 	for round := range 50 {
 		var open sync.WaitGroup
-		for _, size := range []int{20, 1, 7, 1, 1, api.MaxBatch + 3}[:5+round%50/49] { // the last one is two batches
+		sizes := []int{20, 1, 7, 1, 1}
+		if round == 0 {
+			sizes = append(sizes, api.MaxBatch+3) // this takes two calls
+		}
+		for _, size := range sizes {
 			rs := make([]chip.Request, size)
 			for i := range rs {
 				word++
@@ -106,7 +87,7 @@ func TestSubmitKeepsOrder(t *testing.T) {
 			}
 			open.Add(size)
 			n, err := c.Submit(ctx, rs, func(int, chip.Result) { open.Done() })
-			clear(rs) // they are the caller's again
+			clear(rs) // Submit has returned: the caller may use rs again
 			if n != size || err != nil {
 				t.Fatalf("%d of %d started: %v", n, size, err)
 			}
@@ -122,7 +103,8 @@ func TestSubmitKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestSubmitStopsAtARefusal starts the requests before the one that the chip does not take, and none behind.
+// TestSubmitStopsAtARefusal has a request in the batch that the chip refuses. The
+// chip starts the requests before it, and none behind it.
 func TestSubmitStopsAtARefusal(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, _ := ready(t)
@@ -136,7 +118,8 @@ func TestSubmitStopsAtARefusal(t *testing.T) {
 	}
 }
 
-// TestSubmitFromManySides lets each goroutine keep the order of its own.
+// TestSubmitFromManySides submits from several goroutines. Each keeps the order of
+// its own requests.
 func TestSubmitFromManySides(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, _ := ready(t)
@@ -161,8 +144,9 @@ func TestSubmitFromManySides(t *testing.T) {
 	all.Wait()
 }
 
-// TestSubmitWhenTheContextEnds has more requests than the fabric takes while the
-// cable is cut. What was started ends, what was not does not, and Submit says how many were.
+// TestSubmitWhenTheContextEnds submits more requests than the chip takes while its
+// cables are cut. Then the context ends. Submit says how many requests the chip
+// has started, and exactly these requests end.
 func TestSubmitWhenTheContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, machine := ready(t)
@@ -179,7 +163,7 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 		rs[i] = chip.Request{Token: uint64(i), Dst: dst, Command: wire.Command{Addr: wire.NewNocAddr(1, 1, 0)}, Payload: make([]byte, wire.MaxPayload)}
 	}
 	short, cancel := context.WithCancel(ctx)
-	go func() { // once the chip takes no more
+	go func() { // cancels when the chip takes no more
 		for open := 0; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 			v, err := c.Chip(ctx)
 			if err != nil || v.OpenOps > 0 && v.OpenOps == open {
@@ -197,7 +181,7 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 	if err := c.SetNetem(ctx, api.NetemBody{Channels: cables, Cut: &on}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range n { // nothing is in doubt
+	for i := range n { // the outcome of each is known
 		select {
 		case r := <-ends:
 			if r.Fate != chip.FateDone {
@@ -218,7 +202,7 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 type halfway struct {
 	net.Listener
 	to    string
-	bytes int64 // of the chip's, that pass
+	bytes int64 // how many bytes of the chip's answer pass
 }
 
 func (h *halfway) run() {
@@ -285,7 +269,7 @@ func TestSubmitWhenTheChipGoesAway(t *testing.T) {
 	if known < 10 || unknown < 250 {
 		t.Errorf("%d ends are known and %d are not", known, unknown)
 	}
-	// Where nobody listens nothing is started, and that is known.
+	// If nobody listens at the address, the chip has started nothing, and Submit says so.
 	l, _ := net.Listen("tcp", "127.0.0.1:0")
 	l.Close()
 	n, err, _ := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), []chip.Request{write(machine.Chips[1].Node, 1)})
@@ -294,7 +278,8 @@ func TestSubmitWhenTheChipGoesAway(t *testing.T) {
 	}
 }
 
-// TestSubmitToSomethingElse has a server answer nonsense: nobody waits for ever, and nothing ends twice.
+// TestSubmitToSomethingElse submits to a server that answers nonsense. Submit
+// returns, and no request ends twice.
 func TestSubmitToSomethingElse(t *testing.T) {
 	t.Parallel()
 	machine, _ := topo.Named("n300")

@@ -29,6 +29,7 @@ func View(n *node.Node) api.ChipView {
 		OutOfService: cableNames(s.Out), Unreachable: append([]wire.FabricNodeID{}, s.Unreachable...), OpenOps: s.Open, InFlight: s.InFlight, Memory: api.MemoryView{Tiles: s.Resident, Buffers: s.Buffers}, Loop: loadOf(n.Load()),
 		Counters: chipCounters(&s.Counters), Dropped: dropCounters(s.Counters.Dropped),
 	}
+	v.Links = []api.LinkView{}
 	addrs, peers, socks, first := n.Addresses(), n.Peers(), n.Sockets(), firstUp(&s)
 	for i := range s.Ports {
 		l := linkView(&s.Ports[i], now)
