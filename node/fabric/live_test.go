@@ -301,6 +301,32 @@ func TestChipsComeAndGo(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// TestConcurrentUse opens APIs by one handle while a chip starts by the same
+// handle; 'go test -race' finds what the two share.
+func TestConcurrentUse(t *testing.T) {
+	isolated(t)
+	f := up(t, "lab", "n300", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	chips := f.Running()
+	ended := make(chan error, 1)
+	go func() { ended <- f.RestartChip(ctx, chips[1].Chip, spec.Records{}) }()
+	for running := true; running; {
+		f.ClientAt(chips[0]).Close()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+			running = false
+		default:
+		}
+	}
+	if _, silent := Ask(ctx, clients(t, f)); len(silent) != 0 || len(f.Running()) != 2 {
+		t.Errorf("%d chips run, of which %v do not answer", len(f.Running()), silent)
+	}
+}
+
 // TestPauseWaits has every thread of a chip stand still when PauseChip returns.
 func TestPauseWaits(t *testing.T) {
 	isolated(t)
