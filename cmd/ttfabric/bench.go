@@ -235,8 +235,6 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 	return rows, frame, nil
 }
 
-func percent(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
-
 // sentBetween is how many bytes a chip has put on its cables to a neighbour, and how many a frame of theirs carries.
 func sentBetween(ctx context.Context, cl *api.Client, to wire.FabricNodeID) (n uint64, frame int, err error) {
 	v, err := cl.Chip(ctx)

@@ -43,3 +43,9 @@ func completeValues(c *cobra.Command, values map[string][]string) {
 		completeValues(sub, values)
 	}
 }
+
+func completeFormat(c *cobra.Command, formats ...string) {
+	c.RegisterFlagCompletionFunc("format", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return formats, cobra.ShellCompDirectiveNoFileComp
+	})
+}

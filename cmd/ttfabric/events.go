@@ -100,22 +100,6 @@ type viewer struct {
 	past   bool            // the history is through
 }
 
-func printEvent(c *cobra.Command, e api.EventView, asJSON bool) {
-	if asJSON {
-		printLine(c, e)
-		return
-	}
-	keys := make([]string, 0, len(e.Detail))
-	for k := range e.Detail {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for i, k := range keys {
-		keys[i] = k + "=" + e.Detail[k]
-	}
-	fmt.Fprintf(c.OutOrStdout(), "%s %s %s %s %s (%s)\n", e.Time.Format("2006-01-02T15:04:05.000"), e.Chip, e.Type, e.Action, e.Actor, strings.Join(keys, ", "))
-}
-
 func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) error {
 	v := &viewer{c: c, json: asJSON, flags: f, seen: map[string]uint64{}, types: map[string]int{}}
 	if f.last < 0 {

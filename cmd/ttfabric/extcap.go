@@ -11,16 +11,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/capture"
+	"ttfabric/node/fabric/container"
+	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/router/topo"
 	"ttfabric/wire/capture/wireshark"
 )
 
 // extcapName reports whether a program's name, as it was called, is that of the plugin.
 func extcapName(argv0 string) bool { return strings.Contains(filepath.Base(argv0), "extcap") }
 
-// extcapCall is the command line of a call by Wireshark as one of ours: the
-// plugin may be a link to this program, or a script that calls it.
+// extcapCall turns the command line of a call by Wireshark into the command line of the
+// command extcap: the plugin may be a link to this program, or a script that calls this program.
 func extcapCall(argv []string) []string {
 	args := argv[1:]
 	if len(args) > 0 && args[0] == "extcap" {
@@ -34,10 +37,11 @@ func extcapCall(argv []string) []string {
 
 func newExtcap() *cobra.Command {
 	return &cobra.Command{Use: "extcap", Short: "Be the capture plugin of Wireshark", DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,
-		Long: `extcap speaks to Wireshark, tshark and dumpcap, which call it as a plugin: each
-running fabric is an interface, ttfabric-NAME, and so is each chip of those of at most 64, ttfabric-NAME-M0D3. What 'ttfabric capture' takes as
-flags they offer as options. 'ttfabric wireshark install' puts the plugin in
-its place.`,
+		Long: `extcap speaks to Wireshark, tshark and dumpcap, which call extcap as a plugin.
+Each running fabric is an interface, ttfabric-NAME. Each chip of a fabric of at
+most 64 chips is an interface, too, ttfabric-NAME-M0D3. Wireshark offers the flags
+of 'ttfabric capture' as options of an interface. 'ttfabric wireshark install'
+puts the plugin where Wireshark looks for plugins.`,
 		Example: "  tshark -D\n  tshark -i ttfabric-default -c 20\n  ttfabric extcap --extcap-interfaces",
 		RunE: func(c *cobra.Command, args []string) error {
 			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
@@ -51,52 +55,36 @@ its place.`,
 		}}
 }
 
-// extcapFabric is a running fabric that can be captured.
-type extcapFabric struct {
-	name string
-	dir  runDir
-	t    *topo.Topology
-}
-
-// extcapFabrics are all that run, for this program and for the plugin's answers, in the same order.
-func extcapFabrics(ctx context.Context) (out []extcapFabric, shown []wireshark.Fabric) {
-	for _, name := range runningFabrics(ctx) {
-		dir, err := dirFor(name)
-		if err != nil {
-			continue
+// extcapFabrics are all fabrics that have a chip running, for this program and, in the same order, for the plugin's answers.
+func extcapFabrics(ctx context.Context) (out []*fabric.Fabric, shown []wireshark.Fabric) {
+	var names []string
+	for _, dir := range folder.All() {
+		if f, err := fabric.Peek(dir); err == nil && len(f.Running()) > 0 {
+			names = append(names, dir.Name())
 		}
-		if _, t, _, err := dir.mesh(); err == nil {
-			out, shown = append(out, extcapFabric{name, dir, t}), append(shown, wireshark.Fabric{Name: name, Topology: t})
+	}
+	for _, s := range container.Strays(ctx, func(name string) bool { return slices.Contains(names, name) }) {
+		if s.Running > 0 {
+			names = append(names, s.Name)
+		}
+	}
+	for _, name := range names {
+		if f, err := fabric.Open(ctx, name); err == nil {
+			out, shown = append(out, f), append(shown, wireshark.Fabric{Name: name, Topology: f.Topology})
 		}
 	}
 	return out, shown
 }
 
-// runningFabrics are the names of the fabrics that have a chip running, as a process or a container.
-func runningFabrics(ctx context.Context) (names []string) {
-	ents, _ := os.ReadDir(runRoot())
-	for _, e := range ents {
-		if d := runDir(filepath.Join(runRoot(), e.Name())); len(d.chips()) > 0 {
-			names = append(names, e.Name())
-		}
-	}
-	for _, s := range strays(ctx, func(name string) bool { return slices.Contains(names, name) }) {
-		if s.running > 0 {
-			names = append(names, s.name)
-		}
-	}
-	return names
-}
-
-// findExtcap is the fabric, and the chip if it is one, that an interface stands for.
-func findExtcap(ctx context.Context, iface string) (f extcapFabric, chip string, err error) {
+// findExtcap finds the fabric that an interface stands for, and the chip where the interface is one chip.
+func findExtcap(ctx context.Context, iface string) (f *fabric.Fabric, chip string, err error) {
 	if !strings.HasPrefix(iface, wireshark.InterfacePrefix) {
-		return f, "", spec.Usagef("interface %q: want one that 'ttfabric extcap --extcap-interfaces' lists", iface)
+		return nil, "", spec.Usagef("interface %q: want one that 'ttfabric extcap --extcap-interfaces' lists", iface)
 	}
 	all, shown := extcapFabrics(ctx)
 	i, chip, ok := wireshark.Find(shown, iface)
 	if !ok {
-		return f, "", fmt.Errorf("interface %q: no such fabric is running, or no such chip is in it; 'ttfabric ls' lists the fabrics", iface)
+		return nil, "", fmt.Errorf("interface %q: no such fabric is running, or no such chip is in it; 'ttfabric ls' lists the fabrics", iface)
 	}
 	return all[i], chip, nil
 }
@@ -113,7 +101,7 @@ func runExtcap(ctx context.Context, w io.Writer, x *wireshark.Request) error {
 	case x.Config:
 		f, chip, err := findExtcap(ctx, x.Interface)
 		if err == nil {
-			wireshark.PrintOptions(w, f.t, chip)
+			wireshark.PrintOptions(w, f.Topology, chip)
 		}
 		return err
 	case x.Capture:
@@ -134,15 +122,19 @@ func captureExtcap(ctx context.Context, x *wireshark.Request) error {
 	if err != nil {
 		return err
 	}
-	flags := &captureFlags{write: "-", filter: x.WholeFilter(), snapLen: x.SnapLen, buffer: x.Buffer, keys: x.Keys} // "-": for the check, the capture is a file
-	if err := flags.check(); err != nil {
+	o := capture.Options{Write: "-", Filter: x.WholeFilter(), SnapLen: x.SnapLen, BufferMiB: x.Buffer, Keys: x.Keys}
+	if err := o.Check(); err != nil {
 		return err
 	}
 	ports := x.Ports
 	if chip != "" && len(ports) == 0 {
 		ports = []string{chip}
 	}
-	where, err := capturedPorts(f.t, ports)
+	where, err := capture.Ports(f.Topology, ports)
+	if err != nil {
+		return err
+	}
+	j, err := capture.New(f, where, o)
 	if err != nil {
 		return err
 	}
@@ -151,7 +143,6 @@ func captureExtcap(ctx context.Context, x *wireshark.Request) error {
 		return fmt.Errorf("cannot open the pipe: %w", err)
 	}
 	defer out.Close()
-	j := &captureJob{dir: f.dir, t: f.t, where: where, flags: flags}
-	j.sink = newPcapSink(out, flags, j.section())
-	return j.run(ctx)
+	_, err = j.Run(ctx, capture.Stream(out, capture.Section(f, version())))
+	return err
 }

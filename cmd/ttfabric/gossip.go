@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
@@ -26,23 +24,6 @@ address. It runs beside the fabric, and no link comes up or goes down because
 of it. One pool holds the chips of a mesh, another one all that have a cable to another mesh.`}
 	c.AddCommand(newGossipShow(), newGossipImpair(), newGossipCut(), newGossipHeal(), newGossipKeygen(), newGossipKeys())
 	return c
-}
-
-// gossipArgs reads the CHIPS of a command, and opens the chips that run.
-func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *fabric.Chips, error) {
-	if _, err := format(c); err != nil {
-		return nil, nil, err
-	}
-	f, err := openFabric(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	chips, err := chipList(f.Topology, args)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := f.Chips()
-	return chips, s, err
 }
 
 func completeChipLists(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -103,13 +84,6 @@ func gossipInForce(v *api.GossipView) string {
 		return "-"
 	}
 	return strings.Join(words, ", ")
-}
-
-func nodeNames(ns []wire.FabricNodeID) (out []string) {
-	for _, n := range ns {
-		out = append(out, n.String())
-	}
-	return out
 }
 
 func newGossipImpair() *cobra.Command {
@@ -201,30 +175,6 @@ are started meanwhile are on no side of the cut.
 	return c
 }
 
-// twoSets reads CHIPS [CHIPS]: without the second, it is the rest.
-func twoSets(t *topo.Topology, args []string) (one, other []wire.FabricNodeID, err error) {
-	if one, err = chipList(t, args[:1]); err != nil {
-		return nil, nil, err
-	}
-	if len(args) == 2 {
-		if other, err = chipList(t, args[1:]); err != nil {
-			return nil, nil, err
-		}
-	}
-	for _, c := range t.Chips {
-		switch in := slices.Contains(one, c.Node); {
-		case len(args) == 1 && !in:
-			other = append(other, c.Node)
-		case in && slices.Contains(other, c.Node):
-			return nil, nil, spec.Usagef("chip %s is in both sets, %s and %s", c.Node, args[0], args[1])
-		}
-	}
-	if len(other) == 0 {
-		return nil, nil, spec.Usagef("%s are all chips of %s; nobody is left to be cut off from", args[0], t.Name)
-	}
-	return one, other, nil
-}
-
 func newGossipHeal() *cobra.Command {
 	return &cobra.Command{Use: "heal", Short: "Take back all that is done to the gossip", Args: cobra.NoArgs,
 		Long: `heal takes back what 'gossip cut', 'gossip impair' and 'partition --gossip' did.
@@ -242,25 +192,4 @@ every few seconds, or every half minute where they were apart for long.`,
 			}
 			return toldChips(c, "put back", healed)
 		}}
-}
-
-// toldChips says what has been done to the gossip of which chips.
-func toldChips(c *cobra.Command, done string, chips []wire.FabricNodeID) error {
-	f, err := format(c)
-	if err != nil {
-		return err
-	}
-	if f == "json" {
-		return printJSON(c, map[string]any{"action": done, "chips": append([]wire.FabricNodeID{}, chips...)})
-	}
-	if len(chips) == 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "No chip's gossip %s.\n", done)
-		return nil
-	}
-	names := nodeNames(chips)
-	if len(names) > maxListed {
-		names = append(names[:maxListed:maxListed], fmt.Sprintf("and %d more", len(chips)-maxListed))
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "gossip of %s %s: %s\n", topo.Count(len(chips), "chip"), done, strings.Join(names, ", "))
-	return nil
 }

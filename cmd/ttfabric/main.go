@@ -9,17 +9,18 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
 
+	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
 
 	"github.com/spf13/cobra"
 )
 
 func main() {
+	fabric.ServesChips() // as 'ttfabric node'
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
@@ -143,34 +144,4 @@ func wrapArgsOf(c *cobra.Command) {
 			return nil
 		}
 	}
-}
-
-func version() string {
-	v, rev, date := "devel", "", ""
-	if bi, ok := debug.ReadBuildInfo(); ok {
-		if bi.Main.Version != "" && bi.Main.Version != "(devel)" {
-			v = bi.Main.Version
-		}
-		for _, s := range bi.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				rev = " " + s.Value[:min(12, len(s.Value))]
-			case "vcs.time":
-				date = " " + s.Value
-			}
-		}
-	}
-	return v + rev + date
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		if f, err := format(c); err != nil {
-			return err
-		} else if f == "json" {
-			return printJSON(c, map[string]string{"version": version()})
-		}
-		fmt.Fprintln(c.OutOrStdout(), version())
-		return nil
-	}}
 }

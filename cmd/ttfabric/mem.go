@@ -105,11 +105,6 @@ func parseTile(s string) (wire.NocAddr, error) {
 	return wire.NewNocAddr(uint8(x), uint8(y), o), nil
 }
 
-func memFlags(c *cobra.Command) {
-	c.Flags().String("via", "", "chip that the command enters the fabric at (default: the chip itself)")
-	c.Flags().Int("plane", 0, "routing plane")
-}
-
 func newMemRead() *cobra.Command {
 	var file string
 	c := &cobra.Command{Use: "read CHIP TILE LENGTH", Short: "Read bytes from a tile", Args: cobra.ExactArgs(3),

@@ -10,11 +10,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node"
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
@@ -86,14 +84,6 @@ percentages with or without the sign, and a bare rate is kbit. Where more than
 	c.Flags().DurationVar(&duration, "duration", 0, "put it back after this time; 0: it stays")
 	c.Flags().StringVar(&direction, "direction", "both", "both, a-to-b or b-to-a; a is the end that LINK names first, or the lower one")
 	return c
-}
-
-// faultTime checks a time after which the chips put a fault back.
-func faultTime(flag string, d time.Duration) error {
-	if d < 0 || d > node.MaxFaultTime {
-		return spec.Usagef("%s %v: want 0, to let it stay, to %v", flag, d, node.MaxFaultTime)
-	}
-	return nil
 }
 
 func setNetem(c *cobra.Command, args []string, direction string, body api.NetemBody) error {
@@ -216,16 +206,6 @@ func inForce(v *api.ImpairmentView) string {
 	return strings.Join(words, " ")
 }
 
-func endsIn(v *api.ImpairmentView) string {
-	var words []string
-	for _, s := range []float64{v.CutEndsInS, v.EndsInS} {
-		if s > 0 {
-			words = append(words, fmt.Sprintf("%.1fs", s))
-		}
-	}
-	return strings.Join(words, " ")
-}
-
 func newNetemReset() *cobra.Command {
 	var k kernelFlags
 	c := &cobra.Command{Use: "reset [LINK...]", Short: "Take impairments away from cables, or from all", ValidArgsFunction: completeLinks,
@@ -261,32 +241,4 @@ namespace that --netns names, it needs no chip that runs.
 		}}
 	k.add(c)
 	return c
-}
-
-// maxListed is how many cables a message lists by name.
-const maxListed = 8
-
-// toldLinks says what has been done to which cables.
-func toldLinks(c *cobra.Command, done string, links []topo.Link) error {
-	f, err := format(c)
-	if err != nil {
-		return err
-	}
-	names := []string{}
-	for _, l := range links {
-		names = append(names, l.String())
-	}
-	if f == "json" {
-		return printJSON(c, map[string]any{"action": done, "links": names})
-	}
-	n := len(names)
-	if n == 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "No cable %s.\n", done)
-		return nil
-	}
-	if n > maxListed {
-		names = append(names[:maxListed:maxListed], fmt.Sprintf("and %d more", n-maxListed))
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s %s: %s\n", topo.Count(n, "cable"), done, strings.Join(names, ", "))
-	return nil
 }

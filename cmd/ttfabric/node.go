@@ -67,7 +67,7 @@ func newNode() *cobra.Command {
 			if err := l.UnmarshalText([]byte(level)); err != nil {
 				return spec.Usagef("--log-level %q: want debug, info, warn or error", level)
 			}
-			node.Alone()
+			node.ConfigureProcess()
 			if err := nodeFlags(cmd.Flags()); err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -110,33 +109,4 @@ func showRouters(c *cobra.Command, format, done string, views []api.RouterView) 
 	tw.Render()
 	fmt.Fprintf(c.ErrOrStderr(), "%s %s\n", topo.Count(len(views), "port"), done)
 	return nil
-}
-
-// seconds is a time for people, from seconds.
-func seconds(s float64) time.Duration {
-	return time.Duration(s * float64(time.Second)).Round(time.Second)
-}
-
-// training is how far a link's training has come, with its result where that is no good one.
-func training(l *api.LinkView) string {
-	if l.Train == "fail" || l.Train == "not connected" {
-		return l.Phase + ", " + l.Train
-	}
-	return l.Phase
-}
-
-// ago is how long ago something was; "never" for nil.
-func ago(s *float64) string {
-	if s == nil {
-		return "never"
-	}
-	return seconds(*s).String() + " ago"
-}
-
-// share is a share in percent; "" for nil.
-func share(s *float64) string {
-	if s == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.3f", 100**s)
 }

@@ -205,3 +205,49 @@ func completeTopology(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	}
 	return names, cobra.ShellCompDirectiveDefault
 }
+
+// gossipArgs reads the CHIPS of a command, and opens the chips that run.
+func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *fabric.Chips, error) {
+	if _, err := format(c); err != nil {
+		return nil, nil, err
+	}
+	f, err := openFabric(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	chips, err := chipList(f.Topology, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := f.Chips()
+	return chips, s, err
+}
+
+// twoSets reads CHIPS [CHIPS]: without the second, it is the rest.
+func twoSets(t *topo.Topology, args []string) (one, other []wire.FabricNodeID, err error) {
+	if one, err = chipList(t, args[:1]); err != nil {
+		return nil, nil, err
+	}
+	if len(args) == 2 {
+		if other, err = chipList(t, args[1:]); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, c := range t.Chips {
+		switch in := slices.Contains(one, c.Node); {
+		case len(args) == 1 && !in:
+			other = append(other, c.Node)
+		case in && slices.Contains(other, c.Node):
+			return nil, nil, spec.Usagef("chip %s is in both sets, %s and %s", c.Node, args[0], args[1])
+		}
+	}
+	if len(other) == 0 {
+		return nil, nil, spec.Usagef("%s are all chips of %s; nobody is left to be cut off from", args[0], t.Name)
+	}
+	return one, other, nil
+}
+
+func memFlags(c *cobra.Command) {
+	c.Flags().String("via", "", "chip that the command enters the fabric at (default: the chip itself)")
+	c.Flags().Int("plane", 0, "routing plane")
+}

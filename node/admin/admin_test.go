@@ -36,11 +36,21 @@ const patience = time.Minute
 
 // start starts the chips of an n300 with real gossip, and their APIs; it returns the APIs' addresses.
 func start() (machine *topo.Topology, addrs []string, stop func(), err error) {
-	return startRouted("n300", route.Config{})
+	return startWith("n300", options{})
 }
 
-// startRouted does so with those of another machine.
-func startRouted(name string, routes route.Config) (machine *topo.Topology, addrs []string, stop func(), err error) {
+// options are what tests vary of the chips that they start.
+type options struct {
+	routes route.Config
+	keys   [][]byte // to encrypt gossip with; none: plain
+	record string   // the folder of recordings; "": none
+	about  any      // what the APIs say of the fabric
+	first  bool     // only the first chip is started
+	closed bool     // the chips are closed at once, and only their APIs go on
+}
+
+// startWith starts the chips of a machine.
+func startWith(name string, o options) (machine *topo.Topology, addrs []string, stop func(), err error) {
 	machine, _ = topo.Named(name)
 	var seeds []string
 	var stops []func()
@@ -49,30 +59,55 @@ func startRouted(name string, routes route.Config) (machine *topo.Topology, addr
 			f()
 		}
 	}
-	for i, c := range machine.Chips {
-		inc := wire.Incarnation(time.Now().UnixNano()) + wire.Incarnation(i)
-		n, err := node.Start(context.Background(), node.Config{Node: c.Node, Topology: machine, Incarnation: inc, Profile: ttlink.ProfileCrowded, Route: routes,
-			Port: func(a netip.AddrPort) (transport.Port, error) {
-				return transport.Listen(transport.Options{Local: a})
-			},
-			Join: func(ctx context.Context, m membership.Meta) (node.Membership, error) {
-				join := append([]string(nil), seeds...)
-				return gossip.Start(ctx, gossip.Config{Node: c.Node, Incarnation: inc, Bind: netip.MustParseAddrPort("127.0.0.1:0"), Label: "test", Meta: m, Seeds: func() []string { return join }})
-			}})
+	for i := range machine.Chips {
+		if o.first && i > 0 {
+			break
+		}
+		n, err := startChip(machine, i, &o, seeds)
 		if err != nil {
 			return nil, nil, stop, err
 		}
 		seeds = append(seeds, n.GossipAddr().String())
+		if o.closed {
+			n.Close()
+		}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, nil, stop, err
 		}
 		srv := admin.NewServer(n, token)
+		srv.Describe(o.about)
 		go srv.Serve(l)
-		stops = append(stops, func() { srv.Close(); n.Close() })
+		stops = append(stops, func() { n.Close() }, func() { srv.Close() })
 		addrs = append(addrs, l.Addr().String())
 	}
 	return machine, addrs, stop, nil
+}
+
+func startChip(machine *topo.Topology, i int, o *options, seeds []string) (*node.Node, error) {
+	self := machine.Chips[i].Node
+	inc := wire.Incarnation(time.Now().UnixNano()) + wire.Incarnation(i)
+	join := append([]string(nil), seeds...)
+	cfg := node.Config{Node: self, Topology: machine, Incarnation: inc, Profile: ttlink.ProfileCrowded, Route: o.routes,
+		Port: func(a netip.AddrPort) (transport.Port, error) {
+			return transport.Listen(transport.Options{Local: a})
+		}}
+	pool := gossip.Config{Node: self, Incarnation: inc, Bind: netip.MustParseAddrPort("127.0.0.1:0"), Label: "test", Seeds: func() []string { return join }}
+	if o.keys != nil {
+		k, err := gossip.NewKeys(o.keys)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Keys, pool.Keys = k, k
+	}
+	if o.record != "" {
+		cfg.Record = &node.Recording{Dir: o.record}
+	}
+	cfg.Join = func(ctx context.Context, m membership.Meta) (node.Membership, error) {
+		pool.Meta = m
+		return gossip.Start(ctx, pool)
+	}
+	return node.Start(context.Background(), cfg)
 }
 
 // A program outside the fabric uses a chip through its API, as if it ran inside.

@@ -6,6 +6,7 @@ import (
 	"ttfabric/node"
 )
 
+// losses answers with the packets that the chip has counted.
 func (s *Server) losses(w http.ResponseWriter, _ *http.Request) {
 	a := s.n.Account()
 	if a.Incarnation == 0 {

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, program Program) error {
 	if err != nil {
 		return err
 	}
-	node.Alone()
+	node.ConfigureProcess()
 	c, err := FromFolder(folder.Dir(*dir), id)
 	if err != nil {
 		return fmt.Errorf("chip %s: %w", id, err)

@@ -12,10 +12,10 @@ import (
 	"ttfabric/router/topo/yamldoc"
 )
 
-// Error is what is wrong with a scenario file.
+// Error is a fault in a scenario file.
 type Error struct {
 	File   string
-	Line   int // 1 for the first; 0 where the file as a whole is at fault
+	Line   int // 1 for the first; 0 if the fault concerns the file as a whole
 	Reason string
 }
 
@@ -27,13 +27,14 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason)
 }
 
-// reader reads one file. It keeps the first complaint; what is read after it means nothing.
+// reader reads one file. A reader keeps the first error. Values read after an error are
+// meaningless.
 type reader struct {
 	path string
 	err  error
 }
 
-// fail notes a complaint about a line.
+// fail notes an error about a line.
 func (r *reader) fail(line int, format string, a ...any) {
 	if r.err == nil {
 		r.err = &Error{r.path, line, fmt.Sprintf(format, a...)}
@@ -56,7 +57,7 @@ func (r *reader) root(data []byte) *yaml.Node {
 	return root
 }
 
-// fields are the entries of a map by key; each key is known, and there once.
+// fields are the entries of a map by key. fields accepts only known keys, each once.
 func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*yaml.Node {
 	out := map[string]*yaml.Node{}
 	if n == nil {
@@ -84,7 +85,8 @@ func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*y
 	return out
 }
 
-// orList is the end of a complaint about a word: the nearest known one, or all.
+// orList is the end of an error message about an unknown word. orList names the nearest known word,
+// or else all of them.
 func orList(near string, known []string) string {
 	if near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -118,7 +120,7 @@ func (r *reader) list(n *yaml.Node, what string, most int) []*yaml.Node {
 	return n.Content
 }
 
-// text is a word or sentence; "" where it is not given.
+// text is a word or sentence; "" if missing.
 func (r *reader) text(n *yaml.Node, what string) string {
 	if n == nil {
 		return ""
@@ -130,7 +132,7 @@ func (r *reader) text(n *yaml.Node, what string) string {
 	return n.Value
 }
 
-// oneOf is a word out of some; "" where it is not given.
+// oneOf is one of the given words; "" if missing.
 func (r *reader) oneOf(n *yaml.Node, what string, words ...string) string {
 	s := r.text(n, what)
 	if n != nil && !slices.Contains(words, s) {
@@ -139,7 +141,7 @@ func (r *reader) oneOf(n *yaml.Node, what string, words ...string) string {
 	return s
 }
 
-// time is a duration with its unit; 0 where it is not given.
+// time is a duration with its unit; 0 if missing.
 func (r *reader) time(n *yaml.Node, what string, least, most time.Duration) time.Duration {
 	if n == nil {
 		return 0
@@ -152,7 +154,7 @@ func (r *reader) time(n *yaml.Node, what string, least, most time.Duration) time
 	return d
 }
 
-// count is a whole number; 0 where it is not given.
+// count is a whole number; 0 if missing.
 func (r *reader) count(n *yaml.Node, what string, least, most uint64) uint64 {
 	if n == nil {
 		return 0
@@ -165,7 +167,7 @@ func (r *reader) count(n *yaml.Node, what string, least, most uint64) uint64 {
 	return v
 }
 
-// number is a number with or without a fraction; 0 where it is not given.
+// number is a number with or without a fraction; 0 if missing.
 func (r *reader) number(n *yaml.Node, what string, least, most float64) float64 {
 	if n == nil {
 		return 0
@@ -186,9 +188,9 @@ func (r *reader) yes(n *yaml.Node, what string) bool {
 	return r.oneOf(n, what, "true", "false") == "true"
 }
 
-// nearest is the known word that a word was probably meant to be; "" if none is close.
+// nearest is the most similar known word. nearest is "" if none is similar.
 func nearest(word string, known []string) string {
-	best, at := "", len(word)/3+2 // as many slips of the pen as that, less one
+	best, at := "", len(word)/3+2 // accept as many typing errors, less one
 	for _, k := range known {
 		if d := distance(word, k); d < at {
 			best, at = k, d
@@ -197,7 +199,7 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// longWord is where the comparison of words ends: keys are shorter.
+// longWord is the longest word that is compared: keys are shorter.
 const longWord = 40
 
 // distance is how many letters must be changed, added or left out (Levenshtein).

@@ -11,12 +11,13 @@ import (
 	"ttfabric/router/topo/yamldoc"
 )
 
-// file is a YAML file under reading: what every complaint about it needs.
+// file is a YAML file that is being read. A file holds what every error message about the file
+// needs.
 type file struct {
 	path string
 }
 
-// fail is a complaint about the line of n, or about the whole file where n is nil.
+// fail is an error about the line of n, or about the whole file if n is nil.
 func (f file) fail(n *yaml.Node, format string, a ...any) error {
 	e := &Error{File: f.path, Reason: fmt.Sprintf(format, a...)}
 	if n != nil {
@@ -25,8 +26,8 @@ func (f file) fail(n *yaml.Node, format string, a ...any) error {
 	return e
 }
 
-// parse returns the root of the only document in data, nil for an empty one.
-// Nodes are used instead of Go structs because only they know their line.
+// parse returns the root of the only document in data, or nil for an empty document. The package
+// uses YAML nodes instead of Go structs, since only nodes know their line.
 func (f file) parse(data []byte) (*yaml.Node, error) {
 	if line, what := unprintable(data); line > 0 {
 		return nil, &Error{File: f.path, Line: line, Reason: "not YAML: " + what}
@@ -41,8 +42,8 @@ func (f file) parse(data []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
-// unprintable finds the first line with a character that YAML forbids (YAML
-// 1.2.2 §5.1). The parser would refuse it too, but without saying where.
+// unprintable finds the first line with a character that YAML forbids (YAML 1.2.2 §5.1). The parser
+// would refuse the character too, but without naming the line.
 func unprintable(data []byte) (line int, what string) {
 	line = 1
 	for rest := data; len(rest) > 0; {
@@ -80,7 +81,8 @@ type pair struct{ key, val *yaml.Node }
 // isNull reports whether a value was left out: "chips:" or "chips: ~".
 func isNull(n *yaml.Node) bool { return n == nil || yamldoc.Null(n) }
 
-// noAlias refuses YAML's references.
+// noAlias refuses YAML's references. A few lines of them can stand for billions of values, and no
+// descriptor has any.
 func (f file) noAlias(n *yaml.Node) error {
 	if alias := yamldoc.Alias(n); alias != "" {
 		return f.fail(n, "%s", alias)
@@ -88,8 +90,8 @@ func (f file) noAlias(n *yaml.Node) error {
 	return nil
 }
 
-// pairs returns the entries of mapping n, none for a null. Keys are plain and
-// different from each other; what says what n is, for messages.
+// pairs returns the entries of mapping n, none for a null. Keys are plain and differ from each
+// other. What describes n in messages.
 func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
 	if isNull(n) {
 		return nil, nil
@@ -166,10 +168,10 @@ func (f file) scalar(n *yaml.Node, what string) (string, error) {
 	return n.Value, nil
 }
 
-// maxShown is how much of a wrong value a message repeats, in bytes.
+// maxShown is how many bytes of a wrong value a message quotes.
 const maxShown = 40
 
-// show is a value as a message repeats it.
+// show is a value in the form in which messages quote it.
 func show(n *yaml.Node) string {
 	if kind := yamldoc.Kind(n); kind != "" {
 		return kind

@@ -162,7 +162,7 @@ func PrintOptions(w io.Writer, t *topo.Topology, chip string) {
 	fmt.Fprintln(w, "arg {number=0}{call=--ports}{display=Chips and ports}{tooltip=Where to capture; none: everywhere}{type=multicheck}")
 	fmt.Fprintln(w, "arg {number=1}{call=--filter}{display=Filter}{tooltip=Such as: data and dst M0D3, or: retransmission or nack. 'ttfabric capture --help' has all}{type=string}")
 	fmt.Fprintln(w, "arg {number=2}{call=--snaplen}{display=Bytes of each frame}{tooltip=0: all}{type=unsigned}{default=0}{range=0,262144}")
-	fmt.Fprintln(w, "arg {number=3}{call=--buffer}{display=MiB that may wait in each chip}{tooltip=0: 16}{type=unsigned}{default=0}{range=0,1024}")
+	fmt.Fprintf(w, "arg {number=3}{call=--buffer}{display=MiB that may wait in each chip}{tooltip=0: %d}{type=unsigned}{default=0}{range=0,%d}\n", capture.DefaultBuffer>>20, capture.MaxBuffer>>20)
 	fmt.Fprintln(w, "arg {number=4}{call=--keys}{display=Keys of QUIC ports}{tooltip=Puts the TLS keys into the capture, so that whoever has it can decrypt them}{type=boolflag}{default=false}")
 	for _, c := range t.Chips {
 		name := c.Node.String()

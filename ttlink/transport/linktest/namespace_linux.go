@@ -9,19 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// aloneEnv is set in the process that Alone starts.
-const aloneEnv = "TTFABRIC_TEST_ALONE"
+// namespaceEnv is set in the process that InNamespace starts.
+const namespaceEnv = "TTFABRIC_TEST_NAMESPACE"
 
-// Alone runs f in a process and a network namespace of their own, where the
-// loopback's MTU is f's to set: it runs the test that calls it a second time
-// there. Where namespaces are forbidden the test is skipped.
-func Alone(t *testing.T, f func(setMTU func(int))) {
-	if os.Getenv(aloneEnv) != "" {
+// InNamespace runs f in a process and a network namespace of their own, where f may set the
+// loopback's MTU. To do so, it runs the calling test a second time there. Where namespaces are
+// forbidden, it skips the test.
+func InNamespace(t *testing.T, f func(setMTU func(int))) {
+	if os.Getenv(namespaceEnv) != "" {
 		f(loopback(t))
 		return
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=10m")
-	cmd.Env = append(os.Environ(), aloneEnv+"=1")
+	cmd.Env = append(os.Environ(), namespaceEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	if os.Geteuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
@@ -37,7 +37,7 @@ func Alone(t *testing.T, f func(setMTU func(int))) {
 	}
 }
 
-// loopback brings the loopback up and returns what sets its MTU.
+// loopback brings the loopback interface up and returns a function that sets its MTU.
 func loopback(t *testing.T) (setMTU func(int)) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

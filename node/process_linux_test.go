@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAlone: all threads of a chip's process, those that begin later too, wait
-// for their turn, with the nice value that they had (0 stands for that of the
-// test); undone, none does. A policy of the user's stays, before and after.
-func TestAlone(t *testing.T) {
-	if how := os.Getenv("TTFABRIC_TEST_ALONE"); how != "" {
-		alone(how)
+// TestConfigureProcess: all threads of a chip's process have the batch policy, also threads that
+// begin later. They keep the nice value that they had (0 stands for that of the test). After the
+// undo, they have the normal policy again. A policy that the user chose stays, before and after.
+func TestConfigureProcess(t *testing.T) {
+	if how := os.Getenv("TTFABRIC_TEST_PROCESS"); how != "" {
+		configured(how)
 		return
 	}
 	if own, err := unix.SchedGetAttr(0, 0); err != nil || own.Policy != unix.SCHED_NORMAL {
@@ -30,8 +30,8 @@ func TestAlone(t *testing.T) {
 		"kept":  fmt.Sprintf("policy %d nice 0 processors 3", unix.SCHED_BATCH),
 		"undo":  fmt.Sprintf("policy %d nice 0 processors 3", unix.SCHED_NORMAL),
 	} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestAlone$")
-		cmd.Env = append(os.Environ(), "TTFABRIC_TEST_ALONE="+how, "GOMAXPROCS=")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestConfigureProcess$")
+		cmd.Env = append(os.Environ(), "TTFABRIC_TEST_PROCESS="+how, "GOMAXPROCS=")
 		out, err := cmd.CombinedOutput()
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		if err != nil || strings.Count(string(out), "policy") < 4 {
@@ -45,8 +45,8 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// alone is the process that is set up. It prints a line per thread.
-func alone(how string) {
+// configured is the process that ConfigureProcess sets up. It prints a line per thread.
+func configured(how string) {
 	runtime.GOMAXPROCS(3)
 	was, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
@@ -68,7 +68,7 @@ func alone(how string) {
 			unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_BATCH, Nice: was.Nice}, 0)
 		}
 	}
-	undo := Alone()
+	undo := ConfigureProcess()
 	if how == "undo" || how == "kept" {
 		undo()
 	}

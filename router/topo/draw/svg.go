@@ -1,4 +1,4 @@
-package main
+package draw
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ const (
 	chipW, chipH = 74.0, 48.0
 	pitchX       = 118.0 // from chip to chip
 	pitchY       = 94.0
-	panelPad     = 34.0 // around the chips of a mesh; wraps end in it
+	panelPad     = 34.0 // around the chips of a mesh; cables around the mesh end here
 	panelHead    = 26.0 // for a mesh's title
 	panelGap     = 64.0 // between meshes; exits pass there
 	margin       = 24.0
@@ -26,7 +26,8 @@ const (
 	minWidth     = 640.0
 )
 
-// planeColors tell the planes apart, also for most who don't see all colours (Okabe and Ito's palette).
+// planeColors are one colour for each plane. Most people who do not see all
+// colours can tell these apart (the palette of Okabe and Ito).
 var planeColors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a5195", "#5f6b7a"}
 
 const (
@@ -57,7 +58,7 @@ func (p point) step(d wire.Direction, n float64) point {
 	return p
 }
 
-// svg is the picture under work.
+// svg is a picture that is being drawn.
 type svg struct {
 	strings.Builder
 	t      *topo.Topology
@@ -119,7 +120,7 @@ func panelSize(m topo.Mesh) (w, h float64) {
 	return float64(m.Cols-1)*pitchX + chipW + 2*panelPad, float64(m.Rows-1)*pitchY + chipH + 2*panelPad + panelHead
 }
 
-// title names a mesh; what passes behind it is kept off the letters.
+// title writes the name of a mesh. A margin around the letters hides the cables behind them.
 func (s *svg) title(m topo.Mesh, p point) {
 	title := fmt.Sprintf("mesh %d · %s", m.ID, m.Shape())
 	if n := s.t.MeshPlanes(m.ID); n > 0 && m.Rows*m.Cols > 4 {
@@ -135,7 +136,7 @@ func (s *svg) middle(n wire.FabricNodeID) point {
 	return point{o.x + float64(c.Col)*pitchX + chipW/2, o.y + float64(c.Row)*pitchY + chipH/2}
 }
 
-// side is where a cable leaves a chip: in the middle of a side, or off it along that side.
+// side is where a cable leaves a chip: off pixels along a side from the middle of the side.
 func (s *svg) side(n wire.FabricNodeID, d wire.Direction, off float64) point {
 	p := s.middle(n)
 	if d == wire.East || d == wire.West {
@@ -148,14 +149,14 @@ func (s *svg) side(n wire.FabricNodeID, d wire.Direction, off float64) point {
 	return p
 }
 
-// cables draws them all; those of one edge side by side.
+// cables draws all cables; the cables of one edge lie side by side.
 func (s *svg) cables() {
-	total, seen := map[drawnEdge]int{}, map[drawnEdge]int{}
-	key := func(c topo.Cable) drawnEdge { return drawnEdge{a: c.A.Node, b: c.B.Node, dir: c.Dir, back: c.Back} }
+	total, seen := map[edge]int{}, map[edge]int{}
+	key := func(c topo.Cable) edge { return edge{a: c.A.Node, b: c.B.Node, dir: c.Dir, back: c.Back} }
 	for _, c := range s.t.Cables {
 		total[key(c)]++
 	}
-	for _, within := range []bool{true, false} { // those between meshes lie on top
+	for _, within := range []bool{true, false} { // cables between meshes lie on top
 		for _, c := range s.t.Cables {
 			if c.External() == within {
 				continue
@@ -176,7 +177,8 @@ func (s *svg) cables() {
 	}
 }
 
-// line draws a path in the colour of the cable's plane; over it, the pointer shows which cable it is.
+// line draws a path in the colour of the cable's plane. A viewer names the cable
+// when the pointer is over the path.
 func (s *svg) line(c topo.Cable, path string, width float64) {
 	color, dash := planeColor(c)
 	what := fmt.Sprintf("%s %s – %s %s, plane %d", c.A.Short(), c.Dir, c.B.Short(), c.Back, c.Plane)
@@ -186,10 +188,11 @@ func (s *svg) line(c topo.Cable, path string, width float64) {
 	fmt.Fprintf(s, `<path d="%s" fill="none" stroke="%s" stroke-width="%.1f" stroke-linecap="round"%s><title>%s</title></path>`+"\n", path, color, width, dash, what)
 }
 
-// wrap draws a cable that leads around a mesh: around all chips of a ring, else as a stub at both ends that names the other.
+// wrap draws a cable that leads around a mesh: around all chips of a ring, else
+// as a stub at both ends, which names the chip at the other end.
 func (s *svg) wrap(c topo.Cable, off float64) {
 	m, _ := s.t.Mesh(c.A.Node.Mesh)
-	a, b := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, off) // a, the lower, is west or north of b
+	a, b := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, off) // a, the lower end, is west or north of b
 	far := stub - 6 + off
 	switch {
 	case m.Rows == 1:
@@ -205,8 +208,8 @@ func (s *svg) wrap(c topo.Cable, off float64) {
 	}
 }
 
-// between draws a cable from mesh to mesh: as a curve where the two are beside
-// each other and it meets nothing else, else as a stub at both ends.
+// between draws a cable from mesh to mesh: as a curve where the two meshes are
+// beside each other and the curve meets nothing else, else as a stub at both ends.
 func (s *svg) between(c topo.Cable, off float64) {
 	a, b := s.cell[c.A.Node.Mesh], s.cell[c.B.Node.Mesh]
 	next := cell{a.row, a.col}
@@ -227,7 +230,7 @@ func (s *svg) between(c topo.Cable, off float64) {
 		return
 	}
 	other, most := off, 150.0
-	if arc { // the cables of an edge lie within each other
+	if arc { // the curves of an edge lie within each other
 		other, most = -off, 84-2*off
 	}
 	p, q := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, other)
@@ -236,7 +239,7 @@ func (s *svg) between(c topo.Cable, off float64) {
 	s.line(c, fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", p.x, p.y, pc.x, pc.y, qc.x, qc.y, q.x, q.y), 2.6)
 }
 
-// stubs draws the beginnings of a cable, each with the name of the chip at the other end.
+// stubs draws the two ends of a cable, each with the name of the chip at the other end.
 func (s *svg) stubs(c topo.Cable, off, width float64, name func(wire.FabricNodeID) string) {
 	for _, end := range []struct {
 		chip, peer wire.FabricNodeID

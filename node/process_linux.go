@@ -7,17 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPasses is how often the threads are gone through for new ones, which
-// begin with the policy of those that make them.
+// maxPasses is how often setPolicy goes through the threads. New threads begin with the policy of
+// the thread that made them.
 const maxPasses = 8
 
-// The policies of threads, as sched(7) has them.
+// Policies of threads, see sched(7).
 const (
-	usual   = unix.SCHED_NORMAL
-	patient = unix.SCHED_BATCH
+	policyNormal = unix.SCHED_NORMAL
+	policyBatch  = unix.SCHED_BATCH
 )
 
-// setPolicy gives the threads of the process that have one policy another, and reports whether any has changed.
+// setPolicy changes the policy of all threads of the process that have the policy from. setPolicy
+// reports whether any thread has changed.
 func setPolicy(from, to uint32) (changed bool) {
 	for range maxPasses {
 		tasks, err := os.ReadDir("/proc/self/task")

@@ -2,7 +2,7 @@
 
 package node
 
-const usual, patient = 0, 0
+const policyNormal, policyBatch = 0, 0
 
-// setPolicy does nothing: the policies that it is about are Linux's.
+// setPolicy does nothing: the policies are Linux's.
 func setPolicy(from, to uint32) (changed bool) { return false }
