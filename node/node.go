@@ -302,7 +302,7 @@ func (n *Node) drain(now mono.Time) {
 		n.member.UpdateMeta(n.meta)
 	}
 	if n.record.over() {
-		n.chip.SetTap(nil)
+		n.chip.Unwrap()
 	}
 	if d, ok := n.chip.Deadline(); ok && d.Before(n.armed) {
 		n.armed = d

@@ -84,7 +84,7 @@ func (n *Node) startRecording(now mono.Time, cfg chip.Config) error {
 	}
 	r := &recording{blocks: make(chan []byte, recordBacklog), empty: make(chan []byte, recordBacklog+1), file: f, w: w, hub: n.events, why: record.EndClosed}
 	r.tape = record.NewRecorder(now, r.take)
-	n.chip.SetTap(r.tape)
+	n.chip.Wrap(r.tape.Wrap)
 	n.record = r
 	r.tell(RecordEvent{})
 	r.ended.Go(r.write)
@@ -184,7 +184,7 @@ func (n *Node) EndRecording() (file string, err error) {
 		return "", ErrNotRecorded
 	}
 	r.why = record.EndStopped
-	n.chip.SetTap(nil)
+	n.chip.Unwrap()
 	file = r.file.Name()
 	return file, r.close()
 }

@@ -28,7 +28,7 @@ func (w *fabric) command(i int, d wire.Direction, cmd router.Command) {
 }
 
 func (w *fabric) channel(i int, d wire.Direction) wire.Channel {
-	for _, p := range w.chips[i].ports {
+	for _, p := range w.chips[i].ports.list {
 		if p.Dir == d {
 			return p.Local.Channel
 		}
@@ -159,7 +159,7 @@ func TestRetrainCommand(t *testing.T) {
 			t.Fatalf("%+v", rs)
 		}
 	}
-	if n := w.chips[1].ports[w.chips[1].portIndex(w.channel(1, wire.West))].link.Status().Retrains; n < 50 {
+	if n := w.chips[1].ports.list[w.chips[1].ports.index(w.channel(1, wire.West))].link.Status().Retrains; n < 50 {
 		t.Errorf("%d retrains", n)
 	}
 }

@@ -52,7 +52,7 @@ func (w *fabric) move() {
 		c.Tick(w.now)
 		c.Pump(w.now)
 		for ch, x, ok := c.PollTransmit(w.now); ok; ch, x, ok = c.PollTransmit(w.now) {
-			peer := c.ports[c.portIndex(ch)].Peer
+			peer := c.ports.list[c.ports.index(ch)].Peer
 			for b := x.Data; len(b) > 0; b = b[min(x.Seg, len(b)):] {
 				w.at[peer.Node].HandleDatagram(w.now, peer.Channel, b[:min(x.Seg, len(b))])
 			}

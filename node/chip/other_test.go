@@ -25,10 +25,16 @@ func TestBothWaysRoundARing(t *testing.T) {
 		typ   wire.PacketType
 		other bool
 	}
-	saw := map[seen]int{}
+	saw, next := map[seen]int{}, map[bool]uint32{}
 	w.watch = func(to wire.PortID, v wire.PacketView) {
 		if v.Type() != wire.PacketLinkState {
 			saw[seen{to.Node.Chip, v.Type(), v.Other()}]++
+		}
+		if v.Type() == wire.PacketRequest && to.Node == w.m.Chips[3].Node {
+			if _, seq := v.Flow(); seq != next[v.Other()] {
+				t.Errorf("other %v: request %d came as number %d of its flow", v.Other(), next[v.Other()], seq)
+			}
+			next[v.Other()]++
 		}
 	}
 	const each = 3
@@ -55,13 +61,13 @@ func TestBothWaysRoundARing(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if len(rs) != 4*each || w.chips[0].Open() != 0 || w.chips[0].counters.StaleCompletions+w.chips[0].counters.StaleReplies != 0 {
-		t.Errorf("%d results, %d open, %d stale completions, %d stale replies", len(rs), w.chips[0].Open(), w.chips[0].counters.StaleCompletions, w.chips[0].counters.StaleReplies)
+	stale := w.chips[0].Status().Counters
+	if len(rs) != 4*each || w.chips[0].Open() != 0 || stale.StaleCompletions+stale.StaleReplies != 0 {
+		t.Errorf("%d results, %d open, %d stale completions, %d stale replies", len(rs), w.chips[0].Open(), stale.StaleCompletions, stale.StaleReplies)
 	}
 	for _, other := range []bool{false, true} {
-		f, g := w.chips[0].out[flowKey{node: w.m.Chips[3].Node, other: other}], w.chips[3].in[flowKey{node: w.m.Chips[0].Node, other: other}]
-		if f == nil || g == nil || f.next != 2*each || g.next != 2*each {
-			t.Errorf("other %v: the flow's ends are %+v and %+v", other, f, g)
+		if next[other] != 2*each {
+			t.Errorf("other %v: the flow had %d requests, want %d", other, next[other], 2*each)
 		}
 	}
 	// East from an even place, and so back from an odd one: West; the other way round each time.
@@ -129,13 +135,19 @@ func TestOtherWayRefused(t *testing.T) {
 // Where there is one way, what asks for the other one takes it, too, and is a flow of its own all the same.
 func TestOtherWayOfALine(t *testing.T) {
 	w := newFabric(t, named(t, "mesh:1x4"))
+	next := map[bool]uint32{} // by flow
+	w.watch = func(to wire.PortID, v wire.PacketView) {
+		if _, seq := v.Flow(); v.Type() == wire.PacketRequest && to.Node == w.m.Chips[3].Node && seq == next[v.Other()] {
+			next[v.Other()]++
+		}
+	}
 	for token := range uint64(6) {
 		if a := w.chips[0].HandleRequest(w.now, opposite(w, token%2 == 0, token)); a != Accepted {
 			t.Fatalf("not taken: %d", a)
 		}
 	}
-	if rs := w.results(0, 6); len(rs) != 6 || len(w.chips[3].in) != 2 || w.chips[0].ways.sides != 1 {
-		t.Errorf("%d results, %d flows, ways of %d sides", len(rs), len(w.chips[3].in), w.chips[0].ways.sides)
+	if rs := w.results(0, 6); len(rs) != 6 || next[false] != 3 || next[true] != 3 || w.chips[0].tables.routes.sides != 1 {
+		t.Errorf("%d results, %v requests by flow, routes of %d sides", len(rs), next, w.chips[0].tables.routes.sides)
 	}
 }
 

@@ -172,17 +172,17 @@ func TestProofsAreRemembered(t *testing.T) {
 	give(a, true)
 	give(a, false)
 	c := w.chips[0]
-	n, told := len(c.tables.checked), len(tablesOf(c))
+	n, told := len(c.tables.former.checked), len(tablesOf(c))
 	if n == 0 || told != n || !c.Intact() {
 		t.Fatalf("%d proofs for %d tables, intact: %v", n, told, c.Intact())
 	}
 	give(a, true)
 	give(a, false)
-	if again := len(tablesOf(c)); len(c.tables.checked) != n || again != told {
-		t.Errorf("the same once more: %d proofs, before %d, for %d tables", len(c.tables.checked), n, again)
+	if again := len(tablesOf(c)); len(c.tables.former.checked) != n || again != told {
+		t.Errorf("the same once more: %d proofs, before %d, for %d tables", len(c.tables.former.checked), n, again)
 	}
 	give(b, true)
-	if len(c.tables.checked) <= n {
+	if len(c.tables.former.checked) <= n {
 		t.Error("other tables were not proved")
 	}
 }

@@ -50,7 +50,7 @@ func TestTimeoutActions(t *testing.T) {
 					}
 				}
 				counted += c.counters.Timeouts
-				for i := range c.ports {
+				for i := range c.ports.list {
 					dropped += c.router.Status(i).Classes[wire.ClassRequest].Dropped[wire.DropTimeout]
 				}
 			}
@@ -104,7 +104,7 @@ func TestTTLIsEnough(t *testing.T) {
 		fate Fate
 		at   int
 	}{{6, FateDone, 15}, {5, FateLost, 11}, {1, FateLost, 1}} {
-		w.chips[0].cfg.TTL, w.chips[0].ttl = c.ttl, c.ttl
+		w.chips[0].cfg.TTL, w.chips[0].tables.ttl = c.ttl, c.ttl
 		write := Request{Dst: m.Chips[15].Node, Payload: []byte("far"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
 		if got := w.chips[0].HandleRequest(w.now, write); got != Accepted {
 			t.Fatalf("not taken: %d", got)

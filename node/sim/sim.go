@@ -51,9 +51,9 @@ type Config struct {
 	Quick    bool      // looks at invariants after each 16th step of a chip and not after each
 	Trace    io.Writer // where a line for everything goes; nil: nowhere
 
-	// Record returns what is to hear of all calls into a chip that begins a
-	// life, such as a recorder; nil for nothing. A nil Record is for no chip.
-	Record func(now mono.Time, cfg chip.Config) chip.Tap
+	// Record returns what wraps the inputs of a chip that starts, such as a
+	// recorder's Wrap; nil for nothing. A nil Record wraps no chip.
+	Record func(now mono.Time, cfg chip.Config) func(chip.Inputs) chip.Inputs
 
 	bare     bool     // no checkers, no hash: for speed
 	sabotage sabotage // breaks something on purpose, to test the checkers
@@ -247,8 +247,8 @@ func (s *Sim) start(m *machine) {
 		return
 	}
 	if s.cfg.Record != nil {
-		if t := s.cfg.Record(s.now, cfg); t != nil {
-			c.SetTap(t)
+		if wrap := s.cfg.Record(s.now, cfg); wrap != nil {
+			c.Wrap(wrap)
 		}
 	}
 	if m.life != nil {
