@@ -60,11 +60,13 @@ func (c *machine) SetClient(cl Client) { c.program.client = cl }
 
 // tellProgram tells the program the ends of its requests. The ends for a removed program are dropped.
 func (c *machine) tellProgram() {
-	for r, ok := c.source.PollInside(); ok; r, ok = c.source.PollInside() {
+	rs := c.source.TakeInside()
+	for i := range rs {
 		if c.program.client != nil {
-			c.program.client.Done(r.Done, r)
+			c.program.client.Done(rs[i].Done, rs[i])
 		}
 	}
+	clear(rs)
 }
 
 // pull takes requests from the program while there is room.

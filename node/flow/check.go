@@ -39,21 +39,24 @@ func (f *outFlow) check() (open int, err error) {
 	if f.base+uint32(f.len()) != f.next {
 		return 0, fmt.Errorf("the window has %d requests from %d on, and the next one is %d", f.len(), f.base, f.next)
 	}
+	if want := len(f.ops); len(f.members) > 1 && len(f.open) != want || len(f.members) == 1 && len(f.open) != 0 {
+		return 0, fmt.Errorf("the window has %d requests and %d sets of members", want, len(f.open))
+	}
 	var by [MaxMembers + 1]int
-	held := f.held()
-	for k := range held {
-		o := &held[k]
-		if n := o.open.count(); n != int(o.left) {
-			return 0, fmt.Errorf("request %d is open at %d members and counted at %d", f.base+uint32(k), n, o.left)
-		}
+	for k := f.head; k < len(f.ops); k++ {
+		o, n := &f.ops[k], 0
 		for i := range f.members {
-			if o.open.has(i) {
+			if f.waits(k, i) {
 				by[i]++
+				n++
 			}
+		}
+		if n != int(o.left) {
+			return 0, fmt.Errorf("request %d is open at %d members and counted at %d", f.base+uint32(k-f.head), n, o.left)
 		}
 		if !o.settled() {
 			open++
-		} else if k == 0 {
+		} else if k == f.head {
 			return 0, fmt.Errorf("request %d is settled and still the first in the window", f.base)
 		}
 	}

@@ -31,8 +31,8 @@ func (s *Source) Ends() []Ends {
 			for i := range f.members {
 				e := at(f.members[i].node)
 				e.add(f.members[i].fates)
-				for _, o := range f.held() {
-					if !o.probe && o.open.has(i) {
+				for k := f.head; k < len(f.ops); k++ {
+					if !f.ops[k].probe && f.waits(k, i) {
 						e.Open++
 					}
 				}

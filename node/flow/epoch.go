@@ -49,17 +49,15 @@ type epoch struct {
 // over reports whether the flow must not send more requests in this epoch.
 func (e *epoch) over() bool { return e.ending || e.older != 0 }
 
-// judge takes note of how a request of this epoch ends. It returns a more
-// careful result where the destination's word does not bind the destination's
-// next incarnation.
-func (e *epoch) judge(o *op, r Result) Result {
-	if r.Fate == FateLost && r.Drop == 0 && (!o.known || e.ending) {
-		r = Result{Fate: FateUnknown, Doubt: DoubtLate}
+// judge takes note of how a request of this epoch ends. It makes the end more
+// careful where the destination's word does not bind the destination's next incarnation.
+func (e *epoch) judge(o *op, x *end) {
+	if x.fate == FateLost && x.drop == 0 && (!o.known || e.ending) {
+		*x = unknown(DoubtLate)
 	}
-	if r.Fate == FateUnknown && !o.known {
+	if x.fate == FateUnknown && !o.known {
 		e.ending = true
 	}
-	return r
 }
 
 // heard takes note of a completion of this epoch.

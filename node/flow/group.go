@@ -98,26 +98,33 @@ func (gs *groups) bury(f *outFlow) {
 }
 
 // fail takes note that a multicast did not end as done at a member.
-func (f *outFlow) fail(i int, seq uint32, r *Result) {
+func (f *outFlow) fail(n wire.FabricNodeID, seq uint32, e *end) {
 	if f.failed == nil {
 		f.failed = map[uint32][]MemberResult{}
 	}
-	f.failed[seq] = append(f.failed[seq], MemberResult{f.members[i].node, r.Fate, r.Outcome, r.Drop, r.At, r.Doubt})
+	f.failed[seq] = append(f.failed[seq], MemberResult{n, e.fate, e.outcome, e.drop, e.at, e.doubt})
 }
 
-// groupResult sums up what became of a multicast from the members where it was not done.
-func groupResult(failed []MemberResult) Result {
-	if len(failed) == 0 {
-		return Result{Fate: FateDone}
+// takeFailed returns the members where a multicast that has ended was not done, by chip.
+func (f *outFlow) takeFailed(seq uint32) []MemberResult {
+	if len(f.failed) == 0 {
+		return nil
 	}
+	failed := f.failed[seq]
+	delete(f.failed, seq)
 	slices.SortFunc(failed, func(a, b MemberResult) int { return compareNodes(a.Node, b.Node) })
+	return failed
+}
+
+// gravest is the end of a multicast that was not done at some members.
+func gravest(failed []MemberResult) end {
 	worst := failed[0]
 	for _, m := range failed {
 		if m.Fate > worst.Fate {
 			worst = m
 		}
 	}
-	return Result{Fate: worst.Fate, Outcome: worst.Outcome, Drop: worst.Drop, At: worst.At, Doubt: worst.Doubt, Members: failed}
+	return end{worst.Fate, worst.Outcome, worst.Drop, worst.Doubt, worst.At}
 }
 
 // compareNodes orders chips by mesh and chip.

@@ -30,12 +30,12 @@ func (s *Source) HandleCompletion(now mono.Time, from Key, k *wire.Completion) {
 	}
 	for _, e := range k.Exceptions {
 		for seq := later(e.First, m.next); int32(seq-e.First) < int32(e.Count) && int32(k.Next-seq) > 0; seq++ {
-			s.settle(now, f, i, seq, exceptionResult(e.Outcome))
+			s.settle(now, f, i, seq, exceptionEnd(e.Outcome), nil)
 		}
 	}
 	for ; int32(k.Next-m.next) > 0; m.next++ {
 		if !s.awaitsData(f, i, m.next) {
-			s.settle(now, f, i, m.next, Result{Fate: FateDone})
+			s.settle(now, f, i, m.next, end{}, nil)
 		}
 	}
 	f.advance()
@@ -73,47 +73,56 @@ func (f *outFlow) answer(now mono.Time, i int, k *wire.Completion) {
 // performed the read and the data is still on its way. The read then holds up
 // no request behind it; the data ends the read.
 func (s *Source) awaitsData(f *outFlow, i int, seq uint32) bool {
-	o := f.at(seq)
-	if o == nil || o.id == 0 || !o.open.has(i) {
+	k := f.at(seq)
+	if k < 0 || f.ops[k].id == 0 || !f.waits(k, i) {
 		return false
 	}
-	if _, waits := s.reads[o.id]; !waits {
+	if _, waits := s.reads[f.ops[k].id]; !waits {
 		return false
 	}
-	f.close(i, o)
+	f.settle(k, i)
+	f.members[i].open--
 	return true
 }
 
-// close takes a member out of those that have not settled a request.
-func (f *outFlow) close(i int, o *op) {
-	o.open.remove(i)
-	o.left--
-	f.members[i].open--
+// end is how a request ended: the part of a [Result] that answers tell.
+type end struct {
+	fate    Fate
+	outcome wire.Outcome
+	drop    wire.DropReason
+	doubt   Doubt
+	at      wire.FabricNodeID
 }
 
-func exceptionResult(o wire.Outcome) Result {
+func unknown(why Doubt) end { return end{fate: FateUnknown, doubt: why} }
+
+// exceptionEnd is what an exception of a completion says.
+func exceptionEnd(o wire.Outcome) end {
 	switch o {
 	case wire.OutcomeLost:
-		return Result{Fate: FateLost}
+		return end{fate: FateLost}
 	case wire.OutcomeRestarted:
-		return Result{Fate: FateUnknown, Doubt: DoubtRestarted}
+		return unknown(DoubtRestarted)
 	}
-	return Result{Fate: FateRefused, Outcome: o}
+	return end{fate: FateRefused, outcome: o}
 }
 
-// settle ends a request at one member, once. The request ends when all members have settled it.
-func (s *Source) settle(now mono.Time, f *outFlow, i int, seq uint32, r Result) {
-	o := f.at(seq)
-	if o == nil || !o.open.has(i) {
+// settle ends a request at one member, once. The request ends when all members
+// have settled it. data is what a read returned.
+func (s *Source) settle(now mono.Time, f *outFlow, i int, seq uint32, e end, data []byte) {
+	k := f.at(seq)
+	if k < 0 || !f.waits(k, i) {
 		return
 	}
-	r = f.epoch.judge(o, r)
-	f.close(i, o)
+	o, m := &f.ops[k], &f.members[i]
+	f.epoch.judge(o, &e)
+	f.settle(k, i)
+	m.open--
 	if !o.probe {
-		f.members[i].fates[r.Fate]++
-	}
-	if f.multicast() && r.Fate != FateDone && !o.probe {
-		f.fail(i, seq, &r)
+		m.fates[e.fate]++
+		if f.multicast() && e.fate != FateDone {
+			f.fail(m.node, seq, &e)
+		}
 	}
 	if !o.settled() {
 		return
@@ -122,14 +131,9 @@ func (s *Source) settle(now mono.Time, f *outFlow, i int, seq uint32, r Result) 
 	if o.id != 0 {
 		delete(s.reads, o.id)
 	}
-	if o.probe {
-		return
+	if !o.probe {
+		s.finish(now, f.key.Node, o, e, data, f.takeFailed(seq))
 	}
-	if f.multicast() {
-		r = groupResult(f.failed[seq])
-		delete(f.failed, seq)
-	}
-	s.finish(now, f.key.Node, o, r)
 }
 
 // HandleReply takes the data of a read. from is the flow and the chip that replies; data is copied.
@@ -140,10 +144,11 @@ func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
 		return
 	}
 	delete(s.reads, id)
-	r, f := Result{Fate: FateDone, Data: append([]byte(nil), data...)}, ref.flow
+	f := ref.flow
+	data = append([]byte(nil), data...)
 	for seq := f.base; seq != f.next; seq++ {
-		if o := f.at(seq); o.id == id && !o.settled() {
-			s.settle(now, f, 0, seq, r)
+		if o := &f.ops[f.at(seq)]; o.id == id && !o.settled() {
+			s.settle(now, f, 0, seq, end{}, data)
 			f.advance()
 			f.members[0].progress, f.heard = now, now
 			return
@@ -151,7 +156,7 @@ func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
 	}
 	s.open--
 	f.members[0].fates[FateDone]++
-	s.finish(now, f.key.Node, &ref.op, r)
+	s.finish(now, f.key.Node, &ref.op, end{}, data, nil)
 }
 
 // HandleDrop settles a request that a router of the chip at dropped. Of a
@@ -166,7 +171,7 @@ func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNod
 	if !f.multicast() {
 		s.drop(now, f, 0, r, at)
 		f.heard = now
-	} else if f.at(r.FlowSeq) != nil {
+	} else if f.at(r.FlowSeq) >= 0 {
 		for _, n := range behind {
 			if i := f.member(n); i >= 0 {
 				s.drop(now, f, i, r, at)
@@ -178,19 +183,19 @@ func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNod
 
 // drop settles a dropped request at one member.
 func (s *Source) drop(now mono.Time, f *outFlow, i int, r *wire.DropReport, at wire.FabricNodeID) {
-	if o := f.at(r.FlowSeq); o != nil && o.probe && o.open.has(i) {
+	if k := f.at(r.FlowSeq); k >= 0 && f.ops[k].probe && f.waits(k, i) {
 		for seq := f.base; int32(r.FlowSeq-seq) > 0; seq++ {
-			s.settle(now, f, i, seq, Result{Fate: FateUnknown, Doubt: DoubtRouteDead})
+			s.settle(now, f, i, seq, unknown(DoubtRouteDead), nil)
 		}
 	}
-	s.settle(now, f, i, r.FlowSeq, Result{Fate: FateLost, Drop: r.Reason, At: at})
+	s.settle(now, f, i, r.FlowSeq, end{fate: FateLost, drop: r.Reason, at: at}, nil)
 	f.members[i].progress = now
 }
 
 // giveUp ends all open requests of a flow at one member. A flow without another member then begins another epoch.
 func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
 	for seq := f.base; seq != f.next; seq++ {
-		s.settle(now, f, i, seq, Result{Fate: FateUnknown, Doubt: why})
+		s.settle(now, f, i, seq, unknown(why), nil)
 	}
 	f.members[i].next = f.next
 	if len(f.members) == 1 {
@@ -201,25 +206,39 @@ func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
 
 // Finish ends a request that no flow carried.
 func (s *Source) Finish(now mono.Time, r *Request, inside bool, end Result) {
-	s.finish(now, r.Dst, &op{token: r.Token, sent: now, inside: inside}, end)
+	end.Token, end.Dst, end.Sent, end.Done = r.Token, r.Dst, now, now
+	s.result(inside, &end)
 }
 
-// finish puts a result where whoever asked finds it.
-func (s *Source) finish(now mono.Time, dst wire.FabricNodeID, o *op, r Result) {
-	r.Token, r.Dst, r.Sent, r.Done = o.token, dst, o.sent, now
+// finish ends a request of a flow.
+func (s *Source) finish(now mono.Time, dst wire.FabricNodeID, o *op, e end, data []byte, failed []MemberResult) {
+	if failed != nil {
+		e = gravest(failed)
+	}
+	s.result(o.inside, &Result{Token: o.token, Dst: dst, Fate: e.fate, Outcome: e.outcome, Drop: e.drop, At: e.at, Doubt: e.doubt,
+		Data: data, Members: failed, Sent: o.sent, Done: now})
+}
+
+// result puts a result where whoever asked finds it.
+func (s *Source) result(inside bool, r *Result) {
 	s.counters.Results[r.Fate]++
-	if o.inside {
-		s.inside.add(r)
+	if inside {
+		s.inside = append(s.inside, *r)
 	} else {
-		s.outside.add(r)
+		s.outside.list = append(s.outside.list, *r)
 	}
 }
 
 // PollResult yields the ends of requests from outside the chip, oldest first.
 func (s *Source) PollResult() (Result, bool) { return s.outside.take() }
 
-// PollInside yields the ends of requests of the program inside the chip, oldest first.
-func (s *Source) PollInside() (Result, bool) { return s.inside.take() }
+// TakeInside returns the ends of requests of the program inside the chip, oldest
+// first. They are valid until the next call of the source.
+func (s *Source) TakeInside() []Result {
+	rs := s.inside
+	s.inside = rs[:0]
+	return rs
+}
 
 // results are results that wait to be polled.
 type results struct {
@@ -227,8 +246,7 @@ type results struct {
 	head int
 }
 
-func (q *results) len() int     { return len(q.list) - q.head }
-func (q *results) add(r Result) { q.list = append(q.list, r) }
+func (q *results) len() int { return len(q.list) - q.head }
 
 func (q *results) take() (Result, bool) {
 	if q.head == len(q.list) {

@@ -42,8 +42,8 @@ type SourceCounters struct {
 //
 // Call [Source.Admits] and [Source.HandleRequest] for each request, and
 // HandleCompletion, HandleReply, HandleDrop and HandleTables for what comes
-// back. Call Tick when Deadline has come. After each of these calls, drain
-// PollInside and PollResult.
+// back. Call Tick when Deadline has come. After each of these calls, ask for
+// TakeInside, and drain PollResult.
 //
 // Invariant: open is the number of requests in all windows that are not
 // settled, and of reads that wait only for their data.
@@ -61,7 +61,7 @@ type Source struct {
 	open     int
 	tickAt   mono.Time // when open flows are looked at next
 	outside  results   // of requests that came from outside the chip
-	inside   results   // of requests of the program inside the chip
+	inside   []Result  // of requests of the program inside the chip
 	packet   wire.Packet
 	counters SourceCounters
 }
@@ -83,7 +83,7 @@ func NewSource(cfg Config, net Network) *Source {
 // apart from each other. A request is settled when all members have settled it.
 //
 // Invariants: members are sorted by chip; a member's open is the number of
-// requests in the window whose open set has that member.
+// requests in the window that wait for that member.
 type outFlow struct {
 	key     Key
 	ranges  wire.Ranges // of a multicast
@@ -159,7 +159,7 @@ func (s *Source) Admits(r *Request) Admission {
 	switch {
 	case len(r.Payload) > wire.MaxPayload, !many && reads && r.Command.Size > wire.MaxPayload:
 		return TooLarge
-	case s.outside.len()+s.inside.len() >= MaxResults:
+	case s.outside.len() >= MaxResults:
 		return Busy
 	case many && (reads && !r.Probe || len(r.Via) > 0 || r.Other):
 		return BadRanges
@@ -272,8 +272,8 @@ func (s *Source) sent(f *outFlow, o *op) {
 		}
 		m.open++
 	}
-	o.known, o.open, o.left = f.epoch.known, first(len(f.members)), uint16(len(f.members))
-	f.add(o)
+	o.known = f.epoch.known
+	f.add(o, len(f.members))
 	if f.multicast() {
 		s.groups.uses++
 		f.used = s.groups.uses

@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -91,7 +90,7 @@ func TestSourceEpochs(t *testing.T) {
 					t.Fatalf("admission %d", a)
 				}
 			}
-			for _, o := range f.held() {
+			for _, o := range f.ops[f.head:] {
 				if o.known != x.known {
 					t.Fatal("a request was sent in another epoch than it says")
 				}
@@ -101,8 +100,8 @@ func TestSourceEpochs(t *testing.T) {
 			if got := s.fates(); got != x.fates || f.members[0].fates != x.fates || f.epoch.ending != x.ending || !f.epoch.known {
 				t.Errorf("fates %v, epoch %+v", got, f.epoch)
 			}
-			if a := ask(); a != Accepted || (f.epoch.number != epoch) != x.ending || f.held()[0].known == x.ending {
-				t.Errorf("admission %d in epoch %d after %d, known: %v", a, f.epoch.number, epoch, f.held()[0].known)
+			if a := ask(); a != Accepted || (f.epoch.number != epoch) != x.ending || f.ops[f.head].known == x.ending {
+				t.Errorf("admission %d in epoch %d after %d, known: %v", a, f.epoch.number, epoch, f.ops[f.head].known)
 			}
 			s.check(t)
 		})
@@ -231,19 +230,22 @@ func TestCheckFindsDamage(t *testing.T) {
 	for name, damage := range map[string]func(s *Source, f *outFlow){
 		"a count of open requests": func(s *Source, _ *outFlow) { s.open++ },
 		"a member's count":         func(_ *Source, f *outFlow) { f.members[0].open-- },
-		"a request's count":        func(_ *Source, f *outFlow) { f.held()[1].left++ },
-		"the members of a request": func(_ *Source, f *outFlow) { f.held()[1].open.remove(0) },
+		"a request's count":        func(_ *Source, f *outFlow) { f.ops[f.head+1].left++ },
+		"a request's members":      func(_ *Source, f *outFlow) { f.open[f.head].remove(1) },
+		"the members of requests":  func(_ *Source, f *outFlow) { f.open = f.open[:1] },
 		"the base of the window":   func(_ *Source, f *outFlow) { f.base++ },
-		"a settled first request":  func(_ *Source, f *outFlow) { f.close(0, &f.held()[0]) },
+		"a settled first request":  func(_ *Source, f *outFlow) { f.settle(f.head, 0); f.settle(f.head, 1) },
 	} {
 		s, _, now := newSource()
+		r := *write()
+		r.Ranges.Hops[wire.East] = 2
 		for range 3 {
-			s.HandleRequest(now, write(), false)
+			s.HandleRequest(now, &r, false)
 		}
 		s.check(t)
-		damage(s, s.flows[Key{Node: far}])
+		damage(s, s.groups.list[0])
 		if err := s.CheckInvariants(); err == nil {
-			t.Error(errors.New("nothing is found wrong after damage to " + name))
+			t.Errorf("nothing is found wrong after damage to %s", name)
 		}
 	}
 }

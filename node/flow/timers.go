@@ -125,17 +125,17 @@ func (s *Source) expireReads(now mono.Time) {
 			delete(s.reads, id)
 			s.open--
 			ref.flow.members[0].fates[FateUnknown]++
-			s.finish(now, ref.flow.key.Node, &ref.op, Result{Fate: FateUnknown, Doubt: DoubtTimeout})
+			s.finish(now, ref.flow.key.Node, &ref.op, unknown(DoubtTimeout), nil, nil)
 		}
 	}
 }
 
 // inWindow reports whether the read is still open in the window of its flow, which then settles the read.
 func (r *read) inWindow() bool {
-	held := r.flow.held()
-	for i := range held {
-		if held[i].id == r.op.id {
-			return !held[i].settled()
+	f := r.flow
+	for k := f.head; k < len(f.ops); k++ {
+		if f.ops[k].id == r.op.id {
+			return !f.ops[k].settled()
 		}
 	}
 	return false

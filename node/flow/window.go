@@ -1,8 +1,6 @@
 package flow
 
 import (
-	"math/bits"
-
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -21,23 +19,15 @@ func first(n int) (s memberSet) {
 	return s
 }
 
-func (s *memberSet) count() (n int) {
-	for _, w := range s {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
-
-// op is one request of a flow. Invariant: left is the number of members in open.
+// op is one request of a flow.
 type op struct {
 	token  uint64
 	id     uint64 // of a read whose data has not come; 0 for other requests
 	sent   mono.Time
-	open   memberSet // members that have not settled the request
-	left   uint16    // number of these members
-	known  bool      // the request was sent when its epoch was known, see epoch
-	probe  bool      // a probe of the flow itself
-	inside bool      // the program inside the chip asked for the request
+	left   uint16 // number of members that have not settled the request
+	known  bool   // the request was sent when its epoch was known, see epoch
+	probe  bool   // a probe of the flow itself
+	inside bool   // the program inside the chip asked for the request
 }
 
 // settled reports whether all members have settled the request.
@@ -47,10 +37,13 @@ func (o *op) settled() bool { return o.left == 0 }
 // settled request stays in the window while an earlier request is open.
 //
 // Invariants: ops[head+i] is request base+i; base+len(ops)-head is next; after
-// advance, the window is empty or request base is open.
+// advance, the window is empty or request base is open. If the flow has more
+// than one member, open[k] are the members that have not settled ops[k], and
+// ops[k].left is their number; else open is empty.
 type window struct {
 	ops  []op
-	head int    // of ops
+	open []memberSet
+	head int    // of ops and open
 	base uint32 // lowest request whose fate is open
 	next uint32 // number of the next request
 }
@@ -58,20 +51,37 @@ type window struct {
 func (w *window) empty() bool { return w.head == len(w.ops) }
 func (w *window) len() int    { return len(w.ops) - w.head }
 
-// held returns the requests in the window.
-func (w *window) held() []op { return w.ops[w.head:] }
-
-// at returns request seq; nil if the window does not hold that request.
-func (w *window) at(seq uint32) *op {
+// at returns the place of request seq in ops; -1 if the window does not hold that request.
+func (w *window) at(seq uint32) int {
 	if i := seq - w.base; i < uint32(len(w.ops)-w.head) {
-		return &w.ops[w.head+int(i)]
+		return w.head + int(i)
 	}
-	return nil
+	return -1
 }
 
-// add puts a request at the end of the window.
-func (w *window) add(o *op) {
+// waits reports whether member i has not settled the request at place k.
+func (w *window) waits(k, i int) bool {
+	if len(w.open) == 0 {
+		return w.ops[k].left > 0
+	}
+	return w.open[k].has(i)
+}
+
+// settle takes note that member i, which the window waits for, has settled the request at place k.
+func (w *window) settle(k, i int) {
+	w.ops[k].left--
+	if len(w.open) > 0 {
+		w.open[k].remove(i)
+	}
+}
+
+// add puts a request for n members at the end of the window.
+func (w *window) add(o *op, n int) {
+	o.left = uint16(n)
 	w.ops = append(w.ops, *o)
+	if n > 1 {
+		w.open = append(w.open, first(n))
+	}
 	w.next++
 }
 
@@ -82,9 +92,12 @@ func (w *window) advance() {
 		w.base++
 	}
 	if w.head == len(w.ops) {
-		w.ops, w.head = w.ops[:0], 0
+		w.ops, w.open, w.head = w.ops[:0], w.open[:0], 0
 	} else if w.head > 64 && w.head > len(w.ops)/2 {
-		n := copy(w.ops, w.ops[w.head:])
-		w.ops, w.head = w.ops[:n], 0
+		w.ops = w.ops[:copy(w.ops, w.ops[w.head:])]
+		if len(w.open) > 0 {
+			w.open = w.open[:copy(w.open, w.open[w.head:])]
+		}
+		w.head = 0
 	}
 }
