@@ -30,7 +30,7 @@ func (o *outbox) empty() bool { return len(o.replies) == 0 && len(o.reports) == 
 // emit injects what this chip owes others, as far as there is room.
 func (c *machine) emit(now mono.Time) bool {
 	moved := c.emitReplies()
-	moved = c.sink.Answer(func(to flow.Key, m wire.Completion) bool { return c.emitCompletion(now, to, &m) }) || moved
+	moved = c.emitCompletions(now) || moved
 	moved = c.emitReports(now) || moved
 	return c.tellNeighbours(now) || moved
 }
@@ -49,19 +49,24 @@ func (c *machine) emitReplies() (moved bool) {
 	return moved
 }
 
-// emitCompletion sends a completion; false while there is no room.
-func (c *machine) emitCompletion(now mono.Time, to flow.Key, m *wire.Completion) bool {
-	if to.Node == c.cfg.Node { // the requests went round in a circle
-		to.Group = 0
-		c.source.HandleCompletion(now, to, m)
-		c.tellProgram()
-		return true
-	}
-	w := c.route(to, wire.ClassControl)
-	if w.OK && !c.hasRoom(w) {
+// emitCompletions sends the completions that the sink owes.
+func (c *machine) emitCompletions(now mono.Time) bool {
+	if c.sink.Owed() == 0 {
 		return false
 	}
-	return c.sendControl(now, w, to, wire.PacketCompletion, m.Append(c.scratch.payload[:0]))
+	home := func(to flow.Key) *flow.Route { return c.route(to, wire.ClassControl) }
+	return c.sink.Answer(home, func(to flow.Key, w *flow.Route, m wire.Completion) bool {
+		switch {
+		case to.Node == c.cfg.Node: // the requests went round in a circle
+			to.Group = 0
+			c.source.HandleCompletion(now, to, &m)
+			c.tellProgram()
+			return true
+		case w.OK && !c.hasRoom(w):
+			return false
+		}
+		return c.sendControl(now, w, to, wire.PacketCompletion, m.Append(c.scratch.payload[:0]))
+	})
 }
 
 // emitReports sends drop reports.

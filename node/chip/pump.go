@@ -41,8 +41,9 @@ func (c *machine) Pump(now mono.Time) {
 // The packet lies in slot s, or still in its datagram where s is router.NoSlot.
 func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot) {
 	p := &c.ports.list[i]
-	v, ok := c.view(p, vc, b, s)
-	if !ok {
+	v, err := wire.ViewPacket(b)
+	if err != nil || v.VC() != vc || v.Plane() != p.Plane {
+		c.malformed(p, vc, s)
 		return
 	}
 	why := c.admits(p, v)
@@ -176,20 +177,15 @@ func (c *machine) assemble(now mono.Time, i int, d *ttlink.Delivery) {
 	c.take(now, i, d.VC, c.pool.Bytes(s), s)
 }
 
-// view reads a packet that came in by a port. A packet that cannot be read, or
-// that came on another channel or plane than it says, is counted and freed.
-func (c *machine) view(p *port, vc wire.VC, b []byte, s router.Slot) (wire.PacketView, bool) {
-	v, err := wire.ViewPacket(b)
-	if err == nil && v.VC() == vc && v.Plane() == p.Plane {
-		return v, true
-	}
+// malformed counts a packet that cannot be read, or that came on another channel
+// or plane than the packet says, and frees the packet's slot.
+func (c *machine) malformed(p *port, vc wire.VC, s router.Slot) {
 	c.counters.Dropped[wire.DropMalformed]++
 	p.malformed[vc.Class()]++
 	if s != router.NoSlot {
 		c.pool.Put(s)
 	}
 	p.link.Free(vc)
-	return nil, false
 }
 
 // admits looks at a packet that came in by a port, and gives a packet from

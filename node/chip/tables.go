@@ -91,6 +91,7 @@ func (c *machine) install(now mono.Time) {
 	c.router.Purge(c.stale)
 	c.redirectReplies()
 	c.source.HandleTables(now)
+	c.sink.HandleTables()
 	t.unreachable = c.findUnreachable()
 	c.events.add(Event{At: now, Tables: &Tables{Epoch: t.epoch, Out: c.outOf(p), Unreachable: t.unreachable, Strict: t.former.strict}})
 	c.abandon(now)

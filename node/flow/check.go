@@ -52,7 +52,7 @@ func (f *outFlow) check() (open int, err error) {
 			}
 		}
 		if n != int(o.left) {
-			return 0, fmt.Errorf("request %d is open at %d members and counted at %d", f.base+uint32(k-f.head), n, o.left)
+			return 0, fmt.Errorf("request %d is open at %d members and counted at %d", f.seq(k), n, o.left)
 		}
 		if !o.settled() {
 			open++

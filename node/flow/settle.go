@@ -34,9 +34,7 @@ func (s *Source) HandleCompletion(now mono.Time, from Key, k *wire.Completion) {
 		}
 	}
 	for ; int32(k.Next-m.next) > 0; m.next++ {
-		if !s.awaitsData(f, i, m.next) {
-			s.settle(now, f, i, m.next, end{}, nil)
-		}
+		s.performed(now, f, i, m.next)
 	}
 	f.advance()
 	m.progress = now
@@ -69,20 +67,22 @@ func (f *outFlow) answer(now mono.Time, i int, k *wire.Completion) {
 	}
 }
 
-// awaitsData settles a read in its flow's window if the destination has
-// performed the read and the data is still on its way. The read then holds up
-// no request behind it; the data ends the read.
-func (s *Source) awaitsData(f *outFlow, i int, seq uint32) bool {
+// performed settles a request that a member has performed. A read whose data is
+// still on its way is settled only in its flow's window, where the read then holds
+// up no request behind it; the data ends the read.
+func (s *Source) performed(now mono.Time, f *outFlow, i int, seq uint32) {
 	k := f.at(seq)
-	if k < 0 || f.ops[k].id == 0 || !f.waits(k, i) {
-		return false
+	if k < 0 || !f.waits(k, i) {
+		return
 	}
-	if _, waits := s.reads[f.ops[k].id]; !waits {
-		return false
+	if id := f.ops[k].id; id != 0 {
+		if _, waits := s.reads[id]; waits {
+			f.settle(k, i)
+			f.members[i].open--
+			return
+		}
 	}
-	f.settle(k, i)
-	f.members[i].open--
-	return true
+	s.settleAt(now, f, i, k, end{}, nil)
 }
 
 // end is how a request ended: the part of a [Result] that answers tell.
@@ -110,10 +110,13 @@ func exceptionEnd(o wire.Outcome) end {
 // settle ends a request at one member, once. The request ends when all members
 // have settled it. data is what a read returned.
 func (s *Source) settle(now mono.Time, f *outFlow, i int, seq uint32, e end, data []byte) {
-	k := f.at(seq)
-	if k < 0 || !f.waits(k, i) {
-		return
+	if k := f.at(seq); k >= 0 && f.waits(k, i) {
+		s.settleAt(now, f, i, k, e, data)
 	}
+}
+
+// settleAt settles the request at place k of the window, which waits for member i.
+func (s *Source) settleAt(now mono.Time, f *outFlow, i, k int, e end, data []byte) {
 	o, m := &f.ops[k], &f.members[i]
 	f.epoch.judge(o, &e)
 	f.settle(k, i)
@@ -121,7 +124,7 @@ func (s *Source) settle(now mono.Time, f *outFlow, i int, seq uint32, e end, dat
 	if !o.probe {
 		m.fates[e.fate]++
 		if f.multicast() && e.fate != FateDone {
-			f.fail(m.node, seq, &e)
+			f.fail(m.node, f.seq(k), &e)
 		}
 	}
 	if !o.settled() {
@@ -132,7 +135,7 @@ func (s *Source) settle(now mono.Time, f *outFlow, i int, seq uint32, e end, dat
 		delete(s.reads, o.id)
 	}
 	if !o.probe {
-		s.finish(now, f.key.Node, o, e, data, f.takeFailed(seq))
+		s.finish(now, f.key.Node, o, e, data, f.takeFailed(f.seq(k)))
 	}
 }
 

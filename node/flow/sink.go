@@ -16,7 +16,7 @@ type SinkCounters struct {
 // Call [Sink.HandleRequest] for each request and probe that arrives. If the sink
 // says that the request is to be performed, perform the request and tell a
 // refusal by [Sink.Refuse]. Then send the completions that are owed by
-// [Sink.Answer].
+// [Sink.Answer]. Call [Sink.HandleTables] when routes have changed.
 type Sink struct {
 	flows    map[Key]*inFlow
 	last     *inFlow   // the flow of the last packet, as the next one is mostly of the same; nil before the first
@@ -38,8 +38,9 @@ type inFlow struct {
 	epoch uint32
 	next  uint32
 	exc   []wire.Exception
-	void  bool // this epoch was known before the chip started; the chip performs nothing of it
-	owed  bool // a completion is owed, and the flow stands in Sink.owed
+	void  bool   // this epoch was known before the chip started; the chip performs nothing of it
+	owed  bool   // a completion is owed, and the flow stands in Sink.owed
+	home  *Route // of completions; nil until it is needed, and after new tables
 }
 
 // HandleRequest takes a request or a probe that has arrived, and owes a
@@ -73,14 +74,17 @@ func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 // Refuse says that the chip did not perform the request that HandleRequest has just let through.
 func (s *Sink) Refuse(p *wire.Packet, why wire.Outcome) { s.last.except(p.FlowSeq, 1, why) }
 
-// Answer calls send with each flow that is owed a completion, the longest owed
-// first. send reports whether the completion is on its way; if not, the
-// completion stays owed. Answer reports whether any was sent.
-func (s *Sink) Answer(send func(to Key, m wire.Completion) bool) (sent bool) {
+// Answer calls send for each flow that is owed a completion, the longest owed
+// first. The completion goes by route w, which Answer asks home for once until
+// there are new tables. send reports whether the completion is on its way; if
+// not, the completion stays owed. Answer reports whether any was sent.
+func (s *Sink) Answer(home func(to Key) *Route, send func(to Key, w *Route, m wire.Completion) bool) (sent bool) {
 	kept := s.owed[:0]
 	for _, f := range s.owed {
-		m := wire.Completion{FlowEpoch: f.epoch, Next: f.next, Exceptions: f.exc}
-		if !send(f.key, m) {
+		if f.home == nil {
+			f.home = home(f.key)
+		}
+		if !send(f.key, f.home, wire.Completion{FlowEpoch: f.epoch, Next: f.next, Exceptions: f.exc}) {
 			kept = append(kept, f)
 			continue
 		}
@@ -89,6 +93,13 @@ func (s *Sink) Answer(send func(to Key, m wire.Completion) bool) (sent bool) {
 	}
 	s.owed = kept
 	return sent
+}
+
+// HandleTables has completions take the routes of new tables.
+func (s *Sink) HandleTables() {
+	for _, f := range s.flows {
+		f.home = nil
+	}
 }
 
 // Owed is the number of flows that a completion is owed to.

@@ -207,12 +207,49 @@ func TestExceptionsAreBounded(t *testing.T) {
 			if f := d.flows[Key{Node: far}]; len(f.exc) > wire.MaxExceptions || f.next != seq {
 				t.Fatalf("%d exceptions before %d, next %d", len(f.exc), seq, f.next)
 			}
-			if !d.Answer(func(to Key, m wire.Completion) bool { return to.Node == far && m.Next == seq && m.FlowEpoch == 32 }) || d.Owed() != 0 {
+			home := func(Key) *Route { return &Route{} }
+			if !d.Answer(home, func(to Key, _ *Route, m wire.Completion) bool {
+				return to.Node == far && m.Next == seq && m.FlowEpoch == 32
+			}) || d.Owed() != 0 {
 				t.Fatalf("request %d is not answered", seq)
 			}
 		}
 		if d.Counters().Overflows == 0 {
 			t.Error("nothing overflowed")
 		}
+	}
+}
+
+// TestCompletionsFollowTheTables finds that a completion stays owed while there is
+// no room, and takes the route of the tables in force.
+func TestCompletionsFollowTheTables(t *testing.T) {
+	d := newDestination()
+	asked, sent := 0, []*Route{}
+	home := func(to Key) *Route {
+		asked++
+		return &Route{OK: true, Port: asked}
+	}
+	answer := func(room bool) bool {
+		return d.Answer(home, func(_ Key, w *Route, _ wire.Completion) bool {
+			if room {
+				sent = append(sent, w)
+			}
+			return room
+		})
+	}
+	for seq := range uint32(3) {
+		d.take(arrival{epoch: 32, seq: seq}.packet(), wire.OutcomeDone)
+		if answer(false) || d.Owed() != 1 {
+			t.Fatalf("a completion was sent although there was no room, or is no longer owed (%d)", d.Owed())
+		}
+		if seq == 2 {
+			d.HandleTables()
+		}
+		if !answer(true) || d.Owed() != 0 {
+			t.Fatalf("%d completions are owed after an answer", d.Owed())
+		}
+	}
+	if len(sent) != 3 || sent[0].Port != 1 || sent[1].Port != 1 || sent[2].Port != 2 {
+		t.Errorf("%d completions were sent by %+v", len(sent), sent)
 	}
 }

@@ -86,29 +86,28 @@ func NewSource(cfg Config, net Network) *Source {
 // requests in the window that wait for that member.
 type outFlow struct {
 	key     Key
-	ranges  wire.Ranges // of a multicast
+	epoch   epoch
+	window         // of open requests
+	route   *Route // nil until it is needed
 	members []member
-	only    [1]member // holds the member of a unicast flow
+	only    [1]member        // holds the member of a unicast flow
+	via     []wire.Direction // the hops to take instead of the table's, while not empty; changes only when nothing is open
+	move    move
+	heard   mono.Time // when a member last answered; of a unicast flow, also the last reply or drop report
+	stall   stall
 
-	route *Route           // nil until it is needed
-	via   []wire.Direction // the hops to take instead of the table's, while not empty; changes only when nothing is open
-	move  move
-
-	epoch epoch
-	window
+	ranges wire.Ranges               // of a multicast
 	failed map[uint32][]MemberResult // of multicasts in the window: where they have not ended as done
-	stall  stall
-	heard  mono.Time // when a member last answered; of a unicast flow, also the last reply or drop report
-	used   uint64    // of a multicast: the greater, the later
+	used   uint64                    // of a multicast: the greater, the later
 }
 
 // member is a destination of a flow as the source sees it.
 type member struct {
-	node     wire.FabricNodeID
-	answered bool      // in this epoch
-	next     uint32    // the member has answered every request before this one
 	open     int       // requests that the member has not settled
 	progress mono.Time // when the source last heard of the member, or the member had nothing open
+	next     uint32    // the member has answered every request before this one
+	answered bool      // in this epoch
+	node     wire.FabricNodeID
 	fates    [4]uint64 // of the requests that the member has settled, by Fate; probes are not counted
 }
 

@@ -41,11 +41,11 @@ func (o *op) settled() bool { return o.left == 0 }
 // than one member, open[k] are the members that have not settled ops[k], and
 // ops[k].left is their number; else open is empty.
 type window struct {
-	ops  []op
-	open []memberSet
-	head int    // of ops and open
 	base uint32 // lowest request whose fate is open
 	next uint32 // number of the next request
+	ops  []op
+	head int // of ops and open
+	open []memberSet
 }
 
 func (w *window) empty() bool { return w.head == len(w.ops) }
@@ -58,6 +58,9 @@ func (w *window) at(seq uint32) int {
 	}
 	return -1
 }
+
+// seq returns the number of the request at place k.
+func (w *window) seq(k int) uint32 { return w.base + uint32(k-w.head) }
 
 // waits reports whether member i has not settled the request at place k.
 func (w *window) waits(k, i int) bool {
