@@ -121,16 +121,16 @@ func (n *network) Room(w *flow.Route) bool {
 }
 
 // Launch gives a request its route and sends it.
-func (n *network) Launch(now mono.Time, w *flow.Route, p *wire.Packet) bool {
+func (n *network) Launch(now mono.Time, w *flow.Route, p wire.Packet) bool {
 	c := (*machine)(n)
 	p.Epoch = c.tables.epoch
 	if w.Port == noPort {
 		p.VC, p.TTL, p.Trunk = w.VC, w.TTL, c.tables.plan.Trunk()
-		return c.injectTree(p)
+		return c.injectTree(&p)
 	}
-	address(w, p, max(c.tables.ttl, w.TTL))
+	address(w, &p, max(c.tables.ttl, w.TTL))
 	if c.cfg.TTL > 0 {
 		p.TTL = c.cfg.TTL - 1
 	}
-	return c.launch(now, w.Port, p)
+	return c.launch(now, w.Port, &p)
 }

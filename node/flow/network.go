@@ -19,8 +19,8 @@ type Network interface {
 	// Room reports whether Launch may succeed for a packet on a route.
 	Room(r *Route) bool
 	// Launch gives a request or probe its route and sends it; false while there
-	// is no room. Launch keeps neither the packet nor its payload.
-	Launch(now mono.Time, r *Route, p *wire.Packet) bool
+	// is no room. Launch does not keep the payload.
+	Launch(now mono.Time, r *Route, p wire.Packet) bool
 }
 
 // Route is how packets get from this chip to another chip, or to the edge of

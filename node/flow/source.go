@@ -62,7 +62,6 @@ type Source struct {
 	tickAt   mono.Time // when open flows are looked at next
 	outside  results   // of requests that came from outside the chip
 	inside   []Result  // of requests of the program inside the chip
-	packet   wire.Packet
 	counters SourceCounters
 }
 
@@ -235,8 +234,7 @@ func (s *Source) route(f *outFlow) *Route {
 
 // send sends the flow's next packet.
 func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
-	p := &s.packet
-	*p = wire.Packet{Type: wire.PacketRequest, Plane: r.Plane, Trace: r.Trace && !f.multicast(), Other: f.key.Other, Src: s.cfg.Self, Dst: f.key.Node,
+	p := wire.Packet{Type: wire.PacketRequest, Plane: r.Plane, Trace: r.Trace && !f.multicast(), Other: f.key.Other, Src: s.cfg.Self, Dst: f.key.Node,
 		Known: f.epoch.known, FlowEpoch: f.epoch.number, FlowSeq: f.next, FlowBase: f.base, ID: s.lastID + 1,
 		Group: f.key.Group, Ranges: f.ranges, Command: r.Command, Payload: r.Payload}
 	if r.Probe {
@@ -245,9 +243,7 @@ func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 	if p.Command.Type != wire.NocRead {
 		p.Command.Size = uint16(len(p.Payload))
 	}
-	ok := s.net.Launch(o.sent, w, p)
-	p.Payload = nil // the caller's
-	if !ok {
+	if !s.net.Launch(o.sent, w, p) {
 		return false
 	}
 	s.lastID++

@@ -29,8 +29,8 @@ func (n *open) Tree(_ wire.Plane, r wire.Ranges) (members []wire.FabricNodeID, w
 	return members, &n.route, len(members) > 0
 }
 
-func (n *open) Launch(_ mono.Time, _ *Route, p *wire.Packet) bool {
-	n.last = *p
+func (n *open) Launch(_ mono.Time, _ *Route, p wire.Packet) bool {
+	n.last = p
 	n.sent++
 	return true
 }
