@@ -62,19 +62,20 @@ func (c *machine) emitCompletions(now mono.Time) bool {
 			c.source.HandleCompletion(now, to, &m)
 			c.tellProgram()
 			return true
-		case w.OK && !c.hasRoom(w):
-			return false
+		case !w.OK: // there is no route to such a chip, and so nobody to tell
+			return true
 		}
-		return c.sendControl(now, w, to, wire.PacketCompletion, m.Append(c.scratch.payload[:0]))
+		return c.hasRoom(w) && c.sendControl(now, w, to, wire.PacketCompletion, m.Append(c.scratch.payload[:0]))
 	})
 }
 
-// emitReports sends drop reports.
+// emitReports sends drop reports. A report to a chip that no route leads to is forgotten.
 func (c *machine) emitReports(now mono.Time) (moved bool) {
 	for len(c.outbox.reports) > 0 {
 		r := &c.outbox.reports[0]
 		to := flow.Key{Node: r.to, Plane: r.Plane}
-		if !c.sendControl(now, c.route(to, wire.ClassControl), to, wire.PacketDropReport, r.DropReport.Append(c.scratch.payload[:0])) {
+		w := c.route(to, wire.ClassControl)
+		if w.OK && (!c.hasRoom(w) || !c.sendControl(now, w, to, wire.PacketDropReport, r.DropReport.Append(c.scratch.payload[:0]))) {
 			break
 		}
 		c.outbox.reports = c.outbox.reports[1:]
@@ -83,15 +84,9 @@ func (c *machine) emitReports(now mono.Time) (moved bool) {
 	return moved
 }
 
-// sendControl sends a control message to a flow's source by route w; false while its sender channel is full.
+// sendControl sends a control message to a flow's source by route w; false while there is no room.
 func (c *machine) sendControl(now mono.Time, w *flow.Route, to flow.Key, t wire.PacketType, payload []byte) bool {
 	c.scratch.payload = payload[:0]
-	if !w.OK {
-		return true // there is no route to such a chip, and so nobody to tell
-	}
-	if !c.hasRoom(w) {
-		return false
-	}
 	p := wire.Packet{Type: t, Plane: to.Plane, Src: c.cfg.Node, Dst: to.Node, Group: to.Group, Other: to.Other, Epoch: c.tables.epoch,
 		Command: wire.Command{Type: wire.NocNone, Size: uint16(len(payload))}, Payload: payload}
 	address(w, &p, c.tables.ttl)

@@ -39,8 +39,8 @@ func (f *outFlow) check() (open int, err error) {
 	if f.base+uint32(f.len()) != f.next {
 		return 0, fmt.Errorf("the window has %d requests from %d on, and the next one is %d", f.len(), f.base, f.next)
 	}
-	if want := len(f.ops); len(f.members) > 1 && len(f.open) != want || len(f.members) == 1 && len(f.open) != 0 {
-		return 0, fmt.Errorf("the window has %d requests and %d sets of members", want, len(f.open))
+	if f.open != nil && (len(f.members) < 2 || len(*f.open) != len(f.ops)) {
+		return 0, fmt.Errorf("the window has %d requests and %d sets of %d members", len(f.ops), len(*f.open), len(f.members))
 	}
 	var by [MaxMembers + 1]int
 	for k := f.head; k < len(f.ops); k++ {

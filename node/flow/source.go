@@ -89,11 +89,12 @@ type outFlow struct {
 	window         // of open requests
 	route   *Route // nil until it is needed
 	members []member
-	only    [1]member        // holds the member of a unicast flow
-	via     []wire.Direction // the hops to take instead of the table's, while not empty; changes only when nothing is open
-	move    move
 	heard   mono.Time // when a member last answered; of a unicast flow, also the last reply or drop report
 	stall   stall
+	only    [1]member // holds the member of a unicast flow
+
+	via  []wire.Direction // the hops to take instead of the table's, while not empty; changes only when nothing is open
+	move move
 
 	ranges wire.Ranges               // of a multicast
 	failed map[uint32][]MemberResult // of multicasts in the window: where they have not ended as done

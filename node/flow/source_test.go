@@ -231,8 +231,8 @@ func TestCheckFindsDamage(t *testing.T) {
 		"a count of open requests": func(s *Source, _ *outFlow) { s.open++ },
 		"a member's count":         func(_ *Source, f *outFlow) { f.members[0].open-- },
 		"a request's count":        func(_ *Source, f *outFlow) { f.ops[f.head+1].left++ },
-		"a request's members":      func(_ *Source, f *outFlow) { f.open[f.head].remove(1) },
-		"the members of requests":  func(_ *Source, f *outFlow) { f.open = f.open[:1] },
+		"a request's members":      func(_ *Source, f *outFlow) { (*f.open)[f.head].remove(1) },
+		"the members of requests":  func(_ *Source, f *outFlow) { *f.open = (*f.open)[:1] },
 		"the base of the window":   func(_ *Source, f *outFlow) { f.base++ },
 		"a settled first request":  func(_ *Source, f *outFlow) { f.settle(f.head, 0); f.settle(f.head, 1) },
 	} {

@@ -38,14 +38,14 @@ func (o *op) settled() bool { return o.left == 0 }
 //
 // Invariants: ops[head+i] is request base+i; base+len(ops)-head is next; after
 // advance, the window is empty or request base is open. If the flow has more
-// than one member, open[k] are the members that have not settled ops[k], and
-// ops[k].left is their number; else open is empty.
+// than one member, (*open)[k] are the members that have not settled ops[k], and
+// ops[k].left is their number. If the flow has one member, open is nil.
 type window struct {
 	base uint32 // lowest request whose fate is open
 	next uint32 // number of the next request
 	ops  []op
 	head int // of ops and open
-	open []memberSet
+	open *[]memberSet
 }
 
 func (w *window) empty() bool { return w.head == len(w.ops) }
@@ -64,17 +64,17 @@ func (w *window) seq(k int) uint32 { return w.base + uint32(k-w.head) }
 
 // waits reports whether member i has not settled the request at place k.
 func (w *window) waits(k, i int) bool {
-	if len(w.open) == 0 {
+	if w.open == nil {
 		return w.ops[k].left > 0
 	}
-	return w.open[k].has(i)
+	return (*w.open)[k].has(i)
 }
 
 // settle takes note that member i, which the window waits for, has settled the request at place k.
 func (w *window) settle(k, i int) {
 	w.ops[k].left--
-	if len(w.open) > 0 {
-		w.open[k].remove(i)
+	if w.open != nil {
+		(*w.open)[k].remove(i)
 	}
 }
 
@@ -83,7 +83,10 @@ func (w *window) add(o *op, n int) {
 	o.left = uint16(n)
 	w.ops = append(w.ops, *o)
 	if n > 1 {
-		w.open = append(w.open, first(n))
+		if w.open == nil {
+			w.open = &[]memberSet{}
+		}
+		*w.open = append(*w.open, first(n))
 	}
 	w.next++
 }
@@ -94,13 +97,16 @@ func (w *window) advance() {
 		w.head++
 		w.base++
 	}
-	if w.head == len(w.ops) {
-		w.ops, w.open, w.head = w.ops[:0], w.open[:0], 0
-	} else if w.head > 64 && w.head > len(w.ops)/2 {
-		w.ops = w.ops[:copy(w.ops, w.ops[w.head:])]
-		if len(w.open) > 0 {
-			w.open = w.open[:copy(w.open, w.open[w.head:])]
-		}
-		w.head = 0
+	if w.head == len(w.ops) || w.head > 64 && w.head > len(w.ops)/2 {
+		w.shift()
 	}
+}
+
+// shift moves the held requests to the beginning of ops and open.
+func (w *window) shift() {
+	w.ops = w.ops[:copy(w.ops, w.ops[w.head:])]
+	if w.open != nil {
+		*w.open = (*w.open)[:copy(*w.open, (*w.open)[w.head:])]
+	}
+	w.head = 0
 }
