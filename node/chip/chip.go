@@ -4,8 +4,8 @@
 // tables (router/route, router/control), the memory (node/noc) and the flows
 // (node/flow) decide. pump.go names the stages of the data path in order.
 //
-// A chip is a pure machine. A live node drives it with sockets, a simulation
-// with an event heap.
+// A chip is a pure machine. A live node drives the chip with sockets, a
+// simulation with an event heap.
 //
 // # Order of calls
 //
@@ -45,7 +45,7 @@ const (
 type Config struct {
 	Node        wire.FabricNodeID
 	Incarnation wire.Incarnation // of this start of the chip; random, not zero
-	Life        uint32           // first epoch of each flow from this chip; greater than in former incarnations, such as the start in milliseconds. 0: derived from Incarnation, which can cost a round trip
+	FlowEpoch   uint32           `json:"Life"` // first epoch of each flow from this chip; greater than in former incarnations, such as the start in milliseconds. 0: derived from Incarnation, which can cost a round trip
 	Topology    *topo.Topology
 	Route       route.Config
 	Profile     ttlink.Profile     // times of the links; zero: ttlink.ProfileLAN
@@ -128,7 +128,7 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 		return nil, fmt.Errorf("chip %s: not in topology %s", cfg.Node, cfg.Topology)
 	}
 	c := &machine{cfg: cfg, sink: flow.NewSink()}
-	c.source = flow.NewSource(flow.Config{Self: cfg.Node, Incarnation: cfg.Incarnation, Epoch: cfg.Life}, (*network)(c))
+	c.source = flow.NewSource(flow.Config{Self: cfg.Node, Incarnation: cfg.Incarnation, Epoch: cfg.FlowEpoch}, (*network)(c))
 	var err error
 	if c.tables.base, err = route.New(cfg.Topology, cfg.Route); err != nil {
 		return nil, err

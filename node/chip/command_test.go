@@ -46,8 +46,8 @@ func (w *fabric) check() {
 	}
 }
 
-// TestPauseHoldsBack pauses a port on the way for longer than the grace
-// period; requests wait, all the way back to their source, and are done when it goes on.
+// TestPauseHoldsBack pauses a port on the route for longer than the grace period.
+// Requests wait, back to their source, and are done once the port runs again.
 func TestPauseHoldsBack(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandPause)
@@ -76,8 +76,8 @@ func TestPauseHoldsBack(t *testing.T) {
 	w.check()
 }
 
-// TestDrainTellsSources drains a port on the way: each request ends as lost,
-// drained, at that chip, and what is on its way back passes.
+// TestDrainTellsSources drains a port on the route: each request ends as lost,
+// drained, at that chip. Answers that come back pass.
 func TestDrainTellsSources(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandDrain)
@@ -90,7 +90,7 @@ func TestDrainTellsSources(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// The other way: chip 2 writes to chip 0, whose answer passes the port.
+	// In the other direction: chip 2 writes to chip 0, whose answer passes the port.
 	back := write
 	back.Dst = w.m.Chips[0].Node
 	w.chips[2].HandleRequest(w.now, back)
@@ -108,7 +108,7 @@ func TestDrainTellsSources(t *testing.T) {
 	w.check()
 }
 
-// TestFlushTellsSources flushes a paused port: what waits there ends as lost, and the rest is done.
+// TestFlushTellsSources flushes a paused port: requests that wait there end as lost, and the others are done.
 func TestFlushTellsSources(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandPause)

@@ -8,8 +8,8 @@ import (
 )
 
 // TestNoAllocationPerPacket writes packets from one end of a row of three chips
-// to the other, and to the opposite side of a ring both ways in turn: request, link,
-// the chip between, memory, completion and result cost no memory in steady state.
+// to the other, and to the opposite side of a ring by both routes in turn. Request,
+// link, the chip between, memory, completion and result allocate nothing in steady state.
 func TestNoAllocationPerPacket(t *testing.T) {
 	for _, c := range []struct {
 		machine string

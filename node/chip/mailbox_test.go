@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire"
 )
 
-// mailbox reads the mailbox of channel ch of chip of by the fabric, from chip from, in two reads.
+// mailbox reads the mailbox of a channel of chip "of" over the fabric, from chip "from", in two reads.
 func (w *fabric) mailbox(from, of int, ch wire.Channel) wire.Mailbox {
 	w.t.Helper()
 	at, err := MailboxAddr(w.m.Arch, ch)
@@ -37,7 +37,7 @@ func (w *fabric) mailbox(from, of int, ch wire.Channel) wire.Mailbox {
 	return m
 }
 
-// drain has a chip post what has happened.
+// drain polls the events of a chip, which posts them to the mailboxes.
 func (w *fabric) drain() {
 	for _, c := range w.chips {
 		for _, ok := c.PollEvent(); ok; _, ok = c.PollEvent() {
@@ -114,7 +114,7 @@ func TestMailbox(t *testing.T) {
 	}
 }
 
-// Overwritten entries are known by their number; what others write is written over.
+// A reader knows an overwritten entry by its number. The chip writes over what others write into a mailbox.
 func TestMailboxIsARing(t *testing.T) {
 	w := newFabric(t, named(t, "n300"))
 	w.drain()
@@ -143,7 +143,7 @@ func TestMailboxIsARing(t *testing.T) {
 	}
 }
 
-// The codes in the mailbox are documented in package wire, which does not know this package's nor ttlink's.
+// Package wire documents the codes in the mailbox, and cannot import the codes of this package and of ttlink: they must agree.
 func TestMailboxCodes(t *testing.T) {
 	reasons := []string{"none", "silence", "peer retrained", "peer closed", "peer restarted", "path off", "closed", "path narrower", "fallback gone", "retrain"}
 	for i, s := range reasons {

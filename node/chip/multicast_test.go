@@ -22,7 +22,7 @@ func named(t *testing.T, name string) *topo.Topology {
 
 func hops(e, w, n, s uint8) wire.Ranges { return wire.Ranges{Hops: [4]uint8{e, w, n, s}} }
 
-// counter is where the tests count; word is what is there.
+// counter is the address where the tests count; word returns the number that stands there.
 var counter = wire.NewNocAddr(1, 1, 64)
 
 func word(t *testing.T, c *Chip) int {
@@ -38,7 +38,7 @@ func inc(r wire.Ranges) Request {
 	return Request{Ranges: r, Command: wire.Command{Type: wire.NocAtomicInc, Addr: counter, Value: 1}}
 }
 
-// settled checks that all of a fabric is at rest, and each chip's counts agree.
+// settled checks that a fabric is at rest, and that the counts of each chip agree.
 func (w *fabric) settled() {
 	w.t.Helper()
 	for _, c := range w.chips {
@@ -146,8 +146,9 @@ func TestMulticastCommands(t *testing.T) {
 	w.settled()
 }
 
-// TestMulticastRefusedAndLost tells a refusal by all members, and where a cable
-// is dead: the members behind it are named, and only they; all others have performed it.
+// TestMulticastRefusedAndLost has all members refuse a multicast, and then has a
+// cable die: the result names the members behind that cable, and no others. The
+// others have performed the multicast.
 func TestMulticastRefusedAndLost(t *testing.T) {
 	m := named(t, "mesh:3x3")
 	w := newFabric(t, m)
@@ -186,7 +187,7 @@ func nodes(r Result) (ns []wire.FabricNodeID) {
 	return ns
 }
 
-// TestMulticastToARestartedMember leaves the outcome at the member that restarted unknown or lost, and no other.
+// TestMulticastToARestartedMember restarts a member: the outcome is unknown or lost at that member alone.
 func TestMulticastToARestartedMember(t *testing.T) {
 	m := named(t, "line:3")
 	w := newFabric(t, m)
@@ -253,8 +254,8 @@ func TestSilentMemberIsGivenUpAlone(t *testing.T) {
 	}
 }
 
-// TestGroupsMakeRoom uses more ranges than a chip has groups: idle ones make
-// room, and their numbers are used again without a member taking the new flow for the old.
+// TestGroupsMakeRoom uses more ranges than a chip has groups. Idle groups make room,
+// and new groups use their numbers; no member takes the new flow for the old one.
 func TestGroupsMakeRoom(t *testing.T) {
 	m := named(t, "mesh:1x32")
 	w := newFabric(t, m)

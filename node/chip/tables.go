@@ -12,8 +12,8 @@ import (
 
 // The tables follow the faults. When the control plane (router/control) says that
 // other cables are out of service, the chip plans new tables around those cables.
-// It proves them together with the packets that are under way by the old tables,
-// and puts them in force. All chips do so by themselves, from the same words. A
+// The chip proves the new tables together with the packets that are under way by
+// the old tables, and puts the new tables in force. All chips do so by themselves, from the same words. A
 // packet says by which tables it was routed. A route that crosses no fault stays.
 // A flow whose route changes takes the new route once its open requests have
 // ended, so that its packets keep their order. A packet that waits to leave by a
@@ -123,8 +123,8 @@ func (c *machine) replaces(p *route.Plan) route.Conflict {
 // stale reports whether a packet may close a cycle with packets of the tables in
 // force. Such a packet was routed by other tables, and goes round a fault or to
 // another mesh. Those other tables are not the ones just before, or the proof
-// found a conflict with them. The chip takes tables that it has not heard of for
-// newer ones, unless a conflict forbids that.
+// found a conflict with them. The chip takes tables of which it has not heard for
+// newer tables, unless the proof found a conflict.
 func (c *machine) stale(v wire.PacketView) bool {
 	e := v.Epoch()
 	if e == c.tables.epoch || !v.Detour() && v.Src().Mesh == v.Dst().Mesh {

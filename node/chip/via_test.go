@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// TestVia sends writes round a ring back to their chip, and refuses hops that don't get there.
+// TestVia sends writes round a ring back to their chip. The chip refuses hops that do not end at the destination.
 func TestVia(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
 	if err != nil {
@@ -58,7 +58,7 @@ func TestVia(t *testing.T) {
 	}
 }
 
-// fabric is chips that are joined by perfect cables without delay.
+// fabric joins chips by perfect cables without delay.
 type fabric struct {
 	t     *testing.T
 	now   mono.Time
@@ -92,7 +92,7 @@ func (w *fabric) restart(i int, inc wire.Incarnation) {
 
 func newFabric(t *testing.T, m *topo.Topology) *fabric { return fabricOf(t, m, func(*Config) {}) }
 
-// fabricOf is a fabric whose chips have something changed.
+// fabricOf is a fabric whose chips are configured as change leaves their configuration.
 func fabricOf(t *testing.T, m *topo.Topology, change func(*Config)) *fabric {
 	w := &fabric{t: t, now: 1, m: m, at: map[wire.FabricNodeID]*Chip{}, gone: map[wire.PortID]bool{}}
 	for i, tc := range m.Chips {

@@ -237,7 +237,7 @@ func (s *Sim) start(m *machine) {
 	}
 	now := s.clock(m)
 	cfg := chip.Config{
-		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), Life: uint32(s.now/lifeTick) + 1, Topology: s.cfg.Topology, Route: s.around.route,
+		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), FlowEpoch: uint32(s.now/lifeTick) + 1, Topology: s.cfg.Topology, Route: s.around.route,
 		Profile: s.around.profile, Slots: s.around.slots, MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
 		LocalFirst: s.around.localFirst, Timeout: s.around.timeout, TTL: s.ttl,
 	}
