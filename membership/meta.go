@@ -1,7 +1,7 @@
-// Package membership says who is alive: the fixed metadata that chips gossip
+// Package membership says who is alive. The package defines the fixed metadata that chips gossip
 // about themselves, and the rules that merge what is heard into one view.
 //
-// Gossip is a hint where to send hellos. It never brings a link up.
+// Gossip only tells a chip where to send hellos. Gossip never brings a link up.
 //
 // # Metadata, 64 bytes, little-endian
 //
@@ -12,12 +12,12 @@
 //	 6  u16    ethernet channels in service, a bit each: those that routes may use
 //	 8  u64    incarnation, not 0
 //	16  u48    start of the process, Unix milliseconds
-//	22  u16    TCP port of its API at the address where it gossips, 0 for none there
-//	24  u32    version of that map, as in the chip's link state on the wire
+//	22  u16    TCP port of the chip's API at its gossip address, 0 for none there
+//	24  u32    version of the channels in service, as in the chip's link state on the wire
 //	28  u32    low bits of the topology's hash
 //	32  u16×16 UDP port of each ethernet channel, 0 for none
 //
-// 64 bytes in all: a limit that keeps the state of a thousand chips small.
+// The limit of 64 bytes keeps the state of a thousand chips small.
 package membership
 
 import (
@@ -34,20 +34,21 @@ const MetaLen = 64
 // metaVersion is the version of the layout.
 const metaVersion = 2
 
-// maxStarted is the last start that the layout can tell, in Unix milliseconds: in the year 10889.
+// maxStarted is the latest start that the layout can express, in Unix milliseconds: in the year
+// 10889.
 const maxStarted = 1<<48 - 1
 
-// ErrMeta is returned for bytes that are no metadata of this version.
+// ErrMeta is returned for bytes that are not metadata of this version.
 var ErrMeta = errors.New("membership metadata: malformed")
 
 // Meta is what a chip says about itself.
 type Meta struct {
 	Node        wire.FabricNodeID
-	InService   uint16           // a bit per ethernet channel
+	InService   uint16           // ethernet channels in service, one bit for each
 	Incarnation wire.Incarnation // of the process
-	Started     uint64           // Unix milliseconds, below 2^48; orders two claims of one chip
-	API         uint16           // TCP port of the API, at the address where the chip gossips; 0: none there
-	LinkVersion uint32           // of InService
+	Started     uint64           // Unix milliseconds, below 2^48; decides between two claims to one chip
+	API         uint16           // TCP port of the API at the chip's gossip address; 0: none there
+	LinkVersion uint32           // version of InService
 	Topology    uint32           // low bits of the topology's hash
 	Ports       [wire.MaxChannels]uint16
 }
@@ -93,7 +94,7 @@ func (m *Meta) Append(b []byte) []byte {
 	return b
 }
 
-// LinkState is what the metadata says of the chip's ports, as a word of the control plane.
+// LinkState is the link state that the metadata contains.
 func (m *Meta) LinkState() wire.LinkState {
 	s := wire.LinkState{Node: m.Node, Version: m.LinkVersion}
 	for ch, port := range m.Ports {
@@ -104,17 +105,17 @@ func (m *Meta) LinkState() wire.LinkState {
 	return s
 }
 
-// Name is the name of the process in the pool: the chip and this life of it.
+// Name is the name of the process in the pool: the chip and its incarnation.
 func (m *Meta) Name() string { return fmt.Sprintf("%s-%016x", m.Node, uint64(m.Incarnation)) }
 
-// sameLife reports whether both are of one process.
-func (m *Meta) sameLife(o *Meta) bool {
+// sameProcess reports whether both are of the same process.
+func (m *Meta) sameProcess(o *Meta) bool {
 	return m.Node == o.Node && m.Incarnation == o.Incarnation && m.Started == o.Started
 }
 
-// Newer reports whether m has the better claim to its chip than o: the later
-// start wins, then the higher incarnation. Both may run on machines whose
-// clocks differ; as gossip only hints, a wrong guess costs time and nothing else.
+// Newer reports whether m has the better claim to its chip than o. The later start wins, then the
+// higher incarnation. The two processes may run on machines whose clocks differ. Since gossip only
+// tells where to send hellos, a wrong guess costs only time.
 func (m *Meta) Newer(o *Meta) bool {
 	if m.Started != o.Started {
 		return m.Started > o.Started

@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -21,11 +20,11 @@ type EventKind uint8
 
 // The kinds of event.
 const (
-	Joined    EventKind = iota + 1 // a chip came
-	Updated                        // it says something new about itself
-	Restarted                      // it is another process now
-	Left                           // it went away or fell silent
-	Rejected                       // somebody's claim is not believed; see Reason
+	Joined    EventKind = iota + 1 // a chip was heard of for the first time
+	Updated                        // a chip has new metadata
+	Restarted                      // another process claims to be the chip, and is believed
+	Left                           // a chip left or fell silent
+	Rejected                       // a claim is not believed; see Reason
 )
 
 // String returns the kind in lower case.
@@ -41,29 +40,30 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind   EventKind
 	Member Member
-	Reason string // of Rejected
+	Reason string // why a claim was rejected
 }
 
 // MaxClaims is the number of processes that the view remembers; more are rejected.
 const MaxClaims = 4 * wire.MaxChipsPerMesh
 
-// MaxFormer is the number of former lives that the view remembers; the oldest are forgotten first.
+// MaxFormer is the number of former processes that the view remembers. The view forgets the oldest
+// first.
 const MaxFormer = 1024
 
-// View merges what is heard. At most one process is believed to be a given
-// chip: of several that claim it, the one that started last. The others are
-// remembered, so that one of them takes its place if it goes.
+// View merges what is heard about processes. A View believes that at most one process is a given
+// chip: the one that started last of those that claim to be the chip. The view remembers the other
+// claims, so that another process takes over if the believed one goes.
 //
-// One that is gone, and has a successor, is a former life: what is heard of it
-// later is old news and not believed, even when the successor is gone too.
-// Which life that is goes by its name and not by its start, as clocks jump.
+// A process that is gone and has a successor is a former process of its chip. The view does not
+// believe any news about it, even when the successor is gone too. The view recognizes a former
+// process by its name and not by its start time, since clocks jump.
 type View struct {
 	topology uint32
 	claims   map[string]Member            // by name
-	chips    map[wire.FabricNodeID]string // name of the one believed
-	gone     map[wire.FabricNodeID]string // name of the last that was believed and is gone, until it has a successor
-	former   map[string]bool              // names of former lives
-	order    []string                     // of former, oldest first
+	chips    map[wire.FabricNodeID]string // name of the process that is believed
+	gone     map[wire.FabricNodeID]string // name of the last believed process that is gone, until it has a successor
+	former   map[string]bool              // names of former processes
+	order    []string                     // the names in former, oldest first
 }
 
 // NewView returns an empty view of the fabric whose topology hash has the given low bits; 0 matches all.
@@ -71,10 +71,10 @@ func NewView(topology uint32) *View {
 	return &View{topology: topology, claims: map[string]Member{}, chips: map[wire.FabricNodeID]string{}, gone: map[wire.FabricNodeID]string{}, former: map[string]bool{}}
 }
 
-// Former reports whether a process of that name is a former life of its chip.
+// Former reports whether the process of that name is a former process of its chip.
 func (v *View) Former(name string) bool { return v.former[name] }
 
-// retire notes a former life.
+// retire notes a former process.
 func (v *View) retire(name string) {
 	if v.former[name] {
 		return
@@ -87,7 +87,7 @@ func (v *View) retire(name string) {
 	v.order = append(v.order, name)
 }
 
-// Alive says that a process is there, for the first time or anew.
+// Alive says that a process is there, for the first time or again.
 func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
 	m, err := DecodeMeta(meta)
 	mem := Member{name, addr, m}
@@ -107,8 +107,8 @@ func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
 	if known && was.Meta.Node != m.Node {
 		return append(v.Gone(name), v.Alive(name, addr, meta)...)
 	}
-	if known && was.Meta.sameLife(&m) && int32(m.LinkVersion-was.Meta.LinkVersion) < 0 {
-		return nil // old news
+	if known && was.Meta.sameProcess(&m) && int32(m.LinkVersion-was.Meta.LinkVersion) < 0 {
+		return nil // old news about a former process
 	}
 	v.claims[name] = mem
 	if last, ok := v.gone[m.Node]; ok {
@@ -163,7 +163,7 @@ func (v *View) Gone(name string) []Event {
 	return []Event{{Left, m, ""}}
 }
 
-// elect makes the best claim the chip's.
+// elect believes the best claim to a chip.
 func (v *View) elect(n wire.FabricNodeID) []Event {
 	if best := v.best(n); best != v.chips[n] {
 		v.chips[n] = best
@@ -172,7 +172,8 @@ func (v *View) elect(n wire.FabricNodeID) []Event {
 	return nil
 }
 
-// best is the name with the best claim to a chip, "" for none. Ties go to the greater name, so that every view agrees.
+// best is the name of the process with the best claim to a chip, "" for none. Of equal claims the
+// greater name wins, so that every view agrees.
 func (v *View) best(n wire.FabricNodeID) string {
 	name := ""
 	for k, c := range v.claims {
@@ -191,14 +192,12 @@ func (v *View) best(n wire.FabricNodeID) string {
 	return name
 }
 
-// Members lists the chips that are believed alive, sorted by address in the fabric.
+// Members lists the chips that are believed alive, sorted by their address in the fabric.
 func (v *View) Members() []Member {
 	out := make([]Member, 0, len(v.chips))
 	for _, name := range v.chips {
 		out = append(out, v.claims[name])
 	}
-	slices.SortFunc(out, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(a.Meta.Node.Mesh, b.Meta.Node.Mesh), cmp.Compare(a.Meta.Node.Chip, b.Meta.Node.Chip))
-	})
+	slices.SortFunc(out, func(a, b Member) int { return a.Meta.Node.Compare(b.Meta.Node) })
 	return out
 }

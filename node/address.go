@@ -11,28 +11,30 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Gossip is a hint where to send hellos. No port comes up without the link's
-// handshake, and none goes down because of what is said: a port that carries
-// its link stays with the peer that it hears, whatever address is told of.
+// Gossip only tells a chip where to send hellos. No port comes up without the link's handshake, and
+// none goes down because of gossip. A port that carries its link stays with the peer that it hears,
+// whatever address gossip reports.
 
-// maxAsks is how often a peer is asked whether it lives, before one that is silent is left for another address.
+// maxAsks is how often a port asks whether its peer lives. After that, it leaves a silent peer for
+// another address.
 const maxAsks = 3
 
-// stillThere is how long ago a peer may have been heard by a port that does not
-// carry its link, which is up by another cable, and still is at its present
-// address: longer than between two keepalives of any profile.
+// stillThere applies to a port that does not carry its link, while the link is up by another cable.
+// If the port has heard the peer within this time, the peer still is at its present address. The
+// time is longer than that between two keepalives of any profile.
 const stillThere = 2 * time.Second
 
-// news is what the pool says about the peer of a port that carries its link: that it is elsewhere.
+// news is a report of the pool that the peer of a port is at another address, while the port
+// carries its link.
 type news struct {
-	to    netip.AddrPort // zero: there is none
-	asks  int            // of the peer at the present address
-	since mono.Time      // of the first
-	kept  bool           // it has answered
+	to    netip.AddrPort // zero: no news
+	asks  int            // questions sent to the peer at the present address
+	since mono.Time      // time of the first question
+	kept  bool           // the peer has answered
 	look  mono.Time      // when to look for the answer
 }
 
-// follow turns what the pool says into addresses of peers.
+// follow applies the pool's reports to the addresses of peers.
 func (n *Node) follow(ctx context.Context) {
 	look := time.NewTimer(time.Hour)
 	defer look.Stop()
@@ -51,7 +53,8 @@ func (n *Node) follow(ctx context.Context) {
 	}
 }
 
-// readdress sends ports where the pool says that their peers are. It returns when it wants to be called again.
+// readdress makes ports send to the addresses at which the pool reports their peers. readdress
+// returns after which time it must be called again.
 func (n *Node) readdress() time.Duration {
 	where := map[wire.FabricNodeID]membership.Member{}
 	var words []wire.LinkState
@@ -88,7 +91,8 @@ func (n *Node) readdress() time.Duration {
 	return again
 }
 
-// leaves decides whether a port is to send to another address now, and else when to look again.
+// leaves decides whether a port must send to another address now. If not, it returns when to look
+// again.
 func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membership.Member) (bool, time.Duration) {
 	switch {
 	case to == p.to:
@@ -96,8 +100,8 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 		return false, time.Hour
 	case !n.chip.Carries(p.ch):
 		p.news = news{}
-		// The peer's frames may go by this cable although this end's go another
-		// way. What came before the link was up may be of the peer's former life.
+		// The peer's frames may use this cable although this end's frames use another. A datagram
+		// from before the link came up may be from an earlier incarnation of the peer.
 		since, up := n.chip.Up(p.ch)
 		if quiet := now.Sub(p.heard); up && p.heard > since && quiet < stillThere {
 			return false, stillThere - quiet
@@ -113,7 +117,7 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 	case w.asks > 0 && p.heard > w.since:
 		w.kept = true
 		n.events.publish(Event{Time: time.Now(), Member: &membership.Event{Kind: membership.Rejected, Member: *m,
-			Reason: fmt.Sprintf("it is said to be at %s; channel %d hears it at %s and stays there", to, p.ch, p.to)}})
+			Reason: fmt.Sprintf("gossip says the chip is at %s; channel %d hears it at %s and stays there", to, p.ch, p.to)}})
 		return false, time.Hour
 	case w.look.After(now):
 		return false, w.look.Sub(now)
@@ -127,8 +131,8 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 	return false, wait
 }
 
-// Readdress has the ports choose the address that they send from anew, once the
-// machine has another; they listen on the wildcard address then.
+// Readdress makes the ports choose anew the address from which they send, after the machine has got
+// another one. The ports then listen on the wildcard address.
 func (n *Node) Readdress() {
 	for _, p := range n.ports {
 		var to netip.AddrPort

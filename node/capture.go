@@ -16,11 +16,9 @@ import (
 
 // Limits of captures at one chip.
 const (
-	MaxCaptures          = 8        // at once
-	DefaultCaptureBuffer = 16 << 20 // bytes of datagrams that wait to be read; more are dropped and counted
-	MaxCaptureBuffer     = 1 << 30  // the same, at most
-	captureChunk         = 256 << 10
-	chunkFrames          = 1024 // of one chunk
+	MaxCaptures  = 8 // captures at the same time
+	captureChunk = 256 << 10
+	chunkFrames  = 1024 // datagrams of one chunk
 )
 
 // CaptureConfig says what to capture.
@@ -28,30 +26,30 @@ type CaptureConfig struct {
 	Channels []wire.Channel  // none: all
 	SnapLen  int             // bytes of each datagram to keep; 0: all
 	Filter   *capture.Filter // nil: everything
-	Buffer   int             // bytes; 0: [DefaultCaptureBuffer]
+	Buffer   int             // bytes of datagrams that wait to be read, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
 }
 
-// Capture is what passes a chip's ports, for one who reads it. While there is
-// none, packets pay nothing for it. It sees what a port sends before anything
-// is done to it on purpose, and what it receives after. It never holds up a
-// packet: what there is no room for is dropped from the capture, and counted.
+// Capture records what passes a chip's ports, for one reader. While there is no Capture, packets
+// pay nothing for it. A Capture sees sent datagrams before any injected fault, and received
+// datagrams after it. A Capture never delays a packet. A Capture drops and counts datagrams for
+// which it has no room.
 type Capture struct {
 	n      *Node
 	cfg    CaptureConfig
 	start  time.Time
 	wake   chan struct{}
-	chunks int // that there may be
+	chunks int // largest number of chunks
 
 	mu      sync.Mutex
 	tracker capture.Tracker
 	ports   map[wire.Channel]*capturedPort
-	full    []*chunk // to be read, oldest first; the last one may grow
+	full    []*chunk // chunks to be read, oldest first; the last chunk may grow
 	free    []*chunk
-	made    int // chunks
+	made    int // chunks made so far
 	closed  bool
 }
 
-// CapturedPort is a port that is captured at.
+// CapturedPort is a port at which a capture records.
 type CapturedPort struct {
 	Local, Peer wire.PortID
 	Plane       wire.Plane
@@ -62,22 +60,22 @@ type CapturedPort struct {
 type capturedPort struct {
 	CapturedPort
 	stats   capture.Statistics
-	lost    uint64   // since the last one that was taken
-	notes   []string // for the next one
-	unnoted int      // notes that there was no room for
+	lost    uint64   // datagrams lost since the last datagram that was taken
+	notes   []string // notes for the next datagram
+	unnoted int      // notes dropped because there was no room
 }
 
-// Captured is one datagram. Data is valid during the call only.
+// Captured is one datagram. Data is valid only during the call.
 type Captured struct {
 	Channel  wire.Channel
 	At       time.Time
 	Sent     bool
 	From, To netip.AddrPort
-	Data     []byte   // as far as it was kept
-	Length   int      // bytes of the whole
-	Sum      uint16   // of the whole, where it was not kept; see [capture.Sum]
-	Notes    []string // faults done to it, and what happened at the port before it
-	Dropped  uint64   // of the port that the capture had no room for, since the one before
+	Data     []byte   // the bytes that were kept
+	Length   int      // bytes of the whole datagram
+	Sum      uint16   // of the whole datagram, if it was not kept whole; see [capture.Sum]
+	Notes    []string // faults done to the datagram, and events at the port before it
+	Dropped  uint64   // datagrams of the port since the last one that the capture had no room for
 }
 
 // chunk is a piece of a capture's memory.
@@ -86,17 +84,17 @@ type chunk struct {
 	data   []byte
 }
 
-// Capture begins to capture. The caller reads it and closes it.
+// Capture begins a capture. The caller reads and closes it.
 func (n *Node) Capture(cfg CaptureConfig) (*Capture, error) {
 	if cfg.Buffer == 0 {
-		cfg.Buffer = DefaultCaptureBuffer
+		cfg.Buffer = capture.DefaultBuffer
 	}
 	if cfg.Filter == nil {
 		cfg.Filter = &capture.Filter{}
 	}
 	switch {
-	case cfg.Buffer < captureChunk || cfg.Buffer > MaxCaptureBuffer:
-		return nil, fmt.Errorf("a capture's buffer of %d bytes: want %d to %d, or 0 for %d", cfg.Buffer, captureChunk, MaxCaptureBuffer, DefaultCaptureBuffer)
+	case cfg.Buffer < captureChunk || cfg.Buffer > capture.MaxBuffer:
+		return nil, fmt.Errorf("a capture's buffer of %d bytes: want %d to %d, or 0 for %d", cfg.Buffer, captureChunk, capture.MaxBuffer, capture.DefaultBuffer)
 	case cfg.SnapLen < 0:
 		return nil, fmt.Errorf("%d bytes of each datagram: want 0 for all, or more", cfg.SnapLen)
 	}
@@ -128,7 +126,7 @@ func (n *Node) Capture(cfg CaptureConfig) (*Capture, error) {
 	return c, nil
 }
 
-// transportName is what a pipe says that it is.
+// transportName is the pipe's description of itself.
 func transportName(p transport.Port) string {
 	if d, ok := p.(transport.Describer); ok {
 		return d.Describe()
@@ -136,8 +134,8 @@ func transportName(p transport.Port) string {
 	return "UDP"
 }
 
-// connect chooses what a port sends by: its pipe, the impairment in force around
-// it, and whoever watches. The node's lock is held.
+// connect chooses the transport by which a port sends: its pipe, with the impairment in force and
+// the captures around it. The caller holds the node's lock.
 func (p *livePort) connect() {
 	var see func(transport.Tapped)
 	if len(p.captures) > 0 {
@@ -154,20 +152,20 @@ func (p *livePort) connect() {
 	}
 }
 
-// seen gives a datagram to all captures of the port. The node's lock is held.
+// seen gives a datagram to all captures of the port. The caller holds the node's lock.
 func (p *livePort) seen(t transport.Tapped) {
 	for _, c := range p.captures {
 		c.take(p, &t)
 	}
 }
 
-// received gives what came to all captures of the port. The node's lock is held.
+// received gives received datagrams to all captures of the port. The caller holds the node's lock.
 func (p *livePort) received(b *transport.Batch) {
 	now := time.Now()
 	b.Each(func(d []byte) { p.seen(transport.Tapped{At: now, Data: d}) })
 }
 
-// take takes a datagram if the filter does.
+// take takes a datagram if the filter accepts it.
 func (c *Capture) take(p *livePort, t *transport.Tapped) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,16 +213,16 @@ func (c *Capture) take(p *livePort, t *transport.Tapped) {
 	}
 }
 
-// address is what others send to a port at. The node's lock is held.
+// address is the address at which others send to a port. The caller holds the node's lock.
 func (n *Node) address(p *livePort) netip.AddrPort {
 	a := p.pipe.LocalAddr()
-	if a.Addr().IsUnspecified() && n.addr.IsValid() { // it listens at all of the machine's
+	if a.Addr().IsUnspecified() && n.addr.IsValid() { // it listens on all addresses of the machine
 		return netip.AddrPortFrom(n.addr, a.Port())
 	}
 	return a
 }
 
-// notesFor are the notes on a datagram: those that wait, and its fate.
+// notesFor are the notes on a datagram: the notes that wait, and the datagram's fate.
 func (x *capturedPort) notesFor(f *transport.Fate) []string {
 	notes := x.notes
 	if x.unnoted > 0 {
@@ -237,7 +235,7 @@ func (x *capturedPort) notesFor(f *transport.Fate) []string {
 	return notes
 }
 
-// room finds a chunk with room for so many bytes, nil if there is none.
+// room finds a chunk with room for n bytes. room returns nil if there is none.
 func (c *Capture) room(n int) *chunk {
 	if l := len(c.full); l > 0 {
 		if k := c.full[l-1]; len(k.frames) < chunkFrames && len(k.data)+n <= cap(k.data) {
@@ -258,10 +256,11 @@ func (c *Capture) room(n int) *chunk {
 	return k
 }
 
-// maxPortNotes is how many notes wait for the next datagram of a port.
+// maxPortNotes is how many notes may wait for the next datagram of a port.
 const maxPortNotes = capture.MaxComments - 2
 
-// note keeps what happened at a port for the next datagram that is taken there. The node's lock is held.
+// note keeps an event at a port for the next datagram that is captured there. The caller holds the
+// node's lock.
 func (n *Node) note(ch wire.Channel, text string) {
 	if int(ch) >= len(n.byCh) || n.byCh[ch] == nil {
 		return
@@ -277,7 +276,7 @@ func (n *Node) note(ch wire.Channel, text string) {
 	}
 }
 
-// Ports are those that are captured at, by channel.
+// Ports are the ports at which the capture records, by channel.
 func (c *Capture) Ports() []CapturedPort {
 	var out []CapturedPort
 	for ch := range wire.Channel(wire.MaxChannels) {
@@ -288,7 +287,7 @@ func (c *Capture) Ports() []CapturedPort {
 	return out
 }
 
-// Statistics are a port's so far, with the notes that wait for a datagram.
+// Statistics are those of a port so far, with the notes that wait for a datagram.
 func (c *Capture) Statistics(ch wire.Channel) capture.Statistics {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -298,8 +297,8 @@ func (c *Capture) Statistics(ch wire.Channel) capture.Statistics {
 	return s
 }
 
-// Read waits until something is captured, and calls f for each datagram, in the
-// order in which they passed. Once the capture is closed and all is read it returns [io.EOF].
+// Read waits until something is captured. Read calls f for each datagram, in the order in which the
+// datagrams passed. Once the capture is closed and everything is read, Read returns [io.EOF].
 func (c *Capture) Read(ctx context.Context, f func(*Captured)) error {
 	for {
 		c.mu.Lock()
@@ -330,14 +329,14 @@ func (c *Capture) Read(ctx context.Context, f func(*Captured)) error {
 	}
 }
 
-// Close ends the capture; what it has taken can still be read.
+// Close ends the capture. Datagrams that it has taken can still be read.
 func (c *Capture) Close() {
 	c.n.mu.Lock()
 	defer c.n.mu.Unlock()
 	c.close()
 }
 
-// close is [Capture.Close] under the node's lock.
+// close is [Capture.Close] for a caller that holds the node's lock.
 func (c *Capture) close() {
 	c.n.captures = slices.DeleteFunc(c.n.captures, func(x *Capture) bool { return x == c })
 	for _, p := range c.n.ports {

@@ -8,10 +8,10 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// What happens at a port without a datagram of its own stands in a capture as
-// a comment on the port's next one.
+// An event at a port has no datagram of its own. A capture shows it as a comment on the port's next
+// datagram.
 
-// noteEvent notes an event of the chip at its port. The node's lock is held.
+// noteEvent notes an event of the chip at its port. The caller holds the node's lock.
 func (n *Node) noteEvent(e *chip.Event) {
 	text := ""
 	switch l := &e.Link; {
@@ -43,7 +43,7 @@ func (n *Node) noteEvent(e *chip.Event) {
 	n.note(e.Local.Channel, text)
 }
 
-// noteFault notes that another fault is in force at a port. The node's lock is held.
+// noteFault notes that another fault is in force at a port. The caller holds the node's lock.
 func (n *Node) noteFault(p *livePort, e *FaultEvent, o fault.Options) {
 	if len(p.captures) == 0 {
 		return

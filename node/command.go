@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Command tells the routers of some ports to run, pause or drain, or to train
-// their links anew; see [chip.Chip.Command]. It goes on with the others where one fails.
+// Command makes the routers of some ports run, pause or drain, or train their links anew; see
+// [chip.Chip.Command]. If one port fails, it continues with the others.
 func (n *Node) Command(channels []wire.Channel, cmd router.Command) error {
 	var errs []error
 	closed := n.order(func(now mono.Time) {
@@ -21,7 +21,8 @@ func (n *Node) Command(channels []wire.Channel, cmd router.Command) error {
 	return errors.Join(append(errs, closed)...)
 }
 
-// Flush gives up what waits to be sent by some ports, and returns how many packets by each.
+// Flush drops the packets that wait to be sent by some ports. Flush returns the number of packets
+// of each port.
 func (n *Node) Flush(channels []wire.Channel) (flushed map[wire.Channel]int, err error) {
 	flushed = map[wire.Channel]int{}
 	var errs []error
@@ -36,7 +37,7 @@ func (n *Node) Flush(channels []wire.Channel) (flushed map[wire.Channel]int, err
 	return flushed, errors.Join(append(errs, closed)...)
 }
 
-// order runs f on the chip; it fails where the node has been closed.
+// order runs f on the chip. order fails if the node has been closed.
 func (n *Node) order(f func(now mono.Time)) error {
 	done := false
 	n.step(asked, func(now mono.Time) { f(now); done = true })

@@ -2,17 +2,17 @@ package node
 
 import "fmt"
 
-// LeavingError is returned for requests to a chip that is about to go away.
+// LeavingError is returned for requests to a chip that is about to be removed.
 type LeavingError struct{ Chip fmt.Stringer }
 
-// Error says which chip it is.
+// Error names the chip.
 func (e *LeavingError) Error() string {
 	return fmt.Sprintf("chip %s is being removed and takes no new work", e.Chip)
 }
 
-// Drain makes the chip take no new requests of programs, or take them again.
-// What has been started goes on, and what passes through does, too; Status
-// says when nothing is left. A traffic run goes on until it is stopped.
+// Drain makes the chip refuse new requests of programs, or accept them again. Requests that have
+// been started continue, and so do packets that pass through. Status tells when nothing is left. A
+// traffic run continues until it is stopped.
 func (n *Node) Drain(on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,10 +12,11 @@ import (
 // Limits of the event hub.
 const (
 	eventBacklog = 256  // events that a subscriber may lag behind
-	eventHistory = 1024 // events that a new subscriber is shown first
+	eventHistory = 1024 // recent events that a new subscriber gets first
 )
 
-// Event is something that happened at this node: one of Chip, Member, Fault, Archive, Record and Port is set.
+// Event is something that happened at this node. One of Chip, Member, Fault, Archive, Record and
+// Port is set.
 type Event struct {
 	Time    time.Time
 	Chip    *chip.Event
@@ -25,19 +26,19 @@ type Event struct {
 	Record  *RecordEvent
 	Port    *PortEvent
 	Lost    uint64           // events that this subscriber has missed before this one
-	Seq     uint64           // from 1 on in each life of the node, without a gap
-	Life    wire.Incarnation // that life
+	Seq     uint64           // from 1 on in each incarnation of the node, without a gap
+	Life    wire.Incarnation // the node's incarnation
 }
 
-// ArchiveEvent says that the archive of the node's events stopped, or goes on.
+// ArchiveEvent says that the archive of the node's events stopped, or continues.
 type ArchiveEvent struct {
-	Err  error         // why it stopped; nil: it goes on
-	Path string        // the file or folder that it is about
-	Lost uint64        // events that it has missed, if it goes on
-	For  time.Duration // that it had stopped
+	Err  error         // why the archive stopped; nil: it continues
+	Path string        // the file or folder concerned
+	Lost uint64        // events that the archive has missed, if it continues
+	For  time.Duration // how long the archive had stopped
 }
 
-// hub spreads events to subscribers; it never blocks.
+// hub distributes events to subscribers. A hub never blocks.
 type hub struct {
 	mu      sync.Mutex
 	history []Event
@@ -109,7 +110,7 @@ func (h *hub) close() {
 	}
 }
 
-// TellArchive publishes that the archive of the node's events stopped, or goes on.
+// TellArchive publishes that the archive of the node's events stopped, or continues.
 func (n *Node) TellArchive(e ArchiveEvent) {
 	n.events.publish(Event{Time: time.Now(), Archive: &e})
 }

@@ -10,56 +10,56 @@ import (
 	"ttfabric/wire"
 )
 
-// MaxFaultTime is the longest time after which the chip itself puts a fault back.
+// MaxFaultTime is the longest time after which the chip itself ends a fault.
 const MaxFaultTime = 24 * time.Hour
 
-// FaultEvent is a fault that was injected, or taken back.
+// FaultEvent is a fault that was injected or ended.
 type FaultEvent struct {
 	Kind        fault.Kind
-	Local, Peer wire.PortID       // the direction of the cable, up to FaultRestored
+	Local, Peer wire.PortID       // the direction of the cable, up to fault.KindRestored
 	Options     fault.Options     // in force from now on
-	For         time.Duration     // after which it is put back; 0: it stays
+	For         time.Duration     // time after which the fault ends; 0: it stays
 	Expired     bool              // that time was over
 	Kernel      bool              // the kernel's netem does it, not the chip
-	Counts      fault.Counts      // what was done, once nothing is in force any more
-	Chip        wire.FabricNodeID // whose process it is about, from FaultKilled on
+	Counts      fault.Counts      // faults done, once no impairment is in force any more
+	Chip        wire.FabricNodeID // the chip of the process, from fault.KindKilled on
 
-	Gossip bool                // it is about the gossip of Chip and no cable
-	From   []wire.FabricNodeID // chips that the gossip is cut off from; none: all
+	Gossip bool                // the fault concerns the gossip of Chip and not a cable
+	From   []wire.FabricNodeID // chips from which the gossip is cut off; none: all
 }
 
-// Impairment is what is done on purpose to what one port sends.
+// Impairment is what is done on purpose to the datagrams that one port sends.
 type Impairment struct {
 	Local, Peer wire.PortID
 	Plane       wire.Plane
 	Options     fault.Options // in force
-	Seed        uint64        // of the dice, as given
+	Seed        uint64        // seed of the random numbers, as given
 	Cut         bool
-	Since       time.Time    // the counters' begin; zero if nothing is in force
-	Until       time.Time    // when options that were set for a time are put back; zero: never
-	CutUntil    time.Time    // the same of the cut
-	Counts      fault.Counts // since then
-	Overfull    uint64       // datagrams dropped because too many waited for their time
+	Since       time.Time    // when the counters began; zero if nothing is in force
+	Until       time.Time    // when options that were set for a time end; zero: never
+	CutUntil    time.Time    // when the cut ends; zero: never
+	Counts      fault.Counts // faults done since Since
+	Overfull    uint64       // datagrams dropped because too many waited for their delay to end
 }
 
-// portFault is a port's impairment. The node's lock guards it.
+// portFault is the state of a port's impairment. The node's lock guards it.
 type portFault struct {
 	wrap           *transport.Impaired // nil: nothing is in force, and packets pay nothing
 	seed           uint64
-	kept           fault.Options // that stay
-	passing        fault.Change  // over those, for a time
+	kept           fault.Options // options that stay
+	passing        fault.Change  // changes to kept, for a time
 	cut            bool
 	since          time.Time
 	passEnd, cutUp ending
 }
 
-// ending is a time at which a port's fault is put back.
+// ending is a time at which a port's fault ends.
 type ending struct {
 	at    time.Time // zero: never
 	timer *time.Timer
 }
 
-// set arms the end, or takes it away where d is 0.
+// set arms the end. With d of 0, it disarms the end.
 func (e *ending) set(d time.Duration, f func()) {
 	if e.timer != nil {
 		e.timer.Stop()
@@ -71,17 +71,17 @@ func (e *ending) set(d time.Duration, f func()) {
 	}
 }
 
-// due reports whether the time has come, for a timer that ran while the end was changed.
+// due reports whether the time has come. A timer calls it that may run while the end is changed.
 func (e *ending) due() bool { return !e.at.IsZero() && !time.Now().Before(e.at) }
 
-// close ends the port and what is done to it.
+// close ends the port and its impairment.
 func (p *livePort) close() {
 	p.fault.passEnd.set(0, nil)
 	p.fault.cutUp.set(0, nil)
 	p.out.Close()
 }
 
-// withPort runs f on a port of a node that runs, under the lock.
+// withPort runs f on a port of a running node, under the lock.
 func (n *Node) withPort(ch wire.Channel, d time.Duration, f func(p *livePort) error) error {
 	if d < 0 || d > MaxFaultTime {
 		return fmt.Errorf("a fault for %v: want 0, to let it stay, to %v", d, MaxFaultTime)
@@ -97,10 +97,10 @@ func (n *Node) withPort(ch wire.Channel, d time.Duration, f func(p *livePort) er
 	return f(n.byCh[ch])
 }
 
-// SetImpairment changes what is done to what a channel sends, from the next
-// datagram on; what c does not name stays. A seed throws the dice anew; ports
-// with one seed have dice of their own. After d what c names is as it was
-// before; with d of 0 it stays. A later d counts for all that is set for a time.
+// SetImpairment changes the impairment of the datagrams that a channel sends, from the next
+// datagram on. Options that c does not name stay. A seed restarts the random numbers; ports with
+// equal seeds have different random numbers. After d the options in c have their earlier values
+// again. With d of 0 they stay. A later d applies to everything that is set for a time.
 func (n *Node) SetImpairment(ch wire.Channel, c fault.Change, seed *uint64, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
 		f := &p.fault
@@ -127,7 +127,7 @@ func (n *Node) SetImpairment(ch wire.Channel, c fault.Change, seed *uint64, d ti
 	})
 }
 
-// ResetImpairment takes away what is done to what a channel sends. A cut stays.
+// ResetImpairment removes the impairment of a channel's datagrams. A cut stays.
 func (n *Node) ResetImpairment(ch wire.Channel) error {
 	return n.withPort(ch, 0, func(p *livePort) error {
 		f := &p.fault
@@ -140,8 +140,8 @@ func (n *Node) ResetImpairment(ch wire.Channel) error {
 	})
 }
 
-// Cut takes the cable away in the direction in which a channel sends, or puts
-// it back. With a d above 0 the chip puts it back itself.
+// Cut cuts the cable in the direction in which a channel sends, or repairs it. With d above 0 the
+// chip repairs the cable itself after d.
 func (n *Node) Cut(ch wire.Channel, on bool, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
 		f := &p.fault
@@ -161,7 +161,7 @@ func (n *Node) Cut(ch wire.Channel, on bool, d time.Duration) error {
 	})
 }
 
-// endImpairment puts back what was set for a time.
+// endImpairment ends what was set for a time.
 func (n *Node) endImpairment(ch wire.Channel) {
 	_ = n.withPort(ch, 0, func(p *livePort) error {
 		f := &p.fault
@@ -177,7 +177,7 @@ func (n *Node) endImpairment(ch wire.Channel) {
 	})
 }
 
-// endCut puts a cable back.
+// endCut repairs a cable.
 func (n *Node) endCut(ch wire.Channel) {
 	_ = n.withPort(ch, 0, func(p *livePort) error {
 		f := &p.fault
@@ -189,7 +189,7 @@ func (n *Node) endCut(ch wire.Channel) {
 	})
 }
 
-// enforce makes a port do what its fault says, and tells of it.
+// enforce applies a port's fault to the port, and reports the fault.
 func (n *Node) enforce(p *livePort, e FaultEvent) error {
 	f := &p.fault
 	o, err := f.passing.Apply(f.kept)
@@ -222,15 +222,16 @@ func (n *Node) enforce(p *livePort, e FaultEvent) error {
 	return nil
 }
 
-// spread is the golden ratio in 64 bits: it keeps the seeds of neighbouring ports apart.
+// spread is the golden ratio in 64 bits. Multiplying by spread makes the seeds of neighbouring
+// ports differ much.
 const spread = 0x9e3779b97f4a7c15
 
-// dice is the seed of a port's own dice.
+// dice is the seed of a port's own random numbers.
 func (n *Node) dice(p *livePort) uint64 {
 	return p.fault.seed + spread*(uint64(n.cfg.Node.Mesh)<<32+uint64(n.cfg.Node.Chip)<<16+uint64(p.ch))
 }
 
-// Impairments says of each port what is done to what it sends, sorted by channel.
+// Impairments returns the impairment of each port, sorted by channel.
 func (n *Node) Impairments() []Impairment {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -248,12 +249,13 @@ func (n *Node) Impairments() []Impairment {
 	return out
 }
 
-// TellFault publishes a fault that somebody injects into the process of a chip, which cannot tell of it itself.
+// TellFault publishes a fault that somebody injects into a chip's process, since the process cannot
+// report it itself.
 func (n *Node) TellFault(k fault.Kind, c wire.FabricNodeID) {
 	n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Chip: c}})
 }
 
-// TellImpairment publishes what the kernel does from now on to what a channel sends.
+// TellImpairment publishes the kernel's new impairment of the datagrams that a channel sends.
 func (n *Node) TellImpairment(k fault.Kind, ch wire.Channel, o fault.Options, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
 		n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Kernel: true, Options: o, For: d,

@@ -12,13 +12,13 @@ import (
 	"ttfabric/wire"
 )
 
-// GossipNet is what a [Membership] over a network can do besides: be impaired
-// on purpose, and tell how it fares.
+// GossipNet is implemented by a [Membership] over a network. A GossipNet can be impaired on
+// purpose, and reports its state.
 type GossipNet interface {
-	Impair(o fault.Options, seed *uint64) error       // what is done to what is sent
-	Cut(alone bool, apart map[wire.FabricNodeID]bool) // off from all, or from some; replaces what was
-	FaultCounts() fault.Counts                        // what was done since the start
-	Status() []membership.PoolStatus                  // a pool each
+	Impair(o fault.Options, seed *uint64) error       // impairs what is sent
+	Cut(alone bool, apart map[wire.FabricNodeID]bool) // cuts off all chips, or some; replaces the earlier cut
+	FaultCounts() fault.Counts                        // faults done since the start
+	Status() []membership.PoolStatus                  // one for each pool
 }
 
 // GossipKeys are the keys of encrypted gossip; see gossip.Keys.
@@ -29,31 +29,31 @@ type GossipKeys interface {
 	List() []membership.Key
 }
 
-// ErrPlainGossip is returned where gossip is not encrypted.
+// ErrPlainGossip is returned if gossip is not encrypted.
 var ErrPlainGossip = errors.New("the gossip of this fabric is not encrypted; 'ttfabric up --gossip-key generate' starts one whose is")
 
-// GossipFault is what is done on purpose to a chip's gossip.
+// GossipFault is the impairment of a chip's gossip.
 type GossipFault struct {
-	Options  fault.Options // to what it sends
+	Options  fault.Options // impairment of what the chip sends
 	Seed     uint64
-	Alone    bool                // cut off from all, both ways
-	Apart    []wire.FabricNodeID // cut off from these, sorted
-	Until    time.Time           // when options that were set for a time are put back; zero: never
-	CutUntil time.Time           // the same of the cuts
-	Counts   fault.Counts        // since the start
+	Alone    bool                // cut off from all chips, in both directions
+	Apart    []wire.FabricNodeID // chips from which this one is cut off, sorted
+	Until    time.Time           // when options that were set for a time end; zero: never
+	CutUntil time.Time           // when the cuts end; zero: never
+	Counts   fault.Counts        // faults done since the start
 }
 
-// gossipFault is the state of it. The node's lock guards it.
+// gossipFault is the state of a GossipFault. The node's lock guards it.
 type gossipFault struct {
 	seed           uint64
-	kept           fault.Options // that stay
-	passing        fault.Change  // over those, for a time
+	kept           fault.Options // options that stay
+	passing        fault.Change  // changes to kept, for a time
 	alone          bool
 	apart          map[wire.FabricNodeID]bool
 	passEnd, cutUp ending
 }
 
-// withGossip runs f under the lock on the gossip of a node that runs.
+// withGossip runs f on the gossip of a running node, under the lock.
 func (n *Node) withGossip(d time.Duration, f func(g *gossipFault, net GossipNet) error) error {
 	if d < 0 || d > MaxFaultTime {
 		return fmt.Errorf("a fault for %v: want 0, to let it stay, to %v", d, MaxFaultTime)
@@ -70,9 +70,9 @@ func (n *Node) withGossip(d time.Duration, f func(g *gossipFault, net GossipNet)
 	return f(&n.gossip, net)
 }
 
-// ImpairGossip changes what is done to what the chip gossips; what c does not
-// name stays. A seed throws the dice anew. After d what c names is as it was
-// before; with d of 0 it stays. No link depends on it.
+// ImpairGossip changes the impairment of what the chip gossips. Options that c does not name stay.
+// A seed restarts the random numbers. After d the options in c have their earlier values again.
+// With d of 0 they stay. No link depends on gossip.
 func (n *Node) ImpairGossip(c fault.Change, seed *uint64, d time.Duration) error {
 	return n.withGossip(d, func(g *gossipFault, net GossipNet) error {
 		if _, err := c.Apply(fault.Options{}); err != nil {
@@ -97,9 +97,9 @@ func (n *Node) ImpairGossip(c fault.Change, seed *uint64, d time.Duration) error
 	})
 }
 
-// CutGossip cuts the chip's gossip off from all, where from is empty, or from
-// some chips besides those it is cut off from already, who are to be told the
-// same of this one. With a d above 0 the chip takes all of that back after it.
+// CutGossip cuts the chip's gossip off from all chips if from is empty. Otherwise it cuts it off
+// from the chips in from, in addition to earlier cuts. The caller must tell those chips the same
+// about this chip. With d above 0 the chip ends all cuts after d.
 func (n *Node) CutGossip(from []wire.FabricNodeID, d time.Duration) error {
 	return n.withGossip(d, func(g *gossipFault, net GossipNet) error {
 		for _, c := range from {
@@ -119,7 +119,7 @@ func (n *Node) CutGossip(from []wire.FabricNodeID, d time.Duration) error {
 	})
 }
 
-// HealGossip takes back what CutGossip did and, with all, what ImpairGossip did, too.
+// HealGossip undoes CutGossip. With all, it also undoes ImpairGossip.
 func (n *Node) HealGossip(all bool) error {
 	return n.withGossip(0, func(g *gossipFault, net GossipNet) error {
 		cut := g.alone || len(g.apart) > 0
@@ -164,7 +164,7 @@ func (n *Node) endGossipCut() {
 	})
 }
 
-// enforceGossip makes the pools do what the fault says, and tells of it.
+// enforceGossip applies the fault to the pools, and reports it.
 func (n *Node) enforceGossip(g *gossipFault, net GossipNet, seed *uint64, e FaultEvent) error {
 	o, err := g.passing.Apply(g.kept)
 	if err == nil {
@@ -182,8 +182,8 @@ func (n *Node) enforceGossip(g *gossipFault, net GossipNet, seed *uint64, e Faul
 	return nil
 }
 
-// Gossip says what is done to the chip's gossip, and how its pools fare. The
-// error is that of a chip that does not gossip over a network.
+// Gossip returns the impairment of the chip's gossip, and the state of its pools. Gossip returns an
+// error for a chip that does not gossip over a network.
 func (n *Node) Gossip() (f GossipFault, pools []membership.PoolStatus, err error) {
 	err = n.withGossip(0, func(g *gossipFault, net GossipNet) error {
 		f = GossipFault{Seed: g.seed, Alone: g.alone, Until: g.passEnd.at, CutUntil: g.cutUp.at, Counts: net.FaultCounts()}
@@ -191,16 +191,14 @@ func (n *Node) Gossip() (f GossipFault, pools []membership.PoolStatus, err error
 		for c := range g.apart {
 			f.Apart = append(f.Apart, c)
 		}
-		slices.SortFunc(f.Apart, func(a, b wire.FabricNodeID) int {
-			return (int(a.Mesh)-int(b.Mesh))*(wire.MaxChipsPerMesh+1) + int(a.Chip) - int(b.Chip)
-		})
+		slices.SortFunc(f.Apart, wire.FabricNodeID.Compare)
 		pools = net.Status()
 		return nil
 	})
 	return f, pools, err
 }
 
-// GossipKeys are the keys that the chip's gossip is encrypted with. The error is [ErrPlainGossip].
+// GossipKeys are the keys that encrypt the chip's gossip. The error is [ErrPlainGossip].
 func (n *Node) GossipKeys() (GossipKeys, error) {
 	if n.cfg.Keys == nil {
 		return nil, ErrPlainGossip

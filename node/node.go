@@ -1,11 +1,10 @@
-// Package node is one live chip: its sockets, its clock, and the loop that
-// drives the pure [chip.Chip]. Everything that decides anything lives there;
-// this package stamps the time, moves datagrams, and hands results to those
-// who wait for them.
+// Package node is one live chip: its sockets, its clock, and the loop that drives the pure
+// [chip.Chip]. The chip makes all decisions. This package supplies the time, moves datagrams, and
+// hands results to those who wait for them.
 //
-// One lock guards the chip. A port's reader takes a batch from its socket and
-// runs the chip to completion under the lock; so does every command, and the
-// one timer. There is no goroutine, channel or allocation per packet.
+// One lock guards the chip. A port's reader takes a batch from its socket and runs the chip to
+// completion under the lock. Every command and the one timer do the same. There is no goroutine,
+// channel or allocation per packet.
 package node
 
 import (
@@ -31,12 +30,12 @@ import (
 
 // Membership is what a node needs of the gossip pool.
 type Membership interface {
-	Notify() <-chan struct{}         // something changed since the last View
-	View() []membership.Member       // who is alive
-	Events() []membership.Event      // what happened since the last call
-	UpdateMeta(membership.Meta)      // says something new about this chip
-	Addr() netip.AddrPort            // of the pool's own socket
-	Close(leave time.Duration) error // says goodbye for at most so long
+	Notify() <-chan struct{}         // signals a change since the last View
+	View() []membership.Member       // the members that are alive
+	Events() []membership.Event      // events since the last call
+	UpdateMeta(membership.Meta)      // announces new metadata of this chip
+	Addr() netip.AddrPort            // address of the pool's socket
+	Close(leave time.Duration) error // leaves the pool, within at most this time
 }
 
 // Config describes a live chip.
@@ -47,30 +46,31 @@ type Config struct {
 	Profile     ttlink.Profile     // zero: lan
 	Slots       router.SlotProfile // zero: spec
 	LocalFirst  bool               // serve the chip's own packets before those that pass through; see router.Config
-	Timeout     router.Timeout     // of packets that cannot move (Spec §7.3); zero: off
-	TTL         uint16             // of new packets, in hops; 0: those of the longest route
+	Timeout     router.Timeout     // for packets that cannot move (Spec §7.3); zero: off
+	TTL         uint16             // of new packets, in hops; 0: the hops of the longest route
 	MemoryLimit int64              // bytes for tile memory; 0: default
-	Listen      netip.Addr         // of the data ports; zero: 127.0.0.1
+	Listen      netip.Addr         // address of the data ports; zero: 127.0.0.1
 	PortBase    uint16             // UDP port of channel 0; channel k has PortBase+k; 0: any free ports
-	Seed        uint64             // 0: from Incarnation
+	Seed        uint64             // 0: derived from Incarnation
 	Incarnation wire.Incarnation   // random, not zero
 
 	// Port opens the datagram pipe of one channel.
 	Port func(local netip.AddrPort) (transport.Port, error)
-	// Cable does so in place of Port, where it is set, for transports that check
-	// who is at the other end. Fabric is left to it. A port that is a
-	// transport.Keyed trains its link when it is ready.
+	// Cable is used instead of Port if it is set. Cable is for transports that check who is at the
+	// other end. The node leaves Cable.Fabric empty for the function to fill. A port that is a
+	// transport.Keyed trains its link when the port is ready.
 	Cable func(local netip.AddrPort, c transport.Cable) (transport.Port, error)
-	// KeyLog has the secrets of the ports' connections, where they were asked for; nil otherwise.
+	// KeyLog has the secrets of the ports' connections, if somebody asked for them; else nil.
 	KeyLog *transport.KeyLog
-	// API is the TCP port of the chip's API at the address where it gossips, which others are told; 0: it has none there.
+	// API is the TCP port of the chip's API at its gossip address, which other chips are told; 0:
+	// none there.
 	API uint16
 	// Join enters the gossip pool with the chip's first metadata.
 	Join func(ctx context.Context, m membership.Meta) (Membership, error)
-	Keys GossipKeys   // of encrypted gossip; nil: it is plain
+	Keys GossipKeys   // keys of encrypted gossip; nil: gossip is not encrypted
 	Log  *slog.Logger // nil: discard
 
-	Record *Recording // nil: the chip's calls are not recorded, which then costs nothing
+	Record *Recording // nil: the chip's calls are not recorded, and cost nothing
 }
 
 // livePort is a channel's socket.
@@ -79,15 +79,15 @@ type livePort struct {
 	peer  wire.PortID
 	plane wire.Plane
 	pipe  transport.Port
-	out   transport.Port // what sends: pipe, or around it the impairment in force
+	out   transport.Port // the transport that sends: pipe, or the impairment in force around it
 	fault portFault
 
-	captures []*Capture // of what passes; none: packets pay nothing
+	captures []*Capture // captures of the port; none: packets pay nothing
 
 	to    netip.AddrPort // the peer's address, as last set
-	heard mono.Time      // when a datagram of the peer came last
-	news  news           // of another address
-	size  int            // payload of a frame that the path took, as last told to the chip
+	heard mono.Time      // when a datagram of the peer last came
+	news  news           // report of another address of the peer
+	size  int            // frame payload that the path takes, as last told to the chip
 }
 
 // Node is a live chip. Its methods are safe for concurrent use.
@@ -99,24 +99,24 @@ type Node struct {
 	mu      sync.Mutex
 	chip    *chip.Chip
 	waiting waiters
-	pending []*submission  // that wait for room, oldest first
-	armed   mono.Time      // what the timer is set to
-	links   wire.LinkState // what the chip says of its ports, as last told to the pool
+	pending []*submission  // submissions that wait for room, oldest first
+	armed   mono.Time      // time to which the timer is set
+	links   wire.LinkState // the chip's link state, as last told to the pool
 	meta    membership.Meta
 	closed  bool
-	leaving bool // no new work is taken
+	leaving bool // the chip takes no new work
 	work    [numCauses]Work
 	record  *recording // nil: none
 	gossip  gossipFault
 
 	captures []*Capture
-	addr     netip.Addr // of this chip, as the pool knows it
+	addr     netip.Addr // address of this chip, as the pool knows it
 
 	ports  []*livePort
 	byCh   [wire.MaxChannels]*livePort
 	member Membership
 	rearm  chan struct{}
-	moved  chan struct{} // a port about which there is news carries its link no more
+	moved  chan struct{} // signals that a port with news no longer carries its link
 	events *hub
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -125,7 +125,8 @@ type Node struct {
 // ErrClosed is returned for requests to a node that has been closed.
 var ErrClosed = errors.New("the chip has been shut down")
 
-// Start opens the chip's ports, joins the pool and begins to run. Errors name the port or limit and the way out.
+// Start opens the chip's ports, joins the pool and begins to run. Errors name the port or limit and
+// a remedy.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if !cfg.Listen.IsValid() {
 		cfg.Listen = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -139,7 +140,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(),
 		armed: mono.Never, rearm: make(chan struct{}, 1), moved: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
 	var err error
-	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, Life: uint32(n.start.UnixMilli()), Topology: cfg.Topology, Route: cfg.Route,
+	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, FlowEpoch: uint32(n.start.UnixMilli()), Topology: cfg.Topology, Route: cfg.Route,
 		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed,
 		LocalFirst: cfg.LocalFirst, Timeout: cfg.Timeout, TTL: cfg.TTL}
 	if n.chip, err = chip.New(began, cc); err != nil {
@@ -173,8 +174,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// defaultPayload is a frame's padded payload until the path is known: what a
-// 1500 B MTU leaves after IPv4, UDP and the frame's own overhead, in whole units.
+// defaultPayload is a frame's padded payload until the path is known. The value is what IPv4, UDP
+// and the frame's own overhead leave of an MTU of 1500 B, in whole units.
 const defaultPayload = (1500 - 28 - wire.FrameOverhead) / wire.PadUnit * wire.PadUnit
 
 func (n *Node) openPorts() error {
@@ -204,7 +205,7 @@ func (n *Node) closePorts() {
 
 func (n *Node) now() mono.Time { return mono.Time(time.Since(n.start)) }
 
-// cause is why the loop made a step.
+// cause is why the loop ran a step.
 type cause int
 
 const (
@@ -215,16 +216,16 @@ const (
 	numCauses
 )
 
-// Work is how often the chip's loop was run for one cause, and how long that
-// took, the sending of what came of it included.
+// Work is how often the chip's loop ran for one cause, and how long that took. The time includes
+// sending the resulting datagrams.
 type Work struct {
 	Steps   uint64
 	Time    time.Duration
-	Sending time.Duration // of that, from the first frame that was handed to the kernel on; programs are told in it, too
+	Sending time.Duration // part of that time, from the first frame that was handed to the kernel; includes notifying programs
 }
 
-// Load is what the chip's loop has done since the start: for datagrams that
-// came, for requests of programs, for timers, and for everything else.
+// Load is what the chip's loop has done since the start: for received datagrams, for requests of
+// programs, for timers, and for everything else.
 type Load struct{ Received, Submitted, Timed, Asked Work }
 
 // Load returns the loop's work.
@@ -234,7 +235,7 @@ func (n *Node) Load() Load {
 	return Load{n.work[received], n.work[submitted], n.work[timed], n.work[asked]}
 }
 
-// step runs f on the chip and then the chip until nothing moves.
+// step runs f on the chip, and then runs the chip until nothing moves.
 func (n *Node) step(why cause, f func(now mono.Time)) {
 	n.mu.Lock()
 	panics := true
@@ -269,8 +270,8 @@ func (n *Node) drain(now mono.Time) {
 		if !ok {
 			break
 		}
-		// A short count is a full socket buffer, or a path that has become
-		// narrower: the link repairs it, in the second case after a training.
+		// A short count means a full socket buffer, or a path that has become narrower. The link
+		// repairs both, the second after a training.
 		p := n.byCh[ch]
 		k, err := p.out.Send(t.Data, t.Seg)
 		if err != nil {
@@ -302,7 +303,7 @@ func (n *Node) drain(now mono.Time) {
 		n.member.UpdateMeta(n.meta)
 	}
 	if n.record.over() {
-		n.chip.SetTap(nil)
+		n.chip.Unwrap()
 	}
 	if d, ok := n.chip.Deadline(); ok && d.Before(n.armed) {
 		n.armed = d
@@ -313,7 +314,7 @@ func (n *Node) drain(now mono.Time) {
 	}
 }
 
-// channels are the chip's ports, a bit for each.
+// channels are the chip's ports, one bit for each.
 func (n *Node) channels() (m uint16) {
 	for _, p := range n.ports {
 		m |= 1 << p.ch
@@ -321,8 +322,8 @@ func (n *Node) channels() (m uint16) {
 	return m
 }
 
-// tell publishes an event of the chip. It is apart because the event goes to
-// the heap, which a step without events must not pay for.
+// tell publishes an event of the chip. tell is a separate function because the event goes to the
+// heap, which would cost steps without events too.
 func (n *Node) tell(e chip.Event) {
 	if p := n.byCh[e.Local.Channel]; p != nil && p.news.to.IsValid() && !n.chip.Carries(p.ch) {
 		select {
@@ -336,7 +337,7 @@ func (n *Node) tell(e chip.Event) {
 	n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
 }
 
-// read is a port's reader: batches from the socket to the chip.
+// read is a port's reader. read passes batches from the socket to the chip.
 func (n *Node) read(p *livePort) {
 	var b transport.Batch
 	for {
@@ -359,7 +360,7 @@ func (n *Node) read(p *livePort) {
 	}
 }
 
-// timer owns the process's one timer.
+// timer runs the process's only timer.
 func (n *Node) timer(ctx context.Context) {
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
@@ -386,12 +387,13 @@ func (n *Node) timer(ctx context.Context) {
 	}
 }
 
-// framePayload is the padded payload of the largest frame that the path takes and a packet needs, in bytes.
+// framePayload is the padded payload of the largest frame that the path takes and a packet needs,
+// in bytes.
 func (p *livePort) framePayload() int {
 	return min((p.pipe.MaxDatagram()-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, wire.PadTo(wire.MaxPacket))
 }
 
-// resize tells the chip what the path takes.
+// resize tells the chip how long frames may be on the path.
 func (n *Node) resize(now mono.Time, p *livePort) {
 	p.size = p.framePayload()
 	if err := n.chip.SetMaxPayload(now, p.ch, p.size); err != nil {
@@ -415,7 +417,7 @@ func (n *Node) Status() (s chip.Status, now mono.Time) {
 // Started is when the node began to run.
 func (n *Node) Started() time.Time { return n.start }
 
-// Members is who the pool says is alive.
+// Members lists the chips that the pool says are alive.
 func (n *Node) Members() []membership.Member { return n.member.View() }
 
 // Sockets describes each port's datagram pipe.
@@ -457,10 +459,11 @@ func (n *Node) WithChip(f func(now mono.Time, c *chip.Chip)) {
 	n.step(asked, func(now mono.Time) { f(now, n.chip) })
 }
 
-// Events subscribes to the node's events; cancel ends it. A slow reader loses events, which are counted in the next one.
+// Events subscribes to the node's events; cancel ends the subscription. A slow reader loses events.
+// The next event then counts them.
 func (n *Node) Events() (<-chan Event, func()) { return n.events.subscribe() }
 
-// Close says goodbye to the neighbours and the pool, and stops. Requests whose fate is open are not waited for.
+// Close leaves the neighbours and the pool, and stops. Close does not wait for open requests.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	if n.closed {
@@ -490,5 +493,6 @@ func (n *Node) Close() error {
 	return errors.Join(err, rerr)
 }
 
-// leaveTime bounds the goodbye to the pool, which goes out with the next round of gossip, half a second later at most.
+// leaveTime bounds the time for leaving the pool. The message goes out with the next round of
+// gossip, half a second later at most.
 const leaveTime = time.Second

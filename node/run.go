@@ -6,9 +6,9 @@ import (
 	"ttfabric/node/session"
 )
 
-// Run starts a chip, runs program with a session on it, and shuts the chip
-// down when the program returns or ctx ends. The program decides when the
-// fabric is ready for it: see [session.Session.Ready].
+// Run starts a chip and runs program with a session on it. Run shuts the chip down when the program
+// returns or ctx ends. The program decides when the fabric is ready for it: see
+// [session.Session.Ready].
 func Run(ctx context.Context, cfg Config, program func(context.Context, *session.Session) error) error {
 	n, err := Start(ctx, cfg)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// PortEvent says that a port refused its peer or was refused by it, or took it after all.
+// PortEvent says that a port refused its peer, was refused by its peer, or accepted the peer later.
 type PortEvent struct {
 	Local, Peer wire.PortID
-	Refused     string // why; "": the peer was taken
+	Refused     string // the reason; "": the peer was accepted
 }
 
 // openPipe opens the datagram pipe of a channel.
@@ -20,7 +20,7 @@ func (n *Node) openPipe(local netip.AddrPort, p *livePort) (transport.Port, erro
 	if n.cfg.Cable == nil {
 		return n.cfg.Port(local)
 	}
-	refused := false // the port tells of one thing after the other
+	refused := false // the port reports one event after the other
 	return n.cfg.Cable(local, transport.Cable{From: wire.PortID{Node: n.cfg.Node, Channel: p.ch}, To: p.peer, Incarnation: n.cfg.Incarnation,
 		Tell: func(x transport.Notice) {
 			e := PortEvent{wire.PortID{Node: n.cfg.Node, Channel: p.ch}, p.peer, x.Refused}
@@ -40,8 +40,8 @@ func (n *Node) openPipe(local netip.AddrPort, p *livePort) (transport.Port, erro
 		}})
 }
 
-// trains lets a port's link train over a path on which the peer is known, and
-// keys are agreed where the transport wants any.
+// trains makes a port's link train if the peer's address is known, and keys are agreed where the
+// transport needs keys.
 func (n *Node) trains(now mono.Time, p *livePort) {
 	n.resize(now, p)
 	if k, ok := p.pipe.(transport.Keyed); !ok || k.Ready() {
@@ -49,6 +49,6 @@ func (n *Node) trains(now mono.Time, p *livePort) {
 	}
 }
 
-// KeyLog has the secrets of the connections of the chip's ports, for those who
-// read what was captured; nil unless it was asked for. See [transport.KeyLog].
+// KeyLog has the secrets of the connections of the chip's ports, for people who read captured
+// traffic. KeyLog is nil unless somebody asked for it. See [transport.KeyLog].
 func (n *Node) KeyLog() *transport.KeyLog { return n.cfg.KeyLog }

@@ -11,22 +11,22 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// waiter is who waits for the end of a request.
+// waiter waits for the end of a request.
 type waiter struct {
-	done  func(int, chip.Result) // nil: nobody, the place is free
+	done  func(int, chip.Result) // nil: the place is free
 	i     int
 	token uint64
 }
 
-// waiters are those of all requests that are open. A token is a place among
-// them, and behind it a number that never comes twice.
+// waiters are the waiters of all open requests. A token consists of a place among them, and a
+// number that never repeats.
 type waiters struct {
 	at   []waiter
-	free []uint32 // places
-	n    uint64   // tokens given out
+	free []uint32 // free places
+	n    uint64   // tokens given out so far
 }
 
-// placeBits are the bits of a token that say the place: more than a chip has open requests.
+// placeBits is how many bits of a token give the place. A chip never has that many open requests.
 const placeBits = 32
 
 // add gives a waiter a token.
@@ -43,7 +43,7 @@ func (w *waiters) add(done func(int, chip.Result), i int) uint64 {
 	return token
 }
 
-// take takes a waiter out; false where no one has this token.
+// take removes a waiter. take reports false if no waiter has this token.
 func (w *waiters) take(token uint64) (waiter, bool) {
 	place := token & (1<<placeBits - 1)
 	if place >= uint64(len(w.at)) || w.at[place].done == nil || w.at[place].token != token {
@@ -55,20 +55,19 @@ func (w *waiters) take(token uint64) (waiter, bool) {
 	return got, true
 }
 
-// submission is a list of requests on its way into the chip. While there is no
-// room, it waits in Node.pending and goes on whenever the chip has moved; its
-// caller is woken once, at the end.
+// submission is a list of requests on its way into the chip. While there is no room, it waits in
+// Node.pending. A submission continues whenever the chip has moved packets. Its caller is woken
+// once, at the end.
 type submission struct {
 	rs      []chip.Request
 	started int
 	done    func(int, chip.Result)
-	ended   chan error // one value: all have been started, or why not
+	ended   chan error // gets one value: nil if all requests have been started, else the reason why not
 }
 
-// Submit starts requests in order and calls done with the index and the end
-// of each, from the chip's loop: done must not block. Submit waits while the
-// fabric has no room, until ctx ends. It returns how many were started, and
-// why if not all.
+// Submit starts requests in order. Submit calls done with the index and the end of each request,
+// from the chip's loop, so done must not block. While the fabric has no room, Submit waits until
+// ctx ends. Submit returns how many requests were started, and an error if not all were.
 func (n *Node) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
 	s := &submission{rs: rs, done: done}
 	closed, waits := true, false
@@ -97,7 +96,7 @@ func (n *Node) Submit(ctx context.Context, rs []chip.Request, done func(i int, r
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
-	case err = <-s.ended: // it has just come through
+	case err = <-s.ended: // the submission has just ended
 		return s.started, err
 	default:
 	}
@@ -105,7 +104,7 @@ func (n *Node) Submit(ctx context.Context, rs []chip.Request, done func(i int, r
 	return s.started, ctx.Err()
 }
 
-// feed lets waiting submissions go on. It reports whether any request was started.
+// feed continues the waiting submissions. feed reports whether any request was started.
 func (n *Node) feed(now mono.Time) bool {
 	moved := false
 	kept := n.pending[:0]
@@ -124,8 +123,8 @@ func (n *Node) feed(now mono.Time) bool {
 	return moved
 }
 
-// begin starts as many requests of a submission as the chip takes now. It
-// reports whether some have to wait, or why the rest cannot be started.
+// begin starts as many requests of a submission as the chip takes now. begin reports whether some
+// have to wait, or why the rest cannot be started.
 func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 	for ; s.started < len(s.rs); s.started++ {
 		r := &s.rs[s.started]

@@ -8,7 +8,7 @@ import (
 	"ttfabric/ttlink"
 )
 
-// Watch tells a program what its chip sees of the fabric; see [session.Watcher].
+// Watch reports to a program what its chip sees of the fabric; see [session.Watcher].
 func (n *Node) Watch(ctx context.Context, f func(session.Event)) error {
 	from := time.Now()
 	events, cancel := n.events.subscribe()
@@ -21,14 +21,15 @@ func (n *Node) Watch(ctx context.Context, f func(session.Event)) error {
 			if !ok {
 				return ErrClosed
 			}
-			if v, ok := sessionEvent(&e); ok && !e.Time.Before(from) { // not the history
+			if v, ok := sessionEvent(&e); ok && !e.Time.Before(from) { // not an event from the history
 				f(v)
 			}
 		}
 	}
 }
 
-// sessionEvent says an event in the words of sessions; false for one that is no matter of theirs.
+// sessionEvent converts an event into a session event. sessionEvent reports false for an event that
+// sessions do not have.
 func sessionEvent(e *Event) (v session.Event, ok bool) {
 	c := e.Chip
 	if c == nil {

@@ -2,12 +2,13 @@ package router
 
 import "ttfabric/wire"
 
-// When tables take a port out of service whose link is down, packets that wait
-// to leave by it are caught. Whoever plans the routes gives each a new one, by Redirect, or gives
-// it up, by DropCaught. They leave their channel in order; what arrives later
-// by an old route passes through the same channel, and is caught there, too.
+// Caught packets. When new tables take a port out of service whose link is down, the packets that
+// wait to leave by that port are caught. The owner, which plans the routes, gives each caught
+// packet a new route with Redirect, or drops it with DropCaught. The packets leave their sender
+// channel in order. A packet that arrives later by an old route passes through the same sender
+// channel, and is caught there too.
 
-// SetOut says that the tables use a port no longer, or again.
+// SetOut says that the tables no longer use a port, or use it again.
 func (r *Router) SetOut(i int, out bool) { r.ports[i].out = out }
 
 // Caught is the head of a sender channel of a port that is down and out of service.
@@ -18,9 +19,9 @@ type Caught struct {
 	ch   int
 }
 
-// Caught calls f with the packets that are caught, in the order of each
-// channel, until f reports that one has to wait; it must redirect or drop the
-// others.
+// Caught calls f with the caught packets, in the order of each sender channel. F redirects or drops
+// the packet and returns true, or returns false if the packet has to wait. Caught then passes on to
+// the next channel.
 func (r *Router) Caught(f func(Caught) (gone bool)) {
 	for i := range r.ports {
 		p := &r.ports[i]
@@ -36,8 +37,8 @@ func (r *Router) Caught(f func(Caught) (gone bool)) {
 	}
 }
 
-// onward is the sender channel of another port that a caught packet goes to.
-// One that goes back where it came from is sent as the chip's own are.
+// onward is the sender channel of another port that a caught packet goes to. A packet that goes
+// back to where it came from uses the channel of the chip's own packets.
 func (r *Router) onward(k Caught, to int) int {
 	p, out := &r.ports[k.Port], &r.ports[to]
 	c := 0
@@ -54,21 +55,22 @@ func (r *Router) CanRedirect(k Caught, to int, v wire.VC) bool {
 	return !r.ports[to].send[v][r.onward(k, to)].full()
 }
 
-// Redirect moves a caught packet to a sender channel of another port, where there is room.
+// Redirect moves a caught packet to a sender channel of another port. There must be room in that
+// channel.
 func (r *Router) Redirect(k Caught, to int, v wire.VC) {
 	p := &r.ports[k.Port]
 	r.ports[to].push(v, r.onward(k, to), p.pop(k.vc, k.ch))
 	p.of(v).Redirected++
 }
 
-// DropCaught gives a caught packet up.
+// DropCaught drops a caught packet.
 func (r *Router) DropCaught(k Caught, why wire.DropReason) {
 	p := &r.ports[k.Port]
 	p.of(k.vc).Dropped[why]++
 	r.drops = append(r.drops, Drop{p.pop(k.vc, k.ch), why, p.Channel, p.Dir})
 }
 
-// Discard gives up a packet that came in on port i before it enters a channel.
+// Discard drops a packet that came in on port i before the packet enters a channel.
 func (r *Router) Discard(i int, s Slot, why wire.DropReason) {
 	p := &r.ports[i]
 	n := p.of(wire.PacketView(r.cfg.Pool.Bytes(s)).VC())
@@ -77,8 +79,8 @@ func (r *Router) Discard(i int, s Slot, why wire.DropReason) {
 	r.drops = append(r.drops, Drop{s, why, p.Channel, wire.NumDirections})
 }
 
-// Purge gives up, wherever they wait, the unicast packets that f names: those
-// that must not meet packets of new tables.
+// Purge drops the unicast packets that f names, wherever they wait. These are packets that must not
+// meet packets of new tables.
 func (r *Router) Purge(f func(wire.PacketView) bool) {
 	var gone []Slot
 	names := func(s Slot) bool {

@@ -7,16 +7,16 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Command is what somebody tells the router of a port to do, with the codes of
-// tt-metal's RouterCommand. There is no 2.
+// Command is an order to the router of a port, with the codes of tt-metal's RouterCommand. There is
+// no command 2.
 type Command uint32
 
 // The commands.
 const (
-	CommandRun     Command = 0 // go on
-	CommandPause   Command = 1 // stand still in both directions; what comes is held back by credits
-	CommandDrain   Command = 3 // take the requests that are to leave by the port, and drop them
-	CommandRetrain Command = 4 // train the link anew; what was ordered before stays in force
+	CommandRun     Command = 0 // run normally
+	CommandPause   Command = 1 // move nothing in either direction; credits hold back arriving packets
+	CommandDrain   Command = 3 // drop the requests that are to leave by the port
+	CommandRetrain Command = 4 // train the link anew; an earlier order stays in force
 )
 
 // String is the command in one word.
@@ -34,7 +34,7 @@ func (c Command) String() string {
 	return fmt.Sprintf("command %d", uint32(c))
 }
 
-// Valid reports whether there is such a command.
+// Valid reports whether the command exists.
 func (c Command) Valid() bool { return c <= CommandRetrain && c != 2 }
 
 // State is what the router of a port does, with the codes of tt-metal's RouterState.
@@ -66,7 +66,8 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint32(s))
 }
 
-// State is what the router of port i does. A pause or a drain shows whether the link is up or not.
+// State is what the router of port i does. A pause or a drain is shown whether the link is up or
+// not.
 func (r *Router) State(i int) State {
 	p := &r.ports[i]
 	switch {
@@ -82,18 +83,18 @@ func (r *Router) State(i int) State {
 	return StateInitializing
 }
 
-// Order makes the router of port i run, pause or drain, and reports whether it
-// did otherwise before. Training the link is its owner's to do.
+// Order makes the router of port i run, pause or drain. Order reports whether that changes
+// anything. CommandRetrain changes nothing here: the owner trains the link.
 //
-// A paused port takes nothing from its receiver channels and sends nothing of
-// its sender channels. They fill, credits hold back what is behind them, and
-// nothing is dropped: neither the grace period of a dead next hop nor the
-// timeout of stuck heads counts for what waits at a chip that pauses. When the
-// port goes on, the grace period of a link that is down begins anew.
+// A paused port takes nothing from its receiver channels and sends nothing from its sender
+// channels. These channels fill, and credits hold back the packets behind them. The router drops
+// none of these packets. While any port of the chip is paused, the timeout of stuck heads does not
+// run. The grace period of a dead next hop does not run for a paused port. It begins anew when the
+// port runs again and its link is down.
 //
-// A draining port drops the requests that are to leave by it, with their sources
-// told. Probes, replies, completions and reports pass, so that every source
-// learns what became of its requests. What comes in by it is handled as ever.
+// A draining port drops the requests that are to leave by it, and tells their sources. Probes,
+// replies, completions and reports pass, so that every source learns what became of its requests.
+// Packets that come in by the port are handled as usual.
 func (r *Router) Order(now mono.Time, i int, c Command) bool {
 	p := &r.ports[i]
 	if c == CommandRetrain || !c.Valid() || p.order == c {
@@ -110,10 +111,11 @@ func (r *Router) Order(now mono.Time, i int, c Command) bool {
 	return true
 }
 
-// Flush gives up what waits in the sender channels of port i. It returns the number of packets.
+// Flush drops the packets that wait in the sender channels of port i. Flush returns the number of
+// packets.
 func (r *Router) Flush(i int) int { return r.empty(i, wire.DropFlushed) }
 
-// empty gives up all that waits to be sent by a port.
+// empty drops all packets that wait in a port's sender channels.
 func (r *Router) empty(i int, why wire.DropReason) int {
 	p := &r.ports[i]
 	n := 0
@@ -125,7 +127,7 @@ func (r *Router) empty(i int, why wire.DropReason) int {
 	return n
 }
 
-// shed gives up the first n packets of a sender channel.
+// shed drops the first n packets of a sender channel.
 func (r *Router) shed(p *port, v wire.VC, c int, why wire.DropReason, n int) int {
 	for range n {
 		s := p.pop(v, c)
@@ -135,8 +137,8 @@ func (r *Router) shed(p *port, v wire.VC, c int, why wire.DropReason, n int) int
 	return n
 }
 
-// drain gives up the requests at the heads of the sender channels of a port
-// that drains. It reports whether there were any.
+// drain drops the requests at the heads of the sender channels of a draining port. drain reports
+// whether there were any.
 func (r *Router) drain(i int) bool {
 	p := &r.ports[i]
 	if p.order != CommandDrain || p.queued == 0 {
@@ -153,12 +155,13 @@ func (r *Router) drain(i int) bool {
 	return gone
 }
 
-// drained reports whether a packet is one that a port which drains gives up.
+// drained reports whether a draining port drops a packet.
 func (r *Router) drained(p *port, s Slot) bool {
 	return p.order == CommandDrain && wire.PacketView(r.cfg.Pool.Bytes(s)).Type() == wire.PacketRequest
 }
 
-// graceEnd is when what waits at a port is given up because its link is down; never where it isn't, or the port pauses.
+// graceEnd is when the packets that wait at a port are dropped because its link is down. graceEnd
+// is never for a port that is up or paused.
 func (r *Router) graceEnd(p *port) mono.Time {
 	if p.up || p.queued == 0 || p.order == CommandPause {
 		return mono.Never

@@ -2,17 +2,17 @@ package router
 
 import "ttfabric/wire"
 
-// Counters of a port, since the start. At any time, over all ports of a router,
-// Received + Injected + Copied = Delivered + Sent + Dropped + what is in its channels.
+// Counters of a port, since the start. At any time, the sums over all ports of a router satisfy:
+// Received + Injected + Copied = Delivered + Sent + Dropped + the packets in its channels.
 type Counters struct {
 	Received   uint64                      // packets that arrived
-	Delivered  uint64                      // of those: for this chip
-	Forwarded  uint64                      // of those: passed on
+	Delivered  uint64                      // of the packets received: for this chip
+	Forwarded  uint64                      // of the packets received: passed on
 	Sent       uint64                      // packets handed to the link
-	Injected   uint64                      // of those: the chip's own, counted at injection
-	Redirected uint64                      // of those that waited to leave by it: sent another way, as tables took it out of service
-	Copied     uint64                      // copies made of multicasts that arrived, beside the packet itself
-	Dropped    [wire.NumDropReasons]uint64 // by reason; counted at the port that they should have left by, or came in by
+	Injected   uint64                      // the chip's own packets that are to leave by this port
+	Redirected uint64                      // packets that waited to leave by this port and were moved to another port, because tables took this one out of service
+	Copied     uint64                      // copies made of multicasts that arrived, not counting the packet itself
+	Dropped    [wire.NumDropReasons]uint64 // by reason; counted at the port by which the packets should have left, or by which they came in
 }
 
 // add adds o.
@@ -32,7 +32,7 @@ func (c *Counters) add(o *Counters) {
 // of are the counters of a virtual channel's class.
 func (p *port) of(v wire.VC) *Counters { return &p.counters[v.Class()] }
 
-// PortStatus is a port's state for people.
+// PortStatus is a port's state, for people to read.
 type PortStatus struct {
 	PortConfig
 	Up       bool

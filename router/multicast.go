@@ -2,21 +2,22 @@ package router
 
 import "ttfabric/wire"
 
-// Multicast. A packet for many chips stays at the head of its channel, in its
-// slot, until each of its copies has found room in a sender channel, and the
-// chip has taken it if it is a member (Spec §3.1.1: "both forwarded as well as
-// consumed locally"). What has been done is noted beside the head, so that a
-// copy that waits holds up no other and none is made twice. The last copy is
-// the packet itself.
+// Multicast. A packet for several chips stays at the head of its channel, in its slot. The packet
+// stays until each of its copies has found room in a sender channel, and until the chip has taken
+// it if the chip is a member (Spec §3.1.1: "both forwarded as well as consumed locally"). The
+// router notes beside the head which parts are done. So a copy that waits does not delay the
+// others, and no copy is made twice. The last copy is the packet itself.
 
-// MaxOwn is the number of this chip's multicasts that wait for their branches,
-// on each plane: as many as a sender channel has slots (Spec §3.1.1).
+// MaxOwn is the number of this chip's multicasts that may wait for their branches, on each plane.
+// The number equals the number of slots of a sender channel (Spec §3.1.1).
 const MaxOwn = 8
 
-// partsKnown is set in ring.left beside wire.Ranges.Parts: a multicast of which nothing is left to be done is gone.
+// partsKnown is a bit of ring.left beside those of wire.Ranges.Parts. So ring.left is not 0 for a
+// multicast of which nothing is left to be done.
 const partsKnown = wire.PartHere << 1
 
-// origins are the multicasts of this chip that have not left by all their first ports, by plane.
+// origins are the multicasts of this chip that have not yet left by all their first ports, by
+// plane.
 type origins struct {
 	planes [maxPlanes]ring
 	n      int // packets in all
@@ -29,7 +30,7 @@ func (o *origins) add(pl wire.Plane) {
 	}
 }
 
-// buffers is the number of packets that there is room for.
+// buffers is the number of packets for which there is room.
 func (o *origins) buffers() (n int) {
 	for i := range o.planes {
 		n += len(o.planes[i].slots)
@@ -41,15 +42,15 @@ func (o *origins) buffers() (n int) {
 type head struct {
 	q     *ring
 	plane wire.Plane
-	port  int // that it came in by; -1: this chip's own
+	port  int // the port by which the packet came in; -1: the packet is this chip's own
 	v     wire.VC
 }
 
 // CanMulticast reports whether [Router.Multicast] has room.
 func (r *Router) CanMulticast(pl wire.Plane) bool { return pl < maxPlanes && !r.own.planes[pl].full() }
 
-// Multicast takes a multicast of this chip; false when too many wait on the
-// plane. Its ranges are those at the source; its virtual channels are the router's business.
+// Multicast takes a multicast of this chip. Multicast reports false if too many wait on the plane.
+// The packet's ranges must be those at the source. The router chooses the virtual channels.
 func (r *Router) Multicast(pl wire.Plane, s Slot) bool {
 	if !r.CanMulticast(pl) {
 		return false
@@ -59,7 +60,7 @@ func (r *Router) Multicast(pl wire.Plane, s Slot) bool {
 	return true
 }
 
-// depart hands this chip's multicasts to the ports that they leave by.
+// depart hands this chip's multicasts to the ports by which they leave.
 func (r *Router) depart() bool {
 	moved := false
 	for pl := range r.own.planes {
@@ -70,7 +71,7 @@ func (r *Router) depart() bool {
 	return moved
 }
 
-// arrived is the head of a receiver channel.
+// arrived returns the head of a receiver channel.
 func (r *Router) arrived(i int, v wire.VC) head {
 	p := &r.ports[i]
 	return head{&p.recv[v], p.Plane, i, v}
@@ -78,7 +79,7 @@ func (r *Router) arrived(i int, v wire.VC) head {
 
 func (r *Router) view(h head) wire.PacketView { return wire.PacketView(r.cfg.Pool.Bytes(h.q.peek())) }
 
-// from is the side that a packet came in by.
+// from is the side by which a packet came in.
 func (r *Router) from(h head) wire.Direction {
 	if h.port < 0 {
 		return wire.NumDirections
@@ -86,7 +87,8 @@ func (r *Router) from(h head) wire.Direction {
 	return r.ports[h.port].Dir
 }
 
-// parts finds what has to be done with the multicast at the head, once; false if that is nothing.
+// parts finds what has to be done with the multicast at the head, once. parts reports false if
+// there is nothing to do.
 func (r *Router) parts(h head) bool {
 	if h.q.left == 0 {
 		rs := r.view(h).Ranges()
@@ -97,13 +99,13 @@ func (r *Router) parts(h head) bool {
 	return h.q.left != 0
 }
 
-// spread hands on the copies of the multicast at the head for which there is
-// room. It reports whether anything moved.
+// spread hands on the copies of the multicast at the head for which there is room. spread reports
+// whether anything moved.
 func (r *Router) spread(h head) bool {
 	if !r.parts(h) {
 		if h.port >= 0 {
 			r.drop(h.port, h.v, wire.DropNoRoute)
-		} else { // the chip that it starts from has not looked
+		} else { // this chip sends the multicast and has not checked its ranges
 			r.cfg.Pool.Put(r.pop(h))
 		}
 		return true
@@ -121,8 +123,8 @@ func (r *Router) spread(h head) bool {
 	return moved
 }
 
-// branch hands on the copy that leaves in direction d, or drops it where there
-// is no way. It reports whether it did, and whether the packet is gone with it.
+// branch hands on the copy that leaves in direction d, or drops that copy where no port leads that
+// way. branch reports whether it did so, and whether the packet is gone as well.
 func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	oi, there := r.Port(d, h.plane)
 	if !there || r.ports[oi].External {
@@ -156,8 +158,8 @@ func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	return true, gone
 }
 
-// split makes the copy that leaves in direction d: the packet itself if
-// nothing else is to be done with it. It fails while the pool is empty.
+// split makes the copy that leaves in direction d. The copy is the packet itself if nothing else is
+// left to do with the packet. Split fails while the pool is empty.
 func (r *Router) split(h head, d wire.Direction) (s Slot, ok, gone bool) {
 	v := r.view(h)
 	rs := v.Ranges()
@@ -192,7 +194,7 @@ func (r *Router) pop(h head) Slot {
 	return h.q.pop()
 }
 
-// dropCopy gives up the copy that should have left in direction d.
+// dropCopy drops the copy that should have left in direction d.
 func (r *Router) dropCopy(h head, d wire.Direction, why wire.DropReason) (ok, gone bool) {
 	at := h.port
 	if at < 0 {
@@ -211,7 +213,8 @@ func (r *Router) dropCopy(h head, d wire.Direction, why wire.DropReason) (ok, go
 	return ok, gone
 }
 
-// dropCopies gives up all copies that have not been handed on. A member still gets its own.
+// dropCopies drops all copies that have not been handed on. If this chip is a member, it still gets
+// the packet.
 func (r *Router) dropCopies(h head, why wire.DropReason) {
 	for d := range wire.Direction(wire.NumDirections) {
 		if h.q.left>>d&1 == 0 {
@@ -223,7 +226,7 @@ func (r *Router) dropCopies(h head, why wire.DropReason) {
 	}
 }
 
-// member hands the multicast at the head to this chip, once, if it is one of its members.
+// member hands the multicast at the head to this chip, once, if the chip is a member.
 func (r *Router) member(h head) (Local, bool) {
 	if !r.parts(h) || h.q.left&wire.PartHere == 0 {
 		return Local{}, false

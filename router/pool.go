@@ -11,40 +11,42 @@ type Slot int32
 // NoSlot is no buffer.
 const NoSlot Slot = -1
 
-// smallPacket is how long a packet is at most, in bytes, that has a buffer of
-// this size and not of [wire.MaxPacket]: a completion, or a write of 64 bytes
-// over the longest route. Where many of them wait, they lie close together, and
-// are found in the processor's cache.
+// smallPacket is the longest packet, in bytes, that gets a small buffer instead of one of
+// [wire.MaxPacket] bytes: a completion, or a write of 64 bytes over the longest route. When many
+// such packets wait, they lie close together and stay in the processor's cache.
 const smallPacket = 256
 
-// Small buffers are allocated smallChunk at a time, and large ones one by one.
+// The pool allocates small buffers smallChunk at a time, and large buffers one by one.
 const (
 	smallShift = 4
 	smallChunk = 1 << smallShift
 )
 
-// Pool holds the packet buffers of one chip. Channels hand packets on by
-// slot, so a packet is not copied between ports. Buffers are allocated when
-// first used, in two sizes, each up to the pool's limit.
+// Pool holds the packet buffers of one chip. Channels hand packets on by slot, so a packet is not
+// copied between ports. The pool allocates buffers when they are first used, in two sizes, each up
+// to the pool's limit.
 //
-// Invariant: used ≤ limit; of each size, at most limit are allocated, rounded up to a chunk.
+// Invariant: used ≤ limit. At most limit buffers of each size are allocated, rounded up to a chunk.
 type Pool struct {
 	small, large buffers
-	used         int // buffers that are out
-	limit        int // of those
+	used         int // buffers in use
+	limit        int // largest number of buffers in use
 }
 
-// buffers are those of one size. A slot is a buffer's number in here, with the size in its lowest bit.
+// buffers are the buffers of one size. A slot is a buffer's index in here, with the size in its
+// lowest bit.
 type buffers struct {
 	chunks [][]byte
 	lens   []uint16 // of the packets
 	free   []Slot
 }
 
-// NewPool returns a pool of which at most limit buffers are out at any time, for packets of up to [wire.MaxPacket] bytes.
+// NewPool returns a pool of which at most limit buffers are in use at any time, for packets of up
+// to [wire.MaxPacket] bytes.
 func NewPool(limit int) *Pool { return &Pool{limit: limit} }
 
-// Get takes a buffer of length n out of the pool; false when the limit is reached or n exceeds [wire.MaxPacket].
+// Get takes a buffer of length n out of the pool. Get reports false if the limit is reached or n
+// exceeds [wire.MaxPacket].
 func (p *Pool) Get(n int) (Slot, bool) {
 	if n > wire.MaxPacket || p.used == p.limit {
 		return NoSlot, false
@@ -56,7 +58,8 @@ func (p *Pool) Get(n int) (Slot, bool) {
 	return p.small.take(n, smallPacket, smallChunk, 0), true
 }
 
-// take takes a buffer of size bytes for a packet of n bytes; if there is none, a chunk of them is allocated.
+// take takes a buffer of size bytes for a packet of n bytes. If no buffer is free, it allocates a
+// chunk of them.
 func (b *buffers) take(n, size, chunk int, bit Slot) Slot {
 	if len(b.free) == 0 {
 		b.chunks = append(b.chunks, make([]byte, size*chunk))
@@ -71,7 +74,7 @@ func (b *buffers) take(n, size, chunk int, bit Slot) Slot {
 	return s
 }
 
-// Bytes returns the packet in s; valid until s is put back.
+// Bytes returns the packet in s. The bytes are valid until s is put back.
 func (p *Pool) Bytes(s Slot) []byte {
 	i := int(s >> 1)
 	if s&1 != 0 {
@@ -81,7 +84,7 @@ func (p *Pool) Bytes(s Slot) []byte {
 	return p.small.chunks[i>>smallShift][off:][:p.small.lens[i]:smallPacket]
 }
 
-// SetLen sets the length of the packet in s, at most as many bytes as [Pool.Get] was asked for.
+// SetLen sets the length of the packet in s. The length is at most what [Pool.Get] was asked for.
 func (p *Pool) SetLen(s Slot, n int) {
 	b := &p.small
 	if s&1 != 0 {
@@ -100,7 +103,7 @@ func (p *Pool) Put(s Slot) {
 	p.used--
 }
 
-// InUse is the number of buffers that are out.
+// InUse is the number of buffers in use.
 func (p *Pool) InUse() int { return p.used }
 
 // Resident is the number of bytes that the pool holds.
@@ -113,9 +116,9 @@ type ring struct {
 	slots  []Slot
 	head   int
 	n      int
-	left   uint8  // what still has to be done with a multicast at the head: see parts; 0: not known yet
-	popped uint32 // heads that have moved on, and copies of them, for the timeout
-	seen   uint32 // popped when the timeout was looked at
+	left   uint8  // parts of the multicast at the head that are left to do: see parts; 0: not known yet
+	popped uint32 // heads that have moved on, and copies of heads, for the timeout
+	seen   uint32 // value of popped when the timeout last checked
 	since  mono.Time
 }
 
@@ -150,8 +153,8 @@ func (r *ring) pop() Slot {
 	return s
 }
 
-// remove takes out the slots that f names, appending them to gone; the others
-// keep their order. A head that is partly handed on must not be named.
+// remove takes out the slots that f names and appends them to gone. The others keep their order. F
+// must not name a head that is partly handed on.
 func (r *ring) remove(gone []Slot, f func(Slot) bool) []Slot {
 	kept := 0
 	for k := range r.n {

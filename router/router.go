@@ -1,15 +1,15 @@
 // Package router is the fabric router of one chip (Spec §3), as a pure machine.
 //
-// Every port has, per virtual channel, one receiver channel for what comes
-// in and four sender channels for what goes out: channel 0 takes the chip's
-// own packets, 1 to 3 what passes through from the other three directions
-// (Spec §3.1.2). A packet moves when the next channel has room and stays
-// where it is when not; nothing is dropped but for a stated reason.
+// Every port has, per virtual channel, one receiver channel for packets that come in and four
+// sender channels for packets that go out. Sender channel 0 takes the chip's own packets. Sender
+// channels 1 to 3 take the packets that pass through from the other three directions (Spec §3.1.2).
+// A packet moves when the next channel has room, and otherwise stays where it is. The router drops
+// a packet only for a stated reason.
 //
 //	Arrive → receiver channel → Step → sender channel → Next/Sent → the link
 //	                          ↘ PollLocal → the chip
 //
-// A multicast moves in parts, each when there is room for it (multicast.go).
+// A multicast moves in parts, each when there is room for that part (multicast.go).
 //
 // Polling order: PollLocal, Step, Next for each port, PollFreed, PollDrop.
 package router
@@ -24,10 +24,11 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// SenderChannels is the number of sender channels of a 2D mesh router: the worker's and three neighbours' (Spec §3.1.2).
+// SenderChannels is the number of sender channels of a 2D mesh router: one for the worker and one
+// for each of three neighbours (Spec §3.1.2).
 const SenderChannels = 4
 
-// maxPlanes is how many planes a packet can name: four bits (wire's page).
+// maxPlanes is how many planes a packet's four bits can name (see package wire).
 const maxPlanes = 16
 
 // PortConfig is one port of the router.
@@ -36,43 +37,43 @@ type PortConfig struct {
 	Dir      wire.Direction
 	Plane    wire.Plane
 	Ring     bool // the cable is part of an axis that wraps
-	Wrap     bool // and crosses its dateline
+	Wrap     bool // the cable crosses the dateline of that axis
 	External bool // the cable leads to another mesh
 }
 
-// Config is what a router is made of.
+// Config describes a router.
 type Config struct {
 	Ports []PortConfig // at most one per direction and plane
 	Slots SlotProfile
-	Grace time.Duration // how long the head of a packet waits at a dead next hop
+	Grace time.Duration // how long the head of a channel waits for a next hop whose link is down
 
-	// Dateline moves packets to another virtual channel where they cross the
-	// dateline of an axis that wraps (Spec §2.3.1). Bubble lets them enter such
-	// an axis only where two slots are free. LocalFirst serves the chip's own
-	// packets before those that pass through, instead of in turn: it is for
-	// showing the deadlock of Spec §6.1.
+	// Dateline moves packets to another virtual channel where they cross the dateline of an axis
+	// that wraps (Spec §2.3.1). Bubble lets packets enter such an axis only where two slots are
+	// free. LocalFirst serves the chip's own packets before those that pass through, instead of in
+	// turn. LocalFirst exists to show the deadlock of Spec §6.1.
 	Dateline, Bubble, LocalFirst bool
 
 	Timeout Timeout
 	Pool    *Pool
 }
 
-// Drop is a packet that the router gave up. The slot is the taker's.
+// Drop is a packet that the router dropped. The slot belongs to whoever takes the Drop.
 type Drop struct {
 	Slot    Slot
 	Reason  wire.DropReason
 	Channel wire.Channel
-	Dir     wire.Direction // in which a multicast's copy should have left; of no meaning for a whole packet
+	Dir     wire.Direction // direction in which a multicast's copy should have left; meaningless for a whole packet
 }
 
-// Local is a packet for this chip. The slot is the taker's, unless it is shared.
+// Local is a packet for this chip. The slot belongs to whoever takes the Local, unless it is
+// shared.
 type Local struct {
 	Slot   Slot
 	Port   int
-	Shared bool // a multicast of which others get copies yet: read it before the next call, and don't put it back
+	Shared bool // a multicast of which copies remain to be sent: read it before the next call, and don't put it back
 }
 
-// Freed is a receiver slot that became free: one credit for the peer.
+// Freed is a receiver slot that became free. The peer gets one credit for it.
 type Freed struct {
 	Port int
 	VC   wire.VC
@@ -81,23 +82,23 @@ type Freed struct {
 type port struct {
 	PortConfig
 	up        bool
-	out       bool    // out of service by the tables: what waits to leave by it is to go another way
-	wasUp     bool    // once, at least
+	out       bool    // out of service by the tables: packets that wait to leave by it need a new route
+	wasUp     bool    // the link has been up before
 	order     Command // run, pause or drain
 	downSince mono.Time
 	recv      [wire.NumVCs]ring
 	send      [wire.NumVCs][SenderChannels]ring
-	held      uint16           // virtual channels whose receiver channel has packets, a bit each
+	held      uint16           // virtual channels whose receiver channel has packets, one bit for each
 	waiting   Skip             // sender channels that have packets
 	queued    int              // packets in all sender channels
-	nextVC    wire.VC          // round robin over the virtual channels
-	nextCh    [wire.NumVCs]int // round robin over sender channels
-	offeredVC wire.VC          // by the last Next
-	offeredCh int              // of its sender channels
+	nextVC    wire.VC          // next virtual channel of the round robin
+	nextCh    [wire.NumVCs]int // next sender channel of each round robin
+	offeredVC wire.VC          // virtual channel of the packet that Next last offered
+	offeredCh int              // sender channel of that packet
 	counters  [wire.NumClasses]Counters
 }
 
-// push puts a packet into a sender channel, which has room.
+// push puts a packet into a sender channel, which must have room.
 func (p *port) push(v wire.VC, c int, s Slot) {
 	p.send[v][c].push(s)
 	p.waiting |= one(v, c)
@@ -111,7 +112,7 @@ func (p *port) pop(v wire.VC, c int) Slot {
 	return s
 }
 
-// removed says that n packets have been taken out of a sender channel.
+// removed notes that n packets have been taken out of a sender channel.
 func (p *port) removed(v wire.VC, c int, n int) {
 	p.queued -= n
 	if p.send[v][c].n == 0 {
@@ -119,10 +120,10 @@ func (p *port) removed(v wire.VC, c int, n int) {
 	}
 }
 
-// Router is the machine. It is not safe for concurrent use.
+// Router is the machine. A Router is not safe for concurrent use.
 type Router struct {
 	cfg   Config
-	vcs   []wire.VC // those with slots
+	vcs   []wire.VC // virtual channels with slots
 	ports []port
 	out   [wire.NumDirections][maxPlanes]int8 // port by direction and plane, -1 for none
 	freed []Freed
@@ -130,10 +131,10 @@ type Router struct {
 	recvd int // packets in all receiver channels
 	own   origins
 
-	lastFirst []wire.VC // vcs, the last class first: completions free what requests wait for
+	lastFirst []wire.VC // vcs with the last class first: completions free what requests wait for
 
-	paused int       // ports
-	lookAt mono.Time // when the timeout is looked at next
+	paused int       // number of paused ports
+	lookAt mono.Time // when the timeout next checks the channels
 	stuck  []Stuck
 }
 
@@ -201,21 +202,22 @@ func (r *Router) SetPort(now mono.Time, i int, up bool) {
 	p.wasUp = p.wasUp || up
 }
 
-// aloneLimit is how many packets of this chip wait in a sender channel while
-// nothing else waits at its port: as many as the specification's channel has
-// slots (Spec §3.1.1). A packet that waits is copied twice, into its slot and
-// into the link; one that comes to an idle port, once. Beside others the whole
-// channel is theirs, so that the turns of the channels are fair.
+// aloneLimit is how many packets of this chip may wait in a sender channel while nothing else waits
+// at that port. The number equals the number of slots of the specification's sender channel (Spec
+// §3.1.1). A packet that waits is copied twice: into its slot, and into the link. A packet that
+// comes to an idle port is copied once. When other packets wait too, the chip's packets may use the
+// whole channel, so that the channels take fair turns.
 const aloneLimit = 8
 
-// CanInject reports whether sender channel 0 of a port takes another packet of this chip.
+// CanInject reports whether sender channel 0 of a port has room for another packet of this chip.
 func (r *Router) CanInject(i int, v wire.VC) bool {
 	p := &r.ports[i]
 	own := &p.send[v][0]
 	return !own.full() && (own.n < aloneLimit || own.n < p.queued)
 }
 
-// Inject puts a packet of this chip into sender channel 0 of a port; false when that is full.
+// Inject puts a packet of this chip into sender channel 0 of a port. Inject reports false if that
+// channel is full.
 func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	p := &r.ports[i]
 	if p.send[v][0].full() {
@@ -226,9 +228,9 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	return true
 }
 
-// Bypass reports whether nothing waits to be sent by a port whose link is up,
-// so that a packet of this chip may go to the link at once, unless it needs a
-// bubble; [Router.Bypassed] then counts it.
+// Bypass reports whether a packet of this chip may go to the link at once, unless it needs a
+// bubble. That is so if the port's link is up and nothing waits to be sent by the port.
+// [Router.Bypassed] then counts the packet.
 func (r *Router) Bypass(i int) bool {
 	p := &r.ports[i]
 	return p.up && p.order == CommandRun && p.queued == 0 && !(r.cfg.Bubble && p.Ring)
@@ -241,9 +243,8 @@ func (r *Router) Bypassed(i int, v wire.VC) {
 	c.Sent++
 }
 
-// Arrive puts a packet into the receiver channel of the port that it came in
-// by. There is room: the peer held a credit. The packet has passed
-// [wire.ViewPacket]; v is its virtual channel.
+// Arrive puts a packet into the receiver channel of the port by which it came in. There is room,
+// since the peer held a credit. The packet has passed [wire.ViewPacket]; v is its virtual channel.
 func (r *Router) Arrive(i int, v wire.VC, s Slot) {
 	p := &r.ports[i]
 	p.of(v).Received++
@@ -252,15 +253,15 @@ func (r *Router) Arrive(i int, v wire.VC, s Slot) {
 	r.recvd++
 }
 
-// Idle reports whether a port's receiver channel is empty, and is looked at.
+// Idle reports whether a port's receiver channel is empty and the port is not paused.
 func (r *Router) Idle(i int, v wire.VC) bool {
 	p := &r.ports[i]
 	return p.recv[v].n == 0 && p.order != CommandPause
 }
 
-// CutThrough reports whether a packet that came in on port i, whose receiver
-// channel is empty, is for this chip and no other, and counts it as received and delivered
-// if so: it need not pass through the channel.
+// CutThrough handles a packet that came in on port i, whose receiver channel is empty. CutThrough
+// reports whether the packet is for this chip and no other. CutThrough then counts the packet as
+// received and delivered; the packet need not pass through the channel.
 func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	p := &r.ports[i]
 	if v.Trunk() != wire.TrunkNone {
@@ -276,9 +277,9 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	return true
 }
 
-// Step moves the heads of the receiver channels as far as there is room, and
-// drops what waits at dead next hops for longer than the grace period. It
-// reports whether anything moved.
+// Step moves the heads of the receiver channels as far as there is room. Step drops packets that
+// have waited for a dead next hop for longer than the grace period. Step reports whether anything
+// moved.
 func (r *Router) Step(now mono.Time) bool {
 	moved := r.own.n > 0 && r.depart()
 	for i := range r.ports {
@@ -302,7 +303,7 @@ func (r *Router) Step(now mono.Time) bool {
 	return moved
 }
 
-// forward handles the head of a receiver channel: one routing decision.
+// forward makes the routing decision for the head of a receiver channel.
 func (r *Router) forward(i int, v wire.VC) bool {
 	p := &r.ports[i]
 	pkt := wire.PacketView(r.cfg.Pool.Bytes(p.recv[v].peek()))
@@ -311,7 +312,7 @@ func (r *Router) forward(i int, v wire.VC) bool {
 	}
 	action := pkt.Action()
 	if action == wire.RouteBit(p.Dir) {
-		return false // back where it came from: for this chip; PollLocal takes it
+		return false // the action names the side where the packet came in: it is for this chip, and PollLocal takes it
 	}
 	d, ok := direction(action)
 	if !ok {
@@ -339,10 +340,10 @@ func (r *Router) forward(i int, v wire.VC) bool {
 	return true
 }
 
-// turn is the virtual channel that a packet goes on by. The one behind the
-// dateline begins with the cable that wraps and ends at the turn: kept longer,
-// it would close cycles on every torus from 4×4 up. Round a fault a packet keeps
-// to the channels for that until it leaves the mesh.
+// turn is the virtual channel by which a packet goes on. A packet uses the channel behind the
+// dateline from the cable that wraps until the packet turns. Using it longer would close cycles on
+// every torus from 4×4 up. On a detour round a fault, a packet stays in the channels for detours
+// until it leaves the mesh.
 func (r *Router) turn(v wire.VC, up, detour bool, in, out *port) wire.VC {
 	if detour && !out.External {
 		return wire.DetourVC(v.Class(), up)
@@ -359,14 +360,14 @@ func (r *Router) First(i int, c wire.Class, up, detour bool) wire.VC {
 	return wire.VCFor(c, up, r.ports[i].Wrap && r.cfg.Dateline)
 }
 
-// take removes the head of a receiver channel and owes its credit.
+// take removes the head of a receiver channel. The router then owes the peer a credit.
 func (r *Router) take(i int, v wire.VC) Slot {
 	s := r.ports[i].recv[v].pop()
 	r.taken(i, v, 1)
 	return s
 }
 
-// taken says that n packets have been taken out of a receiver channel.
+// taken notes that n packets have been taken out of a receiver channel.
 func (r *Router) taken(i int, v wire.VC, n int) {
 	for range n {
 		r.freed = append(r.freed, Freed{i, v})
@@ -394,7 +395,7 @@ func (r *Router) expire(now mono.Time, i int) bool {
 	return r.empty(i, wire.DropNextHopDead) > 0
 }
 
-// PollLocal yields the next packet that has arrived for this chip.
+// PollLocal returns the next packet that has arrived for this chip.
 func (r *Router) PollLocal() (Local, bool) {
 	if r.recvd == 0 {
 		return Local{}, false
@@ -422,7 +423,7 @@ func (r *Router) PollLocal() (Local, bool) {
 	return Local{}, false
 }
 
-// PollFreed yields receiver slots that became free.
+// PollFreed returns receiver slots that became free.
 func (r *Router) PollFreed() (Freed, bool) {
 	if len(r.freed) == 0 {
 		return Freed{}, false
@@ -432,7 +433,7 @@ func (r *Router) PollFreed() (Freed, bool) {
 	return f, true
 }
 
-// PollDrop yields packets that were given up.
+// PollDrop returns packets that the router dropped.
 func (r *Router) PollDrop() (Drop, bool) {
 	if len(r.drops) == 0 {
 		return Drop{}, false
@@ -442,7 +443,7 @@ func (r *Router) PollDrop() (Drop, bool) {
 	return d, true
 }
 
-// Deadline is when the next head at a dead hop has waited for its grace period.
+// Deadline is the next instant at which a grace period ends or the timeout checks the channels.
 func (r *Router) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	for i := range r.ports {

@@ -2,14 +2,15 @@ package router
 
 import "ttfabric/wire"
 
-// SlotProfile is the size of a router's channels, in packets.
+// SlotProfile gives the sizes of a router's channels, in packets.
 type SlotProfile struct {
 	Name     string
 	Sender   [wire.NumVCs]int
 	Receiver [wire.NumVCs]int
 }
 
-// slots is a profile with as many slots for all channels of requests and replies, and for those of control.
+// slots is a profile in which all channels of requests and replies have the same sizes, and so have
+// those of control messages.
 func slots(name string, sender, receiver, controlSender, controlReceiver int) SlotProfile {
 	p := SlotProfile{Name: name}
 	for v := range p.Sender {
@@ -21,23 +22,24 @@ func slots(name string, sender, receiver, controlSender, controlReceiver int) Sl
 	return p
 }
 
-// The profiles. The control channel is smaller (Spec §2.3.2). Those that are
-// named for a chip are what tt-metal's fabric builder takes first, for the 2D
-// router of a Wormhole and the 2D and 1D router of a Blackhole; a Wormhole's 1D router has [SlotSpec].
+// The profiles. The control channel is smaller (Spec §2.3.2). The profiles named after a chip have
+// the sizes that tt-metal's fabric builder tries first, for the 2D router of a Wormhole and the 2D
+// and 1D router of a Blackhole. A Wormhole's 1D router has [SlotSpec].
 var (
 	// SlotSpec has the specification's sizes: 8 slots in a sender channel, 16 in a receiver channel (Spec §3.1.1).
 	SlotSpec = slots("spec", 8, 16, 4, 8)
-	// SlotFast has room for a long window; it is for speed, not for faithful back-pressure.
+	// SlotFast has room for a long window. The profile is for speed, not for the back-pressure of
+	// the hardware.
 	SlotFast        = slots("fast", 128, 256, 8, 16)
 	SlotWormhole    = slots("wormhole", 7, 11, 4, 8)
 	SlotBlackhole   = slots("blackhole", 8, 16, 4, 8)
 	SlotBlackhole1D = slots("blackhole-1d", 32, 32, 4, 8)
 )
 
-// SlotProfiles are the profiles that can be named.
+// SlotProfiles are the profiles that a user can name.
 var SlotProfiles = []SlotProfile{SlotSpec, SlotFast, SlotWormhole, SlotBlackhole, SlotBlackhole1D}
 
-// Only is the profile without the channels that are not in use.
+// Only is the profile without the virtual channels that are not in use.
 func (p SlotProfile) Only(used [wire.NumVCs]bool) SlotProfile {
 	for v, u := range used {
 		if !u {

@@ -2,10 +2,10 @@ package router
 
 import "ttfabric/wire"
 
-// Through is the port and virtual channel by which a packet that came in on
-// port i, whose receiver channel is empty, may go on at once: it is for one
-// chip, has hops left, and nothing waits before it to be sent by a port whose
-// link is up. If the link takes it, [Router.Passed] counts it.
+// Through is the port and virtual channel by which a packet that came in on port i may go on at
+// once. The receiver channel of port i must be empty. The packet must be unicast and have hops
+// left. The next port's link must be up, with nothing waiting there to be sent. If the link takes
+// the packet, [Router.Passed] counts it.
 func (r *Router) Through(i int, v wire.PacketView) (out int, to wire.VC, ok bool) {
 	p := &r.ports[i]
 	if v.Trunk() != wire.TrunkNone || v.TTL() == 0 {
@@ -21,7 +21,8 @@ func (r *Router) Through(i int, v wire.PacketView) (out int, to wire.VC, ok bool
 	return out, r.turn(v.VC(), v.Up(), v.Detour(), p, &r.ports[out]), true
 }
 
-// Passed counts a packet of a virtual channel that came in on port i and has gone on by port out at once.
+// Passed counts a packet of a virtual channel that came in on port i and went on by port out at
+// once.
 func (r *Router) Passed(i, out int, v wire.VC) {
 	c := r.ports[i].of(v)
 	c.Received++

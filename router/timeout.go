@@ -10,23 +10,23 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Timeout is the last line of defence against deadlock (Spec §7.3): what
-// happens where the head of a channel cannot move for a time. Its actions are
-// switched each by itself: dropping and draining are optional, since who looks
-// for the cause wants to see the packets where they are, and telling, the least
-// that the specification asks for, is on unless it is switched off. It is counted in any case.
+// Timeout is the last line of defence against deadlock (Spec §7.3): what happens when the head of a
+// channel cannot move for a time. Each action can be switched separately. Dropping and draining are
+// optional, since a person who looks for the cause wants to see the packets where they are. The
+// specification asks at least for notifying, which is on unless it is switched off. The router
+// counts such heads in any case.
 type Timeout struct {
-	After time.Duration // 0: off. Noticed at most a quarter later
-	Drop  bool          // give the head up
-	Drain bool          // give up what waits behind it in its channel; without Drop, multicasts that came in stay
+	After time.Duration // 0: off. The router notices at most a quarter of this time later
+	Drop  bool          // drop the head
+	Drain bool          // drop the packets behind the head in its channel; without Drop, multicasts that came in stay
 	Quiet bool          // don't tell the control plane: no event
 }
 
-// timeoutActions are the names of the actions, as they are listed.
+// timeoutActions are the names of the actions, in the order of lists.
 var timeoutActions = []string{"notify", "drop", "drain"}
 
-// ParseTimeout reads which actions a timeout takes: "none", or of "notify",
-// "drop" and "drain" one or more with commas between them, each once.
+// ParseTimeout reads which actions a timeout takes: "none", or one or more of "notify", "drop" and
+// "drain" with commas between them, each once.
 func ParseTimeout(s string) (Timeout, error) {
 	t := Timeout{Quiet: true}
 	if s == "none" {
@@ -50,7 +50,7 @@ func ParseTimeout(s string) (Timeout, error) {
 	return t, nil
 }
 
-// looksPerTimeout is how often within the timeout the channels are looked at.
+// looksPerTimeout is how often the router checks the channels within the timeout.
 const looksPerTimeout = 4
 
 // Stuck is a channel whose head could not move.
@@ -64,7 +64,7 @@ type Stuck struct {
 	Waiting  int // packets in the channel
 }
 
-// PollStuck yields channels whose head could not move for the timeout, each once per timeout.
+// PollStuck returns channels whose head could not move for the timeout, each once per timeout.
 func (r *Router) PollStuck() (Stuck, bool) {
 	if len(r.stuck) == 0 {
 		return Stuck{}, false
@@ -74,8 +74,9 @@ func (r *Router) PollStuck() (Stuck, bool) {
 	return s, true
 }
 
-// look finds the heads that have not moved. What waits for a dead next hop is
-// the grace period's affair, and while a port pauses, nothing is late. It reports whether anything was given up.
+// look finds the heads that have not moved. The grace period covers packets that wait for a dead
+// next hop. While a port is paused, no head counts as stuck. Look reports whether it dropped
+// anything.
 func (r *Router) look(now mono.Time) bool {
 	r.lookAt = now.Add(r.cfg.Timeout.After / looksPerTimeout)
 	gone := false
@@ -95,7 +96,8 @@ func (r *Router) look(now mono.Time) bool {
 	return gone
 }
 
-// relieve gives up what the timeout says of a receiver channel whose head cannot move, and reports whether it did.
+// relieve applies the timeout's actions to a receiver channel whose head cannot move. relieve
+// reports whether it dropped anything.
 func (r *Router) relieve(i int, v wire.VC) bool {
 	p, q := &r.ports[i], &r.ports[i].recv[v]
 	if r.cfg.Timeout.Drop {
@@ -123,7 +125,7 @@ func (r *Router) relieve(i int, v wire.VC) bool {
 	return len(gone) > 0
 }
 
-// relieveSender is [Router.relieve] of a sender channel.
+// relieveSender is [Router.relieve] for a sender channel.
 func (r *Router) relieveSender(p *port, v wire.VC, c int) bool {
 	q := &p.send[v][c]
 	switch t := r.cfg.Timeout; {
@@ -144,8 +146,8 @@ func (r *Router) relieveSender(p *port, v wire.VC, c int) bool {
 	return false
 }
 
-// late notes whether a channel's head is another than before, tells of it if it
-// has stood for the timeout, and reports whether it has.
+// late notes whether a channel's head has changed. late reports whether the head has stood still
+// for the timeout, and records that for PollStuck.
 func (r *Router) late(now mono.Time, i int, v wire.VC, c int, q *ring, excused bool) bool {
 	if q.n == 0 || q.popped != q.seen || q.since == 0 || excused {
 		q.seen, q.since = q.popped, now

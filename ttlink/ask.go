@@ -2,9 +2,9 @@ package ttlink
 
 import "ttfabric/wire/mono"
 
-// Ask makes a link that is up on its own cable say hello to its peer there, who
-// answers at once if it lives; see the counter of frames received. In any
-// other state hellos are sent anyway, and Ask does nothing.
+// Ask makes a link that is up on its own cable send a hello to its peer there. A peer that lives
+// answers at once; the counter of frames received shows the answer. In any other state the link
+// sends hellos anyway, and Ask does nothing.
 func (l *Link) Ask(now mono.Time) {
 	l.now = now
 	l.train.asking = l.Carries()

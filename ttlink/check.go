@@ -6,8 +6,8 @@ import (
 	"ttfabric/wire"
 )
 
-// CheckInvariants reports the first broken invariant of this end, for tests
-// and for the simulator's checkers. Nil means that all hold.
+// CheckInvariants reports the first broken invariant of this end, for tests and for the simulator's
+// checkers. Nil means that all invariants hold.
 func (l *Link) CheckInvariants() error {
 	if err := l.checkWindow(); err != nil {
 		return err
@@ -40,7 +40,8 @@ func (l *Link) CheckInvariants() error {
 	return nil
 }
 
-// checkWindow checks the sequence numbers (L1) and that the slab's frames lie in order without overlap.
+// checkWindow checks the sequence numbers (L1). checkWindow also checks that the slab's frames lie
+// in order without overlap.
 func (l *Link) checkWindow() error {
 	t := &l.tx
 	if t.flight < minFlight || t.flight > MaxFrames {

@@ -6,17 +6,17 @@ import (
 	"ttfabric/wire"
 )
 
-// ComplianceBuffer is how many frames a [Compliance] end holds that wait to be sent, and as many that wait to be read.
+// ComplianceBuffer is how many frames of a [Compliance] end may wait to be sent, and how many may
+// wait to be read.
 const ComplianceBuffer = 64
 
-// Compliance is one end of a cable in compliance mode (Spec §2.1): each
-// payload is carried in a frame as it is. There is no header for a Logical
-// Link Control, hence no training, no sequence numbers, no credits and no
-// retransmission: a damaged frame is dropped, and what arrives lies in the
-// receive buffer until layer 3 reads it out. The fabric needs TT-link mode,
-// which is [Link]; a Link drops frames of this mode, and this drops Link's.
+// Compliance is one end of a cable in compliance mode (Spec §2.1). A frame carries each payload as
+// it is. There is no header for a Logical Link Control, hence no training, no sequence numbers, no
+// credits and no retransmission. A Compliance end drops a damaged frame. A good frame lies in the
+// receive buffer until layer 3 reads it out. The fabric needs TT-link mode, which is [Link]. A Link
+// drops frames of compliance mode, and a Compliance end drops frames of TT-link mode.
 //
-// Like a Link it is pure, and not safe for concurrent use.
+// Like a Link, a Compliance end is pure, and not safe for concurrent use.
 type Compliance struct {
 	local, peer wire.PortID
 	max         int // bytes of a payload
@@ -37,7 +37,7 @@ type ComplianceCounters struct {
 	Overflows               uint64 // frames dropped because the receive buffer was full
 }
 
-// frameQueue is a ring of payloads; their memory is used again.
+// frameQueue is a ring of payloads. A frameQueue reuses their memory.
 type frameQueue struct {
 	ring    [ComplianceBuffer][]byte
 	head, n int
@@ -53,7 +53,8 @@ func (q *frameQueue) push(b []byte) bool {
 	return true
 }
 
-// pop takes the oldest; it stays valid until as many as the queue holds have been pushed after it.
+// pop takes the oldest payload. The payload stays valid until as many payloads as the queue holds
+// have been pushed after it.
 func (q *frameQueue) pop() ([]byte, bool) {
 	if q.n == 0 {
 		return nil, false
@@ -64,8 +65,8 @@ func (q *frameQueue) pop() ([]byte, bool) {
 	return b, true
 }
 
-// NewCompliance returns an end with its path off. max is the largest payload,
-// in bytes: 1 to wire.MaxFramePayload.
+// NewCompliance returns an end with its path off. Max is the largest payload, in bytes: 1 to
+// wire.MaxFramePayload.
 func NewCompliance(local, peer wire.PortID, max int) (*Compliance, error) {
 	switch {
 	case !local.Valid() || !peer.Valid() || local == peer:
@@ -76,12 +77,13 @@ func NewCompliance(local, peer wire.PortID, max int) (*Compliance, error) {
 	return &Compliance{local: local, peer: peer, max: max}, nil
 }
 
-// SetPath tells whether the peer's address is known. While it isn't, nothing is sent or taken.
+// SetPath tells whether the peer's address is known. While it is unknown, the end neither sends nor
+// takes frames.
 func (c *Compliance) SetPath(on bool) { c.on = on }
 
-// Send takes a payload of 1 to max bytes, which is copied. It reports false
-// while the path is off or ComplianceBuffer payloads wait, and for a payload
-// of another size. Nobody says whether it arrives.
+// Send copies a payload of 1 to max bytes into the send queue. Send reports false while the path is
+// off or ComplianceBuffer payloads wait, and for a payload of another size. The sender does not
+// learn whether the payload arrives.
 func (c *Compliance) Send(payload []byte) bool {
 	if !c.on || len(payload) == 0 || len(payload) > c.max || !c.out.push(payload) {
 		return false
@@ -91,7 +93,8 @@ func (c *Compliance) Send(payload []byte) bool {
 	return true
 }
 
-// PollTransmit returns the next frame to send; valid until the next call of any method.
+// PollTransmit returns the next frame to send. The frame is valid until the next call of any
+// method.
 func (c *Compliance) PollTransmit() (Transmit, bool) {
 	p, ok := c.out.pop()
 	if !ok {
@@ -127,7 +130,8 @@ func (c *Compliance) HandleDatagram(b []byte) {
 	}
 }
 
-// Read takes the oldest payload out of the receive buffer; valid until the next HandleDatagram.
+// Read takes the oldest payload out of the receive buffer. The payload is valid until the next
+// HandleDatagram.
 func (c *Compliance) Read() ([]byte, bool) { return c.in.pop() }
 
 // Counters returns the counters.

@@ -9,9 +9,9 @@ import (
 
 // Limits of a link. They are our own choices unless a source is named.
 const (
-	// DefaultWindow is the size of the retransmit slab, in bytes. Where a wake-up
-	// on the other core takes long, 1 MiB carries half as much again as 512 KiB;
-	// the socket buffer of 4 MiB holds it.
+	// DefaultWindow is the size of the retransmit slab, in bytes. Where it takes long to wake the
+	// process on the other core, 1 MiB carries one and a half times as much as 512 KiB. The socket
+	// buffer of 4 MiB holds 1 MiB.
 	DefaultWindow = 1 << 20
 	// MinWindow holds two packets of the largest size in the smallest frames, in bytes.
 	MinWindow = 64 << 10
@@ -22,7 +22,8 @@ const (
 	MaxFrames = 4096
 	// MaxPacket is the largest packet that a slot takes, in bytes.
 	MaxPacket = wire.SlotStride
-	// MinPayload is the smallest frame payload that a link works with, in bytes. A hello must fit the path anyway.
+	// MinPayload is the smallest frame payload that a link works with, in bytes. A hello must fit
+	// into it anyway.
 	MinPayload = 96
 	// MaxSlots is the largest size of a receiver channel, in packets: a hello states it in 16 bits.
 	MaxSlots = 1<<16 - 1
@@ -35,48 +36,49 @@ const (
 	MaxEvents = 64
 	// MaxRTT is the longest round trip that counts as a measurement.
 	MaxRTT = 10 * time.Second
-	// StallTolerance is how late a Tick may come before the lateness is taken
-	// for a stall of the owner's loop and not for silence of the peer.
+	// StallTolerance is how late a Tick may come. The link takes a longer delay for a stall of the
+	// owner's loop, not for silence of the peer.
 	StallTolerance = 2 * time.Millisecond
 
 	answerBurst    = 8                      // hello answers that may be sent at once
-	answerRefill   = 2 * time.Millisecond   // one more answer may be sent after each of these
+	answerRefill   = 2 * time.Millisecond   // one more answer may be sent after each interval of this length
 	ackDelay       = time.Millisecond       // longest time that an acknowledgement waits for data to ride on
 	ackBytes       = 32 << 10               // bytes of payload that are acknowledged at once; half of the smallest window
 	initialRTO     = 50 * time.Millisecond  // retransmission timeout before the first measured round trip
-	unknownDead    = 8 * time.Second        // silence under traffic that is bearable before the first measured round trip
+	unknownDead    = 8 * time.Second        // silence under traffic that takes the link down before the first measured round trip
 	maxDead        = 15 * time.Second       // longest silence that a long round trip excuses
-	stuckMin       = 8 * time.Second        // shortest time after which a frame that does not get through takes the link down
-	stuckTimeouts  = 8                      // retransmission timeouts that are that time where they are longer
-	staleRTT       = 4                      // an estimate so many times a new measurement is dropped
-	refineMost     = 8                      // hellos after coming up that measure the round trip again where it is long
-	nackDoublings  = 6                      // of the time between NACKs for one gap
-	slabIdle       = 10 * time.Second       // an empty slab is given back after this time
+	stuckMin       = 8 * time.Second        // shortest time without progress of the oldest frame that takes the link down
+	stuckTimeouts  = 8                      // that time in retransmission timeouts, if these make it longer than stuckMin
+	staleRTT       = 4                      // the link drops an estimate that is more than this many times a new measurement
+	refineMost     = 8                      // hellos after coming up that measure a long round trip again
+	nackDoublings  = 6                      // doublings of the time between NACKs for one gap
+	slabIdle       = 10 * time.Second       // the link gives back a slab that has been empty for so long
 	endedRemember  = 8                      // ended incarnations that are remembered
 	goBackMin      = 100 * time.Microsecond // shortest time between two go-backs
-	nackMin        = time.Millisecond       // shortest time after which a NACK is repeated
+	nackMin        = time.Millisecond       // shortest time before a NACK is repeated
 	minFlight      = 16                     // frames that may be under way after many go-backs in a row
-	flightGain     = 3                      // times what came through between two go-backs is sent after the second; 3 loses 5 % of the goodput at random loss
+	flightGain     = 3                      // a second go-back in a row allows this many times what came through since the first; 3 loses 5 % of the goodput at random loss
 	maxBackoff     = 10                     // doublings of a timeout
-	reportEvery    = time.Second            // shortest time between two reports of wrong cables or of ends that don't fit
+	reportEvery    = time.Second            // shortest time between two reports of wrong cables or of ends that cannot work together
 	miswiredEvents = MaxEvents / 2          // queued events beyond which reports of wrong cables are dropped
 )
 
-// Profile is a named set of times for one kind of surroundings.
+// Profile is a named set of times that suits one kind of environment.
 type Profile struct {
 	Name        string
 	DeadTraffic time.Duration // silence after which a link with frames under way is down; four round trips if those are longer
 	DeadIdle    time.Duration // silence after which an idle link is down
-	Keepalive   time.Duration // an idle end says something at least this often
+	Keepalive   time.Duration // an idle end sends a frame at least this often
 	HelloMin    time.Duration // first interval between hellos while training
 	HelloMax    time.Duration // the interval doubles up to this
 	RTOMin      time.Duration // shortest retransmission timeout
-	RTOMax      time.Duration // the timeout doubles up to this, or to itself where the round trip is longer
+	RTOMax      time.Duration // the timeout doubles up to this, or up to its first value where the round trip makes that longer
 }
 
-// The profiles. Three keepalives fit into each idle time. The longest timeout is
-// that time, too: where a path has become so slow that whatever is sent again is
-// still on its way, no round trip can be measured, and only the doubling finds out.
+// The profiles. Three keepalives fit into each idle time. The longest retransmission timeout equals
+// the idle time. A path may become so slow that each frame is still on its way when it is sent
+// again. Then no round trip can be measured, and only doubling the timeout finds a value that is
+// long enough.
 var (
 	// ProfileLAN is for chips that have a core each.
 	ProfileLAN = Profile{
@@ -88,15 +90,15 @@ var (
 		Name: "crowded", DeadTraffic: 250 * time.Millisecond, DeadIdle: 5 * time.Second, Keepalive: 1600 * time.Millisecond,
 		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 20 * time.Millisecond, RTOMax: 5 * time.Second,
 	}
-	// ProfilePaced is for transports that hold back what they are given, as QUIC
-	// does: it paces, and may acknowledge only after 25 ms (RFC 9000 §18.2).
+	// ProfilePaced is for transports that delay what they are given. QUIC paces its packets, and
+	// may acknowledge only after 25 ms (RFC 9000 §18.2).
 	ProfilePaced = Profile{
 		Name: "paced", DeadTraffic: time.Second, DeadIdle: 5 * time.Second, Keepalive: 1600 * time.Millisecond,
 		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 80 * time.Millisecond, RTOMax: 5 * time.Second,
 	}
 )
 
-// valid reports what makes p unusable.
+// valid returns an error if p is unusable.
 func (p *Profile) valid() error {
 	switch {
 	case p.DeadTraffic <= 0 || p.DeadIdle < p.DeadTraffic:
@@ -120,10 +122,10 @@ type Config struct {
 	Slots       [wire.NumVCs]int // receiver channel sizes, in packets; 0 for a VC that is not in use
 	Window      int              // bytes of the retransmit slab; 0 for [DefaultWindow]
 	Profile     Profile          // times; the zero Profile is [ProfileLAN]
-	Seed        uint64           // of the jitter
+	Seed        uint64           // seed of the jitter
 }
 
-// complete fills in defaults and reports what cannot be used.
+// complete fills in defaults. complete returns an error for a value that the link cannot use.
 func (c *Config) complete() error {
 	if c.Window == 0 {
 		c.Window = DefaultWindow

@@ -6,61 +6,63 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Damping: a cable that goes down again and again is held down for a while.
+// Damping: a link holds a cable that goes down again and again, that is, keeps the cable out of use
+// for a while.
 //
-// Each change between a link's own cable and that of another costs a silence
-// until it is noticed, and what was sent meanwhile is sent again. So a cable
-// that has failed [FlapLimit] times within [FlapWindow] carries nothing for
-// [HoldFirst], while the link's frames go by the cable of another. From then on
-// each further failure holds it again, for twice as long, up to [HoldMost];
-// each [FlapDecay] that it carries frames without failing takes back one doubling.
+// Each change between a link's own cable and that of another link costs a silence until the failure
+// is noticed. The frames sent during that silence are sent again. So once a cable has failed
+// [FlapLimit] times within [FlapWindow], the link holds it for [HoldFirst]. The link's frames use
+// the cable of another link meanwhile. From then on each further failure holds the cable again, for
+// twice as long, up to [HoldMost]. Each [FlapDecay] in which the cable carries frames without a
+// failure takes back one doubling.
 //
-// A failure is a silence that this end notices on the own cable, or was about
-// to when the peer, having noticed it, trained anew. That the peer left,
-// restarted or was told to train again is none. The two ends count on their own,
-// and one that holds is enough: it says no hello by the cable and answers none, so
-// that the peer cannot prove the path either, and waits as for a cable that is cut.
+// A failure is a silence on the own cable that this end notices. A failure is also counted if half
+// of that silence is over when the peer, which noticed it first, trains anew. It is not a failure
+// if the peer left, restarted or was told to train again. The two ends count separately. It is
+// enough that one end holds the cable. That end neither sends nor answers hellos by the cable, so
+// the peer cannot prove the path either. The peer then waits as for a cut cable.
 //
-// Where no other cable carries the frames, holding costs reachability. So a link
-// that trains holds its cable no longer than holdAlone times the profile's
-// DeadTraffic: half of the time for which the chips let packets wait for a
-// next hop that is down. A hold by itself loses no packet.
+// Where no other cable carries the frames, a hold makes the peer unreachable. So a link that trains
+// holds its cable no longer than holdAlone times the profile's DeadTraffic. That is half of the
+// time for which the chips let packets wait for a next hop that is down. A hold by itself loses no
+// packet.
 
-// Limits of damping. That five failures within ten seconds are too many, and
-// five minutes are the longest time out, is what the switches of a large vendor
-// do by default: their port error-disable with link-flap as its cause.
+// Limits of damping. They follow the default of a large vendor's switches (port error-disable with
+// link-flap as its cause): five failures within ten seconds are too many, and a port stays off for
+// at most five minutes.
 const (
-	// FlapLimit is the number of failures of a cable within [FlapWindow] that hold it.
+	// FlapLimit is the number of failures of a cable within [FlapWindow] that make the link hold
+	// the cable.
 	FlapLimit = 5
-	// FlapWindow is the time within which failures are counted together.
+	// FlapWindow is the time within which [FlapLimit] failures lead to a hold.
 	FlapWindow = 10 * time.Second
 	// HoldFirst is the time of the first hold.
 	HoldFirst = 5 * time.Second
 	// HoldMost is the longest time of a hold.
 	HoldMost = 5 * time.Minute
-	// FlapDecay is the time in use that takes back one doubling.
+	// FlapDecay is the time in use without a failure that takes back one doubling.
 	FlapDecay = time.Minute
 
-	holdAlone     = 2 // times of the profile's DeadTraffic that a hold lasts while no other cable carries the frames
-	holdDoublings = 6 // of HoldFirst until HoldMost is reached
+	holdAlone     = 2 // a hold lasts this many times the profile's DeadTraffic while no other cable carries the frames
+	holdDoublings = 6 // doublings of HoldFirst that reach HoldMost
 )
 
-// damping is what a link knows of the failures of its own cable.
+// damping is what a link knows about the failures of its own cable.
 //
 // Invariant: while until is not 0, the link is not up by its own cable.
 type damping struct {
-	flaps  int                  // failures in the link's life
-	recent [FlapLimit]mono.Time // the latest of them since all was forgiven, round and round
-	n      int                  // that were put there
-	level  int                  // doublings plus one of the next hold; 0: the window decides
-	inUse  mono.Time            // since when the cable carries frames
+	flaps  int                  // failures since the link was made
+	recent [FlapLimit]mono.Time // ring of the times of the latest failures since forgive
+	n      int                  // failures entered in recent
+	level  int                  // doublings of the next hold, plus one; 0: the next hold depends on the window
+	inUse  mono.Time            // when the cable began to carry frames
 	until  mono.Time            // end of the hold; 0: not held
 }
 
-// forgive forgets what led to holds; the count of failures stays.
+// forgive forgets the failures that lead to holds. The count of failures stays.
 func (d *damping) forgive() { d.n, d.level = 0, 0 }
 
-// flap counts a failure. It returns for how long the cable is to be held; 0: not at all.
+// flap counts a failure. flap returns for how long the link is to hold the cable; 0: no hold.
 func (d *damping) flap(now mono.Time) time.Duration {
 	d.flaps++
 	d.level = d.remembered(now)
@@ -75,7 +77,7 @@ func (d *damping) flap(now mono.Time) time.Duration {
 	return hold
 }
 
-// remembered is the level without the doublings that time in use has taken back.
+// remembered is the level without the doublings that the time in use has taken back.
 func (d *damping) remembered(now mono.Time) int {
 	if d.level == 0 || d.until != 0 {
 		return d.level
@@ -83,10 +85,10 @@ func (d *damping) remembered(now mono.Time) int {
 	return max(d.level-int(now.Sub(d.inUse)/FlapDecay), 0)
 }
 
-// held reports whether the own cable is held down.
+// held reports whether the link holds its own cable.
 func (l *Link) held() bool { return l.damping.until != 0 }
 
-// ownFailed counts a failure of the own cable and holds it if there were too many.
+// ownFailed counts a failure of the own cable. If there were too many failures, it begins a hold.
 func (l *Link) ownFailed(now mono.Time) {
 	d := &l.damping
 	hold := d.flap(now)
@@ -107,8 +109,8 @@ func (l *Link) ownFailed(now mono.Time) {
 	l.events.push(Event{Kind: EventHeld, At: now, Session: l.sess.id, Retrains: l.history.retrains, Flaps: d.flaps, Until: until})
 }
 
-// misses reports whether half of the silence under traffic that takes the link
-// down is over on the own cable.
+// misses reports whether the own cable has been silent for half of the silence under traffic that
+// takes the link down.
 func (l *Link) misses(now mono.Time) bool {
 	if l.state != StateUp || l.paths.now != Own || !l.tx.outstanding() {
 		return false
@@ -116,7 +118,7 @@ func (l *Link) misses(now mono.Time) bool {
 	return now.Sub(max(l.sess.life, l.tx.outSince)) >= l.rtt.dead(&l.cfg.Profile)/2
 }
 
-// holdEnd is when the hold ends: sooner while the link trains.
+// holdEnd is when the hold ends. A hold ends sooner while the link trains.
 func (l *Link) holdEnd() mono.Time {
 	if l.state == StateTraining && l.held() {
 		return mono.Min(l.damping.until, l.since.Add(holdAlone*l.cfg.Profile.DeadTraffic))
@@ -124,14 +126,14 @@ func (l *Link) holdEnd() mono.Time {
 	return l.damping.until
 }
 
-// tickHold lets the cable go when its time is over.
+// tickHold ends the hold when its time is over.
 func (l *Link) tickHold(now mono.Time) {
 	if l.held() && !now.Before(l.holdEnd()) {
 		l.letGo(now)
 	}
 }
 
-// letGo ends a hold: hellos go by the own cable again, at once.
+// letGo ends a hold. The link sends hellos by its own cable again, at once.
 func (l *Link) letGo(now mono.Time) {
 	if !l.held() {
 		return

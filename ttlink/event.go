@@ -7,7 +7,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// State is where a link stands.
+// State is the state of a link.
 type State uint8
 
 // The states of a link.
@@ -38,17 +38,17 @@ type DownReason uint8
 
 // The reasons to go down.
 const (
-	DownNone          DownReason = iota // it never did
+	DownNone          DownReason = iota // the link never went down
 	DownSilence                         // nothing came for too long
 	DownPeerRetrained                   // the peer lost the path
-	DownPeerClosed                      // the peer went away in order
+	DownPeerClosed                      // the peer closed its end in order
 	DownPeerRestarted                   // another incarnation of the peer has proved itself
-	DownPathOff                         // the owner took the path away
+	DownPathOff                         // the owner switched the path off
 	DownClosed                          // the owner closed this end
-	DownPathNarrow                      // the path takes no frames any more of the size of those under way
-	DownPathGone                        // the cable of another channel that its frames went by carries them no longer
+	DownPathNarrow                      // the path no longer takes frames as long as those under way
+	DownPathGone                        // the frames used the cable of another channel, which carries them no longer
 	DownRetrain                         // this end was told to train again
-	DownStuck                           // the oldest frame under way does not get through, though something comes back
+	DownStuck                           // the oldest frame under way does not get through, although the peer still sends frames
 )
 
 // String returns the reason in words.
@@ -111,17 +111,17 @@ type EventKind uint8
 
 // The kinds of event.
 const (
-	EventUp             EventKind = iota + 1 // the path works both ways; Session, Retrains
-	EventDown                                // the path is lost; Reason
-	EventSessionStarted                      // fresh sequence numbers and credits; Session
-	EventSessionEnded                        // the peer, or this end, is another incarnation now; Session (the ended one), Unknown
-	EventMiswired                            // the cable leads elsewhere; Found, FoundExpects, FoundFabric
-	EventIncompatible                        // the ends don't fit; Mismatch
-	EventPath                                // the frames go by another cable; Path
-	EventHeld                                // the own cable failed too often and is held down; Flaps, Until
-	EventReleased                            // it is held no longer; Flaps
-	EventNarrow                              // frames are shorter than both ends take, as longer ones do not get through; Size, SizeWanted
-	EventWide                                // longer ones get through, after an EventNarrow; Size, SizeWanted
+	EventUp             EventKind = iota + 1 // the path works both ways; sets Session, Retrains
+	EventDown                                // the path is lost; sets Reason
+	EventSessionStarted                      // fresh sequence numbers and credits; sets Session
+	EventSessionEnded                        // the peer or this end has another incarnation now; sets Session (the ended one), Unknown
+	EventMiswired                            // the cable leads to a wrong port; sets Found, FoundExpects, FoundFabric
+	EventIncompatible                        // the two ends cannot work together; sets Mismatch
+	EventPath                                // the frames use another cable; sets Path
+	EventHeld                                // the own cable failed too often, and the link holds it; sets Flaps, Until
+	EventReleased                            // the link no longer holds its own cable; sets Flaps
+	EventNarrow                              // frames are shorter than both ends take, since longer ones do not get through; sets Size, SizeWanted
+	EventWide                                // longer frames get through, after an EventNarrow; sets Size, SizeWanted
 )
 
 // String returns the kind in words.
@@ -153,32 +153,32 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
-// Event is something that the owner wants to know. Which fields count depends on Kind.
+// Event is something that the owner wants to know. The Kind decides which fields are set.
 type Event struct {
 	Kind     EventKind
 	At       mono.Time
 	Session  wire.SessionID
-	Retrains int        // times that the link has come up again in its life
-	Path     Path       // of EventUp and EventPath: by which cable the frames go
+	Retrains int        // times that the link has come up again since it was made
+	Path     Path       // of EventUp and EventPath: the cable that the frames use
 	Reason   DownReason // why it went down
-	Flaps    int        // failures of the own cable in the link's life
+	Flaps    int        // failures of the own cable since the link was made
 	Until    mono.Time  // when a hold ends
 
-	// Unknown counts per VC the packets that [Link.Send] accepted in the ended
-	// session and the peer never acknowledged: each was delivered or was not,
-	// and nobody can tell. It is reported once per session.
+	// Unknown counts, per VC, packets that [Link.Send] accepted in the ended session and the peer
+	// never acknowledged. Nobody can tell which of them were delivered. The count is reported once
+	// per session.
 	Unknown [wire.NumVCs]int
 
-	Found        wire.PortID // miswired: who is at the other end; Config.Peer was expected
-	FoundExpects wire.PortID // miswired: whom that port expects; not Config.Local unless Found or the fabric is what's wrong
-	FoundFabric  uint32      // miswired: that port's fabric
+	Found        wire.PortID // miswired: the port at the other end, where Config.Peer was expected
+	FoundExpects wire.PortID // miswired: the port that Found expects at this end. It differs from Config.Local unless only Found or the fabric is wrong
+	FoundFabric  uint32      // miswired: the fabric of Found
 	Mismatch     Mismatch
 
 	Size, SizeWanted int // frame payload in use, and the longest that both ends take, in bytes
 }
 
-// events is a bounded queue. Reports that the peer can provoke at will may
-// fill only half of it, so that those about the session are kept.
+// events is a bounded queue. Reports that the peer can provoke at will may fill only half of it. So
+// events about the session are not dropped for them.
 type events struct {
 	ring    [MaxEvents]Event
 	head, n int
@@ -208,46 +208,46 @@ func (q *events) pop() (Event, bool) {
 	return e, true
 }
 
-// Status is a link at one moment, for people and for the control plane.
+// Status is the state of a link at one moment, for people and for the control plane.
 type Status struct {
 	State           State
-	Since           mono.Time // of the state
+	Since           mono.Time // when the link entered the state
 	Confirmed       bool      // the peer has shown that it is up too
 	Session         wire.SessionID
 	PeerIncarnation wire.Incarnation
 	Training        uint32    // number of this end's training
 	Retrains        int       // times that the link came up again
-	LastRetrain     mono.Time // when it did so last; 0: never
+	LastRetrain     mono.Time // when the link last came up again; 0: never
 	LastDown        DownReason
-	FirstUp         mono.Time        // when it came up first; 0: never
-	DownSince       mono.Time        // when it went down last
-	Uptime          time.Duration    // sum of the finished times up, by whatever cable; see [Status.UpFor]
-	Downtime        time.Duration    // sum of the finished times between down and up; see [Status.DownFor]
+	FirstUp         mono.Time        // when the link first came up; 0: never
+	DownSince       mono.Time        // when the link last went down
+	Uptime          time.Duration    // sum of the finished periods up, by whatever cable; see [Status.UpFor]
+	Downtime        time.Duration    // sum of the finished periods between down and up; see [Status.DownFor]
 	Phase           Phase            // how far the training has come
-	Train           TrainStatus      // and its result
+	Train           TrainStatus      // the result of the training
 	Flaps           int              // failures of the own cable
-	HeldUntil       mono.Time        // until when it is held down; 0: it isn't
+	HeldUntil       mono.Time        // when the hold of the own cable ends; 0: not held
 	RTT             time.Duration    // smoothed round trip; 0 before the first measurement
 	MaxPayload      int              // frame payload in use, in bytes; 0 before the first training
-	PayloadWanted   int              // frame payload that both ends take, in bytes: more than MaxPayload where the path swallows longer frames; 0 before the first training
+	PayloadWanted   int              // frame payload that both ends take, in bytes: more than MaxPayload where the path drops longer frames; 0 before the first training
 	Credits         [wire.NumVCs]int // packets that may be sent now
 	PeerSlots       [wire.NumVCs]int // the peer's receiver channel sizes, in packets
 	Occupied        [wire.NumVCs]int // own receiver slots that hold a packet
 	WindowUsed      int              // bytes of the retransmit slab in use
 	Unacked         int              // frames in the slab
-	Path            Path             // by which cable its frames go
-	OwnCarries      bool             // they go by the link's own cable
-	OwnSince        mono.Time        // since when they do or don't; 0: they never did
+	Path            Path             // the cable that the link's frames use
+	OwnCarries      bool             // the link's own cable carries the frames
+	OwnSince        mono.Time        // when OwnCarries last changed; 0: the own cable never carried frames
 	Miswired        bool             // the last hello came from a wrong port
-	Found           wire.PortID      // that port, if Miswired
+	Found           wire.PortID      // the port that the last hello came from, if Miswired
 }
 
-// Counters only ever grow. Bytes are of whole frames, envelope to checksum.
+// Counters only ever grow. Bytes are those of whole frames, envelope to checksum.
 type Counters struct {
 	FramesSent, FramesReceived     uint64 // every kind; received: well-formed
 	BytesSent, BytesReceived       uint64
 	DataSent, DataReceived         uint64 // data frames, with retransmissions; received: accepted
-	PacketsSent, PacketsReceived   uint64 // taken by Send; delivered whole
+	PacketsSent, PacketsReceived   uint64 // packets that Send took; packets that were delivered whole
 	PayloadSent, PayloadReceived   uint64 // bytes of those packets
 	Retransmitted                  uint64 // data frames sent again
 	Timeouts, GoBacks              uint64 // retransmission timeouts; go-backs on NACK
@@ -258,22 +258,22 @@ type Counters struct {
 	AnswersSuppressed              uint64 // hellos left unanswered by the rate limit
 
 	// Drops. None of these changes the link's state.
-	Faults           [wire.NumFrameFaults]uint64 // no frame, by wire.FrameFault
+	Faults           [wire.NumFrameFaults]uint64 // datagrams that were not valid frames, by wire.FrameFault
 	Duplicates       uint64                      // data frames that had come before
 	Gaps             uint64                      // data frames ahead of a missing one
 	StaleSession     uint64                      // frames of another session
-	NotUp            uint64                      // frames of the session while training, or anything while the path is off
+	NotUp            uint64                      // frames of the session while training, or any frames while the path is off
 	WrongChannel     uint64                      // session frames for another port
-	WrongPath        uint64                      // session frames by a cable that they were not announced on
+	WrongPath        uint64                      // session frames by a cable on which the peer has not said hello
 	CreditViolations uint64                      // packets or grants beyond the receiver channel's size
 	BadPieces        uint64                      // data frames that don't continue their packet, or don't fit its slot
-	BadAcks          uint64                      // acknowledgements of what was never sent
+	BadAcks          uint64                      // acknowledgements of frames that were never sent
 	MalformedHellos  uint64
 	MalformedUpdates uint64
 	MiswiredHellos   uint64
-	HeldHellos       uint64 // by the own cable while it is held down
-	StaleHellos      uint64 // of an ended incarnation or an older training
-	UnprovedHellos   uint64 // of an unknown incarnation that doesn't prove the path
+	HeldHellos       uint64 // hellos by the own cable while it is held
+	StaleHellos      uint64 // hellos of an ended incarnation or of an older training
+	UnprovedHellos   uint64 // hellos of an unknown incarnation that do not prove the path
 	Raw              uint64 // frames of compliance mode, which this link doesn't take
 	EventsDropped    uint64
 }

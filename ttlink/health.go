@@ -6,16 +6,16 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Phase is how far a link's training has come, in the words and codes of the
-// router firmware: tt-metal's EDMStatus.
+// Phase is how far a link's training has come. Names and codes are those of the router firmware:
+// tt-metal's EDMStatus.
 type Phase uint8
 
 // The phases, in the order in which training passes them.
 const (
 	PhaseInit       Phase = iota // the peer's address is unknown: [StateOff]
-	PhaseStarted                 // hellos are sent, none of the peer has come since the training began
+	PhaseStarted                 // the link sends hellos; no hello of the peer has come since the training began
 	PhaseRemote                  // the peer has been heard, and the path is not yet proved both ways
-	PhaseLocal                   // up here; the peer has not shown yet that it is up too
+	PhaseLocal                   // up at this end; the peer has not shown yet that it is up
 	PhaseReady                   // up at both ends
 	PhaseTerminated              // closed for good
 	numPhases
@@ -49,16 +49,16 @@ func (p Phase) Postcode() uint32 {
 	return phases[p].code
 }
 
-// TrainStatus is the result of a training, as the ethernet firmware of a
-// Wormhole keeps it at 0x1104 of an ethernet tile.
+// TrainStatus is the result of a training. The codes are those that a Wormhole's ethernet firmware
+// keeps at address 0x1104 of an ethernet tile.
 type TrainStatus uint8
 
 // The results.
 const (
 	TrainInProgress   TrainStatus = 0
 	TrainOK           TrainStatus = 1
-	TrainFail         TrainStatus = 2 // a wrong cable, ends that don't fit, or a cable that is held down
-	TrainNotConnected TrainStatus = 3 // no peer, or none that was heard since the training began, for the profile's DeadIdle
+	TrainFail         TrainStatus = 2 // a wrong cable, ends that cannot work together, or a held cable
+	TrainNotConnected TrainStatus = 3 // no peer, or no hello of the peer since the training began, for the profile's DeadIdle
 )
 
 // String is the result in words.
@@ -108,15 +108,15 @@ func (l *Link) trainStatus() TrainStatus {
 	return TrainInProgress
 }
 
-// history is what a link remembers of its ups and downs.
+// history is what a link remembers of its times up and down.
 type history struct {
-	retrains    int           // times that it came up again
-	lastRetrain mono.Time     // when it did so last; 0: never
-	firstUp     mono.Time     // when it came up first; 0: never
-	lastDown    DownReason    // why it went down last
-	downSince   mono.Time     // when that was
-	uptime      time.Duration // of the finished times up
-	downtime    time.Duration // of the finished times between down and up
+	retrains    int           // times that the link came up again
+	lastRetrain mono.Time     // when the link last came up again; 0: never
+	firstUp     mono.Time     // when the link first came up; 0: never
+	lastDown    DownReason    // why the link last went down
+	downSince   mono.Time     // when the link last went down
+	uptime      time.Duration // sum of the finished periods up
+	downtime    time.Duration // sum of the finished periods between down and up
 }
 
 // up notes that the link comes up.
@@ -130,13 +130,13 @@ func (h *history) up(now mono.Time) {
 	h.downtime += now.Sub(h.downSince)
 }
 
-// down notes that it goes down, having been up since an instant.
+// down notes that the link goes down after it was up since the given instant.
 func (h *history) down(now, since mono.Time, why DownReason) {
 	h.lastDown, h.downSince = why, now
 	h.uptime += now.Sub(since)
 }
 
-// UpFor is how long the link has been up in its life, by whatever cable.
+// UpFor is how long the link has been up in all since it was made, by whatever cable.
 func (s *Status) UpFor(now mono.Time) time.Duration {
 	if s.State == StateUp {
 		return s.Uptime + now.Sub(s.Since)
@@ -144,7 +144,7 @@ func (s *Status) UpFor(now mono.Time) time.Duration {
 	return s.Uptime
 }
 
-// DownFor is how long the link has been down since it came up first.
+// DownFor is how long the link has been down in all since it first came up.
 func (s *Status) DownFor(now mono.Time) time.Duration {
 	if s.State != StateUp && s.FirstUp != 0 {
 		return s.Downtime + now.Sub(s.DownSince)
@@ -152,10 +152,9 @@ func (s *Status) DownFor(now mono.Time) time.Duration {
 	return s.Downtime
 }
 
-// Retrain takes the link down and trains it anew at once, in the same session:
-// nothing is lost, doubled or reordered. A cable that is held down is let go,
-// with its flaps forgotten. It reports whether there was anything to train: the
-// peer's address is known, and the link is not closed.
+// Retrain takes the link down and trains it anew at once, in the same session. No packet is lost,
+// doubled or reordered. If the link holds its own cable, the hold ends and the failures are
+// forgotten. Retrain reports false if the peer's address is unknown or the link is closed.
 func (l *Link) Retrain(now mono.Time) bool {
 	l.now = now
 	if l.state != StateUp && l.state != StateTraining {

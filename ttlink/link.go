@@ -8,15 +8,15 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Link is one end of a cable. See the package documentation for the order of
-// calls. A Link is not safe for concurrent use; the chip owns it.
+// Link is one end of a cable. See the package documentation for the order of calls. A Link is not
+// safe for concurrent use. The chip owns it.
 type Link struct {
 	cfg      Config
 	rng      *rand.Rand
-	now      mono.Time // latest instant handed in
+	now      mono.Time // latest instant passed in
 	state    State
 	since    mono.Time
-	payload  int // own limit of the frame payload; in force at the next training
+	payload  int // this end's limit of the frame payload; applies from the next training on
 	agreed   int // frame payload that both ends and the path take; 0 before the first training
 	train    training
 	size     sizing
@@ -28,25 +28,25 @@ type Link struct {
 	events   events
 	counters Counters
 	books    books
-	stalled  mono.Time // when the owner's loop came back from standing still
+	stalled  mono.Time // when the owner's loop went on after a stall
 
 	history history
 	damping damping
 
 	closePending bool
-	control      [wire.FrameOverhead + wire.FullHelloLen]byte // the control frame handed out last
-	long         []byte                                       // the same where it does not fit there: a padded hello; nil once the link is up
+	control      [wire.FrameOverhead + wire.FullHelloLen]byte // the last control frame that was handed out
+	long         []byte                                       // the last control frame that does not fit into control: a padded hello; nil once the link is up
 }
 
-// session is what this end knows of the incarnation at the other.
+// session is what this end knows about the incarnation at the other end.
 type session struct {
 	id        wire.SessionID // 0: none yet
 	peer      wire.Incarnation
 	training  uint32 // newest number of the peer's training
 	slots     [wire.NumVCs]uint16
-	confirmed bool // the peer has shown that it is up in this session, since this end came up
+	confirmed bool // the peer has shown that it is up in this session since this end came up
 	life      mono.Time
-	ended     [endedRemember]wire.Incarnation // never taken back: their sequence numbers are used up
+	ended     [endedRemember]wire.Incarnation // incarnations never accepted again: their sequence numbers are used up
 	endedNext int
 }
 
@@ -62,16 +62,15 @@ func New(cfg Config) (*Link, error) {
 	return l, nil
 }
 
-// HandleDatagram takes one datagram that holds exactly one frame. If the frame
-// is the next piece of a packet, the piece is returned: a view into b, which
-// may be used again once the piece has been consumed. Whatever is wrong with
-// b, the answer is a counter.
+// HandleDatagram takes one datagram that holds exactly one frame. If the frame is the next piece of
+// a packet, HandleDatagram returns the piece: a view into b. The owner may reuse b once it has
+// consumed the piece. If anything is wrong with b, HandleDatagram only counts that.
 func (l *Link) HandleDatagram(now mono.Time, b []byte) (Delivery, bool) {
 	return l.HandleVia(now, Own, b)
 }
 
-// HandleVia is [Link.HandleDatagram] for a datagram that came by the cable of
-// another link, see [Link.SetAlternate].
+// HandleVia is [Link.HandleDatagram] for a datagram that came by the cable of another link, see
+// [Link.SetAlternate].
 func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	l.now = now
 	var f wire.Frame
@@ -106,8 +105,8 @@ func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	return Delivery{}, false
 }
 
-// ofSession reports whether f is a frame of the running session for this port,
-// and if so takes it as a sign of life.
+// ofSession reports whether f is a frame of the running session for this port. ofSession takes such
+// a frame as a sign of life.
 func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 	switch {
 	case l.sess.id == 0 || f.Session != l.sess.id:
@@ -128,7 +127,8 @@ func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 	return true
 }
 
-// SetPath tells whether the peer's address is known. While it isn't, nothing is sent or taken.
+// SetPath tells whether the peer's address is known. While it is unknown, the link neither sends
+// nor takes frames.
 func (l *Link) SetPath(now mono.Time, on bool) {
 	l.now = now
 	switch {
@@ -145,10 +145,10 @@ func (l *Link) SetPath(now mono.Time, on bool) {
 	}
 }
 
-// SetMaxPayload changes the largest padded frame payload that the path takes,
-// in bytes: a smaller one at once, a larger one once the path has been seen to carry it.
-// Frames that were cut for a wider path and are unacknowledged end the
-// session: see [EventSessionEnded]. The error names a bad size.
+// SetMaxPayload changes the largest padded frame payload that the path takes, in bytes. A smaller
+// limit applies at once. A larger limit applies once the link has seen that the path carries such
+// frames. If unacknowledged frames are longer than a smaller limit, the session ends: see
+// [EventSessionEnded]. SetMaxPayload returns an error for a bad size.
 func (l *Link) SetMaxPayload(now mono.Time, n int) error {
 	l.now = now
 	if err := checkPayload(n); err != nil {
@@ -166,8 +166,8 @@ func (l *Link) SetMaxPayload(now mono.Time, n int) error {
 	return nil
 }
 
-// Close ends this end of the link for good and queues a frame that tells the
-// peer, to be fetched with [Link.PollTransmit].
+// Close ends this end of the link for good. Close queues a frame that tells the peer, to be fetched
+// with [Link.PollTransmit].
 func (l *Link) Close(now mono.Time) {
 	l.now = now
 	if l.state == StateClosed {
@@ -196,10 +196,10 @@ func (l *Link) Counters() Counters {
 	return c
 }
 
-// Credits is the number of packets that may be sent on vc now, up or not.
+// Credits is the number of packets that may be sent on vc now, whether the link is up or not.
 func (l *Link) Credits(vc wire.VC) int { return int(int32(l.tx.limit[vc] - l.tx.sent[vc])) }
 
-// Status returns where the link stands.
+// Status returns the state of the link.
 func (l *Link) Status() Status {
 	s := Status{
 		State: l.state, Since: l.since, Confirmed: l.state == StateUp && l.sess.confirmed,
@@ -224,7 +224,8 @@ func (l *Link) setState(now mono.Time, s State) {
 	l.state, l.since = s, now
 }
 
-// jitter returns d varied evenly by a quarter each way, so that links that start together drift apart.
+// jitter returns d made longer or shorter by up to a quarter, evenly distributed. So links that
+// start together do not stay in step.
 func (l *Link) jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(l.rng.Int64N(int64(d)/2+1))
 }

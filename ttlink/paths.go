@@ -7,19 +7,19 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Path is a way to the peer: the link's own cable, or the cable of another of
-// this end's channels that leads to the same chip (Spec §7.4.1.1, "Ethernet
-// Fallback Channels"). The same frames go by it, with the same session,
-// sequence numbers, slots and credits: only the way is another.
+// Path is how a link's frames reach the peer: by the link's own cable, or by a fallback path. A
+// fallback path is the cable of another of this end's channels that leads to the same chip (Spec
+// §7.4.1.1, "Ethernet Fallback Channels"). The same frames use either path, with the same session,
+// sequence numbers, slots and credits.
 type Path uint8
 
 // Own is the link's own cable.
 const Own Path = 0
 
-// ByChannel is the path by the cable of a channel of this end.
+// ByChannel is the path by the cable of one of this end's channels.
 func ByChannel(c wire.Channel) Path { return Path(c) + 1 }
 
-// Channel is the channel of this end whose cable an alternate path takes.
+// Channel is the channel of this end whose cable a fallback path uses.
 func (p Path) Channel() wire.Channel { return wire.Channel(p - 1) }
 
 // pathSet has a bit for each path.
@@ -33,21 +33,22 @@ func (s pathSet) first() (Path, bool) {
 	return Path(bits.TrailingZeros32(uint32(s))), s != 0
 }
 
-// homeProofs is how many answered hellos in a row a link wants on its own cable before its frames go back there.
+// homeProofs is how many hellos in a row must be answered on a link's own cable before the link's
+// frames go back to that cable.
 const homeProofs = 2
 
-// paths are the ways that a link has.
+// paths are the paths that a link has.
 //
 // Invariant: now is Own or in alternates while the link is up.
 type paths struct {
-	now        Path    // that frames go by while up
-	alternates pathSet // that may be used
-	announced  pathSet // that the peer has said hello by in this session, knowing this end: its frames may come by them
+	now        Path    // the path that frames use while the link is up
+	alternates pathSet // fallback paths that may be used
+	announced  pathSet // paths by which the peer has said hello in this session, echoing this end: the peer's frames may come by them
 	peerVia    [wire.MaxChannels + 1]uint8
-	home       int // hellos as long as its frames that were answered in a row on the own cable while frames go another way
+	home       int // hellos in a row that were answered on the own cable while frames use a fallback path; only hellos as long as the link's frames count
 
 	carries bool      // the own cable carries the frames
-	since   mono.Time // of that, or of the opposite
+	since   mono.Time // when carries last changed
 }
 
 // own notes whether the own cable carries the frames.
@@ -57,7 +58,7 @@ func (s *paths) own(now mono.Time, on bool) {
 	}
 }
 
-// all are the paths that a hello may go by.
+// all are the paths by which hellos may be sent.
 func (s *paths) all() pathSet { return s.alternates | 1<<Own }
 
 // takes reports whether frames of the session may come by a path.
@@ -65,8 +66,8 @@ func (s *paths) takes(p Path) bool {
 	return p == Own || (s.alternates.has(p) && s.announced.has(p))
 }
 
-// claimed reports whether a hello that came by a path says so itself: one that
-// doesn't was swapped with another on its way.
+// claimed reports whether a hello's own via names the path by which the hello came. If it does not,
+// two cables were swapped somewhere.
 func (s *paths) claimed(p Path, via uint8) bool {
 	if p == Own {
 		return via == 0
@@ -74,8 +75,8 @@ func (s *paths) claimed(p Path, via uint8) bool {
 	return s.alternates.has(p) && via == s.peerVia[p]
 }
 
-// proves reports whether a hello proves that a path works both ways. Where
-// there is but one, whatever comes back came by it.
+// proves reports whether a hello proves that a path works both ways. Where there is only one path,
+// any echo came by that path.
 func (s *paths) proves(p Path, h *wire.Hello) bool {
 	if s.alternates == 0 {
 		return p == Own
@@ -83,9 +84,9 @@ func (s *paths) proves(p Path, h *wire.Hello) bool {
 	return h.EchoStamp != 0 && stampPath(h.EchoStamp) == p
 }
 
-// SetAlternate says that the cable of another channel, to whose far end the
-// peer has the channel peer, may carry this link's frames when its own cable
-// doesn't, or may no longer. A link that is up by it goes down then.
+// SetAlternate says that the cable of another channel may carry this link's frames while the link's
+// own cable does not, or that it no longer may. At the far end of that cable, the peer has the
+// channel peer. If the link is up by a path that is taken away, the link goes down.
 func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 	l.now = now
 	s := &l.paths
@@ -108,7 +109,7 @@ func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 	}
 }
 
-// greets are the paths that periodic hellos go by now.
+// greets are the paths by which periodic hellos are sent now.
 func (l *Link) greets() (s pathSet) {
 	if l.state == StateTraining {
 		s = l.paths.all()
@@ -124,8 +125,8 @@ func (l *Link) greets() (s pathSet) {
 	return s
 }
 
-// comeHome counts the answers on the own cable while frames go another way,
-// and lets them go back.
+// comeHome counts the answers on the own cable while frames use a fallback path. After enough
+// answers, it moves the frames back to the own cable.
 func (l *Link) comeHome(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	s := &l.paths
 	narrow := f.Padded != 0 && f.Padded < l.agreed
@@ -141,7 +142,7 @@ func (l *Link) comeHome(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	l.damping.inUse = now
 }
 
-// A stamp is an instant and the path that the hello goes by; never zero.
+// A stamp holds an instant and the path by which the hello is sent. A stamp is never zero.
 const stampPathBits = 5
 
 func helloStamp(now mono.Time, p Path) uint64 { return (uint64(now)+1)<<stampPathBits | uint64(p) }

@@ -8,13 +8,13 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Delivery is one piece of a packet: the next one, in order, without a gap,
-// and once per session. A piece with Offset 0 begins a packet; a packet whose
-// End never came before an [EventSessionEnded] is void.
+// Delivery is one piece of a packet. Pieces come in order, without a gap, and once per session. A
+// piece with Offset 0 begins a packet. If an [EventSessionEnded] comes before a packet's End, the
+// packet is void.
 type Delivery struct {
 	VC     wire.VC
 	Slot   uint32 // number of the packet on its VC in the session, modulo the receiver channel's size
-	Offset int    // of the piece in the packet, in bytes
+	Offset int    // offset of the piece in the packet, in bytes
 	Data   []byte // a view into the datagram
 	End    bool   // the last piece; the packet holds a slot until [Link.Free]
 }
@@ -23,10 +23,10 @@ type Delivery struct {
 //
 // Invariant C1: recv[v]-freed[v]+carried[v] ≤ Config.Slots[v], with one more while a packet is under way.
 type receiver struct {
-	expected wire.Seq // next data frame
-	partial  bool     // a packet is under way
-	vc       wire.VC  // of that packet
-	offset   int      // bytes of it that came
+	expected wire.Seq // number of the next expected data frame
+	partial  bool     // part of a packet has come
+	vc       wire.VC  // VC of that packet
+	offset   int      // bytes of that packet that have come
 
 	slot    [wire.NumVCs]uint32 // number of the next packet, modulo the channel's size
 	recv    [wire.NumVCs]uint32 // packets delivered whole in this session
@@ -34,20 +34,20 @@ type receiver struct {
 	carried [wire.NumVCs]uint32 // slots that still hold packets of older sessions
 
 	updateDue bool                // an acknowledgement, a grant or an answer to a solicit is owed now
-	grantsDue bool                // as updateDue, and no data frame can carry it
-	ackAt     mono.Time           // when an acknowledgement is owed at the latest; 0: none is
+	grantsDue bool                // like updateDue, but no data frame can carry what is owed
+	ackAt     mono.Time           // when an acknowledgement must be sent at the latest; 0: none is owed
 	unacked   int                 // bytes of payload taken since the latest acknowledgement
-	granted   [wire.NumVCs]uint32 // the latest grants that the peer was told
+	granted   [wire.NumVCs]uint32 // the latest grants sent to the peer
 
-	gap     bool      // frames beyond expected came
-	gapTo   wire.Seq  // one past the newest of them
-	nacked  wire.Seq  // missing frame of the latest NACK
-	nackAt  mono.Time // when it is repeated
-	nacks   int       // repeats for this missing frame, up to nackDoublings
+	gap     bool      // frames after expected have come, and expected has not
+	gapTo   wire.Seq  // one past the newest such frame
+	nacked  wire.Seq  // number of the missing frame in the latest NACK
+	nackAt  mono.Time // when the NACK is repeated
+	nacks   int       // repeats of the NACK for this missing frame, up to nackDoublings
 	nackDue bool
 }
 
-// reset begins a session. Slots that are still occupied are withheld until they are freed.
+// reset begins a session. The grants leave out slots that are still occupied until these are freed.
 func (r *receiver) reset(first wire.Seq) {
 	fresh := receiver{expected: first, updateDue: true, grantsDue: true}
 	for v := range wire.NumVCs {
@@ -56,7 +56,7 @@ func (r *receiver) reset(first wire.Seq) {
 	*r = fresh
 }
 
-// resume announces the state after a training.
+// resume makes due what tells the peer this end's state after a training.
 func (r *receiver) resume() {
 	r.gap, r.nackDue = false, false
 	r.updateDue, r.grantsDue = true, true
@@ -65,7 +65,8 @@ func (r *receiver) resume() {
 // occupied counts the slots of VC v that hold a whole packet.
 func (r *receiver) occupied(v int) int { return int(r.recv[v] - r.freed[v] + r.carried[v]) }
 
-// grants returns the absolute credits: slots freed so far plus the channel's size, less what older sessions hold.
+// grants returns the absolute credits: slots freed so far plus the channel's size, less the slots
+// that older sessions still hold.
 func (l *Link) grants() (g [wire.NumVCs]uint32) {
 	for v := range l.cfg.Slots {
 		g[v] = l.grant(wire.VC(v))
@@ -77,8 +78,8 @@ func (l *Link) grant(v wire.VC) uint32 {
 	return l.rx.freed[v] + uint32(l.cfg.Slots[v]) - l.rx.carried[v]
 }
 
-// Free gives back one receiver slot of vc, for one delivered packet of this or
-// an older session; one more credit is owed to the peer. It panics if none is occupied.
+// Free gives back one receiver slot of vc, for one delivered packet of this or an older session.
+// The link then owes the peer one more credit. Free panics if no slot is occupied.
 func (l *Link) Free(vc wire.VC) {
 	if vc >= wire.NumVCs || l.rx.occupied(int(vc)) == 0 {
 		panic(fmt.Sprintf("ttlink: slot of VC %d freed that holds no packet: %+v", vc, l.rx))
@@ -88,7 +89,7 @@ func (l *Link) Free(vc wire.VC) {
 	} else {
 		l.rx.freed[vc]++
 	}
-	// A peer that knows of more than half of its credits needs no new ones yet.
+	// A peer that still has more than half of its credits needs no new ones yet.
 	if left := int32(l.rx.granted[vc] - l.rx.recv[vc]); left <= int32(l.cfg.Slots[vc]/2) {
 		l.rx.updateDue, l.rx.grantsDue = true, true
 	}
@@ -101,7 +102,7 @@ func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 	switch d := f.TxSeq.Sub(r.expected); {
 	case d < 0:
 		l.counters.Duplicates++
-		r.updateDue = true // the acknowledgement may have been lost
+		r.updateDue = true // the earlier acknowledgement may have been lost
 		return Delivery{}, false
 	case d > 0:
 		l.counters.Gaps++
@@ -133,8 +134,8 @@ func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 	return d, true
 }
 
-// oweAck notes that a frame was taken: it is acknowledged by the next data
-// frame, or with others after ackBytes, or after ackDelay.
+// oweAck notes that a frame was taken. The next data frame acknowledges it, or an update that is
+// sent after ackBytes or after ackDelay.
 func (l *Link) oweAck(now mono.Time, n int) {
 	r := &l.rx
 	if r.unacked += n; r.unacked >= ackBytes {
@@ -144,11 +145,11 @@ func (l *Link) oweAck(now mono.Time, n int) {
 	}
 }
 
-// acked notes that a frame that carries the acknowledgement is sent.
+// acked notes that a frame with the acknowledgement is sent.
 func (r *receiver) acked() { r.ackAt, r.unacked = 0, 0 }
 
-// continues reports whether the data frame in order is what the packet under
-// way, or the next one within its credits, needs.
+// continues reports whether the data frame in order is what the packet under way needs, or begins
+// the next packet within its credits.
 func (l *Link) continues(f *wire.Frame) bool {
 	r := &l.rx
 	if !r.partial && int32(r.recv[f.VC]-l.grant(f.VC)) >= 0 {
@@ -163,7 +164,7 @@ func (l *Link) continues(f *wire.Frame) bool {
 	return true
 }
 
-// noteGap asks for the missing frame, at once if it is another than last time.
+// noteGap asks for the missing frame: at once if that is another frame than last time.
 func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 	r := &l.rx
 	end := seq.Add(1)
@@ -176,14 +177,14 @@ func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 	}
 }
 
-// nackInterval is a round trip, within reason.
+// nackInterval is a round trip, within limits.
 func (l *Link) nackInterval() time.Duration {
 	return max(l.rtt.smoothed+2*l.rtt.variation, nackMin)
 }
 
-// tickReceive acknowledges what has waited for long enough, and repeats the
-// NACK of a gap that hasn't closed: after a round trip, then after twice as long
-// each time, since the peer may not have what a broken or forged frame promised.
+// tickReceive sends the acknowledgement that has waited long enough, and repeats the NACK of a gap
+// that has not closed. tickReceive repeats the NACK after a round trip, then after twice as long
+// each time. A broken or forged frame may have shown a gap for frames that the peer does not have.
 func (l *Link) tickReceive(now mono.Time) {
 	if l.rx.ackAt != 0 && !now.Before(l.rx.ackAt) {
 		l.rx.updateDue, l.rx.ackAt = true, 0

@@ -24,24 +24,24 @@ type sender struct {
 	slot    [wire.NumVCs]uint32 // number of the next packet, modulo slots
 	sent    [wire.NumVCs]uint32 // packets placed
 	acked   [wire.NumVCs]uint32 // packets acknowledged whole
-	limit   [wire.NumVCs]uint32 // packets that may have been placed
-	starved [wire.NumVCs]bool   // a packet was refused, or no grant heard, for lack of credit
+	limit   [wire.NumVCs]uint32 // packets that may have been placed: the latest grants
+	starved [wire.NumVCs]bool   // a packet was refused for lack of credit, or no grant has been heard
 
-	outSince    mono.Time // since when frames are under way without a break
+	outSince    mono.Time // when the frames under way began, without a pause since
 	rtoAt       mono.Time
 	backoff     int
 	flight      int       // frames beyond base that may be transmitted
 	goBackSeq   wire.Seq  // base at the latest go-back
 	goBackAt    mono.Time // when that was
 	wentBack    bool
-	timed       wire.Seq  // frame whose round trip is measured (Karn: sent once)
-	timedAt     mono.Time // when it was sent
+	timed       wire.Seq  // frame whose round trip is measured; it was sent only once (Karn)
+	timedAt     mono.Time // when the timed frame was sent
 	timing      bool
-	probeAt     mono.Time // when credits are asked for; 0: not armed
+	probeAt     mono.Time // when the link asks for credits; 0: not armed
 	probeTries  int
 	solicitDue  bool
 	keepaliveAt mono.Time
-	ackedAt     mono.Time // when a frame was acknowledged last, or the link came up
+	ackedAt     mono.Time // when a frame was last acknowledged, or the link came up
 }
 
 // reset begins a session.
@@ -55,7 +55,7 @@ func (s *sender) reset(first wire.Seq, slots [wire.NumVCs]uint16) {
 	}
 }
 
-// resume sends everything unacknowledged again.
+// resume sends all unacknowledged frames again.
 func (s *sender) resume(now mono.Time, rtt *rttEstimate, p *Profile) {
 	s.cursor = s.base
 	s.timing, s.wentBack, s.backoff, s.flight = false, false, 0, MaxFrames
@@ -65,13 +65,13 @@ func (s *sender) resume(now mono.Time, rtt *rttEstimate, p *Profile) {
 	s.ackedAt = now
 }
 
-// abandon forgets what is unacknowledged and gives the slab back.
+// abandon forgets the unacknowledged frames and gives the slab back.
 func (s *sender) abandon() {
 	s.slab.drop()
 	s.base, s.cursor, s.sentTo = s.next, s.next, s.next
 }
 
-// unacked counts the packets that were placed and not acknowledged whole.
+// unacked counts the packets that were placed and not wholly acknowledged.
 func (s *sender) unacked() (n [wire.NumVCs]int) {
 	for v := range n {
 		n[v] = int(s.sent[v] - s.acked[v])
@@ -93,7 +93,8 @@ func (s *sender) outstanding() bool { return s.sentTo != s.base }
 // sendable reports whether there is a frame at the cursor that may be transmitted.
 func (s *sender) sendable() bool { return s.cursor != s.next && s.cursor.Sub(s.base) < s.flight }
 
-// pieces returns into how many equal frames a packet of size bytes is cut, and their padded payload.
+// pieces returns the number of equal frames into which a packet of size bytes is cut, and their
+// padded payload.
 func (l *Link) pieces(size int) (n, padded int) {
 	if size <= l.agreed {
 		return 1, wire.PadTo(size)
@@ -102,11 +103,10 @@ func (l *Link) pieces(size int) (n, padded int) {
 	return n, wire.PadTo((size + n - 1) / n)
 }
 
-// CanSend reports whether a packet of size bytes, 1 to [MaxPacket], would be
-// taken now: the link is up, and has credit on vc and room in the slab. A
-// refusal for lack of credit arms the probe that asks the peer for its grants
-// in case they were lost, as one by [Link.Send] does. It panics on a size or
-// VC out of range.
+// CanSend reports whether the link would take a packet of size bytes, 1 to [MaxPacket], now: the
+// link is up, and has credit on vc and room in the slab. If CanSend or [Link.Send] refuses for lack
+// of credit, it arms a probe. The probe asks the peer for its grants in case they were lost.
+// CanSend panics on a size or VC out of range.
 func (l *Link) CanSend(vc wire.VC, size int) bool {
 	if size <= 0 || size > MaxPacket || vc >= wire.NumVCs {
 		panic(fmt.Sprintf("ttlink: packet of %d bytes on VC %d: want 1 to %d on a VC below %d", size, vc, MaxPacket, wire.NumVCs))
@@ -123,10 +123,9 @@ func (l *Link) CanSend(vc wire.VC, size int) bool {
 	return l.tx.slab.fits(n, wire.FrameOverhead+padded, l.cfg.Window)
 }
 
-// Send takes a packet into the retransmit slab, as equal pieces with
-// consecutive sequence numbers. It reports whether it did; see [Link.CanSend].
-// A packet that was taken is delivered once and in order, unless the session
-// ends first, which an [EventSessionEnded] counts.
+// Send takes a packet into the retransmit slab, as equal pieces with consecutive sequence numbers.
+// Send reports whether it did; see [Link.CanSend]. A packet that Send took is delivered once and in
+// order, unless the session ends first. [EventSessionEnded] counts such packets.
 func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 	l.now = now
 	if !l.CanSend(vc, len(packet)) {
@@ -153,10 +152,10 @@ func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 	return true
 }
 
-// Place is [Link.Send] for a packet that fits into one frame and that the
-// caller writes himself: it returns the packet's bytes in the slab, to be
-// filled before anything else is called. It reports false, and nothing has
-// happened, where Send would, or where the packet needs several frames.
+// Place is [Link.Send] for a packet that fits into one frame and whose bytes the caller writes
+// himself. Place returns the packet's bytes in the slab, which the caller fills before he makes any
+// other call. Place reports false, without effect, where Send would, or where the packet needs
+// several frames.
 func (l *Link) Place(now mono.Time, vc wire.VC, size int) ([]byte, bool) {
 	l.now = now
 	if size > l.agreed || !l.CanSend(vc, size) {
@@ -165,7 +164,8 @@ func (l *Link) Place(now mono.Time, vc wire.VC, size int) ([]byte, bool) {
 	return l.placeOne(vc, size), true
 }
 
-// placeOne makes the frame of a packet that fits into one, and returns the room for it.
+// placeOne makes the frame of a packet that fits into one frame, and returns the room for the
+// packet.
 func (l *Link) placeOne(vc wire.VC, size int) []byte {
 	body := l.place(frameMeta{dest: wire.SlotAddress(l.tx.slot[vc], 0), padded: uint16(wire.PadTo(size)), length: uint16(size), vc: vc, flags: wire.FlagEnd})
 	clear(body[size:])
@@ -195,7 +195,7 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	t := &l.tx
 	n := ack.Sub(t.base)
 	if n <= 0 {
-		return // old or repeated
+		return // an old or repeated acknowledgement
 	}
 	if ack.Sub(t.sentTo) > 0 {
 		l.counters.BadAcks++
@@ -216,8 +216,9 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	if t.cursor.Before(t.base) {
 		t.cursor = t.base
 	}
-	// The backoff stays until a frame that was sent once has been timed (RFC 6298 §5.7): where the path has become
-	// slower than the timeout, each frame is sent twice, and no other one ever would be.
+	// The backoff stays until a frame that was sent only once has been timed (RFC 6298 §5.7). Where
+	// the path has become slower than the timeout, each frame is sent twice, and no such frame
+	// would ever exist without the backoff.
 	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 	t.ackedAt = now
 }
@@ -249,7 +250,7 @@ func (s *sender) anyStarved() bool {
 	return false
 }
 
-// armProbe sets the time at which a starved sender asks for its grants.
+// armProbe sets the time at which a sender without credit asks for its grants.
 func (l *Link) armProbe(now mono.Time) {
 	if t := &l.tx; t.probeAt == 0 && t.anyStarved() {
 		wait := min(l.rtt.timeout(&l.cfg.Profile, t.probeTries), max(l.cfg.Profile.Keepalive, l.rtt.timeout(&l.cfg.Profile, 0)))
@@ -257,8 +258,8 @@ func (l *Link) armProbe(now mono.Time) {
 	}
 }
 
-// handleNACK goes back to the missing frame, at most once per round trip: what
-// comes sooner speaks of frames that were sent before the latest go-back.
+// handleNACK goes back to the missing frame, at most once per round trip. A NACK that comes sooner
+// answers frames that were sent before the latest go-back.
 func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 	t := &l.tx
 	l.counters.NACKsReceived++
@@ -272,11 +273,11 @@ func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 	l.goBack(now)
 }
 
-// goBack sends again from the oldest unacknowledged frame on. All that is sent
-// beyond the next loss is sent in vain, so the flight is cut to a few times
-// what came through since the last go-back, at most by half; acknowledgements
-// double it again each round trip. Without that, a path that loses or reorders
-// much would carry hundreds of frames for each that is taken.
+// goBack sends again from the oldest unacknowledged frame on. The receiver drops all frames sent
+// after the next lost one. So goBack limits the frames under way to a few times what came through
+// since the last go-back, but cuts them at most by half. Acknowledgements double the limit again
+// each round trip. Without the limit, a path that loses or reorders much would carry hundreds of
+// frames for each one that the receiver takes.
 func (l *Link) goBack(now mono.Time) {
 	t := &l.tx
 	through := 0
@@ -290,7 +291,7 @@ func (l *Link) goBack(now mono.Time) {
 	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 }
 
-// tickSend runs the sender's timers while up.
+// tickSend runs the sender's timers while the link is up.
 func (l *Link) tickSend(now mono.Time) {
 	t := &l.tx
 	if t.outstanding() && !now.Before(t.rtoAt) {
@@ -320,7 +321,7 @@ func (r *rttEstimate) sample(d time.Duration) {
 		return
 	}
 	if d < r.smoothed/staleRTT {
-		// The estimate is what a stall at either end left behind.
+		// A stall at either end has left an estimate that is far too long.
 		r.smoothed, r.variation, r.least = d, d/2, d
 		return
 	}
@@ -349,5 +350,6 @@ func (r *rttEstimate) dead(p *Profile) time.Duration {
 // patience is four round trips with their variation.
 func (r *rttEstimate) patience() time.Duration { return 4*r.smoothed + 4*r.variation }
 
-// doubtful reports whether the estimate lengthens the time to notice a dead peer.
+// doubtful reports whether the estimate is so long that the link takes longer to notice a dead
+// peer.
 func (r *rttEstimate) doubtful(p *Profile) bool { return r.patience() > p.DeadTraffic }

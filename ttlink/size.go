@@ -8,81 +8,81 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Frame size: how long frames may be that a path carries, where nobody says.
+// Frame size: how the link finds out how long frames may be on a path that nobody describes.
 //
-// A path may swallow long frames and carry short ones without a word: a router
-// that drops what is beyond its next link's MTU, and whose complaint is
-// filtered. Only frames tell (RFC 8899, RFC 4821). An answer is never longer than its
-// question, so an answered question proves the path both ways at the answer's length.
+// A path may drop long frames and carry short ones without telling anybody. An example is a router
+// that drops frames beyond its next link's MTU, and whose error messages are filtered. Only sending
+// frames finds this out (RFC 8899, RFC 4821). A hello that asks for an answer is called a question
+// here. An answer is never longer than its question. So an answered question proves the path both
+// ways at the answer's length.
 //
-// While a link trains, its hellos are as long as the longest frame that it
-// sends. From the training's [sizeAfter]-th on, each is followed by a short
-// one. Both suffer the same from loss, and only the long one from a narrow
-// path: so when [sizeProofs] short ones have been answered in a training and no
-// long one, the path is taken for narrow, which by loss alone, however high,
-// happens once in 2^sizeProofs; where a session ends for it, once in 2^[sizeSure].
-// The link then comes up with the longest that was answered.
+// While a link trains, its hellos are as long as the longest frame that it sends. From the
+// [sizeAfter]-th hello of a training on, a short hello follows each long one. Loss hits both alike;
+// a narrow path drops only the long hello. So a training takes the path for narrow when
+// [sizeProofs] short hellos have been answered and no long one. Loss alone, however high, leads to
+// that result once in 2^sizeProofs trainings, or once in 2^[sizeSure] where the result would end a
+// session. The link then comes up with the longest size that was answered.
 //
-// Long hellos fill a slow path, and a queue before it with what nobody waits
-// for any more. So a training without an answer sends them ever more rarely, from the
-// [sizeOften]-th on, and knocks meanwhile. A knock that is answered soon has a
-// long one follow: somebody is there, and no queue before him. Whoever hears a
-// knock after a silence begins anew.
+// Long hellos fill a slow path, and its queue, with frames that nobody waits for any more. So from
+// the [sizeOften]-th hello on, a training without an answer sends long hellos more and more rarely.
+// In between, it sends knocks, which are very short hellos. If a knock is answered soon, the peer
+// is there and no queue is in the way, so a long hello follows. An end that hears a knock after a
+// silence begins this sequence anew.
 //
-// A link that is up with shorter frames than both ends take asks with longer
-// hellos for what more there is: at first for the longest, then in halves between what
-// passes and what does not; and again later, as paths change.
+// A link that is up with shorter frames than both ends take sends longer hellos to find out which
+// longer frames pass. The link first tries the longest size, then halves the range between what
+// passes and what does not. The link searches again later, since paths change.
 
 // Limits of the search for the frame size. They are our own choices unless a source is named.
 const (
-	sizeAfter  = 3                      // hellos of a training without a proof, before short ones go along
-	sizeProofs = 8                      // short ones that are answered while no long one is, that tell a narrow path
-	sizeSure   = 16                     // the same where frames are under way that are cut longer
-	sizeTries  = 6                      // questions of one length, until it counts as swallowed; RFC 8899 §5.1.2 has 3, for less loss
-	sizeOften  = 4                      // hellos of a training, before most are knocks
-	sizeRare   = 8 * time.Second        // longest time between two that are none
-	sizeGap    = 20 * time.Millisecond  // until the second question of one length; doubles, and is a timeout at least
+	sizeAfter  = 3                      // hellos of a training without a proof before short ones follow the long ones
+	sizeProofs = 8                      // answered short hellos, while no long one is answered, that show a narrow path
+	sizeSure   = 16                     // the same where longer frames are under way
+	sizeTries  = 6                      // questions of one length before that length counts as dropped by the path; RFC 8899 §5.1.2 has 3, for less loss
+	sizeOften  = 4                      // hellos of a training before most are knocks
+	sizeRare   = 8 * time.Second        // longest time between two hellos that are not knocks
+	sizeGap    = 20 * time.Millisecond  // time until the second question of one length; doubles, and is at least a retransmission timeout
 	sizeFirst  = 500 * time.Millisecond // from coming up to the first search
 	sizeAgain  = 30 * time.Second       // from the first search to the next; doubles
-	sizeMost   = 10 * time.Minute       // and is never longer: PMTU_RAISE_TIMER of RFC 8899 §5.1.1
+	sizeMost   = 10 * time.Minute       // longest time between two searches: PMTU_RAISE_TIMER of RFC 8899 §5.1.1
 )
 
-// shortSizes are the padded payloads of short hellos, in turn: within 1280
-// bytes of IPv6 (RFC 8200 §5), within 576 of IPv4 (RFC 791), with room for seal
-// and tunnel, and about the least that holds a hello of all virtual channels.
+// shortSizes are the padded payloads of short hellos, in turn. The first fits into 1280 bytes of
+// IPv6 (RFC 8200 §5), the second into 576 bytes of IPv4 (RFC 791), with room for seal and tunnel.
+// The third is about the least that holds a hello of all virtual channels.
 var shortSizes = [...]int{1152, 480, 192}
 
-// knockSize is the padded payload of a knock: it holds any hello, and is not
-// one of the short ones, as its answer tells nothing of long ones.
+// knockSize is the padded payload of a knock. A knock holds any hello. Its size is not one of
+// shortSizes, since the answer to a knock tells nothing about long frames.
 const knockSize = 160
 
-// sizing is what a link knows of the lengths that its path carries.
+// sizing is what a link knows about the frame lengths that its path carries.
 //
 // Invariant: while searching is set, what passes < asks ≤ high, and asks ≤ the link's own limit.
 type sizing struct {
-	tries  int           // hellos of this training since something was heard after a silence
-	knock  bool          // those that are due are knocks
-	longAt mono.Time     // when the next is due that is none
-	rare   time.Duration // between two of those
-	brief  pathSet       // paths that a short hello is due on
-	turn   int           // of shortSizes
-	short  bool          // a hello shorter than the longest was sent under the training's number: only answers prove
+	tries  int           // hellos of this training since a hello was heard after a silence
+	knock  bool          // the hellos that are due are knocks
+	longAt mono.Time     // when the next hello that is not a knock is due
+	rare   time.Duration // time between two hellos that are not knocks
+	brief  pathSet       // paths on which a short hello is due
+	turn   int           // index of the next of shortSizes
+	short  bool          // this training has sent a hello shorter than the longest: only answers prove the path
 	passed int           // longest short hello that was answered in this training
 	proofs int           // short hellos that were answered in this training
-	proof  uint64        // stamp of the newest of them
+	proof  uint64        // stamp of the newest answered short hello
 	most   int           // the peer's own limit
-	told   int           // frame size that was last told of; 0: the longest
+	told   int           // frame size that was last reported; 0: the longest
 
 	searching bool
-	asks      int           // padded payload that is asked for
-	high      int           // longest that may pass
-	asked     int           // times
-	due       bool          // a question is to be sent
-	at        mono.Time     // of the next question, or of the next search
-	wait      time.Duration // between two searches
+	asks      int           // padded payload of the question
+	high      int           // longest payload that may pass
+	asked     int           // questions of this length sent
+	due       bool          // a question must be sent
+	at        mono.Time     // time of the next question, or of the next search
+	wait      time.Duration // time between two searches
 }
 
-// train begins to count anew, as a training does.
+// train resets the counts for a new training.
 func (s *sizing) train() {
 	*s = sizing{turn: s.turn, most: s.most, told: s.told}
 }
@@ -90,19 +90,19 @@ func (s *sizing) train() {
 // want is the longest frame payload that both ends take.
 func (l *Link) want() int { return min(l.payload, l.size.most) }
 
-// passes reports whether a hello that proves the path proves it for frames that
-// are long enough to come up with, and how long they may be.
+// passes reports whether a hello that proves the path proves it for frames that are long enough to
+// come up with. passes also returns how long the frames may be.
 func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 	s := &l.size
 	want := min(l.payload, int(h.MaxPayload))
 	answer := h.EchoStamp != 0
 	switch {
 	case h.Up && !answer && f.Padded != 0 && f.Session == wire.NewSessionID(l.cfg.Local, l.cfg.Incarnation, l.cfg.Peer, h.Incarnation):
-		n := min(f.Padded, want) // the peer, which has tried as well, has come up with that
+		n := min(f.Padded, want) // the peer has searched too, and has come up with this size
 		return n, s.proofs >= sizeSure || !l.cutWider(h, n)
 	case s.short && !answer:
-		return 0, false // the peer may have heard no more than the short ones
-	case f.Padded == 0 || f.Padded >= want: // a peer that does not pad says nothing of the path
+		return 0, false // the peer may have heard only the short hellos
+	case f.Padded == 0 || f.Padded >= want: // a peer that does not pad tells nothing about the path
 		return want, true
 	case answer && l.state == StateTraining && f.Padded == knockSize:
 		if l.now.Sub(stampTime(h.EchoStamp)) < l.cfg.Profile.HelloMax {
@@ -117,14 +117,14 @@ func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 	return n, s.proofs >= sizeSure || s.proofs >= sizeProofs && !l.cutWider(h, n)
 }
 
-// cutWider reports whether coming up with frames of n bytes ends the session
-// that h is of: it holds longer ones.
+// cutWider reports whether coming up with frames of n bytes would end the session of h, because the
+// session holds longer frames.
 func (l *Link) cutWider(h *wire.Hello, n int) bool {
 	return l.sess.id != 0 && h.Incarnation == l.sess.peer && l.tx.widest() > n
 }
 
-// tickTraining decides what the hellos that are due are: long ones, each
-// followed by a short one after the first few, or knocks.
+// tickTraining decides what kind the hellos that are due are: long hellos, each followed by a short
+// one after the first few, or knocks.
 func (l *Link) tickTraining(now mono.Time) {
 	s := &l.size
 	s.tries++
@@ -141,9 +141,9 @@ func (l *Link) tickTraining(now mono.Time) {
 	}
 }
 
-// heard notes that a hello of the peer came that echoes this end, so that
-// it is not forged blindly. After a silence, one shorter than the longest may
-// be a knock, or the answer to one: hellos of this end follow at once, and often.
+// heard notes that a hello of the peer came that echoes this end, so a blind forger did not send
+// it. After a silence, a hello shorter than the longest may be a knock, or the answer to a knock.
+// This end then sends hellos at once, and often.
 func (l *Link) heard(now mono.Time, room, want int) {
 	last := max(l.train.heardAt, l.since)
 	l.train.heardAt = now
@@ -153,7 +153,7 @@ func (l *Link) heard(now mono.Time, room, want int) {
 	}
 }
 
-// settle takes the frame size with which the link comes up.
+// settle sets the frame size with which the link comes up.
 func (l *Link) settle(now mono.Time, n int, h *wire.Hello) {
 	s := &l.size
 	l.agreed, s.most = n, int(h.MaxPayload)
@@ -164,7 +164,8 @@ func (l *Link) settle(now mono.Time, n int, h *wire.Hello) {
 	l.tellSize(now)
 }
 
-// tellSize reports that frames are shorter than both ends take, or no longer so.
+// tellSize reports when frames become shorter than both ends take, and when they become longer
+// again.
 func (l *Link) tellSize(now mono.Time) {
 	n := l.agreed
 	if n >= l.want() {
@@ -181,7 +182,7 @@ func (l *Link) tellSize(now mono.Time) {
 	l.events.push(Event{Kind: kind, At: now, Session: l.sess.id, Retrains: l.history.retrains, Size: l.agreed, SizeWanted: l.want()})
 }
 
-// SizeReport says in words what an [EventNarrow] or [EventWide] is about.
+// SizeReport describes an [EventNarrow] or [EventWide] in words.
 func (e *Event) SizeReport() string {
 	text := fmt.Sprintf("%s to %d bytes of payload", e.Kind, e.Size)
 	if e.Size < e.SizeWanted {
@@ -220,7 +221,8 @@ func (l *Link) tickSize(now mono.Time) {
 	s.asked++
 }
 
-// halve chooses the next length between what passes and what does not; where none is left, the search is over.
+// halve chooses the next length between what passes and what does not. halve ends the search where
+// no length is left.
 func (l *Link) halve(now mono.Time) {
 	s := &l.size
 	s.high = min(s.high, l.want())
@@ -234,7 +236,7 @@ func (l *Link) halve(now mono.Time) {
 	l.tellSize(now)
 }
 
-// answered takes the answer of the peer of a link that is up to a hello of this end's.
+// answered takes the peer's answer to a hello of this end, while the link is up.
 func (l *Link) answered(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	s := &l.size
 	s.most = int(h.MaxPayload)
@@ -250,7 +252,7 @@ func (l *Link) answered(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	l.tellSize(now)
 }
 
-// pollSize returns the question that the search wants to be sent.
+// pollSize returns the question that the search has made due.
 func (l *Link) pollSize(now mono.Time) (Transmit, bool) {
 	s := &l.size
 	if !s.due || l.state != StateUp {

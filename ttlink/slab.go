@@ -6,7 +6,7 @@ import (
 
 // frameMeta describes one frame in the slab.
 type frameMeta struct {
-	off    uint32 // of the frame in the slab
+	off    uint32 // offset of the frame in the slab
 	dest   uint32 // payload destination address at the receiver
 	padded uint16 // payload with its padding, in bytes
 	length uint16 // true payload, in bytes
@@ -16,34 +16,34 @@ type frameMeta struct {
 
 func (m *frameMeta) size() int { return wire.FrameOverhead + int(m.padded) }
 
-// slab is the retransmit buffer: a ring of bytes in which the unacknowledged
-// frames lie whole and in order, so that frames of equal size can be sent
-// from in place as one batch. A frame never wraps; where it would, the rest of
-// the ring stays empty until the ring comes round. The ring begins small, which
-// keeps it in the cache, and doubles up to the window while more is under way.
+// slab is the retransmit buffer: a ring of bytes. The unacknowledged frames lie in it whole and in
+// order. So frames of equal size can be sent from where they lie, as one batch. A frame never
+// wraps: if it does not fit at the end, the rest of the ring stays empty until the ring comes
+// round. The ring begins small, which keeps it in the cache. A slab doubles, up to the window, when
+// more frames are under way.
 type slab struct {
 	buf    []byte      // nil when idle
 	meta   []frameMeta // by sequence number modulo its length, a power of two
-	oldest wire.Seq    // of the frames
+	oldest wire.Seq    // number of the oldest frame
 	count  int         // frames in use; at most MaxFrames
-	used   int         // bytes of those
-	head   int         // where the next frame goes if it fits
+	used   int         // bytes of the frames in use
+	head   int         // where the next frame goes if there is room
 	tail   int         // start of the oldest frame; 0 when empty
 }
 
-// Where the ring and the list of its frames begin.
+// The first sizes of the ring and of the list of its frames.
 const (
 	firstSlab   = MinWindow // bytes
 	firstFrames = 64
 )
 
-// fits reports whether n more frames of size bytes each have room.
+// fits reports whether there is room for n more frames of size bytes each.
 func (s *slab) fits(n, size, window int) bool {
 	if s.count+n > MaxFrames {
 		return false
 	}
 	if len(s.buf) < window && n*size <= window-s.used {
-		return true // after growing, the frames lie at its beginning
+		return true // growing moves the frames to the ring's beginning
 	}
 	if s.count > 0 && s.head <= s.tail {
 		return n*size <= s.tail-s.head
@@ -55,7 +55,7 @@ func (s *slab) fits(n, size, window int) bool {
 	return (n-atEnd)*size <= s.tail
 }
 
-// place reserves room for one frame. The caller has asked fits.
+// place reserves room for one frame. The caller must have called fits.
 func (s *slab) place(seq wire.Seq, m frameMeta, window int) []byte {
 	if s.count == 0 {
 		s.oldest = seq
@@ -79,7 +79,7 @@ func (s *slab) place(seq wire.Seq, m frameMeta, window int) []byte {
 	return frame
 }
 
-// room reports whether the ring as it is has room for one frame.
+// room reports whether the ring has room for one frame without growing.
 func (s *slab) room(size int) bool {
 	if s.count > 0 && s.head <= s.tail {
 		return size <= s.tail-s.head
@@ -116,10 +116,10 @@ func (s *slab) growMeta() {
 // at returns the frame with sequence number seq.
 func (s *slab) at(seq wire.Seq) *frameMeta { return &s.meta[int(uint32(seq))&(len(s.meta)-1)] }
 
-// bytes returns where m's frame lies.
+// bytes returns the bytes of m's frame.
 func (s *slab) bytes(m *frameMeta) []byte { return s.buf[m.off : int(m.off)+m.size()] }
 
-// release gives back the oldest frame, seq; next is the one after it.
+// release gives back the room of the oldest frame, seq.
 func (s *slab) release(seq wire.Seq) {
 	s.used -= s.at(seq).size()
 	s.count--

@@ -2,16 +2,16 @@ package ttlink
 
 import "ttfabric/wire"
 
-// MaxEndedSessions is the number of ended sessions that a link remembers one
-// by one; older ones are kept as their sum.
+// MaxEndedSessions is the number of ended sessions that a link remembers one by one. The link keeps
+// only the sum of older ones.
 const MaxEndedSessions = 16
 
-// Tally counts the packets of one class. Sent = Acked + those whose fate is
-// open: while the session runs they are under way, and when it has ended the
-// peer got them or didn't; only the peer knows, if it still lives.
+// Tally counts the packets of one class. Sent is Acked plus the packets whose fate is open. While
+// the session runs, those are under way. When the session has ended, only the peer knows which of
+// them it received, if the peer still lives.
 type Tally struct {
-	Sent     uint64 `json:"sent"`     // taken by Send
-	Acked    uint64 `json:"acked"`    // of those: known to have arrived
+	Sent     uint64 `json:"sent"`     // packets that Send took
+	Acked    uint64 `json:"acked"`    // of the packets sent: known to have arrived
 	Received uint64 `json:"received"` // delivered whole to this end
 }
 
@@ -33,29 +33,29 @@ func (t *Tallies) minus(o *Tallies) (d Tallies) {
 	return d
 }
 
-// SessionTally is what crossed a link in one session. Both ends know a session
-// by the same id, so that what one sent can be compared with what the other
-// received, however often either has started anew before or since.
+// SessionTally counts what crossed a link in one session. Both ends know a session by the same id.
+// So the packets that one end sent can be compared with those that the other end received, however
+// often either end has restarted.
 type SessionTally struct {
 	ID      wire.SessionID   `json:"session"` // 0: none yet
 	Peer    wire.Incarnation `json:"peer_incarnation"`
 	Packets Tallies          `json:"packets"` // requests, replies, control
 }
 
-// History is what crossed a link in its life.
+// History counts what has crossed a link since the link was made.
 type History struct {
-	Now    SessionTally   `json:"now"`    // the session that runs, or waits for its path
+	Now    SessionTally   `json:"now"`    // the session that runs, or that waits for its path
 	Ended  []SessionTally `json:"ended"`  // at most MaxEndedSessions, newest last
-	Older  Tallies        `json:"older"`  // the sum of those that ended before
-	Olders int            `json:"olders"` // how many these are
+	Older  Tallies        `json:"older"`  // the sum of the sessions that ended before those
+	Olders int            `json:"olders"` // the number of sessions in Older
 }
 
-// books are the packets of all sessions.
+// books count the packets of all sessions.
 type books struct {
 	all    Tallies // since the start
 	before Tallies // all, when the session began
 	ended  []SessionTally
-	older  Tallies // of those that ended before
+	older  Tallies // sum of the sessions that are no longer in ended
 	olders int
 }
 
@@ -74,14 +74,14 @@ func (b *books) close(id wire.SessionID, peer wire.Incarnation) {
 	b.ended = append(b.ended, t)
 }
 
-// History returns what crossed the link, session by session.
+// History returns what has crossed the link, session by session.
 func (l *Link) History() History {
 	b := &l.books
 	return History{Now: SessionTally{l.sess.id, l.sess.peer, b.all.minus(&b.before)},
 		Ended: append([]SessionTally{}, b.ended...), Older: b.older, Olders: b.olders}
 }
 
-// All is what the link has sent and received since its start, by class.
+// All is what the link has sent and received since it was made, by class.
 func (h *History) All() (sent, received [wire.NumClasses]uint64) {
 	for k := range wire.NumClasses {
 		sent[k], received[k] = h.Older[k].Sent+h.Now.Packets[k].Sent, h.Older[k].Received+h.Now.Packets[k].Received

@@ -3,8 +3,6 @@ package ttlink
 import (
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +10,7 @@ import (
 
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
+	"ttfabric/wire/tracetest"
 )
 
 var rewriteTraces = flag.Bool("rewrite", false, "write the traces of testdata/traces anew, to be looked at")
@@ -33,47 +32,21 @@ var rewriteTraces = flag.Bool("rewrite", false, "write the traces of testdata/tr
 // The cable takes 1 ms each way. Sequence numbers count from the session's
 // first, sessions and incarnations from 1.
 func TestTraces(t *testing.T) {
-	files, err := filepath.Glob("testdata/traces/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no traces", err)
-	}
-	for _, name := range files {
-		t.Run(filepath.Base(name), func(t *testing.T) {
-			b, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			script, want, _ := strings.Cut(string(b), traceLine)
-			got := runTrace(t, script)
-			if *rewriteTraces {
-				if err := os.WriteFile(name, []byte(script+traceLine+got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != want {
-				t.Errorf("the trace has changed; see with -rewrite whether for the better:\n%s", firstDifference(want, got))
-			}
-		})
-	}
-}
-
-const traceLine = "----\n"
-
-func firstDifference(want, got string) string {
-	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
-	for i := range g {
-		if i >= len(w) || w[i] != g[i] {
-			return fmt.Sprintf("line %d:\n got  %s\n want %s", i+1, g[i], strings.Join(w[min(i, len(w)):min(i+1, len(w))], ""))
+	tracetest.Run(t, *rewriteTraces, func(t *testing.T, trace *tracetest.Trace) tracetest.Machine {
+		w := newWorld(t, 11, fault.Options{Delay: time.Millisecond}, func(i int, c *Config) { c.Slots = [wire.NumVCs]int{4, 2, 2} })
+		for _, e := range w.ends {
+			e.lag = 0
 		}
-	}
-	return "the trace is shorter than it was"
+		x := &tracer{Trace: trace, w: w, sessions: map[wire.SessionID]int{0: 0}, lives: map[wire.Incarnation]int{0: 0}, first: map[logKey]wire.Seq{}}
+		w.onSend = x.sent
+		return x
+	})
 }
 
 // tracer writes down what happens between two ends.
 type tracer struct {
+	*tracetest.Trace
 	w        *world
-	out      strings.Builder
 	drop     [2]int
 	events   [2]int // already written
 	got      [2]uint64
@@ -82,39 +55,18 @@ type tracer struct {
 	first    map[logKey]wire.Seq // of a direction of a session
 }
 
-func runTrace(t *testing.T, script string) string {
-	w := newWorld(t, 11, fault.Options{Delay: time.Millisecond}, func(i int, c *Config) { c.Slots = [wire.NumVCs]int{4, 2, 2} })
-	for _, e := range w.ends {
-		e.lag = 0
-	}
-	x := &tracer{w: w, sessions: map[wire.SessionID]int{0: 0}, lives: map[wire.Incarnation]int{0: 0}, first: map[logKey]wire.Seq{}}
-	w.onSend = x.sent
-	for n, line := range strings.Split(script, "\n") {
-		line, _, _ = strings.Cut(line, "#")
-		if f := strings.Fields(line); len(f) > 0 {
-			x.say("> %s", strings.Join(f, " "))
-			if err := x.command(f); err != nil {
-				t.Fatalf("line %d: %q: %v", n+1, line, err)
-			}
-			x.told()
-		}
-	}
-	return x.out.String()
-}
+// Now is the time since the script began.
+func (x *tracer) Now() time.Duration { return time.Duration(x.w.now - 1) }
 
-func (x *tracer) say(format string, args ...any) {
-	fmt.Fprintf(&x.out, "%-10v %s\n", time.Duration(x.w.now-1).Round(time.Microsecond), fmt.Sprintf(format, args...))
-}
-
-func (x *tracer) command(f []string) error {
+// Do performs one command of a script.
+func (x *tracer) Do(f []string) error {
 	w := x.w
 	end := func() int { return int(f[1][0] - 'A') }
-	if len(f) > 1 && f[0] != "run" && f[0] != "note" && f[1] != "A" && f[1] != "B" {
+	if len(f) > 1 && f[0] != "run" && f[1] != "A" && f[1] != "B" {
 		return fmt.Errorf("end %q: want A or B", f[1])
 	}
 	on := len(f) > 2 && f[2] == "on"
 	switch f[0] {
-	case "note":
 	case "start":
 		w.start()
 	case "run":
@@ -124,7 +76,7 @@ func (x *tracer) command(f []string) error {
 		}
 		for stop := w.now.Add(d); w.now < stop; { // in steps, so that events stand where they happen
 			w.run(min(100*time.Microsecond, stop.Sub(w.now)))
-			x.told()
+			x.Tell()
 		}
 	case "send":
 		size, err := strconv.Atoi(f[3])
@@ -135,7 +87,7 @@ func (x *tracer) command(f []string) error {
 		e := w.ends[end()]
 		p := make([]byte, size)
 		if !e.link.Send(w.now, vc, p) {
-			x.say("%s cannot send: no credit or no link", f[1])
+			x.Say("%s cannot send: no credit or no link", f[1])
 			return nil
 		}
 		log := w.log(end(), e.link.sess.id)
@@ -167,8 +119,8 @@ func (x *tracer) command(f []string) error {
 	return nil
 }
 
-// told writes down the events and deliveries since the last call.
-func (x *tracer) told() {
+// Tell writes down the events and deliveries since the last call.
+func (x *tracer) Tell() {
 	for i, e := range x.w.ends {
 		for ; x.events[i] < len(e.events); x.events[i]++ {
 			ev := e.events[x.events[i]]
@@ -179,12 +131,12 @@ func (x *tracer) told() {
 			case EventSessionEnded:
 				line += fmt.Sprintf(", fate unknown of %v packets", ev.Unknown[:wire.BasicVCs])
 			}
-			x.say("%s", line)
+			x.Say("%s", line)
 		}
 		if n := e.link.Counters().PacketsReceived; n < x.got[i] {
 			x.got[i] = n
 		} else if n > x.got[i] {
-			x.say("   %c: has received %d packets", 'A'+i, n)
+			x.Say("   %c: has received %d packets", 'A'+i, n)
 			x.got[i] = n
 		}
 	}
@@ -203,7 +155,7 @@ func (x *tracer) sent(from int, b []byte) bool {
 	} else if x.w.cable[from].IsCut() {
 		fate = "   CUT"
 	}
-	x.say("%c %s%s", 'A'+from, x.frame(from, &f), fate)
+	x.Say("%c %s%s", 'A'+from, x.frame(from, &f), fate)
 	return strings.HasSuffix(fate, "LOST")
 }
 

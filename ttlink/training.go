@@ -8,57 +8,58 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// training is the exchange of hellos.
+// training is the state of the exchange of hellos.
 type training struct {
-	number   uint32        // of this end's training: counted up when the path is lost or the session replaced
+	number   uint32        // number of this end's training: counted up when the path is lost or the session replaced
 	helloAt  mono.Time     // when the next periodic hello is due
 	interval time.Duration // between periodic hellos
-	greet    pathSet       // paths that a hello is due on
-	echoed   mono.Time     // when the newest hello of this end that was answered was sent
-	echoedBy pathSet       // paths that the hellos of that instant were answered on
+	greet    pathSet       // paths on which a hello is due
+	echoed   mono.Time     // when this end sent the newest of its hellos that was answered
+	echoedBy pathSet       // paths on which the hellos of that instant were answered
 	asking   bool          // a hello is due because the owner asked for it
-	refine   int           // hellos that may yet be spent on measuring a long round trip again
+	refine   int           // hellos that may still be spent on measuring a long round trip again
 
-	answers   answer // to the session's peer, or to a hello that proved itself
-	strangers answer // to unknown incarnations; apart, so that they can't crowd out the peer
+	answers   answer // answer to the session's peer, or to a hello that proved itself
+	strangers answer // answer to unknown incarnations; counted separately, so that strangers cannot crowd out the peer
 	heard     echo   // last unproved hello while there is no session
 
-	heardPeer  bool      // a hello of the right peer has come since this training began
-	heardAt    mono.Time // when one came last that echoes this end
+	heardPeer  bool      // a hello of the expected peer has come since this training began
+	heardAt    mono.Time // when the last hello came that echoes this end
 	miswired   bool
 	found      stranger
-	mismatched Mismatch  // last reported
-	reported   mono.Time // when a wrong cable or a mismatch was reported last; 0: never
+	mismatched Mismatch  // mismatch that was last reported
+	reported   mono.Time // when a wrong cable or a mismatch was last reported; 0: never
 }
 
-// stranger is who was found at the other end of a wrong cable.
+// stranger describes the port at the other end of a wrong cable.
 type stranger struct {
 	port, expects wire.PortID
 	fabric        uint32
 }
 
-// echo is what of a peer's hello is repeated to it.
+// echo holds the fields of a peer's hello that are repeated to the peer.
 type echo struct {
 	incarnation wire.Incarnation
 	training    uint32
 	stamp       uint64
 }
 
-// answer is a hello that is owed, and the bucket that limits how many.
+// answer is a hello that is owed, with the token bucket that limits how many are sent.
 type answer struct {
 	due    bool
-	path   Path // that it goes by: the one that the question came by
-	room   int  // payload of the question with its padding, in bytes: the answer has no more
+	path   Path // path of the answer: the one by which the question came
+	room   int  // payload of the question with its padding, in bytes: the answer is no longer
 	short  bool // the question was shorter than the longest frame that both ends take
-	final  bool // the question was an answer: no more is asked
+	final  bool // the question was an answer: the answer asks nothing
 	echo   echo
 	tokens int
-	last   mono.Time // when the bucket was filled last
+	last   mono.Time // when the bucket was last filled
 }
 
-// owe notes that a hello is to be answered, if the bucket allows, by one that
-// is no longer than the question, lest a forger have this end send much to its peer with little.
-// Of several that wait by one path the longest is answered: it proves the most.
+// owe notes that a hello is to be answered, if the token bucket allows. The answer is no longer
+// than the question. Otherwise a forger who sends little could make this end send much to its peer.
+// Of several questions that wait on one path, the longest is answered, since its answer proves the
+// most.
 func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo) bool {
 	if n := int64(now.Sub(a.last) / answerRefill); n > 0 {
 		a.tokens = int(min(int64(a.tokens)+n, answerBurst))
@@ -77,7 +78,7 @@ func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo)
 	return true
 }
 
-// handleHello decides what a hello proves and answers it.
+// handleHello decides what a hello proves, and answers the hello.
 func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	h, err := wire.DecodeHello(f.Payload)
 	if err != nil {
@@ -142,8 +143,8 @@ func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	}
 }
 
-// helloOfPeer takes a hello of the session's incarnation that isn't stale.
-// If it proves the path, size is what frames may have.
+// helloOfPeer takes a hello of the session's incarnation that is not stale. If the hello proves the
+// path, size is the frame size that it allows.
 func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, echoed, proves bool, size int) {
 	if echoed {
 		l.paths.announced.add(p)
@@ -156,7 +157,8 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 		}
 		return
 	}
-	// Up with a newer number is a peer that replaced its session on our proof: it lost nothing.
+	// A peer that is up with a newer number has replaced its session on this end's proof. Such a
+	// peer lost nothing.
 	if newer && !h.Up && l.sess.confirmed {
 		missed := l.misses(now)
 		l.applyHello(now, f, h)
@@ -186,10 +188,10 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 	}
 }
 
-// identified reports whether h comes from the port that the cable should lead
-// to and means this one. While the link trains, a wrong cable is reported once
-// per change, here and, since both ends say hello on their own, at the other end
-// too. A link that is up has the right cable, whatever is forged; were it moved, silence would tell.
+// identified reports whether h comes from the port to which the cable should lead, and is meant for
+// this port. While the link trains, it reports a wrong cable once per change. Both ends send
+// hellos, so the other end reports the wrong cable too. A link that is up has the right cable, so a
+// wrong hello is forged. If somebody moved the cable, silence would take the link down.
 func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	fabricOK := h.Fabric == l.cfg.Fabric || h.Fabric == 0 || l.cfg.Fabric == 0
 	viaOK := l.paths.claimed(p, h.Via)
@@ -226,8 +228,8 @@ func (l *Link) fits(h *wire.Hello, known bool) bool {
 	return true
 }
 
-// mayReport reports whether a person is to be told of what a hello says: once
-// per reportEvery, as hellos that say ever new things can be forged.
+// mayReport reports whether a person is to be told about a hello. mayReport allows one report per
+// reportEvery, since a forger can send hellos that differ each time.
 func (l *Link) mayReport(now mono.Time) bool {
 	if l.train.reported != 0 && now.Sub(l.train.reported) < reportEvery {
 		return false
@@ -253,8 +255,8 @@ func (l *Link) hasEnded(i wire.Incarnation) bool {
 	return false
 }
 
-// startSession begins a session with the incarnation that h proved, and ends
-// the one before it, if any, with its packets' fate reported.
+// startSession begins a session with the incarnation that h proved. startSession ends the session
+// before, if there is one, and reports the fate of that session's packets.
 func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 	if l.sess.id != 0 {
 		if l.state == StateUp {
@@ -265,8 +267,8 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 		l.books.close(l.sess.id, l.sess.peer)
 		l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
 	}
-	// The number that was proved is used up: a late proof of a former
-	// incarnation, which nobody had seen, must not end this session.
+	// The number that was proved is used up. A late proof of an earlier incarnation that nobody had
+	// seen must not end this session.
 	l.train.number++
 	l.sess.id = wire.NewSessionID(l.cfg.Local, l.cfg.Incarnation, l.cfg.Peer, h.Incarnation)
 	l.sess.peer, l.sess.training, l.sess.slots = h.Incarnation, h.Training, h.Slots
@@ -276,8 +278,8 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 	l.events.push(Event{Kind: EventSessionStarted, At: now, Session: l.sess.id, Retrains: l.history.retrains})
 }
 
-// comeUp takes the link up on a hello that proves the path, and lets the
-// session go on where both ends left it, with frames of size bytes of padded payload at most.
+// comeUp takes the link up on a hello that proves the path. The session continues where both ends
+// left it. Frames have at most size bytes of padded payload.
 func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size int) {
 	l.paths.now, l.paths.home = p, 0
 	l.paths.own(now, p == Own)
@@ -313,10 +315,9 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 	l.settle(now, size, h)
 }
 
-// renew ends the session although both ends live: frames that were cut for a
-// wider path wait in the slab, and would never get through. They cannot be cut
-// again, since nobody knows how much of them the peer has got. This end takes
-// another incarnation, and the fate of what the peer has not acknowledged is unknown.
+// renew ends the session although both ends live. The slab holds frames that were cut for a wider
+// path and would never get through. They cannot be cut again, since nobody knows which of them the
+// peer has. This end takes another incarnation. The fate of the unacknowledged packets is unknown.
 func (l *Link) renew(now mono.Time) {
 	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
 	l.books.close(l.sess.id, l.sess.peer)
@@ -327,10 +328,10 @@ func (l *Link) renew(now mono.Time) {
 	l.restartHellos(now)
 }
 
-// Forsake gives up what a link that is down holds for its peer, for good: the
-// session ends, if anything in it is unacknowledged, and its packets' fate is
-// unknown. It is for a link that traffic has been led around: what it holds
-// would arrive when everybody has done without it, and perhaps started anew.
+// Forsake gives up for good what a link that is down holds for its peer. If anything in the session
+// is unacknowledged, the session ends and the fate of its packets is unknown. Forsake is for a link
+// that traffic has been routed around. Its packets would arrive after their senders have done
+// without them, and perhaps restarted.
 func (l *Link) Forsake(now mono.Time) {
 	l.now = now
 	if l.sess.id != 0 && l.state != StateUp && l.state != StateClosed && l.tx.slab.used > 0 {
@@ -338,7 +339,7 @@ func (l *Link) Forsake(now mono.Time) {
 	}
 }
 
-// applyHello takes a hello's acknowledgement and grants, if they are of this session.
+// applyHello takes a hello's acknowledgement and grants, if they belong to this session.
 func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	if f.Session != l.sess.id || h.EchoIncarnation != l.cfg.Incarnation {
 		return
@@ -347,9 +348,9 @@ func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	l.handleGrants(h.Grants)
 }
 
-// helloRTT measures the round trip of a hello that this end sent and the peer
-// answered. It is no measurement where a later hello was answered before, this
-// one was, this end stood still meanwhile, or it took longer than most.
+// helloRTT measures the round trip of a hello that this end sent and the peer answered. helloRTT
+// measures nothing in four cases: a later hello was answered before; this hello was answered
+// before; this end stalled meanwhile; the answer took longer than most.
 func (l *Link) helloRTT(now mono.Time, h *wire.Hello, most time.Duration) (time.Duration, bool) {
 	sent := stampTime(h.EchoStamp)
 	if h.EchoStamp == 0 || sent.After(now) || now.Sub(sent) > most || sent.Before(l.stalled) || sent.Before(l.train.echoed) {
@@ -366,7 +367,8 @@ func (l *Link) helloRTT(now mono.Time, h *wire.Hello, most time.Duration) (time.
 	return now.Sub(sent), true
 }
 
-// goDown leaves the state Up. The session stays; what was not acknowledged is sent again after the next training.
+// goDown leaves the state up. The session stays. The unacknowledged frames are sent again after the
+// next training.
 func (l *Link) goDown(now mono.Time, why DownReason) {
 	if l.state != StateUp {
 		panic("ttlink: down while " + l.state.String())
@@ -381,17 +383,17 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.history.retrains, Reason: why})
 }
 
-// restartHellos says hello at once, and then at growing intervals.
+// restartHellos sends a hello at once, and further ones at growing intervals.
 func (l *Link) restartHellos(now mono.Time) {
 	l.train.greet = l.greets()
 	l.train.interval = l.cfg.Profile.HelloMin
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))
 }
 
-// saysHello reports whether hellos are sent on this end's own account: while
-// training, until the peer has shown that it is up, and a few times more where
-// the round trip seems long, lest an answer that came late because somebody
-// stood still makes this end wait long for a dead peer.
+// saysHello reports whether this end sends periodic hellos. saysHello does so while training, until
+// the peer has shown that it is up, and while frames use a fallback path. saysHello also sends a
+// few more where the round trip seems long. An answer may have come late because an end stalled;
+// without another measurement, this end would wait long before it notices a dead peer.
 func (l *Link) saysHello() bool {
 	return l.state == StateTraining ||
 		(l.state == StateUp && (!l.sess.confirmed || l.paths.now != Own || (l.train.refine > 0 && l.rtt.doubtful(&l.cfg.Profile))))
@@ -403,11 +405,11 @@ func (l *Link) tickHello(now mono.Time) {
 		return
 	}
 	l.train.greet = l.greets()
-	if l.size.proofs == 0 { // else somebody answers, though not to all
+	if l.size.proofs == 0 { // else the peer answers, though not every hello
 		l.train.interval = min(2*l.train.interval, l.cfg.Profile.HelloMax)
 	}
 	every := l.train.interval
-	if l.state == StateUp { // what measures a slow path must not fill it
+	if l.state == StateUp { // hellos that measure a slow path must not fill it
 		every = max(every, l.rtt.smoothed)
 	}
 	l.train.helloAt = now.Add(l.jitter(every))
@@ -426,11 +428,10 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 			continue
 		}
 		a.due = false
-		// An answer to the peer that asks back does what a hello would. A
-		// stranger is asked back by an end that is up, too: where there are
-		// several paths, only an answered stamp proves that this is our peer, restarted.
-		// An answer to an answer asks nothing: on a path that is slow to
-		// deliver them, each would have another follow for ever.
+		// An answer to the peer that also asks replaces a periodic hello. An end that is up asks a
+		// stranger too: where there are several paths, only an answered stamp proves that the
+		// stranger is the peer after a restart. An answer to an answer asks nothing. Otherwise, on
+		// a slow path, each answer would cause another for ever.
 		want := !a.final && (l.state != StateUp || a == &l.train.strangers)
 		if want && a == &l.train.answers && a.room >= l.payload {
 			l.train.greet.remove(a.path)
@@ -457,10 +458,10 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 	return l.hello(now, p, e, true, l.greetSize()), true
 }
 
-// greetSize is the padded payload of a periodic hello: as long as the longest
-// frame that follows, so that a path that does not take those shows, and one that is
-// slow to carry them is measured as such: a short one's round trip would have a link
-// go down as soon as there is traffic.
+// greetSize is the padded payload of a periodic hello. The hello is as long as the longest frame
+// that follows. So a path that drops such frames shows, and a path that carries them slowly is
+// measured with them. A short hello's round trip would be so small that the link would go down as
+// soon as there is traffic.
 func (l *Link) greetSize() int {
 	switch {
 	case l.state == StateUp:
@@ -471,7 +472,8 @@ func (l *Link) greetSize() int {
 	return l.payload
 }
 
-// hello makes a hello that is padded to size bytes of payload, or to none where it is longer.
+// hello makes a hello that is padded to size bytes of payload, or not padded if it is longer than
+// that.
 func (l *Link) hello(now mono.Time, p Path, e echo, want bool, size int) Transmit {
 	h := wire.Hello{
 		Up: l.state == StateUp, WantAnswer: want, From: l.cfg.Local, Expected: l.cfg.Peer,

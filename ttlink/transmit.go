@@ -7,16 +7,16 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Transmit is what to send next: consecutive frames of Seg bytes each, one
-// datagram per frame. Data is valid until the next call of any method.
+// Transmit is what to send next: consecutive frames of Seg bytes each, one datagram per frame. Data
+// is valid until the next call of any method.
 type Transmit struct {
 	Data []byte
 	Seg  int
-	Path Path // by which cable; [Own] unless the link has alternates
+	Path Path // the cable to use; [Own] unless the link has fallback paths
 }
 
-// PollTransmit returns what to send next: a close frame, then hellos, then
-// batches of data, then at most one sequence update. It is to be called until it returns false.
+// PollTransmit returns what to send next: a close frame, then hellos, then batches of data, then at
+// most one sequence update. The owner calls it until it returns false.
 func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	l.now = now
 	if l.closePending {
@@ -39,7 +39,8 @@ func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	return Transmit{}, false
 }
 
-// pollData seals and returns the run of equal frames at the cursor that lie back to back.
+// pollData seals and returns the frames from the cursor on that have the same size and lie back to
+// back.
 func (l *Link) pollData(now mono.Time) Transmit {
 	t := &l.tx
 	first := t.slab.at(t.cursor)
@@ -71,13 +72,13 @@ func (l *Link) pollData(now mono.Time) Transmit {
 		}
 		t.cursor = t.cursor.Add(1)
 	}
-	l.rx.updateDue = l.rx.grantsDue // the acknowledgement went along
+	l.rx.updateDue = l.rx.grantsDue // the data carries the acknowledgement
 	l.rx.acked()
 	l.sentOfSession(now)
 	return l.count(Transmit{Data: t.slab.buf[start:end:end], Seg: size, Path: l.paths.now})
 }
 
-// pollUpdate returns the one sequence update that says all that is owed.
+// pollUpdate returns one sequence update with everything that is owed.
 func (l *Link) pollUpdate(now mono.Time) Transmit {
 	f := wire.Frame{Channel: l.cfg.Peer.Channel, Session: l.sess.id, Kind: wire.KindUpdate, RxSeq: l.rx.expected}
 	if l.rx.nackDue {
@@ -122,16 +123,16 @@ func (l *Link) count(t Transmit) Transmit {
 	return t
 }
 
-// sentOfSession puts the keepalive off.
+// sentOfSession postpones the keepalive.
 func (l *Link) sentOfSession(now mono.Time) {
 	l.tx.keepaliveAt = now.Add(l.cfg.Profile.Keepalive)
 }
 
-// deadAt is when the link goes down unless something comes of it before.
+// deadAt is when the link goes down if no frame prevents it.
 func (l *Link) deadAt() mono.Time { return mono.Min(l.silentAt(), l.stuckAt()) }
 
-// stuckAt is when the link goes down because its oldest frame does not get
-// through, though others may: a path that has become narrower swallows the long ones.
+// stuckAt is when the link goes down because its oldest frame does not get through, although other
+// frames may. A path that has become narrower drops only the long frames.
 func (l *Link) stuckAt() mono.Time {
 	if !l.tx.outstanding() {
 		return mono.Never
@@ -143,8 +144,8 @@ func (l *Link) stuckAt() mono.Time {
 	return from.Add(max(stuckMin, stuckTimeouts*l.rtt.timeout(&l.cfg.Profile, 0)))
 }
 
-// silentAt is when silence takes the link down. Frames under way shorten it,
-// counted from the latest sign of life or from when they were first sent.
+// silentAt is when silence takes the link down. Frames under way shorten the silence. It is counted
+// from the latest sign of life, or from when these frames were first sent.
 func (l *Link) silentAt() mono.Time {
 	p := &l.cfg.Profile
 	at := l.sess.life.Add(max(p.DeadIdle, min(l.rtt.patience(), maxDead)))
@@ -189,8 +190,8 @@ func (l *Link) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// Tick runs the timers. If it comes much later than [Link.Deadline], the
-// owner's loop stood still, and the time until now is not held against the peer.
+// Tick runs the timers. If Tick comes much later than [Link.Deadline], the owner's loop stood
+// still. The link then does not count that time as silence of the peer.
 func (l *Link) Tick(now mono.Time) {
 	if at, ok := l.Deadline(); ok && now.Sub(at) > StallTolerance {
 		l.forgive(now, now.Sub(at))
@@ -222,7 +223,8 @@ func (l *Link) Tick(now mono.Time) {
 	}
 }
 
-// forgive moves the silence clock by a stall. What was sent before it tells nothing about the path.
+// forgive moves the silence clock by a stall. Measurements of frames sent before the stall tell
+// nothing about the path.
 func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	l.stalled = now
 	l.tx.timing = false

@@ -17,15 +17,15 @@ type Outcome uint8
 // The outcomes. All but OutcomeDone are exceptions.
 const (
 	OutcomeDone        Outcome = iota // performed
-	OutcomeBadAddress                 // no such tile, or past its memory; nothing was performed
+	OutcomeBadAddress                 // no such tile, or past the tile's memory; nothing was performed
 	OutcomeMisaligned                 // the command's alignment rule is broken; nothing was performed
 	OutcomeBadCommand                 // not a command of this chip; nothing was performed
-	OutcomeAgain                      // no room for it now, such as in the table of reads; not performed, try again
+	OutcomeAgain                      // no room for the request now, such as in the table of reads; not performed, try again
 	OutcomeLost                       // did not arrive although later packets of the flow did
-	OutcomeRestarted                  // the destination doesn't know the flow: it restarted; whether its former life performed it nobody knows
+	OutcomeRestarted                  // the destination restarted and doesn't know the flow; nobody knows whether its earlier incarnation performed the request
 	OutcomeOverflow                   // too many exceptions of the flow are open; not performed, try again
-	OutcomeNoMemory                   // the destination's limit of host memory is reached; not performed
-	OutcomeUnknownFlow                // it arrived, and the destination has restarted since it answered in this life of the flow; not performed, try again
+	OutcomeNoMemory                   // the destination has reached its limit of host memory; not performed
+	OutcomeUnknownFlow                // the request arrived, but the destination has restarted since it answered in this flow epoch; not performed, try again
 	NumOutcomes
 )
 
@@ -45,9 +45,9 @@ type Exception struct {
 	Outcome Outcome
 }
 
-// Completion tells a source what became of its flow: every request before
-// Next is settled; it was performed unless an exception names it. It is
-// cumulative: a later one makes an earlier one superfluous.
+// Completion tells a source what became of the requests of its flow. Every request before Next is
+// settled. The destination performed each of them unless an exception names it. A completion is
+// cumulative: a later one replaces an earlier one.
 type Completion struct {
 	FlowEpoch  uint32
 	Next       uint32
@@ -80,7 +80,8 @@ func DecodeCompletion(b []byte, buf []Exception) (Completion, error) {
 	return c, nil
 }
 
-// Append appends the completion; more than [MaxExceptions] exceptions are the caller's fault and panic.
+// Append appends the completion. Append panics if the caller passes more than [MaxExceptions]
+// exceptions.
 func (c *Completion) Append(b []byte) []byte {
 	if len(c.Exceptions) > MaxExceptions {
 		panic("wire: too many exceptions in a completion")
@@ -106,11 +107,11 @@ const (
 	DropTTL                               // time to live used up (Spec §7.2)
 	DropNoRoute                           // the route names no port of this chip
 	DropMalformed                         // not a packet
-	DropTimeout                           // its channel's head could not move for the timeout (Spec §7.3)
-	DropUnreachable                       // no way to its destination is left
-	DropTables                            // routed by tables that were replaced, and those that replace them could close a cycle with it
-	DropDrained                           // it was to leave by a port that somebody drains
-	DropFlushed                           // it waited at a port that somebody flushed
+	DropTimeout                           // the head of its channel could not move for the timeout (Spec §7.3)
+	DropUnreachable                       // no route to its destination is left
+	DropTables                            // routed by tables that were replaced; those and the new tables together could close a cycle
+	DropDrained                           // it was to leave by a port that drains
+	DropFlushed                           // it waited at a port that was flushed
 	NumDropReasons
 )
 
@@ -127,15 +128,16 @@ func (r DropReason) String() string {
 type DropReport struct {
 	Dst       FabricNodeID // where the packet was going
 	Plane     Plane
-	Other     bool // it went the other way round, see [Packet]
+	Other     bool // the packet had [Packet].Other
 	FlowEpoch uint32
 	FlowSeq   uint32
 	Reason    DropReason
-	Channel   Channel // the port of the reporting chip that it should have left by
+	Channel   Channel // the port of the reporting chip that the packet should have left by
 	ID        uint64  // of the request
 	Type      PacketType
 
-	// Of a multicast: a copy was dropped, and what it had before it did not get it.
+	// Set for a multicast: the router dropped a copy. The members that lay ahead of that copy did
+	// not get the packet.
 	Group  uint16    // 0: unicast
 	Dir    Direction // in which the copy should have left the reporting chip
 	Trunk  Trunk
@@ -148,7 +150,8 @@ const (
 	GroupDropReportLen = DropReportLen + 4 + rangesLen
 )
 
-// Set in the type of a report that has a group, or of a packet that went the other way round; not both.
+// Bits of the type of a report: it has a group, or the packet had [Packet].Other. At most one is
+// set.
 const (
 	groupReport = 0x80
 	otherReport = 0x40

@@ -1,26 +1,28 @@
-// Package wire holds the formats that chips of ttfabric exchange, and the
-// nouns in them. This page describes the formats and the protocol on them
-// completely enough to implement the other end of a cable from it alone.
+// Package wire holds the formats that chips of ttfabric exchange, and the types named in them.
+// This page describes the formats and the link protocol completely. A reader can implement the
+// other end of a cable from this page alone.
 //
-// All integers are little-endian. Offsets and lengths are in bytes. "Refuse"
-// means: drop, count, change nothing else. A field that is called reserved is
-// written as zero; whether a reader refuses another value is said each time.
-// What routers post in their chip's memory, which others read with NoC reads,
-// is described in mailbox.go. The part on flows is in docflows.go; 'go doc ./wire' prints the page whole.
+// All integers are little-endian. Offsets and lengths are in bytes. "Refuse" means: drop,
+// count, change nothing else. A writer sets reserved fields to zero. The text says for each
+// reserved field whether a reader refuses another value.
+//
+// The page is spread over several files: doc.go has the formats, docflows.go the flows,
+// doclink.go the link protocol, and docterms.go a glossary. 'go doc ./wire' prints all of
+// them. A router also posts its status in its chip's memory, where others read it with NoC
+// reads: see mailbox.go.
 //
 // # Where the offsets come from
 //
-// The specification (TT-Fabric Architecture Specification, §2.1) gives the
-// TT-link header's size, 16 bytes, and what it must say, but no public
-// document gives the offsets of its fields. The envelope, the TT-link header,
-// hellos, sequence updates, the packet's extension, completions and drop
-// reports are therefore ours. The packet's header behind the extension has
-// tt-metal's layout and codes (fabric_edm_packet_header.hpp, fabric_common.h).
+// The specification (TT-Fabric Architecture Specification, §2.1) gives the TT-link header's
+// size, 16 bytes, and what the header must say. No public document gives the offsets of its
+// fields. The envelope, the TT-link header, hellos, sequence updates, the packet's extension,
+// completions and drop reports are therefore ours. The packet's header behind the extension
+// has tt-metal's layout and codes (fabric_edm_packet_header.hpp, fabric_common.h).
 //
 // # Frame
 //
-// One UDP datagram carries one frame. How an end learns the other's UDP
-// address is no part of this page.
+// One UDP datagram carries one frame. How an end learns the other end's UDP address is not
+// part of this page.
 //
 //	 0  2  magic 'T' 'T' (54 54)                               \
 //	 2  1  version (1) in the high nibble, destination channel  | envelope,
@@ -36,22 +38,21 @@
 //	24  n  payload, padded with zeros to 32 × pad where pad is not 0
 //	24+n 4 CRC-32C of all bytes before it
 //
-// The payload takes 32 × pad bytes, or length bytes where pad is 0. The frame
-// is 28 bytes longer. A payload is at most 255 × 32 = 8160, padded or not.
-// Readers refuse bytes that are not exactly one frame; another magic or
-// version; a length beyond the padded payload or 8160; a checksum that
-// differs; a kind other than 1 to 5; a reserved
-// flag that is set. They ignore the padding's content.
+// The payload takes 32 × pad bytes, or length bytes where pad is 0. The frame is 28 bytes
+// longer than its payload. A payload is at most 255 × 32 = 8160 bytes, padded or not.
 //
-// CRC-32C (Castagnoli) is the checksum of iSCSI (RFC 3720 §B.4): reflected
-// polynomial 82F63B78, initial value and final exclusive-or FFFFFFFF. Of the
-// nine characters "123456789" it is E3069283.
+// Readers refuse bytes that are not exactly one frame. They also refuse: another magic or
+// version; a length beyond the padded payload or beyond 8160; a wrong checksum; a kind other
+// than 1 to 5; a reserved flag that is set. They ignore the padding's content.
 //
-// The pad byte lets a reader split frames that lie back to back, as
-// segmentation offload (GSO, GRO) hands them over: a frame's length follows
-// from its first 12 bytes, see [FrameLen]. All frames of one such super-packet
-// but the last are of one length, and each is a datagram of its own on the
-// wire.
+// CRC-32C (Castagnoli) is the checksum of iSCSI (RFC 3720 §B.4): reflected polynomial
+// 82F63B78, initial value and final exclusive-or FFFFFFFF. The CRC-32C of the nine characters
+// "123456789" is E3069283.
+//
+// The pad byte lets a reader split frames that lie back to back, as segmentation offload (GSO,
+// GRO) hands them over. The reader finds a frame's length in the frame's first 12 bytes, see
+// [FrameLen]. All frames of one such super-packet but the last have the same length. Each
+// frame is a datagram of its own on the wire.
 //
 // Kinds:
 //
@@ -61,32 +62,34 @@
 //	4 raw     compliance mode without ARQ (Spec §2.1); a link counts and drops it
 //	5 close   the sender goes away in order       not numbered, tx seq 0, no payload
 //
-// Flags: bit 0 END (data: last piece of its packet), bit 1 NACK and bit 2
-// SOLICIT (updates); bits 3 to 7 are reserved and refused. Flags and fields
-// that a kind has no use for are written as zero. Virtual channels (VC):
+// Flags: bit 0 END (data: last piece of its packet), bit 1 NACK and bit 2 SOLICIT (updates).
+// Bits 3 to 7 are reserved and refused. A writer sets flags and fields that a kind does not
+// use to zero.
+//
+// Virtual channels (VC):
 //
 //	0 data (requests)    3 data behind the dateline      5 data upwards       8 data upwards, behind the dateline
 //	1 reply (read data)  4 reply behind the dateline     6 reply upwards      9 reply upwards, behind the dateline
 //	2 control (completions, drop reports)                7 control upwards
-//	10 data, 11 reply, 12 control round a fault          13 data, 14 reply, 15 control upwards and round a fault
+//	10 data, 11 reply, 12 control on a detour            13 data, 14 reply, 15 control upwards and on a detour
 //
-// A mesh without wraps that is alone and has no way round any fault needs 0 to 2 only. Only data frames have a VC other than 0. Only data frames are padded. The
-// destination channel of every frame is the port at the receiver.
+// A single mesh needs only VC 0 to 2 if it has no cables that wrap and plans no detours round
+// faults. Only data frames have a VC other than 0, and only data frames and hellos are padded.
+// The destination channel of every frame is the port at the receiver.
 //
-// The destination address of a data frame is slot × 8192 + the piece's offset
-// in its packet ([SlotAddress]). The slot is the number of the packet on its
-// VC in this session, from 0, modulo the receiver's number of slots for the
-// VC. It is counted on its own, from slots-1 back to 0, and is not a 32-bit
-// packet counter modulo slots: the two differ once the counter wraps, unless
-// slots is a power of two.
+// The destination address of a data frame is slot × 8192 + the piece's offset in its packet
+// ([SlotAddress]). The slot is the packet's number on its VC in this session, modulo the
+// receiver's number of slots for the VC. Packets are numbered from 0. Both ends count the slot
+// by itself: after slots-1 comes 0. Taking a 32-bit packet counter modulo slots gives wrong
+// slots once the counter wraps, unless slots is a power of two.
 //
 // # Hello
 //
-// The payload of a hello, 80 or 158 bytes. The frame around it has the
-// sender's session (0 before the first) and, in a session, the next data frame
-// expected as its rx seq. It is padded to the largest frame payload that the
-// hello names, or to less, as "bring-up and training" says: what comes up has
-// been crossed by frames as long as those that follow.
+// The payload of a hello is 80 or 158 bytes long. The frame around it carries the sender's
+// session id, or 0 before the first session. In a session, the frame's rx seq is the next data
+// frame that the sender expects. The frame is padded to the largest frame payload that the
+// hello names, or to less, as "Link: bring-up and training" says. So before a link comes up,
+// frames as long as its later data frames have crossed the path.
 //
 //	 0  1  version (1)
 //	 1  1  bit 0 UP: the sender is up; bit 1 WANT: answer this hello; others reserved, refused
@@ -110,27 +113,27 @@
 //	68 12  grants for VC 0, 1, 2 (4 bytes each), of the frame's session; 0 outside one
 //	80 78  for VC 3 to 15: slots (2 bytes) and grants (4 bytes); left out where all are 0
 //
-// An incarnation is a random 64-bit number that is drawn at every start of a
-// chip's process. From is the sender's port, expected the one that it believes
-// at the other end of the cable.
+// An incarnation is a random 64-bit number that a chip's process draws each time it starts.
+// From is the sender's port. Expected is the port that the sender believes to be at the other
+// end of the cable.
 //
-// The session id is CRC-32C over 26 bytes: mesh (2), chip (2), channel (1) and
-// incarnation (8) of the lower port, then the same of the higher one, ordered
-// by mesh, chip, channel. A result of 0 becomes 1. The first data frame that a
-// chip sends in any session has the low 32 bits of its own incarnation as tx
-// seq.
+// The session id is CRC-32C over 26 bytes: mesh (2), chip (2), channel (1) and incarnation (8)
+// of the lower port, then the same of the higher port. Ports are ordered by mesh, chip,
+// channel. A result of 0 becomes 1. The first data frame that a chip sends in any session has
+// the low 32 bits of the chip's own incarnation as its tx seq.
 //
 // # Sequence update
 //
-// The payload of an update is 12 or 64 bytes, not padded: the grants for VC 0,
-// 1 and 2, or for VC 0 to 15, 4 bytes each; those left out are 0. The acknowledgement is the frame's rx seq.
+// The payload of an update is 12 or 64 bytes, not padded. It holds the grants for VC 0, 1 and
+// 2, or for VC 0 to 15, 4 bytes each. Grants left out are 0. The acknowledgement is the
+// frame's rx seq.
 //
 // # Fabric packet
 //
-// A packet is cut into one or more data frames. An extension of 40 bytes comes
-// first, then tt-metal's 2D header with a route_buffer of r = 19, 35, 51 or 67
-// bytes, the smallest that holds the route (headers of 80, 96, 112 or 128
-// bytes), then at most 4096 bytes of payload.
+// A packet is cut into one or more data frames. It begins with an extension of 40 bytes. Then
+// comes tt-metal's 2D header with a route_buffer of r = 19, 35, 51 or 67 bytes, the smallest
+// that holds the route. Such headers have 80, 96, 112 or 128 bytes. At most 4096 bytes of
+// payload follow.
 //
 //	 0  1  type: 1 request, 2 reply, 3 completion, 4 drop report, 5 probe, 6 link state; others refused
 //	 1  1  VC in the low nibble, routing plane in the high
@@ -144,11 +147,13 @@
 //	16  4  flow seq      | of requests and probes; 0 for other types
 //	20  4  flow base    /
 //	24  8  id: of the request, unique at its source; a reply repeats it; 0 for completions and drop reports
-//	32  4  epoch: hash of the tables that the route was planned by; a router drops a packet of older ones if its own tables could close a cycle with them
-//	36  1  bit 0 UP: a crossing towards the root is before the packet; bit 1 TRACE: each chip that it comes to may note it;
+//	32  4  table epoch: hash of the tables that the route was planned by; a router drops a packet of
+//	       older tables if those and its own tables together could close a cycle
+//	36  1  bit 0 UP: the packet still has to cross towards the root of the tree of meshes;
+//	       bit 1 TRACE: each chip that the packet comes to may note it;
 //	       bit 2 DETOUR: the route through this mesh leads round a fault;
-//	       bit 3 KNOWN: every destination has answered in this life of the flow;
-//	       bit 4 OTHER: the other way round rings, see below; others reserved, refused
+//	       bit 3 KNOWN: every destination has answered in this flow epoch;
+//	       bit 4 OTHER: the other direction round rings, see below; others reserved, refused
 //	37  1  reserved, refused
 //	38  2  group of a multicast; 0: unicast
 //	40 40  command union                               \
@@ -165,48 +170,55 @@
 //	100+r 1 trunk of a multicast: 1 east and west, 2 north and south; 0: no multicast, and ranges ignored
 //	101+r  payload
 //
-// Readers refuse a length that isn't the number of bytes that came, a payload
-// above 4096, a node beyond mesh 1023 or chip 255, and an r, extension length,
-// type, VC or trunk that isn't listed. They refuse a request or probe that has
-// a group without a trunk or a trunk without a group, a group in a reply or drop
-// report, a trunk in any other type, and OTHER with a group, in a drop report or a link state.
+// Readers refuse a length that is not the number of bytes that came, a payload above 4096, and
+// a node beyond mesh 1023 or chip 255. They refuse an r, extension length, type, VC or trunk
+// that is not listed. They refuse a request or probe that has a group without a trunk or a
+// trunk without a group. They refuse a group in a reply or drop report, and a trunk in any
+// type but requests and probes. They refuse OTHER together with a group, in a drop report, and
+// in a link state.
 //
-// Requests and probes travel on VC 0, 3, 5, 8, 10 and 13, replies on 1, 4, 6, 9,
-// 11 and 14, completions and drop reports on 2, 7, 12 and 15, link states on 2.
-// The VC of each hop follows from the class and from three things. With DETOUR,
-// it is one of those round a fault, from 10 on, wherever the packet is. With UP, it is one of those upwards. On an axis
-// that wraps, the hop over the cable from the last row or column to the first,
-// or back, and the hops behind it are on one of those behind the dateline, until
-// the packet turns or leaves the mesh; with bubble flow control there are none
-// of these, and a packet enters such an axis only where the peer has two free
-// slots. Completions and drop reports use no cable that wraps, but on up*/down* routes. A reply's payload is what was read. All but requests have send
-// type 255.
+// Requests and probes travel on VC 0, 3, 5, 8, 10 and 13. Replies travel on 1, 4, 6, 9, 11 and
+// 14, completions and drop reports on 2, 7, 12 and 15, link states on 2. The packet's class
+// and three things decide the VC of each hop:
 //
-// Size is the number of payload bytes; for a read it is the number of bytes
-// wanted, 0 to 4096, and a read has no payload. Another size is refused at the
-// destination.
+//   - With DETOUR, every hop in this mesh uses a VC for detours round a fault (10 to 15).
+//   - With UP, the hop uses an upward VC (5 to 9, 13 to 15).
+//   - On an axis that wraps, one cable leads from the last row or column to the first. The hop
+//     over that cable, in either direction, uses a VC behind the dateline. So do the hops
+//     after it, until the packet turns or leaves the mesh.
 //
-// A route byte has the low four bits one-hot by direction: 1 east, 2 west, 4
-// north, 8 south. The source leaves by the first direction of the path, which
-// is not in the route. Byte i is the action of the i-th chip after it: forward
-// in that direction, or, where it is the side that the packet came in by,
-// deliver here. So a path E E N is the route 1 4 8. Unused bytes at the end
-// are 0; 0, two bits, or a port that isn't there is "no route". A router that
-// forwards takes 1 from the TTL and adds 1 to hop, but not past r; with a TTL
-// of 0 it drops the packet instead. A packet for another mesh is routed to an
-// exit node and out of it; the chip that it enters the next mesh by writes a new
-// route, with hop 0 and a new UP. So its r has room for the longest way
-// through any mesh of the fabric, the hop out of it included. Delivery takes nothing. A packet keeps its
-// plane from the source's port to the destination's. Replies, completions and
-// drop reports are routed by the other order of dimensions than requests, and
-// so pass the same chips on the way home. The VC of the frames is the
-// packet's.
+// With bubble flow control there are no VCs behind the dateline. Instead, a packet enters an
+// axis that wraps only where the peer has two free slots. Completions and drop reports use no
+// cable that wraps, except on up*/down* routes.
 //
-// Two chips opposite each other on a ring of an even number of chips are as far
-// both ways round. Each source plans one of these ways, and for packets with OTHER
-// the other one, in both dimensions; so do chips that write a new route. All other
-// ways are the same with OTHER. So is one that a fault has broken, and all of
-// control messages. A reply or completion has the OTHER of its request.
+// A reply's payload is the data that was read. All packets but requests have send type 255.
+//
+// Size is the number of payload bytes. For a read, size is the number of bytes wanted, 0 to
+// 4096, and the packet has no payload. The destination refuses any other size.
+//
+// A route byte has one of its low four bits set, by direction: 1 east, 2 west, 4 north, 8
+// south. The source leaves by the first direction of the path, which the route does not
+// contain. Byte i tells the i-th chip after the source what to do. The chip forwards the
+// packet in that direction; if that is the side that the packet came in by, the chip delivers
+// the packet. So the path E E N is the route 1 4 8. Unused bytes at the end are 0. A byte of
+// 0, a byte with two bits set, and a byte that names a missing port mean "no route".
+//
+// A router that forwards a packet takes 1 from the TTL and adds 1 to hop, but does not count
+// hop beyond r. With a TTL of 0 the router drops the packet instead. Delivery changes neither.
+// A packet keeps its plane from the source's port to the destination's. Replies, completions
+// and drop reports are routed by the opposite order of dimensions to requests. So they pass
+// the same chips on the way home. The VC of the frames is the packet's.
+//
+// A packet for another mesh is routed to an exit node and out of its mesh. The chip by which
+// it enters the next mesh writes a new route, with hop 0 and a new UP. So the source chooses
+// an r with room for the longest route through any mesh of the fabric, including the hop out
+// of that mesh.
+//
+// Two chips opposite each other on a ring with an even number of chips have two equally long
+// routes, one in each direction. The source plans one of these routes. For packets with OTHER
+// the source plans the other one, in both dimensions. A chip that writes a new route does the
+// same. OTHER changes nothing for any other pair of chips, where a fault has broken the other
+// route, and for control messages. A reply or completion has the OTHER of its request.
 //
 // The command union by send type; the rest of the 40 bytes is 0 and ignored:
 //
@@ -220,46 +232,51 @@
 //	  7 read              0 8 address
 //	255 none              nothing (all but requests)
 //
-// A packet with another send type, a size that isn't the payload's, a number of
-// chunks out of range, a chunk of another kind or chunks longer than size is
-// malformed: the destination drops and counts it without an answer, so its
-// flow sees it as lost. What is well-formed and cannot be performed is answered
-// with an exception: a request of send type 255, a read of more than 4096
-// bytes, or a payload where none belongs, as 3 bad command. Unused chunks are
-// written as 0 in all three places, and ignored. The last chunk is what remains of size.
-// Flush is 0 or 1; readers take any other value for 1.
+// A packet is malformed if it has another send type, a size that is not the payload's, a
+// number of chunks out of range, a chunk of another kind, or chunks longer than size. The
+// destination drops and counts a malformed packet without an answer, so the flow sees the
+// packet as lost. A packet that is well-formed but cannot be performed is answered with an
+// exception. A request of send type 255, a read of more than 4096 bytes, and a payload where
+// none belongs get the exception 3, bad command.
 //
-// A NoC address has the byte offset in bits 0 to 35, the NoC column x in bits
-// 36 to 41, the row y in bits 42 to 47, and zero above (tt-metal, Wormhole).
-// Inline writes and increments are of 32-bit words at offsets that are
-// multiples of 4, have no payload (but 3), and wrap.
+// A writer sets the address, size and kind of unused chunks to 0; readers ignore them. The
+// last chunk gets the bytes of size that the other chunks leave. Flush is 0 or 1; readers take
+// any other value for 1.
+//
+// A NoC address has the byte offset in bits 0 to 35, the NoC column x in bits 36 to 41, the
+// row y in bits 42 to 47, and zero above (tt-metal, Wormhole). Inline writes and increments
+// are of 32-bit words at offsets that are multiples of 4. They wrap. They have no payload,
+// except for send type 3.
 //
 // # Multicast
 //
-// A multicast is a request or a probe for several chips of its source's mesh,
-// each of which performs it. Its route_buffer is 0 and ignored; each router decides by the
-// ranges. Its destination fields name the source. The trunk is the axis that requests use
-// first by the fabric's order of dimensions; other than in tt-metal's header, the byte tells which.
+// A multicast is a request or a probe for several chips of its source's mesh. Each of these
+// chips performs it. The route_buffer is 0 and ignored; each router decides by the ranges. The
+// destination fields name the source. The trunk is the axis that the fabric's order of
+// dimensions has requests use first. The trunk byte names the axis; tt-metal's header does
+// not.
 //
-// The ranges are those that the packet has before it: hops says how many chips
-// in a direction, and skip how many of these, the next ones, only pass it on.
-// At the source, hops are the ranges of tt-metal's mesh API, and a line of its
-// linear API has start + range - 1 hops and start - 1 to skip. On an axis of n
-// chips, hops both ways are together at most n - 1, and stay on the axis unless it wraps.
+// The ranges describe the part of the tree that lies ahead of the packet. Hops is the number
+// of chips ahead in a direction. Skip is the number of these, counted from the nearest, that
+// only pass the packet on. At the source, hops are the ranges of tt-metal's mesh API. A line
+// of tt-metal's linear API has start + range - 1 hops and a skip of start - 1. On an axis of n
+// chips, hops in both directions are together at most n - 1. Hops do not lead past the end of
+// an axis that does not wrap.
 //
-// A chip that the packet comes to is passed over if the skip of the direction that
-// it travels in isn't 0: it sends one copy on in that direction, and drops the
-// packet if hops are 0 there. Any other chip performs the packet, and sends a
-// copy in each direction with hops; so does the source, without performing it. Hops
-// back to where the packet came from are "no route". A copy that leaves in a
-// direction has hops there of 1 less. Where it goes straight on, it has a skip of
-// 1 less, if that isn't 0. On the trunk's axis it keeps the ranges of the other
-// axis; all others become 0. TTL and VC are as for unicast: the VC behind the
-// dateline is left at the turn.
+// A chip only passes the packet on if the skip of the packet's direction of travel is not 0.
+// The chip then sends one copy on in that direction, and drops the packet if hops are 0 there.
+// Any other chip performs the packet, and sends a copy in each direction with hops. The source
+// sends such copies too, but does not perform the packet. Hops back to where the packet came
+// from mean "no route".
 //
-// A router keeps the packet's slot until all copies have been handed on, each of
-// them as soon as there is room for it. A copy with no port to leave by, with a
-// TTL of 0, or with a dead next hop is dropped and reported alone.
+// A copy that leaves in a direction has 1 hop less in that direction. If the copy goes
+// straight on, its skip in that direction is also 1 less, but not below 0. On the trunk's axis
+// the copy keeps the ranges of the other axis. All its other ranges become 0. TTL and VC are
+// as for unicast: a copy that turns leaves the VC behind the dateline.
+//
+// A router hands on each copy as soon as there is room for that copy. The router keeps the
+// packet's slot until all copies have been handed on. The router drops and reports a copy by
+// itself if the copy has no port to leave by, a TTL of 0, or a dead next hop.
 //
 // # Completion
 //
@@ -270,22 +287,25 @@
 //	 8  4  n: exceptions, 0 to 64
 //	12 8n  exceptions: first (4), count (2, not 0), outcome (1), reserved (1, refused)
 //
-// An exception says that count requests from first on did not end as done.
-// Outcomes: 1 bad address, 2 misaligned, 3 bad command, 4 again (a table is
-// full), 5 lost, 6 destination restarted, 7 too many exceptions, 8 out of
-// memory, 9 flow unknown; others are refused. Only 6 leaves open whether the
-// request was performed; all others were not. What 5 names did not come, and is
-// not performed by this life of the destination should it come late; see
-// "Flows" for the lives after it. All others but 6 came. After 4, 7 and 9 a
-// source may try again, after 9 in a new life of the flow. A destination that
-// has 62 exceptions to tell ends everything further as 7, in one exception, and
-// from the first gap on as 5, in the next one, until the source's flow base
-// says that it knows.
+// An exception says that count requests, from first on, did not end as done. Outcomes: 1 bad
+// address, 2 misaligned, 3 bad command, 4 again (a table is full), 5 lost, 6 destination
+// restarted, 7 too many exceptions, 8 out of memory, 9 flow unknown. Others are refused.
+//
+// With outcome 6 nobody knows whether the request was performed. With all others the request
+// was not performed. With outcome 5 the request did not come. If it comes late, this
+// incarnation of the destination does not perform it; see "Flows" for later incarnations. With
+// all outcomes but 5 and 6 the request came. After outcomes 4, 7 and 9 a source may try again,
+// after 9 in a new flow epoch.
+//
+// A destination that keeps 62 exceptions ends all further requests with outcome 7, in one
+// exception. From the first gap on, the destination ends everything with outcome 5, in the
+// next exception. Both last until the source's flow base shows that the source has received
+// the exceptions.
 //
 // # Drop report
 //
-// The payload of a packet of type 4, from a router to the source: 24 bytes, or
-// 36 for a copy of a multicast.
+// The payload of a packet of type 4, from a router to the source. It has 24 bytes, or 36 for a
+// copy of a multicast.
 //
 //	 0  2  mesh, 2 2 chip: where the packet was going
 //	 4  4  flow epoch
@@ -301,166 +321,28 @@
 //	27  1  trunk, 1 or 2
 //	28  8  ranges of the copy, as in the packet
 //
+// Routers report only requests and probes. Nobody is told about a lost reply, completion or
+// drop report.
+//
 // # Link state
 //
-// The payload of a packet of type 6, from a chip to a neighbour, one hop: 1 to
-// 400 entries of 10 bytes, each what a chip says of its own ports.
+// The payload of a packet of type 6, from a chip to a neighbour, one hop. It has 1 to 400
+// entries of 10 bytes. Each entry is what one chip says of its own ports.
 //
 //	0  2  mesh, 2 2 chip
 //	4  4  version
 //	8  2  ports out of service, a bit for each channel from the lowest
 //
-// Of two entries of one chip the one with the higher version (wrapping) holds, of
-// two of one version the one with the higher ports. A chip starts at version 0 with no port out of service, counts the version up at
-// each change, and keeps the entries of others with a version other than 0. What
-// is news to it goes on to all its neighbours; a neighbour whose link comes up
-// gets everything. A chip that hears a version of itself from its own one on
-// that it did not say, of a former life, says the next one. A cable is out of
-// service if either of its ports is. Routes are planned without such cables, by
-// all chips from the same entries; a packet's table epoch names the tables.
+// Of two entries of one chip, the entry with the higher version (wrapping) holds. Of two
+// entries of one version, the entry with the higher ports holds. A chip starts at version 0
+// with no port out of service, and adds 1 to its version at each change. It keeps the entries
+// of other chips that have a version other than 0. It passes news on to all its neighbours. It
+// sends all entries to a neighbour when the link to that neighbour comes up.
 //
-// Only requests and probes are reported; nothing is told about a lost reply,
-// completion or report.
+// A restarted chip may hear an entry about itself that an earlier incarnation sent. If that
+// entry's version is not below its own, and the chip has not sent the entry itself, the chip
+// sends the next version.
 //
-// # Link: bring-up and training
-//
-// Each end is off (the other's address is unknown), training or up. It has a
-// training number, 1 at the start, that is counted up each time that it leaves
-// up and each time that it begins a session, and at most one session.
-//
-// While training, an end sends a hello at once and then at growing intervals,
-// with WANT and its own number. It echoes the session peer's incarnation and
-// newest number, or before the first session those of the last hello that
-// proved nothing. Such periodic hellos carry echo stamp 0. Only a direct
-// answer echoes a stamp, so that what remains of it is a round trip, the first
-// time that it comes. While an end trains, its hello's frame is padded to
-// the longest frame payload that it takes, and after that to the longest that it
-// uses, until it is confirmed. An end that is up goes on with periodic hellos until it is confirmed: until it has
-// heard a frame of the session other than a hello, or a hello of this session
-// with UP that echoes its incarnation.
-//
-// A received hello is taken through these steps in order:
-//
-//  1. From and expected must be the ports at the two ends, and the two fabrics
-//     equal or one of them 0; else the cable is miswired: refuse, and report
-//     while training.
-//  2. An end that is off refuses. So is refused an incarnation whose session
-//     has ended: its sequence numbers are used up, and it is not taken back
-//     (the last 8 are remembered). So is a training number of the session's
-//     peer that is older (wrapping) than its newest.
-//  3. No slots at all, slots that changed within an incarnation, or a frame
-//     payload below 96 are reported and refused.
-//  4. The hello proves the path both ways when it echoes this end's
-//     incarnation and this end's current training number. Only a proof changes
-//     state: while training, it takes the end up. A proof by another
-//     incarnation than the session's starts a new session in any state; the
-//     old one ends, and its unacknowledged packets' fate is unknown. The end
-//     is up at once with the new one, its training number counted up: the
-//     number is used up, so that a late proof of a former incarnation changes
-//     nothing. What proves nothing is answered and forgotten.
-//  5. If the end is up and the session's peer sends a newer training number
-//     without UP, it has lost the path. An end that is confirmed goes down and
-//     trains too. A newer number with UP is recorded without retraining: that
-//     peer replaced its session on our proof and lost nothing.
-//  6. In a hello of the running session that echoes this end's incarnation, rx
-//     seq and grants count as those of an update. With UP it is also a sign of
-//     life, and confirms an end that is up.
-//  7. With WANT it is answered at once by a hello that echoes its incarnation,
-//     number and stamp. The answer has UP if the end is up now, and WANT if it
-//     isn't, or if the hello was another incarnation's than the session's and
-//     proved nothing: that may be the peer restarted, which then proves itself
-//     by the cable that it was asked by. An answer to an answer has no WANT. Answers are limited to 8 at once and one more every 2 ms, for the
-//     session's peer and for strangers apart. An answer is as long as
-//     the hello that it answers, at any time, as far as its sender takes that: its
-//     padding ends where that one's does. Where several wait, the longest is answered.
-//
-// An end that comes up on a hello without WANT that doesn't confirm it sends
-// one hello at once. Both ends use frames of at most the smaller of the two
-// frame payloads, and of no more than the path carries, next. An end that would come up with unacknowledged frames larger
-// than that takes another incarnation instead, and trains on: such frames
-// would never get through, and cannot be cut again.
-//
-// A path may swallow long frames without a word. As an answer is no longer than
-// its question, one that comes proves the path both ways at its own length. An end may
-// train with shorter hellos, too, when the long ones are not answered. From the first
-// hello on that is shorter than what both ends take, until its training number counts
-// on, it comes up on answers only, and with frames no longer than an answer that proved it;
-// or on a periodic hello with UP, whose sender has found out the same, and as
-// long as that. An end that is up may ask at any time with a longer hello whether longer
-// frames pass, and use them once it is answered. Here, each hello from the third of a training on is
-// followed by one padded to 1152, 480 and 192 bytes in turn; 8 answers to those and
-// none to a long one tell a narrow path, 16 where frames in the session
-// are longer. From the fourth on, most hellos are padded to 160 bytes only,
-// the others 0.5 to 8 s apart; an end that after a silence hears a short one that echoes it begins anew.
-//
-// Where a link is down, and another one of the same two chips in the same
-// direction is up by its own cable, the frames of the first may go by the cable
-// of the second (Spec §7.4.1.1): the datagrams go from and to the UDP ports of
-// the second, and the envelope's destination channel is that of the first.
-// Session, sequence numbers, slots and grants stay those of the first. Hellos
-// then go by each cable that may be used, and "via" says which: one more than
-// the sender's channel whose cable it is. One whose via is not that of the cable
-// that it came by is miswired. An end comes up by a cable that a hello proves
-// both ways, as it answers a stamp that this end sent by the same cable; where
-// there is one cable only, any proof will do. Other frames of the session are
-// taken by another's cable once the peer has said hello by it. An end whose
-// frames go by another's cable says hello on its own, too, and goes back to it
-// after two answers. An implementation without fallback drops what comes for
-// another channel than the port's.
-//
-// An end may hold its own cable for a while, such as after it failed often. It
-// then says no hello by it, answers none, and is not up by it; hellos by others'
-// cables go on. To the peer that is a cable that is cut: nothing proves it. Other frames
-// of the session that come by a held cable are taken while the end is up.
-//
-// An end that is told to train again leaves up and trains; the peer follows by
-// step 5.
-//
-// A new session starts from the initial sequence numbers, slot 0 on every VC
-// and grants of 0: no packet may be sent before its first grant is heard. A
-// training within a session resumes it: everything that isn't acknowledged is
-// sent again with its old numbers, and nothing is delivered twice. A packet
-// under way at the end of a session is void. On a close frame of the session
-// an end goes down and trains; the sender of the close is gone.
-//
-// # Link: data
-//
-// Sequence numbers are 32 bits and wrap; distances are signed 32-bit
-// differences. Frames of another session, for another channel, or while not up
-// are refused. Every other data, update or close frame of the session is a
-// sign of life. The rx seq of data and updates acknowledges all data frames
-// before it; one beyond what was sent is ignored.
-//
-// A packet of 1 to 8192 bytes is cut into n equal pieces (the last may be
-// shorter), n being the smallest for which a piece fits, padded to a multiple
-// of 32. The pieces have consecutive numbers; pieces of two packets do not
-// mix. The receiver takes a data frame only if its tx seq is the next. One
-// before it is a duplicate: it is acknowledged again. One after it shows a gap
-// of at most 4096 frames (the largest window), and is dropped. The next frame
-// must further fit: the first piece within the grants; the VC of the packet
-// under way; not empty; the expected destination address; no flag but END.
-// Else it is dropped and the number stays expected.
-//
-// On a gap the receiver sends an update with NACK, once for each missing
-// number and again after a round trip. NACK with an rx seq that is the
-// sender's oldest unacknowledged frame makes it go back and send that and all
-// after it again (go-back-N), at most once per round trip. A retransmission
-// timeout (RFC 6298 §2, doubling) does the same. An acknowledgement may ride
-// on data; an update is sent otherwise, one for a batch of frames.
-//
-// Credits: a grant is the absolute number of packets that the peer may have
-// sent on a VC since the session began: slots freed in this session + the
-// channel's slots - carried, where carried are the slots that still hold
-// packets of earlier sessions; each frees one more as it is emptied. An older
-// grant (wrapping) changes nothing; one beyond packets sent + the peer's slots
-// is refused. A slot is taken by a packet's first piece and freed when the
-// packet has moved on.
-//
-// SOLICIT asks for an update, sent by an end that waits for credit and has
-// heard none for a timeout. An idle end sends an update at least every
-// keepalive time. Silence takes an end down: a short time while frames are
-// unacknowledged, though at least four round trips, and a long one when idle.
-// The times are each end's own, but three keepalives must fit into the other's
-// idle time. Defaults: keepalive 620 ms, idle 2 s, under traffic 60 ms, hellos
-// from 20 to 500 ms.
+// A cable is out of service if either of its ports is. All chips plan routes without such
+// cables, from the same entries. A packet's table epoch names the tables.
 package wire

@@ -6,16 +6,16 @@ import (
 	"ttfabric/wire/castagnoli"
 )
 
-// Sizes of a frame's parts, in bytes. The TT-link header's size is the
-// specification's (Spec §2.1: "a custom 16-Byte Tenstorrent TT-link header");
-// no public document gives its field offsets, so they are ours.
+// Sizes of a frame's parts, in bytes. The TT-link header's size is the specification's (Spec §2.1:
+// "a custom 16-Byte Tenstorrent TT-link header"). No public document gives the offsets of the
+// header's fields, so the offsets are ours.
 const (
 	EnvelopeLen   = 8
 	HeaderLen     = 16
 	TrailerLen    = 4
 	FrameOverhead = EnvelopeLen + HeaderLen + TrailerLen
 
-	// PadUnit is the granularity of a padded payload; one byte of the envelope counts in it.
+	// PadUnit is the unit in which the envelope's pad byte counts a padded payload, in bytes.
 	PadUnit = 32
 	// MaxFramePayload is the largest padded payload of one frame.
 	MaxFramePayload = 255 * PadUnit
@@ -60,7 +60,7 @@ type Flags uint8
 const (
 	FlagEnd     Flags = 1 << 0 // data: last piece of its packet
 	FlagNACK    Flags = 1 << 1 // update: a frame is missing, go back to the rx seq
-	FlagSolicit Flags = 1 << 2 // update: answer with an update
+	FlagSolicit Flags = 1 << 2 // update: answer with another update
 	flagsKnown        = FlagEnd | FlagNACK | FlagSolicit
 )
 
@@ -82,18 +82,18 @@ type Frame struct {
 // address space, in bytes: the smallest power of two that holds [MaxPacket].
 const SlotStride = 8192
 
-// SlotAddress is the destination address of byte offset of the packet in
-// slot; slot is the packet's number on its VC in this session, modulo the
-// receiver's number of slots.
+// SlotAddress is the destination address of the byte at offset of the packet in slot. Slot is the
+// packet's number on its VC in this session, modulo the receiver's number of slots.
 func SlotAddress(slot uint32, offset int) uint32 { return slot*SlotStride + uint32(offset) }
 
 // PadTo rounds n up to a multiple of [PadUnit].
 func PadTo(n int) int { return (n + PadUnit - 1) / PadUnit * PadUnit }
 
-// FrameFault says why bytes are not a frame. It is an error, and small enough to index a counter.
+// FrameFault says why bytes are not a frame. A FrameFault is an error, and its values are small
+// enough to index counters.
 type FrameFault uint8
 
-// The reasons to drop a datagram as no frame.
+// The reasons to drop a datagram that holds no valid frame.
 const (
 	FaultShort    FrameFault = iota + 1 // fewer bytes than the frame says
 	FaultMagic                          // not TT-link
@@ -125,8 +125,8 @@ func (f *Frame) WireLen() int {
 	return FrameOverhead + len(f.Payload)
 }
 
-// FrameLen returns the length of the frame at the start of b, so that several
-// frames back to back can be told apart. It looks at nothing but lengths.
+// FrameLen returns the length of the frame at the start of b. A caller can so split several frames
+// that lie back to back. FrameLen looks only at the length fields.
 func FrameLen(b []byte) (int, error) {
 	if len(b) < FrameOverhead {
 		return 0, FaultShort
@@ -152,7 +152,7 @@ func DecodeFrame(b []byte) (f Frame, err error) {
 	return f, nil
 }
 
-// Decode is [DecodeFrame] in place. After an error f is of no meaning.
+// Decode is [DecodeFrame] in place. After an error the content of f is undefined.
 func (f *Frame) Decode(b []byte) error {
 	n, err := FrameLen(b)
 	if err != nil {
@@ -189,8 +189,8 @@ func (f *Frame) Decode(b []byte) error {
 	return nil
 }
 
-// Append appends the frame, padded and sealed. The padding is zero. It panics
-// if the frame cannot be expressed, which is a fault of the caller.
+// Append appends the frame, padded and sealed. The padding is zero. Append panics if the caller
+// passes a frame that the format cannot express.
 func (f *Frame) Append(b []byte) []byte {
 	start := len(b)
 	n := f.WireLen()
@@ -200,9 +200,9 @@ func (f *Frame) Append(b []byte) []byte {
 	return b
 }
 
-// Seal writes envelope, header and checksum around a payload that already
-// lies in place: at offset [EnvelopeLen]+[HeaderLen] of b, which is exactly
-// the frame's [Frame.WireLen] long. f.Payload is used for its length only.
+// Seal writes envelope, header and checksum around a payload that already lies in b, at offset
+// [EnvelopeLen]+[HeaderLen]. b must be exactly [Frame.WireLen] bytes long. Seal uses only the
+// length of f.Payload.
 func (f *Frame) Seal(b []byte) {
 	if len(b) != f.WireLen() || f.Padded%PadUnit != 0 || f.Padded > MaxFramePayload ||
 		(f.Padded > 0 && len(f.Payload) > f.Padded) || len(f.Payload) > MaxFramePayload || f.Channel >= MaxChannels {

@@ -5,36 +5,37 @@ import (
 	"errors"
 )
 
-// Lengths of a hello's payload, in bytes: with the slots and grants of the
-// first [BasicVCs] virtual channels, or of all. What pads its frame comes after that.
+// Lengths of a hello's payload, in bytes: with the slots and grants of the first [BasicVCs] virtual
+// channels, or of all. The padding of the frame follows after that.
 const (
 	HelloLen     = 80
 	FullHelloLen = HelloLen + 6*(NumVCs-BasicVCs)
 )
 
-// Hello brings a link up and retrains it. The frame that carries it has the
-// sender's session in its envelope (0 before the first) and, as RxSeq, the
-// next sequence number that the sender expects in that session.
+// Hello brings a link up and trains it again. The frame that carries the hello has the sender's
+// session in its envelope (0 before the first). As RxSeq it has the next sequence number that the
+// sender expects in that session.
 type Hello struct {
 	Up         bool   // the sender's port is up
 	WantAnswer bool   // the sender asks for a hello in return
-	From       PortID // who speaks
-	Expected   PortID // whom the sender believes at the other end of the cable
+	From       PortID // the sender's port
+	Expected   PortID // the port that the sender believes to be at the other end of the cable
 	MaxPayload uint16 // largest padded frame payload that the sender takes, in bytes; a multiple of PadUnit
 
 	Incarnation     Incarnation // of the sender's process
 	EchoIncarnation Incarnation // of the peer, as last heard; 0 for none
-	Training        uint32      // number of the sender's training, counted up each time that it loses the path
+	Training        uint32      // number of the sender's training, counted up each time the sender loses the path
 	EchoTraining    uint32      // of the peer, as last heard
 	Stamp           uint64      // opaque to the peer
 	EchoStamp       uint64      // the peer's latest Stamp; 0 for none
 
-	// Via is 0 on the hello's own cable; one more than the sender's channel where
-	// it comes by the cable of another one, as all frames of the link may from then on.
+	// Via is 0 for a hello that came by the link's own cable. For a hello by the cable of another
+	// link, Via is one more than the sender's channel of that cable. All frames of the link may
+	// come by that cable from then on.
 	Via uint8
 
 	Slots  [NumVCs]uint16 // receiver channel sizes, in packets
-	Fabric uint32         // names the fabric, so that two do not mix; 0 matches all
+	Fabric uint32         // names the fabric, so that chips of two fabrics do not form links; 0 matches all
 	Grants [NumVCs]uint32 // absolute credits in the session of the envelope
 }
 
@@ -47,9 +48,8 @@ const (
 // helloVia is the offset of [Hello.Via] in the payload.
 const helloVia = 60
 
-// PeekVia tells, of a datagram that may be a frame, which of the receiver's
-// channels it is for, and of a hello by which of the sender's channels it
-// claims to come, as [Hello.Via]. It checks nothing but the length.
+// PeekVia reads a datagram that may be a frame. PeekVia returns the receiver's channel that the
+// frame is for. For a hello it also returns [Hello.Via]. PeekVia checks nothing but the length.
 func PeekVia(b []byte) (to Channel, via uint8, hello, ok bool) {
 	if len(b) < FrameOverhead {
 		return 0, 0, false, false
@@ -63,7 +63,7 @@ func PeekVia(b []byte) (to Channel, via uint8, hello, ok bool) {
 	return to, via, hello, true
 }
 
-// ErrHello is returned for a payload that is no hello.
+// ErrHello is returned for a payload that is not a hello.
 var ErrHello = errors.New("hello: malformed")
 
 // DecodeHello reads a hello from a frame's payload. The error is [ErrHello].
@@ -103,8 +103,8 @@ func DecodeHello(b []byte) (Hello, error) {
 	return h, nil
 }
 
-// Append appends the hello's payload: [HelloLen] bytes if none but the first
-// channels have slots or grants, [FullHelloLen] otherwise.
+// Append appends the hello's payload: [HelloLen] bytes if only the first [BasicVCs] channels have
+// slots or grants, [FullHelloLen] otherwise.
 func (h *Hello) Append(b []byte) []byte {
 	var flags byte
 	if h.Up {
@@ -146,10 +146,10 @@ func (h *Hello) Append(b []byte) []byte {
 	return b
 }
 
-// NewSessionID derives the session between two ports from both incarnations:
-// CRC-32C over the lower port (mesh, chip as 16 bits, channel as 8), its
-// incarnation (64 bits), then the higher port and its incarnation, all
-// little-endian. Zero, which means no session, becomes 1. Both ends compute the same.
+// NewSessionID derives the session between two ports from both incarnations. NewSessionID is
+// CRC-32C over the lower port (mesh, chip as 16 bits, channel as 8), its incarnation (64 bits),
+// then the higher port and its incarnation, all little-endian. A result of zero, which means no
+// session, becomes 1. Both ends compute the same.
 func NewSessionID(a PortID, ai Incarnation, b PortID, bi Incarnation) SessionID {
 	if b.Less(a) {
 		a, ai, b, bi = b, bi, a, ai

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// MarshalText renders an incarnation as 16 hexadecimal digits: as a number, JSON's readers would round it.
+// MarshalText renders an incarnation as 16 hexadecimal digits. Readers of JSON would round a number
+// of 64 bits.
 func (i Incarnation) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(i)), nil }
 
 // UnmarshalText reads what MarshalText writes.

@@ -2,18 +2,18 @@ package wire
 
 import "encoding/binary"
 
-// LinkState is what a chip says of its own ports: which of them carry nothing.
-// Of two of one chip the one with the higher version (wrapping) holds; of two
-// of one version, which two lives of the chip may have said, the one with the
-// higher map, so that all take the same. A chip that hears one of itself that it
-// did not say, of a former life, says the next version.
+// LinkState is what a chip says about its own ports: which of them are out of service. Of two link
+// states of one chip, the one with the higher version (wrapping) holds. Two incarnations of the
+// chip may have sent the same version; then the link state with the higher map holds, so that all
+// chips take the same one. A chip that hears a link state about itself from an earlier incarnation
+// sends the next version.
 type LinkState struct {
 	Node    FabricNodeID
-	Version uint32 // counted up at each change; 0: all has been well since the start
+	Version uint32 // counted up at each change; 0: no port has been out of service since the start
 	Out     uint16 // ports out of service, a bit for each channel
 }
 
-// Newer reports whether s replaces t, of the same chip.
+// Newer reports whether s replaces t, a link state of the same chip.
 func (s *LinkState) Newer(t *LinkState) bool {
 	d := int32(s.Version - t.Version)
 	return d > 0 || d == 0 && s.Out > t.Out
@@ -39,7 +39,8 @@ func DecodeLinkStates(b []byte, buf []LinkState) ([]LinkState, error) {
 	return buf, nil
 }
 
-// AppendLinkStates appends the link states that b holds, whatever they are, to buf. An incomplete one at the end is left out.
+// AppendLinkStates appends to buf the link states that b holds, without checking their content. It
+// leaves out an incomplete one at the end.
 func AppendLinkStates(buf []LinkState, b []byte) []LinkState {
 	le := binary.LittleEndian
 	for ; len(b) >= linkStateLen; b = b[linkStateLen:] {

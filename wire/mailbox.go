@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// The mailbox of a fabric router (Spec §7.1, "Fabric Node Status Mailbox"):
-// a region of the L1 of its port's ethernet tile, in which it posts its status
-// and what happens to it. Anyone may read it with NoC reads. The layout is
-// ours, as no public document gives one; all integers are little-endian.
+// The mailbox of a fabric router (Spec §7.1, "Fabric Node Status Mailbox") is a region of the L1 of
+// the ethernet tile of its port. The router posts its status and its events there. Anyone may read
+// the region with NoC reads. The layout is ours, as no public document gives one. All integers are
+// little-endian.
 //
 //	region, MailboxSize bytes at MailboxOffset of the tile
 //	    0  256  status
@@ -27,11 +27,11 @@ import (
 //	   32  2  mesh, 34 2 chip, 36 1 channel: the port
 //	   37  1  direction: 0 east, 1 west, 2 north, 3 south
 //	   38  1  plane
-//	   39  1  channel whose cable carries the frames; 255: the own one
+//	   39  1  channel whose cable carries the frames; 255: the link's own cable
 //	   40  2  mesh, 42 2 chip, 44 1 channel: the port at the other end
 //	   45  1  link state: 0 off, 1 training, 2 up, 3 closed
 //	   46  1  why it was last down (down reasons below)
-//	   47  1  flags: 1 the peer has shown that it is up, 2 the cable leads elsewhere
+//	   47  1  flags: 1 the peer has shown that it is up, 2 the cable leads to a wrong port
 //	   48  4  router state: 0 initializing, 1 running, 2 paused, 3 draining, 4 retraining (tt-metal's RouterState)
 //	   52  4  postcode, as tt-metal's EDMStatus: B0C0D0E0 the peer's address is unknown, A0B0C0D0
 //	          started, A1B1C1D1 the peer heard, A2B2C2D2 up here, A3B3C3D3 ready for traffic, A4B4C4D4 terminated
@@ -47,7 +47,7 @@ import (
 //	  160  8  packets of this chip that left here (injected)
 //	  168  8  packets passed on to another port (forwarded)
 //	  176  8  packets for this chip (delivered)
-//	  184  8  packets given up here (dropped)
+//	  184  8  packets dropped here
 //	  192  4  packets in the receiver channels
 //	  196  4  packets in the sender channels
 //	  200  4  epoch of the routing tables
@@ -62,9 +62,9 @@ import (
 //	   17  1  severity: 1 information, 2 warning, 3 error
 //	   18  1  reason: of down, a down reason; of incompatible, what does not fit; of dropped, the drop reason;
 //	          of command, the router command, or 255 for a flush;
-//	          of tables, 0 in force, 1 in force and detours of the old ones given up, 2 refused
-//	   19  1  up and path: channel whose cable carries the frames, 255 the own one; stuck: sender channel, 255 the receiver channel
-//	   20  4  packets that it is about; of tables, cables that they do without; of a frame size, bytes of payload
+//	          of tables, 0 in force, 1 in force and detours of the old tables dropped, 2 refused
+//	   19  1  up and path: channel whose cable carries the frames, 255 the link's own cable; stuck: sender channel, 255 the receiver channel
+//	   20  4  packets that the entry is about; of tables, cables that the tables avoid; of a frame size, bytes of payload
 //	   24  4  session id; of tables, their epoch
 //	   28  4  retrains so far
 //	   32  2  mesh, 34 2 chip: dropped and stuck, source of the packet; miswired, who was found
@@ -75,29 +75,28 @@ import (
 //	   56  4  zero
 //	   60  4  CRC-32C of all bytes before it
 //
-// Reading. A router overwrites its status in place, and the oldest entry when
-// it posts the 65th. So a reader of more than one packet may see half of an
-// old and half of a new one. It takes a status or an entry only if the
-// checksum is right, and an entry only if its number and incarnation are those
-// expected at its place; otherwise it reads again. posted-64 to posted-1 are
-// there, or 0 to posted-1 before the 65th; a reader that has taken all before
-// n has missed posted-64-n of them if that is above zero.
+// Reading. A router overwrites its status in place. The router overwrites the oldest entry when it
+// posts the 65th. So a reader that needs more than one packet may see half of an old and half of a
+// new status or entry. The reader takes a status or an entry only if its checksum is right, and an
+// entry only if number and incarnation are those expected at its place. Otherwise it reads again.
+// The region holds the entries posted-64 to posted-1, or 0 to posted-1 before the 65th. A reader
+// that has taken all entries before n has missed posted-64-n of them if that is above zero.
 //
-// A router writes its status when its link changes and whenever the fabric
-// reads it, never for a packet that passes. What others write into the region
-// lasts until the router writes over it.
+// A router writes its status when its link changes and whenever the fabric reads the status, never
+// for a packet that passes. What others write into the region lasts until the router writes over
+// it.
 const (
-	// MailboxOffset is where the mailbox begins in an ethernet tile, in bytes.
-	// It lies within what tt-metal leaves to programs there: from 98304 on
-	// Wormhole (erisc_l1_unreserved_base) to a few KiB below the end of
-	// 256 KiB, and below 448 KiB on Blackhole.
+	// MailboxOffset is where the mailbox begins in an ethernet tile, in bytes. The mailbox lies in
+	// the area that tt-metal leaves to programs there. That area begins at 98304 on Wormhole
+	// (erisc_l1_unreserved_base) and ends a few KiB below the end of 256 KiB. On Blackhole it ends
+	// below 448 KiB.
 	MailboxOffset     = 0x30000
 	MailboxStatusLen  = 256 // bytes
 	MailboxEntryLen   = 64  // bytes
 	MailboxEntries    = 64  // that are kept
 	MailboxSize       = MailboxStatusLen + MailboxEntries*MailboxEntryLen
 	MailboxVersion    = 1
-	MailboxOwnCable   = 0xFF       // in Path
+	MailboxOwnCable   = 0xFF       // value of Path: the link's own cable
 	HeartbeatFabric   = 0xAABB0000 // signature of a fabric router's heartbeat (tt-umd, erisc_firmware.hpp)
 	HeartbeatPerTick  = 100e6      // nanoseconds of one heartbeat
 	mailboxMagic      = "TTMB"
@@ -142,22 +141,20 @@ const (
 	PostTerminated Postcode = 0xA4B4C4D4
 )
 
-// MailboxKind says what an entry is about. Those below [MailboxDropped] are
-// the events of the link: 1 up, 2 down, 3 session started, 4 session ended,
-// 5 miswired, 6 incompatible, 7 path, 8 held, 9 released, 10 frame size
-// lowered, 11 frame size raised.
+// MailboxKind says what an entry is about. Kinds below [MailboxDropped] are the events of the link:
+// 1 up, 2 down, 3 session started, 4 session ended, 5 miswired, 6 incompatible, 7 path, 8 held, 9
+// released, 10 frame size lowered, 11 frame size raised.
 //
-// Down reasons are 0 never, 1 silence, 2 peer retrained, 3 peer closed, 4 peer
-// restarted, 5 path off, 6 closed, 7 path narrower, 8 fallback gone,
-// 9 retrain.
+// Down reasons are 0 never, 1 silence, 2 peer retrained, 3 peer closed, 4 peer restarted, 5 path
+// off, 6 closed, 7 path narrower, 8 fallback gone, 9 retrain.
 type MailboxKind uint8
 
 // The kinds that are not events of the link.
 const (
-	MailboxDropped MailboxKind = 64 // packets were given up
+	MailboxDropped MailboxKind = 64 // the router dropped packets
 	MailboxStuck   MailboxKind = 65 // the head of a channel could not move
-	MailboxTables  MailboxKind = 66 // the chip has other routing tables; posted by each of its routers
-	MailboxCommand MailboxKind = 67 // the router was told to do something; a flush says how many packets it took
+	MailboxTables  MailboxKind = 66 // the chip has put new routing tables in force; each of its routers posts this
+	MailboxCommand MailboxKind = 67 // the router was ordered to do something; for a flush, the entry gives the number of packets dropped
 )
 
 // Severity of an entry.
@@ -183,8 +180,8 @@ func (s Severity) String() string {
 	return fmt.Sprintf("severity(%d)", uint8(s))
 }
 
-// MailboxStatus is the status of a router. Times are in nanoseconds, those
-// named At and Since of the chip's clock, which starts at 0 with the chip.
+// MailboxStatus is the status of a router. Times are in nanoseconds. Those named At and Since are
+// instants of the chip's clock, which starts at 0 with the chip.
 type MailboxStatus struct {
 	Seq         uint32
 	Incarnation Incarnation
@@ -215,7 +212,7 @@ type MailboxStatus struct {
 	Epoch                                                         uint32 // of the routing tables
 }
 
-// MailboxEntry is one message of a router. Which fields count depends on Kind.
+// MailboxEntry is one message of a router. The Kind decides which fields have a meaning.
 type MailboxEntry struct {
 	Number   uint32
 	Life     uint32 // lower half of the chip's incarnation
@@ -232,7 +229,7 @@ type MailboxEntry struct {
 	For      uint64
 }
 
-// Errors of reading a mailbox.
+// Errors when reading a mailbox.
 var (
 	ErrMailboxNone = errors.New("mailbox: none here")
 	ErrMailboxTorn = errors.New("mailbox: written while it was read; read it again")
@@ -286,8 +283,8 @@ func (s *MailboxStatus) longs() [15]*uint64 {
 		&s.Injected, &s.Forwarded, &s.Delivered, &s.Dropped}
 }
 
-// DecodeMailboxStatus reads a status. The error is [ErrMailboxNone] where b
-// holds none of this version, or [ErrMailboxTorn].
+// DecodeMailboxStatus reads a status. The error is [ErrMailboxNone] if b holds no status of this
+// version, or [ErrMailboxTorn].
 func DecodeMailboxStatus(b []byte) (MailboxStatus, error) {
 	le := binary.LittleEndian
 	if len(b) < MailboxStatusLen || string(b[:4]) != mailboxMagic || le.Uint16(b[4:]) != MailboxVersion ||
@@ -330,8 +327,8 @@ func (e *MailboxEntry) Put(b []byte) {
 	sealMailbox(b)
 }
 
-// DecodeMailboxEntry reads an entry. The error is [ErrMailboxNone] where b is
-// too short, or [ErrMailboxTorn].
+// DecodeMailboxEntry reads an entry. The error is [ErrMailboxNone] if b is too short, or
+// [ErrMailboxTorn].
 func DecodeMailboxEntry(b []byte) (MailboxEntry, error) {
 	if len(b) < MailboxEntryLen {
 		return MailboxEntry{}, ErrMailboxNone
@@ -349,7 +346,7 @@ func DecodeMailboxEntry(b []byte) (MailboxEntry, error) {
 type Mailbox struct {
 	Status  MailboxStatus
 	Entries []MailboxEntry // oldest first
-	Torn    int            // entries that should be there and were overwritten while the region was read
+	Torn    int            // entries that should be in the region and were overwritten while the region was read
 }
 
 // DecodeMailbox reads a region of [MailboxSize] bytes. Errors are those of [DecodeMailboxStatus].
@@ -374,7 +371,7 @@ func DecodeMailbox(b []byte) (Mailbox, error) {
 	return m, nil
 }
 
-// MailboxEntryAt is where the entry of a number stands in the region, in bytes.
+// MailboxEntryAt is the offset of the entry with that number in the region, in bytes.
 func MailboxEntryAt(number uint32) int {
 	return MailboxStatusLen + int(number%MailboxEntries)*MailboxEntryLen
 }
@@ -388,13 +385,14 @@ func getNode(b []byte) FabricNodeID {
 	return FabricNodeID{MeshID(binary.LittleEndian.Uint16(b)), ChipID(binary.LittleEndian.Uint16(b[2:]))}
 }
 
-// sealMailbox writes the checksum behind all else.
+// sealMailbox writes the checksum into the last four bytes.
 func sealMailbox(b []byte) {
 	end := len(b) - mailboxCheckLen
 	binary.LittleEndian.PutUint32(b[end:], Checksum(b[:end]))
 }
 
-// mailboxWhole reports whether the checksum is right. All zeros, which nobody has written, are not whole.
+// mailboxWhole reports whether the checksum is right. A region of zeros, which nobody has written,
+// does not pass.
 func mailboxWhole(b []byte) bool {
 	end := len(b) - mailboxCheckLen
 	return binary.LittleEndian.Uint32(b[end:]) == Checksum(b[:end])

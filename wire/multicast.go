@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Trunk is the axis along which a multicast's tree grows first; branches leave
-// it along the other. It follows the order of dimensions that requests are
-// routed by: mixing them is a cycle even on 2×2.
+// Trunk is the axis along which a multicast's tree grows first. Branches leave the trunk along the
+// other axis. The trunk follows the order of dimensions in which requests are routed: mixing the
+// two orders closes a cycle even on 2×2.
 type Trunk uint8
 
 // The trunks. In tt-metal's header this byte is is_mcast_active, 0 or 1.
@@ -24,21 +24,20 @@ func (t Trunk) Along(d Direction) bool {
 	return t == TrunkX && d <= West || t == TrunkY && (d == North || d == South)
 }
 
-// Ranges says which chips a multicast is for, as tt-metal's mesh and linear
-// APIs do: hops from where it is, by direction. On the trunk's axis they reach
-// along the trunk; on the other axis they are of the branches, which leave from
-// the start and from each member of the trunk. So three hops East and one North are a
-// rectangle of two by four without its corner.
+// Ranges says which chips a multicast is for, as tt-metal's mesh and linear APIs do: hops from the
+// chip where the packet is, by direction. On the trunk's axis the ranges reach along the trunk. On
+// the other axis they give the branches, which leave from the start and from each member of the
+// trunk. So three hops East and one North are a rectangle of two by four without its corner.
 type Ranges struct {
-	Hops [NumDirections]uint8 // chips in that direction, the passed over ones included
-	Skip [NumDirections]uint8 // of these, the first ones that only pass the packet on (linear API: start - 1)
+	Hops [NumDirections]uint8 // chips in that direction, including those that only pass the packet on
+	Skip [NumDirections]uint8 // how many of these, counted from the nearest, only pass the packet on (linear API: start - 1)
 }
 
-// Any reports whether the ranges reach anything.
+// Any reports whether the ranges reach any chip.
 func (r *Ranges) Any() bool { return r.Hops != [NumDirections]uint8{} }
 
-// Members is the number of chips that the ranges are for: those of the trunk,
-// and those of the branches of each of these and of the start.
+// Members is the number of chips that the ranges are for: the members of the trunk, and those of
+// the branches that leave from the start and from each member of the trunk.
 func (r *Ranges) Members() int {
 	n := [2]int{}
 	for d := range r.Hops {
@@ -47,9 +46,8 @@ func (r *Ranges) Members() int {
 	return (n[0]+1)*(n[1]+1) - 1
 }
 
-// Copy is what the copy carries that leaves in direction d, where there are
-// hops; nothing where there are none. It goes straight on where the packet came
-// from the opposite side.
+// Copy returns the ranges of the copy that leaves in direction d. They are empty where there are no
+// hops in that direction. Straight says that the packet came from the side opposite to d.
 func (r *Ranges) Copy(t Trunk, d Direction, straight bool) Ranges {
 	var c Ranges
 	if r.Hops[d] == 0 {
@@ -67,10 +65,10 @@ func (r *Ranges) Copy(t Trunk, d Direction, straight bool) Ranges {
 	return c
 }
 
-// Parts is what a chip does with a multicast that came from the side from, or
-// from the chip itself if that is [NumDirections]: a bit for each direction that a
-// copy leaves in, and [PartHere] if the chip is a member. 0: the ranges mean
-// nothing, or lead back to where the packet came from.
+// Parts is what a chip does with a multicast: a bit for each direction that a copy leaves in, and
+// [PartHere] if the chip is a member. From is the side that the packet came from, or
+// [NumDirections] if the chip itself sends it. Parts is 0 if the ranges mean nothing, or lead back
+// to where the packet came from.
 func (r *Ranges) Parts(from Direction) (parts uint8) {
 	if from < NumDirections {
 		ahead := from.Opposite()
@@ -113,7 +111,7 @@ func (r Ranges) String() string {
 // MarshalText renders the ranges as [Ranges.String] does.
 func (r Ranges) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText is [ParseRanges]; no text is no ranges.
+// UnmarshalText is [ParseRanges]. An empty text means no ranges.
 func (r *Ranges) UnmarshalText(b []byte) error {
 	if *r = (Ranges{}); len(b) == 0 {
 		return nil
@@ -125,8 +123,8 @@ func (r *Ranges) UnmarshalText(b []byte) error {
 	return err
 }
 
-// ParseRanges reads "E2,W1,N0,S1": so many hops each way, those left out
-// being 0. "E2-4" are the chips two to four hops East.
+// ParseRanges reads "E2,W1,N0,S1": the number of hops in each direction. Directions left out have 0
+// hops. "E2-4" are the chips two to four hops East.
 func ParseRanges(s string) (Ranges, error) {
 	bad := fmt.Errorf("ranges %q: want hops by direction, such as E2,W1,N0,S1, or E2-4 for the chips two to four hops East, each at most 255", s)
 	var r Ranges
@@ -164,10 +162,10 @@ func (v PacketView) Trunk() Trunk { return Trunk(v[v.headLen()-1]) }
 // Group is the number of the packet's multicast group at its source, 0 for unicast.
 func (v PacketView) Group() uint16 { return binary.LittleEndian.Uint16(v[poGroup:]) }
 
-// Ranges are those that the multicast still has before it.
+// Ranges are those of the chips ahead of the multicast.
 func (v PacketView) Ranges() Ranges { return getRanges(v[v.headLen()-rangesEnd:]) }
 
-// SetRanges writes them.
+// SetRanges overwrites the ranges.
 func (v PacketView) SetRanges(r Ranges) { r.put(v[v.headLen()-rangesEnd:]) }
 
 // rangesLen is the size of tt-metal's mcast_params, and rangesEnd how far they begin before the header's end, in bytes.
@@ -190,7 +188,7 @@ func getRanges(b []byte) (r Ranges) {
 	return r
 }
 
-// groupOK reports whether group, trunk and other way go with the packet's type.
+// groupOK reports whether group, trunk and Other are allowed for the packet's type.
 func (v PacketView) groupOK() bool {
 	g, t := v.Group(), v.Trunk()
 	if v.Other() && (g != 0 || v.Type() == PacketDropReport || v.Type() == PacketLinkState) {

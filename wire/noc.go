@@ -37,12 +37,12 @@ func (a NocAddr) Add(n int) NocAddr { return NewNocAddr(a.X(), a.Y(), a.Offset()
 // String renders "x-y:0xoffset".
 func (a NocAddr) String() string { return fmt.Sprintf("%d-%d:%#x", a.X(), a.Y(), a.Offset()) }
 
-// NocSendType says what is done at the destination: tt-metal's codes
-// (fabric_edm_packet_header.hpp, NocSendType).
+// NocSendType says what the destination does: tt-metal's codes (fabric_edm_packet_header.hpp,
+// NocSendType).
 type NocSendType uint8
 
-// The NoC commands (Spec §4, "Fabric and NoC Level Commands"). Codes 5 and 6,
-// to several tiles of one chip, tt-metal marks as faulty; nobody has them here.
+// The NoC commands (Spec §4, "Fabric and NoC Level Commands"). tt-metal marks codes 5 and 6, which
+// reach several tiles of one chip, as faulty; this package leaves them out.
 const (
 	NocUnicastWrite NocSendType = 0
 	NocInlineWrite  NocSendType = 1
@@ -74,7 +74,7 @@ func (t NocSendType) String() string {
 	return fmt.Sprintf("noc(%d)", uint8(t))
 }
 
-// MaxScatter is the number of chunks of a scatter write (tt-metal: 2 to 4).
+// MaxScatter is the largest number of chunks of a scatter write (tt-metal: 2 to 4).
 const MaxScatter = 4
 
 // commandLen is the size of tt-metal's NocCommandFields union, in bytes.
@@ -83,23 +83,24 @@ const commandLen = 40
 // Command is what a packet does at its destination.
 type Command struct {
 	Type    NocSendType
-	Addr    NocAddr             // all but scatter
+	Addr    NocAddr             // for all but scatter
 	Sem     NocAddr             // fused: the counter
 	Value   uint32              // inline write: the word; atomics: the increment
-	Flush   bool                // atomics: earlier writes of the flow are performed first
+	Flush   bool                // atomics: the destination performs earlier writes of the flow first
 	Size    uint16              // payload bytes; for a read the bytes wanted
 	Chunks  uint8               // scatter: 2 to MaxScatter
 	Scatter [MaxScatter]NocAddr // scatter: where each chunk goes
 	Sizes   [MaxScatter]uint16  // scatter: bytes of each chunk; the last is the rest of Size
 }
 
-// ErrCommand is returned for command fields that mean nothing.
+// ErrCommand is returned for malformed command fields.
 var ErrCommand = errors.New("NoC command: malformed")
 
 // chunkWrite is tt-metal's 2-bit chunk encoding for a plain write.
 const chunkWrite = 1
 
-// decodeCommand reads the union, which is commandLen bytes, of a command whose type and size stand behind it.
+// decodeCommand reads the union, which is commandLen bytes. The command's type and size lie behind
+// the union, so the caller passes them.
 func decodeCommand(t NocSendType, size uint16, b []byte) (Command, error) {
 	le := binary.LittleEndian
 	c := Command{Type: t, Size: size}

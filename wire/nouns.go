@@ -16,9 +16,8 @@ const (
 // MeshID numbers a mesh within the fabric: 0 to [MaxMeshes]-1 (Spec §2.2).
 type MeshID uint16
 
-// ChipID numbers a device within its mesh, row-major: 0 to [MaxChipsPerMesh]-1.
-// It is the fabric's own numbering (Spec §2.2.1.1.1), not the one of a
-// cluster descriptor.
+// ChipID numbers a device within its mesh, row-major: 0 to [MaxChipsPerMesh]-1. The fabric has its
+// own numbering (Spec §2.2.1.1.1), which differs from that of a cluster descriptor.
 type ChipID uint16
 
 // FabricNodeID addresses a chip in the fabric (Spec §4, "Fabric Node Model").
@@ -73,6 +72,15 @@ func ParseFabricNodeID(s string) (FabricNodeID, error) {
 	return n, nil
 }
 
+// Compare orders nodes by mesh, and within a mesh by chip. It is negative where
+// n comes before m, 0 where the two are the same, and positive otherwise.
+func (n FabricNodeID) Compare(m FabricNodeID) int {
+	if n.Mesh != m.Mesh {
+		return int(n.Mesh) - int(m.Mesh)
+	}
+	return int(n.Chip) - int(m.Chip)
+}
+
 // Channel numbers an ethernet port of a chip: 0 to [MaxChannels]-1.
 type Channel uint8
 
@@ -90,13 +98,14 @@ func (p PortID) String() string {
 	return fmt.Sprintf("mesh %d chip %d channel %d", p.Node.Mesh, p.Node.Chip, p.Channel)
 }
 
-// Less orders ports by mesh, chip and channel; the lower end of a cable comes first where an order is needed.
+// Short renders the port as commands and files write it: "M0D3/8".
+func (p PortID) Short() string { return fmt.Sprintf("%s/%d", p.Node, p.Channel) }
+
+// Less orders ports by mesh, chip and channel. Where the two ends of a cable need an order, the
+// lower port comes first.
 func (p PortID) Less(q PortID) bool {
-	if p.Node.Mesh != q.Node.Mesh {
-		return p.Node.Mesh < q.Node.Mesh
-	}
-	if p.Node.Chip != q.Node.Chip {
-		return p.Node.Chip < q.Node.Chip
+	if c := p.Node.Compare(q.Node); c != 0 {
+		return c < 0
 	}
 	return p.Channel < q.Channel
 }
@@ -114,7 +123,7 @@ const (
 	NumDirections = 4
 )
 
-// Opposite returns the direction a packet that left by d arrives from.
+// Opposite returns the side at which a packet arrives that left by d.
 func (d Direction) Opposite() Direction { return d ^ 1 }
 
 // String returns "E", "W", "N" or "S".
@@ -146,41 +155,44 @@ func (s Seq) Sub(t Seq) int { return int(int32(s - t)) }
 // Before reports whether s precedes t in wrapping order.
 func (s Seq) Before(t Seq) bool { return int32(s-t) < 0 }
 
-// VC is a virtual channel of a link: a class of traffic with slots and credits of its own,
-// so that no class waits for a later one (requests, then replies, then control).
+// VC is a virtual channel of a link: a class of traffic with slots and credits of its own. So a
+// packet never waits for a packet of a later class, in the order requests, replies, control.
 type VC uint8
 
-// The virtual channels of a link. The first three are all that a mesh needs.
-// On rings and tori a packet that has crossed the dateline goes on by another
-// channel until it turns (Spec §2.3.1, §6.2). Between meshes a packet that still
-// has to cross towards the root of the tree of meshes keeps apart from those that
-// only move away from it; without that, exit nodes close cycles (§6.1, "Notes on
-// Inter-Mesh Traffic"). Control messages use no cable that wraps, so that they
-// need no dateline. A packet whose way leads round a fault keeps to channels of
-// its own for as long as it is in that mesh: it may go over from the others to
-// these, never back.
+// The virtual channels of a link. A single mesh needs only the first three. The others keep cycles
+// of waiting packets from closing:
+//
+//   - Dateline: on rings and tori, a packet that has crossed the dateline uses another channel
+//     until it turns (Spec §2.3.1, §6.2).
+//   - Up: between meshes, a packet that still has to cross towards the root of the tree of meshes
+//     uses other channels than a packet that only moves away from the root. Without that, exit
+//     nodes close cycles (§6.1, "Notes on Inter-Mesh Traffic").
+//   - Detour: a packet whose route leads round a fault uses channels of its own while it is in that
+//     mesh. It may change from the other channels to these, never back.
+//
+// Control messages use no cable that wraps, so they need no dateline.
 const (
 	VCData            VC = iota // requests: writes, reads, atomics
 	VCReply                     // read data on its way home
 	VCControl                   // completions, drop reports, link state (Spec §2.3.2)
-	VCDataDateline              // the same, behind the dateline
-	VCReplyDateline             //
-	VCDataUp                    // the same, while a crossing towards the root remains
-	VCReplyUp                   //
-	VCControlUp                 //
-	VCDataUpDateline            // both
-	VCReplyUpDateline           //
-	VCDataDetour                // round a fault
-	VCReplyDetour               //
-	VCControlDetour             //
-	VCDataUpDetour              //
-	VCReplyUpDetour             //
-	VCControlUpDetour           //
+	VCDataDateline              // requests behind the dateline
+	VCReplyDateline             // replies behind the dateline
+	VCDataUp                    // requests with a crossing towards the root ahead
+	VCReplyUp                   // replies with a crossing towards the root ahead
+	VCControlUp                 // control messages with a crossing towards the root ahead
+	VCDataUpDateline            // requests, up and behind the dateline
+	VCReplyUpDateline           // replies, up and behind the dateline
+	VCDataDetour                // requests round a fault
+	VCReplyDetour               // replies round a fault
+	VCControlDetour             // control messages round a fault
+	VCDataUpDetour              // requests, up and round a fault
+	VCReplyUpDetour             // replies, up and round a fault
+	VCControlUpDetour           // control messages, up and round a fault
 	NumVCs            = 16
-	BasicVCs          = 3 // of a mesh without wraps that is alone
+	BasicVCs          = 3 // those of a single mesh without cables that wrap
 )
 
-// Class is what a packet is for. No class waits for a later one.
+// Class is what a packet is for. A packet never waits for a packet of a later class.
 type Class uint8
 
 // The classes.
@@ -223,12 +235,13 @@ func bit(b bool) int {
 	return 0
 }
 
-// VCFor is the virtual channel of a class of packets that have a crossing
-// towards the root before them or not, behind the dateline or not. Control
+// VCFor is the virtual channel of a class of packets. Up says whether a crossing towards the root
+// of the tree of meshes lies ahead, dateline whether the packets are behind the dateline. Control
 // messages have no dateline.
 func VCFor(c Class, up, dateline bool) VC { return vcOf[c][bit(up)][bit(dateline)] }
 
-// DetourVC is the virtual channel of a class of packets whose way through a mesh leads round a fault.
+// DetourVC is the virtual channel of a class of packets whose route through a mesh leads round a
+// fault.
 func DetourVC(c Class, up bool) VC {
 	return VCDataDetour + VC(c) + VC(bit(up))*NumClasses
 }
@@ -236,7 +249,7 @@ func DetourVC(c Class, up bool) VC {
 // Class is what the channel's packets are for.
 func (v VC) Class() Class { return vcTraits[v].class }
 
-// Up reports whether the channel's packets have a crossing towards the root before them.
+// Up reports whether a crossing towards the root lies ahead of the channel's packets.
 func (v VC) Up() bool { return vcTraits[v].up }
 
 // Dateline reports whether the channel's packets have crossed the dateline of their row or column.
@@ -286,7 +299,7 @@ func (a *Arch) UnmarshalText(b []byte) error {
 	return err
 }
 
-// ParseArch reads an architecture's name in any of the spellings of real descriptors.
+// ParseArch reads an architecture's name in any of the spellings that real descriptors use.
 func ParseArch(s string) (Arch, error) {
 	switch strings.ToLower(s) {
 	case "wormhole_b0", "wormhole":

@@ -13,7 +13,7 @@ const (
 	MaxPacket    = ExtensionLen + 128 + MaxPayload
 
 	baseLen      = 44 // tt-metal's base header: command union, size, send type, source channel
-	meshTailLen  = 17 // the 2D header's fields but the route: 4 before, 13 behind
+	meshTailLen  = 17 // the 2D header's fields except the route: 4 bytes before it, 13 behind it
 	minPacketLen = ExtensionLen + 80
 )
 
@@ -33,11 +33,11 @@ const (
 	PacketReply      PacketType = 2 // read data; ID is the request's
 	PacketCompletion PacketType = 3 // payload: Completion
 	PacketDropReport PacketType = 4 // payload: DropReport
-	PacketProbe      PacketType = 5 // a request that does nothing but be answered by a completion
-	PacketLinkState  PacketType = 6 // payload: LinkStates; for a neighbour
+	PacketProbe      PacketType = 5 // a request that only asks for a completion
+	PacketLinkState  PacketType = 6 // payload: LinkStates; only for a neighbour
 )
 
-// Offsets within a packet. Behind the extension stands tt-metal's header.
+// Offsets within a packet. tt-metal's header follows the extension.
 const (
 	poType      = 0
 	poVC        = 1 // virtual channel in the low nibble, routing plane in the high
@@ -52,7 +52,7 @@ const (
 	poFlowBase  = 20
 	poID        = 24
 	poEpoch     = 32
-	poFlags     = 36           // see the flags; a reserved byte behind it
+	poFlags     = 36           // bits, see packetUp and the next ones; a reserved byte follows
 	poGroup     = 38           // multicast group, 0 for unicast
 	poCommand   = ExtensionLen // union NocCommandFields
 	poSize      = ExtensionLen + 40
@@ -66,18 +66,18 @@ const (
 
 // Bits of a packet's flag byte.
 const (
-	packetUp     = 1 << 0 // an up crossing remains
-	packetTrace  = 1 << 1 // each chip notes that it came by
+	packetUp     = 1 << 0 // a crossing towards the root remains
+	packetTrace  = 1 << 1 // each chip that the packet passes notes it
 	packetDetour = 1 << 2 // the route through this mesh leads round a fault
-	packetKnown  = 1 << 3 // a destination that does not know this life of the flow has restarted
-	packetOther  = 1 << 4 // the other way round rings, and the flow that goes there
+	packetKnown  = 1 << 3 // all destinations have answered in this flow epoch
+	packetOther  = 1 << 4 // the other direction round rings; the packet belongs to a separate flow
 
 	packetFlags = packetUp | packetTrace | packetDetour | packetKnown | packetOther
 )
 
-// Route action of one hop: tt-metal's 2D encoding, one byte a hop, the low
-// four bits one-hot by direction (fabric_common.h). The direction that a
-// packet came from means: deliver here. 0 is a no-op.
+// Route action of one hop: tt-metal's 2D encoding. One byte per hop has one of its low four bits
+// set, by direction (fabric_common.h). The direction that a packet came from means: deliver here. 0
+// is a no-op.
 const (
 	RouteEast  = 1
 	RouteWest  = 2
@@ -93,23 +93,23 @@ type Packet struct {
 	Type     PacketType
 	VC       VC
 	Plane    Plane
-	TTL      uint16 // hops that it may still take (Spec §7.2)
+	TTL      uint16 // hops that the packet may still take (Spec §7.2)
 	Src, Dst FabricNodeID
-	Trace    bool // each chip on the way notes it
-	Up       bool // a crossing towards the root of the meshes is before it; says which channels it goes by until the next mesh
-	Detour   bool // the route through this mesh leads round a fault; says which channels, too
-	Other    bool // where two ways round a ring are equally long it goes the other one than packets without; of flows of their own. Of unicast requests and probes, their replies and completions
+	Trace    bool // each chip on the route notes the packet
+	Up       bool // a crossing towards the root of the tree of meshes lies ahead; decides which virtual channels the packet uses until the next mesh
+	Detour   bool // the route through this mesh leads round a fault; also decides the virtual channels
+	Other    bool // takes the other of two equally long routes round a ring, in a flow of its own; for unicast only
 
-	Known     bool   // of requests and probes: all destinations have answered in this life of the flow; one that does not know it has restarted
-	FlowEpoch uint32 // names one life of the flow from Src to Dst on Plane, apart by Other
+	Known     bool   // for requests and probes: all destinations have answered in this flow epoch. A destination that does not know the epoch has restarted
+	FlowEpoch uint32 // flow epoch of the flow from Src to Dst on Plane; packets with Other have a flow of their own
 	FlowSeq   uint32 // number of this packet in the flow, from 0
 	FlowBase  uint32 // lowest number whose fate the source doesn't know yet
 	ID        uint64 // of the request, unique at its source
 	Epoch     uint32 // hash of the routing tables that the source used
 
-	Group  uint16 // number of the multicast group at its source; 0: unicast. Of requests, probes, and completions
-	Trunk  Trunk  // of a multicast's tree; TrunkNone: unicast
-	Ranges Ranges // chips that a multicast has before it
+	Group  uint16 // number of the multicast group at its source; 0: unicast. For requests, probes and completions
+	Trunk  Trunk  // axis of a multicast's trunk; TrunkNone: unicast
+	Ranges Ranges // chips ahead of a multicast
 
 	Command Command
 	Hop     uint16 // index into Route of the next router's action
@@ -117,11 +117,11 @@ type Packet struct {
 	Payload []byte // at most MaxPayload bytes
 }
 
-// ErrPacket is returned for bytes that are no fabric packet.
+// ErrPacket is returned for bytes that are not a fabric packet.
 var ErrPacket = errors.New("packet: malformed")
 
-// HeaderLenFor returns the bytes before the payload of a packet with a route
-// of n hops; false where no header is large enough.
+// HeaderLenFor returns the number of bytes before the payload of a packet with a route of n hops.
+// HeaderLenFor returns false if no header has room for the route.
 func HeaderLenFor(n int) (int, bool) {
 	for _, s := range routeSizes {
 		if n <= s {
@@ -140,7 +140,7 @@ func (p *Packet) Len() int {
 	return h + len(p.Payload)
 }
 
-// Append appends the packet. The caller has checked [Packet.Len]; Append panics where that is 0.
+// Append appends the packet. The caller checks [Packet.Len] first; Append panics if Len is 0.
 func (p *Packet) Append(b []byte) []byte {
 	n := p.Len()
 	if n == 0 {
@@ -227,10 +227,11 @@ func DecodePacket(b []byte) (Packet, error) {
 	return p, nil
 }
 
-// PacketView is an encoded packet that a router reads and moves on in place.
+// PacketView is an encoded packet that a router reads and changes in place.
 type PacketView []byte
 
-// ViewPacket checks what a router relies on: lengths, types, addresses. The error is [ErrPacket].
+// ViewPacket checks the fields that a router relies on: lengths, types, addresses. The error is
+// [ErrPacket].
 func ViewPacket(b []byte) (PacketView, error) {
 	if len(b) < minPacketLen || len(b) > MaxPacket {
 		return nil, ErrPacket
@@ -274,7 +275,7 @@ func (v PacketView) Dst() FabricNodeID {
 	return FabricNodeID{MeshID(le.Uint16(v[o+2:])), ChipID(le.Uint16(v[o:]))}
 }
 
-// Flow returns the flow's epoch and the packet's number in it.
+// Flow returns the flow epoch and the packet's number in the flow.
 func (v PacketView) Flow() (epoch, seq uint32) {
 	return binary.LittleEndian.Uint32(v[poFlowEpoch:]), binary.LittleEndian.Uint32(v[poFlowSeq:])
 }
@@ -285,40 +286,42 @@ func (v PacketView) ID() uint64 { return binary.LittleEndian.Uint64(v[poID:]) }
 // Hop is the index of the next router's action.
 func (v PacketView) Hop() uint16 { return binary.LittleEndian.Uint16(v[poHop:]) }
 
-// Up reports whether a crossing towards the root of the meshes is before the packet.
+// Up reports whether a crossing towards the root of the tree of meshes lies ahead of the packet.
 func (v PacketView) Up() bool { return v[poFlags]&packetUp != 0 }
 
 // Detour reports whether the packet's route through this mesh leads round a fault.
 func (v PacketView) Detour() bool { return v[poFlags]&packetDetour != 0 }
 
-// Other reports whether the packet goes the other way round rings, where both are equally long.
+// Other reports whether the packet takes the other direction round rings, where both directions are
+// equally long.
 func (v PacketView) Other() bool { return v[poFlags]&packetOther != 0 }
 
-// Known reports whether a destination that does not know this life of the flow has restarted.
+// Known reports whether all destinations have answered in the packet's flow epoch. A destination
+// that does not know the epoch has then restarted.
 func (v PacketView) Known() bool { return v[poFlags]&packetKnown != 0 }
 
-// Epoch is the hash of the tables by which the packet was routed last.
+// Epoch is the table epoch: the hash of the tables by which the packet was last routed.
 func (v PacketView) Epoch() uint32 { return binary.LittleEndian.Uint32(v[poEpoch:]) }
 
-// SetEpoch notes the tables by which the packet was routed anew.
+// SetEpoch writes the table epoch of the tables by which the packet was routed anew.
 func (v PacketView) SetEpoch(e uint32) { binary.LittleEndian.PutUint32(v[poEpoch:], e) }
 
-// Extend lets the packet take at least n more hops.
+// Extend raises the TTL to at least n.
 func (v PacketView) Extend(n uint16) {
 	if v.TTL() < n {
 		binary.LittleEndian.PutUint16(v[poTTL:], n)
 	}
 }
 
-// Traced reports whether each chip on the way notes the packet.
+// Traced reports whether each chip on the route notes the packet.
 func (v PacketView) Traced() bool { return v[poFlags]&packetTrace != 0 }
 
 // SetVC moves the packet to another virtual channel.
 func (v PacketView) SetVC(c VC) { v[poVC] = v[poVC]&^0xF | byte(c) }
 
-// Reroute gives the packet a new source route, as the entry node of a mesh
-// does (Spec §2.2): actions for the routers from this one on. It reports false,
-// and changes nothing, where the header has no room for them.
+// Reroute gives the packet a new source route, as the entry node of a mesh does (Spec §2.2).
+// Actions are for the routers from this one on. Reroute reports false, and changes nothing, if the
+// header has no room for them.
 func (v PacketView) Reroute(actions []byte, up, detour bool) bool {
 	r := v[poRoute:][:v[poRouteSize]]
 	if len(actions) > len(r) {
@@ -338,10 +341,9 @@ func (v PacketView) Action() byte {
 	return 0
 }
 
-// Advance consumes the action of this router and one hop of the TTL. It
-// reports false, and changes nothing, when the TTL is used up. Past the
-// route's end the hop index stays, so that it never wraps round to an action
-// that was consumed.
+// Advance consumes the action of this router and one hop of the TTL. Advance reports false, and
+// changes nothing, if the TTL is used up. At the route's end the hop index stops, so that it never
+// wraps round to an action that was already consumed.
 func (v PacketView) Advance() bool {
 	le := binary.LittleEndian
 	ttl := v.TTL()
@@ -355,10 +357,10 @@ func (v PacketView) Advance() bool {
 	return true
 }
 
-// AppendRoute appends the route bytes of a path given by its directions: the
-// source leaves by the first, which is not encoded; each following router
-// forwards by the next, and the last one finds the way back, which means
-// deliver (tt-metal, encode_2d_unicast).
+// AppendRoute appends the route bytes of a path given by its directions. The source leaves by the
+// first direction, which is not encoded. Each following router forwards by the next direction. The
+// last byte names the side that the packet comes in by, which means deliver (tt-metal,
+// encode_2d_unicast).
 func AppendRoute(b []byte, path []Direction) []byte {
 	if len(path) == 0 {
 		return b

@@ -2,8 +2,8 @@ package wire
 
 import "encoding/binary"
 
-// PeekFrame reads the fields of a frame of which only the first bytes are
-// there, for people. It checks nothing but magic and length; Payload is what there is.
+// PeekFrame reads the fields of a frame of which only the first bytes are there, to show them to
+// people. PeekFrame checks only magic and length. Payload holds the bytes that are there.
 func PeekFrame(b []byte) (Frame, bool) {
 	if len(b) < offPayload || b[offMagic] != 'T' || b[offMagic+1] != 'T' {
 		return Frame{}, false
@@ -22,14 +22,15 @@ func PeekFrame(b []byte) (Frame, bool) {
 	}, true
 }
 
-// HeadWhole reports whether a view of the first bytes of a packet holds its
-// headers, so that its fields can be read. It checks nothing else.
+// HeadWhole reports whether a view of the first bytes of a packet holds the packet's headers, so
+// that their fields can be read. HeadWhole checks nothing else.
 func (v PacketView) HeadWhole() bool { return len(v) >= minPacketLen && len(v) >= v.headLen() }
 
 // SendType is the packet's NoC command.
 func (v PacketView) SendType() NocSendType { return NocSendType(v[poSendType]) }
 
-// PayloadLen is how many bytes of payload the packet says that it has; below 0 it contradicts itself.
+// PayloadLen is how many bytes of payload the packet's fields give. A value below 0 means that the
+// fields contradict each other.
 func (v PacketView) PayloadLen() int {
 	return int(binary.LittleEndian.Uint16(v[poLength:])) - v.headLen()
 }

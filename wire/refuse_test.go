@@ -2,7 +2,9 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
+	"math"
 	"slices"
 	"testing"
 )
@@ -167,6 +169,24 @@ func TestAddresses(t *testing.T) {
 	}
 	if r := AppendRoute(nil, []Direction{East, East, North}); !bytes.Equal(r, []byte{1, 4, 8}) {
 		t.Errorf("route of E E N: %v", r)
+	}
+}
+
+// TestOrderOfNodes compares nodes, and ports, of a list in order, each with each.
+func TestOrderOfNodes(t *testing.T) {
+	var ports []PortID
+	for _, n := range []FabricNodeID{{0, 0}, {0, 1}, {0, MaxChipsPerMesh - 1}, {1, 0}, {1, 255}, {2, 3}, {256, 0}, {MaxMeshes - 1, 0}, {math.MaxUint16, math.MaxUint16}} {
+		ports = append(ports, PortID{n, 0}, PortID{n, MaxChannels - 1})
+	}
+	for i, p := range ports {
+		for k, q := range ports {
+			if got, want := cmp.Compare(p.Node.Compare(q.Node), 0), cmp.Compare(i/2, k/2); got != want {
+				t.Errorf("%s and %s: %d, want %d", p.Node, q.Node, got, want)
+			}
+			if p.Less(q) != (i < k) {
+				t.Errorf("%s before %s: %v", p, q, p.Less(q))
+			}
+		}
 	}
 }
 

@@ -12,13 +12,13 @@ const (
 	FullUpdateLen = 4 * NumVCs
 )
 
-// ErrUpdate is returned for a payload that is no sequence update.
+// ErrUpdate is returned for a payload that is not a sequence update.
 var ErrUpdate = errors.New("sequence update: malformed")
 
-// Update is the payload of a sequence update: per virtual channel the
-// absolute number of packets that the peer may have sent since the session
-// began. A grant is never taken back; one that is older than another is
-// ignored, so loss, duplication and reordering do no harm.
+// Update is the payload of a sequence update. For each virtual channel it holds the grant: the
+// absolute number of packets that the peer may have sent since the session began. A grant is never
+// taken back. A receiver ignores a grant older than one that it has, so loss, duplication and
+// reordering do no harm.
 type Update struct {
 	Grants [NumVCs]uint32
 }
@@ -35,8 +35,8 @@ func DecodeUpdate(b []byte) (Update, error) {
 	return u, nil
 }
 
-// Append appends the payload: [UpdateLen] bytes if none but the first
-// channels have grants, [FullUpdateLen] otherwise.
+// Append appends the payload: [UpdateLen] bytes if only the first [BasicVCs] channels have grants,
+// [FullUpdateLen] otherwise.
 func (u *Update) Append(b []byte) []byte {
 	n := NumVCs
 	if [NumVCs - BasicVCs]uint32(u.Grants[BasicVCs:]) == ([NumVCs - BasicVCs]uint32{}) {

@@ -12,6 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/chart"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -39,6 +43,14 @@ func (f *benchFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.plot, "plot", "", "also draw the result as SVG into this `file`")
 }
 
+// writeChart writes the chart to a file, if one is named.
+func writeChart(path string, c *chart.Chart) error {
+	if path == "" {
+		return nil
+	}
+	return folder.WriteOut(path, []byte(c.SVG()))
+}
+
 // benchTarget is what a benchmark works on.
 type benchTarget struct {
 	topo  *topo.Topology
@@ -47,13 +59,14 @@ type benchTarget struct {
 
 func benchOn(c *cobra.Command, f *benchFlags) (benchTarget, error) {
 	if f.plot != "" && !strings.EqualFold(filepath.Ext(f.plot), ".svg") {
-		return benchTarget{}, coded(exitUsage, "--plot %s: plots are drawn as SVG; name a file that ends with .svg", f.plot)
+		return benchTarget{}, spec.Usagef("--plot %s: plots are drawn as SVG; name a file that ends with .svg", f.plot)
 	}
-	dir, err := dirOf(c)
+	fab, err := openFabric(c)
 	if err != nil {
 		return benchTarget{}, err
 	}
-	cs, _, t, err := dir.clients()
+	t := fab.Topology
+	cs, _, err := fab.Clients()
 	if err != nil {
 		return benchTarget{}, err
 	}
@@ -87,7 +100,7 @@ func (b *benchTarget) neighbours(c *cobra.Command, args []string, plane wire.Pla
 			return x, y, b.running(x, y)
 		}
 	}
-	return x, y, coded(exitUsage, "%s and %s are not neighbours on plane %d", x, y, plane)
+	return x, y, spec.Usagef("%s and %s are not neighbours on plane %d", x, y, plane)
 }
 
 func (b *benchTarget) running(ns ...wire.FabricNodeID) error {
@@ -181,9 +194,9 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 	most := 0.0
 	for _, n := range channels {
 		for _, size := range sizes {
-			spec := traffic.Spec{Run: random64(), Pattern: "link", Packets: firstPackets, Size: size, Planes: 1, Window: n, Seed: 1}
-			if err := spec.Validate(); err != nil {
-				return nil, 0, coded(exitUsage, "%w", err)
+			run := traffic.Spec{Run: fabric.NewRun(), Pattern: "link", Packets: firstPackets, Size: size, Planes: 1, Window: n, Seed: 1}
+			if err := run.Validate(); err != nil {
+				return nil, 0, spec.AsUsage(err)
 			}
 			pairs := []traffic.Pair{{Src: x, Dst: y}, {Src: y, Dst: x}}
 			var r linkRow
@@ -192,12 +205,12 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 				if err != nil {
 					return nil, 0, err
 				}
-				res, err := drive(c.Context(), cs, spec, pairs, nil)
+				res, err := fabric.Traffic(c.Context(), cs, run, pairs, nil)
 				if err != nil {
 					return nil, 0, err
 				}
 				if !res.OK() {
-					return nil, 0, coded(exitAssert, "%d B, %d channels: %d of %d packets delivered", size, n, res.Total.Delivered, spec.Packets)
+					return nil, 0, assertf("%d B, %d channels: %d of %d packets delivered", size, n, res.Total.Delivered, run.Packets)
 				}
 				after, agreed, err := sentBetween(c.Context(), cs[0], y)
 				if err != nil {
@@ -208,8 +221,8 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 				payload := float64(res.Total.Bytes) / 2
 				r = linkRow{Size: size, Channels: n, Gbps: payload * 8 / seconds / 1e9, Wire: float64(after-before) * 8 / seconds / 1e9}
 				r.Share, r.Headers, r.Guide = payload/float64(after-before), headerShare(size, frame), guideShare(size)
-				spec.Run = random64()
-				spec.Packets = uint64(max(float64(spec.Packets)*each.Seconds()/seconds, firstPackets))
+				run.Run = fabric.NewRun()
+				run.Packets = uint64(max(float64(run.Packets)*each.Seconds()/seconds, firstPackets))
 			}
 			most = max(most, r.Wire)
 			rows = append(rows, r)
@@ -221,8 +234,6 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 	}
 	return rows, frame, nil
 }
-
-func percent(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
 
 // sentBetween is how many bytes a chip has put on its cables to a neighbour, and how many a frame of theirs carries.
 func sentBetween(ctx context.Context, cl *api.Client, to wire.FabricNodeID) (n uint64, frame int, err error) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ttfabric/node/chart"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -63,7 +64,7 @@ func linesByChannels(rows []linkRow, y func(*linkRow) float64) (ls []chart.Line)
 		}
 	}
 	for _, n := range ns {
-		l := chart.Line{Name: plural(n, "channel")}
+		l := chart.Line{Name: topo.Count(n, "channel")}
 		for _, r := range rows {
 			if r.Channels == n {
 				l.X, l.Y = append(l.X, float64(r.Size)), append(l.Y, y(&r))

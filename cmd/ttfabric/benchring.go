@@ -10,6 +10,7 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chart"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -89,12 +90,12 @@ func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batc
 	for _, h := range hops {
 		via, err := ringPath(b.topo, plane, h)
 		if err != nil {
-			return nil, coded(exitUsage, "--hops %d: %w", h, err)
+			return nil, spec.Usagef("--hops %d: %w", h, err)
 		}
 		for _, size := range sizes {
 			for _, n := range batches {
 				if n < 1 || n > ringBatch {
-					return nil, coded(exitUsage, "--packets %d: want 1 to %d", n, ringBatch)
+					return nil, spec.Usagef("--packets %d: want 1 to %d", n, ringBatch)
 				}
 				res, err := b.chips[first].Bench(c.Context(), api.BenchBody{Dst: first, Plane: plane, Via: via, Size: size, Batch: n, Rounds: rounds, Addr: benchAddr})
 				if err != nil {
@@ -178,7 +179,7 @@ func ringChart(rows []ringRow) *chart.Chart {
 		}
 	}
 	for _, k := range keys {
-		l := chart.Line{Name: fmt.Sprintf("%d hops, %s", k.hops, plural(k.n, "packet"))}
+		l := chart.Line{Name: fmt.Sprintf("%d hops, %s", k.hops, topo.Count(k.n, "packet"))}
 		for _, r := range rows {
 			if (key{r.Hops, r.Batch}) == k {
 				l.X, l.Y = append(l.X, float64(r.Size)), append(l.Y, r.P50)

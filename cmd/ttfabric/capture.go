@@ -2,60 +2,43 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node"
-	"ttfabric/node/admin/api"
-	"ttfabric/router/topo"
-	"ttfabric/wire"
+	"ttfabric/node/fabric"
+	fabriccapture "ttfabric/node/fabric/capture"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/wire/capture"
 )
 
-// captureFlags are those of 'capture'; extcap fills them in, too.
-type captureFlags struct {
-	write     string
-	filter    string
-	count     int
-	duration  time.Duration
-	snapLen   int
-	ringFiles int
-	ringSize  int
-	limit     int
-	buffer    int
-	keys      bool
-}
-
 func newCapture() *cobra.Command {
-	var f captureFlags
+	var o fabriccapture.Options
 	c := &cobra.Command{Use: "capture [LINK|CHIP|CHIP:CHANNEL...]", Short: "Capture frames, for Wireshark or as lines", ValidArgsFunction: completeLinks,
-		Long: `capture shows every TT-link frame that passes the ports of running chips: as a
-line each, or with -w as one pcapng file that Wireshark, tshark and tcpdump
-read. It needs no privilege: the chips do it themselves, before an impairment
-does anything to what they send, and note on each frame what was done to it. A
-frame between two chips that are both captured is there twice: as it leaves,
-and as it arrives.
+		Long: `capture shows every TT-link frame that passes the ports of running chips. Each
+frame is a line or, with -w, a packet of one pcapng file, which Wireshark, tshark
+and tcpdump read. A capture needs no privilege, because the chips capture their
+own ports. A chip captures what a port sends before an impairment does anything
+to the frame, and notes on the frame what was done to it. A frame between two
+captured chips appears twice: as the frame leaves, and as the frame arrives.
 
-A name alone is a chip's own ports, CHIP:CHANNEL one of them; any other LINK
-stands for both ends of its cables. Without one, it is all ports. Each port is
-an interface of the file, M0D3/eth8. What happens without a frame of its own
-(packets that a router drops, links that go down, faults that are set) is a
-comment on the port's next frame.
+The name of a chip alone stands for the chip's own ports, and CHIP:CHANNEL for one
+port. Any other LINK stands for both ends of its cables. Without an argument,
+capture takes all ports. Each port is an interface of the file, M0D3/eth8. Some
+events have no frame of their own: packets that a router drops, links that go
+down, faults that are set. Such an event is a comment on the port's next frame.
 
-Times are those of each chip's machine; frames stand in their order.
+The time of a frame is by the clock of the chip's machine. Frames stand in the
+order of time.
 
-No packet waits for a capture. What a chip has no room for is left out, counted,
-and told at the end and in the file. But it takes processor time: on a busy
-machine, filter. It goes on when chips die and come back,
-and ends with Ctrl-C, --count, --duration, --limit or the fabric's end.
+No packet of the fabric waits for a capture. A chip leaves out frames for which
+there is no room, and counts them: the summary at the end and the file say how
+many. But a capture takes processor time: on a busy machine, use a filter. A
+capture goes on when chips die and come back. A capture ends with Ctrl-C, --count,
+--duration, --limit or the fabric's end.
 
 ` + linkHelp + "\n\n" + capture.FilterHelp,
 		Example: `  ttfabric capture                                   a line per frame, all ports
@@ -65,167 +48,76 @@ and ends with Ctrl-C, --count, --duration, --limit or the fabric's end.
   ttfabric capture all -w night.pcapng --ring-files 10 --ring-size 100 --snaplen 200
   ttfabric capture --filter 'retransmission or nack or fault'
   ttfabric capture M0D3:8 --count 5 -o json`,
-		RunE: func(c *cobra.Command, args []string) error { return runCapture(c, args, &f) }}
+		RunE: func(c *cobra.Command, args []string) error { return runCapture(c, args, &o) }}
 	fl := c.Flags()
-	fl.StringVarP(&f.write, "write", "w", "", "write pcapng to this file, or with - to stdout")
-	fl.StringVar(&f.filter, "filter", "", "only frames that fit this expression, see above")
-	fl.IntVarP(&f.count, "count", "c", 0, "end after so many frames; 0: never")
-	fl.DurationVar(&f.duration, "duration", 0, "end after this time; 0: never")
-	fl.IntVar(&f.snapLen, "snaplen", 0, "keep so many bytes of each Ethernet frame; 0: all")
-	fl.IntVar(&f.ringFiles, "ring-files", 0, "keep the last so many files, NAME_00001_TIME.pcapng and so on; needs --ring-size")
-	fl.IntVar(&f.ringSize, "ring-size", 0, "begin another file after so many MiB")
-	fl.IntVar(&f.limit, "limit", 0, "end after so many MiB; 0: never")
-	fl.IntVar(&f.buffer, "buffer", 0, fmt.Sprintf("MiB that may wait in each chip; 0: %d", node.DefaultCaptureBuffer>>20))
-	fl.BoolVar(&f.keys, "keys", false, "put the TLS keys of QUIC ports into the file, of chips that were started with --keylog: whoever has it can decrypt them")
+	fl.StringVarP(&o.Write, "write", "w", "", "write pcapng to this file, or with - to stdout")
+	fl.StringVar(&o.Filter, "filter", "", "only frames that fit this expression, see above")
+	fl.IntVarP(&o.Count, "count", "c", 0, "end after so many frames; 0: never")
+	fl.DurationVar(&o.Duration, "duration", 0, "end after this time; 0: never")
+	fl.IntVar(&o.SnapLen, "snaplen", 0, "keep so many bytes of each Ethernet frame; 0: all")
+	fl.IntVar(&o.RingFiles, "ring-files", 0, "keep the last so many files, NAME_00001_TIME.pcapng and so on; needs --ring-size")
+	fl.IntVar(&o.RingMiB, "ring-size", 0, "begin another file after so many MiB")
+	fl.IntVar(&o.LimitMiB, "limit", 0, "end after so many MiB; 0: never")
+	fl.IntVar(&o.BufferMiB, "buffer", 0, fmt.Sprintf("MiB that may wait in each chip; 0: %d", capture.DefaultBuffer>>20))
+	fl.BoolVar(&o.Keys, "keys", false, "put the TLS keys of QUIC ports into the file, of chips that were started with --keylog: whoever has the file can decrypt the packets")
 	return c
 }
 
-// check reports flags that do not go together, or are out of range.
-func (f *captureFlags) check() error {
-	for _, n := range []struct {
-		name string
-		v    int
-		high int
-	}{{"count", f.count, 1 << 40}, {"snaplen", f.snapLen, api.MaxSnapLen}, {"ring-files", f.ringFiles, 99999}, {"ring-size", f.ringSize, 1 << 20},
-		{"limit", f.limit, 1 << 30}, {"buffer", f.buffer, node.MaxCaptureBuffer >> 20}} {
-		if n.v < 0 || n.v > n.high {
-			return coded(exitUsage, "--%s %d: want 0 to %d", n.name, n.v, n.high)
-		}
-	}
-	switch {
-	case f.duration < 0:
-		return coded(exitUsage, "--duration %v: want a time such as 10s, or 0 for no end", f.duration)
-	case f.ringFiles > 0 && f.ringSize == 0:
-		return coded(exitUsage, "--ring-files %d: say with --ring-size after how many MiB another file begins", f.ringFiles)
-	case f.ringSize > 0 && (f.write == "" || f.write == "-"):
-		return coded(exitUsage, "--ring-size %d: name the files with -w FILE", f.ringSize)
-	case f.limit > 0 && f.write == "":
-		return coded(exitUsage, "--limit %d: it is the size of a file, name one with -w", f.limit)
-	case f.keys && f.write == "":
-		return coded(exitUsage, "--keys: they go into a file, name one with -w")
-	}
-	if _, err := capture.ParseFilter(f.filter); err != nil {
-		return coded(exitUsage, "--%w", err)
-	}
-	return nil
-}
-
-func runCapture(c *cobra.Command, args []string, f *captureFlags) error {
+func runCapture(c *cobra.Command, args []string, o *fabriccapture.Options) error {
 	out, err := format(c)
 	if err != nil {
 		return err
 	}
-	if err := f.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return err
 	}
-	if f.write == "-" && terminal(c.OutOrStdout()) {
-		return coded(exitUsage, "-w -: stdout is a terminal, and pcapng is no text; name a file, or pipe it: ttfabric capture -w - | wireshark -k -i -")
+	if o.Write == "-" && terminal(c.OutOrStdout()) {
+		return spec.Usagef("-w -: stdout is a terminal, and pcapng is no text; name a file, or use a pipe: ttfabric capture -w - | wireshark -k -i -")
 	}
-	dir, err := dirOf(c)
+	f, err := openFabric(c)
 	if err != nil {
 		return err
 	}
-	_, t, _, err := dir.mesh()
+	where, err := fabriccapture.Ports(f.Topology, args)
 	if err != nil {
 		return err
 	}
-	where, err := capturedPorts(t, args)
+	talk := c.ErrOrStderr()
+	j, err := fabriccapture.New(f, where, *o)
 	if err != nil {
 		return err
 	}
-	if _, missing, _, err := dir.clients(); err != nil {
-		return err
-	} else if missing = slices.DeleteFunc(missing, func(n wire.FabricNodeID) bool { return where[n] == nil }); len(missing) > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "not running, captured once they are: %s\n", strings.Trim(fmt.Sprint(missing), "[]"))
+	j.Say = func(line string) { fmt.Fprintln(talk, line) }
+	if missing := j.Missing(); len(missing) > 0 {
+		fmt.Fprintf(talk, "not running, captured once they are: %s\n", strings.Trim(fmt.Sprint(missing), "[]"))
 	}
 	signal.Ignore(syscall.SIGPIPE) // a reader that goes away ends the capture like any other end
-	j := &captureJob{dir: dir, t: t, where: where, flags: f, say: c.ErrOrStderr()}
-	switch {
-	case f.write == "" && out == "json":
-		o, _ := c.Flags().GetString("output")
-		j.sink = newJSONSink(c.OutOrStdout(), o == "yaml")
-	case f.write == "":
-		j.sink = newLineSink(c.OutOrStdout())
-	case f.write == "-":
-		j.sink = newPcapSink(c.OutOrStdout(), nil, j.section())
-	default:
-		if j.sink, err = newFileSink(f, j.section()); err != nil {
-			return err
-		}
-	}
-	if err = j.run(c.Context()); err == nil {
-		err = dir.host().keylog(context.WithoutCancel(c.Context())) // connections were made anew, perhaps
-	}
-	return err
-}
-
-// section describes a capture of the job.
-func (j *captureJob) section() capture.Section {
-	host, _ := os.Hostname()
-	comments := []string{fmt.Sprintf("fabric %s", j.t.Name)}
-	if m, _, _, err := j.dir.mesh(); err == nil {
-		comments[0] = fmt.Sprintf("fabric %q, %s, started %s", m.Name, j.t.Name, m.Created.Format(time.RFC3339))
-		for _, n := range slices.Concat(declaredByTopology(j.t), m.Netem) {
-			comments = append(comments, "impaired from the start: "+n)
-		}
-	}
-	return capture.Section{Hardware: j.t.Arch.String() + ", emulated", OS: "Linux, " + host, Application: "ttfabric " + version(), Comments: comments}
-}
-
-// capturedPorts are the ports that words name, by chip: a chip's own ones, a port, or both ends of cables. No words: all.
-func capturedPorts(t *topo.Topology, words []string) (map[wire.FabricNodeID][]wire.Channel, error) {
-	if len(words) == 0 {
-		words = []string{"all"}
-	}
-	where := map[wire.FabricNodeID][]wire.Channel{}
-	add := func(p wire.PortID) {
-		if !slices.Contains(where[p.Node], p.Channel) {
-			where[p.Node] = append(where[p.Node], p.Channel)
-		}
-	}
-	for _, word := range words {
-		word = strings.Replace(word, "/eth", "/", 1) // as interfaces are named
-		chips, notChips := t.SelectChips(word)
-		links := []string{word}
-		if notChips == nil {
-			links = nil
-			for n := range chips {
-				links = append(links, n.String())
-			}
-		}
-		ls, err := parseLinks(t, links)
-		if err != nil {
-			return nil, err
-		}
-		one := strings.ContainsAny(word, ":/") && !strings.ContainsAny(word, "-*") && !strings.Contains(word, "plane:") && !strings.Contains(word, "label:")
-		for _, l := range ls {
-			if notChips != nil || chips[l.a.Node] {
-				add(l.a)
-			}
-			if notChips == nil && chips[l.b.Node] || notChips != nil && !one {
-				add(l.b)
-			}
-		}
-	}
-	if len(where) == 0 {
-		return nil, errors.New("there is no port to capture at")
-	}
-	return where, nil
-}
-
-// captureTimes of the client.
-const (
-	captureRetry = 500 * time.Millisecond // between attempts to reach a chip that is gone
-	captureEnd   = 2 * time.Second        // for the chips to send what they have, at the end
-	captureTick  = 50 * time.Millisecond  // packets that are kept back for others are looked at so often
-)
-
-// open begins a capture at one chip.
-func (j *captureJob) open(ctx context.Context, n wire.FabricNodeID, id string) (*api.CaptureStream, error) {
-	cl, err := j.dir.client(n)
+	sink, err := captureSink(c, f, o, out)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	f := j.flags
-	return cl.Capture(ctx, api.CaptureBody{Channels: j.where[n], SnapLen: f.snapLen, Filter: f.filter, BufferMiB: f.buffer, Keys: f.keys, ID: id})
+	sum, err := j.Run(c.Context(), sink)
+	fmt.Fprintln(talk, sum)
+	if err != nil {
+		return err
+	}
+	f, err = fabric.Peek(f.Dir)
+	if err != nil {
+		return nil // the fabric is down
+	}
+	return f.KeyLog(context.WithoutCancel(c.Context())) // of connections that were made during the capture
+}
+
+// captureSink is where the frames go: files, or stdout as pcapng, objects or lines.
+func captureSink(c *cobra.Command, f *fabric.Fabric, o *fabriccapture.Options, out string) (fabriccapture.Sink, error) {
+	switch w := c.OutOrStdout(); {
+	case o.Write == "" && out == "json":
+		as, _ := c.Flags().GetString("output")
+		return fabriccapture.Objects(w, as == "yaml"), nil
+	case o.Write == "":
+		return fabriccapture.Lines(w), nil
+	case o.Write == "-":
+		return fabriccapture.Stream(w, fabriccapture.Section(f, version())), nil
+	}
+	return fabriccapture.Files(o, fabriccapture.Section(f, version()))
 }

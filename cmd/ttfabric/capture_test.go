@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/router/topo"
-	"ttfabric/wire"
+	fabriccapture "ttfabric/node/fabric/capture"
 	"ttfabric/wire/capture"
 )
 
-// captureFile reads a capture: the interfaces' names, the packets' number and comments, and whether they are in the order of time.
+// captureFile reads a capture: the names of the interfaces, the number of packets, their comments, and whether the packets are in the order of time.
 func captureFile(t *testing.T, path string) (names []string, packets int, comments map[string]int, ordered bool, stats []capture.Statistics) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -56,7 +55,7 @@ func captureFile(t *testing.T, path string) (names []string, packets int, commen
 	}
 }
 
-// capturing is at how many ports a capture that is still written has begun.
+// capturing counts the ports at which a capture that still runs has begun.
 func capturing(path string) (ports int) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -120,7 +119,7 @@ func TestCapture(t *testing.T) {
 		}
 	})
 	t.Run("json", func(t *testing.T) {
-		var v frameView
+		var v fabriccapture.Frame
 		if err := json.Unmarshal([]byte(c.must("capture", "M0D0/eth8", "--filter", "update", "-c", "1", "-o", "json")), &v); err != nil || v.Fields["ttlink.kind"][0] != "2" || v.Port != "M0D0/eth8" {
 			t.Errorf("%+v, %v", v, err)
 		}
@@ -236,7 +235,7 @@ func testExtcap(t *testing.T, c *cli) {
 	}
 }
 
-// TestCaptureFlags quotes what does not go together.
+// TestCaptureFlags refuses flags that do not go together with the exit code of usage, and names them.
 func TestCaptureFlags(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -257,32 +256,5 @@ func TestCaptureFlags(t *testing.T) {
 	}
 	if _, errs, code := c.run("capture", "-n", "none"); code != exitFailed || !strings.Contains(errs, "fabric \"none\"") && !strings.Contains(errs, "fabric named \"none\"") {
 		t.Errorf("no fabric: %d %s", code, errs)
-	}
-}
-
-// TestCapturedPorts finds the ports that words name.
-func TestCapturedPorts(t *testing.T) {
-	m, err := topo.Named("t3000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for words, want := range map[string]int{"": 40, "all": 40, "M0D0": 4, "M0D1": 6, "M0D0:0": 1, "M0D0/eth0": 1, "M0D0/0": 1, "M0D0-M0D1": 4, "M0D0-M0D1/p1": 2,
-		"plane:1": 20, "M0D0 M0D0:0": 4, "M0D*": 40, "M0D[01]": 10, "M0D0:0 M0D1": 7} {
-		where, err := capturedPorts(m, strings.Fields(words))
-		n := 0
-		for _, chs := range where {
-			n += len(chs)
-		}
-		if err != nil || n != want {
-			t.Errorf("%q: %d ports, want %d: %v", words, n, want, err)
-		}
-	}
-	if where, _ := capturedPorts(m, []string{"M0D0"}); len(where) != 1 || len(where[wire.FabricNodeID{}]) != 4 {
-		t.Errorf("M0D0: %v", where)
-	}
-	for _, word := range []string{"M0D99", "nothing", "M0D0:15", "plane:9"} {
-		if _, err := capturedPorts(m, []string{word}); err == nil {
-			t.Errorf("%s is taken", word)
-		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 )
 
 func newCheckpoint() *cobra.Command {
@@ -31,17 +33,17 @@ Exit code 5 if anything got lost, or may have.`,
 				return err
 			}
 			if file == "" && since == "" {
-				return coded(exitUsage, "want a file: -f FILE notes this moment, --since FILE asks what got lost since")
+				return spec.Usagef("want a file: -f FILE notes this moment, --since FILE asks what got lost since")
 			}
-			dir, err := dirOf(c)
+			fab, err := openFabric(c)
 			if err != nil {
 				return err
 			}
-			cs, missing, _, err := dir.clients()
+			cs, missing, err := fab.Clients()
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), askTime)
+			ctx, cancel := context.WithTimeout(c.Context(), fabric.AskTime)
 			defer cancel()
 			if since == "" {
 				if len(missing) > 0 {
@@ -70,12 +72,15 @@ Exit code 5 if anything got lost, or may have.`,
 	return c
 }
 
+// maxCheckpoint is the largest file with a checkpoint that is read, in bytes: many times what the largest fabric has.
+const maxCheckpoint = 256 << 20
+
 func noteCheckpoint(c *cobra.Command, file string, now fabric.Checkpoint) error {
 	b, err := json.MarshalIndent(now, "", " ")
 	if err != nil {
 		return err
 	}
-	if err := writeFile(file, append(b, '\n')); err != nil {
+	if err := folder.WriteFile(file, append(b, '\n')); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%d chips noted in %s at %s\n", len(now.Chips), file, time.Now().Format(time.TimeOnly))
@@ -83,12 +88,12 @@ func noteCheckpoint(c *cobra.Command, file string, now fabric.Checkpoint) error 
 }
 
 func readCheckpoint(ctx context.Context, file string) (v fabric.Checkpoint, err error) {
-	b, err := readFile(ctx, file, maxCheckpoint)
+	b, err := folder.ReadFile(ctx, file, maxCheckpoint)
 	if err != nil {
-		return v, coded(exitUsage, "--since: %w", err)
+		return v, spec.Usagef("--since: %w", err)
 	}
 	if err := json.Unmarshal(b, &v); err != nil || len(v.Chips) == 0 {
-		return v, coded(exitUsage, "--since: %s is no checkpoint; 'ttfabric checkpoint -f FILE' writes one", file)
+		return v, spec.Usagef("--since: %s is no checkpoint; 'ttfabric checkpoint -f FILE' writes one", file)
 	}
 	return v, nil
 }
@@ -117,7 +122,7 @@ func tellLosses(c *cobra.Command, format string, l *fabric.LossesSince) error {
 		}
 	}
 	if l.Any() {
-		return coded(exitAssert, "since the checkpoint %d chips started anew, %d do not answer, and %d flows have requests that are lost, of unknown outcome or open", len(l.Restarted), len(l.Silent), len(l.Flows))
+		return assertf("since the checkpoint %d chips started anew, %d do not answer, and %d flows have requests that are lost, of unknown outcome or open", len(l.Restarted), len(l.Silent), len(l.Flows))
 	}
 	return nil
 }

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/route"
 )
 
@@ -17,23 +16,19 @@ func flagValues() map[string][]string {
 	for _, s := range route.Schemes {
 		schemes = append(schemes, s.Name)
 	}
-	return map[string][]string{
-		"transport": {"udp", "quic"},
-		"auth":      {"none", "psk", "mtls"},
-		"profile":   {"lan", "crowded", "paced"},
-		"slots":     strings.Split(slotNames(), ", "),
-		"engine":    {"dor", "updown"},
-		"order":     {"xy", "yx", "none"},
-		"ring":      {"dateline", "bubble", "none"},
-		"fabric":    {"1d", "2d"},
-		"stuck":     {"notify", "drop", "drain", "none"},
-		"offload":   {"on", "off", "plain"},
-		"runtime":   {runtimeProcess, runtimeDocker},
-		"direction": {"both", "a-to-b", "b-to-a"},
+	values := map[string][]string{
+		"runtime":   {spec.Process, spec.Docker},
+		"direction": spec.Directions,
 		"log-level": {"debug", "info", "warn", "error"},
 		"kind":      api.ProfileKinds,
 		"vcs":       schemes,
 	}
+	for _, o := range spec.Options {
+		if o.Words != nil {
+			values[o.Name] = o.Words
+		}
+	}
+	return values
 }
 
 // completeValues lets the shell complete the values of flags that take one of a few words.
@@ -47,4 +42,10 @@ func completeValues(c *cobra.Command, values map[string][]string) {
 	for _, sub := range c.Commands() {
 		completeValues(sub, values)
 	}
+}
+
+func completeFormat(c *cobra.Command, formats ...string) {
+	c.RegisterFlagCompletionFunc("format", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return formats, cobra.ShellCompDirectiveNoFileComp
+	})
 }

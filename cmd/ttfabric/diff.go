@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/folder"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -123,18 +124,11 @@ func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wir
 }
 
 // showDiff is inspect --diff.
-func showDiff(c *cobra.Command, format, file string, views []api.ChipView, missing, silent []wire.FabricNodeID) error {
-	dir, err := dirOf(c)
-	if err != nil {
-		return err
-	}
-	_, t, _, err := dir.mesh()
-	if err != nil {
-		return err
-	}
+func showDiff(c *cobra.Command, t *topo.Topology, format, file string, views []api.ChipView, missing, silent []wire.FabricNodeID) error {
 	expected := t
 	if file != "" {
-		if expected, err = loadTopology(c.Context(), file); err != nil {
+		var err error
+		if expected, err = folder.LoadTopology(c.Context(), file); err != nil {
 			return err
 		}
 	}

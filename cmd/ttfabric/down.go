@@ -1,9 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os"
+
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/folder"
 
 	"github.com/spf13/cobra"
 )
@@ -20,31 +21,27 @@ func newDown() *cobra.Command {
 			names := []string{name}
 			if all {
 				names = nil
-				ents, _ := os.ReadDir(runRoot())
-				for _, e := range ents {
-					names = append(names, e.Name())
+				for _, d := range folder.All() {
+					names = append(names, d.Name())
 				}
 			}
 			for _, name := range names {
-				dir, err := dirFor(name)
+				dir, err := folder.For(name)
 				if err != nil {
 					return err
 				}
-				_, elsewhere := dir.host().(elsewhere)
-				there, err := removeFabric(dir, discard, strange)
-				if err != nil && !there {
+				found, err := fabric.Remove(dir, discard, strange)
+				switch {
+				case err != nil && found == fabric.Nothing:
 					fmt.Fprintf(c.ErrOrStderr(), "No fabric named %q ran as processes; whether as containers is not known: %v\n", name, err)
-					continue
-				}
-				if err != nil {
+				case err != nil:
 					return fmt.Errorf("fabric %q: %w", name, err)
-				}
-				if !there {
-					fmt.Fprintf(c.ErrOrStderr(), "No fabric named %q was running.\n", name)
-				} else if elsewhere {
-					fmt.Fprintf(c.ErrOrStderr(), "Fabric %q is forgotten here; its chips run on.\n", name)
-				} else {
-					fmt.Fprintf(c.ErrOrStderr(), "Fabric %q is down.\n", name)
+				default:
+					fmt.Fprintf(c.ErrOrStderr(), map[fabric.Removed]string{
+						fabric.Nothing:   "No fabric named %q was running.\n",
+						fabric.Forgotten: "Fabric %q is forgotten here; its chips run on.\n",
+						fabric.Stopped:   "Fabric %q is down.\n",
+					}[found], name)
 				}
 			}
 			return nil
@@ -54,38 +51,4 @@ func newDown() *cobra.Command {
 	c.Flags().StringVar(&strange, "recordings", "", "folder for recordings of containers of which nothing says any more where they belong")
 	c.Flags().BoolVar(&all, "all", false, "all fabrics of this user: those that have a run folder")
 	return c
-}
-
-// removeFabric stops the chips of a fabric and removes what there is of it,
-// with discard what its containers have recorded too; see containers for
-// strange. It reports whether there was any.
-func removeFabric(dir runDir, discard bool, strange string) (bool, error) {
-	h := dir.host()
-	if _, err := os.Stat(string(dir)); err != nil { // no command has asked its containers yet, if there are any
-		ctx, cancel := context.WithTimeout(context.Background(), engineTime)
-		defer cancel()
-		cs, err := findContainers(ctx, dir.name())
-		if err == nil && len(cs) == 0 {
-			if err := (containers{dir: dir, discard: discard, strange: strange}).rescue(ctx, nil); err != nil {
-				return true, err
-			}
-		}
-		if err != nil || len(cs) == 0 {
-			n, err := removeLabelled(context.Background(), dir.name())
-			if engineAbsent(err) {
-				err = nil
-			}
-			return n > 0, err
-		}
-		m := meshFile{Runtime: runtimeDocker, Project: cs[0].project}
-		if err := m.composed(ctx, cs[0].id); err != nil {
-			return true, err
-		}
-		h = containers{dir: dir, m: m}
-	}
-	if c, ok := h.(containers); ok {
-		c.discard, c.strange = discard, strange
-		h = c
-	}
-	return true, h.remove()
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 
+	"ttfabric/node/fabric/spec"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -30,7 +32,7 @@ func fromEnvironment(c *cobra.Command, _ []string) (err error) {
 			return
 		}
 		if e := c.Flags().Set(f.Name, v); e != nil {
-			err = coded(exitUsage, "the environment variable %s: %w", name, plainFlagError(e))
+			err = spec.Usagef("the environment variable %s: %w", name, plainFlagError(e))
 		}
 	})
 	return err

@@ -16,6 +16,8 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/archive"
 	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -77,7 +79,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, coded(exitUsage, "--since %q: want a time that has passed, such as 90s or 10m, or an instant such as 2026-01-02T15:04:05", s)
+	return time.Time{}, spec.Usagef("--since %q: want a time that has passed, such as 90s or 10m, or an instant such as 2026-01-02T15:04:05", s)
 }
 
 // viewer prints each event once that it is asked for.
@@ -87,8 +89,8 @@ type viewer struct {
 	flags eventFlags
 	chips map[wire.FabricNodeID]bool // nil: all
 	since time.Time
-	dir   string // the archive's folder
-	host  host   // that fills it; nil for one that is named
+	dir   string         // the archive's folder
+	fab   *fabric.Fabric // whose archive it is; nil for a folder that is named
 
 	mu     sync.Mutex
 	seen   map[string]uint64 // last event by chip and life
@@ -101,39 +103,34 @@ type viewer struct {
 func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) error {
 	v := &viewer{c: c, json: asJSON, flags: f, seen: map[string]uint64{}, types: map[string]int{}}
 	if f.last < 0 {
-		return coded(exitUsage, "--last %d: want 1 or more, or 0 for all", f.last)
+		return spec.Usagef("--last %d: want 1 or more, or 0 for all", f.last)
 	}
 	for _, s := range chips {
 		n, err := wire.ParseFabricNodeID(s)
 		if err != nil {
-			return coded(exitUsage, "%w", err)
+			return spec.Usagef("%w", err)
 		}
 		if v.chips == nil {
 			v.chips = map[wire.FabricNodeID]bool{}
 		}
 		v.chips[n] = true
 	}
-	var dir runDir
 	if f.archive != "" {
 		if f.follow {
-			return coded(exitUsage, "--archive reads files that are there: leave --follow out")
+			return spec.Usagef("--archive reads files that are there: leave --follow out")
 		}
 		v.dir = f.archive
 	} else {
-		var err error
-		if dir, err = dirOf(c); err != nil {
-			return err
-		}
-		m, t, _, err := dir.mesh()
+		fab, err := openFabric(c)
 		if err != nil {
 			return err
 		}
 		for n := range v.chips {
-			if _, ok := t.Chip(n); !ok {
-				return coded(exitUsage, "chip %s is not in %s", n, t)
+			if _, ok := fab.Topology.Chip(n); !ok {
+				return spec.Usagef("chip %s is not in %s", n, fab.Topology)
 			}
 		}
-		v.dir, v.since, v.host = m.archiveDir(dir), m.Created, dir.host()
+		v.dir, v.since, v.fab = fab.Dir.ArchiveDir(&fab.Spec), fab.Spec.Created, fab
 	}
 	if f.since != "" {
 		var err error
@@ -148,7 +145,7 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 		v.endHistory()
 		return nil
 	}
-	return v.live(dir)
+	return v.live()
 }
 
 // history prints what is archived, or keeps the last of it.
@@ -168,15 +165,15 @@ func (v *viewer) history() error {
 		}
 	}
 	if skipped.Damaged > 0 {
-		fmt.Fprintf(v.c.ErrOrStderr(), "ttfabric: %s in %s could not be read\n", counted(skipped.Damaged, "part"), v.dir)
+		fmt.Fprintf(v.c.ErrOrStderr(), "ttfabric: %s in %s could not be read\n", topo.Count(skipped.Damaged, "part"), v.dir)
 	}
 	return nil
 }
 
 // read reads the archive as it is now.
 func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error) {
-	if v.host != nil {
-		if err := v.host.archive(v.c.Context()); err != nil && v.c.Context().Err() == nil {
+	if v.fab != nil {
+		if err := v.fab.Archive(v.c.Context()); err != nil && v.c.Context().Err() == nil {
 			return archive.Skipped{}, err
 		}
 	}
@@ -259,7 +256,7 @@ const (
 
 // live adds what the running chips have to say: the latest history that is
 // not archived, and, to follow, what happens from now on.
-func (v *viewer) live(dir runDir) error {
+func (v *viewer) live() error {
 	ctx, cancel := context.WithCancel(v.c.Context())
 	defer cancel()
 	time.AfterFunc(settleTime, func() {
@@ -278,18 +275,18 @@ func (v *viewer) live(dir runDir) error {
 	tick := time.NewTicker(attachPoll)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		_, t, token, err := dir.mesh()
+		fab, err := openFabric(v.c)
 		if err != nil {
 			break // the fabric was taken down
 		}
-		for _, f := range dir.chips() {
+		for _, f := range fab.Running() {
 			p := life{f.Chip, f.API}
 			if _, on := attached.Load(p); on || !v.wants(f.Chip) {
 				continue
 			}
 			attached.Store(p, true)
 			wg.Go(func() {
-				v.attach(ctx, api.NewClient(f.API, token, f.Chip, t))
+				v.attach(ctx, fab.ClientAt(f))
 				attached.Delete(p)
 			})
 		}

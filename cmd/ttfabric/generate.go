@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 )
 
 func newGenerate() *cobra.Command {
 	var form, file string
-	var secure secureFlags
+	var secure spec.Security
 	c := &cobra.Command{
 		Use:   "generate NAME|FILE",
 		Short: "Write a topology as a file",
@@ -19,10 +22,11 @@ in the form of ttfabric, which holds everything, or as a cluster descriptor of
 tt-umd, which holds one mesh.
 
 In the form of ttfabric a cable may have labels, by which 'netem' and 'link'
-name it, and an impairment that is in force from the start; a list of the
-latter may name several cables, as 'up --netem' does. Of the whole fabric it may
-say what carries the links and how chips know each other, which --transport and
---auth write, and which flags of the same names overrule where it is used:
+name the cable, and an impairment that is in force from the start. An entry of
+the list netem impairs all cables that the entry names, as 'up --netem' does. The
+file may say for the whole fabric what carries the links and how chips know each
+other: --transport and --auth write these two keys, and flags of the same names
+overrule the keys where the file is used:
 
   transport: udp
   auth: psk
@@ -44,11 +48,11 @@ say what carries the links and how chips know each other, which --transport and
 			if err != nil {
 				return err
 			}
-			t, err := loadTopology(c.Context(), args[0])
+			t, err := folder.LoadTopology(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if err := secure.note(t); err != nil {
+			if err := note(secure, t); err != nil {
 				return err
 			}
 			var text []byte
@@ -57,10 +61,10 @@ say what carries the links and how chips know each other, which --transport and
 				text = t.Encode()
 			case "umd":
 				if text, err = t.EncodeClusterDescriptor(); err != nil {
-					return coded(exitUsage, "%w", err)
+					return spec.Usagef("%w", err)
 				}
 			default:
-				return coded(exitUsage, "--format %q: want ttfabric or umd", form)
+				return spec.Usagef("--format %q: want ttfabric or umd", form)
 			}
 			if len(text) > topo.MaxFile {
 				return fmt.Errorf("%s would be %d bytes as a file; a topology has at most %d", t.Name, len(text), topo.MaxFile)
@@ -70,37 +74,19 @@ say what carries the links and how chips know each other, which --transport and
 	}
 	c.Flags().StringVar(&form, "format", "ttfabric", "ttfabric or umd (a cluster descriptor of tt-umd)")
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
-	c.Flags().StringVar(&secure.transport, "transport", "", "write what carries the links: udp, quic (default: as the file that is read says)")
-	c.Flags().StringVar(&secure.auth, "auth", "", "write how chips know each other: none, psk, mtls (default: as the file that is read says)")
+	c.Flags().StringVar(&secure.Transport, "transport", "", "write what carries the links: udp, quic (default: as the file that is read says)")
+	c.Flags().StringVar(&secure.Auth, "auth", "", "write how chips know each other: none, psk, mtls (default: as the file that is read says)")
 	completeFormat(c, "ttfabric", "umd")
 	return c
 }
 
-func completeFormat(c *cobra.Command, formats ...string) {
-	c.RegisterFlagCompletionFunc("format", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return formats, cobra.ShellCompDirectiveNoFileComp
-	})
-}
-
-// writeResult writes what a command made to its file or to stdout. As JSON it
-// says what was written, and has the text in it where no file has.
-func writeResult(c *cobra.Command, as, file string, about map[string]any, text []byte) error {
-	if file != "" {
-		if err := writeOut(file, text); err != nil {
-			return fmt.Errorf("cannot write the file: %w", err)
-		}
-		about["file"] = file
-		fmt.Fprintf(c.ErrOrStderr(), "Wrote %s.\n", file)
-	} else {
-		about["text"] = string(text)
+// note writes into a topology what carries the links and how chips know each
+// other, as far as the flags say; what they say must go together.
+func note(flags spec.Security, t *topo.Topology) error {
+	if flags.Transport == "" && flags.Auth == "" {
+		return nil
 	}
-	if as == "json" {
-		about["bytes"] = len(text)
-		return printJSON(c, about)
-	}
-	if file == "" {
-		_, err := c.OutOrStdout().Write(text)
-		return err
-	}
-	return nil
+	t.Transport, t.Auth = cmp.Or(flags.Transport, t.Transport), cmp.Or(flags.Auth, t.Auth)
+	flags.Settle(t)
+	return flags.Check()
 }

@@ -4,23 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
-	"ttfabric/router/topo"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
-
-// chipsHelp says what CHIPS may be.
-const chipsHelp = `CHIPS is a list of chips, or of patterns of them: M0D0,M0D1 or 'M0D[0-3]' or
-'M0D*'; all is every chip.`
 
 func newGossip() *cobra.Command {
 	c := &cobra.Command{Use: "gossip", Short: "Impair, cut and show the gossip between chips, and change its keys",
@@ -29,65 +24,6 @@ address. It runs beside the fabric, and no link comes up or goes down because
 of it. One pool holds the chips of a mesh, another one all that have a cable to another mesh.`}
 	c.AddCommand(newGossipShow(), newGossipImpair(), newGossipCut(), newGossipHeal(), newGossipKeygen(), newGossipKeys())
 	return c
-}
-
-// chipList reads CHIPS arguments: those chips, in the order of the topology.
-func chipList(t *topo.Topology, args []string) ([]wire.FabricNodeID, error) {
-	set := map[wire.FabricNodeID]bool{}
-	for _, a := range args {
-		if a == "all" {
-			a = "*"
-		}
-		some, err := parseChips(t, a)
-		if err != nil {
-			return nil, err
-		}
-		for n := range some {
-			set[n] = true
-		}
-	}
-	var out []wire.FabricNodeID
-	for _, c := range t.Chips {
-		if set[c.Node] {
-			out = append(out, c.Node)
-		}
-	}
-	return out, nil
-}
-
-// gossipArgs reads the CHIPS of a command, and opens the chips that run.
-func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *chipSet, error) {
-	if _, err := format(c); err != nil {
-		return nil, nil, err
-	}
-	dir, t, err := machineOf(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	chips, err := chipList(t, args)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := openChips(dir)
-	return chips, s, err
-}
-
-// each asks chips at once. Those that don't run are named on stderr.
-func (s *chipSet) each(c *cobra.Command, chips []wire.FabricNodeID, do func(context.Context, *api.Client) error) error {
-	where := map[wire.FabricNodeID][]wire.Channel{}
-	for _, n := range chips {
-		where[n] = nil
-	}
-	return s.at(c, where, func(ctx context.Context, cl *api.Client, _ []wire.Channel) error { return do(ctx, cl) })
-}
-
-func (s *chipSet) all() (out []wire.FabricNodeID) {
-	for _, c := range s.t.Chips {
-		if s.clients[c.Node] != nil {
-			out = append(out, c.Node)
-		}
-	}
-	return out
 }
 
 func completeChipLists(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -104,25 +40,16 @@ func newGossipShow() *cobra.Command {
 				return err
 			}
 			if len(args) == 0 {
-				chips = s.all()
+				chips = s.All()
 			}
-			return s.showGossip(c, chips)
+			return showGossip(c, s, chips)
 		}}
 }
 
-func (s *chipSet) showGossip(c *cobra.Command, chips []wire.FabricNodeID) error {
-	var mu sync.Mutex
-	views := []api.GossipView{}
-	err := s.each(c, chips, func(ctx context.Context, cl *api.Client) error {
-		v, err := cl.Gossip(ctx)
-		if err == nil {
-			mu.Lock()
-			defer mu.Unlock()
-			views = append(views, v)
-		}
-		return err
-	})
-	slices.SortFunc(views, func(a, b api.GossipView) int { return chipIndex(s.t.Chips, a.Chip) - chipIndex(s.t.Chips, b.Chip) })
+func showGossip(c *cobra.Command, s *fabric.Chips, chips []wire.FabricNodeID) error {
+	views, absent, err := s.Gossip(c.Context(), chips)
+	tellAbsent(c, absent)
+	views = append([]api.GossipView{}, views...)
 	if f, _ := format(c); f == "json" {
 		return errors.Join(printJSON(c, views), err)
 	}
@@ -159,13 +86,6 @@ func gossipInForce(v *api.GossipView) string {
 	return strings.Join(words, ", ")
 }
 
-func nodeNames(ns []wire.FabricNodeID) (out []string) {
-	for _, n := range ns {
-		out = append(out, n.String())
-	}
-	return out
-}
-
 func newGossipImpair() *cobra.Command {
 	var seed uint64
 	var duration time.Duration
@@ -193,10 +113,10 @@ Flags and units are those of 'netem set'.
 				body.Seed = &seed
 			}
 			if _, err := body.Options.Apply(fault.Options{}); err != nil {
-				return coded(exitUsage, "--%w", err)
+				return spec.Usagef("--%w", err)
 			}
 			if len(body.Options) == 0 && body.Seed == nil {
-				return coded(exitUsage, "name what is to happen, such as --delay 200ms or --loss 20%%; see '%s --help'", c.CommandPath())
+				return spec.Usagef("name what is to happen, such as --delay 200ms or --loss 20%%; see '%s --help'", c.CommandPath())
 			}
 			if err := faultTime("--duration", duration); err != nil {
 				return err
@@ -205,7 +125,8 @@ Flags and units are those of 'netem set'.
 			if err != nil {
 				return err
 			}
-			err = s.each(c, chips, func(ctx context.Context, cl *api.Client) error { return cl.SetGossip(ctx, body) })
+			absent, err := s.AtChips(c.Context(), chips, func(ctx context.Context, cl *api.Client) error { return cl.SetGossip(ctx, body) })
+			tellAbsent(c, absent)
 			if err != nil {
 				return err
 			}
@@ -239,58 +160,19 @@ are started meanwhile are on no side of the cut.
 			if err != nil {
 				return err
 			}
-			one, other, err := twoSets(s.t, args)
+			one, other, err := twoSets(s.Topology, args)
 			if err != nil {
 				return err
 			}
-			if err := s.cutGossip(c, one, other, d); err != nil {
+			absent, err := s.CutGossip(c.Context(), one, other, d)
+			tellAbsent(c, absent)
+			if err != nil {
 				return err
 			}
 			return toldChips(c, "cut off", one)
 		}}
 	c.Flags().DurationVar(&d, "for", 0, "put it back after this time; 0: it stays cut")
 	return c
-}
-
-// twoSets reads CHIPS [CHIPS]: without the second, it is the rest.
-func twoSets(t *topo.Topology, args []string) (one, other []wire.FabricNodeID, err error) {
-	if one, err = chipList(t, args[:1]); err != nil {
-		return nil, nil, err
-	}
-	if len(args) == 2 {
-		if other, err = chipList(t, args[1:]); err != nil {
-			return nil, nil, err
-		}
-	}
-	for _, c := range t.Chips {
-		switch in := slices.Contains(one, c.Node); {
-		case len(args) == 1 && !in:
-			other = append(other, c.Node)
-		case in && slices.Contains(other, c.Node):
-			return nil, nil, coded(exitUsage, "chip %s is in both sets, %s and %s", c.Node, args[0], args[1])
-		}
-	}
-	if len(other) == 0 {
-		return nil, nil, coded(exitUsage, "%s are all chips of %s; nobody is left to be cut off from", args[0], t.Name)
-	}
-	return one, other, nil
-}
-
-// cutGossip takes the gossip between two sets of chips away.
-func (s *chipSet) cutGossip(c *cobra.Command, one, other []wire.FabricNodeID, d time.Duration) error {
-	if len(one) == 1 && len(one)+len(other) == len(s.t.Chips) {
-		// It is cut off from all, those that will be started too.
-		return s.each(c, one, func(ctx context.Context, cl *api.Client) error {
-			return cl.SetGossip(ctx, api.GossipBody{Cut: true, ForS: d.Seconds()})
-		})
-	}
-	return s.each(c, slices.Concat(one, other), func(ctx context.Context, cl *api.Client) error {
-		from := other
-		if slices.Contains(other, cl.Self()) {
-			from = one
-		}
-		return cl.SetGossip(ctx, api.GossipBody{Cut: true, From: from, ForS: d.Seconds()})
-	})
 }
 
 func newGossipHeal() *cobra.Command {
@@ -304,51 +186,10 @@ every few seconds, or every half minute where they were apart for long.`,
 			if err != nil {
 				return err
 			}
-			healed, err := s.healGossip(c, true)
+			healed, err := s.HealGossip(c.Context(), true)
 			if err != nil {
 				return err
 			}
 			return toldChips(c, "put back", healed)
 		}}
-}
-
-// healGossip takes back the cuts of the gossip and, with all, its impairments. It returns to whom something was done.
-func (s *chipSet) healGossip(c *cobra.Command, all bool) (healed []wire.FabricNodeID, err error) {
-	var mu sync.Mutex
-	err = s.each(c, s.all(), func(ctx context.Context, cl *api.Client) error {
-		v, err := cl.Gossip(ctx)
-		if err != nil || !v.Alone && len(v.Apart) == 0 && (!all || v.Options == "") {
-			return err
-		}
-		if err := cl.HealGossip(ctx, all); err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		healed = append(healed, v.Chip)
-		return nil
-	})
-	slices.SortFunc(healed, func(a, b wire.FabricNodeID) int { return chipIndex(s.t.Chips, a) - chipIndex(s.t.Chips, b) })
-	return healed, err
-}
-
-// toldChips says what has been done to the gossip of which chips.
-func toldChips(c *cobra.Command, done string, chips []wire.FabricNodeID) error {
-	f, err := format(c)
-	if err != nil {
-		return err
-	}
-	if f == "json" {
-		return printJSON(c, map[string]any{"action": done, "chips": append([]wire.FabricNodeID{}, chips...)})
-	}
-	if len(chips) == 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "No chip's gossip %s.\n", done)
-		return nil
-	}
-	names := nodeNames(chips)
-	if len(names) > maxListed {
-		names = append(names[:maxListed:maxListed], fmt.Sprintf("and %d more", len(chips)-maxListed))
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "gossip of %s %s: %s\n", counted(len(chips), "chip"), done, strings.Join(names, ", "))
-	return nil
 }

@@ -1,64 +1,21 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
-	"ttfabric/router/topo"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/container"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 )
-
-func dirOf(c *cobra.Command) (runDir, error) {
-	name, _ := c.Flags().GetString("name")
-	return dirFor(name)
-}
-
-// machineOf is the run folder of the fabric that a command is about, and the fabric's topology.
-func machineOf(c *cobra.Command) (runDir, *topo.Topology, error) {
-	dir, err := dirOf(c)
-	if err != nil {
-		return "", nil, err
-	}
-	_, t, _, err := dir.mesh()
-	return dir, t, err
-}
-
-// askTime bounds how long a chip may take to answer.
-const askTime = 5 * time.Second
-
-// ask gets the state of all running chips at once; silent ones are named.
-func ask(ctx context.Context, cs []*api.Client) (views []api.ChipView, silent []wire.FabricNodeID) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	got := make([]*api.ChipView, len(cs))
-	var wg sync.WaitGroup
-	for i, c := range cs {
-		wg.Go(func() {
-			if v, err := c.Chip(ctx); err == nil {
-				got[i] = &v
-			}
-		})
-	}
-	wg.Wait()
-	for i, v := range got {
-		if v != nil {
-			views = append(views, *v)
-		} else {
-			silent = append(silent, cs[i].Self())
-		}
-	}
-	return views, silent
-}
 
 func newLs() *cobra.Command {
 	return &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the fabrics that run", Args: cobra.NoArgs,
@@ -77,17 +34,15 @@ func newLs() *cobra.Command {
 				Folder   string    `json:"folder"`
 			}
 			rows := []row{}
-			ents, _ := os.ReadDir(runRoot())
-			for _, e := range ents {
-				d := runDir(filepath.Join(runRoot(), e.Name()))
-				m, t, _, err := d.mesh()
+			for _, d := range folder.All() {
+				fab, err := fabric.OpenDir(c.Context(), d)
 				if err != nil {
 					continue
 				}
-				rows = append(rows, row{m.Name, t.Name, len(d.chips()), len(t.Chips), m.Created, string(d)})
+				rows = append(rows, row{fab.Spec.Name, fab.Topology.Name, len(fab.Running()), len(fab.Topology.Chips), fab.Spec.Created, string(d)})
 			}
-			for _, x := range strays(c.Context(), func(name string) bool { return slices.ContainsFunc(rows, func(r row) bool { return r.Name == name }) }) {
-				rows = append(rows, row{x.name, x.topology, x.running, x.chips, x.created, "compose project " + x.project})
+			for _, x := range container.Strays(c.Context(), func(name string) bool { return slices.ContainsFunc(rows, func(r row) bool { return r.Name == name }) }) {
+				rows = append(rows, row{x.Name, x.Topology, x.Running, x.Chips, x.Created, "compose project " + x.Project})
 			}
 			if f == "json" {
 				return printJSON(c, rows)
@@ -99,31 +54,6 @@ func newLs() *cobra.Command {
 			tw.Render()
 			return nil
 		}}
-}
-
-// clientsOf are the chips that a command with optional CHIPs is about: those,
-// or all that run; missing are those that don't.
-func clientsOf(c *cobra.Command, args []string) (cs []*api.Client, missing []wire.FabricNodeID, err error) {
-	dir, err := dirOf(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(args) == 0 {
-		cs, missing, _, err = dir.clients()
-		return cs, missing, err
-	}
-	for _, arg := range args {
-		_, n, err := chipArg(c, arg)
-		if err != nil {
-			return nil, nil, err
-		}
-		one, err := dir.client(n)
-		if err != nil {
-			return nil, nil, err
-		}
-		cs = append(cs, one)
-	}
-	return cs, nil, nil
 }
 
 const inspectHelp = `inspect shows the chips of the fabric, or one chip with its links and counters.
@@ -166,25 +96,25 @@ func newInspect() *cobra.Command {
 				return err
 			}
 			if diff && len(args) > 0 {
-				return coded(exitUsage, "inspect --diff compares the whole fabric; leave %s out", args[0])
+				return spec.Usagef("inspect --diff compares the whole fabric; leave %s out", args[0])
 			}
 			if expected != "" && !diff {
-				return coded(exitUsage, "--expected goes with --diff")
+				return spec.Usagef("--expected goes with --diff")
 			}
 			if err := lost.check(args); err != nil {
 				return err
 			}
-			cs, missing, err := clientsOf(c, args)
+			fab, cs, missing, err := clientsOf(c, args)
 			if err != nil {
 				return err
 			}
 			if lost.show {
 				return lost.run(c, f, cs, missing)
 			}
-			views, silent := ask(c.Context(), cs)
+			views, silent := fabric.Ask(c.Context(), cs)
 			switch {
 			case diff:
-				return showDiff(c, f, expected, views, missing, silent)
+				return showDiff(c, fab.Topology, f, expected, views, missing, silent)
 			case f == "json":
 				return printJSON(c, map[string]any{"chips": views, "not_running": append([]wire.FabricNodeID{}, missing...), "no_answer": append([]wire.FabricNodeID{}, silent...)})
 			case len(args) == 1 && len(views) == 1:

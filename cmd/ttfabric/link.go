@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/spf13/cobra"
+	"ttfabric/node/fabric/spec"
 
-	"ttfabric/node/admin/api"
-	"ttfabric/router/topo"
-	"ttfabric/wire"
+	"github.com/spf13/cobra"
 )
 
 // minFlap is the shortest time down, and up, of a flapping cable: what a chip's API may take.
@@ -68,7 +64,7 @@ cut. What 'netem set' and 'gossip impair' do stays.`,
 			if err != nil {
 				return err
 			}
-			healed, err := s.healGossip(c, false)
+			healed, err := s.HealGossip(c.Context(), false)
 			if f, _ := format(c); err == nil && len(healed) > 0 && f != "json" {
 				return toldChips(c, "put back", healed)
 			}
@@ -86,52 +82,14 @@ func cutArgs(c *cobra.Command, args []string, on bool, d time.Duration, done str
 	}
 	told := links
 	if !on {
-		told = chips.cutOnes(c.Context(), links)
+		told = chips.CutNow(c.Context(), links)
 	}
-	if err := chips.cut(c, links, on, d); err != nil {
+	absent, err := chips.Cut(c.Context(), links, on, d)
+	tellAbsent(c, absent)
+	if err != nil {
 		return err
 	}
 	return toldLinks(c, done, told)
-}
-
-// cutOnes are those of links that are cut in any direction. Chips that do not answer are left out.
-func (s *chipSet) cutOnes(ctx context.Context, links []link) []link {
-	ctx, cancel := context.WithTimeout(ctx, tellTime)
-	defer cancel()
-	where, _ := ends(links, "both")
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	cut := map[wire.PortID]bool{}
-	for n := range where {
-		client := s.clients[n]
-		if client == nil {
-			continue
-		}
-		wg.Go(func() {
-			views, _ := client.Netem(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			for _, v := range views {
-				cut[wire.PortID{Node: v.Chip, Channel: v.Channel}] = v.Cut
-			}
-		})
-	}
-	wg.Wait()
-	var out []link
-	for _, l := range links {
-		if cut[l.a] || cut[l.b] {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
-// cut takes cables away, or puts them back.
-func (s *chipSet) cut(c *cobra.Command, links []link, on bool, d time.Duration) error {
-	where, _ := ends(links, "both")
-	return s.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
-		return cl.SetNetem(ctx, api.NetemBody{Channels: chs, Cut: &on, ForS: d.Seconds()})
-	})
 }
 
 func newLinkFlap() *cobra.Command {
@@ -151,10 +109,10 @@ is none, it is held for a tenth to half a second only, which drops no packet.
 		Example: "  ttfabric link flap M0D0:8 --every 2s --down 500ms --for 30s",
 		RunE: func(c *cobra.Command, args []string) error {
 			if down < minFlap || every-down < minFlap {
-				return coded(exitUsage, "--every %v --down %v: want at least %v down and as much up", every, down, minFlap)
+				return spec.Usagef("--every %v --down %v: want at least %v down and as much up", every, down, minFlap)
 			}
 			if total < 0 {
-				return coded(exitUsage, "--for %v: want 0, until Ctrl-C, or more", total)
+				return spec.Usagef("--for %v: want 0, until Ctrl-C, or more", total)
 			}
 			if _, err := format(c); err != nil {
 				return err
@@ -163,7 +121,8 @@ is none, it is held for a tenth to half a second only, which drops no packet.
 			if err != nil {
 				return err
 			}
-			n, err := chips.flap(c, links, every, down, total)
+			n, absent, err := chips.Flap(c.Context(), links, every, down, total)
+			tellAbsent(c, absent)
 			if err != nil {
 				return err
 			}
@@ -173,30 +132,6 @@ is none, it is held for a tenth to half a second only, which drops no packet.
 	c.Flags().DurationVar(&down, "down", 500*time.Millisecond, "how long they stay cut")
 	c.Flags().DurationVar(&total, "for", 0, "end after this time; 0: at Ctrl-C")
 	return c
-}
-
-// flap returns how often it has cut the links. It returns when they are back.
-func (s *chipSet) flap(c *cobra.Command, links []link, every, down, total time.Duration) (int, error) {
-	begin := time.Now()
-	for n := 1; ; n++ {
-		if err := s.cut(c, links, true, down); err != nil {
-			return n, err
-		}
-		back := time.Now().Add(down)
-		next := begin.Add(time.Duration(n) * every)
-		if total > 0 && next.Add(down).Sub(begin) > total {
-			next = back
-		}
-		select {
-		case <-c.Context().Done():
-			time.Sleep(time.Until(back))
-			return n, nil
-		case <-time.After(time.Until(next)):
-		}
-		if next == back {
-			return n, nil
-		}
-	}
 }
 
 func newPartition() *cobra.Command {
@@ -219,46 +154,36 @@ CHIPS is a list of chips, or of patterns of them: M0D0,M0D1 or 'M0D[0-3]' or 'M0
 			if _, err := format(c); err != nil {
 				return err
 			}
-			dir, err := dirOf(c)
+			f, err := openFabric(c)
 			if err != nil {
 				return err
 			}
-			_, t, _, err := dir.mesh()
+			links, err := f.Topology.Between(args[0], strings.Join(args[1:], ""))
+			if err != nil {
+				return spec.AsUsage(err)
+			}
+			chips, err := f.Chips()
 			if err != nil {
 				return err
 			}
-			links, err := between(t, args)
+			absent, err := chips.Cut(c.Context(), links, true, d)
+			tellAbsent(c, absent)
 			if err != nil {
-				return err
-			}
-			chips, err := openChips(dir)
-			if err != nil {
-				return err
-			}
-			if err := chips.cut(c, links, true, d); err != nil {
 				return err
 			}
 			if gossip {
-				one, other, err := twoSets(t, args)
+				one, other, err := twoSets(f.Topology, args)
 				if err != nil {
 					return err
 				}
-				if err := chips.cutGossip(c, one, other, d); err != nil {
+				if _, err := chips.CutGossip(c.Context(), one, other, d); err != nil {
 					return err
 				}
 			}
 			return toldLinks(c, "down", links)
 		}}
 	c.Flags().BoolVar(&gossip, "gossip", false, "cut the gossip between the two sets as well")
-	c.ValidArgsFunction = func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return chipNames(c), cobra.ShellCompDirectiveNoFileComp
-	}
+	c.ValidArgsFunction = completeChipNames
 	c.Flags().DurationVar(&d, "for", 0, "put the cables back after this time; 0: they stay down")
 	return c
-}
-
-// between are the cables between two lists of chips, or between one and the rest.
-func between(t *topo.Topology, args []string) ([]link, error) {
-	ls, err := t.Between(args[0], strings.Join(args[1:], ""))
-	return toLinks(ls), usage(err)
 }

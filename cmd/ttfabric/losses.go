@@ -1,17 +1,17 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/losses"
 	"ttfabric/wire"
 )
@@ -25,8 +25,7 @@ type lossesFlags struct {
 
 const (
 	lossesWait = 5 * time.Second
-	lossesPoll = 50 * time.Millisecond // between two accounts that are to be alike
-	lossesRows = 64                    // links that are shown although nothing is to be told of them
+	lossesRows = 64 // links that are shown although nothing is to be told of them
 )
 
 func (l *lossesFlags) register(c *cobra.Command) {
@@ -38,24 +37,17 @@ func (l *lossesFlags) register(c *cobra.Command) {
 func (l *lossesFlags) check(args []string) error {
 	switch {
 	case l.show && len(args) > 0:
-		return coded(exitUsage, "inspect --losses is of the whole fabric; leave %s out", args[0])
+		return spec.Usagef("inspect --losses is of the whole fabric; leave %s out", args[0])
 	case l.assert && !l.show:
-		return coded(exitUsage, "--assert goes with --losses")
+		return spec.Usagef("--assert goes with --losses")
 	case l.wait < 0:
-		return coded(exitUsage, "--wait %v: want 0 or more", l.wait)
+		return spec.Usagef("--wait %v: want 0 or more", l.wait)
 	}
 	return nil
 }
 
-// lossesReport is what inspect --losses prints as JSON.
-type lossesReport struct {
-	losses.Report
-	AtRest bool                `json:"at_rest"` // nothing moved between two looks: the figures are of one instant
-	Silent []wire.FabricNodeID `json:"no_answer"`
-}
-
 func (l *lossesFlags) run(c *cobra.Command, format string, cs []*api.Client, missing []wire.FabricNodeID) error {
-	r := account(c.Context(), cs, missing, l.wait)
+	r := fabric.Losses(c.Context(), cs, missing, l.wait)
 	if format == "json" {
 		if err := printJSON(c, r); err != nil {
 			return err
@@ -66,54 +58,16 @@ func (l *lossesFlags) run(c *cobra.Command, format string, cs []*api.Client, mis
 	switch n := r.Unexplained(); {
 	case !l.assert:
 	case len(r.Silent) > 0:
-		return coded(exitNotReady, "%s runs and does not answer: 'ttfabric chip resume' wakes a chip that was paused", r.Silent[0])
+		return spec.NotReadyf("%s runs and does not answer: 'ttfabric chip resume' wakes a chip that was paused", r.Silent[0])
 	case !r.AtRest:
-		return coded(exitNotReady, "packets still move after %v: a balance needs a fabric at rest; stop the traffic, or wait longer with --wait", l.wait)
+		return spec.NotReadyf("packets still move after %v: a balance needs a fabric at rest; stop the traffic, or wait longer with --wait", l.wait)
 	case n > 0:
-		return coded(exitAssert, "%d packets are unexplained", n)
+		return assertf("%d packets are unexplained", n)
 	}
 	return nil
 }
 
-// account asks all chips until nothing has moved between two rounds, or wait is over.
-func account(ctx context.Context, cs []*api.Client, missing []wire.FabricNodeID, wait time.Duration) lossesReport {
-	end := time.Now().Add(wait)
-	for last := []losses.Chip(nil); ; time.Sleep(lossesPoll) {
-		chips, silent := askLosses(ctx, cs)
-		rest := last != nil && slices.EqualFunc(last, chips, func(a, b losses.Chip) bool { return a.Same(&b) })
-		if rest || time.Now().After(end) || ctx.Err() != nil {
-			return lossesReport{losses.Merge(chips, append(slices.Clone(missing), silent...)), rest, append([]wire.FabricNodeID{}, silent...)}
-		}
-		last = chips
-	}
-}
-
-// askLosses gets the accounts of all running chips at once.
-func askLosses(ctx context.Context, cs []*api.Client) (chips []losses.Chip, silent []wire.FabricNodeID) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	got := make([]*losses.Chip, len(cs))
-	var wg sync.WaitGroup
-	for i, c := range cs {
-		wg.Go(func() {
-			if v, err := c.Losses(ctx); err == nil {
-				got[i] = &v
-			}
-		})
-	}
-	wg.Wait()
-	chips = []losses.Chip{}
-	for i, v := range got {
-		if v != nil {
-			chips = append(chips, *v)
-		} else {
-			silent = append(silent, cs[i].Self())
-		}
-	}
-	return chips, silent
-}
-
-func printLosses(c *cobra.Command, r *lossesReport) {
+func printLosses(c *cobra.Command, r *fabric.Balance) {
 	tw := newTable(c, "Chip", "Life", "Injected", "Copied", "In", "Delivered", "Forwarded", "Out", "Dropped", "In flight", "Unexplained")
 	for _, x := range r.Chips {
 		p := &x.Packets

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/session"
 	"ttfabric/router"
 	"ttfabric/router/topo"
@@ -74,7 +75,7 @@ shows the same bytes. Their layout is in wire/mailbox.go.`, wire.MailboxEntries,
 				return err
 			}
 			if last < 0 {
-				return coded(exitUsage, "--last %d: want 0 to %d", last, wire.MailboxEntries)
+				return spec.Usagef("--last %d: want 0 to %d", last, wire.MailboxEntries)
 			}
 			views, err := readMailboxes(c, args[0])
 			if err != nil {
@@ -101,21 +102,21 @@ func readMailboxes(c *cobra.Command, arg string) ([]mailboxView, error) {
 	if i := strings.LastIndexByte(arg, ':'); i > 0 && strings.ContainsAny(arg[:i], "mMdD:") {
 		n, err := strconv.ParseUint(arg[i+1:], 10, 8)
 		if err != nil {
-			return nil, coded(exitUsage, "%q: want a chip, or CHIP:CHANNEL such as M0D3:8", arg)
+			return nil, spec.Usagef("%q: want a chip, or CHIP:CHANNEL such as M0D3:8", arg)
 		}
 		name, channel, one = arg[:i], n, true
 	}
-	dir, n, err := chipArg(c, name)
+	f, n, err := chipArg(c, name)
 	if err != nil {
 		return nil, err
 	}
 	via := n
 	if v, _ := c.Flags().GetString("via"); v != "" {
-		if _, via, err = chipArg(c, v); err != nil {
+		if via, err = chipOf(f.Topology, v); err != nil {
 			return nil, err
 		}
 	}
-	cl, err := dir.client(via)
+	cl, err := f.Client(via)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,7 @@ func readMailboxes(c *cobra.Command, arg string) ([]mailboxView, error) {
 		views = append(views, v)
 	}
 	if len(views) == 0 {
-		return nil, coded(exitUsage, "chip %s has no cable at channel %d", n, channel)
+		return nil, spec.Usagef("chip %s has no cable at channel %d", n, channel)
 	}
 	return views, nil
 }
@@ -194,10 +195,10 @@ func entryWords(e *wire.MailboxEntry) (what, detail string) {
 		return "packets dropped", fmt.Sprintf("%d from %s to %s: %s", e.Packets, e.Src, e.Dst, wire.DropReason(e.Reason))
 	case wire.MailboxTables:
 		what = [...]string{"tables in force", "tables in force, old detours given up", "tables refused"}[min(e.Reason, 2)]
-		return what, fmt.Sprintf("epoch %08x, without %s", uint32(e.Session), counted(int(e.Packets), "cable"))
+		return what, fmt.Sprintf("epoch %08x, without %s", uint32(e.Session), topo.Count(int(e.Packets), "cable"))
 	case wire.MailboxCommand:
 		if e.Reason == 255 {
-			return "router flushed", counted(int(e.Packets), "packet") + " given up"
+			return "router flushed", topo.Count(int(e.Packets), "packet") + " given up"
 		}
 		return "router command", router.Command(e.Reason).String()
 	case wire.MailboxStuck:
@@ -212,13 +213,13 @@ func entryWords(e *wire.MailboxEntry) (what, detail string) {
 	what = "link " + k.String()
 	switch k {
 	case ttlink.EventUp, ttlink.EventPath:
-		detail = fmt.Sprintf("%s, %s", cable, counted(int(e.Retrains), "retrain"))
+		detail = fmt.Sprintf("%s, %s", cable, topo.Count(int(e.Retrains), "retrain"))
 	case ttlink.EventDown:
 		detail = ttlink.DownReason(e.Reason).String()
 	case ttlink.EventSessionStarted:
 		detail = fmt.Sprintf("session %08x", uint32(e.Session))
 	case ttlink.EventSessionEnded:
-		detail = fmt.Sprintf("session %08x, %s of unknown fate", uint32(e.Session), counted(int(e.Packets), "packet"))
+		detail = fmt.Sprintf("session %08x, %s of unknown fate", uint32(e.Session), topo.Count(int(e.Packets), "packet"))
 	case ttlink.EventMiswired:
 		detail = fmt.Sprintf("found %s channel %d", e.Src, e.VC)
 	case ttlink.EventNarrow, ttlink.EventWide:

@@ -6,45 +6,21 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
 
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
+
 	"github.com/spf13/cobra"
-
-	"ttfabric/router/topo"
 )
-
-// Exit codes, as `ttfabric --help` lists them.
-const (
-	exitOK       = 0
-	exitFailed   = 1
-	exitUsage    = 2
-	exitTopology = 3
-	exitNotReady = 4
-	exitAssert   = 5
-	exitSignal   = 130
-)
-
-// codedError is an error with an exit code of its own.
-type codedError struct {
-	code int
-	err  error
-}
-
-func (e *codedError) Error() string { return e.err.Error() }
-func (e *codedError) Unwrap() error { return e.err }
-
-func coded(code int, format string, a ...any) error {
-	return &codedError{code, fmt.Errorf(format, a...)}
-}
 
 func main() {
+	fabric.ServesChips() // as 'ttfabric node'
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
@@ -60,26 +36,6 @@ func main() {
 	interrupted := ctx.Err() != nil
 	stop()
 	os.Exit(report(err, interrupted))
-}
-
-// report prints the error and returns the exit code.
-func report(err error, interrupted bool) int {
-	var c *codedError
-	var t *topo.Error
-	switch {
-	case err == nil:
-		return exitOK
-	case interrupted && errors.Is(err, context.Canceled):
-		return exitSignal
-	}
-	fmt.Fprintln(os.Stderr, "ttfabric:", err)
-	switch {
-	case errors.As(err, &c):
-		return c.code
-	case errors.As(err, &t):
-		return exitTopology
-	}
-	return exitFailed
 }
 
 func newRoot() *cobra.Command {
@@ -108,7 +64,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 	_ = root.RegisterFlagCompletionFunc("name", completeFabrics)
 	root.PersistentPreRunE = fromEnvironment
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return coded(exitUsage, "%w\nSee '%s --help'", plainFlagError(err), c.CommandPath())
+		return spec.Usagef("%w\nSee '%s --help'", plainFlagError(err), c.CommandPath())
 	})
 	for _, g := range commandGroups() {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
@@ -163,20 +119,6 @@ func completeChips(c *cobra.Command) {
 	}
 }
 
-// chipNames are the chips of the running fabric, none if there is none.
-func chipNames(c *cobra.Command) (names []string) {
-	dir, err := dirOf(c)
-	if err != nil {
-		return nil
-	}
-	if _, t, _, err := dir.mesh(); err == nil {
-		for _, chip := range t.Chips {
-			names = append(names, chip.Node.String())
-		}
-	}
-	return names
-}
-
 func asksForChip(word string) bool {
 	return slices.Contains([]string{"CHIP", "SRC", "DST"}, strings.Trim(word, "[]"))
 }
@@ -193,43 +135,13 @@ func wrapArgsOf(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				return coded(exitUsage, "%w\nSee '%s --help'", err, c.CommandPath())
+				return spec.Usagef("%w\nSee '%s --help'", err, c.CommandPath())
 			}
 			// What a script's variable without a value leaves is no name; text may be empty.
 			if i := slices.Index(args, ""); i >= 0 && !(i == 2 && strings.HasSuffix(c.Use, "[TEXT]")) {
-				return coded(exitUsage, "argument %d of '%s' is empty", i+1, c.CommandPath())
+				return spec.Usagef("argument %d of '%s' is empty", i+1, c.CommandPath())
 			}
 			return nil
 		}
 	}
-}
-
-func version() string {
-	v, rev, date := "devel", "", ""
-	if bi, ok := debug.ReadBuildInfo(); ok {
-		if bi.Main.Version != "" && bi.Main.Version != "(devel)" {
-			v = bi.Main.Version
-		}
-		for _, s := range bi.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				rev = " " + s.Value[:min(12, len(s.Value))]
-			case "vcs.time":
-				date = " " + s.Value
-			}
-		}
-	}
-	return v + rev + date
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		if f, err := format(c); err != nil {
-			return err
-		} else if f == "json" {
-			return printJSON(c, map[string]string{"version": version()})
-		}
-		fmt.Fprintln(c.OutOrStdout(), version())
-		return nil
-	}}
 }

@@ -11,8 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/noc"
 	"ttfabric/node/session"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
@@ -59,7 +62,7 @@ func (v *memView) told(c *cobra.Command, text string) error {
 }
 
 func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
-	dir, dst, err := chipArg(c, chip)
+	f, dst, err := chipArg(c, chip)
 	if err != nil {
 		return memTarget{}, err
 	}
@@ -69,12 +72,12 @@ func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
 	}
 	via := dst
 	if v, _ := c.Flags().GetString("via"); v != "" {
-		if _, via, err = chipArg(c, v); err != nil {
+		if via, err = chipOf(f.Topology, v); err != nil {
 			return memTarget{}, err
 		}
 	}
 	n, _ := c.Flags().GetInt("plane")
-	cl, err := dir.client(via)
+	cl, err := f.Client(via)
 	if err != nil {
 		return memTarget{}, err
 	}
@@ -87,7 +90,7 @@ func parseTarget(c *cobra.Command, chip, tile string) (memTarget, error) {
 
 // parseTile reads "x-y:offset".
 func parseTile(s string) (wire.NocAddr, error) {
-	bad := coded(exitUsage, "tile %q: want <x>-<y>:<offset>, such as 1-1:0x1000", s)
+	bad := spec.Usagef("tile %q: want <x>-<y>:<offset>, such as 1-1:0x1000", s)
 	xy, off, ok := strings.Cut(s, ":")
 	xs, ys, ok2 := strings.Cut(xy, "-")
 	if !ok || !ok2 {
@@ -102,11 +105,6 @@ func parseTile(s string) (wire.NocAddr, error) {
 	return wire.NewNocAddr(uint8(x), uint8(y), o), nil
 }
 
-func memFlags(c *cobra.Command) {
-	c.Flags().String("via", "", "chip that the command enters the fabric at (default: the chip itself)")
-	c.Flags().Int("plane", 0, "routing plane")
-}
-
 func newMemRead() *cobra.Command {
 	var file string
 	c := &cobra.Command{Use: "read CHIP TILE LENGTH", Short: "Read bytes from a tile", Args: cobra.ExactArgs(3),
@@ -117,7 +115,7 @@ func newMemRead() *cobra.Command {
 				return err
 			}
 			if as == "json" && file == "-" {
-				return coded(exitUsage, "--file - writes the bytes alone to stdout: leave out --output")
+				return spec.Usagef("--file - writes the bytes alone to stdout: leave out --output")
 			}
 			t, err := parseTarget(c, args[0], args[1])
 			if err != nil {
@@ -125,7 +123,7 @@ func newMemRead() *cobra.Command {
 			}
 			n, err := strconv.ParseUint(args[2], 0, 31)
 			if err != nil || n > maxTransfer {
-				return coded(exitUsage, "length %q: want 0 to %d bytes", args[2], maxTransfer)
+				return spec.Usagef("length %q: want 0 to %d bytes", args[2], maxTransfer)
 			}
 			b := make([]byte, n)
 			if err := t.s.Read(c.Context(), t.dst, t.addr, b, session.OnPlane(t.plane)); err != nil {
@@ -136,7 +134,7 @@ func newMemRead() *cobra.Command {
 			case file == "-":
 				_, err = c.OutOrStdout().Write(b)
 			case file != "":
-				err = writeOut(file, b)
+				err = folder.WriteOut(file, b)
 			case as == "json":
 				text := hex.EncodeToString(b)
 				v.Hex = &text
@@ -174,16 +172,16 @@ two to four hops to the east, as the linear API's start 2 and range 3.`,
 				}
 			}
 			if given != 1 {
-				return coded(exitUsage, "give one of TEXT, --file and --hex")
+				return spec.Usagef("give one of TEXT, --file and --hex")
 			}
 			var to wire.Ranges
 			if many != "" {
 				var err error
 				if to, err = wire.ParseRanges(many); err != nil {
-					return coded(exitUsage, "--multicast: %w", err)
+					return spec.Usagef("--multicast: %w", err)
 				}
 				if c.Flags().Changed("via") {
-					return coded(exitUsage, "a multicast starts from CHIP: leave out --via")
+					return spec.Usagef("a multicast starts from CHIP: leave out --via")
 				}
 			}
 			t, err := parseTarget(c, args[0], args[1])
@@ -215,7 +213,7 @@ func memMulticast(c *cobra.Command, t *memTarget, r wire.Ranges, b []byte) error
 		return err
 	}
 	v := memView{Chip: t.dst, Address: t.addr.String(), Multicast: r.String(), Chips: r.Members(), Bytes: len(b)}
-	return v.told(c, fmt.Sprintf("%d bytes written to %s at %s, %s from %s", len(b), counted(r.Members(), "chip"), t.addr, r, t.dst))
+	return v.told(c, fmt.Sprintf("%d bytes written to %s at %s, %s from %s", len(b), topo.Count(r.Members(), "chip"), t.addr, r, t.dst))
 }
 
 func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error) {
@@ -225,11 +223,11 @@ func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error
 	case hexa != "":
 		b, err := hex.DecodeString(strings.TrimPrefix(hexa, "0x"))
 		if err != nil {
-			return nil, coded(exitUsage, "--hex %q: %w", hexa, err)
+			return nil, spec.Usagef("--hex %q: %w", hexa, err)
 		}
 		return b, nil
 	}
-	return within(c.Context(), func() ([]byte, error) {
+	return folder.Within(c.Context(), func() ([]byte, error) {
 		in := c.InOrStdin()
 		if file != "-" {
 			f, err := os.Open(file)
@@ -254,15 +252,11 @@ func newMemTiles() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			dir, err := dirOf(c)
+			fab, err := openFabric(c)
 			if err != nil {
 				return err
 			}
-			_, t, _, err := dir.mesh()
-			if err != nil {
-				return err
-			}
-			m, err := noc.New(t.Arch, 0)
+			m, err := noc.New(fab.Topology.Arch, 0)
 			if err != nil {
 				return err
 			}

@@ -1,20 +1,18 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node"
 	"ttfabric/node/admin/api"
-	"ttfabric/router/topo"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
@@ -65,10 +63,10 @@ percentages with or without the sign, and a bare rate is kbit. Where more than
 				body.Seed = &seed
 			}
 			if _, err := body.Options.Apply(fault.Options{}); err != nil {
-				return coded(exitUsage, "--%w", err)
+				return spec.Usagef("--%w", err)
 			}
 			if len(body.Options) == 0 && body.Seed == nil {
-				return coded(exitUsage, "name what is to happen, such as --delay 10ms or --loss 1%%; see '%s --help'", c.CommandPath())
+				return spec.Usagef("name what is to happen, such as --delay 10ms or --loss 1%%; see '%s --help'", c.CommandPath())
 			}
 			if err := faultTime("--duration", duration); err != nil {
 				return err
@@ -88,14 +86,6 @@ percentages with or without the sign, and a bare rate is kbit. Where more than
 	return c
 }
 
-// faultTime checks a time after which the chips put a fault back.
-func faultTime(flag string, d time.Duration) error {
-	if d < 0 || d > node.MaxFaultTime {
-		return coded(exitUsage, "%s %v: want 0, to let it stay, to %v", flag, d, node.MaxFaultTime)
-	}
-	return nil
-}
-
 func setNetem(c *cobra.Command, args []string, direction string, body api.NetemBody) error {
 	if _, err := format(c); err != nil {
 		return err
@@ -104,15 +94,12 @@ func setNetem(c *cobra.Command, args []string, direction string, body api.NetemB
 	if err != nil {
 		return err
 	}
-	where, err := ends(links, direction)
+	where, err := spec.Ends(links, direction)
 	if err != nil {
 		return err
 	}
-	err = chips.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
-		b := body
-		b.Channels = chs
-		return cl.SetNetem(ctx, b)
-	})
+	absent, err := chips.Impair(c.Context(), where, body)
+	tellAbsent(c, absent)
 	if err != nil {
 		return err
 	}
@@ -141,7 +128,7 @@ it passes on and loses, and nothing else.
 			if err != nil {
 				return err
 			}
-			where, _ := ends(links, "both")
+			where, _ := spec.Ends(links, "both")
 			return showNetem(c, chips, where, only)
 		}}
 	k.add(c)
@@ -149,23 +136,14 @@ it passes on and loses, and nothing else.
 }
 
 // showNetem prints what is done at the ends; with only, where something is.
-func showNetem(c *cobra.Command, chips *chipSet, where map[wire.FabricNodeID][]wire.Channel, only bool) error {
+func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only bool) error {
 	f, err := format(c)
 	if err != nil {
 		return err
 	}
-	got := make([][]api.ImpairmentView, len(chips.t.Chips))
-	err = chips.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
-		all, err := cl.Netem(ctx)
-		for _, v := range all {
-			if slices.Contains(chs, v.Channel) && (v.Active || !only) {
-				i := chipIndex(chips.t.Chips, cl.Self())
-				got[i] = append(got[i], v)
-			}
-		}
-		return err
-	}) // what the others say is printed first
-	return errors.Join(printNetem(c, f, slices.Concat(got...), err == nil), err)
+	rows, absent, err := chips.Impairments(c.Context(), where, only)
+	tellAbsent(c, absent)
+	return errors.Join(printNetem(c, f, rows, err == nil), err) // what the others say is printed first
 }
 
 // printNetem prints what is done, or if all could be asked that nothing is.
@@ -187,7 +165,7 @@ func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool)
 	tw := newTable(c, append(header, "In force", "Ends in", "Passed", "Lost", "Cut off", "Corrupted", "Twice", "Reordered", "Overflow")...)
 	for _, v := range rows {
 		n := v.Counters
-		row := table.Row{portName(wire.PortID{Node: v.Chip, Channel: v.Channel}), portName(wire.PortID{Node: v.Peer, Channel: v.PeerChan}), v.Plane}
+		row := table.Row{wire.PortID{Node: v.Chip, Channel: v.Channel}.Short(), wire.PortID{Node: v.Peer, Channel: v.PeerChan}.Short(), v.Plane}
 		if labels {
 			row = append(row, strings.Join(v.Labels, " "))
 		}
@@ -228,16 +206,6 @@ func inForce(v *api.ImpairmentView) string {
 	return strings.Join(words, " ")
 }
 
-func endsIn(v *api.ImpairmentView) string {
-	var words []string
-	for _, s := range []float64{v.CutEndsInS, v.EndsInS} {
-		if s > 0 {
-			words = append(words, fmt.Sprintf("%.1fs", s))
-		}
-	}
-	return strings.Join(words, " ")
-}
-
 func newNetemReset() *cobra.Command {
 	var k kernelFlags
 	c := &cobra.Command{Use: "reset [LINK...]", Short: "Take impairments away from cables, or from all", ValidArgsFunction: completeLinks,
@@ -263,10 +231,9 @@ namespace that --netns names, it needs no chip that runs.
 			if err != nil {
 				return err
 			}
-			where, _ := ends(links, "both")
-			err = chips.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
-				return cl.ResetNetem(ctx, chs...)
-			})
+			where, _ := spec.Ends(links, "both")
+			absent, err := chips.ResetImpairments(c.Context(), where)
+			tellAbsent(c, absent)
 			if err != nil {
 				return err
 			}
@@ -274,111 +241,4 @@ namespace that --netns names, it needs no chip that runs.
 		}}
 	k.add(c)
 	return c
-}
-
-// maxListed is how many cables a message lists by name.
-const maxListed = 8
-
-// toldLinks says what has been done to which cables.
-func toldLinks(c *cobra.Command, done string, links []link) error {
-	f, err := format(c)
-	if err != nil {
-		return err
-	}
-	names := []string{}
-	for _, l := range links {
-		names = append(names, l.String())
-	}
-	if f == "json" {
-		return printJSON(c, map[string]any{"action": done, "links": names})
-	}
-	n := len(names)
-	if n == 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "No cable %s.\n", done)
-		return nil
-	}
-	if n > maxListed {
-		names = append(names[:maxListed:maxListed], fmt.Sprintf("and %d more", n-maxListed))
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s %s: %s\n", counted(n, "cable"), done, strings.Join(names, ", "))
-	return nil
-}
-
-// declared is an impairment that is there from the start: "LINK,delay=1ms,loss=1%".
-type declared struct {
-	where  map[wire.FabricNodeID][]wire.Channel
-	change fault.Change
-	seed   *uint64
-}
-
-// declaredByTopology are the impairments that a topology file declares, as "LINK,KNOB=VALUE,…".
-func declaredByTopology(t *topo.Topology) (out []string) {
-	for _, c := range t.Cables {
-		if n := t.Notes[c.A]; n.Netem != "" && !c.Unused {
-			out = append(out, portName(c.A)+"-"+portName(c.B)+","+n.Netem)
-		}
-	}
-	return append(out, t.Netem...)
-}
-
-// checkDeclared reports what a topology declares and cannot be done.
-func checkDeclared(file string, t *topo.Topology) error {
-	for _, text := range declaredByTopology(t) {
-		if _, err := parseDeclared(t, text); err != nil {
-			return coded(exitTopology, "%s: %s", file, strings.Replace(err.Error(), "--netem", "netem", 1))
-		}
-	}
-	return nil
-}
-
-// parseDeclared reads one; "seed=" and "direction=" are further keys of it.
-func parseDeclared(t *topo.Topology, text string) (d declared, err error) {
-	bad := func(err error) (declared, error) {
-		return d, coded(exitUsage, "--netem %q: %w; want LINK,KNOB=VALUE,…, such as M0D0-M0D1,delay=1ms,loss=1%%", text, err)
-	}
-	words := strings.Split(text, ",")
-	links, err := parseLinks(t, words[:1])
-	if err != nil {
-		return bad(err)
-	}
-	direction := "both"
-	var knobs []string
-	for _, w := range words[1:] {
-		name, value, _ := strings.Cut(strings.TrimSpace(w), "=")
-		switch name {
-		case "direction":
-			direction = value
-		case "seed":
-			n, err := strconv.ParseUint(value, 0, 64)
-			if err != nil {
-				return bad(fmt.Errorf("seed %q: want a whole number", value))
-			}
-			d.seed = &n
-		default:
-			knobs = append(knobs, w)
-		}
-	}
-	if d.change, err = fault.ParseChange(strings.Join(knobs, ",")); err != nil {
-		return bad(err)
-	}
-	if d.where, err = ends(links, direction); err != nil {
-		return bad(err)
-	}
-	return d, nil
-}
-
-// impairDeclared does to a chip's ports what was declared at the start of the fabric.
-func (m *meshFile) impairDeclared(n *node.Node) error {
-	for _, text := range slices.Concat(declaredByTopology(n.Topology()), m.Netem) {
-		d, err := parseDeclared(n.Topology(), text)
-		if err != nil {
-			return err
-		}
-		for _, ch := range d.where[n.Self()] {
-			if err := n.SetImpairment(ch, d.change, d.seed, 0); err != nil {
-				return fmt.Errorf("--netem %q: %w", text, err)
-			}
-		}
-	}
-	return nil
 }

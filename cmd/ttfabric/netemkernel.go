@@ -5,19 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node"
-	"ttfabric/node/admin"
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/container"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/netem"
+	"ttfabric/router/topo"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
@@ -71,7 +71,7 @@ type kernelPort struct {
 type kernelPorts struct {
 	ports []kernelPort
 	hosts map[string]*netem.Host
-	links []link
+	links []topo.Link
 }
 
 func (ks *kernelPorts) Close() {
@@ -84,94 +84,63 @@ func (ks *kernelPorts) Close() {
 func (k *kernelFlags) check() error {
 	switch {
 	case k.backend != "kernel" && k.backend != "user":
-		return coded(exitUsage, "--backend %q: want user or kernel", k.backend)
+		return spec.Usagef("--backend %q: want user or kernel", k.backend)
 	case k.backend == "user":
-		return coded(exitUsage, "--netns, --api, --topology and --token-file are for --backend kernel")
+		return spec.Usagef("--netns, --api, --topology and --token-file are for --backend kernel")
 	case k.api != "" && k.topology == "":
-		return coded(exitUsage, "--api: name the fabric's --topology too, so that LINK can be read")
+		return spec.Usagef("--api: name the fabric's --topology too, so that LINK can be read")
 	case k.api == "" && k.topology+k.token != "":
-		return coded(exitUsage, "--topology and --token-file go with --api")
+		return spec.Usagef("--topology and --token-file go with --api")
 	}
 	return nil
 }
 
 // chips opens the chips of the run folder, or the one that --api names.
-func (k *kernelFlags) chips(c *cobra.Command) (*chipSet, map[wire.FabricNodeID]string, error) {
+func (k *kernelFlags) chips(c *cobra.Command) (*fabric.Chips, map[wire.FabricNodeID]string, error) {
 	where := map[wire.FabricNodeID]string{}
 	if k.api == "" {
-		dir, err := dirOf(c)
+		f, err := openFabric(c)
 		if err != nil {
 			return nil, nil, err
 		}
 		contained := false
-		for _, f := range dir.chips() {
+		for _, x := range f.Running() {
 			switch {
 			case k.netns != "":
-				where[f.Chip] = k.netns
-			case f.PID > 0:
-				where[f.Chip] = strconv.Itoa(f.PID)
+				where[x.Chip] = k.netns
+			case x.PID > 0:
+				where[x.Chip] = strconv.Itoa(x.PID)
 			default:
 				contained = true
 			}
 		}
 		if contained {
-			if err := containerPIDs(c.Context(), filepath.Base(string(dir)), where); err != nil {
+			if err := container.PIDs(c.Context(), f.Name(), where); err != nil {
 				return nil, nil, err
 			}
 		}
-		s, err := openChips(dir)
+		s, err := f.Chips()
 		return s, where, err
 	}
-	t, err := loadTopology(c.Context(), k.topology)
+	t, err := folder.LoadTopology(c.Context(), k.topology)
 	if err != nil {
 		return nil, nil, err
 	}
-	token, err := (&attachFlags{token: k.token}).readToken()
+	token, err := folder.ReadToken(k.token)
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), askTime)
+	ctx, cancel := context.WithTimeout(c.Context(), fabric.AskTime)
 	defer cancel()
 	v, err := api.NewClient(k.api, token, wire.FabricNodeID{}, t).Chip(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	if _, ok := t.Chip(v.Chip); !ok {
-		return nil, nil, coded(exitUsage, "--topology %s has no chip %s, which is the one at %s", k.topology, v.Chip, k.api)
+		return nil, nil, spec.Usagef("--topology %s has no chip %s, which is the one at %s", k.topology, v.Chip, k.api)
 	}
 	where[v.Chip] = k.netns
-	return &chipSet{t, map[wire.FabricNodeID]*api.Client{v.Chip: api.NewClient(k.api, token, v.Chip, t)}}, where, nil
-}
-
-// containerPIDs adds the first processes of a fabric's containers, as this machine numbers them.
-func containerPIDs(ctx context.Context, fabric string, where map[wire.FabricNodeID]string) error {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	docker := func(args ...string) ([]string, error) {
-		out, err := exec.CommandContext(ctx, "docker", args...).Output()
-		if err != nil {
-			said := err.Error()
-			if e := (*exec.ExitError)(nil); errors.As(err, &e) {
-				said = strings.TrimSpace(string(e.Stderr))
-			}
-			return nil, fmt.Errorf("cannot ask docker for the containers' processes: %s; name a chip's process with --netns", said)
-		}
-		return strings.Fields(string(out)), nil
-	}
-	ids, err := docker("ps", "-q", "--no-trunc", "--filter", "label=ttfabric.fabric="+fabric)
-	if err != nil || len(ids) == 0 {
-		return err
-	}
-	words, err := docker(append([]string{"inspect", "-f", `{{index .Config.Labels "ttfabric.chip"}} {{.State.Pid}}`}, ids...)...)
-	if err != nil {
-		return err
-	}
-	for ; len(words) >= 2; words = words[2:] {
-		if n, err := wire.ParseFabricNodeID(words[0]); err == nil && words[1] != "0" {
-			where[n] = words[1]
-		}
-	}
-	return nil
+	return fabric.NewChips(t, api.NewClient(k.api, token, v.Chip, t)), where, nil
 }
 
 // open finds the ports that args name, in one direction of the cables or both.
@@ -187,33 +156,29 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 		return nil, err
 	}
 	ks := &kernelPorts{hosts: map[string]*netem.Host{}}
-	if ks.links, err = parseLinks(s.t, args); err != nil {
-		return nil, err
+	if ks.links, err = s.Topology.SelectLinks(args); err != nil {
+		return nil, spec.AsUsage(err)
 	}
-	where, err := ends(ks.links, direction)
+	where, err := spec.Ends(ks.links, direction)
 	if err != nil {
 		return nil, err
 	}
 	if k.api != "" { // the others are somewhere else
 		for n := range where {
-			if s.clients[n] == nil {
+			if s.Client(n) == nil {
 				delete(where, n)
 			}
 		}
 		if len(where) == 0 {
-			return nil, coded(exitUsage, "the chip at %s sends into no such cable: run this beside the chip at its other end", k.api)
+			return nil, spec.Usagef("the chip at %s sends into no such cable: run this beside the chip at its other end", k.api)
 		}
 	}
-	var got [][]kernelPort
-	index := map[wire.FabricNodeID]int{}
-	for _, chip := range s.t.Chips {
-		index[chip.Node] = len(got)
-		got = append(got, nil)
-	}
-	err = s.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) (err error) {
-		got[index[cl.Self()]], err = portsOf(ctx, cl, chs)
+	got := make([][]kernelPort, len(s.Topology.Chips)) // by chip
+	absent, err := s.At(c.Context(), where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) (err error) {
+		got[s.Topology.Index(cl.Self())], err = portsOf(ctx, cl, chs)
 		return err
 	})
+	tellAbsent(c, absent)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +186,7 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 		space, ok := spaces[p.local.Node]
 		if !ok {
 			ks.Close()
-			return nil, coded(exitNotReady, "chip %s: its process is not on this machine; name its network namespace with --netns", p.local.Node)
+			return nil, spec.NotReadyf("chip %s: its process is not on this machine; name its network namespace with --netns", p.local.Node)
 		}
 		if ks.hosts[space] == nil {
 			h, err := netem.Open(space)
@@ -231,7 +196,7 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 			}
 			ks.hosts[space] = h
 		}
-		p.host, p.labels = ks.hosts[space], s.t.Labels(p.local)
+		p.host, p.labels = ks.hosts[space], s.Topology.Labels(p.local)
 		ks.ports = append(ks.ports, p)
 	}
 	return ks, nil
@@ -250,7 +215,7 @@ func portsOf(ctx context.Context, cl *api.Client, chs []wire.Channel) (out []ker
 		p := kernelPort{client: cl, local: wire.PortID{Node: v.Chip, Channel: l.Channel}, link: l}
 		from, err := netip.ParseAddrPort(l.Address)
 		if err != nil {
-			return nil, fmt.Errorf("%s has the address %q: %w", portName(p.local), l.Address, err)
+			return nil, fmt.Errorf("%s has the address %q: %w", p.local.Short(), l.Address, err)
 		}
 		if to, err := netip.ParseAddrPort(l.PeerAddr); err == nil {
 			p.source = netem.Source{Local: from, Peer: to.Addr()}
@@ -276,7 +241,7 @@ func (p *kernelPort) state() (netem.State, error) {
 // change does o to what a port sends, and lets the chip tell of it.
 func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, d time.Duration) error {
 	if !p.source.Peer.IsValid() {
-		return coded(exitNotReady, "%s: its peer %s has not been heard of, so nobody knows by which interface it sends; try again when the cable is up", portName(p.local), portName(wire.PortID{Node: p.link.Peer, Channel: p.link.PeerChan}))
+		return spec.NotReadyf("%s: its peer %s has not been heard of, so nobody knows by which interface it sends; try again when the cable is up", p.local.Short(), wire.PortID{Node: p.link.Peer, Channel: p.link.PeerChan}.Short())
 	}
 	if seed != nil { // each port has dice of its own, as the chips' own impairments do
 		const spread = 0x9e3779b97f4a7c15
@@ -284,7 +249,7 @@ func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, 
 		seed = &n
 	}
 	if err := p.host.Set(p.source, o, seed); err != nil {
-		return fmt.Errorf("%s: %w", portName(p.local), err)
+		return fmt.Errorf("%s: %w", p.local.Short(), err)
 	}
 	_ = p.client.TellImpairment(ctx, p.local.Channel, o, d) // an older chip, or one that has just ended, does not tell
 	return nil
@@ -333,7 +298,7 @@ func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, bod
 	case <-time.After(time.Until(until)):
 	}
 	for i := range ks.ports {
-		ctx, cancel := context.WithTimeout(context.Background(), askTime)
+		ctx, cancel := context.WithTimeout(context.Background(), fabric.AskTime)
 		errs = append(errs, ks.ports[i].change(ctx, was[i], nil, 0))
 		cancel()
 	}
@@ -369,7 +334,7 @@ func (ks *kernelPorts) print(c *cobra.Command, only bool, d time.Duration) error
 		if only && !on {
 			continue
 		}
-		v := admin.NewImpairmentView(&node.Impairment{Local: p.local, Peer: wire.PortID{Node: p.link.Peer, Channel: p.link.PeerChan}, Plane: p.link.Plane, Options: s.Options})
+		v := api.ImpairmentView{Chip: p.local.Node, Channel: p.local.Channel, Peer: p.link.Peer, PeerChan: p.link.PeerChan, Plane: p.link.Plane, Options: s.Options.String()}
 		v.Active, v.Interface, v.Labels, v.EndsInS = on, s.Interface, p.labels, d.Seconds()
 		v.Counters = map[string]uint64{"passed": s.Counters.Packets, "lost": s.Counters.Drops, "waiting": s.Counters.Waiting}
 		rows = append(rows, v)
@@ -438,6 +403,6 @@ func resetNamespace(c *cobra.Command, ns string) error {
 	if f == "json" {
 		return printJSON(c, map[string]any{"action": "reset", "ports": len(states)})
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s reset.\n", counted(len(states), "port"))
+	fmt.Fprintf(c.ErrOrStderr(), "%s reset.\n", topo.Count(len(states), "port"))
 	return nil
 }

@@ -1,35 +1,20 @@
 package main
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ttfabric/membership"
-	"ttfabric/membership/gossip"
 	"ttfabric/node"
-	"ttfabric/node/admin"
-	"ttfabric/router"
-	"ttfabric/router/topo"
-	"ttfabric/ttlink"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/node/process"
 	"ttfabric/wire"
 )
-
-// seedChips is the number of chips, by order, that others join the pool through.
-const seedChips = 8
-
-// channelStride is the distance between two chips' UDP port ranges with --port-base: one port per ethernet channel.
-const channelStride = wire.MaxChannels
 
 // nodeLong is the help of 'node'.
 const nodeLong = `node runs one chip until it is told to stop: one of the fabric whose run folder
@@ -64,234 +49,96 @@ others (SCHED_BATCH), unless the process was given another policy with chrt(1).`
 
 func newNode() *cobra.Command {
 	var chip, dir, level string
-	var f aloneFlags
+	o := process.Options{Spec: spec.Default()}
 	c := &cobra.Command{
 		Use: "node", Short: "Run one chip in this process (what 'up' starts)", Args: cobra.NoArgs,
 		Long: nodeLong,
 		Example: `  ttfabric node --dir $XDG_RUNTIME_DIR/ttfabric/default --chip M0D3
   ttfabric node --chip M0D3 --topology t3000 --listen eth0 --seeds chip0,chip1 --api 0.0.0.0:8474
   ttfabric node --chip M0D1 --topology ring:4 --gossip-port 7950 --port-base 17016 --seeds 10.0.0.1:7946,10.0.1.1`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if chip == "" {
-				return coded(exitUsage, "name the chip with --chip, such as --chip M0D3")
+				return spec.Usagef("name the chip with --chip, such as --chip M0D3")
 			}
-			id, err := wire.ParseFabricNodeID(chip)
-			if err != nil {
-				return coded(exitUsage, "%w", err)
+			if o.Chip, err = wire.ParseFabricNodeID(chip); err != nil {
+				return spec.AsUsage(err)
 			}
 			var l slog.Level
 			if err := l.UnmarshalText([]byte(level)); err != nil {
-				return coded(exitUsage, "--log-level %q: want debug, info, warn or error", level)
+				return spec.Usagef("--log-level %q: want debug, info, warn or error", level)
 			}
-			node.Alone()
+			node.ConfigureProcess()
 			if err := nodeFlags(cmd.Flags()); err != nil {
 				return err
 			}
-			var s *site
-			if dir != "" {
-				if s, err = runDir(dir).site(id); err == nil {
-					s.mesh.Record, s.mesh.RecordLimit = f.record.or(s.mesh).dir, f.record.or(s.mesh).limit
-				}
-			} else {
-				name, _ := cmd.Flags().GetString("name")
-				s, err = f.site(cmd, name, id)
-			}
+			cfg, err := nodeConfig(cmd, dir, &o)
 			if err != nil {
-				return fmt.Errorf("chip %s: %w", id, err)
+				return fmt.Errorf("chip %s: %w", o.Chip, err)
 			}
-			return s.run(cmd.Context(), id, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: l})).With("chip", id.String()))
+			cfg.Version = version()
+			cfg.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: l})).With("chip", chip)
+			return process.Run(cmd.Context(), cfg)
 		},
 	}
 	fl := c.Flags()
 	fl.StringVar(&chip, "chip", "", "the chip, as M<mesh>D<chip>")
 	fl.StringVar(&dir, "dir", "", "run folder of the fabric; all other flags but --log-level and --record are in it")
 	fl.StringVar(&level, "log-level", "info", "debug, info, warn or error")
-	f.add(c)
+	addAlone(c, &o)
 	return c
+}
+
+// nodeConfig is the configuration of a chip of a run folder, or of a chip that has none.
+func nodeConfig(cmd *cobra.Command, dir string, o *process.Options) (*process.Config, error) {
+	if dir == "" {
+		o.Name, _ = cmd.Flags().GetString("name")
+		o.In = cmd.InOrStdin()
+		return process.Alone(cmd.Context(), *o)
+	}
+	if err := o.Spec.CheckRecording(); err != nil {
+		return nil, err
+	}
+	cfg, err := process.FromFolder(folder.Dir(dir), o.Chip)
+	if err == nil && o.Spec.Record != "" {
+		cfg.Spec.Record, cfg.Spec.RecordMiB = o.Spec.Record, o.Spec.RecordMiB
+	}
+	return cfg, err
+}
+
+// addAlone adds the flags of a chip that has no run folder.
+func addAlone(c *cobra.Command, o *process.Options) {
+	fl := c.Flags()
+	fl.StringVar(&o.Topology, "topology", "", "what the fabric is, as for 'up'")
+	fl.StringVar(&o.Listen, "listen", "", "address, interface or network (10.0.0.0/16) of data ports and gossip (default: from where the first seed is reached; without seeds 127.0.0.1)")
+	fl.StringVar(&o.Advertise, "advertise", "", "address that the other chips are told, if it is another")
+	fl.Uint16Var(&o.GossipPort, "gossip-port", process.DefaultGossipPort, "port of gossip, TCP and UDP; 0: any free one")
+	fl.IntVar(&o.MTU, "mtu", 0, "longest IP packet of the links, in bytes; 0: what each path takes, as the routers tell, or, where they don't, as the links find out")
+	fl.StringSliceVar(&o.Seeds, "seeds", nil, "where other chips gossip, as [CHIP/]HOST[:PORT],...")
+	fl.StringVar(&o.API, "api", "127.0.0.1:0", "address of the chip's API; it is asked with the token")
+	fl.StringVar(&o.TokenFile, "token-file", "", "file with the token of the API; made, with a random one, where it is not there (default: the environment variable TTFABRIC_TOKEN)")
+	fl.StringVar(&o.GossipKey, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it, or with several in a JSON list, the one in use first")
+	fl.StringVar(&o.TileMemory, "tile-memory", "", "memory of this machine that the chip's memory may take, such as 128m (default 2g)")
+	fl.StringVar(&o.Once, "once", "", "folder in which CHIP.json may have settings of this start alone, and is removed as it is read: what 'chip restart --record' tells a container")
+	addOptions(c, &o.Spec, "port-base")
+	fl.Lookup("port-base").Usage = "UDP port of channel 0; 0: any free ports"
+	addOptions(c, &o.Spec)
+	fl.StringSliceVar(&o.Trust, "trust-network", nil, "private networks, or interfaces for theirs, in which --auth none is taken, such as a container network")
+	fl.BoolVar(&o.Insecure, "insecure", false, "take --auth none anywhere: whoever reaches the ports can forge frames")
 }
 
 // nodeFlags refuses what a run folder says already, and a chip of which nothing says what it is part of.
 func nodeFlags(fl *pflag.FlagSet) (err error) {
 	if !fl.Changed("dir") {
-		if !fl.Changed("topology") && os.Getenv(topologyEnv) == "" {
-			return coded(exitUsage, "name the fabric that the chip is part of: its run folder with --dir, or --topology and --seeds; see 'ttfabric node --help'")
+		if !fl.Changed("topology") && os.Getenv(spec.TopologyEnv) == "" {
+			return spec.Usagef("name the fabric that the chip is part of: its run folder with --dir, or --topology and --seeds; see 'ttfabric node --help'")
 		}
 		return nil
 	}
 	inFolder := []string{"dir", "chip", "log-level", "record", "record-limit", "name", "output"}
 	fl.Visit(func(x *pflag.Flag) {
 		if !slices.Contains(inFolder, x.Name) {
-			err = coded(exitUsage, "--%s: the run folder that --dir names has it; leave it out", x.Name)
+			err = spec.Usagef("--%s: the run folder that --dir names has it; leave it out", x.Name)
 		}
 	})
 	return err
-}
-
-// run runs a chip until it is told to stop, its API fails, or it has nothing to run for.
-func (s *site) run(ctx context.Context, id wire.FabricNodeID, log *slog.Logger) error {
-	m := &s.mesh
-	cfg := node.Config{Node: id, Topology: s.t, Log: log, Incarnation: newIncarnation(), Listen: s.listen, PortBase: s.portBase, MemoryLimit: s.tiles, Cable: s.links.open, KeyLog: s.links.keys}
-	if err := m.configure(&cfg); err != nil {
-		return err
-	}
-	if err := proved(s.t, cfg.Route, m.Checked); err != nil {
-		return fmt.Errorf("chip %s: %w", id, err)
-	}
-	cfg.Record = recordFlags{m.Record, m.RecordLimit}.config()
-	var err error
-	if cfg.Profile, err = profileByName(m.Profile); err != nil {
-		return err
-	}
-	if cfg.Slots, err = slotsByName(m.Slots); err != nil {
-		return err
-	}
-	if s.keys != nil {
-		cfg.Keys = s.keys
-	}
-	l, err := net.Listen("tcp", s.api)
-	if err != nil {
-		return fmt.Errorf("chip %s: cannot open its API on %s: %w", id, s.api, err)
-	}
-	defer l.Close()
-	self := chipFile{Chip: id, PID: os.Getpid(), Started: startTicks(os.Getpid()), API: l.Addr().(*net.TCPAddr).AddrPort().String()}
-	cfg.API = s.told(l.Addr())
-	var pools node.Membership
-	cfg.Join = func(ctx context.Context, meta membership.Meta) (_ node.Membership, err error) {
-		pools, err = s.join(ctx, gossip.Config{Node: id, Incarnation: cfg.Incarnation, Bind: netip.AddrPortFrom(s.listen, s.gossip), Advertise: s.advertise,
-			Meta: meta, Seed: uint64(cfg.Incarnation), Logger: log, Keys: s.keys}, &self)
-		return pools, err
-	}
-	n, err := node.Start(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	archived := func() {}
-	if s.archive.Dir != "" {
-		archived = admin.Collect(n, s.archive, log)
-	}
-	defer func() {
-		n.Close()
-		archived()
-	}()
-	if err := m.impairDeclared(n); err != nil {
-		return fmt.Errorf("chip %s: %w", id, err)
-	}
-	self.Gossip = n.GossipAddr().String()
-	srv := admin.NewServer(n, s.token)
-	srv.Describe(fabricView{*m, string(s.t.Encode())})
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
-	defer srv.Close()
-	if err := s.running(self); err != nil {
-		return fmt.Errorf("chip %s cannot tell where it is: %w", id, err)
-	}
-	if s.iface != "" {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		go s.move(ctx, n, pools, log)
-	}
-	log.Info("running", "api", self.API, "gossip", self.Gossip, "pid", self.PID)
-	return s.wait(ctx, served, log)
-}
-
-// wait returns when the process is told to stop, its API fails, or its
-// run folder is gone: a fabric that was removed leaves no process behind.
-func (s *site) wait(ctx context.Context, served <-chan error, log *slog.Logger) error {
-	tick := time.NewTicker(5 * time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			log.Info("stopping")
-			return nil
-		case err := <-served:
-			return err
-		case <-tick.C:
-			if s.gone() {
-				log.Info("the run folder is gone; stopping")
-				return nil
-			}
-		}
-	}
-}
-
-// join enters the pool of the chip's mesh and, if it has a cable to another mesh, that of the exit nodes.
-func (s *site) join(ctx context.Context, cfg gossip.Config, self *chipFile) (node.Membership, error) {
-	id := cfg.Node
-	m, _ := s.t.Mesh(id.Mesh)
-	mesh := cfg
-	mesh.Label, mesh.Expect = fmt.Sprintf("%s/mesh%d", s.mesh.ID, id.Mesh), m.Rows*m.Cols
-	mesh.Seeds = func() []string { return s.seeds(meshPool) }
-	pool, err := gossip.Start(ctx, mesh)
-	if err != nil || !exitNode(s.t, id) {
-		return pool, err
-	}
-	exits := cfg
-	exits.Label = s.mesh.ID + "/exits"
-	for _, c := range s.t.Chips {
-		if exitNode(s.t, c.Node) {
-			exits.Expect++
-		}
-	}
-	if s.gossip != 0 {
-		exits.Bind = netip.AddrPortFrom(s.listen, s.gossip+1)
-	}
-	exits.Seeds = func() []string { return s.seeds(exitPool) }
-	other, err := gossip.Start(ctx, exits)
-	if err != nil {
-		pool.Close(0)
-		return nil, err
-	}
-	self.Exits = other.Addr().String()
-	return gossip.Join(pool, other), nil
-}
-
-// exitNode reports whether a chip has a cable to another mesh (Spec §2.2.1).
-func exitNode(t *topo.Topology, n wire.FabricNodeID) bool {
-	for _, p := range t.Ports(n) {
-		if p.Peer.Node.Mesh != n.Mesh {
-			return true
-		}
-	}
-	return false
-}
-
-// seeds are the addresses of the first running chips that have one of the kind.
-func seeds(dir runDir, addr func(chipFile) string) []string {
-	var out []string
-	for _, c := range dir.chips() {
-		if a := addr(c); a != "" && len(out) < seedChips {
-			out = append(out, c.Chip.String()+"/"+a)
-		}
-	}
-	return out
-}
-
-// newIncarnation draws a random one that is not zero.
-func newIncarnation() wire.Incarnation {
-	var b [8]byte
-	for {
-		rand.Read(b[:])
-		if i := wire.Incarnation(binary.LittleEndian.Uint64(b[:])); i != 0 {
-			return i
-		}
-	}
-}
-
-func profileByName(s string) (ttlink.Profile, error) {
-	for _, p := range []ttlink.Profile{ttlink.ProfileLAN, ttlink.ProfileCrowded, ttlink.ProfilePaced} {
-		if p.Name == s {
-			return p, nil
-		}
-	}
-	return ttlink.Profile{}, coded(exitUsage, "--profile %q: want lan, crowded or paced", s)
-}
-
-func slotsByName(s string) (router.SlotProfile, error) {
-	for _, p := range router.SlotProfiles {
-		if p.Name == s {
-			return p, nil
-		}
-	}
-	return router.SlotProfile{}, coded(exitUsage, "--slots %q: want one of %s", s, slotNames())
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"golang.org/x/term"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -33,7 +36,7 @@ func format(c *cobra.Command) (string, error) {
 	case "yaml":
 		f = "json"
 	default:
-		return "", coded(exitUsage, "--output %q: want table, json or yaml", f)
+		return "", spec.Usagef("--output %q: want table, json or yaml", f)
 	}
 	return f, nil
 }
@@ -207,4 +210,74 @@ func sortedKeys(m map[string]uint64) []string {
 	}
 	sort.Strings(ks)
 	return ks
+}
+
+// seconds is a time for people, from seconds.
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Second)
+}
+
+// ago is how long ago something was; "never" for nil.
+func ago(s *float64) string {
+	if s == nil {
+		return "never"
+	}
+	return seconds(*s).String() + " ago"
+}
+
+// share is a share in percent; "" for nil.
+func share(s *float64) string {
+	if s == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.3f", 100**s)
+}
+
+// training is how far a link's training has come, with its result where that is no good one.
+func training(l *api.LinkView) string {
+	if l.Train == "fail" || l.Train == "not connected" {
+		return l.Phase + ", " + l.Train
+	}
+	return l.Phase
+}
+
+func percent(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
+
+func printEvent(c *cobra.Command, e api.EventView, asJSON bool) {
+	if asJSON {
+		printLine(c, e)
+		return
+	}
+	keys := make([]string, 0, len(e.Detail))
+	for k := range e.Detail {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for i, k := range keys {
+		keys[i] = k + "=" + e.Detail[k]
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s %s %s %s %s (%s)\n", e.Time.Format("2006-01-02T15:04:05.000"), e.Chip, e.Type, e.Action, e.Actor, strings.Join(keys, ", "))
+}
+
+// writeResult writes what a command made to its file or to stdout. As JSON it
+// says what was written, and has the text in it where no file has.
+func writeResult(c *cobra.Command, as, file string, about map[string]any, text []byte) error {
+	if file != "" {
+		if err := folder.WriteOut(file, text); err != nil {
+			return fmt.Errorf("cannot write the file: %w", err)
+		}
+		about["file"] = file
+		fmt.Fprintf(c.ErrOrStderr(), "Wrote %s.\n", file)
+	} else {
+		about["text"] = string(text)
+	}
+	if as == "json" {
+		about["bytes"] = len(text)
+		return printJSON(c, about)
+	}
+	if file == "" {
+		_, err := c.OutOrStdout().Write(text)
+		return err
+	}
+	return nil
 }

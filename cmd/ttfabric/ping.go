@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -12,25 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/session"
+	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
-
-func printEvent(c *cobra.Command, e api.EventView, asJSON bool) {
-	if asJSON {
-		printLine(c, e)
-		return
-	}
-	keys := make([]string, 0, len(e.Detail))
-	for k := range e.Detail {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for i, k := range keys {
-		keys[i] = k + "=" + e.Detail[k]
-	}
-	fmt.Fprintf(c.OutOrStdout(), "%s %s %s %s %s (%s)\n", e.Time.Format("2006-01-02T15:04:05.000"), e.Chip, e.Type, e.Action, e.Actor, strings.Join(keys, ", "))
-}
 
 // pingRow is one pair's result.
 type pingRow struct {
@@ -57,10 +42,10 @@ func newPing() *cobra.Command {
 				return err
 			}
 			if all == (len(args) == 2) || len(args) == 1 {
-				return coded(exitUsage, "give a source and a destination, or --all")
+				return spec.Usagef("give a source and a destination, or --all")
 			}
 			if count < 1 || count > 100000 {
-				return coded(exitUsage, "--count %d: want 1 to 100000", count)
+				return spec.Usagef("--count %d: want 1 to 100000", count)
 			}
 			pairs, cs, err := pingPairs(c, args, plane)
 			if err != nil {
@@ -85,7 +70,7 @@ func newPing() *cobra.Command {
 				printPings(c, rows)
 			}
 			if err == nil && lost > 0 {
-				err = coded(exitAssert, "%d of %d pings got no answer", lost, count*len(pairs))
+				err = assertf("%d of %d pings got no answer", lost, count*len(pairs))
 			}
 			return err
 		}}
@@ -98,11 +83,12 @@ func newPing() *cobra.Command {
 
 // pingPairs are the pair that is named, or all that have a way on the plane.
 func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.FabricNodeID, cs map[wire.FabricNodeID]*api.Client, err error) {
-	dir, err := dirOf(c)
+	f, err := openFabric(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	list, _, t, err := dir.clients()
+	t := f.Topology
+	list, _, err := f.Clients()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,11 +101,11 @@ func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.Fabr
 		cs[cl.Self()] = cl
 	}
 	if len(args) == 2 {
-		_, src, err := chipArg(c, args[0])
+		src, err := chipOf(t, args[0])
 		if err != nil {
 			return nil, nil, err
 		}
-		_, dst, err := chipArg(c, args[1])
+		dst, err := chipOf(t, args[1])
 		if err != nil {
 			return nil, nil, err
 		}
@@ -128,7 +114,7 @@ func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.Fabr
 		}
 		return [][2]wire.FabricNodeID{{src, dst}}, cs, nil
 	}
-	routes, err := routesOf(dir, t)
+	routes, err := f.Plan()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -146,7 +132,7 @@ func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.Fabr
 		}
 	}
 	if apart > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), leftOut, counted(apart, "pair"))
+		fmt.Fprintf(c.ErrOrStderr(), leftOut, topo.Count(apart, "pair"))
 	}
 	return pairs, cs, nil
 }

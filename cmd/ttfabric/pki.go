@@ -16,6 +16,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
 	"ttfabric/ttlink/transport/pki"
 	"ttfabric/wire"
 )
@@ -41,7 +44,7 @@ Sealed UDP (--auth psk) needs no certificates but one key for all chips, as
 // validity checks how long certificates are to be valid.
 func validity(d time.Duration) error {
 	if d <= 0 || d > pki.MaxValidity {
-		return coded(exitUsage, "--valid %v: want more than 0 and at most %v", d, pki.MaxValidity)
+		return spec.Usagef("--valid %v: want more than 0 and at most %v", d, pki.MaxValidity)
 	}
 	return nil
 }
@@ -54,25 +57,22 @@ func newPKIMake(dir *string) *cobra.Command {
 		ValidArgsFunction: completeTopology,
 		RunE: func(c *cobra.Command, args []string) error {
 			name, _ := c.Flags().GetString("name")
-			if !validName.MatchString(name) {
-				return coded(exitUsage, "fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
+			if err := spec.CheckName(name); err != nil {
+				return err
 			}
 			if err := validity(valid); err != nil {
 				return err
 			}
-			t, err := loadTopology(c.Context(), strings.Join(args, ""))
+			t, err := folder.LoadTopology(c.Context(), strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
-			var chips []wire.FabricNodeID
-			for _, x := range t.Chips {
-				chips = append(chips, x.Node)
-			}
+			chips := t.Nodes()
 			if err := os.MkdirAll(*dir, 0o700); err != nil {
 				return fmt.Errorf("cannot make the folder: %w", err)
 			}
 			if err := pki.Make(*dir, name, chips, time.Now(), valid); errors.Is(err, fs.ErrExist) {
-				return coded(exitUsage, "%w, and is not overwritten; choose another --dir, or 'ttfabric pki renew' for new certificates of the same authority", err)
+				return spec.Usagef("%w, and is not overwritten; choose another --dir, or 'ttfabric pki renew' for new certificates of the same authority", err)
 			} else if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ the same, chips with old and new ones know each other.`,
 			for _, s := range args {
 				n, err := wire.ParseFabricNodeID(s)
 				if err != nil {
-					return coded(exitUsage, "%w", err)
+					return spec.Usagef("%w", err)
 				}
 				old, err := pki.LoadCertificate(filepath.Join(*dir, n.String()+".pem"))
 				if err != nil {
@@ -218,7 +218,7 @@ func showPKI(c *cobra.Command, dir string) error {
 		tw.Render()
 	}
 	if err == nil && bad > 0 {
-		return fmt.Errorf("%s of %d cannot be used", counted(bad, "certificate"), len(chips))
+		return fmt.Errorf("%s of %d cannot be used", topo.Count(bad, "certificate"), len(chips))
 	}
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 )
 
 func newProfile() *cobra.Command {
@@ -26,16 +28,16 @@ file for 'go tool pprof'.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if d <= 0 || d > api.MaxProfile {
-				return coded(exitUsage, "--for %v: want a time up to %v", d, api.MaxProfile)
+				return spec.Usagef("--for %v: want a time up to %v", d, api.MaxProfile)
 			}
 			if !slices.Contains(api.ProfileKinds, kind) {
-				return coded(exitUsage, "--kind %q: want %s", kind, strings.Join(api.ProfileKinds, ", "))
+				return spec.Usagef("--kind %q: want %s", kind, strings.Join(api.ProfileKinds, ", "))
 			}
-			dir, n, err := chipArg(c, args[0])
+			f, n, err := chipArg(c, args[0])
 			if err != nil {
 				return err
 			}
-			cl, err := dir.client(n)
+			cl, err := f.Client(n)
 			if err != nil {
 				return err
 			}
@@ -49,7 +51,7 @@ file for 'go tool pprof'.`,
 			if err := cl.Profile(c.Context(), kind, d, &b); err != nil {
 				return err
 			}
-			if err := writeOut(file, b.Bytes()); err != nil {
+			if err := folder.WriteOut(file, b.Bytes()); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s\n", file)

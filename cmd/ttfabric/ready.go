@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"ttfabric/node/fabric/spec"
+
 	"github.com/spf13/cobra"
 )
 
@@ -34,20 +36,20 @@ the health check of a container that holds nothing but this program.`,
 			}
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+api+path, nil)
 			if err != nil {
-				return coded(exitUsage, "--api %q: want HOST:PORT", api)
+				return spec.Usagef("--api %q: want HOST:PORT", api)
 			}
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
 				if errors.Is(c.Context().Err(), context.Canceled) {
 					return context.Canceled
 				}
-				return coded(exitNotReady, "no chip answers at %s: %w", api, errors.Unwrap(err))
+				return spec.NotReadyf("no chip answers at %s: %w", api, errors.Unwrap(err))
 			}
 			defer resp.Body.Close()
 			b, _ := io.ReadAll(io.LimitReader(resp.Body, readyAnswer))
 			answer := strings.TrimSpace(string(b))
 			if resp.StatusCode != http.StatusOK {
-				return coded(exitNotReady, "not ready: %s", answer)
+				return spec.NotReadyf("not ready: %s", answer)
 			}
 			fmt.Fprintln(c.OutOrStdout(), answer)
 			return nil

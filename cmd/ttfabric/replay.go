@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/chip/record"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -89,7 +91,7 @@ func runReplay(c *cobra.Command, args []string, f replayFlags) error {
 		return err
 	}
 	if f.at < 0 {
-		return coded(exitUsage, "--at %v: want a time after the chip's start", f.at)
+		return spec.Usagef("--at %v: want a time after the chip's start", f.at)
 	}
 	list, differ, damaged := []replayed{}, 0, 0
 	for _, path := range args {
@@ -120,10 +122,10 @@ func runReplay(c *cobra.Command, args []string, f replayFlags) error {
 		}
 	}
 	if differ > 0 {
-		return coded(exitAssert, "%d of %d recordings did not replay identically", differ, len(list))
+		return assertf("%d of %d recordings did not replay identically", differ, len(list))
 	}
 	if damaged > 0 {
-		return coded(exitFailed, "%d of %d recordings are damaged: only what comes before was replayed", damaged, len(list))
+		return fmt.Errorf("%d of %d recordings are damaged: only what comes before was replayed", damaged, len(list))
 	}
 	return nil
 }
@@ -134,7 +136,7 @@ func openRecording(ctx context.Context, path string) (*os.File, *record.Reader, 
 		f *os.File
 		r *record.Reader
 	}
-	o, err := within(ctx, func() (o opened, err error) {
+	o, err := folder.Within(ctx, func() (o opened, err error) {
 		if o.f, err = os.Open(path); err != nil {
 			return o, err
 		}
@@ -252,7 +254,7 @@ func showRecording(c *cobra.Command, path string, f replayFlags, asJSON bool) er
 			return nil
 		case errors.As(err, &cut):
 			if !cut.Short {
-				return coded(exitFailed, "%s: %w", path, cut)
+				return fmt.Errorf("%s: %w", path, cut)
 			}
 			fmt.Fprintf(c.ErrOrStderr(), "%s: %v\n", path, cut)
 			return nil

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -30,7 +30,7 @@ func newReroute() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return chips.service(c, links, !back)
+			return setService(c, chips, links, !back)
 		}}
 	c.Flags().BoolVar(&back, "back", false, "give the cables back")
 	return c
@@ -54,67 +54,59 @@ func lineCommand(name string, out bool, short, long, example string) *cobra.Comm
 			if _, err := format(c); err != nil {
 				return err
 			}
-			dir, err := dirOf(c)
+			f, err := openFabric(c)
 			if err != nil {
 				return err
 			}
-			_, t, _, err := dir.mesh()
+			links, err := lineOf(f.Topology, mesh, args[0], args[1])
 			if err != nil {
 				return err
 			}
-			links, err := lineOf(t, mesh, args[0], args[1])
+			chips, err := f.Chips()
 			if err != nil {
 				return err
 			}
-			chips, err := openChips(dir)
-			if err != nil {
-				return err
-			}
-			return chips.service(c, links, out)
+			return setService(c, chips, links, out)
 		}}
 	c.Flags().IntVar(&mesh, "mesh", 0, "mesh that it is a row or column of")
 	return c
 }
 
 // lineOf are the cables of the chips of a row or column.
-func lineOf(t *topo.Topology, mesh int, kind, number string) ([]link, error) {
+func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error) {
 	m, ok := t.Mesh(wire.MeshID(max(mesh, 0)))
 	if !ok || mesh < 0 || mesh >= wire.MaxMeshes {
-		return nil, coded(exitUsage, "--mesh %d: %s has no such mesh", mesh, t)
+		return nil, spec.Usagef("--mesh %d: %s has no such mesh", mesh, t)
 	}
 	lines := map[string]int{"row": m.Rows, "column": m.Cols, "col": m.Cols}[kind]
 	if lines == 0 {
-		return nil, coded(exitUsage, "%q: want row or column", kind)
+		return nil, spec.Usagef("%q: want row or column", kind)
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n >= lines {
-		return nil, coded(exitUsage, "%s %q: mesh %d has %ss 0 to %d", kind, number, mesh, kind, lines-1)
+		return nil, spec.Usagef("%s %q: mesh %d has %ss 0 to %d", kind, number, mesh, kind, lines-1)
 	}
 	in := func(p wire.FabricNodeID) bool {
 		c, _ := t.Chip(p)
 		return p.Mesh == m.ID && (kind == "row" && c.Row == n || kind != "row" && c.Col == n)
 	}
-	var out []link
+	var out []topo.Link
 	for _, c := range t.Cables {
 		if !c.Unused && (in(c.A.Node) || in(c.B.Node)) {
-			out = append(out, link{c.A, c.B, c.Plane})
+			out = append(out, topo.Link{A: c.A, B: c.B, Plane: c.Plane})
 		}
 	}
 	if len(out) == 0 {
-		return nil, coded(exitUsage, "%s %d of mesh %d has no cables", kind, n, mesh)
+		return nil, spec.Usagef("%s %d of mesh %d has no cables", kind, n, mesh)
 	}
 	return out, nil
 }
 
-// service takes cables out of service, or gives them back.
-func (s *chipSet) service(c *cobra.Command, links []link, out bool) error {
-	where, err := ends(links, "both")
+// setService takes cables out of service, or gives them back.
+func setService(c *cobra.Command, chips *fabric.Chips, links []topo.Link, out bool) error {
+	absent, err := chips.SetService(c.Context(), links, out)
+	tellAbsent(c, absent)
 	if err != nil {
-		return err
-	}
-	if err := s.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
-		return cl.SetService(ctx, chs, out)
-	}); err != nil {
 		return err
 	}
 	done := "out of service"

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
-	"ttfabric/wire"
 )
 
 func newRouter() *cobra.Command {
@@ -54,7 +51,7 @@ func newRouterAction(action, done, short, long, example string) *cobra.Command {
 		Example: fmt.Sprintf("  ttfabric router %s %s\n  ttfabric router %s M0D0-M0D1/p1\n  ttfabric router %s --chip 'M0D3,M0D[5-7]'\n  ttfabric router %s all", action, example, action, action, action),
 		RunE: func(c *cobra.Command, args []string) error {
 			if (len(args) == 0) == (chips == "") {
-				return coded(exitUsage, "router %s: name cables or, with --chip, chips; 'all' is every cable", action)
+				return spec.Usagef("router %s: name cables or, with --chip, chips; 'all' is every cable", action)
 			}
 			f, err := format(c)
 			if err != nil {
@@ -64,7 +61,8 @@ func newRouterAction(action, done, short, long, example string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			views, err := set.command(c, where, action)
+			views, absent, err := set.CommandRouters(c.Context(), where, action)
+			tellAbsent(c, absent)
 			if err != nil {
 				return err
 			}
@@ -77,94 +75,27 @@ func newRouterAction(action, done, short, long, example string) *cobra.Command {
 	return c
 }
 
-// routerPorts finds the ports that a command is about. A link is trained anew
-// by one end that runs, which the other follows; of a chip, by the chip itself.
-// An end that holds its cable down is told, too: it would not follow by that cable.
-func routerPorts(c *cobra.Command, args []string, chips, action string) (*chipSet, map[wire.FabricNodeID][]wire.Channel, error) {
+// routerPorts finds the ports that a command is about: both ends of cables, all
+// ports of chips, or, to train links anew, the ends that have to be told.
+func routerPorts(c *cobra.Command, args []string, chips, action string) (*fabric.Chips, fabric.Where, error) {
 	if chips == "" {
 		links, set, err := linkArgs(c, args)
-		if err != nil || action != "retrain" {
-			where, _ := ends(links, "both")
-			return set, where, err
+		if err == nil && action == "retrain" {
+			return set, set.RetrainPorts(c.Context(), links), nil
 		}
-		for i, l := range links {
-			if set.clients[l.a.Node] == nil {
-				links[i].a, links[i].b = l.b, l.a
-			}
-		}
-		where, err := ends(links, "a-to-b")
-		set.addHeld(c.Context(), where, links)
+		where, _ := spec.Ends(links, "both")
 		return set, where, err
 	}
-	dir, t, err := machineOf(c)
+	f, err := openFabric(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	where, err := chipPorts(t, chips)
+	named, err := chipList(f.Topology, []string{chips})
 	if err != nil {
 		return nil, nil, err
 	}
-	set, err := openChips(dir)
-	return set, where, err
-}
-
-// addHeld adds the far ends of links that hold their cables down.
-func (s *chipSet) addHeld(ctx context.Context, where map[wire.FabricNodeID][]wire.Channel, links []link) {
-	var far []*api.Client
-	of := map[wire.PortID]bool{}
-	for _, l := range links {
-		if cl := s.clients[l.b.Node]; cl != nil && !slices.Contains(far, cl) {
-			far = append(far, cl)
-		}
-		of[l.b] = true
-	}
-	views, _ := ask(ctx, far)
-	for _, v := range views {
-		for _, l := range v.Links {
-			if l.Held && of[wire.PortID{Node: v.Chip, Channel: l.Channel}] {
-				where[v.Chip] = append(where[v.Chip], l.Channel)
-			}
-		}
-	}
-}
-
-// chipPorts are all ports of the chips of a list.
-func chipPorts(t *topo.Topology, chips string) (map[wire.FabricNodeID][]wire.Channel, error) {
-	named, err := parseChips(t, chips)
-	if err != nil {
-		return nil, err
-	}
-	where := map[wire.FabricNodeID][]wire.Channel{}
-	for n := range named {
-		for _, p := range t.Ports(n) {
-			where[n] = append(where[n], p.Local.Channel)
-		}
-	}
-	return where, nil
-}
-
-// command tells ports what to do, and returns those ports.
-func (s *chipSet) command(c *cobra.Command, where map[wire.FabricNodeID][]wire.Channel, action string) ([]api.RouterView, error) {
-	var mu sync.Mutex
-	var views []api.RouterView
-	err := s.at(c, where, func(ctx context.Context, cl *api.Client, chs []wire.Channel) error {
-		all, err := cl.CommandRouter(ctx, api.RouterBody{Channels: chs, Action: action})
-		mu.Lock()
-		defer mu.Unlock()
-		for _, v := range all {
-			if slices.Contains(chs, v.Channel) {
-				views = append(views, v)
-			}
-		}
-		return err
-	})
-	slices.SortFunc(views, func(a, b api.RouterView) int {
-		if (wire.PortID{Node: a.Chip, Channel: a.Channel}).Less(wire.PortID{Node: b.Chip, Channel: b.Channel}) {
-			return -1
-		}
-		return 1
-	})
-	return views, err
+	set, err := f.Chips()
+	return set, fabric.PortsOf(f.Topology, named), err
 }
 
 func showRouters(c *cobra.Command, format, done string, views []api.RouterView) error {
@@ -176,35 +107,6 @@ func showRouters(c *cobra.Command, format, done string, views []api.RouterView) 
 		tw.AppendRow(table.Row{v.Chip, v.Channel, fmt.Sprintf("%s/%d", v.Peer, v.PeerChan), v.Plane, v.State, v.Waiting, v.Flushed})
 	}
 	tw.Render()
-	fmt.Fprintf(c.ErrOrStderr(), "%s %s\n", counted(len(views), "port"), done)
+	fmt.Fprintf(c.ErrOrStderr(), "%s %s\n", topo.Count(len(views), "port"), done)
 	return nil
-}
-
-// seconds is a time for people, from seconds.
-func seconds(s float64) time.Duration {
-	return time.Duration(s * float64(time.Second)).Round(time.Second)
-}
-
-// training is how far a link's training has come, with its result where that is no good one.
-func training(l *api.LinkView) string {
-	if l.Train == "fail" || l.Train == "not connected" {
-		return l.Phase + ", " + l.Train
-	}
-	return l.Phase
-}
-
-// ago is how long ago something was; "never" for nil.
-func ago(s *float64) string {
-	if s == nil {
-		return "never"
-	}
-	return seconds(*s).String() + " ago"
-}
-
-// share is a share in percent; "" for nil.
-func share(s *float64) string {
-	if s == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.3f", 100**s)
 }

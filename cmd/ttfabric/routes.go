@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,86 +8,10 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/node"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/route"
-	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
-
-// planOf is how the running fabric is routed, or how the named machine would be.
-func planOf(c *cobra.Command, machine string, f *routeFlags) (*route.Plan, error) {
-	if machine != "" {
-		t, err := loadTopology(c.Context(), machine)
-		if err != nil {
-			return nil, err
-		}
-		cfg, err := f.config()
-		if err != nil {
-			return nil, err
-		}
-		p, err := route.New(t, cfg)
-		if err != nil {
-			return nil, coded(exitTopology, "%w", err)
-		}
-		return p, nil
-	}
-	for _, name := range []string{"order", "ring", "engine", "fabric", "allow-deadlock"} {
-		if c.Flags().Changed(name) {
-			return nil, coded(exitUsage, "--%s goes with --topology; the routes of a running fabric are settled", name)
-		}
-	}
-	dir, err := dirOf(c)
-	if err != nil {
-		return nil, err
-	}
-	_, t, _, err := dir.mesh()
-	if err != nil {
-		return nil, err
-	}
-	p, err := routesOf(dir, t)
-	if err != nil {
-		return nil, err
-	}
-	out, err := outOfService(c.Context(), dir, t)
-	return p.Around(out), err
-}
-
-// routesOf is how the running fabric is routed while nothing is out of service.
-func routesOf(dir runDir, t *topo.Topology) (*route.Plan, error) {
-	m, _, _, err := dir.mesh()
-	if err != nil {
-		return nil, err
-	}
-	var cfg node.Config
-	if err := m.configure(&cfg); err != nil {
-		return nil, err
-	}
-	return route.New(t, cfg.Route)
-}
-
-// outOfService are the cables that the running chips do without, by an end of
-// each. They may disagree for a moment after a fault: then it is any of them that has heard of one.
-func outOfService(ctx context.Context, dir runDir, t *topo.Topology) ([]wire.PortID, error) {
-	cs, _, _, err := dir.clients()
-	if err != nil {
-		return nil, err
-	}
-	views, _ := ask(ctx, cs)
-	var out []wire.PortID
-	for _, v := range views {
-		links, err := parseLinks(t, v.OutOfService)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range links {
-			out = append(out, l.a)
-		}
-	}
-	return out, nil
-}
-
-// maxRouteChips is how many chips' tables are printed at once.
-const maxRouteChips = 4096
 
 // l0Row is the source routes of one chip, as the specification prints them.
 type l0Row struct {
@@ -106,7 +29,7 @@ type l1Row struct {
 }
 
 func newRoutes() *cobra.Command {
-	var f routeFlags
+	f := spec.Default()
 	var machine, class string
 	var plane, mesh int
 	var other bool
@@ -134,7 +57,7 @@ way, and with --other-way the other.`,
 			}
 			i := slices.Index([]string{"request", "reply", "control"}, class)
 			if i < 0 {
-				return coded(exitUsage, "--class %q: want request, reply or control", class)
+				return spec.Usagef("--class %q: want request, reply or control", class)
 			}
 			pl, err := planeOf(p.Topology(), plane)
 			if err != nil {
@@ -154,7 +77,7 @@ way, and with --other-way the other.`,
 			printRoutes(c, l0, l1)
 			return nil
 		}}
-	f.add(c)
+	addOptions(c, &f, spec.RoutingOptions...)
 	c.Flags().Lookup("allow-deadlock").Hidden = true
 	c.Flags().StringVarP(&machine, "topology", "t", "", "a machine that need not run: a file or a name")
 	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
@@ -163,32 +86,6 @@ way, and with --other-way the other.`,
 	c.Flags().StringVar(&class, "class", "request", "class of packets: request, reply, control")
 	c.RegisterFlagCompletionFunc("topology", completeTopology)
 	return c
-}
-
-// routeChips are the chips whose tables are asked for.
-func routeChips(t *topo.Topology, args []string, mesh int) (chips []wire.FabricNodeID, err error) {
-	if len(args) == 1 {
-		n, err := wire.ParseFabricNodeID(args[0])
-		if err != nil {
-			return nil, coded(exitUsage, "%w", err)
-		}
-		if _, ok := t.Chip(n); !ok {
-			return nil, coded(exitUsage, "chip %s is not in %s", n, t)
-		}
-		return []wire.FabricNodeID{n}, nil
-	}
-	for _, c := range t.Chips {
-		if mesh < 0 || int(c.Node.Mesh) == mesh {
-			chips = append(chips, c.Node)
-		}
-	}
-	switch {
-	case len(chips) == 0:
-		return nil, coded(exitUsage, "--mesh %d: %s", mesh, t)
-	case len(chips) > maxRouteChips:
-		return nil, coded(exitUsage, "the tables of %d chips are too many to print; name a chip, or a mesh with --mesh", len(chips))
-	}
-	return chips, nil
 }
 
 func routeTables(p *route.Plan, class wire.Class, plane wire.Plane, chips []wire.FabricNodeID) (l0 []l0Row, l1 []l1Row) {

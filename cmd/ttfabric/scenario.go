@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,10 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/node/scenario"
+	"ttfabric/node/scenario/live"
 	"ttfabric/node/sim"
 	"ttfabric/router/topo"
 )
@@ -22,8 +26,8 @@ func newScenario() *cobra.Command {
 	c := &cobra.Command{Use: "scenario", Short: "Run timed faults with assertions, live or simulated",
 		Long: `A scenario is a YAML file with a machine, traffic, a timeline of faults, and
 assertions about what may come of them. The same file runs on processes of its
-own and, with --sim, in virtual time. Some come with the program: 'list' names
-them, and 'show' prints one to start from.`}
+own and, with --sim, in virtual time. Some scenarios come with the program: 'list'
+names them, and 'show' prints one, from which a file of your own can begin.`}
 	c.AddCommand(newScenarioRun(), newScenarioList(), newScenarioShow(), newScenarioValidate())
 	return c
 }
@@ -41,13 +45,13 @@ func newScenarioRun() *cobra.Command {
 	var f scenarioFlags
 	c := &cobra.Command{Use: "run FILE|NAME...", Short: "Run scenarios and judge their assertions", ValidArgsFunction: completeScenarios,
 		Long: `run brings a fabric up, lets the chips send, does what the timeline says, and
-judges the assertions. The fabric is one of its own, which is taken down
-afterwards and by Ctrl-C; with --running it is the one that --name names, and
-what was done to it is put back.
+judges the assertions. The fabric is one of its own, which run takes down
+afterwards, also after Ctrl-C. With --running the fabric is the one that --name
+names, and run puts back what the scenario did to that fabric.
 
 With --sim nothing is started: the same scenario runs on the simulator, in
-virtual time, and one seed gives the same run each time. What one of the two
-cannot do is reported as skipped.
+virtual time, and one seed gives the same run each time. A step that the
+simulator, or a real fabric, cannot do is reported as skipped.
 
 All choices, such as "random", follow from the seed, which is printed. Exit code 5 if an assertion fails.`,
 		Example: `  ttfabric scenario run partition
@@ -58,55 +62,56 @@ All choices, such as "random", follow from the seed, which is printed. Exit code
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case f.all && len(args) > 0:
-				return coded(exitUsage, "--all runs every scenario that comes with the program; name none, or leave it out")
+				return spec.Usagef("--all runs every scenario that comes with the program; name none, or leave it out")
 			case f.all:
 				args = scenario.Names()
 			case len(args) == 0:
-				return coded(exitUsage, "name a scenario, or a file with one; 'ttfabric scenario list' lists those that come with the program")
+				return spec.Usagef("name a scenario, or a file with one; 'ttfabric scenario list' lists those that come with the program")
 			case f.sim && f.running:
-				return coded(exitUsage, "--sim and --running: want one of them")
+				return spec.Usagef("--sim and --running: want one of them")
 			}
 			return runScenarios(c, args, f)
 		}}
 	fl := c.Flags()
-	fl.BoolVar(&f.sim, "sim", false, "run it in the simulator, in virtual time")
-	fl.BoolVar(&f.all, "all", false, "run all that come with the program")
-	fl.BoolVar(&f.running, "running", false, "use the fabric that --name names, which runs already, instead of one of its own")
-	fl.StringVar(&f.topology, "topology", "", "machine, instead of the one that the file names")
-	fl.Uint64Var(&f.seed, "seed", 0, "of all choices (default: the file's, or a random one)")
+	fl.BoolVar(&f.sim, "sim", false, "run in the simulator, in virtual time")
+	fl.BoolVar(&f.all, "all", false, "run all scenarios that come with the program")
+	fl.BoolVar(&f.running, "running", false, "use the fabric that --name names, which runs already, instead of a fabric of its own")
+	fl.StringVar(&f.topology, "topology", "", "machine, instead of the machine that the file names")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of all choices (default: the file's, or a random seed)")
 	fl.StringVar(&f.junit, "junit", "", "write the verdicts to this file, as JUnit XML")
 	fl.StringVar(&f.report, "report", "", "write the reports to this file, as JSON")
-	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up when not all links of its own fabric are up by then")
+	fl.DurationVar(&f.timeout, "timeout", live.DefaultTimeout, "give up when not all links of its own fabric are up by then")
 	_ = c.RegisterFlagCompletionFunc("topology", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return completeTopology(c, nil, "")
 	})
 	return c
 }
 
-// loadScenario reads a file if there is one of that name, else a scenario that comes with the program.
+// loadScenario reads a file if there is a file of that name, else a scenario that comes with the program.
 func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
-	b, err := readFile(ctx, arg, scenario.MaxFile)
+	b, err := folder.ReadFile(ctx, arg, scenario.MaxFile)
 	if err != nil {
 		text, ok := scenario.Source(arg)
 		switch {
 		case ok:
 			arg, b = arg+".yaml", text
 		case strings.ContainsAny(arg, "/.") || !errors.Is(err, os.ErrNotExist):
-			return nil, coded(exitUsage, "scenario: %w", err)
+			return nil, spec.Usagef("scenario: %w", err)
 		default:
 			hint := "'ttfabric scenario list' lists them"
 			if near := scenario.Nearest(arg); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			return nil, coded(exitUsage, "no file and no scenario of the program is named %q; %s", arg, hint)
+			return nil, spec.Usagef("no file and no scenario of the program is named %q; %s", arg, hint)
 		}
 	}
 	s, err := scenario.Parse(arg, b)
-	return s, usage(err)
+	return s, spec.AsUsage(err)
 }
 
-// scenarioTopology is the machine of a scenario: the flag's, or the file's, which may lie beside it.
-func scenarioTopology(ctx context.Context, s *scenario.Scenario, flag string) (string, *topo.Topology, error) {
+// scenarioTopology is the machine of a scenario: the flag's, or else the file's. A
+// topology file that a scenario names may lie beside the scenario's file.
+func scenarioTopology(ctx context.Context, s *scenario.Scenario, flag string) (*topo.Topology, error) {
 	arg := s.Fabric.Topology
 	if beside := filepath.Join(filepath.Dir(s.File), arg); arg != "" && flag == "" {
 		if fi, err := os.Stat(beside); err == nil && !fi.IsDir() {
@@ -116,8 +121,7 @@ func scenarioTopology(ctx context.Context, s *scenario.Scenario, flag string) (s
 	if flag != "" {
 		arg = flag
 	}
-	t, err := loadTopology(ctx, arg)
-	return arg, t, err
+	return folder.LoadTopology(ctx, arg)
 }
 
 func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
@@ -134,7 +138,7 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 		all = append(all, s)
 	}
 	begin := time.Now()
-	if err := writeReports(f, begin, nil); err != nil { // sooner said than after the run
+	if err := writeReports(f, begin, nil); err != nil { // a file that cannot be written is named before the run
 		return err
 	}
 	reports := []scenario.Report{}
@@ -165,16 +169,17 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 	}
 	switch {
 	case broken > 0:
-		return fmt.Errorf("%d of %s could not be carried out", broken, counted(len(reports), "scenario"))
+		return fmt.Errorf("%d of %s could not be carried out", broken, topo.Count(len(reports), "scenario"))
 	case failed > 0:
-		return coded(exitAssert, "%d of %s failed", failed, counted(len(reports), "scenario"))
+		return assertf("%d of %s failed", failed, topo.Count(len(reports), "scenario"))
 	}
 	return nil
 }
 
-// runScenario runs one, live or in the simulator. The error is that of a scenario that could not begin, or was interrupted.
+// runScenario runs one scenario, live or in the simulator. The error is that of a
+// scenario that could not begin, or was interrupted.
 func runScenario(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (scenario.Report, error) {
-	seed := random64() % 1e9 // short enough to be typed
+	seed := rand.Uint64N(1e9) // short enough to be typed
 	switch {
 	case c.Flags().Changed("seed"):
 		seed = f.seed
@@ -184,14 +189,42 @@ func runScenario(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (scena
 	if !f.sim {
 		return runLive(c, s, f, seed)
 	}
-	_, t, err := scenarioTopology(c.Context(), s, f.topology)
+	t, err := scenarioTopology(c.Context(), s, f.topology)
 	if err != nil {
 		return scenario.Report{}, err
 	}
 	rep, err := sim.Play(sim.PlayConfig{Scenario: s, Topology: t, Seed: seed})
-	return rep, usage(err)
+	return rep, spec.AsUsage(err)
 }
 
+// runLive runs a scenario on real chips: on a fabric of its own, or on the fabric that --name names.
+func runLive(c *cobra.Command, s *scenario.Scenario, f scenarioFlags, seed uint64) (rep scenario.Report, err error) {
+	cfg := live.Config{Scenario: s, Seed: seed, Timeout: f.timeout}
+	if f.running {
+		cfg.Fabric, err = openFabric(c)
+	} else {
+		cfg.Topology, err = scenarioTopology(c.Context(), s, f.topology)
+	}
+	if err != nil {
+		return rep, err
+	}
+	start, play := newProgress(c.ErrOrStderr(), "links up", 0), newProgress(c.ErrOrStderr(), s.Name, 0)
+	defer start.stop()
+	defer play.stop()
+	cfg.Starting = func(links, of int) {
+		start.total = of
+		start.set(links)
+	}
+	cfg.Playing = func(done, of int, at, length time.Duration) {
+		start.stop()
+		play.label = fmt.Sprintf("%s: %d of %s, seconds", s.Name, done, topo.Count(of, "action"))
+		play.total = int(length.Seconds())
+		play.set(min(int(at.Seconds()), play.total))
+	}
+	return live.Run(c.Context(), cfg)
+}
+
+// writeReports writes the verdicts and the reports to the files that the flags name.
 func writeReports(f scenarioFlags, begin time.Time, reports []scenario.Report) error {
 	var errs []error
 	if f.junit != "" {
@@ -255,7 +288,7 @@ func printScenario(c *cobra.Command, r scenario.Report, arg string, f scenarioFl
 	fmt.Fprintf(c.ErrOrStderr(), "seed %d; the same choices again: ttfabric scenario run %s%s\n", r.Seed, arg, flags)
 }
 
-// completeScenarios offers the scenarios that come with the program, and files.
+// completeScenarios offers the scenarios that come with the program, and the shell's files.
 func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var out []string
 	for _, n := range scenario.Names() {
@@ -274,7 +307,7 @@ func firstSentence(s string) string {
 	return s
 }
 
-// listedScenario is one as `scenario list -o json` prints it.
+// listedScenario is a scenario as `scenario list -o json` prints it.
 type listedScenario struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
@@ -318,7 +351,7 @@ func newScenarioShow() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			text, ok := scenario.Source(args[0])
 			if !ok {
-				return coded(exitUsage, "no scenario of the program is named %q; 'ttfabric scenario list' lists them", args[0])
+				return spec.Usagef("no scenario of the program is named %q; 'ttfabric scenario list' lists them", args[0])
 			}
 			_, err := c.OutOrStdout().Write(text)
 			return err
@@ -335,20 +368,17 @@ func newScenarioValidate() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, t, err := scenarioTopology(c.Context(), s, topology)
+				t, err := scenarioTopology(c.Context(), s, topology)
 				if err != nil {
 					return err
 				}
 				if _, err := scenario.New(s, t, 1, sim.ScenarioDriver); err != nil {
-					return usage(err)
+					return spec.AsUsage(err)
 				}
-				fmt.Fprintf(c.OutOrStdout(), "%s: ok, %s and %s on %s\n", s.File, counted(len(s.Steps), "step"), counted(len(s.Assertions), "assertion"), t)
+				fmt.Fprintf(c.OutOrStdout(), "%s: ok, %s and %s on %s\n", s.File, topo.Count(len(s.Steps), "step"), topo.Count(len(s.Assertions), "assertion"), t)
 			}
 			return nil
 		}}
-	c.Flags().StringVar(&topology, "topology", "", "machine, instead of the one that the file names")
+	c.Flags().StringVar(&topology, "topology", "", "machine, instead of the machine that the file names")
 	return c
 }
-
-// interrupted reports whether a run was ended by the person who began it.
-func interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

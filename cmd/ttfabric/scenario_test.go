@@ -21,7 +21,7 @@ func (c *cli) write(name, text string) string {
 	return path
 }
 
-// wrong is a scenario of which one assertion cannot hold, and one is of gossip.
+// wrong is a scenario with an assertion that cannot hold, and an assertion about gossip.
 const wrong = `
 scenario: 1
 topology: n300
@@ -38,7 +38,7 @@ assertions:
 - always: members == all
 `
 
-// junitFile is what the tools that read such files look at.
+// junitFile is what tools that read JUnit files look at.
 type junitFile struct {
 	XMLName  xml.Name `xml:"testsuites"`
 	Tests    int      `xml:"tests,attr"`
@@ -107,7 +107,7 @@ func TestAFailingScenario(t *testing.T) {
 	}
 }
 
-// Live, the same file: what happens is what the simulator says, and members are seen, too.
+// TestALiveScenario runs the same file live: the choices are the simulator's, and the assertion about members is judged, too.
 func TestALiveScenario(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

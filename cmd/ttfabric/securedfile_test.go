@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 )
 
 // TestSecuredByTheFile brings fabrics up whose file says how their links are
@@ -22,11 +24,11 @@ func TestSecuredByTheFile(t *testing.T) {
 		flags           []string
 		transport, auth string
 	}{
-		{name: "file", file: sealed, transport: overUDP, auth: authPSK},
-		{name: "quic", file: quic, transport: overQUIC, auth: authMTLS},
-		{name: "flag", file: sealed, flags: []string{"--auth", "none"}, transport: overUDP, auth: authNone},
-		{name: "both", file: quic, flags: []string{"--transport", "udp", "--auth", "psk"}, transport: overUDP, auth: authPSK},
-		{name: "env", file: sealed, env: "TTFABRIC_UP_AUTH=none", transport: overUDP, auth: authNone},
+		{name: "file", file: sealed, transport: spec.UDP, auth: spec.PSK},
+		{name: "quic", file: quic, transport: spec.QUIC, auth: spec.MTLS},
+		{name: "flag", file: sealed, flags: []string{"--auth", "none"}, transport: spec.UDP, auth: spec.None},
+		{name: "both", file: quic, flags: []string{"--transport", "udp", "--auth", "psk"}, transport: spec.UDP, auth: spec.PSK},
+		{name: "env", file: sealed, env: "TTFABRIC_UP_AUTH=none", transport: spec.UDP, auth: spec.None},
 	} {
 		cmd := c.command(append([]string{"up", x.file, "-d", patient, "-n", x.name}, x.flags...)...)
 		if x.env != "" {
@@ -35,12 +37,12 @@ func TestSecuredByTheFile(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", x.name, err, out)
 		}
-		m, err := runDir(filepath.Join(c.dir, "ttfabric", x.name)).read()
+		m, err := folder.Dir(filepath.Join(c.dir, "ttfabric", x.name)).Spec()
 		if err != nil || m.Transport != x.transport || m.Auth != x.auth {
 			t.Errorf("%s: transport %q, auth %q, %v", x.name, m.Transport, m.Auth, err)
 		}
 		for _, l := range read[api.ChipView](c, "inspect", "M0D0", "-n", x.name).Links {
-			if (l.Auth["keyings"] > 0) != (x.auth != authNone) {
+			if (l.Auth["keyings"] > 0) != (x.auth != spec.None) {
 				t.Errorf("%s: channel %d: %v", x.name, l.Channel, l.Auth)
 			}
 		}
@@ -69,10 +71,10 @@ func TestTheFilesKeysAreShown(t *testing.T) {
 	}
 	plain := c.must("generate", "n300")
 	file := write("sealed.yaml", strings.Replace(plain, "arch:", "auth: psk\narch:", 1))
-	if v := read[topologyView](c, "validate", file); v.Transport != overUDP || v.Auth != authPSK {
+	if v := read[topologyView](c, "validate", file); v.Transport != spec.UDP || v.Auth != spec.PSK {
 		t.Errorf("validate: %q, %q", v.Transport, v.Auth)
 	}
-	if v := read[topologyView](c, "validate", "n300"); v.Transport != overUDP || v.Auth != authNone {
+	if v := read[topologyView](c, "validate", "n300"); v.Transport != spec.UDP || v.Auth != spec.None {
 		t.Errorf("validate of what says nothing: %q, %q", v.Transport, v.Auth)
 	}
 	if out := c.must("validate", file); !strings.Contains(out, "Links over udp with auth psk, as the file says.") {
@@ -84,8 +86,8 @@ func TestTheFilesKeysAreShown(t *testing.T) {
 	composed := filepath.Join(c.dir, "a.yml")
 	c.must("compose", file, "-f", composed)
 	k, text := parseKeyed(t, composed)
-	checkFolder(t, filepath.Join(c.dir, "a.secrets"), text, pskFile)
-	if args := strings.Join(k.Services["m0d0"].Command, " "); !strings.Contains(args, "--transport udp --auth psk --psk-file") || !strings.Contains(k.Services["m0d0"].Environment[topologyEnv], "auth: psk") {
+	checkFolder(t, filepath.Join(c.dir, "a.secrets"), text, folder.PSKFile)
+	if args := strings.Join(k.Services["m0d0"].Command, " "); !strings.Contains(args, "--transport udp --auth psk --psk-file") || !strings.Contains(k.Services["m0d0"].Environment[spec.TopologyEnv], "auth: psk") {
 		t.Errorf("compose: %s", args)
 	}
 	// A flag goes before the file, and so before the text that containers get.

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/fabric"
 	"ttfabric/wire"
 )
 
@@ -46,12 +47,12 @@ type traceCounts struct {
 }
 
 // add counts one packet.
-func (v *traceCounts) add(hops []traceHop) {
+func (v *traceCounts) add(hops []fabric.Hop) {
 	planned := true
 	for i := range hops {
 		h := &hops[i]
 		if i == len(v.Hops) {
-			v.Hops = append(v.Hops, hopCount{Hop: h.Hop, From: h.From, Dir: h.Dir, To: h.To, VC: h.VC})
+			v.Hops = append(v.Hops, hopCount{Hop: h.Number, From: h.From, Dir: h.Dir, To: h.To, VC: h.VC})
 		}
 		n := &v.Hops[i]
 		planned = planned && h.Agrees
@@ -72,17 +73,17 @@ func (v *traceCounts) add(hops []traceHop) {
 }
 
 // traceMany sends several packets, and shows how many came by each hop.
-func traceMany(c *cobra.Command, plan []traceHop, way tracedWay, timeout time.Duration, count int, format string) error {
-	t, err := newTracer(c, way, timeout)
+func traceMany(c *cobra.Command, plan []fabric.Hop, way fabric.Route, timeout time.Duration, count int, format string) error {
+	t, err := traced(c, way, timeout)
 	if err != nil {
 		return err
 	}
-	v := traceCounts{Src: way.ends[0], Dst: way.ends[1], Plane: way.plane}
+	v := traceCounts{Src: way.Src, Dst: way.Dst, Plane: way.Plane}
 	var us []float64
 	bar := newProgress(c.ErrOrStderr(), "packets", count)
 	defer bar.stop()
 	for range count {
-		hops, rtt, sent, err := t.packet(c.Context(), plan)
+		hops, rtt, sent, err := t.Packet(c.Context(), plan)
 		if c.Context().Err() != nil {
 			return context.Canceled
 		}
@@ -118,9 +119,9 @@ func traceMany(c *cobra.Command, plan []traceHop, way tracedWay, timeout time.Du
 	case err != nil:
 		return err
 	case v.Answered < v.Packets:
-		return coded(exitAssert, "%d of %d packets were not answered: %s", v.Packets-v.Answered, v.Packets, v.Error)
+		return assertf("%d of %d packets were not answered: %s", v.Packets-v.Answered, v.Packets, v.Error)
 	case v.Planned < v.Packets:
-		return coded(exitAssert, "%d of %d packets did not go as planned", v.Packets-v.Planned, v.Packets)
+		return assertf("%d of %d packets did not go as planned", v.Packets-v.Planned, v.Packets)
 	}
 	return nil
 }

@@ -1,36 +1,32 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"runtime"
-	"slices"
-	"strings"
-	"sync"
+	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"ttfabric/node/admin/api"
-	"ttfabric/router/topo"
-	"ttfabric/ttlink"
-	"ttfabric/wire"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/container"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 )
 
 type upFlags struct {
-	fabricFlags
+	spec      spec.Spec
 	detach    bool
 	timeout   time.Duration
 	gossipKey string
-	runtime   string
-	compose   composeFlags
+	container container.Options
 }
 
 func newUp() *cobra.Command {
-	var f upFlags
+	f := upFlags{spec: spec.Default(), container: container.DefaultOptions()}
 	c := &cobra.Command{
 		Use:   "up [TOPOLOGY]",
 		Short: "Bring up a fabric: one process per chip",
@@ -72,51 +68,31 @@ event; --stuck says whether it is, and whether it and those behind it are given 
 	fl := c.Flags()
 	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the fabric is up")
 	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up when not all links are up by then")
-	fl.IntVar(&f.portBase, "port-base", 0, "UDP port of the first chip's channel 0; each chip takes 16 in a row; 0: any free ports")
-	f.fabricFlags.add(c)
+	addOptions(c, &f.spec, "port-base")
+	addOptions(c, &f.spec)
 	fl.StringVar(&f.gossipKey, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it, or generate")
-	fl.StringVar(&f.runtime, "runtime", runtimeProcess, "what chips are: process, or docker: containers, by compose")
-	f.compose.add(c)
+	fl.StringVar(&f.spec.Runtime, "runtime", spec.Process, "what chips are: process, or docker: containers, by compose")
+	fl.StringVar(&f.spec.Program, "program", "", "executable that runs in each chip's process in place of ttfabric, such as a Go program that calls process.Main")
+	addContainerOptions(c, &f.container)
 	return c
 }
 
 func runUp(c *cobra.Command, args []string, f upFlags) error {
-	ctx := c.Context()
-	name, _ := c.Flags().GetString("name")
-	dir, err := dirFor(name)
-	if err != nil {
-		return err
-	}
 	if _, err := format(c); err != nil {
 		return err
 	}
-	arg := ""
-	if len(args) > 0 {
-		arg = args[0]
-	}
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
-	if err := makeRoot(runRoot()); err != nil {
-		return err
-	}
-	if err := dir.settled(ctx); err != nil {
-		return err
-	}
-	unlock, err := lockFolder(ctx, runRoot())
+	fab, fresh, err := prepare(c, ctx, args, &f)
 	if err != nil {
 		return err
 	}
-	t, fresh, err := prepare(c, dir, name, arg, f)
-	unlock()
-	if err != nil {
-		return err
-	}
-	s := &supervisor{dir: dir, t: t, out: c.ErrOrStderr(), exits: make(chan exit, len(t.Chips))}
+	exits := make(fabric.Exits, len(fab.Topology.Chips))
 	begin := time.Now()
-	views, err := s.start(ctx)
+	views, err := bringUp(c, ctx, fab, exits)
 	if err != nil {
 		if fresh {
-			s.remove()
+			fab.Remove()
 		}
 		if c.Context().Err() != nil {
 			return context.Canceled
@@ -124,313 +100,139 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 		return err
 	}
 	took := time.Since(begin)
-	if err := s.host.keylog(ctx); err != nil {
+	if err := fab.KeyLog(ctx); err != nil {
 		return err
 	}
-	if err := printUp(c, t, views, took); err != nil {
+	if err := printUp(c, fab.Topology, views, took); err != nil {
 		return err
 	}
 	if f.detach {
 		return nil
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Fabric %q is up. Ctrl-C stops it.\n", name)
-	return s.hold(c.Context())
+	fmt.Fprintf(c.ErrOrStderr(), "Fabric %q is up. Ctrl-C stops it.\n", fab.Name())
+	return hold(c, fab, exits)
 }
 
-// prepare finds the fabric's topology: the running one's, or a new folder's.
-func prepare(c *cobra.Command, dir runDir, name, arg string, f upFlags) (t *topo.Topology, fresh bool, err error) {
-	if m, running, _, err := dir.mesh(); err == nil {
-		if arg != "" {
-			want, err := loadTopology(c.Context(), arg)
-			if err != nil {
-				return nil, false, err
-			}
-			if want.Hash() == running.Hash() && !want.SameNotes(running) {
-				return nil, false, coded(exitUsage, "fabric %q runs %s already, with other labels or impairments of its cables, or another transport or auth; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops it", name, m.Source, name)
-			}
-			if want.Hash() != running.Hash() {
-				return nil, false, coded(exitUsage, "fabric %q runs %s already; 'ttfabric down --name %s' stops it, or choose another --name", name, m.Source, name)
-			}
-		}
-		return running, false, f.refuse(c, name, &m)
-	}
-	if t, err = loadTopology(c.Context(), arg); err != nil {
+// bringUp starts the chips of a fabric that do not run and waits for all links, with a bar that shows how many are up.
+func bringUp(c *cobra.Command, ctx context.Context, fab *fabric.Fabric, exits fabric.Exits) ([]api.ChipView, error) {
+	bar := newProgress(c.ErrOrStderr(), "links up", fab.Topology.Routed())
+	defer bar.stop()
+	return fab.Up(ctx, func(done, _ int) { bar.set(done) }, exits)
+}
+
+// prepare opens the fabric that runs already, or makes the folder of a new one.
+func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (fab *fabric.Fabric, fresh bool, err error) {
+	name, _ := c.Flags().GetString("name")
+	if err := spec.CheckName(name); err != nil {
 		return nil, false, err
 	}
-	f.secure.settle(t)
-	if f.profile == "" && len(t.Chips) > runtime.NumCPU() && f.secure.transport != overQUIC {
-		f.profile = ttlink.ProfileCrowded.Name
+	if err := folder.MakeRoot(); err != nil {
+		return nil, false, err
 	}
-	m, err := f.mesh(name, t)
+	if err := fabric.Settled(ctx, name); err != nil {
+		return nil, false, err
+	}
+	unlock, err := folder.Lock(ctx, folder.Root())
 	if err != nil {
 		return nil, false, err
-	}
-	m.ID = fmt.Sprintf("%s-%016x", name, uint64(newIncarnation()))
-	if top := f.portBase + len(t.Chips)*channelStride; f.portBase < 0 {
-		return nil, false, coded(exitUsage, "--port-base %d: want 1 to 65535, or 0 for any", f.portBase)
-	} else if f.portBase > 0 && top > 1<<16 {
-		return nil, false, coded(exitUsage, "--port-base %d: %d chips take the ports up to %d; the last is 65535", f.portBase, len(t.Chips), top-1)
-	}
-	var keys [][]byte
-	if f.gossipKey != "" {
-		if keys, err = readKeys(c, "--gossip-key", f.gossipKey); err != nil {
-			return nil, false, err
-		}
-		m.Keyed = true
-	}
-	var composed []byte
-	if composed, err = f.contain(c, &m, arg, t); err != nil {
-		return nil, false, err
-	}
-	secrets, err := f.secure.secrets(c, t, &m)
-	if err != nil {
-		return nil, false, err
-	}
-	os.RemoveAll(string(dir)) // what a crash left, without a readable mesh.json
-	if err = dir.create(t, m, keys, secrets); err == nil && composed != nil {
-		err = writeFile(dir.path(composeName), composed)
-	}
-	return t, true, err
-}
-
-// exit is a chip process that ended.
-type exit struct {
-	chip wire.FabricNodeID
-	err  error
-}
-
-// supervisor starts and stops the chips of one fabric, on whatever host.
-type supervisor struct {
-	dir   runDir
-	t     *topo.Topology
-	out   io.Writer
-	exits chan exit
-	rec   recordFlags // what chips are recorded that it starts, if anything says other than the fabric's
-	host  host        // nil before launch
-}
-
-// start starts the chips that are not running and waits for all links.
-func (s *supervisor) start(ctx context.Context) ([]api.ChipView, error) {
-	unlock, err := lockFolder(ctx, string(s.dir))
-	if err != nil {
-		return nil, err
 	}
 	defer unlock()
-	running := map[wire.FabricNodeID]bool{}
-	for _, c := range s.dir.chips() {
-		running[c.Chip] = true
+	arg := ""
+	if len(args) > 0 {
+		arg = args[0]
 	}
-	var missing []wire.FabricNodeID
-	for _, c := range s.t.Chips {
-		if !running[c.Node] {
-			missing = append(missing, c.Node)
-		}
+	if fab, err := fabric.Open(ctx, name); err == nil {
+		return fab, false, f.fits(c, fab, arg)
 	}
-	if err := s.launch(ctx, missing); err != nil {
-		return nil, err
+	w := fabric.Wanted{Name: name, Named: cmp.Or(arg, folder.DefaultTopology), Spec: f.spec, Container: f.container}
+	if w.Topology, err = folder.LoadTopology(c.Context(), arg); err != nil {
+		return nil, false, err
 	}
-	return s.waitUp(ctx)
-}
-
-// launch starts chips that don't run.
-func (s *supervisor) launch(ctx context.Context, ns []wire.FabricNodeID) error {
-	if s.host = s.dir.host(); len(ns) == 0 {
-		return nil
-	}
-	return s.host.launch(ctx, ns, s.rec, s.exits)
-}
-
-// startTime is how long 'chip start' takes at most, until the chip runs.
-const startTime = 20 * time.Second
-
-// waitRunning waits until a chip that was spawned says where it is.
-func (s *supervisor) waitRunning(ctx context.Context, n wire.FabricNodeID) error {
-	for {
-		if s.answers(ctx, n) {
-			return nil
-		}
-		select {
-		case e := <-s.exits:
-			return s.diedAtStart(e)
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return ctx.Err()
+	if f.spec.Runtime != spec.Docker {
+		for _, name := range []string{"image", "memory", "mtu"} {
+			if c.Flags().Changed(name) {
+				return nil, false, spec.Usagef("--%s goes with --runtime docker", name)
 			}
-			return coded(exitNotReady, "chip %s does not run in time: %s", n, s.lastWords(n))
-		case <-time.After(pollInterval):
 		}
 	}
+	if f.spec.Program != "" {
+		if w.Spec.Program, err = programFile(f.spec.Program, f.spec.Runtime); err != nil {
+			return nil, false, err
+		}
+	}
+	if f.gossipKey != "" {
+		if w.GossipKeys, err = folder.ReadKeys(c.Context(), c.InOrStdin(), "--gossip-key", f.gossipKey); err != nil {
+			return nil, false, err
+		}
+	}
+	settled := f.spec
+	if settled.Settle(w.Topology); settled.Auth == spec.PSK {
+		if w.PSK, err = folder.NewPSK(c.Context(), c.InOrStdin(), &settled); err != nil {
+			return nil, false, err
+		}
+	}
+	fab, err = fabric.Create(ctx, w)
+	return fab, true, err
 }
 
-// answers reports whether a chip that was started takes requests.
-func (s *supervisor) answers(ctx context.Context, n wire.FabricNodeID) bool {
-	cl, err := s.dir.client(n)
+// programFile is the absolute path of an executable that is to run in each chip's process.
+func programFile(path, runtime string) (string, error) {
+	if runtime == spec.Docker {
+		return "", spec.Usagef("--program: containers run what is in their image; name another one with --image")
+	}
+	found, err := exec.LookPath(path)
+	if err == nil {
+		found, err = filepath.Abs(found)
+	}
 	if err != nil {
-		return false
+		return "", spec.Usagef("--program: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, pollPatience)
-	defer cancel()
-	_, err = cl.Chip(ctx)
-	return err == nil
+	return found, nil
 }
 
-func (s *supervisor) diedAtStart(e exit) error {
-	words := s.lastWords(e.chip)
-	if words == "" {
-		words = fmt.Sprintf("%v, and nothing in its log; is the disk full?", e.err)
-	}
-	return fmt.Errorf("chip %s died at start: %s", e.chip, words)
-}
-
-// lastWords is the last line of a chip's log.
-func (s *supervisor) lastWords(n wire.FabricNodeID) string {
-	if s.host == nil {
-		s.host = s.dir.host()
-	}
-	return s.host.lastWords(n)
-}
-
-// waitUp polls the chips until every link is up.
-func (s *supervisor) waitUp(ctx context.Context) ([]api.ChipView, error) {
-	views := map[wire.FabricNodeID]api.ChipView{}
-	bar, wait := newProgress(s.out, "links up", s.links()), pollInterval
-	defer bar.stop()
-	for {
-		cs, _, _, err := s.dir.clients()
-		if err == nil {
-			s.poll(ctx, cs, views)
-		}
-		up, done := 0, 0
-		for _, v := range views {
-			up += v.LinksUp
-			if ready(v, views) {
-				done++
-			}
-		}
-		bar.set(up / 2)
-		if done == len(s.t.Chips) {
-			out := make([]api.ChipView, 0, len(views))
-			for _, v := range views {
-				out = append(out, v)
-			}
-			slices.SortFunc(out, func(a, b api.ChipView) int { return chipIndex(s.t.Chips, a.Chip) - chipIndex(s.t.Chips, b.Chip) })
-			return out, nil
-		}
-		select {
-		case e := <-s.exits:
-			return nil, s.diedAtStart(e)
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return nil, ctx.Err()
-			}
-			return nil, coded(exitNotReady, "not ready in time: %s; more time with --timeout", s.whatIsMissing(views))
-		case <-time.After(wait):
-			wait = min(wait*5/4, slowPoll)
+// fits refuses what the command line names and a fabric that runs already does not have.
+func (f *upFlags) fits(c *cobra.Command, fab *fabric.Fabric, arg string) error {
+	name, running := fab.Name(), fab.Topology
+	if arg != "" {
+		want, err := folder.LoadTopology(c.Context(), arg)
+		switch {
+		case err != nil:
+			return err
+		case want.Hash() != running.Hash():
+			return spec.Usagef("fabric %q runs %s already; 'ttfabric down --name %s' stops it, or choose another --name", name, fab.Spec.Source, name)
+		case !want.SameNotes(running):
+			return spec.Usagef("fabric %q runs %s already, with other labels or impairments of its cables, or another transport or auth; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops it", name, fab.Spec.Source, name)
 		}
 	}
-}
-
-// pollInterval is how often chips that are not up are asked, and slowPoll how
-// seldom where they take long: they may need the processor more.
-const (
-	pollInterval = 50 * time.Millisecond
-	slowPoll     = 500 * time.Millisecond
-)
-
-// pollPatience is how long one chip may take to answer a poll.
-const pollPatience = 2 * time.Second
-
-// poll asks the chips that were not up yet.
-func (s *supervisor) poll(ctx context.Context, cs []*api.Client, views map[wire.FabricNodeID]api.ChipView) {
-	answers := make([]*api.ChipView, len(cs))
-	var wg sync.WaitGroup
-	for i, c := range cs {
-		if v, ok := views[c.Self()]; ok && ready(v, views) {
-			continue
-		}
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, pollPatience)
-			defer cancel()
-			if v, err := c.Chip(ctx); err == nil {
-				answers[i] = &v
-			}
-		})
+	if f.gossipKey != "" {
+		return spec.Usagef("--gossip-key: fabric %q runs already; 'ttfabric gossip keys' changes the keys of one that is encrypted", name)
 	}
-	wg.Wait()
-	for _, v := range answers {
-		if v != nil {
-			views[v.Chip] = *v
-		}
+	if has := cmp.Or(fab.Spec.Runtime, spec.Process); c.Flags().Changed("runtime") && has != f.spec.Runtime {
+		return spec.Usagef("--runtime %s: fabric %q runs already, with %s; 'ttfabric down --name %s' stops it, or choose another --name", f.spec.Runtime, name, has, name)
 	}
-}
-
-func (s *supervisor) links() int {
-	n := 0
-	for _, c := range s.t.Cables {
-		if !c.Unused {
-			n++
-		}
-	}
-	return n
-}
-
-func (s *supervisor) whatIsMissing(views map[wire.FabricNodeID]api.ChipView) string {
-	var out []string
-	for _, c := range s.t.Chips {
-		v, ok := views[c.Node]
-		if !ok {
-			out = append(out, fmt.Sprintf("chip %s does not answer", c.Node))
-			continue
-		}
-		if v.Members <= 1 && len(s.t.Chips) > 1 {
-			out = append(out, fmt.Sprintf("chip %s hears of no other chip, see 'ttfabric gossip show'", c.Node))
-			continue
-		}
-		for _, l := range v.Links {
-			if l.State != "up" {
-				out = append(out, fmt.Sprintf("chip %s channel %d to %s is %s", c.Node, l.Channel, l.Peer, l.State))
-			}
-		}
-		if len(v.OutOfService) > 0 && v.LinksUp == len(v.Links) {
-			out = append(out, fmt.Sprintf("chip %s goes round %s", c.Node, v.OutOfService[0]))
-		}
-	}
-	if len(out) > 5 {
-		out = append(out[:5], fmt.Sprintf("and %d more", len(out)-5))
-	}
-	return strings.Join(out, ", ")
+	return refuseRunning(c, &fab.Spec, &f.spec)
 }
 
 // hold stays until Ctrl-C, telling of chips that die, and removes the fabric then.
-func (s *supervisor) hold(ctx context.Context) error {
+func hold(c *cobra.Command, fab *fabric.Fabric, exits fabric.Exits) error {
+	out := c.ErrOrStderr()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		select {
-		case e := <-s.exits:
-			if _, err := os.Stat(s.dir.path("mesh.json")); err != nil {
+		case e := <-exits:
+			if fab.Gone() {
 				return nil
 			}
-			fmt.Fprintf(s.out, "chip %s has ended (%v): %s\n'ttfabric up -d' or 'ttfabric chip start %s' starts it again.\n", e.chip, e.err, s.lastWords(e.chip), e.chip)
+			fmt.Fprintf(out, "chip %s has ended (%v): %s\n'ttfabric up -d' or 'ttfabric chip start %s' starts it again.\n", e.Chip, e.Err, fab.LastWords(e.Chip), e.Chip)
 		case <-tick.C:
-			if _, err := os.Stat(s.dir.path("mesh.json")); os.IsNotExist(err) {
-				fmt.Fprintln(s.out, "The fabric has been taken down.")
+			if fab.Gone() {
+				fmt.Fprintln(out, "The fabric has been taken down.")
 				return nil
 			}
-		case <-ctx.Done():
-			fmt.Fprintln(s.out, "Stopping.")
-			return s.remove()
+		case <-c.Context().Done():
+			fmt.Fprintln(out, "Stopping.")
+			return fab.Remove()
 		}
 	}
-}
-
-func (s *supervisor) remove() error { return s.dir.host().remove() }
-
-func chipIndex(chips []topo.Chip, n wire.FabricNodeID) int {
-	for i, c := range chips {
-		if c.Node == n {
-			return i
-		}
-	}
-	return -1
 }

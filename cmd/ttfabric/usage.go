@@ -9,6 +9,9 @@ import (
 	"sync"
 	"syscall"
 
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+
 	"github.com/spf13/cobra"
 )
 
@@ -44,10 +47,9 @@ func refuseUnknown(c *cobra.Command) {
 
 // completeFabrics offers the fabrics that run.
 func completeFabrics(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
-	ents, _ := os.ReadDir(runRoot())
-	for _, e := range ents {
-		if validName.MatchString(e.Name()) {
-			names = append(names, e.Name())
+	for _, d := range folder.All() {
+		if spec.CheckName(d.Name()) == nil {
+			names = append(names, d.Name())
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

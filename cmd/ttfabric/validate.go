@@ -8,13 +8,15 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 func newValidate() *cobra.Command {
-	var proof proofFlags
+	proof := proofFlags{spec: spec.Default()}
 	c := &cobra.Command{
 		Use:   "validate FILE|NAME",
 		Short: "Check a topology and say what it is",
@@ -45,17 +47,17 @@ FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
 			if err != nil {
 				return err
 			}
-			t, err := loadTopology(c.Context(), args[0])
+			t, err := folder.LoadTopology(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			var links secureFlags
-			links.settle(t)
-			if err := links.configure(&meshFile{}); err != nil {
-				return coded(exitTopology, "%s: %w", t.Name, err)
+			var links spec.Security
+			links.Settle(t)
+			if err := links.Check(); err != nil {
+				return spec.Topologyf("%s: %w", t.Name, err)
 			}
 			v := viewTopology(t)
-			v.Transport, v.Auth = links.transport, links.auth
+			v.Transport, v.Auth = links.Transport, links.Auth
 			found, err := proof.find(t, &v)
 			if err != nil {
 				return err
@@ -67,7 +69,7 @@ FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
 				printThin(c, t, found)
 			}
 			if err == nil && !found.OK() {
-				err = coded(exitTopology, "%s: %s", t.Name, found)
+				err = spec.Topologyf("%s: %s", t.Name, found)
 			}
 			return err
 		},
@@ -78,13 +80,13 @@ FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
 
 // proofFlags say which routes are proved, and with which virtual channels.
 type proofFlags struct {
-	routeFlags
+	spec    spec.Spec
 	vcs     string
 	unicast bool
 }
 
 func (f *proofFlags) add(c *cobra.Command) {
-	f.routeFlags.add(c)
+	addOptions(c, &f.spec, spec.RoutingOptions...)
 	var schemes []string
 	for _, s := range route.Schemes {
 		schemes = append(schemes, s.Name+" ("+s.Help+")")
@@ -95,17 +97,17 @@ func (f *proofFlags) add(c *cobra.Command) {
 
 // find routes the machine, and adds the verdict to its view.
 func (f *proofFlags) find(t *topo.Topology, v *topologyView) (*route.Verdict, error) {
-	cfg, err := f.config()
+	cfg, err := f.spec.Route()
 	if err != nil {
 		return nil, err
 	}
 	s, err := route.SchemeByName(f.vcs)
 	if err != nil {
-		return nil, coded(exitUsage, "--vcs: %w", err)
+		return nil, spec.Usagef("--vcs: %w", err)
 	}
 	p, err := route.New(t, cfg)
 	if err != nil {
-		return nil, coded(exitTopology, "%w", err)
+		return nil, spec.Topologyf("%w", err)
 	}
 	mc := p.Multicasts()
 	mc.Any = mc.Any && !f.unicast
@@ -116,18 +118,6 @@ func (f *proofFlags) find(t *topo.Topology, v *topologyView) (*route.Verdict, er
 	found := check(mc)
 	v.Routes = verdictOf(cfg, s, &found)
 	return &found, nil
-}
-
-// completeTopology offers the built-in topologies, and files.
-func completeTopology(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, b := range topo.Builders {
-		names = append(names, b.Example+"\t"+b.Help)
-	}
-	return names, cobra.ShellCompDirectiveDefault
 }
 
 // topologyView is a topology as `validate -o json` prints it.
@@ -252,19 +242,10 @@ func unused(t *topo.Topology) []unusedView {
 			}
 		}
 		e := thinnest[id]
-		out = append(out, unusedView{portName(c.A), portName(c.B), c.Dir.String(), int(c.Plane),
-			fmt.Sprintf("mesh %d has %s: its thinnest edge, %s–%s, has no more cables", id, counted(t.MeshPlanes(id), "plane"), e.a, e.b)})
+		out = append(out, unusedView{c.A.Short(), c.B.Short(), c.Dir.String(), int(c.Plane),
+			fmt.Sprintf("mesh %d has %s: its thinnest edge, %s–%s, has no more cables", id, topo.Count(t.MeshPlanes(id), "plane"), e.a, e.b)})
 	}
 	return out
-}
-
-func portName(p wire.PortID) string { return fmt.Sprintf("%s/%d", p.Node, p.Channel) }
-
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func printTopology(c *cobra.Command, t *topo.Topology, v topologyView) {
@@ -284,7 +265,7 @@ func printTopology(c *cobra.Command, t *topo.Topology, v topologyView) {
 	}
 	tw.Render()
 	if len(v.Unused) > 0 {
-		fmt.Fprintf(out, "%s no traffic:\n", map[bool]string{true: "1 cable carries", false: counted(len(v.Unused), "cable") + " carry"}[len(v.Unused) == 1])
+		fmt.Fprintf(out, "%s no traffic:\n", map[bool]string{true: "1 cable carries", false: topo.Count(len(v.Unused), "cable") + " carry"}[len(v.Unused) == 1])
 		tw := newTable(c, "From", "Dir", "To", "Plane", "Why")
 		for _, u := range v.Unused {
 			tw.AppendRow(table.Row{u.A, u.Dir, u.B, u.Plane, u.Reason})
@@ -301,7 +282,7 @@ func printTopology(c *cobra.Command, t *topo.Topology, v topologyView) {
 	if len(t.Meshes) > 1 {
 		most = "at most "
 	}
-	fmt.Fprintf(out, "Routes by %s: longest way %s%s; %s.\n", v.Routes.Engine, most, counted(v.Routes.Longest, "hop"), v.Routes.Verdict)
+	fmt.Fprintf(out, "Routes by %s: longest way %s%s; %s.\n", v.Routes.Engine, most, topo.Count(v.Routes.Longest, "hop"), v.Routes.Verdict)
 }
 
 // printThin says between which meshes some routing planes are missing.
@@ -310,5 +291,5 @@ func printThin(c *cobra.Command, t *topo.Topology, v *route.Verdict) {
 		return
 	}
 	fmt.Fprintf(c.OutOrStdout(), "Fewer than %s between %s of meshes, such as M%d to M%d with %d, as too few cables join meshes on the way; traffic keeps to those that lead there.\n",
-		counted(t.Planes(), "plane"), counted(v.Thin, "ordered pair"), v.ThinPair[0], v.ThinPair[1], v.ThinPlanes)
+		topo.Count(t.Planes(), "plane"), topo.Count(v.Thin, "ordered pair"), v.ThinPair[0], v.ThinPair[1], v.ThinPlanes)
 }

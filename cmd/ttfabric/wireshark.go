@@ -1,24 +1,16 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/scripts/wireshark"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/wire/capture/wireshark"
 )
-
-// tsharkPatience is how long tshark may take to say whether it loads the dissector.
-const tsharkPatience = 20 * time.Second
 
 func newWireshark() *cobra.Command {
 	c := &cobra.Command{Use: "wireshark", Short: "Make Wireshark decode TT-link and fabric packets"}
@@ -72,19 +64,12 @@ func (f *wiresharkFlags) place() (*wireshark.Place, string, error) {
 			return nil, "", err
 		}
 		if s, err := os.Stat(p.Home); err != nil || !s.IsDir() {
-			return nil, "", coded(exitUsage, "--dir %q: want a folder that exists, a home folder", f.dir)
+			return nil, "", spec.Usagef("--dir %q: want a folder that exists, a home folder", f.dir)
 		}
 		return p, program, nil
 	}
-	if p.Home, err = os.UserHomeDir(); err != nil {
-		return nil, "", coded(exitUsage, "%w; say where with --dir", err)
-	}
-	p.Config = os.Getenv("WIRESHARK_CONFIG_DIR") // Wireshark's own, wireshark(1)
-	if x := os.Getenv("XDG_CONFIG_HOME"); p.Config == "" && x != "" {
-		p.Config = filepath.Join(x, "wireshark")
-	}
-	if x := os.Getenv("XDG_DATA_HOME"); x != "" {
-		p.Data = filepath.Join(x, "ttfabric")
+	if p, err = wireshark.UserPlace(); err != nil {
+		return nil, "", spec.Usagef("%w; say where with --dir", err)
 	}
 	return p, program, nil
 }
@@ -120,7 +105,7 @@ func (f *wiresharkFlags) run(c *cobra.Command) error {
 		fmt.Fprintln(talk, "Wireshark knows nothing of ttfabric any more once it is started again.")
 	default:
 		if f.dir == "" {
-			said, _ := tsharkSays(c.Context())
+			said, _ := wireshark.TShark(c.Context())
 			fmt.Fprintln(talk, said)
 		}
 		fmt.Fprintln(talk, "Next: start Wireshark again, choose the profile 'ttfabric' (Edit, Configuration Profiles), or:\n"+
@@ -169,7 +154,7 @@ func (f *wiresharkFlags) show(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	said, loads := tsharkSays(c.Context())
+	said, loads := wireshark.TShark(c.Context())
 	if out == "json" {
 		return printJSON(c, shownWireshark{steps, said, loads})
 	}
@@ -180,31 +165,4 @@ func (f *wiresharkFlags) show(c *cobra.Command) error {
 	t.Render()
 	fmt.Fprintln(c.ErrOrStderr(), said)
 	return nil
-}
-
-// tsharkSays asks the user's tshark whether it loads the dissector.
-func tsharkSays(ctx context.Context) (said string, loads bool) {
-	ctx, stop := context.WithTimeout(ctx, tsharkPatience)
-	defer stop()
-	version, err := exec.CommandContext(ctx, "tshark", "--version").Output()
-	if errors.Is(err, exec.ErrNotFound) {
-		return "There is no tshark here to try the dissector with.", false
-	} else if err != nil {
-		return fmt.Sprintf("tshark does not run: %v", err), false
-	}
-	words := strings.Fields(string(version))
-	name := "tshark"
-	if len(words) > 2 {
-		name = "tshark " + strings.Trim(words[2], ".,")
-	}
-	protocols, err := exec.CommandContext(ctx, "tshark", "-G", "protocols").Output()
-	switch {
-	case err == nil && slices.Contains(strings.Fields(string(protocols)), "ttlink"):
-		return name + " loads the dissector.", true
-	case !strings.Contains(string(version), "with Lua"):
-		return name + " was built without Lua: it cannot load the dissector.", false
-	case os.Geteuid() == 0:
-		return name + " does not load the dissector: from 4.4 on, Wireshark loads no Lua for root. Run it as another user.", false
-	}
-	return name + " does not load the dissector; 'tshark -v' says why.", false
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ttfabric/scripts/wireshark"
+	"ttfabric/wire/capture/wireshark"
 )
 
 func TestWiresharkInstall(t *testing.T) {

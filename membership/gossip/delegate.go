@@ -13,7 +13,7 @@ import (
 	"ttfabric/membership"
 )
 
-// delegate is the pool as memberlist sees it.
+// delegate is the pool's interface to memberlist.
 type delegate Pool
 
 func (d *delegate) pool() *Pool { return (*Pool)(d) }
@@ -55,13 +55,13 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	d.pool().heard(func(v *membership.View) []membership.Event { return v.Gone(n.Name) })
 }
 
-// NotifyAlive refuses what is said of a process under a name that is not its
-// own, and of a former life of a chip, or of an older one of this chip: memberlist
-// neither takes it up nor passes it on.
+// NotifyAlive refuses some claims: those under a name that is not the process's own, those of a
+// former process of a chip, and those of an older process of this chip. Memberlist then neither
+// believes such a claim nor passes it on.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	m, err := membership.DecodeMeta(n.Meta)
 	if err != nil {
-		return nil // the view says why it is not believed
+		return nil // the view tells why it does not believe the claim
 	}
 	if name := m.Name(); name != n.Name {
 		return fmt.Errorf("the metadata is that of %s", name)
@@ -69,24 +69,26 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pool().relocate(n)
-	if own := &d.cfg.Meta; d.view.Former(n.Name) || m.Node == own.Node && n.Name != own.Name() && own.Newer(&m) { // of its own it need not have heard
+	// This chip need not have heard about its own former processes, so it compares their metadata.
+	if own := &d.cfg.Meta; d.view.Former(n.Name) || m.Node == own.Node && n.Name != own.Name() && own.Newer(&m) {
 		return fmt.Errorf("a later life of chip %s is known", m.Node)
 	}
 	return nil
 }
 
-// Nothing but metadata is gossiped.
+// The pool gossips only metadata.
 func (d *delegate) NotifyMsg([]byte)                {}
 func (d *delegate) GetBroadcasts(_, _ int) [][]byte { return nil }
 func (d *delegate) LocalState(bool) []byte          { return nil }
 func (d *delegate) MergeRemoteState([]byte, bool)   {}
 
-// unread are memberlist's words for a stream that is encrypted with a key that
-// is not installed, or not encrypted, or encrypted where this chip has no keys.
+// unread are the texts that memberlist logs for a stream that it cannot read: the stream is
+// encrypted with a key that is not installed, or not encrypted, or encrypted while this chip has no
+// keys.
 var unread = []string{"no installed keys could decrypt", "remote state is not encrypted", "encryption is not configured"}
 
-// logWriter turns memberlist's lines into debug records, and finds in them what
-// the library tells in no other way: that gossip cannot be read.
+// logWriter turns memberlist's log lines into debug records. A logWriter also searches them for
+// gossip that cannot be read, which the library reports in no other way.
 type logWriter struct {
 	l *slog.Logger
 	p *Pool
@@ -98,7 +100,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 		w.l.Debug("memberlist", "line", line)
 	}
 	for _, words := range unread {
-		// Single packets are left out: one that was damaged on the way looks the same.
+		// Single packets are left out: a packet that was damaged on the way causes the same text.
 		if strings.Contains(line, words) && !strings.Contains(line, "acket failed") {
 			w.p.unread(line)
 			break
@@ -107,7 +109,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// unread reports gossip that cannot be read, at most one a minute.
+// unread reports gossip that cannot be read, at most once a minute.
 func (p *Pool) unread(line string) {
 	p.mu.Lock()
 	p.unreadable++

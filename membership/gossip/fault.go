@@ -8,21 +8,21 @@ import (
 	"ttfabric/wire"
 )
 
-// Impair does on purpose to what the pool sends what a bad network would, from
-// the next packet on; the zero Options nothing. Streams are late and slow where
-// packets are late and lost, as TCP's are, and never damaged. A seed throws the
-// dice anew. The error names the option that is out of range.
+// Impair does to the packets that the pool sends what a bad network would do, from the next packet
+// on. The zero Options end the impairment. Where packets are delayed and lost, streams are delayed
+// and slowed down, as TCP streams are, and never damaged. A seed restarts the random numbers. The
+// error names the option that is out of range.
 func (p *Pool) Impair(o fault.Options, seed *uint64) error { return p.net.impair(o, seed) }
 
-// Cut takes the pool's network away: with alone all of it, in both directions,
-// else towards the chips named in apart, who are to be told the same of this
-// one, as nobody knows who opens a stream. It replaces what was cut before.
+// Cut cuts the pool's network. With alone, it cuts everything in both directions. Else it cuts the
+// network towards the chips in apart. The caller must tell these chips the same about this chip,
+// since either side may open a stream. A call replaces the previous cut.
 func (p *Pool) Cut(alone bool, apart map[wire.FabricNodeID]bool) { p.net.cut(alone, apart) }
 
-// FaultCounts says what was done to packets and pieces of streams since the start.
+// FaultCounts says which faults packets and pieces of streams have had since the start.
 func (p *Pool) FaultCounts() fault.Counts { return p.net.counts() }
 
-// Status returns how the pool fares.
+// Status returns the state of the pool.
 func (p *Pool) Status() []membership.PoolStatus {
 	s := membership.PoolStatus{Label: p.cfg.Label, Addr: p.addr.String(), Seen: len(p.View()), Expected: p.cfg.Expect}
 	p.mu.Lock()
@@ -34,7 +34,7 @@ func (p *Pool) Status() []membership.PoolStatus {
 	return []membership.PoolStatus{s}
 }
 
-// Impair does so to both pools.
+// Impair is [Pool.Impair] for both pools.
 func (p *Pools) Impair(o fault.Options, seed *uint64) error {
 	if err := p.mesh.Impair(o, seed); err != nil {
 		return err
@@ -42,18 +42,18 @@ func (p *Pools) Impair(o fault.Options, seed *uint64) error {
 	return p.exits.Impair(o, seed)
 }
 
-// Cut does so to both pools.
+// Cut is [Pool.Cut] for both pools.
 func (p *Pools) Cut(alone bool, apart map[wire.FabricNodeID]bool) {
 	p.mesh.Cut(alone, maps.Clone(apart))
 	p.exits.Cut(alone, apart)
 }
 
-// FaultCounts is the sum of both pools'.
+// FaultCounts is the sum of both pools' counts.
 func (p *Pools) FaultCounts() fault.Counts {
 	a, b := p.mesh.FaultCounts(), p.exits.FaultCounts()
 	return fault.Counts{Passed: a.Passed + b.Passed, Lost: a.Lost + b.Lost, BurstLost: a.BurstLost + b.BurstLost, CutOff: a.CutOff + b.CutOff,
 		Overflowed: a.Overflowed + b.Overflowed, Duplicated: a.Duplicated + b.Duplicated, Reordered: a.Reordered + b.Reordered, Corrupted: a.Corrupted + b.Corrupted}
 }
 
-// Status returns how both pools fare.
+// Status returns the state of both pools.
 func (p *Pools) Status() []membership.PoolStatus { return append(p.mesh.Status(), p.exits.Status()...) }

@@ -1,8 +1,9 @@
-// Package gossip keeps a membership view with hashicorp/memberlist, and is its only importer.
+// Package gossip keeps a membership view with hashicorp/memberlist. No other package imports that
+// library.
 //
-// Mass start follows what was measured: with one seed for all, a pool of 128
-// takes up to a minute and a half to form; with a random seed among several,
-// retries, and jittered joins with other seeds shortly after, some seconds.
+// A mass start follows measurements. With one seed for all chips, a pool of 128 takes up to a
+// minute and a half to form. With a random seed out of several, retries, and further joins with
+// other seeds shortly after at random times, it takes some seconds.
 package gossip
 
 import (
@@ -25,47 +26,47 @@ import (
 	"ttfabric/wire"
 )
 
-// Times and limits; our own choices, over memberlist's LAN profile.
+// Times and limits. They are our own choices, on top of memberlist's LAN profile.
 const (
-	retryMin        = 50 * time.Millisecond // between attempts to join
+	retryMin        = 50 * time.Millisecond // shortest time between two attempts to join
 	retryMax        = 2 * time.Second
-	repairs         = 3                      // more joins after the first, with random seeds
-	healDoublings   = 2                      // of the time between looks for missing members, while none is found
-	maxEvents       = 512                    // events that wait to be drained; older ones are dropped
-	updateTimeout   = 100 * time.Millisecond // to spread new metadata
+	repairs         = 3                      // further joins after the first, with random seeds
+	healDoublings   = 2                      // doublings of the time between searches for missing members, while none is found
+	maxEvents       = 512                    // events that wait to be fetched; the pool drops the oldest beyond that
+	updateTimeout   = 100 * time.Millisecond // time to spread new metadata
 	minUpdatePeriod = 200 * time.Millisecond // between two spreads of metadata
-	unreadablePause = time.Minute            // between two reports of gossip that cannot be read
-	reclaimTime     = time.Second            // after its death a member may be at another address; no other chip's process has its name
+	unreadablePause = time.Minute            // shortest time between two reports of gossip that cannot be read
+	reclaimTime     = time.Second            // so long after its death a member may have another address; no other chip's process has its name
 )
 
-// pace is how fast the pool lives.
+// pace are the times of the pool.
 type pace struct {
 	gossip, probe, probeTimeout, pushPull time.Duration
-	forget                                time.Duration // a dead member is gossiped to for this long, and then forgotten
-	repairMin, repairMax                  time.Duration // between the first joins
-	healMin, healMax                      time.Duration // between looks for members that are missing
-	tcp                                   time.Duration // that one who takes a connection and says nothing is waited for
-	stretch                               int           // times that one who hears little gives others at most; 0: the library's
+	forget                                time.Duration // the pool gossips about a dead member for this long, and then forgets it
+	repairMin, repairMax                  time.Duration // time between the first joins
+	healMin, healMax                      time.Duration // time between searches for missing members
+	tcp                                   time.Duration // how long to wait for a peer that accepts a connection and sends nothing
+	stretch                               int           // how many times as long a member that hears little waits for others, at most; 0: the library's value
 }
 
-// lan is the pace of chips on one machine or in one rack. Each gossip wakes the
-// process: every 200 ms cost 32 idle chips 2 % of a core more.
+// lan is the pace of chips on one machine or in one rack. Each gossip wakes the process. With
+// gossip every 200 ms, 32 idle chips cost 2 % of a core more.
 var lan = pace{gossip: 500 * time.Millisecond, probe: 2 * time.Second, probeTimeout: time.Second, pushPull: time.Minute,
 	forget: 30 * time.Second, repairMin: 300 * time.Millisecond, repairMax: 1500 * time.Millisecond, healMin: 4 * time.Second, healMax: 8 * time.Second, tcp: 2 * time.Second}
 
-// Config describes one chip's place in the pool.
+// Config describes one chip's membership in the pool.
 type Config struct {
 	Node        wire.FabricNodeID
 	Incarnation wire.Incarnation
 	Bind        netip.AddrPort // TCP and UDP; port 0 for any
-	Advertise   netip.Addr     // what others are told; zero: the bound address
+	Advertise   netip.Addr     // address that other chips are told; zero: the bound address
 	Label       string         // pools of different labels do not mix
 	Meta        membership.Meta
-	Seeds       func() []string // members to join, as host:port or CHIP/host:port; asked anew for each attempt
-	Expect      int             // chips that a whole pool has; while there are fewer, seeds are joined again; 0: the most that were seen
-	Seed        uint64          // of the jitter
-	Logger      *slog.Logger    // memberlist's own lines come at debug level; nil: discard
-	Keys        *Keys           // to encrypt gossip with; nil: plain
+	Seeds       func() []string // members to join, as host:port or CHIP/host:port; called for each attempt
+	Expect      int             // chips of a complete pool; while there are fewer, the pool joins seeds again; 0: the most chips seen so far
+	Seed        uint64          // seed of the jitter
+	Logger      *slog.Logger    // gets memberlist's own lines at debug level; nil: discard
+	Keys        *Keys           // keys that encrypt gossip; nil: not encrypted
 
 	pace pace // zero: lan
 }
@@ -76,7 +77,7 @@ type Pool struct {
 	list   *memberlist.Memberlist
 	net    *network
 	addr   netip.AddrPort
-	rng    *rand.Rand // joiner's only
+	rng    *rand.Rand // only the joining goroutine uses it
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	closed atomic.Bool
@@ -87,17 +88,17 @@ type Pool struct {
 	view       *membership.View
 	meta       []byte
 	events     []membership.Event
-	here       map[string]string            // gossip addresses of members, by name; the library's own list must not be read beside it
-	last       map[wire.FabricNodeID]string // gossip address where a chip was heard of last
-	most       int                          // chips that were seen at once
+	here       map[string]string            // gossip addresses of members, by name; the library's own list must not be read concurrently
+	last       map[wire.FabricNodeID]string // gossip address at which a chip was last heard of
+	most       int                          // the most chips seen at once
 	unreadable uint64                       // streams that could not be read
-	told       time.Time                    // when that was reported
-	self       *memberlist.Node             // the library's entry of this chip; its lock guards what it holds
-	moved      []byte                       // the address that it is to have; nil: it has it
-	telling    sync.Mutex                   // held while the library reads that entry without its lock
+	told       time.Time                    // when unreadable streams were last reported
+	self       *memberlist.Node             // the library's entry of this chip; the library's lock guards its content
+	moved      []byte                       // the address that the entry is to get; nil: the entry is up to date
+	telling    sync.Mutex                   // held while the library reads that entry without the library's lock
 }
 
-// Start binds the pool's sockets and goes on joining in the background.
+// Start binds the pool's sockets and joins the pool in the background.
 func Start(ctx context.Context, cfg Config) (*Pool, error) {
 	switch {
 	case cfg.Incarnation == 0 || cfg.Meta.Incarnation != cfg.Incarnation || cfg.Meta.Node != cfg.Node:
@@ -126,7 +127,7 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 		return nil, fmt.Errorf("gossip cannot start on %s: %w", cfg.Bind, err)
 	}
 	p.list = list
-	// Read once: memberlist rewrites its own entry when metadata changes.
+	// Read only once: memberlist rewrites its own entry when metadata changes.
 	self := list.LocalNode()
 	a, _ := netip.AddrFromSlice(self.Addr)
 	p.mu.Lock()
@@ -172,10 +173,11 @@ func (p *Pool) Addr() netip.AddrPort {
 	return p.addr
 }
 
-// Notify signals that something has changed since it was last received from.
+// Notify signals that something has changed since the last receive from the channel.
 func (p *Pool) Notify() <-chan struct{} { return p.notify }
 
-// Events drains what happened; if nobody did for long, the oldest are gone.
+// Events fetches the events that have happened. If nobody fetched them for long, the oldest are
+// lost.
 func (p *Pool) Events() []membership.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +193,7 @@ func (p *Pool) View() []membership.Member {
 	return p.view.Members()
 }
 
-// UpdateMeta says something new about this chip; changes in quick succession are spread as one.
+// UpdateMeta sets new metadata for this chip. Changes in quick succession are spread as one.
 func (p *Pool) UpdateMeta(m membership.Meta) {
 	p.mu.Lock()
 	p.meta = m.Append(nil)
@@ -202,7 +204,8 @@ func (p *Pool) UpdateMeta(m membership.Meta) {
 	}
 }
 
-// Close says goodbye for at most leave, or not at all with 0, and frees the sockets. It may be called again.
+// Close tells the other members that this chip leaves, for at most leave, or not at all if leave is
+// 0. Close then frees the sockets. Close may be called again.
 func (p *Pool) Close(leave time.Duration) error {
 	p.cancel()
 	p.net.hurry()
@@ -215,14 +218,14 @@ func (p *Pool) Close(leave time.Duration) error {
 	return p.list.Shutdown()
 }
 
-// tell has memberlist say anew what this chip is.
+// tell makes memberlist announce this chip's metadata again.
 func (p *Pool) tell() {
 	p.telling.Lock()
 	defer p.telling.Unlock()
 	_ = p.list.UpdateNode(updateTimeout)
 }
 
-// spread hands new metadata to memberlist, not too often.
+// spread hands new metadata to memberlist, at limited intervals.
 func (p *Pool) spread(ctx context.Context) {
 	for {
 		select {
@@ -230,7 +233,7 @@ func (p *Pool) spread(ctx context.Context) {
 			return
 		case <-p.update:
 		}
-		// The error says only that not all peers were told within the time; gossip goes on.
+		// The error only says that not all peers were told within the time. Gossip continues.
 		p.tell()
 		if !sleep(ctx, minUpdatePeriod) {
 			return

@@ -10,7 +10,8 @@ import (
 	"ttfabric/wire"
 )
 
-// join finds the pool: a random seed, again and again until one answers, then others to mend what the rush has missed.
+// join joins the pool. join tries a random seed, again and again until one answers. Then it joins
+// others to find members that it missed while many chips joined at once.
 func (p *Pool) join(ctx context.Context) {
 	wait := retryMin
 	for {
@@ -33,17 +34,18 @@ func (p *Pool) join(ctx context.Context) {
 		if len(seeds) == 0 {
 			continue
 		}
-		// A seed and not just any member: two islands that formed at once know only their own members, but share the seeds.
+		// The pool joins a seed, not any member. Two parts of a pool that formed at once know only their
+		// own members, but have the same seeds.
 		at := seeds[p.rng.IntN(len(seeds))]
-		_, _ = p.list.Join([]string{at}) // a member that has just gone is no matter
+		_, _ = p.list.Join([]string{at}) // a member that has just gone does not matter
 	}
 	p.heal(ctx)
 }
 
-// heal joins somebody who is no member, now and then while chips are missing:
-// memberlist forgets who has been dead for long, so that the parts of a pool
-// that lost sight of each other would not find together again by themselves.
-// While nobody is found it looks less often; a whole pool is left alone.
+// heal joins a process that is not a member, from time to time while chips are missing. Memberlist
+// forgets members that have been dead for long. So the parts of a pool that lost sight of each
+// other would not find each other again by themselves. While it finds nobody, heal searches less
+// often. heal does nothing for a complete pool.
 func (p *Pool) heal(ctx context.Context) {
 	seen, doublings := 0, 0
 	for {
@@ -59,14 +61,14 @@ func (p *Pool) heal(ctx context.Context) {
 		}
 		seen = chips
 		if len(strangers) > 0 {
-			_, _ = p.list.Join([]string{strangers[p.rng.IntN(len(strangers))]}) // it may be gone; there is a next time
+			_, _ = p.list.Join([]string{strangers[p.rng.IntN(len(strangers))]}) // the process may be gone; heal tries again later
 		}
 	}
 }
 
-// strangers are the addresses where missing chips may be: seeds that are no
-// members, and where those were last that are not seen any more. There are none
-// where no chip is missing. It returns how many chips are seen, too.
+// strangers are the addresses where missing chips may be: seeds that are not members, and the last
+// addresses of chips that are no longer seen. There are none if no chip is missing. strangers also
+// returns how many chips are seen.
 func (p *Pool) strangers() (chips int, out []string) {
 	member := map[string]bool{} // by address
 	seen := map[wire.FabricNodeID]bool{}
@@ -97,7 +99,7 @@ func (p *Pool) strangers() (chips int, out []string) {
 			out = append(out, s)
 		}
 	}
-	slices.Sort(out) // a map has no order, and the dice are to fall alike
+	slices.Sort(out) // a map has no order, and the same seed must give the same choices
 	return len(seen), slices.Compact(out)
 }
 
@@ -105,7 +107,7 @@ func (p *Pool) jitter(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(p.rng.Int64N(int64(hi-lo)+1))
 }
 
-// sleep waits for d; false when ctx has ended.
+// sleep waits for d. sleep reports false when ctx has ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

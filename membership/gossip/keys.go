@@ -25,14 +25,14 @@ var KeySizes = []int{16, 24, 32}
 // keyIDLen is the length of a key's name, in bytes of its hash.
 const keyIDLen = 4
 
-// Keys are the keys that a chip's gossip is encrypted with: what is sent with
-// the first, what is received with any. They are safe for concurrent use.
+// Keys are the keys that encrypt a chip's gossip. The chip encrypts what it sends with the first
+// key, and decrypts what it receives with any of them. Keys are safe for concurrent use.
 type Keys struct {
 	mu   sync.Mutex
 	ring *memberlist.Keyring
 }
 
-// NewKeys returns a keyring; the first key is the primary one. The error names what is wrong.
+// NewKeys returns a keyring. The first key is the primary one. The error names what is wrong.
 func NewKeys(keys [][]byte) (*Keys, error) {
 	if len(keys) == 0 || len(keys) > MaxKeys {
 		return nil, fmt.Errorf("%d gossip keys: want 1 to %d", len(keys), MaxKeys)
@@ -63,7 +63,7 @@ func ParseKey(text string) ([]byte, error) {
 	return k, checkKey(k)
 }
 
-// KeyText is what [ParseKey] reads.
+// KeyText is the text that [ParseKey] reads.
 func KeyText(k []byte) string { return base64.StdEncoding.EncodeToString(k) }
 
 // NewKey draws a random key of n bytes, one of [KeySizes].
@@ -90,7 +90,8 @@ func (k *Keys) List() []membership.Key {
 	return out
 }
 
-// Install adds a key that what is received may be encrypted with. One that is there stays.
+// Install adds a key with which received gossip may be encrypted. A key that is already installed
+// stays.
 func (k *Keys) Install(key []byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -104,7 +105,7 @@ func (k *Keys) Install(key []byte) error {
 	return k.ring.AddKey(bytes.Clone(key))
 }
 
-// Use encrypts what is sent with a key that is installed.
+// Use makes an installed key the one that encrypts what is sent.
 func (k *Keys) Use(id string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +116,8 @@ func (k *Keys) Use(id string) error {
 	return k.ring.UseKey(key)
 }
 
-// Remove takes a key away. The one that is in use stays; one that is not there is no error.
+// Remove removes a key. Remove refuses to remove the key in use. Removing a key that is not
+// installed is no error.
 func (k *Keys) Remove(id string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,8 +128,8 @@ func (k *Keys) Remove(id string) error {
 	case primary:
 		return fmt.Errorf("gossip key %s is in use: use another one before it is removed", id)
 	}
-	// Using the primary key again makes a new list, so that the removal does
-	// not move keys under the hands of those who read the old one.
+	// Using the primary key again makes a new list of keys. So the removal does not change the list
+	// that concurrent readers hold.
 	if err := k.ring.UseKey(k.ring.GetPrimaryKey()); err != nil {
 		return err
 	}

@@ -23,35 +23,34 @@ import (
 // Limits of the impairment of gossip.
 const (
 	maxDelayed   = 4096                   // packets that wait for their time; more are dropped
-	streamResend = 200 * time.Millisecond // after which a stream sends again what was lost: TCP's shortest timeout on Linux
-	bindTries    = 10                     // a free port has to be free for TCP and UDP
+	streamResend = 200 * time.Millisecond // a stream sends lost data again after this time: TCP's shortest timeout on Linux
+	bindTries    = 10                     // attempts to find a port that is free for both TCP and UDP
 )
 
-// network is memberlist's network with faults on purpose at its edge: packets
-// and streams that are lost, late, or cut off. While nothing is in force it
-// passes on what comes.
+// network is memberlist's network with injected faults at its edge: packets and streams that are
+// lost, delayed, or cut off. While no fault is in force it passes everything on.
 type network struct {
 	memberlist.NodeAwareTransport
 	start    time.Time
-	patience time.Duration // that a piece of a stream may take
+	patience time.Duration // longest time that a piece of a stream may take
 	packets  chan *memberlist.Packet
 	streams  chan net.Conn
 	ending   chan struct{} // closed when nothing is to be waited for any more
-	closing  chan struct{} // closed when nobody need read any more
-	done     chan struct{} // closed when the sockets are
+	closing  chan struct{} // closed when nobody needs to read any more
+	done     chan struct{} // closed when the sockets are closed
 	end      sync.Once
-	active   atomic.Bool // any fault is in force
+	active   atomic.Bool // a fault is in force
 
 	mu      sync.Mutex
 	model   *fault.Model
 	alone   bool
 	apart   map[wire.FabricNodeID]bool   // chips that are cut off from this one
-	book    map[string]wire.FabricNodeID // who is at an address, as far as was heard
-	waiting int                          // packets
+	book    map[string]wire.FabricNodeID // which chip is at an address, as far as was heard
+	waiting int                          // packets that wait
 	full    uint64                       // packets dropped because too many waited
 }
 
-// listen opens the sockets, TCP and UDP on one port, and returns that.
+// listen opens the sockets, TCP and UDP on one port, and returns the port.
 func listen(bind netip.AddrPort, patience time.Duration, l *log.Logger) (*network, int, error) {
 	var inner *memberlist.NetTransport
 	var err error
@@ -74,7 +73,7 @@ func listen(bind netip.AddrPort, patience time.Duration, l *log.Logger) (*networ
 	return w, inner.GetAutoBindPort(), nil
 }
 
-// receive passes on what comes, unless it is cut off.
+// receive passes on what comes, unless the network is cut off.
 func (w *network) receive() {
 	for {
 		select {
@@ -86,7 +85,7 @@ func (w *network) receive() {
 			}
 			select {
 			case w.packets <- p:
-			case <-w.closing: // the sockets cannot close while they have something to hand over
+			case <-w.closing: // the sockets cannot close while a packet waits to be read
 			}
 		case c := <-w.NodeAwareTransport.StreamCh():
 			if w.active.Load() && w.cutOff("", "") {
@@ -113,7 +112,8 @@ func (w *network) WriteTo(b []byte, addr string) (time.Time, error) {
 	return w.WriteToAddress(b, memberlist.Address{Addr: addr})
 }
 
-// WriteToAddress implements memberlist's NodeAwareTransport. What is lost or late counts as sent.
+// WriteToAddress implements memberlist's NodeAwareTransport. A packet that the fault model loses or
+// delays counts as sent.
 func (w *network) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	if !w.active.Load() {
 		return w.NodeAwareTransport.WriteToAddress(b, a)
@@ -139,7 +139,7 @@ func (w *network) WriteToAddress(b []byte, a memberlist.Address) (time.Time, err
 	return time.Now(), nil
 }
 
-// late sends a packet whose time has come.
+// late sends a packet after its delay.
 func (w *network) late(b []byte, a memberlist.Address) {
 	w.mu.Lock()
 	w.waiting--
@@ -147,7 +147,7 @@ func (w *network) late(b []byte, a memberlist.Address) {
 	select {
 	case <-w.done:
 	default:
-		_, _ = w.NodeAwareTransport.WriteToAddress(b, a) // as lost as any packet that the network drops
+		_, _ = w.NodeAwareTransport.WriteToAddress(b, a) // a failed send is a packet that the network loses
 	}
 }
 
@@ -156,8 +156,8 @@ func (w *network) DialTimeout(addr string, d time.Duration) (net.Conn, error) {
 	return w.DialAddressTimeout(memberlist.Address{Addr: addr}, d)
 }
 
-// DialAddressTimeout implements memberlist's NodeAwareTransport. Towards a chip
-// that is cut off nobody answers.
+// DialAddressTimeout implements memberlist's NodeAwareTransport. A chip that is cut off does not
+// answer.
 func (w *network) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.Conn, error) {
 	begin := time.Now()
 	if w.active.Load() {
@@ -195,7 +195,7 @@ func (w *network) hurry() { w.end.Do(func() { close(w.ending) }) }
 
 func (w *network) now() mono.Time { return mono.Time(time.Since(w.start)) }
 
-// sleep waits for d; false when the pool ends.
+// sleep waits for d. sleep reports false when the pool ends.
 func (w *network) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -207,8 +207,8 @@ func (w *network) sleep(d time.Duration) bool {
 	}
 }
 
-// carry waits as long as a piece of a stream takes over the impaired network:
-// what is lost is sent again. It is false when that is not done in time.
+// carry waits as long as a piece of a stream takes over the impaired network, where lost data is
+// sent again. carry reports false if that is not done in time.
 func (w *network) carry(b []byte, deadline time.Time) bool {
 	for time.Now().Before(deadline) {
 		w.mu.Lock()
@@ -244,7 +244,7 @@ func (s *stream) Write(b []byte) (int, error) {
 	return s.Conn.Write(b)
 }
 
-// know notes who is at an address.
+// know notes which chip is at an address.
 func (w *network) know(n wire.FabricNodeID, addr string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,7 +254,8 @@ func (w *network) know(n wire.FabricNodeID, addr string) {
 	w.book[addr] = n
 }
 
-// cutOff reports whether a chip, by its member's name or else its address, is out of reach.
+// cutOff reports whether a chip is cut off. cutOff finds the chip by its member's name, or else by
+// its address.
 func (w *network) cutOff(name, addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -272,7 +273,7 @@ func (w *network) cutOff(name, addr string) bool {
 	return w.apart[n]
 }
 
-// impair changes what is done to what is sent; a seed throws the dice anew.
+// impair changes what the network does to sent packets. A seed restarts the random numbers.
 func (w *network) impair(o fault.Options, seed *uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -284,7 +285,7 @@ func (w *network) impair(o fault.Options, seed *uint64) error {
 	return err
 }
 
-// cut takes the network away, or parts of it.
+// cut cuts off the network, or parts of it.
 func (w *network) cut(alone bool, apart map[wire.FabricNodeID]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

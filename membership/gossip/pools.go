@@ -9,10 +9,10 @@ import (
 	"ttfabric/membership"
 )
 
-// Pools is a chip that is in two pools: that of its mesh, and, as it has a
-// cable to another mesh, that of all exit nodes. It is one membership to its
-// user: of the exit nodes' pool only the chips of other meshes are of interest,
-// those of its own mesh it knows better from the first.
+// Pools is the membership of a chip that is in two pools: that of its mesh, and, since the chip has
+// a cable to another mesh, that of all exit nodes. To its user it is one membership. Pools takes
+// from the exit nodes' pool only the chips of other meshes, since the pool of the chip's own mesh
+// knows that mesh better.
 type Pools struct {
 	mesh, exits *Pool
 	notify      chan struct{}
@@ -41,7 +41,7 @@ func Join(mesh, exits *Pool) *Pools {
 	return p
 }
 
-// Notify signals that something has changed since it was last received from.
+// Notify signals that something has changed since the last receive from the channel.
 func (p *Pools) Notify() <-chan struct{} { return p.notify }
 
 // View lists the chips that are believed alive.
@@ -57,7 +57,7 @@ func (p *Pools) View() []membership.Member {
 
 func (p *Pools) foreign(m membership.Member) bool { return m.Meta.Node.Mesh != p.mesh.cfg.Node.Mesh }
 
-// Events drains what happened.
+// Events fetches the events that have happened.
 func (p *Pools) Events() []membership.Event {
 	es := p.mesh.Events()
 	for _, e := range p.exits.Events() {
@@ -68,7 +68,7 @@ func (p *Pools) Events() []membership.Event {
 	return es
 }
 
-// UpdateMeta says something new about this chip.
+// UpdateMeta sets new metadata for this chip.
 func (p *Pools) UpdateMeta(m membership.Meta) {
 	p.mesh.UpdateMeta(m)
 	p.exits.UpdateMeta(m)
@@ -80,7 +80,7 @@ func (p *Pools) Addr() netip.AddrPort { return p.mesh.Addr() }
 // ExitAddr is the socket of the exit nodes' pool.
 func (p *Pools) ExitAddr() netip.AddrPort { return p.exits.Addr() }
 
-// Close says goodbye to both, each for at most leave.
+// Close leaves both pools, each for at most leave.
 func (p *Pools) Close(leave time.Duration) error {
 	var wg sync.WaitGroup
 	var errs [2]error

@@ -12,12 +12,16 @@ import (
 	"ttfabric/wire/mono"
 )
 
+// loadOf writes the work of the chip's loop as the API does.
 func loadOf(l node.Load) api.Load {
-	w := func(w node.Work) api.Work { return api.Work{Steps: w.Steps, Nanos: int64(w.Time), Sending: int64(w.Sending)} }
+	w := func(w node.Work) api.Work {
+		return api.Work{Steps: w.Steps, Nanos: int64(w.Time), Sending: int64(w.Sending)}
+	}
 	return api.Load{Received: w(l.Received), Submitted: w(l.Submitted), Timed: w(l.Timed), Asked: w(l.Asked)}
 }
 
-// benchFailure says what became of a packet that was not performed: each fate has a reason of its own.
+// benchFailure says what became of a packet that was not performed. Each fate has
+// its own reason.
 func benchFailure(dst wire.FabricNodeID, e *chip.Result) string {
 	switch e.Fate {
 	case chip.FateRefused:
@@ -28,10 +32,11 @@ func benchFailure(dst wire.FabricNodeID, e *chip.Result) string {
 	return "a packet is in doubt: " + (&session.OutcomeUnknownError{Dst: dst, Reason: e.Doubt.String()}).Error()
 }
 
+// bench writes batches of packets, one batch after the other, and times each.
 func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 	var b api.BenchBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	if err := b.Check(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"ttfabric/wire"
 )
 
-// TestDecode takes one JSON object of known fields and nothing else.
+// TestDecode reads bodies: one JSON object of known fields is taken, and nothing else.
 func TestDecode(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"on":true}`:             "",
@@ -39,7 +39,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestBenchFailure has a reason for each fate, and for none that it was done.
+// TestBenchFailure wants a reason for each fate of a packet that was not performed.
 func TestBenchFailure(t *testing.T) {
 	dst := wire.FabricNodeID{Chip: 3}
 	for want, r := range map[string]chip.Result{

@@ -22,13 +22,11 @@ import (
 
 // Limits of a capture by the API.
 const (
-	captureBeat  = 200 * time.Millisecond // so often statistics tell how far a capture has come
-	captureSlack = 20 * time.Millisecond  // a datagram is in the buffer within that time
-	maxCaptureID = 64                     // bytes of the name that a client gives its capture
-	captureMIME  = "application/x-pcapng"
+	captureBeat  = 200 * time.Millisecond // between two statistics blocks, which say how far a capture has come
+	captureSlack = 20 * time.Millisecond  // from a datagram's passing until the capture's buffer has the datagram, at most
 )
 
-// parseCapture reads the query; the error names the bad value.
+// parseCapture reads the query of a capture. The error names the bad value.
 func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 	number := func(name string, high int) int {
 		v := q.Get(name)
@@ -41,7 +39,7 @@ func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 		}
 		return n
 	}
-	b.SnapLen, b.BufferMiB = number("snaplen", api.MaxSnapLen), number("buffer", node.MaxCaptureBuffer>>20)
+	b.SnapLen, b.BufferMiB = number("snaplen", api.MaxSnapLen), number("buffer", capture.MaxBuffer>>20)
 	b.Filter, b.ID, b.Keys = q.Get("filter"), q.Get("id"), number("keys", 1) == 1
 	for p := range strings.SplitSeq(q.Get("ports"), ",") {
 		if p == "" {
@@ -53,13 +51,13 @@ func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 		}
 		b.Channels = append(b.Channels, wire.Channel(n))
 	}
-	if len(b.ID) > maxCaptureID {
-		return b, fmt.Errorf("id of %d bytes: want at most %d", len(b.ID), maxCaptureID)
+	if len(b.ID) > api.MaxID {
+		return b, fmt.Errorf("id of %d bytes: want at most %d", len(b.ID), api.MaxID)
 	}
 	return b, err
 }
 
-// capture streams a pcapng file for as long as somebody reads it.
+// capture streams a pcapng file until the reader leaves or somebody ends the capture.
 func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 	b, err := parseCapture(r.URL.Query())
 	if err != nil {
@@ -84,7 +82,7 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 		}
 		defer s.captures.Delete(b.ID)
 	}
-	w.Header().Set("Content-Type", captureMIME)
+	w.Header().Set("Content-Type", api.MediaCapture)
 	k := s.newCaptureStream(w, c, &b)
 	defer k.http.Flush()
 	for k.out.Flush() == nil && k.http.Flush() == nil {
@@ -115,14 +113,14 @@ type captureStream struct {
 	c       *node.Capture
 	ports   map[wire.Channel]int
 	peers   map[wire.Channel]node.CapturedPort
-	stats   map[wire.Channel]uint64 // datagrams that passed, as last told
-	told    time.Time
-	past    time.Time // when what has been read last was not yet asked for
-	snapLen int
-	log     *transport.KeyLog // nil: nobody asked for keys
-	keysAt  int
-	frame   []byte
-	number  uint16
+	stats   map[wire.Channel]uint64 // datagrams that passed each port, as the last statistics block said
+	told    time.Time               // when the last statistics blocks were written
+	past    time.Time               // the time before the last read from the capture
+	snapLen int                     // bytes kept of each frame; 0: all
+	log     *transport.KeyLog       // nil: nobody asked for keys
+	keysAt  int                     // how much of log is written
+	frame   []byte                  // the frame under construction
+	number  uint16                  // of the last frame: the IP header's identification
 }
 
 func (s *Server) newCaptureStream(w http.ResponseWriter, c *node.Capture, b *api.CaptureBody) *captureStream {
@@ -171,37 +169,38 @@ func (k *captureStream) packet(c *node.Captured) {
 		k.frame = k.frame[:min(len(k.frame), k.snapLen)]
 	}
 	_ = k.out.WritePacket(&capture.Packet{Interface: k.ports[c.Channel], At: c.At, Dir: dir, Data: k.frame, Length: length,
-		Comments: c.Notes, Dropped: c.Dropped, ID: packetID(c.Data)}) // Flush tells the error
+		Comments: c.Notes, Dropped: c.Dropped, ID: packetID(c.Data)}) // Flush returns the error
 }
 
-// packetID is the same for the same datagram at both ends of a cable.
+// packetID names a datagram. A datagram has the same name at both ends of a cable.
 func packetID(b []byte) uint64 {
 	return uint64(crc32.ChecksumIEEE(b))<<32 | uint64(wire.Checksum(b))
 }
 
-// writeKeys writes the keys that are new.
+// writeKeys writes the keys that the log has got since the last call.
 func (k *captureStream) writeKeys() {
 	if k.log != nil {
 		var lines []byte
 		lines, k.keysAt = k.log.Since(k.keysAt)
-		_ = k.out.WriteKeys(lines) // Flush tells the error
+		_ = k.out.WriteKeys(lines) // Flush returns the error
 	}
 }
 
-// statistics writes those of the ports that have changed, and of the first in any
-// case. Their end is an instant up to which all datagrams are written.
+// statistics writes a statistics block for each port whose count has changed, and
+// for the first port in any case. The end of a block is an instant: the stream has
+// all datagrams up to that instant.
 func (k *captureStream) statistics() {
 	k.told = time.Now()
 	for ch, i := range k.ports {
 		if s := k.c.Statistics(ch); i == 0 || s.Received != k.stats[ch] || len(s.Comments) > 0 {
 			k.stats[ch] = s.Received
 			s.End = k.past.Add(-captureSlack)
-			_ = k.out.WriteStatistics(i, s) // Flush tells the error
+			_ = k.out.WriteStatistics(i, s) // Flush returns the error
 		}
 	}
 }
 
-// endCapture ends a capture that was given a name.
+// endCapture ends a capture that has an id.
 func (s *Server) endCapture(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("id")
 	c, ok := s.captures.Load(id)

@@ -14,11 +14,11 @@ import (
 
 // Limits of the collection of events.
 const (
-	collectBatch = 64          // events that are written at once
-	collectRate  = 1000        // events that are archived per second, over a time;
-	collectBurst = 4000        // and at once. Further ones are counted in the next one
-	agePoll      = time.Minute // how often a segment's age is looked at
-	fullPoll     = time.Second // how often it is tried to write while that fails
+	collectBatch = 64          // events in one write
+	collectRate  = 1000        // events per second that the archive takes in the long run; the next event counts those that were left out
+	collectBurst = 4000        // events that the archive takes at once
+	agePoll      = time.Minute // between two looks at a segment's age
+	fullPoll     = time.Second // between two attempts to write, while writing fails
 )
 
 // collector writes a node's events into its archive.
@@ -27,18 +27,18 @@ type collector struct {
 	self   wire.FabricNodeID
 	w      *archive.Writer
 	log    *slog.Logger
-	tokens float64
-	at     time.Time // of tokens
-	over   uint64    // events left out since the last one archived
-	poll   time.Duration
-	buf    []byte
+	tokens float64       // events that the archive takes now, by collectRate and collectBurst
+	at     time.Time     // when tokens was counted
+	over   uint64        // events left out since the last archived event
+	poll   time.Duration // until the archive is looked at again
+	buf    []byte        // the lines of one write
 }
 
-// Collect archives the events of a node until it is closed (Spec §7.1); stop
-// then waits for the last ones. Each chip's process writes for itself, so
-// there is no collector to lose: what a chip that was killed had to say is in
-// its files. An archive that cannot be opened or written is told of in the log
-// and as an event, and stops nothing.
+// Collect archives the events of a node until the node is closed (Spec §7.1). Stop
+// then waits until the last events are archived. Each chip's process archives its
+// own events: the events of a chip that was killed are in the chip's files. If
+// Collect cannot open or write the archive, it says so in the log and as an event,
+// and the chip goes on.
 func Collect(n *node.Node, cfg archive.Config, log *slog.Logger) (stop func()) {
 	w, err := archive.Open(cfg, time.Now())
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *collector) run() {
 	}
 }
 
-// write archives an event and those that wait behind it.
+// write archives an event and the events that wait behind it.
 func (c *collector) write(now time.Time, e node.Event, more <-chan node.Event) {
 	c.tokens = min(collectBurst, c.tokens+max(0, now.Sub(c.at).Seconds())*collectRate)
 	c.at = now
@@ -98,7 +98,7 @@ func (c *collector) write(now time.Time, e node.Event, more <-chan node.Event) {
 	c.tell(notice)
 }
 
-// add appends an event's line to the batch.
+// add appends the line of an event to the batch, if the archive takes the event now.
 func (c *collector) add(e node.Event) {
 	if c.tokens < 1 {
 		c.over += 1 + e.Lost
@@ -111,7 +111,7 @@ func (c *collector) add(e node.Event) {
 	c.buf = append(append(c.buf, b...), '\n')
 }
 
-// tell passes on that the archive stopped, or goes on.
+// tell says in the log and as an event that the archive stopped, or goes on.
 func (c *collector) tell(n *archive.Notice) {
 	if n == nil {
 		return
@@ -119,14 +119,14 @@ func (c *collector) tell(n *archive.Notice) {
 	c.n.TellArchive(node.ArchiveEvent(*n))
 	if n.Err != nil {
 		c.poll = fullPoll
-		c.log.Warn("events are not archived for now, the fabric runs on; make room, or keep the archive elsewhere with 'ttfabric up --archive'", "path", n.Path, "error", n.Err)
+		c.log.Warn("events are not archived for now; the fabric runs on; make room on the disk, or move the archive with 'ttfabric up --archive'", "path", n.Path, "error", n.Err)
 		return
 	}
 	c.poll = agePoll
 	c.log.Info("events are archived again", "path", n.Path, "lost", n.Lost, "after", n.For.Round(time.Millisecond))
 }
 
-// archiveEvent renders an event of the archive.
+// archiveEvent writes into v that the archive stopped, or goes on.
 func archiveEvent(v *api.EventView, e *node.ArchiveEvent) {
 	v.Type, v.Action, v.Actor = "archive", "stopped", v.Chip.String()
 	v.Detail["path"] = e.Path

@@ -13,6 +13,7 @@ import (
 	"ttfabric/wire"
 )
 
+// keyViews writes keys as the API does: without the keys themselves.
 func keyViews(ks []membership.Key) []api.KeyView {
 	out := []api.KeyView{}
 	for _, k := range ks {
@@ -38,7 +39,7 @@ func (s *Server) gossip(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) setGossip(w http.ResponseWriter, r *http.Request) {
 	var b api.GossipBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	d := time.Duration(b.ForS * float64(time.Second))
@@ -75,8 +76,12 @@ func (s *Server) gossipKeys(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) setGossipKeys(w http.ResponseWriter, r *http.Request) {
 	var b api.KeyBody
-	if decode(r, &b) != nil {
-		problem(w, http.StatusBadRequest, "not a change of a key") // the text may hold one
+	if err := decode(r, &b); err != nil {
+		var long *http.MaxBytesError
+		if !errors.As(err, &long) {
+			err = errors.New("the body is no change of a key") // err may quote a key
+		}
+		badBody(w, err)
 		return
 	}
 	k, err := s.n.GossipKeys()
@@ -102,6 +107,7 @@ func (s *Server) setGossipKeys(w http.ResponseWriter, r *http.Request) {
 	answer(w, keyViews(k.List()))
 }
 
+// gossipFaultEvent writes into v what was done on purpose to a chip's gossip.
 func gossipFaultEvent(v *api.EventView, e *node.FaultEvent) {
 	v.Actor = fmt.Sprintf("%s gossip", e.Chip)
 	if len(e.From) > 0 {

@@ -10,7 +10,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// healthOf renders a link's health; firstUp is when the chip's first link came up, 0 for never.
+// healthOf writes a link's health as the API does. FirstUp is when the chip's first
+// link came up; 0: no link ever came up.
 func healthOf(p *chip.PortStatus, now, firstUp mono.Time) api.LinkHealth {
 	l := &p.Link
 	h := api.LinkHealth{Phase: l.Phase.String(), Postcode: fmt.Sprintf("%#08x", l.Phase.Postcode()),
@@ -41,7 +42,7 @@ func healthOf(p *chip.PortStatus, now, firstUp mono.Time) api.LinkHealth {
 	return h
 }
 
-// firstUp is when the first link of a chip came up; 0 for never.
+// firstUp is when the first link of a chip came up. 0: no link ever came up.
 func firstUp(s *chip.Status) mono.Time {
 	first := mono.Time(0)
 	for i := range s.Ports {
@@ -52,7 +53,7 @@ func firstUp(s *chip.Status) mono.Time {
 	return first
 }
 
-// holdEvent renders a hold that begins or ends.
+// holdEvent writes into v that the chip begins or stops to hold a cable down.
 func holdEvent(v *api.EventView, l *ttlink.Event) {
 	v.Detail["flaps"] = fmt.Sprint(l.Flaps)
 	if l.Kind == ttlink.EventHeld {

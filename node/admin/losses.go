@@ -6,11 +6,13 @@ import (
 	"ttfabric/node"
 )
 
+// losses answers with the packets that the chip has counted.
 func (s *Server) losses(w http.ResponseWriter, _ *http.Request) {
 	a := s.n.Account()
 	if a.Incarnation == 0 {
 		problem(w, http.StatusServiceUnavailable, node.ErrClosed.Error())
 		return
 	}
+	a.Ports = list(a.Ports)
 	answer(w, a)
 }

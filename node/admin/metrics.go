@@ -17,12 +17,12 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Metrics, for Prometheus and whatever else reads its text format or
-// OpenMetrics. Each series has the label chip; those of a port have port, its
-// channel. Counters begin anew with each life of the chip's process. The number of
-// series is bounded by the chip's ports, the classes of packets, and the
-// reasons for which they and frames are dropped: nothing of it depends on the
-// number of chips, flows or sessions.
+// The metrics are for Prometheus and for other readers of its text format or of
+// OpenMetrics. Each series has the label chip. The series of a port also have the
+// label port: the port's ethernet channel. Counters begin anew when the chip's
+// process starts anew. The number of series depends on the chip's ports, the
+// classes of packets, and the reasons for dropping packets and frames. The number
+// does not depend on the number of chips, flows or sessions.
 
 // metric is one family of series.
 type metric struct {
@@ -38,7 +38,7 @@ func gauge(name, help string, labels ...string) metric {
 	return metric{prometheus.NewDesc("ttfabric_"+name, help, append([]string{"chip"}, labels...), nil), prometheus.GaugeValue}
 }
 
-// portMetric is one series of each port.
+// portMetric is a family with one series for each port.
 type portMetric[T any] struct {
 	metric
 	value func(*T) float64
@@ -52,13 +52,13 @@ func level[T any](name, help string, f func(*T) float64) portMetric[T] {
 	return portMetric[T]{gauge(name, help, "port"), f}
 }
 
-// exporter reads a node when its metrics are asked for.
+// exporter reads a node when somebody asks for the metrics.
 type exporter struct{ n *node.Node }
 
-// Describe sends no descriptions: which series there are is seen when they are collected.
+// Describe sends no descriptions. Prometheus' library then takes the families from Collect.
 func (c exporter) Describe(chan<- *prometheus.Desc) {}
 
-// sink takes the series of one chip.
+// sink passes on the series of one chip.
 type sink struct {
 	ch   chan<- prometheus.Metric
 	chip string
@@ -68,7 +68,7 @@ func (s sink) put(m metric, v float64, labels ...string) {
 	s.ch <- prometheus.MustNewConstMetric(m.desc, m.kind, v, append([]string{s.chip}, labels...)...)
 }
 
-// Collect sends all series.
+// Collect sends all series of the chip.
 func (c exporter) Collect(ch chan<- prometheus.Metric) {
 	st, now := c.n.Status()
 	s := sink{ch, st.Node.String()}
@@ -83,31 +83,31 @@ func (c exporter) Collect(ch chan<- prometheus.Metric) {
 }
 
 var (
-	chipInfo    = gauge("chip_info", "The chip, its fabric and its present life; always 1.", "fabric", "incarnation")
+	chipInfo    = gauge("chip_info", "The chip, its fabric and the incarnation of its process; always 1.", "fabric", "incarnation")
 	chipStart   = gauge("chip_start_time_seconds", "When the chip's process began to run, in seconds since the epoch.")
 	chipMembers = gauge("gossip_members", "Chips that the gossip pool believes alive.")
-	chipLinks   = gauge("chip_links", "Links of the chip, declared; ttfabric_link_up tells which are up.")
+	chipLinks   = gauge("chip_links", "Links that the topology declares for the chip; ttfabric_link_up tells which are up.")
 	chipOpen    = gauge("requests_open", "Requests of the chip whose fate is open.")
 	chipFlight  = gauge("router_packets_in_flight", "Packets in the router's channels.")
 	chipTiles   = gauge("tile_memory_bytes", "Memory held for what programs wrote to the chip's tiles.")
 	chipBuffers = gauge("packet_buffer_bytes", "Memory held for packets.")
-	outOf       = gauge("tables_links_out_of_service", "Cables of the fabric that the routing tables in force do without.")
-	unreachable = gauge("tables_chips_unreachable", "Chips of the mesh, and whole meshes beyond it, that the routing tables in force have no way to.")
+	outOf       = gauge("tables_links_out_of_service", "Cables of the fabric that the routing tables in force do not use.")
+	unreachable = gauge("tables_chips_unreachable", "Chips of the mesh, and whole meshes beyond it, that the routing tables in force have no route to.")
 	requests    = counter("requests", "Requests that the chip has sent, probes included.")
 	ended       = counter("requests_ended", "Requests that have ended, by fate: done, refused, lost, unknown.", "fate")
-	performed   = counter("requests_performed", "Commands of others that were performed here.")
-	flowFaults  = counter("flow_requests_irregular", "Requests that came otherwise than once and in order, by what was irregular; none is performed twice.", "kind")
-	flowProbes  = counter("flow_probes", "Probes sent by flows that stand still.")
-	flowResets  = counter("flow_resets", "Flows given up after their timeout.")
-	packetLost  = counter("packets_dropped", "Packets given up at this chip, by reason.", "reason")
-	reportsLost = counter("drop_reports_lost", "Reports of dropped packets that there was no room for.")
-	stuckHeads  = counter("router_timeouts", "Heads of channels that could not move for the timeout.")
-	eventsLost  = counter("events_dropped", "Events of the chip that nobody fetched in time.")
-	loopSteps   = counter("loop_steps", "Times that the chip's loop was run, by cause: received, submitted, timed, asked.", "cause")
+	performed   = counter("requests_performed", "Commands of other chips that this chip performed.")
+	flowFaults  = counter("flow_requests_irregular", "Requests that did not come once and in order, by what was irregular; the chip performs no request twice.", "kind")
+	flowProbes  = counter("flow_probes", "Probes that the chip sent for flows that stand still.")
+	flowResets  = counter("flow_resets", "Flows that the chip gave up after their timeout.")
+	packetLost  = counter("packets_dropped", "Packets that the chip dropped, by reason.", "reason")
+	reportsLost = counter("drop_reports_lost", "Reports of dropped packets that the chip had no room for.")
+	stuckHeads  = counter("router_timeouts", "Packets at the head of a channel that could not move for the timeout.")
+	eventsLost  = counter("events_dropped", "Events of the chip that nobody fetched in time, and that are lost.")
+	loopSteps   = counter("loop_steps", "Times that the chip's loop ran, by cause: received, submitted, timed, asked.", "cause")
 	loopTime    = counter("loop_seconds", "Time that the chip's loop took, by cause, sending included.", "cause")
 )
 
-// ofChip sends what is of the chip as a whole.
+// ofChip sends the series of the chip as a whole.
 func (s sink) ofChip(n *node.Node, st *chip.Status) {
 	k := &st.Counters
 	s.put(chipInfo, 1, n.Topology().Name, fmt.Sprintf("%016x", uint64(st.Incarnation)))
@@ -144,7 +144,7 @@ func (s sink) ofChip(n *node.Node, st *chip.Status) {
 	}
 }
 
-// label makes a reason in words a label's value, as a query writes it.
+// label writes a reason as the value of a label: with underscores, so that a query needs no quotes around spaces.
 func label(reason string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(reason, " ", "_"), "-", "_")
 }
@@ -155,55 +155,55 @@ func port(c wire.Channel) string { return fmt.Sprint(c) }
 var (
 	linkInfo  = gauge("link_info", "Where the cable of a port leads, and on which routing plane; always 1.", "port", "direction", "plane", "peer", "peer_port")
 	linkUp    = gauge("link_up", "1 while the link of the port is up, by its own cable or that of another.", "port")
-	linkFall  = gauge("link_fallback", "1 while the frames of the link go by the cable of another.", "port")
-	linkTime  = counter("link_up_seconds", "Time that the link has been up in the chip's life.", "port")
-	linkDown  = counter("link_down_seconds", "Time that the link has been down since it came up first.", "port")
-	linkDrops = counter("link_frames_dropped", "Frames that came and were not taken, by reason.", "port", "reason")
-	linkCred  = gauge("link_credits_packets", "Packets that may be sent now, by virtual channel in use.", "port", "vc")
+	linkFall  = gauge("link_fallback", "1 while the frames of the link go by the cable of another link.", "port")
+	linkTime  = counter("link_up_seconds", "Time that the link has been up since the chip started.", "port")
+	linkDown  = counter("link_down_seconds", "Time that the link has been down since the link came up first.", "port")
+	linkDrops = counter("link_frames_dropped", "Frames that came and that the port did not take, by reason.", "port", "reason")
+	linkCred  = gauge("link_credits_packets", "Packets that the port may send now, by virtual channel in use.", "port", "vc")
 	routed    = counter("router_packets", "Packets of the router at a port, by class and by what became of them: received over the link, "+
-		"injected by this chip, copied of multicasts, delivered to this chip, forwarded to another port, sent over the link, redirected to another way.", "port", "class", "what")
-	routeDrop = counter("router_packets_dropped", "Packets given up at a port, by reason.", "port", "reason")
+		"injected by this chip, copied for multicasts, delivered to this chip, forwarded to another port, sent over the link, redirected to another route.", "port", "class", "what")
+	routeDrop = counter("router_packets_dropped", "Packets that the router dropped at a port, by reason.", "port", "reason")
 	queued    = gauge("router_queue_packets", "Packets in the channels of a port.", "port", "side")
 	stateCode = gauge("router_state", "State of the port's router: 0 initializing, 1 running, 2 paused, 3 draining, 4 retraining.", "port")
 )
 
-// linkLevels and linkCounts are the series of a link that need no more than its port.
+// linkLevels and linkCounts are the series of a link whose only further label is the port.
 var linkLevels = []portMetric[ttlink.Status]{
-	level("link_round_trip_seconds", "Smoothed round trip; 0 before the first measurement.", func(l *ttlink.Status) float64 { return l.RTT.Seconds() }),
+	level("link_round_trip_seconds", "Smoothed round trip time of the link; 0 before the first measurement.", func(l *ttlink.Status) float64 { return l.RTT.Seconds() }),
 	level("link_frame_payload_bytes", "Longest payload of a frame in use.", func(l *ttlink.Status) float64 { return float64(l.MaxPayload) }),
-	level("link_frame_payload_wanted_bytes", "Longest payload of a frame that both ends take: more than in use where the path swallows longer frames.", func(l *ttlink.Status) float64 { return float64(l.PayloadWanted) }),
-	level("link_window_used_bytes", "Bytes that were sent and not acknowledged, or wait to be.", func(l *ttlink.Status) float64 { return float64(l.WindowUsed) }),
-	level("link_held", "1 while the cable is held down since it failed too often.", func(l *ttlink.Status) float64 { return truth(l.HeldUntil != 0) }),
-	level("link_miswired", "1 while the cable was last seen to lead to a wrong port.", func(l *ttlink.Status) float64 { return truth(l.Miswired && l.State != ttlink.StateUp) }),
+	level("link_frame_payload_wanted_bytes", "Longest payload of a frame that both ends take: more than in use if the network path swallows longer frames.", func(l *ttlink.Status) float64 { return float64(l.PayloadWanted) }),
+	level("link_window_used_bytes", "Bytes that the link has sent without an acknowledgement yet, or still has to send.", func(l *ttlink.Status) float64 { return float64(l.WindowUsed) }),
+	level("link_held", "1 while the chip holds the cable down, since the cable failed too often.", func(l *ttlink.Status) float64 { return truth(l.HeldUntil != 0) }),
+	level("link_miswired", "1 while the last hello over the cable came from a wrong port.", func(l *ttlink.Status) float64 { return truth(l.Miswired && l.State != ttlink.StateUp) }),
 	{counter("link_retrains", "Times that the link came up again.", "port"), func(l *ttlink.Status) float64 { return float64(l.Retrains) }},
 	{counter("link_flaps", "Failures of the link's own cable.", "port"), func(l *ttlink.Status) float64 { return float64(l.Flaps) }},
 }
 
 var linkCounts = []portMetric[ttlink.Counters]{
-	count("link_frames_sent", "Frames of every kind that were sent.", func(c *ttlink.Counters) uint64 { return c.FramesSent }),
+	count("link_frames_sent", "Frames of every kind that the link sent.", func(c *ttlink.Counters) uint64 { return c.FramesSent }),
 	count("link_frames_received", "Well-formed frames of every kind that came.", func(c *ttlink.Counters) uint64 { return c.FramesReceived }),
 	count("link_sent_bytes", "Bytes of the frames that were sent, from envelope to checksum.", func(c *ttlink.Counters) uint64 { return c.BytesSent }),
 	count("link_received_bytes", "Bytes of the frames that came, from envelope to checksum.", func(c *ttlink.Counters) uint64 { return c.BytesReceived }),
-	count("link_data_frames_sent", "Data frames that were sent, with those sent again.", func(c *ttlink.Counters) uint64 { return c.DataSent }),
-	count("link_data_frames_received", "Data frames that were accepted.", func(c *ttlink.Counters) uint64 { return c.DataReceived }),
-	count("link_data_frames_retransmitted", "Data frames that were sent again.", func(c *ttlink.Counters) uint64 { return c.Retransmitted }),
-	count("link_packets_sent", "Packets that the link took.", func(c *ttlink.Counters) uint64 { return c.PacketsSent }),
+	count("link_data_frames_sent", "Data frames that the link sent, including those that it sent again.", func(c *ttlink.Counters) uint64 { return c.DataSent }),
+	count("link_data_frames_received", "Data frames that the link accepted.", func(c *ttlink.Counters) uint64 { return c.DataReceived }),
+	count("link_data_frames_retransmitted", "Data frames that the link sent again.", func(c *ttlink.Counters) uint64 { return c.Retransmitted }),
+	count("link_packets_sent", "Packets that the link took to send.", func(c *ttlink.Counters) uint64 { return c.PacketsSent }),
 	count("link_packets_received", "Packets that the link delivered whole.", func(c *ttlink.Counters) uint64 { return c.PacketsReceived }),
-	count("link_packets_sent_bytes", "Bytes of the packets that the link took.", func(c *ttlink.Counters) uint64 { return c.PayloadSent }),
+	count("link_packets_sent_bytes", "Bytes of the packets that the link took to send.", func(c *ttlink.Counters) uint64 { return c.PayloadSent }),
 	count("link_packets_received_bytes", "Bytes of the packets that the link delivered whole.", func(c *ttlink.Counters) uint64 { return c.PayloadReceived }),
 	count("link_retransmission_timeouts", "Times that an acknowledgement did not come in time.", func(c *ttlink.Counters) uint64 { return c.Timeouts }),
-	count("link_go_backs", "Times that frames were sent again since one was missed.", func(c *ttlink.Counters) uint64 { return c.GoBacks }),
+	count("link_go_backs", "Times that the link sent frames again, since the peer missed one of them.", func(c *ttlink.Counters) uint64 { return c.GoBacks }),
 	count("link_nacks_sent", "Requests for a missing frame that were sent.", func(c *ttlink.Counters) uint64 { return c.NACKsSent }),
 	count("link_nacks_received", "Requests for a missing frame that came.", func(c *ttlink.Counters) uint64 { return c.NACKsReceived }),
 	count("link_updates_sent", "Sequence updates that were sent.", func(c *ttlink.Counters) uint64 { return c.UpdatesSent }),
 	count("link_updates_received", "Sequence updates that came.", func(c *ttlink.Counters) uint64 { return c.UpdatesReceived }),
-	count("link_solicits_sent", "Times that credits were asked for.", func(c *ttlink.Counters) uint64 { return c.SolicitsSent }),
+	count("link_solicits_sent", "Times that the link asked its peer for credits.", func(c *ttlink.Counters) uint64 { return c.SolicitsSent }),
 	count("link_hellos_sent", "Hellos that were sent.", func(c *ttlink.Counters) uint64 { return c.HellosSent }),
 	count("link_hellos_received", "Hellos that came.", func(c *ttlink.Counters) uint64 { return c.HellosReceived }),
-	count("link_events_dropped", "Events of the link that there was no room for.", func(c *ttlink.Counters) uint64 { return c.EventsDropped }),
+	count("link_events_dropped", "Events of the link that the link had no room for.", func(c *ttlink.Counters) uint64 { return c.EventsDropped }),
 }
 
-// ofPort sends what is of a port's link and router.
+// ofPort sends the series of a port's link and router.
 func (s sink) ofPort(p *chip.PortStatus, now mono.Time) {
 	ch, l := port(p.Local.Channel), &p.Link
 	up := l.State == ttlink.StateUp
@@ -247,16 +247,16 @@ func (s sink) ofPort(p *chip.PortStatus, now mono.Time) {
 
 var (
 	sockSent   = counter("port_datagrams_sent", "Datagrams that the kernel took.", "port")
-	sockGot    = counter("port_datagrams_received", "Datagrams of the peer.", "port")
+	sockGot    = counter("port_datagrams_received", "Datagrams that came from the peer.", "port")
 	sockOut    = counter("port_sent_bytes", "Bytes of the datagrams that the kernel took.", "port")
-	sockIn     = counter("port_received_bytes", "Bytes of the datagrams of the peer.", "port")
+	sockIn     = counter("port_received_bytes", "Bytes of the datagrams that came from the peer.", "port")
 	sockCalls  = counter("port_system_calls", "System calls of the port's socket, by direction.", "port", "direction")
-	sockFaults = counter("port_errors", "What went wrong at the port's socket, by reason: of datagrams, unless it begins with times.", "port", "reason")
-	sockAuth   = counter("port_auth_refused", "Datagrams that a port that checks its peer did not take, by reason.", "port", "reason")
-	sockLong   = gauge("port_largest_datagram_bytes", "The largest datagram that the path takes, as far as the kernel knows.", "port")
+	sockFaults = counter("port_errors", "Failures at the port's socket, by reason: datagrams, or occurrences if the reason begins with times.", "port", "reason")
+	sockAuth   = counter("port_auth_refused", "Datagrams that a port did not take since the check of its peer failed, by reason.", "port", "reason")
+	sockLong   = gauge("port_largest_datagram_bytes", "The largest datagram that the network path takes, as far as the kernel knows.", "port")
 )
 
-// ofSocket sends what is of a port's socket.
+// ofSocket sends the series of a port's socket.
 func (s sink) ofSocket(c wire.Channel, k *transport.Stats) {
 	ch := port(c)
 	s.put(sockSent, float64(k.Sent), ch)
@@ -284,7 +284,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// metrics answers with the chip's series, and those of the Go runtime and the process.
+// metrics answers with the series of the chip, of the Go runtime and of the process.
 func metrics(n *node.Node) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(exporter{n}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -15,7 +15,8 @@ import (
 	"ttfabric/wire"
 )
 
-// NewImpairmentView renders what is done to one port, by the chip or by the kernel.
+// NewImpairmentView writes what the chip, or the kernel, does on purpose to the
+// datagrams that one port sends.
 func NewImpairmentView(i *node.Impairment) api.ImpairmentView {
 	o := i.Options
 	v := api.ImpairmentView{Chip: i.Local.Node, Channel: i.Local.Channel, Peer: i.Peer.Node, PeerChan: i.Peer.Channel, Plane: i.Plane,
@@ -39,10 +40,10 @@ func NewImpairmentView(i *node.Impairment) api.ImpairmentView {
 	return v
 }
 
-// percent is a share without what binary fractions add to it.
+// percent is a share in percent, rounded to nine decimals: binary fractions add more.
 func percent(share float64) float64 { return math.Round(share*1e11) / 1e9 }
 
-// secondsTo is how long it is to a time, 0 for no time.
+// secondsTo is how many seconds are left until t. The zero time gives 0.
 func secondsTo(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -50,11 +51,14 @@ func secondsTo(t time.Time) float64 {
 	return max(time.Until(t).Seconds(), 0)
 }
 
+// faultCounters names the counts of datagrams by what was done to them.
 func faultCounters(c *fault.Counts) map[string]uint64 {
 	return map[string]uint64{"passed": c.Passed, "lost": c.Lost, "burst_lost": c.BurstLost, "cut_off": c.CutOff,
 		"overflowed": c.Overflowed, "duplicated": c.Duplicated, "reordered": c.Reordered, "corrupted": c.Corrupted}
 }
 
+// faultEvent writes into v what was done on purpose to a port, a chip's gossip or a
+// chip's process.
 func faultEvent(v *api.EventView, e *node.FaultEvent) {
 	v.Type, v.Action = "fault", e.Kind.String()
 	if e.Kind >= fault.KindKilled {
@@ -99,7 +103,7 @@ func (s *Server) netem(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) setNetem(w http.ResponseWriter, r *http.Request) {
 	var b api.NetemBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	if err := s.checkNetem(&b); err != nil {
@@ -123,13 +127,14 @@ func (s *Server) setNetem(w http.ResponseWriter, r *http.Request) {
 	s.netem(w, r)
 }
 
-// checkNetem refuses what would change nothing, or only some of what it names.
+// checkNetem refuses a body that changes nothing, and a body that names a channel
+// without a cable.
 func (s *Server) checkNetem(b *api.NetemBody) error {
 	if len(b.Channels) == 0 {
-		return errors.New("no channels: name those whose ports are meant")
+		return errors.New("no channels: name the channels of the ports to change")
 	}
 	if len(b.Options) == 0 && b.Seed == nil && b.Cut == nil {
-		return errors.New("nothing to change: name options, seed or cut; DELETE takes away what is in force")
+		return errors.New("nothing to change: name options, seed or cut; DELETE takes away the impairments in force")
 	}
 	for _, ch := range b.Channels {
 		if !slices.ContainsFunc(s.n.Impairments(), func(i node.Impairment) bool { return i.Local.Channel == ch }) {
@@ -163,10 +168,12 @@ func (s *Server) resetNetem(w http.ResponseWriter, r *http.Request) {
 	s.netem(w, r)
 }
 
+// tellFault writes an event about a fault of a chip that cannot tell of the fault
+// itself. It also writes an event about what the kernel does to a port of this chip.
 func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 	var b api.FaultBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	if b.Kind == fault.KindSet || b.Kind == fault.KindReset {
@@ -178,13 +185,13 @@ func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 			problem(w, http.StatusUnprocessableEntity, err.Error())
 			return
 		}
-		answer(w, map[string]bool{"ok": true})
+		answer(w, api.OK{OK: true})
 		return
 	}
 	if _, ok := s.n.Topology().Chip(b.Chip); !ok || b.Kind < fault.KindKilled {
-		problem(w, http.StatusUnprocessableEntity, fmt.Sprintf("%s of chip %s: want a fault of a process of a chip of this machine", b.Kind, b.Chip))
+		problem(w, http.StatusUnprocessableEntity, fmt.Sprintf("%s of chip %s: want a fault of a process, and a chip of this machine", b.Kind, b.Chip))
 		return
 	}
 	s.n.TellFault(b.Kind, b.Chip)
-	answer(w, map[string]bool{"ok": true})
+	answer(w, api.OK{OK: true})
 }

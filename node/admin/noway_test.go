@@ -11,10 +11,10 @@ import (
 	"ttfabric/router/route"
 )
 
-// TestNoWayFromAfar has a program outside a fabric wait for a chip that no way
-// leads to: it is told at once, as one inside is.
+// TestNoWayFromAfar lets a program outside a fabric wait for a chip that no route
+// leads to. The program gets its error at once, as a program inside a chip does.
 func TestNoWayFromAfar(t *testing.T) {
-	machine, addrs, stop, err := startRouted("mesh:2x2", route.Config{Lines: true})
+	machine, addrs, stop, err := startWith("mesh:2x2", options{routes: route.Config{Lines: true}})
 	defer stop()
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// profile answers with a profile in pprof's format. Of the CPU it takes as long as the request says.
+// profile answers with a profile in pprof's format. A CPU profile takes as long as
+// the query says.
 func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 	kind := r.PathValue("kind")
 	if kind == "cpu" {
@@ -21,6 +22,7 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 			problem(w, http.StatusBadRequest, fmt.Sprintf("for=%s: want a duration up to %v, such as 5s", r.URL.Query().Get("for"), api.MaxProfile))
 			return
 		}
+		w.Header().Set("Content-Type", api.MediaProfile)
 		if err := pprof.StartCPUProfile(w); err != nil {
 			problem(w, http.StatusConflict, err.Error())
 			return
@@ -40,5 +42,6 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 	if kind == "heap" {
 		runtime.GC()
 	}
+	w.Header().Set("Content-Type", api.MediaProfile)
 	p.WriteTo(w, 0)
 }

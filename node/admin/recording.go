@@ -8,7 +8,7 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// recordEvent renders the begin or end of a recording.
+// recordEvent writes into v that a recording began or ended.
 func recordEvent(v *api.EventView, e *node.RecordEvent) {
 	v.Type, v.Action, v.Actor = "recording", "began", v.Chip.String()
 	v.Detail["file"] = e.File
@@ -18,6 +18,7 @@ func recordEvent(v *api.EventView, e *node.RecordEvent) {
 	}
 }
 
+// endRecording ends the recording of the chip's calls.
 func (s *Server) endRecording(w http.ResponseWriter, _ *http.Request) {
 	file, err := s.n.EndRecording()
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
+// routerStates says what the router of each port does. Flushed are the packets that
+// each port has just given up, by channel.
 func (s *Server) routerStates(flushed map[wire.Channel]int) []api.RouterView {
 	st, _ := s.n.Status()
 	out := []api.RouterView{}
@@ -29,7 +31,7 @@ func (s *Server) routers(w http.ResponseWriter, _ *http.Request) { answer(w, s.r
 func (s *Server) commandRouter(w http.ResponseWriter, r *http.Request) {
 	var b api.RouterBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	if len(b.Channels) == 0 {
@@ -54,7 +56,7 @@ func (s *Server) commandRouter(w http.ResponseWriter, r *http.Request) {
 	answer(w, s.routerStates(flushed))
 }
 
-// portEvent renders a command that a port has carried out.
+// portEvent writes into v a command that a port has carried out.
 func portEvent(v *api.EventView, e *chip.Event) {
 	v.Type, v.Action = "router", e.Port.Action()
 	v.Actor = fmt.Sprintf("%s channel %d", e.Local.Node, e.Local.Channel)

@@ -1,44 +1,15 @@
-// Package admin is a chip's control API: HTTP and JSON, events as
-// server-sent events, and the client that the command line uses.
+// Package admin is the server of a chip's control API: HTTP and JSON, with
+// events as server-sent events. Package api holds the client's side: the types
+// of the JSON, the client, and the table of routes ([api.Routes]). The table says
+// what each call does, takes, answers and refuses. A chip shows the table to
+// people at GET /v1/, and as an OpenAPI document at GET /v1/openapi.json.
 //
-//	GET  /livez                the process runs
-//	GET  /readyz               every declared link is up; 503 and what is missing otherwise
-//	GET  /metrics              counters and gauges for Prometheus, as text or OpenMetrics
-//	GET  /v1/fabric            how the fabric was started, as its starter describes it
-//	GET  /v1/chip              state, links, counters (ChipView)
-//	GET  /v1/losses           packets counted by class, port and session (losses.Chip)
-//	GET  /v1/ends             how the chip's requests have ended, by destination (chip.Moment)
-//	GET  /v1/members           the gossip pool's view (MemberView)
-//	GET  /v1/events            server-sent events, history first (EventView)
-//	POST /v1/requests          one NoC command; answers when it has ended (RequestBody → ResultBody)
-//	POST /v1/bench             batches of writes, timed in the chip (BenchBody → BenchResult)
-//	GET  /v1/traces            the traced packets that came by (SightingView)
-//	GET  /v1/netem             what is done on purpose to what each port sends (ImpairmentView)
-//	PUT  /v1/netem             changes it (NetemBody)
-//	DELETE /v1/netem           takes it away; ?channel=8&channel=9 for some ports; a cut stays
-//	DELETE /v1/recording       ends the recording of the chip's calls (RecordingView)
-//	GET  /v1/capture           what passes its ports, as pcapng, for as long as it is read (CaptureBody)
-//	DELETE /v1/capture         ends the one with ?id=
-//	GET  /v1/router            what the router of each port does (RouterView)
-//	POST /v1/router            tells some: resume, pause, drain, retrain, flush (RouterBody → RouterView)
-//	GET  /v1/gossip            what is done on purpose to the chip's gossip, and how its pools fare (GossipView)
-//	PUT  /v1/gossip            impairs it, or cuts it off (GossipBody)
-//	DELETE /v1/gossip          takes that back; ?cuts=only leaves the impairment
-//	GET  /v1/gossip/keys       which keys it is encrypted with (KeyView)
-//	PUT  /v1/gossip/keys       changes them (KeyBody → KeyView)
-//	PUT  /v1/leaving           takes no new work, or takes it again (DrainBody)
-//	POST /v1/faults            tells of a fault of a chip that cannot tell itself (FaultBody)
-//	POST /v1/traffic           begins a traffic run in this chip (TrafficStart)
-//	GET  /v1/traffic           its report so far (traffic.Report)
-//	DELETE /v1/traffic         ends it
-//
-// Every call but the two health checks needs the fabric's token as a bearer token.
+// Every call needs the fabric's token as a bearer token, but for the two health
+// checks and the two descriptions of the API.
 package admin
 
 import (
 	"bytes"
-	"context"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,72 +23,43 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/admin/api"
-	"ttfabric/node/chip"
-	"ttfabric/node/session"
 )
 
 // Limits of the API.
 const (
-	headerTimeout  = 5 * time.Second  // to read a request's header
-	eventKeepalive = 15 * time.Second // an idle event stream says something this often
+	headerTimeout  = 5 * time.Second  // for the caller to send the header of a call
+	eventKeepalive = 15 * time.Second // between two comment lines in an event stream
 )
 
 // Server is a chip's API.
 type Server struct {
 	n     *node.Node
-	token string
 	http  *http.Server
 	run   trafficRun
-	about any // of the fabric; nil: nobody said
+	about any // how the fabric was started; nil: nobody said
 
-	captures sync.Map // *node.Capture by the name that its reader gave it
+	captures sync.Map // *node.Capture by the id that its reader gave it
+	batches  sync.Map // context.CancelFunc by the id of an open batch; it stops the start of further requests
 }
 
-// NewServer returns the API of n. Requests must carry token, unless it is empty.
+// NewServer returns the API of n. Callers must send token, unless it is empty.
+// NewServer panics if the routes and their handlers do not match.
 func NewServer(n *node.Node, token string) *Server {
-	s := &Server{n: n, token: token}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /metrics", s.auth(metrics(n).ServeHTTP))
-	mux.HandleFunc("GET /v1/fabric", s.auth(s.fabric))
-	mux.HandleFunc("GET /v1/chip", s.auth(s.chip))
-	mux.HandleFunc("GET /v1/losses", s.auth(s.losses))
-	mux.HandleFunc("GET /v1/ends", s.auth(s.ends))
-	mux.HandleFunc("GET /v1/members", s.auth(s.members))
-	mux.HandleFunc("GET /v1/events", s.auth(s.events))
-	mux.HandleFunc("GET /v1/profile/{kind}", s.auth(s.profile))
-	mux.HandleFunc("POST /v1/requests", s.auth(s.requests))
-	mux.HandleFunc("GET /v1/traces", s.auth(s.traces))
-	mux.HandleFunc("POST /v1/bench", s.auth(s.bench))
-	mux.HandleFunc("GET /v1/netem", s.auth(s.netem))
-	mux.HandleFunc("PUT /v1/netem", s.auth(s.setNetem))
-	mux.HandleFunc("DELETE /v1/netem", s.auth(s.resetNetem))
-	mux.HandleFunc("PUT /v1/service", s.auth(s.setService))
-	mux.HandleFunc("GET /v1/router", s.auth(s.routers))
-	mux.HandleFunc("POST /v1/router", s.auth(s.commandRouter))
-	mux.HandleFunc("GET /v1/gossip", s.auth(s.gossip))
-	mux.HandleFunc("PUT /v1/gossip", s.auth(s.setGossip))
-	mux.HandleFunc("DELETE /v1/gossip", s.auth(s.healGossip))
-	mux.HandleFunc("GET /v1/gossip/keys", s.auth(s.gossipKeys))
-	mux.HandleFunc("PUT /v1/gossip/keys", s.auth(s.setGossipKeys))
-	mux.HandleFunc("PUT /v1/leaving", s.auth(s.drain))
-	mux.HandleFunc("POST /v1/faults", s.auth(s.tellFault))
-	mux.HandleFunc("GET /v1/capture", s.auth(s.capture))
-	mux.HandleFunc("DELETE /v1/capture", s.auth(s.endCapture))
-	mux.HandleFunc("DELETE /v1/recording", s.auth(s.endRecording))
-	mux.HandleFunc("POST /v1/traffic", s.auth(s.startTraffic))
-	mux.HandleFunc("GET /v1/traffic", s.auth(s.trafficReport))
-	mux.HandleFunc("DELETE /v1/traffic", s.auth(s.stopTraffic))
+	s := &Server{n: n}
+	mux, err := newMux(api.Routes, s.handlers(), token)
+	if err != nil {
+		panic("admin: " + err.Error())
+	}
 	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
 	return s
 }
 
-// Describe has GET /v1/fabric answer with v, for those who find a chip and no
-// more; it is to be called before Serve.
+// Describe lets GET /v1/fabric answer with v, which says how the fabric was started.
+// A caller who has found one chip learns the rest from v. Describe must be called
+// before Serve.
 func (s *Server) Describe(v any) { s.about = v }
 
-// Serve answers requests on l until Close.
+// Serve answers calls on l until Close.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -128,32 +70,37 @@ func (s *Server) Serve(l net.Listener) error {
 // Close stops the server and its streams at once.
 func (s *Server) Close() error { return s.http.Close() }
 
-func (s *Server) auth(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		got, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if s.token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(s.token)) != 1 {
-			problem(w, http.StatusUnauthorized, "the token is missing or wrong; it is in the fabric's run folder")
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, api.MaxBody)
-		h(w, r)
+// list is an empty list instead of none: none would be null in JSON.
+func list[T any](l []T) []T {
+	if l == nil {
+		return []T{}
 	}
+	return l
 }
 
-// problem answers with an RFC 9457 problem.
+// aboutBlank is the type of a problem that only its status tells (RFC 9457, section 4.2.1).
+const aboutBlank = "about:blank"
+
+// problem refuses a call with an RFC 9457 problem.
 func problem(w http.ResponseWriter, code int, detail string) {
-	problemOf(w, code, "about:blank", detail)
+	write(w, newProblem(code, aboutBlank, detail))
 }
 
-// problemOf answers with a problem of a type that a client tells apart.
-func problemOf(w http.ResponseWriter, code int, kind, detail string) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(map[string]any{"type": kind, "status": code, "title": http.StatusText(code), "detail": detail})
+// newProblem is a problem with a status, a type and a reason for people.
+func newProblem(code int, kind, detail string) *api.Problem {
+	return &api.Problem{Type: kind, Status: code, Title: http.StatusText(code), Detail: detail}
 }
 
+// write answers a call with a problem.
+func write(w http.ResponseWriter, p *api.Problem) {
+	w.Header().Set("Content-Type", api.MediaProblem)
+	w.WriteHeader(p.Status)
+	json.NewEncoder(w).Encode(p)
+}
+
+// answer answers a call with v as JSON.
 func answer(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", api.MediaJSON)
 	json.NewEncoder(w).Encode(v)
 }
 
@@ -174,7 +121,7 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) fabric(w http.ResponseWriter, _ *http.Request) {
 	if s.about == nil {
-		problem(w, http.StatusNotFound, "nobody described the fabric to this chip")
+		problem(w, http.StatusNotFound, "nobody has described the fabric to this chip")
 		return
 	}
 	answer(w, s.about)
@@ -197,7 +144,7 @@ func (s *Server) members(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	ch, cancel := s.n.Events()
 	defer cancel()
-	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Content-Type", api.MediaEvents)
 	rc := http.NewResponseController(w)
 	beat := time.NewTicker(eventKeepalive)
 	defer beat.Stop()
@@ -225,53 +172,50 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decode reads a request's body, one JSON object, into b. A field that b does not
-// have is an error: a misspelled one would leave something else done than was asked for.
-func decode(r *http.Request, b any) error {
+// body reads the body of a call, without the space around it.
+func body(r *http.Request) ([]byte, error) {
 	text, err := io.ReadAll(r.Body)
+	return bytes.TrimSpace(text), err
+}
+
+// decode reads the body of a call, one JSON object, into b. A field that b does
+// not have is an error: the caller may have misspelled one, and would get
+// something else than what was asked for.
+func decode(r *http.Request, b any) error {
+	text, err := body(r)
 	if err != nil {
 		return err
 	}
-	if text = bytes.TrimSpace(text); !bytes.HasPrefix(text, []byte("{")) {
+	return decodeObject(text, b)
+}
+
+// decodeObject reads one JSON object into b, as decode does.
+func decodeObject(text []byte, b any) error {
+	if !bytes.HasPrefix(text, []byte("{")) {
 		return errors.New("want a JSON object")
 	}
+	return decodeText(text, b)
+}
+
+// decodeText reads one JSON value into b, as decode does.
+func decodeText(text []byte, b any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(b); err != nil {
 		return err
 	}
 	if d.InputOffset() != int64(len(text)) {
-		return errors.New("more than one JSON object")
+		return errors.New("more than one JSON value")
 	}
 	return nil
 }
 
-func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
-	var b api.RequestBody
-	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+// badBody refuses a body that cannot be read.
+func badBody(w http.ResponseWriter, err error) {
+	var long *http.MaxBytesError
+	if errors.As(err, &long) {
+		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d bytes", long.Limit))
 		return
 	}
-	done := make(chan chip.Result, 1)
-	_, err := s.n.Submit(r.Context(), []chip.Request{{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: b.Command, Payload: b.Payload, Via: b.Via, Trace: b.Trace, Ranges: b.Multicast, Other: b.Other}},
-		func(_ int, res chip.Result) { done <- res })
-	switch {
-	case errors.Is(err, context.Canceled):
-		return
-	case errors.Is(err, session.ErrUnreachable):
-		problemOf(w, http.StatusUnprocessableEntity, api.NoWayType, err.Error())
-		return
-	case err != nil:
-		problem(w, http.StatusUnprocessableEntity, err.Error())
-		return
-	}
-	select {
-	case res := <-done:
-		out := api.ResultBody{Fate: res.Fate, Outcome: res.Outcome, Drop: res.Drop, At: res.At, Doubt: res.Doubt, Data: res.Data, Nanos: int64(res.Done.Sub(res.Sent))}
-		for _, m := range res.Members {
-			out.Members = append(out.Members, api.MemberBody(m))
-		}
-		answer(w, out)
-	case <-r.Context().Done():
-	}
+	problem(w, http.StatusBadRequest, err.Error())
 }

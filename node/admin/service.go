@@ -10,10 +10,11 @@ import (
 	"ttfabric/wire/mono"
 )
 
+// setService takes cables out of service, or puts them back.
 func (s *Server) setService(w http.ResponseWriter, r *http.Request) {
 	var b api.ServiceBody
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	var bad []wire.Channel

@@ -9,6 +9,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
+// traces lists the traced packets that came to the chip.
 func (s *Server) traces(w http.ResponseWriter, _ *http.Request) {
 	out := []api.SightingView{}
 	s.n.WithChip(func(_ mono.Time, c *chip.Chip) {

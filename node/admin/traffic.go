@@ -11,7 +11,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// trafficRun is the chip's client while a run goes on.
+// trafficRun holds the chip's traffic client while a run goes on.
 type trafficRun struct {
 	mu     sync.Mutex
 	client *client.Client
@@ -20,7 +20,7 @@ type trafficRun struct {
 func (s *Server) startTraffic(w http.ResponseWriter, r *http.Request) {
 	var b api.TrafficStart
 	if err := decode(r, &b); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		badBody(w, err)
 		return
 	}
 	if err := b.Spec.Validate(); err != nil {
@@ -42,7 +42,7 @@ func (s *Server) startTraffic(w http.ResponseWriter, r *http.Request) {
 		t.Sending = b.Send
 		c.SetClient(t)
 	})
-	answer(w, map[string]bool{"ok": true})
+	answer(w, api.OK{OK: true})
 }
 
 func (s *Server) trafficReport(w http.ResponseWriter, _ *http.Request) {
@@ -55,6 +55,7 @@ func (s *Server) trafficReport(w http.ResponseWriter, _ *http.Request) {
 	}
 	var rep traffic.Report
 	s.n.WithChip(func(now mono.Time, _ *chip.Chip) { rep = traffic.NewReport(t.Gen, t.Ver) })
+	rep.Source, rep.Dest = list(rep.Source), list(rep.Dest)
 	answer(w, rep)
 }
 
@@ -63,5 +64,5 @@ func (s *Server) stopTraffic(w http.ResponseWriter, _ *http.Request) {
 	defer s.run.mu.Unlock()
 	s.run.client = nil
 	s.n.WithChip(func(_ mono.Time, c *chip.Chip) { c.SetClient(nil) })
-	answer(w, map[string]bool{"ok": true})
+	answer(w, api.OK{OK: true})
 }

@@ -16,7 +16,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// View renders a node's state.
+// View writes a node's state as the API does.
 func View(n *node.Node) api.ChipView {
 	s, now := n.Status()
 	t := n.Topology()
@@ -29,12 +29,13 @@ func View(n *node.Node) api.ChipView {
 		OutOfService: cableNames(s.Out), Unreachable: append([]wire.FabricNodeID{}, s.Unreachable...), OpenOps: s.Open, InFlight: s.InFlight, Memory: api.MemoryView{Tiles: s.Resident, Buffers: s.Buffers}, Loop: loadOf(n.Load()),
 		Counters: chipCounters(&s.Counters), Dropped: dropCounters(s.Counters.Dropped),
 	}
+	v.Links = []api.LinkView{}
 	addrs, peers, socks, first := n.Addresses(), n.Peers(), n.Sockets(), firstUp(&s)
 	for i := range s.Ports {
 		l := linkView(&s.Ports[i], now)
 		l.LinkHealth = healthOf(&s.Ports[i], now, first)
 		at := addrs[l.Channel]
-		if at.Addr().IsUnspecified() { // it sends from where it gossips
+		if at.Addr().IsUnspecified() { // the port sends from the address that the chip gossips from
 			at = netip.AddrPortFrom(n.GossipAddr().Addr(), at.Port())
 		}
 		l.Address = at.String()
@@ -47,6 +48,7 @@ func View(n *node.Node) api.ChipView {
 	return v
 }
 
+// linkView writes the state of a port and its link as the API does.
 func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 	v := api.LinkView{
 		Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel,
@@ -66,12 +68,13 @@ func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 		d := now.Sub(p.Link.OwnSince).Seconds()
 		v.OwnDownS = &d
 	}
-	if p.Link.Miswired && p.Link.State != ttlink.StateUp { // a forged hello to a link that is up is no finding
+	if p.Link.Miswired && p.Link.State != ttlink.StateUp { // to a link that is up anybody may send a forged hello
 		v.Miswired = p.Link.Found.String()
 	}
 	return v
 }
 
+// chipCounters names the counters of a chip.
 func chipCounters(c *chip.Counters) map[string]uint64 {
 	return map[string]uint64{
 		"requests": c.Requests, "done": c.Results[chip.FateDone], "refused": c.Results[chip.FateRefused],
@@ -82,6 +85,7 @@ func chipCounters(c *chip.Counters) map[string]uint64 {
 	}
 }
 
+// authCounters names the counters of a port that checks its peer, without those that are 0.
 func authCounters(a transport.AuthStats) map[string]uint64 {
 	m := map[string]uint64{
 		"keyings": a.Keyings, "not_sent_without_keys": a.Unkeyed, "malformed": a.Malformed, "in_the_clear": a.Plain, "wrong_key": a.WrongKey,
@@ -92,6 +96,7 @@ func authCounters(a transport.AuthStats) map[string]uint64 {
 	return m
 }
 
+// dropCounters names counts of dropped packets by reason.
 func dropCounters(d [wire.NumDropReasons]uint64) map[string]uint64 {
 	m := map[string]uint64{}
 	for r := wire.DropReason(1); r < wire.NumDropReasons; r++ {
@@ -100,6 +105,7 @@ func dropCounters(d [wire.NumDropReasons]uint64) map[string]uint64 {
 	return m
 }
 
+// linkCounters names the counters of a port's link and router.
 func linkCounters(p *chip.PortStatus) map[string]uint64 {
 	f, r := &p.Frames, &p.Router.Counters
 	return map[string]uint64{
@@ -112,6 +118,7 @@ func linkCounters(p *chip.PortStatus) map[string]uint64 {
 	}
 }
 
+// frameDrops names the counts of frames that came and were not taken, by reason.
 func frameDrops(c *ttlink.Counters) map[string]uint64 {
 	m := map[string]uint64{
 		"not_up": c.NotUp, "wrong_channel": c.WrongChannel, "wrong_path": c.WrongPath, "credit_violation": c.CreditViolations, "bad_piece": c.BadPieces,
@@ -124,7 +131,7 @@ func frameDrops(c *ttlink.Counters) map[string]uint64 {
 	return m
 }
 
-// EventOf renders an event of a node.
+// EventOf writes an event of the chip self as the API does.
 func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 	v := api.EventView{Time: e.Time, Chip: self, Lost: e.Lost, Detail: map[string]string{}, Seq: e.Seq, Life: fmt.Sprintf("%016x", uint64(e.Life))}
 	switch {
@@ -160,7 +167,7 @@ func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 	case e.Chip != nil && e.Chip.Drop != 0:
 		v.Type, v.Action, v.Actor = "packet", "dropped", fmt.Sprintf("%s channel %d", self, e.Chip.Local.Channel)
 		v.Detail["reason"], v.Detail["count"] = e.Chip.Drop.String(), fmt.Sprint(e.Chip.Count)
-		v.Detail["src"], v.Detail["dst"] = e.Chip.Src.String(), e.Chip.Dst.String() // a multicast names its source twice
+		v.Detail["src"], v.Detail["dst"] = e.Chip.Src.String(), e.Chip.Dst.String() // of a multicast both are the source
 	case e.Chip != nil && e.Chip.Port != nil:
 		portEvent(&v, e.Chip)
 	case e.Chip != nil:
@@ -169,7 +176,8 @@ func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 	return v
 }
 
-// cableNames names cables as commands take them, from both ends of each in a row.
+// cableNames names cables as the command line does, such as M0D0/8-M0D1/0. Ends has
+// the two ends of each cable one after the other.
 func cableNames(ends []wire.PortID) []string {
 	names := []string{}
 	for i := 0; i+1 < len(ends); i += 2 {
@@ -178,7 +186,7 @@ func cableNames(ends []wire.PortID) []string {
 	return names
 }
 
-// tablesEvent tells of new tables. The ports are named in pairs, the ends of one cable.
+// tablesEvent writes into v that the chip has installed or refused routing tables.
 func tablesEvent(v *api.EventView, t *chip.Tables) {
 	v.Type, v.Action, v.Actor = "tables", "installed", v.Chip.String()
 	v.Detail["epoch"], v.Detail["out_of_service"], v.Detail["unreachable"] = fmt.Sprintf("%08x", t.Epoch), "none", "none"
@@ -200,6 +208,7 @@ func tablesEvent(v *api.EventView, t *chip.Tables) {
 	}
 }
 
+// linkEvent writes into v what happened to a link.
 func linkEvent(v *api.EventView, e *chip.Event) {
 	l := &e.Link
 	v.Type, v.Action = "link", l.Kind.String()

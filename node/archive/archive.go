@@ -1,34 +1,33 @@
-// Package archive keeps lines of JSON on disk (Spec §7.1: "All messages
-// collected by the control plane are also archived to disk, creating a
-// persistent log of fabric activity"): rotated, compressed, and whole after a
-// kill -9 at any time.
+// Package archive keeps lines of JSON on disk (Spec §7.1: "All messages collected by the control
+// plane are also archived to disk, creating a persistent log of fabric activity"). The lines are
+// rotated and compressed, and survive a kill -9 at any time.
 //
 // # Files
 //
-// An archive is a folder. Each writer, one per chip, has files of its own in
-// it, its segments:
+// An archive is a folder. Each chip has one writer. Each writer has files of its own in the folder,
+// called segments:
 //
 //	M0D3-000001-20260102T150405.jsonl.gz   closed: gzip, for zcat and zgrep
 //	M0D3-000002-20260102T160405.jsonl      open: plain lines, for tail -f
 //
-// The number gives the order; the time, in UTC, is when the segment was begun.
-// A segment is closed when it has [Limits].SegmentBytes or is SegmentAge old,
-// and the oldest ones are removed when all have more than TotalBytes.
+// The number gives the order. The time, in UTC, is when the segment was begun. A writer closes a
+// segment that has [Limits].SegmentBytes or is SegmentAge old. The writer removes its oldest
+// segments when all of them together have more than TotalBytes.
 //
-// # What is sure
+// # What is guaranteed
 //
-//   - A line is in the archive whole, or not at all: a line counts when its
-//     newline is there. A reader passes over the torn end that a kill -9 or a
-//     full disk may leave; the next writer cuts it off.
-//   - The lines of one writer stay in the order of their appending.
-//   - What [Writer.Append] has written outlives the process at once. It outlives
-//     the machine's crash once the system has written it back, and for sure
-//     when its segment has been closed: only then the file is synced, so
-//     that a busy fabric does not wait for the disk.
-//   - A disk that is full, or fails otherwise, stops nobody. Lines wait, up to
-//     MaxPending bytes; later ones are counted and lost. Both is told once when
-//     it begins and once when it is over. Older segments are not removed to
-//     make room: they say what led to it.
+//   - A line is in the archive whole, or not at all. A line counts once its newline is there. A
+//     kill -9 or a full disk may leave a torn line at the end. A reader skips it, and the next
+//     writer cuts it off.
+//   - The lines of one writer keep the order in which they were appended.
+//   - A line that [Writer.Append] has written survives the end of the process at once. The line
+//     survives a crash of the machine once the system has written it to disk, at the latest when
+//     its segment has been closed. The writer syncs a segment only then, so a busy fabric does not
+//     wait for the disk.
+//   - A disk that is full, or fails in another way, blocks nobody. Lines wait, up to MaxPending
+//     bytes; the writer counts and drops later ones. The writer reports the failure once when it
+//     begins and once when it ends. The writer does not remove older segments to make room, since
+//     these show what led to the failure.
 package archive
 
 import (
@@ -42,34 +41,34 @@ import (
 	"time"
 )
 
-// Limits bound an archive; zero fields take those of [DefaultLimits].
+// Limits bound an archive. Zero fields take the values of [DefaultLimits].
 type Limits struct {
-	SegmentBytes int64         // of plain lines, after which a segment is closed
-	SegmentAge   time.Duration // after which one that has lines is closed
-	TotalBytes   int64         // of all segments of one writer, on disk
+	SegmentBytes int64         // plain bytes after which a segment is closed
+	SegmentAge   time.Duration // age after which a segment that has lines is closed
+	TotalBytes   int64         // size of all segments of one writer on disk
 }
 
-// DefaultLimits fit a folder in memory, as a user's runtime directory is.
-// Lines of events shrink to about a tenth, so TotalBytes are some 80,000 of them.
+// DefaultLimits suit a folder in memory, such as a user's runtime directory. Lines of events
+// compress to about a tenth, so TotalBytes hold some 80,000 lines.
 var DefaultLimits = Limits{SegmentBytes: 256 << 10, SegmentAge: time.Hour, TotalBytes: 2 << 20}
 
-// MinSegment is the smallest size of a segment, in bytes, that is taken.
+// MinSegment is the smallest allowed size of a segment, in bytes.
 const MinSegment = 1 << 10
 
-// Limits of what is kept in memory; our own choices.
+// Limits of what is kept in memory. They are our own choices.
 const (
 	MaxLine    = 64 << 10          // bytes of a line with its newline; longer ones are refused
-	MaxPending = 64 << 10          // bytes of lines that wait while nothing can be written
-	retryAfter = time.Second       // how often it is tried again then
-	maxPlain   = 1 << 30           // bytes that a compressed segment is read up to
+	MaxPending = 64 << 10          // bytes of lines that wait while the archive cannot be written
+	retryAfter = time.Second       // interval of attempts to write again
+	maxPlain   = 1 << 30           // bytes of a compressed segment that are read at most
 	maxRepair  = 2 * MaxLine       // bytes at the end of a segment that are searched for the last whole line
 	stamp      = "20060102T150405" // in a segment's name
 	plainExt   = ".jsonl"
 	closedExt  = ".jsonl.gz"
-	unready    = ".tmp" // of a closed segment while it is written
+	unready    = ".tmp" // suffix of a closed segment while it is written
 )
 
-// check completes the limits, or names the bad one.
+// check completes the limits. check returns an error that names a bad limit.
 func (l Limits) check() (Limits, error) {
 	l.SegmentBytes = cmp.Or(l.SegmentBytes, DefaultLimits.SegmentBytes)
 	l.SegmentAge = cmp.Or(l.SegmentAge, DefaultLimits.SegmentAge)
@@ -85,22 +84,23 @@ func (l Limits) check() (Limits, error) {
 	return l, nil
 }
 
-// validName is what a writer may be called: its files can be told from another's.
+// validName is the form of a writer's name. The form ensures that the files of two writers can be
+// told apart.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.]{1,64}$`)
 
-// segmentName is what a segment's file may be called.
+// segmentName is the form of a segment's file name.
 var segmentName = regexp.MustCompile(`^([A-Za-z0-9_.]{1,64})-([0-9]{6,9})-([0-9]{8}T[0-9]{6})(\.jsonl|\.jsonl\.gz)$`)
 
 // segment is one file of a writer.
 type segment struct {
-	name   string // of the writer
+	name   string // name of the writer
 	number int
 	begun  time.Time
 	closed bool
 	path   string
 }
 
-// newSegment names the segment of a number.
+// newSegment names the segment with a number.
 func newSegment(dir, name string, number int, begun time.Time) segment {
 	return segment{name, number, begun, false, filepath.Join(dir, fmt.Sprintf("%s-%06d-%s%s", name, number, begun.UTC().Format(stamp), plainExt))}
 }
@@ -113,7 +113,8 @@ func (s *segment) gz() string {
 	return s.path[:len(s.path)-len(plainExt)] + closedExt
 }
 
-// parseSegment reads a file's name; false if it is none of a segment.
+// parseSegment reads a file's name. parseSegment reports false if that is not the name of a
+// segment.
 func parseSegment(dir, file string) (segment, bool) {
 	m := segmentName.FindStringSubmatch(file)
 	if m == nil {
@@ -127,9 +128,9 @@ func parseSegment(dir, file string) (segment, bool) {
 	return segment{m[1], n, t, m[4] == closedExt, filepath.Join(dir, file)}, true
 }
 
-// segments lists the segments in a folder, of one writer or, with "", of all:
-// by name, then oldest first. One that stands there plain and closed, because
-// its writer was killed between, is listed closed.
+// segments lists the segments in a folder, of one writer, or of all if name is "". They are sorted
+// by name, then oldest first. A segment that exists both plain and closed, because its writer was
+// killed in between, is listed as closed.
 func segments(dir, name string) ([]segment, error) {
 	ents, err := os.ReadDir(dir)
 	if err != nil {

@@ -6,9 +6,8 @@ import (
 	"os"
 )
 
-// compress replaces a plain segment by its compressed form: the whole lines of
-// it. Killed at any time it leaves the plain file, or the finished compressed
-// one, or both.
+// compress replaces a plain segment by its compressed form, which holds the segment's whole lines.
+// If it is killed, it leaves the plain file, or the finished compressed file, or both.
 func compress(s *segment) error {
 	size, err := wholeLines(s.path)
 	if err != nil {
@@ -44,7 +43,7 @@ func compress(s *segment) error {
 	return os.Remove(s.path)
 }
 
-// squeeze takes the fastest compression: a chip has other work, and the lines resemble each other.
+// squeeze uses the fastest compression: a chip has other work, and the lines are similar.
 func squeeze(w io.Writer, r io.Reader) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// Reader yields the lines of one writer, oldest first: those that were there
-// when it was made, also while the writer goes on, and whatever state the files are in.
+// Reader returns the lines of one writer, oldest first. These are the lines that existed when the
+// reader was made. A Reader works while the writer continues, and whatever state the files are in.
 type Reader struct {
 	todo []segment
 	file io.Closer
@@ -18,13 +18,13 @@ type Reader struct {
 	skip Skipped
 }
 
-// Skipped counts what a reader passed over.
+// Skipped counts what a reader skipped.
 type Skipped struct {
-	Torn    int // ends of segments without a newline: what a kill -9 leaves, or a line that is being written
-	Damaged int // lines that are no JSON object or too long, and segments that could not be read to their end
+	Torn    int // ends of segments without a newline: left by a kill -9, or a line that is being written
+	Damaged int // lines that are not a JSON object or are too long, and segments that could not be read to their end
 }
 
-// Read returns a reader of what a writer has in a folder. The error is the folder's.
+// Read returns a reader of a writer's lines in a folder. An error is about the folder.
 func Read(dir, name string) (*Reader, error) {
 	ss, err := segments(dir, name)
 	if err != nil {
@@ -33,7 +33,8 @@ func Read(dir, name string) (*Reader, error) {
 	return &Reader{todo: ss}, nil
 }
 
-// Next yields the next line without its newline, valid until the next call; false at the end.
+// Next returns the next line without its newline, valid until the next call. Next reports false at
+// the end.
 func (r *Reader) Next() ([]byte, bool) {
 	for {
 		if r.in == nil {
@@ -72,7 +73,8 @@ func (r *Reader) Next() ([]byte, bool) {
 	}
 }
 
-// open begins with a segment. One that has been closed or removed meanwhile is found under its other name, or passed over.
+// open begins with a segment. If the segment has been closed meanwhile, open finds it under its
+// other name. If it has been removed, open skips it.
 func (r *Reader) open(s segment) {
 	f, err := os.Open(s.path)
 	if errors.Is(err, os.ErrNotExist) && !s.closed {
@@ -103,10 +105,10 @@ func (r *Reader) end() {
 	r.file, r.in = nil, nil
 }
 
-// Skipped counts what was passed over so far.
+// Skipped counts what the reader has skipped so far.
 func (r *Reader) Skipped() Skipped { return r.skip }
 
-// Close ends the reading before its end.
+// Close ends the reading early.
 func (r *Reader) Close() {
 	if r.in != nil {
 		r.end()

@@ -14,14 +14,14 @@ import (
 
 // Config describes a writer.
 type Config struct {
-	Dir    string // the archive's folder; made if it is missing
+	Dir    string // the archive's folder; Open makes it if it is missing
 	Name   string // of the writer, such as a chip's: letters, digits, '_' and '.', at most 64
 	Limits Limits
 
 	open func(path string, flags int) (file, error) // nil: os.OpenFile
 }
 
-// file is what a writer needs of an open segment.
+// file is the part of an open file that a writer needs.
 type file interface {
 	io.Writer
 	io.Closer
@@ -30,36 +30,35 @@ type file interface {
 	Fd() uintptr
 }
 
-// Notice is what a writer has to tell: it stopped, or it goes on.
+// Notice reports that a writer cannot write, or that it can write again.
 type Notice struct {
-	Err  error         // why it stopped; nil: it goes on
-	Path string        // the file or folder that it is about
-	Lost uint64        // lines lost meanwhile, if it goes on
-	For  time.Duration // that it had stopped
+	Err  error         // why the writer cannot write; nil: it can write again
+	Path string        // the file or folder concerned
+	Lost uint64        // lines lost meanwhile, if the writer can write again
+	For  time.Duration // how long the writer could not write
 }
 
-// Writer appends lines to the archive. It is not safe for concurrent use.
+// Writer appends lines to the archive. A Writer is not safe for concurrent use.
 //
 // Invariant: the first size bytes of out are whole lines.
 type Writer struct {
 	cfg  Config
-	out  file // nil: none could be opened yet
+	out  file // nil: no segment could be opened yet
 	seg  segment
 	size int64
 
 	pending []byte // whole lines
 	stopped bool
-	since   time.Time // when it stopped
+	since   time.Time // when writing stopped
 	retryAt time.Time
-	lost    uint64 // lines since then
+	lost    uint64 // lines lost since then
 	removed uint64
 }
 
-// Open makes or continues the archive of one writer at a time of now: it ends
-// what a killed process left half done, and cuts off its torn last line. A
-// disk that cannot be written now is no error but the first notice of
-// [Writer.Append]. Errors name the folder, the limit or the name; and a second
-// writer of the same name is refused.
+// Open makes or continues the archive of one writer at the time now. Open finishes what a killed
+// process left half done, and cuts off a torn last line. A disk that cannot be written now is not
+// an error, but leads to a notice of the first [Writer.Append]. Errors name the folder, the limit
+// or the name. Open refuses a second writer of the same name.
 func Open(cfg Config, now time.Time) (*Writer, error) {
 	var err error
 	if cfg.Limits, err = cfg.Limits.check(); err != nil {
@@ -90,7 +89,7 @@ func Open(cfg Config, now time.Time) (*Writer, error) {
 	return w, nil
 }
 
-// resume goes on with the newest segment, which is plain.
+// resume continues the newest segment, which is plain.
 func (w *Writer) resume() error {
 	f, err := w.cfg.open(w.seg.path, os.O_RDWR|os.O_APPEND)
 	if err != nil {
@@ -112,7 +111,7 @@ func (w *Writer) resume() error {
 	return nil
 }
 
-// lock keeps a second writer away for as long as the file is open, where the file system can.
+// lock keeps a second writer away while the file is open, if the file system supports that.
 func lock(f file, path string) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return fmt.Errorf("another process writes %s: %w", path, err)
@@ -120,7 +119,7 @@ func lock(f file, path string) error {
 	return nil
 }
 
-// wholeLines is how many bytes of a segment are whole lines.
+// wholeLines is how many bytes of a segment belong to whole lines.
 func wholeLines(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -138,15 +137,14 @@ func wholeLines(path string) (int64, error) {
 	}
 	i := bytes.LastIndexByte(tail, '\n')
 	if i < 0 && from > 0 {
-		return fi.Size(), nil // no line of ours is as long: leave it to the reader
+		return fi.Size(), nil // no line of ours is that long: leave it to the reader
 	}
 	return from + int64(i) + 1, nil
 }
 
-// Append writes lines, each with its newline, or keeps them until it can. A
-// line longer than [MaxLine] is refused with an error, as are bytes that don't
-// end a line; nothing of them is written then. The notice is nil but where
-// writing stops or goes on.
+// Append writes lines, each with its newline, or keeps them until it can write. Append refuses a
+// line longer than [MaxLine], and bytes after the last newline, with an error. Append then writes
+// none of the lines. The notice is nil unless writing stops or resumes.
 func (w *Writer) Append(now time.Time, lines []byte) (*Notice, error) {
 	for rest := lines; len(rest) > 0; {
 		i := bytes.IndexByte(rest, '\n')
@@ -163,10 +161,10 @@ func (w *Writer) Append(now time.Time, lines []byte) (*Notice, error) {
 	return w.Retry(now), nil
 }
 
-// Retry writes what waits, and closes a segment that has become too old. Call
-// it every now and then, while writing has stopped every second.
+// Retry writes the waiting lines, and closes a segment that has become too old. The owner calls it
+// from time to time, and every second while writing has stopped.
 func (w *Writer) Retry(now time.Time) *Notice {
-	if w.stopped && now.Before(w.retryAt) && w.retryAt.Sub(now) <= retryAfter { // the clock may have been put back
+	if w.stopped && now.Before(w.retryAt) && w.retryAt.Sub(now) <= retryAfter { // the clock may have been set back
 		return nil
 	}
 	path, err := w.flush(now)
@@ -191,7 +189,7 @@ func (w *Writer) Retry(now time.Time) *Notice {
 	return nil
 }
 
-// flush writes the pending lines; path is the file or folder that it is about.
+// flush writes the pending lines. Path is the file or folder that an error is about.
 func (w *Writer) flush(now time.Time) (path string, err error) {
 	w.rotate(now)
 	if len(w.pending) == 0 {
@@ -213,7 +211,7 @@ func (w *Writer) flush(now time.Time) (path string, err error) {
 	w.pending = w.pending[:copy(w.pending, w.pending[whole:])]
 	if whole < n {
 		if terr := w.out.Truncate(w.size); terr != nil {
-			// The torn line would spoil the next one: begin another segment.
+			// The torn line would spoil the next line, so another segment begins.
 			w.out.Close()
 			w.out = nil
 			err = errors.Join(err, terr)
@@ -227,7 +225,7 @@ func (w *Writer) begin(now time.Time) error {
 	s := newSegment(w.cfg.Dir, w.cfg.Name, w.seg.number+1, now)
 	f, err := w.cfg.open(s.path, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND)
 	if errors.Is(err, os.ErrExist) {
-		w.seg.number++ // somebody else's: the next try is for the next number
+		w.seg.number++ // another process has this number: the next attempt uses the next number
 	}
 	if err != nil {
 		return err
@@ -240,7 +238,8 @@ func (w *Writer) begin(now time.Time) error {
 	return nil
 }
 
-// rotate closes the open segment if it is due. A clock that was put back does not make it young.
+// rotate closes the open segment if that is due. A segment older than now, by a clock that was set
+// back, is due too.
 func (w *Writer) rotate(now time.Time) {
 	if w.out == nil || w.size == 0 {
 		return
@@ -254,9 +253,9 @@ func (w *Writer) rotate(now time.Time) {
 	w.tidy()
 }
 
-// tidy compresses what is closed and plain, and removes the oldest segments
-// above the limit and what a killed process left unready. What fails is tried
-// again the next time; the lines are there in any case.
+// tidy compresses closed segments that are still plain. tidy removes the oldest segments above the
+// limit, and the unfinished files of a killed process. What fails is tried again the next time. The
+// lines are kept in any case.
 func (w *Writer) tidy() {
 	ents, _ := os.ReadDir(w.cfg.Dir)
 	for _, e := range ents {
@@ -275,7 +274,7 @@ func (w *Writer) tidy() {
 		s := &ss[i]
 		open := w.out != nil && s.number == w.seg.number
 		if s.closed {
-			os.Remove(strings.TrimSuffix(s.path, ".gz")) // killed between the two names
+			os.Remove(strings.TrimSuffix(s.path, ".gz")) // the writer was killed between the two names
 		} else if !open && compress(s) == nil {
 			s.closed, s.path = true, s.gz()
 		}
@@ -301,7 +300,8 @@ func (w *Writer) Removed() uint64 { return w.removed }
 // Lost counts the lines that were lost since writing stopped; 0 while it works.
 func (w *Writer) Lost() uint64 { return w.lost }
 
-// Close writes what waits and syncs the open segment. The error says what could not be written.
+// Close writes the waiting lines and syncs the open segment. The error says what could not be
+// written.
 func (w *Writer) Close(now time.Time) error {
 	path, err := w.flush(now)
 	if n := bytes.Count(w.pending, []byte{'\n'}) + int(w.lost); err != nil {

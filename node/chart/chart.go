@@ -1,4 +1,4 @@
-// Package chart draws line charts as SVG. It is pure: where they are written is the caller's business.
+// Package chart draws line charts as SVG. It is pure: the caller decides where to write the charts.
 package chart
 
 import (

@@ -28,7 +28,7 @@ func (w *fabric) command(i int, d wire.Direction, cmd router.Command) {
 }
 
 func (w *fabric) channel(i int, d wire.Direction) wire.Channel {
-	for _, p := range w.chips[i].ports {
+	for _, p := range w.chips[i].ports.list {
 		if p.Dir == d {
 			return p.Local.Channel
 		}
@@ -46,8 +46,8 @@ func (w *fabric) check() {
 	}
 }
 
-// TestPauseHoldsBack pauses a port on the way for longer than the grace
-// period; requests wait, all the way back to their source, and are done when it goes on.
+// TestPauseHoldsBack pauses a port on the route for longer than the grace period.
+// Requests wait, back to their source, and are done once the port runs again.
 func TestPauseHoldsBack(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandPause)
@@ -76,8 +76,8 @@ func TestPauseHoldsBack(t *testing.T) {
 	w.check()
 }
 
-// TestDrainTellsSources drains a port on the way: each request ends as lost,
-// drained, at that chip, and what is on its way back passes.
+// TestDrainTellsSources drains a port on the route: each request ends as lost,
+// drained, at that chip. Answers that come back pass.
 func TestDrainTellsSources(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandDrain)
@@ -90,7 +90,7 @@ func TestDrainTellsSources(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// The other way: chip 2 writes to chip 0, whose answer passes the port.
+	// In the other direction: chip 2 writes to chip 0, whose answer passes the port.
 	back := write
 	back.Dst = w.m.Chips[0].Node
 	w.chips[2].HandleRequest(w.now, back)
@@ -108,7 +108,7 @@ func TestDrainTellsSources(t *testing.T) {
 	w.check()
 }
 
-// TestFlushTellsSources flushes a paused port: what waits there ends as lost, and the rest is done.
+// TestFlushTellsSources flushes a paused port: requests that wait there end as lost, and the others are done.
 func TestFlushTellsSources(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandPause)
@@ -159,7 +159,7 @@ func TestRetrainCommand(t *testing.T) {
 			t.Fatalf("%+v", rs)
 		}
 	}
-	if n := w.chips[1].ports[w.chips[1].portIndex(w.channel(1, wire.West))].link.Status().Retrains; n < 50 {
+	if n := w.chips[1].ports.list[w.chips[1].ports.index(w.channel(1, wire.West))].link.Status().Retrains; n < 50 {
 		t.Errorf("%d retrains", n)
 	}
 }

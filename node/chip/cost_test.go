@@ -8,8 +8,8 @@ import (
 )
 
 // TestNoAllocationPerPacket writes packets from one end of a row of three chips
-// to the other, and to the opposite side of a ring both ways in turn: request, link,
-// the chip between, memory, completion and result cost no memory in steady state.
+// to the other, and to the opposite side of a ring by both routes in turn. Request,
+// link, the chip between, memory, completion and result allocate nothing in steady state.
 func TestNoAllocationPerPacket(t *testing.T) {
 	for _, c := range []struct {
 		machine string
@@ -52,7 +52,7 @@ func (w *fabric) move() {
 		c.Tick(w.now)
 		c.Pump(w.now)
 		for ch, x, ok := c.PollTransmit(w.now); ok; ch, x, ok = c.PollTransmit(w.now) {
-			peer := c.ports[c.portIndex(ch)].Peer
+			peer := c.ports.list[c.ports.index(ch)].Peer
 			for b := x.Data; len(b) > 0; b = b[min(x.Seg, len(b)):] {
 				w.at[peer.Node].HandleDatagram(w.now, peer.Channel, b[:min(x.Seg, len(b))])
 			}

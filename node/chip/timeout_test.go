@@ -12,9 +12,10 @@ import (
 	"ttfabric/wire"
 )
 
-// Spec §7.3: what cannot move is told of, dropped and drained, each switched by
-// itself. The four chips of §6.1 stand still, each behind its own packets; what
-// is switched on is seen in events, drops and results, and it is counted in any case.
+// Spec §7.3: the router tells of packets that cannot move, drops them, and drains
+// channels; each action has a switch of its own. The four chips of §6.1 stand still,
+// each behind its own packets. The actions that are switched on show in events,
+// drops and results. Timeouts are counted in any case.
 func TestTimeoutActions(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
 	if err != nil {
@@ -50,7 +51,7 @@ func TestTimeoutActions(t *testing.T) {
 					}
 				}
 				counted += c.counters.Timeouts
-				for i := range c.ports {
+				for i := range c.ports.list {
 					dropped += c.router.Status(i).Classes[wire.ClassRequest].Dropped[wire.DropTimeout]
 				}
 			}
@@ -92,7 +93,7 @@ func TestSpecificationsTTL(t *testing.T) {
 	}
 }
 
-// A packet with just enough hops to live arrives, with one less it is dropped where it should have.
+// A packet with just enough hops to live arrives. With one hop less the last chip drops the packet.
 func TestTTLIsEnough(t *testing.T) {
 	m, err := topo.Named("mesh:4x4")
 	if err != nil {
@@ -104,7 +105,7 @@ func TestTTLIsEnough(t *testing.T) {
 		fate Fate
 		at   int
 	}{{6, FateDone, 15}, {5, FateLost, 11}, {1, FateLost, 1}} {
-		w.chips[0].cfg.TTL, w.chips[0].ttl = c.ttl, c.ttl
+		w.chips[0].cfg.TTL, w.chips[0].tables.ttl = c.ttl, c.ttl
 		write := Request{Dst: m.Chips[15].Node, Payload: []byte("far"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
 		if got := w.chips[0].HandleRequest(w.now, write); got != Accepted {
 			t.Fatalf("not taken: %d", got)

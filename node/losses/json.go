@@ -48,7 +48,7 @@ func marshal[T any](names []string, vs []T) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// unmarshal takes what has a name; what is missing is zero.
+// unmarshal takes the members with known names. Missing members are zero.
 func unmarshal[T any](b []byte, names []string, vs []T) error {
 	var m map[string]T
 	if err := json.Unmarshal(b, &m); err != nil {

@@ -1,20 +1,18 @@
-// Package losses keeps account of packets: what entered the fabric came out of
-// it, was given up by a router for a stated reason, is under way, or its fate
-// is unknown since a chip died with it. Anything else is a fault of ours, and
-// is called unexplained.
+// Package losses keeps account of packets. A packet that entered the fabric came out of it, was
+// dropped by a router for a stated reason, or is under way. If a chip died with it, its fate is
+// unknown. Any other packet is called unexplained and shows a fault of this program.
 //
-// Each chip tells what its router and its links have counted ([Chip]). [Merge]
-// puts that together. It compares the two ends of each link session by session,
-// so that neither a retrain nor a restart confuses it, and infers what a chip
-// that is gone has received and sent from what its neighbours know of the
-// sessions with it: what it acknowledged, what it may have got beyond that, and
-// what came from it.
+// Each chip reports what its router and its links have counted ([Chip]). [Merge] puts the reports
+// together. Merge compares the two ends of each link session by session, so that neither a retrain
+// nor a restart confuses it. For a chip that is gone, Merge infers what the chip received and sent.
+// Merge uses what the chip's neighbours know about their sessions with it: what the chip
+// acknowledged, what it may have got beyond that, and what came from it.
 //
 // The balance of a chip, at any instant, for each class of packets:
 //
 //	received + injected + copied = sent + delivered + dropped + malformed + in its channels
 //
-// That of one direction of a link, for each session:
+// The balance of one direction of a link, for each session:
 //
 //	sent = received + under way, while it runs
 //	sent = received + lost, if it has ended and both ends live
@@ -45,16 +43,16 @@ func (c Count) Add(o Count) Count {
 	return c
 }
 
-// Packets are what a router counts of packets, at a port or at all.
+// Packets are a router's counts of packets, at one port or in all.
 type Packets struct {
 	Received  Count `json:"received"`  // over the link
 	Injected  Count `json:"injected"`  // the chip's own
-	Copied    Count `json:"copied"`    // copies made of multicasts, beside the packets themselves
+	Copied    Count `json:"copied"`    // copies made of multicasts, not counting the packets themselves
 	Delivered Count `json:"delivered"` // to the chip
-	Forwarded Count `json:"forwarded"` // of those received: to another port
+	Forwarded Count `json:"forwarded"` // of the packets received: to another port
 	Sent      Count `json:"sent"`      // over the link
-	Malformed Count `json:"malformed"` // of those received: no packet, given up before the router
-	Dropped   Drops `json:"dropped"`   // by reason; without the malformed ones
+	Malformed Count `json:"malformed"` // of the packets received: not a valid packet, dropped before the router
+	Dropped   Drops `json:"dropped"`   // by reason; without the malformed packets
 }
 
 func (p Packets) add(o *Packets) Packets {
@@ -67,7 +65,7 @@ func (p Packets) add(o *Packets) Packets {
 	return p
 }
 
-// AllDropped is the sum over the reasons, the malformed ones included.
+// AllDropped is the sum over the reasons, including the malformed packets.
 func (p *Packets) AllDropped() Count {
 	n := p.Malformed
 	for _, d := range p.Dropped {
@@ -85,16 +83,16 @@ type Port struct {
 	Link    ttlink.History `json:"link"`
 }
 
-// Chip is what a chip tells of its present life.
+// Chip is a chip's report for its present incarnation.
 type Chip struct {
 	Node        wire.FabricNodeID `json:"chip"`
 	Incarnation wire.Incarnation  `json:"incarnation"`
-	InFlight    Count             `json:"in_flight"` // in the router's channels
-	Refused     Count             `json:"refused"`   // of those delivered: that the chip can't read, or that are for another
+	InFlight    Count             `json:"in_flight"` // packets in the router's channels
+	Refused     Count             `json:"refused"`   // of the packets delivered: packets that the chip cannot read, or that are for another chip
 	Ports       []Port            `json:"ports"`
 }
 
-// Same reports whether two accounts of a chip's life are alike: nothing moved between them.
+// Same reports whether two reports of one incarnation are equal: no packet moved between them.
 func (c *Chip) Same(o *Chip) bool {
 	if c.Node != o.Node || c.Incarnation != o.Incarnation || c.InFlight != o.InFlight || c.Refused != o.Refused || len(c.Ports) != len(o.Ports) {
 		return false

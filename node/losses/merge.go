@@ -15,22 +15,22 @@ type Direction struct {
 	Dst        wire.FabricNodeID `json:"dst"`
 	DstChannel wire.Channel      `json:"dst_channel"`
 	Plane      wire.Plane        `json:"plane"`
-	Sent       Count             `json:"sent"`     // by the chips at Src, of which the present one told
-	Received   Count             `json:"received"` // by the chip at Dst, in its present life
+	Sent       Count             `json:"sent"`     // by the chips at Src, as reported by the present one
+	Received   Count             `json:"received"` // by the chip at Dst, in its present incarnation
 
-	// What has become of Sent, beside what the present life at Dst received of it.
+	// What has become of Sent, apart from what the present incarnation at Dst received of it.
 	UnderWay Count `json:"under_way"` // in sessions that run: not received yet
 	Lost     Count `json:"lost"`      // in sessions that have ended: not received, as both ends know
-	ToGone   Count `json:"to_gone"`   // acknowledged by lives at Dst that are gone, or in sessions too old to be compared
-	Unknown  Count `json:"unknown"`   // not acknowledged by such a life: it got them or didn't
+	ToGone   Count `json:"to_gone"`   // acknowledged by earlier incarnations at Dst, or in sessions too old to be compared
+	Unknown  Count `json:"unknown"`   // not acknowledged by an earlier incarnation at Dst, which may have received them or not
 
-	FromGone Count `json:"from_gone"` // of Received: sent by lives at Src that are gone, or in sessions too old to be compared
+	FromGone Count `json:"from_gone"` // of Received: sent by earlier incarnations at Src, or in sessions too old to be compared
 
-	Unexplained int64 `json:"unexplained"` // packets that fit none of these; always 0, or something is wrong
+	Unexplained int64 `json:"unexplained"` // packets that fit none of these; anything but 0 shows a fault
 	Inferred    bool  `json:"inferred"`    // the chip at Src is gone: Sent is what Dst received
 }
 
-// ChipTotal is the balance of a chip's present life.
+// ChipTotal is the balance of a chip's present incarnation.
 type ChipTotal struct {
 	Chip        wire.FabricNodeID `json:"chip"`
 	Incarnation wire.Incarnation  `json:"incarnation"`
@@ -39,28 +39,28 @@ type ChipTotal struct {
 	Unexplained int64             `json:"unexplained"`
 }
 
-// Gone is a life of a chip that is over, as its neighbours know it.
+// Gone is an incarnation of a chip that has ended, as its neighbours know it.
 type Gone struct {
 	Chip        wire.FabricNodeID `json:"chip"`
-	Incarnation wire.Incarnation  `json:"incarnation"` // a link that began anew for another reason than a restart shows as a life of its own
-	Received    Count             `json:"received"`    // at least: what it acknowledged
+	Incarnation wire.Incarnation  `json:"incarnation"` // a link whose session ended for another reason than a restart shows as a separate incarnation
+	Received    Count             `json:"received"`    // at least: what the chip acknowledged
 	ReceivedMax Count             `json:"received_max"`
-	Sent        Count             `json:"sent"`    // at least: what arrived at its neighbours
-	ToldBy      int               `json:"told_by"` // ports of neighbours that know of it
+	Sent        Count             `json:"sent"`    // at least: what arrived at the chip's neighbours
+	ToldBy      int               `json:"told_by"` // ports of neighbours that know about it
 }
 
-// Total is the balance of the fabric: Injected + Copied + FromGone is what
-// came in, the rest what became of it.
+// Total is the balance of the fabric. Injected + Copied + FromGone is what came in. The other
+// fields are what became of it.
 type Total struct {
 	Injected    uint64 `json:"injected"`
 	Copied      uint64 `json:"copied"`
-	FromGone    uint64 `json:"from_gone"` // received from lives that are gone
+	FromGone    uint64 `json:"from_gone"` // received from incarnations that have ended
 	Delivered   uint64 `json:"delivered"`
-	Dropped     uint64 `json:"dropped"`   // by routers, malformed ones included
+	Dropped     uint64 `json:"dropped"`   // by routers, including malformed packets
 	InFlight    uint64 `json:"in_flight"` // in routers and on links
 	Lost        uint64 `json:"lost"`      // on links whose session ended, as both ends know
-	ToGone      uint64 `json:"to_gone"`   // acknowledged by lives that are gone
-	Unknown     uint64 `json:"unknown"`   // sent to such a life and never acknowledged
+	ToGone      uint64 `json:"to_gone"`   // acknowledged by incarnations that have ended
+	Unknown     uint64 `json:"unknown"`   // sent to such an incarnation and never acknowledged
 	Unexplained int64  `json:"unexplained"`
 }
 
@@ -69,13 +69,13 @@ type Report struct {
 	Chips   []ChipTotal         `json:"chips"`
 	Gone    []Gone              `json:"gone"`
 	Links   []Direction         `json:"links"`
-	Dropped map[string]uint64   `json:"dropped"` // by reason, the malformed ones included
+	Dropped map[string]uint64   `json:"dropped"` // by reason, including malformed packets
 	Classes Classes             `json:"classes"`
 	Total   Total               `json:"total"`
-	Missing []wire.FabricNodeID `json:"missing"` // chips that told nothing
+	Missing []wire.FabricNodeID `json:"missing"` // chips that did not report
 }
 
-// Unexplained is how many packets nobody can explain, in either direction.
+// Unexplained is how many packets nobody can explain, counting surplus and missing packets alike.
 func (r *Report) Unexplained() (n uint64) {
 	for _, c := range r.Chips {
 		n += abs(c.Unexplained)
@@ -93,7 +93,7 @@ func abs(n int64) uint64 {
 	return uint64(n)
 }
 
-// merger puts accounts together.
+// merger is the state of Merge.
 type merger struct {
 	ports map[wire.PortID]*Port
 	alive map[goneKey]bool
@@ -106,9 +106,8 @@ type goneKey struct {
 	inc  wire.Incarnation
 }
 
-// Merge puts the accounts of a fabric's chips together; missing are the chips
-// that told nothing, since they are dead. While packets move, the accounts
-// must be of one instant.
+// Merge puts the reports of a fabric's chips together. Missing are the chips that did not report
+// because they are dead. While packets move, the reports must be of one instant.
 func Merge(chips []Chip, missing []wire.FabricNodeID) Report {
 	m := merger{ports: map[wire.PortID]*Port{}, alive: map[goneKey]bool{}, gone: map[goneKey]*Gone{}}
 	m.rep = Report{Chips: []ChipTotal{}, Gone: []Gone{}, Links: []Direction{}, Dropped: map[string]uint64{}, Missing: append([]wire.FabricNodeID{}, missing...)}
@@ -132,7 +131,7 @@ func Merge(chips []Chip, missing []wire.FabricNodeID) Report {
 		m.rep.Gone = append(m.rep.Gone, *g)
 	}
 	slices.SortFunc(m.rep.Gone, func(a, b Gone) int {
-		return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip), cmp.Compare(a.Incarnation, b.Incarnation))
+		return cmp.Or(a.Chip.Compare(b.Chip), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
 	m.total()
 	return m.rep
@@ -168,7 +167,8 @@ func between(a, b wire.PortID, pl wire.Plane) Direction {
 	return Direction{Src: a.Node, SrcChannel: a.Channel, Dst: b.Node, DstChannel: b.Channel, Plane: pl}
 }
 
-// direction accounts for what a port has sent, and for what it received from lives that are gone.
+// direction accounts for the packets that a port has sent, and for those that it received from
+// incarnations that have ended.
 func (m *merger) direction(p *Port) {
 	d := between(p.Local, p.Peer, p.Plane)
 	far := m.ports[p.Peer]
@@ -179,7 +179,7 @@ func (m *merger) direction(p *Port) {
 		case s.ID == 0 || other == nil:
 			d.ToGone = d.ToGone.Add(count(s.Packets, acked))
 			d.Unknown = d.Unknown.Add(count(s.Packets, open))
-			m.life(p, &s)
+			m.endedSession(p, &s)
 		default:
 			d.matched(&s, other, state, s.ID == p.Link.Now.ID)
 		}
@@ -207,7 +207,7 @@ func (d *Direction) matched(s, other *ttlink.SessionTally, farRuns, runs bool) {
 		switch left := sent - got; {
 		case runs && farRuns:
 			d.UnderWay[k] += left
-		case runs || farRuns: // one end has not heard yet that it is over
+		case runs || farRuns: // one end has not yet heard that the session is over
 			d.Unknown[k] += left
 		default:
 			d.Lost[k] += left
@@ -226,11 +226,11 @@ func (m *merger) inferred(p *Port) {
 	m.rep.Links = append(m.rep.Links, d)
 }
 
-// life notes what p knows of a session with a life of its peer that is gone.
-func (m *merger) life(p *Port, s *ttlink.SessionTally) {
+// endedSession notes what p knows about a session with an ended incarnation of its peer.
+func (m *merger) endedSession(p *Port, s *ttlink.SessionTally) {
 	k := goneKey{p.Peer.Node, s.Peer}
 	if s.ID == 0 || m.alive[k] {
-		return // a sum over several, or the peer has not heard of the session yet
+		return // a sum over several sessions, or the peer has not heard of the session yet
 	}
 	g := m.gone[k]
 	if g == nil {
@@ -279,7 +279,7 @@ func (t Total) add(o *Total) Total {
 		t.InFlight + o.InFlight, t.Lost + o.Lost, t.ToGone + o.ToGone, t.Unknown + o.Unknown, t.Unexplained + o.Unexplained}
 }
 
-// sessions are those of a link, with id 0 the sum of the oldest.
+// sessions are those of a link. Id 0 stands for the sum of the oldest.
 func sessions(h *ttlink.History) []ttlink.SessionTally {
 	out := append([]ttlink.SessionTally{{Packets: h.Older}}, h.Ended...)
 	return append(out, h.Now)

@@ -26,8 +26,8 @@ type Host struct {
 	sockets map[int]*nl.SocketHandle
 }
 
-// NamespacePath is the file of a network namespace: of a process by its number,
-// one of 'ip netns' by its name, the process's own as self, any other by its path.
+// NamespacePath is the file of a network namespace. NamespacePath takes the number of a process,
+// the name of a namespace of 'ip netns', "self" for this process, or a path.
 func NamespacePath(ns string) string {
 	switch n, err := strconv.Atoi(ns); {
 	case err == nil && n > 0:
@@ -40,7 +40,8 @@ func NamespacePath(ns string) string {
 	return filepath.Join("/run/netns", ns)
 }
 
-// Open opens a network namespace as [NamespacePath] names it; "" is the process's own.
+// Open opens a network namespace. [NamespacePath] explains the name; "" is this process's own
+// namespace.
 func Open(ns string) (*Host, error) {
 	at := netns.None()
 	if ns != "" {
@@ -48,7 +49,7 @@ func Open(ns string) (*Host, error) {
 		there, err := os.Stat(path)
 		here, err2 := os.Stat("/proc/self/ns/net")
 		if err == nil && err2 == nil && os.SameFile(there, here) {
-			return openAt(netns.None()) // needs no right to enter
+			return openAt(netns.None()) // needs no right to enter a namespace
 		}
 		if at, err = netns.GetFromPath(path); err != nil {
 			if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
@@ -68,12 +69,12 @@ func Open(ns string) (*Host, error) {
 func openAt(at netns.NsHandle) (*Host, error) {
 	s, err := nl.GetNetlinkSocketAt(at, netns.None(), unix.NETLINK_ROUTE)
 	if err != nil {
-		if strings.Contains(err.Error(), unix.EPERM.Error()) { // the library does not wrap it
+		if strings.Contains(err.Error(), unix.EPERM.Error()) { // the library does not wrap the error
 			err = fmt.Errorf("%w: entering it needs root", ErrRights)
 		}
 		return nil, err
 	}
-	_ = s.SetExtAck(true) // older kernels have no words for their errors
+	_ = s.SetExtAck(true) // older kernels do not describe their errors
 	h, err := netlink.NewHandleAt(at, unix.NETLINK_ROUTE)
 	if err != nil {
 		s.Close()
@@ -82,13 +83,13 @@ func openAt(at netns.NsHandle) (*Host, error) {
 	return &Host{h, map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}}, nil
 }
 
-// Close lets the namespace go. What was set stays.
+// Close releases the namespace. Impairments stay in force.
 func (h *Host) Close() {
 	h.h.Close()
 	h.sockets[unix.NETLINK_ROUTE].Close()
 }
 
-// device is the interface by which src's peer is reached.
+// device is the interface that leads to src's peer.
 func (h *Host) device(src Source) (netlink.Link, error) {
 	to := src.Peer.Unmap()
 	routes, err := h.h.RouteGet(to.AsSlice())
@@ -98,19 +99,19 @@ func (h *Host) device(src Source) (netlink.Link, error) {
 	return h.h.LinkByIndex(routes[0].LinkIndex)
 }
 
-// ErrNoRoute is reported where no interface leads to a peer.
+// ErrNoRoute is returned if no interface leads to a peer.
 var ErrNoRoute = errors.New("name the namespace of the chip")
 
-// Set does o to what src sends, and to nothing else; the zero Options take away
-// what is done. A seed needs Linux 6.6; [Host.States] says whether it was taken.
-// On an error what was done before is still done, or nothing.
+// Set applies o to what src sends, and to nothing else. The zero Options remove all impairments. A
+// seed needs Linux 6.6; [Host.States] shows whether the kernel took it. After an error, the earlier
+// impairment is still in force, or none is.
 func (h *Host) Set(src Source, o fault.Options, seed *uint64) error {
 	if err := o.Valid(); err != nil {
 		return err
 	}
 	port := src.Local.Port()
 	if port <= uint16(keptClass&0xffff) {
-		return fmt.Errorf("UDP port %d cannot be told apart: want one above %d", port, keptClass&0xffff)
+		return fmt.Errorf("UDP port %d cannot have a class of its own: want a port above %d", port, keptClass&0xffff)
 	}
 	dev, err := h.device(src)
 	if err != nil {
@@ -140,10 +141,10 @@ func (h *Host) Set(src Source, o fault.Options, seed *uint64) error {
 	return h.grow(index, name, src.Local, h.chain(dev, o, seed))
 }
 
-// anyAddr reports whether an address stands for any.
+// anyAddr reports whether an address is invalid or unspecified, and so stands for any address.
 func anyAddr(a netip.Addr) bool { return !a.IsValid() || a.IsUnspecified() }
 
-// chain is what stands below a class, from the top.
+// chain is the chain of qdiscs below a class, from the top.
 func (h *Host) chain(dev netlink.Link, o fault.Options, seed *uint64) (out []qdisc) {
 	if splits(o) {
 		const mac = 18 // bytes of an ethernet header with a VLAN tag
@@ -155,7 +156,8 @@ func (h *Host) chain(dev netlink.Link, o fault.Options, seed *uint64) (out []qdi
 	return out
 }
 
-// grow makes the class of a port with a chain below it, or changes the chain where its kinds are there already.
+// grow makes the class of a port with a chain below it. If qdiscs of the same kinds exist already,
+// it changes them.
 func (h *Host) grow(index int, name string, src netip.AddrPort, chain []qdisc) error {
 	undo, err := h.plant(index, name)
 	if err != nil {
@@ -230,7 +232,7 @@ func chainOf(qs []qdisc, index int, port uint16) (out []qdisc) {
 	return out
 }
 
-// States says what is done in the namespace, sorted by interface and port.
+// States returns the impairments in the namespace, sorted by interface and port.
 func (h *Host) States() ([]State, error) {
 	qs, err := h.qdiscs(0)
 	if err != nil {
@@ -243,7 +245,7 @@ func (h *Host) States() ([]State, error) {
 		}
 		dev, err := h.h.LinkByIndex(q.index)
 		if err != nil {
-			continue // it has gone meanwhile
+			continue // the interface has gone meanwhile
 		}
 		from := map[uint16]netip.Addr{}
 		err = h.eachFilter(q.index, func(f *netlink.U32) error {
@@ -294,7 +296,7 @@ func stateOf(chain []qdisc) (s State, err error) {
 	return s, nil
 }
 
-// addressIn is the source address that a filter names; unspecified if it names none.
+// addressIn is the source address in a filter, or the unspecified address.
 func addressIn(f *netlink.U32) netip.Addr {
 	any, first := netip.IPv4Unspecified(), int32(12)
 	if f.Priority == prio6 {
@@ -313,9 +315,9 @@ func addressIn(f *netlink.U32) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// Reset takes away what is done to some ports, as [Host.States] names them, or
-// without any to all of the namespace. An interface with nothing left to do
-// gets back the qdisc that it had. What waits is lost.
+// Reset removes the impairments of some ports, as [Host.States] names them. Without arguments it
+// removes all impairments of the namespace. An interface without impairments gets back its earlier
+// qdisc. Waiting packets are lost.
 func (h *Host) Reset(which ...State) error {
 	qs, err := h.qdiscs(0)
 	if err != nil {
@@ -333,7 +335,7 @@ func (h *Host) Reset(which ...State) error {
 		}
 		dev, err := h.h.LinkByIndex(q.index)
 		if err != nil {
-			continue // it has gone meanwhile
+			continue // the interface has gone meanwhile
 		}
 		for _, s := range which {
 			if s.Interface == dev.Attrs().Name {
@@ -349,11 +351,11 @@ func (h *Host) Reset(which ...State) error {
 	return nil
 }
 
-// inScratch runs f with a network namespace that is made for it and gone afterwards.
+// inScratch runs f with a network namespace that exists only for that call.
 func inScratch(f func(h *Host) error) error {
 	err := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, and its namespace with it
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, and the namespace with the thread
 		if e := unix.Unshare(unix.CLONE_NEWNET); e != nil {
 			err <- fmt.Errorf("%w: a trial needs a network namespace, and that root: %w", ErrRights, e)
 			return
@@ -372,25 +374,24 @@ func inScratch(f func(h *Host) error) error {
 // loopback is the first interface of every namespace.
 const loopback = 1
 
-// Probe tries all that [Host.Set] needs of the kernel, in a network namespace
-// that is made for it and gone afterwards. Its error matches [ErrMissing], or
-// [ErrRights] where the process may make no namespace.
+// Probe tries all kernel features that [Host.Set] needs, in a network namespace that exists only
+// for the trial. The error matches [ErrMissing], or [ErrRights] if the process may not make a
+// namespace.
 func Probe() error {
 	return inScratch(func(h *Host) error {
 		err := h.grow(loopback, "lo", netip.AddrPortFrom(netip.IPv4Unspecified(), 9), []qdisc{
 			{kind: "tbf", options: splitOptions(2000)}, {kind: "netem", options: (&stage{limit: 1}).encode()}})
 		if missing := (*MissingError)(nil); errors.As(err, &missing) {
-			return missing // not of the interface of the trial
+			return missing // without the name of the trial's interface
 		}
 		return err
 	})
 }
 
-// rehearse makes a qdisc again from its description, somewhere else, and
-// returns with which options it comes out the same. The kernel rounds some times
-// down when it tells them (fq_codel's 5 ms are told as 4999 µs, and those would
-// become 4998), so what comes out less by one is asked for with one more. Where no
-// namespace may be made for the trial, it returns the options as they are.
+// rehearse makes a qdisc again from its description, in another namespace, and returns the options
+// that reproduce it. The kernel rounds some times down when it reports them: it reports fq_codel's
+// 5 ms as 4999 µs, which would become 4998. So rehearse increases a value by one if it comes out
+// one too small. If no namespace may be made for the trial, it returns the options unchanged.
 func rehearse(q qdisc) ([]byte, error) {
 	options := append([]byte(nil), q.options...)
 	var got []byte

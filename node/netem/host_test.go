@@ -201,7 +201,7 @@ func TestRefusesWhatCannotBePutBack(t *testing.T) {
 		}
 		before := tc(t, "qdisc show dev lo")
 		err := h.grow(loopback, "lo", src("127.0.0.1:17001"), split())
-		if err == nil || !strings.Contains(err.Error(), "could not be put back") {
+		if err == nil || !strings.Contains(err.Error(), "could not be restored exactly") {
 			t.Errorf("%s: %v", cmds, err)
 		}
 		if after := tc(t, "qdisc show dev lo"); after != before {
@@ -221,7 +221,7 @@ func TestRefusesWhatItsDescriptionDoesNotTell(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = h.grow(loopback, "lo", src("127.0.0.1:17001"), split())
-	if err == nil || !strings.Contains(err.Error(), "another comes out") {
+	if err == nil || !strings.Contains(err.Error(), "gives another qdisc") {
 		t.Errorf("%v", err)
 	}
 	if after, err := h.qdiscs(loopback); err != nil || len(after) != len(before) || root(after).handle != root(before).handle {

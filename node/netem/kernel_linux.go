@@ -12,22 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// qdisc is one as the kernel tells of it.
+// qdisc is a qdisc as the kernel reports it.
 type qdisc struct {
-	index          int // of the interface
+	index          int // index of the interface
 	handle, parent uint32
 	kind           string
-	options        []byte // as they came
+	options        []byte // as received
 	counters       Counters
 }
 
 // Handles.
 const (
 	rootHandle = uint32(Marker) << 16
-	keptClass  = rootHandle | 1 // has the qdisc that was there before
+	keptClass  = rootHandle | 1 // the class of the interface's earlier qdisc
 )
 
-// qdiscs are those of one interface, or with index 0 of all.
+// qdiscs are those of one interface, or of all with index 0.
 func (h *Host) qdiscs(index int) ([]qdisc, error) {
 	req := h.request(unix.RTM_GETQDISC, unix.NLM_F_DUMP, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index)})
 	msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWQDISC)
@@ -76,7 +76,7 @@ func countersOf(b []byte) (c Counters) {
 	return c
 }
 
-// request is one to the host's namespace.
+// request is a netlink request to the host's namespace.
 func (h *Host) request(command, flags int, head *nl.TcMsg) *nl.NetlinkRequest {
 	req := nl.NewNetlinkRequest(command, flags)
 	req.Sockets = h.sockets
@@ -84,7 +84,7 @@ func (h *Host) request(command, flags int, head *nl.TcMsg) *nl.NetlinkRequest {
 	return req
 }
 
-// make makes a qdisc, or with no flags changes one.
+// make makes a qdisc. Without flags it changes an existing one.
 func (h *Host) make(flags int, q qdisc) error {
 	req := h.request(unix.RTM_NEWQDISC, flags|unix.NLM_F_ACK, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(q.index), Handle: q.handle, Parent: q.parent})
 	req.AddData(nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated(q.kind)))
@@ -95,7 +95,7 @@ func (h *Host) make(flags int, q qdisc) error {
 	return explain(err, "sch_"+q.kind)
 }
 
-// drop removes a qdisc and all below it. That it is gone is no error.
+// drop removes a qdisc and everything below it. A qdisc that does not exist is no error.
 func (h *Host) drop(q qdisc) error {
 	req := h.request(unix.RTM_DELQDISC, unix.NLM_F_ACK, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(q.index), Handle: q.handle, Parent: q.parent})
 	if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
@@ -104,7 +104,8 @@ func (h *Host) drop(q qdisc) error {
 	return nil
 }
 
-// explain turns the kernel's answer into a sentence; module is what was asked for.
+// explain turns the kernel's answer into a sentence. Module is the kernel module that the request
+// needs.
 func explain(err error, module string) error {
 	switch {
 	case err == nil:
@@ -119,12 +120,13 @@ func explain(err error, module string) error {
 	return fmt.Errorf("the kernel refuses: %w", err)
 }
 
-// remade are the kinds of qdisc that their options describe wholly, so that
-// they can be made again. (red, for one, does not tell its table.)
+// remade are the kinds of qdisc that their options describe completely, so that they can be made
+// again. (red, for example, does not report its table.)
 var remade = map[string]bool{"pfifo": true, "bfifo": true, "pfifo_fast": true, "pfifo_head_drop": true, "tbf": true, "fq": true, "fq_codel": true,
 	"codel": true, "cake": true, "pie": true, "sfq": true, "netem": true, "prio": true}
 
-// root is the root qdisc among those of an interface; without a handle it is the kernel's default.
+// root is the root qdisc among those of an interface. A root qdisc without a handle is the kernel's
+// default.
 func root(qs []qdisc) (r qdisc) {
 	for _, q := range qs {
 		if q.parent == netlink.HANDLE_ROOT {
@@ -134,10 +136,11 @@ func root(qs []qdisc) (r qdisc) {
 	return r
 }
 
-// ours reports whether a root qdisc is of this package.
+// ours reports whether a root qdisc was made by this package.
 func ours(q qdisc) bool { return q.kind == "htb" && q.handle == rootHandle }
 
-// plant makes our root qdisc, with a copy of what was there before, if that was no default.
+// plant makes our root qdisc. plant adds a copy of the earlier root qdisc, unless that was the
+// kernel's default.
 func (h *Host) plant(index int, name string) (undo func() error, err error) {
 	qs, err := h.qdiscs(index)
 	if err != nil {
@@ -182,7 +185,7 @@ func (h *Host) plant(index int, name string) (undo func() error, err error) {
 	return undo, nil
 }
 
-// describable reports why the root qdisc of an interface could not be made again as it is.
+// describable returns an error if the root qdisc of an interface cannot be made again as it is.
 func (h *Host) describable(qs []qdisc, old qdisc, name string) error {
 	why := ""
 	for _, q := range qs {
@@ -201,16 +204,16 @@ func (h *Host) describable(qs []qdisc, old qdisc, name string) error {
 		why = "it has filters"
 	default:
 		if _, err := rehearse(old); err != nil {
-			why = fmt.Sprintf("another comes out when it is made again from its description (%v)", err)
+			why = fmt.Sprintf("making it again from its description gives another qdisc (%v)", err)
 		}
 	}
 	if why == "" {
 		return nil
 	}
-	return fmt.Errorf("interface %s has the qdisc %s, which could not be put back as it is, as %s: take it away first ('tc qdisc del dev %s root'), or leave out --backend kernel", name, old.kind, why, name)
+	return fmt.Errorf("interface %s has the qdisc %s, which could not be restored exactly: %s. Remove it first ('tc qdisc del dev %s root'), or leave out --backend kernel", name, old.kind, why, name)
 }
 
-// prune takes our root qdisc away if there is nothing left that it does.
+// prune removes our root qdisc if no impairment is left.
 func (h *Host) prune(index int) error {
 	left := 0
 	if err := h.eachFilter(index, func(*netlink.U32) error { left++; return nil }); err != nil || left > 0 {
@@ -219,7 +222,7 @@ func (h *Host) prune(index int) error {
 	return h.uproot(index)
 }
 
-// uproot takes our root qdisc away and puts back what was there before.
+// uproot removes our root qdisc and puts back the earlier one.
 func (h *Host) uproot(index int) error {
 	qs, err := h.qdiscs(index)
 	if err != nil || !ours(root(qs)) {
@@ -237,10 +240,10 @@ func (h *Host) uproot(index int) error {
 			return h.make(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, q)
 		}
 	}
-	return nil // the kernel puts its default back
+	return nil // the kernel restores its default
 }
 
-// class makes a class of no limit: 100 GB/s.
+// class makes a class that limits nothing: 100 GB/s.
 func (h *Host) class(index int, id uint32) error {
 	const rate, quantum = 800_000_000_000, 60_000
 	c := netlink.NewHtbClass(netlink.ClassAttrs{LinkIndex: index, Handle: id, Parent: rootHandle},
@@ -251,13 +254,13 @@ func (h *Host) class(index int, id uint32) error {
 	return nil
 }
 
-// Priorities of our filters, as one of them is of one protocol.
+// Priorities of our filters, one for each protocol.
 const (
 	prio4 = 1
 	prio6 = 2
 )
 
-// filters makes the filters that lead what src sends into its class.
+// filters makes the filters that lead the packets of src into their class.
 func (h *Host) filters(index int, src netip.AddrPort) error {
 	have, err := h.filtersOf(index, src.Port())
 	if err != nil {
@@ -296,12 +299,13 @@ func (h *Host) filters(index int, src netip.AddrPort) error {
 
 const udp = 17 // protocol number
 
-// keys4 match UDP from a port in IPv4: a header without options, no later fragment (RFC 791 §3.1).
+// keys4 match UDP packets from a port in IPv4: a header without options, no later fragment (RFC 791
+// §3.1).
 func keys4(port uint16) []nl.TcU32Key {
 	return []nl.TcU32Key{{Mask: 0x0f000000, Val: 0x05000000, Off: 0}, {Mask: 0x00001fff, Off: 4}, {Mask: 0x00ff0000, Val: udp << 16, Off: 8}, {Mask: 0xffff0000, Val: uint32(port) << 16, Off: 20}}
 }
 
-// keys6 match UDP from a port in IPv6, without extension headers (RFC 8200 §3).
+// keys6 match UDP packets from a port in IPv6, without extension headers (RFC 8200 §3).
 func keys6(port uint16) []nl.TcU32Key {
 	return []nl.TcU32Key{{Mask: 0x0000ff00, Val: udp << 8, Off: 4}, {Mask: 0xffff0000, Val: uint32(port) << 16, Off: 40}}
 }
@@ -332,7 +336,7 @@ func (h *Host) eachFilter(index int, f func(*netlink.U32) error) error {
 	return nil
 }
 
-// fell removes what is done to one port.
+// fell removes the impairments of one port.
 func (h *Host) fell(index int, port uint16) error {
 	id := rootHandle | uint32(port)
 	err := h.eachFilter(index, func(f *netlink.U32) error {

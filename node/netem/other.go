@@ -8,7 +8,7 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// ErrSystem is reported where there is no netem.
+// ErrSystem is returned on systems without netem.
 var ErrSystem = errors.New("only Linux has netem: leave out --backend kernel")
 
 // Host is one network namespace.

@@ -9,8 +9,8 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// Attributes of netem's options (include/uapi/linux/pkt_sched.h). The netlink
-// library has no words for the loss models, the times in nanoseconds and the seed.
+// Attributes of netem's options (include/uapi/linux/pkt_sched.h). The netlink library does not
+// support the loss models, the times in nanoseconds and the seed.
 const (
 	attrCorr      = 1
 	attrReorder   = 3
@@ -31,20 +31,21 @@ const (
 type stage struct {
 	latency, jitter          time.Duration
 	loss, duplicate, corrupt float64
-	ge                       *[4]float64 // to bad, to good, not lost while bad, lost while good
+	ge                       *[4]float64 // probabilities: to bad, to good, not lost while bad, lost while good
 	rate                     uint64      // bytes per second
 	limit                    uint32      // packets
-	gap                      uint32      // 1: hold makes it reorder
-	prompt                   float64     // share sent at once, where gap is set
+	gap                      uint32      // 1: hold makes netem reorder
+	prompt                   float64     // share of packets sent at once, if gap is set
 	seed                     *uint64
 }
 
-// stages turns options into netem qdiscs, the outer one first; none if there is nothing to do.
+// stages turns options into netem qdiscs, the outer one first. stages returns none if there is
+// nothing to do.
 //
-// netem reorders by sending a share at once, before those that wait for their
-// delay; ours holds a share back. So the share that is held back is delayed, for
-// up to the span, and the rest is not: in a stage of its own where there is delay or rate too.
-// Where netem throws one pair of dice for loss, ours throws two: both come to the same shares.
+// netem reorders by sending a share of packets at once, before those that wait for their delay. Our
+// fault model holds a share back. So the stage delays the share that is held back, for up to the
+// span, and not the rest. If there is delay or rate too, the reordering has a stage of its own. For
+// loss, netem draws one random number where our model draws two. Both give the same shares.
 func stages(o fault.Options, seed *uint64) []stage {
 	if o == (fault.Options{}) {
 		return nil
@@ -76,13 +77,13 @@ func stages(o fault.Options, seed *uint64) []stage {
 	return []stage{s, {latency: span / 2, jitter: span / 2, gap: 1, prompt: 1 - o.Reorder, limit: DefaultLimit, seed: seed}}
 }
 
-// splits reports whether dice are thrown or times given for each datagram for itself.
+// splits reports whether each datagram needs random numbers or a delay of its own.
 func splits(o fault.Options) bool {
 	o.Delay = 0
 	return o != (fault.Options{})
 }
 
-// optionsOf is what stages turned into qdiscs, as well as the kernel's resolution lets it be read.
+// optionsOf is the inverse of stages, as exactly as the kernel's resolution allows.
 func optionsOf(ss []stage) (o fault.Options) {
 	for i, s := range ss {
 		if i == 0 {
@@ -111,7 +112,7 @@ func share(a, b float64) float64 {
 	return min(1, a/b)
 }
 
-// roundShare takes away what the kernel's 32 bits add: they resolve 2.3e-10.
+// roundShare removes the error of the kernel's 32 bits, which resolve 2.3e-10.
 func roundShare(p float64) float64 { return math.Round(p*1e8) / 1e8 }
 
 func share32(p float64) uint32 { return uint32(math.Round(p * math.MaxUint32)) }
@@ -136,7 +137,8 @@ func appendAttr(b []byte, kind uint16, data []byte) []byte {
 	return b
 }
 
-// encode writes TCA_OPTIONS. All attributes are there, as netem keeps what a change does not name.
+// encode writes TCA_OPTIONS. encode writes all attributes, since netem keeps the value of an
+// attribute that a change leaves out.
 func (s *stage) encode() []byte {
 	b := u32s(0, s.limit, share32(s.loss), s.gap, share32(s.duplicate), 0)
 	b = appendAttr(b, attrLatency64, u64(uint64(s.latency)))
@@ -164,13 +166,13 @@ func attrs(b []byte, f func(kind uint16, data []byte)) error {
 		if n < 4 || n > len(b) {
 			return fmt.Errorf("netem: an attribute of %d bytes in %d", n, len(b))
 		}
-		f(binary.NativeEndian.Uint16(b[2:])&0x3fff, b[4:n]) // less the flags of netlink(7): nested, byte order
+		f(binary.NativeEndian.Uint16(b[2:])&0x3fff, b[4:n]) // without the flags of netlink(7): nested, byte order
 		b = b[min(len(b), (n+3)&^3):]
 	}
 	return nil
 }
 
-// words reads n 32-bit words, zeros where b is shorter.
+// words reads n 32-bit words. words returns zeros beyond the end of b.
 func words(b []byte, n int) []uint32 {
 	out := make([]uint32, n)
 	for i := range out {
@@ -188,7 +190,7 @@ func word64(b []byte) uint64 {
 	return binary.NativeEndian.Uint64(b)
 }
 
-// decodeStage reads TCA_OPTIONS as the kernel tells them.
+// decodeStage reads TCA_OPTIONS as the kernel reports them.
 func decodeStage(b []byte) (s stage, err error) {
 	if len(b) < lenQopt {
 		return s, fmt.Errorf("netem: options of %d bytes; want %d and more", len(b), lenQopt)
@@ -224,12 +226,12 @@ func decodeStage(b []byte) (s stage, err error) {
 	return s, err
 }
 
-// splitOptions are those of a tbf that splits super-packets and holds nothing
-// back: its bucket of one datagram is full again after 16 ns or less.
+// splitOptions are the options of a tbf that splits super-packets and delays nothing. Its bucket of
+// one datagram is full again after at most 16 ns.
 func splitOptions(size uint32) []byte {
 	const rate = 100e9 // bytes per second
 	p := append(rateSpec(math.MaxUint32), rateSpec(0)...)
-	p = append(p, u32s(64<<20, 0, 0)...) // struct tc_tbf_qopt: rate, peak rate, limit (of its own fifo, which is replaced), buffer, mtu
+	p = append(p, u32s(64<<20, 0, 0)...) // struct tc_tbf_qopt: rate, peak rate, limit (of the tbf's own fifo, which is replaced), buffer, mtu
 	b := appendAttr(nil, 1, p)           // TCA_TBF_PARMS
 	b = appendAttr(b, 4, u64(rate))      // TCA_TBF_RATE64
 	return appendAttr(b, 6, u32s(size))  // TCA_TBF_BURST

@@ -6,24 +6,24 @@ import (
 	"ttfabric/wire"
 )
 
-// maxSpans is how many stretches of memory one command touches at most: the chunks of a scatter write.
+// maxSpans is how many stretches of memory one command touches at most: those of the chunks of a
+// scatter write.
 const maxSpans = wire.MaxScatter
 
-// Execute performs a command with its payload, all of it or nothing. The
-// payload's length counts, not c.Size; Flush needs nothing done, since
-// commands are performed one after the other. The outcomes:
+// Execute performs a command with its payload, all of it or nothing. The payload's length counts,
+// not c.Size. Flush has no effect, since commands are performed one after the other anyway. The
+// outcomes:
 //
 //   - [wire.OutcomeDone]: performed.
 //   - [wire.OutcomeBadAddress]: no tile with memory there, or past its end.
 //   - [wire.OutcomeMisaligned]: a word that is not at a multiple of 4.
-//   - [wire.OutcomeBadCommand]: a command that memory does not perform, a
-//     scatter whose chunks do not add up, a payload where none belongs, or an
-//     inline write or atomic in DRAM.
-//   - [wire.OutcomeNoMemory]: the limit of host memory is reached. Memory that
-//     has been written before can still be written.
+//   - [wire.OutcomeBadCommand]: a command that memory does not perform, a scatter whose chunks do
+//     not add up, a payload where none belongs, or an inline write or atomic in DRAM.
+//   - [wire.OutcomeNoMemory]: the limit of host memory is reached. Memory that has been written
+//     before can still be written.
 //
-// A fused command increments after it has written, and a scatter write writes
-// its chunks in order, which matters where they overlap.
+// A fused command increments after it has written. A scatter write writes its chunks in order,
+// which matters where they overlap.
 func (m *Memory) Execute(c *wire.Command, payload []byte) wire.Outcome {
 	var spans [maxSpans]span
 	n, o := m.plan(c, payload, &spans)
@@ -52,7 +52,7 @@ func (m *Memory) Execute(c *wire.Command, payload []byte) wire.Outcome {
 	return wire.OutcomeDone
 }
 
-// plan checks a command and lists what it touches, in order.
+// plan checks a command and lists the stretches of memory that it touches, in order.
 func (m *Memory) plan(c *wire.Command, payload []byte, spans *[maxSpans]span) (n int, o wire.Outcome) {
 	switch c.Type {
 	case wire.NocUnicastWrite:

@@ -1,20 +1,19 @@
-// Package noc is a chip's network-on-chip as the fabric sees it: tiles with
-// sparse memory, and the commands that packets carry (Spec §4, "Fabric and
-// NoC Level Commands").
+// Package noc is a chip's network-on-chip as the fabric sees it: tiles with sparse memory, and the
+// commands that packets carry (Spec §4, "Fabric and NoC Level Commands").
 //
 // # Rules
 //
-//   - A command is performed in full or not at all; every outcome but
-//     [wire.OutcomeDone] leaves memory as it was.
-//   - Writes and reads start at any byte and have any length. The hardware
-//     wants source and destination congruent modulo 16, or 32 from DRAM
-//     (tt-isa-documentation, WormholeB0/NoC/Alignment.md); the source is a
-//     packet here, which the fabric may lay down where it likes.
-//   - Inline writes and atomics are on aligned 32-bit words of L1. DRAM tiles
-//     have neither (same page: "only Tensix tiles and Ethernet tiles have L1").
+//   - A command is performed in full or not at all. Every outcome but [wire.OutcomeDone] leaves
+//     memory unchanged.
+//   - Writes and reads start at any byte and have any length. The hardware wants source and
+//     destination congruent modulo 16, or modulo 32 from DRAM (tt-isa-documentation,
+//     WormholeB0/NoC/Alignment.md). Here the source is a packet, which the fabric may place at any
+//     address.
+//   - Inline writes and atomics are on aligned 32-bit words of L1. DRAM tiles have neither (same
+//     page: "only Tensix tiles and Ethernet tiles have L1").
 //   - Atomic increments wrap at 32 bits.
-//   - An address with bits above its coordinates is that of a NoC multicast,
-//     not of one tile, and is refused.
+//   - An address with bits set above its coordinates is that of a NoC multicast, not of one tile,
+//     and is refused.
 //   - All stops of a DRAM bank show the same memory.
 package noc
 
@@ -44,28 +43,28 @@ type pageKey struct {
 	page uint32
 }
 
-// Memory is the memory of all tiles of one chip. What was never written reads
-// as zero and takes no host memory. It is not safe for concurrent use.
+// Memory is the memory of all tiles of one chip. Memory that was never written reads as zero and
+// takes no host memory. A Memory is not safe for concurrent use.
 //
 // Invariants: Resident() ≤ limit; a page in pages lies within its bank.
 type Memory struct {
 	list  []Tile
 	at    [coordinates]int16 // 1 + index into list; 0 where there is no memory
 	pages map[pageKey]*[pageSize]byte
-	last  struct { // page that was found, as the next one is mostly the same
+	last  struct { // the page found last, since the next access mostly uses the same page
 		key pageKey
 		at  *[pageSize]byte
 	}
 	limit int64 // bytes
 
-	windows []*window    // by bank; nil where there is none
-	lifeAt  wire.NocAddr // of the life register
+	windows []*window    // by bank; nil if the bank has no window
+	lifeAt  wire.NocAddr // address of the life register
 	life    [LifeSize]byte
 }
 
-// New returns an empty memory. limit bounds the bytes of host memory that its
-// pages may take; 0 is [DefaultLimit]. A limit below one page, 32 KiB, and an
-// architecture without a floor plan are refused.
+// New returns an empty memory. Limit bounds the bytes of host memory that the memory's pages may
+// take; 0 is [DefaultLimit]. New refuses a limit below one page, 32 KiB, and an architecture
+// without a floor plan.
 func New(a wire.Arch, limit int64) (*Memory, error) {
 	ts, err := tiles(a)
 	if err != nil {
@@ -89,11 +88,11 @@ func New(a wire.Arch, limit int64) (*Memory, error) {
 // place is a coordinate's index into Memory.at.
 func place(x, y uint8) int { return int(y)<<wire.NocCoordBits | int(x) }
 
-// Tiles lists the chip's tiles: Tensix row by row, ethernet by channel, DRAM
-// by bank. The slice is the caller's.
+// Tiles lists the chip's tiles: Tensix row by row, ethernet by channel, DRAM by bank. The slice
+// belongs to the caller.
 func (m *Memory) Tiles() []Tile { return slices.Clone(m.list) }
 
-// TileAt returns the tile with memory at a NOC 0 coordinate; false where there is none.
+// TileAt returns the tile with memory at a NOC 0 coordinate. TileAt reports false if there is none.
 func (m *Memory) TileAt(x, y uint8) (Tile, bool) {
 	if t := m.tile(x, y); t != nil {
 		return *t, true
@@ -115,9 +114,8 @@ func (m *Memory) tile(x, y uint8) *Tile {
 // Resident is the number of bytes of host memory that pages take.
 func (m *Memory) Resident() int64 { return int64(len(m.pages)) * pageSize }
 
-// Check says whether n bytes at a lie within one tile's memory:
-// [wire.OutcomeDone] or [wire.OutcomeBadAddress]. No bytes at all may lie at
-// the very end.
+// Check says whether n bytes at a lie within one tile's memory: [wire.OutcomeDone] or
+// [wire.OutcomeBadAddress]. With n of 0, a may be the end of the memory.
 func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 	if m.isLife(a, n) {
 		return wire.OutcomeDone
@@ -133,7 +131,7 @@ type span struct {
 	n    int
 }
 
-// find checks n bytes at a and says where they are.
+// find checks n bytes at a and returns the span where they lie.
 func (m *Memory) find(a wire.NocAddr, n int) (span, wire.Outcome) {
 	t := m.tile(a.X(), a.Y())
 	if t == nil || a>>addrBits != 0 || n < 0 || a.Offset() > t.Size || uint64(n) > t.Size-a.Offset() {
@@ -142,8 +140,8 @@ func (m *Memory) find(a wire.NocAddr, n int) (span, wire.Outcome) {
 	return span{t.bank, a.Offset(), n}, wire.OutcomeDone
 }
 
-// Read copies len(b) bytes of memory at a into b. Unless the outcome is
-// [wire.OutcomeDone] it is [wire.OutcomeBadAddress], and b is untouched.
+// Read copies len(b) bytes of memory at a into b. The outcome is [wire.OutcomeDone] or
+// [wire.OutcomeBadAddress]. With the latter, b stays unchanged.
 func (m *Memory) Read(a wire.NocAddr, b []byte) wire.Outcome {
 	if m.isLife(a, len(b)) {
 		copy(b, m.life[:])
@@ -165,7 +163,7 @@ func (m *Memory) read(s span, b []byte) {
 	m.readPages(s, b)
 }
 
-// page finds a page, nil where it was never written.
+// page finds a page. page returns nil if the page was never written.
 func (m *Memory) page(k pageKey) *[pageSize]byte {
 	if m.last.at != nil && m.last.key == k {
 		return m.last.at
@@ -177,7 +175,7 @@ func (m *Memory) page(k pageKey) *[pageSize]byte {
 	return p
 }
 
-// readPages is read where there is no window.
+// readPages is read for a bank without a window.
 func (m *Memory) readPages(s span, b []byte) {
 	for len(b) > 0 {
 		in := int(s.off & (pageSize - 1))
@@ -191,7 +189,7 @@ func (m *Memory) readPages(s span, b []byte) {
 	}
 }
 
-// write copies b into s, which is as long and fits the limit.
+// write copies b into s. S is as long as b, and its pages fit the limit.
 func (m *Memory) write(s span, b []byte) {
 	if w := m.windows[s.bank]; w != nil {
 		m.writeWindow(w, s, b)
@@ -200,7 +198,7 @@ func (m *Memory) write(s span, b []byte) {
 	m.writePages(s, b)
 }
 
-// writePages is write where there is no window.
+// writePages is write for a bank without a window.
 func (m *Memory) writePages(s span, b []byte) {
 	for len(b) > 0 {
 		k := pageKey{s.bank, uint32(s.off >> pageBits)}
@@ -214,8 +212,8 @@ func (m *Memory) writePages(s span, b []byte) {
 	}
 }
 
-// fits says whether the pages that the spans lack stay within the limit. A
-// page that several spans lack counts once.
+// fits reports whether the missing pages of the spans stay within the limit. A page that several
+// spans lack counts once.
 func (m *Memory) fits(spans []span) bool {
 	room := m.limit/pageSize - int64(len(m.pages))
 	var buf [2 * maxSpans]pageKey
@@ -223,7 +221,7 @@ func (m *Memory) fits(spans []span) bool {
 	for _, s := range spans {
 		if w := m.windows[s.bank]; w != nil {
 			if before, _, behind := w.split(s); before.n == 0 && behind.n == 0 {
-				continue // it needs no page
+				continue // a window needs no page
 			}
 		}
 		if s.n == 0 {

@@ -6,7 +6,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Kind is what sits on a tile.
+// Kind is the kind of a tile.
 type Kind string
 
 // The kinds of tile that have memory for the fabric to reach.
@@ -38,9 +38,9 @@ const (
 
 type xy [2]uint8
 
-// layout is one architecture's floor plan, as in tt-metal's
-// wormhole_b0_80_arch.yaml and tt-umd's blackhole_implementation.hpp.
-// Harvested rows are not left out: every tile of the full chip is there.
+// layout is one architecture's floor plan, as in tt-metal's wormhole_b0_80_arch.yaml and tt-umd's
+// blackhole_implementation.hpp. A layout includes harvested rows: every tile of the full chip is
+// there.
 type layout struct {
 	tensixX, tensixY []uint8
 	eth              []xy   // by channel

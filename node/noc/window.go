@@ -13,10 +13,9 @@ type window struct {
 	b    []byte
 }
 
-// Map lets b stand for the len(b) bytes of memory at a, from now on and for
-// good: commands read and write b, and its owner may do so between commands.
-// It takes none of the memory's pages. A tile holds one window at most; the
-// error names the address.
+// Map makes b the len(b) bytes of memory at a, from now on and permanently. Commands read and write
+// b, and its owner may do so between commands. B takes none of the memory's pages. A tile holds one
+// window at most. The error names the address.
 func (m *Memory) Map(a wire.NocAddr, b []byte) error {
 	s, o := m.find(a, len(b))
 	if o != wire.OutcomeDone {
@@ -43,15 +42,15 @@ func (m *Memory) Overlaps(a wire.NocAddr, n int) bool {
 	return in.n > 0
 }
 
-// split cuts a span into what lies before the window, in it, and behind it.
+// split cuts a span into the parts before the window, in it, and behind it.
 func (w *window) split(s span) (before, in, behind span) {
 	end := s.off + uint64(s.n)
 	a := min(max(w.off, s.off), end)              // where the window begins within the span
-	b := max(min(w.off+uint64(len(w.b)), end), a) // and where it ends
+	b := max(min(w.off+uint64(len(w.b)), end), a) // where the window ends within the span
 	return span{s.bank, s.off, int(a - s.off)}, span{s.bank, a, int(b - a)}, span{s.bank, b, int(end - b)}
 }
 
-// bytes is the part of the window that a span within it names.
+// bytes is the part of the window that a span names. The span lies within the window.
 func (w *window) bytes(s span) []byte { return w.b[s.off-w.off:][:s.n] }
 
 // readWindow copies a span of a bank that has a window into b.

@@ -14,7 +14,7 @@ import (
 	"ttfabric/wire"
 )
 
-// unit is what a metric is measured in.
+// unit is the unit of a metric.
 type unit uint8
 
 const (
@@ -22,16 +22,16 @@ const (
 	nanos
 )
 
-// metric is something that can be asserted on.
+// metric is a value that an assertion can test.
 type metric struct {
 	name string
 	unit unit
-	all  bool   // "all" is a value of it
-	arg  string // what stands in brackets: "", "step", "event" or "reason"
+	all  bool   // the word "all" is a value of the metric
+	arg  string // what the brackets contain: "", "step", "event" or "reason"
 	help string
 }
 
-// metrics are all that there are, in the order of reports.
+// metrics are all metrics, in the order of reports.
 var metrics = []metric{
 	{"sent", pieces, false, "", "packets that left their sources"},
 	{"delivered", pieces, true, "", "packets that came, whole, each once; 'all' is every packet sent, once the traffic has ended"},
@@ -64,17 +64,17 @@ func metricNames() (names []string) {
 // Expr is a condition: a metric, a comparison, a value.
 type Expr struct {
 	Metric string
-	Arg    string // of events: "link down", or "link" for all of a type; of dropped: a reason
-	Step   string // of recovery: a step's name
+	Arg    string // for events: "link down", or "link" for all of a type; for dropped: a reason
+	Step   string // for recovery: a step's name
 	Op     string // == != < <= > >=
 	Value  float64
-	All    bool // the value is all of them
+	All    bool // the value is the word "all"
 	unit   unit
 }
 
 var exprForm = regexp.MustCompile(`^([A-Za-z0-9_]+)(?: ?\(([^()]*)\))? ?(==|!=|<=|>=|<|>) ?([^ ]+)$`)
 
-// eventActions are the events that chips tell of, by type, as `ttfabric events` prints them.
+// eventActions are the events that chips report, by type, as `ttfabric events` prints them.
 var eventActions = map[string][]string{
 	"link": {ttlink.EventUp.String(), ttlink.EventDown.String(), ttlink.EventSessionStarted.String(), ttlink.EventSessionEnded.String(),
 		ttlink.EventMiswired.String(), ttlink.EventIncompatible.String(), ttlink.EventPath.String(),
@@ -84,7 +84,7 @@ var eventActions = map[string][]string{
 	"fault":  {"set", "reset", "cut", "restored", "killed", "paused", "resumed", "restarted"},
 }
 
-// eventReasons are the reasons of the events that are counted by reason, too.
+// eventReasons are the reasons of an event that is counted by reason too.
 func eventReasons(event string) (out []string) {
 	switch event {
 	case "link down":
@@ -133,7 +133,7 @@ func ParseExpr(text string) (Expr, error) {
 	return e, nil
 }
 
-// argument reads what stands in brackets.
+// argument reads what the brackets contain.
 func (e *Expr) argument(x metric) error {
 	switch {
 	case x.arg == "" && e.Arg != "":
@@ -168,7 +168,7 @@ func (e *Expr) argument(x metric) error {
 	return nil
 }
 
-// holds compares a measured value.
+// holds compares a measured value with the expression's value.
 func (e *Expr) holds(v, all float64) bool {
 	want := e.Value
 	if e.All {
@@ -189,7 +189,7 @@ func (e *Expr) holds(v, all float64) bool {
 	return v >= want
 }
 
-// show is a value as people write it.
+// show is a value in the form in which people write it.
 func (e *Expr) show(v, all float64) string {
 	switch {
 	case math.IsInf(v, 1):
@@ -204,7 +204,7 @@ func (e *Expr) show(v, all float64) string {
 	return s
 }
 
-// shortTime is a time to three digits or so.
+// shortTime is a time rounded to about three digits.
 func shortTime(d time.Duration) string {
 	for _, r := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
 		if d >= 10*r {

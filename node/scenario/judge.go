@@ -12,12 +12,12 @@ type mark struct {
 	step  string
 	fault bool
 
-	base     []uint64      // delivered by pair, at the first sample behind the action; nil before it
-	packets  time.Duration // until every pair delivered again; so far, while waits holds
+	base     []uint64      // packets delivered by pair, at the first sample after the action; nil before that sample
+	packets  time.Duration // time until every pair delivered again; while waits is set, the time so far
 	waits    bool
-	links    time.Duration // until all links were up again; so far, while bad holds
+	links    time.Duration // time until all links were up again; while bad is set, the time so far
 	bad      bool
-	linkOver bool // a later fault's matter now
+	linkOver bool // a later fault now accounts for the links
 }
 
 // mark begins to time the consequences of an action.
@@ -33,7 +33,7 @@ func (r *Run) mark(a *Action) {
 	r.marks = append(r.marks, &mark{at: r.now, step: a.Step.Name, fault: a.Verb.harms(), waits: r.state == sending || r.state == holding})
 }
 
-// follow looks what the marks wait for.
+// follow updates the marks that still wait.
 func (r *Run) follow() {
 	for _, m := range r.marks {
 		switch {
@@ -55,7 +55,7 @@ func (r *Run) follow() {
 	}
 }
 
-// deliverSince reports whether every pair of living chips has delivered more than at a time.
+// deliverSince reports whether every pair of living chips has delivered more than base says.
 func (r *Run) deliverSince(base []uint64) bool {
 	for i, p := range r.tally.pairs {
 		if r.tally.now[i] <= base[i] && !r.tally.excused[p.Src] && !r.tally.excused[p.Dst] {
@@ -65,7 +65,8 @@ func (r *Run) deliverSince(base []uint64) bool {
 	return true
 }
 
-// measure is the value of what an expression is about; all is what "all" stands for. It is not known before there is any.
+// measure is the value of an expression's metric. All is the value of the word "all". Known is
+// false before there is a value.
 func (r *Run) measure(e *Expr) (v, all float64, known bool) {
 	c := &r.totals
 	switch e.Metric {
@@ -107,8 +108,8 @@ func (r *Run) measure(e *Expr) (v, all float64, known bool) {
 	return r.recovery(e)
 }
 
-// recovery is the longest time of any fault, or of a step's: so far, while
-// something has not recovered, and without end once the traffic is over.
+// recovery is the longest recovery time of all faults, or of a step's faults. While something has
+// not recovered, it is the time so far. Once the traffic is over, it is then infinite.
 func (r *Run) recovery(e *Expr) (longest, _ float64, known bool) {
 	r.recovering = false
 	for _, m := range r.marks {
@@ -130,7 +131,7 @@ func (r *Run) recovery(e *Expr) (longest, _ float64, known bool) {
 	return longest, 0, known
 }
 
-// judge looks at all assertions; at the end also at those that wait for it.
+// judge judges all assertions. At the end it also judges those that wait for the end.
 func (r *Run) judge(end bool) {
 	r.ending = end
 	for i := range r.verdicts {
@@ -156,7 +157,7 @@ func (r *Run) judgeOne(a *Assertion, v *Verdict, end bool) {
 	x, all, known := r.measure(&a.Expr)
 	holds := known && a.Expr.holds(x, all)
 	if a.When == Eventually && strings.HasPrefix(a.Expr.Metric, "recovery") && r.recovering {
-		holds = false // it is not known yet how long it takes
+		holds = false // the recovery time is not known yet
 	}
 	within := r.now >= from && r.now <= till
 	if within && known {
@@ -194,5 +195,5 @@ func (r *Run) judgeOne(a *Assertion, v *Verdict, end bool) {
 	}
 }
 
-// cut splits a word from what follows it.
+// cut splits off the first word.
 func cut(s string) (first, rest string, found bool) { return strings.Cut(s, " ") }

@@ -9,13 +9,13 @@ import (
 //go:embed library/*.yaml
 var library embed.FS
 
-// libraryFolder and ending frame the name of a shipped scenario.
+// libraryFolder and ending are what comes before and after the name of a shipped scenario.
 const (
 	libraryFolder = "library/"
 	ending        = ".yaml"
 )
 
-// Names are the scenarios that the program has with it, sorted.
+// Names are the names of the scenarios that the program contains, sorted.
 func Names() (names []string) {
 	files, err := library.ReadDir(strings.TrimSuffix(libraryFolder, "/"))
 	if err != nil {
@@ -27,7 +27,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Source is the text of a shipped scenario; false if there is none of that name.
+// Source is the text of a shipped scenario. Source reports false if there is none of that name.
 func Source(name string) ([]byte, bool) {
 	if !slices.Contains(Names(), name) {
 		return nil, false
@@ -36,5 +36,5 @@ func Source(name string) ([]byte, bool) {
 	return b, err == nil
 }
 
-// Nearest is the shipped scenario that a name was probably meant to be; "" if none is close.
+// Nearest is the shipped scenario whose name is most similar. Nearest is "" if none is similar.
 func Nearest(name string) string { return nearest(name, Names()) }

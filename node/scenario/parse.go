@@ -28,9 +28,9 @@ var (
 	assertionKeys = []string{"always", "eventually", "finally", "within", "after", "until"}
 )
 
-// Parse reads a scenario. Path is used in messages and for the name, and not
-// opened. The error is an [*Error] that names the line. Whether the machine has
-// the cables and chips that the file names is found by [New].
+// Parse reads a scenario. Parse uses the file's path only in messages and for the name, and does
+// not open it. The error is an [*Error] that names the line. [New] checks whether the machine has
+// the cables and chips that the file names.
 func Parse(file string, data []byte) (*Scenario, error) {
 	r := &reader{path: file}
 	base := path.Base(file)
@@ -102,7 +102,7 @@ func (r *reader) fabric(top map[string]*yaml.Node) Fabric {
 	}
 }
 
-// stuck is what happens to packets that cannot move.
+// stuck reads what happens to packets that cannot move.
 func (r *reader) stuck(n *yaml.Node) string {
 	s := r.text(n, "stuck")
 	if _, err := router.ParseTimeout(s); n != nil && err != nil {
@@ -180,7 +180,7 @@ func (r *reader) step(n *yaml.Node) Step {
 	return s
 }
 
-// action reads what a step does.
+// action reads the action of a step.
 func (r *reader) action(s *Step, what string, n *yaml.Node) {
 	switch what {
 	case "link":
@@ -230,7 +230,7 @@ func (r *reader) action(s *Step, what string, n *yaml.Node) {
 	}
 }
 
-// verb finds the one verb of an action, and what it is done to.
+// verb finds the only verb of an action, and its target.
 func (r *reader) verb(s *Step, n *yaml.Node, f map[string]*yaml.Node, what string, known map[string]Verb) (v Verb) {
 	names := []string{}
 	for k := range known {
@@ -248,7 +248,7 @@ func (r *reader) verb(s *Step, n *yaml.Node, f map[string]*yaml.Node, what strin
 	return v
 }
 
-// netem reads an impairment; its knobs are those of `ttfabric netem set`.
+// netem reads an impairment. Its knobs are those of `ttfabric netem set`.
 func (r *reader) netem(s *Step, n *yaml.Node) {
 	keys := []string{"set", "reset", "direction", "seed", "for"}
 	for _, k := range fault.Knobs {

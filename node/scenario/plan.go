@@ -14,28 +14,28 @@ import (
 	"ttfabric/wire"
 )
 
-// planner makes the timeline's actions out of its steps. All choices are made
-// here, from the seed, so that a scenario does the same wherever it runs.
+// planner makes the timeline's actions from its steps. A planner makes all random choices here,
+// from the seed, so a scenario does the same wherever it runs.
 type planner struct {
 	s    *Scenario
 	t    *topo.Topology
 	rng  *rand.Rand
-	due  []Action // of the steps, sorted by time
-	back []Action // that take back what was done to chips, sorted by time
-	// what the chips will be, at the time of the action at hand
+	due  []Action // actions of the steps, sorted by time
+	back []Action // actions that undo what was done to chips, sorted by time
+	// the expected state of the chips at the time of the current action
 	dead, paused map[wire.FabricNodeID]bool
-	turn         map[*Step]int         // of "next": how many have had their turn
-	cables       map[*Step][]topo.Link // that a step's target means
+	turn         map[*Step]int         // for "next": how many targets have had their turn
+	cables       map[*Step][]topo.Link // cables that a step's target names
 }
 
-// maxPicks is how many cables or chips one random choice takes.
+// maxPicks is how many cables or chips one random choice may take.
 const maxPicks = 1024
 
 func (s *Scenario) fail(line int, format string, a ...any) error {
 	return &Error{s.File, line, fmt.Sprintf(format, a...)}
 }
 
-// plan is all that is to be done, in order.
+// plan returns all actions, in order.
 func (s *Scenario) plan(t *topo.Topology, seed uint64) ([]Action, error) {
 	p := &planner{s: s, t: t, rng: rand.New(rand.NewPCG(seed, 0x7363656e)), dead: map[wire.FabricNodeID]bool{}, paused: map[wire.FabricNodeID]bool{}, turn: map[*Step]int{}, cables: map[*Step][]topo.Link{}}
 	for i := range s.Steps {
@@ -61,7 +61,7 @@ func (s *Scenario) plan(t *topo.Topology, seed uint64) ([]Action, error) {
 	return out, nil
 }
 
-// spread says when a step is due.
+// spread computes the times at which a step is due.
 func (p *planner) spread(s *Step) error {
 	times := 1
 	switch {
@@ -86,7 +86,7 @@ func (p *planner) spread(s *Step) error {
 	return nil
 }
 
-// choose makes the choices of the action at hand.
+// choose makes the choices of the current action.
 func (p *planner) choose(a *Action) error {
 	var err error
 	switch {
@@ -128,7 +128,7 @@ func (p *planner) choose(a *Action) error {
 	return nil
 }
 
-// fits reports whether a verb can be done to a chip as it will be then.
+// fits reports whether a verb can be applied to a chip in its expected state.
 func (p *planner) fits(v Verb, n wire.FabricNodeID) bool {
 	switch v {
 	case ChipStart:
@@ -143,10 +143,11 @@ func (p *planner) fits(v Verb, n wire.FabricNodeID) bool {
 	return true
 }
 
-// chance is a choice: "random", "random 2 of M0D*", "next", "next of M0D[0-3]".
+// chance is the form of a choice: "random", "random 2 of M0D*", "next", "next of M0D[0-3]".
 var chance = regexp.MustCompile(`^(random|next)(?: (\d+))?(?: of (.+))?$`)
 
-// chips are the chips of a step: those named, or some of them by chance, out of those that it can be done to.
+// chips are the chips of a step: the named chips, or a choice of chips to which the verb can be
+// applied.
 func (p *planner) chips(s *Step) (out []wire.FabricNodeID, err error) {
 	how, n, from, err := p.chance(s.Target, "*")
 	if err != nil {
@@ -189,7 +190,7 @@ func words(list string) (out []string) {
 	return out
 }
 
-// chance takes a choice apart; how is "" where the target names what it means.
+// chance splits a choice into its parts. How is "" if the target is not a choice.
 func (p *planner) chance(target, all string) (how string, n int, from string, err error) {
 	m := chance.FindStringSubmatch(strings.Join(strings.Fields(target), " "))
 	if m == nil {
@@ -207,7 +208,7 @@ func (p *planner) chance(target, all string) (how string, n int, from string, er
 	return m[1], n, from, nil
 }
 
-// pick takes n of some: at random, or those whose turn it is.
+// pick takes n of the given values: at random, or those whose turn it is.
 func pick[T any](p *planner, s *Step, how string, n int, all []T) []T {
 	switch {
 	case how == "" || len(all) == 0:
@@ -225,7 +226,7 @@ func pick[T any](p *planner, s *Step, how string, n int, all []T) []T {
 	return out
 }
 
-// String is the action in a line, with what was chosen.
+// String describes the action in one line, with its choices.
 func (a *Action) String() string {
 	s := a.Step
 	var what []string
@@ -268,7 +269,7 @@ func (a *Action) String() string {
 	return out
 }
 
-// String is what is done to gossip, with a blank before each part.
+// String describes the impairment of gossip, with a blank before each part.
 func (g Gossip) String() (s string) {
 	if g.Down {
 		s += " down"

@@ -9,10 +9,10 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Status is what came of an assertion or an action.
+// Status is the result of an assertion or an action.
 type Status string
 
-// The outcomes. Open is none yet.
+// The results. Open means that there is no result yet.
 const (
 	Open    Status = "open"
 	Passed  Status = "passed"
@@ -20,18 +20,18 @@ const (
 	Skipped Status = "skipped"
 )
 
-// Verdict is what came of an assertion.
+// Verdict is the result of an assertion.
 type Verdict struct {
 	Text     string  `json:"assertion"`
 	When     string  `json:"when"`
-	Line     int     `json:"line"` // of the file
+	Line     int     `json:"line"` // line in the file
 	Status   Status  `json:"status"`
-	At       float64 `json:"at_seconds"`         // since the begin of the timeline: when it was decided, or measured last
-	Measured string  `json:"measured,omitempty"` // then
+	At       float64 `json:"at_seconds"`         // time since the begin of the timeline at which the assertion was decided, or last measured
+	Measured string  `json:"measured,omitempty"` // the value measured at that time
 	Why      string  `json:"why,omitempty"`
 }
 
-// Entry is what came of an action.
+// Entry is the result of an action.
 type Entry struct {
 	At     float64 `json:"at_seconds"`
 	What   string  `json:"what"`
@@ -39,24 +39,24 @@ type Entry struct {
 	Why    string  `json:"why,omitempty"`
 }
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Scenario    string             `json:"scenario"`
 	Description string             `json:"description,omitempty"`
 	Driver      string             `json:"driver"` // live or sim
 	Topology    string             `json:"topology"`
 	Seed        uint64             `json:"seed"`
-	Seconds     float64            `json:"seconds"` // of the run, from the begin of the timeline; virtual ones in the simulator
+	Seconds     float64            `json:"seconds"` // length of the run, from the begin of the timeline; virtual time in the simulator
 	Passed      bool               `json:"passed"`
 	Error       string             `json:"error,omitempty"` // why the run could not be carried out
 	Assertions  []Verdict          `json:"assertions"`
 	Timeline    []Entry            `json:"timeline"`
 	Metrics     map[string]float64 `json:"metrics"`         // at the end; times in seconds
 	Events      map[string]uint64  `json:"events"`          // by type, and by type and action
-	Trace       string             `json:"trace,omitempty"` // of the simulator: a hash of everything that happened
+	Trace       string             `json:"trace,omitempty"` // from the simulator: a hash of everything that happened
 }
 
-// Report judges what is judged at the end, and says what came of the run.
+// Report judges the assertions that wait for the end, and returns the result of the run.
 func (r *Run) Report(now mono.Time) Report {
 	r.now = r.at(now)
 	rep := Report{Scenario: r.s.Name, Description: r.s.Description, Driver: r.driver.Name, Topology: r.t.Name, Seed: r.seed, Seconds: seconds(r.now),
@@ -74,7 +74,7 @@ func (r *Run) Report(now mono.Time) Report {
 		if m.name == "events" || r.driver.Metrics[m.name] != "" {
 			continue
 		}
-		if v, _, known := r.measure(&Expr{Metric: m.name}); known && !math.IsInf(v, 0) { // JSON has no infinity
+		if v, _, known := r.measure(&Expr{Metric: m.name}); known && !math.IsInf(v, 0) { // JSON cannot express infinity
 			if m.unit == nanos {
 				v /= float64(time.Second)
 			}
@@ -84,7 +84,7 @@ func (r *Run) Report(now mono.Time) Report {
 	return rep
 }
 
-// Count says how many assertions came out how; those that were never judged are none of these.
+// Count counts the assertions by result. Count leaves out assertions that were never judged.
 func (r *Report) Count() (passed, failed, skipped int) {
 	for _, v := range r.Assertions {
 		switch v.Status {
@@ -145,8 +145,8 @@ type (
 	}
 )
 
-// JUnit writes runs as a JUnit file: a suite for each, a case for each
-// assertion. At is when the first began, as RFC 3339 without a zone; "" for no time.
+// JUnit writes runs as a JUnit file: a suite for each run, a case for each assertion. At is the
+// time at which the first run began, as RFC 3339 without a zone; "" for no time.
 func JUnit(at string, reports ...Report) ([]byte, error) {
 	all := junitSuites{}
 	var sum float64
@@ -196,7 +196,7 @@ func (r *Report) suite(at string) junitSuite {
 	return s
 }
 
-// says is what was found, in words.
+// says describes in words what was found.
 func (v *Verdict) says() string {
 	switch {
 	case v.Measured == "":

@@ -12,36 +12,36 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// DrainTime is how long what is under way may take to end once the sources have
-// stopped: longer than a chip waits before it gives a flow up.
+// DrainTime is how long packets under way may take to end after the sources have stopped. The time
+// is longer than the time after which a chip gives up a flow.
 const DrainTime = 15 * time.Second
 
-// Driver says what runs a scenario, and what it cannot do.
+// Driver describes what runs a scenario, and what it cannot do.
 type Driver struct {
 	Name    string            // "live" or "sim"
-	Verbs   map[Verb]string   // verbs that it cannot do, and why
-	Metrics map[string]string // metrics that it does not have, and why; "events(member)" for events of a type
+	Verbs   map[Verb]string   // verbs that the driver cannot do, and why
+	Metrics map[string]string // metrics that the driver does not have, and why; "events(member)" for events of a type
 }
 
 // Sample is what a driver sees of a fabric at one time.
 type Sample struct {
-	Reports []traffic.Report                        // of the chips that answer
+	Reports []traffic.Report                        // from the chips that answer
 	LinksUp int                                     // cables whose links are up at both ends
-	Members int                                     // chips that the chip that sees the fewest sees alive
-	Dropped map[wire.FabricNodeID]map[string]uint64 // packets given up by each chip's router since its start, by reason
+	Members int                                     // members that a chip sees alive; the smallest such number of all chips
+	Dropped map[wire.FabricNodeID]map[string]uint64 // packets dropped by each chip's router since the chip's start, by reason
 }
 
-// OrderKind says what is to be done with the traffic.
+// OrderKind says what the driver must do with the traffic.
 type OrderKind uint8
 
 // The orders.
 const (
 	NoOrder OrderKind = iota
-	Begin             // all chips that run take Spec and Pairs, and send
-	Hold              // they send no more of it, and go on to verify
+	Begin             // all running chips take Spec and Pairs, and send
+	Hold              // the chips send no more, and continue to verify
 )
 
-// Order is what a driver has to do with the traffic.
+// Order is what a driver must do with the traffic.
 type Order struct {
 	Kind  OrderKind
 	Spec  traffic.Spec
@@ -52,19 +52,19 @@ type Order struct {
 type state uint8
 
 const (
-	waiting state = iota // for its begin
+	waiting state = iota // until the traffic begins
 	sending
-	holding // until what is under way has ended
+	holding // until all packets under way have ended
 	over
 )
 
-// Run is one run of a scenario: a machine that a driver asks what to do, and
-// tells what it sees. It holds no clock. A driver loops:
+// Run is one run of a scenario. A Run is a machine that tells a driver what to do, and is told what
+// the driver sees. A Run holds no clock. A driver loops:
 //
-//  1. carry out all that [Run.Due] yields, and tell with [Run.Done] what came of it;
-//  2. carry out what [Run.Order] says of the traffic;
-//  3. now and then, look at the fabric and call [Run.Observe], and [Run.Event] for each event;
-//  4. until [Run.Over]; then take [Run.Report].
+//  1. Carry out all actions that [Run.Due] returns, and report the result of each with [Run.Done].
+//  2. Carry out what [Run.Order] says about the traffic.
+//  3. From time to time, look at the fabric and call [Run.Observe], and [Run.Event] for each event.
+//  4. Repeat until [Run.Over]; then take [Run.Report].
 type Run struct {
 	s      *Scenario
 	t      *topo.Topology
@@ -74,15 +74,15 @@ type Run struct {
 	cables int
 	plan   []Action
 	next   int
-	length time.Duration            // of the timeline
-	last   map[string]time.Duration // when a step is due for the last time, by name
+	length time.Duration            // length of the timeline
+	last   map[string]time.Duration // when a step is due for the last time, by the step's name
 
 	dead, paused map[wire.FabricNodeID]bool
 	tally        *tally
 	state        state
-	again        bool // a chip was started, so that a new round is due
+	again        bool // a chip was started, so a new round is due
 	held         time.Duration
-	calm         int // samples in a row in which nothing was under way
+	calm         int // consecutive samples in which no packet was under way
 	overAt       time.Duration
 
 	now                time.Duration
@@ -91,18 +91,18 @@ type Run struct {
 	totals             counts
 	latency            traffic.Histogram
 	dropped            map[string]uint64
-	lives              map[wire.FabricNodeID]map[string]uint64 // drops as last told, by chip and reason
-	events             map[string]uint64                       // by type, and by type and action
-	latest             map[string]string                       // what the latest of them was about
+	lives              map[wire.FabricNodeID]map[string]uint64 // drops as last reported, by chip and reason
+	events             map[string]uint64                       // number of events by type, and by type and action
+	latest             map[string]string                       // description of the latest event of each
 	marks              []*mark
 	verdicts           []Verdict
 	done               []Entry
 	err                error
-	recovering, ending bool // what recovery was asked about last is not over; the run is
+	recovering, ending bool // recovering: the recovery that was last measured is not over. ending: the run is over
 }
 
-// New prepares a run of a scenario on a machine. All choices of the timeline are
-// made from the seed. The error names the line of what the machine doesn't have.
+// New prepares a run of a scenario on a machine. The seed determines all choices of the timeline.
+// If the machine lacks something that the scenario names, the error names the line.
 func New(s *Scenario, t *topo.Topology, seed uint64, d Driver) (*Run, error) {
 	r := &Run{s: s, t: t, driver: d, seed: seed, last: map[string]time.Duration{}, dead: map[wire.FabricNodeID]bool{}, paused: map[wire.FabricNodeID]bool{},
 		dropped: map[string]uint64{}, lives: map[wire.FabricNodeID]map[string]uint64{}, events: map[string]uint64{}, latest: map[string]string{}}
@@ -139,7 +139,7 @@ func New(s *Scenario, t *topo.Topology, seed uint64, d Driver) (*Run, error) {
 	return r, nil
 }
 
-// verdict is that of an assertion before anything has happened.
+// verdict is the verdict of an assertion before anything has happened.
 func (r *Run) verdict(a *Assertion) Verdict {
 	v := Verdict{Line: a.Line, When: a.When.String(), Text: a.String(), Status: Open}
 	why := r.driver.Metrics[a.Expr.Metric]
@@ -147,7 +147,7 @@ func (r *Run) verdict(a *Assertion) Verdict {
 		kind, _, _ := cut(a.Expr.Arg)
 		why = r.driver.Metrics["events("+kind+")"]
 	}
-	for i := range r.s.Steps { // what follows from a step that is left out cannot be judged
+	for i := range r.s.Steps { // an assertion that depends on a skipped step cannot be judged
 		s := &r.s.Steps[i]
 		if why == "" && s.Name != "" && (s.Name == a.Expr.Step || s.Name == a.After.Step || s.Name == a.Until.Step) {
 			why = r.driver.Verbs[s.Verb]
@@ -159,7 +159,7 @@ func (r *Run) verdict(a *Assertion) Verdict {
 	return v
 }
 
-// Begin starts the timeline: every link is up, and no traffic yet.
+// Begin starts the timeline. Every link is up, and there is no traffic yet.
 func (r *Run) Begin(now mono.Time) {
 	r.begin = now
 	if r.tally == nil {
@@ -169,10 +169,10 @@ func (r *Run) Begin(now mono.Time) {
 
 func (r *Run) at(now mono.Time) time.Duration { return max(now.Sub(r.begin), 0) }
 
-// Seed is what the choices are made from.
+// Seed is the seed of the choices.
 func (r *Run) Seed() uint64 { return r.seed }
 
-// Next is when the next action is due; mono.Never if none is left.
+// Next is when the next action is due. Next is mono.Never if no action is left.
 func (r *Run) Next() mono.Time {
 	if r.next == len(r.plan) {
 		return mono.Never
@@ -180,8 +180,8 @@ func (r *Run) Next() mono.Time {
 	return r.begin.Add(r.plan[r.next].At)
 }
 
-// Due yields the next action whose time has come. What the driver cannot do is
-// noted as skipped, and not yielded.
+// Due returns the next action whose time has come. Due does not return actions that the driver
+// cannot do, but notes them as skipped.
 func (r *Run) Due(now mono.Time) (Action, bool) {
 	r.now = r.at(now)
 	for r.next < len(r.plan) && r.plan[r.next].At <= r.now {
@@ -200,7 +200,7 @@ func (r *Run) Due(now mono.Time) (Action, bool) {
 	return Action{}, false
 }
 
-// note follows what the chips are.
+// note tracks the state of the chips.
 func (r *Run) note(v Verb, n wire.FabricNodeID) {
 	switch v {
 	case ChipKill, ChipRestart:
@@ -213,11 +213,12 @@ func (r *Run) note(v Verb, n wire.FabricNodeID) {
 	case ChipPause, ChipResume:
 		r.paused[n] = v == ChipPause
 	}
-	missed := v == ChipResume && r.tally != nil && r.tally.excused[n] // a round began while it was paused
+	missed := v == ChipResume && r.tally != nil && r.tally.excused[n] // a round began while the chip was paused
 	r.again = r.again || v == ChipStart || v == ChipRestart || missed
 }
 
-// Done notes that an action was carried out, or why it was not: that ends the run.
+// Done notes that an action was carried out. If err is not nil, the action failed, and the run
+// ends.
 func (r *Run) Done(now mono.Time, a Action, err error) {
 	r.now = r.at(now)
 	e := Entry{At: seconds(r.now), What: a.String(), Status: Passed}
@@ -235,7 +236,7 @@ func (r *Run) Fail(err error) {
 	}
 }
 
-// Order says what is to be done with the traffic now.
+// Order says what the driver must do with the traffic now.
 func (r *Run) Order(now mono.Time) Order {
 	r.now = r.at(now)
 	y := r.tally
@@ -281,9 +282,8 @@ func (r *Run) round() Order {
 	return Order{Kind: Begin, Spec: y.spec, Pairs: y.pairs}
 }
 
-// Event counts an event of a chip, by its type and action as `ttfabric events`
-// has them, and by the reason if it has one. What it is about is told where an
-// assertion on such events fails.
+// Event counts an event of a chip, by its type and action as in `ttfabric events`, and by its
+// reason if it has one. If an assertion on such events fails, the report quotes about.
 func (r *Run) Event(kind, action, reason, about string) {
 	keys := []string{kind, kind + " " + action}
 	if reason != "" {
@@ -296,7 +296,7 @@ func (r *Run) Event(kind, action, reason, about string) {
 	}
 }
 
-// Observe takes what was seen, and judges it.
+// Observe takes a sample, and judges it.
 func (r *Run) Observe(now mono.Time, s Sample) {
 	r.now, r.sample, r.sampled = r.at(now), s, true
 	if y := r.tally; y != nil && (r.state == sending || r.state == holding) {
@@ -313,7 +313,7 @@ func (r *Run) Observe(now mono.Time, s Sample) {
 		for k, v := range reasons {
 			if v >= was[k] {
 				v -= was[k]
-			} // else it is another life of the chip
+			} // else the chip has restarted
 			r.dropped[k] += v
 			r.dropped[""] += v
 		}
@@ -323,7 +323,8 @@ func (r *Run) Observe(now mono.Time, s Sample) {
 	r.judge(false)
 }
 
-// Over reports whether the run has ended: all is done, nothing is under way, and nothing is to be waited for.
+// Over reports whether the run has ended: all actions are done, no packet is under way, and no
+// assertion waits.
 func (r *Run) Over(now mono.Time) bool {
 	r.now = r.at(now)
 	if r.err != nil {
@@ -340,7 +341,7 @@ func (r *Run) Over(now mono.Time) bool {
 	return r.sampled
 }
 
-// moment is when an assertion's time begins or ends.
+// moment is when an assertion's period begins or ends.
 func (r *Run) moment(m Moment) time.Duration {
 	if m.Step != "" {
 		return r.last[m.Step]
@@ -348,12 +349,13 @@ func (r *Run) moment(m Moment) time.Duration {
 	return m.Time
 }
 
-// Progress is how far the run is: done and to do of the timeline's actions, its time and its length.
+// Progress is how far the run is: the number of actions done and in all, the run's time and its
+// length.
 func (r *Run) Progress() (done, actions int, at, length time.Duration) {
 	return r.next, len(r.plan), r.now, r.length
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// Name is the scenario's.
+// Name is the scenario's name.
 func (r *Run) Name() string { return r.s.Name }

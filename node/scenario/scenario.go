@@ -14,8 +14,8 @@ const (
 	MaxFile       = 1 << 20        // bytes
 	MaxSteps      = 1000           // of a timeline
 	MaxAssertions = 1000           // of a scenario
-	MaxTime       = 24 * time.Hour // of anything in it
-	MaxActions    = 20_000         // that all steps come to, each time that a repeated one is due counted
+	MaxTime       = 24 * time.Hour // longest time in a file
+	MaxActions    = 20_000         // actions of all steps together, counting each repetition of a step
 	MinEvery      = 10 * time.Millisecond
 	Version       = 1 // of the format
 )
@@ -24,25 +24,25 @@ const (
 const (
 	DefaultSize    = 256              // bytes of a packet's payload
 	DefaultLoad    = 200              // packets per second and source
-	tailTime       = time.Second      // of traffic behind the last action where duration is not given
+	tailTime       = time.Second      // of traffic after the last action, if the file gives no duration
 	DefaultStuck   = "notify"         // see Fabric.Stuck
 	DefaultStuckIn = 10 * time.Second // see Fabric.StuckAfter
 )
 
 // Scenario is a file as it was read.
 type Scenario struct {
-	Name        string // of the file, without its folder and ending
+	Name        string // name of the file, without folder and ending
 	File        string // for messages
 	Description string
 	Fabric      Fabric
-	Seed        *uint64       // of the choices; nil: the file names none
-	Duration    time.Duration // of the timeline and the traffic; 0: a second behind the last action
+	Seed        *uint64       // seed of the choices; nil: the file names none
+	Duration    time.Duration // of the timeline and the traffic; 0: until a second after the last action
 	Traffic     *Traffic      // nil: none
 	Steps       []Step
 	Assertions  []Assertion
 }
 
-// Thin is the scenario with a share of its traffic, from 0 to 1: for a look that is to be quick.
+// Thin is the scenario with a share of its traffic, from 0 to 1, for a quick run.
 func (s *Scenario) Thin(share float64) *Scenario {
 	c := *s
 	if s.Traffic != nil {
@@ -54,7 +54,8 @@ func (s *Scenario) Thin(share float64) *Scenario {
 	return &c
 }
 
-// Fabric is the machine, and how it is started. "" and 0 are what `ttfabric up` does without the flag of that name.
+// Fabric is the machine and its options. "" and 0 have the effect of `ttfabric up` without the flag
+// of that name.
 type Fabric struct {
 	Topology   string
 	Slots      string
@@ -68,15 +69,15 @@ type Fabric struct {
 	LocalFirst bool
 }
 
-// Unsafe reports whether the routes are ones that can deadlock, which is then what the scenario is about.
+// Unsafe reports whether the routes can deadlock. Such a scenario is about deadlocks.
 func (f *Fabric) Unsafe() bool { return f.Order == "none" || f.Ring == "none" }
 
-// Traffic is what the chips send each other while the timeline runs.
+// Traffic is what the chips send to each other while the timeline runs.
 type Traffic struct {
 	Line     int
 	Pattern  string
-	Load     float64 // packets per second and source until the duration is over; 0: Packets
-	Packets  uint64  // in all, as fast as Window allows
+	Load     float64 // packets per second and source until the duration is over; 0: use Packets
+	Packets  uint64  // packets in all, as fast as Window allows
 	Size     int     // bytes
 	Window   int
 	Planes   int
@@ -91,8 +92,8 @@ type Verb uint8
 const (
 	NetemSet Verb = iota + 1
 	NetemReset
-	LinkDown // partitions as well
-	LinkUp   // heals as well
+	LinkDown // also used for partitions
+	LinkUp   // also used to heal partitions
 	ChipKill
 	ChipStart
 	ChipRestart
@@ -104,10 +105,10 @@ const (
 
 var verbs = [...]string{"", "netem set", "netem reset", "link down", "link up", "chip kill", "chip start", "chip restart", "chip pause", "chip resume", "gossip", "clock jump"}
 
-// String is the verb as the command line has it.
+// String is the verb as on the command line.
 func (v Verb) String() string { return verbs[v] }
 
-// harms reports whether a verb is a fault, and not the end of one.
+// harms reports whether a verb is a fault, not the end of a fault.
 func (v Verb) harms() bool {
 	switch v {
 	case NetemReset, LinkUp, ChipStart, ChipResume:
@@ -122,25 +123,25 @@ type Step struct {
 	Name   string // for assertions; may be ""
 	At     time.Duration
 	Every  time.Duration // 0: once
-	Times  int           // with Every: how often; 0: until Until
+	Times  int           // with Every: how often; 0: until For is over
 	For    time.Duration // with Every: how long from At on
-	Jitter time.Duration // each time is earlier or later by up to this
+	Jitter time.Duration // each time is earlier or later by up to this much
 
 	Verb      Verb
-	Target    string        // cables or chips, as written
-	Other     string        // of a partition: the second set
-	Partition bool          // Target and Other are chips, and the cables between them are meant
-	Last      time.Duration // after which it is taken back; 0: it stays
-	Netem     fault.Change  // of NetemSet
-	Dice      *uint64       // of NetemSet: throws the dice anew
-	Direction string        // of NetemSet: both, a-to-b, b-to-a
-	Gossip    Gossip        // of GossipSet
-	Jump      time.Duration // of ClockJump
+	Target    string        // cables or chips, as written in the file
+	Other     string        // for a partition: the second set
+	Partition bool          // Target and Other are chips; the action concerns the cables between them
+	Last      time.Duration // time after which the action is undone; 0: it stays
+	Netem     fault.Change  // for NetemSet
+	Dice      *uint64       // for NetemSet: restarts the random numbers
+	Direction string        // for NetemSet: both, a-to-b, b-to-a
+	Gossip    Gossip        // for GossipSet
+	Jump      time.Duration // for ClockJump
 }
 
-// Gossip is what is done to the membership traffic of a chip.
+// Gossip is the impairment of a chip's membership traffic.
 type Gossip struct {
-	Down  bool // none passes
+	Down  bool // no gossip passes
 	Delay time.Duration
 	Loss  string // a percentage such as "30%"; "" for none
 }
@@ -152,9 +153,9 @@ type Action struct {
 	Verb   Verb
 	Links  []topo.Link
 	Chips  []wire.FabricNodeID
-	For    time.Duration // after which whoever does it takes it back; 0: it stays. Of chips the engine does it itself
-	Number int           // of the action in the run, from 0
-	Back   bool          // it takes back what the step has done
+	For    time.Duration // time after which the driver undoes the action; 0: it stays. For chips, the Run itself undoes it
+	Number int           // number of the action in the run, from 0
+	Back   bool          // the action undoes what the step did
 }
 
 // When says when an assertion is judged.
@@ -163,7 +164,7 @@ type When uint8
 // The kinds of assertion.
 const (
 	Always     When = iota + 1 // at each sample, and at the end
-	Eventually                 // at one sample within a time
+	Eventually                 // at one sample within the given time
 	Finally                    // at the end
 )
 
@@ -176,14 +177,14 @@ func (w When) String() string { return whens[w] }
 type Assertion struct {
 	Line   int
 	When   When
-	Text   string        // as written
-	Expr   Expr          // Text, read
-	Within time.Duration // of Eventually: after After; 0: until the end
-	After  Moment        // from when on it counts
-	Until  Moment        // of Always: till when
+	Text   string        // as written in the file
+	Expr   Expr          // the parsed Text
+	Within time.Duration // for Eventually: time after After; 0: until the end
+	After  Moment        // when the assertion's period begins
+	Until  Moment        // for Always: when the period ends
 }
 
-// String is the assertion in a line.
+// String describes the assertion in one line.
 func (a *Assertion) String() string {
 	s := a.When.String() + " " + a.Text
 	if a.Within > 0 {
@@ -200,7 +201,7 @@ func (a *Assertion) String() string {
 
 // Moment is an instant of the timeline: a time, or the last time that a step is due.
 type Moment struct {
-	Text string // as written; "" for none
+	Text string // as written in the file; "" for none
 	Time time.Duration
-	Step string // "" for a time
+	Step string // the step's name; "" for a time
 }

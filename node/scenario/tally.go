@@ -9,23 +9,23 @@ import (
 	"ttfabric/wire"
 )
 
-// tally is what is known of the traffic. It comes in rounds, as a chip that was
-// started anew knows nothing of what was sent before: then all chips stop, what
-// is under way ends, and a run with all of them begins.
+// tally is what is known about the traffic. Traffic comes in rounds, because a chip that was
+// started anew knows nothing about earlier packets. When such a chip starts, all chips stop
+// sending, packets under way end, and a new round begins with all chips.
 type tally struct {
 	t        *topo.Topology
 	cfg      Traffic
 	pairs    []traffic.Pair
-	spec     traffic.Spec // of the round at hand
+	spec     traffic.Spec // of the current round
 	last     map[wire.FabricNodeID]traffic.Report
-	excused  map[wire.FabricNodeID]bool // killed in this round
-	ended    counts                     // of the rounds before
-	latency  traffic.Histogram          // of those
-	before   []uint64                   // delivered in those, by pair
-	now      []uint64                   // delivered so far, by pair
+	excused  map[wire.FabricNodeID]bool // chips killed in this round
+	ended    counts                     // sums of the earlier rounds
+	latency  traffic.Histogram          // latencies of the earlier rounds
+	before   []uint64                   // packets delivered in the earlier rounds, by pair
+	now      []uint64                   // packets delivered so far, by pair
 	sources  int
-	was      map[traffic.Pair]uint64    // ended at the source, as of the sample before
-	gone     map[traffic.Pair]uint64    // known to be lost
+	was      map[traffic.Pair]uint64    // packets that had ended at the source at the previous sample
+	gone     map[traffic.Pair]uint64    // packets known to be lost
 	expected map[wire.FabricNodeID]bool // chips that take part in the round
 }
 
@@ -50,7 +50,8 @@ func (c *counts) add(o counts) {
 	c.open += o.open
 }
 
-// newTally finds the pairs of a scenario's traffic; nil where it has none.
+// newTally finds the pairs of a scenario's traffic. newTally returns nil if the scenario has no
+// traffic.
 func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 	if s.Traffic == nil {
 		return nil, nil
@@ -96,12 +97,14 @@ func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 	return y, nil
 }
 
-// slack is how many times as many packets as a load comes to are prepared, so that no source runs out.
+// slack is how many times the packets of a load are prepared, so that no source runs out of
+// packets.
 const slack = 2
 
-// begin starts a round; left is for how long the traffic goes on. It reports whether anything is left to send.
+// begin starts a round. Left is for how long the traffic continues. begin reports whether anything
+// is left to send.
 func (y *tally) begin(left float64, alive map[wire.FabricNodeID]bool) bool {
-	y.spec.Run++ // the verifier takes no packet of another round for one of this
+	y.spec.Run++ // the verifier must not take packets of another round for packets of this one
 	if y.cfg.Load > 0 {
 		n := y.cfg.Load*left*float64(y.sources)*slack + 1000
 		y.spec.Packets = min(uint64(math.Ceil(n))*uint64(maxWeight(y.pairs)), traffic.MaxPackets)
@@ -120,19 +123,20 @@ func (y *tally) begin(left float64, alive map[wire.FabricNodeID]bool) bool {
 	return true
 }
 
-// maxWeight is 1 where all pairs send the same.
+// maxWeight is how many times the average share of packets a pair may need. maxWeight is 1 if all
+// pairs send equally many.
 func maxWeight(pairs []traffic.Pair) uint32 {
 	for _, p := range pairs {
 		if p.Weight > 1 {
-			return 4 // the pairs of a chip with few packets are no worse off than that
+			return 4 // enough also for the pairs of a chip that sends few packets
 		}
 	}
 	return 1
 }
 
-// observe takes what chips report. They are not asked at one instant, so that
-// a packet may have ended in its source's report and not have come in its
-// destination's: what is lost is found by the source's report of the sample before.
+// observe takes the reports of chips. The reports are not of the same instant. A packet may have
+// ended in its source's report and not have come in its destination's. So observe finds lost
+// packets with the source's report of the previous sample.
 func (y *tally) observe(reports []traffic.Report) {
 	fresh := map[traffic.Pair]uint64{}
 	for _, r := range reports {
@@ -157,7 +161,7 @@ func (y *tally) observe(reports []traffic.Report) {
 	}
 }
 
-// quiet reports whether all that was sent has ended at its source, so far as living chips know.
+// quiet reports whether all sent packets have ended at their source, as far as living chips know.
 func (y *tally) quiet() bool {
 	for n := range y.expected {
 		r, ok := y.last[n]
@@ -173,7 +177,7 @@ func (y *tally) quiet() bool {
 	return true
 }
 
-// finished reports whether all chips have sent all that there was to send.
+// finished reports whether all chips have sent all their packets.
 func (y *tally) finished() bool {
 	for n := range y.expected {
 		if !y.excused[n] && !y.last[n].Finished {
@@ -183,7 +187,7 @@ func (y *tally) finished() bool {
 	return true
 }
 
-// sum is the round so far; over says that it ends with that.
+// sum is the result of the current round so far. Over says that the round ends with it.
 func (y *tally) sum(over bool) (c counts, latency traffic.Histogram) {
 	src, dst := map[traffic.Pair]*traffic.PairReport{}, map[traffic.Pair]*traffic.PairReport{}
 	for _, r := range y.last {
@@ -221,7 +225,7 @@ func (y *tally) sum(over bool) (c counts, latency traffic.Histogram) {
 	return c, latency
 }
 
-// total are all rounds so far.
+// total is the result of all rounds so far.
 func (y *tally) total(over bool) (counts, traffic.Histogram) {
 	c, h := y.sum(over)
 	c.add(y.ended)

@@ -1,23 +1,21 @@
 package scenario
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"ttfabric/router/topo/yamldoc"
 )
 
-// Error is what is wrong with a scenario file.
+// Error is a fault in a scenario file.
 type Error struct {
 	File   string
-	Line   int // 1 for the first; 0 where the file as a whole is at fault
+	Line   int // 1 for the first; 0 if the fault concerns the file as a whole
 	Reason string
 }
 
@@ -29,53 +27,37 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason)
 }
 
-// reader reads one file. It keeps the first complaint; what is read after it means nothing.
+// reader reads one file. A reader keeps the first error. Values read after an error are
+// meaningless.
 type reader struct {
 	path string
 	err  error
 }
 
-// fail notes a complaint about a line.
+// fail notes an error about a line.
 func (r *reader) fail(line int, format string, a ...any) {
 	if r.err == nil {
 		r.err = &Error{r.path, line, fmt.Sprintf(format, a...)}
 	}
 }
 
-// parserLine is how the YAML parser names a line.
-var parserLine = regexp.MustCompile(`^yaml: line (\d+): `)
-
 // root is the only document of the file, a map.
 func (r *reader) root(data []byte) *yaml.Node {
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
-	err := dec.Decode(&doc)
-	if err == nil {
-		if again := dec.Decode(&more); again == nil {
-			r.fail(more.Line, "a second YAML document begins here; a file holds one scenario")
-		} else if !errors.Is(again, io.EOF) {
-			err = again
-		}
+	root, second, err := yamldoc.Parse(data)
+	if second != nil {
+		r.fail(second.Line, "a second YAML document begins here; a file holds one scenario")
 	}
 	switch {
-	case errors.Is(err, io.EOF):
-		r.fail(0, "the file is empty; 'ttfabric scenario show partition' prints an example")
 	case err != nil:
-		line, text := 0, strings.TrimPrefix(err.Error(), "yaml: ")
-		if m := parserLine.FindStringSubmatch(err.Error()); m != nil {
-			line, _ = strconv.Atoi(m[1])
-			text = strings.TrimPrefix(err.Error(), m[0])
-		}
-		r.fail(line, "not YAML: %s", text)
-	case len(doc.Content) == 0:
+		line, complaint := yamldoc.Place(err)
+		r.fail(line, "not YAML: %s", complaint)
+	case root == nil:
 		r.fail(0, "the file is empty; 'ttfabric scenario show partition' prints an example")
-	default:
-		return doc.Content[0]
 	}
-	return nil
+	return root
 }
 
-// fields are the entries of a map by key; each key is known, and there once.
+// fields are the entries of a map by key. fields accepts only known keys, each once.
 func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*yaml.Node {
 	out := map[string]*yaml.Node{}
 	if n == nil {
@@ -94,8 +76,8 @@ func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*y
 		if _, twice := out[k.Value]; twice {
 			r.fail(k.Line, "%s has %q twice", what, k.Value)
 		}
-		if v.Kind == yaml.AliasNode {
-			r.fail(v.Line, "*%s is a YAML alias, which is not supported; write the value out", v.Value)
+		if alias := yamldoc.Alias(v); alias != "" {
+			r.fail(v.Line, "%s", alias)
 			return out
 		}
 		out[k.Value] = v
@@ -103,7 +85,8 @@ func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*y
 	return out
 }
 
-// orList is the end of a complaint about a word: the nearest known one, or all.
+// orList is the end of an error message about an unknown word. orList names the nearest known word,
+// or else all of them.
 func orList(near string, known []string) string {
 	if near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -111,14 +94,10 @@ func orList(near string, known []string) string {
 	return "; want one of " + strings.Join(known, ", ")
 }
 
+// kindOf is a value as a complaint repeats it.
 func kindOf(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a map"
-	case yaml.SequenceNode:
-		return "a list"
-	case yaml.AliasNode:
-		return "an alias"
+	if kind := yamldoc.Kind(n); kind != "" {
+		return kind
 	}
 	if n.ShortTag() == "!!null" {
 		return "left empty"
@@ -141,7 +120,7 @@ func (r *reader) list(n *yaml.Node, what string, most int) []*yaml.Node {
 	return n.Content
 }
 
-// text is a word or sentence; "" where it is not given.
+// text is a word or sentence; "" if missing.
 func (r *reader) text(n *yaml.Node, what string) string {
 	if n == nil {
 		return ""
@@ -153,7 +132,7 @@ func (r *reader) text(n *yaml.Node, what string) string {
 	return n.Value
 }
 
-// oneOf is a word out of some; "" where it is not given.
+// oneOf is one of the given words; "" if missing.
 func (r *reader) oneOf(n *yaml.Node, what string, words ...string) string {
 	s := r.text(n, what)
 	if n != nil && !slices.Contains(words, s) {
@@ -162,7 +141,7 @@ func (r *reader) oneOf(n *yaml.Node, what string, words ...string) string {
 	return s
 }
 
-// time is a duration with its unit; 0 where it is not given.
+// time is a duration with its unit; 0 if missing.
 func (r *reader) time(n *yaml.Node, what string, least, most time.Duration) time.Duration {
 	if n == nil {
 		return 0
@@ -175,7 +154,7 @@ func (r *reader) time(n *yaml.Node, what string, least, most time.Duration) time
 	return d
 }
 
-// count is a whole number; 0 where it is not given.
+// count is a whole number; 0 if missing.
 func (r *reader) count(n *yaml.Node, what string, least, most uint64) uint64 {
 	if n == nil {
 		return 0
@@ -188,7 +167,7 @@ func (r *reader) count(n *yaml.Node, what string, least, most uint64) uint64 {
 	return v
 }
 
-// number is a number with or without a fraction; 0 where it is not given.
+// number is a number with or without a fraction; 0 if missing.
 func (r *reader) number(n *yaml.Node, what string, least, most float64) float64 {
 	if n == nil {
 		return 0
@@ -209,9 +188,9 @@ func (r *reader) yes(n *yaml.Node, what string) bool {
 	return r.oneOf(n, what, "true", "false") == "true"
 }
 
-// nearest is the known word that a word was probably meant to be; "" if none is close.
+// nearest is the most similar known word. nearest is "" if none is similar.
 func nearest(word string, known []string) string {
-	best, at := "", len(word)/3+2 // as many slips of the pen as that, less one
+	best, at := "", len(word)/3+2 // accept as many typing errors, less one
 	for _, k := range known {
 		if d := distance(word, k); d < at {
 			best, at = k, d
@@ -220,7 +199,7 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// longWord is where the comparison of words ends: keys are shorter.
+// longWord is the longest word that is compared: keys are shorter.
 const longWord = 40
 
 // distance is how many letters must be changed, added or left out (Levenshtein).

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -15,42 +14,42 @@ import (
 	"ttfabric/wire"
 )
 
-// Counter is a [Fabric] whose chip tells how its requests have ended. Both
-// chips in this process and those behind an API are.
+// Counter is a [Fabric] whose chip tells how its requests have ended. Chips in
+// this process and chips behind an API are Counters.
 type Counter interface {
 	Moment(ctx context.Context) (chip.Moment, error)
 }
 
-// ErrNoCounter is returned for checkpoints of a fabric that is no [Counter].
+// ErrNoCounter is the error of checkpoints on a fabric that is no [Counter].
 var ErrNoCounter = errors.New("this fabric does not count how requests end")
 
-// Checkpoint is a moment of a session's chip, as [Session.Checkpoint] returns
-// it. It can be kept as JSON beside a workload's own checkpoint, and outlives
-// the process and the chip.
+// Checkpoint is a moment of a session's chip, of [Session.Checkpoint]. A workload
+// can keep a Checkpoint as JSON beside its own checkpoint. The Checkpoint outlives the
+// process and the chip.
 type Checkpoint struct {
 	Moment chip.Moment                            `json:"moment"`
-	Lives  map[wire.FabricNodeID]wire.Incarnation `json:"lives"` // of the chips that answered
+	Lives  map[wire.FabricNodeID]wire.Incarnation `json:"lives"` // incarnations of the chips that answered
 }
 
 // PeerLosses is what happened with one chip since a checkpoint.
 type PeerLosses struct {
 	Chip        wire.FabricNodeID `json:"chip"`
-	Lost        uint64            `json:"lost"`        // requests to it that are known not to have been performed
-	Unknown     uint64            `json:"unknown"`     // that were performed or not
-	Open        int               `json:"open"`        // that have not ended yet
-	Restarted   bool              `json:"restarted"`   // its memory is gone: another life than at the checkpoint, or one whose life was not known then
-	Unreachable string            `json:"unreachable"` // why it did not say which life it is; "" if it did
+	Lost        uint64            `json:"lost"`        // requests to the chip that the chip did not perform
+	Unknown     uint64            `json:"unknown"`     // requests of which nobody knows whether the chip performed them
+	Open        int               `json:"open"`        // requests that have not ended yet
+	Restarted   bool              `json:"restarted"`   // the chip's memory is gone: its incarnation is not the one of the checkpoint, or was not known then
+	Unreachable string            `json:"unreachable"` // why the chip did not say which incarnation it is; "" if it did
 }
 
 // Losses is the answer of [Session.LostSince].
 type Losses struct {
 	Chip      wire.FabricNodeID `json:"chip"`
-	Restarted bool              `json:"restarted"` // this chip itself has started anew: its memory is gone, and how its former life's requests ended
-	Peers     []PeerLosses      `json:"peers"`     // chips of which there is something to tell, by number
-	Now       Checkpoint        `json:"now"`       // the moment of this answer: no loss is between the two
+	Restarted bool              `json:"restarted"` // this chip itself restarted: its memory, and its count of how earlier requests ended, are gone
+	Peers     []PeerLosses      `json:"peers"`     // chips with losses, by number
+	Now       Checkpoint        `json:"now"`       // the moment of this answer, for the next question: no loss falls between the two
 }
 
-// Any reports whether anything got lost, may have, or is still open.
+// Any reports whether a request was lost, may have been lost, or is still open.
 func (l *Losses) Any() bool { return l.Restarted || len(l.Peers) > 0 }
 
 // Err is nil if nothing got lost, else a [*LossError].
@@ -91,20 +90,20 @@ func (e *LossError) Error() string {
 	return "since the checkpoint: " + strings.Join(parts, "; ")
 }
 
-// Checkpoint notes how the chip's requests have ended so far, and which life
-// each chip of the fabric is in, which it reads over the fabric. A chip that
-// doesn't answer is left out. The counts are the chip's, not the session's: other
-// programs on the chip, and traffic that it sends, are in them.
+// Checkpoint notes how the chip's requests have ended so far, and the incarnation
+// of each chip of the fabric. Checkpoint reads the incarnations over the fabric, and
+// leaves out a chip that does not answer. The counts are those of the chip, not of the
+// session: they include requests of other programs on the chip, and of traffic runs.
 func (s *Session) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	c, _, err := s.look(ctx)
 	return c, err
 }
 
-// LostSince says what got lost since a checkpoint of this chip: which chips
-// have requests that were lost or may have been, and which started anew, so that what was
-// written to them is gone. Requests that were open at the checkpoint and ended
-// since count; those that are open now are named, and a workload should have
-// none when it asks. The error is about the asking itself.
+// LostSince says what got lost since a checkpoint of this chip. The answer names
+// the chips with requests that were lost or may have been, and the chips that
+// restarted, so that earlier writes to them are gone. Requests that were open at the
+// checkpoint and ended since then count. The answer also names open requests: a
+// workload should have none when it asks. The error is about the asking itself.
 func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 	now, failed, err := s.look(ctx)
 	if err != nil {
@@ -138,13 +137,11 @@ func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 			l.Peers = append(l.Peers, *p)
 		}
 	}
-	slices.SortFunc(l.Peers, func(a, b PeerLosses) int {
-		return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip))
-	})
+	slices.SortFunc(l.Peers, func(a, b PeerLosses) int { return a.Chip.Compare(b.Chip) })
 	return l, nil
 }
 
-// without takes out the question itself, which was counted too if it ended badly.
+// without takes the question itself out of the counts, where the question ended badly.
 func (p *PeerLosses) without(err error) {
 	var lost *LostError
 	var unknown *OutcomeUnknownError
@@ -153,13 +150,13 @@ func (p *PeerLosses) without(err error) {
 		p.Lost -= min(p.Lost, 1)
 	case errors.As(err, &unknown) && p.Unknown > 0:
 		p.Unknown--
-	case errors.As(err, &unknown): // the caller has stopped waiting for it
+	case errors.As(err, &unknown): // the caller has stopped waiting for the question's answer
 		p.Open -= min(p.Open, 1)
 	}
 }
 
-// look reads the lives of all chips, and then takes the chip's counts: what
-// was lost because a chip started anew after its life was read is in them.
+// look reads the incarnations of all chips, and then takes the chip's counts. The
+// counts so include losses of a chip that restarted after look read its incarnation.
 func (s *Session) look(ctx context.Context) (Checkpoint, map[wire.FabricNodeID]error, error) {
 	counter, ok := s.f.(Counter)
 	if !ok {
@@ -193,7 +190,7 @@ func (s *Session) look(ctx context.Context) (Checkpoint, map[wire.FabricNodeID]e
 	return c, failed, err
 }
 
-// life reads which life of a chip answers.
+// life reads the incarnation of the chip that answers.
 func (s *Session) life(ctx context.Context, n wire.FabricNodeID) (wire.Incarnation, error) {
 	a, ok := noc.LifeRegister(s.Topology().Arch)
 	if !ok {

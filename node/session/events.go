@@ -11,13 +11,13 @@ import (
 // EventKind tells what an [Event] is about.
 type EventKind string
 
-// The kinds. What a program does not care for it passes over: there may be more.
+// The kinds. Later versions may add kinds: a program ignores a kind that it does not know.
 const (
-	LinkUp         EventKind = "link up"         // Port carries again, maybe by another cable
-	LinkDown       EventKind = "link down"       // Port carries nothing; Reason
-	SessionEnded   EventKind = "session ended"   // of Port with its peer, which started anew, or was given up; Count packets are of unknown fate
-	PacketsDropped EventKind = "packets dropped" // Count packets given up at Port; Reason
-	TablesChanged  EventKind = "tables changed"  // packets go other ways; Unreachable has none
+	LinkUp         EventKind = "link up"         // Port carries frames again, perhaps over another cable
+	LinkDown       EventKind = "link down"       // Port carries no frames, for Reason
+	SessionEnded   EventKind = "session ended"   // the link's session at Port ended: the peer restarted, or was given up; the fate of Count packets is unknown
+	PacketsDropped EventKind = "packets dropped" // the chip dropped Count packets at Port, for Reason
+	TablesChanged  EventKind = "tables changed"  // the chip installed other routes; the chips in Unreachable have none
 )
 
 // Event is something that the session's chip has seen of the fabric.
@@ -28,21 +28,21 @@ type Event struct {
 	Peer        wire.PortID         // at the other end of its cable
 	Reason      string              // in words
 	Count       int                 // packets
-	Unreachable []wire.FabricNodeID // chips of its mesh without a way; of another mesh its first chip, for all
+	Unreachable []wire.FabricNodeID // chips of the mesh without a route; the first chip of another mesh stands for that mesh
 }
 
 // Watcher is a [Fabric] that tells what happens.
 type Watcher interface {
-	// Watch calls f for each event from now on, one after another, until ctx
-	// ends or the chip goes away. f should be quick: one that lags by more than a few hundred events misses some.
+	// Watch calls f for each event from now on, one after another, until ctx ends or
+	// the chip goes away. An f that lags by more than a few hundred events misses some.
 	Watch(ctx context.Context, f func(Event)) error
 }
 
-// ErrNoEvents is returned where the session's fabric tells no events.
+// ErrNoEvents is the error of [Session.Watch] on a fabric that is no [Watcher].
 var ErrNoEvents = errors.New("this fabric tells no events")
 
-// Watch calls f for each event of the session's chip from now on, until ctx
-// ends, whose error it returns, or the chip goes away. It blocks.
+// Watch calls f for each event of the session's chip from now on. Watch blocks
+// until the chip goes away, or ctx ends; then Watch returns the error of ctx.
 func (s *Session) Watch(ctx context.Context, f func(Event)) error {
 	w, ok := s.f.(Watcher)
 	if !ok {

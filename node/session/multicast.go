@@ -10,10 +10,10 @@ import (
 	"ttfabric/wire"
 )
 
-// MulticastError says where a multicast was not performed, or perhaps not.
-// All other members have performed it.
+// MulticastError says which chips did not perform a multicast, or may not have.
+// All other members have performed the multicast.
 type MulticastError struct {
-	Errors []error // one for each such chip, in order: *RefusedError, *LostError or *OutcomeUnknownError
+	Errors []error // one error for each such chip, by chip: *RefusedError, *LostError or *OutcomeUnknownError
 }
 
 // Error names the chips and what happened there.
@@ -41,9 +41,10 @@ func multicastFailure(r *chip.Request, res *chip.Result) error {
 	return e
 }
 
-// Line is the n chips in one direction of which the first is start hops away:
-// the ranges of the linear API. On an axis that wraps they may run round. Start
-// and n are at least 1, and the last chip at most 255 hops away; else there are no ranges.
+// Line is n chips in one direction, the first of which is start hops away: the
+// ranges of the linear API. On an axis that wraps, the chips may run round the ring.
+// Start and n are at least 1, and the last chip is at most 255 hops away. For
+// other values Line returns no ranges.
 func Line(d wire.Direction, start, n int) (r wire.Ranges) {
 	if d < wire.NumDirections && start >= 1 && n >= 1 && start+n-1 <= 255 {
 		r.Hops[d], r.Skip[d] = uint8(start+n-1), uint8(start-1)
@@ -51,7 +52,7 @@ func Line(d wire.Direction, start, n int) (r wire.Ranges) {
 	return r
 }
 
-// Away is the chip so many hops away in one direction: the destination of the linear API's unicast.
+// Away is the chip that lies hops away in one direction: the destination of the linear API's unicast.
 func (s *Session) Away(d wire.Direction, hops int) (wire.FabricNodeID, error) {
 	at := s.Self()
 	if d >= wire.NumDirections || hops < 0 || hops > wire.MaxHops {
@@ -68,8 +69,8 @@ func (s *Session) Away(d wire.Direction, hops int) (wire.FabricNodeID, error) {
 }
 
 // MulticastWrite writes data to the same address of all chips within ranges of
-// the session's own, which is not one of them, in packets of up to 4 KiB. On an
-// error some of them may have been performed, at some of the chips.
+// the session's own chip, in packets of up to 4 KiB. The session's own chip is not
+// one of them. After an error, some chips may have performed some of the packets.
 func (s *Session) MulticastWrite(ctx context.Context, to wire.Ranges, a wire.NocAddr, data []byte, o ...Option) error {
 	if len(data) <= wire.MaxPayload {
 		return s.multicast(ctx, to, chip.Request{Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a}, Payload: data}, o)
@@ -87,9 +88,9 @@ func (s *Session) MulticastInlineWrite(ctx context.Context, to wire.Ranges, a wi
 	return s.multicast(ctx, to, chip.Request{Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o)
 }
 
-// MulticastInc adds to a 32-bit counter at all chips within ranges. With flush,
-// earlier multicasts of this session to the same ranges on the same plane have been
-// performed there before; other writes are another flow. The address is a multiple of 4.
+// MulticastInc adds to a 32-bit counter at all chips within ranges. With flush, each
+// chip first performs earlier multicasts of this session to the same ranges on the
+// same plane. Other writes are another flow. The address is a multiple of 4.
 func (s *Session) MulticastInc(ctx context.Context, to wire.Ranges, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
 	return s.multicast(ctx, to, chip.Request{Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o)
 }
@@ -109,7 +110,7 @@ func (s *Session) MulticastScatter(ctx context.Context, to wire.Ranges, chunks [
 	return s.multicast(ctx, to, r, o)
 }
 
-// somewhere refuses ranges without hops, which would be a unicast.
+// somewhere refuses ranges without hops.
 func somewhere(r wire.Ranges) error {
 	if !r.Any() {
 		return errors.New("a multicast to no chips: want 1 to 255 hops in some direction")
@@ -117,8 +118,8 @@ func somewhere(r wire.Ranges) error {
 	return nil
 }
 
-// multicast submits one request to many chips and waits until all have
-// answered. Those that lacked room alone get it once more, each for itself.
+// multicast submits one request to many chips and waits until all have answered.
+// A chip that refused the request for lack of room gets the request again, as a unicast.
 func (s *Session) multicast(ctx context.Context, to wire.Ranges, r chip.Request, o []Option) error {
 	if err := somewhere(to); err != nil {
 		return err

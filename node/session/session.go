@@ -1,11 +1,30 @@
-// Package session is the blocking programming interface of the fabric: what
-// a kernel's fabric API is on the device (Spec §4), for Go programs.
+// Package session is the blocking programming interface of the fabric, for Go
+// programs: what a kernel's fabric API is on the device (Spec §4).
 //
-// A [Session] stands on a [Fabric]: a chip in this process, or one that is
-// reached over its API. Every call blocks until the command has been
-// performed at its destination, or is known not to have been, or its outcome
-// is unknown; the error's type says which. Calls may be made from many
-// goroutines at once, and one call keeps several packets in flight.
+// A program beside a running fabric opens the fabric and gets a session on one of
+// its chips:
+//
+//	f, err := fabric.Open(ctx, "default") // the fabric that 'ttfabric up' started
+//	s, err := f.Session(src)              // commands start from this chip
+//	err = s.Write(ctx, dst, wire.NewNocAddr(1, 1, 0x1000), []byte("hello"))
+//
+// A program that is every chip of a fabric gets its session from package process:
+//
+//	func main() { process.Main(hello) } // started with 'ttfabric up --program ./hello'
+//	func hello(ctx context.Context, s *session.Session) error { ... }
+//
+// # Calls and their errors
+//
+// A [Session] stands on a [Fabric]: a chip in this process, or a chip behind its
+// API. Each call blocks until the fate of its command is known. A nil error means
+// that the destination performed the command. The type of an error says more:
+//
+//   - [RefusedError]: the destination did not perform the command, and says why.
+//   - [LostError]: the command did not arrive, and was not performed.
+//   - [OutcomeUnknownError]: nobody knows whether the command was performed.
+//   - [NoWayError]: the fabric has no route to the destination.
+//
+// Many goroutines may call at once. One call keeps several packets in flight.
 package session
 
 import (
@@ -19,11 +38,12 @@ import (
 	"ttfabric/wire"
 )
 
-// Fabric takes requests and tells their end.
+// Fabric starts requests and tells how they end.
 type Fabric interface {
-	// Submit starts requests, in order; it may block for room until ctx ends. It
-	// returns how many were started, and why if not all. For each of those,
-	// done is called once with its index; it must not block.
+	// Submit starts requests in order. It may block for room until ctx ends. It
+	// returns how many requests it started, and an error where it did not start all.
+	// For each started request, Submit's fabric calls done once, with the request's
+	// index; done must not block.
 	Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error)
 	Self() wire.FabricNodeID
 	Topology() *topo.Topology
@@ -32,14 +52,14 @@ type Fabric interface {
 // Limits and times.
 const (
 	InFlight       = 256                    // packets that one call keeps in flight
-	againRetries   = 200                    // times that a request refused for lack of room is tried again
-	againWait      = 2 * time.Millisecond   // before the first of these; grows to againMax
-	againMax       = 100 * time.Millisecond // between two of these
-	againDoublings = 6                      // after which againMax is reached
+	againRetries   = 200                    // times that a call repeats a request that was refused for lack of room
+	againWait      = 2 * time.Millisecond   // before the first repetition; the wait doubles up to againMax
+	againMax       = 100 * time.Millisecond // longest wait before a repetition
+	againDoublings = 6                      // doublings after which the wait is againMax
 )
 
-// OutcomeUnknownError says that a command may have been performed or not: its
-// destination restarted, the way died, or no answer came.
+// OutcomeUnknownError says that a command may have been performed or not. Its
+// destination restarted, the route died, or no answer came.
 type OutcomeUnknownError struct {
 	Dst    wire.FabricNodeID
 	Reason string
@@ -50,18 +70,19 @@ func (e *OutcomeUnknownError) Error() string {
 	return fmt.Sprintf("chip %s: outcome unknown: %s", e.Dst, e.Reason)
 }
 
-// ErrUnreachable is what errors of commands match, by [errors.Is], for which
-// the fabric's tables have no way to the destination left: a [LostError] if the
-// command was not performed, an [OutcomeUnknownError] if it was under way when the
-// last way died, a [NoWayError] if there never was one.
+// ErrUnreachable is what an error of a command matches, by [errors.Is], where the
+// fabric's tables have no route to the destination left. The error is a
+// [LostError] if the command was not performed. It is an [OutcomeUnknownError] if
+// the command was under way when the last route died, and a [NoWayError] if the
+// fabric never had a route.
 var ErrUnreachable = errors.New("no way to the chip is left")
 
-// Is reports whether the last way to the chip died: see [ErrUnreachable].
+// Is reports whether the last route to the chip died: see [ErrUnreachable].
 func (e *OutcomeUnknownError) Is(err error) bool {
 	return err == ErrUnreachable && e.Reason == chip.DoubtUnreachable.String()
 }
 
-// Is reports whether there was no way to the chip: see [ErrUnreachable].
+// Is reports whether the fabric had no route to the chip: see [ErrUnreachable].
 func (e *LostError) Is(err error) bool {
 	return err == ErrUnreachable && e.Reason == wire.DropUnreachable
 }
@@ -78,11 +99,11 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("chip %s refused %s: %s", e.Dst, e.Addr, e.Outcome)
 }
 
-// LostError says that a command did not reach its destination and was not performed.
+// LostError says that a command did not reach its destination, and was not performed.
 type LostError struct {
 	Dst    wire.FabricNodeID
-	Reason wire.DropReason   // 0 where the destination saw a gap
-	At     wire.FabricNodeID // where it was dropped, with a Reason
+	Reason wire.DropReason   // why a chip dropped the command; 0 where the destination saw a gap instead
+	At     wire.FabricNodeID // the chip that dropped the command, where there is a Reason
 }
 
 // Error names the chip, and where and why the command was dropped.
@@ -96,14 +117,14 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("chip %s unreachable: dropped at %s: %s; not performed", e.Dst, e.At, e.Reason)
 }
 
-// NoWayError says that the fabric as it is declared has no way to a chip on a
-// plane: such as a 1D fabric between the lines of a mesh. It does not pass.
+// NoWayError says that the declared fabric has no route to a chip on a plane. A
+// 1D fabric, for example, has none between the lines of a mesh. Waiting does not help.
 type NoWayError struct {
 	Src, Dst wire.FabricNodeID
 	Plane    wire.Plane
 }
 
-// Error names the chips and the plane, and says what shows the ways that there are.
+// Error names the chips and the plane, and the command that lists the routes.
 func (e *NoWayError) Error() string {
 	return fmt.Sprintf("there is no way from %s to %s on plane %d: 'ttfabric routes' shows those that there are", e.Src, e.Dst, e.Plane)
 }
@@ -129,22 +150,24 @@ type Option func(*chip.Request)
 // OnPlane chooses the routing plane (Spec §2.2.2); 0 without it.
 func OnPlane(p wire.Plane) Option { return func(r *chip.Request) { r.Plane = p } }
 
-// OtherWay makes a call's packets take the other way round a ring where both are
-// equally long, as between chips opposite each other on one of even length, so
-// that a program can use both. Elsewhere they go as without it. They keep an order
-// among themselves, not with those of calls without it. Multicasts and [Via] refuse it.
+// OtherWay makes a call's packets take the other direction round a ring, where
+// both directions are equally long: between opposite chips of a ring of even
+// length. A program can so use both directions. Elsewhere OtherWay changes nothing.
+// Packets with OtherWay keep their order among themselves, and no order with packets
+// without OtherWay. Multicasts and [Via] refuse OtherWay.
 func OtherWay() Option { return func(r *chip.Request) { r.Other = true } }
 
-// Traced has every chip on the way note the call's packets, see chip.Chip.Sightings.
+// Traced has every chip on the route note the call's packets, see chip.Chip.Sightings.
 func Traced() Option { return func(r *chip.Request) { r.Trace = true } }
 
 // Via makes a call's packets take the given hops, at most [wire.MaxHops],
-// instead of the routing table's: another way to the destination, or one that
-// leads round to the chip itself. Such a way may break the order of dimensions
-// that keeps the fabric free of deadlock; keep less in flight than a channel has slots.
+// instead of the routing table's. The hops lead to the destination, or round to the
+// chip itself. Such a route may break the order of dimensions that keeps the fabric
+// free of deadlock: keep fewer packets in flight than a channel has slots.
 func Via(hops ...wire.Direction) Option { return func(r *chip.Request) { r.Via = hops } }
 
-// Write writes data to dst, in packets of up to 4 KiB. On an error some of them may have been performed.
+// Write writes data to dst, in packets of up to 4 KiB. After an error, the
+// destination may have performed some of the packets.
 func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, o ...Option) error {
 	build := func(off, n int) chip.Request {
 		return with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
@@ -176,14 +199,14 @@ func (s *Session) InlineWrite(ctx context.Context, dst wire.FabricNodeID, a wire
 	return err
 }
 
-// AtomicInc adds to a 32-bit counter. With flush, earlier writes of this
-// session to dst on the same plane have been performed before. The address is a multiple of 4.
+// AtomicInc adds to a 32-bit counter. With flush, the destination performs earlier
+// writes of this session on the same plane first. The address is a multiple of 4.
 func (s *Session) AtomicInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
 	_, err := s.do(ctx, with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o))
 	return err
 }
 
-// WriteInc writes up to 4 KiB and then adds to a counter, in one packet.
+// WriteInc writes up to 4 KiB and then adds to a 32-bit counter, in one packet.
 func (s *Session) WriteInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, counter wire.NocAddr, add uint32, flush bool, o ...Option) error {
 	_, err := s.do(ctx, with(chip.Request{Dst: dst, Payload: data,
 		Command: wire.Command{Type: wire.NocFusedInc, Addr: a, Sem: counter, Value: add, Flush: flush}}, o))
@@ -220,15 +243,15 @@ func scatter(chunks []Chunk) (chip.Request, error) {
 	return chip.Request{Command: c, Payload: data}, nil
 }
 
-// Ping sends an empty packet to dst and returns the time until its completion was back.
+// Ping sends an empty packet to dst and returns the time until the packet's completion was back.
 func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) (time.Duration, error) {
 	r, err := s.do(ctx, with(chip.Request{Dst: dst, Probe: true}, o))
 	return r.Done.Sub(r.Sent), err
 }
 
-// Ready waits until every chip of the fabric answers, on the first plane that
-// leads there, or ctx ends; then the error names one that doesn't. Where no plane leads
-// to a chip, it says so at once, with a [NoWayError].
+// Ready waits until every chip of the fabric answers, on the first plane with a
+// route to the chip. When ctx ends first, the error names a chip that does not
+// answer. Where no plane has a route to a chip, Ready fails at once with a [NoWayError].
 func (s *Session) Ready(ctx context.Context) error {
 	for _, c := range s.Topology().Chips {
 		if err := s.answers(ctx, c.Node); err != nil {
@@ -273,17 +296,17 @@ func withOptions(r chip.Request, o []Option) chip.Request {
 	return r
 }
 
-// passing reports whether a request was refused, and not performed, for a
-// reason that passes: lack of room, or a destination that has restarted.
+// passing reports whether a destination refused a request, and did not perform the
+// request, for a reason that passes: lack of room, or a restart of the destination.
 func passing(r *chip.Result) bool {
 	return r.Fate == chip.FateRefused && r.Members == nil &&
 		(r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow || r.Outcome == wire.OutcomeUnknownFlow)
 }
 
-// againAfter is how long to wait before such a request is tried again.
+// againAfter is how long a call waits before it repeats such a request.
 func againAfter(try int) time.Duration { return min(againWait<<min(try, againDoublings), againMax) }
 
-// do submits one request and waits for its end.
+// do submits one request and waits for the request's end.
 func (s *Session) do(ctx context.Context, r chip.Request) (chip.Result, error) {
 	ended := make(chan chip.Result, 1)
 	for try := 0; ; try++ {

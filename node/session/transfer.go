@@ -11,25 +11,25 @@ import (
 	"ttfabric/wire"
 )
 
-// transfer is one call that takes many packets. It hands them to the fabric in
-// batches, keeps up to InFlight of them under way, and gathers their ends.
+// transfer is one call that takes many packets. A transfer hands packets to the
+// fabric in batches, keeps up to InFlight of them under way, and gathers their ends.
 type transfer struct {
 	s     *Session
 	ctx   context.Context
 	n     int                                   // bytes in all
-	build func(off, n int) chip.Request         // of n bytes from off on
-	took  func(off, n int, r chip.Result) error // what a packet's end brought; nil: nothing is expected
+	build func(off, n int) chip.Request         // makes the request for n bytes from off on
+	took  func(off, n int, r chip.Result) error // takes the data of a packet that was performed; nil: packets bring none
 
 	mu    sync.Mutex
-	open  int   // packets under way
-	err   error // the first
-	wake  chan struct{}
-	ended bool // the caller has been answered
-	done  bool // a packet was performed
-	anew  bool // none was when the destination was found to have restarted: all go to its present life
+	open  int           // packets under way
+	err   error         // the first error
+	wake  chan struct{} // a packet has ended
+	ended bool          // the caller has its answer
+	done  bool          // the destination performed a packet
+	anew  bool          // the destination restarted before it performed a packet: all packets go to its present incarnation
 }
 
-// batchMin is how many packets are waited for to be handed over together, unless fewer are left.
+// batchMin is the least number of packets in a batch, unless fewer are left.
 const batchMin = InFlight / 4
 
 // pieces moves n bytes and returns the first error after all packets have ended.
@@ -81,7 +81,8 @@ func (t *transfer) request(i int) chip.Request {
 	return t.build(off, min(wire.MaxPayload, t.n-off))
 }
 
-// wait blocks until ready holds, which is asked under the lock; false when the context ended before.
+// wait blocks until ready holds. wait calls ready under the lock. wait returns
+// false when the context ended before.
 func (t *transfer) wait(ready func() bool) bool {
 	for {
 		t.mu.Lock()
@@ -98,7 +99,7 @@ func (t *transfer) wait(ready func() bool) bool {
 	}
 }
 
-// leave answers the caller although packets are under way.
+// leave answers the caller while packets are still under way.
 func (t *transfer) leave() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,7 +125,7 @@ func (t *transfer) end(i, try int, r chip.Result) {
 				return
 			}
 			again := t.request(i)
-			again.Payload = slices.Clone(again.Payload) // the caller's buffer is his again once he has been answered
+			again.Payload = slices.Clone(again.Payload) // after the answer, the caller may reuse the buffer
 			t.mu.Unlock()
 			_, err := t.s.f.Submit(t.ctx, []chip.Request{again}, func(_ int, r chip.Result) { t.end(i, try+1, r) })
 			if err != nil {
@@ -146,8 +147,9 @@ func (t *transfer) end(i, try int, r chip.Result) {
 	t.settled()
 }
 
-// again reports whether a packet is to be tried again, and takes note of how it
-// ended: a destination that restarted with some of the packets is not given the others, and the transfer is torn.
+// again reports whether the transfer repeats a packet, and notes how the packet
+// ended. Where the destination restarted after it performed some packets, the
+// others are not sent to its present incarnation: the transfer is torn.
 func (t *transfer) again(try int, r *chip.Result) (again, torn bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,18 +6,18 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// arrivals are the packets of an offered load, from when they arrive at their
-// source until they are sent. They arrive whether or not the fabric keeps up,
-// so that what one packet waits for another is part of its latency.
+// arrivals are the packets of an offered load, from their arrival at the source until they are
+// sent. Packets arrive whether or not the fabric keeps up. So the time for which a packet waits
+// behind others is part of its latency.
 //
 // Invariant: 0 ≤ head ≤ len(queue), and len(queue)-head ≤ MaxQueue.
 type arrivals struct {
 	started bool
 	start   mono.Time
 	next    float64   // nanoseconds from start to the next arrival
-	last    mono.Time // arrival
+	last    mono.Time // instant of the latest arrival
 	queue   []waiting
-	head    int // of queue; what lies before it has been sent
+	head    int // index in queue; the entries before it have been sent
 }
 
 // waiting is a packet that has arrived.
@@ -35,10 +35,10 @@ func (a *arrivals) take() (flow int, came mono.Time) {
 	return w.flow, w.came
 }
 
-// putBack takes the last take back. Nothing has arrived since.
+// putBack undoes the last take. Nothing may have arrived since.
 func (a *arrivals) putBack() { a.head-- }
 
-// add appends a packet; false where there is no room.
+// add appends a packet. add reports false if there is no room.
 func (a *arrivals) add(flow int, came mono.Time) bool {
 	if a.waiting() >= MaxQueue {
 		return false
@@ -50,7 +50,7 @@ func (a *arrivals) add(flow int, came mono.Time) bool {
 	return true
 }
 
-// arriveUntil lets happen what has happened until now.
+// arriveUntil makes the packets arrive that are due by now.
 func (g *Generator) arriveUntil(now mono.Time) {
 	a := &g.arrive
 	if !a.started {
@@ -77,8 +77,8 @@ func (g *Generator) arriveUntil(now mono.Time) {
 // pause is the time from one arrival to the next, in nanoseconds.
 func (g *Generator) pause() float64 { return g.rng.ExpFloat64() / g.spec.Load * float64(time.Second) }
 
-// Deadline is when [Generator.Next] is to be asked next although nothing has
-// ended: when a packet arrives and none waits before it.
+// Deadline is when a packet arrives while none waits. [Generator.Next] must then be called even if
+// no packet has ended.
 func (g *Generator) Deadline() (mono.Time, bool) {
 	a := &g.arrive
 	if !a.started || g.fresh == 0 || a.waiting() > 0 {

@@ -9,13 +9,13 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Generator yields one chip's packets of a run, with at most Spec.Window of
-// them outstanding. It takes its destinations round robin, or draws them. It is
-// a pure machine and not safe for concurrent use.
+// Generator makes one chip's packets of a run, with at most Spec.Window of them outstanding. It
+// takes its destinations round robin, or draws them at random. A Generator is a pure machine and
+// not safe for concurrent use.
 //
-// Invariants: 0 ≤ open ≤ Window; fresh is the sum of the flows' rest; left is
-// fresh and what has had its turn and waits: one packet that was taken back, or
-// those that have arrived.
+// Invariants: 0 ≤ open ≤ Window. Fresh is the sum of the flows' rest. Left is fresh plus the
+// packets that have had their turn and wait: one packet that was taken back, or the packets that
+// have arrived.
 type Generator struct {
 	spec    Spec
 	self    wire.FabricNodeID
@@ -23,25 +23,25 @@ type Generator struct {
 	flows   []sending // in the order of turns
 	turn    int       // index of the flow to try first
 	again   int       // flow whose last packet was taken back, -1 for none
-	last    int       // flow of the last Next, -1 if it can't be undone
-	open    int       // packets whose end is not known
+	last    int       // flow of the last Next, -1 if that cannot be undone
+	open    int       // packets that have not ended
 	left    uint64    // packets that have neither been sent nor refused
-	fresh   uint64    // of those, packets that have no turn yet
-	arrive  arrivals  // with a load
-	begin   mono.Time // first packet
-	end     mono.Time // last end of one
+	fresh   uint64    // of left: packets that have not had their turn
+	arrive  arrivals  // used with a load
+	begin   mono.Time // when the first packet was sent
+	end     mono.Time // when a packet last ended
 	started bool
 }
 
-// sending is one pair, at its source.
+// sending is the state of one pair at its source.
 type sending struct {
 	PairReport
 	slots
-	rest uint64 // packets that have no turn yet
+	rest uint64 // packets that have not had their turn
 }
 
-// NewGenerator returns the generator of self's share of a run. A spec that
-// does not [Spec.Validate] panics; for pairs see [CheckPairs].
+// NewGenerator returns the generator of self's share of a run. NewGenerator panics if the spec does
+// not pass [Spec.Validate]. For pairs see [CheckPairs].
 func NewGenerator(spec Spec, self wire.FabricNodeID, pairs []Pair) *Generator {
 	spec.must()
 	g := &Generator{spec: spec, self: self, last: -1, again: -1}
@@ -64,26 +64,27 @@ func NewGenerator(spec Spec, self wire.FabricNodeID, pairs []Pair) *Generator {
 		g.left += f.rest
 	}
 	g.fresh = g.left
-	// Every source begins elsewhere, so that they don't all fall upon the same destination at once.
+	// Every source begins with another destination, so that they do not all send to the same one at
+	// once.
 	g.rng = rand.New(rand.NewPCG(spec.Seed, uint64(self.Mesh)<<16|uint64(self.Chip)))
 	g.rng.Shuffle(len(g.flows), func(i, j int) { g.flows[i], g.flows[j] = g.flows[j], g.flows[i] })
 	return g
 }
 
-// place finds a source's rank among the sources of a destination.
+// place is a source's rank among the sources of a destination.
 type place struct{ rank, n int }
 
 func (w *place) count(src, self wire.FabricNodeID) {
 	w.n++
-	if before(src, self) {
+	if src.Compare(self) < 0 {
 		w.rank++
 	}
 }
 
 func (w *place) slots() slots { return slotsOf(w.rank, w.n) }
 
-// Next returns the next packet; false while the window is full, while none has
-// arrived, and when nothing is left. With a load the first call starts the arrivals.
+// Next returns the next packet. Next reports false while the window is full, while no packet has
+// arrived, and when no packet is left. With a load the first call starts the arrivals.
 func (g *Generator) Next(now mono.Time) (Packet, bool) {
 	if g.spec.Load > 0 {
 		g.arriveUntil(now)
@@ -111,8 +112,8 @@ func (g *Generator) Next(now mono.Time) (Packet, bool) {
 	return p, true
 }
 
-// pick is whose turn it is: the next of those that have packets left, or one
-// of them at random, in proportion to how many each has. There is one.
+// pick chooses the flow whose turn it is: the next flow that has packets left, or a random one, in
+// proportion to the packets that each flow has left. At least one flow must have packets left.
 func (g *Generator) pick() int {
 	i := g.turn
 	if g.spec.Draw {
@@ -131,8 +132,8 @@ func (g *Generator) pick() int {
 	return i
 }
 
-// Undo takes back the last Next, which the fabric had no room for: its packet
-// comes again. It panics unless the last call was a Next that yielded one.
+// Undo takes back the last Next if the fabric had no room for the packet. Next then returns the
+// same packet again. Undo panics unless the last call was a Next that returned a packet.
 func (g *Generator) Undo() {
 	if g.last < 0 {
 		panic(fmt.Sprintf("traffic: nothing to undo: chip %s, %d open, %d left", g.self, g.open, g.left))
@@ -156,9 +157,9 @@ func (g *Generator) Fill(p Packet, b []byte) {
 	p.fill(g.spec.Run, b)
 }
 
-// Done tells how a packet ended, once for each: the outcome at its
-// destination, or lost if it got there not at all or nobody knows. It panics
-// for a packet that is not outstanding, as far as that can be told.
+// Done tells how a packet ended, once for each packet. O is the outcome at the destination. Lost
+// means that the packet did not arrive, or that nobody knows. Done panics for a packet that is not
+// outstanding, as far as it can tell.
 func (g *Generator) Done(p Packet, sent, now mono.Time, o wire.Outcome, lost bool) {
 	if g.open == 0 || p.flow >= len(g.flows) || g.flows[p.flow].Dst != p.Dst {
 		panic(fmt.Sprintf("traffic: packet to %s is not outstanding: chip %s, %d open, %d left", p.Dst, g.self, g.open, g.left))

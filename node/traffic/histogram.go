@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// subBits sets the histogram's resolution: 32 buckets per doubling. A bucket
-// is reported by its middle, so the error is at most half a bucket, 1/64 or 1.6 %.
+// subBits sets the histogram's resolution: 32 buckets per doubling. A bucket is reported by its
+// middle, so the error is at most half a bucket, 1/64 or 1.6 %.
 const subBits = 5
 
-// Histogram counts durations in log-linear buckets: below 32 ns one bucket for
-// each nanosecond, above 32 for each doubling. The zero value is empty; it
-// goes through JSON unchanged. Copies share their buckets.
+// Histogram counts durations in log-linear buckets: one bucket for each nanosecond below 32 ns, and
+// 32 buckets for each doubling above. The zero value is empty. Encoding to JSON and back does not
+// change a Histogram. Copies share their buckets.
 type Histogram struct {
 	N       uint64         `json:"n"`                 // durations counted
 	Buckets map[int]uint64 `json:"buckets,omitempty"` // by bucket number, at most 1888 of them
@@ -42,8 +42,8 @@ func (h *Histogram) Merge(o *Histogram) {
 
 func (h *Histogram) clone() Histogram { return Histogram{h.N, maps.Clone(h.Buckets)} }
 
-// Quantile returns the duration that a share q of all, from 0 to 1, are no
-// longer than, to within 1.6 %; 0 of none.
+// Quantile returns a duration that is at least as long as a share q, from 0 to 1, of all durations.
+// Quantile is exact to 1.6 %, and 0 for an empty histogram.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	want := max(1, uint64(math.Ceil(q*float64(h.N))))
 	var seen uint64
@@ -64,7 +64,7 @@ func bucket(n uint64) int {
 	return e<<subBits + int(n>>e)
 }
 
-// middle is the middle of a bucket; 0 for a number that is no bucket's.
+// middle is the middle of a bucket. middle is 0 if no bucket has that number.
 func middle(k int) time.Duration {
 	switch {
 	case k < 0 || k > bucket(math.MaxInt64):

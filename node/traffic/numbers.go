@@ -2,34 +2,34 @@ package traffic
 
 import "slices"
 
-// maxGaps is the number of gaps that are remembered per source and plane. It
-// takes as many separate losses to reach it; a loss of many in a row is one gap.
+// maxGaps is the number of gaps that are remembered per source and plane. A loss of many packets in
+// a row makes one gap, so it takes maxGaps separate losses to reach the limit.
 const maxGaps = 1 << 12
 
-// gap is numbers that have been overtaken: from lo up to but not including hi.
+// gap is a range of numbers that later numbers have overtaken: from lo up to but not including hi.
 type gap struct{ lo, hi uint64 }
 
-// numbers knows which numbers have come.
+// numbers remembers which numbers have come.
 //
-// Invariants: everything below next has come, or is in gaps, or forgotten
-// counts it; gaps are in order, not empty and don't touch.
+// Invariants: each number below next has come, is in gaps, or is counted in forgotten. Gaps are in
+// order, not empty and do not touch.
 type numbers struct {
 	next      uint64
 	gaps      []gap
-	forgotten uint64 // numbers in gaps that were given up for want of room
+	forgotten uint64 // numbers in gaps that were dropped for lack of room
 }
 
-// arrival is what the coming of a number means.
+// arrival says what the coming of a number means.
 type arrival int
 
 const (
 	inOrder   arrival = iota
-	late              // overtaken by later ones
+	late              // later numbers have overtaken it
 	duplicate         // it has come before
 )
 
-// add notes the coming of n. It is exact as long as forgotten is 0: a number
-// of a forgotten gap counts as a duplicate when it comes after all.
+// add notes the coming of n. add is exact as long as forgotten is 0. A number of a forgotten gap
+// counts as a duplicate if it comes.
 func (s *numbers) add(n uint64) arrival {
 	if n >= s.next {
 		if n > s.next {

@@ -13,15 +13,15 @@ type Packet struct {
 	Src    wire.FabricNodeID
 	Dst    wire.FabricNodeID
 	Plane  wire.Plane
-	Other  bool         // the other way round a ring
-	Number uint64       // among the pair's packets on this plane and way, from 0
-	Addr   wire.NocAddr // where in Dst's memory it goes
-	Came   mono.Time    // when it arrived at its source, with a load
+	Other  bool         // takes the other direction round a ring
+	Number uint64       // among the pair's packets on this plane and direction, from 0
+	Addr   wire.NocAddr // address in Dst's memory
+	Came   mono.Time    // when the packet arrived at its source, with a load
 	flow   int          // index into Generator.flows
 }
 
-// A packet begins with its header and goes on with bytes that follow from it.
-// Little-endian, offsets and lengths in bytes:
+// A packet begins with a header. The bytes after it follow from the header. Little-endian, offsets
+// and lengths in bytes:
 //
 //	 0  2  magic "TF"
 //	 2  2  length of the packet
@@ -30,7 +30,7 @@ type Packet struct {
 //	12  8  run
 //	20  6  number
 //	26  1  plane
-//	27  1  1 for the other way round a ring, else 0
+//	27  1  1 for the other direction round a ring, else 0
 //	28  4  CRC-32C of the packet with zeros here
 const (
 	offMagic  = 0
@@ -48,7 +48,7 @@ const (
 // magic begins every traffic packet.
 const magic = 'T' | 'F'<<8
 
-// fill writes the packet's bytes into b, which is its length.
+// fill writes the packet's bytes into b, which has the packet's length.
 func (p *Packet) fill(run uint64, b []byte) {
 	le := binary.LittleEndian
 	le.PutUint16(b[offMagic:], magic)
@@ -58,7 +58,7 @@ func (p *Packet) fill(run uint64, b []byte) {
 	le.PutUint16(b[offDst:], uint16(p.Dst.Mesh))
 	le.PutUint16(b[offDst+2:], uint16(p.Dst.Chip))
 	le.PutUint64(b[offRun:], run)
-	le.PutUint64(b[offNumber:], p.Number&(1<<48-1)) // its upper two bytes, zero, are the plane's and the way's
+	le.PutUint64(b[offNumber:], p.Number&(1<<48-1)) // writes zeros over the bytes for plane and direction, which follow
 	b[offPlane] = byte(p.Plane)
 	if p.Other {
 		b[offOther] = 1
@@ -77,7 +77,7 @@ func (p *Packet) fill(run uint64, b []byte) {
 	le.PutUint32(b[offCRC:], wire.Checksum(b))
 }
 
-// SplitMix64 (Steele, Lea, Flood 2014): a counter that goes up by step, mixed.
+// SplitMix64 (Steele, Lea, Flood 2014): a counter that grows by step, mixed.
 const step = 0x9E3779B97F4A7C15
 
 func mix(z uint64) uint64 {
@@ -86,8 +86,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// parse reads what a packet says it is. It is intact if every byte of it is
-// as [Packet.fill] would have written it; buf, of MaxSize bytes, is for finding out.
+// parse reads a packet's header. The packet is intact if every byte is as [Packet.fill] would have
+// written it. Buf, of MaxSize bytes, is working space.
 func parse(b, buf []byte) (p Packet, run uint64, intact bool) {
 	le := binary.LittleEndian
 	if len(b) < headerLen || len(b) > len(buf) || le.Uint16(b[offMagic:]) != magic {

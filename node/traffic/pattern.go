@@ -1,17 +1,15 @@
-// Package traffic is traffic that can be believed: patterns of pairs, a
-// generator of packets whose every byte follows from what the packet is, and
-// a verifier that tells from the bytes alone what has been lost, duplicated,
-// corrupted, reordered or delivered to the wrong place. The patterns are those
-// of tt-metal's test_tt_fabric (pattern.go) and of the literature on networks
-// on chips (synthetic.go).
+// Package traffic makes traffic whose results can be trusted. The package has patterns of pairs, a
+// generator of packets, and a verifier. Every byte of a packet follows from the packet's header. So
+// the verifier tells from the bytes alone which packets were lost, duplicated, corrupted, reordered
+// or delivered to the wrong place. The patterns are those of tt-metal's test_tt_fabric (pattern.go)
+// and of the literature on networks on chips (synthetic.go).
 //
-// A source sends as fast as its window allows, or as fast as [Spec.Load] says:
-// then packets arrive at its queue by themselves (arrivals.go).
+// A source sends as fast as its window allows. With [Spec.Load], packets arrive at the source's
+// queue at that rate instead (arrivals.go).
 //
-// All chips of a run get the same [Spec] and the same pairs; nothing else
-// passes between them. A chip's [Generator] makes its packets, its [Verifier]
-// looks at what others have written into its memory, and a [Report] says what
-// both have seen. [Merge] joins the reports of all chips.
+// All chips of a run get the same [Spec] and the same pairs, and exchange nothing else. A chip's
+// [Generator] makes its packets. Its [Verifier] checks what others have written into its memory. A
+// [Report] says what both have seen. [Merge] joins the reports of all chips.
 package traffic
 
 import (
@@ -29,46 +27,46 @@ import (
 type Pair struct {
 	Src    wire.FabricNodeID `json:"src"`
 	Dst    wire.FabricNodeID `json:"dst"`
-	Weight uint32            `json:"weight,omitempty"` // its part of the run's packets, against the other pairs'; at most MaxWeight, 0 counts as 1
-	Planes uint8             `json:"planes,omitempty"` // that lead from the one to the other, from 0; 0 counts as all of the run's
-	Ways   uint8             `json:"ways,omitempty"`   // round rings: 2 where both are equally long; 0 counts as 1
+	Weight uint32            `json:"weight,omitempty"` // share of the run's packets, relative to the other pairs; at most MaxWeight, 0 counts as 1
+	Planes uint8             `json:"planes,omitempty"` // planes that lead from source to destination, from 0; 0 counts as all planes of the run
+	Ways   uint8             `json:"ways,omitempty"`   // directions round rings: 2 where both are equally long; 0 counts as 1
 }
 
 // weight is the pair's part of the packets.
 func (p *Pair) weight() uint64 { return max(uint64(p.Weight), 1) }
 
-// Options are what some patterns leave open.
+// Options are parameters of some patterns.
 type Options struct {
-	Seed     uint64            // of random-pairs and permutation
-	Hot      wire.FabricNodeID // of hotspot: the chip
-	HotShare int               // of hotspot: percent of each source's packets that are for it, 1 to 100; 0 for DefaultHotShare
+	Seed     uint64            // for random-pairs and permutation
+	Hot      wire.FabricNodeID // for hotspot: the chip
+	HotShare int               // for hotspot: percentage of each source's packets that go to it, 1 to 100; 0 for DefaultHotShare
 
-	// Planes is how many routing planes lead from one chip to another, from 0.
-	// Pairs with none are left out; nil: all planes lead everywhere. The planes
-	// of a machine need not: meshes may be joined by fewer cables than they have
-	// planes, and on a 1D fabric only chips of one line have a way.
+	// Planes is how many routing planes lead from one chip to another, from 0. Pairs with none are
+	// left out. With nil, all planes lead everywhere. On some machines they do not: meshes may be
+	// joined by fewer cables than they have planes, and on a 1D fabric only chips of one line have
+	// a route.
 	Planes func(src, dst wire.FabricNodeID) int
 
-	// Ways is how many ways lead from one chip to another on each plane: 2 where
-	// both ways round a ring are equally long, see route.Plan.WaysBetween; nil: 1.
+	// Ways is how many routes lead from one chip to another on each plane: 2 if both directions
+	// round a ring are equally long, see route.Plan.WaysBetween. With nil, it is 1.
 	Ways func(src, dst wire.FabricNodeID) int
 }
 
-// DefaultHotShare is the percentage of packets for the hot chip where [Options] says nothing.
+// DefaultHotShare is the percentage of packets for the hot chip if [Options] does not say.
 const DefaultHotShare = 20
 
 // Pattern chooses the pairs of a run.
 type Pattern struct {
 	Name    string
-	Aliases []string // other names that are accepted; test_tt_fabric's or BookSim's among them
+	Aliases []string // other accepted names, including those of test_tt_fabric or BookSim
 	Help    string   // one line
 	Draw    bool     // sources draw the destination of each packet at random, see Spec.Draw
 	pairs   func(t *topo.Topology, o Options) ([]Pair, error)
 }
 
-// Patterns are the patterns that can be named: those of test_tt_fabric
-// (tt-metal, tests/tt_metal/tt_metal/perf_microbenchmark/routing,
-// HighLevelTrafficPattern), and BookSim's (booksim2, traffic.cpp).
+// Patterns are the patterns that a user can name: those of test_tt_fabric (tt-metal,
+// tests/tt_metal/tt_metal/perf_microbenchmark/routing, HighLevelTrafficPattern), and BookSim's
+// (booksim2, traffic.cpp).
 var Patterns = []Pattern{
 	{"all-to-all", []string{"all_to_all"}, "every chip to every other", false, allToAll},
 	{"one-to-all", []string{"one_to_all"}, "the first chip to every other", false, oneToAll},
@@ -98,9 +96,9 @@ func PatternByName(name string) (Pattern, error) {
 	return Pattern{}, fmt.Errorf("traffic pattern %q: want one of %s", name, strings.Join(have, ", "))
 }
 
-// Pairs returns distinct pairs of different chips, always the same for the
-// same topology and options. A chip that the pattern makes its own destination
-// sends nothing. The error says why the topology has no such pattern.
+// Pairs returns distinct pairs of different chips. The same topology and options always give the
+// same pairs. A chip that the pattern maps to itself sends nothing. The error says why the pattern
+// does not exist on the topology.
 func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 	pairs, err := p.pairs(t, o)
 	if err == nil && o.Planes != nil {
@@ -122,7 +120,7 @@ func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 	return pairs, nil
 }
 
-// onPlanes notes the planes of pairs that have fewer than all, and leaves out those with none.
+// onPlanes notes the planes of pairs that have fewer than all. onPlanes leaves out pairs with none.
 func onPlanes(pairs []Pair, all int, planes func(src, dst wire.FabricNodeID) int) (out []Pair) {
 	for _, p := range pairs {
 		n := planes(p.Src, p.Dst)
@@ -166,7 +164,7 @@ func neighbours(t *topo.Topology, _ Options) (out []Pair, err error) {
 	for _, a := range t.Chips {
 		first := len(out)
 		for d := range wire.Direction(wire.NumDirections) {
-			// Two directions lead to one chip where a short ring closes.
+			// On a short ring, two directions lead to the same chip.
 			if n, ok := t.Neighbour(a.Node, d, 0); ok && !slices.Contains(out[first:], Pair{Src: a.Node, Dst: n}) {
 				out = append(out, Pair{Src: a.Node, Dst: n})
 			}
@@ -175,12 +173,13 @@ func neighbours(t *topo.Topology, _ Options) (out []Pair, err error) {
 	return out, nil
 }
 
-// shuffled is the order in which a seed takes the chips.
+// shuffled is a random order of the chips, which depends on the seed.
 func shuffled(t *topo.Topology, seed uint64) []int {
 	return rand.New(rand.NewPCG(seed, 0)).Perm(len(t.Chips))
 }
 
-// randomPairs pairs the chips off, as test_tt_fabric does; one chip of an odd number stays out.
+// randomPairs pairs off the chips at random, as test_tt_fabric does. With an odd number of chips,
+// one chip is left out.
 func randomPairs(t *topo.Topology, o Options) (out []Pair, err error) {
 	order := shuffled(t, o.Seed)
 	for i := 0; i+1 < len(order); i += 2 {

@@ -7,28 +7,27 @@ import (
 	"ttfabric/wire"
 )
 
-// PairReport is what one chip knows of a pair: its source the first half, its
-// destination the second. At the source Sent = Completed + Refused + Failed +
-// what is still under way.
+// PairReport is what one chip knows about a pair. The source knows the first half, the destination
+// the second. At the source, Sent = Completed + Refused + Failed + the packets still under way.
 type PairReport struct {
 	Pair
 	Sent      uint64            `json:"sent"`
 	Completed uint64            `json:"completed"`          // performed, as the destination has confirmed
 	Refused   uint64            `json:"refused"`            // not performed by the destination
 	Outcomes  map[string]uint64 `json:"outcomes,omitempty"` // Refused by outcome
-	Failed    uint64            `json:"failed"`             // lost on the way, or of unknown outcome
-	Latency   Histogram         `json:"latency"`            // of the completed ones, from the request, or with a load from its arrival, to its completion
+	Failed    uint64            `json:"failed"`             // lost on the way, or with unknown outcome
+	Latency   Histogram         `json:"latency"`            // of the completed packets, from the request (with a load: from the arrival at the source) to the completion
 
-	// With a load: Offered = Sent + Overflowed + what waits at the source.
+	// With a load: Offered = Sent + Overflowed + the packets that wait at the source.
 	Offered    uint64 `json:"offered,omitempty"`    // arrived at the source
-	Overflowed uint64 `json:"overflowed,omitempty"` // of those: not sent, since MaxQueue were waiting
+	Overflowed uint64 `json:"overflowed,omitempty"` // of Offered: not sent, since MaxQueue packets were waiting
 
 	Delivered  uint64 `json:"delivered"`           // verified at the destination, each once
-	Missing    uint64 `json:"missing"`             // of the pair's packets: not delivered yet
-	Duplicated uint64 `json:"duplicated"`          // delivered again
-	Corrupted  uint64 `json:"corrupted"`           // not as their source made them
-	Reordered  uint64 `json:"reordered"`           // delivered after later ones of their plane
-	Forgotten  uint64 `json:"forgotten,omitempty"` // of Missing: would count as duplicated if they came, so many gaps there are
+	Missing    uint64 `json:"missing"`             // packets of the pair not delivered yet
+	Duplicated uint64 `json:"duplicated"`          // delivered more than once
+	Corrupted  uint64 `json:"corrupted"`           // differ from what their source made
+	Reordered  uint64 `json:"reordered"`           // delivered after later packets of their plane
+	Forgotten  uint64 `json:"forgotten,omitempty"` // of Missing: would count as duplicated if they came, since there were too many gaps
 }
 
 func (p *PairReport) refuse(o wire.Outcome) {
@@ -43,16 +42,16 @@ func (p *PairReport) refuse(o wire.Outcome) {
 type Report struct {
 	Run         uint64            `json:"run"`
 	Chip        wire.FabricNodeID `json:"chip"`
-	Finished    bool              `json:"finished"`                       // all its packets have ended
-	Elapsed     time.Duration     `json:"elapsed_nanoseconds"`            // from its first packet to the last end of one
-	Offering    time.Duration     `json:"offering_nanoseconds,omitempty"` // with a load: from its start to the latest arrival
+	Finished    bool              `json:"finished"`                       // all packets of the chip have ended
+	Elapsed     time.Duration     `json:"elapsed_nanoseconds"`            // from the chip's first packet to the last end of a packet
+	Offering    time.Duration     `json:"offering_nanoseconds,omitempty"` // with a load: from the run's start to the latest arrival
 	Source      []PairReport      `json:"source"`
 	Dest        []PairReport      `json:"destination"`
-	Misdirected uint64            `json:"misdirected"` // whole packets of this run that had no business here
-	Stray       uint64            `json:"stray"`       // arrivals that are not of this run
+	Misdirected uint64            `json:"misdirected"` // whole packets of this run that were delivered to the wrong place
+	Stray       uint64            `json:"stray"`       // arrivals that do not belong to this run
 }
 
-// NewReport returns the state of a chip's part of a run. It shares no memory with g and v.
+// NewReport returns the state of a chip's part of a run. NewReport shares no memory with g and v.
 func NewReport(g *Generator, v *Verifier) Report {
 	r := Report{Run: g.spec.Run, Chip: g.self, Finished: g.Finished(), Elapsed: g.elapsed(), Offering: g.offering(), Misdirected: v.misdirected, Stray: v.stray}
 	for i := range g.flows {
@@ -66,54 +65,55 @@ func NewReport(g *Generator, v *Verifier) Report {
 	return r
 }
 
-// Row is the result of a pair, or of all.
+// Row is the result of a pair, or of all pairs.
 type Row struct {
-	Pair              // of all: zero
+	Pair              // for all pairs: zero
 	Sent       uint64 `json:"sent"`
 	Delivered  uint64 `json:"delivered"`
-	Lost       uint64 `json:"lost"` // sent and not delivered; before the end also those under way
+	Lost       uint64 `json:"lost"` // sent and not delivered; before the end, this includes packets under way
 	Duplicated uint64 `json:"duplicated"`
 	Corrupted  uint64 `json:"corrupted"`
 	Reordered  uint64 `json:"reordered"`
 	Failed     uint64 `json:"failed"`    // of Sent: ended, and not confirmed to their source as performed
 	Completed  uint64 `json:"completed"` // of Sent: confirmed to their source as performed
 	Bytes      uint64 `json:"bytes"`     // delivered
-	// Of the bytes delivered, over the time that the pair's source was at work; of all, over the longest of those times.
+	// Gbps is the rate of the delivered bytes, over the time in which the pair's source was at
+	// work. For all pairs, it is over the longest of those times.
 	Gbps float64 `json:"gigabits_per_second"`
 	P50  float64 `json:"latency_p50_microseconds"`
 	P99  float64 `json:"latency_p99_microseconds"`
 
-	// With a load; of all, the sums over the pairs.
+	// Set with a load. For all pairs, these are the sums over the pairs.
 	Offered      uint64  `json:"offered,omitempty"`                     // arrived at the source
-	Overflowed   uint64  `json:"overflowed,omitempty"`                  // of those: not sent, since too many were waiting
-	OfferedRate  float64 `json:"offered_packets_per_second,omitempty"`  // Offered, over the time that they took to arrive
-	AcceptedRate float64 `json:"accepted_packets_per_second,omitempty"` // Delivered, over the time that the pair's source was at work
+	Overflowed   uint64  `json:"overflowed,omitempty"`                  // of Offered: not sent, since too many packets were waiting
+	OfferedRate  float64 `json:"offered_packets_per_second,omitempty"`  // Offered, over the time in which the packets arrived
+	AcceptedRate float64 `json:"accepted_packets_per_second,omitempty"` // Delivered, over the time in which the pair's source was at work
 }
 
 // Result is a whole run.
 type Result struct {
 	Spec        Spec    `json:"spec"`
-	Seconds     float64 `json:"seconds"` // the longest that a source was at work
+	Seconds     float64 `json:"seconds"` // the longest time for which a source was at work
 	Rows        []Row   `json:"pairs"`   // in the order of the pairs
 	Total       Row     `json:"total"`
-	Misdirected uint64  `json:"misdirected"` // packets of this run that turned up where they had no business
-	Stray       uint64  `json:"stray"`       // arrivals that are not of this run; they don't count against it
-	// Chips whose last word is not their end of the run: they died, or started
-	// anew. Merge doesn't know of them; who collects the reports fills it in.
+	Misdirected uint64  `json:"misdirected"` // packets of this run that were delivered to the wrong place
+	Stray       uint64  `json:"stray"`       // arrivals that do not belong to this run; they do not count against it
+	// Silent are chips whose last report is not from the end of the run: they died or restarted.
+	// Merge does not know about them. The collector of the reports sets the field.
 	Silent []wire.FabricNodeID `json:"silent,omitempty"`
 }
 
-// OK reports whether everything that the run asked for arrived exactly once,
-// whole, in order and where it should, and every source has been told so. What
-// overflowed at a source doesn't count against it: it was never sent.
+// OK reports whether each packet of the run arrived exactly once, whole, in order and at the right
+// place, and every source has been told so. Packets that overflowed at a source do not count: they
+// were never sent.
 func (r *Result) OK() bool {
 	t := &r.Total
 	return t.Sent+t.Overflowed == r.Spec.Packets && t.Completed == t.Sent && t.Delivered == t.Sent &&
 		t.Lost+t.Duplicated+t.Corrupted+t.Reordered+t.Failed+r.Misdirected == 0
 }
 
-// Merge joins the chips' reports. Pairs whose chips did not report count as
-// far as the other end knows; reports of another run don't count.
+// Merge joins the chips' reports. For a pair of which one chip did not report, it uses what the
+// other end knows. Merge ignores reports of another run.
 func Merge(spec Spec, pairs []Pair, reports []Report) Result {
 	src, dst := map[Pair]*PairReport{}, map[Pair]*PairReport{}
 	res := Result{Spec: spec}
@@ -178,7 +178,8 @@ func (r *Row) add(o *Row) {
 	r.AcceptedRate += o.AcceptedRate
 }
 
-// rates compares what arrived at the pair's source with what its destination got.
+// rates compares the rate of arrivals at the pair's source with the rate of deliveries at its
+// destination.
 func (r *Row) rates(s *PairReport, offering, elapsed float64) {
 	r.Offered, r.Overflowed = s.Offered, s.Overflowed
 	if offering > 0 {

@@ -8,40 +8,40 @@ import (
 
 // Limits of a run.
 const (
-	MinSize       = headerLen       // bytes of a packet: its header
+	MinSize       = headerLen       // bytes of a packet: those of its header
 	MaxSize       = wire.MaxPayload // bytes
 	MaxPackets    = 1 << 40         // of one run
-	MaxWays       = 2               // round a ring
+	MaxWays       = 2               // directions round a ring
 	MaxWindow     = 1024            // packets outstanding per source
 	DefaultWindow = 32              // packets outstanding per source
-	MaxPairs      = 1 << 18         // of one run: four times those of all-to-all on a full mesh of 256 chips
-	MaxWeight     = 1 << 20         // of a pair: those of hotspot on 512 chips are a twentieth of it
-	MinLoad       = 1e-3            // packets per second and source, where they arrive by themselves
-	MaxLoad       = 1e6             // packets per second and source: no chip takes as many
-	MaxQueue      = 1 << 16         // packets that wait at a source; those that arrive beyond it are not sent
+	MaxPairs      = 1 << 18         // of one run: four times as many as all-to-all on a full mesh of 256 chips
+	MaxWeight     = 1 << 20         // of a pair: twenty times the weights of hotspot on 512 chips
+	MinLoad       = 1e-3            // packets per second and source, with a load
+	MaxLoad       = 1e6             // packets per second and source: no chip sends as many
+	MaxQueue      = 1 << 16         // packets that may wait at a source; further arrivals are not sent
 )
 
-// Spec is one run; all chips of it get the same.
+// Spec is one run. All its chips get the same Spec.
 type Spec struct {
 	Run     uint64 `json:"run"`            // names the run; random
 	Pattern string `json:"pattern"`        // for reports
-	Packets uint64 `json:"packets"`        // in all, split over the pairs by weight, what is left over to the first ones; 1 to MaxPackets
-	Size    int    `json:"size"`           // bytes of each, MinSize to MaxSize
-	Planes  int    `json:"planes"`         // packets of a pair take these planes in turn, or those of them that the pair has; 1 to wire.MaxChannels
-	Ways    int    `json:"ways,omitempty"` // packets of a pair with two ways round a ring take so many of them in turn, plane by plane: 1 or MaxWays; 0 counts as 1
-	Window  int    `json:"window"`         // packets outstanding per source, 1 to MaxWindow; DefaultWindow is a good one without a load
+	Packets uint64 `json:"packets"`        // in all, split over the pairs by weight, the remainder to the first pairs; 1 to MaxPackets
+	Size    int    `json:"size"`           // bytes of each packet, MinSize to MaxSize
+	Planes  int    `json:"planes"`         // packets of a pair use these planes in turn, or those of them that the pair has; 1 to wire.MaxChannels
+	Ways    int    `json:"ways,omitempty"` // packets of a pair with two directions round a ring use so many of them in turn, plane by plane: 1 or MaxWays; 0 counts as 1
+	Window  int    `json:"window"`         // packets outstanding per source, 1 to MaxWindow; DefaultWindow is a good value without a load
 	Seed    uint64 `json:"seed"`           // of the order in which sources take their destinations, and of arrivals
 
-	// Draw makes sources draw the destination of each packet at random, in
-	// proportion to what each is still to get, instead of taking them in turn.
-	// So every packet's destination is as random as a free draw's, and yet both
-	// ends know how many packets make the pair complete.
+	// Draw makes sources draw the destination of each packet at random instead of taking
+	// destinations in turn. The chance of a destination is proportional to the packets that it is
+	// still to get. So each packet's destination is as random as in a free draw. Both ends still
+	// know how many packets the pair has in all.
 	Draw bool `json:"draw,omitempty"`
 
-	// Load is how many packets per second arrive at each source, at random
-	// times (a Poisson process), to wait there until they can be sent, MaxQueue
-	// at most. Latency is then counted from the arrival. It is MinLoad to
-	// MaxLoad, or 0: sources send as fast as Window allows.
+	// Load is how many packets per second arrive at each source, at random times (a Poisson
+	// process). Arrived packets wait until they can be sent, MaxQueue at most. Latency is then
+	// counted from the arrival. Load is MinLoad to MaxLoad, or 0: sources then send as fast as
+	// Window allows.
 	Load float64 `json:"load,omitempty"`
 }
 
@@ -64,7 +64,7 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// must panics unless the spec is valid: whoever takes one from outside validates it there.
+// must panics unless the spec is valid. Code that takes a spec from outside validates it there.
 func (s *Spec) must() {
 	if err := s.Validate(); err != nil {
 		panic(fmt.Sprintf("traffic: spec was not validated: %v", err))
@@ -97,18 +97,20 @@ func (s *Spec) planes(p *Pair) int {
 	return min(s.Planes, int(p.Planes))
 }
 
-// ways is how many ways round rings a pair's packets take in turn.
+// ways is how many directions round rings a pair's packets use in turn.
 func (s *Spec) ways(p *Pair) int {
 	return min(max(s.Ways, 1), max(int(p.Ways), 1))
 }
 
-// A pair's packets are dealt out to streams, each of which is a flow of the
-// fabric and keeps its order: by plane, and the planes' other ways behind them.
+// A pair's packets are dealt to streams. Each stream is a flow of the fabric and keeps its order.
+// Streams are numbered by plane. The streams of the other direction round rings follow after those
+// of all planes.
 
-// streams is how many a pair has.
+// streams is how many streams a pair has.
 func (s *Spec) streams(p *Pair) int { return s.planes(p) * s.ways(p) }
 
-// stream is the number of one of them; -1 for a plane or way that the pair does not have.
+// stream is the number of a stream. stream is -1 for a plane or direction that the pair does not
+// have.
 func (s *Spec) stream(p *Pair, plane wire.Plane, other bool) int {
 	n := s.planes(p)
 	switch {
@@ -125,11 +127,11 @@ func ofStream(target uint64, n, stream int) uint64 {
 	return (target + uint64(n) - 1 - uint64(stream)) / uint64(n)
 }
 
-// CheckPairs says what makes pairs unfit for a run, naming the first such
-// pair: an address out of range, a chip that sends to itself, a pair that
-// comes twice, a weight above [MaxWeight], more than [MaxWays] ways, more than [MaxPairs] pairs, or more than [MaxSources] sources
-// of one destination. Those of a [Pattern] are fit, unless they are none.
-// Unfit pairs do no other harm than wrong counts.
+// CheckPairs returns an error that names the first pair that is unfit for a run. Unfit are: an
+// address out of range, a chip that sends to itself, a pair that occurs twice, a weight above
+// [MaxWeight], more than [MaxWays] ways, more than [MaxPairs] pairs, and more than [MaxSources]
+// sources of one destination. The pairs of a [Pattern] are fit, unless there are none. Unfit pairs
+// cause wrong counts, and no other harm.
 func CheckPairs(pairs []Pair) error {
 	if len(pairs) == 0 || len(pairs) > MaxPairs {
 		return fmt.Errorf("%d pairs: want 1 to %d", len(pairs), MaxPairs)

@@ -7,18 +7,16 @@ import (
 	"ttfabric/router/topo"
 )
 
-// The patterns of the literature, as BookSim defines them (booksim2,
-// traffic.cpp). Its node address is a chip's place in row-major order here,
-// and its dimension 0 the columns.
+// The patterns of the literature, as BookSim defines them (booksim2, traffic.cpp). BookSim's node
+// address is here a chip's place in row-major order. BookSim's dimension 0 is the columns.
 //
-// BookSim wants powers of two and square grids for all of them. Where rows and
-// columns say the same as address bits do, every mesh has the pattern here: the
-// complement of an address is the chip opposite the centre, the exchange of its
-// halves that of row and column. bit-reverse and shuffle have no such meaning.
-// Patterns that need rows and columns are those of one mesh; the others take
-// the chips of all meshes in order.
+// BookSim requires powers of two and square grids for all these patterns. Where rows and columns
+// mean the same as address bits, every mesh has the pattern here. The complement of an address is
+// the chip opposite the centre. The exchange of an address's halves is the exchange of row and
+// column. bit-reverse and shuffle have no such meaning. Patterns that need rows and columns require
+// a single mesh. The others take the chips of all meshes in order.
 
-// toEach makes pairs of a function from a chip's place in the topology to another's.
+// toEach makes pairs from a function that maps a chip's place in the topology to another place.
 func toEach(t *topo.Topology, to func(i int) int) (out []Pair) {
 	for i, c := range t.Chips {
 		if k := to(i); k != i {
@@ -28,7 +26,7 @@ func toEach(t *topo.Topology, to func(i int) int) (out []Pair) {
 	return out
 }
 
-// grid is the rows and columns of the machine's one mesh.
+// grid is the rows and columns of the machine's only mesh.
 func grid(t *topo.Topology) (rows, cols int, err error) {
 	if len(t.Meshes) != 1 {
 		return 0, 0, fmt.Errorf("rows and columns are those of one mesh, and here are %d", len(t.Meshes))
@@ -36,7 +34,7 @@ func grid(t *topo.Topology) (rows, cols int, err error) {
 	return t.Meshes[0].Rows, t.Meshes[0].Cols, nil
 }
 
-// addressBits is the length of a chip's address.
+// addressBits is the number of bits of a chip's address.
 func addressBits(t *topo.Topology) (int, error) {
 	n := len(t.Chips)
 	if n&(n-1) != 0 {
@@ -45,8 +43,8 @@ func addressBits(t *topo.Topology) (int, error) {
 	return bits.Len(uint(n)) - 1, nil
 }
 
-// transpose exchanges row and column. On other shapes it exchanges the halves
-// of an address, which on a square with a power of two of rows is the same.
+// transpose exchanges row and column. On other shapes it exchanges the halves of an address. On a
+// square with a power of two of rows, both are the same.
 func transpose(t *topo.Topology, _ Options) ([]Pair, error) {
 	if rows, cols, err := grid(t); err == nil && rows == cols {
 		return toEach(t, func(i int) int { return i%cols*cols + i/cols }), nil
@@ -59,7 +57,7 @@ func transpose(t *topo.Topology, _ Options) ([]Pair, error) {
 	return toEach(t, func(i int) int { return (i<<half | i>>half) & (1<<n - 1) }), nil
 }
 
-// shapes says what meshes a machine has.
+// shapes describes the meshes of a machine.
 func shapes(t *topo.Topology) string {
 	if len(t.Meshes) > 1 {
 		return fmt.Sprintf("%d meshes", len(t.Meshes))
@@ -87,7 +85,8 @@ func shuffle(t *topo.Topology, _ Options) ([]Pair, error) {
 	return toEach(t, func(i int) int { return (i<<1 | i>>max(n-1, 0)) & (1<<n - 1) }), nil
 }
 
-// tornado goes ⌈k/2⌉-1 on in a dimension of k places: the most hops that all go the same way round.
+// tornado goes ⌈k/2⌉-1 places on in a dimension of k places. That is the largest distance for which
+// all packets take the same direction.
 func tornado(t *topo.Topology, _ Options) ([]Pair, error) {
 	return shifted(t, func(k int) int { return (k+1)/2 - 1 })
 }
@@ -96,7 +95,8 @@ func nextInEach(t *topo.Topology, _ Options) ([]Pair, error) {
 	return shifted(t, func(int) int { return 1 })
 }
 
-// shifted goes by(k) on in each dimension of k places, and round at the edge, whether or not a cable leads there.
+// shifted goes by(k) places on in each dimension of k places. shifted continues round the edge,
+// whether or not a cable leads there.
 func shifted(t *topo.Topology, by func(k int) int) ([]Pair, error) {
 	rows, cols, err := grid(t)
 	if err != nil {
@@ -107,8 +107,8 @@ func shifted(t *topo.Topology, by func(k int) int) ([]Pair, error) {
 	}), nil
 }
 
-// hotspot is uniform but for a share of each source's packets, which are for
-// the hot chip beside those that it gets as one of all; what it sends itself is uniform.
+// hotspot is uniform except for a share of each source's packets. That share goes to the hot chip,
+// in addition to what the hot chip gets as one of all chips. Packets from the hot chip are uniform.
 func hotspot(t *topo.Topology, o Options) ([]Pair, error) {
 	share := o.HotShare
 	if share == 0 {
@@ -120,7 +120,8 @@ func hotspot(t *topo.Topology, o Options) ([]Pair, error) {
 	if _, ok := t.Chip(o.Hot); !ok {
 		return nil, fmt.Errorf("the hot chip %s is not there", o.Hot)
 	}
-	// Of 100 (n-1) parts, each of n-1 destinations has 100, or less where the hot one takes its share first.
+	// Of 100 (n-1) parts, each of n-1 destinations has 100, or less after the hot chip has taken
+	// its share.
 	others := len(t.Chips) - 1
 	var out []Pair
 	for _, a := range t.Chips {

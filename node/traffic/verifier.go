@@ -2,28 +2,28 @@ package traffic
 
 import "ttfabric/wire"
 
-// Verifier checks at the destination, byte for byte, what others have written
-// into its traffic region. It is a pure machine and not safe for concurrent use.
+// Verifier checks at the destination, byte for byte, what others have written into its traffic
+// region. A Verifier is a pure machine and not safe for concurrent use.
 type Verifier struct {
 	spec        Spec
 	self        wire.FabricNodeID
 	flows       map[wire.FabricNodeID]*receiving
 	order       []*receiving
 	used        int    // slots of the region that this run uses
-	buf         []byte // MaxSize bytes, for what a packet should be
+	buf         []byte // MaxSize bytes, to build the expected packet
 	stray       uint64
 	misdirected uint64
 }
 
-// receiving is one pair, at its destination.
+// receiving is the state of one pair at its destination.
 type receiving struct {
 	PairReport
 	target  uint64 // packets in all
 	streams []numbers
 }
 
-// NewVerifier returns the verifier of what is for self in a run. A spec that
-// does not [Spec.Validate] panics; for pairs see [CheckPairs].
+// NewVerifier returns the verifier of the packets for self in a run. NewVerifier panics if the spec
+// does not pass [Spec.Validate]. For pairs see [CheckPairs].
 func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	spec.must()
 	v := &Verifier{spec: spec, self: self, flows: map[wire.FabricNodeID]*receiving{}, buf: make([]byte, MaxSize)}
@@ -42,25 +42,24 @@ func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	return v
 }
 
-// Owns reports whether an address lies in a slot of the traffic region that
-// this run uses. What is written elsewhere is no packet of the run, or one
-// that went astray and will be missing.
+// Owns reports whether an address lies in a slot of the traffic region that this run uses. Data
+// written elsewhere is not a packet of the run, or is a misdirected packet that will be missing.
 func (v *Verifier) Owns(a wire.NocAddr) bool {
 	n, ok := slotAt(a)
 	return ok && n < v.used
 }
 
-// Arrived checks what src has written on a plane and a way round rings, as read back from memory.
-// The source, the plane and the way are those that the fabric says; that the packet
-// says the same is part of the check. Each call counts as one of:
+// Arrived checks the data that src has written, as read back from memory. Source, plane and
+// direction round rings are those that the fabric reports. Arrived checks that the packet names the
+// same. Each call counts as one of:
 //
-//   - delivered, and also reordered if later ones of its plane and way came first;
+//   - delivered, and also reordered if later packets of its plane and direction came first;
 //   - duplicated: delivered before;
 //   - corrupted: not a packet, or not as its source made it;
-//   - misdirected: a whole packet of this run that is not for this chip from
-//     this source on this plane and way, or that the run doesn't have;
-//   - stray: a whole packet of another run, or anything else from a chip that
-//     sends nothing here.
+//   - misdirected: a whole packet of this run that does not belong to this chip, source, plane and
+//     direction, or that the run does not have;
+//   - stray: a whole packet of another run, or other data from a chip that sends nothing to this
+//     chip.
 func (v *Verifier) Arrived(src wire.FabricNodeID, plane wire.Plane, other bool, data []byte) {
 	f, k := v.flows[src], -1
 	if f != nil {

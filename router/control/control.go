@@ -1,17 +1,16 @@
-// Package control is the control plane's part in one chip: what every chip
-// says of its own ports, and from that, which cables the tables do without.
+// Package control is one chip's part of the control plane. The package collects what every chip
+// says about its own ports, and finds which cables the tables must avoid.
 //
-// Each chip says which of its ports carry nothing: those whose link has been
-// down for [Config.Hold], by its own cable and any other, and those that an
-// operator took out of service. It says so in a [wire.LinkState], a numbered
-// word; the newest of each chip is flooded from neighbour to neighbour, and
-// repaired by gossip. A cable is out of service if either of its ends says so.
-// So every chip that is connected with another plans from the same words, and
-// nobody leads: the epoch of the tables is a hash of what they were planned from.
+// Each chip says which of its ports are out of service. These are ports whose link has been down
+// for [Config.Hold], by its own cable and by any other, and ports that an operator took out of
+// service. The chip says so in a numbered [wire.LinkState]. Each chip floods the newest link state
+// of every chip to its neighbours, and gossip repairs what flooding missed. A cable is out of
+// service if either of its ends says so. So all chips that are connected plan from the same link
+// states, without a leader. The table epoch is a hash of what the tables were planned from.
 //
-// Invariants: of each chip the highest version heard is kept; this chip's own
-// word is the highest of itself; every neighbour whose link is up has been sent
-// each word, or is owed it.
+// Invariants: the highest version heard of each chip is kept. This chip's own link state has the
+// highest version of all that exist of this chip. Every neighbour whose link is up has been sent
+// each link state, or is still owed it.
 package control
 
 import (
@@ -24,50 +23,50 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Times; our own choices.
+// Times. They are our own choices.
 const (
-	Settle   = 5 * time.Millisecond   // from a change of the words until tables are planned: others follow soon
-	Throttle = 100 * time.Millisecond // between two plans at least
+	Settle   = 5 * time.Millisecond   // from a change of the link states until tables are planned: further changes follow soon
+	Throttle = 100 * time.Millisecond // shortest time between two plans
 )
 
-// Config describes one chip's part.
+// Config describes one chip's part of the control plane.
 type Config struct {
 	Self  wire.FabricNodeID
 	Ports []topo.Port
-	Hold  time.Duration // a link that has been up is out of service after being down for so long
-	Boot  time.Duration // one that never was, after so long from the start
+	Hold  time.Duration // a link that has been up is out of service after it has been down for so long
+	Boot  time.Duration // a link that has never been up is out of service so long after the start
 }
 
-// port is one of the chip's own.
+// port is one of the chip's own ports.
 type port struct {
 	topo.Port
 	up      bool
-	since   mono.Time // when it went down, or the start
-	been    bool      // up, ever
-	failed  bool      // down for long enough
-	avoided bool      // an operator's wish
-	told    uint64    // changes up to this one have been sent to the neighbour
+	since   mono.Time // when the link went down, or the start
+	been    bool      // the link has been up before
+	failed  bool      // the link has been down for long enough
+	avoided bool      // an operator took the port out of service
+	told    uint64    // the neighbour has been sent the changes up to this one
 }
 
-// word is the newest of a chip.
+// word is the newest link state of a chip.
 type word struct {
 	wire.LinkState
-	changed uint64 // number of the change that brought it
+	changed uint64 // number of the latest change
 }
 
-// Control is the machine. It is not safe for concurrent use.
+// Control is the machine. A Control is not safe for concurrent use.
 type Control struct {
 	cfg     Config
 	ports   []port
-	words   []*word // this chip's own first, then those of chips that have said anything
+	words   []*word // this chip's own first, then those of the other chips heard from
 	byNode  map[wire.FabricNodeID]*word
 	self    *word
 	changes uint64
-	planAt  mono.Time // when tables are to be planned; mono.Never: nothing has changed
-	planned mono.Time // when they were last
+	planAt  mono.Time // when tables must be planned; mono.Never: nothing has changed
+	planned mono.Time // when tables were last planned
 }
 
-// New returns the part of a chip all of whose links are down, with nothing out of service.
+// New returns the part of a chip whose links are all down, with no port out of service.
 func New(now mono.Time, cfg Config) *Control {
 	c := &Control{cfg: cfg, byNode: map[wire.FabricNodeID]*word{}, planAt: mono.Never}
 	c.self = c.word(cfg.Self)
@@ -77,7 +76,7 @@ func New(now mono.Time, cfg Config) *Control {
 	return c
 }
 
-// word is a chip's, made if it has said nothing yet.
+// word returns the link state of a chip. word makes an empty one for a chip not heard from.
 func (c *Control) word(n wire.FabricNodeID) *word {
 	w := c.byNode[n]
 	if w == nil {
@@ -87,7 +86,8 @@ func (c *Control) word(n wire.FabricNodeID) *word {
 	return w
 }
 
-// SetPort says that the link of port i came up or went down. A neighbour that came up is owed all words.
+// SetPort says that the link of port i came up or went down. A neighbour whose link came up is owed
+// all link states.
 func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	p := &c.ports[i]
 	if p.up == up {
@@ -102,7 +102,7 @@ func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	}
 }
 
-// Avoid takes port i out of service, whether its link works or not, or gives it back.
+// Avoid takes port i out of service, whether its link works or not, or puts it back into service.
 func (c *Control) Avoid(now mono.Time, i int, on bool) {
 	c.ports[i].avoided = on
 	c.judge(now)
@@ -130,7 +130,7 @@ func (c *Control) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// Tick does what time demands. It reports whether tables are to be planned anew, from [Control.Out].
+// Tick runs the timers. Tick reports whether tables must be planned anew, from [Control.Out].
 func (c *Control) Tick(now mono.Time) (plan bool) {
 	c.judge(now)
 	if now.Before(c.planAt) {
@@ -140,7 +140,7 @@ func (c *Control) Tick(now mono.Time) (plan bool) {
 	return true
 }
 
-// judge finds the ports that are out of service, and says so.
+// judge finds the ports that are out of service, and updates this chip's link state.
 func (c *Control) judge(now mono.Time) {
 	var out uint16
 	for i := range c.ports {
@@ -156,7 +156,7 @@ func (c *Control) judge(now mono.Time) {
 	}
 }
 
-// say makes this chip's word another version.
+// say gives this chip's link state another version.
 func (c *Control) say(now mono.Time, version uint32) {
 	c.self.Version = version
 	c.changes++
@@ -164,7 +164,7 @@ func (c *Control) say(now mono.Time, version uint32) {
 	c.replan(now)
 }
 
-// replan plans the tables a little later, but not too soon after the last time.
+// replan plans the tables a little later, but not too soon after the previous plan.
 func (c *Control) replan(now mono.Time) {
 	if c.planAt == mono.Never {
 		c.planAt = now.Add(Settle)
@@ -174,8 +174,9 @@ func (c *Control) replan(now mono.Time) {
 	}
 }
 
-// Hear takes words from a neighbour or from gossip. Those of chips that has
-// knows are kept if they are newer; this chip's own makes it say the next version.
+// Hear takes link states from a neighbour or from gossip. Hear ignores chips for which has reports
+// false. Hear keeps a link state that is newer than the one it has. A foreign link state of this
+// chip itself makes this chip send the next version.
 func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.FabricNodeID) bool) {
 	for _, s := range words {
 		if s.Node == c.cfg.Self {
@@ -199,11 +200,11 @@ func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.Fabr
 	}
 }
 
-// Owes reports whether the neighbour at port i has words to hear.
+// Owes reports whether the neighbour at port i is owed link states.
 func (c *Control) Owes(i int) bool { return c.ports[i].up && c.ports[i].told < c.changes }
 
-// Tell lists the words that the neighbour at port i has not been sent, the
-// oldest change first, at most [wire.MaxLinkStates]; upTo is for [Control.Told].
+// Tell lists the link states that the neighbour at port i has not been sent, the oldest change
+// first, at most [wire.MaxLinkStates]. UpTo is the argument for [Control.Told].
 func (c *Control) Tell(i int) (words []wire.LinkState, upTo uint64) {
 	var owed []*word
 	for _, w := range c.words {
@@ -218,13 +219,13 @@ func (c *Control) Tell(i int) (words []wire.LinkState, upTo uint64) {
 	return words, upTo
 }
 
-// Told says that what [Control.Tell] gave has been sent.
+// Told says that the link states from [Control.Tell] have been sent.
 func (c *Control) Told(i int, upTo uint64) { c.ports[i].told = upTo }
 
-// Self is this chip's own word.
+// Self is this chip's own link state.
 func (c *Control) Self() wire.LinkState { return c.self.LinkState }
 
-// Out lists the ports that are out of service by the words of their own chips, in no order.
+// Out lists the ports that are out of service according to their own chips, in no order.
 func (c *Control) Out() []wire.PortID {
 	var out []wire.PortID
 	for _, w := range c.words {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -240,13 +241,13 @@ func (f *flood) compare(seed uint64) {
 	}
 }
 
+// byPort orders ports by chip and channel.
+func byPort(a, b wire.PortID) int {
+	return cmp.Or(a.Node.Compare(b.Node), cmp.Compare(a.Channel, b.Channel))
+}
+
 func sorted(ps []wire.PortID) string {
-	slices.SortFunc(ps, func(a, b wire.PortID) int {
-		if a.Less(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(ps, byPort)
 	return fmt.Sprint(ps)
 }
 

@@ -6,9 +6,9 @@ import (
 	"ttfabric/wire"
 )
 
-// Around is the plan of the same machine while cables are out of service,
-// named by either of their ends: see the package documentation. What does not
-// cross them keeps its way. Without any, it is the plan without faults.
+// Around is the plan of the same machine while the given cables are out of service. Either end
+// names a cable. See the package documentation. A route that does not cross such a cable stays the
+// same. Without any such cable, Around is the plan without faults.
 func (p *Plan) Around(out []wire.PortID) *Plan {
 	q := &Plan{cfg: p.cfg, top: p.top}
 	for _, e := range out {
@@ -36,8 +36,8 @@ func (p *Plan) Around(out []wire.PortID) *Plan {
 // Out reports whether the cable at a port is out of service.
 func (p *Plan) Out(q wire.PortID) bool { return p.out[q] }
 
-// detours reports whether any packet could ever take one: whether some mesh
-// has more cables on a plane than a tree, and turns are allowed.
+// detours reports whether any packet could ever take a detour: whether a mesh has more cables on a
+// plane than a tree needs, and turns are allowed.
 func (p *Plan) detours() bool {
 	if p.cfg.Lines {
 		return false
@@ -58,21 +58,21 @@ func (p *Plan) detours() bool {
 	return false
 }
 
-// Conflict says what tables must not do when they take the place of others
-// while packets of those are under way.
+// Conflict says what must not happen when tables replace others while packets of the old tables are
+// under way.
 type Conflict uint8
 
 // The conflicts.
 const (
 	NoConflict Conflict = iota
-	OldDetours          // packets of the old tables that go round a fault, or to another mesh, must be given up
-	Unsound             // the new tables can deadlock or lead astray, and must not be installed
+	OldDetours          // packets of the old tables that go round a fault, or to another mesh, must be dropped
+	Unsound             // the new tables can deadlock or lead packets astray, and must not be installed
 )
 
-// Replaces proves that the plan can take the place of another of the same
-// machine while packets of that one are under way, some of them caught at a
-// fault and sent on by this plan; or says what has to be given up for it. It
-// looks only at what the two can differ in: see the package documentation.
+// Replaces proves that this plan can replace another plan of the same machine while packets of the
+// old plan are under way. Some of these packets may be caught at a fault and sent on by this plan.
+// Otherwise, Replaces tells what must be dropped. Replaces looks only at what can differ between
+// the two plans: see the package documentation.
 func (p *Plan) Replaces(old *Plan) Conflict {
 	if len(p.grids) > 1 && !maps.Equal(p.out, old.out) {
 		mc := p.Multicasts()
@@ -95,7 +95,7 @@ func (p *Plan) Replaces(old *Plan) Conflict {
 			}
 			newChecker(old, wire.Plane(pl), c, g).detours()
 			k.caught(old)
-			if old.other != old { // its detours are among those of the usual ways
+			if old.other != old { // the detours of old.other are among those of old
 				newChecker(p.other, wire.Plane(pl), c, g).caught(old.other)
 			}
 			if k.g.cycle() != nil {
@@ -123,8 +123,8 @@ func (k *checker) detours() {
 	}
 }
 
-// caught adds the ways of packets of an older plan from where they meet a
-// cable that is out of service in this one.
+// caught adds the routes of packets of an older plan, from where they meet a cable that is out of
+// service in this plan.
 func (k *checker) caught(old *Plan) {
 	var buf [wire.MaxHops + 1]wire.Direction
 	for i, g := range k.p.grids {

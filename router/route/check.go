@@ -8,13 +8,13 @@ import (
 	"ttfabric/wire"
 )
 
-// Channel is a receiver channel at the end of a cable: of a virtual channel,
-// or with bubble flow control of a whole ring, which is then named by one of its cables.
+// Channel is a receiver channel at the end of a cable. A Channel belongs to a virtual channel. With
+// bubble flow control it stands for a whole ring, and is named by one of the ring's cables.
 type Channel struct {
 	From wire.FabricNodeID
 	Dir  wire.Direction
 	VC   wire.VC
-	N    int // by a [Scheme] of other channels than the plan's, which of them
+	N    int // index of the channel, if a [Scheme] has other channels than the plan's
 	Ring bool
 }
 
@@ -32,34 +32,34 @@ func (c Channel) String() string {
 
 // Verdict is what a check found.
 type Verdict struct {
-	Channels     int       // that packets use, of all classes and planes
+	Channels     int       // channels that packets use, of all classes and planes
 	Dependencies int       // between them
-	Cycle        []Channel // each waits for the next, the last for the first; nil: no traffic can deadlock
+	Cycle        []Channel // each channel waits for the next, and the last for the first; nil: no traffic can deadlock
 	Plane        wire.Plane
-	Pairs        int                  // ordered pairs of chips and planes with a way; of several meshes: of meshes
-	Unreachable  int                  // of those without, for some class of messages
-	Example      [2]wire.FabricNodeID // one of them
-	Longest      int                  // hops of the longest way between two chips; of several meshes: at most
-	Astray       int                  // ways that come by a chip twice or end elsewhere; between meshes: by a mesh
-	Long         int                  // ways of more hops than [Plan.Longest], of a leg or of crossings
-	Stray        [2]wire.FabricNodeID // one of both; of several meshes their first chips
+	Pairs        int                  // ordered pairs of chips, by plane, with a route; with several meshes: pairs of meshes
+	Unreachable  int                  // such pairs without a route, for some class of messages
+	Example      [2]wire.FabricNodeID // one of the unreachable pairs
+	Longest      int                  // hops of the longest route between two chips; with several meshes: an upper bound
+	Astray       int                  // routes that pass a chip twice or end elsewhere; between meshes: that pass a mesh twice
+	Long         int                  // routes with more hops than [Plan.Longest], as a leg or as crossings
+	Stray        [2]wire.FabricNodeID // one pair of Astray or Long; with several meshes their first chips
 
-	// Thin counts ordered pairs of meshes that reach each other, but on fewer
-	// planes than the machine has; ThinPair is one of them, and ThinPlanes how
-	// many lead from its first to its second. Traffic between them keeps to those.
+	// Thin counts ordered pairs of meshes that reach each other on fewer planes than the machine
+	// has. ThinPair is one such pair. ThinPlanes is how many planes lead from its first mesh to its
+	// second. Traffic between two such meshes uses only these planes.
 	Thin       int
 	ThinPair   [2]wire.MeshID
 	ThinPlanes int
 }
 
-// Sound reports whether nothing can deadlock, and all that has a way arrives
-// in as many hops as the plan says, which a packet's time to live starts from.
+// Sound reports whether nothing can deadlock, and every packet with a route arrives within the
+// plan's number of hops. A packet's time to live starts from that number.
 func (v *Verdict) Sound() bool { return v.Cycle == nil && v.Astray == 0 && v.Long == 0 }
 
-// OK reports whether the plan is sound and all pairs have a way.
+// OK reports whether the plan is sound and all pairs have a route.
 func (v *Verdict) OK() bool { return v.Sound() && v.Unreachable == 0 }
 
-// String says what was found, in a sentence.
+// String describes the result in a sentence.
 func (v *Verdict) String() string {
 	var b strings.Builder
 	if v.Cycle == nil {
@@ -80,25 +80,26 @@ func (v *Verdict) String() string {
 	return b.String()
 }
 
-// Multicasts says which multicast trees a check allows for beside unicast.
+// Multicasts says which multicast trees a check includes beside unicast.
 type Multicasts struct {
 	Any   bool
-	Trunk Order // the dimension of the trunk comes first in it
+	Trunk Order // the trunk uses the first dimension of this order
 }
 
-// Check builds the channel dependency graph of all that the plan lets packets
-// do, the ways of [Plan.Other] included, for each class of messages and each plane, and looks for a cycle. It
-// follows all ways to their ends, and looks for pairs without one. Classes have channels of their own and
-// none waits for a later one (see the chip's flows), so that each is proved by itself.
+// Check builds the channel dependency graph of everything that the plan lets packets do, for each
+// class of messages and each plane, and looks for a cycle. Check includes the routes of
+// [Plan.Other]. Check follows all routes to their ends, and looks for pairs without a route. Each
+// class has channels of its own, and no class waits for a later one (see the chip's flows), so each
+// class is proved separately.
 func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
 
-// CheckAfter is [Plan.Check] for a plan that takes the place of another while
-// packets of that one are still under way: of what both allow together. Both
-// are of one machine and one ring scheme.
+// CheckAfter is [Plan.Check] for a plan that replaces another plan while packets of the old plan
+// are still under way. CheckAfter checks what both plans together allow. Both must be plans of one
+// machine, with one ring scheme.
 func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 	v, g := Verdict{}, p.graph()
 	for pl := range max(p.top.Planes(), 1) {
-		least := (*checker)(nil) // of the class that has the fewest ways
+		least := (*checker)(nil) // of the class that has the fewest routes
 		for c := range wire.Class(wire.NumClasses) {
 			g.reset()
 			k := newChecker(p, wire.Plane(pl), c, g)
@@ -106,7 +107,7 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 			k.stray(&v)
 			if p.other != p {
 				o := newChecker(p.other, wire.Plane(pl), c, g)
-				o.all(Multicasts{}) // the trees are in it
+				o.all(Multicasts{}) // the trees are included in that class
 				o.stray(&v)
 				k.longest = max(k.longest, o.longest)
 			}
@@ -135,7 +136,7 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 	return v
 }
 
-// after adds what is under way by an older plan, and what becomes of it by this one.
+// after adds the packets under way by an older plan, and the routes that this plan gives them.
 func (k *checker) after(old *Plan, mc Multicasts) {
 	newChecker(old, k.pl, k.c, k.g).all(mc)
 	k.caught(old)
@@ -153,14 +154,14 @@ type checker struct {
 	g       *graph
 	buf     [wire.MaxHops + 1]wire.Direction
 	longest int
-	lost    int // pairs of one mesh without a way
+	lost    int // pairs of one mesh without a route
 	found   int
 	example [2]wire.FabricNodeID
 
 	astray, long int // see [Verdict]
 	stranger     [2]wire.FabricNodeID
-	seen         []int32 // by chip: the way that came by it last
-	way          int32
+	seen         []int32 // for each chip: the route that passed it last
+	routes       int32   // routes followed so far
 }
 
 // all adds everything that the plan allows.
@@ -171,14 +172,15 @@ func (k *checker) all(mc Multicasts) {
 	}
 }
 
-// perPort is the number of channels of a class at a cable's end: up or not, and plain, dateline or detour.
+// perPort is the number of channels of a class at a cable's end: up or not, each plain, dateline or
+// detour.
 const perPort = 8
 
 func newChecker(p *Plan, pl wire.Plane, c wire.Class, g *graph) *checker {
 	return &checker{p: p, pl: pl, c: c, g: g}
 }
 
-// graph is one with room for all channels of a class and plane.
+// graph returns a graph with room for all channels of a class and plane.
 func (p *Plan) graph() *graph {
 	n := 0
 	for _, g := range p.grids {
@@ -187,8 +189,8 @@ func (p *Plan) graph() *graph {
 	return newGraph(n * wire.NumDirections * perPort)
 }
 
-// id numbers a channel. With bubbles, those of a ring are one: a ring always
-// has a free slot, so that what is in it never waits for what else is in it.
+// id numbers a channel. With bubbles, all channels of a ring are one channel: a ring always has a
+// free slot, so a packet in the ring never waits for another packet in the ring.
 func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bool) int32 {
 	if !external && k.bubbles(g, d, v) {
 		if axis(d) == 0 {
@@ -211,10 +213,10 @@ func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bo
 	return int32(n)
 }
 
-// bubbles reports whether a channel is one with all others of its ring. On
-// up*/down* routes it is not: they turn within a ring as they please, and close
-// no cycle by themselves; that a packet waits for two slots where it enters a
-// ring changes nothing, since what it waits for empties before it.
+// bubbles reports whether a channel is the same channel as all others of its ring. On up*/down*
+// routes it is not. Such routes turn within a ring at any chip, and close no cycle by themselves. A
+// packet that enters a ring waits for two slots there, but that closes no cycle either, since the
+// slots ahead of the packet empty first.
 func (k *checker) bubbles(g *grid, d wire.Direction, v wire.VC) bool {
 	return k.p.cfg.Ring == Bubble && k.p.dor() && k.c != wire.ClassControl && g.wraps(d) && !v.Detour()
 }
@@ -233,8 +235,8 @@ func (k *checker) channel(n int32) Channel {
 	}
 }
 
-// path adds the dependencies of hops from a chip on; held is the channel that
-// the packet comes from, -1 for none. The last hop leaves the mesh if so told.
+// path adds the dependencies of the hops from a chip on. Held is the channel from which the packet
+// comes, -1 for none. Leaves says that the last hop leaves the mesh.
 func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves, detour bool, held int32) int32 {
 	s := Steps{detour: detour}
 	for i, d := range leg {
@@ -249,12 +251,13 @@ func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves, deto
 	return held
 }
 
-// shape is what the routes within a mesh depend on: meshes of one shape have the same.
+// shape is everything on which the routes within a mesh depend. Meshes of one shape have the same
+// routes.
 type shape struct {
 	rows, cols, planes int
 	wrapX, wrapY       bool
 	works              string // directions whose cables work
-	own                int    // while it goes round faults: the mesh itself
+	own                int    // the mesh itself, while its routes go round faults
 }
 
 func (g *grid) shape() shape {
@@ -265,7 +268,8 @@ func (g *grid) shape() shape {
 	return s
 }
 
-// within adds what stays in a mesh, for every mesh. It looks at one of each shape.
+// within adds the traffic that stays in a mesh, for every mesh. within looks at one mesh of each
+// shape.
 func (k *checker) within(mc Multicasts) {
 	seen := map[shape]*checker{}
 	for _, g := range k.p.grids {
@@ -288,7 +292,8 @@ func (k *checker) within(mc Multicasts) {
 	}
 }
 
-// mesh adds what stays in a mesh, whose channels are numbered from 0: unicast between all pairs, and multicast.
+// mesh adds the traffic that stays in one mesh, whose channels are numbered from 0: unicast between
+// all pairs, and multicast.
 func (k *checker) mesh(of *grid, mc Multicasts) {
 	alone := *of
 	alone.first = 0
@@ -317,16 +322,16 @@ func (k *checker) mesh(of *grid, mc Multicasts) {
 	}
 }
 
-// multicast adds the longest trees from a chip. A chip keeps a packet until its
-// last branch has gone, and so waits for each.
+// multicast adds the longest trees from a chip. A chip keeps a packet until the packet's last
+// branch has gone, so the packet waits for each branch.
 func (k *checker) multicast(g *grid, src int, o Order) {
 	for leg := range g.trees(src, o) {
 		k.path(g, src, leg, false, false, false, -1)
 	}
 }
 
-// between adds what goes from mesh to mesh: out of a mesh from each of its
-// chips, and into one over each cable and on, to any of its chips or out again.
+// between adds the traffic between meshes. It goes out of a mesh from each of the mesh's chips. It
+// comes into a mesh over each cable, and goes on to any of the mesh's chips or out again.
 func (k *checker) between() {
 	if int(k.pl) >= len(k.p.inter) {
 		return
@@ -361,11 +366,11 @@ func (k *checker) used(from, to int) bool {
 	return false
 }
 
-// out adds the way from a chip out of its mesh to the next one.
+// out adds the route from a chip out of its mesh to the next mesh.
 func (k *checker) out(g *grid, src, from, to int, held int32) {
 	im := k.p.inter[k.pl]
 	best, chip, dir := math.MaxInt, 0, wire.Direction(0)
-	for _, q := range im.exits[[2]int32{int32(from), int32(to)}] { // in the order of before
+	for _, q := range im.exits[[2]int32{int32(from), int32(to)}] { // sorted by before()
 		leg, hops := k.buf[:0], 0
 		if x := int(q.Local.Node.Chip); x != src {
 			var ok bool
@@ -388,7 +393,7 @@ func (k *checker) out(g *grid, src, from, to int, held int32) {
 	k.path(g, src, append(leg, dir), im.up(from, to), true, detour, held)
 }
 
-// enter adds the ways of what comes into a mesh by one cable.
+// enter adds the routes of the traffic that comes into a mesh by one cable.
 func (k *checker) enter(mesh, from, chip int, held int32) {
 	im, g := k.p.inter[k.pl], k.p.grids[mesh]
 	onward := map[uint16]bool{}
@@ -414,7 +419,7 @@ func (k *checker) enter(mesh, from, chip int, held int32) {
 	}
 }
 
-// thin counts the pairs of meshes that some planes don't join.
+// thin counts the pairs of meshes that some planes do not join.
 func (p *Plan) thin(v *Verdict) {
 	for i := range p.grids {
 		for j := range p.grids {
@@ -433,7 +438,7 @@ func (p *Plan) thin(v *Verdict) {
 	}
 }
 
-// reach counts the pairs with and without a way.
+// reach counts the pairs with a route and those without.
 func (k *checker) reach(v *Verdict) {
 	found, lost, example := k.found, k.lost, k.example
 	if len(k.p.grids) > 1 && int(k.pl) < len(k.p.inter) {

@@ -2,25 +2,26 @@ package route
 
 import "ttfabric/wire"
 
-// dor is dimension-ordered routing. On an axis that wraps a packet takes the
-// shorter way round. Of two equal ones, between chips opposite each other on a
-// ring of even length, it goes East or South from an even place on that ring and
-// West or North from an odd one, so that both ways carry as much and the packets
-// of a flow still have one path, which their order hangs on.
+// dor is dimension-ordered routing. On an axis that wraps a packet takes the shorter direction.
+// Chips opposite each other on a ring of even length have two equally long routes. From an even
+// place on the ring, the packet goes East or South, and from an odd place West or North. So both
+// directions carry the same load. The packets of a flow still have one path, which keeps their
+// order.
 type dor struct {
 	g      *grid
 	oneWay bool // see [Config]
 	other  bool // see [Plan.Other]
 }
 
-// newDOR needs no look at the cables: a valid topology has one on every edge of the grid for each of its planes.
+// newDOR does not look at the cables: a valid topology has a cable on every edge of the grid for
+// each of its planes.
 func newDOR(g *grid) (legger, error) { return dor{g: g, oneWay: g.plan.cfg.OneWay}, nil }
 
 func (r dor) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, src, dst int) ([]wire.Direction, bool) {
 	m, from := &r.g.mesh, len(buf)
 	x := r.along(src%m.Cols, dst%m.Cols, m.Cols, wraps && m.WrapX)
 	y := r.along(src/m.Cols, dst/m.Cols, m.Rows, wraps && m.WrapY)
-	if o == XY || o == NoOrder && (x > 0) == (y > 0) { // from East to South and from West to North is to the right
+	if o == XY || o == NoOrder && (x > 0) == (y > 0) { // from East to South and from West to North is a turn to the right
 		buf = hops(buf, x, wire.East, wire.West)
 		buf = hops(buf, y, wire.South, wire.North)
 	} else {
@@ -33,7 +34,8 @@ func (r dor) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, src, 
 	return buf, true
 }
 
-// along is the number of hops along one axis of n places: East or South, or West or North below 0.
+// along is the number of hops along one axis of n places: above 0 East or South, below 0 West or
+// North.
 func (r dor) along(src, dst, n int, wrap bool) int {
 	k := dst - src
 	if wrap {
@@ -47,7 +49,7 @@ func (r dor) along(src, dst, n int, wrap bool) int {
 	return k
 }
 
-// hops appends k hops in one direction, or if k is below 0 in the other.
+// hops appends k hops in the direction plus, or if k is below 0, -k hops in the direction minus.
 func hops(buf []wire.Direction, k int, plus, minus wire.Direction) []wire.Direction {
 	for ; k > 0; k-- {
 		buf = append(buf, plus)
@@ -58,7 +60,7 @@ func hops(buf []wire.Direction, k int, plus, minus wire.Direction) []wire.Direct
 	return buf
 }
 
-// intact reports whether none of the cables of a leg has failed.
+// intact reports whether none of a leg's cables has failed.
 func (g *grid) intact(leg []wire.Direction, pl wire.Plane, at int) bool {
 	for _, d := range leg {
 		if g.failed(at, d, pl) {
@@ -69,7 +71,8 @@ func (g *grid) intact(leg []wire.Direction, pl wire.Plane, at int) bool {
 	return true
 }
 
-// failed reports whether the cable of a chip in a direction is not there, has failed, or is out of service.
+// failed reports whether a chip's cable in a direction is missing, has failed, or is out of
+// service.
 func (g *grid) failed(chip int, d wire.Direction, pl wire.Plane) bool {
 	k := int(pl)*g.chips() + chip
 	return k >= len(g.works) || g.works[k]>>d&1 == 0

@@ -8,15 +8,15 @@ import (
 	"ttfabric/wire"
 )
 
-// interMesh is the L1 routing of one plane: for each pair of meshes the next
-// mesh on the way, see the package documentation.
+// interMesh is the L1 routing of one plane: for each pair of meshes, the next mesh on the route.
+// See the package documentation.
 type interMesh struct {
 	meshes int
 	peers  [][]int32 // neighbours of each mesh, by index
-	rank   []int32   // place in the walk from the root
-	next   []uint16  // [from*meshes+to]: index of the next mesh; none where there is no way
+	rank   []int32   // place of each mesh in the walk from the root
+	next   []uint16  // [from*meshes+to]: index of the next mesh; none if there is no route
 	exits  map[[2]int32][]topo.Port
-	most   int // crossings of the longest way
+	most   int // crossings of the longest route
 }
 
 const none = math.MaxUint16
@@ -25,7 +25,7 @@ func newInterMesh(p *Plan, pl wire.Plane) *interMesh {
 	n := len(p.grids)
 	im := &interMesh{meshes: n, peers: make([][]int32, n), exits: map[[2]int32][]topo.Port{}, next: make([]uint16, n*n)}
 	for i, g := range p.grids {
-		for _, q := range p.top.Exits(g.mesh.ID, g.mesh.ID) { // all
+		for _, q := range p.top.Exits(g.mesh.ID, g.mesh.ID) { // the exits to all meshes
 			if q.Plane != pl || p.down(q.Local) {
 				continue
 			}
@@ -76,9 +76,9 @@ func (im *interMesh) walk() {
 // up reports whether a crossing leads towards the root.
 func (im *interMesh) up(from, to int) bool { return im.rank[to] < im.rank[from] }
 
-// choose fills in the next mesh for all pairs: first where down crossings
-// alone lead there, then, from the root outwards, the others, as a mesh that
-// has to go up relies on the choice of those above it.
+// choose fills in the next mesh for all pairs. choose begins with pairs that are joined by down
+// crossings alone. choose then goes through the other pairs from the root outwards, since a mesh
+// that has to go up relies on the choice of the meshes above it.
 func (im *interMesh) choose() {
 	n := im.meshes
 	dist := make([]uint16, n*n) // crossings
@@ -115,7 +115,7 @@ func (im *interMesh) choose() {
 	}
 }
 
-// fall counts the crossings from a mesh to every other by down crossings alone.
+// fall counts the crossings from a mesh to every other mesh by down crossings alone.
 func (im *interMesh) fall(from int, dist []uint16, queue []int32) {
 	for i := range dist {
 		dist[i] = none
@@ -132,7 +132,7 @@ func (im *interMesh) fall(from int, dist []uint16, queue []int32) {
 	}
 }
 
-// firstFalls fills in the first crossing from a mesh to those that down crossings alone lead to.
+// firstFalls fills in the first crossing from a mesh to each mesh that down crossings alone reach.
 func (im *interMesh) firstFalls(m int, dist []uint16) {
 	n := im.meshes
 	row := im.next[m*n:][:n]
@@ -142,7 +142,7 @@ func (im *interMesh) firstFalls(m int, dist []uint16) {
 			row[d] = uint16(m)
 		}
 	}
-	for k := len(im.peers[m]) - 1; k >= 0; k-- { // the lowest last, which stays
+	for k := len(im.peers[m]) - 1; k >= 0; k-- { // the lowest mesh last, so that its entry stays
 		j := int(im.peers[m][k])
 		if im.up(m, j) {
 			continue
@@ -155,8 +155,8 @@ func (im *interMesh) firstFalls(m int, dist []uint16) {
 	}
 }
 
-// Next is the mesh that packets of a plane go to from one mesh on their way to
-// another, and whether that crossing leads up; false where there is no way.
+// Next is the next mesh of packets of a plane on their route from one mesh to another, and whether
+// that crossing leads up. Next reports false if there is no route.
 func (p *Plan) Next(pl wire.Plane, from, to wire.MeshID) (next wire.MeshID, up, ok bool) {
 	if int(pl) >= len(p.inter) {
 		return 0, false, false
@@ -169,8 +169,8 @@ func (p *Plan) Next(pl wire.Plane, from, to wire.MeshID) (next wire.MeshID, up, 
 	return p.grids[j].mesh.ID, im.up(i, int(j)), true
 }
 
-// Exit is the port by which packets of a plane leave the mesh of src on their
-// way to another mesh (L1), and whether the crossing leads up.
+// Exit is the port by which packets of a plane leave the mesh of src on their route to another mesh
+// (L1), and whether the crossing leads up.
 func (p *Plan) Exit(c wire.Class, pl wire.Plane, src wire.FabricNodeID, to wire.MeshID) (x topo.Port, up, ok bool) {
 	next, up, ok := p.Next(pl, src.Mesh, to)
 	if !ok {
@@ -196,7 +196,7 @@ func (p *Plan) Exit(c wire.Class, pl wire.Plane, src wire.FabricNodeID, to wire.
 	return x, up, best < math.MaxInt
 }
 
-// before orders exits of one distance.
+// before orders exits at the same distance.
 func before(a, b topo.Port) bool {
 	if a.Local.Node.Chip != b.Local.Node.Chip {
 		return a.Local.Node.Chip < b.Local.Node.Chip

@@ -6,21 +6,21 @@ import (
 	"ttfabric/wire"
 )
 
-// follow takes the hops of a leg and notes one that does not lead straight to its end.
+// follow follows the hops of a leg. follow notes a leg that does not lead straight to its end.
 func (k *checker) follow(g *grid, src, dst int, leg []wire.Direction) {
 	if len(k.seen) < g.chips() {
-		k.seen, k.way = make([]int32, g.chips()), 0
+		k.seen, k.routes = make([]int32, g.chips()), 0
 	}
-	k.way++
+	k.routes++
 	at, ok := src, true
-	k.seen[at] = k.way
+	k.seen[at] = k.routes
 	for _, d := range leg {
 		next, _, edge := g.beside(at, d)
-		if ok = edge && k.seen[next] != k.way; !ok {
+		if ok = edge && k.seen[next] != k.routes; !ok {
 			break
 		}
 		at = next
-		k.seen[at] = k.way
+		k.seen[at] = k.routes
 	}
 	if !ok || at != dst {
 		k.astray++
@@ -31,7 +31,7 @@ func (k *checker) follow(g *grid, src, dst int, leg []wire.Direction) {
 	}
 }
 
-// stray adds what was noted to a verdict.
+// stray adds the noted legs to a verdict.
 func (k *checker) stray(v *Verdict) {
 	if v.Astray+v.Long == 0 {
 		v.Stray = k.stranger
@@ -40,9 +40,10 @@ func (k *checker) stray(v *Verdict) {
 	v.Long += k.long
 }
 
-// followMeshes takes the crossings from every mesh to every other and notes those that don't lead there.
+// followMeshes follows the crossings from every mesh to every other. followMeshes notes those that
+// do not lead to the destination.
 func (k *checker) followMeshes(im *interMesh) {
-	const fresh, open, lost = -1, -2, -3 // else: the crossings that remain
+	const fresh, open, lost = -1, -2, -3 // other values: the crossings that remain
 	left := make([]int, im.meshes)
 	var path []int
 	for dst := range im.meshes {
@@ -71,7 +72,7 @@ func (k *checker) followMeshes(im *interMesh) {
 				left[m] = n
 			}
 			if im.next[src*im.meshes+dst] == none {
-				continue // told as unreachable
+				continue // counted as unreachable
 			}
 			stranger := [2]wire.FabricNodeID{k.p.grids[src].node(0), k.p.grids[dst].node(0)}
 			if left[src] == lost {

@@ -1,19 +1,18 @@
 package route
 
-// graph is a channel dependency graph (Dally and Seitz, 1987): an edge from a
-// channel to another says that a packet may hold a slot of the first while it
-// waits for one of the second. Without a cycle, some packet can always move.
-// Most channels of a large fabric wait for none, so each has four bytes and
-// each dependency eight.
+// graph is a channel dependency graph (Dally and Seitz, 1987). An edge from one channel to another
+// says that a packet may hold a slot of the first while it waits for a slot of the second. Without
+// a cycle, some packet can always move. Most channels of a large fabric wait for no other channel,
+// so each channel takes four bytes and each dependency eight.
 type graph struct {
-	first []int32 // by channel: its latest dependency, by number; 0: none
-	deps  []dep   // number 0 is none
+	first []int32 // by channel: number of its latest dependency; 0: none
+	deps  []dep   // number 0 stands for no dependency
 }
 
 // dep is a dependency of a channel.
 type dep struct {
 	on   int32 // the channel that it waits for
-	next int32 // number of another of the same channel; 0: none
+	next int32 // number of another dependency of the same channel; 0: none
 }
 
 func newGraph(channels int) *graph {
@@ -46,7 +45,8 @@ func (g *graph) add(a, b int32) {
 	g.first[a] = int32(len(g.deps) - 1)
 }
 
-// join notes all dependencies of a graph whose channels have numbers so much higher here.
+// join adds all dependencies of graph h. Each channel of h has a number that is higher by the given
+// amount here.
 func (g *graph) join(h *graph, by int32) {
 	for a, e := range h.first {
 		for ; e != 0; e = h.deps[e].next {
@@ -65,7 +65,7 @@ func (g *graph) used() (n int) {
 	return n
 }
 
-// cycle returns a cycle, its first channel once; nil where there is none.
+// cycle returns a cycle, with its first channel once. cycle returns nil if there is no cycle.
 func (g *graph) cycle() []int32 {
 	const fresh, open, done = 0, 1, 2
 	mark := make([]uint8, len(g.first))

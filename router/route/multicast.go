@@ -7,7 +7,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Trunk is the axis of multicast trees: the one that requests use first.
+// Trunk is the axis of multicast trees: the axis that requests use first.
 func (p *Plan) Trunk() wire.Trunk {
 	if p.cfg.Order == YX {
 		return wire.TrunkY
@@ -15,25 +15,25 @@ func (p *Plan) Trunk() wire.Trunk {
 	return wire.TrunkX
 }
 
-// Multicasts is what the plan's routers may be asked to multicast, for [Plan.Check].
+// Multicasts is what the plan's routers may be asked to multicast. Multicasts is an argument for
+// [Plan.Check].
 func (p *Plan) Multicasts() Multicasts {
 	return Multicasts{Any: p.dor(), Trunk: p.cfg.Order}
 }
 
-// dor reports whether the plan routes by dimensions. Trees along rows and
-// columns are free of deadlock only beside such routes.
+// dor reports whether the plan routes by dimensions. Only beside such routes are trees along rows
+// and columns free of deadlock.
 func (p *Plan) dor() bool { return p.cfg.Engine == "" || p.cfg.Engine == Engines[0].Name }
 
 // Branch is one hop of a multicast's tree.
 type Branch struct {
 	From, To wire.FabricNodeID
 	Dir      wire.Direction
-	Member   bool // To is one of those that the multicast is for
+	Member   bool // To is a member of the multicast
 }
 
-// Multicast lists the hops of a multicast's tree from src, each behind those
-// before it: every member is the end of just one. The error says why the
-// ranges cannot be reached.
+// Multicast lists the hops of a multicast's tree from src. Each hop comes after those that lead to
+// it. Every member is the end of exactly one hop. The error says why the ranges cannot be reached.
 func (p *Plan) Multicast(pl wire.Plane, src wire.FabricNodeID, r wire.Ranges) ([]Branch, error) {
 	g := p.grid(src)
 	if g == nil {
@@ -56,7 +56,7 @@ func (p *Plan) Multicast(pl wire.Plane, src wire.FabricNodeID, r wire.Ranges) ([
 	return tree, nil
 }
 
-// reaches finds out whether ranges stay in the mesh and name no chip twice.
+// reaches returns an error if ranges leave the mesh or name a chip twice.
 func (g *grid) reaches(src int, r wire.Ranges) error {
 	m := &g.mesh
 	e, w, n, s := int(r.Hops[wire.East]), int(r.Hops[wire.West]), int(r.Hops[wire.North]), int(r.Hops[wire.South])
@@ -81,9 +81,8 @@ func (g *grid) reaches(src int, r wire.Ranges) error {
 	return nil
 }
 
-// Beyond appends the hops of the copy of a multicast that leaves at in
-// direction d with the given ranges. Where ranges could name a chip twice or
-// lead out of the mesh, there are none.
+// Beyond appends the hops of the copy of a multicast that leaves chip at in direction d with the
+// given ranges. Beyond appends nothing if ranges could name a chip twice or lead out of the mesh.
 func (p *Plan) Beyond(tree []Branch, at wire.FabricNodeID, d wire.Direction, t wire.Trunk, r wire.Ranges) []Branch {
 	g := p.grid(at)
 	if g == nil || d >= wire.NumDirections ||
@@ -105,9 +104,10 @@ func (p *Plan) Beyond(tree []Branch, at wire.FabricNodeID, d wire.Direction, t w
 	return tree
 }
 
-// trees are the ways from a chip to the ends of the branches of its longest
-// multicasts: a trunk both ways along the first dimension, and from each of its
-// chips branches both ways along the second. A way is valid until the next.
+// trees are the routes from a chip to the ends of the branches of its longest multicasts. Such a
+// multicast has a trunk in both directions along the first dimension. From each chip of the trunk,
+// branches leave in both directions along the second dimension. A route is valid until the next
+// one.
 func (g *grid) trees(src int, o Order) iter.Seq[[]wire.Direction] {
 	trunk, branch := []wire.Direction{wire.East, wire.West}, []wire.Direction{wire.South, wire.North}
 	if o == YX {
@@ -115,7 +115,7 @@ func (g *grid) trees(src int, o Order) iter.Seq[[]wire.Direction] {
 	}
 	return func(yield func([]wire.Direction) bool) {
 		var buf [wire.MaxHops]wire.Direction
-		if g.plan.cfg.Lines { // no turns: trunks alone, and branches from the chip itself
+		if g.plan.cfg.Lines { // no turns: only trunks, and branches from the chip itself
 			for d := range wire.Direction(wire.NumDirections) {
 				if !yield(straight(buf[:0], d, min(g.run(src, d), wire.MaxHops))) {
 					return
@@ -148,7 +148,8 @@ func straight(buf []wire.Direction, d wire.Direction, n int) []wire.Direction {
 	return buf
 }
 
-// run is how far it goes in a direction from a chip: to the edge, or round to the chip before it.
+// run is the number of hops from a chip in a direction: to the edge, or round the ring to the chip
+// before it.
 func (g *grid) run(chip int, d wire.Direction) (n int) {
 	for at := chip; ; n++ {
 		next, _, ok := g.beside(at, d)

@@ -6,19 +6,19 @@ import (
 	"ttfabric/wire"
 )
 
-// Other is the plan by which packets go that ask for the other way round
-// ([wire.Packet].Other): between chips opposite each other on a ring of even
-// length, in both dimensions, it takes the way that the plan itself doesn't. All
-// its other ways are the plan's. So is one that would cross a cable out of
-// service. Its own Other is the plan itself.
+// Other is the plan for packets with [wire.Packet].Other. Two chips opposite each other on a ring
+// of even length have two equally long routes in that dimension. Other takes the route that the
+// plan itself does not take, in both dimensions. All its other routes are the plan's. If a cable on
+// the opposite route is out of service, Other also uses the plan's route. The Other of Other is the
+// plan itself.
 //
-// Where there is no such choice it is the plan itself: without rings of even
-// length, by any engine but the dimension-ordered one, with [Config].OneWay, and
-// by the scheme [NoRing], since nothing but the lack of these ways keeps cycles
-// from closing on rings of four.
+// Where there is no such choice, Other is the plan itself. That is so without rings of even length,
+// with any engine but the dimension-ordered one, and with [Config].OneWay. It is also so with the
+// scheme [NoRing]: there, only the lack of the opposite routes keeps cycles from closing on rings
+// of four.
 func (p *Plan) Other() *Plan { return p.other }
 
-// turn makes the plan of the other ways.
+// turn makes the plan of the opposite routes.
 func (p *Plan) turn() *Plan {
 	if !p.dor() || p.cfg.OneWay || p.cfg.Ring == NoRing || !slices.ContainsFunc(p.grids, (*grid).even) {
 		return p
@@ -42,8 +42,8 @@ func (g *grid) even() bool {
 	return g.mesh.WrapX && g.mesh.Cols%2 == 0 || g.mesh.WrapY && g.mesh.Rows%2 == 0
 }
 
-// WaysBetween is how many ways requests may take from one chip to another: 2
-// where [Plan.Other] has one of its own, else 1. It looks at plane 0.
+// WaysBetween is the number of routes that requests may take from one chip to another: 2 if
+// [Plan.Other] has a different route, else 1. WaysBetween looks at plane 0.
 func (p *Plan) WaysBetween(src, dst wire.FabricNodeID) int {
 	if p.other == p {
 		return 1

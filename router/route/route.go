@@ -1,61 +1,63 @@
-// Package route turns a machine's cabling into routes, and proves of them that
-// no traffic can deadlock.
+// Package route turns a machine's cabling into routes, and proves that no traffic on these routes
+// can deadlock.
 //
-// A [Plan] is what all chips of a fabric agree on: the engine that routes
-// within a mesh (L0, Spec §2.2.1.1), the choice of exit nodes between meshes
-// (L1, §2.2.1.2), and which virtual channel a packet takes at each hop. It
-// keeps no table of all pairs: a leg of a dimension-ordered route is
-// arithmetic, and a mesh-level choice is one entry per pair of meshes.
-// [Plan.Check] builds the channel dependency graph of everything that the plan
-// allows (Dally and Seitz) and reports it acyclic, or a cycle, and follows every
-// way to its end. [Plan.CheckScheme] does the same packet by packet, with the
-// plan's virtual channels or others.
+// A [Plan] is what all chips of a fabric agree on. A Plan contains the engine that routes within a
+// mesh (L0, Spec §2.2.1.1), the choice of exit nodes between meshes (L1, §2.2.1.2), and the virtual
+// channel that a packet takes at each hop. A Plan keeps no table of all pairs: a leg of a
+// dimension-ordered route is arithmetic, and a mesh-level choice is one entry per pair of meshes.
+// [Plan.Check] builds the channel dependency graph of everything that the plan allows (Dally and
+// Seitz). Check reports that the graph is acyclic, or a cycle. Check also follows every route to
+// its end. [Plan.CheckScheme] does the same packet by packet, with the plan's virtual channels or
+// others.
 //
 // # Between meshes
 //
-// The meshes form a graph; its root is the mesh with the lowest id, and a
-// mesh's rank is its place in a breadth-first walk from there, neighbours by
-// id. A crossing to a lower rank leads up, one to a higher rank down. A packet
-// goes up as often as it must and then only down, so that a mesh needs to know
-// nothing of where it came from: if down crossings alone lead to the
-// destination it takes the fewest of them, otherwise it goes up, to where the
-// fewest crossings remain; the lower mesh id decides between equals. In the
-// mesh, it goes to the exit node that is fewest hops away; the lower chip id,
-// then the order East, West, North, South, decides between equals.
+// The meshes form a graph. Its root is the mesh with the lowest id. A mesh's rank is its place in a
+// breadth-first walk from the root, which visits neighbours in the order of their ids. A crossing
+// to a lower rank leads up, one to a higher rank leads down.
+//
+// A packet goes up as often as needed and then only down. So a mesh need not know where a packet
+// came from. If down crossings alone lead to the destination, the packet takes the fewest of them.
+// Otherwise the packet goes up, to the mesh from which the fewest crossings remain. The lower mesh
+// id decides between equals. Within a mesh, the packet goes to the exit node that is the fewest
+// hops away. The lower chip id, then the order East, West, North, South, decides between equals.
 //
 // # Virtual channels
 //
-// A packet with an up crossing before it travels in channels of its own, see
-// [wire.VCFor]. On an axis that wraps, by the scheme [Dateline], the hop over
-// the wrap cable and those behind it are in the dateline channel, until the
-// packet turns, leaves the mesh, or arrives; keeping the channel over the turn
-// is a cycle on every torus from 4×4 up. By the scheme [Bubble] there is one
-// channel, and a packet enters a ring, from its chip or by a turn, only where
-// two slots are free. Control messages use no cable that wraps, except on up*/down* routes.
+// A packet with an up crossing ahead travels in channels of its own, see [wire.VCFor].
+//
+// By the scheme [Dateline], on an axis that wraps, the hop over the wrap cable and the hops after
+// it use the dateline channel. A packet leaves that channel when it turns, leaves the mesh, or
+// arrives. Keeping the channel over the turn would close a cycle on every torus from 4×4 up.
+//
+// By the scheme [Bubble] there is one channel. A packet enters a ring, from its chip or by a turn,
+// only where two slots are free.
+//
+// Control messages use no cable that wraps, except on up*/down* routes.
 //
 // # Around faults
 //
-// [Plan.Around] is the plan while cables are out of service. What doesn't cross
-// one of them keeps its way. What does takes a detour: within the mesh, an
-// up*/down* route over whatever is left, in virtual channels of its own. A
-// packet may go over from the others to these, where it is caught at a fault,
-// and never back, so that dimension order, a detour, and the two together
-// close no cycle whatever is missing, and the tables can be replaced while
-// packets are under way. Two sets of detours, before and after another fault,
-// may close one between them: [Plan.Replaces] finds out.
+// [Plan.Around] is the plan while cables are out of service. A route that does not cross such a
+// cable stays the same. A route that would cross one becomes a detour: within the mesh, an
+// up*/down* route over the cables that are left, in virtual channels of its own.
+//
+// A packet may change from the other channels to those of detours when it is caught at a fault, but
+// never back. So dimension order, a detour, and the two together close no cycle, whatever cables
+// are missing, and tables can be replaced while packets are under way. Two sets of detours, before
+// and after a further fault, may together close a cycle: [Plan.Replaces] finds out.
 //
 // # Ties
 //
-// Chips opposite each other on a ring of even length are as far both ways round.
-// A plan has one way for them, and [Plan.Other] the other one, by which a packet
-// goes that asks for it; a source that lets its packets ask in turn splits its
-// load. Each way round is for a flow of its own. What is proved, is proved of both together.
+// Chips opposite each other on a ring of even length have two equally long routes. A plan has one
+// of these routes. [Plan.Other] has the other one, for packets that ask for it. A source splits its
+// load by setting that mark on some of its packets. Each direction round the ring is for a flow of
+// its own. The proofs cover both plans together.
 //
 // # Multicasts
 //
-// A multicast's tree has its trunk along the dimension that requests use first,
-// and its branches along the other, so that each of its ways turns as a unicast
-// does; see [Plan.Multicast]. [Plan.Check] proves both together.
+// A multicast's tree has its trunk along the dimension that requests use first, and its branches
+// along the other dimension. So each route of the tree turns as a unicast does; see
+// [Plan.Multicast]. [Plan.Check] proves unicast and multicast together.
 package route
 
 import (
@@ -68,10 +70,9 @@ import (
 // Order is the order in which a route uses the two dimensions.
 type Order uint8
 
-// The orders. XY is the specification's (§2.2.1.1.1: "Packets go X dimension
-// first then Y"), YX is tt-metal's. NoOrder is neither: a route takes first
-// whichever dimension makes its turn one to the right, so that four of them
-// close the circle of §6.1; it is for showing what happens then.
+// The orders. XY is the specification's (§2.2.1.1.1: "Packets go X dimension first then Y"), YX is
+// tt-metal's. With NoOrder, a route takes first the dimension that makes its turn a turn to the
+// right, so that four routes close the circle of §6.1. NoOrder exists to show what happens then.
 const (
 	XY Order = iota
 	YX
@@ -83,8 +84,8 @@ var orderNames = []string{"xy", "yx", "none"}
 // String returns "xy", "yx" or "none".
 func (o Order) String() string { return orderNames[o] }
 
-// Reverse is the order of what goes back. On a mesh, a route of YX from b to a
-// passes the same chips as one of XY from a to b. Answers to what has no order go Y first.
+// Reverse is the order of replies and control messages. On a mesh, a route of YX from b to a passes
+// the same chips as a route of XY from a to b. Answers to packets with NoOrder go Y first.
 func (o Order) Reverse() Order {
 	if o == YX {
 		return XY
@@ -102,12 +103,11 @@ func ParseOrder(s string) (Order, error) {
 	return XY, fmt.Errorf("route order %q: want xy, yx or none", s)
 }
 
-// Ring is how cycles on axes that wrap are kept from closing.
+// Ring is the scheme that keeps cycles on axes that wrap from closing.
 type Ring uint8
 
-// The schemes. Dateline is the specification's (§2.3.1); tt-metal replaced it
-// by bubble flow control in November 2025. NoRing breaks no cycle: it is for
-// showing what happens then.
+// The schemes. Dateline is the specification's (§2.3.1); tt-metal replaced it by bubble flow
+// control in November 2025. NoRing breaks no cycle; it exists to show what happens then.
 const (
 	Dateline Ring = iota
 	Bubble
@@ -129,26 +129,26 @@ func ParseRing(s string) (Ring, error) {
 	return 0, fmt.Errorf("ring scheme %q: want dateline, bubble or none", s)
 }
 
-// Config says how a machine is routed.
+// Config says how routes are planned.
 type Config struct {
 	Engine string // name of one of [Engines]; empty: the first
 	Order  Order
 	Ring   Ring
-	OneWay bool                   // between chips opposite each other on an even ring always East or South, as textbooks have it
+	OneWay bool                   // between chips opposite each other on an even ring, always go East or South, as textbooks do
 	Lines  bool                   // 1D fabric: independent row and column lines, no turns (Spec §3)
-	Failed func(wire.PortID) bool // cables that are not there, by either end; nil: none
+	Failed func(wire.PortID) bool // reports cables that are missing, by either end; nil: none
 }
 
-// Plan is how a machine is routed. It is read-only and safe for concurrent use.
+// Plan is the routes of a machine. A Plan is read-only and safe for concurrent use.
 type Plan struct {
 	cfg     Config
 	top     *topo.Topology
 	grids   []*grid              // by mesh, as in the topology
 	inter   []*interMesh         // by plane; nil for a single mesh
 	out     map[wire.PortID]bool // ports of cables out of service; nil: none
-	other   *Plan                // see [Plan.Other]; itself where it has no other ways
-	longest int                  // hops of the longest whole route, at most
-	leg     int                  // hops of the longest leg, its exit included
+	other   *Plan                // see [Plan.Other]; the plan itself if it has no opposite routes
+	longest int                  // upper bound of the hops of the longest whole route
+	leg     int                  // hops of the longest leg, including its exit
 	hash    uint32
 }
 
@@ -159,7 +159,7 @@ type Engine struct {
 	make func(g *grid) (legger, error)
 }
 
-// legger finds the hops between two chips of a mesh; false where there is no way.
+// legger finds the hops between two chips of a mesh. A legger reports false if there is no route.
 type legger interface {
 	leg(buf []wire.Direction, p wire.Plane, o Order, wraps bool, src, dst int) ([]wire.Direction, bool)
 }
@@ -196,7 +196,7 @@ func New(t *topo.Topology, cfg Config) (*Plan, error) {
 	return p, nil
 }
 
-// finish plans between the meshes, once it is known how to route within them.
+// finish plans the routes between the meshes, after those within the meshes.
 func (p *Plan) finish() {
 	for _, g := range p.grids {
 		p.leg = max(p.leg, g.longest())
@@ -235,24 +235,25 @@ func engine(name string) (Engine, error) {
 // Topology is the machine.
 func (p *Plan) Topology() *topo.Topology { return p.top }
 
-// Config is how it is routed.
+// Config is the configuration of the plan.
 func (p *Plan) Config() Config { return p.cfg }
 
 // Has reports whether n is a chip of the machine.
 func (p *Plan) Has(n wire.FabricNodeID) bool { return p.grid(n) != nil }
 
-// Longest returns the most hops that a route may have; it is the start value
-// of a packet's TTL (Spec §7.2). Within one mesh it is exact.
+// Longest returns the most hops that a route may have. Longest is the start value of a packet's TTL
+// (Spec §7.2). Within one mesh it is exact.
 func (p *Plan) Longest() int { return p.longest }
 
-// LongestLeg returns the most hops within one mesh, the one out of it
-// included: so many actions must find room in a packet's header.
+// LongestLeg returns the most hops within one mesh, including the hop out of it. A packet's header
+// needs room for so many actions.
 func (p *Plan) LongestLeg() int { return p.leg }
 
-// Hash names the plan: two of the same hash route alike. It is the epoch that packets carry.
+// Hash names the plan: two plans of the same hash have the same routes. Hash is the table epoch
+// that packets carry.
 func (p *Plan) Hash() uint32 { return p.hash }
 
-// sum is a checksum of what determines the routes.
+// sum is a checksum of everything that determines the routes.
 func (p *Plan) sum() uint32 {
 	h := p.top.Hash()
 	b := []byte{byte(p.cfg.Order), byte(p.cfg.Ring), 0}
@@ -284,10 +285,10 @@ type grid struct {
 	planes int // routing planes of the mesh
 	first  int // index of its first chip among the topology's
 	legs   legger
-	usual  *grid // of the plan that this one is [Plan.Other] of; nil: of none
+	usual  *grid // the grid of the plan of which this plan is [Plan.Other]; nil: not such a plan
 
-	works   []uint8 // directions whose cables work, by plane and chip, a bit for each; nil: not needed, as none has failed
-	detours *upDown // while cables are out of service; nil: none are
+	works   []uint8 // directions whose cables work, by plane and chip, a bit for each; nil: no cable has failed
+	detours *upDown // detours while cables are out of service; nil: no cable is
 }
 
 func (p *Plan) grid(n wire.FabricNodeID) *grid {
@@ -316,7 +317,8 @@ func (g *grid) node(chip int) wire.FabricNodeID {
 	return wire.FabricNodeID{Mesh: g.mesh.ID, Chip: wire.ChipID(chip)}
 }
 
-// beside is the chip in a direction, by the grid and its wraps; wrap tells whether the cable there wraps.
+// beside is the next chip in a direction, by the grid and its wraps. Wrap tells whether the cable
+// there wraps.
 func (g *grid) beside(chip int, d wire.Direction) (next int, wrap, ok bool) {
 	row, col := chip/g.mesh.Cols, chip%g.mesh.Cols
 	switch d {
@@ -351,7 +353,8 @@ func (g *grid) wraps(d wire.Direction) bool {
 	return g.mesh.WrapY
 }
 
-// longest is the most hops of a leg: of a control message, which uses no cable that wraps.
+// longest is the most hops of a leg. A control message may have the longest leg, since it uses no
+// cable that wraps.
 func (g *grid) longest() int {
 	if g.detours != nil {
 		return max(g.detours.longest, g.plain())
@@ -359,7 +362,7 @@ func (g *grid) longest() int {
 	return g.plain()
 }
 
-// plain is the most hops of a leg that is no detour.
+// plain is the most hops of a leg that is not a detour.
 func (g *grid) plain() int {
 	if u, ok := g.legs.(*upDown); ok {
 		return u.longest
@@ -371,7 +374,8 @@ func (g *grid) plain() int {
 	return x + y
 }
 
-// Ring reports whether a port's cable is part of an axis that wraps, and whether it crosses its dateline.
+// Ring reports whether a port's cable is part of an axis that wraps, and whether the cable crosses
+// the axis's dateline.
 func (p *Plan) Ring(q topo.Port) (ring, wrap bool) {
 	g := p.grid(q.Local.Node)
 	if g == nil || q.Peer.Node.Mesh != q.Local.Node.Mesh {
@@ -381,8 +385,8 @@ func (p *Plan) Ring(q topo.Port) (ring, wrap bool) {
 	return g.wraps(q.Dir), wrap
 }
 
-// Leg appends the hops of a class's packets from one chip to another of the
-// same mesh. It reports false where there is no way, and where both are one chip.
+// Leg appends the hops of a class's packets from one chip to another of the same mesh. Leg reports
+// false if there is no route, and if both are the same chip.
 func (p *Plan) Leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]wire.Direction, bool) {
 	g := p.grid(src)
 	if g == nil || src.Mesh != dst.Mesh || src == dst || int(dst.Chip) >= g.chips() {
@@ -420,7 +424,7 @@ func (g *grid) leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst i
 // detour is a leg in the detour channels.
 func (g *grid) detour(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst int) ([]wire.Direction, bool) {
 	if g.detours == nil || g.plan.cfg.Lines || int(pl) >= g.planes {
-		return buf, false // it turns, and lines have no turns
+		return buf, false // the detour turns, and lines have no turns
 	}
 	o := g.plan.cfg.Order
 	if c != wire.ClassRequest {
@@ -433,9 +437,9 @@ func (g *grid) detour(buf []wire.Direction, c wire.Class, pl wire.Plane, src, ds
 	return leg, ok
 }
 
-// onward is the leg of a packet that is caught at a fault, from there on. One
-// that is on a detour already stays in its channels, even where there is a
-// route without a fault: packets go over from plain channels to these, never back.
+// onward is the leg of a packet from the fault where the packet was caught. A packet that is
+// already on a detour stays in the channels of detours, even if a route without a fault exists:
+// packets change from plain channels to these, never back.
 func (g *grid) onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst int, detour bool) (leg []wire.Direction, still, ok bool) {
 	if !detour {
 		return g.leg(buf, c, pl, at, dst)

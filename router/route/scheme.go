@@ -8,16 +8,16 @@ import (
 	"ttfabric/wire"
 )
 
-// Scheme is a way to give the hops of packets virtual channels: the plan's own,
-// or another that the literature knows, to compare. [Plan.CheckScheme] finds
-// out whether the same routes could deadlock by it.
+// Scheme is a rule that gives the hops of packets virtual channels: the plan's own rule, or another
+// one from the literature, for comparison. [Plan.CheckScheme] finds out whether the same routes
+// could deadlock with it.
 type Scheme struct {
 	Name, Help string
-	vc         func(way []Hop, i int) int // number of the channel of the i-th hop of a whole way; nil: the plan's
+	vc         func(route []Hop, i int) int // number of the channel of the i-th hop of a whole route; nil: the plan's
 }
 
-// Schemes are the schemes; the first is the plan's own. Those of one channel,
-// entry and kept are for rings and tori, apart and crossings for several meshes.
+// Schemes are the schemes. The first is the plan's own. The schemes one channel, entry and kept are
+// for rings and tori, apart and crossings for several meshes.
 var Schemes = []Scheme{
 	{"own", "as the routers do it", nil},
 	{"one", "one channel for all", func([]Hop, int) int { return 0 }},
@@ -39,14 +39,15 @@ func SchemeByName(name string) (Scheme, error) {
 	return Scheme{}, fmt.Errorf("scheme of virtual channels %q: want one of %v", name, names)
 }
 
-// entry is BookSim's: chosen where a packet enters an axis, by whether it will wrap there.
-func entry(way []Hop, i int) int {
+// entry is BookSim's scheme: the channel is chosen where a packet enters an axis, by whether the
+// packet will wrap there.
+func entry(route []Hop, i int) int {
 	first := i
-	for first > 0 && axis(way[first-1].Dir) == axis(way[i].Dir) && !way[first-1].external() {
+	for first > 0 && axis(route[first-1].Dir) == axis(route[i].Dir) && !route[first-1].external() {
 		first--
 	}
-	for _, h := range way[first:] {
-		if axis(h.Dir) != axis(way[i].Dir) || h.external() {
+	for _, h := range route[first:] {
+		if axis(h.Dir) != axis(route[i].Dir) || h.external() {
 			break
 		}
 		if h.Wrap {
@@ -56,24 +57,24 @@ func entry(way []Hop, i int) int {
 	return 0
 }
 
-func kept(way []Hop, i int) int {
+func kept(route []Hop, i int) int {
 	for ; i >= 0; i-- {
-		if way[i].Wrap {
+		if route[i].Wrap {
 			return 1
 		}
 	}
 	return 0
 }
 
-func apart(way []Hop, _ int) int {
-	if way[0].At.Mesh != way[len(way)-1].To.Mesh {
+func apart(route []Hop, _ int) int {
+	if route[0].At.Mesh != route[len(route)-1].To.Mesh {
 		return 1
 	}
 	return 0
 }
 
-func crossings(way []Hop, i int) (n int) {
-	for _, h := range way[:i] {
+func crossings(route []Hop, i int) (n int) {
+	for _, h := range route[:i] {
 		if h.external() {
 			n++
 		}
@@ -84,9 +85,9 @@ func crossings(way []Hop, i int) (n int) {
 // external reports whether the hop leads to another mesh.
 func (h Hop) external() bool { return h.At.Mesh != h.To.Mesh }
 
-// CheckScheme is [Plan.Check] with the virtual channels of a scheme. It follows
-// every packet hop by hop from its source to its end, and shares nothing with
-// Check but the graph: for machines of up to some hundred chips.
+// CheckScheme is [Plan.Check] with the virtual channels of a scheme. CheckScheme follows every
+// packet hop by hop from its source to its end. CheckScheme shares only the graph with Check.
+// CheckScheme is fast enough for machines of up to some hundred chips.
 func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
 	v := Verdict{}
 	for pl := range max(p.top.Planes(), 1) {
@@ -107,9 +108,10 @@ func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
 	return v
 }
 
-// Ways are the whole ways of a class's packets on a plane: unicast between all
-// pairs that have one, or two by [Plan.Other], and with multicasts, of requests, from each
-// source to the end of each branch of its longest trees. A way is valid until the next.
+// Ways are the whole routes of a class's packets on a plane. They include unicast between all pairs
+// that have a route, or two routes by [Plan.Other]. With multicasts, they include for requests the
+// route from each source to the end of each branch of its longest trees. A route is valid until the
+// next one.
 func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] {
 	return func(yield func([]Hop) bool) {
 		for _, a := range p.top.Chips {
@@ -136,15 +138,15 @@ func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] 
 			for src := range g.chips() {
 				for leg := range g.trees(src, mc.Trunk) {
 					var s Steps
-					var way []Hop
-					for at := g.node(src); len(way) < len(leg); at = way[len(way)-1].To {
-						h, ok := p.step(&s, c, false, pl, at, leg[len(way)])
+					var route []Hop
+					for at := g.node(src); len(route) < len(leg); at = route[len(route)-1].To {
+						h, ok := p.step(&s, c, false, pl, at, leg[len(route)])
 						if !ok {
 							break // a plane without this cable
 						}
-						way = append(way, h)
+						route = append(route, h)
 					}
-					if len(way) > 0 && !yield(way) {
+					if len(route) > 0 && !yield(route) {
 						return
 					}
 				}
@@ -153,13 +155,13 @@ func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] 
 	}
 }
 
-// prove looks for a cycle in the dependency graph of whole ways.
-func prove(c wire.Class, s Scheme, ways iter.Seq[[]Hop]) Verdict {
+// prove looks for a cycle in the dependency graph of whole routes.
+func prove(c wire.Class, s Scheme, routes iter.Seq[[]Hop]) Verdict {
 	var v Verdict
 	var channels []Channel
 	ids := map[Channel]int32{}
 	g := newGraph(0)
-	for w := range ways {
+	for w := range routes {
 		held := int32(-1)
 		for i, h := range w {
 			x := Channel{From: h.At, Dir: h.Dir, VC: h.VC}
@@ -191,10 +193,10 @@ func prove(c wire.Class, s Scheme, ways iter.Seq[[]Hop]) Verdict {
 	return v
 }
 
-// twice reports whether a way comes by a chip twice.
-func twice(way []Hop) bool {
-	seen := map[wire.FabricNodeID]bool{way[0].At: true}
-	for _, h := range way {
+// twice reports whether a route passes a chip twice.
+func twice(route []Hop) bool {
+	seen := map[wire.FabricNodeID]bool{route[0].At: true}
+	for _, h := range route {
 		if seen[h.To] {
 			return true
 		}

@@ -6,17 +6,17 @@ import (
 	"ttfabric/wire"
 )
 
-// upDown routes on whatever is connected: the chips of a mesh form a tree by
-// their distance from the first one (a breadth-first walk, neighbours in the
-// order East, West, North, South), a hop to an earlier chip of the walk leads
-// up, and a route goes up and then only down. Such routes cannot close a cycle
-// of waiting packets, whatever cables are missing (Autonet, Schroeder et al.,
-// 1991). The shortest of them is taken, the first in that order of directions
-// between equals. Wraps are cables as all others, for control messages too.
+// upDown routes over whatever cables are connected. The chips of a mesh form a tree by their
+// distance from the first chip: a breadth-first walk visits neighbours in the order East, West,
+// North, South. A hop to an earlier chip of the walk leads up. A route goes up and then only down.
+// Such routes cannot close a cycle of waiting packets, whatever cables are missing (Autonet,
+// Schroeder et al., 1991). The engine takes the shortest such route, and of equals the first in
+// that order of directions. A upDown uses cables that wrap like all others, for control messages
+// too.
 type upDown struct {
 	g       *grid
 	next    [][4]int16 // by plane and chip: the neighbour in each direction, -1 for none
-	rank    []int32    // by plane and chip: place in the walk; -1 if not reached
+	rank    []int32    // by plane and chip: place in the walk; -1 if the walk does not reach the chip
 	longest int
 }
 
@@ -54,7 +54,7 @@ func (u *upDown) walk(pl int) {
 		rank[i] = -1
 	}
 	count := int32(0)
-	for root := range n { // islands have roots of their own
+	for root := range n { // parts that are not connected have roots of their own
 		if rank[root] >= 0 {
 			continue
 		}
@@ -72,15 +72,16 @@ func (u *upDown) walk(pl int) {
 	}
 }
 
-// A state of the search is a chip, and whether the route may still go up: 2·chip, or one more when it may not.
+// A state of the search is a chip, and whether the route may still go up: 2·chip if so, else one
+// more.
 type reached struct {
-	from [maxStates]int16 // state before, by state; -1 where it is not reached
+	from [maxStates]int16 // the previous state, by state; -1 if the state was not reached
 	dir  [maxStates]wire.Direction
 }
 
 const maxStates = 2 * wire.MaxChipsPerMesh
 
-// search walks the states from src, the nearest first, until visit says stop.
+// search walks the states from src, the nearest first, until visit returns false.
 func (u *upDown) search(r *reached, pl, src int, visit func(state, depth int) (more bool)) {
 	n := u.g.chips()
 	rank := u.rank[pl*n:][:n]
@@ -90,7 +91,7 @@ func (u *upDown) search(r *reached, pl, src int, visit func(state, depth int) (m
 	r.from[2*src] = int16(2 * src)
 	var queue [maxStates]int16
 	queue[0] = int16(2 * src)
-	next, end := 1, 1 // of this depth, of all
+	next, end := 1, 1 // ends of this depth and of all states
 	for depth, i := 0, 0; i < end; i++ {
 		if i == next {
 			depth, next = depth+1, end

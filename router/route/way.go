@@ -2,17 +2,17 @@ package route
 
 import "ttfabric/wire"
 
-// Way is how a packet gets from a chip, where it starts or enters the mesh,
-// to its destination or out of the mesh.
+// Way is a packet's route from a chip, where the packet starts or enters the mesh, to its
+// destination or out of the mesh.
 type Way struct {
 	Hops   []wire.Direction
 	Leaves bool // the last hop leads to another mesh
-	Up     bool // an up crossing is before the packet
-	Detour bool // round a fault
+	Up     bool // an up crossing lies ahead of the packet
+	Detour bool // the route leads round a fault
 }
 
-// Route finds the way of a class's packets from src to dst, appending its hops
-// to buf. It reports false where there is none on that plane.
+// Route finds the route of a class's packets from src to dst, and appends its hops to buf. It
+// reports false if there is no route on that plane.
 func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) (w Way, ok bool) {
 	g := p.grid(src)
 	if g == nil || !p.Has(dst) {
@@ -38,8 +38,8 @@ func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst
 	return w, true
 }
 
-// Onward is the way of a packet that is caught at a fault on its way to another
-// chip of the mesh, from there on; detour says whether it goes round a fault already.
+// Onward is the route of a packet to another chip of the mesh, from the fault where the packet was
+// caught. Detour says whether the packet is already on a detour.
 func (p *Plan) Onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst wire.FabricNodeID, detour bool) (w Way, ok bool) {
 	g := p.grid(at)
 	if g == nil || at.Mesh != dst.Mesh || at == dst || int(dst.Chip) >= g.chips() {
@@ -49,17 +49,17 @@ func (p *Plan) Onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst
 	return w, ok
 }
 
-// Hop is one hop of a packet's whole way.
+// Hop is one hop of a packet's whole route.
 type Hop struct {
 	At   wire.FabricNodeID
-	Dir  wire.Direction // out of At
+	Dir  wire.Direction // direction out of At
 	VC   wire.VC        // on the cable
 	Wrap bool           // the cable wraps
 	To   wire.FabricNodeID
 }
 
-// Walk lists the whole way of a class's packets from src to dst, with the
-// virtual channel of each hop. It reports false where there is none.
+// Walk lists the whole route of a class's packets from src to dst, with the virtual channel of each
+// hop. Walk reports false if there is no route.
 func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]Hop, bool) {
 	var hops []Hop
 	var buf [wire.MaxHops]wire.Direction
@@ -81,10 +81,10 @@ func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]
 	return hops, true
 }
 
-// PlanesBetween is how many routing planes lead from one chip to another:
-// planes 0 to PlanesBetween-1. Where meshes differ in their planes, or two are
-// joined by fewer cables than they have planes, it is fewer than
-// [topo.Topology.Planes]; it is 0 where there is no way at all.
+// PlanesBetween is how many routing planes lead from one chip to another: planes 0 to
+// PlanesBetween-1. PlanesBetween is less than [topo.Topology.Planes] if meshes differ in their
+// planes, or if two meshes are joined by fewer cables than they have planes. PlanesBetween is 0 if
+// there is no route at all.
 func (p *Plan) PlanesBetween(src, dst wire.FabricNodeID) (n int) {
 	for n < max(p.top.Planes(), 1) {
 		if _, ok := p.Walk(wire.ClassRequest, wire.Plane(n), src, dst); !ok {
@@ -95,10 +95,10 @@ func (p *Plan) PlanesBetween(src, dst wire.FabricNodeID) (n int) {
 	return n
 }
 
-// Steps follows the virtual channel along the hops within a mesh.
+// Steps tracks the virtual channel along the hops within a mesh.
 type Steps struct {
 	begun, dateline bool
-	detour          bool // round a fault
+	detour          bool // the packet is on a detour
 	last            wire.Direction
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Builder makes a topology by name.
 type Builder struct {
-	Name    string // "t3000", or "mesh:" for a generator that takes an argument
+	Name    string // "t3000", or "mesh:" for a generator with an argument
 	Example string // a whole name, for help and completion
 	Help    string
 	Build   func(arg string) (*Topology, error)
@@ -30,7 +30,7 @@ var Builders = []Builder{
 	{"torus-y:", "torus-y:4x8", "torus-y:ROWSxCOLS, with a wrap from the south to the north edge only", func(a string) (*Topology, error) { return mesh("torus-y", a, false, true) }},
 }
 
-// builtIn is the Source of what no file describes.
+// builtIn is the Source of a topology that does not come from a file.
 const builtIn = "built-in"
 
 // Named builds a topology by name; the error lists the names.

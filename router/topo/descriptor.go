@@ -22,26 +22,26 @@ const (
 type descriptor struct {
 	file
 	root   *yaml.Node
-	keys   map[string]pair // of the file
+	keys   map[string]pair // top-level keys of the file
 	arch   wire.Arch
 	chips  map[int]*umdChip
-	ids    []int                 // of chips, sorted
+	ids    []int                 // ids of the chips, sorted
 	cables []umdCable            // each once
-	peer   map[umdPort]umdTarget // of every channel with a cable
-	layout string                // how the chips were placed, a sentence
-	origin [2]int                // x and y of the north-west corner, as the file counts
+	peer   map[umdPort]umdTarget // for every channel with a cable
+	layout string                // how the chips were placed, as a sentence
+	origin [2]int                // x and y of the north-west corner, in the file's coordinates
 }
 
-// umdChip is a chip as the descriptor has it.
+// umdChip is a chip as the descriptor describes it.
 type umdChip struct {
 	id       int
 	coord    [4]int     // x, y, rack, shelf
-	at       *yaml.Node // where the coordinates are; nil for none
+	at       *yaml.Node // where the file has the coordinates; nil if it has none
 	board    string
 	onBoard  bool
 	unique   uint64
 	mmio     bool
-	channels int // not harvested
+	channels int // channels that are not harvested
 	fused    int // harvested channels
 }
 
@@ -81,7 +81,7 @@ func node(m Mesh, c *umdChip) wire.FabricNodeID {
 	return wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(c.coord[1]*m.Cols + c.coord[0])}
 }
 
-// readArch reads which chips there are: tt-umd takes the set from this key.
+// readArch reads which chips exist: tt-umd takes the set of chips from this key.
 func (d *descriptor) readArch() error {
 	ps, err := d.pairs(d.keys["arch"].val, "arch", "a map of chip ids to architectures")
 	if err != nil {
@@ -122,7 +122,7 @@ func (d *descriptor) readArch() error {
 	return nil
 }
 
-// chip returns the chip that a node names.
+// chip returns the chip that a YAML node names.
 func (d *descriptor) chip(n *yaml.Node) (*umdChip, error) {
 	id, err := d.number(n, "chip id", maxUMD)
 	if err != nil {
@@ -158,8 +158,8 @@ func (d *descriptor) perChip(key, want string, read func(c *umdChip, v *yaml.Nod
 	return nil
 }
 
-// readHarvesting reads how many ethernet channels each chip has lost. The
-// descriptor numbers the ones that are left, from 0.
+// readHarvesting reads how many ethernet channels each chip has lost. The descriptor numbers the
+// remaining channels from 0.
 func (d *descriptor) readHarvesting() error {
 	const want = "harvesting masks"
 	return d.perChip("harvesting", want, func(c *umdChip, v *yaml.Node) error {
@@ -191,7 +191,8 @@ func (d *descriptor) readHarvesting() error {
 	})
 }
 
-// readCoords reads chips: {id: [x, y, rack, shelf]}. That is the order of tt-umd's parser; a comment in its schema says another.
+// readCoords reads chips: {id: [x, y, rack, shelf]}. That is the order in tt-umd's parser. A
+// comment in tt-umd's schema gives another order.
 func (d *descriptor) readCoords() error {
 	return d.perChip("chips", "[x, y, rack, shelf]", func(c *umdChip, v *yaml.Node) error {
 		want := fmt.Sprintf("chip %d", c.id)
@@ -254,7 +255,8 @@ func (d *descriptor) readMMIO() error {
 	return nil
 }
 
-// readBoardTypes reads boardtype: {id: type}, which luwen's create-ethernet-map writes where tt-umd has boards.
+// readBoardTypes reads boardtype: {id: type}. luwen's create-ethernet-map writes this key in place
+// of tt-umd's boards.
 func (d *descriptor) readBoardTypes() error {
 	return d.perChip("boardtype", "board types", func(c *umdChip, v *yaml.Node) (err error) {
 		c.board, err = d.scalar(v, fmt.Sprintf("board type of chip %d", c.id))
@@ -308,7 +310,7 @@ func (d *descriptor) readBoards() error {
 	return nil
 }
 
-// readRest checks the keys that say nothing about the wiring.
+// readRest checks the keys that do not describe the wiring.
 func (d *descriptor) readRest() error {
 	plain := func(key string) error {
 		return d.perChip(key, "plain values", func(c *umdChip, v *yaml.Node) error {

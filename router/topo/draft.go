@@ -7,21 +7,21 @@ import (
 	"ttfabric/wire"
 )
 
-// Ethernet channels that a draft sets aside for each direction: four on
-// Wormhole (Spec §2.2.2); on Blackhole as many as its 14 channels allow.
+// Ethernet channels that a draft reserves for each direction: four on Wormhole (Spec §2.2.2); on
+// Blackhole as many as its 14 channels allow.
 const (
 	wormholePerDirection  = 4
 	blackholePerDirection = 3
 )
 
-// draft is a machine under construction, of which the channels don't matter:
-// channel k of direction d is number d*4+k (Blackhole: d*3+k) while there is
-// one, then the lowest free one. So equal descriptions give equal channels.
+// draft is a machine under construction whose channel numbers don't matter. Channel k of direction
+// d is number d*4+k (Blackhole: d*3+k) while such a channel is free, then the lowest free channel.
+// So equal descriptions give equal channels.
 type draft struct {
 	t     *Topology
-	first map[wire.MeshID]int // place in t.Chips of its first chip
-	used  []uint16            // of each chip: channels in use, as bits
-	dirs  []uint8             // of each chip: directions that lead to a neighbour or exit, as bits
+	first map[wire.MeshID]int // index in t.Chips of the mesh's first chip
+	used  []uint16            // for each chip: channels in use, as bits
+	dirs  []uint8             // for each chip: directions that lead to a neighbour or exit, as bits
 	per   int                 // channels per direction
 }
 
@@ -33,7 +33,8 @@ func newDraft(name, source string, arch wire.Arch) *draft {
 	return d
 }
 
-// addMesh adds a mesh with its chips, with across cables between two chips of a row and down between two of a column.
+// addMesh adds a mesh with its chips. Across is the number of cables between two neighbours of a
+// row, down between two neighbours of a column.
 func (d *draft) addMesh(m Mesh, across, down int) error {
 	first := len(d.t.Chips)
 	d.first[m.ID] = first
@@ -60,7 +61,7 @@ func (d *draft) addMesh(m Mesh, across, down int) error {
 	return nil
 }
 
-// cable adds n cables from chip a, which leave it by dir, to chip b, which they leave by back.
+// cable adds n cables from chip a to chip b. They leave a in direction dir and b in direction back.
 func (d *draft) cable(a, b int, dir, back wire.Direction, n int) error {
 	for range n {
 		ca, err := d.channel(a, dir)
@@ -87,7 +88,7 @@ func (d *draft) join(a, b int, ca, cb wire.Channel, dir, back wire.Direction) {
 	})
 }
 
-// channel finds one of the chip's for a cable in direction dir.
+// channel finds a channel of the chip for a cable in direction dir.
 func (d *draft) channel(chip int, dir wire.Direction) (wire.Channel, error) {
 	for k := range d.per {
 		if ch := int(dir)*d.per + k; d.used[chip]>>ch&1 == 0 {
@@ -104,7 +105,7 @@ func (d *draft) channel(chip int, dir wire.Direction) (wire.Channel, error) {
 // free reports whether the chip has neither neighbour nor exit in direction dir.
 func (d *draft) free(chip int, dir wire.Direction) bool { return d.dirs[chip]>>dir&1 == 0 }
 
-// finish is [Topology.finish] of what was drafted.
+// finish is [Topology.finish] of the draft.
 func (d *draft) finish() (*Topology, error) {
 	if err := d.t.finish(); err != nil {
 		return nil, err

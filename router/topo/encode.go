@@ -2,7 +2,6 @@ package topo
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -12,16 +11,15 @@ import (
 	"ttfabric/wire"
 )
 
-// The rendered form of a topology: every chip and cable spelled out. Places,
-// directions within a mesh and planes follow from ids and cables, so they
-// aren't in it.
+// The rendered form of a topology lists every chip and cable. The form leaves out places,
+// directions within a mesh, and planes, which follow from ids and cables.
 //
 //	ttfabric: 1               # version of this form
 //	name: t3000
 //	source: built-in
 //	layout: …               # left out: none
-//	transport: udp          # what carries the links: udp or quic; left out: not said
-//	auth: psk               # how chips know each other: none, psk or mtls; left out: not said
+//	transport: udp          # what carries the links: udp or quic; left out: the file does not say
+//	auth: psk               # how chips know each other: none, psk or mtls; left out: the file does not say
 //	arch: wormhole_b0
 //	meshes:
 //	    - id: 0
@@ -41,17 +39,18 @@ import (
 //	    - a: M0D5/3
 //	      b: M1D3/4
 //	      dir: E              # between meshes: the direction of the exit at a
-//	      back: W             # and of that at b
-//	      labels: [wan]       # by which 'netem' and 'link' name it
+//	      back: W             # and the direction of the exit at b
+//	      labels: [wan]       # names for this cable in 'netem' and 'link'
 //	      netem: delay=1ms    # an impairment from the start; direction=a-to-b for one direction
-//	netem:                    # the same of several cables, as 'up --netem' has it
+//	netem:                    # impairments of several cables, as for 'up --netem'
 //	    - label:wan,loss=1%
 const (
 	renderedKey     = "ttfabric"
 	renderedVersion = 1
 )
 
-// rendered is what is written; reading goes by nodes, which know their lines.
+// rendered is the structure that is written. Reading uses YAML nodes instead, which know their
+// lines.
 type rendered struct {
 	TTFabric int             `yaml:"ttfabric"`
 	Name     string          `yaml:"name"`
@@ -92,7 +91,8 @@ type renderedCable struct {
 	Netem  string   `yaml:"netem,omitempty"`
 }
 
-// Encode renders a valid topology as text that [Load] reads back exactly. Text that isn't UTF-8 is made so.
+// Encode renders a valid topology as text that [Load] reads back exactly. Encode converts text that
+// is not UTF-8.
 func (t *Topology) Encode() []byte {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), Carrier: t.Transport, Auth: t.Auth, Arch: t.Arch.String()}
@@ -108,7 +108,7 @@ func (t *Topology) Encode() []byte {
 		r.Chips = append(r.Chips, rc)
 	}
 	for _, c := range t.Cables {
-		rc := renderedCable{A: portText(c.A), B: portText(c.B)}
+		rc := renderedCable{A: c.A.Short(), B: c.B.Short()}
 		if c.External() {
 			rc.Dir, rc.Back = c.Dir.String(), c.Back.String()
 		}
@@ -126,8 +126,6 @@ func (t *Topology) Encode() []byte {
 	return append([]byte("# A ttfabric topology, rendered. 'ttfabric up FILE' reads it.\n"), b...)
 }
 
-func portText(p wire.PortID) string { return fmt.Sprintf("%s/%d", p.Node, p.Channel) }
-
 // renderedFile is the state of reading the rendered form.
 type renderedFile struct {
 	file
@@ -137,7 +135,8 @@ type renderedFile struct {
 	cableAt map[wire.PortID]*yaml.Node // by either end
 }
 
-// loadRendered reads the rendered form. Unlike a descriptor, it is ours, so an unknown key is an error.
+// loadRendered reads the rendered form. That form is our own, unlike a descriptor, so an unknown
+// key is an error.
 func loadRendered(f file, top []pair) (*Topology, error) {
 	r := &renderedFile{file: f, t: &Topology{}, meshAt: map[wire.MeshID]*yaml.Node{}, chipAt: map[wire.FabricNodeID]*yaml.Node{}, cableAt: map[wire.PortID]*yaml.Node{}}
 	for _, p := range top {
@@ -385,7 +384,7 @@ func (r *renderedFile) port(n *yaml.Node) (p wire.PortID, err error) {
 	return p, err
 }
 
-// placeByID gives every chip the place that its row-major id stands for.
+// placeByID gives every chip the place of its row-major id.
 func (r *renderedFile) placeByID() {
 	for i := range r.t.Chips {
 		c := &r.t.Chips[i]

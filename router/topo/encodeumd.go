@@ -8,19 +8,18 @@ import (
 	"ttfabric/wire"
 )
 
-// boardTypes are those that tt-umd knows (docs/yaml_schemas/cluster_descriptor.yaml).
+// boardTypes are the board types that tt-umd knows (docs/yaml_schemas/cluster_descriptor.yaml).
 var boardTypes = []string{"n150", "n300", "p100", "p150", "p300", "ubb", "ubb_blackhole", "ubb_wormhole", "quasar"}
 
-// EncodeClusterDescriptor renders a valid topology of one mesh as a cluster
-// descriptor of tt-umd, which [Load] reads back to the same [Topology.Hash].
-// The error says why a topology has none.
+// EncodeClusterDescriptor renders a valid topology of one mesh as a cluster descriptor of tt-umd.
+// [Load] reads the descriptor back to the same [Topology.Hash]. The error says why a topology
+// cannot be rendered.
 //
-// What a topology doesn't know is filled in: chips keep their UMD ids if all
-// have one, else they get their fabric ids; the host reaches those that it is
-// said to reach, else all; nothing is harvested; a chip of no known board
-// sits alone on an n150 or p150. Coordinates are always written, though real
-// files have them for Wormhole boards only: without them a wrap or an
-// orientation could be read in another way.
+// EncodeClusterDescriptor fills in what a topology does not know. Chips keep their UMD ids if all
+// have one, else they get their fabric ids. The host reaches the chips marked so, or all chips if
+// none is. No channel is harvested. A chip of no known board sits alone on an n150 or p150.
+// Coordinates are always written, although real files have them for Wormhole boards only. Without
+// them a reader could find other wraps or another orientation.
 func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	if len(t.Meshes) != 1 {
 		return nil, fmt.Errorf("topology %s has %d meshes, and a cluster descriptor describes one; the form ttfabric holds them all", t.Name, len(t.Meshes))
@@ -86,14 +85,15 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Channels that join the two chips of an n300 (tt-umd, wormhole_N300.yaml): the left chip's, and the right one's.
+// Channels that join the two chips of an n300 (tt-umd, wormhole_N300.yaml): those of the left chip
+// and those of the right chip.
 const (
 	n300Left  = 8
 	n300Right = 0
 )
 
-// boards groups chips, in the given order: the two that an n300 joins, all of
-// a Galaxy's boards as one, as tt-umd reports them, and any other chip alone.
+// boards groups chips, in the given order. The two chips that an n300 joins are one group. All
+// boards of a Galaxy are one group, as tt-umd reports them. Any other chip is a group of its own.
 func (t *Topology) boards(order []int) (bs [][]int) {
 	partner := map[int]int{}
 	for _, c := range t.Cables {

@@ -22,7 +22,7 @@ func describe(t *Topology) string {
 		fmt.Fprintf(&b, "  mesh %d %s, %d planes\n", m.ID, m.Shape(), t.MeshPlanes(m.ID))
 		for _, c := range t.Cables {
 			if c.External() && c.A.Node.Mesh == m.ID {
-				fmt.Fprintf(&b, "    plane %d: %s %s – %s %s%s\n", c.Plane, portText(c.A), c.Dir, c.Back, portText(c.B), map[bool]string{true: ", unused"}[c.Unused])
+				fmt.Fprintf(&b, "    plane %d: %s %s – %s %s%s\n", c.Plane, c.A.Short(), c.Dir, c.Back, c.B.Short(), map[bool]string{true: ", unused"}[c.Unused])
 			}
 		}
 	}

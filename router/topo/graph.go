@@ -12,35 +12,36 @@ import (
 
 // Limits of a mesh graph descriptor.
 const (
-	maxConnections = 1 << 16 // between meshes: more than all edge chips of all meshes have directions for
-	maxNotes       = 4       // sentences of a layout
+	maxConnections = 1 << 16 // between meshes: more than the edge chips of all meshes have directions for
+	maxNotes       = 4       // sentences of a Layout
 )
 
-// graph is what a mesh graph descriptor of either form says. It names
-// meshes and connections; cables and their channels follow from it.
+// graph is the content of a mesh graph descriptor of either form. A graph names meshes and
+// connections. Cables and their channels follow from these.
 //
 // # Where exits are placed
 //
-// A connection may leave open which chips it joins, or in which direction it
-// leaves them. Connections with both given come first, then those with chips,
-// then the others, each kind in the order of the file. One takes cables in
-// groups of the plane count (the smaller of its two meshes'); a group takes one
-// chip and one of its free directions at each end: of the first mesh the first
-// that is free, directions in the order E, S, W, N and chips in the order of
-// their ids; of the second the opposite direction where it is free, else the
-// first in the same order, and of its chips the one that is nearest to facing
-// the first's. Where a relaxed connection finds no room at all, the relaxed ones
-// take a group each in turn. Tori make room, see downshift.
+// A connection may leave open which chips it joins, or in which direction it leaves them.
+// Connections with both given come first, then those with chips, then the others, each kind in the
+// order of the file. A connection takes cables in groups. A group has as many cables as the smaller
+// plane count of the two meshes. It takes one chip and one of that chip's free directions at each
+// end.
+//
+// Of the first mesh, the group takes the first free place: directions in the order E, S, W, N, and
+// chips in the order of their ids. Of the second mesh it takes the opposite direction if that is
+// free, else the first free direction in the same order. Of the second mesh's chips it takes the
+// one that most nearly faces the first chip. If a relaxed connection finds no room at all, the
+// relaxed connections take one group each in turn. Tori make room, see downshift.
 type graph struct {
 	file
 	arch   wire.Arch
 	meshes []graphMesh
 	links  []graphLink
 	notes  []string
-	open   []int // of each mesh: places where an exit can be
+	open   []int // for each mesh: places where an exit can be
 }
 
-// graphMesh is a mesh and what its channels are said to be.
+// graphMesh is a mesh and the number of cables on its edges.
 type graphMesh struct {
 	Mesh
 	across, down int // cables between chips of a row, of a column
@@ -58,7 +59,7 @@ func (m *graphMesh) planes() int {
 	return min(m.across, m.down)
 }
 
-// anyChip and anyDir stand for what an end of a connection leaves open.
+// anyChip and anyDir stand for a chip or direction that an end of a connection leaves open.
 const (
 	anyChip = -1
 	anyDir  = wire.Direction(wire.NumDirections)
@@ -66,8 +67,8 @@ const (
 
 // graphEnd is one end of a connection.
 type graphEnd struct {
-	meshes []int // places in graph.meshes; of several, the first with room
-	chip   int   // or anyChip
+	meshes []int // places in graph.meshes; if several, the first with room is taken
+	chip   int   // chip of the mesh, or anyChip
 	dir    wire.Direction
 }
 
@@ -77,12 +78,12 @@ func (e graphEnd) open() int { return bit(e.chip == anyChip) + bit(e.dir == anyD
 type graphLink struct {
 	a, b    graphEnd
 	n       int  // cables
-	relaxed bool // fewer will do, but at least one
-	z       bool // asked for in a third dimension (assign_z_direction), which is not here
+	relaxed bool // fewer cables are allowed, but at least one
+	z       bool // asked for in a third dimension (assign_z_direction), which this package does not have
 	line    int
 }
 
-// exitOrder is the order in which free directions are taken.
+// exitOrder is the order in which free directions are used.
 var exitOrder = [wire.NumDirections]wire.Direction{wire.East, wire.South, wire.West, wire.North}
 
 func (g *graph) note(format string, a ...any) { g.notes = append(g.notes, fmt.Sprintf(format, a...)) }
@@ -115,13 +116,13 @@ func (g *graph) build(name string) (*Topology, error) {
 		z += bit(l.z)
 	}
 	if open > 0 {
-		g.note("exits of %s placed where a chip has a direction free", count(open, "connection"))
+		g.note("exits of %s placed where a chip has a direction free", Count(open, "connection"))
 	}
 	if z > 0 {
-		g.note("assign_z_direction of %s counts for nothing, as there is no third dimension here", count(z, "connection"))
+		g.note("assign_z_direction of %s counts for nothing, as there is no third dimension here", Count(z, "connection"))
 	}
 	if left > 0 {
-		g.note("%s left out, for which no chip had a direction or channel free; the policy there is RELAXED", count(left, "cable"))
+		g.note("%s left out, for which no chip had a direction or channel free; the policy there is RELAXED", Count(left, "cable"))
 	}
 	if over := len(g.notes) - maxNotes; over > 0 {
 		g.notes = append(g.notes[:maxNotes], fmt.Sprintf("and %d more of the like", over))
@@ -134,11 +135,11 @@ func (g *graph) build(name string) (*Topology, error) {
 	return t, nil
 }
 
-// downshift makes room for exits in meshes that wrap both ways, and so have no
-// direction free: an axis becomes lines, the one that frees the chips that
-// connections name, or both; else the shorter. Spec §3: "TT-Fabric topology can be
-// an exact match of the physical connection topology, or it can be a functionally
-// downshifted topology where all available ethernet links are not utilized".
+// downshift makes room for exits in meshes that wrap both axes, and so have no free direction. It
+// turns rings of an axis into lines. downshift chooses the axis that frees the chips named in
+// connections, or both axes, or else the shorter axis. Spec §3: "TT-Fabric topology can be an exact
+// match of the physical connection topology, or it can be a functionally downshifted topology where
+// all available ethernet links are not utilized".
 func (g *graph) downshift() {
 	joined, needX, needY := make([]bool, len(g.meshes)), make([]bool, len(g.meshes)), make([]bool, len(g.meshes))
 	for _, l := range g.links {
@@ -182,9 +183,9 @@ func (g *graph) downshift() {
 	}
 }
 
-// lay makes a draft with all connections and returns how many cables it left
-// out. Each connection takes all its cables at its turn; or, to be fair, those
-// that are relaxed take a group in turn, after the others, while there is room.
+// lay makes a draft with all connections, and returns how many cables it left out. Each connection
+// takes all its cables at its turn. With fair set, the relaxed connections take one group each in
+// turn after the others, while there is room.
 func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 	d = newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
 	g.open = make([]int, len(g.meshes))
@@ -220,9 +221,10 @@ func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 	return d, out, nil
 }
 
-// share gives the relaxed connections a group each in turn, until none has room; left are the cables that connections lack.
+// share gives the relaxed connections one group each in turn, until no connection has room. Left
+// are the cables that connections still lack.
 func (g *graph) share(d *draft, left []int) error {
-	full := make([]bool, len(g.links)) // there was no room, and there will be none
+	full := make([]bool, len(g.links)) // connections for which no room is left
 	for placed := true; placed; {
 		placed = false
 		for i, l := range g.links {
@@ -243,7 +245,8 @@ func (g *graph) share(d *draft, left []int) error {
 	return nil
 }
 
-// place gives a connection that lacks left cables a group of them, and returns how many; 0 where there is no room, or none is lacking.
+// place gives a connection that lacks left cables one group. place returns the number of cables in
+// the group: 0 if there is no room, or if the connection lacks no cables.
 func (g *graph) place(d *draft, l graphLink, left int) (int, error) {
 	if left == 0 {
 		return 0, nil
@@ -260,7 +263,7 @@ func (g *graph) place(d *draft, l graphLink, left int) (int, error) {
 	return n, nil
 }
 
-// noRoom says that left of a connection's cables have no place.
+// noRoom is the error for a connection of which left cables have no place.
 func (g *graph) noRoom(l graphLink, left int) error {
 	third := ""
 	if l.z {
@@ -268,7 +271,7 @@ func (g *graph) noRoom(l graphLink, left int) error {
 	}
 	return g.failAt(l.line, "the connection of %s with %s: for %d of its %s no chip at both ends has a direction and channels free "+
 		"(a direction is free where the mesh neither continues nor wraps and no other connection leaves%s); ask for fewer, or name other chips",
-		g.nameOf(l.a), g.nameOf(l.b), left, count(l.n, "channel"), third)
+		g.nameOf(l.a), g.nameOf(l.b), left, Count(l.n, "channel"), third)
 }
 
 func (g *graph) nameOf(e graphEnd) string {
@@ -284,11 +287,12 @@ func (g *graph) nameOf(e graphEnd) string {
 
 // slot is a chip of a mesh and a direction in which it can have an exit.
 type slot struct {
-	chip int // within its mesh
+	chip int // number within its mesh
 	dir  wire.Direction
 }
 
-// room finds the place for the next group of a connection, and how many cables it takes; 0 for no place.
+// room finds the place for the next group of a connection, and the number of cables in the group; 0
+// for no place.
 func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b slot, n int) {
 	for _, ma = range l.a.meshes {
 		for _, mb = range l.b.meshes {
@@ -296,7 +300,7 @@ func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b slot, n 
 				continue
 			}
 			most := left
-			if l.a.open()+l.b.open() > 0 { // else there is one place, for all of them
+			if l.a.open()+l.b.open() > 0 { // else there is one place, for all cables
 				most = min(left, g.meshes[ma].planes(), g.meshes[mb].planes())
 			}
 			for n = most; n > 0 && (n == most || l.relaxed); n-- {
@@ -310,7 +314,8 @@ func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b slot, n 
 	return 0, 0, slot{}, slot{}, 0
 }
 
-// slots lists where mesh m can have an exit of n cables, as far as e leaves it open.
+// slots lists the places where mesh m can have an exit of n cables, as far as e leaves the place
+// open.
 func (g *graph) slots(d *draft, m int, e graphEnd, n int) (ss []slot) {
 	first := d.first[g.meshes[m].ID]
 	for _, dir := range exitOrder {
@@ -327,7 +332,7 @@ func (g *graph) slots(d *draft, m int, e graphEnd, n int) (ss []slot) {
 	return ss
 }
 
-// facing is the one of the slots of mesh mb that suits slot a of mesh ma best.
+// facing is the slot of mesh mb that faces slot a of mesh ma best.
 func (g *graph) facing(ma, mb int, a slot, to []slot) slot {
 	along := func(m int, s slot) int {
 		if s.dir == wire.East || s.dir == wire.West {

@@ -17,12 +17,13 @@ import (
 type yamlGraph struct {
 	graph
 	keys   map[string]pair
-	ports  [wire.NumDirections]int // channels of each direction of a chip
+	ports  [wire.NumDirections]int // number of channels for each direction of a chip
 	boards map[string]yamlBoard
-	ids    map[wire.MeshID]int // places in meshes
+	ids    map[wire.MeshID]int // index in meshes
 }
 
-// yamlBoard is a kind of board: its chips, and whether the edges of what is made of it wrap.
+// yamlBoard is a type of board: its chips, and whether a mesh made of such boards wraps at its
+// edges.
 type yamlBoard struct {
 	rows, cols   int
 	wrapX, wrapY bool
@@ -43,7 +44,7 @@ func loadYAMLGraph(f file, name string, root *yaml.Node, keys map[string]pair) (
 	return g.build(name)
 }
 
-// table reads a map with plain keys into one.
+// table reads a map with plain keys.
 func (f file) table(n *yaml.Node, what string) (map[string]*yaml.Node, error) {
 	ps, err := f.pairs(n, what, "a map")
 	if err != nil {
@@ -167,8 +168,8 @@ func (g *yamlGraph) readMeshes() error {
 	return nil
 }
 
-// readMesh reads a mesh, whose size is device_topology, in chips; in older files
-// topology, in boards, or in chips where host_ranks says so.
+// readMesh reads a mesh. Its size is device_topology, in chips. In older files the size is
+// topology, in boards, or in chips if host_ranks implies that.
 func (g *yamlGraph) readMesh(n *yaml.Node) error {
 	t, err := g.table(n, "mesh")
 	if err != nil {
@@ -219,8 +220,8 @@ func (g *yamlGraph) readMesh(n *yaml.Node) error {
 	return nil
 }
 
-// rankSize is the rows and columns of host_ranks, which has a rank for each
-// board (tt-metal, mesh_graph.cpp); zero where it isn't such a grid.
+// rankSize is the rows and columns of host_ranks, which has a rank for each board (tt-metal,
+// mesh_graph.cpp). rankSize is zero if host_ranks is not such a grid.
 func rankSize(n *yaml.Node) (size [2]int) {
 	if n == nil || n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		return size
@@ -236,12 +237,13 @@ func rankSize(n *yaml.Node) (size [2]int) {
 
 // yamlPort is [mesh, "N12"] of a Graph: channel 12 along the north edge of the mesh.
 type yamlPort struct {
-	mesh  int // place in meshes
+	mesh  int // index in meshes
 	dir   wire.Direction
 	index int
 }
 
-// chip is the one that the port is on; ports count along the edge chip by chip, from west or north.
+// chip is the chip that the port is on. Ports are counted along the edge chip by chip, from west or
+// north.
 func (g *yamlGraph) chip(p yamlPort) int {
 	m, k := g.meshes[p.mesh], p.index/g.ports[p.dir]
 	switch p.dir {
@@ -284,7 +286,7 @@ func (g *yamlGraph) readPort(n *yaml.Node) (p yamlPort, err error) {
 		chips, wraps = m.Cols, m.WrapY
 	}
 	if most := chips * g.ports[p.dir]; p.index >= most {
-		return p, g.fail(vs[1], "port %s: mesh %d has %s on that edge, from 0", show(vs[1]), m.ID, count(most, "channel"))
+		return p, g.fail(vs[1], "port %s: mesh %d has %s on that edge, from 0", show(vs[1]), m.ID, Count(most, "channel"))
 	}
 	if wraps {
 		return p, g.fail(vs[1], "port %s: mesh %d wraps there, so no cable can leave it", show(vs[1]), m.ID)
@@ -292,7 +294,8 @@ func (g *yamlGraph) readPort(n *yaml.Node) (p yamlPort, err error) {
 	return p, nil
 }
 
-// readMeshID reads the number of a mesh, which may have a prefix, and returns its place.
+// readMeshID reads the number of a mesh, which may have a prefix. readMeshID returns the mesh's
+// index.
 func (g *yamlGraph) readMeshID(n *yaml.Node, prefix string) (int, error) {
 	id, err := strconv.ParseUint(strings.TrimPrefix(n.Value, prefix), 10, 16)
 	i, ok := g.ids[wire.MeshID(id)]
@@ -302,8 +305,8 @@ func (g *yamlGraph) readMeshID(n *yaml.Node, prefix string) (int, error) {
 	return i, nil
 }
 
-// readGraph reads Graph: [[[mesh, port], [mesh, port]], …], each cable from
-// one end or from both; or, with chips instead of ports, [[[M0, D1], [M1, D1], count], …].
+// readGraph reads Graph: [[[mesh, port], [mesh, port]], …], with each cable from one end or from
+// both. The other form has chips instead of ports: [[[M0, D1], [M1, D1], count], …].
 func (g *yamlGraph) readGraph() error {
 	list, err := g.items(g.keys["Graph"].val, "Graph", "a list of connections")
 	if err != nil {
@@ -338,7 +341,7 @@ func (g *yamlGraph) readGraph() error {
 			return g.fail(n, "the connection joins mesh %d with itself; Graph is for connections between meshes", g.meshes[ps[0].mesh].ID)
 		}
 		if at[ps[0]] == ps[1] && at[ps[1]] == ps[0] {
-			continue // told from its other end
+			continue // listed from its other end
 		}
 		for k, p := range ps {
 			if was, dup := at[p]; dup && was != ps[1-k] {
@@ -363,7 +366,8 @@ func (g *yamlGraph) readGraph() error {
 	return g.turn()
 }
 
-// readChips reads a connection of Graph that names chips: [[M0, D1], [M1, D1], count]. Pairs are those there already.
+// readChips reads a connection of Graph that names chips: [[M0, D1], [M1, D1], count]. Pairs are
+// the connections read so far.
 func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bool) error {
 	const want = "a connection of chips is [[M0, D1], [M1, D1], COUNT]"
 	var ends [2]graphEnd
@@ -382,7 +386,7 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 		m := g.meshes[mesh]
 		chip, err := strconv.ParseUint(e[1].Value[1:], 10, 16)
 		if err != nil || int(chip) >= m.Rows*m.Cols {
-			return g.fail(e[1], "there is no chip %s in mesh %d of %s", show(e[1]), m.ID, count(m.Rows*m.Cols, "chip"))
+			return g.fail(e[1], "there is no chip %s in mesh %d of %s", show(e[1]), m.ID, Count(m.Rows*m.Cols, "chip"))
 		}
 		ends[k] = graphEnd{[]int{mesh}, int(chip), anyDir}
 	}
@@ -394,15 +398,15 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 		return g.fail(n, "%s, of two different meshes and with at least one cable", want)
 	}
 	if pairs[fmt.Sprint(ends[1], ends[0])] || pairs[fmt.Sprint(ends[0], ends[1])] {
-		return nil // told from its other end
+		return nil // listed from its other end
 	}
 	pairs[fmt.Sprint(ends[0], ends[1])] = true
 	return g.connect(graphLink{n: int(v), line: n.Line, a: ends[0], b: ends[1]})
 }
 
-// turn gives exits that share a chip and direction but lead to different
-// chips directions of their own: on a plane, one direction of a chip leads to
-// one place. Which cable is on which chip stays as it is.
+// turn handles exits that share a chip and direction but lead to different chips. turn gives them
+// different directions, since on a plane one direction of a chip leads to one place. Each cable
+// stays on its chip.
 func (g *yamlGraph) turn() error {
 	type side struct {
 		mesh, chip int
@@ -472,7 +476,7 @@ func (g *yamlGraph) readRelaxed() error {
 			return g.fail(n, "%s, of two different meshes and with at least one cable", want)
 		}
 		if pair := [2]int{min(a, b), max(a, b)}; seen[pair] {
-			continue // told from its other end
+			continue // listed from its other end
 		} else {
 			seen[pair] = true
 		}

@@ -8,20 +8,20 @@ import (
 	"ttfabric/wire"
 )
 
-// Expected versus live, with the names and rules of tt-metal's reliability
-// mode (tt_metal/fabric/README_fabric_reliability_mode.md): the mesh graph
-// descriptor (MGD) says how many cables the fabric routes, the factory system
-// descriptor (FSD) which should exist, the physical system descriptor (PSD) which are live.
+// This file compares expected with live cables. Names and rules are those of tt-metal's reliability
+// mode (tt_metal/fabric/README_fabric_reliability_mode.md). The mesh graph descriptor (MGD) says
+// how many cables the fabric routes. The factory system descriptor (FSD) says which cables should
+// exist. The physical system descriptor (PSD) says which are live.
 
-// PlaneCount is what there is of the cables that lead from one chip in one direction.
+// PlaneCount counts the cables that lead from one chip in one direction.
 type PlaneCount struct {
-	Declared int `json:"declared"` // that the fabric routes (MGD)
-	Expected int `json:"expected"` // that should exist (FSD)
-	Live     int `json:"live"`     // of those expected: that are there (PSD)
+	Declared int `json:"declared"` // cables that the fabric routes (MGD)
+	Expected int `json:"expected"` // cables that should exist (FSD)
+	Live     int `json:"live"`     // expected cables that are live (PSD)
 }
 
-// Planes is the number of routing planes: what is routed, as far as it should
-// exist. A cable that is down does not lower it.
+// Planes is the number of routing planes: the routed cables, limited to those that should exist. A
+// cable that is down does not lower the number.
 func (n PlaneCount) Planes() int { return min(n.Declared, n.Expected) }
 
 // Downed is how many of the missing cables the fabric still needs.
@@ -30,17 +30,18 @@ func (n PlaneCount) Downed() int { return max(0, n.Planes()-n.Live) }
 // UnusedDowned is how many cables are missing that the fabric does not need.
 func (n PlaneCount) UnusedDowned() int { return max(0, n.Expected-n.Live) - n.Downed() }
 
-// Registered is, between meshes, the number of live cables that are bound: there are no planes there.
+// Registered is used between meshes, where there are no planes. Registered is the number of live
+// cables that are bound.
 func (n PlaneCount) Registered() int { return min(n.Declared, n.Live) }
 
-// DirectionHealth is one direction of one chip, as far as cables are expected there.
+// DirectionHealth describes one direction of one chip in which cables are expected.
 type DirectionHealth struct {
 	Chip      wire.FabricNodeID `json:"chip"`
-	Direction string            `json:"direction"` // "NONE" where the fabric does not route: no mesh graph has the edge
+	Direction string            `json:"direction"` // "NONE" if the fabric does not route there: no mesh graph has the edge
 	Peer      wire.FabricNodeID `json:"peer"`
 	External  bool              `json:"inter_mesh"`
 	PlaneCount
-	Usable int `json:"planes"`        // routing planes, the fewest along the row or column; between meshes the cables registered
+	Usable int `json:"planes"`        // routing planes, the fewest along the row or column; between meshes the registered cables
 	Down   int `json:"downed"`        // see PlaneCount.Downed
 	Unused int `json:"unused_downed"` // see PlaneCount.UnusedDowned
 }
@@ -48,11 +49,11 @@ type DirectionHealth struct {
 // NoDirection is the direction of a cable that the fabric does not route.
 const NoDirection = "NONE"
 
-// Health compares what is expected with what is live.
+// Health is the comparison of the expected with the live cables.
 type Health struct {
 	Directions []DirectionHealth // by chip and direction
-	Downed     []Cable           // missing ones that the fabric routes, by A
-	Unused     []Cable           // missing ones that it does not need, by A
+	Downed     []Cable           // missing cables that the fabric routes, by A
+	Unused     []Cable           // missing cables that the fabric does not need, by A
 	ends       map[wire.PortID]bool
 }
 
@@ -69,10 +70,9 @@ type gridLine struct {
 	ofRow bool
 }
 
-// Diagnose compares the cables that should exist with those that are live, by
-// what the fabric routes. routed and expected may be the same topology, of
-// which the fabric routes the cables that are not Unused. live is asked once
-// for each cable of expected.
+// Diagnose compares the cables that should exist with the live ones, with regard to the cables that
+// the fabric routes. Routed and expected may be the same topology; the fabric then routes the
+// cables that are not Unused. Diagnose calls live once for each cable of expected.
 func Diagnose(routed, expected *Topology, live func(Cable) bool) Health {
 	h := Health{ends: map[wire.PortID]bool{}}
 	counts := map[edge]*PlaneCount{}
@@ -123,7 +123,7 @@ func Diagnose(routed, expected *Topology, live func(Cable) bool) Health {
 		}
 	}
 	slices.SortStableFunc(h.Directions, func(a, b DirectionHealth) int {
-		return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip), cmp.Compare(a.Direction, b.Direction))
+		return cmp.Or(a.Chip.Compare(b.Chip), cmp.Compare(a.Direction, b.Direction))
 	})
 	byA := func(a, b Cable) int {
 		return bit(b.A.Less(a.A)) - bit(a.A.Less(b.A))
@@ -156,7 +156,8 @@ func lineOf(t *Topology, e edge) gridLine {
 	return gridLine{e.a.Mesh, c.Col, false}
 }
 
-// Healthy reports whether the cable at a port is live. The error names a port at which none is expected.
+// Healthy reports whether the cable at a port is live. The error names a port at which no cable is
+// expected.
 func (h *Health) Healthy(p wire.PortID) (bool, error) {
 	ok, expected := h.ends[p]
 	if !expected {
@@ -165,8 +166,8 @@ func (h *Health) Healthy(p wire.PortID) (bool, error) {
 	return ok, nil
 }
 
-// UsablePlanes is the number of routing planes from a chip in a direction: the
-// fewest along its row or column. It is 0 where no cable is routed.
+// UsablePlanes is the number of routing planes from a chip in a direction: the fewest along the
+// chip's row or column. UsablePlanes is 0 if no cable is routed there.
 func (h *Health) UsablePlanes(n wire.FabricNodeID, d wire.Direction) int {
 	for _, x := range h.Directions {
 		if x.Chip == n && x.Direction == d.String() {

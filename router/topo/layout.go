@@ -8,36 +8,35 @@ import (
 	"ttfabric/wire"
 )
 
-// maxLayoutSteps bounds the search for a layout: chips put somewhere, for one
-// size of grid. A grid of 256 chips takes under a thousand.
+// maxLayoutSteps bounds the search for a layout: the number of times a chip is put somewhere, for
+// one size of grid. A grid of 256 chips takes less than a thousand.
 const maxLayoutSteps = 20_000
 
-// layout is a place for every chip of a machine whose wiring alone is known.
+// layout is a place for every chip of a machine of which only the wiring is known.
 //
-// Of the grids that the cabling fits, the one with the fewest wraps counts, of
-// those the squarest, and it has no more rows than columns; where rows and
-// columns are as many, a single wrap is that of the columns. The smallest chip
-// that can be is in the north-west corner; the smallest of its neighbours that
-// can be lies to the East.
+// Of the grids that fit the cabling, the search takes the one with the fewest wraps, and of those
+// the squarest. The grid has no more rows than columns. If it has equally many, a single wrap is
+// that of the columns. The north-west corner gets the smallest chip id that is possible there. East
+// of it lies the smallest of its neighbours that is possible there.
 //
-// Where chips have more than four neighbours, as those of a Blackhole Galaxy
-// that is wired for a third dimension have, the cabling fits no grid, but may
-// have one within it. Of those the one with the most cables counts, of them the
-// squarest; the cables between chips that are no neighbours in it are left out.
+// Chips may have more than four neighbours, as those of a Blackhole Galaxy that is wired for a
+// third dimension. Then no grid fits the cabling, but the cabling may contain a grid. Of such grids
+// the search takes the one with the most cables, and of those the squarest. Cables between chips
+// that are not neighbours in the grid are left out.
 type layout struct {
 	m     Mesh
-	adj   [][]int  // of each chip: those that it has cables to, sorted
-	cable [][]bool // by two chips
-	at    []int    // chip of each place, row-major; -1: none yet
+	adj   [][]int  // for each chip: the chips to which it has cables, sorted
+	cable [][]bool // whether two chips have a cable
+	at    []int    // chip at each place, row-major; -1: none yet
 	put   []bool   // chips that have a place
-	near  [][]int  // of each place: those next to it
-	loose bool     // chips may have cables to others than those around them
-	steps int      // left
+	near  [][]int  // for each place: the neighbouring places
+	loose bool     // chips may have cables to others than their neighbours in the grid
+	steps int      // steps left
 }
 
-// findLayout lays out chips with the given neighbours, sorted and each once;
-// the chip of every place, row-major. The error says what no grid has; chips
-// in it are named by ids.
+// findLayout lays out chips with the given neighbours, which are sorted and unique. findLayout
+// returns the chip at every place, row-major. The error says what no grid has; it names chips by
+// ids.
 func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 	if err := apart(adj, ids); err != nil {
 		return Mesh{}, nil, err
@@ -73,13 +72,13 @@ func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 	var have []string
 	for n := range wire.NumDirections + 1 {
 		if kinds[n] > 0 {
-			have = append(have, fmt.Sprintf("%s to %s", count(kinds[n], "chip"), count(n, "other")))
+			have = append(have, fmt.Sprintf("%s to %s", Count(kinds[n], "chip"), Count(n, "other")))
 		}
 	}
 	return Mesh{}, nil, fmt.Errorf("no line, ring, mesh or torus of %d chips is cabled like that (there are cables from %s)", len(adj), strings.Join(have, ", "))
 }
 
-// apart finds chips that no cables join.
+// apart returns an error if no cables join some of the chips.
 func apart(adj [][]int, ids []int) error {
 	seen, todo := make([]bool, len(adj)), []int{0}
 	seen[0] = true
@@ -99,7 +98,7 @@ func apart(adj [][]int, ids []int) error {
 	return nil
 }
 
-// shapes are the meshes of n chips, in the order in which they are tried.
+// shapes are the possible meshes of n chips, in the order in which they are tried.
 func shapes(n int) (ms []Mesh) {
 	var sides []int
 	for r := 1; r*r <= n; r++ {
@@ -123,14 +122,14 @@ func shapes(n int) (ms []Mesh) {
 // maxNeighbours is how many neighbours a chip has in three dimensions.
 const maxNeighbours = wire.NumDirections + 2
 
-// within looks for a grid in cabling that has more than its cables.
+// within looks for a grid in cabling that has more cables than the grid.
 func (l *layout) within(most int) (Mesh, bool) {
 	if most > maxNeighbours {
 		return Mesh{}, false
 	}
 	l.steps = maxLayoutSteps
 	ms := shapes(len(l.adj))
-	missing := func(m Mesh) int { return m.Rows*bit(!m.WrapX) + m.Cols*bit(!m.WrapY) } // of the cables of a torus
+	missing := func(m Mesh) int { return m.Rows*bit(!m.WrapX) + m.Cols*bit(!m.WrapY) } // cables that a torus would have in addition
 	slices.SortStableFunc(ms, func(a, b Mesh) int { return missing(a) - missing(b) })
 	for _, m := range ms {
 		for corner := range l.adj {
@@ -150,7 +149,7 @@ func (l *layout) within(most int) (Mesh, bool) {
 	return Mesh{}, false
 }
 
-// try fits the chips into m.
+// try tries to fit the chips into m.
 func (l *layout) try(m Mesh) bool {
 	l.begin(m)
 	have, want := [wire.NumDirections + 1]int{}, [wire.NumDirections + 1]int{}
@@ -161,7 +160,8 @@ func (l *layout) try(m Mesh) bool {
 	if have != want {
 		return false
 	}
-	// Of the chips with as many neighbours as the corner, one is as good as another: a symmetry of the grid exchanges them.
+	// Chips with as many neighbours as the corner are equivalent: a symmetry of the grid exchanges
+	// them.
 	l.set(0, slices.IndexFunc(l.adj, func(a []int) bool { return len(a) == len(l.near[0]) }))
 	l.steps = maxLayoutSteps
 	return l.fill(1)
@@ -185,8 +185,8 @@ func (l *layout) set(place, chip int) { l.at[place], l.put[chip] = chip, true }
 
 func (l *layout) unset(place int) { l.put[l.at[place]], l.at[place] = false, -1 }
 
-// fill places the chips that have none, n having one: next is always the place
-// that the fewest chips fit, the first of them in row-major order.
+// fill places the remaining chips; n chips have a place. The next place is always the one that the
+// fewest chips fit, and of several the first in row-major order.
 func (l *layout) fill(n int) bool {
 	if n == len(l.at) {
 		return true
@@ -216,9 +216,9 @@ func (l *layout) fill(n int) bool {
 	return false
 }
 
-// fitting lists the chips that can be at place p: cabled to all chips around
-// it that have a place, and to as many others as p has neighbours without one;
-// of a loose layout, to as many at least.
+// fitting lists the chips that can be at place p. Such a chip has cables to all placed chips around
+// p, and to as many other chips as p has neighbours without a chip. In a loose layout it may have
+// cables to more.
 func (l *layout) fitting(p int) (cs []int) {
 	placed, from := 0, -1
 	for _, q := range l.near[p] {

@@ -205,7 +205,7 @@ func TestLayoutWithinAThirdDimension(t *testing.T) {
 		if got.Meshes[0] != want.Meshes[0] || got.Planes() != want.Planes() || len(got.Cables) != len(want.Cables) {
 			t.Errorf("%s with %v: laid out as %s", c.name, c.extra, got)
 		}
-		if n := count(len(c.extra), "cable") + " left out, as there is no third dimension here"; !strings.Contains(got.Layout, n) {
+		if n := Count(len(c.extra), "cable") + " left out, as there is no third dimension here"; !strings.Contains(got.Layout, n) {
 			t.Errorf("%s: layout %q, want %q", c.name, got.Layout, n)
 		}
 	}

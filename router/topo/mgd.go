@@ -13,15 +13,15 @@ import (
 // maxGraphDepth is how deep graphs may contain graphs.
 const maxGraphDepth = 16
 
-// mgd is the state of reading a mesh graph descriptor 2.0: tt-metal's
-// tt_metal/fabric/protobuf/mesh_graph_descriptor.proto as text, in the
-// spelling of the schema (types, graph_topology: RING) or of the files that
-// are shipped (dim_types, graph_topology { layout_type: RING }).
+// mgd is the state of reading a mesh graph descriptor 2.0, the text form of tt-metal's
+// tt_metal/fabric/protobuf/mesh_graph_descriptor.proto. A mgd reads the spelling of the schema
+// (types, graph_topology: RING), and that of the shipped files (dim_types, graph_topology {
+// layout_type: RING }).
 type mgd struct {
 	graph
 	meshDescs  map[string]graphMesh
 	graphDescs map[string]*protoMessage
-	ids        []uint64 // mesh_id of each of meshes
+	ids        []uint64 // mesh_id of each mesh
 }
 
 // instance is a mesh or graph as one part of a graph.
@@ -29,12 +29,12 @@ type instance struct {
 	mesh     bool
 	desc     string
 	id       uint64
-	meshes   []int // places in graph.meshes: the mesh itself, or all below the graph
+	meshes   []int // indices in graph.meshes: the mesh itself, or all meshes below the graph
 	children []*instance
 	line     int
 }
 
-// named says which it is: "mesh M0 3".
+// named is the name of the instance: "mesh M0 3".
 func (i *instance) named() string {
 	kind := "graph"
 	if i.mesh {
@@ -77,7 +77,8 @@ func loadMGD(f file, name string, data []byte) (*Topology, error) {
 	return g.build(name)
 }
 
-// number gives the meshes their ids: those of the file where each is there once, else their order.
+// number gives the meshes their ids: those of the file if each of them occurs once, else the order
+// of the meshes.
 func (g *mgd) number() {
 	seen := map[uint64]bool{}
 	for _, id := range g.ids {
@@ -94,7 +95,8 @@ func (g *mgd) number() {
 	}
 }
 
-// one returns the value of a field that a message has at most once, nil for none.
+// one returns the value of a field that a message may have once. one returns nil if the field is
+// missing.
 func (g *mgd) one(m *protoMessage, names ...string) (*protoField, error) {
 	var found *protoField
 	for i := range m.fields {
@@ -108,7 +110,7 @@ func (g *mgd) one(m *protoMessage, names ...string) (*protoField, error) {
 	return found, nil
 }
 
-// message returns a field that must be there and be a message.
+// message returns a required field that is a message.
 func (g *mgd) message(m *protoMessage, of string, names ...string) (*protoMessage, error) {
 	f, err := g.one(m, names...)
 	if err != nil {
@@ -127,7 +129,7 @@ func (g *mgd) asMessage(f *protoField) (*protoMessage, error) {
 	return f.msg, nil
 }
 
-// text reads a string that must be there.
+// text reads a required string.
 func (g *mgd) text(m *protoMessage, of, name string) (string, int, error) {
 	f, err := g.one(m, name)
 	if err != nil {
@@ -151,7 +153,7 @@ func (g *mgd) whole(f *protoField, low, high uint64) (uint64, error) {
 	return v, nil
 }
 
-// boolean reads true or false; a field that isn't there is false.
+// boolean reads true or false. A missing field is false.
 func (g *mgd) boolean(m *protoMessage, name string) (bool, error) {
 	f, err := g.one(m, name)
 	if err != nil || f == nil {
@@ -163,7 +165,7 @@ func (g *mgd) boolean(m *protoMessage, name string) (bool, error) {
 	return f.text == "true", nil
 }
 
-// readMesh reads one of mesh_descriptors.
+// readMesh reads an entry of mesh_descriptors.
 func (g *mgd) readMesh(f *protoField) error {
 	m, err := g.asMessage(f)
 	if err != nil {
@@ -281,7 +283,7 @@ func (g *mgd) dims(m *protoMessage, of string) (dims []int, err error) {
 	return dims, nil
 }
 
-// readHosts reads host_topology, which says nothing about cables, but must divide the mesh.
+// readHosts reads host_topology. It does not describe cables, but must divide the mesh.
 func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 	f, err := g.one(m, "host_topology")
 	if err != nil || f == nil {
@@ -304,7 +306,7 @@ func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 	return nil
 }
 
-// readChannels reads { count policy }, count at most most.
+// readChannels reads { count policy }, with a count of at most most.
 func (g *mgd) readChannels(m *protoMessage, of string, most uint64) (n int, relaxed bool, err error) {
 	f, err := g.one(m, "count")
 	if err != nil {

@@ -9,10 +9,11 @@ import (
 	"ttfabric/wire"
 )
 
-// maxCount is the most cables that one connection can ask for: all that a mesh's chips have.
+// maxCount is the most cables that one connection can ask for: as many as the chips of a mesh have.
 const maxCount = wire.MaxChipsPerMesh * wire.MaxChannels
 
-// readGraph notes one of graph_descriptors. It is read where it is used, as its instances decide what its names mean.
+// readGraph notes an entry of graph_descriptors. The entry is read where it is used, since its
+// instances decide what its names mean.
 func (g *mgd) readGraph(f *protoField) error {
 	m, err := g.asMessage(f)
 	if err != nil {
@@ -30,7 +31,7 @@ func (g *mgd) readGraph(f *protoField) error {
 	return nil
 }
 
-// ref reads a reference to a mesh or a graph; m is what stands in its braces.
+// ref reads a reference to a mesh or a graph. M is the content of the reference's braces.
 func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 	node, err := g.asMessage(f)
 	if err != nil {
@@ -62,7 +63,7 @@ func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if id != nil { // proto3 leaves a 0 out
+	if id != nil { // proto3 omits a 0
 		if in.id, err = g.whole(id, 0, most); err != nil {
 			return nil, nil, err
 		}
@@ -70,7 +71,8 @@ func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 	return in, m, nil
 }
 
-// expand makes the instance that f refers to, with all below it; chain are the graphs above.
+// expand makes the instance that f refers to, with everything below it. Chain names the graphs
+// above.
 func (g *mgd) expand(f *protoField, chain []string) (*instance, error) {
 	in, _, err := g.ref(f)
 	if err != nil {
@@ -127,7 +129,7 @@ func (g *mgd) fill(in *instance, m *protoMessage, chain []string) error {
 	if len(in.children) == 0 {
 		return g.failAt(m.line, "graph %s has no instances", in.desc)
 	}
-	directed := map[string]int{} // connections of one direction, until the other comes
+	directed := map[string]int{} // connections of one direction whose opposite has not come yet
 	for i := range m.fields {
 		if f := &m.fields[i]; f.name == "connections" {
 			if err := g.readConnection(in, f, directed); err != nil {
@@ -138,8 +140,8 @@ func (g *mgd) fill(in *instance, m *protoMessage, chain []string) error {
 	return g.readPattern(in, m)
 }
 
-// readConnection reads one of connections. A cable carries both directions,
-// so two directional connections that are each other's reverse are one.
+// readConnection reads an entry of connections. A cable carries both directions, so two directional
+// connections in opposite directions are one cable.
 func (g *mgd) readConnection(in *instance, f *protoField, directed map[string]int) error {
 	m, err := g.asMessage(f)
 	if err != nil {
@@ -188,7 +190,7 @@ func (g *mgd) readConnection(in *instance, f *protoField, directed map[string]in
 	return g.connect(l)
 }
 
-// resolve finds what a node of a connection means within graph instance in.
+// resolve finds what a node of a connection means within the graph instance in.
 func (g *mgd) resolve(in *instance, f *protoField) (graphEnd, error) {
 	to, m, err := g.ref(f)
 	if err != nil {

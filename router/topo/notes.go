@@ -12,25 +12,26 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of what a topology says about cables besides the wiring.
+// Limits of what a topology says about cables in addition to the wiring.
 const (
-	MaxLabels   = 8    // of one cable
+	MaxLabels   = 8    // labels of one cable
 	MaxDeclared = 1024 // bytes of one declared impairment
-	MaxNetem    = 1024 // impairments of a whole topology, those of single cables aside
+	MaxNetem    = 1024 // impairments of a whole topology, not counting those of single cables
 )
 
-// labelForm is what a label looks like, so that it can be part of a word on a command line.
+// labelForm is the form of a label. A label can be part of a word on a command line.
 var labelForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// Note is what a topology says about a cable besides the wiring. It is no part of [Topology.Hash].
+// Note is what a topology says about a cable in addition to the wiring. Notes are not part of
+// [Topology.Hash].
 type Note struct {
-	Labels []string // by which people name cables, sorted; at most [MaxLabels]
+	Labels []string // names by which people select cables, sorted; at most [MaxLabels]
 	Netem  string   // an impairment from the start, as "delay=1ms,loss=1%"; direction=a-to-b or b-to-a, where a is the lower end
 }
 
 func (n Note) empty() bool { return len(n.Labels) == 0 && n.Netem == "" }
 
-// Labels are those of the cable at p, at either end; nil for none.
+// Labels are those of the cable at p, which may be either end; nil for none.
 func (t *Topology) Labels(p wire.PortID) []string {
 	if len(t.Notes) == 0 {
 		return nil
@@ -63,8 +64,8 @@ const (
 	authKey      = "auth"
 )
 
-// What the two keys may say. Whether one goes with the other is for those to
-// say who open the links, as the command line may say otherwise.
+// The allowed values of the two keys. Whoever opens the links checks whether the two values fit
+// together, since the command line may override them.
 var (
 	Transports = []string{"udp", "quic"}
 	Auths      = []string{"none", "psk", "mtls"}
@@ -85,19 +86,18 @@ func oneOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// refuseSecured keeps a descriptor from naming what is read from the rendered
-// form alone: passed over as other unknown keys are, links would go unsealed
-// that their owner takes for sealed.
+// refuseSecured refuses keys in a descriptor that only the rendered form has. If they were ignored
+// as other unknown keys are, links would be open that their owner takes for sealed.
 func (f file) refuseSecured(keys map[string]pair) error {
 	for _, k := range []string{transportKey, authKey} {
 		if p, ok := keys[k]; ok {
-			return f.fail(p.key, "key %s: a descriptor has none; 'ttfabric generate FILE' writes the form of ttfabric, which has, or name it with --%s", k, k)
+			return f.fail(p.key, "key %s: a descriptor has no such key; 'ttfabric generate FILE' writes ttfabric's own form, which has it, or use the flag --%s", k, k)
 		}
 	}
 	return nil
 }
 
-// checkSecured reports a word that the rendered form does not know.
+// checkSecured reports a value that the rendered form does not know.
 func (t *Topology) checkSecured() *fault {
 	for _, x := range []struct {
 		key, value string
@@ -110,13 +110,14 @@ func (t *Topology) checkSecured() *fault {
 	return nil
 }
 
-// SameNotes reports whether both say the same about their cables, and about what secures their links.
+// SameNotes reports whether both say the same about their cables and about how their links are
+// secured.
 func (t *Topology) SameNotes(o *Topology) bool {
 	same := func(a, b Note) bool { return slices.Equal(a.Labels, b.Labels) && a.Netem == b.Netem }
 	return maps.EqualFunc(t.Notes, o.Notes, same) && slices.Equal(t.Netem, o.Netem) && t.Transport == o.Transport && t.Auth == o.Auth
 }
 
-// checkNotes reports the first note that is about no cable or beyond a limit.
+// checkNotes reports the first note that belongs to no cable or exceeds a limit.
 func (t *Topology) checkNotes() *fault {
 	for p, n := range t.Notes {
 		i := t.lower(p)
@@ -183,7 +184,7 @@ func (f file) readLabels(v *yaml.Node, n *Note) error {
 	return nil
 }
 
-// readDeclared reads an impairment. Whether it can be done is for those to say who do it.
+// readDeclared reads an impairment. Whoever applies the impairment checks whether it is possible.
 func (f file) readDeclared(v *yaml.Node) (string, error) {
 	s, err := f.scalar(v, "netem")
 	if err != nil {
@@ -195,7 +196,7 @@ func (f file) readDeclared(v *yaml.Node) (string, error) {
 	return s, nil
 }
 
-// note keeps what a file says about a cable, by its lower end.
+// note keeps what a file says about a cable, under the cable's lower end.
 func (r *renderedFile) note(c Cable, n Note) {
 	if n.empty() {
 		return
@@ -229,7 +230,7 @@ func (r *renderedFile) readNetem(p pair) error {
 	return nil
 }
 
-// turned is a declared impairment of a cable whose ends change places.
+// turned is a declared impairment of a cable after the cable's ends have changed places.
 func turned(s string) string {
 	return strings.NewReplacer("direction=a-to-b", "direction=b-to-a", "direction=b-to-a", "direction=a-to-b").Replace(s)
 }

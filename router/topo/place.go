@@ -10,11 +10,12 @@ import (
 	"ttfabric/wire"
 )
 
-// PlacedByCoordinates is the [Topology].Layout of a cluster descriptor whose coordinates say where each chip is.
+// PlacedByCoordinates is the [Topology].Layout of a cluster descriptor whose coordinates give the
+// place of each chip.
 const PlacedByCoordinates = "placed by the coordinates in the file"
 
-// place gives every chip its row and column: from the coordinates where all
-// chips have them and are on one shelf, else from the cabling.
+// place gives every chip its row and column. place uses the coordinates if all chips have them and
+// are on one shelf, else the cabling.
 func (d *descriptor) place() (Mesh, error) {
 	first := d.chips[d.ids[0]]
 	if len(d.ids) == 1 {
@@ -42,7 +43,7 @@ func (d *descriptor) place() (Mesh, error) {
 	return m, d.checkGrid(&m)
 }
 
-// chipsKey is where to point for what is wrong with all coordinates.
+// chipsKey is the node to which errors about all coordinates point.
 func (d *descriptor) chipsKey() *yaml.Node {
 	if at := d.keys["chips"].key; at != nil {
 		return at
@@ -50,7 +51,7 @@ func (d *descriptor) chipsKey() *yaml.Node {
 	return d.root
 }
 
-// placeByCabling derives the grid from who is cabled to whom.
+// placeByCabling derives the grid from the cables between the chips.
 func (d *descriptor) placeByCabling(why string) (Mesh, error) {
 	index := make(map[int]int, len(d.ids))
 	for i, id := range d.ids {
@@ -86,7 +87,7 @@ func (d *descriptor) placeByCabling(why string) (Mesh, error) {
 	return m, nil
 }
 
-// leaveOut drops the cables between chips that are no neighbours in the grid.
+// leaveOut drops the cables between chips that are not neighbours in the grid.
 func (d *descriptor) leaveOut(m *Mesh) {
 	var out []umdCable
 	d.cables = slices.DeleteFunc(d.cables, func(c umdCable) bool {
@@ -100,11 +101,12 @@ func (d *descriptor) leaveOut(m *Mesh) {
 		return true
 	})
 	if len(out) > 0 {
-		d.layout += fmt.Sprintf("; %s left out, as there is no third dimension here, such as that from %s to %s", count(len(out), "cable"), out[0].ends[0], out[0].ends[1])
+		d.layout += fmt.Sprintf("; %s left out, as there is no third dimension here, such as that from %s to %s", Count(len(out), "cable"), out[0].ends[0], out[0].ends[1])
 	}
 }
 
-// placeByCoordinates moves the grid to row 0 and column 0 and returns its size. The chips must fill a rectangle.
+// placeByCoordinates moves the grid to row 0 and column 0 and returns its size. The chips must fill
+// a rectangle.
 func (d *descriptor) placeByCoordinates() (Mesh, error) {
 	chips := d.chipsKey()
 	low, high := [2]int{maxCoordinate, maxCoordinate}, [2]int{}
@@ -136,10 +138,11 @@ func (d *descriptor) placeByCoordinates() (Mesh, error) {
 	return Mesh{Rows: high[1] - low[1] + 1, Cols: high[0] - low[0] + 1}, nil
 }
 
-// checkGrid finds the axes that wrap, cables between chips that aren't neighbours, and neighbours without a cable.
+// checkGrid finds the axes that wrap. checkGrid returns an error for cables between chips that are
+// not neighbours, and for neighbours without a cable.
 func (d *descriptor) checkGrid(m *Mesh) error {
 	joined := map[[2]int]bool{}
-	var round [2]*umdCable // one that leads around the rows, and around the columns
+	var round [2]*umdCable // a cable that leads round the rows, and one round the columns
 	for i := range d.cables {
 		c := &d.cables[i]
 		a, b := d.chips[c.ends[0].chip], d.chips[c.ends[1].chip]

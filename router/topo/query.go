@@ -7,15 +7,15 @@ import (
 	"ttfabric/wire"
 )
 
-// index finds cables by their upper end, and keeps what follows from all of
-// them. The lower ends need none: that is how Cables is sorted.
+// index finds cables by their upper end, and keeps values computed from all cables. Cables is
+// sorted by the lower ends, so these need no index.
 type index struct {
 	upper  []int32 // cables, sorted by B
-	planes []int   // of each mesh, in the order of Meshes
+	planes []int   // for each mesh, in the order of Meshes
 	most   int     // planes of the machine
 }
 
-// lookup is the index. Of a topology that was not validated it is made anew each time.
+// lookup is the index. For a topology that was not validated, lookup makes it anew each time.
 func (t *Topology) lookup() *index {
 	if t.ix != nil && len(t.ix.upper) == len(t.Cables) && len(t.ix.planes) == len(t.Meshes) {
 		return t.ix
@@ -48,13 +48,13 @@ func (t *Topology) makeIndex() *index {
 	return ix
 }
 
-// lower is the place in Cables of the first whose lower end is q or beyond.
+// lower is the index in Cables of the first cable whose lower end is q or higher.
 func (t *Topology) lower(q wire.PortID) int {
 	i, _ := slices.BinarySearchFunc(t.Cables, q, func(c Cable, q wire.PortID) int { return comparePorts(c.A, q) })
 	return i
 }
 
-// firstUpper is the place in ix.upper of the first whose upper end is q or beyond.
+// firstUpper is the index in ix.upper of the first cable whose upper end is q or higher.
 func (t *Topology) firstUpper(ix *index, q wire.PortID) int {
 	low, high := 0, len(ix.upper)
 	for low < high {
@@ -75,9 +75,9 @@ func (c *Cable) fromB() Port {
 	return Port{Local: c.B, Peer: c.A, Dir: c.Back, Plane: c.Plane}
 }
 
-// chipAt is the place in Chips of the chip with address n.
+// chipAt is the index in Chips of the chip with address n.
 func (t *Topology) chipAt(n wire.FabricNodeID) (int, bool) {
-	return slices.BinarySearchFunc(t.Chips, n, func(c Chip, n wire.FabricNodeID) int { return compareNodes(c.Node, n) })
+	return slices.BinarySearchFunc(t.Chips, n, func(c Chip, n wire.FabricNodeID) int { return c.Node.Compare(n) })
 }
 
 // Chip returns the chip with address n.
@@ -89,9 +89,46 @@ func (t *Topology) Chip(n wire.FabricNodeID) (Chip, bool) {
 	return t.Chips[i], true
 }
 
-// meshAt is the place in Meshes of the mesh numbered id.
+// meshAt is the index in Meshes of the mesh numbered id.
 func (t *Topology) meshAt(id wire.MeshID) (int, bool) {
 	return slices.BinarySearchFunc(t.Meshes, id, func(m Mesh, id wire.MeshID) int { return cmp.Compare(m.ID, id) })
+}
+
+// Nodes are the fabric nodes of all chips, in the topology's order.
+func (t *Topology) Nodes() []wire.FabricNodeID {
+	out := make([]wire.FabricNodeID, len(t.Chips))
+	for i := range t.Chips {
+		out[i] = t.Chips[i].Node
+	}
+	return out
+}
+
+// Index is a chip's place in the topology's order; -1 where the topology has no such chip.
+func (t *Topology) Index(n wire.FabricNodeID) int {
+	if i, ok := t.chipAt(n); ok {
+		return i
+	}
+	return -1
+}
+
+// ExitNode reports whether a chip has a cable to another mesh (Spec §2.2.1).
+func (t *Topology) ExitNode(n wire.FabricNodeID) bool {
+	for _, p := range t.Ports(n) {
+		if p.Peer.Node.Mesh != n.Mesh {
+			return true
+		}
+	}
+	return false
+}
+
+// Routed is the number of cables that the fabric routes: all but those that are unused.
+func (t *Topology) Routed() (n int) {
+	for i := range t.Cables {
+		if !t.Cables[i].Unused {
+			n++
+		}
+	}
+	return n
 }
 
 // Mesh returns the mesh numbered id.
@@ -103,8 +140,8 @@ func (t *Topology) Mesh(id wire.MeshID) (Mesh, bool) {
 	return t.Meshes[i], true
 }
 
-// Ports lists the ports of chip n that carry traffic, those to other meshes
-// included, sorted by channel. Ports of unused cables are not among them.
+// Ports lists the ports of chip n that carry traffic, including those to other meshes, sorted by
+// channel. Ports leaves out ports of unused cables.
 func (t *Topology) Ports(n wire.FabricNodeID) []Port {
 	var ps []Port
 	for i := t.lower(wire.PortID{Node: n}); i < len(t.Cables) && t.Cables[i].A.Node == n; i++ {
@@ -122,10 +159,10 @@ func (t *Topology) Ports(n wire.FabricNodeID) []Port {
 	return ps
 }
 
-// Neighbour returns the chip at the other end of n's cable in direction d on
-// plane p: over a wrap the one at the far edge, over an exit one of another
-// mesh. There is none at the edge of the grid, and none over an unused cable.
-// It takes logarithmic time and, on a validated topology, does not allocate.
+// Neighbour returns the chip at the other end of n's cable in direction d on plane p. Over a wrap
+// that is the chip at the far edge, over an exit a chip of another mesh. There is no neighbour at
+// the edge of the grid, and none over an unused cable. Neighbour takes logarithmic time. On a
+// validated topology it does not allocate.
 func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane) (wire.FabricNodeID, bool) {
 	for i := t.lower(wire.PortID{Node: n}); i < len(t.Cables) && t.Cables[i].A.Node == n; i++ {
 		if c := &t.Cables[i]; c.Dir == d && c.Plane == p && !c.Unused {
@@ -141,14 +178,14 @@ func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane
 	return wire.FabricNodeID{}, false
 }
 
-// Planes returns the number of routing planes: the largest of the meshes'
-// [Topology.MeshPlanes], or of the edges between meshes where every mesh is a
-// single chip. A single chip without cables has none.
+// Planes returns the number of routing planes: the largest of the meshes' [Topology.MeshPlanes]. If
+// every mesh is a single chip, it is the largest number of cables on an edge between meshes. A
+// single chip without cables has no planes.
 func (t *Topology) Planes() int { return t.lookup().most }
 
-// MeshPlanes returns the number of routing planes of the mesh numbered id: the
-// minimum number of cables over the edges of its grid (Spec §2.2.2). A mesh of
-// one chip has no edges and no planes; so has one that isn't there.
+// MeshPlanes returns the number of routing planes of the mesh numbered id: the minimum number of
+// cables over the edges of its grid (Spec §2.2.2). A mesh of one chip has no edges and no planes. A
+// mesh that does not exist has none either.
 func (t *Topology) MeshPlanes(id wire.MeshID) int {
 	i, ok := t.meshAt(id)
 	if !ok {
@@ -157,8 +194,8 @@ func (t *Topology) MeshPlanes(id wire.MeshID) int {
 	return t.lookup().planes[i]
 }
 
-// Exits lists the used ports of mesh from that lead to mesh to, or to any
-// other mesh where to is from itself, sorted by peer mesh, plane, chip and direction.
+// Exits lists the used ports of mesh from that lead to mesh to. If to equals from, it lists those
+// that lead to any other mesh. The ports are sorted by peer mesh, plane, chip and direction.
 func (t *Topology) Exits(from, to wire.MeshID) []Port {
 	var ps []Port
 	add := func(p Port) {

@@ -69,7 +69,7 @@ func TestDescriptorsAreNotSecured(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, key := range []string{"auth", "transport"} {
-			if _, err := Load("f", []byte(text+key+": psk\n")); err == nil || !strings.Contains(err.Error(), "key "+key+": a descriptor has none; 'ttfabric generate FILE'") {
+			if _, err := Load("f", []byte(text+key+": psk\n")); err == nil || !strings.Contains(err.Error(), "key "+key+": a descriptor has no such key; 'ttfabric generate FILE'") {
 				t.Errorf("%s in a descriptor: %v", key, err)
 			}
 		}

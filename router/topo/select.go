@@ -10,16 +10,19 @@ import (
 	"ttfabric/wire"
 )
 
-// Link is a cable as people name it: A is the end that was written first, or the lower.
+// Link is a cable as a person names it. A is the end that was written first, or else the lower end.
 type Link struct {
 	A, B  wire.PortID
 	Plane wire.Plane
 }
 
-// SelectLinks finds the cables that any of args names, each once, in the order
-// of the topology. A name is a chip and a channel (M0D0:8, M0D0/8), two chips
-// (M0D0-M0D1), one chip (M0D3), patterns of chips (M0D*-M1D*), any of these with
-// a plane (M0D0-M0D1/p1), plane:1, label:NAME, or all. The error quotes the bad name.
+// String is the cable as commands take a cable: "M0D0/8-M0D1/0".
+func (l Link) String() string { return l.A.Short() + "-" + l.B.Short() }
+
+// SelectLinks finds the cables that any of args names, each once, in the order of the topology. A
+// name is a chip and a channel (M0D0:8, M0D0/8), two chips (M0D0-M0D1), one chip (M0D3), patterns
+// of chips (M0D*-M1D*), any of these with a plane (M0D0-M0D1/p1), plane:1, label:NAME, or all. The
+// error quotes the bad name.
 func (t *Topology) SelectLinks(args []string) ([]Link, error) {
 	found := map[wire.PortID]Link{} // by the lower end
 	for _, arg := range args {
@@ -92,7 +95,7 @@ func (t *Topology) selectLink(arg string) ([]Link, error) {
 	return out, nil
 }
 
-// knownLabels says which labels there are.
+// knownLabels lists the labels of the topology.
 func (t *Topology) knownLabels() string {
 	all := t.AllLabels()
 	if len(all) == 0 {
@@ -101,7 +104,7 @@ func (t *Topology) knownLabels() string {
 	return "there are " + strings.Join(all, ", ")
 }
 
-// cutOutside splits at the first dash that is not within brackets.
+// cutOutside splits at the first dash outside brackets.
 func cutOutside(s string) (left, right string, found bool) {
 	within := false
 	for i, c := range s {
@@ -119,7 +122,7 @@ func cutOutside(s string) (left, right string, found bool) {
 
 const anyChannel = -1
 
-// side is one half of a cable's name: chips, and a channel of theirs or anyChannel.
+// side is one half of a cable's name: chips, and a channel of these chips or anyChannel.
 type side struct {
 	glob    string
 	channel int
@@ -150,7 +153,8 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// chipGlob is the pattern of a chip, or of chips by pattern. One of them at least has to be in the topology.
+// chipGlob is the pattern of one chip, or of several chips. It must fit at least one chip of the
+// topology.
 func (t *Topology) chipGlob(text string) (string, error) {
 	if !strings.ContainsAny(text, "*?[") {
 		n, err := wire.ParseFabricNodeID(text)
@@ -190,7 +194,8 @@ func (t *Topology) SelectChips(list string) (map[wire.FabricNodeID]bool, error) 
 	return set, nil
 }
 
-// Between are the cables between two lists of chips, or with "" for the second between one and the rest.
+// Between returns the cables between two lists of chips. If the second list is "", it returns those
+// between the first list and all other chips.
 func (t *Topology) Between(one, other string) ([]Link, error) {
 	a, err := t.SelectChips(one)
 	if err != nil {

@@ -20,12 +20,12 @@ type protoMessage struct {
 type protoField struct {
 	name string
 	line int
-	kind byte          // 'm' message, 's' string, 'w' a word or number
-	text string        // of a string (its content) or word
+	kind byte          // 'm' for a message, 's' for a string, 'w' for a word or number
+	text string        // content of a string, or a word
 	msg  *protoMessage // of a message
 }
 
-// show is the value as a message repeats it.
+// show is the value in the form in which messages quote it.
 func (f *protoField) show() string {
 	if f.kind == 'm' {
 		return "a message"
@@ -40,9 +40,9 @@ func (f *protoField) show() string {
 	return s
 }
 
-// protoReader reads the text form of protocol buffers, without a schema
-// (protobuf.dev, "Text Format Language"): so far as every field is a word,
-// number, string, message or list, which unknown fields are too.
+// protoReader reads the text form of protocol buffers without a schema (protobuf.dev, "Text Format
+// Language"). A protoReader reads fields that are words, numbers, strings, messages or lists;
+// unknown fields are of these kinds too.
 type protoReader struct {
 	file
 	in    string
@@ -64,7 +64,7 @@ func (f file) parseProto(data []byte) (*protoMessage, error) {
 	return r.message("", 0)
 }
 
-// failAt is a complaint about a line.
+// failAt is an error about a line.
 func (f file) failAt(line int, format string, a ...any) error {
 	return &Error{File: f.path, Line: line, Reason: fmt.Sprintf(format, a...)}
 }
@@ -127,7 +127,7 @@ func word(c byte) bool {
 	return c == '_' || digit(c) || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
-// quoted reads a string and those that follow it, which continue it.
+// quoted reads a string and the strings right after it, which continue it.
 func (r *protoReader) quoted(quote byte) error {
 	r.str, r.token = true, ""
 	var b strings.Builder
@@ -154,8 +154,8 @@ func (r *protoReader) quoted(quote byte) error {
 	return nil
 }
 
-// unproto makes the two escapes that Go lacks into ones that it has. A quote
-// of the other kind may be escaped here, and not in Go.
+// unproto turns the two escapes that Go lacks into escapes that Go has. This form also allows
+// escaping a quote of the other kind, which Go does not.
 func unproto(in string) string {
 	if len(in) > 1 && in[0] == '\\' && (in[1] == '?' || in[1] == '"' || in[1] == '\'') {
 		return fmt.Sprintf(`\x%02x`, in[1]) + in[2:]
@@ -196,7 +196,8 @@ func (r *protoReader) message(closing string, depth int) (*protoMessage, error) 
 	return m, nil
 }
 
-// name reads a field's name, which may be an extension's in brackets, and stays on its last token.
+// name reads a field's name, which may be an extension's in brackets. name stops at the last token
+// of the name.
 func (r *protoReader) name() (string, error) {
 	if r.token == "[" && !r.str {
 		for r.token != "]" || r.str {
@@ -207,7 +208,7 @@ func (r *protoReader) name() (string, error) {
 				return "", err
 			}
 		}
-		return "[]", nil // no field that is read here
+		return "[]", nil // a field that this reader ignores
 	}
 	if r.token == "" || r.str || !word(r.token[0]) || digit(r.token[0]) {
 		return "", r.wrong("the name of a field")
@@ -215,7 +216,7 @@ func (r *protoReader) name() (string, error) {
 	return r.token, nil
 }
 
-// value reads what follows a field's name, and the token after it.
+// value reads the value of a field, and the token after the value.
 func (r *protoReader) value(m *protoMessage, f protoField, colon bool, depth int) error {
 	switch {
 	case r.str:
@@ -266,7 +267,7 @@ func (r *protoReader) value(m *protoMessage, f protoField, colon bool, depth int
 	return r.next()
 }
 
-// list reads [value, value …], each as a field of its own.
+// list reads [value, value …]. Each value becomes a field of its own.
 func (r *protoReader) list(m *protoMessage, f protoField, colon bool, depth int) error {
 	if depth >= maxProtoDepth {
 		return r.failAt(r.at, "messages and lists nest deeper than %d", maxProtoDepth)

@@ -9,12 +9,12 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of a topology. What a builder may make is larger than what a file may hold.
+// Limits of a topology. A builder may make a topology that is larger than a file may hold.
 const (
-	MaxFile      = 4 << 20                                                      // bytes of a file; twenty full meshes with two cables per edge have about as many
+	MaxFile      = 4 << 20                                                      // bytes of a file; about the size of twenty full meshes with two cables per edge
 	MaxBoardName = 64                                                           // bytes
 	MaxCables    = wire.MaxMeshes * wire.MaxChipsPerMesh * wire.MaxChannels / 2 // cables of one topology
-	MinWrap      = 3                                                            // chips of the shortest axis that wraps: over two, the wrap would be a second edge between the same neighbours (tt-metal, mesh_graph.cpp)
+	MinWrap      = 3                                                            // chips of the shortest axis that wraps: with two, the wrap would be a second edge (tt-metal, mesh_graph.cpp)
 )
 
 // Ethernet channels of a chip with nothing harvested (tt-isa-documentation,
@@ -35,15 +35,14 @@ func Channels(a wire.Arch) int {
 	return 0
 }
 
-// ErrNoLayout says that a descriptor of several chips gives them no usable
-// coordinates, and that its cabling is none of the grids that a mesh can be.
-var ErrNoLayout = errors.New("the cabling is no grid")
+// ErrNoLayout says that a descriptor of several chips gives them no usable coordinates, and that
+// the cabling fits none of the grids that a mesh can have.
+var ErrNoLayout = errors.New("the cabling fits no grid")
 
-// Error is a fault in a topology file. It is always the file's or its
-// author's, never the program's.
+// Error is a fault in a topology file. The file or its author causes it, never the program.
 type Error struct {
 	File   string
-	Line   int // 1 for the first; 0 where the file as a whole is at fault
+	Line   int // 1 for the first; 0 if the fault concerns the file as a whole
 	Reason string
 	Err    error // cause, such as [ErrNoLayout]; or nil
 }
@@ -59,26 +58,25 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Topology is a machine: chips in one or more meshes and the cables between
-// their ethernet channels. [Named] and [Load] return valid ones; one put
-// together by hand, or changed, must pass [Topology.Validate] before it is
-// used. Other methods only read it.
+// Topology is a machine: chips in one or more meshes and the cables between their ethernet
+// channels. [Named] and [Load] return valid ones. A topology that was put together by hand, or
+// changed, must pass [Topology.Validate] before it is used. Other methods only read the topology.
 type Topology struct {
 	Name   string // "t3000", "mesh:4x8", or a file's name without its folder
 	Arch   wire.Arch
-	Meshes []Mesh  // sorted by ID, at most [wire.MaxMeshes]; ids need not be dense
+	Meshes []Mesh  // sorted by ID, at most [wire.MaxMeshes]; ids may have gaps
 	Chips  []Chip  // sorted by Node; each mesh is full
 	Cables []Cable // A.Less(B); sorted by A
-	Source string  // what it was read from, for messages
-	Layout string  // how chips got their places, and exits their directions, where that was not given: a sentence for people; may be empty
+	Source string  // where the topology was read from, for messages
+	Layout string  // how chips got their places, and exits their directions, if the file did not give these: a sentence for people; may be empty
 
-	Notes map[wire.PortID]Note // about cables, by their lower end; nil: none
-	Netem []string             // impairments from the start, as "LINK,delay=1ms"; LINK as the command line has it
+	Notes map[wire.PortID]Note // notes about cables, by the lower end; nil: none
+	Netem []string             // impairments from the start, as "LINK,delay=1ms"; LINK has the form of the command line
 
 	Transport string // what carries the links, one of [Transports]; "": the file does not say
 	Auth      string // how chips know each other, one of [Auths]; "": the file does not say
 
-	ix *index // of Cables; made by Validate
+	ix *index // index of Cables; Validate makes it
 }
 
 // Mesh is a full grid of chips.
@@ -107,10 +105,10 @@ type Chip struct {
 // nodes of two meshes (Spec §2.2.1), where A.Node.Mesh != B.Node.Mesh.
 type Cable struct {
 	A, B   wire.PortID    // A.Less(B)
-	Dir    wire.Direction // in which B lies seen from A
-	Back   wire.Direction // in which A lies seen from B: the opposite within a mesh; between meshes any, as real machines have rotated labels
-	Plane  wire.Plane     // its number among the cables of its edge, which is (A's chip, B's chip, Dir)
-	Unused bool           // its mesh, or one of the two that it joins, has no such plane
+	Dir    wire.Direction // direction in which B lies seen from A
+	Back   wire.Direction // direction in which A lies seen from B: the opposite of Dir within a mesh. Between meshes it may be any, since real machines have rotated labels
+	Plane  wire.Plane     // the cable's number among the cables of its edge, which is (A's chip, B's chip, Dir)
+	Unused bool           // its mesh, or one of the two meshes that it joins, has no such plane
 }
 
 // External reports whether the cable joins two meshes.
@@ -119,17 +117,16 @@ func (c Cable) External() bool { return c.A.Node.Mesh != c.B.Node.Mesh }
 // Port is one chip's view of a cable.
 type Port struct {
 	Local, Peer wire.PortID
-	Dir         wire.Direction // in which the peer lies
+	Dir         wire.Direction // direction in which the peer lies
 	Plane       wire.Plane
 }
 
-// Hash names the wiring: the architecture, the meshes, the chips' places, the
-// cables and their planes. Chips that are to be one fabric compare it. Names,
-// boards, UMD numbers, labels and impairments are no part of it, so that one machine has one hash,
-// however it was described.
+// Hash names the wiring: the architecture, the meshes, the chips' places, the cables and their
+// planes. Chips that form one fabric compare their hashes. Names, boards, UMD numbers, labels and
+// impairments are not part of the hash. So one machine has one hash, however it was described.
 func (t *Topology) Hash() uint64 {
-	// FNV-1a, as in hash/fnv, of the values as little-endian 32-bit numbers: a
-	// zero byte is no more than a multiplication, and most of them are zero.
+	// FNV-1a, as in hash/fnv, of the values as little-endian 32-bit numbers. A zero byte costs only
+	// a multiplication, and most bytes are zero.
 	const (
 		offset, prime  = 14695981039346656037, 1099511628211
 		prime3, prime4 = prime * prime * prime % (1 << 64), prime * prime * prime * prime % (1 << 64)
@@ -188,7 +185,7 @@ func (t *Topology) String() string {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", t.Name, count(len(t.Chips), "chip"))
+	fmt.Fprintf(&b, "%s: %s", t.Name, Count(len(t.Chips), "chip"))
 	if len(t.Meshes) > 1 {
 		fmt.Fprintf(&b, " in %d meshes", len(t.Meshes))
 	}
@@ -202,15 +199,16 @@ func (t *Topology) String() string {
 		shapes[maxSummary] = "…"
 	}
 	b.WriteString(strings.TrimRight(" "+strings.Join(shapes, ", "), " "))
-	fmt.Fprintf(&b, ", %s", count(len(t.Cables), "cable"))
+	fmt.Fprintf(&b, ", %s", Count(len(t.Cables), "cable"))
 	if unused > 0 {
 		fmt.Fprintf(&b, " (%d unused)", unused)
 	}
-	fmt.Fprintf(&b, ", %s", count(t.Planes(), "plane"))
+	fmt.Fprintf(&b, ", %s", Count(t.Planes(), "plane"))
 	return b.String()
 }
 
-func count(n int, noun string) string {
+// Count is a number of things in words: "1 cable", "3 cables".
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -223,7 +221,8 @@ func (m Mesh) Shape() string {
 	return fmt.Sprintf("%d%s×%d%s", m.Rows, ring[bit(m.WrapY)], m.Cols, ring[bit(m.WrapX)])
 }
 
-// step moves one place in direction d, around the wrap where there is one; false beyond the edge of the grid.
+// step moves one place in direction d, across the wrap if there is one. step reports false beyond
+// the edge of the grid.
 func (m Mesh) step(row, col int, d wire.Direction) (int, int, bool) {
 	switch d {
 	case wire.East:
@@ -246,7 +245,8 @@ func (m Mesh) step(row, col int, d wire.Direction) (int, int, bool) {
 	return row, col, row >= 0 && row < m.Rows && col >= 0 && col < m.Cols
 }
 
-// towards returns the direction of a step from one place to another, false where they are not next to each other.
+// towards returns the direction of a step from one place to another. towards reports false if the
+// places are not neighbours.
 func (m Mesh) towards(rowA, colA, rowB, colB int) (wire.Direction, bool) {
 	for d := range wire.Direction(wire.NumDirections) {
 		if r, c, ok := m.step(rowA, colA, d); ok && r == rowB && c == colB {
@@ -256,15 +256,8 @@ func (m Mesh) towards(rowA, colA, rowB, colB int) (wire.Direction, bool) {
 	return 0, false
 }
 
-func compareNodes(a, b wire.FabricNodeID) int {
-	if a.Mesh != b.Mesh {
-		return int(a.Mesh) - int(b.Mesh)
-	}
-	return int(a.Chip) - int(b.Chip)
-}
-
 func comparePorts(a, b wire.PortID) int {
-	if c := compareNodes(a.Node, b.Node); c != 0 {
+	if c := a.Node.Compare(b.Node); c != 0 {
 		return c
 	}
 	return int(a.Channel) - int(b.Channel)

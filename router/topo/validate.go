@@ -8,14 +8,19 @@ import (
 	"ttfabric/wire"
 )
 
-// Validate reports the first property that the topology lacks: one known
-// architecture; meshes sorted by id, each a full grid of chips, sorted, each in
-// the place that its id says, with wraps only where an axis has [MinWrap]
-// chips; cables between neighbours in a grid or between meshes, lower end first
-// and sorted, no channel used twice or beyond the architecture's, every pair of
-// neighbours joined at least once; directions and planes as the package
-// documents, and over a direction and plane of a chip at most one used cable.
-// It makes the index that queries use, so it must not run beside them the first time.
+// Validate reports the first rule that the topology breaks. The rules:
+//
+//   - There is one known architecture.
+//   - Meshes are sorted by id. Each is a full grid of chips, which are sorted and have the places
+//     that their ids give. Only an axis with at least [MinWrap] chips wraps.
+//   - Cables join neighbours in a grid, or chips of two meshes. They have the lower end first and
+//     are sorted. No channel is used twice or beyond the architecture's number. Every pair of
+//     neighbours is joined at least once.
+//   - Directions and planes are as the package documents. A direction and plane of a chip has at
+//     most one used cable.
+//
+// Validate makes the index that queries use, so the first call must not run at the same time as
+// queries.
 func (t *Topology) Validate() error {
 	if f := t.check(); f != nil {
 		return fmt.Errorf("topology %s: %s", t.Name, f.reason)
@@ -27,7 +32,7 @@ func (t *Topology) Validate() error {
 	return nil
 }
 
-// fault is one broken property and the mesh, chip or cable that breaks it: an index, or -1.
+// fault is one broken rule and the index of the mesh, chip or cable that breaks it, or -1.
 type fault struct {
 	mesh, chip, cable int
 	reason            string
@@ -102,13 +107,14 @@ func fits(rows, cols int) bool {
 	return rows >= 1 && cols >= 1 && rows <= wire.MaxChipsPerMesh && cols <= wire.MaxChipsPerMesh && rows*cols <= wire.MaxChipsPerMesh
 }
 
-// checkChips checks the chips of mesh m, which begin at t.Chips[at], and returns where the next mesh's begin.
+// checkChips checks the chips of mesh m, which begin at t.Chips[at]. checkChips returns the index
+// at which the next mesh's chips begin.
 func (t *Topology) checkChips(m Mesh, at int) (int, *fault) {
 	umd := map[int]wire.FabricNodeID{}
 	for k := range m.Rows * m.Cols {
 		i := at + k
 		if i >= len(t.Chips) {
-			return at, faultOf(-1, -1, "%s in a %d×%d mesh: want %d", count(k, "chip"), m.Rows, m.Cols, m.Rows*m.Cols)
+			return at, faultOf(-1, -1, "%s in a %d×%d mesh: want %d", Count(k, "chip"), m.Rows, m.Cols, m.Rows*m.Cols)
 		}
 		c, want := t.Chips[i], wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(k)}
 		if c.Node != want {
@@ -131,7 +137,8 @@ func (t *Topology) checkChips(m Mesh, at int) (int, *fault) {
 	return at + m.Rows*m.Cols, nil
 }
 
-// checkCables returns for each chip the directions, as bits, in which a cable joins it to a neighbour of its own mesh.
+// checkCables returns for each chip the directions, as bits, in which a cable joins the chip to a
+// neighbour of its own mesh.
 func (t *Topology) checkCables() (joined []uint8, f *fault) {
 	joined = make([]uint8, len(t.Chips))
 	used := make([]uint32, len(t.Chips)) // channels, as bits
@@ -164,7 +171,7 @@ func (t *Topology) checkCables() (joined []uint8, f *fault) {
 	return joined, nil
 }
 
-// checkDirections checks those of cable i, whose ends are the given chips.
+// checkDirections checks the directions of cable i, whose ends are the given chips.
 func (t *Topology) checkDirections(i int, ends [2]int, joined []uint8) *fault {
 	c := &t.Cables[i]
 	if c.Dir >= wire.NumDirections || c.Back >= wire.NumDirections {
@@ -190,7 +197,8 @@ func (t *Topology) checkDirections(i int, ends [2]int, joined []uint8) *fault {
 	return nil
 }
 
-// checkEdges finds that every chip is cabled to its neighbours (Spec §2.2.1: "A mesh is a fully and uniformaly connected grid").
+// checkEdges checks that every chip is cabled to its neighbours (Spec §2.2.1: "A mesh is a fully
+// and uniformaly connected grid").
 func (t *Topology) checkEdges(joined []uint8) *fault {
 	at := 0
 	for _, m := range t.Meshes {
@@ -232,18 +240,19 @@ func (t *Topology) checkPlanes() *fault {
 	return nil
 }
 
-// finish brings chips and cables into order, gives each cable its direction,
-// plane and whether it is used, and validates. Chips, cable ends and the
-// directions of cables between meshes must be set.
+// finish sorts chips and cables. finish gives each cable its direction and plane, decides whether
+// it is used, and validates the result. Chips, cable ends and the directions of cables between
+// meshes must be set.
 func (t *Topology) finish() error {
 	t.arrange()
 	return t.Validate()
 }
 
-// arrange is finish without the judgement: a cable that joins no neighbours keeps its directions.
+// arrange is finish without the validation. A cable that does not join neighbours keeps its
+// directions.
 func (t *Topology) arrange() {
 	slices.SortStableFunc(t.Meshes, func(a, b Mesh) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortStableFunc(t.Chips, func(a, b Chip) int { return compareNodes(a.Node, b.Node) })
+	slices.SortStableFunc(t.Chips, func(a, b Chip) int { return a.Node.Compare(b.Node) })
 	for i := range t.Cables {
 		c := &t.Cables[i]
 		if c.B.Less(c.A) {
@@ -263,9 +272,9 @@ func (t *Topology) arrange() {
 	t.assignPlanes(t.Cables)
 }
 
-// assignPlanes numbers cables, which must be in the order of t.Cables, and
-// marks those unused that the thinnest edge of their mesh lacks. Between two
-// meshes the one with fewer planes decides; one without edges doesn't.
+// assignPlanes numbers cables, which must be in the order of t.Cables. assignPlanes marks cables
+// unused beyond the number on the thinnest edge of their mesh. Between two meshes, the mesh with
+// fewer planes decides. A mesh without edges does not count.
 func (t *Topology) assignPlanes(cables []Cable) {
 	thinnest := make([]int, len(t.Meshes))
 	for i := range thinnest {

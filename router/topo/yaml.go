@@ -1,24 +1,23 @@
 package topo
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"ttfabric/router/topo/yamldoc"
 )
 
-// file is a YAML file under reading: what every complaint about it needs.
+// file is a YAML file that is being read. A file holds what every error message about the file
+// needs.
 type file struct {
 	path string
 }
 
-// fail is a complaint about the line of n, or about the whole file where n is nil.
+// fail is an error about the line of n, or about the whole file if n is nil.
 func (f file) fail(n *yaml.Node, format string, a ...any) error {
 	e := &Error{File: f.path, Reason: fmt.Sprintf(format, a...)}
 	if n != nil {
@@ -27,32 +26,24 @@ func (f file) fail(n *yaml.Node, format string, a ...any) error {
 	return e
 }
 
-// parse returns the root of the only document in data, nil for an empty one.
-// Nodes are used instead of Go structs because only they know their line.
+// parse returns the root of the only document in data, or nil for an empty document. The package
+// uses YAML nodes instead of Go structs, since only nodes know their line.
 func (f file) parse(data []byte) (*yaml.Node, error) {
 	if line, what := unprintable(data); line > 0 {
 		return nil, &Error{File: f.path, Line: line, Reason: "not YAML: " + what}
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, nil
-	} else if err != nil {
+	root, second, err := yamldoc.Parse(data)
+	switch {
+	case err != nil:
 		return nil, f.syntax(err)
+	case second != nil:
+		return nil, f.fail(second, "a second YAML document begins here; a file holds one machine")
 	}
-	if err := dec.Decode(&more); err == nil {
-		return nil, f.fail(&more, "a second YAML document begins here; a file holds one machine")
-	} else if !errors.Is(err, io.EOF) {
-		return nil, f.syntax(err)
-	}
-	if len(doc.Content) == 0 {
-		return nil, nil
-	}
-	return doc.Content[0], nil
+	return root, nil
 }
 
-// unprintable finds the first line with a character that YAML forbids (YAML
-// 1.2.2 §5.1). The parser would refuse it too, but without saying where.
+// unprintable finds the first line with a character that YAML forbids (YAML 1.2.2 §5.1). The parser
+// would refuse the character too, but without naming the line.
 func unprintable(data []byte) (line int, what string) {
 	line = 1
 	for rest := data; len(rest) > 0; {
@@ -70,47 +61,37 @@ func unprintable(data []byte) (line int, what string) {
 	return 0, ""
 }
 
-// parserLine is how the YAML parser names a line. It leaves out the first.
-var parserLine = regexp.MustCompile(`^yaml: line (\d+): `)
-
-// syntax gives a complaint of the YAML parser our form. For complaints about
-// structure ("did not find expected …") the parser counts lines from 0, for
-// those about single characters from 1.
+// syntax gives a complaint of the YAML parser our form. The parser leaves out
+// the number of the first line. For complaints about structure ("did not find
+// expected …") the parser counts lines from 0, for those about single characters from 1.
 func (f file) syntax(err error) error {
-	e := &Error{File: f.path, Line: 1, Err: err}
-	msg := strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := parserLine.FindStringSubmatch(err.Error()); m != nil {
-		e.Line, _ = strconv.Atoi(m[1])
-		msg = strings.TrimPrefix(err.Error(), m[0])
-		if strings.HasPrefix(msg, "did not find expected") || msg == "found undefined tag handle" {
-			e.Line++
-		}
-	} else if strings.HasPrefix(msg, "unknown anchor") {
-		e.Line = 0 // the one complaint that the parser gives no place at all
+	line, complaint := yamldoc.Place(err)
+	switch {
+	case line > 0 && (strings.HasPrefix(complaint, "did not find expected") || complaint == "found undefined tag handle"):
+		line++
+	case line == 0 && !strings.HasPrefix(complaint, "unknown anchor"): // the one complaint that the parser gives no place at all
+		line = 1
 	}
-	e.Reason = "not YAML: " + msg
-	return e
+	return &Error{File: f.path, Line: line, Err: err, Reason: "not YAML: " + complaint}
 }
 
 // pair is one entry of a mapping.
 type pair struct{ key, val *yaml.Node }
 
 // isNull reports whether a value was left out: "chips:" or "chips: ~".
-func isNull(n *yaml.Node) bool {
-	return n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
-}
+func isNull(n *yaml.Node) bool { return n == nil || yamldoc.Null(n) }
 
-// noAlias refuses YAML's references: a few lines of them can stand for
-// billions of values, and no descriptor has any.
+// noAlias refuses YAML's references. A few lines of them can stand for billions of values, and no
+// descriptor has any.
 func (f file) noAlias(n *yaml.Node) error {
-	if n.Kind == yaml.AliasNode {
-		return f.fail(n, "*%s is a YAML alias, which is not supported; write the value out", n.Value)
+	if alias := yamldoc.Alias(n); alias != "" {
+		return f.fail(n, "%s", alias)
 	}
 	return nil
 }
 
-// pairs returns the entries of mapping n, none for a null. Keys are plain and
-// different from each other; what says what n is, for messages.
+// pairs returns the entries of mapping n, none for a null. Keys are plain and differ from each
+// other. What describes n in messages.
 func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
 	if isNull(n) {
 		return nil, nil
@@ -187,18 +168,13 @@ func (f file) scalar(n *yaml.Node, what string) (string, error) {
 	return n.Value, nil
 }
 
-// maxShown is how much of a wrong value a message repeats, in bytes.
+// maxShown is how many bytes of a wrong value a message quotes.
 const maxShown = 40
 
-// show is a value as a message repeats it.
+// show is a value in the form in which messages quote it.
 func show(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a map"
-	case yaml.SequenceNode:
-		return "a list"
-	case yaml.AliasNode:
-		return "an alias"
+	if kind := yamldoc.Kind(n); kind != "" {
+		return kind
 	}
 	s := n.Value
 	if len(s) > maxShown {

@@ -75,7 +75,7 @@ func farChip(task string) error {
 	if i < 0 {
 		return fmt.Errorf("slots %q are not known", slots)
 	}
-	node.Alone()
+	node.ConfigureProcess()
 	n, err := startChip(machine, router.SlotProfiles[i], chip, base)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func portBase() int { return 20000 + 256*(os.Getpid()%80) + 16*int(time.Now().Un
 
 // withChips starts a machine, chip 0 in this process and each other in its own, and runs f on chip 0's session.
 func withChips(machine string, slots router.SlotProfile, chips int, f func(ctx context.Context, s *session.Session) error) error {
-	defer node.Alone()()
+	defer node.ConfigureProcess()()
 	base := portBase()
 	for k := 1; k < chips; k++ {
 		o, err := spawn("chip", fmt.Sprintf("%s %s %d %d", machine, slots.Name, k, base))
@@ -256,6 +256,20 @@ func blocks(ctx context.Context, s *session.Session, dst wire.ChipID) (float64, 
 	return sent / time.Since(begin).Seconds() / 1e9, errors.Join(errs...)
 }
 
+// medianPing is the median round trip of n pings, one after the other.
+func medianPing(ctx context.Context, s *session.Session, dst wire.FabricNodeID, n int, o ...session.Option) (time.Duration, error) {
+	var ds []time.Duration
+	for range n {
+		d, err := s.Ping(ctx, dst, o...)
+		if err != nil {
+			return 0, err
+		}
+		ds = append(ds, d)
+	}
+	slices.Sort(ds)
+	return ds[n/2], nil
+}
+
 // chainLength is how many processes a message passes.
 const chainLength = 8
 
@@ -267,17 +281,9 @@ func chains(round int, r *rand.Rand) ([]result, error) {
 	jobs := []func() error{
 		func() error {
 			return withChips("mesh:1x8", router.SlotFast, chainLength, func(ctx context.Context, s *session.Session) error {
-				var ds []time.Duration
-				for range 2000 {
-					d, err := s.Ping(ctx, wire.FabricNodeID{Chip: chainLength - 1})
-					if err != nil {
-						return err
-					}
-					ds = append(ds, d)
-				}
-				slices.Sort(ds)
-				rs = append(rs, figure("one hop of eight processes", "fabric ping", "µs", round, us(ds[len(ds)/2])/hops))
-				return nil
+				d, err := medianPing(ctx, s, wire.FabricNodeID{Chip: chainLength - 1}, 2000)
+				rs = append(rs, figure("one hop of eight processes", "fabric ping", "µs", round, us(d)/hops))
+				return err
 			})
 		},
 		func() error {

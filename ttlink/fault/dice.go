@@ -2,12 +2,12 @@ package fault
 
 import "math/bits"
 
-// dice are those of math/rand/v2.PCG, throw for throw, and can put throws off: those
-// whose outcome doesn't matter are made up for when one is thrown that does.
-// That takes the time of a few throws, however many were put off.
+// dice gives the same random numbers as math/rand/v2.PCG, draw for draw, and can postpone draws. It
+// skips draws whose value does not matter, and makes up for them at the next draw whose value does.
+// Making up takes the time of a few draws, however many were postponed.
 type dice struct {
 	hi, lo uint64 // the state: a linear congruential generator of 128 bits
-	off    uint64 // throws that were put off
+	off    uint64 // draws that were postponed
 }
 
 // The generator's step is a multiplication and an addition, modulo 2¹²⁸.
@@ -31,7 +31,7 @@ func mul128(hi, lo uint64, by [2]uint64) (uint64, uint64) {
 	return h + hi*by[1] + lo*by[0], l
 }
 
-// Uint64 throws.
+// Uint64 draws a number.
 func (d *dice) Uint64() uint64 {
 	if d.off > 0 {
 		d.catchUp()
@@ -44,15 +44,15 @@ func (d *dice) Uint64() uint64 {
 	return hi * (d.lo | 1)
 }
 
-// catchUp makes the throws that were put off, by squaring (Brown, "Random
-// Number Generation with Arbitrary Strides", 1994).
+// catchUp makes the postponed draws, by squaring (Brown, "Random Number Generation with Arbitrary
+// Strides", 1994).
 func (d *dice) catchUp() {
 	s := pcgStep
 	for ; d.off > 0; d.off >>= 1 {
 		if d.off&1 != 0 {
 			d.hi, d.lo = s.apply(d.hi, d.lo)
 		}
-		// s after s: x·mul² + (add·mul + add)
+		// the step s applied twice: x·mul² + (add·mul + add)
 		s.add[0], s.add[1] = s.apply(s.add[0], s.add[1])
 		s.mul[0], s.mul[1] = mul128(s.mul[0], s.mul[1], s.mul)
 	}

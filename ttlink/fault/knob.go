@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// Knob is one option as people name and write it: a flag, a key of a
-// declaration, a word of an event.
+// Knob is one option as people name and write it: as a flag, as a key of a declaration, or as a
+// word of an event.
 type Knob struct {
-	Name string // as containerlab and tc-netem(8) have it
+	Name string // as in containerlab and tc-netem(8)
 	Help string
 	set  func(*Options, string) error
-	text func(*Options) string // "" while it does nothing
+	text func(*Options) string // "" while the option does nothing
 }
 
 // Knobs are the options that people set.
 //
-// A share is a percentage, with or without the sign, as tc-netem(8) and
-// containerlab have it: 0.1% is one datagram in a thousand, and so is 0.1.
+// A share is a percentage, with or without the sign, as in tc-netem(8) and containerlab: both 0.1%
+// and 0.1 mean one datagram in a thousand.
 var Knobs = []Knob{
 	durationKnob("delay", "time added to each datagram, such as 10ms", func(o *Options) *time.Duration { return &o.Delay }),
-	durationKnob("jitter", "by how much the delay varies each way, such as 2ms", func(o *Options) *time.Duration { return &o.Jitter }),
+	durationKnob("jitter", "by how much the delay may be longer or shorter, such as 2ms", func(o *Options) *time.Duration { return &o.Jitter }),
 	shareKnob("loss", "share of datagrams lost, such as 1%", func(o *Options) *float64 { return &o.Loss }),
 	{"loss-gemodel", "loss in bursts, as P,R,1-H,1-K: shares to turn bad, to turn good, lost while bad (100%), lost while good (0%)", setBurst, burstText},
 	{"rate", "bits per second, such as 100Mbit; a bare number is kbit; 0 for no limit", setRate, rateText},
@@ -34,7 +34,8 @@ var Knobs = []Knob{
 	shareKnob("reorder", "share of datagrams held back for up to 2ms, so that others overtake them", func(o *Options) *float64 { return &o.Reorder }),
 }
 
-// Text is the knob's setting in o, as [ParseChange] reads it; "" while it does nothing.
+// Text is the knob's setting in o, in the form that [ParseChange] reads. Text is "" while the knob
+// does nothing.
 func (k *Knob) Text(o Options) string { return k.text(&o) }
 
 func knob(name string) *Knob {
@@ -54,7 +55,8 @@ func knobNames() string {
 	return strings.Join(names, ", ")
 }
 
-// String lists what the options do, as [ParseChange] reads it; "" if nothing.
+// String lists the options that do something, in the form that [ParseChange] reads. String is "" if
+// no option does anything.
 func (o Options) String() string {
 	var out []string
 	for _, k := range Knobs {
@@ -68,7 +70,8 @@ func (o Options) String() string {
 // Change names new values of some knobs; the others stay as they are.
 type Change map[string]string
 
-// ParseChange reads "delay=10ms,loss=1%". The commas of a value may stay: what holds no "=" belongs to the knob before it.
+// ParseChange reads "delay=10ms,loss=1%". A value may contain commas: a part without "=" belongs to
+// the knob before it.
 func ParseChange(s string) (Change, error) {
 	c := Change{}
 	last := ""
@@ -144,12 +147,13 @@ func parseShare(s string) (float64, error) {
 	return v / 100, nil
 }
 
-// shareDigits keeps what binary fractions add to a percentage out of sight.
+// shareDigits is the precision of a percentage. That precision hides the errors of binary
+// fractions.
 const shareDigits = 9
 
 func shareText(v float64) string { return strconv.FormatFloat(v*100, 'g', shareDigits, 64) + "%" }
 
-// setBurst reads tc-netem(8)'s "gemodel P [R [1-H [1-K]]]"; "0" takes it away.
+// setBurst reads tc-netem(8)'s "gemodel P [R [1-H [1-K]]]". "0" switches bursts off.
 func setBurst(o *Options, s string) error {
 	words := strings.Split(s, ",")
 	if len(words) > 4 {
@@ -173,7 +177,7 @@ func setBurst(o *Options, s string) error {
 	case b.ToBad == 0 && b.LossGood == 0:
 		b = Burst{}
 	case b.ToBad > 0 && b.ToGood == 0:
-		return fmt.Errorf("it turns bad and never good again: give a second value above 0, or cut the link")
+		return fmt.Errorf("the burst model turns bad and never good again: give a second value above 0, or cut the link")
 	}
 	o.Burst = b
 	return nil

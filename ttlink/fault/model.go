@@ -1,9 +1,9 @@
-// Package fault is a model of what a network does to datagrams: delay, loss,
-// bursts, duplication, reordering, corruption, limited rate, and a cut. It is
-// seeded and holds no clock, so that the same seed and the same datagrams give the same
-// faults in the simulator, in tests, and around a live transport.
+// Package fault is a model of what a network does to datagrams: delay, loss, bursts, duplication,
+// reordering, corruption, limited rate, and a cut. The model is seeded and holds no clock. So the
+// same seed and the same datagrams give the same faults in the simulator, in tests, and around a
+// live transport.
 //
-// The options have the names and meanings of Linux's netem (tc-netem(8)) where it has them.
+// Where Linux's netem (tc-netem(8)) has an option, the option here has the same name and meaning.
 package fault
 
 import (
@@ -14,23 +14,24 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// DefaultReorderSpan is how long a reordered datagram is held back at most where Options names nothing.
+// DefaultReorderSpan is how long a reordered datagram is held back at most, if Options does not
+// say.
 const DefaultReorderSpan = 2 * time.Millisecond
 
-// DefaultQueue is how many bytes wait for a limited rate where Options names nothing.
+// DefaultQueue is how many bytes may wait for a limited rate, if Options does not say.
 const DefaultQueue = 1 << 20
 
 // MaxDelay is the largest delay, jitter or reorder span.
 const MaxDelay = time.Minute
 
-// Options says what a [Model] does, in one direction. The zero Options passes
-// everything on at once. Probabilities are from 0 to 1, per datagram.
+// Options says what a [Model] does, in one direction. The zero Options passes every datagram on at
+// once. Probabilities are from 0 to 1, per datagram.
 type Options struct {
 	Delay       time.Duration // added to each datagram
-	Jitter      time.Duration // varies Delay evenly by as much each way; it may reorder
-	Loss        float64       // lost, each for itself
+	Jitter      time.Duration // makes Delay longer or shorter by up to this much, evenly distributed; may reorder
+	Loss        float64       // lost, each datagram independently
 	Duplicate   float64       // sent twice
-	Reorder     float64       // held back, so that later ones overtake it
+	Reorder     float64       // held back, so that later datagrams overtake
 	ReorderSpan time.Duration // longest time to hold back; 0 for DefaultReorderSpan
 	Corrupt     float64       // one to three bits flipped
 	Burst       Burst         // loss in bursts, beside Loss
@@ -43,7 +44,7 @@ type Options struct {
 // 1960). The zero Burst never leaves the good state.
 type Burst struct {
 	ToBad    float64 // probability per datagram to turn bad
-	ToGood   float64 // and to turn good again; needs to be above 0 if ToBad is
+	ToGood   float64 // probability per datagram to turn good again; must be above 0 if ToBad is
 	LossGood float64 // loss while good
 	LossBad  float64 // loss while bad
 }
@@ -72,7 +73,7 @@ func (o *Options) Valid() error {
 	}
 	switch {
 	case o.Burst.ToBad > 0 && o.Burst.ToGood == 0:
-		return fmt.Errorf("fault: burst turns bad with %v and never good again: give it a way back, or cut the link", o.Burst.ToBad)
+		return fmt.Errorf("fault: burst turns bad with probability %v and never good again: set ToGood above 0, or cut the link", o.Burst.ToBad)
 	case o.Rate < 0:
 		return fmt.Errorf("fault: rate %d bits/s: want 0 for no limit, or more", o.Rate)
 	case o.Queue < 0:
@@ -81,13 +82,13 @@ func (o *Options) Valid() error {
 	return nil
 }
 
-// Outcome is a datagram that comes out at the other end.
+// Outcome is a datagram that arrives at the other end.
 type Outcome struct {
 	At   mono.Time
-	Data []byte // a copy that belongs to the caller
+	Data []byte // a copy of the datagram; belongs to the caller
 }
 
-// Fate is what happens to a copy of a datagram that comes out at the other end.
+// Fate is what happens to a copy of a datagram that arrives at the other end.
 type Fate struct {
 	At      mono.Time
 	flipped [maxFlips]int // bits of the datagram, by number
@@ -97,7 +98,7 @@ type Fate struct {
 // maxFlips is the largest number of bits that are flipped in one datagram.
 const maxFlips = 3
 
-// Append appends the copy as it comes out.
+// Append appends the copy as it arrives, with its bits flipped.
 func (f *Fate) Append(b, datagram []byte) []byte {
 	start := len(b)
 	b = append(b, datagram...)
@@ -107,9 +108,9 @@ func (f *Fate) Append(b, datagram []byte) []byte {
 	return b
 }
 
-// Counts says what a model has done. They only grow.
+// Counts says what a model has done. The counts only grow.
 type Counts struct {
-	Passed     uint64 // datagrams that came out at all
+	Passed     uint64 // datagrams that arrived, at least once
 	Lost       uint64 // by Loss
 	BurstLost  uint64 // by Burst
 	CutOff     uint64 // while cut
@@ -119,7 +120,7 @@ type Counts struct {
 	Corrupted  uint64
 }
 
-// Since is what was done after before was taken.
+// Since is the difference of c to the earlier counts before.
 func (c Counts) Since(before Counts) Counts {
 	return Counts{c.Passed - before.Passed, c.Lost - before.Lost, c.BurstLost - before.BurstLost, c.CutOff - before.CutOff,
 		c.Overflowed - before.Overflowed, c.Duplicated - before.Duplicated, c.Reordered - before.Reordered, c.Corrupted - before.Corrupted}
@@ -128,18 +129,19 @@ func (c Counts) Since(before Counts) Counts {
 // Model is one direction of a cable.
 type Model struct {
 	opts   Options
-	plain  bool // opts names nothing but a delay
+	plain  bool // opts contains nothing but a delay
 	dice   dice
-	rng    *rand.Rand // of dice
+	rng    *rand.Rand // draws from dice
 	cut    bool
 	bad    bool      // state of the burst model
-	free   mono.Time // when the limited rate has sent what waits
+	free   mono.Time // when the limited rate has sent all waiting datagrams
 	counts Counts
 	fates  [2]Fate
 	out    [2]Outcome
 }
 
-// New returns a model whose dice start from seed. The error names the option that is out of range.
+// New returns a model whose random numbers start from seed. The error names the option that is out
+// of range.
 func New(seed uint64, o Options) (*Model, error) {
 	m := &Model{}
 	m.Seed(seed)
@@ -149,14 +151,14 @@ func New(seed uint64, o Options) (*Model, error) {
 	return m, nil
 }
 
-// Seed throws the dice anew from seed. Options and counters stay.
+// Seed restarts the random numbers from seed. Options and counters stay.
 func (m *Model) Seed(seed uint64) {
 	m.dice = dice{hi: seed, lo: 0x6661756c74}
 	m.rng = rand.New(&m.dice)
 	m.bad = false
 }
 
-// Set changes the options from the next datagram on. On an error nothing changes.
+// Set changes the options from the next datagram on. If it returns an error, nothing changes.
 func (m *Model) Set(o Options) error {
 	if err := o.Valid(); err != nil {
 		return err
@@ -171,7 +173,8 @@ func (m *Model) Set(o Options) error {
 // Options returns the options in force.
 func (m *Model) Options() Options { return m.opts }
 
-// Cut takes the cable away in this direction, or puts it back. What was under way still arrives.
+// Cut cuts the cable in this direction, or repairs it. Datagrams that are already under way still
+// arrive.
 func (m *Model) Cut(on bool) { m.cut = on }
 
 // IsCut reports whether the cable is cut.
@@ -180,9 +183,9 @@ func (m *Model) IsCut() bool { return m.cut }
 // Counts returns the counters.
 func (m *Model) Counts() Counts { return m.counts }
 
-// Apply sends one datagram into the cable at now and returns what comes out:
-// nothing, it, or it twice. The slice is valid until the next call, the copies
-// in it stay valid. Outcomes may be earlier than those of former calls.
+// Apply sends one datagram into the cable at now and returns what arrives: nothing, the datagram,
+// or the datagram twice. The slice is valid until the next call. The copies in it stay valid. An
+// outcome may have an earlier instant than those of previous calls.
 func (m *Model) Apply(now mono.Time, datagram []byte) []Outcome {
 	fates := m.Send(now, len(datagram))
 	if fates == nil {
@@ -194,12 +197,12 @@ func (m *Model) Apply(now mono.Time, datagram []byte) []Outcome {
 	return m.out[:len(fates)]
 }
 
-// plainRolls is how often the dice are rolled for a datagram to which nothing
-// happens: for two of bursts, loss, reordering, corruption and duplication.
+// plainRolls is how many random numbers are drawn for a datagram to which nothing happens: for two
+// of bursts, loss, reordering, corruption and duplication.
 const plainRolls = 6
 
-// Send is [Model.Apply] for a datagram of n bytes that the caller copies
-// himself, with [Fate.Append], to where he likes. The slice is valid until the next call.
+// Send is [Model.Apply] for a datagram of n bytes that the caller copies himself with
+// [Fate.Append]. The slice is valid until the next call.
 func (m *Model) Send(now mono.Time, n int) []Fate {
 	if m.plain && !m.cut {
 		m.dice.off += plainRolls
@@ -225,7 +228,7 @@ func (m *Model) Send(now mono.Time, n int) []Fate {
 	return m.fates[:2]
 }
 
-// lose decides whether a datagram is lost on the way.
+// lose decides whether a datagram is lost.
 func (m *Model) lose() bool {
 	b := &m.opts.Burst
 	loss, change := b.LossGood, b.ToBad
@@ -297,11 +300,11 @@ func (m *Model) one(f *Fate, leaves mono.Time, n int) {
 	}
 }
 
-// roll reports true with probability p. It rolls the dice for 0 and 1 too, so
-// that changing one option leaves the dice of the others as they were.
+// roll reports true with probability p. roll draws a number for 0 and 1 too. So changing one option
+// does not change the random numbers of the others.
 func (m *Model) roll(p float64) bool {
 	if p == 0 {
-		m.dice.off++ // nobody sees what they show
+		m.dice.off++ // nobody needs the value
 		return false
 	}
 	return m.rng.Float64() < p

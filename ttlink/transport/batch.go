@@ -7,13 +7,13 @@ import (
 
 const (
 	batchMessages = 8        // messages of one receive call
-	messageBytes  = 64 << 10 // bytes of each: no UDP datagram, and so no super-packet, is longer
+	messageBytes  = 64 << 10 // bytes of each message: no UDP datagram, and so no super-packet, is longer
 )
 
 // Super is a super-packet: consecutive datagrams of one sender in one buffer.
 type Super struct {
 	Data []byte // not empty
-	Seg  int    // bytes of each datagram, the last perhaps shorter
+	Seg  int    // bytes of each datagram; the last may be shorter
 	From netip.AddrPort
 }
 
@@ -26,10 +26,9 @@ func (s *Super) Each(f func(datagram []byte)) {
 	f(d[:len(d):len(d)])
 }
 
-// Batch is what one [Port.Recv] yields. The zero value is ready for use, and
-// it is to be used again: its memory is borrowed from a pool while it holds
-// datagrams, so that a port on which nothing comes holds none. All that it
-// hands out is valid until the next Recv into it.
+// Batch is what one [Port.Recv] returns. The zero value is ready for use. A Batch should be used
+// again. While it holds datagrams, it borrows its memory from a pool, so a port on which nothing
+// comes holds no memory. Everything that a Batch hands out is valid until the next Recv into it.
 type Batch struct {
 	_      noCopy
 	block  *block
@@ -41,7 +40,8 @@ type Batch struct {
 // block is a batch's memory.
 type block [batchMessages][messageBytes]byte
 
-// blocks are those not in use; the garbage collector takes what nobody wants for a while.
+// blocks are the memory blocks that are not in use. The garbage collector frees those that are
+// unused for a while.
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
 // noCopy lets vet find copies of a Batch, which points into itself.
@@ -50,8 +50,8 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// Supers are the super-packets in the order of arrival. A wrapper may change
-// them and their datagrams in place.
+// Supers are the super-packets in the order of arrival. A wrapper may change the slice and its
+// datagrams in place.
 func (b *Batch) Supers() []Super { return b.supers[:b.n] }
 
 // Each calls f for each datagram in the order of arrival.
@@ -71,8 +71,8 @@ func (b *Batch) Len() int {
 	return n
 }
 
-// Reset empties b and gives its memory back. It is for those who fill batches
-// themselves, as is [Batch.Append].
+// Reset empties b and gives its memory back. Like [Batch.Append], it is for code that fills batches
+// itself.
 func (b *Batch) Reset() {
 	b.n = 0
 	if b.block != nil {
@@ -82,8 +82,8 @@ func (b *Batch) Reset() {
 	}
 }
 
-// Append copies a datagram of 1 to [MaxDatagram] bytes into b, and reports
-// false where it has no room for it. Datagrams of equal size come to share a super-packet.
+// Append copies a datagram of 1 to [MaxDatagram] bytes into b. Append reports false if b has no
+// room for the datagram. Consecutive datagrams of equal size share a super-packet.
 func (b *Batch) Append(datagram []byte, from netip.AddrPort) bool {
 	if len(datagram) == 0 || len(datagram) > messageBytes {
 		return false

@@ -1,7 +1,7 @@
 package transport
 
-// Describer is a port that says what it is, for people who look at its traffic.
-// One that isn't is plain UDP.
+// Describer is a port that describes itself, for people who look at its traffic. A port that is not
+// a Describer is plain UDP.
 type Describer interface {
 	Port
 	Describe() string

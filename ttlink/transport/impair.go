@@ -10,16 +10,16 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// MaxDelayed is how many bytes of datagrams wait in an impaired port for their time; more are dropped.
+// MaxDelayed is how many bytes of datagrams may wait in an impaired port for their delay to end.
+// The port drops further datagrams.
 const MaxDelayed = 64 << 20
 
-// Impaired is a port that does to what it sends what a bad network would.
-// What it receives it leaves alone: wrap both ends to impair both ways.
+// Impaired is a port that does to sent datagrams what a bad network would do. An Impaired does not
+// change received datagrams: wrap both ends to impair both directions.
 //
-// The dice are thrown for each datagram of a run for itself. What is left of a
-// run at once goes on as one run; what is delayed is a run again where datagrams
-// of one size fall due together, so that delay and rate cost most of what
-// segmentation offload gains.
+// The port draws random numbers for each datagram of a run separately. The datagrams of a run that
+// are neither lost nor delayed go on as one run. Delayed datagrams of one size that fall due
+// together form a run again. So delay and rate limits cost most of what segmentation offload gains.
 type Impaired struct {
 	Port
 	start time.Time
@@ -32,12 +32,13 @@ type Impaired struct {
 	full    uint64
 	scratch []byte
 	wake    chan struct{}
-	watch   func(Tapped) // nil: nobody
+	watch   func(Tapped) // nil: nobody watches
 	closed  bool
 	wg      sync.WaitGroup
 }
 
-// Impair wraps a port; the dice start from seed. The error names the option that is out of range.
+// Impair wraps a port. The random numbers start from seed. The error names the option that is out
+// of range.
 func Impair(p Port, seed uint64, o fault.Options) (*Impaired, error) {
 	m, err := fault.New(seed, o)
 	if err != nil {
@@ -48,43 +49,44 @@ func Impair(p Port, seed uint64, o fault.Options) (*Impaired, error) {
 	return i, nil
 }
 
-// Set changes what happens from the next datagram on.
+// Set changes the options from the next datagram on.
 func (i *Impaired) Set(o fault.Options) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.model.Set(o)
 }
 
-// Seed throws the dice anew.
+// Seed restarts the random numbers.
 func (i *Impaired) Seed(seed uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.model.Seed(seed)
 }
 
-// Cut takes the cable away in this direction, or puts it back.
+// Cut cuts the cable in this direction, or repairs it.
 func (i *Impaired) Cut(on bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.model.Cut(on)
 }
 
-// Watch shows each datagram that is handed to Send, as it was before anything was done to it,
-// with its fate. It is called in Send, and holds it up; nil ends it.
+// Watch calls see for each datagram that is handed to Send, with the datagram as it was handed
+// over, and with its fate. Send makes the call and waits for it to return. A nil see ends the
+// watch.
 func (i *Impaired) Watch(see func(Tapped)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.watch = see
 }
 
-// Counts says what has been done to datagrams, and how many were dropped because too many waited.
+// Counts says what was done to datagrams, and how many were dropped because too many waited.
 func (i *Impaired) Counts() (c fault.Counts, dropped uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.model.Counts(), i.full
 }
 
-// Send implements [Port]. What is lost or delayed counts as taken.
+// Send implements [Port]. Lost and delayed datagrams count as taken.
 func (i *Impaired) Send(data []byte, seg int) (int, error) {
 	r := Run{Data: data, Seg: seg}
 	n := r.datagrams()
@@ -94,11 +96,11 @@ func (i *Impaired) Send(data []byte, seg int) (int, error) {
 	case i.closed:
 		return 0, net.ErrClosed
 	case min(seg, len(data)) > i.Port.MaxDatagram():
-		return i.Port.Send(data, seg) // which counts it
+		return i.Port.Send(data, seg) // the port counts the error
 	}
 	now := mono.Time(time.Since(i.start))
 	i.scratch = i.scratch[:0]
-	whole := 0 // bytes of scratch in datagrams of seg bytes; what follows are copies of a short last one
+	whole := 0 // bytes of scratch in datagrams of seg bytes; after these come copies of a short last datagram
 	for b := data; len(b) > 0; b = b[min(seg, len(b)):] {
 		d := b[:min(seg, len(b))]
 		before, full := i.model.Counts(), i.full
@@ -118,7 +120,7 @@ func (i *Impaired) Send(data []byte, seg int) (int, error) {
 		}
 	}
 	short := len(i.scratch) - whole
-	if len(i.scratch) == len(data) && short < seg { // nothing happened
+	if len(i.scratch) == len(data) && short < seg { // no datagram was changed
 		return i.Port.Send(i.scratch, seg)
 	}
 	if whole > 0 {
@@ -157,10 +159,11 @@ func (i *Impaired) SendBatch(runs []Run) (int, error) {
 	return n, nil
 }
 
-// Close implements [Port]. What waits is dropped.
+// Close implements [Port]. Close drops the waiting datagrams.
 func (i *Impaired) Close() error { return i.Unwrap().Close() }
 
-// Unwrap ends the impairment and returns the port beneath, which stays open. What waits is dropped.
+// Unwrap ends the impairment and returns the port beneath, which stays open. Unwrap drops the
+// waiting datagrams.
 func (i *Impaired) Unwrap() Port {
 	i.mu.Lock()
 	i.closed = true
@@ -192,7 +195,7 @@ func (i *Impaired) nudge() {
 	}
 }
 
-// release sends delayed datagrams when their time has come.
+// release sends delayed datagrams when their delay has ended.
 func (i *Impaired) release() {
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
@@ -218,7 +221,7 @@ func (i *Impaired) release() {
 	}
 }
 
-// sendDue sends the first datagram, and with it those of its size that are due too.
+// sendDue sends the first datagram, together with datagrams of the same size that are due too.
 func (i *Impaired) sendDue() {
 	now := mono.Time(time.Since(i.start))
 	seg := len(i.queue[0].Data)
@@ -228,10 +231,10 @@ func (i *Impaired) sendDue() {
 		i.bytes -= len(w.Data)
 		i.scratch = append(i.scratch, w.Data...)
 	}
-	_, _ = i.Port.Send(i.scratch, seg) // the port counts what it can't send
+	_, _ = i.Port.Send(i.scratch, seg) // the port counts the datagrams that it cannot send
 }
 
-// waiting is a delayed datagram; n keeps the order of those of one instant.
+// waiting is a delayed datagram. The number n keeps the order of datagrams of the same instant.
 type waiting struct {
 	fault.Outcome
 	n int

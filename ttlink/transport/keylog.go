@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// MaxKeyLog is how many bytes of key lines a [KeyLog] keeps; the oldest lines go first.
+// MaxKeyLog is how many bytes of key lines a [KeyLog] keeps. The KeyLog drops the oldest lines
+// first.
 const MaxKeyLog = 4 << 20
 
-// KeyLog keeps the secrets of TLS connections, in the lines of NSS's key log
-// format, for those who are to read what was captured. It is given to a
-// transport only when somebody asked for it: who has it can read all. It is
-// safe for concurrent use; a nil one keeps nothing.
+// KeyLog keeps the secrets of TLS connections, in the lines of NSS's key log format, for people who
+// read captured traffic. A transport gets a KeyLog only if somebody asks for one, since whoever has
+// it can read all traffic. A KeyLog is safe for concurrent use. A nil KeyLog keeps nothing.
 type KeyLog struct {
 	mu    sync.Mutex
 	lines []byte
-	first int // number of the first byte that is kept
+	first int // number of the first byte that the log still has
 	subs  []*func(line []byte)
 }
 
-// Write takes whole lines, as tls.Config.KeyLogWriter gets them. It never fails.
+// Write takes whole lines, as tls.Config.KeyLogWriter gets them. Write never fails.
 func (k *KeyLog) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -29,7 +29,7 @@ func (k *KeyLog) Write(p []byte) (int, error) {
 		if nl := bytes.IndexByte(k.lines[over:], '\n'); nl >= 0 {
 			over += nl + 1
 		}
-		k.lines, k.first = k.lines[over:], k.first+over // append moves what is left, now and then
+		k.lines, k.first = k.lines[over:], k.first+over // append moves the remaining lines from time to time
 	}
 	for _, f := range k.subs {
 		(*f)(p)
@@ -47,8 +47,8 @@ func (k *KeyLog) Lines() []byte {
 	return bytes.Clone(k.lines)
 }
 
-// Since are the lines from byte n on, and the number to ask with the next time.
-// What is kept no longer is left out. A nil KeyLog has none.
+// Since returns the lines from byte n on, and the number for the next call. Since leaves out lines
+// that the log has dropped. A nil KeyLog has no lines.
 func (k *KeyLog) Since(n int) ([]byte, int) {
 	if k == nil {
 		return nil, n
@@ -60,10 +60,9 @@ func (k *KeyLog) Since(n int) ([]byte, int) {
 	return bytes.Clone(k.lines[from:]), end
 }
 
-// Subscribe calls f with all lines so far, if there are any, and then with
-// each new one, in order and none twice, until the function it returns is
-// called. f must not block, keep its argument, or call the KeyLog. What f gets
-// comes before any datagram that needs it.
+// Subscribe calls f with all lines so far, if there are any, and then with each new line. Lines
+// come in order and once, until the returned function is called. f must not block, keep its
+// argument, or call the KeyLog. f gets a line before any datagram that needs it.
 func (k *KeyLog) Subscribe(f func(lines []byte)) (cancel func()) {
 	if k == nil {
 		return func() {}

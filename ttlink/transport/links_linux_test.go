@@ -7,5 +7,5 @@ import (
 )
 
 func TestShrinkingPath(t *testing.T) {
-	linktest.Alone(t, func(setMTU func(int)) { linktest.Shrink(t, setMTU, carriers...) })
+	linktest.InNamespace(t, func(setMTU func(int)) { linktest.Shrink(t, setMTU, carriers...) })
 }

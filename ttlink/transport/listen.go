@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// unknownMTU stands in where no interface tells its own, in bytes: ethernet's (RFC 894).
+// unknownMTU is used if no interface tells its MTU, in bytes: that of ethernet (RFC 894).
 const unknownMTU = 1500
 
-// bind opens the socket. The family is that of the address alone: a wildcard
-// would else be a socket of both, whose IPv4 peers look like IPv6 ones.
-// The error names the address and the way out.
+// bind opens the socket. Its family is only that of the address. A wildcard address would otherwise
+// open a socket of both families, whose IPv4 peers look like IPv6 peers. The error names the
+// address and a remedy.
 func bind(local netip.AddrPort) (*net.UDPConn, error) {
 	network := "udp4"
 	if local.Addr().Is6() {
@@ -37,13 +37,13 @@ func bind(local netip.AddrPort) (*net.UDPConn, error) {
 	return nil, fmt.Errorf("UDP port %s cannot be opened: %w", local, err)
 }
 
-// localAddr is where the socket ended up.
+// localAddr is the address that the socket got.
 func localAddr(conn *net.UDPConn) netip.AddrPort {
 	a := conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// checkPeer returns the address in its shortest form, or what is wrong with it.
+// checkPeer returns the address in its shortest form, or an error that says what is wrong with it.
 func checkPeer(local, peer netip.AddrPort) (netip.AddrPort, error) {
 	peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
 	switch {
@@ -55,7 +55,7 @@ func checkPeer(local, peer netip.AddrPort) (netip.AddrPort, error) {
 	return peer, nil
 }
 
-// payloadOf is the largest datagram that an MTU leaves room for, both in bytes.
+// payloadOf is the largest datagram that fits into an MTU, both in bytes.
 func payloadOf(mtu int, a netip.Addr) int {
 	overhead := ipv4Overhead
 	if a.Is6() {
@@ -64,8 +64,8 @@ func payloadOf(mtu int, a netip.Addr) int {
 	return max(1, min(mtu-overhead, MaxDatagram))
 }
 
-// interfaceMTU is that of the interface with the address, in bytes; of a
-// wildcard, the smallest of the interfaces that lead out of the machine.
+// interfaceMTU is the MTU of the interface with the address, in bytes. For a wildcard address it is
+// the smallest MTU of the interfaces that lead out of the machine.
 func interfaceMTU(a netip.Addr) int {
 	ifs, err := net.Interfaces()
 	if err != nil {
@@ -95,8 +95,8 @@ func interfaceMTU(a netip.Addr) int {
 	return least
 }
 
-// Bind opens a UDP socket for transports that have one of their own, as
-// [Listen] does. The error names the address and the way out.
+// Bind opens a UDP socket as [Listen] does, for transports that have a socket of their own. The
+// error names the address and a remedy.
 func Bind(local netip.AddrPort) (*net.UDPConn, error) {
 	if !local.IsValid() {
 		return nil, fmt.Errorf("UDP port: no local address: name one, such as 127.0.0.1:0")
@@ -104,8 +104,8 @@ func Bind(local netip.AddrPort) (*net.UDPConn, error) {
 	return bind(netip.AddrPortFrom(local.Addr().Unmap(), local.Port()))
 }
 
-// Route is the largest UDP datagram, in bytes, that this machine's route from
-// a local address to a peer takes without fragmentation. The error says why the peer cannot be one.
+// Route is the largest UDP datagram, in bytes, that this machine's route from a local address to a
+// peer takes without fragmentation. The error says why the address cannot be a peer.
 func Route(local, peer netip.AddrPort) (int, error) {
 	p, err := Listen(Options{Local: netip.AddrPortFrom(local.Addr(), 0)})
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// Limits of a memory port's queue; what comes beyond them is lost, as in a socket's buffer.
+// Limits of a memory port's queue. Datagrams beyond them are lost, as with a socket's buffer.
 const (
 	memoryQueue = 4096          // datagrams
 	memoryBytes = DefaultBuffer // bytes
 	memoryFree  = 256           // buffers kept for reuse
 )
 
-// Memory joins ports within one process, for programs and tests that want no
-// sockets. It neither loses nor reorders anything while the receiver keeps up.
+// Memory joins ports within one process, for programs and tests without sockets. A Memory neither
+// loses nor reorders datagrams while the receiver keeps up.
 type Memory struct {
 	mu    sync.Mutex
 	ports map[netip.AddrPort]*memoryPort
@@ -32,7 +32,8 @@ func NewPair() (a, b Port) {
 	return m.Listen(), m.Listen()
 }
 
-// Listen opens a port with an address of its own. A Memory has room for 65,535 of them, closed ones included.
+// Listen opens a port with an address of its own. A Memory has room for 65,535 ports, including
+// closed ones.
 func (m *Memory) Listen() Port {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,9 +59,9 @@ type memoryPort struct {
 	peer atomic.Pointer[netip.AddrPort]
 
 	mu     sync.Mutex
-	cond   sync.Cond // something was queued, or the port closed
+	cond   sync.Cond // signalled when a datagram was queued, or the port was closed
 	queue  []memoryDatagram
-	head   int // the queue begins here
+	head   int // index of the first datagram of the queue
 	bytes  int // in the queue
 	free   [][]byte
 	closed bool
@@ -115,7 +116,7 @@ func (p *memoryPort) SendBatch(runs []Run) (int, error) {
 	return n, nil
 }
 
-// put queues a run, and reports false where nobody listens any more.
+// put queues a run. put reports false if nobody listens any more.
 func (p *memoryPort) put(r Run, from netip.AddrPort) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,8 +162,8 @@ func (p *memoryPort) Recv(b *Batch) error {
 	return nil
 }
 
-// take moves what b has room for out of the queue. What came from others than
-// the peer is dropped here, not in put: the peer may have moved since.
+// take moves datagrams out of the queue, as many as b has room for. take drops datagrams of other
+// senders than the peer. Put could not do that, since the peer may change in between.
 func (p *memoryPort) take(b *Batch) {
 	peer := p.peer.Load()
 	for ; p.head < len(p.queue); p.head++ {

@@ -14,15 +14,15 @@ import (
 
 // Limits of a sealed port.
 const (
-	pskRekeyAfter = 1 << 23 // datagrams under one key after which new keys are agreed on (RFC 9001 §6.6)
-	pskStopAfter  = 1 << 28 // datagrams that one key carries at most (RFC 9001 §B.1.1, for packets of up to 2 KiB)
+	pskRekeyAfter = 1 << 23 // datagrams under one key before new keys are agreed (RFC 9001 §6.6)
+	pskStopAfter  = 1 << 28 // most datagrams that one key carries (RFC 9001 §B.1.1, for packets of up to 2 KiB)
 )
 
 // psk is a port that seals what it sends. See pskwire.go for the format.
 type psk struct {
 	Port
 	hs      pskHandshake
-	current atomic.Pointer[pskSession] // what is sent is sealed for it; nil: there is none
+	current atomic.Pointer[pskSession] // the session that seals sent datagrams; nil: there is none
 	closed  atomic.Bool
 
 	tx struct {
@@ -44,23 +44,23 @@ type pskCounters struct {
 	stale, limited, unknownKey, forged, replayed   atomic.Uint64
 }
 
-// pskSession is a key for each direction.
+// pskSession is one key for each direction.
 type pskSession struct {
 	id         uint32
 	peer       uint64 // incarnation of the other end
 	asked      [pskNonce]byte
-	answer     []byte // what was answered, to be repeated; nil at the asker
+	answer     []byte // the answer that was sent, to be repeated; nil at the asker
 	seal, open cipher.AEAD
 	sent       atomic.Uint64 // the next counter
 	window     replayWindow  // under rx
 }
 
-// slabs are where runs are sealed.
+// slabs are the buffers in which runs are sealed.
 var slabs = sync.Pool{New: func() any { return new([MaxDatagram]byte) }}
 
-// PSK wraps a port: what it sends is sealed under keys that are derived from a
-// pre-shared key of at least [MinPSK] bytes, and only what the other end of the
-// cable sealed is received. The port is a [Keyed] one. The errors name what is wrong with key or cable.
+// PSK wraps a port. PSK seals sent datagrams under keys that are derived from a pre-shared key of
+// at least [MinPSK] bytes. PSK receives only datagrams that the other end of the cable sealed. The
+// port is a [Keyed] one. The errors name what is wrong with the key or the cable.
 func PSK(p Port, key []byte, c Cable) (Port, error) {
 	switch {
 	case len(key) < MinPSK:
@@ -80,7 +80,7 @@ func PSK(p Port, key []byte, c Cable) (Port, error) {
 	return k, nil
 }
 
-// newPSKSession makes the session of a handshake from its two messages.
+// newPSKSession makes the session of a handshake from the handshake's two messages.
 func newPSKSession(keys *pskKeys, ask, answer []byte, asker bool) (*pskSession, error) {
 	a, b, id, err := keys.session(ask, answer)
 	if err != nil {
@@ -145,7 +145,7 @@ func (k *psk) Send(data []byte, seg int) (int, error) {
 		k.counts.sentBytes.Add(uint64(min(n*seg, len(part))))
 		sent += n
 		if err != nil || n < want {
-			k.counts.full.Add(uint64(total - sent - (want - n))) // the port counted those of this part
+			k.counts.full.Add(uint64(total - sent - (want - n))) // the port itself counted those of this part
 			return sent, err
 		}
 	}
@@ -164,7 +164,7 @@ func (k *psk) sealed(slab *[MaxDatagram]byte, s *pskSession, data []byte, seg in
 	return out
 }
 
-// seal appends one datagram behind its header, which begins at at.
+// seal appends one sealed datagram. The datagram's header begins at offset at.
 func (k *psk) seal(out []byte, at int, s *pskSession, d []byte) []byte {
 	counter := s.sent.Add(1) - 1
 	putPSKHeader(out[at:], s.id, counter)
@@ -172,8 +172,8 @@ func (k *psk) seal(out []byte, at int, s *pskSession, d []byte) []byte {
 	return s.seal.Seal(out, k.tx.nonce[:], d, out[at:at+pskHeader])
 }
 
-// spent asks for new keys where a session has carried what it should, and
-// reports whether it may carry more until they are there.
+// spent asks for new keys once a session has carried pskRekeyAfter datagrams. spent reports whether
+// the session may carry more until the new keys are there.
 func (k *psk) spent(s *pskSession) bool {
 	k.hs.renew()
 	return s.sent.Load()+MaxSegments <= k.rekeyBounds
@@ -216,8 +216,8 @@ func (k *psk) Recv(b *Batch) error {
 	}
 }
 
-// opened opens the datagrams of a super-packet in place, and moves what is
-// authentic together. It reports whether anything is.
+// opened opens the datagrams of a super-packet in place, and moves the authentic ones together. It
+// reports whether any datagram is left.
 func (k *psk) opened(s *Super) bool {
 	rest, out := s.Data, 0
 	for len(rest) > 0 {
@@ -233,7 +233,8 @@ func (k *psk) opened(s *Super) bool {
 	return out > 0
 }
 
-// open opens one datagram in place, under rx; nil for one that carries nothing for the link.
+// open opens one datagram in place, under rx. open returns nil for a datagram that carries nothing
+// for the link.
 func (k *psk) open(d []byte) []byte {
 	id, counter, ok := parsePSKHeader(d)
 	if !ok {
@@ -266,7 +267,7 @@ func (k *psk) open(d []byte) []byte {
 	return p
 }
 
-// SetPeer implements [Port]. A peer at another address has to agree on keys anew.
+// SetPeer implements [Port]. With a peer at another address, keys must be agreed anew.
 func (k *psk) SetPeer(a netip.AddrPort) error {
 	if err := k.Port.SetPeer(a); err != nil {
 		return err
@@ -282,7 +283,7 @@ func (k *psk) Close() error {
 	return k.Port.Close()
 }
 
-// Stats implements [Port]. Datagrams and bytes are those of the link.
+// Stats implements [Port]. Datagrams and bytes are those of the link, without the seal.
 func (k *psk) Stats() Stats {
 	s, c := k.Port.Stats(), &k.counts
 	s.Sent, s.SentBytes, s.Received, s.ReceivedBytes = c.sent.Load(), c.sentBytes.Load(), c.received.Load(), c.receivedBytes.Load()

@@ -12,14 +12,14 @@ import (
 
 // Limits of the handshake.
 const (
-	pskRetryMin  = 50 * time.Millisecond // first time between two asks; it doubles
-	pskRetryMax  = time.Second           // up to this
-	pskSessions  = 4                     // sessions that are received under, the last of them sent under
+	pskRetryMin  = 50 * time.Millisecond // first time between two asks; doubles
+	pskRetryMax  = time.Second           // longest time between two asks
+	pskSessions  = 4                     // sessions whose datagrams are received; the newest seals what is sent
 	pskPending   = 4                     // answers whose asker has not proved itself yet
-	pskBurst     = 8                     // answers given at once at most
-	pskRefill    = 10 * time.Millisecond // one more may be given after each of these
-	pskUnknown   = time.Second           // an ask on account of an unknown key comes at most this often
-	pskNoticeMax = 8                     // notices that wait to be told
+	pskBurst     = 8                     // most answers sent at once
+	pskRefill    = 10 * time.Millisecond // one more answer may be sent after each interval of this length
+	pskUnknown   = time.Second           // shortest time between two asks because of an unknown key
+	pskNoticeMax = 8                     // notices that wait to be passed on
 )
 
 // pskHandshake is the state of the agreement on keys.
@@ -30,17 +30,17 @@ type pskHandshake struct {
 	fabric [4]byte
 
 	mu       sync.Mutex
-	peer     netip.AddrPort // zero: not named yet
+	peer     netip.AddrPort // zero: not known yet
 	sessions []*pskSession  // oldest first
-	pending  []*pskSession  // the same
+	pending  []*pskSession  // oldest first
 	asking   bool
-	ask      []byte // the open one
+	ask      []byte // the ask that is still open
 	retry    time.Duration
 	timer    *time.Timer
-	tokens   int // answers that may be given
+	tokens   int // answers that may be sent now
 	refilled time.Time
 	asked    time.Time // when an unknown key last led to an ask
-	refused  string    // the last reason that was told
+	refused  string    // the last reason that was passed on
 	notices  []Notice
 	closed   bool
 }
@@ -49,7 +49,7 @@ func (h *pskHandshake) init(k *psk, keys pskKeys, c Cable, fabric [4]byte) {
 	h.k, h.keys, h.cable, h.fabric, h.tokens = k, keys, c, fabric, pskBurst
 }
 
-// peerAt begins anew with a peer at another address.
+// peerAt starts again with a peer at another address.
 func (h *pskHandshake) peerAt(a netip.AddrPort) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +86,7 @@ func (h *pskHandshake) unkeyed(n uint64) {
 	}
 }
 
-// begin asks, if no ask is open.
+// begin sends an ask, if no ask is open.
 func (h *pskHandshake) begin() {
 	if h.asking || h.closed || !h.peer.IsValid() {
 		return
@@ -118,7 +118,7 @@ func (h *pskHandshake) renew() {
 	h.begin()
 }
 
-// unknown asks because of a datagram under a key that is not known.
+// unknown sends an ask because of a datagram under an unknown key.
 func (h *pskHandshake) unknown() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,9 +136,10 @@ func (h *pskHandshake) hello(kind byte, echo []byte) []byte {
 	return m.appendTo(make([]byte, 0, pskHelloLen), h.keys.handshake)
 }
 
-func (h *pskHandshake) send(b []byte) { _, _ = h.k.Port.Send(b, len(b)) } // the port counts what it can't send
+func (h *pskHandshake) send(b []byte) { _, _ = h.k.Port.Send(b, len(b)) } // the port counts what it cannot send
 
-// find returns the session of a key id; fresh means that its asker has not proved itself yet.
+// find returns the session of a key id. Fresh means that the session's asker has not proved itself
+// yet.
 func (h *pskHandshake) find(id uint32) (s *pskSession, fresh bool) {
 	if c := h.k.current.Load(); c != nil && c.id == id {
 		return c, false
@@ -183,7 +184,7 @@ func (h *pskHandshake) handle(d []byte) {
 	case m.from != h.cable.To || m.to != h.cable.From:
 		c.wrongPeer.Add(1)
 		h.refuse("the peer at %s is %s, cabled to %s; %s expects %s", h.peer, m.from, m.to, h.cable.From, h.cable.To)
-	case m.incarnation == h.cable.Incarnation: // our own, reflected
+	case m.incarnation == h.cable.Incarnation: // our own ask, reflected
 		c.wrongPeer.Add(1)
 	case m.kind == pskAsk:
 		h.answer(&m, d)
@@ -242,8 +243,8 @@ func (h *pskHandshake) answered(m *pskHello, answer []byte) {
 	}
 	s.peer = uint64(m.incarnation)
 	h.adopt(s)
-	// An empty datagram proves to the answerer that the asker is there. Its
-	// nonce buffer is its own, since the senders' may be in use.
+	// An empty datagram proves to the answerer that the asker is there. The datagram uses a nonce
+	// buffer of its own, since senders may be using the session's.
 	var nonce [12]byte
 	var b [PSKOverhead]byte
 	counter := s.sent.Add(1) - 1
@@ -254,19 +255,20 @@ func (h *pskHandshake) answered(m *pskHello, answer []byte) {
 	h.send(s.seal.Seal(b[:pskHeader], nonce[:], nil, b[:pskHeader]))
 }
 
-// proved takes a session in use whose asker has proved itself.
+// proved puts a session into use whose asker has proved itself.
 func (h *pskHandshake) proved(s *pskSession) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	i := slices.Index(h.pending, s)
 	if i < 0 || h.closed {
-		return // the peer moved meanwhile
+		return // the peer has moved meanwhile
 	}
 	h.pending = slices.Delete(h.pending, i, i+1)
 	h.adopt(s)
 }
 
-// adopt sends under a session from now on. Those of another life of the peer are over.
+// adopt makes a session seal what is sent from now on. adopt ends the sessions of other
+// incarnations of the peer.
 func (h *pskHandshake) adopt(s *pskSession) {
 	h.asking = false
 	h.stop()
@@ -282,7 +284,7 @@ func (h *pskHandshake) adopt(s *pskSession) {
 	h.note(Notice{Ready: true})
 }
 
-// refuse notes why the peer is refused, once.
+// refuse notes why the peer is refused. refuse notes each reason once.
 func (h *pskHandshake) refuse(format string, a ...any) {
 	if why := fmt.Sprintf(format, a...); why != h.refused {
 		h.refused = why
@@ -296,7 +298,7 @@ func (h *pskHandshake) note(n Notice) {
 	}
 }
 
-// told passes notices on, without a lock held.
+// told passes notices on, without holding a lock.
 func (h *pskHandshake) told() {
 	h.mu.Lock()
 	ns := h.notices

@@ -14,8 +14,7 @@ import (
 
 // # The format of sealed UDP, version 1
 //
-// Numbers are little-endian, as everywhere in ttfabric. Each UDP datagram
-// begins with
+// Numbers are little-endian, as everywhere in ttfabric. Each UDP datagram begins with
 //
 //	0  2  magic "TK"
 //	2  1  version: 1
@@ -31,8 +30,8 @@ import (
 //	64 32  in an answer the nonce of the ask, else zero
 //	96 32  HMAC-SHA256 of the bytes before, under the handshake key
 //
-// A sealed datagram is the AES-256-GCM of one datagram of the link, or of
-// none at all, with 32 bytes around it:
+// A sealed datagram is the AES-256-GCM of one datagram of the link, or of none at all, with 32
+// bytes around it:
 //
 //	 4  4  key id
 //	 8  8  counter: 0 for the first datagram under a key, then one more for each
@@ -48,41 +47,42 @@ import (
 //	handshake = Expand(root, "handshake", 32)
 //	asker 32, answerer 32, key id 4 = Expand(root, "session" ‖ ask[0:96] ‖ answer[0:96], 68)
 //
-// The asker seals with the first, the answerer with the second. Both
-// incarnations, both ports, the fabric and both nonces are in the ask and the
-// answer, so that no two handshakes ever lead to the same keys, and a
-// counter never meets a key twice, not over a restart either.
+// The asker seals with the first key, the answerer with the second. Both incarnations, both ports,
+// the fabric and both nonces are in the ask and the answer. So no two handshakes ever lead to the
+// same keys, and no counter is used twice with a key, even after a restart.
 //
 // # Handshake
 //
-// Either end that has no keys asks, again after 50 ms and then in growing
-// intervals up to a second with the same nonce, until it is answered. An end
-// that is asked answers with a fresh nonce, but goes on with the keys it has
-// until a datagram comes that the new ones open: that proves that the asker is
-// there now, and knows the key. The asker takes the new keys in use when the
-// answer repeats the nonce of its open ask, and sends an empty sealed
-// datagram at once. If both ask at the same time, both handshakes may come to
-// their end; each end receives under either's keys and sends under the last.
-// An end that gets datagrams under keys it does not know asks, at most once a
-// second. A session is renewed after 2²³ datagrams (RFC 9001 §6.6), and none carries more than 2²⁸.
+// An end that has no keys asks. The end repeats the ask with the same nonce until it is answered:
+// after 50 ms, and then at intervals that grow to a second. An end that is asked answers with a
+// fresh nonce. The asked end continues to use its present keys until a datagram comes that the new
+// keys open. Such a datagram proves that the asker is there now, and knows the key. The asker uses
+// the new keys as soon as an answer repeats the nonce of its open ask. The asker then sends an
+// empty sealed datagram at once. If both ends ask at the same time, both handshakes may finish.
+// Each end then receives under the keys of either handshake and sends under those of the last. An
+// end that gets datagrams under unknown keys asks, at most once a second. The ends renew a session
+// after 2²³ datagrams (RFC 9001 §6.6), and no session carries more than 2²⁸.
 //
 // # What it is against
 //
-// The attacker sees, holds back, repeats, changes and forges datagrams, from
-// the peer's address, too. He does not know the key. Then:
+// The attacker sees, delays, repeats, changes and forges datagrams, also from the peer's address.
+// He does not know the key. The format handles these attacks:
 //
-//   - forged or changed: the tag or the HMAC does not fit; dropped.
-//   - replayed within a session: the counter was seen, or is older than the last 8192; dropped.
-//   - of old lives, of either end: other keys, as both nonces were others; dropped.
-//   - reflected: each direction has its own key; an ask says whom it is from and meant for, and an
-//     end takes none that carries its own incarnation.
-//   - moved to another cable or fabric: ports and fabric are in the keys; dropped.
-//   - replayed asks: are answered, at a limited rate and with no more bytes than they
-//     have; the keys that come of them are never taken in use, since nobody can seal with them.
+//   - Forged or changed datagrams: the tag or the HMAC does not fit, and the end drops them.
+//   - Datagrams replayed within a session: their counter was seen, or is older than the last 8192.
+//     The end drops them.
+//   - Datagrams of earlier incarnations of either end: both nonces were others, so the keys differ.
+//     The end drops them.
+//   - Reflected datagrams: each direction has its own key. An ask names its sender and receiver,
+//     and an end takes no ask that carries its own incarnation.
+//   - Datagrams moved to another cable or fabric: ports and fabric are in the keys. The end drops
+//     them.
+//   - Replayed asks: the end answers them, at a limited rate and with no more bytes than they have.
+//     Nobody can seal under the keys of such a handshake, so the end never uses these keys.
 //
-// Not: who holds the key can be any chip of the fabric, and read all that was
-// recorded (no forward secrecy; QUIC has both). Who can hold datagrams back
-// can cut the cable. Lengths and times are seen.
+// The format does not protect against these: Whoever holds the key can pose as any chip of the
+// fabric, and can read all recorded traffic (there is no forward secrecy; QUIC protects against
+// both). Whoever can delay datagrams can cut the cable. Lengths and times of datagrams are visible.
 const (
 	pskMagic0, pskMagic1 = 'T', 'K'
 	pskVersion           = 1
@@ -104,8 +104,8 @@ const (
 
 // Errors of the decoders.
 var (
-	errPSKMalformed = errors.New("none of sealed UDP")
-	errPSKKey       = errors.New("its HMAC does not fit")
+	errPSKMalformed = errors.New("not a message of sealed UDP")
+	errPSKKey       = errors.New("the HMAC does not fit the key")
 )
 
 // pskHello is an ask or an answer.
@@ -133,7 +133,8 @@ func (h *pskHello) appendTo(b []byte, key []byte) []byte {
 	return append(b, pskMAC(key, b[start:])...)
 }
 
-// decodePSKHello reads a hello. The error is errPSKMalformed or errPSKKey; with the latter h is what was claimed.
+// decodePSKHello reads a hello. The error is errPSKMalformed or errPSKKey. With errPSKKey, h is
+// what the message claims.
 func decodePSKHello(b, key []byte) (h pskHello, err error) {
 	le := binary.LittleEndian
 	if len(b) != pskHelloLen || b[0] != pskMagic0 || b[1] != pskMagic1 || b[2] != pskVersion || b[3] != pskAsk && b[3] != pskAnswer {
@@ -193,7 +194,8 @@ func putPSKHeader(b []byte, id uint32, counter uint64) {
 	binary.LittleEndian.PutUint64(b[8:], counter)
 }
 
-// parsePSKHeader reads the header of a sealed datagram; false for one that is none.
+// parsePSKHeader reads the header of a sealed datagram. parsePSKHeader reports false for any other
+// datagram.
 func parsePSKHeader(b []byte) (id uint32, counter uint64, ok bool) {
 	if len(b) < PSKOverhead || b[0] != pskMagic0 || b[1] != pskMagic1 || b[2] != pskVersion || b[3] != pskSealed {
 		return 0, 0, false
@@ -201,19 +203,19 @@ func parsePSKHeader(b []byte) (id uint32, counter uint64, ok bool) {
 	return binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]), true
 }
 
-// ReplayWindow is how many counters back from the newest a sealed datagram is
-// still taken. It is twice the frames that a link has under way (ttlink.MaxFrames),
-// each of which has a counter of its own, so that reordering loses nothing.
+// ReplayWindow is how many counters back from the newest a sealed datagram is still taken. The
+// window is twice the number of frames that a link has under way (ttlink.MaxFrames). Each frame has
+// a counter of its own, so reordering loses nothing.
 const ReplayWindow = 8192
 
-// replayWindow remembers which counters came (RFC 6479). One block more than
-// the window is kept, so that moving on clears whole blocks.
+// replayWindow remembers which counters came (RFC 6479). A replayWindow keeps one block more than
+// the window, so that moving on clears whole blocks.
 type replayWindow struct {
-	next   uint64 // one beyond the newest; 0: none came
+	next   uint64 // one beyond the newest counter; 0: none came
 	blocks [ReplayWindow/64 + 1]uint64
 }
 
-// check reports whether a counter may be taken: it is new.
+// check reports whether a counter is new and may be taken.
 func (w *replayWindow) check(c uint64) bool {
 	if c >= w.next {
 		return true
@@ -221,7 +223,8 @@ func (w *replayWindow) check(c uint64) bool {
 	return w.next-c <= ReplayWindow && w.blocks[c/64%uint64(len(w.blocks))]&(1<<(c%64)) == 0
 }
 
-// take notes a counter whose datagram was authentic. It reports false for one that came before.
+// take notes a counter whose datagram was authentic. take reports false for a counter that came
+// before.
 func (w *replayWindow) take(c uint64) bool {
 	if !w.check(c) {
 		return false
@@ -238,5 +241,6 @@ func (w *replayWindow) take(c uint64) bool {
 	return true
 }
 
-// block is the block of the newest counter, and that of counter 0 before any came, whose bits are clear anyway.
+// block is the block of the newest counter. Before any counter came, it is the block of counter 0,
+// whose bits are clear anyway.
 func (w *replayWindow) block() uint64 { return (cmp.Or(w.next, 1) - 1) / 64 }

@@ -7,14 +7,13 @@ import (
 	"ttfabric/wire"
 )
 
-// Cable says which cable a port belongs to, for transports that check who is
-// at the other end.
+// Cable says which cable a port belongs to, for transports that check who is at the other end.
 type Cable struct {
-	Fabric      string           // the fabric's name; both ends say the same
+	Fabric      string           // the fabric's name, equal at both ends
 	From, To    wire.PortID      // this end and the expected neighbour
 	Incarnation wire.Incarnation // of this process; random, not zero
-	// Tell is told when the port becomes ready, and when it refuses its peer.
-	// It is called from goroutines of the port that hold no lock; nil: nobody is told.
+	// Tell is called when the port becomes ready, and when it refuses its peer. Goroutines of the
+	// port call it without holding a lock. With nil, nobody is told.
 	Tell func(Notice)
 }
 
@@ -25,37 +24,37 @@ func (c *Cable) tell(n Notice) {
 	}
 }
 
-// Notice is what a port that checks its peer has to say.
+// Notice is a message of a port that checks its peer.
 type Notice struct {
-	Ready   bool   // keys are agreed with the peer: what is sent from now on gets there
-	Refused string // why the peer was refused, or refuses; told once until it changes or the port is ready
+	Ready   bool   // keys are agreed with the peer: datagrams sent from now on reach it
+	Refused string // why this port refused the peer, or the peer refused this port; told once until the reason changes or the port is ready
 }
 
-// Keyed is a port that agrees on keys with its peer before it carries
-// anything. Until then what is sent is dropped and counted in Stats.Auth.Unkeyed.
+// Keyed is a port that agrees on keys with its peer before it carries datagrams. Until then it
+// drops what is sent, and counts that in Stats.Auth.Unkeyed.
 type Keyed interface {
 	Port
 	// Ready reports whether keys are agreed.
 	Ready() bool
 }
 
-// AuthStats count what a port that checks its peer did and refused. Each
-// datagram that is refused is counted in one of the reasons.
+// AuthStats count what a port that checks its peer did and refused. The port counts each refused
+// datagram under one of the reasons.
 type AuthStats struct {
 	Keyings     uint64 // times that keys were agreed on
 	Unkeyed     uint64 // datagrams not sent because no keys were agreed on yet
-	Malformed   uint64 // datagrams that are none of the transport's
-	Plain       uint64 // among those, frames in the clear
+	Malformed   uint64 // datagrams that are not of this transport's format
+	Plain       uint64 // of the malformed ones, frames in the clear
 	WrongKey    uint64 // handshake messages of a peer with another key, or damaged ones
 	WrongPeer   uint64 // handshakes of another chip, port or fabric, by key or certificate
-	Stale       uint64 // handshake messages that answer nothing that was asked, or come again
-	Limited     uint64 // handshake messages beyond the rate that is answered
-	UnknownKey  uint64 // datagrams under keys that are not known, or no longer
-	Forged      uint64 // datagrams that their tag does not fit: damaged or forged
+	Stale       uint64 // handshake messages that answer no open ask, or come again
+	Limited     uint64 // handshake messages beyond the rate at which this port answers
+	UnknownKey  uint64 // datagrams under keys that are unknown, or no longer known
+	Forged      uint64 // datagrams whose tag does not fit: damaged or forged
 	Replayed    uint64 // datagrams that came before, or are older than the replay window
 	RefusedByIt uint64 // handshakes that the peer refused
 	Strangers   uint64 // handshakes begun from other addresses than the peer's
-	Failed      uint64 // handshakes that came to no end in time
+	Failed      uint64 // handshakes that did not finish in time
 }
 
 // Rejected is how many messages were refused, for all reasons together.
@@ -63,13 +62,14 @@ func (a *AuthStats) Rejected() uint64 {
 	return a.Malformed + a.WrongKey + a.WrongPeer + a.Stale + a.Limited + a.UnknownKey + a.Forged + a.Replayed
 }
 
-// fence is a port that takes no peer beyond some networks.
+// fence is a port that refuses peers outside some networks.
 type fence struct {
 	Port
 	within func(netip.Addr) bool
 }
 
-// Fence wraps a port that checks nobody: SetPeer refuses peers whose address is not within.
+// Fence wraps a port that does not check its peer. SetPeer refuses peers whose address is not
+// within the given networks.
 func Fence(p Port, within func(netip.Addr) bool) Port { return &fence{p, within} }
 
 // SetPeer implements [Port].

@@ -8,19 +8,19 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// Tapped is a datagram that has passed a tapped port. Data is valid during the call only.
+// Tapped is a datagram that has passed a tapped port. Data is valid only during the call.
 type Tapped struct {
 	At   time.Time
-	Sent bool // by the port; else received
+	Sent bool // the port sent the datagram; else it received it
 	Data []byte
-	Fate Fate // of what is sent, where the port is impaired
+	Fate Fate // of a sent datagram, if the port is impaired
 }
 
-// Fate is what was done to a datagram on purpose. The zero Fate is nothing.
+// Fate is what was done to a datagram on purpose. The zero Fate means nothing was done.
 type Fate struct {
-	Done     fault.Counts  // to this one datagram; of copies, to all
-	Overfull bool          // it was dropped because too many waited for their time
-	Delay    time.Duration // until it goes; of copies, the first of them
+	Done     fault.Counts  // faults of this one datagram; with copies, of all of them
+	Overfull bool          // dropped because too many datagrams waited for their delay to end
+	Delay    time.Duration // delay until the datagram is sent; with copies, of the first
 }
 
 // Any reports whether anything was done.
@@ -30,7 +30,7 @@ func (f *Fate) Any() bool {
 	return d != (fault.Counts{}) || f.Overfull || f.Delay > 0
 }
 
-// String says it in words, "" for nothing: "corrupted, delayed by 10ms".
+// String describes the fate in words: "corrupted, delayed by 10ms". String is "" for no fault.
 func (f *Fate) String() string {
 	var words []string
 	d := &f.Done
@@ -62,10 +62,9 @@ type tap struct {
 	see func(Tapped)
 }
 
-// Tap wraps a port: see is called for each datagram that is handed to Send,
-// whether or not it gets through, and for each one that is received. It is
-// called from whatever goroutine sends or receives, and holds it up. An impaired port is
-// better watched itself, see [Impaired.Watch].
+// Tap wraps a port. The wrapper calls see for each datagram that is handed to Send, whether or not
+// the datagram gets through, and for each received datagram. The goroutine that sends or receives
+// makes the call and waits for it to return. For an impaired port, [Impaired.Watch] is better.
 func Tap(p Port, see func(Tapped)) Port { return &tap{p, see} }
 
 // Send implements [Port].

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udp is a port on a UDP socket of its own. The Go runtime's poller does the
-// waiting, so that an idle port costs no thread; the calls themselves are ours.
+// udp is a port on a UDP socket of its own. The Go runtime's poller does the waiting, so an idle
+// port costs no thread. The port makes the system calls itself.
 type udp struct {
 	conn  *net.UDPConn
 	raw   syscall.RawConn
@@ -28,8 +28,8 @@ type udp struct {
 	conf sync.Mutex // held by SetPeer and Close
 	last uint32     // the kernel's drop counter at Close
 	peer atomic.Pointer[peer]
-	path atomic.Int64 // bytes of the largest datagram; 0 before it is known
-	gso  atomic.Bool  // asks, and this path has not failed it
+	path atomic.Int64 // size of the largest datagram in bytes; 0 while unknown
+	gso  atomic.Bool  // asks is set, and super-packets have not failed on this path
 
 	tx     sender
 	counts counters
@@ -48,8 +48,8 @@ type counters struct {
 	full, noPeer, tooLong, foreign, truncated, refused, unreachable, gso atomic.Uint64
 }
 
-// Listen opens a UDP port. The error names the address and the way out; one
-// of a port that is taken is syscall.EADDRINUSE for errors.Is.
+// Listen opens a UDP port. The error names the address and a remedy. For a port that is taken,
+// errors.Is finds syscall.EADDRINUSE.
 func Listen(o Options) (Port, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (u *udp) control(f func(fd int) error) error {
 	return err
 }
 
-// setup asks the kernel for buffers and offloads, and takes what it grants.
+// setup asks the kernel for buffers and offloads, and uses what the kernel grants.
 func (u *udp) setup(fd int) error {
 	for _, b := range []struct {
 		force, plain, want int
@@ -99,9 +99,9 @@ func (u *udp) setup(fd int) error {
 		}
 		*b.got = n / 2 // the kernel doubles it for its own use (socket(7))
 	}
-	// Never fragment, and let the kernel learn the path's MTU: a datagram that
-	// is too long then fails here with EMSGSIZE instead of vanishing on the way
-	// (ip(7)). A kernel without the option fragments, which is no reason to stop.
+	// Never fragment, and let the kernel learn the path's MTU. A datagram that is too long then
+	// fails here with EMSGSIZE instead of being lost on the way (ip(7)). A kernel without the
+	// option fragments datagrams; the port works there too.
 	if u.local.Addr().Is6() {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO)
 	} else {
@@ -120,8 +120,8 @@ func (u *udp) setup(fd int) error {
 	return nil
 }
 
-// takesBatches asks for nothing at all by the calls that move several messages:
-// a sandbox's filter may refuse what the kernel has.
+// takesBatches makes the calls that move several messages with no message at all. A sandbox's
+// filter may refuse calls that the kernel has.
 func takesBatches(fd int) bool {
 	for _, call := range []uintptr{unix.SYS_SENDMMSG, unix.SYS_RECVMMSG} {
 		if _, _, e := unix.Syscall6(call, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0); e == unix.ENOSYS || e == unix.EPERM || e == unix.EACCES {
@@ -131,8 +131,8 @@ func takesBatches(fd int) bool {
 	return true
 }
 
-// SetPeer implements [Port]. It connects the socket: the kernel then drops
-// what others send, looks the route up once, and reports the route's MTU.
+// SetPeer implements [Port]. SetPeer connects the socket. The kernel then drops the datagrams of
+// other senders, looks up the route once, and reports the route's MTU.
 func (u *udp) SetPeer(a netip.AddrPort) error {
 	a, err := checkPeer(u.local, a)
 	if err != nil {
@@ -146,12 +146,13 @@ func (u *udp) SetPeer(a netip.AddrPort) error {
 	copy(p.ip[:], a.Addr().AsSlice())
 	u.conf.Lock()
 	defer u.conf.Unlock()
-	// The peer is stored first, lest what it sends meanwhile be taken for a stranger's.
+	// The peer is stored first. Otherwise datagrams that it sends meanwhile would count as foreign.
 	old := u.peer.Swap(p)
 	err = u.control(func(fd int) error {
 		if old != nil && u.opts.Local.Port() != 0 && u.opts.Local.Addr().IsUnspecified() {
-			// The first connect chose a source address for the wildcard. Give it
-			// back, as the new peer may be reached by another; a port that was bound by number stays.
+			// The first connect chose a source address for the wildcard. Give that address back,
+			// since the new peer may be reached from another address. A port that was bound by
+			// number stays.
 			none := unix.RawSockaddr{Family: unix.AF_UNSPEC}
 			_, _, _ = unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&none)), unsafe.Sizeof(none))
 		}
@@ -164,7 +165,7 @@ func (u *udp) SetPeer(a netip.AddrPort) error {
 		}
 		return fmt.Errorf("UDP port %s cannot reach %s; look at the machine's addresses and routes: %w", u.local, a, err)
 	}
-	u.gso.Store(u.asks) // another path, another chance
+	u.gso.Store(u.asks) // the other path may carry super-packets
 	u.measurePath()
 	return nil
 }
@@ -187,8 +188,8 @@ func sockaddr(a netip.AddrPort) (unix.Sockaddr, error) {
 	return s, nil
 }
 
-// measurePath asks the kernel for the MTU of the way to the peer, which is the
-// interface's until a router on the way reports less.
+// measurePath asks the kernel for the MTU of the path to the peer. That is the interface's MTU
+// until a router on the path reports less.
 func (u *udp) measurePath() {
 	level, opt := unix.IPPROTO_IP, unix.IP_MTU
 	if u.local.Addr().Is6() {
@@ -225,9 +226,9 @@ func (u *udp) Close() error {
 	return nil
 }
 
-// dropped is the kernel's count of messages for which the receive buffer had
-// no room (SO_MEMINFO, Linux 4.12). Asking when somebody wants to know is free
-// on the path of the packets, which SO_RXQ_OVFL with its word per message is not.
+// dropped is the kernel's count of messages for which the receive buffer had no room (SO_MEMINFO,
+// Linux 4.12). Asking for it on demand costs nothing on the path of the packets. SO_RXQ_OVFL would
+// cost a word per message.
 func (u *udp) dropped() uint32 {
 	n := u.last
 	_ = u.control(func(fd int) error {
@@ -260,9 +261,9 @@ func (u *udp) Stats() Stats {
 	}
 }
 
-// soften sorts an error of a send or a receive. Those of the network are
-// counted, since the link repairs what they lost; it returns true for them.
-// ICMP errors of earlier datagrams surface at any later call (udp(7)).
+// soften handles an error of a send or a receive. soften counts errors of the network and returns
+// true for them, since the link repairs the loss. ICMP errors of earlier datagrams may appear at
+// any later call (udp(7)).
 func (u *udp) soften(e syscall.Errno) bool {
 	switch e {
 	case unix.ECONNREFUSED:

@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// receiver has nothing to keep without system calls of our own.
+// receiver is empty, since this port makes no system calls of its own.
 type receiver struct{}
 
-// udp is a port on a plain UDP socket: one datagram per call, and no offloads.
-// The socket stays unconnected, so the peer is told from others here.
+// udp is a port on a plain UDP socket: one datagram per call, and no offloads. The socket stays
+// unconnected, so the port itself drops the datagrams of other senders.
 type udp struct {
 	conn  *net.UDPConn
 	opts  Options
@@ -27,8 +27,8 @@ type udp struct {
 	noPeer, tooLong, foreign, refused, unreachable         atomic.Uint64
 }
 
-// Listen opens a UDP port. The error names the address and the way out; one
-// of a port that is taken is syscall.EADDRINUSE for errors.Is.
+// Listen opens a UDP port. The error names the address and a remedy. For a port that is taken,
+// errors.Is finds syscall.EADDRINUSE.
 func Listen(o Options) (Port, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func Listen(o Options) (Port, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = conn.SetReadBuffer(o.ReceiveBuffer) // what the system grants is not told
+	_ = conn.SetReadBuffer(o.ReceiveBuffer) // the system does not report what it grants
 	_ = conn.SetWriteBuffer(o.SendBuffer)
 	u := &udp{conn: conn, opts: o, local: localAddr(conn)}
 	u.path.Store(int64(payloadOf(u.opts.within(interfaceMTU(u.local.Addr())), u.local.Addr())))
@@ -66,7 +66,7 @@ func (u *udp) Send(data []byte, seg int) (int, error) {
 		case errors.Is(err, syscall.EMSGSIZE):
 			u.tooLong.Add(1)
 			u.path.Store(min(u.path.Load(), int64(max(1, len(d)-1))))
-		default: // what an earlier datagram met, or a network that is away; the link sends it again
+		default: // an error of an earlier datagram, or a network that is down; the link sends again
 			u.soften(err)
 		}
 	}
@@ -107,7 +107,7 @@ func (u *udp) Recv(b *Batch) error {
 				b.Reset()
 				return net.ErrClosed
 			}
-			u.soften(err)                            // what an earlier datagram met
+			u.soften(err)                            // an error of an earlier datagram
 			if strikes++; strikes == maxReadErrors { // or a socket that has failed for good
 				b.Reset()
 				return fmt.Errorf("UDP port %s cannot receive: %w", u.local, err)
@@ -121,7 +121,7 @@ func (u *udp) Recv(b *Batch) error {
 		}
 		u.received.Add(1)
 		u.receivedBytes.Add(uint64(n))
-		if n == 0 { // an empty datagram says nothing, and no link sends one
+		if n == 0 { // an empty datagram carries nothing, and no link sends one
 			continue
 		}
 		b.supers[0], b.n = Super{Data: b.block[0][:n:n], Seg: n, From: from}, 1
@@ -129,10 +129,10 @@ func (u *udp) Recv(b *Batch) error {
 	}
 }
 
-// maxReadErrors is how many errors in a row one Recv takes for the network's.
+// maxReadErrors is how many errors in a row one Recv treats as errors of the network.
 const maxReadErrors = 100
 
-// SetPeer implements [Port]. The path is guessed to be as wide as the local interface.
+// SetPeer implements [Port]. SetPeer assumes that the path takes as much as the local interface.
 func (u *udp) SetPeer(a netip.AddrPort) error {
 	a, err := checkPeer(u.local, a)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// receiver is what a Batch keeps for the system call between receives.
+// receiver is the state of the system call that a Batch keeps between receives.
 type receiver struct {
 	owner   *udp
 	iov     [batchMessages]unix.Iovec
@@ -29,8 +29,8 @@ type coalesced struct {
 	_    [4]byte
 }
 
-// init readies the batch for a port. The call borrows memory only when it is
-// made, and gives it back before it waits.
+// init prepares the batch for a port. The call borrows memory only when it is made, and gives the
+// memory back before it waits.
 func (r *receiver) init(u *udp, b *Batch) {
 	r.owner = u
 	want := batchMessages
@@ -52,8 +52,8 @@ func (r *receiver) init(u *udp, b *Batch) {
 			r.msgs[i].hdr.Namelen = unix.SizeofSockaddrInet6
 			r.msgs[i].hdr.SetControllen(int(unsafe.Sizeof(r.control[i])))
 		}
-		// Raw, as the call never waits: a system call that the runtime is told of
-		// wakes its monitor thread, which costs half a round trip.
+		// A raw call, since it never waits. A system call that the runtime knows about wakes the
+		// runtime's monitor thread, which costs half a round trip.
 		var n uintptr
 		var e syscall.Errno
 		if want == 1 {
@@ -106,8 +106,8 @@ func (u *udp) Recv(b *Batch) error {
 	return nil
 }
 
-// collect keeps what came from the peer. Others' datagrams may have been
-// queued before the socket was connected, or while the peer was another.
+// collect keeps the datagrams that came from the peer. Datagrams of other senders may have been
+// queued before the socket was connected, or while the port had another peer.
 func (u *udp) collect(b *Batch) {
 	r, p := &b.sys, u.peer.Load()
 	var kept, bytes, foreign uint64
@@ -128,7 +128,7 @@ func (u *udp) collect(b *Batch) {
 			u.counts.truncated.Add(1)
 		default:
 			kept += n
-			if size == 0 { // an empty datagram says nothing, and no link sends one
+			if size == 0 { // an empty datagram carries nothing, and no link sends one
 				break
 			}
 			bytes += uint64(size)
@@ -143,13 +143,13 @@ func (u *udp) collect(b *Batch) {
 	}
 }
 
-// sent reports whether the name of a message is the peer's.
+// sent reports whether a message's name is the peer's address.
 func (p *peer) sent(n *unix.RawSockaddrInet6) bool {
 	if n.Port != p.port {
 		return false
 	}
 	if p.addr.Addr().Is4() {
-		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(n)) // family, port and address lie alike (ip(7), ipv6(7))
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(n)) // family, port and address are at the same offsets (ip(7), ipv6(7))
 		return v4.Family == unix.AF_INET && v4.Addr == [4]byte(p.ip[:4])
 	}
 	return n.Family == unix.AF_INET6 && n.Addr == p.ip

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	maxMessages = 64 // of one send call: as many single datagrams
-	maxSupers   = 8  // super-packets among them: half a MiB, which more don't make faster
-	maxStrikes  = 3  // errors of the network in a row until a message is given up
+	maxMessages = 64 // messages of one send call: at most so many single datagrams
+	maxSupers   = 8  // super-packets among them: half a MiB, and more is not faster
+	maxStrikes  = 3  // errors of the network in a row before a message is given up
 )
 
-// sender is the reusable state of sending: fill cuts the runs into messages,
-// flush hands them to the kernel.
+// sender is the reusable state of sending. Fill cuts the runs into messages, and flush hands the
+// messages to the kernel.
 type sender struct {
 	mu      sync.Mutex
 	u       *udp
@@ -28,8 +28,8 @@ type sender struct {
 	what    [maxMessages]content
 	control [maxSupers]segmentSize
 	n       int // messages
-	first   int // of them not yet dealt with
-	done    int // of them that the last call sent
+	first   int // index of the first message that is left
+	done    int // messages that the last call sent
 	errno   syscall.Errno
 	call    func(fd uintptr) bool
 }
@@ -52,13 +52,13 @@ type segmentSize struct {
 	_    [6]byte
 }
 
-// verdict is what flush came to.
+// verdict is the result of flush.
 type verdict uint8
 
 const (
-	flushed verdict = iota // go on behind the messages
-	full                   // the socket buffer is: stop
-	recut                  // from the first message left, in single datagrams
+	flushed verdict = iota // continue after these messages
+	full                   // the socket buffer is full: stop
+	recut                  // cut again from the first message left, into single datagrams
 )
 
 func (s *sender) init(u *udp) {
@@ -73,7 +73,7 @@ func (s *sender) init(u *udp) {
 		s.msgs[i].hdr.SetIovlen(1)
 	}
 	s.call = func(fd uintptr) bool { // raw calls, as in receiver.init: they never wait
-		if one := &s.iov[s.first]; s.n-s.first == 1 && s.msgs[s.first].hdr.Controllen == 0 { // the lone datagram's round trip is a twentieth shorter this way
+		if one := &s.iov[s.first]; s.n-s.first == 1 && s.msgs[s.first].hdr.Controllen == 0 { // for a lone datagram, this call makes the round trip a twentieth shorter
 			_, _, s.errno = unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(one.Base)), uintptr(one.Len), unix.MSG_DONTWAIT, 0, 0)
 			s.done = 1
 			return true
@@ -85,7 +85,7 @@ func (s *sender) init(u *udp) {
 		}
 		n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&s.msgs[s.first])), uintptr(s.n-s.first), unix.MSG_DONTWAIT, 0, 0)
 		s.done, s.errno = int(n), e
-		return true // never waits: a full buffer is the link's affair
+		return true // never wait: the link handles a full buffer
 	}
 }
 
@@ -136,7 +136,7 @@ func (s *sender) send(runs []Run) (int, error) {
 	}
 }
 
-// fill cuts what lies behind at into messages, and returns where the next fill begins.
+// fill cuts the runs from position at on into messages. fill returns where the next fill begins.
 func (s *sender) fill(runs []Run, at position) position {
 	s.n, s.first = 0, 0
 	gso, limit, supers := s.u.gso.Load(), maxMessages, 0
@@ -184,7 +184,7 @@ func (s *sender) put(d []byte, c *segmentSize) {
 	s.n++
 }
 
-// flush sends the messages. It returns how many datagrams the kernel took.
+// flush sends the messages. flush returns how many datagrams the kernel took.
 func (s *sender) flush() (sent int, v verdict, err error) {
 	c := &s.u.counts
 	for strikes := 0; s.first < s.n; {
@@ -209,8 +209,8 @@ func (s *sender) flush() (sent int, v verdict, err error) {
 		if v, err := s.failed(); err != nil || v != flushed {
 			return sent, v, err
 		}
-		// Either an error of an earlier datagram surfaced, and the next try
-		// sends this message; or it is this message's own, and comes again.
+		// Either an error of an earlier datagram appeared, and the next try sends this message. Or
+		// the error is this message's own, and appears again.
 		if strikes++; strikes == maxStrikes {
 			s.first = at + 1
 		}
@@ -221,8 +221,8 @@ func (s *sender) flush() (sent int, v verdict, err error) {
 	return sent, flushed, nil
 }
 
-// failed judges why the first message left was not sent. It passes over a
-// message that no try would send, or that is not to be tried again.
+// failed decides why the first remaining message was not sent. failed skips a message that no
+// further try would send, or that must not be tried again.
 func (s *sender) failed() (verdict, error) {
 	u, w := s.u, &s.what[s.first]
 	super := w.datagrams > 1
@@ -232,8 +232,8 @@ func (s *sender) failed() (verdict, error) {
 	case e == unix.EAGAIN, e == unix.ENOBUFS, e == unix.ENOMEM:
 		return full, nil
 	case e == unix.EMSGSIZE, super && (e == unix.EINVAL || e == unix.EIO || e == unix.EOPNOTSUPP):
-		// Linux says EMSGSIZE, and before 6.14 EINVAL, of segments beyond the
-		// path's MTU; EINVAL or EIO where route or device can't do segmentation at all.
+		// Linux returns EMSGSIZE, and before 6.14 EINVAL, for segments beyond the path's MTU. It
+		// returns EINVAL or EIO if the route or device cannot do segmentation at all.
 		u.measurePath()
 		if w.seg > u.MaxDatagram() {
 			u.counts.tooLong.Add(uint64(w.datagrams))
@@ -244,7 +244,7 @@ func (s *sender) failed() (verdict, error) {
 			return recut, nil
 		}
 		return flushed, nil
-	case e == unix.EPERM: // a packet filter dropped it; trying again would falsify a rule that loses at random
+	case e == unix.EPERM: // a packet filter dropped it; trying again would distort a rule that drops at random
 		u.counts.unreachable.Add(1)
 		s.first++
 		return flushed, nil
@@ -255,7 +255,7 @@ func (s *sender) failed() (verdict, error) {
 	}
 }
 
-// left is how many datagrams of the runs were not dealt with: of the messages, and behind them.
+// left is how many datagrams of the runs remain: those in the messages and those after them.
 func (s *sender) left(runs []Run, at position) int {
 	n := 0
 	for _, w := range s.what[s.first:s.n] {
@@ -268,7 +268,7 @@ func (s *sender) left(runs []Run, at position) int {
 	return n
 }
 
-// forget lets go of the callers' memory.
+// forget drops the references to the callers' memory.
 func (s *sender) forget() {
 	for i := range s.n {
 		s.iov[i].Base = nil

@@ -8,33 +8,34 @@ import (
 
 // Limits of a [Decoder].
 const (
-	// MaxPieces is how many pieces of packets that are not complete yet a
-	// decoder keeps for one direction of a session; the oldest is forgotten for
-	// one more. A link's window is 4096 frames.
+	// MaxPieces is how many pieces of incomplete packets a decoder keeps for one direction of a
+	// session. At the limit the decoder forgets the oldest piece for each new one. A link's window
+	// is 4096 frames.
 	MaxPieces = 4096
-	// MaxDirections is how many directions of sessions it follows; beyond it forgets all of them.
+	// MaxDirections is how many directions of sessions a decoder follows. Beyond the limit the
+	// decoder forgets all of them.
 	MaxDirections = 1 << 14
 )
 
-// Decoder decodes the datagrams of a capture, and puts together the packets that
-// came in several frames. The zero value is ready for use.
+// Decoder decodes the datagrams of a capture, and assembles the packets that came in several
+// frames. The zero value is ready for use.
 type Decoder struct {
 	dirs map[direction]*assembly
 }
 
-// direction is one end's frames to the other, as seen at one place.
+// direction is the frames from one end of a link to the other, as captured at one place.
 type direction struct {
 	from    string
 	session wire.SessionID
 	channel wire.Channel
 }
 
-// assembly is the pieces of one direction.
+// assembly is the pieces of one direction of a session.
 type assembly struct {
 	pieces map[wire.Seq]piece // that belong to no complete packet yet
-	order  []wire.Seq         // as they came; may name some that are gone
-	done   map[wire.Seq]bool  // of the last packets that were completed
-	ended  []wire.Seq         // the same, as they were completed
+	order  []wire.Seq         // in the order in which they came; may name pieces that are gone
+	done   map[wire.Seq]bool  // pieces of the packets that were completed last
+	ended  []wire.Seq         // the same pieces, in the order of completion
 }
 
 type piece struct {
@@ -43,13 +44,13 @@ type piece struct {
 	data   []byte
 }
 
-// Datagram decodes a UDP payload. From names where it was captured and its way:
-// interface, addresses and ports; pieces of one packet have it in common.
+// Datagram decodes a UDP payload. From names the interface where it was captured, its addresses and
+// its ports. Pieces of one packet have the same from.
 func (d *Decoder) Datagram(from string, payload []byte) []gopacket.Layer {
 	return d.datagram(&from, payload)
 }
 
-// datagram decodes a payload; without from, no packet of several pieces is put together.
+// datagram decodes a payload. Without from, it does not assemble packets of several pieces.
 func (d *Decoder) datagram(from *string, b []byte) (out []gopacket.Layer) {
 	for len(b) > 0 {
 		t := &TTLink{}
@@ -98,7 +99,7 @@ func (d *Decoder) add(from string, t *TTLink) *Fabric {
 	return a.complete(seq)
 }
 
-// complete returns the packet that the piece seq belongs to, if all of it is here.
+// complete returns the packet that the piece seq belongs to, if all pieces of the packet are here.
 func (a *assembly) complete(seq wire.Seq) *Fabric {
 	first := seq
 	for a.pieces[first].offset > 0 {

@@ -1,61 +1,62 @@
-// Package capture shows the traffic of ttfabric to the tools that people use
-// for it: gopacket layers for TT-link frames and fabric packets, and pcapng
-// files that Wireshark, tshark and tcpdump read.
+// Package capture shows the traffic of ttfabric to the tools that people use for it. It has
+// gopacket layers for TT-link frames and fabric packets. It writes pcapng files that
+// Wireshark, tshark and tcpdump read.
 //
-// The layers decode with package wire's own decoders, so that there is one
-// truth. They say the same as the Wireshark dissector, under the same names;
-// the list below is the one that both follow.
+// The layers decode with package wire's own decoders. They give the same fields as the
+// Wireshark dissector, under the same names. Both follow the list below.
 //
 // # What a datagram holds
 //
-// A UDP payload is ours if [IsTTLink] says so, whatever its ports. It holds one
-// frame, or several back to back where a GSO or GRO super-packet was captured;
-// [wire.FrameLen] splits it. Each frame is a layer [TTLink]; a fabric packet that
-// a data frame holds or completes is a layer [Fabric] behind it.
+// A UDP payload is ours if [IsTTLink] says so, whatever its ports. It holds one frame, or
+// several back to back where a GSO or GRO super-packet was captured; [wire.FrameLen] splits
+// these. Each frame is a layer [TTLink]. A fabric packet that a data frame holds or completes
+// is a layer [Fabric] behind that frame.
 //
-// What is left where no frame can be told apart any more is one [TTLink] layer
-// with ttlink.fault "short" or "magic". If at least 24 bytes are left with the
-// magic, such as where a capture's snap length cut the frame off, it has the fields
-// from ttlink.version to ttlink.ack, but no checksum's and none of its payload.
-// With fewer bytes it has nothing but the fault. A frame that
-// is all there and that [wire.DecodeFrame] refuses has these fields, the
-// checksum's, and the fault.
+// At the end of a datagram, bytes may be left that cannot be split into frames. They are one
+// [TTLink] layer with ttlink.fault "short" or "magic". At least 24 bytes with the magic may be
+// left, for example where a capture's snap length cut the frame off. The layer then has the
+// fields from ttlink.version to ttlink.ack, but not those of the checksum and the payload.
+// With fewer bytes the layer has only the fault. A whole frame that [wire.DecodeFrame] refuses
+// has these fields, those of the checksum, and the fault.
 //
 // # Fabric packets and their pieces
 //
-// A packet is cut into data frames of consecutive ttlink.seq; the first has
-// ttlink.offset 0, the last the END flag. A frame with both holds a whole packet, and its
-// fields follow, however often it is sent. Of several pieces, the packet's fields
-// stand at the frame that completes it, in the order of capture: the pieces may come in
-// any order, and copies of one change nothing. They are told apart by where they
-// were captured: by interface, addresses and ports both ways, and session. Once a packet is complete,
-// further copies of its pieces complete nothing.
+// A packet is cut into data frames of consecutive ttlink.seq. The first has ttlink.offset 0,
+// the last the END flag. A frame with both holds a whole packet. The packet's fields then
+// follow at each such frame, however often it is sent.
 //
-// A first piece that is not the last, and a frame that was cut off in its
-// packet's payload, show the packet's header alone, if it is all there: ttfabric.partial
-// is 1, and the fields of a payload (data_len on) are missing. Only
-// good frames (no ttlink.fault but "short") have packets.
+// For a packet of several pieces, the fields stand at the frame that completes the packet, in
+// the order of capture. The pieces may come in any order, and copies of a piece change
+// nothing. Pieces belong together if they were captured at the same interface and have the
+// same addresses, ports and session. Once a packet is complete, further copies of its pieces
+// complete nothing.
+//
+// Two kinds of frame show only the packet's header, if the header is whole: a first piece that
+// is not the last, and a frame that was cut off in its packet's payload. Then ttfabric.partial
+// is 1, and the fields of a payload (data_len and those below it) are missing. Only good
+// frames (no ttlink.fault but "short") have packets.
 //
 // # Files
 //
-// A capture is one section of pcapng (draft-ietf-opsawg-pcapng). Each port is an
-// interface, M0D3/eth8, of Ethernet frames with times in nanoseconds of the
-// clock of the chip's machine. A datagram is shown behind the Ethernet, IP and
-// UDP headers that it has, or would have, on the wire: the UDP addresses are those of
-// the two ports, the MAC addresses name mesh, chip and channel ([MAC]). Where
-// the transport seals frames (a pre-shared key, QUIC), they are shown as they are inside,
-// and the interface's description says so.
+// A capture is one section of pcapng (draft-ietf-opsawg-pcapng). Each port is an interface,
+// M0D3/eth8. Its packets are Ethernet frames, with times in nanoseconds of the clock of the
+// chip's machine. A datagram is shown behind the Ethernet, IP and UDP headers that it has, or
+// would have, on the wire. The UDP addresses are those of the two ports. The MAC addresses
+// name mesh, chip and channel ([MAC]). Where the transport seals frames (a pre-shared key,
+// QUIC), the capture shows the frames before sealing, and the interface's description says so.
 //
-// What goes out is seen as it is handed to the port: before an impairment does
-// anything to it, and whether or not the socket takes it. What comes in is seen as
-// it came, damaged or not. A packet has its direction as a flag, an identifier that
-// is the same at both ends of the cable, and the number of packets that the
-// capture had to leave out before it. Its comments say what was done to it on
-// purpose ("injected fault: lost", "corrupted, delayed by 10ms"), and, before that, what
-// happened at the port since the one before: packets that the router dropped
-// there, the link's ups and downs, faults that were set. What was left when the
-// capture ended stands in the interface's statistics. Keys of QUIC ports are decryption secrets
-// (TLS key log), which open what others have captured of the same connections.
+// A capture shows an outgoing datagram as the chip hands it to the port: before an impairment
+// changes it, and whether or not the socket takes it. It shows an incoming datagram as it
+// came, damaged or not. A packet has its direction as a flag, and an identifier that is the
+// same at both ends of the cable. It also has the number of packets that the capture had to
+// leave out before it.
+//
+// A packet's comments say what was done to it on purpose ("injected fault: lost", "corrupted,
+// delayed by 10ms"). Comments before these say what has happened at the port since the
+// previous packet: packets that the router dropped there, the link's ups and downs, faults
+// that were set. Comments left when the capture ends stand in the interface's statistics. Keys
+// of QUIC ports are decryption secrets (TLS key log). They open what others have captured of
+// the same connections.
 //
 // # Names
 //

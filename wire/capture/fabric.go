@@ -13,14 +13,14 @@ type Fabric struct {
 	base
 	Packet  wire.Packet
 	Length  int   // of the whole packet, in bytes
-	Partial bool  // the header alone is here
+	Partial bool  // only the header is here
 	Pieces  int   // frames that it came in; 0 if partial
-	Fault   error // [wire.ErrPacket] or [wire.ErrCommand]; then there is nothing else
+	Fault   error // [wire.ErrPacket] or [wire.ErrCommand]; all other fields are then unset
 
 	Completion   *wire.Completion // of a completion that is well-formed
 	Drop         *wire.DropReport
 	LinkStates   []wire.LinkState
-	PayloadFault string // what the payload should be and isn't
+	PayloadFault string // the kind of payload that the packet should have, if its payload is malformed
 }
 
 // LayerType implements [gopacket.Layer].
@@ -29,10 +29,11 @@ func (*Fabric) LayerType() gopacket.LayerType { return LayerTypeFabric }
 // CanDecode implements [gopacket.DecodingLayer].
 func (*Fabric) CanDecode() gopacket.LayerClass { return LayerTypeFabric }
 
-// NextLayerType implements [gopacket.DecodingLayer]: the packet's payload is the user's.
+// NextLayerType implements [gopacket.DecodingLayer]: the user defines the packet's payload.
 func (*Fabric) NextLayerType() gopacket.LayerType { return gopacket.LayerTypePayload }
 
-// DecodeFromBytes implements [gopacket.DecodingLayer]. It never fails: what is wrong is in Fault.
+// DecodeFromBytes implements [gopacket.DecodingLayer]. DecodeFromBytes never fails. Fault tells
+// what is wrong.
 func (p *Fabric) DecodeFromBytes(data []byte, _ gopacket.DecodeFeedback) error {
 	*p = Fabric{Length: len(data), Pieces: 1}
 	if p.Packet, p.Fault = wire.DecodePacket(data); p.Fault != nil {
@@ -67,7 +68,8 @@ func (p *Fabric) DecodeFromBytes(data []byte, _ gopacket.DecodeFeedback) error {
 // lengthAt is the offset of a packet's length.
 const lengthAt = 4
 
-// partial reads the header of a packet of which the first bytes are here; nil if there is not so much, or it is none.
+// partial reads the header of a packet of which only the first bytes are here. partial returns nil
+// if they do not hold a whole, valid header.
 func partial(b []byte) *Fabric {
 	if !wire.PacketView(b).HeadWhole() {
 		return nil
@@ -76,7 +78,7 @@ func partial(b []byte) *Fabric {
 	if n < len(b) || n > wire.MaxPacket {
 		return nil
 	}
-	// The one decoder there is takes whole packets: what is missing is zero.
+	// The only decoder takes whole packets, so the missing bytes are set to zero.
 	p := &Fabric{Length: n, Partial: true}
 	var err error
 	if p.Packet, err = wire.DecodePacket(append(b[:len(b):len(b)], make([]byte, n-len(b))...)); err != nil {

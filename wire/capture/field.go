@@ -10,10 +10,10 @@ import (
 // Field is one field of a frame or packet, under the name that the Wireshark dissector gives it.
 type Field struct {
 	Name  string
-	Value string // as the list in the package's document says
+	Value string // as the list in the package's documentation says
 }
 
-// fields is a list that grows.
+// fields is a list of fields that grows.
 type fields []Field
 
 func (f *fields) num(name string, v uint64) {

@@ -13,23 +13,24 @@ const (
 	MaxFilterDepth = 64   // parentheses and negations within each other
 )
 
-// FilterHelp is the language of filters, for people.
+// FilterHelp is the description of the filter language, for people.
 const FilterHelp = `EXPR is made of these, with and, or, not and parentheses:
   data, update, hello, close, raw    frames of that kind (or: kind data)
   nack, solicit, end                 frames with that flag
   vc VC, class CLASS                 virtual channel by number or name; request, reply, control
   seq N, ack N, slot N, length N     TT-link numbers; bytes of the frame
-  session N, channel N               session; channel of the chip captured at
-  at CHIP, peer CHIP, in, out        where, and which way
+  session N, channel N               session; channel of the port captured at
+  at CHIP, peer CHIP, in, out        chip captured at; chip at the other end; direction
   src CHIP, dst CHIP, chip CHIP      source, destination, either of the fabric packet
   type TYPE                          request, reply, completion, drop, probe, linkstate
   send COMMAND                       write, inline-write, atomic-inc, fused-write-inc, scatter-write, read, none
   id N, flow N, plane N, ttl N, hop N, group N    of the fabric packet
-  multicast, traced, detour          fabric packets that are
-  other                              fabric packets that take the other way round rings
-  retransmission, fault, bad         sent again; with an injected fault; refused by a receiver
+  multicast, traced, detour          fabric packets that are multicast, traced, on a detour
+  other                              fabric packets that take the other direction round rings
+  retransmission, fault, bad         frames sent again; with an injected fault; refused by receivers
 CHIP is M0D3 or a pattern such as M0D*. N is a number, 0x123, a range such as
-100-200 or 100-, or >100, <100. All pieces of a packet match what its header does.`
+100-200 or 100-, or >100, <100. A filter that matches a packet's header matches
+all pieces of the packet.`
 
 // Filter decides which datagrams a capture takes. The zero Filter takes all.
 type Filter struct {
@@ -37,7 +38,8 @@ type Filter struct {
 	test func(*Sight) bool
 }
 
-// ParseFilter reads a filter in the language of [FilterHelp]; an empty one takes everything. The error quotes the bad word.
+// ParseFilter reads a filter in the language of [FilterHelp]. An empty filter takes everything. The
+// error quotes the bad word.
 func ParseFilter(s string) (*Filter, error) {
 	if len(s) > MaxFilter {
 		return nil, fmt.Errorf("filter of %d bytes: want at most %d", len(s), MaxFilter)
@@ -56,13 +58,14 @@ func ParseFilter(s string) (*Filter, error) {
 	return &Filter{s, test}, nil
 }
 
-// String is the filter as it was written.
+// String is the text of the filter as the user wrote it.
 func (f *Filter) String() string { return f.text }
 
 // All reports whether the filter takes everything.
 func (f *Filter) All() bool { return f.test == nil }
 
-// Takes reports whether the filter takes a datagram, which a [Tracker] has looked at.
+// Takes reports whether the filter takes a datagram. A [Tracker] must have looked at the datagram
+// before.
 func (f *Filter) Takes(s *Sight) bool { return f.test == nil || f.test(s) }
 
 // filterWords splits a filter into words and signs.
@@ -86,7 +89,7 @@ type filterParser struct {
 	depth int
 }
 
-// next is the word that comes next, "" at the end.
+// next is the next word, "" at the end.
 func (p *filterParser) next() string {
 	if p.at < len(p.words) {
 		return p.words[p.at]
@@ -197,7 +200,7 @@ func hasFlag(f wire.Flags) func(*Sight) bool {
 	return func(s *Sight) bool { return s.IsFrame && s.Frame.Flags&f != 0 }
 }
 
-// isBad reports whether a receiver would refuse the datagram, as far as all of it is here.
+// isBad reports whether a receiver would refuse the datagram, as far as the captured bytes show.
 func isBad(s *Sight) bool {
 	if len(s.Data) < s.Length {
 		return false

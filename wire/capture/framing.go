@@ -9,14 +9,14 @@ import (
 	"ttfabric/wire"
 )
 
-// Lengths of the headers that a captured datagram is shown behind, in bytes.
+// Lengths of the headers before a captured datagram, in bytes.
 const (
 	ethernetLen = 14
 	ipv4Len     = 20
 	ipv6Len     = 40
 	udpLen      = 8
 
-	// MaxOverhead is the length of all of them.
+	// MaxOverhead is the sum of these lengths.
 	MaxOverhead = ethernetLen + ipv6Len + udpLen
 )
 
@@ -24,11 +24,11 @@ const (
 	etherIPv4, etherIPv6 = 0x0800, 0x86dd
 	protocolUDP          = 17 // RFC 768
 	dontFragment         = 0x4000
-	hopLimit             = 64 // Linux's, of the packets that really go out
+	hopLimit             = 64 // Linux's value for the packets that really go out
 )
 
-// MAC is the Ethernet address that a port is shown with: locally administered
-// (IEEE 802), 'T', then mesh, chip and channel.
+// MAC is the Ethernet address with which a capture shows a port: locally administered (IEEE 802),
+// 'T', then mesh, chip and channel.
 func MAC(p wire.PortID) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 'T', byte(p.Node.Mesh >> 8), byte(p.Node.Mesh), byte(p.Node.Chip), byte(p.Channel)}
 }
@@ -42,7 +42,8 @@ type Endpoint struct {
 	Addr netip.AddrPort
 }
 
-// Sum is the Internet checksum's sum of b (RFC 1071), of a datagram of which only a part is kept.
+// Sum is the sum of b for an Internet checksum (RFC 1071). Sum is needed for a datagram of which
+// only a part is kept.
 func Sum(b []byte) uint16 {
 	var s uint64
 	for ; len(b) >= 4; b = b[4:] {
@@ -59,7 +60,7 @@ func Sum(b []byte) uint16 {
 	return fold(s)
 }
 
-// fold adds the 16-bit words of a sum with their carries.
+// fold adds the 16-bit words of a sum, including the carries.
 func fold(s uint64) uint16 {
 	for s>>16 != 0 {
 		s = s&0xffff + s>>16
@@ -67,11 +68,10 @@ func fold(s uint64) uint16 {
 	return uint16(s)
 }
 
-// AppendFrame appends the Ethernet frame that shows a datagram: Ethernet, IPv4
-// or IPv6, UDP, and the payload as far as it was kept. Length is the payload's
-// whole length and sum its [Sum]; id numbers the packet (IPv4). Where the two
-// addresses are of different families, both are shown as IPv6. It returns the
-// length of the whole frame, too.
+// AppendFrame appends the Ethernet frame that shows a datagram: Ethernet, IPv4 or IPv6, UDP, and
+// the payload as far as it was kept. Length is the payload's whole length, and sum is the payload's
+// [Sum]; id numbers the packet (IPv4). Where the two addresses are of different families,
+// AppendFrame shows both as IPv6. AppendFrame also returns the length of the whole frame.
 func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, id uint16) ([]byte, int) {
 	src, dst := from.Addr.Addr().Unmap().WithZone(""), to.Addr.Addr().Unmap().WithZone("")
 	if !src.IsValid() {
@@ -110,7 +110,7 @@ func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, i
 	sp, dp := from.Addr.Port(), to.Addr.Port()
 	c := ^fold(pseudo + uint64(sp) + uint64(dp) + uint64(udpLen+length) + uint64(sum))
 	if c == 0 {
-		c = 0xffff // 0 would say that there is no checksum (RFC 768)
+		c = 0xffff // 0 would mean that there is no checksum (RFC 768)
 	}
 	b = be.AppendUint16(b, sp)
 	b = be.AppendUint16(b, dp)
@@ -119,7 +119,7 @@ func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, i
 	return append(b, payload...), head + length
 }
 
-// unspecified is no address of the family that the other one has.
+// unspecified is the unspecified address of the other address's family.
 func unspecified(other netip.Addr) netip.Addr {
 	if other.Is6() {
 		return netip.IPv6Unspecified()
@@ -127,8 +127,8 @@ func unspecified(other netip.Addr) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// Payload is the UDP payload of a frame as [AppendFrame] makes them, with the
-// UDP endpoints; false for anything else. It checks no checksum.
+// Payload is the UDP payload of a frame that [AppendFrame] made, with the UDP endpoints. Payload
+// returns false for any other frame. Payload checks no checksum.
 func Payload(frame []byte) (from, to netip.AddrPort, payload []byte, ok bool) {
 	if len(frame) < ethernetLen+ipv4Len+udpLen {
 		return
@@ -153,7 +153,8 @@ func Payload(frame []byte) (from, to netip.AddrPort, payload []byte, ok bool) {
 	return netip.AddrPortFrom(src, be.Uint16(udp)), netip.AddrPortFrom(dst, be.Uint16(udp[2:])), payload, true
 }
 
-// PortsOf are the ports that a frame as [AppendFrame] makes them goes from and to, by its Ethernet addresses.
+// PortsOf returns the source and destination port of a frame that [AppendFrame] made, from the
+// frame's Ethernet addresses.
 func PortsOf(frame []byte) (from, to wire.PortID, ok bool) {
 	if len(frame) < ethernetLen {
 		return

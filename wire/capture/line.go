@@ -8,12 +8,12 @@ import (
 	"ttfabric/wire"
 )
 
-// lineTime is how a line begins: the local time of day, to the nanosecond.
+// lineTime is the format of the time at the start of a line: the local time of day, to the
+// nanosecond.
 const lineTime = "15:04:05.000000000"
 
-// Line writes a datagram, which a [Tracker] has looked at, in one line for
-// people: when, where, which way, the frame, the packet in it, and what was
-// noted on it.
+// Line describes a datagram in one line for people: the time, the port, the direction, the frame,
+// the packet in it, and the notes on it. A [Tracker] must have looked at the datagram before.
 func Line(at time.Time, s *Sight, notes []string) string {
 	var b strings.Builder
 	arrow := ">"

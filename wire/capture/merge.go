@@ -7,42 +7,44 @@ import (
 
 // Limits of a [Merger].
 const (
-	MergeQuiet = 2 * time.Second // a source of which nothing at all has come for so long is not waited for
-	MergeHold  = 5 * time.Second // no packet is kept back for longer
-	MergeBytes = 256 << 20       // of packets that are kept back; beyond it the oldest go on
+	MergeQuiet = 2 * time.Second // the merger does not wait for a source that has been silent for so long
+	MergeHold  = 5 * time.Second // the merger holds no packet back for longer
+	MergeBytes = 256 << 20       // of packets that are held back; beyond the limit the merger passes on the oldest
 )
 
-// Merger puts the packets of several captures in the order of time. Each source
-// yields its own in order, but not all at once, and tells from time to time how
-// far it has come: a packet is kept back until all sources have come as far, or the
-// limits are reached. Times are those of the sources' clocks; now is that of the caller's.
+// Merger puts the packets of several captures into the order of time. Each source delivers its own
+// packets in order, but not all at once. A Merger reports from time to time up to which time it has
+// delivered. The merger holds a packet back until all sources have come as far, or until a limit is
+// reached. The times of packets are those of the sources' clocks; now is the time of the caller's
+// clock.
 type Merger struct {
 	sources []mergeSource
 	queue   mergeQueue
 	bytes   int
 	n       uint64
-	newest  time.Time // of those that went on
-	Late    uint64    // packets that went on behind a later one
+	newest  time.Time // of the packets passed on
+	Late    uint64    // packets passed on after one with a later time
 }
 
-// mergeSource is what is known of a source.
+// mergeSource is what the merger knows about a source.
 type mergeSource struct {
 	open  bool
-	past  time.Time // up to here all its packets have come
-	heard time.Time // when something came last
+	past  time.Time // all packets of the source up to here have come
+	heard time.Time // when the source last delivered or reported
 }
 
-// merging is a packet that is kept back.
+// merging is a packet that is held back.
 type merging struct {
 	Packet
 	arrived time.Time
-	n       uint64 // keeps the order of those of one instant
+	n       uint64 // keeps the order of packets of the same instant
 }
 
-// packetCost is what a packet takes beside its data, in bytes.
+// packetCost is the memory of a packet in addition to its data, in bytes.
 const packetCost = 256
 
-// NewMerger returns a merger of sources that are numbered from 0. None is waited for before it is opened.
+// NewMerger returns a merger of sources that are numbered from 0. The merger waits for a source
+// only while the source is open.
 func NewMerger(sources int) *Merger { return &Merger{sources: make([]mergeSource, sources)} }
 
 // Open begins to wait for a source.
@@ -50,7 +52,7 @@ func (m *Merger) Open(now time.Time, source int) {
 	m.sources[source] = mergeSource{open: true, heard: now}
 }
 
-// Close ends to wait for a source: nothing comes of it until it is opened again.
+// Close stops waiting for a source. The source delivers nothing until it is opened again.
 func (m *Merger) Close(source int) { m.sources[source].open = false }
 
 // Past says that all packets of a source up to t have come.
@@ -62,7 +64,7 @@ func (m *Merger) Past(now time.Time, source int, t time.Time) {
 	}
 }
 
-// Add takes a packet over, data and all, that came from a source at now.
+// Add takes over a packet, with its data, that came from a source at now.
 func (m *Merger) Add(now time.Time, source int, p Packet) {
 	m.Past(now, source, p.At)
 	m.n++
@@ -70,7 +72,8 @@ func (m *Merger) Add(now time.Time, source int, p Packet) {
 	heap.Push(&m.queue, &merging{p, now, m.n})
 }
 
-// Next yields the next packet that may go on; with all, whatever there is.
+// Next returns the next packet that may be passed on. With all set, it passes packets on without
+// waiting for any source.
 func (m *Merger) Next(now time.Time, all bool) (Packet, bool) {
 	if len(m.queue) == 0 {
 		return Packet{}, false
@@ -93,7 +96,7 @@ func (m *Merger) Next(now time.Time, all bool) (Packet, bool) {
 	return p.Packet, true
 }
 
-// Waiting is how many packets are kept back.
+// Waiting is how many packets are held back.
 func (m *Merger) Waiting() int { return len(m.queue) }
 
 type mergeQueue []*merging

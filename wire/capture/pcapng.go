@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The blocks and options of pcapng that are written here: draft-ietf-opsawg-pcapng,
-// "PCAP Next Generation (pcapng) Capture File Format", sections 3.5, 4.1 to 4.7.
+// The blocks and options of pcapng that this package writes: draft-ietf-opsawg-pcapng, "PCAP Next
+// Generation (pcapng) Capture File Format", sections 3.5, 4.1 to 4.7.
 const (
 	blockSection    = 0x0a0d0d0a
 	blockInterface  = 1
@@ -34,17 +34,17 @@ const (
 
 	optStart, optStop, optReceived, optDropped, optAccepted, optDelivered = 2, 3, 4, 5, 6, 8 // of statistics
 
-	nanoseconds = 9 // resolution of times: 10 to the minus
+	nanoseconds = 9 // resolution of times: ten to the power of minus nanoseconds
 )
 
 // Limits of what is written.
 const (
 	MaxComment   = 4096    // bytes of one comment; more is cut off
 	MaxComments  = 16      // of one packet; more are left out
-	writerBuffer = 1 << 16 // bytes that wait in a Writer before they are written
+	writerBuffer = 1 << 16 // bytes that a Writer collects before it writes them
 )
 
-// Direction is the way of a packet, seen from the interface.
+// Direction is the direction of a packet, seen from the interface.
 type Direction uint8
 
 // The directions, as in the packet flags of pcapng.
@@ -63,12 +63,13 @@ type Section struct {
 	Comments                  []string
 }
 
-// Interface is a port that is captured at. Its times are in nanoseconds, its packets Ethernet frames.
+// Interface is a port at which packets are captured. Times are in nanoseconds, and packets are
+// Ethernet frames.
 type Interface struct {
 	Name        string // M0D3/eth0
 	Description string
 	Comment     string
-	Filter      string // that the packets have passed
+	Filter      string // the filter that the packets have passed
 	MAC         net.HardwareAddr
 	SnapLen     int    // bytes of a packet that are kept; 0: all
 	Speed       uint64 // bits per second; 0: unknown
@@ -79,11 +80,11 @@ type Packet struct {
 	Interface int
 	At        time.Time // from 1970 to 2554
 	Dir       Direction
-	Data      []byte   // as far as it was kept
-	Length    int      // of the whole, in bytes; 0: of Data
-	Comments  []string // on it
-	Dropped   uint64   // packets of the interface that were lost to the capture since the one before
-	ID        uint64   // the same for the same packet seen elsewhere; 0: none
+	Data      []byte   // the captured bytes
+	Length    int      // of the whole packet, in bytes; 0: the length of Data
+	Comments  []string // on the packet
+	Dropped   uint64   // packets of the interface that the capture has lost since the previous packet
+	ID        uint64   // identifies the packet, also where it is captured elsewhere; 0: none
 }
 
 // Statistics are what an interface's capture has done so far.
@@ -91,12 +92,12 @@ type Statistics struct {
 	Start, End time.Time
 	Received   uint64 // packets that passed the port
 	Accepted   uint64 // of these, packets that passed the filter
-	Dropped    uint64 // of these, packets that there was no room for
+	Dropped    uint64 // of the accepted, packets that there was no room for
 	Comments   []string
 }
 
-// Writer writes a section of a pcapng file. What it writes is buffered, see
-// [Writer.Flush]. After an error it writes nothing more.
+// Writer writes a section of a pcapng file. A Writer buffers its output, see [Writer.Flush]. After
+// an error it writes nothing more.
 type Writer struct {
 	w          io.Writer
 	buf        []byte
@@ -114,7 +115,7 @@ func NewWriter(w io.Writer, s Section) *Writer {
 	p.u32(byteOrderMagic)
 	p.u16(1) // version 1.0
 	p.u16(0)
-	p.u64(^uint64(0)) // length of the section: not told
+	p.u64(^uint64(0)) // length of the section: unknown
 	p.comments(s.Comments)
 	p.text(optHardware, s.Hardware)
 	p.text(optOS, s.OS)
@@ -147,7 +148,7 @@ func (p *Writer) AddInterface(i Interface) int {
 	return p.interfaces - 1
 }
 
-// WritePacket writes a packet of an interface that was added.
+// WritePacket writes a packet of an interface that was added before.
 func (p *Writer) WritePacket(k *Packet) error {
 	if k.Interface < 0 || k.Interface >= p.interfaces {
 		return fmt.Errorf("pcapng: interface %d of %d", k.Interface, p.interfaces)
@@ -172,7 +173,7 @@ func (p *Writer) WritePacket(k *Packet) error {
 	return p.err
 }
 
-// WriteKeys writes lines of a TLS key log, which decrypt QUIC packets that come behind them.
+// WriteKeys writes lines of a TLS key log. They decrypt the QUIC packets after them.
 func (p *Writer) WriteKeys(lines []byte) error {
 	if len(lines) == 0 {
 		return p.err
@@ -185,7 +186,8 @@ func (p *Writer) WriteKeys(lines []byte) error {
 	return p.err
 }
 
-// WriteStatistics writes what an interface's capture has done so far; the last ones count.
+// WriteStatistics writes what an interface's capture has done so far. The last statistics of an
+// interface hold.
 func (p *Writer) WriteStatistics(iface int, s Statistics) error {
 	if iface < 0 || iface >= p.interfaces {
 		return fmt.Errorf("pcapng: interface %d of %d", iface, p.interfaces)
@@ -234,16 +236,16 @@ func (p *Writer) Flush() error {
 	return err
 }
 
-// Whole is how many bytes of whole blocks have been written: the length to cut
-// a file to, so that it is valid, after a write has failed.
+// Whole is how many bytes of whole blocks have been written. After a write has failed, a caller
+// cuts the file to that length to make it valid.
 func (p *Writer) Whole() int64 { return p.whole }
 
-// Size is the section's length so far, in bytes, with what is buffered.
+// Size is the section's length so far, in bytes, including buffered bytes.
 func (p *Writer) Size() int64 { return p.total }
 
-// begin begins a block; its length is filled in by end.
+// begin begins a block; end fills in the block's length.
 func (p *Writer) begin(kind uint32) {
-	if p.err != nil { // nothing is written any more
+	if p.err != nil { // write nothing any more
 		p.buf, p.ends = p.buf[:0], p.ends[:0]
 	}
 	p.u32(kind)
@@ -269,7 +271,7 @@ func (p *Writer) end() {
 	}
 }
 
-// bare reports whether the block at start has no options, and so no end of them.
+// bare reports whether the block at start has no options, and therefore no end-of-options mark.
 func (p *Writer) bare(start int) bool {
 	return binary.LittleEndian.Uint32(p.buf[start:]) == blockSecrets
 }
@@ -324,5 +326,5 @@ func cut(s string) string {
 	return s[:n]
 }
 
-// ErrNotPcapng is returned for a stream that isn't one of ours.
+// ErrNotPcapng is returned for a stream that no [Writer] of this package has written.
 var ErrNotPcapng = errors.New("not a pcapng stream of ttfabric")

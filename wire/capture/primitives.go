@@ -11,7 +11,7 @@ import (
 	"ttfabric/wire"
 )
 
-// primitives are those with an argument.
+// primitives are the primitives with an argument.
 var primitives = map[string]func(arg string) (func(*Sight) bool, error){
 	"kind": ofKind, "vc": ofVC, "class": ofClass, "type": ofType, "send": ofCommand,
 	"seq":     ofData(func(s *Sight) uint64 { return uint64(s.Frame.TxSeq) }),
@@ -68,7 +68,7 @@ func interval(arg string) (low, high uint64, err error) {
 	return low, high, err
 }
 
-// ranged makes a primitive of a number that not every datagram has.
+// ranged makes a primitive of a number that some datagrams do not have.
 func ranged(get func(*Sight) (uint64, bool)) func(string) (func(*Sight) bool, error) {
 	return func(arg string) (func(*Sight) bool, error) {
 		low, high, err := interval(arg)
@@ -96,7 +96,8 @@ func ofPacket(get func(wire.PacketView) uint64) func(string) (func(*Sight) bool,
 	})
 }
 
-// ofChip makes a primitive of one or two chips, of which one must be the argument.
+// ofChip makes a primitive of one or two chips. The primitive is true if one of the chips is the
+// argument.
 func ofChip(get func(*Sight) (a, b wire.FabricNodeID, ok bool)) func(string) (func(*Sight) bool, error) {
 	return func(arg string) (func(*Sight) bool, error) {
 		if strings.ContainsAny(arg, "*?[") {
@@ -135,7 +136,7 @@ var kindNames = map[wire.Kind]string{wire.KindData: "data", wire.KindUpdate: "up
 var typeNames = map[wire.PacketType]string{wire.PacketRequest: "request", wire.PacketReply: "reply", wire.PacketCompletion: "completion",
 	wire.PacketDropReport: "drop", wire.PacketProbe: "probe", wire.PacketLinkState: "linkstate"}
 
-// named finds a word, or a number as it is, among names.
+// named finds the value of a word among names. named also takes the value as a number.
 func named[K ~uint8](names map[K]string, arg string) (K, error) {
 	if n, err := strconv.ParseUint(arg, 0, 8); err == nil {
 		return K(n), nil

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// MaxBlock is the longest block that a [Reader] takes, in bytes: a packet of
-// the longest datagram with all its comments is shorter.
+// MaxBlock is the longest block that a [Reader] takes, in bytes. It is longer than a packet of the
+// longest datagram with all its comments.
 const MaxBlock = 1 << 20
 
-// Reader reads what a [Writer] has written, options and all. Of other writers it
-// takes what is little-endian, in nanoseconds and Ethernet.
+// Reader reads what a [Writer] has written, with all options. A Reader also takes other writers'
+// files if they are little-endian, with times in nanoseconds and Ethernet interfaces.
 type Reader struct {
 	r          *bufio.Reader
 	buf        []byte
@@ -49,7 +49,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return p, err
 }
 
-// Block is one block of a capture: one of the pointers is set, or Keys.
+// Block is one block of a capture. Either one of the pointers is set, or Keys.
 type Block struct {
 	Interface  *Interface  // the next one; they are numbered from 0
 	Packet     *Packet     // valid until the next call
@@ -58,8 +58,8 @@ type Block struct {
 	Keys       []byte
 }
 
-// Next reads the next block, skipping those of other kinds. At the end it returns [io.EOF];
-// a stream that ends within a block ends with [io.ErrUnexpectedEOF].
+// Next reads the next block that this package knows. At the end it returns [io.EOF]. If the stream
+// ends within a block, it returns [io.ErrUnexpectedEOF].
 func (p *Reader) Next() (b Block, err error) {
 	for {
 		kind, body, err := p.block()
@@ -85,7 +85,7 @@ func (p *Reader) Next() (b Block, err error) {
 	}
 }
 
-// block reads the next block: its kind, and what is between its lengths.
+// block reads the next block: its kind, and the bytes between its two lengths.
 func (p *Reader) block() (kind uint32, body []byte, err error) {
 	var head [8]byte
 	if _, err := io.ReadFull(p.r, head[:]); err != nil {
@@ -110,7 +110,7 @@ func (p *Reader) block() (kind uint32, body []byte, err error) {
 	return kind, b[: len(b)-4 : len(b)-4], nil
 }
 
-// noEOF makes the end of a stream within something an error.
+// noEOF turns the end of a stream within a block into an error.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -173,7 +173,7 @@ func readInterface(b []byte) (*Interface, error) {
 	return i, err
 }
 
-// number is an option's 64-bit number, 0 if it is none.
+// number is an option's 64-bit number, or 0 if the option does not hold one.
 func number(v []byte) uint64 {
 	if len(v) != 8 {
 		return 0
@@ -181,7 +181,7 @@ func number(v []byte) uint64 {
 	return binary.LittleEndian.Uint64(v)
 }
 
-// instant reads a time of two words.
+// instant reads a time that consists of two words.
 func instant(b []byte) time.Time {
 	le := binary.LittleEndian
 	n := uint64(le.Uint32(b))<<32 | uint64(le.Uint32(b[4:]))
@@ -251,7 +251,7 @@ func readSecrets(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: secrets are longer than their block", ErrNotPcapng)
 	}
 	if binary.LittleEndian.Uint32(b) != secretsTLS || n == 0 {
-		return nil, nil // somebody else's
+		return nil, nil // secrets of another kind
 	}
 	return append([]byte(nil), b[8:8+n]...), nil
 }

@@ -4,21 +4,29 @@ import (
 	"ttfabric/wire"
 )
 
-// Sight is one datagram as it passed a port, with what is known of it from those before.
+// Sight is one datagram as it passed a port, with what earlier datagrams tell about it.
 type Sight struct {
-	Port, Peer wire.PortID // where it was captured, and the other end of that cable
+	Port, Peer wire.PortID // where it was captured, and the other end of that port's cable
 	Dir        Direction
 	Data       []byte // the datagram, or its first bytes
 	Length     int    // bytes of the whole
-	Fault      bool   // something was done to it on purpose
+	Fault      bool   // a fault was injected into it
 
 	Frame         wire.Frame      // valid if IsFrame
-	IsFrame       bool            // it looks like one
+	IsFrame       bool            // it looks like a frame
 	Head          wire.PacketView // header of the packet that the frame is a piece of; nil if unknown
-	Retransmitted bool            // a data frame of this number, or a later one, was seen before
+	Retransmitted bool            // a data frame of this or a later number was seen before
 }
 
-// MaxTracks is how many directions of sessions a [Tracker] follows; beyond it forgets all of them.
+// Limits of the memory that one capture takes in a chip, in bytes of datagrams
+// that wait to be read. The chip drops from the capture the datagrams that find no room, and counts them.
+const (
+	DefaultBuffer = 16 << 20 // where nobody says otherwise
+	MaxBuffer     = 1 << 30
+)
+
+// MaxTracks is how many directions of sessions a [Tracker] follows. Beyond the limit the Tracker
+// forgets all of them.
 const MaxTracks = 1024
 
 // Tracker follows the frames of a capture. The zero value is ready for use.
@@ -35,15 +43,15 @@ type trackKey struct {
 type track struct {
 	any     bool
 	highest wire.Seq
-	headSeq wire.Seq // of the first piece that head is of
+	headSeq wire.Seq // number of the first piece of the packet of head
 	dest    uint32   // slot of that packet
-	head    []byte   // of the packet that is under way; empty: unknown
+	head    []byte   // header of the packet whose pieces are coming; empty: unknown
 }
 
 // maxHead is the longest header of a packet, in bytes.
 const maxHead = wire.MaxPacket - wire.MaxPayload
 
-// Look fills in what follows from the datagram and those before it.
+// Look fills in the fields that follow from the datagram and from those before it.
 func (t *Tracker) Look(s *Sight) {
 	s.Head, s.Retransmitted = nil, false
 	s.Frame, s.IsFrame = wire.PeekFrame(s.Data)

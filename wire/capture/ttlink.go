@@ -18,7 +18,8 @@ var (
 // headLen is the length of a frame before its payload, in bytes.
 const headLen = wire.EnvelopeLen + wire.HeaderLen
 
-// IsTTLink reports whether a UDP payload looks like frames of ours: the magic, our version, and a kind that there is.
+// IsTTLink reports whether a UDP payload looks like frames of ours. IsTTLink looks for the magic,
+// our version, and an existing kind.
 func IsTTLink(b []byte) bool {
 	f, ok := wire.PeekFrame(b)
 	return ok && len(b) >= wire.FrameOverhead && version(b) == wire.Version && f.Kind >= wire.KindData && f.Kind <= wire.KindClose
@@ -27,8 +28,8 @@ func IsTTLink(b []byte) bool {
 // version is the high nibble of a frame's third byte.
 func version(b []byte) byte { return b[2] >> 4 }
 
-// base is a layer's own bytes and those that it carries. It is not that of gopacket's
-// package layers, which would cost each chip's process several mebibytes.
+// base is a layer's own bytes and those that it carries. The package does not use the base of
+// gopacket's package layers, which would cost each chip's process several mebibytes.
 type base struct{ Contents, Payload []byte }
 
 // LayerContents implements [gopacket.Layer].
@@ -37,17 +38,17 @@ func (b *base) LayerContents() []byte { return b.Contents }
 // LayerPayload implements [gopacket.Layer].
 func (b *base) LayerPayload() []byte { return b.Payload }
 
-// TTLink is one TT-link frame, or the rest of a datagram that is none.
+// TTLink is one TT-link frame, or the rest of a datagram that is not a frame.
 type TTLink struct {
 	base
-	Frame  wire.Frame   // as far as Head and Whole say
+	Frame  wire.Frame   // the fields that Head and Whole say are here
 	Head   bool         // envelope and header are here
 	Whole  bool         // the frame is here to its end
 	CRC    uint32       // of a whole frame, as received
 	Fault  error        // a [wire.FrameFault], [wire.ErrHello] or [wire.ErrUpdate]; nil: a good frame
 	Hello  *wire.Hello  // of a good hello
 	Update *wire.Update // of a good update
-	rest   int          // bytes behind the payload of a frame that was cut off
+	rest   int          // bytes after the payload of a frame that was cut off
 }
 
 // LayerType implements [gopacket.Layer].
@@ -56,7 +57,8 @@ func (*TTLink) LayerType() gopacket.LayerType { return LayerTypeTTLink }
 // CanDecode implements [gopacket.DecodingLayer].
 func (*TTLink) CanDecode() gopacket.LayerClass { return LayerTypeTTLink }
 
-// NextLayerType implements [gopacket.DecodingLayer]: a fabric packet where the frame holds a whole one.
+// NextLayerType implements [gopacket.DecodingLayer]: a fabric packet if the frame holds a whole
+// packet.
 func (t *TTLink) NextLayerType() gopacket.LayerType {
 	if t.holdsPacket() {
 		return LayerTypeFabric
@@ -64,8 +66,9 @@ func (t *TTLink) NextLayerType() gopacket.LayerType {
 	return gopacket.LayerTypeZero
 }
 
-// DecodeFromBytes implements [gopacket.DecodingLayer]. It takes the first frame of
-// data; [TTLink.Len] says where the next one begins. It never fails: what is wrong is in Fault.
+// DecodeFromBytes implements [gopacket.DecodingLayer]. DecodeFromBytes takes the first frame of
+// data; [TTLink.Len] says where the next frame begins. DecodeFromBytes never fails. Fault tells
+// what is wrong.
 func (t *TTLink) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	*t = TTLink{}
 	n, err := wire.FrameLen(data)
@@ -93,7 +96,7 @@ func (t *TTLink) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error 
 	return nil
 }
 
-// decodePayload reads what a good frame that isn't a piece of a packet holds.
+// decodePayload reads the payload of a good frame that is not a piece of a packet.
 func (t *TTLink) decodePayload() {
 	switch t.Frame.Kind {
 	case wire.KindHello:
@@ -132,7 +135,7 @@ func (t *TTLink) startsPacket() bool {
 	return t.Head && (t.Fault == nil || t.Fault == wire.FaultShort) && version(t.Contents) == wire.Version && t.Frame.Kind == wire.KindData && t.Offset() == 0
 }
 
-// FaultWord is what is wrong in the words of ttlink.fault, "" if nothing is.
+// FaultWord is the fault in the words of ttlink.fault, or "" for a good frame.
 func (t *TTLink) FaultWord() string {
 	var f wire.FrameFault
 	switch {
@@ -222,7 +225,8 @@ func (t *TTLink) helloFields(f *fields) {
 	}
 }
 
-// decodeTTLink adds a layer for each frame of a datagram, and for each packet that is whole in one frame.
+// decodeTTLink adds a layer for each frame of a datagram, and for each packet that lies whole in
+// one frame.
 func decodeTTLink(data []byte, p gopacket.PacketBuilder) error {
 	var d Decoder
 	for _, l := range d.datagram(nil, data) {

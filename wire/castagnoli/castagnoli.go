@@ -1,14 +1,14 @@
-// Package castagnoli computes CRC-32C (RFC 3720 §B.4), the checksum of every
-// frame, as fast as the processor can. Where it multiplies carry-less 64 bytes
-// at a time (AVX-512 with VPCLMULQDQ), long inputs are folded that way; the
-// standard library, which takes eight bytes at a time, does the rest.
+// Package castagnoli computes CRC-32C (RFC 3720 §B.4), the checksum of every frame, as fast as the
+// processor can. Some processors multiply carry-less 64 bytes at a time (AVX-512 with VPCLMULQDQ).
+// On these the package folds long inputs that way. The standard library does the rest, eight bytes
+// at a time.
 package castagnoli
 
 import "hash/crc32"
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// Inputs of fewer bytes, 256, are left to the standard library.
+// The standard library handles inputs of fewer than 256 bytes.
 const foldFrom = blocks * block
 
 // Checksum returns the CRC-32C of b.
@@ -19,26 +19,27 @@ func Checksum(b []byte) uint32 {
 	return ^fold(^uint32(0), &b[0], len(b), &by)
 }
 
-// What fold carries by, in bytes: four blocks side by side, each block to the
-// next, and the first three quarters of a block to the last one.
+// The distances over which fold carries, in bytes: four blocks side by side, each block to the
+// next, and the first three quarters of a block to the last quarter.
 const (
 	block   = 64
 	blocks  = 4
 	quarter = block / 4
 )
 
-// factor is what multiplies the two halves of 16 bytes to carry them over a distance.
+// factor holds the factors for the two halves of 16 bytes. Multiplying by them carries the halves
+// over a distance.
 type factor struct{ first, second uint64 }
 
-// factors are those that fold needs.
+// factors are the factors that fold needs.
 type factors struct {
 	blocks, block factor
-	quarters      [4]factor // the last one, of zeros, has arrived
+	quarters      [4]factor // the last factor is zero: the last quarter is already in place
 }
 
-// over returns the factor for a distance of n bytes. The bytes are a polynomial,
-// its highest power in the lowest bit; the first eight of them are 64 powers
-// higher than the others. The product of two reversed factors lacks one power.
+// over returns the factor for a distance of n bytes. The bytes are a polynomial whose highest power
+// is in the lowest bit. The first eight bytes are 64 powers higher than the others. The product of
+// two reversed factors lacks one power.
 func over(n int) factor { return factor{power(8*n + 64 - 1), power(8*n - 1)} }
 
 // power returns x to the n modulo the polynomial of CRC-32C, n ≥ 0, reversed in 64 bits.

@@ -2,10 +2,10 @@ package castagnoli
 
 import "golang.org/x/sys/cpu"
 
-// folds is whether this processor does what fold asks of it.
+// folds reports whether this processor has the instructions that fold needs.
 var folds = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasSSE42
 
-// by is what fold multiplies by.
+// by are the factors that fold multiplies by.
 var by = factors{over(blocks * block), over(block), [4]factor{over(3 * quarter), over(2 * quarter), over(quarter)}}
 
 // fold returns the register after the n bytes from p on; n is at least blocks times block.

@@ -1,15 +1,14 @@
-// Package mono is the instant that every pure machine of ttfabric takes as an argument.
+// Package mono has the instant that every pure machine of ttfabric takes as an argument.
 //
-// An instant is a number of nanoseconds since an origin that the caller
-// chose: the start of the process in a live node, zero in a simulation. The
-// package holds no clock; whoever owns the loop stamps now once per wake-up
-// and hands it down.
+// An instant is a number of nanoseconds since an origin that the caller chooses: the start of the
+// process in a live node, zero in a simulation. The package holds no clock. The owner of the loop
+// reads the clock once per wake-up and passes the instant down.
 package mono
 
 import "time"
 
-// Time is a monotonic instant, in nanoseconds since an origin of the caller's choice.
-// The zero Time is that origin; instants before it are not used.
+// Time is a monotonic instant, in nanoseconds since an origin of the caller's choice. The zero Time
+// is that origin. Instants before the origin are not used.
 type Time int64
 
 // Never is later than every instant that a machine may return as its deadline.

@@ -10,42 +10,43 @@ import (
 
 // Limits of one call of the bench.
 const (
-	MaxBenchBatch  = 64    // packets of a batch
-	MaxBenchRounds = 20000 // batches
+	MaxBenchBatch  = 64    // packets in one batch
+	MaxBenchRounds = 20000 // batches in one call
 )
 
-// BenchBody asks a chip to write batches of packets and time each, from the
-// request of its first packet to the end of its last. The next batch begins
-// when the one before has ended.
+// BenchBody asks a chip to write batches of packets and to time each batch. The
+// time runs from the request of the first packet to the end of the last packet. The
+// next batch begins when the batch before has ended.
 type BenchBody struct {
-	Dst    wire.FabricNodeID `json:"dst"`
-	Plane  wire.Plane        `json:"plane"`
-	Via    []wire.Direction  `json:"via,omitempty"`
-	Size   int               `json:"size"`   // bytes of a packet, 0 to wire.MaxPayload
-	Batch  int               `json:"batch"`  // packets at once, 1 to MaxBenchBatch
-	Rounds int               `json:"rounds"` // 1 to MaxBenchRounds
-	Addr   wire.NocAddr      `json:"addr"`   // where they are written; all to the same place
+	Dst    wire.FabricNodeID `json:"dst"`           // the destination chip
+	Plane  wire.Plane        `json:"plane"`         // the routing plane
+	Via    Hops              `json:"via,omitempty"` // the hops to take instead of the routing table's
+	Size   int               `json:"size"`          // bytes of payload in a packet, 0 to 4096; a packet of 0 bytes is a probe
+	Batch  int               `json:"batch"`         // packets in a batch, 1 to 64
+	Rounds int               `json:"rounds"`        // batches, 1 to 20000
+	Addr   wire.NocAddr      `json:"addr"`          // where all packets write, encoded as in CommandBody
 }
 
-// BenchResult is what came of it.
+// BenchResult is what the batches of a [BenchBody] took.
 type BenchResult struct {
-	Nanos []int64 `json:"nanoseconds"` // of each batch
-	Near  Load    `json:"near"`        // what the source's loop did meanwhile
+	Nanos []int64 `json:"nanoseconds"` // the time of each batch
+	Near  Load    `json:"near"`        // the work of the source chip's loop meanwhile
 }
 
-// Load is node.Load as the API tells it, since the start or over a call.
+// Load is the work of a chip's loop by cause, since the start of the chip or over
+// one call.
 type Load struct {
-	Received  Work `json:"received"`
-	Submitted Work `json:"submitted"`
-	Timed     Work `json:"timed"`
-	Asked     Work `json:"asked"`
+	Received  Work `json:"received"`  // datagrams came
+	Submitted Work `json:"submitted"` // programs submitted requests
+	Timed     Work `json:"timed"`     // a deadline passed
+	Asked     Work `json:"asked"`     // somebody asked the chip or told it something
 }
 
-// Work is node.Work as the API tells it.
+// Work is the work of a chip's loop for one cause.
 type Work struct {
-	Steps   uint64 `json:"steps"`
-	Nanos   int64  `json:"nanoseconds"`
-	Sending int64  `json:"sending_nanoseconds"` // of those
+	Steps   uint64 `json:"steps"`               // times that the loop ran
+	Nanos   int64  `json:"nanoseconds"`         // time that the loop took
+	Sending int64  `json:"sending_nanoseconds"` // the part of that time from the first frame that the loop handed to the kernel on
 }
 
 // Minus is the work since an earlier time.
@@ -58,7 +59,8 @@ func (l Load) Minus(b Load) Load {
 	return Load{l.Received.Minus(b.Received), l.Submitted.Minus(b.Submitted), l.Timed.Minus(b.Timed), l.Asked.Minus(b.Asked)}
 }
 
-// Mean is the time of one step before it sends, and of its sending; 0 where there was none.
+// Mean is the mean time of a step before it sends, and the mean time of its
+// sending. Both are 0 if there was no step.
 func (w Work) Mean() (before, sending time.Duration) {
 	if w.Steps == 0 {
 		return 0, 0
@@ -80,7 +82,7 @@ func (b *BenchBody) Check() error {
 	return nil
 }
 
-// Bench times batches of writes in the chip.
+// Bench lets the chip write batches of packets and time them.
 func (c *Client) Bench(ctx context.Context, b BenchBody) (r BenchResult, err error) {
 	return r, c.call(ctx, "POST", "/v1/bench", b, &r)
 }

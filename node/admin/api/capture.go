@@ -10,18 +10,17 @@ import (
 	"ttfabric/wire"
 )
 
-const (
-	MaxSnapLen = 1 << 18 // bytes of a packet, as tcpdump's
-)
+// MaxSnapLen is the largest limit of a captured frame, in bytes, as tcpdump has it.
+const MaxSnapLen = 1 << 18
 
-// CaptureBody says what to capture at one chip; it is the query of GET /v1/capture.
+// CaptureBody says what to capture at one chip: the query of GET /v1/capture.
 type CaptureBody struct {
-	Channels  []wire.Channel // none: all
-	SnapLen   int            // bytes of each Ethernet frame; 0: all
-	Filter    string         // see capture.FilterHelp
-	BufferMiB int            // that may wait in the chip; 0: the default
-	Keys      bool           // put in the TLS keys of QUIC ports
-	ID        string         // to end it by; "" where the connection's end will do
+	Channels  []wire.Channel // the ports; none: all ports
+	SnapLen   int            // bytes kept of each Ethernet frame, up to MaxSnapLen; 0: all
+	Filter    string         // which datagrams to take, see FilterHelp of package capture; "": all
+	BufferMiB int            // MiB of datagrams that may wait in the chip, at most 1024; 0: 16
+	Keys      bool           // put the TLS keys of QUIC ports into the capture
+	ID        string         // by which [CaptureStream.End] ends the capture, at most MaxID bytes; "": only the connection's end does
 }
 
 // query writes the body as a query.
@@ -49,14 +48,16 @@ func (b *CaptureBody) query() string {
 	return q.Encode()
 }
 
-// CaptureStream is a running capture at one chip: pcapng, to be read with [ttfabric/wire/capture.NewReader].
+// CaptureStream is a running capture at one chip. Its content is pcapng;
+// [ttfabric/wire/capture.NewReader] reads it.
 type CaptureStream struct {
 	io.ReadCloser // Close ends the stream at once
 	c             *Client
 	id            string
 }
 
-// Capture begins to capture at the chip, until ctx ends or the stream is closed.
+// Capture begins a capture at the chip. The capture goes on until ctx ends, or
+// the caller ends or closes the stream.
 func (c *Client) Capture(ctx context.Context, b CaptureBody) (*CaptureStream, error) {
 	resp, err := c.open(ctx, "GET", "/v1/capture?"+b.query(), nil)
 	if err != nil {
@@ -65,8 +66,8 @@ func (c *Client) Capture(ctx context.Context, b CaptureBody) (*CaptureStream, er
 	return &CaptureStream{resp.Body, c, b.ID}, nil
 }
 
-// End lets the chip end a capture that has a name: what it has taken still
-// comes, its statistics, and then the end of the stream.
+// End lets the chip end a capture that has an ID. The stream still brings the
+// datagrams that the chip has taken, then statistics, and then its end.
 func (s *CaptureStream) End(ctx context.Context) error {
 	return s.c.call(ctx, "DELETE", "/v1/capture?id="+url.QueryEscape(s.id), nil, nil)
 }

@@ -1,7 +1,8 @@
-// Package api is the client's side of a chip's control API: the types that
-// travel as JSON, and [Client], which asks one chip. Package admin is the
-// server's side. A [Client] is a [ttfabric/node/session.Fabric], so that a
-// program runs against a remote chip as it runs inside a chip.
+// Package api is the client's side of a chip's control API. It holds the types
+// that travel as JSON, the table of calls ([Routes]), and [Client], which asks
+// one chip. Package admin is the server's side. A [Client] is a
+// [ttfabric/node/session.Fabric]: a program that runs inside a chip also runs
+// against a remote chip.
 package api
 
 import (
@@ -18,30 +19,32 @@ import (
 	"ttfabric/wire"
 )
 
-// Client speaks to one chip's API. It is a session.Fabric, so that programs
-// run against a remote chip as they do inside one. It is safe for concurrent use.
+// Client speaks to one chip's API. A Client is a [session.Fabric]. It is safe for
+// concurrent use.
 type Client struct {
 	base  string
 	token string
 	self  wire.FabricNodeID
-	name  string // in errors, instead of self; "": self
+	name  string // what errors call the chip; "": they name self
 	topo  *topo.Topology
 	http  *http.Client
 }
 
-// maxAnswer is how much of an answer is read, in bytes: more than any chip's, as it may be somebody else's.
+// maxAnswer is how many bytes of an answer the client reads. The answers of
+// chips are shorter; something else than a chip may listen at the address.
 const maxAnswer = 16 << 20
 
-// maxConns is how many calls a client makes of its chip at once; more wait.
+// maxConns is how many calls a client makes to its chip at once. Further calls wait.
 const maxConns = 64
 
-// NewClient returns a client of the chip at addr ("host:port").
+// NewClient returns a client of the chip self of the machine t. The chip's API
+// listens at addr ("host:port") and wants token.
 func NewClient(addr, token string, self wire.FabricNodeID, t *topo.Topology) *Client {
 	return &Client{base: "http://" + addr, token: token, self: self, topo: t,
 		http: &http.Client{Transport: &http.Transport{MaxConnsPerHost: maxConns, MaxIdleConnsPerHost: maxConns, IdleConnTimeout: time.Minute}}}
 }
 
-// Close lets go of the connections that no call uses.
+// Close closes the connections that no call uses.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Self is the chip.
@@ -50,7 +53,8 @@ func (c *Client) Self() wire.FabricNodeID { return c.self }
 // Topology is the machine.
 func (c *Client) Topology() *topo.Topology { return c.topo }
 
-// At has errors name the address instead of the chip, for one of which it is not known which it is.
+// At lets errors name the address instead of the chip, for a caller who does not
+// know yet which chip listens there.
 func (c *Client) At(addr string) *Client {
 	c.name = addr
 	return c
@@ -65,15 +69,17 @@ func (c *Client) who() string {
 
 // StatusError is a chip's refusal of a request.
 type StatusError struct {
-	Code   int // of HTTP
+	Code   int // the status of HTTP
 	who    string
 	Detail string // why, in the chip's words
-	kind   string // of problem
+	kind   string // the type of the problem
 }
 
+// Error names the chip and says why the chip refused.
 func (e *StatusError) Error() string { return e.who + ": " + e.Detail }
 
-// call sends in as JSON and reads the answer into out.
+// call sends in as JSON and reads the answer into out. A nil in is no body; a
+// nil out leaves the answer unread.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
 	resp, err := c.open(ctx, method, path, in)
 	if err != nil {
@@ -89,6 +95,8 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	return nil
 }
 
+// open makes a call and returns its answer, unless the chip refuses: then the
+// error is a [StatusError]. The caller closes the answer's body.
 func (c *Client) open(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var body io.Reader
 	if in != nil {
@@ -109,9 +117,7 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (*http.R
 	}
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
-		var p struct {
-			Type, Detail string
-		}
+		var p Problem
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, MaxBody))
 		if json.Unmarshal(b, &p) != nil || p.Detail == "" {
 			p.Detail = strings.TrimSpace(string(b))
@@ -126,19 +132,33 @@ func (c *Client) Chip(ctx context.Context) (v ChipView, err error) {
 	return v, c.call(ctx, "GET", "/v1/chip", nil, &v)
 }
 
-// Fabric reads what the fabric's starter said of it into v; see Server.Describe.
+// Fabric reads into v how the fabric was started, in the words of its starter; see
+// Server.Describe of package admin.
 func (c *Client) Fabric(ctx context.Context, v any) error {
 	return c.call(ctx, "GET", "/v1/fabric", nil, v)
 }
 
-// Members returns whom the chip's gossip believes alive, itself included.
+// Members lists the chips that the asked chip's gossip believes alive. The asked
+// chip is among them.
 func (c *Client) Members(ctx context.Context) (v []MemberView, err error) {
 	return v, c.call(ctx, "GET", "/v1/members", nil, &v)
 }
 
-const (
-	MaxBody = 1 << 20 // bytes of a request's body
-)
+// MaxBody is the size of the body of a call, in bytes; a batch of requests takes [MaxBatchBody].
+const MaxBody = 1 << 20
 
 // NoWayType is the type of the problem that is a [session.NoWayError].
 const NoWayType = "tag:ttfabric,2026:no-way"
+
+// Problem says why the chip refused a call (RFC 9457).
+type Problem struct {
+	Type   string `json:"type"`   // "about:blank", or what a program tells the problem by: "tag:ttfabric,2026:no-way" where no way leads to the chip
+	Status int    `json:"status"` // the status of HTTP
+	Title  string `json:"title"`  // the name of that status
+	Detail string `json:"detail"` // why, for people
+}
+
+// OK says that the chip did what it was asked, where there is nothing else to say.
+type OK struct {
+	OK bool `json:"ok"` // always true
+}

@@ -13,7 +13,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Watch tells a program what the chip sees of the fabric; see [session.Watcher].
+// Watch calls f for what the chip sees of the fabric from now on; see [session.Watcher].
 func (c *Client) Watch(ctx context.Context, f func(session.Event)) error {
 	from := time.Now()
 	err := c.Events(ctx, func(v EventView) {
@@ -27,13 +27,15 @@ func (c *Client) Watch(ctx context.Context, f func(session.Event)) error {
 	return err
 }
 
-// sessionKinds are the events that sessions tell of, by type and action.
+// sessionKinds are the kinds of events that sessions know, by type and action of
+// the API's event.
 var sessionKinds = map[string]session.EventKind{
 	"link up": session.LinkUp, "link down": session.LinkDown, "link session ended": session.SessionEnded,
 	"packet dropped": session.PacketsDropped, "tables installed": session.TablesChanged,
 }
 
-// SessionEvent reads an event in the words of sessions; false for one that is no matter of theirs.
+// SessionEvent translates an event of the API into an event of sessions. It
+// returns false for an event that sessions do not know.
 func SessionEvent(v *EventView) (e session.Event, ok bool) {
 	if e.Kind, ok = sessionKinds[v.Type+" "+v.Action]; !ok {
 		return e, false
@@ -60,7 +62,8 @@ func SessionEvent(v *EventView) (e session.Event, ok bool) {
 	return e, true
 }
 
-// Events calls f for each event, history first, until ctx ends or the chip goes away.
+// Events calls f for each event of the chip, those of the past first, until ctx
+// ends or the chip goes away.
 func (c *Client) Events(ctx context.Context, f func(EventView)) error {
 	resp, err := c.open(ctx, "GET", "/v1/events", nil)
 	if err != nil {
@@ -82,15 +85,15 @@ func (c *Client) Events(ctx context.Context, f func(EventView)) error {
 	return sc.Err()
 }
 
-// EventView is one event as the API tells it, a JSON object a line.
+// EventView is one event of a chip. Archives hold an EventView a line.
 type EventView struct {
-	Time   time.Time         `json:"time"`
-	Chip   wire.FabricNodeID `json:"chip"`
-	Type   string            `json:"type"`   // link, router, packet, member, fault, tables, archive, recording, port
-	Action string            `json:"action"` // up, down, dropped, joined, …
-	Actor  string            `json:"actor"`  // the port or chip that it is about
-	Detail map[string]string `json:"detail,omitempty"`
-	Lost   uint64            `json:"lost,omitempty"` // events missed before this one
-	Seq    uint64            `json:"seq"`            // from 1 on in each life of the chip, without a gap
-	Life   string            `json:"incarnation"`    // that life
+	Time   time.Time         `json:"time"`             // when the event happened
+	Chip   wire.FabricNodeID `json:"chip"`             // the chip that tells of the event
+	Type   string            `json:"type"`             // link, router, packet, member, fault, tables, archive, recording, port
+	Action string            `json:"action"`           // what happened: up, down, dropped, joined, …
+	Actor  string            `json:"actor"`            // the port or chip that the event is about
+	Detail map[string]string `json:"detail,omitempty"` // what else there is to say, by name
+	Lost   uint64            `json:"lost,omitempty"`   // events before this event that are missing, since there was no room for them
+	Seq    uint64            `json:"seq"`              // the number of the event: 1, 2, 3 … in each incarnation of the chip
+	Life   string            `json:"incarnation"`      // the incarnation of the chip, 16 hexadecimal digits
 }

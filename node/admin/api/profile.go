@@ -10,11 +10,12 @@ import (
 // MaxProfile is the longest CPU profile that a chip takes.
 const MaxProfile = 5 * time.Minute
 
-// ProfileKinds are the profiles of a chip's process that can be taken.
+// ProfileKinds are the kinds of profiles that a chip takes of its process.
 var ProfileKinds = []string{"cpu", "allocs", "heap", "goroutine"}
 
-// Profile writes a profile of the chip's process to w, in pprof's format. Of
-// the CPU it takes d, at most [MaxProfile]; the other kinds are at once.
+// Profile writes a profile of the chip's process to w, in pprof's format. A
+// profile of the kind "cpu" takes the time d, at most [MaxProfile]. The other
+// kinds of [ProfileKinds] take no time.
 func (c *Client) Profile(ctx context.Context, kind string, d time.Duration, w io.Writer) error {
 	resp, err := c.open(ctx, "GET", fmt.Sprintf("/v1/profile/%s?for=%s", kind, d), nil)
 	if err != nil {

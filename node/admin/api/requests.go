@@ -1,76 +1,139 @@
 package api
 
 import (
-	"context"
-	"errors"
+	"fmt"
 
 	"ttfabric/node/chip"
-	"ttfabric/node/session"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// Submit starts requests on the chip, each in a call of its own; see session.Fabric.
-func (c *Client) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
-	for i, r := range rs {
-		go func() { done(i, c.request(ctx, r)) }()
-	}
-	return len(rs), nil
+// CommandBody is what a packet does at its destination ([wire.Command]).
+type CommandBody struct {
+	Type    SendType       `json:"type"`              // the NoC command
+	Addr    wire.NocAddr   `json:"addr,omitempty"`    // of every command but scatter-write: byte offset in bits 0 to 35, NoC column in bits 36 to 41, NoC row in bits 42 to 47
+	Sem     wire.NocAddr   `json:"sem,omitempty"`     // of fused-write-inc: the address of the counter
+	Value   uint32         `json:"value,omitempty"`   // of inline-write: the word; of atomic-inc and fused-write-inc: the increment
+	Flush   bool           `json:"flush,omitempty"`   // of atomic-inc and fused-write-inc: the destination performs earlier writes of the flow first
+	Size    uint16         `json:"size,omitempty"`    // of read: bytes wanted; of other commands the chip counts the payload
+	Chunks  uint8          `json:"chunks,omitempty"`  // of scatter-write: 2 to 4
+	Scatter []wire.NocAddr `json:"scatter,omitempty"` // of scatter-write: the address of each chunk
+	Sizes   []uint16       `json:"sizes,omitempty"`   // of scatter-write: bytes of each chunk; the last chunk gets what remains of the payload
 }
 
-func (c *Client) request(ctx context.Context, r chip.Request) chip.Result {
-	var b ResultBody
-	err := c.call(ctx, "POST", "/v1/requests", RequestBody{r.Dst, r.Plane, r.Probe, r.Command, r.Payload, r.Trace, r.Via, r.Other, r.Ranges}, &b)
-	var refused *StatusError
-	if errors.As(err, &refused) && refused.Code/100 == 4 { // nothing was begun
-		if refused.kind == NoWayType {
-			err = &session.NoWayError{Src: c.self, Dst: r.Dst, Plane: r.Plane}
-		}
-		return chip.Result{Token: r.Token, Dst: r.Dst, Fate: chip.FateRefused, Err: err}
+func newCommand(c *wire.Command) CommandBody {
+	b := CommandBody{Type: SendType(c.Type), Addr: c.Addr, Sem: c.Sem, Value: c.Value, Flush: c.Flush, Size: c.Size, Chunks: c.Chunks}
+	if c.Chunks > 0 {
+		b.Scatter, b.Sizes = append(b.Scatter, c.Scatter[:]...), append(b.Sizes, c.Sizes[:]...)
 	}
-	if err != nil {
-		// The chip may have begun before it went silent.
-		return chip.Result{Token: r.Token, Dst: r.Dst, Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout, Err: err}
-	}
-	res := chip.Result{Token: r.Token, Dst: r.Dst, Fate: b.Fate, Outcome: b.Outcome, Drop: b.Drop, At: b.At, Doubt: b.Doubt, Data: b.Data, Done: mono.Time(b.Nanos)}
-	for _, m := range b.Members {
-		res.Members = append(res.Members, chip.MemberResult(m))
-	}
-	return res
+	return b
 }
 
-// RequestBody is a NoC command on its way to a chip. Payload is base64 in JSON.
+func (b *CommandBody) command() (wire.Command, error) {
+	c := wire.Command{Type: wire.NocSendType(b.Type), Addr: b.Addr, Sem: b.Sem, Value: b.Value, Flush: b.Flush, Size: b.Size, Chunks: b.Chunks}
+	if len(b.Scatter) > wire.MaxScatter || len(b.Sizes) > wire.MaxScatter {
+		return c, fmt.Errorf("a scatter write of %d chunks: want 2 to %d", max(len(b.Scatter), len(b.Sizes)), wire.MaxScatter)
+	}
+	copy(c.Scatter[:], b.Scatter)
+	copy(c.Sizes[:], b.Sizes)
+	return c, nil
+}
+
+// RequestBody asks the chip to send one NoC command.
 type RequestBody struct {
-	Dst     wire.FabricNodeID `json:"dst"`
-	Plane   wire.Plane        `json:"plane"`
-	Probe   bool              `json:"probe,omitempty"`
-	Command wire.Command      `json:"command"`
-	Payload []byte            `json:"payload,omitempty"`
-	Trace   bool              `json:"trace,omitempty"`
-	Via     []wire.Direction  `json:"via,omitempty"`   // hops, 0 to 3 for east, west, north, south
-	Other   bool              `json:"other,omitempty"` // where two ways round a ring are equally long, take the other one: a flow of its own; neither via nor multicast goes with it
+	Dst     wire.FabricNodeID `json:"dst"`               // the destination chip; a multicast does not use it
+	Plane   wire.Plane        `json:"plane"`             // the routing plane
+	Probe   bool              `json:"probe,omitempty"`   // the destination only answers; command and payload are not used
+	Command CommandBody       `json:"command,omitzero"`  // what the destination does
+	Payload []byte            `json:"payload,omitempty"` // at most 4096 bytes
+	Trace   bool              `json:"trace,omitempty"`   // each chip on the way notes the packet; GET /v1/traces lists such packets
+	Via     Hops              `json:"via,omitempty"`     // the hops to take instead of the routing table's, at most 67
+	Other   bool              `json:"other,omitempty"`   // where both ways round a ring are equally long, take the other one; this is a flow of its own; neither via nor multicast goes with it
 
-	Multicast wire.Ranges `json:"multicast,omitzero"` // "E2,N1": to these chips from the one that is asked; then dst is not used
+	Multicast wire.Ranges `json:"multicast,omitzero"` // send to several chips, given as hops from the asked chip, such as "E2,N1"
 }
 
-// MemberBody is what became of a multicast at one of its members.
+// NewRequest writes a request as the API does.
+func NewRequest(r *chip.Request) RequestBody {
+	return RequestBody{r.Dst, r.Plane, r.Probe, newCommand(&r.Command), r.Payload, r.Trace, r.Via, r.Other, r.Ranges}
+}
+
+// Request reads the body. The error names a bad value.
+func (b *RequestBody) Request() (chip.Request, error) {
+	c, err := b.Command.command()
+	return chip.Request{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: c, Payload: b.Payload, Via: b.Via, Trace: b.Trace, Ranges: b.Multicast, Other: b.Other}, err
+}
+
+// EndBody says how a request ended at one chip.
+type EndBody struct {
+	Fate    Fate               `json:"fate"`              // done: performed; refused: arrived, and not performed; lost: known not to be performed; unknown: perhaps performed
+	Outcome Outcome            `json:"outcome,omitempty"` // why the chip refused the request; absent if the chip did not refuse it
+	Drop    DropReason         `json:"drop,omitempty"`    // why a router dropped the request; absent if no router did, or if the destination saw a gap
+	At      *wire.FabricNodeID `json:"at,omitempty"`      // the chip that dropped the request; it comes with drop
+	Doubt   Doubt              `json:"doubt,omitempty"`   // why nobody knows; it comes with the fate unknown
+}
+
+func newEnd(f chip.Fate, o wire.Outcome, r wire.DropReason, at wire.FabricNodeID, d chip.Doubt) EndBody {
+	b := EndBody{Fate: Fate(f), Outcome: Outcome(o), Drop: DropReason(r), Doubt: Doubt(d)}
+	if r != 0 {
+		b.At = &at
+	}
+	return b
+}
+
+// at is where the request was dropped, or the zero chip.
+func (b *EndBody) at() (n wire.FabricNodeID) {
+	if b.At != nil {
+		n = *b.At
+	}
+	return n
+}
+
+// MemberBody says how a multicast ended at one of its members.
 type MemberBody struct {
-	Node    wire.FabricNodeID `json:"chip"`
-	Fate    chip.Fate         `json:"fate"`
-	Outcome wire.Outcome      `json:"outcome"`
-	Drop    wire.DropReason   `json:"drop"`
-	At      wire.FabricNodeID `json:"at"`
-	Doubt   chip.Doubt        `json:"doubt"`
+	Node wire.FabricNodeID `json:"chip"` // the member
+	EndBody
 }
 
-// ResultBody is its end.
+// ResultBody says how a request ended.
 type ResultBody struct {
-	Fate    chip.Fate         `json:"fate"`
-	Outcome wire.Outcome      `json:"outcome"`
-	Drop    wire.DropReason   `json:"drop"`
-	At      wire.FabricNodeID `json:"at"`
-	Doubt   chip.Doubt        `json:"doubt"`
-	Data    []byte            `json:"data,omitempty"`
-	Nanos   int64             `json:"nanoseconds"`       // from the request to its end, on the source chip's clock
-	Members []MemberBody      `json:"members,omitempty"` // of a multicast: those where it was not done
+	EndBody
+	Data    []byte       `json:"data,omitempty"`    // what a read brought
+	Nanos   int64        `json:"nanoseconds"`       // from the request to its end, by the clock of the asked chip
+	Members []MemberBody `json:"members,omitempty"` // of a multicast: the members that did not perform it
+}
+
+// NewResult writes the end of a request as the API does.
+func NewResult(r *chip.Result) ResultBody {
+	b := ResultBody{EndBody: newEnd(r.Fate, r.Outcome, r.Drop, r.At, r.Doubt), Data: r.Data, Nanos: int64(r.Done.Sub(r.Sent))}
+	for i := range r.Members {
+		m := &r.Members[i]
+		b.Members = append(b.Members, MemberBody{m.Node, newEnd(m.Fate, m.Outcome, m.Drop, m.At, m.Doubt)})
+	}
+	return b
+}
+
+// result reads the end of a request to dst. The request counts as sent at time 0.
+func (b *ResultBody) result(token uint64, dst wire.FabricNodeID) chip.Result {
+	r := chip.Result{Token: token, Dst: dst, Fate: chip.Fate(b.Fate), Outcome: wire.Outcome(b.Outcome), Drop: wire.DropReason(b.Drop), At: b.at(),
+		Doubt: chip.Doubt(b.Doubt), Data: b.Data, Done: mono.Time(b.Nanos)}
+	for i := range b.Members {
+		m := &b.Members[i]
+		r.Members = append(r.Members, chip.MemberResult{Node: m.Node, Fate: chip.Fate(m.Fate), Outcome: wire.Outcome(m.Outcome), Drop: wire.DropReason(m.Drop),
+			At: m.at(), Doubt: chip.Doubt(m.Doubt)})
+	}
+	return r
+}
+
+// BatchStart is the line in the answer to a batch that says how many of its
+// requests the chip started. The chip starts requests in the order of the batch.
+type BatchStart struct {
+	Started int      `json:"started"`           // the first so many
+	Problem *Problem `json:"problem,omitempty"` // why the chip started no more; absent if it started all
+}
+
+// BatchEnd is the line in the answer to a batch that says how one request ended.
+type BatchEnd struct {
+	Index int `json:"index"` // the request's place in the batch, from 0
+	ResultBody
 }

@@ -6,18 +6,18 @@ import (
 	"ttfabric/wire"
 )
 
-// Traces returns the traced packets that came to the chip, oldest first.
+// Traces lists the traced packets that came to the chip, oldest first.
 func (c *Client) Traces(ctx context.Context) (v []SightingView, err error) {
 	return v, c.call(ctx, "GET", "/v1/traces", nil, &v)
 }
 
-// SightingView is a traced packet that came to a chip, as the API tells it.
+// SightingView is a traced packet that came to a chip.
 type SightingView struct {
-	Src     wire.FabricNodeID `json:"src"`
-	Dst     wire.FabricNodeID `json:"dst"`
-	ID      string            `json:"id"`
-	Channel wire.Channel      `json:"channel"` // that it came in by
-	VC      string            `json:"vc"`
-	TTL     uint16            `json:"ttl"`
-	Plane   wire.Plane        `json:"plane"`
+	Src     wire.FabricNodeID `json:"src"`     // the packet's source
+	Dst     wire.FabricNodeID `json:"dst"`     // the packet's destination
+	ID      string            `json:"id"`      // the packet's id, 16 hexadecimal digits
+	Channel wire.Channel      `json:"channel"` // the ethernet channel that the packet came in by
+	VC      string            `json:"vc"`      // the virtual channel that the packet came in by, such as data or reply
+	TTL     uint16            `json:"ttl"`     // the hops that the packet may still take
+	Plane   wire.Plane        `json:"plane"`   // the packet's routing plane
 }

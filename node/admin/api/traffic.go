@@ -6,26 +6,27 @@ import (
 	"ttfabric/node/traffic"
 )
 
-// StartTraffic begins a run, or lets its source speak.
+// StartTraffic begins a traffic run in the chip, or lets the chip send in a run that
+// has begun.
 func (c *Client) StartTraffic(ctx context.Context, t TrafficStart) error {
 	return c.call(ctx, "POST", "/v1/traffic", t, nil)
 }
 
-// Traffic returns the run's report so far.
+// Traffic returns the report of the traffic run so far.
 func (c *Client) Traffic(ctx context.Context) (r traffic.Report, err error) {
 	return r, c.call(ctx, "GET", "/v1/traffic", nil, &r)
 }
 
-// StopTraffic ends the run.
+// StopTraffic ends the traffic run.
 func (c *Client) StopTraffic(ctx context.Context) error {
 	return c.call(ctx, "DELETE", "/v1/traffic", nil, nil)
 }
 
-// TrafficStart begins a run in one chip. All chips of a run get the same
-// Spec and Pairs; a chip whose Send is false only verifies, so that every
-// destination listens before the first source speaks.
+// TrafficStart begins a traffic run in one chip. All chips of a run get the same
+// spec and pairs. The caller begins the run in all chips without send, and then
+// again with send: every destination listens before the first source sends.
 type TrafficStart struct {
-	Spec  traffic.Spec   `json:"spec"`
-	Pairs []traffic.Pair `json:"pairs"`
-	Send  bool           `json:"send"`
+	Spec  traffic.Spec   `json:"spec"`  // the run
+	Pairs []traffic.Pair `json:"pairs"` // the sources and their destinations
+	Send  bool           `json:"send"`  // the chip also sends; without it the chip only verifies
 }

@@ -111,7 +111,7 @@ func (d *decoder) call(r *Record) {
 	switch op {
 	case chip.OpDeadline:
 	case chip.OpSetClient:
-		r.N = int(d.uint(chip.ClientWaker))
+		r.N = int(d.uint(clientWaker))
 	case chip.OpPollResult:
 		if r.OK = len(d.b) > 0; r.OK {
 			r.Result = d.result()

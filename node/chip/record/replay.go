@@ -47,8 +47,8 @@ func (d *Difference) Error() string {
 	return fmt.Sprintf("call %d, %s at %v: recorded %s; now %s", d.Call, d.Op, d.At, d.Want, d.Got)
 }
 
-// replayer drives a chip with the calls of a recording. It hears as the chip's
-// tap what the chip does, encodes it as a recorder does, and compares the bytes.
+// replayer drives a chip with the calls of a recording. It stands in front of the
+// chip as a recorder does, encodes the calls and answers, and compares the bytes.
 type replayer struct {
 	tape
 	r    *Reader
@@ -71,7 +71,7 @@ func Replay(r *Reader, o Options) (Summary, error) {
 	p := &replayer{r: r, chip: c}
 	p.enc.last, p.sum.Last = h.Started, h.Started
 	p.done = p.compare
-	c.SetTap(p)
+	c.Wrap(func(of chip.Inputs) chip.Inputs { return &taped{of, &p.tape, asIs} })
 	err = p.run(&o)
 	p.sum.End, p.sum.EndText = r.End()
 	if p.diff != nil {
@@ -154,9 +154,9 @@ func (p *replayer) call(r *Record) {
 		c.Close(r.Now)
 	case chip.OpSetClient:
 		switch r.N {
-		case chip.ClientNone:
+		case clientNone:
 			c.SetClient(nil)
-		case chip.ClientPlain:
+		case clientPlain:
 			c.SetClient(&recorded{p})
 		default:
 			c.SetClient(&recordedWaker{recorded{p}})
@@ -260,8 +260,8 @@ func hexOf(b []byte) string {
 	return fmt.Sprintf("%x", b)
 }
 
-// Client is asked for by the chip; the recorded client is the one that the recording speaks for.
-func (p *replayer) Client(cl chip.Client) chip.Client { return cl }
+// asIs puts nothing between a chip and its client: the client of a replay compares by itself.
+func asIs(cl chip.Client) chip.Client { return cl }
 
 // recorded is the client that a recording tells of.
 type recorded struct{ p *replayer }

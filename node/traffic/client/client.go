@@ -1,6 +1,6 @@
-// Package client joins a generator and a verifier of traffic to a chip: it sends
-// what the one says and verifies what comes with the other. Live chips and
-// simulated ones use the same.
+// Package client joins a traffic generator and a verifier to a chip. The client sends the
+// generator's packets, and checks arriving packets with the verifier. Live and simulated chips use
+// the same client.
 package client
 
 import (
@@ -11,13 +11,13 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Client is a chip's part in one run of traffic. It is a chip.Client, and has
-// no lock: whoever drives the chip calls it.
+// Client is a chip's part in one run of traffic. A Client implements chip.Client. A Client has no
+// lock: the code that drives the chip calls it.
 type Client struct {
 	Spec    traffic.Spec
 	Gen     *traffic.Generator
 	Ver     *traffic.Verifier
-	Sending bool // or only verifying
+	Sending bool // the client also sends; else it only verifies
 
 	open  map[uint64]traffic.Packet // by token
 	token uint64
@@ -25,10 +25,11 @@ type Client struct {
 	back  []byte
 }
 
-// tokenBits number the packets of one run: what is still under way of the run before has other tokens.
+// tokenBits is how many bits of a token number the packets of one run. Packets of an earlier run
+// that are still under way have other tokens.
 const tokenBits = 32
 
-// New returns the part of a chip in a run; it only verifies until Sending is set.
+// New returns the part of a chip in a run. The client only verifies until Sending is set.
 func New(spec traffic.Spec, self wire.FabricNodeID, pairs []traffic.Pair) *Client {
 	return &Client{Spec: spec, Gen: traffic.NewGenerator(spec, self, pairs), Ver: traffic.NewVerifier(spec, self, pairs),
 		open: map[uint64]traffic.Packet{}, token: spec.Run << tokenBits, buf: make([]byte, spec.Size), back: make([]byte, wire.MaxPayload)}
@@ -49,7 +50,7 @@ func (c *Client) Next(now mono.Time) (chip.Request, bool) {
 	return chip.Request{Token: c.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: c.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
 }
 
-// Deadline is when a packet arrives that is to be sent.
+// Deadline is when the next packet arrives that must be sent.
 func (c *Client) Deadline() (mono.Time, bool) {
 	if !c.Sending {
 		return 0, false
@@ -64,7 +65,7 @@ func (c *Client) Undo() {
 	c.Gen.Undo()
 }
 
-// Done tells the generator what became of a packet. Those of an earlier run are nobody's.
+// Done tells the generator what became of a packet. Done ignores packets of an earlier run.
 func (c *Client) Done(now mono.Time, r chip.Result) {
 	p, ok := c.open[r.Token]
 	if !ok {
@@ -74,7 +75,7 @@ func (c *Client) Done(now mono.Time, r chip.Result) {
 	c.Gen.Done(p, r.Sent, now, r.Outcome, r.Fate == chip.FateLost || r.Fate == chip.FateUnknown)
 }
 
-// Performed verifies what has been written, as it now stands in memory.
+// Performed verifies written data, as it now stands in memory.
 func (c *Client) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory) {
 	if cmd.Type != wire.NocUnicastWrite || !c.Ver.Owns(cmd.Addr) {
 		return

@@ -10,24 +10,24 @@ import (
 	"ttfabric/ttlink/transport"
 )
 
-// local is where the sockets of the scenarios are.
+// local is the address of the scenarios' sockets.
 var local = netip.MustParseAddrPort("127.0.0.1:0")
 
-// cable is a relay between two UDP ports, with sockets of its own. It does to
-// what crosses it what a bad network does: beneath QUIC and beneath the seal.
+// cable is a relay between two UDP ports, with sockets of its own. It does to the datagrams that
+// cross it what a bad network does: beneath QUIC and beneath the seal.
 type cable struct {
 	t    testing.TB
 	seed uint64
 
 	mu      sync.Mutex
-	ports   [2]*transport.Impaired // facing either end; what they do is done to what the other end sends
+	ports   [2]*transport.Impaired // ports that face either end; each impairs what the other end sends
 	options [2]fault.Options
-	ends    [2]netip.AddrPort // where the ends are
-	past    fault.Counts      // of the ports that were
-	longest int               // bytes of a datagram that gets through; 0: any
-	long    int               // datagrams that were longer
-	keep    bool              // what crosses is recorded
-	record  [2][][]byte       // by the end that sent
+	ends    [2]netip.AddrPort // addresses of the ends
+	past    fault.Counts      // faults counted by earlier ports
+	longest int               // longest datagram that gets through, in bytes; 0: any
+	long    int               // datagrams that were longer than longest
+	keep    bool              // record the datagrams that cross
+	record  [2][][]byte       // recorded datagrams, by the end that sent them
 }
 
 func newCable(t testing.TB, seed uint64, o fault.Options) *cable {
@@ -37,7 +37,7 @@ func newCable(t testing.TB, seed uint64, o fault.Options) *cable {
 	return c
 }
 
-// rebind moves both of the relay's addresses.
+// rebind gives the relay other addresses on both sides.
 func (c *cable) rebind() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,14 +62,14 @@ func (c *cable) rebind() {
 	}
 }
 
-// addr is where an end finds the other.
+// addr is the address at which an end reaches the other.
 func (c *cable) addr(i int) netip.AddrPort {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ports[i].LocalAddr()
 }
 
-// at says where an end is.
+// at sets the address of an end.
 func (c *cable) at(i int, a netip.AddrPort) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,14 +97,14 @@ func (c *cable) read(i int, p transport.Port) {
 	}
 }
 
-// deliver hands an end a datagram as if the other had sent it.
+// deliver hands an end a datagram as if the other end had sent it.
 func (c *cable) deliver(to int, d []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ports[to].Send(d, len(d))
 }
 
-// set changes what is done to what some ends send.
+// set changes the impairment of the datagrams that the given ends send.
 func (c *cable) set(o fault.Options, from ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *cable) set(o fault.Options, from ...int) {
 	}
 }
 
-// cut takes away what some ends send, or lets it through again.
+// cut cuts off the datagrams that the given ends send, or lets them through again.
 func (c *cable) cut(on bool, from ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,14 +125,14 @@ func (c *cable) cut(on bool, from ...int) {
 	}
 }
 
-// narrow lets only datagrams of so many bytes through, and says nothing of the others; 0: any.
+// narrow drops datagrams longer than the given number of bytes, without telling anybody; 0: none.
 func (c *cable) narrow(longest int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.longest = longest
 }
 
-// recorded begins or ends the recording of what crosses, and returns what there is of it.
+// recorded begins or ends the recording of datagrams, and returns those recorded so far.
 func (c *cable) recorded(on bool) [2][][]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +140,7 @@ func (c *cable) recorded(on bool) [2][][]byte {
 	return c.record
 }
 
-// struck is how many datagrams suffered, whatever it was.
+// struck is how many datagrams suffered any fault.
 func (c *cable) struck() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

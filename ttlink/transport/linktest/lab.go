@@ -16,36 +16,36 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// patience is what a machine that is busy with other things may take.
+// patience is how long a step may take on a machine that is busy with other work.
 const patience = 80 * time.Second
 
 const (
-	slots      = 16   // of the receiver channel, in packets
+	slots      = 16   // size of the receiver channel, in packets
 	maxPayload = 1408 // bytes of the largest frame payload of the scenarios
-	header     = 16   // bytes of a packet that say whose and which it is
+	header     = 16   // bytes of a packet that name its sender and number
 )
 
-// Carrier is a way to carry frames between the two ends of a cable.
+// Carrier is a transport that carries frames between the two ends of a cable.
 type Carrier struct {
 	Name string
 	// Open opens a port at 127.0.0.1 for an end of the cable, which is [Lower] or [Upper].
 	Open    func(t testing.TB, c transport.Cable) transport.Port
-	Profile ttlink.Profile // times of its links
-	Silent  bool           // it does not count what it refuses
-	Probes  bool           // it finds out what the path takes, and waits for nobody to tell
+	Profile ttlink.Profile // times of the carrier's links
+	Silent  bool           // the carrier does not count what it refuses
+	Probes  bool           // the carrier measures what the path takes by itself
 }
 
-// The ends of the scenarios' cable.
+// The two ends of the scenarios' cable.
 var (
 	Lower = wire.PortID{Channel: 3}
 	Upper = wire.PortID{Node: wire.FabricNodeID{Chip: 1}, Channel: 9}
 )
 
-// Fabric is the name of the fabric that the scenarios' cable is part of.
+// Fabric is the name of the fabric to which the scenarios' cable belongs.
 const Fabric = "lab"
 
-// end is one life of one end: a link, its port, and a program that sends
-// packets and checks what it gets, as a node does it.
+// end is one incarnation of one end: a link, its port, and a program that sends packets and checks
+// the packets that it gets, as a node does.
 type end struct {
 	w     *lab
 	i     int
@@ -57,20 +57,20 @@ type end struct {
 	port   transport.Port
 	timer  *time.Timer
 	dead   bool
-	on     bool // the path is
-	size   int  // of a frame's payload, as the port said last
+	on     bool // the path is on
+	size   int  // frame payload that the port last gave
 	toSend int
-	sent   uint64 // packets so far; the next one's number
-	ended  int    // sessions
+	sent   uint64 // packets sent so far; the number of the next packet
+	ended  int    // sessions that have ended
 	lost   int    // packets of unknown fate
 
-	session wire.SessionID   // that the last packet came in
-	from    wire.Incarnation // the life that sent it
-	next    uint64           // the number that comes next in that life
+	session wire.SessionID   // session of the last packet received
+	from    wire.Incarnation // incarnation that sent that packet
+	next    uint64           // number of the next packet from that incarnation
 	partial []byte
-	hold    bool // frees nothing
+	hold    bool // the program frees no slot
 	held    int
-	bad     string // the first thing that was wrong
+	bad     string // the first error found
 }
 
 // lab is two ends and the cable between them.
@@ -82,10 +82,10 @@ type lab struct {
 	ends   [2]*end
 	lives  wire.Incarnation
 
-	stood atomic.Int64 // nanoseconds that this process stood still for at most, since calmly began a try
+	stood atomic.Int64 // longest time that this process stood still since calmly began a try, in nanoseconds
 
 	mu   sync.Mutex
-	came map[wire.Incarnation]uint64 // packets, by the life that sent them
+	came map[wire.Incarnation]uint64 // packets received, by the incarnation that sent them
 }
 
 func newLab(t testing.TB, c Carrier, seed uint64, rounds int, o fault.Options) *lab {
@@ -106,7 +106,7 @@ func newLab(t testing.TB, c Carrier, seed uint64, rounds int, o fault.Options) *
 	return w
 }
 
-// watch measures how late a goroutine of this process runs that is due.
+// watch measures how late a due goroutine of this process runs.
 func (w *lab) watch(over <-chan struct{}) {
 	const pulse = 2 * ms
 	beat := time.NewTicker(pulse)
@@ -123,12 +123,13 @@ func (w *lab) watch(over <-chan struct{}) {
 	}
 }
 
-// hands is how many goroutines a frame and its answer pass: a timer's, the relay's and a reader's there and back.
+// hands is how many goroutines a frame and its answer pass: a timer's, and the relay's and a
+// reader's in both directions.
 const hands = 5
 
-// calmly tries something that the links may only get wrong, and then say how,
-// if this process stood still meanwhile: each hand for so long that it was
-// silence in sum. That is measured, and only where it was so is it tried again.
+// calmly tries something that links may get wrong only if this process stood still meanwhile. That
+// is so if the stall, taken once for each of the hands, adds up to the silence in question. Calmly
+// measures the stalls. calmly repeats the try only where a stall was long enough.
 func (w *lab) calmly(try func() (bad string)) {
 	w.t.Helper()
 	for range 5 {
@@ -146,7 +147,7 @@ func (w *lab) calmly(try func() (bad string)) {
 	}
 }
 
-// begin starts a life of an end.
+// begin starts an incarnation of an end.
 func (w *lab) begin(i int) {
 	w.t.Helper()
 	from, to := Lower, Upper
@@ -168,7 +169,7 @@ func (w *lab) begin(i int) {
 	go e.read()
 }
 
-// meet names the peer to the port, and has the link train if that is enough.
+// meet names the peer to the port. meet makes the link train if the port needs no keys.
 func (e *end) meet() {
 	if err := e.port.SetPeer(e.w.cable.addr(e.i)); err != nil {
 		e.w.t.Fatal(err)
@@ -176,14 +177,14 @@ func (e *end) meet() {
 	e.step(e.trains)
 }
 
-// told trains the link when the port says that it is ready.
+// told makes the link train when the port says that it is ready.
 func (e *end) told(n transport.Notice) {
 	if n.Ready {
 		e.step(e.trains)
 	}
 }
 
-// trains lets the link train where keys are agreed, or none are wanted.
+// trains makes the link train if keys are agreed, or none are needed.
 func (e *end) trains(now mono.Time) {
 	if k, ok := e.port.(transport.Keyed); ok && !k.Ready() {
 		return
@@ -229,7 +230,7 @@ func (e *end) resize(now mono.Time) {
 	}
 }
 
-// step does something with the link, and then all that comes of it.
+// step calls a method of the link, and then handles everything that results.
 func (e *end) step(f func(now mono.Time)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -266,8 +267,8 @@ func (e *end) wrong(format string, a ...any) {
 	}
 }
 
-// piece takes a part of a packet. A whole one must be the one behind the last
-// of its session, and of no life that is over.
+// piece takes a part of a packet. A whole packet must follow the last packet of its session, and
+// must not come from an incarnation that has ended.
 func (e *end) piece(x *ttlink.Delivery) {
 	if x.Offset == 0 {
 		e.partial = e.partial[:0]
@@ -301,7 +302,8 @@ func (e *end) piece(x *ttlink.Delivery) {
 	}
 }
 
-// packet is the n-th packet of a life: both numbers, and bytes that depend on them.
+// packet is the n-th packet of an incarnation. packet holds both numbers, and bytes that depend on
+// them.
 func packet(life wire.Incarnation, n uint64) []byte {
 	b := make([]byte, header+n*37%2000)
 	for i := range b {
@@ -312,21 +314,21 @@ func packet(life wire.Incarnation, n uint64) []byte {
 	return b
 }
 
-// load has both ends send so many packets more.
+// load makes both ends send n more packets.
 func (w *lab) load(n int) {
 	for _, e := range w.ends {
 		e.step(func(mono.Time) { e.toSend += n })
 	}
 }
 
-// enough has both ends send only so many packets more, however many they had to send.
+// enough limits both ends to n more packets, however many they still had to send.
 func (w *lab) enough(n int) {
 	for _, e := range w.ends {
 		e.step(func(mono.Time) { e.toSend = n })
 	}
 }
 
-// state is what one end tells of itself.
+// state is what one end reports about itself.
 type state struct {
 	ttlink.Status
 	counters     ttlink.Counters
@@ -361,21 +363,21 @@ func (w *lab) until(what string, f func(a, b state) bool) {
 	}
 }
 
-// up waits for the link.
+// up waits until the link is up.
 func (w *lab) up() {
 	w.t.Helper()
 	w.until("the link is up", func(a, b state) bool { return a.Confirmed && b.Confirmed && a.Session == b.Session })
 }
 
-// down waits until neither end takes the link for up.
+// down waits until the link is up at neither end.
 func (w *lab) down() {
 	w.t.Helper()
 	w.until("both ends are down", func(a, b state) bool { return a.State != ttlink.StateUp && b.State != ttlink.StateUp })
 }
 
-// done waits until the last packet of each end has come, and wants each one
-// before it to have come once, but for those whose fate an end reported as
-// unknown when one of so many sessions ended.
+// done waits until the last packet of each end has come. Each packet before it must have come once,
+// except those of unknown fate, which an end reports when a session ends. So many sessions must
+// have ended.
 func (w *lab) done(sessions int) {
 	w.t.Helper()
 	arrived := func(a, b state) bool { return a.left == 0 && (a.sent == 0 || b.from == a.life && b.next == a.sent) }

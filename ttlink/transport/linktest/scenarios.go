@@ -1,7 +1,7 @@
-// Package linktest runs the link scenarios in real time: two links, each on a
-// real port of a carrier, and between the ports a relay that does to the
-// datagrams on the wire what a bad network does, beneath seal and QUIC. It says
-// in one table what a link owes the fabric, whatever carries its frames.
+// Package linktest runs the link scenarios in real time. A scenario has two links, each on a real
+// port of a carrier. Between the ports, a relay does to the datagrams what a bad network does,
+// beneath the seal and QUIC. One table says what a link owes the fabric, whatever carries its
+// frames.
 package linktest
 
 import (
@@ -16,27 +16,28 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Extent is how much [Links] does.
+// Extent is how much work [Links] does.
 type Extent struct {
-	Seeds  int // of the dice of each scenario
-	Rounds int // of those that repeat something
+	Seeds  int // seeds of the random numbers for each scenario
+	Rounds int // rounds of the scenarios that repeat something
 }
 
-// least is how many datagrams a scenario's fault strikes at least, and most how often it is tried.
+// least is how many datagrams a scenario's fault strikes at least. Most is how often a scenario is
+// tried.
 const (
 	least = 10
 	most  = 100
 )
 
-// abreast is how many scenarios run at once. They wait most of the time, so
-// that it is more than t.Parallel would run.
+// abreast is how many scenarios run at the same time. They wait most of the time, so abreast is
+// more than t.Parallel would run.
 const abreast = 20
 
 const ms = time.Millisecond
 
-// scenarios are those of QUIC's interoperability runner and ours beside them,
-// see ttlink/scenarios_test.go, in real time: two links, each on a port of the
-// carrier, and between them a relay that does to the datagrams on the wire what is said here.
+// scenarios are those of QUIC's interoperability runner, and our own, see ttlink/scenarios_test.go.
+// They run in real time, with two links, each on a port of the carrier. The relay between them does
+// to the datagrams what the scenario says.
 var scenarios = []struct {
 	name string
 	o    fault.Options
@@ -66,9 +67,9 @@ var scenarios = []struct {
 	{"no fault", fault.Options{}, func(w *lab) { w.load(300); w.done(0) }},
 }
 
-// Links runs every link scenario over the carriers, all but that of a path
-// whose MTU shrinks, for which see [Shrink]. In each of them each packet must
-// come once, in order and intact, or be reported of unknown fate where its session ended.
+// Links runs every link scenario over the carriers, except that of a path whose MTU shrinks, for
+// which see [Shrink]. In each scenario each packet must come once, in order and intact. Otherwise
+// the end whose session ended must report the packet's fate as unknown.
 func Links(t *testing.T, x Extent, carriers ...Carrier) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -98,7 +99,7 @@ func transfer(w *lab) {
 	})
 }
 
-// strike does something until the scenario's fault has struck often enough.
+// strike repeats f until the scenario's fault has struck often enough.
 func (w *lab) strike(f func()) {
 	for range most {
 		if w.cable.struck() >= least {
@@ -109,7 +110,8 @@ func (w *lab) strike(f func()) {
 	w.t.Fatalf("the fault struck %d datagrams in %d tries, want %d", w.cable.struck(), most, least)
 }
 
-// handshake brings the link up over a path that loses or damages much, then moves data over a good one.
+// handshake brings the link up over a path that loses or damages many datagrams. handshake then
+// moves data over a good path.
 func handshake(w *lab) {
 	w.up()
 	w.strike(func() {
@@ -122,7 +124,7 @@ func handshake(w *lab) {
 	w.done(1 << 10)
 }
 
-// blackhole takes the whole cable away for a time, and two seconds later again.
+// blackhole cuts the whole cable for a time, and two seconds later again.
 func blackhole(w *lab, on time.Duration) {
 	w.up()
 	for range w.rounds {
@@ -139,7 +141,7 @@ func blackhole(w *lab, on time.Duration) {
 	retrained(w)
 }
 
-// retrained wants both ends to have been down and come up again.
+// retrained checks that both ends were down and came up again.
 func retrained(w *lab) {
 	w.t.Helper()
 	for _, e := range w.ends {
@@ -162,7 +164,7 @@ func shortBlackholes(w *lab) {
 	w.done(0)
 }
 
-// oneWayCut takes one direction away, and then the other: neither end may stay up.
+// oneWayCut cuts one direction, and then the other. Neither end may stay up.
 func oneWayCut(w *lab) {
 	w.up()
 	for from := range w.ends {
@@ -177,15 +179,15 @@ func oneWayCut(w *lab) {
 	retrained(w)
 }
 
-// asymmetric has a path that takes hundreds of times longer one way than the other.
+// asymmetric has a path that takes hundreds of times longer in one direction than in the other.
 func asymmetric(w *lab) {
 	w.cable.set(fault.Options{Delay: 300 * ms, Jitter: 20 * ms}, 1)
 	w.load(25)
 	w.done(0)
 }
 
-// rebinding moves the cable's addresses in the middle of traffic, which the
-// membership tells the ends of.
+// rebinding changes the cable's addresses during traffic. The ends learn the new addresses as they
+// would from the membership.
 func rebinding(w *lab) {
 	w.up()
 	for range 2 + w.rounds {
@@ -200,7 +202,7 @@ func rebinding(w *lab) {
 	w.done(0)
 }
 
-// restart stops an end with frames under way, and starts it as another incarnation.
+// restart stops an end with frames under way, and starts it with another incarnation.
 func restart(w *lab, i int) {
 	w.up()
 	w.load(1 << 20)
@@ -218,7 +220,7 @@ func restart(w *lab, i int) {
 	}
 }
 
-// replay sends again all that has ever crossed, while data flows.
+// replay sends all earlier datagrams again, while data flows.
 func replay(w *lab) {
 	w.cable.recorded(true)
 	w.up()
@@ -228,7 +230,8 @@ func replay(w *lab) {
 	w.done(0)
 }
 
-// replayStale sends all of a session that has ended, its handshakes included, into the next one.
+// replayStale sends all datagrams of a session that has ended into the next session, including the
+// handshakes.
 func replayStale(w *lab) {
 	w.cable.recorded(true)
 	w.up()
@@ -257,7 +260,8 @@ func replayStale(w *lab) {
 	}
 }
 
-// again delivers what was recorded among new packets, and wants it refused where that is counted.
+// again delivers recorded datagrams between new packets. again checks that the end refuses them, if
+// the carrier counts that.
 func again(w *lab, record [2][][]byte) {
 	refused := func(s state) uint64 {
 		return s.port.Auth.Rejected() + s.counters.StaleSession + s.counters.Duplicates + s.counters.StaleHellos
@@ -280,7 +284,7 @@ func again(w *lab, record [2][][]byte) {
 	}
 }
 
-// slowReceiver frees nothing for five seconds: the link waits, stays up, and loses nothing.
+// slowReceiver frees no slot for five seconds. The link must wait, stay up, and lose nothing.
 func slowReceiver(w *lab) {
 	w.up()
 	e := w.ends[1]

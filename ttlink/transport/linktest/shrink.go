@@ -9,18 +9,18 @@ import (
 	"ttfabric/wire"
 )
 
-// MTUs of the path that shrinks, in bytes. The smaller one is below what a
-// frame of the larger needs, and above the 1228 of the smallest packet of QUIC (RFC 9000 §14).
+// MTUs of the path that shrinks, in bytes. The smaller MTU is less than a frame of the larger one
+// needs, and more than the 1228 of the smallest packet of QUIC (RFC 9000 §14).
 const (
 	wide   = 1500
 	narrow = 1300
 	udpIP4 = 28 // bytes of headers
 )
 
-// Shrink has the path's MTU shrink with large frames under way. setMTU is that
-// of the loopback of this process alone, see [Alone]: the kernel takes longer
-// datagrams from nobody then, and says so to who tries. The link must come up
-// again with smaller frames, and what it then takes arrives.
+// Shrink makes the path's MTU shrink while large frames are under way. setMTU sets the MTU of the
+// loopback of this process alone, see [InNamespace]. The kernel then takes no longer datagrams, and
+// tells the sender so. The link must come up again with smaller frames, and every packet that it
+// then takes must arrive.
 func Shrink(t *testing.T, setMTU func(int), carriers ...Carrier) {
 	for _, c := range carriers {
 		t.Run(c.Name, func(t *testing.T) {
@@ -30,7 +30,7 @@ func Shrink(t *testing.T, setMTU func(int), carriers ...Carrier) {
 	}
 }
 
-// shrink narrows the path in the middle of traffic.
+// shrink narrows the path during traffic.
 func shrink(w *lab, narrows func(w *lab)) {
 	w.up()
 	w.load(1 << 20)
@@ -45,9 +45,9 @@ func shrink(w *lab, narrows func(w *lab)) {
 	w.done(1)
 }
 
-// narrows has the cable swallow long datagrams in the middle of traffic,
-// without a word, and later carry them again: the link comes up with shorter
-// frames, and has longer ones again after the next training.
+// narrows makes the cable drop long datagrams during traffic, without telling anybody, and later
+// carry them again. The link must come up with shorter frames, and must use longer ones again after
+// the next training.
 func narrows(w *lab) {
 	shrink(w, func(w *lab) { w.cable.narrow(narrow - udpIP4) })
 	w.cable.narrow(0)
@@ -55,7 +55,7 @@ func narrows(w *lab) {
 	w.load(10)
 	w.down()
 	w.cable.cut(false, 0, 1)
-	if !w.c.Probes { // else the transport says what the path takes, and when it asks again
+	if !w.c.Probes { // otherwise the transport says what the path takes, and when it measures again
 		w.until("frames are long again", func(a, b state) bool {
 			return a.Confirmed && b.Confirmed && min(a.MaxPayload, b.MaxPayload)+wire.FrameOverhead > narrow-udpIP4
 		})
@@ -63,8 +63,8 @@ func narrows(w *lab) {
 	w.done(1)
 }
 
-// narrowPath does so from the start: the link comes up with what passes, and
-// no session ends for it.
+// narrowPath has a narrow path from the start. The link must come up with the size that passes,
+// without ending a session.
 func narrowPath(w *lab) {
 	w.cable.narrow(narrow - udpIP4)
 	w.load(100)
@@ -76,8 +76,8 @@ func narrowPath(w *lab) {
 	}
 }
 
-// lossy loses so much that long datagrams are often missing where short ones
-// got through: the path must not be taken for narrow because of that.
+// lossy loses so much that long datagrams are often missing where short ones got through. The link
+// must not take the path for narrow because of that.
 func lossy(w *lab) {
 	w.up()
 	w.calmly(func() (bad string) {

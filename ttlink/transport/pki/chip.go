@@ -14,15 +14,15 @@ import (
 	"ttfabric/wire"
 )
 
-// Chip is what one chip proves itself with, and whom it trusts.
+// Chip is one chip's certificate, with its key and the authority that the chip trusts.
 type Chip struct {
 	Self  Identity
 	Pair  tls.Certificate
 	Roots *x509.CertPool
 }
 
-// Load reads a chip's part of a folder, and finds that it is this chip's of
-// this fabric and valid now. The error names the file and the way out.
+// Load reads a chip's part of a folder. Load checks that the certificate belongs to this chip of
+// this fabric and is valid now. The error names the file and a remedy.
 func Load(dir string, self Identity) (*Chip, error) {
 	ca, err := LoadCertificate(filepath.Join(dir, "ca.pem"))
 	if err != nil {
@@ -44,11 +44,11 @@ func Load(dir string, self Identity) (*Chip, error) {
 	return c, nil
 }
 
-// Check reports why a peer's certificates do not show that it is who it
-// should be: another chip or fabric, another authority, out of its time.
+// Check returns an error unless a peer's certificates show that the peer is the wanted one. It
+// refuses another chip or fabric, another authority, and a certificate out of its time.
 func (c *Chip) Check(certs []*x509.Certificate, want Identity, now time.Time) error {
 	if len(certs) == 0 {
-		return errors.New("it shows no certificate")
+		return errors.New("the peer shows no certificate")
 	}
 	leaf := certs[0]
 	got, err := IdentityOf(leaf)
@@ -80,12 +80,12 @@ func (c *Chip) Check(certs []*x509.Certificate, want Identity, now time.Time) er
 	return nil
 }
 
-// Secret derives 32 bytes from the chip's private key, for what must be the
-// same in each of its lives and known to nobody else.
+// Secret derives 32 bytes from the chip's private key. They are the same in each incarnation of the
+// chip, and nobody else knows them.
 func (c *Chip) Secret(purpose string) (s [32]byte, err error) {
 	k, ok := c.Pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
-		return s, fmt.Errorf("the key of %s is none of ECDSA", c.Self)
+		return s, fmt.Errorf("the key of %s is not an ECDSA key", c.Self)
 	}
 	d, err := k.Bytes()
 	if err != nil {
@@ -96,13 +96,13 @@ func (c *Chip) Secret(purpose string) (s [32]byte, err error) {
 	return s, err
 }
 
-// Make makes an authority and a certificate for each chip in a folder that has none yet.
+// Make makes an authority and a certificate for each chip, in a folder that has no authority yet.
 func Make(dir, fabric string, chips []wire.FabricNodeID, now time.Time, valid time.Duration) error {
 	a, err := NewAuthority(fabric, now)
 	if err != nil {
 		return err
 	}
-	// All are made before anything is written, so that a bad name leaves nothing behind.
+	// Make writes nothing before everything is made, so a bad name leaves no files behind.
 	type pair struct{ cert, key []byte }
 	made := make([]pair, len(chips))
 	for i, c := range chips {

@@ -1,13 +1,13 @@
-// Package pki makes and checks the certificates of a fabric: one authority,
-// and one certificate per chip, which says whose it is in a URI.
+// Package pki makes and checks the certificates of a fabric: one authority, and one certificate per
+// chip. A chip's certificate names the chip in a URI.
 //
-// A folder of them holds
+// A folder of certificates holds
 //
-//	ca.pem, ca.key        the authority; its key is needed to make certificates, by no chip
+//	ca.pem, ca.key        the authority; only making certificates needs its key, no chip does
 //	M0D3.pem, M0D3.key    a chip's certificate and key
 //
-// A chip needs ca.pem and its own two files. Keys are ECDSA on P-256, in PKCS #8.
-// A key that others can read is refused, but in [Mounted].
+// A chip needs ca.pem and its own two files. Keys are ECDSA on P-256, in PKCS #8. The package
+// refuses a key that others can read, except in [Mounted].
 package pki
 
 import (
@@ -32,12 +32,12 @@ import (
 	"ttfabric/wire"
 )
 
-// Mounted is the folder in which container engines put files that one
-// container alone is to see. Their modes are those of another machine's
-// users, or the engine's own, and say nothing of who can read them.
+// Mounted is the folder in which container engines put files that only one container sees. The
+// modes of these files belong to users of another machine, or to the engine. They do not tell who
+// can read the files.
 const Mounted = "/run/secrets"
 
-// Scheme is that of the URI in a chip's certificate: ttfabric://FABRIC/M0D3.
+// Scheme is the scheme of the URI in a chip's certificate: ttfabric://FABRIC/M0D3.
 const Scheme = "ttfabric"
 
 // Limits of certificates.
@@ -45,17 +45,17 @@ const (
 	DefaultValidity = 365 * 24 * time.Hour      // of a chip's certificate
 	AuthorityFor    = 10 * 365 * 24 * time.Hour // validity of an authority
 	MaxValidity     = AuthorityFor              // of a chip's certificate
-	backdate        = 5 * time.Minute           // that clocks of machines may differ by
-	maxFile         = 64 << 10                  // bytes of a file that is read
+	backdate        = 5 * time.Minute           // largest difference of the machines' clocks
+	maxFile         = 64 << 10                  // largest file that is read, in bytes
 )
 
-// Identity is whose a certificate is.
+// Identity names the owner of a certificate.
 type Identity struct {
 	Fabric string
 	Chip   wire.FabricNodeID
 }
 
-// URI is the identity as a certificate says it.
+// URI is the identity as written in a certificate.
 func (i Identity) URI() string { return Scheme + "://" + i.Fabric + "/" + i.Chip.String() }
 
 // String is the identity for people.
@@ -78,7 +78,7 @@ func ParseIdentity(uri string) (Identity, error) {
 	return i, nil
 }
 
-// IdentityOf is whose a certificate is.
+// IdentityOf is the identity in a certificate.
 func IdentityOf(c *x509.Certificate) (Identity, error) {
 	if len(c.URIs) != 1 {
 		return Identity{}, fmt.Errorf("the certificate %q names no chip: want one URI, %s://FABRIC/M0D3", c.Subject.CommonName, Scheme)
@@ -109,8 +109,8 @@ func NewAuthority(fabric string, now time.Time) (*Authority, error) {
 	return &Authority{c, key}, err
 }
 
-// Issue makes a chip's certificate, valid from now on, and its key, in PEM.
-// Addresses of the chip's API may be named, so that clients can check it by address, too.
+// Issue makes a chip's certificate, valid from now on, and its key, in PEM. Issue may name
+// addresses of the chip's API, so that clients can also check the chip by address.
 func (a *Authority) Issue(id Identity, now time.Time, valid time.Duration) (cert, key []byte, err error) {
 	if valid <= 0 || valid > MaxValidity {
 		return nil, nil, fmt.Errorf("a certificate for %v: want more than 0 and at most %v", valid, MaxValidity)
@@ -156,8 +156,8 @@ func keyPEM(k crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
 }
 
-// Save writes the authority into a folder. A file that is there is not
-// overwritten: the error matches fs.ErrExist.
+// Save writes the authority into a folder. Save does not overwrite existing files: the error then
+// matches fs.ErrExist.
 func (a *Authority) Save(dir string) error {
 	key, err := keyPEM(a.key)
 	if err != nil {
@@ -166,14 +166,14 @@ func (a *Authority) Save(dir string) error {
 	return saveNew(dir, "ca", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Cert.Raw}), key)
 }
 
-// SaveChip writes a chip's certificate and key into a folder. What is there
-// is overwritten only with replace; else the error matches fs.ErrExist.
+// SaveChip writes a chip's certificate and key into a folder. SaveChip overwrites existing files
+// only with replace; else the error matches fs.ErrExist.
 func SaveChip(dir string, chip wire.FabricNodeID, cert, key []byte, replace bool) error {
 	if !replace {
 		return saveNew(dir, chip.String(), cert, key)
 	}
-	// The two are renamed into place one after the other: a chip that starts in
-	// between finds that they do not belong together, and says so.
+	// The two files are renamed into place one after the other. A chip that starts in between
+	// reports that they do not belong together.
 	for _, f := range []struct {
 		ext  string
 		b    []byte
@@ -205,7 +205,7 @@ func saveNew(dir, name string, cert, key []byte) error {
 	return nil
 }
 
-// create writes a file that is not there yet.
+// create writes a file that does not exist yet.
 func create(path string, b []byte, mode os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if errors.Is(err, fs.ErrExist) {
@@ -262,17 +262,17 @@ func readFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%w; 'ttfabric pki make' makes the certificates of a fabric", err)
 	}
 	if fi.Size() > maxFile || !fi.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file of at most %d bytes", path, maxFile)
+		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", path, maxFile)
 	}
 	return os.ReadFile(path)
 }
 
-// exposed reports whether a key of that mode, in that folder, can be read by others.
+// exposed reports whether others can read a key of that mode in that folder.
 func exposed(dir string, m fs.FileMode) bool {
 	return m.Perm()&0o077 != 0 && filepath.Clean(dir) != Mounted
 }
 
-// loadPair reads a certificate and its key. A key that others can read is refused.
+// loadPair reads a certificate and its key. loadPair refuses a key that others can read.
 func loadPair(dir, name string) (p tls.Certificate, err error) {
 	path := filepath.Join(dir, name)
 	cert, err := readFile(path + ".pem")

@@ -14,14 +14,14 @@ import (
 	"ttfabric/ttlink/transport"
 )
 
-// bundleHeader is the length of what comes before the datagrams in a frame, in bytes.
+// bundleHeader is the length of the header before the datagrams in a frame, in bytes.
 const bundleHeader = 2
 
 var errForeign = errors.New("not the peer's address")
 
-// config is that of a connection. Packets begin as large as this machine's
-// route to the peer takes, or small where larger ones do not get through; then
-// quic-go looks for the path's MTU by itself.
+// config is the configuration of a connection. Packets begin as large as this machine's route to
+// the peer takes, or small if larger ones do not get through. After that quic-go itself searches
+// for the path's MTU.
 func (p *port) config(careful bool) *quic.Config {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +55,7 @@ func addrOf(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(x.Addr().Unmap(), x.Port())
 }
 
-// accept takes the peer's connections.
+// accept accepts connections from the peer.
 func (p *port) accept() {
 	for {
 		c, err := p.ln.Accept(p.ctx)
@@ -70,7 +70,7 @@ func (p *port) accept() {
 	}
 }
 
-// dial makes a connection whenever there is a peer and none.
+// dial makes a connection whenever there is a peer and no connection.
 func (p *port) dial() {
 	for {
 		select {
@@ -87,7 +87,7 @@ func (p *port) dial() {
 	}
 }
 
-// later dials again after a while, which grows until a connection is proved.
+// later dials again after a while. The delay grows until a connection is proved.
 func (p *port) later() {
 	p.mu.Lock()
 	wait := p.backoff
@@ -96,11 +96,11 @@ func (p *port) later() {
 	time.AfterFunc(wait, func() { nudge(p.wake) })
 }
 
-// try dials once. After a handshake that got no answer the next one begins
-// small, and so in turn: the path may be narrower than this machine knows, or
-// nobody be there. When a small one succeeds, a large one is tried once more,
-// since who was away may be back; a connection that is narrower than the one
-// before would end the link's session.
+// try dials once. After a handshake without an answer, the next handshake begins with small
+// packets, the one after that with large ones, and so on. The path may be narrower than this
+// machine knows, or nobody may be there. When a small handshake succeeds, try tries a large one
+// once more, since the peer may only have been away before. A connection with smaller packets than
+// the one before would end the link's session.
 func (p *port) try(peer netip.AddrPort) bool {
 	careful, sure := p.begins(peer)
 	c, err := p.handshake(peer, careful)
@@ -129,7 +129,8 @@ func (p *port) try(peer netip.AddrPort) bool {
 	return true
 }
 
-// begins says how to begin with a peer, and looks at the route, which may be another by now.
+// begins says how to begin a handshake with a peer. begins also looks up the route, which may have
+// changed.
 func (p *port) begins(peer netip.AddrPort) (careful, sure bool) {
 	route, err := transport.Route(p.local, peer)
 	p.mu.Lock()
@@ -152,14 +153,14 @@ func (p *port) handshake(peer netip.AddrPort, careful bool) (*quic.Conn, error) 
 	return p.tr.Dial(ctx, net.UDPAddrFromAddrPort(peer), p.tls(), p.config(careful))
 }
 
-// unanswered reports that a handshake failed because nothing came.
+// unanswered reports whether a handshake failed because nothing came.
 func unanswered(err error) bool {
 	var late *quic.HandshakeTimeoutError
 	var idle *quic.IdleTimeoutError
 	return errors.As(err, &late) || errors.As(err, &idle) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// judge tells of a peer that refuses this end's certificate.
+// judge reports a peer that refuses this end's certificate.
 func (p *port) judge(err error) {
 	var t *quic.TransportError
 	if errors.As(err, &t) && t.Remote && t.ErrorCode.IsCryptoError() {
@@ -168,7 +169,7 @@ func (p *port) judge(err error) {
 	}
 }
 
-// adopt takes a connection in use.
+// adopt puts a connection into use.
 func (p *port) adopt(c *quic.Conn) {
 	p.mu.Lock()
 	if p.closed || addrOf(c.RemoteAddr()) != p.peer {
@@ -178,7 +179,7 @@ func (p *port) adopt(c *quic.Conn) {
 	}
 	old := p.conn
 	p.conn, p.gso = c, c.ConnectionState().GSO
-	p.out.clear() // what waited was of another connection, and is long sent again
+	p.out.clear() // the waiting datagrams belong to another connection, and the link has sent them again
 	p.path.Store(int64(largest(c)))
 	p.wg.Go(func() { p.receive(c) })
 	p.wg.Go(func() { p.watch(c) })
@@ -194,7 +195,7 @@ func (p *port) adopt(c *quic.Conn) {
 	}
 }
 
-// proved makes the port ready: both ends have taken the other's certificate.
+// proved makes the port ready: each end has accepted the other's certificate.
 func (p *port) proved(c *quic.Conn) {
 	p.mu.Lock()
 	first := p.conn == c && !p.closed && !p.ready.Swap(true)
@@ -208,7 +209,7 @@ func (p *port) proved(c *quic.Conn) {
 	}
 }
 
-// ask sends questions until the connection is proved or over.
+// ask sends questions until the connection is proved or has ended.
 func (p *port) ask(c *quic.Conn) {
 	t := time.NewTicker(askEvery)
 	defer t.Stop()
@@ -226,7 +227,7 @@ func (p *port) is(c *quic.Conn) bool {
 	return p.conn == c
 }
 
-// receive takes what comes over a connection, until it ends.
+// receive receives from a connection until it ends.
 func (p *port) receive(c *quic.Conn) {
 	for {
 		d, err := c.ReceiveDatagram(context.Background())
@@ -239,7 +240,7 @@ func (p *port) receive(c *quic.Conn) {
 		}
 		if len(d) == 0 {
 			if !p.dials && p.echoes.CompareAndSwap(false, true) {
-				p.wg.Go(func() { // it may wait, which this must not
+				p.wg.Go(func() { // the new goroutine may wait, the receiving one must not
 					c.SendDatagram(nil)
 					p.echoes.Store(false)
 				})
@@ -262,7 +263,7 @@ func (p *port) receive(c *quic.Conn) {
 	}
 }
 
-// lost is called when a connection has ended.
+// lost handles the end of a connection.
 func (p *port) lost(c *quic.Conn, err error) {
 	p.mu.Lock()
 	ours := p.conn == c
@@ -276,7 +277,7 @@ func (p *port) lost(c *quic.Conn, err error) {
 		p.judge(err)
 		if p.dials {
 			var closed *quic.ApplicationError
-			if errors.As(err, &closed) && closed.ErrorCode == codeNarrow { // by either end
+			if errors.As(err, &closed) && closed.ErrorCode == codeNarrow { // sent by either end
 				p.mu.Lock()
 				p.careful, p.sure = true, false
 				p.mu.Unlock()
@@ -286,7 +287,7 @@ func (p *port) lost(c *quic.Conn, err error) {
 	}
 }
 
-// drain sends what waits. quic-go makes it wait as long as congestion control wants.
+// drain sends the waiting datagrams. quic-go makes it wait as long as congestion control demands.
 func (p *port) drain() {
 	var frame []byte
 	for n := 0; ; {
@@ -312,7 +313,7 @@ func (p *port) drain() {
 				p.counts.tooLong.Add(1)
 				p.look(c)
 			} else if err != nil {
-				break // the connection is over
+				break // the connection has ended
 			}
 			if isLong(len(frame)) {
 				nudge(p.probes.sent)
@@ -329,7 +330,7 @@ func bundle(left, seg, largest int) int {
 	return min(left, max(1, largest/seg)*seg)
 }
 
-// unbundle reads what a frame holds: datagrams of seg bytes, the last perhaps shorter.
+// unbundle reads the datagrams in a frame: seg bytes each; the last may be shorter.
 func unbundle(d []byte) (b []byte, seg int, ok bool) {
 	if len(d) < bundleHeader+1 {
 		return nil, 0, false
@@ -338,7 +339,7 @@ func unbundle(d []byte) (b []byte, seg int, ok bool) {
 	return d[bundleHeader:], seg, seg > 0 && seg <= len(d)-bundleHeader
 }
 
-// look finds how large a datagram may be now, and tells where it has grown.
+// look finds how large a datagram may be now, and reports a larger size.
 func (p *port) look(c *quic.Conn) {
 	n := int64(largest(c))
 	if old := p.path.Swap(n); n > old && p.ready.Load() {
@@ -346,10 +347,11 @@ func (p *port) look(c *quic.Conn) {
 	}
 }
 
-// tooLarge is a datagram that no connection takes.
+// tooLarge is a datagram that is too large for any connection.
 var tooLarge [1 << 16]byte
 
-// largest asks a connection how large a datagram may be, in bytes: only its refusal says so.
+// largest asks a connection how large a datagram may be, in bytes. Only a refusal of the connection
+// gives the size.
 func largest(c *quic.Conn) int {
 	var long *quic.DatagramTooLargeError
 	if errors.As(c.SendDatagram(tooLarge[:]), &long) {

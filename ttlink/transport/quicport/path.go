@@ -11,27 +11,27 @@ import (
 	"ttfabric/ttlink/transport"
 )
 
-// quic-go looks for a larger MTU of the path, and never for a smaller one. When
-// a path becomes narrower, long packets vanish and short ones, acknowledgements
-// among them, still cross, so that the connection lives and carries nothing. So
-// an end that sends long frames asks its peer now and then, with a short
-// question and one as long as the longest frame. When many short ones were
-// answered and none of the long ones beside them, the connection ends, and the
-// next one begins with small packets (RFC 8899 §4.3 has the same idea). Where
-// the kernel refuses packets for their length, its route to the peer says at
-// once how much it takes.
+// quic-go searches for a larger MTU of the path, and never for a smaller one. When a path becomes
+// narrower, long packets are dropped. Short ones, such as acknowledgements, still pass, so the
+// connection lives and carries no data.
+//
+// So an end that sends long frames asks its peer from time to time, with a short question and a
+// question as long as the longest frame. If many short questions were answered, and none of the
+// long questions beside them, the connection ends. The next connection begins with small packets
+// (RFC 8899 §4.3 has the same idea). Where the kernel refuses packets for their length, its route
+// to the peer immediately tells how long packets may be.
 
 const (
 	probeEvery  = 100 * time.Millisecond // between questions while the long ones are not answered
 	probeWait   = time.Second            // the same, while the short ones are not answered either
 	probeRest   = 500 * time.Millisecond // after a long question was answered
-	probeDoubt  = 2                      // long questions without an answer after which the datagrams of the link wait
-	probeMisses = 10                     // short questions answered, and no long one, that make a path narrow: at a loss of 30 % each way chance does so once in a thousand times
-	probeHeader = 7                      // bytes of what a probe says
-	probeShort  = 64                     // bytes of a short question, and of an answer: more than a packet has left beside a long one
+	probeDoubt  = 2                      // unanswered long questions after which the link's datagrams wait
+	probeMisses = 10                     // answered short questions, and no long one, that show a narrow path; by chance once in a thousand at 30 % loss each way
+	probeHeader = 7                      // bytes of a probe's content
+	probeShort  = 64                     // bytes of a short question, and of an answer: more than a packet has left beside a long question
 	maxOwed     = 16                     // answers that wait to be sent
 
-	leastOverhead = 30 // bytes of a packet around a DATAGRAM frame's content; quic-go reckons with 37
+	leastOverhead = 30 // bytes of a packet around a DATAGRAM frame's content; quic-go assumes 37
 )
 
 // Kinds of a probe.
@@ -40,8 +40,8 @@ const (
 	probeAnswer   = 2
 )
 
-// probe is a frame of size bytes that carries no datagrams: zero where their
-// length would be, a kind, a number, and zeros.
+// probe is a frame of size bytes without datagrams. It has zero where their length would be, then a
+// kind, a number, and zeros.
 func probe(kind byte, n uint32, size int) []byte {
 	b := make([]byte, max(size, probeHeader))
 	b[2] = kind
@@ -57,10 +57,10 @@ func decodeProbe(d []byte) (kind byte, n uint32, ok bool) {
 	return d[2], binary.LittleEndian.Uint32(d[3:]), true
 }
 
-// prober is what an end knows of the questions that it asks and is asked.
+// prober is the state of the questions that an end asks and is asked.
 type prober struct {
 	sent    chan struct{} // a long frame was sent
-	answers chan uint32   // numbers of answered questions; odd ones were long
+	answers chan uint32   // numbers of answered questions; odd numbers are long questions
 
 	mu       sync.Mutex
 	owed     []uint32
@@ -71,7 +71,7 @@ func (w *prober) init() {
 	w.sent, w.answers = make(chan struct{}, 1), make(chan uint32, maxOwed)
 }
 
-// isLong reports whether a frame is longer than one that always gets through.
+// isLong reports whether a frame is longer than those that always get through.
 func isLong(n int) bool { return n > minPacket-guessedOverhead }
 
 // watch ends a connection whose path has become narrower.
@@ -107,9 +107,10 @@ func (p *port) shrunk() bool {
 	return err == nil && n < int(p.path.Load())+bundleHeader+leastOverhead
 }
 
-// measure asks until a long question is answered, or enough short ones are: then the path is narrow.
+// measure asks until a long question is answered, or until so many short ones are that the path is
+// narrow.
 func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
-	for len(p.probes.answers) > 0 { // late ones
+	for len(p.probes.answers) > 0 { // late answers
 		<-p.probes.answers
 	}
 	tick := time.NewTicker(probeEvery)
@@ -119,8 +120,8 @@ func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
 	for misses < probeMisses {
 		if answered || time.Since(asked) >= probeWait {
 			if rounds++; rounds == probeDoubt+1 {
-				// quic-go puts several frames into a packet while they fit. From now on
-				// nothing else is sent, so that short questions are short packets.
+				// quic-go puts several frames into a packet while they fit. Holding the lock stops
+				// all other sending, so that short questions are short packets.
 				p.line.Lock()
 				defer p.line.Unlock()
 			}
@@ -150,7 +151,7 @@ func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
 	return true
 }
 
-// question sends a short and a long one; false when the connection is over.
+// question sends a short and a long question. question reports false if the connection has ended.
 func (p *port) question(c *quic.Conn, number *uint32) bool {
 	for range 2 {
 		size := probeShort
@@ -159,7 +160,7 @@ func (p *port) question(c *quic.Conn, number *uint32) bool {
 		}
 		err := c.SendDatagram(probe(probeQuestion, *number, size))
 		*number++
-		var tooLong *quic.DatagramTooLargeError // quic-go reckons otherwise by now
+		var tooLong *quic.DatagramTooLargeError // quic-go's limit has changed
 		if errors.As(err, &tooLong) {
 			p.look(c)
 		} else if err != nil {
@@ -169,7 +170,7 @@ func (p *port) question(c *quic.Conn, number *uint32) bool {
 	return true
 }
 
-// probed takes a probe of the peer.
+// probed handles a probe of the peer.
 func (p *port) probed(c *quic.Conn, kind byte, n uint32) {
 	w := &p.probes
 	if kind == probeAnswer {
@@ -190,7 +191,7 @@ func (p *port) probed(c *quic.Conn, kind byte, n uint32) {
 	}
 }
 
-// reply sends the answers that are owed. It may wait, which who receives must not.
+// reply sends the answers that are owed. reply may wait, which the receiving goroutine must not.
 func (p *port) reply(c *quic.Conn) {
 	w := &p.probes
 	for {
@@ -203,6 +204,6 @@ func (p *port) reply(c *quic.Conn) {
 		n := w.owed[0]
 		w.owed = w.owed[1:]
 		w.mu.Unlock()
-		_ = c.SendDatagram(probe(probeAnswer, n, probeShort)) // it is asked again
+		_ = c.SendDatagram(probe(probeAnswer, n, probeShort)) // the peer asks again if the answer is lost
 	}
 }

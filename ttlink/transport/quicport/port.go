@@ -1,31 +1,30 @@
-// Package quicport is a port over QUIC: each datagram of the link is one
-// DATAGRAM frame (RFC 9221) of a connection between the two ends of a cable.
+// Package quicport is a port over QUIC. Each datagram of the link is carried in a DATAGRAM frame
+// (RFC 9221) of a connection between the two ends of a cable.
 //
-// DATAGRAM frames are not sent again when they are lost, so that only one
-// retransmission acts, the link's. No streams are opened or taken, and there
-// is no 0-RTT, which could be replayed. Both ends show a certificate of TLS
-// 1.3 whose URI names chip and fabric, and take no other than the neighbour
-// that the cable should lead to; see package pki.
+// QUIC does not send lost DATAGRAM frames again, so the link is the only layer that retransmits.
+// The port opens and accepts no streams. The port does not use 0-RTT, which could be replayed. Both
+// ends show a certificate of TLS 1.3 whose URI names chip and fabric. Each end accepts only the
+// neighbour to which the cable should lead; see package pki.
 //
-// The lower end of a cable (wire.PortID.Less) dials, the other accepts, and
-// takes connections from its peer's address alone; a later one replaces the
-// one before, as its peer may have restarted. The dialer tries again, in
-// growing intervals, whenever there is no connection. A DATAGRAM frame without
-// content is a question of the dialer whether the acceptor has taken its
-// certificate, or the answer to it: in TLS 1.3 the client's handshake is
-// over before the server has looked at the certificate.
+// The lower end of a cable (wire.PortID.Less) dials. The other end accepts connections, only from
+// its peer's address. A later connection replaces the one before, since the peer may have
+// restarted. The dialer tries again, at growing intervals, whenever there is no connection. A
+// DATAGRAM frame without content from the dialer asks whether the acceptor has accepted the
+// dialer's certificate; from the acceptor it is the answer. This is needed because in TLS 1.3 the
+// client's handshake ends before the server has checked the certificate.
 //
-// quic-go sends no packet of more than 1452 bytes, and paces and delays what
-// it sends as its congestion control wants. It does not notice when a path
-// becomes narrower; path.go does. It hands packets to the kernel together only
-// where they have full length, which a link's frame does not give them. Frames
-// filled up to it, with super-packets on the way in, double what crosses one
-// way; but they leave no room for acknowledgements, which then take packets of
-// their own, and traffic both ways costs half as much again. So they are not.
+// quic-go sends no packet of more than 1452 bytes, and paces and delays packets as its congestion
+// control demands. quic-go does not notice when a path becomes narrower; path.go does.
 //
-// The content of a DATAGRAM frame is two bytes, little-endian, with the length
-// of each datagram of the link, and then as many of them as fit, the last
-// perhaps shorter; or, where those bytes are zero, a question about the path or its answer.
+// quic-go hands packets to the kernel together only if they have full length, and a link's frame is
+// shorter. Frames filled up to full length, with super-packets at the receiver, would double the
+// speed in one direction. But they leave no room for acknowledgements, which would then take
+// packets of their own. Traffic in both directions would cost half as much again. So the port does
+// not fill frames up.
+//
+// The content of a DATAGRAM frame begins with two bytes, little-endian, that give the length of
+// each datagram of the link. As many datagrams follow as fit; the last may be shorter. If the two
+// bytes are zero, the frame is a question about the path, or its answer.
 package quicport
 
 import (
@@ -50,27 +49,27 @@ const ALPN = "ttfabric/1"
 
 // Limits of a port.
 const (
-	SendQueue    = 256 << 10               // bytes that wait to be sent; more are not taken
-	ReceiveQueue = transport.DefaultBuffer // bytes that wait to be received; more are dropped
+	SendQueue    = 256 << 10               // bytes that may wait to be sent; the port refuses more
+	ReceiveQueue = transport.DefaultBuffer // bytes that may wait to be received; the port drops more
 
 	maxPacket        = 1452                  // bytes of a QUIC packet, quic-go's limit
 	minPacket        = 1200                  // bytes of a path that QUIC works over (RFC 9000 §14)
-	guessedOverhead  = 48                    // bytes around a datagram before a connection says how many
-	handshakeTimeout = 3 * time.Second       // silence after which a handshake is given up; twice that in all
-	idleTimeout      = 5 * time.Second       // silence after which a connection is given up
-	keepAlive        = 2 * time.Second       // after which an idle one says something
-	retryMin         = 20 * time.Millisecond // first time between two dials; it doubles
-	retryMax         = time.Second           // up to this
-	askEvery         = 50 * time.Millisecond // the dialer asks whether it was taken
-	closeLinger      = 20 * time.Millisecond // what was taken may take to leave at Close
-	lookEvery        = 256                   // datagrams after which the path is looked at again
+	guessedOverhead  = 48                    // assumed bytes around a datagram before a connection gives the number
+	handshakeTimeout = 3 * time.Second       // silence after which a handshake fails; a handshake takes at most twice that
+	idleTimeout      = 5 * time.Second       // silence after which a connection ends
+	keepAlive        = 2 * time.Second       // an idle connection sends something after this time
+	retryMin         = 20 * time.Millisecond // first time between two dials; doubles
+	retryMax         = time.Second           // longest time between two dials
+	askEvery         = 50 * time.Millisecond // interval of the dialer's questions whether it was accepted
+	closeLinger      = 20 * time.Millisecond // how long Close waits for taken datagrams to leave
+	lookEvery        = 256                   // datagrams between two looks at the path
 )
 
-// Codes that a connection is closed with.
+// Codes with which a connection is closed.
 const (
 	codeClosed   = 0 // the port was closed
-	codeReplaced = 1 // by a later connection
-	codeMoved    = 2 // the peer is elsewhere
+	codeReplaced = 1 // a later connection replaced it
+	codeMoved    = 2 // the peer is at another address
 	codeNarrow   = 3 // long packets no longer get through
 )
 
@@ -78,8 +77,8 @@ const (
 type Options struct {
 	Local  netip.AddrPort // port 0: any free one
 	Cable  transport.Cable
-	Chip   *pki.Chip         // who this end is, and whom it trusts
-	KeyLog *transport.KeyLog // gets the secrets of each connection; nil: nobody does
+	Chip   *pki.Chip         // who this end is, and which authority it trusts
+	KeyLog *transport.KeyLog // gets the secrets of each connection; nil: they are not kept
 }
 
 // port implements transport.Keyed.
@@ -97,11 +96,11 @@ type port struct {
 
 	mu      sync.Mutex
 	peer    netip.AddrPort // zero: not named yet
-	route   int            // bytes of the largest packet on the way to the peer, as this machine knows it
+	route   int            // largest packet on the path to the peer, in bytes, as far as this machine knows
 	conn    *quic.Conn     // nil: there is none
 	gso     bool
 	careful bool // begin with small packets: large ones did not get through
-	sure    bool // of that: they did not where small ones do
+	sure    bool // careful is certain: small packets got through where large ones did not
 	refused string
 	backoff time.Duration // before the next dial
 	abort   func()        // ends the handshake under way; nil: there never was one
@@ -110,11 +109,11 @@ type port struct {
 
 	ready  atomic.Bool
 	echoes atomic.Bool  // an answer to a question waits to be sent
-	path   atomic.Int64 // bytes of the largest datagram
+	path   atomic.Int64 // size of the largest datagram, in bytes
 	out    queue
 	in     queue
 	probes prober
-	line   sync.Mutex // held where a datagram of the link is given to quic-go
+	line   sync.Mutex // held while a datagram of the link is given to quic-go
 	counts counters
 }
 
@@ -125,7 +124,7 @@ type counters struct {
 	failed, malformed                         atomic.Uint64
 }
 
-// Listen opens a port. The errors name the address and the way out, as those of transport.Listen.
+// Listen opens a port. The errors name the address and a remedy, as those of transport.Listen do.
 func Listen(o Options) (transport.Port, error) {
 	c := &o.Cable
 	switch {
@@ -151,8 +150,8 @@ func Listen(o Options) (transport.Port, error) {
 	p.out.init(SendQueue)
 	p.probes.init()
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	// A stateless reset tells the peer of a chip that restarted in place that
-	// its connection is gone (RFC 9000 §10.3); the key outlives the process.
+	// A stateless reset tells the peer that its connection is gone, after this chip restarted at
+	// the same address (RFC 9000 §10.3). The key outlives the process.
 	secret, err := o.Chip.Secret("stateless reset of " + c.From.String())
 	if err == nil {
 		p.tr.StatelessResetKey = (*quic.StatelessResetKey)(&secret)
@@ -174,8 +173,8 @@ func Listen(o Options) (transport.Port, error) {
 	return p, nil
 }
 
-// tls is the configuration of both ends. Who is at the other end is found by
-// verify alone, since the standard check is of host names.
+// tls is the configuration of both ends. Only verify checks the other end, since the standard check
+// is one of host names.
 func (p *port) tls() *tls.Config {
 	c := &tls.Config{Certificates: []tls.Certificate{p.o.Chip.Pair}, MinVersion: tls.VersionTLS13, NextProtos: []string{ALPN},
 		ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, VerifyConnection: p.verify, SessionTicketsDisabled: true}
@@ -185,14 +184,14 @@ func (p *port) tls() *tls.Config {
 	return c
 }
 
-// attend looks after the acceptor's end of a handshake: the client may refuse
-// it, which nothing but the end of its context tells.
+// attend watches the acceptor's side of a handshake. The client may refuse it, and only the end of
+// the handshake's context tells that.
 func (p *port) attend(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
 	context.AfterFunc(ctx, func() { p.judge(context.Cause(ctx)) })
 	return ctx, nil
 }
 
-// verify refuses whoever is not the neighbour.
+// verify refuses every peer but the expected neighbour.
 func (p *port) verify(s tls.ConnectionState) error {
 	err := p.o.Chip.Check(s.PeerCertificates, p.want, time.Now())
 	if err != nil {
@@ -202,7 +201,7 @@ func (p *port) verify(s tls.ConnectionState) error {
 	return err
 }
 
-// refuse tells why the peer is refused, or refuses, once.
+// refuse reports once why this end refuses the peer, or the peer refuses this end.
 func (p *port) refuse(why string) {
 	p.mu.Lock()
 	told := p.refused == why || p.closed
@@ -276,7 +275,7 @@ func (p *port) Recv(b *transport.Batch) error {
 	return nil
 }
 
-// SetPeer implements transport.Port. A peer at another address has to show its certificate again.
+// SetPeer implements transport.Port. A peer at another address must show its certificate again.
 func (p *port) SetPeer(a netip.AddrPort) error {
 	a = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 	route, err := transport.Route(p.local, a)
@@ -297,7 +296,7 @@ func (p *port) SetPeer(a netip.AddrPort) error {
 	p.peer, p.conn, p.refused, p.backoff = a, nil, "", retryMin
 	p.careful, p.sure = false, false
 	if p.abort != nil {
-		p.abort() // with the peer that was
+		p.abort() // with the previous peer
 	}
 	p.ready.Store(false)
 	p.in.clear()
@@ -340,7 +339,7 @@ func (p *port) Stats() transport.Stats {
 			RefusedByIt: c.refusedByIt.Load(), Failed: c.failed.Load(), Strangers: c.strangers.Load()}}
 }
 
-// Close implements transport.Port. What was taken has a moment to leave.
+// Close implements transport.Port. Close gives taken datagrams a moment to leave.
 func (p *port) Close() error {
 	p.mu.Lock()
 	if p.closed {

@@ -15,19 +15,19 @@ type queue struct {
 	mu     sync.Mutex
 	cond   sync.Cond // something changed
 	runs   []run
-	head   int // of runs
+	head   int // index of the first run in runs
 	bytes  int
-	busy   bool // what was taken last is being dealt with
+	busy   bool // the run that was taken last is still being handled
 	closed bool
 }
 
-// run is consecutive datagrams of seg bytes each, the last perhaps shorter.
+// run is consecutive datagrams of seg bytes each; the last may be shorter.
 type run struct {
 	data []byte
 	seg  int
 }
 
-// maxRuns is how many runs wait at most: single datagrams are runs of their own.
+// maxRuns is how many runs may wait. A single datagram is a run of its own.
 const maxRuns = 8192
 
 func (q *queue) init(limit int) {
@@ -35,8 +35,8 @@ func (q *queue) init(limit int) {
 	q.cond.L = &q.mu
 }
 
-// put copies datagrams into the queue, as many as there is room for, and
-// returns how many those were and their bytes.
+// put copies datagrams into the queue, as many as there is room for. put returns their number and
+// bytes.
 func (q *queue) put(data []byte, seg int) (n, bytes int) {
 	if len(data) == 0 {
 		return 0, 0
@@ -54,7 +54,7 @@ func (q *queue) put(data []byte, seg int) (n, bytes int) {
 	return (bytes + seg - 1) / seg, bytes
 }
 
-// add puts a run into the queue and keeps it; false where there is no room.
+// add puts a run into the queue and keeps its memory. add reports false if there is no room.
 func (q *queue) add(d []byte, seg int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -75,7 +75,7 @@ func (q *queue) push(r run) {
 	q.cond.Broadcast()
 }
 
-// take waits for the next run; false when the queue is closed.
+// take waits for the next run. take reports false when the queue is closed.
 func (q *queue) take() (run, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,7 +105,7 @@ func (q *queue) pop() run {
 	return r
 }
 
-// batch waits for datagrams and fills b with them; false when the queue is closed.
+// batch waits for datagrams and fills b with them. batch reports false when the queue is closed.
 func (q *queue) batch(b *transport.Batch, from netip.AddrPort) (n, bytes int, ok bool) {
 	b.Reset()
 	q.mu.Lock()
@@ -132,7 +132,7 @@ func (q *queue) batch(b *transport.Batch, from netip.AddrPort) (n, bytes int, ok
 	return n, bytes, true
 }
 
-// empty waits until all is dealt with, but not longer than d.
+// empty waits until all runs are handled, but not longer than d.
 func (q *queue) empty(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		q.mu.Lock()
@@ -144,14 +144,14 @@ func (q *queue) empty(d time.Duration) {
 	}
 }
 
-// clear drops what waits.
+// clear drops the waiting runs.
 func (q *queue) clear() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.runs, q.head, q.bytes = nil, 0, 0
 }
 
-// close ends the queue, and whoever waits on it.
+// close ends the queue, and wakes everybody who waits for it.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,22 +10,23 @@ import (
 	"golang.org/x/net/ipv4"
 )
 
-// socket is a UDP socket that gives way before each batch that is read. On
-// one processor quic-go's goroutines would else each run through all that
-// there is: the third in the row, who takes datagrams out, would find 128 of
-// them and the rest dropped. So what has come waits in the kernel's buffer instead.
+// socket is a UDP socket that yields the processor before it reads each batch. On one processor,
+// each of quic-go's goroutines would otherwise run until it has nothing left to do. The third of
+// them, which takes datagrams out, would find 128 datagrams and the rest dropped. With the yield,
+// received datagrams wait in the kernel's buffer instead.
 type socket struct {
 	*net.UDPConn
 	batch   *ipv4.PacketConn
-	initial atomic.Int64  // bytes of the last packet that began a connection
-	tooLong chan struct{} // the kernel refused a packet for its length
+	initial atomic.Int64  // size of the last packet that began a connection, in bytes
+	tooLong chan struct{} // signals that the kernel refused a packet for its length
 }
 
 func newSocket(c *net.UDPConn) *socket {
 	return &socket{UDPConn: c, batch: ipv4.NewPacketConn(c), tooLong: make(chan struct{}, 1)}
 }
 
-// WriteMsgUDP writes packets, as quic-go looks for it. quic-go says nothing of those that are too long for the interface.
+// WriteMsgUDP writes packets. quic-go looks for this method. quic-go does not report packets that
+// are too long for the interface.
 func (s *socket) WriteMsgUDP(b, oob []byte, to *net.UDPAddr) (n, oobn int, err error) {
 	n, oobn, err = s.UDPConn.WriteMsgUDP(b, oob, to)
 	if err != nil && errors.Is(err, syscall.EMSGSIZE) {
@@ -34,7 +35,7 @@ func (s *socket) WriteMsgUDP(b, oob []byte, to *net.UDPAddr) (n, oobn int, err e
 	return n, oobn, err
 }
 
-// nudge wakes who waits on a channel that holds one.
+// nudge wakes the reader of a channel with room for one value.
 func nudge(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -42,7 +43,7 @@ func nudge(c chan<- struct{}) {
 	}
 }
 
-// ReadBatch reads messages, for both families, as quic-go looks for it.
+// ReadBatch reads messages, for both address families. quic-go looks for this method.
 func (s *socket) ReadBatch(ms []ipv4.Message, flags int) (int, error) {
 	runtime.Gosched()
 	n, err := s.batch.ReadBatch(ms, flags)

@@ -1,5 +1,5 @@
-// Package transporttest is the suite that every transport passes: it states
-// what a [transport.Port] owes the link, whatever carries the datagrams.
+// Package transporttest is the test suite for every transport. The suite checks what a
+// [transport.Port] owes the link, whatever carries the datagrams.
 package transporttest
 
 import (
@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	wait   = 30 * time.Second      // bounds how long something that must happen may take
-	settle = 50 * time.Millisecond // given to something that must not happen
-	burst  = 64 << 10              // bytes that a transport holds for a slow receiver, whatever its datagrams' size
+	wait   = 30 * time.Second      // limit for something that must happen
+	settle = 50 * time.Millisecond // time given to something that must not happen
+	burst  = 64 << 10              // bytes that a transport holds for a slow receiver, whatever the size of its datagrams
 )
 
-// Pair returns two ports that are not yet joined, and sees to it that they
-// are closed by the end of the test. Ports of several calls within one test can
-// reach each other; all that come first are one end of a cable, all that come second the other.
+// Pair returns two ports that are not yet joined, and closes them by the end of the test. Ports of
+// several calls within one test can reach each other. The first port of each call belongs to one
+// end of a cable, the second to the other end.
 type Pair func(t *testing.T) (a, b transport.Port)
 
 // Run runs the suite.
@@ -47,7 +47,7 @@ func Run(t *testing.T, pair Pair) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
-			t.Run("", func(t *testing.T) { c.f(t, pair) }) // its clean-up is over when it returns
+			t.Run("", func(t *testing.T) { c.f(t, pair) }) // its clean-up has finished when it returns
 			for end := time.Now().Add(wait); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("%d goroutines are left behind", runtime.NumGoroutine()-before)
@@ -62,10 +62,10 @@ type end struct {
 	transport.Port
 	t    *testing.T
 	got  chan []byte
-	left chan error // what Recv ended with
+	left chan error // the error with which Recv ended
 }
 
-// open reads from p until it is closed, at the latest by the end of the test.
+// open reads from p until p is closed, at the latest by the end of the test.
 func open(t *testing.T, p transport.Port) *end {
 	e := &end{Port: p, t: t, got: make(chan []byte, 4096), left: make(chan error, 1)}
 	stop := make(chan struct{})
@@ -113,13 +113,13 @@ func join(a, b *end) {
 	}
 }
 
-// ready reports whether a port that checks its peer has done so; others always are.
+// ready reports whether the port has checked its peer. ready is true for ports that do not check.
 func (e *end) ready() bool {
 	k, ok := e.Port.(transport.Keyed)
 	return !ok || k.Ready()
 }
 
-// send sends and wants all of it taken.
+// send sends data. All of it must be taken.
 func (e *end) send(data []byte, seg int) {
 	e.t.Helper()
 	want := (len(data) + seg - 1) / seg
@@ -142,7 +142,7 @@ func (e *end) next() []byte {
 	return nil
 }
 
-// expect wants data's datagrams next, whole and in order.
+// expect checks that data's datagrams come next, whole and in order.
 func (e *end) expect(data []byte, seg int) {
 	e.t.Helper()
 	for i := 0; i*seg < len(data); i++ {
@@ -153,7 +153,7 @@ func (e *end) expect(data []byte, seg int) {
 	}
 }
 
-// silent wants nothing to come.
+// silent checks that nothing comes.
 func (e *end) silent(why string) {
 	e.t.Helper()
 	select {
@@ -260,7 +260,7 @@ func duplex(t *testing.T, pair Pair) {
 	for _, p := range [][2]*end{{a, b}, {b, a}} {
 		from, to := p[0], p[1]
 		go func() {
-			for i := range rounds { // a round is under way at a time, so that no buffer overflows
+			for i := range rounds { // only one round is under way at a time, so no buffer overflows
 				data := pattern(per*size, byte(i))
 				if n, err := from.Send(data, size); n != per || err != nil {
 					done <- fmt.Sprintf("round %d: %d of %d taken, %v", i, n, per, err)
@@ -346,7 +346,7 @@ func deadPeer(t *testing.T, pair Pair) {
 	a.silent("a dead peer")
 	_, x := pair(t)
 	c := open(t, x)
-	join(a, c) // the peer came back elsewhere
+	join(a, c) // the peer came back at another address
 	c.send([]byte("back"), 4)
 	a.expect([]byte("back"), 4)
 	a.send([]byte("seen"), 4)
@@ -382,7 +382,7 @@ func tooLong(t *testing.T, pair Pair) {
 
 func closing(t *testing.T, pair Pair) {
 	a, b := joined(t, pair)
-	time.Sleep(5 * time.Millisecond) // Recv waits
+	time.Sleep(5 * time.Millisecond) // until Recv waits
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -417,7 +417,7 @@ func counters(t *testing.T, pair Pair) {
 		t.Errorf("sent %d of %d bytes, received %d of %d; want 11 of 5001 both", s.Sent, s.SentBytes, r.Received, r.ReceivedBytes)
 	}
 	if _, keyed := b.Port.(transport.Keyed); keyed {
-		r.Foreign = 0 // a handshake that began before the peer was named
+		r.Foreign = 0 // a handshake may have begun before the peer was named
 	}
 	if drops := s.SendFull + s.NoPeer + s.TooLong + r.Foreign + r.Truncated + r.Overrun; drops != 0 {
 		t.Errorf("%d drops: %+v %+v", drops, s, r)

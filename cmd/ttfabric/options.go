@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/fabric/spec"
+)
+
+// addOptions adds options of a fabric to a command as flags; without names, all
+// but port-base, whose meaning differs by command. The flags write to s, whose values are their defaults.
+func addOptions(c *cobra.Command, s *spec.Spec, names ...string) {
+	if len(names) == 0 {
+		for _, o := range spec.Options {
+			if o.Name != "port-base" {
+				names = append(names, o.Name)
+			}
+		}
+	}
+	fl := c.Flags()
+	for _, name := range names {
+		o := spec.OptionByName(name)
+		switch p := o.Value(s).(type) {
+		case *string:
+			fl.StringVar(p, name, *p, o.Usage)
+		case *int:
+			fl.IntVar(p, name, *p, o.Usage)
+		case *bool:
+			fl.BoolVar(p, name, *p, o.Usage)
+		case *time.Duration:
+			fl.DurationVar(p, name, *p, o.Usage)
+		case *[]string:
+			fl.StringArrayVar(p, name, *p, o.Usage)
+		default:
+			panic(fmt.Sprintf("option %s: a flag of type %T", name, p))
+		}
+	}
+}
+
+// refuseRunning refuses options that the command line names and that a fabric which runs already does not have.
+func refuseRunning(c *cobra.Command, running, want *spec.Spec) error {
+	for i := range spec.Options {
+		o := &spec.Options[i]
+		if fl := c.Flags().Lookup(o.Name); fl == nil || !fl.Changed {
+			continue
+		}
+		if err := o.RefuseRunning(running, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/node"
+	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// maxListed is how many cables a message lists by name.
+const maxListed = 8
+
+// toldLinks says what has been done to which cables.
+func toldLinks(c *cobra.Command, done string, links []topo.Link) error {
+	f, err := format(c)
+	if err != nil {
+		return err
+	}
+	names := []string{}
+	for _, l := range links {
+		names = append(names, l.String())
+	}
+	if f == "json" {
+		return printJSON(c, map[string]any{"action": done, "links": names})
+	}
+	n := len(names)
+	if n == 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "No cable %s.\n", done)
+		return nil
+	}
+	if n > maxListed {
+		names = append(names[:maxListed:maxListed], fmt.Sprintf("and %d more", n-maxListed))
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%s %s: %s\n", topo.Count(n, "cable"), done, strings.Join(names, ", "))
+	return nil
+}
+
+// faultTime checks a time after which the chips put a fault back.
+func faultTime(flag string, d time.Duration) error {
+	if d < 0 || d > node.MaxFaultTime {
+		return spec.Usagef("%s %v: want 0, to let it stay, to %v", flag, d, node.MaxFaultTime)
+	}
+	return nil
+}
+
+func endsIn(v *api.ImpairmentView) string {
+	var words []string
+	for _, s := range []float64{v.CutEndsInS, v.EndsInS} {
+		if s > 0 {
+			words = append(words, fmt.Sprintf("%.1fs", s))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// toldChips says what has been done to the gossip of which chips.
+func toldChips(c *cobra.Command, done string, chips []wire.FabricNodeID) error {
+	f, err := format(c)
+	if err != nil {
+		return err
+	}
+	if f == "json" {
+		return printJSON(c, map[string]any{"action": done, "chips": append([]wire.FabricNodeID{}, chips...)})
+	}
+	if len(chips) == 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "No chip's gossip %s.\n", done)
+		return nil
+	}
+	names := nodeNames(chips)
+	if len(names) > maxListed {
+		names = append(names[:maxListed:maxListed], fmt.Sprintf("and %d more", len(chips)-maxListed))
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "gossip of %s %s: %s\n", topo.Count(len(chips), "chip"), done, strings.Join(names, ", "))
+	return nil
+}
+
+func nodeNames(ns []wire.FabricNodeID) (out []string) {
+	for _, n := range ns {
+		out = append(out, n.String())
+	}
+	return out
+}
+
+// leftOut tells of pairs that the tables of a fabric, 1D or without exits on a plane, have no way for.
+const leftOut = "Left out: %s without a way in this fabric.\n"

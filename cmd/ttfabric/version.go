@@ -1,0 +1,19 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+		if f, err := format(c); err != nil {
+			return err
+		} else if f == "json" {
+			return printJSON(c, map[string]string{"version": version()})
+		}
+		fmt.Fprintln(c.OutOrStdout(), version())
+		return nil
+	}}
+}

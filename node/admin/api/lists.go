@@ -1,0 +1,78 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"ttfabric/wire"
+)
+
+// Channels are ethernet channels of a chip: a list of numbers in JSON, each 0 to
+// 15 ([wire.MaxChannels] less 1).
+type Channels []wire.Channel
+
+// MarshalJSON writes a list of numbers. Without this method package
+// encoding/json would write a string in base64, since a channel is one byte.
+func (c Channels) MarshalJSON() ([]byte, error) {
+	numbers := make([]int, len(c))
+	for i, ch := range c {
+		numbers[i] = int(ch)
+	}
+	return json.Marshal(numbers)
+}
+
+// UnmarshalJSON reads a list of numbers. UnmarshalJSON also reads a string in
+// base64, one byte for each channel: this API used that form before.
+func (c *Channels) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, (*[]wire.Channel)(c)) }
+
+// Hops are the directions that a packet takes, hop by hop: a list of "E", "W",
+// "N" and "S" in JSON, for east, west, north and south; at most [wire.MaxHops].
+type Hops []wire.Direction
+
+// Names lists the words of a hop in JSON.
+func (Hops) Names() (all []string) {
+	for d := range wire.Direction(wire.NumDirections) {
+		all = append(all, d.String())
+	}
+	return all
+}
+
+// MarshalJSON writes a list of letters. The error names a value that is no direction.
+func (h Hops) MarshalJSON() ([]byte, error) {
+	letters := make([]string, len(h))
+	for i, d := range h {
+		if d >= wire.NumDirections {
+			return nil, fmt.Errorf("direction %d: want 0 to %d", d, wire.NumDirections-1)
+		}
+		letters[i] = d.String()
+	}
+	return json.Marshal(letters)
+}
+
+// UnmarshalJSON reads a list of letters. Numbers are read, too, 0 to 3 for
+// east, west, north and south, in a list or as the bytes of a string in base64:
+// this API used numbers before.
+func (h *Hops) UnmarshalJSON(b []byte) error {
+	var letters []string
+	if json.Unmarshal(b, &letters) != nil {
+		return json.Unmarshal(b, (*[]wire.Direction)(h))
+	}
+	*h = nil
+	for _, l := range letters {
+		d, err := parseDirection(l)
+		if err != nil {
+			return err
+		}
+		*h = append(*h, d)
+	}
+	return nil
+}
+
+func parseDirection(letter string) (wire.Direction, error) {
+	for d := range wire.Direction(wire.NumDirections) {
+		if d.String() == letter {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("hop %q: want E, W, N or S", letter)
+}

@@ -1,0 +1,199 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"ttfabric/node/chip"
+	"ttfabric/wire"
+)
+
+// enumerations are the types that have words, with the words for people of the
+// types that they stand for. A value that has no words there has none here.
+var enumerations = []struct {
+	names  *names
+	n      int                // values from 0 on
+	people func(uint8) string // as logs and tables say it
+	differ map[string]string  // the word, where it is not what people read with hyphens between
+	parse  func([]byte) error
+}{
+	{&sendTypeNames, 256, func(v uint8) string { return wire.NocSendType(v).String() }, nil, func(b []byte) error { return json.Unmarshal(b, new(SendType)) }},
+	{&fateNames, len(chip.Ends{}.Fates), func(v uint8) string { return chip.Fate(v).String() }, map[string]string{"outcome-unknown": "unknown"},
+		func(b []byte) error { return json.Unmarshal(b, new(Fate)) }},
+	{&outcomeNames, int(wire.NumOutcomes), func(v uint8) string { return wire.Outcome(v).String() }, nil, func(b []byte) error { return json.Unmarshal(b, new(Outcome)) }},
+	{&dropNames, int(wire.NumDropReasons), func(v uint8) string { return wire.DropReason(v).String() }, map[string]string{"unknown-reason": "none"},
+		func(b []byte) error { return json.Unmarshal(b, new(DropReason)) }},
+	{&doubtNames, int(chip.NumDoubts), func(v uint8) string { return chip.Doubt(v).String() },
+		map[string]string{"": "none", "destination-restarted-or-missed-what-came-first": "destination-restarted", "taken-for-a-former-life": "taken-for-former"},
+		func(b []byte) error { return json.Unmarshal(b, new(Doubt)) }},
+}
+
+// TestNames compares the words with those that people read: every value has
+// one word, and the word says the same.
+func TestNames(t *testing.T) {
+	between := regexp.MustCompile(`[^a-z0-9]+`)
+	for _, e := range enumerations {
+		seen := map[string]bool{}
+		for v := range e.n {
+			people := e.people(uint8(v))
+			if strings.HasPrefix(people, "noc(") {
+				continue // no command
+			}
+			want := strings.Trim(between.ReplaceAllString(strings.ToLower(people), "-"), "-")
+			if w, ok := e.differ[want]; ok {
+				want = w
+			}
+			got, err := e.names.write(uint8(v))
+			if string(got) != want || err != nil || seen[want] {
+				t.Errorf("%s %d, %q to people, is %q, want %q: %v", e.names.of, v, people, got, want, err)
+			}
+			seen[want] = true
+			for _, text := range []string{fmt.Sprintf("%q", want), fmt.Sprint(v)} {
+				if back, err := e.names.read([]byte(text)); int(back) != v || err != nil {
+					t.Errorf("%s %s is read as %d: %v", e.names.of, text, back, err)
+				}
+			}
+		}
+		if len(seen) != len(e.names.all) {
+			t.Errorf("%d words of %ss for %d values", len(e.names.all), e.names.of, len(seen))
+		}
+		for _, text := range []string{`"glad"`, `""`, `100`, `-1`, `1000`, `1.5`, `null`, `{}`, `true`} {
+			if err := e.parse([]byte(text)); err == nil || !strings.Contains(err.Error(), e.names.all[0].word) {
+				t.Errorf("%s %s: %v, want an error that lists the words", e.names.of, text, err)
+			}
+		}
+		if b, err := e.names.write(200); err == nil {
+			t.Errorf("%s 200 is written as %q", e.names.of, b)
+		}
+	}
+}
+
+// TestRequestRoundTrip writes requests of each kind and reads them back, and
+// reads what clients wrote before there were words.
+func TestRequestRoundTrip(t *testing.T) {
+	dst := wire.FabricNodeID{Mesh: 1, Chip: 3}
+	for _, r := range []chip.Request{
+		{Dst: dst, Probe: true},
+		{Dst: dst, Plane: 1, Trace: true, Command: wire.Command{Addr: 7}, Payload: []byte("x"), Via: []wire.Direction{wire.East, wire.South}},
+		{Dst: dst, Other: true, Command: wire.Command{Type: wire.NocRead, Addr: wire.NewNocAddr(1, 2, wire.MaxNocOffset), Size: 4096}},
+		{Command: wire.Command{Type: wire.NocFusedInc, Addr: 4, Sem: 8, Value: 1 << 31, Flush: true}, Ranges: wire.Ranges{Hops: [4]uint8{2, 0, 1}, Skip: [4]uint8{1}}},
+		{Dst: dst, Command: wire.Command{Type: wire.NocScatterWrite, Chunks: 3, Scatter: [4]wire.NocAddr{4, 8, 12}, Sizes: [4]uint16{1, 2, 3}}, Payload: []byte("abcdef")},
+	} {
+		text, err := json.Marshal(NewRequest(&r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b RequestBody
+		if err := json.Unmarshal(text, &b); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.Request(); err != nil || !reflect.DeepEqual(got, r) {
+			t.Errorf("%s\nis read as %+v,\nwant       %+v: %v", text, got, r, err)
+		}
+	}
+	var b RequestBody
+	old := `{"dst":"M1D3","plane":0,"command":{"Type":4,"Addr":0,"Sem":0,"Value":0,"Flush":false,"Size":6,"Chunks":2,"Scatter":[4,8,0,0],"Sizes":[1,5,0,0]},"via":"AAM="}`
+	if err := json.Unmarshal([]byte(old), &b); err != nil {
+		t.Fatal(err)
+	}
+	want := chip.Request{Dst: dst, Via: []wire.Direction{wire.East, wire.South},
+		Command: wire.Command{Type: wire.NocScatterWrite, Size: 6, Chunks: 2, Scatter: [4]wire.NocAddr{4, 8}, Sizes: [4]uint16{1, 5}}}
+	if got, err := b.Request(); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s\nis read as %+v,\nwant       %+v: %v", old, got, want, err)
+	}
+	if err := json.Unmarshal([]byte(`{"command":{"type":"scatter-write","scatter":[1,2,3,4,5]}}`), &b); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Request(); err == nil {
+		t.Error("a scatter write of five chunks is taken")
+	}
+}
+
+// TestResultRoundTrip writes ends of each kind and reads them back, and reads
+// what chips wrote before there were words.
+func TestResultRoundTrip(t *testing.T) {
+	dst, other := wire.FabricNodeID{Chip: 3}, wire.FabricNodeID{Chip: 4}
+	for want, r := range map[string]chip.Result{
+		`{"fate":"done","data":"eA==","nanoseconds":5}`:                    {Data: []byte("x"), Done: 5},
+		`{"fate":"refused","outcome":"bad-address","nanoseconds":0}`:       {Fate: chip.FateRefused, Outcome: wire.OutcomeBadAddress},
+		`{"fate":"lost","drop":"ttl-expired","at":"M0D0","nanoseconds":0}`: {Fate: chip.FateLost, Drop: wire.DropTTL},
+		`{"fate":"lost","nanoseconds":0}`:                                  {Fate: chip.FateLost},
+		`{"fate":"unknown","doubt":"route-died","nanoseconds":0}`:          {Fate: chip.FateUnknown, Doubt: chip.DoubtRouteDead},
+		`{"fate":"refused","nanoseconds":0,"members":[{"chip":"M0D4","fate":"refused","outcome":"misaligned"}]}`: {Fate: chip.FateRefused,
+			Members: []chip.MemberResult{{Node: other, Fate: chip.FateRefused, Outcome: wire.OutcomeMisaligned}}},
+	} {
+		text, err := json.Marshal(NewResult(&r))
+		if string(text) != want || err != nil {
+			t.Errorf("%+v is written as\n%s, want\n%s: %v", r, text, want, err)
+		}
+		var b ResultBody
+		if err := json.Unmarshal(text, &b); err != nil {
+			t.Fatal(err)
+		}
+		r.Token, r.Dst = 9, dst
+		if got := b.result(9, dst); !reflect.DeepEqual(got, r) {
+			t.Errorf("%s\nis read as %+v,\nwant       %+v", text, got, r)
+		}
+	}
+	var b ResultBody
+	if err := json.Unmarshal([]byte(`{"fate":2,"outcome":0,"drop":6,"at":"M0D4","doubt":0,"nanoseconds":7}`), &b); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.result(0, dst), (chip.Result{Dst: dst, Fate: chip.FateLost, Drop: wire.DropUnreachable, At: other, Done: 7}); !reflect.DeepEqual(got, want) {
+		t.Errorf("read as %+v, want %+v", got, want)
+	}
+}
+
+// TestLists writes channels and hops as lists, and reads the forms that were before.
+func TestLists(t *testing.T) {
+	if b, err := json.Marshal(NetemBody{Channels: Channels{8, 15}}); err != nil || !strings.Contains(string(b), `"channels":[8,15]`) {
+		t.Errorf("%s %v", b, err)
+	}
+	for _, text := range []string{`[8,15]`, `"CA8="`} {
+		var c Channels
+		if err := json.Unmarshal([]byte(text), &c); err != nil || !reflect.DeepEqual(c, Channels{8, 15}) {
+			t.Errorf("%s is read as %v: %v", text, c, err)
+		}
+	}
+	for _, text := range []string{`["E","S"]`, `[0,3]`, `"AAM="`} {
+		var h Hops
+		if err := json.Unmarshal([]byte(text), &h); err != nil || !reflect.DeepEqual(h, Hops{wire.East, wire.South}) {
+			t.Errorf("%s is read as %v: %v", text, h, err)
+		}
+	}
+	for _, text := range []string{`["E","up"]`, `[256]`, `{}`, `"%"`} {
+		if err := json.Unmarshal([]byte(text), new(Hops)); err == nil {
+			t.Errorf("hops %s are taken", text)
+		}
+	}
+	if b, err := json.Marshal(Hops{4}); err == nil {
+		t.Errorf("direction 4 is written as %s", b)
+	}
+}
+
+// TestLimits: the largest batch and the longest line of an answer are within their limits.
+func TestLimits(t *testing.T) {
+	most := chip.Request{Dst: wire.FabricNodeID{Mesh: wire.MaxMeshes - 1, Chip: wire.MaxChipsPerMesh - 1}, Plane: 255, Trace: true, Other: true, Payload: make([]byte, wire.MaxPayload),
+		Via: make([]wire.Direction, wire.MaxHops), Ranges: wire.Ranges{Hops: [4]uint8{255, 255, 255, 255}},
+		Command: wire.Command{Type: wire.NocFusedInc, Value: 1<<32 - 1, Flush: true, Size: 1<<16 - 1, Chunks: 4}}
+	for i := range wire.MaxScatter {
+		most.Command.Scatter[i], most.Command.Sizes[i] = 1<<48-1, 1<<16-1
+	}
+	most.Command.Addr, most.Command.Sem = 1<<48-1, 1<<48-1
+	one, err := json.Marshal(NewRequest(&most))
+	if size := MaxBatch * (len(one) + 1); err != nil || size > MaxBatchBody || size < MaxBatchBody/2 {
+		t.Errorf("a batch takes up to %d bytes, the limit is %d: %v", size, MaxBatchBody, err)
+	}
+	end := chip.Result{Fate: chip.FateUnknown, Data: make([]byte, wire.MaxPayload), Done: 1 << 62}
+	for range chip.MaxMembers {
+		end.Members = append(end.Members, chip.MemberResult{Node: most.Dst, Fate: chip.FateUnknown, Outcome: wire.OutcomeRestarted, Drop: wire.DropTables, At: most.Dst, Doubt: chip.DoubtRestarted})
+	}
+	line, err := json.Marshal(BatchEnd{MaxBatch, NewResult(&end)})
+	if err != nil || len(line) > MaxBatchLine {
+		t.Errorf("a line takes up to %d bytes, the limit is %d: %v", len(line), MaxBatchLine, err)
+	}
+}

@@ -1,0 +1,237 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/session"
+	"ttfabric/wire"
+)
+
+// Limits of a batch of requests.
+const (
+	MaxBatch     = session.InFlight // requests in one batch
+	MaxBatchBody = 2 << 20          // bytes of a batch in JSON: MaxBatch requests with the largest payload take less
+	MaxBatchLine = 64 << 10         // bytes of one line of the answer: the members of the largest multicast take less
+	MaxID        = 64               // bytes of the id that a client gives a batch or a capture
+)
+
+// Times of a batch.
+const (
+	stopPatience = 5 * time.Second       // how long the chip may take to stop starting requests, before Submit gives up the connection
+	stopAgain    = 10 * time.Millisecond // between two requests to stop: the batch may still be on its way to the chip
+)
+
+// Submit starts requests on the chip, in order; see [session.Fabric]. Each call
+// sends up to [MaxBatch] requests at once, as one batch, and returns when the
+// chip has said how many it started. If ctx ends first, Submit asks the chip to
+// start no more, and returns what the chip says then. The ends of requests that
+// were started come in any case. If the connection breaks, each request that may
+// have been started and has not ended ends as of unknown outcome.
+func (c *Client) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+	for from := 0; from < len(rs); from += MaxBatch {
+		part := rs[from:min(from+MaxBatch, len(rs))]
+		n, err := c.submit(ctx, part, func(i int, r chip.Result) { done(from+i, r) })
+		if n < len(part) {
+			return from + n, err
+		}
+	}
+	return len(rs), nil
+}
+
+// batch is one batch under way.
+type batch struct {
+	c      *Client
+	id     string
+	open   []pending // by place in the batch
+	done   func(int, chip.Result)
+	begun  chan begun  // one value: how many requests the chip started
+	told   bool        // begun has its value
+	conn   atomic.Bool // the batch has a connection: the chip may have got the batch
+	cancel context.CancelFunc
+}
+
+// pending is a request of a batch.
+type pending struct {
+	token uint64
+	dst   wire.FabricNodeID
+	plane wire.Plane
+	ended bool
+}
+
+// begun says how many requests of a batch the chip started.
+type begun struct {
+	n   int
+	err error // why not all
+}
+
+// submit sends one batch and waits until the chip says how many requests it started.
+func (c *Client) submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	b := &batch{c: c, id: rand.Text(), open: make([]pending, len(rs)), done: done, begun: make(chan begun, 1)}
+	bodies := make([]RequestBody, len(rs))
+	for i := range rs {
+		r := &rs[i]
+		b.open[i], bodies[i] = pending{token: r.Token, dst: r.Dst, plane: r.Plane}, NewRequest(r)
+	}
+	// The batch goes on when ctx ends: the ends of its requests come after Submit has returned.
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	b.cancel = cancel
+	go b.run(httptrace.WithClientTrace(own, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { b.conn.Store(true) }}), bodies)
+	select {
+	case got := <-b.begun:
+		return got.n, got.err
+	case <-ctx.Done():
+		return b.stop(ctx)
+	}
+}
+
+// run sends the batch and reads the answer to the end.
+func (b *batch) run(ctx context.Context, bodies []RequestBody) {
+	defer b.cancel()
+	resp, err := b.c.open(ctx, "POST", "/v1/requests?batch="+url.QueryEscape(b.id), bodies)
+	if err != nil {
+		b.fail(err)
+		return
+	}
+	defer resp.Body.Close()
+	sc := bufio.NewScanner(resp.Body)
+	sc.Buffer(nil, MaxBatchLine)
+	for sc.Scan() {
+		if err := b.line(sc.Bytes()); err != nil {
+			b.lose(fmt.Errorf("%s answered a batch of requests with something else than expected: %w", b.c.who(), err))
+			return
+		}
+	}
+	err = sc.Err()
+	if err == nil {
+		err = errors.New("the answer ended")
+	}
+	b.lose(fmt.Errorf("%s went away: %w", b.c.who(), err))
+}
+
+// line reads one line of the answer.
+func (b *batch) line(text []byte) error {
+	var l struct {
+		Started *int
+		Problem *Problem
+		Index   *int
+		ResultBody
+	}
+	if err := json.Unmarshal(text, &l); err != nil {
+		return err
+	}
+	switch {
+	case l.Started != nil:
+		return b.start(*l.Started, l.Problem)
+	case l.Index == nil || *l.Index < 0 || *l.Index >= len(b.open) || b.open[*l.Index].ended:
+		return fmt.Errorf("%.100q is the end of no open request", text)
+	}
+	p := &b.open[*l.Index]
+	p.ended = true
+	b.done(*l.Index, l.ResultBody.result(p.token, p.dst))
+	return nil
+}
+
+// start takes note of how many requests the chip started. The requests behind them
+// get no end.
+func (b *batch) start(n int, why *Problem) error {
+	if b.told || n < 0 || n > len(b.open) || (n < len(b.open)) != (why != nil) {
+		return fmt.Errorf("%d of %d requests started", n, len(b.open))
+	}
+	var err error
+	if why != nil {
+		err = b.refusal(n, &StatusError{why.Status, b.c.who(), why.Detail, why.Type})
+	}
+	b.open = b.open[:n]
+	b.tell(begun{n, err})
+	return nil
+}
+
+// refusal is the error for a request that the chip did not start.
+func (b *batch) refusal(i int, e *StatusError) error {
+	if e.kind == NoWayType && i < len(b.open) {
+		return &session.NoWayError{Src: b.c.self, Dst: b.open[i].dst, Plane: b.open[i].plane}
+	}
+	return e
+}
+
+// fail ends a batch that got no answer. If the chip refused the batch, or the
+// client did not reach the chip, the chip has started nothing.
+func (b *batch) fail(err error) {
+	var refused *StatusError
+	switch {
+	case errors.As(err, &refused) && refused.Code/100 == http.StatusBadRequest/100:
+		b.tell(begun{0, b.refusal(0, refused)})
+	case !b.conn.Load():
+		b.tell(begun{0, err})
+	default:
+		b.lose(err)
+	}
+}
+
+// lose ends the requests that are open as of unknown outcome. The chip may have
+// started all of the batch if it has not said how many it started.
+func (b *batch) lose(why error) {
+	b.tell(begun{len(b.open), nil})
+	for i := range b.open {
+		if p := &b.open[i]; !p.ended {
+			p.ended = true
+			b.done(i, chip.Result{Token: p.token, Dst: p.dst, Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout, Err: why})
+		}
+	}
+}
+
+// tell lets Submit return.
+func (b *batch) tell(v begun) {
+	if !b.told {
+		b.told = true
+		b.begun <- v
+	}
+}
+
+// stop asks the chip to start no more of the batch, since ctx has ended, and
+// returns how many it started. Without an answer stop gives up the connection:
+// then all of the batch counts as started, and ends as of unknown outcome.
+func (b *batch) stop(ctx context.Context) (int, error) {
+	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+	defer cancel()
+	again := time.NewTicker(stopAgain)
+	defer again.Stop()
+	for b.conn.Load() && short.Err() == nil {
+		var unknown *StatusError
+		err := b.c.call(short, "DELETE", "/v1/requests?batch="+url.QueryEscape(b.id), nil, nil)
+		if err != nil && !errors.As(err, &unknown) {
+			break
+		}
+		select {
+		case got := <-b.begun:
+			return got.n, cause(got, ctx.Err())
+		case <-again.C:
+		case <-short.Done():
+		}
+	}
+	b.cancel()
+	got := <-b.begun
+	return got.n, cause(got, ctx.Err())
+}
+
+// cause is why not all requests were started, for a caller whose context has ended.
+func cause(got begun, ended error) error {
+	if got.err == nil {
+		return nil
+	}
+	return errors.Join(ended, got.err)
+}

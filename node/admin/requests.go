@@ -1,0 +1,183 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/chip"
+	"ttfabric/node/session"
+)
+
+// requests performs one request, or a batch of requests.
+func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
+	text, err := body(r)
+	if err != nil {
+		badBody(w, err)
+		return
+	}
+	if bytes.HasPrefix(text, []byte("[")) {
+		s.requestBatch(w, r, text)
+		return
+	}
+	var b api.RequestBody
+	if err := decodeObject(text, &b); err != nil {
+		badBody(w, err)
+		return
+	}
+	q, err := b.Request()
+	if err != nil {
+		problem(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	done := make(chan chip.Result, 1)
+	if _, err = s.n.Submit(r.Context(), []chip.Request{q}, func(_ int, res chip.Result) { done <- res }); err != nil {
+		write(w, notStarted(err))
+		return
+	}
+	select {
+	case res := <-done:
+		answer(w, api.NewResult(&res))
+	case <-r.Context().Done():
+	}
+}
+
+// notStarted is the problem of a request that the chip did not start.
+func notStarted(err error) *api.Problem {
+	kind := aboutBlank
+	if errors.Is(err, session.ErrUnreachable) {
+		kind = api.NoWayType
+	}
+	return newProblem(http.StatusUnprocessableEntity, kind, err.Error())
+}
+
+// requestBatch starts the requests of a batch in order. The answer has a line for
+// each end, as the ends come, and one line that says how many requests were started.
+func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byte) {
+	rs, err := batchOf(text)
+	if err != nil {
+		badBody(w, err)
+		return
+	}
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	id := r.URL.Query().Get("batch")
+	if len(id) > api.MaxID {
+		problem(w, http.StatusBadRequest, fmt.Sprintf("batch of %d bytes: want at most %d", len(id), api.MaxID))
+		return
+	}
+	if id != "" {
+		if _, twice := s.batches.LoadOrStore(id, stop); twice {
+			problem(w, http.StatusConflict, fmt.Sprintf("there is a batch %q already", id))
+			return
+		}
+		defer s.batches.Delete(id)
+	}
+	a := &batchAnswer{w: w, all: len(rs), begun: make(chan begun, 1), ends: make(chan oneEnd, len(rs))}
+	go func() {
+		n, err := s.n.Submit(ctx, rs, func(i int, res chip.Result) { a.ends <- oneEnd{i, res} })
+		a.begun <- begun{n, err}
+	}()
+	a.stream(r.Context())
+}
+
+// batchOf reads the requests of a batch. The error names the first bad one.
+func batchOf(text []byte) ([]chip.Request, error) {
+	var bodies []api.RequestBody
+	if err := decodeText(text, &bodies); err != nil {
+		return nil, err
+	}
+	if len(bodies) == 0 || len(bodies) > api.MaxBatch {
+		return nil, fmt.Errorf("a batch of %d requests: want 1 to %d", len(bodies), api.MaxBatch)
+	}
+	rs := make([]chip.Request, len(bodies))
+	for i := range bodies {
+		var err error
+		if rs[i], err = bodies[i].Request(); err != nil {
+			return nil, fmt.Errorf("request %d of the batch: %w", i, err)
+		}
+	}
+	return rs, nil
+}
+
+// batchAnswer writes the answer to a batch. The chip's loop never waits for the
+// reader of the answer: ends has room for the ends of all requests.
+type batchAnswer struct {
+	w     http.ResponseWriter
+	all   int
+	begun chan begun
+	ends  chan oneEnd
+
+	lines *json.Encoder // nil: nothing has been written
+	left  int           // requests whose ends have to be written
+}
+
+// begun says how many requests of a batch the chip started.
+type begun struct {
+	n   int
+	err error // why not all
+}
+
+// oneEnd is the end of one request of a batch.
+type oneEnd struct {
+	i   int
+	res chip.Result
+}
+
+// stream writes until all started requests have ended, or the reader goes away.
+func (a *batchAnswer) stream(ctx context.Context) {
+	flush := http.NewResponseController(a.w).Flush
+	for told := false; !told || a.left > 0; {
+		var err error
+		select {
+		case e := <-a.ends:
+			a.left--
+			err = a.line(api.BatchEnd{Index: e.i, ResultBody: api.NewResult(&e.res)})
+		case b := <-a.begun:
+			told = true
+			if b.n == 0 && b.err != nil {
+				write(a.w, notStarted(b.err))
+				return
+			}
+			a.left += b.n
+			start := api.BatchStart{Started: b.n}
+			if b.n < a.all {
+				start.Problem = notStarted(b.err)
+			}
+			err = a.line(start)
+		case <-ctx.Done():
+			return
+		}
+		if err == nil && len(a.ends) == 0 {
+			err = flush()
+		}
+		if err != nil {
+			return // the reader has gone; the requests go on
+		}
+	}
+}
+
+// line writes one line of the answer.
+func (a *batchAnswer) line(v any) error {
+	if a.lines == nil {
+		a.w.Header().Set("Content-Type", api.MediaLines)
+		a.lines = json.NewEncoder(a.w)
+	}
+	return a.lines.Encode(v)
+}
+
+// stopBatch lets the chip start no more requests of a batch.
+func (s *Server) stopBatch(w http.ResponseWriter, r *http.Request) {
+	id := r.URL.Query().Get("batch")
+	stop, ok := s.batches.Load(id)
+	if !ok {
+		problem(w, http.StatusNotFound, fmt.Sprintf("there is no batch %q", id))
+		return
+	}
+	stop.(context.CancelFunc)()
+	w.WriteHeader(http.StatusNoContent)
+}

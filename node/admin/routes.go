@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"ttfabric/node/admin/api"
+)
+
+// handlers are what the server does for each route of [api.Routes].
+func (s *Server) handlers() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /livez": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }, "GET /readyz": s.readyz,
+		"GET /metrics": metrics(s.n).ServeHTTP,
+
+		"GET /v1/fabric": s.fabric, "GET /v1/chip": s.chip, "GET /v1/losses": s.losses, "GET /v1/ends": s.ends, "GET /v1/members": s.members,
+		"GET /v1/events": s.events, "GET /v1/profile/{kind}": s.profile,
+
+		"POST /v1/requests": s.requests, "DELETE /v1/requests": s.stopBatch, "POST /v1/bench": s.bench, "GET /v1/traces": s.traces,
+		"POST /v1/traffic": s.startTraffic, "GET /v1/traffic": s.trafficReport, "DELETE /v1/traffic": s.stopTraffic,
+
+		"GET /v1/netem": s.netem, "PUT /v1/netem": s.setNetem, "DELETE /v1/netem": s.resetNetem, "POST /v1/faults": s.tellFault,
+		"GET /v1/gossip": s.gossip, "PUT /v1/gossip": s.setGossip, "DELETE /v1/gossip": s.healGossip,
+		"GET /v1/gossip/keys": s.gossipKeys, "PUT /v1/gossip/keys": s.setGossipKeys,
+
+		"GET /v1/router": s.routers, "POST /v1/router": s.commandRouter, "PUT /v1/service": s.setService, "PUT /v1/leaving": s.drain,
+		"GET /v1/capture": s.capture, "DELETE /v1/capture": s.endCapture, "DELETE /v1/recording": s.endRecording,
+
+		"GET /v1/": page, "GET /v1/openapi.json": document,
+	}
+}
+
+// newMux joins routes and handlers. A route without a handler is an error, and
+// so is a handler without a route: nothing is served that is not documented.
+func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token string) (*http.ServeMux, error) {
+	mux := http.NewServeMux()
+	known := map[string]bool{}
+	for i := range routes {
+		r := &routes[i]
+		name := r.Method + " " + r.Path
+		h := handlers[name]
+		switch {
+		case h == nil:
+			return nil, fmt.Errorf("the route %s has no handler", name)
+		case known[name]:
+			return nil, fmt.Errorf("the route %s is in the table twice", name)
+		}
+		known[name] = true
+		h = limited(h, r.Limit())
+		if !r.Open {
+			h = guarded(h, token)
+		}
+		mux.HandleFunc(r.Pattern(), h)
+	}
+	for name := range handlers {
+		if !known[name] {
+			return nil, fmt.Errorf("the handler of %s has no route in the table", name)
+		}
+	}
+	return mux, nil
+}
+
+// limited refuses bodies of more than limit bytes.
+func limited(h http.HandlerFunc, limit int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, limit)
+		h(w, r)
+	}
+}
+
+// guarded refuses callers without the token. An empty token lets everybody in.
+func guarded(h http.HandlerFunc, token string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		got, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(token)) != 1 {
+			problem(w, http.StatusUnauthorized, "the token is missing or wrong; it is in the fabric's run folder")
+			return
+		}
+		h(w, r)
+	}
+}
+
+// document answers with the API's OpenAPI document.
+func document(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", api.MediaJSON)
+	w.Write(api.OpenAPI)
+}
+
+// page answers with the list of calls for people. The page loads nothing else.
+func page(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", api.MediaHTML)
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	pageTemplate.Execute(w, api.Routes)
+}

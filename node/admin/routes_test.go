@@ -1,0 +1,395 @@
+package admin_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/session"
+	"ttfabric/wire"
+)
+
+// caller makes calls of the API and compares the answers with the document.
+type caller struct {
+	t    *testing.T
+	ctx  context.Context
+	spec *spec
+	seen map[string]bool // the answers that have come, such as "GET /v1/chip 200 application/json"
+}
+
+// call makes one call of a route and checks the answer against the document. A
+// query of {kind}=x replaces {kind} in the path.
+func (c *caller) call(addr, method, path, query, body string, status int) string {
+	c.t.Helper()
+	resp := c.open(addr, method, path, query, body, token, status)
+	defer resp.Body.Close()
+	return c.read(method, path, resp)
+}
+
+// open makes one call of a route and leaves the content unread. A status of 0
+// stands for any.
+func (c *caller) open(addr, method, path, query, body, token string, status int) *http.Response {
+	c.t.Helper()
+	at := path
+	if kind, ok := strings.CutPrefix(query, "{kind}="); ok {
+		kind, query, _ = strings.Cut(kind, "&")
+		at = strings.ReplaceAll(path, "{kind}", kind)
+	}
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(c.ctx, method, "http://"+addr+at+"?"+query, content)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	if status != 0 && resp.StatusCode != status {
+		b, _ := io.ReadAll(resp.Body)
+		c.t.Errorf("%s %s?%s with %.200s: %s, want %d: %s", method, path, query, body, resp.Status, status, b)
+	}
+	return resp
+}
+
+// read reads an answer and checks it.
+func (c *caller) read(method, path string, resp *http.Response) string {
+	c.t.Helper()
+	name := fmt.Sprintf("%s %s %d", method, path, resp.StatusCode)
+	known, ok := c.spec.Paths[path][strings.ToLower(method)].Responses[fmt.Sprint(resp.StatusCode)]
+	if !ok {
+		c.t.Fatalf("%s is not in the document", name)
+	}
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if len(known.Content) == 0 {
+		c.seen[name] = true
+		if b, err := io.ReadAll(resp.Body); media != "" || len(b) > 0 || err != nil {
+			c.t.Errorf("%s has content: %s %q %v", name, media, b, err)
+		}
+		return ""
+	}
+	for want, content := range known.Content {
+		if base, _, _ := mime.ParseMediaType(want); base == media {
+			c.seen[name+" "+want] = true
+			return c.content(name, media, resp.Body, content.Schema)
+		}
+	}
+	c.t.Errorf("%s answers %q, which is not in the document", name, media)
+	return ""
+}
+
+// content checks the content of an answer. It reads the first three events of a
+// stream, and everything else to the end.
+func (c *caller) content(name, media string, body io.Reader, s *schema) string {
+	c.t.Helper()
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, 1<<20)
+	switch media {
+	case api.MediaEvents:
+		for n := 0; n < 3 && lines.Scan(); {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				c.json(name, data, s)
+				n++
+			}
+		}
+	case api.MediaLines:
+		var all []string
+		for lines.Scan() {
+			c.json(name, lines.Text(), s)
+			all = append(all, lines.Text())
+		}
+		return strings.Join(all, "\n")
+	default:
+		b, err := io.ReadAll(body)
+		if err != nil || len(b) == 0 {
+			c.t.Errorf("%s: %d bytes, %v", name, len(b), err)
+		}
+		if strings.HasSuffix(media, "json") {
+			c.json(name, string(b), s)
+		}
+		return string(b)
+	}
+	if lines.Err() != nil {
+		c.t.Errorf("%s: %v", name, lines.Err())
+	}
+	return ""
+}
+
+func (c *caller) json(name, text string, s *schema) {
+	c.t.Helper()
+	var v any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		c.t.Errorf("%s: %v", name, err)
+		return
+	}
+	if err := c.spec.check("the answer", v, s); err != nil {
+		c.t.Errorf("%s: %v\n%.2000s", name, err, text)
+	}
+}
+
+// TestRoutes makes every call of the API and provokes every error that the
+// document knows. Each answer must be as the document says.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	s, err := readSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine, addrs, stop, err := startWith("n300", options{keys: [][]byte{bytes.Repeat([]byte{1}, 32)}, record: t.TempDir(), about: map[string]string{"name": "here"}})
+	defer stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := session.New(api.NewClient(addrs[0], token, machine.Chips[0].Node, machine)).Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	c := &caller{t: t, ctx: ctx, spec: s, seen: map[string]bool{}}
+	c.states(addrs[0])
+	c.commands(addrs[0], addrs[1])
+	c.batches(addrs[0])
+	c.harm(addrs[0])
+	c.operations(addrs[0])
+	c.captures(addrs[0])
+	c.lonely()
+	for i := range api.Routes {
+		c.refusals(addrs[0], &api.Routes[i])
+	}
+	for path, methods := range s.Paths {
+		for method, o := range methods {
+			for status, r := range o.Responses {
+				name := fmt.Sprintf("%s %s %s", strings.ToUpper(method), path, status)
+				for media := range r.Content {
+					if !c.seen[name+" "+media] {
+						t.Errorf("%s, %s: nothing in this test brings it about", name, media)
+					}
+				}
+				if len(r.Content) == 0 && !c.seen[name] {
+					t.Errorf("%s: nothing in this test brings it about", name)
+				}
+			}
+		}
+	}
+}
+
+// refusals makes calls without the token, and with bodies that cannot be read.
+func (c *caller) refusals(addr string, r *api.Route) {
+	if !r.Open {
+		resp := c.open(addr, r.Method, r.Path, "", "", "wrong", http.StatusUnauthorized)
+		c.read(r.Method, r.Path, resp)
+		resp.Body.Close()
+	}
+	if len(r.Bodies) > 0 {
+		for _, body := range []string{"", "{", "null", "3", `{"no such field":1}`, `{}{}`} {
+			c.call(addr, r.Method, r.Path, "", body, http.StatusBadRequest)
+		}
+		c.call(addr, r.Method, r.Path, "", "{"+strings.Repeat(" ", int(r.Limit())), http.StatusRequestEntityTooLarge)
+	}
+}
+
+func (c *caller) states(a string) {
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/v1/fabric", "/v1/chip", "/v1/losses", "/v1/ends", "/v1/members", "/v1/events", "/v1/openapi.json"} {
+		c.call(a, "GET", path, "", "", 200)
+	}
+	res, text := scrape(c.t, a, token, "application/openmetrics-text;version=1.0.0")
+	res.Body = io.NopCloser(bytes.NewReader(text))
+	c.read("GET", "/metrics", res)
+	if page := c.call(a, "GET", "/v1/", "", "", 200); strings.Count(page, "<h2>") != len(api.Routes) || strings.Contains(page, "src=") || strings.Contains(page, "http://") {
+		c.t.Errorf("the page has %d calls of %d, or needs something from elsewhere:\n%s", strings.Count(page, "<h2>"), len(api.Routes), page)
+	}
+	profile := func(query string, status int) {
+		c.t.Helper()
+		c.call(a, "GET", "/v1/profile/{kind}", "{kind}="+query, "", status)
+	}
+	for _, kind := range api.ProfileKinds {
+		profile(kind+"&for=10ms", 200)
+	}
+	profile("cpu&for=1h", 400)
+	profile("nothing", 404)
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	go func() { // again, if the profile below was first
+		for ctx.Err() == nil {
+			api.NewClient(a, token, wire.FabricNodeID{}, nil).Profile(ctx, "cpu", time.Minute, io.Discard)
+		}
+	}()
+	for c.ctx.Err() == nil && !c.seen["GET /v1/profile/{kind} 409 "+api.MediaProblem] {
+		resp := c.open(a, "GET", "/v1/profile/{kind}", "{kind}=cpu&for=1ms", "", token, 0)
+		c.read("GET", "/v1/profile/{kind}", resp) // a profile, or an error once the other profile has begun
+		resp.Body.Close()
+	}
+}
+
+const tile = `"addr":4466765987840` // tile 1-1, offset 0
+
+func (c *caller) commands(a, b string) {
+	send := func(body string, status int, want string) {
+		c.t.Helper()
+		if got := c.call(a, "POST", "/v1/requests", "", body, status); !strings.Contains(got, want) {
+			c.t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+	send(`{"dst":"M0D1","plane":0,"command":{"type":"write",`+tile+`},"payload":"eHl6","trace":true}`, 200, `"fate":"done"`)
+	send(`{"dst":"M0D1","command":{"type":"read","size":3,`+tile+`}}`, 200, `"data":"eHl6"`)
+	send(`{"dst":"M0D1","command":{"Type":7,"Size":3,"Addr":4466765987840},"via":"AQ=="}`, 422, "hops")
+	send(`{"dst":"1","probe":true}`, 200, `"fate":"done"`)
+	send(`{"dst":"M0D1","command":{"type":"inline-write","addr":4466765987841}}`, 200, `"outcome":"misaligned"`)
+	send(`{"multicast":"E1","command":{"type":"inline-write","addr":4466765987841}}`, 200, `"members":[{"chip":"M0D1"`)
+	send(`{"dst":"M0D1","plane":9}`, 422, "plane 9")
+	send(`{"dst":"M0D1","command":{"type":"wriet"}}`, 400, "inline-write")
+	send(`{"dst":"M0D1","command":{"type":"scatter-write","scatter":[1,2,3,4,5]}}`, 422, "5 chunks")
+	one := `{"dst":"M0D1","command":{"type":"atomic-inc","value":1,` + tile + `}}`
+	send("["+one+","+one+"]", 200, `"started":2}`)
+	send("["+one+`,{"dst":"M0D1","plane":9}]`, 200, `"started":1,"problem":{`)
+	send(`[{"dst":"M0D1","plane":9},`+one+"]", 422, "plane 9")
+	send("[]", 400, "1 to 256")
+	send(`[{"dst":"M0D1"},{"nonsense":1}]`, 400, "nonsense")
+	c.call(a, "POST", "/v1/requests", "batch="+strings.Repeat("x", api.MaxID+1), "["+one+"]", 400)
+	c.call(a, "GET", "/v1/traces", "", "", 200)
+	c.call(b, "GET", "/v1/traces", "", "", 200)
+
+	c.call(a, "POST", "/v1/bench", "", `{"dst":"M0D1","size":64,"batch":4,"rounds":3,`+tile+`}`, 200)
+	c.call(a, "POST", "/v1/bench", "", `{"dst":"M0D1","size":64,"batch":4,"rounds":3,"addr":0,"via":["E","E"]}`, 422)
+	c.call(a, "POST", "/v1/bench", "", `{"dst":"M0D1","size":64,"batch":0}`, 422)
+	c.call(a, "POST", "/v1/bench", "", `{"dst":"M0D1","size":64,"batch":1,"rounds":1,"addr":4329327034368}`, 409)
+
+	run := `{"spec":{"run":5,"pattern":"all-to-all","packets":10,"size":100,"planes":2,"window":8,"seed":1},"pairs":[{"src":"M0D0","dst":"M0D1"}],"send":`
+	c.call(a, "GET", "/v1/traffic", "", "", 404)
+	c.call(b, "POST", "/v1/traffic", "", run+"false}", 200)
+	c.call(a, "POST", "/v1/traffic", "", run+"true}", 200)
+	for c.ctx.Err() == nil && !strings.Contains(c.call(a, "GET", "/v1/traffic", "", "", 200), `"completed":10`) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	c.call(b, "GET", "/v1/traffic", "", "", 200) // this chip is no source
+	c.call(a, "POST", "/v1/traffic", "", `{"spec":{}}`, 422)
+	c.call(a, "DELETE", "/v1/traffic", "", "", 200)
+}
+
+// batches begins a batch while the cables are cut, stops the batch, and begins
+// another batch of the same id meanwhile.
+func (c *caller) batches(a string) {
+	cut := func(on bool) {
+		c.call(a, "PUT", "/v1/netem", "", fmt.Sprintf(`{"channels":[%s],"cut":%v}`, strings.Join(c.channels(a), ","), on), 200)
+	}
+	cut(true)
+	started := make(chan *http.Response)
+	go func() {
+		started <- c.open(a, "POST", "/v1/requests", "batch=mine", `[{"dst":"M0D1","probe":true}]`, token, 200)
+	}()
+	for c.ctx.Err() == nil && !c.seen["DELETE /v1/requests 204"] {
+		resp := c.open(a, "DELETE", "/v1/requests", "batch=mine", "", token, 0)
+		c.read("DELETE", "/v1/requests", resp) // 404 until the batch has come
+		resp.Body.Close()
+	}
+	c.call(a, "POST", "/v1/requests", "batch=mine", `[{"dst":"M0D1","probe":true}]`, 409)
+	cut(false)
+	resp := <-started
+	defer resp.Body.Close()
+	if got := c.read("POST", "/v1/requests", resp); !strings.Contains(got, `"started":1`) {
+		c.t.Errorf("a batch that was started and then stopped: %s", got)
+	}
+	c.call(a, "DELETE", "/v1/requests", "batch=mine", "", 404)
+}
+
+// channels are those of the chip, as JSON has them.
+func (c *caller) channels(a string) (all []string) {
+	var v api.ChipView
+	if err := json.Unmarshal([]byte(c.call(a, "GET", "/v1/chip", "", "", 200)), &v); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, l := range v.Links {
+		all = append(all, fmt.Sprint(l.Channel))
+	}
+	return all
+}
+
+func (c *caller) harm(a string) {
+	ch := c.channels(a)[0]
+	c.call(a, "GET", "/v1/netem", "", "", 200)
+	c.call(a, "PUT", "/v1/netem", "", `{"channels":[`+ch+`],"options":{"delay":"1ms","loss-gemodel":"1%,50%"},"seed":3,"for_seconds":60}`, 200)
+	c.call(a, "PUT", "/v1/netem", "", `{"channels":[3],"options":{"delay":"1ms"}}`, 422)
+	c.call(a, "DELETE", "/v1/netem", "channel="+ch, "", 200)
+	c.call(a, "DELETE", "/v1/netem", "", "", 200)
+	c.call(a, "DELETE", "/v1/netem", "channel=x", "", 400)
+	c.call(a, "DELETE", "/v1/netem", "channel=3", "", 422)
+	c.call(a, "POST", "/v1/faults", "", `{"kind":"killed","chip":"M0D1"}`, 200)
+	c.call(a, "POST", "/v1/faults", "", `{"kind":"set","chip":"M0D0","channel":`+ch+`,"options":{"loss":"1%"}}`, 200)
+	c.call(a, "POST", "/v1/faults", "", `{"kind":"killed","chip":"M7D1"}`, 422)
+	c.call(a, "GET", "/v1/gossip", "", "", 200)
+	c.call(a, "PUT", "/v1/gossip", "", `{"options":{"delay":"1ms"},"cut":true,"cut_off_from":["M0D1"],"for_seconds":60}`, 200)
+	c.call(a, "PUT", "/v1/gossip", "", `{"options":{"haste":"1ms"}}`, 422)
+	c.call(a, "DELETE", "/v1/gossip", "cuts=only", "", 200)
+	c.call(a, "DELETE", "/v1/gossip", "", "", 200)
+}
+
+func (c *caller) operations(a string) {
+	ch := c.channels(a)[0]
+	c.call(a, "GET", "/v1/router", "", "", 200)
+	for action := range api.RouterActions {
+		c.call(a, "POST", "/v1/router", "", `{"channels":[`+ch+`],"action":"`+action+`"}`, 200)
+	}
+	c.call(a, "POST", "/v1/router", "", `{"channels":[`+ch+`],"action":"flush"}`, 200)
+	c.call(a, "POST", "/v1/router", "", `{"action":"resume"}`, 200)
+	c.call(a, "POST", "/v1/router", "", `{"action":"hurry"}`, 422)
+	c.call(a, "PUT", "/v1/service", "", `{"channels":[`+ch+`],"out":true}`, 200)
+	c.call(a, "PUT", "/v1/service", "", `{"channels":[`+ch+`]}`, 200)
+	c.call(a, "PUT", "/v1/service", "", `{"channels":[3],"out":true}`, 422)
+	c.call(a, "PUT", "/v1/leaving", "", `{"on":true}`, 200)
+	c.call(a, "PUT", "/v1/leaving", "", `{}`, 200)
+	c.call(a, "GET", "/v1/gossip/keys", "", "", 200)
+	c.call(a, "PUT", "/v1/gossip/keys", "", `{"action":"install","key":"AgICAgICAgICAgICAgICAg=="}`, 200)
+	c.call(a, "PUT", "/v1/gossip/keys", "", `{"action":"install","key":"Ag=="}`, 422)
+	c.call(a, "PUT", "/v1/gossip/keys", "", `{"action":"forget"}`, 422)
+	c.call(a, "DELETE", "/v1/recording", "", "", 200)
+	c.call(a, "DELETE", "/v1/recording", "", "", 409)
+}
+
+func (c *caller) captures(a string) {
+	resp := c.open(a, "GET", "/v1/capture", "id=mine&keys=1&snaplen=100&ports="+strings.Join(c.channels(a), ","), "", token, 200)
+	defer resp.Body.Close()
+	c.call(a, "GET", "/v1/capture", "id=mine", "", 409)
+	c.call(a, "GET", "/v1/capture", "filter=tcp", "", 400)
+	c.call(a, "GET", "/v1/capture", "ports=3", "", 422)
+	c.call(a, "DELETE", "/v1/capture", "id=mine", "", 204)
+	c.read("GET", "/v1/capture", resp)
+	c.call(a, "DELETE", "/v1/capture", "id=yours", "", 404)
+}
+
+// lonely asks a chip whose neighbour does not run, whose gossip is plain, and that
+// nobody has described. Then lonely asks a chip that is closed, while its API goes on.
+func (c *caller) lonely() {
+	_, addrs, stop, err := startWith("n300", options{first: true})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	a := addrs[0]
+	c.call(a, "GET", "/readyz", "", "", 503)
+	c.call(a, "GET", "/v1/fabric", "", "", 404)
+	c.call(a, "GET", "/v1/gossip/keys", "", "", 422)
+	stop()
+	_, addrs, stop, err = startWith("n300", options{first: true, closed: true})
+	defer stop()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	a = addrs[0]
+	c.call(a, "GET", "/v1/ends", "", "", 503)
+	c.call(a, "GET", "/v1/losses", "", "", 503)
+	c.call(a, "GET", "/v1/gossip", "", "", 422)
+	c.call(a, "DELETE", "/v1/gossip", "", "", 422)
+}

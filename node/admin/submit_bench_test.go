@@ -1,0 +1,52 @@
+package admin_test
+
+import (
+	"context"
+	"testing"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/session"
+	"ttfabric/wire"
+)
+
+// remote starts two chips. It returns a session that reaches the first chip over its
+// API, and the second chip.
+func remote(b *testing.B) (*session.Session, wire.FabricNodeID) {
+	b.Helper()
+	machine, addrs, stop, err := start()
+	b.Cleanup(stop)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := session.New(api.NewClient(addrs[0], token, machine.Chips[0].Node, machine))
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	if err := s.Ready(ctx); err != nil {
+		b.Fatal(err)
+	}
+	return s, machine.Chips[1].Node
+}
+
+// BenchmarkRemoteWrite writes 1 MiB, 256 packets, through the client.
+func BenchmarkRemoteWrite(b *testing.B) {
+	s, dst := remote(b)
+	data := make([]byte, 1<<20)
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		if err := s.Write(b.Context(), dst, wire.NewNocAddr(0, 0, 0), data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRemotePings sends 1000 pings through the client, one after the other.
+func BenchmarkRemotePings(b *testing.B) {
+	s, dst := remote(b)
+	for b.Loop() {
+		for range 1000 {
+			if _, err := s.Ping(b.Context(), dst); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
+)
+
+func lookFiles(_ context.Context, p *patient) Finding {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return bad(Warning, "", "the limit of open files cannot be read: %v", err)
+	}
+	// Each chip is a process of its own. A command that steers the chips holds up to two connections to each.
+	need := uint64(max(chipFiles, 4*p.chips()+64))
+	if l.Max < need {
+		return bad(Failure, fmt.Sprintf("'ulimit -n %d' before 'ttfabric up', or a higher nofile in /etc/security/limits.conf", need), "%d may be open in one process; %s need %d", l.Max, topo.Count(p.chips(), "chip"), need)
+	}
+	return ok("%s may be open in one process; %d are needed", limitText(l.Max), need)
+}
+
+func limitText(n uint64) string {
+	if n == math.MaxUint64 {
+		return "any number"
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func lookProcesses(_ context.Context, p *patient) Finding {
+	need := chipThreads * p.chips()
+	if p.Runtime == spec.Docker {
+		need = 0 // the threads are the engine's
+	}
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &l); err != nil {
+		return bad(Warning, "", "the limit of processes cannot be read: %v", err)
+	}
+	used := threadsOf(os.Getuid())
+	return judgeThreads(need, used, l.Cur, os.Getuid() == 0, pidsLeft("/proc/self/cgroup", "/sys/fs/cgroup"))
+}
+
+// judgeThreads weighs the threads that are needed against the user's limit, which
+// does not bind root, and against left, the threads that the control group may
+// still have. A negative left says that the control group has no limit.
+func judgeThreads(need, used int, limit uint64, root bool, left int) Finding {
+	const wayOut = "'ulimit -u %d' before 'ttfabric up', or a higher nproc in /etc/security/limits.conf"
+	switch {
+	case left >= 0 && left < need:
+		return bad(Failure, "a higher pids limit of the container or the systemd unit (TasksMax)", "%d threads are needed, and this control group has %d left", need, left)
+	case root || limit == math.MaxUint64:
+		return ok("no limit of this user's processes; %d threads are needed", need)
+	case uint64(used+need) > limit:
+		return bad(Failure, fmt.Sprintf(wayOut, used+2*need), "%d threads are needed, this user has %d already and may have %d", need, used, limit)
+	}
+	return ok("%d threads are needed; this user has %d and may have %d", need, used, limit)
+}
+
+// threadsOf counts the threads of a user's processes (proc(5), /proc/pid/status).
+func threadsOf(uid int) (n int) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		fi, err := os.Stat(d)
+		if err != nil || int(fi.Sys().(*syscall.Stat_t).Uid) != uid {
+			continue
+		}
+		for line := range strings.Lines(readSys(d + "/status")) {
+			if v, ok := strings.CutPrefix(line, "Threads:"); ok {
+				k, _ := strconv.Atoi(strings.TrimSpace(v))
+				n += k
+			}
+		}
+	}
+	return n
+}
+
+// pidsLeft is how many more threads a process's control group and the groups above
+// it may have (cgroups(7), pids controller); -1: any number. self is the process's
+// file /proc/pid/cgroup, root is where control groups are mounted.
+func pidsLeft(self, root string) int {
+	left := -1
+	for line := range strings.Lines(readSys(self)) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) != 3 || f[1] != "" && f[1] != "pids" {
+			continue
+		}
+		base := filepath.Join(root, f[1]) // version 2 has one tree, version 1 one for each controller
+		for at := filepath.Join(base, f[2]); strings.HasPrefix(at, base); at = filepath.Dir(at) {
+			most, err := strconv.Atoi(readSys(at + "/pids.max"))
+			now, err2 := strconv.Atoi(readSys(at + "/pids.current"))
+			if err == nil && err2 == nil && (left < 0 || most-now < left) {
+				left = max(0, most-now)
+			}
+		}
+	}
+	return left
+}
+
+func lookMemory(_ context.Context, p *patient) Finding {
+	free := int64(-1)
+	for line := range strings.Lines(readSys("/proc/meminfo")) {
+		if v, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			kib, _ := strconv.ParseInt(strings.Fields(v)[0], 10, 64)
+			free = kib << 10
+		}
+	}
+	if free < 0 {
+		return bad(Warning, "", "/proc/meminfo does not say what memory is available")
+	}
+	return judgeMemory(free, int64(p.chips()))
+}
+
+func judgeMemory(free, chips int64) Finding {
+	const wayOut = "end programs that take memory, a smaller topology, or several machines: 'ttfabric node --help'"
+	switch {
+	case free < chips*chipIdle:
+		return bad(Failure, wayOut, "%d MiB available; %d chips take %d when idle", free>>20, chips, chips*chipIdle>>20)
+	case free < chips*chipBusy:
+		return bad(Warning, wayOut, "%d MiB available; %d chips take %d when idle, and up to %d under traffic", free>>20, chips, chips*chipIdle>>20, chips*chipBusy>>20)
+	}
+	return ok("%d MiB available; %d chips take up to %d", free>>20, chips, chips*chipBusy>>20)
+}
+
+// existing is a path if there is such a file or folder, else the nearest folder above the path that is there.
+func existing(path string) string {
+	for {
+		if _, err := os.Lstat(path); err == nil || path == "/" || path == "." {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+func lookFolder(context.Context, *patient) Finding {
+	const wayOut = "set XDG_RUNTIME_DIR to a folder of yours"
+	root := folder.Root()
+	at := existing(root)
+	fi, err := os.Lstat(at)
+	switch {
+	case err != nil:
+		return bad(Failure, wayOut, "%s: %v", at, err)
+	case !fi.IsDir():
+		return bad(Failure, wayOut, "%s is not a folder", at)
+	case at == root && fi.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()):
+		return bad(Failure, wayOut, "%s is another user's", root)
+	}
+	if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
+		return bad(Failure, wayOut, "%s cannot be written: %v", at, err)
+	}
+	return ok("%s", root)
+}
+
+func lookDisk(_ context.Context, p *patient) Finding {
+	at := existing(folder.Root())
+	var s unix.Statfs_t
+	if err := unix.Statfs(at, &s); err != nil {
+		return bad(Warning, "", "%s: %v", at, err)
+	}
+	return judgeDisk(int64(s.Bavail)*s.Bsize, int64(s.Ffree), s.Files > 0, int64(p.chips()), at)
+}
+
+// judgeDisk weighs the bytes and inodes that the file system of the folder at has
+// free. counted says that the file system has a limit of inodes.
+func judgeDisk(free, inodes int64, counted bool, chips int64, at string) Finding {
+	const wayOut = "make room there, or set XDG_RUNTIME_DIR to a folder on another disk"
+	switch need := chips * chipDisk; {
+	case counted && inodes < 8*chips:
+		return bad(Failure, wayOut, "%s has room for %d more files", at, inodes)
+	case free < need:
+		return bad(Failure, wayOut, "%s has %d MiB left; logs and events of %d chips take %d", at, free>>20, chips, need>>20)
+	default:
+		return ok("%s has %d MiB left; %d chips take up to %d", at, free>>20, chips, need>>20)
+	}
+}
+
+func lookClock(context.Context, *patient) Finding {
+	var t unix.Timex
+	state, err := unix.Adjtimex(&t)
+	switch {
+	case err != nil:
+		return ok("whether the clock is synchronised cannot be asked here: %v", err)
+	case state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0:
+		return bad(Warning, "nothing on one machine; on several 'timedatectl set-ntp true', or chrony", "the kernel says that the clock is not synchronised: between machines, the times of events may be wrong, and so may be which of two incarnations of a chip is the later")
+	}
+	return ok("synchronised, to %d ms", t.Esterror/1000)
+}

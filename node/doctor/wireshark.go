@@ -1,0 +1,43 @@
+package doctor
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"ttfabric/wire/capture/wireshark"
+)
+
+// leastWireshark is the first major version of Wireshark that the dissector is made for.
+const leastWireshark = 4
+
+func lookWireshark(ctx context.Context, _ *patient) Finding {
+	path, err := exec.LookPath("tshark")
+	if err != nil {
+		if path, err = exec.LookPath("wireshark"); err != nil {
+			return bad(Warning, "install wireshark or tshark, 4.0 or later, to look into captures", "neither tshark nor wireshark is here")
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	version, _, err := wireshark.Version(ctx, path)
+	if err != nil {
+		return bad(Warning, "", "%s does not say its version: %v", path, err)
+	}
+	name := filepath.Base(path)
+	if major, _ := strconv.Atoi(strings.Split(version, ".")[0]); major < leastWireshark {
+		return bad(Warning, "Wireshark 4.0 or later", "%s %s is too old for the dissector", name, version)
+	}
+	if name != "tshark" {
+		return ok("wireshark %s; only tshark would say whether it has the dissector", version)
+	}
+	switch loads, err := wireshark.Loads(ctx, path); {
+	case err != nil:
+		return bad(Warning, "", "tshark -G protocols: %v", err)
+	case !loads:
+		return bad(Warning, "'ttfabric wireshark install' puts the dissector in place", "tshark %s does not know TT-link", version)
+	}
+	return ok("tshark %s knows TT-link", version)
+}

@@ -1,0 +1,186 @@
+package fabric
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+// Limits of looking for the chips of an attached fabric.
+const (
+	rosterTime  = 1500 * time.Millisecond // at most, where somebody does not answer
+	rosterFirst = 8                       // addresses that are asked at once
+	rosterMore  = 200 * time.Millisecond  // after which the others that are known are asked too
+)
+
+// attached are the chips of an attached fabric, on other machines.
+type attached struct {
+	dir folder.Dir
+	m   spec.Spec
+}
+
+// Chips are the chips that answer, and the chips that others believe alive.
+func (e attached) Chips() (out []folder.Chip) {
+	f, err := read(e.dir, e.m)
+	if err != nil {
+		return nil
+	}
+	last := map[wire.FabricNodeID]string{}
+	known := slices.Clone(e.m.Attached)
+	for _, c := range e.dir.ChipFiles() {
+		last[c.Chip] = c.API
+		known = append(known, c.API)
+	}
+	r := roster{t: f.Topology, token: f.bearer(), found: map[wire.FabricNodeID]place{}, asked: map[string]bool{}, answers: make(chan rosterAnswer)}
+	r.find(known)
+	for n, p := range r.found {
+		c := folder.Chip{Chip: n, API: p.api, Gossip: p.gossip}
+		if last[n] != c.API {
+			_ = e.dir.WriteChip(c) // the next command asks there; without the file, it asks the others
+		}
+		out = append(out, c)
+	}
+	folder.SortChips(out)
+	return out
+}
+
+// notHere refuses what needs a process of this machine or the engine that has it.
+func (e attached) notHere(n wire.FabricNodeID, what string) error {
+	return spec.Usagef("fabric %q is attached: its chips run on other machines, and chip %s cannot be %s from here; do it where it runs", e.dir.Name(), n, what)
+}
+
+func (e attached) Launch(_ context.Context, ns []wire.FabricNodeID, _ spec.Records, _ chan<- folder.Exit) error {
+	if len(ns) == 0 {
+		return nil
+	}
+	return e.notHere(ns[0], "started")
+}
+
+func (e attached) Do(_ context.Context, f folder.Chip, k fault.Kind) error {
+	return e.notHere(f.Chip, k.String())
+}
+
+func (e attached) LastWords(wire.FabricNodeID) string { return "" }
+
+// Archive has nothing to bring: each chip's events are where it runs, if it archives them, and the latest in its API.
+func (e attached) Archive(context.Context) error { return nil }
+
+func (e attached) KeyLog(context.Context) error { return nil }
+
+func (e attached) Recording(_ context.Context, file string) (string, error) { return file, nil }
+
+// Remove forgets the fabric; its chips run on.
+func (e attached) Remove() error { return e.dir.Remove() }
+
+// place is where a chip of an attached fabric is.
+type place struct {
+	api, gossip string
+	sure        bool // it answered there itself
+}
+
+// rosterAnswer is what is heard from one address.
+type rosterAnswer struct {
+	addr    string
+	self    wire.FabricNodeID
+	gossip  string
+	members []api.MemberView
+	err     error
+}
+
+// roster is a search for the chips of a fabric.
+type roster struct {
+	t       *topo.Topology
+	token   string
+	found   map[wire.FabricNodeID]place
+	asked   map[string]bool
+	open    int // questions
+	answers chan rosterAnswer
+}
+
+// find asks the chips that are known who else there is, until all are found, nobody is left to be asked, or time is over.
+func (r *roster) find(known []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), rosterTime)
+	defer cancel()
+	for _, a := range known[:min(len(known), rosterFirst)] {
+		r.ask(ctx, a)
+	}
+	rest := known[min(len(known), rosterFirst):]
+	more := time.After(rosterMore)
+	for len(r.found) < len(r.t.Chips) {
+		if r.open == 0 {
+			if len(rest) == 0 {
+				return
+			}
+			more = time.After(0)
+		}
+		select {
+		case a := <-r.answers:
+			r.open--
+			r.hear(ctx, &a)
+		case <-more:
+			for _, a := range rest {
+				r.ask(ctx, a)
+			}
+			rest, more = nil, nil
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ask asks one address, once.
+func (r *roster) ask(ctx context.Context, addr string) {
+	if r.asked[addr] || len(r.asked) >= 4*len(r.t.Chips)+spec.MaxSeeds {
+		return
+	}
+	r.asked[addr] = true
+	r.open++
+	go func() {
+		a := rosterAnswer{addr: addr}
+		cl := api.NewClient(addr, r.token, wire.FabricNodeID{}, r.t)
+		defer cl.Close()
+		v, err := cl.Chip(ctx)
+		if err == nil {
+			a.self, a.gossip = v.Chip, v.Gossip
+			a.members, err = cl.Members(ctx)
+		}
+		a.err = err
+		select {
+		case r.answers <- a:
+		case <-ctx.Done():
+		}
+	}()
+}
+
+// hear takes one answer. Of a mesh of which nobody has answered, all that are heard of are asked.
+func (r *roster) hear(ctx context.Context, a *rosterAnswer) {
+	if a.err != nil {
+		return
+	}
+	if _, ok := r.t.Chip(a.self); !ok {
+		return
+	}
+	r.found[a.self] = place{a.addr, a.gossip, true}
+	heard := map[wire.MeshID]bool{}
+	for n, p := range r.found {
+		heard[n.Mesh] = heard[n.Mesh] || p.sure
+	}
+	for _, m := range a.members {
+		if _, ok := r.t.Chip(m.Chip); !ok || m.API == "" {
+			continue
+		}
+		if _, ok := r.found[m.Chip]; !ok {
+			r.found[m.Chip] = place{api: m.API, gossip: m.Address}
+		}
+		if !heard[m.Chip.Mesh] {
+			r.ask(ctx, m.API)
+		}
+	}
+}

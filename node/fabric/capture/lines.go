@@ -1,0 +1,102 @@
+package capture
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"ttfabric/wire/capture"
+)
+
+// lines is a [Sink] that writes a line of text per frame.
+type lines struct {
+	w       *bufio.Writer
+	tracker capture.Tracker
+}
+
+// Lines writes a line of text per frame to w; see [capture.Line].
+func Lines(w io.Writer) Sink { return &lines{w: bufio.NewWriter(w)} }
+
+// AddInterface implements [Sink].
+func (*lines) AddInterface(capture.Interface) error { return nil }
+
+// Packet implements [Sink].
+func (l *lines) Packet(p *capture.Packet) error {
+	from, to, _ := capture.PortsOf(p.Data)
+	_, _, payload, _ := capture.Payload(p.Data)
+	s := capture.Sight{Port: to, Peer: from, Dir: p.Dir, Data: payload, Length: len(payload) + p.Length - len(p.Data)}
+	if p.Dir == capture.DirOut {
+		s.Port, s.Peer = from, to
+	}
+	l.tracker.Look(&s)
+	notes := p.Comments
+	if p.Dropped > 0 {
+		notes = append(notes, fmt.Sprintf("%d before it dropped by the capture", p.Dropped))
+	}
+	_, err := fmt.Fprintln(l.w, capture.Line(p.At, &s, notes))
+	return err
+}
+
+// Keys implements [Sink]; lines have no place for keys.
+func (*lines) Keys([]byte) error { return nil }
+
+// Flush implements [Sink].
+func (l *lines) Flush() error { return l.w.Flush() }
+
+// Size implements [Sink].
+func (*lines) Size() int64 { return 0 }
+
+// Close implements [Sink]; lines have no place for statistics.
+func (l *lines) Close([]capture.Statistics) error { return l.w.Flush() }
+
+// Files implements [Sink].
+func (*lines) Files() []string { return nil }
+
+// objects is a [Sink] that writes a JSON object per frame.
+type objects struct {
+	lines
+	item    string   // stands before each object: makes an item of a YAML list of the object
+	ports   []string // names of the interfaces
+	decoder capture.Decoder
+}
+
+// Objects writes a [Frame] per frame to w, as a line of JSON or, with yaml, as an item of a YAML list.
+func Objects(w io.Writer, yaml bool) Sink {
+	s := &objects{lines: lines{w: bufio.NewWriter(w)}}
+	if yaml {
+		s.item = "- "
+	}
+	return s
+}
+
+// Frame is a captured frame as [Objects] writes the frame.
+type Frame struct {
+	Time      time.Time           `json:"time"` // by the clock of the chip's machine
+	Port      string              `json:"port"` // such as M0D3/eth8
+	Direction string              `json:"direction"`
+	Length    int                 `json:"length"`                   // bytes of the whole Ethernet frame
+	Comments  []string            `json:"comments,omitempty"`       // faults done to the frame, and what happened at the port before
+	Dropped   uint64              `json:"dropped_before,omitempty"` // frames of the port that the capture had no room for, since the frame before
+	Fields    map[string][]string `json:"fields"`                   // by the names of the Wireshark dissector; see package wire/capture
+}
+
+// AddInterface implements [Sink].
+func (s *objects) AddInterface(i capture.Interface) error {
+	s.ports = append(s.ports, i.Name)
+	return nil
+}
+
+// Packet implements [Sink].
+func (s *objects) Packet(p *capture.Packet) error {
+	from, to, payload, _ := capture.Payload(p.Data)
+	v := Frame{p.At, s.ports[p.Interface], p.Dir.String(), p.Length, p.Comments, p.Dropped, map[string][]string{}}
+	for _, f := range capture.Fields(s.decoder.Datagram(v.Port+from.String()+to.String(), payload)) {
+		v.Fields[f.Name] = append(v.Fields[f.Name], f.Value)
+	}
+	if _, err := s.w.WriteString(s.item); err != nil {
+		return err
+	}
+	return json.NewEncoder(s.w).Encode(v)
+}

@@ -1,0 +1,160 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ttfabric/wire/capture"
+)
+
+// Sink is where the frames of a [Job] go. The interfaces of packets are numbered
+// in the order in which the job added them.
+type Sink interface {
+	AddInterface(i capture.Interface) error
+	Packet(p *capture.Packet) error
+	Keys(lines []byte) error                // lines of a TLS key log
+	Flush() error                           // writes what the sink holds back
+	Size() int64                            // bytes so far, of all files; 0 where there are no files
+	Close(stats []capture.Statistics) error // the statistics are those of the interfaces
+	Files() []string                        // names of the files that are there, oldest first
+}
+
+// pcapng is a [Sink] that writes pcapng: to a stream, or to files one after the other.
+type pcapng struct {
+	o       Options // of files
+	section capture.Section
+	file    *os.File // nil: a stream
+	w       *capture.Writer
+	ifaces  []capture.Interface
+	keys    []byte
+	names   []string // of the files that are there, oldest first
+	number  int      // of the file
+	before  int64    // bytes of the earlier files
+	stats   []capture.Statistics
+}
+
+// Stream writes one section of pcapng to w.
+func Stream(w io.Writer, s capture.Section) Sink {
+	return &pcapng{section: s, w: capture.NewWriter(w, s)}
+}
+
+// Files writes the file that o names or, with RingMiB, a series of files
+// NAME_00001_TIME.EXT. Files opens the first one. A file with keys is readable
+// for its owner alone. A file that cannot be written further, such as on a full
+// disk, is cut to whole blocks, so that the file is valid.
+func Files(o *Options, s capture.Section) (Sink, error) {
+	p := &pcapng{o: *o, section: s}
+	return p, p.open()
+}
+
+// open begins a file.
+func (p *pcapng) open() error {
+	name := p.o.Write
+	if p.o.RingMiB > 0 {
+		p.number++
+		ext := filepath.Ext(name)
+		name = fmt.Sprintf("%s_%05d_%s%s", strings.TrimSuffix(name, ext), p.number, time.Now().Format("20060102150405"), ext)
+	}
+	mode := os.FileMode(0o644)
+	if p.o.Keys {
+		mode = 0o600
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return fmt.Errorf("cannot write the capture: %w", err)
+	}
+	p.file, p.w = f, capture.NewWriter(f, p.section)
+	for _, i := range p.ifaces {
+		p.w.AddInterface(i)
+	}
+	p.names = append(p.names, name)
+	if n := p.o.RingFiles; n > 0 && len(p.names) > n {
+		if err := os.Remove(p.names[0]); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("cannot remove the oldest file of the ring: %w", err)
+		}
+		p.names = p.names[1:]
+	}
+	return p.failed(p.w.WriteKeys(p.keys))
+}
+
+// AddInterface implements [Sink].
+func (p *pcapng) AddInterface(i capture.Interface) error {
+	p.ifaces = append(p.ifaces, i)
+	p.w.AddInterface(i)
+	return nil
+}
+
+// Packet implements [Sink].
+func (p *pcapng) Packet(k *capture.Packet) error {
+	if p.file != nil && p.o.RingMiB > 0 && p.w.Size() >= int64(p.o.RingMiB)<<20 {
+		p.before += p.w.Size()
+		if err := p.finish(); err != nil {
+			return err
+		}
+		if err := p.open(); err != nil {
+			return err
+		}
+	}
+	return p.failed(p.w.WritePacket(k))
+}
+
+// Keys implements [Sink].
+func (p *pcapng) Keys(lines []byte) error {
+	p.keys = append(p.keys, lines...)
+	return p.failed(p.w.WriteKeys(lines))
+}
+
+// Flush implements [Sink].
+func (p *pcapng) Flush() error { return p.failed(p.w.Flush()) }
+
+// Size implements [Sink].
+func (p *pcapng) Size() int64 { return p.before + p.w.Size() }
+
+// Close implements [Sink].
+func (p *pcapng) Close(stats []capture.Statistics) error {
+	p.stats = stats
+	return p.finish()
+}
+
+// finish ends a file, or the stream.
+func (p *pcapng) finish() error {
+	var err error
+	for i, s := range p.stats {
+		if !s.End.IsZero() {
+			err = p.w.WriteStatistics(i, s)
+		}
+	}
+	if err == nil {
+		err = p.w.Flush()
+	}
+	err = p.failed(err)
+	if p.file != nil {
+		if e := p.file.Close(); err == nil && e != nil && !errors.Is(e, os.ErrClosed) {
+			err = fmt.Errorf("cannot write the capture: %w", e)
+		}
+	}
+	return err
+}
+
+// failed cuts a file that could not be written further to whole blocks, and says so in the error.
+func (p *pcapng) failed(err error) error {
+	if err == nil || p.file == nil {
+		return err
+	}
+	if fi, e := p.file.Stat(); e == nil && fi.Mode().IsRegular() {
+		_ = p.file.Truncate(p.w.Whole()) // the error that is returned says more than an error of this call
+	}
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return fmt.Errorf("cannot write %s: %w; its first %d bytes are a valid capture", pe.Path, pe.Err, p.w.Whole())
+	}
+	return err
+}
+
+// Files implements [Sink].
+func (p *pcapng) Files() []string { return p.names }

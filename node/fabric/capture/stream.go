@@ -1,0 +1,117 @@
+package capture
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
+	"ttfabric/wire"
+	"ttfabric/wire/capture"
+)
+
+// follow reads a chip's streams until stop ends: one, and another whenever the
+// chip has come back. follow ends when the fabric is down, too.
+func (j *Job) follow(stop, hard context.Context, source int, n wire.FabricNodeID, items chan<- item) {
+	put := func(it item) {
+		it.source = source
+		select {
+		case items <- it:
+		case <-hard.Done():
+		}
+	}
+	client := func() (*api.Client, error) {
+		if c := j.clients[n]; c != nil {
+			return c, nil
+		}
+		return nil, &fabric.NotRunningError{Chip: n}
+	}
+	lost := false
+	for stop.Err() == nil {
+		began, err := j.stream(stop, hard, n, client, put, lost)
+		var refused *api.StatusError
+		switch {
+		case stop.Err() != nil:
+			return
+		case errors.As(err, &refused) && refused.Code != http.StatusUnauthorized: // a fabric of the same name that was started anew has another token
+			if refused.Code == http.StatusNotFound {
+				err = fmt.Errorf("chip %s is of a version that cannot capture; restart the chip", n)
+			}
+			put(item{fatal: err})
+			return
+		case began:
+			put(item{message: fmt.Sprintf("chip %s is gone; its capture goes on once it is back", n)})
+			lost = true
+		}
+		if _, err := fabric.Open(hard, j.fabric.Name()); err != nil {
+			return // the fabric is down
+		}
+		select {
+		case <-stop.Done():
+		case <-time.After(retryTime):
+		}
+		client = func() (*api.Client, error) { return j.clientNow(hard, n) }
+	}
+}
+
+// clientNow opens a chip's API as the run folder names it now: the chip may
+// have started again, and the fabric with another token.
+func (j *Job) clientNow(ctx context.Context, n wire.FabricNodeID) (*api.Client, error) {
+	f, err := fabric.Open(ctx, j.fabric.Name())
+	if err != nil {
+		return nil, err
+	}
+	return f.Client(n)
+}
+
+// stream reads one stream of a chip to its end. again says that the chip had another stream before.
+func (j *Job) stream(stop, hard context.Context, n wire.FabricNodeID, client func() (*api.Client, error), put func(item), again bool) (began bool, err error) {
+	cl, err := client()
+	if err != nil {
+		return false, err
+	}
+	defer cl.Close()
+	var id [12]byte
+	rand.Read(id[:])
+	st, err := cl.Capture(hard, api.CaptureBody{Channels: j.where[n], SnapLen: j.o.SnapLen, Filter: j.o.Filter, BufferMiB: j.o.BufferMiB, Keys: j.o.Keys, ID: hex.EncodeToString(id[:])})
+	if err != nil {
+		return false, err
+	}
+	defer st.Close()
+	ended := context.AfterFunc(stop, func() {
+		ctx, cancel := context.WithTimeout(hard, endTime)
+		defer cancel()
+		if st.End(ctx) != nil {
+			st.Close()
+		}
+	})
+	defer ended()
+	r, err := capture.NewReader(st)
+	if err != nil {
+		return false, fmt.Errorf("chip %s: %w", n, err)
+	}
+	put(item{begins: true})
+	if again {
+		put(item{message: fmt.Sprintf("chip %s is back", n)})
+	}
+	for {
+		k, err := r.Next()
+		if err != nil {
+			put(item{ends: true})
+			return true, err
+		}
+		it := item{iface: k.Interface, stats: k.Statistics, of: k.Of, keys: k.Keys}
+		if k.Packet != nil {
+			p := *k.Packet
+			p.Data = bytes.Clone(p.Data)
+			it.packet = &p
+		}
+		put(it)
+	}
+}

@@ -1,0 +1,91 @@
+package capture
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ttfabric/router/topo"
+	"ttfabric/wire/capture"
+)
+
+// Summary says what a [Job] captured.
+type Summary struct {
+	Frames   int           // went to the sink
+	Passed   uint64        // frames that passed the ports
+	Dropped  uint64        // frames that a chip's capture had no room for
+	Late     uint64        // frames that stand behind later ones
+	Ports    int           // that the chips captured at
+	Chips    int           // of the job
+	Took     time.Duration // from begin to end
+	Files    []string      // names of the files that are there, oldest first
+	WantKeys bool          // the options asked for keys
+	Keys     int           // lines of keys that came
+}
+
+// String is the summary in lines for people, without a newline at the end.
+func (s Summary) String() string {
+	written := ""
+	switch n := len(s.Files); n {
+	case 0:
+	case 1:
+		written = ", written to " + s.Files[0]
+	default:
+		written = fmt.Sprintf(", written to %s … %s", s.Files[0], s.Files[n-1])
+	}
+	out := []string{fmt.Sprintf("%s of %d that passed %s of %s in %.1f s%s; %d dropped by the capture",
+		topo.Count(s.Frames, "frame"), s.Passed, topo.Count(s.Ports, "port"), topo.Count(s.Chips, "chip"), s.Took.Seconds(), written, s.Dropped)}
+	if s.Dropped > 0 {
+		out = append(out, "For fewer drops take a --filter, fewer ports, a --snaplen, or a larger --buffer.")
+	}
+	if s.WantKeys && s.Keys == 0 {
+		out = append(out, "No keys came: only ports of --transport quic have any, and chips keep them only where the fabric was started with --keylog.")
+	}
+	if s.Late > 0 {
+		out = append(out, fmt.Sprintf("%s stand behind later ones, as they came too late from their chips; 'reordercap' sorts them", topo.Count(int(s.Late), "frame")))
+	}
+	return strings.Join(out, "\n")
+}
+
+// summary is what the job captured so far.
+func (j *Job) summary(chips int) Summary {
+	s := Summary{Frames: j.frames, Late: j.merge.Late, Ports: len(j.ids), Chips: chips, Took: time.Since(j.begin), WantKeys: j.o.Keys, Keys: len(j.keys)}
+	for _, t := range j.totals() {
+		s.Dropped, s.Passed = s.Dropped+t.Dropped, s.Passed+t.Received
+	}
+	return s
+}
+
+// add sums up the statistics of an interface from two streams, b the later one.
+func add(a, b capture.Statistics) capture.Statistics {
+	if a.Start.IsZero() || !b.Start.IsZero() && b.Start.Before(a.Start) {
+		a.Start = b.Start
+	}
+	if b.End.After(a.End) {
+		a.End = b.End
+	}
+	a.Received, a.Accepted, a.Dropped = a.Received+b.Received, a.Accepted+b.Accepted, a.Dropped+b.Dropped
+	a.Comments = b.Comments
+	return a
+}
+
+// running are the statistics of an interface's running stream. A chip that was
+// killed did not tell its last ones: then the packets that came are counted.
+func (j *Job) running(i int) capture.Statistics {
+	s := j.now[i]
+	s.Accepted = max(s.Accepted, j.came[i]+s.Dropped)
+	s.Received = max(s.Received, s.Accepted)
+	if s.Start.IsZero() && j.came[i] > 0 {
+		s.Start, s.End = j.begin, time.Now()
+	}
+	return s
+}
+
+// totals are the statistics of all interfaces, of all streams.
+func (j *Job) totals() []capture.Statistics {
+	out := make([]capture.Statistics, len(j.past))
+	for i := range out {
+		out[i] = add(j.past[i], j.running(i))
+	}
+	return out
+}

@@ -1,0 +1,215 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ttfabric/node/fabric/container"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+// StartChip starts a chip that does not run, and returns when the chip takes
+// requests. rec says where this start is recorded; its zero value is what the fabric was started with.
+func (f *Fabric) StartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	unlock, err := folder.Lock(ctx, string(f.Dir))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if c, ok := f.Where(n); ok {
+		return fmt.Errorf("chip %s is running already, as %s", n, c.Where())
+	}
+	return f.startChip(ctx, n, rec)
+}
+
+// RestartChip kills a chip without a goodbye and starts it again; see [Fabric.StartChip].
+// The other chips tell of the fault.
+func (f *Fabric) RestartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
+	f.tellFault(ctx, fault.KindRestarted, n)
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	unlock, err := folder.Lock(ctx, string(f.Dir))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if h, ok := f.host().(container.Host); ok {
+		if err := h.Recordable(ctx, n, rec); err != nil {
+			return err
+		}
+	}
+	if err := f.do(ctx, fault.KindKilled, n); err != nil {
+		return err
+	}
+	return f.startChip(ctx, n, rec)
+}
+
+func (f *Fabric) startChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
+	exits := make(Exits, 1)
+	if err := f.launch(ctx, []wire.FabricNodeID{n}, rec, exits); err != nil {
+		return err
+	}
+	for !f.answers(ctx, n) {
+		select {
+		case e := <-exits:
+			return f.diedAtStart(e)
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ctx.Err()
+			}
+			return spec.NotReadyf("chip %s does not run in time: %s", n, f.LastWords(n))
+		case <-time.After(pollInterval):
+		}
+	}
+	return nil
+}
+
+// answers reports whether a chip that was started takes requests.
+func (f *Fabric) answers(ctx context.Context, n wire.FabricNodeID) bool {
+	cl, err := f.Client(n)
+	if err != nil {
+		return false
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, pollTime)
+	defer cancel()
+	_, err = cl.Chip(ctx)
+	return err == nil
+}
+
+// KillChip kills a chip without a goodbye (kill -9), and returns when the chip
+// has ended. The other chips tell of the fault.
+func (f *Fabric) KillChip(ctx context.Context, n wire.FabricNodeID) error {
+	f.tellFault(ctx, fault.KindKilled, n)
+	return f.do(ctx, fault.KindKilled, n)
+}
+
+// PauseChip stops a chip where it is (SIGSTOP), and returns when it stands still.
+func (f *Fabric) PauseChip(ctx context.Context, n wire.FabricNodeID) error {
+	return f.signal(ctx, fault.KindPaused, n)
+}
+
+// ResumeChip lets a paused chip go on (SIGCONT).
+func (f *Fabric) ResumeChip(ctx context.Context, n wire.FabricNodeID) error {
+	return f.signal(ctx, fault.KindResumed, n)
+}
+
+func (f *Fabric) signal(ctx context.Context, k fault.Kind, n wire.FabricNodeID) error {
+	c, ok := f.Where(n)
+	if !ok {
+		return &NotRunningError{n}
+	}
+	f.tellFault(ctx, k, n)
+	return f.host().Do(ctx, c, k)
+}
+
+func (f *Fabric) do(ctx context.Context, k fault.Kind, n wire.FabricNodeID) error {
+	c, ok := f.Where(n)
+	if !ok {
+		return fmt.Errorf("%w; 'ttfabric chip start %s' starts it", &NotRunningError{n}, n)
+	}
+	return f.host().Do(ctx, c, k)
+}
+
+// tellTime is how long a chip gets to take note of a fault in another chip's process.
+const tellTime = time.Second
+
+// tellFault lets one chip tell of a fault in another chip's process, as the
+// latter cannot: a neighbour if one runs, else any. Where none answers nobody is told.
+func (f *Fabric) tellFault(ctx context.Context, k fault.Kind, n wire.FabricNodeID) {
+	if f.Attached() {
+		return // the host refuses the fault
+	}
+	cs, _, err := f.Clients()
+	if err != nil {
+		return
+	}
+	near := map[wire.FabricNodeID]bool{}
+	for _, p := range f.Topology.Ports(n) {
+		near[p.Peer.Node] = true
+	}
+	for _, neighbours := range []bool{true, false} {
+		for _, c := range cs {
+			if c.Self() == n || near[c.Self()] != neighbours {
+				continue
+			}
+			one, cancel := context.WithTimeout(ctx, tellTime)
+			err := c.TellFault(one, k, n)
+			cancel()
+			if err == nil {
+				return
+			}
+		}
+	}
+}
+
+// quietPolls is how many times in a row a chip has to have nothing under way to count as drained.
+const quietPolls = 3
+
+// RemoveChip stops a chip in order: the chip takes no new work, finishes for at
+// most drain what is under way, says goodbye and ends. RemoveChip reports whether
+// nothing was under way any more.
+func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time.Duration) (drained bool, err error) {
+	if a, ok := f.host().(attached); ok {
+		return false, a.notHere(n, "removed") // before it takes no new work
+	}
+	unlock, err := folder.Lock(ctx, string(f.Dir))
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	c, ok := f.Where(n)
+	if !ok {
+		return false, fmt.Errorf("%w; 'ttfabric chip start %s' starts it", &NotRunningError{n}, n)
+	}
+	if drained, err = f.drainChip(ctx, n, drain); err != nil {
+		return false, err
+	}
+	f.tellFault(ctx, fault.KindRemoved, n)
+	return drained, f.host().Do(ctx, c, fault.KindRemoved)
+}
+
+// drainChip waits until nothing is under way in a chip.
+func (f *Fabric) drainChip(ctx context.Context, n wire.FabricNodeID, most time.Duration) (bool, error) {
+	cl, err := f.Client(n)
+	if err != nil {
+		return false, err
+	}
+	if most == 0 {
+		return false, nil
+	}
+	end := time.Now().Add(most)
+	one, cancel := context.WithDeadline(ctx, end)
+	err = cl.Drain(one, true)
+	cancel()
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	} else if err != nil {
+		return false, nil // the chip does not answer, as a paused chip
+	}
+	for quiet := 0; time.Now().Before(end); {
+		one, cancel := context.WithDeadline(ctx, end)
+		v, err := cl.Chip(one)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case err == nil && v.OpenOps == 0 && v.InFlight == 0:
+			quiet++
+		default:
+			quiet = 0
+		}
+		if quiet == quietPolls {
+			return true, nil
+		}
+		time.Sleep(pollInterval)
+	}
+	return false, nil
+}

@@ -1,0 +1,117 @@
+package container
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxContainers is the most containers, and so chips, of one fabric on one
+// machine: a Linux bridge has 1,023 ports, and the engine stops short of them.
+const MaxContainers = maxContainers
+
+// mtuOption is the option of a network by which the engine sets the network's MTU.
+const mtuOption = "com.docker.network.driver.mtu"
+
+// engineMTU is the MTU in bytes of a network that has no [mtuOption]: that of ethernet.
+const engineMTU = 1500
+
+// NoCommand reports whether an error of this package is that there is no docker command.
+func NoCommand(err error) bool { return errors.Is(err, errNoEngine) }
+
+// Versions are the versions that the docker command and its engine say of themselves.
+type Versions struct{ Client, Server string }
+
+// EngineVersions asks the engine for its version. The error says what to do
+// where no engine answers; see [NoCommand].
+func EngineVersions(ctx context.Context) (v Versions, err error) {
+	s, err := ask(ctx, "version", "--format", "{{.Client.Version}} {{.Server.Version}}")
+	v.Client, v.Server, _ = strings.Cut(s, " ")
+	return v, err
+}
+
+// BuildxVersion is the first line of what buildx says of itself. buildx is the
+// docker command's plugin that builds images by BuildKit; without it there is an error.
+func BuildxVersion(ctx context.Context) (string, error) {
+	s, err := ask(ctx, "buildx", "version")
+	return firstLine(s), err
+}
+
+// ComposeCommand is the compose of this machine, as a command and its first
+// arguments. The error says that this machine has none.
+func ComposeCommand(ctx context.Context) ([]string, error) { return composeCommand(ctx) }
+
+// ComposeVersion is the first line of what a [ComposeCommand] says of its version.
+func ComposeVersion(ctx context.Context, command []string) (string, error) {
+	b, err := engine(ctx, nil, command[0], append(command[1:len(command):len(command)], "version")...)
+	return firstLine(string(b)), err
+}
+
+// Image is a container image that the engine has.
+type Image struct {
+	ID           string // in hexadecimal digits
+	Bytes        int
+	Architecture string
+}
+
+// FindImage returns an image by its name. missing says that the engine has no such
+// image, or does not tell; err says that the engine's answer cannot be read.
+func FindImage(ctx context.Context, name string) (i Image, missing bool, err error) {
+	s, err := ask(ctx, "image", "inspect", "--format", "{{.Id}} {{.Size}} {{.Architecture}}", name)
+	if err != nil {
+		return i, true, nil
+	}
+	f := strings.Fields(s)
+	if len(f) != 3 {
+		return i, false, fmt.Errorf("the engine says %q", s)
+	}
+	i.ID, i.Architecture = strings.TrimPrefix(f[0], "sha256:"), f[2]
+	i.Bytes, err = strconv.Atoi(f[1])
+	return i, false, err
+}
+
+// Network is a network of the engine.
+type Network struct {
+	Name    string
+	Options map[string]string
+}
+
+// MTU is the network's MTU in bytes.
+func (n *Network) MTU() int {
+	if mtu, err := strconv.Atoi(n.Options[mtuOption]); err == nil {
+		return mtu
+	}
+	return engineMTU
+}
+
+// BridgeIDs are the ids of the engine's networks that are Linux bridges.
+func BridgeIDs(ctx context.Context) ([]string, error) {
+	s, err := ask(ctx, "network", "ls", "-q", "--filter", "driver=bridge")
+	return strings.Fields(s), err
+}
+
+// Networks describes networks by their ids. It fails where one of them has gone meanwhile.
+func Networks(ctx context.Context, ids []string) (nets []Network, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	s, err := ask(ctx, append([]string{"network", "inspect"}, ids...)...)
+	if err == nil {
+		err = json.Unmarshal([]byte(s), &nets)
+	}
+	return nets, err
+}
+
+// ask runs the docker command and returns what the command says, without white space around it.
+func ask(ctx context.Context, args ...string) (string, error) {
+	b, err := docker(ctx, args...)
+	return strings.TrimSpace(string(b)), err
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}

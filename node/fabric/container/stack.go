@@ -1,0 +1,169 @@
+package container
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// What a stack has that a compose file has not.
+const (
+	Subnet       = "10.213.0.0/16"      // of the overlay: the usual /24 ends at 252 addresses (moby issue 31019)
+	stackSecret  = "/run/secrets/token" // where Swarm puts the secret of that name
+	stackConsole = "console"            // the service from which commands steer the others
+	// Labels of its containers: others than compose's, whose commands would take them for containers of this machine.
+	labelStack     = "ttfabric.stack"
+	labelStackChip = "ttfabric.stack.chip"
+	stackSeed      = "tasks." // before a service's name: the addresses of its tasks, as Swarm's DNS tells them
+)
+
+// checkSubnet refuses what has no room for a fabric.
+func checkSubnet(s string, chips int) error {
+	p, err := netip.ParsePrefix(s)
+	if err != nil || !p.Addr().Is4() || p.Masked() != p || p.Bits() > 30 {
+		return spec.Usagef("--subnet %q: want a network of IPv4, such as %s", s, Subnet)
+	}
+	if room := 1<<(32-p.Bits()) - 4; room < chips+1 { // network, broadcast, gateway and the overlay's own end
+		return spec.Usagef("--subnet %s: has room for %d containers; %d chips and a console need more", s, room, chips)
+	}
+	return nil
+}
+
+// CheckStack refuses options that a Swarm cannot honour, and a subnet without room for the fabric.
+func CheckStack(want *spec.Spec, t *topo.Topology, subnet string) error {
+	switch {
+	case want.Record != "":
+		return spec.Usagef("--record: a task of a Swarm moves from machine to machine and leaves its files behind; 'ttfabric compose' records")
+	case want.KeyLog != "":
+		return spec.Usagef("--keylog: a task of a Swarm moves from machine to machine and leaves its files behind; 'ttfabric compose' logs")
+	case want.Archive != "" || want.ArchiveMiB != 0:
+		return spec.Usagef("--archive: a task of a Swarm moves from machine to machine and leaves its files behind")
+	}
+	return checkSubnet(subnet, len(t.Chips))
+}
+
+// Stack renders the file of a fabric for 'docker stack deploy'.
+func (f *File) Stack() ([]byte, error) {
+	m, t, subnet := &f.Spec, f.Topology, f.Subnet
+	seeds := composeSeeds(t)
+	for i, s := range seeds {
+		seeds[i] = strings.Replace(s, "/", "/"+stackSeed, 1)
+	}
+	args := []string{"node", "--name", m.Name}
+	named, text, err := f.topologyArgument()
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, named...)
+	// By the network, since a task has another interface too, to its machine. Not by the way to a seed: no name is known before tasks are healthy.
+	args = append(args, "--listen", subnet)
+	if m.Auth == spec.None {
+		args = append(args, "--trust-network", subnet)
+	}
+	args = append(args, "--port-base", fmt.Sprint(composePortBase), "--api", "0.0.0.0:"+spec.APIPort, "--token-file", stackSecret,
+		"--tile-memory", fmt.Sprintf("%dk", spec.Bytes(f.Memory)/1024*tileShare/100), "--seeds", strings.Join(seeds, ","))
+	args = slices.Concat(args, secureArguments(m, t), m.Arguments())
+	var b bytes.Buffer
+	f.writeStack(&b, args, text)
+	if s := secretFiles(m, t, f.Secrets); s != "" {
+		b.WriteString("  # " + secretsEnv + ", where it is set, replaces the folder of these.\n" + s)
+	}
+	return b.Bytes(), nil
+}
+
+const stackHead = `# %s
+# One service per chip, for Docker Swarm. Written by 'ttfabric stack'; docker/README.md says what each line is for.
+#
+#   openssl rand -hex 16 >token
+#   docker stack deploy -c THIS NAME
+#   docker exec $$(docker ps -qf name=NAME_console) /ttfabric --name %s inspect     on the machine that has the console
+#   docker stack rm NAME
+#
+# TTFABRIC_IMAGE and TTFABRIC_TOKEN_FILE, where set, replace the image and the file of the secret.
+version: "3.9"
+x-environment: &environment
+  GOMEMLIMIT: %dKiB
+`
+
+const stackServices = `x-service: &service
+  image: "${TTFABRIC_IMAGE:-%s}"
+  networks: [fabric]
+  secrets: [token]
+  read_only: true
+  cap_drop: ["ALL"]
+  stop_grace_period: 5s
+  logging:
+    driver: json-file
+    options: {max-size: 1m, max-file: "2"}
+  deploy: &deploy
+    endpoint_mode: dnsrr
+    replicas: 1
+    restart_policy: {condition: any, delay: 2s}
+    update_config: {order: stop-first}
+    resources:
+      limits: {memory: %s, pids: 128}
+x-chip: &chip
+  <<: *service
+  command: [%s]
+  healthcheck:
+    test: ["CMD", "/ttfabric", "ready", "--live"]
+    interval: %ds
+    timeout: 5s
+    retries: 3
+    start_period: 20s
+services:
+`
+
+const stackTail = `  %s:
+    <<: *service
+    command: [%s]
+    environment: *environment
+    volumes:
+      - {type: tmpfs, target: /tmp}
+networks:
+  fabric:
+    driver: overlay
+    attachable: true
+    driver_opts:
+      com.docker.network.driver.mtu: "%d"
+    ipam:
+      config:
+        - subnet: %s
+secrets:
+  token:
+    file: "${TTFABRIC_TOKEN_FILE:-./token}"
+`
+
+func (f *File) writeStack(b *bytes.Buffer, args []string, text string) {
+	m, t, subnet := &f.Spec, f.Topology, f.Subnet
+	name := m.Name
+	list := func(args []string) string {
+		var out []string
+		for _, a := range args {
+			out = append(out, quoted(strings.ReplaceAll(a, "$", "$$")))
+		}
+		return strings.Join(out, ", ")
+	}
+	fmt.Fprintf(b, strings.ReplaceAll(stackHead, "$$", "$"), t, name, spec.Bytes(f.Memory)/1024*gcShare/100)
+	writeTopology(b, text)
+	fmt.Fprintf(b, stackServices, f.Image, f.Memory, list(args), minHealth)
+	for _, c := range t.Chips {
+		fmt.Fprintf(b, "  %s: {<<: *chip, environment: {<<: *environment, TTFABRIC_NODE_CHIP: %s}, labels: {%s: %s, %s: %s}%s}\n",
+			ServiceName(c.Node), c.Node, labelStack, quoted(name), labelStackChip, c.Node, secretsKey(m, c.Node, fmt.Sprintf(`, uid: "%d", mode: 0400`, secretsUser), "token"))
+	}
+	// Any chip will do, so the console asks some of each mesh.
+	var apis []string
+	for _, s := range composeSeeds(t) {
+		n, _, _ := strings.Cut(s, "/")
+		id, _ := wire.ParseFabricNodeID(n)
+		apis = append(apis, stackSeed+ServiceName(id))
+	}
+	console := []string{"attach", "--name", name, "--api", strings.Join(apis, ","), "--token-file", stackSecret, "--stay"}
+	fmt.Fprintf(b, stackTail, stackConsole, list(console), f.MTU, subnet)
+}

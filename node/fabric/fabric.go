@@ -1,0 +1,256 @@
+// Package fabric is a handle on a whole fabric, however its chips run: as
+// processes of this machine, as containers, or on other machines.
+//
+//	f, err := fabric.Open(ctx, "default")   // the fabric that 'ttfabric up' started
+//	s, err := f.Session(node)               // commands that start from one of its chips
+//	err = s.Write(ctx, dst, addr, data)
+//
+// A [Fabric] starts and stops chips, waits until links are up, asks all chips
+// at once ([Each]), breaks cables, runs traffic and balances packets. Nothing in
+// this package prints, and nothing needs a terminal.
+//
+// Opening a fabric of containers that has no run folder makes the folder, from
+// what the containers say. Reading a run folder itself (package folder) changes nothing.
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/container"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/node/session"
+	"ttfabric/router/route"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// AskTime bounds how long a chip may take to answer one question.
+const AskTime = 5 * time.Second
+
+// Fabric is a handle on a fabric that runs, or ran. It is safe for concurrent use.
+type Fabric struct {
+	Dir      folder.Dir
+	Spec     spec.Spec
+	Topology *topo.Topology
+
+	mu    sync.Mutex // guards token, which the first container that starts replaces
+	token string
+}
+
+// bearer is the token of the chips' APIs.
+func (f *Fabric) bearer() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.token
+}
+
+// Open opens the fabric of that name. The error says how to start one where
+// there is none, and is a [container.Unheard] where containers are there and say nothing yet.
+func Open(ctx context.Context, name string) (*Fabric, error) {
+	dir, err := folder.For(name)
+	if err != nil {
+		return nil, err
+	}
+	return OpenDir(ctx, dir)
+}
+
+// OpenDir is [Open] for a run folder.
+func OpenDir(_ context.Context, dir folder.Dir) (*Fabric, error) {
+	s, err := dir.Spec()
+	if errors.Is(err, fs.ErrNotExist) || err == nil && s.Runtime == spec.Docker && (container.Host{Dir: dir, Spec: s}).Gone() {
+		s, err = container.Adopt(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return read(dir, s)
+}
+
+// Peek is what a run folder says of its fabric. Unlike [Open], Peek asks no
+// engine and changes nothing.
+func Peek(dir folder.Dir) (*Fabric, error) {
+	s, err := dir.Spec()
+	if err != nil {
+		return nil, err
+	}
+	return read(dir, s)
+}
+
+func read(dir folder.Dir, s spec.Spec) (*Fabric, error) {
+	f := &Fabric{Dir: dir, Spec: s}
+	var err error
+	if f.Topology, err = dir.Topology(); err != nil {
+		return nil, err
+	}
+	if f.token, err = dir.Token(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Name is the fabric's.
+func (f *Fabric) Name() string { return f.Dir.Name() }
+
+// Running are the chips that run, paused ones too, sorted.
+func (f *Fabric) Running() []folder.Chip { return f.host().Chips() }
+
+// Where is where a chip runs; false where the chip does not run.
+func (f *Fabric) Where(n wire.FabricNodeID) (folder.Chip, bool) {
+	for _, c := range f.Running() {
+		if c.Chip == n {
+			return c, true
+		}
+	}
+	return folder.Chip{}, false
+}
+
+// Gone reports whether the fabric was taken down.
+func (f *Fabric) Gone() bool { return f.Dir.Gone() }
+
+// NotRunningError says that a chip of the fabric does not run.
+type NotRunningError struct{ Chip wire.FabricNodeID }
+
+// Error names the chip.
+func (e *NotRunningError) Error() string { return fmt.Sprintf("chip %s is not running", e.Chip) }
+
+// Client opens the API of a chip.
+func (f *Fabric) Client(n wire.FabricNodeID) (*api.Client, error) {
+	if _, ok := f.Topology.Chip(n); !ok {
+		return nil, spec.Usagef("chip %s is not in %s", n, f.Topology)
+	}
+	c, ok := f.Where(n)
+	if !ok {
+		return nil, fmt.Errorf("%w; 'ttfabric up' starts what is missing", &NotRunningError{n})
+	}
+	return f.clientAt(c), nil
+}
+
+func (f *Fabric) clientAt(c folder.Chip) *api.Client {
+	return api.NewClient(c.API, f.bearer(), c.Chip, f.Topology)
+}
+
+// ClientAt opens the API of a chip that runs at a place of [Fabric.Running].
+func (f *Fabric) ClientAt(c folder.Chip) *api.Client { return f.clientAt(c) }
+
+// Session is a session whose commands start from a chip that runs.
+func (f *Fabric) Session(n wire.FabricNodeID) (*session.Session, error) {
+	cl, err := f.Client(n)
+	if err != nil {
+		return nil, err
+	}
+	return session.New(cl), nil
+}
+
+// Clients opens the APIs of all running chips, in the topology's order; missing
+// names the others. It fails where no chip runs.
+func (f *Fabric) Clients() (cs []*api.Client, missing []wire.FabricNodeID, err error) {
+	running := map[wire.FabricNodeID]folder.Chip{}
+	for _, c := range f.Running() {
+		running[c.Chip] = c
+	}
+	for _, n := range f.Topology.Nodes() {
+		if c, ok := running[n]; ok {
+			cs = append(cs, f.clientAt(c))
+		} else {
+			missing = append(missing, n)
+		}
+	}
+	if len(cs) == 0 {
+		return nil, nil, fmt.Errorf("no chip of fabric %q is running; 'ttfabric up' starts them, 'ttfabric down' removes what is left", f.Name())
+	}
+	return cs, missing, nil
+}
+
+// Answer is what one chip said to a question.
+type Answer[T any] struct {
+	Chip  wire.FabricNodeID
+	Value T
+	Err   error
+}
+
+// Each asks chips at once and returns their answers in the order of cs. Each
+// question ends after limit; 0 is no limit but ctx.
+func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask func(context.Context, *api.Client) (T, error)) []Answer[T] {
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	out := make([]Answer[T], len(cs))
+	var wg sync.WaitGroup
+	for i, c := range cs {
+		wg.Go(func() {
+			v, err := ask(ctx, c)
+			out[i] = Answer[T]{c.Self(), v, err}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// Tell is [Each] for calls that answer nothing. It joins the errors.
+func Tell(ctx context.Context, cs []*api.Client, limit time.Duration, tell func(context.Context, *api.Client) error) error {
+	var errs []error
+	for _, a := range Each(ctx, cs, limit, func(ctx context.Context, c *api.Client) (struct{}, error) { return struct{}{}, tell(ctx, c) }) {
+		errs = append(errs, a.Err)
+	}
+	return errors.Join(errs...)
+}
+
+// Values splits answers into values, and the chips that gave none.
+func Values[T any](as []Answer[T]) (values []T, silent []wire.FabricNodeID) {
+	for _, a := range as {
+		if a.Err == nil {
+			values = append(values, a.Value)
+		} else {
+			silent = append(silent, a.Chip)
+		}
+	}
+	return values, silent
+}
+
+// Ask gets the state of chips at once; silent names the chips that do not answer in [AskTime].
+func Ask(ctx context.Context, cs []*api.Client) (views []api.ChipView, silent []wire.FabricNodeID) {
+	return Values(Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (api.ChipView, error) { return c.Chip(ctx) }))
+}
+
+// Plan is how the fabric is routed while nothing is out of service.
+func (f *Fabric) Plan() (*route.Plan, error) { return f.Spec.Plan(f.Topology) }
+
+// PlanNow is how the fabric is routed around what is out of service.
+func (f *Fabric) PlanNow(ctx context.Context) (*route.Plan, error) {
+	p, err := f.Plan()
+	if err != nil {
+		return nil, err
+	}
+	out, err := f.outOfService(ctx)
+	return p.Around(out), err
+}
+
+// outOfService are the cables that the running chips do without, by an end of
+// each. The chips may disagree for a moment after a fault: then a cable counts that any chip has heard of.
+func (f *Fabric) outOfService(ctx context.Context) ([]wire.PortID, error) {
+	cs, _, err := f.Clients()
+	if err != nil {
+		return nil, err
+	}
+	views, _ := Ask(ctx, cs)
+	var out []wire.PortID
+	for _, v := range views {
+		links, err := f.Topology.SelectLinks(v.OutOfService)
+		if err != nil {
+			return nil, spec.AsUsage(err)
+		}
+		for _, l := range links {
+			out = append(out, l.A)
+		}
+	}
+	return out, nil
+}

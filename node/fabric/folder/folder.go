@@ -1,0 +1,317 @@
+// Package folder is the run folder of one fabric on this machine. No other
+// package knows the files in it:
+//
+//	topology.yaml     the topology, rendered
+//	mesh.json         what the fabric is, a [spec.Spec]; written last, so that a folder with this file is whole
+//	gossip-keys.json  keys of encrypted gossip, mode 0600
+//	psk.key           pre-shared key of sealed links, mode 0600
+//	pki/              certificates of the chips, for QUIC, where the fabric made them itself
+//	secrets/          copies of these keys for containers; see package container
+//	compose.yml, engine.json  of a fabric of containers; see package container
+//	token             bearer token of the chips' APIs, mode 0600
+//	chip-M0D0.json    where a running chip is ([Chip]); each chip writes its own
+//	chip-M0D0.log     what the chip said
+//	archive/          events, in files that each chip writes for itself (package archive); elsewhere with 'up --archive'
+//
+// Reading a folder changes nothing.
+package folder
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"ttfabric/node/archive"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// Dir is the path of a run folder. The last part of the path is the fabric's name.
+type Dir string
+
+// Files of the folder that other packages below package fabric read or write.
+const (
+	topologyFile = "topology.yaml"
+	specFile     = "mesh.json"
+	tokenFile    = "token"
+)
+
+// Chip says where a running chip is.
+type Chip struct {
+	Chip    wire.FabricNodeID `json:"chip"`
+	PID     int               `json:"pid"`
+	Started uint64            `json:"started_ticks"`   // of the process, in clock ticks since boot: tells a recycled process id
+	API     string            `json:"api"`             // host:port
+	Gossip  string            `json:"gossip"`          // address in the pool of the chip's mesh
+	Exits   string            `json:"exits,omitempty"` // address in the pool of exit nodes
+
+	Container string `json:"container,omitempty"` // id of the container, where the chip runs in one
+	Name      string `json:"name,omitempty"`      // name of the container
+}
+
+// Exit says that a chip's process or container ended.
+type Exit struct {
+	Chip wire.FabricNodeID
+	Err  error
+}
+
+// Where says what a running chip is to the machine's own tools.
+func (c *Chip) Where() string {
+	switch {
+	case c.Container != "":
+		return "container " + c.Name
+	case c.PID == 0:
+		return "the process with its API at " + c.API
+	}
+	return fmt.Sprintf("process %d", c.PID)
+}
+
+// Alive reports whether the chip's process runs. A recycled process id does not count.
+func (c *Chip) Alive() bool { return c.PID > 0 && StartTicks(c.PID) == c.Started && c.Started != 0 }
+
+// SortChips orders chips by mesh and number.
+func SortChips(cs []Chip) {
+	slices.SortFunc(cs, func(a, b Chip) int {
+		return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip))
+	})
+}
+
+// Root is the folder of all fabrics of this user: $XDG_RUNTIME_DIR/ttfabric, or
+// one in the folder for temporary files.
+func Root() string {
+	// A relative path is invalid and is ignored (XDG Base Directory Specification, "Basics").
+	if d := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
+		return filepath.Join(d, "ttfabric")
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("ttfabric-%d", os.Getuid()))
+}
+
+// For is the folder of a fabric of that name. The error names a bad name.
+func For(name string) (Dir, error) {
+	if err := spec.CheckName(name); err != nil {
+		return "", err
+	}
+	return Dir(filepath.Join(Root(), name)), nil
+}
+
+// All are the folders of this user, whatever is in them.
+func All() (out []Dir) {
+	ents, _ := os.ReadDir(Root())
+	for _, e := range ents {
+		if !strings.HasPrefix(e.Name(), ".") {
+			out = append(out, Dir(filepath.Join(Root(), e.Name())))
+		}
+	}
+	return out
+}
+
+// Name is the fabric's.
+func (d Dir) Name() string { return filepath.Base(string(d)) }
+
+// Path is the path of a file of the folder.
+func (d Dir) Path(name string) string { return filepath.Join(string(d), name) }
+
+// ChipPath is the path of a chip's file with that ending.
+func (d Dir) ChipPath(n wire.FabricNodeID, ext string) string {
+	return d.Path("chip-" + n.String() + ext)
+}
+
+// Has reports whether the folder is there and whole.
+func (d Dir) Has() bool {
+	_, err := os.Stat(d.Path(specFile))
+	return err == nil
+}
+
+// Gone reports whether the folder was removed. Where that cannot be known, the folder counts as there.
+func (d Dir) Gone() bool {
+	_, err := os.Stat(d.Path(specFile))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// Spec is what the folder's fabric is; the error is [fs.ErrNotExist] where there is none.
+func (d Dir) Spec() (s spec.Spec, err error) {
+	b, err := os.ReadFile(d.Path(specFile))
+	if errors.Is(err, fs.ErrPermission) {
+		return s, fmt.Errorf("%w; the fabric is another user's: run it as that user, or choose another --name", err)
+	}
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(b, &s); err != nil {
+		return s, fmt.Errorf("%s is damaged: %w; 'ttfabric down' removes it", d.Path(specFile), err)
+	}
+	return s, nil
+}
+
+// WriteSpec replaces what the folder says of its fabric.
+func (d Dir) WriteSpec(s *spec.Spec) error {
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	return WriteFile(d.Path(specFile), b)
+}
+
+// Topology is the topology of the folder's fabric.
+func (d Dir) Topology() (*topo.Topology, error) {
+	b, err := os.ReadFile(d.Path(topologyFile))
+	if err != nil {
+		return nil, err
+	}
+	return topo.Load(d.Path(topologyFile), b)
+}
+
+// Token is the bearer token of the chips' APIs.
+func (d Dir) Token() (string, error) {
+	b, err := os.ReadFile(d.Path(tokenFile))
+	if err != nil {
+		return "", fmt.Errorf("%w; without it no chip answers: 'ttfabric down' removes the fabric", err)
+	}
+	return string(b), nil
+}
+
+// WriteToken replaces the token.
+func (d Dir) WriteToken(token string) error { return WriteFile(d.Path(tokenFile), []byte(token)) }
+
+// Create makes the folder of a new fabric. Each of also adds to the folder
+// before the folder counts as whole.
+func (d Dir) Create(t *topo.Topology, s *spec.Spec, token string, also ...func(Dir) error) error {
+	if err := os.Mkdir(string(d), 0o700); err != nil {
+		return fmt.Errorf("cannot make the run folder: %w", err)
+	}
+	for _, f := range also {
+		if err := f(d); err != nil {
+			return err
+		}
+	}
+	return errors.Join(WriteFile(d.Path(topologyFile), t.Encode()), d.WriteToken(token), d.WriteSpec(s))
+}
+
+// Remove deletes the folder with all that is in it.
+func (d Dir) Remove() error { return os.RemoveAll(string(d)) }
+
+// WriteChip says in the folder where a chip is.
+func (d Dir) WriteChip(c Chip) error {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return WriteFile(d.ChipPath(c.Chip, ".json"), b)
+}
+
+// RemoveChip takes back what [Dir.WriteChip] wrote.
+func (d Dir) RemoveChip(n wire.FabricNodeID) { os.Remove(d.ChipPath(n, ".json")) }
+
+// ChipFiles are the chips of which the folder says where they are, or were.
+func (d Dir) ChipFiles() (out []Chip) {
+	names, _ := filepath.Glob(d.Path("chip-*.json"))
+	for _, name := range names {
+		var c Chip
+		if b, err := os.ReadFile(name); err == nil && json.Unmarshal(b, &c) == nil {
+			out = append(out, c)
+		}
+	}
+	SortChips(out)
+	return out
+}
+
+// LastWords is the last line of a chip's log.
+func (d Dir) LastWords(n wire.FabricNodeID) string {
+	b, _ := os.ReadFile(d.ChipPath(n, ".log"))
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return strings.TrimPrefix(lines[len(lines)-1], "ttfabric: ")
+}
+
+// archiveSegments is how many segments, before compression, a chip's part of the archive holds at its limit.
+const archiveSegments = 8
+
+// ArchiveDir is the folder of the fabric's event archive.
+func (d Dir) ArchiveDir(s *spec.Spec) string { return cmp.Or(s.Archive, d.Path("archive")) }
+
+// ArchiveConfig is where and how a chip archives its events.
+func (d Dir) ArchiveConfig(s *spec.Spec, n wire.FabricNodeID) archive.Config {
+	c := archive.Config{Dir: d.ArchiveDir(s), Name: n.String()}
+	if s.ArchiveMiB > 0 {
+		c.Limits.TotalBytes = int64(s.ArchiveMiB) << 20
+		c.Limits.SegmentBytes = c.Limits.TotalBytes / archiveSegments
+	}
+	return c
+}
+
+// StopTime is how long chips get to say goodbye before they are killed.
+const StopTime = 3 * time.Second
+
+// lockPoll is how often a lock that another process holds is tried again.
+const lockPoll = 20 * time.Millisecond
+
+// Lock keeps other processes of this program from starting chips in a folder at
+// the same time. Lock waits for those that do, until ctx ends.
+func Lock(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() { f.Close() }, nil
+		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			f.Close()
+			return nil, fmt.Errorf("cannot lock %s: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, ctx.Err()
+			}
+			return nil, spec.NotReadyf("another ttfabric is starting chips in %s; try again when it has ended", path)
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// MakeRoot makes the folder of all fabrics, and refuses one that is another user's.
+func MakeRoot() error {
+	root := Root()
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return fmt.Errorf("cannot make the run folder: %w; set XDG_RUNTIME_DIR to a folder of yours", err)
+	}
+	if fi, err := os.Lstat(root); err != nil || !fi.IsDir() || fi.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+		return fmt.Errorf("run folder %s is not a folder of yours; set XDG_RUNTIME_DIR to one", root)
+	}
+	return nil
+}
+
+// StartTicks is a process's start time, 0 if there is none (proc(5), /proc/pid/stat field 22). A zombie is none.
+func StartTicks(pid int) uint64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	s := string(b)
+	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
+		return 0
+	}
+	var v uint64
+	fmt.Sscan(f[19], &v)
+	return v
+}
+
+// Exists reports whether the folder is there, whole or not.
+func (d Dir) Exists() bool {
+	_, err := os.Stat(string(d))
+	return err == nil
+}

@@ -1,0 +1,200 @@
+package fabric
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+// processes are the chips of a fabric as processes of this machine. Each writes
+// into the run folder where it is.
+type processes struct {
+	dir     folder.Dir
+	program string // executable of each chip; "": see the function executable
+}
+
+// Chips implements [host].
+func (p processes) Chips() (out []folder.Chip) {
+	for _, c := range p.dir.ChipFiles() {
+		if c.Alive() {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// standsStill reports whether each thread of a process stands still (proc(5), state
+// T). A signal stops only the thread that it wakes, and that the others, when it
+// gets to run: on a busy machine they go on for milliseconds.
+func standsStill(pid int) bool {
+	names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread has ended
+		}
+		if f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])); len(f) == 0 || f[0] != "T" {
+			return false
+		}
+	}
+	return len(names) > 0
+}
+
+// Launch implements [host].
+func (p processes) Launch(_ context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) error {
+	for _, n := range ns {
+		if err := p.spawn(n, rec, exits); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spawn starts one chip in a process group of its own, so that Ctrl-C reaches the supervisor alone.
+func (p processes) spawn(n wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) error {
+	exe, err := executable(p.program)
+	if err != nil {
+		return err
+	}
+	p.dir.RemoveChip(n)
+	log, err := os.OpenFile(p.dir.ChipPath(n, ".log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("chip %s: cannot open its log: %w", n, err)
+	}
+	defer log.Close()
+	cmd := exec.Command(exe, append([]string{"node", "--dir", string(p.dir), "--chip", n.String()}, rec.RecordArguments()...)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("chip %s: cannot start its process: %w; check the limits with 'ulimit -u' and 'ulimit -n'", n, err)
+	}
+	go func() { exits <- folder.Exit{Chip: n, Err: cmd.Wait()} }()
+	return nil
+}
+
+// Do implements [host].
+func (p processes) Do(_ context.Context, f folder.Chip, k fault.Kind) error {
+	signals, what := []syscall.Signal{syscall.SIGKILL}, "was killed and does not end; look at its state with 'ps'"
+	switch k {
+	case fault.KindPaused:
+		signals, what = []syscall.Signal{syscall.SIGSTOP}, "was stopped and goes on; look at its state with 'ps'"
+	case fault.KindResumed:
+		signals, what = []syscall.Signal{syscall.SIGCONT}, ""
+	case fault.KindRemoved: // one that is paused has to hear it
+		signals, what = []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, fmt.Sprintf("does not end; 'ttfabric chip kill %s' ends it without a goodbye", f.Chip)
+	}
+	for i, sig := range signals {
+		if err := syscall.Kill(f.PID, sig); err != nil && i == 0 {
+			return fmt.Errorf("chip %s, process %d: %w", f.Chip, f.PID, err)
+		}
+	}
+	for end := time.Now().Add(folder.StopTime); what != "" && f.Alive() && (k != fault.KindPaused || !standsStill(f.PID)); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("chip %s, process %d, %s", f.Chip, f.PID, what)
+		}
+	}
+	return nil
+}
+
+// LastWords implements [host].
+func (p processes) LastWords(n wire.FabricNodeID) string { return p.dir.LastWords(n) }
+
+// Archive has nothing to fetch: the chips write into the folder themselves.
+func (p processes) Archive(context.Context) error { return nil }
+
+// KeyLog has nothing to fetch: the chips write into the folder of --keylog themselves.
+func (p processes) KeyLog(context.Context) error { return nil }
+
+// Recording implements [host]: the file is where people look for it.
+func (p processes) Recording(_ context.Context, file string) (string, error) { return file, nil }
+
+// Remove stops all processes of a fabric and deletes its folder. Remove
+// works on what a crash left too: processes are found by their run folder.
+func (p processes) Remove() error {
+	pids := map[int]uint64{}
+	for _, c := range p.Chips() {
+		pids[c.PID] = c.Started
+	}
+	for _, pid := range findProcesses(p.dir) {
+		pids[pid] = folder.StartTicks(pid)
+	}
+	signalAll := func(sig syscall.Signal) int {
+		n := 0
+		for pid, started := range pids {
+			if started != 0 && folder.StartTicks(pid) == started {
+				syscall.Kill(pid, sig)
+				n++
+			}
+		}
+		return n
+	}
+	signalAll(syscall.SIGTERM)
+	signalAll(syscall.SIGCONT)
+	for end := time.Now().Add(folder.StopTime); signalAll(0) > 0 && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	for end := time.Now().Add(folder.StopTime); signalAll(syscall.SIGKILL) > 0 && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	return p.dir.Remove()
+}
+
+// executable is the program that runs in each chip's process: the program that
+// the fabric was started with, else this process's own, if that is ttfabric or
+// took its place, else the ttfabric that the shell would find.
+func executable(program string) (string, error) {
+	if program != "" {
+		return program, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if serves {
+		return self, nil
+	}
+	path, err := exec.LookPath("ttfabric")
+	if err != nil {
+		return "", errors.New("the ttfabric program is not in PATH, and a fabric's chips are processes of it: build it with 'go build -o ttfabric ./cmd/ttfabric', and put its folder into PATH")
+	}
+	return path, nil
+}
+
+// serves says that this process's own executable runs a chip when it is called as 'node'.
+var serves bool
+
+// ServesChips says that this process's own executable runs a chip when it is
+// called with the arguments node --dir DIR --chip CHIP. The chips of fabrics that
+// this process starts are then processes of it, not of the ttfabric in PATH.
+func ServesChips() { serves = true }
+
+// findProcesses finds chips by their command line, for those that died before they could write their file, or were started while it was removed.
+func findProcesses(dir folder.Dir) []int {
+	var out []int
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		args := strings.Split(string(b), "\x00")
+		if len(args) > 4 && args[1] == "node" && args[2] == "--dir" && args[3] == string(dir) {
+			var pid int
+			fmt.Sscanf(name, "/proc/%d/cmdline", &pid)
+			out = append(out, pid)
+		}
+	}
+	return out
+}

@@ -1,0 +1,42 @@
+package spec
+
+import "fmt"
+
+// Kind says whose fault an [Error] is. A command maps the kind to an exit code.
+type Kind uint8
+
+// The kinds of errors.
+const (
+	Usage    Kind = iota // a value that the user gave is wrong, or does not go with another value
+	Topology             // the topology, or its routes, cannot be used
+	NotReady             // something did not come up, or was not done, in time
+)
+
+// Error is an error with a kind. Its text says what is wrong and what to do.
+type Error struct {
+	Kind Kind
+	Err  error
+}
+
+// Error is the text alone.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error that the text comes from.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Usagef returns an error of kind [Usage]. The format is that of [fmt.Errorf].
+func Usagef(format string, a ...any) error { return &Error{Usage, fmt.Errorf(format, a...)} }
+
+// Topologyf returns an error of kind [Topology]. The format is that of [fmt.Errorf].
+func Topologyf(format string, a ...any) error { return &Error{Topology, fmt.Errorf(format, a...)} }
+
+// NotReadyf returns an error of kind [NotReady]. The format is that of [fmt.Errorf].
+func NotReadyf(format string, a ...any) error { return &Error{NotReady, fmt.Errorf(format, a...)} }
+
+// AsUsage gives an error the kind [Usage]; nil stays nil.
+func AsUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Usage, err}
+}

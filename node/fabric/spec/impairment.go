@@ -1,0 +1,113 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ttfabric/router/topo"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+// Impairment is what is done on purpose to ports from the start of a fabric.
+type Impairment struct {
+	Text   string                               // as it was written
+	Where  map[wire.FabricNodeID][]wire.Channel // ports whose frames are impaired
+	Change fault.Change
+	Seed   *uint64 // of the dice; nil: none was named
+}
+
+// DeclaredBy are the impairments that a topology file declares, as "LINK,KNOB=VALUE,…".
+func DeclaredBy(t *topo.Topology) (out []string) {
+	for _, c := range t.Cables {
+		if n := t.Notes[c.A]; n.Netem != "" && !c.Unused {
+			out = append(out, c.A.Short()+"-"+c.B.Short()+","+n.Netem)
+		}
+	}
+	return append(out, t.Netem...)
+}
+
+// CheckDeclared refuses an impairment that a topology declares and chips cannot do.
+func CheckDeclared(file string, t *topo.Topology) error {
+	for _, text := range DeclaredBy(t) {
+		if _, err := ParseImpairment(t, text); err != nil {
+			return Topologyf("%s: %s", file, strings.Replace(err.Error(), "--netem", "netem", 1))
+		}
+	}
+	return nil
+}
+
+// ParseImpairment reads "LINK,KNOB=VALUE,…"; "seed=" and "direction=" are further keys.
+func ParseImpairment(t *topo.Topology, text string) (d Impairment, err error) {
+	d.Text = text
+	bad := func(err error) (Impairment, error) {
+		return d, Usagef("--netem %q: %w; want LINK,KNOB=VALUE,…, such as M0D0-M0D1,delay=1ms,loss=1%%", text, err)
+	}
+	words := strings.Split(text, ",")
+	links, err := t.SelectLinks(words[:1])
+	if err != nil {
+		return bad(err)
+	}
+	direction := "both"
+	var knobs []string
+	for _, w := range words[1:] {
+		name, value, _ := strings.Cut(strings.TrimSpace(w), "=")
+		switch name {
+		case "direction":
+			direction = value
+		case "seed":
+			n, err := strconv.ParseUint(value, 0, 64)
+			if err != nil {
+				return bad(fmt.Errorf("seed %q: want a whole number", value))
+			}
+			d.Seed = &n
+		default:
+			knobs = append(knobs, w)
+		}
+	}
+	if d.Change, err = fault.ParseChange(strings.Join(knobs, ",")); err != nil {
+		return bad(err)
+	}
+	if d.Where, err = Ends(links, direction); err != nil {
+		return bad(err)
+	}
+	return d, nil
+}
+
+// Impairments are all that are in force from the start: of the topology's file, and of the options.
+func (b *Behaviour) Impairments(t *topo.Topology) (out []Impairment, err error) {
+	for _, text := range slices.Concat(DeclaredBy(t), b.Netem) {
+		d, err := ParseImpairment(t, text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// Directions are the words for the direction of an impairment: from both ends
+// of a cable, or from one. End a is the end that LINK names first, or the lower end.
+var Directions = []string{"both", "a-to-b", "b-to-a"}
+
+// Ends groups the ends of links by chip: of both directions, or of one.
+func Ends(links []topo.Link, direction string) (map[wire.FabricNodeID][]wire.Channel, error) {
+	out := map[wire.FabricNodeID][]wire.Channel{}
+	add := func(p wire.PortID) { out[p.Node] = append(out[p.Node], p.Channel) }
+	for _, l := range links {
+		switch direction {
+		case "both":
+			add(l.A)
+			add(l.B)
+		case "a-to-b":
+			add(l.A)
+		case "b-to-a":
+			add(l.B)
+		default:
+			return nil, Usagef("--direction %q: want both, a-to-b or b-to-a; a is the end that LINK names first", direction)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,350 @@
+// Package spec says what a fabric is: one value, [Spec], with all that people
+// may choose, its defaults in one place, and one table of options.
+//
+// Flags of commands, the run folder, compose and stack files, scenarios and the
+// API all read and write a [Spec]. A new option is a field of Spec, a row in
+// [Options], and the code that acts on the option.
+package spec
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"ttfabric/router"
+	"ttfabric/router/route"
+	"ttfabric/router/topo"
+	"ttfabric/ttlink"
+	"ttfabric/ttlink/transport"
+	"ttfabric/wire"
+)
+
+// What [Place.Runtime] may be.
+const (
+	Process   = "process"   // chips are processes of this machine; in files also ""
+	Docker    = "docker"    // chips are containers of an engine that the docker command reaches
+	Elsewhere = "elsewhere" // chips run on other machines, and this machine attached to them
+)
+
+// What [Security.Transport] and [Security.Auth] may be.
+const (
+	UDP  = "udp"
+	QUIC = "quic"
+	None = "none" // frames travel in the clear
+	PSK  = "psk"  // UDP datagrams are sealed with a key that all chips share
+	MTLS = "mtls" // QUIC with a certificate for each chip
+)
+
+// Spec says what a fabric is and how its chips behave: all alike, wherever they
+// run. The JSON form is in the file mesh.json of a run folder and in GET /v1/fabric.
+type Spec struct {
+	Name    string    `json:"name"`    // of the fabric; see [CheckName]
+	Source  string    `json:"source"`  // name of the topology
+	Created time.Time `json:"created"` // when the fabric was started
+	ID      string    `json:"id"`      // label of the gossip pools, random for each start
+	Checked uint32    `json:"checked"` // hash of the routes that were proved, or accepted with AllowDeadlock
+
+	Routing
+	Behaviour
+	Security
+	Records
+	Place
+}
+
+// Routing says how packets are routed. See package route.
+type Routing struct {
+	Order         string `json:"order"`                    // xy, yx or none
+	Ring          string `json:"ring"`                     // dateline, bubble or none
+	Engine        string `json:"engine"`                   // a name of route.Engines
+	Fabric        string `json:"fabric"`                   // 1d or 2d
+	AllowDeadlock bool   `json:"allow_deadlock,omitempty"` // take routes that the proof refuses
+}
+
+// Behaviour says how each chip behaves.
+type Behaviour struct {
+	Profile    string       `json:"profile"` // times of the links: lan, crowded or paced; "": see [Spec.Settle]
+	Slots      string       `json:"slots"`   // sizes of the router's channels: a name of router.SlotProfiles
+	Stuck      string       `json:"stuck"`   // what happens to packets that cannot move; see router.ParseTimeout
+	StuckAfter Milliseconds `json:"stuck_after_milliseconds"`
+	LocalFirst bool         `json:"local_first"`       // serve a chip's own packets before packets that pass through
+	TTL        int          `json:"ttl"`               // hops of a new packet; 0: those of the longest route
+	PortBase   int          `json:"port_base"`         // first UDP port; 0: any free ports
+	Netem      []string     `json:"netem,omitempty"`   // impairments from the start, as LINK,KNOB=VALUE,…
+	Offload    string       `json:"offload,omitempty"` // kernel's super-packets: on, off or plain; "": on
+}
+
+// Security says what carries the links, and how chips know each other.
+type Security struct {
+	Transport  string `json:"transport"`             // udp or quic; "": see [Spec.Settle]
+	Auth       string `json:"auth"`                  // none, psk or mtls; "": see [Spec.Settle]
+	PSKFile    string `json:"-"`                     // file with the pre-shared key that the user names
+	PKI        string `json:"pki,omitempty"`         // folder of the certificates; "": in the run folder
+	KeyLog     string `json:"keylog,omitempty"`      // folder for secrets of QUIC connections; "": chips log none
+	Keyed      bool   `json:"encrypted_gossip"`      // gossip is encrypted
+	GossipKeys string `json:"gossip_keys,omitempty"` // file with the gossip keys; "": in the run folder
+
+	said string // where Transport and Auth come from, for messages; "" before [Spec.Settle]
+}
+
+// Records says what chips write down, and where.
+type Records struct {
+	Archive    string `json:"archive,omitempty"`                // folder of the event archive; "": in the run folder
+	ArchiveMiB int    `json:"archive_limit_mib,omitempty"`      // limit of one chip's part; 0: the default
+	Record     string `json:"record,omitempty"`                 // folder for recordings of all calls into chips; "": none
+	RecordMiB  int    `json:"record_limit_mebibytes,omitempty"` // limit of one recording
+	// RecordOnce are folders for recordings of single starts of containers, which have another folder than Record.
+	RecordOnce []string `json:"record_once,omitempty"`
+}
+
+// Place says on what the chips run.
+type Place struct {
+	Runtime  string   `json:"runtime,omitempty"`  // Process, Docker or Elsewhere
+	Project  string   `json:"project,omitempty"`  // compose project of the containers
+	Attached []string `json:"attached,omitempty"` // APIs through which chips on other machines are found
+	Program  string   `json:"program,omitempty"`  // executable that runs in each chip's process; "": ttfabric
+}
+
+// Milliseconds is a duration that JSON holds as a whole number of milliseconds.
+type Milliseconds time.Duration
+
+// MarshalJSON writes whole milliseconds.
+func (m Milliseconds) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Duration(m).Milliseconds())
+}
+
+// UnmarshalJSON reads whole milliseconds.
+func (m *Milliseconds) UnmarshalJSON(b []byte) error {
+	var n int64
+	if err := json.Unmarshal(b, &n); err != nil {
+		return err
+	}
+	*m = Milliseconds(time.Duration(n) * time.Millisecond)
+	return nil
+}
+
+// Default is what a fabric is where its user says nothing.
+func Default() Spec {
+	return Spec{
+		Routing:   Routing{Order: "xy", Ring: "dateline", Engine: route.Engines[0].Name, Fabric: "2d"},
+		Behaviour: Behaviour{Slots: router.SlotSpec.Name, Stuck: "notify", StuckAfter: Milliseconds(10 * time.Second), Offload: "on"},
+		Records:   Records{RecordMiB: DefaultRecordMiB},
+	}
+}
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// CheckName refuses a fabric's name that is no file name, label and host name at once.
+func CheckName(name string) error {
+	if !validName.MatchString(name) {
+		return Usagef("fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
+	}
+	return nil
+}
+
+// Settle completes transport and auth: an option goes before the topology's
+// file, and the file before the default. A second call changes nothing.
+func (s *Security) Settle(t *topo.Topology) {
+	if s.said != "" {
+		return
+	}
+	var said []string
+	from := func(key, flag, file string) string {
+		switch {
+		case flag != "":
+			said = append(said, fmt.Sprintf("--%s %s", key, flag))
+		case file != "":
+			said = append(said, fmt.Sprintf("%s: %s of the topology's file", key, file))
+		}
+		return cmp.Or(flag, file)
+	}
+	s.Transport = cmp.Or(from("transport", s.Transport, t.Transport), UDP)
+	s.Auth = cmp.Or(from("auth", s.Auth, t.Auth), map[string]string{UDP: None, QUIC: MTLS}[s.Transport])
+	s.said = cmp.Or(strings.Join(said, " and "), "the default")
+}
+
+// Check refuses values that do not go together. Settle comes first.
+func (s *Security) Check() error {
+	switch {
+	case !slices.Contains(topo.Transports, s.Transport):
+		return Usagef("--transport %q: want udp or quic", s.Transport)
+	case !slices.Contains(topo.Auths, s.Auth):
+		return Usagef("--auth %q: want none, psk or mtls", s.Auth)
+	case s.Transport == QUIC && s.Auth != MTLS:
+		return Usagef("%s: QUIC checks certificates; --auth mtls goes with it, or take --transport udp", s.said)
+	case s.Transport == UDP && s.Auth == MTLS:
+		return Usagef("%s: certificates are shown over --transport quic; UDP has --auth psk", s.said)
+	case s.PSKFile != "" && s.Auth != PSK:
+		return Usagef("--psk-file: nothing is sealed with it; add --auth psk")
+	case s.PKI != "" && s.Auth != MTLS:
+		return Usagef("--pki: no certificate is shown; add --transport quic")
+	case s.KeyLog != "" && s.Transport != QUIC:
+		return Usagef("--keylog: only QUIC has secrets to log; captures of sealed UDP are taken inside the seal")
+	}
+	return nil
+}
+
+// New settles what a fabric of that name and topology is started with: it
+// completes what want leaves open, checks every value, makes the names of folders
+// absolute, and proves the routes free of deadlock. ID is left to the caller.
+func New(name string, t *topo.Topology, want Spec) (Spec, error) {
+	s := want
+	s.Settle(t)
+	if s.Profile == "" {
+		s.Profile = ttlink.ProfileLAN.Name
+		if s.Transport == QUIC {
+			s.Profile = ttlink.ProfilePaced.Name
+		}
+	}
+	s.Name, s.Source, s.Created = name, t.Name, time.Now()
+	for _, check := range []func() error{s.checkValues, s.Security.Check, s.places} {
+		if err := check(); err != nil {
+			return s, err
+		}
+	}
+	for _, text := range s.Netem {
+		if _, err := ParseImpairment(t, text); err != nil {
+			return s, err
+		}
+	}
+	var err error
+	s.Checked, err = s.Prove(t)
+	return s, err
+}
+
+// checkValues refuses a value that no chip takes.
+func (s *Spec) checkValues() error {
+	if _, err := s.LinkProfile(); err != nil {
+		return err
+	}
+	if _, err := s.SlotProfile(); err != nil {
+		return err
+	}
+	if _, _, err := s.OffloadModes(); err != nil {
+		return err
+	}
+	if _, err := s.Route(); err != nil {
+		return err
+	}
+	if _, err := s.Timeout(); err != nil {
+		return err
+	}
+	if s.TTL < 0 || s.TTL > math.MaxUint16 {
+		return Usagef("--ttl %d: want 0 to %d", s.TTL, math.MaxUint16)
+	}
+	return nil
+}
+
+// LinkProfile is the profile of link times that the spec names.
+func (b *Behaviour) LinkProfile() (ttlink.Profile, error) {
+	for _, p := range []ttlink.Profile{ttlink.ProfileLAN, ttlink.ProfileCrowded, ttlink.ProfilePaced} {
+		if p.Name == b.Profile {
+			return p, nil
+		}
+	}
+	return ttlink.Profile{}, Usagef("--profile %q: want lan, crowded or paced", b.Profile)
+}
+
+// SlotProfile is the profile of channel sizes that the spec names.
+func (b *Behaviour) SlotProfile() (router.SlotProfile, error) {
+	for _, p := range router.SlotProfiles {
+		if p.Name == b.Slots {
+			return p, nil
+		}
+	}
+	return router.SlotProfile{}, Usagef("--slots %q: want one of %s", b.Slots, strings.Join(slotNames(), ", "))
+}
+
+func slotNames() (names []string) {
+	for _, p := range router.SlotProfiles {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// OffloadModes says whether chips use the kernel's super-packets, and several
+// messages per system call. "" is the value of a run folder of an older version.
+func (b *Behaviour) OffloadModes() (super, batch transport.Mode, err error) {
+	switch b.Offload {
+	case "on", "":
+		return transport.Auto, transport.Auto, nil
+	case "off":
+		return transport.Off, transport.Auto, nil
+	case "plain":
+		return transport.Off, transport.Off, nil
+	}
+	return 0, 0, Usagef("--offload %q: want on, off or plain", b.Offload)
+}
+
+// Timeout is what happens to packets that cannot move (Spec §7.3).
+func (b *Behaviour) Timeout() (router.Timeout, error) {
+	t, err := router.ParseTimeout(b.Stuck)
+	if err != nil {
+		return t, Usagef("--stuck %w", err)
+	}
+	if t.After = time.Duration(b.StuckAfter); t.After < 0 {
+		return t, Usagef("--stuck-after %v: want 0 or more", t.After)
+	}
+	return t, nil
+}
+
+// Route is the configuration of the routing engine. The error names the bad option.
+func (r *Routing) Route() (route.Config, error) {
+	cfg := route.Config{Engine: r.Engine}
+	var err error
+	if cfg.Order, err = route.ParseOrder(r.Order); err != nil {
+		return cfg, Usagef("--order: %w", err)
+	}
+	if cfg.Ring, err = route.ParseRing(r.Ring); err != nil {
+		return cfg, Usagef("--ring: %w", err)
+	}
+	switch r.Fabric {
+	case "1d":
+		cfg.Lines = true
+	case "2d":
+	default:
+		return cfg, Usagef("--fabric %q: want 1d or 2d", r.Fabric)
+	}
+	return cfg, nil
+}
+
+// Prove plans the routes of a machine, proves them free of deadlock, and
+// returns their hash. With AllowDeadlock it proves nothing.
+func (r *Routing) Prove(t *topo.Topology) (uint32, error) {
+	cfg, err := r.Route()
+	if err != nil {
+		return 0, err
+	}
+	p, err := route.New(t, cfg)
+	if err != nil {
+		return 0, Topologyf("%w", err)
+	}
+	if r.AllowDeadlock {
+		return p.Hash(), nil
+	}
+	if v := p.Check(p.Multicasts()); !v.Sound() {
+		return 0, Topologyf("the routes of %s are refused, as they %s; take them anyway with --allow-deadlock", t.Name, &v)
+	}
+	return p.Hash(), nil
+}
+
+// Plan is how the fabric is routed while nothing is out of service.
+func (r *Routing) Plan(t *topo.Topology) (*route.Plan, error) {
+	cfg, err := r.Route()
+	if err != nil {
+		return nil, err
+	}
+	p, err := route.New(t, cfg)
+	if err != nil {
+		return nil, Topologyf("%w", err)
+	}
+	return p, nil
+}
+
+// ChannelStride is the distance between the UDP port ranges of two chips with
+// [Behaviour.PortBase]: one port per ethernet channel.
+const ChannelStride = wire.MaxChannels

@@ -1,0 +1,319 @@
+package fabric
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/container"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/router/topo"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+)
+
+// Wanted is a fabric to be made.
+type Wanted struct {
+	Name     string
+	Topology *topo.Topology
+	Named    string    // how the user named the topology, for a compose file
+	Spec     spec.Spec // see [spec.Default]; of its places, Runtime and Program are used
+	// GossipKeys encrypt the gossip, the key in use first; none: gossip is plain.
+	GossipKeys [][]byte
+	// PSK seals the links of a spec with auth psk.
+	PSK []byte
+	// Container says what containers are like, where Spec.Runtime is [spec.Docker].
+	Container container.Options
+}
+
+// Create makes the run folder of a fabric, whose chips [Fabric.Up] then starts.
+// It proves the routes first, and fails where the folder is there already.
+func Create(ctx context.Context, w Wanted) (*Fabric, error) {
+	dir, err := folder.For(w.Name)
+	if err != nil {
+		return nil, err
+	}
+	want := w.Spec
+	want.Settle(w.Topology)
+	if want.Profile == "" && len(w.Topology.Chips) > runtime.NumCPU() && want.Transport != spec.QUIC {
+		want.Profile = ttlink.ProfileCrowded.Name
+	}
+	s, err := spec.New(w.Name, w.Topology, want)
+	if err != nil {
+		return nil, err
+	}
+	s.ID = fmt.Sprintf("%s-%016x", w.Name, random64())
+	s.Keyed = len(w.GossipKeys) > 0
+	if top := s.PortBase + len(w.Topology.Chips)*spec.ChannelStride; s.PortBase < 0 {
+		return nil, spec.Usagef("--port-base %d: want 1 to 65535, or 0 for any", s.PortBase)
+	} else if s.PortBase > 0 && top > 1<<16 {
+		return nil, spec.Usagef("--port-base %d: %d chips take the ports up to %d; the last is 65535", s.PortBase, len(w.Topology.Chips), top-1)
+	}
+	also, err := w.contained(ctx, &s)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := w.secrets(&s)
+	if err != nil {
+		return nil, err
+	}
+	if err := folder.MakeRoot(); err != nil {
+		return nil, err
+	}
+	if dir.Has() {
+		return nil, fmt.Errorf("fabric %q is there already", w.Name)
+	}
+	_ = dir.Remove() // what a crash left, without a readable mesh.json
+	token := folder.NewToken()
+	if err := dir.Create(w.Topology, &s, token, append(secrets, also...)...); err != nil {
+		return nil, err
+	}
+	return &Fabric{Dir: dir, Spec: s, Topology: w.Topology, token: token}, nil
+}
+
+// secrets puts keys and certificates into the folder.
+func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error) {
+	if s.Keyed {
+		out = append(out, folder.WriteGossipKeys(w.GossipKeys))
+	}
+	switch {
+	case s.Auth == spec.PSK:
+		out = append(out, folder.WritePSK(w.PSK))
+	case s.Auth == spec.MTLS && s.PKI == "":
+		out = append(out, folder.MakeCertificates(s, w.Topology))
+	case s.Auth == spec.MTLS:
+		return nil, folder.CheckCertificates(s, w.Topology)
+	}
+	return out, nil
+}
+
+// contained makes the fabric one of containers, where the spec says so: it adds
+// the compose file and what containers see of the keys.
+func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folder.Dir) error, err error) {
+	switch s.Runtime {
+	case "", spec.Process:
+		s.Runtime = ""
+		return nil, nil
+	case spec.Docker:
+	default:
+		return nil, spec.Usagef("--runtime %q: want process or docker", s.Runtime)
+	}
+	if s.PortBase != 0 {
+		return nil, spec.Usagef("--port-base: each container has an address of its own, and the same ports; leave it out")
+	}
+	if err := container.Usable(ctx); err != nil {
+		return nil, err
+	}
+	s.Project = container.ProjectName(s.Name)
+	of, err := container.Settle(s.Name, w.Topology, withProfile(w.Spec, s.Profile), w.Container)
+	if err != nil {
+		return nil, err
+	}
+	of.Keyed = s.Keyed
+	file := container.File{Spec: of, Topology: w.Topology, Named: w.Named, Options: w.Container, Secrets: "./" + container.SecretsName} // beside the compose file
+	composed, err := file.Compose()
+	if err != nil {
+		return nil, err
+	}
+	return []func(folder.Dir) error{
+		func(d folder.Dir) error { return container.Share(d, s, w.Topology) },
+		func(d folder.Dir) error { return folder.WriteFile(d.Path(container.ComposeName), composed) },
+	}, nil
+}
+
+func withProfile(s spec.Spec, profile string) spec.Spec {
+	s.Profile = profile
+	return s
+}
+
+func random64() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// Settled waits until a fabric whose containers have just been started says
+// what it is, so that no other fabric gets its name. The error is that of
+// containers that don't; where there is no fabric, there is no error.
+func Settled(ctx context.Context, name string) error {
+	for {
+		_, err := Open(ctx, name)
+		var u container.Unheard
+		if !errors.As(err, &u) {
+			return nil // there is one, or none
+		}
+		if !u.Yet {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ctx.Err()
+			}
+			return spec.NotReadyf("not ready in time: %w; more time with --timeout", u.Unwrap())
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// Exits tells of chips that end. Its capacity is the number of chips.
+type Exits = chan folder.Exit
+
+// Up starts the chips that do not run and waits until all links are up.
+// progress, if not nil, is told how many ends of links are up, of how many
+// cables. exits, if not nil, tells of chips that end from then on.
+func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
+	unlock, err := folder.Lock(ctx, string(f.Dir))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	running := map[wire.FabricNodeID]bool{}
+	for _, c := range f.Running() {
+		running[c.Chip] = true
+	}
+	missing := slices.DeleteFunc(f.Topology.Nodes(), func(n wire.FabricNodeID) bool { return running[n] })
+	if exits == nil {
+		exits = make(Exits, len(f.Topology.Chips))
+	}
+	if err := f.launch(ctx, missing, spec.Records{}, exits); err != nil {
+		return nil, err
+	}
+	return f.waitUp(ctx, progress, exits)
+}
+
+// launch starts chips that do not run. Afterwards the handle has the token of containers, which their first chip makes.
+func (f *Fabric) launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits Exits) error {
+	if len(ns) == 0 {
+		return nil
+	}
+	err := f.host().Launch(ctx, ns, rec, exits)
+	if token, terr := f.Dir.Token(); terr == nil {
+		f.mu.Lock()
+		f.token = token
+		f.mu.Unlock()
+	}
+	return err
+}
+
+// WaitUp waits until all links of the fabric are up; see [Fabric.Up].
+func (f *Fabric) WaitUp(ctx context.Context, progress func(done, total int)) ([]api.ChipView, error) {
+	return f.waitUp(ctx, progress, nil)
+}
+
+func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
+	views, wait := map[wire.FabricNodeID]api.ChipView{}, pollInterval
+	for {
+		if cs, _, err := f.Clients(); err == nil {
+			f.poll(ctx, cs, views)
+		}
+		up, done := 0, 0
+		for _, v := range views {
+			up += v.LinksUp
+			if ready(v, views) {
+				done++
+			}
+		}
+		if progress != nil {
+			progress(up/2, f.Topology.Routed())
+		}
+		if done == len(f.Topology.Chips) {
+			out := make([]api.ChipView, 0, len(views))
+			for _, n := range f.Topology.Nodes() {
+				out = append(out, views[n])
+			}
+			return out, nil
+		}
+		select {
+		case e := <-exits:
+			return nil, f.diedAtStart(e)
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, ctx.Err()
+			}
+			return nil, spec.NotReadyf("not ready in time: %s; more time with --timeout", f.whatIsMissing(views))
+		case <-time.After(wait):
+			wait = min(wait*5/4, slowPoll)
+		}
+	}
+}
+
+// Times of waiting for chips that start.
+const (
+	pollInterval = 50 * time.Millisecond  // between two questions to a chip that is not up
+	slowPoll     = 500 * time.Millisecond // the same where chips take long: they may need the processor more
+	pollTime     = 2 * time.Second        // that one chip may take to answer
+	startTime    = 20 * time.Second       // that one chip may take until it runs
+)
+
+// poll asks the chips that were not up yet.
+func (f *Fabric) poll(ctx context.Context, cs []*api.Client, views map[wire.FabricNodeID]api.ChipView) {
+	cs = slices.DeleteFunc(cs, func(c *api.Client) bool {
+		v, ok := views[c.Self()]
+		return ok && ready(v, views)
+	})
+	answers, _ := Values(Each(ctx, cs, pollTime, func(ctx context.Context, c *api.Client) (api.ChipView, error) { return c.Chip(ctx) }))
+	for _, v := range answers {
+		views[v.Chip] = v
+	}
+}
+
+// ready reports whether a chip's links are all up, and its tables know of it.
+// Nobody waits for cables that an operator took out of service.
+func ready(v api.ChipView, all map[wire.FabricNodeID]api.ChipView) bool {
+	if v.LinksUp < len(v.Links) {
+		return false
+	}
+	for _, w := range all {
+		if slices.ContainsFunc(w.Links, func(l api.LinkView) bool { return l.Avoided }) {
+			return true
+		}
+	}
+	return len(v.OutOfService) == 0
+}
+
+func (f *Fabric) diedAtStart(e folder.Exit) error {
+	words := f.LastWords(e.Chip)
+	if words == "" {
+		words = fmt.Sprintf("%v, and nothing in its log; is the disk full?", e.Err)
+	}
+	return fmt.Errorf("chip %s died at start: %s", e.Chip, words)
+}
+
+// maxMissing is how many things that are missing an error lists.
+const maxMissing = 5
+
+func (f *Fabric) whatIsMissing(views map[wire.FabricNodeID]api.ChipView) string {
+	var out []string
+	for _, n := range f.Topology.Nodes() {
+		v, ok := views[n]
+		if !ok {
+			out = append(out, fmt.Sprintf("chip %s does not answer", n))
+			continue
+		}
+		if v.Members <= 1 && len(f.Topology.Chips) > 1 {
+			out = append(out, fmt.Sprintf("chip %s hears of no other chip, see 'ttfabric gossip show'", n))
+			continue
+		}
+		for _, l := range v.Links {
+			if l.State != "up" {
+				out = append(out, fmt.Sprintf("chip %s channel %d to %s is %s", n, l.Channel, l.Peer, l.State))
+			}
+		}
+		if len(v.OutOfService) > 0 && v.LinksUp == len(v.Links) {
+			out = append(out, fmt.Sprintf("chip %s goes round %s", n, v.OutOfService[0]))
+		}
+	}
+	if len(out) > maxMissing {
+		out = append(out[:maxMissing], fmt.Sprintf("and %d more", len(out)-maxMissing))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,160 @@
+package fabric
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/node/traffic"
+	"ttfabric/wire"
+)
+
+// trafficPoll is how often the chips of a run are asked how far they are.
+const trafficPoll = 100 * time.Millisecond
+
+// StartTraffic has chips take part in a run: with send they speak, else they listen only.
+func StartTraffic(ctx context.Context, cs []*api.Client, spec traffic.Spec, pairs []traffic.Pair, send bool) error {
+	return Tell(ctx, cs, 0, func(ctx context.Context, c *api.Client) error {
+		return c.StartTraffic(ctx, api.TrafficStart{Spec: spec, Pairs: pairs, Send: send})
+	})
+}
+
+// StopTraffic ends a run, also where ctx has ended. A chip that died has nothing to stop.
+func StopTraffic(ctx context.Context, cs []*api.Client) {
+	_ = Tell(context.WithoutCancel(ctx), cs, AskTime, func(ctx context.Context, c *api.Client) error { return c.StopTraffic(ctx) })
+}
+
+// Traffic runs verified traffic between chips: all chips listen, then all speak,
+// then all are asked until they are done. progress, if not nil, is told how many
+// packets have been delivered. Where ctx ends first, the result is what is known so far.
+func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []traffic.Pair, progress func(delivered int)) (traffic.Result, error) {
+	for _, send := range []bool{false, true} {
+		if err := StartTraffic(ctx, cs, run, pairs, send); err != nil {
+			return traffic.Result{}, err
+		}
+	}
+	defer StopTraffic(ctx, cs)
+	last := map[wire.FabricNodeID]traffic.Report{} // of a chip that dies, what it said last
+	for {
+		silent, done := collect(ctx, cs, run.Run, last)
+		if done { // the last to finish may have sent to one that had been asked before
+			silent, done = collect(ctx, cs, run.Run, last)
+		}
+		reports := slices.SortedFunc(maps.Values(last), func(a, b traffic.Report) int {
+			return cmp.Or(cmp.Compare(a.Chip.Mesh, b.Chip.Mesh), cmp.Compare(a.Chip.Chip, b.Chip.Chip))
+		})
+		res := traffic.Merge(run, pairs, reports)
+		res.Silent = silent
+		if progress != nil {
+			progress(int(res.Total.Delivered))
+		}
+		if done && ctx.Err() == nil { // chips that nobody may ask any more have not died
+			return res, nil
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return res, spec.NotReadyf("not done in time: %d of %d packets delivered; more time with --timeout", res.Total.Delivered, run.Packets)
+			}
+			return res, ctx.Err()
+		case <-time.After(trafficPoll):
+		}
+	}
+}
+
+// collect asks all chips for their reports of the run. It is done when all
+// have finished but those that do not answer, or know nothing of the run any more.
+func collect(ctx context.Context, cs []*api.Client, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
+	done = true
+	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (traffic.Report, error) { return c.Traffic(ctx) }) {
+		if a.Err != nil || a.Value.Run != run {
+			silent = append(silent, a.Chip)
+			continue
+		}
+		last[a.Chip] = a.Value
+		done = done && a.Value.Finished
+	}
+	slices.SortFunc(silent, func(a, b wire.FabricNodeID) int {
+		return cmp.Or(cmp.Compare(a.Mesh, b.Mesh), cmp.Compare(a.Chip, b.Chip))
+	})
+	return silent, done
+}
+
+// TrafficWanted is a run of verified traffic as a user asks for it.
+type TrafficWanted struct {
+	Pattern  string  // a name of traffic.Patterns
+	Packets  uint64  // in all, split over the pairs
+	Size     int     // bytes of a packet
+	Window   int     // packets that each chip keeps outstanding; 0: the default
+	Planes   int     // routing planes that a pair's packets take in turn; 0: all
+	Ways     int     // directions round a ring that a pair's packets take in turn: 1 or traffic.MaxWays
+	Seed     uint64  // of the order of destinations, of arrivals and of random pairs
+	Load     float64 // packets per second that arrive at each sending chip; 0: as fast as the window allows
+	Hot      string  // chip of the hotspot pattern; "": the first
+	HotShare int     // percent of each chip's packets that the hotspot pattern sends to Hot
+}
+
+// TrafficPlan is a run of traffic that [Traffic] can start.
+type TrafficPlan struct {
+	Spec  traffic.Spec
+	Pairs []traffic.Pair
+	Apart int // pairs of the pattern that the plan leaves out, as the fabric has no route between them
+}
+
+// PlanTraffic plans a run between the fabric's chips. Its errors name the bad option.
+func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
+	pattern, err := traffic.PatternByName(w.Pattern)
+	if err != nil {
+		return p, spec.AsUsage(err)
+	}
+	routes, err := f.Plan()
+	if err != nil {
+		return p, err
+	}
+	planes := max(f.Topology.Planes(), 1)
+	if w.Planes > planes {
+		return p, spec.Usagef("--planes %d: %s", w.Planes, f.Topology)
+	}
+	if w.Planes != 0 {
+		planes = w.Planes
+	}
+	p.Spec = traffic.Spec{Run: random64(), Pattern: pattern.Name, Packets: w.Packets, Size: w.Size, Planes: planes, Ways: w.Ways, Window: w.Window, Seed: w.Seed, Draw: pattern.Draw, Load: w.Load}
+	switch {
+	case w.Window == 0 && w.Load > 0:
+		p.Spec.Window = traffic.MaxWindow
+	case w.Window == 0:
+		p.Spec.Window = traffic.DefaultWindow
+	}
+	if w.Ways < 1 {
+		return p, spec.Usagef("--ways %d: want 1 or %d", w.Ways, traffic.MaxWays)
+	}
+	if err := p.Spec.Validate(); err != nil {
+		return p, spec.AsUsage(err)
+	}
+	if w.HotShare < 1 {
+		return p, spec.Usagef("--hot-share %d: want 1 to 100", w.HotShare)
+	}
+	o := traffic.Options{Seed: w.Seed, Hot: f.Topology.Chips[0].Node, HotShare: w.HotShare, Ways: routes.WaysBetween,
+		Planes: func(src, dst wire.FabricNodeID) int {
+			n := routes.PlanesBetween(src, dst)
+			if n == 0 {
+				p.Apart++
+			}
+			return n
+		}}
+	if w.Hot != "" {
+		if o.Hot, err = wire.ParseFabricNodeID(w.Hot); err != nil {
+			return p, spec.Usagef("--hot: %w", err)
+		}
+	}
+	p.Pairs, err = pattern.Pairs(f.Topology, o)
+	return p, spec.AsUsage(err)
+}
+
+// NewRun draws the number of a run of traffic.
+func NewRun() uint64 { return random64() }

@@ -1,0 +1,173 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"ttfabric/node/fabric/spec"
+	"ttfabric/wire"
+)
+
+// listenAddr is the address that --listen names, by itself or by an interface.
+// Without it, it is that from which the first seed that can be found is reached.
+func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, error) {
+	if arg == "" {
+		return list.local(ctx)
+	}
+	if a, err := netip.ParseAddr(arg); err == nil {
+		return a.Unmap(), nil
+	}
+	if p, err := netip.ParsePrefix(arg); err == nil {
+		return addressWithin(p)
+	}
+	i, err := net.InterfaceByName(arg)
+	if err != nil {
+		return netip.Addr{}, spec.Usagef("--listen %q: neither an IP address nor an interface nor a network; 'ip addr' lists both", arg)
+	}
+	as, err := i.Addrs()
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("--listen %s: %w", arg, err)
+	}
+	var found netip.Addr
+	for _, a := range as {
+		p, err := netip.ParsePrefix(a.String())
+		if err == nil && !p.Addr().IsLinkLocalUnicast() && (!found.IsValid() || p.Addr().Is4() && !found.Is4()) {
+			found = p.Addr()
+		}
+	}
+	if !found.IsValid() {
+		return found, spec.Usagef("--listen %s: the interface has no address", arg)
+	}
+	return found, nil
+}
+
+// addressWithin is this machine's address in a network.
+func addressWithin(p netip.Prefix) (netip.Addr, error) {
+	as, err := net.InterfaceAddrs()
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("--listen %s: %w", p, err)
+	}
+	for _, a := range as {
+		if at, err := netip.ParsePrefix(a.String()); err == nil && p.Contains(at.Addr().Unmap()) {
+			return at.Addr().Unmap(), nil
+		}
+	}
+	return netip.Addr{}, spec.Usagef("--listen %s: this machine has no address in that network; 'ip addr' lists those it has", p)
+}
+
+// seed is where a chip that runs already may be.
+type seed struct {
+	mesh int // that it is in; -1: not said
+	host string
+	port uint16
+}
+
+type seedList []seed
+
+// Limits of the seeds.
+const (
+	lookupTime    = 2 * time.Second // for a name
+	lookupTries   = 15              // to find the first name, at start: others may start at the same time
+	maxSeedByName = 64              // addresses of one name that are looked at
+)
+
+// parseSeeds reads [CHIP/]HOST[:PORT].
+func parseSeeds(args []string) (seedList, error) {
+	var out seedList
+	for _, a := range args {
+		s, text := seed{mesh: -1, port: DefaultGossipPort}, a
+		if chip, rest, ok := strings.Cut(a, "/"); ok {
+			n, err := wire.ParseFabricNodeID(chip)
+			if err != nil {
+				return nil, spec.Usagef("--seeds %q: %w", a, err)
+			}
+			s.mesh, text = int(n.Mesh), rest
+		}
+		s.host = strings.Trim(text, "[]")
+		if host, port, err := net.SplitHostPort(text); err == nil {
+			p, err := strconv.ParseUint(port, 10, 16)
+			if err != nil || p == 0 {
+				return nil, spec.Usagef("--seeds %q: want a port of 1 to 65535", a)
+			}
+			s.host, s.port = host, uint16(p)
+		}
+		if s.host == "" {
+			return nil, spec.Usagef("--seeds %q: want HOST, HOST:PORT or CHIP/HOST:PORT", a)
+		}
+		out = append(out, s)
+	}
+	if len(out) > spec.MaxSeeds {
+		return nil, spec.Usagef("--seeds: %d; at most %d, some are enough", len(out), spec.MaxSeeds)
+	}
+	return out, nil
+}
+
+// lookup finds the addresses of a seed's host.
+func (s *seed) lookup(ctx context.Context) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(s.host); err == nil {
+		return []netip.Addr{a.Unmap()}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	as, err := net.DefaultResolver.LookupNetIP(ctx, "ip", s.host)
+	for i := range as {
+		as[i] = as[i].Unmap()
+	}
+	return as[:min(len(as), maxSeedByName)], err
+}
+
+// addresses are those of a pool's seeds as they are now, but one's own.
+func (l seedList) addresses(ctx context.Context, p pool, id wire.FabricNodeID, self netip.AddrPort) []string {
+	var out []string
+	for _, s := range l {
+		if p == meshPool && s.mesh >= 0 && s.mesh != int(id.Mesh) {
+			continue
+		}
+		as, _ := s.lookup(ctx) // a name that is not known yet may be at the next attempt
+		for _, a := range as {
+			if at := netip.AddrPortFrom(a, s.port); at != self {
+				out = append(out, netip.AddrPortFrom(a, s.port+uint16(p)).String())
+			}
+		}
+	}
+	return out
+}
+
+// local is the address from which the first seed that has one is reached; loopback without seeds.
+func (l seedList) local(ctx context.Context) (netip.Addr, error) {
+	if len(l) == 0 {
+		return loopback, nil
+	}
+	var last error
+	for range lookupTries {
+		for _, s := range l {
+			as, err := s.lookup(ctx)
+			if err != nil {
+				last = err
+				continue
+			}
+			for _, a := range as {
+				// Connecting a datagram socket sends nothing; it asks for the route.
+				c, err := net.Dial("udp", netip.AddrPortFrom(a, s.port).String())
+				if err != nil {
+					last = err
+					continue
+				}
+				at := c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+				c.Close()
+				return at, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return netip.Addr{}, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("no seed is found, so that it is not known which address is this machine's; name it with --listen: %w", last)
+}

@@ -1,0 +1,64 @@
+package process
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"ttfabric/node"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/wire"
+)
+
+// Main runs program on a chip, and does not return. It is the whole main
+// function of a program that is each chip of a fabric:
+//
+//	func main() { process.Main(hello) }
+//
+// 'ttfabric up --program ./hello' starts the program once for each chip, with the
+// arguments node --dir DIR --chip CHIP. A chip goes on after its program has
+// returned nil; what the program prints is in the chip's log.
+func Main(program Program) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args, program)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ttfabric:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// run reads the arguments of a chip's process and runs the chip.
+func run(ctx context.Context, args []string, program Program) error {
+	if len(args) < 2 || args[1] != "node" {
+		return fmt.Errorf("this program is a chip of a fabric: 'ttfabric up --program %s' starts one of it for each chip", args[0])
+	}
+	fl := flag.NewFlagSet(args[0]+" node", flag.ContinueOnError)
+	dir := fl.String("dir", "", "run folder of the fabric")
+	chip := fl.String("chip", "", "the chip, as M<mesh>D<chip>")
+	record := fl.String("record", "", "folder to record every call into the chip in")
+	limit := fl.Int("record-limit", 0, "MiB of a recording")
+	if err := fl.Parse(args[2:]); err != nil {
+		return err
+	}
+	id, err := wire.ParseFabricNodeID(*chip)
+	if err != nil {
+		return err
+	}
+	node.ConfigureProcess()
+	c, err := FromFolder(folder.Dir(*dir), id)
+	if err != nil {
+		return fmt.Errorf("chip %s: %w", id, err)
+	}
+	if *record != "" {
+		c.Spec.Record, c.Spec.RecordMiB = *record, *limit
+	}
+	c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("chip", id.String())
+	c.Program = program
+	return Run(ctx, c)
+}

@@ -1,0 +1,132 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"ttfabric/node/fabric/spec"
+	"ttfabric/ttlink/transport"
+	"ttfabric/ttlink/transport/pki"
+	"ttfabric/ttlink/transport/quicport"
+	"ttfabric/wire"
+)
+
+// Ports opens the ethernet ports of a chip as its fabric wants them.
+type Ports struct {
+	fabric string
+	auth   string
+	psk    []byte
+	chip   *pki.Chip
+	keys   *transport.KeyLog
+	mtu    int                   // of UDP ports; see transport.Options
+	gso    transport.Mode        // of UDP ports, and of GRO
+	batch  transport.Mode        // of UDP ports
+	within func(netip.Addr) bool // where --auth none is taken
+}
+
+// newPorts reads the certificates from dir, opens the log of secrets, and keeps the pre-shared key.
+func newPorts(m *spec.Spec, id wire.FabricNodeID, dir string, psk []byte, within func(netip.Addr) bool) (l *Ports, err error) {
+	l = &Ports{fabric: m.Name, auth: m.Auth, psk: psk, within: within}
+	if l.gso, l.batch, err = m.OffloadModes(); err != nil {
+		return nil, err
+	}
+	if m.Auth == spec.MTLS {
+		if l.chip, err = pki.Load(dir, pki.Identity{Fabric: m.Name, Chip: id}); err != nil {
+			return nil, err
+		}
+	}
+	if m.KeyLog != "" {
+		l.keys = &transport.KeyLog{}
+		path := filepath.Join(m.KeyLog, "keylog-"+id.String()+".txt")
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil {
+			err = f.Chmod(0o600)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--keylog: %w", err)
+		}
+		l.keys.Subscribe(func(b []byte) { f.Write(b) }) // the file lives as long as the process
+	}
+	return l, nil
+}
+
+// open opens the port of a cable.
+func (l *Ports) open(local netip.AddrPort, c transport.Cable) (transport.Port, error) {
+	c.Fabric = l.fabric
+	if l.auth == spec.MTLS {
+		return quicport.Listen(quicport.Options{Local: local, Cable: c, Chip: l.chip, KeyLog: l.keys})
+	}
+	p, err := transport.Listen(transport.Options{Local: local, MTU: l.mtu, GSO: l.gso, GRO: l.gso, Batch: l.batch})
+	if err != nil {
+		return nil, err
+	}
+	if l.auth == spec.PSK {
+		s, err := transport.PSK(p, l.psk, c)
+		if err != nil {
+			p.Close()
+		}
+		return s, err
+	}
+	return transport.Fence(p, l.within), nil
+}
+
+// within says to which addresses frames may go in the clear.
+func (o *Options) within() (func(netip.Addr) bool, error) {
+	var nets []netip.Prefix
+	for _, s := range o.Trust {
+		n, err := parseTrusted(s)
+		if err != nil {
+			return nil, spec.Usagef("--trust-network %s: %w", s, err)
+		}
+		nets = append(nets, n...)
+	}
+	return func(a netip.Addr) bool {
+		if o.Insecure || a.IsLoopback() {
+			return true
+		}
+		for _, n := range nets {
+			if n.Contains(a) {
+				return true
+			}
+		}
+		return false
+	}, nil
+}
+
+// sharedSpace is that of carriers, which some container networks use (RFC 6598).
+var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
+
+// parseTrusted reads a private network, or those of an interface.
+func parseTrusted(s string) (out []netip.Prefix, err error) {
+	if n, err := netip.ParsePrefix(s); err == nil {
+		out = append(out, n.Masked())
+	} else {
+		i, err := net.InterfaceByName(s)
+		if err != nil {
+			return nil, errors.New("neither a network such as 172.20.0.0/16 nor an interface")
+		}
+		as, err := i.Addrs()
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range as {
+			if n, err := netip.ParsePrefix(a.String()); err == nil {
+				out = append(out, n.Masked())
+			}
+		}
+		if len(out) == 0 {
+			return nil, errors.New("the interface has no address")
+		}
+	}
+	for _, n := range out {
+		a := n.Addr()
+		if !a.IsPrivate() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !sharedSpace.Contains(a) || n.Bits() < 8 {
+			return nil, fmt.Errorf("%s is not a private network; --insecure takes it all the same", n)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,354 @@
+// Package process is one chip's process, composed from one [Config]: its ports
+// and their keys, gossip, the archive of events, the control API, and a program
+// that runs beside the chip. It is what 'ttfabric node' is, for any Go program.
+//
+// A program that is each chip of a fabric is a main function of one line,
+// [Main], and is started with 'ttfabric up --program FILE'.
+package process
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"ttfabric/membership"
+	"ttfabric/membership/gossip"
+	"ttfabric/node"
+	"ttfabric/node/admin"
+	"ttfabric/node/archive"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/node/session"
+	"ttfabric/router/route"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// Config is where one chip runs: what its fabric is, at which addresses others
+// reach the chip, and through whom it finds the others. [FromFolder] and [Alone] make one.
+type Config struct {
+	Chip     wire.FabricNodeID
+	Spec     spec.Spec
+	Topology *topo.Topology
+	Token    string         // of the API
+	Keys     *gossip.Keys   // nil: plain gossip
+	Tiles    int64          // bytes of host memory that tile memory may take; 0: the default
+	Archive  archive.Config // Dir "": events are not archived
+	Log      *slog.Logger
+
+	Ports   *Ports  // how the ethernet ports are opened
+	Address Address // where the chip listens
+
+	// Version of the program that runs the chip, for recordings.
+	Version string
+	// Program runs beside the chip once the API answers; nil: nothing runs. Its
+	// session starts commands from the chip. When Program returns an error, the process ends with it.
+	Program Program
+
+	seeds   func(p pool) []string   // addresses to join a pool through, asked at each attempt
+	running func(folder.Chip) error // is told where the chip is, when it runs
+	gone    func() bool             // the chip has nothing to run for any more
+}
+
+// Program is what a user's program does on a chip.
+type Program func(ctx context.Context, s *session.Session) error
+
+// Address says where a chip listens.
+type Address struct {
+	Listen    netip.Addr // of data ports and gossip
+	Interface string     // whose address the chip has, whatever that becomes; "": none
+	Advertise netip.Addr // what others are told; zero: Listen
+	Gossip    uint16     // port of the pool of the mesh, 0 for any; the pool of exit nodes has the next
+	PortBase  uint16     // UDP port of the chip's channel 0; 0: any free ports
+	API       string     // host:port
+}
+
+// pool is one of the two gossip pools that a chip may be in: that of its mesh,
+// and that of the exit nodes of all meshes.
+type pool uint8
+
+const (
+	meshPool pool = iota
+	exitPool
+)
+
+// loopback is where the chips of one machine listen.
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// FromFolder is the configuration of a chip of a run folder.
+func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
+	s, err := dir.Spec()
+	if err != nil {
+		return nil, err
+	}
+	t, err := dir.Topology()
+	if err != nil {
+		return nil, err
+	}
+	token, err := dir.Token()
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := t.Chip(id); !ok {
+		return nil, spec.Usagef("chip %s is not in %s", id, t)
+	}
+	c := &Config{Chip: id, Spec: s, Topology: t, Token: token, Archive: dir.ArchiveConfig(&s, id),
+		Address: Address{Listen: loopback, API: "127.0.0.1:0"}}
+	if s.PortBase != 0 {
+		c.Address.PortBase = uint16(s.PortBase + t.Index(id)*spec.ChannelStride)
+	}
+	if s.Keyed {
+		keys, err := folder.GossipKeys(dir.KeysPath(&s))
+		if err == nil {
+			c.Keys, err = gossip.NewKeys(keys)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	var psk []byte
+	if s.Auth == spec.PSK {
+		if psk, err = dir.PSK(); err != nil {
+			return nil, err
+		}
+	}
+	if c.Ports, err = newPorts(&s, id, dir.PKI(&s), psk, netip.Addr.IsLoopback); err != nil {
+		return nil, err
+	}
+	c.seeds = func(p pool) []string { return folderSeeds(dir, id, p) }
+	c.running = dir.WriteChip
+	c.gone = dir.Gone
+	return c, nil
+}
+
+// folderSeeds are the addresses of the first running chips of a folder that are in a pool.
+func folderSeeds(dir folder.Dir, self wire.FabricNodeID, p pool) (out []string) {
+	for _, c := range dir.ChipFiles() {
+		addr := ""
+		switch {
+		case c.Chip == self || !c.Alive():
+		case p == exitPool:
+			addr = c.Exits
+		case c.Chip.Mesh == self.Mesh:
+			addr = c.Gossip
+		}
+		if addr != "" && len(out) < spec.SeedChips {
+			out = append(out, c.Chip.String()+"/"+addr)
+		}
+	}
+	return out
+}
+
+// Run runs a chip until ctx ends, its API or its program fails, or the chip has nothing to run for.
+func Run(ctx context.Context, c *Config) error {
+	log, id := c.Log, c.Chip
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	cfg, err := c.node(log)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", c.Address.API)
+	if err != nil {
+		return fmt.Errorf("chip %s: cannot open its API on %s: %w", id, c.Address.API, err)
+	}
+	defer l.Close()
+	self := folder.Chip{Chip: id, PID: os.Getpid(), Started: folder.StartTicks(os.Getpid()), API: l.Addr().(*net.TCPAddr).AddrPort().String()}
+	cfg.API = c.told(l.Addr())
+	var pools node.Membership
+	cfg.Join = func(ctx context.Context, meta membership.Meta) (_ node.Membership, err error) {
+		pools, err = c.join(ctx, gossip.Config{Node: id, Incarnation: cfg.Incarnation, Bind: netip.AddrPortFrom(c.Address.Listen, c.Address.Gossip), Advertise: c.Address.Advertise,
+			Meta: meta, Seed: uint64(cfg.Incarnation), Logger: log, Keys: c.Keys}, &self)
+		return pools, err
+	}
+	n, err := node.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	archived := func() {}
+	if c.Archive.Dir != "" {
+		archived = admin.Collect(n, c.Archive, log)
+	}
+	defer func() {
+		n.Close()
+		archived()
+	}()
+	if err := c.impair(n); err != nil {
+		return fmt.Errorf("chip %s: %w", id, err)
+	}
+	self.Gossip = n.GossipAddr().String()
+	srv := admin.NewServer(n, c.Token)
+	srv.Describe(spec.View{Mesh: c.Spec, Topology: string(c.Topology.Encode())})
+	ended := make(chan error, 2)
+	go func() { ended <- srv.Serve(l) }()
+	defer srv.Close()
+	if err := c.running(self); err != nil {
+		return fmt.Errorf("chip %s cannot tell where it is: %w", id, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if c.Address.Interface != "" {
+		go c.move(ctx, n, pools, log)
+	}
+	log.Info("running", "api", self.API, "gossip", self.Gossip, "pid", self.PID)
+	if c.Program != nil {
+		go c.runProgram(ctx, n, log, ended)
+	}
+	return c.wait(ctx, ended, log)
+}
+
+// runProgram runs the program. A program that returns nil leaves the chip running.
+func (c *Config) runProgram(ctx context.Context, n *node.Node, log *slog.Logger, ended chan<- error) {
+	switch err := c.Program(ctx, session.New(n)); {
+	case err == nil:
+		log.Info("the program has ended")
+	case ctx.Err() == nil:
+		ended <- fmt.Errorf("chip %s: the program failed: %w", c.Chip, err)
+	}
+}
+
+// node is the configuration of the live chip.
+func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
+	s := &c.Spec
+	cfg = node.Config{Node: c.Chip, Topology: c.Topology, Log: log, Incarnation: newIncarnation(), Listen: c.Address.Listen, PortBase: c.Address.PortBase,
+		MemoryLimit: c.Tiles, Cable: c.Ports.open, KeyLog: c.Ports.keys, LocalFirst: s.LocalFirst, TTL: uint16(s.TTL)}
+	if cfg.Route, err = s.Route(); err != nil {
+		return cfg, err
+	}
+	if cfg.Timeout, err = s.Timeout(); err != nil {
+		return cfg, err
+	}
+	if cfg.Profile, err = s.LinkProfile(); err != nil {
+		return cfg, err
+	}
+	if cfg.Slots, err = s.SlotProfile(); err != nil {
+		return cfg, err
+	}
+	if err := proved(c.Topology, cfg.Route, s.Checked); err != nil {
+		return cfg, fmt.Errorf("chip %s: %w", c.Chip, err)
+	}
+	if s.Record != "" {
+		cfg.Record = &node.Recording{Dir: s.Record, Limit: int64(s.RecordMiB) << 20, Program: c.Version}
+	}
+	if c.Keys != nil {
+		cfg.Keys = c.Keys
+	}
+	return cfg, nil
+}
+
+// proved finds that a chip's routes are those that were proved, or proves them.
+func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
+	p, err := route.New(t, cfg)
+	if err != nil {
+		return err
+	}
+	if p.Hash() == hash {
+		return nil
+	}
+	if v := p.Check(p.Multicasts()); !v.Sound() {
+		return fmt.Errorf("routes %08x are refused, as they %s", p.Hash(), &v)
+	}
+	return nil
+}
+
+// impair does to the chip's ports what was declared at the start of the fabric.
+func (c *Config) impair(n *node.Node) error {
+	all, err := c.Spec.Impairments(c.Topology)
+	if err != nil {
+		return err
+	}
+	for _, d := range all {
+		for _, ch := range d.Where[c.Chip] {
+			if err := n.SetImpairment(ch, d.Change, d.Seed, 0); err != nil {
+				return fmt.Errorf("--netem %q: %w", d.Text, err)
+			}
+		}
+	}
+	return nil
+}
+
+// goneInterval is how often a chip looks whether it still has something to run for.
+const goneInterval = 5 * time.Second
+
+// wait returns when the process is told to stop, its API or program fails, or
+// its run folder is gone: a fabric that was removed leaves no process behind.
+func (c *Config) wait(ctx context.Context, ended <-chan error, log *slog.Logger) error {
+	tick := time.NewTicker(goneInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			log.Info("stopping")
+			return nil
+		case err := <-ended:
+			return err
+		case <-tick.C:
+			if c.gone() {
+				log.Info("the run folder is gone; stopping")
+				return nil
+			}
+		}
+	}
+}
+
+// join enters the pool of the chip's mesh and, if the chip has a cable to another mesh, that of the exit nodes.
+func (c *Config) join(ctx context.Context, cfg gossip.Config, self *folder.Chip) (node.Membership, error) {
+	id := cfg.Node
+	m, _ := c.Topology.Mesh(id.Mesh)
+	mesh := cfg
+	mesh.Label, mesh.Expect = fmt.Sprintf("%s/mesh%d", c.Spec.ID, id.Mesh), m.Rows*m.Cols
+	mesh.Seeds = func() []string { return c.seeds(meshPool) }
+	pool, err := gossip.Start(ctx, mesh)
+	if err != nil || !c.Topology.ExitNode(id) {
+		return pool, err
+	}
+	exits := cfg
+	exits.Label = c.Spec.ID + "/exits"
+	for _, n := range c.Topology.Nodes() {
+		if c.Topology.ExitNode(n) {
+			exits.Expect++
+		}
+	}
+	if c.Address.Gossip != 0 {
+		exits.Bind = netip.AddrPortFrom(c.Address.Listen, c.Address.Gossip+1)
+	}
+	exits.Seeds = func() []string { return c.seeds(exitPool) }
+	other, err := gossip.Start(ctx, exits)
+	if err != nil {
+		pool.Close(0)
+		return nil, err
+	}
+	self.Exits = other.Addr().String()
+	return gossip.Join(pool, other), nil
+}
+
+// told is the port of the API that others are told, 0 unless the API listens where others reach this chip.
+func (c *Config) told(a net.Addr) uint16 {
+	at := a.(*net.TCPAddr).AddrPort()
+	reached := c.Address.Listen
+	if c.Address.Advertise.IsValid() {
+		reached = c.Address.Advertise
+	}
+	if ip := at.Addr().Unmap(); ip.IsUnspecified() || ip == reached || ip == c.Address.Listen {
+		return at.Port()
+	}
+	return 0
+}
+
+// newIncarnation draws a random incarnation that is not zero.
+func newIncarnation() wire.Incarnation {
+	var b [8]byte
+	for {
+		rand.Read(b[:])
+		if i := wire.Incarnation(binary.LittleEndian.Uint64(b[:])); i != 0 {
+			return i
+		}
+	}
+}

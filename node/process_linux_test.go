@@ -1,0 +1,94 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestConfigureProcess: all threads of a chip's process have the batch policy, also threads that
+// begin later. They keep the nice value that they had (0 stands for that of the test). After the
+// undo, they have the normal policy again. A policy that the user chose stays, before and after.
+func TestConfigureProcess(t *testing.T) {
+	if how := os.Getenv("TTFABRIC_TEST_PROCESS"); how != "" {
+		configured(how)
+		return
+	}
+	if own, err := unix.SchedGetAttr(0, 0); err != nil || own.Policy != unix.SCHED_NORMAL {
+		t.Skip("this process has a policy of its own")
+	}
+	for how, want := range map[string]string{
+		"plain": fmt.Sprintf("policy %d nice 0 processors 1", unix.SCHED_BATCH),
+		"nice":  fmt.Sprintf("policy %d nice 5 processors 1", unix.SCHED_BATCH),
+		"idle":  fmt.Sprintf("policy %d nice 0 processors 1", unix.SCHED_IDLE),
+		"kept":  fmt.Sprintf("policy %d nice 0 processors 3", unix.SCHED_BATCH),
+		"undo":  fmt.Sprintf("policy %d nice 0 processors 3", unix.SCHED_NORMAL),
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestConfigureProcess$")
+		cmd.Env = append(os.Environ(), "TTFABRIC_TEST_PROCESS="+how, "GOMAXPROCS=")
+		out, err := cmd.CombinedOutput()
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		if err != nil || strings.Count(string(out), "policy") < 4 {
+			t.Fatalf("%s: %v: %s", how, err, out)
+		}
+		for _, l := range lines {
+			if strings.HasPrefix(l, "policy") && l != want {
+				t.Errorf("%s: a thread has %s, want %s", how, l, want)
+			}
+		}
+	}
+}
+
+// configured is the process that ConfigureProcess sets up. It prints a line per thread.
+func configured(how string) {
+	runtime.GOMAXPROCS(3)
+	was, err := unix.SchedGetAttr(0, 0)
+	if err != nil {
+		fmt.Println("policy", err)
+		return
+	}
+	tasks := func() []os.DirEntry {
+		d, _ := os.ReadDir("/proc/self/task")
+		return d
+	}
+	for _, task := range tasks() {
+		id, _ := strconv.Atoi(task.Name())
+		switch how {
+		case "nice":
+			unix.Setpriority(unix.PRIO_PROCESS, id, int(was.Nice)+5)
+		case "idle":
+			unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: was.Nice}, 0)
+		case "kept":
+			unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_BATCH, Nice: was.Nice}, 0)
+		}
+	}
+	undo := ConfigureProcess()
+	if how == "undo" || how == "kept" {
+		undo()
+	}
+	ready, stop := make(chan bool), make(chan bool)
+	for range 3 { // threads of their own
+		go func() {
+			runtime.LockOSThread()
+			ready <- true
+			<-stop
+		}()
+		<-ready
+	}
+	for _, task := range tasks() {
+		id, _ := strconv.Atoi(task.Name())
+		a, err := unix.SchedGetAttr(id, 0)
+		if err != nil {
+			fmt.Println("policy", err)
+			continue
+		}
+		fmt.Printf("policy %d nice %d processors %d\n", a.Policy, a.Nice-was.Nice, runtime.GOMAXPROCS(0))
+	}
+	close(stop)
+}

@@ -1,0 +1,165 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/node/scenario"
+	"ttfabric/ttlink/fault"
+	"ttfabric/wire"
+)
+
+// do carries out an action.
+func (g *stage) do(ctx context.Context, a *scenario.Action) error {
+	if len(a.Links) > 0 {
+		return g.doLinks(ctx, a)
+	}
+	for _, n := range a.Chips {
+		if err := g.doChip(ctx, a, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// doLinks carries out an action on links. The ends of chips that do not run are
+// left as they are: such chips are part of the plan.
+func (g *stage) doLinks(ctx context.Context, a *scenario.Action) (err error) {
+	for _, l := range a.Links {
+		if !slices.Contains(g.links, l) {
+			g.links = append(g.links, l)
+		}
+	}
+	switch a.Verb {
+	case scenario.LinkDown, scenario.LinkUp:
+		_, err = g.chips.Cut(ctx, a.Links, a.Verb == scenario.LinkDown, a.For)
+		return err
+	case scenario.NetemReset:
+		where, _ := spec.Ends(a.Links, "both")
+		_, err = g.chips.ResetImpairments(ctx, where)
+		return err
+	}
+	where, err := spec.Ends(a.Links, a.Step.Direction)
+	if err == nil {
+		_, err = g.chips.Impair(ctx, where, api.NetemBody{Options: a.Step.Netem, Seed: a.Step.Dice, ForS: a.For.Seconds()})
+	}
+	return err
+}
+
+// doChip carries out an action on one chip. The handle of the fabric tells the
+// other chips of faults in the chip's process.
+func (g *stage) doChip(ctx context.Context, a *scenario.Action, n wire.FabricNodeID) error {
+	switch a.Verb {
+	case scenario.ChipKill:
+		g.forget(n)
+		return g.f.KillChip(ctx, n)
+	case scenario.ChipStart:
+		return errors.Join(g.f.StartChip(ctx, n, spec.Records{}), g.meet(ctx, n))
+	case scenario.ChipRestart:
+		g.forget(n)
+		return errors.Join(g.f.RestartChip(ctx, n, spec.Records{}), g.meet(ctx, n))
+	case scenario.ChipPause:
+		g.paused[n] = g.chips.Client(n)
+		g.chips.Drop(n)
+		return g.f.PauseChip(ctx, n)
+	case scenario.ChipResume:
+		return g.resume(ctx, n)
+	case scenario.GossipSet:
+		return g.doGossip(ctx, a, n)
+	}
+	return nil
+}
+
+// resume lets a paused chip go on.
+func (g *stage) resume(ctx context.Context, n wire.FabricNodeID) error {
+	if err := g.f.ResumeChip(ctx, n); err != nil {
+		return err
+	}
+	if cl := g.paused[n]; cl != nil {
+		g.chips.Add(cl)
+	}
+	delete(g.paused, n)
+	return nil
+}
+
+// doGossip carries out an action on a chip's gossip.
+func (g *stage) doGossip(ctx context.Context, a *scenario.Action, n wire.FabricNodeID) error {
+	cl := g.chips.Client(n)
+	if cl == nil {
+		return &fabric.NotRunningError{Chip: n}
+	}
+	g.gossip[n] = true
+	ctx, cancel := context.WithTimeout(ctx, fabric.AskTime)
+	defer cancel()
+	what := a.Step.Gossip
+	b := api.GossipBody{Options: fault.Change{}, Cut: what.Down, ForS: a.For.Seconds()}
+	if what.Delay > 0 {
+		b.Options["delay"] = what.Delay.String()
+	}
+	if what.Loss != "" {
+		b.Options["loss"] = what.Loss
+	}
+	if len(b.Options) == 0 && !b.Cut {
+		return cl.HealGossip(ctx, true)
+	}
+	return cl.SetGossip(ctx, b)
+}
+
+// forget takes a chip off the stage that is about to end.
+func (g *stage) forget(n wire.FabricNodeID) {
+	g.chips.Drop(n)
+	delete(g.paused, n)
+	delete(g.views, n)
+}
+
+// meet puts a chip that was started on the stage.
+func (g *stage) meet(ctx context.Context, n wire.FabricNodeID) error {
+	cl, err := g.f.Client(n)
+	if err == nil {
+		g.chips.Add(cl)
+		g.listen(ctx, cl)
+	}
+	return err
+}
+
+// putBack takes back all that the scenario did to the fabric: paused chips go on,
+// chips that ran before and do not now are started, cables are put back, and
+// impairments of the scenario's links and of gossip are taken away. A chip that was
+// started anew has lost what the chip held in memory.
+func (g *stage) putBack(ctx context.Context) error {
+	var errs []error
+	for _, n := range g.t.Nodes() {
+		if g.paused[n] != nil {
+			errs = append(errs, g.resume(ctx, n))
+		}
+	}
+	for _, n := range g.first {
+		if _, ok := g.f.Where(n); ok {
+			continue
+		}
+		err := g.f.StartChip(ctx, n, spec.Records{})
+		if err == nil {
+			var cl *api.Client
+			if cl, err = g.f.Client(n); err == nil {
+				g.chips.Add(cl)
+			}
+		}
+		errs = append(errs, err)
+	}
+	if len(g.links) > 0 {
+		where, _ := spec.Ends(g.links, "both")
+		_, cut := g.chips.Cut(ctx, g.links, false, 0)
+		_, impaired := g.chips.ResetImpairments(ctx, where)
+		errs = append(errs, cut, impaired)
+	}
+	var chips []wire.FabricNodeID
+	for n := range g.gossip {
+		chips = append(chips, n)
+	}
+	_, err := g.chips.AtChips(ctx, chips, func(ctx context.Context, cl *api.Client) error { return cl.HealGossip(ctx, true) })
+	return errors.Join(append(errs, err)...)
+}

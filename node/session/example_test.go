@@ -1,0 +1,90 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"testing"
+	"time"
+
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/node/process"
+	"ttfabric/node/session"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// TestMain lets the examples run against a fabric of two chips, which are
+// processes of the test itself: what 'ttfabric up n300' starts.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "node" {
+		process.Main(nil) // a chip without a program
+	}
+	os.Exit(withFabric(m))
+}
+
+func withFabric(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "session-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("XDG_RUNTIME_DIR", dir)
+	fabric.ServesChips()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	machine, err := topo.Named("n300")
+	if err != nil {
+		log.Fatal(err)
+	}
+	f, err := fabric.Create(ctx, fabric.Wanted{Name: "default", Topology: machine, Spec: spec.Default()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Remove()
+	if _, err := f.Up(ctx, nil, nil); err != nil {
+		log.Print(err)
+		return 1
+	}
+	return m.Run()
+}
+
+// A program beside a fabric that 'ttfabric up' started writes to a chip's memory
+// and reads it back.
+func Example() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	f, err := fabric.Open(ctx, "default")
+	if err != nil {
+		log.Fatal(err)
+	}
+	src, dst := f.Topology.Chips[0].Node, f.Topology.Chips[1].Node
+	s, err := f.Session(src)
+	if err != nil {
+		log.Fatal(err)
+	}
+	tile, b := wire.NewNocAddr(1, 1, 0x1000), make([]byte, 5)
+	if err := s.Write(ctx, dst, tile, []byte("hello")); err != nil {
+		log.Fatal(err)
+	}
+	if err := s.Read(ctx, dst, tile, b); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s read %q from %s\n", s.Self(), b, dst)
+	// Output: M0D0 read "hello" from M0D1
+}
+
+// A program that is every chip of a fabric is started with
+// 'ttfabric up --program ./hello'. Each chip counts itself in at the first chip.
+func Example_program() {
+	hello := func(ctx context.Context, s *session.Session) error {
+		if err := s.Ready(ctx); err != nil {
+			return err
+		}
+		first := s.Topology().Chips[0].Node
+		return s.AtomicInc(ctx, first, wire.NewNocAddr(1, 1, 0x2000), 1, false)
+	}
+	_ = hello // func main() { process.Main(hello) }
+}

@@ -1,0 +1,107 @@
+package draw
+
+import (
+	"slices"
+
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// cell is the place of a mesh among the meshes of a picture.
+type cell struct{ row, col int }
+
+// arrange puts meshes beside each other, where possible on the side to which
+// their exits point. size says how large a mesh is drawn. arrange returns the cell
+// of each mesh, and where each column and each row of cells begins.
+func arrange(t *topo.Topology, size func(topo.Mesh) (w, h int)) (cells []cell, x, y []int) {
+	cells = cellsOf(t)
+	low := cell{cells[0].row, cells[0].col}
+	for _, c := range cells {
+		low.row, low.col = min(low.row, c.row), min(low.col, c.col)
+	}
+	grow := func(list []int, n, v int) []int {
+		for len(list) <= n {
+			list = append(list, 0)
+		}
+		list[n] = max(list[n], v)
+		return list
+	}
+	for i, m := range t.Meshes {
+		cells[i].row -= low.row
+		cells[i].col -= low.col
+		w, h := size(m)
+		x, y = grow(x, cells[i].col, w), grow(y, cells[i].row, h)
+	}
+	for _, list := range [2][]int{x, y} {
+		at := 0
+		for i, v := range list {
+			list[i] = at
+			at += v
+		}
+	}
+	return cells, x, y
+}
+
+// cellsOf places the first mesh. It then places the peers of each mesh that has
+// a place, each on the side to which the exits point; a peer stands to the east or
+// west where the two ends of their cables do not face each other. A mesh whose cell
+// is taken gets the nearest free cell to the right and below.
+func cellsOf(t *topo.Topology) []cell {
+	type peer struct {
+		mesh int
+		dir  wire.Direction
+	}
+	index, peers := map[wire.MeshID]int{}, make([][]peer, len(t.Meshes))
+	for i, m := range t.Meshes {
+		index[m.ID] = i
+	}
+	es := edgesOf(t)
+	slices.SortStableFunc(es, func(e, f edge) int { // edges whose ends face each other count first
+		return int(e.dir^e.back.Opposite()) - int(f.dir^f.back.Opposite())
+	})
+	for _, e := range es {
+		if a, b := index[e.a.Mesh], index[e.b.Mesh]; a != b {
+			if e.back != e.dir.Opposite() {
+				e.dir, e.back = wire.East, wire.West
+			}
+			peers[a], peers[b] = append(peers[a], peer{b, e.dir}), append(peers[b], peer{a, e.back})
+		}
+	}
+	at, taken, placed := make([]cell, len(t.Meshes)), map[cell]bool{}, make([]bool, len(t.Meshes))
+	put := func(i int, want cell) {
+		for far := 0; !placed[i]; far++ {
+			for down := range far + 1 {
+				if c := (cell{want.row + down, want.col + far - down}); !taken[c] && !placed[i] {
+					at[i], placed[i], taken[c] = c, true, true
+				}
+			}
+		}
+	}
+	for i := range t.Meshes {
+		if placed[i] {
+			continue
+		}
+		put(i, cell{})
+		for todo := []int{i}; len(todo) > 0; todo = todo[1:] {
+			for _, p := range peers[todo[0]] {
+				if placed[p.mesh] {
+					continue
+				}
+				c := at[todo[0]]
+				switch p.dir {
+				case wire.East:
+					c.col++
+				case wire.West:
+					c.col--
+				case wire.South:
+					c.row++
+				case wire.North:
+					c.row--
+				}
+				put(p.mesh, c)
+				todo = append(todo, p.mesh)
+			}
+		}
+	}
+	return at
+}

@@ -1,0 +1,133 @@
+// Package draw makes pictures of a topology: its chips, meshes and cables. The
+// package knows no files; a caller writes what [Form].Draw returns.
+//
+// A new form is a function that draws and a row of [Forms].
+package draw
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// MaxChips is the most chips of a topology that is drawn. A person cannot read a picture of more.
+const MaxChips = 4096
+
+// Form is a kind of picture.
+type Form struct {
+	Name    string
+	Endings []string // of files that hold the form, each with its dot, in lower case
+	Draw    func(t *topo.Topology) []byte
+}
+
+// Forms are all forms.
+var Forms = []Form{
+	{"dot", []string{".dot", ".gv"}, dot},
+	{"mermaid", []string{".mmd", ".mermaid"}, mermaid},
+	{"svg", []string{".svg"}, drawSVG},
+}
+
+// Names are the names of all forms.
+func Names() (names []string) {
+	for _, f := range Forms {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// Endings are the endings of files of all forms.
+func Endings() (endings []string) {
+	for _, f := range Forms {
+		endings = append(endings, f.Endings...)
+	}
+	return endings
+}
+
+// ByName returns the form of that name; false where there is none.
+func ByName(name string) (Form, bool) {
+	return find(func(f Form) bool { return f.Name == name })
+}
+
+// ByEnding returns the form that a file's ending stands for, whatever its case;
+// false where the ending stands for none.
+func ByEnding(file string) (Form, bool) {
+	ending := strings.ToLower(filepath.Ext(file))
+	return find(func(f Form) bool { return slices.Contains(f.Endings, ending) })
+}
+
+func find(is func(Form) bool) (Form, bool) {
+	if i := slices.IndexFunc(Forms, is); i >= 0 {
+		return Forms[i], true
+	}
+	return Form{}, false
+}
+
+// edge is all cables between two chips that leave the first chip in one
+// direction and reach the second chip from one direction.
+type edge struct {
+	a, b         wire.FabricNodeID
+	dir, back    wire.Direction
+	used, unused int
+}
+
+func edgesOf(t *topo.Topology) (es []edge) {
+	at := map[edge]int{}
+	for _, c := range t.Cables {
+		key := edge{a: c.A.Node, b: c.B.Node, dir: c.Dir, back: c.Back}
+		i, ok := at[key]
+		if !ok {
+			i = len(es)
+			at[key], es = i, append(es, key)
+		}
+		if c.Unused {
+			es[i].unused++
+		} else {
+			es[i].used++
+		}
+	}
+	return es
+}
+
+func (e edge) label() string {
+	if e.unused > 0 {
+		return fmt.Sprintf("%d+%d unused", e.used, e.unused)
+	}
+	return fmt.Sprint(e.used)
+}
+
+// wraps reports whether the edge leads around its mesh.
+func (e edge) wraps(t *topo.Topology) bool {
+	a, _ := t.Chip(e.a)
+	b, _ := t.Chip(e.b)
+	return e.a.Mesh == e.b.Mesh && max(a.Row-b.Row, b.Row-a.Row)+max(a.Col-b.Col, b.Col-a.Col) > 1
+}
+
+// chipsOf are the chips of a mesh, which are neighbours in the list of all chips.
+func chipsOf(t *topo.Topology, id wire.MeshID) []topo.Chip {
+	first, end := 0, 0
+	for i, c := range t.Chips {
+		if c.Node.Mesh < id {
+			first = i + 1
+		}
+		if c.Node.Mesh <= id {
+			end = i + 1
+		}
+	}
+	return t.Chips[first:end]
+}
+
+// oneLine makes one line of a name that comes from a file, so that the name stays
+// within a comment. It replaces each character that some form cannot hold.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != ' ' && !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.Join(strings.Fields(s), " "))
+}

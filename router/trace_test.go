@@ -1,0 +1,481 @@
+package router
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+	"ttfabric/wire/tracetest"
+)
+
+var rewriteTraces = flag.Bool("rewrite", false, "write the traces of testdata/traces anew, to be looked at")
+
+// TestTraces runs the scripts of testdata/traces and compares what the router
+// of one chip does with what stands below the line. A port is named by its
+// direction, and by its plane where the plane is not 0: E, W1. A script has
+// one command per line:
+//
+//	router ports=E,W,N:ring:wrap slots=2/3   makes the router; see makeRouter for all options
+//	up E W, down E             links come up or go down
+//	credits E data 2           the neighbour at E has room for 2 packets of a virtual channel; without one: of each
+//	arrive W 7 route=E.        packet 7 came in by W, in pieces; see packet for all options
+//	datagram W 7 route=E.      packet 7 came in by W, in one datagram: it may pass by the channels
+//	inject E 7 route=.         packet 7 of this chip waits for E
+//	launch E 7 route=.         packet 7 of this chip may pass by the channels
+//	multicast 7 many=E2,N1     packet 7 of this chip leaves by each first port of its ranges
+//	step                       the router moves what it can, at this instant
+//	run 50ms                   lets time pass; the router moves when it asks to
+//	pause E, drain E, resume E, flush E
+//	out E, in E                the tables use the port no longer, or again
+//	reroute S route=E. detour  packets that are caught leave by S; without arguments: they have no route
+//	discard W 7 route=E.       packet 7 came in by W and is refused before a channel
+//	purge 7 8                  gives the packets up, wherever they wait
+//	room E                     asks whether packets of this chip find room at E
+//	show                       what is in the channels
+//	states                     the state of each port
+//	counters W                 what the router counted at W
+//
+// A route is a letter for each router: E, W, N and S; . delivers, and ? means
+// nothing. A neighbour sends no packet for which it has no credit.
+func TestTraces(t *testing.T) {
+	tracetest.Run(t, *rewriteTraces, func(t *testing.T, trace *tracetest.Trace) tracetest.Machine {
+		return &tracer{Trace: trace, t: t, now: 1}
+	})
+}
+
+// tracer is one router, its neighbours' credits in both directions, and what has been said of them.
+type tracer struct {
+	*tracetest.Trace
+	t       *testing.T
+	now     mono.Time
+	cfg     Config
+	r       *Router
+	credits [][wire.NumVCs]int // for packets to the neighbour of each port
+	room    [][wire.NumVCs]int // the neighbour's, for packets to this router
+	states  []State            // already written
+	blocked []string           // what is held back for want of credit, as it is written
+	before  []string           // blocked, the time before: written already
+	local   int                // packets for this chip so far
+	onward  *onward            // of packets that are caught; nil: none
+}
+
+// onward is where packets that are caught go.
+type onward struct {
+	port   int
+	route  []byte
+	detour bool
+}
+
+// Now is the time since the script began.
+func (x *tracer) Now() time.Duration { return time.Duration(x.now - 1) }
+
+// traceCommands are the commands of a script that name a port first.
+var traceCommands = map[string]func(x *tracer, port int, args []string) error{
+	"up":       func(x *tracer, i int, more []string) error { return x.links(true, i, more) },
+	"down":     func(x *tracer, i int, more []string) error { return x.links(false, i, more) },
+	"credits":  (*tracer).grant,
+	"arrive":   func(x *tracer, i int, args []string) error { return x.arrive(i, args, false) },
+	"datagram": func(x *tracer, i int, args []string) error { return x.arrive(i, args, true) },
+	"inject":   func(x *tracer, i int, args []string) error { return x.inject(i, args, false) },
+	"launch":   func(x *tracer, i int, args []string) error { return x.inject(i, args, true) },
+	"pause":    func(x *tracer, i int, _ []string) error { return x.order(i, CommandPause) },
+	"drain":    func(x *tracer, i int, _ []string) error { return x.order(i, CommandDrain) },
+	"resume":   func(x *tracer, i int, _ []string) error { return x.order(i, CommandRun) },
+	"flush": func(x *tracer, i int, _ []string) error {
+		x.Say("   %d flushed", x.r.Flush(i))
+		x.abandon()
+		return nil
+	},
+	"out":      func(x *tracer, i int, _ []string) error { x.r.SetOut(i, true); return nil },
+	"in":       func(x *tracer, i int, _ []string) error { x.r.SetOut(i, false); return nil },
+	"reroute":  (*tracer).reroute,
+	"discard":  (*tracer).discard,
+	"room":     (*tracer).tellRoom,
+	"counters": func(x *tracer, i int, _ []string) error { x.tellCounters(i); return nil },
+}
+
+// Do performs one command of a script.
+func (x *tracer) Do(f []string) error {
+	if (f[0] == "router") != (x.r == nil) {
+		return fmt.Errorf("the first command makes the router, and no other does")
+	}
+	switch f[0] {
+	case "router":
+		return x.makeRouter(f[1:])
+	case "step":
+		x.pump()
+	case "run":
+		if len(f) != 2 {
+			return fmt.Errorf("want a time")
+		}
+		return x.run(f[1])
+	case "multicast":
+		return x.multicast(f[1:])
+	case "purge":
+		x.r.Purge(func(v wire.PacketView) bool { return slices.Contains(f[1:], strconv.FormatUint(v.ID(), 10)) })
+		x.credit()
+		x.abandon()
+	case "show":
+		x.show()
+	case "states":
+		for i := range x.states {
+			x.Say("   %s is %s", x.name(i), x.r.State(i))
+		}
+	default:
+		do := traceCommands[f[0]]
+		if do == nil {
+			return fmt.Errorf("no such command")
+		}
+		if f[0] == "reroute" && len(f) == 1 {
+			x.onward = nil
+			return nil
+		}
+		if len(f) < 2 {
+			return fmt.Errorf("want a port")
+		}
+		i, err := x.port(f[1])
+		if err != nil {
+			return err
+		}
+		return do(x, i, f[2:])
+	}
+	return nil
+}
+
+// makeRouter reads
+//
+//	ports=E,W:ring,N1:ring:wrap,S:external   each with its properties
+//	slots=2/3 or slots=spec                  slots of each sender and receiver channel, or a profile
+//	grace=100ms timeout=40ms:drop,drain dateline bubble local-first
+//	pool=20                                  buffers of the chip; 1000 by default
+func (x *tracer) makeRouter(args []string) (err error) {
+	pool := 1000
+	x.cfg = Config{Grace: grace}
+	for _, arg := range args {
+		name, v, _ := strings.Cut(arg, "=")
+		switch name {
+		case "ports":
+			err = x.ports(v)
+		case "slots":
+			if i := slices.IndexFunc(SlotProfiles, func(p SlotProfile) bool { return p.Name == v }); i >= 0 {
+				x.cfg.Slots = SlotProfiles[i]
+				break
+			}
+			var sender, receiver int
+			_, err = fmt.Sscanf(v, "%d/%d", &sender, &receiver)
+			x.cfg.Slots = slots("trace", sender, receiver, sender, receiver)
+		case "grace":
+			x.cfg.Grace, err = time.ParseDuration(v)
+		case "timeout":
+			after, actions, _ := strings.Cut(v, ":")
+			if x.cfg.Timeout, err = ParseTimeout(actions); err == nil {
+				x.cfg.Timeout.After, err = time.ParseDuration(after)
+			}
+		case "pool":
+			pool, err = strconv.Atoi(v)
+		case "dateline":
+			x.cfg.Dateline = true
+		case "bubble":
+			x.cfg.Bubble = true
+		case "local-first":
+			x.cfg.LocalFirst = true
+		default:
+			err = fmt.Errorf("%s: no such option", arg)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	x.cfg.Pool = NewPool(pool)
+	if x.r, err = New(x.now, x.cfg); err != nil {
+		return err
+	}
+	x.states = make([]State, len(x.cfg.Ports))
+	for range x.cfg.Ports {
+		x.room, x.credits = append(x.room, x.cfg.Slots.Receiver), append(x.credits, x.cfg.Slots.Receiver)
+	}
+	return nil
+}
+
+func (x *tracer) ports(list string) error {
+	for i, one := range strings.Split(list, ",") {
+		f := strings.Split(one, ":")
+		d, pl, err := parseWay(f[0])
+		if err != nil {
+			return err
+		}
+		p := PortConfig{Channel: wire.Channel(i), Dir: d, Plane: pl}
+		for _, is := range f[1:] {
+			switch is {
+			case "ring":
+				p.Ring = true
+			case "wrap":
+				p.Wrap = true
+			case "external":
+				p.External = true
+			default:
+				return fmt.Errorf("port %s: no such property", one)
+			}
+		}
+		x.cfg.Ports = append(x.cfg.Ports, p)
+	}
+	return nil
+}
+
+// parseWay reads a direction and a plane: E or E1.
+func parseWay(s string) (wire.Direction, wire.Plane, error) {
+	d := strings.IndexByte("EWNS", (s + " ")[0])
+	pl := 0
+	var err error
+	if len(s) > 1 {
+		pl, err = strconv.Atoi(s[1:])
+	}
+	if d < 0 || err != nil {
+		return 0, 0, fmt.Errorf("port %q: want E, W, N or S, and the plane if it is not 0", s)
+	}
+	return wire.Direction(d), wire.Plane(pl), nil
+}
+
+func (x *tracer) port(s string) (int, error) {
+	d, pl, err := parseWay(s)
+	if err != nil {
+		return 0, err
+	}
+	i, ok := x.r.Port(d, pl)
+	if !ok {
+		return 0, fmt.Errorf("there is no port %s", s)
+	}
+	return i, nil
+}
+
+func (x *tracer) name(i int) string {
+	p := x.cfg.Ports[i]
+	if p.Plane == 0 {
+		return p.Dir.String()
+	}
+	return fmt.Sprintf("%s%d", p.Dir, p.Plane)
+}
+
+func parseVC(s string) (wire.VC, error) {
+	for v := range wire.VC(wire.NumVCs) {
+		if v.String() == s {
+			return v, nil
+		}
+	}
+	return 0, fmt.Errorf("virtual channel %q: there is none of that name", s)
+}
+
+// route reads a route of a packet that came from a side. A packet of this chip comes from none.
+func route(s string, from wire.Direction) (actions []byte, err error) {
+	for _, c := range s {
+		if d := strings.IndexRune("EWNS", c); d >= 0 {
+			actions = append(actions, wire.RouteBit(wire.Direction(d)))
+			from = wire.Direction(d).Opposite()
+			continue
+		}
+		switch {
+		case c == '.' && from < wire.NumDirections:
+			actions = append(actions, wire.RouteBit(from))
+		case c == '?':
+			actions = append(actions, 0x80)
+		default:
+			return nil, fmt.Errorf("route %q: want E, W, N, S, . or ?", s)
+		}
+	}
+	return actions, nil
+}
+
+// packet reads a packet that comes from a side, in its slot:
+//
+//	7 route=EE. vc=reply ttl=5 type=probe up detour
+//	7 many=E2,N1 ttl=5       a multicast for the chips of these ranges
+func (x *tracer) packet(from wire.Direction, plane wire.Plane, args []string) (s Slot, err error) {
+	p := wire.Packet{Type: wire.PacketRequest, TTL: 8, Plane: plane, Command: wire.Command{Type: wire.NocNone}}
+	for k, arg := range args {
+		name, v, _ := strings.Cut(arg, "=")
+		var n uint64
+		switch {
+		case k == 0:
+			p.ID, err = strconv.ParseUint(arg, 10, 64)
+		case name == "route":
+			p.Route, err = route(v, from)
+		case name == "vc":
+			p.VC, err = parseVC(v)
+		case name == "ttl":
+			n, err = strconv.ParseUint(v, 10, 16)
+			p.TTL = uint16(n)
+		case name == "type":
+			p.Type = map[string]wire.PacketType{"probe": wire.PacketProbe, "reply": wire.PacketReply, "completion": wire.PacketCompletion}[v]
+		case name == "up":
+			p.Up = true
+		case name == "detour":
+			p.Detour = true
+		case name == "many":
+			p.Group, p.Trunk = 1, wire.TrunkX
+			p.Ranges, err = wire.ParseRanges(v)
+		default:
+			err = fmt.Errorf("%s: no such option", arg)
+		}
+		if err != nil {
+			return NoSlot, err
+		}
+	}
+	if p.Type == 0 || p.ID == 0 {
+		return NoSlot, fmt.Errorf("want a packet: a number from 1 on, and a type that there is")
+	}
+	s, ok := x.cfg.Pool.Get(p.Len())
+	if !ok {
+		return NoSlot, fmt.Errorf("the pool is empty")
+	}
+	p.Append(x.cfg.Pool.Bytes(s)[:0])
+	if _, err := wire.ViewPacket(x.cfg.Pool.Bytes(s)); err != nil {
+		return NoSlot, err
+	}
+	return s, nil
+}
+
+func (x *tracer) view(s Slot) wire.PacketView { return wire.PacketView(x.cfg.Pool.Bytes(s)) }
+
+func (x *tracer) links(up bool, first int, more []string) error {
+	ports := []int{first}
+	for _, s := range more {
+		i, err := x.port(s)
+		if err != nil {
+			return err
+		}
+		ports = append(ports, i)
+	}
+	for _, i := range ports {
+		x.r.SetPort(x.now, i, up)
+	}
+	return nil
+}
+
+func (x *tracer) order(i int, c Command) error {
+	if !x.r.Order(x.now, i, c) {
+		return fmt.Errorf("the port did so before")
+	}
+	return nil
+}
+
+func (x *tracer) grant(i int, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("want a number")
+	}
+	n, err := strconv.Atoi(args[len(args)-1])
+	if err != nil {
+		return err
+	}
+	if len(args) == 1 {
+		for v := range x.credits[i] {
+			x.credits[i][v] = n
+		}
+		return nil
+	}
+	v, err := parseVC(args[0])
+	x.credits[i][v] = n
+	return err
+}
+
+func (x *tracer) reroute(i int, args []string) (err error) {
+	o := onward{port: i}
+	for _, arg := range args {
+		if v, ok := strings.CutPrefix(arg, "route="); ok {
+			o.route, err = route(v, x.cfg.Ports[i].Dir.Opposite())
+		} else if o.detour = arg == "detour"; !o.detour {
+			err = fmt.Errorf("%s: no such option", arg)
+		}
+	}
+	x.onward = &o
+	return err
+}
+
+// arrive has a packet come in by a port. In one datagram it may pass by the
+// channels, as the chip does (node/chip/pump.go).
+func (x *tracer) arrive(i int, args []string, datagram bool) error {
+	s, err := x.packet(x.cfg.Ports[i].Dir, x.cfg.Ports[i].Plane, args)
+	if err != nil {
+		return err
+	}
+	v := x.view(s)
+	vc := v.VC()
+	if x.room[i][vc] == 0 {
+		x.Say("   the neighbour at %s has no credit for %s and keeps %d", x.name(i), vc, v.ID())
+		x.cfg.Pool.Put(s)
+		return nil
+	}
+	if datagram && x.r.Idle(i, vc) {
+		if x.r.CutThrough(i, v) {
+			x.Say("   %d, from %s, is for this chip and passes by the channels", v.ID(), x.name(i))
+			x.cfg.Pool.Put(s)
+			return nil
+		}
+		if out, to, ok := x.r.Through(i, v); ok && x.credits[out][to] > 0 {
+			v.SetVC(to)
+			v.Advance()
+			x.r.Passed(i, out, to)
+			x.Say("   %d, from %s, passes by the channels", v.ID(), x.name(i))
+			x.credits[out][to]--
+			x.tellSent(out, to, v)
+			x.cfg.Pool.Put(s)
+			return nil
+		}
+	}
+	x.room[i][vc]--
+	x.r.Arrive(i, vc, s)
+	return nil
+}
+
+// inject has this chip send a packet by a port, past the channels if it may.
+func (x *tracer) inject(i int, args []string, launch bool) error {
+	s, err := x.packet(x.cfg.Ports[i].Dir.Opposite(), x.cfg.Ports[i].Plane, args)
+	if err != nil {
+		return err
+	}
+	v := x.view(s)
+	vc := x.r.First(i, v.VC().Class(), v.Up(), v.Detour())
+	v.SetVC(vc)
+	if launch && x.r.Bypass(i) && x.credits[i][vc] > 0 {
+		x.r.Bypassed(i, vc)
+		x.Say("   %d passes by the channels", v.ID())
+		x.credits[i][vc]--
+		x.tellSent(i, vc, v)
+		x.cfg.Pool.Put(s)
+		return nil
+	}
+	if launch && !x.r.CanInject(i, vc) || !x.r.Inject(i, vc, s) {
+		x.Say("   no room for %d", v.ID())
+		x.cfg.Pool.Put(s)
+		return nil
+	}
+	return nil
+}
+
+// multicast has this chip send a multicast, on plane 0.
+func (x *tracer) multicast(args []string) error {
+	s, err := x.packet(wire.NumDirections, 0, args)
+	if err != nil {
+		return err
+	}
+	if !x.r.Multicast(0, s) {
+		x.Say("   no room for %d", x.view(s).ID())
+		x.cfg.Pool.Put(s)
+	}
+	return nil
+}
+
+// discard has a packet come in by a port and be refused before it enters a channel.
+func (x *tracer) discard(i int, args []string) error {
+	s, err := x.packet(x.cfg.Ports[i].Dir, x.cfg.Ports[i].Plane, args)
+	if err == nil {
+		x.r.Discard(i, s, wire.DropUnreachable)
+		x.abandon()
+	}
+	return err
+}

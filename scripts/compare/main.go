@@ -1,0 +1,77 @@
+// Compare holds the Wireshark dissector against the Go decoder: every field of
+// every frame and packet of a capture, as tshark prints it, must equal what
+// package capture says of the same bytes.
+//
+//	compare FILE...                    exit 1 at the first difference that matters
+//	compare -two-pass FILE             the same with tshark -2
+//	compare -counters BEFORE,AFTER FILE   expert information against 'inspect --links -o json'
+//	compare -undisturbed BEFORE,AFTER     exit 1 where a link went down between the two
+//	compare -drive NAME                perform every NoC command in the running fabric of that name
+//	compare -wrap IN OUT               shift sequence numbers so that they wrap
+//	compare -mutate 1000 -seed 7 IN OUT   write damaged datagrams made from a capture's
+//
+// A mutated capture is compared like any other: what is damaged must be called the same by both.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+)
+
+func main() {
+	var o options
+	flag.StringVar(&o.lua, "lua", "", "dissector to load; empty: the one that is installed")
+	flag.StringVar(&o.tshark, "tshark", "tshark", "the program")
+	flag.BoolVar(&o.twoPass, "two-pass", false, "with tshark -2")
+	mutations := flag.Int("mutate", 0, "write this many damaged datagrams instead")
+	seed := flag.Uint64("seed", 1, "of the damage")
+	wraps := flag.Bool("wrap", false, "write the capture anew with sequence numbers that wrap instead")
+	against := flag.String("counters", "", "hold expert information against these two files of 'ttfabric inspect --links -o json' instead")
+	between := flag.String("undisturbed", "", "look whether a link went down between these two files of 'ttfabric inspect --links -o json' instead")
+	driven := flag.String("drive", "", "perform every NoC command in the running fabric of this name instead")
+	flag.Parse()
+	before, after, _ := strings.Cut(*between, ",")
+	var err error
+	switch {
+	case *driven != "":
+		err = drive(*driven)
+	case *between != "":
+		err = undisturbed(before, after)
+	case *wraps && flag.NArg() == 2:
+		err = wrap(flag.Arg(0), flag.Arg(1))
+	default:
+		err = run(&o, *mutations, *seed, *against, flag.Args())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o *options, mutations int, seed uint64, against string, files []string) error {
+	if mutations > 0 {
+		if len(files) != 2 {
+			return fmt.Errorf("-mutate wants a capture and the file to write, not %d names", len(files))
+		}
+		return mutate(files[0], files[1], mutations, seed)
+	}
+	if before, after, ok := strings.Cut(against, ","); ok && len(files) == 1 {
+		return counters(o, before, after, files[0])
+	} else if against != "" {
+		return fmt.Errorf("-counters wants two files with a comma between, and one capture")
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("no capture; see compare -h")
+	}
+	for _, name := range files {
+		n, err := compare(o, name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		fmt.Printf("%s: %d datagrams, %d frames, %d packets (%d of several frames, %d partial), %d fields equal; %d with a fault\n",
+			name, n.datagrams, n.frames, n.packets, n.assembled, n.partial, n.fields, n.faults)
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package wireshark
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+	"ttfabric/wire/capture"
+)
+
+// The dialogue between Wireshark and its capture plugin: extcap(4), and doc/extcap.adoc of Wireshark.
+
+// InterfacePrefix begins the names of the interfaces that the plugin offers.
+const InterfacePrefix = "ttfabric-"
+
+// maxInterfaceChips is the size of a fabric, in chips, up to which each chip is an interface of its own.
+const maxInterfaceChips = 64
+
+// Request is one call of the plugin by Wireshark, tshark or dumpcap.
+type Request struct {
+	List    bool // --extcap-interfaces: which interfaces there are
+	DLTs    bool // --extcap-dlts: which link types an interface has
+	Config  bool // --extcap-config: which options an interface has
+	Capture bool // --capture: capture into FIFO
+
+	Interface string
+	FIFO      string  // the pipe that Wireshark has made
+	Check     *string // the capture filter of Wireshark's own field, to be checked, or used by a capture
+
+	// The options of an interface, as [PrintOptions] offers them.
+	Ports   []string // chips and CHIP:CHANNEL; none: all
+	Filter  string   // for [capture.ParseFilter]
+	SnapLen int      // bytes of each frame; 0: all
+	Buffer  int      // MiB that may wait in each chip; 0: the chip's default
+	Keys    bool     // TLS keys of QUIC ports go into the capture
+}
+
+// ParseRequest reads the arguments of a call. It ignores unknown arguments,
+// because later versions of Wireshark may add some. It fails where a number
+// is expected and another word stands.
+func ParseRequest(args []string) (x Request, err error) {
+	for len(args) > 0 {
+		name, v, whole := strings.Cut(args[0], "=")
+		args = args[1:]
+		value := func() string {
+			if !whole && len(args) > 0 {
+				v, args = args[0], args[1:]
+			}
+			return v
+		}
+		number := func() int {
+			s := value()
+			n, e := strconv.Atoi(s)
+			if (e != nil || n < 0) && err == nil {
+				err = fmt.Errorf("%s %q: want a whole number", name, s)
+			}
+			return n
+		}
+		switch name {
+		case "--extcap-interfaces":
+			x.List = true
+		case "--extcap-dlts":
+			x.DLTs = true
+		case "--extcap-config":
+			x.Config = true
+		case "--capture":
+			x.Capture = true
+		case "--extcap-interface":
+			x.Interface = value()
+		case "--fifo":
+			x.FIFO = value()
+		case "--extcap-capture-filter":
+			s := value()
+			x.Check = &s
+		case "--ports":
+			x.Ports = append(x.Ports, strings.FieldsFunc(value(), func(r rune) bool { return r == ',' || r == ' ' })...)
+		case "--filter":
+			x.Filter = value()
+		case "--snaplen":
+			x.SnapLen = number()
+		case "--buffer":
+			x.Buffer = number()
+		case "--keys":
+			// A flag of Wireshark's boolean type has no value, and a flag of its type boolflag has one.
+			if x.Keys = true; whole || len(args) > 0 && (args[0] == "true" || args[0] == "false") {
+				x.Keys = value() != "false"
+			}
+		}
+	}
+	return x, err
+}
+
+// WholeFilter is the filter of a capture: a frame has to fit both the option
+// --filter and Wireshark's own field.
+func (x *Request) WholeFilter() string {
+	switch {
+	case x.Check == nil || *x.Check == "":
+		return x.Filter
+	case x.Filter == "":
+		return *x.Check
+	}
+	return fmt.Sprintf("(%s) and (%s)", x.Filter, *x.Check)
+}
+
+// Fabric is a running fabric that can be captured.
+type Fabric struct {
+	Name     string
+	Topology *topo.Topology
+}
+
+// Find is the index of the fabric that an interface stands for, and the chip's
+// name where the interface is one chip. ok is false where no such fabric runs,
+// or has no such chip.
+func Find(all []Fabric, iface string) (fabric int, chip string, ok bool) {
+	rest, ours := strings.CutPrefix(iface, InterfacePrefix)
+	if !ours {
+		return 0, "", false
+	}
+	if i := slices.IndexFunc(all, func(f Fabric) bool { return rest == f.Name }); i >= 0 {
+		return i, "", true
+	}
+	for i, f := range all {
+		if chip, ok := strings.CutPrefix(rest, f.Name+"-"); ok {
+			if n, err := wire.ParseFabricNodeID(chip); err == nil {
+				if _, ok := f.Topology.Chip(n); ok {
+					return i, chip, true
+				}
+			}
+		}
+	}
+	return 0, "", false
+}
+
+// PrintInterfaces answers --extcap-interfaces for a program of this version:
+// an interface for each fabric, and for each chip of a fabric of at most 64.
+func PrintInterfaces(w io.Writer, version string, all []Fabric) {
+	fmt.Fprintf(w, "extcap {version=%s}{help=https://www.wireshark.org/docs/man-pages/extcap.html}{display=TT-Fabric}\n", braceless(version))
+	for _, f := range all {
+		chips := f.Topology.Chips
+		fmt.Fprintf(w, "interface {value=%s%s}{display=ttfabric: %s, all %d chips (%s)}\n", InterfacePrefix, f.Name, f.Name, len(chips), braceless(f.Topology.Name))
+		if len(chips) > maxInterfaceChips {
+			continue
+		}
+		for _, c := range chips {
+			fmt.Fprintf(w, "interface {value=%s%s-%s}{display=ttfabric: %s, chip %s}\n", InterfacePrefix, f.Name, c.Node, f.Name, c.Node)
+		}
+	}
+}
+
+// PrintDLTs answers --extcap-dlts: every interface has Ethernet frames.
+func PrintDLTs(w io.Writer) {
+	fmt.Fprintln(w, "dlt {number=1}{name=EN10MB}{display=Ethernet}")
+}
+
+// PrintOptions answers --extcap-config: the ports of a fabric, or of one chip
+// where chip is not empty, and the flags of 'ttfabric capture'.
+func PrintOptions(w io.Writer, t *topo.Topology, chip string) {
+	fmt.Fprintln(w, "arg {number=0}{call=--ports}{display=Chips and ports}{tooltip=Where to capture; none: everywhere}{type=multicheck}")
+	fmt.Fprintln(w, "arg {number=1}{call=--filter}{display=Filter}{tooltip=Such as: data and dst M0D3, or: retransmission or nack. 'ttfabric capture --help' has all}{type=string}")
+	fmt.Fprintln(w, "arg {number=2}{call=--snaplen}{display=Bytes of each frame}{tooltip=0: all}{type=unsigned}{default=0}{range=0,262144}")
+	fmt.Fprintf(w, "arg {number=3}{call=--buffer}{display=MiB that may wait in each chip}{tooltip=0: %d}{type=unsigned}{default=0}{range=0,%d}\n", capture.DefaultBuffer>>20, capture.MaxBuffer>>20)
+	fmt.Fprintln(w, "arg {number=4}{call=--keys}{display=Keys of QUIC ports}{tooltip=Puts the TLS keys into the capture, so that whoever has it can decrypt them}{type=boolflag}{default=false}")
+	for _, c := range t.Chips {
+		name := c.Node.String()
+		if chip != "" && name != chip {
+			continue
+		}
+		fmt.Fprintf(w, "value {arg=0}{value=%s}{display=%s, all ports}{default=false}{enabled=true}\n", name, name)
+		for _, p := range t.Ports(c.Node) {
+			fmt.Fprintf(w, "value {arg=0}{value=%s:%d}{display=%s to %s, plane %d}{default=false}{enabled=true}{parent=%s}\n",
+				name, p.Local.Channel, capture.PortName(p.Local), capture.PortName(p.Peer), p.Plane, name)
+		}
+	}
+}
+
+// PrintFilterFault answers --extcap-capture-filter: why a capture filter is
+// wrong, and nothing where the filter is right.
+func PrintFilterFault(w io.Writer, filter string) {
+	if _, err := capture.ParseFilter(filter); err != nil {
+		fmt.Fprintln(w, err)
+	}
+}
+
+// braceless keeps braces out of a text that stands between braces.
+func braceless(s string) string { return strings.NewReplacer("{", "(", "}", ")").Replace(s) }
