@@ -440,15 +440,11 @@ func TestTrafficIsBalanced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := traffic.PatternByName("all-to-all")
-	if err != nil {
-		t.Fatal(err)
+	want, err := f.PlanTraffic(TrafficWanted{Pattern: "all-to-all", Packets: 480, Size: 256, Ways: traffic.MaxWays, HotShare: 1})
+	if err != nil || len(want.Pairs) != 12 || want.Apart != 0 || want.Spec.Window != traffic.DefaultWindow {
+		t.Fatalf("%+v, %v", want, err)
 	}
-	pairs, err := p.Pairs(f.Topology, traffic.Options{Planes: plan.PlanesBetween, Ways: plan.WaysBetween})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := traffic.Spec{Run: NewRun(), Pattern: p.Name, Packets: 480, Size: 256, Planes: 1, Ways: 1, Window: traffic.DefaultWindow}
+	run, pairs := want.Spec, want.Pairs
 	told := 0
 	res, err := Traffic(ctx, cs, run, pairs, func(n int) { told = n })
 	if err != nil || !res.OK() || res.Total.Delivered != 480 || told != 480 || len(res.Silent) != 0 {

@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire"
 )
 
-// A packet that went another way, or not all the way, is told apart from its plan.
+// TestBeside tells a packet that took another route, or did not arrive, from its plan.
 func TestBeside(t *testing.T) {
 	plan := []Hop{{Number: 1, From: "M0D0", Dir: "E", To: "M0D1", VC: "data"}, {Number: 2, From: "M0D1", Dir: "S", To: "M0D3", VC: "data"}}
 	at := func(id string, chip, ttl int, vc string) sighting {

@@ -19,7 +19,7 @@ import (
 	"ttfabric/wire"
 )
 
-// TestRelativeRunFolder has XDG_RUNTIME_DIR relative, which its specification has programs ignore.
+// TestRelativeRunFolder sets XDG_RUNTIME_DIR to a relative path, which programs have to ignore (XDG Base Directory Specification, "Basics").
 func TestRelativeRunFolder(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "run")
 	if d := Root(); !filepath.IsAbs(d) {
@@ -59,7 +59,7 @@ func made(t *testing.T, also ...func(Dir) error) (Dir, *topo.Topology, spec.Spec
 	return d, m, s
 }
 
-// TestRoundTrip reads from a new folder what it was made with.
+// TestRoundTrip makes a folder and reads back what the folder was made with.
 func TestRoundTrip(t *testing.T) {
 	whole := true
 	d, m, s := made(t, func(d Dir) error {
@@ -169,7 +169,7 @@ func snapshot(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// TestReadingChangesNothing reads a folder in every way, of which nobody may write a file.
+// TestReadingChangesNothing reads a folder in every way, and finds every file and its time unchanged.
 func TestReadingChangesNothing(t *testing.T) {
 	key, err := gossip.NewKey(KeyBytes)
 	if err != nil {
@@ -222,7 +222,7 @@ func TestReadingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAll lists the folders of fabrics, and none that is being made.
+// TestAll lists the folders of fabrics, and leaves out folders that a command is still making.
 func TestAll(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	if all := All(); len(all) != 0 {
@@ -250,7 +250,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestMakeRoot refuses what is no folder of this user.
+// TestMakeRoot finds a symbolic link, which another user may have made, in place of the folder of all fabrics.
 func TestMakeRoot(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", dir)
@@ -262,7 +262,7 @@ func TestMakeRoot(t *testing.T) {
 	}
 }
 
-// TestChipFiles writes where chips are, in any order, and takes one back.
+// TestChipFiles writes where chips are, in any order, removes one chip, and reads the others in order.
 func TestChipFiles(t *testing.T) {
 	d, _, _ := made(t)
 	self := Chip{PID: os.Getpid(), Started: StartTicks(os.Getpid()), API: "127.0.0.1:1", Gossip: "127.0.0.1:2", Exits: "127.0.0.1:3"}

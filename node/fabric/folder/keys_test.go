@@ -9,7 +9,7 @@ import (
 	"ttfabric/membership/gossip"
 )
 
-// FuzzKeyList reads lists of keys: what is taken comes back, within the limits.
+// FuzzKeyList reads lists of keys. A list that is taken, written and read again, gives the same keys.
 func FuzzKeyList(f *testing.F) {
 	f.Add([]byte(`["pUqJrVyVRj5jsiYEkM/tFQYfWyJIv4s3XkvDwy7Cu5s="]`))
 	f.Add([]byte(`["AAAAAAAAAAAAAAAAAAAAAA==","/////////////////////w=="]`))
