@@ -91,6 +91,12 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	if _, err := traffic.PatternByName(name); err != nil {
 		return spec.AsUsage(err)
 	}
+	if f.Ways < 1 {
+		return spec.Usagef("--ways %d: want 1 or %d", f.Ways, traffic.MaxWays)
+	}
+	if f.HotShare < 1 {
+		return spec.Usagef("--hot-share %d: want 1 to 100", f.HotShare)
+	}
 	fab, err := openFabric(c)
 	if err != nil {
 		return err

@@ -180,9 +180,10 @@ var serves bool
 // this process starts are then processes of it, not of the ttfabric in PATH.
 func ServesChips() { serves = true }
 
-// findProcesses finds chips by their command line, for those that died before they could write their file, or were started while it was removed.
-func findProcesses(dir folder.Dir) []int {
-	var out []int
+// findProcesses finds chips by their command line: chips that died before they
+// could write their file, or that were started while the fabric was removed. A
+// program that is a script has its interpreter before its own name.
+func findProcesses(dir folder.Dir) (out []int) {
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range names {
 		b, err := os.ReadFile(name)
@@ -190,10 +191,13 @@ func findProcesses(dir folder.Dir) []int {
 			continue
 		}
 		args := strings.Split(string(b), "\x00")
-		if len(args) > 4 && args[1] == "node" && args[2] == "--dir" && args[3] == string(dir) {
-			var pid int
-			fmt.Sscanf(name, "/proc/%d/cmdline", &pid)
-			out = append(out, pid)
+		for i := 1; i+3 < len(args); i++ {
+			if args[i] == "node" && args[i+1] == "--dir" && args[i+2] == string(dir) {
+				var pid int
+				fmt.Sscanf(name, "/proc/%d/cmdline", &pid)
+				out = append(out, pid)
+				break
+			}
 		}
 	}
 	return out

@@ -92,11 +92,11 @@ type TrafficWanted struct {
 	Size     int     // bytes of a packet
 	Window   int     // packets that each chip keeps outstanding; 0: the default
 	Planes   int     // routing planes that a pair's packets take in turn; 0: all
-	Ways     int     // directions round a ring that a pair's packets take in turn: 1 or traffic.MaxWays
+	Ways     int     // directions round a ring that a pair's packets take in turn: 1 or traffic.MaxWays; 0: traffic.MaxWays
 	Seed     uint64  // of the order of destinations, of arrivals and of random pairs
 	Load     float64 // packets per second that arrive at each sending chip; 0: as fast as the window allows
 	Hot      string  // chip of the hotspot pattern; "": the first
-	HotShare int     // percent of each chip's packets that the hotspot pattern sends to Hot
+	HotShare int     // percent of each chip's packets that the hotspot pattern sends to Hot; 0: traffic.DefaultHotShare
 }
 
 // TrafficPlan is a run of traffic that [Traffic] can start.
@@ -108,6 +108,7 @@ type TrafficPlan struct {
 
 // PlanTraffic plans a run between the fabric's chips. Its errors name the bad option.
 func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
+	w.Ways, w.HotShare = cmp.Or(w.Ways, traffic.MaxWays), cmp.Or(w.HotShare, traffic.DefaultHotShare)
 	pattern, err := traffic.PatternByName(w.Pattern)
 	if err != nil {
 		return p, spec.AsUsage(err)
@@ -130,13 +131,13 @@ func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
 	case w.Window == 0:
 		p.Spec.Window = traffic.DefaultWindow
 	}
-	if w.Ways < 1 {
+	if w.Ways < 0 {
 		return p, spec.Usagef("--ways %d: want 1 or %d", w.Ways, traffic.MaxWays)
 	}
 	if err := p.Spec.Validate(); err != nil {
 		return p, spec.AsUsage(err)
 	}
-	if w.HotShare < 1 {
+	if w.HotShare < 0 {
 		return p, spec.Usagef("--hot-share %d: want 1 to 100", w.HotShare)
 	}
 	o := traffic.Options{Seed: w.Seed, Hot: f.Topology.Chips[0].Node, HotShare: w.HotShare, Ways: routes.WaysBetween,

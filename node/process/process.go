@@ -56,7 +56,8 @@ type Config struct {
 	gone    func() bool             // the chip has nothing to run for any more
 }
 
-// Program is what a user's program does on a chip.
+// Program is what a user's program does on a chip. When the process is told to
+// end, ctx ends, and the chip runs on until the program returns, for two seconds at most.
 type Program func(ctx context.Context, s *session.Session) error
 
 // Address says where a chip listens.
@@ -198,14 +199,29 @@ func Run(ctx context.Context, c *Config) error {
 		go c.move(ctx, n, pools, log)
 	}
 	log.Info("running", "api", self.API, "gossip", self.Gossip, "pid", self.PID)
-	if c.Program != nil {
-		go c.runProgram(ctx, n, log, ended)
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		c.runProgram(ctx, n, log, ended)
+	}()
+	err = c.wait(ctx, ended, log)
+	cancel()
+	select {
+	case <-finished:
+	case <-time.After(programTime):
+		log.Warn("the program does not end, and is left behind", "after", programTime)
 	}
-	return c.wait(ctx, ended, log)
+	return err
 }
+
+// programTime is how long a program may take to return when its process ends.
+const programTime = 2 * time.Second
 
 // runProgram runs the program. A program that returns nil leaves the chip running.
 func (c *Config) runProgram(ctx context.Context, n *node.Node, log *slog.Logger, ended chan<- error) {
+	if c.Program == nil {
+		return
+	}
 	switch err := c.Program(ctx, session.New(n)); {
 	case err == nil:
 		log.Info("the program has ended")
