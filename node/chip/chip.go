@@ -181,7 +181,6 @@ func (c *machine) Tick(now mono.Time) {
 		}
 	}
 	c.source.Tick(now)
-	c.tellProgram()
 	if c.control.Tick(now) {
 		c.install(now)
 	}

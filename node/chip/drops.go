@@ -87,7 +87,6 @@ func (c *machine) dropped(now mono.Time, r *wire.DropReport, at wire.FabricNodeI
 		c.scratch.members = behind
 	}
 	c.source.HandleDrop(now, r, at, behind)
-	c.tellProgram()
 }
 
 // completion hands the source a completion.
@@ -99,5 +98,4 @@ func (c *machine) completion(now mono.Time, from flow.Key, payload []byte) {
 	}
 	c.scratch.exceptions = m.Exceptions[:0]
 	c.source.HandleCompletion(now, from, &m)
-	c.tellProgram()
 }

@@ -60,7 +60,6 @@ func (c *machine) emitCompletions(now mono.Time) bool {
 		case to.Node == c.cfg.Node: // the requests went round in a circle
 			to.Group = 0
 			c.source.HandleCompletion(now, to, &m)
-			c.tellProgram()
 			return true
 		case !w.OK: // there is no route to such a chip, and so nobody to tell
 			return true

@@ -58,15 +58,11 @@ func (p *program) deadline() (mono.Time, bool) {
 // SetClient installs the program inside the chip; nil removes it.
 func (c *machine) SetClient(cl Client) { c.program.client = cl }
 
-// tellProgram tells the program the ends of its requests. The ends for a removed program are dropped.
-func (c *machine) tellProgram() {
-	rs := c.source.TakeInside()
-	for i := range rs {
-		if c.program.client != nil {
-			c.program.client.Done(rs[i].Done, rs[i])
-		}
+// Done tells the program the end of one of its requests. The ends for a removed program are dropped.
+func (n *network) Done(r Result) {
+	if cl := n.program.client; cl != nil {
+		cl.Done(r.Done, r)
 	}
-	clear(rs)
 }
 
 // pull takes requests from the program while there is room.
@@ -98,7 +94,6 @@ func (c *machine) pull(now mono.Time) bool {
 			c.source.Finish(now, &r, true, Result{Fate: FateRefused, Outcome: wire.OutcomeBadAddress})
 			refused++
 		}
-		c.tellProgram()
 		moved = true
 	}
 }

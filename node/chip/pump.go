@@ -249,7 +249,6 @@ func (c *machine) arrived(now mono.Time, b []byte) {
 		c.request(now, p)
 	case wire.PacketReply:
 		c.source.HandleReply(now, from, p.ID, p.Payload)
-		c.tellProgram()
 	case wire.PacketCompletion:
 		from.Group = p.Group
 		c.completion(now, from, p.Payload)

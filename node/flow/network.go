@@ -7,7 +7,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Network is what a [Source] needs of the chip around it: routes, and room for packets.
+// Network is what a [Source] needs of the chip around it: routes, room for
+// packets, and the program inside the chip.
 type Network interface {
 	// Route returns the route by which requests of a unicast flow leave the chip
 	// now: along the hops of via, or by the tables in force where via is empty.
@@ -21,6 +22,8 @@ type Network interface {
 	// Launch gives a request or probe its route and sends it; false while there
 	// is no room. Launch does not keep the payload.
 	Launch(now mono.Time, r *Route, p wire.Packet) bool
+	// Done tells the end of a request of the program inside the chip. It must not call the source.
+	Done(r Result)
 }
 
 // Route is how packets get from this chip to another chip, or to the edge of

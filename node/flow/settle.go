@@ -59,7 +59,7 @@ func (f *outFlow) answer(now mono.Time, i int, k *wire.Completion) {
 	f.heard = now
 	f.epoch.heard(k)
 	if !f.multicast() {
-		f.stall.probes = 0
+		f.probes = 0
 	}
 	if m := &f.members[i]; !m.answered {
 		m.answered = true
@@ -210,7 +210,7 @@ func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
 // Finish ends a request that no flow carried.
 func (s *Source) Finish(now mono.Time, r *Request, inside bool, end Result) {
 	end.Token, end.Dst, end.Sent, end.Done = r.Token, r.Dst, now, now
-	s.result(inside, &end)
+	s.result(inside, end)
 }
 
 // finish ends a request of a flow.
@@ -218,30 +218,22 @@ func (s *Source) finish(now mono.Time, dst wire.FabricNodeID, o *op, e end, data
 	if failed != nil {
 		e = gravest(failed)
 	}
-	s.result(o.inside, &Result{Token: o.token, Dst: dst, Fate: e.fate, Outcome: e.outcome, Drop: e.drop, At: e.at, Doubt: e.doubt,
+	s.result(o.inside, Result{Token: o.token, Dst: dst, Fate: e.fate, Outcome: e.outcome, Drop: e.drop, At: e.at, Doubt: e.doubt,
 		Data: data, Members: failed, Sent: o.sent, Done: now})
 }
 
-// result puts a result where whoever asked finds it.
-func (s *Source) result(inside bool, r *Result) {
+// result hands a result to whoever asked.
+func (s *Source) result(inside bool, r Result) {
 	s.counters.Results[r.Fate]++
 	if inside {
-		s.inside = append(s.inside, *r)
+		s.net.Done(r)
 	} else {
-		s.outside.list = append(s.outside.list, *r)
+		s.results.list = append(s.results.list, r)
 	}
 }
 
 // PollResult yields the ends of requests from outside the chip, oldest first.
-func (s *Source) PollResult() (Result, bool) { return s.outside.take() }
-
-// TakeInside returns the ends of requests of the program inside the chip, oldest
-// first. They are valid until the next call of the source.
-func (s *Source) TakeInside() []Result {
-	rs := s.inside
-	s.inside = rs[:0]
-	return rs
-}
+func (s *Source) PollResult() (Result, bool) { return s.results.take() }
 
 // results are results that wait to be polled.
 type results struct {

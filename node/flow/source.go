@@ -42,8 +42,8 @@ type SourceCounters struct {
 //
 // Call [Source.Admits] and [Source.HandleRequest] for each request, and
 // HandleCompletion, HandleReply, HandleDrop and HandleTables for what comes
-// back. Call Tick when Deadline has come. After each of these calls, ask for
-// TakeInside, and drain PollResult.
+// back. Call Tick when Deadline has come. PollResult yields the ends of requests
+// from outside the chip; [Network] is told the others at once.
 //
 // Invariant: open is the number of requests in all windows that are not
 // settled, and of reads that wait only for their data.
@@ -60,8 +60,7 @@ type Source struct {
 	lastID   uint64          // of the last request that was sent
 	open     int
 	tickAt   mono.Time // when open flows are looked at next
-	outside  results   // of requests that came from outside the chip
-	inside   []Result  // of requests of the program inside the chip
+	results  results   // of requests that came from outside the chip
 	counters SourceCounters
 }
 
@@ -84,18 +83,19 @@ func NewSource(cfg Config, net Network) *Source {
 // Invariants: members are sorted by chip; a member's open is the number of
 // requests in the window that wait for that member.
 type outFlow struct {
-	key     Key
-	epoch   epoch
-	window         // of open requests
-	route   *Route // nil until it is needed
-	members []member
+	key    Key
+	epoch  epoch
+	probes int32 // since the last progress
+	window       // of open requests
+
+	route   *Route           // nil until it is needed
+	via     []wire.Direction // the hops to take instead of the table's, while not empty; changes only when nothing is open
+	move    move
 	heard   mono.Time // when a member last answered; of a unicast flow, also the last reply or drop report
-	stall   stall
+	members []member
 	only    [1]member // holds the member of a unicast flow
 
-	via  []wire.Direction // the hops to take instead of the table's, while not empty; changes only when nothing is open
-	move move
-
+	probed mono.Time                 // when the last probe went out
 	ranges wire.Ranges               // of a multicast
 	failed map[uint32][]MemberResult // of multicasts in the window: where they have not ended as done
 	used   uint64                    // of a multicast: the greater, the later
@@ -115,12 +115,6 @@ type member struct {
 type move struct {
 	waits bool
 	since mono.Time
-}
-
-// stall counts the probes of a flow that has not progressed.
-type stall struct {
-	probes int
-	last   mono.Time // when the last probe went out
 }
 
 func (f *outFlow) multicast() bool { return f.key.Group != 0 }
@@ -158,7 +152,7 @@ func (s *Source) Admits(r *Request) Admission {
 	switch {
 	case len(r.Payload) > wire.MaxPayload, !many && reads && r.Command.Size > wire.MaxPayload:
 		return TooLarge
-	case s.outside.len() >= MaxResults:
+	case s.results.len() >= MaxResults:
 		return Busy
 	case many && (reads && !r.Probe || len(r.Via) > 0 || r.Other):
 		return BadRanges
@@ -259,7 +253,7 @@ func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 // sent takes note of a request that is under way.
 func (s *Source) sent(f *outFlow, o *op) {
 	if f.empty() && !f.multicast() {
-		f.stall.probes = 0
+		f.probes = 0
 	}
 	for i := range f.members {
 		m := &f.members[i]

@@ -27,7 +27,7 @@ func (s *Source) Deadline() (mono.Time, bool) { return s.tickAt, s.open > 0 }
 // tick looks at one flow.
 func (s *Source) tick(now mono.Time, f *outFlow) {
 	if f.empty() {
-		f.stall.probes = 0
+		f.probes = 0
 		return
 	}
 	late := s.expire(now, f)
@@ -36,12 +36,12 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 	}
 	if !late {
 		if f.multicast() {
-			f.stall.probes = 0
+			f.probes = 0
 		}
 		return
 	}
-	wait := ProbeAfter << min(f.stall.probes, 4)
-	if f.stall.probes > 0 && now.Sub(f.stall.last) < wait || f.len() >= MaxOutstanding+probesExtra {
+	wait := ProbeAfter << min(f.probes, 4)
+	if f.probes > 0 && now.Sub(f.probed) < wait || f.len() >= MaxOutstanding+probesExtra {
 		return
 	}
 	w := s.route(f)
@@ -52,8 +52,8 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 		return
 	}
 	if s.send(f, w, &Request{Dst: f.key.Node, Plane: f.key.Plane, Probe: true}, &op{sent: now, probe: true}) {
-		f.stall.last = now
-		f.stall.probes++
+		f.probed = now
+		f.probes++
 		s.counters.Probes++
 	}
 }
