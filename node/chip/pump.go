@@ -20,6 +20,9 @@ import (
 //	own packets → launch ─ sendNow ───────────────────────────→ link → cable            shortcut
 //	                     ─ inject ────────────────────────────→ sender channel → transmit → link → cable
 //	own multicasts → injectTree → router's own channel ─ Step ─→ sender channels → transmit → links → cables
+//	own read data → emit ─────────────────────────────────────→ sender channel → transmit → link → cable
+//	sender channel of a port out of service ─ redirect ───────→ sender channel of another port
+//	packet that must go no further ─ Discard, or dropped by Step → abandon → report to its source
 
 // Pump runs the chip until nothing moves: the data path, stage by stage.
 func (c *machine) Pump(now mono.Time) {
