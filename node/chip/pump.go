@@ -9,16 +9,20 @@ import (
 )
 
 // A packet takes one of these routes through a chip. Pump moves packets stage by
-// stage. The three shortcuts skip the stages between where no packet waits before
-// this one, so that order and fairness stay as they are:
+// stage. Three shortcuts skip stages where no packet waits before this one, so
+// that order and fairness stay as they are. The router says whether that is so:
+// by CutThrough for deliverNow, Through for forwardNow, Bypass for sendNow.
 //
-//	cable → link → take ─ deliverNow ──────────────────────────────→ memory, flows   shortcut
-//	                    ─ forwardNow ──────────────────────────────→ link → cable    shortcut
-//	                    ─ store → receiver channel ─ deliver ──────→ memory, flows
-//	                                               ─ router.Step ──→ sender channel ─ transmit → link → cable
-//	own packets → launch ─ sendNow ────────────────────────────────→ link → cable    shortcut
-//	                     ─ inject ─────────────────────────────────→ sender channel ─ transmit → link → cable
-//	multicasts → injectTree → router's own channel ─ router.Step ──→ sender channels ─ transmit → links → cables
+//	cable → link → take ─ deliverNow ─────────────────────────→ memory, flows           shortcut
+//	                    ─ forwardNow ─────────────────────────→ link → cable            shortcut
+//	                    ─ stored → receiver channel ─ deliver ─→ memory, flows
+//	                                                ─ Step ────→ sender channel → transmit → link → cable
+//	own packets → launch ─ sendNow ───────────────────────────→ link → cable            shortcut
+//	                     ─ inject ────────────────────────────→ sender channel → transmit → link → cable
+//	own multicasts → injectTree → router's own channel ─ Step ─→ sender channels → transmit → links → cables
+//	own read data → emit ─────────────────────────────────────→ sender channel → transmit → link → cable
+//	sender channel of a port out of service ─ redirect ───────→ sender channel of another port
+//	packet that must go no further ─ Discard, or dropped by Step → abandon → report to its source
 
 // Pump runs the chip until nothing moves: the data path, stage by stage.
 func (c *machine) Pump(now mono.Time) {

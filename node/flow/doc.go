@@ -10,7 +10,8 @@
 // A destination answers with completions on the control channel. A completion is
 // cumulative: "every request before n is settled, these were not performed". One
 // completion stands for many requests. A source whose flow stalls sends a probe
-// behind its requests. A request that the probe overtakes is lost.
+// behind its requests. Since the packets of a flow keep their order, a request that
+// has not arrived before the probe is lost.
 //
 // A multicast belongs to the flow of its group: all chips that its ranges reach
 // from the source. Each member answers for itself. A unicast flow is a group of
@@ -19,8 +20,8 @@
 //
 //   - A unicast flow forgets how often it has probed with the next completion, a
 //     group once no member is silent any more.
-//   - A drop report and read data count as an answer of a unicast flow (for
-//     [FlowIdle]), even if the request is settled already. In a group only a
+//   - A drop report counts as an answer of a unicast flow (for [FlowIdle]), even if
+//     its request is settled already; so does the data of a read. In a group only a
 //     completion counts as an answer.
 //   - A flow of one member begins another epoch when it gives up that member. A
 //     larger group goes on with its other members.
@@ -40,8 +41,8 @@
 //     it as OutcomeUnknownError.
 //   - A request that ended as lost or refused is never performed, however late
 //     its packet arrives. That holds for later incarnations of the destination, too.
-//   - No chip performs a request of a former incarnation of its source after a
-//     request of a later one.
+//   - A chip that has performed a request of a flow performs no request that a
+//     former incarnation of the source sent in that flow.
 //   - Every request ends. A flow without progress for [FlowTimeout] gives up its
 //     requests as of unknown outcome.
 //   - A request to a chip that no route leads to ends at once, with an error that

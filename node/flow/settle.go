@@ -210,7 +210,7 @@ func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
 // Finish ends a request that no flow carried.
 func (s *Source) Finish(now mono.Time, r *Request, inside bool, end Result) {
 	end.Token, end.Dst, end.Sent, end.Done = r.Token, r.Dst, now, now
-	s.result(inside, end)
+	s.result(inside, &end)
 }
 
 // finish ends a request of a flow.
@@ -218,17 +218,17 @@ func (s *Source) finish(now mono.Time, dst wire.FabricNodeID, o *op, e end, data
 	if failed != nil {
 		e = gravest(failed)
 	}
-	s.result(o.inside, Result{Token: o.token, Dst: dst, Fate: e.fate, Outcome: e.outcome, Drop: e.drop, At: e.at, Doubt: e.doubt,
+	s.result(o.inside, &Result{Token: o.token, Dst: dst, Fate: e.fate, Outcome: e.outcome, Drop: e.drop, At: e.at, Doubt: e.doubt,
 		Data: data, Members: failed, Sent: o.sent, Done: now})
 }
 
 // result hands a result to whoever asked.
-func (s *Source) result(inside bool, r Result) {
+func (s *Source) result(inside bool, r *Result) {
 	s.counters.Results[r.Fate]++
 	if inside {
-		s.net.Done(r)
+		s.net.Done(*r)
 	} else {
-		s.results.list = append(s.results.list, r)
+		s.results.list = append(s.results.list, *r)
 	}
 }
 

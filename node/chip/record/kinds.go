@@ -69,7 +69,7 @@ type Record struct {
 	Kind    Kind
 	Now     mono.Time // of calls that have one, Next, Done and Performed
 	Channel wire.Channel
-	N       int    // of a call: as of [chip.Tap]
+	N       int    // of a call: 1 where a path is set on or a cable is avoided, the router command, the frame payload in bytes, or the kind of client
 	Data    []byte // HandleDatagram: the datagram; PollEvent: the event as JSON. A view that the next record ends
 
 	OK        bool // polls, Deadline, Next: there is something
