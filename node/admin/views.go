@@ -10,6 +10,7 @@ import (
 	"ttfabric/node"
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
@@ -77,8 +78,8 @@ func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 // chipCounters names the counters of a chip.
 func chipCounters(c *chip.Counters) map[string]uint64 {
 	return map[string]uint64{
-		"requests": c.Requests, "done": c.Results[chip.FateDone], "refused": c.Results[chip.FateRefused],
-		"lost": c.Results[chip.FateLost], "unknown": c.Results[chip.FateUnknown], "performed": c.Performed,
+		"requests": c.Requests, "done": c.Results[flow.FateDone], "refused": c.Results[flow.FateRefused],
+		"lost": c.Results[flow.FateLost], "unknown": c.Results[flow.FateUnknown], "performed": c.Performed,
 		"duplicates": c.Duplicates, "gaps": c.Gaps, "overflows": c.Overflows, "stale_requests": c.StaleRequests,
 		"stale_completions": c.StaleCompletions, "stale_replies": c.StaleReplies, "probes": c.Probes,
 		"flow_resets": c.FlowResets, "reports_lost": c.ReportsLost, "events_dropped": c.EventsDropped, "timeouts": c.Timeouts,

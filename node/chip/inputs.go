@@ -3,6 +3,7 @@ package chip
 import (
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -16,7 +17,7 @@ type Inputs interface {
 	// HandleDatagram takes a datagram that came in on a port. The chip keeps no part of b.
 	HandleDatagram(now mono.Time, ch wire.Channel, b []byte)
 	// HandleRequest starts a request. Its end comes from PollResult.
-	HandleRequest(now mono.Time, r Request) Admission
+	HandleRequest(now mono.Time, r flow.Request) flow.Admission
 	// HandleLinkStates takes what gossip says of the ports of other chips. Gossip
 	// repairs what did not come from neighbour to neighbour, and takes no link up or down.
 	HandleLinkStates(now mono.Time, words []wire.LinkState)
@@ -52,7 +53,7 @@ type Inputs interface {
 	// PollTransmit yields datagrams to send on a port, valid until the next call for that port.
 	PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool)
 	// PollResult yields ended requests.
-	PollResult() (Result, bool)
+	PollResult() (flow.Result, bool)
 	// PollEvent yields events, oldest first, and posts them to the mailboxes.
 	PollEvent() (Event, bool)
 	// Deadline is when Tick, and the Pump behind it, is due next.

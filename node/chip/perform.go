@@ -71,8 +71,8 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 }
 
 // performHere executes a request whose destination is this chip. The request never enters the fabric.
-func (c *machine) performHere(now mono.Time, r Request, inside bool) {
-	res := Result{Fate: FateDone}
+func (c *machine) performHere(now mono.Time, r flow.Request, inside bool) {
+	res := flow.Result{Fate: flow.FateDone}
 	var o wire.Outcome
 	switch {
 	case r.Probe:
@@ -88,7 +88,7 @@ func (c *machine) performHere(now mono.Time, r Request, inside bool) {
 		}
 	}
 	if o != wire.OutcomeDone {
-		res.Fate, res.Outcome, res.Data = FateRefused, o, nil
+		res.Fate, res.Outcome, res.Data = flow.FateRefused, o, nil
 	}
 	c.source.Finish(now, &r, inside, res)
 }

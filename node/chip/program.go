@@ -3,6 +3,7 @@ package chip
 import (
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -13,11 +14,11 @@ import (
 // each, and shows it every command that is performed on the chip's memory.
 type Client interface {
 	// Next returns the next request; false when there is none now.
-	Next(now mono.Time) (Request, bool)
+	Next(now mono.Time) (flow.Request, bool)
 	// Undo says that the last request was not taken; the chip will ask for the request again.
 	Undo()
 	// Done tells the end of a request.
-	Done(now mono.Time, r Result)
+	Done(now mono.Time, r flow.Result)
 	// Performed tells that src's command has been performed on m; other is that of its [Request]. The client must not change m.
 	Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory)
 }
@@ -59,7 +60,7 @@ func (p *program) deadline() (mono.Time, bool) {
 func (c *machine) SetClient(cl Client) { c.program.client = cl }
 
 // Done tells the program the end of one of its requests. The ends for a removed program are dropped.
-func (n *network) Done(r Result) {
+func (n *network) Done(r flow.Result) {
 	if cl := n.program.client; cl != nil {
 		cl.Done(r.Done, r)
 	}
@@ -83,15 +84,15 @@ func (c *machine) pull(now mono.Time) bool {
 			return moved
 		}
 		switch c.start(now, &r, true) {
-		case Accepted:
-		case Busy:
+		case flow.Accepted:
+		case flow.Busy:
 			p.client.Undo()
 			return moved
-		case Unreachable:
-			c.source.Finish(now, &r, true, Result{Fate: FateLost, Drop: wire.DropUnreachable, At: c.cfg.Node})
+		case flow.Unreachable:
+			c.source.Finish(now, &r, true, flow.Result{Fate: flow.FateLost, Drop: wire.DropUnreachable, At: c.cfg.Node})
 			refused++
 		default:
-			c.source.Finish(now, &r, true, Result{Fate: FateRefused, Outcome: wire.OutcomeBadAddress})
+			c.source.Finish(now, &r, true, flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeBadAddress})
 			refused++
 		}
 		moved = true

@@ -9,35 +9,37 @@ import (
 )
 
 // HandleRequest starts a request.
-func (c *machine) HandleRequest(now mono.Time, r Request) Admission { return c.start(now, &r, false) }
+func (c *machine) HandleRequest(now mono.Time, r flow.Request) flow.Admission {
+	return c.start(now, &r, false)
+}
 
 // PollResult yields ended requests.
-func (c *machine) PollResult() (Result, bool) { return c.source.PollResult() }
+func (c *machine) PollResult() (flow.Result, bool) { return c.source.PollResult() }
 
 // start hands a request to the source, or carries out a request of the chip to
 // itself; inside tells that the program inside the chip asks.
-func (c *machine) start(now mono.Time, r *Request, inside bool) Admission {
+func (c *machine) start(now mono.Time, r *flow.Request, inside bool) flow.Admission {
 	many := r.Ranges.Any()
 	if !many && !c.tables.plan.Has(r.Dst) {
-		return NoSuchChip
+		return flow.NoSuchChip
 	}
-	if a := c.source.Admits(r); a != Accepted {
+	if a := c.source.Admits(r); a != flow.Accepted {
 		return a
 	}
 	switch {
 	case many:
 	case r.Dst == c.cfg.Node && len(r.Via) == 0:
 		c.performHere(now, *r, inside)
-		return Accepted
+		return flow.Accepted
 	case len(r.Via) > 0 && !c.leads(r):
-		return BadVia
+		return flow.BadVia
 	}
 	return c.source.HandleRequest(now, r, inside)
 }
 
 // leads reports whether the hops of a request exist and end at its destination.
 // No hop may lead back at once: in a route that means deliver here.
-func (c *machine) leads(r *Request) bool {
+func (c *machine) leads(r *flow.Request) bool {
 	at := c.cfg.Node
 	if r.Other {
 		return false
@@ -55,7 +57,7 @@ func (c *machine) leads(r *Request) bool {
 }
 
 // CheckMulticast says why a request's ranges cannot be multicast to; nil if they can.
-func (c *machine) CheckMulticast(r *Request) error {
+func (c *machine) CheckMulticast(r *flow.Request) error {
 	switch {
 	case r.Command.Type == wire.NocRead && !r.Probe:
 		return errors.New("a read cannot be multicast")

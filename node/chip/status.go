@@ -3,6 +3,7 @@ package chip
 import (
 	"slices"
 
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -20,7 +21,7 @@ type Counters struct {
 	StaleCompletions uint64
 	StaleReplies     uint64
 	Probes           uint64                      // sent by stalled flows
-	FlowResets       uint64                      // flows given up, after FlowTimeout or without a route
+	FlowResets       uint64                      // flows given up, after flow.FlowTimeout or without a route
 	ReportsLost      uint64                      // drop reports beyond MaxReports
 	Dropped          [wire.NumDropReasons]uint64 // packets given up here, by reason
 	Timeouts         uint64                      // heads of channels that could not move for the timeout
@@ -96,10 +97,10 @@ func (c *machine) LinksUp() uint16 {
 func (c *machine) Open() int { return c.source.Open() }
 
 // Ends lists how the chip's requests have ended, by destination, for each chip that a request was sent to.
-func (c *machine) Ends() []Ends { return c.source.Ends() }
+func (c *machine) Ends() []flow.Ends { return c.source.Ends() }
 
 // Moment returns how the chip's requests have ended up to now.
-func (c *machine) Moment() Moment { return c.source.Moment() }
+func (c *machine) Moment() flow.Moment { return c.source.Moment() }
 
 // Quiet reports whether nothing is under way on this chip.
 func (c *machine) Quiet() bool {

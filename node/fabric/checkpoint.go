@@ -7,14 +7,14 @@ import (
 	"sync"
 
 	"ttfabric/node/admin/api"
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
 // Checkpoint is a moment of several chips, as [TakeCheckpoint] returns
 // it. It can be kept as JSON.
 type Checkpoint struct {
-	Chips []chip.Moment `json:"chips"`
+	Chips []flow.Moment `json:"chips"`
 }
 
 // FlowLosses is what got lost from one chip to another.
@@ -53,9 +53,9 @@ func TakeCheckpoint(ctx context.Context, cs []*api.Client) (Checkpoint, error) {
 // LostSince says what got lost among the chips of a checkpoint. Chips of it
 // that are not among cs, or don't answer, are silent; others among cs are ignored.
 func LostSince(ctx context.Context, cs []*api.Client, before Checkpoint) LossesSince {
-	l := LossesSince{Restarted: []wire.FabricNodeID{}, Silent: []wire.FabricNodeID{}, Flows: []FlowLosses{}, Now: Checkpoint{[]chip.Moment{}}}
+	l := LossesSince{Restarted: []wire.FabricNodeID{}, Silent: []wire.FabricNodeID{}, Flows: []FlowLosses{}, Now: Checkpoint{[]flow.Moment{}}}
 	ms, errs := moments(ctx, cs)
-	now := map[wire.FabricNodeID]*chip.Moment{}
+	now := map[wire.FabricNodeID]*flow.Moment{}
 	for i := range ms {
 		if errs[i] == nil {
 			now[ms[i].Chip] = &ms[i]
@@ -73,7 +73,7 @@ func LostSince(ctx context.Context, cs []*api.Client, before Checkpoint) LossesS
 			l.Restarted = append(l.Restarted, b.Chip)
 		}
 		for _, e := range m.Since(b) {
-			f := FlowLosses{b.Chip, e.Dst, e.Fates[chip.FateLost], e.Fates[chip.FateUnknown], e.Open}
+			f := FlowLosses{b.Chip, e.Dst, e.Fates[flow.FateLost], e.Fates[flow.FateUnknown], e.Open}
 			if f.Lost+f.Unknown > 0 || f.Open > 0 {
 				l.Flows = append(l.Flows, f)
 			}
@@ -83,8 +83,8 @@ func LostSince(ctx context.Context, cs []*api.Client, before Checkpoint) LossesS
 }
 
 // moments asks all chips at once.
-func moments(ctx context.Context, cs []*api.Client) ([]chip.Moment, []error) {
-	ms, errs := make([]chip.Moment, len(cs)), make([]error, len(cs))
+func moments(ctx context.Context, cs []*api.Client) ([]flow.Moment, []error) {
+	ms, errs := make([]flow.Moment, len(cs)), make([]error, len(cs))
 	var wg sync.WaitGroup
 	for i, c := range cs {
 		wg.Go(func() { ms[i], errs[i] = c.Moment(ctx) })

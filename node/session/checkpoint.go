@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/wire"
 )
@@ -17,7 +17,7 @@ import (
 // Counter is a [Fabric] whose chip tells how its requests have ended. Chips in
 // this process and chips behind an API are Counters.
 type Counter interface {
-	Moment(ctx context.Context) (chip.Moment, error)
+	Moment(ctx context.Context) (flow.Moment, error)
 }
 
 // ErrNoCounter is the error of checkpoints on a fabric that is no [Counter].
@@ -27,7 +27,7 @@ var ErrNoCounter = errors.New("this fabric does not count how requests end")
 // can keep a Checkpoint as JSON beside its own checkpoint. The Checkpoint outlives the
 // process and the chip.
 type Checkpoint struct {
-	Moment chip.Moment                            `json:"moment"`
+	Moment flow.Moment                            `json:"moment"`
 	Lives  map[wire.FabricNodeID]wire.Incarnation `json:"lives"` // incarnations of the chips that answered
 }
 
@@ -128,7 +128,7 @@ func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 	}
 	for _, e := range now.Moment.Since(&c.Moment) {
 		if p := by[e.Dst]; p != nil {
-			p.Lost, p.Unknown, p.Open = e.Fates[chip.FateLost], e.Fates[chip.FateUnknown], e.Open
+			p.Lost, p.Unknown, p.Open = e.Fates[flow.FateLost], e.Fates[flow.FateUnknown], e.Open
 			p.without(failed[e.Dst])
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
@@ -65,8 +66,8 @@ type Report struct {
 	Faults  int
 	Events  int
 	Time    mono.Time           // virtual time at the end
-	Fates   [4]int              // ends of requests, by chip.Fate
-	Doubts  [chip.NumDoubts]int // of these: why an outcome is unknown
+	Fates   [4]int              // ends of requests, by flow.Fate
+	Doubts  [flow.NumDoubts]int // of these: why an outcome is unknown
 	Anew    int                 // requests that were refused in the end since their destinations had started anew, and then taken
 	Many    int                 // of these: multicasts
 	Other   int                 // of these: the other way round a ring

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/losses"
 	"ttfabric/node/traffic"
 )
@@ -121,7 +121,7 @@ var stateRoutes = []Route{
 	{Method: "GET", Path: "/v1/chip", Summary: "Returns the chip's state, links and counters.", Answers: one(ChipView{})},
 	{Method: "GET", Path: "/v1/losses", Summary: "Returns the packets that the chip has counted, by class, port and session.", Answers: one(losses.Chip{}),
 		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "The chip has been closed."}}},
-	{Method: "GET", Path: "/v1/ends", Summary: "Returns how the chip's requests have ended, by destination.", Answers: one(chip.Moment{}),
+	{Method: "GET", Path: "/v1/ends", Summary: "Returns how the chip's requests have ended, by destination.", Answers: one(flow.Moment{}),
 		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "The chip has been closed."}}},
 	{Method: "GET", Path: "/v1/members", Summary: "Lists the chips that the gossip pool believes alive.", Answers: one([]MemberView{})},
 	{Method: "GET", Path: "/v1/events", Summary: "Streams the chip's events, those of the past first.",

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 )
@@ -38,10 +38,10 @@ const (
 // start no more, and returns what the chip says then. The ends of requests that
 // were started come in any case. If the connection breaks, each request that may
 // have been started and has not ended ends as of unknown outcome.
-func (c *Client) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	for from := 0; from < len(rs); from += MaxBatch {
 		part := rs[from:min(from+MaxBatch, len(rs))]
-		n, err := c.submit(ctx, part, func(i int, r chip.Result) { done(from+i, r) })
+		n, err := c.submit(ctx, part, func(i int, r flow.Result) { done(from+i, r) })
 		if n < len(part) {
 			return from + n, err
 		}
@@ -54,7 +54,7 @@ type batch struct {
 	c      *Client
 	id     string
 	open   []pending // by place in the batch
-	done   func(int, chip.Result)
+	done   func(int, flow.Result)
 	begun  chan begun  // one value: how many requests the chip started
 	told   bool        // begun has its value
 	conn   atomic.Bool // the batch has a connection: the chip may have got the batch
@@ -76,7 +76,7 @@ type begun struct {
 }
 
 // submit sends one batch and waits until the chip says how many requests it started.
-func (c *Client) submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+func (c *Client) submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -189,7 +189,7 @@ func (b *batch) lose(why error) {
 	for i := range b.open {
 		if p := &b.open[i]; !p.ended {
 			p.ended = true
-			b.done(i, chip.Result{Token: p.token, Dst: p.dst, Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout, Err: why})
+			b.done(i, flow.Result{Token: p.token, Dst: p.dst, Fate: flow.FateUnknown, Doubt: flow.DoubtTimeout, Err: why})
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package record
 
 import (
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -73,8 +73,8 @@ type Record struct {
 	Data    []byte // HandleDatagram: the datagram; PollEvent: the event as JSON. A view that the next record ends
 
 	OK        bool // polls, Deadline, Next: there is something
-	Request   chip.Request
-	Admission chip.Admission
+	Request   flow.Request
+	Admission flow.Admission
 	Sent      Sent
 	Result    Result
 	At        mono.Time // a deadline
@@ -95,9 +95,9 @@ type Sent struct {
 	Heads [][]byte // the first bytes of each frame
 }
 
-// Result is what a recording keeps of a [chip.Result]: Data, Err and Members are only as below.
+// Result is what a recording keeps of a [flow.Result]: Data, Err and Members are only as below.
 type Result struct {
-	chip.Result
+	flow.Result
 	DataLen    int
 	DataSum    uint32
 	Error      string

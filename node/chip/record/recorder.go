@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -90,7 +91,7 @@ func (t *tape) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data []by
 }
 
 // request encodes a call of HandleRequest.
-func (t *tape) request(now mono.Time, r *chip.Request) {
+func (t *tape) request(now mono.Time, r *flow.Request) {
 	t.enc.begin(Kind(chip.OpHandleRequest))
 	t.enc.now(now)
 	t.enc.request(r)
@@ -98,7 +99,7 @@ func (t *tape) request(now mono.Time, r *chip.Request) {
 }
 
 // admission encodes the answer of HandleRequest.
-func (t *tape) admission(a chip.Admission) {
+func (t *tape) admission(a flow.Admission) {
 	t.enc.begin(KindAdmission)
 	t.enc.uint(uint64(a))
 	t.done()
@@ -126,7 +127,7 @@ func (t *tape) transmit(now mono.Time, ch wire.Channel, x *ttlink.Transmit, ok b
 }
 
 // result encodes a call of PollResult and its answer.
-func (t *tape) result(r *chip.Result, ok bool) {
+func (t *tape) result(r *flow.Result, ok bool) {
 	t.enc.begin(Kind(chip.OpPollResult))
 	if ok {
 		t.enc.result(r)
@@ -167,7 +168,7 @@ type client struct {
 }
 
 // Next encodes what the client wants.
-func (c *client) Next(now mono.Time) (chip.Request, bool) {
+func (c *client) Next(now mono.Time) (flow.Request, bool) {
 	r, ok := c.of.Next(now)
 	c.t.enc.begin(KindNext)
 	c.t.enc.now(now)
@@ -186,7 +187,7 @@ func (c *client) Undo() {
 }
 
 // Done encodes the end of a request.
-func (c *client) Done(now mono.Time, r chip.Result) {
+func (c *client) Done(now mono.Time, r flow.Result) {
 	c.t.enc.begin(KindDone)
 	c.t.enc.now(now)
 	c.t.enc.result(&r)

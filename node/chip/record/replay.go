@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/router"
 	"ttfabric/wire"
@@ -291,10 +292,10 @@ func (c *recorded) answer(k Kind) (r Record, ok bool) {
 }
 
 // Next gives the request that was recorded.
-func (c *recorded) Next(now mono.Time) (chip.Request, bool) {
+func (c *recorded) Next(now mono.Time) (flow.Request, bool) {
 	r, ok := c.answer(KindNext)
 	if !ok {
-		return chip.Request{}, false
+		return flow.Request{}, false
 	}
 	e := &c.p.enc
 	e.begin(KindNext)
@@ -312,7 +313,7 @@ func (c *recorded) Undo() {
 }
 
 // Done compares the end of a request.
-func (c *recorded) Done(now mono.Time, r chip.Result) {
+func (c *recorded) Done(now mono.Time, r flow.Result) {
 	c.p.enc.begin(KindDone)
 	c.p.enc.now(now)
 	c.p.enc.result(&r)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -29,7 +30,7 @@ func (x *taped) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 }
 
 // HandleRequest encodes the call and its answer.
-func (x *taped) HandleRequest(now mono.Time, r chip.Request) chip.Admission {
+func (x *taped) HandleRequest(now mono.Time, r flow.Request) flow.Admission {
 	x.tape.request(now, &r)
 	a := x.of.HandleRequest(now, r)
 	x.tape.admission(a)
@@ -126,7 +127,7 @@ func (x *taped) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool
 }
 
 // PollResult encodes the answer with the call.
-func (x *taped) PollResult() (chip.Result, bool) {
+func (x *taped) PollResult() (flow.Result, bool) {
 	r, ok := x.of.PollResult()
 	x.tape.result(&r, ok)
 	return r, ok
