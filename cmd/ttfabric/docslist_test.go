@@ -18,16 +18,18 @@ var staying = map[string]awaited{
 	"ttlink/transport/README.md: ttfabric up --auth psk --psk-file one.key":               {text: "Ctrl-C stops it"},
 	"ttlink/transport/README.md: ttfabric up t3000 --name lab --transport quic --pki lab": {text: "Ctrl-C stops it"},
 	"ttlink/transport/README.md: ttfabric up sealed.yaml":                                 {text: "Ctrl-C stops it"},
-	"ttlink/transport/README.md: " + pskNode:                                              {text: "M0D0"},
-	"ttlink/transport/README.md: " + quicNode:                                             {text: "M0D0"},
-	"docker/machines.md: " + machine("M0D0", "10.0.1.2"):                                  {text: "M0D0", background: true},
-	"docker/machines.md: " + machine("M0D1", "10.0.2.2"):                                  {text: "M0D1", background: true},
+	"ttlink/transport/README.md: " + pskNode:                                              {text: "msg=running"},
+	"ttlink/transport/README.md: " + quicNode:                                             {text: "msg=running"},
+	"docker/machines.md: " + machine("M0D0", "10.0.1.2"):                                  {text: "msg=running", background: true},
+	"docker/machines.md: " + machine("M0D1", "10.0.2.2"):                                  {text: "msg=running", background: true},
 }
 
 const (
 	pskNode  = "ttfabric node --chip M0D0 --topology n300 --seeds host1 --token-file token --auth psk --psk-file key"
 	quicNode = "ttfabric node --chip M0D0 --topology n300 --name lab --seeds host1 --token-file token --transport quic --pki pki"
 )
+
+const onBridge = "tcpdump -i br-$(docker network ls -q --filter label=ttfabric.fabric=default) -c 100 -w "
 
 func machine(chip, address string) string {
 	return "ttfabric node --chip " + chip + " --topology n300 --name lab --listen " + address + " --trust-network 10.0.0.0/16 --seeds 10.0.1.2,10.0.2.2 --api " + address + ":8474"
@@ -37,6 +39,13 @@ func machine(chip, address string) string {
 var replaced = map[string]string{
 	"ttlink/transport/README.md: " + pskNode:  strings.Replace(pskNode, "host1", "127.0.0.1", 1), // this machine knows no host1
 	"ttlink/transport/README.md: " + quicNode: strings.Replace(quicNode, "host1", "127.0.0.1", 1),
+
+	"wire/capture/wireshark/README.md: tcpdump -i lo -c 100 -w run.pcap udp": "tcpdump -Z root -i lo -c 100 -w run.pcap udp", // a user of tcpdump's own may not write here
+
+	"docker/README.md: ttfabric up cluster_desc.yaml --runtime docker --mtu 9000 --slots fast -d": "ttfabric up router/topo/testdata/t3k_cluster_desc.yaml --runtime docker --mtu 9000 --slots fast -d",
+	"docker/README.md: ttfabric capture M0D1 --filter 'retransmission or nack'":                   "timeout -s INT 5 ttfabric capture M0D1 --filter 'retransmission or nack' || [ $? = 124 ]",
+	"docker/README.md: " + onBridge + "bridge.pcap udp":                                           strings.Replace(onBridge, "tcpdump", "tcpdump -Z root", 1) + "bridge.pcap udp",
+	"docker/README.md: " + onBridge + "run.pcap udp":                                              strings.Replace(onBridge, "tcpdump", "tcpdump -Z root", 1) + "run.pcap udp",
 
 	"docker/machines.md: ttfabric doctor galaxy --port-base 17000 --runtime docker": "ttfabric doctor galaxy --port-base 17000 --runtime docker || [ $? = 1 ]", // as the machine is
 
@@ -61,6 +70,14 @@ var elsewhere = map[string]string{
 
 	"node/sim/README.md: go test ./node/sim -run TestLoadCurves -sim.curves curves -timeout 60m": "takes ten minutes; TestCommittedCurves of every test run compares the first point of each curve",
 
+	"wire/capture/wireshark/README.md: wireshark -C ttfabric sample.pcapng":               window,
+	"wire/capture/wireshark/README.md: wireshark -C ttfabric -k -i ttfabric-default-M0D0": window,
+	"docker/README.md: wireshark -C ttfabric -k -i ttfabric-default-M0D0":                 window,
+	"docker/README.md: wireshark -o tls.keylog_file:all run.pcap":                         "opens a window; scripts/prove-docker decrypts the bridge's QUIC with the same files in tshark",
+
+	"docker/README.md: docker build -f docker/Dockerfile -t ttfabric --build-arg GOLANG=registry.lan:5000/golang:1.26 --build-arg GOPROXY=https://goproxy.lan .": "needs a registry; scripts/prove-image builds from one",
+	"docker/README.md: ttfabric up galaxy --runtime docker -d": "32 containers; scripts/prove-docker brings up as many",
+
 	"docker/machines.md: scripts/image": swarm,
 	"docker/machines.md: docker stack deploy -c docker/stack-t3000.yml --resolve-image never lab":                 swarm,
 	"docker/machines.md: docker exec $(docker ps -qf name=lab_console) /ttfabric --name t3000 inspect":            swarm,
@@ -79,6 +96,7 @@ var elsewhere = map[string]string{
 }
 
 const (
-	swarm = "needs an engine in a Swarm; scripts/prove-swarm takes the same file through the same steps on an engine of its own"
-	bench = "takes half an hour; the commands below are its parts, and run with fewer rounds"
+	swarm  = "needs an engine in a Swarm; scripts/prove-swarm takes the same file through the same steps on an engine of its own"
+	window = "opens a window; the proof of scripts/prove-wireshark reads the same with tshark, the plugin included"
+	bench  = "takes half an hour; the commands below are its parts, and run with fewer rounds"
 )
