@@ -41,7 +41,7 @@ const prelude = `cd "$(cat "$SESSION/cwd")"; . "$SESSION/env"; trap 'export -p >
 // checkout, and a file that -o names lands in the reader's folder.
 const goWrapper = `#!/bin/bash
 here=$PWD args=() last=
-if [ "$here" = "$READER" ]; then cd "$CHECKOUT"; fi
+if [ "$here" = "$READER" ]; then cd "$CHECKOUT"; else cd "$(pwd -P)"; fi
 for a in "$@"; do
 	if [ "$last" = -o ]; then [[ $a == /* ]] || a=$here/$a; fi
 	args+=("$a") last=$a
