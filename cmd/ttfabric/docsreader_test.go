@@ -33,8 +33,9 @@ var machinesOf = map[string][]string{
 	"docker/machines.md": {"10.0.1.2", "10.0.2.2"},
 }
 
-// prelude of each command: the state that the command before has left.
-const prelude = `cd "$(cat "$SESSION/cwd")"; . "$SESSION/env"; trap 'export -p >"$SESSION/env"; pwd >"$SESSION/cwd"' EXIT
+// prelude of each command: the state that the command before has left. Of several commands on
+// one line each has to succeed.
+const prelude = `set -eo pipefail; cd "$(cat "$SESSION/cwd")"; . "$SESSION/env"; trap 'export -p >"$SESSION/env"; pwd >"$SESSION/cwd"' EXIT
 `
 
 // goWrapper stands for go in the reader's folder, which is no module: go runs in the
