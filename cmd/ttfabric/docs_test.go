@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -21,7 +20,7 @@ var root, _ = filepath.Abs("../..")
 // TestDocsReadme runs the commands of the README, and builds its programs.
 func TestDocsReadme(t *testing.T) {
 	t.Parallel()
-	runDocument(t, "README.md")
+	runDocument(t, "README.md", "")
 }
 
 // TestDocsAll runs the commands of all other documents, one document after the other.
@@ -29,9 +28,15 @@ func TestDocsAll(t *testing.T) {
 	if !*allDocs {
 		t.Skip("-docs.all runs these documents; scripts/prove-docs does so")
 	}
+	program := t.TempDir()
+	cmd := exec.Command("go", "build", "-o", filepath.Join(program, "ttfabric"), "./cmd/ttfabric")
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range documents(t) {
 		if name != "README.md" {
-			t.Run(strings.ReplaceAll(name, "/", ":"), func(t *testing.T) { runDocument(t, name) })
+			t.Run(strings.ReplaceAll(name, "/", ":"), func(t *testing.T) { runDocument(t, name, program) })
 		}
 	}
 }
@@ -56,6 +61,13 @@ func TestDocsNameEachCommand(t *testing.T) {
 			}
 		}
 	}
+	for k, reason := range elsewhere {
+		for _, script := range scriptName.FindAllString(reason, -1) {
+			if _, err := os.Stat(filepath.Join(root, script)); err != nil {
+				t.Errorf("the reason for %q: %v", k, err)
+			}
+		}
+	}
 	listed := slices.Concat(slices.Collect(maps.Keys(elsewhere)), slices.Collect(maps.Keys(replaced)), slices.Collect(maps.Keys(staying)))
 	for _, k := range listed {
 		if !written[k] {
@@ -63,6 +75,8 @@ func TestDocsNameEachCommand(t *testing.T) {
 		}
 	}
 }
+
+var scriptName = regexp.MustCompile(`\bscripts/[\w/-]+`)
 
 // commandWord begins a line that a reader would type.
 var commandWord = regexp.MustCompile(`^(\./)?(ttfabric|go|scripts/\S+|docker|docker-compose|tshark|wireshark|tcpdump|cd|export|mkdir|sudo|curl|openssl|cat|mergecap|ip|sleep)\s`)
@@ -167,24 +181,13 @@ func codeOf(text, language string) (found [][]string) {
 	return found
 }
 
-// built builds the program once for all documents.
-var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "ttfabric-docs")
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "ttfabric"), "./cmd/ttfabric")
-	cmd.Dir, cmd.Stderr = root, os.Stderr
-	return dir, cmd.Run()
-})
-
 // runDocument runs the commands of a document, one after the other, in a folder that
-// looks like the checkout and like the document's own folder. It compares what each prints with
-// what the document shows. Where no command of a block shows anything, only the exit
+// looks like the checkout and like the document's own folder. runDocument compares what each command
+// prints with what the document shows. The folder program has the program. Where no command of a block shows anything, only the exit
 // codes count: 0, or the one that the comment of a command names.
-func runDocument(t *testing.T, name string) {
+func runDocument(t *testing.T, name, program string) {
 	text := readDocument(t, name)
-	s := newReader(t, name)
+	s := newReader(t, name, program)
 	s.programs(text)
 	for _, b := range blocksOf(text) {
 		for _, step := range b.steps {

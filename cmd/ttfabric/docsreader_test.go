@@ -50,15 +50,9 @@ done
 exec "$REAL_GO" "${args[@]}"
 `
 
-func newReader(t *testing.T, name string) *reader {
-	program := "/nowhere" // a reader of the README builds the program
-	if name != "README.md" {
-		p, err := built()
-		if err != nil {
-			t.Fatal(err)
-		}
-		program = p
-	}
+// newReader makes the folders of a reader. program is a folder with the program; empty:
+// the document builds the program itself.
+func newReader(t *testing.T, name, program string) *reader {
 	s := &reader{t: t, name: name, dir: t.TempDir(), hold: t.TempDir()}
 	for _, from := range []string{root, filepath.Dir(filepath.Join(root, name))} {
 		entries, err := os.ReadDir(from)
@@ -71,10 +65,6 @@ func newReader(t *testing.T, name string) *reader {
 			}
 		}
 	}
-	realGo, err := exec.LookPath("go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, d := range []string{"bin", "home", "run"} {
 		if err := os.Mkdir(filepath.Join(s.hold, d), 0o700); err != nil {
 			t.Fatal(err)
@@ -83,9 +73,24 @@ func newReader(t *testing.T, name string) *reader {
 	s.write("bin/go", goWrapper)
 	s.write("cwd", s.dir+"\n")
 	s.write("env", "")
+	s.environment(program)
+	s.namespace(machinesOf[name])
+	t.Cleanup(func() {
+		if printed, code := s.bash("if command -v ttfabric >/dev/null; then ttfabric down --all; fi", time.Minute); code != 0 {
+			t.Errorf("down: %s", printed)
+		}
+	})
+	return s
+}
+
+func (s *reader) environment(program string) {
+	realGo, err := exec.LookPath("go")
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	caches, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOPATH").Output()
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	c := strings.Split(string(caches), "\n")
 	for _, e := range os.Environ() {
@@ -93,16 +98,16 @@ func newReader(t *testing.T, name string) *reader {
 			s.env = append(s.env, e)
 		}
 	}
+	path := []string{s.hold + "/bin", s.hold + "/home/bin", s.dir}
+	if program != "" {
+		path = append(path, program)
+	}
 	s.env = append(s.env, "SESSION="+s.hold, "READER="+s.dir, "CHECKOUT="+root, "REAL_GO="+realGo,
 		"XDG_RUNTIME_DIR="+s.hold+"/run", "HOME="+s.hold+"/home", "GOCACHE="+c[0], "GOMODCACHE="+c[1], "GOPATH="+c[2],
-		"PATH="+s.hold+"/bin:"+s.hold+"/home/bin:"+s.dir+":"+program+":"+os.Getenv("PATH"))
-	s.namespace(machinesOf[name])
-	t.Cleanup(func() {
-		if printed, code := s.bash("ttfabric down --all", time.Minute); code != 0 && name != "README.md" {
-			t.Errorf("down: %s", printed)
-		}
-	})
-	return s
+		"PATH="+strings.Join(append(path, os.Getenv("PATH")), ":"))
+	if !strings.HasPrefix(s.name, "docker/") {
+		s.env = append(s.env, "DOCKER_HOST=unix://"+s.hold+"/no-engine.sock") // no containers of this machine
+	}
 }
 
 // namespace makes a network namespace with these addresses; none where there are no addresses.
@@ -240,6 +245,27 @@ func (s *reader) stay(command string, until awaited) string {
 	return s.printed(out)
 }
 
+// A snippet shows neither its imports nor what becomes of an error.
+const (
+	snippetHead = `package main
+
+import (
+	"context"
+
+	"ttfabric/node/fabric"
+	"ttfabric/wire"
+)
+
+func main() {
+	ctx := context.Background()
+`
+	snippetEnd = `	if err != nil {
+		panic(err)
+	}
+}
+`
+)
+
 // programs completes the Go blocks of a document to programs in the reader's folder and
 // builds them: a block with a package clause as the file hello.go, and others as the body of a function.
 func (s *reader) programs(text string) {
@@ -247,8 +273,7 @@ func (s *reader) programs(text string) {
 		code, folder := strings.Join(lines, "\n")+"\n", filepath.Join(s.dir, "hello")
 		if !strings.HasPrefix(code, "package ") {
 			folder = filepath.Join(s.hold, fmt.Sprintf("snippet%d", i))
-			code = "package main\n\nimport (\n\t\"context\"\n\n\t\"ttfabric/node/fabric\"\n\t\"ttfabric/wire\"\n)\n\nfunc main() { ctx, err := context.Background(), error(nil)\n" +
-				strings.Replace(strings.Replace(code, "f, err :=", "f, err := ", 1), "\ns, err :=", "\ncheck(err)\ns, err :=", 1) + "check(err) }\n\nfunc check(err error) { if err != nil { panic(err) } }\n"
+			code = snippetHead + code + snippetEnd
 		}
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			s.t.Fatal(err)
