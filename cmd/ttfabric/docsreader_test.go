@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -54,17 +55,8 @@ exec "$REAL_GO" "${args[@]}"
 // the document builds the program itself.
 func newReader(t *testing.T, name, program string) *reader {
 	s := &reader{t: t, name: name, dir: t.TempDir(), hold: t.TempDir()}
-	for _, from := range []string{root, filepath.Dir(filepath.Join(root, name))} {
-		entries, err := os.ReadDir(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if e.Name() != "ttfabric" && e.Name()[0] != '.' && e.Name() != "go.mod" {
-				os.Symlink(filepath.Join(from, e.Name()), filepath.Join(s.dir, e.Name())) // the checkout goes first
-			}
-		}
-	}
+	s.link(root, func(e os.DirEntry) bool { return e.Name() != "ttfabric" && e.Name() != "go.mod" })
+	s.link(filepath.Dir(filepath.Join(root, name)), func(e os.DirEntry) bool { return !e.IsDir() }) // a command may make a folder of that name
 	for _, d := range []string{"bin", "home", "run"} {
 		if err := os.Mkdir(filepath.Join(s.hold, d), 0o700); err != nil {
 			t.Fatal(err)
@@ -81,6 +73,22 @@ func newReader(t *testing.T, name, program string) *reader {
 		}
 	})
 	return s
+}
+
+// link links entries of a folder into the reader's folder; what is there already stays.
+func (s *reader) link(from string, want func(os.DirEntry) bool) {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name()[0] == '.' || !want(e) {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(from, e.Name()), filepath.Join(s.dir, e.Name())); err != nil && !errors.Is(err, os.ErrExist) {
+			s.t.Fatal(err)
+		}
+	}
 }
 
 func (s *reader) environment(program string) {
