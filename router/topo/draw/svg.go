@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -16,14 +18,15 @@ const (
 	pitchX       = 118.0 // from chip to chip
 	pitchY       = 94.0
 	panelPad     = 34.0 // around the chips of a mesh; cables around the mesh end here
-	panelHead    = 26.0 // for a mesh's title
+	panelHead    = 14.0 // more above the chips, for a mesh's title
 	panelGap     = 64.0 // between meshes; exits pass there
 	margin       = 24.0
 	headH        = 54.0
-	legendH      = 40.0
+	legendH      = 34.0
 	cableGap     = 5.0 // between the cables of an edge
 	stub         = 20.0
-	minWidth     = 640.0
+	titleLetter  = 12.0 // about the width of a letter of the picture's title
+	letter       = 7.0  // about the width of a letter of other lines
 )
 
 // planeColors are one colour for each plane. Most people who do not see all
@@ -88,12 +91,21 @@ func drawSVG(t *topo.Topology) []byte {
 	if len(t.Meshes) > 1 {
 		w, h = w+panelGap/2, h+panelGap/2
 	}
-	w, h = max(w+margin, minWidth), h+margin+legendH
+	name, rest, _ := strings.Cut(oneLine(t.String()), ": ")
+	rest += ", " + t.Arch.String()
+	h += margin + legendH
+	exits := map[wire.FabricNodeID]bool{}
+	for _, c := range t.Cables {
+		if c.External() {
+			exits[c.A.Node], exits[c.B.Node] = true, true
+		}
+	}
+	legend, end := s.legend(h-legendH/2, len(exits) > 0)
+	w = max(w, margin+titleLetter*float64(utf8.RuneCountInString(name)), margin+letter*float64(utf8.RuneCountInString(rest)), end) + margin
 	fmt.Fprintf(s, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="Inter, 'Helvetica Neue', Helvetica, Arial, sans-serif">`+"\n", w, h, w, h)
 	fmt.Fprintf(s, `<title>%s</title>`+"\n"+`<rect width="100%%" height="100%%" fill="#ffffff"/>`+"\n", html.EscapeString(oneLine(t.String())))
-	name, rest, _ := strings.Cut(oneLine(t.String()), ": ")
 	fmt.Fprintf(s, `<text x="%.0f" y="38" font-size="20" font-weight="600" fill="#1b2733">%s</text>`+"\n", margin, html.EscapeString(name))
-	fmt.Fprintf(s, `<text x="%.0f" y="58" font-size="13" fill="#5b6875">%s, %s</text>`+"\n", margin, html.EscapeString(rest), t.Arch)
+	fmt.Fprintf(s, `<text x="%.0f" y="58" font-size="13" fill="#5b6875">%s</text>`+"\n", margin, html.EscapeString(rest))
 	for i, m := range t.Meshes {
 		pw, ph := panelSize(m)
 		fmt.Fprintf(s, `<rect x="%.0f" y="%.0f" width="%.0f" height="%.0f" rx="14" fill="%s" stroke="#d5dde6"/>`+"\n", panels[i].x, panels[i].y, pw, ph, panelColor)
@@ -102,17 +114,10 @@ func drawSVG(t *topo.Topology) []byte {
 	for i, m := range t.Meshes {
 		s.title(m, panels[i])
 	}
-	exits := map[wire.FabricNodeID]bool{}
-	for _, c := range t.Cables {
-		if c.External() {
-			exits[c.A.Node], exits[c.B.Node] = true, true
-		}
-	}
 	for _, c := range t.Chips {
 		s.chip(c, exits[c.Node])
 	}
-	s.legend(h, len(exits) > 0)
-	s.WriteString("</svg>\n")
+	s.WriteString(legend + "</svg>\n")
 	return []byte(s.String())
 }
 
@@ -288,24 +293,28 @@ func (s *svg) chip(c topo.Chip, exit bool) {
 	fmt.Fprintf(s, `<text x="%.1f" y="%.1f" font-size="14" font-weight="600" fill="#1b2733" text-anchor="middle">%s</text></g>`+"\n", p.x, y, c.Node)
 }
 
-// legend says what the colours mean.
-func (s *svg) legend(h float64, exits bool) {
-	x, y := margin, h-legendH/2
-	item := func(color, dash, what string) {
-		fmt.Fprintf(s, `<path d="M%.1f %.1fh22" stroke="%s" stroke-width="3" stroke-linecap="round"%s/><text x="%.1f" y="%.1f" font-size="12" fill="#5b6875">%s</text>`+"\n", x, y, color, dash, x+29, y+4, what)
-		x += 46 + 7*float64(len(what))
+// legend returns a line that says what the colours mean, around height y, and where
+// the line ends.
+func (s *svg) legend(y float64, exits bool) (text string, end float64) {
+	var b strings.Builder
+	x, gap := margin, 0.0
+	item := func(mark, what string) {
+		x += gap
+		fmt.Fprintf(&b, mark+`<text x="%.1f" y="%.1f" font-size="12" fill="#5b6875">%s</text>`+"\n", x, y, x+29, y+4, what)
+		x, gap = x+29+letter*float64(len(what)), 17
+	}
+	line := func(color, dash, what string) {
+		item(`<path d="M%.1f %.1fh22" stroke="`+color+`" stroke-width="3" stroke-linecap="round"`+dash+`/>`, what)
 	}
 	for p := range s.t.Planes() {
 		color, dash := planeColor(topo.Cable{Plane: wire.Plane(p)})
-		item(color, dash, fmt.Sprintf("plane %d", p))
+		line(color, dash, fmt.Sprintf("plane %d", p))
 	}
-	for _, c := range s.t.Cables {
-		if c.Unused {
-			item(unusedColor, ` stroke-dasharray="3 3"`, "unused")
-			break
-		}
+	if slices.ContainsFunc(s.t.Cables, func(c topo.Cable) bool { return c.Unused }) {
+		line(unusedColor, ` stroke-dasharray="3 3"`, "unused")
 	}
 	if exits {
-		fmt.Fprintf(s, `<rect x="%.1f" y="%.1f" width="20" height="13" rx="4" fill="#ffffff" stroke="#1b2733" stroke-width="2.4"/><text x="%.1f" y="%.1f" font-size="12" fill="#5b6875">exit node</text>`+"\n", x, y-6.5, x+29, y+4)
+		item(`<rect x="%.1f" y="%.1f" width="20" height="13" rx="4" fill="#ffffff" stroke="#1b2733" stroke-width="2.4" transform="translate(0 -6.5)"/>`, "exit node")
 	}
+	return b.String(), x
 }
