@@ -14,19 +14,10 @@ import (
 	"ttfabric/node/fabric/spec"
 	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
-	"ttfabric/wire"
 )
 
 type trafficFlags struct {
-	packets uint64
-	size    int
-	window  int
-	planes  int
-	ways    int
-	seed    uint64
-	load    float64
-	hot     string
-	share   int
+	fabric.TrafficWanted
 	timeout time.Duration
 	pairs   bool
 }
@@ -66,15 +57,15 @@ Exit code 5 unless everything arrived exactly once, whole and in order.`,
 		RunE:    func(c *cobra.Command, args []string) error { return runTraffic(c, args[0], f) },
 	}
 	fl := c.Flags()
-	fl.Uint64Var(&f.packets, "packets", 10000, "packets in all, split over the pairs: evenly, but for hotspot")
-	fl.IntVar(&f.size, "size", 4096, "bytes of a packet")
-	fl.IntVar(&f.window, "window", 0, fmt.Sprintf("packets that each chip keeps outstanding (0: %d, or with --load %d)", traffic.DefaultWindow, traffic.MaxWindow))
-	fl.IntVar(&f.planes, "planes", 0, "routing planes to use in turn (0: all); a pair takes those of them that lead from the one chip to the other")
-	fl.IntVar(&f.ways, "ways", traffic.MaxWays, "ways round a ring that the packets of a pair take in turn where both are equally long: 2, or 1")
-	fl.Uint64Var(&f.seed, "seed", 1, "of the order of destinations, of arrivals and of random pairs")
-	fl.Float64Var(&f.load, "load", 0, fmt.Sprintf("packets per second that arrive at each sending chip, %v to %.0f (0: as fast as the window allows)", traffic.MinLoad, float64(traffic.MaxLoad)))
-	fl.StringVar(&f.hot, "hot", "", "chip of the hotspot pattern, such as M0D5 (default: the first)")
-	fl.IntVar(&f.share, "hot-share", traffic.DefaultHotShare, "percent of each chip's packets that the hotspot pattern sends there")
+	fl.Uint64Var(&f.Packets, "packets", 10000, "packets in all, split over the pairs: evenly, but for hotspot")
+	fl.IntVar(&f.Size, "size", 4096, "bytes of a packet")
+	fl.IntVar(&f.Window, "window", 0, fmt.Sprintf("packets that each chip keeps outstanding (0: %d, or with --load %d)", traffic.DefaultWindow, traffic.MaxWindow))
+	fl.IntVar(&f.Planes, "planes", 0, "routing planes to use in turn (0: all); a pair takes those of them that lead from the one chip to the other")
+	fl.IntVar(&f.Ways, "ways", traffic.MaxWays, "ways round a ring that the packets of a pair take in turn where both are equally long: 2, or 1")
+	fl.Uint64Var(&f.Seed, "seed", 1, "of the order of destinations, of arrivals and of random pairs")
+	fl.Float64Var(&f.Load, "load", 0, fmt.Sprintf("packets per second that arrive at each sending chip, %v to %.0f (0: as fast as the window allows)", traffic.MinLoad, float64(traffic.MaxLoad)))
+	fl.StringVar(&f.Hot, "hot", "", "chip of the hotspot pattern, such as M0D5 (default: the first)")
+	fl.IntVar(&f.HotShare, "hot-share", traffic.DefaultHotShare, "percent of each chip's packets that the hotspot pattern sends there")
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Minute, "give up after this time")
 	fl.BoolVar(&f.pairs, "pairs", false, "show every pair, not only the worst")
 	return c
@@ -97,44 +88,32 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	if err != nil {
 		return err
 	}
-	p, err := traffic.PatternByName(name)
-	if err != nil {
-		return spec.Usagef("%w", err)
+	if _, err := traffic.PatternByName(name); err != nil {
+		return spec.AsUsage(err)
 	}
 	fab, err := openFabric(c)
 	if err != nil {
 		return err
 	}
-	t := fab.Topology
+	f.Pattern = name
+	plan, err := fab.PlanTraffic(f.TrafficWanted)
+	if err != nil {
+		return err
+	}
 	cs, missing, err := fab.Clients()
 	if err != nil {
 		return err
 	}
-	routes, err := fab.Plan()
-	if err != nil {
-		return err
-	}
-	apart := 0
-	run, pairs, err := f.plan(p, t, func(src, dst wire.FabricNodeID) int {
-		n := routes.PlanesBetween(src, dst)
-		if n == 0 {
-			apart++
-		}
-		return n
-	}, routes.WaysBetween)
-	if err != nil {
-		return err
-	}
-	if apart > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), leftOut, topo.Count(apart, "pair"))
+	if plan.Apart > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), leftOut, topo.Count(plan.Apart, "pair"))
 	}
 	if len(missing) > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "not running, their packets will be missing: %v\n", missing)
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
-	bar := newProgress(c.ErrOrStderr(), "packets verified", int(run.Packets))
-	res, err := fabric.Traffic(ctx, cs, run, pairs, bar.set)
+	bar := newProgress(c.ErrOrStderr(), "packets verified", int(plan.Spec.Packets))
+	res, err := fabric.Traffic(ctx, cs, plan.Spec, plan.Pairs, bar.set)
 	bar.stop()
 	if err != nil {
 		return err
@@ -148,48 +127,9 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	}
 	if !res.OK() {
 		return assertf("not everything arrived exactly once: sent %d of %d, overflowed %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d, misdirected %d",
-			res.Total.Sent, run.Packets, res.Total.Overflowed, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered, res.Misdirected)
+			res.Total.Sent, plan.Spec.Packets, res.Total.Overflowed, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered, res.Misdirected)
 	}
 	return nil
-}
-
-// plan is the run that the flags ask for; between and ways are [traffic.Options].Planes and Ways.
-func (f *trafficFlags) plan(p traffic.Pattern, t *topo.Topology, between, ways func(src, dst wire.FabricNodeID) int) (traffic.Spec, []traffic.Pair, error) {
-	planes := max(t.Planes(), 1)
-	if f.planes > planes {
-		return traffic.Spec{}, nil, spec.Usagef("--planes %d: %s", f.planes, t)
-	}
-	if f.planes != 0 {
-		planes = f.planes
-	}
-	run := traffic.Spec{Run: fabric.NewRun(), Pattern: p.Name, Packets: f.packets, Size: f.size, Planes: planes, Ways: f.ways, Window: f.window, Seed: f.seed, Draw: p.Draw, Load: f.load}
-	switch {
-	case f.window == 0 && f.load > 0:
-		run.Window = traffic.MaxWindow
-	case f.window == 0:
-		run.Window = traffic.DefaultWindow
-	}
-	if f.ways < 1 {
-		return run, nil, spec.Usagef("--ways %d: want 1 or %d", f.ways, traffic.MaxWays)
-	}
-	if err := run.Validate(); err != nil {
-		return run, nil, spec.Usagef("%w", err)
-	}
-	o := traffic.Options{Seed: f.seed, Hot: t.Chips[0].Node, HotShare: f.share, Planes: between, Ways: ways}
-	if f.share < 1 {
-		return run, nil, spec.Usagef("--hot-share %d: want 1 to 100", f.share)
-	}
-	if f.hot != "" {
-		var err error
-		if o.Hot, err = wire.ParseFabricNodeID(f.hot); err != nil {
-			return run, nil, spec.Usagef("--hot: %w", err)
-		}
-	}
-	pairs, err := p.Pairs(t, o)
-	if err != nil {
-		return run, nil, spec.Usagef("%w", err)
-	}
-	return run, pairs, nil
 }
 
 // worstPairs is how many pairs are shown without --pairs.

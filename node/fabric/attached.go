@@ -38,7 +38,7 @@ func (e attached) Chips() (out []folder.Chip) {
 		last[c.Chip] = c.API
 		known = append(known, c.API)
 	}
-	r := roster{t: f.Topology, token: f.token, found: map[wire.FabricNodeID]place{}, asked: map[string]bool{}, answers: make(chan rosterAnswer)}
+	r := roster{t: f.Topology, token: f.bearer(), found: map[wire.FabricNodeID]place{}, asked: map[string]bool{}, answers: make(chan rosterAnswer)}
 	r.find(known)
 	for n, p := range r.found {
 		c := folder.Chip{Chip: n, API: p.api, Gossip: p.gossip}

@@ -40,7 +40,15 @@ type Fabric struct {
 	Spec     spec.Spec
 	Topology *topo.Topology
 
+	mu    sync.Mutex // guards token, which the first container that starts replaces
 	token string
+}
+
+// bearer is the token of the chips' APIs.
+func (f *Fabric) bearer() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.token
 }
 
 // Open opens the fabric of that name. The error says how to start one where
@@ -125,7 +133,7 @@ func (f *Fabric) Client(n wire.FabricNodeID) (*api.Client, error) {
 }
 
 func (f *Fabric) clientAt(c folder.Chip) *api.Client {
-	return api.NewClient(c.API, f.token, c.Chip, f.Topology)
+	return api.NewClient(c.API, f.bearer(), c.Chip, f.Topology)
 }
 
 // ClientAt opens the API of a chip that runs at a place of [Fabric.Running].

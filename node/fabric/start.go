@@ -197,7 +197,9 @@ func (f *Fabric) launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Re
 	}
 	err := f.host().Launch(ctx, ns, rec, exits)
 	if token, terr := f.Dir.Token(); terr == nil {
+		f.mu.Lock()
 		f.token = token
+		f.mu.Unlock()
 	}
 	return err
 }

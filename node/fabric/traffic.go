@@ -85,5 +85,76 @@ func collect(ctx context.Context, cs []*api.Client, run uint64, last map[wire.Fa
 	return silent, done
 }
 
+// TrafficWanted is a run of verified traffic as a user asks for it.
+type TrafficWanted struct {
+	Pattern  string  // a name of traffic.Patterns
+	Packets  uint64  // in all, split over the pairs
+	Size     int     // bytes of a packet
+	Window   int     // packets that each chip keeps outstanding; 0: the default
+	Planes   int     // routing planes that a pair's packets take in turn; 0: all
+	Ways     int     // directions round a ring that a pair's packets take in turn: 1 or traffic.MaxWays
+	Seed     uint64  // of the order of destinations, of arrivals and of random pairs
+	Load     float64 // packets per second that arrive at each sending chip; 0: as fast as the window allows
+	Hot      string  // chip of the hotspot pattern; "": the first
+	HotShare int     // percent of each chip's packets that the hotspot pattern sends to Hot
+}
+
+// TrafficPlan is a run of traffic that [Traffic] can start.
+type TrafficPlan struct {
+	Spec  traffic.Spec
+	Pairs []traffic.Pair
+	Apart int // pairs of the pattern that the plan leaves out, as the fabric has no route between them
+}
+
+// PlanTraffic plans a run between the fabric's chips. Its errors name the bad option.
+func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
+	pattern, err := traffic.PatternByName(w.Pattern)
+	if err != nil {
+		return p, spec.AsUsage(err)
+	}
+	routes, err := f.Plan()
+	if err != nil {
+		return p, err
+	}
+	planes := max(f.Topology.Planes(), 1)
+	if w.Planes > planes {
+		return p, spec.Usagef("--planes %d: %s", w.Planes, f.Topology)
+	}
+	if w.Planes != 0 {
+		planes = w.Planes
+	}
+	p.Spec = traffic.Spec{Run: random64(), Pattern: pattern.Name, Packets: w.Packets, Size: w.Size, Planes: planes, Ways: w.Ways, Window: w.Window, Seed: w.Seed, Draw: pattern.Draw, Load: w.Load}
+	switch {
+	case w.Window == 0 && w.Load > 0:
+		p.Spec.Window = traffic.MaxWindow
+	case w.Window == 0:
+		p.Spec.Window = traffic.DefaultWindow
+	}
+	if w.Ways < 1 {
+		return p, spec.Usagef("--ways %d: want 1 or %d", w.Ways, traffic.MaxWays)
+	}
+	if err := p.Spec.Validate(); err != nil {
+		return p, spec.AsUsage(err)
+	}
+	if w.HotShare < 1 {
+		return p, spec.Usagef("--hot-share %d: want 1 to 100", w.HotShare)
+	}
+	o := traffic.Options{Seed: w.Seed, Hot: f.Topology.Chips[0].Node, HotShare: w.HotShare, Ways: routes.WaysBetween,
+		Planes: func(src, dst wire.FabricNodeID) int {
+			n := routes.PlanesBetween(src, dst)
+			if n == 0 {
+				p.Apart++
+			}
+			return n
+		}}
+	if w.Hot != "" {
+		if o.Hot, err = wire.ParseFabricNodeID(w.Hot); err != nil {
+			return p, spec.Usagef("--hot: %w", err)
+		}
+	}
+	p.Pairs, err = pattern.Pairs(f.Topology, o)
+	return p, spec.AsUsage(err)
+}
+
 // NewRun draws the number of a run of traffic.
 func NewRun() uint64 { return random64() }

@@ -63,6 +63,12 @@ func Run(ctx context.Context, c Config) (rep scenario.Report, err error) {
 		if err := fits(c.Scenario, &c.Fabric.Spec); err != nil {
 			return rep, err
 		}
+	} else {
+		links := spec.Security{}
+		links.Settle(t)
+		if err := links.Check(); err != nil {
+			return rep, err
+		}
 	}
 	run, err := scenario.New(c.Scenario, t, c.Seed, Driver)
 	if err != nil {
