@@ -175,7 +175,7 @@ func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool)
 	return nil
 }
 
-// counted0 adds counters up; "-" where nobody counts the first.
+// counted0 returns the sum of the named counters, or "-" if nobody counts the first of them.
 func counted0(n map[string]uint64, names ...string) any {
 	if _, ok := n[names[0]]; !ok {
 		return "-"
@@ -187,7 +187,7 @@ func counted0(n map[string]uint64, names ...string) any {
 	return sum
 }
 
-// inForce is what is done in one direction, in words.
+// inForce returns the impairments of one direction of a cable, in words.
 func inForce(v *api.ImpairmentView) string {
 	var words []string
 	if v.Cut {
