@@ -173,7 +173,7 @@ func (r *recording) save() {
 }
 
 // ErrNotRecorded is returned for the end of a recording that there is not.
-var ErrNotRecorded = errors.New("this chip is not being recorded; recording begins with a chip: 'ttfabric chip restart CHIP --record DIR'")
+var ErrNotRecorded = errors.New("this chip is not being recorded; a recording begins when a chip starts: 'ttfabric chip restart CHIP --record DIR'")
 
 // EndRecording ends the chip's recording, and returns its file. It cannot begin again in this life of the chip.
 func (n *Node) EndRecording() (file string, err error) {

@@ -70,7 +70,7 @@ func (h Host) forgetOnce(ns []wire.FabricNodeID, there map[wire.FabricNodeID]con
 }
 
 // Recordable returns an error if the next start of a chip cannot be recorded as
-// rec says. [fabric.Fabric.RestartChip] asks before it kills the chip.
+// rec says. A restart asks before it kills the chip.
 func (h Host) Recordable(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	if rec.Record == "" {
 		return nil
