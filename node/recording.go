@@ -173,7 +173,7 @@ func (r *recording) save() {
 }
 
 // ErrNotRecorded is returned by EndRecording for a chip that is not being recorded.
-var ErrNotRecorded = errors.New("this chip is not being recorded; recording begins with a chip: 'ttfabric chip restart CHIP --record DIR'")
+var ErrNotRecorded = errors.New("this chip is not being recorded; a recording begins when a chip starts: 'ttfabric chip restart CHIP --record DIR'")
 
 // EndRecording ends the chip's recording, and returns its file. Recording cannot begin again for this incarnation of the chip.
 func (n *Node) EndRecording() (file string, err error) {

@@ -138,19 +138,19 @@ func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 		case flow.Busy:
 			return true, nil
 		case flow.NoSuchChip:
-			return false, fmt.Errorf("chip %s is not in the fabric %s", r.Dst, n.cfg.Topology)
+			return false, fmt.Errorf("chip %s is not in topology %s", r.Dst, n.cfg.Topology)
 		case flow.Unreachable:
 			s.done(s.started, flow.Result{Dst: r.Dst, Fate: flow.FateLost, Drop: wire.DropUnreachable, At: n.cfg.Node, Sent: now, Done: now})
 			continue
 		case flow.NoSuchPlane:
 			if int(r.Plane) < n.cfg.Topology.Planes() {
-				return false, &session.NoWayError{Src: n.cfg.Node, Dst: r.Dst, Plane: r.Plane}
+				return false, &session.NoRouteError{Src: n.cfg.Node, Dst: r.Dst, Plane: r.Plane}
 			}
-			return false, fmt.Errorf("plane %d: %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
+			return false, fmt.Errorf("plane %d: topology %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
 		case flow.BadRanges:
 			return false, n.chip.CheckMulticast(r)
 		case flow.BadVia:
-			return false, fmt.Errorf("the hops %v do not lead from %s to %s on plane %d, turn back at once, come with the other way round, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
+			return false, fmt.Errorf("the hops %v cannot be used: they do not lead from %s to %s on plane %d, or turn back at once, or are given together with the other route round a ring, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
 		default:
 			return false, fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(r.Payload), int(r.Command.Size)), wire.MaxPayload)
 		}

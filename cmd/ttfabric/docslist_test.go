@@ -20,8 +20,8 @@ var staying = map[string]awaited{
 	"ttlink/transport/README.md: ttfabric up sealed.yaml":                                 {text: "Ctrl-C stops it"},
 	"ttlink/transport/README.md: " + pskNode:                                              {text: "msg=running"},
 	"ttlink/transport/README.md: " + quicNode:                                             {text: "msg=running"},
-	"docker/machines.md: " + chipAt("M0D0", "10.0.1.2"):                                  {text: "msg=running", background: true},
-	"docker/machines.md: " + chipAt("M0D1", "10.0.2.2"):                                  {text: "msg=running", background: true},
+	"docker/machines.md: " + chipAt("M0D0", "10.0.1.2"):                                   {text: "msg=running", background: true},
+	"docker/machines.md: " + chipAt("M0D1", "10.0.2.2"):                                   {text: "msg=running", background: true},
 }
 
 const (

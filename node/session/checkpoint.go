@@ -21,7 +21,7 @@ type Counter interface {
 }
 
 // ErrNoCounter is the error of checkpoints on a fabric that is no [Counter].
-var ErrNoCounter = errors.New("this fabric does not count how requests end")
+var ErrNoCounter = errors.New("this fabric does not count how requests end; take checkpoints from a chip, or from its API")
 
 // Checkpoint is a moment of a session's chip, of [Session.Checkpoint]. A workload
 // can keep a Checkpoint as JSON beside its own checkpoint. The Checkpoint outlives the
@@ -110,7 +110,7 @@ func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 		return Losses{}, err
 	}
 	if c.Moment.Chip != now.Moment.Chip {
-		return Losses{}, fmt.Errorf("the checkpoint is of chip %s, and this is %s", c.Moment.Chip, now.Moment.Chip)
+		return Losses{}, fmt.Errorf("the checkpoint is of chip %s, but this session starts from chip %s; compare checkpoints of the same chip", c.Moment.Chip, now.Moment.Chip)
 	}
 	l := Losses{Chip: now.Moment.Chip, Restarted: c.Moment.Incarnation != now.Moment.Incarnation, Peers: []PeerLosses{}, Now: now}
 	by := map[wire.FabricNodeID]*PeerLosses{}
@@ -194,7 +194,7 @@ func (s *Session) look(ctx context.Context) (Checkpoint, map[wire.FabricNodeID]e
 func (s *Session) life(ctx context.Context, n wire.FabricNodeID) (wire.Incarnation, error) {
 	a, ok := noc.LifeRegister(s.Topology().Arch)
 	if !ok {
-		return 0, fmt.Errorf("%s chips have no life register", s.Topology().Arch)
+		return 0, fmt.Errorf("chips of architecture %s have no life register", s.Topology().Arch)
 	}
 	var b [noc.LifeSize]byte
 	err := s.Read(ctx, n, a, b[:])

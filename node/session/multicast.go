@@ -56,12 +56,12 @@ func Line(d wire.Direction, start, n int) (r wire.Ranges) {
 func (s *Session) Away(d wire.Direction, hops int) (wire.FabricNodeID, error) {
 	at := s.Self()
 	if d >= wire.NumDirections || hops < 0 || hops > wire.MaxHops {
-		return at, fmt.Errorf("%d hops %s: want 0 to %d, east, west, north or south", hops, d, wire.MaxHops)
+		return at, fmt.Errorf("%d hops %s: want 0 to %d hops east, west, north or south", hops, d, wire.MaxHops)
 	}
 	for k := range hops {
 		next, ok := s.Topology().Neighbour(at, d, 0)
 		if !ok || next.Mesh != at.Mesh {
-			return at, fmt.Errorf("%d hops %s from %s: the mesh ends after %d", hops, d, s.Self(), k)
+			return at, fmt.Errorf("%d hops %s from chip %s: the mesh has only %d hops in this direction", hops, d, s.Self(), k)
 		}
 		at = next
 	}
@@ -113,7 +113,7 @@ func (s *Session) MulticastScatter(ctx context.Context, to wire.Ranges, chunks [
 // somewhere refuses ranges without hops.
 func somewhere(r wire.Ranges) error {
 	if !r.Any() {
-		return errors.New("a multicast to no chips: want 1 to 255 hops in some direction")
+		return errors.New("a multicast to no chips: want 1 to 255 hops in at least one direction")
 	}
 	return nil
 }

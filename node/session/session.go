@@ -22,7 +22,7 @@
 //   - [RefusedError]: the destination did not perform the command, and says why.
 //   - [LostError]: the command did not arrive, and was not performed.
 //   - [OutcomeUnknownError]: nobody knows whether the command was performed.
-//   - [NoWayError]: the fabric has no route to the destination.
+//   - [NoRouteError]: the fabric has no route to the destination.
 //
 // Many goroutines may call at once. One call keeps several packets in flight.
 package session
@@ -73,9 +73,9 @@ func (e *OutcomeUnknownError) Error() string {
 // ErrUnreachable is what an error of a command matches, by [errors.Is], where the
 // fabric's tables have no route to the destination left. The error is a
 // [LostError] if the command was not performed. It is an [OutcomeUnknownError] if
-// the command was under way when the last route died, and a [NoWayError] if the
+// the command was under way when the last route died, and a [NoRouteError] if the
 // fabric never had a route.
-var ErrUnreachable = errors.New("no way to the chip is left")
+var ErrUnreachable = errors.New("no route to the chip is left")
 
 // Is reports whether the last route to the chip died: see [ErrUnreachable].
 func (e *OutcomeUnknownError) Is(err error) bool {
@@ -109,28 +109,28 @@ type LostError struct {
 // Error names the chip, and where and why the command was dropped.
 func (e *LostError) Error() string {
 	if e.Reason == wire.DropUnreachable {
-		return fmt.Sprintf("chip %s unreachable: at %s, no way round the faults is left; not performed", e.Dst, e.At)
+		return fmt.Sprintf("chip %s unreachable: at chip %s, no route round the faults is left; not performed", e.Dst, e.At)
 	}
 	if e.Reason == 0 {
-		return fmt.Sprintf("chip %s: lost on the way, not performed", e.Dst)
+		return fmt.Sprintf("chip %s: the request was lost on its route, not performed", e.Dst)
 	}
-	return fmt.Sprintf("chip %s unreachable: dropped at %s: %s; not performed", e.Dst, e.At, e.Reason)
+	return fmt.Sprintf("chip %s unreachable: chip %s dropped the request: %s; not performed", e.Dst, e.At, e.Reason)
 }
 
-// NoWayError says that the declared fabric has no route to a chip on a plane. A
+// NoRouteError says that the declared fabric has no route to a chip on a plane. A
 // 1D fabric, for example, has none between the lines of a mesh. Waiting does not help.
-type NoWayError struct {
+type NoRouteError struct {
 	Src, Dst wire.FabricNodeID
 	Plane    wire.Plane
 }
 
 // Error names the chips and the plane, and the command that lists the routes.
-func (e *NoWayError) Error() string {
-	return fmt.Sprintf("there is no way from %s to %s on plane %d: 'ttfabric routes' shows those that there are", e.Src, e.Dst, e.Plane)
+func (e *NoRouteError) Error() string {
+	return fmt.Sprintf("there is no route from %s to %s on plane %d; 'ttfabric routes' shows the routes that exist", e.Src, e.Dst, e.Plane)
 }
 
 // Is reports whether the other error is [ErrUnreachable].
-func (e *NoWayError) Is(err error) bool { return err == ErrUnreachable }
+func (e *NoRouteError) Is(err error) bool { return err == ErrUnreachable }
 
 // Session is the interface for programs. It is safe for concurrent use.
 type Session struct{ f Fabric }
@@ -186,7 +186,7 @@ func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAdd
 	}
 	return s.pieces(ctx, len(b), build, func(off, n int, r flow.Result) error {
 		if len(r.Data) != n {
-			return fmt.Errorf("chip %s answered %d bytes to a read of %d", dst, len(r.Data), n)
+			return fmt.Errorf("chip %s answered a read of %d bytes with %d bytes", dst, n, len(r.Data))
 		}
 		copy(b[off:], r.Data)
 		return nil
@@ -232,7 +232,7 @@ func (s *Session) ScatterWrite(ctx context.Context, dst wire.FabricNodeID, chunk
 
 func scatter(chunks []Chunk) (flow.Request, error) {
 	if len(chunks) < 2 || len(chunks) > wire.MaxScatter {
-		return flow.Request{}, fmt.Errorf("scatter write of %d chunks: want 2 to %d", len(chunks), wire.MaxScatter)
+		return flow.Request{}, fmt.Errorf("a scatter write of %d chunks: want 2 to %d chunks", len(chunks), wire.MaxScatter)
 	}
 	c := wire.Command{Type: wire.NocScatterWrite, Chunks: uint8(len(chunks))}
 	var data []byte
@@ -251,7 +251,7 @@ func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) 
 
 // Ready waits until every chip of the fabric answers, on the first plane with a
 // route to the chip. When ctx ends first, the error names a chip that does not
-// answer. Where no plane has a route to a chip, Ready fails at once with a [NoWayError].
+// answer. Where no plane has a route to a chip, Ready fails at once with a [NoRouteError].
 func (s *Session) Ready(ctx context.Context) error {
 	for _, c := range s.Topology().Chips {
 		if err := s.answers(ctx, c.Node); err != nil {
@@ -265,7 +265,7 @@ func (s *Session) Ready(ctx context.Context) error {
 func (s *Session) answers(ctx context.Context, dst wire.FabricNodeID) error {
 	for plane := wire.Plane(0); ; {
 		_, err := s.Ping(ctx, dst, OnPlane(plane))
-		var none *NoWayError
+		var none *NoRouteError
 		switch {
 		case err == nil:
 			return nil

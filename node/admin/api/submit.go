@@ -163,7 +163,7 @@ func (b *batch) start(n int, why *Problem) error {
 // refusal is the error for a request that the chip did not start.
 func (b *batch) refusal(i int, e *StatusError) error {
 	if e.kind == NoWayType && i < len(b.open) {
-		return &session.NoWayError{Src: b.c.self, Dst: b.open[i].dst, Plane: b.open[i].plane}
+		return &session.NoRouteError{Src: b.c.self, Dst: b.open[i].dst, Plane: b.open[i].plane}
 	}
 	return e
 }
