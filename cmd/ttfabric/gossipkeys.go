@@ -10,7 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/membership/gossip"
+	"ttfabric/membership/keyring"
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/folder"
@@ -28,28 +28,28 @@ func newGossipKeygen() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			k, err := gossip.NewKey(bits / 8)
+			k, err := keyring.New(bits / 8)
 			if err != nil || bits%8 != 0 {
 				return spec.Usagef("--bits %d: want 128, 192 or 256", bits)
 			}
-			about := map[string]any{"id": gossip.KeyID(k), "bits": bits}
+			about := map[string]any{"id": keyring.ID(k), "bits": bits}
 			if file != "" {
 				about["file"] = file
-				if err := os.WriteFile(file, []byte(gossip.KeyText(k)+"\n"), 0o600); err != nil {
+				if err := os.WriteFile(file, []byte(keyring.Text(k)+"\n"), 0o600); err != nil {
 					return fmt.Errorf("cannot write the key: %w", err)
 				}
 				if err := os.Chmod(file, 0o600); err != nil {
 					return fmt.Errorf("cannot keep other users from reading the key file %s: %w", file, err)
 				}
-				fmt.Fprintf(c.ErrOrStderr(), "Wrote key %s to %s.\n", gossip.KeyID(k), file)
+				fmt.Fprintf(c.ErrOrStderr(), "Wrote key %s to %s.\n", keyring.ID(k), file)
 			} else {
-				about["key"] = gossip.KeyText(k)
+				about["key"] = keyring.Text(k)
 			}
 			if f == "json" {
 				return printJSON(c, about)
 			}
 			if file == "" {
-				fmt.Fprintln(c.OutOrStdout(), gossip.KeyText(k))
+				fmt.Fprintln(c.OutOrStdout(), keyring.Text(k))
 			}
 			return nil
 		}}
@@ -156,7 +156,7 @@ func changeKey(c *cobra.Command, k *fabric.KeyChange, verb, arg string) error {
 func keyID(c *cobra.Command, k *fabric.KeyChange, arg string) (string, error) {
 	var ids []string
 	for _, b := range k.Keys {
-		ids = append(ids, gossip.KeyID(b))
+		ids = append(ids, keyring.ID(b))
 	}
 	if slices.Contains(ids, arg) {
 		return arg, nil
@@ -166,7 +166,7 @@ func keyID(c *cobra.Command, k *fabric.KeyChange, arg string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if id := gossip.KeyID(key); slices.Contains(ids, id) {
+		if id := keyring.ID(key); slices.Contains(ids, id) {
 			return id, nil
 		}
 	}
@@ -190,7 +190,7 @@ func printKeys(c *cobra.Command, k *fabric.KeyChange) {
 	for _, n := range k.Absent() {
 		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running; when it starts, it reads its keys from the run folder\n", n)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Chips that start from now on use key %s.\n", gossip.KeyID(k.Keys[0]))
+	fmt.Fprintf(c.ErrOrStderr(), "Chips that start from now on use key %s.\n", keyring.ID(k.Keys[0]))
 }
 
 // keyWords lists keys by id and length.

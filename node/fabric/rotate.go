@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"ttfabric/membership/gossip"
+	"ttfabric/membership/keyring"
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/container"
 	"ttfabric/node/fabric/folder"
@@ -100,9 +100,9 @@ func (k *KeyChange) write() error {
 
 // Install gives all chips another key, which they do not use yet.
 func (k *KeyChange) Install(ctx context.Context, key []byte) error {
-	id := gossip.KeyID(key)
-	if !slices.ContainsFunc(k.Keys, func(b []byte) bool { return gossip.KeyID(b) == id }) {
-		if len(k.Keys) >= gossip.MaxKeys {
+	id := keyring.ID(key)
+	if !slices.ContainsFunc(k.Keys, func(b []byte) bool { return keyring.ID(b) == id }) {
+		if len(k.Keys) >= keyring.Max {
 			return fmt.Errorf("%d gossip keys are installed, which is the largest number; remove a key with 'ttfabric gossip keys remove' first", len(k.Keys))
 		}
 		k.Keys = append(k.Keys, key)
@@ -129,7 +129,7 @@ func (k *KeyChange) Use(ctx context.Context, id string) error {
 		return fmt.Errorf("no chip uses key %s yet: %w", id, err)
 	}
 	k.Rows = nil
-	i := slices.IndexFunc(k.Keys, func(b []byte) bool { return gossip.KeyID(b) == id })
+	i := slices.IndexFunc(k.Keys, func(b []byte) bool { return keyring.ID(b) == id })
 	k.Keys = slices.Concat(k.Keys[i:i+1], k.Keys[:i], k.Keys[i+1:])
 	if err := k.write(); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (k *KeyChange) Use(ctx context.Context, id string) error {
 
 // Remove removes the key named id from all chips. It fails if a chip encrypts with the key.
 func (k *KeyChange) Remove(ctx context.Context, id string) error {
-	if gossip.KeyID(k.Keys[0]) == id {
+	if keyring.ID(k.Keys[0]) == id {
 		return fmt.Errorf("key %s is in use and cannot be removed; let the chips use another key first, with 'ttfabric gossip keys use'", id)
 	}
 	err := k.tell(ctx, "ask", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
@@ -155,7 +155,7 @@ func (k *KeyChange) Remove(ctx context.Context, id string) error {
 		return fmt.Errorf("key %s is not removed: %w", id, err)
 	}
 	k.Rows = nil
-	k.Keys = slices.DeleteFunc(slices.Clone(k.Keys), func(b []byte) bool { return gossip.KeyID(b) == id })
+	k.Keys = slices.DeleteFunc(slices.Clone(k.Keys), func(b []byte) bool { return keyring.ID(b) == id })
 	if err := k.write(); err != nil {
 		return err
 	}
@@ -167,13 +167,13 @@ func (k *KeyChange) Remove(ctx context.Context, id string) error {
 // Rotate installs a new key, lets all chips use the new key, and removes all
 // other keys. Rotate stops if a chip does not carry out a step, unless Force is set.
 func (k *KeyChange) Rotate(ctx context.Context) error {
-	key, err := gossip.NewKey(folder.KeyBytes)
+	key, err := keyring.New(folder.KeyBytes)
 	if err != nil {
 		return err
 	}
 	var old []string
 	for _, b := range k.Keys {
-		old = append(old, gossip.KeyID(b))
+		old = append(old, keyring.ID(b))
 	}
 	var all []KeyRow
 	step := func(name string, err error) error {
@@ -191,7 +191,7 @@ func (k *KeyChange) Rotate(ctx context.Context) error {
 	if err := step("install", k.Install(ctx, key)); err != nil {
 		return err
 	}
-	if err := step("use", k.Use(ctx, gossip.KeyID(key))); err != nil {
+	if err := step("use", k.Use(ctx, keyring.ID(key))); err != nil {
 		return err
 	}
 	for _, id := range old {
@@ -215,7 +215,7 @@ func setKeys(ctx context.Context, cl *api.Client, b api.KeyBody) ([]api.KeyView,
 func (k *KeyChange) differs(n wire.FabricNodeID, ks []api.KeyView) error {
 	same := len(ks) == len(k.Keys)
 	for i := 0; same && i < len(ks); i++ {
-		same = slices.ContainsFunc(k.Keys, func(b []byte) bool { return gossip.KeyID(b) == ks[i].ID }) && (ks[i].Primary == (ks[i].ID == gossip.KeyID(k.Keys[0])))
+		same = slices.ContainsFunc(k.Keys, func(b []byte) bool { return keyring.ID(b) == ks[i].ID }) && (ks[i].Primary == (ks[i].ID == keyring.ID(k.Keys[0])))
 	}
 	if same {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/membership/gossip"
+	"ttfabric/membership/keyring"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
@@ -82,7 +82,7 @@ func TestShare(t *testing.T) {
 	dir := certified(t, "lab", m)
 	d := folder.Dir(filepath.Join(t.TempDir(), "lab"))
 	s := spec.Spec{Name: "lab", Place: spec.Place{Runtime: spec.Docker}, Security: spec.Security{Transport: spec.QUIC, Auth: spec.MTLS, PKI: dir, Keyed: true}}
-	key, err := gossip.NewKey(16)
+	key, err := keyring.New(16)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/membership/gossip"
+	"ttfabric/membership/keyring"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -171,7 +171,7 @@ func snapshot(t *testing.T, dir string) (out []string) {
 
 // TestReadingChangesNothing reads a folder in every way, and finds every file and its time unchanged.
 func TestReadingChangesNothing(t *testing.T) {
-	key, err := gossip.NewKey(KeyBytes)
+	key, err := keyring.New(KeyBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,8 +337,8 @@ func TestLock(t *testing.T) {
 
 // TestReadKeys reads what 'gossip keygen' and a fabric write, and refuses a key in place of its file.
 func TestReadKeys(t *testing.T) {
-	a, _ := gossip.NewKey(16)
-	b, _ := gossip.NewKey(32)
+	a, _ := keyring.New(16)
+	b, _ := keyring.New(32)
 	dir := t.TempDir()
 	one, two, long := filepath.Join(dir, "one"), filepath.Join(dir, "two"), filepath.Join(dir, "long")
 	for path, text := range map[string][]byte{one: PSKText(a), two: KeyList([][]byte{a, b}), long: make([]byte, maxKeyFile+1)} {
@@ -352,7 +352,7 @@ func TestReadKeys(t *testing.T) {
 	for _, x := range []struct {
 		arg, in string
 		want    [][]byte
-	}{{one, "", [][]byte{a}}, {two, "", [][]byte{a, b}}, {"-", gossip.KeyText(b), [][]byte{b}}} {
+	}{{one, "", [][]byte{a}}, {two, "", [][]byte{a, b}}, {"-", keyring.Text(b), [][]byte{b}}} {
 		if got, err := read(x.arg, x.in); err != nil || !reflect.DeepEqual(got, x.want) {
 			t.Errorf("%s: %x, %v; want %x", x.arg, got, err, x.want)
 		}
@@ -360,10 +360,10 @@ func TestReadKeys(t *testing.T) {
 	if got, err := read("generate", ""); err != nil || len(got) != 1 || len(got[0]) != KeyBytes {
 		t.Errorf("generate: %x, %v", got, err)
 	}
-	for arg, want := range map[string]string{gossip.KeyText(b): "not the key", filepath.Join(dir, "none"): "keygen", long: "longer than", "-": "--gossip-key -"} {
+	for arg, want := range map[string]string{keyring.Text(b): "not the key", filepath.Join(dir, "none"): "keygen", long: "longer than", "-": "--gossip-key -"} {
 		_, err := read(arg, "nonsense")
 		var e *spec.Error
-		if !errors.As(err, &e) || e.Kind != spec.Usage || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), gossip.KeyText(b)) {
+		if !errors.As(err, &e) || e.Kind != spec.Usage || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), keyring.Text(b)) {
 			t.Errorf("%s: %v; want %q", arg, err, want)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"ttfabric/membership/gossip"
+	"ttfabric/membership/keyring"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink/transport/pki"
@@ -62,7 +62,7 @@ func (d Dir) PSK() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the pre-shared key cannot be read: %w; take the fabric down with 'ttfabric down', and up again", err)
 	}
-	key, err := gossip.ParseKey(string(bytes.TrimSpace(b)))
+	key, err := keyring.Parse(string(bytes.TrimSpace(b)))
 	if err != nil {
 		return nil, fmt.Errorf("the pre-shared key in %s is damaged; take the fabric down with 'ttfabric down', and up again", d.Path(PSKFile))
 	}
@@ -104,7 +104,7 @@ func CheckCertificates(s *spec.Spec, t *topo.Topology) error {
 // names no file, it makes a new key.
 func NewPSK(ctx context.Context, in io.Reader, s *spec.Spec) ([]byte, error) {
 	if s.PSKFile == "" {
-		return gossip.NewKey(KeyBytes)
+		return keyring.New(KeyBytes)
 	}
 	return ReadKey(ctx, in, "--psk-file", s.PSKFile)
 }
@@ -118,11 +118,11 @@ func parseKeyList(b []byte) (keys [][]byte, err error) {
 	if json.Unmarshal(b, &texts) != nil {
 		return nil, errors.New("want a JSON list of keys in base64")
 	}
-	if len(texts) == 0 || len(texts) > gossip.MaxKeys {
-		return nil, fmt.Errorf("the file holds %d keys; want 1 to %d", len(texts), gossip.MaxKeys)
+	if len(texts) == 0 || len(texts) > keyring.Max {
+		return nil, fmt.Errorf("the file holds %d keys; want 1 to %d", len(texts), keyring.Max)
 	}
 	for _, t := range texts {
-		k, err := gossip.ParseKey(t)
+		k, err := keyring.Parse(t)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +135,7 @@ func parseKeyList(b []byte) (keys [][]byte, err error) {
 func KeyList(keys [][]byte) []byte {
 	var texts []string
 	for _, k := range keys {
-		texts = append(texts, gossip.KeyText(k))
+		texts = append(texts, keyring.Text(k))
 	}
 	b, err := json.Marshal(texts)
 	if err != nil {
@@ -163,7 +163,7 @@ func ReadKey(ctx context.Context, in io.Reader, what, arg string) ([]byte, error
 // name of the option, for errors.
 func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, error) {
 	if arg == "generate" {
-		k, err := gossip.NewKey(KeyBytes)
+		k, err := keyring.New(KeyBytes)
 		return [][]byte{k}, err
 	}
 	var b []byte
@@ -174,7 +174,7 @@ func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, er
 		b, err = ReadFile(ctx, arg, maxKeyFile)
 	}
 	if err != nil {
-		if _, isKey := gossip.ParseKey(arg); isKey == nil {
+		if _, isKey := keyring.Parse(arg); isKey == nil {
 			return nil, spec.Usagef("%s: want a file that holds the key, not the key itself, because other users can read command lines", what)
 		}
 		return nil, spec.Usagef("%s: %w; want a file with a key, which 'ttfabric gossip keygen -f FILE' writes, or generate", what, err)
@@ -184,7 +184,7 @@ func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, er
 		keys, err = parseKeyList(b)
 	} else {
 		var k []byte
-		k, err = gossip.ParseKey(string(b))
+		k, err = keyring.Parse(string(b))
 		keys = append(keys, k)
 	}
 	if err != nil {
