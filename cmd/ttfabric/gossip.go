@@ -12,8 +12,6 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
-	"ttfabric/node/fabric/spec"
-	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
 
@@ -88,9 +86,7 @@ func gossipInForce(v *api.GossipView) string {
 }
 
 func newGossipImpair() *cobra.Command {
-	var seed uint64
-	var duration time.Duration
-	values := make([]string, len(fault.Knobs))
+	var f impairFlags
 	c := &cobra.Command{Use: "impair CHIPS...", Short: "Delay, lose and damage gossip packets", Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeChipLists,
 		Long: `impair treats the gossip of chips as a bad network would. It delays, loses and
@@ -105,24 +101,11 @@ gossip. Flags and units are the same as for 'netem set'.
 		Example: `  ttfabric gossip impair all --delay 200ms --jitter 50ms --loss 20%
   ttfabric gossip impair 'M0D[0-3]' --loss 50% --duration 30s`,
 		RunE: func(c *cobra.Command, args []string) error {
-			body := api.GossipBody{Options: fault.Change{}, ForS: duration.Seconds()}
-			for i, k := range fault.Knobs {
-				if c.Flags().Changed(k.Name) {
-					body.Options[k.Name] = values[i]
-				}
-			}
-			if c.Flags().Changed("seed") {
-				body.Seed = &seed
-			}
-			if _, err := body.Options.Apply(fault.Options{}); err != nil {
-				return spec.Usagef("--%w", err)
-			}
-			if len(body.Options) == 0 && body.Seed == nil {
-				return spec.Usagef("no impairment is named; want one or more flags such as --delay 200ms or --loss 20%%; see '%s --help'", c.CommandPath())
-			}
-			if err := faultTime("--duration", duration); err != nil {
+			change, seed, err := f.read(c)
+			if err != nil {
 				return err
 			}
+			body := api.GossipBody{Options: change, Seed: seed, ForS: f.duration.Seconds()}
 			chips, s, err := gossipArgs(c, args)
 			if err != nil {
 				return err
@@ -134,11 +117,7 @@ gossip. Flags and units are the same as for 'netem set'.
 			}
 			return toldChips(c, "impaired", chips)
 		}}
-	for i, k := range fault.Knobs {
-		c.Flags().StringVar(&values[i], k.Name, "", k.Help)
-	}
-	c.Flags().Uint64Var(&seed, "seed", 0, "restart the random numbers from this seed; each chip has its own sequence")
-	c.Flags().DurationVar(&duration, "duration", 0, "restore the previous state after this time; 0: never")
+	f.add(c, "each chip")
 	return c
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
 
@@ -30,10 +28,8 @@ faults come from a seed: the same seed and the same datagrams give the same faul
 
 func newNetemSet() *cobra.Command {
 	var direction string
-	var seed uint64
-	var duration time.Duration
 	var k kernelFlags
-	values := make([]string, len(fault.Knobs))
+	var f impairFlags
 	c := &cobra.Command{Use: "set LINK...", Short: "Impair cables", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
 		Long: `set impairs cables, in both directions unless --direction names one. So a delay
 of 10ms adds 20ms to a round trip. set changes only the impairments that its flags
@@ -53,35 +49,18 @@ than 1 MiB waits for a limited rate, further datagrams are lost.
   sudo ttfabric netem set M0D0-M0D1/p0 --delay 10ms --loss 1% --backend kernel
   ttfabric netem set 'M0D*-M1D*' --loss-gemodel 1%,10%,70%,0.1%`,
 		RunE: func(c *cobra.Command, args []string) error {
-			body := api.NetemBody{Options: fault.Change{}, ForS: duration.Seconds()}
-			for i, k := range fault.Knobs {
-				if c.Flags().Changed(k.Name) {
-					body.Options[k.Name] = values[i]
-				}
-			}
-			if c.Flags().Changed("seed") {
-				body.Seed = &seed
-			}
-			if _, err := body.Options.Apply(fault.Options{}); err != nil {
-				return spec.Usagef("--%w", err)
-			}
-			if len(body.Options) == 0 && body.Seed == nil {
-				return spec.Usagef("no impairment is named; want one or more flags such as --delay 10ms or --loss 1%%; see '%s --help'", c.CommandPath())
-			}
-			if err := faultTime("--duration", duration); err != nil {
+			change, seed, err := f.read(c)
+			if err != nil {
 				return err
 			}
+			body := api.NetemBody{Options: change, Seed: seed, ForS: f.duration.Seconds()}
 			if k.asked(c) {
-				return k.set(c, args, direction, body, duration)
+				return k.set(c, args, direction, body, f.duration)
 			}
 			return setNetem(c, args, direction, body)
 		}}
 	k.add(c)
-	for i, k := range fault.Knobs {
-		c.Flags().StringVar(&values[i], k.Name, "", k.Help)
-	}
-	c.Flags().Uint64Var(&seed, "seed", 0, "restart the random numbers from this seed; each direction of each cable has its own sequence")
-	c.Flags().DurationVar(&duration, "duration", 0, "restore the previous values after this time; 0: never")
+	f.add(c, "each direction of each cable")
 	c.Flags().StringVar(&direction, "direction", "both", "impair both, a-to-b or b-to-a; a is the end that LINK names first, or else the end with the lower chip")
 	return c
 }
