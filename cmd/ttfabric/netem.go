@@ -82,7 +82,7 @@ than 1 MiB waits for a limited rate, further datagrams are lost.
 	}
 	c.Flags().Uint64Var(&seed, "seed", 0, "restart the random numbers from this seed; each direction of each cable has its own sequence")
 	c.Flags().DurationVar(&duration, "duration", 0, "restore the previous values after this time; 0: never")
-	c.Flags().StringVar(&direction, "direction", "both", "impair both, a-to-b or b-to-a; a is the end that LINK names first, or else the end with the lower chip")
+	c.Flags().StringVar(&direction, "direction", "both", "impair both, a-to-b or b-to-a; a is the end that LINK names first, or else the end with the lower chip number")
 	return c
 }
 
@@ -175,7 +175,7 @@ func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool)
 	return nil
 }
 
-// counted0 returns the sum of the named counters, or "-" if nobody counts the first of them.
+// counted0 returns the sum of the named counters, or "-" if n has no counter of the first name.
 func counted0(n map[string]uint64, names ...string) any {
 	if _, ok := n[names[0]]; !ok {
 		return "-"

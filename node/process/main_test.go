@@ -201,7 +201,7 @@ func TestRunRefuses(t *testing.T) {
 		{[]string{"run"}, "'ttfabric up --program ./hello' starts"},
 		{[]string{"node", "--chip", "X"}, "X"},
 		{[]string{"node", "--chip", "M0D0", "--dir", missing}, missing},
-		{[]string{"node", "--chip", "M0D9", "--dir", string(f.Dir)}, "chip M0D9 is not in n300"},
+		{[]string{"node", "--chip", "M0D9", "--dir", string(f.Dir)}, "chip M0D9 is not in topology n300"},
 	} {
 		err := run(t.Context(), append([]string{"./hello"}, x.args...), programs["ring"])
 		if err == nil || !strings.Contains(err.Error(), x.want) {
