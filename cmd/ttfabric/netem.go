@@ -61,7 +61,7 @@ than 1 MiB waits for a limited rate, further datagrams are lost.
 		}}
 	k.add(c)
 	f.add(c, "each direction of each cable")
-	c.Flags().StringVar(&direction, "direction", "both", "impair both, a-to-b or b-to-a; a is the end that LINK names first, or else the end with the lower chip")
+	c.Flags().StringVar(&direction, "direction", "both", "impair both, a-to-b or b-to-a; a is the end that LINK names first, or else the end with the lower chip number")
 	return c
 }
 
@@ -154,7 +154,7 @@ func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool)
 	return nil
 }
 
-// counted0 returns the sum of the named counters, or "-" if nobody counts the first of them.
+// counted0 returns the sum of the named counters, or "-" if n has no counter of the first name.
 func counted0(n map[string]uint64, names ...string) any {
 	if _, ok := n[names[0]]; !ok {
 		return "-"

@@ -17,11 +17,12 @@ import (
 )
 
 // nodeLong is the help of 'node'.
-const nodeLong = `node runs one chip in this process until a signal or the API stops the chip.
+const nodeLong = `node runs one chip in this process until a signal stops the process.
 
 With --dir, the chip belongs to the fabric of a run folder; 'ttfabric up' starts
-chips so. Without --dir, the chip stands alone, on a machine or in a container of
-its own. It then knows only its topology and the addresses of some other chips.
+chips in this way, and such a chip also ends when the run folder is removed.
+Without --dir, the chip stands alone, on a machine or in a container of its own. It
+then knows only its topology and the addresses of some other chips.
 All chips of a fabric need the same --name, topology and gossip key.
 
 Ports of a chip that stands alone: gossip uses --gossip-port, TCP and UDP. A chip

@@ -67,7 +67,7 @@ type LossError struct{ Losses *Losses }
 func (e *LossError) Error() string {
 	var parts []string
 	if e.Losses.Restarted {
-		parts = append(parts, fmt.Sprintf("chip %s itself has started anew", e.Losses.Chip))
+		parts = append(parts, fmt.Sprintf("chip %s, from which this session starts, has restarted", e.Losses.Chip))
 	}
 	for _, p := range e.Losses.Peers {
 		var what []string
@@ -80,7 +80,7 @@ func (e *LossError) Error() string {
 			}
 		}
 		if p.Restarted {
-			what = append(what, "started anew, its memory is gone")
+			what = append(what, "restarted, so its memory is gone")
 		}
 		if p.Unreachable != "" {
 			what = append(what, "unreachable")

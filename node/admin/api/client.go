@@ -152,7 +152,7 @@ const NoWayType = "tag:ttfabric,2026:no-way"
 
 // Problem says why the chip refused a call (RFC 9457).
 type Problem struct {
-	Type   string `json:"type"`   // "about:blank", or what a program tells the problem by: "tag:ttfabric,2026:no-way" where no way leads to the chip
+	Type   string `json:"type"`   // "about:blank", or what a program tells the problem by: "tag:ttfabric,2026:no-way" if no route leads to the chip
 	Status int    `json:"status"` // the status of HTTP
 	Title  string `json:"title"`  // the name of that status
 	Detail string `json:"detail"` // why, for people

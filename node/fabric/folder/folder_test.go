@@ -120,12 +120,12 @@ func TestDamagedFolder(t *testing.T) {
 		want       string
 	}{
 		{specFile, `{"name": "lab", "ttl": "many"`, func() error { _, err := d.Spec(); return err }, "is damaged"},
-		{specFile, `{"ttl": "many"}`, func() error { _, err := d.Spec(); return err }, "'ttfabric down' removes it"},
+		{specFile, `{"ttl": "many"}`, func() error { _, err := d.Spec(); return err }, "'ttfabric down' removes the fabric"},
 		{specFile, `[]`, func() error { _, err := d.Spec(); return err }, "is damaged"},
 		{topologyFile, "arch: {0: grayskull}", func() error { _, err := d.Topology(); return err }, topologyFile},
 		{topologyFile, "", func() error { _, err := d.Topology(); return err }, topologyFile},
 		{tokenFile, "", func() error { _, err := d.Token(); return err }, "'ttfabric down' removes the fabric"},
-		{PSKFile, "", func() error { _, err := d.PSK(); return err }, "take the fabric down and up again"},
+		{PSKFile, "", func() error { _, err := d.PSK(); return err }, "take the fabric down with 'ttfabric down', and up again"},
 		{PSKFile, "short", func() error { _, err := d.PSK(); return err }, "is damaged"},
 		{KeysFile, "", func() error { _, err := GossipKeys(d.Path(KeysFile)); return err }, KeysFile},
 		{KeysFile, `["x"]`, func() error { _, err := GossipKeys(d.Path(KeysFile)); return err }, "are damaged"},
@@ -360,14 +360,14 @@ func TestReadKeys(t *testing.T) {
 	if got, err := read("generate", ""); err != nil || len(got) != 1 || len(got[0]) != KeyBytes {
 		t.Errorf("generate: %x, %v", got, err)
 	}
-	for arg, want := range map[string]string{keyring.Text(b): "not the key", filepath.Join(dir, "none"): "keygen", long: "longer than", "-": "--gossip-key -"} {
+	for arg, want := range map[string]string{keyring.Text(b): "not the key", filepath.Join(dir, "none"): "keygen", long: "too long", "-": "--gossip-key -"} {
 		_, err := read(arg, "nonsense")
 		var e *spec.Error
 		if !errors.As(err, &e) || e.Kind != spec.Usage || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), keyring.Text(b)) {
 			t.Errorf("%s: %v; want %q", arg, err, want)
 		}
 	}
-	if _, err := ReadKey(t.Context(), nil, "--psk-file", two); err == nil || !strings.Contains(err.Error(), "want one") {
+	if _, err := ReadKey(t.Context(), nil, "--psk-file", two); err == nil || !strings.Contains(err.Error(), "want a file with one key") {
 		t.Errorf("two keys in place of one: %v", err)
 	}
 }

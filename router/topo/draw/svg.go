@@ -61,11 +61,11 @@ func (p point) step(d wire.Direction, n float64) point {
 	return p
 }
 
-// svg is a picture that is being drawn.
+// svg is an unfinished picture.
 type svg struct {
 	strings.Builder
 	t      *topo.Topology
-	origin map[wire.MeshID]point // of the chips of a mesh
+	origin map[wire.MeshID]point // north-west corner of the chips of a mesh
 	cell   map[wire.MeshID]cell
 }
 
@@ -134,14 +134,15 @@ func (s *svg) title(m topo.Mesh, p point) {
 	fmt.Fprintf(s, `<text x="%.0f" y="%.0f" font-size="12" font-weight="600" fill="#5b6875" stroke="%s" stroke-width="5" paint-order="stroke">%s</text>`+"\n", p.x+14, p.y+21, panelColor, title)
 }
 
-// middle is the centre of a chip.
+// middle returns the centre of a chip.
 func (s *svg) middle(n wire.FabricNodeID) point {
 	c, _ := s.t.Chip(n)
 	o := s.origin[n.Mesh]
 	return point{o.x + float64(c.Col)*pitchX + chipW/2, o.y + float64(c.Row)*pitchY + chipH/2}
 }
 
-// side is where a cable leaves a chip: off pixels along a side from the middle of the side.
+// side returns the point where a cable leaves a chip: on the side of direction d,
+// off pixels from the middle of that side.
 func (s *svg) side(n wire.FabricNodeID, d wire.Direction, off float64) point {
 	p := s.middle(n)
 	if d == wire.East || d == wire.West {
@@ -154,7 +155,7 @@ func (s *svg) side(n wire.FabricNodeID, d wire.Direction, off float64) point {
 	return p
 }
 
-// cables draws all cables; the cables of one edge lie side by side.
+// cables draws all cables. The cables of one edge lie side by side.
 func (s *svg) cables() {
 	total, seen := map[edge]int{}, map[edge]int{}
 	key := func(c topo.Cable) edge { return edge{a: c.A.Node, b: c.B.Node, dir: c.Dir, back: c.Back} }
@@ -193,8 +194,9 @@ func (s *svg) line(c topo.Cable, path string, width float64) {
 	fmt.Fprintf(s, `<path d="%s" fill="none" stroke="%s" stroke-width="%.1f" stroke-linecap="round"%s><title>%s</title></path>`+"\n", path, color, width, dash, what)
 }
 
-// wrap draws a cable that leads around a mesh: around all chips of a ring, else
-// as a stub at both ends, which names the chip at the other end.
+// wrap draws a cable that leads around a mesh. On a ring the cable is a line around
+// all chips. On another mesh it is a stub at both ends, which names the chip at the
+// other end.
 func (s *svg) wrap(c topo.Cable, off float64) {
 	m, _ := s.t.Mesh(c.A.Node.Mesh)
 	a, b := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, off) // a, the lower end, is west or north of b
@@ -213,8 +215,8 @@ func (s *svg) wrap(c topo.Cable, off float64) {
 	}
 }
 
-// between draws a cable from mesh to mesh: as a curve where the two meshes are
-// beside each other and the curve meets nothing else, else as a stub at both ends.
+// between draws a cable from mesh to mesh. If the two meshes are beside each other
+// and nothing is in between, the cable is a curve. Otherwise it is a stub at both ends.
 func (s *svg) between(c topo.Cable, off float64) {
 	a, b := s.cell[c.A.Node.Mesh], s.cell[c.B.Node.Mesh]
 	next := cell{a.row, a.col}
