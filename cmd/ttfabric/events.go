@@ -259,6 +259,9 @@ const (
 func (v *viewer) live() error {
 	ctx, cancel := context.WithCancel(v.c.Context())
 	defer cancel()
+	if v.flags.follow && !v.c.Flags().Changed("follow") && !terminal(v.c.OutOrStdout()) {
+		fmt.Fprintln(v.c.ErrOrStderr(), "ttfabric: events goes on until Ctrl-C; --follow=false ends after the events so far")
+	}
 	time.AfterFunc(settleTime, func() {
 		if !v.flags.follow {
 			cancel()

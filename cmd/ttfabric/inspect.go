@@ -32,6 +32,8 @@ func newLs() *cobra.Command {
 				Chips    int       `json:"chips"`
 				Created  time.Time `json:"created"`
 				Folder   string    `json:"folder"`
+
+				Where []folder.Chip `json:"where"` // process, container and addresses of each chip that runs
 			}
 			rows := []row{}
 			for _, d := range folder.All() {
@@ -39,10 +41,11 @@ func newLs() *cobra.Command {
 				if err != nil {
 					continue
 				}
-				rows = append(rows, row{fab.Spec.Name, fab.Topology.Name, len(fab.Running()), len(fab.Topology.Chips), fab.Spec.Created, string(d)})
+				where := append([]folder.Chip{}, fab.Running()...)
+				rows = append(rows, row{fab.Spec.Name, fab.Topology.Name, len(where), len(fab.Topology.Chips), fab.Spec.Created, string(d), where})
 			}
 			for _, x := range container.Strays(c.Context(), func(name string) bool { return slices.ContainsFunc(rows, func(r row) bool { return r.Name == name }) }) {
-				rows = append(rows, row{x.Name, x.Topology, x.Running, x.Chips, x.Created, "compose project " + x.Project})
+				rows = append(rows, row{x.Name, x.Topology, x.Running, x.Chips, x.Created, "compose project " + x.Project, []folder.Chip{}})
 			}
 			if f == "json" {
 				return printJSON(c, rows)

@@ -107,6 +107,9 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	if err := printUp(c, fab.Topology, views, took); err != nil {
 		return err
 	}
+	if fab.Spec.Program != "" {
+		fmt.Fprintf(c.ErrOrStderr(), "The chips' programs print to %s.\n", fab.Dir.Path("chip-CHIP.log"))
+	}
 	if f.detach {
 		return nil
 	}
@@ -143,7 +146,11 @@ func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (
 	if len(args) > 0 {
 		arg = args[0]
 	}
+	known := folder.Dir(filepath.Join(folder.Root(), name)).Has()
 	if fab, err := fabric.Open(ctx, name); err == nil {
+		if !known && f.spec.Runtime != spec.Docker {
+			fmt.Fprintf(c.ErrOrStderr(), "Fabric %q runs already, in containers of the compose project %s; 'up' starts no processes. Choose another --name for a fabric of your own.\n", name, fab.Spec.Project)
+		}
 		return fab, false, f.fits(c, fab, arg)
 	}
 	w := fabric.Wanted{Name: name, Named: cmp.Or(arg, folder.DefaultTopology), Spec: f.spec, Container: f.container}

@@ -14,7 +14,9 @@ import (
 )
 
 // StartChip starts a chip that does not run, and returns when the chip takes
-// requests. rec says where the chip is recorded from this start on. The zero
+// requests. Other chips reach the chip only when its links are up: see
+// session.Session.Ready and [Fabric.WaitUp]. The chip is a process of the executable
+// that [ServesChips] describes. rec says where the chip is recorded from this start on. The zero
 // value of rec keeps the recording options of the fabric.
 func (f *Fabric) StartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)

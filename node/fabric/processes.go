@@ -167,7 +167,7 @@ func executable(program string) (string, error) {
 	}
 	path, err := exec.LookPath("ttfabric")
 	if err != nil {
-		return "", errors.New("the program ttfabric, which runs the chips of a fabric, is not in PATH; build it with 'go build -o ttfabric ./cmd/ttfabric', and put its folder into PATH")
+		return "", errors.New("the program ttfabric, which runs the chips of a fabric, is not in PATH; build it in a checkout with 'go build -o ttfabric ./cmd/ttfabric', and put its folder into PATH; or have your own program run the chips: see ServesChips of package fabric")
 	}
 	return path, nil
 }
@@ -175,9 +175,12 @@ func executable(program string) (string, error) {
 // serves says that this process's own executable runs a chip when it is called as 'node'.
 var serves bool
 
-// ServesChips says that this process's own executable runs a chip when it is
-// called with the arguments node --dir DIR --chip CHIP. The chips of fabrics that
-// this process starts are then processes of it, not of the ttfabric in PATH.
+// ServesChips declares that the executable of this process can run a chip. The
+// chips of the fabrics that this process starts are then processes of this
+// executable. Without ServesChips they are processes of the ttfabric in PATH.
+//
+// The executable's main function must then call process.Main where the first
+// argument is "node".
 func ServesChips() { serves = true }
 
 // findProcesses finds the processes of chips by their command lines. It also finds

@@ -41,6 +41,9 @@ func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	if err != nil {
 		return nil, err
 	}
+	if w.Topology == nil {
+		return nil, spec.Usagef("fabric %q: no topology is named; topo.Named and folder.LoadTopology return one", w.Name)
+	}
 	want := w.Spec
 	want.Settle(w.Topology)
 	if want.Profile == "" && len(w.Topology.Chips) > runtime.NumCPU() && want.Transport != spec.QUIC {

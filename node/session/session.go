@@ -74,7 +74,8 @@ func (e *OutcomeUnknownError) Error() string {
 // fabric's tables have no route to the destination left. The error is a
 // [LostError] if the command was not performed. It is an [OutcomeUnknownError] if
 // the command was under way when the last route died, and a [NoRouteError] if the
-// fabric never had a route.
+// fabric never had a route. Where one route died and others are left, the error does
+// not match: the next command may succeed.
 var ErrUnreachable = errors.New("no route to the chip is left")
 
 // Is reports whether the last route to the chip died: see [ErrUnreachable].
