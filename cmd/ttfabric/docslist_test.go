@@ -20,8 +20,8 @@ var staying = map[string]awaited{
 	"ttlink/transport/README.md: ttfabric up sealed.yaml":                                 {text: "Ctrl-C stops it"},
 	"ttlink/transport/README.md: " + pskNode:                                              {text: "msg=running"},
 	"ttlink/transport/README.md: " + quicNode:                                             {text: "msg=running"},
-	"docker/machines.md: " + machine("M0D0", "10.0.1.2"):                                  {text: "msg=running", background: true},
-	"docker/machines.md: " + machine("M0D1", "10.0.2.2"):                                  {text: "msg=running", background: true},
+	"docker/machines.md: " + nodeOf("M0D0", "10.0.1.2"):                                   {text: "msg=running", background: true},
+	"docker/machines.md: " + nodeOf("M0D1", "10.0.2.2"):                                   {text: "msg=running", background: true},
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 
 const onBridge = "tcpdump -i br-$(docker network ls -q --filter label=ttfabric.fabric=default) -c 100 -w "
 
-func machine(chip, address string) string {
+func nodeOf(chip, address string) string {
 	return "ttfabric node --chip " + chip + " --topology n300 --name lab --listen " + address + " --trust-network 10.0.0.0/16 --seeds 10.0.1.2,10.0.2.2 --api " + address + ":8474"
 }
 
@@ -70,24 +70,24 @@ var elsewhere = map[string]string{
 
 	"node/sim/README.md: go test ./node/sim -run TestLoadCurves -sim.curves curves -timeout 60m": "takes ten minutes; TestCommittedCurves of every test run compares the first point of each curve",
 
-	"wire/capture/wireshark/README.md: wireshark -C ttfabric sample.pcapng":               window,
-	"wire/capture/wireshark/README.md: wireshark -C ttfabric -k -i ttfabric-default-M0D0": window,
-	"docker/README.md: wireshark -C ttfabric -k -i ttfabric-default-M0D0":                 window,
+	"wire/capture/wireshark/README.md: wireshark -C ttfabric sample.pcapng":               opensWindow,
+	"wire/capture/wireshark/README.md: wireshark -C ttfabric -k -i ttfabric-default-M0D0": opensWindow,
+	"docker/README.md: wireshark -C ttfabric -k -i ttfabric-default-M0D0":                 opensWindow,
 	"docker/README.md: wireshark -o tls.keylog_file:all run.pcap":                         "opens a window; scripts/prove-docker decrypts the bridge's QUIC with the same files in tshark",
 
 	"docker/README.md: docker build -f docker/Dockerfile -t ttfabric --build-arg GOLANG=registry.lan:5000/golang:1.26 --build-arg GOPROXY=https://goproxy.lan .": "needs a registry; scripts/prove-image builds from one",
 	"docker/README.md: ttfabric up galaxy --runtime docker -d": "32 containers; scripts/prove-docker brings up as many",
 
-	"docker/machines.md: scripts/image": swarm,
-	"docker/machines.md: docker stack deploy -c docker/stack-t3000.yml --resolve-image never lab":                 swarm,
-	"docker/machines.md: docker exec $(docker ps -qf name=lab_console) /ttfabric --name t3000 inspect":            swarm,
-	"docker/machines.md: docker exec $(docker ps -qf name=lab_console) /ttfabric --name t3000 traffic all-to-all": swarm,
-	"docker/machines.md: docker service scale lab_m0d3=0; docker service scale lab_m0d3=1":                        swarm,
-	"docker/machines.md: docker stack rm lab":                                                                     swarm,
+	"docker/machines.md: scripts/image": bySwarm,
+	"docker/machines.md: docker stack deploy -c docker/stack-t3000.yml --resolve-image never lab":                 bySwarm,
+	"docker/machines.md: docker exec $(docker ps -qf name=lab_console) /ttfabric --name t3000 inspect":            bySwarm,
+	"docker/machines.md: docker exec $(docker ps -qf name=lab_console) /ttfabric --name t3000 traffic all-to-all": bySwarm,
+	"docker/machines.md: docker service scale lab_m0d3=0; docker service scale lab_m0d3=1":                        bySwarm,
+	"docker/machines.md: docker stack rm lab":                                                                     bySwarm,
 
 	"scripts/bench/README.md: scripts/bench/all":                        "takes an hour; the runner of documents runs its parts with fewer rounds",
-	"scripts/bench/README.md: scripts/bench/run":                        bench,
-	"scripts/bench/README.md: scripts/bench/run -rounds 3 -seconds 0.6": bench,
+	"scripts/bench/README.md: scripts/bench/run":                        benchParts,
+	"scripts/bench/README.md: scripts/bench/run -rounds 3 -seconds 0.6": benchParts,
 	"scripts/bench/README.md: scripts/bench/run -only growth":           "takes ten minutes on a machine without other work",
 	"scripts/bench/README.md: scripts/bench/wan":                        "takes ten minutes; the next command is the same with fewer kinds, and runs",
 	"scripts/bench/README.md: scripts/bench/container":                  "fails where the machine has other work; scripts/bench/all runs the command",
@@ -96,7 +96,7 @@ var elsewhere = map[string]string{
 }
 
 const (
-	swarm  = "needs an engine in a Swarm; scripts/prove-swarm takes the same file through the same steps on an engine of its own"
-	window = "opens a window; the proof of scripts/prove-wireshark reads the same with tshark, the plugin included"
-	bench  = "takes half an hour; the commands below are its parts, and run with fewer rounds"
+	bySwarm     = "needs an engine in a Swarm; scripts/prove-swarm takes the same file through the same steps on an engine of its own"
+	opensWindow = "opens a window; the proof of scripts/prove-wireshark reads the same with tshark, the plugin included"
+	benchParts  = "takes half an hour; the commands below are its parts, and run with fewer rounds"
 )

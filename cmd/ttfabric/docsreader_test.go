@@ -55,8 +55,8 @@ exec "$REAL_GO" "${args[@]}"
 // the document builds the program itself.
 func newReader(t *testing.T, name, program string) *reader {
 	s := &reader{t: t, name: name, dir: t.TempDir(), hold: t.TempDir()}
-	s.link(root, func(e os.DirEntry) bool { return e.Name() != "ttfabric" && e.Name() != "go.mod" })
-	s.link(filepath.Dir(filepath.Join(root, name)), func(e os.DirEntry) bool { return !e.IsDir() }) // a command may make a folder of that name
+	s.link(checkout, func(e os.DirEntry) bool { return e.Name() != "ttfabric" && e.Name() != "go.mod" })
+	s.link(filepath.Dir(filepath.Join(checkout, name)), func(e os.DirEntry) bool { return !e.IsDir() }) // a command may make a folder of that name
 	for _, d := range []string{"bin", "home", "run"} {
 		if err := os.Mkdir(filepath.Join(s.hold, d), 0o700); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func (s *reader) environment(program string) {
 	if program != "" {
 		path = append(path, program)
 	}
-	s.env = append(s.env, "SESSION="+s.hold, "READER="+s.dir, "CHECKOUT="+root, "REAL_GO="+realGo,
+	s.env = append(s.env, "SESSION="+s.hold, "READER="+s.dir, "CHECKOUT="+checkout, "REAL_GO="+realGo,
 		"XDG_RUNTIME_DIR="+s.hold+"/run", "HOME="+s.hold+"/home", "GOCACHE="+c[0], "GOMODCACHE="+c[1], "GOPATH="+c[2],
 		"PATH="+strings.Join(append(path, os.Getenv("PATH")), ":"))
 	if !strings.HasPrefix(s.name, "docker/") {
@@ -192,7 +192,7 @@ func (s *reader) run(st step, compare bool) {
 	if other, ok := replaced[key]; ok {
 		command = other
 	}
-	command = strings.ReplaceAll(command, "/path/to/ttfabric", root)
+	command = strings.ReplaceAll(command, "/path/to/ttfabric", checkout)
 	begin := time.Now()
 	var printed string
 	code, want := 0, 0
@@ -292,7 +292,7 @@ func (s *reader) programs(text string) {
 		if folder == filepath.Join(s.dir, "hello") {
 			continue // the commands of the document build this one
 		}
-		build := "cd " + folder + " && go mod init example.com/snippet && go mod edit -require ttfabric@v0.0.0 -replace ttfabric=" + root + " && cp " + root + "/go.sum . && go build -mod=mod -o program . && cd -"
+		build := "cd " + folder + " && go mod init example.com/snippet && go mod edit -require ttfabric@v0.0.0 -replace ttfabric=" + checkout + " && cp " + checkout + "/go.sum . && go build -mod=mod -o program . && cd -"
 		if printed, code := s.bash(build, 5*time.Minute); code != 0 {
 			s.t.Fatalf("%s: a Go block does not build:\n%s", s.name, printed)
 		}
