@@ -253,9 +253,10 @@ func (s *reader) stay(command string, until awaited) string {
 	return s.printed(out)
 }
 
-// A snippet shows neither its imports nor what becomes of an error.
+// A snippet shows neither its imports nor what becomes of an error. It becomes a package
+// without main, so that go does not link.
 const (
-	snippetHead = `package main
+	snippetHead = `package snippet
 
 import (
 	"context"
@@ -264,12 +265,9 @@ import (
 	"ttfabric/wire"
 )
 
-func main() {
-	ctx := context.Background()
+func Snippet(ctx context.Context) error {
 `
-	snippetEnd = `	if err != nil {
-		panic(err)
-	}
+	snippetEnd = `	return err
 }
 `
 )
@@ -292,7 +290,7 @@ func (s *reader) programs(text string) {
 		if folder == filepath.Join(s.dir, "hello") {
 			continue // the commands of the document build this one
 		}
-		build := "cd " + folder + " && go mod init example.com/snippet && go mod edit -require ttfabric@v0.0.0 -replace ttfabric=" + checkout + " && cp " + checkout + "/go.sum . && go build -mod=mod -o program . && cd -"
+		build := "cd " + folder + " && go mod init example.com/snippet && go mod edit -require ttfabric@v0.0.0 -replace ttfabric=" + checkout + " && cp " + checkout + "/go.sum . && go build -mod=mod && cd -"
 		if printed, code := s.bash(build, 5*time.Minute); code != 0 {
 			s.t.Fatalf("%s: a Go block does not build:\n%s", s.name, printed)
 		}
