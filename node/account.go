@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/losses"
 	"ttfabric/wire/mono"
 )
@@ -17,7 +18,7 @@ func (n *Node) Account() (a losses.Chip) {
 
 // Moment returns how the chip's requests have ended up to now. With it, a Node implements
 // session.Counter.
-func (n *Node) Moment(context.Context) (m chip.Moment, err error) {
+func (n *Node) Moment(context.Context) (m flow.Moment, err error) {
 	err = ErrClosed
 	n.WithChip(func(_ mono.Time, c *chip.Chip) { m, err = c.Moment(), nil })
 	return m, err

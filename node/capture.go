@@ -94,9 +94,9 @@ func (n *Node) Capture(cfg CaptureConfig) (*Capture, error) {
 	}
 	switch {
 	case cfg.Buffer < captureChunk || cfg.Buffer > capture.MaxBuffer:
-		return nil, fmt.Errorf("a capture's buffer of %d bytes: want %d to %d, or 0 for %d", cfg.Buffer, captureChunk, capture.MaxBuffer, capture.DefaultBuffer)
+		return nil, fmt.Errorf("a capture buffer of %d bytes: want %d to %d bytes, or 0 for %d bytes", cfg.Buffer, captureChunk, capture.MaxBuffer, capture.DefaultBuffer)
 	case cfg.SnapLen < 0:
-		return nil, fmt.Errorf("%d bytes of each datagram: want 0 for all, or more", cfg.SnapLen)
+		return nil, fmt.Errorf("a capture of %d bytes of each datagram: want a positive number, or 0 for all bytes", cfg.SnapLen)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,7 +104,7 @@ func (n *Node) Capture(cfg CaptureConfig) (*Capture, error) {
 		return nil, ErrClosed
 	}
 	if len(n.captures) >= MaxCaptures {
-		return nil, fmt.Errorf("chip %s has %d captures already; end one", n.cfg.Node, MaxCaptures)
+		return nil, fmt.Errorf("chip %s has %d captures already, which is the largest number; end another capture first", n.cfg.Node, MaxCaptures)
 	}
 	c := &Capture{n: n, cfg: cfg, start: time.Now(), wake: make(chan struct{}, 1), chunks: cfg.Buffer / captureChunk, ports: map[wire.Channel]*capturedPort{}}
 	for _, ch := range cfg.Channels {

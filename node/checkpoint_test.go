@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"ttfabric/node"
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -38,7 +38,7 @@ func TestLostSinceACheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := since(start)
-	if l.Any() || l.Err() != nil || l.Now.Moment.Ends[0].Fates[chip.FateDone] < 2 {
+	if l.Any() || l.Err() != nil || l.Now.Moment.Ends[0].Fates[flow.FateDone] < 2 {
 		t.Errorf("all is well, and %+v", l)
 	}
 

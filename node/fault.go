@@ -84,7 +84,7 @@ func (p *livePort) close() {
 // withPort runs f on a port of a running node, under the lock.
 func (n *Node) withPort(ch wire.Channel, d time.Duration, f func(p *livePort) error) error {
 	if d < 0 || d > MaxFaultTime {
-		return fmt.Errorf("a fault for %v: want 0, to let it stay, to %v", d, MaxFaultTime)
+		return fmt.Errorf("a fault for the time %v: want a time up to %v, or 0 for no end", d, MaxFaultTime)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

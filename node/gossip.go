@@ -30,7 +30,7 @@ type GossipKeys interface {
 }
 
 // ErrPlainGossip is returned if gossip is not encrypted.
-var ErrPlainGossip = errors.New("the gossip of this fabric is not encrypted; 'ttfabric up --gossip-key generate' starts one whose is")
+var ErrPlainGossip = errors.New("the gossip of this fabric is not encrypted; 'ttfabric up --gossip-key generate' starts a fabric with encrypted gossip")
 
 // GossipFault is the impairment of a chip's gossip.
 type GossipFault struct {
@@ -56,7 +56,7 @@ type gossipFault struct {
 // withGossip runs f on the gossip of a running node, under the lock.
 func (n *Node) withGossip(d time.Duration, f func(g *gossipFault, net GossipNet) error) error {
 	if d < 0 || d > MaxFaultTime {
-		return fmt.Errorf("a fault for %v: want 0, to let it stay, to %v", d, MaxFaultTime)
+		return fmt.Errorf("a fault for the time %v: want a time up to %v, or 0 for no end", d, MaxFaultTime)
 	}
 	net, ok := n.member.(GossipNet)
 	if !ok {
@@ -104,7 +104,7 @@ func (n *Node) CutGossip(from []wire.FabricNodeID, d time.Duration) error {
 	return n.withGossip(d, func(g *gossipFault, net GossipNet) error {
 		for _, c := range from {
 			if _, ok := n.cfg.Topology.Chip(c); !ok || c == n.cfg.Node {
-				return fmt.Errorf("gossip of chip %s cut off from chip %s: want another chip of %s", n.cfg.Node, c, n.cfg.Topology.Name)
+				return fmt.Errorf("cannot cut the gossip of chip %s off from chip %s: want another chip of topology %s", n.cfg.Node, c, n.cfg.Topology.Name)
 			}
 		}
 		if g.apart == nil {

@@ -140,7 +140,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, log: cfg.Log, start: time.Now(),
 		armed: mono.Never, rearm: make(chan struct{}, 1), moved: make(chan struct{}, 1), events: newHub(cfg.Incarnation)}
 	var err error
-	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, Life: uint32(n.start.UnixMilli()), Topology: cfg.Topology, Route: cfg.Route,
+	began, cc := n.now(), chip.Config{Node: cfg.Node, Incarnation: cfg.Incarnation, FlowEpoch: uint32(n.start.UnixMilli()), Topology: cfg.Topology, Route: cfg.Route,
 		Profile: cfg.Profile, Slots: cfg.Slots, MaxPayload: defaultPayload, MemoryLimit: cfg.MemoryLimit, Seed: cfg.Seed,
 		LocalFirst: cfg.LocalFirst, Timeout: cfg.Timeout, TTL: cfg.TTL}
 	if n.chip, err = chip.New(began, cc); err != nil {
@@ -303,7 +303,7 @@ func (n *Node) drain(now mono.Time) {
 		n.member.UpdateMeta(n.meta)
 	}
 	if n.record.over() {
-		n.chip.SetTap(nil)
+		n.chip.Unwrap()
 	}
 	if d, ok := n.chip.Deadline(); ok && d.Before(n.armed) {
 		n.armed = d

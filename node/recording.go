@@ -24,7 +24,7 @@ const recordBacklog = 16
 
 // Recording says where a chip's calls are recorded.
 type Recording struct {
-	Dir     string // of the files, one for each life of each chip; made if it isn't there
+	Dir     string // of the files, one for each incarnation of each chip; made if the folder does not exist
 	Limit   int64  // bytes of one file at which recording stops; 0: DefaultRecordLimit
 	Program string // version of the program, for people
 }
@@ -37,13 +37,13 @@ type RecordEvent struct {
 	Why   string
 }
 
-// RecordFile is the name of the recording of one life of a chip.
+// RecordFile is the name of the recording of one incarnation of a chip.
 func RecordFile(n wire.FabricNodeID, i wire.Incarnation) string {
 	return fmt.Sprintf("chip-%s-%016x.ttrec", n, uint64(i))
 }
 
-// recording writes one life of a chip to a file. A goroutine of its own
-// compresses and writes; the chip's loop only fills blocks.
+// recording writes what one incarnation of a chip does to a file. A goroutine of
+// its own compresses and writes; the chip's loop only fills blocks.
 type recording struct {
 	tape   *record.Recorder // the node's lock guards it
 	blocks chan []byte
@@ -58,7 +58,7 @@ type recording struct {
 	err error // why nothing more is written
 }
 
-// startRecording makes the file and installs the recorder. It is the first call to a new chip.
+// startRecording makes the file and puts the recorder around the chip, before the chip's first input.
 func (n *Node) startRecording(now mono.Time, cfg chip.Config) error {
 	o := n.cfg.Record
 	if o == nil {
@@ -84,7 +84,7 @@ func (n *Node) startRecording(now mono.Time, cfg chip.Config) error {
 	}
 	r := &recording{blocks: make(chan []byte, recordBacklog), empty: make(chan []byte, recordBacklog+1), file: f, w: w, hub: n.events, why: record.EndClosed}
 	r.tape = record.NewRecorder(now, r.take)
-	n.chip.SetTap(r.tape)
+	n.chip.Wrap(r.tape.Wrap)
 	n.record = r
 	r.tell(RecordEvent{})
 	r.ended.Go(r.write)
@@ -147,7 +147,7 @@ func (r *recording) write() {
 	}
 }
 
-// over reports whether recording has ended by itself, so that the chip need not be heard any more.
+// over reports whether recording has ended by itself, so that the chip needs no recorder any more.
 func (r *recording) over() bool { return r != nil && r.tape.Err() != nil }
 
 // close writes the rest. Nothing may call the chip meanwhile.
@@ -163,8 +163,8 @@ func (r *recording) close() error {
 	return err
 }
 
-// save writes what there is of the recording of a chip that panics: the call
-// that it dies of is the last one in the file.
+// save writes what there is of the recording of a chip that panics. The last call
+// in the file is the call in which the chip panicked.
 func (r *recording) save() {
 	if r != nil && !r.over() {
 		r.why = record.EndPanic
@@ -172,10 +172,10 @@ func (r *recording) save() {
 	}
 }
 
-// ErrNotRecorded is returned for the end of a recording that there is not.
-var ErrNotRecorded = errors.New("this chip is not being recorded; recording begins with a chip: 'ttfabric chip restart CHIP --record DIR'")
+// ErrNotRecorded is returned by EndRecording for a chip that is not being recorded.
+var ErrNotRecorded = errors.New("this chip is not being recorded; a recording begins when a chip starts: 'ttfabric chip restart CHIP --record DIR'")
 
-// EndRecording ends the chip's recording, and returns its file. It cannot begin again in this life of the chip.
+// EndRecording ends the chip's recording, and returns its file. Recording cannot begin again for this incarnation of the chip.
 func (n *Node) EndRecording() (file string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -184,7 +184,7 @@ func (n *Node) EndRecording() (file string, err error) {
 		return "", ErrNotRecorded
 	}
 	r.why = record.EndStopped
-	n.chip.SetTap(nil)
+	n.chip.Unwrap()
 	file = r.file.Name()
 	return file, r.close()
 }

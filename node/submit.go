@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -13,7 +13,7 @@ import (
 
 // waiter waits for the end of a request.
 type waiter struct {
-	done  func(int, chip.Result) // nil: the place is free
+	done  func(int, flow.Result) // nil: the place is free
 	i     int
 	token uint64
 }
@@ -30,7 +30,7 @@ type waiters struct {
 const placeBits = 32
 
 // add gives a waiter a token.
-func (w *waiters) add(done func(int, chip.Result), i int) uint64 {
+func (w *waiters) add(done func(int, flow.Result), i int) uint64 {
 	if len(w.free) == 0 {
 		w.free = append(w.free, uint32(len(w.at)))
 		w.at = append(w.at, waiter{})
@@ -59,16 +59,16 @@ func (w *waiters) take(token uint64) (waiter, bool) {
 // Node.pending. A submission continues whenever the chip has moved packets. Its caller is woken
 // once, at the end.
 type submission struct {
-	rs      []chip.Request
+	rs      []flow.Request
 	started int
-	done    func(int, chip.Result)
+	done    func(int, flow.Result)
 	ended   chan error // gets one value: nil if all requests have been started, else the reason why not
 }
 
 // Submit starts requests in order. Submit calls done with the index and the end of each request,
 // from the chip's loop, so done must not block. While the fabric has no room, Submit waits until
 // ctx ends. Submit returns how many requests were started, and an error if not all were.
-func (n *Node) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+func (n *Node) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	s := &submission{rs: rs, done: done}
 	closed, waits := true, false
 	var err error
@@ -130,27 +130,27 @@ func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 		r := &s.rs[s.started]
 		r.Token = n.waiting.add(s.done, s.started)
 		got := n.chip.HandleRequest(now, *r)
-		if got == chip.Accepted {
+		if got == flow.Accepted {
 			continue
 		}
 		n.waiting.take(r.Token)
 		switch got {
-		case chip.Busy:
+		case flow.Busy:
 			return true, nil
-		case chip.NoSuchChip:
-			return false, fmt.Errorf("chip %s is not in the fabric %s", r.Dst, n.cfg.Topology)
-		case chip.Unreachable:
-			s.done(s.started, chip.Result{Dst: r.Dst, Fate: chip.FateLost, Drop: wire.DropUnreachable, At: n.cfg.Node, Sent: now, Done: now})
+		case flow.NoSuchChip:
+			return false, fmt.Errorf("chip %s is not in topology %s", r.Dst, n.cfg.Topology)
+		case flow.Unreachable:
+			s.done(s.started, flow.Result{Dst: r.Dst, Fate: flow.FateLost, Drop: wire.DropUnreachable, At: n.cfg.Node, Sent: now, Done: now})
 			continue
-		case chip.NoSuchPlane:
+		case flow.NoSuchPlane:
 			if int(r.Plane) < n.cfg.Topology.Planes() {
-				return false, &session.NoWayError{Src: n.cfg.Node, Dst: r.Dst, Plane: r.Plane}
+				return false, &session.NoRouteError{Src: n.cfg.Node, Dst: r.Dst, Plane: r.Plane}
 			}
-			return false, fmt.Errorf("plane %d: %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
-		case chip.BadRanges:
+			return false, fmt.Errorf("plane %d: topology %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
+		case flow.BadRanges:
 			return false, n.chip.CheckMulticast(r)
-		case chip.BadVia:
-			return false, fmt.Errorf("the hops %v do not lead from %s to %s on plane %d, turn back at once, come with the other way round, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
+		case flow.BadVia:
+			return false, fmt.Errorf("the hops %v cannot be used: they do not lead from %s to %s on plane %d, or turn back at once, or are given together with the other route round a ring, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
 		default:
 			return false, fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(r.Payload), int(r.Command.Size)), wire.MaxPayload)
 		}

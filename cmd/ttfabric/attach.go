@@ -30,30 +30,33 @@ func newAttach() *cobra.Command {
 	var f attachFlags
 	c := &cobra.Command{
 		Use: "attach", Short: "Steer a fabric whose chips run on other machines", Args: cobra.NoArgs,
-		Long: `attach makes a run folder for a fabric whose chips were started elsewhere, with
-'ttfabric node --api ADDRESS', so that every other command finds it by --name as
-if it ran here. The API of one chip is enough: it says what the fabric is, and
-gossip knows where the others' are. A chip whose API is not at the address where
-it gossips, as behind a forwarded port, has to be named itself. Without --name
-the fabric keeps the name that its chips have.
+		Long: `attach makes a run folder for a fabric whose chips were started on other
+machines with 'ttfabric node --api ADDRESS'. Every other command then finds the
+fabric by --name, as if the fabric ran on this machine.
 
-Commands look for the chips anew each time: one that was started again at
-another address is found through the others. The token goes to every address
-that the chips name, unencrypted, so the network between has to be trusted.
+The address of one chip's API is enough. That chip describes the fabric, and its
+gossip knows the addresses of the other chips' APIs. If a chip's API has another
+host address than its gossip, for example behind a forwarded port, name that
+chip's API in --api too. Without --name, the fabric keeps the name that its
+chips have.
 
-What needs a chip's process, 'up' and chip start, kill, pause, resume, restart
-and remove, is to be done where it runs. 'down' forgets the fabric; its chips
-run on.`,
+Every command looks for the chips anew. It finds a chip that was restarted at
+another address through the other chips. Commands send the token unencrypted to
+every address that the chips name, so all networks between must be trusted.
+
+Some commands act on a chip's process: 'up', and 'chip' with start, kill, pause,
+resume, restart or remove. Run these commands on the chip's own machine. 'down'
+removes only this machine's run folder of the fabric. The chips run on.`,
 		Example: `  ttfabric attach --api 10.0.1.1:8474 --token-file token --name lab
   ttfabric attach --api tasks.m0d0,tasks.m0d1 --wait 60s
   ttfabric inspect --name lab`,
 		RunE: func(c *cobra.Command, _ []string) error { return runAttach(c, f) },
 	}
 	fl := c.Flags()
-	fl.StringSliceVar(&f.apis, "api", nil, "where APIs of chips are, as HOST[:PORT],...; one is enough, more are safer")
-	fl.StringVar(&f.token, "token-file", "", "file with the token of the APIs (default: the environment variable TTFABRIC_TOKEN)")
-	fl.DurationVar(&f.wait, "wait", 0, "wait until all links are up, so long at most; 0: do not")
-	fl.BoolVar(&f.stay, "stay", false, "stay until Ctrl-C, and forget the fabric then; a chip's first answer is waited for, too")
+	fl.StringSliceVar(&f.apis, "api", nil, "addresses of chips' APIs, as HOST[:PORT],...; one address is enough; with more, some may be unreachable")
+	fl.StringVar(&f.token, "token-file", "", "file with the token of the chips' APIs (default: the environment variable TTFABRIC_TOKEN)")
+	fl.DurationVar(&f.wait, "wait", 0, "wait at most this long until all links are up; 0: do not wait")
+	fl.BoolVar(&f.stay, "stay", false, "wait for a first chip to answer, run until Ctrl-C, and then remove the fabric's run folder")
 	c.MarkFlagRequired("api")
 	return c
 }
@@ -73,7 +76,7 @@ func runAttach(c *cobra.Command, f attachFlags) error {
 	}
 	begin := time.Now()
 	ctx, cancel := c.Context(), context.CancelFunc(func() {})
-	if !f.stay || f.wait > 0 { // a command that stays may as well have come first
+	if !f.stay || f.wait > 0 { // with --stay alone, the command may be started before the chips
 		ctx, cancel = context.WithTimeout(ctx, max(f.wait, attachFirst))
 	}
 	defer cancel()
@@ -112,7 +115,7 @@ func waitAttached(c *cobra.Command, ctx context.Context, fab *fabric.Fabric, beg
 	return printUp(c, fab.Topology, views, time.Since(begin))
 }
 
-// showAttached shows the chips of an attached fabric as they are.
+// showAttached shows the present state of the chips of an attached fabric.
 func showAttached(c *cobra.Command, fab *fabric.Fabric, out string) error {
 	cs, missing, err := fab.Clients()
 	if err != nil {
@@ -126,7 +129,7 @@ func showAttached(c *cobra.Command, fab *fabric.Fabric, out string) error {
 	return nil
 }
 
-// apiAddresses completes HOST[:PORT] with the usual port.
+// apiAddresses reads the values of --api, HOST[:PORT]. It adds the port [spec.APIPort] to a host without a port.
 func apiAddresses(args []string) (out []string, err error) {
 	for _, a := range args {
 		if host, port, err := net.SplitHostPort(a); err == nil && host != "" && port != "" {
@@ -138,7 +141,7 @@ func apiAddresses(args []string) (out []string, err error) {
 		}
 	}
 	if len(out) > spec.MaxSeeds {
-		return nil, spec.Usagef("--api: %d addresses; at most %d, one is enough", len(out), spec.MaxSeeds)
+		return nil, spec.Usagef("--api: %d addresses are too many; want 1 to %d", len(out), spec.MaxSeeds)
 	}
 	return out, nil
 }

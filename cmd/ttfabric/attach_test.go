@@ -3,13 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"ttfabric/node/fabric/container"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -154,30 +154,6 @@ func TestAttachRefuses(t *testing.T) {
 	}
 }
 
-// TestToldAPI is the port of the API that others are told: none that they cannot reach.
-func TestToldAPI(t *testing.T) {
-	for _, x := range []struct {
-		api, listen, advertise string
-		want                   uint16
-	}{
-		{"0.0.0.0:8474", "10.0.0.1", "", 8474},
-		{"[::]:8474", "10.0.0.1", "", 8474},
-		{"10.0.0.1:8474", "10.0.0.1", "", 8474},
-		{"127.0.0.1:8474", "10.0.0.1", "", 0},
-		{"127.0.0.1:8474", "127.0.0.1", "", 8474},
-		{"192.0.2.7:8474", "10.0.0.1", "192.0.2.7", 8474},
-		{"192.0.2.8:8474", "10.0.0.1", "192.0.2.7", 0},
-	} {
-		s := &site{listen: netip.MustParseAddr(x.listen)}
-		if x.advertise != "" {
-			s.advertise = netip.MustParseAddr(x.advertise)
-		}
-		if got := s.told(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(x.api))); got != x.want {
-			t.Errorf("%+v: %d", x, got)
-		}
-	}
-}
-
 // TestStack reads the stack file as a Swarm does, and compares the committed one.
 func TestStack(t *testing.T) {
 	t.Parallel()
@@ -224,12 +200,12 @@ func TestStack(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 		chip := strings.ToUpper(name)
-		if name != stackConsole && (s.Environment["TTFABRIC_NODE_CHIP"] != chip || !strings.Contains(strings.Join(s.Command, " "), "M0D3/tasks.m0d3") ||
+		if name != "console" && (s.Environment["TTFABRIC_NODE_CHIP"] != chip || !strings.Contains(strings.Join(s.Command, " "), "M0D3/tasks.m0d3") ||
 			strings.Join(s.Healthcheck.Test, " ") != "CMD /ttfabric ready --live") {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
-	if n := f.Networks["fabric"]; n.Driver != "overlay" || n.Driver_opts[mtuOption] != "1500" || n.Ipam.Config[0].Subnet != stackSubnet {
+	if n := f.Networks["fabric"]; n.Driver != "overlay" || n.Driver_opts["com.docker.network.driver.mtu"] != "1500" || n.Ipam.Config[0].Subnet != container.Subnet {
 		t.Errorf("network: %+v", n)
 	}
 	for _, x := range [][2]string{{"--subnet 10.0.0.0/29", "has room for 4"}, {"--subnet 10.0.0.1/16", "want a network"}, {"--subnet x", "want a network"},

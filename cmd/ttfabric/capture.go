@@ -51,15 +51,15 @@ capture goes on when chips die and come back. A capture ends with Ctrl-C, --coun
 		RunE: func(c *cobra.Command, args []string) error { return runCapture(c, args, &o) }}
 	fl := c.Flags()
 	fl.StringVarP(&o.Write, "write", "w", "", "write pcapng to this file, or with - to stdout")
-	fl.StringVar(&o.Filter, "filter", "", "only frames that fit this expression, see above")
-	fl.IntVarP(&o.Count, "count", "c", 0, "end after so many frames; 0: never")
-	fl.DurationVar(&o.Duration, "duration", 0, "end after this time; 0: never")
-	fl.IntVar(&o.SnapLen, "snaplen", 0, "keep so many bytes of each Ethernet frame; 0: all")
-	fl.IntVar(&o.RingFiles, "ring-files", 0, "keep the last so many files, NAME_00001_TIME.pcapng and so on; needs --ring-size")
-	fl.IntVar(&o.RingMiB, "ring-size", 0, "begin another file after so many MiB")
-	fl.IntVar(&o.LimitMiB, "limit", 0, "end after so many MiB; 0: never")
-	fl.IntVar(&o.BufferMiB, "buffer", 0, fmt.Sprintf("MiB that may wait in each chip; 0: %d", capture.DefaultBuffer>>20))
-	fl.BoolVar(&o.Keys, "keys", false, "put the TLS keys of QUIC ports into the file, of chips that were started with --keylog: whoever has the file can decrypt the packets")
+	fl.StringVar(&o.Filter, "filter", "", "capture only frames that match this expression, described above")
+	fl.IntVarP(&o.Count, "count", "c", 0, "end after this many frames; 0: no limit")
+	fl.DurationVar(&o.Duration, "duration", 0, "end after this time; 0: no limit")
+	fl.IntVar(&o.SnapLen, "snaplen", 0, "keep only this many bytes of each Ethernet frame; 0: all")
+	fl.IntVar(&o.RingFiles, "ring-files", 0, "keep only this many files, the newest, named NAME_00001_TIME.pcapng and so on; needs --ring-size")
+	fl.IntVar(&o.RingMiB, "ring-size", 0, "begin the next file after this many MiB")
+	fl.IntVar(&o.LimitMiB, "limit", 0, "end after this many MiB; 0: no limit")
+	fl.IntVar(&o.BufferMiB, "buffer", 0, fmt.Sprintf("MiB of captured frames that may wait in each chip; 0: %d", capture.DefaultBuffer>>20))
+	fl.BoolVar(&o.Keys, "keys", false, "write the TLS keys of the QUIC ports into the file; chips have keys to give if they run with --keylog; whoever has the file can decrypt the packets")
 	return c
 }
 
@@ -72,7 +72,7 @@ func runCapture(c *cobra.Command, args []string, o *fabriccapture.Options) error
 		return err
 	}
 	if o.Write == "-" && terminal(c.OutOrStdout()) {
-		return spec.Usagef("-w -: stdout is a terminal, and pcapng is no text; name a file, or use a pipe: ttfabric capture -w - | wireshark -k -i -")
+		return spec.Usagef("-w -: stdout is a terminal, which cannot show pcapng; name a file, or use a pipe: ttfabric capture -w - | wireshark -k -i -")
 	}
 	f, err := openFabric(c)
 	if err != nil {
@@ -89,9 +89,9 @@ func runCapture(c *cobra.Command, args []string, o *fabriccapture.Options) error
 	}
 	j.Say = func(line string) { fmt.Fprintln(talk, line) }
 	if missing := j.Missing(); len(missing) > 0 {
-		fmt.Fprintf(talk, "not running, captured once they are: %s\n", strings.Trim(fmt.Sprint(missing), "[]"))
+		fmt.Fprintf(talk, "these chips are not running; capture begins when they start: %s\n", strings.Trim(fmt.Sprint(missing), "[]"))
 	}
-	signal.Ignore(syscall.SIGPIPE) // a reader that goes away ends the capture like any other end
+	signal.Ignore(syscall.SIGPIPE) // so that a reader that goes away ends the capture in good order
 	sink, err := captureSink(c, f, o, out)
 	if err != nil {
 		return err
@@ -105,10 +105,10 @@ func runCapture(c *cobra.Command, args []string, o *fabriccapture.Options) error
 	if err != nil {
 		return nil // the fabric is down
 	}
-	return f.KeyLog(context.WithoutCancel(c.Context())) // of connections that were made during the capture
+	return f.KeyLog(context.WithoutCancel(c.Context())) // with the secrets of connections that were made during the capture
 }
 
-// captureSink is where the frames go: files, or stdout as pcapng, objects or lines.
+// captureSink returns the sink that the options choose: files, or stdout as pcapng, as objects or as lines.
 func captureSink(c *cobra.Command, f *fabric.Fabric, o *fabriccapture.Options, out string) (fabriccapture.Sink, error) {
 	switch w := c.OutOrStdout(); {
 	case o.Write == "" && out == "json":

@@ -9,8 +9,8 @@ import (
 	"ttfabric/router/route"
 )
 
-// flagValues are the flags that take one of a few words, with those words, for
-// the shell to complete. Of the same flag of several commands they are those that its help names.
+// flagValues maps the name of each flag that takes one of a few words to these
+// words, which the shell completes. The words hold for every command with the flag.
 func flagValues() map[string][]string {
 	var schemes []string
 	for _, s := range route.Schemes {
@@ -31,7 +31,7 @@ func flagValues() map[string][]string {
 	return values
 }
 
-// completeValues lets the shell complete the values of flags that take one of a few words.
+// completeValues lets the shell complete the values of the flags in values, for c and all commands below c.
 func completeValues(c *cobra.Command, values map[string][]string) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		words, ok := values[f.Name]

@@ -11,8 +11,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"ttfabric/node/fabric/container"
+	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
-	"ttfabric/wire"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the files of docker/ anew, to be looked at")
@@ -84,12 +85,12 @@ func checkComposed(t *testing.T, name string, topology *topo.Topology, c compose
 		t.Errorf("%s: %d services of %d chips", name, len(c.Services), len(topology.Chips))
 	}
 	for _, chip := range topology.Chips {
-		s, ok := c.Services[serviceName(chip.Node)]
-		if !ok || s.Environment["TTFABRIC_NODE_CHIP"] != chip.Node.String() || s.Labels[labelChip] != chip.Node.String() || s.Labels[labelFabric] == "" {
+		s, ok := c.Services[container.ServiceName(chip.Node)]
+		if !ok || s.Environment["TTFABRIC_NODE_CHIP"] != chip.Node.String() || s.Labels["ttfabric.chip"] != chip.Node.String() || s.Labels["ttfabric.fabric"] == "" {
 			t.Errorf("%s: chip %s has service %+v", name, chip.Node, s)
 			continue
 		}
-		if !s.ReadOnly || s.Privileged || s.NetworkMode != "" || fmt.Sprint(s.CapDrop) != "[ALL]" || fmt.Sprint(s.SecurityOpt) != "[no-new-privileges:true]" || bytesOf(s.MemLimit) == 0 || s.PidsLimit == 0 {
+		if !s.ReadOnly || s.Privileged || s.NetworkMode != "" || fmt.Sprint(s.CapDrop) != "[ALL]" || fmt.Sprint(s.SecurityOpt) != "[no-new-privileges:true]" || spec.Bytes(s.MemLimit) == 0 || s.PidsLimit == 0 {
 			t.Errorf("%s: chip %s is not confined: %+v", name, chip.Node, s)
 		}
 		if len(s.Ports) != 1 || !strings.HasPrefix(s.Ports[0], "127.0.0.1:") {
@@ -102,7 +103,7 @@ func checkComposed(t *testing.T, name string, topology *topo.Topology, c compose
 			t.Errorf("%s: the token is in the file", name)
 		}
 	}
-	if len(c.Networks) != 1 || len(c.Volumes) != 1 || c.Networks["default"].Labels[labelFabric] == "" || c.Volumes[stateVolume].Labels[labelFabric] == "" {
+	if len(c.Networks) != 1 || len(c.Volumes) != 1 || c.Networks["default"].Labels["ttfabric.fabric"] == "" || c.Volumes["state"].Labels["ttfabric.fabric"] == "" {
 		t.Errorf("%s: 'down' would not find networks %v, volumes %v", name, c.Networks, c.Volumes)
 	}
 }
@@ -128,7 +129,7 @@ func TestComposeOfAFile(t *testing.T) {
 	}
 	parseComposed(t, []byte(c.must("compose", file, "-o", "json")))
 	s := got.Services["m0d2"]
-	back, err := topo.Load(topologyEnv, []byte(strings.ReplaceAll(s.Environment[topologyEnv], "$$", "$")))
+	back, err := topo.Load(spec.TopologyEnv, []byte(strings.ReplaceAll(s.Environment[spec.TopologyEnv], "$$", "$")))
 	if err != nil || back.Hash() != want.Hash() || !back.SameNotes(want) {
 		t.Errorf("the topology came back as %v, %v", back, err)
 	}
@@ -180,65 +181,6 @@ func TestComposeRefuses(t *testing.T) {
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(c.dir, "ttfabric", "*")); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
-// TestContainersAreParsed reads what 'docker ps' says, also of what is not ours.
-func TestContainersAreParsed(t *testing.T) {
-	got := parseContainers("a1\tlab_m0d3_1\trunning\tUp 3 seconds\tlab\tlab\tM0D3\t127.0.0.1:32768->8474/tcp\n" +
-		"a2\tlab-m1d0-1\tPaused\tUp 3 seconds (Paused)\tlab\tlab\tM1D0\t9000/tcp, 127.0.0.1:32769->8474/tcp, 127.0.0.1:1->9/tcp\n" +
-		"a3\tlab_m0d1_1\texited\tExited (137) 2 seconds ago\tlab\tlab\tM0D1\t\n" +
-		"a4\tx\trunning\tUp\tlab\tlab\tnonsense\t\n\nshort\tline\n")
-	want := []container{
-		{id: "a1", name: "lab_m0d3_1", state: "running", status: "Up 3 seconds", fabric: "lab", project: "lab", chip: wire.FabricNodeID{Chip: 3}, api: "127.0.0.1:32768"},
-		{id: "a2", name: "lab-m1d0-1", state: "paused", status: "Up 3 seconds (Paused)", fabric: "lab", project: "lab", chip: wire.FabricNodeID{Mesh: 1}, api: "127.0.0.1:32769"},
-		{id: "a3", name: "lab_m0d1_1", state: "exited", status: "Exited (137) 2 seconds ago", fabric: "lab", project: "lab", chip: wire.FabricNodeID{Chip: 1}},
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-}
-
-// TestTheEnginesErrors are turned into a way out; those that are not known are passed on.
-func TestTheEnginesErrors(t *testing.T) {
-	for said, want := range map[string]string{
-		"Got permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock": "usermod -aG docker",
-		"Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?":                          "systemctl start docker",
-		"Unable to find image 'ttfabric:latest' locally\npull access denied for ttfabric":                          "scripts/image",
-		"first\nsomething else": "docker compose: something else",
-		"":                      "docker compose: exit status 1",
-	} {
-		if got := explain("docker", []string{"compose"}, said, fmt.Errorf("exit status 1")).Error(); !strings.Contains(got, want) {
-			t.Errorf("%q became %q; want %q in it", said, got, want)
-		}
-	}
-}
-
-// TestMakeToken lets many make the token of one folder at once: all get the same.
-func TestMakeToken(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "token")
-	tokens := make(chan string)
-	for range 16 {
-		go func() {
-			token, err := (&aloneFlags{token: path}).readToken()
-			if err != nil {
-				t.Error(err)
-			}
-			tokens <- token
-		}()
-	}
-	first := <-tokens
-	for range 15 {
-		if next := <-tokens; next != first {
-			t.Errorf("%q and %q", first, next)
-		}
-	}
-	fi, err := os.Stat(path)
-	if err != nil || fi.Mode().Perm() != 0o600 || len(first) < 2*minToken {
-		t.Errorf("token %q, %v, %v", first, fi.Mode(), err)
-	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

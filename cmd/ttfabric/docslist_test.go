@@ -20,8 +20,8 @@ var staying = map[string]awaited{
 	"ttlink/transport/README.md: ttfabric up sealed.yaml":                                 {text: "Ctrl-C stops it"},
 	"ttlink/transport/README.md: " + pskNode:                                              {text: "msg=running"},
 	"ttlink/transport/README.md: " + quicNode:                                             {text: "msg=running"},
-	"docker/machines.md: " + nodeOf("M0D0", "10.0.1.2"):                                   {text: "msg=running", background: true},
-	"docker/machines.md: " + nodeOf("M0D1", "10.0.2.2"):                                   {text: "msg=running", background: true},
+	"docker/machines.md: " + chipAt("M0D0", "10.0.1.2"):                                   {text: "msg=running", background: true},
+	"docker/machines.md: " + chipAt("M0D1", "10.0.2.2"):                                   {text: "msg=running", background: true},
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 
 const onBridge = "tcpdump -i br-$(docker network ls -q --filter label=ttfabric.fabric=default) -c 100 -w "
 
-func nodeOf(chip, address string) string {
+func chipAt(chip, address string) string {
 	return "ttfabric node --chip " + chip + " --topology n300 --name lab --listen " + address + " --trust-network 10.0.0.0/16 --seeds 10.0.1.2,10.0.2.2 --api " + address + ":8474"
 }
 

@@ -13,8 +13,9 @@ import (
 // envPrefix begins the name of each environment variable that stands for a flag.
 const envPrefix = "TTFABRIC_"
 
-// envName is the environment variable of a flag: TTFABRIC_NAME for those of
-// all commands, TTFABRIC_UP_PROFILE for 'ttfabric up --profile'.
+// envName returns the name of the environment variable of a flag. A flag of all
+// commands has a name such as TTFABRIC_NAME. A flag of one command contains that
+// command, such as TTFABRIC_UP_PROFILE for 'ttfabric up --profile'.
 func envName(c *cobra.Command, f *pflag.Flag) string {
 	var path []string
 	if c.InheritedFlags().Lookup(f.Name) != f {
@@ -23,7 +24,7 @@ func envName(c *cobra.Command, f *pflag.Flag) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(strings.Join(append(path, f.Name), "_"), "-", "_"))
 }
 
-// fromEnvironment sets the flags that the command line does not name to what the environment says.
+// fromEnvironment sets each flag that the command line does not name from its environment variable, if that variable is set.
 func fromEnvironment(c *cobra.Command, _ []string) (err error) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		name := envName(c, f)

@@ -31,7 +31,7 @@ func (e *assertionError) Unwrap() error { return e.error }
 
 func assertf(format string, a ...any) error { return &assertionError{fmt.Errorf(format, a...)} }
 
-// exitCode is the exit code of an error. It is the one place that knows which kind of error has which code.
+// exitCode returns the exit code of an error. Only this function knows which kind of error has which exit code.
 func exitCode(err error, interrupted bool) int {
 	var assertion *assertionError
 	var of *spec.Error
@@ -61,12 +61,12 @@ func report(err error, interrupted bool) int {
 	return code
 }
 
-// patience is how long a command that was interrupted may clean up before one
-// more signal ends it at once. 'timeout' and some shells send each signal twice.
+// patience is how long an interrupted command ignores further signals while the
+// command cleans up. 'timeout' and some shells send each signal twice.
 const patience = time.Second
 
-// insist ends the process at the first signal that comes patience after ctx
-// ended, by calling end: whoever presses Ctrl-C again does not want to wait.
+// insist calls end, which ends the process, at the first signal that comes at
+// least [patience] after ctx ended. A user who presses Ctrl-C again does not want to wait.
 func insist(ctx context.Context, signals <-chan os.Signal, end func()) {
 	<-ctx.Done()
 	for first := time.Now(); ; {

@@ -19,9 +19,10 @@ import (
 
 func newGossip() *cobra.Command {
 	c := &cobra.Command{Use: "gossip", Short: "Impair, cut and show the gossip between chips, and change its keys",
-		Long: `gossip is about how chips learn of each other: who is alive, and at which
-address. It runs beside the fabric, and no link comes up or goes down because
-of it. One pool holds the chips of a mesh, another one all that have a cable to another mesh.`}
+		Long: `By gossip, chips learn which chips are alive, and at which addresses. Gossip
+does not use the fabric's cables, and never takes a link up or down. Each mesh
+has a gossip pool of its chips. One more pool holds all chips with a cable to
+another mesh.`}
 	c.AddCommand(newGossipShow(), newGossipImpair(), newGossipCut(), newGossipHeal(), newGossipKeygen(), newGossipKeys())
 	return c
 }
@@ -31,8 +32,8 @@ func completeChipLists(c *cobra.Command, _ []string, _ string) ([]string, cobra.
 }
 
 func newGossipShow() *cobra.Command {
-	return &cobra.Command{Use: "show [CHIPS...]", Short: "Show how the gossip fares, and what is done to it", ValidArgsFunction: completeChipLists,
-		Long:    "show prints a row per chip and pool: how many chips it sees, what is done to its gossip on purpose, and what came of that since the chip's start.\n\n" + chipsHelp,
+	return &cobra.Command{Use: "show [CHIPS...]", Short: "Show the state of the gossip, and impairments of it", ValidArgsFunction: completeChipLists,
+		Long:    "show prints a row per chip and pool: how many chips the chip sees, which cuts and impairments are in force, and how many packets these have affected since the chip's start.\n\n" + chipsHelp,
 		Example: "  ttfabric gossip show\n  ttfabric gossip show M0D0,M0D4 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			chips, s, err := gossipArgs(c, args)
@@ -66,7 +67,7 @@ func showGossip(c *cobra.Command, s *fabric.Chips, chips []wire.FabricNodeID) er
 	return err
 }
 
-// gossipInForce is what is done to a chip's gossip, in words.
+// gossipInForce returns the cuts and impairments of a chip's gossip, in words.
 func gossipInForce(v *api.GossipView) string {
 	var words []string
 	switch {
@@ -90,14 +91,15 @@ func newGossipImpair() *cobra.Command {
 	var seed uint64
 	var duration time.Duration
 	values := make([]string, len(fault.Knobs))
-	c := &cobra.Command{Use: "impair CHIPS...", Short: "Delay, lose and damage what chips gossip; what is not named stays as it is", Args: cobra.MinimumNArgs(1),
+	c := &cobra.Command{Use: "impair CHIPS...", Short: "Delay, lose and damage gossip packets", Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeChipLists,
-		Long: `impair does to what chips gossip what a bad network would: packets are late,
-lost and damaged; streams are late where packets are late or lost, and whole,
-as TCP's are. It changes only what is named; 0 takes one impairment away, and
-'gossip heal' all of them. A chip that is restarted gossips undisturbed.
+		Long: `impair treats the gossip of chips as a bad network would. It delays, loses and
+damages gossip packets. Gossip also uses streams, which behave like TCP: delay and
+loss make a stream late, and its data stay whole.
 
-Flags and units are those of 'netem set'. 
+impair changes only the impairments that its flags name. The value 0 ends one
+impairment, and 'gossip heal' ends all. A restarted chip has no impairment of its
+gossip. Flags and units are the same as for 'netem set'.
 
 ` + chipsHelp,
 		Example: `  ttfabric gossip impair all --delay 200ms --jitter 50ms --loss 20%
@@ -116,7 +118,7 @@ Flags and units are those of 'netem set'.
 				return spec.Usagef("--%w", err)
 			}
 			if len(body.Options) == 0 && body.Seed == nil {
-				return spec.Usagef("name what is to happen, such as --delay 200ms or --loss 20%%; see '%s --help'", c.CommandPath())
+				return spec.Usagef("no impairment is named; want one or more flags such as --delay 200ms or --loss 20%%; see '%s --help'", c.CommandPath())
 			}
 			if err := faultTime("--duration", duration); err != nil {
 				return err
@@ -135,8 +137,8 @@ Flags and units are those of 'netem set'.
 	for i, k := range fault.Knobs {
 		c.Flags().StringVar(&values[i], k.Name, "", k.Help)
 	}
-	c.Flags().Uint64Var(&seed, "seed", 0, "throw the dice anew from this seed; each chip has dice of its own")
-	c.Flags().DurationVar(&duration, "duration", 0, "put it back after this time; 0: it stays")
+	c.Flags().Uint64Var(&seed, "seed", 0, "restart the random numbers from this seed; each chip has its own sequence")
+	c.Flags().DurationVar(&duration, "duration", 0, "restore the previous state after this time; 0: never")
 	return c
 }
 
@@ -144,11 +146,12 @@ func newGossipCut() *cobra.Command {
 	var d time.Duration
 	c := &cobra.Command{Use: "cut CHIPS [CHIPS]", Short: "Cut the gossip between two sets of chips", Args: cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeChipLists,
-		Long: `cut takes the gossip between two sets of chips away, in both directions;
-without the second set, between the first and all other chips. The links stay
-as they are: 'partition' cuts cables, and 'partition --gossip' both. 'gossip
-heal' and 'heal' put the gossip back, or the chips do after --for. Chips that
-are started meanwhile are on no side of the cut.
+		Long: `cut stops the gossip between two sets of chips, in both directions. Without a
+second set, it cuts the first set off from all other chips. cut does not touch
+links: 'partition' cuts cables, and 'partition --gossip' cuts cables and gossip.
+
+'gossip heal' and 'heal' end the cut. With --for the chips end the cut by
+themselves. The cut does not affect chips that start after it.
 
 ` + chipsHelp,
 		Example: "  ttfabric gossip cut M0D3\n  ttfabric gossip cut 'M0D*' 'M1D*' --for 1m\n  ttfabric gossip heal",
@@ -171,15 +174,15 @@ are started meanwhile are on no side of the cut.
 			}
 			return toldChips(c, "cut off", one)
 		}}
-	c.Flags().DurationVar(&d, "for", 0, "put it back after this time; 0: it stays cut")
+	c.Flags().DurationVar(&d, "for", 0, "end the cut after this time; 0: never")
 	return c
 }
 
 func newGossipHeal() *cobra.Command {
-	return &cobra.Command{Use: "heal", Short: "Take back all that is done to the gossip", Args: cobra.NoArgs,
-		Long: `heal takes back what 'gossip cut', 'gossip impair' and 'partition --gossip' did.
-Chips that lost sight of each other look for the missing ones by themselves,
-every few seconds, or every half minute where they were apart for long.`,
+	return &cobra.Command{Use: "heal", Short: "End all cuts and impairments of the gossip", Args: cobra.NoArgs,
+		Long: `heal ends all cuts and impairments of the gossip, by 'gossip cut', 'gossip impair'
+and 'partition --gossip'. Chips then find missing chips again by themselves. They
+look every few seconds, or every half minute after a long cut.`,
 		Example: "  ttfabric gossip heal",
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, s, err := gossipArgs(c, []string{"all"})

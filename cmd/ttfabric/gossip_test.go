@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/folder"
 )
 
 // within waits until ok.
@@ -46,7 +48,7 @@ func TestGossipIsCutAndEncrypted(t *testing.T) {
 	}
 	c.must("up", "n300", "-d", patient, "--gossip-key", key)
 	c.fails(exitUsage, "up", "-d", "--gossip-key", "generate")
-	kept := filepath.Join(c.dir, "ttfabric", "default", keysFile)
+	kept := filepath.Join(c.dir, "ttfabric", "default", folder.KeysFile)
 	if fi, err := os.Stat(kept); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("the keys in the run folder: %v, %v", fi, err)
 	}
@@ -58,7 +60,7 @@ func TestGossipIsCutAndEncrypted(t *testing.T) {
 		defer close(moving)
 		c.run("traffic", "all-to-all", "--packets", "3000")
 	}()
-	rows := read[[]keyRow](c, "gossip", "keys", "rotate")
+	rows := read[[]fabric.KeyRow](c, "gossip", "keys", "rotate")
 	<-moving
 	if len(rows) != 6 {
 		t.Fatalf("%+v", rows)
@@ -73,7 +75,7 @@ func TestGossipIsCutAndEncrypted(t *testing.T) {
 	c.must("gossip", "keys", "install", key)
 	c.must("chip", "restart", "M0D1") // with the keys of the run folder
 	c.within(soon, "the chip that was started again is seen", func() bool { s := c.sees(); return len(s) == 2 && s[0] == 2 && s[1] == 2 })
-	for _, r := range read[[]keyRow](c, "gossip", "keys", "list") {
+	for _, r := range read[[]fabric.KeyRow](c, "gossip", "keys", "list") {
 		if len(r.Keys) != 2 || r.Keys[0] != rows[5].Keys[0] {
 			t.Errorf("%+v", r)
 		}

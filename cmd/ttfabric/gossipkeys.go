@@ -39,7 +39,7 @@ func newGossipKeygen() *cobra.Command {
 					return fmt.Errorf("cannot write the key: %w", err)
 				}
 				if err := os.Chmod(file, 0o600); err != nil {
-					return fmt.Errorf("cannot keep the key to you: %w", err)
+					return fmt.Errorf("cannot keep other users from reading the key file %s: %w", file, err)
 				}
 				fmt.Fprintf(c.ErrOrStderr(), "Wrote key %s to %s.\n", gossip.KeyID(k), file)
 			} else {
@@ -54,26 +54,28 @@ func newGossipKeygen() *cobra.Command {
 			return nil
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
-	c.Flags().IntVar(&bits, "bits", folder.KeyBytes*8, "128, 192 or 256, for AES")
+	c.Flags().IntVar(&bits, "bits", folder.KeyBytes*8, "length of the AES key in bits: 128, 192 or 256")
 	return c
 }
 
 func newGossipKeys() *cobra.Command {
 	c := &cobra.Command{Use: "keys", Short: "Show and change the keys of encrypted gossip",
-		Long: `keys changes the keys of a fabric that was started with 'up --gossip-key', in
-three steps, so that no chip is lost on the way: install a new key at all chips,
-use it, remove the old one. 'keys rotate' does all three. Chips that are started
-later have the keys of the run folder, or containers the file that compose
-gives them, which are changed too; one that was paused through a change can
-read nothing when it is resumed, says so in its log and events, and has the
-keys after 'ttfabric chip restart'.
+		Long: `keys changes the keys of a fabric that was started with 'up --gossip-key'. A
+change takes three steps, so that all chips can read each other's gossip at any
+moment: install a new key at all chips, use the new key, remove the old key. 'keys
+rotate' takes all three steps.
 
-A key is named by its id, the first digits of its hash, or by a file that holds it.`}
+The command also changes the key file in the run folder, or the key file that
+compose gives to containers. Chips that start later read their keys there. A chip
+that is paused during a change cannot read any gossip when it is resumed. The chip
+tells so in its log and events. 'ttfabric chip restart' gives the chip the new keys.
+
+A KEY is named by its id, the first digits of its hash, or by a FILE that holds the key.`}
 	for _, x := range []struct{ use, short, example string }{
 		{"list", "Show which keys the chips have", "  ttfabric gossip keys list"},
-		{"install FILE|generate", "Give all chips another key, without using it yet", "  ttfabric gossip keys install generate\n  ttfabric gossip keys install key"},
-		{"use KEY", "Let all chips encrypt with a key that is installed", "  ttfabric gossip keys use 3f2a90c1"},
-		{"remove KEY", "Take a key that is not in use away from all chips", "  ttfabric gossip keys remove 3f2a90c1"},
+		{"install FILE|generate", "Give all chips another key, which they do not use yet", "  ttfabric gossip keys install generate\n  ttfabric gossip keys install key"},
+		{"use KEY", "Let all chips encrypt with an installed key", "  ttfabric gossip keys use 3f2a90c1"},
+		{"remove KEY", "Remove a key that is not in use from all chips", "  ttfabric gossip keys remove 3f2a90c1"},
 		{"rotate", "Install a new key, use it, and remove all others", "  ttfabric gossip keys rotate"},
 	} {
 		verb, arg, _ := strings.Cut(x.use, " ")
@@ -81,7 +83,7 @@ A key is named by its id, the first digits of its hash, or by a file that holds 
 		sub := &cobra.Command{Use: x.use, Short: x.short, Example: x.example, Args: cobra.ExactArgs(len(strings.Fields(arg))),
 			RunE: func(c *cobra.Command, args []string) error { return changeKeys(c, verb, args, force) }}
 		if verb != "list" && verb != "install" {
-			sub.Flags().BoolVar(&force, "force", false, "go on without chips that do not answer: they will be able to read nothing until 'ttfabric chip restart'")
+			sub.Flags().BoolVar(&force, "force", false, "go on without chips that do not answer; these chips cannot read any gossip until 'ttfabric chip restart'")
 		}
 		c.AddCommand(sub)
 	}
@@ -125,7 +127,7 @@ func changeKeys(c *cobra.Command, verb string, args []string, force bool) error 
 	return err
 }
 
-// changeKey does what a verb of 'gossip keys' says.
+// changeKey carries out one verb of 'gossip keys'.
 func changeKey(c *cobra.Command, k *fabric.KeyChange, verb, arg string) error {
 	ctx := c.Context()
 	switch verb {
@@ -150,7 +152,7 @@ func changeKey(c *cobra.Command, k *fabric.KeyChange, verb, arg string) error {
 	return k.Remove(ctx, id)
 }
 
-// keyID finds a key of the fabric by its id or its file.
+// keyID returns the id of a key of the fabric, which arg names by its id or by its file.
 func keyID(c *cobra.Command, k *fabric.KeyChange, arg string) (string, error) {
 	var ids []string
 	for _, b := range k.Keys {
@@ -168,7 +170,7 @@ func keyID(c *cobra.Command, k *fabric.KeyChange, arg string) (string, error) {
 			return id, nil
 		}
 	}
-	return "", spec.Usagef("no such key is installed: want one of %s, or a file that holds it", strings.Join(ids, ", "))
+	return "", spec.Usagef("key %q: no such key is installed; want one of the ids %s, or a file that holds one of these keys", arg, strings.Join(ids, ", "))
 }
 
 func printKeys(c *cobra.Command, k *fabric.KeyChange) {
@@ -186,12 +188,12 @@ func printKeys(c *cobra.Command, k *fabric.KeyChange) {
 	}
 	tw.Render()
 	for _, n := range k.Absent() {
-		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running; it takes the keys of the run folder when it is started\n", n)
+		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running; when it starts, it reads its keys from the run folder\n", n)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Chips that are started have key %s in use.\n", gossip.KeyID(k.Keys[0]))
+	fmt.Fprintf(c.ErrOrStderr(), "Chips that start from now on use key %s.\n", gossip.KeyID(k.Keys[0]))
 }
 
-// keyWords names keys.
+// keyWords lists keys by id and length.
 func keyWords(ks []api.KeyView) string {
 	var out []string
 	for _, k := range ks {

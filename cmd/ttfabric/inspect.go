@@ -58,30 +58,43 @@ func newLs() *cobra.Command {
 
 const inspectHelp = `inspect shows the chips of the fabric, or one chip with its links and counters.
 
-With --links, Training is how far a link's training has come, in the words of the
-router firmware: initialization started (the peer's address is unknown), started
-(hellos are sent), remote handshake complete (the peer is heard), local handshake
-complete (up here), ready for traffic (up at both ends), terminated. Router is what
-the router of the port does; see 'router'. Down s and Up % are of the time since
-the chip's first link came up, in which frames that went by a parallel cable count
-as up. Flaps are failures of the own cable; see 'link flap'. JSON has the codes.
+--links shows one row per link end. Columns of the table:
 
---diff compares the cables that should exist with those that carry frames, by
-the rules of tt-metal's reliability mode: declared are the cables that the
-fabric routes, expected those that should exist, live those of them that are
-there. Planes are the fewer of declared and expected, the fewest along the row
-or column. Downed are missing cables that the fabric routes, unused downed
-those that it does not need. A link whose frames go by another cable is listed, and
-since when its own is dead.
+  Training   how far the training has come, in the words of the router firmware:
+             initialization started (the peer's address is unknown), started (the
+             port sends hellos), remote handshake complete (the port hears its
+             peer), local handshake complete (this end is up), ready for traffic
+             (both ends are up), terminated; JSON has the codes
+  Router     the state of the port's router; see 'router'
+  Down s     seconds that the link was down since the chip's first link came up;
+             the link counts as up while a parallel cable carries its frames
+  Up %       share of the same time that the link was up
+  Flaps      failures of the link's own cable; see 'link flap'
 
---losses balances packets. For each chip: what it injected, what came in and
-went out over its links, what was delivered to it, and what it gave up, by
-reason. For each direction of a link: what was sent and what was received, in
-all sessions; lost is what a session that ended left behind, as both ends know.
-Of a chip that was killed or started anew, the neighbours know what it
-acknowledged, what it may have received beyond that (unknown fate), and what
-came from it: such lives are shown as gone, their figures inferred. A packet
-that nothing of this explains is unexplained, and a fault of the program.`
+--diff compares the cables that should exist with the cables that carry frames,
+by the rules of tt-metal's reliability mode. Columns of its tables:
+
+  Declared       cables that the fabric routes
+  Expected       cables that should exist
+  Live           expected cables that carry frames
+  Planes         the smaller of declared and expected; the fewest along the row or
+                 column count
+  Downed         missing cables that the fabric routes
+  Unused downed  missing cables that the fabric does not need
+  Carried by     channel whose cable carries the link's frames meanwhile
+  For            how long the link's own cable has carried no frames
+
+--losses balances packets. For each chip it shows how many packets the chip
+injected, received and sent over its links, delivered, and gave up, with the
+reasons. For each direction of a link it shows the packets sent and received in
+all sessions. Lost packets are those that a session left behind when it ended, as
+both ends know.
+
+If a chip was killed or restarted, its neighbours know three figures of the ended
+incarnation: the packets that it acknowledged, the packets that it may have
+received beyond these (unknown fate), and the packets that came from it. The table
+calls such an incarnation gone, and its figures inferred. A packet that none of
+these figures explains is unexplained, and means a fault in the program.`
 
 func newInspect() *cobra.Command {
 	var links, diff bool
@@ -96,10 +109,10 @@ func newInspect() *cobra.Command {
 				return err
 			}
 			if diff && len(args) > 0 {
-				return spec.Usagef("inspect --diff compares the whole fabric; leave %s out", args[0])
+				return spec.Usagef("inspect --diff compares the whole fabric; leave out the argument %s", args[0])
 			}
 			if expected != "" && !diff {
-				return spec.Usagef("--expected goes with --diff")
+				return spec.Usagef("--expected %s: the flag needs --diff; add --diff", expected)
 			}
 			if err := lost.check(args); err != nil {
 				return err
@@ -127,9 +140,9 @@ func newInspect() *cobra.Command {
 			}
 			return nil
 		}}
-	c.Flags().BoolVarP(&links, "links", "l", false, "one row per link end, with counters and retrain history")
-	c.Flags().BoolVar(&diff, "diff", false, "declared cables minus live ones: what is down, why, since when, and what carries its frames meanwhile")
-	c.Flags().StringVar(&expected, "expected", "", "with --diff: a topology file or built-in whose cables should exist, such as a factory descriptor's (default: the fabric's own)")
+	c.Flags().BoolVarP(&links, "links", "l", false, "show one row per link end, with counters and retrain history")
+	c.Flags().BoolVar(&diff, "diff", false, "show declared cables that are not live: why, since when, and which cable carries their frames meanwhile")
+	c.Flags().StringVar(&expected, "expected", "", "with --diff: the topology whose cables should exist, as a file, such as a factory descriptor, or as a built-in name (default: the fabric's topology)")
 	lost.register(c)
 	c.MarkFlagsMutuallyExclusive("links", "diff", "losses")
 	return c
@@ -148,7 +161,7 @@ func printLinks(c *cobra.Command, views []api.ChipView) {
 				state = fmt.Sprintf("%s by channel %d", l.State, *l.By)
 			}
 			if l.State == ttlink.StateUp.String() && l.Payload < l.Wanted {
-				state += fmt.Sprintf(", frames of %d B, %d get lost", l.Payload, l.Wanted)
+				state += fmt.Sprintf(", frames of %d B, as frames of %d B get lost", l.Payload, l.Wanted)
 			}
 			if l.Held {
 				state += fmt.Sprintf(", held %s more", seconds(l.HeldForS))

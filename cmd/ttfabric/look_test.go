@@ -3,14 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/xml"
-	"errors"
-	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -97,98 +91,4 @@ func hashIn(text string) string {
 	var v topologyView
 	json.Unmarshal([]byte(text), &v)
 	return v.Hash
-}
-
-// Every machine can be drawn in every form, and SVG is XML whatever a file calls itself.
-func TestDrawings(t *testing.T) {
-	var machines []*topo.Topology
-	for _, b := range topo.Builders {
-		m, err := topo.Named(b.Example)
-		if err != nil {
-			t.Fatal(err)
-		}
-		machines = append(machines, m)
-	}
-	files, _ := filepath.Glob(testdata + "*.*")
-	for _, f := range files {
-		b, _ := os.ReadFile(f)
-		if m, err := topo.Load("<a & \"b\">\n\x01--"+filepath.Base(f), b); err == nil {
-			machines = append(machines, m)
-		}
-	}
-	thin, _ := topo.Named("mesh:2x3")
-	thin, err := topo.Load("thin", bytes.Replace(thin.Encode(), []byte("    - a: M0D1/1\n      b: M0D2/5\n"), nil, 1)) // one cable less
-	if err != nil || thin.Planes() != 1 {
-		t.Fatal(thin, err)
-	}
-	machines = append(machines, thin)
-	if len(machines) < 20 {
-		t.Errorf("only %d machines", len(machines))
-	}
-	for _, m := range machines {
-		for _, d := range drawings {
-			text := d.draw(m)
-			for _, c := range m.Chips {
-				if !bytes.Contains(text, []byte(c.Node.String())) {
-					t.Fatalf("%s as %s lacks %s", m.Name, d.name, c.Node)
-				}
-			}
-			if line := drawnLine[d.name]; line != nil {
-				if got, want := drawnCables(line, text), cablesOf(m); !maps.Equal(got, want) {
-					t.Errorf("%s as %s: cables %v, want %v", m.Name, d.name, got, want)
-				}
-			}
-			if d.name != "svg" {
-				continue
-			}
-			dec := xml.NewDecoder(bytes.NewReader(text))
-			for {
-				if _, err := dec.Token(); errors.Is(err, io.EOF) {
-					break
-				} else if err != nil {
-					t.Fatalf("%s: %v", m.Name, err)
-				}
-			}
-			if bytes.Contains(text, []byte("NaN")) {
-				t.Errorf("%s: a coordinate is no number", m.Name)
-			}
-		}
-	}
-}
-
-// drawnLine is a line between two chips with how many cables it stands for, and how many of them are unused.
-var drawnLine = map[string]*regexp.Regexp{
-	"dot":     regexp.MustCompile(`(?m)^  (M\d+D\d+) -- (M\d+D\d+) \[label="(\d+)(?:\+(\d+) unused)?"`),
-	"mermaid": regexp.MustCompile(`(?m)^  (M\d+D\d+) (?:---|===|-\.-)\|(\d+)(?:\+(\d+) unused)?\| (M\d+D\d+)$`),
-}
-
-// drawnCables counts the cables between chips in a drawing, those in use and all.
-func drawnCables(line *regexp.Regexp, text []byte) map[string][2]int {
-	n := map[string][2]int{}
-	for _, x := range line.FindAllStringSubmatch(string(text), -1) {
-		a, b, used, unused := x[1], x[2], x[3], x[4]
-		if line == drawnLine["mermaid"] {
-			b, used, unused = x[4], x[2], x[3]
-		}
-		u, _ := strconv.Atoi(used)
-		more, _ := strconv.Atoi(unused)
-		was := n[a+b]
-		n[a+b] = [2]int{was[0] + u, was[1] + u + more}
-	}
-	return n
-}
-
-// cablesOf are those of a machine, counted alike.
-func cablesOf(m *topo.Topology) map[string][2]int {
-	n := map[string][2]int{}
-	for _, c := range m.Cables {
-		k := c.A.Node.String() + c.B.Node.String()
-		was := n[k]
-		was[1]++
-		if !c.Unused {
-			was[0]++
-		}
-		n[k] = was
-	}
-	return n
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
 	"ttfabric/wire"
 )
 
@@ -18,7 +19,7 @@ func TestWhatGotLost(t *testing.T) {
 	c.must("up", "mesh:2x2", "-d", unhurried)
 	first, second := filepath.Join(c.dir, "first.json"), filepath.Join(c.dir, "second.json")
 	c.must("traffic", "all-to-all", "--packets", "1000")
-	r := read[lossesReport](c, "inspect", "--losses", "--assert", "--wait", "60s")
+	r := read[fabric.Balance](c, "inspect", "--losses", "--assert", "--wait", "60s")
 	n := map[string]uint64{} // by the chips' own counters
 	for _, v := range read[struct{ Chips []api.ChipView }](c, "inspect").Chips {
 		for k, x := range v.Counters {
@@ -40,14 +41,14 @@ func TestWhatGotLost(t *testing.T) {
 	if err := load.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(soon); read[lossesReport](c, "inspect", "--losses", "--wait", "0s").Total.Delivered < 10000 && time.Now().Before(end); {
+	for end := time.Now().Add(soon); read[fabric.Balance](c, "inspect", "--losses", "--wait", "0s").Total.Delivered < 10000 && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	c.must("chip", "kill", "M0D3")
 	if err := load.Wait(); err == nil {
 		t.Error("traffic to a dead chip ended well")
 	}
-	r = read[lossesReport](c, "inspect", "--losses", "--assert", "--wait", "60s")
+	r = read[fabric.Balance](c, "inspect", "--losses", "--assert", "--wait", "60s")
 	if len(r.Missing) != 1 || len(r.Gone) != 1 || r.Gone[0].ToldBy != 4 || r.Gone[0].Received.Total() != r.Total.ToGone || r.Gone[0].Sent.Total() != r.Total.FromGone || r.Total.ToGone == 0 {
 		t.Errorf("with M0D3 dead: %+v, %+v", r.Total, r.Gone)
 	}
@@ -62,7 +63,7 @@ func TestWhatGotLost(t *testing.T) {
 	c.must("chip", "start", "M0D3")
 	c.must("up", "-d")
 	c.must("traffic", "all-to-all", "--packets", "1000")
-	again := read[lossesReport](c, "inspect", "--losses", "--assert", "--wait", "60s")
+	again := read[fabric.Balance](c, "inspect", "--losses", "--assert", "--wait", "60s")
 	if len(again.Gone) != 1 || again.Gone[0] != r.Gone[0] || again.Total.Unknown != r.Total.Unknown || len(again.Missing) != 0 {
 		t.Errorf("with M0D3 back: %+v, %+v", again.Total, again.Gone)
 	}

@@ -9,11 +9,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"ttfabric/node/fabric/folder"
 )
 
 // TestMain lets the test binary be the program, since `up` starts chips as os.Executable.
@@ -139,6 +142,11 @@ func TestAFabricOfProcesses(t *testing.T) {
 	}
 }
 
+// running are the chips of a run folder whose processes run.
+func running(d folder.Dir) []folder.Chip {
+	return slices.DeleteFunc(d.ChipFiles(), func(c folder.Chip) bool { return !c.Alive() })
+}
+
 func TestDownAfterTheParentWasKilled(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -146,21 +154,21 @@ func TestDownAfterTheParentWasKilled(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	dir := runDir(filepath.Join(c.dir, "ttfabric", "default"))
-	for end := time.Now().Add(soon); len(dir.chips()) < 2; time.Sleep(20 * time.Millisecond) {
+	dir := folder.Dir(filepath.Join(c.dir, "ttfabric", "default"))
+	for end := time.Now().Add(soon); len(running(dir)) < 2; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the chips do not come up")
 		}
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	chips := dir.chips()
+	chips := running(dir)
 	if len(chips) != 2 {
 		t.Fatalf("%d chips outlived their parent, want 2", len(chips))
 	}
 	c.must("down")
 	for _, x := range chips {
-		if x.alive() {
+		if x.Alive() {
 			t.Errorf("chip %s still runs as %d", x.Chip, x.PID)
 		}
 	}
@@ -173,8 +181,8 @@ func TestCtrlCCleansUp(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	dir := runDir(filepath.Join(c.dir, "ttfabric", "default"))
-	for end := time.Now().Add(soon); len(dir.chips()) < 2; time.Sleep(20 * time.Millisecond) {
+	dir := folder.Dir(filepath.Join(c.dir, "ttfabric", "default"))
+	for end := time.Now().Add(soon); len(running(dir)) < 2; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the chips do not come up")
 		}

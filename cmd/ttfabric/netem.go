@@ -19,9 +19,9 @@ import (
 
 func newNetem() *cobra.Command {
 	c := &cobra.Command{Use: "netem", Short: "Impair cables: delay, loss, rate, corruption and more",
-		Long: `netem does to what goes over a cable what a bad network would. The chips do it
-themselves, to each datagram that they send, so that no privilege is needed.
-The dice have a seed: one seed and the same datagrams give the same faults.
+		Long: `netem impairs cables: it treats the datagrams on a cable as a bad network would.
+The chips impair each datagram that they send, which needs no privilege. Random
+faults come from a seed: the same seed and the same datagrams give the same faults.
 
 ` + kernelHelp + "\n\n" + linkHelp}
 	c.AddCommand(newNetemSet(), newNetemShow(), newNetemReset())
@@ -34,16 +34,16 @@ func newNetemSet() *cobra.Command {
 	var duration time.Duration
 	var k kernelFlags
 	values := make([]string, len(fault.Knobs))
-	c := &cobra.Command{Use: "set LINK...", Short: "Impair cables; what is not named stays as it is", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long: `set impairs cables, in both directions unless --direction says otherwise: a
-delay of 10ms adds 20ms to a round trip. It changes only what is named; 0
-takes one impairment away, and 'netem reset' all of them. With --duration the
-chips put back by themselves what was named. A chip that is restarted has only
-what 'up --netem' declared.
+	c := &cobra.Command{Use: "set LINK...", Short: "Impair cables", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
+		Long: `set impairs cables, in both directions unless --direction names one. So a delay
+of 10ms adds 20ms to a round trip. set changes only the impairments that its flags
+name. The value 0 ends one impairment, and 'netem reset' ends all. With --duration
+the chips restore the previous values by themselves. A restarted chip has only the
+impairments that 'up --netem' declared.
 
-Flags and units are those of containerlab and tc-netem(8): shares are
-percentages with or without the sign, and a bare rate is kbit. Where more than
-1 MiB waits for a limited rate, what comes is lost.
+Flags and units are the same as in containerlab and tc-netem(8). Shares are
+percentages, with or without the sign. A rate without a unit is in kbit. When more
+than 1 MiB waits for a limited rate, further datagrams are lost.
 
 ` + kernelHelp + "\n\n" + linkHelp,
 		Example: `  ttfabric netem set M0D0-M0D1 --delay 10ms --jitter 2ms
@@ -66,7 +66,7 @@ percentages with or without the sign, and a bare rate is kbit. Where more than
 				return spec.Usagef("--%w", err)
 			}
 			if len(body.Options) == 0 && body.Seed == nil {
-				return spec.Usagef("name what is to happen, such as --delay 10ms or --loss 1%%; see '%s --help'", c.CommandPath())
+				return spec.Usagef("no impairment is named; want one or more flags such as --delay 10ms or --loss 1%%; see '%s --help'", c.CommandPath())
 			}
 			if err := faultTime("--duration", duration); err != nil {
 				return err
@@ -80,9 +80,9 @@ percentages with or without the sign, and a bare rate is kbit. Where more than
 	for i, k := range fault.Knobs {
 		c.Flags().StringVar(&values[i], k.Name, "", k.Help)
 	}
-	c.Flags().Uint64Var(&seed, "seed", 0, "throw the dice anew from this seed; each cable and direction has dice of its own")
-	c.Flags().DurationVar(&duration, "duration", 0, "put it back after this time; 0: it stays")
-	c.Flags().StringVar(&direction, "direction", "both", "both, a-to-b or b-to-a; a is the end that LINK names first, or the lower one")
+	c.Flags().Uint64Var(&seed, "seed", 0, "restart the random numbers from this seed; each direction of each cable has its own sequence")
+	c.Flags().DurationVar(&duration, "duration", 0, "restore the previous values after this time; 0: never")
+	c.Flags().StringVar(&direction, "direction", "both", "impair both, a-to-b or b-to-a; a is the end that LINK names first, or else the end with the lower chip")
 	return c
 }
 
@@ -108,11 +108,10 @@ func setNetem(c *cobra.Command, args []string, direction string, body api.NetemB
 
 func newNetemShow() *cobra.Command {
 	var k kernelFlags
-	c := &cobra.Command{Use: "show [LINK...]", Short: "Show what is in force, and what it did", ValidArgsFunction: completeLinks,
-		Long: `show prints a row per direction: what is in force, and what has been done to
-the datagrams that were sent since it is. Without LINK it prints only the
-directions to which something is done. The kernel (--backend kernel) counts what
-it passes on and loses, and nothing else.
+	c := &cobra.Command{Use: "show [LINK...]", Short: "Show impairments in force, and how many datagrams they affected", ValidArgsFunction: completeLinks,
+		Long: `show prints a row per direction of a cable: the impairments in force, and how many
+datagrams they have affected. Without LINK it prints only impaired directions. The
+kernel (--backend kernel) counts only passed and lost datagrams.
 
 ` + linkHelp,
 		Example: "  ttfabric netem show\n  ttfabric netem show M0D0-M0D1\n  ttfabric netem show all -o json",
@@ -135,7 +134,7 @@ it passes on and loses, and nothing else.
 	return c
 }
 
-// showNetem prints what is done at the ends; with only, where something is.
+// showNetem prints the impairments at the ends in where. With only, it leaves out ends without an impairment.
 func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only bool) error {
 	f, err := format(c)
 	if err != nil {
@@ -143,10 +142,10 @@ func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only b
 	}
 	rows, absent, err := chips.Impairments(c.Context(), where, only)
 	tellAbsent(c, absent)
-	return errors.Join(printNetem(c, f, rows, err == nil), err) // what the others say is printed first
+	return errors.Join(printNetem(c, f, rows, err == nil), err) // prints the answers of the other chips before the error
 }
 
-// printNetem prints what is done, or if all could be asked that nothing is.
+// printNetem prints impairments. If there are none and all chips answered (all), it says so.
 func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool) error {
 	if f == "json" {
 		return printJSON(c, append([]api.ImpairmentView{}, rows...))
@@ -176,7 +175,7 @@ func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool)
 	return nil
 }
 
-// counted0 adds counters up; "-" where nobody counts the first.
+// counted0 returns the sum of the named counters, or "-" if nobody counts the first of them.
 func counted0(n map[string]uint64, names ...string) any {
 	if _, ok := n[names[0]]; !ok {
 		return "-"
@@ -188,7 +187,7 @@ func counted0(n map[string]uint64, names ...string) any {
 	return sum
 }
 
-// inForce is what is done in one direction, in words.
+// inForce returns the impairments of one direction of a cable, in words.
 func inForce(v *api.ImpairmentView) string {
 	var words []string
 	if v.Cut {
@@ -208,15 +207,15 @@ func inForce(v *api.ImpairmentView) string {
 
 func newNetemReset() *cobra.Command {
 	var k kernelFlags
-	c := &cobra.Command{Use: "reset [LINK...]", Short: "Take impairments away from cables, or from all", ValidArgsFunction: completeLinks,
-		Long: `reset takes away all that 'netem set' and 'up --netem' do, in both directions.
-What waits for its time is lost, and sent again by the link. A cable that is
-cut stays so: 'ttfabric link up' and 'ttfabric heal' put it back.
+	c := &cobra.Command{Use: "reset [LINK...]", Short: "End the impairments of the given cables, or of all cables", ValidArgsFunction: completeLinks,
+		Long: `reset ends all impairments by 'netem set' and 'up --netem', in both directions.
+Datagrams that an impairment delays at this moment are lost, and the link sends
+their frames again. A cut cable stays cut; 'ttfabric link up' and 'ttfabric heal'
+put it back.
 
-With --backend kernel it takes away what the kernel does, and nothing else. An
-interface with nothing left to do gets back the qdisc that it had before 'netem
-set', whatever became of the command that took it. Without LINK, and in a
-namespace that --netns names, it needs no chip that runs.
+With --backend kernel, reset ends only the kernel's impairments. An interface
+without impairments gets back the qdisc that it had before 'netem set', even if
+that command was killed. Without LINK and with --netns, no chip needs to run.
 
 ` + linkHelp,
 		Example: "  ttfabric netem reset\n  ttfabric netem reset M0D0-M0D1",

@@ -9,8 +9,9 @@ import (
 	"ttfabric/node/fabric/spec"
 )
 
-// addOptions adds options of a fabric to a command as flags; without names, all
-// but port-base, whose meaning differs by command. The flags write to s, whose values are their defaults.
+// addOptions adds the named options of a fabric to a command as flags. Without
+// names it adds all options except port-base, whose meaning differs by command.
+// The flags write to s, and the values in s are the defaults.
 func addOptions(c *cobra.Command, s *spec.Spec, names ...string) {
 	if len(names) == 0 {
 		for _, o := range spec.Options {
@@ -39,7 +40,7 @@ func addOptions(c *cobra.Command, s *spec.Spec, names ...string) {
 	}
 }
 
-// refuseRunning refuses options that the command line names and that a fabric which runs already does not have.
+// refuseRunning refuses options on the command line that differ from the options of the running fabric.
 func refuseRunning(c *cobra.Command, running, want *spec.Spec) error {
 	for i := range spec.Options {
 		o := &spec.Options[i]

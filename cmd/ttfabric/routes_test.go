@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
 	"ttfabric/node/traffic"
 	"ttfabric/wire"
 )
@@ -117,37 +117,6 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// A packet that went another way, or not all the way, is told apart from its plan.
-func TestBeside(t *testing.T) {
-	plan := []traceHop{{Hop: 1, From: "M0D0", Dir: "E", To: "M0D1", VC: "data"}, {Hop: 2, From: "M0D1", Dir: "S", To: "M0D3", VC: "data"}}
-	at := func(id string, chip, ttl int, vc string) sighting {
-		return sighting{wire.FabricNodeID{Chip: wire.ChipID(chip)}, api.SightingView{ID: id, Channel: 4, VC: vc, TTL: uint16(ttl)}}
-	}
-	old := []sighting{at("a", 1, 9, "data"), at("a", 3, 8, "data")}
-	for _, c := range []struct {
-		name string
-		seen []sighting // beside the old ones
-		want string
-	}{
-		{"as planned", []sighting{at("b", 3, 8, "data"), at("b", 1, 9, "data")}, "M0D1 as planned, M0D3 as planned"},
-		{"lost after a hop", []sighting{at("b", 1, 9, "data")}, "M0D1 as planned,  not seen"},
-		{"lost at once", nil, " not seen,  not seen"},
-		{"another way", []sighting{at("b", 2, 9, "data"), at("b", 3, 8, "data")}, "M0D2 another way, M0D3 as planned"},
-		{"another channel", []sighting{at("b", 1, 9, "data-detour"), at("b", 3, 8, "data")}, "M0D1 another way, M0D3 as planned"},
-		{"a longer way", []sighting{at("b", 2, 9, "data"), at("b", 3, 7, "data"), at("b", 0, 8, "data")}, "M0D2 another way, M0D0 another way, M0D3 another way"},
-		{"somebody else's packet", []sighting{at("b", 1, 9, "data"), at("c", 3, 8, "data")}, "M0D1 as planned,  not seen"},
-	} {
-		var got []string
-		for _, h := range beside(slices.Clone(plan), newOnes(old, append(slices.Clone(old), c.seen...))) {
-			chip, _, _ := strings.Cut(h.Seen, " ")
-			got = append(got, chip+" "+h.verdict())
-		}
-		if s := strings.Join(got, ", "); s != c.want {
-			t.Errorf("%s: %q, want %q", c.name, s, c.want)
-		}
-	}
-}
-
 // thinly is two meshes of two chips with two planes, which one cable joins.
 const thinly = `ChipSpec: {arch: wormhole_b0, ethernet_ports: {N: 2, E: 2, S: 2, W: 2}}
 Board: [{name: B, type: Mesh, topology: [1, 2]}]
@@ -180,7 +149,7 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 	if out := c.must("trace", "M0D0", "M1D1", "-c", "2"); !strings.Contains(out, "2 packets, 2 answered") {
 		t.Errorf("trace -c 2 says %s", out)
 	}
-	var hops []traceHop
+	var hops []fabric.Hop
 	if err := json.Unmarshal([]byte(c.must("trace", "M0D0", "M1D1", "-o", "json")), &hops); err != nil || len(hops) != 3 {
 		t.Fatalf("%v: %+v", err, hops)
 	}
@@ -226,7 +195,7 @@ func TestOtherWayRoundARing(t *testing.T) {
 	c := newCLI(t)
 	c.must("up", "ring:4", "-d", patient)
 	for by, args := range map[string][]string{"M0D1": {"trace", "M0D0", "M0D2"}, "M0D3": {"trace", "M0D0", "M0D2", "--other-way"}} {
-		var hops []traceHop
+		var hops []fabric.Hop
 		if err := json.Unmarshal([]byte(c.must(append(args, "-o", "json")...)), &hops); err != nil || len(hops) != 2 || hops[0].To != by {
 			t.Fatalf("%v: %v: %+v", args, err, hops)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 )
 
@@ -36,7 +37,7 @@ func TestSecuredByTheFile(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", x.name, err, out)
 		}
-		m, err := runDir(filepath.Join(c.dir, "ttfabric", x.name)).read()
+		m, err := folder.Dir(filepath.Join(c.dir, "ttfabric", x.name)).Spec()
 		if err != nil || m.Transport != x.transport || m.Auth != x.auth {
 			t.Errorf("%s: transport %q, auth %q, %v", x.name, m.Transport, m.Auth, err)
 		}
@@ -85,8 +86,8 @@ func TestTheFilesKeysAreShown(t *testing.T) {
 	composed := filepath.Join(c.dir, "a.yml")
 	c.must("compose", file, "-f", composed)
 	k, text := parseKeyed(t, composed)
-	checkFolder(t, filepath.Join(c.dir, "a.secrets"), text, pskFile)
-	if args := strings.Join(k.Services["m0d0"].Command, " "); !strings.Contains(args, "--transport udp --auth psk --psk-file") || !strings.Contains(k.Services["m0d0"].Environment[topologyEnv], "auth: psk") {
+	checkFolder(t, filepath.Join(c.dir, "a.secrets"), text, folder.PSKFile)
+	if args := strings.Join(k.Services["m0d0"].Command, " "); !strings.Contains(args, "--transport udp --auth psk --psk-file") || !strings.Contains(k.Services["m0d0"].Environment[spec.TopologyEnv], "auth: psk") {
 		t.Errorf("compose: %s", args)
 	}
 	// A flag goes before the file, and so before the text that containers get.

@@ -16,29 +16,31 @@ func newStack() *cobra.Command {
 	c := &cobra.Command{
 		Use: "stack [TOPOLOGY]", Short: "Write a stack file for Docker Swarm: one service per chip", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
-		Long: `stack writes a file for 'docker stack deploy' that brings a fabric up on the
-machines of a Swarm, with one service of one task per chip, on an overlay of its
-own. TOPOLOGY is what 'up' takes; a file's text goes into the stack file.
+		Long: `stack writes a file for 'docker stack deploy', which brings a fabric up on the
+machines of a Swarm. Each chip is a service with one task. The services share an
+overlay network of their own. TOPOLOGY is what 'up' takes. The stack file contains
+the text of a topology file.
 
-The overlay has a subnet of /16 and no virtual addresses (dnsrr): neither the
-number of addresses nor the balancer bounds the number of chips. --mtu is that of
-the network between the machines; VXLAN takes 50 bytes of it. The token of the
-APIs is a secret, from the file "token", or the one that the environment variable
-TTFABRIC_TOKEN_FILE names.
+The overlay has a subnet of /16 and no virtual addresses (dnsrr), so neither the
+addresses nor the load balancer limits the number of chips. --mtu is the MTU of the
+network between the machines; VXLAN takes 50 bytes of each packet. The token of the
+chips' APIs is a secret from the file "token", or from the file that the
+environment variable TTFABRIC_TOKEN_FILE names.
 
-Swarm publishes no port of such a service on 127.0.0.1 alone, so none is
-published. Commands run in the service "console", on the overlay, which attaches
-to the chips: see the example. A task counts as healthy, and is in Swarm's DNS, as
-soon as its process runs: if it had to have its links up, none could find another.
+The stack publishes no port, since Swarm cannot publish the port of such a service
+on 127.0.0.1 alone. Commands run in the service "console" on the overlay, which
+attaches to the chips: see the example. A task counts as healthy, and is in Swarm's
+DNS, as soon as its process runs. Chips need this DNS to find each other before
+their links can come up.
 
-With --auth psk, --transport quic or --gossip-key each service gets its own keys
-and certificates as secrets, from a folder that stack makes for them (--secrets)
-on the machine that deploys. A secret of a Swarm is not changed: for other keys
-of gossip, deploy anew.
+With --auth psk, --transport quic or --gossip-key, each service gets its own keys
+and certificates as secrets. stack writes them to a folder (--secrets) on the
+machine that deploys. A Swarm cannot change a secret: for new gossip keys, deploy
+again.
 
-What a Swarm cannot say is left out: no-new-privileges (the engine's
-/etc/docker/daemon.json has it for all), the archive of events, and 'chip kill'
-and the like, for which 'docker service scale NAME_m0d3=0' and '=1' stand.`,
+A stack lacks three things that a compose file has: no-new-privileges (set it for
+all containers in the engine's /etc/docker/daemon.json), the archive of events, and
+commands such as 'chip kill' (use 'docker service scale NAME_m0d3=0' and '=1').`,
 		Example: `  ttfabric stack t3000 -f stack.yml
   openssl rand -hex 16 >token
   docker stack deploy -c stack.yml lab
@@ -60,7 +62,7 @@ and the like, for which 'docker service scale NAME_m0d3=0' and '=1' stand.`,
 			})
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
-	c.Flags().StringVar(&subnet, "subnet", container.Subnet, "subnet of the overlay, where the machines' networks don't overlap with it")
+	c.Flags().StringVar(&subnet, "subnet", container.Subnet, "subnet of the overlay; it must not overlap with the machines' networks")
 	f.add(c)
 	return c
 }

@@ -7,110 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
-	"ttfabric/membership"
-	"ttfabric/membership/gossip"
-	"ttfabric/node"
-	"ttfabric/node/admin"
 	"ttfabric/node/admin/api"
 	"ttfabric/node/session"
 	"ttfabric/node/traffic"
-	"ttfabric/router/route"
 	"ttfabric/router/topo"
-	"ttfabric/ttlink"
 	"ttfabric/ttlink/fault"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
 )
 
-const token = "secret"
-
-// patience is what a machine that is busy with other things may take to do what it does at once when it is idle.
-const patience = time.Minute
-
-// start starts the chips of an n300 with real gossip, and their APIs; it returns the APIs' addresses.
-func start() (machine *topo.Topology, addrs []string, stop func(), err error) {
-	return startWith("n300", options{})
-}
-
-// options are what tests vary of the chips that they start.
-type options struct {
-	routes route.Config
-	keys   [][]byte // to encrypt gossip with; none: plain
-	record string   // the folder of recordings; "": none
-	about  any      // what the APIs say of the fabric
-	first  bool     // only the first chip is started
-	closed bool     // the chips are closed at once, and only their APIs go on
-}
-
-// startWith starts the chips of a machine.
-func startWith(name string, o options) (machine *topo.Topology, addrs []string, stop func(), err error) {
-	machine, _ = topo.Named(name)
-	var seeds []string
-	var stops []func()
-	stop = func() {
-		for _, f := range stops {
-			f()
-		}
-	}
-	for i := range machine.Chips {
-		if o.first && i > 0 {
-			break
-		}
-		n, err := startChip(machine, i, &o, seeds)
-		if err != nil {
-			return nil, nil, stop, err
-		}
-		seeds = append(seeds, n.GossipAddr().String())
-		if o.closed {
-			n.Close()
-		}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, nil, stop, err
-		}
-		srv := admin.NewServer(n, token)
-		srv.Describe(o.about)
-		go srv.Serve(l)
-		stops = append(stops, func() { n.Close() }, func() { srv.Close() })
-		addrs = append(addrs, l.Addr().String())
-	}
-	return machine, addrs, stop, nil
-}
-
-func startChip(machine *topo.Topology, i int, o *options, seeds []string) (*node.Node, error) {
-	self := machine.Chips[i].Node
-	inc := wire.Incarnation(time.Now().UnixNano()) + wire.Incarnation(i)
-	join := append([]string(nil), seeds...)
-	cfg := node.Config{Node: self, Topology: machine, Incarnation: inc, Profile: ttlink.ProfileCrowded, Route: o.routes,
-		Port: func(a netip.AddrPort) (transport.Port, error) {
-			return transport.Listen(transport.Options{Local: a})
-		}}
-	pool := gossip.Config{Node: self, Incarnation: inc, Bind: netip.MustParseAddrPort("127.0.0.1:0"), Label: "test", Seeds: func() []string { return join }}
-	if o.keys != nil {
-		k, err := gossip.NewKeys(o.keys)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Keys, pool.Keys = k, k
-	}
-	if o.record != "" {
-		cfg.Record = &node.Recording{Dir: o.record}
-	}
-	cfg.Join = func(ctx context.Context, m membership.Meta) (node.Membership, error) {
-		pool.Meta = m
-		return gossip.Start(ctx, pool)
-	}
-	return node.Start(context.Background(), cfg)
-}
-
-// A program outside the fabric uses a chip through its API, as if it ran inside.
+// A program outside the fabric uses a chip through the chip's API, as a program
+// inside the chip does.
 func ExampleClient() {
 	machine, addrs, stop, err := start()
 	defer stop()
@@ -137,142 +49,175 @@ func ExampleClient() {
 	// Output: from afar <nil>
 }
 
-func TestAPI(t *testing.T) {
+// TestErrorsKeepTheirType gives a remote program the errors that a program inside
+// the chip gets.
+func TestErrorsKeepTheirType(t *testing.T) {
+	t.Parallel()
+	ctx, c, dst, machine := ready(t)
+	s := session.New(c)
+	var refused *session.RefusedError
+	if err := s.Write(ctx, machine.Chips[1].Node, wire.NewNocAddr(0, 10, 0), []byte("x")); !errors.As(err, &refused) {
+		t.Errorf("got %v", err)
+	}
+	// The outcome of a request that the chip did not start is known: not performed.
+	var unknown *session.OutcomeUnknownError
+	right, at := dst, wire.NewNocAddr(1, 1, 0)
+	for want, err := range map[string]error{
+		"plane 9":        s.Write(ctx, right, at, []byte("x"), session.OnPlane(9)),
+		"at most 1 hops": s.MulticastWrite(ctx, session.Line(wire.East, 1, 2), at, []byte("x")),
+		"not in":         s.Write(ctx, wire.FabricNodeID{Mesh: 7}, at, []byte("x")),
+	} {
+		if err == nil || errors.As(err, &unknown) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want a refusal with %q", err, want)
+		}
+	}
+}
+
+// TestRemoteMulticast writes to several chips over the API, and gets the errors of each.
+func TestRemoteMulticast(t *testing.T) {
+	t.Parallel()
+	ctx, c, _, machine := ready(t)
+	s := session.New(c)
+	at, right := wire.NewNocAddr(1, 1, 0x2000), session.Line(wire.East, 1, 1)
+	got := make([]byte, 4)
+	if err := s.MulticastWrite(ctx, right, at, []byte("many")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Read(ctx, machine.Chips[1].Node, at, got); err != nil || string(got) != "many" {
+		t.Errorf("read back %q: %v", got, err)
+	}
+	var refused *session.RefusedError
+	if err := s.MulticastInc(ctx, right, at.Add(1), 1, false); !errors.As(err, &refused) || refused.Dst != machine.Chips[1].Node || refused.Outcome != wire.OutcomeMisaligned {
+		t.Errorf("got %v", err)
+	}
+	if err := s.MulticastWrite(ctx, session.Line(wire.East, 1, 2), at, []byte("many")); err == nil || !strings.Contains(err.Error(), "at most 1 hops east and west") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestRemoteTransfer writes and reads 1 MiB over the API; then the sockets have
+// sent the datagrams that the links count.
+func TestRemoteTransfer(t *testing.T) {
+	t.Parallel()
+	ctx, c, _, machine := ready(t)
+	s := session.New(c)
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	at := wire.NewNocAddr(0, 0, 12345)
+	if err := s.Write(ctx, machine.Chips[1].Node, at, data); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(data))
+	if err := s.Read(ctx, machine.Chips[1].Node, at, got); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("read back: %v", err)
+	}
+
+	v, err := c.Chip(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent uint64
+	for _, l := range v.Links {
+		k := l.Socket
+		if k.ReceiveBuffer <= 0 || k.ReceiveBufferAsked != transport.DefaultBuffer || k.SendBuffer <= 0 || k.SendBufferAsked != transport.DefaultBuffer ||
+			k.Largest < l.Payload+wire.FrameOverhead {
+			t.Errorf("channel %d, frames of %d: %+v", l.Channel, l.Payload, k)
+		}
+		sent += k.Counters["sent"]
+	}
+	if frames := v.Links[0].Counters["frames_sent"] + v.Links[1].Counters["frames_sent"]; sent < 256 || sent > frames+16 { // the chip reads its sockets a moment after its links
+		t.Errorf("%d datagrams sent, and %d frames", sent, frames)
+	}
+}
+
+// TestHealth asks for health without a token, and for state with a wrong token.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	ctx, c, _, machine, addr := readyAt(t)
+	if _, err := api.NewClient(addr, "wrong", c.Self(), machine).Chip(ctx); err == nil || !strings.Contains(err.Error(), "token") {
+		t.Errorf("got %v", err)
+	}
+	for _, path := range []string{"/livez", "/readyz"} {
+		resp, err := http.Get("http://" + addr + path)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%s: %v %v", path, resp, err)
+		}
+		resp.Body.Close()
+	}
+}
+
+// TestBadBodies sends bodies that cannot be read, and requests that make no sense.
+func TestBadBodies(t *testing.T) {
+	t.Parallel()
+	_, _, _, _, addr := readyAt(t)
+	for _, body := range []string{"", "{", `{"dst":"M9999D0"}`, `{"dst":3}`, `{"payload":"%%%"}`, `{"multicast":"E0"}`, `{"multicast":"E9"}`, strings.Repeat("x", api.MaxBatchBody+1)} {
+		for _, path := range []string{"/v1/requests", "/v1/traffic"} {
+			req, _ := http.NewRequest("POST", "http://"+addr+path, strings.NewReader(body))
+			req.Header.Set("Authorization", "Bearer "+token)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				continue // the server hung up on a body that is too long
+			}
+			if resp.StatusCode/100 != 4 {
+				t.Errorf("%s %.20q: %s", path, body, resp.Status)
+			}
+			resp.Body.Close()
+		}
+	}
+}
+
+// TestRemoteTraffic runs traffic between two chips.
+func TestRemoteTraffic(t *testing.T) {
 	t.Parallel()
 	machine, addrs, stop, err := start()
 	defer stop()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var cs []*api.Client
 	for i, a := range addrs {
 		cs = append(cs, api.NewClient(a, token, machine.Chips[i].Node, machine))
 	}
-	s := session.New(cs[0])
-	if err := s.Ready(ctx); err != nil {
+	if err := session.New(cs[0]).Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("errors keep their type", func(t *testing.T) {
-		var refused *session.RefusedError
-		if err := s.Write(ctx, machine.Chips[1].Node, wire.NewNocAddr(0, 10, 0), []byte("x")); !errors.As(err, &refused) {
-			t.Errorf("got %v", err)
-		}
-		// What a chip would not begin was not performed, and that is known.
-		var unknown *session.OutcomeUnknownError
-		right, at := machine.Chips[1].Node, wire.NewNocAddr(1, 1, 0)
-		for want, err := range map[string]error{
-			"plane 9":        s.Write(ctx, right, at, []byte("x"), session.OnPlane(9)),
-			"at most 1 hops": s.MulticastWrite(ctx, session.Line(wire.East, 1, 2), at, []byte("x")),
-			"not in":         s.Write(ctx, wire.FabricNodeID{Mesh: 7}, at, []byte("x")),
-		} {
-			if err == nil || errors.As(err, &unknown) || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, want a refusal with %q", err, want)
-			}
-		}
-	})
-	t.Run("multicast", func(t *testing.T) {
-		at, right := wire.NewNocAddr(1, 1, 0x2000), session.Line(wire.East, 1, 1)
-		got := make([]byte, 4)
-		if err := s.MulticastWrite(ctx, right, at, []byte("many")); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Read(ctx, machine.Chips[1].Node, at, got); err != nil || string(got) != "many" {
-			t.Errorf("read back %q: %v", got, err)
-		}
-		var refused *session.RefusedError
-		if err := s.MulticastInc(ctx, right, at.Add(1), 1, false); !errors.As(err, &refused) || refused.Dst != machine.Chips[1].Node || refused.Outcome != wire.OutcomeMisaligned {
-			t.Errorf("got %v", err)
-		}
-		if err := s.MulticastWrite(ctx, session.Line(wire.East, 1, 2), at, []byte("many")); err == nil || !strings.Contains(err.Error(), "at most 1 hops east and west") {
-			t.Errorf("got %v", err)
-		}
-	})
-	t.Run("large transfer", func(t *testing.T) {
-		data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-		at := wire.NewNocAddr(0, 0, 12345)
-		if err := s.Write(ctx, machine.Chips[1].Node, at, data); err != nil {
-			t.Fatal(err)
-		}
-		got := make([]byte, len(data))
-		if err := s.Read(ctx, machine.Chips[1].Node, at, got); err != nil || !bytes.Equal(got, data) {
-			t.Errorf("read back: %v", err)
-		}
-	})
-	t.Run("sockets", func(t *testing.T) { // after the transfer, which went by the first link
-		v, err := cs[0].Chip(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var sent uint64
-		for _, l := range v.Links {
-			k := l.Socket
-			if k.ReceiveBuffer <= 0 || k.ReceiveBufferAsked != transport.DefaultBuffer || k.SendBuffer <= 0 || k.SendBufferAsked != transport.DefaultBuffer ||
-				k.Largest < l.Payload+wire.FrameOverhead {
-				t.Errorf("channel %d, frames of %d: %+v", l.Channel, l.Payload, k)
-			}
-			sent += k.Counters["sent"]
-		}
-		if frames := v.Links[0].Counters["frames_sent"] + v.Links[1].Counters["frames_sent"]; sent < 256 || sent > frames+16 { // the sockets are read a moment later
-			t.Errorf("%d datagrams sent, and %d frames", sent, frames)
-		}
-	})
-	t.Run("token", func(t *testing.T) {
-		if _, err := api.NewClient(addrs[0], "wrong", machine.Chips[0].Node, machine).Chip(ctx); err == nil || !strings.Contains(err.Error(), "token") {
-			t.Errorf("got %v", err)
-		}
-	})
-	t.Run("health", func(t *testing.T) {
-		for _, path := range []string{"/livez", "/readyz"} {
-			resp, err := http.Get("http://" + addrs[0] + path)
-			if err != nil || resp.StatusCode != 200 {
-				t.Fatalf("%s: %v %v", path, resp, err)
-			}
-			resp.Body.Close()
-		}
-	})
-	t.Run("bad bodies", func(t *testing.T) {
-		for _, body := range []string{"", "{", `{"dst":"M9999D0"}`, `{"dst":3}`, `{"payload":"%%%"}`, `{"multicast":"E0"}`, `{"multicast":"E9"}`, strings.Repeat("x", api.MaxBody+1)} {
-			for _, path := range []string{"/v1/requests", "/v1/traffic"} {
-				req, _ := http.NewRequest("POST", "http://"+addrs[0]+path, strings.NewReader(body))
-				req.Header.Set("Authorization", "Bearer "+token)
-				resp, err := http.DefaultClient.Do(req)
-				if err != nil {
-					continue // the server hung up on a body that is too long
-				}
-				if resp.StatusCode/100 != 4 {
-					t.Errorf("%s %.20q: %s", path, body, resp.Status)
-				}
-				resp.Body.Close()
-			}
-		}
-	})
-	t.Run("traffic", func(t *testing.T) { apiTraffic(ctx, t, machine, cs) })
-	t.Run("netem", func(t *testing.T) { apiNetem(ctx, t, cs[0]) })
-	t.Run("events", func(t *testing.T) {
-		one, cancel := context.WithCancel(ctx)
-		defer cancel()
-		ups := map[string]bool{} // a busy machine may have lost a link for a moment, and found it again
-		cs[0].Events(one, func(e api.EventView) {
-			if e.Type == "link" && e.Action == "up" {
-				ups[e.Actor] = true
-			}
-			if len(ups) == 2 {
-				cancel()
-			}
-			if _, err := json.Marshal(e); err != nil {
-				t.Error(err)
-			}
-		})
-		if len(ups) != 2 {
-			t.Errorf("channels %v came up in the history, want 2", ups)
-		}
-	})
+	for _, spec := range []traffic.Spec{
+		{Run: 7, Pattern: "all-to-all", Packets: 2001, Size: 1000, Planes: 2, Window: 16, Seed: 1},
+		{Run: 8, Pattern: "uniform", Packets: 300, Size: 64, Planes: 2, Window: traffic.MaxWindow, Seed: 1, Draw: true, Load: 500},
+	} {
+		apiRun(ctx, t, machine, cs, spec)
+	}
 }
 
-// apiNetem impairs a port for a while over what stays, and takes all of it away.
-func apiNetem(ctx context.Context, t *testing.T, c *api.Client) {
+// TestEvents reads the events of the past: both links came up.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	ctx, c, _, _ := ready(t)
+	one, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ups := map[string]bool{} // by port: on a busy machine a link may have come up twice
+	c.Events(one, func(e api.EventView) {
+		if e.Type == "link" && e.Action == "up" {
+			ups[e.Actor] = true
+		}
+		if len(ups) == 2 {
+			cancel()
+		}
+		if _, err := json.Marshal(e); err != nil {
+			t.Error(err)
+		}
+	})
+	if len(ups) != 2 {
+		t.Errorf("channels %v came up in the history, want 2", ups)
+	}
+}
+
+// TestNetem impairs a port for a time on top of an impairment that stays, and takes
+// both away. Each change is an event.
+func TestNetem(t *testing.T) {
+	t.Parallel()
+	ctx, c, _, _ := ready(t)
 	ports, err := c.Netem(ctx)
 	if err != nil || len(ports) != 2 || ports[0].Active {
 		t.Fatalf("%v: %+v", err, ports)
@@ -330,7 +275,7 @@ func apiNetem(ctx context.Context, t *testing.T, c *api.Client) {
 	if err := c.TellFault(ctx, fault.KindKilled, ports[0].Peer); err != nil {
 		t.Error(err)
 	}
-	// What the kernel does is told of, and is not done by the chip.
+	// The chip tells what the kernel does, and impairs nothing itself.
 	if err := errors.Join(c.TellImpairment(ctx, ch, fault.Options{Loss: .25}, 0), c.TellImpairment(ctx, ch, fault.Options{}, 0)); err != nil {
 		t.Error(err)
 	}
@@ -358,15 +303,7 @@ func apiNetem(ctx context.Context, t *testing.T, c *api.Client) {
 	}
 }
 
-func apiTraffic(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api.Client) {
-	for _, spec := range []traffic.Spec{
-		{Run: 7, Pattern: "all-to-all", Packets: 2001, Size: 1000, Planes: 2, Window: 16, Seed: 1},
-		{Run: 8, Pattern: "uniform", Packets: 300, Size: 64, Planes: 2, Window: traffic.MaxWindow, Seed: 1, Draw: true, Load: 500},
-	} {
-		apiRun(ctx, t, machine, cs, spec)
-	}
-}
-
+// apiRun runs traffic to its end and checks its report.
 func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api.Client, spec traffic.Spec) {
 	t.Helper()
 	p, _ := traffic.PatternByName(spec.Pattern)
@@ -392,7 +329,7 @@ func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api
 			reports = append(reports, r)
 			done = done && r.Finished
 		}
-		if done && !last { // the last to finish may have sent to one that had been asked before
+		if done && !last { // the last chip to finish may have sent to a chip that was asked before
 			last = true
 			continue
 		}
@@ -401,7 +338,7 @@ func apiRun(ctx context.Context, t *testing.T, machine *topo.Topology, cs []*api
 			if !res.OK() {
 				t.Errorf("%+v", res.Total)
 			}
-			// On a busy machine packets wait, but they arrive when they arrive.
+			// A busy machine delays packets, and does not change how many arrive at their source's queue.
 			if want := spec.Load * float64(len(cs)); want > 0 && math.Abs(res.Total.OfferedRate/want-1) > 0.3 {
 				t.Errorf("%v packets per second were offered, want about %v", res.Total.OfferedRate, want)
 			}

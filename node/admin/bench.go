@@ -6,7 +6,7 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/admin/api"
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -22,11 +22,11 @@ func loadOf(l node.Load) api.Load {
 
 // benchFailure says what became of a packet that was not performed. Each fate has
 // its own reason.
-func benchFailure(dst wire.FabricNodeID, e *chip.Result) string {
+func benchFailure(dst wire.FabricNodeID, e *flow.Result) string {
 	switch e.Fate {
-	case chip.FateRefused:
+	case flow.FateRefused:
 		return fmt.Sprintf("chip %s refused a packet: %s", dst, e.Outcome)
-	case chip.FateLost:
+	case flow.FateLost:
 		return "a packet was lost: " + (&session.LostError{Dst: dst, Reason: e.Drop, At: e.At}).Error()
 	}
 	return "a packet is in doubt: " + (&session.OutcomeUnknownError{Dst: dst, Reason: e.Doubt.String()}).Error()
@@ -43,15 +43,15 @@ func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	q := chip.Request{Dst: b.Dst, Plane: b.Plane, Via: b.Via, Payload: make([]byte, b.Size),
+	q := flow.Request{Dst: b.Dst, Plane: b.Plane, Via: b.Via, Payload: make([]byte, b.Size),
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: b.Addr}}
 	q.Probe = b.Size == 0
-	rs := make([]chip.Request, b.Batch)
+	rs := make([]flow.Request, b.Batch)
 	for i := range rs {
 		rs[i] = q
 	}
-	ends := make(chan chip.Result, b.Batch)
-	done := func(_ int, r chip.Result) { ends <- r }
+	ends := make(chan flow.Result, b.Batch)
+	done := func(_ int, r flow.Result) { ends <- r }
 	before := loadOf(s.n.Load())
 	out := api.BenchResult{Nanos: make([]int64, 0, b.Rounds)}
 	for range b.Rounds {
@@ -63,7 +63,7 @@ func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 		for range rs {
 			select {
 			case e := <-ends:
-				if e.Fate != chip.FateDone {
+				if e.Fate != flow.FateDone {
 					problem(w, http.StatusConflict, benchFailure(b.Dst, &e))
 					return
 				}

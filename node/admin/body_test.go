@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"ttfabric/node/admin/api"
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
-// TestDecode takes one JSON object of known fields and nothing else.
+// TestDecode reads bodies: one JSON object of known fields is taken, and nothing else.
 func TestDecode(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"on":true}`:             "",
@@ -39,13 +39,13 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestBenchFailure has a reason for each fate, and for none that it was done.
+// TestBenchFailure wants a reason for each fate of a packet that was not performed.
 func TestBenchFailure(t *testing.T) {
 	dst := wire.FabricNodeID{Chip: 3}
-	for want, r := range map[string]chip.Result{
-		"refused a packet: misaligned": {Fate: chip.FateRefused, Outcome: wire.OutcomeMisaligned},
-		"next hop dead":                {Fate: chip.FateLost, Drop: wire.DropNextHopDead},
-		"no answer":                    {Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout},
+	for want, r := range map[string]flow.Result{
+		"refused a packet: misaligned": {Fate: flow.FateRefused, Outcome: wire.OutcomeMisaligned},
+		"next hop dead":                {Fate: flow.FateLost, Drop: wire.DropNextHopDead},
+		"no answer":                    {Fate: flow.FateUnknown, Doubt: flow.DoubtTimeout},
 	} {
 		if got := benchFailure(dst, &r); !strings.Contains(got, want) || !strings.Contains(got, "M0D3") || strings.Contains(got, "done") {
 			t.Errorf("%s: %q", want, got)

@@ -19,7 +19,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// TestCaptureStream captures a write over the API, ends it, and decodes what came.
+// TestCaptureStream captures a write over the API, ends the capture, and decodes
+// what came.
 func TestCaptureStream(t *testing.T) {
 	t.Parallel()
 	machine, addrs, stop, err := start()
@@ -56,10 +57,10 @@ func TestCaptureStream(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	for range 20 { // a reader that goes away ends its capture: there is room for 8
+	for range 20 { // a capture ends when its reader goes away: the chip takes 8 at once
 		st, err := cl.Capture(ctx, api.CaptureBody{})
 		for ; errors.As(err, &refused) && ctx.Err() == nil; st, err = cl.Capture(ctx, api.CaptureBody{}) {
-			time.Sleep(5 * time.Millisecond) // until the chip has seen that the others are gone
+			time.Sleep(5 * time.Millisecond) // until the chip has seen that the readers before are gone
 		}
 		if err != nil {
 			t.Fatal(err)

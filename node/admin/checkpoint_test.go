@@ -10,7 +10,8 @@ import (
 	"ttfabric/wire"
 )
 
-// A checkpoint of all chips, and one of a session from outside, over the API.
+// TestCheckpointsOverTheAPI takes a checkpoint of all chips, and a checkpoint of a
+// session outside of the fabric.
 func TestCheckpointsOverTheAPI(t *testing.T) {
 	t.Parallel()
 	machine, addrs, stop, err := start()

@@ -51,7 +51,8 @@ func past(t *testing.T, dir string, want func(wire.FabricNodeID) bool) (es []api
 
 func everyone(wire.FabricNodeID) bool { return true }
 
-// A flood of events is archived in part, and the next one tells how many were left out.
+// The archive takes a part of a flood of events. The next event tells how many were
+// left out.
 func TestCollectIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	c := collect(t, dir, 3)
@@ -73,7 +74,7 @@ func TestCollectIsBounded(t *testing.T) {
 	}
 }
 
-// History is by time over all chips, and in its order for each.
+// History sorts events by time over all chips, and keeps the order of each chip.
 func TestHistory(t *testing.T) {
 	dir := t.TempDir()
 	a, b := collect(t, dir, 0), collect(t, dir, 1)
@@ -82,7 +83,7 @@ func TestHistory(t *testing.T) {
 		a.feed(at, i+1, 1)
 		b.feed(at.Add(500*time.Millisecond), i+1, 1)
 	}
-	b.feed(noon.Add(-time.Hour), 51, 1) // its clock was put back
+	b.feed(noon.Add(-time.Hour), 51, 1) // the chip's clock was put back
 	os.WriteFile(filepath.Join(dir, "other-000001-20260102T120000.jsonl"), []byte("{}\n"), 0o600)
 	es := past(t, dir, everyone)
 	if len(es) != 101 || es[100].Seq != 51 {

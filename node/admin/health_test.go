@@ -11,8 +11,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// TestHealth renders links that are up, down and held.
-func TestHealth(t *testing.T) {
+// TestHealthOf writes the health of links that are up, down and held.
+func TestHealthOf(t *testing.T) {
 	at := func(s float64) mono.Time { return mono.Time(s * float64(time.Second)) }
 	p := chip.PortStatus{Link: ttlink.Status{State: ttlink.StateUp, Phase: ttlink.PhaseReady, Train: ttlink.TrainOK,
 		FirstUp: at(2), Since: at(8), LastRetrain: at(8), Uptime: 4 * time.Second, Downtime: 2 * time.Second, Retrains: 4, Flaps: 7, HeldUntil: at(15)},

@@ -13,5 +13,6 @@ func (s *Server) losses(w http.ResponseWriter, _ *http.Request) {
 		problem(w, http.StatusServiceUnavailable, node.ErrClosed.Error())
 		return
 	}
+	a.Ports = list(a.Ports)
 	answer(w, a)
 }

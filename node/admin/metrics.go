@@ -11,6 +11,7 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
@@ -121,7 +122,7 @@ func (s sink) ofChip(n *node.Node, st *chip.Status) {
 	s.put(outOf, float64(len(st.Out)/2))
 	s.put(unreachable, float64(len(st.Unreachable)))
 	s.put(requests, float64(k.Requests))
-	for f, fate := range map[chip.Fate]string{chip.FateDone: "done", chip.FateRefused: "refused", chip.FateLost: "lost", chip.FateUnknown: "unknown"} {
+	for f, fate := range map[flow.Fate]string{flow.FateDone: "done", flow.FateRefused: "refused", flow.FateLost: "lost", flow.FateUnknown: "unknown"} {
 		s.put(ended, float64(k.Results[f]), fate)
 	}
 	s.put(performed, float64(k.Performed))

@@ -41,7 +41,8 @@ func scrape(t *testing.T, addr, token, accept string) (*http.Response, []byte) {
 	return res, b
 }
 
-// value is the sum of the series of a family that have the labels, given as name and value in turn.
+// value is the sum, and the number, of the series of a family that have the labels.
+// Labels are name and value in turn.
 func value(f *dto.MetricFamily, labels ...string) (sum float64, n int) {
 	for _, m := range f.GetMetric() {
 		have := map[string]string{}
@@ -60,8 +61,8 @@ func value(f *dto.MetricFamily, labels ...string) (sum float64, n int) {
 	return sum, n
 }
 
-// TestMetrics reads a chip's metrics after traffic with the parser and the
-// checks of names of Prometheus, and compares them with what the API tells.
+// TestMetrics reads a chip's metrics after traffic with Prometheus' parser, checks
+// their names with Prometheus' linter, and compares them with the API's view.
 func TestMetrics(t *testing.T) {
 	machine, addrs, stop, err := start()
 	defer stop()

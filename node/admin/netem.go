@@ -169,7 +169,7 @@ func (s *Server) resetNetem(w http.ResponseWriter, r *http.Request) {
 }
 
 // tellFault writes an event about a fault of a chip that cannot tell of the fault
-// itself, or about what the kernel does to a port of this chip.
+// itself. It also writes an event about what the kernel does to a port of this chip.
 func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 	var b api.FaultBody
 	if err := decode(r, &b); err != nil {

@@ -11,8 +11,8 @@ import (
 	"ttfabric/router/route"
 )
 
-// TestNoWayFromAfar has a program outside a fabric wait for a chip that no way
-// leads to: it is told at once, as one inside is.
+// TestNoWayFromAfar lets a program outside a fabric wait for a chip that no route
+// leads to. The program gets its error at once, as a program inside a chip does.
 func TestNoWayFromAfar(t *testing.T) {
 	machine, addrs, stop, err := startWith("mesh:2x2", options{routes: route.Config{Lines: true}})
 	defer stop()
@@ -21,7 +21,7 @@ func TestNoWayFromAfar(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	var none *session.NoWayError
+	var none *session.NoRouteError
 	err = session.New(api.NewClient(addrs[0], token, machine.Chips[0].Node, machine)).Ready(ctx)
 	if !errors.As(err, &none) || none.Dst != machine.Chips[3].Node {
 		t.Errorf("%v", err)

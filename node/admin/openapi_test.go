@@ -27,7 +27,8 @@ type operation struct {
 	Security    []map[string][]string
 }
 
-// schema is a JSON Schema, of the words that the document uses. Another word is an error.
+// schema is a JSON Schema with the keywords that the document uses. Another keyword
+// is an error.
 type schema struct {
 	Ref                  string `json:"$ref"`
 	Type                 any
@@ -59,7 +60,7 @@ func readSpec() (s *spec, err error) {
 		return nil, err
 	}
 	d := json.NewDecoder(bytes.NewReader(again.Components.Schemas))
-	d.DisallowUnknownFields() // a word that check does not know
+	d.DisallowUnknownFields() // a keyword that check does not know
 	s.Components.Schemas = nil
 	return s, d.Decode(&s.Components.Schemas)
 }

@@ -62,7 +62,7 @@ func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token stri
 	return mux, nil
 }
 
-// limited cuts off bodies behind so many bytes.
+// limited refuses bodies of more than limit bytes.
 func limited(h http.HandlerFunc, limit int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, limit)
@@ -88,7 +88,7 @@ func document(w http.ResponseWriter, _ *http.Request) {
 	w.Write(api.OpenAPI)
 }
 
-// page answers with the list of calls for people. It needs nothing from elsewhere.
+// page answers with the list of calls for people. The page loads nothing else.
 func page(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", api.MediaHTML)
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")

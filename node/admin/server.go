@@ -70,6 +70,14 @@ func (s *Server) Serve(l net.Listener) error {
 // Close stops the server and its streams at once.
 func (s *Server) Close() error { return s.http.Close() }
 
+// list is an empty list instead of none: none would be null in JSON.
+func list[T any](l []T) []T {
+	if l == nil {
+		return []T{}
+	}
+	return l
+}
+
 // aboutBlank is the type of a problem that only its status tells (RFC 9457, section 4.2.1).
 const aboutBlank = "about:blank"
 

@@ -9,7 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
-// remote starts two chips and returns a session that reaches the first over its API, and the second chip.
+// remote starts two chips. It returns a session that reaches the first chip over its
+// API, and the second chip.
 func remote(b *testing.B) (*session.Session, wire.FabricNodeID) {
 	b.Helper()
 	machine, addrs, stop, err := start()

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"ttfabric/node/admin/api"
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -26,15 +26,16 @@ import (
 // ends gathers the ends of a batch.
 type ends struct {
 	mu  sync.Mutex
-	got map[int][]chip.Result
+	got map[int][]flow.Result
 	all chan struct{} // closed when so many as expected have come
 }
 
-// submit submits a batch and waits for the ends of all that were started; each comes once.
-func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []chip.Request) (int, error, map[int][]chip.Result) {
+// submit submits a batch and waits for the ends of all requests that were started.
+// Each end comes once.
+func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []flow.Request) (int, error, map[int][]flow.Result) {
 	t.Helper()
-	e := &ends{got: map[int][]chip.Result{}, all: make(chan struct{}, 2*len(rs))}
-	n, err := f.Submit(ctx, rs, func(i int, r chip.Result) {
+	e := &ends{got: map[int][]flow.Result{}, all: make(chan struct{}, 2*len(rs))}
+	n, err := f.Submit(ctx, rs, func(i int, r flow.Result) {
 		e.mu.Lock()
 		e.got[i] = append(e.got[i], r)
 		e.mu.Unlock()
@@ -61,36 +62,12 @@ func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []chip.Reque
 	return n, err, e.got
 }
 
-// ready starts two chips and returns a client of the first once both answer, and the second.
-func ready(t *testing.T) (ctx context.Context, c *api.Client, dst wire.FabricNodeID, machine *topo.Topology) {
-	t.Helper()
-	ctx, c, dst, machine, _ = readyAt(t)
-	return ctx, c, dst, machine
+func write(dst wire.FabricNodeID, word uint32) flow.Request {
+	return flow.Request{Token: uint64(word), Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 0), Value: word}}
 }
 
-// readyAt also returns the address of the first chip's API.
-func readyAt(t *testing.T) (ctx context.Context, c *api.Client, dst wire.FabricNodeID, machine *topo.Topology, addr string) {
-	t.Helper()
-	machine, addrs, stop, err := start()
-	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	c = api.NewClient(addrs[0], token, machine.Chips[0].Node, machine)
-	if err := session.New(c).Ready(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return ctx, c, machine.Chips[1].Node, machine, addrs[0]
-}
-
-func write(dst wire.FabricNodeID, word uint32) chip.Request {
-	return chip.Request{Token: uint64(word), Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 0), Value: word}}
-}
-
-// TestSubmitKeepsOrder writes to one address again and again. The last write
-// of each batch, and of a row of batches, is what stays.
+// TestSubmitKeepsOrder writes different words to one address, in one batch after
+// the other. The last word of the last batch stays.
 func TestSubmitKeepsOrder(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, _ := ready(t)
@@ -98,15 +75,19 @@ func TestSubmitKeepsOrder(t *testing.T) {
 	word := uint32(0)
 	for round := range 50 {
 		var open sync.WaitGroup
-		for _, size := range []int{20, 1, 7, 1, 1, api.MaxBatch + 3}[:5+round%50/49] { // the last one is two batches
-			rs := make([]chip.Request, size)
+		sizes := []int{20, 1, 7, 1, 1}
+		if round == 0 {
+			sizes = append(sizes, api.MaxBatch+3) // this takes two calls
+		}
+		for _, size := range sizes {
+			rs := make([]flow.Request, size)
 			for i := range rs {
 				word++
 				rs[i] = write(dst, word)
 			}
 			open.Add(size)
-			n, err := c.Submit(ctx, rs, func(int, chip.Result) { open.Done() })
-			clear(rs) // they are the caller's again
+			n, err := c.Submit(ctx, rs, func(int, flow.Result) { open.Done() })
+			clear(rs) // Submit has returned: the caller may use rs again
 			if n != size || err != nil {
 				t.Fatalf("%d of %d started: %v", n, size, err)
 			}
@@ -122,12 +103,13 @@ func TestSubmitKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestSubmitStopsAtARefusal starts the requests before the one that the chip does not take, and none behind.
+// TestSubmitStopsAtARefusal has a request in the batch that the chip refuses. The
+// chip starts the requests before it, and none behind it.
 func TestSubmitStopsAtARefusal(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, _ := ready(t)
 	for at := range 4 {
-		rs := []chip.Request{write(dst, 1), write(dst, 2), write(dst, 3), write(dst, 4)}
+		rs := []flow.Request{write(dst, 1), write(dst, 2), write(dst, 3), write(dst, 4)}
 		rs[at].Plane = 9
 		n, err, _ := submit(ctx, t, c, rs)
 		if n != at || err == nil || !strings.Contains(err.Error(), "plane 9") {
@@ -136,7 +118,8 @@ func TestSubmitStopsAtARefusal(t *testing.T) {
 	}
 }
 
-// TestSubmitFromManySides lets each goroutine keep the order of its own.
+// TestSubmitFromManySides submits from several goroutines. Each keeps the order of
+// its own requests.
 func TestSubmitFromManySides(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, _ := ready(t)
@@ -145,7 +128,7 @@ func TestSubmitFromManySides(t *testing.T) {
 		all.Go(func() {
 			at := wire.NewNocAddr(1, 1, uint64(64*k))
 			for round := range 20 {
-				rs := make([]chip.Request, 10)
+				rs := make([]flow.Request, 10)
 				for i := range rs {
 					rs[i] = write(dst, uint32(round*10+i))
 					rs[i].Command.Addr = at
@@ -161,8 +144,9 @@ func TestSubmitFromManySides(t *testing.T) {
 	all.Wait()
 }
 
-// TestSubmitWhenTheContextEnds has more requests than the fabric takes while the
-// cable is cut. What was started ends, what was not does not, and Submit says how many were.
+// TestSubmitWhenTheContextEnds submits more requests than the chip takes while its
+// cables are cut. Then the context ends. Submit says how many requests the chip
+// has started, and exactly these requests end.
 func TestSubmitWhenTheContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, machine := ready(t)
@@ -174,12 +158,12 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 	if err := c.SetNetem(ctx, api.NetemBody{Channels: cables, Cut: &cut}); err != nil {
 		t.Fatal(err)
 	}
-	rs := make([]chip.Request, 4*api.MaxBatch)
+	rs := make([]flow.Request, 4*api.MaxBatch)
 	for i := range rs {
-		rs[i] = chip.Request{Token: uint64(i), Dst: dst, Command: wire.Command{Addr: wire.NewNocAddr(1, 1, 0)}, Payload: make([]byte, wire.MaxPayload)}
+		rs[i] = flow.Request{Token: uint64(i), Dst: dst, Command: wire.Command{Addr: wire.NewNocAddr(1, 1, 0)}, Payload: make([]byte, wire.MaxPayload)}
 	}
 	short, cancel := context.WithCancel(ctx)
-	go func() { // once the chip takes no more
+	go func() { // cancels when the chip takes no more
 		for open := 0; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 			v, err := c.Chip(ctx)
 			if err != nil || v.OpenOps > 0 && v.OpenOps == open {
@@ -189,18 +173,18 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 		}
 		cancel()
 	}()
-	ends := make(chan chip.Result, len(rs))
-	n, err := c.Submit(short, rs, func(_ int, r chip.Result) { ends <- r })
+	ends := make(chan flow.Result, len(rs))
+	n, err := c.Submit(short, rs, func(_ int, r flow.Result) { ends <- r })
 	if n == 0 || n == len(rs) || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d of %d were started: %v", n, len(rs), err)
 	}
 	if err := c.SetNetem(ctx, api.NetemBody{Channels: cables, Cut: &on}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range n { // nothing is in doubt
+	for i := range n { // the outcome of each is known
 		select {
 		case r := <-ends:
-			if r.Fate != chip.FateDone {
+			if r.Fate != flow.FateDone {
 				t.Fatalf("of %d requests, end %d is %+v", n, i, r)
 			}
 		case <-ctx.Done():
@@ -218,7 +202,7 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 type halfway struct {
 	net.Listener
 	to    string
-	bytes int64 // of the chip's, that pass
+	bytes int64 // how many bytes of the chip's answer pass
 }
 
 func (h *halfway) run() {
@@ -263,7 +247,7 @@ func TestSubmitWhenTheChipGoesAway(t *testing.T) {
 		h := &halfway{l, addrs[0], bytes}
 		go h.run()
 		defer l.Close()
-		rs := make([]chip.Request, 100)
+		rs := make([]flow.Request, 100)
 		for i := range rs {
 			rs[i] = write(machine.Chips[1].Node, uint32(i))
 		}
@@ -273,9 +257,9 @@ func TestSubmitWhenTheChipGoesAway(t *testing.T) {
 		}
 		for i := range n {
 			switch r := got[i][0]; {
-			case r.Fate == chip.FateDone:
+			case r.Fate == flow.FateDone:
 				known++
-			case r.Fate == chip.FateUnknown && r.Err != nil:
+			case r.Fate == flow.FateUnknown && r.Err != nil:
 				unknown++
 			default:
 				t.Errorf("request %d: %+v", i, r)
@@ -285,16 +269,17 @@ func TestSubmitWhenTheChipGoesAway(t *testing.T) {
 	if known < 10 || unknown < 250 {
 		t.Errorf("%d ends are known and %d are not", known, unknown)
 	}
-	// Where nobody listens nothing is started, and that is known.
+	// If nobody listens at the address, the chip has started nothing, and Submit says so.
 	l, _ := net.Listen("tcp", "127.0.0.1:0")
 	l.Close()
-	n, err, _ := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), []chip.Request{write(machine.Chips[1].Node, 1)})
+	n, err, _ := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), []flow.Request{write(machine.Chips[1].Node, 1)})
 	if n != 0 || err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("%d started where nobody listens: %v", n, err)
 	}
 }
 
-// TestSubmitToSomethingElse has a server answer nonsense: nobody waits for ever, and nothing ends twice.
+// TestSubmitToSomethingElse submits to a server that answers nonsense. Submit
+// returns, and no request ends twice.
 func TestSubmitToSomethingElse(t *testing.T) {
 	t.Parallel()
 	machine, _ := topo.Named("n300")
@@ -309,11 +294,11 @@ func TestSubmitToSomethingElse(t *testing.T) {
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }))
 		c := api.NewClient(srv.Listener.Addr().String(), "", machine.Chips[0].Node, machine)
-		n, err, got := submit(t.Context(), t, c, []chip.Request{write(machine.Chips[1].Node, 1), write(machine.Chips[1].Node, 2)})
+		n, err, got := submit(t.Context(), t, c, []flow.Request{write(machine.Chips[1].Node, 1), write(machine.Chips[1].Node, 2)})
 		if n != started || (n < 2) != (err != nil) {
 			t.Errorf("%.60q: %d started, want %d: %v", text, n, started, err)
 		}
-		if strings.HasPrefix(text, end) && (got[0][0].Fate != chip.FateDone || got[1][0].Fate != chip.FateUnknown) {
+		if strings.HasPrefix(text, end) && (got[0][0].Fate != flow.FateDone || got[1][0].Fate != flow.FateUnknown) {
 			t.Errorf("%q: %+v", text, got)
 		}
 		srv.Close()

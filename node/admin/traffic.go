@@ -55,6 +55,7 @@ func (s *Server) trafficReport(w http.ResponseWriter, _ *http.Request) {
 	}
 	var rep traffic.Report
 	s.n.WithChip(func(now mono.Time, _ *chip.Chip) { rep = traffic.NewReport(t.Gen, t.Ver) })
+	rep.Source, rep.Dest = list(rep.Source), list(rep.Dest)
 	answer(w, rep)
 }
 

@@ -10,6 +10,7 @@ import (
 	"ttfabric/node"
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
@@ -29,6 +30,7 @@ func View(n *node.Node) api.ChipView {
 		OutOfService: cableNames(s.Out), Unreachable: append([]wire.FabricNodeID{}, s.Unreachable...), OpenOps: s.Open, InFlight: s.InFlight, Memory: api.MemoryView{Tiles: s.Resident, Buffers: s.Buffers}, Loop: loadOf(n.Load()),
 		Counters: chipCounters(&s.Counters), Dropped: dropCounters(s.Counters.Dropped),
 	}
+	v.Links = []api.LinkView{}
 	addrs, peers, socks, first := n.Addresses(), n.Peers(), n.Sockets(), firstUp(&s)
 	for i := range s.Ports {
 		l := linkView(&s.Ports[i], now)
@@ -76,8 +78,8 @@ func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 // chipCounters names the counters of a chip.
 func chipCounters(c *chip.Counters) map[string]uint64 {
 	return map[string]uint64{
-		"requests": c.Requests, "done": c.Results[chip.FateDone], "refused": c.Results[chip.FateRefused],
-		"lost": c.Results[chip.FateLost], "unknown": c.Results[chip.FateUnknown], "performed": c.Performed,
+		"requests": c.Requests, "done": c.Results[flow.FateDone], "refused": c.Results[flow.FateRefused],
+		"lost": c.Results[flow.FateLost], "unknown": c.Results[flow.FateUnknown], "performed": c.Performed,
 		"duplicates": c.Duplicates, "gaps": c.Gaps, "overflows": c.Overflows, "stale_requests": c.StaleRequests,
 		"stale_completions": c.StaleCompletions, "stale_replies": c.StaleReplies, "probes": c.Probes,
 		"flow_resets": c.FlowResets, "reports_lost": c.ReportsLost, "events_dropped": c.EventsDropped, "timeouts": c.Timeouts,

@@ -13,7 +13,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestSessionEvents: what the API tells of an event is enough for a program elsewhere.
+// TestSessionEvents writes events as the API does and reads them as a session's:
+// nothing that sessions know is lost.
 func TestSessionEvents(t *testing.T) {
 	here, there := wire.PortID{Node: wire.FabricNodeID{Chip: 3}, Channel: 8}, wire.PortID{Node: wire.FabricNodeID{Mesh: 1, Chip: 4}, Channel: 9}
 	at := time.Now()

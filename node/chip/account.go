@@ -5,12 +5,12 @@ import (
 	"ttfabric/wire"
 )
 
-// Account is what the chip's router and links have counted of packets in its
-// present life, for [losses.Merge]. Call it where the chip has been pumped.
-func (c *Chip) Account() losses.Chip {
+// Account is what the chip's router and links have counted of packets since the
+// chip started, for [losses.Merge]. Call Account after Pump.
+func (c *machine) Account() losses.Chip {
 	a := losses.Chip{Node: c.cfg.Node, Incarnation: c.cfg.Incarnation, Refused: c.refused, Ports: []losses.Port{}}
-	for i := range c.ports {
-		p := &c.ports[i]
+	for i := range c.ports.list {
+		p := &c.ports.list[i]
 		s := c.router.Status(i)
 		q := losses.Port{Local: p.Local, Peer: p.Peer, Plane: p.Plane, Link: p.link.History()}
 		q.Packets.Malformed = p.malformed

@@ -32,14 +32,9 @@ func (e *PortEvent) Action() string {
 	return "resumed"
 }
 
-// Command tells the router of a port to run, pause or drain, or to train its
-// link anew; see [router.Router.Order] and [ttlink.Link.Retrain]. It fails for a
-// channel without a cable, an unknown command, and a link that has no path to train on.
-func (c *Chip) Command(now mono.Time, ch wire.Channel, cmd router.Command) error {
-	if c.tap != nil {
-		c.tap.Call(OpCommand, now, ch, int(cmd), nil)
-	}
-	i := c.portIndex(ch)
+// Command tells the router of a port to run, pause or drain, or to train its link anew.
+func (c *machine) Command(now mono.Time, ch wire.Channel, cmd router.Command) error {
+	i := c.ports.index(ch)
 	switch {
 	case i < 0:
 		return fmt.Errorf("chip %s has no cable at channel %d", c.cfg.Node, ch)
@@ -48,12 +43,12 @@ func (c *Chip) Command(now mono.Time, ch wire.Channel, cmd router.Command) error
 	}
 	e := &PortEvent{Command: cmd, Was: c.router.State(i)}
 	if cmd == router.CommandRetrain {
-		if p := &c.ports[i]; !p.link.Retrain(now) {
+		if p := &c.ports.list[i]; !p.link.Retrain(now) {
 			return fmt.Errorf("chip %s channel %d: the link is %s; there is nothing to train until %s runs", c.cfg.Node, ch, p.link.Status().State, p.Peer.Node)
 		}
 	}
 	if !c.router.Order(now, i, cmd) && cmd != router.CommandRetrain {
-		return nil // it does so already
+		return nil // the port does so already
 	}
 	c.tell(now, i, e)
 	c.linkEvents(now, i)
@@ -61,13 +56,9 @@ func (c *Chip) Command(now mono.Time, ch wire.Channel, cmd router.Command) error
 	return nil
 }
 
-// Flush gives up what waits in the sender channels of a port, with the sources
-// told, and returns the number of packets. It fails for a channel without a cable.
-func (c *Chip) Flush(now mono.Time, ch wire.Channel) (int, error) {
-	if c.tap != nil {
-		c.tap.Call(OpFlush, now, ch, 0, nil)
-	}
-	i := c.portIndex(ch)
+// Flush gives up the packets that wait in the sender channels of a port.
+func (c *machine) Flush(now mono.Time, ch wire.Channel) (int, error) {
+	i := c.ports.index(ch)
 	if i < 0 {
 		return 0, fmt.Errorf("chip %s has no cable at channel %d", c.cfg.Node, ch)
 	}
@@ -77,7 +68,7 @@ func (c *Chip) Flush(now mono.Time, ch wire.Channel) (int, error) {
 	return e.Flushed, nil
 }
 
-// tell notes a command that is carried out.
-func (c *Chip) tell(now mono.Time, i int, e *PortEvent) {
-	c.events.add(Event{At: now, Local: c.ports[i].Local, Peer: c.ports[i].Peer, Port: e})
+// tell makes an event of a command that a port carries out.
+func (c *machine) tell(now mono.Time, i int, e *PortEvent) {
+	c.events.add(Event{At: now, Local: c.ports.list[i].Local, Peer: c.ports.list[i].Peer, Port: e})
 }

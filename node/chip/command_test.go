@@ -4,19 +4,20 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 // line is three chips in a row, 0 to 2, and a write from the first to the last.
-func line(t *testing.T) (*fabric, Request) {
+func line(t *testing.T) (*fabric, flow.Request) {
 	t.Helper()
 	m, err := topo.Named("mesh:1x3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newFabric(t, m), Request{Dst: m.Chips[2].Node, Payload: []byte("data"),
+	return newFabric(t, m), flow.Request{Dst: m.Chips[2].Node, Payload: []byte("data"),
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 64)}}
 }
 
@@ -28,7 +29,7 @@ func (w *fabric) command(i int, d wire.Direction, cmd router.Command) {
 }
 
 func (w *fabric) channel(i int, d wire.Direction) wire.Channel {
-	for _, p := range w.chips[i].ports {
+	for _, p := range w.chips[i].ports.list {
 		if p.Dir == d {
 			return p.Local.Channel
 		}
@@ -46,14 +47,14 @@ func (w *fabric) check() {
 	}
 }
 
-// TestPauseHoldsBack pauses a port on the way for longer than the grace
-// period; requests wait, all the way back to their source, and are done when it goes on.
+// TestPauseHoldsBack pauses a port on the route for longer than the grace period.
+// Requests wait, back to their source, and are done once the port runs again.
 func TestPauseHoldsBack(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandPause)
 	taken := 0
 	for range 200 {
-		if w.chips[0].HandleRequest(w.now, write) == Accepted {
+		if w.chips[0].HandleRequest(w.now, write) == flow.Accepted {
 			taken++
 		}
 		w.run(time.Millisecond)
@@ -66,7 +67,7 @@ func TestPauseHoldsBack(t *testing.T) {
 	w.command(1, wire.East, router.CommandRun)
 	rs := w.results(0, taken)
 	for _, r := range rs {
-		if r.Fate != FateDone {
+		if r.Fate != flow.FateDone {
 			t.Fatalf("%+v", r)
 		}
 	}
@@ -76,8 +77,8 @@ func TestPauseHoldsBack(t *testing.T) {
 	w.check()
 }
 
-// TestDrainTellsSources drains a port on the way: each request ends as lost,
-// drained, at that chip, and what is on its way back passes.
+// TestDrainTellsSources drains a port on the route: each request ends as lost,
+// drained, at that chip. Answers that come back pass.
 func TestDrainTellsSources(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandDrain)
@@ -86,15 +87,15 @@ func TestDrainTellsSources(t *testing.T) {
 	}
 	rs := w.results(0, 5)
 	for _, r := range rs {
-		if r.Fate != FateLost || r.Drop != wire.DropDrained || r.At != w.m.Chips[1].Node {
+		if r.Fate != flow.FateLost || r.Drop != wire.DropDrained || r.At != w.m.Chips[1].Node {
 			t.Errorf("%+v", r)
 		}
 	}
-	// The other way: chip 2 writes to chip 0, whose answer passes the port.
+	// In the other direction: chip 2 writes to chip 0, whose answer passes the port.
 	back := write
 	back.Dst = w.m.Chips[0].Node
 	w.chips[2].HandleRequest(w.now, back)
-	if rs := append(rs, w.results(2, 1)...); len(rs) != 6 || rs[5].Fate != FateDone {
+	if rs := append(rs, w.results(2, 1)...); len(rs) != 6 || rs[5].Fate != flow.FateDone {
 		t.Errorf("%+v", rs)
 	}
 	if d := w.chips[1].Status().Counters.Dropped[wire.DropDrained]; d != 5 {
@@ -102,19 +103,19 @@ func TestDrainTellsSources(t *testing.T) {
 	}
 	w.command(1, wire.East, router.CommandRun)
 	w.chips[0].HandleRequest(w.now, write)
-	if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+	if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != flow.FateDone {
 		t.Errorf("%+v", rs)
 	}
 	w.check()
 }
 
-// TestFlushTellsSources flushes a paused port: what waits there ends as lost, and the rest is done.
+// TestFlushTellsSources flushes a paused port: requests that wait there end as lost, and the others are done.
 func TestFlushTellsSources(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandPause)
 	taken := 0
 	for range 30 {
-		if w.chips[0].HandleRequest(w.now, write) == Accepted {
+		if w.chips[0].HandleRequest(w.now, write) == flow.Accepted {
 			taken++
 		}
 		w.run(time.Millisecond)
@@ -136,9 +137,9 @@ func TestFlushTellsSources(t *testing.T) {
 	lost, done := 0, 0
 	for _, r := range w.results(0, taken) {
 		switch {
-		case r.Fate == FateLost && r.Drop == wire.DropFlushed:
+		case r.Fate == flow.FateLost && r.Drop == wire.DropFlushed:
 			lost++
-		case r.Fate == FateDone:
+		case r.Fate == flow.FateDone:
 			done++
 		default:
 			t.Errorf("%+v", r)
@@ -155,11 +156,11 @@ func TestRetrainCommand(t *testing.T) {
 	for range 50 {
 		w.chips[0].HandleRequest(w.now, write)
 		w.command(1, wire.West, router.CommandRetrain)
-		if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+		if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != flow.FateDone {
 			t.Fatalf("%+v", rs)
 		}
 	}
-	if n := w.chips[1].ports[w.chips[1].portIndex(w.channel(1, wire.West))].link.Status().Retrains; n < 50 {
+	if n := w.chips[1].ports.list[w.chips[1].ports.index(w.channel(1, wire.West))].link.Status().Retrains; n < 50 {
 		t.Errorf("%d retrains", n)
 	}
 }

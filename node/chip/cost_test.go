@@ -4,19 +4,20 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
 // TestNoAllocationPerPacket writes packets from one end of a row of three chips
-// to the other, and to the opposite side of a ring both ways in turn: request, link,
-// the chip between, memory, completion and result cost no memory in steady state.
+// to the other, and to the opposite side of a ring by both routes in turn. Request,
+// link, the chip between, memory, completion and result allocate nothing in steady state.
 func TestNoAllocationPerPacket(t *testing.T) {
 	for _, c := range []struct {
 		machine string
 		size    int
 	}{{"mesh:1x3", 64}, {"mesh:1x3", wire.MaxPayload}, {"ring:4", 64}} {
 		w, size := newFabric(t, named(t, c.machine)), c.size
-		r := Request{Dst: w.m.Chips[2].Node, Payload: make([]byte, size), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+		r := flow.Request{Dst: w.m.Chips[2].Node, Payload: make([]byte, size), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
 		const packets = 200
 		round := func() {
 			sent, done := 0, 0
@@ -24,14 +25,14 @@ func TestNoAllocationPerPacket(t *testing.T) {
 				if end.Before(w.now) {
 					t.Fatalf("%d of %d packets done within a second", done, packets)
 				}
-				for ; sent < packets && w.chips[0].HandleRequest(w.now, r) == Accepted; sent++ {
+				for ; sent < packets && w.chips[0].HandleRequest(w.now, r) == flow.Accepted; sent++ {
 					r.Other = sent%2 == 0 && c.machine == "ring:4"
 				}
 				for range 4 {
 					w.move()
 				}
 				for x, ok := w.chips[0].PollResult(); ok; x, ok = w.chips[0].PollResult() {
-					if done++; x.Fate != FateDone {
+					if done++; x.Fate != flow.FateDone {
 						t.Fatalf("%+v", x)
 					}
 				}
@@ -52,7 +53,7 @@ func (w *fabric) move() {
 		c.Tick(w.now)
 		c.Pump(w.now)
 		for ch, x, ok := c.PollTransmit(w.now); ok; ch, x, ok = c.PollTransmit(w.now) {
-			peer := c.ports[c.portIndex(ch)].Peer
+			peer := c.ports.list[c.ports.index(ch)].Peer
 			for b := x.Data; len(b) > 0; b = b[min(x.Seg, len(b)):] {
 				w.at[peer.Node].HandleDatagram(w.now, peer.Channel, b[:min(x.Seg, len(b))])
 			}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
@@ -44,18 +45,18 @@ func TestEntryRoutersWriteTheNewRoute(t *testing.T) {
 		{node(1, 0), node(2, 8), []wire.FabricNodeID{node(1, 0), node(0, 5), node(2, 2)}, []string{"SW", "SS", "SSN"}},
 	} {
 		src := w.at[c.src]
-		from := src.way(flowKey{node: c.dst}, wire.ClassRequest)
+		from := src.route(flow.Key{Node: c.dst}, wire.ClassRequest)
 		p := wire.Packet{Type: wire.PacketRequest, Src: c.src, Dst: c.dst, Command: wire.Command{Type: wire.NocNone}}
-		from.address(&p, 100)
+		address(from, &p, 100)
 		v := wire.PacketView(p.Append(nil))
-		if got := from.first.String() + actions(v); got != c.want[0] {
+		if got := from.First.String() + actions(v); got != c.want[0] {
 			t.Errorf("%s to %s: the source writes %s, want %s", c.src, c.dst, got, c.want[0])
 		}
 		at := c.src
 		for i, entry := range c.at[1:] {
 			var in *port
-			for k := range w.at[entry].ports {
-				if q := &w.at[entry].ports[k]; q.Peer.Node.Mesh == at.Mesh && q.Plane == 0 {
+			for k := range w.at[entry].ports.list {
+				if q := &w.at[entry].ports.list[k]; q.Peer.Node.Mesh == at.Mesh && q.Plane == 0 {
 					in = q
 				}
 			}

@@ -9,19 +9,20 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// mailbox is where a port's router posts its status and events (Spec §7.1).
-// Its bytes stand in the L1 of the port's ethernet tile; wire/mailbox.go has
-// the layout. Entries are written when an event is polled, the status when that
-// is one of the link and when the fabric reads it, neither for a packet that passes.
+// mailbox is where a port's router posts its status and events (Spec §7.1). Its
+// bytes stand in the L1 of the port's ethernet tile; wire/mailbox.go has the
+// layout. PollEvent writes an entry for each event, and the status for an event
+// of the link. A read by the fabric brings the status up to date. A packet that
+// passes writes nothing.
 type mailbox struct {
-	at     wire.NocAddr // where it begins
-	region []byte
-	posted uint32
-	seq    uint32
+	at     wire.NocAddr // where the mailbox begins
+	region []byte       // the bytes of the mailbox
+	posted uint32       // entries written so far
+	seq    uint32       // times that the status was written
 }
 
 // MailboxAddr is where the mailbox of a channel begins in the memory of a chip
-// of that architecture. The error names a channel that has no tile.
+// of an architecture. The error names a channel that has no tile.
 func MailboxAddr(a wire.Arch, ch wire.Channel) (wire.NocAddr, error) {
 	m, err := noc.New(a, 0)
 	if err != nil {
@@ -45,14 +46,13 @@ func mailboxAddr(m *noc.Memory, ch wire.Channel) (wire.NocAddr, error) {
 }
 
 // addMailboxes gives each port its mailbox.
-func (c *Chip) addMailboxes(now mono.Time) error {
-	c.mail = make([]mailbox, len(c.ports))
-	all := make([]byte, len(c.ports)*wire.MailboxSize)
-	for i := range c.ports {
-		m := &c.mail[i]
+func (c *machine) addMailboxes(now mono.Time) error {
+	all := make([]byte, len(c.ports.list)*wire.MailboxSize)
+	for i := range c.ports.list {
+		m := &c.ports.list[i].mail
 		m.region = all[i*wire.MailboxSize:][:wire.MailboxSize:wire.MailboxSize]
 		var err error
-		if m.at, err = mailboxAddr(c.memory, c.ports[i].Local.Channel); err == nil {
+		if m.at, err = mailboxAddr(c.memory, c.ports.list[i].Local.Channel); err == nil {
 			err = c.memory.Map(m.at, m.region)
 		}
 		if err != nil {
@@ -63,21 +63,22 @@ func (c *Chip) addMailboxes(now mono.Time) error {
 	return nil
 }
 
-// refreshMailbox brings the status up to date that n bytes at a show a part of, if they do.
-func (c *Chip) refreshMailbox(now mono.Time, a wire.NocAddr, n int) {
+// refreshMailbox brings the status of a mailbox up to date if n bytes at address a are part of the mailbox.
+func (c *machine) refreshMailbox(now mono.Time, a wire.NocAddr, n int) {
 	if !c.memory.Overlaps(a, n) {
 		return
 	}
-	for i := range c.mail {
-		if m := &c.mail[i]; m.at.X() == a.X() && m.at.Y() == a.Y() {
+	for i := range c.ports.list {
+		if m := &c.ports.list[i].mail; m.at.X() == a.X() && m.at.Y() == a.Y() {
 			c.postStatus(now, i)
 		}
 	}
 }
 
 // postStatus writes a port's status.
-func (c *Chip) postStatus(now mono.Time, i int) {
-	p, m := &c.ports[i], &c.mail[i]
+func (c *machine) postStatus(now mono.Time, i int) {
+	p := &c.ports.list[i]
+	m := &p.mail
 	l, f, r := p.link.Status(), p.link.Counters(), c.router.Status(i)
 	m.seq++
 	s := wire.MailboxStatus{Seq: m.seq, Incarnation: c.cfg.Incarnation, At: uint64(now), Local: p.Local, Dir: p.Dir, Plane: p.Plane,
@@ -87,7 +88,7 @@ func (c *Chip) postStatus(now mono.Time, i int) {
 		Since:     uint64(l.Since), Downtime: uint64(l.Downtime), RTT: uint64(l.RTT),
 		PacketsSent: f.PacketsSent, BytesSent: f.PayloadSent, FramesSent: f.FramesSent, FramesResent: f.Retransmitted,
 		PacketsReceived: f.PacketsReceived, BytesReceived: f.PayloadReceived, FramesReceived: f.FramesReceived, FramesRefused: refused(&f),
-		Injected: r.Counters.Injected, Forwarded: r.Counters.Forwarded, Delivered: r.Counters.Delivered, Epoch: c.epoch}
+		Injected: r.Counters.Injected, Forwarded: r.Counters.Forwarded, Delivered: r.Counters.Delivered, Epoch: c.tables.epoch}
 	for _, n := range r.Counters.Dropped {
 		s.Dropped += n
 	}
@@ -98,24 +99,26 @@ func (c *Chip) postStatus(now mono.Time, i int) {
 	s.Put(m.region)
 }
 
-// post writes an event into the mailbox of its port, over the oldest one if it is full.
-func (c *Chip) post(e *Event) {
+// post writes an event into the mailbox of its port. A full mailbox loses its
+// oldest entry. An event of new tables goes to the mailboxes of all ports.
+func (c *machine) post(e *Event) {
 	if e.Tables != nil {
-		for i := range c.mail {
+		for i := range c.ports.list {
 			c.postIn(i, e)
 		}
-	} else if i := c.portIndex(e.Local.Channel); i >= 0 {
+	} else if i := c.ports.index(e.Local.Channel); i >= 0 {
 		c.postIn(i, e)
 	}
 }
 
-func (c *Chip) postIn(i int, e *Event) {
-	m := &c.mail[i]
+// postIn writes an event into the mailbox of port i.
+func (c *machine) postIn(i int, e *Event) {
+	m := &c.ports.list[i].mail
 	x := entryOf(e)
 	x.Number, x.Life, x.At = m.posted, uint32(c.cfg.Incarnation), uint64(e.At)
 	x.Put(m.region[wire.MailboxEntryAt(m.posted):])
 	m.posted++
-	if e.Link.Kind != 0 || e.Port != nil { // packets that are dropped may be many at once
+	if e.Link.Kind != 0 || e.Port != nil { // not for dropped packets, which may be many at once
 		c.postStatus(e.At, i)
 	}
 }
@@ -188,7 +191,7 @@ func mailboxPath(p ttlink.Path) uint8 {
 	return uint8(p.Channel())
 }
 
-// refused counts the frames that came in and were not taken.
+// refused is the number of frames that came in and that the link did not take.
 func refused(f *ttlink.Counters) uint64 {
 	n := f.Duplicates + f.Gaps + f.StaleSession + f.NotUp + f.WrongChannel + f.WrongPath + f.CreditViolations + f.BadPieces +
 		f.MalformedHellos + f.MalformedUpdates + f.MiswiredHellos + f.StaleHellos + f.UnprovedHellos + f.Raw

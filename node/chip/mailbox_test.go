@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 )
 
-// mailbox reads the mailbox of channel ch of chip of by the fabric, from chip from, in two reads.
+// mailbox reads the mailbox of a channel of chip "of" over the fabric, from chip "from", in two reads.
 func (w *fabric) mailbox(from, of int, ch wire.Channel) wire.Mailbox {
 	w.t.Helper()
 	at, err := MailboxAddr(w.m.Arch, ch)
@@ -20,12 +21,12 @@ func (w *fabric) mailbox(from, of int, ch wire.Channel) wire.Mailbox {
 	var region []byte
 	for len(region) < wire.MailboxSize {
 		n := min(wire.MaxPayload, wire.MailboxSize-len(region))
-		r := Request{Dst: w.m.Chips[of].Node, Command: wire.Command{Type: wire.NocRead, Addr: at.Add(len(region)), Size: uint16(n)}}
-		if got := w.chips[from].HandleRequest(w.now, r); got != Accepted {
+		r := flow.Request{Dst: w.m.Chips[of].Node, Command: wire.Command{Type: wire.NocRead, Addr: at.Add(len(region)), Size: uint16(n)}}
+		if got := w.chips[from].HandleRequest(w.now, r); got != flow.Accepted {
 			w.t.Fatalf("a read was not taken: %d", got)
 		}
 		rs := w.results(from, 1)
-		if len(rs) != 1 || rs[0].Fate != FateDone || len(rs[0].Data) != n {
+		if len(rs) != 1 || rs[0].Fate != flow.FateDone || len(rs[0].Data) != n {
 			w.t.Fatalf("a read ended as %+v", rs)
 		}
 		region = append(region, rs[0].Data...)
@@ -37,7 +38,7 @@ func (w *fabric) mailbox(from, of int, ch wire.Channel) wire.Mailbox {
 	return m
 }
 
-// drain has a chip post what has happened.
+// drain polls the events of a chip, which posts them to the mailboxes.
 func (w *fabric) drain() {
 	for _, c := range w.chips {
 		for _, ok := c.PollEvent(); ok; _, ok = c.PollEvent() {
@@ -52,8 +53,8 @@ func TestMailbox(t *testing.T) {
 	w.drain()
 	c := w.chips[1]
 	east, west := -1, -1
-	for i := range c.ports {
-		switch p := &c.ports[i]; {
+	for i := range c.ports.list {
+		switch p := &c.ports.list[i]; {
 		case p.Plane != 0:
 		case p.Dir == wire.East:
 			east = i
@@ -61,11 +62,11 @@ func TestMailbox(t *testing.T) {
 			west = i
 		}
 	}
-	p := &c.ports[east]
+	p := &c.ports.list[east]
 	m := w.mailbox(0, 1, p.Local.Channel)
 	s := m.Status
 	if s.Local != p.Local || s.Peer != p.Peer || s.Incarnation != c.Incarnation() || s.State != wire.RouterRunning || s.Postcode != wire.PostReady ||
-		s.LinkState != uint8(ttlink.StateUp) || s.Dir != wire.East || s.Path != wire.MailboxOwnCable || s.Epoch != c.epoch || s.At == 0 {
+		s.LinkState != uint8(ttlink.StateUp) || s.Dir != wire.East || s.Path != wire.MailboxOwnCable || s.Epoch != c.tables.epoch || s.At == 0 {
 		t.Errorf("the status is %+v", s)
 	}
 	kinds := map[wire.MailboxKind]int{}
@@ -76,21 +77,21 @@ func TestMailbox(t *testing.T) {
 		t.Errorf("%d posted: %+v", s.Posted, m.Entries)
 	}
 
-	before := w.mailbox(0, 1, c.ports[west].Local.Channel).Status
+	before := w.mailbox(0, 1, c.ports.list[west].Local.Channel).Status
 	for range 10 {
-		w.chips[0].HandleRequest(w.now, Request{Dst: w.m.Chips[2].Node, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: []byte("pass")})
+		w.chips[0].HandleRequest(w.now, flow.Request{Dst: w.m.Chips[2].Node, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: []byte("pass")})
 	}
 	w.results(0, 10)
-	after := w.mailbox(0, 1, c.ports[west].Local.Channel).Status
+	after := w.mailbox(0, 1, c.ports.list[west].Local.Channel).Status
 	if after.Forwarded < before.Forwarded+10 || after.PacketsReceived < before.PacketsReceived+10 || after.Seq <= before.Seq || after.At <= before.At {
 		t.Errorf("ten packets later the status went from %+v to %+v", before, after)
 	}
 
 	w.cut(c, wire.East, true) // on both planes, so that no cable carries the frames of another
-	for slices.ContainsFunc(c.ports, func(p port) bool { return p.Dir == wire.East && p.up }) {
+	for slices.ContainsFunc(c.ports.list, func(p port) bool { return p.Dir == wire.East && p.up }) {
 		w.run(time.Millisecond)
 	}
-	w.chips[0].HandleRequest(w.now, Request{Dst: w.m.Chips[2].Node, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: []byte("lost")})
+	w.chips[0].HandleRequest(w.now, flow.Request{Dst: w.m.Chips[2].Node, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: []byte("lost")})
 	w.run(time.Second)
 	w.results(0, 1)
 	w.drain()
@@ -99,7 +100,7 @@ func TestMailbox(t *testing.T) {
 		t.Errorf("with the cable cut the status is %+v", m.Status)
 	}
 	tables := len(m.Entries) - 2
-	if m.Entries[tables].Kind != wire.MailboxTables || m.Entries[tables].Packets == 0 || m.Entries[tables].Session != wire.SessionID(c.epoch) {
+	if m.Entries[tables].Kind != wire.MailboxTables || m.Entries[tables].Packets == 0 || m.Entries[tables].Session != wire.SessionID(c.tables.epoch) {
 		t.Fatalf("no entry tells of the tables in force: %+v", m.Entries)
 	}
 	last := m.Entries[len(m.Entries)-1]
@@ -114,16 +115,16 @@ func TestMailbox(t *testing.T) {
 	}
 }
 
-// Overwritten entries are known by their number; what others write is written over.
+// A reader knows an overwritten entry by its number. The chip writes over what others write into a mailbox.
 func TestMailboxIsARing(t *testing.T) {
 	w := newFabric(t, named(t, "n300"))
 	w.drain()
 	c := w.chips[1]
-	ch := c.ports[0].Local.Channel
+	ch := c.ports.list[0].Local.Channel
 	at, _ := MailboxAddr(w.m.Arch, ch)
 	posted := w.mailbox(0, 1, ch).Status.Posted
 	for k := range uint64(1000) {
-		c.events.add(Event{At: w.now, Local: c.ports[0].Local, Drop: wire.DropTTL, Count: k + 1})
+		c.events.add(Event{At: w.now, Local: c.ports.list[0].Local, Drop: wire.DropTTL, Count: k + 1})
 		if k%37 == 0 {
 			w.drain()
 		}
@@ -143,7 +144,7 @@ func TestMailboxIsARing(t *testing.T) {
 	}
 }
 
-// The codes in the mailbox are documented in package wire, which does not know this package's nor ttlink's.
+// Package wire documents the codes in the mailbox, and cannot import the codes of this package and of ttlink: they must agree.
 func TestMailboxCodes(t *testing.T) {
 	reasons := []string{"none", "silence", "peer retrained", "peer closed", "peer restarted", "path off", "closed", "path narrower", "fallback gone", "retrain"}
 	for i, s := range reasons {

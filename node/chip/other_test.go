@@ -6,18 +6,19 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
-// opposite is a write to the chip opposite the first one on a ring of six, one way round or the other.
-func opposite(w *fabric, other bool, token uint64) Request {
-	return Request{Token: token, Dst: w.m.Chips[3].Node, Other: other, Payload: []byte{byte(token)},
+// opposite is a write to the chip opposite the first one on a ring of six, by the usual route or by the other.
+func opposite(w *fabric, other bool, token uint64) flow.Request {
+	return flow.Request{Token: token, Dst: w.m.Chips[3].Node, Other: other, Payload: []byte{byte(token)},
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 64*token)}}
 }
 
-// Each way round a ring is a flow of its own at both ends; requests, read data
-// and completions say which, and the routers on each side see their own packets alone.
+// Each of the two routes round a ring is a flow of its own at both ends. Requests,
+// read data and completions say which, and a router sees only packets of its side.
 func TestBothWaysRoundARing(t *testing.T) {
 	w := newFabric(t, named(t, "ring:6"))
 	type seen struct {
@@ -25,10 +26,16 @@ func TestBothWaysRoundARing(t *testing.T) {
 		typ   wire.PacketType
 		other bool
 	}
-	saw := map[seen]int{}
+	saw, next := map[seen]int{}, map[bool]uint32{}
 	w.watch = func(to wire.PortID, v wire.PacketView) {
 		if v.Type() != wire.PacketLinkState {
 			saw[seen{to.Node.Chip, v.Type(), v.Other()}]++
+		}
+		if v.Type() == wire.PacketRequest && to.Node == w.m.Chips[3].Node {
+			if _, seq := v.Flow(); seq != next[v.Other()] {
+				t.Errorf("other %v: request %d came as number %d of its flow", v.Other(), next[v.Other()], seq)
+			}
+			next[v.Other()]++
 		}
 	}
 	const each = 3
@@ -42,8 +49,8 @@ func TestBothWaysRoundARing(t *testing.T) {
 			}
 			read := r
 			read.Token, read.Payload, read.Command.Type, read.Command.Size = r.Token+100, nil, wire.NocRead, 1
-			for _, q := range []Request{r, read} {
-				if a := w.chips[0].HandleRequest(w.now, q); a != Accepted {
+			for _, q := range []flow.Request{r, read} {
+				if a := w.chips[0].HandleRequest(w.now, q); a != flow.Accepted {
 					t.Fatalf("not taken: %d", a)
 				}
 			}
@@ -51,20 +58,20 @@ func TestBothWaysRoundARing(t *testing.T) {
 	}
 	rs := w.results(0, 4*each)
 	for _, r := range rs {
-		if r.Fate != FateDone || r.Token > 100 && !bytes.Equal(r.Data, []byte{byte(r.Token - 100)}) {
+		if r.Fate != flow.FateDone || r.Token > 100 && !bytes.Equal(r.Data, []byte{byte(r.Token - 100)}) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if len(rs) != 4*each || w.chips[0].Open() != 0 || w.chips[0].counters.StaleCompletions+w.chips[0].counters.StaleReplies != 0 {
-		t.Errorf("%d results, %d open, %d stale completions, %d stale replies", len(rs), w.chips[0].Open(), w.chips[0].counters.StaleCompletions, w.chips[0].counters.StaleReplies)
+	stale := w.chips[0].Status().Counters
+	if len(rs) != 4*each || w.chips[0].Open() != 0 || stale.StaleCompletions+stale.StaleReplies != 0 {
+		t.Errorf("%d results, %d open, %d stale completions, %d stale replies", len(rs), w.chips[0].Open(), stale.StaleCompletions, stale.StaleReplies)
 	}
 	for _, other := range []bool{false, true} {
-		f, g := w.chips[0].out[flowKey{node: w.m.Chips[3].Node, other: other}], w.chips[3].in[flowKey{node: w.m.Chips[0].Node, other: other}]
-		if f == nil || g == nil || f.next != 2*each || g.next != 2*each {
-			t.Errorf("other %v: the flow's ends are %+v and %+v", other, f, g)
+		if next[other] != 2*each {
+			t.Errorf("other %v: the flow had %d requests, want %d", other, next[other], 2*each)
 		}
 	}
-	// East from an even place, and so back from an odd one: West; the other way round each time.
+	// From an even place the usual route goes East, from an odd place West; the other route goes the other side.
 	for i, side := range [][]wire.ChipID{{1, 2}, {5, 4}} {
 		for _, at := range side {
 			for _, other := range []bool{false, true} {
@@ -86,12 +93,12 @@ func TestBothWaysRoundARing(t *testing.T) {
 	}
 }
 
-// A drop report names the way of its packet: one flow's loss is not the other's.
+// A drop report names the route of its packet, so that the loss ends a request of the right flow.
 func TestDropsOfOneWay(t *testing.T) {
 	w := fabricOf(t, named(t, "ring:6"), func(c *Config) { c.TTL = 2 })
 	for i, other := range []bool{true, false} {
 		for token := range uint64(2) {
-			if a := w.chips[0].HandleRequest(w.now, opposite(w, other, token)); a != Accepted {
+			if a := w.chips[0].HandleRequest(w.now, opposite(w, other, token)); a != flow.Accepted {
 				t.Fatalf("not taken: %d", a)
 			}
 		}
@@ -100,24 +107,24 @@ func TestDropsOfOneWay(t *testing.T) {
 			t.Fatalf("other %v: %d results", other, len(rs))
 		}
 		for k, r := range rs {
-			if r.Token != uint64(k) || r.Fate != FateLost || r.Drop != wire.DropTTL || r.At != at {
+			if r.Token != uint64(k) || r.Fate != flow.FateLost || r.Drop != wire.DropTTL || r.At != at {
 				t.Errorf("other %v: %+v, want it dropped at %s", other, r, at)
 			}
 		}
 	}
 }
 
-// What has its way named, or ranges, cannot be given another one.
+// A request with hops or ranges cannot ask for the other route.
 func TestOtherWayRefused(t *testing.T) {
 	w := newFabric(t, named(t, "ring:6"))
 	via := opposite(w, true, 1)
 	via.Via = []wire.Direction{wire.East, wire.East, wire.East}
-	if a := w.chips[0].HandleRequest(w.now, via); a != BadVia {
+	if a := w.chips[0].HandleRequest(w.now, via); a != flow.BadVia {
 		t.Errorf("with hops: %d", a)
 	}
 	many := opposite(w, true, 1)
 	many.Ranges.Hops[wire.East] = 2
-	if a := w.chips[0].HandleRequest(w.now, many); a != BadRanges || w.chips[0].CheckMulticast(&many) == nil {
+	if a := w.chips[0].HandleRequest(w.now, many); a != flow.BadRanges || w.chips[0].CheckMulticast(&many) == nil {
 		t.Errorf("a multicast: %d, %v", a, w.chips[0].CheckMulticast(&many))
 	}
 	many.Other = false
@@ -126,21 +133,28 @@ func TestOtherWayRefused(t *testing.T) {
 	}
 }
 
-// Where there is one way, what asks for the other one takes it, too, and is a flow of its own all the same.
+// Where only one route exists, a request for the other route takes the same one, as a flow of its own.
 func TestOtherWayOfALine(t *testing.T) {
 	w := newFabric(t, named(t, "mesh:1x4"))
+	next := map[bool]uint32{} // by flow
+	w.watch = func(to wire.PortID, v wire.PacketView) {
+		if _, seq := v.Flow(); v.Type() == wire.PacketRequest && to.Node == w.m.Chips[3].Node && seq == next[v.Other()] {
+			next[v.Other()]++
+		}
+	}
 	for token := range uint64(6) {
-		if a := w.chips[0].HandleRequest(w.now, opposite(w, token%2 == 0, token)); a != Accepted {
+		if a := w.chips[0].HandleRequest(w.now, opposite(w, token%2 == 0, token)); a != flow.Accepted {
 			t.Fatalf("not taken: %d", a)
 		}
 	}
-	if rs := w.results(0, 6); len(rs) != 6 || len(w.chips[3].in) != 2 || w.chips[0].ways.sides != 1 {
-		t.Errorf("%d results, %d flows, ways of %d sides", len(rs), len(w.chips[3].in), w.chips[0].ways.sides)
+	if rs := w.results(0, 6); len(rs) != 6 || next[false] != 3 || next[true] != 3 || w.chips[0].tables.routes.sides != 1 {
+		t.Errorf("%d results, %v requests by flow, routes of %d sides", len(rs), next, w.chips[0].tables.routes.sides)
 	}
 }
 
-// A fault takes one way: what asks for it goes the usual one, whose packets
-// keep theirs. What asks for the usual one of a broken side takes a detour. When the cable is back, so are both.
+// A fault breaks one of the two routes round a ring. Requests for the broken route
+// take the other side; requests for the intact route keep that route. When the
+// cable is back, both routes are.
 func TestOtherWayAroundAFault(t *testing.T) {
 	w := newFabric(t, named(t, "ring:6"))
 	sides := map[bool]map[wire.ChipID]bool{}
@@ -153,17 +167,17 @@ func TestOtherWayAroundAFault(t *testing.T) {
 		t.Helper()
 		sides = map[bool]map[wire.ChipID]bool{false: {}, true: {}}
 		for _, o := range []bool{false, true} {
-			if a := w.chips[0].HandleRequest(w.now, opposite(w, o, 1)); a != Accepted {
+			if a := w.chips[0].HandleRequest(w.now, opposite(w, o, 1)); a != flow.Accepted {
 				t.Fatalf("other %v: not taken: %d", o, a)
 			}
 		}
 		for _, r := range w.results(0, 2) {
-			if r.Fate != FateDone {
+			if r.Fate != flow.FateDone {
 				t.Errorf("%+v", r)
 			}
 		}
 		if got := [2]string{fmt.Sprint(sides[false]), fmt.Sprint(sides[true])}; got != [2]string{usual, other} {
-			t.Errorf("by way of %v, want %s and %s", got, usual, other)
+			t.Errorf("by chips %v, want %s and %s", got, usual, other)
 		}
 	}
 	east, west := "map[1:true 2:true 3:true]", "map[3:true 4:true 5:true]"
@@ -192,7 +206,7 @@ func TestOtherWayAroundAFault(t *testing.T) {
 	both(east, west)
 }
 
-// The chip that a packet enters a mesh by writes a route that goes the way round that the packet asks for.
+// The chip by which a packet enters a mesh writes the route round the ring that the packet asks for.
 func TestEntryRoutersTakeTheOtherWay(t *testing.T) {
 	text := "mesh_descriptors { name: \"M\" arch: WORMHOLE_B0 device_topology { dims: [ 4, 4 ] dim_types: [ LINE, RING ] } channels { count: 2 } }\n" +
 		"graph_descriptors { name: \"G\" instances { mesh { mesh_descriptor: \"M\" mesh_id: 0 } } instances { mesh { mesh_descriptor: \"M\" mesh_id: 1 } }\n" +
@@ -202,30 +216,30 @@ func TestEntryRoutersTakeTheOtherWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newFabric(t, m)
-	ways := map[wire.FabricNodeID]map[bool]string{} // within the second mesh, by destination
+	paths := map[wire.FabricNodeID]map[bool]string{} // within the second mesh, by destination
 	w.watch = func(to wire.PortID, v wire.PacketView) {
 		if v.Type() == wire.PacketRequest && to.Node.Mesh == 1 {
-			ways[v.Dst()][v.Other()] += fmt.Sprint(to.Node, " ")
+			paths[v.Dst()][v.Other()] += fmt.Sprint(to.Node, " ")
 		}
 	}
 	for _, c := range m.Chips {
 		if c.Node.Mesh != 1 {
 			continue
 		}
-		ways[c.Node] = map[bool]string{}
+		paths[c.Node] = map[bool]string{}
 		for _, other := range []bool{false, true} {
-			r := Request{Dst: c.Node, Other: other, Payload: []byte{1}, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
-			if a := w.chips[0].HandleRequest(w.now, r); a != Accepted {
+			r := flow.Request{Dst: c.Node, Other: other, Payload: []byte{1}, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+			if a := w.chips[0].HandleRequest(w.now, r); a != flow.Accepted {
 				t.Fatalf("%s, other %v: %d", c.Node, other, a)
 			}
-			if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+			if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != flow.FateDone {
 				t.Errorf("%s, other %v: %+v", c.Node, other, rs)
 			}
 		}
 	}
 	differ := 0
-	for dst, way := range ways {
-		a, b := way[false], way[true]
+	for dst, path := range paths {
+		a, b := path[false], path[true]
 		if len(a) != len(b) || a == "" {
 			t.Errorf("%s by %s and by %s", dst, a, b)
 		}
@@ -234,6 +248,6 @@ func TestEntryRoutersTakeTheOtherWay(t *testing.T) {
 		}
 	}
 	if differ != 4 { // the column opposite the entry's
-		t.Errorf("%d chips of the mesh are reached two ways, want 4: %v", differ, ways)
+		t.Errorf("%d chips of the mesh are reached by two routes, want 4: %v", differ, paths)
 	}
 }

@@ -1,37 +1,167 @@
 package chip
 
 import (
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// HandleDatagram takes one datagram that came in on a port. A whole packet
-// enters the router; of one that comes in pieces, each is copied into its slot.
-func (c *Chip) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
-	if c.tap != nil {
-		c.tap.Call(OpHandleDatagram, now, ch, 0, b)
+// A packet takes one of these routes through a chip. Pump moves packets stage by
+// stage. Three shortcuts skip stages where no packet waits before this one, so
+// that order and fairness stay as they are. The router says whether that is so:
+// by CutThrough for deliverNow, Through for forwardNow, Bypass for sendNow.
+//
+//	cable → link → take ─ deliverNow ─────────────────────────→ memory, flows           shortcut
+//	                    ─ forwardNow ─────────────────────────→ link → cable            shortcut
+//	                    ─ stored → receiver channel ─ deliver ─→ memory, flows
+//	                                                ─ Step ────→ sender channel → transmit → link → cable
+//	own packets → launch ─ sendNow ───────────────────────────→ link → cable            shortcut
+//	                     ─ inject ────────────────────────────→ sender channel → transmit → link → cable
+//	own multicasts → injectTree → router's own channel ─ Step ─→ sender channels → transmit → links → cables
+//	own read data → emit ─────────────────────────────────────→ sender channel → transmit → link → cable
+//	sender channel of a port out of service ─ redirect ───────→ sender channel of another port
+//	packet that must go no further ─ Discard, or dropped by Step → abandon → report to its source
+
+// Pump runs the chip until nothing moves: the data path, stage by stage.
+func (c *machine) Pump(now mono.Time) {
+	for {
+		moved := c.deliver(now)             // receiver channels → memory, flows
+		moved = c.router.Step(now) || moved // receiver channels → sender channels
+		moved = c.redirect() || moved       // sender channels of ports out of service → those of others
+		c.returnCredits()                   // freed receiver slots → the peers
+		moved = c.abandon(now) || moved     // dropped packets → reports, stuck channels → events
+		moved = c.emit(now) || moved        // replies, completions, reports → launch
+		moved = c.pull(now) || moved        // the program's requests → launch, injectTree
+		moved = c.transmit(now) || moved    // sender channels → links
+		if !moved {
+			return
+		}
 	}
-	i := c.portIndex(ch)
+}
+
+// take decides where a packet goes that came in by port i on a virtual channel.
+// The packet lies in slot s, or still in its datagram where s is router.NoSlot.
+func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot) {
+	p := &c.ports.list[i]
+	v, err := wire.ViewPacket(b)
+	if err != nil || v.VC() != vc || v.Plane() != p.Plane {
+		c.malformed(p, vc, s)
+		return
+	}
+	why := c.admits(p, v)
+	first := s == router.NoSlot && c.router.Idle(i, vc) // no packet waits before this one
+	switch {
+	case first && c.deliverNow(now, i, v): // → memory, flows
+	case first && why == 0 && c.forwardNow(now, i, v): // → link onwards
+	case why != 0:
+		c.router.Discard(i, c.stored(v, s), why)
+	default:
+		c.saw(now, p, v)
+		c.router.Arrive(i, vc, c.stored(v, s)) // → receiver channel
+		return                                 // returnCredits gives the slot back to the peer later
+	}
+	p.link.Free(vc)
+}
+
+// deliverNow hands a packet for this chip to memory and flows, straight from the datagram.
+func (c *machine) deliverNow(now mono.Time, i int, v wire.PacketView) bool {
+	if !c.router.CutThrough(i, v) {
+		return false
+	}
+	c.saw(now, &c.ports.list[i], v)
+	c.arrived(now, v)
+	return true
+}
+
+// forwardNow copies a packet from the datagram into the link onwards, if that
+// link has credit and takes the packet in one piece.
+func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
+	out, to, ok := c.router.Through(i, v)
+	if !ok {
+		return false
+	}
+	b, ok := c.ports.list[out].link.Place(now, to, len(v))
+	if !ok {
+		return false
+	}
+	copy(b, v)
+	sent := wire.PacketView(b)
+	sent.SetVC(to)
+	sent.Advance()
+	c.router.Passed(i, out, to)
+	c.saw(now, &c.ports.list[i], v)
+	return true
+}
+
+// launch sends an addressed packet of this chip by a port; false while there is no room.
+func (c *machine) launch(now mono.Time, port int, p *wire.Packet) bool {
+	return c.sendNow(now, port, p) || c.inject(port, p)
+}
+
+// sendNow writes a packet of this chip into the link, if no packet waits in the
+// port's sender channels and the link has credit.
+func (c *machine) sendNow(now mono.Time, port int, p *wire.Packet) bool {
+	if !c.router.Bypass(port) {
+		return false
+	}
+	b, ok := c.ports.list[port].link.Place(now, p.VC, p.Len())
+	if !ok {
+		return false
+	}
+	p.Append(b[:0])
+	c.router.Bypassed(port, p.VC)
+	return true
+}
+
+// inject puts a packet of this chip into a sender channel of a port.
+func (c *machine) inject(port int, p *wire.Packet) bool {
+	if !c.router.CanInject(port, p.VC) {
+		return false
+	}
+	s, ok := c.build(p)
+	return ok && c.router.Inject(port, p.VC, s)
+}
+
+// injectTree puts a multicast of this chip into the router's own channel, from
+// which the router makes the copies. Room has said that there is room.
+func (c *machine) injectTree(p *wire.Packet) bool {
+	s, ok := c.build(p)
+	return ok && c.router.Multicast(p.Plane, s)
+}
+
+// build encodes an addressed packet into a slot of its own.
+func (c *machine) build(p *wire.Packet) (router.Slot, bool) {
+	s, ok := c.pool.Get(p.Len())
+	if ok {
+		p.Append(c.pool.Bytes(s)[:0])
+	}
+	return s, ok
+}
+
+// HandleDatagram takes one datagram that came in on a port. A datagram may hold
+// a whole packet, which is taken from where it lies, or a piece of a packet.
+func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
+	i := c.ports.index(ch)
 	if i < 0 {
 		return
 	}
 	i, by := c.addressed(i, b)
-	d, ok := c.ports[i].link.HandleVia(now, by, b)
+	d, ok := c.ports.list[i].link.HandleVia(now, by, b)
 	c.linkEvents(now, i)
 	switch {
 	case !ok:
 	case d.Offset == 0 && d.End:
-		c.whole(now, i, d.VC, d.Data, router.NoSlot)
+		c.take(now, i, d.VC, d.Data, router.NoSlot)
 	default:
-		c.piece(now, i, &d)
+		c.assemble(now, i, &d)
 	}
 }
 
-// piece takes a piece of a packet.
-func (c *Chip) piece(now mono.Time, i int, d *ttlink.Delivery) {
-	p := &c.ports[i]
+// assemble copies a piece of a packet into the packet's slot, and takes the packet with its last piece.
+func (c *machine) assemble(now mono.Time, i int, d *ttlink.Delivery) {
+	p := &c.ports.list[i]
 	if d.Offset == 0 && p.partial == router.NoSlot {
 		p.partial = c.slot(wire.MaxPacket)
 	}
@@ -48,64 +178,23 @@ func (c *Chip) piece(now mono.Time, i int, d *ttlink.Delivery) {
 	if end > wire.MaxPacket {
 		c.pool.SetLen(s, 0)
 	}
-	c.whole(now, i, d.VC, c.pool.Bytes(s), s)
+	c.take(now, i, d.VC, c.pool.Bytes(s), s)
 }
 
-// slot takes a buffer out of the pool for a packet of n bytes that came in.
-func (c *Chip) slot(n int) router.Slot {
-	s, ok := c.pool.Get(n)
-	if !ok {
-		panic("chip: a peer with credits found no slot; the pool is smaller than the channels")
+// malformed counts a packet that cannot be read, or that came on another channel
+// or plane than the packet says, and frees the packet's slot.
+func (c *machine) malformed(p *port, vc wire.VC, s router.Slot) {
+	c.counters.Dropped[wire.DropMalformed]++
+	p.malformed[vc.Class()]++
+	if s != router.NoSlot {
+		c.pool.Put(s)
 	}
-	return s
+	p.link.Free(vc)
 }
 
-// whole takes a packet that came in by a port on a virtual channel. It lies in
-// a slot or, where that is none, in the datagram that it came in: if it finds
-// nothing before it, it is performed from there, or goes on from there: it
-// would be the next one anyway.
-func (c *Chip) whole(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot) {
-	p := &c.ports[i]
-	v, err := wire.ViewPacket(b)
-	if err != nil || v.VC() != vc || v.Plane() != p.Plane {
-		c.counters.Dropped[wire.DropMalformed]++
-		p.malformed[vc.Class()]++
-		if s != router.NoSlot {
-			c.pool.Put(s)
-		}
-		p.link.Free(vc)
-		return
-	}
-	why := c.admits(p, v)
-	if s == router.NoSlot {
-		if c.router.Idle(i, vc) {
-			if c.router.CutThrough(i, v) {
-				c.saw(now, p, v)
-				c.arrived(now, v)
-				p.link.Free(vc)
-				return
-			}
-			if why == 0 && c.passThrough(now, i, v) {
-				c.saw(now, p, v)
-				p.link.Free(vc)
-				return
-			}
-		}
-		s = c.slot(len(v))
-		copy(c.pool.Bytes(s), v)
-	}
-	if why != 0 {
-		c.router.Discard(i, s, why)
-		p.link.Free(vc)
-		return
-	}
-	c.saw(now, p, v)
-	c.router.Arrive(i, vc, s)
-}
-
-// admits looks at a packet that came in by a port, and gives one from another
-// mesh its route: why it must go no further, or 0.
-func (c *Chip) admits(p *port, v wire.PacketView) wire.DropReason {
+// admits looks at a packet that came in by a port, and gives a packet from
+// another mesh its route. It returns why the packet must go no further, or 0.
+func (c *machine) admits(p *port, v wire.PacketView) wire.DropReason {
 	switch {
 	case !c.enter(p, v):
 		return wire.DropUnreachable
@@ -115,47 +204,26 @@ func (c *Chip) admits(p *port, v wire.PacketView) wire.DropReason {
 	return 0
 }
 
-// passThrough sends a packet on from the datagram that it came in, if nothing
-// waits before it and the link onwards has credit and takes it in one piece.
-func (c *Chip) passThrough(now mono.Time, i int, v wire.PacketView) bool {
-	out, to, ok := c.router.Through(i, v)
-	if !ok {
-		return false
+// stored returns the slot that a packet lies in; a packet that lies in its datagram is copied into a slot.
+func (c *machine) stored(v wire.PacketView, s router.Slot) router.Slot {
+	if s == router.NoSlot {
+		s = c.slot(len(v))
+		copy(c.pool.Bytes(s), v)
 	}
-	b, ok := c.ports[out].link.Place(now, to, len(v))
-	if !ok {
-		return false
-	}
-	copy(b, v)
-	sent := wire.PacketView(b)
-	sent.SetVC(to)
-	sent.Advance()
-	c.router.Passed(i, out, to)
-	return true
+	return s
 }
 
-// Pump runs the chip until nothing moves: the data path, stage by stage.
-func (c *Chip) Pump(now mono.Time) {
-	if c.tap != nil {
-		c.tap.Call(OpPump, now, 0, 0, nil)
+// slot takes a buffer out of the pool for a packet of n bytes that came in.
+func (c *machine) slot(n int) router.Slot {
+	s, ok := c.pool.Get(n)
+	if !ok {
+		panic("chip: a peer with credits found no slot; the pool is smaller than the channels")
 	}
-	for {
-		moved := c.deliver(now)             // receiver channels → memory, flows
-		moved = c.router.Step(now) || moved // receiver channels → sender channels
-		moved = c.redirect() || moved       // sender channels of ports out of service → those of others
-		c.returnCredits()                   // freed receiver slots → the peers
-		moved = c.abandon(now) || moved     // given up packets → reports, stuck channels → events
-		moved = c.emit(now) || moved        // replies, completions, reports → sender channels
-		moved = c.pull(now) || moved        // the client's requests → sender channels
-		moved = c.transmit(now) || moved    // sender channels → links
-		if !moved {
-			return
-		}
-	}
+	return s
 }
 
-// deliver executes what has arrived for this chip.
-func (c *Chip) deliver(now mono.Time) bool {
+// deliver hands the packets that the router has for this chip to memory and flows.
+func (c *machine) deliver(now mono.Time) bool {
 	moved := false
 	for {
 		l, ok := c.router.PollLocal()
@@ -171,160 +239,58 @@ func (c *Chip) deliver(now mono.Time) bool {
 }
 
 // arrived handles a packet for this chip.
-func (c *Chip) arrived(now mono.Time, b []byte) {
+func (c *machine) arrived(now mono.Time, b []byte) {
 	var err error
-	p := &c.arriving
-	if *p, err = wire.DecodePacket(b); err != nil || !c.mine(p) || !c.plan.Has(p.Src) {
+	p := &c.scratch.arriving
+	if *p, err = wire.DecodePacket(b); err != nil || !c.mine(p) || !c.tables.plan.Has(p.Src) {
 		c.counters.Dropped[wire.DropMalformed]++
 		c.refused[wire.PacketView(b).VC().Class()]++
 		return
 	}
+	from := flow.Key{Node: p.Src, Plane: p.Plane, Other: p.Other}
 	switch p.Type {
 	case wire.PacketRequest, wire.PacketProbe:
 		c.request(now, p)
 	case wire.PacketReply:
-		c.reply(now, p)
+		c.source.HandleReply(now, from, p.ID, p.Payload)
 	case wire.PacketCompletion:
-		c.completion(now, p)
+		from.Group = p.Group
+		c.completion(now, from, p.Payload)
 	case wire.PacketLinkState:
 		c.hear(now, p)
 	case wire.PacketDropReport:
 		if r, err := wire.DecodeDropReport(p.Payload); err == nil {
-			c.dropped(now, r, p.Src)
+			c.dropped(now, &r, p.Src)
 		} else {
 			c.counters.Dropped[wire.DropMalformed]++
 		}
 	}
 }
 
-func (c *Chip) returnCredits() {
+// mine reports whether a packet that the router delivers here is for this chip.
+func (c *machine) mine(p *wire.Packet) bool {
+	if p.Trunk == wire.TrunkNone {
+		return p.Dst == c.cfg.Node
+	}
+	return p.Dst == p.Src && p.Src != c.cfg.Node && p.Src.Mesh == c.cfg.Node.Mesh && p.Group <= flow.MaxGroups
+}
+
+// returnCredits tells the links which receiver slots the router has freed.
+func (c *machine) returnCredits() {
 	for {
 		f, ok := c.router.PollFreed()
 		if !ok {
 			return
 		}
-		c.ports[f.Port].link.Free(f.VC)
+		c.ports.list[f.Port].link.Free(f.VC)
 	}
 }
 
-// abandon reports to their sources the packets that the router gave up. What
-// empties channels calls it at once: they can fill again before the next Pump,
-// and the pool has buffers for the channels, not for what was in them, too.
-func (c *Chip) abandon(now mono.Time) bool {
+// transmit hands the links the packets that the router offers and the links' credits allow.
+func (c *machine) transmit(now mono.Time) bool {
 	moved := false
-	for {
-		s, ok := c.router.PollStuck()
-		if !ok {
-			break
-		}
-		c.counters.Timeouts++
-		if !c.cfg.Timeout.Quiet {
-			c.events.stuck(now, &c.ports[s.Port], s)
-		}
-	}
-	for {
-		d, ok := c.router.PollDrop()
-		if !ok {
-			return moved
-		}
-		moved = true
-		c.counters.Dropped[d.Reason]++
-		v := wire.PacketView(c.pool.Bytes(d.Slot))
-		if t := v.Type(); t == wire.PacketRequest || t == wire.PacketProbe {
-			epoch, seq := v.Flow()
-			r := report{to: v.Src(), DropReport: wire.DropReport{Dst: v.Dst(), Plane: v.Plane(), Other: v.Other(), FlowEpoch: epoch,
-				FlowSeq: seq, Reason: d.Reason, Channel: d.Channel, ID: v.ID(), Type: t}}
-			whole := r.ofCopy(d, v)
-			switch {
-			case !whole: // nobody could say whom it would have reached
-			case r.to == c.cfg.Node:
-				c.dropped(now, r.DropReport, c.cfg.Node)
-			case len(c.reports) < MaxReports:
-				c.reports = append(c.reports, r)
-			default:
-				c.counters.ReportsLost++
-			}
-		}
-		c.events.drop(now, d, v)
-		c.pool.Put(d.Slot)
-	}
-}
-
-// emit injects what this chip owes others, as far as there is room.
-func (c *Chip) emit(now mono.Time) bool {
-	moved := false
-	for len(c.replies) > 0 {
-		v := wire.PacketView(c.pool.Bytes(c.replies[0]))
-		if !c.router.Inject(c.way(destination(v), wire.ClassReply).port, v.VC(), c.replies[0]) {
-			break
-		}
-		c.replies = c.replies[1:]
-		moved = true
-	}
-	moved = c.emitCompletions(now) || moved
-	for len(c.reports) > 0 {
-		r := &c.reports[0]
-		if !c.injectControl(now, flowKey{node: r.to, plane: r.Plane}, wire.PacketDropReport, r.DropReport.Append(c.scratch[:0])) {
-			break
-		}
-		c.reports = c.reports[1:]
-		moved = true
-	}
-	return c.tellNeighbours(now) || moved
-}
-
-// injectControl sends a control message to a flow's source; false while its sender channel is full.
-func (c *Chip) injectControl(now mono.Time, to flowKey, t wire.PacketType, payload []byte) bool {
-	c.scratch = payload[:0]
-	w := c.way(to, wire.ClassControl)
-	if !w.ok {
-		return true // no such chip: nobody to tell
-	}
-	if !c.hasRoom(w) {
-		return false
-	}
-	p := wire.Packet{Type: t, Plane: to.plane, Src: c.cfg.Node, Dst: to.node, Group: to.group, Other: to.other, Epoch: c.epoch,
-		Command: wire.Command{Type: wire.NocNone, Size: uint16(len(payload))}, Payload: payload}
-	w.address(&p, c.ttl)
-	return c.launch(now, w.port, &p)
-}
-
-// hasRoom reports whether a packet of this chip may find room on a way: if not, launch need not be tried.
-func (c *Chip) hasRoom(w *way) bool {
-	return c.router.CanInject(w.port, w.vc) || c.router.Bypass(w.port)
-}
-
-// launch sends an addressed packet of this chip by a port: into its sender
-// channel, or, where nothing waits before it and the link has credit, into the link at once.
-func (c *Chip) launch(now mono.Time, port int, p *wire.Packet) bool {
-	if c.router.Bypass(port) {
-		if b, ok := c.ports[port].link.Place(now, p.VC, p.Len()); ok {
-			p.Append(b[:0])
-			c.router.Bypassed(port, p.VC)
-			return true
-		}
-	}
-	if !c.router.CanInject(port, p.VC) {
-		return false
-	}
-	s, ok := c.build(p)
-	return ok && c.router.Inject(port, p.VC, s)
-}
-
-// build encodes an addressed packet into a slot of its own.
-func (c *Chip) build(p *wire.Packet) (router.Slot, bool) {
-	s, ok := c.pool.Get(p.Len())
-	if ok {
-		p.Append(c.pool.Bytes(s)[:0])
-	}
-	return s, ok
-}
-
-// transmit hands the links what the router offers and their credits allow.
-func (c *Chip) transmit(now mono.Time) bool {
-	moved := false
-	for i := range c.ports {
-		p := &c.ports[i]
+	for i := range c.ports.list {
+		p := &c.ports.list[i]
 		for skip := router.Skip(0); ; {
 			o, ok := c.router.Next(i, skip)
 			if !ok {
@@ -346,24 +312,16 @@ func (c *Chip) transmit(now mono.Time) bool {
 }
 
 // PollTransmit yields datagrams to send on a port; valid until the next call for that port.
-func (c *Chip) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
-	ch, t, ok := c.pollTransmit(now)
-	if c.tap != nil {
-		c.tap.Transmit(now, ch, t, ok)
-	}
-	return ch, t, ok
-}
-
-func (c *Chip) pollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
-	for range c.ports {
-		p := &c.ports[c.txPort]
+func (c *machine) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
+	for range c.ports.list {
+		p := &c.ports.list[c.ports.turn]
 		if t, ok := p.link.PollTransmit(now); ok {
 			if t.Path != ttlink.Own {
 				return t.Path.Channel(), t, true
 			}
 			return p.Local.Channel, t, true
 		}
-		c.txPort = (c.txPort + 1) % len(c.ports)
+		c.ports.turn = (c.ports.turn + 1) % len(c.ports.list)
 	}
 	return 0, ttlink.Transmit{}, false
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
@@ -42,9 +43,9 @@ func edge(m *topo.Topology, c topo.Cable) (out []wire.PortID) {
 	return out
 }
 
-// Tables that can deadlock are not put in force: around the same fault, a chip
-// plans tables that it installs where routes have a dimension order, and others
-// that it refuses where they have none, keeping those that it has.
+// A chip does not put tables in force that can deadlock. Around the same fault, the
+// chip installs the tables of routes with a dimension order. It refuses the tables
+// of routes without such an order, and keeps those that it has.
 func TestUnsoundTablesAreRefused(t *testing.T) {
 	m, err := topo.Named("2xt3000")
 	if err != nil {
@@ -74,10 +75,10 @@ func TestUnsoundTablesAreRefused(t *testing.T) {
 	}
 }
 
-// conflict finds two sets of faults of a 4×4 mesh of which the detours around
-// the second may close a cycle with those around the first, and two chips with
-// such a detour around the first of which the packets wait behind their first hop.
-func conflict(t *testing.T, m *topo.Topology) (first, second []wire.PortID, src, dst wire.FabricNodeID, way []wire.Direction) {
+// conflict finds two sets of faults of a 4×4 mesh. The detours around the second
+// set may close a cycle with the detours around the first. conflict also finds two
+// chips with a detour between them around the first set, and returns its hops.
+func conflict(t *testing.T, m *topo.Topology) (first, second []wire.PortID, src, dst wire.FabricNodeID, hops []wire.Direction) {
 	t.Helper()
 	base, err := route.New(m, route.Config{})
 	if err != nil {
@@ -109,28 +110,29 @@ func conflict(t *testing.T, m *topo.Topology) (first, second []wire.PortID, src,
 	return
 }
 
-// New tables are proved together with what is under way by the old ones: where
-// the two could close a cycle, what goes round a fault by the old ones is given
-// up, its source is told why and where, and what is sent from then on arrives.
+// New tables are proved together with the packets that are under way by the old
+// tables. Where the two could close a cycle, packets of the old tables that go
+// round a fault are dropped, and their sources are told why and where. Packets that
+// are sent from then on arrive.
 func TestOldDetoursAreGivenUp(t *testing.T) {
 	m, err := topo.Named("mesh:4x4")
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, second, src, dst, way := conflict(t, m)
+	first, second, src, dst, path := conflict(t, m)
 	w := newFabric(t, m)
 	w.avoid(first)
 	at := -1 // the chip behind the first hop, whose next port pauses
 	for i, c := range w.chips {
 		tablesOf(c)
-		if to, _ := m.Neighbour(src, way[0], 0); to == c.Node() {
+		if to, _ := m.Neighbour(src, path[0], 0); to == c.Node() {
 			at = i
 		}
 	}
 	from := w.at[src]
-	w.command(at, way[1], router.CommandPause)
-	write := Request{Dst: dst, Payload: []byte("detour"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
-	if got := from.HandleRequest(w.now, write); got != Accepted {
+	w.command(at, path[1], router.CommandPause)
+	write := flow.Request{Dst: dst, Payload: []byte("detour"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+	if got := from.HandleRequest(w.now, write); got != flow.Accepted {
 		t.Fatalf("not taken: %d", got)
 	}
 	w.run(50 * time.Millisecond)
@@ -141,21 +143,21 @@ func TestOldDetoursAreGivenUp(t *testing.T) {
 		}
 	}
 	rs := w.results(int(src.Chip), 1)
-	if len(rs) != 1 || rs[0].Fate != FateLost || rs[0].Drop != wire.DropTables || rs[0].At != w.chips[at].Node() {
+	if len(rs) != 1 || rs[0].Fate != flow.FateLost || rs[0].Drop != wire.DropTables || rs[0].At != w.chips[at].Node() {
 		t.Errorf("ended as %+v, want given up at %s for new tables", rs, w.chips[at].Node())
 	}
-	w.command(at, way[1], router.CommandRun)
-	if got := from.HandleRequest(w.now, write); got != Accepted {
+	w.command(at, path[1], router.CommandRun)
+	if got := from.HandleRequest(w.now, write); got != flow.Accepted {
 		t.Fatalf("not taken: %d", got)
 	}
-	if rs := w.results(int(src.Chip), 1); len(rs) != 1 || rs[0].Fate != FateDone {
+	if rs := w.results(int(src.Chip), 1); len(rs) != 1 || rs[0].Fate != flow.FateDone {
 		t.Errorf("by the new tables: %+v", rs)
 	}
 	w.check()
 }
 
-// A cable that goes out of service and comes back, again and again, is proved
-// once each way; tables of other cables are proved for themselves.
+// A cable goes out of service and comes back, again and again: the chip proves
+// each of the two changes once. Tables without another cable have proofs of their own.
 func TestProofsAreRemembered(t *testing.T) {
 	m, err := topo.Named("mesh:3x3")
 	if err != nil {
@@ -172,17 +174,17 @@ func TestProofsAreRemembered(t *testing.T) {
 	give(a, true)
 	give(a, false)
 	c := w.chips[0]
-	n, told := len(c.tables.checked), len(tablesOf(c))
+	n, told := len(c.tables.former.checked), len(tablesOf(c))
 	if n == 0 || told != n || !c.Intact() {
 		t.Fatalf("%d proofs for %d tables, intact: %v", n, told, c.Intact())
 	}
 	give(a, true)
 	give(a, false)
-	if again := len(tablesOf(c)); len(c.tables.checked) != n || again != told {
-		t.Errorf("the same once more: %d proofs, before %d, for %d tables", len(c.tables.checked), n, again)
+	if again := len(tablesOf(c)); len(c.tables.former.checked) != n || again != told {
+		t.Errorf("the same once more: %d proofs, before %d, for %d tables", len(c.tables.former.checked), n, again)
 	}
 	give(b, true)
-	if len(c.tables.checked) <= n {
+	if len(c.tables.former.checked) <= n {
 		t.Error("other tables were not proved")
 	}
 }

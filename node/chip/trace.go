@@ -7,7 +7,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// MaxSightings is how many traced packets a chip remembers; older ones make room.
+// MaxSightings is how many traced packets a chip remembers. The oldest half makes room for new ones.
 const MaxSightings = 256
 
 // Sighting is a traced packet as it came to this chip.
@@ -21,8 +21,8 @@ type Sighting struct {
 	Plane    wire.Plane
 }
 
-// saw remembers a packet, if it is traced.
-func (c *Chip) saw(now mono.Time, p *port, v wire.PacketView) {
+// saw remembers a traced packet that came in by a port.
+func (c *machine) saw(now mono.Time, p *port, v wire.PacketView) {
 	if !v.Traced() {
 		return
 	}
@@ -34,4 +34,4 @@ func (c *Chip) saw(now mono.Time, p *port, v wire.PacketView) {
 }
 
 // Sightings are the traced packets that came to this chip, oldest first.
-func (c *Chip) Sightings() []Sighting { return slices.Clone(c.sightings) }
+func (c *machine) Sightings() []Sighting { return slices.Clone(c.sightings) }

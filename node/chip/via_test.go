@@ -4,12 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// TestVia sends writes round a ring back to their chip, and refuses hops that don't get there.
+// TestVia sends writes round a ring back to their chip. The chip refuses hops that do not end at the destination.
 func TestVia(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
 	if err != nil {
@@ -17,26 +18,26 @@ func TestVia(t *testing.T) {
 	}
 	w := newFabric(t, m)
 	e, s, we, n := wire.East, wire.South, wire.West, wire.North
-	write := Request{Dst: m.Chips[0].Node, Via: []wire.Direction{e, s, we, n}, Payload: []byte("round"),
+	write := flow.Request{Dst: m.Chips[0].Node, Via: []wire.Direction{e, s, we, n}, Payload: []byte("round"),
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 64)}}
 	for range 3 {
-		if got := w.chips[0].HandleRequest(w.now, write); got != Accepted {
+		if got := w.chips[0].HandleRequest(w.now, write); got != flow.Accepted {
 			t.Fatalf("not taken: %d", got)
 		}
 	}
 	other := write
 	other.Via = []wire.Direction{s, e, n, we}
-	if got := w.chips[0].HandleRequest(w.now, other); got != Busy {
+	if got := w.chips[0].HandleRequest(w.now, other); got != flow.Busy {
 		t.Errorf("another path while requests are open: %d, want Busy", got)
 	}
-	if rs := w.results(0, 3); len(rs) != 3 || rs[2].Fate != FateDone {
+	if rs := w.results(0, 3); len(rs) != 3 || rs[2].Fate != flow.FateDone {
 		t.Errorf("results %+v", rs)
 	}
 	back := make([]byte, 5)
 	if o := w.chips[0].Memory().Read(write.Command.Addr, back); o != wire.OutcomeDone || string(back) != "round" {
 		t.Errorf("memory holds %q, %v", back, o)
 	}
-	if got := w.chips[0].HandleRequest(w.now, other); got != Accepted {
+	if got := w.chips[0].HandleRequest(w.now, other); got != flow.Accepted {
 		t.Errorf("another path when nothing is open: %d", got)
 	}
 	w.results(0, 1)
@@ -52,13 +53,13 @@ func TestVia(t *testing.T) {
 	for _, via := range [][]wire.Direction{{e, s, we}, {n}, {e, we}, {e, s, we, n, n}, make([]wire.Direction, wire.MaxHops+1)} {
 		r := write
 		r.Via = via
-		if got := w.chips[0].HandleRequest(w.now, r); got != BadVia {
+		if got := w.chips[0].HandleRequest(w.now, r); got != flow.BadVia {
 			t.Errorf("via %v: %d, want BadVia", via, got)
 		}
 	}
 }
 
-// fabric is chips that are joined by perfect cables without delay.
+// fabric joins chips by perfect cables without delay.
 type fabric struct {
 	t     *testing.T
 	now   mono.Time
@@ -71,14 +72,14 @@ type fabric struct {
 
 // cut takes the cable of a chip away, or gives it back.
 func (w *fabric) cut(c *Chip, d wire.Direction, on bool) {
-	for i := range c.ports {
-		if p := &c.ports[i]; p.Dir == d {
+	for i := range c.ports.list {
+		if p := &c.ports.list[i]; p.Dir == d {
 			w.gone[p.Local], w.gone[p.Peer] = on, on
 		}
 	}
 }
 
-// restart begins a new life of chip i.
+// restart replaces chip i with a new incarnation.
 func (w *fabric) restart(i int, inc wire.Incarnation) {
 	c, err := New(w.now, Config{Node: w.m.Chips[i].Node, Incarnation: inc, Topology: w.m, MaxPayload: 1408, Seed: uint64(inc)})
 	if err != nil {
@@ -92,7 +93,7 @@ func (w *fabric) restart(i int, inc wire.Incarnation) {
 
 func newFabric(t *testing.T, m *topo.Topology) *fabric { return fabricOf(t, m, func(*Config) {}) }
 
-// fabricOf is a fabric whose chips have something changed.
+// fabricOf is a fabric whose chips are configured as change leaves their configuration.
 func fabricOf(t *testing.T, m *topo.Topology, change func(*Config)) *fabric {
 	w := &fabric{t: t, now: 1, m: m, at: map[wire.FabricNodeID]*Chip{}, gone: map[wire.PortID]bool{}}
 	for i, tc := range m.Chips {
@@ -126,7 +127,7 @@ func (w *fabric) run(d time.Duration) {
 				c.Pump(w.now)
 				for ch, x, ok := c.PollTransmit(w.now); ok; ch, x, ok = c.PollTransmit(w.now) {
 					moved = true
-					peer := c.ports[c.portIndex(ch)].Peer
+					peer := c.ports.list[c.ports.index(ch)].Peer
 					for b := x.Data; len(b) > 0 && !w.gone[peer]; b = b[min(x.Seg, len(b)):] {
 						d := append([]byte(nil), b[:min(x.Seg, len(b))]...)
 						if f, err := wire.DecodeFrame(d); err == nil && f.Kind == wire.KindData && f.Flags&wire.FlagEnd != 0 && w.watch != nil {
@@ -143,7 +144,7 @@ func (w *fabric) run(d time.Duration) {
 }
 
 // results waits for n results of chip i.
-func (w *fabric) results(i, n int) (rs []Result) {
+func (w *fabric) results(i, n int) (rs []flow.Result) {
 	for range 100 {
 		w.run(time.Millisecond)
 		for r, ok := w.chips[i].PollResult(); ok; r, ok = w.chips[i].PollResult() {
@@ -154,37 +155,4 @@ func (w *fabric) results(i, n int) (rs []Result) {
 		}
 	}
 	return rs
-}
-
-// TestExceptionsAreBounded lets requests go missing and be refused in turns
-// until a completion has no room for more: what is owed must still fit one.
-func TestExceptionsAreBounded(t *testing.T) {
-	m, err := topo.Named("n300")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for first := range 3 { // so that the last room is taken by each kind
-		w := newFabric(t, m)
-		c := w.chips[1]
-		seq := uint32(0)
-		come := func(skip uint32, addr uint64) {
-			seq += skip
-			c.request(w.now, &wire.Packet{Type: wire.PacketRequest, Src: m.Chips[0].Node, Dst: m.Chips[1].Node, FlowEpoch: 32, FlowSeq: seq,
-				Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, addr), Size: 1}, Payload: []byte{1}})
-			seq++
-		}
-		for range first {
-			come(1, 64)
-		}
-		for range 2 * wire.MaxExceptions {
-			come(1, 1<<35) // a gap, and no such address
-			if f := c.in[flowKey{node: m.Chips[0].Node}]; len(f.exc) > wire.MaxExceptions || f.next != seq {
-				t.Fatalf("%d exceptions before %d, next %d", len(f.exc), seq, f.next)
-			}
-			c.Pump(w.now)
-		}
-		if c.counters.Overflows == 0 {
-			t.Error("nothing overflowed")
-		}
-	}
 }

@@ -1,5 +1,5 @@
-// Package doctor looks whether this machine can run a fabric, and says what to
-// do where the machine cannot. The package changes nothing.
+// Package doctor checks whether this machine can run a fabric, and says what to do
+// if the machine cannot. The package changes nothing.
 //
 // A new check is a function in the file of its subject, and a row of the table checks.
 package doctor
@@ -16,19 +16,19 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Verdict is what a check has come to.
+// Verdict is the result of a check.
 type Verdict uint8
 
 // The verdicts, from good to bad.
 const (
 	Fine    Verdict = iota
-	Warning         // something works worse or is missing, and a fabric can do without it
+	Warning         // the fabric runs, but slower or without some feature
 	Failure         // the fabric of the [Request] will not work
 )
 
 var verdicts = [...]string{"ok", "warn", "fail"}
 
-// String is the verdict as tables and JSON have it.
+// String returns the word for the verdict in tables and JSON.
 func (v Verdict) String() string { return verdicts[v] }
 
 // MarshalText writes the verdict for JSON.
@@ -45,15 +45,15 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 	return fmt.Errorf("verdict %q: want one of %s", text, strings.Join(verdicts[:], ", "))
 }
 
-// Finding is what one check has found.
+// Finding is the finding of one check.
 type Finding struct {
 	Check   string  `json:"check"` // name of the check
 	Verdict Verdict `json:"verdict"`
 	Found   string  `json:"found"`
-	WayOut  string  `json:"way_out,omitempty"` // what to do about it
+	WayOut  string  `json:"way_out,omitempty"` // what the user can do
 }
 
-// Request is the fabric that somebody wants on this machine.
+// Request describes the fabric that a user wants to run on this machine.
 type Request struct {
 	Topology *topo.Topology
 	PortBase int    // UDP port of the first chip's channel 0; 0: any free ports
@@ -61,13 +61,13 @@ type Request struct {
 	Image    string // container image of the chips
 }
 
-// Check refuses a request that is none: the error is of kind [spec.Usage].
+// Check returns an error of kind [spec.Usage] if a value of the request is out of range.
 func (r *Request) Check() error {
 	switch {
 	case r.Runtime != spec.Process && r.Runtime != spec.Docker:
 		return spec.Usagef("--runtime %q: want %s or %s", r.Runtime, spec.Process, spec.Docker)
 	case r.PortBase < 0 || r.PortBase > 1<<16-1:
-		return spec.Usagef("--port-base %d: want 1 to 65535, or 0 for any", r.PortBase)
+		return spec.Usagef("--port-base %d: want 1 to 65535, or 0 for any free ports", r.PortBase)
 	}
 	return nil
 }
@@ -78,10 +78,10 @@ type patient struct {
 	engine func() (container.Versions, error) // asks the engine once
 }
 
-// chips is how many chips the fabric has.
+// chips returns the number of the fabric's chips.
 func (p *patient) chips() int { return len(p.Topology.Chips) }
 
-// without is the verdict where something is missing that only containers need.
+// without returns the verdict for a missing need that only containers have.
 func (p *patient) without() Verdict {
 	if p.Runtime == spec.Docker {
 		return Failure
@@ -89,7 +89,7 @@ func (p *patient) without() Verdict {
 	return Warning
 }
 
-// check looks at one thing, and changes nothing.
+// check is one check by its name. The function look changes nothing.
 type check struct {
 	name string
 	look func(ctx context.Context, p *patient) Finding
@@ -119,7 +119,7 @@ var checks = []check{
 	{"wireshark", lookWireshark},
 }
 
-// Checks are the names of all checks, in the order of their findings.
+// Checks returns the names of all checks, in the order of their findings.
 func Checks() (names []string) {
 	for _, c := range checks {
 		names = append(names, c.name)
@@ -147,22 +147,22 @@ func Examine(ctx context.Context, r *Request) []Finding {
 	return out
 }
 
-// ok is the finding of a check that found nothing wrong.
+// ok returns the finding of a check that found no problem.
 func ok(format string, a ...any) Finding { return Finding{Found: fmt.Sprintf(format, a...)} }
 
-// bad is the finding of a check that found something wrong.
+// bad returns the finding of a check that found a problem.
 func bad(v Verdict, wayOut, format string, a ...any) Finding {
 	return Finding{Verdict: v, Found: fmt.Sprintf(format, a...), WayOut: wayOut}
 }
 
-// What one chip costs, as measured; see scripts/bench.
+// Measured resources that one chip takes; see scripts/bench.
 const (
 	chipIdle    = 10 << 20 // bytes of memory of a chip that has done little
 	chipBusy    = 32 << 20 // bytes of memory of a chip with much under way
 	chipFiles   = 160      // open files at most: a socket per channel, gossip, 64 calls of its API, logs
-	chipThreads = 12       // of the operating system
+	chipThreads = 12       // threads of the operating system
 	chipDisk    = 3 << 20  // bytes of archive and log in the run folder
-	chipCrowd   = 32       // chips per core from which on traffic crawls
+	chipCrowd   = 32       // chips per core beyond which traffic becomes very slow
 )
 
 func lookCores(_ context.Context, p *patient) Finding {
@@ -177,10 +177,10 @@ func judgeCores(chips, cores int) Finding {
 	case chips <= chipCrowd*cores:
 		return ok("%s: 'up' then chooses the profile 'crowded', which waits longer for silent links", has)
 	}
-	return bad(Warning, "a smaller topology, or several machines: 'ttfabric node --help'", "%s: the chips come up, but under traffic links will be taken for dead", has)
+	return bad(Warning, "choose a smaller topology, or run the chips on several machines, see 'ttfabric node --help'", "%s: the chips come up, but under traffic the links will go down", has)
 }
 
-// join renders a list, and cuts a long list short.
+// join joins a list with commas, and shortens a long list.
 func join(list []string) string {
 	const most = 6
 	if n := len(list); n > most {

@@ -10,18 +10,19 @@ import (
 	"ttfabric/wire"
 )
 
-// lossesPoll is the time between two accounts that are to be alike.
+// lossesPoll is the time between two rounds of questions about packets.
 const lossesPoll = 50 * time.Millisecond
 
-// Balance is what became of every packet of a fabric.
+// Balance says what became of every packet of a fabric.
 type Balance struct {
 	losses.Report
-	AtRest bool                `json:"at_rest"` // nothing moved between two looks: the figures are of one instant
+	AtRest bool                `json:"at_rest"` // no packet moved between two rounds of questions, so all figures hold at one instant
 	Silent []wire.FabricNodeID `json:"no_answer"`
 }
 
-// Losses balances the packets of chips; missing are the fabric's other chips. It
-// asks until nothing has moved between two rounds, for wait at most.
+// Losses balances the packets of chips. missing are the fabric's other chips. It
+// asks the chips in rounds, until no packet has moved between two rounds, or
+// until the time wait is over.
 func Losses(ctx context.Context, cs []*api.Client, missing []wire.FabricNodeID, wait time.Duration) Balance {
 	end := time.Now().Add(wait)
 	for last := []losses.Chip(nil); ; time.Sleep(lossesPoll) {

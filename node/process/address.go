@@ -13,8 +13,9 @@ import (
 	"ttfabric/wire"
 )
 
-// listenAddr is the address that --listen names, by itself or by an interface.
-// Without it, it is that from which the first seed that can be found is reached.
+// listenAddr returns the address that --listen names: an address, the address of
+// an interface, or this machine's address in a network. If arg is "", it returns
+// the address from which this machine reaches the first seed whose host is known.
 func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, error) {
 	if arg == "" {
 		return list.local(ctx)
@@ -27,7 +28,7 @@ func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, err
 	}
 	i, err := net.InterfaceByName(arg)
 	if err != nil {
-		return netip.Addr{}, spec.Usagef("--listen %q: neither an IP address nor an interface nor a network; 'ip addr' lists both", arg)
+		return netip.Addr{}, spec.Usagef("--listen %q: want an IP address, an interface or a network of this machine; 'ip addr' lists them", arg)
 	}
 	as, err := i.Addrs()
 	if err != nil {
@@ -41,12 +42,12 @@ func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, err
 		}
 	}
 	if !found.IsValid() {
-		return found, spec.Usagef("--listen %s: the interface has no address", arg)
+		return found, spec.Usagef("--listen %s: the interface has no IP address; choose an interface that has an address", arg)
 	}
 	return found, nil
 }
 
-// addressWithin is this machine's address in a network.
+// addressWithin returns this machine's address in a network.
 func addressWithin(p netip.Prefix) (netip.Addr, error) {
 	as, err := net.InterfaceAddrs()
 	if err != nil {
@@ -57,12 +58,12 @@ func addressWithin(p netip.Prefix) (netip.Addr, error) {
 			return at.Addr().Unmap(), nil
 		}
 	}
-	return netip.Addr{}, spec.Usagef("--listen %s: this machine has no address in that network; 'ip addr' lists those it has", p)
+	return netip.Addr{}, spec.Usagef("--listen %s: this machine has no address in that network; 'ip addr' lists its addresses", p)
 }
 
-// seed is where a chip that runs already may be.
+// seed is a host where another chip may gossip already.
 type seed struct {
-	mesh int // that it is in; -1: not said
+	mesh int // mesh of the chip; -1: the user named no chip
 	host string
 	port uint16
 }
@@ -71,9 +72,9 @@ type seedList []seed
 
 // Limits of the seeds.
 const (
-	lookupTime    = 2 * time.Second // for a name
-	lookupTries   = 15              // to find the first name, at start: others may start at the same time
-	maxSeedByName = 64              // addresses of one name that are looked at
+	lookupTime    = 2 * time.Second // longest time to look up a name
+	lookupTries   = 15              // tries to look up the first name at start, because other chips may start at the same time
+	maxSeedByName = 64              // addresses of one name that are used
 )
 
 // parseSeeds reads [CHIP/]HOST[:PORT].
@@ -102,7 +103,7 @@ func parseSeeds(args []string) (seedList, error) {
 		out = append(out, s)
 	}
 	if len(out) > spec.MaxSeeds {
-		return nil, spec.Usagef("--seeds: %d; at most %d, some are enough", len(out), spec.MaxSeeds)
+		return nil, spec.Usagef("--seeds: %d seeds are too many; want at most %d, and a few are enough", len(out), spec.MaxSeeds)
 	}
 	return out, nil
 }
@@ -121,14 +122,15 @@ func (s *seed) lookup(ctx context.Context) ([]netip.Addr, error) {
 	return as[:min(len(as), maxSeedByName)], err
 }
 
-// addresses are those of a pool's seeds as they are now, but one's own.
+// addresses looks up the present addresses of a pool's seeds. It leaves out self,
+// the chip's own address.
 func (l seedList) addresses(ctx context.Context, p pool, id wire.FabricNodeID, self netip.AddrPort) []string {
 	var out []string
 	for _, s := range l {
 		if p == meshPool && s.mesh >= 0 && s.mesh != int(id.Mesh) {
 			continue
 		}
-		as, _ := s.lookup(ctx) // a name that is not known yet may be at the next attempt
+		as, _ := s.lookup(ctx) // a name that is unknown at this attempt may be known at the next
 		for _, a := range as {
 			if at := netip.AddrPortFrom(a, s.port); at != self {
 				out = append(out, netip.AddrPortFrom(a, s.port+uint16(p)).String())
@@ -138,7 +140,8 @@ func (l seedList) addresses(ctx context.Context, p pool, id wire.FabricNodeID, s
 	return out
 }
 
-// local is the address from which the first seed that has one is reached; loopback without seeds.
+// local returns the address from which this machine reaches the first seed whose
+// host is known. Without seeds it returns loopback.
 func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 	if len(l) == 0 {
 		return loopback, nil
@@ -152,7 +155,7 @@ func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 				continue
 			}
 			for _, a := range as {
-				// Connecting a datagram socket sends nothing; it asks for the route.
+				// Connecting a datagram socket sends nothing. The kernel then chooses the local address.
 				c, err := net.Dial("udp", netip.AddrPortFrom(a, s.port).String())
 				if err != nil {
 					last = err
@@ -169,5 +172,5 @@ func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 		case <-time.After(time.Second):
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("no seed is found, so that it is not known which address is this machine's; name it with --listen: %w", last)
+	return netip.Addr{}, fmt.Errorf("no host of --seeds can be found, so the address of this machine towards them is unknown; name this machine's address with --listen: %w", last)
 }

@@ -1,7 +1,7 @@
 // Package scenario reads files of timed faults and assertions, and judges runs of such files. The
 // package is pure: a [Run] tells its driver what to do, is told what the driver sees, and takes the
 // time as an argument. The simulator (node/sim) drives a Run in virtual time. `ttfabric scenario
-// run` drives one on live processes.
+// run` drives one on live processes (node/scenario/live).
 //
 // # Format
 //

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/wire"
 )
@@ -17,17 +17,17 @@ import (
 // Counter is a [Fabric] whose chip tells how its requests have ended. Chips in
 // this process and chips behind an API are Counters.
 type Counter interface {
-	Moment(ctx context.Context) (chip.Moment, error)
+	Moment(ctx context.Context) (flow.Moment, error)
 }
 
 // ErrNoCounter is the error of checkpoints on a fabric that is no [Counter].
-var ErrNoCounter = errors.New("this fabric does not count how requests end")
+var ErrNoCounter = errors.New("this fabric does not count how requests end; take checkpoints from a chip, or from its API")
 
 // Checkpoint is a moment of a session's chip, of [Session.Checkpoint]. A workload
 // can keep a Checkpoint as JSON beside its own checkpoint. The Checkpoint outlives the
 // process and the chip.
 type Checkpoint struct {
-	Moment chip.Moment                            `json:"moment"`
+	Moment flow.Moment                            `json:"moment"`
 	Lives  map[wire.FabricNodeID]wire.Incarnation `json:"lives"` // incarnations of the chips that answered
 }
 
@@ -110,7 +110,7 @@ func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 		return Losses{}, err
 	}
 	if c.Moment.Chip != now.Moment.Chip {
-		return Losses{}, fmt.Errorf("the checkpoint is of chip %s, and this is %s", c.Moment.Chip, now.Moment.Chip)
+		return Losses{}, fmt.Errorf("the checkpoint is of chip %s, but this session starts from chip %s; compare checkpoints of the same chip", c.Moment.Chip, now.Moment.Chip)
 	}
 	l := Losses{Chip: now.Moment.Chip, Restarted: c.Moment.Incarnation != now.Moment.Incarnation, Peers: []PeerLosses{}, Now: now}
 	by := map[wire.FabricNodeID]*PeerLosses{}
@@ -128,7 +128,7 @@ func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 	}
 	for _, e := range now.Moment.Since(&c.Moment) {
 		if p := by[e.Dst]; p != nil {
-			p.Lost, p.Unknown, p.Open = e.Fates[chip.FateLost], e.Fates[chip.FateUnknown], e.Open
+			p.Lost, p.Unknown, p.Open = e.Fates[flow.FateLost], e.Fates[flow.FateUnknown], e.Open
 			p.without(failed[e.Dst])
 		}
 	}
@@ -194,7 +194,7 @@ func (s *Session) look(ctx context.Context) (Checkpoint, map[wire.FabricNodeID]e
 func (s *Session) life(ctx context.Context, n wire.FabricNodeID) (wire.Incarnation, error) {
 	a, ok := noc.LifeRegister(s.Topology().Arch)
 	if !ok {
-		return 0, fmt.Errorf("%s chips have no life register", s.Topology().Arch)
+		return 0, fmt.Errorf("chips of architecture %s have no life register", s.Topology().Arch)
 	}
 	var b [noc.LifeSize]byte
 	err := s.Read(ctx, n, a, b[:])

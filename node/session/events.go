@@ -39,7 +39,7 @@ type Watcher interface {
 }
 
 // ErrNoEvents is the error of [Session.Watch] on a fabric that is no [Watcher].
-var ErrNoEvents = errors.New("this fabric tells no events")
+var ErrNoEvents = errors.New("this fabric reports no events")
 
 // Watch calls f for each event of the session's chip from now on. Watch blocks
 // until the chip goes away, or ctx ends; then Watch returns the error of ctx.

@@ -22,7 +22,7 @@
 //   - [RefusedError]: the destination did not perform the command, and says why.
 //   - [LostError]: the command did not arrive, and was not performed.
 //   - [OutcomeUnknownError]: nobody knows whether the command was performed.
-//   - [NoWayError]: the fabric has no route to the destination.
+//   - [NoRouteError]: the fabric has no route to the destination.
 //
 // Many goroutines may call at once. One call keeps several packets in flight.
 package session
@@ -33,7 +33,7 @@ import (
 	"fmt"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -44,7 +44,7 @@ type Fabric interface {
 	// returns how many requests it started, and an error where it did not start all.
 	// For each started request, Submit's fabric calls done once, with the request's
 	// index; done must not block.
-	Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error)
+	Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error)
 	Self() wire.FabricNodeID
 	Topology() *topo.Topology
 }
@@ -73,13 +73,13 @@ func (e *OutcomeUnknownError) Error() string {
 // ErrUnreachable is what an error of a command matches, by [errors.Is], where the
 // fabric's tables have no route to the destination left. The error is a
 // [LostError] if the command was not performed. It is an [OutcomeUnknownError] if
-// the command was under way when the last route died, and a [NoWayError] if the
+// the command was under way when the last route died, and a [NoRouteError] if the
 // fabric never had a route.
-var ErrUnreachable = errors.New("no way to the chip is left")
+var ErrUnreachable = errors.New("no route to the chip is left")
 
 // Is reports whether the last route to the chip died: see [ErrUnreachable].
 func (e *OutcomeUnknownError) Is(err error) bool {
-	return err == ErrUnreachable && e.Reason == chip.DoubtUnreachable.String()
+	return err == ErrUnreachable && e.Reason == flow.DoubtUnreachable.String()
 }
 
 // Is reports whether the fabric had no route to the chip: see [ErrUnreachable].
@@ -109,28 +109,28 @@ type LostError struct {
 // Error names the chip, and where and why the command was dropped.
 func (e *LostError) Error() string {
 	if e.Reason == wire.DropUnreachable {
-		return fmt.Sprintf("chip %s unreachable: at %s, no way round the faults is left; not performed", e.Dst, e.At)
+		return fmt.Sprintf("chip %s unreachable: at chip %s, no route round the faults is left; not performed", e.Dst, e.At)
 	}
 	if e.Reason == 0 {
-		return fmt.Sprintf("chip %s: lost on the way, not performed", e.Dst)
+		return fmt.Sprintf("chip %s: the request was lost on its route, not performed", e.Dst)
 	}
-	return fmt.Sprintf("chip %s unreachable: dropped at %s: %s; not performed", e.Dst, e.At, e.Reason)
+	return fmt.Sprintf("chip %s unreachable: chip %s dropped the request: %s; not performed", e.Dst, e.At, e.Reason)
 }
 
-// NoWayError says that the declared fabric has no route to a chip on a plane. A
+// NoRouteError says that the declared fabric has no route to a chip on a plane. A
 // 1D fabric, for example, has none between the lines of a mesh. Waiting does not help.
-type NoWayError struct {
+type NoRouteError struct {
 	Src, Dst wire.FabricNodeID
 	Plane    wire.Plane
 }
 
 // Error names the chips and the plane, and the command that lists the routes.
-func (e *NoWayError) Error() string {
-	return fmt.Sprintf("there is no way from %s to %s on plane %d: 'ttfabric routes' shows those that there are", e.Src, e.Dst, e.Plane)
+func (e *NoRouteError) Error() string {
+	return fmt.Sprintf("there is no route from %s to %s on plane %d; 'ttfabric routes' shows the routes that exist", e.Src, e.Dst, e.Plane)
 }
 
 // Is reports whether the other error is [ErrUnreachable].
-func (e *NoWayError) Is(err error) bool { return err == ErrUnreachable }
+func (e *NoRouteError) Is(err error) bool { return err == ErrUnreachable }
 
 // Session is the interface for programs. It is safe for concurrent use.
 type Session struct{ f Fabric }
@@ -145,32 +145,32 @@ func (s *Session) Self() wire.FabricNodeID { return s.f.Self() }
 func (s *Session) Topology() *topo.Topology { return s.f.Topology() }
 
 // Option qualifies a call.
-type Option func(*chip.Request)
+type Option func(*flow.Request)
 
 // OnPlane chooses the routing plane (Spec §2.2.2); 0 without it.
-func OnPlane(p wire.Plane) Option { return func(r *chip.Request) { r.Plane = p } }
+func OnPlane(p wire.Plane) Option { return func(r *flow.Request) { r.Plane = p } }
 
 // OtherWay makes a call's packets take the other direction round a ring, where
 // both directions are equally long: between opposite chips of a ring of even
 // length. A program can so use both directions. Elsewhere OtherWay changes nothing.
 // Packets with OtherWay keep their order among themselves, and no order with packets
 // without OtherWay. Multicasts and [Via] refuse OtherWay.
-func OtherWay() Option { return func(r *chip.Request) { r.Other = true } }
+func OtherWay() Option { return func(r *flow.Request) { r.Other = true } }
 
 // Traced has every chip on the route note the call's packets, see chip.Chip.Sightings.
-func Traced() Option { return func(r *chip.Request) { r.Trace = true } }
+func Traced() Option { return func(r *flow.Request) { r.Trace = true } }
 
 // Via makes a call's packets take the given hops, at most [wire.MaxHops],
 // instead of the routing table's. The hops lead to the destination, or round to the
 // chip itself. Such a route may break the order of dimensions that keeps the fabric
 // free of deadlock: keep fewer packets in flight than a channel has slots.
-func Via(hops ...wire.Direction) Option { return func(r *chip.Request) { r.Via = hops } }
+func Via(hops ...wire.Direction) Option { return func(r *flow.Request) { r.Via = hops } }
 
 // Write writes data to dst, in packets of up to 4 KiB. After an error, the
 // destination may have performed some of the packets.
 func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, o ...Option) error {
-	build := func(off, n int) chip.Request {
-		return with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
+	build := func(off, n int) flow.Request {
+		return with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
 	}
 	if len(data) <= wire.MaxPayload {
 		_, err := s.do(ctx, build(0, len(data)))
@@ -181,12 +181,12 @@ func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAd
 
 // Read reads len(b) bytes from dst into b.
 func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) error {
-	build := func(off, n int) chip.Request {
-		return with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocRead, Addr: a.Add(off), Size: uint16(n)}}, o)
+	build := func(off, n int) flow.Request {
+		return with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocRead, Addr: a.Add(off), Size: uint16(n)}}, o)
 	}
-	return s.pieces(ctx, len(b), build, func(off, n int, r chip.Result) error {
+	return s.pieces(ctx, len(b), build, func(off, n int, r flow.Result) error {
 		if len(r.Data) != n {
-			return fmt.Errorf("chip %s answered %d bytes to a read of %d", dst, len(r.Data), n)
+			return fmt.Errorf("chip %s answered a read of %d bytes with %d bytes", dst, n, len(r.Data))
 		}
 		copy(b[off:], r.Data)
 		return nil
@@ -195,20 +195,20 @@ func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAdd
 
 // InlineWrite writes one 32-bit word that travels in the packet's header. The address is a multiple of 4.
 func (s *Session) InlineWrite(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, value uint32, o ...Option) error {
-	_, err := s.do(ctx, with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o))
+	_, err := s.do(ctx, with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o))
 	return err
 }
 
 // AtomicInc adds to a 32-bit counter. With flush, the destination performs earlier
 // writes of this session on the same plane first. The address is a multiple of 4.
 func (s *Session) AtomicInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
-	_, err := s.do(ctx, with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o))
+	_, err := s.do(ctx, with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o))
 	return err
 }
 
 // WriteInc writes up to 4 KiB and then adds to a 32-bit counter, in one packet.
 func (s *Session) WriteInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, counter wire.NocAddr, add uint32, flush bool, o ...Option) error {
-	_, err := s.do(ctx, with(chip.Request{Dst: dst, Payload: data,
+	_, err := s.do(ctx, with(flow.Request{Dst: dst, Payload: data,
 		Command: wire.Command{Type: wire.NocFusedInc, Addr: a, Sem: counter, Value: add, Flush: flush}}, o))
 	return err
 }
@@ -230,9 +230,9 @@ func (s *Session) ScatterWrite(ctx context.Context, dst wire.FabricNodeID, chunk
 	return err
 }
 
-func scatter(chunks []Chunk) (chip.Request, error) {
+func scatter(chunks []Chunk) (flow.Request, error) {
 	if len(chunks) < 2 || len(chunks) > wire.MaxScatter {
-		return chip.Request{}, fmt.Errorf("scatter write of %d chunks: want 2 to %d", len(chunks), wire.MaxScatter)
+		return flow.Request{}, fmt.Errorf("a scatter write of %d chunks: want 2 to %d chunks", len(chunks), wire.MaxScatter)
 	}
 	c := wire.Command{Type: wire.NocScatterWrite, Chunks: uint8(len(chunks))}
 	var data []byte
@@ -240,18 +240,18 @@ func scatter(chunks []Chunk) (chip.Request, error) {
 		c.Scatter[i], c.Sizes[i] = k.Addr, uint16(len(k.Data))
 		data = append(data, k.Data...)
 	}
-	return chip.Request{Command: c, Payload: data}, nil
+	return flow.Request{Command: c, Payload: data}, nil
 }
 
 // Ping sends an empty packet to dst and returns the time until the packet's completion was back.
 func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) (time.Duration, error) {
-	r, err := s.do(ctx, with(chip.Request{Dst: dst, Probe: true}, o))
+	r, err := s.do(ctx, with(flow.Request{Dst: dst, Probe: true}, o))
 	return r.Done.Sub(r.Sent), err
 }
 
 // Ready waits until every chip of the fabric answers, on the first plane with a
 // route to the chip. When ctx ends first, the error names a chip that does not
-// answer. Where no plane has a route to a chip, Ready fails at once with a [NoWayError].
+// answer. Where no plane has a route to a chip, Ready fails at once with a [NoRouteError].
 func (s *Session) Ready(ctx context.Context) error {
 	for _, c := range s.Topology().Chips {
 		if err := s.answers(ctx, c.Node); err != nil {
@@ -265,7 +265,7 @@ func (s *Session) Ready(ctx context.Context) error {
 func (s *Session) answers(ctx context.Context, dst wire.FabricNodeID) error {
 	for plane := wire.Plane(0); ; {
 		_, err := s.Ping(ctx, dst, OnPlane(plane))
-		var none *NoWayError
+		var none *NoRouteError
 		switch {
 		case err == nil:
 			return nil
@@ -282,14 +282,14 @@ func (s *Session) answers(ctx context.Context, dst wire.FabricNodeID) error {
 	}
 }
 
-func with(r chip.Request, o []Option) chip.Request {
+func with(r flow.Request, o []Option) flow.Request {
 	if len(o) == 0 {
 		return r
 	}
 	return withOptions(r, o)
 }
 
-func withOptions(r chip.Request, o []Option) chip.Request {
+func withOptions(r flow.Request, o []Option) flow.Request {
 	for _, f := range o {
 		f(&r)
 	}
@@ -298,8 +298,8 @@ func withOptions(r chip.Request, o []Option) chip.Request {
 
 // passing reports whether a destination refused a request, and did not perform the
 // request, for a reason that passes: lack of room, or a restart of the destination.
-func passing(r *chip.Result) bool {
-	return r.Fate == chip.FateRefused && r.Members == nil &&
+func passing(r *flow.Result) bool {
+	return r.Fate == flow.FateRefused && r.Members == nil &&
 		(r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow || r.Outcome == wire.OutcomeUnknownFlow)
 }
 
@@ -307,17 +307,17 @@ func passing(r *chip.Result) bool {
 func againAfter(try int) time.Duration { return min(againWait<<min(try, againDoublings), againMax) }
 
 // do submits one request and waits for the request's end.
-func (s *Session) do(ctx context.Context, r chip.Request) (chip.Result, error) {
-	ended := make(chan chip.Result, 1)
+func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
+	ended := make(chan flow.Result, 1)
 	for try := 0; ; try++ {
-		if _, err := s.f.Submit(ctx, []chip.Request{r}, func(_ int, r chip.Result) { ended <- r }); err != nil {
-			return chip.Result{}, err
+		if _, err := s.f.Submit(ctx, []flow.Request{r}, func(_ int, r flow.Result) { ended <- r }); err != nil {
+			return flow.Result{}, err
 		}
-		var res chip.Result
+		var res flow.Result
 		select {
 		case res = <-ended:
 		case <-ctx.Done():
-			return chip.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
+			return flow.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
 		}
 		if !passing(&res) || try == againRetries {
 			return res, failure(&r, &res)
@@ -330,21 +330,21 @@ func (s *Session) do(ctx context.Context, r chip.Request) (chip.Result, error) {
 	}
 }
 
-func failure(r *chip.Request, res *chip.Result) error {
+func failure(r *flow.Request, res *flow.Result) error {
 	switch {
 	case res.Members != nil:
 		return multicastFailure(r, res)
-	case res.Fate == chip.FateDone:
+	case res.Fate == flow.FateDone:
 		return nil
-	case res.Fate == chip.FateRefused && res.Err != nil:
+	case res.Fate == flow.FateRefused && res.Err != nil:
 		return res.Err
-	case res.Fate == chip.FateRefused:
+	case res.Fate == flow.FateRefused:
 		a := r.Command.Addr
 		if r.Command.Type == wire.NocScatterWrite {
 			a = r.Command.Scatter[0]
 		}
 		return &RefusedError{r.Dst, res.Outcome, a}
-	case res.Fate == chip.FateLost:
+	case res.Fate == flow.FateLost:
 		return &LostError{r.Dst, res.Drop, res.At}
 	}
 	if res.Err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -32,7 +33,7 @@ import (
 //   - reach: after the faults every pair reaches each other on every plane.
 
 // maxOpen is how long a request may be open.
-const maxOpen = 3 * chip.FlowTimeout
+const maxOpen = 3 * flow.FlowTimeout
 
 // sabotage breaks something, so that a test can see a checker find it.
 type sabotage int
@@ -60,7 +61,7 @@ func (s *Sim) checkStep(m *machine) {
 }
 
 // ended judges the end of a request.
-func (s *Sim) ended(m *machine, r chip.Result) {
+func (s *Sim) ended(m *machine, r flow.Result) {
 	if r.Token == 0 || r.Token > uint64(len(s.model.ops)) {
 		s.fail("one end", "%s ends a request %d that nobody made", m.node, r.Token)
 		return
@@ -80,7 +81,7 @@ func (s *Sim) ended(m *machine, r chip.Result) {
 	if o.req.Other {
 		s.report.Other++
 	}
-	if r.Fate == chip.FateUnknown {
+	if r.Fate == flow.FateUnknown {
 		s.report.Doubts[r.Doubt]++
 	}
 	if d := s.now.Sub(o.sent); d > maxOpen {
@@ -88,20 +89,20 @@ func (s *Sim) ended(m *machine, r chip.Result) {
 	}
 	s.judgeFate(o, &r)
 	s.proveAgain(m, o)
-	if r.Fate != chip.FateDone {
+	if r.Fate != flow.FateDone {
 		s.tracef("op %d %s from %s to %s plane %d ends: %s %s %s", o.id, o.req.Command.Type, m.node, o.req.Dst, o.plane, r.Fate, r.Outcome, r.Doubt)
 	}
 }
 
 // judgeFate compares how a request ended with what really happened.
-func (s *Sim) judgeFate(o *op, r *chip.Result) {
+func (s *Sim) judgeFate(o *op, r *flow.Result) {
 	if o.group != 0 {
 		s.judgeMulticast(o, r)
 		return
 	}
 	isRead := o.req.Command.Type == wire.NocRead
 	switch r.Fate {
-	case chip.FateDone:
+	case flow.FateDone:
 		switch {
 		case o.want != wire.OutcomeDone:
 			s.fail("exactly once", "op %d should have been refused as %s and was done", o.id, o.want)
@@ -111,16 +112,16 @@ func (s *Sim) judgeFate(o *op, r *chip.Result) {
 			s.fail("exactly once", "op %d is said to be done and was performed %d times", o.id, o.performed)
 		}
 		return
-	case chip.FateRefused:
+	case flow.FateRefused:
 		o.anew = s.unknownFlow(r.Outcome, o.dst)
 		if r.Outcome != o.want && r.Outcome != wire.OutcomeAgain && r.Outcome != wire.OutcomeOverflow && !o.anew {
 			s.fail("exactly once", "op %d was refused as %q; want %q", o.id, r.Outcome, o.want)
 		}
 	}
-	if r.Fate != chip.FateUnknown && o.performed != 0 {
+	if r.Fate != flow.FateUnknown && o.performed != 0 {
 		s.fail("exactly once", "op %d is said to be %s and was performed", o.id, r.Fate)
 	}
-	if r.Fate != chip.FateRefused && !s.troubled(o) {
+	if r.Fate != flow.FateRefused && !s.troubled(o) {
 		s.fail("cause", "op %d from %s to %s on plane %d ended as %s (%s %s) and nothing was wrong on its way since %v",
 			o.id, s.machines[o.src].node, o.req.Dst, o.plane, r.Fate, r.Drop, r.Doubt, o.sent)
 	}
@@ -133,7 +134,7 @@ func (s *Sim) unknownFlow(o wire.Outcome, dst int) bool {
 
 // judgeRead compares what a read brought with what it must have seen, in any
 // life of the destination that it may have met.
-func (s *Sim) judgeRead(o *op, r *chip.Result) {
+func (s *Sim) judgeRead(o *op, r *flow.Result) {
 	for _, l := range s.model.lives[o.dst] {
 		if l.end >= o.sent && l.begin <= s.now && bytes.Equal(r.Data, l.expected(&o.touches[0], o.index)) {
 			return
@@ -211,7 +212,7 @@ func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, oth
 			m.node, *cmd, src, plane, o.id, asked, s.machines[o.src].node, o.req.Dst, o.plane)
 		return
 	}
-	if *times++; *times > 1 || (o.ended && fate != chip.FateUnknown) {
+	if *times++; *times > 1 || (o.ended && fate != flow.FateUnknown) {
 		s.fail("exactly once", "op %d was performed %d times by %s; it has ended: %v, as %s", o.id, *times, m.node, o.ended, fate)
 	}
 	f := o.flow(m.index)
@@ -330,7 +331,7 @@ func (s *Sim) provePairs() {
 		return
 	}
 	for _, o := range s.model.ops[first:] {
-		if !o.ended || o.fate != chip.FateDone && !(o.proof && o.anew) {
+		if !o.ended || o.fate != flow.FateDone && !(o.proof && o.anew) {
 			s.fail("reach", "op %d from %s to %s on plane %d ended: %v, as %s, although all is well", o.id, s.machines[o.src].node, o.req.Dst, o.plane, o.ended, o.fate)
 		}
 	}
@@ -338,7 +339,7 @@ func (s *Sim) provePairs() {
 
 // proveAgain sends what was refused by a chip that had started anew a second time, which must be the last.
 func (s *Sim) proveAgain(m *machine, o *op) {
-	if !o.proof || !o.anew || o.fate != chip.FateRefused {
+	if !o.proof || !o.anew || o.fate != flow.FateRefused {
 		return
 	}
 	s.report.Anew++
@@ -388,11 +389,11 @@ func (s *Sim) finalChecks() {
 		if o.accepted && !o.ended && !o.orphan {
 			s.fail("one end", "op %d never ended", o.id)
 		}
-		if o.performed > 1 || (o.ended && o.fate != chip.FateUnknown && o.fate != chip.FateDone && o.performed > 0) {
+		if o.performed > 1 || (o.ended && o.fate != flow.FateUnknown && o.fate != flow.FateDone && o.performed > 0) {
 			s.fail("exactly once", "op %d was performed %d times and ended as %s", o.id, o.performed, o.fate)
 		}
 		for _, m := range o.members {
-			if m.performed > 1 || (o.ended && m.fate != chip.FateUnknown && m.fate != chip.FateDone && m.performed > 0) {
+			if m.performed > 1 || (o.ended && m.fate != flow.FateUnknown && m.fate != flow.FateDone && m.performed > 0) {
 				s.fail("exactly once", "multicast %d was performed %d times by %s and ended as %s there", o.id, m.performed, s.machines[m.machine].node, m.fate)
 			}
 		}
@@ -414,8 +415,8 @@ func (s *Sim) checkCable(m *machine, p chip.PortStatus) {
 }
 
 // spoil carries out the sabotage; false swallows the end.
-func (s *Sim) spoil(m *machine, o *op, r *chip.Result) bool {
-	switch done := r.Fate == chip.FateDone && s.healed; s.cfg.sabotage {
+func (s *Sim) spoil(m *machine, o *op, r *flow.Result) bool {
+	switch done := r.Fate == flow.FateDone && s.healed; s.cfg.sabotage {
 	case sabotageMemory:
 		if len(o.touches) > 0 && done && o.group == 0 {
 			var b [1]byte
@@ -429,21 +430,21 @@ func (s *Sim) spoil(m *machine, o *op, r *chip.Result) bool {
 	case sabotageDoubleEnd:
 		o.ended = o.ended || done
 	case sabotageMember:
-		if r.Fate == chip.FateDone && o.group != 0 && !o.req.Probe {
-			r.Fate = chip.FateLost
-			r.Members = []chip.MemberResult{{Node: s.machines[o.members[0].machine].node, Fate: chip.FateLost}}
+		if r.Fate == flow.FateDone && o.group != 0 && !o.req.Probe {
+			r.Fate = flow.FateLost
+			r.Members = []flow.MemberResult{{Node: s.machines[o.members[0].machine].node, Fate: flow.FateLost}}
 		}
 	case sabotageLie:
 		if done && o.performed == 1 {
-			r.Fate = chip.FateLost
+			r.Fate = flow.FateLost
 		}
 	case sabotageRead:
 		if len(r.Data) > 0 {
 			r.Data[0] ^= 0x80
 		}
 	case sabotageBlame:
-		if r.Fate == chip.FateDone && r.Data != nil && o.src != o.dst {
-			r.Fate = chip.FateLost
+		if r.Fate == flow.FateDone && r.Data != nil && o.src != o.dst {
+			r.Fate = flow.FateLost
 		}
 	}
 	return true

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -14,7 +14,7 @@ type op struct {
 	id       uint64
 	src, dst int
 	plane    wire.Plane
-	req      chip.Request
+	req      flow.Request
 	want     wire.Outcome // how it should end where nothing goes wrong
 	touches  []touch      // what it writes, or the one place that it reads
 	group    int          // of a multicast, whose dst is everyone; 0: unicast
@@ -29,7 +29,7 @@ type op struct {
 	unreachable bool // it was not taken, as no way was left
 	proof       bool // all is well when it is sent
 	anew        bool // it was refused by a chip that had started anew and did not know the flow
-	fate        chip.Fate
+	fate        flow.Fate
 	performed   int
 }
 
@@ -119,7 +119,7 @@ func (s *Sim) step(j *job) {
 func (s *Sim) newOp(src, dst int, plane wire.Plane) *op {
 	s.model.ids++
 	o := &op{id: s.model.ids, src: src, dst: dst, plane: plane}
-	o.req = chip.Request{Token: o.id, Dst: s.machines[dst].node, Plane: plane}
+	o.req = flow.Request{Token: o.id, Dst: s.machines[dst].node, Plane: plane}
 	s.model.ops = append(s.model.ops, o)
 	return o
 }
@@ -267,12 +267,12 @@ func (s *Sim) submit(m *machine) {
 		// A request to the chip itself ends, and is performed, within the call.
 		s.model.accept(o, m.life, s.now)
 		switch a := m.chip.HandleRequest(s.now, o.req); a {
-		case chip.Accepted:
+		case flow.Accepted:
 			m.backlog = m.backlog[1:]
-		case chip.Busy:
+		case flow.Busy:
 			s.model.undo(o)
 			return
-		case chip.Unreachable:
+		case flow.Unreachable:
 			s.model.undo(o)
 			m.backlog, o.unreachable = m.backlog[1:], true
 			s.report.Refused++
@@ -294,10 +294,10 @@ type program struct {
 }
 
 // Next offers the next op.
-func (p *program) Next(now mono.Time) (chip.Request, bool) {
+func (p *program) Next(now mono.Time) (flow.Request, bool) {
 	if p.m.taken == len(p.m.greedy) {
 		p.m.greedy, p.m.taken = p.m.greedy[:0], 0
-		return chip.Request{}, false
+		return flow.Request{}, false
 	}
 	p.last = p.m.greedy[p.m.taken]
 	p.m.taken++
@@ -312,7 +312,7 @@ func (p *program) Undo() {
 }
 
 // Done ends an op.
-func (p *program) Done(_ mono.Time, r chip.Result) { p.s.ended(p.m, r) }
+func (p *program) Done(_ mono.Time, r flow.Result) { p.s.ended(p.m, r) }
 
 // Performed checks what was performed and applies it to the model.
 func (p *program) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, mem *noc.Memory) {

@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/losses"
 	"ttfabric/wire"
 )
@@ -102,7 +102,7 @@ func (s *Sim) told(life *losses.Chip) (received, sent losses.Count) {
 func (s *Sim) checkEnds() {
 	type way struct{ src, dst wire.FabricNodeID }
 	truth := map[way][4]uint64{}
-	note := func(o *op, dst int, f chip.Fate) {
+	note := func(o *op, dst int, f flow.Fate) {
 		w := way{s.machines[o.src].node, s.machines[dst].node}
 		n := truth[w]
 		n[f]++
@@ -111,7 +111,7 @@ func (s *Sim) checkEnds() {
 	for _, o := range s.model.ops {
 		switch {
 		case o.unreachable && o.life == s.machines[o.src].life:
-			note(o, o.dst, chip.FateLost)
+			note(o, o.dst, flow.FateLost)
 		case !o.ended || o.life != s.machines[o.src].life:
 		case o.group != 0:
 			for i := range o.members {

@@ -3,7 +3,7 @@ package sim
 import (
 	"slices"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router/route"
 	"ttfabric/wire"
 )
@@ -27,7 +27,7 @@ type groupID struct {
 type member struct {
 	machine   int
 	way       []route.Branch // from the source
-	fate      chip.Fate      // once the op has ended
+	fate      flow.Fate      // once the op has ended
 	performed int
 }
 
@@ -40,7 +40,7 @@ func (o *op) flow(dst int) flowID {
 }
 
 // at is what is known of the op at a machine: how often it was performed, and its fate there; nil where it doesn't belong.
-func (o *op) at(machine int) (performed *int, fate chip.Fate) {
+func (o *op) at(machine int) (performed *int, fate flow.Fate) {
 	if o.group == 0 && o.dst == machine {
 		return &o.performed, o.fate
 	}
@@ -131,12 +131,12 @@ func (s *Sim) drawMulticast(j *job) *op {
 }
 
 // judgeMulticast compares how a multicast ended at each member with what really happened there.
-func (s *Sim) judgeMulticast(o *op, r *chip.Result) {
-	worst := chip.FateDone
+func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
+	worst := flow.FateDone
 	o.anew = len(r.Members) > 0
 	for i := range o.members {
 		m := &o.members[i]
-		m.fate = chip.FateDone
+		m.fate = flow.FateDone
 		outcome := wire.OutcomeDone
 		for _, f := range r.Members {
 			if f.Node == s.machines[m.machine].node {
@@ -147,20 +147,20 @@ func (s *Sim) judgeMulticast(o *op, r *chip.Result) {
 		worst = max(worst, m.fate)
 		node := s.machines[m.machine].node
 		switch m.fate {
-		case chip.FateDone:
+		case flow.FateDone:
 			if o.want != wire.OutcomeDone || !o.req.Probe && m.performed != 1 {
 				s.fail("exactly once", "multicast %d is said to be done by %s and was performed %d times; want %s", o.id, node, m.performed, o.want)
 			}
 			continue
-		case chip.FateRefused:
+		case flow.FateRefused:
 			if outcome != o.want && outcome != wire.OutcomeOverflow && !s.unknownFlow(outcome, m.machine) {
 				s.fail("exactly once", "multicast %d was refused by %s as %q; want %q", o.id, node, outcome, o.want)
 			}
 		}
-		if m.fate != chip.FateUnknown && m.performed != 0 {
+		if m.fate != flow.FateUnknown && m.performed != 0 {
 			s.fail("exactly once", "multicast %d is said to be %s at %s and was performed", o.id, m.fate, node)
 		}
-		if m.fate != chip.FateRefused && !s.badTree(o, m) {
+		if m.fate != flow.FateRefused && !s.badTree(o, m) {
 			s.fail("cause", "multicast %d from %s by %s on plane %d ended as %s at %s and nothing was wrong on its way since %v",
 				o.id, s.machines[o.src].node, o.req.Ranges, o.plane, m.fate, node, o.sent)
 		}
@@ -169,9 +169,9 @@ func (s *Sim) judgeMulticast(o *op, r *chip.Result) {
 	if n := len(r.Members); n > 0 && n < len(o.members) {
 		s.report.Partly++
 	}
-	named := slices.IsSortedFunc(r.Members, func(a, b chip.MemberResult) int { return int(a.Node.Chip) - int(b.Node.Chip) })
+	named := slices.IsSortedFunc(r.Members, func(a, b flow.MemberResult) int { return int(a.Node.Chip) - int(b.Node.Chip) })
 	for _, f := range r.Members {
-		named = named && f.Fate != chip.FateDone && slices.ContainsFunc(o.members, func(m member) bool { return s.machines[m.machine].node == f.Node })
+		named = named && f.Fate != flow.FateDone && slices.ContainsFunc(o.members, func(m member) bool { return s.machines[m.machine].node == f.Node })
 	}
 	if !named || r.Fate != worst {
 		s.fail("one end", "multicast %d ended as %s, with the members %+v", o.id, r.Fate, r.Members)

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
@@ -51,9 +52,9 @@ type Config struct {
 	Quick    bool      // looks at invariants after each 16th step of a chip and not after each
 	Trace    io.Writer // where a line for everything goes; nil: nowhere
 
-	// Record returns what is to hear of all calls into a chip that begins a
-	// life, such as a recorder; nil for nothing. A nil Record is for no chip.
-	Record func(now mono.Time, cfg chip.Config) chip.Tap
+	// Record returns what wraps the inputs of a chip that starts, such as a
+	// recorder's Wrap; nil for nothing. A nil Record wraps no chip.
+	Record func(now mono.Time, cfg chip.Config) func(chip.Inputs) chip.Inputs
 
 	bare     bool     // no checkers, no hash: for speed
 	sabotage sabotage // breaks something on purpose, to test the checkers
@@ -65,8 +66,8 @@ type Report struct {
 	Faults  int
 	Events  int
 	Time    mono.Time           // virtual time at the end
-	Fates   [4]int              // ends of requests, by chip.Fate
-	Doubts  [chip.NumDoubts]int // of these: why an outcome is unknown
+	Fates   [4]int              // ends of requests, by flow.Fate
+	Doubts  [flow.NumDoubts]int // of these: why an outcome is unknown
 	Anew    int                 // requests that were refused in the end since their destinations had started anew, and then taken
 	Many    int                 // of these: multicasts
 	Other   int                 // of these: the other way round a ring
@@ -237,7 +238,7 @@ func (s *Sim) start(m *machine) {
 	}
 	now := s.clock(m)
 	cfg := chip.Config{
-		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), Life: uint32(s.now/lifeTick) + 1, Topology: s.cfg.Topology, Route: s.around.route,
+		Node: m.node, Incarnation: wire.Incarnation(s.rng.Uint64() | 1), FlowEpoch: uint32(s.now/lifeTick) + 1, Topology: s.cfg.Topology, Route: s.around.route,
 		Profile: s.around.profile, Slots: s.around.slots, MaxPayload: s.around.maxPayload, Window: s.around.window, Seed: s.rng.Uint64(),
 		LocalFirst: s.around.localFirst, Timeout: s.around.timeout, TTL: s.ttl,
 	}
@@ -247,8 +248,8 @@ func (s *Sim) start(m *machine) {
 		return
 	}
 	if s.cfg.Record != nil {
-		if t := s.cfg.Record(s.now, cfg); t != nil {
-			c.SetTap(t)
+		if wrap := s.cfg.Record(s.now, cfg); wrap != nil {
+			c.Wrap(wrap)
 		}
 	}
 	if m.life != nil {

@@ -72,10 +72,10 @@ func (v *Verdict) String() string {
 		fmt.Fprintf(&b, ", which waits for the first")
 	}
 	if v.Astray > 0 || v.Long > 0 {
-		fmt.Fprintf(&b, "; %d ways go in circles or end elsewhere, %d are longer than they may be, such as %s to %s", v.Astray, v.Long, v.Stray[0], v.Stray[1])
+		fmt.Fprintf(&b, "; %d routes go in circles or end elsewhere, %d are longer than allowed, such as %s to %s", v.Astray, v.Long, v.Stray[0], v.Stray[1])
 	}
 	if v.Unreachable > 0 {
-		fmt.Fprintf(&b, "; %d of %d pairs have no way, such as %s to %s", v.Unreachable, v.Pairs+v.Unreachable, v.Example[0], v.Example[1])
+		fmt.Fprintf(&b, "; %d of %d pairs have no route, such as %s to %s", v.Unreachable, v.Pairs+v.Unreachable, v.Example[0], v.Example[1])
 	}
 	return b.String()
 }

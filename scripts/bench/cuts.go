@@ -1,23 +1,21 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
 	"ttfabric/node/session"
+	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -50,12 +48,10 @@ const (
 	cutCellSize = 0x100
 )
 
-// cutFabric is a live fabric as its API shows it.
+// cutFabric is the chips of a live fabric, and its cables that are still to be drawn.
 type cutFabric struct {
-	name  string
-	topo  *topo.Topology
-	chips map[wire.FabricNodeID]*api.Client
-	deck  []topo.Cable // that are still to be drawn
+	*fabric.Chips
+	deck []topo.Cable
 }
 
 // cutCables measures how long a link is silent after its cable was cut.
@@ -76,8 +72,8 @@ func (b *bench) cutCables(round int, _ *rand.Rand) error {
 			continue
 		}
 		r := rand.New(rand.NewPCG(b.seed, uint64(i)))
-		err := fabricWith(b.ttfabric, []string{s.machine, "--profile", s.profile}, func(name string, _ time.Duration) error {
-			return b.cutSet(s, name, r)
+		err := fabricWith(b.ttfabric, []string{s.machine, "--profile", s.profile}, func(f *fabric.Fabric, _ time.Duration) error {
+			return b.cutSet(s, f, r)
 		})
 		if err != nil {
 			return fmt.Errorf("%s, seed %d: %w", s.name, b.seed, err)
@@ -86,12 +82,16 @@ func (b *bench) cutCables(round int, _ *rand.Rand) error {
 	return nil
 }
 
-func (b *bench) cutSet(s cutSet, name string, r *rand.Rand) error {
-	f, err := openCutFabric(b.ttfabric, name)
+func (b *bench) cutSet(s cutSet, up *fabric.Fabric, r *rand.Rand) error {
+	chips, err := up.Chips()
 	if err != nil {
 		return err
 	}
-	background := b.startTraffic(s, name)
+	if n := len(chips.All()); n != len(chips.Topology.Chips) {
+		return fmt.Errorf("%d of %d chips run", n, len(chips.Topology.Chips))
+	}
+	f := &cutFabric{Chips: chips}
+	background := b.startTraffic(s, up)
 	defer background.stop()
 	var times []float64
 	var flows cutFlows
@@ -139,60 +139,12 @@ func (b *bench) cutSet(s cutSet, name string, r *rand.Rand) error {
 	return nil
 }
 
-// openCutFabric finds the API of each chip in the fabric's folder.
-func openCutFabric(ttfabric, name string) (*cutFabric, error) {
-	out, err := exec.Command(ttfabric, "ls", "-o", "json").Output()
-	if err != nil {
-		return nil, fmt.Errorf("ls: %w", err)
-	}
-	var rows []struct{ Name, Folder string }
-	if err := json.Unmarshal(out, &rows); err != nil {
-		return nil, fmt.Errorf("ls: %w", err)
-	}
-	i := slices.IndexFunc(rows, func(r struct{ Name, Folder string }) bool { return r.Name == name })
-	if i < 0 {
-		return nil, fmt.Errorf("ls does not list %s", name)
-	}
-	dir := rows[i].Folder
-	token, err := os.ReadFile(filepath.Join(dir, "token"))
-	if err != nil {
-		return nil, err
-	}
-	wiring, err := os.ReadFile(filepath.Join(dir, "topology.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	f := &cutFabric{name: name, chips: map[wire.FabricNodeID]*api.Client{}}
-	if f.topo, err = topo.Load("topology.yaml", wiring); err != nil {
-		return nil, err
-	}
-	files, _ := filepath.Glob(filepath.Join(dir, "chip-*.json"))
-	for _, name := range files {
-		var c struct {
-			Chip wire.FabricNodeID `json:"chip"`
-			API  string            `json:"api"`
-		}
-		text, err := os.ReadFile(name)
-		if err == nil {
-			err = json.Unmarshal(text, &c)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		f.chips[c.Chip] = api.NewClient(c.API, string(token), c.Chip, f.topo)
-	}
-	if len(f.chips) != len(f.topo.Chips) {
-		return nil, fmt.Errorf("%d of %d chips run", len(f.chips), len(f.topo.Chips))
-	}
-	return f, nil
-}
-
 // anyCable draws a cable that has another one beside it, and each of those once
 // before any of them again: one that is cut too often is held down.
 func (f *cutFabric) anyCable(r *rand.Rand) topo.Cable {
 	for {
 		if len(f.deck) == 0 {
-			f.deck = slices.Clone(f.topo.Cables)
+			f.deck = slices.Clone(f.Topology.Cables)
 			r.Shuffle(len(f.deck), func(i, j int) { f.deck[i], f.deck[j] = f.deck[j], f.deck[i] })
 		}
 		c := f.deck[0]
@@ -200,7 +152,7 @@ func (f *cutFabric) anyCable(r *rand.Rand) topo.Cable {
 		beside := func(d topo.Cable) bool {
 			return d.A.Node == c.A.Node && d.B.Node == c.B.Node && d.Dir == c.Dir && d.Plane != c.Plane && !d.Unused
 		}
-		if !c.Unused && slices.ContainsFunc(f.topo.Cables, beside) {
+		if !c.Unused && slices.ContainsFunc(f.Topology.Cables, beside) {
 			return c
 		}
 	}
@@ -278,7 +230,7 @@ func (f *cutFlow) count(ctx context.Context) (uint32, error) {
 // It returns for each direction how long it took from the cut to the end of
 // the first write that was begun behind the cut.
 func (f *cutFabric) cut(r *rand.Rand, c topo.Cable, sum *cutFlows) (took [2]time.Duration, err error) {
-	a, b := f.chips[c.A.Node], f.chips[c.B.Node]
+	a, b := f.Client(c.A.Node), f.Client(c.B.Node)
 	flows := [2]*cutFlow{newCutFlow(a, b, c.Plane), newCutFlow(b, a, c.Plane)}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*cutGiveUp)
 	defer cancel()
@@ -343,23 +295,16 @@ func (f *cutFabric) cut(r *rand.Rand, c topo.Cable, sum *cutFlows) (took [2]time
 	return took, nil
 }
 
-// setCut takes a cable away in both directions, or puts it back; both ends are told at once.
+// setCut takes a cable away in both directions, or puts the cable back. Both ends are told at once.
 func (f *cutFabric) setCut(ctx context.Context, c topo.Cable, on bool) error {
-	var errs [2]error
-	var wg sync.WaitGroup
-	for i, p := range []wire.PortID{c.A, c.B} {
-		wg.Go(func() {
-			errs[i] = f.chips[p.Node].SetNetem(ctx, api.NetemBody{Channels: []wire.Channel{p.Channel}, Cut: &on})
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs[:]...)
+	_, err := f.Cut(ctx, []topo.Link{{A: c.A, B: c.B, Plane: c.Plane}}, on, 0)
+	return err
 }
 
 // ends are the two ends of a cable as their chips see them.
 func (f *cutFabric) ends(ctx context.Context, c topo.Cable) (out [2]api.LinkView, err error) {
 	for i, p := range []wire.PortID{c.A, c.B} {
-		v, err := f.chips[p.Node].Chip(ctx)
+		v, err := f.Client(p.Node).Chip(ctx)
 		if err != nil {
 			return out, err
 		}
@@ -386,7 +331,7 @@ func (f *cutFabric) home(ctx context.Context, c topo.Cable) error {
 	own := func(l api.LinkView) bool { return l.State == "up" && l.By == nil }
 	for end := time.Now().Add(cutGiveUp); ; time.Sleep(20 * time.Millisecond) {
 		all := true
-		for _, d := range f.topo.Cables {
+		for _, d := range f.Topology.Cables {
 			if d.A.Node != c.A.Node || d.B.Node != c.B.Node || d.Dir != c.Dir || d.Unused {
 				continue
 			}
@@ -410,20 +355,15 @@ type cutTraffic struct {
 	enough chan struct{}
 	once   sync.Once
 	ended  chan struct{}
-	sum    trafficSum
+	sum    traffic.Row // counts of packets only
 	err    error
 }
 
-// trafficSum is what verified traffic counts.
-type trafficSum struct {
-	Delivered, Lost, Duplicated, Corrupted, Reordered, Failed uint64
-}
-
-func (b *bench) startTraffic(s cutSet, name string) *cutTraffic {
+func (b *bench) startTraffic(s cutSet, f *fabric.Fabric) *cutTraffic {
 	t := &cutTraffic{enough: make(chan struct{}), ended: make(chan struct{})}
-	args := []string{"traffic", "all-to-all", "--packets", fmt.Sprint(cutPackets), "--name", name, "-o", "json"}
+	var load []string
 	if s.load != "" {
-		args = append(args, "--load", s.load)
+		load = []string{"--load", s.load}
 	}
 	go func() {
 		defer close(t.ended)
@@ -433,10 +373,8 @@ func (b *bench) startTraffic(s cutSet, name string) *cutTraffic {
 				return
 			default:
 			}
-			out, err := exec.Command(b.ttfabric, args...).Output()
-			var r struct{ Total trafficSum }
-			if bad := json.Unmarshal(out, &r); bad != nil { // exit code 5 comes with figures
-				t.err = fmt.Errorf("traffic: %w", cmp.Or(err, bad))
+			var r traffic.Result
+			if r, t.err = trafficOf(b.ttfabric, f, cutPackets, load...); t.err != nil {
 				return
 			}
 			t.sum.Delivered += r.Total.Delivered
@@ -451,7 +389,7 @@ func (b *bench) startTraffic(s cutSet, name string) *cutTraffic {
 }
 
 // stop waits for the end of the run under way and returns the sum of all.
-func (t *cutTraffic) stop() (*trafficSum, error) {
+func (t *cutTraffic) stop() (*traffic.Row, error) {
 	t.once.Do(func() { close(t.enough) })
 	<-t.ended
 	return &t.sum, t.err

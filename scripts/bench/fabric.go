@@ -256,6 +256,20 @@ func blocks(ctx context.Context, s *session.Session, dst wire.ChipID) (float64, 
 	return sent / time.Since(begin).Seconds() / 1e9, errors.Join(errs...)
 }
 
+// medianPing is the median round trip of n pings, one after the other.
+func medianPing(ctx context.Context, s *session.Session, dst wire.FabricNodeID, n int, o ...session.Option) (time.Duration, error) {
+	var ds []time.Duration
+	for range n {
+		d, err := s.Ping(ctx, dst, o...)
+		if err != nil {
+			return 0, err
+		}
+		ds = append(ds, d)
+	}
+	slices.Sort(ds)
+	return ds[n/2], nil
+}
+
 // chainLength is how many processes a message passes.
 const chainLength = 8
 
@@ -267,17 +281,9 @@ func chains(round int, r *rand.Rand) ([]result, error) {
 	jobs := []func() error{
 		func() error {
 			return withChips("mesh:1x8", router.SlotFast, chainLength, func(ctx context.Context, s *session.Session) error {
-				var ds []time.Duration
-				for range 2000 {
-					d, err := s.Ping(ctx, wire.FabricNodeID{Chip: chainLength - 1})
-					if err != nil {
-						return err
-					}
-					ds = append(ds, d)
-				}
-				slices.Sort(ds)
-				rs = append(rs, figure("one hop of eight processes", "fabric ping", "µs", round, us(ds[len(ds)/2])/hops))
-				return nil
+				d, err := medianPing(ctx, s, wire.FabricNodeID{Chip: chainLength - 1}, 2000)
+				rs = append(rs, figure("one hop of eight processes", "fabric ping", "µs", round, us(d)/hops))
+				return err
 			})
 		},
 		func() error {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,18 +12,22 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ttfabric/node/fabric"
+	"ttfabric/node/session"
+	"ttfabric/node/traffic"
 )
 
 // idleTime is how long the idle fabric is watched.
 const idleTime = 20 * time.Second
 
 // fabricOf brings a machine up as processes of their own and runs f on it.
-func fabricOf(ttfabric, machine string, f func(name string, up time.Duration) error) error {
+func fabricOf(ttfabric, machine string, f func(fab *fabric.Fabric, up time.Duration) error) error {
 	return fabricWith(ttfabric, []string{machine}, f)
 }
 
 // fabricWith is fabricOf with the arguments of up.
-func fabricWith(ttfabric string, machine []string, f func(name string, up time.Duration) error) error {
+func fabricWith(ttfabric string, machine []string, f func(fab *fabric.Fabric, up time.Duration) error) error {
 	name := fmt.Sprintf("bench-%d", os.Getpid())
 	up := exec.Command(ttfabric, append([]string{"up", "-d", "--name", name, "-o", "json"}, machine...)...)
 	up.Stderr = os.Stderr
@@ -36,17 +42,22 @@ func fabricWith(ttfabric string, machine []string, f func(name string, up time.D
 	if err := json.Unmarshal(out, &r); err != nil {
 		return fmt.Errorf("up %s: %w", strings.Join(machine, " "), err)
 	}
-	return f(name, time.Duration(r.Seconds*float64(time.Second)))
+	fab, err := fabric.Open(context.Background(), name)
+	if err != nil {
+		return err
+	}
+	return f(fab, time.Duration(r.Seconds*float64(time.Second)))
 }
 
 // idleCost is what a fabric that does nothing takes: percent of a core in sum, and memory (PSS) per chip in MiB.
-func idleCost(name string, chips int, watch time.Duration) (cpu, mem float64, err error) {
-	a, n, err := cpuTicks(name)
+func idleCost(f *fabric.Fabric, watch time.Duration) (cpu, mem float64, err error) {
+	chips := len(f.Topology.Chips)
+	a, n, err := cpuTicks(f)
 	if err != nil {
 		return 0, 0, err
 	}
 	time.Sleep(watch)
-	b, m, err := cpuTicks(name)
+	b, m, err := cpuTicks(f)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -54,23 +65,23 @@ func idleCost(name string, chips int, watch time.Duration) (cpu, mem float64, er
 		return 0, 0, fmt.Errorf("%d and %d of %d chips were running", n, m, chips)
 	}
 	const ticksPerSecond = 100 // USER_HZ on every Linux that Go runs on
-	pss, err := pssKiB(name)
+	pss, err := pssKiB(f)
 	return float64(b-a) / ticksPerSecond / watch.Seconds() * 100, float64(pss) / 1024 / float64(chips), err
 }
 
 // idle is the cost of 32 chips that do nothing, before any traffic and after.
 func idle(ttfabric string, round int) (rs []result, err error) {
-	return rs, fabricOf(ttfabric, "mesh:4x8", func(name string, _ time.Duration) error {
+	return rs, fabricOf(ttfabric, "mesh:4x8", func(f *fabric.Fabric, _ time.Duration) error {
 		time.Sleep(10 * time.Second)
-		cpu, mem, err := idleCost(name, 32, idleTime)
+		cpu, mem, err := idleCost(f, idleTime)
 		if err != nil {
 			return err
 		}
-		if _, err := trafficOf(ttfabric, name, 50000); err != nil {
+		if _, err := gbpsOf(ttfabric, f, 50000); err != nil {
 			return err
 		}
 		time.Sleep(20 * time.Second) // what is idle is given back
-		later, after, err := idleCost(name, 32, idleTime)
+		later, after, err := idleCost(f, idleTime)
 		rs = append(rs,
 			figure("idle CPU of 32 chips in sum", "before traffic", "% of a core", round, cpu),
 			figure("idle CPU of 32 chips in sum", "after traffic", "% of a core", round, later),
@@ -80,18 +91,23 @@ func idle(ttfabric string, round int) (rs []result, err error) {
 	})
 }
 
-// trafficOf is the goodput of verified all-to-all traffic, in Gb/s over all chips.
-func trafficOf(ttfabric, name string, packets int) (float64, error) {
-	out, err := exec.Command(ttfabric, "traffic", "all-to-all", "--packets", fmt.Sprint(packets), "--name", name, "-o", "json").Output()
-	if err != nil {
-		return 0, fmt.Errorf("traffic: %w", err)
+// trafficOf runs verified all-to-all traffic. A run that lost packets has a result too; see [traffic.Result.OK].
+func trafficOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) (r traffic.Result, err error) {
+	args := []string{"traffic", "all-to-all", "--packets", fmt.Sprint(packets), "--name", f.Name(), "-o", "json"}
+	out, err := exec.Command(ttfabric, append(args, flags...)...).Output()
+	if bad := json.Unmarshal(out, &r); bad != nil { // exit code 5 comes with figures
+		return r, fmt.Errorf("traffic: %w", cmp.Or(err, bad))
 	}
-	var r struct {
-		Total struct {
-			Gbps float64 `json:"gigabits_per_second"`
-		} `json:"total"`
+	return r, nil
+}
+
+// gbpsOf is the goodput of verified all-to-all traffic, in Gb/s over all chips.
+// gbpsOf fails unless every packet arrived exactly once.
+func gbpsOf(ttfabric string, f *fabric.Fabric, packets int) (float64, error) {
+	r, err := trafficOf(ttfabric, f, packets)
+	if err == nil && !r.OK() {
+		err = fmt.Errorf("traffic: not everything arrived exactly once: %+v", r.Total)
 	}
-	err = json.Unmarshal(out, &r)
 	return r.Total.Gbps, err
 }
 
@@ -120,21 +136,21 @@ func (b *bench) growth(round int, r *rand.Rand) error {
 			f.Size = g.chips
 			b.add(f)
 		}
-		err := fabricOf(b.ttfabric, g.machine, func(name string, up time.Duration) error {
+		err := fabricOf(b.ttfabric, g.machine, func(fab *fabric.Fabric, up time.Duration) error {
 			add("up to all links up", "s", up.Seconds())
 			time.Sleep(12 * time.Second) // for ten of them gossip still tells who has joined
-			cpu, mem, err := idleCost(name, g.chips, 10*time.Second)
+			cpu, mem, err := idleCost(fab, 10*time.Second)
 			if err != nil {
 				return err
 			}
 			add("idle CPU in sum", "% of a core", cpu)
 			add("memory (PSS) per chip", "MiB", mem)
-			p50, err := pingOf(b.ttfabric, name, g.chips-1)
+			p50, err := pingOf(fab)
 			if err != nil {
 				return err
 			}
 			add("ping corner to corner, p50", "µs", p50)
-			gbps, err := trafficOf(b.ttfabric, name, growthPackets)
+			gbps, err := gbpsOf(b.ttfabric, fab, growthPackets)
 			if err != nil {
 				return err
 			}
@@ -148,38 +164,24 @@ func (b *bench) growth(round int, r *rand.Rand) error {
 	return nil
 }
 
-// pingOf is the median round trip from the first chip to the last.
-func pingOf(ttfabric, name string, last int) (float64, error) {
-	out, err := exec.Command(ttfabric, "ping", "M0D0", fmt.Sprintf("M0D%d", last), "-c", fmt.Sprint(growthPings), "--name", name, "-o", "json").Output()
+// pingOf is the median round trip from the first chip to the last, on the first plane, in microseconds.
+func pingOf(f *fabric.Fabric) (float64, error) {
+	nodes := f.Topology.Nodes()
+	s, err := f.Session(nodes[0])
 	if err != nil {
-		return 0, fmt.Errorf("ping: %w", err)
+		return 0, err
 	}
-	var rows []struct {
-		P50 float64 `json:"p50_microseconds"`
-	}
-	if err := json.Unmarshal(out, &rows); err != nil || len(rows) != 1 {
-		return 0, fmt.Errorf("ping printed %d rows: %w", len(rows), err)
-	}
-	return rows[0].P50, nil
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	d, err := medianPing(ctx, s, nodes[len(nodes)-1], growthPings, session.OnPlane(0))
+	return us(d), err
 }
 
-// processes are the chips of a fabric.
-func processes(name string) ([]string, error) {
-	ents, err := os.ReadDir("/proc")
-	var out []string
-	for _, e := range ents {
-		b, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if a := strings.Split(string(b), "\x00"); len(a) > 4 && a[1] == "node" && strings.HasSuffix(a[3], "/"+name) {
-			out = append(out, e.Name())
-		}
-	}
-	return out, err
-}
-
-func cpuTicks(name string) (sum uint64, n int, err error) {
-	ps, err := processes(name)
-	for _, p := range ps {
-		b, err := os.ReadFile("/proc/" + p + "/stat")
+// cpuTicks is the processor time of a fabric's chips, and how many chips run.
+func cpuTicks(f *fabric.Fabric) (sum uint64, n int, err error) {
+	chips := f.Running()
+	for _, c := range chips {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.PID))
 		if err != nil {
 			return 0, 0, err
 		}
@@ -191,13 +193,13 @@ func cpuTicks(name string) (sum uint64, n int, err error) {
 		s, _ := strconv.ParseUint(f[12], 10, 64)
 		sum += u + s
 	}
-	return sum, len(ps), err
+	return sum, len(chips), nil
 }
 
-func pssKiB(name string) (sum uint64, err error) {
-	ps, err := processes(name)
-	for _, p := range ps {
-		b, err := os.ReadFile("/proc/" + p + "/smaps_rollup")
+// pssKiB is the memory (PSS) of a fabric's chips.
+func pssKiB(f *fabric.Fabric) (sum uint64, err error) {
+	for _, c := range f.Running() {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", c.PID))
 		if err != nil {
 			return 0, err
 		}
@@ -208,5 +210,5 @@ func pssKiB(name string) (sum uint64, err error) {
 			}
 		}
 	}
-	return sum, err
+	return sum, nil
 }

@@ -10,23 +10,9 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-)
 
-// links is what 'ttfabric inspect --links -o json' says, as far as it is compared.
-type links struct {
-	Chips []struct {
-		Chip        string `json:"chip"`
-		Incarnation string `json:"incarnation"`
-		Links       []struct {
-			Channel  int            `json:"channel"`
-			State    string         `json:"state"`
-			By       *int           `json:"by_channel"` // the port that carries its frames, if not its own
-			Retrains int            `json:"retrains"`
-			Counters map[string]int `json:"counters"`
-			Drops    map[string]int `json:"frame_drops"`
-		} `json:"links"`
-	} `json:"chips"`
-}
+	"ttfabric/node/admin/api"
+)
 
 // seen is a kind of expert information, and the counter of the port that counts the same.
 type seen struct {
@@ -44,24 +30,25 @@ var counted = []seen{
 	{"ttlink.crc.bad", "1", "checksum"},
 }
 
-// readLinks reads the counters of all ports by interface and counter. A chip that restarted counts anew.
+// readLinks reads the counters of all ports by interface and counter, and the
+// incarnation of each chip. A chip that restarted counts anew, in another incarnation.
 func readLinks(name string) (out map[string]int, lives map[string]string, err error) {
-	v, err := readFile(name)
+	chips, err := readFile(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	out, lives = map[string]int{}, map[string]string{}
-	for _, c := range v.Chips {
-		lives[c.Chip] = c.Incarnation
+	for _, c := range chips {
+		lives[c.Chip.String()] = c.Incarnation
 		for _, l := range c.Links {
 			for _, k := range counted {
 				n, ok := l.Counters[k.counter]
 				if !ok {
-					if n, ok = l.Drops[k.counter]; !ok {
+					if n, ok = l.FrameDrops[k.counter]; !ok {
 						return nil, nil, fmt.Errorf("%s: no counter %s of %s channel %d", name, k.counter, c.Chip, l.Channel)
 					}
 				}
-				out[fmt.Sprintf("%s/eth%d %s", c.Chip, l.Channel, k.counter)] = n
+				out[fmt.Sprintf("%s/eth%d %s", c.Chip, l.Channel, k.counter)] = int(n)
 			}
 		}
 	}
@@ -74,12 +61,12 @@ func readLinks(name string) (out map[string]int, lives map[string]string, err er
 func undisturbed(before, after string) error {
 	var retrains [2]map[string]int
 	for i, name := range []string{before, after} {
-		v, err := readFile(name)
+		chips, err := readFile(name)
 		if err != nil {
 			return err
 		}
 		retrains[i] = map[string]int{}
-		for _, c := range v.Chips {
+		for _, c := range chips {
 			for _, l := range c.Links {
 				port := fmt.Sprintf("%s/eth%d of life %s", c.Chip, l.Channel, c.Incarnation)
 				if l.State != "up" || l.By != nil {
@@ -95,17 +82,19 @@ func undisturbed(before, after string) error {
 	return nil
 }
 
-// readFile reads what 'inspect --links -o json' says.
-func readFile(name string) (*links, error) {
+// readFile reads the chips of a file that 'inspect --links -o json' wrote.
+func readFile(name string) ([]api.ChipView, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	v := new(links)
-	if err := json.Unmarshal(b, v); err != nil {
+	var v struct {
+		Chips []api.ChipView `json:"chips"`
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return v, nil
+	return v.Chips, nil
 }
 
 // counters holds the expert information of a capture, made by 'ttfabric capture', against

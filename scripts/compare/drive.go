@@ -2,47 +2,32 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
-	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
 	"ttfabric/node/session"
-	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 // drivePatience is how long all commands together may take.
 const drivePatience = 30 * time.Second
 
-// drive performs every NoC command there is between chips of a running fabric,
-// those that end with an exception too, so that a capture holds each of them.
-func drive(dir string) error {
+// drive performs every NoC command between two chips of a running fabric, so
+// that a capture holds each command. Commands that end with an exception are among them.
+func drive(name string) error {
 	ctx, stop := context.WithTimeout(context.Background(), drivePatience)
 	defer stop()
-	token, err := os.ReadFile(filepath.Join(dir, "token"))
+	f, err := fabric.Open(ctx, name)
 	if err != nil {
 		return err
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "topology.yaml"))
+	nodes := f.Topology.Nodes()
+	last := nodes[len(nodes)-1]
+	s, err := f.Session(nodes[0])
 	if err != nil {
 		return err
 	}
-	t, err := topo.Load("topology.yaml", b)
-	if err != nil {
-		return err
-	}
-	first, last := t.Chips[0].Node, t.Chips[len(t.Chips)-1].Node
-	var at struct{ API string }
-	if b, err = os.ReadFile(filepath.Join(dir, "chip-"+first.String()+".json")); err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, &at); err != nil {
-		return err
-	}
-	s := session.New(api.NewClient(at.API, string(token), first, t))
 	if err := s.Ready(ctx); err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@
 //	compare -two-pass FILE             the same with tshark -2
 //	compare -counters BEFORE,AFTER FILE   expert information against 'inspect --links -o json'
 //	compare -undisturbed BEFORE,AFTER     exit 1 where a link went down between the two
-//	compare -drive RUNFOLDER           perform every NoC command in a running fabric
+//	compare -drive NAME                perform every NoC command in the running fabric of that name
 //	compare -wrap IN OUT               shift sequence numbers so that they wrap
 //	compare -mutate 1000 -seed 7 IN OUT   write damaged datagrams made from a capture's
 //
@@ -30,13 +30,13 @@ func main() {
 	wraps := flag.Bool("wrap", false, "write the capture anew with sequence numbers that wrap instead")
 	against := flag.String("counters", "", "hold expert information against these two files of 'ttfabric inspect --links -o json' instead")
 	between := flag.String("undisturbed", "", "look whether a link went down between these two files of 'ttfabric inspect --links -o json' instead")
-	folder := flag.String("drive", "", "perform every NoC command in the fabric of this run folder instead")
+	driven := flag.String("drive", "", "perform every NoC command in the running fabric of this name instead")
 	flag.Parse()
 	before, after, _ := strings.Cut(*between, ",")
 	var err error
 	switch {
-	case *folder != "":
-		err = drive(*folder)
+	case *driven != "":
+		err = drive(*driven)
 	case *between != "":
 		err = undisturbed(before, after)
 	case *wraps && flag.NArg() == 2:

@@ -1,17 +1,16 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"os"
-	"path/filepath"
 
 	"github.com/google/gopacket/pcapgo"
 
 	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
 	"ttfabric/wire"
 	"ttfabric/wire/capture"
 )
@@ -29,35 +28,23 @@ type target struct {
 	empty      int      // of them, without a byte
 }
 
-// look asks all chips whose files stand in the run folder.
-func look(dir string) (chips, error) {
-	token, err := os.ReadFile(filepath.Join(dir, "token"))
+// look asks all chips of a fabric for their state, and fails where a chip does not answer.
+func look(name string) (chips, error) {
+	ctx := context.Background()
+	f, err := fabric.Open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	files, _ := filepath.Glob(filepath.Join(dir, "chip-*.json"))
+	cs, missing, err := f.Clients()
+	if err != nil {
+		return nil, err
+	}
+	views, silent := fabric.Ask(ctx, cs)
+	if silent = append(silent, missing...); len(silent) > 0 {
+		return nil, fmt.Errorf("chips do not answer: %v", silent)
+	}
 	out := chips{}
-	for _, f := range files {
-		var c struct{ API string }
-		b, err := os.ReadFile(f)
-		if err == nil {
-			err = json.Unmarshal(b, &c)
-		}
-		if err != nil {
-			return nil, err
-		}
-		var v api.ChipView
-		req, _ := http.NewRequest("GET", "http://"+c.API+"/v1/chip", nil)
-		req.Header.Set("Authorization", "Bearer "+string(token))
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return nil, err
-		}
-		err = json.NewDecoder(resp.Body).Decode(&v)
-		resp.Body.Close()
-		if err != nil {
-			return nil, err
-		}
+	for _, v := range views {
 		out[v.Chip] = v
 	}
 	return out, nil
@@ -83,7 +70,7 @@ func (cs chips) targets() ([]*target, error) {
 		t.peerAt = where[t.peer]
 	}
 	if len(out) == 0 {
-		return nil, errors.New("no chip of this fabric runs")
+		return nil, errors.New("no chip of this fabric has a port")
 	}
 	return out, nil
 }

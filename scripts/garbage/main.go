@@ -23,7 +23,7 @@ import (
 
 // options are the flags.
 type options struct {
-	dir    string
+	name   string
 	span   time.Duration
 	count  int    // datagrams at the ports in all; 0: as many as fit into span
 	replay string // pcapng file whose frames are sent again
@@ -33,7 +33,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.dir, "dir", "", "run folder of the fabric")
+	flag.StringVar(&o.name, "name", "default", "name of the fabric")
 	flag.DurationVar(&o.span, "for", 10*time.Second, "how long at most, up to 10m")
 	flag.IntVar(&o.count, "count", 0, "stop after so many datagrams that reach the ports; 0: when the time is over")
 	flag.StringVar(&o.replay, "replay", "", "send the frames of this capture again, too")
@@ -54,7 +54,7 @@ const (
 )
 
 func run(o *options) error {
-	before, err := look(o.dir)
+	before, err := look(o.name)
 	if err != nil {
 		return err
 	}
@@ -111,6 +111,6 @@ func run(o *options) error {
 		return fmt.Errorf("%d of %d datagrams within %v: take longer with -for", spoofed, o.count, o.span)
 	}
 	time.Sleep(3 * time.Second) // until all have been received, and what was owed has been said
-	after, err := look(o.dir)
+	after, err := look(o.name)
 	return errors.Join(err, after.judge(before, ts, o.judge == "idle"))
 }

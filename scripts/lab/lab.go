@@ -2,12 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -17,16 +17,28 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
+	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/node/process"
+	"ttfabric/node/traffic"
 	"ttfabric/router/topo"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
 )
 
 // A chip's place, and the cables of an n300: M0D0's channels 8 and 9 go to M0D1's 0 and 1.
 const (
+	machine    = "n300"
+	fabricName = "lab" // name of the fabric
 	portBase   = 17000
 	apiPort    = 8474
-	firstCable = "M0D0/8"
 	bothChips  = 2
 )
+
+// profile is the profile of link times for chips that share processors.
+var profile = ttlink.ProfileCrowded.Name
 
 // lab is two chips in two namespaces.
 type lab struct {
@@ -34,10 +46,14 @@ type lab struct {
 	spaces   [bothChips]string // names as of 'ip netns'
 	chips    [bothChips]*exec.Cmd
 	logs     [bothChips]*bytes.Buffer
-	window   int // packets that each chip keeps outstanding in a run; 0: the command's default
+	fabric   *fabric.Fabric // whose run folder the command line finds
+	token    string         // of the chips' APIs
+	window   int            // packets that each chip keeps outstanding in a run; 0: the command's default
 }
 
-func address(i int) string { return fmt.Sprintf("10.77.0.%d", i+1) }
+func address(i int) string         { return fmt.Sprintf("10.77.0.%d", i+1) }
+func apiAt(i int) string           { return fmt.Sprintf("%s:%d", address(i), apiPort) }
+func chip(i int) wire.FabricNodeID { return wire.FabricNodeID{Chip: wire.ChipID(i)} }
 
 // inside runs f on a thread of its own in a namespace. What f starts is in it too.
 func inside(space string, f func() error) error {
@@ -57,14 +73,12 @@ func inside(space string, f func() error) error {
 	return <-done
 }
 
-// newLab makes two namespaces joined by a veth pair. The lab is to be closed even where it fails.
+// newLab makes a run folder, and two namespaces joined by a veth pair. Close the lab, even where newLab fails.
 func newLab(bin, name string) (*lab, error) {
 	l := &lab{bin: bin}
-	dir, err := os.MkdirTemp("", "ttfabric-lab")
-	if err != nil {
+	if err := l.create(); err != nil {
 		return l, err
 	}
-	l.dir = dir
 	for i := range l.spaces {
 		space := fmt.Sprintf("%s-%d", name, i)
 		made := make(chan error, 1)
@@ -146,15 +160,32 @@ func (l *lab) stop() {
 	}
 }
 
-func (l *lab) env() []string {
-	return append(os.Environ(), "XDG_RUNTIME_DIR="+l.dir, "TTFABRIC_TOKEN=0123456789abcdef0123456789abcdef")
+func (l *lab) env() []string { return append(os.Environ(), "TTFABRIC_TOKEN="+l.token) }
+
+// create makes the run folder by which the command line knows the fabric, in a
+// folder of the lab's own. [lab.start] writes into the run folder where each chip is.
+func (l *lab) create() (err error) {
+	if l.dir, err = os.MkdirTemp("", "ttfabric-lab"); err != nil {
+		return err
+	}
+	os.Setenv("XDG_RUNTIME_DIR", l.dir)
+	want := fabric.Wanted{Name: fabricName, Spec: spec.Default()}
+	want.Spec.Profile = profile
+	if want.Topology, err = topo.Named(machine); err != nil {
+		return err
+	}
+	if l.fabric, err = fabric.Create(context.Background(), want); err != nil {
+		return err
+	}
+	l.token, err = l.fabric.Dir.Token()
+	return err
 }
 
-// start starts both chips, waits until their links are up, and writes the run folder that makes the command line know them.
+// start starts both chips, says in the run folder where the chips are, and waits until their links are up.
 func (l *lab) start(flags ...string) error {
 	for i, space := range l.spaces {
-		args := []string{"node", "--chip", fmt.Sprintf("M0D%d", i), "--name", "lab", "--topology", "n300", "--listen", address(i), "--trust-network", "10.77.0.0/24", "--port-base", strconv.Itoa(portBase),
-			"--seeds", address(1 - i), "--api", fmt.Sprintf("%s:%d", address(i), apiPort), "--profile", "crowded"}
+		args := []string{"node", "--chip", chip(i).String(), "--name", fabricName, "--topology", machine, "--listen", address(i), "--trust-network", "10.77.0.0/24", "--port-base", strconv.Itoa(portBase),
+			"--seeds", address(1 - i), "--api", apiAt(i), "--profile", profile}
 		cmd := exec.Command(l.bin, append(args, flags...)...)
 		log := &bytes.Buffer{}
 		cmd.Env, cmd.Stdout, cmd.Stderr = l.env(), log, log
@@ -163,13 +194,14 @@ func (l *lab) start(flags ...string) error {
 			return err
 		}
 		l.chips[i], l.logs[i] = cmd, log
-	}
-	if err := l.register(); err != nil {
-		return err
+		at := folder.Chip{Chip: chip(i), PID: cmd.Process.Pid, Started: folder.StartTicks(cmd.Process.Pid), API: apiAt(i), Gossip: fmt.Sprintf("%s:%d", address(i), process.DefaultGossipPort)}
+		if err := l.fabric.Dir.WriteChip(at); err != nil {
+			return err
+		}
 	}
 	for i := range l.chips {
 		for end := time.Now().Add(60 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-			out, err := l.run("ready", "--api", fmt.Sprintf("%s:%d", address(i), apiPort))
+			out, err := l.run("ready", "--api", apiAt(i))
 			if err == nil {
 				break
 			}
@@ -203,48 +235,11 @@ func (l *lab) settled() error {
 	}
 }
 
-// register writes a run folder.
-func (l *lab) register() error {
-	t, err := topo.Named("n300")
-	if err != nil {
-		return err
-	}
-	run := filepath.Join(l.dir, "ttfabric", "lab")
-	if err := os.MkdirAll(run, 0o700); err != nil {
-		return err
-	}
-	write := func(name string, v any) {
-		b, ok := v.([]byte)
-		if !ok {
-			var e error
-			b, e = json.Marshal(v)
-			err = errors.Join(err, e)
-		}
-		err = errors.Join(err, os.WriteFile(filepath.Join(run, name), b, 0o600))
-	}
-	write("topology.yaml", t.Encode())
-	write("token", []byte("0123456789abcdef0123456789abcdef"))
-	write("mesh.json", map[string]any{"name": "lab", "source": "n300", "profile": "crowded", "slots": "spec", "order": "xy", "ring": "dateline", "engine": "dor", "fabric": "2d", "stuck": "notify", "id": "lab"})
-	for i, c := range l.chips {
-		write(fmt.Sprintf("chip-M0D%d.json", i), map[string]any{"chip": fmt.Sprintf("M0D%d", i), "pid": c.Process.Pid, "started_ticks": startTicks(c.Process.Pid),
-			"api": fmt.Sprintf("%s:%d", address(i), apiPort), "gossip": address(i) + ":7946"})
-	}
-	return err
-}
-
-// startTicks is a process's start time (proc(5), /proc/pid/stat field 22).
-func startTicks(pid int) uint64 {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	n, _ := strconv.ParseUint(f[19], 10, 64)
-	return n
-}
-
 // run runs the command line in the first chip's namespace, where both chips' APIs are reached.
 func (l *lab) run(args ...string) ([]byte, error) {
 	var out []byte
 	return out, inside(l.spaces[0], func() error {
-		cmd := exec.Command(l.bin, append([]string{"-n", "lab"}, args...)...)
+		cmd := exec.Command(l.bin, append([]string{"-n", fabricName}, args...)...)
 		cmd.Env = l.env()
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -266,63 +261,35 @@ func (l *lab) runJSON(v any, args ...string) error {
 	return json.Unmarshal(out, v)
 }
 
-// linkState is what the lab looks at of a link.
-type linkState struct {
-	Chip      string
-	Channel   int               `json:"channel"`
-	Plane     int               `json:"plane"`
-	State     string            `json:"state"`
-	By        *int              `json:"by_channel"`
-	RTTMicros float64           `json:"rtt_microseconds"`
-	Retrains  int               `json:"retrains"`
-	Counters  map[string]uint64 `json:"counters"`
-	Drops     map[string]uint64 `json:"frame_drops"` // bad frames, by reason
+// link is one end of a cable.
+type link struct {
+	chip wire.FabricNodeID
+	api.LinkView
 }
 
-func (l *lab) links() (out []linkState, err error) {
-	var v struct {
-		Chips []struct {
-			Chip  string      `json:"chip"`
-			Links []linkState `json:"links"`
-		} `json:"chips"`
-	}
+// links returns both ends of both cables. The counter "bad" of an end is the number of its bad frames.
+func (l *lab) links() (out []link, err error) {
+	var v struct{ Chips []api.ChipView }
 	err = l.runJSON(&v, "inspect", "--links")
 	for _, c := range v.Chips {
 		for _, x := range c.Links {
-			x.Chip = c.Chip
-			for _, n := range x.Drops {
+			for _, n := range x.FrameDrops {
 				x.Counters["bad"] += n
 			}
-			out = append(out, x)
+			out = append(out, link{c.Chip, x})
 		}
 	}
 	return out, err
 }
 
-// report is what the lab looks at of a traffic run.
-type report struct {
-	Seconds float64 `json:"seconds"`
-	Pairs   []struct {
-		Sent, Delivered, Lost, Duplicated, Corrupted, Reordered, Failed, Completed, Bytes uint64
-		P50                                                                               float64 `json:"latency_p50_microseconds"`
-	} `json:"pairs"`
-}
-
 // traffic sends verified packets both ways. The command fails unless everything arrived exactly once, whole and in order.
-func (l *lab) traffic(packets, size, planes int) (r report, err error) {
+func (l *lab) traffic(packets, size, planes int) (r traffic.Result, err error) {
 	err = l.runJSON(&r, "traffic", "all-to-all", "--packets", strconv.Itoa(packets), "--size", strconv.Itoa(size), "--planes", strconv.Itoa(planes), "--window", strconv.Itoa(l.window), "--timeout", "60s")
 	if err != nil {
 		return r, err
 	}
-	sum := uint64(0)
-	for _, p := range r.Pairs {
-		if p.Lost+p.Duplicated+p.Corrupted+p.Reordered+p.Failed > 0 || p.Sent != p.Delivered || p.Sent != p.Completed {
-			return r, fmt.Errorf("the promise is broken: %+v", p)
-		}
-		sum += p.Delivered
-	}
-	if sum != uint64(packets) {
-		return r, fmt.Errorf("%d packets delivered, want %d", sum, packets)
+	if !r.OK() || r.Total.Delivered != uint64(packets) {
+		return r, fmt.Errorf("the promise is broken: %+v", r.Total)
 	}
 	return r, nil
 }
@@ -334,10 +301,10 @@ var errDown = errors.New("was down")
 type effect struct {
 	grown [2]map[string]uint64
 	rtt   [2]float64 // microseconds, the greater of both ends
-	run   report
+	run   traffic.Result
 }
 
-func (l *lab) measure(run func() (report, error)) (e effect, err error) {
+func (l *lab) measure(run func() (traffic.Result, error)) (e effect, err error) {
 	before, err := l.links()
 	if err != nil {
 		return e, err
@@ -349,7 +316,7 @@ func (l *lab) measure(run func() (report, error)) (e effect, err error) {
 	}
 	for i, x := range after {
 		if x.Retrains != before[i].Retrains || x.State != "up" {
-			return e, fmt.Errorf("the link at %s/%d %w (%v)", x.Chip, x.Channel, errDown, err)
+			return e, fmt.Errorf("the link at %s/%d %w (%v)", x.chip, x.Channel, errDown, err)
 		}
 	}
 	if err != nil {

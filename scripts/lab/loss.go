@@ -7,6 +7,8 @@ import (
 	"math"
 	"os/exec"
 	"strings"
+
+	"ttfabric/node/traffic"
 )
 
 // Figures of the nftables part.
@@ -121,7 +123,7 @@ func (l *lab) tableless() error {
 }
 
 func (l *lab) nftLossOnce() error {
-	e, err := l.measure(func() (report, error) { return l.traffic(6000, 4096, 0) })
+	e, err := l.measure(func() (traffic.Result, error) { return l.traffic(6000, 4096, 0) })
 	if err != nil {
 		return err
 	}
@@ -197,7 +199,7 @@ func (l *lab) limited(least float64) error {
 func (l *lab) limitedOnce() (mbit float64, err error) {
 	const packets, size = 1200, 4096
 	err = l.again(func() error {
-		e, err := l.measure(func() (report, error) { return l.traffic(packets, size, 1) })
+		e, err := l.measure(func() (traffic.Result, error) { return l.traffic(packets, size, 1) })
 		if err == nil {
 			mbit = float64(packets/2*size) * 8 / e.run.Seconds / 1e6
 			say("   %.1f Mbit/s of payload each way, of %d; round trip %.1f ms, %d sent again", mbit, limitMbit, e.rtt[0]/1e3, e.grown[0]["retransmitted"])

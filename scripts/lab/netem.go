@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/traffic"
 )
 
 // trial is one impairment of the first cable, both ways, and what it must do.
@@ -26,14 +29,6 @@ type kernelState struct {
 	ChecksumErrors uint64 // of UDP, of both namespaces
 }
 
-// netemRow is a row of 'netem show --backend kernel -o json'.
-type netemRow struct {
-	Plane    int
-	Options  string
-	Active   bool
-	Counters map[string]uint64
-}
-
 // netem degrades with the kernel's netem, by way of the command line.
 func (l *lab) netem() error {
 	l.window = 8 // what is emulated is slow: with more under way it would do little else than send again
@@ -42,7 +37,7 @@ func (l *lab) netem() error {
 	}
 	say("two chips are up, with super-packets; nothing is impaired yet")
 	err := l.again(func() error {
-		e, err := l.measure(func() (report, error) { return l.traffic(400, 4096, 0) })
+		e, err := l.measure(func() (traffic.Result, error) { return l.traffic(400, 4096, 0) })
 		if err == nil {
 			say("   round trip %.1f ms, %d sent again", e.rtt[0]/1e3, e.grown[0]["retransmitted"])
 		}
@@ -124,7 +119,7 @@ func (l *lab) tryOnce(t trial) error {
 	if err != nil {
 		return err
 	}
-	e, err := l.measure(func() (report, error) { return l.traffic(t.packets, 4096, t.planes) })
+	e, err := l.measure(func() (traffic.Result, error) { return l.traffic(t.packets, 4096, t.planes) })
 	if err != nil {
 		return err
 	}
@@ -164,7 +159,7 @@ func (l *lab) tryOnce(t trial) error {
 
 // kernel asks what the kernel does to the first cable.
 func (l *lab) kernel() (k kernelState, err error) {
-	var rows []netemRow
+	var rows []api.ImpairmentView
 	if err := l.runJSON(&rows, "netem", "show", "all", "--backend", "kernel"); err != nil {
 		return k, err
 	}
@@ -356,7 +351,7 @@ func (l *lab) rounds() error {
 		if _, err := l.run(append([]string{"netem"}, strings.Fields(s.args+" --backend kernel")...)...); err != nil {
 			return fmt.Errorf("%s: %w", s.what, err)
 		}
-		var rows []netemRow
+		var rows []api.ImpairmentView
 		if err := l.runJSON(&rows, "netem", "show", "M0D0:8", "--backend", "kernel"); err != nil {
 			return err
 		}
@@ -369,7 +364,7 @@ func (l *lab) rounds() error {
 		}
 	}
 	err := l.again(func() error {
-		_, err := l.measure(func() (report, error) { return l.traffic(200, 4096, 0) })
+		_, err := l.measure(func() (traffic.Result, error) { return l.traffic(200, 4096, 0) })
 		return err
 	})
 	if err != nil {
@@ -399,14 +394,14 @@ func (l *lab) rounds() error {
 func (l *lab) interrupted() error {
 	var cmd *exec.Cmd
 	err := inside(l.spaces[0], func() error {
-		cmd = exec.Command(l.bin, "-n", "lab", "netem", "set", "M0D0:9", "--loss", "9%", "--duration", "1h", "--backend", "kernel")
+		cmd = exec.Command(l.bin, "-n", fabricName, "netem", "set", "M0D0:9", "--loss", "9%", "--duration", "1h", "--backend", "kernel")
 		cmd.Env = l.env()
 		return cmd.Start()
 	})
 	if err != nil {
 		return err
 	}
-	var rows []netemRow
+	var rows []api.ImpairmentView
 	for n := 0; n < 50 && (len(rows) == 0 || !strings.Contains(rows[0].Options, "loss=9%")); n++ {
 		if err := l.runJSON(&rows, "netem", "show", "M0D0:9", "--backend", "kernel"); err != nil {
 			return err

@@ -14,9 +14,9 @@ const (
 	MaxBenchRounds = 20000 // batches in one call
 )
 
-// BenchBody asks a chip to write batches of packets and to time each batch, from
-// the request of its first packet to the end of its last packet. The next batch
-// begins when the batch before has ended.
+// BenchBody asks a chip to write batches of packets and to time each batch. The
+// time runs from the request of the first packet to the end of the last packet. The
+// next batch begins when the batch before has ended.
 type BenchBody struct {
 	Dst    wire.FabricNodeID `json:"dst"`           // the destination chip
 	Plane  wire.Plane        `json:"plane"`         // the routing plane

@@ -147,7 +147,7 @@ func (c *Client) Members(ctx context.Context) (v []MemberView, err error) {
 // MaxBody is the size of the body of a call, in bytes; a batch of requests takes [MaxBatchBody].
 const MaxBody = 1 << 20
 
-// NoWayType is the type of the problem that is a [session.NoWayError].
+// NoWayType is the type of the problem that is a [session.NoRouteError].
 const NoWayType = "tag:ttfabric,2026:no-way"
 
 // Problem says why the chip refused a call (RFC 9457).

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
@@ -14,7 +14,7 @@ import (
 type SendType wire.NocSendType
 
 // Fate says how a request ended; in JSON it is a word, such as "done".
-type Fate chip.Fate
+type Fate flow.Fate
 
 // Outcome says why the destination refused a request; in JSON it is a word, such as "misaligned".
 type Outcome wire.Outcome
@@ -23,7 +23,7 @@ type Outcome wire.Outcome
 type DropReason wire.DropReason
 
 // Doubt says why nobody knows whether a request was performed; in JSON it is a word, such as "no-answer".
-type Doubt chip.Doubt
+type Doubt flow.Doubt
 
 // name is the word that stands for a value in JSON.
 type name struct {
@@ -45,7 +45,7 @@ var (
 		{uint8(wire.NocNone), "none"},
 	}}
 	fateNames = names{"fate", []name{
-		{uint8(chip.FateDone), "done"}, {uint8(chip.FateRefused), "refused"}, {uint8(chip.FateLost), "lost"}, {uint8(chip.FateUnknown), "unknown"},
+		{uint8(flow.FateDone), "done"}, {uint8(flow.FateRefused), "refused"}, {uint8(flow.FateLost), "lost"}, {uint8(flow.FateUnknown), "unknown"},
 	}}
 	outcomeNames = names{"outcome", []name{
 		{uint8(wire.OutcomeDone), "done"}, {uint8(wire.OutcomeBadAddress), "bad-address"}, {uint8(wire.OutcomeMisaligned), "misaligned"},
@@ -59,9 +59,9 @@ var (
 		{uint8(wire.DropTables), "tables-replaced"}, {uint8(wire.DropDrained), "drained"}, {uint8(wire.DropFlushed), "flushed"},
 	}}
 	doubtNames = names{"doubt", []name{
-		{uint8(chip.DoubtNone), "none"}, {uint8(chip.DoubtRestarted), "destination-restarted"}, {uint8(chip.DoubtRouteDead), "route-died"},
-		{uint8(chip.DoubtTimeout), "no-answer"}, {uint8(chip.DoubtUnreachable), "unreachable"}, {uint8(chip.DoubtOlder), "taken-for-former"},
-		{uint8(chip.DoubtLate), "not-seen"},
+		{uint8(flow.DoubtNone), "none"}, {uint8(flow.DoubtRestarted), "destination-restarted"}, {uint8(flow.DoubtRouteDead), "route-died"},
+		{uint8(flow.DoubtTimeout), "no-answer"}, {uint8(flow.DoubtUnreachable), "unreachable"}, {uint8(flow.DoubtOlder), "taken-for-former"},
+		{uint8(flow.DoubtLate), "not-seen"},
 	}}
 )
 
@@ -123,7 +123,7 @@ func (Fate) Names() []string { return fateNames.words() }
 // MarshalText writes the fate's word.
 func (f Fate) MarshalText() ([]byte, error) { return fateNames.write(uint8(f)) }
 
-// UnmarshalJSON reads the fate's word, or its number ([chip.Fate]).
+// UnmarshalJSON reads the fate's word, or its number ([flow.Fate]).
 func (f *Fate) UnmarshalJSON(b []byte) error { return readInto(&fateNames, b, f) }
 
 // Names lists the words of the type in JSON.
@@ -150,5 +150,5 @@ func (Doubt) Names() []string { return doubtNames.words() }
 // MarshalText writes the doubt's word.
 func (d Doubt) MarshalText() ([]byte, error) { return doubtNames.write(uint8(d)) }
 
-// UnmarshalJSON reads the doubt's word, or its number ([chip.Doubt]).
+// UnmarshalJSON reads the doubt's word, or its number ([flow.Doubt]).
 func (d *Doubt) UnmarshalJSON(b []byte) error { return readInto(&doubtNames, b, d) }

@@ -50,8 +50,8 @@ type NetemBody struct {
 	ForS     float64      `json:"for_seconds,omitempty"` // after so many seconds the chip takes back the change; 0: the change stays
 }
 
-// FaultBody tells of a fault that somebody injects into a chip's process, or of
-// what the kernel does to the datagrams that a port of the asked chip sends.
+// FaultBody tells of a fault that somebody injects into a chip's process. It also
+// tells what the kernel does to the datagrams that a port of the asked chip sends.
 type FaultBody struct {
 	Kind fault.Kind        `json:"kind"` // of a process: killed, paused, resumed, restarted, removed; of a port: set, reset
 	Chip wire.FabricNodeID `json:"chip"` // of the faults of a process: the chip

@@ -175,7 +175,7 @@ func (d *document) responses(t *testing.T, r *Route) object {
 	}
 	for _, a := range r.Answers {
 		doc, schema := a.Doc, object{"type": "string"}
-		if doc == "" {
+		if doc == "" && all[fmt.Sprint(a.Status)] == nil {
 			doc = "Done."
 		}
 		if a.Types != nil {
@@ -308,7 +308,7 @@ func (d *document) component(t *testing.T, rt reflect.Type) {
 	properties, required := object{}, []string{}
 	d.fields(t, rt, properties, &required)
 	s["properties"] = properties
-	if len(required) > 0 {
+	if len(required) > 0 && !d.closed[rt] { // of a body a field that is missing is zero
 		s["required"] = required
 	}
 	if d.closed[rt] {

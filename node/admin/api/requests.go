@@ -3,7 +3,7 @@ package api
 import (
 	"fmt"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -54,14 +54,14 @@ type RequestBody struct {
 }
 
 // NewRequest writes a request as the API does.
-func NewRequest(r *chip.Request) RequestBody {
+func NewRequest(r *flow.Request) RequestBody {
 	return RequestBody{r.Dst, r.Plane, r.Probe, newCommand(&r.Command), r.Payload, r.Trace, r.Via, r.Other, r.Ranges}
 }
 
 // Request reads the body. The error names a bad value.
-func (b *RequestBody) Request() (chip.Request, error) {
+func (b *RequestBody) Request() (flow.Request, error) {
 	c, err := b.Command.command()
-	return chip.Request{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: c, Payload: b.Payload, Via: b.Via, Trace: b.Trace, Ranges: b.Multicast, Other: b.Other}, err
+	return flow.Request{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: c, Payload: b.Payload, Via: b.Via, Trace: b.Trace, Ranges: b.Multicast, Other: b.Other}, err
 }
 
 // EndBody says how a request ended at one chip.
@@ -73,7 +73,7 @@ type EndBody struct {
 	Doubt   Doubt              `json:"doubt,omitempty"`   // why nobody knows; it comes with the fate unknown
 }
 
-func newEnd(f chip.Fate, o wire.Outcome, r wire.DropReason, at wire.FabricNodeID, d chip.Doubt) EndBody {
+func newEnd(f flow.Fate, o wire.Outcome, r wire.DropReason, at wire.FabricNodeID, d flow.Doubt) EndBody {
 	b := EndBody{Fate: Fate(f), Outcome: Outcome(o), Drop: DropReason(r), Doubt: Doubt(d)}
 	if r != 0 {
 		b.At = &at
@@ -104,7 +104,7 @@ type ResultBody struct {
 }
 
 // NewResult writes the end of a request as the API does.
-func NewResult(r *chip.Result) ResultBody {
+func NewResult(r *flow.Result) ResultBody {
 	b := ResultBody{EndBody: newEnd(r.Fate, r.Outcome, r.Drop, r.At, r.Doubt), Data: r.Data, Nanos: int64(r.Done.Sub(r.Sent))}
 	for i := range r.Members {
 		m := &r.Members[i]
@@ -114,13 +114,13 @@ func NewResult(r *chip.Result) ResultBody {
 }
 
 // result reads the end of a request to dst. The request counts as sent at time 0.
-func (b *ResultBody) result(token uint64, dst wire.FabricNodeID) chip.Result {
-	r := chip.Result{Token: token, Dst: dst, Fate: chip.Fate(b.Fate), Outcome: wire.Outcome(b.Outcome), Drop: wire.DropReason(b.Drop), At: b.at(),
-		Doubt: chip.Doubt(b.Doubt), Data: b.Data, Done: mono.Time(b.Nanos)}
+func (b *ResultBody) result(token uint64, dst wire.FabricNodeID) flow.Result {
+	r := flow.Result{Token: token, Dst: dst, Fate: flow.Fate(b.Fate), Outcome: wire.Outcome(b.Outcome), Drop: wire.DropReason(b.Drop), At: b.at(),
+		Doubt: flow.Doubt(b.Doubt), Data: b.Data, Done: mono.Time(b.Nanos)}
 	for i := range b.Members {
 		m := &b.Members[i]
-		r.Members = append(r.Members, chip.MemberResult{Node: m.Node, Fate: chip.Fate(m.Fate), Outcome: wire.Outcome(m.Outcome), Drop: wire.DropReason(m.Drop),
-			At: m.at(), Doubt: chip.Doubt(m.Doubt)})
+		r.Members = append(r.Members, flow.MemberResult{Node: m.Node, Fate: flow.Fate(m.Fate), Outcome: wire.Outcome(m.Outcome), Drop: wire.DropReason(m.Drop),
+			At: m.at(), Doubt: flow.Doubt(m.Doubt)})
 	}
 	return r
 }

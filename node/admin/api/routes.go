@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/losses"
 	"ttfabric/node/traffic"
 )
@@ -103,7 +103,7 @@ func unprocessable(when string) []Failure {
 	return []Failure{{Status: http.StatusUnprocessableEntity, When: when}}
 }
 
-var batchParam = Param{Name: "batch", Type: "", Max: MaxID, Doc: "The id of a batch, at most 64 bytes, chosen by the caller."}
+var batchParam = Param{Name: "batch", Type: "", Max: MaxID, Doc: "The id that the batch was sent with."}
 
 // Routes are the calls of the API.
 var Routes = slices.Concat(stateRoutes, requestRoutes, faultRoutes, operationRoutes, documentRoutes)
@@ -114,13 +114,14 @@ var stateRoutes = []Route{
 	{Method: "GET", Path: "/readyz", Open: true, Summary: "Says whether every declared link is up.", Answers: []Answer{{Status: http.StatusOK, Media: MediaText, Doc: "ok"}},
 		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "Some links are not up; the text names them.", Media: MediaText}}},
 	{Method: "GET", Path: "/metrics", Summary: "Returns counters and gauges for Prometheus.",
-		Answers: []Answer{{Status: http.StatusOK, Media: "text/plain", Doc: "Prometheus' text format, or OpenMetrics if the caller accepts it."}}},
+		Answers: []Answer{{Status: http.StatusOK, Media: "text/plain", Doc: "Prometheus' text format, or OpenMetrics if the caller prefers it."},
+			{Status: http.StatusOK, Media: "application/openmetrics-text"}}},
 	{Method: "GET", Path: "/v1/fabric", Summary: "Returns how the fabric was started, in the words of its starter.", Answers: one(map[string]any(nil)),
 		Errors: []Failure{{Status: http.StatusNotFound, When: "Nobody described the fabric to this chip."}}},
 	{Method: "GET", Path: "/v1/chip", Summary: "Returns the chip's state, links and counters.", Answers: one(ChipView{})},
 	{Method: "GET", Path: "/v1/losses", Summary: "Returns the packets that the chip has counted, by class, port and session.", Answers: one(losses.Chip{}),
 		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "The chip has been closed."}}},
-	{Method: "GET", Path: "/v1/ends", Summary: "Returns how the chip's requests have ended, by destination.", Answers: one(chip.Moment{}),
+	{Method: "GET", Path: "/v1/ends", Summary: "Returns how the chip's requests have ended, by destination.", Answers: one(flow.Moment{}),
 		Errors: []Failure{{Status: http.StatusServiceUnavailable, When: "The chip has been closed."}}},
 	{Method: "GET", Path: "/v1/members", Summary: "Lists the chips that the gossip pool believes alive.", Answers: one([]MemberView{})},
 	{Method: "GET", Path: "/v1/events", Summary: "Streams the chip's events, those of the past first.",
@@ -135,15 +136,15 @@ var stateRoutes = []Route{
 
 // requestRoutes send NoC commands.
 var requestRoutes = []Route{
-	{Method: "POST", Path: "/v1/requests", Summary: "Sends one NoC command and answers when it has ended; or sends a list of them in order and streams their ends.",
-		Params: []Param{{Name: "batch", Type: "", Max: MaxID, Doc: "An id for the list, at most 64 bytes, by which DELETE stops it."}},
+	{Method: "POST", Path: "/v1/requests", Summary: "Sends one NoC command and answers when the command has ended; or sends a batch of commands in order and streams their ends.",
+		Params: []Param{{Name: "batch", Type: "", Max: MaxID, Doc: "An id for the batch, at most 64 bytes, by which DELETE stops the batch."}},
 		Bodies: []any{RequestBody{}, []RequestBody{}},
 		Answers: []Answer{{Status: http.StatusOK, Media: MediaJSON, Doc: "How one command ended.", Types: []any{ResultBody{}}},
-			{Status: http.StatusOK, Media: MediaLines, Doc: "For a list of 1 to 256 commands: one BatchStart, and a BatchEnd for each command that was started, as they come, one JSON object a line.", Types: []any{BatchStart{}, BatchEnd{}}}},
+			{Status: http.StatusOK, Media: MediaLines, Doc: "Of a batch of 1 to 256 commands: one BatchStart, and a BatchEnd for each command that was started, as they come, one JSON object a line.", Types: []any{BatchStart{}, BatchEnd{}}}},
 		Errors: []Failure{{Status: http.StatusConflict, When: "There is a batch of that id already."},
-			{Status: http.StatusUnprocessableEntity, When: "The chip did not start the command, or none of the list: such as for a destination that the fabric does not have."}}},
-	{Method: "DELETE", Path: "/v1/requests", Summary: "Stops the start of further commands of a list. Commands that were started go on.", Params: []Param{required(batchParam)}, Answers: noContent,
-		Errors: []Failure{{Status: http.StatusNotFound, When: "There is no batch of that id: it has not come yet, or all of it has ended."}}},
+			{Status: http.StatusUnprocessableEntity, When: "The chip started no command, such as for a destination that the fabric does not have."}}},
+	{Method: "DELETE", Path: "/v1/requests", Summary: "Stops the start of further commands of a batch. Commands that were started go on.", Params: []Param{required(batchParam)}, Answers: noContent,
+		Errors: []Failure{{Status: http.StatusNotFound, When: "There is no batch of that id: the batch has not come yet, or all of its commands have ended."}}},
 	{Method: "POST", Path: "/v1/bench", Summary: "Writes batches of packets and times each in the chip.", Bodies: []any{BenchBody{}}, Answers: one(BenchResult{}),
 		Errors: []Failure{{Status: http.StatusConflict, When: "A packet was refused, lost, or is of unknown outcome."}, {Status: http.StatusUnprocessableEntity, When: "A value is out of range, or the chip did not start the packets."}}},
 	{Method: "GET", Path: "/v1/traces", Summary: "Lists the traced packets that came to the chip, oldest first.", Answers: one([]SightingView{})},

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 )
@@ -29,7 +29,7 @@ const (
 // Times of a batch.
 const (
 	stopPatience = 5 * time.Second       // how long the chip may take to stop starting requests, before Submit gives up the connection
-	stopAgain    = 10 * time.Millisecond // until the chip is asked again to stop, while it does not know the batch yet
+	stopAgain    = 10 * time.Millisecond // between two requests to stop: the batch may still be on its way to the chip
 )
 
 // Submit starts requests on the chip, in order; see [session.Fabric]. Each call
@@ -38,10 +38,10 @@ const (
 // start no more, and returns what the chip says then. The ends of requests that
 // were started come in any case. If the connection breaks, each request that may
 // have been started and has not ended ends as of unknown outcome.
-func (c *Client) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	for from := 0; from < len(rs); from += MaxBatch {
 		part := rs[from:min(from+MaxBatch, len(rs))]
-		n, err := c.submit(ctx, part, func(i int, r chip.Result) { done(from+i, r) })
+		n, err := c.submit(ctx, part, func(i int, r flow.Result) { done(from+i, r) })
 		if n < len(part) {
 			return from + n, err
 		}
@@ -54,7 +54,7 @@ type batch struct {
 	c      *Client
 	id     string
 	open   []pending // by place in the batch
-	done   func(int, chip.Result)
+	done   func(int, flow.Result)
 	begun  chan begun  // one value: how many requests the chip started
 	told   bool        // begun has its value
 	conn   atomic.Bool // the batch has a connection: the chip may have got the batch
@@ -69,12 +69,14 @@ type pending struct {
 	ended bool
 }
 
+// begun says how many requests of a batch the chip started.
 type begun struct {
 	n   int
 	err error // why not all
 }
 
-func (c *Client) submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+// submit sends one batch and waits until the chip says how many requests it started.
+func (c *Client) submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -84,7 +86,7 @@ func (c *Client) submit(ctx context.Context, rs []chip.Request, done func(i int,
 		r := &rs[i]
 		b.open[i], bodies[i] = pending{token: r.Token, dst: r.Dst, plane: r.Plane}, NewRequest(r)
 	}
-	// The ends come after Submit has returned, whatever becomes of its context.
+	// The batch goes on when ctx ends: the ends of its requests come after Submit has returned.
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.cancel = cancel
 	go b.run(httptrace.WithClientTrace(own, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { b.conn.Store(true) }}), bodies)
@@ -96,7 +98,7 @@ func (c *Client) submit(ctx context.Context, rs []chip.Request, done func(i int,
 	}
 }
 
-// run sends the batch and reads the answer to its end.
+// run sends the batch and reads the answer to the end.
 func (b *batch) run(ctx context.Context, bodies []RequestBody) {
 	defer b.cancel()
 	resp, err := b.c.open(ctx, "POST", "/v1/requests?batch="+url.QueryEscape(b.id), bodies)
@@ -143,7 +145,8 @@ func (b *batch) line(text []byte) error {
 	return nil
 }
 
-// start takes note of how many requests the chip started. Those behind them have no end.
+// start takes note of how many requests the chip started. The requests behind them
+// get no end.
 func (b *batch) start(n int, why *Problem) error {
 	if b.told || n < 0 || n > len(b.open) || (n < len(b.open)) != (why != nil) {
 		return fmt.Errorf("%d of %d requests started", n, len(b.open))
@@ -160,13 +163,13 @@ func (b *batch) start(n int, why *Problem) error {
 // refusal is the error for a request that the chip did not start.
 func (b *batch) refusal(i int, e *StatusError) error {
 	if e.kind == NoWayType && i < len(b.open) {
-		return &session.NoWayError{Src: b.c.self, Dst: b.open[i].dst, Plane: b.open[i].plane}
+		return &session.NoRouteError{Src: b.c.self, Dst: b.open[i].dst, Plane: b.open[i].plane}
 	}
 	return e
 }
 
-// fail ends a batch that got no answer. Where the chip refused the batch, or was
-// not reached, it has started nothing.
+// fail ends a batch that got no answer. If the chip refused the batch, or the
+// client did not reach the chip, the chip has started nothing.
 func (b *batch) fail(err error) {
 	var refused *StatusError
 	switch {
@@ -186,11 +189,12 @@ func (b *batch) lose(why error) {
 	for i := range b.open {
 		if p := &b.open[i]; !p.ended {
 			p.ended = true
-			b.done(i, chip.Result{Token: p.token, Dst: p.dst, Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout, Err: why})
+			b.done(i, flow.Result{Token: p.token, Dst: p.dst, Fate: flow.FateUnknown, Doubt: flow.DoubtTimeout, Err: why})
 		}
 	}
 }
 
+// tell lets Submit return.
 func (b *batch) tell(v begun) {
 	if !b.told {
 		b.told = true

@@ -247,7 +247,7 @@ func TestHeaderComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := m.Cables[3].A
-	want := chip.Config{Node: m.Chips[5].Node, Life: 12, Incarnation: 1<<63 + 5, Topology: m,
+	want := chip.Config{Node: m.Chips[5].Node, FlowEpoch: 12, Incarnation: 1<<63 + 5, Topology: m,
 		Route:   route.Config{Engine: route.Engines[0].Name, Order: route.YX, Ring: route.Bubble, OneWay: true, Lines: true, Failed: func(p wire.PortID) bool { return p == gone }},
 		Profile: ttlink.ProfileCrowded, Slots: router.SlotFast, MaxPayload: 1408, Window: 1 << 17, LocalFirst: true,
 		Timeout: router.Timeout{After: time.Second, Drop: true}, TTL: 9, MemoryLimit: 1 << 40, Seed: 1<<64 - 1}

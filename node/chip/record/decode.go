@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -111,7 +112,7 @@ func (d *decoder) call(r *Record) {
 	switch op {
 	case chip.OpDeadline:
 	case chip.OpSetClient:
-		r.N = int(d.uint(chip.ClientWaker))
+		r.N = int(d.uint(clientWaker))
 	case chip.OpPollResult:
 		if r.OK = len(d.b) > 0; r.OK {
 			r.Result = d.result()
@@ -146,7 +147,7 @@ func (d *decoder) call(r *Record) {
 func (d *decoder) other(r *Record) {
 	switch r.Kind {
 	case KindAdmission:
-		r.Admission = chip.Admission(d.num8())
+		r.Admission = flow.Admission(d.num8())
 	case KindSize:
 		r.Text = string(d.bytes(maxText))
 	case KindDue, KindClientDeadline:
@@ -175,7 +176,7 @@ func (d *decoder) other(r *Record) {
 	}
 }
 
-func (d *decoder) request() (r chip.Request) {
+func (d *decoder) request() (r flow.Request) {
 	r.Token = d.uint(1<<64 - 1)
 	r.Dst = d.node()
 	r.Plane = wire.Plane(d.num8())
@@ -231,11 +232,11 @@ func (d *decoder) sent() (s Sent) {
 func (d *decoder) result() (r Result) {
 	r.Token = d.uint(1<<64 - 1)
 	r.Dst = d.node()
-	r.Fate = chip.Fate(d.uint(uint64(chip.FateUnknown)))
+	r.Fate = flow.Fate(d.uint(uint64(flow.FateUnknown)))
 	r.Outcome = wire.Outcome(d.num8())
 	r.Drop = wire.DropReason(d.num8())
 	r.Result.At = d.node()
-	r.Doubt = chip.Doubt(d.uint(uint64(chip.NumDoubts - 1)))
+	r.Doubt = flow.Doubt(d.uint(uint64(flow.NumDoubts - 1)))
 	r.DataLen, r.DataSum = int(d.uint(MaxRecord)), d.fixed()
 	r.Error = string(d.bytes(maxText))
 	r.Members, r.MembersSum = int(d.uint(MaxRecord)), d.fixed()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 )
@@ -87,7 +88,7 @@ func Describe(r *Record) string {
 	return r.Kind.String()
 }
 
-func describeAdmission(a chip.Admission) string {
+func describeAdmission(a flow.Admission) string {
 	names := [...]string{"accepted", "busy", "no such chip", "no such plane", "unreachable", "too large", "bad hops", "bad ranges"}
 	if int(a) < len(names) {
 		return names[a]
@@ -95,7 +96,7 @@ func describeAdmission(a chip.Admission) string {
 	return fmt.Sprintf("admission %d", a)
 }
 
-func describeRequest(r *chip.Request) string {
+func describeRequest(r *flow.Request) string {
 	s := fmt.Sprintf("#%d to %s plane %d%s: ", r.Token, r.Dst, r.Plane, otherWay(r.Other))
 	if r.Ranges.Any() {
 		s = fmt.Sprintf("#%d multicast %s plane %d: ", r.Token, r.Ranges, r.Plane)

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -78,7 +79,7 @@ func (e *encoder) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data [
 	}
 }
 
-func (e *encoder) request(r *chip.Request) {
+func (e *encoder) request(r *flow.Request) {
 	e.uint(r.Token)
 	e.node(r.Dst)
 	e.uint(uint64(r.Plane))
@@ -160,7 +161,7 @@ func headLen(n int) int {
 	return headBytes
 }
 
-func (e *encoder) result(r *chip.Result) {
+func (e *encoder) result(r *flow.Result) {
 	e.uint(r.Token)
 	e.node(r.Dst)
 	e.uint(uint64(r.Fate))

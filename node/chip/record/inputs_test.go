@@ -1,15 +1,17 @@
 package record_test
 
 import (
+	"encoding/binary"
 	"reflect"
 	"slices"
 	"testing"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/chip/record"
+	"ttfabric/node/flow"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
-	"ttfabric/wire/mono"
 )
 
 // readOnly are the methods of a chip that change nothing in it: a recording
@@ -18,25 +20,11 @@ var readOnly = map[string]string{
 	"Node": "", "Incarnation": "", "Channels": "", "Status": "", "LinksUp": "", "Quiet": "", "Open": "", "Sightings": "",
 	"CheckInvariants": "", "Intact": "", "Account": "", "Ends": "", "Moment": "", "Carries": "", "Up": "", "LinkState": "", "Plan": "", "Unreachable": "", "CheckMulticast": "",
 	"Memory": "whoever changes a chip's memory from outside breaks the recording",
-	"SetTap": "is the tap",
+	"Wrap":   "installs the recorder", "Unwrap": "removes the recorder",
 }
 
-// heard is a tap that notes which calls it hears of.
-type heard struct{ ops []chip.Op }
-
-func (h *heard) add(o chip.Op) { h.ops = append(h.ops, o) }
-
-func (h *heard) Call(o chip.Op, _ mono.Time, _ wire.Channel, _ int, _ []byte) { h.add(o) }
-func (h *heard) Request(mono.Time, chip.Request)                              { h.add(chip.OpHandleRequest) }
-func (h *heard) Admission(chip.Admission)                                     {}
-func (h *heard) Size(error)                                                   {}
-func (h *heard) Transmit(mono.Time, wire.Channel, ttlink.Transmit, bool)      { h.add(chip.OpPollTransmit) }
-func (h *heard) Result(chip.Result, bool)                                     { h.add(chip.OpPollResult) }
-func (h *heard) Event(chip.Event, bool)                                       { h.add(chip.OpPollEvent) }
-func (h *heard) Deadline(mono.Time, bool)                                     {}
-func (h *heard) Client(c chip.Client) chip.Client                             { return c }
-
-// TestEveryInputIsRecorded finds methods of a chip that a recording would not know of.
+// TestEveryInputIsRecorded calls each method of a chip that is recorded. It
+// fails for a method that changes the chip and that a recording does not know of.
 func TestEveryInputIsRecorded(t *testing.T) {
 	m, err := topo.Named("n300")
 	if err != nil {
@@ -46,8 +34,12 @@ func TestEveryInputIsRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &heard{}
-	c.SetTap(h)
+	var block []byte
+	rec := record.NewRecorder(0, func(b []byte) ([]byte, error) {
+		block = append(block, b...)
+		return b[:0], nil
+	})
+	c.Wrap(rec.Wrap)
 	ops := map[string]chip.Op{}
 	for o := chip.Op(1); o < chip.NumOps; o++ {
 		ops[o.String()] = o
@@ -61,23 +53,68 @@ func TestEveryInputIsRecorded(t *testing.T) {
 		op, ok := ops[name]
 		if !ok {
 			t.Errorf("chip.Chip.%s is neither recorded nor known to change nothing, so that recordings of live chips would no longer replay. "+
-				"If it changes the chip: give it an Op in node/chip/tap.go, call the chip's tap in it, and teach package record the call "+
-				"(encoder.call, decoder.call, replayer.call, and the table of kinds in doc.go). If it only reads: name it in readOnly in this test.", name)
+				"If it changes the chip: make it one of chip.Inputs with an Op of its name, in node/chip/inputs.go, and teach package record the call "+
+				"(wrap.go, encoder.call, decoder.call, replayer.call, and the table of kinds in doc.go). If it only reads: name it in readOnly in this test.", name)
 			continue
 		}
 		delete(ops, name)
-		h.ops = nil
+		block = nil
 		args := make([]reflect.Value, f.Type().NumIn())
 		for k := range args {
 			args[k] = reflect.Zero(f.Type().In(k))
 		}
 		f.Call(args)
-		if !slices.Contains(h.ops, op) {
-			t.Errorf("chip.Chip.%s does not tell the chip's tap of the call; it heard %v", name, h.ops)
+		rec.Flush()
+		if kinds := kindsOf(t, block); !slices.Contains(kinds, record.Kind(op)) {
+			t.Errorf("chip.Chip.%s is not recorded: the recorder wrote %v", name, kinds)
 		}
 	}
 	for name := range ops {
 		t.Errorf("chip.Op %s is no method of chip.Chip", name)
+	}
+}
+
+// kindsOf lists the kinds of the records in a block.
+func kindsOf(t *testing.T, block []byte) (kinds []record.Kind) {
+	t.Helper()
+	for len(block) > 0 {
+		n, k := binary.Uvarint(block)
+		if k <= 0 || n == 0 || int(n) > len(block)-k {
+			t.Fatalf("no whole record: %x", block)
+		}
+		kinds = append(kinds, record.Kind(block[k]))
+		block = block[k+int(n):]
+	}
+	return kinds
+}
+
+// TestUnwrap ends a recording while the chip runs: what follows is not recorded, and the chip works as before.
+func TestUnwrap(t *testing.T) {
+	m, err := topo.Named("n300")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := chip.New(0, chip.Config{Node: m.Chips[0].Node, Incarnation: 1, Topology: m, MaxPayload: 1024})
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := 0
+	rec := record.NewRecorder(0, func(b []byte) ([]byte, error) {
+		written += len(b)
+		return b[:0], nil
+	})
+	c.Wrap(rec.Wrap)
+	ch := c.Channels()[0].Local.Channel
+	c.SetPath(1, ch, true)
+	if rec.Flush(); written == 0 {
+		t.Fatal("nothing was recorded")
+	}
+	written = 0
+	c.Unwrap()
+	c.Pump(2)
+	_, _, sent := c.PollTransmit(2)
+	if rec.Flush(); written != 0 || !sent {
+		t.Errorf("%d bytes were recorded of a chip without a recorder; it sent a hello: %v", written, sent)
 	}
 }
 
@@ -88,8 +125,8 @@ func TestFieldsAreKnown(t *testing.T) {
 		of     any
 		fields []string
 	}{
-		{chip.Request{}, []string{"Token", "Dst", "Plane", "Probe", "Command", "Payload", "Trace", "Via", "Ranges", "Other"}},
-		{chip.Result{}, []string{"Token", "Dst", "Fate", "Outcome", "Drop", "At", "Doubt", "Data", "Err", "Members", "Sent", "Done"}},
+		{flow.Request{}, []string{"Token", "Dst", "Plane", "Probe", "Command", "Payload", "Trace", "Via", "Ranges", "Other"}},
+		{flow.Result{}, []string{"Token", "Dst", "Fate", "Outcome", "Drop", "At", "Doubt", "Data", "Err", "Members", "Sent", "Done"}},
 		{wire.Command{}, []string{"Type", "Addr", "Sem", "Value", "Flush", "Size", "Chunks", "Scatter", "Sizes"}},
 		{wire.Ranges{}, []string{"Hops", "Skip"}},
 		{ttlink.Transmit{}, []string{"Data", "Seg", "Path"}},

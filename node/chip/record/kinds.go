@@ -1,7 +1,7 @@
 package record
 
 import (
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -69,12 +69,12 @@ type Record struct {
 	Kind    Kind
 	Now     mono.Time // of calls that have one, Next, Done and Performed
 	Channel wire.Channel
-	N       int    // of a call: as of [chip.Tap]
+	N       int    // of a call: 1 where a path is set on or a cable is avoided, the router command, the frame payload in bytes, or the kind of client
 	Data    []byte // HandleDatagram: the datagram; PollEvent: the event as JSON. A view that the next record ends
 
 	OK        bool // polls, Deadline, Next: there is something
-	Request   chip.Request
-	Admission chip.Admission
+	Request   flow.Request
+	Admission flow.Admission
 	Sent      Sent
 	Result    Result
 	At        mono.Time // a deadline
@@ -95,9 +95,9 @@ type Sent struct {
 	Heads [][]byte // the first bytes of each frame
 }
 
-// Result is what a recording keeps of a [chip.Result]: Data, Err and Members are only as below.
+// Result is what a recording keeps of a [flow.Result]: Data, Err and Members are only as below.
 type Result struct {
-	chip.Result
+	flow.Result
 	DataLen    int
 	DataSum    uint32
 	Error      string

@@ -8,6 +8,7 @@ import (
 
 	"ttfabric/node/chip"
 	"ttfabric/node/chip/record"
+	"ttfabric/node/flow"
 	"ttfabric/node/sim"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -28,7 +29,7 @@ func simulate(t testing.TB, name string, seed uint64) (lives []*life) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = sim.Run(sim.Config{Topology: m, Seed: seed, Quick: true, Record: func(now mono.Time, cfg chip.Config) chip.Tap {
+	_, err = sim.Run(sim.Config{Topology: m, Seed: seed, Quick: true, Record: func(now mono.Time, cfg chip.Config) func(chip.Inputs) chip.Inputs {
 		l := &life{}
 		var err error
 		if l.w, err = record.NewWriter(&l.file, record.Header{Started: now, Config: cfg}, 1<<30); err != nil {
@@ -36,7 +37,7 @@ func simulate(t testing.TB, name string, seed uint64) (lives []*life) {
 		}
 		l.r = record.NewRecorder(now, func(b []byte) ([]byte, error) { return b[:0], l.w.Block(b) })
 		lives = append(lives, l)
-		return l.r
+		return l.r.Wrap
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +90,19 @@ func TestSimulatedLivesReplayIdentically(t *testing.T) {
 // text renders a configuration.
 func text(v any) string { return fmt.Sprintf("%+v", v) }
 
+// ends is something with a chip's inputs that has requests of every end to tell of, which no chip has at once.
+type ends struct {
+	chip.Inputs
+	list []flow.Result
+}
+
+// PollResult yields the ends in order.
+func (e *ends) PollResult() (flow.Result, bool) {
+	r := e.list[0]
+	e.list = e.list[1:]
+	return r, true
+}
+
 // TestEveryEndComesBack records an end of every fate and doubt and reads it again.
 func TestEveryEndComesBack(t *testing.T) {
 	m, err := topo.Named("mesh:2x2")
@@ -101,26 +115,27 @@ func TestEveryEndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := record.NewRecorder(0, func(b []byte) ([]byte, error) { return b[:0], w.Block(b) })
-	var want []chip.Result
+	var want []flow.Result
 	for o := range wire.NumOutcomes {
-		want = append(want, chip.Result{Token: uint64(len(want)), Fate: chip.FateRefused, Outcome: o})
+		want = append(want, flow.Result{Token: uint64(len(want)), Fate: flow.FateRefused, Outcome: o})
 	}
-	for d := range chip.NumDoubts {
-		want = append(want, chip.Result{Token: uint64(len(want)), Fate: chip.FateUnknown, Doubt: d})
+	for d := range flow.NumDoubts {
+		want = append(want, flow.Result{Token: uint64(len(want)), Fate: flow.FateUnknown, Doubt: d})
 	}
-	for _, x := range want {
-		r.Result(x, true)
+	in := r.Wrap(&ends{list: want})
+	for range want {
+		in.PollResult()
 	}
 	r.End()
 	if err := w.End(record.EndClosed, ""); err != nil {
 		t.Fatal(err)
 	}
-	in, err := record.NewReader(&file)
+	back, err := record.NewReader(&file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range want {
-		rec, err := in.Next()
+		rec, err := back.Next()
 		if err != nil {
 			t.Fatalf("%+v: %v", x, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -22,23 +23,27 @@ const (
 // or an error: then nothing more is recorded. The block is the sink's.
 type Sink func(block []byte) (empty []byte, err error)
 
-// Recorder is a [chip.Tap] that writes down all that it hears. Like the chip it
+// Recorder writes down all inputs of a chip and their answers. Like the chip it
 // is a pure machine, and not safe for concurrent use.
 type Recorder struct {
 	tape
 	out   []byte
-	began mono.Time // of the block: the time before its first record
+	began mono.Time // the time before the first record of the block
 	sink  Sink
 	err   error
 }
 
-// NewRecorder returns a recorder for a chip that was made at the time started, for [chip.Chip.SetTap].
+// NewRecorder returns a recorder for a chip that was made at the time started.
+// Install the recorder by [chip.Chip.Wrap] with [Recorder.Wrap], before the first input.
 func NewRecorder(started mono.Time, sink Sink) *Recorder {
 	r := &Recorder{sink: sink, began: started}
 	r.tape.enc.last = started
 	r.tape.done = r.add
 	return r
 }
+
+// Wrap returns inputs that write down each call, and make the call on the inputs of.
+func (r *Recorder) Wrap(of chip.Inputs) chip.Inputs { return &taped{of, &r.tape, r.tape.standIn} }
 
 // ErrEnded is what a recorder's error is after [Recorder.End].
 var ErrEnded = errors.New("the recording was ended")
@@ -71,35 +76,37 @@ func (r *Recorder) Flush() {
 	r.out, r.began = r.out[:0], r.enc.last
 }
 
-// tape is a tap that encodes what it hears, a record at a time, and calls done for each.
+// tape encodes calls and answers, a record at a time, and calls done for each.
 type tape struct {
 	enc  encoder
 	done func()
 }
 
-// Call encodes a call.
-func (t *tape) Call(op chip.Op, now mono.Time, ch wire.Channel, n int, data []byte) {
+// call encodes a call. Of a call without a time now is 0. n is 1 where a path is
+// set on or a cable is avoided, the router command, the frame payload in bytes,
+// or the kind of client.
+func (t *tape) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data []byte) {
 	t.enc.call(op, now, ch, n, data)
 	t.done()
 }
 
-// Request encodes a call of HandleRequest.
-func (t *tape) Request(now mono.Time, r chip.Request) {
+// request encodes a call of HandleRequest.
+func (t *tape) request(now mono.Time, r *flow.Request) {
 	t.enc.begin(Kind(chip.OpHandleRequest))
 	t.enc.now(now)
-	t.enc.request(&r)
+	t.enc.request(r)
 	t.done()
 }
 
-// Admission encodes its answer.
-func (t *tape) Admission(a chip.Admission) {
+// admission encodes the answer of HandleRequest.
+func (t *tape) admission(a flow.Admission) {
 	t.enc.begin(KindAdmission)
 	t.enc.uint(uint64(a))
 	t.done()
 }
 
-// Size encodes the answer of SetMaxPayload.
-func (t *tape) Size(err error) {
+// size encodes the answer of SetMaxPayload.
+func (t *tape) size(err error) {
 	t.enc.begin(KindSize)
 	if err == nil {
 		t.enc.text("")
@@ -109,44 +116,44 @@ func (t *tape) Size(err error) {
 	t.done()
 }
 
-// Transmit encodes a call of PollTransmit and its answer.
-func (t *tape) Transmit(now mono.Time, ch wire.Channel, x ttlink.Transmit, ok bool) {
+// transmit encodes a call of PollTransmit and its answer.
+func (t *tape) transmit(now mono.Time, ch wire.Channel, x *ttlink.Transmit, ok bool) {
 	t.enc.begin(Kind(chip.OpPollTransmit))
 	t.enc.now(now)
 	if ok {
-		t.enc.sent(ch, &x)
+		t.enc.sent(ch, x)
 	}
 	t.done()
 }
 
-// Result encodes a call of PollResult and its answer.
-func (t *tape) Result(r chip.Result, ok bool) {
+// result encodes a call of PollResult and its answer.
+func (t *tape) result(r *flow.Result, ok bool) {
 	t.enc.begin(Kind(chip.OpPollResult))
 	if ok {
-		t.enc.result(&r)
+		t.enc.result(r)
 	}
 	t.done()
 }
 
-// Event encodes a call of PollEvent and its answer.
-func (t *tape) Event(e chip.Event, ok bool) {
+// event encodes a call of PollEvent and its answer.
+func (t *tape) event(e *chip.Event, ok bool) {
 	t.enc.begin(Kind(chip.OpPollEvent))
 	if ok {
-		b, _ := json.Marshal(&e) // numbers and texts always marshal
+		b, _ := json.Marshal(e) // numbers and texts always marshal
 		t.enc.body = append(t.enc.body, b...)
 	}
 	t.done()
 }
 
-// Deadline encodes the answer of Deadline.
-func (t *tape) Deadline(at mono.Time, ok bool) {
+// due encodes the answer of Deadline.
+func (t *tape) due(at mono.Time, ok bool) {
 	t.enc.begin(KindDue)
 	t.enc.maybe(at, ok)
 	t.done()
 }
 
-// Client puts itself between the chip and a client.
-func (t *tape) Client(cl chip.Client) chip.Client {
+// standIn returns a client that encodes what the client cl says and is told.
+func (t *tape) standIn(cl chip.Client) chip.Client {
 	c := client{t, cl}
 	if w, ok := cl.(chip.Waker); ok {
 		return &waker{c, w}
@@ -161,7 +168,7 @@ type client struct {
 }
 
 // Next encodes what the client wants.
-func (c *client) Next(now mono.Time) (chip.Request, bool) {
+func (c *client) Next(now mono.Time) (flow.Request, bool) {
 	r, ok := c.of.Next(now)
 	c.t.enc.begin(KindNext)
 	c.t.enc.now(now)
@@ -180,7 +187,7 @@ func (c *client) Undo() {
 }
 
 // Done encodes the end of a request.
-func (c *client) Done(now mono.Time, r chip.Result) {
+func (c *client) Done(now mono.Time, r flow.Result) {
 	c.t.enc.begin(KindDone)
 	c.t.enc.now(now)
 	c.t.enc.result(&r)

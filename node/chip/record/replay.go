@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/router"
 	"ttfabric/wire"
@@ -47,8 +48,8 @@ func (d *Difference) Error() string {
 	return fmt.Sprintf("call %d, %s at %v: recorded %s; now %s", d.Call, d.Op, d.At, d.Want, d.Got)
 }
 
-// replayer drives a chip with the calls of a recording. It hears as the chip's
-// tap what the chip does, encodes it as a recorder does, and compares the bytes.
+// replayer drives a chip with the calls of a recording. It stands in front of the
+// chip as a recorder does, encodes the calls and answers, and compares the bytes.
 type replayer struct {
 	tape
 	r    *Reader
@@ -71,7 +72,7 @@ func Replay(r *Reader, o Options) (Summary, error) {
 	p := &replayer{r: r, chip: c}
 	p.enc.last, p.sum.Last = h.Started, h.Started
 	p.done = p.compare
-	c.SetTap(p)
+	c.Wrap(func(of chip.Inputs) chip.Inputs { return &taped{of, &p.tape, asIs} })
 	err = p.run(&o)
 	p.sum.End, p.sum.EndText = r.End()
 	if p.diff != nil {
@@ -154,9 +155,9 @@ func (p *replayer) call(r *Record) {
 		c.Close(r.Now)
 	case chip.OpSetClient:
 		switch r.N {
-		case chip.ClientNone:
+		case clientNone:
 			c.SetClient(nil)
-		case chip.ClientPlain:
+		case clientPlain:
 			c.SetClient(&recorded{p})
 		default:
 			c.SetClient(&recordedWaker{recorded{p}})
@@ -260,8 +261,8 @@ func hexOf(b []byte) string {
 	return fmt.Sprintf("%x", b)
 }
 
-// Client is asked for by the chip; the recorded client is the one that the recording speaks for.
-func (p *replayer) Client(cl chip.Client) chip.Client { return cl }
+// asIs puts nothing between a chip and its client: the client of a replay compares by itself.
+func asIs(cl chip.Client) chip.Client { return cl }
 
 // recorded is the client that a recording tells of.
 type recorded struct{ p *replayer }
@@ -291,10 +292,10 @@ func (c *recorded) answer(k Kind) (r Record, ok bool) {
 }
 
 // Next gives the request that was recorded.
-func (c *recorded) Next(now mono.Time) (chip.Request, bool) {
+func (c *recorded) Next(now mono.Time) (flow.Request, bool) {
 	r, ok := c.answer(KindNext)
 	if !ok {
-		return chip.Request{}, false
+		return flow.Request{}, false
 	}
 	e := &c.p.enc
 	e.begin(KindNext)
@@ -312,7 +313,7 @@ func (c *recorded) Undo() {
 }
 
 // Done compares the end of a request.
-func (c *recorded) Done(now mono.Time, r chip.Result) {
+func (c *recorded) Done(now mono.Time, r flow.Result) {
 	c.p.enc.begin(KindDone)
 	c.p.enc.now(now)
 	c.p.enc.result(&r)

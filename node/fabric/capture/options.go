@@ -8,9 +8,9 @@
 //	j, err := capture.New(f, where, o)
 //	sum, err := j.Run(ctx, sink)
 //
-// A [Job] goes on when chips die and come back, and when a fabric of the same
-// name takes the fabric's place. The chips do the capturing: see package node.
-// The format of what they send is in package wire/capture.
+// A [Job] goes on when chips die and come back, and when another fabric of the
+// same name takes the fabric's place. The chips do the capturing; see package
+// node. Package wire/capture has the format of their streams.
 package capture
 
 import (
@@ -34,13 +34,13 @@ import (
 type Options struct {
 	Write     string        // pcapng file; "-": a stream; "": no pcapng at all
 	Filter    string        // see [capture.FilterHelp]; "": all frames
-	Count     int           // the capture ends after so many frames; 0: never
-	Duration  time.Duration // the capture ends after this time; 0: never
-	SnapLen   int           // bytes of each Ethernet frame that are kept, at most [api.MaxSnapLen]; 0: all
-	RingFiles int           // the last so many files are kept, which needs RingMiB; 0: all are kept
-	RingMiB   int           // another file begins after so many MiB; 0: never
-	LimitMiB  int           // the capture ends after so many MiB of all files; 0: never
-	BufferMiB int           // may wait in each chip, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
+	Count     int           // number of frames after which the capture ends; 0: no limit
+	Duration  time.Duration // time after which the capture ends; 0: no limit
+	SnapLen   int           // number of bytes to keep of each Ethernet frame, at most [api.MaxSnapLen]; 0: all
+	RingFiles int           // number of newest files to keep, which needs RingMiB; 0: all files
+	RingMiB   int           // size in MiB after which the next file begins; 0: one file
+	LimitMiB  int           // size of all files in MiB after which the capture ends; 0: no limit
+	BufferMiB int           // MiB of frames that may wait in each chip, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
 	Keys      bool          // the TLS keys of QUIC ports go into the file
 }
 
@@ -61,9 +61,9 @@ func (o *Options) Check() error {
 	case o.Duration < 0:
 		return spec.Usagef("--duration %v: want a time such as 10s, or 0 for no end", o.Duration)
 	case o.RingFiles > 0 && o.RingMiB == 0:
-		return spec.Usagef("--ring-files %d: say with --ring-size after how many MiB another file begins", o.RingFiles)
+		return spec.Usagef("--ring-files %d: want --ring-size too, the size in MiB at which the next file begins", o.RingFiles)
 	case o.RingMiB > 0 && (o.Write == "" || o.Write == "-"):
-		return spec.Usagef("--ring-size %d: name the files with -w FILE", o.RingMiB)
+		return spec.Usagef("--ring-size %d: want a file name with -w FILE, from which the files get their names", o.RingMiB)
 	case o.LimitMiB > 0 && o.Write == "":
 		return spec.Usagef("--limit %d: the limit is the size of a file; name a file with -w", o.LimitMiB)
 	case o.Keys && o.Write == "":
@@ -114,7 +114,7 @@ func Ports(t *topo.Topology, words []string) (fabric.Where, error) {
 		}
 	}
 	if len(where) == 0 {
-		return nil, errors.New("there is no port to capture at")
+		return nil, errors.New("none of the named cables and chips has a port to capture at; 'ttfabric inspect --links' lists the ports")
 	}
 	return where, nil
 }

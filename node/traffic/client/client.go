@@ -4,7 +4,7 @@
 package client
 
 import (
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/node/traffic"
 	"ttfabric/wire"
@@ -36,18 +36,18 @@ func New(spec traffic.Spec, self wire.FabricNodeID, pairs []traffic.Pair) *Clien
 }
 
 // Next is the generator's next packet as a request.
-func (c *Client) Next(now mono.Time) (chip.Request, bool) {
+func (c *Client) Next(now mono.Time) (flow.Request, bool) {
 	if !c.Sending {
-		return chip.Request{}, false
+		return flow.Request{}, false
 	}
 	p, ok := c.Gen.Next(now)
 	if !ok {
-		return chip.Request{}, false
+		return flow.Request{}, false
 	}
 	c.Gen.Fill(p, c.buf)
 	c.token++
 	c.open[c.token] = p
-	return chip.Request{Token: c.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: c.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
+	return flow.Request{Token: c.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: c.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
 }
 
 // Deadline is when the next packet arrives that must be sent.
@@ -66,13 +66,13 @@ func (c *Client) Undo() {
 }
 
 // Done tells the generator what became of a packet. Done ignores packets of an earlier run.
-func (c *Client) Done(now mono.Time, r chip.Result) {
+func (c *Client) Done(now mono.Time, r flow.Result) {
 	p, ok := c.open[r.Token]
 	if !ok {
 		return
 	}
 	delete(c.open, r.Token)
-	c.Gen.Done(p, r.Sent, now, r.Outcome, r.Fate == chip.FateLost || r.Fate == chip.FateUnknown)
+	c.Gen.Done(p, r.Sent, now, r.Outcome, r.Fate == flow.FateLost || r.Fate == flow.FateUnknown)
 }
 
 // Performed verifies written data, as it now stands in memory.

@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
-// A chip that is told again and again that its peer is there, as gossip does,
-// neither loses a link that works nor gains one that does not.
+// Gossip tells a chip again and again that its peer is there. The chip then neither
+// loses a link that works nor gains a link over a cable that does not.
 func TestPathNewsMovesNoLink(t *testing.T) {
 	m, err := topo.Named("mesh:1x2")
 	if err != nil {
@@ -58,7 +58,7 @@ func TestPathNewsMovesNoLink(t *testing.T) {
 	}
 }
 
-// Ask finds out whether the peer lives, also where nothing else is to be said.
+// Ask makes an idle link exchange hellos, which idle links do not by themselves.
 func TestAsk(t *testing.T) {
 	m, err := topo.Named("mesh:1x2")
 	if err != nil {

@@ -1,0 +1,128 @@
+package admin_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"ttfabric/membership"
+	"ttfabric/membership/gossip"
+	"ttfabric/node"
+	"ttfabric/node/admin"
+	"ttfabric/node/admin/api"
+	"ttfabric/node/session"
+	"ttfabric/router/route"
+	"ttfabric/router/topo"
+	"ttfabric/ttlink"
+	"ttfabric/ttlink/transport"
+	"ttfabric/wire"
+)
+
+const token = "secret"
+
+// patience is how long a busy machine may take for work that an idle machine does at once.
+const patience = time.Minute
+
+// start starts the chips of an n300 with real gossip, and their APIs. It returns
+// the addresses of the APIs.
+func start() (machine *topo.Topology, addrs []string, stop func(), err error) {
+	return startWith("n300", options{})
+}
+
+// options are what tests vary in the chips that they start.
+type options struct {
+	routes route.Config
+	keys   [][]byte // to encrypt gossip with; none: plain
+	record string   // the folder of recordings; "": none
+	about  any      // what the APIs say of the fabric
+	first  bool     // only the first chip is started
+	closed bool     // the chips are closed at once, and only their APIs go on
+}
+
+// startWith starts the chips of a machine.
+func startWith(name string, o options) (machine *topo.Topology, addrs []string, stop func(), err error) {
+	machine, _ = topo.Named(name)
+	var seeds []string
+	var stops []func()
+	stop = func() {
+		for _, f := range stops {
+			f()
+		}
+	}
+	for i := range machine.Chips {
+		if o.first && i > 0 {
+			break
+		}
+		n, err := startChip(machine, i, &o, seeds)
+		if err != nil {
+			return nil, nil, stop, err
+		}
+		seeds = append(seeds, n.GossipAddr().String())
+		if o.closed {
+			n.Close()
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, nil, stop, err
+		}
+		srv := admin.NewServer(n, token)
+		srv.Describe(o.about)
+		go srv.Serve(l)
+		stops = append(stops, func() { n.Close() }, func() { srv.Close() })
+		addrs = append(addrs, l.Addr().String())
+	}
+	return machine, addrs, stop, nil
+}
+
+func startChip(machine *topo.Topology, i int, o *options, seeds []string) (*node.Node, error) {
+	self := machine.Chips[i].Node
+	inc := wire.Incarnation(time.Now().UnixNano()) + wire.Incarnation(i)
+	join := append([]string(nil), seeds...)
+	cfg := node.Config{Node: self, Topology: machine, Incarnation: inc, Profile: ttlink.ProfileCrowded, Route: o.routes,
+		Port: func(a netip.AddrPort) (transport.Port, error) {
+			return transport.Listen(transport.Options{Local: a})
+		}}
+	pool := gossip.Config{Node: self, Incarnation: inc, Bind: netip.MustParseAddrPort("127.0.0.1:0"), Label: "test", Seeds: func() []string { return join }}
+	if o.keys != nil {
+		k, err := gossip.NewKeys(o.keys)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Keys, pool.Keys = k, k
+	}
+	if o.record != "" {
+		cfg.Record = &node.Recording{Dir: o.record}
+	}
+	cfg.Join = func(ctx context.Context, m membership.Meta) (node.Membership, error) {
+		pool.Meta = m
+		return gossip.Start(ctx, pool)
+	}
+	return node.Start(context.Background(), cfg)
+}
+
+// ready starts two chips and waits until both answer. It returns a client of the
+// first chip, and the second chip.
+func ready(t *testing.T) (ctx context.Context, c *api.Client, dst wire.FabricNodeID, machine *topo.Topology) {
+	t.Helper()
+	ctx, c, dst, machine, _ = readyAt(t)
+	return ctx, c, dst, machine
+}
+
+// readyAt also returns the address of the first chip's API.
+func readyAt(t *testing.T) (ctx context.Context, c *api.Client, dst wire.FabricNodeID, machine *topo.Topology, addr string) {
+	t.Helper()
+	machine, addrs, stop, err := start()
+	t.Cleanup(stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	c = api.NewClient(addrs[0], token, machine.Chips[0].Node, machine)
+	if err := session.New(c).Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return ctx, c, machine.Chips[1].Node, machine, addrs[0]
+}

@@ -1,0 +1,101 @@
+package chip
+
+import (
+	"ttfabric/node/flow"
+	"ttfabric/router"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// abandon reports the packets that the router gave up to their sources, and
+// stuck channels to whoever polls events. Whatever empties channels calls abandon
+// at once: the channels can fill again before the next Pump, and the pool has no
+// room for their former packets as well.
+func (c *machine) abandon(now mono.Time) bool {
+	c.noteStuck(now)
+	moved := false
+	for {
+		d, ok := c.router.PollDrop()
+		if !ok {
+			return moved
+		}
+		moved = true
+		c.counters.Dropped[d.Reason]++
+		v := wire.PacketView(c.pool.Bytes(d.Slot))
+		c.report(now, d, v)
+		c.events.drop(now, d, v)
+		c.pool.Put(d.Slot)
+	}
+}
+
+// noteStuck makes an event of each channel whose head could not move for the timeout.
+func (c *machine) noteStuck(now mono.Time) {
+	for {
+		s, ok := c.router.PollStuck()
+		if !ok {
+			return
+		}
+		c.counters.Timeouts++
+		if !c.cfg.Timeout.Quiet {
+			c.events.stuck(now, &c.ports.list[s.Port], s)
+		}
+	}
+}
+
+// report tells the source of a dropped request or probe. Of other packets nobody is told.
+func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView) {
+	t := v.Type()
+	if t != wire.PacketRequest && t != wire.PacketProbe {
+		return
+	}
+	epoch, seq := v.Flow()
+	r := report{to: v.Src(), DropReport: wire.DropReport{Dst: v.Dst(), Plane: v.Plane(), Other: v.Other(), FlowEpoch: epoch,
+		FlowSeq: seq, Reason: d.Reason, Channel: d.Channel, ID: v.ID(), Type: t}}
+	known := r.ofCopy(d, v)
+	switch {
+	case !known: // nobody could say which members the copy would have reached
+	case r.to == c.cfg.Node:
+		c.dropped(now, &r.DropReport, c.cfg.Node)
+	case len(c.outbox.reports) < MaxReports:
+		c.outbox.reports = append(c.outbox.reports, r)
+	default:
+		c.counters.ReportsLost++
+	}
+}
+
+// ofCopy adds what a report says of a multicast's copy; false where the copy leads nowhere.
+func (r *report) ofCopy(d router.Drop, v wire.PacketView) bool {
+	if v.Trunk() == wire.TrunkNone {
+		return true
+	}
+	r.Group, r.Dir, r.Trunk, r.Ranges = v.Group(), d.Dir, v.Trunk(), v.Ranges()
+	return d.Dir < wire.NumDirections
+}
+
+// dropped tells the source that the router of a chip gave up a request of this chip.
+func (c *machine) dropped(now mono.Time, r *wire.DropReport, at wire.FabricNodeID) {
+	behind := c.scratch.members[:0]
+	if r.Group != 0 {
+		if at.Mesh != c.cfg.Node.Mesh {
+			return
+		}
+		for _, b := range c.tables.plan.Beyond(nil, at, r.Dir, r.Trunk, r.Ranges) {
+			if b.Member {
+				behind = append(behind, b.To)
+			}
+		}
+		c.scratch.members = behind
+	}
+	c.source.HandleDrop(now, r, at, behind)
+}
+
+// completion hands the source a completion.
+func (c *machine) completion(now mono.Time, from flow.Key, payload []byte) {
+	m, err := wire.DecodeCompletion(payload, c.scratch.exceptions[:0])
+	if err != nil {
+		c.counters.Dropped[wire.DropMalformed]++
+		return
+	}
+	c.scratch.exceptions = m.Exceptions[:0]
+	c.source.HandleCompletion(now, from, &m)
+}

@@ -1,0 +1,139 @@
+package chip
+
+import (
+	"ttfabric/node/flow"
+	"ttfabric/router"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// Limits of what a chip owes others; our own choices.
+const (
+	MaxReplies = 64  // read data that waits for the reply channel, in packets
+	MaxReports = 256 // drop reports that wait for the control channel
+)
+
+// outbox is what a chip owes others beside completions: the sink keeps those.
+type outbox struct {
+	replies []router.Slot // read data on its way to the reply channel
+	reports []report      // drop reports on their way to the control channel
+}
+
+// report is a drop report on its way to a source.
+type report struct {
+	to wire.FabricNodeID
+	wire.DropReport
+}
+
+func (o *outbox) empty() bool { return len(o.replies) == 0 && len(o.reports) == 0 }
+
+// emit injects what this chip owes others, as far as there is room.
+func (c *machine) emit(now mono.Time) bool {
+	moved := c.emitReplies()
+	moved = c.emitCompletions(now) || moved
+	moved = c.emitReports(now) || moved
+	return c.tellNeighbours(now) || moved
+}
+
+// emitReplies injects read data.
+func (c *machine) emitReplies() (moved bool) {
+	for len(c.outbox.replies) > 0 {
+		s := c.outbox.replies[0]
+		v := wire.PacketView(c.pool.Bytes(s))
+		if !c.router.Inject(c.route(destination(v), wire.ClassReply).Port, v.VC(), s) {
+			break
+		}
+		c.outbox.replies = c.outbox.replies[1:]
+		moved = true
+	}
+	return moved
+}
+
+// emitCompletions sends the completions that the sink owes.
+func (c *machine) emitCompletions(now mono.Time) bool {
+	if c.sink.Owed() == 0 {
+		return false
+	}
+	home := func(to flow.Key) *flow.Route { return c.route(to, wire.ClassControl) }
+	return c.sink.Answer(home, func(to flow.Key, w *flow.Route, m wire.Completion) bool {
+		switch {
+		case to.Node == c.cfg.Node: // the requests went round in a circle
+			to.Group = 0
+			c.source.HandleCompletion(now, to, &m)
+			return true
+		case !w.OK: // there is no route to such a chip, and so nobody to tell
+			return true
+		}
+		return c.hasRoom(w) && c.sendControl(now, w, to, wire.PacketCompletion, m.Append(c.scratch.payload[:0]))
+	})
+}
+
+// emitReports sends drop reports. A report to a chip that no route leads to is forgotten.
+func (c *machine) emitReports(now mono.Time) (moved bool) {
+	for len(c.outbox.reports) > 0 {
+		r := &c.outbox.reports[0]
+		to := flow.Key{Node: r.to, Plane: r.Plane}
+		w := c.route(to, wire.ClassControl)
+		if w.OK && (!c.hasRoom(w) || !c.sendControl(now, w, to, wire.PacketDropReport, r.DropReport.Append(c.scratch.payload[:0]))) {
+			break
+		}
+		c.outbox.reports = c.outbox.reports[1:]
+		moved = true
+	}
+	return moved
+}
+
+// sendControl sends a control message to a flow's source by route w; false while there is no room.
+func (c *machine) sendControl(now mono.Time, w *flow.Route, to flow.Key, t wire.PacketType, payload []byte) bool {
+	c.scratch.payload = payload[:0]
+	p := wire.Packet{Type: t, Plane: to.Plane, Src: c.cfg.Node, Dst: to.Node, Group: to.Group, Other: to.Other, Epoch: c.tables.epoch,
+		Command: wire.Command{Type: wire.NocNone, Size: uint16(len(payload))}, Payload: payload}
+	address(w, &p, c.tables.ttl)
+	return c.launch(now, w.Port, &p)
+}
+
+// hasRoom reports whether launch may find room for a packet on a route.
+func (c *machine) hasRoom(w *flow.Route) bool {
+	return c.router.CanInject(w.Port, w.VC) || c.router.Bypass(w.Port)
+}
+
+// redirectReplies gives the read data that waits to be sent the routes of the tables in force.
+func (c *machine) redirectReplies() {
+	kept := c.outbox.replies[:0]
+	for _, s := range c.outbox.replies {
+		v := wire.PacketView(c.pool.Bytes(s))
+		if w := c.route(destination(v), wire.ClassReply); w.OK && v.Reroute(w.Actions, w.Up, w.Detour) {
+			v.SetVC(w.VC)
+			v.SetEpoch(c.tables.epoch)
+			v.Extend(c.tables.ttl - 1)
+			kept = append(kept, s)
+		} else {
+			c.counters.Dropped[wire.DropUnreachable]++
+			c.pool.Put(s)
+		}
+	}
+	c.outbox.replies = kept
+}
+
+// tellNeighbours sends what is news of the ports of this and other chips.
+func (c *machine) tellNeighbours(now mono.Time) bool {
+	moved := false
+	for i := range c.ports.list {
+		for p := &c.ports.list[i]; p.up && c.control.Owes(i); {
+			words, upTo := c.control.Tell(i)
+			b := c.scratch.payload[:0]
+			for k := range words {
+				b = words[k].Append(b)
+			}
+			c.scratch.payload = b[:0]
+			pkt := wire.Packet{Type: wire.PacketLinkState, VC: wire.VCControl, Plane: p.Plane, Src: c.cfg.Node, Dst: p.Peer.Node, Epoch: c.tables.epoch,
+				Route: wire.AppendRoute(nil, []wire.Direction{p.Dir}), Command: wire.Command{Type: wire.NocNone, Size: uint16(len(b))}, Payload: b}
+			if !c.launch(now, i, &pkt) {
+				break
+			}
+			c.control.Told(i, upTo)
+			moved = true
+		}
+	}
+	return moved
+}

@@ -1,0 +1,94 @@
+package chip
+
+import (
+	"ttfabric/node/flow"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// request takes a request or a probe that has arrived.
+func (c *machine) request(now mono.Time, p *wire.Packet) {
+	if !c.sink.HandleRequest(p) {
+		return
+	}
+	if o := c.perform(now, p); o != wire.OutcomeDone {
+		c.sink.Refuse(p, o)
+	}
+}
+
+// perform executes a request on this chip's memory.
+func (c *machine) perform(now mono.Time, p *wire.Packet) wire.Outcome {
+	if p.Command.Type == wire.NocRead {
+		if p.Group != 0 {
+			return wire.OutcomeBadCommand
+		}
+		return c.performRead(now, p)
+	}
+	o := c.memory.Execute(&p.Command, p.Payload)
+	if o == wire.OutcomeDone {
+		c.counters.Performed++
+		if c.program.client != nil {
+			c.program.client.Performed(now, p.Src, p.Plane, p.Other, &p.Command, c.memory)
+		}
+	}
+	return o
+}
+
+// performRead takes the data now, in the flow's order, and queues the data for the reply channel.
+func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
+	if p.Command.Size > wire.MaxPayload {
+		return wire.OutcomeBadCommand
+	}
+	if o := c.memory.Check(p.Command.Addr, int(p.Command.Size)); o != wire.OutcomeDone {
+		return o
+	}
+	if len(c.outbox.replies) >= MaxReplies {
+		return wire.OutcomeAgain
+	}
+	c.refreshMailbox(now, p.Command.Addr, int(p.Command.Size))
+	var buf [wire.MaxPayload]byte
+	data := buf[:p.Command.Size]
+	if o := c.memory.Read(p.Command.Addr, data); o != wire.OutcomeDone {
+		return o
+	}
+	w := c.route(flow.Key{Node: p.Src, Plane: p.Plane, Other: p.Other}, wire.ClassReply)
+	if !w.OK {
+		if p.Src == c.cfg.Node {
+			return wire.OutcomeBadCommand // a read that went round in a circle
+		}
+		return wire.OutcomeAgain // faults leave no route to the source
+	}
+	r := wire.Packet{Type: wire.PacketReply, Plane: p.Plane, Other: p.Other, Src: c.cfg.Node, Dst: p.Src, ID: p.ID,
+		Epoch: c.tables.epoch, Command: wire.Command{Type: wire.NocNone, Size: p.Command.Size}, Payload: data}
+	address(w, &r, c.tables.ttl)
+	s, ok := c.build(&r)
+	if !ok {
+		return wire.OutcomeAgain
+	}
+	c.outbox.replies = append(c.outbox.replies, s)
+	c.counters.Performed++
+	return wire.OutcomeDone
+}
+
+// performHere executes a request whose destination is this chip. The request never enters the fabric.
+func (c *machine) performHere(now mono.Time, r flow.Request, inside bool) {
+	res := flow.Result{Fate: flow.FateDone}
+	var o wire.Outcome
+	switch {
+	case r.Probe:
+	case r.Command.Type == wire.NocRead:
+		c.refreshMailbox(now, r.Command.Addr, int(r.Command.Size))
+		res.Data = make([]byte, r.Command.Size)
+		o = c.memory.Read(r.Command.Addr, res.Data)
+	default:
+		r.Command.Size = uint16(len(r.Payload))
+		o = c.memory.Execute(&r.Command, r.Payload)
+		if o == wire.OutcomeDone && c.program.client != nil {
+			c.program.client.Performed(now, c.cfg.Node, r.Plane, r.Other, &r.Command, c.memory)
+		}
+	}
+	if o != wire.OutcomeDone {
+		res.Fate, res.Outcome, res.Data = flow.FateRefused, o, nil
+	}
+	c.source.Finish(now, &r, inside, res)
+}

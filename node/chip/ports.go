@@ -1,0 +1,166 @@
+package chip
+
+import (
+	"fmt"
+	"time"
+
+	"ttfabric/node/losses"
+	"ttfabric/router"
+	"ttfabric/router/route"
+	"ttfabric/router/topo"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// port is one ethernet port: its link, and the packet that arrives on the link.
+type port struct {
+	topo.Port
+	link    *ttlink.Link
+	partial router.Slot // packet under assembly, or router.NoSlot
+	up      bool
+	offered bool // the port's cable may carry the frames of the links beside it
+	mail    mailbox
+
+	malformed losses.Count // packets that came over the link and could not be read
+}
+
+// ports are the ethernet ports of a chip, by channel.
+type ports struct {
+	list      []port
+	byChannel [wire.MaxChannels]int8 // index into list, -1 for none
+	turn      int                    // index of the port that PollTransmit asks next
+}
+
+// index returns the place of a channel in the list; -1 for none.
+func (ps *ports) index(ch wire.Channel) int {
+	if ch >= wire.MaxChannels {
+		return -1
+	}
+	return int(ps.byChannel[ch])
+}
+
+// addPorts makes the links and the router between them.
+func (c *machine) addPorts(now mono.Time) error {
+	for i := range c.ports.byChannel {
+		c.ports.byChannel[i] = -1
+	}
+	rc := router.Config{Slots: c.cfg.Slots, Grace: graceDeadTimes * c.cfg.Profile.DeadTraffic, LocalFirst: c.cfg.LocalFirst, Timeout: c.cfg.Timeout,
+		Dateline: c.cfg.Route.Ring == route.Dateline, Bubble: c.cfg.Route.Ring == route.Bubble}
+	for i, p := range c.cfg.Topology.Ports(c.cfg.Node) {
+		l, err := ttlink.New(ttlink.Config{
+			Local: p.Local, Peer: p.Peer, Incarnation: c.cfg.Incarnation, Fabric: uint32(c.cfg.Topology.Hash()),
+			MaxPayload: c.cfg.MaxPayload, Slots: c.cfg.Slots.Receiver, Window: c.cfg.Window,
+			Profile: c.cfg.Profile, Seed: c.cfg.Seed + uint64(i),
+		})
+		if err != nil {
+			return fmt.Errorf("chip %s channel %d: %w", c.cfg.Node, p.Local.Channel, err)
+		}
+		c.ports.byChannel[p.Local.Channel] = int8(len(c.ports.list))
+		c.ports.list = append(c.ports.list, port{Port: p, link: l, partial: router.NoSlot})
+		ring, wrap := c.tables.plan.Ring(p)
+		rc.Ports = append(rc.Ports, router.PortConfig{Channel: p.Local.Channel, Dir: p.Dir, Plane: p.Plane,
+			Ring: ring, Wrap: wrap, External: p.Peer.Node.Mesh != c.cfg.Node.Mesh})
+	}
+	c.pool = router.NewPool(0)
+	rc.Pool = c.pool
+	r, err := router.New(now, rc)
+	if err != nil {
+		return fmt.Errorf("chip %s: %w", c.cfg.Node, err)
+	}
+	c.router = r
+	// The pool has room for all that channels, assemblies and waiting replies can hold at once.
+	*c.pool = *router.NewPool(r.Buffers() + len(c.ports.list) + MaxReplies + 1)
+	return c.addMailboxes(now)
+}
+
+// Channels lists the chip's ethernet ports in use, by channel.
+func (c *machine) Channels() []topo.Port {
+	ps := make([]topo.Port, len(c.ports.list))
+	for i := range c.ports.list {
+		ps[i] = c.ports.list[i].Port
+	}
+	return ps
+}
+
+// SetPath says whether the peer of a port can be addressed; the link sends hellos only then.
+func (c *machine) SetPath(now mono.Time, ch wire.Channel, on bool) {
+	if i := c.ports.index(ch); i >= 0 {
+		c.ports.list[i].link.SetPath(now, on)
+		c.linkEvents(now, i)
+	}
+}
+
+// SetMaxPayload says what the path of a port takes: padded payload bytes of one frame.
+func (c *machine) SetMaxPayload(now mono.Time, ch wire.Channel, n int) error {
+	if i := c.ports.index(ch); i >= 0 {
+		err := c.ports.list[i].link.SetMaxPayload(now, n)
+		c.linkEvents(now, i)
+		return err
+	}
+	return fmt.Errorf("chip %s has no port on channel %d", c.cfg.Node, ch)
+}
+
+// Carries reports whether the link of a port is up and its frames go by the port's own cable.
+func (c *machine) Carries(ch wire.Channel) bool {
+	i := c.ports.index(ch)
+	return i >= 0 && c.ports.list[i].link.Carries()
+}
+
+// Up reports whether the link of a port is up, whichever cable its frames go by, and since when.
+func (c *machine) Up(ch wire.Channel) (since mono.Time, up bool) {
+	i := c.ports.index(ch)
+	if i < 0 {
+		return 0, false
+	}
+	l := c.ports.list[i].link.Status()
+	return l.Since, l.State == ttlink.StateUp
+}
+
+// answerTrips is how many round trips the answer to a hello may take.
+const answerTrips = 4
+
+// Ask makes a port that carries its link say hello; see [ttlink.Link.Ask]. Ask
+// returns how long the answer of a living peer takes at most: the silence after
+// which a link under traffic is down, or some round trips.
+func (c *machine) Ask(now mono.Time, ch wire.Channel) time.Duration {
+	i := c.ports.index(ch)
+	if i < 0 {
+		return 0
+	}
+	l := c.ports.list[i].link
+	l.Ask(now)
+	p := c.cfg.Profile
+	if p == (ttlink.Profile{}) {
+		p = ttlink.ProfileLAN
+	}
+	return max(p.DeadTraffic, answerTrips*l.Status().RTT)
+}
+
+// linkEvents passes on what a link has to tell.
+func (c *machine) linkEvents(now mono.Time, i int) {
+	for p := &c.ports.list[i]; p.link.HasEvent(); {
+		e, _ := p.link.PollEvent()
+		switch e.Kind {
+		case ttlink.EventUp:
+			p.up = true
+			c.router.SetPort(now, i, true)
+			c.control.SetPort(now, i, true)
+			c.offer(now, i, e.Path == ttlink.Own)
+		case ttlink.EventPath:
+			c.offer(now, i, e.Path == ttlink.Own)
+		case ttlink.EventDown:
+			p.up = false
+			c.router.SetPort(now, i, false)
+			c.control.SetPort(now, i, false)
+			c.offer(now, i, false)
+		case ttlink.EventSessionStarted, ttlink.EventSessionEnded:
+			// The rest of a half-received packet belongs to a session that is over.
+			if p.partial != router.NoSlot {
+				c.pool.Put(p.partial)
+				p.partial = router.NoSlot
+			}
+		}
+		c.events.add(Event{At: now, Local: p.Local, Peer: p.Peer, Link: e})
+	}
+}

@@ -1,0 +1,163 @@
+package record
+
+import (
+	"time"
+
+	"ttfabric/node/chip"
+	"ttfabric/node/flow"
+	"ttfabric/router"
+	"ttfabric/ttlink"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// taped stands in front of a chip's inputs. It encodes each call and its answer
+// on a tape and changes neither. A call whose answer stands in a record of its
+// own is encoded before it is made, so that the records of what happens within
+// the call follow.
+type taped struct {
+	of   chip.Inputs
+	tape *tape
+	// standIn returns what stands between the chip and a client, which is not nil:
+	// what the client says is input, too. It is a chip.Waker if the client is.
+	standIn func(chip.Client) chip.Client
+}
+
+// HandleDatagram encodes the call.
+func (x *taped) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
+	x.tape.call(chip.OpHandleDatagram, now, ch, 0, b)
+	x.of.HandleDatagram(now, ch, b)
+}
+
+// HandleRequest encodes the call and its answer.
+func (x *taped) HandleRequest(now mono.Time, r flow.Request) flow.Admission {
+	x.tape.request(now, &r)
+	a := x.of.HandleRequest(now, r)
+	x.tape.admission(a)
+	return a
+}
+
+// HandleLinkStates encodes the call.
+func (x *taped) HandleLinkStates(now mono.Time, words []wire.LinkState) {
+	var b []byte
+	for i := range words {
+		b = words[i].Append(b)
+	}
+	x.tape.call(chip.OpHandleLinkStates, now, 0, 0, b)
+	x.of.HandleLinkStates(now, words)
+}
+
+// Tick encodes the call.
+func (x *taped) Tick(now mono.Time) {
+	x.tape.call(chip.OpTick, now, 0, 0, nil)
+	x.of.Tick(now)
+}
+
+// Pump encodes the call.
+func (x *taped) Pump(now mono.Time) {
+	x.tape.call(chip.OpPump, now, 0, 0, nil)
+	x.of.Pump(now)
+}
+
+// SetPath encodes the call.
+func (x *taped) SetPath(now mono.Time, ch wire.Channel, on bool) {
+	x.tape.call(chip.OpSetPath, now, ch, number(on), nil)
+	x.of.SetPath(now, ch, on)
+}
+
+// SetMaxPayload encodes the call and its answer.
+func (x *taped) SetMaxPayload(now mono.Time, ch wire.Channel, n int) error {
+	x.tape.call(chip.OpSetMaxPayload, now, ch, n, nil)
+	err := x.of.SetMaxPayload(now, ch, n)
+	x.tape.size(err)
+	return err
+}
+
+// SetClient encodes the kind of client, and installs what encodes what the client says.
+func (x *taped) SetClient(cl chip.Client) {
+	kind := clientPlain
+	if _, ok := cl.(chip.Waker); ok {
+		kind = clientWaker
+	}
+	if cl == nil {
+		kind = clientNone
+	}
+	x.tape.call(chip.OpSetClient, 0, 0, kind, nil)
+	if cl != nil {
+		cl = x.standIn(cl)
+	}
+	x.of.SetClient(cl)
+}
+
+// Avoid encodes the call.
+func (x *taped) Avoid(now mono.Time, ch wire.Channel, on bool) bool {
+	x.tape.call(chip.OpAvoid, now, ch, number(on), nil)
+	return x.of.Avoid(now, ch, on)
+}
+
+// Command encodes the call.
+func (x *taped) Command(now mono.Time, ch wire.Channel, cmd router.Command) error {
+	x.tape.call(chip.OpCommand, now, ch, int(cmd), nil)
+	return x.of.Command(now, ch, cmd)
+}
+
+// Flush encodes the call.
+func (x *taped) Flush(now mono.Time, ch wire.Channel) (int, error) {
+	x.tape.call(chip.OpFlush, now, ch, 0, nil)
+	return x.of.Flush(now, ch)
+}
+
+// Ask encodes the call.
+func (x *taped) Ask(now mono.Time, ch wire.Channel) time.Duration {
+	x.tape.call(chip.OpAsk, now, ch, 0, nil)
+	return x.of.Ask(now, ch)
+}
+
+// Close encodes the call.
+func (x *taped) Close(now mono.Time) {
+	x.tape.call(chip.OpClose, now, 0, 0, nil)
+	x.of.Close(now)
+}
+
+// PollTransmit encodes the answer with the call.
+func (x *taped) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
+	ch, t, ok := x.of.PollTransmit(now)
+	x.tape.transmit(now, ch, &t, ok)
+	return ch, t, ok
+}
+
+// PollResult encodes the answer with the call.
+func (x *taped) PollResult() (flow.Result, bool) {
+	r, ok := x.of.PollResult()
+	x.tape.result(&r, ok)
+	return r, ok
+}
+
+// PollEvent encodes the answer with the call.
+func (x *taped) PollEvent() (chip.Event, bool) {
+	e, ok := x.of.PollEvent()
+	x.tape.event(&e, ok)
+	return e, ok
+}
+
+// Deadline encodes the call and its answer.
+func (x *taped) Deadline() (mono.Time, bool) {
+	x.tape.call(chip.OpDeadline, 0, 0, 0, nil)
+	at, ok := x.of.Deadline()
+	x.tape.due(at, ok)
+	return at, ok
+}
+
+// Values of a recorded SetClient.
+const (
+	clientNone  = iota // the client was removed
+	clientPlain        // a client that is no chip.Waker
+	clientWaker
+)
+
+func number(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,138 @@
+package chip
+
+import (
+	"errors"
+
+	"ttfabric/node/flow"
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// HandleRequest starts a request.
+func (c *machine) HandleRequest(now mono.Time, r flow.Request) flow.Admission {
+	return c.start(now, &r, false)
+}
+
+// PollResult yields ended requests.
+func (c *machine) PollResult() (flow.Result, bool) { return c.source.PollResult() }
+
+// start hands a request to the source, or carries out a request of the chip to
+// itself; inside tells that the program inside the chip asks.
+func (c *machine) start(now mono.Time, r *flow.Request, inside bool) flow.Admission {
+	many := r.Ranges.Any()
+	if !many && !c.tables.plan.Has(r.Dst) {
+		return flow.NoSuchChip
+	}
+	if a := c.source.Admits(r); a != flow.Accepted {
+		return a
+	}
+	switch {
+	case many:
+	case r.Dst == c.cfg.Node && len(r.Via) == 0:
+		c.performHere(now, *r, inside)
+		return flow.Accepted
+	case len(r.Via) > 0 && !c.leads(r):
+		return flow.BadVia
+	}
+	return c.source.HandleRequest(now, r, inside)
+}
+
+// leads reports whether the hops of a request exist and end at its destination.
+// No hop may lead back at once: in a route that means deliver here.
+func (c *machine) leads(r *flow.Request) bool {
+	at := c.cfg.Node
+	if r.Other {
+		return false
+	}
+	for i, d := range r.Via {
+		if i > 0 && d == r.Via[i-1].Opposite() {
+			return false
+		}
+		var ok bool
+		if at, ok = c.cfg.Topology.Neighbour(at, d, r.Plane); !ok || at.Mesh != c.cfg.Node.Mesh {
+			return false
+		}
+	}
+	return len(r.Via) <= wire.MaxHops && at == r.Dst
+}
+
+// CheckMulticast says why a request's ranges cannot be multicast to; nil if they can.
+func (c *machine) CheckMulticast(r *flow.Request) error {
+	switch {
+	case r.Command.Type == wire.NocRead && !r.Probe:
+		return errors.New("a read cannot be multicast")
+	case len(r.Via) > 0:
+		return errors.New("a multicast takes its own way: it cannot be given hops")
+	case r.Other:
+		return errors.New("a multicast takes the ways that its ranges name: it cannot be given the other way round a ring")
+	}
+	_, err := c.tables.base.Multicast(r.Plane, c.cfg.Node, r.Ranges)
+	return err
+}
+
+// network is the chip as its source sees it: a [flow.Network].
+type network machine
+
+// Route returns the route of a flow's requests.
+func (n *network) Route(to flow.Key, via []wire.Direction) *flow.Route {
+	c := (*machine)(n)
+	if len(via) == 0 {
+		return c.route(to, wire.ClassRequest)
+	}
+	port, ok := c.router.Port(via[0], to.Plane)
+	w := &flow.Route{OK: ok, Port: port, First: via[0], TTL: uint16(len(via)), Actions: wire.AppendRoute(nil, via)}
+	if ok {
+		w.VC = c.router.First(port, wire.ClassRequest, false, false)
+	}
+	return w
+}
+
+// Reachable reports whether the tables without faults lead to a flow's destination.
+func (n *network) Reachable(to flow.Key) bool {
+	_, ok := n.tables.base.Route(nil, wire.ClassRequest, to.Plane, n.cfg.Node, to.Node)
+	return ok
+}
+
+// Tree returns the members of a multicast. Faults change no trees: a router drops
+// a copy that meets a fault, and its report names the members behind the fault.
+func (n *network) Tree(plane wire.Plane, ranges wire.Ranges) ([]wire.FabricNodeID, *flow.Route, bool) {
+	tree, err := n.tables.base.Multicast(plane, n.cfg.Node, ranges)
+	if err != nil {
+		return nil, nil, false
+	}
+	var members []wire.FabricNodeID
+	for _, b := range tree {
+		if b.Member {
+			members = append(members, b.To)
+		}
+	}
+	h := &ranges.Hops
+	return members, &flow.Route{OK: true, Port: noPort, VC: wire.VCFor(wire.ClassRequest, false, false), Plane: plane,
+		TTL: uint16(max(h[wire.East], h[wire.West])) + uint16(max(h[wire.North], h[wire.South]))}, true
+}
+
+// noPort is the port of a multicast's route, whose copies leave by several ports.
+const noPort = -1
+
+// Room reports whether a request may find room on a route.
+func (n *network) Room(w *flow.Route) bool {
+	if w.Port == noPort {
+		return n.router.CanMulticast(w.Plane)
+	}
+	return n.router.CanInject(w.Port, w.VC)
+}
+
+// Launch gives a request its route and sends it.
+func (n *network) Launch(now mono.Time, w *flow.Route, p wire.Packet) bool {
+	c := (*machine)(n)
+	p.Epoch = c.tables.epoch
+	if w.Port == noPort {
+		p.VC, p.TTL, p.Trunk = w.VC, w.TTL, c.tables.plan.Trunk()
+		return c.injectTree(&p)
+	}
+	address(w, &p, max(c.tables.ttl, w.TTL))
+	if c.cfg.TTL > 0 {
+		p.TTL = c.cfg.TTL - 1
+	}
+	return c.launch(now, w.Port, &p)
+}

@@ -1,0 +1,68 @@
+package container
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"ttfabric/node/fabric/spec"
+	"ttfabric/wire"
+)
+
+// TestPlaces finds where on this machine the recordings of a volume go. A
+// container's name for a folder chooses among the places, and adds none.
+func TestPlaces(t *testing.T) {
+	m := spec.Spec{Records: spec.Records{Record: "/home/u/all calls", RecordOnce: []string{"/tmp/a$b/%2F", "/tmp/ä"}}}
+	want := map[string]string{"record": "/home/u/all calls", "%2Ftmp%2Fa$b%2F%252F": "/tmp/a$b/%2F", "%2Ftmp%2F%C3%A4": "/tmp/ä"}
+	if got := places(&m); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v; want %v", got, want)
+	}
+	for folder := range want {
+		if strings.Contains(folder, "/") {
+			t.Errorf("%s is no name of a folder", folder)
+		}
+	}
+	for n, want := range map[int]string{252: "no container of fabric", 253: "at most 255 characters"} { // "%2F" and so many
+		_, err := Host{Dir: "lab"}.reader(t.Context(), []wire.FabricNodeID{{}}, nil, spec.Records{Record: "/" + strings.Repeat("x", n)})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a folder of %d characters: %v; want %q", n+1, err, want)
+		}
+	}
+	for name, ok := range map[string]bool{"chip-M0D3-00ff00ff00ff00ff.ttrec": true, ".bashrc": false, "chip-M0D3-00ff00ff00ff00ff.ttrec.sh": false, "x-chip-M0D3-00ff00ff00ff00ff.ttrec": false} {
+		if recordingName.MatchString(name) != ok {
+			t.Errorf("%s: taken as a recording is %v", name, !ok)
+		}
+	}
+}
+
+// TestAddLines adds the lines that a container has logged to the user's file: each
+// line once, and only whole lines.
+func TestAddLines(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "keylog-M0D0.txt")
+	if err := os.WriteFile(to, []byte("of another fabric\na 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range [][2]string{
+		{"a 1\nb 2\n", "of another fabric\na 1\nb 2\n"},
+		{"a 1\nb 2\nc 3", "of another fabric\na 1\nb 2\n"}, // c's line is being written
+		{"a 1\nb 2\nc 34\n", "of another fabric\na 1\nb 2\nc 34\n"},
+		{"d 5\nd 5\n", "of another fabric\na 1\nb 2\nc 34\nd 5\n"}, // of a volume that is new
+		{"", "of another fabric\na 1\nb 2\nc 34\nd 5\n"},
+	} {
+		if err := addLines(to, strings.NewReader(x[0])); err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := os.ReadFile(to); string(b) != x[1] {
+			t.Errorf("after %q: %q; want %q", x[0], b, x[1])
+		}
+	}
+	if fi, err := os.Stat(to); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v: want a file for its owner alone", fi.Mode(), err)
+	}
+	if err := addLines(to, failing{}); !errors.Is(err, errNotThere) {
+		t.Errorf("%v of a reader that failed", err)
+	}
+}

@@ -1,0 +1,632 @@
+package fabric
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ttfabric/node/admin/api"
+	"ttfabric/node/fabric/folder"
+	"ttfabric/node/fabric/spec"
+	"ttfabric/node/process"
+	"ttfabric/node/session"
+	"ttfabric/node/traffic"
+	"ttfabric/router/topo"
+	"ttfabric/wire"
+)
+
+// deafEnv makes chips of this test binary run and do nothing.
+const deafEnv = "TTFABRIC_TEST_DEAF"
+
+// TestMain lets the test binary be the chips of the fabrics that the tests start.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "node" {
+		if os.Getenv(deafEnv) != "" {
+			time.Sleep(time.Hour)
+		}
+		process.Main(nil)
+	}
+	ServesChips()
+	os.Exit(m.Run())
+}
+
+// soon bounds what takes a moment on a machine that has nothing else to do.
+const soon = time.Minute
+
+// isolated gives a test a folder of all fabrics of its own, and no container engine.
+func isolated(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv("DOCKER_HOST", "unix://"+dir+"/no-engine.sock")
+}
+
+// made makes a fabric whose chips do not run yet. Its end removes all of it.
+func made(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
+	t.Helper()
+	m, err := topo.Named(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := Wanted{Name: name, Topology: m, Named: machine, Spec: spec.Default()}
+	w.Spec.Profile = "crowded" // a busy machine is not to be taken for a dead cable
+	if change != nil {
+		change(&w.Spec)
+	}
+	f, err := Create(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// up brings a new fabric up.
+func up(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
+	t.Helper()
+	f := made(t, name, machine, change)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if _, err := f.Up(ctx, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// clients are the clients of the chips that run.
+func clients(t *testing.T, f *Fabric) []*api.Client {
+	t.Helper()
+	cs, _, err := f.Clients()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cs
+}
+
+// sessionOf is a session from a chip.
+func sessionOf(t *testing.T, f *Fabric, n wire.FabricNodeID) *session.Session {
+	t.Helper()
+	s, err := f.Session(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// gone finds no process and no file of a fabric.
+func gone(t *testing.T, dir folder.Dir, chips []folder.Chip) {
+	t.Helper()
+	for _, c := range chips {
+		if c.Alive() {
+			t.Errorf("chip %s still runs, as %s", c.Chip, c.Where())
+		}
+	}
+	if pids := findProcesses(dir); len(pids) > 0 {
+		t.Errorf("processes %v still have the folder", pids)
+	}
+	if left, _ := filepath.Glob(filepath.Join(folder.Root(), "*")); slices.Contains(left, string(dir)) {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestUpAndRemove brings four chips up, opens them by name, and removes all of them.
+func TestUpAndRemove(t *testing.T) {
+	isolated(t)
+	f := made(t, "lab", "ring:4", nil)
+	if _, _, err := f.Clients(); err == nil || !strings.Contains(err.Error(), "no chip of fabric \"lab\" is running") {
+		t.Errorf("before it is up: %v", err)
+	}
+	if _, err := Create(t.Context(), Wanted{Name: "lab", Topology: f.Topology, Spec: spec.Default()}); err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Errorf("a second fabric of the name: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	most, total := 0, 0
+	views, err := f.Up(ctx, func(done, of int) { most, total = max(most, done), of }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range views {
+		if v.Chip != f.Topology.Nodes()[i] || v.LinksUp != len(v.Links) || len(v.Links) == 0 {
+			t.Errorf("chip %s has %d of %d links up", v.Chip, v.LinksUp, len(v.Links))
+		}
+	}
+	if len(views) != 4 || most != f.Topology.Routed() || total != most {
+		t.Errorf("%d chips; %d of %d cables are up, want all %d", len(views), most, total, f.Topology.Routed())
+	}
+	same, err := Open(ctx, "lab")
+	if err != nil || same.Name() != "lab" || same.Topology.Hash() != f.Topology.Hash() || same.Spec.ID != f.Spec.ID || same.token != f.token {
+		t.Fatalf("opened by name: %+v, %v", same, err)
+	}
+	chips := same.Running()
+	again, err := same.Up(ctx, nil, nil) // finds all that run
+	if err != nil || len(again) != 4 || !slices.Equal(same.Running(), chips) {
+		t.Errorf("%v: chips were started anew: %v, before %v", err, same.Running(), chips)
+	}
+	before, _ := os.Stat(f.Dir.Path("mesh.json"))
+	if p, err := Peek(f.Dir); err != nil || p.Spec.Name != "lab" || len(p.Running()) != 4 {
+		t.Errorf("peek: %v", err)
+	}
+	if after, _ := os.Stat(f.Dir.Path("mesh.json")); !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
+		t.Error("to look at a fabric changes its folder")
+	}
+	if _, err := same.Client(wire.FabricNodeID{Chip: 9}); err == nil || !strings.Contains(err.Error(), "not in ring:4") {
+		t.Errorf("a chip that is not there: %v", err)
+	}
+	if found, err := Remove(f.Dir, false, ""); err != nil || found != Stopped || len(chips) != 4 {
+		t.Errorf("removed: %v, %v, of %d chips", found, err, len(chips))
+	}
+	gone(t, f.Dir, chips)
+	if !f.Gone() {
+		t.Error("the fabric does not count as taken down")
+	}
+	if found, err := Remove(f.Dir, false, ""); err != nil || found != Nothing {
+		t.Errorf("removed once more: %v, %v", found, err)
+	}
+	if _, err := Open(ctx, "lab"); err == nil || !strings.Contains(err.Error(), "'ttfabric up'") {
+		t.Errorf("opened after that: %v", err)
+	}
+}
+
+// TestSessionsAndQuestions moves data from chip to chip, and asks all chips at once.
+func TestSessionsAndQuestions(t *testing.T) {
+	isolated(t)
+	f := up(t, "lab", "ring:4", nil)
+	nodes := f.Topology.Nodes()
+	at := wire.NewNocAddr(1, 1, 0x100)
+	for i, n := range nodes {
+		text := []byte("written from " + n.String())
+		dst := nodes[(i+2)%4]
+		if err := sessionOf(t, f, n).Write(t.Context(), dst, at, text); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(text))
+		if err := sessionOf(t, f, nodes[(i+1)%4]).Read(t.Context(), dst, at, got); err != nil || !bytes.Equal(got, text) {
+			t.Errorf("%s has %q, %v; want %q", dst, got, err, text)
+		}
+	}
+	cs := clients(t, f)
+	slices.Reverse(cs) // answers come in the order of the question
+	failed := errors.New("asked in vain")
+	answers := Each(t.Context(), cs, AskTime, func(ctx context.Context, c *api.Client) (wire.FabricNodeID, error) {
+		if c.Self() == nodes[1] {
+			return nodes[1], failed
+		}
+		v, err := c.Chip(ctx)
+		return v.Chip, err
+	})
+	for i, a := range answers {
+		if a.Chip != nodes[3-i] || a.Err == nil && a.Value != a.Chip || (a.Err != nil) != (a.Chip == nodes[1]) {
+			t.Errorf("answer %d is of %s: %s, %v", i, a.Chip, a.Value, a.Err)
+		}
+	}
+	values, silent := Values(answers)
+	if !slices.Equal(values, []wire.FabricNodeID{nodes[3], nodes[2], nodes[0]}) || !slices.Equal(silent, nodes[1:2]) {
+		t.Errorf("values of %v, silent %v", values, silent)
+	}
+	if err := Tell(t.Context(), cs, 0, func(_ context.Context, c *api.Client) error {
+		return fmt.Errorf("%s: %w", c.Self(), failed)
+	}); !errors.Is(err, failed) || strings.Count(err.Error(), "asked in vain") != 4 {
+		t.Errorf("told: %v", err)
+	}
+	began := time.Now()
+	slow := Each(t.Context(), cs, 50*time.Millisecond, func(ctx context.Context, _ *api.Client) (int, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	})
+	if _, silent := Values(slow); len(silent) != 4 || time.Since(began) > soon/2 || !errors.Is(slow[0].Err, context.DeadlineExceeded) {
+		t.Errorf("questions without an answer end after %v: %v", time.Since(began), slow)
+	}
+	if plan, err := f.PlanNow(t.Context()); err != nil || plan.Hash() != f.Spec.Checked {
+		t.Errorf("the plan of now is another than the proved one: %v", err)
+	}
+}
+
+// TestChipsComeAndGo kills, starts, restarts and removes chips.
+func TestChipsComeAndGo(t *testing.T) {
+	isolated(t)
+	f := up(t, "lab", "n300", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+	defer cancel()
+	n, other := f.Topology.Nodes()[1], f.Topology.Nodes()[0]
+	at := wire.NewNocAddr(1, 1, 0)
+	first, _ := f.Where(n)
+	if err := f.StartChip(ctx, n, spec.Records{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("running already, as process %d", first.PID)) {
+		t.Errorf("a chip that runs was started: %v", err)
+	}
+	if err := sessionOf(t, f, other).Write(ctx, n, at, []byte("forgotten")); err != nil {
+		t.Fatal(err)
+	}
+	before, err := TakeCheckpoint(ctx, clients(t, f))
+	if err != nil || len(before.Chips) != 2 {
+		t.Fatalf("checkpoint of %d chips, %v", len(before.Chips), err)
+	}
+	if err := f.KillChip(ctx, n); err != nil || first.Alive() {
+		t.Fatalf("%v; the killed chip runs: %v", err, first.Alive())
+	}
+	var none *NotRunningError
+	for what, err := range map[string]error{"client": second(f.Client(n)), "session": second(f.Session(n)), "kill": f.KillChip(ctx, n), "pause": f.PauseChip(ctx, n), "remove": second(f.RemoveChip(ctx, n, 0))} {
+		if !errors.As(err, &none) || none.Chip != n {
+			t.Errorf("%s of a chip that does not run: %v", what, err)
+		}
+	}
+	if l := LostSince(ctx, clients(t, f), before); !slices.Equal(l.Silent, []wire.FabricNodeID{n}) || len(l.Now.Chips) != 1 {
+		t.Errorf("since the chip is dead: %+v", l)
+	}
+	if _, err := f.Up(ctx, nil, nil); err != nil { // starts what is missing
+		t.Fatal(err)
+	}
+	got := make([]byte, 9)
+	if err := sessionOf(t, f, other).Read(ctx, n, at, got); err != nil || !bytes.Equal(got, make([]byte, 9)) {
+		t.Errorf("a chip that was killed remembers %q, %v", got, err)
+	}
+	if l := LostSince(ctx, clients(t, f), before); !slices.Equal(l.Restarted, []wire.FabricNodeID{n}) || len(l.Silent) != 0 || !l.Any() {
+		t.Errorf("since the chip was started: %+v", l)
+	}
+	calls := filepath.Join(t.TempDir(), "calls")
+	if err := f.RestartChip(ctx, n, spec.Records{Record: calls, RecordMiB: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(calls, "chip-"+n.String()+"-*.ttrec")); len(files) != 1 {
+		t.Errorf("recordings %v, want one of %s", files, n)
+	}
+	if _, err := f.WaitUp(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	third, _ := f.Where(n)
+	if drained, err := f.RemoveChip(ctx, n, soon); err != nil || !drained || third.Alive() {
+		t.Errorf("an idle chip is drained %v, and runs %v: %v", drained, third.Alive(), err)
+	}
+	if err := f.StartChip(ctx, n, spec.Records{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WaitUp(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sessionOf(t, f, other).Ping(ctx, n); err != nil {
+		t.Errorf("a chip that came back: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestConcurrentUse opens APIs by one handle while a chip starts by the same
+// handle; 'go test -race' finds what the two share.
+func TestConcurrentUse(t *testing.T) {
+	isolated(t)
+	f := up(t, "lab", "n300", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	chips := f.Running()
+	ended := make(chan error, 1)
+	go func() { ended <- f.RestartChip(ctx, chips[1].Chip, spec.Records{}) }()
+	for running := true; running; {
+		f.ClientAt(chips[0]).Close()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+			running = false
+		default:
+		}
+	}
+	if _, silent := Ask(ctx, clients(t, f)); len(silent) != 0 || len(f.Running()) != 2 {
+		t.Errorf("%d chips run, of which %v do not answer", len(f.Running()), silent)
+	}
+}
+
+// TestPauseWaits has every thread of a chip stand still when PauseChip returns.
+func TestPauseWaits(t *testing.T) {
+	isolated(t)
+	f := up(t, "pause", "n300", nil)
+	n := f.Topology.Nodes()[1]
+	c, ok := f.Where(n)
+	if !ok || standsStill(c.PID) {
+		t.Fatalf("%+v: runs %v", c, ok)
+	}
+	for range 20 {
+		if err := f.PauseChip(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		if !standsStill(c.PID) {
+			t.Fatal("the chip still runs when PauseChip has returned")
+		}
+		if err := f.ResumeChip(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.PauseChip(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Running()) != 2 {
+		t.Error("a paused chip does not count as running")
+	}
+	if err := f.Remove(); err != nil { // a paused chip hears it too
+		t.Error(err)
+	}
+	gone(t, f.Dir, []folder.Chip{c})
+}
+
+// TestCutsAndImpairments takes a cable away, puts it back, and delays another.
+func TestCutsAndImpairments(t *testing.T) {
+	isolated(t)
+	f := up(t, "lab", "n300", func(s *spec.Spec) { s.Netem = []string{"M0D0-M0D1/p1,delay=2ms"} })
+	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+	defer cancel()
+	s, err := f.Chips()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := f.Topology.SelectLinks([]string{"all"})
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	everywhere := PortsOf(f.Topology, f.Topology.Nodes())
+	views, absent, err := s.Impairments(ctx, everywhere, true)
+	if err != nil || len(absent) != 0 || len(views) != 2 || views[0].Options != "delay=2ms" || views[0].Chip != f.Topology.Nodes()[0] || views[0].Plane != 1 {
+		t.Errorf("declared from the start: %+v, %v, %v", views, absent, err)
+	}
+	if cut := s.CutNow(ctx, all); len(cut) != 0 {
+		t.Errorf("cut already: %v", cut)
+	}
+	if _, err := s.Cut(ctx, all, true, 0); err != nil {
+		t.Fatal(err)
+	}
+	if cut := s.CutNow(ctx, all); !slices.Equal(cut, all) {
+		t.Errorf("cut %v, want %v", cut, all)
+	}
+	short, end := context.WithTimeout(ctx, time.Second)
+	if _, err := sessionOf(t, f, f.Topology.Nodes()[0]).Ping(short, f.Topology.Nodes()[1]); err == nil {
+		t.Error("a ping passed where no cable is")
+	}
+	end()
+	if _, err := s.Cut(ctx, all, false, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WaitUp(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sessionOf(t, f, f.Topology.Nodes()[0]).Ping(ctx, f.Topology.Nodes()[1]); err != nil {
+		t.Errorf("with the cables back: %v", err)
+	}
+	if n, _, err := s.Flap(ctx, all[:1], 200*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond); n != 2 || err != nil {
+		t.Errorf("flapped %d times, %v; want twice", n, err)
+	}
+	for end := time.Now().Add(soon); len(s.CutNow(ctx, all)) > 0; time.Sleep(pollInterval) {
+		if time.Now().After(end) {
+			t.Fatal("a cable that flapped stays cut")
+		}
+	}
+	if _, err := s.ResetImpairments(ctx, everywhere); err != nil {
+		t.Error(err)
+	}
+	if views, _, _ := s.Impairments(ctx, everywhere, true); len(views) != 0 {
+		t.Errorf("reset leaves %+v", views)
+	}
+	if err := f.KillChip(ctx, f.Topology.Nodes()[1]); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = f.Chips(); err != nil {
+		t.Fatal(err)
+	}
+	if absent, err := s.Cut(ctx, all, true, 0); err != nil || !slices.Equal(absent, f.Topology.Nodes()[1:]) {
+		t.Errorf("a cut at one end alone: absent %v, %v", absent, err)
+	}
+	if cut := s.CutNow(ctx, all); !slices.Equal(cut, all) {
+		t.Errorf("cut at one end alone: %v", cut)
+	}
+}
+
+// TestTrafficIsBalanced runs verified traffic, balances all packets, and follows one of them.
+func TestTrafficIsBalanced(t *testing.T) {
+	isolated(t)
+	f := up(t, "lab", "ring:4", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+	defer cancel()
+	cs := clients(t, f)
+	plan, err := f.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := f.PlanTraffic(TrafficWanted{Pattern: "all-to-all", Packets: 480, Size: 256, Ways: traffic.MaxWays, HotShare: 1})
+	if err != nil || len(want.Pairs) != 12 || want.Apart != 0 || want.Spec.Window != traffic.DefaultWindow {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	run, pairs := want.Spec, want.Pairs
+	told := 0
+	res, err := Traffic(ctx, cs, run, pairs, func(n int) { told = n })
+	if err != nil || !res.OK() || res.Total.Delivered != 480 || told != 480 || len(res.Silent) != 0 {
+		t.Errorf("%v: %+v, %d packets were told of, silent %v", err, res.Total, told, res.Silent)
+	}
+	b := Losses(ctx, cs, nil, soon)
+	if requests := b.Classes[wire.ClassRequest]; !b.AtRest || b.Unexplained() != 0 || requests.Injected < 480 || requests.Injected != requests.Delivered || len(b.Silent)+len(b.Missing) != 0 {
+		t.Errorf("at rest %v, unexplained %d, requests %+v, silent %v", b.AtRest, b.Unexplained(), requests, b.Silent)
+	}
+	nodes := f.Topology.Nodes()
+	for _, other := range []bool{false, true} {
+		r := Route{Src: nodes[0], Dst: nodes[2], Other: other}
+		hops, err := r.Hops(plan)
+		if err != nil || len(hops) != 2 || hops[0].To != map[bool]string{false: "M0D1", true: "M0D3"}[other] {
+			t.Fatalf("the plan, other %v: %+v, %v", other, hops, err)
+		}
+		tr, err := f.Trace(ctx, r, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // one packet is told from the one before
+			seen, rtt, sent, err := tr.Packet(ctx, hops)
+			if err != nil || sent != nil || rtt <= 0 || len(seen) != 2 {
+				t.Fatalf("%+v, %v, %v, %v", seen, rtt, sent, err)
+			}
+			for _, h := range seen {
+				if !h.Agrees || h.Verdict() != "as planned" || !strings.HasPrefix(h.Seen, h.To+" channel ") {
+					t.Errorf("other %v: %+v", other, h)
+				}
+			}
+		}
+	}
+	var none *NoRouteError
+	if _, err := (Route{Src: nodes[0], Dst: nodes[2], Plane: 9}).Hops(plan); !errors.As(err, &none) || none.Plane != 9 {
+		t.Errorf("on a plane that is not there: %v", err)
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	if _, err := Traffic(ended, cs, run, pairs, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// TestSecuredFabric brings a fabric up whose links are sealed and whose gossip is encrypted.
+func TestSecuredFabric(t *testing.T) {
+	isolated(t)
+	m, err := topo.Named("n300")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := bytes.Repeat([]byte{7}, folder.KeyBytes)
+	w := Wanted{Name: "sealed", Topology: m, Spec: spec.Default(), GossipKeys: [][]byte{key}, PSK: key}
+	w.Spec.Auth, w.Spec.Profile = spec.PSK, "crowded"
+	f, err := Create(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Remove() })
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	views, err := f.Up(ctx, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range views {
+		for _, l := range v.Links {
+			if l.Auth["keyings"] == 0 {
+				t.Errorf("chip %s channel %d is not sealed: %v", v.Chip, l.Channel, l.Auth)
+			}
+		}
+	}
+	s, err := f.Chips()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gossips, _, err := s.Gossip(ctx, s.All())
+	if err != nil || len(gossips) != 2 || len(gossips[0].Pools[0].Keys) != 1 {
+		t.Errorf("gossip: %+v, %v", gossips, err)
+	}
+}
+
+// TestChipsThatDoNotStart has chips that end at once, that do nothing, and a context that ends.
+func TestChipsThatDoNotStart(t *testing.T) {
+	isolated(t)
+	broken := made(t, "broken", "n300", func(s *spec.Spec) { s.Program = "/bin/false" })
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if _, err := broken.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "died at start: exit status 1, and nothing in its log") {
+		t.Errorf("chips that end at once: %v", err)
+	}
+	none := made(t, "none", "n300", func(s *spec.Spec) { s.Program = filepath.Join(t.TempDir(), "none") })
+	if _, err := none.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "cannot start its process") {
+		t.Errorf("a program that is not there: %v", err)
+	}
+	t.Setenv(deafEnv, "yes")
+	deaf := made(t, "deaf", "n300", nil)
+	short, end := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer end()
+	var e *spec.Error
+	if _, err := deaf.Up(short, nil, nil); !errors.As(err, &e) || e.Kind != spec.NotReady || !strings.Contains(err.Error(), "chip M0D0 does not answer, chip M0D1 does not answer") {
+		t.Errorf("chips that do nothing: %v", err)
+	}
+	pids := findProcesses(deaf.Dir)
+	if len(pids) != 2 || len(deaf.Running()) != 0 {
+		t.Fatalf("processes %v, of which %v say where they are; want two, and none", pids, deaf.Running())
+	}
+	ended, stop := context.WithCancel(ctx)
+	stop()
+	if _, err := deaf.WaitUp(ended, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+	if err := deaf.Remove(); err != nil {
+		t.Error(err)
+	}
+	gone(t, deaf.Dir, nil)
+	for _, pid := range pids {
+		if folder.StartTicks(pid) != 0 {
+			t.Errorf("process %d, which never said where it is, still runs", pid)
+		}
+	}
+}
+
+// TestRemoveAfterACrash removes a fabric whose folder says nothing that can be read.
+func TestRemoveAfterACrash(t *testing.T) {
+	isolated(t)
+	f := up(t, "lab", "n300", nil)
+	chips := f.Running()
+	for _, name := range []string{"mesh.json", "chip-M0D0.json", "token"} {
+		if err := os.WriteFile(f.Dir.Path(name), []byte("damaged"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Open(t.Context(), "lab"); err == nil || !strings.Contains(err.Error(), "'ttfabric down' removes it") {
+		t.Errorf("opened: %v", err)
+	}
+	if found, err := Remove(f.Dir, false, ""); err != nil || found != Stopped || len(chips) != 2 {
+		t.Errorf("removed: %v, %v, of %d chips", found, err, len(chips))
+	}
+	gone(t, f.Dir, chips)
+}
+
+// TestAttachToChips attaches to the chips of a fabric as from another machine, by the API of one of them.
+func TestAttachToChips(t *testing.T) {
+	isolated(t)
+	f := up(t, "lab", "n300", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	token, err := f.Dir.Token()
+	if err != nil {
+		t.Fatal(err)
+	}
+	apis := []string{f.Running()[1].API}
+	if _, err := Attach(ctx, "", apis, token); err == nil || !strings.Contains(err.Error(), "choose another --name") {
+		t.Errorf("attached over the fabric itself: %v", err)
+	}
+	if _, err := Attach(ctx, "far", apis, "another token"); err == nil || !strings.Contains(err.Error(), "token") {
+		t.Errorf("attached with another token: %v", err)
+	}
+	far, err := Attach(ctx, "far", apis, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(far.Running()); n != 2 || !far.Attached() || far.Name() != "far" || far.Spec.ID != f.Spec.ID || far.Spec.Archive+far.Spec.Record != "" {
+		t.Errorf("%d chips are found; %+v", n, far.Spec)
+	}
+	if far, err = Open(ctx, "far"); err != nil {
+		t.Fatal(err)
+	}
+	n := f.Topology.Nodes()
+	if _, err := sessionOf(t, far, n[0]).Ping(ctx, n[1]); err != nil {
+		t.Errorf("a ping by the attached fabric: %v", err)
+	}
+	for what, err := range map[string]error{"killed": far.KillChip(ctx, n[0]), "paused": far.PauseChip(ctx, n[0]), "removed": second(far.RemoveChip(ctx, n[0], 0))} {
+		if err == nil || !strings.Contains(err.Error(), "other machines") || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s from afar: %v", what, err)
+		}
+	}
+	if found, err := Remove(far.Dir, false, ""); err != nil || found != Forgotten {
+		t.Errorf("forgotten: %v, %v", found, err)
+	}
+	gone(t, far.Dir, nil)
+	if len(f.Running()) != 2 {
+		t.Error("the chips of a fabric that is forgotten do not run on")
+	}
+}

@@ -1,0 +1,90 @@
+package flow
+
+import (
+	"fmt"
+
+	"ttfabric/wire"
+)
+
+// CheckInvariants returns what is wrong with the source's own state; nil when all is well. For tests and the simulator.
+func (s *Source) CheckInvariants() error {
+	open := 0
+	for _, list := range [][]*outFlow{s.list, s.groups.list} {
+		for _, f := range list {
+			n, err := f.check()
+			if err != nil {
+				return fmt.Errorf("flow to %v: %w", f.key, err)
+			}
+			open += n
+		}
+	}
+	for i, f := range s.groups.list {
+		if int(f.key.Group) != i+1 || s.groups.byKey[groupKey{f.ranges, f.key.Plane}] != f {
+			return fmt.Errorf("group %d stands at place %d, or is not found by its ranges", f.key.Group, i)
+		}
+	}
+	for _, ref := range s.reads {
+		if !ref.inWindow() {
+			open++
+		}
+	}
+	if open != s.open {
+		return fmt.Errorf("%d requests are open and %d are counted", open, s.open)
+	}
+	return nil
+}
+
+// check finds that the counts of a flow agree; it returns the number of its open requests.
+func (f *outFlow) check() (open int, err error) {
+	if f.base+uint32(f.len()) != f.next {
+		return 0, fmt.Errorf("the window has %d requests from %d on, and the next one is %d", f.len(), f.base, f.next)
+	}
+	if f.open != nil && (len(f.members) < 2 || len(*f.open) != len(f.ops)) {
+		return 0, fmt.Errorf("the window has %d requests and %d sets of %d members", len(f.ops), len(*f.open), len(f.members))
+	}
+	var by [MaxMembers + 1]int
+	for k := f.head; k < len(f.ops); k++ {
+		o, n := &f.ops[k], 0
+		for i := range f.members {
+			if f.waits(k, i) {
+				by[i]++
+				n++
+			}
+		}
+		if n != int(o.left) {
+			return 0, fmt.Errorf("request %d is open at %d members and counted at %d", f.seq(k), n, o.left)
+		}
+		if !o.settled() {
+			open++
+		} else if k == f.head {
+			return 0, fmt.Errorf("request %d is settled and still the first in the window", f.base)
+		}
+	}
+	for i := range f.members {
+		if m := &f.members[i]; m.open != by[i] {
+			return 0, fmt.Errorf("member %s has %d requests open and %d are counted", m.node, by[i], m.open)
+		}
+		if i > 0 && compareNodes(f.members[i-1].node, f.members[i].node) >= 0 {
+			return 0, fmt.Errorf("members %s and %s are out of order", f.members[i-1].node, f.members[i].node)
+		}
+	}
+	return open, nil
+}
+
+// CheckInvariants returns what is wrong with the sink's own state; nil when all is well. For tests and the simulator.
+func (s *Sink) CheckInvariants() error {
+	for _, f := range s.owed {
+		if !f.owed {
+			return fmt.Errorf("flow from %v waits for its completion without being owed one", f.key)
+		}
+		if len(f.exc) > wire.MaxExceptions {
+			return fmt.Errorf("flow from %v has %d exceptions: at most %d fit a completion", f.key, len(f.exc), wire.MaxExceptions)
+		}
+		for i := range f.exc {
+			if e := &f.exc[i]; i > 0 && int32(e.First-f.exc[i-1].First) <= 0 || int32(f.next-e.First) <= 0 {
+				return fmt.Errorf("flow from %v: exception %d at request %d is out of order, or not before request %d", f.key, i, e.First, f.next)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package flow
+
+import (
+	"cmp"
+	"slices"
+
+	"ttfabric/wire"
+)
+
+// Limits of multicasts; our own choices.
+const (
+	MaxGroups  = 256                      // groups that a chip multicasts to, over all planes; a new group takes the place of the idle group that was used longest ago
+	MaxMembers = wire.MaxChipsPerMesh - 1 // of a group: all chips of the mesh but the source
+)
+
+// groupKey is what makes a group.
+type groupKey struct {
+	ranges wire.Ranges
+	plane  wire.Plane
+}
+
+// groups are the multicast flows of a source. Invariant: list[i] has number i+1, and is in byKey.
+type groups struct {
+	byKey map[groupKey]*outFlow
+	list  []*outFlow
+	uses  uint64                          // multicasts sent so far
+	past  map[wire.FabricNodeID][4]uint64 // fates at members of groups whose number went to another group
+}
+
+// numbered returns the group of a number; nil for none.
+func (gs *groups) numbered(n uint16) *outFlow {
+	if n == 0 || int(n) > len(gs.list) {
+		return nil
+	}
+	return gs.list[n-1]
+}
+
+// group returns the flow of a multicast, which may be new.
+func (s *Source) group(r *Request) (*outFlow, Admission) {
+	k := groupKey{r.Ranges, r.Plane}
+	if f := s.groups.byKey[k]; f != nil {
+		return f, Accepted
+	}
+	nodes, w, ok := s.net.Tree(k.plane, k.ranges)
+	if !ok {
+		return nil, BadRanges
+	}
+	f := &outFlow{key: Key{Node: s.cfg.Self, Plane: k.plane}, ranges: k.ranges, route: w}
+	for _, n := range nodes {
+		f.members = append(f.members, member{node: n})
+	}
+	slices.SortFunc(f.members, func(a, b member) int { return compareNodes(a.node, b.node) })
+	if !s.groups.add(k, f, firstEpoch(&s.cfg)) {
+		return nil, Busy
+	}
+	return f, Accepted
+}
+
+// add gives a group a number and its flow an epoch, at first that of the chip.
+// The flow of a number that is used again goes on with the next epoch. add fails
+// while no group is idle.
+func (gs *groups) add(k groupKey, f *outFlow, first uint32) bool {
+	if gs.byKey == nil {
+		gs.byKey = map[groupKey]*outFlow{}
+	}
+	if len(gs.list) < MaxGroups {
+		gs.list = append(gs.list, f)
+		f.key.Group, f.epoch.number = uint16(len(gs.list)), first
+	} else {
+		var old *outFlow
+		for _, o := range gs.list {
+			if o.empty() && (old == nil || o.used < old.used) {
+				old = o
+			}
+		}
+		if old == nil {
+			return false
+		}
+		delete(gs.byKey, groupKey{old.ranges, old.key.Plane})
+		gs.bury(old)
+		gs.list[old.key.Group-1] = f
+		f.key.Group, f.epoch.number = old.key.Group, old.epoch.after()
+	}
+	gs.byKey[k] = f
+	return true
+}
+
+// bury keeps the counts of a group whose number goes to another group.
+func (gs *groups) bury(f *outFlow) {
+	if gs.past == nil {
+		gs.past = map[wire.FabricNodeID][4]uint64{}
+	}
+	for _, m := range f.members {
+		e := Ends{Fates: gs.past[m.node]}
+		e.add(m.fates)
+		gs.past[m.node] = e.Fates
+	}
+}
+
+// fail takes note that a multicast did not end as done at a member.
+func (f *outFlow) fail(n wire.FabricNodeID, seq uint32, e *end) {
+	if f.failed == nil {
+		f.failed = map[uint32][]MemberResult{}
+	}
+	f.failed[seq] = append(f.failed[seq], MemberResult{n, e.fate, e.outcome, e.drop, e.at, e.doubt})
+}
+
+// takeFailed returns the members where a multicast that has ended was not done, by chip.
+func (f *outFlow) takeFailed(seq uint32) []MemberResult {
+	if len(f.failed) == 0 {
+		return nil
+	}
+	failed := f.failed[seq]
+	delete(f.failed, seq)
+	slices.SortFunc(failed, func(a, b MemberResult) int { return compareNodes(a.Node, b.Node) })
+	return failed
+}
+
+// gravest is the end of a multicast that was not done at some members.
+func gravest(failed []MemberResult) end {
+	worst := failed[0]
+	for _, m := range failed {
+		if m.Fate > worst.Fate {
+			worst = m
+		}
+	}
+	return end{worst.Fate, worst.Outcome, worst.Drop, worst.Doubt, worst.At}
+}
+
+// compareNodes orders chips by mesh and chip.
+func compareNodes(a, b wire.FabricNodeID) int {
+	return cmp.Or(cmp.Compare(a.Mesh, b.Mesh), cmp.Compare(a.Chip, b.Chip))
+}

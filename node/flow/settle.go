@@ -1,0 +1,263 @@
+package flow
+
+import (
+	"slices"
+
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// HandleCompletion settles the requests that a destination says are settled.
+// from is the flow and the chip that answers.
+func (s *Source) HandleCompletion(now mono.Time, from Key, k *wire.Completion) {
+	f, i := s.answers(from)
+	if f != nil && olderEpoch(f.epoch.number, k.FlowEpoch) {
+		f.epoch.exceeded(k.FlowEpoch)
+		if i >= 0 {
+			s.giveUp(now, f, i, DoubtOlder)
+		}
+		f.advance()
+		return
+	}
+	if f == nil || i < 0 || k.FlowEpoch != f.epoch.number || int32(k.Next-f.next) > 0 {
+		s.counters.StaleCompletions++
+		return
+	}
+	f.answer(now, i, k)
+	m := &f.members[i]
+	if int32(f.base-m.next) > 0 {
+		m.next = f.base
+	}
+	for _, e := range k.Exceptions {
+		for seq := later(e.First, m.next); int32(seq-e.First) < int32(e.Count) && int32(k.Next-seq) > 0; seq++ {
+			s.settle(now, f, i, seq, exceptionEnd(e.Outcome), nil)
+		}
+	}
+	for ; int32(k.Next-m.next) > 0; m.next++ {
+		s.performed(now, f, i, m.next)
+	}
+	f.advance()
+	m.progress = now
+}
+
+// answers finds the flow of an answer, and the index of the member that answers; nil and -1 for none.
+func (s *Source) answers(from Key) (*outFlow, int) {
+	var f *outFlow
+	if from.Group == 0 {
+		f = s.flows[from]
+	} else if g := s.groups.numbered(from.Group); g != nil && g.key.Plane == from.Plane {
+		f = g
+	}
+	if f == nil {
+		return nil, -1
+	}
+	return f, f.member(from.Node)
+}
+
+// answer takes note of a member's completion of this epoch.
+func (f *outFlow) answer(now mono.Time, i int, k *wire.Completion) {
+	f.heard = now
+	f.epoch.heard(k)
+	if !f.multicast() {
+		f.probes = 0
+	}
+	if m := &f.members[i]; !m.answered {
+		m.answered = true
+		f.epoch.known = !slices.ContainsFunc(f.members, func(m member) bool { return !m.answered })
+	}
+}
+
+// performed settles a request that a member has performed. A read whose data is
+// still on its way is settled only in its flow's window, where the read then holds
+// up no request behind it; the data ends the read.
+func (s *Source) performed(now mono.Time, f *outFlow, i int, seq uint32) {
+	k := f.at(seq)
+	if k < 0 || !f.waits(k, i) {
+		return
+	}
+	if id := f.ops[k].id; id != 0 {
+		if _, waits := s.reads[id]; waits {
+			f.settle(k, i)
+			f.members[i].open--
+			return
+		}
+	}
+	s.settleAt(now, f, i, k, end{}, nil)
+}
+
+// end is how a request ended: the part of a [Result] that answers tell.
+type end struct {
+	fate    Fate
+	outcome wire.Outcome
+	drop    wire.DropReason
+	doubt   Doubt
+	at      wire.FabricNodeID
+}
+
+func unknown(why Doubt) end { return end{fate: FateUnknown, doubt: why} }
+
+// exceptionEnd is what an exception of a completion says.
+func exceptionEnd(o wire.Outcome) end {
+	switch o {
+	case wire.OutcomeLost:
+		return end{fate: FateLost}
+	case wire.OutcomeRestarted:
+		return unknown(DoubtRestarted)
+	}
+	return end{fate: FateRefused, outcome: o}
+}
+
+// settle ends a request at one member, once. The request ends when all members
+// have settled it. data is what a read returned.
+func (s *Source) settle(now mono.Time, f *outFlow, i int, seq uint32, e end, data []byte) {
+	if k := f.at(seq); k >= 0 && f.waits(k, i) {
+		s.settleAt(now, f, i, k, e, data)
+	}
+}
+
+// settleAt settles the request at place k of the window, which waits for member i.
+func (s *Source) settleAt(now mono.Time, f *outFlow, i, k int, e end, data []byte) {
+	o, m := &f.ops[k], &f.members[i]
+	f.epoch.judge(o, &e)
+	f.settle(k, i)
+	m.open--
+	if !o.probe {
+		m.fates[e.fate]++
+		if f.multicast() && e.fate != FateDone {
+			f.fail(m.node, f.seq(k), &e)
+		}
+	}
+	if !o.settled() {
+		return
+	}
+	s.open--
+	if o.id != 0 {
+		delete(s.reads, o.id)
+	}
+	if !o.probe {
+		s.finish(now, f.key.Node, o, e, data, f.takeFailed(f.seq(k)))
+	}
+}
+
+// HandleReply takes the data of a read. from is the flow and the chip that replies; data is copied.
+func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
+	ref, ok := s.reads[id]
+	if !ok || ref.flow.key != from {
+		s.counters.StaleReplies++
+		return
+	}
+	delete(s.reads, id)
+	f := ref.flow
+	data = append([]byte(nil), data...)
+	for seq := f.base; seq != f.next; seq++ {
+		if o := &f.ops[f.at(seq)]; o.id == id && !o.settled() {
+			s.settle(now, f, 0, seq, end{}, data)
+			f.advance()
+			f.members[0].progress, f.heard = now, now
+			return
+		}
+	}
+	s.open--
+	f.members[0].fates[FateDone]++
+	s.finish(now, f.key.Node, &ref.op, end{}, data, nil)
+}
+
+// HandleDrop settles a request that a router of the chip at dropped. Of a
+// multicast, behind are the members that the dropped copy would have reached. A
+// dropped probe tells that the route is dead: every request before the probe is
+// settled already, or will never be.
+func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNodeID, behind []wire.FabricNodeID) {
+	f, _ := s.answers(Key{Node: r.Dst, Group: r.Group, Plane: r.Plane, Other: r.Other && r.Group == 0})
+	if f == nil || f.epoch.number != r.FlowEpoch {
+		return
+	}
+	if !f.multicast() {
+		s.drop(now, f, 0, r, at)
+		f.heard = now
+	} else if f.at(r.FlowSeq) >= 0 {
+		for _, n := range behind {
+			if i := f.member(n); i >= 0 {
+				s.drop(now, f, i, r, at)
+			}
+		}
+	}
+	f.advance()
+}
+
+// drop settles a dropped request at one member.
+func (s *Source) drop(now mono.Time, f *outFlow, i int, r *wire.DropReport, at wire.FabricNodeID) {
+	if k := f.at(r.FlowSeq); k >= 0 && f.ops[k].probe && f.waits(k, i) {
+		for seq := f.base; int32(r.FlowSeq-seq) > 0; seq++ {
+			s.settle(now, f, i, seq, unknown(DoubtRouteDead), nil)
+		}
+	}
+	s.settle(now, f, i, r.FlowSeq, end{fate: FateLost, drop: r.Reason, at: at}, nil)
+	f.members[i].progress = now
+}
+
+// giveUp ends all open requests of a flow at one member. A flow without another member then begins another epoch.
+func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
+	for seq := f.base; seq != f.next; seq++ {
+		s.settle(now, f, i, seq, unknown(why), nil)
+	}
+	f.members[i].next = f.next
+	if len(f.members) == 1 {
+		f.epoch.ending = true
+	}
+	s.counters.FlowResets++
+}
+
+// Finish ends a request that no flow carried.
+func (s *Source) Finish(now mono.Time, r *Request, inside bool, end Result) {
+	end.Token, end.Dst, end.Sent, end.Done = r.Token, r.Dst, now, now
+	s.result(inside, &end)
+}
+
+// finish ends a request of a flow.
+func (s *Source) finish(now mono.Time, dst wire.FabricNodeID, o *op, e end, data []byte, failed []MemberResult) {
+	if failed != nil {
+		e = gravest(failed)
+	}
+	s.result(o.inside, &Result{Token: o.token, Dst: dst, Fate: e.fate, Outcome: e.outcome, Drop: e.drop, At: e.at, Doubt: e.doubt,
+		Data: data, Members: failed, Sent: o.sent, Done: now})
+}
+
+// result hands a result to whoever asked.
+func (s *Source) result(inside bool, r *Result) {
+	s.counters.Results[r.Fate]++
+	if inside {
+		s.net.Done(*r)
+	} else {
+		s.results.list = append(s.results.list, *r)
+	}
+}
+
+// PollResult yields the ends of requests from outside the chip, oldest first.
+func (s *Source) PollResult() (Result, bool) { return s.results.take() }
+
+// results are results that wait to be polled.
+type results struct {
+	list []Result
+	head int
+}
+
+func (q *results) len() int { return len(q.list) - q.head }
+
+func (q *results) take() (Result, bool) {
+	if q.head == len(q.list) {
+		q.list, q.head = q.list[:0], 0
+		return Result{}, false
+	}
+	r := q.list[q.head]
+	q.list[q.head] = Result{}
+	q.head++
+	return r, true
+}
+
+// later is the later of two sequence numbers.
+func later(a, b uint32) uint32 {
+	if int32(b-a) > 0 {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,112 @@
+package flow
+
+import (
+	"ttfabric/wire"
+	"ttfabric/wire/mono"
+)
+
+// memberSet is a set of members of a flow, by their index.
+type memberSet [wire.MaxChipsPerMesh / 64]uint64
+
+func (s *memberSet) has(i int) bool { return s[i/64]>>(i%64)&1 != 0 }
+func (s *memberSet) remove(i int)   { s[i/64] &^= 1 << (i % 64) }
+
+// first is the set of the first n members.
+func first(n int) (s memberSet) {
+	for i := range s {
+		s[i] = 1<<min(max(n-64*i, 0), 64) - 1
+	}
+	return s
+}
+
+// op is one request of a flow.
+type op struct {
+	token  uint64
+	id     uint64 // of a read whose data has not come; 0 for other requests
+	sent   mono.Time
+	left   uint16 // number of members that have not settled the request
+	known  bool   // the request was sent when its epoch was known, see epoch
+	probe  bool   // a probe of the flow itself
+	inside bool   // the program inside the chip asked for the request
+}
+
+// settled reports whether all members have settled the request.
+func (o *op) settled() bool { return o.left == 0 }
+
+// window holds the open requests of a flow, in the order of their numbers. A
+// settled request stays in the window while an earlier request is open.
+//
+// Invariants: ops[head+i] is request base+i; base+len(ops)-head is next; after
+// advance, the window is empty or request base is open. If the flow has more
+// than one member, (*open)[k] are the members that have not settled ops[k], and
+// ops[k].left is their number. If the flow has one member, open is nil.
+type window struct {
+	base uint32 // lowest request whose fate is open
+	next uint32 // number of the next request
+	ops  []op
+	head int // of ops and open
+	open *[]memberSet
+}
+
+func (w *window) empty() bool { return w.head == len(w.ops) }
+func (w *window) len() int    { return len(w.ops) - w.head }
+
+// at returns the place of request seq in ops; -1 if the window does not hold that request.
+func (w *window) at(seq uint32) int {
+	if i := seq - w.base; i < uint32(len(w.ops)-w.head) {
+		return w.head + int(i)
+	}
+	return -1
+}
+
+// seq returns the number of the request at place k.
+func (w *window) seq(k int) uint32 { return w.base + uint32(k-w.head) }
+
+// waits reports whether member i has not settled the request at place k.
+func (w *window) waits(k, i int) bool {
+	if w.open == nil {
+		return w.ops[k].left > 0
+	}
+	return (*w.open)[k].has(i)
+}
+
+// settle takes note that member i, which the window waits for, has settled the request at place k.
+func (w *window) settle(k, i int) {
+	w.ops[k].left--
+	if w.open != nil {
+		(*w.open)[k].remove(i)
+	}
+}
+
+// add puts a request for n members at the end of the window.
+func (w *window) add(o *op, n int) {
+	o.left = uint16(n)
+	w.ops = append(w.ops, *o)
+	if n > 1 {
+		if w.open == nil {
+			w.open = &[]memberSet{}
+		}
+		*w.open = append(*w.open, first(n))
+	}
+	w.next++
+}
+
+// advance moves base past settled requests.
+func (w *window) advance() {
+	for w.head < len(w.ops) && w.ops[w.head].settled() {
+		w.head++
+		w.base++
+	}
+	if w.head == len(w.ops) || w.head > 64 && w.head > len(w.ops)/2 {
+		w.shift()
+	}
+}
+
+// shift moves the held requests to the beginning of ops and open.
+func (w *window) shift() {
+	w.ops = w.ops[:copy(w.ops, w.ops[w.head:])]
+	if w.open != nil {
+		*w.open = (*w.open)[:copy(*w.open, (*w.open)[w.head:])]
+	}
+	w.head = 0
+}
