@@ -42,6 +42,7 @@ var replaced = map[string]string{
 
 	"wire/capture/wireshark/README.md: tcpdump -i lo -c 100 -w run.pcap udp": "tcpdump -Z root -i lo -c 100 -w run.pcap udp", // a user of tcpdump's own may not write here
 
+	"docker/README.md: ttfabric down; unset TTFABRIC_NAME":                                        "ttfabric down; export TTFABRIC_NAME=" + containersOf,
 	"docker/README.md: ttfabric up cluster_desc.yaml --runtime docker --mtu 9000 --slots fast -d": "ttfabric up router/topo/testdata/t3k_cluster_desc.yaml --runtime docker --mtu 9000 --slots fast -d",
 	"docker/README.md: ttfabric capture M0D1 --filter 'retransmission or nack'":                   "timeout -s INT 5 ttfabric capture M0D1 --filter 'retransmission or nack' || [ $? = 124 ]",
 	"docker/README.md: " + onBridge + "bridge.pcap udp":                                           strings.Replace(onBridge, "tcpdump", "tcpdump -Z root", 1) + "bridge.pcap udp",

@@ -75,6 +75,10 @@ func newReader(t *testing.T, name, program string) *reader {
 	return s
 }
 
+// containersOf is the name of the fabrics of containers where the documents name none: on a
+// machine that others use, "default" may be the name of their fabric.
+var containersOf = "docs-" + strconv.Itoa(os.Getpid())
+
 // link links entries of a folder into the reader's folder; what is there already stays.
 func (s *reader) link(from string, want func(os.DirEntry) bool) {
 	entries, err := os.ReadDir(from)
@@ -113,6 +117,9 @@ func (s *reader) environment(program string) {
 	s.env = append(s.env, "SESSION="+s.hold, "READER="+s.dir, "CHECKOUT="+checkout, "REAL_GO="+realGo,
 		"XDG_RUNTIME_DIR="+s.hold+"/run", "HOME="+s.hold+"/home", "GOCACHE="+c[0], "GOMODCACHE="+c[1], "GOPATH="+c[2],
 		"PATH="+strings.Join(append(path, os.Getenv("PATH")), ":"))
+	if s.name == "docker/README.md" {
+		s.env = append(s.env, "TTFABRIC_NAME="+containersOf)
+	}
 	if !strings.HasPrefix(s.name, "docker/") {
 		s.env = append(s.env, "DOCKER_HOST=unix://"+s.hold+"/no-engine.sock") // no containers of this machine
 	}
@@ -192,7 +199,7 @@ func (s *reader) run(st step, compare bool) {
 	if other, ok := replaced[key]; ok {
 		command = other
 	}
-	command = strings.ReplaceAll(command, "/path/to/ttfabric", checkout)
+	command = strings.NewReplacer("/path/to/ttfabric", checkout, "ttfabric.fabric=default", "ttfabric.fabric="+containersOf).Replace(command)
 	begin := time.Now()
 	var printed string
 	code, want := 0, 0
