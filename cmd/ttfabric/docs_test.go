@@ -14,8 +14,8 @@ import (
 
 var allDocs = flag.Bool("docs.all", false, "run the commands of all documents; scripts/prove-docs brings what they need")
 
-// root is the checkout.
-var root, _ = filepath.Abs("../..")
+// checkout is the folder of the repository.
+var checkout, _ = filepath.Abs("../..")
 
 // TestDocsReadme runs the commands of the README, and builds its programs.
 func TestDocsReadme(t *testing.T) {
@@ -30,7 +30,7 @@ func TestDocsAll(t *testing.T) {
 	}
 	program := t.TempDir()
 	cmd := exec.Command("go", "build", "-o", filepath.Join(program, "ttfabric"), "./cmd/ttfabric")
-	cmd.Dir, cmd.Stderr = root, os.Stderr
+	cmd.Dir, cmd.Stderr = checkout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestDocsNameEachCommand(t *testing.T) {
 	}
 	for k, reason := range elsewhere {
 		for _, script := range scriptName.FindAllString(reason, -1) {
-			if _, err := os.Stat(filepath.Join(root, script)); err != nil {
+			if _, err := os.Stat(filepath.Join(checkout, script)); err != nil {
 				t.Errorf("the reason for %q: %v", k, err)
 			}
 		}
@@ -84,22 +84,22 @@ var commandWord = regexp.MustCompile(`^(\./)?(ttfabric|go|scripts/\S+|docker|doc
 // documents are the Markdown files of the checkout, below the checkout's folder.
 func documents(t *testing.T) (names []string) {
 	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md", "*/*/*/*.md", "*/*/*/*/*.md"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
+		found, err := filepath.Glob(filepath.Join(checkout, pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range found {
-			names = append(names, strings.TrimPrefix(f, root+"/"))
+			names = append(names, strings.TrimPrefix(f, checkout+"/"))
 		}
 	}
 	if len(names) < 10 {
-		t.Fatalf("only %d documents below %s", len(names), root)
+		t.Fatalf("only %d documents below %s", len(names), checkout)
 	}
 	return names
 }
 
 func readDocument(t *testing.T, name string) string {
-	text, err := os.ReadFile(filepath.Join(root, name))
+	text, err := os.ReadFile(filepath.Join(checkout, name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,7 @@ var replaced = map[string]string{
 
 	"wire/capture/wireshark/README.md: tcpdump -i lo -c 100 -w run.pcap udp": "tcpdump -Z root -i lo -c 100 -w run.pcap udp", // a user of tcpdump's own may not write here
 
+	"docker/README.md: ttfabric down; unset TTFABRIC_NAME":                                        "ttfabric down; export TTFABRIC_NAME=" + containersOf,
 	"docker/README.md: ttfabric up cluster_desc.yaml --runtime docker --mtu 9000 --slots fast -d": "ttfabric up router/topo/testdata/t3k_cluster_desc.yaml --runtime docker --mtu 9000 --slots fast -d",
 	"docker/README.md: ttfabric capture M0D1 --filter 'retransmission or nack'":                   "timeout -s INT 5 ttfabric capture M0D1 --filter 'retransmission or nack' || [ $? = 124 ]",
 	"docker/README.md: " + onBridge + "bridge.pcap udp":                                           strings.Replace(onBridge, "tcpdump", "tcpdump -Z root", 1) + "bridge.pcap udp",
@@ -70,24 +71,24 @@ var elsewhere = map[string]string{
 
 	"node/sim/README.md: go test ./node/sim -run TestLoadCurves -sim.curves curves -timeout 60m": "takes ten minutes; TestCommittedCurves of every test run compares the first point of each curve",
 
-	"wire/capture/wireshark/README.md: wireshark -C ttfabric sample.pcapng":               window,
-	"wire/capture/wireshark/README.md: wireshark -C ttfabric -k -i ttfabric-default-M0D0": window,
-	"docker/README.md: wireshark -C ttfabric -k -i ttfabric-default-M0D0":                 window,
+	"wire/capture/wireshark/README.md: wireshark -C ttfabric sample.pcapng":               opensWindow,
+	"wire/capture/wireshark/README.md: wireshark -C ttfabric -k -i ttfabric-default-M0D0": opensWindow,
+	"docker/README.md: wireshark -C ttfabric -k -i ttfabric-default-M0D0":                 opensWindow,
 	"docker/README.md: wireshark -o tls.keylog_file:all run.pcap":                         "opens a window; scripts/prove-docker decrypts the bridge's QUIC with the same files in tshark",
 
 	"docker/README.md: docker build -f docker/Dockerfile -t ttfabric --build-arg GOLANG=registry.lan:5000/golang:1.26 --build-arg GOPROXY=https://goproxy.lan .": "needs a registry; scripts/prove-image builds from one",
 	"docker/README.md: ttfabric up galaxy --runtime docker -d": "32 containers; scripts/prove-docker brings up as many",
 
-	"docker/machines.md: scripts/image": swarm,
-	"docker/machines.md: docker stack deploy -c docker/stack-t3000.yml --resolve-image never lab":                 swarm,
-	"docker/machines.md: docker exec $(docker ps -qf name=lab_console) /ttfabric --name t3000 inspect":            swarm,
-	"docker/machines.md: docker exec $(docker ps -qf name=lab_console) /ttfabric --name t3000 traffic all-to-all": swarm,
-	"docker/machines.md: docker service scale lab_m0d3=0; docker service scale lab_m0d3=1":                        swarm,
-	"docker/machines.md: docker stack rm lab":                                                                     swarm,
+	"docker/machines.md: scripts/image": bySwarm,
+	"docker/machines.md: docker stack deploy -c docker/stack-t3000.yml --resolve-image never lab":                 bySwarm,
+	"docker/machines.md: docker exec $(docker ps -qf name=lab_console) /ttfabric --name t3000 inspect":            bySwarm,
+	"docker/machines.md: docker exec $(docker ps -qf name=lab_console) /ttfabric --name t3000 traffic all-to-all": bySwarm,
+	"docker/machines.md: docker service scale lab_m0d3=0; docker service scale lab_m0d3=1":                        bySwarm,
+	"docker/machines.md: docker stack rm lab":                                                                     bySwarm,
 
 	"scripts/bench/README.md: scripts/bench/all":                        "takes an hour; the runner of documents runs its parts with fewer rounds",
-	"scripts/bench/README.md: scripts/bench/run":                        bench,
-	"scripts/bench/README.md: scripts/bench/run -rounds 3 -seconds 0.6": bench,
+	"scripts/bench/README.md: scripts/bench/run":                        benchParts,
+	"scripts/bench/README.md: scripts/bench/run -rounds 3 -seconds 0.6": benchParts,
 	"scripts/bench/README.md: scripts/bench/run -only growth":           "takes ten minutes on a machine without other work",
 	"scripts/bench/README.md: scripts/bench/wan":                        "takes ten minutes; the next command is the same with fewer kinds, and runs",
 	"scripts/bench/README.md: scripts/bench/container":                  "fails where the machine has other work; scripts/bench/all runs the command",
@@ -96,7 +97,7 @@ var elsewhere = map[string]string{
 }
 
 const (
-	swarm  = "needs an engine in a Swarm; scripts/prove-swarm takes the same file through the same steps on an engine of its own"
-	window = "opens a window; the proof of scripts/prove-wireshark reads the same with tshark, the plugin included"
-	bench  = "takes half an hour; the commands below are its parts, and run with fewer rounds"
+	bySwarm     = "needs an engine in a Swarm; scripts/prove-swarm takes the same file through the same steps on an engine of its own"
+	opensWindow = "opens a window; the proof of scripts/prove-wireshark reads the same with tshark, the plugin included"
+	benchParts  = "takes half an hour; the commands below are its parts, and run with fewer rounds"
 )

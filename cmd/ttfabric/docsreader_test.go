@@ -55,8 +55,8 @@ exec "$REAL_GO" "${args[@]}"
 // the document builds the program itself.
 func newReader(t *testing.T, name, program string) *reader {
 	s := &reader{t: t, name: name, dir: t.TempDir(), hold: t.TempDir()}
-	s.link(root, func(e os.DirEntry) bool { return e.Name() != "ttfabric" && e.Name() != "go.mod" })
-	s.link(filepath.Dir(filepath.Join(root, name)), func(e os.DirEntry) bool { return !e.IsDir() }) // a command may make a folder of that name
+	s.link(checkout, func(e os.DirEntry) bool { return e.Name() != "ttfabric" && e.Name() != "go.mod" })
+	s.link(filepath.Dir(filepath.Join(checkout, name)), func(e os.DirEntry) bool { return !e.IsDir() }) // a command may make a folder of that name
 	for _, d := range []string{"bin", "home", "run"} {
 		if err := os.Mkdir(filepath.Join(s.hold, d), 0o700); err != nil {
 			t.Fatal(err)
@@ -74,6 +74,10 @@ func newReader(t *testing.T, name, program string) *reader {
 	})
 	return s
 }
+
+// containersOf is the name of the fabrics of containers where the documents name none: on a
+// machine that others use, "default" may be the name of their fabric.
+var containersOf = "docs-" + strconv.Itoa(os.Getpid())
 
 // link links entries of a folder into the reader's folder; what is there already stays.
 func (s *reader) link(from string, want func(os.DirEntry) bool) {
@@ -110,9 +114,12 @@ func (s *reader) environment(program string) {
 	if program != "" {
 		path = append(path, program)
 	}
-	s.env = append(s.env, "SESSION="+s.hold, "READER="+s.dir, "CHECKOUT="+root, "REAL_GO="+realGo,
+	s.env = append(s.env, "SESSION="+s.hold, "READER="+s.dir, "CHECKOUT="+checkout, "REAL_GO="+realGo,
 		"XDG_RUNTIME_DIR="+s.hold+"/run", "HOME="+s.hold+"/home", "GOCACHE="+c[0], "GOMODCACHE="+c[1], "GOPATH="+c[2],
 		"PATH="+strings.Join(append(path, os.Getenv("PATH")), ":"))
+	if s.name == "docker/README.md" {
+		s.env = append(s.env, "TTFABRIC_NAME="+containersOf)
+	}
 	if !strings.HasPrefix(s.name, "docker/") {
 		s.env = append(s.env, "DOCKER_HOST=unix://"+s.hold+"/no-engine.sock") // no containers of this machine
 	}
@@ -192,7 +199,7 @@ func (s *reader) run(st step, compare bool) {
 	if other, ok := replaced[key]; ok {
 		command = other
 	}
-	command = strings.ReplaceAll(command, "/path/to/ttfabric", root)
+	command = strings.NewReplacer("/path/to/ttfabric", checkout, "ttfabric.fabric=default", "ttfabric.fabric="+containersOf).Replace(command)
 	begin := time.Now()
 	var printed string
 	code, want := 0, 0
@@ -253,9 +260,10 @@ func (s *reader) stay(command string, until awaited) string {
 	return s.printed(out)
 }
 
-// A snippet shows neither its imports nor what becomes of an error.
+// A snippet shows neither its imports nor what becomes of an error. It becomes a package
+// without main, so that go does not link.
 const (
-	snippetHead = `package main
+	snippetHead = `package snippet
 
 import (
 	"context"
@@ -264,12 +272,9 @@ import (
 	"ttfabric/wire"
 )
 
-func main() {
-	ctx := context.Background()
+func Snippet(ctx context.Context) error {
 `
-	snippetEnd = `	if err != nil {
-		panic(err)
-	}
+	snippetEnd = `	return err
 }
 `
 )
@@ -292,7 +297,7 @@ func (s *reader) programs(text string) {
 		if folder == filepath.Join(s.dir, "hello") {
 			continue // the commands of the document build this one
 		}
-		build := "cd " + folder + " && go mod init example.com/snippet && go mod edit -require ttfabric@v0.0.0 -replace ttfabric=" + root + " && cp " + root + "/go.sum . && go build -mod=mod -o program . && cd -"
+		build := "cd " + folder + " && go mod init example.com/snippet && go mod edit -require ttfabric@v0.0.0 -replace ttfabric=" + checkout + " && cp " + checkout + "/go.sum . && go build -mod=mod && cd -"
 		if printed, code := s.bash(build, 5*time.Minute); code != 0 {
 			s.t.Fatalf("%s: a Go block does not build:\n%s", s.name, printed)
 		}
