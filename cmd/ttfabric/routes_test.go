@@ -205,7 +205,7 @@ func TestOtherWayRoundARing(t *testing.T) {
 			}
 		}
 	}
-	if _, errs, code := c.run("traffic", "all-to-all", "--ways", "3"); code != exitUsage || !strings.Contains(errs, "3 ways round rings") {
+	if _, errs, code := c.run("traffic", "all-to-all", "--ways", "3"); code != exitUsage || !strings.Contains(errs, "3 routes round rings") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 	var res traffic.Result

@@ -68,20 +68,20 @@ type Pattern struct {
 // tests/tt_metal/tt_metal/perf_microbenchmark/routing, HighLevelTrafficPattern), and BookSim's
 // (booksim2, traffic.cpp).
 var Patterns = []Pattern{
-	{"all-to-all", []string{"all_to_all"}, "every chip to every other", false, allToAll},
-	{"one-to-all", []string{"one_to_all"}, "the first chip to every other", false, oneToAll},
-	{"all-to-one", []string{"all_to_one"}, "every other chip to the first", false, allToOne},
+	{"all-to-all", []string{"all_to_all"}, "every chip to every other chip", false, allToAll},
+	{"one-to-all", []string{"one_to_all"}, "the first chip to every other chip", false, oneToAll},
+	{"all-to-one", []string{"all_to_one"}, "every other chip to the first chip", false, allToOne},
 	{"neighbour-exchange", []string{"neighbor_exchange"}, "every chip to each of its neighbours", false, neighbours},
-	{"random-pairs", []string{"full_device_random_pairing"}, "chips paired off at random, one of each pair to the other", false, randomPairs},
-	{"permutation", []string{"random_permutation", "randperm"}, "every chip to one other at random, each the destination of one", false, permutation},
-	{"uniform", []string{"uniform_random"}, "every chip to every other, drawn for each packet", true, allToAll},
-	{"transpose", nil, "row and column exchanged; square meshes, or 4, 16, 64 … chips", false, transpose},
-	{"bit-complement", []string{"bit_complement", "bitcomp"}, "to the chip opposite the centre", false, bitComplement},
-	{"bit-reverse", []string{"bit_reverse", "bitrev"}, "address bits in reverse; 2, 4, 8 … chips", false, bitReverse},
-	{"shuffle", nil, "address bits rotated left; 2, 4, 8 … chips", false, shuffle},
-	{"tornado", nil, "half the way round in each dimension, less one", false, tornado},
-	{"neighbour", []string{"neighbor"}, "one on in each dimension, round at the edge", false, nextInEach},
-	{"hotspot", nil, "a share of the packets to one chip, the rest uniform", true, hotspot},
+	{"random-pairs", []string{"full_device_random_pairing"}, "random pairs of chips, from one chip to the other", false, randomPairs},
+	{"permutation", []string{"random_permutation", "randperm"}, "a random permutation: every chip to another chip", false, permutation},
+	{"uniform", []string{"uniform_random"}, "every chip to random chips, drawn for each packet", true, allToAll},
+	{"transpose", nil, "exchange row and column; square meshes, or 4, 16, 64 … chips", false, transpose},
+	{"bit-complement", []string{"bit_complement", "bitcomp"}, "to the chip on the opposite side of the centre", false, bitComplement},
+	{"bit-reverse", []string{"bit_reverse", "bitrev"}, "reverse the address bits; 2, 4, 8 … chips", false, bitReverse},
+	{"shuffle", nil, "rotate the address bits left; 2, 4, 8 … chips", false, shuffle},
+	{"tornado", nil, "one hop less than halfway round in each dimension", false, tornado},
+	{"neighbour", []string{"neighbor"}, "one hop on in each dimension, with wrap at the edge", false, nextInEach},
+	{"hotspot", nil, "a share of the packets to the hot chip, the rest as uniform", true, hotspot},
 }
 
 // PatternByName finds a pattern by its name or an alias; the error lists the names.
@@ -112,7 +112,7 @@ func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 		}
 	}
 	if err == nil && len(pairs) == 0 {
-		err = errors.New("no chip has another for its destination")
+		err = errors.New("no chip would send to another chip; choose another pattern or a larger topology")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pattern %s on %s: %w", p.Name, t.Name, err)

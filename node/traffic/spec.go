@@ -55,7 +55,7 @@ func (s *Spec) Validate() error {
 	case s.Planes < 1 || s.Planes > wire.MaxChannels:
 		return fmt.Errorf("%d planes: want 1 to %d", s.Planes, wire.MaxChannels)
 	case s.Ways < 0 || s.Ways > MaxWays:
-		return fmt.Errorf("%d ways round rings: want 1 or %d", s.Ways, MaxWays)
+		return fmt.Errorf("%d routes round rings for each pair: want 1 or %d", s.Ways, MaxWays)
 	case s.Window < 1 || s.Window > MaxWindow:
 		return fmt.Errorf("a window of %d packets: want 1 to %d", s.Window, MaxWindow)
 	case s.Load != 0 && !(s.Load >= MinLoad && s.Load <= MaxLoad):
@@ -143,21 +143,21 @@ func CheckPairs(pairs []Pair) error {
 			return fmt.Errorf("pair %s to %s: want meshes below %d and chips below %d", p.Src, p.Dst, wire.MaxMeshes, wire.MaxChipsPerMesh)
 		}
 		if p.Src == p.Dst {
-			return fmt.Errorf("pair %s to %s: a chip is no destination of its own", p.Src, p.Dst)
+			return fmt.Errorf("pair %s to %s: a chip cannot send to itself", p.Src, p.Dst)
 		}
 		if p.Weight > MaxWeight {
 			return fmt.Errorf("pair %s to %s: a weight of %d: want at most %d", p.Src, p.Dst, p.Weight, MaxWeight)
 		}
 		if p.Ways > MaxWays {
-			return fmt.Errorf("pair %s to %s: %d ways: want at most %d", p.Src, p.Dst, p.Ways, MaxWays)
+			return fmt.Errorf("pair %s to %s: %d routes round rings: want at most %d", p.Src, p.Dst, p.Ways, MaxWays)
 		}
 		ends := Pair{Src: p.Src, Dst: p.Dst}
 		if _, twice := seen[ends]; twice {
-			return fmt.Errorf("pair %s to %s: it comes twice", p.Src, p.Dst)
+			return fmt.Errorf("pair %s to %s is named twice; want distinct pairs", p.Src, p.Dst)
 		}
 		seen[ends] = struct{}{}
 		if sources[p.Dst]++; sources[p.Dst] > MaxSources {
-			return fmt.Errorf("chip %s: it has more than %d sources", p.Dst, MaxSources)
+			return fmt.Errorf("chip %s is the destination of more than %d sources; want fewer pairs", p.Dst, MaxSources)
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func toEach(t *topo.Topology, to func(i int) int) (out []Pair) {
 // grid is the rows and columns of the machine's only mesh.
 func grid(t *topo.Topology) (rows, cols int, err error) {
 	if len(t.Meshes) != 1 {
-		return 0, 0, fmt.Errorf("rows and columns are those of one mesh, and here are %d", len(t.Meshes))
+		return 0, 0, fmt.Errorf("the pattern needs the rows and columns of one mesh, but this topology has %d meshes", len(t.Meshes))
 	}
 	return t.Meshes[0].Rows, t.Meshes[0].Cols, nil
 }
@@ -38,7 +38,7 @@ func grid(t *topo.Topology) (rows, cols int, err error) {
 func addressBits(t *topo.Topology) (int, error) {
 	n := len(t.Chips)
 	if n&(n-1) != 0 {
-		return 0, fmt.Errorf("it permutes the bits of an address: want a power of two of chips, and here are %d", n)
+		return 0, fmt.Errorf("the pattern permutes the bits of an address, so it needs 2, 4, 8 … chips, but this topology has %d chips", n)
 	}
 	return bits.Len(uint(n)) - 1, nil
 }
@@ -51,7 +51,7 @@ func transpose(t *topo.Topology, _ Options) ([]Pair, error) {
 	}
 	n, err := addressBits(t)
 	if err != nil || n%2 != 0 {
-		return nil, fmt.Errorf("it exchanges row and column, or the halves of an address: want one mesh with as many rows as columns, or 4, 16, 64 … chips, and here are %d in %s", len(t.Chips), shapes(t))
+		return nil, fmt.Errorf("the pattern exchanges row and column, or the halves of an address, so it needs one mesh with as many rows as columns, or 4, 16, 64 … chips, but this topology has %d chips in %s", len(t.Chips), shapes(t))
 	}
 	half := n / 2
 	return toEach(t, func(i int) int { return (i<<half | i>>half) & (1<<n - 1) }), nil
@@ -115,10 +115,10 @@ func hotspot(t *topo.Topology, o Options) ([]Pair, error) {
 		share = DefaultHotShare
 	}
 	if share < 1 || share > 100 {
-		return nil, fmt.Errorf("a share of %d %%: want 1 to 100", o.HotShare)
+		return nil, fmt.Errorf("a share of %d %% for the hot chip: want 1 to 100", o.HotShare)
 	}
 	if _, ok := t.Chip(o.Hot); !ok {
-		return nil, fmt.Errorf("the hot chip %s is not there", o.Hot)
+		return nil, fmt.Errorf("the hot chip %s is not in the topology; name a chip of the topology", o.Hot)
 	}
 	// Of 100 (n-1) parts, each of n-1 destinations has 100, or less after the hot chip has taken
 	// its share.
