@@ -32,7 +32,7 @@ type ends struct {
 
 // submit submits a batch and waits for the ends of all requests that were started.
 // Each end comes once.
-func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []flow.Request) (int, error, map[int][]flow.Result) {
+func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []flow.Request) (int, map[int][]flow.Result, error) {
 	t.Helper()
 	e := &ends{got: map[int][]flow.Result{}, all: make(chan struct{}, 2*len(rs))}
 	n, err := f.Submit(ctx, rs, func(i int, r flow.Result) {
@@ -59,7 +59,7 @@ func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []flow.Reque
 	if len(e.got) != n {
 		t.Fatalf("%d requests were started, and %d ended", n, len(e.got))
 	}
-	return n, err, e.got
+	return n, e.got, err
 }
 
 func write(dst wire.FabricNodeID, word uint32) flow.Request {
@@ -111,7 +111,7 @@ func TestSubmitStopsAtARefusal(t *testing.T) {
 	for at := range 4 {
 		rs := []flow.Request{write(dst, 1), write(dst, 2), write(dst, 3), write(dst, 4)}
 		rs[at].Plane = 9
-		n, err, _ := submit(ctx, t, c, rs)
+		n, _, err := submit(ctx, t, c, rs)
 		if n != at || err == nil || !strings.Contains(err.Error(), "plane 9") {
 			t.Errorf("%d started, want %d: %v", n, at, err)
 		}
@@ -251,7 +251,7 @@ func TestSubmitWhenTheChipGoesAway(t *testing.T) {
 		for i := range rs {
 			rs[i] = write(machine.Chips[1].Node, uint32(i))
 		}
-		n, err, got := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), rs)
+		n, got, err := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), rs)
 		if n != len(rs) || err != nil {
 			t.Errorf("broken after %d bytes: %d started: %v", bytes, n, err)
 		}
@@ -272,7 +272,7 @@ func TestSubmitWhenTheChipGoesAway(t *testing.T) {
 	// If nobody listens at the address, the chip has started nothing, and Submit says so.
 	l, _ := net.Listen("tcp", "127.0.0.1:0")
 	l.Close()
-	n, err, _ := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), []flow.Request{write(machine.Chips[1].Node, 1)})
+	n, _, err := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), []flow.Request{write(machine.Chips[1].Node, 1)})
 	if n != 0 || err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("%d started where nobody listens: %v", n, err)
 	}
@@ -294,7 +294,7 @@ func TestSubmitToSomethingElse(t *testing.T) {
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }))
 		c := api.NewClient(srv.Listener.Addr().String(), "", machine.Chips[0].Node, machine)
-		n, err, got := submit(t.Context(), t, c, []flow.Request{write(machine.Chips[1].Node, 1), write(machine.Chips[1].Node, 2)})
+		n, got, err := submit(t.Context(), t, c, []flow.Request{write(machine.Chips[1].Node, 1), write(machine.Chips[1].Node, 2)})
 		if n != started || (n < 2) != (err != nil) {
 			t.Errorf("%.60q: %d started, want %d: %v", text, n, started, err)
 		}
