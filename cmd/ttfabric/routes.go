@@ -25,7 +25,7 @@ type l1Row struct {
 	Src   wire.FabricNodeID `json:"src"`
 	To    []wire.MeshID     `json:"to"`
 	Exits []string          `json:"exits"` // exit node in the chip's mesh; "-" for the chip's mesh itself, "x" if there is no route
-	Ports []string          `json:"ports"` // direction in which a packet leaves the exit node; in a tree of meshes "up" or "down"
+	Ports []string          `json:"ports"` // direction of the port out of the exit node, and "up" or "down" the tree of meshes
 }
 
 func newRoutes() *cobra.Command {
