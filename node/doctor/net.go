@@ -170,10 +170,10 @@ func lookNetem(context.Context, *patient) Finding {
 	release := strings.TrimSpace(readSys("/proc/sys/kernel/osrelease"))
 	for _, list := range []string{"modules.builtin", "modules.dep"} {
 		if strings.Contains(readSys("/lib/modules/"+release+"/"+list), "/sch_netem.ko") {
-			return ok("the kernel's %s lists sch_netem; the check made no trial, because a trial needs root", list)
+			return ok("the kernel's %s lists sch_netem; the check has not tried netem, because a trial needs root", list)
 		}
 	}
-	return bad(Warning, wayOut, "/lib/modules/%s has no sch_netem; the check made no trial, because a trial needs root", release)
+	return bad(Warning, wayOut, "/lib/modules/%s has no sch_netem; the check has not tried netem, because a trial needs root", release)
 }
 
 // readSys returns the text of a file of the kernel, without leading and trailing
