@@ -29,10 +29,10 @@ type attachFlags struct {
 func newAttach() *cobra.Command {
 	var f attachFlags
 	c := &cobra.Command{
-		Use: "attach", Short: "Steer a fabric whose chips run on other machines", Args: cobra.NoArgs,
-		Long: `attach makes a run folder for a fabric whose chips were started on other
-machines with 'ttfabric node --api ADDRESS'. Every other command then finds the
-fabric by --name, as if the fabric ran on this machine.
+		Use: "attach", Short: "Steer a fabric that runs on other machines", Args: cobra.NoArgs,
+		Long: `The command makes a run folder for a fabric with chips on other machines. The
+command 'ttfabric node --api ADDRESS' must have started these chips. Every other
+command then finds the fabric by --name, as if the fabric ran on this machine.
 
 The address of one chip's API is enough. That chip describes the fabric, and the
 chip's gossip knows the addresses of the other chips' APIs. The API of a chip may
@@ -96,7 +96,7 @@ func runAttach(c *cobra.Command, f attachFlags) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Attached to %s as %q; 'ttfabric down --name %s' forgets it.\n", fab.Topology, fab.Name(), fab.Name())
+	fmt.Fprintf(c.ErrOrStderr(), "Attached to %s as %q; 'ttfabric down --name %s' forgets the fabric.\n", fab.Topology, fab.Name(), fab.Name())
 	if !f.stay {
 		return nil
 	}

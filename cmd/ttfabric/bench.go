@@ -131,7 +131,7 @@ func newBenchLink() *cobra.Command {
 	var f benchFlags
 	var sizes, channels []int
 	var each time.Duration
-	c := &cobra.Command{Use: "link [SRC DST]", Short: "Measure one link's bandwidth by packet size and number of channels, both directions at once", Args: noneOrTwo,
+	c := &cobra.Command{Use: "link [SRC DST]", Short: "Measure one link's bandwidth by packet size and number of channels, in both directions at once", Args: noneOrTwo,
 		Long: `The command writes packets between two neighbours, in both directions at once, over
 one cable, and verifies the data. --channels is the number of packets under way in
 each direction (CCL guide, "Bidirectional Bandwidth"). The guide uses at most 30.

@@ -94,7 +94,7 @@ func linkChart(x, y wire.FabricNodeID, rows []linkRow) *chart.Chart {
 	}
 	if len(c.Lines) > 1 {
 		slices.Sort(sizes)
-		l := chart.Line{Name: "the largest of these", Bare: true}
+		l := chart.Line{Name: "largest bandwidth of all lines", Bare: true}
 		for _, s := range sizes {
 			l.X, l.Y = append(l.X, float64(s)), append(l.Y, most[s])
 		}

@@ -23,7 +23,7 @@ var benchAddr = wire.NewNocAddr(1, 1, 0)
 type ringRow struct {
 	Hops   int     `json:"hops"`
 	Size   int     `json:"packet_bytes"`
-	Batch  int     `json:"packets"` // packets that make the trip together
+	Batch  int     `json:"packets"` // number of packets that make the trip together
 	P50    float64 `json:"trip_p50_microseconds"`
 	P99    float64 `json:"trip_p99_microseconds"`
 	PerHop float64 `json:"per_hop_microseconds"` // median time of a trip, divided by Hops
@@ -197,7 +197,8 @@ func ringChart(rows []ringRow) *chart.Chart {
 	return c
 }
 
-// rttReport is the round trip of one link, and its parts. All times are in microseconds.
+// rttReport holds the times of one link's round trip and of the round trip's parts. All
+// times are in microseconds.
 type rttReport struct {
 	Src     wire.FabricNodeID `json:"src"`
 	Dst     wire.FabricNodeID `json:"dst"`

@@ -60,7 +60,7 @@ ends with Ctrl-C, --count, --duration, --limit or the fabric's end.
 	fl.IntVar(&o.RingFiles, "ring-files", 0, "keep only this many files, the newest; the names of the files are NAME_00001_TIME.pcapng and so on; needs --ring-size")
 	fl.IntVar(&o.RingMiB, "ring-size", 0, "begin the next file after this many MiB")
 	fl.IntVar(&o.LimitMiB, "limit", 0, "end after this many MiB; 0: no limit")
-	fl.IntVar(&o.BufferMiB, "buffer", 0, fmt.Sprintf("MiB of captured frames that may wait in each chip; 0: %d", capture.DefaultBuffer>>20))
+	fl.IntVar(&o.BufferMiB, "buffer", 0, fmt.Sprintf("largest amount of captured frames that may wait in each chip, in MiB; 0: %d MiB", capture.DefaultBuffer>>20))
 	fl.BoolVar(&o.Keys, "keys", false, "write the TLS keys of the QUIC ports into the file, if the chips run with --keylog; whoever has the file can decrypt the packets")
 	return c
 }

@@ -16,7 +16,7 @@ import (
 
 func newCheckpoint() *cobra.Command {
 	var file, since string
-	c := &cobra.Command{Use: "checkpoint", Short: "Tell what the fabric has lost since a checkpoint", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "checkpoint", Short: "Print what the fabric has lost since a checkpoint", Args: cobra.NoArgs,
 		Long: `'checkpoint -f FILE' writes a checkpoint of the fabric to a file. A checkpoint holds
 the incarnation of each chip, and for each outcome the number of the chip's requests
 that ended with this outcome. 'checkpoint --since FILE' compares the fabric with the
@@ -39,7 +39,7 @@ Exit code 5 if anything is lost, open or unknown.`,
 				return err
 			}
 			if file == "" && since == "" {
-				return spec.Usagef("want -f FILE to write a checkpoint, or --since FILE to tell what has been lost since a checkpoint")
+				return spec.Usagef("want -f FILE to write a checkpoint, or --since FILE to print what has been lost since a checkpoint")
 			}
 			fab, err := openFabric(c)
 			if err != nil {

@@ -63,7 +63,7 @@ func newChipStart(c *cobra.Command, start func(*fabric.Fabric, context.Context, 
 		if err := start(f, c.Context(), n, rec); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "chip %s runs, and its links train; 'ttfabric inspect --diff' lists the cables that are not up yet\n", n)
+		fmt.Fprintf(c.ErrOrStderr(), "chip %s runs, and the chip's links train; 'ttfabric inspect --diff' lists the cables that are not up yet\n", n)
 		return nil
 	}
 	return c
@@ -103,7 +103,7 @@ back with empty memory.`,
 			if !drained && drain > 0 {
 				fmt.Fprintf(c.ErrOrStderr(), "chip %s still had packets or requests under way after %v\n", n, drain)
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "chip %s has left; 'ttfabric chip start %s' brings it back\n", n, n)
+			fmt.Fprintf(c.ErrOrStderr(), "chip %s has left; 'ttfabric chip start %s' brings the chip back\n", n, n)
 			return nil
 		}}
 	c.Flags().DurationVar(&drain, "drain", 5*time.Second, "longest time to wait for packets and requests under way; 0: do not wait")

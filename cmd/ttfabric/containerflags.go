@@ -14,7 +14,7 @@ import (
 // addContainerOptions adds the options of containers to a command as flags.
 func addContainerOptions(c *cobra.Command, o *container.Options) {
 	fl := c.Flags()
-	fl.StringVar(&o.Image, "image", o.Image, "container image; 'scripts/image' builds it")
+	fl.StringVar(&o.Image, "image", o.Image, "container image; 'scripts/image' builds the image")
 	fl.StringVar(&o.Memory, "memory", o.Memory, "memory limit of each container, in Docker's notation, such as 256m")
 	fl.IntVar(&o.MTU, "mtu", o.MTU, "MTU of the containers' network, in bytes")
 }

@@ -51,7 +51,7 @@ Exit code 1 if a check fails, 0 otherwise.`,
 		}}
 	fl := c.Flags()
 	fl.IntVar(&r.PortBase, "port-base", 0, "check whether the UDP ports that 'up' would use with this --port-base are free")
-	fl.StringVar(&r.Runtime, "runtime", spec.Process, "how the chips are to run: process (of this machine) or docker (containers)")
+	fl.StringVar(&r.Runtime, "runtime", spec.Process, "how the chips are to run: process (as processes of this machine) or docker (as containers)")
 	fl.StringVar(&r.Image, "image", container.DefaultOptions().Image, "container image, as for 'up'")
 	return c
 }

@@ -40,13 +40,13 @@ named another folder for the archive.`,
 				found, err := fabric.Remove(dir, discard, strange)
 				switch {
 				case err != nil && found == fabric.Nothing:
-					fmt.Fprintf(c.ErrOrStderr(), "No fabric named %q ran as processes. Whether it runs as containers cannot be told: %v\n", name, err)
+					fmt.Fprintf(c.ErrOrStderr(), "No fabric named %q ran as processes. The command cannot find out whether a fabric of this name runs as containers: %v\n", name, err)
 				case err != nil:
 					return fmt.Errorf("fabric %q: %w", name, err)
 				default:
 					fmt.Fprintf(c.ErrOrStderr(), map[fabric.Removed]string{
 						fabric.Nothing:   "No fabric named %q was running.\n",
-						fabric.Forgotten: "The run folder of fabric %q is removed; its chips run on.\n",
+						fabric.Forgotten: "The run folder of fabric %q is removed; the fabric's chips run on.\n",
 						fabric.Stopped:   "Fabric %q is down.\n",
 					}[found], name)
 				}

@@ -202,7 +202,7 @@ func (v *viewer) below() string {
 
 func (v *viewer) wants(n wire.FabricNodeID) bool { return v.chips == nil || v.chips[n] }
 
-// take prints an event if it is new and requested.
+// take prints an event if the event is new and requested.
 func (v *viewer) take(e api.EventView) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

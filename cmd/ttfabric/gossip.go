@@ -16,7 +16,7 @@ import (
 )
 
 func newGossip() *cobra.Command {
-	c := &cobra.Command{Use: "gossip", Short: "Impair, cut and show the gossip between chips, and change its keys",
+	c := &cobra.Command{Use: "gossip", Short: "Impair, cut and show the gossip between chips, and change the keys of gossip",
 		Long: `Chips learn by gossip which chips are alive, and the addresses of these chips.
 Gossip does not use the fabric's cables, and never takes a link up or down. The
 chips of each mesh form a gossip pool. All chips with a cable to another mesh form

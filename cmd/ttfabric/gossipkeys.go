@@ -75,9 +75,9 @@ A KEY is the id of a key, which is the first digits of the key's hash. A FILE th
 holds the key names the key too.`}
 	for _, x := range []struct{ use, short, example string }{
 		{"list", "Show which keys the chips have", "  ttfabric gossip keys list"},
-		{"install FILE|generate", "Give all chips another key, which they do not use yet", "  ttfabric gossip keys install generate\n  ttfabric gossip keys install key"},
+		{"install FILE|generate", "Give all chips another key; the chips do not use this key yet", "  ttfabric gossip keys install generate\n  ttfabric gossip keys install key"},
 		{"use KEY", "Let all chips encrypt with an installed key", "  ttfabric gossip keys use 3f2a90c1"},
-		{"remove KEY", "Remove a key that is not in use from all chips", "  ttfabric gossip keys remove 3f2a90c1"},
+		{"remove KEY", "Remove a key from all chips; the key must not be in use", "  ttfabric gossip keys remove 3f2a90c1"},
 		{"rotate", "Install a new key, use the new key, and remove all other keys", "  ttfabric gossip keys rotate"},
 	} {
 		verb, arg, _ := strings.Cut(x.use, " ")
@@ -193,7 +193,7 @@ func printKeys(c *cobra.Command, k *fabric.KeyChange) {
 	for _, n := range k.Absent() {
 		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running; at its next start, the chip reads the keys from the run folder\n", n)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Chips that start from now on use key %s.\n", keyring.ID(k.Keys[0]))
+	fmt.Fprintf(c.ErrOrStderr(), "Chips that start after this moment use key %s.\n", keyring.ID(k.Keys[0]))
 }
 
 // keyWords returns the ids and lengths of keys, in words.

@@ -61,7 +61,7 @@ func newLs() *cobra.Command {
 
 const inspectHelp = `The command shows the chips of the fabric, or one chip with its links and counters.
 
---links shows one row per link end. Columns of the table:
+--links shows one row per link end. The columns of the table are:
 
   Training   how far the training has come, in the words of the router firmware:
              initialization started (the peer's address is unknown), started (the
@@ -76,7 +76,7 @@ const inspectHelp = `The command shows the chips of the fabric, or one chip with
   Flaps      failures of the link's own cable; see 'link flap'
 
 --diff compares the cables that should exist with the cables that carry frames,
-by the rules of tt-metal's reliability mode. Columns of its tables:
+by the rules of tt-metal's reliability mode. The columns of the tables are:
 
   Declared       cables that the fabric routes
   Expected       cables that should exist

@@ -15,7 +15,7 @@ import (
 const minFlap = 10 * time.Millisecond
 
 func newLink() *cobra.Command {
-	c := &cobra.Command{Use: "link", Short: "Cut cables and put them back"}
+	c := &cobra.Command{Use: "link", Short: "Cut cables, and put cut cables back"}
 	c.AddCommand(newLinkDown(), newLinkUp(), newLinkFlap())
 	return c
 }
@@ -135,8 +135,8 @@ show holds. 'router retrain' ends a hold.
 			return toldLinks(c, fmt.Sprintf("cut %d times", n), links)
 		}}
 	c.Flags().DurationVar(&every, "every", 2*time.Second, "time from the start of a cut to the start of the next cut")
-	c.Flags().DurationVar(&down, "down", 500*time.Millisecond, "how long the cables stay cut each time")
-	c.Flags().DurationVar(&total, "for", 0, "end after this time; 0: at Ctrl-C")
+	c.Flags().DurationVar(&down, "down", 500*time.Millisecond, "time for which each cut lasts")
+	c.Flags().DurationVar(&total, "for", 0, "end after this time; 0: end at Ctrl-C")
 	return c
 }
 

@@ -58,7 +58,7 @@ func (l *lossesFlags) run(c *cobra.Command, format string, cs []*api.Client, mis
 	switch n := r.Unexplained(); {
 	case !l.assert:
 	case len(r.Silent) > 0:
-		return spec.NotReadyf("chip %s runs but does not answer; if it is paused, 'ttfabric chip resume %s' lets it run again", r.Silent[0], r.Silent[0])
+		return spec.NotReadyf("chip %s runs but does not answer; if the chip is paused, 'ttfabric chip resume %s' lets the chip run again", r.Silent[0], r.Silent[0])
 	case !r.AtRest:
 		return spec.NotReadyf("packets still move after %v, but --losses needs a fabric at rest; stop the traffic, or wait longer with --wait", l.wait)
 	case n > 0:
@@ -103,7 +103,7 @@ func printLosses(c *cobra.Command, r *fabric.Balance) {
 	}
 	rows.Render()
 	if hidden > 0 {
-		fmt.Fprintf(c.OutOrStdout(), "%d more directions of links, which received all packets that were sent\n", hidden)
+		fmt.Fprintf(c.OutOrStdout(), "the table leaves out %d more directions of links, which received all packets that were sent\n", hidden)
 	}
 	sum := newTable(c, "Class", "Injected", "Copied", "From gone lives", "Delivered", "Dropped", "In flight", "Lost", "To gone lives", "Unknown fate", "Unexplained")
 	row := func(name string, t losses.Total) table.Row {

@@ -92,7 +92,7 @@ following command shows the same bytes, in the layout that wire/mailbox.go descr
 			printMailboxes(c, views)
 			return nil
 		}}
-	c.Flags().IntVar(&last, "last", 8, "show this many of each router's latest entries")
+	c.Flags().IntVar(&last, "last", 8, "number of latest entries to show of each router")
 	memFlags(c)
 	return c
 }
@@ -140,7 +140,7 @@ func readMailboxes(c *cobra.Command, arg string) ([]mailboxView, error) {
 		views = append(views, v)
 	}
 	if len(views) == 0 {
-		return nil, spec.Usagef("chip %s has no cable at channel %d; 'ttfabric inspect %s' lists its channels", n, channel, n)
+		return nil, spec.Usagef("chip %s has no cable at channel %d; 'ttfabric inspect %s' lists the chip's channels", n, channel, n)
 	}
 	return views, nil
 }

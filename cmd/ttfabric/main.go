@@ -43,7 +43,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ttfabric",
 		Short: "A live, networked emulator of Tenstorrent's TT-Fabric",
-		Long: `ttfabric brings up a TT-Fabric in which every process is one chip and every
+		Long: `ttfabric brings up a TT-Fabric in which every process is one chip, and every
 ethernet channel is a UDP socket. ttfabric also moves data across such a fabric.
 
 For each flag, an environment variable can give the value, such as TTFABRIC_NAME for

@@ -43,7 +43,8 @@ chip's interface, as a real network would. Gossip and the API are not impaired.
               checksum and drops the datagram; the link then sees a loss; to give
               the link corrupted frames, let the chips impair (--backend user)`
 
-// kernelFlags choose who impairs datagrams, and in which network namespace.
+// kernelFlags are the flags that choose who impairs datagrams, and in which network
+// namespace.
 type kernelFlags struct {
 	backend, netns, api, topology, token string
 }
@@ -96,7 +97,7 @@ func (k *kernelFlags) check() error {
 	case k.backend == "user":
 		return spec.Usagef("--netns, --api, --topology and --token-file need --backend kernel; add --backend kernel")
 	case k.api != "" && k.topology == "":
-		return spec.Usagef("--api %s: want the fabric's --topology too, which gives LINK its meaning", k.api)
+		return spec.Usagef("--api %s: want the fabric's --topology too; the meaning of LINK depends on the topology", k.api)
 	case k.api == "" && k.topology+k.token != "":
 		return spec.Usagef("--topology and --token-file need --api; add --api")
 	}
@@ -292,7 +293,7 @@ func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, bod
 			break // the next ports would fail in the same way
 		}
 		if s, err := p.state(); err == nil && body.Seed != nil && s.Seed == nil && s.Options != (fault.Options{}) && i == 0 {
-			fmt.Fprintln(c.ErrOrStderr(), "This kernel's netem takes no seed, which needs Linux 6.6 or later. Its random faults differ from run to run.")
+			fmt.Fprintln(c.ErrOrStderr(), "This kernel's netem takes no seed; a seed needs Linux 6.6 or later. The random faults differ from run to run.")
 		}
 	}
 	if k.api != "" && direction == "both" && len(errs) == 0 {

@@ -17,7 +17,7 @@ import (
 )
 
 // nodeLong is the help of 'node'.
-const nodeLong = `node runs one chip in this process until a signal stops the process.
+const nodeLong = `The command runs one chip in this process until a signal stops the process.
 
 With --dir, the chip belongs to the fabric of a run folder. 'ttfabric up' starts
 chips in this way. A chip with --dir also ends when the run folder is removed.

@@ -51,7 +51,8 @@ func printJSON(c *cobra.Command, v any) error {
 	return e.Encode(v)
 }
 
-// printLine prints one of many values as a line of JSON, or as an item of a YAML list.
+// printLine prints the value v, which is one of many values, as a line of JSON or as an
+// item of a YAML list.
 func printLine(c *cobra.Command, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {

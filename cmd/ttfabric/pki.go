@@ -139,7 +139,7 @@ with old and with new certificates accept each other, since the authority is the
 	return c
 }
 
-// pkiChips lists the chips that have a certificate in a folder, in order.
+// pkiChips returns the names of the chips with a certificate in a folder, in order.
 func pkiChips(dir string) (out []string, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "M*D*.pem"))
 	for _, p := range names {

@@ -12,8 +12,8 @@ import (
 )
 
 const rerouteHelp = `The chips tell each other which cables are out of service. All chips then compute
-the same tables, which avoid these cables. Packets whose route does not cross such
-a cable keep their route. Other packets take a detour, in virtual channels that only
+the same tables, which avoid these cables. If a packet's route crosses no such cable,
+the packet keeps this route. Other packets take a detour, in virtual channels that only
 detours use. Packets already under way may still use a cable out of service that
 works. So no packet is lost. 'ttfabric routes' shows the routes, and 'ttfabric
 events' shows when chips install tables.`

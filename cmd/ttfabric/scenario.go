@@ -344,7 +344,7 @@ func newScenarioList() *cobra.Command {
 			if f == "json" {
 				return printJSON(c, all)
 			}
-			tw := newTable(c, "Scenario", "Machine", "Assertions", "What it is")
+			tw := newTable(c, "Scenario", "Machine", "Assertions", "Description")
 			tw.SetColumnConfigs([]table.ColumnConfig{{Number: 4, WidthMax: sentenceWidth}})
 			for _, s := range all {
 				tw.AppendRow(table.Row{s.Name, s.Topology, s.Assertions, firstSentence(s.Description)})

@@ -46,7 +46,7 @@ type traceCounts struct {
 	Error    string            `json:"error,omitempty"` // the last error
 }
 
-// add counts the hops of one packet.
+// add adds the hops of one packet to the counts.
 func (v *traceCounts) add(hops []fabric.Hop) {
 	planned := true
 	for i := range hops {

@@ -119,7 +119,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 		fmt.Fprintf(c.ErrOrStderr(), leftOut, topo.Count(plan.Apart, "pair"))
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "these chips are not running, so their packets will be missing: %v\n", missing)
+		fmt.Fprintf(c.ErrOrStderr(), "these chips are not running, and the packets of these chips will be missing: %v\n", missing)
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()

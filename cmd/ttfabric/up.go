@@ -73,7 +73,7 @@ for the time of --stuck-after: report an event, or also give up packets.`,
 	addOptions(c, &f.spec, "port-base")
 	addOptions(c, &f.spec)
 	fl.StringVar(&f.gossipKey, "gossip-key", "", "file with the key that encrypts gossip, as 'gossip keygen' writes; the value generate makes a new key")
-	fl.StringVar(&f.spec.Runtime, "runtime", spec.Process, "how chips run: process (a process of this machine) or docker (a container, started by compose)")
+	fl.StringVar(&f.spec.Runtime, "runtime", spec.Process, "how chips run: process (each chip is a process of this machine) or docker (each chip is a container of a compose file)")
 	fl.StringVar(&f.spec.Program, "program", "", "executable for each chip's process, instead of ttfabric; for example a Go program that calls process.Main")
 	addContainerOptions(c, &f.container)
 	return c

@@ -19,7 +19,7 @@ func newValidate() *cobra.Command {
 	proof := proofFlags{spec: spec.Default()}
 	c := &cobra.Command{
 		Use:   "validate FILE|NAME",
-		Short: "Check a topology and describe it",
+		Short: "Check and describe a topology",
 		Long: `The command reads a topology. It prints the meshes with their planes and exit nodes,
 and the cables that carry no traffic, with the reason. If the file gives the chips no
 places, the command prints how it placed the chips. The command also prints the keys

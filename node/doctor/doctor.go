@@ -177,7 +177,7 @@ func judgeCores(chips, cores int) Finding {
 	case chips <= cores:
 		return ok("%s", has)
 	case chips <= chipCrowd*cores:
-		return ok("%s: 'up' then chooses the profile 'crowded', which waits longer for silent links", has)
+		return ok("%s: 'up' then chooses the profile 'crowded', with a longer wait before a silent link goes down", has)
 	}
 	return bad(Warning, "choose a smaller topology, or run the chips on several machines, see 'ttfabric node --help'", "%s: the chips come up, but under traffic the links will go down", has)
 }

@@ -117,7 +117,7 @@ func lookMemory(_ context.Context, p *patient) Finding {
 		}
 	}
 	if free < 0 {
-		return bad(Warning, "", "/proc/meminfo does not tell how much memory is available")
+		return bad(Warning, "", "/proc/meminfo does not say how much memory is available")
 	}
 	return judgeMemory(free, int64(p.chips()))
 }

@@ -29,7 +29,7 @@ func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, err
 	}
 	i, err := net.InterfaceByName(arg)
 	if err != nil {
-		return netip.Addr{}, spec.Usagef("--listen %q: want an IP address, an interface or a network of this machine; 'ip addr' lists them", arg)
+		return netip.Addr{}, spec.Usagef("--listen %q: want an IP address, an interface or a network of this machine; 'ip addr' lists these", arg)
 	}
 	as, err := i.Addrs()
 	if err != nil {

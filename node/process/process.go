@@ -3,7 +3,7 @@
 // program that runs beside the chip. 'ttfabric node' uses this package, and any Go
 // program can use it in the same way.
 //
-// A Go program can run in each chip's process. Its main function calls only
+// A Go program can run in each chip's process. The program's function main calls only
 // [Main], and 'ttfabric up --program FILE' starts the program for each chip.
 package process
 
@@ -49,9 +49,9 @@ type Config struct {
 
 	// Version is the version of the program that runs the chip. Recordings hold the version.
 	Version string
-	// Program, if not nil, runs beside the chip as soon as the API answers. Its session
-	// starts commands from the chip. If Program returns an error, the process ends
-	// with this error.
+	// Program runs beside the chip as soon as the API answers; nil: no program. The
+	// session of Program starts commands from the chip. If Program returns an error, the
+	// process ends with this error.
 	Program Program
 
 	seeds   func(p pool) []string   // returns addresses through which the chip joins a pool; gossip calls the function at each attempt
@@ -151,7 +151,8 @@ func folderSeeds(dir folder.Dir, self wire.FabricNodeID, p pool) (out []string) 
 	return out
 }
 
-// Run runs a chip until ctx ends, its API or its program fails, or its run folder is removed.
+// Run runs a chip until ctx ends, until the chip's API or program fails, or until the
+// chip's run folder is removed.
 func Run(ctx context.Context, c *Config) error {
 	log, id := c.Log, c.Chip
 	if log == nil {
@@ -276,7 +277,7 @@ func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 		return nil
 	}
 	if v := p.Check(p.Multicasts()); !v.Sound() {
-		return fmt.Errorf("the routes with hash %08x are refused, because they %s; all chips need the same topology and routing options", p.Hash(), &v)
+		return fmt.Errorf("the chip refuses the routes with hash %08x, because these routes %s; all chips need the same topology and routing options", p.Hash(), &v)
 	}
 	return nil
 }

@@ -25,13 +25,14 @@ import (
 // noClockJump is the reason for skipping a step that moves a clock.
 const noClockJump = "skipped (simulator only): no process can move the clock of another process without privilege"
 
-// Driver names the steps of a scenario that a fabric of real chips cannot carry out.
+// Driver describes this package as a driver: it names the steps of a scenario that a
+// fabric of real chips cannot carry out.
 var Driver = scenario.Driver{Name: "live", Verbs: map[scenario.Verb]string{scenario.ClockJump: noClockJump}}
 
 // DefaultTimeout replaces the value 0 of [Config.Timeout].
 const DefaultTimeout = time.Minute
 
-// Config names a scenario to run, and the fabric to run it on.
+// Config holds a scenario to run, and the fabric on which the scenario runs.
 type Config struct {
 	Scenario *scenario.Scenario
 	Seed     uint64 // seed of all choices of the scenario

@@ -55,7 +55,7 @@ func newStage(f *fabric.Fabric, run *scenario.Run) (*stage, error) {
 // now returns the present time on the run's clock.
 func (g *stage) now() mono.Time { return mono.Time(time.Since(g.origin)) }
 
-// play drives the run until it is over or ctx ends; see [scenario.Run].
+// play drives the run until the run is over or ctx ends; see [scenario.Run].
 func (g *stage) play(ctx context.Context, playing func(done, of int, at, length time.Duration)) {
 	r := g.run
 	for ; ctx.Err() == nil && time.Since(g.origin) < homeTime && !g.intact(ctx); time.Sleep(lookEvery) {
