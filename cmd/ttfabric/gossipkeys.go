@@ -71,8 +71,8 @@ If a chip is paused during a change, the chip cannot read any gossip after its
 resumption. The chip reports the problem in its log and events. 'ttfabric chip
 restart' gives the chip the new keys.
 
-A KEY is the id of a key, which is the first digits of the key's hash. A FILE that
-holds the key names the key too.`}
+A KEY is either the id of a key, which is the first digits of the key's hash, or a
+FILE that holds the key.`}
 	for _, x := range []struct{ use, short, example string }{
 		{"list", "Show which keys the chips have", "  ttfabric gossip keys list"},
 		{"install FILE|generate", "Give all chips another key; the chips do not use this key yet", "  ttfabric gossip keys install generate\n  ttfabric gossip keys install key"},

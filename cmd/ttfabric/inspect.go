@@ -88,11 +88,11 @@ by the rules of tt-metal's reliability mode. The columns of the tables are:
   Carried by     channel whose cable carries the link's frames meanwhile
   For            time for which the link's own cable has carried no frames
 
---losses shows what became of every packet. For each chip it shows how many packets
-the chip injected, received and sent over its links, delivered, and gave up, with
-the reasons. For each direction of a link it shows the packets sent and received in
-all sessions. A packet is lost if a session ended before the packet arrived, and
-both ends of the link know that.
+--losses shows what became of every packet. For each chip, a row shows the numbers
+of packets that the chip injected, received and sent over its links, delivered, and
+gave up, with the reasons. For each direction of a link, a row shows the packets
+sent and received in all sessions. A packet is lost if a session ended before the
+packet arrived; both ends of the link know such packets.
 
 If a chip was killed or restarted, its neighbours know three figures of the chip's
 ended incarnation: the packets that the chip acknowledged, the further packets that

@@ -53,9 +53,9 @@ completion arrives at the source. Without --load, every chip sends as fast as it
 window allows. With --load, packets arrive at each sending chip at random times, and
 the value of --load is the average number of arrivals per second. The latency then
 begins at the arrival, and includes the time that a packet waits for other packets.
-At most ` + fmt.Sprint(traffic.MaxQueue) + ` packets wait at a chip. The chip
-counts further arrivals as overflowed and does not send them. "Offered" is the rate
-of arrivals, and "accepted" the rate of deliveries.
+At most ` + fmt.Sprint(traffic.MaxQueue) + ` packets wait at a chip. The chip counts further arrivals as
+overflowed and does not send these packets. The column Offered/s is the rate of
+arrivals, and the column Accepted/s is the rate of deliveries.
 
 Exit code 5 unless every packet arrived exactly once, whole and in order.`,
 		Example: "  ttfabric traffic all-to-all\n  ttfabric traffic random-pairs --packets 1000000 --size 64\n  ttfabric traffic all-to-all --pairs -o json\n  ttfabric traffic uniform --load 2000 --size 64\n  ttfabric traffic hotspot --hot M0D5 --hot-share 30",
