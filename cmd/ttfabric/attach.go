@@ -16,7 +16,7 @@ import (
 	"ttfabric/wire"
 )
 
-// attachFirst is how long a chip's first answer may take, unless --wait is longer.
+// attachFirst is the longest time to wait for a chip's first answer, unless --wait is longer.
 const attachFirst = 5 * time.Second
 
 type attachFlags struct {
@@ -29,20 +29,20 @@ type attachFlags struct {
 func newAttach() *cobra.Command {
 	var f attachFlags
 	c := &cobra.Command{
-		Use: "attach", Short: "Steer a fabric whose chips run on other machines", Args: cobra.NoArgs,
-		Long: `attach makes a run folder for a fabric whose chips were started on other
-machines with 'ttfabric node --api ADDRESS'. Every other command then finds the
-fabric by --name, as if the fabric ran on this machine.
+		Use: "attach", Short: "Steer a fabric that runs on other machines", Args: cobra.NoArgs,
+		Long: `The command makes a run folder for a fabric with chips on other machines. The
+command 'ttfabric node --api ADDRESS' must have started these chips. Every other
+command then finds the fabric by --name, as if the fabric ran on this machine.
 
-The address of one chip's API is enough. That chip describes the fabric, and its
-gossip knows the addresses of the other chips' APIs. If a chip's API has another
-host address than its gossip, for example behind a forwarded port, name that
-chip's API in --api too. Without --name, the fabric keeps the name that its
-chips have.
+The address of one chip's API is enough. That chip describes the fabric, and the
+chip's gossip knows the addresses of the other chips' APIs. The API of a chip may
+have another host address than the chip's gossip, for example behind a forwarded
+port. Name the API of such a chip in --api too. Without --name, the fabric keeps the
+name that the chips give.
 
-Every command looks for the chips anew. It finds a chip that was restarted at
-another address through the other chips. Commands send the token unencrypted to
-every address that the chips name, so all networks between must be trusted.
+Every command looks for the chips anew. If a chip was restarted at another address,
+the other chips tell commands the new address. Commands send the token unencrypted
+to every address that the chips name. So all networks on the way must be trusted.
 
 Some commands act on a chip's process: 'up', and 'chip' with start, kill, pause,
 resume, restart or remove. Run these commands on the chip's own machine. 'down'
@@ -53,10 +53,10 @@ removes only this machine's run folder of the fabric. The chips run on.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runAttach(c, f) },
 	}
 	fl := c.Flags()
-	fl.StringSliceVar(&f.apis, "api", nil, "addresses of chips' APIs, as HOST[:PORT],...; one address is enough; with more, some may be unreachable")
-	fl.StringVar(&f.token, "token-file", "", "file with the token of the chips' APIs (default: the environment variable TTFABRIC_TOKEN)")
+	fl.StringSliceVar(&f.apis, "api", nil, "addresses of chips' APIs, as HOST[:PORT],...; one address is enough; if you name several addresses, some may be unreachable")
+	fl.StringVar(&f.token, "token-file", "", "file with the token of the chips' APIs (without this flag, the environment variable TTFABRIC_TOKEN holds the token itself)")
 	fl.DurationVar(&f.wait, "wait", 0, "wait at most this long until all links are up; 0: do not wait")
-	fl.BoolVar(&f.stay, "stay", false, "wait for a first chip to answer, run until Ctrl-C, and then remove the fabric's run folder")
+	fl.BoolVar(&f.stay, "stay", false, "wait until one chip answers, run until Ctrl-C, and then remove the fabric's run folder")
 	c.MarkFlagRequired("api")
 	return c
 }
@@ -96,7 +96,7 @@ func runAttach(c *cobra.Command, f attachFlags) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Attached to %s as %q; 'ttfabric down --name %s' forgets it.\n", fab.Topology, fab.Name(), fab.Name())
+	fmt.Fprintf(c.ErrOrStderr(), "Attached to %s as %q; 'ttfabric down --name %s' forgets the fabric.\n", fab.Topology, fab.Name(), fab.Name())
 	if !f.stay {
 		return nil
 	}
@@ -129,7 +129,8 @@ func showAttached(c *cobra.Command, fab *fabric.Fabric, out string) error {
 	return nil
 }
 
-// apiAddresses reads the values of --api, HOST[:PORT]. It adds the port [spec.APIPort] to a host without a port.
+// apiAddresses reads the values of --api, HOST[:PORT]. If a value has no port,
+// apiAddresses adds the port [spec.APIPort].
 func apiAddresses(args []string) (out []string, err error) {
 	for _, a := range args {
 		if host, port, err := net.SplitHostPort(a); err == nil && host != "" && port != "" {

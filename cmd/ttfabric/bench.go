@@ -29,8 +29,8 @@ type benchFlags struct {
 
 func newBench() *cobra.Command {
 	c := &cobra.Command{Use: "bench", Short: "Measure a running fabric", Args: cobra.NoArgs,
-		Long: `bench runs the microbenchmarks of Tenstorrent's CCL developer guide on a running
-fabric. The fabric should carry no other traffic meanwhile.
+		Long: `The commands below bench run the microbenchmarks of Tenstorrent's CCL developer
+guide on a running fabric. The fabric should carry no other traffic meanwhile.
 
 'bench link' measures the bandwidth of one link by packet size and number of
 packets under way. 'bench ring' times packets round a ring of chips. 'bench rtt'
@@ -42,10 +42,10 @@ times the parts of one link's round trip. --plot draws the results.`,
 
 func (f *benchFlags) add(c *cobra.Command) {
 	c.Flags().IntVar(&f.plane, "plane", 0, "routing plane")
-	c.Flags().StringVar(&f.plot, "plot", "", "also draw the result into this SVG `file`")
+	c.Flags().StringVar(&f.plot, "plot", "", "also draw the results into this SVG `file`")
 }
 
-// writeChart writes the chart to the file named path. Without a name it does nothing.
+// writeChart writes the chart to the file at path. If path is empty, writeChart does nothing.
 func writeChart(path string, c *chart.Chart) error {
 	if path == "" {
 		return nil
@@ -82,7 +82,8 @@ func benchOn(c *cobra.Command, f *benchFlags) (benchTarget, error) {
 	return b, nil
 }
 
-// neighbours returns the two chips of a link: the two chips in args, or the ends of the topology's first cable.
+// neighbours returns the two chips of a link. They are the two chips in args or, if
+// args is empty, the chips at the ends of the topology's first cable.
 func (b *benchTarget) neighbours(c *cobra.Command, args []string, plane wire.Plane) (x, y wire.FabricNodeID, err error) {
 	if len(args) == 2 {
 		if _, x, err = chipArg(c, args[0]); err == nil {
@@ -121,8 +122,8 @@ type linkRow struct {
 	Gbps     float64 `json:"payload_gigabits_per_second"`
 	Wire     float64 `json:"wire_gigabits_per_second"` // payload with all headers, padding and control frames
 	Share    float64 `json:"payload_share"`            // payload's share of the bytes on the wire
-	Headers  float64 `json:"payload_share_headers"`    // computed share if headers and padding were the only other bytes
-	Guide    float64 `json:"payload_share_guide"`      // computed share on the guide's link
+	Headers  float64 `json:"payload_share_headers"`    // payload's share if headers and padding were the only other bytes, computed
+	Guide    float64 `json:"payload_share_guide"`      // payload's share on the link of the CCL guide, computed
 	Use      float64 `json:"utilisation"`              // Wire as a share of the largest Wire of this run
 }
 
@@ -130,21 +131,22 @@ func newBenchLink() *cobra.Command {
 	var f benchFlags
 	var sizes, channels []int
 	var each time.Duration
-	c := &cobra.Command{Use: "link [SRC DST]", Short: "Measure one link's bandwidth by packet size and number of channels, both directions at once", Args: noneOrTwo,
-		Long: `link writes packets between two neighbours, in both directions at once, over one
-cable, and verifies the data. --channels is the number of packets under way in
+	c := &cobra.Command{Use: "link [SRC DST]", Short: "Measure one link's bandwidth by packet size and number of channels, in both directions at once", Args: noneOrTwo,
+		Long: `The command writes packets between two neighbours, in both directions at once, over
+one cable, and verifies the data. --channels is the number of packets under way in
 each direction (CCL guide, "Bidirectional Bandwidth"). The guide uses at most 30.
 
   Gb/s       payload per second, the mean of both directions
   Wire Gb/s  all bytes that cross the cable, including headers and control frames
   Share      the payload's share of the bytes that cross the cable; the rest is
              headers, padding, acknowledgements and completions
-  Headers    the share that payload would have with headers and padding alone
-  Guide      the share on the hardware's link, with 50 bytes of overhead on each
-             packet of at most 1500 bytes (CCL guide, "Ethernet Link")
+  Headers    the payload's share if headers and padding were the only other bytes
+  Guide      the payload's share on the hardware's link, with 50 bytes of overhead
+             on each packet of at most 1500 bytes (CCL guide, "Ethernet Link")
   Use        Wire Gb/s, relative to the largest Wire Gb/s in the table
 
---plot FILE.svg draws the bandwidth, and the shares in FILE-utilisation.svg.`,
+--plot FILE.svg draws the bandwidth into FILE.svg, and the shares into
+FILE-utilisation.svg.`,
 		Example: "  ttfabric bench link\n  ttfabric bench link M0D0 M0D1 --sizes 64,4096 --channels 8,30 --plot link.svg",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
@@ -185,12 +187,13 @@ each direction (CCL guide, "Bidirectional Bandwidth"). The guide uses at most 30
 
 func noneOrTwo(_ *cobra.Command, args []string) error {
 	if len(args) != 0 && len(args) != 2 {
-		return fmt.Errorf("%s: want two neighbouring chips, or no chip for the ends of the first cable", topo.Count(len(args), "argument"))
+		return fmt.Errorf("%s: want two neighbouring chips, or no argument for the chips at the ends of the first cable", topo.Count(len(args), "argument"))
 	}
 	return nil
 }
 
-// firstPackets is the number of packets of the first run, which learns the speed for one packet size and number of channels.
+// firstPackets is the number of packets of the first run for each packet size and
+// number of channels. The first run measures how many packets the second run needs.
 const firstPackets = 2000
 
 func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, channels []int, each time.Duration) (rows []linkRow, frame int, err error) {
@@ -206,7 +209,7 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 			}
 			pairs := []traffic.Pair{{Src: x, Dst: y}, {Src: y, Dst: x}}
 			var r linkRow
-			for range 2 { // the first run learns the speed, the second measures
+			for range 2 { // the first run finds the number of packets, the second run measures
 				before, _, err := sentBetween(c.Context(), cs[0], y)
 				if err != nil {
 					return nil, 0, err
@@ -241,8 +244,9 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 	return rows, frame, nil
 }
 
-// sentBetween returns how many bytes a chip has sent on its cables to the
-// neighbour to, and frame, the payload bytes that one frame on these cables carries.
+// sentBetween returns n, the number of bytes that a chip has sent on its cables to
+// one neighbour, the chip to. It also returns frame, the number of payload bytes that
+// one frame on these cables carries.
 func sentBetween(ctx context.Context, cl *api.Client, to wire.FabricNodeID) (n uint64, frame int, err error) {
 	v, err := cl.Chip(ctx)
 	for _, l := range v.Links {

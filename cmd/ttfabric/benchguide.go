@@ -18,18 +18,18 @@ const (
 	guidePacket   = 1500             // largest packet
 )
 
-// guideShare returns the payload's share of the bytes that cross the guide's
-// link when size bytes of payload are cut into packets. The guide draws its
+// guideShare returns the payload's share of the bytes that cross the guide's link,
+// from 0 to 1, if a payload of size bytes is cut into packets. The guide draws its
 // utilisation curve by this formula.
 func guideShare(size int) float64 {
 	packets := (size + guidePacket - 1) / guidePacket
 	return float64(size) / float64(size+packets*guideOverhead)
 }
 
-// headerShare returns the payload's share of the bytes that cross a TT-link when
-// size bytes of payload travel in frames that carry frame bytes each. It counts
-// the packet's header for one hop, the frame headers and padding. It leaves out
-// acknowledgements and completions.
+// headerShare returns the payload's share of the bytes that cross a TT-link. The
+// payload has size bytes, and each frame carries at most frame bytes. headerShare
+// counts the packet's header for one hop, the frame headers and padding. It does not
+// count acknowledgements and completions.
 func headerShare(size, frame int) float64 {
 	header, ok := wire.HeaderLenFor(1)
 	if !ok || frame <= 0 {
@@ -40,8 +40,9 @@ func headerShare(size, frame int) float64 {
 	return float64(size) / float64(n*(wire.FrameOverhead+wire.PadTo(each)))
 }
 
-// utilisationChart draws the payload's share by packet size: measured, computed
-// from our headers alone, and computed from the guide's headers.
+// utilisationChart draws three shares of the payload by packet size: the measured
+// share, the share computed from our headers alone, and the share computed from the
+// guide's headers.
 func utilisationChart(rows []linkRow, frame int) *chart.Chart {
 	c := &chart.Chart{Title: "Payload's share of the bytes that cross the cable", X: "packet size, bytes", Y: "share, %", LogX: true}
 	low, high := rows[0].Size, rows[0].Size
@@ -57,7 +58,8 @@ func utilisationChart(rows []linkRow, frame int) *chart.Chart {
 	return c
 }
 
-// linesByChannels returns one line for each number of channels: y by packet size.
+// linesByChannels returns a chart's lines, one for each number of channels. A line
+// shows the value that y returns, by packet size.
 func linesByChannels(rows []linkRow, y func(*linkRow) float64) (ls []chart.Line) {
 	var ns []int
 	for _, r := range rows {
@@ -77,8 +79,8 @@ func linesByChannels(rows []linkRow, y func(*linkRow) float64) (ls []chart.Line)
 	return ls
 }
 
-// linkChart draws the bandwidth for each number of channels, and the largest
-// bandwidth over all numbers of channels. The guide's first chart shows the latter.
+// linkChart draws the bandwidth for each number of channels. It also draws the
+// largest bandwidth of all numbers of channels, as the guide's first chart does.
 func linkChart(x, y wire.FabricNodeID, rows []linkRow) *chart.Chart {
 	c := &chart.Chart{Title: fmt.Sprintf("One link, %s and %s, both directions at once", x, y), X: "packet size, bytes", Y: "payload in each direction, Gb/s", LogX: true}
 	c.Lines = linesByChannels(rows, func(r *linkRow) float64 { return r.Gbps })
@@ -92,7 +94,7 @@ func linkChart(x, y wire.FabricNodeID, rows []linkRow) *chart.Chart {
 	}
 	if len(c.Lines) > 1 {
 		slices.Sort(sizes)
-		l := chart.Line{Name: "the largest of these", Bare: true}
+		l := chart.Line{Name: "largest bandwidth of all lines", Bare: true}
 		for _, s := range sizes {
 			l.X, l.Y = append(l.X, float64(s)), append(l.Y, most[s])
 		}
@@ -101,7 +103,8 @@ func linkChart(x, y wire.FabricNodeID, rows []linkRow) *chart.Chart {
 	return c
 }
 
-// besides returns a file's name with "-" and what inserted before its ending.
+// besides returns the path of a file that belongs to the file at path. It inserts "-"
+// and the word what before the ending of the name.
 func besides(path, what string) string {
 	if path == "" {
 		return ""

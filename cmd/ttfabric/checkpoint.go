@@ -16,18 +16,20 @@ import (
 
 func newCheckpoint() *cobra.Command {
 	var file, since string
-	c := &cobra.Command{Use: "checkpoint", Short: "Tell what the fabric has lost since a checkpoint", Args: cobra.NoArgs,
-		Long: `checkpoint -f FILE writes the incarnation of each chip, and how many of its
-requests have ended in which way, to a file. checkpoint --since FILE compares the
-fabric with such a file, and tells what has been lost since then:
+	c := &cobra.Command{Use: "checkpoint", Short: "Print what the fabric has lost since a checkpoint", Args: cobra.NoArgs,
+		Long: `'checkpoint -f FILE' writes a checkpoint of the fabric to a file. A checkpoint holds
+the incarnation of each chip, and for each outcome the number of the chip's requests
+that ended with this outcome. 'checkpoint --since FILE' compares the fabric with the
+checkpoint in a file, and prints what has been lost since the checkpoint:
 
   - requests that were not performed, by source and destination
   - requests of which nobody knows whether they were performed
-  - requests that are still open; so ask while the workload is idle
-  - chips that have restarted, so that their memory is gone
+  - requests that are still open; run the command while the workload is idle
+  - chips that have restarted and have lost the content of their memory
   - chips that do not answer
 
-A Go program gets the same answers from Checkpoint and LostSince of its session.
+A Go program gets the same answers from the methods Checkpoint and LostSince of its
+session.
 
 Exit code 5 if anything is lost, open or unknown.`,
 		Example: "  ttfabric checkpoint -f before.json\n  ttfabric checkpoint --since before.json\n  ttfabric checkpoint --since before.json -f next.json   # and write the next checkpoint",
@@ -37,7 +39,7 @@ Exit code 5 if anything is lost, open or unknown.`,
 				return err
 			}
 			if file == "" && since == "" {
-				return spec.Usagef("want -f FILE to write a checkpoint, or --since FILE to tell what has been lost since a checkpoint")
+				return spec.Usagef("want -f FILE to write a checkpoint, or --since FILE to print what has been lost since a checkpoint")
 			}
 			fab, err := openFabric(c)
 			if err != nil {
@@ -71,8 +73,8 @@ Exit code 5 if anything is lost, open or unknown.`,
 			}
 			return tellLosses(c, f, &l)
 		}}
-	c.Flags().StringVarP(&file, "file", "f", "", "write a checkpoint of this moment to this file")
-	c.Flags().StringVar(&since, "since", "", "tell what has been lost since the checkpoint in this file")
+	c.Flags().StringVarP(&file, "file", "f", "", "write a checkpoint of the fabric's present state to this file")
+	c.Flags().StringVar(&since, "since", "", "print what has been lost since the checkpoint in this file")
 	return c
 }
 
@@ -120,7 +122,7 @@ func tellLosses(c *cobra.Command, format string, l *fabric.LossesSince) error {
 			tw.Render()
 		}
 		if len(l.Restarted) > 0 {
-			fmt.Fprintf(c.OutOrStdout(), "these chips have restarted, so their memory is gone: %v\n", l.Restarted)
+			fmt.Fprintf(c.OutOrStdout(), "these chips have restarted and have lost the content of their memory: %v\n", l.Restarted)
 		}
 		if len(l.Silent) > 0 {
 			fmt.Fprintf(c.OutOrStdout(), "these chips are not running, or do not answer: %v\n", l.Silent)

@@ -20,11 +20,11 @@ func newChip() *cobra.Command {
 		newChipDo(&cobra.Command{Use: "kill CHIP", Short: "Kill a chip's process at once (kill -9)", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip kill M0D3"}, (*fabric.Fabric).KillChip),
 		newChipStart(&cobra.Command{Use: "restart CHIP", Short: "Kill a chip's process at once (kill -9) and start the chip again", Args: cobra.ExactArgs(1),
-			Long:    "restart kills a chip's process (kill -9) and starts the chip again. Its memory is then empty. Impairments that 'up --netem' declared for its cables are in force again; all later changes to its cables are gone.",
+			Long:    "The command kills a chip's process (kill -9) and starts the chip again, with empty memory. The impairments that 'up --netem' declared for the chip's cables are in force again. All later changes to the chip's cables are gone.",
 			Example: "  ttfabric chip restart M0D3\n  ttfabric chip restart M0D3 --record /tmp/calls"}, (*fabric.Fabric).RestartChip),
 		newChipRemove(),
 		newChipDo(&cobra.Command{Use: "pause CHIP", Short: "Freeze a chip's process (SIGSTOP)", Args: cobra.ExactArgs(1),
-			Long:    "A paused chip sends nothing and keeps its memory and state. Its neighbours take its links down. After 'chip resume', the links resume the same sessions.",
+			Long:    "A paused chip sends nothing and keeps its memory and state. The chip's neighbours take the links to the chip down. After 'chip resume', the links resume the same sessions.",
 			Example: "  ttfabric chip pause M0D3"}, (*fabric.Fabric).PauseChip),
 		newChipDo(&cobra.Command{Use: "resume CHIP", Short: "Let a paused chip run again (SIGCONT)", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip resume M0D3"}, (*fabric.Fabric).ResumeChip))
@@ -43,7 +43,8 @@ func newChipDo(c *cobra.Command, do func(*fabric.Fabric, context.Context, wire.F
 	return c
 }
 
-// newChipStart completes a command that starts a chip by calling start. Its flags may ask for a recording of the chip.
+// newChipStart completes a command that starts a chip by calling start. The command's
+// flags may ask for a recording of the chip.
 func newChipStart(c *cobra.Command, start func(*fabric.Fabric, context.Context, wire.FabricNodeID, spec.Records) error) *cobra.Command {
 	s := spec.Default()
 	addOptions(c, &s, spec.RecordOptions...)
@@ -62,7 +63,7 @@ func newChipStart(c *cobra.Command, start func(*fabric.Fabric, context.Context, 
 		if err := start(f, c.Context(), n, rec); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "chip %s runs, and its links train; 'ttfabric inspect --diff' lists the cables that are not up yet\n", n)
+		fmt.Fprintf(c.ErrOrStderr(), "chip %s runs, and the chip's links train; 'ttfabric inspect --diff' lists the cables that are not up yet\n", n)
 		return nil
 	}
 	return c
@@ -71,10 +72,10 @@ func newChipStart(c *cobra.Command, start func(*fabric.Fabric, context.Context, 
 func newChipRemove() *cobra.Command {
 	var drain time.Duration
 	c := &cobra.Command{Use: "remove CHIP", Short: "Let a chip say goodbye and stop", Args: cobra.ExactArgs(1),
-		Long: `remove stops a chip in good order, unlike 'chip kill'. The chip takes no new
-work. It waits until none of its own requests is under way and no packet is in
-its channels, for at most --drain. Then the chip closes its links, leaves the
-gossip and ends, so its neighbours know at once.
+		Long: `Unlike 'chip kill', the command stops a chip in good order. The chip takes no new
+work. For at most the time of --drain, the chip waits until none of its own requests
+is under way and no packet is in its channels. Then the chip closes its links,
+leaves the gossip and ends. So its neighbours know of the end at once.
 
 Programs that still send to the chip learn that the chip is unreachable. A
 traffic run on the chip goes on until the chip ends. 'chip start' brings the chip
@@ -102,9 +103,9 @@ back with empty memory.`,
 			if !drained && drain > 0 {
 				fmt.Fprintf(c.ErrOrStderr(), "chip %s still had packets or requests under way after %v\n", n, drain)
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "chip %s has left; 'ttfabric chip start %s' brings it back\n", n, n)
+			fmt.Fprintf(c.ErrOrStderr(), "chip %s has left; 'ttfabric chip start %s' brings the chip back\n", n, n)
 			return nil
 		}}
-	c.Flags().DurationVar(&drain, "drain", 5*time.Second, "wait at most this long for packets and requests under way; 0: do not wait")
+	c.Flags().DurationVar(&drain, "drain", 5*time.Second, "longest time to wait for packets and requests under way; 0: do not wait")
 	return c
 }

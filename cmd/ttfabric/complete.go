@@ -9,8 +9,8 @@ import (
 	"ttfabric/router/route"
 )
 
-// flagValues maps the name of each flag that takes one of a few words to these
-// words, which the shell completes. The words hold for every command with the flag.
+// flagValues maps the names of flags to the words that are the flags' values. The
+// shell completes these words. Every command with such a flag takes the same words.
 func flagValues() map[string][]string {
 	var schemes []string
 	for _, s := range route.Schemes {
@@ -31,7 +31,8 @@ func flagValues() map[string][]string {
 	return values
 }
 
-// completeValues lets the shell complete the values of the flags in values, for c and all commands below c.
+// completeValues lets the shell complete the values of flags, for c and all commands
+// below c. The map values holds the values of each flag, by the flag's name.
 func completeValues(c *cobra.Command, values map[string][]string) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		words, ok := values[f.Name]

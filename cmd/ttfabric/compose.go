@@ -16,20 +16,21 @@ func newCompose() *cobra.Command {
 	c := &cobra.Command{
 		Use: "compose [TOPOLOGY]", Short: "Write a compose file: one container per chip", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
-		Long: `compose writes a compose file that brings a fabric up with one container per
-chip, for docker-compose 1.29 and for Compose v2. TOPOLOGY is what 'up' takes. The
-compose file contains the text of a topology file, so it works without that file.
-With -o json, compose writes JSON. 'ttfabric up --runtime docker' writes such a
-file and starts the containers at once.
+		Long: `The command writes a compose file, which brings a fabric up with one container per
+chip. The file works with docker-compose 1.29 and with Compose v2. TOPOLOGY is a
+topology as for 'up'. The compose file contains the text of the topology, and needs
+no topology file. With -o json, the command writes JSON. 'ttfabric up --runtime
+docker' also writes a compose file, and starts the containers at once.
 
---name is the name of the fabric. When the file is brought up, the environment
-variables TTFABRIC_NAME, TTFABRIC_IMAGE and TTFABRIC_MTU replace the values of
---name, --image and --mtu. Commands find the fabric by its containers' labels.
+--name is the name of the fabric. When docker-compose brings the file up, the
+environment variables TTFABRIC_NAME, TTFABRIC_IMAGE and TTFABRIC_MTU replace the
+values of --name, --image and --mtu. Commands find the fabric by its containers'
+labels.
 
 With --auth psk, --transport quic or --gossip-key, each container gets its own
-keys and certificates as secrets. compose writes them to a folder (--secrets), not
-into the compose file. The environment variable TTFABRIC_SECRETS may name another
-folder when the file is brought up.
+keys and certificates as secrets. The command writes the secrets to a folder
+(--secrets), not into the compose file. When docker-compose brings the file up, the
+environment variable TTFABRIC_SECRETS may name another folder.
 
 Chips write recordings, logged secrets and the archive of events into the
 fabric's volume. 'record stop' and 'down' copy recordings to the folder of
@@ -49,7 +50,7 @@ fabric's volume. 'record stop' and 'down' copy recordings to the folder of
 					return nil, "", err
 				}
 				b, err := of.Compose()
-				return b, fmt.Sprintf("%s%s. 'docker-compose -p %s -f %s up -d' brings it up.", topo.Count(len(t.Chips), "container"), f.keys.Told(), container.AsProject(of.Spec.Name), file), err
+				return b, fmt.Sprintf("%s%s. 'docker-compose -p %s -f %s up -d' brings the fabric up.", topo.Count(len(t.Chips), "container"), f.keys.Told(), container.AsProject(of.Spec.Name), file), err
 			})
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")

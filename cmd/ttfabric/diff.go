@@ -24,11 +24,11 @@ type downedLink struct {
 	Direction  string            `json:"direction"` // direction in which dst lies, seen from src
 	Plane      wire.Plane        `json:"plane"`
 	Scope      string            `json:"scope"`            // "intra-mesh" or "inter-mesh"
-	Reason     string            `json:"reason"`           // why the cable is not up, as the source's end tells
-	SinceS     *float64          `json:"since_seconds"`    // for how long the cable has carried no frames; null if the source cannot tell
-	By         *wire.Channel     `json:"by_channel"`       // channel whose cable carries the frames meanwhile; null: no cable does
-	Retrains   int               `json:"retrains"`         // retrains of the source's end in its incarnation
-	DowntimeS  float64           `json:"downtime_seconds"` // time down of the source's end in its incarnation
+	Reason     string            `json:"reason"`           // reason why the cable is not up, according to the source's end
+	SinceS     *float64          `json:"since_seconds"`    // time for which the cable has carried no frames; null if the source does not know
+	By         *wire.Channel     `json:"by_channel"`       // channel whose cable carries the link's frames meanwhile; null: no cable carries them
+	Retrains   int               `json:"retrains"`         // retrains of the source's end in the source's present incarnation
+	DowntimeS  float64           `json:"downtime_seconds"` // time that the source's end was down in the source's present incarnation
 }
 
 // linkDiff compares the declared cables with the cables that are up.
@@ -41,10 +41,10 @@ type linkDiff struct {
 }
 
 // diffLinks compares the cables of topology t with the link ends that the chips
-// report in views. A cable is up if both of its ends report that they are up and
-// that their frames go by this cable. expected is the topology with the cables
-// that should exist: t, or the topology of a factory descriptor. quiet maps each
-// chip without a report to the reason.
+// report in views. A cable is up if both ends of the cable report that they are up
+// and that their frames go by this cable. The topology expected has the cables that
+// should exist; it is t, or the topology of a factory descriptor. The map quiet holds,
+// for each chip without a report, the reason why the report is missing.
 func diffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.FabricNodeID]string) linkDiff {
 	ends := map[wire.PortID]api.LinkView{}
 	for _, v := range views {
@@ -75,12 +75,14 @@ func diffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.
 	return d
 }
 
-// carries reports whether an end is up, has the given peer, and sends its frames by its own cable.
+// carries reports whether a link end is up, has the given peer, and sends frames by
+// the end's own cable.
 func carries(l api.LinkView, peer wire.PortID) bool {
 	return l.State == "up" && l.By == nil && l.Peer == peer.Node && l.PeerChan == peer.Channel
 }
 
-// downed describes the direction of cable c from src to dst, and why it is not up.
+// downed describes the direction of cable c from src to dst, and the reason why this
+// direction is not up.
 func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wire.PortID]api.LinkView, quiet map[wire.FabricNodeID]string) downedLink {
 	d := downedLink{Src: src.Node, SrcChannel: src.Channel, Dst: dst.Node, DstChannel: dst.Channel, Direction: dir.String(), Plane: c.Plane, Scope: "intra-mesh"}
 	if c.External() {

@@ -17,17 +17,18 @@ import (
 func newDoctor() *cobra.Command {
 	var r doctor.Request
 	c := &cobra.Command{
-		Use: "doctor [TOPOLOGY]", Short: "Check whether this machine can run a fabric, and tell how to mend what is missing", Args: cobra.MaximumNArgs(1),
+		Use: "doctor [TOPOLOGY]", Short: "Check whether this machine can run a fabric, and say how to mend problems", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
-		Long: `doctor checks what a fabric of the given topology needs of this machine: loopback,
-UDP offload, buffers, free ports, limits, memory, disk, clock, the Docker engine and
-its networks, kernel netem, Wireshark. doctor changes nothing.
+		Long: `The command checks what a fabric of the given topology needs of this machine:
+loopback, UDP offload, buffers, free ports, limits, memory, disk, clock, the Docker
+engine and its networks, kernel netem, Wireshark. The command changes nothing.
 
-The verdict of each check is ok, warning or failure. Warnings and failures come
-with a way out. A fabric runs in spite of a warning, but slower or without some
-feature. TOPOLOGY is what 'up' takes (default: t3000). --port-base, --runtime and
---image mean the same as for 'up'. With '--runtime docker', a missing need of
-containers is a failure; without, a warning.
+The verdict of each check is ok, warning or failure. With each warning and failure,
+the command prints what you can do about the problem. A fabric runs in spite of a
+warning, but slower or without some feature. TOPOLOGY is a topology as for 'up'
+(default: t3000). --port-base, --runtime and --image mean the same as for 'up'. If
+the machine lacks something that only containers need, the verdict is a failure with
+'--runtime docker', and a warning otherwise.
 
 Exit code 1 if a check fails, 0 otherwise.`,
 		Example: "  ttfabric doctor\n  ttfabric doctor galaxy --runtime docker\n  ttfabric doctor mesh:4x8 --port-base 17000\n  ttfabric doctor -o json",
@@ -50,12 +51,13 @@ Exit code 1 if a check fails, 0 otherwise.`,
 		}}
 	fl := c.Flags()
 	fl.IntVar(&r.PortBase, "port-base", 0, "check whether the UDP ports that 'up' would use with this --port-base are free")
-	fl.StringVar(&r.Runtime, "runtime", spec.Process, "how the chips are to run: process (of this machine) or docker (containers)")
+	fl.StringVar(&r.Runtime, "runtime", spec.Process, "how the chips are to run: process (as processes of this machine) or docker (as containers)")
 	fl.StringVar(&r.Image, "image", container.DefaultOptions().Image, "container image, as for 'up'")
 	return c
 }
 
-// showFindings prints findings. Its error, which makes the exit code 1, says how many checks failed.
+// showFindings prints findings. If checks failed, showFindings returns an error with
+// the number of failed checks, and the exit code is 1.
 func showFindings(c *cobra.Command, f string, found []doctor.Finding) error {
 	count := map[doctor.Verdict]int{}
 	for _, x := range found {

@@ -33,14 +33,16 @@ type eventFlags struct {
 func newEvents() *cobra.Command {
 	var f eventFlags
 	c := &cobra.Command{Use: "events [CHIP]", Short: "Show past events of the fabric, and follow new events", Args: cobra.MaximumNArgs(1),
-		Long: `events prints the events since the fabric was brought up, in order of time. Then
-it prints new events as they happen, until Ctrl-C or 'ttfabric down'. Events tell
-of links, packets given up, chips that join and leave, and injected faults.
+		Long: `The command prints the events since the fabric was brought up, in order of time.
+Then the command prints new events as they happen, until Ctrl-C or 'ttfabric down'.
+Events are about links, packets given up, chips that join and leave, and injected
+faults.
 
-Each chip archives its events in its own files, so events of dead chips are shown
-too. With --since, --last or --archive, the command ends after the past events,
-unless -f is given. With -o json it prints one JSON object per line. The field seq
-counts the events of one incarnation of a chip; a gap in seq means lost events.`,
+Each chip archives its events in its own files. So the command shows events of dead
+chips too. With --since, --last or --archive but without -f, the command ends after
+the past events. With -o json the command prints one JSON object per line. The field
+"seq" counts the events of one incarnation of a chip. A gap in "seq" means that
+events were lost.`,
 		Example: `  ttfabric events
   ttfabric events --since 10m --type link,fault
   ttfabric events M0D3 --last 20 -f
@@ -57,9 +59,9 @@ counts the events of one incarnation of a chip; a gap in seq means lost events.`
 			return showEvents(c, append(f.chips, args...), f, out == "json")
 		}}
 	fl := c.Flags()
-	fl.BoolVarP(&f.follow, "follow", "f", false, "follow new events after the past events (the default unless --since, --last or --archive is given)")
-	fl.StringVar(&f.since, "since", "", "show only events of the last such time, for example 10m, or since an instant, for example 2026-01-02T15:04:05")
-	fl.IntVar(&f.last, "last", 0, "show only this many of the past events, the newest; 0: all")
+	fl.BoolVarP(&f.follow, "follow", "f", false, "follow new events after the past events (default: follow, unless --since, --last or --archive is given)")
+	fl.StringVar(&f.since, "since", "", "show only events since this long ago, for example 10m, or since this instant, for example 2026-01-02T15:04:05")
+	fl.IntVar(&f.last, "last", 0, "show only this many past events, the newest; 0: all past events")
 	fl.StringSliceVar(&f.chips, "chip", nil, "show only events that these chips report")
 	fl.StringSliceVar(&f.types, "type", nil, "show only events of these types, such as link, packet, member, fault, archive")
 	fl.StringVar(&f.archive, "archive", "", "read the event archive in this folder instead of the running fabric's archive")
@@ -87,7 +89,7 @@ type viewer struct {
 	c     *cobra.Command
 	json  bool
 	flags eventFlags
-	chips map[wire.FabricNodeID]bool // nil: all
+	chips map[wire.FabricNodeID]bool // chips whose events are requested; nil: all chips
 	since time.Time
 	dir   string         // the archive's folder
 	fab   *fabric.Fabric // the fabric that writes the archive; nil with --archive
@@ -96,8 +98,8 @@ type viewer struct {
 	seen   map[string]uint64 // number of the last event, by chip and incarnation
 	types  map[string]int    // number of events by type, to help with a misspelt --type
 	shown  int
-	recent []api.EventView // with --last: the past events so far
-	past   bool            // all past events are printed
+	recent []api.EventView // past events so far, with --last
+	past   bool            // whether all past events are printed
 }
 
 func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) error {
@@ -148,14 +150,15 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 	return v.live()
 }
 
-// history prints the archived events. With --last it keeps them for endHistory.
+// history prints the archived events. With --last, history keeps the events, and
+// endHistory prints them.
 func (v *viewer) history() error {
 	skipped, err := v.read(v.wants)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && v.flags.archive == "":
-		return nil // no chip could make the archive
+		return nil // there is no archive, because no chip could make the archive
 	case err != nil && v.flags.archive == "":
-		fmt.Fprintln(v.c.ErrOrStderr(), "ttfabric: cannot read the archive, so only events that the running chips still hold follow:", err)
+		fmt.Fprintln(v.c.ErrOrStderr(), "ttfabric: cannot read the archive; the following events are only those that the running chips still hold:", err)
 	case err != nil:
 		return fmt.Errorf("cannot read the archive: %w", err)
 	}
@@ -170,7 +173,8 @@ func (v *viewer) history() error {
 	return nil
 }
 
-// read reads the present content of the archive, for the chips that want accepts.
+// read reads the present content of the archive, for each chip for which want
+// returns true.
 func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error) {
 	if v.fab != nil {
 		if err := v.fab.Archive(v.c.Context()); err != nil && v.c.Context().Err() == nil {
@@ -180,7 +184,8 @@ func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error
 	return fabric.History(v.dir, want, v.take)
 }
 
-// below names the folders inside the folder of --archive, one of which may be the archive.
+// below returns the names of the folders inside the folder of --archive, as the end of
+// a message. One of these folders may be the archive.
 func (v *viewer) below() string {
 	ents, _ := os.ReadDir(v.dir)
 	var names []string
@@ -192,12 +197,12 @@ func (v *viewer) below() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "; name one of the folders in it: " + strings.Join(names, ", ")
+	return "; name one of its folders: " + strings.Join(names, ", ")
 }
 
 func (v *viewer) wants(n wire.FabricNodeID) bool { return v.chips == nil || v.chips[n] }
 
-// take prints an event if it is new and requested.
+// take prints an event if the event is new and requested.
 func (v *viewer) take(e api.EventView) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -224,7 +229,7 @@ func (v *viewer) take(e api.EventView) {
 	printEvent(v.c, e, v.json)
 }
 
-// endHistory prints the past events that take kept for --last.
+// endHistory prints the past events that take has kept because of --last.
 func (v *viewer) endHistory() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -248,19 +253,19 @@ func (v *viewer) endHistory() {
 	}
 }
 
-// Times of following.
+// Times for following new events.
 const (
-	settleTime = 300 * time.Millisecond // how long the latest past events of a running chip may take to arrive
-	attachPoll = 500 * time.Millisecond // how often the command looks for newly started chips
+	settleTime = 300 * time.Millisecond // longest time until the latest past events of a running chip arrive
+	attachPoll = 500 * time.Millisecond // time between two looks for newly started chips
 )
 
-// live prints events that the running chips report: past events that are not
-// archived yet, and with --follow new events as they happen.
+// live prints events that the running chips report. These are past events that are
+// not archived yet and, with --follow, new events as they happen.
 func (v *viewer) live() error {
 	ctx, cancel := context.WithCancel(v.c.Context())
 	defer cancel()
 	if v.flags.follow && !v.c.Flags().Changed("follow") && !terminal(v.c.OutOrStdout()) {
-		fmt.Fprintln(v.c.ErrOrStderr(), "ttfabric: events goes on until Ctrl-C; --follow=false ends after the events so far")
+		fmt.Fprintln(v.c.ErrOrStderr(), "ttfabric: the command prints new events until Ctrl-C; with --follow=false it ends after the past events")
 	}
 	time.AfterFunc(settleTime, func() {
 		if !v.flags.follow {
@@ -300,15 +305,15 @@ func (v *viewer) live() error {
 	}
 	cancel()
 	wg.Wait()
-	if v.c.Context().Err() == nil { // the last events, if the archive outlives the fabric
+	if v.c.Context().Err() == nil { // reads the last events, if the archive outlives the fabric
 		v.read(v.wants)
 	}
 	v.endHistory()
 	return nil
 }
 
-// attach prints a chip's events until the chip ends. Then it reads the last
-// events, which the chip could not send any more, from the chip's files.
+// attach prints a chip's events until the chip ends. Then attach reads the last
+// events from the chip's files, because the chip could not send these events any more.
 func (v *viewer) attach(ctx context.Context, cl *api.Client) {
 	err := cl.Events(ctx, v.take)
 	if ctx.Err() != nil {

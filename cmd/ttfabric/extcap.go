@@ -19,11 +19,13 @@ import (
 	"ttfabric/wire/capture/wireshark"
 )
 
-// extcapName reports whether the program was called by the plugin's name.
+// extcapName reports whether the program was called by the plugin's name. argv0 is
+// the name by which the program was called.
 func extcapName(argv0 string) bool { return strings.Contains(filepath.Base(argv0), "extcap") }
 
-// extcapCall turns the command line of a call by Wireshark into the command line of the
-// command extcap: the plugin may be a link to this program, or a script that calls this program.
+// extcapCall turns the command line of a call by Wireshark into a command line of
+// 'ttfabric extcap'. The plugin may be a link to this program, or a script that calls
+// this program.
 func extcapCall(argv []string) []string {
 	args := argv[1:]
 	if len(args) > 0 && args[0] == "extcap" {
@@ -37,11 +39,11 @@ func extcapCall(argv []string) []string {
 
 func newExtcap() *cobra.Command {
 	return &cobra.Command{Use: "extcap", Short: "Serve Wireshark as its capture plugin", DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,
-		Long: `extcap answers Wireshark, tshark and dumpcap, which call extcap as a plugin.
-Each running fabric is an interface, ttfabric-NAME. Each chip of a fabric of at
-most 64 chips is an interface, too, ttfabric-NAME-M0D3. Wireshark offers the flags
-of 'ttfabric capture' as options of an interface. 'ttfabric wireshark install'
-puts the plugin where Wireshark looks for plugins.`,
+		Long: `The command answers Wireshark, tshark and dumpcap, which call the command as a
+plugin. Each running fabric is an interface with the name ttfabric-NAME. If a fabric
+has at most 64 chips, each chip is also an interface, such as ttfabric-NAME-M0D3.
+Wireshark offers the flags of 'ttfabric capture' as options of an interface.
+'ttfabric wireshark install' puts the plugin where Wireshark looks for plugins.`,
 		Example: "  tshark -D\n  tshark -i ttfabric-default -c 20\n  ttfabric extcap --extcap-interfaces",
 		RunE: func(c *cobra.Command, args []string) error {
 			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
@@ -55,7 +57,9 @@ puts the plugin where Wireshark looks for plugins.`,
 		}}
 }
 
-// extcapFabrics returns all fabrics with a running chip: out for this program, and shown, in the same order, for the plugin's answers.
+// extcapFabrics returns all fabrics with a running chip. The result out is for this
+// program. The result shown holds the same fabrics in the same order, in the form of
+// the plugin's answers.
 func extcapFabrics(ctx context.Context) (out []*fabric.Fabric, shown []wireshark.Fabric) {
 	var names []string
 	for _, dir := range folder.All() {
@@ -76,7 +80,8 @@ func extcapFabrics(ctx context.Context) (out []*fabric.Fabric, shown []wireshark
 	return out, shown
 }
 
-// findExtcap finds the fabric of an interface, and the chip if the interface stands for one chip.
+// findExtcap returns the fabric of an interface. If the interface stands for one
+// chip, findExtcap also returns the name of this chip.
 func findExtcap(ctx context.Context, iface string) (f *fabric.Fabric, chip string, err error) {
 	if !strings.HasPrefix(iface, wireshark.InterfacePrefix) {
 		return nil, "", spec.Usagef("interface %q: want an interface that 'ttfabric extcap --extcap-interfaces' lists", iface)
@@ -116,7 +121,7 @@ func runExtcap(ctx context.Context, w io.Writer, x *wireshark.Request) error {
 // captureExtcap captures to the pipe that Wireshark has made, until Wireshark closes the pipe or ends this process.
 func captureExtcap(ctx context.Context, x *wireshark.Request) error {
 	if x.FIFO == "" {
-		return spec.Usagef("--capture: want the name of a pipe too, with --fifo")
+		return spec.Usagef("--capture: want also the name of a pipe, with --fifo")
 	}
 	f, chip, err := findExtcap(ctx, x.Interface)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 )
 
 func newGossip() *cobra.Command {
-	c := &cobra.Command{Use: "gossip", Short: "Impair, cut and show the gossip between chips, and change its keys",
-		Long: `By gossip, chips learn which chips are alive, and at which addresses. Gossip
-does not use the fabric's cables, and never takes a link up or down. Each mesh
-has a gossip pool of its chips. One more pool holds all chips with a cable to
-another mesh.`}
+	c := &cobra.Command{Use: "gossip", Short: "Impair, cut and show the gossip between chips, and change the keys of gossip",
+		Long: `Chips learn by gossip which chips are alive, and the addresses of these chips.
+Gossip does not use the fabric's cables, and never takes a link up or down. The
+chips of each mesh form a gossip pool. All chips with a cable to another mesh form
+one more pool.`}
 	c.AddCommand(newGossipShow(), newGossipImpair(), newGossipCut(), newGossipHeal(), newGossipKeygen(), newGossipKeys())
 	return c
 }
@@ -30,8 +30,8 @@ func completeChipLists(c *cobra.Command, _ []string, _ string) ([]string, cobra.
 }
 
 func newGossipShow() *cobra.Command {
-	return &cobra.Command{Use: "show [CHIPS...]", Short: "Show the state of the gossip, and impairments of it", ValidArgsFunction: completeChipLists,
-		Long:    "show prints a row per chip and pool: how many chips the chip sees, which cuts and impairments are in force, and how many packets these have affected since the chip's start.\n\n" + chipsHelp,
+	return &cobra.Command{Use: "show [CHIPS...]", Short: "Show the state of the gossip, and its impairments", ValidArgsFunction: completeChipLists,
+		Long:    "The command prints a row per chip and pool. A row holds the number of chips that the chip sees, the cuts and impairments in force, and the number of packets that cuts and impairments have affected since the chip's start.\n\n" + chipsHelp,
 		Example: "  ttfabric gossip show\n  ttfabric gossip show M0D0,M0D4 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			chips, s, err := gossipArgs(c, args)
@@ -89,13 +89,13 @@ func newGossipImpair() *cobra.Command {
 	var f impairFlags
 	c := &cobra.Command{Use: "impair CHIPS...", Short: "Delay, lose and damage gossip packets", Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeChipLists,
-		Long: `impair treats the gossip of chips as a bad network would. It delays, loses and
-damages gossip packets. Gossip also uses streams, which behave like TCP: delay and
-loss make a stream late, and its data stay whole.
+		Long: `The command makes chips treat gossip as a bad network would. The chips delay, lose
+and damage gossip packets. Gossip also uses streams, which behave like TCP: delay
+and loss make a stream late, and the data of the stream stay whole.
 
-impair changes only the impairments that its flags name. The value 0 ends one
-impairment, and 'gossip heal' ends all. A restarted chip has no impairment of its
-gossip. Flags and units are the same as for 'netem set'.
+The command changes only the impairments that the flags name. The value 0 ends one
+impairment, and 'gossip heal' ends all impairments. A restarted chip has no
+impairment of its gossip. Flags and units are the same as for 'netem set'.
 
 ` + chipsHelp,
 		Example: `  ttfabric gossip impair all --delay 200ms --jitter 50ms --loss 20%
@@ -125,12 +125,13 @@ func newGossipCut() *cobra.Command {
 	var d time.Duration
 	c := &cobra.Command{Use: "cut CHIPS [CHIPS]", Short: "Cut the gossip between two sets of chips", Args: cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeChipLists,
-		Long: `cut stops the gossip between two sets of chips, in both directions. Without a
-second set, it cuts the first set off from all other chips. cut does not touch
-links: 'partition' cuts cables, and 'partition --gossip' cuts cables and gossip.
+		Long: `The command stops the gossip between two sets of chips, in both directions. Without
+a second set, the command cuts the first set off from all other chips. The command
+does not affect links: 'partition' cuts cables, and 'partition --gossip' cuts cables
+and gossip.
 
 'gossip heal' and 'heal' end the cut. With --for the chips end the cut by
-themselves. The cut does not affect chips that start after it.
+themselves. The cut does not affect chips that start after the cut began.
 
 ` + chipsHelp,
 		Example: "  ttfabric gossip cut M0D3\n  ttfabric gossip cut 'M0D*' 'M1D*' --for 1m\n  ttfabric gossip heal",
@@ -159,9 +160,10 @@ themselves. The cut does not affect chips that start after it.
 
 func newGossipHeal() *cobra.Command {
 	return &cobra.Command{Use: "heal", Short: "End all cuts and impairments of the gossip", Args: cobra.NoArgs,
-		Long: `heal ends all cuts and impairments of the gossip, by 'gossip cut', 'gossip impair'
-and 'partition --gossip'. Chips then find missing chips again by themselves. They
-look every few seconds, or every half minute after a long cut.`,
+		Long: `The command ends all cuts and impairments of the gossip that 'gossip cut', 'gossip
+impair' and 'partition --gossip' made. Chips then find missing chips again by
+themselves. Chips look for missing chips every few seconds, or every half minute
+after a long cut.`,
 		Example: "  ttfabric gossip heal",
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, s, err := gossipArgs(c, []string{"all"})

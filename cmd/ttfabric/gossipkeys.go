@@ -21,7 +21,7 @@ func newGossipKeygen() *cobra.Command {
 	var file string
 	var bits int
 	c := &cobra.Command{Use: "keygen", Short: "Make a key for encrypted gossip", Args: cobra.NoArgs,
-		Long:    "keygen writes a random key in base64, as 'consul keygen' and 'serf keygen' do, to standard output or to a file that only you can read.",
+		Long:    "The command writes a random key in base64, as 'consul keygen' and 'serf keygen' do. The key goes to standard output, or to a file that only you can read.",
 		Example: "  ttfabric gossip keygen -f key\n  ttfabric up --gossip-key key",
 		RunE: func(c *cobra.Command, _ []string) error {
 			f, err := format(c)
@@ -60,23 +60,25 @@ func newGossipKeygen() *cobra.Command {
 
 func newGossipKeys() *cobra.Command {
 	c := &cobra.Command{Use: "keys", Short: "Show and change the keys of encrypted gossip",
-		Long: `keys changes the keys of a fabric that was started with 'up --gossip-key'. A
-change takes three steps, so that all chips can read each other's gossip at any
-moment: install a new key at all chips, use the new key, remove the old key. 'keys
-rotate' takes all three steps.
+		Long: `The commands below 'gossip keys' change the keys of a fabric that was started with
+'up --gossip-key'. A change takes three steps: install a new key at all chips, use
+the new key, remove the old key. With these steps, all chips can read each other's
+gossip at any moment. 'gossip keys rotate' takes all three steps.
 
-The command also changes the key file in the run folder, or the key file that
-compose gives to containers. Chips that start later read their keys there. A chip
-that is paused during a change cannot read any gossip when it is resumed. The chip
-tells so in its log and events. 'ttfabric chip restart' gives the chip the new keys.
+The commands also change the key file in the run folder, or the key file that
+compose gives to containers. Chips that start later read their keys from this file.
+If a chip is paused during a change, the chip cannot read any gossip after its
+resumption. The chip reports the problem in its log and events. 'ttfabric chip
+restart' gives the chip the new keys.
 
-A KEY is named by its id, the first digits of its hash, or by a FILE that holds the key.`}
+A KEY is either the id of a key, which is the first digits of the key's hash, or a
+FILE that holds the key.`}
 	for _, x := range []struct{ use, short, example string }{
 		{"list", "Show which keys the chips have", "  ttfabric gossip keys list"},
-		{"install FILE|generate", "Give all chips another key, which they do not use yet", "  ttfabric gossip keys install generate\n  ttfabric gossip keys install key"},
+		{"install FILE|generate", "Give all chips another key; the chips do not use this key yet", "  ttfabric gossip keys install generate\n  ttfabric gossip keys install key"},
 		{"use KEY", "Let all chips encrypt with an installed key", "  ttfabric gossip keys use 3f2a90c1"},
-		{"remove KEY", "Remove a key that is not in use from all chips", "  ttfabric gossip keys remove 3f2a90c1"},
-		{"rotate", "Install a new key, use it, and remove all others", "  ttfabric gossip keys rotate"},
+		{"remove KEY", "Remove a key from all chips; the key must not be in use", "  ttfabric gossip keys remove 3f2a90c1"},
+		{"rotate", "Install a new key, use the new key, and remove all other keys", "  ttfabric gossip keys rotate"},
 	} {
 		verb, arg, _ := strings.Cut(x.use, " ")
 		force := false
@@ -152,7 +154,8 @@ func changeKey(c *cobra.Command, k *fabric.KeyChange, verb, arg string) error {
 	return k.Remove(ctx, id)
 }
 
-// keyID returns the id of a key of the fabric, which arg names by its id or by its file.
+// keyID returns the id of a key of the fabric. arg is the key's id, or the name of a
+// file that holds the key.
 func keyID(c *cobra.Command, k *fabric.KeyChange, arg string) (string, error) {
 	var ids []string
 	for _, b := range k.Keys {
@@ -188,12 +191,12 @@ func printKeys(c *cobra.Command, k *fabric.KeyChange) {
 	}
 	tw.Render()
 	for _, n := range k.Absent() {
-		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running; when it starts, it reads its keys from the run folder\n", n)
+		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running; at its next start, the chip reads the keys from the run folder\n", n)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Chips that start from now on use key %s.\n", keyring.ID(k.Keys[0]))
+	fmt.Fprintf(c.ErrOrStderr(), "Chips that start after this moment use key %s.\n", keyring.ID(k.Keys[0]))
 }
 
-// keyWords lists keys by id and length.
+// keyWords returns the ids and lengths of keys, in words.
 func keyWords(ks []api.KeyView) string {
 	var out []string
 	for _, k := range ks {

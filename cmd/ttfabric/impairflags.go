@@ -9,14 +9,16 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// impairFlags say which impairment a command sets, of cables or of gossip.
+// impairFlags are the flags that say which impairment of cables or of gossip a
+// command sets.
 type impairFlags struct {
-	values   []string // by fault.Knobs
+	values   []string // values of the flags, in the order of fault.Knobs
 	seed     uint64
 	duration time.Duration
 }
 
-// add registers a flag for each impairment; dice says what has random numbers of its own.
+// add registers a flag for each impairment. dice says which things each have their
+// own sequence of random numbers, such as "each chip".
 func (f *impairFlags) add(c *cobra.Command, dice string) {
 	f.values = make([]string, len(fault.Knobs))
 	for i, k := range fault.Knobs {
@@ -26,7 +28,8 @@ func (f *impairFlags) add(c *cobra.Command, dice string) {
 	c.Flags().DurationVar(&f.duration, "duration", 0, "restore the previous values after this time; 0: never")
 }
 
-// read checks the flags that the command line names. seed is nil where --seed is not among them.
+// read checks the flags that the command line names. If the command line does not
+// name --seed, the result seed is nil.
 func (f *impairFlags) read(c *cobra.Command) (change fault.Change, seed *uint64, err error) {
 	change = fault.Change{}
 	for i, k := range fault.Knobs {

@@ -33,7 +33,7 @@ func newLs() *cobra.Command {
 				Created  time.Time `json:"created"`
 				Folder   string    `json:"folder"`
 
-				Where []folder.Chip `json:"where"` // process, container and addresses of each chip that runs
+				Where []folder.Chip `json:"where"` // process, container and addresses of each running chip
 			}
 			rows := []row{}
 			for _, d := range folder.All() {
@@ -59,45 +59,47 @@ func newLs() *cobra.Command {
 		}}
 }
 
-const inspectHelp = `inspect shows the chips of the fabric, or one chip with its links and counters.
+const inspectHelp = `The command shows the chips of the fabric, or one chip with its links and counters.
 
---links shows one row per link end. Columns of the table:
+--links shows one row per link end. The columns of the table are:
 
   Training   how far the training has come, in the words of the router firmware:
              initialization started (the peer's address is unknown), started (the
              port sends hellos), remote handshake complete (the port hears its
              peer), local handshake complete (this end is up), ready for traffic
-             (both ends are up), terminated; JSON has the codes
-  Router     the state of the port's router; see 'router'
+             (both ends are up), terminated; the output of -o json has the codes
+  Router     the state of the port's router; see 'ttfabric router --help'
   Down s     seconds that the link was down since the chip's first link came up;
              the link counts as up while a parallel cable carries its frames
-  Up %       share of the same time that the link was up
+  Up %       share of the time since the chip's first link came up in which the
+             link was up
   Flaps      failures of the link's own cable; see 'link flap'
 
 --diff compares the cables that should exist with the cables that carry frames,
-by the rules of tt-metal's reliability mode. Columns of its tables:
+by the rules of tt-metal's reliability mode. The columns of the tables are:
 
   Declared       cables that the fabric routes
   Expected       cables that should exist
   Live           expected cables that carry frames
-  Planes         the smaller of declared and expected; the fewest along the row or
-                 column count
+  Planes         the smaller of the numbers of declared and expected cables; the
+                 smallest such number along the row or column counts
   Downed         missing cables that the fabric routes
   Unused downed  missing cables that the fabric does not need
   Carried by     channel whose cable carries the link's frames meanwhile
-  For            how long the link's own cable has carried no frames
+  For            time for which the link's own cable has carried no frames
 
---losses balances packets. For each chip it shows how many packets the chip
-injected, received and sent over its links, delivered, and gave up, with the
-reasons. For each direction of a link it shows the packets sent and received in
-all sessions. Lost packets are those that a session left behind when it ended, as
-both ends know.
+--losses shows what became of every packet. For each chip, a row shows the numbers
+of packets that the chip injected, received and sent over its links, delivered, and
+gave up, with the reasons. For each direction of a link, a row shows the packets
+sent and received in all sessions. A packet is lost if a session ended before the
+packet arrived; both ends of the link know such packets.
 
-If a chip was killed or restarted, its neighbours know three figures of the ended
-incarnation: the packets that it acknowledged, the packets that it may have
-received beyond these (unknown fate), and the packets that came from it. The table
-calls such an incarnation gone, and its figures inferred. A packet that none of
-these figures explains is unexplained, and means a fault in the program.`
+If a chip was killed or restarted, its neighbours know three figures of the chip's
+ended incarnation: the packets that the chip acknowledged, the further packets that
+the chip may have received (unknown fate), and the packets that came from the chip.
+The table calls such an incarnation gone, and these figures inferred. A packet is
+unexplained if no figure explains what became of the packet. An unexplained packet
+means a fault in the program.`
 
 func newInspect() *cobra.Command {
 	var links, diff bool
@@ -144,8 +146,8 @@ func newInspect() *cobra.Command {
 			return nil
 		}}
 	c.Flags().BoolVarP(&links, "links", "l", false, "show one row per link end, with counters and retrain history")
-	c.Flags().BoolVar(&diff, "diff", false, "show declared cables that are not live: why, since when, and which cable carries their frames meanwhile")
-	c.Flags().StringVar(&expected, "expected", "", "with --diff: the topology whose cables should exist, as a file, such as a factory descriptor, or as a built-in name (default: the fabric's topology)")
+	c.Flags().BoolVar(&diff, "diff", false, "show each declared cable that is not live, with the reason, the time, and the cable that carries its frames meanwhile")
+	c.Flags().StringVar(&expected, "expected", "", "with --diff: topology with the cables that should exist; a file, such as a factory descriptor, or a built-in name (default: the fabric's topology)")
 	lost.register(c)
 	c.MarkFlagsMutuallyExclusive("links", "diff", "losses")
 	return c

@@ -25,11 +25,11 @@ type lossesFlags struct {
 
 const (
 	lossesWait = 5 * time.Second
-	lossesRows = 64 // with more directions of links than this, the table leaves out directions without a loss
+	lossesRows = 64 // number of directions of links above which the table leaves out directions without a loss
 )
 
 func (l *lossesFlags) register(c *cobra.Command) {
-	c.Flags().BoolVar(&l.show, "losses", false, "show what became of every packet, by chip, by link and by class; for dead chips, show what their neighbours know")
+	c.Flags().BoolVar(&l.show, "losses", false, "show what became of every packet, by chip, by link and by class; for dead chips, show the figures that their neighbours know")
 	c.Flags().BoolVar(&l.assert, "assert", false, "with --losses: exit code 5 if a packet is unexplained, 4 if the fabric does not come to rest")
 	c.Flags().DurationVar(&l.wait, "wait", lossesWait, "with --losses: wait at most this long for the fabric to come to rest")
 }
@@ -58,11 +58,11 @@ func (l *lossesFlags) run(c *cobra.Command, format string, cs []*api.Client, mis
 	switch n := r.Unexplained(); {
 	case !l.assert:
 	case len(r.Silent) > 0:
-		return spec.NotReadyf("chip %s runs but does not answer; if it is paused, 'ttfabric chip resume %s' lets it run again", r.Silent[0], r.Silent[0])
+		return spec.NotReadyf("chip %s runs but does not answer; if the chip is paused, 'ttfabric chip resume %s' lets the chip run again", r.Silent[0], r.Silent[0])
 	case !r.AtRest:
-		return spec.NotReadyf("packets still move after %v, and a balance needs a fabric at rest; stop the traffic, or wait longer with --wait", l.wait)
+		return spec.NotReadyf("packets still move after %v, but --losses needs a fabric at rest; stop the traffic, or wait longer with --wait", l.wait)
 	case n > 0:
-		return assertf("%d packets are unexplained; the columns Unexplained tell where", n)
+		return assertf("%d packets are unexplained; the columns Unexplained show at which chips and links", n)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func printLosses(c *cobra.Command, r *fabric.Balance) {
 	}
 	rows.Render()
 	if hidden > 0 {
-		fmt.Fprintf(c.OutOrStdout(), "%d more directions of links, which received all packets that were sent\n", hidden)
+		fmt.Fprintf(c.OutOrStdout(), "the table leaves out %d more directions of links, which received all packets that were sent\n", hidden)
 	}
 	sum := newTable(c, "Class", "Injected", "Copied", "From gone lives", "Delivered", "Dropped", "In flight", "Lost", "To gone lives", "Unknown fate", "Unexplained")
 	row := func(name string, t losses.Total) table.Row {
@@ -118,14 +118,14 @@ func printLosses(c *cobra.Command, r *fabric.Balance) {
 		fmt.Fprintf(c.OutOrStdout(), "these chips gave no figures, because they do not run or do not answer: %v\n", r.Missing)
 	}
 	if !r.AtRest {
-		fmt.Fprintln(c.OutOrStdout(), "packets moved while the chips gave their figures, so packets under way and unexplained packets may be counted at different instants")
+		fmt.Fprintln(c.OutOrStdout(), "packets moved while the chips gave their figures; the numbers of packets under way and of unexplained packets may therefore be wrong")
 	}
 }
 
-// life returns the first half of an incarnation in hexadecimal.
+// life returns the upper 32 bits of an incarnation in hexadecimal.
 func life(i wire.Incarnation) string { return fmt.Sprintf("%08x", uint64(i)>>32) }
 
-// dropText says how many packets a chip gave up, and why.
+// dropText returns the number of packets that a chip gave up, and the reasons, in words.
 func dropText(p *losses.Packets) string {
 	var parts []string
 	for r := wire.DropReason(1); r < wire.NumDropReasons; r++ {

@@ -20,16 +20,17 @@ import (
 	"ttfabric/wire"
 )
 
-// mailboxTries is how often the command reads a mailbox that its router writes at the same time.
+// mailboxTries is the largest number of times that the command reads a mailbox while
+// the mailbox's router keeps writing to the mailbox.
 const mailboxTries = 5
 
-// mailboxView is a router's mailbox for scripts.
+// mailboxView is a router's mailbox in the form that `mailbox -o json` prints.
 type mailboxView struct {
 	Chip        wire.FabricNodeID `json:"chip"`
 	Channel     wire.Channel      `json:"channel"`
-	Tile        string            `json:"tile"` // tile and offset, for 'mem read'
+	Tile        string            `json:"tile"` // tile and offset of the mailbox, as 'mem read' takes them
 	Incarnation string            `json:"incarnation"`
-	At          float64           `json:"at_seconds"` // since the chip's start
+	At          float64           `json:"at_seconds"` // time of the status, since the chip's start
 	Peer        wire.FabricNodeID `json:"peer"`
 	PeerChan    wire.Channel      `json:"peer_channel"`
 	State       string            `json:"state"`
@@ -45,14 +46,14 @@ type mailboxView struct {
 	Counters    map[string]uint64 `json:"counters"`
 	Posted      uint32            `json:"posted"`
 	Overwritten uint32            `json:"overwritten"` // old entries that new entries have replaced in the ring
-	Torn        int               `json:"torn"`        // entries that the router wrote while they were read
+	Torn        int               `json:"torn"`        // entries that the router wrote while the command read them
 	Entries     []mailboxEntry    `json:"entries"`
 }
 
-// mailboxEntry is an entry for scripts.
+// mailboxEntry is an entry of a mailbox in the form that `mailbox -o json` prints.
 type mailboxEntry struct {
 	Number   uint32  `json:"number"`
-	At       float64 `json:"at_seconds"` // since the chip's start
+	At       float64 `json:"at_seconds"` // time of the entry, since the chip's start
 	Severity string  `json:"severity"`
 	What     string  `json:"what"`
 	Detail   string  `json:"detail"`
@@ -61,11 +62,11 @@ type mailboxEntry struct {
 func newMailbox() *cobra.Command {
 	var last int
 	c := &cobra.Command{Use: "mailbox CHIP[:CHANNEL]", Short: "Read the status mailboxes of a chip's routers, through the fabric", Args: cobra.ExactArgs(1),
-		Long: fmt.Sprintf(`mailbox reads the status mailboxes of a chip's routers, as the control plane does.
-A router posts its status and its latest %d entries in the L1 memory of its
+		Long: fmt.Sprintf(`The command reads the status mailboxes of a chip's routers, as the control plane
+does. A router posts its status and its latest %d entries in the L1 memory of its
 ethernet tile (Spec §7.1). The command prints one row per router, and the last
 entries. The reads are plain NoC reads, which enter the fabric at --via. The
-following command shows the same bytes, whose layout is in wire/mailbox.go:
+following command shows the same bytes, in the layout that wire/mailbox.go describes:
 
   ttfabric mem read CHIP TILE %d`, wire.MailboxEntries, wire.MailboxSize),
 		Example: "  ttfabric mailbox M0D3\n  ttfabric mailbox M0D3:8 --last 64\n  ttfabric mailbox M0D3 --via M0D0 -o json",
@@ -91,12 +92,13 @@ following command shows the same bytes, whose layout is in wire/mailbox.go:
 			printMailboxes(c, views)
 			return nil
 		}}
-	c.Flags().IntVar(&last, "last", 8, "show this many of each router's latest entries")
+	c.Flags().IntVar(&last, "last", 8, "number of latest entries to show of each router")
 	memFlags(c)
 	return c
 }
 
-// readMailboxes reads the mailboxes that "M0D3" or "M0D3:8" names.
+// readMailboxes reads the mailboxes that arg names: all mailboxes of a chip ("M0D3"),
+// or the mailbox of one port ("M0D3:8").
 func readMailboxes(c *cobra.Command, arg string) ([]mailboxView, error) {
 	name, channel, one := arg, uint64(0), false
 	if i := strings.LastIndexByte(arg, ':'); i > 0 && strings.ContainsAny(arg[:i], "mMdD:") {
@@ -138,12 +140,13 @@ func readMailboxes(c *cobra.Command, arg string) ([]mailboxView, error) {
 		views = append(views, v)
 	}
 	if len(views) == 0 {
-		return nil, spec.Usagef("chip %s has no cable at channel %d; 'ttfabric inspect %s' lists its channels", n, channel, n)
+		return nil, spec.Usagef("chip %s has no cable at channel %d; 'ttfabric inspect %s' lists the chip's channels", n, channel, n)
 	}
 	return views, nil
 }
 
-// readMailbox reads the mailbox of port p. It reads again, up to [mailboxTries] times, if the router wrote meanwhile.
+// readMailbox reads the mailbox of port p. If the router wrote to the mailbox
+// meanwhile, readMailbox reads again, up to [mailboxTries] times.
 func readMailbox(ctx context.Context, s *session.Session, t *topo.Topology, p wire.PortID, plane wire.Plane) (v mailboxView, err error) {
 	at, err := chip.MailboxAddr(t.Arch, p.Channel)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Command ttfabric brings up a live TT-Fabric of one process per chip, and
-// steers the fabric. This package is the composition root: it alone decides
+// steers the fabric. This package is the composition root: only this package decides
 // which transport, which gossip and which flags there are. Each subcommand has
 // a file of its own.
 package main
@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	fabric.ServesChips() // this program runs chips, by its command 'ttfabric node'
+	fabric.ServesChips() // this program can run chips, with its command 'ttfabric node'
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
@@ -43,11 +43,12 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ttfabric",
 		Short: "A live, networked emulator of Tenstorrent's TT-Fabric",
-		Long: `ttfabric brings up a TT-Fabric in which every process is one chip and every
+		Long: `ttfabric brings up a TT-Fabric in which every process is one chip, and every
 ethernet channel is a UDP socket. ttfabric also moves data across such a fabric.
 
-An environment variable can give the value of each flag: TTFABRIC_NAME for --name,
-TTFABRIC_UP_PROFILE for 'up --profile'. The command line overrules the variable.
+For each flag, an environment variable can give the value, such as TTFABRIC_NAME for
+--name and TTFABRIC_UP_PROFILE for 'up --profile'. The command line overrules the
+variable.
 
 Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 5 assertion failed, 130 interrupted.`,
@@ -104,7 +105,8 @@ func commandGroups() []commandGroup {
 	}
 }
 
-// completeChips lets the shell complete chips of the running fabric for each command whose usage asks for a chip.
+// completeChips lets the shell complete chips of the running fabric, for each command
+// whose usage line has a chip as an argument.
 func completeChips(c *cobra.Command) {
 	words := strings.Fields(c.Use)[1:]
 	if slices.ContainsFunc(words, asksForChip) {
@@ -124,7 +126,8 @@ func asksForChip(word string) bool {
 	return slices.Contains([]string{"CHIP", "SRC", "DST"}, strings.Trim(word, "[]"))
 }
 
-// wrapArgs makes complaints about the arguments of c, and of all commands below c, usage errors.
+// wrapArgs turns errors about the arguments of c, and of all commands below c, into
+// usage errors.
 func wrapArgs(c *cobra.Command) {
 	wrapArgsOf(c)
 	for _, sub := range c.Commands() {

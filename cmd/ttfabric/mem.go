@@ -24,8 +24,8 @@ const maxTransfer = 1 << 30
 
 func newMem() *cobra.Command {
 	c := &cobra.Command{Use: "mem", Short: "Read and write the memory of any chip's tiles",
-		Long: `mem moves bytes between the shell and a tile's memory, through the fabric. The
-packets enter the fabric at the chip of --via, and travel to CHIP.
+		Long: `The commands below mem move bytes between the shell and a tile's memory, through
+the fabric. The packets enter the fabric at the chip of --via, and travel to CHIP.
 
 TILE is <x>-<y>:<offset>: NoC coordinates, and an offset in bytes, decimal or
 hexadecimal with 0x. An example is 1-1:0x1000.`}
@@ -33,7 +33,8 @@ hexadecimal with 0x. An example is 1-1:0x1000.`}
 	return c
 }
 
-// memTarget is the place that the arguments of a mem command name, and a session to reach it.
+// memTarget is the chip and tile that the arguments of a mem command name, and a
+// session that reaches this chip.
 type memTarget struct {
 	s     *session.Session
 	dst   wire.FabricNodeID
@@ -41,18 +42,19 @@ type memTarget struct {
 	plane wire.Plane
 }
 
-// memView is the JSON of what a mem command has read or written.
+// memView is the JSON that a mem command prints about the bytes that it has read or
+// written.
 type memView struct {
 	Chip      wire.FabricNodeID `json:"chip"`
 	Address   string            `json:"address"`
 	Multicast string            `json:"multicast,omitempty"` // ranges of the chips that were written to, seen from Chip
 	Chips     int               `json:"chips,omitempty"`     // number of chips that were written to
 	Bytes     int               `json:"bytes"`
-	Hex       *string           `json:"hex,omitempty"` // the bytes that were read, unless File has them
+	Hex       *string           `json:"hex,omitempty"` // bytes that were read, unless they are in File
 	File      string            `json:"file,omitempty"`
 }
 
-// told tells the user what was written: text on stderr, or v as JSON.
+// told prints what the command has written to memory: text on stderr, or v as JSON.
 func (v *memView) told(c *cobra.Command, text string) error {
 	if as, err := format(c); err != nil || as == "json" {
 		return errors.Join(err, printJSON(c, v))
@@ -115,7 +117,7 @@ func newMemRead() *cobra.Command {
 				return err
 			}
 			if as == "json" && file == "-" {
-				return spec.Usagef("--file -: stdout takes the bytes alone; leave out --output")
+				return spec.Usagef("--file -: stdout then holds only the bytes; leave out --output")
 			}
 			t, err := parseTarget(c, args[0], args[1])
 			if err != nil {
@@ -146,7 +148,7 @@ func newMemRead() *cobra.Command {
 			}
 			return err
 		}}
-	c.Flags().StringVarP(&file, "file", "f", "", "write the bytes to this file, or with - to stdout, instead of printing a dump")
+	c.Flags().StringVarP(&file, "file", "f", "", "write the bytes to this file, instead of printing a dump; -: to stdout")
 	memFlags(c)
 	return c
 }
@@ -154,12 +156,12 @@ func newMemRead() *cobra.Command {
 func newMemWrite() *cobra.Command {
 	var file, hexa, many string
 	c := &cobra.Command{Use: "write CHIP TILE [TEXT]", Short: "Write bytes to a tile of one chip, or of many chips at once", Args: cobra.RangeArgs(2, 3),
-		Long: `write moves bytes from the shell to a tile of a chip.
+		Long: `The command moves bytes from the shell to a tile of a chip.
 
 With --multicast, one multicast from CHIP writes to the same tile of many chips,
-but not to CHIP. The ranges are numbers of hops by direction. E2,S1 is the
-rectangle of three by two chips whose north-west corner is CHIP. E2-4 are the
-chips two to four hops to the east, as start 2 and range 3 in the linear API.`,
+but not to CHIP. The ranges are numbers of hops by direction. E2,S1 names the
+rectangle of three by two chips with CHIP at the north-west corner. E2-4 names the
+chips two to four hops to the east, as start 2 and range 3 in the linear API do.`,
 		Example: "  ttfabric mem write M0D7 1-1:0x1000 'hello' --via M0D0\n  ttfabric mem write M0D7 1-1:0 --file weights.bin\n  ttfabric mem write M0D7 1-1:0 --hex deadbeef\n  ttfabric mem write M0D0 1-1:0 'to all' --multicast E3,S1",
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := format(c); err != nil {
@@ -200,14 +202,14 @@ chips two to four hops to the east, as start 2 and range 3 in the linear API.`,
 			}
 			return (&memView{Chip: t.dst, Address: t.addr.String(), Bytes: len(b)}).told(c, fmt.Sprintf("%d bytes written to %s at %s", len(b), t.dst, t.addr))
 		}}
-	c.Flags().StringVarP(&file, "file", "f", "", "write the bytes of this file, or with - of stdin")
+	c.Flags().StringVarP(&file, "file", "f", "", "write the bytes of this file; -: the bytes of stdin")
 	c.Flags().StringVar(&hexa, "hex", "", "write these bytes, in hexadecimal")
 	c.Flags().StringVar(&many, "multicast", "", "write to the chips within these ranges of hops from CHIP, such as E2,W1,N0,S1")
 	memFlags(c)
 	return c
 }
 
-// memMulticast writes to all chips within the ranges r of the chip t.dst.
+// memMulticast writes the bytes b to all chips within the ranges r of the chip t.dst.
 func memMulticast(c *cobra.Command, t *memTarget, r wire.Ranges, b []byte) error {
 	if err := t.s.MulticastWrite(c.Context(), r, t.addr, b, session.OnPlane(t.plane)); err != nil {
 		return err

@@ -17,9 +17,9 @@ import (
 
 func newNetem() *cobra.Command {
 	c := &cobra.Command{Use: "netem", Short: "Impair cables: delay, loss, rate, corruption and more",
-		Long: `netem impairs cables: it treats the datagrams on a cable as a bad network would.
-The chips impair each datagram that they send, which needs no privilege. Random
-faults come from a seed: the same seed and the same datagrams give the same faults.
+		Long: `The commands below netem impair cables: a chip then treats the datagrams that it
+sends over a cable as a bad network would. This needs no privilege. Random faults
+follow from a seed: the same seed and the same datagrams give the same faults.
 
 ` + kernelHelp + "\n\n" + linkHelp}
 	c.AddCommand(newNetemSet(), newNetemShow(), newNetemReset())
@@ -31,15 +31,17 @@ func newNetemSet() *cobra.Command {
 	var k kernelFlags
 	var f impairFlags
 	c := &cobra.Command{Use: "set LINK...", Short: "Impair cables", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long: `set impairs cables, in both directions unless --direction names one. So a delay
-of 10ms adds 20ms to a round trip. set changes only the impairments that its flags
-name. The value 0 ends one impairment, and 'netem reset' ends all. With --duration
-the chips restore the previous values by themselves. A restarted chip has only the
-impairments that 'up --netem' declared.
+		Long: `The command impairs cables in both directions, unless --direction names one
+direction. In both directions, a delay of 10ms adds 20ms to a round trip. The command
+changes only the impairments that the flags name. The value 0 ends one impairment,
+and 'netem reset' ends all impairments. With --duration the chips restore the
+previous values by themselves. A restarted chip has only the impairments that
+'up --netem' declared.
 
 Flags and units are the same as in containerlab and tc-netem(8). Shares are
-percentages, with or without the sign. A rate without a unit is in kbit. When more
-than 1 MiB waits for a limited rate, further datagrams are lost.
+percentages, with or without the percent sign. A rate without a unit is in kbit. If
+more than 1 MiB of datagrams waits because of a limited rate, further datagrams are
+lost.
 
 ` + kernelHelp + "\n\n" + linkHelp,
 		Example: `  ttfabric netem set M0D0-M0D1 --delay 10ms --jitter 2ms
@@ -61,7 +63,7 @@ than 1 MiB waits for a limited rate, further datagrams are lost.
 		}}
 	k.add(c)
 	f.add(c, "each direction of each cable")
-	c.Flags().StringVar(&direction, "direction", "both", "impair both, a-to-b or b-to-a; a is the end that LINK names first, or else the end with the lower chip number")
+	c.Flags().StringVar(&direction, "direction", "both", "directions to impair: both, a-to-b or b-to-a; a is the end that LINK names first, or else the end with the lower chip number")
 	return c
 }
 
@@ -87,10 +89,11 @@ func setNetem(c *cobra.Command, args []string, direction string, body api.NetemB
 
 func newNetemShow() *cobra.Command {
 	var k kernelFlags
-	c := &cobra.Command{Use: "show [LINK...]", Short: "Show impairments in force, and how many datagrams they affected", ValidArgsFunction: completeLinks,
-		Long: `show prints a row per direction of a cable: the impairments in force, and how many
-datagrams they have affected. Without LINK it prints only impaired directions. The
-kernel (--backend kernel) counts only passed and lost datagrams.
+	c := &cobra.Command{Use: "show [LINK...]", Short: "Show impairments in force, and the numbers of affected datagrams", ValidArgsFunction: completeLinks,
+		Long: `The command prints a row per direction of a cable: the impairments in force, and the
+number of datagrams that these impairments have affected. Without LINK the command
+prints only impaired directions. The kernel (--backend kernel) counts only passed
+and lost datagrams.
 
 ` + linkHelp,
 		Example: "  ttfabric netem show\n  ttfabric netem show M0D0-M0D1\n  ttfabric netem show all -o json",
@@ -113,7 +116,8 @@ kernel (--backend kernel) counts only passed and lost datagrams.
 	return c
 }
 
-// showNetem prints the impairments at the ends in where. With only, it leaves out ends without an impairment.
+// showNetem prints the impairments at the ends in where. If only is true, showNetem
+// leaves out ends without an impairment.
 func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only bool) error {
 	f, err := format(c)
 	if err != nil {
@@ -121,10 +125,11 @@ func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only b
 	}
 	rows, absent, err := chips.Impairments(c.Context(), where, only)
 	tellAbsent(c, absent)
-	return errors.Join(printNetem(c, f, rows, err == nil), err) // prints the answers of the other chips before the error
+	return errors.Join(printNetem(c, f, rows, err == nil), err) // prints the answers of the chips that answered, and then the error
 }
 
-// printNetem prints impairments. If there are none and all chips answered (all), it says so.
+// printNetem prints impairments. If there are no impairments and all chips answered
+// (all is true), printNetem prints a message that no cable is impaired.
 func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool) error {
 	if f == "json" {
 		return printJSON(c, append([]api.ImpairmentView{}, rows...))
@@ -187,14 +192,15 @@ func inForce(v *api.ImpairmentView) string {
 func newNetemReset() *cobra.Command {
 	var k kernelFlags
 	c := &cobra.Command{Use: "reset [LINK...]", Short: "End the impairments of the given cables, or of all cables", ValidArgsFunction: completeLinks,
-		Long: `reset ends all impairments by 'netem set' and 'up --netem', in both directions.
-Datagrams that an impairment delays at this moment are lost, and the link sends
-their frames again. A cut cable stays cut; 'ttfabric link up' and 'ttfabric heal'
-put it back.
+		Long: `The command ends all impairments by 'netem set' and 'up --netem', in both
+directions. Datagrams that an impairment delays at this moment are lost, and the
+link sends their frames again. A cut cable stays cut; 'ttfabric link up' and
+'ttfabric heal' put a cut cable back.
 
-With --backend kernel, reset ends only the kernel's impairments. An interface
-without impairments gets back the qdisc that it had before 'netem set', even if
-that command was killed. Without LINK and with --netns, no chip needs to run.
+With --backend kernel, the command ends only the kernel's impairments. If an
+interface has no impairment any more, the interface gets back the qdisc that it had
+before 'netem set', even if 'netem set' was killed. Without LINK and with --netns, no
+chip needs to run.
 
 ` + linkHelp,
 		Example: "  ttfabric netem reset\n  ttfabric netem reset M0D0-M0D1",

@@ -22,7 +22,7 @@ import (
 	"ttfabric/wire"
 )
 
-// kernelHelp describes --backend kernel, for the help of each command with that flag.
+// kernelHelp describes --backend kernel, for the help of each command with the flag --backend.
 const kernelHelp = `With --backend kernel, the netem of Linux impairs the datagrams that leave the
 chip's interface, as a real network would. Gossip and the API are not impaired.
 
@@ -33,17 +33,18 @@ chip's interface, as a real network would. Gossip and the API are not impaired.
               chip's namespace (network_mode: "service:CHIP"), name the chip with
               --api and the fabric with --topology
   How long    until 'netem reset', even if chips restart; with --duration, the
-              command waits and then ends the impairment, unless kill -9 ends the
-              command before
+              command waits for this time and then ends the impairment, unless
+              kill -9 ends the command before
   Seed        the kernel uses --seed from Linux 6.6 on
   Speed       netem would treat a super-packet of up to 64 datagrams (UDP GSO) as
               one datagram; for random faults, the command therefore lets the
-              kernel split super-packets before netem, which costs speed
-  Corruption  the receiving kernel finds a corrupted datagram by its checksum and
-              drops the datagram, so the link sees a loss; to give the link
-              corrupted frames, let the chips impair (--backend user)`
+              kernel split super-packets before netem, and this costs speed
+  Corruption  the receiving kernel finds a corrupted datagram by the datagram's
+              checksum and drops the datagram; the link then sees a loss; to give
+              the link corrupted frames, let the chips impair (--backend user)`
 
-// kernelFlags choose who impairs datagrams, and in which network namespace.
+// kernelFlags are the flags that choose who impairs datagrams, and in which network
+// namespace.
 type kernelFlags struct {
 	backend, netns, api, topology, token string
 }
@@ -54,16 +55,18 @@ func (k *kernelFlags) add(c *cobra.Command) {
 	fl.StringVar(&k.netns, "netns", "", "with --backend kernel: the chip's network namespace, as a process number, a name of 'ip netns', or self (default: the namespace of each chip's process)")
 	fl.StringVar(&k.api, "api", "", "with --backend kernel, on a machine without a run folder: API address of the chip in this namespace")
 	fl.StringVar(&k.topology, "topology", "", "with --api: the fabric's topology, as for 'up'")
-	fl.StringVar(&k.token, "token-file", "", "with --api: file with the token of the chips' APIs (default: the environment variable TTFABRIC_TOKEN)")
+	fl.StringVar(&k.token, "token-file", "", "with --api: file with the token of the chips' APIs (without this flag, the environment variable TTFABRIC_TOKEN holds the token itself)")
 	_ = c.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"user", "kernel"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// asked reports whether the flags ask for the kernel, or are wrong. Method open then refuses wrong flags.
+// asked reports whether the flags ask for the kernel, or are wrong. If the flags are
+// wrong, the method open returns an error.
 func (k *kernelFlags) asked(*cobra.Command) bool {
 	return k.backend != "user" || k.netns != "" || k.api != "" || k.topology != "" || k.token != ""
 }
 
-// kernelPort is one direction of a cable, and the network namespace and addresses by which the kernel finds it.
+// kernelPort is one direction of a cable, with the network namespace and the addresses
+// by which the kernel recognises this direction's datagrams.
 type kernelPort struct {
 	client *api.Client
 	local  wire.PortID
@@ -86,7 +89,7 @@ func (ks *kernelPorts) Close() {
 	}
 }
 
-// check refuses flags that contradict each other.
+// check returns an error if flags contradict each other.
 func (k *kernelFlags) check() error {
 	switch {
 	case k.backend != "kernel" && k.backend != "user":
@@ -94,15 +97,15 @@ func (k *kernelFlags) check() error {
 	case k.backend == "user":
 		return spec.Usagef("--netns, --api, --topology and --token-file need --backend kernel; add --backend kernel")
 	case k.api != "" && k.topology == "":
-		return spec.Usagef("--api %s: want the fabric's --topology too, which gives LINK its meaning", k.api)
+		return spec.Usagef("--api %s: want the fabric's --topology too; the meaning of LINK depends on the topology", k.api)
 	case k.api == "" && k.topology+k.token != "":
 		return spec.Usagef("--topology and --token-file need --api; add --api")
 	}
 	return nil
 }
 
-// chips opens the chips of the run folder, or the chip that --api names. It also
-// returns the network namespace of each chip.
+// chips opens the chips of the run folder, or the chip that --api names. The method
+// also returns the network namespace of each chip.
 func (k *kernelFlags) chips(c *cobra.Command) (*fabric.Chips, map[wire.FabricNodeID]string, error) {
 	where := map[wire.FabricNodeID]string{}
 	if k.api == "" {
@@ -150,7 +153,7 @@ func (k *kernelFlags) chips(c *cobra.Command) (*fabric.Chips, map[wire.FabricNod
 	return fabric.NewChips(t, api.NewClient(k.api, token, v.Chip, t)), where, nil
 }
 
-// open finds the ports that send over the cables that args name, in one direction or in both.
+// open finds the ports that send over the cables in args, in one direction or in both.
 func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*kernelPorts, error) {
 	if err := k.check(); err != nil {
 		return nil, err
@@ -177,7 +180,7 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 			}
 		}
 		if len(where) == 0 {
-			return nil, spec.Usagef("--api %s: the chip there has no port on these cables; run this command beside a chip at an end of them", k.api)
+			return nil, spec.Usagef("--api %s: the chip at this address has no port on these cables; run this command beside a chip at an end of these cables", k.api)
 		}
 	}
 	got := make([][]kernelPort, len(s.Topology.Chips)) // by chip
@@ -193,7 +196,7 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 		space, ok := spaces[p.local.Node]
 		if !ok {
 			ks.Close()
-			return nil, spec.NotReadyf("chip %s: no process of it is on this machine; name its network namespace with --netns", p.local.Node)
+			return nil, spec.NotReadyf("chip %s: this chip has no process on this machine; name the chip's network namespace with --netns", p.local.Node)
 		}
 		if ks.hosts[space] == nil {
 			h, err := netem.Open(space)
@@ -209,7 +212,8 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 	return ks, nil
 }
 
-// portsOf asks a chip for the addresses of the ports at chs, and for the addresses of their peers.
+// portsOf asks a chip for the addresses of the ports with the channels chs, and for
+// the addresses of these ports' peers.
 func portsOf(ctx context.Context, cl *api.Client, chs []wire.Channel) (out []kernelPort, err error) {
 	v, err := cl.Chip(ctx)
 	if err != nil {
@@ -245,10 +249,11 @@ func (p *kernelPort) state() (netem.State, error) {
 	return netem.State{}, err
 }
 
-// change lets the kernel impair a port's datagrams by o, and lets the chip report the change as an event.
+// change lets the kernel impair a port's datagrams as o says. It also lets the chip
+// report the change as an event.
 func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, d time.Duration) error {
 	if !p.source.Peer.IsValid() {
-		return spec.NotReadyf("port %s has not heard of its peer %s yet, so the interface it will send by is unknown; try again when the cable is up", p.local.Short(), wire.PortID{Node: p.link.Peer, Channel: p.link.PeerChan}.Short())
+		return spec.NotReadyf("port %s has not heard from its peer %s yet, so nobody knows by which interface the port will send; try again when the cable is up", p.local.Short(), wire.PortID{Node: p.link.Peer, Channel: p.link.PeerChan}.Short())
 	}
 	if seed != nil { // each port has its own random sequence, as with the chips' own impairments
 		const spread = 0x9e3779b97f4a7c15
@@ -258,7 +263,7 @@ func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, 
 	if err := p.host.Set(p.source, o, seed); err != nil {
 		return fmt.Errorf("%s: %w", p.local.Short(), err)
 	}
-	_ = p.client.TellImpairment(ctx, p.local.Channel, o, d) // an older chip has no such call, and a chip may just have ended
+	_ = p.client.TellImpairment(ctx, p.local.Channel, o, d) // no error: an older chip has no such call, and the chip may just have ended
 	return nil
 }
 
@@ -269,7 +274,7 @@ func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, bod
 	}
 	defer ks.Close()
 	if err := netem.Probe(); errors.Is(err, netem.ErrMissing) {
-		return err // before anything has been touched
+		return err // the kernel has changed nothing yet
 	}
 	was := make([]fault.Options, len(ks.ports))
 	var errs []error
@@ -288,11 +293,11 @@ func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, bod
 			break // the next ports would fail in the same way
 		}
 		if s, err := p.state(); err == nil && body.Seed != nil && s.Seed == nil && s.Options != (fault.Options{}) && i == 0 {
-			fmt.Fprintln(c.ErrOrStderr(), "This kernel's netem takes no seed, which needs Linux 6.6 or later. Its random faults differ from run to run.")
+			fmt.Fprintln(c.ErrOrStderr(), "This kernel's netem takes no seed; a seed needs Linux 6.6 or later. The random faults differ from run to run.")
 		}
 	}
 	if k.api != "" && direction == "both" && len(errs) == 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "Only datagrams that chip %s sends are impaired. To impair datagrams that it receives, run this command beside the chips at the other ends.\n", ks.ports[0].local.Node)
+		fmt.Fprintf(c.ErrOrStderr(), "Only datagrams that chip %s sends are impaired. To impair datagrams that the chip receives, run this command beside the chips at the other ends.\n", ks.ports[0].local.Node)
 	}
 	until := time.Now().Add(d)
 	errs = append(errs, ks.print(c, false, d))
@@ -324,7 +329,8 @@ func (k *kernelFlags) show(c *cobra.Command, args []string, only bool) error {
 	return ks.print(c, only, 0)
 }
 
-// print prints the kernel's impairments of the ports. With only, it leaves out ports without an impairment.
+// print prints the kernel's impairments of the ports. If only is true, print leaves
+// out ports without an impairment.
 func (ks *kernelPorts) print(c *cobra.Command, only bool, d time.Duration) error {
 	f, err := format(c)
 	if err != nil {
@@ -379,7 +385,7 @@ func (k *kernelFlags) reset(c *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	if all { // also end impairments of chips that do not run any more
+	if all { // also ends impairments of chips that do not run any more
 		for _, h := range ks.hosts {
 			if err := h.Reset(); err != nil {
 				return err

@@ -17,40 +17,41 @@ import (
 )
 
 // nodeLong is the help of 'node'.
-const nodeLong = `node runs one chip in this process until a signal stops the process.
+const nodeLong = `The command runs one chip in this process until a signal stops the process.
 
-With --dir, the chip belongs to the fabric of a run folder; 'ttfabric up' starts
-chips in this way, and such a chip also ends when the run folder is removed.
-Without --dir, the chip stands alone, on a machine or in a container of its own. It
-then knows only its topology and the addresses of some other chips.
-All chips of a fabric need the same --name, topology and gossip key.
+With --dir, the chip belongs to the fabric of a run folder. 'ttfabric up' starts
+chips in this way. A chip with --dir also ends when the run folder is removed.
+Without --dir, the chip stands alone, on a machine or in a container of its own. A
+chip that stands alone knows only its topology and the addresses of some other
+chips. All chips of a fabric need the same --name, topology and gossip key.
 
-Ports of a chip that stands alone: gossip uses --gossip-port, TCP and UDP. A chip
-with a cable to another mesh also uses the next port number for gossip. Channel k
-of the chip uses UDP port --port-base + k.
+If the chip stands alone, its gossip uses --gossip-port, TCP and UDP. A chip with a
+cable to another mesh (an exit node) also uses the next port number for gossip.
+Channel k of the chip uses UDP port --port-base + k.
 
 A seed is a host where another chip gossips. If the seed is a host name, the chip
-looks the name up at each attempt, and a name may have many addresses. A chip of
-another mesh is a seed for exit nodes only; name such a seed with its chip, as in
-M1D0/HOST.
+looks the name up at each attempt to join. A host name may have many addresses. Only
+an exit node can use a chip of another mesh as a seed. Name the chip of such a seed
+before the host, as in M1D0/HOST.
 
-Containers share no file. So without --topology, the environment variable
-TTFABRIC_TOPOLOGY_TEXT may hold the text of a topology file. Its keys transport
-and auth stand for the flags --transport and --auth, where these are not given. A
-key auth: none is refused beyond loopback, like the flag --auth none.
+Containers share no file. Without --topology, the environment variable
+TTFABRIC_TOPOLOGY_TEXT may therefore hold the text of a topology file. If the
+command line does not name --transport or --auth, the keys transport and auth of
+this text give the values. The chip refuses the value none of the key auth beyond
+loopback, as it refuses the flag --auth none.
 
 Prometheus finds counters and gauges of the chip, its links, router and sockets at
 GET /metrics of the API. Every API call except /livez and /readyz needs the bearer
-token, which is in the file "token" of the run folder:
+token. The file "token" of the run folder holds the token:
 
   scrape_configs:
   - job_name: ttfabric
     authorization: {credentials_file: /run/user/1000/ttfabric/default/token}
     static_configs: [{targets: ["10.0.1.1:8474"]}]
 
-One thread at a time does a chip's work. The environment variable GOMAXPROCS allows
-more threads. The threads do not interrupt other threads of the machine
-(SCHED_BATCH), unless chrt(1) gave the process another scheduling policy.`
+By default, one thread at a time does the chip's work. The environment variable
+GOMAXPROCS allows more threads. The threads do not interrupt other threads of the
+machine (SCHED_BATCH), unless chrt(1) gave the process another scheduling policy.`
 
 func newNode() *cobra.Command {
 	var chip, dir, level string
@@ -87,13 +88,14 @@ func newNode() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.StringVar(&chip, "chip", "", "chip to run, as M<mesh>D<chip>")
-	fl.StringVar(&dir, "dir", "", "run folder of the fabric; it holds the values of all other flags except --log-level, --record and --record-limit")
+	fl.StringVar(&dir, "dir", "", "run folder of the fabric; the folder holds the values of all other flags except --log-level, --record and --record-limit")
 	fl.StringVar(&level, "log-level", "info", "lowest level of messages to log: debug, info, warn or error")
 	addAlone(c, &o)
 	return c
 }
 
-// nodeConfig returns the configuration of a chip: from the run folder dir, or from o if dir is empty.
+// nodeConfig returns the configuration of a chip. It reads the run folder dir, or
+// the options o if dir is empty.
 func nodeConfig(cmd *cobra.Command, dir string, o *process.Options) (*process.Config, error) {
 	if dir == "" {
 		o.Name, _ = cmd.Flags().GetString("name")
@@ -117,26 +119,26 @@ func addAlone(c *cobra.Command, o *process.Options) {
 	fl.StringVar(&o.Listen, "listen", "", "address, interface or network (10.0.0.0/16) of data ports and gossip (default: the address from which this machine reaches the first seed; without seeds 127.0.0.1)")
 	fl.StringVar(&o.Advertise, "advertise", "", "address by which the other chips reach this chip (default: the address of --listen)")
 	fl.Uint16Var(&o.GossipPort, "gossip-port", process.DefaultGossipPort, "port of gossip, TCP and UDP; 0: any free port")
-	fl.IntVar(&o.MTU, "mtu", 0, "longest IP packet of the links, in bytes; 0: the links find out what each path carries, by ICMP messages or by trying")
+	fl.IntVar(&o.MTU, "mtu", 0, "longest IP packet of the links, in bytes; 0: the links find out the longest packet of each path, by ICMP messages or by trying")
 	fl.StringSliceVar(&o.Seeds, "seeds", nil, "hosts where other chips gossip, as [CHIP/]HOST[:PORT],...")
-	fl.StringVar(&o.API, "api", "127.0.0.1:0", "address of the chip's API, whose callers need the token")
-	fl.StringVar(&o.TokenFile, "token-file", "", "file with the token of the API; if the file is missing, the chip makes it with a random token (default: the environment variable TTFABRIC_TOKEN)")
-	fl.StringVar(&o.GossipKey, "gossip-key", "", "encrypt gossip with the key in this file, which 'gossip keygen' writes; the file may also hold a JSON list of keys, with the key in use first")
-	fl.StringVar(&o.TileMemory, "tile-memory", "", "memory of this machine that the memory of the chip's tiles may take, such as 128m (default 2g)")
-	fl.StringVar(&o.Once, "once", "", "folder in which a file CHIP.json may hold settings for this start only; the chip reads and removes the file; 'chip restart --record' sends a container its settings so")
+	fl.StringVar(&o.API, "api", "127.0.0.1:0", "address of the chip's API; callers of the API need the token")
+	fl.StringVar(&o.TokenFile, "token-file", "", "file with the token of the API; if the file is missing, the chip makes the file, with a random token; without this flag, the environment variable TTFABRIC_TOKEN holds the token itself")
+	fl.StringVar(&o.GossipKey, "gossip-key", "", "file with the key that encrypts gossip, as 'gossip keygen' writes; the file may also hold a JSON list of keys, with the key in use first")
+	fl.StringVar(&o.TileMemory, "tile-memory", "", "largest amount of this machine's memory that the chip uses to hold the memory of its tiles, such as 128m (default 2g)")
+	fl.StringVar(&o.Once, "once", "", "folder with a file CHIP.json of settings for this start only; the chip reads and removes the file; 'chip restart --record' writes such a file for a container")
 	addOptions(c, &o.Spec, "port-base")
 	fl.Lookup("port-base").Usage = "UDP port of channel 0; 0: any free ports"
 	addOptions(c, &o.Spec)
-	fl.StringSliceVar(&o.Trust, "trust-network", nil, "private networks, such as a container network, in which --auth none is allowed; an interface stands for its networks")
+	fl.StringSliceVar(&o.Trust, "trust-network", nil, "private networks, such as a container network, in which --auth none is allowed; the name of an interface stands for the interface's networks")
 	fl.BoolVar(&o.Insecure, "insecure", false, "allow --auth none in any network, although whoever reaches the ports can forge frames")
 }
 
-// nodeFlags refuses flags whose values the run folder of --dir holds. It also
-// refuses a command line that names no fabric.
+// nodeFlags returns an error if the command line names a flag whose value the run
+// folder of --dir holds. It also returns an error if the command line names no fabric.
 func nodeFlags(fl *pflag.FlagSet) (err error) {
 	if !fl.Changed("dir") {
 		if !fl.Changed("topology") && os.Getenv(spec.TopologyEnv) == "" {
-			return spec.Usagef("no fabric is named; want its run folder with --dir, or its --topology and --seeds; see 'ttfabric node --help'")
+			return spec.Usagef("no fabric is named; want the fabric's run folder with --dir, or the fabric's --topology and --seeds; see 'ttfabric node --help'")
 		}
 		return nil
 	}

@@ -73,7 +73,7 @@ func TestNodeRefuses(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
 	for _, x := range []struct{ args, want string }{
-		{"--chip M0D0", "--dir, or its --topology and --seeds"},
+		{"--chip M0D0", "--dir, or the fabric's --topology and --seeds"},
 		{"--chip M0D0 --dir /tmp --seeds a", "--seeds: the run folder of --dir holds this value already"},
 		{"--chip M0D9 --topology ring:4", "--chip M0D9: no such chip is in topology ring:4"},
 		{"--chip D0 --topology ring:4", "D0"},

@@ -10,8 +10,9 @@ import (
 )
 
 // addOptions adds the named options of a fabric to a command as flags. Without
-// names it adds all options except port-base, whose meaning differs by command.
-// The flags write to s, and the values in s are the defaults.
+// names, addOptions adds all options except port-base, because the meaning of
+// port-base differs by command. The flags write their values to s. The values that s
+// has at the call are the defaults.
 func addOptions(c *cobra.Command, s *spec.Spec, names ...string) {
 	if len(names) == 0 {
 		for _, o := range spec.Options {
@@ -40,7 +41,8 @@ func addOptions(c *cobra.Command, s *spec.Spec, names ...string) {
 	}
 }
 
-// refuseRunning refuses options on the command line that differ from the options of the running fabric.
+// refuseRunning returns an error if an option on the command line differs from the
+// option of the running fabric.
 func refuseRunning(c *cobra.Command, running, want *spec.Spec) error {
 	for i := range spec.Options {
 		o := &spec.Options[i]

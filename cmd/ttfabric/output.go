@@ -24,8 +24,8 @@ import (
 	"ttfabric/wire"
 )
 
-// format returns the output format of --output: "table" or "json". For YAML it
-// returns "json" too, since [printJSON] prints the same values as YAML.
+// format returns the output format of --output: "table" or "json". For YAML, format
+// also returns "json", since [printJSON] prints the same values as YAML.
 func format(c *cobra.Command) (string, error) {
 	f, err := c.Flags().GetString("output")
 	if err != nil {
@@ -51,7 +51,8 @@ func printJSON(c *cobra.Command, v any) error {
 	return e.Encode(v)
 }
 
-// printLine prints one of many values as a line of JSON, or as an item of a YAML list.
+// printLine prints the value v, which is one of many values, as a line of JSON or as an
+// item of a YAML list.
 func printLine(c *cobra.Command, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -65,8 +66,8 @@ func printLine(c *cobra.Command, v any) error {
 	return err
 }
 
-// printYAML prints a value as YAML. It reads the value's JSON, which is YAML in
-// another style, and changes the style.
+// printYAML prints a value as YAML. JSON is YAML in another style. So printYAML reads
+// the value's JSON as YAML, and changes the style.
 func printYAML(c *cobra.Command, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -82,7 +83,7 @@ func printYAML(c *cobra.Command, v any) error {
 	return errors.Join(e.Encode(&n), e.Close())
 }
 
-// blockStyle lets a document be written by lines and indentation. A string that
+// blockStyle sets the style of a document to lines and indentation. A string that
 // looks like another type, such as a number, stays quoted.
 func blockStyle(n *yaml.Node) {
 	n.Style &^= yaml.FlowStyle | yaml.DoubleQuotedStyle
@@ -108,7 +109,8 @@ func terminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// progress is a progress bar in one line of a terminal. If w is no terminal, nothing is drawn.
+// progress is a progress bar in one line of a terminal. If w is not a terminal,
+// progress draws nothing.
 type progress struct {
 	w      io.Writer
 	label  string
@@ -157,7 +159,8 @@ func (p *progress) stop() {
 	}
 }
 
-// printUp prints the result of bringing a fabric up: a table of its chips, as 'inspect' prints it.
+// printUp prints the result of bringing a fabric up. The result is a table of the
+// fabric's chips, as 'inspect' prints.
 func printUp(c *cobra.Command, t *topo.Topology, views []api.ChipView, took time.Duration) error {
 	f, err := format(c)
 	if err != nil {
@@ -193,7 +196,7 @@ func printChips(c *cobra.Command, views []api.ChipView, missing, silent []wire.F
 	tw.Render()
 }
 
-// addresses shortens a chip's UDP addresses to the first address and the number of further addresses.
+// addresses returns the first of a chip's UDP addresses, and the number of further addresses.
 func addresses(v api.ChipView) string {
 	if len(v.Links) == 0 {
 		return "-"
@@ -214,12 +217,13 @@ func sortedKeys(m map[string]uint64) []string {
 	return ks
 }
 
-// seconds converts a number of seconds into a duration, rounded for people.
+// seconds converts a number of seconds into a duration in whole seconds.
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }
 
-// ago says how many seconds ago something happened; nil means "never".
+// ago returns how long ago something happened, in words. s is in seconds. If s is nil,
+// ago returns "never".
 func ago(s *float64) string {
 	if s == nil {
 		return "never"
@@ -227,7 +231,7 @@ func ago(s *float64) string {
 	return seconds(*s).String() + " ago"
 }
 
-// share formats a share in percent; nil means "".
+// share returns a share in percent as text. If s is nil, share returns "".
 func share(s *float64) string {
 	if s == nil {
 		return ""
@@ -235,7 +239,8 @@ func share(s *float64) string {
 	return fmt.Sprintf("%.3f", 100**s)
 }
 
-// training says how far a link's training has come. It adds the result if the training failed.
+// training returns how far a link's training has come, in words. If the training
+// failed, training adds the result.
 func training(l *api.LinkView) string {
 	if l.Train == "fail" || l.Train == "not connected" {
 		return l.Phase + ", " + l.Train
@@ -261,8 +266,9 @@ func printEvent(c *cobra.Command, e api.EventView, asJSON bool) {
 	fmt.Fprintf(c.OutOrStdout(), "%s %s %s %s %s (%s)\n", e.Time.Format("2006-01-02T15:04:05.000"), e.Chip, e.Type, e.Action, e.Actor, strings.Join(keys, ", "))
 }
 
-// writeResult writes text, the result of a command, to a file, or to stdout if
-// file is empty. As JSON it prints about with the file's name, or with the text.
+// writeResult writes text, the result of a command, to a file, or to stdout if the
+// parameter file is empty. If as is "json", writeResult prints the map about as JSON,
+// with the file's name or the text added.
 func writeResult(c *cobra.Command, as, file string, about map[string]any, text []byte) error {
 	if file != "" {
 		if err := folder.WriteOut(file, text); err != nil {

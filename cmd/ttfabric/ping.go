@@ -34,9 +34,9 @@ func newPing() *cobra.Command {
 	var count, plane int
 	var timeout time.Duration
 	c := &cobra.Command{Use: "ping [SRC DST]", Short: "Time round trips through the fabric", Args: cobra.MaximumNArgs(2),
-		Long: `ping sends empty packets from one chip to another through the fabric, and times
-their completions. With --all it pings every ordered pair of chips between which
-the fabric has a route.
+		Long: `The command sends empty packets from one chip to another through the fabric, and
+times each packet until the packet's completion. With --all the command pings every
+ordered pair of chips between which the fabric has a route.
 
 Exit code 5 if a ping is lost.`,
 		Example: "  ttfabric ping M0D0 M0D7\n  ttfabric ping --all",
@@ -85,8 +85,8 @@ Exit code 5 if a ping is lost.`,
 	return c
 }
 
-// pingPairs returns the pair of chips in args, or all pairs with a route on the
-// plane if args is empty. cs maps each running chip to its client.
+// pingPairs returns the pair of chips in args. If args is empty, pingPairs returns all
+// pairs of chips with a route on the plane. cs maps each running chip to its client.
 func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.FabricNodeID, cs map[wire.FabricNodeID]*api.Client, err error) {
 	f, err := openFabric(c)
 	if err != nil {

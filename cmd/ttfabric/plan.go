@@ -11,7 +11,7 @@ import (
 )
 
 // planOf returns the present routes of the running fabric. If machine names a
-// topology, it returns the routes that options f give that topology.
+// topology, planOf returns the routes of this topology with the options f.
 func planOf(c *cobra.Command, machine string, f *spec.Spec) (*route.Plan, error) {
 	if machine != "" {
 		t, err := folder.LoadTopology(c.Context(), machine)
@@ -32,7 +32,8 @@ func planOf(c *cobra.Command, machine string, f *spec.Spec) (*route.Plan, error)
 	return fab.PlanNow(c.Context())
 }
 
-// routeChips returns the chip in args, or all chips of a mesh if args is empty. A negative mesh stands for all meshes.
+// routeChips returns the chip in args. If args is empty, routeChips returns all chips
+// of a mesh. A negative mesh stands for all meshes.
 func routeChips(t *topo.Topology, args []string, mesh int) (chips []wire.FabricNodeID, err error) {
 	if len(args) == 1 {
 		n, err := wire.ParseFabricNodeID(args[0])
@@ -51,12 +52,12 @@ func routeChips(t *topo.Topology, args []string, mesh int) (chips []wire.FabricN
 	}
 	switch {
 	case len(chips) == 0:
-		return nil, spec.Usagef("--mesh %d: no such mesh is in topology %s", mesh, t)
+		return nil, spec.Usagef("--mesh %d: topology %s has no such mesh", mesh, t)
 	case len(chips) > maxRouteChips:
-		return nil, spec.Usagef("%d chips have too many tables to print, at most %d can be printed; name a chip, or a mesh with --mesh", len(chips), maxRouteChips)
+		return nil, spec.Usagef("%d chips have too many tables; the command prints the tables of at most %d chips; name a chip, or a mesh with --mesh", len(chips), maxRouteChips)
 	}
 	return chips, nil
 }
 
-// maxRouteChips is the largest number of chips whose tables are printed at once.
+// maxRouteChips is the largest number of chips whose tables one command prints.
 const maxRouteChips = 4096

@@ -20,8 +20,8 @@ func newProfile() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "profile CHIP",
 		Short: "Take a CPU or memory profile of a chip's process",
-		Long: `profile takes a profile of one chip's running process. It writes the profile to a
-file for 'go tool pprof'.`,
+		Long: `The command takes a profile of one chip's running process, and writes the profile
+to a file for 'go tool pprof'.`,
 		Example: `  ttfabric profile M0D3
   ttfabric profile M0D3 --kind allocs --file allocs.pprof
   go tool pprof -top M0D3-cpu.pprof`,
@@ -60,7 +60,7 @@ file for 'go tool pprof'.`,
 		},
 	}
 	c.Flags().StringVar(&kind, "kind", "cpu", "kind of profile: "+strings.Join(api.ProfileKinds, ", "))
-	c.Flags().DurationVar(&d, "for", 5*time.Second, "with --kind cpu: how long to take the profile")
+	c.Flags().DurationVar(&d, "for", 5*time.Second, "with --kind cpu: duration of the profile")
 	c.Flags().StringVar(&file, "file", "", "file to write the profile to (default CHIP-KIND.pprof)")
 	return c
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// readyAnswer is the largest number of bytes that the command reads of a chip's answer.
+// readyAnswer is the largest number of bytes of a chip's answer that the command reads.
 const readyAnswer = 4 << 10
 
 func newReady() *cobra.Command {
@@ -23,9 +23,9 @@ func newReady() *cobra.Command {
 	var patience time.Duration
 	c := &cobra.Command{
 		Use: "ready", Short: "Ask one chip whether all its links are up", Args: cobra.NoArgs,
-		Long: `ready asks the API of one chip whether all declared links of the chip are up. The
-call needs no token. ready is the health check of a container that holds only this
-program.
+		Long: `The command asks the API of one chip whether all declared links of the chip are up.
+The call needs no token. A container that holds only this program can use the
+command as its health check.
 
 Exit code 0 if all links are up, 4 if links are missing or no chip answers.`,
 		Example: "  ttfabric ready --api 127.0.0.1:8474",
@@ -45,7 +45,7 @@ Exit code 0 if all links are up, 4 if links are missing or no chip answers.`,
 				if errors.Is(c.Context().Err(), context.Canceled) {
 					return context.Canceled
 				}
-				return spec.NotReadyf("--api %s: no chip answers there: %w", api, errors.Unwrap(err))
+				return spec.NotReadyf("--api %s: no chip answers at this address: %w", api, errors.Unwrap(err))
 			}
 			defer resp.Body.Close()
 			b, _ := io.ReadAll(io.LimitReader(resp.Body, readyAnswer))

@@ -10,14 +10,15 @@ import (
 
 func newRecord() *cobra.Command {
 	c := &cobra.Command{Use: "record", Short: "End recordings of chips",
-		Long: `A recording holds every call into a chip and every answer, from the chip's start
-on. 'ttfabric replay' repeats a recording. A recording begins only when a chip
-starts: 'up --record DIR' records all chips, and 'chip restart CHIP --record DIR'
-records one chip. A recording ends with the chip, at the size of --record-limit,
-or by 'record stop'.
+		Long: `A recording holds every call into a chip and every answer of the chip, from the
+chip's start on. 'ttfabric replay' repeats a recording. A recording begins only when
+a chip starts: 'up --record DIR' records all chips, and 'chip restart CHIP --record
+DIR' records one chip. A recording ends when the chip ends, when the file reaches
+the size of --record-limit, or by 'record stop'.
 
-Containers record into their volume. 'record stop' copies the recordings that it
-ends to the folder of --record, and 'down' copies all recordings.`}
+Containers write their recordings into a volume. 'record stop' ends recordings, and
+copies these recordings from the volume to the folder that --record named. 'down'
+copies all recordings to that folder.`}
 	c.AddCommand(&cobra.Command{Use: "stop [CHIP...]", Short: "End the recordings of the given chips, or of all chips", Args: cobra.ArbitraryArgs,
 		Example:           "  ttfabric record stop M0D3\n  ttfabric record stop",
 		ValidArgsFunction: completeChipNames,

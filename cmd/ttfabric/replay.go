@@ -18,7 +18,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// replayFlags are the options of 'replay'.
+// replayFlags are the flags of 'replay'.
 type replayFlags struct {
 	until        uint64
 	at           time.Duration
@@ -31,16 +31,16 @@ func newReplay() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay FILE...",
 		Short: "Repeat recordings of chips, and compare the results with the recordings",
-		Long: `replay makes a chip with the recorded configuration, and gives the chip the
-recorded calls in virtual time, as fast as possible. It compares every frame,
-result and event with the recording. "identical" means that the recorded process
-and this program ran the same code on the same input. Otherwise replay prints the
-first difference. No fabric needs to run.
+		Long: `The command makes a chip with the recorded configuration, and gives the chip the
+recorded calls in virtual time, as fast as possible. The command compares every
+frame, result and event with the recording. The result "identical" means that the
+recorded process and this program ran the same code on the same input. Otherwise the
+command prints the first difference. No fabric needs to run.
 
-If a chip was killed, the last second of its recording may be missing. replay then
-replays the complete part, and says where the recording breaks off. replay also
-replays a damaged file up to the damage. --show and --events print the content of
-a file and replay nothing.
+If a chip was killed, the last second of its recording may be missing. The command
+then replays the complete part, and prints where the recording breaks off. The
+command replays a damaged file up to the damage. --show and --events print the
+content of a file and replay nothing.
 
 Exit code 5 if a result differs, 1 if a file is damaged.`,
 		Example: `  ttfabric replay /tmp/calls/*.ttrec
@@ -52,7 +52,7 @@ Exit code 5 if a result differs, 1 if a file is damaged.`,
 	}
 	fl := c.Flags()
 	fl.Uint64Var(&f.until, "until", 0, "stop after this many calls; 0: all calls")
-	fl.DurationVar(&f.at, "at", 0, "stop before the first call later than this on the chip's clock; 0: all calls")
+	fl.DurationVar(&f.at, "at", 0, "stop before the first call after this time on the chip's clock; 0: all calls")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "print each call before replaying it; with --show: also print calls without a result")
 	fl.BoolVar(&f.show, "show", false, "print the recorded calls and answers, with decoded frames, and replay nothing")
 	fl.BoolVar(&f.events, "events", false, "print only the recorded events of the chip, and replay nothing")
@@ -72,9 +72,9 @@ type replayed struct {
 	Events     uint64            `json:"events"`
 	Seconds    float64           `json:"seconds_of_chip"`
 	Took       float64           `json:"seconds_of_replay"`
-	End        string            `json:"end,omitempty"`        // why the recording ends
-	BreaksOff  string            `json:"breaks_off,omitempty"` // where and why the recording breaks off, if it has no end
-	Damaged    bool              `json:"damaged,omitempty"`    // the recording breaks off by damage, not by the end of the file
+	End        string            `json:"end,omitempty"`        // reason why the recording ends
+	BreaksOff  string            `json:"breaks_off,omitempty"` // place and reason of the break, if the recording breaks off before its end
+	Damaged    bool              `json:"damaged,omitempty"`    // whether the recording breaks off because of damage, and not because the file ends
 	Difference *replayDifference `json:"difference,omitempty"`
 	Panic      string            `json:"panic,omitempty"`
 }
@@ -182,7 +182,7 @@ func replayOne(c *cobra.Command, path string, f replayFlags) (v replayed, err er
 		return nil
 	}
 	defer func() {
-		if p := recover(); p != nil { // a panic of the chip, which the recording may have been made to find
+		if p := recover(); p != nil { // the chip panicked; the purpose of a replay may be to find this panic
 			v.Panic, err = fmt.Sprintf("call %d: %v\n%s", v.Calls, p, debug.Stack()), nil
 		}
 	}()
@@ -229,10 +229,10 @@ func printReplayed(c *cobra.Command, v *replayed) {
 	}
 }
 
-// shownRecord is one record for scripts.
+// shownRecord is one record in the form that `replay --show -o json` prints.
 type shownRecord struct {
 	Call uint64        `json:"call"`
-	Time time.Duration `json:"time_ns"` // on the chip's clock
+	Time time.Duration `json:"time_ns"` // time of the record on the chip's clock
 	Kind string        `json:"kind"`
 	Text string        `json:"text"`
 }

@@ -22,7 +22,8 @@ type recordPrinter struct {
 	calls  uint64
 }
 
-// print prints one record, if the flags ask for it. more is false after the last record that they ask for.
+// print prints one record, if the flags ask for this record. The result more is false
+// after the last record that the flags ask for.
 func (p *recordPrinter) print(rec *record.Record) (more bool, err error) {
 	call := rec.Kind < record.Kind(chip.NumOps)
 	if call {

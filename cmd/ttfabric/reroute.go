@@ -12,16 +12,16 @@ import (
 )
 
 const rerouteHelp = `The chips tell each other which cables are out of service. All chips then compute
-the same tables, which avoid these cables. Packets whose route does not cross such
-a cable keep their route. Other packets take a detour, in virtual channels of its
-own. Packets already under way still use a cable that works, so no packet is lost.
-'ttfabric routes' shows the routes, and 'ttfabric events' shows when tables are
-installed.`
+the same tables, which avoid these cables. If a packet's route crosses no such cable,
+the packet keeps this route. Other packets take a detour, in virtual channels that only
+detours use. Packets already under way may still use a cable out of service that
+works. So no packet is lost. 'ttfabric routes' shows the routes, and 'ttfabric
+events' shows when chips install tables.`
 
 func newReroute() *cobra.Command {
 	back := false
 	c := &cobra.Command{Use: "reroute LINK...", Short: "Take cables out of service, so that packets take other routes", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long:    "reroute takes working cables out of service, as a fault does with broken cables.\n--back puts the cables back in service.\n\n" + rerouteHelp + "\n\n" + linkHelp,
+		Long:    "The command takes working cables out of service, as a fault takes broken cables out of\nservice. --back puts the cables back in service.\n\n" + rerouteHelp + "\n\n" + linkHelp,
 		Example: "  ttfabric reroute M0D0-M0D1\n  ttfabric reroute M0D5            # take all cables of a chip out of service\n  ttfabric reroute --back all",
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := format(c); err != nil {
@@ -39,12 +39,12 @@ func newReroute() *cobra.Command {
 
 func newRemove() *cobra.Command {
 	return lineCommand("remove", true, "Take a row or column of chips out of service",
-		"remove takes all cables of the chips of a row or column out of service. No packet goes\nto these chips or through them until 'ttfabric restore'. The chips keep running.",
+		"The command takes all cables of the chips of a row or column out of service. No packet\ngoes to or through these chips until 'ttfabric restore'. The chips keep running.",
 		"  ttfabric remove row 3\n  ttfabric remove column 0 --mesh 1")
 }
 
 func newRestore() *cobra.Command {
-	return lineCommand("restore", false, "Put a row or column of chips back in service", "restore undoes 'ttfabric remove'.", "  ttfabric restore row 3")
+	return lineCommand("restore", false, "Put a row or column of chips back in service", "The command undoes 'ttfabric remove'.", "  ttfabric restore row 3")
 }
 
 func lineCommand(name string, out bool, short, long, example string) *cobra.Command {
@@ -77,7 +77,7 @@ func lineCommand(name string, out bool, short, long, example string) *cobra.Comm
 func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error) {
 	m, ok := t.Mesh(wire.MeshID(max(mesh, 0)))
 	if !ok || mesh < 0 || mesh >= wire.MaxMeshes {
-		return nil, spec.Usagef("--mesh %d: no such mesh is in topology %s", mesh, t)
+		return nil, spec.Usagef("--mesh %d: topology %s has no such mesh", mesh, t)
 	}
 	lines := map[string]int{"row": m.Rows, "column": m.Cols, "col": m.Cols}[kind]
 	if lines == 0 {
@@ -103,7 +103,8 @@ func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error
 	return out, nil
 }
 
-// setService takes cables out of service, or puts them back in service.
+// setService takes cables out of service if out is true, and puts cables back in
+// service if out is false.
 func setService(c *cobra.Command, chips *fabric.Chips, links []topo.Link, out bool) error {
 	absent, err := chips.SetService(c.Context(), links, out)
 	tellAbsent(c, absent)

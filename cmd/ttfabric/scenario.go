@@ -26,13 +26,14 @@ func newScenario() *cobra.Command {
 	c := &cobra.Command{Use: "scenario", Short: "Run timed faults with assertions, live or simulated",
 		Long: `A scenario is a YAML file with a machine, traffic, a timeline of faults, and
 assertions about the results. The same file runs on real processes and, with --sim,
-in virtual time. Some scenarios come with the program. 'list' lists them. 'show'
-prints the file of a scenario, which you can change for a scenario of your own.`}
+in virtual time. Some scenarios come with the program. 'scenario list' lists these
+scenarios. 'scenario show' prints the file of such a scenario. You can change the
+file into a scenario of your own.`}
 	c.AddCommand(newScenarioRun(), newScenarioList(), newScenarioShow(), newScenarioValidate())
 	return c
 }
 
-// scenarioFlags say how to run a scenario.
+// scenarioFlags are the flags of 'scenario run'.
 type scenarioFlags struct {
 	sim, all, running bool
 	topology          string
@@ -44,16 +45,18 @@ type scenarioFlags struct {
 func newScenarioRun() *cobra.Command {
 	var f scenarioFlags
 	c := &cobra.Command{Use: "run FILE|NAME...", Short: "Run scenarios and judge their assertions", ValidArgsFunction: completeScenarios,
-		Long: `run brings up a new fabric, lets the chips send, carries out the timeline, and
-judges the assertions. Afterwards it takes the new fabric down, also after Ctrl-C.
-With --running it uses the running fabric that --name names, and afterwards ends
-all faults that the scenario set.
+		Long: `The command brings up a new fabric, lets the chips send, carries out the timeline,
+and judges the assertions. Afterwards, or after Ctrl-C, the command takes the new
+fabric down. With --running the command uses the running fabric that --name names,
+and afterwards ends all faults that the scenario set.
 
-With --sim no process is started: the scenario runs on the simulator, in virtual
-time, and the same seed gives the same run. The report calls a step skipped if the
-simulator, or a real fabric, cannot do the step.
+With --sim no process starts: the scenario runs on the simulator, in virtual
+time, and the same seed gives the same run. The simulator cannot carry out some
+steps, and a real fabric cannot carry out some others. The report marks such a step
+as skipped.
 
-All choices, such as "random", follow from the seed, which run prints.
+The seed decides every random choice, such as the choice of a "random" chip or
+link. The command prints the seed.
 
 Exit code 5 if an assertion fails.`,
 		Example: `  ttfabric scenario run partition
@@ -89,8 +92,8 @@ Exit code 5 if an assertion fails.`,
 	return c
 }
 
-// loadScenario reads the file named arg. If there is no such file, it returns the
-// scenario of that name that comes with the program.
+// loadScenario reads the scenario in the file arg. If there is no such file,
+// loadScenario returns the scenario with the name arg that comes with the program.
 func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
 	b, err := folder.ReadFile(ctx, arg, scenario.MaxFile)
 	if err != nil {
@@ -112,9 +115,9 @@ func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
 	return s, spec.AsUsage(err)
 }
 
-// scenarioTopology returns the topology of a scenario: the topology that flag
-// names, or else the topology that the scenario's file names. The topology file
-// may be in the folder of the scenario's file.
+// scenarioTopology returns the topology of a scenario. The parameter flag names the
+// topology; if flag is empty, the scenario's file names the topology. A topology
+// file that the scenario's file names may be in the same folder as that file.
 func scenarioTopology(ctx context.Context, s *scenario.Scenario, flag string) (*topo.Topology, error) {
 	arg := s.Fabric.Topology
 	if beside := filepath.Join(filepath.Dir(s.File), arg); arg != "" && flag == "" {
@@ -142,7 +145,7 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 		all = append(all, s)
 	}
 	begin := time.Now()
-	if err := writeReports(f, begin, nil); err != nil { // so that a file that cannot be written is reported before the run
+	if err := writeReports(f, begin, nil); err != nil { // finds a file that cannot be written before the run
 		return err
 	}
 	reports := []scenario.Report{}
@@ -180,10 +183,10 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 	return nil
 }
 
-// runScenario runs one scenario, live or in the simulator. It returns an error if
-// the scenario could not begin, or was interrupted.
+// runScenario runs one scenario, live or in the simulator. The function returns an
+// error if the scenario could not begin, or was interrupted.
 func runScenario(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (scenario.Report, error) {
-	seed := rand.Uint64N(1e9) // short enough to be typed
+	seed := rand.Uint64N(1e9) // a seed that is short enough to type
 	switch {
 	case c.Flags().Changed("seed"):
 		seed = f.seed
@@ -201,7 +204,8 @@ func runScenario(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (scena
 	return rep, spec.AsUsage(err)
 }
 
-// runLive runs a scenario on real chips: on a new fabric, or with --running on the fabric that --name names.
+// runLive runs a scenario on real chips. The chips are those of a new fabric, or
+// with --running those of the fabric that --name names.
 func runLive(c *cobra.Command, s *scenario.Scenario, f scenarioFlags, seed uint64) (rep scenario.Report, err error) {
 	cfg := live.Config{Scenario: s, Seed: seed, Timeout: f.timeout}
 	if f.running {
@@ -248,13 +252,14 @@ func writeReports(f scenarioFlags, begin time.Time, reports []scenario.Report) e
 	return errors.Join(errs...)
 }
 
-// sentenceWidth is where sentences in tables are wrapped, in characters.
+// sentenceWidth is the width at which a table wraps sentences, in characters.
 const sentenceWidth = 72
 
-// statusSigns are the signs of the outcomes.
+// statusSigns maps each outcome to the sign that stands for the outcome in tables.
 var statusSigns = map[scenario.Status]string{scenario.Passed: "✓", scenario.Failed: "✗", scenario.Skipped: "–", scenario.Open: "?"}
 
-// printScenario prints the results of a run: the assertions on stdout, the timeline and a summary on stderr.
+// printScenario prints the results of a run. It prints the assertions on stdout, and
+// the timeline and a summary on stderr.
 func printScenario(c *cobra.Command, r scenario.Report, arg string, f scenarioFlags) {
 	for _, e := range r.Timeline {
 		fmt.Fprintf(c.ErrOrStderr(), "%8.3fs %s %s", e.At, statusSigns[e.Status], e.What)
@@ -292,7 +297,8 @@ func printScenario(c *cobra.Command, r scenario.Report, arg string, f scenarioFl
 	fmt.Fprintf(c.ErrOrStderr(), "seed %d; to run again with the same choices: ttfabric scenario run %s%s\n", r.Seed, arg, flags)
 }
 
-// completeScenarios offers the scenarios that come with the program, and the shell's files.
+// completeScenarios returns the names of the scenarios that come with the program.
+// The shell completes these names, and file names.
 func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var out []string
 	for _, n := range scenario.Names() {
@@ -303,7 +309,7 @@ func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	return out, cobra.ShellCompDirectiveDefault
 }
 
-// firstSentence returns a description up to its first full stop.
+// firstSentence returns the first sentence of a description.
 func firstSentence(s string) string {
 	if i := strings.Index(s, ". "); i >= 0 {
 		return s[:i+1]
@@ -338,7 +344,7 @@ func newScenarioList() *cobra.Command {
 			if f == "json" {
 				return printJSON(c, all)
 			}
-			tw := newTable(c, "Scenario", "Machine", "Assertions", "What it is")
+			tw := newTable(c, "Scenario", "Machine", "Assertions", "Description")
 			tw.SetColumnConfigs([]table.ColumnConfig{{Number: 4, WidthMax: sentenceWidth}})
 			for _, s := range all {
 				tw.AppendRow(table.Row{s.Name, s.Topology, s.Assertions, firstSentence(s.Description)})
@@ -350,7 +356,7 @@ func newScenarioList() *cobra.Command {
 
 func newScenarioShow() *cobra.Command {
 	return &cobra.Command{Use: "show NAME", Short: "Print a scenario that comes with the program", Args: cobra.ExactArgs(1), ValidArgs: scenario.Names(),
-		Long:    "show prints the file of a scenario. Save the file, change it, and run your own scenario.",
+		Long:    "The command prints the file of a scenario. Save and change the file for a scenario of your own.",
 		Example: "  ttfabric scenario show partition > my.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			text, ok := scenario.Source(args[0])

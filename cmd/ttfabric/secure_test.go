@@ -88,7 +88,7 @@ func TestSecureMessages(t *testing.T) {
 		{"up -d t3000 --transport quic --pki " + dir, "M0D2.pem"},
 		{"up -d --keylog " + c.dir, "only QUIC"},
 		{"up -d --transport quic --keylog nowhere", "want an existing folder"},
-		{"pki make n300 -d " + dir, "make overwrites no file"},
+		{"pki make n300 -d " + dir, "overwrites no file"},
 		{"pki make n300 --valid -1s -d " + dir + "2", "--valid"},
 		{"pki renew X -d " + dir, "X"},
 		{alone + "--listen 0.0.0.0 --advertise 192.0.2.1", "--trust-network"},

@@ -50,7 +50,7 @@ func TestSecuredByTheFile(t *testing.T) {
 			// The file says something else by now; the fabric that runs does not.
 			other := filepath.Join(c.dir, "other.yaml")
 			c.must("generate", sealed, "--auth", "none", "-f", other)
-			if _, errs, code := c.run("up", other, "-d", "-n", x.name); code != exitUsage || !strings.Contains(errs, "now other labels, impairments, transport or auth") {
+			if _, errs, code := c.run("up", other, "-d", "-n", x.name); code != exitUsage || !strings.Contains(errs, "other labels, impairments, transport or auth now") {
 				t.Errorf("exit code %d: %s", code, errs)
 			}
 		}

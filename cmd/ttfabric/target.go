@@ -15,14 +15,15 @@ import (
 	"ttfabric/wire"
 )
 
-// openFabric opens the fabric that --name names.
+// openFabric opens the fabric with the name that --name gives.
 func openFabric(c *cobra.Command) (*fabric.Fabric, error) {
 	name, _ := c.Flags().GetString("name")
 	return fabric.Open(c.Context(), name)
 }
 
-// peekFabric returns the topology of the fabric that --name names, or nil. It
-// asks no chip, because shell completion must neither wait nor change anything.
+// peekFabric returns the topology of the fabric that --name names. If there is no such
+// fabric, peekFabric returns nil. It asks no chip, because shell completion must
+// neither wait nor change anything.
 func peekFabric(c *cobra.Command) *topo.Topology {
 	name, _ := c.Flags().GetString("name")
 	dir, err := folder.For(name)
@@ -36,7 +37,8 @@ func peekFabric(c *cobra.Command) *topo.Topology {
 	return f.Topology
 }
 
-// chipArg opens the fabric that --name names, and reads arg as one of its chips.
+// chipArg opens the fabric that --name names, and returns the chip of this fabric that
+// arg names.
 func chipArg(c *cobra.Command, arg string) (*fabric.Fabric, wire.FabricNodeID, error) {
 	f, err := openFabric(c)
 	if err != nil {
@@ -46,7 +48,7 @@ func chipArg(c *cobra.Command, arg string) (*fabric.Fabric, wire.FabricNodeID, e
 	return f, n, err
 }
 
-// chipOf reads a chip of a topology.
+// chipOf returns the chip of a topology that arg names.
 func chipOf(t *topo.Topology, arg string) (wire.FabricNodeID, error) {
 	n, err := wire.ParseFabricNodeID(arg)
 	if err != nil {
@@ -58,8 +60,8 @@ func chipOf(t *topo.Topology, arg string) (wire.FabricNodeID, error) {
 	return n, nil
 }
 
-// clientsOf returns clients of the chips that args name, or of all running chips
-// if args is empty. missing are the chips that do not run.
+// clientsOf returns clients of the chips in args, or of all running chips if args is
+// empty. In the latter case, missing holds the chips that do not run.
 func clientsOf(c *cobra.Command, args []string) (f *fabric.Fabric, cs []*api.Client, missing []wire.FabricNodeID, err error) {
 	if f, err = openFabric(c); err != nil {
 		return nil, nil, nil, err
@@ -82,7 +84,8 @@ func clientsOf(c *cobra.Command, args []string) (f *fabric.Fabric, cs []*api.Cli
 	return f, cs, nil, nil
 }
 
-// linkArgs reads the LINKs of a command, and opens the running chips.
+// linkArgs returns the links that the arguments LINK of a command name, and opens the
+// running chips.
 func linkArgs(c *cobra.Command, args []string) ([]topo.Link, *fabric.Chips, error) {
 	f, err := openFabric(c)
 	if err != nil {
@@ -96,14 +99,14 @@ func linkArgs(c *cobra.Command, args []string) ([]topo.Link, *fabric.Chips, erro
 	return links, s, err
 }
 
-// tellAbsent says on stderr which chips a command left out because they do not run.
+// tellAbsent prints on stderr which chips a command left out because they do not run.
 func tellAbsent(c *cobra.Command, absent []wire.FabricNodeID) {
 	for _, n := range absent {
-		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running, so the command left it out; run the command again after the chip has started\n", n)
+		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running, and the command left this chip out; run the command again after the chip has started\n", n)
 	}
 }
 
-// chipList returns the chips that CHIPS arguments name, in the order of the topology.
+// chipList returns the chips that the arguments CHIPS name, in the order of the topology.
 func chipList(t *topo.Topology, args []string) ([]wire.FabricNodeID, error) {
 	set := map[wire.FabricNodeID]bool{}
 	for _, a := range args {
@@ -129,7 +132,8 @@ func planeOf(t *topo.Topology, n int) (wire.Plane, error) {
 	return wire.Plane(n), nil
 }
 
-// chipNames returns the names of the fabric's chips for completion, or none if there is no fabric.
+// chipNames returns the names of the fabric's chips for completion. If there is no
+// fabric, chipNames returns no name.
 func chipNames(c *cobra.Command) (names []string) {
 	if t := peekFabric(c); t != nil {
 		for _, n := range t.Nodes() {
@@ -143,24 +147,25 @@ func completeChipNames(c *cobra.Command, _ []string, _ string) ([]string, cobra.
 	return chipNames(c), cobra.ShellCompDirectiveNoFileComp
 }
 
-// linkHelp says what LINK may be, for the help of every command with a LINK.
+// linkHelp describes the argument LINK, for the help of every command with a LINK.
 const linkHelp = `LINK names cables:
   M0D0:8, M0D0/8    the cable at a chip's channel
   M0D0-M0D1         all cables between two chips
   M0D0-M0D1/p1      the cable between two chips on plane 1
   M0D3              all cables of a chip
-  M0D*-M1D*         chips by pattern: * any text, ? one character, [0-3] a digit 0 to 3
+  M0D*-M1D*         chips by pattern: * any text, ? any character, [0-3] a digit 0 to 3
   plane:1           all cables of a plane
   label:wan         all cables with this label in the topology file
   label:wan/p1      all cables with this label on plane 1
   all               every cable`
 
-// chipsHelp says what CHIPS may be.
+// chipsHelp describes the argument CHIPS.
 const chipsHelp = `CHIPS is a list of chips or patterns of chips: M0D0,M0D1 or 'M0D[0-3]' or 'M0D*'.
-The word all stands for every chip.`
+The word 'all' stands for every chip.`
 
-// completeLinks offers names for cables of the fabric: chips and pairs of chips,
-// or ports if the word begun contains a colon or slash.
+// completeLinks returns names for cables of the fabric, for shell completion. The
+// names are chips and pairs of chips. If the typed word begun contains a colon or
+// slash, the names are ports.
 func completeLinks(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	t := peekFabric(c)
 	if t == nil {
@@ -169,8 +174,8 @@ func completeLinks(c *cobra.Command, _ []string, begun string) ([]string, cobra.
 	return linkNames(t, strings.ContainsAny(begun, ":/")), cobra.ShellCompDirectiveNoFileComp
 }
 
-// linkNames returns names for the cables of a topology. With channels it returns
-// ports instead of pairs of chips.
+// linkNames returns names for the cables of a topology. If channels is true, linkNames
+// returns ports instead of pairs of chips.
 func linkNames(t *topo.Topology, channels bool) []string {
 	out := []string{"all"}
 	for p := range t.Planes() {
@@ -197,7 +202,8 @@ func linkNames(t *topo.Topology, channels bool) []string {
 	return out
 }
 
-// completeTopology offers the built-in topologies, and the shell's files.
+// completeTopology returns the names of the built-in topologies for shell completion.
+// The shell also completes file names.
 func completeTopology(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -209,7 +215,8 @@ func completeTopology(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// gossipArgs reads the CHIPS of a command, and opens the running chips.
+// gossipArgs returns the chips that the arguments CHIPS of a command name, and opens
+// the running chips.
 func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *fabric.Chips, error) {
 	if _, err := format(c); err != nil {
 		return nil, nil, err
@@ -226,7 +233,8 @@ func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *fabric.C
 	return chips, s, err
 }
 
-// twoSets reads CHIPS [CHIPS]. Without a second argument, other is all chips outside the first set.
+// twoSets reads the arguments CHIPS [CHIPS], and returns the two sets of chips. Without
+// a second argument, the second set holds all chips outside the first set.
 func twoSets(t *topo.Topology, args []string) (one, other []wire.FabricNodeID, err error) {
 	if one, err = chipList(t, args[:1]); err != nil {
 		return nil, nil, err
@@ -245,7 +253,7 @@ func twoSets(t *topo.Topology, args []string) (one, other []wire.FabricNodeID, e
 		}
 	}
 	if len(other) == 0 {
-		return nil, nil, spec.Usagef("%s: this set holds all chips of %s, so no chip is left for the other side of the cut; name fewer chips", args[0], t.Name)
+		return nil, nil, spec.Usagef("%s: this set holds all chips of %s, and leaves no chip for the other side of the cut; name fewer chips", args[0], t.Name)
 	}
 	return one, other, nil
 }

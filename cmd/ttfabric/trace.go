@@ -19,13 +19,13 @@ func newTrace() *cobra.Command {
 	var plane, count int
 	var other bool
 	var timeout time.Duration
-	c := &cobra.Command{Use: "trace SRC DST", Short: "Show the hops between two chips, by the tables and as a packet takes them", Args: cobra.ExactArgs(2),
-		Long: `trace prints the route of a request from one chip to another by the routing
-tables, hop by hop, with the virtual channels. It also sends a packet, asks all
-chips where the packet came in, and prints the packet's hops beside the planned
-hops. With --count it sends several packets, one after the other, and counts at
-each hop how many passed, as mtr does. With --topology it prints only the planned
-route, in a machine that need not run.
+	c := &cobra.Command{Use: "trace SRC DST", Short: "Show the hops between two chips: the planned hops, and the hops of a packet", Args: cobra.ExactArgs(2),
+		Long: `The command prints the route of a request from one chip to another by the routing
+tables, hop by hop, with the virtual channels. The command also sends a packet, asks
+all chips at which port the packet came in, and prints the packet's hops beside the
+planned hops. With --count the command sends several packets, one after the other,
+and counts the packets that pass each hop, as mtr does. With --topology the command
+prints only the planned route, in a topology that need not run.
 
 Two chips opposite each other on a ring of even length have two routes of equal
 length, one in each direction. --other-way shows the other route.
@@ -69,14 +69,15 @@ Exit code 5 if a packet took another route, or did not arrive.`,
 	c.Flags().Lookup("allow-deadlock").Hidden = true
 	c.Flags().StringVarP(&machine, "topology", "t", "", "print the planned route in this topology, a file or a name, instead of the running fabric")
 	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
-	c.Flags().BoolVar(&other, "other-way", false, "where two routes round a ring are equally long, take the other route")
-	c.Flags().IntVarP(&count, "count", "c", 1, "number of packets; with several, count at each hop how many passed")
+	c.Flags().BoolVar(&other, "other-way", false, "if two routes round a ring are equally long, take the other route")
+	c.Flags().IntVarP(&count, "count", "c", 1, "number of packets; with several packets, the command counts the packets that pass each hop")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "wait at most this long for a packet's answer")
 	c.RegisterFlagCompletionFunc("topology", completeTopology)
 	return c
 }
 
-// tracedRoute returns the route that a command names, and the hops of this route by plan p.
+// tracedRoute returns the route that a command's arguments name, and the hops of this
+// route in plan p.
 func tracedRoute(p *route.Plan, chips []string, plane int, other bool) (r fabric.Route, hops []fabric.Hop, err error) {
 	for i, at := range []*wire.FabricNodeID{&r.Src, &r.Dst} {
 		n, err := routeChips(p.Topology(), chips[i:i+1], 0)
@@ -102,7 +103,8 @@ func traced(c *cobra.Command, r fabric.Route, timeout time.Duration) (*fabric.Tr
 	return f.Trace(c.Context(), r, timeout)
 }
 
-// observe sends one packet along the planned hops, and adds to each hop what the chips saw.
+// observe sends one packet along the planned hops, and adds to each hop where the chips
+// saw the packet.
 func observe(c *cobra.Command, hops []fabric.Hop, way fabric.Route, timeout time.Duration) ([]fabric.Hop, error) {
 	if len(hops) == 0 {
 		return hops, nil
@@ -125,7 +127,7 @@ func observe(c *cobra.Command, hops []fabric.Hop, way fabric.Route, timeout time
 	case sent != nil:
 		return hops, assertf("the packet got no answer: %w", sent)
 	case off > 0:
-		return hops, assertf("the packet took %d of %d hops otherwise than planned", off, len(hops))
+		return hops, assertf("the packet differed from the plan at %d of %d hops", off, len(hops))
 	}
 	return hops, nil
 }

@@ -30,30 +30,32 @@ func newTraffic() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use: "traffic PATTERN", Short: "Send verified data between chips", Args: cobra.ExactArgs(1), ValidArgs: names,
-		Long: `traffic lets the chips send patterned data to each other's memory. The chips
+		Long: `The command lets the chips send patterned data to each other's memory. The chips
 verify every byte at its destination, and count lost, duplicated, corrupted and
-reordered packets. The traffic runs inside the chips. This command starts the
-traffic and collects the results.
+reordered packets. The traffic runs inside the chips. The command starts the traffic
+and collects the results.
 
 Patterns:
 ` + patternHelp() + `
-The patterns from uniform on are those of the literature, as BookSim defines them.
-A chip that is its own destination sends nothing. The command refuses a pattern
-that the topology cannot have, such as shuffle on 3×4 chips. It leaves out pairs
-without a route; a 1D fabric, for example, has no route between its lines.
+The pattern uniform, and the patterns below uniform, come from the literature, with
+the definitions of BookSim. A chip that is its own destination sends nothing. The
+command refuses a pattern that the topology cannot have, such as shuffle on 3×4
+chips. The command leaves out pairs without a route. A 1D fabric, for example, has
+no route between its lines.
 
 Two chips opposite each other on a ring of even length have two routes of equal
-length. The packets of such a pair take both routes in turn, which spreads the load
-over the cables. Each route is checked for order by itself. With --ways 1, all
-packets of a pair take the same route.
+length. The packets of such a pair take both routes in turn. So the load spreads
+over the cables. The chips check the order of the packets of each route separately.
+With --ways 1, all packets of a pair take the same route.
 
-The latency of a packet lasts from its request to the arrival of its completion at
-its source. Without --load, every chip sends as fast as its window allows. With
---load, packets arrive at each sending chip at random times, at this average rate
-per second. The latency then begins at the arrival, and includes the time that a
-packet waits for other packets. At most ` + fmt.Sprint(traffic.MaxQueue) + ` packets wait at a chip. The chip
-counts further arrivals as overflowed and does not send them. "Offered" is the rate
-of arrivals, and "accepted" the rate of deliveries.
+The latency of a packet is the time from the packet's request until the packet's
+completion arrives at the source. Without --load, every chip sends as fast as its
+window allows. With --load, packets arrive at each sending chip at random times, and
+the value of --load is the average number of arrivals per second. The latency then
+begins at the arrival, and includes the time that a packet waits for other packets.
+At most ` + fmt.Sprint(traffic.MaxQueue) + ` packets wait at a chip. The chip counts further arrivals as
+overflowed and does not send these packets. The column Offered/s is the rate of
+arrivals, and the column Accepted/s is the rate of deliveries.
 
 Exit code 5 unless every packet arrived exactly once, whole and in order.`,
 		Example: "  ttfabric traffic all-to-all\n  ttfabric traffic random-pairs --packets 1000000 --size 64\n  ttfabric traffic all-to-all --pairs -o json\n  ttfabric traffic uniform --load 2000 --size 64\n  ttfabric traffic hotspot --hot M0D5 --hot-share 30",
@@ -62,10 +64,10 @@ Exit code 5 unless every packet arrived exactly once, whole and in order.`,
 	fl := c.Flags()
 	fl.Uint64Var(&f.Packets, "packets", 10000, "total number of packets; all pairs get equal shares, except with hotspot")
 	fl.IntVar(&f.Size, "size", 4096, "bytes of a packet")
-	fl.IntVar(&f.Window, "window", 0, fmt.Sprintf("packets that each chip keeps outstanding (0: %d, or with --load %d)", traffic.DefaultWindow, traffic.MaxWindow))
+	fl.IntVar(&f.Window, "window", 0, fmt.Sprintf("window: number of packets that each chip keeps outstanding (0: %d, or with --load %d)", traffic.DefaultWindow, traffic.MaxWindow))
 	fl.IntVar(&f.Planes, "planes", 0, "number of routing planes that packets use in turn (0: all); a pair uses only planes on which it has a route")
-	fl.IntVar(&f.Ways, "ways", traffic.MaxWays, "2: packets of a pair take two equally long routes round a ring in turn; 1: all take the same route")
-	fl.Uint64Var(&f.Seed, "seed", 1, "seed of the order of destinations, of arrivals and of random pairs")
+	fl.IntVar(&f.Ways, "ways", traffic.MaxWays, "2: packets of a pair take two equally long routes round a ring in turn; 1: all packets of a pair take the same route")
+	fl.Uint64Var(&f.Seed, "seed", 1, "seed of all random choices: the order of destinations, arrivals and random pairs")
 	fl.Float64Var(&f.Load, "load", 0, fmt.Sprintf("packets per second that arrive at each sending chip, %v to %.0f (0: as fast as the window allows)", traffic.MinLoad, float64(traffic.MaxLoad)))
 	fl.StringVar(&f.Hot, "hot", "", "hot chip of the hotspot pattern, such as M0D5 (default: the first chip)")
 	fl.IntVar(&f.HotShare, "hot-share", traffic.DefaultHotShare, "percentage of each chip's packets that the hotspot pattern sends to the hot chip")
@@ -117,7 +119,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 		fmt.Fprintf(c.ErrOrStderr(), leftOut, topo.Count(plan.Apart, "pair"))
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "these chips are not running, so their packets will be missing: %v\n", missing)
+		fmt.Fprintf(c.ErrOrStderr(), "these chips are not running, and the packets of these chips will be missing: %v\n", missing)
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
@@ -141,7 +143,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	return nil
 }
 
-// worstPairs is how many pairs are shown without --pairs.
+// worstPairs is the number of pairs that the command shows without --pairs.
 const worstPairs = 5
 
 func printTraffic(c *cobra.Command, res traffic.Result, all bool) {

@@ -30,28 +30,29 @@ func newUp() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up [TOPOLOGY]",
 		Short: "Bring up a fabric: one process per chip",
-		Long: `up starts one process per chip. Each ethernet channel has a UDP socket of its own.
-up waits until every declared link is up, and prints a table of the chips. It stays
-in the foreground until Ctrl-C; with -d it returns. If the fabric runs already, up
-starts the missing chips.
+		Long: `The command starts one process per chip. Each ethernet channel has a UDP socket of
+its own. The command waits until every declared link is up, and prints a table of
+the chips. Then the command stays in the foreground until Ctrl-C; with -d it
+returns. If the fabric runs already, the command starts the missing chips.
 
-TOPOLOGY is a built-in (t3000, galaxy, 2xt3000), a generator (mesh:4x8, ring:6,
-torus:4x4), or a file (default: t3000). A file is a cluster descriptor of tt-umd, a
-mesh graph descriptor of tt-metal, or written by 'ttfabric generate'. 'ttfabric
-validate' describes the content of a file.
+TOPOLOGY is a built-in topology (t3000, galaxy, 2xt3000), a generated topology
+(mesh:4x8, ring:6, torus:4x4), or a file (default: t3000). A file is a cluster
+descriptor of tt-umd, a mesh graph descriptor of tt-metal, or a file that 'ttfabric
+generate' wrote. 'ttfabric validate' describes the content of a file.
 
-With --runtime docker each chip is a container. up then writes a compose file, as
-'ttfabric compose' does, to the run folder. --image, --memory and --mtu are options
-of the containers. Containers mount keys and certificates from the run folder.
-'record stop' and 'down' copy recordings to the folder of --record. 'up', 'capture'
-and 'down' copy logged secrets to the folder of --keylog.
+With --runtime docker each chip is a container. The command then writes a compose
+file to the run folder, as 'ttfabric compose' does. --image, --memory and --mtu are
+options of the containers. Containers mount keys and certificates from the run
+folder. 'record stop' and 'down' copy recordings to the folder of --record. 'up',
+'capture' and 'down' copy logged secrets to the folder of --keylog.
 
 A topology file may say what carries the links and how chips authenticate each
-other, such as transport: quic or auth: psk. --transport and --auth overrule it.
+other, such as "transport: quic" or "auth: psk". The flags --transport and --auth
+overrule the topology file.
 
-up proves the routes free of deadlock before any chip starts. 'ttfabric routes'
-shows the routes. --stuck says what chips do when a packet has been blocked for the
-time of --stuck-after: report an event, or also give up packets.`,
+The command proves the routes free of deadlock before any chip starts. 'ttfabric
+routes' shows the routes. --stuck says what chips do when a packet has been blocked
+for the time of --stuck-after: report an event, or also give up packets.`,
 		Example: `  ttfabric up
   ttfabric up mesh:4x8 -d
   ttfabric up torus:4x4 --ring bubble
@@ -67,13 +68,13 @@ time of --stuck-after: report an event, or also give up packets.`,
 		RunE:              func(c *cobra.Command, args []string) error { return runUp(c, args, f) },
 	}
 	fl := c.Flags()
-	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the fabric is up, and leave it running")
+	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the fabric is up, and leave the fabric running")
 	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up if not all links are up after this time")
 	addOptions(c, &f.spec, "port-base")
 	addOptions(c, &f.spec)
-	fl.StringVar(&f.gossipKey, "gossip-key", "", "encrypt gossip with the key in this file, which 'gossip keygen' writes, or with a new key: generate")
-	fl.StringVar(&f.spec.Runtime, "runtime", spec.Process, "how chips run: process (a process of this machine) or docker (a container, started by compose)")
-	fl.StringVar(&f.spec.Program, "program", "", "executable to run in each chip's process instead of ttfabric, such as a Go program that calls process.Main")
+	fl.StringVar(&f.gossipKey, "gossip-key", "", "file with the key that encrypts gossip, as 'gossip keygen' writes; the value generate makes a new key")
+	fl.StringVar(&f.spec.Runtime, "runtime", spec.Process, "how chips run: process (each chip is a process of this machine) or docker (each chip is a container of a compose file)")
+	fl.StringVar(&f.spec.Program, "program", "", "executable for each chip's process, instead of ttfabric; for example a Go program that calls process.Main")
 	addContainerOptions(c, &f.container)
 	return c
 }
@@ -117,15 +118,16 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	return hold(c, fab, exits)
 }
 
-// bringUp starts the chips of a fabric that do not run. It waits until all links
-// are up, and meanwhile shows a bar with the number of links that are up.
+// bringUp starts the chips of a fabric that do not run, and waits until all links are
+// up. Meanwhile, bringUp shows a bar with the number of links that are up.
 func bringUp(c *cobra.Command, ctx context.Context, fab *fabric.Fabric, exits fabric.Exits) ([]api.ChipView, error) {
 	bar := newProgress(c.ErrOrStderr(), "links up", fab.Topology.Routed())
 	defer bar.stop()
 	return fab.Up(ctx, func(done, _ int) { bar.set(done) }, exits)
 }
 
-// prepare opens the fabric if it runs already. If not, it makes a new fabric with its run folder, and fresh is true.
+// prepare opens the fabric if the fabric runs already. If not, prepare makes a new
+// fabric with a run folder, and the result fresh is true.
 func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (fab *fabric.Fabric, fresh bool, err error) {
 	name, _ := c.Flags().GetString("name")
 	if err := spec.CheckName(name); err != nil {
@@ -149,7 +151,7 @@ func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (
 	known := folder.Dir(filepath.Join(folder.Root(), name)).Has()
 	if fab, err := fabric.Open(ctx, name); err == nil {
 		if !known && f.spec.Runtime != spec.Docker {
-			fmt.Fprintf(c.ErrOrStderr(), "Fabric %q runs already, in containers of the compose project %s; 'up' starts no processes. Choose another --name for a fabric of your own.\n", name, fab.Spec.Project)
+			fmt.Fprintf(c.ErrOrStderr(), "Fabric %q runs already, in containers of the compose project %s, and 'up' starts no processes. Choose another --name for a new fabric.\n", name, fab.Spec.Project)
 		}
 		return fab, false, f.fits(c, fab, arg)
 	}
@@ -184,7 +186,8 @@ func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (
 	return fab, true, err
 }
 
-// programFile returns the absolute path of the executable of --program, which is to run in each chip's process.
+// programFile returns the absolute path of the executable that --program names. This
+// executable runs in each chip's process.
 func programFile(path, runtime string) (string, error) {
 	if runtime == spec.Docker {
 		return "", spec.Usagef("--program %s: containers run the program in their image; name another image with --image", path)
@@ -199,7 +202,8 @@ func programFile(path, runtime string) (string, error) {
 	return found, nil
 }
 
-// fits refuses a topology, flag or option on the command line that differs from the running fabric.
+// fits returns an error if a topology, flag or option on the command line differs from
+// the running fabric.
 func (f *upFlags) fits(c *cobra.Command, fab *fabric.Fabric, arg string) error {
 	name, running := fab.Name(), fab.Topology
 	if arg != "" {
@@ -210,7 +214,7 @@ func (f *upFlags) fits(c *cobra.Command, fab *fabric.Fabric, arg string) error {
 		case want.Hash() != running.Hash():
 			return spec.Usagef("topology %s: fabric %q runs %s already; 'ttfabric down --name %s' stops that fabric, or choose another --name", arg, name, fab.Spec.Source, name)
 		case !want.SameNotes(running):
-			return spec.Usagef("fabric %q runs %s already, but its file has now other labels, impairments, transport or auth; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops the fabric", name, fab.Spec.Source, name)
+			return spec.Usagef("fabric %q runs %s already, but the topology file has other labels, impairments, transport or auth now; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops the fabric", name, fab.Spec.Source, name)
 		}
 	}
 	if f.gossipKey != "" {
@@ -222,7 +226,7 @@ func (f *upFlags) fits(c *cobra.Command, fab *fabric.Fabric, arg string) error {
 	return refuseRunning(c, &fab.Spec, &f.spec)
 }
 
-// hold waits for Ctrl-C and then removes the fabric. Meanwhile it reports chips that end.
+// hold waits for Ctrl-C and then removes the fabric. Meanwhile, hold reports chips that end.
 func hold(c *cobra.Command, fab *fabric.Fabric, exits fabric.Exits) error {
 	out := c.ErrOrStderr()
 	tick := time.NewTicker(time.Second)

@@ -18,11 +18,13 @@ import (
 // onlyGroups is the annotation of a command that only groups other commands.
 const onlyGroups = "onlyGroups"
 
-// similar is the largest number of letters by which a mistyped command may differ from the suggested command.
+// similar is the largest number of letters by which a mistyped command may differ from
+// a suggested command.
 const similar = 2
 
-// refuseUnknown lets each command that only groups others refuse an unknown
-// name. Without a name, such a command prints its help.
+// refuseUnknown sets what each command does that only groups other commands. With the
+// name of an unknown command, the group returns an error. Without a name, the group
+// prints its help.
 func refuseUnknown(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		refuseUnknown(sub)
@@ -45,7 +47,7 @@ func refuseUnknown(c *cobra.Command) {
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
-// completeFabrics offers the names of the running fabrics.
+// completeFabrics returns the names of the running fabrics, for shell completion.
 func completeFabrics(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
 	for _, d := range folder.All() {
 		if spec.CheckName(d.Name()) == nil {
@@ -55,7 +57,8 @@ func completeFabrics(*cobra.Command, []string, string) (names []string, _ cobra.
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// plainFlagError replaces the library's text, which names a parsing function, by the kind of value that the flag wants.
+// plainFlagError rewrites an error about a flag's value. The library's text names a
+// parsing function. The new text names the kind of value that the flag wants.
 func plainFlagError(err error) error {
 	var n *strconv.NumError
 	if !errors.As(err, &n) {
@@ -75,12 +78,12 @@ func plainFlagError(err error) error {
 	return errors.New(strings.Replace(err.Error(), n.Error(), want, 1))
 }
 
-// watchedOutput is standard output that remembers the first error of writing,
-// since the callers of tables and fmt do not check for errors.
+// watchedOutput is standard output that remembers the first error of writing. The
+// callers of package fmt and of tables do not check for errors.
 type watchedOutput struct {
 	*os.File
 	mu  sync.Mutex
-	err error // the first error
+	err error // first error of writing
 }
 
 func (o *watchedOutput) Write(b []byte) (int, error) {

@@ -19,22 +19,23 @@ func newValidate() *cobra.Command {
 	proof := proofFlags{spec: spec.Default()}
 	c := &cobra.Command{
 		Use:   "validate FILE|NAME",
-		Short: "Check a topology and describe it",
-		Long: `validate reads a topology. It prints the meshes with their planes and exit nodes,
-and the cables that carry no traffic, with the reason. If the file gives the chips
-no places, validate says how it placed them. It also prints the keys transport and
-auth of the file, and pairs of meshes that are joined by fewer cables than they
-have planes: some planes have no route between such meshes. No chip needs to run.
+		Short: "Check and describe a topology",
+		Long: `The command reads a topology. It prints the meshes with their planes and exit nodes,
+and the cables that carry no traffic, with the reason. If the file gives the chips no
+places, the command prints how it placed the chips. The command also prints the keys
+"transport" and "auth" of the file. It also prints each pair of meshes that has fewer
+cables between the meshes than the meshes have planes. Some planes have no route
+between such a pair of meshes. No chip needs to run.
 
-validate also plans the routes as 'ttfabric up' would. It looks for a cycle of
-channels that wait for each other, which means a possible deadlock. The check covers
-all classes of messages, multicast, and both directions round rings. With --vcs the
-check uses other virtual channels than ours, taken from the literature, for
+The command also plans the routes as 'ttfabric up' would. Then the command looks for
+a cycle of channels that wait for each other. Such a cycle means a possible deadlock.
+The check covers all classes of messages, multicast, and both directions round rings.
+With --vcs the check uses virtual channels from the literature instead of ours, for
 comparison.
 
 FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal (YAML or
-textproto), or a file that 'ttfabric generate' wrote. NAME is a built-in (t3000,
-galaxy) or a generator (torus:4x8).
+textproto), or a file that 'ttfabric generate' wrote. NAME is a built-in topology
+(t3000, galaxy) or a generated topology (torus:4x8).
 
 Exit code 3 if the file is invalid (the error names the line), or if the routes can
 deadlock or do not reach every chip.`,
@@ -81,7 +82,8 @@ deadlock or do not reach every chip.`,
 	return c
 }
 
-// proofFlags say which routes to prove free of deadlock, and with which virtual channels.
+// proofFlags are the flags that say which routes to prove free of deadlock, and with
+// which virtual channels.
 type proofFlags struct {
 	spec    spec.Spec
 	vcs     string
@@ -94,11 +96,11 @@ func (f *proofFlags) add(c *cobra.Command) {
 	for _, s := range route.Schemes {
 		schemes = append(schemes, s.Name+" ("+s.Help+")")
 	}
-	c.Flags().StringVar(&f.vcs, "vcs", route.Schemes[0].Name, "virtual channels to prove the routes with: "+strings.Join(schemes, ", "))
+	c.Flags().StringVar(&f.vcs, "vcs", route.Schemes[0].Name, "virtual channels for the proof of the routes: "+strings.Join(schemes, ", "))
 	c.Flags().BoolVar(&f.unicast, "unicast", false, "leave multicast out of the proof")
 }
 
-// find plans the routes of topology t, proves them, and adds the verdict to view v.
+// find plans the routes of topology t, proves the routes, and adds the verdict to view v.
 func (f *proofFlags) find(t *topo.Topology, v *topologyView) (*route.Verdict, error) {
 	cfg, err := f.spec.Route()
 	if err != nil {
@@ -215,8 +217,8 @@ func viewTopology(t *topo.Topology) topologyView {
 	return v
 }
 
-// unused lists the cables that carry no traffic. The reason of each names the
-// edge with the fewest cables, which limits the planes of the mesh.
+// unused returns the cables that carry no traffic. The reason of each cable names the
+// edge with the fewest cables, because this edge limits the planes of the mesh.
 func unused(t *topo.Topology) []unusedView {
 	type edge struct {
 		a, b wire.FabricNodeID
@@ -289,7 +291,8 @@ func printTopology(c *cobra.Command, t *topo.Topology, v topologyView) {
 	fmt.Fprintf(out, "Routes by %s: longest route %s%s; %s.\n", v.Routes.Engine, most, topo.Count(v.Routes.Longest, "hop"), v.Routes.Verdict)
 }
 
-// printThin tells about pairs of meshes between which some routing planes have no route.
+// printThin prints the number of pairs of meshes between which some routing planes have
+// no route.
 func printThin(c *cobra.Command, t *topo.Topology, v *route.Verdict) {
 	if v.Thin == 0 {
 		return

@@ -26,19 +26,20 @@ type wiresharkFlags struct {
 func newWiresharkInstall() *cobra.Command {
 	var f wiresharkFlags
 	c := &cobra.Command{Use: "install", Short: "Install the dissector, the profile and the plugin for live captures", Args: cobra.NoArgs,
-		Long: `install puts three things into your home folder, where Wireshark 4.0 and later look
-for them: a dissector in Lua, which tshark uses too; a profile 'ttfabric' with
-columns, colours and buttons; and an extcap plugin, by which Wireshark lists running
-fabrics and captures their frames. The plugin calls this very program. So install
-again after you have moved the program.
+		Long: `The command puts three things into your home folder, in the places where Wireshark
+4.0 and later looks. The first is a dissector in Lua, which tshark uses too. The
+second is a profile 'ttfabric' with columns, colours and buttons. The third is an
+extcap plugin, by which Wireshark lists running fabrics and captures their frames.
+The plugin calls this program by its path. If you move the program, run the command
+again.
 
-install overwrites no file of somebody else, and keeps your changes of the profile.
---uninstall removes the installed files.`,
+The command overwrites no file of somebody else, and keeps your changes of the
+profile. --uninstall removes the installed files.`,
 		Example: "  ttfabric wireshark install\n  ttfabric wireshark install --dry-run\n  ttfabric wireshark install --uninstall",
 		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c) }}
 	c.Flags().StringVar(&f.dir, "dir", "", "home folder to install into (default: your home folder)")
 	c.Flags().BoolVar(&f.uninstall, "uninstall", false, "remove the installed files")
-	c.Flags().BoolVar(&f.dry, "dry-run", false, "print what install would do, and change nothing")
+	c.Flags().BoolVar(&f.dry, "dry-run", false, "print what the command would do, and change nothing")
 	c.Flags().BoolVar(&f.forced, "force", false, "also replace files of somebody else, and files that were changed after the installation")
 	return c
 }
@@ -52,8 +53,8 @@ func newWiresharkShow() *cobra.Command {
 	return c
 }
 
-// place returns the folders where the user's Wireshark looks, and the path of
-// this program, which the plugin calls.
+// place returns the folders where the user's Wireshark looks for the files. It also
+// returns the path of this program, because the plugin calls this program.
 func (f *wiresharkFlags) place() (*wireshark.Place, string, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -103,7 +104,7 @@ func (f *wiresharkFlags) run(c *cobra.Command) error {
 	case f.uninstall && did == 0:
 		fmt.Fprintln(talk, "Nothing was installed.")
 	case f.uninstall:
-		fmt.Fprintln(talk, "Start Wireshark again; it then decodes no TT-link frames any more.")
+		fmt.Fprintln(talk, "Start Wireshark again; Wireshark then decodes no TT-link frames any more.")
 	default:
 		if f.dir == "" {
 			said, _ := wireshark.TShark(c.Context())
@@ -115,7 +116,8 @@ func (f *wiresharkFlags) run(c *cobra.Command) error {
 	return nil
 }
 
-// printSteps prints what was done with each file. did is the number of files that were changed.
+// printSteps prints what the command has done with each file. The result did is the
+// number of changed files.
 func printSteps(c *cobra.Command, steps []wireshark.Step, dry bool) (did int) {
 	t := newTable(c, "What", "File", "Was", "Now")
 	for _, s := range steps {
@@ -135,7 +137,7 @@ func printSteps(c *cobra.Command, steps []wireshark.Step, dry bool) (did int) {
 	return did
 }
 
-// shownWireshark is the JSON that show prints.
+// shownWireshark is the JSON that 'wireshark show' prints.
 type shownWireshark struct {
 	Files  []wireshark.Step `json:"files"`
 	TShark string           `json:"tshark"`

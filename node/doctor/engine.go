@@ -12,7 +12,7 @@ import (
 	"ttfabric/node/fabric/spec"
 )
 
-// askTime is the longest time for a question to another program.
+// askTime is the longest time to wait for another program's answer.
 const askTime = 10 * time.Second
 
 func lookEngine(_ context.Context, p *patient) Finding {
@@ -30,7 +30,8 @@ func lookEngine(_ context.Context, p *patient) Finding {
 	return ok("engine %s, client %s", v.Server, v.Client)
 }
 
-// noEngine returns the finding of a check that needs an engine, and true, if no engine answers.
+// noEngine asks whether an engine answers, for a check that needs an engine. If no
+// engine answers, noEngine returns the finding of this check, and true.
 func noEngine(p *patient) (Finding, bool) {
 	if _, err := p.engine(); err != nil {
 		return bad(p.without(), "see 'docker engine'", "not known, because no engine answers"), true
@@ -97,17 +98,17 @@ func lookNetworks(ctx context.Context, p *patient) Finding {
 	}
 	nets, err := container.Networks(ctx, ids)
 	if err != nil {
-		return bad(Warning, "", "the engine's networks cannot be read: %v", err) // a network may have been removed meanwhile
+		return bad(Warning, "", "the engine's networks cannot be read: %v", err) // another program may have removed a network meanwhile
 	}
 	name, mtu := uplink()
 	return judgeNetworks(nets, p.chips(), p.Runtime == spec.Docker, name, mtu)
 }
 
 // judgeNetworks compares the MTU of the engine's bridges with the MTU of the
-// interface to other machines, and the number of chips with the largest number of
-// containers on a bridge. wanted says that the fabric is to run in containers.
-// uplink is the interface to other machines and most its MTU, or "" and 0 if there
-// is no such interface.
+// interface to other machines. It also compares the number of chips with the largest
+// number of containers on a bridge. wanted says that the fabric is to run in
+// containers. uplink is the interface to other machines, and most is the MTU of this
+// interface in bytes. If there is no such interface, uplink is "" and most is 0.
 func judgeNetworks(nets []container.Network, chips int, wanted bool, uplink string, most int) Finding {
 	var mtus, wide []string
 	for i := range nets {

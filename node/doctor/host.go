@@ -22,7 +22,7 @@ func lookFiles(_ context.Context, p *patient) Finding {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
 		return bad(Warning, "", "the limit of open files cannot be read: %v", err)
 	}
-	// Each chip is a process of its own. A command that steers the chips holds up to two connections to each.
+	// Each chip is a process of its own. A command that steers the chips holds up to two connections to each chip.
 	need := uint64(max(chipFiles, 4*p.chips()+64))
 	if l.Max < need {
 		return bad(Failure, fmt.Sprintf("'ulimit -n %d' before 'ttfabric up', or a higher nofile in /etc/security/limits.conf", need), "one process may have %d open files, but %s need %d", l.Max, topo.Count(p.chips(), "chip"), need)
@@ -40,7 +40,7 @@ func limitText(n uint64) string {
 func lookProcesses(_ context.Context, p *patient) Finding {
 	need := chipThreads * p.chips()
 	if p.Runtime == spec.Docker {
-		need = 0 // the threads belong to the engine's processes
+		need = 0 // the threads of containers belong to the engine's processes
 	}
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &l); err != nil {
@@ -50,9 +50,10 @@ func lookProcesses(_ context.Context, p *patient) Finding {
 	return judgeThreads(need, used, l.Cur, os.Getuid() == 0, pidsLeft("/proc/self/cgroup", "/sys/fs/cgroup"))
 }
 
-// judgeThreads compares the number of needed threads with the user's limit, which
-// does not hold for root, and with left, the number of threads that the control
-// group may still have. A negative left means that the control group has no limit.
+// judgeThreads compares need, the number of needed threads, with two limits. The first
+// is the user's limit of threads, which does not hold for root; the user has used
+// threads already. The second is left, the number of further threads that the control
+// group allows. If left is negative, the control group has no limit.
 func judgeThreads(need, used int, limit uint64, root bool, left int) Finding {
 	const wayOut = "'ulimit -u %d' before 'ttfabric up', or a higher nproc in /etc/security/limits.conf"
 	switch {
@@ -66,7 +67,7 @@ func judgeThreads(need, used int, limit uint64, root bool, left int) Finding {
 	return ok("%d threads are needed; this user has %d and may have %d", need, used, limit)
 }
 
-// threadsOf counts the threads of a user's processes (proc(5), /proc/pid/status).
+// threadsOf returns the number of threads of a user's processes (proc(5), /proc/pid/status).
 func threadsOf(uid int) (n int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {
@@ -84,10 +85,10 @@ func threadsOf(uid int) (n int) {
 	return n
 }
 
-// pidsLeft returns how many more threads a process's control group and the groups
-// above it may have (cgroups(7), pids controller), or -1 if there is no limit. self
-// is the process's file /proc/pid/cgroup. root is the folder where control groups
-// are mounted.
+// pidsLeft returns the number of further threads that a process's control group, and
+// the groups above this group, allow (cgroups(7), pids controller). If there is no
+// limit, pidsLeft returns -1. self is the process's file /proc/pid/cgroup. root is the
+// folder where the control groups are mounted.
 func pidsLeft(self, root string) int {
 	left := -1
 	for line := range strings.Lines(readSys(self)) {
@@ -116,7 +117,7 @@ func lookMemory(_ context.Context, p *patient) Finding {
 		}
 	}
 	if free < 0 {
-		return bad(Warning, "", "/proc/meminfo does not tell how much memory is available")
+		return bad(Warning, "", "/proc/meminfo does not say how much memory is available")
 	}
 	return judgeMemory(free, int64(p.chips()))
 }
@@ -132,7 +133,8 @@ func judgeMemory(free, chips int64) Finding {
 	return ok("%d MiB are available; %d chips take up to %d MiB", free>>20, chips, chips*chipBusy>>20)
 }
 
-// existing returns path if there is such a file or folder, else the nearest existing folder above path.
+// existing returns path if there is a file or folder at path. Otherwise existing
+// returns the nearest existing folder above path.
 func existing(path string) string {
 	for {
 		if _, err := os.Lstat(path); err == nil || path == "/" || path == "." {
@@ -170,9 +172,9 @@ func lookDisk(_ context.Context, p *patient) Finding {
 	return judgeDisk(int64(s.Bavail)*s.Bsize, int64(s.Ffree), s.Files > 0, int64(p.chips()), at)
 }
 
-// judgeDisk compares the free bytes and inodes of a file system with the needs of
-// chips. at is a folder in the file system. counted says that the file system has a
-// limit of inodes.
+// judgeDisk compares the free bytes and inodes of a file system with the bytes and
+// inodes that the chips need. at is a folder in the file system. counted says that the
+// file system has a limit of inodes.
 func judgeDisk(free, inodes int64, counted bool, chips int64, at string) Finding {
 	const wayOut = "remove files from this disk, or set XDG_RUNTIME_DIR to a folder on another disk"
 	switch need := chips * chipDisk; {
@@ -190,7 +192,7 @@ func lookClock(context.Context, *patient) Finding {
 	state, err := unix.Adjtimex(&t)
 	switch {
 	case err != nil:
-		return ok("this machine does not tell whether the clock is synchronised: %v", err)
+		return ok("this machine does not say whether the clock is synchronised: %v", err)
 	case state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0:
 		return bad(Warning, "for a fabric on one machine, do nothing; for several machines run 'timedatectl set-ntp true', or install chrony", "the kernel says that the clock is not synchronised: chips on several machines may report wrong times of events, and may take an older incarnation of a chip for the newer")
 	}

@@ -27,7 +27,7 @@ func lookLoopback(context.Context, *patient) Finding {
 		return bad(Failure, wayOut, "127.0.0.1 cannot be used: %v", err)
 	}
 	defer a.Close()
-	// A socket can be bound even while the interface is down, so a datagram is sent.
+	// Binding a socket works even while the interface is down, so the check sends a datagram.
 	a.SetDeadline(time.Now().Add(time.Second))
 	if _, err = a.WriteTo([]byte("ttfabric"), a.LocalAddr()); err == nil {
 		_, _, err = a.ReadFrom(make([]byte, 16))
@@ -38,7 +38,8 @@ func lookLoopback(context.Context, *patient) Finding {
 	return ok("127.0.0.1 sends and receives datagrams")
 }
 
-// probePort opens a UDP port as a chip does, and returns the features and buffers that the kernel granted.
+// probePort opens a UDP port as a chip does. It returns the features and buffers that
+// the kernel gave the port.
 func probePort() (transport.Stats, error) {
 	p, err := transport.Listen(transport.Options{Local: netip.AddrPortFrom(loopback, 0)})
 	if err != nil {
@@ -115,7 +116,7 @@ func lookInterfaces(context.Context, *patient) Finding {
 	}
 	var all, narrow []string
 	for _, i := range is {
-		if i.Flags&net.FlagUp == 0 || strings.HasPrefix(i.Name, "veth") { // the interface of a container, whose MTU is that of its bridge
+		if i.Flags&net.FlagUp == 0 || strings.HasPrefix(i.Name, "veth") { // veth: the interface of a container, with the same MTU as the container's bridge
 			continue
 		}
 		all = append(all, fmt.Sprintf("%s %d", i.Name, i.MTU))
@@ -129,8 +130,8 @@ func lookInterfaces(context.Context, *patient) Finding {
 	return ok("MTU: %s; frames are as long as each path allows", join(all))
 }
 
-// uplink returns the interface of the default route and its MTU in bytes
-// (/proc/net/route), or "" and 0 if there is no default route.
+// uplink returns the name of the default route's interface (/proc/net/route), and the
+// MTU of this interface in bytes. If there is no default route, uplink returns "" and 0.
 func uplink() (string, int) {
 	for line := range strings.Lines(readSys("/proc/net/route")) {
 		if f := strings.Fields(line); len(f) > 7 && f[1] == "00000000" && f[7] == "00000000" {
@@ -155,28 +156,28 @@ func lookConntrack(context.Context, *patient) Finding {
 }
 
 func lookNetem(context.Context, *patient) Finding {
-	const wayOut = "'ttfabric netem' needs no kernel netem, except with '--backend kernel'; for that, install linux-modules-extra-$(uname -r) on Ubuntu or kernel-modules-extra on Fedora and RHEL, run 'modprobe sch_netem' on Debian, or use 'scripts/netem-vm' on any machine"
+	const wayOut = "'ttfabric netem' needs kernel netem only with '--backend kernel'; to get kernel netem, install linux-modules-extra-$(uname -r) on Ubuntu or kernel-modules-extra on Fedora and RHEL, run 'modprobe sch_netem' on Debian, or use 'scripts/netem-vm' on any machine"
 	err := netem.Probe()
 	switch missing := (*netem.MissingError)(nil); {
 	case err == nil:
-		return ok("the kernel has netem; this was tried in a new network namespace")
+		return ok("the kernel has netem; a trial in a new network namespace succeeded")
 	case errors.As(err, &missing):
 		return bad(Warning, wayOut, "the kernel has no %s", missing.Module)
 	case !errors.Is(err, netem.ErrRights):
 		return bad(Warning, wayOut, "netem cannot be tried: %v", err)
 	}
-	// Without the right to make a network namespace, only the list of the kernel's modules can tell.
+	// A user without the right to make a network namespace can only look at the list of the kernel's modules.
 	release := strings.TrimSpace(readSys("/proc/sys/kernel/osrelease"))
 	for _, list := range []string{"modules.builtin", "modules.dep"} {
 		if strings.Contains(readSys("/lib/modules/"+release+"/"+list), "/sch_netem.ko") {
-			return ok("the kernel's %s lists sch_netem; this was not tried, because a trial needs root", list)
+			return ok("the kernel's %s lists sch_netem; the check has not tried netem, because a trial needs root", list)
 		}
 	}
-	return bad(Warning, wayOut, "/lib/modules/%s has no sch_netem; this was not tried, because a trial needs root", release)
+	return bad(Warning, wayOut, "/lib/modules/%s has no sch_netem; the check has not tried netem, because a trial needs root", release)
 }
 
 // readSys returns the text of a file of the kernel, without leading and trailing
-// white space, or "" if there is no such file.
+// white space. If there is no such file, readSys returns "".
 func readSys(path string) string {
 	b, _ := os.ReadFile(path)
 	return strings.TrimSpace(string(b))

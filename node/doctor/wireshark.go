@@ -24,14 +24,14 @@ func lookWireshark(ctx context.Context, _ *patient) Finding {
 	defer cancel()
 	version, _, err := wireshark.Version(ctx, path)
 	if err != nil {
-		return bad(Warning, "reinstall Wireshark", "%s does not tell its version: %v", path, err)
+		return bad(Warning, "reinstall Wireshark", "%s does not print its version: %v", path, err)
 	}
 	name := filepath.Base(path)
 	if major, _ := strconv.Atoi(strings.Split(version, ".")[0]); major < leastWireshark {
 		return bad(Warning, "install Wireshark 4.0 or later", "%s %s is too old for the dissector", name, version)
 	}
 	if name != "tshark" {
-		return ok("wireshark %s; only tshark could tell whether the dissector is installed", version)
+		return ok("wireshark %s; whether the dissector is installed is unknown, because only tshark could list it", version)
 	}
 	switch loads, err := wireshark.Loads(ctx, path); {
 	case err != nil:

@@ -13,9 +13,10 @@ import (
 	"ttfabric/wire"
 )
 
-// listenAddr returns the address that --listen names: an address, the address of
-// an interface, or this machine's address in a network. If arg is "", it returns
-// the address from which this machine reaches the first seed whose host is known.
+// listenAddr returns the address that arg, the value of --listen, stands for. arg is
+// an address, an interface, which stands for its address, or a network, which stands
+// for this machine's address in the network. If arg is "", listenAddr returns the
+// address from which this machine reaches the first seed with a known host.
 func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, error) {
 	if arg == "" {
 		return list.local(ctx)
@@ -28,7 +29,7 @@ func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, err
 	}
 	i, err := net.InterfaceByName(arg)
 	if err != nil {
-		return netip.Addr{}, spec.Usagef("--listen %q: want an IP address, an interface or a network of this machine; 'ip addr' lists them", arg)
+		return netip.Addr{}, spec.Usagef("--listen %q: want an IP address, an interface or a network of this machine; 'ip addr' lists these", arg)
 	}
 	as, err := i.Addrs()
 	if err != nil {
@@ -47,7 +48,7 @@ func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, err
 	return found, nil
 }
 
-// addressWithin returns this machine's address in a network.
+// addressWithin returns this machine's address in the network p.
 func addressWithin(p netip.Prefix) (netip.Addr, error) {
 	as, err := net.InterfaceAddrs()
 	if err != nil {
@@ -58,7 +59,7 @@ func addressWithin(p netip.Prefix) (netip.Addr, error) {
 			return at.Addr().Unmap(), nil
 		}
 	}
-	return netip.Addr{}, spec.Usagef("--listen %s: this machine has no address in that network; 'ip addr' lists its addresses", p)
+	return netip.Addr{}, spec.Usagef("--listen %s: this machine has no address in this network; 'ip addr' lists the machine's addresses", p)
 }
 
 // seed is a host where another chip may gossip already.
@@ -73,11 +74,11 @@ type seedList []seed
 // Limits of the seeds.
 const (
 	lookupTime    = 2 * time.Second // longest time to look up a name
-	lookupTries   = 15              // tries to look up the first name at start, because other chips may start at the same time
-	maxSeedByName = 64              // addresses of one name that are used
+	lookupTries   = 15              // number of tries to look up a name at start; other chips may start at the same time
+	maxSeedByName = 64              // largest number of addresses of one name that a chip uses
 )
 
-// parseSeeds reads [CHIP/]HOST[:PORT].
+// parseSeeds reads seeds in the form [CHIP/]HOST[:PORT].
 func parseSeeds(args []string) (seedList, error) {
 	var out seedList
 	for _, a := range args {
@@ -103,12 +104,12 @@ func parseSeeds(args []string) (seedList, error) {
 		out = append(out, s)
 	}
 	if len(out) > spec.MaxSeeds {
-		return nil, spec.Usagef("--seeds: %d seeds are too many; want at most %d, and a few are enough", len(out), spec.MaxSeeds)
+		return nil, spec.Usagef("--seeds: %d seeds are too many; want at most %d seeds; a few seeds are enough", len(out), spec.MaxSeeds)
 	}
 	return out, nil
 }
 
-// lookup finds the addresses of a seed's host.
+// lookup returns the addresses of a seed's host.
 func (s *seed) lookup(ctx context.Context) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(s.host); err == nil {
 		return []netip.Addr{a.Unmap()}, nil
@@ -122,15 +123,15 @@ func (s *seed) lookup(ctx context.Context) ([]netip.Addr, error) {
 	return as[:min(len(as), maxSeedByName)], err
 }
 
-// addresses looks up the present addresses of a pool's seeds. It leaves out self,
-// the chip's own address.
+// addresses returns the present addresses of a pool's seeds, as host and port. It
+// leaves out self, the address of the chip itself.
 func (l seedList) addresses(ctx context.Context, p pool, id wire.FabricNodeID, self netip.AddrPort) []string {
 	var out []string
 	for _, s := range l {
 		if p == meshPool && s.mesh >= 0 && s.mesh != int(id.Mesh) {
 			continue
 		}
-		as, _ := s.lookup(ctx) // a name that is unknown at this attempt may be known at the next
+		as, _ := s.lookup(ctx) // a name that is unknown at this attempt may be known at the next attempt
 		for _, a := range as {
 			if at := netip.AddrPortFrom(a, s.port); at != self {
 				out = append(out, netip.AddrPortFrom(a, s.port+uint16(p)).String())
@@ -140,8 +141,8 @@ func (l seedList) addresses(ctx context.Context, p pool, id wire.FabricNodeID, s
 	return out
 }
 
-// local returns the address from which this machine reaches the first seed whose
-// host is known. Without seeds it returns loopback.
+// local returns the address from which this machine reaches the first seed with a
+// known host. Without seeds, local returns loopback.
 func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 	if len(l) == 0 {
 		return loopback, nil
@@ -155,7 +156,7 @@ func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 				continue
 			}
 			for _, a := range as {
-				// Connecting a datagram socket sends nothing. The kernel then chooses the local address.
+				// At the connection of a datagram socket, the kernel chooses the local address and sends nothing.
 				c, err := net.Dial("udp", netip.AddrPortFrom(a, s.port).String())
 				if err != nil {
 					last = err
@@ -172,5 +173,5 @@ func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 		case <-time.After(time.Second):
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("no host of --seeds can be found, so the address of this machine towards them is unknown; name this machine's address with --listen: %w", last)
+	return netip.Addr{}, fmt.Errorf("no host of --seeds has a known address, and so this machine's own address towards the seeds is unknown; name this machine's address with --listen: %w", last)
 }

@@ -14,32 +14,33 @@ import (
 	"ttfabric/wire"
 )
 
-// Options describe a chip without a run folder, which knows only its topology and
-// the addresses of some other chips. The fields are the flags of 'ttfabric node'.
+// Options describes a chip without a run folder. Such a chip knows only its topology
+// and the addresses of some other chips. The fields are the flags of 'ttfabric node'.
 type Options struct {
 	Name     string // name of the fabric
 	Chip     wire.FabricNodeID
 	Spec     spec.Spec // options of the fabric; see [spec.Default]
-	Topology string    // a file or a name; "": the text in the environment variable TTFABRIC_TOPOLOGY_TEXT
+	Topology string    // topology, as a file or a name; "": the text in the environment variable TTFABRIC_TOPOLOGY_TEXT
 
-	Listen     string   // address, interface or network of data ports and gossip; "": the address from which the first seed is reached
+	Listen     string   // address, interface or network of data ports and gossip; "": the address from which this machine reaches the first seed
 	Advertise  string   // address by which the other chips reach this chip; "": the address of Listen
-	GossipPort uint16   // TCP and UDP; 0: any free port
-	MTU        int      // longest IP packet of the links, in bytes; 0: the links find out what each path carries
+	GossipPort uint16   // port of gossip, TCP and UDP; 0: any free port
+	MTU        int      // longest IP packet of the links, in bytes; 0: the links find out the longest packet of each path
 	Seeds      []string // hosts where other chips gossip, as [CHIP/]HOST[:PORT]
 
 	API        string // address of the chip's API
-	TokenFile  string // file with the token; "": the environment variable TTFABRIC_TOKEN
+	TokenFile  string // file with the token of the API; "": the environment variable TTFABRIC_TOKEN holds the token
 	GossipKey  string // file with the keys of encrypted gossip; "": plain gossip
-	TileMemory string // memory of this machine that the memory of the chip's tiles may take, such as 128m; "": the default
+	TileMemory string // largest amount of this machine's memory that the chip uses to hold the memory of its tiles, such as 128m; "": the default
 	Once       string // folder with settings for this start only; see [folder.Once]
 
-	Trust    []string  // private networks, or interfaces, in which auth none is accepted
-	Insecure bool      // accept auth none anywhere
-	In       io.Reader // source of a key whose file is named "-"
+	Trust    []string  // private networks, or interfaces, in which the chip accepts auth none
+	Insecure bool      // whether the chip accepts auth none in any network
+	In       io.Reader // source of a key if the name of the key's file is "-"
 }
 
-// DefaultGossipPort is the default port of the memberlist library.
+// DefaultGossipPort is the port of gossip without --gossip-port. It is the default
+// port of the memberlist library.
 const DefaultGossipPort = 7946
 
 // Alone returns the configuration of a chip without a run folder. Errors of kind
@@ -69,7 +70,7 @@ func Alone(ctx context.Context, o Options) (*Config, error) {
 	if c.Spec, err = spec.New(o.Name, t, o.Spec); err != nil {
 		return nil, err
 	}
-	c.Spec.ID = o.Name // all chips of the fabric know this name
+	c.Spec.ID = o.Name // all chips of the fabric need the same ID, and all chips know the fabric's name
 	if c.Spec.Archive != "" {
 		c.Archive = folder.Dir("").ArchiveConfig(&c.Spec, o.Chip)
 	}
@@ -103,7 +104,8 @@ func Alone(ctx context.Context, o Options) (*Config, error) {
 	return c, nil
 }
 
-// address finds the address that the chip listens on, and the address by which other chips reach it.
+// address sets the address on which the chip listens, and the address by which other
+// chips reach the chip.
 func (o *Options) address(ctx context.Context, a *Address, list seedList) (err error) {
 	if a.Listen, err = listenAddr(ctx, o.Listen, list); err != nil {
 		return err
@@ -122,7 +124,7 @@ func (o *Options) address(ctx context.Context, a *Address, list seedList) (err e
 }
 
 // volume reads the settings in the folder of --once. It also makes the folder of
-// --keylog, which a new volume does not have.
+// --keylog, because a new volume does not have this folder.
 func (o *Options) volume() error {
 	once, err := folder.TakeOnce(o.Once, o.Chip)
 	if err != nil {
@@ -140,7 +142,7 @@ func (o *Options) volume() error {
 	return nil
 }
 
-// keyring reads the keys of encrypted gossip. It returns nil for plain gossip.
+// keyring returns the keys of encrypted gossip. For plain gossip, keyring returns nil.
 func (o *Options) keyring(ctx context.Context) (*gossip.Keys, error) {
 	switch o.GossipKey {
 	case "":
@@ -155,7 +157,8 @@ func (o *Options) keyring(ctx context.Context) (*gossip.Keys, error) {
 	return gossip.NewKeys(keys)
 }
 
-// load reads the topology that the options name, or the text in the environment variable [spec.TopologyEnv].
+// load returns the topology that the options name. If the options name no topology,
+// load reads the text in the environment variable [spec.TopologyEnv].
 func (o *Options) load(ctx context.Context) (*topo.Topology, error) {
 	text := os.Getenv(spec.TopologyEnv)
 	if o.Topology != "" || text == "" {
@@ -168,7 +171,8 @@ func (o *Options) load(ctx context.Context) (*topo.Topology, error) {
 	return t, err
 }
 
-// token reads the token of the API from a file, or from the environment.
+// token returns the token of the API, from the file that the options name or from the
+// environment variable TTFABRIC_TOKEN.
 func (o *Options) token() (string, error) {
 	token, from := os.Getenv("TTFABRIC_TOKEN"), "TTFABRIC_TOKEN"
 	if o.TokenFile != "" {
@@ -190,8 +194,8 @@ func (o *Options) token() (string, error) {
 	return token, nil
 }
 
-// ports returns how the ports of the chip are opened. It refuses auth none, except
-// on loopback and in networks that the user trusts.
+// ports returns the [Ports] that open the ports of the chip. It returns an error for
+// auth none, except on loopback and in networks that the user trusts.
 func (o *Options) ports(ctx context.Context, s *spec.Spec, listen netip.Addr) (*Ports, error) {
 	var psk []byte
 	switch s.Auth {
@@ -224,7 +228,7 @@ func (o *Options) ports(ctx context.Context, s *spec.Spec, listen netip.Addr) (*
 		return nil, err
 	}
 	if p.mtu = o.MTU; o.MTU != 0 && s.Transport == spec.QUIC {
-		return nil, spec.Usagef("--mtu %d: QUIC finds out itself how long a packet each path carries; leave out --mtu", o.MTU)
+		return nil, spec.Usagef("--mtu %d: QUIC itself finds out the longest packet of each path; leave out --mtu", o.MTU)
 	}
 	return p, nil
 }

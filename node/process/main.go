@@ -14,14 +14,14 @@ import (
 	"ttfabric/wire"
 )
 
-// Main runs a chip's process with program beside the chip, and does not return. A
-// program that runs in each chip's process needs no other code in its main function:
+// Main runs a chip's process, with the function program beside the chip, and does not
+// return. An executable for each chip's process needs no other code in its function main:
 //
 //	func main() { process.Main(hello) }
 //
-// 'ttfabric up --program ./hello' starts the program once for each chip, with the
-// arguments node --dir DIR --chip CHIP. A chip runs on after program has returned
-// nil. The output of the program goes to the chip's log.
+// 'ttfabric up --program ./hello' starts the executable once for each chip, with the
+// arguments "node --dir DIR --chip CHIP". If the function program returns nil, the
+// chip runs on. The output of the executable goes to the chip's log.
 func Main(program Program) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args, program)

@@ -10,11 +10,12 @@ import (
 	"ttfabric/node"
 )
 
-// addressPoll is how often a chip looks whether its interface has another address.
+// addressPoll is the time between two checks whether a chip's interface has another address.
 const addressPoll = 2 * time.Second
 
-// follow lets the chip follow an interface whose address may change. The chip
-// listens on all addresses, and tells other chips the address of the interface.
+// follow makes the chip follow the interface iface, because the address of the
+// interface may change. The chip listens on all addresses, and tells other chips the
+// address of the interface.
 func (a *Address) follow(iface string) {
 	a.Interface, a.Advertise = iface, a.Listen
 	if a.Listen.Is4() {
@@ -24,10 +25,11 @@ func (a *Address) follow(iface string) {
 	}
 }
 
-// current returns the present address of the interface. A container that is put
-// back on its network gets an interface with another name. So if the interface is
-// gone, current returns the address of the only other interface that leads out of
-// the machine. It returns false if there is no such address.
+// current returns the present address of the interface. If the interface is gone,
+// current returns the address of the only other interface that leads out of the
+// machine. The reason is that a container gets an interface with another name when the
+// container is put back on its network. If there is no such address, current returns
+// false.
 func (a *Address) current(ctx context.Context) (netip.Addr, bool) {
 	if at, err := listenAddr(ctx, a.Interface, nil); err == nil {
 		return at, true
@@ -47,8 +49,9 @@ func (a *Address) current(ctx context.Context) (netip.Addr, bool) {
 	return found[0], true
 }
 
-// move tells ports and gossip when the interface gets another address, for example
-// because a container was taken off its network and put back.
+// move runs until ctx ends. When the interface gets another address, move tells the
+// ports and gossip the new address. A container gets another address, for example, when
+// the container is taken off its network and put back.
 func (c *Config) move(ctx context.Context, n *node.Node, pools node.Membership, log *slog.Logger) {
 	mover, ok := pools.(interface{ Move(to netip.Addr) })
 	at, away := c.Address.Advertise, false

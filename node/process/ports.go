@@ -22,10 +22,10 @@ type Ports struct {
 	psk    []byte
 	chip   *pki.Chip
 	keys   *transport.KeyLog
-	mtu    int                   // for UDP ports; see transport.Options
+	mtu    int                   // longest IP packet of UDP ports, in bytes; see transport.Options
 	gso    transport.Mode        // whether UDP ports use GSO and GRO
 	batch  transport.Mode        // whether UDP ports use several messages per system call
-	within func(netip.Addr) bool // reports the addresses for which --auth none is allowed
+	within func(netip.Addr) bool // reports whether --auth none is allowed for an address
 }
 
 // newPorts reads the certificates from dir, opens the file of logged secrets, and keeps the pre-shared key.
@@ -49,7 +49,7 @@ func newPorts(m *spec.Spec, id wire.FabricNodeID, dir string, psk []byte, within
 		if err != nil {
 			return nil, fmt.Errorf("--keylog: cannot open the file of the chip: %w", err)
 		}
-		l.keys.Subscribe(func(b []byte) { f.Write(b) }) // the file stays open as long as the process runs
+		l.keys.Subscribe(func(b []byte) { f.Write(b) }) // the file f stays open as long as the process runs
 	}
 	return l, nil
 }
@@ -74,7 +74,8 @@ func (l *Ports) open(local netip.AddrPort, c transport.Cable) (transport.Port, e
 	return transport.Fence(p, l.within), nil
 }
 
-// within returns a function that reports whether frames may go to an address in the clear.
+// within returns a function that reports whether frames may go to an address without
+// authentication and encryption.
 func (o *Options) within() (func(netip.Addr) bool, error) {
 	var nets []netip.Prefix
 	for _, s := range o.Trust {
@@ -100,8 +101,9 @@ func (o *Options) within() (func(netip.Addr) bool, error) {
 // sharedSpace is the shared address space of carriers, which some container networks use (RFC 6598).
 var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
 
-// parseTrusted returns the private network s, or the networks of the interface s.
-// It refuses networks that are not private.
+// parseTrusted returns the networks that s stands for. s is a private network, or the
+// name of an interface, which stands for the interface's networks. parseTrusted
+// returns an error for a network that is not private.
 func parseTrusted(s string) (out []netip.Prefix, err error) {
 	if n, err := netip.ParsePrefix(s); err == nil {
 		out = append(out, n.Masked())

@@ -3,7 +3,7 @@
 // program that runs beside the chip. 'ttfabric node' uses this package, and any Go
 // program can use it in the same way.
 //
-// A Go program can run in each chip's process. Its main function calls only
+// A Go program can run in each chip's process. The program's function main calls only
 // [Main], and 'ttfabric up --program FILE' starts the program for each chip.
 package process
 
@@ -32,45 +32,46 @@ import (
 )
 
 // Config describes one chip's process: the chip's fabric, the addresses by which
-// other chips reach the chip, and the seeds by which it finds them. [FromFolder]
-// and [Alone] return a Config.
+// other chips reach the chip, and the seeds by which the chip finds other chips.
+// [FromFolder] and [Alone] return a Config.
 type Config struct {
 	Chip     wire.FabricNodeID
 	Spec     spec.Spec
 	Topology *topo.Topology
 	Token    string         // token of the API
-	Keys     *gossip.Keys   // nil: plain gossip
-	Tiles    int64          // bytes of host memory that tile memory may take; 0: the default
-	Archive  archive.Config // Dir "": events are not archived
+	Keys     *gossip.Keys   // keys of encrypted gossip; nil: plain gossip
+	Tiles    int64          // largest amount of host memory for the memory of tiles, in bytes; 0: the default
+	Archive  archive.Config // archive of events; if its Dir is "", the chip archives no events
 	Log      *slog.Logger
 
-	Ports   *Ports  // how the ethernet ports are opened
-	Address Address // where the chip listens
+	Ports   *Ports  // opens the ethernet ports
+	Address Address // addresses on which the chip listens
 
-	// Version of the program that runs the chip, for recordings.
+	// Version is the version of the program that runs the chip. Recordings hold the version.
 	Version string
-	// Program, if not nil, runs beside the chip as soon as the API answers. Its session
-	// starts commands from the chip. If Program returns an error, the process ends
-	// with this error.
+	// Program runs beside the chip as soon as the API answers; nil: no program. The
+	// session of Program starts commands from the chip. If Program returns an error, the
+	// process ends with this error.
 	Program Program
 
-	seeds   func(p pool) []string   // returns addresses through which the chip joins a pool; called at each attempt
-	running func(folder.Chip) error // is called with the chip's addresses as soon as the chip runs
-	gone    func() bool             // reports whether the fabric is gone, so that the chip must end
+	seeds   func(p pool) []string   // returns addresses through which the chip joins a pool; gossip calls the function at each attempt
+	running func(folder.Chip) error // receives the chip's addresses as soon as the chip runs
+	gone    func() bool             // reports whether the fabric is gone; the chip then ends
 }
 
-// Program is a user's program that runs beside a chip. When the process is told to
-// end, ctx ends. The chip runs on until the program returns, for at most two seconds.
+// Program is a user's program that runs beside a chip. ctx ends when the process gets a
+// signal to end. The chip then runs on until the program returns, for at most two
+// seconds.
 type Program func(ctx context.Context, s *session.Session) error
 
-// Address says where a chip listens.
+// Address holds the addresses and ports on which a chip listens.
 type Address struct {
 	Listen    netip.Addr // address of data ports and gossip
 	Interface string     // interface whose address the chip follows when it changes; "": none
-	Advertise netip.Addr // address by which other chips reach this chip; zero: Listen
-	Gossip    uint16     // port of the mesh's gossip pool, 0 for any; the pool of exit nodes uses the next port
+	Advertise netip.Addr // address by which other chips reach this chip; zero value: the address Listen
+	Gossip    uint16     // port of the mesh's gossip pool, 0: any free port; the pool of exit nodes uses the next port
 	PortBase  uint16     // UDP port of the chip's channel 0; 0: any free ports
-	API       string     // host:port
+	API       string     // address of the chip's API, as host:port
 }
 
 // pool is one of the two gossip pools that a chip may be in: the pool of its mesh,
@@ -131,7 +132,8 @@ func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
 	return c, nil
 }
 
-// folderSeeds returns the gossip addresses of the first running chips of a run folder that are in pool p.
+// folderSeeds returns the gossip addresses of some running chips of a run folder: the
+// first chips that are in pool p.
 func folderSeeds(dir folder.Dir, self wire.FabricNodeID, p pool) (out []string) {
 	for _, c := range dir.ChipFiles() {
 		addr := ""
@@ -149,7 +151,8 @@ func folderSeeds(dir folder.Dir, self wire.FabricNodeID, p pool) (out []string) 
 	return out
 }
 
-// Run runs a chip until ctx ends, its API or its program fails, or its run folder is removed.
+// Run runs a chip until ctx ends, until the chip's API or program fails, or until the
+// chip's run folder is removed.
 func Run(ctx context.Context, c *Config) error {
 	log, id := c.Log, c.Chip
 	if log == nil {
@@ -212,12 +215,12 @@ func Run(ctx context.Context, c *Config) error {
 	select {
 	case <-finished:
 	case <-time.After(programTime):
-		log.Warn("the program does not end, and is left behind", "after", programTime)
+		log.Warn("the program does not end; the process ends without waiting for the program", "after", programTime)
 	}
 	return err
 }
 
-// programTime is how long a program may take to return when its process ends.
+// programTime is the longest time to wait for a program's return when the process ends.
 const programTime = 2 * time.Second
 
 // runProgram runs the user's program. If the program returns nil, the chip runs on.
@@ -233,7 +236,7 @@ func (c *Config) runProgram(ctx context.Context, n *node.Node, log *slog.Logger,
 	}
 }
 
-// node returns the configuration of the chip itself.
+// node returns the configuration of the chip itself, for package node.
 func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	s := &c.Spec
 	cfg = node.Config{Node: c.Chip, Topology: c.Topology, Log: log, Incarnation: newIncarnation(), Listen: c.Address.Listen, PortBase: c.Address.PortBase,
@@ -262,8 +265,9 @@ func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	return cfg, nil
 }
 
-// proved returns nil if the hash of a chip's routes is the hash of proved routes.
-// Otherwise it proves the routes, and returns an error if they can deadlock.
+// proved returns nil if the hash of a chip's routes equals hash, the hash of proved
+// routes. Otherwise proved checks the routes, and returns an error if the routes can
+// deadlock.
 func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 	p, err := route.New(t, cfg)
 	if err != nil {
@@ -273,12 +277,13 @@ func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 		return nil
 	}
 	if v := p.Check(p.Multicasts()); !v.Sound() {
-		return fmt.Errorf("the routes with hash %08x are refused, because they %s; all chips need the same topology and routing options", p.Hash(), &v)
+		return fmt.Errorf("the chip refuses the routes with hash %08x, because these routes %s; all chips need the same topology and routing options", p.Hash(), &v)
 	}
 	return nil
 }
 
-// impair sets the impairments of the chip's ports that were declared at the start of the fabric.
+// impair sets the impairments of the chip's ports that the user declared at the start of
+// the fabric.
 func (c *Config) impair(n *node.Node) error {
 	all, err := c.Spec.Impairments(c.Topology)
 	if err != nil {
@@ -294,11 +299,11 @@ func (c *Config) impair(n *node.Node) error {
 	return nil
 }
 
-// goneInterval is how often a chip looks whether its run folder still exists.
+// goneInterval is the time between two checks whether a chip's run folder still exists.
 const goneInterval = 5 * time.Second
 
-// wait returns when the process is told to stop, its API or program fails, or its
-// run folder is gone. So a removed fabric leaves no process behind.
+// wait returns when ctx ends, when the API or the program of the process fails, or when
+// the run folder is gone. So a removed fabric leaves no process behind.
 func (c *Config) wait(ctx context.Context, ended <-chan error, log *slog.Logger) error {
 	tick := time.NewTicker(goneInterval)
 	defer tick.Stop()
@@ -350,8 +355,8 @@ func (c *Config) join(ctx context.Context, cfg gossip.Config, self *folder.Chip)
 	return gossip.Join(pool, other), nil
 }
 
-// told returns the port of the API that the chip tells other chips. It returns 0 if
-// the API does not listen on the address by which other chips reach this chip.
+// told returns the port of the API, for the chip to tell other chips. If the API does
+// not listen on the address by which other chips reach this chip, told returns 0.
 func (c *Config) told(a net.Addr) uint16 {
 	at := a.(*net.TCPAddr).AddrPort()
 	reached := c.Address.Listen
@@ -364,7 +369,7 @@ func (c *Config) told(a net.Addr) uint16 {
 	return 0
 }
 
-// newIncarnation draws a random incarnation that is not zero.
+// newIncarnation returns a random incarnation that is not zero.
 func newIncarnation() wire.Incarnation {
 	var b [8]byte
 	for {

@@ -13,7 +13,7 @@ import (
 	"ttfabric/wire"
 )
 
-// do carries out an action.
+// do carries out the action a.
 func (g *stage) do(ctx context.Context, a *scenario.Action) error {
 	if len(a.Links) > 0 {
 		return g.doLinks(ctx, a)
@@ -50,8 +50,8 @@ func (g *stage) doLinks(ctx context.Context, a *scenario.Action) (err error) {
 	return err
 }
 
-// doChip carries out an action on one chip. Package fabric lets another chip report
-// faults of the chip's process.
+// doChip carries out an action on one chip. If the action is a fault of the chip's
+// process, package fabric lets another chip report the fault.
 func (g *stage) doChip(ctx context.Context, a *scenario.Action, n wire.FabricNodeID) error {
 	switch a.Verb {
 	case scenario.ChipKill:
@@ -109,7 +109,7 @@ func (g *stage) doGossip(ctx context.Context, a *scenario.Action, n wire.FabricN
 	return cl.SetGossip(ctx, b)
 }
 
-// forget removes a chip that is about to end from the stage.
+// forget removes a chip from the stage before the chip ends.
 func (g *stage) forget(n wire.FabricNodeID) {
 	g.chips.Drop(n)
 	delete(g.paused, n)
@@ -126,8 +126,8 @@ func (g *stage) meet(ctx context.Context, n wire.FabricNodeID) error {
 	return err
 }
 
-// putBack ends all faults that the scenario set. It resumes paused chips, starts
-// chips that ran at the beginning and have ended, puts cables back, and ends the
+// putBack ends all faults that the scenario set. It resumes paused chips, and starts
+// chips that ran at the beginning and have ended. It puts cables back, and ends the
 // impairments of the scenario's links and of gossip. A restarted chip has lost the
 // content of its memory.
 func (g *stage) putBack(ctx context.Context) error {

@@ -1,9 +1,9 @@
-// Package live runs scenarios on a fabric of real chips, in real time. It is one
-// of the two drivers of scenario.Run; the other driver is the simulator, package sim.
+// Package live runs scenarios on a fabric of real chips, in real time. Package live is
+// one of the two drivers of scenario.Run. The other driver is the simulator, package sim.
 //
 //	rep, err := live.Run(ctx, live.Config{Scenario: s, Topology: t, Seed: 7})
 //
-// The fabric is one that [Run] makes and removes, or a fabric that runs already.
+// The fabric is a new fabric, which [Run] makes and removes, or a fabric that runs already.
 // The package prints nothing.
 package live
 
@@ -25,39 +25,41 @@ import (
 // noClockJump is the reason for skipping a step that moves a clock.
 const noClockJump = "skipped (simulator only): no process can move the clock of another process without privilege"
 
-// Driver names the steps of a scenario that a fabric of real chips cannot carry out.
+// Driver describes this package as a driver: it names the steps of a scenario that a
+// fabric of real chips cannot carry out.
 var Driver = scenario.Driver{Name: "live", Verbs: map[scenario.Verb]string{scenario.ClockJump: noClockJump}}
 
-// DefaultTimeout is the value of [Config.Timeout] if the caller gives none.
+// DefaultTimeout replaces the value 0 of [Config.Timeout].
 const DefaultTimeout = time.Minute
 
-// Config names a scenario to run, and the fabric to run it on.
+// Config holds a scenario to run, and the fabric on which the scenario runs.
 type Config struct {
 	Scenario *scenario.Scenario
 	Seed     uint64 // seed of all choices of the scenario
 
-	// Fabric is a running fabric. Run afterwards ends all faults that the scenario set.
+	// Fabric is a running fabric. After the run, Run ends all faults that the scenario set.
 	// If Fabric is nil, Run makes a new fabric with the options of the scenario, and
 	// removes this fabric afterwards.
 	Fabric *fabric.Fabric
 
 	// Topology, Name and Timeout are for a new fabric. Timeout is the longest time
-	// until all its links are up.
+	// until all links of the new fabric are up.
 	Topology *topo.Topology
-	Name     string        // "": scenario- and the number of this process
-	Timeout  time.Duration // 0: [DefaultTimeout]
+	Name     string        // name of the new fabric; "": "scenario-" and the number of this process
+	Timeout  time.Duration // longest time until all links are up; 0: [DefaultTimeout]
 
-	// Starting, if not nil, is called while a new fabric starts, with the number of
-	// links that are up and the number of all links.
+	// Starting may be nil. While a new fabric starts, Run calls Starting with the number
+	// of links that are up and the number of all links.
 	Starting func(links, of int)
-	// Playing, if not nil, is called with the number of actions of the timeline that
-	// are done, the number of all actions, the time passed and the timeline's length.
+	// Playing may be nil. While the timeline runs, Run calls Playing with the number of
+	// actions that are done, the number of all actions, the time since the timeline
+	// began and the timeline's length.
 	Playing func(done, of int, at, length time.Duration)
 }
 
-// Run runs a scenario to its end and judges its assertions. It returns an error if
-// the scenario could not begin, if ctx ended the run, or if the faults could not be
-// ended afterwards. The report holds errors during the run.
+// Run runs a scenario to its end and judges the scenario's assertions. Run returns an
+// error if the scenario could not begin, if ctx ended the run, or if Run could not end
+// the faults afterwards. The report holds errors during the run.
 func Run(ctx context.Context, c Config) (rep scenario.Report, err error) {
 	t := c.Topology
 	if c.Fabric != nil {
@@ -100,7 +102,7 @@ func Run(ctx context.Context, c Config) (rep scenario.Report, err error) {
 }
 
 // start makes a fabric with the options of the scenario, and waits until all links
-// are up. If start fails, it removes the fabric.
+// are up. If start fails, start removes the fabric.
 func (c *Config) start(ctx context.Context) (*fabric.Fabric, error) {
 	up, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, DefaultTimeout))
 	defer cancel()
@@ -139,14 +141,15 @@ func Spec(w *scenario.Fabric) spec.Spec {
 	return s
 }
 
-// fits refuses a running fabric whose options differ from the options that a scenario names.
+// fits returns an error if an option of the running fabric differs from an option that
+// the scenario names.
 func fits(s *scenario.Scenario, have *spec.Spec) error {
 	want := Spec(&s.Fabric)
 	w := &s.Fabric
 	for _, x := range []struct {
-		key    string // key in the scenario's file
+		key    string // key of the option in the scenario's file
 		option string
-		named  bool // the file names the key
+		named  bool // whether the file names the key
 	}{
 		{"local_first", "local-first", w.LocalFirst},
 		{"slots", "slots", w.Slots != ""},

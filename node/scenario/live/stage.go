@@ -20,7 +20,7 @@ import (
 const (
 	lookEvery = 100 * time.Millisecond // time between two looks at the fabric
 	lookTime  = time.Second            // longest time for a chip's answer to one look
-	homeTime  = 10 * time.Second       // longest time before a timeline begins until every link uses its own cable
+	homeTime  = 10 * time.Second       // longest wait, before a timeline begins, until every link uses its own cable
 )
 
 // stage is a fabric on which a scenario runs.
@@ -29,17 +29,17 @@ type stage struct {
 	t      *topo.Topology
 	run    *scenario.Run
 	origin time.Time // zero of the run's clock
-	began  time.Time // begin of the timeline
+	began  time.Time // time at which the timeline began
 
 	chips  *fabric.Chips                      // chips that run and are not paused
 	paused map[wire.FabricNodeID]*api.Client  // paused chips
-	views  map[wire.FabricNodeID]api.ChipView // latest answer of each chip
+	views  map[wire.FabricNodeID]api.ChipView // each chip's latest answer
 	first  []wire.FabricNodeID                // chips that ran when the stage was made
 	links  []topo.Link                        // links that the scenario has cut or impaired
 	gossip map[wire.FabricNodeID]bool         // chips whose gossip the scenario has cut or impaired
 
 	mu     sync.Mutex
-	events []api.EventView // events that the run has not been told yet
+	events []api.EventView // events that the stage has not told the run yet
 }
 
 // newStage prepares a fabric for a run.
@@ -52,14 +52,14 @@ func newStage(f *fabric.Fabric, run *scenario.Run) (*stage, error) {
 		paused: map[wire.FabricNodeID]*api.Client{}, views: map[wire.FabricNodeID]api.ChipView{}, gossip: map[wire.FabricNodeID]bool{}}, nil
 }
 
-// now returns the time of the run's clock.
+// now returns the present time on the run's clock.
 func (g *stage) now() mono.Time { return mono.Time(time.Since(g.origin)) }
 
-// play drives the run until it is over or ctx ends; see [scenario.Run].
+// play drives the run until the run is over or ctx ends; see [scenario.Run].
 func (g *stage) play(ctx context.Context, playing func(done, of int, at, length time.Duration)) {
 	r := g.run
 	for ; ctx.Err() == nil && time.Since(g.origin) < homeTime && !g.intact(ctx); time.Sleep(lookEvery) {
-		// Of two parallel cables, the cable that comes up first carries the frames of both for a while.
+		// The first of two parallel cables that comes up carries the frames of both links for a while.
 	}
 	g.began = time.Now()
 	r.Begin(g.now())
@@ -105,7 +105,7 @@ func (g *stage) listen(ctx context.Context, cl *api.Client) {
 	}()
 }
 
-// tell tells the run all collected events.
+// tell gives the run all collected events.
 func (g *stage) tell() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,14 +132,14 @@ func (g *stage) obey(ctx context.Context, o scenario.Order) error {
 	return nil
 }
 
-// seen is the answer of one chip to a look.
+// seen is a chip's answer to one look at the fabric.
 type seen struct {
 	view    api.ChipView
-	traffic *traffic.Report // nil: none
+	traffic *traffic.Report // report of the chip's traffic; nil: the chip has no traffic
 }
 
-// sample asks all running chips for their state. A chip that does not answer counts
-// with its latest answer. If a chip has ended that the scenario did not end, the
+// sample asks all running chips for their state. If a chip does not answer, sample uses
+// the chip's latest answer. If a chip has ended that the scenario did not end, the
 // run fails.
 func (g *stage) sample(ctx context.Context) scenario.Sample {
 	answers := fabric.Each(ctx, g.chips.Clients(), lookTime, func(ctx context.Context, cl *api.Client) (s seen, err error) {
@@ -187,8 +187,8 @@ func (g *stage) missEnded() {
 	}
 }
 
-// linksUp counts the cables whose ends both report that they are up. The end at a
-// paused chip counts as up, so that the other end decides.
+// linksUp returns the number of cables with two ends that report that they are up. The
+// end at a paused chip counts as up, so the other end decides.
 func (g *stage) linksUp() (n int) {
 	up := map[wire.PortID]bool{}
 	for _, v := range g.views {
@@ -204,7 +204,7 @@ func (g *stage) linksUp() (n int) {
 	return n
 }
 
-// intact reports whether all links are up, each by its own cable.
+// intact reports whether all links are up, and each link uses its own cable.
 func (g *stage) intact(ctx context.Context) bool {
 	g.sample(ctx)
 	for _, v := range g.views {
