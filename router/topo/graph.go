@@ -137,11 +137,11 @@ func (g *graph) build(name string) (*Topology, error) {
 }
 
 // downshift makes room for exits in meshes whose both axes wrap, and which therefore have no free
-// direction. downshift turns the rings of an axis into lines. It chooses the axis or axes that free
-// the chips which connections name. If connections name no chips, downshift chooses the shorter
-// axis. Spec §3: "TT-Fabric topology can be an exact match of the physical connection topology, or
-// it can be a functionally downshifted topology where all available ethernet links are not
-// utilized".
+// direction. downshift turns the rings of an axis into lines. It chooses the axis or axes that give
+// the chips named in connections a free direction. If the named chips decide nothing, downshift
+// chooses the shorter axis. Spec §3: "TT-Fabric topology can be an exact match of the physical
+// connection topology, or it can be a functionally downshifted topology where all available
+// ethernet links are not utilized".
 func (g *graph) downshift() {
 	joined, needX, needY := make([]bool, len(g.meshes)), make([]bool, len(g.meshes)), make([]bool, len(g.meshes))
 	for _, l := range g.links {

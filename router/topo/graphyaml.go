@@ -398,7 +398,7 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 		return g.fail(n, "%s, of two different meshes and with at least one cable", want)
 	}
 	if pairs[fmt.Sprint(ends[1], ends[0])] || pairs[fmt.Sprint(ends[0], ends[1])] {
-		return nil // listed from its other end
+		return nil // the file lists the connection from its other end too
 	}
 	pairs[fmt.Sprint(ends[0], ends[1])] = true
 	return g.connect(graphLink{n: int(v), line: n.Line, a: ends[0], b: ends[1]})
@@ -476,7 +476,7 @@ func (g *yamlGraph) readRelaxed() error {
 			return g.fail(n, "%s, of two different meshes and with at least one cable", want)
 		}
 		if pair := [2]int{min(a, b), max(a, b)}; seen[pair] {
-			continue // listed from its other end
+			continue // the file lists the connection from its other end too
 		} else {
 			seen[pair] = true
 		}
