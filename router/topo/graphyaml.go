@@ -341,7 +341,7 @@ func (g *yamlGraph) readGraph() error {
 			return g.fail(n, "the connection joins mesh %d with itself; Graph is for connections between meshes", g.meshes[ps[0].mesh].ID)
 		}
 		if at[ps[0]] == ps[1] && at[ps[1]] == ps[0] {
-			continue // the file lists the cable from its other end too
+			continue // the file lists this cable from the other end too
 		}
 		for k, p := range ps {
 			if was, dup := at[p]; dup && was != ps[1-k] {
@@ -398,7 +398,7 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 		return g.fail(n, "%s, of two different meshes and with at least one cable", want)
 	}
 	if pairs[fmt.Sprint(ends[1], ends[0])] || pairs[fmt.Sprint(ends[0], ends[1])] {
-		return nil // the file lists the connection from its other end too
+		return nil // the file lists this connection from the other end too
 	}
 	pairs[fmt.Sprint(ends[0], ends[1])] = true
 	return g.connect(graphLink{n: int(v), line: n.Line, a: ends[0], b: ends[1]})
@@ -476,7 +476,7 @@ func (g *yamlGraph) readRelaxed() error {
 			return g.fail(n, "%s, of two different meshes and with at least one cable", want)
 		}
 		if pair := [2]int{min(a, b), max(a, b)}; seen[pair] {
-			continue // the file lists the connection from its other end too
+			continue // the file lists this connection from the other end too
 		} else {
 			seen[pair] = true
 		}

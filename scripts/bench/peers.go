@@ -194,7 +194,7 @@ func newTCP(far bool, congestion string) (conv, error) {
 	return s, nil
 }
 
-// setCongestion makes a connection that is not yet open use the named congestion control. The
+// setCongestion sets the named congestion control for a connection that is not yet open. The
 // congestion control of the near end governs the data that the near end sends.
 func setCongestion(raw syscall.RawConn, name string) error {
 	if name == "" {

@@ -117,8 +117,8 @@ func (p *report) plotWire(base string) error {
 	return c.write(base + "-wire.svg")
 }
 
-// curve computes the curve of the go-back-N formula, which passes through the formula's values at
-// the measured losses.
+// curve computes the formula of go-back-N for losses from 0 to the largest measured loss. The first
+// of the given spreads has the goodput without loss.
 func curve(at []spread, frames float64) []spread {
 	rate, most := at[0].mid, at[len(at)-1].x
 	const steps = 100
