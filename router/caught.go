@@ -2,11 +2,11 @@ package router
 
 import "ttfabric/wire"
 
-// Caught packets. If the link of a port is down and new tables take the port out of service, the
-// packets that wait to leave by this port are caught. The owner, which plans the routes, gives each
-// caught packet a new route with Redirect, or drops it with DropCaught. The packets leave their
-// sender channel in order. A packet that arrives later by an old route passes through the same
-// sender channel. This packet is caught there too.
+// Caught packets. New tables may take a port out of service while the port's link is down. The
+// packets that wait to leave by this port are then caught. The owner, which plans the routes, gives
+// each caught packet a new route with Redirect, or drops it with DropCaught. The packets leave
+// their sender channel in order. A packet that arrives later by an old route passes through the
+// same sender channel. This packet is caught there too.
 
 // SetOut says that the tables no longer use a port, or use it again.
 func (r *Router) SetOut(i int, out bool) { r.ports[i].out = out }

@@ -7,8 +7,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Command is an order to the router of a port, with the codes of tt-metal's RouterCommand. There is
-// no command 2.
+// Command is an order to the router of a port. The values are the codes of tt-metal's
+// RouterCommand. There is no command 2.
 type Command uint32
 
 // The commands.
@@ -37,7 +37,7 @@ func (c Command) String() string {
 // Valid reports whether the command exists.
 func (c Command) Valid() bool { return c <= CommandRetrain && c != 2 }
 
-// State is what the router of a port does, with the codes of tt-metal's RouterState.
+// State tells what the router of a port does. The values are the codes of tt-metal's RouterState.
 type State uint32
 
 // The states.

@@ -3,10 +3,11 @@ package router
 import "ttfabric/wire"
 
 // Multicast. A packet for several chips stays at the head of its channel, in its slot. The packet
-// stays until each of its copies has found room in a sender channel, and until the chip has taken
-// it if the chip is a member (Spec §3.1.1: "both forwarded as well as consumed locally"). The
-// router notes beside the head which parts are done. A copy that waits therefore does not delay the
-// other copies, and the router makes no copy twice. The last copy is the packet itself.
+// stays until each of its copies has found room in a sender channel. If the chip is a member, the
+// packet also stays until the chip has taken it (Spec §3.1.1: "both forwarded as well as consumed
+// locally"). The router notes beside the head which parts are done. A copy that waits therefore
+// does not delay the other copies, and the router makes no copy twice. The last copy is the packet
+// itself.
 
 // MaxOwn is the number of multicasts of this chip that may wait for their branches on one plane.
 // The number equals the number of slots of a sender channel (Spec §3.1.1).

@@ -23,9 +23,9 @@ func slots(name string, sender, receiver, controlSender, controlReceiver int) Sl
 }
 
 // The profiles of channel sizes. The control channel is smaller than the others (Spec §2.3.2). The
-// profiles named after a chip have the sizes that tt-metal's fabric builder tries first, for the 2D
-// router of a Wormhole and the 2D and 1D router of a Blackhole. A Wormhole's 1D router has
-// [SlotSpec].
+// profiles named after a chip have the sizes that tt-metal's fabric builder tries first. They are
+// for the 2D router of a Wormhole, and for the 2D and the 1D router of a Blackhole. A Wormhole's 1D
+// router has [SlotSpec].
 var (
 	// SlotSpec has the specification's sizes: 8 slots in a sender channel, 16 in a receiver channel (Spec §3.1.1).
 	SlotSpec = slots("spec", 8, 16, 4, 8)

@@ -150,8 +150,8 @@ const (
 	GroupDropReportLen = DropReportLen + 4 + rangesLen
 )
 
-// Bits of the type of a report. One bit says that the report has a group, the other bit that the
-// packet had the mark Other of [Packet]. At most one of the two bits is set.
+// Bits in the type byte of a report. One bit says that the report has a group, the other bit that
+// the packet had the mark Other of [Packet]. At most one of the two bits is set.
 const (
 	groupReport = 0x80
 	otherReport = 0x40

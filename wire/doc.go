@@ -244,10 +244,10 @@
 // last chunk gets the bytes of size that the other chunks leave. Flush is 0 or 1; readers take
 // any other value for 1.
 //
-// A NoC address has the byte offset in bits 0 to 35, the NoC column x in bits 36 to 41, the
-// row y in bits 42 to 47, and zero above (tt-metal, Wormhole). Inline writes and increments
-// are of 32-bit words at offsets that are multiples of 4. They wrap. They have no payload,
-// except for send type 3.
+// A NoC address has the byte offset in bits 0 to 35, and the NoC column x in bits 36 to 41. It has
+// the row y in bits 42 to 47, and zero above (tt-metal, Wormhole). Inline writes and increments are
+// of 32-bit words at offsets that are multiples of 4. They wrap. They have no payload, except for
+// send type 3.
 //
 // # Multicast
 //

@@ -1,10 +1,10 @@
 // # Flows
 //
-// A flow is the sequence of requests and probes that one chip sends to another chip on one
-// plane, or to one group of chips on one plane; see below for groups. Packets with OTHER form
-// a flow of their own, even where OTHER changes nothing about their route. Requests and probes
-// are numbered in their flow from 0 by flow seq, and travel in order. Flow base is the lowest
-// number whose fate the source does not know. At most 4096 requests are open.
+// A flow is the sequence of requests and probes that one chip sends to another chip on one plane,
+// or to one group of chips on one plane. Groups are described below. Packets with OTHER form a flow
+// of their own, even where OTHER changes nothing about their route. Requests and probes are
+// numbered in their flow from 0 by flow seq, and travel in order. Flow base is the lowest number
+// whose fate the source does not know. At most 4096 requests are open.
 //
 // A flow epoch is a period in which the numbers of a flow grow without a break. Later epochs have
 // higher numbers (wrapping). The number of the first epoch is the time of the source's start in

@@ -49,7 +49,7 @@
 //     than the session's and proved nothing: the sender may be the peer after a restart, which then
 //     proves itself by the cable that the answer takes. An answer to an answer has no WANT. An end
 //     sends at most 8 answers at once and one more every 2 ms; it counts those to the session's
-//     peer and those to strangers separately. The answer's padding ends where the question's ends,
+//     peer and those to strangers separately. The answer is padded to the length of the question,
 //     but never beyond the longest payload that the answering end takes. If several questions wait,
 //     the end answers the longest question.
 //
@@ -74,20 +74,20 @@
 // then uses frames as long as that hello. An end that is up may send a longer hello at any
 // time to ask whether longer frames pass. It uses longer frames once that hello is answered.
 //
-// In this implementation, each hello from the third of a training on is followed by a short
-// one, padded to 1152, 480 and 192 bytes in turn. If 8 of these are answered and no long hello
-// is, the path counts as narrow. It takes 16 answers where the session holds longer frames.
-// From the fourth hello of a training on, most hellos are padded to 160 bytes only, and the
-// others follow at intervals of 0.5 to 8 s. An end restarts this sequence when it hears, after
-// a silence, a short hello that echoes its incarnation.
+// In this implementation, each hello from the third of a training on is followed by a short one,
+// padded to 1152, 480 and 192 bytes in turn. If 8 of these are answered and no long hello is, the
+// path counts as narrow. If the session holds longer frames, the path counts as narrow only after
+// 16 such answers. From the fourth hello of a training on, most hellos are padded to 160 bytes
+// only, and the others follow at intervals of 0.5 to 8 s. An end restarts this sequence when it
+// hears, after a silence, a short hello that echoes its incarnation.
 //
 // # Link: fallback paths
 //
-// Two links may lead to the same chip in the same direction. If one of them is down and the
-// other is up by its own cable, the frames of the first may use the cable of the second (Spec
-// §7.4.1.1). The datagrams then travel between the UDP ports of the second link. The
-// envelope's destination channel is that of the first. Session, sequence numbers, slots and
-// grants stay those of the first.
+// Two links may lead to the same chip in the same direction. One link may be down while the other
+// link is up by its own cable. Then the frames of the first link may use the cable of the second
+// link (Spec §7.4.1.1). The datagrams then travel between the UDP ports of the second link. The
+// envelope's destination channel is that of the first. Session, sequence numbers, slots and grants
+// stay those of the first.
 //
 // An end of such a link says hello by each cable that may be used, and "via" names the cable: 0 for
 // the own cable, else one more than the sender's channel whose cable it is. A hello whose via does
@@ -137,12 +137,12 @@
 // VC of their packet; the piece is not empty; the destination address is the expected one; no flag
 // but END is set. Otherwise the receiver drops the frame and continues to expect its number.
 //
-// On a gap the receiver sends an update with NACK: once for each missing number, and again
-// after a round trip. If the rx seq of a NACK is the sender's oldest unacknowledged frame, the
-// sender goes back: it sends that frame and all after it again (go-back-N). It does so at most
-// once per round trip. A retransmission timeout (RFC 6298 §2, doubling) has the same effect.
-// An acknowledgement may ride on data. Otherwise the receiver sends an update, one for a batch
-// of frames.
+// On a gap the receiver sends an update with NACK: once for each missing number, and again after a
+// round trip. If the rx seq of a NACK is the sender's oldest unacknowledged frame, the sender goes
+// back: it sends that frame and all after it again (go-back-N). The sender goes back at most once
+// per round trip. A retransmission timeout (RFC 6298 §2, doubling) has the same effect. An
+// acknowledgement may ride on data. Otherwise the receiver sends an update, one for a batch of
+// frames.
 //
 // Credits: a grant is the absolute number of packets that the peer may have sent on a VC since
 // the session began. A grant is computed as slots freed in this session + the channel's slots

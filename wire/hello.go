@@ -147,9 +147,9 @@ func (h *Hello) Append(b []byte) []byte {
 }
 
 // NewSessionID derives the session between two ports from both incarnations. The id is the CRC-32C
-// over the lower port (mesh, chip as 16 bits, channel as 8), its incarnation (64 bits), then the
-// higher port and its incarnation, all little-endian. A result of zero, which means no session,
-// becomes 1. Both ends compute the same id.
+// over the lower port and its incarnation, then over the higher port and its incarnation. Mesh and
+// chip have 16 bits, the channel 8, the incarnation 64, all little-endian. A result of zero, which
+// means no session, becomes 1. Both ends compute the same id.
 func NewSessionID(a PortID, ai Incarnation, b PortID, bi Incarnation) SessionID {
 	if b.Less(a) {
 		a, ai, b, bi = b, bi, a, ai

@@ -2,11 +2,11 @@ package wire
 
 import "encoding/binary"
 
-// LinkState is what a chip says about its own ports: which of them are out of service. Of two link
-// states of one chip, the one with the higher version (wrapping) holds. Two incarnations of the
-// chip may have sent the same version; then the link state with the higher map holds, so that all
-// chips take the same link state. A chip that hears a link state about itself from an earlier
-// incarnation sends the next version.
+// LinkState says which of its own ports a chip has out of service. Of two link states of one chip,
+// the link state with the higher version (wrapping) holds. Two incarnations of the chip may have
+// sent the same version. Then the link state with the higher map holds, so that all chips take the
+// same link state. A chip that hears a link state about itself from an earlier incarnation sends
+// the next version.
 type LinkState struct {
 	Node    FabricNodeID
 	Version uint32 // counted up at each change; 0: no port has been out of service since the start

@@ -78,16 +78,16 @@ import (
 // Reading. A router overwrites its status in place. The router overwrites the oldest entry when it
 // posts the 65th. A reader that needs more than one packet may therefore see half of an old and
 // half of a new status or entry. The reader takes a status or an entry only if its checksum is
-// right, and an entry only if number and incarnation are those expected at its place. Otherwise it
-// reads again. The region holds the entries posted-64 to posted-1, or 0 to posted-1 before the
-// 65th. A reader that has taken all entries before number n has missed posted-64-n entries, if this
-// number is above zero.
+// right. The reader takes an entry only if the entry also has the number and the incarnation that
+// are expected at its place. Otherwise it reads again. The region holds the entries posted-64 to
+// posted-1, or 0 to posted-1 before the 65th. A reader that has taken all entries before number n
+// has missed posted-64-n entries, if this number is above zero.
 //
 // A router writes its status when its link changes and whenever the fabric reads the status, but
 // never for a packet that passes. If others write into the region, their bytes last until the
 // router writes over them.
 const (
-	// MailboxOffset is where the mailbox begins in an ethernet tile, in bytes. The mailbox lies in
+	// MailboxOffset is the offset of the mailbox in an ethernet tile, in bytes. The mailbox lies in
 	// the area that tt-metal leaves to programs there. That area begins at 98304 on Wormhole
 	// (erisc_l1_unreserved_base) and ends a few KiB below the end of 256 KiB. On Blackhole, this
 	// area ends below 448 KiB.

@@ -24,11 +24,11 @@ func (t Trunk) Along(d Direction) bool {
 	return t == TrunkX && d <= West || t == TrunkY && (d == North || d == South)
 }
 
-// Ranges says which chips a multicast is for, as tt-metal's mesh and linear APIs do: hops from the
-// chip where the packet is, by direction. On the trunk's axis the ranges reach along the trunk. On
-// the other axis they give the branches, which leave from the start and from each member of the
-// trunk. For example, three hops East and one hop North are a rectangle of two by four chips
-// without the corner at the start.
+// Ranges says which chips a multicast is for, as tt-metal's mesh and linear APIs do. Ranges gives
+// the hops in each direction from the chip that has the packet. On the trunk's axis the ranges
+// reach along the trunk. On the other axis they give the branches, which leave from the start and
+// from each member of the trunk. For example, three hops East and one hop North are a rectangle of
+// two by four chips without the corner at the start.
 type Ranges struct {
 	Hops [NumDirections]uint8 // number of chips in each direction, including chips that only pass the packet on
 	Skip [NumDirections]uint8 // how many of these, counted from the nearest, only pass the packet on (linear API: start - 1)

@@ -164,9 +164,10 @@ type VC uint8
 //
 //   - Dateline: on rings and tori, a packet that has crossed the dateline uses another channel
 //     until it turns (Spec §2.3.1, §6.2).
-//   - Up: between meshes, a packet that still has to cross towards the root of the tree of meshes
-//     uses other channels than a packet that only moves away from the root. Without the separate
-//     channels, exit nodes close cycles (Spec §6.1, "Notes on Inter-Mesh Traffic").
+//   - Up: between meshes, packets that still have to cross towards the root of the tree of meshes
+//     have channels of their own. Packets that only move away from the root use the other channels.
+//     Without the separate channels, exit nodes close cycles (Spec §6.1, "Notes on Inter-Mesh
+//     Traffic").
 //   - Detour: a packet whose route leads round a fault uses channels of its own while it is in that
 //     mesh. A packet may change from the other channels to the detour channels, but never back.
 //

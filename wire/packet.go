@@ -304,7 +304,7 @@ func (v PacketView) Known() bool { return v[poFlags]&packetKnown != 0 }
 // Epoch returns the table epoch: the hash of the tables by which the packet was last routed.
 func (v PacketView) Epoch() uint32 { return binary.LittleEndian.Uint32(v[poEpoch:]) }
 
-// SetEpoch writes the table epoch of the tables by which the packet was routed anew.
+// SetEpoch writes the table epoch of the tables that gave the packet its new route.
 func (v PacketView) SetEpoch(e uint32) { binary.LittleEndian.PutUint32(v[poEpoch:], e) }
 
 // Extend raises the TTL to at least n.

@@ -31,7 +31,7 @@ func (c Channel) String() string {
 	return s
 }
 
-// Verdict is what a check found.
+// Verdict holds the results of a check.
 type Verdict struct {
 	Channels     int       // channels that packets use, of all classes and planes
 	Dependencies int       // dependencies between these channels

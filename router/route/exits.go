@@ -77,8 +77,8 @@ func (im *interMesh) walk() {
 func (im *interMesh) up(from, to int) bool { return im.rank[to] < im.rank[from] }
 
 // choose fills in the next mesh for all pairs. choose begins with pairs that are joined by down
-// crossings alone. choose then goes through the other pairs from the root outwards, since a mesh
-// that has to go up relies on the choice of the meshes above it.
+// crossings alone. choose then goes through the other pairs from the root outwards. The reason is
+// that a mesh that has to go up relies on the choice of the meshes above it.
 func (im *interMesh) choose() {
 	n := im.meshes
 	dist := make([]uint16, n*n) // crossings

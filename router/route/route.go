@@ -2,13 +2,13 @@
 // can deadlock.
 //
 // All chips of a fabric agree on one [Plan]. A Plan contains the engine that routes within a mesh
-// (L0, Spec §2.2.1.1), the choice of exit nodes between meshes (L1, §2.2.1.2), and the virtual
-// channel that a packet takes at each hop. A Plan keeps no table of all pairs of chips. The Plan
-// computes the legs of dimension-ordered routes, and has one entry for each pair of meshes.
-// [Plan.Check] builds the channel dependency graph of everything that the plan allows (Dally and
-// Seitz). Check reports either that the graph is acyclic or a cycle of the graph. Check also
-// follows every route to its end. [Plan.CheckScheme] makes the same checks packet by packet, with
-// the plan's virtual channels or with others.
+// (L0, Spec §2.2.1.1), and the choice of exit nodes between meshes (L1, Spec §2.2.1.2). A Plan also
+// contains the rule for the virtual channel of each hop. A Plan keeps no table of all pairs of
+// chips. The Plan computes the legs of dimension-ordered routes, and has one entry for each pair of
+// meshes. [Plan.Check] builds the channel dependency graph of everything that the plan allows
+// (Dally and Seitz). Check reports either that the graph is acyclic or a cycle of the graph. Check
+// also follows every route to its end. [Plan.CheckScheme] makes the same checks packet by packet,
+// with the plan's virtual channels or with others.
 //
 // # Between meshes
 //

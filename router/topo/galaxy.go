@@ -13,7 +13,8 @@ var galaxyUMD = [4][8]int{
 // galaxy builds a Wormhole Galaxy (6U) as one mesh: four trays of 2×4 chips, each mirrored on its
 // neighbours, with four cables on every edge. On a tray, each cable joins two successive chips of a
 // row or column. Channels 8 to 11 and 12 to 15 of the chip nearer to the corner of the machine lead
-// to channels 4 to 7 and 0 to 3 of the other chip. Where two trays meet, equal channels are joined.
+// to channels 4 to 7 and 0 to 3 of the other chip. Between two trays, each cable joins channels
+// with equal numbers.
 //
 // tt-umd tests/cluster_descriptor_examples/6u_cluster_desc.yaml has the same cables with its own
 // chip numbers.

@@ -22,7 +22,7 @@ const (
 // labelForm is the form of a label. A label can be part of a word on a command line.
 var labelForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// Note is what a topology says about a cable in addition to the wiring. Notes are not part of
+// Note holds what a topology says about a cable in addition to the wiring. Notes are not part of
 // [Topology.Hash].
 type Note struct {
 	Labels []string // names by which people select cables, sorted; at most [MaxLabels]
@@ -124,7 +124,7 @@ func (t *Topology) checkNotes() *fault {
 	for p, n := range t.Notes {
 		i := t.lower(p)
 		if i >= len(t.Cables) || t.Cables[i].A != p {
-			return faultOf(-1, -1, "a note about a cable from %s: there is none whose lower end that is", p)
+			return faultOf(-1, -1, "a note about a cable from %s: no cable has this lower end", p)
 		}
 		if err := n.check(); err != nil {
 			return faultOf(-1, i, "cable %s-%s: %v", t.Cables[i].A, t.Cables[i].B, err)

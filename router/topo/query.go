@@ -15,7 +15,8 @@ type index struct {
 	most   int     // number of planes of the machine
 }
 
-// lookup returns the index. For a topology that was not validated, lookup makes it anew each time.
+// lookup returns the index. For a topology that was not validated, lookup makes a new index each
+// time.
 func (t *Topology) lookup() *index {
 	if t.ix != nil && len(t.ix.upper) == len(t.Cables) && len(t.ix.planes) == len(t.Meshes) {
 		return t.ix

@@ -22,8 +22,8 @@ func (l Link) String() string { return l.A.Short() + "-" + l.B.Short() }
 
 // SelectLinks finds the cables that the names in args stand for. It lists each cable once, in the
 // order of the topology. A name is a chip and a channel (M0D0:8, M0D0/8), two chips (M0D0-M0D1),
-// one chip (M0D3), patterns of chips (M0D*-M1D*), any of these with a plane (M0D0-M0D1/p1),
-// plane:1, label:NAME, or all. The error quotes the bad name.
+// one chip (M0D3), or patterns of chips (M0D*-M1D*). Any of these names may have a plane
+// (M0D0-M0D1/p1). A name may also be plane:1, label:NAME, or all. The error quotes the bad name.
 func (t *Topology) SelectLinks(args []string) ([]Link, error) {
 	found := map[wire.PortID]Link{} // key: the lower end of the cable
 	for _, arg := range args {

@@ -1,9 +1,10 @@
-// Command garbage throws noise, repeated and forged frames at every UDP port of a running fabric on
-// loopback: random bytes, truncated and bit-flipped frames with right and wrong checksums, frames
-// of a capture once more, hellos of strangers and of the true peer with a wrong incarnation,
-// updates, closes and data of guessed sessions, data and updates of the true session with guessed
-// numbers. As root, the command forges the peer's address, so that the datagrams pass the kernel's
-// filter of the connected socket. Without root, hardly any datagram passes this filter.
+// Command garbage sends noise, repeated frames and forged frames to every UDP port of a running
+// fabric on loopback. The noise is random bytes, and truncated and bit-flipped frames with right
+// and wrong checksums. The repeated frames come from a capture. The forged frames are hellos of
+// strangers, and hellos of the true peer with a wrong incarnation. They are also updates, closes
+// and data of guessed sessions, and data and updates of the true session with guessed numbers. As
+// root, the command forges the peer's address, so that the datagrams pass the kernel's filter of
+// the connected socket. Without root, hardly any datagram passes this filter.
 //
 // With -judge, the command compares the state that the chips report before and after. The chips
 // must have counted every datagram, and nothing else may have changed.

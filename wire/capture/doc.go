@@ -14,7 +14,7 @@
 //
 // At the end of a datagram, bytes may be left that cannot be split into frames. These bytes are one
 // [TTLink] layer with ttlink.fault "short" or "magic". At least 24 bytes with the magic may be
-// left, for example where a capture's snap length cut the frame off. The layer then has the fields
+// left, for example if a capture's snap length cut the frame off. The layer then has the fields
 // from ttlink.version to ttlink.ack, but not the fields of the checksum and the payload. With fewer
 // bytes, the layer has only the fault. A whole frame that [wire.DecodeFrame] refuses has the fields
 // from ttlink.version to ttlink.ack, the fields of the checksum, and the fault.
@@ -39,11 +39,12 @@
 // # Files
 //
 // A capture is one section of pcapng (draft-ietf-opsawg-pcapng). Each port is an interface,
-// M0D3/eth8. Its packets are Ethernet frames, with times in nanoseconds of the clock of the
-// chip's machine. A datagram is shown behind the Ethernet, IP and UDP headers that it has, or
-// would have, on the wire. The UDP addresses are those of the two ports. The MAC addresses
-// name mesh, chip and channel ([MAC]). Where the transport seals frames (a pre-shared key,
-// QUIC), the capture shows the frames before sealing, and the interface's description says so.
+// M0D3/eth8. Its packets are Ethernet frames, with times in nanoseconds of the clock of the chip's
+// machine. A datagram is shown behind the Ethernet, IP and UDP headers that it has, or would have,
+// on the wire. The UDP addresses are those of the two ports. The MAC addresses name mesh, chip and
+// channel ([MAC]). If the transport seals frames (a pre-shared key, QUIC), the capture shows the
+// frames before sealing. The description of the interface then says that the frames are shown
+// before sealing.
 //
 // A capture shows an outgoing datagram as the chip hands it to the port: before an impairment
 // changes it, and whether or not the socket takes it. A capture shows an incoming datagram as it

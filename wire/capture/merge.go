@@ -26,7 +26,7 @@ type Merger struct {
 	Late    uint64    // number of packets passed on after a packet with a later time
 }
 
-// mergeSource is what the merger knows about a source.
+// mergeSource holds what the merger knows about a source.
 type mergeSource struct {
 	open  bool
 	past  time.Time // all packets of the source up to this time have come
