@@ -10,9 +10,9 @@ import (
 // cell is the row and column of a mesh among the meshes of a picture.
 type cell struct{ row, col int }
 
-// arrange puts meshes beside each other. Where possible, a mesh is on the side to
-// which the exits of its peer point. size returns how large a mesh is drawn. arrange
-// returns the cell of each mesh, and where each column and each row of cells begins.
+// arrange puts meshes beside each other. If possible, arrange puts a mesh on the side to which the
+// exits of its peer point. The function size returns the width and height of the drawn mesh.
+// arrange returns the cell of each mesh, and where each column and each row of cells begins.
 func arrange(t *topo.Topology, size func(topo.Mesh) (w, h int)) (cells []cell, x, y []int) {
 	cells = cellsOf(t)
 	low := cell{cells[0].row, cells[0].col}

@@ -1,7 +1,7 @@
-// Package draw makes pictures of a topology: its chips, meshes and cables. The
-// package knows no files; a caller writes what [Form].Draw returns.
+// Package draw makes pictures of a topology: its chips, meshes and cables. The package opens no
+// files. The caller writes the picture that [Form].Draw returns to a file.
 //
-// A new form is a function that draws and a row of [Forms].
+// A developer adds a new form with a function that draws, and a row of [Forms].
 package draw
 
 import (
@@ -15,7 +15,8 @@ import (
 	"ttfabric/wire"
 )
 
-// MaxChips is the largest number of chips of a topology to draw. People cannot read larger pictures.
+// MaxChips is the largest number of chips that a drawn topology may have. People cannot read larger
+// pictures.
 const MaxChips = 4096
 
 // Form is a kind of picture.
@@ -48,13 +49,13 @@ func Endings() (endings []string) {
 	return endings
 }
 
-// ByName returns the form with the given name, or false if there is no such form.
+// ByName returns the form with the given name. If there is no such form, ByName returns false.
 func ByName(name string) (Form, bool) {
 	return find(func(f Form) bool { return f.Name == name })
 }
 
-// ByEnding returns the form for a file's ending, in upper or lower case. It returns
-// false if no form has this ending.
+// ByEnding returns the form for a file's ending, in upper or lower case. If no form has this
+// ending, ByEnding returns false.
 func ByEnding(file string) (Form, bool) {
 	ending := strings.ToLower(filepath.Ext(file))
 	return find(func(f Form) bool { return slices.Contains(f.Endings, ending) })
@@ -121,8 +122,8 @@ func chipsOf(t *topo.Topology, id wire.MeshID) []topo.Chip {
 	return t.Chips[first:end]
 }
 
-// oneLine turns a name from a file into one line, so that the name fits into a
-// comment. It replaces each character that some form cannot hold.
+// oneLine turns a name from a file into one line, so that the name fits into a comment. oneLine
+// replaces each character that some form cannot hold.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != ' ' && !unicode.IsPrint(r) {

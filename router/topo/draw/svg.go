@@ -15,22 +15,22 @@ import (
 // Sizes of the picture, in pixels.
 const (
 	chipW, chipH = 74.0, 48.0
-	pitchX       = 118.0 // from chip to chip
+	pitchX       = 118.0 // distance from chip to chip
 	pitchY       = 94.0
-	panelPad     = 34.0 // around the chips of a mesh; cables around the mesh end here
-	panelHead    = 14.0 // more above the chips, for a mesh's title
-	panelGap     = 64.0 // between meshes; exits pass there
+	panelPad     = 34.0 // margin around the chips of a mesh; cables that lead around the mesh end in this margin
+	panelHead    = 14.0 // additional margin above the chips, for the title of a mesh
+	panelGap     = 64.0 // gap between meshes, for the cables of exits
 	margin       = 24.0
 	headH        = 54.0
 	legendH      = 34.0
-	cableGap     = 5.0 // between the cables of an edge
+	cableGap     = 5.0 // gap between the cables of an edge
 	stub         = 20.0
 	titleLetter  = 12.0 // about the width of a letter of the picture's title
 	letter       = 7.0  // about the width of a letter of other lines
 )
 
-// planeColors are one colour for each plane. Most people who do not see all
-// colours can tell these apart (the palette of Okabe and Ito).
+// planeColors lists the colour of each plane. Most people who do not see all colours can tell these
+// colours apart (the palette of Okabe and Ito).
 var planeColors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a5195", "#5f6b7a"}
 
 const (
@@ -65,7 +65,7 @@ func (p point) step(d wire.Direction, n float64) point {
 type svg struct {
 	strings.Builder
 	t      *topo.Topology
-	origin map[wire.MeshID]point // north-west corner of the chips of a mesh
+	origin map[wire.MeshID]point // for each mesh: north-west corner of its chips
 	cell   map[wire.MeshID]cell
 }
 
@@ -141,8 +141,8 @@ func (s *svg) middle(n wire.FabricNodeID) point {
 	return point{o.x + float64(c.Col)*pitchX + chipW/2, o.y + float64(c.Row)*pitchY + chipH/2}
 }
 
-// side returns the point where a cable leaves a chip: on the side of direction d,
-// off pixels from the middle of that side.
+// side returns the point where a cable leaves a chip. The point is on the side of direction d. The
+// parameter off is its distance in pixels from the middle of this side.
 func (s *svg) side(n wire.FabricNodeID, d wire.Direction, off float64) point {
 	p := s.middle(n)
 	if d == wire.East || d == wire.West {
@@ -194,12 +194,12 @@ func (s *svg) line(c topo.Cable, path string, width float64) {
 	fmt.Fprintf(s, `<path d="%s" fill="none" stroke="%s" stroke-width="%.1f" stroke-linecap="round"%s><title>%s</title></path>`+"\n", path, color, width, dash, what)
 }
 
-// wrap draws a cable that leads around a mesh. On a ring the cable is a line around
-// all chips. On another mesh it is a stub at both ends, which names the chip at the
-// other end.
+// wrap draws a cable that leads around a mesh. On a ring the cable is a line around all chips. On a
+// mesh that is no ring, the cable is a stub at both ends. Each stub names the chip at the other
+// end.
 func (s *svg) wrap(c topo.Cable, off float64) {
 	m, _ := s.t.Mesh(c.A.Node.Mesh)
-	a, b := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, off) // a, the lower end, is west or north of b
+	a, b := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, off) // end a is the lower end, and lies west or north of end b
 	far := stub - 6 + off
 	switch {
 	case m.Rows == 1:
@@ -215,8 +215,8 @@ func (s *svg) wrap(c topo.Cable, off float64) {
 	}
 }
 
-// between draws a cable from mesh to mesh. If the two meshes are beside each other
-// and nothing is in between, the cable is a curve. Otherwise it is a stub at both ends.
+// between draws a cable from mesh to mesh. If the two meshes are beside each other and nothing is
+// in between, the cable is a curve. Otherwise the cable is a stub at both ends.
 func (s *svg) between(c topo.Cable, off float64) {
 	a, b := s.cell[c.A.Node.Mesh], s.cell[c.B.Node.Mesh]
 	next := cell{a.row, a.col}
@@ -295,8 +295,8 @@ func (s *svg) chip(c topo.Chip, exit bool) {
 	fmt.Fprintf(s, `<text x="%.1f" y="%.1f" font-size="14" font-weight="600" fill="#1b2733" text-anchor="middle">%s</text></g>`+"\n", p.x, y, c.Node)
 }
 
-// legend returns a line that says what the colours mean, around height y, and where
-// the line ends.
+// legend returns a line of text around height y that says what the colours mean. legend also
+// returns where the line ends.
 func (s *svg) legend(y float64, exits bool) (text string, end float64) {
 	var b strings.Builder
 	x, gap := margin, 0.0
