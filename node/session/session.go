@@ -22,7 +22,7 @@
 // is known. A nil error means that the destination performed the command. The type of
 // an error says more:
 //
-//   - [RefusedError]: the destination did not perform the command, and says why.
+//   - [RefusedError]: the destination did not perform the command, and the error says why.
 //   - [LostError]: the command did not arrive, and was not performed.
 //   - [OutcomeUnknownError]: nobody knows whether the command was performed.
 //   - [NoRouteError]: the fabric has no route to the destination.
