@@ -36,10 +36,10 @@ type Network interface {
 type Route struct {
 	OK      bool           // a route exists
 	Port    int            // index of the port by which packets leave; -1 for a multicast tree
-	VC      wire.VC        // of the first hop
+	VC      wire.VC        // virtual channel of the first hop
 	Up      bool           // an up crossing between meshes still lies ahead, see wire.Packet
 	Detour  bool           // the route leads round a fault
-	First   wire.Direction // of the first hop
+	First   wire.Direction // direction of the first hop
 	TTL     uint16         // least number of hops that a packet needs; 0: the hops of the tables' longest route
 	Actions []byte         // actions of the next routers, with room for the actions of routers in other meshes
 	Plane   wire.Plane     // plane of a multicast tree

@@ -98,7 +98,7 @@ type outFlow struct {
 	only    [1]member // memory for the member of a unicast flow
 
 	probed mono.Time                 // time of the last probe
-	ranges wire.Ranges               // of a multicast
+	ranges wire.Ranges               // ranges of a multicast flow
 	failed map[uint32][]MemberResult // for multicasts in the window: the members where the multicast did not end as FateDone
 	used   uint64                    // for a multicast flow: number of the last use; a larger number is a later use
 }
@@ -144,7 +144,8 @@ func (f *outFlow) renew() {
 }
 
 // idle reports whether nothing is open and the next epoch may begin. The next epoch may
-// begin if the present epoch is over, or after FlowIdle without an answer.
+// begin if the present epoch is over. The next epoch may also begin if the present
+// epoch is known and no answer came for FlowIdle.
 func (f *outFlow) idle(now mono.Time) bool {
 	return f.empty() && (f.epoch.over() || f.epoch.known && now.Sub(f.heard) > FlowIdle)
 }
