@@ -47,15 +47,16 @@
 //	 5  SetPath          t, channel, uvarint 1 for on, 0 for off
 //	 6  SetMaxPayload    t, channel, varint bytes
 //	 7  Close            t
-//	 8  SetClient        uvarint: 0 none, 1 one without deadlines, 2 one with
+//	 8  SetClient        uvarint: 0 no client, 1 client without deadlines, 2 client with deadlines
 //	 9  PollTransmit     t; then for a transmit: channel, path (1 byte), uvarint bytes of
-//	                     a frame, uvarint bytes of all frames, sum of all these bytes, and of each frame the
-//	                     first bytes: all bytes of a frame of at most 192 bytes, 152 bytes of a longer frame
+//	                     a frame, uvarint bytes of all frames, sum of all these bytes, and
+//	                     of each frame the first bytes: all bytes of a frame of at most
+//	                     192 bytes, 152 bytes of a longer frame
 //	10  PollResult       nothing, or a result
 //	11  PollEvent        nothing, or an event, a JSON object (to the end)
 //	12  Deadline
 //	13  HandleLinkStates t, any number of link states, encoded as in a packet of link states (to the end)
-//	14  Avoid            t, channel, uvarint 1 for out of service, 0 for back
+//	14  Avoid            t, channel, uvarint 1 for out of service, 0 for back in service
 //	15  Command          t, channel, varint: the router command
 //	16  Flush            t, channel, varint 0
 //	17  Ask              t, channel, varint 0
@@ -64,21 +65,21 @@
 // of other calls:
 //
 //	32  answer of HandleRequest   uvarint admission
-//	33  answer of SetMaxPayload   text of the error, empty for none
-//	34  answer of Deadline        uvarint 0 for none, or 1 and t' as a varint of its own, from the last t
+//	33  answer of SetMaxPayload   text of the error, empty for no error
+//	34  answer of Deadline        uvarint 0 for no deadline, or 1 and the deadline as a varint from the last t
 //
 // Calls between the chip and its client stand behind the call into the chip during
 // which they happened:
 //
-//	64  Next       t; then nothing, or the request that the client gave
+//	64  Next       t; then nothing, or the request that the client returned
 //	65  Undo
 //	66  Done       t, result
 //	67  Performed  t, mesh and chip of the source (uvarints), plane (1 byte; plus 128 for the other way round a ring, (2)), command
-//	68  Deadline   uvarint 0 for none, or 1 and the client's deadline as a varint from the last t
+//	68  Deadline   uvarint 0 for no deadline, or 1 and the client's deadline as a varint from the last t
 //
 // The last record, if the recording was ended:
 //
-//	96  End  uvarint: 1 the chip was closed, 2 the file's limit, 3 an error,
+//	96  End  uvarint: 1 the chip was closed, 2 the file reached its limit, 3 an error,
 //	              4 a user stopped the recording, 5 the chip panicked in the last call; text
 //
 // A request has these parts: uvarints token, mesh, chip, plane; 1 byte of flags (1
