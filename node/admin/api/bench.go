@@ -10,8 +10,8 @@ import (
 
 // Limits of one call of the bench.
 const (
-	MaxBenchBatch  = 64    // packets in one batch
-	MaxBenchRounds = 20000 // batches in one call
+	MaxBenchBatch  = 64    // largest number of packets in one batch
+	MaxBenchRounds = 20000 // largest number of batches in one call
 )
 
 // BenchBody asks a chip to write batches of packets and to time each batch. The
@@ -22,15 +22,15 @@ type BenchBody struct {
 	Plane  wire.Plane        `json:"plane"`         // the routing plane
 	Via    Hops              `json:"via,omitempty"` // the hops to take instead of the routing table's
 	Size   int               `json:"size"`          // bytes of payload in a packet, 0 to 4096; a packet of 0 bytes is a probe
-	Batch  int               `json:"batch"`         // packets in a batch, 1 to 64
-	Rounds int               `json:"rounds"`        // batches, 1 to 20000
-	Addr   wire.NocAddr      `json:"addr"`          // where all packets write, encoded as in CommandBody
+	Batch  int               `json:"batch"`         // number of packets in a batch, 1 to 64
+	Rounds int               `json:"rounds"`        // number of batches, 1 to 20000
+	Addr   wire.NocAddr      `json:"addr"`          // the address to which all packets write, encoded as in CommandBody
 }
 
-// BenchResult is what the batches of a [BenchBody] took.
+// BenchResult holds the times of the batches of a [BenchBody].
 type BenchResult struct {
 	Nanos []int64 `json:"nanoseconds"` // the time of each batch
-	Near  Load    `json:"near"`        // the work of the source chip's loop meanwhile
+	Near  Load    `json:"near"`        // the work of the source chip's loop during the call
 }
 
 // Load is the work of a chip's loop by cause, since the start of the chip or over
@@ -39,14 +39,14 @@ type Load struct {
 	Received  Work `json:"received"`  // datagrams came
 	Submitted Work `json:"submitted"` // programs submitted requests
 	Timed     Work `json:"timed"`     // a deadline passed
-	Asked     Work `json:"asked"`     // somebody asked the chip or told it something
+	Asked     Work `json:"asked"`     // a client asked the chip for its state or gave the chip an order
 }
 
 // Work is the work of a chip's loop for one cause.
 type Work struct {
-	Steps   uint64 `json:"steps"`               // times that the loop ran
+	Steps   uint64 `json:"steps"`               // number of times that the loop ran
 	Nanos   int64  `json:"nanoseconds"`         // time that the loop took
-	Sending int64  `json:"sending_nanoseconds"` // the part of that time from the first frame that the loop handed to the kernel on
+	Sending int64  `json:"sending_nanoseconds"` // the part of the loop's time after the loop handed its first frame to the kernel
 }
 
 // Minus is the work since an earlier time.

@@ -12,9 +12,9 @@ import (
 // Media types of answers.
 const (
 	MediaJSON    = "application/json"
-	MediaLines   = "application/x-ndjson"      // one JSON object a line
-	MediaEvents  = "text/event-stream"         // server-sent events; the data of each is a JSON object
-	MediaText    = "text/plain; charset=utf-8" // for people and Prometheus
+	MediaLines   = "application/x-ndjson"      // one JSON object in each line
+	MediaEvents  = "text/event-stream"         // server-sent events; the data of each event is a JSON object
+	MediaText    = "text/plain; charset=utf-8" // text for people and Prometheus
 	MediaHTML    = "text/html; charset=utf-8"
 	MediaCapture = "application/x-pcapng"
 	MediaProfile = "application/octet-stream" // pprof's format
@@ -25,50 +25,50 @@ const (
 // server's handlers all follow [Routes].
 type Route struct {
 	Method, Path string
-	Summary      string // what the chip does, in one sentence
+	Summary      string // sentence that says what the chip does
 	Params       []Param
-	Bodies       []any // a zero value of each type that the body may have; none: the call has no body
+	Bodies       []any // a zero value of each type that the body may have; empty: the call has no body
 	Answers      []Answer
-	Errors       []Failure // beside those that [Route.Failures] adds
+	Errors       []Failure // errors besides the errors that [Route.Failures] adds
 	Open         bool      // the call needs no token
 }
 
 // Param is a parameter of the query or of the path.
 type Param struct {
 	Name, Doc string
-	Type      any      // a zero value: string, int, bool (1 for true) or Channels (with commas between)
-	Enum      []string // the values that there are; none: any
-	Max       int      // of a number; 0: no limit
-	Path      bool     // a part of the path, not of the query
+	Type      any      // a zero value of the type: string, int, bool (1 for true) or Channels (numbers with commas between)
+	Enum      []string // allowed values; empty: any value
+	Max       int      // largest value of a number or largest length of a text; 0: no limit
+	Path      bool     // the parameter is a part of the path, not of the query
 	Required  bool
-	Repeat    bool // may come more than once
+	Repeat    bool // the parameter may come more than once
 }
 
-// Answer is what the chip says when it has done what was asked.
+// Answer is a chip's answer to a call that succeeded.
 type Answer struct {
 	Status int
-	Media  string // "" for no content
+	Media  string // media type; "": no content
 	Doc    string
 	Types  []any // a zero value of each type that the JSON may have
 }
 
-// Failure is an error that the chip may answer with.
+// Failure is an error with which the chip may answer a call.
 type Failure struct {
 	Status int
 	When   string
-	Media  string // "" for [MediaProblem]
+	Media  string // media type; "": [MediaProblem]
 }
 
-// Pattern is the route as [http.ServeMux] takes it.
+// Pattern returns the route as a pattern of [http.ServeMux].
 func (r *Route) Pattern() string {
-	if r.Path == "/v1/" { // and nothing below
+	if r.Path == "/v1/" { // the path /v1/ alone, without longer paths
 		return r.Method + " /v1/{$}"
 	}
 	return r.Method + " " + r.Path
 }
 
-// Failures lists all errors of the route by status: its own, and those of every
-// call that needs a token or has a body.
+// Failures lists all errors of the route, sorted by status: the route's own errors, and
+// the common errors of calls that need a token or have a body.
 func (r *Route) Failures() []Failure {
 	all := slices.Clone(r.Errors)
 	if !r.Open {
@@ -82,7 +82,7 @@ func (r *Route) Failures() []Failure {
 	return all
 }
 
-// Limit is how many bytes the body of the route may have.
+// Limit returns the largest length of the route's body, in bytes.
 func (r *Route) Limit() int64 {
 	if slices.ContainsFunc(r.Bodies, func(b any) bool { _, list := b.([]RequestBody); return list }) {
 		return MaxBatchBody
@@ -90,15 +90,16 @@ func (r *Route) Limit() int64 {
 	return MaxBody
 }
 
-// one is an answer of one JSON value.
+// one returns the answers of a call that answers with one JSON value.
 func one(v any) []Answer {
 	return []Answer{{Status: http.StatusOK, Media: MediaJSON, Types: []any{v}}}
 }
 
-// noContent is an answer that says nothing but that it is done.
+// noContent is the answer of a call without a result.
 var noContent = []Answer{{Status: http.StatusNoContent, Doc: "Done."}}
 
-// unprocessable is a failure of a body or a query that can be read and makes no sense to this chip.
+// unprocessable returns the failure for a body or a query that the chip can read but
+// that makes no sense to this chip.
 func unprocessable(when string) []Failure {
 	return []Failure{{Status: http.StatusUnprocessableEntity, When: when}}
 }
@@ -108,7 +109,7 @@ var batchParam = Param{Name: "batch", Type: "", Max: MaxID, Doc: "The id that th
 // Routes are the calls of the API.
 var Routes = slices.Concat(stateRoutes, requestRoutes, faultRoutes, operationRoutes, documentRoutes)
 
-// stateRoutes tell how the chip fares.
+// stateRoutes are the calls that return the chip's state.
 var stateRoutes = []Route{
 	{Method: "GET", Path: "/livez", Open: true, Summary: "Says that the chip's process runs.", Answers: []Answer{{Status: http.StatusOK, Media: MediaText, Doc: "ok"}}},
 	{Method: "GET", Path: "/readyz", Open: true, Summary: "Says whether every declared link is up.", Answers: []Answer{{Status: http.StatusOK, Media: MediaText, Doc: "ok"}},
@@ -134,7 +135,7 @@ var stateRoutes = []Route{
 			{Status: http.StatusConflict, When: "Somebody takes a CPU profile already."}}},
 }
 
-// requestRoutes send NoC commands.
+// requestRoutes are the calls that send NoC commands.
 var requestRoutes = []Route{
 	{Method: "POST", Path: "/v1/requests", Summary: "Sends one NoC command and answers when the command has ended; or sends a batch of commands in order and streams their ends.",
 		Params: []Param{{Name: "batch", Type: "", Max: MaxID, Doc: "An id for the batch, at most 64 bytes, by which DELETE stops the batch."}},
@@ -155,7 +156,7 @@ var requestRoutes = []Route{
 	{Method: "DELETE", Path: "/v1/traffic", Summary: "Ends the traffic run.", Answers: one(OK{})},
 }
 
-// faultRoutes do harm on purpose, and tell of it.
+// faultRoutes are the calls that inject faults and report faults.
 var faultRoutes = []Route{
 	{Method: "GET", Path: "/v1/netem", Summary: "Lists what is done on purpose to the datagrams that each port sends.", Answers: one([]ImpairmentView{})},
 	{Method: "PUT", Path: "/v1/netem", Summary: "Impairs what some ports send, or cuts their cables.", Bodies: []any{NetemBody{}}, Answers: one([]ImpairmentView{}),
@@ -175,7 +176,7 @@ var faultRoutes = []Route{
 		Answers: one(GossipView{}), Errors: unprocessable("The chip does not gossip over a network, or has been closed.")},
 }
 
-// operationRoutes are for operators.
+// operationRoutes are the calls for operators.
 var operationRoutes = []Route{
 	{Method: "GET", Path: "/v1/router", Summary: "Returns what the router of each port does.", Answers: one([]RouterView{})},
 	{Method: "POST", Path: "/v1/router", Summary: "Tells the routers of some ports to resume, pause, drain, retrain or flush.", Bodies: []any{RouterBody{}}, Answers: one([]RouterView{}),
@@ -204,7 +205,7 @@ var operationRoutes = []Route{
 		Errors: []Failure{{Status: http.StatusConflict, When: "The chip records nothing."}}},
 }
 
-// documentRoutes describe the API itself.
+// documentRoutes are the calls that describe the API itself.
 var documentRoutes = []Route{
 	{Method: "GET", Path: "/v1/", Open: true, Summary: "Shows this list of calls to people.", Answers: []Answer{{Status: http.StatusOK, Media: MediaHTML, Doc: "A page."}}},
 	{Method: "GET", Path: "/v1/openapi.json", Open: true, Summary: "Returns this description of the API.", Answers: []Answer{{Status: http.StatusOK, Media: MediaJSON, Doc: "An OpenAPI 3.1 document.", Types: []any{map[string]any(nil)}}}},
