@@ -71,7 +71,7 @@ func (c *Client) who() string {
 
 // StatusError is a chip's refusal of a request.
 type StatusError struct {
-	Code   int // the status of HTTP
+	Code   int // the HTTP status
 	who    string
 	Detail string // reason, in the chip's words
 	kind   string // type of the problem
@@ -156,7 +156,7 @@ const NoWayType = "tag:ttfabric,2026:no-way"
 // Problem says why the chip refused a call (RFC 9457).
 type Problem struct {
 	Type   string `json:"type"`   // "about:blank", or what a program tells the problem by: "tag:ttfabric,2026:no-way" if no route leads to the chip
-	Status int    `json:"status"` // the status of HTTP
+	Status int    `json:"status"` // the HTTP status
 	Title  string `json:"title"`  // the name of the HTTP status
 	Detail string `json:"detail"` // the reason, for people
 }

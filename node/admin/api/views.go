@@ -46,7 +46,7 @@ type ChipView struct {
 	Row          int                 `json:"row"`               // in its mesh, from 0
 	Col          int                 `json:"col"`               // in its mesh, from 0
 	Fabric       string              `json:"fabric"`            // the name of the topology
-	Incarnation  string              `json:"incarnation"`       // of the chip's process, 16 hexadecimal digits
+	Incarnation  string              `json:"incarnation"`       // the incarnation of the chip's process, 16 hexadecimal digits
 	TableEpoch   string              `json:"table_epoch"`       // the epoch of the routing tables in force, 8 hexadecimal digits
 	Started      time.Time           `json:"started"`           // the time at which the chip started
 	UptimeS      float64             `json:"uptime_seconds"`    // the time since the chip started
@@ -70,7 +70,7 @@ type MemberView struct {
 	Name        string            `json:"name"`           // the name of the chip in the pool
 	Address     string            `json:"address"`        // the chip's gossip address
 	API         string            `json:"api,omitempty"`  // host:port of the chip's API, if the API listens at the address of the gossip
-	Incarnation string            `json:"incarnation"`    // of the chip's process, 16 hexadecimal digits
+	Incarnation string            `json:"incarnation"`    // the incarnation of the chip's process, 16 hexadecimal digits
 	InService   uint16            `json:"in_service_map"` // a bit map with one bit for each ethernet channel that is in service
 }
 
