@@ -35,9 +35,9 @@ func (p processes) Chips() (out []folder.Chip) {
 	return out
 }
 
-// standsStill reports whether each thread of a process stands still (proc(5),
-// state T). A stop signal wakes one thread, which stops the other threads when it
-// gets to run. So on a busy machine the other threads go on for milliseconds.
+// standsStill reports whether each thread of a process stands still (proc(5), state T).
+// A stop signal wakes one thread, which stops the other threads when it gets to run.
+// Therefore the other threads run on for milliseconds on a busy machine.
 func standsStill(pid int) bool {
 	names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, name := range names {
@@ -151,9 +151,10 @@ func (p processes) Remove() error {
 	return p.dir.Remove()
 }
 
-// executable returns the path of the program that runs in each chip's process.
-// This is program, the fabric's own program, if it has one. Else it is this
-// process's executable, if [ServesChips] was called. Else it is the ttfabric in PATH.
+// executable returns the path of the program that runs in each chip's process. If the
+// fabric has its own program, this path is program. Otherwise, after a call of
+// [ServesChips], the path is this process's executable. Otherwise the path is the
+// ttfabric in PATH.
 func executable(program string) (string, error) {
 	if program != "" {
 		return program, nil
@@ -172,21 +173,22 @@ func executable(program string) (string, error) {
 	return path, nil
 }
 
-// serves says that this process's own executable runs a chip when it is called as 'node'.
+// serves says that this process's own executable runs a chip when it is called with the
+// argument 'node'.
 var serves bool
 
-// ServesChips declares that the executable of this process can run a chip. The
-// chips of the fabrics that this process starts are then processes of this
-// executable. Without ServesChips they are processes of the ttfabric in PATH.
+// ServesChips declares that the executable of this process can run a chip. The chips of
+// the fabrics that this process starts are then processes of this executable. Without
+// ServesChips, the chips are processes of the ttfabric in PATH.
 //
-// The executable's main function must then call process.Main where the first
-// argument is "node".
+// The executable's main function must then call process.Main if the first argument is
+// "node".
 func ServesChips() { serves = true }
 
 // findProcesses finds the processes of chips by their command lines. It also finds
-// chips without a file in the run folder: a chip that had no time to write its
-// file, or a chip that started while the folder was removed. A program that is a
-// script has its interpreter before its own name.
+// chips without a file in the run folder: a chip that had no time to write its file, or
+// a chip that started while the folder was removed. If the program is a script, the
+// command line has the interpreter before the script's name.
 func findProcesses(dir folder.Dir) (out []int) {
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range names {

@@ -33,7 +33,7 @@ type ImpairmentView struct {
 	Cut        bool              `json:"cut"`                           // whether the cable is cut in this direction, so that the port sends nothing
 	EndsInS    float64           `json:"ends_in_seconds,omitempty"`     // the time until the chip removes impairments with a time limit
 	CutEndsInS float64           `json:"cut_ends_in_seconds,omitempty"` // the time until the chip removes a cut with a time limit
-	ForS       float64           `json:"for_seconds"`                   // the time for which an impairment or a cut has been in force; the counters count this time
+	ForS       float64           `json:"for_seconds"`                   // the time for which an impairment or a cut has been in force; the counters cover this time
 	Counters   map[string]uint64 `json:"counters"`                      // the numbers of datagrams, by the name of the impairment
 
 	Labels []string `json:"labels,omitempty"` // the labels of the cable in the topology file

@@ -10,7 +10,7 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Option is one value that people choose for a fabric. It is a flag of commands,
+// Option is one value that people choose for a fabric. An Option is a flag of commands,
 // an environment variable, and an argument of a chip's process.
 type Option struct {
 	Name  string   // name of the flag, without dashes
