@@ -64,10 +64,10 @@ type Result struct {
 	Token   uint64
 	Dst     wire.FabricNodeID
 	Fate    Fate
-	Outcome wire.Outcome      // of FateRefused
+	Outcome wire.Outcome      // for FateRefused: why the destination refused the request
 	Drop    wire.DropReason   // for FateLost: why a router dropped the packet; 0 if the destination saw a gap
 	At      wire.FabricNodeID // for FateLost with a Drop: the chip that dropped the packet
-	Doubt   Doubt             // of FateUnknown
+	Doubt   Doubt             // for FateUnknown: why nobody knows the outcome
 	Data    []byte            // data that a read returned
 	Err     error             // error of a remote chip that could not be reached; for FateRefused, why the request could not start
 	Members []MemberResult    // for a multicast: members where the request did not end as FateDone, in the order of the chips; Fate is the gravest fate of these members
@@ -79,10 +79,10 @@ type Result struct {
 type MemberResult struct {
 	Node    wire.FabricNodeID
 	Fate    Fate
-	Outcome wire.Outcome      // of FateRefused
+	Outcome wire.Outcome      // for FateRefused: why the destination refused the request
 	Drop    wire.DropReason   // for FateLost: why a router dropped the copy; 0 if the member saw a gap
 	At      wire.FabricNodeID // for FateLost with a Drop: the chip that dropped the copy
-	Doubt   Doubt             // of FateUnknown
+	Doubt   Doubt             // for FateUnknown: why nobody knows the outcome
 }
 
 // Admission says whether the chip accepted a request, or why not.

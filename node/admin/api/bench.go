@@ -49,18 +49,18 @@ type Work struct {
 	Sending int64  `json:"sending_nanoseconds"` // the part of the loop's time after the loop handed its first frame to the kernel
 }
 
-// Minus is the work since an earlier time.
+// Minus returns the work since an earlier time. The work up to this earlier time is b.
 func (w Work) Minus(b Work) Work {
 	return Work{w.Steps - b.Steps, w.Nanos - b.Nanos, w.Sending - b.Sending}
 }
 
-// Minus is the work since an earlier time.
+// Minus returns the work since an earlier time. The work up to this earlier time is b.
 func (l Load) Minus(b Load) Load {
 	return Load{l.Received.Minus(b.Received), l.Submitted.Minus(b.Submitted), l.Timed.Minus(b.Timed), l.Asked.Minus(b.Asked)}
 }
 
-// Mean is the mean time of a step before it sends, and the mean time of its
-// sending. Both are 0 if there was no step.
+// Mean returns the mean time of a step before the step sends, and the mean time that a
+// step sends. Both times are 0 if there was no step.
 func (w Work) Mean() (before, sending time.Duration) {
 	if w.Steps == 0 {
 		return 0, 0
@@ -69,7 +69,7 @@ func (w Work) Mean() (before, sending time.Duration) {
 	return time.Duration((w.Nanos - w.Sending) / n), time.Duration(w.Sending / n)
 }
 
-// Check refuses a body outside the limits; the error names the bad value.
+// Check returns an error for a body outside the limits. The error names the bad value.
 func (b *BenchBody) Check() error {
 	switch {
 	case b.Size < 0 || b.Size > wire.MaxPayload:
@@ -82,7 +82,7 @@ func (b *BenchBody) Check() error {
 	return nil
 }
 
-// Bench lets the chip write batches of packets and time them.
+// Bench makes the chip write batches of packets and measure the time of each batch.
 func (c *Client) Bench(ctx context.Context, b BenchBody) (r BenchResult, err error) {
 	return r, c.call(ctx, "POST", "/v1/bench", b, &r)
 }
