@@ -42,8 +42,8 @@ func healthOf(p *chip.PortStatus, now, firstUp mono.Time) api.LinkHealth {
 	return h
 }
 
-// firstUp returns the time at which the first link of a chip came up. It returns 0 if
-// no link ever came up.
+// firstUp returns the time at which the first link of a chip came up. firstUp returns 0
+// if no link ever came up.
 func firstUp(s *chip.Status) mono.Time {
 	first := mono.Time(0)
 	for i := range s.Ports {

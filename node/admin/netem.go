@@ -41,7 +41,7 @@ func NewImpairmentView(i *node.Impairment) api.ImpairmentView {
 	return v
 }
 
-// percent returns a share in percent. It rounds to nine decimals, because binary
+// percent returns a share in percent. percent rounds to nine decimals, because binary
 // fractions add meaningless further decimals.
 func percent(share float64) float64 { return math.Round(share*1e11) / 1e9 }
 
@@ -172,8 +172,8 @@ func (s *Server) resetNetem(w http.ResponseWriter, r *http.Request) {
 }
 
 // tellFault writes an event about a fault of another chip, if this other chip cannot
-// report the fault itself. It also writes events about impairments that the kernel does
-// to a port of this chip.
+// report the fault itself. tellFault also writes events about impairments that the
+// kernel does to a port of this chip.
 func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 	var b api.FaultBody
 	if err := decode(r, &b); err != nil {

@@ -32,9 +32,9 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 	}
 }
 
-// newMux joins routes and handlers. It returns an error for a route without a handler.
-// It also returns an error for a handler without a route, so that every served call is
-// documented.
+// newMux joins routes and handlers. newMux returns an error for a route without a
+// handler. newMux also returns an error for a handler without a route, so that every
+// served call is documented.
 func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token string) (*http.ServeMux, error) {
 	mux := http.NewServeMux()
 	known := map[string]bool{}

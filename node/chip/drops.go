@@ -7,10 +7,10 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// abandon reports the packets that the router gave up to the sources of the packets. It
-// adds an event for each stuck channel. Every method that empties channels must call
-// abandon at once. The reason is that the channels can fill again before the next Pump.
-// The pool has no room for both the former packets and the new packets.
+// abandon reports the packets that the router gave up to the sources of the packets.
+// abandon adds an event for each stuck channel. Every method that empties channels must
+// call abandon at once. The reason is that the channels can fill again before the next
+// Pump. The pool has no room for both the former packets and the new packets.
 func (c *machine) abandon(now mono.Time) bool {
 	c.noteStuck(now)
 	moved := false
@@ -65,8 +65,8 @@ func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView) {
 	}
 }
 
-// ofCopy adds the facts about a multicast's copy to a report. It returns false if the
-// copy has no direction.
+// ofCopy adds the facts about a multicast's copy to a report. ofCopy returns false if
+// the copy has no direction.
 func (r *report) ofCopy(d router.Drop, v wire.PacketView) bool {
 	if v.Trunk() == wire.TrunkNone {
 		return true

@@ -69,8 +69,8 @@ func (c *machine) emitCompletions(now mono.Time) bool {
 	})
 }
 
-// emitReports sends drop reports. It discards a report if no route leads to the
-// report's destination.
+// emitReports sends drop reports. emitReports discards a report if no route leads to
+// the report's destination.
 func (c *machine) emitReports(now mono.Time) (moved bool) {
 	for len(c.outbox.reports) > 0 {
 		r := &c.outbox.reports[0]
@@ -85,8 +85,8 @@ func (c *machine) emitReports(now mono.Time) (moved bool) {
 	return moved
 }
 
-// sendControl sends a control message to a flow's source by route w. It returns false
-// while there is no room.
+// sendControl sends a control message to a flow's source by route w. sendControl
+// returns false while there is no room.
 func (c *machine) sendControl(now mono.Time, w *flow.Route, to flow.Key, t wire.PacketType, payload []byte) bool {
 	c.scratch.payload = payload[:0]
 	p := wire.Packet{Type: t, Plane: to.Plane, Src: c.cfg.Node, Dst: to.Node, Group: to.Group, Other: to.Other, Epoch: c.tables.epoch,

@@ -32,8 +32,8 @@ type ports struct {
 	turn      int                    // index of the port that PollTransmit asks next
 }
 
-// index returns the place of a channel's port in the list. It returns -1 for a channel
-// without a port.
+// index returns the place of a channel's port in the list. index returns -1 for a
+// channel without a port.
 func (ps *ports) index(ch wire.Channel) int {
 	if ch >= wire.MaxChannels {
 		return -1
@@ -112,7 +112,7 @@ func (c *machine) Carries(ch wire.Channel) bool {
 	return i >= 0 && c.ports.list[i].link.Carries()
 }
 
-// Up reports whether the link of a port is up, over any cable. It also returns the time
+// Up reports whether the link of a port is up, over any cable. Up also returns the time
 // of the last change of the link's state.
 func (c *machine) Up(ch wire.Channel) (since mono.Time, up bool) {
 	i := c.ports.index(ch)

@@ -14,7 +14,8 @@ import (
 // how each request ended. The chip also shows the client every command that it performs
 // on its memory.
 type Client interface {
-	// Next returns the next request. It returns false if the client has no request now.
+	// Next returns the next request. Next returns false if the client has no request
+	// now.
 	Next(now mono.Time) (flow.Request, bool)
 	// Undo tells the client that the chip did not take the last request. The chip will
 	// ask for this request again.
@@ -29,8 +30,8 @@ type Client interface {
 
 // Waker is a [Client] that may know when it will have its next request.
 type Waker interface {
-	// Deadline returns the time of the next request. It returns false if the client has
-	// no request before another request ends.
+	// Deadline returns the time of the next request. Deadline returns false if the
+	// client has no request before another request ends.
 	Deadline() (mono.Time, bool)
 }
 

@@ -97,8 +97,8 @@ func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	return true
 }
 
-// launch sends an addressed packet of this chip by a port. It returns false while there
-// is no room.
+// launch sends an addressed packet of this chip by a port. launch returns false while
+// there is no room.
 func (c *machine) launch(now mono.Time, port int, p *wire.Packet) bool {
 	return c.sendNow(now, port, p) || c.inject(port, p)
 }
@@ -199,7 +199,7 @@ func (c *machine) malformed(p *port, vc wire.VC, s router.Slot) {
 }
 
 // admits checks a packet that came in by a port, and gives a packet from another mesh
-// its route. It returns the reason to drop the packet, or 0.
+// its route. admits returns the reason to drop the packet, or 0.
 func (c *machine) admits(p *port, v wire.PacketView) wire.DropReason {
 	switch {
 	case !c.enter(p, v):

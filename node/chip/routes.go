@@ -33,8 +33,8 @@ func newRoutes(chips, planes int, p *route.Plan) routes {
 	return w
 }
 
-// place returns the place in near that holds the route of key k. It returns nil if the
-// map others holds the route.
+// place returns the place in near that holds the route of key k. place returns nil if
+// the map others holds the route.
 func (w *routes) place(k routeKey) **flow.Route {
 	if int(k.plane) >= w.planes || int(k.dst.Chip) >= len(w.near) {
 		return nil
@@ -158,8 +158,8 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 	return !ok
 }
 
-// onto puts a packet that is under way onto a route from this chip. It returns false if
-// the packet's header has no room for the route.
+// onto puts a packet that is under way onto a route from this chip. onto returns false
+// if the packet's header has no room for the route.
 func (c *machine) onto(v wire.PacketView, w *flow.Route) bool {
 	b := &c.scratch.route
 	n := copy(b[1:], w.Actions)

@@ -26,7 +26,7 @@ type attached struct {
 	m   spec.Spec
 }
 
-// Chips implements [host]. It returns the chips that answer, and the chips that
+// Chips implements [host]. Chips returns the chips that answer, and the chips that
 // answering chips believe alive.
 func (e attached) Chips() (out []folder.Chip) {
 	f, err := read(e.dir, e.m)
@@ -70,16 +70,16 @@ func (e attached) Do(_ context.Context, f folder.Chip, k fault.Kind) error {
 
 func (e attached) LastWords(wire.FabricNodeID) string { return "" }
 
-// Archive implements [host]. It does nothing, because the archive of a chip is on the
-// chip's machine. The chip's API returns the latest events.
+// Archive implements [host]. Archive does nothing, because the archive of a chip is on
+// the chip's machine. The chip's API returns the latest events.
 func (e attached) Archive(context.Context) error { return nil }
 
 func (e attached) KeyLog(context.Context) error { return nil }
 
 func (e attached) Recording(_ context.Context, file string) (string, error) { return file, nil }
 
-// Remove implements [host]. It removes the run folder of the attached fabric. The chips
-// continue to run.
+// Remove implements [host]. Remove removes the run folder of the attached fabric. The
+// chips continue to run.
 func (e attached) Remove() error { return e.dir.Remove() }
 
 // place holds the addresses of a chip of an attached fabric.
@@ -107,8 +107,8 @@ type roster struct {
 	answers chan rosterAnswer
 }
 
-// find asks the chips at known addresses for the addresses of other chips. It ends when
-// it has found all chips, when it has asked all addresses, or after [rosterTime].
+// find asks the chips at known addresses for the addresses of other chips. find ends
+// when it has found all chips, when it has asked all addresses, or after [rosterTime].
 func (r *roster) find(known []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), rosterTime)
 	defer cancel()

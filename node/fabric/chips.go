@@ -185,8 +185,8 @@ func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time
 }
 
 // drainChip makes a chip refuse new work, and waits until nothing is under way in the
-// chip. It waits for at most the time "most". It reports whether the chip finished all
-// work.
+// chip. drainChip waits for at most the time "most". drainChip reports whether the chip
+// finished all work.
 func (f *Fabric) drainChip(ctx context.Context, n wire.FabricNodeID, most time.Duration) (bool, error) {
 	cl, err := f.Client(n)
 	if err != nil {

@@ -103,8 +103,8 @@ func (f *Fabric) Name() string { return f.Dir.Name() }
 // Running returns the running chips, including paused chips, sorted.
 func (f *Fabric) Running() []folder.Chip { return f.host().Chips() }
 
-// Where returns the process or container, and the addresses, of a running chip.
-// It returns false if the chip does not run.
+// Where returns the process or container, and the addresses, of a running chip. Where
+// returns false if the chip does not run.
 func (f *Fabric) Where(n wire.FabricNodeID) (folder.Chip, bool) {
 	for _, c := range f.Running() {
 		if c.Chip == n {

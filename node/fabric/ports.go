@@ -122,8 +122,8 @@ func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Dura
 	})
 }
 
-// CutNow returns the links whose cables are cut at this moment, in one direction
-// or both. It ignores chips that do not answer within a second.
+// CutNow returns the links whose cables are cut at this moment, in one direction or
+// both. CutNow ignores chips that do not answer within a second.
 func (s *Chips) CutNow(ctx context.Context, links []topo.Link) []topo.Link {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()

@@ -111,17 +111,20 @@ func (p processes) Do(_ context.Context, f folder.Chip, k fault.Kind) error {
 // LastWords implements [host].
 func (p processes) LastWords(n wire.FabricNodeID) string { return p.dir.LastWords(n) }
 
-// Archive implements [host]. It does nothing, because the chips write into the archive's folder themselves.
+// Archive implements [host]. Archive does nothing, because the chips write into the
+// archive's folder themselves.
 func (p processes) Archive(context.Context) error { return nil }
 
-// KeyLog implements [host]. It does nothing, because the chips write into the folder of --keylog themselves.
+// KeyLog implements [host]. KeyLog does nothing, because the chips write into the
+// folder of --keylog themselves.
 func (p processes) KeyLog(context.Context) error { return nil }
 
-// Recording implements [host]. It returns file, because the chips write into the folder of --record themselves.
+// Recording implements [host]. Recording returns file, because the chips write into the
+// folder of --record themselves.
 func (p processes) Recording(_ context.Context, file string) (string, error) { return file, nil }
 
-// Remove implements [host]. It stops all processes of a fabric and deletes the
-// run folder. After a crash, Remove finds the processes by their command lines.
+// Remove implements [host]. Remove stops all processes of a fabric and deletes the run
+// folder. After a crash, Remove finds the processes by their command lines.
 func (p processes) Remove() error {
 	pids := map[int]uint64{}
 	for _, c := range p.Chips() {
@@ -185,10 +188,10 @@ var serves bool
 // "node".
 func ServesChips() { serves = true }
 
-// findProcesses finds the processes of chips by their command lines. It also finds
-// chips without a file in the run folder: a chip that had no time to write its file, or
-// a chip that started while the folder was removed. If the program is a script, the
-// command line has the interpreter before the script's name.
+// findProcesses finds the processes of chips by their command lines. findProcesses also
+// finds chips without a file in the run folder: a chip that had no time to write its
+// file, or a chip that started while the folder was removed. If the program is a
+// script, the command line has the interpreter before the script's name.
 func findProcesses(dir folder.Dir) (out []int) {
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range names {

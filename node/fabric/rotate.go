@@ -117,7 +117,7 @@ func (k *KeyChange) Install(ctx context.Context, key []byte) error {
 	})
 }
 
-// Use makes all chips encrypt with the key named id. It fails if a running chip does
+// Use makes all chips encrypt with the key named id. Use fails if a running chip does
 // not have the key, unless Force is set.
 func (k *KeyChange) Use(ctx context.Context, id string) error {
 	err := k.tell(ctx, "ask", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
@@ -141,7 +141,8 @@ func (k *KeyChange) Use(ctx context.Context, id string) error {
 	})
 }
 
-// Remove removes the key named id from all chips. It fails if a chip encrypts with the key.
+// Remove removes the key named id from all chips. Remove fails if a chip encrypts with
+// the key.
 func (k *KeyChange) Remove(ctx context.Context, id string) error {
 	if keyring.ID(k.Keys[0]) == id {
 		return fmt.Errorf("key %s is in use and cannot be removed; let the chips use another key first, with 'ttfabric gossip keys use'", id)

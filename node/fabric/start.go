@@ -34,8 +34,8 @@ type Wanted struct {
 	Container container.Options
 }
 
-// Create makes the run folder of a fabric. [Fabric.Up] then starts the chips.
-// Create proves the routes first. It fails if the fabric exists already.
+// Create makes the run folder of a fabric. [Fabric.Up] then starts the chips. Create
+// proves the routes first. Create fails if the fabric exists already.
 func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	dir, err := folder.For(w.Name)
 	if err != nil {
@@ -99,9 +99,9 @@ func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error)
 	return out, nil
 }
 
-// contained completes spec s of a fabric of containers. It returns functions that write
-// the compose file and the containers' keys into the run folder. For a fabric of
-// processes, contained returns no functions.
+// contained completes spec s of a fabric of containers. contained returns functions
+// that write the compose file and the containers' keys into the run folder. For a
+// fabric of processes, contained returns no functions.
 func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folder.Dir) error, err error) {
 	switch s.Runtime {
 	case "", spec.Process:
@@ -173,7 +173,7 @@ func Settled(ctx context.Context, name string) error {
 // Exits is a channel of chips that have ended. Its capacity is the number of chips.
 type Exits = chan folder.Exit
 
-// Up starts the chips that do not run, and waits until all links are up. It calls the
+// Up starts the chips that do not run, and waits until all links are up. Up calls the
 // function "progress", if not nil, with the number of links that are up and the number
 // of all links. The channel exits, if not nil, gets the chips that end from now on.
 func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {

@@ -81,8 +81,9 @@ type sighting struct {
 	api.SightingView
 }
 
-// sightings asks all chips for the traced packets from r.Src to r.Dst. It returns
-// an error if a chip does not answer, because a packet may have come to that chip.
+// sightings asks all chips for the traced packets from r.Src to r.Dst. sightings
+// returns an error if a chip does not answer, because a packet may have come to that
+// chip.
 func sightings(ctx context.Context, cs []*api.Client, r Route) (out []sighting, err error) {
 	var errs []error
 	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) ([]api.SightingView, error) { return c.Traces(ctx) }) {

@@ -25,7 +25,8 @@ func StartTraffic(ctx context.Context, cs []*api.Client, spec traffic.Spec, pair
 	})
 }
 
-// StopTraffic ends a run, even if ctx has ended. It ignores errors, since a dead chip has nothing to stop.
+// StopTraffic ends a run, even if ctx has ended. StopTraffic ignores errors, since a
+// dead chip has nothing to stop.
 func StopTraffic(ctx context.Context, cs []*api.Client) {
 	_ = Tell(context.WithoutCancel(ctx), cs, AskTime, func(ctx context.Context, c *api.Client) error { return c.StopTraffic(ctx) })
 }

@@ -35,7 +35,7 @@ func (s *Source) CheckInvariants() error {
 	return nil
 }
 
-// check returns the number of open requests of a flow. It returns an error if the
+// check returns the number of open requests of a flow. check returns an error if the
 // counts of the flow do not agree.
 func (f *outFlow) check() (open int, err error) {
 	if f.base+uint32(f.len()) != f.next {

@@ -18,12 +18,12 @@ type Network interface {
 	// the flow's destination.
 	Reachable(to Key) bool
 	// Tree returns the members of a multicast and the route of the multicast's packets.
-	// It returns false if the ranges do not fit the topology.
+	// Tree returns false if the ranges do not fit the topology.
 	Tree(plane wire.Plane, ranges wire.Ranges) (members []wire.FabricNodeID, r *Route, ok bool)
 	// Room reports whether Launch may succeed for a packet on a route.
 	Room(r *Route) bool
-	// Launch gives a request or probe its route and sends the packet. It returns false
-	// while there is no room. Launch does not keep the payload.
+	// Launch gives a request or probe its route and sends the packet. Launch returns
+	// false while there is no room. Launch does not keep the payload.
 	Launch(now mono.Time, r *Route, p wire.Packet) bool
 	// Done tells the program inside the chip how one of its requests ended. Done must
 	// not call the source.

@@ -10,7 +10,7 @@ type SinkCounters struct {
 	StaleRequests uint64 // requests of an older epoch of their flow, or of an epoch that was known before this chip started
 }
 
-// Sink is the machine at the receiving end of all flows to a chip. It is not
+// Sink is the machine at the receiving end of all flows to a chip. A Sink is not
 // safe for concurrent use.
 //
 // Call [Sink.HandleRequest] for each request and probe that arrives. If HandleRequest

@@ -37,7 +37,7 @@ type SourceCounters struct {
 	FlowResets       uint64    // members that flows gave up
 }
 
-// Source is the machine at the sending end of all flows of a chip. It is not
+// Source is the machine at the sending end of all flows of a chip. A Source is not
 // safe for concurrent use.
 //
 // Call [Source.Admits] and [Source.HandleRequest] for each request, Call
@@ -150,7 +150,7 @@ func (f *outFlow) idle(now mono.Time) bool {
 	return f.empty() && (f.epoch.over() || f.epoch.known && now.Sub(f.heard) > FlowIdle)
 }
 
-// Admits checks a request without regard to flows and routes. It returns Accepted,
+// Admits checks a request without regard to flows and routes. Admits returns Accepted,
 // TooLarge or BadRanges. While too many results wait to be polled, it returns Busy.
 func (s *Source) Admits(r *Request) Admission {
 	many, reads := r.Ranges.Any(), r.Command.Type == wire.NocRead

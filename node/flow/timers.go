@@ -6,7 +6,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Tick sends probes for stalled flows. It gives up flows that have stalled for
+// Tick sends probes for stalled flows. Tick gives up flows that have stalled for
 // FlowTimeout. Call Tick when the time of Deadline has come.
 func (s *Source) Tick(now mono.Time) {
 	if s.open == 0 || s.tickAt.After(now) {
@@ -22,7 +22,7 @@ func (s *Source) Tick(now mono.Time) {
 	s.expireReads(now)
 }
 
-// Deadline returns the time at which the next Tick is due. It returns false while
+// Deadline returns the time at which the next Tick is due. Deadline returns false while
 // nothing is open.
 func (s *Source) Deadline() (mono.Time, bool) { return s.tickAt, s.open > 0 }
 
@@ -60,8 +60,8 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 	}
 }
 
-// expire gives up members without progress for FlowTimeout. It reports whether another
-// member has made no progress for ProbeAfter.
+// expire gives up members without progress for FlowTimeout. expire reports whether
+// another member has made no progress for ProbeAfter.
 func (s *Source) expire(now mono.Time, f *outFlow) (late bool) {
 	for i := range f.members {
 		m := &f.members[i]
@@ -78,8 +78,8 @@ func (s *Source) expire(now mono.Time, f *outFlow) (late bool) {
 	return late
 }
 
-// stranded gives up a unicast flow if the flow's destination has become unreachable. It
-// reports whether it gave up the flow.
+// stranded gives up a unicast flow if the flow's destination has become unreachable.
+// stranded reports whether it gave up the flow.
 func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 	if !f.move.waits || now.Sub(f.move.since) < lastWords || now.Sub(f.members[0].progress) < lastWords || s.net.Route(f.key, nil).OK {
 		return false

@@ -34,7 +34,7 @@ var sessionKinds = map[string]session.EventKind{
 	"packet dropped": session.PacketsDropped, "tables installed": session.TablesChanged,
 }
 
-// SessionEvent translates an event of the API into an event of sessions. It
+// SessionEvent translates an event of the API into an event of sessions. SessionEvent
 // returns false for an event that sessions do not know.
 func SessionEvent(v *EventView) (e session.Event, ok bool) {
 	if e.Kind, ok = sessionKinds[v.Type+" "+v.Action]; !ok {

@@ -73,8 +73,8 @@ func (n *names) words() (all []string) {
 	return all
 }
 
-// write returns the word of a value in JSON. It returns an error for a value without a
-// word.
+// write returns the word of a value in JSON. write returns an error for a value without
+// a word.
 func (n *names) write(v uint8) ([]byte, error) {
 	k := slices.IndexFunc(n.all, func(x name) bool { return x.value == v })
 	if k < 0 {

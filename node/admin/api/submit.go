@@ -203,8 +203,8 @@ func (b *batch) tell(v begun) {
 	}
 }
 
-// stop asks the chip to start no further requests of the batch, since ctx has ended. It
-// returns how many requests the chip started. If no answer comes, stop closes the
+// stop asks the chip to start no further requests of the batch, since ctx has ended.
+// stop returns how many requests the chip started. If no answer comes, stop closes the
 // connection. All requests of the batch then count as started, and end with an unknown
 // outcome.
 func (b *batch) stop(ctx context.Context) (int, error) {

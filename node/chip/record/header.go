@@ -66,8 +66,8 @@ func (h *Header) encode() ([]byte, error) {
 	return b, err
 }
 
-// decodeHeader reads the output of encode. It refuses a header from which no chip can
-// be made.
+// decodeHeader reads the output of encode. decodeHeader refuses a header from which no
+// chip can be made.
 func decodeHeader(b []byte) (Header, error) {
 	var f headerForm
 	if err := json.Unmarshal(b, &f); err != nil {

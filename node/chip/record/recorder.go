@@ -56,7 +56,7 @@ func (r *Recorder) End() {
 	}
 }
 
-// Err returns why the recording has ended. It returns nil while the recording
+// Err returns why the recording has ended. Err returns nil while the recording
 // continues.
 func (r *Recorder) Err() error { return r.err }
 

@@ -11,7 +11,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// taped wraps a chip's inputs. It encodes each call and the call's answer on a tape,
+// taped wraps a chip's inputs. taped encodes each call and the call's answer on a tape,
 // and changes neither. If the answer of a call has its own record, taped encodes the
 // call before it makes the call. Therefore the records of everything that happens
 // within the call follow the record of the call.

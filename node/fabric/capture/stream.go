@@ -16,8 +16,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// follow reads a chip's streams until stop ends or the fabric is down. It opens another
-// stream each time the chip has come back.
+// follow reads a chip's streams until stop ends or the fabric is down. follow opens
+// another stream each time the chip has come back.
 func (j *Job) follow(stop, hard context.Context, source int, n wire.FabricNodeID, items chan<- item) {
 	put := func(it item) {
 		it.source = source

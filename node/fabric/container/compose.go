@@ -200,7 +200,8 @@ func quoted(s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// writeTopology writes a topology's text as an environment variable. It writes nothing if text is "".
+// writeTopology writes a topology's text as an environment variable. writeTopology
+// writes nothing if text is "".
 func writeTopology(b *bytes.Buffer, text string) {
 	if text == "" {
 		return

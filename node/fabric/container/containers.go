@@ -44,7 +44,7 @@ const (
 	unpublished = "127.0.0.1:0" // stands for the API of a container without a published port; nobody answers there
 )
 
-// list finds the fabric's containers. It returns none if the engine does not answer.
+// list finds the fabric's containers. list returns none if the engine does not answer.
 func (h Host) list() []container {
 	all, _ := findContainers(context.Background(), h.Dir.Name())
 	return slices.DeleteFunc(all, func(c container) bool { return c.project != h.Spec.Project })
@@ -125,7 +125,7 @@ func (h Host) Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Recor
 	return nil
 }
 
-// compose makes the containers of some services. It also makes the network and the
+// compose makes the containers of some services. compose also makes the network and the
 // volume if they are missing.
 func (h Host) compose(ctx context.Context, services []string) error {
 	file := h.Dir.Path(ComposeName)
@@ -172,8 +172,8 @@ func (h Host) settle() {
 	}
 }
 
-// token waits until the first chip has made the API's token. It writes the token
-// and the ids of the containers into the run folder.
+// token waits until the first chip has made the API's token. token writes the token and
+// the ids of the containers into the run folder.
 func (h Host) token(ctx context.Context) error {
 	for {
 		cs := h.list()

@@ -177,8 +177,8 @@ var errNotThere = errors.New("the container has no such file")
 
 // copyOut reads a file or folder of a container. The parameter from names the file or
 // folder. The container need not run. copyOut calls the function "take" for each file,
-// with the names of the file and of its folder. It leaves out files of more than "most"
-// bytes. copyOut itself writes no file.
+// with the names of the file and of its folder. copyOut leaves out files of more than
+// "most" bytes. copyOut itself writes no file.
 func copyOut(ctx context.Context, id, from string, most int64, take func(folder, name string, r io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -42,7 +42,7 @@ func BuildxVersion(ctx context.Context) (string, error) {
 }
 
 // ComposeCommand returns the compose command of this machine, with its first arguments.
-// It returns an error if this machine has no compose.
+// ComposeCommand returns an error if this machine has no compose.
 func ComposeCommand(ctx context.Context) ([]string, error) { return composeCommand(ctx) }
 
 // ComposeVersion returns the first line of the version that a [ComposeCommand] prints.
@@ -95,8 +95,8 @@ func BridgeIDs(ctx context.Context) ([]string, error) {
 	return strings.Fields(s), err
 }
 
-// Networks returns the networks with the given ids. It returns an error if a network
-// has been removed since its id was read.
+// Networks returns the networks with the given ids. Networks returns an error if a
+// network has been removed since its id was read.
 func Networks(ctx context.Context, ids []string) (nets []Network, err error) {
 	if len(ids) == 0 {
 		return nil, nil

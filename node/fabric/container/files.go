@@ -227,9 +227,10 @@ func (h Host) copyKeylog(ctx context.Context, id string) error {
 	return fmt.Errorf("cannot copy the secrets of connections to %s: %w", h.Spec.KeyLog, err)
 }
 
-// addLines appends lines of r to the file that the parameter to names. It leaves out
-// lines that the file has already. Only the owner can read the file. If the last line
-// of r has no line feed, the line is incomplete, and addLines leaves out this line.
+// addLines appends lines of r to the file that the parameter to names. addLines leaves
+// out lines that the file has already. Only the owner can read the file. If the last
+// line of r has no line feed, the line is incomplete, and addLines leaves out this
+// line.
 func addLines(to string, r io.Reader) error {
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {

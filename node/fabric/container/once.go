@@ -36,8 +36,8 @@ func onceArchive(ns []wire.FabricNodeID, s folder.Once) ([]byte, error) {
 	return b.Bytes(), errors.Join(append(errs, w.Close())...)
 }
 
-// recordOnce arranges that the next start of chips ns is recorded. It notes in the run
-// folder to which folder of this machine the recordings belong.
+// recordOnce arranges that the next start of chips ns is recorded. recordOnce notes in
+// the run folder to which folder of this machine the recordings belong.
 func (h Host) recordOnce(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container, rec spec.Records) error {
 	id, err := h.reader(ctx, ns, there, rec)
 	if err != nil {
@@ -82,8 +82,8 @@ func (h Host) Recordable(ctx context.Context, n wire.FabricNodeID, rec spec.Reco
 
 // reader returns the id of a container through which files get into the volume. This
 // container is the container of the first chip of ns. If the first chip has no
-// container, reader returns any other container. It returns an error if the containers
-// do not read settings for one start.
+// container, reader returns any other container. reader returns an error if the
+// containers do not read settings for one start.
 func (h Host) reader(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container, rec spec.Records) (string, error) {
 	if len(onceFolder(rec.Record)) > maxFileName {
 		return "", spec.Usagef("--record %s: the name is too long; containers take a name of at most %d characters, of which each '/' counts as three", rec.Record, maxFileName)

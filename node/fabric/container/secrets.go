@@ -69,9 +69,9 @@ func allSecrets(m *spec.Spec, t *topo.Topology) []secret {
 }
 
 // secretsKey returns the key "secrets" of a chip's service, as the end of a YAML map in
-// one line. It returns "" if the chip has no secrets. The names in the parameter more
-// come first in the list. The parameter owner is the text at the end of each secret's
-// entry.
+// one line. secretsKey returns "" if the chip has no secrets. The names in the
+// parameter more come first in the list. The parameter owner is the text at the end of
+// each secret's entry.
 func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string) string {
 	list := slices.Clone(more)
 	for _, s := range slices.Concat(commonSecrets(m), ownSecrets(m, n)) {
@@ -112,7 +112,7 @@ func secureArguments(m *spec.Spec, t *topo.Topology) (out []string) {
 }
 
 // certificates reads the certificates and keys of a fabric's chips from the folder dir.
-// It stores the content of these files in the map "into", by file name.
+// certificates stores the content of these files in the map "into", by file name.
 func certificates(m *spec.Spec, t *topo.Topology, dir string, into map[string][]byte) error {
 	if m.Auth != spec.MTLS {
 		return nil

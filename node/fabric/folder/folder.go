@@ -288,7 +288,8 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// MakeRoot makes the folder of all fabrics. It returns an error if the folder belongs to another user.
+// MakeRoot makes the folder of all fabrics. MakeRoot returns an error if the folder
+// belongs to another user.
 func MakeRoot() error {
 	root := Root()
 	if err := os.MkdirAll(root, 0o700); err != nil {
@@ -300,9 +301,9 @@ func MakeRoot() error {
 	return nil
 }
 
-// StartTicks returns the start time of a process in clock ticks since boot
-// (proc(5), /proc/pid/stat field 22). It returns 0 if there is no such process. A
-// zombie does not count as a process.
+// StartTicks returns the start time of a process in clock ticks since boot (proc(5),
+// /proc/pid/stat field 22). StartTicks returns 0 if there is no such process. A zombie
+// does not count as a process.
 func StartTicks(pid int) uint64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

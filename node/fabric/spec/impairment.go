@@ -96,7 +96,7 @@ func (b *Behaviour) Impairments(t *topo.Topology) (out []Impairment, err error) 
 var Directions = []string{"both", "a-to-b", "b-to-a"}
 
 // Ends returns the sending ends of links by chip, for both directions or for one
-// direction. It returns an error of kind [Usage] for an unknown direction.
+// direction. Ends returns an error of kind [Usage] for an unknown direction.
 func Ends(links []topo.Link, direction string) (map[wire.FabricNodeID][]wire.Channel, error) {
 	out := map[wire.FabricNodeID][]wire.Channel{}
 	add := func(p wire.PortID) { out[p.Node] = append(out[p.Node], p.Channel) }

@@ -20,8 +20,8 @@ const APIPort = "8474"
 // file. Containers need it, because they share no file.
 const TopologyEnv = "TTFABRIC_TOPOLOGY_TEXT"
 
-// Bytes reads an amount of memory in the notation of compose files, such as
-// 268435456, 256m or 1gb. It returns 0 for any other text.
+// Bytes reads an amount of memory in the notation of compose files, such as 268435456,
+// 256m or 1gb. Bytes returns 0 for any other text.
 func Bytes(s string) uint64 {
 	s = strings.TrimSuffix(strings.ToLower(s), "b")
 	shift := 0

@@ -103,7 +103,8 @@ func engineHelp() string {
 	return strings.Join(engines, ", ")
 }
 
-// OptionByName returns the option with the given name. It panics if there is no such option.
+// OptionByName returns the option with the given name. OptionByName panics if there is
+// no such option.
 func OptionByName(name string) *Option {
 	i := slices.IndexFunc(Options, func(o Option) bool { return o.Name == name })
 	if i < 0 {

@@ -192,7 +192,7 @@ func (s *Security) Check() error {
 	return nil
 }
 
-// New returns the complete spec of a fabric with the given name and topology. It
+// New returns the complete spec of a fabric with the given name and topology. New
 // completes values that the parameter want leaves open, checks every value, makes the
 // names of folders absolute, and proves the routes free of deadlock. The caller sets
 // ID.
