@@ -35,10 +35,10 @@ type collector struct {
 }
 
 // Collect archives the events of a node until the node is closed (Spec §7.1). After
-// that, the function stop waits until the last events are archived. Each chip's process
-// archives its own events: the events of a chip that was killed are in the chip's
-// files. If Collect cannot open or write the archive, it reports the error in the log
-// and as an event. The chip then continues without an archive.
+// that, the function "stop" waits until the last events are archived. Each chip's
+// process archives its own events: the events of a chip that was killed are in the
+// chip's files. If Collect cannot open or write the archive, it reports the error in
+// the log and as an event. The chip then continues without an archive.
 func Collect(n *node.Node, cfg archive.Config, log *slog.Logger) (stop func()) {
 	w, err := archive.Open(cfg, time.Now())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// healthOf converts a link's health to the type of the API. The parameter firstUp is
+// healthOf converts a link's health to the type of the API. The parameter "firstUp" is
 // the time at which the chip's first link came up, or 0 if no link ever came up.
 func healthOf(p *chip.PortStatus, now, firstUp mono.Time) api.LinkHealth {
 	l := &p.Link

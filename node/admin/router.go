@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire"
 )
 
-// routerStates returns the state of each port's router. The map flushed holds the
+// routerStates returns the state of each port's router. The map "flushed" holds the
 // number of packets that each port has just given up, by channel.
 func (s *Server) routerStates(flushed map[wire.Channel]int) []api.RouterView {
 	st, _ := s.n.Status()

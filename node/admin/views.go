@@ -180,7 +180,7 @@ func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 }
 
 // cableNames returns the names of cables as on the command line, such as M0D0/8-M0D1/0.
-// The list ends holds the two ends of each cable one after the other.
+// The list "ends" holds the two ends of each cable one after the other.
 func cableNames(ends []wire.PortID) []string {
 	names := []string{}
 	for i := 0; i+1 < len(ends); i += 2 {

@@ -17,8 +17,8 @@ func (c *machine) HandleRequest(now mono.Time, r flow.Request) flow.Admission {
 func (c *machine) PollResult() (flow.Result, bool) { return c.source.PollResult() }
 
 // start hands a request to the flow source, or carries out a request of the chip to
-// itself. The parameter inside is true if the request comes from the program inside the
-// chip.
+// itself. The parameter "inside" is true if the request comes from the program inside
+// the chip.
 func (c *machine) start(now mono.Time, r *flow.Request, inside bool) flow.Admission {
 	many := r.Ranges.Any()
 	if !many && !c.tables.plan.Has(r.Dst) {

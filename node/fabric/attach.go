@@ -61,11 +61,11 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 }
 
 // Attach makes the run folder of a fabric whose chips run on other machines. If the
-// same fabric is attached already, Attach makes its folder anew. The list apis holds
-// the addresses of the APIs of one or more chips, as HOST:PORT. The parameter token is
-// the token of all chips. Attach asks until one chip answers or ctx ends. The parameter
-// name is the fabric's name on this machine. If name is "", the fabric keeps the name
-// that its chips know.
+// same fabric is attached already, Attach makes its folder anew. The list "apis" holds
+// the addresses of the APIs of one or more chips, as HOST:PORT. The parameter "token"
+// is the token of all chips. Attach asks until one chip answers or ctx ends. The
+// parameter "name" is the fabric's name on this machine. If name is "", the fabric
+// keeps the name that its chips know.
 func Attach(ctx context.Context, name string, apis []string, token string) (*Fabric, error) {
 	m, t, err := describe(ctx, apis, token)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // StartChip starts a chip that does not run, and returns when the chip takes requests.
 // Other chips reach the chip only when the chip's links are up: see
 // session.Session.Ready and [Fabric.WaitUp]. The chip is a process of the executable
-// that [ServesChips] describes. The parameter rec says where the chip is recorded from
-// this start on. The zero value of rec keeps the recording options of the fabric.
+// that [ServesChips] describes. The parameter "rec" says where the chip is recorded
+// from this start on. The zero value of rec keeps the recording options of the fabric.
 func (f *Fabric) StartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -162,8 +162,8 @@ const quietPolls = 3
 
 // RemoveChip stops a chip in good order. The chip takes no new work. For at most the
 // time drain, the chip finishes its work under way. Then the chip closes its links,
-// leaves the gossip and ends. The result drained reports whether the chip finished all
-// work.
+// leaves the gossip and ends. The result "drained" reports whether the chip finished
+// all work.
 func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time.Duration) (drained bool, err error) {
 	if a, ok := f.host().(attached); ok {
 		return false, a.notHere(n, "removed") // this check comes before the order to take no new work

@@ -152,7 +152,7 @@ func (f *Fabric) Session(n wire.FabricNodeID) (*session.Session, error) {
 }
 
 // Clients opens the APIs of all running chips, in the topology's order. The list
-// missing holds the chips that do not run. Clients returns an error if no chip runs.
+// "missing" holds the chips that do not run. Clients returns an error if no chip runs.
 func (f *Fabric) Clients() (cs []*api.Client, missing []wire.FabricNodeID, err error) {
 	running := map[wire.FabricNodeID]folder.Chip{}
 	for _, c := range f.Running() {
@@ -221,7 +221,7 @@ func Values[T any](as []Answer[T]) (values []T, silent []wire.FabricNodeID) {
 	return values, silent
 }
 
-// Ask asks all chips at once for their state. The list silent holds the chips that do
+// Ask asks all chips at once for their state. The list "silent" holds the chips that do
 // not answer within [AskTime].
 func Ask(ctx context.Context, cs []*api.Client) (views []api.ChipView, silent []wire.FabricNodeID) {
 	return Values(Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (api.ChipView, error) { return c.Chip(ctx) }))

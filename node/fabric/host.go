@@ -16,9 +16,9 @@ import (
 type host interface {
 	// Chips returns the running chips, including paused chips, sorted.
 	Chips() []folder.Chip
-	// Launch starts chips that do not run. The parameter rec says where the chips are
+	// Launch starts chips that do not run. The parameter "rec" says where the chips are
 	// recorded from this start on. The zero value of rec keeps the fabric's recording
-	// options. The channel exits gets the chips that end later.
+	// options. The channel "exits" gets the chips that end later.
 	Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) error
 	// Do kills, pauses, resumes or removes a chip, and returns when that is done.
 	Do(ctx context.Context, c folder.Chip, k fault.Kind) error
@@ -82,7 +82,7 @@ const (
 
 // Remove stops the chips of the fabric in a run folder and removes everything of the
 // fabric, also after a crash. For containers with discard, Remove does not copy
-// recordings and logged secrets first. The parameter strange names a folder for
+// recordings and logged secrets first. The parameter "strange" names a folder for
 // recordings of containers whose own folder is not known any more.
 func Remove(dir folder.Dir, discard bool, strange string) (Removed, error) {
 	s, err := dir.Spec()

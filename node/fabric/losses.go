@@ -20,7 +20,7 @@ type Balance struct {
 	Silent []wire.FabricNodeID `json:"no_answer"`
 }
 
-// Losses balances the packets of chips. The list missing holds the fabric's other
+// Losses balances the packets of chips. The list "missing" holds the fabric's other
 // chips. Losses asks the chips in rounds, until no packet has moved between two rounds,
 // or until the time wait is over.
 func Losses(ctx context.Context, cs []*api.Client, missing []wire.FabricNodeID, wait time.Duration) Balance {

@@ -67,7 +67,7 @@ func (s *Chips) Clients() (out []*api.Client) {
 }
 
 // At calls the function "do" for all chips in the map "where" at once, each with the
-// chip's channels, and joins the errors. The list absent holds the chips in the map
+// chip's channels, and joins the errors. The list "absent" holds the chips in the map
 // that do not run. For absent chips, At does not call "do".
 func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *api.Client, []wire.Channel) error) (absent []wire.FabricNodeID, err error) {
 	var cs []*api.Client
@@ -114,7 +114,7 @@ func (s *sorted[T]) byChip(t *topo.Topology, chip func(*T) wire.FabricNodeID) []
 }
 
 // Cut cuts cables, or puts them back if on is false. If d is not 0, the chips put the
-// cables back by themselves after d. The list absent holds the chips that do not run.
+// cables back by themselves after d. The list "absent" holds the chips that do not run.
 func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -141,8 +141,8 @@ func (s *Chips) CutNow(ctx context.Context, links []topo.Link) []topo.Link {
 	return slices.DeleteFunc(slices.Clone(links), func(l topo.Link) bool { return !cut[l.A] && !cut[l.B] })
 }
 
-// Flap cuts cables repeatedly. The parameter every is the time from one cut to the
-// next, and the parameter down is the length of each cut. Flap ends after the time
+// Flap cuts cables repeatedly. The parameter "every" is the time from one cut to the
+// next, and the parameter "down" is the length of each cut. Flap ends after the time
 // total. If total is 0, Flap continues until ctx ends. Flap returns when the cables are
 // back. The result n is the number of cuts.
 func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total time.Duration) (n int, absent []wire.FabricNodeID, err error) {
@@ -168,7 +168,7 @@ func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total 
 	}
 }
 
-// Impair changes the impairments of the datagrams that ports send. The parameter body
+// Impair changes the impairments of the datagrams that ports send. The parameter "body"
 // holds the changes. Impair itself sets the field Channels of body.
 func (s *Chips) Impair(ctx context.Context, where Where, body api.NetemBody) (absent []wire.FabricNodeID, err error) {
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -206,7 +206,7 @@ func (s *Chips) SetService(ctx context.Context, links []topo.Link, out bool) (ab
 }
 
 // CommandRouters gives an order to the routers of ports, and returns the state of these
-// ports afterwards. The parameter action is a word of 'ttfabric router', such as
+// ports afterwards. The parameter "action" is a word of 'ttfabric router', such as
 // "pause".
 func (s *Chips) CommandRouters(ctx context.Context, where Where, action string) (views []api.RouterView, absent []wire.FabricNodeID, err error) {
 	var got sorted[api.RouterView]
@@ -298,7 +298,7 @@ func (s *Chips) CutGossip(ctx context.Context, one, other []wire.FabricNodeID, d
 }
 
 // HealGossip ends the cuts of the gossip. If all is true, HealGossip also ends the
-// gossip's impairments. The list healed holds the chips whose gossip was cut or
+// gossip's impairments. The list "healed" holds the chips whose gossip was cut or
 // impaired before.
 func (s *Chips) HealGossip(ctx context.Context, all bool) (healed []wire.FabricNodeID, err error) {
 	var got sorted[wire.FabricNodeID]

@@ -42,9 +42,9 @@ type KeyRow struct {
 	Error  string            `json:"error,omitempty"`
 }
 
-// ChangeKeys begins a change of the gossip's keys. The function unlock ends the change.
-// The caller must call unlock. The error is of kind [spec.Usage] for an attached
-// fabric.
+// ChangeKeys begins a change of the gossip's keys. The function "unlock" ends the
+// change. The caller must call unlock. The error is of kind [spec.Usage] for an
+// attached fabric.
 func (f *Fabric) ChangeKeys(ctx context.Context) (k *KeyChange, unlock func(), err error) {
 	if f.Attached() {
 		return nil, nil, spec.Usagef("fabric %q is attached: its chips read their keys from the file of 'node --gossip-key' on their own machines, so a restarted chip would have the old keys; change the key files on these machines; 'ttfabric gossip show' tells which key each chip uses", f.Spec.Name)

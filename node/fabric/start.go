@@ -175,7 +175,7 @@ type Exits = chan folder.Exit
 
 // Up starts the chips that do not run, and waits until all links are up. Up calls the
 // function "progress", if not nil, with the number of links that are up and the number
-// of all links. The channel exits, if not nil, gets the chips that end from now on.
+// of all links. The channel "exits", if not nil, gets the chips that end from now on.
 func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {

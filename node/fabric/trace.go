@@ -108,7 +108,7 @@ type Tracer struct {
 	before  []sighting
 }
 
-// Trace begins to trace packets along a route. The parameter timeout is the longest
+// Trace begins to trace packets along a route. The parameter "timeout" is the longest
 // time to wait for the answer to a packet. The error is a [NotRunningError] if the
 // source does not run.
 func (f *Fabric) Trace(ctx context.Context, r Route, timeout time.Duration) (*Tracer, error) {
@@ -130,8 +130,8 @@ func (f *Fabric) Trace(ctx context.Context, r Route, timeout time.Duration) (*Tr
 }
 
 // Packet sends one packet, and returns the planned hops together with the hops that
-// chips saw. The result sent is the error of a packet without an answer. The result err
-// is an error of a call to a chip.
+// chips saw. The result "sent" is the error of a packet without an answer. The result
+// "err" is an error of a call to a chip.
 func (t *Tracer) Packet(ctx context.Context, plan []Hop) (hops []Hop, rtt time.Duration, sent, err error) {
 	one, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()

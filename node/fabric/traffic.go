@@ -72,8 +72,8 @@ func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []tr
 }
 
 // collect asks all chips for their reports of the run, and stores the reports in the
-// map last. The list silent holds the chips that do not answer or do not know the run.
-// The result done reports whether all other chips have finished.
+// map "last". The list "silent" holds the chips that do not answer or do not know the
+// run. The result "done" reports whether all other chips have finished.
 func collect(ctx context.Context, cs []*api.Client, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
 	done = true
 	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (traffic.Report, error) { return c.Traffic(ctx) }) {

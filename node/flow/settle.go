@@ -8,7 +8,7 @@ import (
 )
 
 // HandleCompletion settles the requests that a destination's completion lists as
-// settled. The parameter from names the flow and the chip that answers.
+// settled. The parameter "from" names the flow and the chip that answers.
 func (s *Source) HandleCompletion(now mono.Time, from Key, k *wire.Completion) {
 	f, i := s.answers(from)
 	if f != nil && olderEpoch(f.epoch.number, k.FlowEpoch) {
@@ -110,7 +110,7 @@ func exceptionEnd(o wire.Outcome) end {
 }
 
 // settle ends a request at one member, at most once. The request ends when all members
-// have settled the request. The parameter data is the data that a read returned.
+// have settled the request. The parameter "data" is the data that a read returned.
 func (s *Source) settle(now mono.Time, f *outFlow, i int, seq uint32, e end, data []byte) {
 	if k := f.at(seq); k >= 0 && f.waits(k, i) {
 		s.settleAt(now, f, i, k, e, data)
@@ -141,8 +141,8 @@ func (s *Source) settleAt(now mono.Time, f *outFlow, i, k int, e end, data []byt
 	}
 }
 
-// HandleReply takes the data of a read. The parameter from names the flow and the chip
-// that replies. HandleReply copies the data.
+// HandleReply takes the data of a read. The parameter "from" names the flow and the
+// chip that replies. HandleReply copies the data.
 func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
 	ref, ok := s.reads[id]
 	if !ok || ref.flow.key != from {
@@ -166,7 +166,7 @@ func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
 }
 
 // HandleDrop settles a request that a router of the chip at dropped. For a multicast,
-// the parameter behind lists the members that the dropped copy would have reached. A
+// the parameter "behind" lists the members that the dropped copy would have reached. A
 // dropped probe shows that the route is dead. No answer can then settle a request
 // before the probe that is still open.
 func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNodeID, behind []wire.FabricNodeID) {

@@ -165,8 +165,8 @@ func (s *Source) Admits(r *Request) Admission {
 	return Accepted
 }
 
-// HandleRequest sends a request that Admits has accepted. The parameter inside is true
-// if the request comes from the program inside the chip. HandleRequest returns
+// HandleRequest sends a request that Admits has accepted. The parameter "inside" is
+// true if the request comes from the program inside the chip. HandleRequest returns
 // Accepted, Busy, Unreachable, NoSuchPlane or BadRanges. Only an accepted request has a
 // result.
 func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission {

@@ -310,8 +310,8 @@ func (f *Reader) Next() (Record, error) {
 }
 
 // EachRaw calls the function "do" with each record, undecoded and without the record's
-// length. EachRaw ends when a call of "do" fails or the recording ends. The slice body
-// is valid during the call only.
+// length. EachRaw ends when a call of "do" fails or the recording ends. The slice
+// "body" is valid during the call only.
 func (f *Reader) EachRaw(do func(body []byte) error) error {
 	for {
 		b, err := f.peek()

@@ -43,7 +43,8 @@ func NewRecorder(started mono.Time, sink Sink) *Recorder {
 	return r
 }
 
-// Wrap returns inputs that record each call and then make the call on the parameter of.
+// Wrap returns inputs that record each call and then make the call on the parameter
+// "of".
 func (r *Recorder) Wrap(of chip.Inputs) chip.Inputs { return &taped{of, &r.tape, r.tape.standIn} }
 
 // ErrEnded is a recorder's error after [Recorder.End].

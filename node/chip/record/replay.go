@@ -225,8 +225,8 @@ func (p *replayer) count(r *Record) {
 	}
 }
 
-// differ notes the first difference. The parameter want is the recorded body, or nil if
-// the recording has no such record.
+// differ notes the first difference. The parameter "want" is the recorded body, or nil
+// if the recording has no such record.
 func (p *replayer) differ(want []byte, got string) {
 	d := &Difference{Call: p.sum.Calls, Op: p.op.String(), At: p.r.dec.last, Want: "nothing more", Got: got}
 	if want != nil {

@@ -70,8 +70,8 @@ func (j *Job) clientNow(ctx context.Context, n wire.FabricNodeID) (*api.Client, 
 	return f.Client(n)
 }
 
-// stream reads one stream of a chip to the stream's end. The parameter again says that
-// the chip had another stream before.
+// stream reads one stream of a chip to the stream's end. The parameter "again" says
+// that the chip had another stream before.
 func (j *Job) stream(stop, hard context.Context, n wire.FabricNodeID, client func() (*api.Client, error), put func(item), again bool) (began bool, err error) {
 	cl, err := client()
 	if err != nil {

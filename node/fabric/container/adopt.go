@@ -218,8 +218,8 @@ func (h Host) Gone() bool {
 
 // Remove stops the chips of a fabric of containers without a run folder, and removes
 // its containers, networks and volumes. If discard is false, Remove first copies
-// recordings and logged secrets. The parameter strange is the field Strange of [Host].
-// Remove reports whether it found anything to remove.
+// recordings and logged secrets. The parameter "strange" is the field Strange of
+// [Host]. Remove reports whether it found anything to remove.
 func Remove(d folder.Dir, discard bool, strange string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
 	defer cancel()

@@ -81,8 +81,8 @@ func note(d folder.Dir, ids []string) error {
 }
 
 // Launch starts the containers of chips that do not run. Compose makes the missing
-// containers. The parameter rec, if not zero, says where the chips are recorded from
-// this start on. The channel exits gets the chips that end later.
+// containers. The parameter "rec", if not zero, says where the chips are recorded from
+// this start on. The channel "exits" gets the chips that end later.
 func (h Host) Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) (err error) {
 	there := h.byChip()
 	if err := h.certify(ctx, ns, there); err != nil {
@@ -220,8 +220,8 @@ func readContainerToken(ctx context.Context, cs []container) (token string, err 
 // watchPoll is the time between two checks for ended containers.
 const watchPoll = time.Second
 
-// watch sends ended containers to the channel exits, until the run folder is removed or
-// the program ends.
+// watch sends ended containers to the channel "exits", until the run folder is removed
+// or the program ends.
 func (h Host) watch(ns []wire.FabricNodeID, exits chan<- folder.Exit) {
 	ran := map[string]bool{}
 	for ; ; time.Sleep(watchPoll) {

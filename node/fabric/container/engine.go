@@ -42,9 +42,9 @@ func docker(ctx context.Context, args ...string) ([]byte, error) {
 	return engine(ctx, nil, "docker", args...)
 }
 
-// engine runs docker or compose and returns the command's output. The list env replaces
-// variables of the environment. Ctrl-C does not reach the command: this program
-// receives the signal and ends the command itself.
+// engine runs docker or compose and returns the command's output. The list "env"
+// replaces variables of the environment. Ctrl-C does not reach the command: this
+// program receives the signal and ends the command itself.
 func engine(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
 	var out, errs bytes.Buffer
 	if err := engineTo(ctx, nil, &out, &errs, env, name, args...); err != nil {
@@ -57,8 +57,8 @@ func engine(ctx context.Context, env []string, name string, args ...string) ([]b
 }
 
 // engineTo runs docker or compose, in the same way as the function engine. The reader
-// in is the command's input, or nil for no input. The command's output goes to out and
-// errs.
+// "in" is the command's input, or nil for no input. The command's output goes to out
+// and errs.
 func engineTo(ctx context.Context, in io.Reader, out io.Writer, errs *bytes.Buffer, env []string, name string, args ...string) error {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return errNoEngine
@@ -175,7 +175,7 @@ const maxCopied = 64 << 20
 // errNotThere says that a container has no such file.
 var errNotThere = errors.New("the container has no such file")
 
-// copyOut reads a file or folder of a container. The parameter from names the file or
+// copyOut reads a file or folder of a container. The parameter "from" names the file or
 // folder. The container need not run. copyOut calls the function "take" for each file,
 // with the names of the file and of its folder. copyOut leaves out files of more than
 // "most" bytes. copyOut itself writes no file.

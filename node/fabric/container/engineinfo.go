@@ -58,8 +58,8 @@ type Image struct {
 	Architecture string
 }
 
-// FindImage returns an image by its name. The result missing reports that the engine
-// has no such image, or does not answer. The result err says that the engine's answer
+// FindImage returns an image by its name. The result "missing" reports that the engine
+// has no such image, or does not answer. The result "err" says that the engine's answer
 // cannot be read.
 func FindImage(ctx context.Context, name string) (i Image, missing bool, err error) {
 	s, err := ask(ctx, "image", "inspect", "--format", "{{.Id}} {{.Size}} {{.Architecture}}", name)

@@ -59,7 +59,7 @@ func places(m *spec.Spec) map[string]string {
 	return out
 }
 
-// copyRecordings copies recordings from the volume of a container. The parameter from
+// copyRecordings copies recordings from the volume of a container. The parameter "from"
 // names a file, or a folder with files and subfolders. If places lacks the folder of a
 // recording, copyRecordings copies the recording to the folder strange. If strange is
 // "", copyRecordings does not copy such recordings, and the error names their folders.
@@ -165,7 +165,7 @@ func (h Host) orphans(ctx context.Context) error {
 	return nil
 }
 
-// saveAs writes the content of r in one step to the file that the parameter to names.
+// saveAs writes the content of r in one step to the file that the parameter "to" names.
 // Only the owner can read the file. If saveAs fails, the old file stays.
 func saveAs(to string, r io.Reader) error {
 	f, err := os.CreateTemp(filepath.Dir(to), ".copy-*") // mode 0600
@@ -227,9 +227,9 @@ func (h Host) copyKeylog(ctx context.Context, id string) error {
 	return fmt.Errorf("cannot copy the secrets of connections to %s: %w", h.Spec.KeyLog, err)
 }
 
-// addLines appends lines of r to the file that the parameter to names. addLines leaves
-// out lines that the file has already. Only the owner can read the file. If the last
-// line of r has no line feed, the line is incomplete, and addLines leaves out this
+// addLines appends lines of r to the file that the parameter "to" names. addLines
+// leaves out lines that the file has already. Only the owner can read the file. If the
+// last line of r has no line feed, the line is incomplete, and addLines leaves out this
 // line.
 func addLines(to string, r io.Reader) error {
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)

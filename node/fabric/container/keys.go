@@ -22,9 +22,9 @@ type Keys struct {
 }
 
 // Write makes the folder of a fabric's keys and certificates, if the fabric has any.
-// Write returns the folder's name for the compose or stack file. The parameter file is
-// the name of the compose or stack file, or "" for standard output. A relative name of
-// the folder starts from the place of the file.
+// Write returns the folder's name for the compose or stack file. The parameter "file"
+// is the name of the compose or stack file, or "" for standard output. A relative name
+// of the folder starts from the place of the file.
 func (k *Keys) Write(ctx context.Context, in io.Reader, m *spec.Spec, t *topo.Topology, file string) (named string, err error) {
 	files := map[string][]byte{}
 	if k.Gossip != "" {

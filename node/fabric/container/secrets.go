@@ -70,8 +70,8 @@ func allSecrets(m *spec.Spec, t *topo.Topology) []secret {
 
 // secretsKey returns the key "secrets" of a chip's service, as the end of a YAML map in
 // one line. secretsKey returns "" if the chip has no secrets. The names in the
-// parameter more come first in the list. The parameter owner is the text at the end of
-// each secret's entry.
+// parameter "more" come first in the list. The parameter "owner" is the text at the end
+// of each secret's entry.
 func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string) string {
 	list := slices.Clone(more)
 	for _, s := range slices.Concat(commonSecrets(m), ownSecrets(m, n)) {
@@ -84,7 +84,7 @@ func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string)
 }
 
 // secretFiles returns the entries of the secrets in a compose or stack file. The
-// parameter folder is the folder of the secrets, as the compose or stack file names
+// parameter "folder" is the folder of the secrets, as the compose or stack file names
 // this folder.
 func secretFiles(m *spec.Spec, t *topo.Topology, folder string) string {
 	var b strings.Builder

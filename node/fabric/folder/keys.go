@@ -159,8 +159,8 @@ func ReadKey(ctx context.Context, in io.Reader, what, arg string) ([]byte, error
 // ReadKeys reads keys from the file that a user names in arg. The file holds one key,
 // or a JSON list of keys with the key in use first. If arg is "generate", ReadKeys
 // makes a key. If arg is "-", it reads from in. ReadKeys refuses an arg that is itself
-// a key, because other users can read command lines. The parameter what is the name of
-// the option, for errors.
+// a key, because other users can read command lines. The parameter "what" is the name
+// of the option, for errors.
 func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, error) {
 	if arg == "generate" {
 		k, err := keyring.New(KeyBytes)

@@ -193,7 +193,7 @@ func (s *Security) Check() error {
 }
 
 // New returns the complete spec of a fabric with the given name and topology. New
-// completes values that the parameter want leaves open, checks every value, makes the
+// completes values that the parameter "want" leaves open, checks every value, makes the
 // names of folders absolute, and proves the routes free of deadlock. The caller sets
 // ID.
 func New(name string, t *topo.Topology, want Spec) (Spec, error) {
