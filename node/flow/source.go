@@ -40,7 +40,7 @@ type SourceCounters struct {
 // Source is the machine at the sending end of all flows of a chip. A Source is not
 // safe for concurrent use.
 //
-// Call [Source.Admits] and [Source.HandleRequest] for each request, Call
+// Call [Source.Admits] and [Source.HandleRequest] for each request. Call
 // HandleCompletion, HandleReply and HandleDrop for the answers that arrive, and
 // HandleTables after new tables. Call Tick when the time of Deadline has come.
 // PollResult returns the results of requests from outside the chip. The source gives

@@ -36,10 +36,10 @@ type BenchResult struct {
 // Load is the work of a chip's loop by cause, since the start of the chip or over
 // one call.
 type Load struct {
-	Received  Work `json:"received"`  // datagrams came
-	Submitted Work `json:"submitted"` // programs submitted requests
-	Timed     Work `json:"timed"`     // a deadline passed
-	Asked     Work `json:"asked"`     // a client asked the chip for its state or gave the chip an order
+	Received  Work `json:"received"`  // the work because datagrams came
+	Submitted Work `json:"submitted"` // the work because programs submitted requests
+	Timed     Work `json:"timed"`     // the work because a deadline passed
+	Asked     Work `json:"asked"`     // the work because a client asked the chip for its state or gave the chip an order
 }
 
 // Work is the work of a chip's loop for one cause.

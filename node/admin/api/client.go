@@ -1,8 +1,8 @@
-// Package api is the client's side of a chip's control API. It holds the types
-// that travel as JSON, the table of calls ([Routes]), and [Client], which asks
-// one chip. Package admin is the server's side. A [Client] is a
-// [ttfabric/node/session.Fabric]: a program that runs inside a chip also runs
-// against a remote chip.
+// Package api is the client's side of a chip's control API. The package holds the types
+// that travel as JSON, the table of calls ([Routes]), and [Client], which asks one
+// chip. Package admin is the server's side. A [Client] is a
+// [ttfabric/node/session.Fabric]: a program that runs inside a chip also runs against a
+// remote chip.
 package api
 
 import (

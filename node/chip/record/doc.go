@@ -61,8 +61,8 @@
 //	16  Flush            t, channel, varint 0
 //	17  Ask              t, channel, varint 0
 //
-// Records of kinds 9 to 11 hold the call and its answer. These records hold the answers
-// of other calls:
+// A record of kinds 9 to 11 holds a call and the call's answer. The answers of other
+// calls are records of these kinds:
 //
 //	32  answer of HandleRequest   uvarint admission
 //	33  answer of SetMaxPayload   text of the error, empty for no error

@@ -69,7 +69,8 @@ func New(f *fabric.Fabric, where fabric.Where, o Options) (*Job, error) {
 // to capture a missing chip as soon as the chip runs.
 func (j *Job) Missing() []wire.FabricNodeID { return j.missing }
 
-// item is one piece of a chip's stream. One of the fields after source is set.
+// item is one piece of a chip's stream. Exactly one of the fields after the field
+// source is set.
 type item struct {
 	source  int
 	begins  bool // a new stream of the chip begins

@@ -27,7 +27,8 @@ const (
 // errNoEngine says that there is no docker command.
 var errNoEngine = errors.New("the docker command is missing: install Docker Engine (docker.io and docker-compose on Debian), or leave out '--runtime docker'")
 
-// errEngineDown says that the docker command reaches no engine, so no container of this machine runs.
+// errEngineDown says that the docker command reaches no engine. In this case, no
+// container of this machine runs.
 var errEngineDown = errors.New("the Docker engine does not run on this machine: 'sudo systemctl start docker' starts it; for an engine elsewhere, set DOCKER_HOST")
 
 // engineAbsent reports whether an error means that there is no engine, and so no container.
@@ -224,7 +225,8 @@ func eachFile(r io.Reader, most int64, take func(folder, name string, r io.Reade
 		if err != nil {
 			return fmt.Errorf("docker cp: %w", err)
 		}
-		// Both names are single names without a slash, so take cannot write outside its folder.
+		// Both names are single names without a slash. Therefore the function "take"
+		// cannot write outside its folder.
 		if h.Typeflag == tar.TypeReg && h.Size <= most {
 			if err := take(path.Base(path.Dir(h.Name)), path.Base(h.Name), tr); err != nil {
 				return err

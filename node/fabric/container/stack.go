@@ -162,7 +162,8 @@ func (f *File) writeStack(b *bytes.Buffer, args []string, text string) {
 		fmt.Fprintf(b, "  %s: {<<: *chip, environment: {<<: *environment, TTFABRIC_NODE_CHIP: %s}, labels: {%s: %s, %s: %s}%s}\n",
 			ServiceName(c.Node), c.Node, labelStack, quoted(name), labelStackChip, c.Node, secretsKey(m, c.Node, fmt.Sprintf(`, uid: "%d", mode: 0400`, secretsUser), "token"))
 	}
-	// Every chip knows the fabric, so the console gets the APIs of some chips of each mesh.
+	// Every chip knows the fabric. Therefore the console needs only the APIs of some
+	// chips of each mesh.
 	var apis []string
 	for _, s := range composeSeeds(t) {
 		n, _, _ := strings.Cut(s, "/")

@@ -38,8 +38,8 @@ func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 }
 
 // WriteOut writes a file that a user names. WriteOut replaces a regular file in one
-// step, so a full disk leaves the old file. WriteOut writes directly to a pipe, to a
-// device, and to a file in a folder that accepts no new file.
+// step. If the disk is full, the old file stays. WriteOut writes directly to a pipe, to
+// a device, and to a file in a folder that accepts no new file.
 func WriteOut(path string, b []byte) error {
 	fi, err := os.Lstat(path)
 	if err == nil && !fi.Mode().IsRegular() {
