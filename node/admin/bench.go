@@ -12,7 +12,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// loadOf writes the work of the chip's loop as the API does.
+// loadOf converts the work of the chip's loop to the type of the API.
 func loadOf(l node.Load) api.Load {
 	w := func(w node.Work) api.Work {
 		return api.Work{Steps: w.Steps, Nanos: int64(w.Time), Sending: int64(w.Sending)}
@@ -20,8 +20,8 @@ func loadOf(l node.Load) api.Load {
 	return api.Load{Received: w(l.Received), Submitted: w(l.Submitted), Timed: w(l.Timed), Asked: w(l.Asked)}
 }
 
-// benchFailure says what became of a packet that was not performed. Each fate has
-// its own reason.
+// benchFailure says how a packet ended that the destination did not perform. The text
+// has the reason for the packet's fate.
 func benchFailure(dst wire.FabricNodeID, e *flow.Result) string {
 	switch e.Fate {
 	case flow.FateRefused:
@@ -32,7 +32,7 @@ func benchFailure(dst wire.FabricNodeID, e *flow.Result) string {
 	return "a packet is in doubt: " + (&session.OutcomeUnknownError{Dst: dst, Reason: e.Doubt.String()}).Error()
 }
 
-// bench writes batches of packets, one batch after the other, and times each.
+// bench writes batches of packets, one batch after the other, and times each batch.
 func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 	var b api.BenchBody
 	if err := decode(r, &b); err != nil {

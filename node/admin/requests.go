@@ -46,7 +46,7 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// notStarted is the problem of a request that the chip did not start.
+// notStarted returns the problem for a request that the chip did not start.
 func notStarted(err error) *api.Problem {
 	kind := aboutBlank
 	if errors.Is(err, session.ErrUnreachable) {
@@ -55,8 +55,9 @@ func notStarted(err error) *api.Problem {
 	return newProblem(http.StatusUnprocessableEntity, kind, err.Error())
 }
 
-// requestBatch starts the requests of a batch in order. The answer has a line for
-// each end, as the ends come, and one line that says how many requests were started.
+// requestBatch starts the requests of a batch in order. The answer has one line for
+// each request that ends, in the order of the ends. Another line says how many requests
+// the chip started.
 func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byte) {
 	rs, err := batchOf(text)
 	if err != nil {
@@ -85,7 +86,7 @@ func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byt
 	a.stream(r.Context())
 }
 
-// batchOf reads the requests of a batch. The error names the first bad one.
+// batchOf reads the requests of a batch. The error names the first bad request.
 func batchOf(text []byte) ([]flow.Request, error) {
 	var bodies []api.RequestBody
 	if err := decodeText(text, &bodies); err != nil {
@@ -112,14 +113,14 @@ type batchAnswer struct {
 	begun chan begun
 	ends  chan oneEnd
 
-	lines *json.Encoder // nil: nothing has been written
-	left  int           // requests whose ends have to be written
+	lines *json.Encoder // encoder of the lines; nil: nothing has been written
+	left  int           // number of requests whose ends are not written yet
 }
 
 // begun says how many requests of a batch the chip started.
 type begun struct {
 	n   int
-	err error // why not all
+	err error // why the chip did not start all requests
 }
 
 // oneEnd is the end of one request of a batch.
@@ -156,7 +157,7 @@ func (a *batchAnswer) stream(ctx context.Context) {
 			err = flush()
 		}
 		if err != nil {
-			return // the reader has gone; the requests go on
+			return // the reader has disconnected; the requests continue
 		}
 	}
 }
@@ -170,7 +171,7 @@ func (a *batchAnswer) line(v any) error {
 	return a.lines.Encode(v)
 }
 
-// stopBatch lets the chip start no more requests of a batch.
+// stopBatch makes the chip start no more requests of a batch.
 func (s *Server) stopBatch(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("batch")
 	stop, ok := s.batches.Load(id)

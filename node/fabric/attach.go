@@ -17,7 +17,7 @@ import (
 // attachRetry is the time between two tries to reach a chip.
 const attachRetry = 250 * time.Millisecond
 
-// describe asks chips until one of them describes the fabric.
+// describe asks chips until one chip describes the fabric.
 func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t *topo.Topology, err error) {
 	for {
 		views, errs := make([]spec.View, len(apis)), make([]error, len(apis))
@@ -36,7 +36,7 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 		cancel()
 		for i, v := range views {
 			var refused *api.StatusError
-			if errors.As(errs[i], &refused) { // the chip refuses, and would refuse again
+			if errors.As(errs[i], &refused) { // the chip refuses the call, and would refuse a repetition
 				return m, nil, errs[i]
 			} else if errs[i] != nil {
 				continue
@@ -60,11 +60,12 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 	}
 }
 
-// Attach makes the run folder of a fabric whose chips run on other machines. If
-// the same fabric is attached already, Attach makes its folder anew. apis are the
-// addresses of the APIs of one or more chips, as HOST:PORT. token is the token of
-// all chips. Attach asks until one chip answers, or ctx ends. name is the
-// fabric's name on this machine; "" keeps the name that its chips have.
+// Attach makes the run folder of a fabric whose chips run on other machines. If the
+// same fabric is attached already, Attach makes its folder anew. The list "apis" holds
+// the addresses of the APIs of one or more chips, as HOST:PORT. The parameter "token"
+// is the token of all chips. Attach asks until one chip answers or ctx ends. The
+// parameter "name" is the fabric's name on this machine. If name is "", the fabric
+// keeps the name that its chips know.
 func Attach(ctx context.Context, name string, apis []string, token string) (*Fabric, error) {
 	m, t, err := describe(ctx, apis, token)
 	if err != nil {

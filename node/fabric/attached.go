@@ -16,18 +16,18 @@ import (
 // Limits of a search for the chips of an attached fabric.
 const (
 	rosterTime  = 1500 * time.Millisecond // longest time of a search, if a chip does not answer
-	rosterFirst = 8                       // known addresses that are asked at once
-	rosterMore  = 200 * time.Millisecond  // time after which the other known addresses are asked too
+	rosterFirst = 8                       // number of known addresses that the search asks at once
+	rosterMore  = 200 * time.Millisecond  // time after which the search also asks the other known addresses
 )
 
-// attached are the chips of an attached fabric, on other machines.
+// attached is the [host] of an attached fabric, whose chips run on other machines.
 type attached struct {
 	dir folder.Dir
 	m   spec.Spec
 }
 
-// Chips implements [host]. It returns the chips that answer, and the chips that
-// these believe alive.
+// Chips implements [host]. Chips returns the chips that answer, and the chips that
+// answering chips believe alive.
 func (e attached) Chips() (out []folder.Chip) {
 	f, err := read(e.dir, e.m)
 	if err != nil {
@@ -70,15 +70,16 @@ func (e attached) Do(_ context.Context, f folder.Chip, k fault.Kind) error {
 
 func (e attached) LastWords(wire.FabricNodeID) string { return "" }
 
-// Archive implements [host]. It does nothing: the archive of a chip is on the
-// chip's machine, and the chip's API returns the latest events.
+// Archive implements [host]. Archive does nothing, because the archive of a chip is on
+// the chip's machine. The chip's API returns the latest events.
 func (e attached) Archive(context.Context) error { return nil }
 
 func (e attached) KeyLog(context.Context) error { return nil }
 
 func (e attached) Recording(_ context.Context, file string) (string, error) { return file, nil }
 
-// Remove implements [host]. It removes the run folder of the attached fabric. The chips run on.
+// Remove implements [host]. Remove removes the run folder of the attached fabric. The
+// chips continue to run.
 func (e attached) Remove() error { return e.dir.Remove() }
 
 // place holds the addresses of a chip of an attached fabric.
@@ -106,9 +107,8 @@ type roster struct {
 	answers chan rosterAnswer
 }
 
-// find asks the chips at known addresses for the addresses of other chips. It
-// ends when all chips are found, when no address is left to ask, or after
-// [rosterTime].
+// find asks the chips at known addresses for the addresses of other chips. find ends
+// when it has found all chips, when it has asked all addresses, or after [rosterTime].
 func (r *roster) find(known []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), rosterTime)
 	defer cancel()

@@ -10,13 +10,14 @@ import (
 	"ttfabric/wire"
 )
 
-// Checkpoint holds the state of several chips' requests at one moment. It can be
-// stored as JSON.
+// Checkpoint holds the state of several chips' requests at one moment. A Checkpoint can
+// be stored as JSON.
 type Checkpoint struct {
 	Chips []flow.Moment `json:"chips"`
 }
 
-// FlowLosses counts the requests from one chip to another that were lost, or may be.
+// FlowLosses counts the requests from one chip to another that were lost, may have been
+// lost, or are open.
 type FlowLosses struct {
 	Src     wire.FabricNodeID `json:"src"`
 	Dst     wire.FabricNodeID `json:"dst"`
@@ -25,7 +26,7 @@ type FlowLosses struct {
 	Open    int               `json:"open"`    // requests that have not ended yet
 }
 
-// LossesSince says what several chips have lost since a checkpoint.
+// LossesSince says which requests several chips have lost since a checkpoint.
 type LossesSince struct {
 	Restarted []wire.FabricNodeID `json:"restarted"` // chips with a new incarnation: their memory is gone, and the fates of their earlier requests are unknown
 	Silent    []wire.FabricNodeID `json:"no_answer"` // chips of the checkpoint that do not answer
@@ -49,9 +50,9 @@ func TakeCheckpoint(ctx context.Context, cs []*api.Client) (Checkpoint, error) {
 	return Checkpoint{ms}, nil
 }
 
-// LostSince says what the chips of a checkpoint have lost since then. A chip of
-// the checkpoint counts as silent if cs has no client of the chip, or if the chip
-// does not answer. LostSince ignores clients of other chips in cs.
+// LostSince says which requests the chips of a checkpoint have lost since the
+// checkpoint. A chip of the checkpoint counts as silent if cs has no client of the
+// chip, or if the chip does not answer. LostSince ignores clients of other chips in cs.
 func LostSince(ctx context.Context, cs []*api.Client, before Checkpoint) LossesSince {
 	l := LossesSince{Restarted: []wire.FabricNodeID{}, Silent: []wire.FabricNodeID{}, Flows: []FlowLosses{}, Now: Checkpoint{[]flow.Moment{}}}
 	ms, errs := moments(ctx, cs)

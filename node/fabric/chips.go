@@ -13,11 +13,11 @@ import (
 	"ttfabric/wire"
 )
 
-// StartChip starts a chip that does not run, and returns when the chip takes
-// requests. Other chips reach the chip only when its links are up: see
+// StartChip starts a chip that does not run, and returns when the chip takes requests.
+// Other chips reach the chip only when the chip's links are up: see
 // session.Session.Ready and [Fabric.WaitUp]. The chip is a process of the executable
-// that [ServesChips] describes. rec says where the chip is recorded from this start on. The zero
-// value of rec keeps the recording options of the fabric.
+// that [ServesChips] describes. The parameter "rec" says where the chip is recorded
+// from this start on. The zero value of rec keeps the recording options of the fabric.
 func (f *Fabric) StartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -94,7 +94,8 @@ func (f *Fabric) KillChip(ctx context.Context, n wire.FabricNodeID) error {
 	return f.do(ctx, fault.KindKilled, n)
 }
 
-// PauseChip freezes a chip's process (SIGSTOP), and returns when all its threads stand still.
+// PauseChip freezes a chip's process (SIGSTOP), and returns when all threads of the
+// process stand still.
 func (f *Fabric) PauseChip(ctx context.Context, n wire.FabricNodeID) error {
 	return f.signal(ctx, fault.KindPaused, n)
 }
@@ -121,12 +122,13 @@ func (f *Fabric) do(ctx context.Context, k fault.Kind, n wire.FabricNodeID) erro
 	return f.host().Do(ctx, c, k)
 }
 
-// tellTime is how long a chip may take to accept a report about a fault in another chip's process.
+// tellTime is the longest time that a chip may take to accept a report about a fault in
+// another chip's process.
 const tellTime = time.Second
 
-// tellFault lets another chip report a fault of chip n's process as an event,
-// because chip n itself cannot. It prefers a neighbour of chip n. If no chip
-// answers, the fault is not reported.
+// tellFault makes another chip report a fault of chip n's process as an event, because
+// chip n itself cannot report the fault. tellFault prefers a neighbour of chip n. If no
+// chip answers, no chip reports the fault.
 func (f *Fabric) tellFault(ctx context.Context, k fault.Kind, n wire.FabricNodeID) {
 	if f.Attached() {
 		return // the host refuses to cause the fault
@@ -154,16 +156,17 @@ func (f *Fabric) tellFault(ctx context.Context, k fault.Kind, n wire.FabricNodeI
 	}
 }
 
-// quietPolls is how many times in a row a chip must report that nothing is under
-// way before the chip counts as drained.
+// quietPolls is a number of consecutive reports. A chip counts as drained when this
+// many consecutive reports say that nothing is under way.
 const quietPolls = 3
 
-// RemoveChip stops a chip in good order. The chip takes no new work, and finishes
-// its work under way for at most the time drain. Then the chip closes its links,
-// leaves the gossip and ends. drained reports whether all work was finished.
+// RemoveChip stops a chip in good order. The chip takes no new work. For at most the
+// time drain, the chip finishes its work under way. Then the chip closes its links,
+// leaves the gossip and ends. The result "drained" reports whether the chip finished
+// all work.
 func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time.Duration) (drained bool, err error) {
 	if a, ok := f.host().(attached); ok {
-		return false, a.notHere(n, "removed") // before the chip is told to take no new work
+		return false, a.notHere(n, "removed") // this check comes before the order to take no new work
 	}
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {
@@ -181,8 +184,9 @@ func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time
 	return drained, f.host().Do(ctx, c, fault.KindRemoved)
 }
 
-// drainChip lets a chip take no new work, and waits at most the time most until
-// nothing is under way in the chip. It reports whether that happened.
+// drainChip makes a chip refuse new work, and waits until nothing is under way in the
+// chip. drainChip waits for at most the time "most". drainChip reports whether the chip
+// finished all work.
 func (f *Fabric) drainChip(ctx context.Context, n wire.FabricNodeID, most time.Duration) (bool, error) {
 	cl, err := f.Client(n)
 	if err != nil {

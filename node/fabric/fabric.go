@@ -1,5 +1,5 @@
-// Package fabric is a handle on a whole fabric, however its chips run: as
-// processes of this machine, as containers, or on other machines.
+// Package fabric is a handle on a whole fabric. The chips may run as processes of this
+// machine, as containers, or on other machines.
 //
 //	f, err := fabric.Open(ctx, "default")   // the fabric that 'ttfabric up' started
 //	s, err := f.Session(node)               // commands that start from one of its chips
@@ -35,7 +35,7 @@ import (
 // AskTime is the longest time that a chip may take to answer one question.
 const AskTime = 5 * time.Second
 
-// Fabric is a handle on a running or ended fabric. It is safe for concurrent use.
+// Fabric is a handle on a running or ended fabric. A Fabric is safe for concurrent use.
 type Fabric struct {
 	Dir      folder.Dir
 	Spec     spec.Spec
@@ -52,9 +52,9 @@ func (f *Fabric) bearer() string {
 	return f.token
 }
 
-// Open opens the fabric with the given name. If there is no such fabric, the
-// error says how to start a fabric. If its containers have not described the
-// fabric yet, the error is a [container.Unheard].
+// Open opens the fabric with the given name. If there is no such fabric, the error says
+// how to start a fabric. If the fabric's containers have not described the fabric yet,
+// the error is a [container.Unheard].
 func Open(ctx context.Context, name string) (*Fabric, error) {
 	dir, err := folder.For(name)
 	if err != nil {
@@ -63,7 +63,7 @@ func Open(ctx context.Context, name string) (*Fabric, error) {
 	return OpenDir(ctx, dir)
 }
 
-// OpenDir opens the fabric of a run folder, as [Open] does by name.
+// OpenDir opens the fabric of a run folder, in the same way as [Open].
 func OpenDir(_ context.Context, dir folder.Dir) (*Fabric, error) {
 	s, err := dir.Spec()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && s.Runtime == spec.Docker && (container.Host{Dir: dir, Spec: s}).Gone() {
@@ -103,8 +103,8 @@ func (f *Fabric) Name() string { return f.Dir.Name() }
 // Running returns the running chips, including paused chips, sorted.
 func (f *Fabric) Running() []folder.Chip { return f.host().Chips() }
 
-// Where returns the process or container, and the addresses, of a running chip.
-// It returns false if the chip does not run.
+// Where returns the process or container, and the addresses, of a running chip. Where
+// returns false if the chip does not run.
 func (f *Fabric) Where(n wire.FabricNodeID) (folder.Chip, bool) {
 	for _, c := range f.Running() {
 		if c.Chip == n {
@@ -151,8 +151,8 @@ func (f *Fabric) Session(n wire.FabricNodeID) (*session.Session, error) {
 	return session.New(cl), nil
 }
 
-// Clients opens the APIs of all running chips, in the topology's order. missing
-// are the other chips. Clients returns an error if no chip runs.
+// Clients opens the APIs of all running chips, in the topology's order. The list
+// "missing" holds the chips that do not run. Clients returns an error if no chip runs.
 func (f *Fabric) Clients() (cs []*api.Client, missing []wire.FabricNodeID, err error) {
 	running := map[wire.FabricNodeID]folder.Chip{}
 	for _, c := range f.Running() {
@@ -178,8 +178,9 @@ type Answer[T any] struct {
 	Err   error
 }
 
-// Each asks all chips at once, and returns their answers in the order of cs. A
-// question ends after the time limit, or with ctx. If limit is 0, only ctx ends a question.
+// Each asks all chips at once, and returns their answers in the order of cs. A question
+// ends after the time limit, or when ctx ends. If limit is 0, a question ends only when
+// ctx ends.
 func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask func(context.Context, *api.Client) (T, error)) []Answer[T] {
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -198,7 +199,8 @@ func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask
 	return out
 }
 
-// Tell calls tell for all chips at once, as [Each] does, and joins the errors.
+// Tell calls the function "tell" for all chips at once, in the same way as [Each], and
+// joins the errors.
 func Tell(ctx context.Context, cs []*api.Client, limit time.Duration, tell func(context.Context, *api.Client) error) error {
 	var errs []error
 	for _, a := range Each(ctx, cs, limit, func(ctx context.Context, c *api.Client) (struct{}, error) { return struct{}{}, tell(ctx, c) }) {
@@ -219,7 +221,8 @@ func Values[T any](as []Answer[T]) (values []T, silent []wire.FabricNodeID) {
 	return values, silent
 }
 
-// Ask asks all chips at once for their state. silent are the chips that do not answer within [AskTime].
+// Ask asks all chips at once for their state. The list "silent" holds the chips that do
+// not answer within [AskTime].
 func Ask(ctx context.Context, cs []*api.Client) (views []api.ChipView, silent []wire.FabricNodeID) {
 	return Values(Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (api.ChipView, error) { return c.Chip(ctx) }))
 }
@@ -237,9 +240,9 @@ func (f *Fabric) PlanNow(ctx context.Context) (*route.Plan, error) {
 	return p.Around(out), err
 }
 
-// outOfService returns one end of each cable that is out of service. After a
-// fault the chips may disagree for a moment. A cable then counts as out of
-// service as soon as one chip says so.
+// outOfService returns one end of each cable that is out of service. After a fault the
+// chips may disagree for a moment. A cable then counts as out of service if at least
+// one chip reports the cable as out of service.
 func (f *Fabric) outOfService(ctx context.Context) ([]wire.PortID, error) {
 	cs, _, err := f.Clients()
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 type host interface {
 	// Chips returns the running chips, including paused chips, sorted.
 	Chips() []folder.Chip
-	// Launch starts chips that do not run. rec says where the chips are recorded
-	// from this start on; its zero value keeps the fabric's recording options. exits
-	// gets the chips that end later.
+	// Launch starts chips that do not run. The parameter "rec" says where the chips are
+	// recorded from this start on. The zero value of rec keeps the fabric's recording
+	// options. The channel "exits" gets the chips that end later.
 	Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) error
 	// Do kills, pauses, resumes or removes a chip, and returns when that is done.
 	Do(ctx context.Context, c folder.Chip, k fault.Kind) error
@@ -66,8 +66,8 @@ func (f *Fabric) LastWords(n wire.FabricNodeID) string { return f.host().LastWor
 // started and stopped only on their own machines.
 func (f *Fabric) Attached() bool { return f.Spec.Runtime == spec.Elsewhere }
 
-// Remove stops all chips, and removes the run folder and everything else of the
-// fabric. For an attached fabric it only removes the run folder.
+// Remove stops all chips, and removes the run folder and everything else of the fabric.
+// For an attached fabric, Remove only removes the run folder.
 func (f *Fabric) Remove() error { return f.host().Remove() }
 
 // Removed says what [Remove] found and did.
@@ -77,13 +77,13 @@ type Removed uint8
 const (
 	Nothing   Removed = iota // there was no fabric of that name
 	Stopped                  // the fabric's chips have been stopped
-	Forgotten                // the fabric's chips run on, on other machines
+	Forgotten                // the fabric's chips continue to run on other machines
 )
 
-// Remove stops the chips of the fabric in a run folder and removes everything of
-// the fabric, also after a crash. For containers, discard leaves out the copy of
-// their recordings and logged secrets. strange is a folder for recordings of
-// containers whose own folder is not known any more.
+// Remove stops the chips of the fabric in a run folder and removes everything of the
+// fabric, also after a crash. For containers with discard, Remove does not copy
+// recordings and logged secrets first. The parameter "strange" names a folder for
+// recordings of containers whose own folder is not known any more.
 func Remove(dir folder.Dir, discard bool, strange string) (Removed, error) {
 	s, err := dir.Spec()
 	if err != nil && !dir.Exists() { // there may be containers whose run folder no command has made yet

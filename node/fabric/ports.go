@@ -66,9 +66,9 @@ func (s *Chips) Clients() (out []*api.Client) {
 	return out
 }
 
-// At calls do for each chip of where with the chip's channels, for all chips at
-// once, and joins the errors. absent are the chips of where that do not run, for
-// which At does not call do.
+// At calls the function "do" for all chips in the map "where" at once, each with the
+// chip's channels, and joins the errors. The list "absent" holds the chips in the map
+// that do not run. For absent chips, At does not call "do".
 func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *api.Client, []wire.Channel) error) (absent []wire.FabricNodeID, err error) {
 	var cs []*api.Client
 	for _, n := range s.Topology.Nodes() {
@@ -84,7 +84,8 @@ func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *a
 	return absent, Tell(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) error { return do(ctx, c, where[c.Self()]) })
 }
 
-// AtChips is [Chips.At] for whole chips.
+// AtChips calls the function "do" for all given chips at once, in the same way as
+// [Chips.At].
 func (s *Chips) AtChips(ctx context.Context, chips []wire.FabricNodeID, do func(context.Context, *api.Client) error) (absent []wire.FabricNodeID, err error) {
 	where := Where{}
 	for _, n := range chips {
@@ -93,7 +94,8 @@ func (s *Chips) AtChips(ctx context.Context, chips []wire.FabricNodeID, do func(
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, _ []wire.Channel) error { return do(ctx, c) })
 }
 
-// sorted collects answers of chips, which come in any order. It is safe for concurrent use.
+// sorted collects answers of chips, which come in any order. A sorted is safe for
+// concurrent use.
 type sorted[T any] struct {
 	mu   sync.Mutex
 	list []T
@@ -111,8 +113,8 @@ func (s *sorted[T]) byChip(t *topo.Topology, chip func(*T) wire.FabricNodeID) []
 	return s.list
 }
 
-// Cut cuts cables, or puts them back if on is false. If d is not 0, the chips put
-// the cables back by themselves after d. absent are the chips that do not run.
+// Cut cuts cables, or puts them back if on is false. If d is not 0, the chips put the
+// cables back by themselves after d. The list "absent" holds the chips that do not run.
 func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -120,8 +122,8 @@ func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Dura
 	})
 }
 
-// CutNow returns the links whose cables are cut at this moment, in one direction
-// or both. It ignores chips that do not answer within a second.
+// CutNow returns the links whose cables are cut at this moment, in one direction or
+// both. CutNow ignores chips that do not answer within a second.
 func (s *Chips) CutNow(ctx context.Context, links []topo.Link) []topo.Link {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
@@ -139,9 +141,10 @@ func (s *Chips) CutNow(ctx context.Context, links []topo.Link) []topo.Link {
 	return slices.DeleteFunc(slices.Clone(links), func(l topo.Link) bool { return !cut[l.A] && !cut[l.B] })
 }
 
-// Flap cuts cables again and again: every time every, for the time down, until
-// the time total is over. If total is 0, Flap goes on until ctx ends. Flap
-// returns when the cables are back. n is how often Flap cut them.
+// Flap cuts cables repeatedly. The parameter "every" is the time from one cut to the
+// next, and the parameter "down" is the length of each cut. Flap ends after the time
+// total. If total is 0, Flap continues until ctx ends. Flap returns when the cables are
+// back. The result n is the number of cuts.
 func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total time.Duration) (n int, absent []wire.FabricNodeID, err error) {
 	begin := time.Now()
 	for n := 1; ; n++ {
@@ -165,7 +168,8 @@ func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total 
 	}
 }
 
-// Impair changes the impairments of the datagrams that ports send, as body says. Impair sets the channels of body.
+// Impair changes the impairments of the datagrams that ports send. The parameter "body"
+// holds the changes. Impair itself sets the field Channels of body.
 func (s *Chips) Impair(ctx context.Context, where Where, body api.NetemBody) (absent []wire.FabricNodeID, err error) {
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
 		b := body
@@ -181,8 +185,8 @@ func (s *Chips) ResetImpairments(ctx context.Context, where Where) (absent []wir
 	})
 }
 
-// Impairments returns the impairments of the datagrams that ports send. With
-// only, it leaves out ports without an impairment.
+// Impairments returns the impairments of the datagrams that ports send. If only is
+// true, Impairments leaves out ports without an impairment.
 func (s *Chips) Impairments(ctx context.Context, where Where, only bool) (views []api.ImpairmentView, absent []wire.FabricNodeID, err error) {
 	var got sorted[api.ImpairmentView]
 	absent, err = s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -201,8 +205,9 @@ func (s *Chips) SetService(ctx context.Context, links []topo.Link, out bool) (ab
 	})
 }
 
-// CommandRouters gives an order to the routers of ports, and returns the state of
-// these ports afterwards. action is a word of 'ttfabric router', such as "pause".
+// CommandRouters gives an order to the routers of ports, and returns the state of these
+// ports afterwards. The parameter "action" is a word of 'ttfabric router', such as
+// "pause".
 func (s *Chips) CommandRouters(ctx context.Context, where Where, action string) (views []api.RouterView, absent []wire.FabricNodeID, err error) {
 	var got sorted[api.RouterView]
 	absent, err = s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -219,9 +224,10 @@ func (s *Chips) CommandRouters(ctx context.Context, where Where, action string) 
 	return got.list, absent, err
 }
 
-// RetrainPorts returns the ports that must be told so that links train again.
-// These are one end of each link, at a running chip, since the other end follows.
-// They are also each other end that holds its cable down, which would not follow.
+// RetrainPorts returns the ports that need a command so that links train again. For
+// each link, RetrainPorts returns one end at a running chip, since the other end
+// follows. If the other end holds its cable down, the other end would not follow, and
+// RetrainPorts also returns the other end.
 func (s *Chips) RetrainPorts(ctx context.Context, links []topo.Link) Where {
 	links = slices.Clone(links)
 	for i, l := range links {
@@ -277,7 +283,7 @@ func (s *Chips) Gossip(ctx context.Context, chips []wire.FabricNodeID) (views []
 // end the cut by themselves after d.
 func (s *Chips) CutGossip(ctx context.Context, one, other []wire.FabricNodeID, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	if len(one) == 1 && len(one)+len(other) == len(s.Topology.Chips) {
-		// The chip is cut off from all others, also from those that start later.
+		// The chip is cut off from all other chips, also from chips that start later.
 		return s.AtChips(ctx, one, func(ctx context.Context, c *api.Client) error {
 			return c.SetGossip(ctx, api.GossipBody{Cut: true, ForS: d.Seconds()})
 		})
@@ -291,8 +297,9 @@ func (s *Chips) CutGossip(ctx context.Context, one, other []wire.FabricNodeID, d
 	})
 }
 
-// HealGossip ends the cuts of the gossip and, with all, its impairments. healed
-// are the chips whose gossip was cut or impaired before.
+// HealGossip ends the cuts of the gossip. If all is true, HealGossip also ends the
+// gossip's impairments. The list "healed" holds the chips whose gossip was cut or
+// impaired before.
 func (s *Chips) HealGossip(ctx context.Context, all bool) (healed []wire.FabricNodeID, err error) {
 	var got sorted[wire.FabricNodeID]
 	_, err = s.AtChips(ctx, s.All(), func(ctx context.Context, c *api.Client) error {

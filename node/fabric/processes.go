@@ -35,9 +35,9 @@ func (p processes) Chips() (out []folder.Chip) {
 	return out
 }
 
-// standsStill reports whether each thread of a process stands still (proc(5),
-// state T). A stop signal wakes one thread, which stops the other threads when it
-// gets to run. So on a busy machine the other threads go on for milliseconds.
+// standsStill reports whether each thread of a process stands still (proc(5), state T).
+// A stop signal wakes one thread, which stops the other threads when it gets to run.
+// Therefore the other threads run on for milliseconds on a busy machine.
 func standsStill(pid int) bool {
 	names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, name := range names {
@@ -111,17 +111,20 @@ func (p processes) Do(_ context.Context, f folder.Chip, k fault.Kind) error {
 // LastWords implements [host].
 func (p processes) LastWords(n wire.FabricNodeID) string { return p.dir.LastWords(n) }
 
-// Archive implements [host]. It does nothing, because the chips write into the archive's folder themselves.
+// Archive implements [host]. Archive does nothing, because the chips write into the
+// archive's folder themselves.
 func (p processes) Archive(context.Context) error { return nil }
 
-// KeyLog implements [host]. It does nothing, because the chips write into the folder of --keylog themselves.
+// KeyLog implements [host]. KeyLog does nothing, because the chips write into the
+// folder of --keylog themselves.
 func (p processes) KeyLog(context.Context) error { return nil }
 
-// Recording implements [host]. It returns file, because the chips write into the folder of --record themselves.
+// Recording implements [host]. Recording returns file, because the chips write into the
+// folder of --record themselves.
 func (p processes) Recording(_ context.Context, file string) (string, error) { return file, nil }
 
-// Remove implements [host]. It stops all processes of a fabric and deletes the
-// run folder. After a crash, Remove finds the processes by their command lines.
+// Remove implements [host]. Remove stops all processes of a fabric and deletes the run
+// folder. After a crash, Remove finds the processes by their command lines.
 func (p processes) Remove() error {
 	pids := map[int]uint64{}
 	for _, c := range p.Chips() {
@@ -151,9 +154,10 @@ func (p processes) Remove() error {
 	return p.dir.Remove()
 }
 
-// executable returns the path of the program that runs in each chip's process.
-// This is program, the fabric's own program, if it has one. Else it is this
-// process's executable, if [ServesChips] was called. Else it is the ttfabric in PATH.
+// executable returns the path of the program that runs in each chip's process. If the
+// fabric has its own program, this path is program. Otherwise, after a call of
+// [ServesChips], the path is this process's executable. Otherwise the path is the
+// ttfabric in PATH.
 func executable(program string) (string, error) {
 	if program != "" {
 		return program, nil
@@ -172,21 +176,22 @@ func executable(program string) (string, error) {
 	return path, nil
 }
 
-// serves says that this process's own executable runs a chip when it is called as 'node'.
+// serves says that this process's own executable runs a chip when it is called with the
+// argument 'node'.
 var serves bool
 
-// ServesChips declares that the executable of this process can run a chip. The
-// chips of the fabrics that this process starts are then processes of this
-// executable. Without ServesChips they are processes of the ttfabric in PATH.
+// ServesChips declares that the executable of this process can run a chip. The chips of
+// the fabrics that this process starts are then processes of this executable. Without
+// ServesChips, the chips are processes of the ttfabric in PATH.
 //
-// The executable's main function must then call process.Main where the first
-// argument is "node".
+// The executable's main function must then call process.Main if the first argument is
+// "node".
 func ServesChips() { serves = true }
 
-// findProcesses finds the processes of chips by their command lines. It also finds
-// chips without a file in the run folder: a chip that had no time to write its
-// file, or a chip that started while the folder was removed. A program that is a
-// script has its interpreter before its own name.
+// findProcesses finds the processes of chips by their command lines. findProcesses also
+// finds chips without a file in the run folder: a chip that had no time to write its
+// file, or a chip that started while the folder was removed. If the program is a
+// script, the command line has the interpreter before the script's name.
 func findProcesses(dir folder.Dir) (out []int) {
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range names {

@@ -21,11 +21,12 @@ import (
 type KeyChange struct {
 	Keys  [][]byte // keys of chips that start from now on; the first key is in use
 	Rows  []KeyRow // results of the chips, by step
-	Force bool     // go on without chips that do not answer
+	Force bool     // continue without chips that do not answer
 	// Progress, if not nil, is called with the number of chips that have done a
 	// step, and the number of all chips.
 	Progress func(step string, done, total int)
-	// Failed, if not nil, is called for each failed step that Force passes over.
+	// Failed, if not nil, is called for each failed step that the change ignores
+	// because of Force.
 	Failed func(step string, err error)
 
 	f     *Fabric
@@ -41,8 +42,9 @@ type KeyRow struct {
 	Error  string            `json:"error,omitempty"`
 }
 
-// ChangeKeys begins a change of the gossip's keys. unlock ends the change, and
-// must be called. The error is of kind [spec.Usage] for an attached fabric.
+// ChangeKeys begins a change of the gossip's keys. The function "unlock" ends the
+// change. The caller must call unlock. The error is of kind [spec.Usage] for an
+// attached fabric.
 func (f *Fabric) ChangeKeys(ctx context.Context) (k *KeyChange, unlock func(), err error) {
 	if f.Attached() {
 		return nil, nil, spec.Usagef("fabric %q is attached: its chips read their keys from the file of 'node --gossip-key' on their own machines, so a restarted chip would have the old keys; change the key files on these machines; 'ttfabric gossip show' tells which key each chip uses", f.Spec.Name)
@@ -89,7 +91,7 @@ func (k *KeyChange) List(ctx context.Context) error {
 
 // write stores the keys for chips that start later.
 func (k *KeyChange) write() error {
-	if k.f.Spec.GossipKeys != "" { // a file that compose gives to containers, with the mode that they need
+	if k.f.Spec.GossipKeys != "" { // a file that compose gives to containers, with the mode that the containers need
 		return folder.WriteFileAs(k.f.Spec.GossipKeys, folder.KeyList(k.Keys), container.SecretMode)
 	}
 	if err := folder.WriteFile(k.f.Dir.Path(folder.KeysFile), folder.KeyList(k.Keys)); err != nil || k.f.Spec.Runtime != spec.Docker {
@@ -98,7 +100,7 @@ func (k *KeyChange) write() error {
 	return container.Share(k.f.Dir, &k.f.Spec, k.f.Topology)
 }
 
-// Install gives all chips another key, which they do not use yet.
+// Install gives all chips another key. The chips do not encrypt with this key yet.
 func (k *KeyChange) Install(ctx context.Context, key []byte) error {
 	id := keyring.ID(key)
 	if !slices.ContainsFunc(k.Keys, func(b []byte) bool { return keyring.ID(b) == id }) {
@@ -115,8 +117,8 @@ func (k *KeyChange) Install(ctx context.Context, key []byte) error {
 	})
 }
 
-// Use lets all chips encrypt with the key named id. It fails if a running chip
-// does not have the key, unless Force is set.
+// Use makes all chips encrypt with the key named id. Use fails if a running chip does
+// not have the key, unless Force is set.
 func (k *KeyChange) Use(ctx context.Context, id string) error {
 	err := k.tell(ctx, "ask", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
@@ -139,7 +141,8 @@ func (k *KeyChange) Use(ctx context.Context, id string) error {
 	})
 }
 
-// Remove removes the key named id from all chips. It fails if a chip encrypts with the key.
+// Remove removes the key named id from all chips. Remove fails if a chip encrypts with
+// the key.
 func (k *KeyChange) Remove(ctx context.Context, id string) error {
 	if keyring.ID(k.Keys[0]) == id {
 		return fmt.Errorf("key %s is in use and cannot be removed; let the chips use another key first, with 'ttfabric gossip keys use'", id)
@@ -164,8 +167,8 @@ func (k *KeyChange) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// Rotate installs a new key, lets all chips use the new key, and removes all
-// other keys. Rotate stops if a chip does not carry out a step, unless Force is set.
+// Rotate installs a new key, makes all chips use the new key, and removes all other
+// keys. Rotate stops if a chip does not carry out a step, unless Force is set.
 func (k *KeyChange) Rotate(ctx context.Context) error {
 	key, err := keyring.New(folder.KeyBytes)
 	if err != nil {
@@ -223,8 +226,8 @@ func (k *KeyChange) differs(n wire.FabricNodeID, ks []api.KeyView) error {
 	return fmt.Errorf("chip %s has other keys than the fabric; 'ttfabric chip restart %s' gives the chip the fabric's keys", n, n)
 }
 
-// tell calls do for each running chip, and adds the results to Rows. The error
-// names the chips for which do failed.
+// tell calls the function "do" for each running chip, and adds the results to Rows. The
+// error names the chips for which the function "do" failed.
 func (k *KeyChange) tell(ctx context.Context, action, id string, do func(context.Context, *api.Client) ([]api.KeyView, error)) error {
 	all := k.chips.All()
 	var rows []KeyRow

@@ -34,8 +34,8 @@ type Wanted struct {
 	Container container.Options
 }
 
-// Create makes the run folder of a fabric. [Fabric.Up] then starts the chips.
-// Create proves the routes first. It fails if the fabric exists already.
+// Create makes the run folder of a fabric. [Fabric.Up] then starts the chips. Create
+// proves the routes first. Create fails if the fabric exists already.
 func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	dir, err := folder.For(w.Name)
 	if err != nil {
@@ -82,8 +82,8 @@ func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	return &Fabric{Dir: dir, Spec: s, Topology: w.Topology, token: token}, nil
 }
 
-// secrets returns functions that write keys and certificates into the run folder.
-// If the user named a folder of certificates, it checks them instead.
+// secrets returns functions that write keys and certificates into the run folder. If
+// the user named a folder of certificates, secrets checks these certificates instead.
 func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error) {
 	if s.Keyed {
 		out = append(out, folder.WriteGossipKeys(w.GossipKeys))
@@ -99,9 +99,9 @@ func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error)
 	return out, nil
 }
 
-// contained completes spec s of a fabric of containers. It returns functions that
-// write the compose file and the containers' keys into the run folder. For a
-// fabric of processes it returns none.
+// contained completes spec s of a fabric of containers. contained returns functions
+// that write the compose file and the containers' keys into the run folder. For a
+// fabric of processes, contained returns no functions.
 func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folder.Dir) error, err error) {
 	switch s.Runtime {
 	case "", spec.Process:
@@ -145,10 +145,10 @@ func random64() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// Settled waits until the containers of a fabric that have just started describe
-// their fabric, so that no other fabric gets the same name. It returns an error
-// if the containers do not describe their fabric before ctx ends. It returns nil
-// if there is no such fabric.
+// Settled waits until the containers of a fabric that have just started describe their
+// fabric, so that no other fabric gets the same name. Settled returns an error if the
+// containers do not describe their fabric before ctx ends. Settled returns nil if there
+// is no such fabric.
 func Settled(ctx context.Context, name string) error {
 	for {
 		_, err := Open(ctx, name)
@@ -173,9 +173,9 @@ func Settled(ctx context.Context, name string) error {
 // Exits is a channel of chips that have ended. Its capacity is the number of chips.
 type Exits = chan folder.Exit
 
-// Up starts the chips that do not run, and waits until all links are up. It calls
-// progress, if not nil, with the number of links that are up and the number of
-// all links. exits, if not nil, gets the chips that end from then on.
+// Up starts the chips that do not run, and waits until all links are up. Up calls the
+// function "progress", if not nil, with the number of links that are up and the number
+// of all links. The channel "exits", if not nil, gets the chips that end from now on.
 func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {
@@ -256,12 +256,13 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), exi
 // Times of waiting for chips that start.
 const (
 	pollInterval = 50 * time.Millisecond  // time between two questions to a chip whose links are not up
-	slowPoll     = 500 * time.Millisecond // the same if chips take long, which then need the processor more
+	slowPoll     = 500 * time.Millisecond // time between two questions if chips take long to start, so that the chips get more processor time
 	pollTime     = 2 * time.Second        // longest time that one chip may take to answer
 	startTime    = 20 * time.Second       // longest time that one chip may take to start
 )
 
-// poll asks those chips of cs whose links were not all up yet, and stores the answers in views.
+// poll asks each chip of cs that had a link down at its last answer, and stores the
+// answers in views.
 func (f *Fabric) poll(ctx context.Context, cs []*api.Client, views map[wire.FabricNodeID]api.ChipView) {
 	cs = slices.DeleteFunc(cs, func(c *api.Client) bool {
 		v, ok := views[c.Self()]
@@ -273,7 +274,7 @@ func (f *Fabric) poll(ctx context.Context, cs []*api.Client, views map[wire.Fabr
 	}
 }
 
-// ready reports whether all links of chip v are up, and its tables use them all.
+// ready reports whether all links of chip v are up and the chip's tables use all links.
 // If an operator took cables out of service, the tables need not use all links.
 func ready(v api.ChipView, all map[wire.FabricNodeID]api.ChipView) bool {
 	if v.LinksUp < len(v.Links) {

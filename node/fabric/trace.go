@@ -29,7 +29,7 @@ type Hop struct {
 	Crossing bool   `json:"leaves_mesh,omitempty"`
 }
 
-// Verdict says in words whether plan and packet agree.
+// Verdict returns in words whether the planned hop and the packet's hop agree.
 func (h *Hop) Verdict() string {
 	switch {
 	case h.Agrees:
@@ -44,7 +44,7 @@ func (h *Hop) Verdict() string {
 type Route struct {
 	Src, Dst wire.FabricNodeID
 	Plane    wire.Plane
-	Other    bool // the other of two equally long routes round a ring: see session.OtherWay
+	Other    bool // take the other of two equally long routes round a ring: see session.OtherWay
 }
 
 // NoRouteError says that the tables have no route between two chips.
@@ -75,14 +75,15 @@ func plannedHops(walk []route.Hop) []Hop {
 	return hops
 }
 
-// sighting is a traced packet as one chip saw the packet come in.
+// sighting is the arrival of a traced packet at one chip.
 type sighting struct {
 	at wire.FabricNodeID
 	api.SightingView
 }
 
-// sightings asks all chips for the traced packets from r.Src to r.Dst. It returns
-// an error if a chip does not answer, because a packet may have come to that chip.
+// sightings asks all chips for the traced packets from r.Src to r.Dst. sightings
+// returns an error if a chip does not answer, because a packet may have come to that
+// chip.
 func sightings(ctx context.Context, cs []*api.Client, r Route) (out []sighting, err error) {
 	var errs []error
 	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) ([]api.SightingView, error) { return c.Traces(ctx) }) {
@@ -96,8 +97,8 @@ func sightings(ctx context.Context, cs []*api.Client, r Route) (out []sighting, 
 	return out, errors.Join(errs...)
 }
 
-// Tracer sends traced packets, one after the other. Each chip on the route of a
-// traced packet notes the packet.
+// Tracer sends traced packets, one after the other. Each chip on the route of a traced
+// packet records the packet.
 type Tracer struct {
 	cs      []*api.Client
 	from    *session.Session
@@ -107,8 +108,9 @@ type Tracer struct {
 	before  []sighting
 }
 
-// Trace begins to trace packets along a route. timeout is the longest time to
-// wait for the answer to a packet. The error is a [NotRunningError] if the source does not run.
+// Trace begins to trace packets along a route. The parameter "timeout" is the longest
+// time to wait for the answer to a packet. The error is a [NotRunningError] if the
+// source does not run.
 func (f *Fabric) Trace(ctx context.Context, r Route, timeout time.Duration) (*Tracer, error) {
 	cs, _, err := f.Clients()
 	if err != nil {
@@ -127,9 +129,9 @@ func (f *Fabric) Trace(ctx context.Context, r Route, timeout time.Duration) (*Tr
 	return t, err
 }
 
-// Packet sends one packet, and returns the planned hops together with the hops
-// that chips saw. sent is the error of a packet without an answer. err is an
-// error of asking the chips.
+// Packet sends one packet, and returns the planned hops together with the hops that
+// chips saw. The result "sent" is the error of a packet without an answer. The result
+// "err" is an error of a call to a chip.
 func (t *Tracer) Packet(ctx context.Context, plan []Hop) (hops []Hop, rtt time.Duration, sent, err error) {
 	one, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
@@ -140,8 +142,9 @@ func (t *Tracer) Packet(ctx context.Context, plan []Hop) (hops []Hop, rtt time.D
 	return hops, rtt, sent, err
 }
 
-// newOnes returns the sightings of the first packet in after that is not in
-// before. They are in the order of the packet's hops: each hop decrements its TTL.
+// newOnes returns the sightings of the first packet in the list "after" that is not in
+// the list "before". The sightings are in the order of the packet's hops, because each
+// hop decrements the packet's TTL.
 func newOnes(before, after []sighting) (out []sighting) {
 	old := map[string]bool{}
 	for _, s := range before {
@@ -156,7 +159,7 @@ func newOnes(before, after []sighting) (out []sighting) {
 	return out
 }
 
-// beside adds the sightings of a packet to its planned hops, hop by hop.
+// beside adds the sightings of a packet to the packet's planned hops, hop by hop.
 func beside(hops []Hop, seen []sighting) []Hop {
 	for i, s := range seen {
 		if i == len(hops) {

@@ -17,22 +17,25 @@ import (
 // trafficPoll is the time between two questions to the chips of a run about their progress.
 const trafficPoll = 100 * time.Millisecond
 
-// StartTraffic lets chips take part in a run. With send the chips send packets; without, they only receive.
+// StartTraffic makes chips take part in a run. If send is true, the chips send and
+// receive packets. If send is false, the chips only receive packets.
 func StartTraffic(ctx context.Context, cs []*api.Client, spec traffic.Spec, pairs []traffic.Pair, send bool) error {
 	return Tell(ctx, cs, 0, func(ctx context.Context, c *api.Client) error {
 		return c.StartTraffic(ctx, api.TrafficStart{Spec: spec, Pairs: pairs, Send: send})
 	})
 }
 
-// StopTraffic ends a run, even if ctx has ended. It ignores errors, since a dead chip has nothing to stop.
+// StopTraffic ends a run, even if ctx has ended. StopTraffic ignores errors, since a
+// dead chip has nothing to stop.
 func StopTraffic(ctx context.Context, cs []*api.Client) {
 	_ = Tell(context.WithoutCancel(ctx), cs, AskTime, func(ctx context.Context, c *api.Client) error { return c.StopTraffic(ctx) })
 }
 
-// Traffic runs verified traffic between chips. First it lets all chips receive,
-// then it lets them send. Then it asks the chips for their reports until all are
-// done. It calls progress, if not nil, with the number of packets delivered so
-// far. If ctx ends first, Traffic returns the results so far and an error.
+// Traffic runs verified traffic between chips. First Traffic makes all chips receive,
+// then Traffic makes the chips send. Then Traffic asks the chips for their reports
+// until all chips are done. Traffic calls the function "progress", if not nil, with the
+// number of packets delivered so far. If ctx ends first, Traffic returns the results so
+// far and an error.
 func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []traffic.Pair, progress func(delivered int)) (traffic.Result, error) {
 	for _, send := range []bool{false, true} {
 		if err := StartTraffic(ctx, cs, run, pairs, send); err != nil {
@@ -43,7 +46,7 @@ func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []tr
 	last := map[wire.FabricNodeID]traffic.Report{} // by chip; keeps the last report of a chip that dies
 	for {
 		silent, done := collect(ctx, cs, run.Run, last)
-		if done { // a chip that was asked early may have received packets since
+		if done { // a chip that answered early may have received packets since then
 			silent, done = collect(ctx, cs, run.Run, last)
 		}
 		reports := slices.SortedFunc(maps.Values(last), func(a, b traffic.Report) int {
@@ -68,9 +71,9 @@ func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []tr
 	}
 }
 
-// collect asks all chips for their reports of the run, and stores them in last.
-// silent are the chips that do not answer, or do not know the run (any more).
-// done reports whether all other chips have finished.
+// collect asks all chips for their reports of the run, and stores the reports in the
+// map "last". The list "silent" holds the chips that do not answer or do not know the
+// run. The result "done" reports whether all other chips have finished.
 func collect(ctx context.Context, cs []*api.Client, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
 	done = true
 	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (traffic.Report, error) { return c.Traffic(ctx) }) {
@@ -87,14 +90,14 @@ func collect(ctx context.Context, cs []*api.Client, run uint64, last map[wire.Fa
 	return silent, done
 }
 
-// TrafficWanted is a run of verified traffic as a user asks for it.
+// TrafficWanted holds a user's options for a run of verified traffic.
 type TrafficWanted struct {
 	Pattern  string  // a name of traffic.Patterns
 	Packets  uint64  // total number, split over the pairs
-	Size     int     // bytes of a packet
-	Window   int     // packets that each chip keeps outstanding; 0: the default
-	Planes   int     // routing planes that a pair's packets take in turn; 0: all
-	Ways     int     // directions round a ring that a pair's packets take in turn: 1 or traffic.MaxWays; 0: traffic.MaxWays
+	Size     int     // payload of a packet, in bytes
+	Window   int     // number of packets that each chip keeps outstanding; 0: the default
+	Planes   int     // number of routing planes that a pair's packets take in turn; 0: all planes
+	Ways     int     // number of directions round a ring that a pair's packets take in turn: 1 or traffic.MaxWays; 0: traffic.MaxWays
 	Seed     uint64  // seed of the order of destinations, of arrivals and of random pairs
 	Load     float64 // packets per second that arrive at each sending chip; 0: as fast as the window allows
 	Hot      string  // chip of the hotspot pattern; "": the first chip
@@ -105,10 +108,10 @@ type TrafficWanted struct {
 type TrafficPlan struct {
 	Spec  traffic.Spec
 	Pairs []traffic.Pair
-	Apart int // pairs of the pattern that the plan leaves out, as the fabric has no route between them
+	Apart int // number of pairs of the pattern that the plan leaves out, because the fabric has no route between the two chips
 }
 
-// PlanTraffic plans a run between the fabric's chips. Its errors name the bad option.
+// PlanTraffic plans a run between the fabric's chips. The error names the bad option.
 func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
 	w.Ways, w.HotShare = cmp.Or(w.Ways, traffic.MaxWays), cmp.Or(w.HotShare, traffic.DefaultHotShare)
 	pattern, err := traffic.PatternByName(w.Pattern)
@@ -159,5 +162,5 @@ func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
 	return p, spec.AsUsage(err)
 }
 
-// NewRun draws the number of a run of traffic.
+// NewRun returns a random number for a run of traffic.
 func NewRun() uint64 { return random64() }

@@ -11,25 +11,25 @@ import (
 	"ttfabric/wire"
 )
 
-// transfer is one call that takes many packets. A transfer hands packets to the
-// fabric in batches, keeps up to InFlight of them under way, and gathers their ends.
+// transfer is one call that takes many packets. A transfer hands packets to the fabric
+// in batches, keeps up to InFlight packets under way, and collects how the packets end.
 type transfer struct {
 	s     *Session
 	ctx   context.Context
-	n     int                                   // bytes in all
-	build func(off, n int) flow.Request         // makes the request for n bytes from off on
-	took  func(off, n int, r flow.Result) error // takes the data of a packet that was performed; nil: packets bring none
+	n     int                                   // length of the transfer, in bytes
+	build func(off, n int) flow.Request         // makes the request for n bytes from offset off on
+	took  func(off, n int, r flow.Result) error // takes the data that a performed packet brought; nil if packets bring no data
 
 	mu    sync.Mutex
 	open  int           // packets under way
 	err   error         // the first error
 	wake  chan struct{} // a packet has ended
-	ended bool          // the caller has its answer
+	ended bool          // the call has returned to the caller
 	done  bool          // the destination performed a packet
-	anew  bool          // the destination restarted before it performed a packet: all packets go to its present incarnation
+	anew  bool          // the destination restarted before it performed a packet; all packets go to the present incarnation of the destination
 }
 
-// batchMin is the least number of packets in a batch, unless fewer are left.
+// batchMin is the least number of packets in a batch. The last batch may be smaller.
 const batchMin = InFlight / 4
 
 // pieces moves n bytes and returns the first error after all packets have ended.
@@ -81,8 +81,8 @@ func (t *transfer) request(i int) flow.Request {
 	return t.build(off, min(wire.MaxPayload, t.n-off))
 }
 
-// wait blocks until ready holds. wait calls ready under the lock. wait returns
-// false when the context ended before.
+// wait blocks until the function "ready" returns true. wait holds the lock when it
+// calls "ready". If the context ends first, wait returns false.
 func (t *transfer) wait(ready func() bool) bool {
 	for {
 		t.mu.Lock()
@@ -99,7 +99,7 @@ func (t *transfer) wait(ready func() bool) bool {
 	}
 }
 
-// leave answers the caller while packets are still under way.
+// leave ends the call while packets are still under way, and returns the call's error.
 func (t *transfer) leave() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +114,7 @@ func (t *transfer) fail(err error) {
 	}
 }
 
-// end takes the end of packet i.
+// end handles the end of packet i.
 func (t *transfer) end(i, try int, r flow.Result) {
 	again, torn := t.again(try, &r)
 	if again {
@@ -147,9 +147,10 @@ func (t *transfer) end(i, try int, r flow.Result) {
 	t.settled()
 }
 
-// again reports whether the transfer repeats a packet, and notes how the packet
-// ended. Where the destination restarted after it performed some packets, the
-// others are not sent to its present incarnation: the transfer is torn.
+// again notes how a packet ended, and reports whether the transfer repeats the packet.
+// If the destination restarted after it performed some packets, the transfer is torn. A
+// torn transfer does not send its other packets to the present incarnation of the
+// destination.
 func (t *transfer) again(try int, r *flow.Result) (again, torn bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -166,7 +167,7 @@ func (t *transfer) again(try int, r *flow.Result) (again, torn bool) {
 	return t.ctx.Err() == nil && try < againRetries && passing(r), false
 }
 
-// settled notes that a packet has ended, and unlocks.
+// settled notes that a packet has ended, and unlocks the transfer.
 func (t *transfer) settled() {
 	t.open--
 	t.mu.Unlock()

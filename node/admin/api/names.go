@@ -25,7 +25,7 @@ type DropReason wire.DropReason
 // Doubt says why nobody knows whether a request was performed; in JSON it is a word, such as "no-answer".
 type Doubt flow.Doubt
 
-// name is the word that stands for a value in JSON.
+// name is a value and the word that stands for this value in JSON.
 type name struct {
 	value uint8
 	word  string
@@ -33,11 +33,12 @@ type name struct {
 
 // names are the words of one enumeration.
 type names struct {
-	of  string // the noun in error messages
+	of  string // noun for the enumeration in error messages
 	all []name
 }
 
-// The words of each enumeration. A word never changes once it is here: programs compare it.
+// The words of each enumeration. An existing word must never change, because programs
+// compare these words.
 var (
 	sendTypeNames = names{"NoC command", []name{
 		{uint8(wire.NocUnicastWrite), "write"}, {uint8(wire.NocInlineWrite), "inline-write"}, {uint8(wire.NocAtomicInc), "atomic-inc"},
@@ -72,7 +73,8 @@ func (n *names) words() (all []string) {
 	return all
 }
 
-// write is the word of a value in JSON. A value without a word is an error.
+// write returns the word of a value in JSON. write returns an error for a value without
+// a word.
 func (n *names) write(v uint8) ([]byte, error) {
 	k := slices.IndexFunc(n.all, func(x name) bool { return x.value == v })
 	if k < 0 {
@@ -81,8 +83,8 @@ func (n *names) write(v uint8) ([]byte, error) {
 	return []byte(n.all[k].word), nil
 }
 
-// read reads a word from JSON, or the number that the word stands for: this API
-// used numbers before it had words.
+// read reads a word from JSON, or the number that the word stands for. An earlier
+// version of this API used numbers instead of words.
 func (n *names) read(b []byte) (uint8, error) {
 	var word string
 	var number uint8

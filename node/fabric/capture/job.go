@@ -18,15 +18,15 @@ import (
 
 // Limits of a job.
 const (
-	retryTime = 500 * time.Millisecond // time between two attempts to reach a chip that is gone
-	endTime   = 2 * time.Second        // time at the end in which the chips send their last frames
-	tickTime  = 50 * time.Millisecond  // time between two looks at packets that wait for packets of other chips
-	queueLen  = 4096                   // items that may wait between the streams of the chips and the sink
+	retryTime = 500 * time.Millisecond // time between two attempts to reach a chip that does not answer
+	endTime   = 2 * time.Second        // time at the end of a job for the chips to send their last frames
+	tickTime  = 50 * time.Millisecond  // time between two checks of packets that wait for packets of other chips
+	queueLen  = 4096                   // largest number of items that wait between the streams of the chips and the sink
 )
 
 // Job is a capture of many chips. A job runs once.
 type Job struct {
-	Say func(line string) // is called with notices about chips that go and come back, from the goroutine of [Job.Run]; nil: no notices
+	Say func(line string) // called with notices about chips that stop answering or come back, from the goroutine of [Job.Run]; nil: no notices
 
 	fabric  *fabric.Fabric
 	where   fabric.Where
@@ -39,8 +39,8 @@ type Job struct {
 	ids    map[string]int       // interfaces by name
 	past   []capture.Statistics // by interface: sum of the ended streams
 	now    []capture.Statistics // by interface: latest statistics of the running stream
-	came   []uint64             // by interface: packets from the running stream
-	keys   map[string]bool      // lines of the key log that the sink has
+	came   []uint64             // by interface: number of packets from the running stream
+	keys   map[string]bool      // lines of the key log that the sink has already
 	merge  *capture.Merger
 	frames int
 	ended  bool // the job takes no more frames
@@ -69,7 +69,8 @@ func New(f *fabric.Fabric, where fabric.Where, o Options) (*Job, error) {
 // to capture a missing chip as soon as the chip runs.
 func (j *Job) Missing() []wire.FabricNodeID { return j.missing }
 
-// item is one piece of a chip's stream. One of the fields after source is set.
+// item is one piece of a chip's stream. Exactly one of the fields after the field
+// source is set.
 type item struct {
 	source  int
 	begins  bool // a new stream of the chip begins
@@ -83,9 +84,10 @@ type item struct {
 	fatal   error
 }
 
-// Run captures into the sink until ctx ends, a limit of the options is reached, or
-// the fabric is down. Run then closes the sink. If the sink's reader goes away
-// ([syscall.EPIPE]), Run ends without an error. The summary is valid also with an error.
+// Run captures into the sink until ctx ends, a limit of the options is reached, or the
+// fabric is down. Run then closes the sink. If the sink's reader disconnects
+// ([syscall.EPIPE]), Run ends without an error. The summary is valid even if Run
+// returns an error.
 func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 	j.begin, j.sink = time.Now(), sink
 	chips := slices.SortedFunc(maps.Keys(j.where), wire.FabricNodeID.Compare)
@@ -122,7 +124,8 @@ func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 	return sum, err
 }
 
-// take moves items from the streams to the sink. done tells the streams to end, and cancel ends them at once.
+// take moves items from the streams to the sink. The function "done" tells the streams
+// to end, and the function "cancel" ends the streams at once.
 func (j *Job) take(stop context.Context, done, cancel func(), items <-chan item, sources int) error {
 	ids := make([][]int, sources) // numbers in the sink of each source's interfaces
 	tick := time.NewTicker(tickTime)
@@ -156,7 +159,7 @@ func (j *Job) take(stop context.Context, done, cancel func(), items <-chan item,
 	}
 }
 
-// item takes one item.
+// item passes one item of a stream to the sink.
 func (j *Job) item(it *item, ids [][]int) error {
 	s := it.source
 	switch {
@@ -207,8 +210,8 @@ func (j *Job) interfaceOf(in *capture.Interface) (int, error) {
 	return i, j.sink.AddInterface(*in)
 }
 
-// newKeys gives the sink those key lines that the sink does not have yet. Each
-// stream of a chip begins with all lines.
+// newKeys gives the sink the key lines that the sink does not have yet. Each stream of
+// a chip begins with all lines.
 func (j *Job) newKeys(lines []byte) error {
 	var fresh []byte
 	for line := range bytes.Lines(lines) {
@@ -223,7 +226,8 @@ func (j *Job) newKeys(lines []byte) error {
 	return j.sink.Keys(fresh)
 }
 
-// release gives the sink the packets whose order is certain. With all, it gives the sink every packet.
+// release gives the sink the packets whose order is certain. If all is true, release
+// gives the sink every packet.
 func (j *Job) release(all bool) error {
 	now := time.Now()
 	for !j.full() {
@@ -240,7 +244,8 @@ func (j *Job) release(all bool) error {
 	return nil
 }
 
-// full reports whether the sink has as many frames, or bytes, as the options ask for.
+// full reports whether the sink has reached the limit of frames or bytes in the
+// options.
 func (j *Job) full() bool {
 	return j.o.Count > 0 && j.frames >= j.o.Count || j.o.LimitMiB > 0 && j.sink.Size() >= int64(j.o.LimitMiB)<<20
 }

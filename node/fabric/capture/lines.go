@@ -62,7 +62,8 @@ type objects struct {
 	decoder capture.Decoder
 }
 
-// Objects writes a [Frame] per frame to w, as a line of JSON or, with yaml, as an item of a YAML list.
+// Objects writes a [Frame] per frame to w, as a line of JSON. If yaml is true, Objects
+// writes each [Frame] as an item of a YAML list.
 func Objects(w io.Writer, yaml bool) Sink {
 	s := &objects{lines: lines{w: bufio.NewWriter(w)}}
 	if yaml {
@@ -73,13 +74,13 @@ func Objects(w io.Writer, yaml bool) Sink {
 
 // Frame is the JSON of a captured frame, which [Objects] writes.
 type Frame struct {
-	Time      time.Time           `json:"time"` // by the clock of the chip's machine
-	Port      string              `json:"port"` // such as M0D3/eth8
+	Time      time.Time           `json:"time"` // time of the frame by the clock of the chip's machine
+	Port      string              `json:"port"` // name of the port, such as M0D3/eth8
 	Direction string              `json:"direction"`
-	Length    int                 `json:"length"`                   // bytes of the whole Ethernet frame
-	Comments  []string            `json:"comments,omitempty"`       // faults done to the frame, and events at the port before the frame
-	Dropped   uint64              `json:"dropped_before,omitempty"` // frames between the port's last frame and this frame that the capture had no room for
-	Fields    map[string][]string `json:"fields"`                   // by the names of the Wireshark dissector; see package wire/capture
+	Length    int                 `json:"length"`                   // length of the whole Ethernet frame, in bytes
+	Comments  []string            `json:"comments,omitempty"`       // faults that were injected into the frame, and events at the port before the frame
+	Dropped   uint64              `json:"dropped_before,omitempty"` // number of frames before this frame for which the capture had no room, since the port's last captured frame
+	Fields    map[string][]string `json:"fields"`                   // fields of the frame, by the names of the Wireshark dissector; see package wire/capture
 }
 
 // AddInterface implements [Sink].

@@ -8,9 +8,9 @@
 //	j, err := capture.New(f, where, o)
 //	sum, err := j.Run(ctx, sink)
 //
-// A [Job] goes on when chips die and come back, and when another fabric of the
-// same name takes the fabric's place. The chips do the capturing; see package
-// node. Package wire/capture has the format of their streams.
+// A [Job] continues when chips die and come back, and when another fabric of the same
+// name replaces the fabric. The chips do the capturing; see package node. Package
+// wire/capture has the format of the chips' streams.
 package capture
 
 import (
@@ -32,20 +32,20 @@ import (
 // Options say which frames a capture takes, when the capture ends, and which
 // files the capture writes.
 type Options struct {
-	Write     string        // pcapng file; "-": a stream; "": no pcapng at all
-	Filter    string        // see [capture.FilterHelp]; "": all frames
+	Write     string        // name of the pcapng file; "-": a stream; "": no pcapng
+	Filter    string        // filter of the frames, see [capture.FilterHelp]; "": all frames
 	Count     int           // number of frames after which the capture ends; 0: no limit
 	Duration  time.Duration // time after which the capture ends; 0: no limit
 	SnapLen   int           // number of bytes to keep of each Ethernet frame, at most [api.MaxSnapLen]; 0: all
 	RingFiles int           // number of newest files to keep, which needs RingMiB; 0: all files
 	RingMiB   int           // size in MiB after which the next file begins; 0: one file
 	LimitMiB  int           // size of all files in MiB after which the capture ends; 0: no limit
-	BufferMiB int           // MiB of frames that may wait in each chip, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
-	Keys      bool          // the TLS keys of QUIC ports go into the file
+	BufferMiB int           // amount of frames that may wait in each chip, in MiB, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
+	Keys      bool          // whether the TLS keys of QUIC ports go into the file
 }
 
-// Check refuses options that are out of range, or do not go together. The error
-// is of kind [spec.Usage], and names the flags of 'ttfabric capture'.
+// Check returns an error for options that are out of range or contradict each other.
+// The error is of kind [spec.Usage], and names the flags of 'ttfabric capture'.
 func (o *Options) Check() error {
 	for _, n := range []struct {
 		name string
@@ -75,10 +75,10 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Ports finds the ports that any of words names. A chip, or a pattern of chips,
-// stands for the chip's own ports. "M0D0:8", "M0D0/8" and "M0D0/eth8" stand for
-// one port. Any other LINK stands for both ends of its cables (see
-// [topo.Topology.SelectLinks]). No words stand for all ports.
+// Ports returns the ports that at least one of the words names. The name of a chip, or
+// a pattern of chips, stands for the chips' own ports. "M0D0:8", "M0D0/8" and
+// "M0D0/eth8" stand for one port. Any other LINK stands for both ends of its cables
+// (see [topo.Topology.SelectLinks]). Without words, Ports returns all ports.
 func Ports(t *topo.Topology, words []string) (fabric.Where, error) {
 	if len(words) == 0 {
 		words = []string{"all"}
@@ -119,7 +119,7 @@ func Ports(t *topo.Topology, words []string) (fabric.Where, error) {
 	return where, nil
 }
 
-// Section describes a capture of a fabric in the head of a pcapng file: the
+// Section returns the description of a capture for the head of a pcapng file: the
 // fabric, the impairments from the start, and the program's version.
 func Section(f *fabric.Fabric, version string) capture.Section {
 	host, _ := os.Hostname()

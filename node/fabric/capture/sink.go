@@ -19,7 +19,7 @@ type Sink interface {
 	Packet(p *capture.Packet) error
 	Keys(lines []byte) error                // lines of a TLS key log
 	Flush() error                           // writes all buffered data
-	Size() int64                            // bytes so far in all files; 0 if the sink writes no files
+	Size() int64                            // number of bytes so far in all files; 0 if the sink writes no files
 	Close(stats []capture.Statistics) error // stats are the statistics by interface
 	Files() []string                        // names of the existing files, oldest first
 }
@@ -43,10 +43,10 @@ func Stream(w io.Writer, s capture.Section) Sink {
 	return &pcapng{section: s, w: capture.NewWriter(w, s)}
 }
 
-// Files returns a sink that writes the file that o names or, with RingMiB, a
-// series of files NAME_00001_TIME.EXT. It opens the first file. Only the owner can
-// read a file with keys. If a file cannot be written further, for example because
-// the disk is full, the sink cuts the file to whole blocks, so that the file is valid.
+// Files returns a sink that writes the file that o names. With RingMiB, the sink writes
+// a series of files NAME_00001_TIME.EXT. Files opens the first file. Only the owner can
+// read a file with keys. If a file cannot be written further, for example because the
+// disk is full, the sink cuts the file to whole blocks, so that the file is valid.
 func Files(o *Options, s capture.Section) (Sink, error) {
 	p := &pcapng{o: *o, section: s}
 	return p, p.open()
@@ -141,7 +141,8 @@ func (p *pcapng) finish() error {
 	return err
 }
 
-// failed cuts a file that could not be written further to whole blocks, and says so in the error.
+// failed cuts a file to whole blocks if the file cannot be written further. The
+// returned error says that the file was cut.
 func (p *pcapng) failed(err error) error {
 	if err == nil || p.file == nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// follow reads a chip's streams until stop ends or the fabric is down. It opens
-// another stream whenever the chip has come back.
+// follow reads a chip's streams until stop ends or the fabric is down. follow opens
+// another stream each time the chip has come back.
 func (j *Job) follow(stop, hard context.Context, source int, n wire.FabricNodeID, items chan<- item) {
 	put := func(it item) {
 		it.source = source
@@ -60,8 +60,8 @@ func (j *Job) follow(stop, hard context.Context, source int, n wire.FabricNodeID
 	}
 }
 
-// clientNow opens a chip's API at the address that the run folder names now. The
-// chip may have restarted, or the whole fabric, with another token.
+// clientNow opens a chip's API at the address that the run folder names now. The chip
+// or the whole fabric may have restarted with another token.
 func (j *Job) clientNow(ctx context.Context, n wire.FabricNodeID) (*api.Client, error) {
 	f, err := fabric.Open(ctx, j.fabric.Name())
 	if err != nil {
@@ -70,7 +70,8 @@ func (j *Job) clientNow(ctx context.Context, n wire.FabricNodeID) (*api.Client, 
 	return f.Client(n)
 }
 
-// stream reads one stream of a chip to its end. again says that the chip had another stream before.
+// stream reads one stream of a chip to the stream's end. The parameter "again" says
+// that the chip had another stream before.
 func (j *Job) stream(stop, hard context.Context, n wire.FabricNodeID, client func() (*api.Client, error), put func(item), again bool) (began bool, err error) {
 	cl, err := client()
 	if err != nil {

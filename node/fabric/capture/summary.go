@@ -11,16 +11,16 @@ import (
 
 // Summary says what a [Job] captured.
 type Summary struct {
-	Frames   int           // frames that went to the sink
-	Passed   uint64        // frames that passed the ports
-	Dropped  uint64        // frames for which a chip's capture had no room
-	Late     uint64        // frames that stand behind frames of a later time
-	Ports    int           // ports that the chips captured at
-	Chips    int           // chips of the job
+	Frames   int           // number of frames that went to the sink
+	Passed   uint64        // number of frames that passed the ports
+	Dropped  uint64        // number of frames for which a chip's capture had no room
+	Late     uint64        // number of frames that stand behind frames of a later time
+	Ports    int           // number of ports at which the chips captured
+	Chips    int           // number of chips of the job
 	Took     time.Duration // time from begin to end
 	Files    []string      // names of the existing files, oldest first
 	WantKeys bool          // the options asked for keys
-	Keys     int           // lines of keys that came
+	Keys     int           // number of lines of keys that came
 }
 
 // String returns the summary as lines for people, without a newline at the end.
@@ -56,7 +56,8 @@ func (j *Job) summary(chips int) Summary {
 	return s
 }
 
-// add sums up the statistics of an interface from two streams. b is from the later stream.
+// add returns the sum of an interface's statistics from two streams. The statistics b
+// are from the later stream.
 func add(a, b capture.Statistics) capture.Statistics {
 	if a.Start.IsZero() || !b.Start.IsZero() && b.Start.Before(a.Start) {
 		a.Start = b.Start
@@ -69,8 +70,9 @@ func add(a, b capture.Statistics) capture.Statistics {
 	return a
 }
 
-// running returns the statistics of an interface's running stream. A killed chip
-// does not send its last statistics. So the figures are at least the packets that came.
+// running returns the statistics of an interface's running stream. A killed chip does
+// not send its last statistics. Therefore the figures are at least the number of
+// packets that came.
 func (j *Job) running(i int) capture.Statistics {
 	s := j.now[i]
 	s.Accepted = max(s.Accepted, j.came[i]+s.Dropped)

@@ -17,7 +17,8 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Unheard says that a fabric has containers, and that no chip in them describes the fabric.
+// Unheard says that a fabric has containers, but that no chip in these containers
+// describes the fabric.
 type Unheard struct {
 	error
 	Yet bool // the containers have been started, and may describe the fabric soon
@@ -34,8 +35,9 @@ func (u Unheard) Error() string {
 // Unwrap returns the error without the advice.
 func (u Unheard) Unwrap() error { return u.error }
 
-// starting reports whether containers may still describe their fabric: at least
-// one container runs or is about to run, and all are of one compose project.
+// starting reports whether containers may still describe their fabric. In this case, at
+// least one container runs or is about to run, and all containers are of one compose
+// project.
 func starting(cs []container) (some bool) {
 	for _, c := range cs {
 		if c.project != cs[0].project {
@@ -46,7 +48,7 @@ func starting(cs []container) (some bool) {
 	return some
 }
 
-// found describes a fabric that was found by its containers.
+// found describes a fabric that a search found by the fabric's containers.
 type found struct {
 	mesh  spec.Spec
 	t     *topo.Topology
@@ -54,9 +56,9 @@ type found struct {
 	ids   []string
 }
 
-// Adopt finds a fabric by its containers, asks a chip in them to describe the
-// fabric, and makes the run folder. If there are containers but no chip answers,
-// the error is an [Unheard].
+// Adopt finds a fabric by its containers, asks a chip in the containers to describe the
+// fabric, and makes the run folder. If there are containers but no chip answers, the
+// error is an [Unheard].
 func Adopt(d folder.Dir) (m spec.Spec, err error) {
 	name := d.Name()
 	if spec.CheckName(name) != nil {
@@ -113,7 +115,7 @@ func Adopt(d folder.Dir) (m spec.Spec, err error) {
 // inquire asks the chips in containers of one fabric to describe the fabric.
 func inquire(ctx context.Context, name string, cs []container) (f found, err error) {
 	for _, c := range cs {
-		if c.project != cs[0].project { // see starting
+		if c.project != cs[0].project { // see the function starting
 			return f, fmt.Errorf("compose projects %q and %q both have a fabric named %q; bring up one of the two projects with another TTFABRIC_NAME", cs[0].project, c.project, name)
 		}
 		f.ids = append(f.ids, c.id)
@@ -133,12 +135,13 @@ func inquire(ctx context.Context, name string, cs []container) (f found, err err
 // Stray is a fabric of containers that has no run folder.
 type Stray struct {
 	Name, Topology, Project string
-	Running, Chips          int // Chips is the number of the topology's chips, or of containers if no chip answers
+	Running, Chips          int // Chips is the number of the topology's chips, or the number of containers if no chip answers
 	Created                 time.Time
 }
 
-// Strays returns the fabrics that are found only by their containers. known
-// reports whether a fabric has a run folder. Without an engine there are no strays.
+// Strays returns the fabrics that have containers but no run folder. The function
+// "known" reports whether a fabric has a run folder. Without an engine, Strays returns
+// no fabrics.
 func Strays(ctx context.Context, known func(name string) bool) (out []Stray) {
 	all, _ := findContainers(ctx, "")
 	by := map[string][]container{}
@@ -213,10 +216,10 @@ func (h Host) Gone() bool {
 	return false
 }
 
-// Remove stops the chips of a fabric of containers without a run folder, and
-// removes its containers, networks and volumes. With discard, Remove does not copy
-// recordings and logged secrets before. strange is the field Strange of [Host].
-// Remove reports whether there was anything to remove.
+// Remove stops the chips of a fabric of containers without a run folder, and removes
+// its containers, networks and volumes. If discard is false, Remove first copies
+// recordings and logged secrets. The parameter "strange" is the field Strange of
+// [Host]. Remove reports whether it found anything to remove.
 func Remove(d folder.Dir, discard bool, strange string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
 	defer cancel()

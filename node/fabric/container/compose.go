@@ -52,7 +52,7 @@ const (
 	minQUIC        = 1280         // least MTU in bytes that carries QUIC's first packets of 1,200 bytes (RFC 9000 §14), over IPv6 too
 )
 
-// AsJSON converts a compose file into JSON, which compose reads as well. The JSON
+// AsJSON converts a compose file into JSON, which compose can also read. The JSON
 // writes out each value that the YAML file repeats by an alias.
 func AsJSON(b []byte) ([]byte, error) {
 	var v map[string]any
@@ -74,7 +74,8 @@ type Options struct {
 // DefaultOptions returns the options without any user's choice.
 func DefaultOptions() Options { return Options{Image: "ttfabric", Memory: "512m", MTU: 1500} }
 
-// check refuses options, names and topologies that a fabric of containers cannot have.
+// check returns an error for options, names and topologies that a fabric of containers
+// cannot have.
 func (o *Options) check(s *spec.Spec, name string, t *topo.Topology) error {
 	switch {
 	case o.MTU < spec.MinMTU || o.MTU > spec.MaxMTU:
@@ -113,8 +114,9 @@ type File struct {
 	Subnet  string // subnet of a stack's overlay; see [Subnet]
 }
 
-// topologyArgument returns how chips learn the topology: by arguments with its
-// name or, if the topology comes from a file, by the file's text in the environment.
+// topologyArgument returns the way in which chips learn the topology. Chips get the
+// topology's name as an argument. If the topology comes from a file, chips get the
+// file's text in the environment.
 func (f *File) topologyArgument() (args []string, text string, err error) {
 	if _, err := os.Stat(f.Named); err != nil {
 		return []string{"--topology", f.Named}, "", nil
@@ -166,7 +168,8 @@ const (
 	tileShare = 50 // share that the chip's tile memory may take; the chip refuses a write beyond, so that the kernel need not kill the container
 )
 
-// ServiceName returns the compose service of a chip, which is also its name in the engine's DNS.
+// ServiceName returns the compose service of a chip. The service's name is also the
+// chip's name in the engine's DNS.
 func ServiceName(n wire.FabricNodeID) string { return strings.ToLower(n.String()) }
 
 // composeSeeds returns seeds of each mesh, exit nodes first. Only exit nodes are
@@ -197,7 +200,8 @@ func quoted(s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// writeTopology writes a topology's text as an environment variable. It writes nothing if text is "".
+// writeTopology writes a topology's text as an environment variable. writeTopology
+// writes nothing if text is "".
 func writeTopology(b *bytes.Buffer, text string) {
 	if text == "" {
 		return

@@ -1,6 +1,6 @@
-// Package container runs the chips of a fabric as containers, and writes the
-// files that bring them up: compose files, and stack files for Docker Swarm. It
-// speaks to the engine through the docker command.
+// Package container runs the chips of a fabric as containers, and writes the files that
+// bring them up: compose files, and stack files for Docker Swarm. The package controls
+// the engine through the docker command.
 package container
 
 import (
@@ -23,8 +23,9 @@ import (
 	"ttfabric/wire"
 )
 
-// Host runs the chips of a fabric as containers. It finds the containers by their
-// labels, whoever started them. The run folder has these files of a Host:
+// Host runs the chips of a fabric as containers. A Host finds the containers by their
+// labels, so that anybody may have started the containers. The run folder has these
+// files of a Host:
 //
 //	compose.yml   the compose file of 'up --runtime docker'
 //	engine.json   ids of the containers that were seen last; when none of them is left, the folder is obsolete
@@ -32,8 +33,8 @@ import (
 type Host struct {
 	Dir     folder.Dir
 	Spec    spec.Spec
-	Discard bool   // Remove does not copy recordings and logged secrets from the volume before
-	Strange string // folder for recordings whose own folder is not known any more; "": Remove fails if there are any
+	Discard bool   // whether Remove leaves recordings and logged secrets in the volume without a copy
+	Strange string // folder for recordings whose own folder is not known any more; "": Remove fails if there are such recordings
 }
 
 // Names of files in the run folder, and an address.
@@ -43,7 +44,7 @@ const (
 	unpublished = "127.0.0.1:0" // stands for the API of a container without a published port; nobody answers there
 )
 
-// list finds the fabric's containers. It returns none if the engine does not answer.
+// list finds the fabric's containers. list returns none if the engine does not answer.
 func (h Host) list() []container {
 	all, _ := findContainers(context.Background(), h.Dir.Name())
 	return slices.DeleteFunc(all, func(c container) bool { return c.project != h.Spec.Project })
@@ -80,8 +81,8 @@ func note(d folder.Dir, ids []string) error {
 }
 
 // Launch starts the containers of chips that do not run. Compose makes the missing
-// containers. rec, if not zero, says where the chips are recorded from this start
-// on. exits gets the chips that end later.
+// containers. The parameter "rec", if not zero, says where the chips are recorded from
+// this start on. The channel "exits" gets the chips that end later.
 func (h Host) Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) (err error) {
 	there := h.byChip()
 	if err := h.certify(ctx, ns, there); err != nil {
@@ -124,7 +125,8 @@ func (h Host) Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Recor
 	return nil
 }
 
-// compose makes the containers of some services, and the network and volume if they are missing.
+// compose makes the containers of some services. compose also makes the network and the
+// volume if they are missing.
 func (h Host) compose(ctx context.Context, services []string) error {
 	file := h.Dir.Path(ComposeName)
 	cmd, err := composeCommand(ctx)
@@ -138,7 +140,8 @@ func (h Host) compose(ctx context.Context, services []string) error {
 	defer cancel()
 	args := slices.Concat(cmd[1:], []string{"-p", h.Spec.Project, "-f", file, "up", "-d", "--no-recreate"}, services)
 	// The compose file holds the values of the flags. The user's environment must not
-	// replace them, which is meant for compose files of the user's own.
+	// replace these values, because the environment is meant for the user's own compose
+	// files.
 	_, err = engine(ctx, []string{"TTFABRIC_NAME=" + h.Dir.Name(), "TTFABRIC_IMAGE=", "TTFABRIC_MTU=", "COMPOSE_HTTP_TIMEOUT=300"}, cmd[0], args...)
 	if ctx.Err() != nil {
 		h.settle()
@@ -148,16 +151,16 @@ func (h Host) compose(ctx context.Context, services []string) error {
 
 // Times of waiting for containers that come up.
 const (
-	pollInterval = 50 * time.Millisecond // time between two looks
+	pollInterval = 50 * time.Millisecond // time between two checks
 	askTime      = 2 * time.Second       // longest time that one chip may take to answer
 )
 
 // engineQuiet is the time without a new container after which the engine counts as done with all requests.
 const engineQuiet = 3 * time.Second
 
-// settle waits until the engine makes no more containers. When a compose command
-// is ended, the engine still carries out the requests of that command. A container
-// that the engine makes after a removal would stay.
+// settle waits until the engine makes no more containers. If a compose command is
+// interrupted, the engine still carries out the command's requests. A container that
+// the engine makes after a removal would stay.
 func (h Host) settle() {
 	limit := time.Now().Add(engineTime)
 	most, since := 0, time.Now()
@@ -169,8 +172,8 @@ func (h Host) settle() {
 	}
 }
 
-// token waits until the first chip has made the API's token. It writes the token
-// and the ids of the containers into the run folder.
+// token waits until the first chip has made the API's token. token writes the token and
+// the ids of the containers into the run folder.
 func (h Host) token(ctx context.Context) error {
 	for {
 		cs := h.list()
@@ -214,10 +217,11 @@ func readContainerToken(ctx context.Context, cs []container) (token string, err 
 	return "", fmt.Errorf("the API's token is not in the containers' volume: %w", err)
 }
 
-// watchPoll is the time between two looks for containers that have ended.
+// watchPoll is the time between two checks for ended containers.
 const watchPoll = time.Second
 
-// watch sends containers that end to exits, until the run folder is removed or the program ends.
+// watch sends ended containers to the channel "exits", until the run folder is removed
+// or the program ends.
 func (h Host) watch(ns []wire.FabricNodeID, exits chan<- folder.Exit) {
 	ran := map[string]bool{}
 	for ; ; time.Sleep(watchPoll) {
@@ -294,9 +298,9 @@ func (h Host) copyArchive(ctx context.Context, id string) error {
 	return nil
 }
 
-// Remove removes all containers, networks and volumes with the fabric's label, and
-// the run folder. Before, it copies recordings, logged secrets and the archive to
-// their folders on this machine.
+// Remove removes all containers, networks and volumes with the fabric's label, and the
+// run folder. Before the removal, Remove copies recordings, logged secrets and the
+// archive to their folders on this machine.
 func (h Host) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), composeTime)
 	defer cancel()
@@ -305,7 +309,7 @@ func (h Host) Remove() error {
 	for _, c := range h.list() {
 		ids = append(ids, c.id)
 	}
-	if (h.Spec.Archive != "" || len(places(&h.Spec)) > 0 && !h.Discard) && len(ids) > 0 { // so that the chips write their last events and recordings before these are copied
+	if (h.Spec.Archive != "" || len(places(&h.Spec)) > 0 && !h.Discard) && len(ids) > 0 { // the chips must write their last events and recordings before the copy
 		_, err := engine(ctx, nil, "docker", append([]string{"stop", "--time", fmt.Sprint(int(folder.StopTime.Seconds()))}, ids...)...)
 		errs = append(errs, err)
 		if h.Spec.Archive != "" {
@@ -319,7 +323,8 @@ func (h Host) Remove() error {
 	return errors.Join(errors.Join(errs...), err, os.RemoveAll(string(h.Dir)))
 }
 
-// removeLabelled removes the containers, networks and volumes of a fabric. n is how many there were.
+// removeLabelled removes the containers, networks and volumes of a fabric. The result n
+// is the number of removed objects.
 func removeLabelled(ctx context.Context, fabric string) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, composeTime)
 	defer cancel()

@@ -27,7 +27,8 @@ const (
 // errNoEngine says that there is no docker command.
 var errNoEngine = errors.New("the docker command is missing: install Docker Engine (docker.io and docker-compose on Debian), or leave out '--runtime docker'")
 
-// errEngineDown says that the docker command reaches no engine, so no container of this machine runs.
+// errEngineDown says that the docker command reaches no engine. In this case, no
+// container of this machine runs.
 var errEngineDown = errors.New("the Docker engine does not run on this machine: 'sudo systemctl start docker' starts it; for an engine elsewhere, set DOCKER_HOST")
 
 // engineAbsent reports whether an error means that there is no engine, and so no container.
@@ -42,9 +43,9 @@ func docker(ctx context.Context, args ...string) ([]byte, error) {
 	return engine(ctx, nil, "docker", args...)
 }
 
-// engine runs docker or compose and returns its output. env replaces variables of
-// the environment. Ctrl-C does not reach the command: this program receives the
-// signal and ends the command itself.
+// engine runs docker or compose and returns the command's output. The list "env"
+// replaces variables of the environment. Ctrl-C does not reach the command: this
+// program receives the signal and ends the command itself.
 func engine(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
 	var out, errs bytes.Buffer
 	if err := engineTo(ctx, nil, &out, &errs, env, name, args...); err != nil {
@@ -56,8 +57,9 @@ func engine(ctx context.Context, env []string, name string, args ...string) ([]b
 	return out.Bytes(), nil
 }
 
-// engineTo runs docker or compose, as engine does. in is the command's input, or
-// nil for none. The command's output goes to out and errs.
+// engineTo runs docker or compose, in the same way as the function engine. The reader
+// "in" is the command's input, or nil for no input. The command's output goes to out
+// and errs.
 func engineTo(ctx context.Context, in io.Reader, out io.Writer, errs *bytes.Buffer, env []string, name string, args ...string) error {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return errNoEngine
@@ -80,8 +82,8 @@ func engineTo(ctx context.Context, in io.Reader, out io.Writer, errs *bytes.Buff
 	return explain(name, args, errs.String(), err)
 }
 
-// advice holds words of the engine's errors, and what the user can do. An empty
-// way means that no engine answers.
+// advice holds words of the engine's errors, and the advice for the user. If the field
+// way is empty, the words mean that no engine answers.
 var advice = []struct{ words, way string }{
 	{"permission denied", "you may not use the Docker engine: run 'sudo usermod -aG docker $USER' and log in again, or use sudo"},
 	{"Cannot connect to the Docker daemon", ""},
@@ -98,7 +100,8 @@ var advice = []struct{ words, way string }{
 	{"no space left on device", "the engine's disk is full: 'docker system df' shows what fills it"},
 }
 
-// explain turns an error text of the engine into an error that says what to do.
+// explain turns an error text of the engine into an error that tells the user what to
+// do.
 func explain(name string, args []string, said string, err error) error {
 	for _, a := range advice {
 		switch {
@@ -166,16 +169,17 @@ func parseContainers(text string) (cs []container) {
 	return cs
 }
 
-// maxCopied is the size of the largest file that is copied from a container, in
+// maxCopied is the largest size of a file that this program copies from a container, in
 // bytes. Recordings may be larger.
 const maxCopied = 64 << 20
 
 // errNotThere says that a container has no such file.
 var errNotThere = errors.New("the container has no such file")
 
-// copyOut reads the file or folder from of a container, which need not run. It
-// calls take for each file, with the names of the file and of its folder. It leaves
-// out files of more than most bytes. copyOut itself writes no file.
+// copyOut reads a file or folder of a container. The parameter "from" names the file or
+// folder. The container need not run. copyOut calls the function "take" for each file,
+// with the names of the file and of its folder. copyOut leaves out files of more than
+// "most" bytes. copyOut itself writes no file.
 func copyOut(ctx context.Context, id, from string, most int64, take func(folder, name string, r io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -187,7 +191,7 @@ func copyOut(ctx context.Context, id, from string, most int64, take func(folder,
 		if said := errs.String(); err != nil && (strings.Contains(said, "Could not find the file") || strings.Contains(said, "No such container:path")) {
 			err = errNotThere
 		}
-		w.CloseWithError(err) // nil: the end of the file
+		w.CloseWithError(err) // a nil err is the end of the file
 		ended <- err
 	}()
 	err := eachFile(r, most, take)
@@ -200,7 +204,8 @@ func copyOut(ctx context.Context, id, from string, most int64, take func(folder,
 	return err
 }
 
-// copyIn unpacks a tar archive into a folder of a container, which need not run.
+// copyIn unpacks a tar archive into a folder of a container. The container need not
+// run.
 func copyIn(ctx context.Context, id, folder string, archive []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
@@ -208,7 +213,7 @@ func copyIn(ctx context.Context, id, folder string, archive []byte) error {
 	return engineTo(ctx, bytes.NewReader(archive), nil, &errs, nil, "docker", "cp", "-", id+":"+folder)
 }
 
-// eachFile calls take for each regular file of a tar archive.
+// eachFile calls the function "take" for each regular file of a tar archive.
 func eachFile(r io.Reader, most int64, take func(folder, name string, r io.Reader) error) error {
 	tr := tar.NewReader(r)
 	for {
@@ -220,7 +225,8 @@ func eachFile(r io.Reader, most int64, take func(folder, name string, r io.Reade
 		if err != nil {
 			return fmt.Errorf("docker cp: %w", err)
 		}
-		// Both names are single names without a slash, so take cannot write outside its folder.
+		// Both names are single names without a slash. Therefore the function "take"
+		// cannot write outside its folder.
 		if h.Typeflag == tar.TypeReg && h.Size <= most {
 			if err := take(path.Base(path.Dir(h.Name)), path.Base(h.Name), tr); err != nil {
 				return err
@@ -229,7 +235,7 @@ func eachFile(r io.Reader, most int64, take func(folder, name string, r io.Reade
 	}
 }
 
-// composeCommand returns the compose of this machine, as a command and its first arguments.
+// composeCommand returns the compose command of this machine, with its first arguments.
 func composeCommand(ctx context.Context) ([]string, error) {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return nil, errNoEngine

@@ -25,24 +25,24 @@ func NoCommand(err error) bool { return errors.Is(err, errNoEngine) }
 // Versions are the versions that the docker command and its engine report.
 type Versions struct{ Client, Server string }
 
-// EngineVersions asks the engine for its version. If no engine answers, the error
-// says what to do; see [NoCommand].
+// EngineVersions asks the engine for its version. If no engine answers, the error tells
+// the user what to do; see [NoCommand].
 func EngineVersions(ctx context.Context) (v Versions, err error) {
 	s, err := ask(ctx, "version", "--format", "{{.Client.Version}} {{.Server.Version}}")
 	v.Client, v.Server, _ = strings.Cut(s, " ")
 	return v, err
 }
 
-// BuildxVersion returns the first line of the version that buildx prints. buildx
-// is the docker command's plugin that builds images with BuildKit. BuildxVersion
+// BuildxVersion returns the first line of the version that buildx prints. The program
+// buildx is the docker command's plugin that builds images with BuildKit. BuildxVersion
 // returns an error if there is no buildx.
 func BuildxVersion(ctx context.Context) (string, error) {
 	s, err := ask(ctx, "buildx", "version")
 	return firstLine(s), err
 }
 
-// ComposeCommand returns the compose of this machine, as a command and its first
-// arguments. It returns an error if this machine has no compose.
+// ComposeCommand returns the compose command of this machine, with its first arguments.
+// ComposeCommand returns an error if this machine has no compose.
 func ComposeCommand(ctx context.Context) ([]string, error) { return composeCommand(ctx) }
 
 // ComposeVersion returns the first line of the version that a [ComposeCommand] prints.
@@ -58,8 +58,9 @@ type Image struct {
 	Architecture string
 }
 
-// FindImage returns an image by its name. missing reports that the engine has no
-// such image, or does not answer. err is an error of reading the engine's answer.
+// FindImage returns an image by its name. The result "missing" reports that the engine
+// has no such image, or does not answer. The result "err" says that the engine's answer
+// cannot be read.
 func FindImage(ctx context.Context, name string) (i Image, missing bool, err error) {
 	s, err := ask(ctx, "image", "inspect", "--format", "{{.Id}} {{.Size}} {{.Architecture}}", name)
 	if err != nil {
@@ -94,7 +95,8 @@ func BridgeIDs(ctx context.Context) ([]string, error) {
 	return strings.Fields(s), err
 }
 
-// Networks returns the networks with the given ids. It returns an error if a network was removed meanwhile.
+// Networks returns the networks with the given ids. Networks returns an error if a
+// network has been removed since its id was read.
 func Networks(ctx context.Context, ids []string) (nets []Network, err error) {
 	if len(ids) == 0 {
 		return nil, nil

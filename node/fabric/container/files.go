@@ -23,30 +23,31 @@ import (
 	"ttfabric/ttlink/transport/pki"
 )
 
-// Containers write recordings and the logged secrets of their connections into
-// their volume. This program copies these files to folders of this machine. The
-// names of these folders come from labels and the run folder, which no container
-// can change. So no container chooses where on this machine files are written.
+// Containers write recordings and the logged secrets of their connections into their
+// volume. This program copies these files to folders of this machine. The names of
+// these folders come from labels and the run folder, which no container can change.
+// Therefore no container can choose the place of written files on this machine.
 
-// recordTime is the longest time that copying recordings may take. Other calls of the engine have less time.
+// recordTime is the longest time for the copy of recordings. Other calls of the engine
+// have less time.
 const recordTime = time.Hour
 
 // maxFileName is the longest name of a file, in bytes (NAME_MAX of limits.h).
 const maxFileName = 255
 
-// recordingName and keylogName match the names of the files that are copied from
-// the volume. Chips choose these names in package node and package process.
+// recordingName and keylogName match the names of the files that this program copies
+// from the volume. Chips choose these names in package node and package process.
 var (
 	recordingName = regexp.MustCompile(`^chip-M\d+D\d+-[0-9a-f]{16}\.ttrec$`)
 	keylogName    = regexp.MustCompile(`^keylog-M\d+D\d+\.txt$`)
 )
 
-// onceFolder returns the name of the folder in the volume with recordings of single
-// starts that belong to the folder dir of this machine.
+// onceFolder returns the name of a folder in the volume. This folder holds recordings
+// of single starts that belong to the folder dir of this machine.
 func onceFolder(dir string) string { return url.PathEscape(dir) }
 
-// places returns the folders of this machine that recordings are copied to. The
-// keys are the last names of the volume's folders that recordings are copied from.
+// places returns the folders of this machine to which recordings are copied. The keys
+// are the last names of the volume's folders from which recordings are copied.
 func places(m *spec.Spec) map[string]string {
 	out := map[string]string{}
 	for _, dir := range m.RecordOnce {
@@ -58,10 +59,10 @@ func places(m *spec.Spec) map[string]string {
 	return out
 }
 
-// copyRecordings copies recordings from the volume of a container. from is a file,
-// or a folder whose files and subfolders are copied. Recordings of a folder that is
-// not in places are copied to the folder strange. If strange is "", they are not
-// copied, and the error names their folders.
+// copyRecordings copies recordings from the volume of a container. The parameter "from"
+// names a file, or a folder with files and subfolders. If places lacks the folder of a
+// recording, copyRecordings copies the recording to the folder strange. If strange is
+// "", copyRecordings does not copy such recordings, and the error names their folders.
 func copyRecordings(ctx context.Context, id, from string, places map[string]string, strange string) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
@@ -102,8 +103,8 @@ func copyRecordings(ctx context.Context, id, from string, places map[string]stri
 	return err
 }
 
-// rescue copies the recordings and logged secrets of a fabric's containers before
-// their volume is removed. If rescue returns an error, the volume must stay.
+// rescue copies the recordings and logged secrets of a fabric's containers, before the
+// removal of the containers' volume. If rescue returns an error, the volume must stay.
 func (h Host) rescue(ctx context.Context, ids []string) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	switch {
@@ -126,8 +127,8 @@ func (h Host) copyBack(ctx context.Context, id string) error {
 }
 
 // orphans copies recordings, logged secrets and the archive from volumes without
-// containers. A volume's labels name the folders of this machine, and an image from
-// which orphans makes a container to read the volume.
+// containers. A volume's labels name the folders of this machine and an image. From
+// this image, orphans makes a container to read the volume.
 func (h Host) orphans(ctx context.Context) error {
 	fabric := h.Dir.Name()
 	out, err := docker(ctx, "volume", "ls", "-q", "--filter", "label="+labelFabric+"="+fabric, "--filter", "label="+labelImage)
@@ -164,8 +165,8 @@ func (h Host) orphans(ctx context.Context) error {
 	return nil
 }
 
-// saveAs writes the content of r to the file to, in one step. Only the owner can
-// read the file. If saveAs fails, the old file stays.
+// saveAs writes the content of r in one step to the file that the parameter "to" names.
+// Only the owner can read the file. If saveAs fails, the old file stays.
 func saveAs(to string, r io.Reader) error {
 	f, err := os.CreateTemp(filepath.Dir(to), ".copy-*") // mode 0600
 	if err != nil {
@@ -179,8 +180,8 @@ func saveAs(to string, r io.Reader) error {
 	return os.Rename(f.Name(), to)
 }
 
-// Recording copies the file of an ended recording from the volume to its folder on
-// this machine, and returns the file's path there.
+// Recording copies the file of an ended recording from the volume to its folder on this
+// machine, and returns the file's path on this machine.
 func (h Host) Recording(ctx context.Context, file string) (string, error) {
 	folder, name := path.Base(path.Dir(file)), path.Base(file)
 	from := path.Join(stateRecord, name)
@@ -226,9 +227,10 @@ func (h Host) copyKeylog(ctx context.Context, id string) error {
 	return fmt.Errorf("cannot copy the secrets of connections to %s: %w", h.Spec.KeyLog, err)
 }
 
-// addLines appends to the file to those lines of r that the file does not have
-// yet. Only the owner can read the file. A last line of r without a line feed is
-// incomplete, and is left out.
+// addLines appends lines of r to the file that the parameter "to" names. addLines
+// leaves out lines that the file has already. Only the owner can read the file. If the
+// last line of r has no line feed, the line is incomplete, and addLines leaves out this
+// line.
 func addLines(to string, r io.Reader) error {
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
@@ -267,8 +269,9 @@ func labelled(m *spec.Spec, name string, labels map[string]string) {
 	}
 }
 
-// composed adds to m values of the compose file that made a container, which no
-// chip knows: the folders of this machine in its labels, and the file with the gossip keys.
+// composed adds values to m that no chip knows. The values come from the compose file
+// that made a container: the folders of this machine in the container's labels, and the
+// file with the gossip keys.
 func composed(ctx context.Context, m *spec.Spec, id string) error {
 	out, err := docker(ctx, "inspect", "--type", "container", "--format", `{"Labels": {{json .Config.Labels}}, "Mounts": {{json .Mounts}}}`, id)
 	if err != nil {

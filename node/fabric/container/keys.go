@@ -16,14 +16,14 @@ import (
 // Keys names the sources of a fabric's keys, and the folder of keys and
 // certificates that containers mount.
 type Keys struct {
-	Gossip string // file with the keys of encrypted gossip, or "generate"; "": plain gossip
+	Gossip string // file with the keys of encrypted gossip, or the word "generate"; "": plain gossip
 	Folder string // folder to make; "": the name of the compose or stack file with the ending .secrets
-	Made   string // folder that [Keys.Write] has made; "": none
+	Made   string // folder that [Keys.Write] has made; "": no folder
 }
 
-// Write makes the folder of a fabric's keys and certificates, if the fabric has
-// any. It returns the folder's name for the compose or stack file. file is the
-// name of that compose or stack file, or "" for standard output. A relative name
+// Write makes the folder of a fabric's keys and certificates, if the fabric has any.
+// Write returns the folder's name for the compose or stack file. The parameter "file"
+// is the name of the compose or stack file, or "" for standard output. A relative name
 // of the folder starts from the place of the file.
 func (k *Keys) Write(ctx context.Context, in io.Reader, m *spec.Spec, t *topo.Topology, file string) (named string, err error) {
 	files := map[string][]byte{}
@@ -62,7 +62,8 @@ func (k *Keys) Write(ctx context.Context, in io.Reader, m *spec.Spec, t *topo.To
 	return k.place(file, files)
 }
 
-// Told returns the end of a sentence that tells the user the folder of the keys, or "" if there are none.
+// Told returns the end of a sentence that tells the user the folder of the keys, or ""
+// if there are no keys.
 func (k *Keys) Told() string {
 	if k.Made == "" {
 		return ""

@@ -16,8 +16,9 @@ import (
 	"ttfabric/wire"
 )
 
-// onceArchive returns a tar archive with settings s for the next start of chips ns.
-// The archive is to be unpacked in the volume. Only the image's user can read the files.
+// onceArchive returns a tar archive with settings s for the next start of chips ns. The
+// caller must unpack the archive in the volume. Only the image's user can read the
+// files.
 func onceArchive(ns []wire.FabricNodeID, s folder.Once) ([]byte, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -35,8 +36,8 @@ func onceArchive(ns []wire.FabricNodeID, s folder.Once) ([]byte, error) {
 	return b.Bytes(), errors.Join(append(errs, w.Close())...)
 }
 
-// recordOnce lets the next start of chips ns be recorded. It notes in the run
-// folder to which folder of this machine the recordings belong.
+// recordOnce arranges that the next start of chips ns is recorded. recordOnce notes in
+// the run folder to which folder of this machine the recordings belong.
 func (h Host) recordOnce(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container, rec spec.Records) error {
 	id, err := h.reader(ctx, ns, there, rec)
 	if err != nil {
@@ -69,8 +70,8 @@ func (h Host) forgetOnce(ns []wire.FabricNodeID, there map[wire.FabricNodeID]con
 	}
 }
 
-// Recordable returns an error if the next start of a chip cannot be recorded as
-// rec says. A restart asks before it kills the chip.
+// Recordable returns an error if the next start of a chip cannot be recorded according
+// to rec. A restart calls Recordable before it kills the chip.
 func (h Host) Recordable(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	if rec.Record == "" {
 		return nil
@@ -79,9 +80,10 @@ func (h Host) Recordable(ctx context.Context, n wire.FabricNodeID, rec spec.Reco
 	return err
 }
 
-// reader returns the id of a container through which files get into the volume:
-// the container of the first chip of ns, or any other if that chip has none. It
-// returns an error if the containers do not read settings for one start.
+// reader returns the id of a container through which files get into the volume. This
+// container is the container of the first chip of ns. If the first chip has no
+// container, reader returns any other container. reader returns an error if the
+// containers do not read settings for one start.
 func (h Host) reader(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container, rec spec.Records) (string, error) {
 	if len(onceFolder(rec.Record)) > maxFileName {
 		return "", spec.Usagef("--record %s: the name is too long; containers take a name of at most %d characters, of which each '/' counts as three", rec.Record, maxFileName)

@@ -8,8 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// PIDs adds to where, by chip, the numbers of the first processes of a fabric's
-// containers, as this machine numbers processes.
+// PIDs adds process numbers to the map "where", by chip. Each number is the number that
+// this machine gives to the first process of the chip's container.
 func PIDs(ctx context.Context, fabric string, where map[wire.FabricNodeID]string) error {
 	failed := func(err error) error {
 		return fmt.Errorf("cannot ask Docker for the containers' processes: %w; name the number of a chip's process with --netns", err)

@@ -68,9 +68,10 @@ func allSecrets(m *spec.Spec, t *topo.Topology) []secret {
 	return out
 }
 
-// secretsKey returns the key "secrets" of a chip's service, as the end of a YAML
-// map in one line. It returns "" if the chip has no secrets. The names in more
-// come first in the list. owner is text that each secret's entry ends with.
+// secretsKey returns the key "secrets" of a chip's service, as the end of a YAML map in
+// one line. secretsKey returns "" if the chip has no secrets. The names in the
+// parameter "more" come first in the list. The parameter "owner" is the text at the end
+// of each secret's entry.
 func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string) string {
 	list := slices.Clone(more)
 	for _, s := range slices.Concat(commonSecrets(m), ownSecrets(m, n)) {
@@ -82,8 +83,9 @@ func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string)
 	return ", secrets: [" + strings.Join(list, ", ") + "]"
 }
 
-// secretFiles returns the entries of the secrets in a compose or stack file. folder
-// is the folder of the secrets, as the file names it.
+// secretFiles returns the entries of the secrets in a compose or stack file. The
+// parameter "folder" is the folder of the secrets, as the compose or stack file names
+// this folder.
 func secretFiles(m *spec.Spec, t *topo.Topology, folder string) string {
 	var b strings.Builder
 	for _, s := range allSecrets(m, t) {
@@ -109,8 +111,8 @@ func secureArguments(m *spec.Spec, t *topo.Topology) (out []string) {
 	return out
 }
 
-// certificates reads the certificates and keys of a fabric's chips from the folder
-// dir, and stores them in into, by file name.
+// certificates reads the certificates and keys of a fabric's chips from the folder dir.
+// certificates stores the content of these files in the map "into", by file name.
 func certificates(m *spec.Spec, t *topo.Topology, dir string, into map[string][]byte) error {
 	if m.Auth != spec.MTLS {
 		return nil
@@ -141,8 +143,9 @@ func writeSecrets(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// Share copies the run folder's keys and certificates to the folder that
-// containers mount. A container uses the files that are there when it starts.
+// Share copies the run folder's keys and certificates to the folder that containers
+// mount. A container uses the files that the folder holds at the start of the
+// container.
 func Share(d folder.Dir, m *spec.Spec, t *topo.Topology) error {
 	files := map[string][]byte{}
 	for name, there := range map[string]bool{folder.KeysFile: m.Keyed, folder.PSKFile: m.Auth == spec.PSK} {

@@ -17,20 +17,21 @@ const (
 	Subnet       = "10.213.0.0/16"      // subnet of the overlay; the usual /24 has only 252 addresses (moby issue 31019)
 	stackSecret  = "/run/secrets/token" // path at which Swarm mounts the secret "token"
 	stackConsole = "console"            // name of the service in which commands run
-	// Labels of a stack's containers. They differ from the labels of compose, by which
-	// commands find the containers of this machine.
+	// Labels of a stack's containers. These labels differ from the labels of compose,
+	// by which commands find the containers of this machine.
 	labelStack     = "ttfabric.stack"
 	labelStackChip = "ttfabric.stack.chip"
 	stackSeed      = "tasks." // prefix of a service's name, for which Swarm's DNS returns the addresses of its tasks
 )
 
-// checkSubnet refuses a value of --subnet that is no IPv4 network, or has no room for the fabric.
+// checkSubnet returns an error for a value of --subnet that is no IPv4 network or has
+// no room for the fabric.
 func checkSubnet(s string, chips int) error {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || !p.Addr().Is4() || p.Masked() != p || p.Bits() > 30 {
 		return spec.Usagef("--subnet %q: want an IPv4 network, such as %s", s, Subnet)
 	}
-	if room := 1<<(32-p.Bits()) - 4; room < chips+1 { // less the network, broadcast and gateway addresses, and the overlay's own
+	if room := 1<<(32-p.Bits()) - 4; room < chips+1 { // all addresses except the network, broadcast and gateway addresses and the overlay's own address
 		return spec.Usagef("--subnet %s: the subnet has room for %d containers, but %d chips and a console need %d; choose a larger subnet", s, room, chips, chips+1)
 	}
 	return nil
@@ -63,8 +64,9 @@ func (f *File) Stack() ([]byte, error) {
 		return nil, err
 	}
 	args = append(args, named...)
-	// The subnet picks the overlay's interface, since a task has another interface to
-	// its machine. A seed cannot pick it: no name is known before tasks are healthy.
+	// The subnet selects the overlay's interface, since a task also has an interface to
+	// its machine. A seed cannot select the interface, because no name is known before
+	// tasks are healthy.
 	args = append(args, "--listen", subnet)
 	if m.Auth == spec.None {
 		args = append(args, "--trust-network", subnet)
@@ -160,7 +162,8 @@ func (f *File) writeStack(b *bytes.Buffer, args []string, text string) {
 		fmt.Fprintf(b, "  %s: {<<: *chip, environment: {<<: *environment, TTFABRIC_NODE_CHIP: %s}, labels: {%s: %s, %s: %s}%s}\n",
 			ServiceName(c.Node), c.Node, labelStack, quoted(name), labelStackChip, c.Node, secretsKey(m, c.Node, fmt.Sprintf(`, uid: "%d", mode: 0400`, secretsUser), "token"))
 	}
-	// Every chip knows the fabric, so the console gets the APIs of some chips of each mesh.
+	// Every chip knows the fabric. Therefore the console needs only the APIs of some
+	// chips of each mesh.
 	var apis []string
 	for _, s := range composeSeeds(t) {
 		n, _, _ := strings.Cut(s, "/")

@@ -13,8 +13,8 @@ import (
 // owner can read the new file.
 func WriteFile(path string, b []byte) error { return WriteFileAs(path, b, 0o600) }
 
-// WriteFileAs replaces a file in one step, as [WriteFile] does, and gives the new
-// file the given mode, whatever the umask is.
+// WriteFileAs replaces a file in one step, as [WriteFile] does, and gives the new file
+// the given mode. The umask has no effect.
 func WriteFileAs(path string, b []byte, mode os.FileMode) error {
 	return replaceFile(path, b, 0o600, mode)
 }
@@ -37,8 +37,8 @@ func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	return err
 }
 
-// WriteOut writes a file that a user names. It replaces a regular file in one
-// step, so a full disk leaves the old file. WriteOut writes directly to a pipe, to
+// WriteOut writes a file that a user names. WriteOut replaces a regular file in one
+// step. If the disk is full, the old file stays. WriteOut writes directly to a pipe, to
 // a device, and to a file in a folder that accepts no new file.
 func WriteOut(path string, b []byte) error {
 	fi, err := os.Lstat(path)
@@ -59,9 +59,9 @@ func WriteOut(path string, b []byte) error {
 	return err
 }
 
-// Within calls f and returns its results. f may wait without end on a pipe, a
-// terminal or a device, and cannot be told that ctx has ended. When ctx ends,
-// Within returns its error and lets f run on.
+// Within calls f and returns the results of f. The function f may wait without end on a
+// pipe, a terminal or a device, and does not notice the end of ctx. When ctx ends,
+// Within returns the error of ctx, and f continues to run.
 func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -81,9 +81,9 @@ func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// ReadFile reads a file that a user names, of at most limit bytes. The name may
-// belong to a device without end, or to a silent pipe. So ReadFile returns an
-// error beyond the limit, and when ctx ends.
+// ReadFile reads a file that a user names, of at most limit bytes. The name may belong
+// to a device without end, or to a silent pipe. Therefore ReadFile returns an error if
+// the file exceeds the limit, or when ctx ends.
 func ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return Within(ctx, func() ([]byte, error) {
 		f, err := os.Open(path)

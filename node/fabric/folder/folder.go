@@ -134,7 +134,8 @@ func (d Dir) Has() bool {
 	return err == nil
 }
 
-// Gone reports whether the folder was removed. If that cannot be known, Gone returns false.
+// Gone reports whether the folder was removed. If Gone cannot find out, it returns
+// false.
 func (d Dir) Gone() bool {
 	_, err := os.Stat(d.Path(specFile))
 	return errors.Is(err, fs.ErrNotExist)
@@ -185,8 +186,8 @@ func (d Dir) Token() (string, error) {
 // WriteToken replaces the token.
 func (d Dir) WriteToken(token string) error { return WriteFile(d.Path(tokenFile), []byte(token)) }
 
-// Create makes the folder of a new fabric. The functions also write further files
-// before the folder counts as complete.
+// Create makes the folder of a new fabric. The functions in the parameter also write
+// further files before the folder counts as complete.
 func (d Dir) Create(t *topo.Topology, s *spec.Spec, token string, also ...func(Dir) error) error {
 	if err := os.Mkdir(string(d), 0o700); err != nil {
 		return fmt.Errorf("cannot make the run folder: %w", err)
@@ -251,7 +252,8 @@ func (d Dir) ArchiveConfig(s *spec.Spec, n wire.FabricNodeID) archive.Config {
 	return c
 }
 
-// StopTime is how long chips may take to end in good order before they are killed.
+// StopTime is the longest time that chips may take to end in good order. After
+// StopTime, the chips are killed.
 const StopTime = 3 * time.Second
 
 // lockPoll is the time between two tries to take a lock that another process holds.
@@ -286,7 +288,8 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// MakeRoot makes the folder of all fabrics. It returns an error if the folder belongs to another user.
+// MakeRoot makes the folder of all fabrics. MakeRoot returns an error if the folder
+// belongs to another user.
 func MakeRoot() error {
 	root := Root()
 	if err := os.MkdirAll(root, 0o700); err != nil {
@@ -298,9 +301,9 @@ func MakeRoot() error {
 	return nil
 }
 
-// StartTicks returns the start time of a process in clock ticks since boot
-// (proc(5), /proc/pid/stat field 22). It returns 0 if there is no such process. A
-// zombie does not count as a process.
+// StartTicks returns the start time of a process in clock ticks since boot (proc(5),
+// /proc/pid/stat field 22). StartTicks returns 0 if there is no such process. A zombie
+// does not count as a process.
 func StartTicks(pid int) uint64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -35,7 +35,7 @@ const KeyBytes = 32
 // MinToken is the smallest length of the API's token, in bytes.
 const MinToken = 16
 
-// maxKeyFile is the size of the largest key file that is read, in bytes.
+// maxKeyFile is the largest size of a key file, in bytes.
 const maxKeyFile = 64 << 10
 
 // KeysPath returns the path of the file with a fabric's gossip keys.
@@ -156,11 +156,11 @@ func ReadKey(ctx context.Context, in io.Reader, what, arg string) ([]byte, error
 	return keys[0], nil
 }
 
-// ReadKeys reads keys from the file that a user names in arg. The file holds one
-// key, or a JSON list of keys with the key in use first. If arg is "generate",
-// ReadKeys makes a key. If arg is "-", it reads from in. ReadKeys refuses an arg
-// that is itself a key, because other users can read command lines. what is the
-// name of the option, for errors.
+// ReadKeys reads keys from the file that a user names in arg. The file holds one key,
+// or a JSON list of keys with the key in use first. If arg is "generate", ReadKeys
+// makes a key. If arg is "-", it reads from in. ReadKeys refuses an arg that is itself
+// a key, because other users can read command lines. The parameter "what" is the name
+// of the option, for errors.
 func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, error) {
 	if arg == "generate" {
 		k, err := keyring.New(KeyBytes)
@@ -217,8 +217,8 @@ func NewToken() string {
 }
 
 // MakeToken writes a random token to the file named path, unless the file exists.
-// Several processes may call MakeToken at once, such as containers that share a
-// volume. The file then holds the token of one of them.
+// Several processes may call MakeToken at once, such as containers that share a volume.
+// The file then holds the token of one of these processes.
 func MakeToken(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

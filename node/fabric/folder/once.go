@@ -35,7 +35,7 @@ func TakeOnce(dir string, n wire.FabricNodeID) (s Once, err error) {
 		return s, nil
 	}
 	if err == nil {
-		err = os.Remove(file) // before parsing, so that a damaged file fails only one start
+		err = os.Remove(file) // removes the file before parsing, so that a damaged file fails only one start
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &s)

@@ -14,8 +14,8 @@ import (
 // DefaultTopology is the topology of commands that bring up a fabric, if the user names none.
 const DefaultTopology = "t3000"
 
-// LoadTopology returns the topology that arg names. It reads the file of that
-// name, if there is one. Else arg is the name of a built-in topology or a
+// LoadTopology returns the topology that arg names. If a file has the name arg,
+// LoadTopology reads this file. Otherwise arg is the name of a built-in topology or a
 // generator. An empty arg means [DefaultTopology]. Errors have kind [spec.Topology].
 func LoadTopology(ctx context.Context, arg string) (*topo.Topology, error) {
 	if arg == "" {

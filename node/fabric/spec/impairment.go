@@ -13,7 +13,7 @@ import (
 
 // Impairment is an impairment of ports that is in force from the start of a fabric.
 type Impairment struct {
-	Text   string                               // text that the user wrote
+	Text   string                               // text of the impairment, as the user wrote it
 	Where  map[wire.FabricNodeID][]wire.Channel // ports whose frames are impaired
 	Change fault.Change
 	Seed   *uint64 // seed of the random faults; nil: the user named no seed
@@ -77,8 +77,8 @@ func ParseImpairment(t *topo.Topology, text string) (d Impairment, err error) {
 	return d, nil
 }
 
-// Impairments returns all impairments that are in force from the start: first
-// those of the topology's file, then those of the options.
+// Impairments returns all impairments that are in force from the start: first the
+// impairments of the topology's file, then the impairments of the options.
 func (b *Behaviour) Impairments(t *topo.Topology) (out []Impairment, err error) {
 	for _, text := range slices.Concat(DeclaredBy(t), b.Netem) {
 		d, err := ParseImpairment(t, text)
@@ -96,7 +96,7 @@ func (b *Behaviour) Impairments(t *topo.Topology) (out []Impairment, err error) 
 var Directions = []string{"both", "a-to-b", "b-to-a"}
 
 // Ends returns the sending ends of links by chip, for both directions or for one
-// direction. It returns an error of kind [Usage] for an unknown direction.
+// direction. Ends returns an error of kind [Usage] for an unknown direction.
 func Ends(links []topo.Link, direction string) (map[wire.FabricNodeID][]wire.Channel, error) {
 	out := map[wire.FabricNodeID][]wire.Channel{}
 	add := func(p wire.PortID) { out[p.Node] = append(out[p.Node], p.Channel) }

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Limits that hold for all chips, however they are started.
+// Limits that hold for all chips, regardless of how the chips are started.
 const (
-	MaxSeeds  = 64    // addresses of other chips that a chip, or 'attach', accepts
-	SeedChips = 8     // first chips of a fabric, through which the other chips join the gossip pool
-	MinMTU    = 576   // bytes: every IPv4 host accepts this much (RFC 791)
-	MaxMTU    = 65535 // bytes
+	MaxSeeds  = 64    // largest number of addresses of other chips that a chip, or 'attach', accepts
+	SeedChips = 8     // number of first chips of a fabric, through which the other chips join the gossip pool
+	MinMTU    = 576   // smallest MTU in bytes; every IPv4 host accepts packets of this length (RFC 791)
+	MaxMTU    = 65535 // largest MTU in bytes
 )
 
 // APIPort is the TCP port of a chip's API if each chip has an address of its own.
@@ -20,8 +20,8 @@ const APIPort = "8474"
 // file. Containers need it, because they share no file.
 const TopologyEnv = "TTFABRIC_TOPOLOGY_TEXT"
 
-// Bytes reads an amount of memory in the notation of compose files, such as
-// 268435456, 256m or 1gb. It returns 0 for any other text.
+// Bytes reads an amount of memory in the notation of compose files, such as 268435456,
+// 256m or 1gb. Bytes returns 0 for any other text.
 func Bytes(s string) uint64 {
 	s = strings.TrimSuffix(strings.ToLower(s), "b")
 	shift := 0
@@ -41,7 +41,8 @@ func Bytes(s string) uint64 {
 	return n << shift
 }
 
-// View describes a fabric to a program that has no run folder. Each chip returns it at GET /v1/fabric.
+// View describes a fabric to a program that has no run folder. Each chip returns its
+// View at GET /v1/fabric.
 type View struct {
 	Mesh     Spec   `json:"mesh"`
 	Topology string `json:"topology"` // text of a topology file

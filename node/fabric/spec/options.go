@@ -10,7 +10,7 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Option is one value that people choose for a fabric. It is a flag of commands,
+// Option is one value that people choose for a fabric. An Option is a flag of commands,
 // an environment variable, and an argument of a chip's process.
 type Option struct {
 	Name  string   // name of the flag, without dashes
@@ -103,7 +103,8 @@ func engineHelp() string {
 	return strings.Join(engines, ", ")
 }
 
-// OptionByName returns the option with the given name. It panics if there is no such option.
+// OptionByName returns the option with the given name. OptionByName panics if there is
+// no such option.
 func OptionByName(name string) *Option {
 	i := slices.IndexFunc(Options, func(o Option) bool { return o.Name == name })
 	if i < 0 {

@@ -13,9 +13,9 @@ const (
 	MaxArchiveMiB    = 1 << 20 // largest limit of one chip's part of the archive
 )
 
-// CheckRecording refuses a limit that is out of range, with an error of kind
-// [Usage]. It makes the name of the recordings' folder absolute, because the
-// chips' processes may have another working folder.
+// CheckRecording returns an error of kind [Usage] for a limit that is out of range.
+// CheckRecording makes the name of the recordings' folder absolute, because the chips'
+// processes may have another working folder.
 func (r *Records) CheckRecording() (err error) {
 	if r.RecordMiB < 1 || r.RecordMiB > MaxRecordMiB {
 		return Usagef("--record-limit %d: want 1 to %d MiB", r.RecordMiB, MaxRecordMiB)
@@ -26,8 +26,8 @@ func (r *Records) CheckRecording() (err error) {
 	return err
 }
 
-// RecordArguments returns the command-line arguments that let a chip's process
-// record its calls. It returns nil if Record is empty.
+// RecordArguments returns the command-line arguments that let a chip's process record
+// its calls. RecordArguments returns nil if Record is empty.
 func (r *Records) RecordArguments() []string {
 	if r.Record == "" {
 		return nil

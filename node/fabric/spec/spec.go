@@ -1,5 +1,5 @@
-// Package spec describes a fabric in one value, [Spec]. It holds everything that
-// people may choose, the defaults, and a table of the options.
+// Package spec describes a fabric in one value, [Spec]. The package holds everything
+// that people may choose, the defaults, and a table of the options.
 //
 // Flags of commands, the run folder, compose and stack files, scenarios and the
 // API all read and write a [Spec]. A new option is a field of Spec, a row in
@@ -40,15 +40,15 @@ const (
 	MTLS = "mtls" // QUIC with a certificate for each chip
 )
 
-// Spec says what a fabric is and how its chips behave. It holds for all chips
-// alike, wherever the chips run. The file mesh.json of a run folder and GET
-// /v1/fabric hold its JSON form.
+// Spec says what a fabric is and how its chips behave. A Spec applies to all chips of
+// the fabric, on all machines. The file mesh.json of a run folder and GET /v1/fabric
+// hold the JSON form of a Spec.
 type Spec struct {
 	Name    string    `json:"name"`    // name of the fabric; see [CheckName]
 	Source  string    `json:"source"`  // name of the topology
 	Created time.Time `json:"created"` // when the fabric was started
 	ID      string    `json:"id"`      // label of the gossip pools, random for each start
-	Checked uint32    `json:"checked"` // hash of the routes, which were proved, or accepted because of AllowDeadlock
+	Checked uint32    `json:"checked"` // hash of the routes, which were proved free of deadlock, or accepted because of AllowDeadlock
 
 	Routing
 	Behaviour
@@ -149,8 +149,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Settle completes Transport and Auth. An option overrules the topology's file,
-// and the file overrules the default. A second call changes nothing.
+// Settle completes Transport and Auth. An option has precedence over the topology's
+// file, and the file has precedence over the default. A second call changes nothing.
 func (s *Security) Settle(t *topo.Topology) {
 	if s.said != "" {
 		return
@@ -192,9 +192,10 @@ func (s *Security) Check() error {
 	return nil
 }
 
-// New returns the complete spec of a fabric with the given name and topology. It
-// completes values that want leaves open, checks every value, makes the names of
-// folders absolute, and proves the routes free of deadlock. The caller sets ID.
+// New returns the complete spec of a fabric with the given name and topology. New
+// completes values that the parameter "want" leaves open, checks every value, makes the
+// names of folders absolute, and proves the routes free of deadlock. The caller sets
+// ID.
 func New(name string, t *topo.Topology, want Spec) (Spec, error) {
 	s := want
 	s.Settle(t)
@@ -220,7 +221,7 @@ func New(name string, t *topo.Topology, want Spec) (Spec, error) {
 	return s, err
 }
 
-// checkValues refuses a value that no chip accepts.
+// checkValues returns an error for a value that no chip accepts.
 func (s *Spec) checkValues() error {
 	if _, err := s.LinkProfile(); err != nil {
 		return err
@@ -271,8 +272,8 @@ func slotNames() (names []string) {
 }
 
 // OffloadModes returns whether chips use the kernel's super-packets (super), and
-// several messages per system call (batch). An empty Offload means "on"; run
-// folders of older versions have it.
+// several messages per system call (batch). An empty Offload means "on"; run folders of
+// older versions have an empty Offload.
 func (b *Behaviour) OffloadModes() (super, batch transport.Mode, err error) {
 	switch b.Offload {
 	case "on", "":
