@@ -142,7 +142,8 @@ func (l *Link) comeHome(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	l.damping.inUse = now
 }
 
-// A stamp holds an instant and the path by which the hello is sent. A stamp is never zero.
+// stampPathBits is the number of bits of a stamp that hold the path by which the hello is sent. The
+// other bits hold an instant. A stamp is never zero.
 const stampPathBits = 5
 
 func helloStamp(now mono.Time, p Path) uint64 { return (uint64(now)+1)<<stampPathBits | uint64(p) }
