@@ -28,9 +28,10 @@ var (
 	assertionKeys = []string{"always", "eventually", "finally", "within", "after", "until"}
 )
 
-// Parse reads a scenario. Parse uses the file's path only in messages and for the name, and does
-// not open it. The error is an [*Error] that names the line. [New] checks whether the machine has
-// the cables and chips that the file names.
+// Parse reads a scenario from data. Parse takes the scenario's name from the path "file", repeats
+// the path in messages, and does not open the file. The error is an [*Error] that names the line.
+// Parse does not check whether the machine has the cables and chips that the file names; [New]
+// checks that.
 func Parse(file string, data []byte) (*Scenario, error) {
 	r := &reader{path: file}
 	base := path.Base(file)
@@ -102,7 +103,7 @@ func (r *reader) fabric(top map[string]*yaml.Node) Fabric {
 	}
 }
 
-// stuck reads what happens to packets that cannot move.
+// stuck reads the key that says what the fabric does with packets that cannot move.
 func (r *reader) stuck(n *yaml.Node) string {
 	s := r.text(n, "stuck")
 	if _, err := router.ParseTimeout(s); n != nil && err != nil {
@@ -230,7 +231,7 @@ func (r *reader) action(s *Step, what string, n *yaml.Node) {
 	}
 }
 
-// verb finds the only verb of an action, and its target.
+// verb returns the only verb of an action, and the verb's target.
 func (r *reader) verb(s *Step, n *yaml.Node, f map[string]*yaml.Node, what string, known map[string]Verb) (v Verb) {
 	names := []string{}
 	for k := range known {
@@ -248,7 +249,7 @@ func (r *reader) verb(s *Step, n *yaml.Node, f map[string]*yaml.Node, what strin
 	return v
 }
 
-// netem reads an impairment. Its knobs are those of `ttfabric netem set`.
+// netem reads an impairment. The keys of an impairment are the keys of `ttfabric netem set`.
 func (r *reader) netem(s *Step, n *yaml.Node) {
 	keys := []string{"set", "reset", "direction", "seed", "for"}
 	for _, k := range fault.Knobs {
@@ -283,7 +284,7 @@ func (r *reader) netem(s *Step, n *yaml.Node) {
 	}
 }
 
-// assertion reads one condition.
+// assertion reads one assertion.
 func (r *reader) assertion(n *yaml.Node, steps []string) Assertion {
 	f := r.fields(n, "the assertion", assertionKeys)
 	a := Assertion{Line: n.Line, Within: r.time(f["within"], "within", time.Millisecond, MaxTime), After: r.moment(f["after"], "after", steps), Until: r.moment(f["until"], "until", steps)}

@@ -26,7 +26,7 @@ func (g *stage) do(ctx context.Context, a *scenario.Action) error {
 	return nil
 }
 
-// doLinks carries out an action on links. It leaves out ends at chips that do not
+// doLinks carries out an action on links. doLinks leaves out ends of links at chips that do not
 // run, because the scenario may have ended these chips.
 func (g *stage) doLinks(ctx context.Context, a *scenario.Action) (err error) {
 	for _, l := range a.Links {
@@ -50,8 +50,8 @@ func (g *stage) doLinks(ctx context.Context, a *scenario.Action) (err error) {
 	return err
 }
 
-// doChip carries out an action on one chip. Package fabric lets another chip report
-// faults of the chip's process.
+// doChip carries out an action on one chip. Package fabric makes another chip report faults of the
+// chip's process.
 func (g *stage) doChip(ctx context.Context, a *scenario.Action, n wire.FabricNodeID) error {
 	switch a.Verb {
 	case scenario.ChipKill:
@@ -109,7 +109,7 @@ func (g *stage) doGossip(ctx context.Context, a *scenario.Action, n wire.FabricN
 	return cl.SetGossip(ctx, b)
 }
 
-// forget removes a chip that is about to end from the stage.
+// forget removes from the stage a chip whose process is about to end.
 func (g *stage) forget(n wire.FabricNodeID) {
 	g.chips.Drop(n)
 	delete(g.paused, n)
@@ -126,10 +126,9 @@ func (g *stage) meet(ctx context.Context, n wire.FabricNodeID) error {
 	return err
 }
 
-// putBack ends all faults that the scenario set. It resumes paused chips, starts
-// chips that ran at the beginning and have ended, puts cables back, and ends the
-// impairments of the scenario's links and of gossip. A restarted chip has lost the
-// content of its memory.
+// putBack ends all faults that the scenario set. putBack resumes paused chips, and starts chips
+// that ran at the beginning and have ended. putBack repairs cables, and ends the impairments of the
+// scenario's links and of gossip. A restarted chip has lost the content of its memory.
 func (g *stage) putBack(ctx context.Context) error {
 	var errs []error
 	for _, n := range g.t.Nodes() {

@@ -3,7 +3,7 @@
 //
 //	rep, err := live.Run(ctx, live.Config{Scenario: s, Topology: t, Seed: 7})
 //
-// The fabric is one that [Run] makes and removes, or a fabric that runs already.
+// The fabric is either a fabric that [Run] makes and removes, or a fabric that already runs.
 // The package prints nothing.
 package live
 
@@ -22,7 +22,7 @@ import (
 	"ttfabric/router/topo"
 )
 
-// noClockJump is the reason for skipping a step that moves a clock.
+// noClockJump is the reason why the driver skips a step that moves a clock.
 const noClockJump = "skipped (simulator only): no process can move the clock of another process without privilege"
 
 // Driver names the steps of a scenario that a fabric of real chips cannot carry out.
@@ -41,23 +41,24 @@ type Config struct {
 	// removes this fabric afterwards.
 	Fabric *fabric.Fabric
 
-	// Topology, Name and Timeout are for a new fabric. Timeout is the longest time
-	// until all its links are up.
+	// Topology, Name and Timeout apply to a new fabric. Timeout is the longest time from the start
+	// of the new fabric until all its links are up.
 	Topology *topo.Topology
-	Name     string        // "": scenario- and the number of this process
+	Name     string        // "": the name is "scenario-" and the number of this process
 	Timeout  time.Duration // 0: [DefaultTimeout]
 
-	// Starting, if not nil, is called while a new fabric starts, with the number of
-	// links that are up and the number of all links.
+	// If Starting is not nil, Run calls Starting while a new fabric starts. The arguments are the
+	// number of links that are up and the number of all links.
 	Starting func(links, of int)
-	// Playing, if not nil, is called with the number of actions of the timeline that
-	// are done, the number of all actions, the time passed and the timeline's length.
+	// If Playing is not nil, Run calls Playing while the timeline runs. The arguments are the
+	// number of actions that are done, the number of all actions, the time passed and the length of
+	// the timeline.
 	Playing func(done, of int, at, length time.Duration)
 }
 
-// Run runs a scenario to its end and judges its assertions. It returns an error if
-// the scenario could not begin, if ctx ended the run, or if the faults could not be
-// ended afterwards. The report holds errors during the run.
+// Run runs a scenario to its end and judges its assertions. Run returns an error in three cases:
+// the scenario could not begin, ctx ended the run, or Run could not end the faults afterwards. The
+// report holds errors during the run.
 func Run(ctx context.Context, c Config) (rep scenario.Report, err error) {
 	t := c.Topology
 	if c.Fabric != nil {
@@ -90,7 +91,7 @@ func Run(ctx context.Context, c Config) (rep scenario.Report, err error) {
 	if !own {
 		defer func() { err = errors.Join(err, g.putBack(context.WithoutCancel(ctx))) }()
 	}
-	inner, cancel := context.WithCancel(ctx) // ends the streams of events
+	inner, cancel := context.WithCancel(ctx) // cancel ends the streams of events
 	defer cancel()
 	g.play(inner, c.Playing)
 	if ctx.Err() != nil {
@@ -99,8 +100,8 @@ func Run(ctx context.Context, c Config) (rep scenario.Report, err error) {
 	return run.Report(g.now()), nil
 }
 
-// start makes a fabric with the options of the scenario, and waits until all links
-// are up. If start fails, it removes the fabric.
+// start makes a fabric with the options of the scenario, and waits until all links are up. If start
+// fails, start removes the fabric.
 func (c *Config) start(ctx context.Context) (*fabric.Fabric, error) {
 	up, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, DefaultTimeout))
 	defer cancel()
@@ -139,7 +140,8 @@ func Spec(w *scenario.Fabric) spec.Spec {
 	return s
 }
 
-// fits refuses a running fabric whose options differ from the options that a scenario names.
+// fits returns an error if the options of a running fabric differ from the options that a scenario
+// names.
 func fits(s *scenario.Scenario, have *spec.Spec) error {
 	want := Spec(&s.Fabric)
 	w := &s.Fabric

@@ -20,7 +20,7 @@ import (
 const (
 	lookEvery = 100 * time.Millisecond // time between two looks at the fabric
 	lookTime  = time.Second            // longest time for a chip's answer to one look
-	homeTime  = 10 * time.Second       // longest time before a timeline begins until every link uses its own cable
+	homeTime  = 10 * time.Second       // longest time to wait, before a timeline begins, until every link uses its own cable
 )
 
 // stage is a fabric on which a scenario runs.
@@ -29,7 +29,7 @@ type stage struct {
 	t      *topo.Topology
 	run    *scenario.Run
 	origin time.Time // zero of the run's clock
-	began  time.Time // begin of the timeline
+	began  time.Time // when the timeline began
 
 	chips  *fabric.Chips                      // chips that run and are not paused
 	paused map[wire.FabricNodeID]*api.Client  // paused chips
@@ -39,7 +39,7 @@ type stage struct {
 	gossip map[wire.FabricNodeID]bool         // chips whose gossip the scenario has cut or impaired
 
 	mu     sync.Mutex
-	events []api.EventView // events that the run has not been told yet
+	events []api.EventView // events that the stage has not handed to the run yet
 }
 
 // newStage prepares a fabric for a run.
@@ -59,7 +59,8 @@ func (g *stage) now() mono.Time { return mono.Time(time.Since(g.origin)) }
 func (g *stage) play(ctx context.Context, playing func(done, of int, at, length time.Duration)) {
 	r := g.run
 	for ; ctx.Err() == nil && time.Since(g.origin) < homeTime && !g.intact(ctx); time.Sleep(lookEvery) {
-		// Of two parallel cables, the cable that comes up first carries the frames of both for a while.
+		// Of two parallel cables, one comes up first. For a while, that cable carries the frames of
+		// both.
 	}
 	g.began = time.Now()
 	r.Begin(g.now())
@@ -95,7 +96,7 @@ func (g *stage) play(ctx context.Context, playing func(done, of int, at, length 
 // listen collects a chip's events as long as the chip runs.
 func (g *stage) listen(ctx context.Context, cl *api.Client) {
 	go func() {
-		_ = cl.Events(ctx, func(e api.EventView) { // the stream ends with the chip
+		_ = cl.Events(ctx, func(e api.EventView) { // the stream ends when the chip ends
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			if !e.Time.Before(g.began) {
@@ -105,7 +106,7 @@ func (g *stage) listen(ctx context.Context, cl *api.Client) {
 	}()
 }
 
-// tell tells the run all collected events.
+// tell hands all collected events to the run.
 func (g *stage) tell() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,7 +125,7 @@ func (g *stage) obey(ctx context.Context, o scenario.Order) error {
 		return fabric.StartTraffic(ctx, g.chips.Clients(), o.Spec, o.Pairs, send)
 	}
 	switch o.Kind {
-	case scenario.Begin: // all chips can receive before the first chip sends
+	case scenario.Begin: // all chips are ready to receive before the first chip sends
 		return errors.Join(start(false), start(true))
 	case scenario.Hold:
 		return start(false)
@@ -132,15 +133,14 @@ func (g *stage) obey(ctx context.Context, o scenario.Order) error {
 	return nil
 }
 
-// seen is the answer of one chip to a look.
+// seen is the answer of one chip to one look at the fabric.
 type seen struct {
 	view    api.ChipView
-	traffic *traffic.Report // nil: none
+	traffic *traffic.Report // nil: the chip has no traffic
 }
 
-// sample asks all running chips for their state. A chip that does not answer counts
-// with its latest answer. If a chip has ended that the scenario did not end, the
-// run fails.
+// sample asks all running chips for their state. For a chip that does not answer, sample takes the
+// chip's latest answer. If a chip has ended that the scenario did not end, sample fails the run.
 func (g *stage) sample(ctx context.Context) scenario.Sample {
 	answers := fabric.Each(ctx, g.chips.Clients(), lookTime, func(ctx context.Context, cl *api.Client) (s seen, err error) {
 		if s.view, err = cl.Chip(ctx); err != nil {
@@ -187,8 +187,8 @@ func (g *stage) missEnded() {
 	}
 }
 
-// linksUp counts the cables whose ends both report that they are up. The end at a
-// paused chip counts as up, so that the other end decides.
+// linksUp counts the cables both of whose ends report that they are up. The end at a paused chip
+// counts as up. The other end then decides.
 func (g *stage) linksUp() (n int) {
 	up := map[wire.PortID]bool{}
 	for _, v := range g.views {
