@@ -133,8 +133,8 @@ func (h *pskHello) appendTo(b []byte, key []byte) []byte {
 	return append(b, pskMAC(key, b[start:])...)
 }
 
-// decodePSKHello reads a hello. The error is errPSKMalformed or errPSKKey. With errPSKKey, h is
-// what the message claims.
+// decodePSKHello reads a hello. The error is errPSKMalformed or errPSKKey. If the error is
+// errPSKKey, h holds what the message claims.
 func decodePSKHello(b, key []byte) (h pskHello, err error) {
 	le := binary.LittleEndian
 	if len(b) != pskHelloLen || b[0] != pskMagic0 || b[1] != pskMagic1 || b[2] != pskVersion || b[3] != pskAsk && b[3] != pskAnswer {
@@ -167,7 +167,7 @@ func pskMAC(key, b []byte) []byte {
 	return m.Sum(nil)
 }
 
-// pskKeys are derived from the pre-shared key alone.
+// pskKeys holds the keys that are derived from the pre-shared key alone.
 type pskKeys struct{ root, handshake []byte }
 
 func newPSKKeys(psk []byte) (k pskKeys, err error) {
@@ -203,19 +203,19 @@ func parsePSKHeader(b []byte) (id uint32, counter uint64, ok bool) {
 	return binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]), true
 }
 
-// ReplayWindow is how many counters back from the newest a sealed datagram is still taken. The
-// window is twice the number of frames that a link has under way (ttlink.MaxFrames). Each frame has
-// a counter of its own, so reordering loses nothing.
+// ReplayWindow is how far a counter may lie behind the newest counter if a sealed datagram is to be
+// received. The window is twice the number of frames that a link has under way (ttlink.MaxFrames).
+// Each frame has its own counter. Reordering therefore loses nothing.
 const ReplayWindow = 8192
 
-// replayWindow remembers which counters came (RFC 6479). A replayWindow keeps one block more than
-// the window, so that moving on clears whole blocks.
+// replayWindow remembers which counters came (RFC 6479). A replayWindow holds one block more than
+// the window. For that reason a window that moves on clears whole blocks.
 type replayWindow struct {
-	next   uint64 // one beyond the newest counter; 0: none came
+	next   uint64 // one beyond the newest counter; 0: no counter came
 	blocks [ReplayWindow/64 + 1]uint64
 }
 
-// check reports whether a counter is new and may be taken.
+// check reports whether a counter is new and not too old.
 func (w *replayWindow) check(c uint64) bool {
 	if c >= w.next {
 		return true
@@ -223,8 +223,7 @@ func (w *replayWindow) check(c uint64) bool {
 	return w.next-c <= ReplayWindow && w.blocks[c/64%uint64(len(w.blocks))]&(1<<(c%64)) == 0
 }
 
-// take notes a counter whose datagram was authentic. take reports false for a counter that came
-// before.
+// take notes the counter of an authentic datagram. If the counter came before, take reports false.
 func (w *replayWindow) take(c uint64) bool {
 	if !w.check(c) {
 		return false
@@ -241,6 +240,6 @@ func (w *replayWindow) take(c uint64) bool {
 	return true
 }
 
-// block is the block of the newest counter. Before any counter came, it is the block of counter 0,
-// whose bits are clear anyway.
+// block returns the number of the block of the newest counter. Before any counter came, block
+// returns the block of counter 0, whose bits are clear anyway.
 func (w *replayWindow) block() uint64 { return (cmp.Or(w.next, 1) - 1) / 64 }
