@@ -114,7 +114,7 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 	w := &p.news
 	switch {
 	case w.kept:
-		return false, time.Hour // until the link goes down
+		return false, time.Hour // the port keeps its address until the link goes down
 	case w.asks > 0 && p.heard > w.since:
 		w.kept = true
 		n.events.publish(Event{Time: time.Now(), Member: &membership.Event{Kind: membership.Rejected, Member: *m,

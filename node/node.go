@@ -341,7 +341,7 @@ func (n *Node) tell(e chip.Event) {
 	n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
 }
 
-// read is a port's reader. read passes batches from the socket to the chip.
+// read runs as a port's reader. read passes batches from the socket to the chip.
 func (n *Node) read(p *livePort) {
 	var b transport.Batch
 	for {

@@ -51,7 +51,7 @@ const (
 	unknownDead    = 8 * time.Second        // silence that takes the link down while frames are under way, before the first measured round trip
 	maxDead        = 15 * time.Second       // longest silence that the link allows a path with a long round trip
 	stuckMin       = 8 * time.Second        // shortest time without progress of the oldest frame after which the link goes down
-	stuckTimeouts  = 8                      // the same time as a number of retransmission timeouts; the longer of stuckMin and this time applies
+	stuckTimeouts  = 8                      // retransmission timeouts without progress of the oldest frame after which the link goes down; the longer of stuckMin and this time applies
 	staleRTT       = 4                      // the link drops an estimate of the round trip that is more than this many times a new measurement
 	refineMost     = 8                      // hellos that the link sends after coming up to measure a long round trip again
 	nackDoublings  = 6                      // doublings of the time between NACKs for one gap

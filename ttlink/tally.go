@@ -45,7 +45,7 @@ type SessionTally struct {
 // History counts what has crossed a link since the link was made.
 type History struct {
 	Now    SessionTally   `json:"now"`    // the session that runs, or that waits until the path works again
-	Ended  []SessionTally `json:"ended"`  // at most MaxEndedSessions, newest last
+	Ended  []SessionTally `json:"ended"`  // ended sessions, at most MaxEndedSessions, newest last
 	Older  Tallies        `json:"older"`  // the sum of the sessions that ended before the sessions in Ended
 	Olders int            `json:"olders"` // the number of sessions in Older
 }

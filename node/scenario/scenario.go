@@ -36,7 +36,7 @@ type Scenario struct {
 	Description string
 	Fabric      Fabric
 	Seed        *uint64       // seed of the choices; nil: the file names none
-	Duration    time.Duration // of the timeline and the traffic; 0: until a second after the last action
+	Duration    time.Duration // length of the timeline and the traffic; 0: until a second after the last action
 	Traffic     *Traffic      // nil: the scenario has no traffic
 	Steps       []Step
 	Assertions  []Assertion
@@ -129,14 +129,14 @@ type Step struct {
 
 	Verb      Verb
 	Target    string        // cables or chips, as written in the file
-	Other     string        // for a partition: the second set
+	Other     string        // for a partition: the second set of chips
 	Partition bool          // Target and Other are chips; the action concerns the cables between them
 	Last      time.Duration // time after which the run undoes the action; 0: the action stays in force
 	Netem     fault.Change  // for NetemSet: changes to the impairment
 	Dice      *uint64       // for NetemSet: seed that restarts the random numbers
-	Direction string        // for NetemSet: both, a-to-b, b-to-a
-	Gossip    Gossip        // for GossipSet
-	Jump      time.Duration // for ClockJump
+	Direction string        // for NetemSet: direction of the impairment: both, a-to-b or b-to-a
+	Gossip    Gossip        // for GossipSet: the impairment
+	Jump      time.Duration // for ClockJump: time by which the clocks jump ahead
 }
 
 // Gossip is the impairment of a chip's membership traffic.
@@ -179,7 +179,7 @@ type Assertion struct {
 	When   When
 	Text   string        // text of the condition in the file
 	Expr   Expr          // the condition that Text states
-	Within time.Duration // for Eventually: time after After; 0: until the end
+	Within time.Duration // for Eventually: time after the field After; 0: until the end
 	After  Moment        // when the assertion's period begins
 	Until  Moment        // for Always: when the assertion's period ends
 }

@@ -20,7 +20,7 @@ type Generator struct {
 	spec    Spec
 	self    wire.FabricNodeID
 	rng     *rand.Rand
-	flows   []sending // in the order of turns
+	flows   []sending // flows in the order of their turns
 	turn    int       // index in flows of the flow to try first
 	again   int       // index of the flow whose last packet was taken back; -1: no packet was taken back
 	last    int       // index of the flow of the last Next; -1: the last Next cannot be undone

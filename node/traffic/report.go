@@ -44,7 +44,7 @@ type Report struct {
 	Run         uint64            `json:"run"`
 	Chip        wire.FabricNodeID `json:"chip"`
 	Finished    bool              `json:"finished"`                       // all packets of the chip have ended
-	Elapsed     time.Duration     `json:"elapsed_nanoseconds"`            // from the chip's first packet to the last end of a packet
+	Elapsed     time.Duration     `json:"elapsed_nanoseconds"`            // time from the chip's first packet to the last end of a packet
 	Offering    time.Duration     `json:"offering_nanoseconds,omitempty"` // with a load: time from the run's start to the latest arrival
 	Source      []PairReport      `json:"source"`
 	Dest        []PairReport      `json:"destination"`

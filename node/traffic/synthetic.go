@@ -110,8 +110,9 @@ func shifted(t *topo.Topology, by func(k int) int) ([]Pair, error) {
 	}), nil
 }
 
-// hotspot is uniform except for a share of each source's packets. That share goes to the hot chip.
-// The hot chip also gets its part of the uniform packets. Packets from the hot chip are uniform.
+// hotspot returns the pairs of uniform traffic with a hot chip. A share of each source's packets
+// goes to the hot chip. The other packets are uniform, and the hot chip also gets its part of them.
+// Packets from the hot chip are uniform.
 func hotspot(t *topo.Topology, o Options) ([]Pair, error) {
 	share := o.HotShare
 	if share == 0 {

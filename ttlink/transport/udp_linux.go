@@ -40,7 +40,7 @@ type udp struct {
 type peer struct {
 	addr netip.AddrPort
 	ip   [16]byte // an IPv4 address takes the first four bytes
-	port uint16   // in network order
+	port uint16   // port number in network order
 }
 
 // counters holds the counters of [Stats].

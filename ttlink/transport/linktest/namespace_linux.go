@@ -12,7 +12,7 @@ import (
 // namespaceEnv is set in the process that InNamespace starts.
 const namespaceEnv = "TTFABRIC_TEST_NAMESPACE"
 
-// InNamespace runs f in a separate process and a separate network namespace, where f may set the
+// InNamespace runs f in a separate process and a separate network namespace, in which f may set the
 // loopback's MTU. To do so, InNamespace runs the calling test a second time in that process. If
 // namespaces are forbidden, InNamespace skips the test.
 func InNamespace(t *testing.T, f func(setMTU func(int))) {

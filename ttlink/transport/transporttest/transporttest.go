@@ -383,7 +383,7 @@ func tooLong(t *testing.T, pair Pair) {
 
 func closing(t *testing.T, pair Pair) {
 	a, b := joined(t, pair)
-	time.Sleep(5 * time.Millisecond) // until Recv waits
+	time.Sleep(5 * time.Millisecond) // gives Recv time to begin to wait
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
