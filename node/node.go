@@ -1,6 +1,6 @@
 // Package node is one live chip: its sockets, its clock, and the loop that drives the pure
 // [chip.Chip]. The chip makes all decisions. This package supplies the time, moves datagrams, and
-// hands results to those who wait for them.
+// hands results to the programs that wait for the results.
 //
 // One lock guards the chip. A port's reader takes a batch from its socket and runs the chip to
 // completion under the lock. Every command and the one timer do the same. There is no goroutine,

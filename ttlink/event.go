@@ -45,7 +45,7 @@ const (
 	DownPeerRestarted                   // another incarnation of the peer has proved itself
 	DownPathOff                         // the owner switched the path off
 	DownClosed                          // the owner closed this end
-	DownPathNarrow                      // the path no longer takes frames as long as those under way
+	DownPathNarrow                      // the path no longer takes frames as long as the frames under way
 	DownPathGone                        // the frames used the cable of another channel, and that cable no longer carries them
 	DownRetrain                         // this end was told to train again
 	DownStuck                           // the oldest frame under way does not get through, although the peer still sends frames
@@ -250,7 +250,7 @@ type Counters struct {
 	BytesSent, BytesReceived       uint64
 	DataSent, DataReceived         uint64 // data frames; DataSent includes retransmissions, and DataReceived counts accepted frames only
 	PacketsSent, PacketsReceived   uint64 // packets that Send took; packets that the link delivered whole
-	PayloadSent, PayloadReceived   uint64 // bytes of those packets
+	PayloadSent, PayloadReceived   uint64 // bytes of the packets that PacketsSent and PacketsReceived count
 	Retransmitted                  uint64 // data frames sent again
 	Timeouts, GoBacks              uint64 // retransmission timeouts; go-backs on NACK
 	UpdatesSent, UpdatesReceived   uint64

@@ -208,7 +208,7 @@ func (w *network) sleep(d time.Duration) bool {
 }
 
 // carry waits for as long as a piece of a stream takes over the impaired network. A stream sends
-// lost data again. If the time is not over by the deadline, carry reports false.
+// lost data again. If the piece does not get through before the deadline, carry reports false.
 func (w *network) carry(b []byte, deadline time.Time) bool {
 	for time.Now().Before(deadline) {
 		w.mu.Lock()

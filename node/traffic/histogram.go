@@ -16,7 +16,7 @@ const subBits = 5
 // 32 buckets for each doubling above. The zero value is empty. Encoding to JSON and back does not
 // change a Histogram. Copies share their buckets.
 type Histogram struct {
-	N       uint64         `json:"n"`                 // durations counted
+	N       uint64         `json:"n"`                 // number of durations counted
 	Buckets map[int]uint64 `json:"buckets,omitempty"` // number of durations by bucket number; at most 1888 buckets
 }
 

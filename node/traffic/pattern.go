@@ -61,7 +61,7 @@ const DefaultHotShare = 20
 // Pattern chooses the pairs of a run.
 type Pattern struct {
 	Name    string
-	Aliases []string // other accepted names, including those of test_tt_fabric or BookSim
+	Aliases []string // other accepted names, including the names in test_tt_fabric or BookSim
 	Help    string   // one line
 	Draw    bool     // sources draw the destination of each packet at random, see Spec.Draw
 	pairs   func(t *topo.Topology, o Options) ([]Pair, error)

@@ -134,7 +134,7 @@ type Model struct {
 	dice   dice
 	rng    *rand.Rand // draws from dice
 	cut    bool
-	bad    bool      // state of the burst model
+	bad    bool      // the burst model is in the bad state
 	free   mono.Time // when the limited rate has sent all waiting datagrams
 	counts Counts
 	fates  [2]Fate

@@ -145,7 +145,7 @@ func (k *psk) Send(data []byte, seg int) (int, error) {
 		k.counts.sentBytes.Add(uint64(min(n*seg, len(part))))
 		sent += n
 		if err != nil || n < want {
-			k.counts.full.Add(uint64(total - sent - (want - n))) // the port itself counted those of this part
+			k.counts.full.Add(uint64(total - sent - (want - n))) // the port itself has counted the refused datagrams of this part
 			return sent, err
 		}
 	}
