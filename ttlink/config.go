@@ -7,7 +7,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of a link. They are our own choices unless a source is named.
+// Limits of a link. Unless a comment names a source, the limit is our own choice.
 const (
 	// DefaultWindow is the size of the retransmit slab, in bytes. On a machine that takes long to
 	// wake the process on the other core, 1 MiB carries one and a half times as much as 512 KiB.

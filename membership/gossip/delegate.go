@@ -64,7 +64,7 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 		return nil // the view reports why it does not believe the claim
 	}
 	if name := m.Name(); name != n.Name {
-		return fmt.Errorf("the metadata is that of %s", name)
+		return fmt.Errorf("the metadata belongs to %s", name)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -27,7 +27,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Times and limits. They are our own choices, on top of memberlist's LAN profile.
+// Times and limits. The values are our own choices. All other values are those of memberlist's LAN
+// profile.
 const (
 	retryMin        = 50 * time.Millisecond // shortest time between two attempts to join
 	retryMax        = 2 * time.Second

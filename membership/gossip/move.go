@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Limits of a move. They are our own choices.
+// Limits of a move. The limits are our own choices.
 const (
 	moveTime  = time.Minute     // time that other chips may take to believe the new address
 	moveTries = 3 * time.Second // shortest time between two attempts to tell a seed

@@ -287,7 +287,7 @@ func (s *Sim) submit(m *machine) {
 	}
 }
 
-// program is the client inside a chip. It offers ops and checks the commands that the chip
+// program is the client inside a chip. A program offers ops and checks the commands that the chip
 // performs.
 type program struct {
 	s    *Sim

@@ -58,7 +58,7 @@ type life struct {
 	account losses.Chip // the incarnation's counts at its end
 }
 
-// model is a naive fabric. It holds the requests of the load, and the content that memory must
+// model is a naive fabric. A model holds the requests of the load, and the content that memory must
 // have.
 type model struct {
 	ids   uint64

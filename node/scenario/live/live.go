@@ -1,4 +1,4 @@
-// Package live runs scenarios on a fabric of real chips, in real time. It is one
+// Package live runs scenarios on a fabric of real chips, in real time. Live is one
 // of the two drivers of scenario.Run; the other driver is the simulator, package sim.
 //
 //	rep, err := live.Run(ctx, live.Config{Scenario: s, Topology: t, Seed: 7})

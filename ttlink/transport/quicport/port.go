@@ -134,7 +134,7 @@ func Listen(o Options) (transport.Port, error) {
 	case !c.From.Valid() || !c.To.Valid() || c.From == c.To:
 		return nil, fmt.Errorf("QUIC port of a cable from %v to %v: want two ports", c.From, c.To)
 	case o.Chip.Self != pki.Identity{Fabric: c.Fabric, Chip: c.From.Node}:
-		return nil, fmt.Errorf("QUIC port %v of fabric %q: the certificate is that of %s", c.From, c.Fabric, o.Chip.Self)
+		return nil, fmt.Errorf("QUIC port %v of fabric %q: the certificate belongs to %s", c.From, c.Fabric, o.Chip.Self)
 	}
 	sock, err := transport.Bind(o.Local)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // socket is a UDP socket that yields the processor before it reads each batch. On one processor,
 // each of quic-go's goroutines would otherwise run until it has nothing left to do. The third of
-// these goroutines takes datagrams out. It would find 128 datagrams, and quic-go would have dropped
+// these goroutines takes datagrams out. The third goroutine would find 128 datagrams, and quic-go would have dropped
 // the rest. With the yield, received datagrams wait in the kernel's buffer instead.
 type socket struct {
 	*net.UDPConn
