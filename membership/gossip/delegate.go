@@ -72,7 +72,7 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	// This chip may never have heard about its own former processes. NotifyAlive therefore compares
 	// their metadata.
 	if own := &d.cfg.Meta; d.view.Former(n.Name) || m.Node == own.Node && n.Name != own.Name() && own.Newer(&m) {
-		return fmt.Errorf("a later life of chip %s is known", m.Node)
+		return fmt.Errorf("a later incarnation of chip %s is known", m.Node)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func Parse(file string, data []byte) (*Scenario, error) {
 		s.Assertions = append(s.Assertions, r.assertion(n, names))
 	}
 	if r.err == nil && len(s.Assertions) == 0 {
-		r.fail(root.Line, "the file asserts nothing; add assertions, such as '- always: duplicated == 0'")
+		r.fail(root.Line, "the file has no assertion; add assertions, such as '- always: duplicated == 0'")
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -166,14 +166,14 @@ func (r *reader) step(n *yaml.Node) Step {
 		r.fail(n.Line, "the step does nothing: name one of %s", strings.Join(actionKeys, ", "))
 		return s
 	case len(what) > 1:
-		r.fail(n.Line, "the step has %s: a step does one thing; make two of it", strings.Join(what, " and "))
+		r.fail(n.Line, "the step has %s: a step does one thing; make two steps", strings.Join(what, " and "))
 		return s
 	case s.Every == 0 && f["at"] == nil:
 		r.fail(n.Line, "the step has no time: give it 'at: 2s', or 'every: 2s' with 'for' or 'times'")
 	case s.Every > 0 && (s.Times == 0) == (s.For == 0):
 		r.fail(n.Line, "every %v: say how long with 'for', or how often with 'times'", s.Every)
 	case s.Every == 0 && (s.Times > 0 || s.For > 0):
-		r.fail(n.Line, "'for' and 'times' of a step belong to 'every'; how long a fault lasts is said within %s", what[0])
+		r.fail(n.Line, "'for' and 'times' of a step belong to 'every'; to end a fault, write 'for' within %s", what[0])
 	case s.For/max(s.Every, 1) > MaxActions:
 		r.fail(n.Line, "every %v for %v: that is more than %d times", s.Every, s.For, MaxActions)
 	}
@@ -280,7 +280,7 @@ func (r *reader) netem(s *Step, n *yaml.Node) {
 	case s.Verb == NetemSet && len(s.Netem) == 0 && s.Dice == nil:
 		r.fail(n.Line, "netem set changes nothing: name an impairment, such as 'loss: 1%%'")
 	case s.Verb == NetemReset && len(f) > 1:
-		r.fail(n.Line, "netem reset takes everything away; it has no other keys")
+		r.fail(n.Line, "netem reset ends all impairments and takes no other keys")
 	}
 }
 
@@ -291,7 +291,7 @@ func (r *reader) assertion(n *yaml.Node, steps []string) Assertion {
 	for _, w := range []When{Always, Eventually, Finally} {
 		if v := f[w.String()]; v != nil {
 			if a.When != 0 {
-				r.fail(n.Line, "the assertion has %s and %s; make two of it", a.When, w)
+				r.fail(n.Line, "the assertion has %s and %s; make two assertions", a.When, w)
 			}
 			a.When, a.Text = w, strings.Join(strings.Fields(r.text(v, w.String())), " ")
 			var err error

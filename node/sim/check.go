@@ -128,7 +128,7 @@ func (s *Sim) judgeFate(o *op, r *flow.Result) {
 		s.fail("exactly once", "op %d is said to be %s and was performed", o.id, r.Fate)
 	}
 	if r.Fate != flow.FateRefused && !s.troubled(o) {
-		s.fail("cause", "op %d from %s to %s on plane %d ended as %s (%s %s) and nothing was wrong on its way since %v",
+		s.fail("cause", "op %d from %s to %s on plane %d ended as %s (%s %s) and nothing was wrong on its route since %v",
 			o.id, s.machines[o.src].node, o.req.Dst, o.plane, r.Fate, r.Drop, r.Doubt, o.sent)
 	}
 }

@@ -278,7 +278,7 @@ func (s *Sim) submit(m *machine) {
 			m.backlog, o.unreachable = m.backlog[1:], true
 			s.report.Refused++
 			if !s.troubled(o) {
-				s.fail("admission", "op %d from %s to %s: unreachable, and nothing was wrong on its way", o.id, m.node, o.req.Dst)
+				s.fail("admission", "op %d from %s to %s: unreachable, and nothing was wrong on its route", o.id, m.node, o.req.Dst)
 			}
 		default:
 			s.fail("admission", "op %d from %s to %s: %v", o.id, m.node, o.req.Dst, a)

@@ -36,7 +36,7 @@ func (s *Sim) checkLosses() losses.Report {
 		received, sent := s.told(truth)
 		for k := range wire.NumClasses {
 			if received[k] < g.Received[k] || received[k] > g.ReceivedMax[k] || sent[k] < g.Sent[k] {
-				s.fail("conservation", "%s of life %#x is inferred to have received %d to %d and sent at least %d packets of class %d; it had received %d and sent %d",
+				s.fail("conservation", "%s of incarnation %#x is inferred to have received %d to %d and sent at least %d packets of class %d; it had received %d and sent %d",
 					g.Chip, uint64(g.Incarnation), g.Received[k], g.ReceivedMax[k], g.Sent[k], k, received[k], sent[k])
 			}
 		}

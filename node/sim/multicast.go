@@ -165,7 +165,7 @@ func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
 			s.fail("exactly once", "multicast %d is said to be %s at %s and was performed", o.id, m.fate, node)
 		}
 		if m.fate != flow.FateRefused && !s.badTree(o, m) {
-			s.fail("cause", "multicast %d from %s by %s on plane %d ended as %s at %s and nothing was wrong on its way since %v",
+			s.fail("cause", "multicast %d from %s by %s on plane %d ended as %s at %s and nothing was wrong on its route since %v",
 				o.id, s.machines[o.src].node, o.req.Ranges, o.plane, m.fate, node, o.sent)
 		}
 	}
