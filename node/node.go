@@ -57,12 +57,10 @@ type Config struct {
 	// Port opens the datagram pipe of one channel.
 	Port func(local netip.AddrPort) (transport.Port, error)
 	// If Cable is set, the node calls Cable instead of Port. Cable is for transports that check who
-	// is at the other end. The node leaves the field Fabric of c empty, and the function fills the
-	// field in. If the port is a transport.Keyed, the port's link begins to train when the port is
-	// ready.
+	// is at the other end. The node leaves c.Fabric empty, and Cable fills c.Fabric in. If the port
+	// is a transport.Keyed, the port's link begins to train when the port is ready.
 	Cable func(local netip.AddrPort, c transport.Cable) (transport.Port, error)
-	// KeyLog holds the secrets of the ports' connections if somebody asked for them, and is nil
-	// otherwise.
+	// KeyLog holds the secrets of the ports' connections; nil if nobody asked for the secrets.
 	KeyLog *transport.KeyLog
 	// API is the TCP port of the chip's API at the chip's gossip address. The chip tells other
 	// chips this port. 0: no API at that address.
@@ -176,9 +174,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// defaultPayload is a frame's padded payload until the path is known, in bytes. From an MTU of 1500
-// B, IPv4, UDP and the frame's own overhead take their share. defaultPayload is the rest in whole
-// units of padding.
+// defaultPayload is a frame's padded payload until the path is known, in bytes. defaultPayload is an
+// MTU of 1500 B less IPv4, UDP and the frame's own overhead, in whole units of padding.
 const defaultPayload = (1500 - 28 - wire.FrameOverhead) / wire.PadUnit * wire.PadUnit
 
 func (n *Node) openPorts() error {
@@ -266,8 +263,7 @@ func (n *Node) step(why cause, f func(now mono.Time)) {
 	panics = false
 }
 
-// drain takes from the chip what the chip hands out: datagrams, results, events and the next
-// deadline.
+// drain takes what the chip hands out: datagrams, results, events and the next deadline.
 func (n *Node) drain(now mono.Time) {
 	for {
 		ch, t, ok := n.chip.PollTransmit(now)

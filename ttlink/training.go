@@ -190,10 +190,9 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 }
 
 // identified reports whether h comes from the port to which the cable should lead, and is meant for
-// this port. While the link trains, identified reports a wrong cable once per change. Both ends
-// send hellos, and the other end therefore reports the wrong cable too. A link that is up has the
-// right cable, and a wrong hello is therefore forged. If somebody moved the cable, silence would
-// take the link down.
+// this port. While the link trains, identified reports a wrong cable once per change. The other
+// end also sends hellos, and also reports the wrong cable. A link that is up has the right cable: a
+// wrong hello is forged. If somebody moved the cable, silence would take the link down.
 func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	fabricOK := h.Fabric == l.cfg.Fabric || h.Fabric == 0 || l.cfg.Fabric == 0
 	viaOK := l.paths.claimed(p, h.Via)
@@ -318,9 +317,9 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 }
 
 // renew ends the session although both ends live. The slab holds frames that were cut for a wider
-// path, and such frames would never get through. This end cannot cut the packets again, since
-// nobody knows which of these frames the peer has. This end takes another incarnation. The fate of
-// the unacknowledged packets is unknown.
+// path, and such frames would never get through. This end cannot cut the packets again: nobody knows
+// which frames the peer has. The end takes another incarnation. Unacknowledged packets get an
+// unknown fate.
 func (l *Link) renew(now mono.Time) {
 	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
 	l.books.close(l.sess.id, l.sess.peer)
