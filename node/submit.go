@@ -11,22 +11,23 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// waiter waits for the end of a request.
+// waiter holds whom to tell about the end of a request.
 type waiter struct {
 	done  func(int, flow.Result) // nil: the place is free
 	i     int
 	token uint64
 }
 
-// waiters are the waiters of all open requests. A token consists of a place among them, and a
-// number that never repeats.
+// waiters are the waiters of all open requests. A token consists of a waiter's place and a number
+// that never repeats.
 type waiters struct {
 	at   []waiter
 	free []uint32 // free places
 	n    uint64   // tokens given out so far
 }
 
-// placeBits is how many bits of a token give the place. A chip never has that many open requests.
+// placeBits is how many bits of a token hold the place. A chip never has as many open requests as
+// these bits can count.
 const placeBits = 32
 
 // add gives a waiter a token.
@@ -55,19 +56,20 @@ func (w *waiters) take(token uint64) (waiter, bool) {
 	return got, true
 }
 
-// submission is a list of requests on its way into the chip. While there is no room, it waits in
-// Node.pending. A submission continues whenever the chip has moved packets. Its caller is woken
-// once, at the end.
+// submission is a list of requests on its way into the chip. While the chip has no room, the
+// submission waits in Node.pending. A submission continues whenever the chip has moved packets. The
+// node wakes the submission's caller once, at the end.
 type submission struct {
 	rs      []flow.Request
 	started int
 	done    func(int, flow.Result)
-	ended   chan error // gets one value: nil if all requests have been started, else the reason why not
+	ended   chan error // gets one value: nil if the chip has started all requests, otherwise the reason why not
 }
 
-// Submit starts requests in order. Submit calls done with the index and the end of each request,
-// from the chip's loop, so done must not block. While the fabric has no room, Submit waits until
-// ctx ends. Submit returns how many requests were started, and an error if not all were.
+// Submit starts the requests of rs in order. When a request ends, the chip's loop calls done with
+// the request's index and result. done must not block. While the fabric has no room, Submit waits
+// until ctx ends. Submit returns how many requests were started, and an error if not all were
+// started.
 func (n *Node) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	s := &submission{rs: rs, done: done}
 	closed, waits := true, false
@@ -124,7 +126,7 @@ func (n *Node) feed(now mono.Time) bool {
 }
 
 // begin starts as many requests of a submission as the chip takes now. begin reports whether some
-// have to wait, or why the rest cannot be started.
+// requests have to wait, or returns why the rest cannot be started.
 func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 	for ; s.started < len(s.rs); s.started++ {
 		r := &s.rs[s.started]

@@ -12,14 +12,16 @@ import (
 	"ttfabric/membership/keyring"
 )
 
-// Keys are the keys that encrypt a chip's gossip. The chip encrypts what it sends with the first
-// key, and decrypts what it receives with any of them. Keys are safe for concurrent use.
+// Keys holds the keys that encrypt a chip's gossip. The chip encrypts the gossip that it sends with
+// the first key. The chip decrypts the gossip that it receives with any of the keys. Keys is safe
+// for concurrent use.
 type Keys struct {
 	mu   sync.Mutex
 	ring *memberlist.Keyring
 }
 
-// NewKeys returns a keyring. The first key is the primary one. The error names what is wrong.
+// NewKeys returns a keyring. The first key is the primary key. The error says which key is unfit
+// and why.
 func NewKeys(keys [][]byte) (*Keys, error) {
 	if len(keys) == 0 || len(keys) > keyring.Max {
 		return nil, fmt.Errorf("%d gossip keys: want 1 to %d", len(keys), keyring.Max)
@@ -33,7 +35,7 @@ func NewKeys(keys [][]byte) (*Keys, error) {
 	return &Keys{ring: ring}, err
 }
 
-// List returns the keys, the primary one first.
+// List returns the keys, the primary key first.
 func (k *Keys) List() []membership.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,8 +46,8 @@ func (k *Keys) List() []membership.Key {
 	return out
 }
 
-// Install adds a key with which received gossip may be encrypted. A key that is already installed
-// stays.
+// Install adds a key with which received gossip may be encrypted. If the key is already installed,
+// Install changes nothing.
 func (k *Keys) Install(key []byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -59,7 +61,7 @@ func (k *Keys) Install(key []byte) error {
 	return k.ring.AddKey(bytes.Clone(key))
 }
 
-// Use makes an installed key the one that encrypts what is sent.
+// Use makes an installed key the key that encrypts the gossip that the chip sends.
 func (k *Keys) Use(id string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -70,8 +72,8 @@ func (k *Keys) Use(id string) error {
 	return k.ring.UseKey(key)
 }
 
-// Remove removes a key. Remove refuses to remove the key in use. Removing a key that is not
-// installed is no error.
+// Remove removes a key. Remove refuses to remove the key in use. If the key is not installed,
+// Remove returns no error.
 func (k *Keys) Remove(id string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -82,8 +84,8 @@ func (k *Keys) Remove(id string) error {
 	case primary:
 		return fmt.Errorf("gossip key %s is in use: use another one before it is removed", id)
 	}
-	// Using the primary key again makes a new list of keys. So the removal does not change the list
-	// that concurrent readers hold.
+	// This call uses the primary key again and thereby makes a new list of keys. The removal
+	// therefore does not change the list that concurrent readers hold.
 	if err := k.ring.UseKey(k.ring.GetPrimaryKey()); err != nil {
 		return err
 	}

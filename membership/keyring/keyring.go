@@ -12,16 +12,17 @@ import (
 	"strings"
 )
 
-// Max is how many keys a chip has at most: the one in use, and others while keys are changed.
+// Max is the largest number of keys of a chip: the key in use, and further keys while somebody
+// changes keys.
 const Max = 8
 
 // Sizes are the lengths of a key, in bytes: AES-128, AES-192 and AES-256.
 var Sizes = []int{16, 24, 32}
 
-// idLen is the length of a key's name, in bytes of its hash.
+// idLen is how many bytes of a key's hash form the key's name.
 const idLen = 4
 
-// Check refuses a key whose length is none of [Sizes].
+// Check returns an error for a key whose length is not in [Sizes].
 func Check(k []byte) error {
 	if !slices.Contains(Sizes, len(k)) {
 		return fmt.Errorf("gossip key of %d bytes: want 16, 24 or 32", len(k))
@@ -29,8 +30,8 @@ func Check(k []byte) error {
 	return nil
 }
 
-// Parse reads a key as consul and serf write it: base64 of 16, 24 or 32
-// bytes. The error says what is wrong and does not repeat the text.
+// Parse reads a key in the form in which consul and serf write it: base64 of 16, 24 or 32 bytes.
+// The error says what is wrong and does not repeat the text.
 func Parse(text string) ([]byte, error) {
 	k, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil {
@@ -39,17 +40,17 @@ func Parse(text string) ([]byte, error) {
 	return k, Check(k)
 }
 
-// Text is the text that [Parse] reads.
+// Text returns the key in the form that [Parse] reads.
 func Text(k []byte) string { return base64.StdEncoding.EncodeToString(k) }
 
-// New draws a random key of n bytes, one of [Sizes].
+// New returns a random key of n bytes. The number n must be in [Sizes].
 func New(n int) ([]byte, error) {
 	k := make([]byte, n)
 	rand.Read(k)
 	return k, Check(k)
 }
 
-// ID names a key: the first 8 hexadecimal digits of its SHA-256.
+// ID returns the name of a key: the first 8 hexadecimal digits of the key's SHA-256.
 func ID(k []byte) string {
 	h := sha256.Sum256(k)
 	return hex.EncodeToString(h[:idLen])
