@@ -67,9 +67,9 @@ Exit code 5 if a packet took another route, or did not arrive.`,
 		}}
 	addOptions(c, &f, spec.RoutingOptions...)
 	c.Flags().Lookup("allow-deadlock").Hidden = true
-	c.Flags().StringVarP(&machine, "topology", "t", "", "print the planned route in this topology, a file or a name, instead of the running fabric")
+	c.Flags().StringVarP(&machine, "topology", "t", "", "print the planned route in this topology, a file or a name, instead of the route in the running fabric")
 	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
-	c.Flags().BoolVar(&other, "other-way", false, "if two routes round a ring are equally long, take the other route")
+	c.Flags().BoolVar(&other, "other-way", false, "if two routes round a ring are equally long, take the route that the command does not take without this flag")
 	c.Flags().IntVarP(&count, "count", "c", 1, "number of packets; with several packets, the command counts the packets that pass each hop")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "wait at most this long for a packet's answer")
 	c.RegisterFlagCompletionFunc("topology", completeTopology)
@@ -103,8 +103,8 @@ func traced(c *cobra.Command, r fabric.Route, timeout time.Duration) (*fabric.Tr
 	return f.Trace(c.Context(), r, timeout)
 }
 
-// observe sends one packet along the planned hops, and adds to each hop where the chips
-// saw the packet.
+// observe sends one packet along the planned hops. To each hop, observe adds the port at
+// which a chip saw the packet.
 func observe(c *cobra.Command, hops []fabric.Hop, way fabric.Route, timeout time.Duration) ([]fabric.Hop, error) {
 	if len(hops) == 0 {
 		return hops, nil

@@ -55,7 +55,7 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	w := c.route(flow.Key{Node: p.Src, Plane: p.Plane, Other: p.Other}, wire.ClassReply)
 	if !w.OK {
 		if p.Src == c.cfg.Node {
-			return wire.OutcomeBadCommand // this chip itself sent the read, round a circle
+			return wire.OutcomeBadCommand // this chip itself sent the read, by a route that leads back to this chip
 		}
 		return wire.OutcomeAgain // faults leave no route to the source
 	}

@@ -17,7 +17,7 @@ const golden = 0x9e3779b97f4a7c15
 func (d *digest) word(v uint64) { *d = digest(bits.RotateLeft64((uint64(*d)^v)*golden, 29)) }
 
 // bytes adds a datagram by its length and a checksum. To add single bytes would cost more than all
-// work that a chip does with the datagram. Frames contain a checksum of their own, which can make
-// the checksum of a whole frame say nothing about the frame's content. For that reason bytes uses
+// work that a chip does with the datagram. A frame ends with a checksum of its own, a CRC-32C. The
+// CRC-32C of such a whole frame is the same number for every content. For that reason bytes uses
 // another checksum.
 func (d *digest) bytes(b []byte) { d.word(uint64(len(b))<<32 | uint64(crc32.ChecksumIEEE(b))) }

@@ -25,8 +25,8 @@ type conv interface {
 	close()
 }
 
-// kinds lists the transports, ours and the peers. A transport whose field apart is set is measured
-// only if a measurement names the transport.
+// kinds lists the transports, ours and the peers. The field "apart" marks a transport that
+// is measured only by measurements that name the transport.
 var kinds = []struct {
 	name  string
 	apart bool
@@ -63,7 +63,7 @@ func open(name string, far bool) (conv, error) {
 type place struct {
 	near, far netip.Addr
 	netns     string // network namespace of the far end; empty: the namespace of this process
-	container string // docker container in which the end runs; empty: none
+	container string // docker container in which the far end runs; empty: none
 }
 
 var where = place{near: loopback, far: loopback}
@@ -93,7 +93,7 @@ func farEnd(kind, task string) error {
 	}
 	size := 0
 	_, err := fmt.Sscanf(task, "pump %d", &size)
-	pumps := err == nil // whether this end sends, as the near end does
+	pumps := err == nil // whether this end sends messages; an end that sends is opened like a near end
 	c, err := open(kind, !pumps)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ import (
 	"ttfabric/wire"
 )
 
-// static is a membership of two chips that know each other from the start.
+// static is a membership of all chips of a machine, which know each other from the start.
 type static struct {
 	view   []membership.Member
 	notify chan struct{}
@@ -126,9 +126,9 @@ func writes(size int) int {
 	return 3000
 }
 
-// sessions times session writes over one hop and over two hops. It also times the peers: a plain
-// UDP ping-pong, a TCP request that is answered by one byte, and a TCP stream with writes of 64
-// KiB.
+// sessions measures how fast a session writes over one hop and over two hops. For comparison,
+// sessions also measures a plain UDP ping-pong, a TCP request that is answered by one byte, and a
+// TCP stream with writes of 64 KiB.
 func sessions(round int, r *rand.Rand) ([]result, error) {
 	var rs []result
 	add := func(bench, kind, unit string, v float64) { rs = append(rs, figure(bench, kind, unit, round, v)) }
@@ -173,7 +173,8 @@ func sessions(round int, r *rand.Rand) ([]result, error) {
 	return rs, nil
 }
 
-// singleWrites times single writes, one at a time, and the peers of such writes.
+// singleWrites returns jobs that measure single writes, one at a time. For comparison, other jobs
+// measure a UDP ping-pong and a TCP request.
 func singleWrites(seat string, add func(bench, kind, unit string, v float64)) []func() error {
 	return []func() error{
 		func() error {
@@ -228,8 +229,8 @@ const blockWriters = 2
 // just come up still allocates buffers when it needs them.
 const blockWarmUp = 50
 
-// blocks writes blocks of 1 MiB for a time, two at once, and reads the last blocks back to check
-// them. It returns the goodput in Gb/s.
+// blocks writes a fixed number of blocks of 1 MiB, two at once. Then blocks reads the last block of
+// each writer back to check the block. The result is the goodput in Gb/s.
 func blocks(ctx context.Context, s *session.Session, dst wire.ChipID) (float64, error) {
 	to := wire.FabricNodeID{Chip: dst}
 	errs := make([]error, blockWriters)

@@ -184,7 +184,7 @@ func (c *chart) bars(title string, rs []result, bench string) error {
 	for k, kind := range kinds {
 		ticks[k] = plot.Tick{Value: float64(k), Label: kind}
 	}
-	panel.X.Tick.Marker, panel.X.Tick.Length, panel.X.Tick.LineStyle.Color = ticks, vg.Points(8), color.Transparent // the length of a tick sets the distance of the labels
+	panel.X.Tick.Marker, panel.X.Tick.Length, panel.X.Tick.LineStyle.Color = ticks, vg.Points(8), color.Transparent // the ticks are invisible; their length sets the distance between the axis and the labels
 	panel.X.Tick.Label.Rotation, panel.X.Tick.Label.XAlign, panel.X.Tick.Label.YAlign = math.Pi/4, draw.XRight, draw.YCenter
 	panel.X.Min, panel.X.Max, panel.Y.Min = -0.6, float64(len(kinds))-0.4, 0
 	panel.Y.Max *= 1.05
@@ -200,7 +200,8 @@ func (c *chart) bars(title string, rs []result, bench string) error {
 	return nil
 }
 
-// plotTrips plots the round trips on loopback, for each seat of the two ends.
+// plotTrips plots the round trips on loopback, for each seat: each choice of the cores on which the
+// two ends run.
 func (p *report) plotTrips(base string) error {
 	var c chart
 	for _, s := range p.seatNames() {
@@ -214,7 +215,7 @@ func (p *report) plotTrips(base string) error {
 	return c.write(base + "-latency.svg")
 }
 
-// seatNames returns the seats in which round trips were measured.
+// seatNames returns the names of the seats (choices of cores) for which round trips were measured.
 func (p *report) seatNames() (names []string) {
 	for _, r := range p.Results {
 		name, ok := strings.CutPrefix(strings.TrimSuffix(r.Bench, " p50"), "round trip 64 B, ")

@@ -27,7 +27,7 @@ func bind(local netip.AddrPort) (*net.UDPConn, error) {
 	case errors.Is(err, syscall.EADDRINUSE) && local.Port() == 0:
 		return nil, fmt.Errorf("UDP port %s: this machine has no free port left; widen net.ipv4.ip_local_port_range or stop other programs: %w", local, err)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("UDP port %s is taken by another process; choose another --port-base or stop it: %w", local, err)
+		return nil, fmt.Errorf("UDP port %s is taken by another process; choose another --port-base, or stop that process: %w", local, err)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return nil, fmt.Errorf("UDP port %s is reserved for privileged users; choose a --port-base from 1024: %w", local, err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
@@ -44,15 +44,15 @@ func localAddr(conn *net.UDPConn) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// checkPeer returns the address in its shortest form, or an error that says what is wrong with the
-// address.
+// checkPeer returns the peer's address, or an error that says what is wrong with the peer's
+// address. An IPv4 address that is written as an IPv6 address becomes an IPv4 address.
 func checkPeer(local, peer netip.AddrPort) (netip.AddrPort, error) {
 	peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
 	switch {
 	case !peer.IsValid(), peer.Port() == 0, peer.Addr().IsUnspecified(), peer.Addr().IsMulticast():
 		return peer, fmt.Errorf("UDP port %s: peer %s: want the address and port of one machine", local, peer)
 	case peer.Addr().Is6() != local.Addr().Is6():
-		return peer, fmt.Errorf("UDP port %s cannot reach %s: one is IPv4 and the other IPv6; let both chips listen on the same", local, peer)
+		return peer, fmt.Errorf("UDP port %s cannot reach %s: one address is IPv4 and the other IPv6; let both chips listen on IPv4, or both on IPv6", local, peer)
 	}
 	return peer, nil
 }
@@ -97,7 +97,7 @@ func interfaceMTU(a netip.Addr) int {
 	return least
 }
 
-// Bind opens a UDP socket like [Listen], for transports with their own socket. The error names the
+// Bind opens a UDP socket as [Listen] does, for a transport that reads and writes the socket itself. The error names the
 // address and a remedy.
 func Bind(local netip.AddrPort) (*net.UDPConn, error) {
 	if !local.IsValid() {
