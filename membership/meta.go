@@ -1,5 +1,6 @@
-// Package membership says who is alive. The package defines the fixed metadata that chips gossip
-// about themselves, and the rules that merge what is heard into one view.
+// Package membership says which chips are alive. The package defines the fixed metadata that chips
+// gossip about themselves. The package also has the rules that merge the news of chips into one
+// view.
 //
 // Gossip only tells a chip where to send hellos. Gossip never brings a link up.
 //
@@ -31,29 +32,29 @@ import (
 // MetaLen is the length of the metadata, in bytes.
 const MetaLen = 64
 
-// metaVersion is the version of the layout.
+// metaVersion is the version of the metadata's layout.
 const metaVersion = 2
 
-// maxStarted is the latest start that the layout can express, in Unix milliseconds: in the year
-// 10889.
+// maxStarted is the latest start that the layout can express, in Unix milliseconds. The latest
+// start is in the year 10889.
 const maxStarted = 1<<48 - 1
 
-// ErrMeta is returned for bytes that are not metadata of this version.
+// ErrMeta is the error for bytes that are not metadata of this version.
 var ErrMeta = errors.New("membership metadata: malformed")
 
-// Meta is what a chip says about itself.
+// Meta is the metadata that a chip gossips about itself.
 type Meta struct {
 	Node        wire.FabricNodeID
 	InService   uint16           // ethernet channels in service, one bit for each
-	Incarnation wire.Incarnation // of the process
-	Started     uint64           // Unix milliseconds, below 2^48; decides between two claims to one chip
-	API         uint16           // TCP port of the API at the chip's gossip address; 0: none there
+	Incarnation wire.Incarnation // incarnation of the process
+	Started     uint64           // start of the process in Unix milliseconds, below 2^48; decides between two claims to one chip
+	API         uint16           // TCP port of the API at the chip's gossip address; 0: no API at that address
 	LinkVersion uint32           // version of InService
 	Topology    uint32           // low bits of the topology's hash
 	Ports       [wire.MaxChannels]uint16
 }
 
-// DecodeMeta reads metadata. The error is [ErrMeta].
+// DecodeMeta reads metadata. If b is not metadata of this version, DecodeMeta returns [ErrMeta].
 func DecodeMeta(b []byte) (Meta, error) {
 	if len(b) != MetaLen || b[0] != metaVersion || b[1] != 0 {
 		return Meta{}, ErrMeta
@@ -77,7 +78,7 @@ func DecodeMeta(b []byte) (Meta, error) {
 	return m, nil
 }
 
-// Append appends the metadata, [MetaLen] bytes.
+// Append appends the metadata to b. The metadata has [MetaLen] bytes.
 func (m *Meta) Append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = append(b, metaVersion, 0)
@@ -94,7 +95,7 @@ func (m *Meta) Append(b []byte) []byte {
 	return b
 }
 
-// LinkState is the link state that the metadata contains.
+// LinkState returns the link state that the metadata contains.
 func (m *Meta) LinkState() wire.LinkState {
 	s := wire.LinkState{Node: m.Node, Version: m.LinkVersion}
 	for ch, port := range m.Ports {
@@ -105,17 +106,17 @@ func (m *Meta) LinkState() wire.LinkState {
 	return s
 }
 
-// Name is the name of the process in the pool: the chip and its incarnation.
+// Name returns the name of the process in the pool: the chip and its incarnation.
 func (m *Meta) Name() string { return fmt.Sprintf("%s-%016x", m.Node, uint64(m.Incarnation)) }
 
-// sameProcess reports whether both are of the same process.
+// sameProcess reports whether m and o are metadata of the same process.
 func (m *Meta) sameProcess(o *Meta) bool {
 	return m.Node == o.Node && m.Incarnation == o.Incarnation && m.Started == o.Started
 }
 
-// Newer reports whether m has the better claim to its chip than o. The later start wins, then the
-// higher incarnation. The two processes may run on machines whose clocks differ. Since gossip only
-// tells where to send hellos, a wrong guess costs only time.
+// Newer reports whether m has the better claim to its chip than o. The later start wins. If both
+// starts are equal, the higher incarnation wins. The two processes may run on machines whose clocks
+// differ. A wrong guess costs only time, since gossip only tells where to send hellos.
 func (m *Meta) Newer(o *Meta) bool {
 	if m.Started != o.Started {
 		return m.Started > o.Started

@@ -2,17 +2,17 @@ package membership
 
 // Key identifies a key that encrypts gossip, without revealing the key.
 type Key struct {
-	ID      string // the first digits of its hash
+	ID      string // the first digits of the key's hash
 	Bits    int    // length of the key: 128, 192 or 256
-	Primary bool   // the chip encrypts what it sends with this key
+	Primary bool   // the chip encrypts the gossip that it sends with this key
 }
 
 // PoolStatus is the state of a gossip pool, as seen by this chip.
 type PoolStatus struct {
-	Label      string // pools of different labels do not mix
-	Addr       string // host:port of this chip's socket
-	Seen       int    // chips believed alive, including this one
+	Label      string // name of the pool; pools of different labels do not mix
+	Addr       string // address of this chip's socket, as host:port
+	Seen       int    // chips that this chip believes alive, including itself
 	Expected   int    // chips of a complete pool; 0: unknown
-	Unreadable uint64 // streams that could not be read because the two chips have no key in common
-	Keys       []Key  // the primary key first; none: gossip is not encrypted
+	Unreadable uint64 // streams that this chip could not read because the two chips have no key in common
+	Keys       []Key  // the keys, the primary key first; none: gossip is not encrypted
 }

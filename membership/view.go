@@ -10,7 +10,7 @@ import (
 
 // Member is one process that claims to be a chip.
 type Member struct {
-	Name string // unique per incarnation
+	Name string // unique for each incarnation
 	Addr netip.Addr
 	Meta Meta
 }
@@ -18,13 +18,13 @@ type Member struct {
 // EventKind tells events apart.
 type EventKind uint8
 
-// The kinds of event.
+// The kinds of events.
 const (
-	Joined    EventKind = iota + 1 // a chip was heard of for the first time
+	Joined    EventKind = iota + 1 // the view heard of a chip for the first time
 	Updated                        // a chip has new metadata
-	Restarted                      // another process claims to be the chip, and is believed
+	Restarted                      // another process claims to be the chip, and the view believes the process
 	Left                           // a chip left or fell silent
-	Rejected                       // a claim is not believed; see Reason
+	Rejected                       // the view does not believe a claim; see Reason
 )
 
 // String returns the kind in lower case.
@@ -40,38 +40,39 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind   EventKind
 	Member Member
-	Reason string // why a claim was rejected
+	Reason string // why the view rejected a claim
 }
 
-// MaxClaims is the number of processes that the view remembers; more are rejected.
+// MaxClaims is the number of processes that the view remembers. The view rejects further processes.
 const MaxClaims = 4 * wire.MaxChipsPerMesh
 
 // MaxFormer is the number of former processes that the view remembers. The view forgets the oldest
 // first.
 const MaxFormer = 1024
 
-// View merges what is heard about processes. A View believes that at most one process is a given
-// chip: the one that started last of those that claim to be the chip. The view remembers the other
-// claims, so that another process takes over if the believed one goes.
+// View merges the news about processes. A View believes that at most one process is a given chip.
+// Of the processes that claim to be the chip, the View believes the process that started last. The
+// View remembers the other claims. If the believed process goes, another process takes over.
 //
 // A process that is gone and has a successor is a former process of its chip. The view does not
-// believe any news about it, even when the successor is gone too. The view recognizes a former
-// process by its name and not by its start time, since clocks jump.
+// believe any news about a former process, even when the successor is gone too. The view recognizes
+// a former process by its name and not by its start time, since clocks jump.
 type View struct {
 	topology uint32
-	claims   map[string]Member            // by name
-	chips    map[wire.FabricNodeID]string // name of the process that is believed
-	gone     map[wire.FabricNodeID]string // name of the last believed process that is gone, until it has a successor
+	claims   map[string]Member            // claims, by name of the process
+	chips    map[wire.FabricNodeID]string // name of the process that the view believes to be the chip
+	gone     map[wire.FabricNodeID]string // name of the last believed process that is gone, until that process has a successor
 	former   map[string]bool              // names of former processes
 	order    []string                     // the names in former, oldest first
 }
 
-// NewView returns an empty view of the fabric whose topology hash has the given low bits; 0 matches all.
+// NewView returns an empty view of a fabric. The argument topology is the low bits of the fabric's
+// topology hash; 0 matches all fabrics.
 func NewView(topology uint32) *View {
 	return &View{topology: topology, claims: map[string]Member{}, chips: map[wire.FabricNodeID]string{}, gone: map[wire.FabricNodeID]string{}, former: map[string]bool{}}
 }
 
-// Former reports whether the process of that name is a former process of its chip.
+// Former reports whether the process with a name is a former process of its chip.
 func (v *View) Former(name string) bool { return v.former[name] }
 
 // retire notes a former process.
@@ -87,7 +88,7 @@ func (v *View) retire(name string) {
 	v.order = append(v.order, name)
 }
 
-// Alive says that a process is there, for the first time or again.
+// Alive notes that a process is alive, for the first time or again.
 func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
 	m, err := DecodeMeta(meta)
 	mem := Member{name, addr, m}
@@ -136,7 +137,7 @@ func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
 	return nil
 }
 
-// Gone says that a process left or is believed dead.
+// Gone notes that a process left, or that the pool believes the process dead.
 func (v *View) Gone(name string) []Event {
 	m, ok := v.claims[name]
 	if !ok {
@@ -163,7 +164,7 @@ func (v *View) Gone(name string) []Event {
 	return []Event{{Left, m, ""}}
 }
 
-// elect believes the best claim to a chip.
+// elect chooses the process with the best claim to a chip, and believes that process.
 func (v *View) elect(n wire.FabricNodeID) []Event {
 	if best := v.best(n); best != v.chips[n] {
 		v.chips[n] = best
@@ -172,8 +173,9 @@ func (v *View) elect(n wire.FabricNodeID) []Event {
 	return nil
 }
 
-// best is the name of the process with the best claim to a chip, "" for none. Of equal claims the
-// greater name wins, so that every view agrees.
+// best returns the name of the process with the best claim to a chip. If there is no claim, best
+// returns "". Of equal claims, the greater name wins. Every view therefore chooses the same
+// process.
 func (v *View) best(n wire.FabricNodeID) string {
 	name := ""
 	for k, c := range v.claims {
@@ -192,7 +194,7 @@ func (v *View) best(n wire.FabricNodeID) string {
 	return name
 }
 
-// Members lists the chips that are believed alive, sorted by their address in the fabric.
+// Members lists the chips that the view believes alive, sorted by their address in the fabric.
 func (v *View) Members() []Member {
 	out := make([]Member, 0, len(v.chips))
 	for _, name := range v.chips {

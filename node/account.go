@@ -4,20 +4,21 @@ import (
 	"context"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/losses"
 	"ttfabric/wire/mono"
 )
 
-// Account returns the packet counts of the chip's router and links, see [chip.Chip.Account]. They
-// are all zero after the node has been closed.
+// Account returns the packet counts of the chip's router and links, see [chip.Chip.Account]. After
+// the node has been closed, all counts are zero.
 func (n *Node) Account() (a losses.Chip) {
 	n.WithChip(func(_ mono.Time, c *chip.Chip) { a = c.Account() })
 	return a
 }
 
-// Moment returns how the chip's requests have ended up to now. With it, a Node implements
+// Moment returns how the chip's requests have ended up to now. The method Moment makes a Node a
 // session.Counter.
-func (n *Node) Moment(context.Context) (m chip.Moment, err error) {
+func (n *Node) Moment(context.Context) (m flow.Moment, err error) {
 	err = ErrClosed
 	n.WithChip(func(_ mono.Time, c *chip.Chip) { m, err = c.Moment(), nil })
 	return m, err

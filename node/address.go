@@ -12,23 +12,23 @@ import (
 )
 
 // Gossip only tells a chip where to send hellos. No port comes up without the link's handshake, and
-// none goes down because of gossip. A port that carries its link stays with the peer that it hears,
-// whatever address gossip reports.
+// no port goes down because of gossip. A port that carries its link stays with the peer that the
+// port hears, whatever address gossip reports.
 
-// maxAsks is how often a port asks whether its peer lives. After that, it leaves a silent peer for
-// another address.
+// maxAsks is how often a port asks whether its peer lives. After maxAsks questions without an
+// answer, the port leaves the silent peer for another address.
 const maxAsks = 3
 
-// stillThere applies to a port that does not carry its link, while the link is up by another cable.
-// If the port has heard the peer within this time, the peer still is at its present address. The
-// time is longer than that between two keepalives of any profile.
+// stillThere applies to a port that does not carry its link while the link is up by another cable.
+// If the port has heard the peer within stillThere, the peer still is at its present address.
+// stillThere is longer than the time between two keepalives of any profile.
 const stillThere = 2 * time.Second
 
-// news is a report of the pool that the peer of a port is at another address, while the port
-// carries its link.
+// news is a report of the pool that a port's peer is at another address. The report came while the
+// port carries its link.
 type news struct {
 	to    netip.AddrPort // zero: no news
-	asks  int            // questions sent to the peer at the present address
+	asks  int            // questions that the port has sent to the peer at the present address
 	since mono.Time      // time of the first question
 	kept  bool           // the peer has answered
 	look  mono.Time      // when to look for the answer
@@ -54,7 +54,7 @@ func (n *Node) follow(ctx context.Context) {
 }
 
 // readdress makes ports send to the addresses at which the pool reports their peers. readdress
-// returns after which time it must be called again.
+// returns the time after which the caller must call it again.
 func (n *Node) readdress() time.Duration {
 	where := map[wire.FabricNodeID]membership.Member{}
 	var words []wire.LinkState
@@ -91,8 +91,8 @@ func (n *Node) readdress() time.Duration {
 	return again
 }
 
-// leaves decides whether a port must send to another address now. If not, it returns when to look
-// again.
+// leaves reports whether a port must send to another address now. If not, leaves also returns after
+// which time the caller must look again.
 func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membership.Member) (bool, time.Duration) {
 	switch {
 	case to == p.to:
@@ -100,8 +100,9 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 		return false, time.Hour
 	case !n.chip.Carries(p.ch):
 		p.news = news{}
-		// The peer's frames may use this cable although this end's frames use another. A datagram
-		// from before the link came up may be from an earlier incarnation of the peer.
+		// The peer's frames may use this cable although this end's frames use another cable. A
+		// datagram that came before the link came up may be from an earlier incarnation of the
+		// peer.
 		since, up := n.chip.Up(p.ch)
 		if quiet := now.Sub(p.heard); up && p.heard > since && quiet < stillThere {
 			return false, stillThere - quiet
@@ -113,7 +114,7 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 	w := &p.news
 	switch {
 	case w.kept:
-		return false, time.Hour // until the link goes down
+		return false, time.Hour // the port keeps its address until the link goes down
 	case w.asks > 0 && p.heard > w.since:
 		w.kept = true
 		n.events.publish(Event{Time: time.Now(), Member: &membership.Event{Kind: membership.Rejected, Member: *m,
@@ -131,8 +132,9 @@ func (n *Node) leaves(now mono.Time, p *livePort, to netip.AddrPort, m *membersh
 	return false, wait
 }
 
-// Readdress makes the ports choose anew the address from which they send, after the machine has got
-// another one. The ports then listen on the wildcard address.
+// Readdress makes each port choose again the local address from which the port sends. The caller
+// calls Readdress after the machine has got another address. The ports then listen on the wildcard
+// address.
 func (n *Node) Readdress() {
 	for _, p := range n.ports {
 		var to netip.AddrPort

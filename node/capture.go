@@ -21,18 +21,18 @@ const (
 	chunkFrames  = 1024 // datagrams of one chunk
 )
 
-// CaptureConfig says what to capture.
+// CaptureConfig selects what a capture records.
 type CaptureConfig struct {
-	Channels []wire.Channel  // none: all
+	Channels []wire.Channel  // channels to capture; none: all
 	SnapLen  int             // bytes of each datagram to keep; 0: all
-	Filter   *capture.Filter // nil: everything
+	Filter   *capture.Filter // the datagrams to capture; nil: all datagrams
 	Buffer   int             // bytes of datagrams that wait to be read, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
 }
 
-// Capture records what passes a chip's ports, for one reader. While there is no Capture, packets
-// pay nothing for it. A Capture sees sent datagrams before any injected fault, and received
-// datagrams after it. A Capture never delays a packet. A Capture drops and counts datagrams for
-// which it has no room.
+// Capture records the datagrams that pass a chip's ports, for one reader. While there is no
+// Capture, packets cost nothing extra. A Capture sees sent datagrams before any injected fault, and
+// received datagrams after it. A Capture never delays a packet. If a Capture has no room for a
+// datagram, the Capture drops and counts the datagram.
 type Capture struct {
 	n      *Node
 	cfg    CaptureConfig
@@ -56,11 +56,11 @@ type CapturedPort struct {
 	Transport   string // what carries the frames: "UDP"
 }
 
-// capturedPort is a port's part of a capture.
+// capturedPort is what a capture holds about one port.
 type capturedPort struct {
 	CapturedPort
 	stats   capture.Statistics
-	lost    uint64   // datagrams lost since the last datagram that was taken
+	lost    uint64   // datagrams lost since the last datagram that the capture took
 	notes   []string // notes for the next datagram
 	unnoted int      // notes dropped because there was no room
 }
@@ -71,11 +71,11 @@ type Captured struct {
 	At       time.Time
 	Sent     bool
 	From, To netip.AddrPort
-	Data     []byte   // the bytes that were kept
-	Length   int      // bytes of the whole datagram
-	Sum      uint16   // of the whole datagram, if it was not kept whole; see [capture.Sum]
-	Notes    []string // faults done to the datagram, and events at the port before it
-	Dropped  uint64   // datagrams of the port since the last one that the capture had no room for
+	Data     []byte   // the bytes that the capture kept
+	Length   int      // length of the whole datagram, in bytes
+	Sum      uint16   // checksum of the whole datagram, if the capture kept only a part; see [capture.Sum]
+	Notes    []string // faults injected into the datagram, and events at the port before the datagram
+	Dropped  uint64   // datagrams of this port that the capture had no room for since the last captured datagram
 }
 
 // chunk is a piece of a capture's memory.
@@ -94,9 +94,9 @@ func (n *Node) Capture(cfg CaptureConfig) (*Capture, error) {
 	}
 	switch {
 	case cfg.Buffer < captureChunk || cfg.Buffer > capture.MaxBuffer:
-		return nil, fmt.Errorf("a capture's buffer of %d bytes: want %d to %d, or 0 for %d", cfg.Buffer, captureChunk, capture.MaxBuffer, capture.DefaultBuffer)
+		return nil, fmt.Errorf("a capture buffer of %d bytes: want %d to %d bytes, or 0 for %d bytes", cfg.Buffer, captureChunk, capture.MaxBuffer, capture.DefaultBuffer)
 	case cfg.SnapLen < 0:
-		return nil, fmt.Errorf("%d bytes of each datagram: want 0 for all, or more", cfg.SnapLen)
+		return nil, fmt.Errorf("a capture of %d bytes of each datagram: want a positive number, or 0 for all bytes", cfg.SnapLen)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,7 +104,7 @@ func (n *Node) Capture(cfg CaptureConfig) (*Capture, error) {
 		return nil, ErrClosed
 	}
 	if len(n.captures) >= MaxCaptures {
-		return nil, fmt.Errorf("chip %s has %d captures already; end one", n.cfg.Node, MaxCaptures)
+		return nil, fmt.Errorf("chip %s has %d captures already, which is the largest number; end another capture first", n.cfg.Node, MaxCaptures)
 	}
 	c := &Capture{n: n, cfg: cfg, start: time.Now(), wake: make(chan struct{}, 1), chunks: cfg.Buffer / captureChunk, ports: map[wire.Channel]*capturedPort{}}
 	for _, ch := range cfg.Channels {
@@ -126,7 +126,7 @@ func (n *Node) Capture(cfg CaptureConfig) (*Capture, error) {
 	return c, nil
 }
 
-// transportName is the pipe's description of itself.
+// transportName returns how the pipe describes itself.
 func transportName(p transport.Port) string {
 	if d, ok := p.(transport.Describer); ok {
 		return d.Describe()
@@ -152,20 +152,20 @@ func (p *livePort) connect() {
 	}
 }
 
-// seen gives a datagram to all captures of the port. The caller holds the node's lock.
+// seen hands a datagram to all captures of the port. The caller holds the node's lock.
 func (p *livePort) seen(t transport.Tapped) {
 	for _, c := range p.captures {
 		c.take(p, &t)
 	}
 }
 
-// received gives received datagrams to all captures of the port. The caller holds the node's lock.
+// received hands received datagrams to all captures of the port. The caller holds the node's lock.
 func (p *livePort) received(b *transport.Batch) {
 	now := time.Now()
 	b.Each(func(d []byte) { p.seen(transport.Tapped{At: now, Data: d}) })
 }
 
-// take takes a datagram if the filter accepts it.
+// take records a datagram if the filter accepts the datagram.
 func (c *Capture) take(p *livePort, t *transport.Tapped) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,16 +213,16 @@ func (c *Capture) take(p *livePort, t *transport.Tapped) {
 	}
 }
 
-// address is the address at which others send to a port. The caller holds the node's lock.
+// address returns the address at which others send to a port. The caller holds the node's lock.
 func (n *Node) address(p *livePort) netip.AddrPort {
 	a := p.pipe.LocalAddr()
-	if a.Addr().IsUnspecified() && n.addr.IsValid() { // it listens on all addresses of the machine
+	if a.Addr().IsUnspecified() && n.addr.IsValid() { // the port listens on all addresses of the machine
 		return netip.AddrPortFrom(n.addr, a.Port())
 	}
 	return a
 }
 
-// notesFor are the notes on a datagram: the notes that wait, and the datagram's fate.
+// notesFor returns the notes on a datagram: the notes that wait, and the datagram's fate.
 func (x *capturedPort) notesFor(f *transport.Fate) []string {
 	notes := x.notes
 	if x.unnoted > 0 {
@@ -235,7 +235,7 @@ func (x *capturedPort) notesFor(f *transport.Fate) []string {
 	return notes
 }
 
-// room finds a chunk with room for n bytes. room returns nil if there is none.
+// room returns a chunk with room for n bytes, or nil if there is no such chunk.
 func (c *Capture) room(n int) *chunk {
 	if l := len(c.full); l > 0 {
 		if k := c.full[l-1]; len(k.frames) < chunkFrames && len(k.data)+n <= cap(k.data) {
@@ -276,7 +276,7 @@ func (n *Node) note(ch wire.Channel, text string) {
 	}
 }
 
-// Ports are the ports at which the capture records, by channel.
+// Ports returns the ports at which the capture records, by channel.
 func (c *Capture) Ports() []CapturedPort {
 	var out []CapturedPort
 	for ch := range wire.Channel(wire.MaxChannels) {
@@ -287,7 +287,7 @@ func (c *Capture) Ports() []CapturedPort {
 	return out
 }
 
-// Statistics are those of a port so far, with the notes that wait for a datagram.
+// Statistics returns the statistics of a port so far, with the notes that wait for a datagram.
 func (c *Capture) Statistics(ch wire.Channel) capture.Statistics {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,8 +297,9 @@ func (c *Capture) Statistics(ch wire.Channel) capture.Statistics {
 	return s
 }
 
-// Read waits until something is captured. Read calls f for each datagram, in the order in which the
-// datagrams passed. Once the capture is closed and everything is read, Read returns [io.EOF].
+// Read waits until the capture has taken a datagram. Read calls f for each datagram, in the order
+// in which the datagrams passed. Once the capture is closed and f has had every datagram, Read
+// returns [io.EOF].
 func (c *Capture) Read(ctx context.Context, f func(*Captured)) error {
 	for {
 		c.mu.Lock()
@@ -329,14 +330,14 @@ func (c *Capture) Read(ctx context.Context, f func(*Captured)) error {
 	}
 }
 
-// Close ends the capture. Datagrams that it has taken can still be read.
+// Close ends the capture. Read still returns the datagrams that the capture has taken.
 func (c *Capture) Close() {
 	c.n.mu.Lock()
 	defer c.n.mu.Unlock()
 	c.close()
 }
 
-// close is [Capture.Close] for a caller that holds the node's lock.
+// close ends the capture like [Capture.Close]. The caller holds the node's lock.
 func (c *Capture) close() {
 	c.n.captures = slices.DeleteFunc(c.n.captures, func(x *Capture) bool { return x == c })
 	for _, p := range c.n.ports {

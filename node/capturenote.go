@@ -43,7 +43,7 @@ func (n *Node) noteEvent(e *chip.Event) {
 	n.note(e.Local.Channel, text)
 }
 
-// noteFault notes that another fault is in force at a port. The caller holds the node's lock.
+// noteFault notes that a port's fault has changed. The caller holds the node's lock.
 func (n *Node) noteFault(p *livePort, e *FaultEvent, o fault.Options) {
 	if len(p.captures) == 0 {
 		return

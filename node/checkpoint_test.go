@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"ttfabric/node"
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -38,7 +38,7 @@ func TestLostSinceACheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := since(start)
-	if l.Any() || l.Err() != nil || l.Now.Moment.Ends[0].Fates[chip.FateDone] < 2 {
+	if l.Any() || l.Err() != nil || l.Now.Moment.Ends[0].Fates[flow.FateDone] < 2 {
 		t.Errorf("all is well, and %+v", l)
 	}
 
@@ -108,7 +108,7 @@ func TestCheckpointOfAFormerLife(t *testing.T) {
 	}
 	c.Moment.Incarnation++
 	l, err := s.LostSince(ctx, c)
-	if err != nil || !l.Restarted || !l.Any() || !strings.Contains(l.Err().Error(), "M0D0 itself") {
+	if err != nil || !l.Restarted || !l.Any() || !strings.Contains(l.Err().Error(), "chip M0D0, from which this session starts, has restarted") {
 		t.Errorf("%v: %+v", err, l)
 	}
 	if _, err := session.New(ns[1]).LostSince(ctx, c); err == nil || !strings.Contains(err.Error(), "of chip M0D0") {

@@ -9,8 +9,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Command makes the routers of some ports run, pause or drain, or train their links anew; see
-// [chip.Chip.Command]. If one port fails, it continues with the others.
+// Command makes the routers of some ports run, pause or drain, or trains their links anew; see
+// [chip.Chip.Command]. If the command fails at one port, Command continues with the other ports.
 func (n *Node) Command(channels []wire.Channel, cmd router.Command) error {
 	var errs []error
 	closed := n.order(func(now mono.Time) {
@@ -21,8 +21,8 @@ func (n *Node) Command(channels []wire.Channel, cmd router.Command) error {
 	return errors.Join(append(errs, closed)...)
 }
 
-// Flush drops the packets that wait to be sent by some ports. Flush returns the number of packets
-// of each port.
+// Flush drops the packets that wait to be sent by some ports. Flush returns how many packets it
+// dropped at each port.
 func (n *Node) Flush(channels []wire.Channel) (flushed map[wire.Channel]int, err error) {
 	flushed = map[wire.Channel]int{}
 	var errs []error

@@ -11,12 +11,12 @@ import (
 
 // Limits of the event hub.
 const (
-	eventBacklog = 256  // events that a subscriber may lag behind
+	eventBacklog = 256  // events by which a subscriber may lag behind
 	eventHistory = 1024 // recent events that a new subscriber gets first
 )
 
-// Event is something that happened at this node. One of Chip, Member, Fault, Archive, Record and
-// Port is set.
+// Event is something that happened at this node. Exactly one of the fields Chip, Member, Fault,
+// Archive, Record and Port is set.
 type Event struct {
 	Time    time.Time
 	Chip    *chip.Event
@@ -25,17 +25,18 @@ type Event struct {
 	Archive *ArchiveEvent
 	Record  *RecordEvent
 	Port    *PortEvent
-	Lost    uint64           // events that this subscriber has missed before this one
-	Seq     uint64           // from 1 on in each incarnation of the node, without a gap
+	Lost    uint64           // events that this subscriber has missed before this event
+	Seq     uint64           // sequence number of the event; counts from 1 without a gap in each incarnation of the node
 	Life    wire.Incarnation // the node's incarnation
 }
 
-// ArchiveEvent says that the archive of the node's events stopped, or continues.
+// ArchiveEvent says that the archive of the node's events has stopped, or that the archive
+// continues.
 type ArchiveEvent struct {
 	Err  error         // why the archive stopped; nil: it continues
 	Path string        // the file or folder concerned
-	Lost uint64        // events that the archive has missed, if it continues
-	For  time.Duration // how long the archive had stopped
+	Lost uint64        // events that the archive has missed, if the archive continues
+	For  time.Duration // how long the archive had stopped, if the archive continues
 }
 
 // hub distributes events to subscribers. A hub never blocks.
@@ -110,7 +111,8 @@ func (h *hub) close() {
 	}
 }
 
-// TellArchive publishes that the archive of the node's events stopped, or continues.
+// TellArchive publishes that the archive of the node's events has stopped, or that the archive
+// continues.
 func (n *Node) TellArchive(e ArchiveEvent) {
 	n.events.publish(Event{Time: time.Now(), Archive: &e})
 }

@@ -10,56 +10,56 @@ import (
 	"ttfabric/wire"
 )
 
-// MaxFaultTime is the longest time after which the chip itself ends a fault.
+// MaxFaultTime is the longest time that a caller may set after which the chip itself ends a fault.
 const MaxFaultTime = 24 * time.Hour
 
 // FaultEvent is a fault that was injected or ended.
 type FaultEvent struct {
 	Kind        fault.Kind
-	Local, Peer wire.PortID       // the direction of the cable, up to fault.KindRestored
-	Options     fault.Options     // in force from now on
+	Local, Peer wire.PortID       // the two ends of the cable, in the direction of the fault; set for kinds up to fault.KindRestored
+	Options     fault.Options     // the impairment in force from now on
 	For         time.Duration     // time after which the fault ends; 0: it stays
-	Expired     bool              // that time was over
-	Kernel      bool              // the kernel's netem does it, not the chip
-	Counts      fault.Counts      // faults done, once no impairment is in force any more
-	Chip        wire.FabricNodeID // the chip of the process, from fault.KindKilled on
+	Expired     bool              // the chip ended the fault because the time For was over
+	Kernel      bool              // the kernel's netem injects the fault, not the chip
+	Counts      fault.Counts      // datagrams that the fault hit; set once no impairment is in force any more
+	Chip        wire.FabricNodeID // the chip that the process runs; set for kinds from fault.KindKilled on
 
 	Gossip bool                // the fault concerns the gossip of Chip and not a cable
-	From   []wire.FabricNodeID // chips from which the gossip is cut off; none: all
+	From   []wire.FabricNodeID // the chips from which the gossip is cut off; none: all chips
 }
 
-// Impairment is what is done on purpose to the datagrams that one port sends.
+// Impairment is the fault that somebody injects into the datagrams that one port sends.
 type Impairment struct {
 	Local, Peer wire.PortID
 	Plane       wire.Plane
-	Options     fault.Options // in force
-	Seed        uint64        // seed of the random numbers, as given
+	Options     fault.Options // the impairment in force
+	Seed        uint64        // seed of the random numbers, as the caller gave it
 	Cut         bool
-	Since       time.Time    // when the counters began; zero if nothing is in force
+	Since       time.Time    // when the counters began; zero if no fault is in force
 	Until       time.Time    // when options that were set for a time end; zero: never
 	CutUntil    time.Time    // when the cut ends; zero: never
-	Counts      fault.Counts // faults done since Since
+	Counts      fault.Counts // datagrams that the fault hit since the time Since
 	Overfull    uint64       // datagrams dropped because too many waited for their delay to end
 }
 
 // portFault is the state of a port's impairment. The node's lock guards it.
 type portFault struct {
-	wrap           *transport.Impaired // nil: nothing is in force, and packets pay nothing
+	wrap           *transport.Impaired // nil: no fault is in force, and packets cost nothing extra
 	seed           uint64
-	kept           fault.Options // options that stay
-	passing        fault.Change  // changes to kept, for a time
+	kept           fault.Options // options without an end
+	passing        fault.Change  // changes to kept that apply for a time
 	cut            bool
 	since          time.Time
 	passEnd, cutUp ending
 }
 
-// ending is a time at which a port's fault ends.
+// ending is the time at which a port's fault ends.
 type ending struct {
 	at    time.Time // zero: never
 	timer *time.Timer
 }
 
-// set arms the end. With d of 0, it disarms the end.
+// set arms the timer of the ending. With d of 0, set disarms the timer.
 func (e *ending) set(d time.Duration, f func()) {
 	if e.timer != nil {
 		e.timer.Stop()
@@ -71,20 +71,21 @@ func (e *ending) set(d time.Duration, f func()) {
 	}
 }
 
-// due reports whether the time has come. A timer calls it that may run while the end is changed.
+// due reports whether the time has come. A timer calls due. The timer may run while somebody
+// changes the ending.
 func (e *ending) due() bool { return !e.at.IsZero() && !time.Now().Before(e.at) }
 
-// close ends the port and its impairment.
+// close closes the port and ends its impairment.
 func (p *livePort) close() {
 	p.fault.passEnd.set(0, nil)
 	p.fault.cutUp.set(0, nil)
 	p.out.Close()
 }
 
-// withPort runs f on a port of a running node, under the lock.
+// withPort runs f on a port of a running node. withPort holds the node's lock meanwhile.
 func (n *Node) withPort(ch wire.Channel, d time.Duration, f func(p *livePort) error) error {
 	if d < 0 || d > MaxFaultTime {
-		return fmt.Errorf("a fault for %v: want 0, to let it stay, to %v", d, MaxFaultTime)
+		return fmt.Errorf("a fault for the time %v: want a time up to %v, or 0 for no end", d, MaxFaultTime)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,9 +99,9 @@ func (n *Node) withPort(ch wire.Channel, d time.Duration, f func(p *livePort) er
 }
 
 // SetImpairment changes the impairment of the datagrams that a channel sends, from the next
-// datagram on. Options that c does not name stay. A seed restarts the random numbers; ports with
-// equal seeds have different random numbers. After d the options in c have their earlier values
-// again. With d of 0 they stay. A later d applies to everything that is set for a time.
+// datagram on. Options that c does not name stay. A seed restarts the random numbers. Ports with
+// equal seeds have different random numbers. After d the options in c get their earlier values
+// again. With d of 0 the options have no end. The latest d applies to all options that have an end.
 func (n *Node) SetImpairment(ch wire.Channel, c fault.Change, seed *uint64, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
 		f := &p.fault
@@ -140,8 +141,8 @@ func (n *Node) ResetImpairment(ch wire.Channel) error {
 	})
 }
 
-// Cut cuts the cable in the direction in which a channel sends, or repairs it. With d above 0 the
-// chip repairs the cable itself after d.
+// Cut cuts the cable in the direction in which a channel sends, or repairs the cable. With d above
+// 0 the chip itself repairs the cable after d.
 func (n *Node) Cut(ch wire.Channel, on bool, d time.Duration) error {
 	return n.withPort(ch, d, func(p *livePort) error {
 		f := &p.fault
@@ -161,7 +162,7 @@ func (n *Node) Cut(ch wire.Channel, on bool, d time.Duration) error {
 	})
 }
 
-// endImpairment ends what was set for a time.
+// endImpairment removes the options of a port's impairment that have reached their end.
 func (n *Node) endImpairment(ch wire.Channel) {
 	_ = n.withPort(ch, 0, func(p *livePort) error {
 		f := &p.fault
@@ -177,7 +178,7 @@ func (n *Node) endImpairment(ch wire.Channel) {
 	})
 }
 
-// endCut repairs a cable.
+// endCut repairs a cable whose cut has reached its end.
 func (n *Node) endCut(ch wire.Channel) {
 	_ = n.withPort(ch, 0, func(p *livePort) error {
 		f := &p.fault
@@ -222,11 +223,11 @@ func (n *Node) enforce(p *livePort, e FaultEvent) error {
 	return nil
 }
 
-// spread is the golden ratio in 64 bits. Multiplying by spread makes the seeds of neighbouring
-// ports differ much.
+// spread is 2 to the power of 64 divided by the golden ratio. Multiplying by spread makes the seeds
+// of neighbouring ports very different.
 const spread = 0x9e3779b97f4a7c15
 
-// dice is the seed of a port's own random numbers.
+// dice returns the seed of a port's own random numbers.
 func (n *Node) dice(p *livePort) uint64 {
 	return p.fault.seed + spread*(uint64(n.cfg.Node.Mesh)<<32+uint64(n.cfg.Node.Chip)<<16+uint64(p.ch))
 }
@@ -249,8 +250,8 @@ func (n *Node) Impairments() []Impairment {
 	return out
 }
 
-// TellFault publishes a fault that somebody injects into a chip's process, since the process cannot
-// report it itself.
+// TellFault publishes a fault that somebody injects into a chip's process. The process cannot
+// report such a fault itself.
 func (n *Node) TellFault(k fault.Kind, c wire.FabricNodeID) {
 	n.events.publish(Event{Time: time.Now(), Fault: &FaultEvent{Kind: k, Chip: c}})
 }

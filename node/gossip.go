@@ -12,13 +12,13 @@ import (
 	"ttfabric/wire"
 )
 
-// GossipNet is implemented by a [Membership] over a network. A GossipNet can be impaired on
-// purpose, and reports its state.
+// GossipNet is a [Membership] over a network. A caller can inject faults into a GossipNet, and read
+// its state.
 type GossipNet interface {
-	Impair(o fault.Options, seed *uint64) error       // impairs what is sent
-	Cut(alone bool, apart map[wire.FabricNodeID]bool) // cuts off all chips, or some; replaces the earlier cut
-	FaultCounts() fault.Counts                        // faults done since the start
-	Status() []membership.PoolStatus                  // one for each pool
+	Impair(o fault.Options, seed *uint64) error       // impairs the datagrams that the chip sends
+	Cut(alone bool, apart map[wire.FabricNodeID]bool) // cuts the chip off from all chips, or from the chips in apart; replaces the earlier cut
+	FaultCounts() fault.Counts                        // faults injected since the start
+	Status() []membership.PoolStatus                  // the state of each pool
 }
 
 // GossipKeys are the keys of encrypted gossip; see gossip.Keys.
@@ -29,34 +29,34 @@ type GossipKeys interface {
 	List() []membership.Key
 }
 
-// ErrPlainGossip is returned if gossip is not encrypted.
-var ErrPlainGossip = errors.New("the gossip of this fabric is not encrypted; 'ttfabric up --gossip-key generate' starts one whose is")
+// ErrPlainGossip is the error of requests that need encrypted gossip if gossip is not encrypted.
+var ErrPlainGossip = errors.New("the gossip of this fabric is not encrypted; 'ttfabric up --gossip-key generate' starts a fabric with encrypted gossip")
 
 // GossipFault is the impairment of a chip's gossip.
 type GossipFault struct {
-	Options  fault.Options // impairment of what the chip sends
+	Options  fault.Options // impairment of the gossip that the chip sends
 	Seed     uint64
-	Alone    bool                // cut off from all chips, in both directions
-	Apart    []wire.FabricNodeID // chips from which this one is cut off, sorted
+	Alone    bool                // the gossip is cut off from all chips, in both directions
+	Apart    []wire.FabricNodeID // chips from which this chip's gossip is cut off, sorted
 	Until    time.Time           // when options that were set for a time end; zero: never
 	CutUntil time.Time           // when the cuts end; zero: never
-	Counts   fault.Counts        // faults done since the start
+	Counts   fault.Counts        // faults injected since the start
 }
 
 // gossipFault is the state of a GossipFault. The node's lock guards it.
 type gossipFault struct {
 	seed           uint64
-	kept           fault.Options // options that stay
-	passing        fault.Change  // changes to kept, for a time
+	kept           fault.Options // options without an end
+	passing        fault.Change  // changes to kept that apply for a time
 	alone          bool
 	apart          map[wire.FabricNodeID]bool
 	passEnd, cutUp ending
 }
 
-// withGossip runs f on the gossip of a running node, under the lock.
+// withGossip runs f on the gossip of a running node. withGossip holds the node's lock meanwhile.
 func (n *Node) withGossip(d time.Duration, f func(g *gossipFault, net GossipNet) error) error {
 	if d < 0 || d > MaxFaultTime {
-		return fmt.Errorf("a fault for %v: want 0, to let it stay, to %v", d, MaxFaultTime)
+		return fmt.Errorf("a fault for the time %v: want a time up to %v, or 0 for no end", d, MaxFaultTime)
 	}
 	net, ok := n.member.(GossipNet)
 	if !ok {
@@ -70,9 +70,9 @@ func (n *Node) withGossip(d time.Duration, f func(g *gossipFault, net GossipNet)
 	return f(&n.gossip, net)
 }
 
-// ImpairGossip changes the impairment of what the chip gossips. Options that c does not name stay.
-// A seed restarts the random numbers. After d the options in c have their earlier values again.
-// With d of 0 they stay. No link depends on gossip.
+// ImpairGossip changes the impairment of the gossip that the chip sends. Options that c does not
+// name stay. A seed restarts the random numbers. After d the options in c get their earlier values
+// again. With d of 0 the options have no end. No link depends on gossip.
 func (n *Node) ImpairGossip(c fault.Change, seed *uint64, d time.Duration) error {
 	return n.withGossip(d, func(g *gossipFault, net GossipNet) error {
 		if _, err := c.Apply(fault.Options{}); err != nil {
@@ -97,14 +97,14 @@ func (n *Node) ImpairGossip(c fault.Change, seed *uint64, d time.Duration) error
 	})
 }
 
-// CutGossip cuts the chip's gossip off from all chips if from is empty. Otherwise it cuts it off
-// from the chips in from, in addition to earlier cuts. The caller must tell those chips the same
-// about this chip. With d above 0 the chip ends all cuts after d.
+// If from is empty, CutGossip cuts the chip's gossip off from all chips. Otherwise CutGossip cuts
+// the gossip off from the chips in from, in addition to earlier cuts. The caller must tell those
+// chips to cut their gossip off from this chip too. With d above 0 the chip ends all cuts after d.
 func (n *Node) CutGossip(from []wire.FabricNodeID, d time.Duration) error {
 	return n.withGossip(d, func(g *gossipFault, net GossipNet) error {
 		for _, c := range from {
 			if _, ok := n.cfg.Topology.Chip(c); !ok || c == n.cfg.Node {
-				return fmt.Errorf("gossip of chip %s cut off from chip %s: want another chip of %s", n.cfg.Node, c, n.cfg.Topology.Name)
+				return fmt.Errorf("cannot cut the gossip of chip %s off from chip %s: want another chip of topology %s", n.cfg.Node, c, n.cfg.Topology.Name)
 			}
 		}
 		if g.apart == nil {
@@ -119,7 +119,7 @@ func (n *Node) CutGossip(from []wire.FabricNodeID, d time.Duration) error {
 	})
 }
 
-// HealGossip undoes CutGossip. With all, it also undoes ImpairGossip.
+// HealGossip undoes CutGossip. If all is true, HealGossip also undoes ImpairGossip.
 func (n *Node) HealGossip(all bool) error {
 	return n.withGossip(0, func(g *gossipFault, net GossipNet) error {
 		cut := g.alone || len(g.apart) > 0
@@ -164,7 +164,7 @@ func (n *Node) endGossipCut() {
 	})
 }
 
-// enforceGossip applies the fault to the pools, and reports it.
+// enforceGossip applies the fault to the pools, and publishes the fault.
 func (n *Node) enforceGossip(g *gossipFault, net GossipNet, seed *uint64, e FaultEvent) error {
 	o, err := g.passing.Apply(g.kept)
 	if err == nil {
@@ -198,7 +198,8 @@ func (n *Node) Gossip() (f GossipFault, pools []membership.PoolStatus, err error
 	return f, pools, err
 }
 
-// GossipKeys are the keys that encrypt the chip's gossip. The error is [ErrPlainGossip].
+// GossipKeys returns the keys that encrypt the chip's gossip. If gossip is not encrypted,
+// GossipKeys returns [ErrPlainGossip].
 func (n *Node) GossipKeys() (GossipKeys, error) {
 	if n.cfg.Keys == nil {
 		return nil, ErrPlainGossip

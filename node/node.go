@@ -1,6 +1,6 @@
 // Package node is one live chip: its sockets, its clock, and the loop that drives the pure
 // [chip.Chip]. The chip makes all decisions. This package supplies the time, moves datagrams, and
-// hands results to those who wait for them.
+// hands results to the programs that wait for the results.
 //
 // One lock guards the chip. A port's reader takes a batch from its socket and runs the chip to
 // completion under the lock. Every command and the one timer do the same. There is no goroutine,
@@ -28,26 +28,26 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Membership is what a node needs of the gossip pool.
+// Membership is what a node needs from the gossip pool.
 type Membership interface {
 	Notify() <-chan struct{}         // signals a change since the last View
 	View() []membership.Member       // the members that are alive
 	Events() []membership.Event      // events since the last call
-	UpdateMeta(membership.Meta)      // announces new metadata of this chip
+	UpdateMeta(membership.Meta)      // publishes new metadata of this chip
 	Addr() netip.AddrPort            // address of the pool's socket
 	Close(leave time.Duration) error // leaves the pool, within at most this time
 }
 
-// Config describes a live chip.
+// Config holds the settings of a live chip.
 type Config struct {
 	Node        wire.FabricNodeID
 	Topology    *topo.Topology
 	Route       route.Config
 	Profile     ttlink.Profile     // zero: lan
 	Slots       router.SlotProfile // zero: spec
-	LocalFirst  bool               // serve the chip's own packets before those that pass through; see router.Config
-	Timeout     router.Timeout     // for packets that cannot move (Spec §7.3); zero: off
-	TTL         uint16             // of new packets, in hops; 0: the hops of the longest route
+	LocalFirst  bool               // the chip serves its own packets before packets that pass through; see router.Config
+	Timeout     router.Timeout     // time after which the router drops packets that cannot move (Spec §7.3); zero: off
+	TTL         uint16             // hops that a new packet may take; 0: the hops of the longest route
 	MemoryLimit int64              // bytes for tile memory; 0: default
 	Listen      netip.Addr         // address of the data ports; zero: 127.0.0.1
 	PortBase    uint16             // UDP port of channel 0; channel k has PortBase+k; 0: any free ports
@@ -56,14 +56,14 @@ type Config struct {
 
 	// Port opens the datagram pipe of one channel.
 	Port func(local netip.AddrPort) (transport.Port, error)
-	// Cable is used instead of Port if it is set. Cable is for transports that check who is at the
-	// other end. The node leaves Cable.Fabric empty for the function to fill. A port that is a
-	// transport.Keyed trains its link when the port is ready.
+	// If Cable is set, the node calls Cable instead of Port. Cable is for transports that check who
+	// is at the other end. The node leaves c.Fabric empty, and Cable fills c.Fabric in. If the port
+	// is a transport.Keyed, the port's link begins to train when the port is ready.
 	Cable func(local netip.AddrPort, c transport.Cable) (transport.Port, error)
-	// KeyLog has the secrets of the ports' connections, if somebody asked for them; else nil.
+	// KeyLog holds the secrets of the ports' connections; nil if nobody asked for the secrets.
 	KeyLog *transport.KeyLog
-	// API is the TCP port of the chip's API at its gossip address, which other chips are told; 0:
-	// none there.
+	// API is the TCP port of the chip's API at the chip's gossip address. The chip tells other
+	// chips this port. 0: no API at that address.
 	API uint16
 	// Join enters the gossip pool with the chip's first metadata.
 	Join func(ctx context.Context, m membership.Meta) (Membership, error)
@@ -79,15 +79,15 @@ type livePort struct {
 	peer  wire.PortID
 	plane wire.Plane
 	pipe  transport.Port
-	out   transport.Port // the transport that sends: pipe, or the impairment in force around it
+	out   transport.Port // the transport that sends: pipe, or the wrapper of pipe that injects the faults in force
 	fault portFault
 
-	captures []*Capture // captures of the port; none: packets pay nothing
+	captures []*Capture // captures of the port; none: packets cost nothing extra
 
-	to    netip.AddrPort // the peer's address, as last set
-	heard mono.Time      // when a datagram of the peer last came
+	to    netip.AddrPort // the peer's address that was set last
+	heard mono.Time      // when a datagram of the peer was last received
 	news  news           // report of another address of the peer
-	size  int            // frame payload that the path takes, as last told to the chip
+	size  int            // frame payload that the path takes, in bytes; the value that the chip was told last
 }
 
 // Node is a live chip. Its methods are safe for concurrent use.
@@ -100,17 +100,17 @@ type Node struct {
 	chip    *chip.Chip
 	waiting waiters
 	pending []*submission  // submissions that wait for room, oldest first
-	armed   mono.Time      // time to which the timer is set
-	links   wire.LinkState // the chip's link state, as last told to the pool
+	armed   mono.Time      // instant at which the timer fires
+	links   wire.LinkState // the chip's link state that the pool was told last
 	meta    membership.Meta
 	closed  bool
-	leaving bool // the chip takes no new work
+	leaving bool // the chip refuses new requests
 	work    [numCauses]Work
-	record  *recording // nil: none
+	record  *recording // nil: the chip is not recorded
 	gossip  gossipFault
 
 	captures []*Capture
-	addr     netip.Addr // address of this chip, as the pool knows it
+	addr     netip.Addr // address of this chip that the pool knows
 
 	ports  []*livePort
 	byCh   [wire.MaxChannels]*livePort
@@ -122,11 +122,11 @@ type Node struct {
 	wg     sync.WaitGroup
 }
 
-// ErrClosed is returned for requests to a node that has been closed.
+// ErrClosed is the error of requests to a node that has been closed.
 var ErrClosed = errors.New("the chip has been shut down")
 
-// Start opens the chip's ports, joins the pool and begins to run. Errors name the port or limit and
-// a remedy.
+// Start opens the chip's ports, joins the pool and begins to run the chip. An error names the port
+// or limit concerned, and a remedy.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if !cfg.Listen.IsValid() {
 		cfg.Listen = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -174,8 +174,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// defaultPayload is a frame's padded payload until the path is known. The value is what IPv4, UDP
-// and the frame's own overhead leave of an MTU of 1500 B, in whole units.
+// defaultPayload is a frame's padded payload until the path is known, in bytes. defaultPayload is an
+// MTU of 1500 B less IPv4, UDP and the frame's own overhead, in whole units of padding.
 const defaultPayload = (1500 - 28 - wire.FrameOverhead) / wire.PadUnit * wire.PadUnit
 
 func (n *Node) openPorts() error {
@@ -205,7 +205,7 @@ func (n *Node) closePorts() {
 
 func (n *Node) now() mono.Time { return mono.Time(time.Since(n.start)) }
 
-// cause is why the loop ran a step.
+// cause names what made the loop run a step.
 type cause int
 
 const (
@@ -216,19 +216,19 @@ const (
 	numCauses
 )
 
-// Work is how often the chip's loop ran for one cause, and how long that took. The time includes
+// Work says how often the chip's loop ran for one cause, and for how long. The time includes
 // sending the resulting datagrams.
 type Work struct {
 	Steps   uint64
 	Time    time.Duration
-	Sending time.Duration // part of that time, from the first frame that was handed to the kernel; includes notifying programs
+	Sending time.Duration // part of the loop's time that began with the first frame handed to the kernel; includes notifying programs
 }
 
-// Load is what the chip's loop has done since the start: for received datagrams, for requests of
-// programs, for timers, and for everything else.
+// Load is the work of the chip's loop since the start. Received is work for received datagrams,
+// Submitted for requests of programs, Timed for timers, and Asked for everything else.
 type Load struct{ Received, Submitted, Timed, Asked Work }
 
-// Load returns the loop's work.
+// Load returns the work of the chip's loop since the start.
 func (n *Node) Load() Load {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -263,7 +263,7 @@ func (n *Node) step(why cause, f func(now mono.Time)) {
 	panics = false
 }
 
-// drain carries out what the chip wants: datagrams, results, events, the next deadline.
+// drain takes what the chip hands out: datagrams, results, events and the next deadline.
 func (n *Node) drain(now mono.Time) {
 	for {
 		ch, t, ok := n.chip.PollTransmit(now)
@@ -271,7 +271,7 @@ func (n *Node) drain(now mono.Time) {
 			break
 		}
 		// A short count means a full socket buffer, or a path that has become narrower. The link
-		// repairs both, the second after a training.
+		// repairs either fault. If the path has become narrower, the link first trains.
 		p := n.byCh[ch]
 		k, err := p.out.Send(t.Data, t.Seg)
 		if err != nil {
@@ -314,7 +314,7 @@ func (n *Node) drain(now mono.Time) {
 	}
 }
 
-// channels are the chip's ports, one bit for each.
+// channels returns the chip's ports, one bit for each channel.
 func (n *Node) channels() (m uint16) {
 	for _, p := range n.ports {
 		m |= 1 << p.ch
@@ -322,8 +322,8 @@ func (n *Node) channels() (m uint16) {
 	return m
 }
 
-// tell publishes an event of the chip. tell is a separate function because the event goes to the
-// heap, which would cost steps without events too.
+// tell publishes an event of the chip. The event goes to the heap. If tell were part of its caller,
+// steps without an event would pay for the heap too.
 func (n *Node) tell(e chip.Event) {
 	if p := n.byCh[e.Local.Channel]; p != nil && p.news.to.IsValid() && !n.chip.Carries(p.ch) {
 		select {
@@ -337,7 +337,7 @@ func (n *Node) tell(e chip.Event) {
 	n.events.publish(Event{Time: n.start.Add(time.Duration(e.At)), Chip: &e})
 }
 
-// read is a port's reader. read passes batches from the socket to the chip.
+// read runs as a port's reader. read passes batches from the socket to the chip.
 func (n *Node) read(p *livePort) {
 	var b transport.Batch
 	for {
@@ -360,7 +360,7 @@ func (n *Node) read(p *livePort) {
 	}
 }
 
-// timer runs the process's only timer.
+// timer runs the node's only timer.
 func (n *Node) timer(ctx context.Context) {
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
@@ -387,8 +387,8 @@ func (n *Node) timer(ctx context.Context) {
 	}
 }
 
-// framePayload is the padded payload of the largest frame that the path takes and a packet needs,
-// in bytes.
+// framePayload returns a padded payload in bytes. The value is the smaller of the largest payload
+// that the path takes and the largest payload that a packet needs.
 func (p *livePort) framePayload() int {
 	return min((p.pipe.MaxDatagram()-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, wire.PadTo(wire.MaxPacket))
 }
@@ -401,10 +401,10 @@ func (n *Node) resize(now mono.Time, p *livePort) {
 	}
 }
 
-// Self is the chip's address.
+// Self returns the chip's address.
 func (n *Node) Self() wire.FabricNodeID { return n.cfg.Node }
 
-// Topology is the machine that the chip is part of.
+// Topology returns the topology of the machine that the chip is part of.
 func (n *Node) Topology() *topo.Topology { return n.cfg.Topology }
 
 // Status returns the chip's state and the time on its clock.
@@ -414,13 +414,13 @@ func (n *Node) Status() (s chip.Status, now mono.Time) {
 	return n.chip.Status(), n.now()
 }
 
-// Started is when the node began to run.
+// Started returns the time at which the node began to run.
 func (n *Node) Started() time.Time { return n.start }
 
 // Members lists the chips that the pool says are alive.
 func (n *Node) Members() []membership.Member { return n.member.View() }
 
-// Sockets describes each port's datagram pipe.
+// Sockets returns the statistics of each channel's datagram pipe.
 func (n *Node) Sockets() map[wire.Channel]transport.Stats {
 	m := map[wire.Channel]transport.Stats{}
 	for _, p := range n.ports {
@@ -429,7 +429,7 @@ func (n *Node) Sockets() map[wire.Channel]transport.Stats {
 	return m
 }
 
-// Addresses are the UDP addresses of the chip's channels.
+// Addresses returns the UDP addresses of the chip's channels.
 func (n *Node) Addresses() map[wire.Channel]netip.AddrPort {
 	m := map[wire.Channel]netip.AddrPort{}
 	for _, p := range n.ports {
@@ -438,7 +438,7 @@ func (n *Node) Addresses() map[wire.Channel]netip.AddrPort {
 	return m
 }
 
-// Peers are the addresses that the chip's channels send to, as far as they are known.
+// Peers returns the addresses that the chip's channels send to, as far as the addresses are known.
 func (n *Node) Peers() map[wire.Channel]netip.AddrPort {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -451,19 +451,21 @@ func (n *Node) Peers() map[wire.Channel]netip.AddrPort {
 	return m
 }
 
-// GossipAddr is the address of the pool's socket.
+// GossipAddr returns the address of the pool's socket.
 func (n *Node) GossipAddr() netip.AddrPort { return n.member.Addr() }
 
-// WithChip runs f on the chip, for programs that live inside it. f must not block.
+// WithChip runs f on the chip. WithChip is for programs that live inside the chip's process. f must
+// not block.
 func (n *Node) WithChip(f func(now mono.Time, c *chip.Chip)) {
 	n.step(asked, func(now mono.Time) { f(now, n.chip) })
 }
 
-// Events subscribes to the node's events; cancel ends the subscription. A slow reader loses events.
-// The next event then counts them.
+// Events subscribes to the node's events. The returned function ends the subscription. A slow
+// reader loses events. The field Lost of the next event then counts the lost events.
 func (n *Node) Events() (<-chan Event, func()) { return n.events.subscribe() }
 
-// Close leaves the neighbours and the pool, and stops. Close does not wait for open requests.
+// Close tells the neighbours and the pool that the chip leaves, and stops the chip. Close does not
+// wait for open requests.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	if n.closed {
@@ -493,6 +495,6 @@ func (n *Node) Close() error {
 	return errors.Join(err, rerr)
 }
 
-// leaveTime bounds the time for leaving the pool. The message goes out with the next round of
-// gossip, half a second later at most.
+// leaveTime is the longest time that the chip takes for leaving the pool. The message that the chip
+// leaves goes out with the next round of gossip, half a second later at most.
 const leaveTime = time.Second

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPasses is how often setPolicy goes through the threads. New threads begin with the policy of
-// the thread that made them.
+// maxPasses is how often setPolicy goes through the threads. A new thread begins with the policy of
+// the thread that made the new thread.
 const maxPasses = 8
 
 // Policies of threads, see sched(7).
@@ -17,8 +17,8 @@ const (
 	policyBatch  = unix.SCHED_BATCH
 )
 
-// setPolicy changes the policy of all threads of the process that have the policy from. setPolicy
-// reports whether any thread has changed.
+// setPolicy sets the policy "to" on all threads of the process that have the policy "from".
+// setPolicy reports whether any thread has changed.
 func setPolicy(from, to uint32) (changed bool) {
 	for range maxPasses {
 		tasks, err := os.ReadDir("/proc/self/task")

@@ -4,5 +4,5 @@ package node
 
 const policyNormal, policyBatch = 0, 0
 
-// setPolicy does nothing: the policies are Linux's.
+// setPolicy does nothing, because only Linux has the policies.
 func setPolicy(from, to uint32) (changed bool) { return false }

@@ -34,7 +34,7 @@ func TestReadyWithoutAWay(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err = session.New(ns[0]).Ready(ctx)
-	var none *session.NoWayError
+	var none *session.NoRouteError
 	if !errors.As(err, &none) || none.Src != chipID(0) || none.Dst != chipID(3) || !errors.Is(err, session.ErrUnreachable) {
 		t.Errorf("%v", err)
 	}

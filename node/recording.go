@@ -14,36 +14,36 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// DefaultRecordLimit is the size of a recording at which it stops, in bytes, where none is given.
+// DefaultRecordLimit is the size of a recording's file at which the recording stops, in bytes.
+// DefaultRecordLimit applies if the caller gives no limit.
 const DefaultRecordLimit = 256 << 20
 
-// recordBacklog is how many blocks of [record.BlockBytes] may wait to be
-// written. A chip whose disk is slower than its fabric waits for the disk: a
-// recording has no gaps.
+// recordBacklog is how many blocks of [record.BlockBytes] may wait to be written. A chip whose disk
+// is slower than its fabric waits for the disk. For that reason a recording has no gaps.
 const recordBacklog = 16
 
-// Recording says where a chip's calls are recorded.
+// Recording says where and how a chip's calls are recorded.
 type Recording struct {
-	Dir     string // of the files, one for each incarnation of each chip; made if the folder does not exist
-	Limit   int64  // bytes of one file at which recording stops; 0: DefaultRecordLimit
-	Program string // version of the program, for people
+	Dir     string // folder of the files; each incarnation of each chip has its own file; the node makes a folder that does not exist
+	Limit   int64  // size of one file at which the recording stops, in bytes; 0: DefaultRecordLimit
+	Program string // version of the program, for human readers
 }
 
-// RecordEvent tells that a recording has begun, or ended.
+// RecordEvent says that a recording has begun or has ended.
 type RecordEvent struct {
 	File  string
 	Ended bool
-	Bytes int64 // written
+	Bytes int64 // bytes written so far
 	Why   string
 }
 
-// RecordFile is the name of the recording of one incarnation of a chip.
+// RecordFile returns the file name of the recording of one incarnation of a chip.
 func RecordFile(n wire.FabricNodeID, i wire.Incarnation) string {
 	return fmt.Sprintf("chip-%s-%016x.ttrec", n, uint64(i))
 }
 
-// recording writes what one incarnation of a chip does to a file. A goroutine of
-// its own compresses and writes; the chip's loop only fills blocks.
+// recording writes the calls of one incarnation of a chip to a file. A separate goroutine
+// compresses and writes. The chip's loop only fills blocks.
 type recording struct {
 	tape   *record.Recorder // the node's lock guards it
 	blocks chan []byte
@@ -52,13 +52,14 @@ type recording struct {
 	file   *os.File
 	w      *record.Writer
 	hub    *hub
-	why    record.EndReason // that is written at the end
+	why    record.EndReason // the reason that the recording states at its end
 
 	mu  sync.Mutex
-	err error // why nothing more is written
+	err error // why the recording writes nothing more
 }
 
-// startRecording makes the file and puts the recorder around the chip, before the chip's first input.
+// startRecording makes the file and puts the recorder around the chip, before the chip takes its
+// first input.
 func (n *Node) startRecording(now mono.Time, cfg chip.Config) error {
 	o := n.cfg.Record
 	if o == nil {
@@ -96,7 +97,7 @@ func (r *recording) tell(e RecordEvent) {
 	r.hub.publish(Event{Time: time.Now(), Record: &e})
 }
 
-// take is the recorder's sink.
+// take takes a full block from the recorder and returns an empty block.
 func (r *recording) take(block []byte) ([]byte, error) {
 	if err := r.failure(); err != nil {
 		return nil, err
@@ -116,7 +117,8 @@ func (r *recording) failure() error {
 	return r.err
 }
 
-// write writes what the chip's loop hands over, until there is nothing more to come.
+// write writes the blocks that the chip's loop hands over, until the loop closes the channel of
+// blocks.
 func (r *recording) write() {
 	for b := range r.blocks {
 		if r.failure() != nil {
@@ -147,10 +149,10 @@ func (r *recording) write() {
 	}
 }
 
-// over reports whether recording has ended by itself, so that the chip needs no recorder any more.
+// over reports whether the recording has ended by itself. The chip then needs no recorder any more.
 func (r *recording) over() bool { return r != nil && r.tape.Err() != nil }
 
-// close writes the rest. Nothing may call the chip meanwhile.
+// close writes the rest of the recording. Nobody may call the chip meanwhile.
 func (r *recording) close() error {
 	if r == nil || r.file == nil {
 		return nil
@@ -163,19 +165,20 @@ func (r *recording) close() error {
 	return err
 }
 
-// save writes what there is of the recording of a chip that panics. The last call
-// in the file is the call in which the chip panicked.
+// save writes the recording of a chip that panics, as far as the recording goes. The last call in
+// the file is the call in which the chip panicked.
 func (r *recording) save() {
 	if r != nil && !r.over() {
 		r.why = record.EndPanic
-		_ = r.close() // there is nobody left to tell
+		_ = r.close() // nobody can receive the error any more
 	}
 }
 
-// ErrNotRecorded is returned by EndRecording for a chip that is not being recorded.
-var ErrNotRecorded = errors.New("this chip is not being recorded; recording begins with a chip: 'ttfabric chip restart CHIP --record DIR'")
+// ErrNotRecorded is the error that EndRecording returns for a chip that is not being recorded.
+var ErrNotRecorded = errors.New("this chip is not being recorded; a recording begins when a chip starts: 'ttfabric chip restart CHIP --record DIR'")
 
-// EndRecording ends the chip's recording, and returns its file. Recording cannot begin again for this incarnation of the chip.
+// EndRecording ends the chip's recording, and returns the name of the recording's file. The same
+// incarnation of the chip cannot begin another recording.
 func (n *Node) EndRecording() (file string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

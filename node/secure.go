@@ -20,7 +20,7 @@ func (n *Node) openPipe(local netip.AddrPort, p *livePort) (transport.Port, erro
 	if n.cfg.Cable == nil {
 		return n.cfg.Port(local)
 	}
-	refused := false // the port reports one event after the other
+	refused := false // the port reports one event after another
 	return n.cfg.Cable(local, transport.Cable{From: wire.PortID{Node: n.cfg.Node, Channel: p.ch}, To: p.peer, Incarnation: n.cfg.Incarnation,
 		Tell: func(x transport.Notice) {
 			e := PortEvent{wire.PortID{Node: n.cfg.Node, Channel: p.ch}, p.peer, x.Refused}
@@ -40,8 +40,8 @@ func (n *Node) openPipe(local netip.AddrPort, p *livePort) (transport.Port, erro
 		}})
 }
 
-// trains makes a port's link train if the peer's address is known, and keys are agreed where the
-// transport needs keys.
+// trains begins the training of a port's link if the peer's address is known. If the transport
+// needs keys that are not agreed yet, the training does not begin.
 func (n *Node) trains(now mono.Time, p *livePort) {
 	n.resize(now, p)
 	if k, ok := p.pipe.(transport.Keyed); !ok || k.Ready() {
@@ -49,6 +49,6 @@ func (n *Node) trains(now mono.Time, p *livePort) {
 	}
 }
 
-// KeyLog has the secrets of the connections of the chip's ports, for people who read captured
-// traffic. KeyLog is nil unless somebody asked for it. See [transport.KeyLog].
+// KeyLog returns the secrets of the connections of the chip's ports, for people who read captured
+// traffic. If nobody asked for the secrets, KeyLog returns nil. See [transport.KeyLog].
 func (n *Node) KeyLog() *transport.KeyLog { return n.cfg.KeyLog }

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ var layers = map[string]int{
 	"node/chip": 5, "node/scenario": 5,
 	"node/traffic/client": 6,
 	"node/sim":            7, "node/chip/record": 7,
-	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/gossip": 8, "node/session": 8, "node/netem": 8,
+	"wire/capture": 8, "wire/tracetest": 8, "ttlink/transport": 8, "node/archive": 8, "membership/keyring": 8, "membership/gossip": 9, "node/session": 8, "node/netem": 8,
 	"ttlink/transport/pki": 8, "ttlink/transport/transporttest": 9, "ttlink/transport/linktest": 9,
 	"node": 9, "ttlink/transport/quicport": 9, "wire/capture/wireshark": 9,
 	"node/admin/api": 9, "node/fabric/spec": 9,
@@ -87,6 +88,22 @@ func TestLayers(t *testing.T) {
 	}
 	if seen < 15 {
 		t.Errorf("only %d packages were found", seen)
+	}
+}
+
+// notInClients are what a program that only steers and uses a fabric does not link.
+var notInClients = []string{"github.com/prometheus/client_golang/prometheus", "github.com/quic-go/quic-go", "github.com/google/gopacket",
+	"github.com/hashicorp/memberlist", "github.com/spf13/cobra", "ttfabric/node", "ttfabric/node/admin"}
+
+func TestClientsLinkLittle(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "ttfabric/node/fabric", "ttfabric/node/session").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.FieldsSeq(string(out)) {
+		if slices.Contains(notInClients, dep) {
+			t.Errorf("a program that opens a fabric links %s", dep)
+		}
 	}
 }
 

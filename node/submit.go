@@ -5,32 +5,33 @@ import (
 	"fmt"
 	"slices"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// waiter waits for the end of a request.
+// waiter holds whom to tell about the end of a request.
 type waiter struct {
-	done  func(int, chip.Result) // nil: the place is free
+	done  func(int, flow.Result) // nil: the place is free
 	i     int
 	token uint64
 }
 
-// waiters are the waiters of all open requests. A token consists of a place among them, and a
-// number that never repeats.
+// waiters are the waiters of all open requests. A token consists of a waiter's place and a number
+// that never repeats.
 type waiters struct {
 	at   []waiter
 	free []uint32 // free places
 	n    uint64   // tokens given out so far
 }
 
-// placeBits is how many bits of a token give the place. A chip never has that many open requests.
+// placeBits is how many bits of a token hold the place. A chip never has as many open requests as
+// these bits can count.
 const placeBits = 32
 
 // add gives a waiter a token.
-func (w *waiters) add(done func(int, chip.Result), i int) uint64 {
+func (w *waiters) add(done func(int, flow.Result), i int) uint64 {
 	if len(w.free) == 0 {
 		w.free = append(w.free, uint32(len(w.at)))
 		w.at = append(w.at, waiter{})
@@ -55,20 +56,21 @@ func (w *waiters) take(token uint64) (waiter, bool) {
 	return got, true
 }
 
-// submission is a list of requests on its way into the chip. While there is no room, it waits in
-// Node.pending. A submission continues whenever the chip has moved packets. Its caller is woken
-// once, at the end.
+// submission is a list of requests on its way into the chip. While the chip has no room, the
+// submission waits in Node.pending. A submission continues whenever the chip has moved packets. The
+// node wakes the submission's caller once, at the end.
 type submission struct {
-	rs      []chip.Request
+	rs      []flow.Request
 	started int
-	done    func(int, chip.Result)
-	ended   chan error // gets one value: nil if all requests have been started, else the reason why not
+	done    func(int, flow.Result)
+	ended   chan error // gets one value: nil if the chip has started all requests, otherwise the reason why not
 }
 
-// Submit starts requests in order. Submit calls done with the index and the end of each request,
-// from the chip's loop, so done must not block. While the fabric has no room, Submit waits until
-// ctx ends. Submit returns how many requests were started, and an error if not all were.
-func (n *Node) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+// Submit starts the requests of rs in order. When a request ends, the chip's loop calls done with
+// the request's index and result. done must not block. While the fabric has no room, Submit waits
+// until ctx ends. Submit returns how many requests were started, and an error if not all were
+// started.
+func (n *Node) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	s := &submission{rs: rs, done: done}
 	closed, waits := true, false
 	var err error
@@ -124,33 +126,33 @@ func (n *Node) feed(now mono.Time) bool {
 }
 
 // begin starts as many requests of a submission as the chip takes now. begin reports whether some
-// have to wait, or why the rest cannot be started.
+// requests have to wait, or returns why the rest cannot be started.
 func (n *Node) begin(now mono.Time, s *submission) (waits bool, err error) {
 	for ; s.started < len(s.rs); s.started++ {
 		r := &s.rs[s.started]
 		r.Token = n.waiting.add(s.done, s.started)
 		got := n.chip.HandleRequest(now, *r)
-		if got == chip.Accepted {
+		if got == flow.Accepted {
 			continue
 		}
 		n.waiting.take(r.Token)
 		switch got {
-		case chip.Busy:
+		case flow.Busy:
 			return true, nil
-		case chip.NoSuchChip:
-			return false, fmt.Errorf("chip %s is not in the fabric %s", r.Dst, n.cfg.Topology)
-		case chip.Unreachable:
-			s.done(s.started, chip.Result{Dst: r.Dst, Fate: chip.FateLost, Drop: wire.DropUnreachable, At: n.cfg.Node, Sent: now, Done: now})
+		case flow.NoSuchChip:
+			return false, fmt.Errorf("chip %s is not in topology %s", r.Dst, n.cfg.Topology)
+		case flow.Unreachable:
+			s.done(s.started, flow.Result{Dst: r.Dst, Fate: flow.FateLost, Drop: wire.DropUnreachable, At: n.cfg.Node, Sent: now, Done: now})
 			continue
-		case chip.NoSuchPlane:
+		case flow.NoSuchPlane:
 			if int(r.Plane) < n.cfg.Topology.Planes() {
-				return false, &session.NoWayError{Src: n.cfg.Node, Dst: r.Dst, Plane: r.Plane}
+				return false, &session.NoRouteError{Src: n.cfg.Node, Dst: r.Dst, Plane: r.Plane}
 			}
-			return false, fmt.Errorf("plane %d: %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
-		case chip.BadRanges:
+			return false, fmt.Errorf("plane %d: topology %s has planes 0 to %d", r.Plane, n.cfg.Topology.Name, max(n.cfg.Topology.Planes(), 1)-1)
+		case flow.BadRanges:
 			return false, n.chip.CheckMulticast(r)
-		case chip.BadVia:
-			return false, fmt.Errorf("the hops %v do not lead from %s to %s on plane %d, turn back at once, come with the other way round, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
+		case flow.BadVia:
+			return false, fmt.Errorf("the hops %v cannot be used: they do not lead from %s to %s on plane %d, or turn back at once, or are given together with the other route round a ring, or are more than %d", r.Via, n.cfg.Node, r.Dst, r.Plane, wire.MaxHops)
 		default:
 			return false, fmt.Errorf("payload of %d bytes: a packet carries at most %d", max(len(r.Payload), int(r.Command.Size)), wire.MaxPayload)
 		}

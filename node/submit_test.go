@@ -3,13 +3,13 @@ package node
 import (
 	"testing"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 )
 
 // A waiter is found by its token once, and by no other: not by a former one of its place, nor by one that was never given out.
 func TestWaiters(t *testing.T) {
 	var w waiters
-	done := func(int, chip.Result) {}
+	done := func(int, flow.Result) {}
 	seen := map[uint64]bool{0: true}
 	var open []uint64
 	for i := range 1000 {

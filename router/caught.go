@@ -2,11 +2,11 @@ package router
 
 import "ttfabric/wire"
 
-// Caught packets. When new tables take a port out of service whose link is down, the packets that
-// wait to leave by that port are caught. The owner, which plans the routes, gives each caught
-// packet a new route with Redirect, or drops it with DropCaught. The packets leave their sender
-// channel in order. A packet that arrives later by an old route passes through the same sender
-// channel, and is caught there too.
+// Caught packets. New tables may take a port out of service while the port's link is down. The
+// packets that wait to leave by this port are then caught. The owner, which plans the routes, gives
+// each caught packet a new route with Redirect, or drops it with DropCaught. The packets leave
+// their sender channel in order. A packet that arrives later by an old route passes through the
+// same sender channel. This packet is caught there too.
 
 // SetOut says that the tables no longer use a port, or use it again.
 func (r *Router) SetOut(i int, out bool) { r.ports[i].out = out }
@@ -19,9 +19,9 @@ type Caught struct {
 	ch   int
 }
 
-// Caught calls f with the caught packets, in the order of each sender channel. F redirects or drops
-// the packet and returns true, or returns false if the packet has to wait. Caught then passes on to
-// the next channel.
+// Caught calls f with the caught packets, in the order of each sender channel. If f redirects or
+// drops the packet, f returns true. If the packet has to wait, f returns false. After false, Caught
+// goes on to the next channel.
 func (r *Router) Caught(f func(Caught) (gone bool)) {
 	for i := range r.ports {
 		p := &r.ports[i]
@@ -37,8 +37,8 @@ func (r *Router) Caught(f func(Caught) (gone bool)) {
 	}
 }
 
-// onward is the sender channel of another port that a caught packet goes to. A packet that goes
-// back to where it came from uses the channel of the chip's own packets.
+// onward returns the number of the sender channel of port to that a caught packet goes to. A packet
+// that goes back to where it came from uses the channel of the chip's own packets.
 func (r *Router) onward(k Caught, to int) int {
 	p, out := &r.ports[k.Port], &r.ports[to]
 	c := 0
@@ -79,8 +79,8 @@ func (r *Router) Discard(i int, s Slot, why wire.DropReason) {
 	r.drops = append(r.drops, Drop{s, why, p.Channel, wire.NumDirections})
 }
 
-// Purge drops the unicast packets that f names, wherever they wait. These are packets that must not
-// meet packets of new tables.
+// Purge drops the unicast packets for which f returns true, in whatever channel they wait. The
+// owner purges packets that must not meet packets of new tables.
 func (r *Router) Purge(f func(wire.PacketView) bool) {
 	var gone []Slot
 	names := func(s Slot) bool {

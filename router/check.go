@@ -6,8 +6,8 @@ import (
 	"ttfabric/wire"
 )
 
-// CheckInvariants returns an error if the router's counts and marks do not agree with the content
-// of its channels. CheckInvariants is for tests and the simulator.
+// If the router's counts and marks do not agree with the content of its channels, CheckInvariants
+// returns an error. CheckInvariants is for tests and the simulator.
 func (r *Router) CheckInvariants() error {
 	recvd := 0
 	for i := range r.ports {

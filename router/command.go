@@ -7,8 +7,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Command is an order to the router of a port, with the codes of tt-metal's RouterCommand. There is
-// no command 2.
+// Command is an order to the router of a port. The values are the codes of tt-metal's
+// RouterCommand. There is no command 2.
 type Command uint32
 
 // The commands.
@@ -16,10 +16,10 @@ const (
 	CommandRun     Command = 0 // run normally
 	CommandPause   Command = 1 // move nothing in either direction; credits hold back arriving packets
 	CommandDrain   Command = 3 // drop the requests that are to leave by the port
-	CommandRetrain Command = 4 // train the link anew; an earlier order stays in force
+	CommandRetrain Command = 4 // train the link anew; an earlier pause or drain stays in force
 )
 
-// String is the command in one word.
+// String returns the name of the command in one word.
 func (c Command) String() string {
 	switch c {
 	case CommandRun:
@@ -37,7 +37,7 @@ func (c Command) String() string {
 // Valid reports whether the command exists.
 func (c Command) Valid() bool { return c <= CommandRetrain && c != 2 }
 
-// State is what the router of a port does, with the codes of tt-metal's RouterState.
+// State tells what the router of a port does. The values are the codes of tt-metal's RouterState.
 type State uint32
 
 // The states.
@@ -46,10 +46,10 @@ const (
 	StateRunning      State = 1
 	StatePaused       State = 2
 	StateDraining     State = 3
-	StateRetraining   State = 4 // the link was up and trains again
+	StateRetraining   State = 4 // the link was up before and trains again
 )
 
-// String is the state in one word.
+// String returns the name of the state in one word.
 func (s State) String() string {
 	switch s {
 	case StateInitializing:
@@ -66,8 +66,8 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint32(s))
 }
 
-// State is what the router of port i does. A pause or a drain is shown whether the link is up or
-// not.
+// State returns what the router of port i does. A paused or draining port shows this state even
+// while its link is down.
 func (r *Router) State(i int) State {
 	p := &r.ports[i]
 	switch {
@@ -83,14 +83,14 @@ func (r *Router) State(i int) State {
 	return StateInitializing
 }
 
-// Order makes the router of port i run, pause or drain. Order reports whether that changes
+// Order makes the router of port i run, pause or drain. Order reports whether the command changes
 // anything. CommandRetrain changes nothing here: the owner trains the link.
 //
 // A paused port takes nothing from its receiver channels and sends nothing from its sender
 // channels. These channels fill, and credits hold back the packets behind them. The router drops
 // none of these packets. While any port of the chip is paused, the timeout of stuck heads does not
-// run. The grace period of a dead next hop does not run for a paused port. It begins anew when the
-// port runs again and its link is down.
+// run. The grace period of a dead next hop does not run for a paused port. When the port runs again
+// and its link is down, the grace period begins anew.
 //
 // A draining port drops the requests that are to leave by it, and tells their sources. Probes,
 // replies, completions and reports pass, so that every source learns what became of its requests.
@@ -138,7 +138,7 @@ func (r *Router) shed(p *port, v wire.VC, c int, why wire.DropReason, n int) int
 }
 
 // drain drops the requests at the heads of the sender channels of a draining port. drain reports
-// whether there were any.
+// whether it dropped any packet.
 func (r *Router) drain(i int) bool {
 	p := &r.ports[i]
 	if p.order != CommandDrain || p.queued == 0 {
@@ -155,13 +155,13 @@ func (r *Router) drain(i int) bool {
 	return gone
 }
 
-// drained reports whether a draining port drops a packet.
+// drained reports whether a draining port drops the packet in slot s.
 func (r *Router) drained(p *port, s Slot) bool {
 	return p.order == CommandDrain && wire.PacketView(r.cfg.Pool.Bytes(s)).Type() == wire.PacketRequest
 }
 
-// graceEnd is when the packets that wait at a port are dropped because its link is down. graceEnd
-// is never for a port that is up or paused.
+// graceEnd returns the time at which the router drops the packets that wait at port p because the
+// port's link is down. For a port that is up or paused, graceEnd returns never.
 func (r *Router) graceEnd(p *port) mono.Time {
 	if p.up || p.queued == 0 || p.order == CommandPause {
 		return mono.Never

@@ -2,20 +2,21 @@ package router
 
 import "ttfabric/wire"
 
-// Counters of a port, since the start. At any time, the sums over all ports of a router satisfy:
-// Received + Injected + Copied = Delivered + Sent + Dropped + the packets in its channels.
+// Counters are the counters of a port since the start. At any time, the sums over all ports of a
+// router satisfy: Received + Injected + Copied = Delivered + Sent + Dropped + the packets in its
+// channels.
 type Counters struct {
 	Received   uint64                      // packets that arrived
-	Delivered  uint64                      // of the packets received: for this chip
-	Forwarded  uint64                      // of the packets received: passed on
+	Delivered  uint64                      // received packets that were for this chip
+	Forwarded  uint64                      // received packets that were passed on
 	Sent       uint64                      // packets handed to the link
 	Injected   uint64                      // the chip's own packets that are to leave by this port
-	Redirected uint64                      // packets that waited to leave by this port and were moved to another port, because tables took this one out of service
+	Redirected uint64                      // packets that waited to leave by this port and were moved to another port, because tables took this port out of service
 	Copied     uint64                      // copies made of multicasts that arrived, not counting the packet itself
-	Dropped    [wire.NumDropReasons]uint64 // by reason; counted at the port by which the packets should have left, or by which they came in
+	Dropped    [wire.NumDropReasons]uint64 // dropped packets, by reason; each is counted at the port by which it should have left or by which it came in
 }
 
-// add adds o.
+// add adds the counters in o to c.
 func (c *Counters) add(o *Counters) {
 	c.Received += o.Received
 	c.Delivered += o.Delivered
@@ -29,7 +30,7 @@ func (c *Counters) add(o *Counters) {
 	}
 }
 
-// of are the counters of a virtual channel's class.
+// of returns the counters of a virtual channel's class.
 func (p *port) of(v wire.VC) *Counters { return &p.counters[v.Class()] }
 
 // PortStatus is a port's state, for people to read.
@@ -37,10 +38,10 @@ type PortStatus struct {
 	PortConfig
 	Up       bool
 	State    State
-	Receiver [wire.NumVCs]int          // packets in the receiver channel
-	Sender   [wire.NumVCs]int          // packets in the sender channels
-	Counters Counters                  // of all classes
-	Classes  [wire.NumClasses]Counters // of each
+	Receiver [wire.NumVCs]int          // packets in the receiver channel of each virtual channel
+	Sender   [wire.NumVCs]int          // packets in the sender channels of each virtual channel
+	Counters Counters                  // sums over all classes
+	Classes  [wire.NumClasses]Counters // counters of each class
 }
 
 // Status returns the state of port i.

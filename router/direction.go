@@ -2,8 +2,8 @@ package router
 
 import "ttfabric/wire"
 
-// passThrough is the sender channel, 1 to 3, of a port towards d for packets that came in by the
-// side from.
+// passThrough returns the number of a sender channel, 1 to 3, of a port towards d. Packets that
+// came in by the side "from" use this channel.
 func passThrough(d, from wire.Direction) int {
 	n := 1
 	for x := range wire.Direction(wire.NumDirections) {
@@ -17,8 +17,8 @@ func passThrough(d, from wire.Direction) int {
 	panic("router: a packet came in from no side")
 }
 
-// side is the side by which packets came in that are in sender channel c, 1 to 3, of a port towards
-// d.
+// side returns the side by which the packets in sender channel c, 1 to 3, of a port towards d came
+// in.
 func side(d wire.Direction, c int) wire.Direction {
 	for x := range wire.Direction(wire.NumDirections) {
 		if x != d && passThrough(d, x) == c {

@@ -3,34 +3,35 @@ package router
 import "ttfabric/wire"
 
 // Multicast. A packet for several chips stays at the head of its channel, in its slot. The packet
-// stays until each of its copies has found room in a sender channel, and until the chip has taken
-// it if the chip is a member (Spec §3.1.1: "both forwarded as well as consumed locally"). The
-// router notes beside the head which parts are done. So a copy that waits does not delay the
-// others, and no copy is made twice. The last copy is the packet itself.
+// stays until each of its copies has found room in a sender channel. If the chip is a member, the
+// packet also stays until the chip has taken it (Spec §3.1.1: "both forwarded as well as consumed
+// locally"). The router notes beside the head which parts are done. A copy that waits therefore
+// does not delay the other copies, and the router makes no copy twice. The last copy is the packet
+// itself.
 
-// MaxOwn is the number of this chip's multicasts that may wait for their branches, on each plane.
+// MaxOwn is the number of multicasts of this chip that may wait for their branches on one plane.
 // The number equals the number of slots of a sender channel (Spec §3.1.1).
 const MaxOwn = 8
 
-// partsKnown is a bit of ring.left beside those of wire.Ranges.Parts. So ring.left is not 0 for a
-// multicast of which nothing is left to be done.
+// partsKnown is a bit of ring.left beside those of wire.Ranges.Parts. This bit keeps ring.left
+// above 0 for a multicast whose parts are all done.
 const partsKnown = wire.PartHere << 1
 
-// origins are the multicasts of this chip that have not yet left by all their first ports, by
-// plane.
+// origins holds, by plane, the multicasts of this chip that have not yet left by all their first
+// ports.
 type origins struct {
 	planes [maxPlanes]ring
-	n      int // packets in all
+	n      int // number of packets on all planes
 }
 
-// add makes room for a plane.
+// add makes room for the multicasts of a plane.
 func (o *origins) add(pl wire.Plane) {
 	if o.planes[pl].slots == nil {
 		o.planes[pl] = newRing(MaxOwn)
 	}
 }
 
-// buffers is the number of packets for which there is room.
+// buffers returns the number of packets for which origins has room.
 func (o *origins) buffers() (n int) {
 	for i := range o.planes {
 		n += len(o.planes[i].slots)
@@ -42,7 +43,7 @@ func (o *origins) buffers() (n int) {
 type head struct {
 	q     *ring
 	plane wire.Plane
-	port  int // the port by which the packet came in; -1: the packet is this chip's own
+	port  int // index of the port by which the packet came in; -1 for a packet of this chip
 	v     wire.VC
 }
 
@@ -50,7 +51,8 @@ type head struct {
 func (r *Router) CanMulticast(pl wire.Plane) bool { return pl < maxPlanes && !r.own.planes[pl].full() }
 
 // Multicast takes a multicast of this chip. Multicast reports false if too many wait on the plane.
-// The packet's ranges must be those at the source. The router chooses the virtual channels.
+// The packet must have the ranges that it has at the source. The router chooses the virtual
+// channels.
 func (r *Router) Multicast(pl wire.Plane, s Slot) bool {
 	if !r.CanMulticast(pl) {
 		return false
@@ -79,7 +81,7 @@ func (r *Router) arrived(i int, v wire.VC) head {
 
 func (r *Router) view(h head) wire.PacketView { return wire.PacketView(r.cfg.Pool.Bytes(h.q.peek())) }
 
-// from is the side by which a packet came in.
+// from returns the side by which the packet at the head came in.
 func (r *Router) from(h head) wire.Direction {
 	if h.port < 0 {
 		return wire.NumDirections
@@ -87,8 +89,8 @@ func (r *Router) from(h head) wire.Direction {
 	return r.ports[h.port].Dir
 }
 
-// parts finds what has to be done with the multicast at the head, once. parts reports false if
-// there is nothing to do.
+// parts finds what has to be done with the multicast at the head, and does so only once for each
+// head. If nothing has to be done, parts reports false.
 func (r *Router) parts(h head) bool {
 	if h.q.left == 0 {
 		rs := r.view(h).Ranges()
@@ -123,8 +125,9 @@ func (r *Router) spread(h head) bool {
 	return moved
 }
 
-// branch hands on the copy that leaves in direction d, or drops that copy where no port leads that
-// way. branch reports whether it did so, and whether the packet is gone as well.
+// branch hands on the copy that leaves in direction d, or drops this copy if no port leads in that
+// direction. branch reports whether it handed on or dropped the copy, and whether the packet itself
+// has left the channel.
 func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	oi, there := r.Port(d, h.plane)
 	if !there || r.ports[oi].External {
@@ -158,8 +161,8 @@ func (r *Router) branch(h head, d wire.Direction) (ok, gone bool) {
 	return true, gone
 }
 
-// split makes the copy that leaves in direction d. The copy is the packet itself if nothing else is
-// left to do with the packet. Split fails while the pool is empty.
+// split makes the copy that leaves in direction d. If nothing else is left to do with the packet,
+// the copy is the packet itself. While the pool is empty, split fails.
 func (r *Router) split(h head, d wire.Direction) (s Slot, ok, gone bool) {
 	v := r.view(h)
 	rs := v.Ranges()
@@ -185,7 +188,7 @@ func (r *Router) copied(h head) {
 	}
 }
 
-// pop removes the head.
+// pop removes the head from its channel and returns its slot.
 func (r *Router) pop(h head) Slot {
 	if h.port >= 0 {
 		return r.take(h.port, h.v)
@@ -213,8 +216,8 @@ func (r *Router) dropCopy(h head, d wire.Direction, why wire.DropReason) (ok, go
 	return ok, gone
 }
 
-// dropCopies drops all copies that have not been handed on. If this chip is a member, it still gets
-// the packet.
+// dropCopies drops all copies that the router has not yet handed on. If this chip is a member, it
+// still gets the packet.
 func (r *Router) dropCopies(h head, why wire.DropReason) {
 	for d := range wire.Direction(wire.NumDirections) {
 		if h.q.left>>d&1 == 0 {
@@ -226,7 +229,7 @@ func (r *Router) dropCopies(h head, why wire.DropReason) {
 	}
 }
 
-// member hands the multicast at the head to this chip, once, if the chip is a member.
+// If this chip is a member of the multicast at the head, member hands the chip the multicast, once.
 func (r *Router) member(h head) (Local, bool) {
 	if !r.parts(h) || h.q.left&wire.PartHere == 0 {
 		return Local{}, false

@@ -16,21 +16,22 @@ type Offer struct {
 	Slot  Slot
 	VC    wire.VC
 	Needs int  // slots that must be free at the peer: 2 if the packet enters a ring under bubble flow control
-	All   Skip // the sender channels of the packet's virtual channel: none of them can send if this packet lacks credit
+	All   Skip // the sender channels of the packet's virtual channel: if this packet lacks credit, none of these channels can send
 	One   Skip // the packet's own sender channel
 }
 
 // Next offers the packet that port i should send next. Next serves the virtual channels round
-// robin, and within a virtual channel its sender channels (Spec §3.1.1). Next passes over the
-// sender channels in the skip set. The packet stays in its channel until [Router.Sent].
+// robin. Within a virtual channel, Next serves the sender channels round robin too (Spec §3.1.1).
+// Next passes over the sender channels in the skip set. The packet stays in its channel until
+// [Router.Sent].
 func (r *Router) Next(i int, skip Skip) (Offer, bool) {
 	p := &r.ports[i]
 	waiting := p.waiting &^ skip
 	if !p.up || waiting == 0 || p.order == CommandPause {
 		return Offer{}, false
 	}
-	// The channels are in the order of the set's bits. The set is rotated until the channel whose
-	// turn it is comes first.
+	// The channels are in the order of the set's bits. Next rotates the set until the channel whose
+	// turn has come is first.
 	for turn := int(p.nextVC) * SenderChannels; waiting != 0; {
 		v := wire.VC(turn+bits.TrailingZeros64(bits.RotateLeft64(uint64(waiting), -turn))) / SenderChannels % wire.NumVCs
 		four := uint(waiting>>(int(v)*SenderChannels)) & all
@@ -56,8 +57,8 @@ func (r *Router) Next(i int, skip Skip) (Offer, bool) {
 // all is the set of the sender channels of a virtual channel.
 const all = 1<<SenderChannels - 1
 
-// Sent says that the link took the packet that [Router.Next] offered. The slot belongs to the
-// caller again.
+// The owner calls Sent when the link took the packet that [Router.Next] offered. The slot belongs
+// to the caller again.
 func (r *Router) Sent(i int) Slot {
 	p := &r.ports[i]
 	v, c := p.offeredVC, p.offeredCh

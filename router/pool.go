@@ -8,7 +8,7 @@ import (
 // Slot names a packet's buffer in its chip's [Pool].
 type Slot int32
 
-// NoSlot is no buffer.
+// NoSlot stands for no buffer.
 const NoSlot Slot = -1
 
 // smallPacket is the longest packet, in bytes, that gets a small buffer instead of one of
@@ -26,27 +26,28 @@ const (
 // copied between ports. The pool allocates buffers when they are first used, in two sizes, each up
 // to the pool's limit.
 //
-// Invariant: used ≤ limit. At most limit buffers of each size are allocated, rounded up to a chunk.
+// Invariant: used ≤ limit. The pool allocates at most "limit" buffers of each size, rounded up to a
+// chunk.
 type Pool struct {
 	small, large buffers
 	used         int // buffers in use
 	limit        int // largest number of buffers in use
 }
 
-// buffers are the buffers of one size. A slot is a buffer's index in here, with the size in its
-// lowest bit.
+// buffers are the buffers of one size. A slot holds the index of a buffer in this struct, and in
+// its lowest bit the size of the buffer.
 type buffers struct {
 	chunks [][]byte
-	lens   []uint16 // of the packets
+	lens   []uint16 // length of the packet in each buffer, in bytes
 	free   []Slot
 }
 
-// NewPool returns a pool of which at most limit buffers are in use at any time, for packets of up
-// to [wire.MaxPacket] bytes.
+// NewPool returns a pool for packets of up to [wire.MaxPacket] bytes. At most "limit" buffers of
+// the pool are in use at any time.
 func NewPool(limit int) *Pool { return &Pool{limit: limit} }
 
-// Get takes a buffer of length n out of the pool. Get reports false if the limit is reached or n
-// exceeds [wire.MaxPacket].
+// Get takes a buffer of length n out of the pool. If the limit is reached or n exceeds
+// [wire.MaxPacket], Get reports false.
 func (p *Pool) Get(n int) (Slot, bool) {
 	if n > wire.MaxPacket || p.used == p.limit {
 		return NoSlot, false
@@ -58,8 +59,8 @@ func (p *Pool) Get(n int) (Slot, bool) {
 	return p.small.take(n, smallPacket, smallChunk, 0), true
 }
 
-// take takes a buffer of size bytes for a packet of n bytes. If no buffer is free, it allocates a
-// chunk of them.
+// take takes a buffer of size bytes for a packet of n bytes. If no buffer is free, take allocates a
+// chunk of buffers.
 func (b *buffers) take(n, size, chunk int, bit Slot) Slot {
 	if len(b.free) == 0 {
 		b.chunks = append(b.chunks, make([]byte, size*chunk))
@@ -74,7 +75,7 @@ func (b *buffers) take(n, size, chunk int, bit Slot) Slot {
 	return s
 }
 
-// Bytes returns the packet in s. The bytes are valid until s is put back.
+// Bytes returns the packet in slot s. The bytes are valid until [Pool.Put] gives s back.
 func (p *Pool) Bytes(s Slot) []byte {
 	i := int(s >> 1)
 	if s&1 != 0 {
@@ -84,7 +85,8 @@ func (p *Pool) Bytes(s Slot) []byte {
 	return p.small.chunks[i>>smallShift][off:][:p.small.lens[i]:smallPacket]
 }
 
-// SetLen sets the length of the packet in s. The length is at most what [Pool.Get] was asked for.
+// SetLen sets the length of the packet in s. The new length is at most the length that the caller
+// asked [Pool.Get] for.
 func (p *Pool) SetLen(s Slot, n int) {
 	b := &p.small
 	if s&1 != 0 {
@@ -93,7 +95,7 @@ func (p *Pool) SetLen(s Slot, n int) {
 	b.lens[s>>1] = uint16(n)
 }
 
-// Put gives a buffer back.
+// Put gives a buffer back to the pool.
 func (p *Pool) Put(s Slot) {
 	b := &p.small
 	if s&1 != 0 {
@@ -103,21 +105,22 @@ func (p *Pool) Put(s Slot) {
 	p.used--
 }
 
-// InUse is the number of buffers in use.
+// InUse returns the number of buffers in use.
 func (p *Pool) InUse() int { return p.used }
 
-// Resident is the number of bytes that the pool holds.
+// Resident returns the number of bytes of memory that the pool holds.
 func (p *Pool) Resident() int {
 	return len(p.small.lens)*smallPacket + len(p.large.lens)*wire.MaxPacket
 }
 
-// ring is a fixed-capacity queue of slots: one channel of the specification.
+// ring is a queue of slots with a fixed capacity. A ring implements one sender or receiver channel
+// of the specification.
 type ring struct {
 	slots  []Slot
 	head   int
 	n      int
-	left   uint8  // parts of the multicast at the head that are left to do: see parts; 0: not known yet
-	popped uint32 // heads that have moved on, and copies of heads, for the timeout
+	left   uint8  // parts still to be done of the multicast at the head, see parts; 0: not known yet
+	popped uint32 // number of heads and copies of heads that have moved on, for the timeout
 	seen   uint32 // value of popped when the timeout last checked
 	since  mono.Time
 }
@@ -134,7 +137,7 @@ func (r *ring) push(s Slot) {
 	r.n++
 }
 
-// index is where the k-th packet from the head is.
+// index returns the place in the buffer of the k-th packet from the head.
 func (r *ring) index(k int) int {
 	if k += r.head; k >= len(r.slots) {
 		k -= len(r.slots)
@@ -153,8 +156,8 @@ func (r *ring) pop() Slot {
 	return s
 }
 
-// remove takes out the slots that f names and appends them to gone. The others keep their order. F
-// must not name a head that is partly handed on.
+// remove takes out the slots for which f returns true, and appends these slots to gone. The other
+// slots keep their order. For a head that is partly handed on, f must return false.
 func (r *ring) remove(gone []Slot, f func(Slot) bool) []Slot {
 	kept := 0
 	for k := range r.n {

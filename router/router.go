@@ -1,17 +1,17 @@
-// Package router is the fabric router of one chip (Spec §3), as a pure machine.
+// Package router is the fabric router of one chip (Spec §3). The router is a pure state machine.
 //
 // Every port has, per virtual channel, one receiver channel for packets that come in and four
 // sender channels for packets that go out. Sender channel 0 takes the chip's own packets. Sender
 // channels 1 to 3 take the packets that pass through from the other three directions (Spec §3.1.2).
-// A packet moves when the next channel has room, and otherwise stays where it is. The router drops
-// a packet only for a stated reason.
+// A packet moves when the next channel has room. Otherwise the packet stays where it is. The router
+// drops a packet only for a stated reason.
 //
 //	Arrive → receiver channel → Step → sender channel → Next/Sent → the link
 //	                          ↘ PollLocal → the chip
 //
-// A multicast moves in parts, each when there is room for that part (multicast.go).
+// A multicast moves in parts. Each part moves when there is room for that part (multicast.go).
 //
-// Polling order: PollLocal, Step, Next for each port, PollFreed, PollDrop.
+// The owner polls in this order: PollLocal, Step, Next for each port, PollFreed, PollDrop.
 package router
 
 import (
@@ -28,10 +28,10 @@ import (
 // for each of three neighbours (Spec §3.1.2).
 const SenderChannels = 4
 
-// maxPlanes is how many planes a packet's four bits can name (see package wire).
+// maxPlanes is the number of planes that the four bits in a packet can name (see package wire).
 const maxPlanes = 16
 
-// PortConfig is one port of the router.
+// PortConfig describes one port of the router.
 type PortConfig struct {
 	Channel  wire.Channel
 	Dir      wire.Direction
@@ -47,10 +47,10 @@ type Config struct {
 	Slots SlotProfile
 	Grace time.Duration // how long the head of a channel waits for a next hop whose link is down
 
-	// Dateline moves packets to another virtual channel where they cross the dateline of an axis
-	// that wraps (Spec §2.3.1). Bubble lets packets enter such an axis only where two slots are
-	// free. LocalFirst serves the chip's own packets before those that pass through, instead of in
-	// turn. LocalFirst exists to show the deadlock of Spec §6.1.
+	// Dateline moves packets to another virtual channel when the packets cross the dateline of an
+	// axis that wraps (Spec §2.3.1). Bubble lets packets enter such an axis only if two slots are
+	// free. LocalFirst serves the chip's own packets before the packets that pass through. Without
+	// LocalFirst, both kinds take turns. LocalFirst exists to show the deadlock of Spec §6.1.
 	Dateline, Bubble, LocalFirst bool
 
 	Timeout Timeout
@@ -70,7 +70,7 @@ type Drop struct {
 type Local struct {
 	Slot   Slot
 	Port   int
-	Shared bool // a multicast of which copies remain to be sent: read it before the next call, and don't put it back
+	Shared bool // the packet is a multicast of which copies remain to be sent: read the slot before the next call, and don't put the slot back
 }
 
 // Freed is a receiver slot that became free. The peer gets one credit for it.
@@ -82,17 +82,17 @@ type Freed struct {
 type port struct {
 	PortConfig
 	up        bool
-	out       bool    // out of service by the tables: packets that wait to leave by it need a new route
+	out       bool    // the tables took the port out of service: packets that wait to leave by the port need a new route
 	wasUp     bool    // the link has been up before
-	order     Command // run, pause or drain
+	order     Command // order in force: run, pause or drain
 	downSince mono.Time
 	recv      [wire.NumVCs]ring
 	send      [wire.NumVCs][SenderChannels]ring
-	held      uint16           // virtual channels whose receiver channel has packets, one bit for each
-	waiting   Skip             // sender channels that have packets
+	held      uint16           // set of virtual channels whose receiver channel has packets, one bit for each
+	waiting   Skip             // set of sender channels that have packets
 	queued    int              // packets in all sender channels
-	nextVC    wire.VC          // next virtual channel of the round robin
-	nextCh    [wire.NumVCs]int // next sender channel of each round robin
+	nextVC    wire.VC          // virtual channel that the round robin serves next
+	nextCh    [wire.NumVCs]int // sender channel that the round robin of each virtual channel serves next
 	offeredVC wire.VC          // virtual channel of the packet that Next last offered
 	offeredCh int              // sender channel of that packet
 	counters  [wire.NumClasses]Counters
@@ -112,7 +112,7 @@ func (p *port) pop(v wire.VC, c int) Slot {
 	return s
 }
 
-// removed notes that n packets have been taken out of a sender channel.
+// removed updates the counts and marks after the router took n packets out of a sender channel.
 func (p *port) removed(v wire.VC, c int, n int) {
 	p.queued -= n
 	if p.send[v][c].n == 0 {
@@ -120,7 +120,7 @@ func (p *port) removed(v wire.VC, c int, n int) {
 	}
 }
 
-// Router is the machine. A Router is not safe for concurrent use.
+// Router is the state machine of one chip's router. A Router is not safe for concurrent use.
 type Router struct {
 	cfg   Config
 	vcs   []wire.VC // virtual channels with slots
@@ -131,7 +131,7 @@ type Router struct {
 	recvd int // packets in all receiver channels
 	own   origins
 
-	lastFirst []wire.VC // vcs with the last class first: completions free what requests wait for
+	lastFirst []wire.VC // vcs, with the last class first: completions free the slots that requests wait for
 
 	paused int       // number of paused ports
 	lookAt mono.Time // when the timeout next checks the channels
@@ -192,7 +192,7 @@ func (r *Router) Port(d wire.Direction, pl wire.Plane) (int, bool) {
 	return int(i), i >= 0
 }
 
-// SetPort says that a port's link came up or went down.
+// The owner calls SetPort when the link of port i came up or went down.
 func (r *Router) SetPort(now mono.Time, i int, up bool) {
 	p := &r.ports[i]
 	if p.up && !up {
@@ -202,11 +202,11 @@ func (r *Router) SetPort(now mono.Time, i int, up bool) {
 	p.wasUp = p.wasUp || up
 }
 
-// aloneLimit is how many packets of this chip may wait in a sender channel while nothing else waits
-// at that port. The number equals the number of slots of the specification's sender channel (Spec
-// §3.1.1). A packet that waits is copied twice: into its slot, and into the link. A packet that
-// comes to an idle port is copied once. When other packets wait too, the chip's packets may use the
-// whole channel, so that the channels take fair turns.
+// aloneLimit is the number of packets of this chip that may wait in a sender channel while no other
+// packet waits at the port. The number equals the number of slots of the specification's sender
+// channel (Spec §3.1.1). The chip copies a waiting packet twice: into the packet's slot, and into
+// the link. The chip copies a packet that comes to an idle port only once. When other packets wait
+// too, the chip's packets may use the whole channel, so that the channels take fair turns.
 const aloneLimit = 8
 
 // CanInject reports whether sender channel 0 of a port has room for another packet of this chip.
@@ -228,9 +228,9 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	return true
 }
 
-// Bypass reports whether a packet of this chip may go to the link at once, unless it needs a
-// bubble. That is so if the port's link is up and nothing waits to be sent by the port.
-// [Router.Bypassed] then counts the packet.
+// Bypass reports whether a packet of this chip that needs no bubble may go to the link at once. The
+// packet may do so if the port's link is up and no packet waits to leave by the port. The owner
+// then calls [Router.Bypassed] to count the packet.
 func (r *Router) Bypass(i int) bool {
 	p := &r.ports[i]
 	return p.up && p.order == CommandRun && p.queued == 0 && !(r.cfg.Bubble && p.Ring)
@@ -243,8 +243,9 @@ func (r *Router) Bypassed(i int, v wire.VC) {
 	c.Sent++
 }
 
-// Arrive puts a packet into the receiver channel of the port by which it came in. There is room,
-// since the peer held a credit. The packet has passed [wire.ViewPacket]; v is its virtual channel.
+// Arrive puts a packet into the receiver channel of the port by which it came in. The channel has
+// room, since the peer held a credit. The packet has passed [wire.ViewPacket]. The parameter v is
+// the packet's virtual channel.
 func (r *Router) Arrive(i int, v wire.VC, s Slot) {
 	p := &r.ports[i]
 	p.of(v).Received++
@@ -260,8 +261,8 @@ func (r *Router) Idle(i int, v wire.VC) bool {
 }
 
 // CutThrough handles a packet that came in on port i, whose receiver channel is empty. CutThrough
-// reports whether the packet is for this chip and no other. CutThrough then counts the packet as
-// received and delivered; the packet need not pass through the channel.
+// reports whether the packet is for this chip alone. If so, CutThrough counts the packet as
+// received and delivered, and the packet need not pass through the channel.
 func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	p := &r.ports[i]
 	if v.Trunk() != wire.TrunkNone {
@@ -303,7 +304,8 @@ func (r *Router) Step(now mono.Time) bool {
 	return moved
 }
 
-// forward makes the routing decision for the head of a receiver channel.
+// forward makes the routing decision for the head of a receiver channel, and reports whether the
+// head moved.
 func (r *Router) forward(i int, v wire.VC) bool {
 	p := &r.ports[i]
 	pkt := wire.PacketView(r.cfg.Pool.Bytes(p.recv[v].peek()))
@@ -312,7 +314,7 @@ func (r *Router) forward(i int, v wire.VC) bool {
 	}
 	action := pkt.Action()
 	if action == wire.RouteBit(p.Dir) {
-		return false // the action names the side where the packet came in: it is for this chip, and PollLocal takes it
+		return false // the action names the side by which the packet came in: the packet is for this chip, and PollLocal takes the packet
 	}
 	d, ok := direction(action)
 	if !ok {
@@ -340,10 +342,10 @@ func (r *Router) forward(i int, v wire.VC) bool {
 	return true
 }
 
-// turn is the virtual channel by which a packet goes on. A packet uses the channel behind the
-// dateline from the cable that wraps until the packet turns. Using it longer would close cycles on
-// every torus from 4×4 up. On a detour round a fault, a packet stays in the channels for detours
-// until it leaves the mesh.
+// turn returns the virtual channel by which a packet goes on. From the cable that wraps until its
+// next turn, a packet uses the dateline channel. If packets used the dateline channel longer,
+// cycles would close on every torus of 4×4 chips or more. On a detour round a fault, a packet stays
+// in the channels for detours until it leaves the mesh.
 func (r *Router) turn(v wire.VC, up, detour bool, in, out *port) wire.VC {
 	if detour && !out.External {
 		return wire.DetourVC(v.Class(), up)
@@ -352,7 +354,7 @@ func (r *Router) turn(v wire.VC, up, detour bool, in, out *port) wire.VC {
 	return wire.VCFor(v.Class(), up, behind || (out.Wrap && r.cfg.Dateline))
 }
 
-// First is the virtual channel of a packet of this chip that leaves by port i.
+// First returns the virtual channel of a packet of this chip that leaves by port i.
 func (r *Router) First(i int, c wire.Class, up, detour bool) wire.VC {
 	if detour && !r.ports[i].External {
 		return wire.DetourVC(c, up)
@@ -367,7 +369,7 @@ func (r *Router) take(i int, v wire.VC) Slot {
 	return s
 }
 
-// taken notes that n packets have been taken out of a receiver channel.
+// taken updates the counts and marks after the router took n packets out of a receiver channel.
 func (r *Router) taken(i int, v wire.VC, n int) {
 	for range n {
 		r.freed = append(r.freed, Freed{i, v})
@@ -423,7 +425,7 @@ func (r *Router) PollLocal() (Local, bool) {
 	return Local{}, false
 }
 
-// PollFreed returns receiver slots that became free.
+// PollFreed returns the next receiver slot that became free.
 func (r *Router) PollFreed() (Freed, bool) {
 	if len(r.freed) == 0 {
 		return Freed{}, false
@@ -433,7 +435,7 @@ func (r *Router) PollFreed() (Freed, bool) {
 	return f, true
 }
 
-// PollDrop returns packets that the router dropped.
+// PollDrop returns the next packet that the router dropped.
 func (r *Router) PollDrop() (Drop, bool) {
 	if len(r.drops) == 0 {
 		return Drop{}, false
@@ -443,7 +445,8 @@ func (r *Router) PollDrop() (Drop, bool) {
 	return d, true
 }
 
-// Deadline is the next instant at which a grace period ends or the timeout checks the channels.
+// Deadline returns the next instant at which a grace period ends or the timeout checks the
+// channels.
 func (r *Router) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	for i := range r.ports {
@@ -455,7 +458,7 @@ func (r *Router) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// InFlight is the number of packets in all channels.
+// InFlight returns the number of packets in all channels.
 func (r *Router) InFlight() int {
 	n := r.recvd + r.own.n
 	for i := range r.ports {

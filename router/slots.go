@@ -9,8 +9,8 @@ type SlotProfile struct {
 	Receiver [wire.NumVCs]int
 }
 
-// slots is a profile in which all channels of requests and replies have the same sizes, and so have
-// those of control messages.
+// slots returns a profile in which all channels of requests and replies have the same sizes. All
+// channels of control messages have the same sizes too.
 func slots(name string, sender, receiver, controlSender, controlReceiver int) SlotProfile {
 	p := SlotProfile{Name: name}
 	for v := range p.Sender {
@@ -22,9 +22,10 @@ func slots(name string, sender, receiver, controlSender, controlReceiver int) Sl
 	return p
 }
 
-// The profiles. The control channel is smaller (Spec §2.3.2). The profiles named after a chip have
-// the sizes that tt-metal's fabric builder tries first, for the 2D router of a Wormhole and the 2D
-// and 1D router of a Blackhole. A Wormhole's 1D router has [SlotSpec].
+// The profiles of channel sizes. The control channel is smaller than the others (Spec §2.3.2). The
+// profiles named after a chip have the sizes that tt-metal's fabric builder tries first. They are
+// for the 2D router of a Wormhole, and for the 2D and the 1D router of a Blackhole. A Wormhole's 1D
+// router has [SlotSpec].
 var (
 	// SlotSpec has the specification's sizes: 8 slots in a sender channel, 16 in a receiver channel (Spec §3.1.1).
 	SlotSpec = slots("spec", 8, 16, 4, 8)
@@ -39,7 +40,7 @@ var (
 // SlotProfiles are the profiles that a user can name.
 var SlotProfiles = []SlotProfile{SlotSpec, SlotFast, SlotWormhole, SlotBlackhole, SlotBlackhole1D}
 
-// Only is the profile without the virtual channels that are not in use.
+// Only returns the profile with only the virtual channels that are in use.
 func (p SlotProfile) Only(used [wire.NumVCs]bool) SlotProfile {
 	for v, u := range used {
 		if !u {

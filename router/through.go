@@ -2,10 +2,10 @@ package router
 
 import "ttfabric/wire"
 
-// Through is the port and virtual channel by which a packet that came in on port i may go on at
-// once. The receiver channel of port i must be empty. The packet must be unicast and have hops
-// left. The next port's link must be up, with nothing waiting there to be sent. If the link takes
-// the packet, [Router.Passed] counts it.
+// Through returns the port and the virtual channel by which a packet that came in on port i may go
+// on at once. The receiver channel of port i must be empty. The packet must be unicast and have
+// hops left. The link of the next port must be up, and no packet may wait to leave by that port. If
+// the link takes the packet, the owner calls [Router.Passed] to count the packet.
 func (r *Router) Through(i int, v wire.PacketView) (out int, to wire.VC, ok bool) {
 	p := &r.ports[i]
 	if v.Trunk() != wire.TrunkNone || v.TTL() == 0 {

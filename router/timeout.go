@@ -10,19 +10,19 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Timeout is the last line of defence against deadlock (Spec §7.3): what happens when the head of a
-// channel cannot move for a time. Each action can be switched separately. Dropping and draining are
-// optional, since a person who looks for the cause wants to see the packets where they are. The
-// specification asks at least for notifying, which is on unless it is switched off. The router
-// counts such heads in any case.
+// Timeout is the last line of defence against deadlock (Spec §7.3). A Timeout says what the router
+// does when the head of a channel cannot move for a time. Each action has a switch of its own.
+// Dropping and draining are optional, since a person who looks for the cause wants to see the
+// packets where they are. The specification asks at least for notifying, which is on unless it is
+// switched off. The router counts heads that cannot move in any case.
 type Timeout struct {
-	After time.Duration // 0: off. The router notices at most a quarter of this time later
+	After time.Duration // time after which a head counts as stuck; 0: off. The router notices a stuck head at most a quarter of this time later
 	Drop  bool          // drop the head
-	Drain bool          // drop the packets behind the head in its channel; without Drop, multicasts that came in stay
-	Quiet bool          // don't tell the control plane: no event
+	Drain bool          // drop the packets behind the head in the same channel; without Drop, multicasts that came in stay
+	Quiet bool          // do not tell the control plane: report no event
 }
 
-// timeoutActions are the names of the actions, in the order of lists.
+// timeoutActions are the names of the actions, in the order that lists of actions use.
 var timeoutActions = []string{"notify", "drop", "drain"}
 
 // ParseTimeout reads which actions a timeout takes: "none", or one or more of "notify", "drop" and
@@ -50,7 +50,7 @@ func ParseTimeout(s string) (Timeout, error) {
 	return t, nil
 }
 
-// looksPerTimeout is how often the router checks the channels within the timeout.
+// looksPerTimeout is the number of times that the router checks the channels within one timeout.
 const looksPerTimeout = 4
 
 // Stuck is a channel whose head could not move.
@@ -59,12 +59,13 @@ type Stuck struct {
 	VC       wire.VC
 	Sender   int // sender channel, or -1 for the receiver channel
 	For      time.Duration
-	Src, Dst wire.FabricNodeID // of the packet at its head
+	Src, Dst wire.FabricNodeID // source and destination of the packet at the head of the channel
 	ID       uint64
 	Waiting  int // packets in the channel
 }
 
-// PollStuck returns channels whose head could not move for the timeout, each once per timeout.
+// PollStuck returns the next channel whose head could not move for the time of the timeout.
+// PollStuck returns each channel once per timeout.
 func (r *Router) PollStuck() (Stuck, bool) {
 	if len(r.stuck) == 0 {
 		return Stuck{}, false
@@ -75,7 +76,7 @@ func (r *Router) PollStuck() (Stuck, bool) {
 }
 
 // look finds the heads that have not moved. The grace period covers packets that wait for a dead
-// next hop. While a port is paused, no head counts as stuck. Look reports whether it dropped
+// next hop. While a port is paused, no head counts as stuck. look reports whether it dropped
 // anything.
 func (r *Router) look(now mono.Time) bool {
 	r.lookAt = now.Add(r.cfg.Timeout.After / looksPerTimeout)
@@ -125,7 +126,8 @@ func (r *Router) relieve(i int, v wire.VC) bool {
 	return len(gone) > 0
 }
 
-// relieveSender is [Router.relieve] for a sender channel.
+// relieveSender applies the timeout's actions to a sender channel whose head cannot move.
+// relieveSender reports whether it dropped anything.
 func (r *Router) relieveSender(p *port, v wire.VC, c int) bool {
 	q := &p.send[v][c]
 	switch t := r.cfg.Timeout; {

@@ -6,8 +6,9 @@ import (
 	"ttfabric/wire"
 )
 
-// CheckInvariants reports the first broken invariant of this end, for tests and for the simulator's
-// checkers. Nil means that all invariants hold.
+// CheckInvariants returns an error that names the first broken invariant of this end. If all
+// invariants hold, CheckInvariants returns nil. Tests and the simulator's checkers call
+// CheckInvariants.
 func (l *Link) CheckInvariants() error {
 	if err := l.checkWindow(); err != nil {
 		return err
@@ -40,8 +41,8 @@ func (l *Link) CheckInvariants() error {
 	return nil
 }
 
-// checkWindow checks the sequence numbers (L1). checkWindow also checks that the slab's frames lie
-// in order without overlap.
+// checkWindow checks invariant L1, which concerns the sequence numbers. checkWindow also checks
+// that the slab's frames lie in order without overlap.
 func (l *Link) checkWindow() error {
 	t := &l.tx
 	if t.flight < minFlight || t.flight > MaxFrames {

@@ -6,34 +6,35 @@ import (
 	"ttfabric/wire"
 )
 
-// ComplianceBuffer is how many frames of a [Compliance] end may wait to be sent, and how many may
-// wait to be read.
+// ComplianceBuffer is how many frames of a [Compliance] end may wait to be sent. The same number of
+// frames may wait to be read.
 const ComplianceBuffer = 64
 
-// Compliance is one end of a cable in compliance mode (Spec §2.1). A frame carries each payload as
-// it is. There is no header for a Logical Link Control, hence no training, no sequence numbers, no
-// credits and no retransmission. A Compliance end drops a damaged frame. A good frame lies in the
-// receive buffer until layer 3 reads it out. The fabric needs TT-link mode, which is [Link]. A Link
-// drops frames of compliance mode, and a Compliance end drops frames of TT-link mode.
+// Compliance is one end of a cable in compliance mode (Spec §2.1). A frame carries each payload
+// unchanged. Compliance mode has no header for a Logical Link Control. For that reason it has no
+// training, no sequence numbers, no credits and no retransmission. A Compliance end drops a damaged
+// frame. A good frame lies in the receive buffer until layer 3 reads the frame. The fabric needs
+// TT-link mode, which is [Link]. A Link drops frames of compliance mode, and a Compliance end drops
+// frames of TT-link mode.
 //
 // Like a Link, a Compliance end is pure, and not safe for concurrent use.
 type Compliance struct {
 	local, peer wire.PortID
-	max         int // bytes of a payload
+	max         int // largest payload, in bytes
 	on          bool
 	out, in     frameQueue
 	seal        []byte
 	counters    ComplianceCounters
 }
 
-// ComplianceCounters only ever grow.
+// ComplianceCounters holds counters that never decrease.
 type ComplianceCounters struct {
-	Sent, SentBytes         uint64 // payloads taken by Send, and their bytes
+	Sent, SentBytes         uint64 // payloads that Send took, and their bytes
 	Received, ReceivedBytes uint64 // payloads put into the receive buffer
 	Faults                  [wire.NumFrameFaults]uint64
 	OtherMode               uint64 // well-formed frames of TT-link mode, dropped
 	WrongChannel            uint64 // frames for another port, dropped
-	Off                     uint64 // datagrams that came while the path was off
+	Off                     uint64 // datagrams that came while the peer's address was unknown
 	Overflows               uint64 // frames dropped because the receive buffer was full
 }
 
@@ -65,8 +66,8 @@ func (q *frameQueue) pop() ([]byte, bool) {
 	return b, true
 }
 
-// NewCompliance returns an end with its path off. Max is the largest payload, in bytes: 1 to
-// wire.MaxFramePayload.
+// NewCompliance returns an end whose path is off. The argument max is the largest payload, in
+// bytes: 1 to wire.MaxFramePayload.
 func NewCompliance(local, peer wire.PortID, max int) (*Compliance, error) {
 	switch {
 	case !local.Valid() || !peer.Valid() || local == peer:
@@ -77,13 +78,13 @@ func NewCompliance(local, peer wire.PortID, max int) (*Compliance, error) {
 	return &Compliance{local: local, peer: peer, max: max}, nil
 }
 
-// SetPath tells whether the peer's address is known. While it is unknown, the end neither sends nor
-// takes frames.
+// SetPath switches the path on or off. The path is on while the peer's address is known. While the
+// path is off, the end neither sends nor takes frames.
 func (c *Compliance) SetPath(on bool) { c.on = on }
 
-// Send copies a payload of 1 to max bytes into the send queue. Send reports false while the path is
-// off or ComplianceBuffer payloads wait, and for a payload of another size. The sender does not
-// learn whether the payload arrives.
+// Send copies a payload of 1 to max bytes into the send queue. Send reports false for a payload of
+// another size. Send also reports false while the path is off, and while ComplianceBuffer payloads
+// wait. The sender does not learn whether the payload arrives.
 func (c *Compliance) Send(payload []byte) bool {
 	if !c.on || len(payload) == 0 || len(payload) > c.max || !c.out.push(payload) {
 		return false

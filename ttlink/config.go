@@ -7,57 +7,60 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of a link. They are our own choices unless a source is named.
+// Limits of a link. Unless a comment names a source, the limit is our own choice.
 const (
-	// DefaultWindow is the size of the retransmit slab, in bytes. Where it takes long to wake the
-	// process on the other core, 1 MiB carries one and a half times as much as 512 KiB. The socket
-	// buffer of 4 MiB holds 1 MiB.
+	// DefaultWindow is the size of the retransmit slab, in bytes. On a machine that takes long to
+	// wake the process on the other core, 1 MiB carries one and a half times as much as 512 KiB.
+	// The socket buffer of 4 MiB holds 1 MiB.
 	DefaultWindow = 1 << 20
-	// MinWindow holds two packets of the largest size in the smallest frames, in bytes.
+	// MinWindow is the smallest slab, in bytes. MinWindow has room for two packets of the largest
+	// size in the smallest frames.
 	MinWindow = 64 << 10
 	// MaxWindow is the largest slab, in bytes.
 	MaxWindow = 16 << 20
-	// MaxFrames is the largest number of frames in flight; a power of two. With
-	// 4096, frames of 64 bytes reach two thirds of what the kernel's UDP path carries.
+	// MaxFrames is the largest number of frames in flight. MaxFrames is a power of two. With 4096,
+	// frames of 64 bytes reach two thirds of what the kernel's UDP path carries.
 	MaxFrames = 4096
 	// MaxPacket is the largest packet that a slot takes, in bytes.
 	MaxPacket = wire.SlotStride
-	// MinPayload is the smallest frame payload that a link works with, in bytes. A hello must fit
-	// into it anyway.
+	// MinPayload is the smallest frame payload that a link works with, in bytes. A hello needs a
+	// payload of this length anyway.
 	MinPayload = 96
-	// MaxSlots is the largest size of a receiver channel, in packets: a hello states it in 16 bits.
+	// MaxSlots is the largest size of a receiver channel, in packets. A hello states the size in 16
+	// bits.
 	MaxSlots = 1<<16 - 1
-	// MaxBatchFrames is the largest number of frames in one [Transmit]: Linux's UDP_MAX_SEGMENTS was 64 before 6.9.
+	// MaxBatchFrames is the largest number of frames in one [Transmit]. The limit comes from Linux:
+	// UDP_MAX_SEGMENTS was 64 before Linux 6.9.
 	MaxBatchFrames = 64
-	// MaxBatchBytes is the largest [Transmit], in bytes: below the 65,507 of one
-	// UDP datagram over IPv4, with room for a tag of 32 bytes on each of 64 frames.
+	// MaxBatchBytes is the largest [Transmit], in bytes. One UDP datagram over IPv4 holds 65,507
+	// bytes. MaxBatchBytes leaves room for a tag of 32 bytes on each of 64 frames.
 	MaxBatchBytes = 60 << 10
 	// MaxEvents is the largest number of events that wait for [Link.PollEvent].
 	MaxEvents = 64
 	// MaxRTT is the longest round trip that counts as a measurement.
 	MaxRTT = 10 * time.Second
-	// StallTolerance is how late a Tick may come. The link takes a longer delay for a stall of the
-	// owner's loop, not for silence of the peer.
+	// StallTolerance is how late a Tick may come. If the delay is longer, the link takes the delay
+	// for a stall of the owner's loop. The link does not take such a delay for silence of the peer.
 	StallTolerance = 2 * time.Millisecond
 
 	answerBurst    = 8                      // hello answers that may be sent at once
 	answerRefill   = 2 * time.Millisecond   // one more answer may be sent after each interval of this length
-	ackDelay       = time.Millisecond       // longest time that an acknowledgement waits for data to ride on
-	ackBytes       = 32 << 10               // bytes of payload that are acknowledged at once; half of the smallest window
+	ackDelay       = time.Millisecond       // longest time that an acknowledgement waits for a data frame that carries the acknowledgement
+	ackBytes       = 32 << 10               // bytes of payload after which the link acknowledges at once; half of the smallest window
 	initialRTO     = 50 * time.Millisecond  // retransmission timeout before the first measured round trip
-	unknownDead    = 8 * time.Second        // silence under traffic that takes the link down before the first measured round trip
-	maxDead        = 15 * time.Second       // longest silence that a long round trip excuses
-	stuckMin       = 8 * time.Second        // shortest time without progress of the oldest frame that takes the link down
-	stuckTimeouts  = 8                      // that time in retransmission timeouts, if these make it longer than stuckMin
-	staleRTT       = 4                      // the link drops an estimate that is more than this many times a new measurement
-	refineMost     = 8                      // hellos after coming up that measure a long round trip again
+	unknownDead    = 8 * time.Second        // silence that takes the link down while frames are under way, before the first measured round trip
+	maxDead        = 15 * time.Second       // longest silence that the link allows a path with a long round trip
+	stuckMin       = 8 * time.Second        // shortest time without progress of the oldest frame after which the link goes down
+	stuckTimeouts  = 8                      // retransmission timeouts without progress of the oldest frame after which the link goes down; the longer of stuckMin and this time applies
+	staleRTT       = 4                      // the link drops an estimate of the round trip that is more than this many times a new measurement
+	refineMost     = 8                      // hellos that the link sends after coming up to measure a long round trip again
 	nackDoublings  = 6                      // doublings of the time between NACKs for one gap
-	slabIdle       = 10 * time.Second       // the link gives back a slab that has been empty for so long
-	endedRemember  = 8                      // ended incarnations that are remembered
+	slabIdle       = 10 * time.Second       // the link gives back the memory of a slab that has been empty for this time
+	endedRemember  = 8                      // ended incarnations that the link remembers
 	goBackMin      = 100 * time.Microsecond // shortest time between two go-backs
 	nackMin        = time.Millisecond       // shortest time before a NACK is repeated
 	minFlight      = 16                     // frames that may be under way after many go-backs in a row
-	flightGain     = 3                      // a second go-back in a row allows this many times what came through since the first; 3 loses 5 % of the goodput at random loss
+	flightGain     = 3                      // after a second go-back in a row, as many frames may be under way as this many times what came through since the first; 3 loses 5 % of the goodput at random loss
 	maxBackoff     = 10                     // doublings of a timeout
 	reportEvery    = time.Second            // shortest time between two reports of wrong cables or of ends that cannot work together
 	miswiredEvents = MaxEvents / 2          // queued events beyond which reports of wrong cables are dropped
@@ -66,39 +69,39 @@ const (
 // Profile is a named set of times that suits one kind of environment.
 type Profile struct {
 	Name        string
-	DeadTraffic time.Duration // silence after which a link with frames under way is down; four round trips if those are longer
-	DeadIdle    time.Duration // silence after which an idle link is down
+	DeadTraffic time.Duration // silence after which a link with frames under way goes down; if four round trips are longer, four round trips
+	DeadIdle    time.Duration // silence after which an idle link goes down
 	Keepalive   time.Duration // an idle end sends a frame at least this often
 	HelloMin    time.Duration // first interval between hellos while training
-	HelloMax    time.Duration // the interval doubles up to this
+	HelloMax    time.Duration // longest interval between hellos; the interval doubles up to HelloMax
 	RTOMin      time.Duration // shortest retransmission timeout
-	RTOMax      time.Duration // the timeout doubles up to this, or up to its first value where the round trip makes that longer
+	RTOMax      time.Duration // the timeout doubles up to RTOMax, or up to the first timeout if a long round trip makes the first timeout longer
 }
 
 // The profiles. Three keepalives fit into each idle time. The longest retransmission timeout equals
-// the idle time. A path may become so slow that each frame is still on its way when it is sent
-// again. Then no round trip can be measured, and only doubling the timeout finds a value that is
-// long enough.
+// the idle time. A path may become very slow. A frame may then be still on its way when the link
+// sends the frame again. In that case the link cannot measure a round trip. Only doubling the
+// timeout finds a timeout that is long enough.
 var (
-	// ProfileLAN is for chips that have a core each.
+	// ProfileLAN is for chips each of which has a processor core to itself.
 	ProfileLAN = Profile{
 		Name: "lan", DeadTraffic: 60 * time.Millisecond, DeadIdle: 2 * time.Second, Keepalive: 620 * time.Millisecond,
 		HelloMin: 20 * time.Millisecond, HelloMax: 500 * time.Millisecond, RTOMin: 5 * time.Millisecond, RTOMax: 2 * time.Second,
 	}
-	// ProfileCrowded is for more chips than cores.
+	// ProfileCrowded is for a machine that runs more chips than it has processor cores.
 	ProfileCrowded = Profile{
 		Name: "crowded", DeadTraffic: 250 * time.Millisecond, DeadIdle: 5 * time.Second, Keepalive: 1600 * time.Millisecond,
 		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 20 * time.Millisecond, RTOMax: 5 * time.Second,
 	}
-	// ProfilePaced is for transports that delay what they are given. QUIC paces its packets, and
-	// may acknowledge only after 25 ms (RFC 9000 §18.2).
+	// ProfilePaced is for transports that delay datagrams. QUIC paces its packets, and may
+	// acknowledge only after 25 ms (RFC 9000 §18.2).
 	ProfilePaced = Profile{
 		Name: "paced", DeadTraffic: time.Second, DeadIdle: 5 * time.Second, Keepalive: 1600 * time.Millisecond,
 		HelloMin: 50 * time.Millisecond, HelloMax: time.Second, RTOMin: 80 * time.Millisecond, RTOMax: 5 * time.Second,
 	}
 )
 
-// valid returns an error if p is unusable.
+// valid returns an error if a time of p is unusable.
 func (p *Profile) valid() error {
 	switch {
 	case p.DeadTraffic <= 0 || p.DeadIdle < p.DeadTraffic:
@@ -113,16 +116,16 @@ func (p *Profile) valid() error {
 	return nil
 }
 
-// Config describes one end of a cable.
+// Config holds the settings of one end of a cable.
 type Config struct {
-	Local, Peer wire.PortID      // the ports at this end and at the other
-	Incarnation wire.Incarnation // of this process; random, not zero
+	Local, Peer wire.PortID      // the ports at this end and at the other end
+	Incarnation wire.Incarnation // incarnation of this process; random, not zero
 	Fabric      uint32           // names the fabric; 0 matches all
 	MaxPayload  int              // largest padded frame payload that the path takes, in bytes; [MinPayload] to wire.MaxFramePayload, a multiple of wire.PadUnit
 	Slots       [wire.NumVCs]int // receiver channel sizes, in packets; 0 for a VC that is not in use
 	Window      int              // bytes of the retransmit slab; 0 for [DefaultWindow]
 	Profile     Profile          // times; the zero Profile is [ProfileLAN]
-	Seed        uint64           // seed of the jitter
+	Seed        uint64           // seed of the random changes to the intervals between hellos
 }
 
 // complete fills in defaults. complete returns an error for a value that the link cannot use.

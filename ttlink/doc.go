@@ -19,22 +19,23 @@
 //
 // # Session, incarnation, training
 //
-// An incarnation is one run of a chip's process. A session is what two incarnations share: sequence
-// numbers, credits and the packets under way. Training proves the path between the two. The ends
-// train each time the path is lost. The same session then continues where it stopped, so a lost
-// path neither loses nor repeats nor reorders a packet.
+// An incarnation is one run of a chip's process. A session belongs to two incarnations. They share
+// the session's sequence numbers, its credits and its packets under way. Training proves the path
+// between the two incarnations. The ends train each time the path is lost. The same session then
+// continues where it stopped. A lost path therefore neither loses nor repeats nor reorders a
+// packet.
 //
-// A hello proves the path both ways when it echoes this end's incarnation and the number of its
-// current training. Only a hello that proves the path changes the state of a link. The link answers
-// a forged hello and forgets it. While training, a hello is as long as the longest frame that will
-// follow. So a path that takes only shorter frames shows before any data depends on it. The link
-// then comes up with shorter frames, see size.go. An answer is as long as its question. Each end
-// creates the state of a session once: it never accepts an incarnation again whose session has
-// ended.
+// A hello that echoes this end's incarnation and the number of its current training proves the path
+// both ways. Only a hello that proves the path changes the state of a link. The link answers a
+// forged hello and forgets it. While training, a hello is as long as the longest frame that will
+// follow. A path that takes only shorter frames therefore shows before any data depends on the
+// path. The link then comes up with shorter frames, see size.go. An answer is as long as its
+// question. Each end creates the state of a session once. An end never again accepts an incarnation
+// whose session has ended.
 //
 // # What the other end may do
 //
 // The link drops and counts a frame that is damaged, foreign, stale, or beyond its credits. Such a
-// frame changes nothing else. The link reports a wrongly cabled port, at most once a second while
-// it trains, and never uses that port.
+// frame has no other effect. The link reports a wrongly cabled port, at most once a second while it
+// trains, and never uses that port.
 package ttlink

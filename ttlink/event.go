@@ -12,10 +12,10 @@ type State uint8
 
 // The states of a link.
 const (
-	StateOff      State = iota // the peer's address is unknown; nothing is sent
-	StateTraining              // hellos are exchanged
-	StateUp                    // data flows
-	StateClosed                // after [Link.Close]; for good
+	StateOff      State = iota // the peer's address is unknown; the link sends nothing
+	StateTraining              // the ends exchange hellos
+	StateUp                    // the link carries data
+	StateClosed                // the link was closed with [Link.Close] for good
 )
 
 // String returns the state's name in lower case.
@@ -36,17 +36,17 @@ func (s State) String() string {
 // DownReason says why a link went down.
 type DownReason uint8
 
-// The reasons to go down.
+// The reasons why a link goes down.
 const (
 	DownNone          DownReason = iota // the link never went down
-	DownSilence                         // nothing came for too long
-	DownPeerRetrained                   // the peer lost the path
+	DownSilence                         // no frame came for too long
+	DownPeerRetrained                   // the peer lost the path and trains again
 	DownPeerClosed                      // the peer closed its end in order
 	DownPeerRestarted                   // another incarnation of the peer has proved itself
 	DownPathOff                         // the owner switched the path off
 	DownClosed                          // the owner closed this end
-	DownPathNarrow                      // the path no longer takes frames as long as those under way
-	DownPathGone                        // the frames used the cable of another channel, which carries them no longer
+	DownPathNarrow                      // the path no longer takes frames as long as the frames under way
+	DownPathGone                        // the frames used the cable of another channel, and that cable no longer carries them
 	DownRetrain                         // this end was told to train again
 	DownStuck                           // the oldest frame under way does not get through, although the peer still sends frames
 )
@@ -83,7 +83,7 @@ func (r DownReason) String() string {
 // Mismatch says why two ends cannot work together.
 type Mismatch uint8
 
-// The mismatches.
+// The mismatches between two ends.
 const (
 	MismatchNone    Mismatch = iota
 	MismatchVersion          // the peer speaks another version of the frame format
@@ -109,7 +109,7 @@ func (m Mismatch) String() string {
 // EventKind tells events apart.
 type EventKind uint8
 
-// The kinds of event.
+// The kinds of events.
 const (
 	EventUp             EventKind = iota + 1 // the path works both ways; sets Session, Retrains
 	EventDown                                // the path is lost; sets Reason
@@ -117,11 +117,11 @@ const (
 	EventSessionEnded                        // the peer or this end has another incarnation now; sets Session (the ended one), Unknown
 	EventMiswired                            // the cable leads to a wrong port; sets Found, FoundExpects, FoundFabric
 	EventIncompatible                        // the two ends cannot work together; sets Mismatch
-	EventPath                                // the frames use another cable; sets Path
+	EventPath                                // the frames now use another cable; sets Path
 	EventHeld                                // the own cable failed too often, and the link holds it; sets Flaps, Until
 	EventReleased                            // the link no longer holds its own cable; sets Flaps
-	EventNarrow                              // frames are shorter than both ends take, since longer ones do not get through; sets Size, SizeWanted
-	EventWide                                // longer frames get through, after an EventNarrow; sets Size, SizeWanted
+	EventNarrow                              // the link shortens its frames, since longer frames that both ends take do not get through; sets Size, SizeWanted
+	EventWide                                // longer frames get through again, after an EventNarrow; sets Size, SizeWanted
 )
 
 // String returns the kind in words.
@@ -153,20 +153,21 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
-// Event is something that the owner wants to know. The Kind decides which fields are set.
+// Event is something that the owner wants to know. The field Kind decides which other fields are
+// set.
 type Event struct {
 	Kind     EventKind
 	At       mono.Time
 	Session  wire.SessionID
 	Retrains int        // times that the link has come up again since it was made
-	Path     Path       // of EventUp and EventPath: the cable that the frames use
-	Reason   DownReason // why it went down
+	Path     Path       // EventUp and EventPath: the cable that the frames use
+	Reason   DownReason // why the link went down
 	Flaps    int        // failures of the own cable since the link was made
 	Until    mono.Time  // when a hold ends
 
-	// Unknown counts, per VC, packets that [Link.Send] accepted in the ended session and the peer
-	// never acknowledged. Nobody can tell which of them were delivered. The count is reported once
-	// per session.
+	// Unknown counts, per VC, packets of the ended session that [Link.Send] accepted and the peer
+	// never acknowledged. Nobody can tell which of these packets were delivered. The link reports
+	// the count once per session.
 	Unknown [wire.NumVCs]int
 
 	Found        wire.PortID // miswired: the port at the other end, where Config.Peer was expected
@@ -177,8 +178,8 @@ type Event struct {
 	Size, SizeWanted int // frame payload in use, and the longest that both ends take, in bytes
 }
 
-// events is a bounded queue. Reports that the peer can provoke at will may fill only half of it. So
-// events about the session are not dropped for them.
+// events is a bounded queue. The peer can provoke some reports at will. Such reports may fill only
+// half of the queue. For that reason they never displace events about the session.
 type events struct {
 	ring    [MaxEvents]Event
 	head, n int
@@ -208,7 +209,7 @@ func (q *events) pop() (Event, bool) {
 	return e, true
 }
 
-// Status is the state of a link at one moment, for people and for the control plane.
+// Status describes the state of a link at one moment, for people and for the control plane.
 type Status struct {
 	State           State
 	Since           mono.Time // when the link entered the state
@@ -216,20 +217,20 @@ type Status struct {
 	Session         wire.SessionID
 	PeerIncarnation wire.Incarnation
 	Training        uint32    // number of this end's training
-	Retrains        int       // times that the link came up again
+	Retrains        int       // how often the link has come up again
 	LastRetrain     mono.Time // when the link last came up again; 0: never
 	LastDown        DownReason
 	FirstUp         mono.Time        // when the link first came up; 0: never
 	DownSince       mono.Time        // when the link last went down
-	Uptime          time.Duration    // sum of the finished periods up, by whatever cable; see [Status.UpFor]
-	Downtime        time.Duration    // sum of the finished periods between down and up; see [Status.DownFor]
+	Uptime          time.Duration    // sum of the finished periods in which the link was up, by whatever cable; see [Status.UpFor]
+	Downtime        time.Duration    // sum of the finished periods between going down and coming up; see [Status.DownFor]
 	Phase           Phase            // how far the training has come
 	Train           TrainStatus      // the result of the training
 	Flaps           int              // failures of the own cable
 	HeldUntil       mono.Time        // when the hold of the own cable ends; 0: not held
 	RTT             time.Duration    // smoothed round trip; 0 before the first measurement
 	MaxPayload      int              // frame payload in use, in bytes; 0 before the first training
-	PayloadWanted   int              // frame payload that both ends take, in bytes: more than MaxPayload where the path drops longer frames; 0 before the first training
+	PayloadWanted   int              // frame payload that both ends take, in bytes; more than MaxPayload if the path drops longer frames; 0 before the first training
 	Credits         [wire.NumVCs]int // packets that may be sent now
 	PeerSlots       [wire.NumVCs]int // the peer's receiver channel sizes, in packets
 	Occupied        [wire.NumVCs]int // own receiver slots that hold a packet
@@ -242,36 +243,37 @@ type Status struct {
 	Found           wire.PortID      // the port that the last hello came from, if Miswired
 }
 
-// Counters only ever grow. Bytes are those of whole frames, envelope to checksum.
+// Counters holds counters that never decrease. Byte counts are lengths of whole frames, from
+// envelope to checksum.
 type Counters struct {
-	FramesSent, FramesReceived     uint64 // every kind; received: well-formed
+	FramesSent, FramesReceived     uint64 // frames of every kind; FramesReceived counts only well-formed frames
 	BytesSent, BytesReceived       uint64
-	DataSent, DataReceived         uint64 // data frames, with retransmissions; received: accepted
-	PacketsSent, PacketsReceived   uint64 // packets that Send took; packets that were delivered whole
-	PayloadSent, PayloadReceived   uint64 // bytes of those packets
+	DataSent, DataReceived         uint64 // data frames; DataSent includes retransmissions, and DataReceived counts accepted frames only
+	PacketsSent, PacketsReceived   uint64 // packets that Send took; packets that the link delivered whole
+	PayloadSent, PayloadReceived   uint64 // bytes of the packets that PacketsSent and PacketsReceived count
 	Retransmitted                  uint64 // data frames sent again
 	Timeouts, GoBacks              uint64 // retransmission timeouts; go-backs on NACK
 	UpdatesSent, UpdatesReceived   uint64
 	NACKsSent, NACKsReceived       uint64
 	SolicitsSent, SolicitsReceived uint64
-	HellosSent, HellosReceived     uint64 // hellos received: well-formed
-	AnswersSuppressed              uint64 // hellos left unanswered by the rate limit
+	HellosSent, HellosReceived     uint64 // hellos; HellosReceived counts only well-formed hellos
+	AnswersSuppressed              uint64 // hellos that the link left unanswered because of the rate limit
 
-	// Drops. None of these changes the link's state.
+	// Frames and datagrams that the link dropped. No drop changes the link's state.
 	Faults           [wire.NumFrameFaults]uint64 // datagrams that were not valid frames, by wire.FrameFault
 	Duplicates       uint64                      // data frames that had come before
 	Gaps             uint64                      // data frames ahead of a missing one
 	StaleSession     uint64                      // frames of another session
-	NotUp            uint64                      // frames of the session while training, or any frames while the path is off
+	NotUp            uint64                      // frames of the session that came while training, and all frames that came while the path was off
 	WrongChannel     uint64                      // session frames for another port
-	WrongPath        uint64                      // session frames by a cable on which the peer has not said hello
+	WrongPath        uint64                      // frames of the session that came by a cable on which the peer has not said hello
 	CreditViolations uint64                      // packets or grants beyond the receiver channel's size
 	BadPieces        uint64                      // data frames that don't continue their packet, or don't fit its slot
 	BadAcks          uint64                      // acknowledgements of frames that were never sent
 	MalformedHellos  uint64
 	MalformedUpdates uint64
 	MiswiredHellos   uint64
-	HeldHellos       uint64 // hellos by the own cable while it is held
+	HeldHellos       uint64 // hellos that came by the own cable while the link held it
 	StaleHellos      uint64 // hellos of an ended incarnation or of an older training
 	UnprovedHellos   uint64 // hellos of an unknown incarnation that do not prove the path
 	Raw              uint64 // frames of compliance mode, which this link doesn't take

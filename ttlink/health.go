@@ -6,8 +6,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Phase is how far a link's training has come. Names and codes are those of the router firmware:
-// tt-metal's EDMStatus.
+// Phase is how far a link's training has come. The names and codes are the names and codes of
+// tt-metal's router firmware: its type EDMStatus.
 type Phase uint8
 
 // The phases, in the order in which training passes them.
@@ -33,7 +33,7 @@ var phases = [numPhases]struct {
 	PhaseTerminated: {"terminated", 0xA4B4C4D4},
 }
 
-// String is the firmware's name of the phase in lower case.
+// String returns the firmware's name of the phase in lower case.
 func (p Phase) String() string {
 	if p >= numPhases {
 		return "unknown"
@@ -41,7 +41,8 @@ func (p Phase) String() string {
 	return phases[p].name
 }
 
-// Postcode is the word that the firmware writes for the phase; 0 for none.
+// Postcode returns the word that the firmware writes for the phase. If the firmware writes no word,
+// Postcode returns 0.
 func (p Phase) Postcode() uint32 {
 	if p >= numPhases {
 		return 0
@@ -49,11 +50,11 @@ func (p Phase) Postcode() uint32 {
 	return phases[p].code
 }
 
-// TrainStatus is the result of a training. The codes are those that a Wormhole's ethernet firmware
-// keeps at address 0x1104 of an ethernet tile.
+// TrainStatus is the result of a training. The codes are the codes that a Wormhole's ethernet
+// firmware keeps at address 0x1104 of an ethernet tile.
 type TrainStatus uint8
 
-// The results.
+// The results of a training.
 const (
 	TrainInProgress   TrainStatus = 0
 	TrainOK           TrainStatus = 1
@@ -61,7 +62,7 @@ const (
 	TrainNotConnected TrainStatus = 3 // no peer, or no hello of the peer since the training began, for the profile's DeadIdle
 )
 
-// String is the result in words.
+// String returns the result in words.
 func (t TrainStatus) String() string {
 	switch t {
 	case TrainInProgress:
@@ -76,7 +77,7 @@ func (t TrainStatus) String() string {
 	return "unknown"
 }
 
-// phase is how far the training has come.
+// phase returns how far the training has come.
 func (l *Link) phase() Phase {
 	switch {
 	case l.state == StateOff:
@@ -93,7 +94,7 @@ func (l *Link) phase() Phase {
 	return PhaseStarted
 }
 
-// trainStatus is the result of the training so far.
+// trainStatus returns the result of the training so far.
 func (l *Link) trainStatus() TrainStatus {
 	switch {
 	case l.state == StateUp:
@@ -108,9 +109,9 @@ func (l *Link) trainStatus() TrainStatus {
 	return TrainInProgress
 }
 
-// history is what a link remembers of its times up and down.
+// history holds the times at which a link came up and went down.
 type history struct {
-	retrains    int           // times that the link came up again
+	retrains    int           // how often the link has come up again
 	lastRetrain mono.Time     // when the link last came up again; 0: never
 	firstUp     mono.Time     // when the link first came up; 0: never
 	lastDown    DownReason    // why the link last went down
@@ -119,7 +120,7 @@ type history struct {
 	downtime    time.Duration // sum of the finished periods between down and up
 }
 
-// up notes that the link comes up.
+// up notes that the link comes up at the instant now.
 func (h *history) up(now mono.Time) {
 	if h.firstUp == 0 {
 		h.firstUp = max(now, 1)
@@ -130,13 +131,13 @@ func (h *history) up(now mono.Time) {
 	h.downtime += now.Sub(h.downSince)
 }
 
-// down notes that the link goes down after it was up since the given instant.
+// down notes that the link goes down. The link has been up since the instant "since".
 func (h *history) down(now, since mono.Time, why DownReason) {
 	h.lastDown, h.downSince = why, now
 	h.uptime += now.Sub(since)
 }
 
-// UpFor is how long the link has been up in all since it was made, by whatever cable.
+// UpFor returns for how long the link has been up in total since it was made, by whatever cable.
 func (s *Status) UpFor(now mono.Time) time.Duration {
 	if s.State == StateUp {
 		return s.Uptime + now.Sub(s.Since)
@@ -144,7 +145,7 @@ func (s *Status) UpFor(now mono.Time) time.Duration {
 	return s.Uptime
 }
 
-// DownFor is how long the link has been down in all since it first came up.
+// DownFor returns for how long the link has been down in total since it first came up.
 func (s *Status) DownFor(now mono.Time) time.Duration {
 	if s.State != StateUp && s.FirstUp != 0 {
 		return s.Downtime + now.Sub(s.DownSince)
@@ -152,9 +153,9 @@ func (s *Status) DownFor(now mono.Time) time.Duration {
 	return s.Downtime
 }
 
-// Retrain takes the link down and trains it anew at once, in the same session. No packet is lost,
-// doubled or reordered. If the link holds its own cable, the hold ends and the failures are
-// forgotten. Retrain reports false if the peer's address is unknown or the link is closed.
+// Retrain takes the link down and at once trains it anew, in the same session. No packet is lost,
+// doubled or reordered. If the link holds its own cable, Retrain ends the hold and forgets the
+// failures. If the peer's address is unknown or the link is closed, Retrain reports false.
 func (l *Link) Retrain(now mono.Time) bool {
 	l.now = now
 	if l.state != StateUp && l.state != StateTraining {

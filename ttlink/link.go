@@ -13,7 +13,7 @@ import (
 type Link struct {
 	cfg      Config
 	rng      *rand.Rand
-	now      mono.Time // latest instant passed in
+	now      mono.Time // latest instant that a caller has passed in
 	state    State
 	since    mono.Time
 	payload  int // this end's limit of the frame payload; applies from the next training on
@@ -34,11 +34,11 @@ type Link struct {
 	damping damping
 
 	closePending bool
-	control      [wire.FrameOverhead + wire.FullHelloLen]byte // the last control frame that was handed out
+	control      [wire.FrameOverhead + wire.FullHelloLen]byte // the last control frame that the link handed out
 	long         []byte                                       // the last control frame that does not fit into control: a padded hello; nil once the link is up
 }
 
-// session is what this end knows about the incarnation at the other end.
+// session holds what this end knows about the incarnation at the other end.
 type session struct {
 	id        wire.SessionID // 0: none yet
 	peer      wire.Incarnation
@@ -46,7 +46,7 @@ type session struct {
 	slots     [wire.NumVCs]uint16
 	confirmed bool // the peer has shown that it is up in this session since this end came up
 	life      mono.Time
-	ended     [endedRemember]wire.Incarnation // incarnations never accepted again: their sequence numbers are used up
+	ended     [endedRemember]wire.Incarnation // incarnations that the link never accepts again, because their sequence numbers are used up
 	endedNext int
 }
 
@@ -63,14 +63,15 @@ func New(cfg Config) (*Link, error) {
 }
 
 // HandleDatagram takes one datagram that holds exactly one frame. If the frame is the next piece of
-// a packet, HandleDatagram returns the piece: a view into b. The owner may reuse b once it has
-// consumed the piece. If anything is wrong with b, HandleDatagram only counts that.
+// a packet, HandleDatagram returns the piece. The piece is a view into b. The owner may reuse b
+// once the owner has consumed the piece. If b is faulty in any way, HandleDatagram counts the fault
+// and does nothing else.
 func (l *Link) HandleDatagram(now mono.Time, b []byte) (Delivery, bool) {
 	return l.HandleVia(now, Own, b)
 }
 
-// HandleVia is [Link.HandleDatagram] for a datagram that came by the cable of another link, see
-// [Link.SetAlternate].
+// HandleVia does the same as [Link.HandleDatagram] for a datagram that came by the cable of another
+// link, see [Link.SetAlternate].
 func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	l.now = now
 	var f wire.Frame
@@ -105,8 +106,8 @@ func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 	return Delivery{}, false
 }
 
-// ofSession reports whether f is a frame of the running session for this port. ofSession takes such
-// a frame as a sign of life.
+// ofSession reports whether f is a frame of the running session for this port. ofSession counts
+// such a frame as a sign of life.
 func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 	switch {
 	case l.sess.id == 0 || f.Session != l.sess.id:
@@ -127,8 +128,8 @@ func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 	return true
 }
 
-// SetPath tells whether the peer's address is known. While it is unknown, the link neither sends
-// nor takes frames.
+// SetPath switches the path on or off. The path is on while the peer's address is known. While the
+// path is off, the link neither sends nor takes frames.
 func (l *Link) SetPath(now mono.Time, on bool) {
 	l.now = now
 	switch {
@@ -148,7 +149,7 @@ func (l *Link) SetPath(now mono.Time, on bool) {
 // SetMaxPayload changes the largest padded frame payload that the path takes, in bytes. A smaller
 // limit applies at once. A larger limit applies once the link has seen that the path carries such
 // frames. If unacknowledged frames are longer than a smaller limit, the session ends: see
-// [EventSessionEnded]. SetMaxPayload returns an error for a bad size.
+// [EventSessionEnded]. For a bad size, SetMaxPayload returns an error.
 func (l *Link) SetMaxPayload(now mono.Time, n int) error {
 	l.now = now
 	if err := checkPayload(n); err != nil {
@@ -166,8 +167,8 @@ func (l *Link) SetMaxPayload(now mono.Time, n int) error {
 	return nil
 }
 
-// Close ends this end of the link for good. Close queues a frame that tells the peer, to be fetched
-// with [Link.PollTransmit].
+// Close ends this end of the link for good. Close queues a frame that tells the peer. The owner
+// fetches that frame with [Link.PollTransmit].
 func (l *Link) Close(now mono.Time) {
 	l.now = now
 	if l.state == StateClosed {
@@ -182,7 +183,7 @@ func (l *Link) Close(now mono.Time) {
 	l.tx.abandon()
 }
 
-// HasEvent reports whether [Link.PollEvent] would return one.
+// HasEvent reports whether [Link.PollEvent] would return an event.
 func (l *Link) HasEvent() bool { return l.events.n > 0 }
 
 // PollEvent returns the oldest event that has not been fetched.
@@ -196,7 +197,8 @@ func (l *Link) Counters() Counters {
 	return c
 }
 
-// Credits is the number of packets that may be sent on vc now, whether the link is up or not.
+// Credits returns the number of packets that the peer has room for on vc now, whether the link is
+// up or not.
 func (l *Link) Credits(vc wire.VC) int { return int(int32(l.tx.limit[vc] - l.tx.sent[vc])) }
 
 // Status returns the state of the link.
@@ -224,8 +226,8 @@ func (l *Link) setState(now mono.Time, s State) {
 	l.state, l.since = s, now
 }
 
-// jitter returns d made longer or shorter by up to a quarter, evenly distributed. So links that
-// start together do not stay in step.
+// jitter returns d made longer or shorter by up to a quarter, evenly distributed. With jitter,
+// links that start together do not stay in step.
 func (l *Link) jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(l.rng.Int64N(int64(d)/2+1))
 }

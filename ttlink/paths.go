@@ -16,10 +16,10 @@ type Path uint8
 // Own is the link's own cable.
 const Own Path = 0
 
-// ByChannel is the path by the cable of one of this end's channels.
+// ByChannel returns the path that uses the cable of channel c of this end.
 func ByChannel(c wire.Channel) Path { return Path(c) + 1 }
 
-// Channel is the channel of this end whose cable a fallback path uses.
+// Channel returns the channel of this end whose cable a fallback path uses.
 func (p Path) Channel() wire.Channel { return wire.Channel(p - 1) }
 
 // pathSet has a bit for each path.
@@ -33,19 +33,19 @@ func (s pathSet) first() (Path, bool) {
 	return Path(bits.TrailingZeros32(uint32(s))), s != 0
 }
 
-// homeProofs is how many hellos in a row must be answered on a link's own cable before the link's
-// frames go back to that cable.
+// homeProofs is how many hellos in a row the peer must answer on a link's own cable before the
+// link's frames go back to that cable.
 const homeProofs = 2
 
-// paths are the paths that a link has.
+// paths holds the paths that a link has.
 //
 // Invariant: now is Own or in alternates while the link is up.
 type paths struct {
 	now        Path    // the path that frames use while the link is up
-	alternates pathSet // fallback paths that may be used
-	announced  pathSet // paths by which the peer has said hello in this session, echoing this end: the peer's frames may come by them
+	alternates pathSet // fallback paths that the link may use
+	announced  pathSet // paths by which the peer has said hello in this session, echoing this end; the peer's frames may come by these paths
 	peerVia    [wire.MaxChannels + 1]uint8
-	home       int // hellos in a row that were answered on the own cable while frames use a fallback path; only hellos as long as the link's frames count
+	home       int // hellos in a row that the peer answered on the own cable while frames use a fallback path; counts only hellos as long as the link's frames
 
 	carries bool      // the own cable carries the frames
 	since   mono.Time // when carries last changed
@@ -58,7 +58,7 @@ func (s *paths) own(now mono.Time, on bool) {
 	}
 }
 
-// all are the paths by which hellos may be sent.
+// all returns the paths by which the link may send hellos.
 func (s *paths) all() pathSet { return s.alternates | 1<<Own }
 
 // takes reports whether frames of the session may come by a path.
@@ -66,8 +66,8 @@ func (s *paths) takes(p Path) bool {
 	return p == Own || (s.alternates.has(p) && s.announced.has(p))
 }
 
-// claimed reports whether a hello's own via names the path by which the hello came. If it does not,
-// two cables were swapped somewhere.
+// claimed reports whether the path that a hello states in its field via is the path by which the
+// hello came. If the two differ, somebody has swapped two cables.
 func (s *paths) claimed(p Path, via uint8) bool {
 	if p == Own {
 		return via == 0
@@ -75,8 +75,8 @@ func (s *paths) claimed(p Path, via uint8) bool {
 	return s.alternates.has(p) && via == s.peerVia[p]
 }
 
-// proves reports whether a hello proves that a path works both ways. Where there is only one path,
-// any echo came by that path.
+// proves reports whether a hello proves that a path works both ways. If there is only one path, any
+// echo came by that path.
 func (s *paths) proves(p Path, h *wire.Hello) bool {
 	if s.alternates == 0 {
 		return p == Own
@@ -84,9 +84,9 @@ func (s *paths) proves(p Path, h *wire.Hello) bool {
 	return h.EchoStamp != 0 && stampPath(h.EchoStamp) == p
 }
 
-// SetAlternate says that the cable of another channel may carry this link's frames while the link's
-// own cable does not, or that it no longer may. At the far end of that cable, the peer has the
-// channel peer. If the link is up by a path that is taken away, the link goes down.
+// SetAlternate says whether the cable of another channel may carry this link's frames while the
+// link's own cable does not. At the far end of that cable, the peer has the channel named by the
+// argument peer. If SetAlternate takes away the path by which the link is up, the link goes down.
 func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 	l.now = now
 	s := &l.paths
@@ -109,7 +109,7 @@ func (l *Link) SetAlternate(now mono.Time, p Path, peer wire.Channel, on bool) {
 	}
 }
 
-// greets are the paths by which periodic hellos are sent now.
+// greets returns the paths by which the link sends periodic hellos now.
 func (l *Link) greets() (s pathSet) {
 	if l.state == StateTraining {
 		s = l.paths.all()
@@ -126,7 +126,7 @@ func (l *Link) greets() (s pathSet) {
 }
 
 // comeHome counts the answers on the own cable while frames use a fallback path. After enough
-// answers, it moves the frames back to the own cable.
+// answers, comeHome moves the frames back to the own cable.
 func (l *Link) comeHome(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	s := &l.paths
 	narrow := f.Padded != 0 && f.Padded < l.agreed
@@ -142,7 +142,8 @@ func (l *Link) comeHome(now mono.Time, p Path, f *wire.Frame, h *wire.Hello) {
 	l.damping.inUse = now
 }
 
-// A stamp holds an instant and the path by which the hello is sent. A stamp is never zero.
+// stampPathBits is the number of bits of a stamp that hold the path by which the hello is sent. The
+// other bits hold an instant. A stamp is never zero.
 const stampPathBits = 5
 
 func helloStamp(now mono.Time, p Path) uint64 { return (uint64(now)+1)<<stampPathBits | uint64(p) }

@@ -9,8 +9,8 @@ import (
 )
 
 // Delivery is one piece of a packet. Pieces come in order, without a gap, and once per session. A
-// piece with Offset 0 begins a packet. If an [EventSessionEnded] comes before a packet's End, the
-// packet is void.
+// piece with Offset 0 begins a packet. If an [EventSessionEnded] comes before the last piece of a
+// packet, the packet is void.
 type Delivery struct {
 	VC     wire.VC
 	Slot   uint32 // number of the packet on its VC in the session, modulo the receiver channel's size
@@ -19,35 +19,36 @@ type Delivery struct {
 	End    bool   // the last piece; the packet holds a slot until [Link.Free]
 }
 
-// receiver is the direction from the peer to this end.
+// receiver holds the state of the direction from the peer to this end.
 //
 // Invariant C1: recv[v]-freed[v]+carried[v] ≤ Config.Slots[v], with one more while a packet is under way.
 type receiver struct {
 	expected wire.Seq // number of the next expected data frame
 	partial  bool     // part of a packet has come
-	vc       wire.VC  // VC of that packet
-	offset   int      // bytes of that packet that have come
+	vc       wire.VC  // VC of the packet of which a part has come
+	offset   int      // bytes that have come of the packet of which a part has come
 
 	slot    [wire.NumVCs]uint32 // number of the next packet, modulo the channel's size
 	recv    [wire.NumVCs]uint32 // packets delivered whole in this session
 	freed   [wire.NumVCs]uint32 // slots freed in this session
-	carried [wire.NumVCs]uint32 // slots that still hold packets of older sessions
+	carried [wire.NumVCs]uint32 // slots of this session's channels that still hold packets of older sessions
 
-	updateDue bool                // an acknowledgement, a grant or an answer to a solicit is owed now
-	grantsDue bool                // like updateDue, but no data frame can carry what is owed
-	ackAt     mono.Time           // when an acknowledgement must be sent at the latest; 0: none is owed
-	unacked   int                 // bytes of payload taken since the latest acknowledgement
+	updateDue bool                // this end owes an acknowledgement, a grant or an answer to a solicit now
+	grantsDue bool                // like updateDue, but no data frame can carry the update that this end owes
+	ackAt     mono.Time           // latest time at which this end must send an acknowledgement; 0: this end owes no acknowledgement
+	unacked   int                 // bytes of payload taken since this end last sent an acknowledgement
 	granted   [wire.NumVCs]uint32 // the latest grants sent to the peer
 
-	gap     bool      // frames after expected have come, and expected has not
-	gapTo   wire.Seq  // one past the newest such frame
+	gap     bool      // the frame with number expected is missing, and later frames have come
+	gapTo   wire.Seq  // one past the newest frame that came after the missing frame
 	nacked  wire.Seq  // number of the missing frame in the latest NACK
 	nackAt  mono.Time // when the NACK is repeated
-	nacks   int       // repeats of the NACK for this missing frame, up to nackDoublings
+	nacks   int       // repeats of the NACK for this missing frame, at most nackDoublings
 	nackDue bool
 }
 
-// reset begins a session. The grants leave out slots that are still occupied until these are freed.
+// reset begins a session. The grants exclude slots that packets of older sessions occupy, until the
+// owner frees these slots.
 func (r *receiver) reset(first wire.Seq) {
 	fresh := receiver{expected: first, updateDue: true, grantsDue: true}
 	for v := range wire.NumVCs {
@@ -56,7 +57,7 @@ func (r *receiver) reset(first wire.Seq) {
 	*r = fresh
 }
 
-// resume makes due what tells the peer this end's state after a training.
+// resume makes the updates due that tell the peer this end's state after a training.
 func (r *receiver) resume() {
 	r.gap, r.nackDue = false, false
 	r.updateDue, r.grantsDue = true, true
@@ -65,8 +66,8 @@ func (r *receiver) resume() {
 // occupied counts the slots of VC v that hold a whole packet.
 func (r *receiver) occupied(v int) int { return int(r.recv[v] - r.freed[v] + r.carried[v]) }
 
-// grants returns the absolute credits: slots freed so far plus the channel's size, less the slots
-// that older sessions still hold.
+// grants returns the absolute credits. An absolute credit is the number of slots freed so far plus
+// the channel's size, less the slots that packets of older sessions still occupy.
 func (l *Link) grants() (g [wire.NumVCs]uint32) {
 	for v := range l.cfg.Slots {
 		g[v] = l.grant(wire.VC(v))
@@ -78,8 +79,8 @@ func (l *Link) grant(v wire.VC) uint32 {
 	return l.rx.freed[v] + uint32(l.cfg.Slots[v]) - l.rx.carried[v]
 }
 
-// Free gives back one receiver slot of vc, for one delivered packet of this or an older session.
-// The link then owes the peer one more credit. Free panics if no slot is occupied.
+// Free gives back one receiver slot of vc. The slot held a delivered packet of this or an older
+// session. The link then owes the peer one more credit. If no slot is occupied, Free panics.
 func (l *Link) Free(vc wire.VC) {
 	if vc >= wire.NumVCs || l.rx.occupied(int(vc)) == 0 {
 		panic(fmt.Sprintf("ttlink: slot of VC %d freed that holds no packet: %+v", vc, l.rx))
@@ -134,8 +135,9 @@ func (l *Link) handleData(now mono.Time, f *wire.Frame) (Delivery, bool) {
 	return d, true
 }
 
-// oweAck notes that a frame was taken. The next data frame acknowledges it, or an update that is
-// sent after ackBytes or after ackDelay.
+// oweAck notes that the link took a data frame of n bytes. The next data frame to the peer carries
+// the acknowledgement. Otherwise an update carries the acknowledgement, after ackBytes or after
+// ackDelay.
 func (l *Link) oweAck(now mono.Time, n int) {
 	r := &l.rx
 	if r.unacked += n; r.unacked >= ackBytes {
@@ -145,11 +147,12 @@ func (l *Link) oweAck(now mono.Time, n int) {
 	}
 }
 
-// acked notes that a frame with the acknowledgement is sent.
+// acked notes that the link sends a frame that carries the acknowledgement.
 func (r *receiver) acked() { r.ackAt, r.unacked = 0, 0 }
 
-// continues reports whether the data frame in order is what the packet under way needs, or begins
-// the next packet within its credits.
+// continues reports whether the data frame, which is in order, fits the packets of the session. The
+// frame must be the next piece of the packet under way, or begin the next packet within its
+// credits.
 func (l *Link) continues(f *wire.Frame) bool {
 	r := &l.rx
 	if !r.partial && int32(r.recv[f.VC]-l.grant(f.VC)) >= 0 {
@@ -164,7 +167,7 @@ func (l *Link) continues(f *wire.Frame) bool {
 	return true
 }
 
-// noteGap asks for the missing frame: at once if that is another frame than last time.
+// noteGap asks for the missing frame. If another frame was missing last time, noteGap asks at once.
 func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 	r := &l.rx
 	end := seq.Add(1)
@@ -177,14 +180,14 @@ func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 	}
 }
 
-// nackInterval is a round trip, within limits.
+// nackInterval returns a round trip, within limits.
 func (l *Link) nackInterval() time.Duration {
 	return max(l.rtt.smoothed+2*l.rtt.variation, nackMin)
 }
 
-// tickReceive sends the acknowledgement that has waited long enough, and repeats the NACK of a gap
-// that has not closed. tickReceive repeats the NACK after a round trip, then after twice as long
-// each time. A broken or forged frame may have shown a gap for frames that the peer does not have.
+// tickReceive sends the acknowledgement that has waited long enough. It also repeats the NACK of a
+// gap that has not closed, after a round trip, then after twice as long each time. The gap may be
+// false: a broken or forged frame may have shown a gap for frames that the peer does not have.
 func (l *Link) tickReceive(now mono.Time) {
 	if l.rx.ackAt != 0 && !now.Before(l.rx.ackAt) {
 		l.rx.updateDue, l.rx.ackAt = true, 0

@@ -8,7 +8,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// sender is the direction from this end to the peer.
+// sender holds the state of the direction from this end to the peer.
 //
 // Invariant: base ≤ cursor ≤ next and base ≤ sentTo ≤ next in wrapping order, next-base ≤ MaxFrames.
 // Invariant: sent[v] ≤ limit[v] ≤ sent[v]+slots[v].
@@ -24,20 +24,20 @@ type sender struct {
 	slot    [wire.NumVCs]uint32 // number of the next packet, modulo slots
 	sent    [wire.NumVCs]uint32 // packets placed
 	acked   [wire.NumVCs]uint32 // packets acknowledged whole
-	limit   [wire.NumVCs]uint32 // packets that may have been placed: the latest grants
-	starved [wire.NumVCs]bool   // a packet was refused for lack of credit, or no grant has been heard
+	limit   [wire.NumVCs]uint32 // packets that this end may have placed according to the latest grants
+	starved [wire.NumVCs]bool   // the link refused a packet for lack of credit, or has heard no grant yet
 
-	outSince    mono.Time // when the frames under way began, without a pause since
+	outSince    mono.Time // when the oldest frame under way was sent; frames have been under way without a pause since then
 	rtoAt       mono.Time
 	backoff     int
-	flight      int       // frames beyond base that may be transmitted
+	flight      int       // frames after base that the link may have under way
 	goBackSeq   wire.Seq  // base at the latest go-back
-	goBackAt    mono.Time // when that was
+	goBackAt    mono.Time // time of the latest go-back
 	wentBack    bool
-	timed       wire.Seq  // frame whose round trip is measured; it was sent only once (Karn)
+	timed       wire.Seq  // frame whose round trip the link measures; the link sent this frame only once (Karn)
 	timedAt     mono.Time // when the timed frame was sent
 	timing      bool
-	probeAt     mono.Time // when the link asks for credits; 0: not armed
+	probeAt     mono.Time // when the link asks the peer for credits; 0: not armed
 	probeTries  int
 	solicitDue  bool
 	keepaliveAt mono.Time
@@ -51,7 +51,7 @@ func (s *sender) reset(first wire.Seq, slots [wire.NumVCs]uint16) {
 	*s = sender{slab: old, base: first, cursor: first, sentTo: first, next: first, flight: MaxFrames}
 	for v, n := range slots {
 		s.slots[v] = uint32(n)
-		s.starved[v] = n > 0 // until the first grant is heard
+		s.starved[v] = n > 0 // until the end hears the first grant
 	}
 }
 
@@ -71,7 +71,7 @@ func (s *sender) abandon() {
 	s.base, s.cursor, s.sentTo = s.next, s.next, s.next
 }
 
-// unacked counts the packets that were placed and not wholly acknowledged.
+// unacked counts, per VC, the packets that were placed and are not yet wholly acknowledged.
 func (s *sender) unacked() (n [wire.NumVCs]int) {
 	for v := range n {
 		n[v] = int(s.sent[v] - s.acked[v])
@@ -79,7 +79,7 @@ func (s *sender) unacked() (n [wire.NumVCs]int) {
 	return n
 }
 
-// widest is the padded payload of the largest unacknowledged frame.
+// widest returns the padded payload of the largest unacknowledged frame.
 func (s *sender) widest() int {
 	n := 0
 	for q := s.base; q != s.next; q = q.Add(1) {
@@ -90,7 +90,7 @@ func (s *sender) widest() int {
 
 func (s *sender) outstanding() bool { return s.sentTo != s.base }
 
-// sendable reports whether there is a frame at the cursor that may be transmitted.
+// sendable reports whether there is a frame at the cursor that the link may transmit.
 func (s *sender) sendable() bool { return s.cursor != s.next && s.cursor.Sub(s.base) < s.flight }
 
 // pieces returns the number of equal frames into which a packet of size bytes is cut, and their
@@ -103,10 +103,10 @@ func (l *Link) pieces(size int) (n, padded int) {
 	return n, wire.PadTo((size + n - 1) / n)
 }
 
-// CanSend reports whether the link would take a packet of size bytes, 1 to [MaxPacket], now: the
-// link is up, and has credit on vc and room in the slab. If CanSend or [Link.Send] refuses for lack
-// of credit, it arms a probe. The probe asks the peer for its grants in case they were lost.
-// CanSend panics on a size or VC out of range.
+// CanSend reports whether the link would take a packet of size bytes now; size is 1 to [MaxPacket].
+// The link takes a packet if the link is up, and has credit on vc and room in the slab. If CanSend
+// or [Link.Send] refuses a packet for lack of credit, the link arms a probe. The probe asks the
+// peer for its grants in case the grants were lost. If size or vc is out of range, CanSend panics.
 func (l *Link) CanSend(vc wire.VC, size int) bool {
 	if size <= 0 || size > MaxPacket || vc >= wire.NumVCs {
 		panic(fmt.Sprintf("ttlink: packet of %d bytes on VC %d: want 1 to %d on a VC below %d", size, vc, MaxPacket, wire.NumVCs))
@@ -123,9 +123,10 @@ func (l *Link) CanSend(vc wire.VC, size int) bool {
 	return l.tx.slab.fits(n, wire.FrameOverhead+padded, l.cfg.Window)
 }
 
-// Send takes a packet into the retransmit slab, as equal pieces with consecutive sequence numbers.
-// Send reports whether it did; see [Link.CanSend]. A packet that Send took is delivered once and in
-// order, unless the session ends first. [EventSessionEnded] counts such packets.
+// Send copies a packet into the retransmit slab, as equal pieces with consecutive sequence numbers.
+// Send reports whether it took the packet; see [Link.CanSend]. The link delivers a packet that Send
+// took once and in order, unless the session ends first. [EventSessionEnded] counts the packets
+// whose session ended first.
 func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 	l.now = now
 	if !l.CanSend(vc, len(packet)) {
@@ -152,10 +153,10 @@ func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 	return true
 }
 
-// Place is [Link.Send] for a packet that fits into one frame and whose bytes the caller writes
-// himself. Place returns the packet's bytes in the slab, which the caller fills before he makes any
-// other call. Place reports false, without effect, where Send would, or where the packet needs
-// several frames.
+// Place does the same as [Link.Send] for a packet that fits into one frame and whose bytes the
+// caller writes. Place returns the packet's bytes in the slab. The caller fills these bytes before
+// any other call to the link. If Send would report false, or if the packet needs several frames,
+// Place reports false and changes nothing.
 func (l *Link) Place(now mono.Time, vc wire.VC, size int) ([]byte, bool) {
 	l.now = now
 	if size > l.agreed || !l.CanSend(vc, size) {
@@ -180,7 +181,7 @@ func (l *Link) place(m frameMeta) []byte {
 	return frame[wire.EnvelopeLen+wire.HeaderLen : len(frame)-wire.TrailerLen]
 }
 
-// placed counts a packet of size bytes whose frames have been placed.
+// placed counts a packet of size bytes after its frames have been placed.
 func (l *Link) placed(vc wire.VC, size int) {
 	l.tx.sent[vc]++
 	if l.tx.slot[vc]++; l.tx.slot[vc] == l.tx.slots[vc] {
@@ -190,7 +191,8 @@ func (l *Link) placed(vc wire.VC, size int) {
 	l.counters.PayloadSent += uint64(size)
 }
 
-// handleAck takes a cumulative acknowledgement: the next sequence number that the peer expects.
+// handleAck takes a cumulative acknowledgement. The argument ack is the next sequence number that
+// the peer expects.
 func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	t := &l.tx
 	n := ack.Sub(t.base)
@@ -216,14 +218,14 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	if t.cursor.Before(t.base) {
 		t.cursor = t.base
 	}
-	// The backoff stays until a frame that was sent only once has been timed (RFC 6298 §5.7). Where
-	// the path has become slower than the timeout, each frame is sent twice, and no such frame
-	// would ever exist without the backoff.
+	// The backoff stays until the link has timed a frame that it sent only once (RFC 6298 §5.7). If
+	// the path has become slower than the timeout, the link sends each frame twice. Without the
+	// backoff, the link would then never send a frame only once.
 	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 	t.ackedAt = now
 }
 
-// handleGrants takes absolute credits. Older grants change nothing.
+// handleGrants takes absolute credits. Grants older than the latest grants change nothing.
 func (l *Link) handleGrants(grants [wire.NumVCs]uint32) {
 	t := &l.tx
 	for v, g := range grants {
@@ -250,7 +252,7 @@ func (s *sender) anyStarved() bool {
 	return false
 }
 
-// armProbe sets the time at which a sender without credit asks for its grants.
+// armProbe sets the time at which a sender without credit asks the peer for its grants.
 func (l *Link) armProbe(now mono.Time) {
 	if t := &l.tx; t.probeAt == 0 && t.anyStarved() {
 		wait := min(l.rtt.timeout(&l.cfg.Profile, t.probeTries), max(l.cfg.Profile.Keepalive, l.rtt.timeout(&l.cfg.Profile, 0)))
@@ -259,7 +261,7 @@ func (l *Link) armProbe(now mono.Time) {
 }
 
 // handleNACK goes back to the missing frame, at most once per round trip. A NACK that comes sooner
-// answers frames that were sent before the latest go-back.
+// after a go-back answers frames that were sent before that go-back.
 func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 	t := &l.tx
 	l.counters.NACKsReceived++
@@ -273,11 +275,11 @@ func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 	l.goBack(now)
 }
 
-// goBack sends again from the oldest unacknowledged frame on. The receiver drops all frames sent
-// after the next lost one. So goBack limits the frames under way to a few times what came through
-// since the last go-back, but cuts them at most by half. Acknowledgements double the limit again
-// each round trip. Without the limit, a path that loses or reorders much would carry hundreds of
-// frames for each one that the receiver takes.
+// goBack sends the frames again, from the oldest unacknowledged frame on. The receiver drops all
+// frames sent after a lost frame. For that reason goBack limits the frames under way to a few times
+// what came through since the last go-back. One call cuts the limit at most by half.
+// Acknowledgements double the limit again each round trip. Without the limit, a path that loses or
+// reorders many frames would carry hundreds of frames for each frame that the receiver takes.
 func (l *Link) goBack(now mono.Time) {
 	t := &l.tx
 	through := 0
@@ -310,8 +312,8 @@ func (l *Link) tickSend(now mono.Time) {
 
 // rttEstimate is a smoothed round trip with its variation (RFC 6298 §2).
 type rttEstimate struct {
-	smoothed, variation time.Duration // 0 before the first sample
-	least               time.Duration // a minimum that rises slowly
+	smoothed, variation time.Duration // smoothed round trip and its variation; 0 before the first sample
+	least               time.Duration // shortest round trip; rises slowly
 }
 
 func (r *rttEstimate) sample(d time.Duration) {
@@ -321,7 +323,7 @@ func (r *rttEstimate) sample(d time.Duration) {
 		return
 	}
 	if d < r.smoothed/staleRTT {
-		// A stall at either end has left an estimate that is far too long.
+		// A stall at either end made the earlier estimate far too long.
 		r.smoothed, r.variation, r.least = d, d/2, d
 		return
 	}
@@ -330,7 +332,7 @@ func (r *rttEstimate) sample(d time.Duration) {
 	r.smoothed = (7*r.smoothed + d) / 8
 }
 
-// timeout is the retransmission timeout after backoff doublings.
+// timeout returns the retransmission timeout after backoff doublings.
 func (r *rttEstimate) timeout(p *Profile, backoff int) time.Duration {
 	base := max(p.RTOMin, initialRTO)
 	if r.smoothed > 0 {
@@ -339,7 +341,7 @@ func (r *rttEstimate) timeout(p *Profile, backoff int) time.Duration {
 	return min(base<<backoff, max(p.RTOMax, base))
 }
 
-// dead is the silence under traffic after which the path counts as lost.
+// dead returns the silence after which the path counts as lost while frames are under way.
 func (r *rttEstimate) dead(p *Profile) time.Duration {
 	if r.smoothed == 0 {
 		return max(p.DeadTraffic, unknownDead)
@@ -347,9 +349,9 @@ func (r *rttEstimate) dead(p *Profile) time.Duration {
 	return max(p.DeadTraffic, min(r.patience(), maxDead))
 }
 
-// patience is four round trips with their variation.
+// patience returns four round trips with four times their variation.
 func (r *rttEstimate) patience() time.Duration { return 4*r.smoothed + 4*r.variation }
 
-// doubtful reports whether the estimate is so long that the link takes longer to notice a dead
-// peer.
+// doubtful reports whether the estimate is so long that the link takes longer than the profile says
+// to notice a dead peer.
 func (r *rttEstimate) doubtful(p *Profile) bool { return r.patience() > p.DeadTraffic }

@@ -8,76 +8,82 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Frame size: how the link finds out how long frames may be on a path that nobody describes.
+// This file implements the search for the frame size: the link finds out how long frames may be on
+// a path that nobody describes.
 //
-// A path may drop long frames and carry short ones without telling anybody. An example is a router
-// that drops frames beyond its next link's MTU, and whose error messages are filtered. Only sending
-// frames finds this out (RFC 8899, RFC 4821). A hello that asks for an answer is called a question
-// here. An answer is never longer than its question. So an answered question proves the path both
-// ways at the answer's length.
+// A path may drop long frames and carry short frames without telling anybody. An example is a
+// router that drops frames beyond its next link's MTU, and whose error messages are filtered. Only
+// sending long frames shows whether the path carries them (RFC 8899, RFC 4821). A hello that asks
+// for an answer is called a question here. An answer is never longer than its question. An answered
+// question therefore proves the path both ways at the answer's length.
 //
 // While a link trains, its hellos are as long as the longest frame that it sends. From the
-// [sizeAfter]-th hello of a training on, a short hello follows each long one. Loss hits both alike;
-// a narrow path drops only the long hello. So a training takes the path for narrow when
-// [sizeProofs] short hellos have been answered and no long one. Loss alone, however high, leads to
-// that result once in 2^sizeProofs trainings, or once in 2^[sizeSure] where the result would end a
-// session. The link then comes up with the longest size that was answered.
+// [sizeAfter]-th hello of a training on, a short hello follows each long hello. Loss hits both
+// kinds alike, but a narrow path drops only the long hellos. If the peer has answered [sizeProofs]
+// short hellos and no long hello, the training takes the path for narrow. Loss alone, however high,
+// leads to that result once in 2^sizeProofs trainings. If a narrow path would end a session, the
+// training waits for [sizeSure] short hellos, and loss alone leads to the result once in 2^sizeSure
+// trainings. The link then comes up with the longest size that the peer answered.
 //
-// Long hellos fill a slow path, and its queue, with frames that nobody waits for any more. So from
-// the [sizeOften]-th hello on, a training without an answer sends long hellos more and more rarely.
-// In between, it sends knocks, which are very short hellos. If a knock is answered soon, the peer
-// is there and no queue is in the way, so a long hello follows. An end that hears a knock after a
-// silence begins this sequence anew.
+// Long hellos fill a slow path and its queue with frames that nobody waits for any more. From the
+// [sizeOften]-th hello on, a training without an answer therefore sends long hellos more and more
+// rarely. In between, the training sends knocks, which are very short hellos. If the peer answers a
+// knock soon, the peer is there and no queue is in the way. A long hello then follows. An end that
+// hears a knock after a silence begins this sequence anew.
 //
-// A link that is up with shorter frames than both ends take sends longer hellos to find out which
-// longer frames pass. The link first tries the longest size, then halves the range between what
-// passes and what does not. The link searches again later, since paths change.
+// A link may be up with shorter frames than both ends take. Such a link sends longer hellos to find
+// out which longer frames pass. The link first tries the longest size. The link then halves, again
+// and again, the range between a size that passes and a size that does not pass. Since paths
+// change, the link searches again later.
 
-// Limits of the search for the frame size. They are our own choices unless a source is named.
+// Limits of the search for the frame size. Where a limit names no source, the limit is our own
+// choice.
 const (
-	sizeAfter  = 3                      // hellos of a training without a proof before short ones follow the long ones
-	sizeProofs = 8                      // answered short hellos, while no long one is answered, that show a narrow path
-	sizeSure   = 16                     // the same where longer frames are under way
+	sizeAfter  = 3                      // hellos of a training without a proof, after which a short hello follows each long hello
+	sizeProofs = 8                      // answered short hellos that show a narrow path while no long hello is answered
+	sizeSure   = 16                     // answered short hellos that show a narrow path while longer frames are under way
 	sizeTries  = 6                      // questions of one length before that length counts as dropped by the path; RFC 8899 §5.1.2 has 3, for less loss
-	sizeOften  = 4                      // hellos of a training before most are knocks
+	sizeOften  = 4                      // hellos of a training after which most hellos are knocks
 	sizeRare   = 8 * time.Second        // longest time between two hellos that are not knocks
-	sizeGap    = 20 * time.Millisecond  // time until the second question of one length; doubles, and is at least a retransmission timeout
-	sizeFirst  = 500 * time.Millisecond // from coming up to the first search
-	sizeAgain  = 30 * time.Second       // from the first search to the next; doubles
+	sizeGap    = 20 * time.Millisecond  // time until the second question of one length; doubles with each question, and is at least a retransmission timeout
+	sizeFirst  = 500 * time.Millisecond // time from coming up to the first search
+	sizeAgain  = 30 * time.Second       // time from the first search to the second search; doubles with each search
 	sizeMost   = 10 * time.Minute       // longest time between two searches: PMTU_RAISE_TIMER of RFC 8899 §5.1.1
 )
 
-// shortSizes are the padded payloads of short hellos, in turn. The first fits into 1280 bytes of
-// IPv6 (RFC 8200 §5), the second into 576 bytes of IPv4 (RFC 791), with room for seal and tunnel.
-// The third is about the least that holds a hello of all virtual channels.
+// shortSizes are the padded payloads of short hellos, in bytes. The link sends the sizes in turn.
+// The first size fits into 1280 bytes of IPv6 (RFC 8200 §5), the second into 576 bytes of IPv4 (RFC
+// 791). Both leave room for a seal and a tunnel. The third size is about the smallest that holds a
+// hello of all virtual channels.
 var shortSizes = [...]int{1152, 480, 192}
 
-// knockSize is the padded payload of a knock. A knock holds any hello. Its size is not one of
-// shortSizes, since the answer to a knock tells nothing about long frames.
+// knockSize is the padded payload of a knock, in bytes. A knock has room for any hello. knockSize
+// is not in shortSizes, since the answer to a knock tells nothing about long frames.
 const knockSize = 160
 
-// sizing is what a link knows about the frame lengths that its path carries.
+// sizing holds what a link knows about the frame lengths that its path carries.
 //
-// Invariant: while searching is set, what passes < asks ≤ high, and asks ≤ the link's own limit.
+// Invariant: while a search runs, (size that passes) < asks ≤ high, and asks ≤ the link's own
+// limit.
 type sizing struct {
-	tries  int           // hellos of this training since a hello was heard after a silence
+	tries  int           // hellos of this training since the link first heard a hello after a silence
 	knock  bool          // the hellos that are due are knocks
 	longAt mono.Time     // when the next hello that is not a knock is due
 	rare   time.Duration // time between two hellos that are not knocks
 	brief  pathSet       // paths on which a short hello is due
-	turn   int           // index of the next of shortSizes
-	short  bool          // this training has sent a hello shorter than the longest: only answers prove the path
-	passed int           // longest short hello that was answered in this training
-	proofs int           // short hellos that were answered in this training
+	turn   int           // index in shortSizes of the next short hello's size
+	short  bool          // this training has sent a hello shorter than the longest frame; only answers prove the path then
+	passed int           // longest short hello that the peer answered in this training
+	proofs int           // short hellos that the peer answered in this training
 	proof  uint64        // stamp of the newest answered short hello
 	most   int           // the peer's own limit
-	told   int           // frame size that was last reported; 0: the longest
+	told   int           // frame size that the link last reported; 0: the longest
 
 	searching bool
 	asks      int           // padded payload of the question
 	high      int           // longest payload that may pass
-	asked     int           // questions of this length sent
-	due       bool          // a question must be sent
+	asked     int           // questions of this length that the link has sent
+	due       bool          // the link must send a question
 	at        mono.Time     // time of the next question, or of the next search
 	wait      time.Duration // time between two searches
 }
@@ -87,11 +93,12 @@ func (s *sizing) train() {
 	*s = sizing{turn: s.turn, most: s.most, told: s.told}
 }
 
-// want is the longest frame payload that both ends take.
+// want returns the longest frame payload that both ends take.
 func (l *Link) want() int { return min(l.payload, l.size.most) }
 
-// passes reports whether a hello that proves the path proves it for frames that are long enough to
-// come up with. passes also returns how long the frames may be.
+// passes reports whether a hello that proves the path proves the path for frames of a sufficient
+// length. A link can come up with frames of that length. passes also returns how long the frames
+// may be.
 func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 	s := &l.size
 	want := min(l.payload, int(h.MaxPayload))
@@ -102,7 +109,7 @@ func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 		return n, s.proofs >= sizeSure || !l.cutWider(h, n)
 	case s.short && !answer:
 		return 0, false // the peer may have heard only the short hellos
-	case f.Padded == 0 || f.Padded >= want: // a peer that does not pad tells nothing about the path
+	case f.Padded == 0 || f.Padded >= want: // a peer that does not pad its hellos tells nothing about the path
 		return want, true
 	case answer && l.state == StateTraining && f.Padded == knockSize:
 		if l.now.Sub(stampTime(h.EchoStamp)) < l.cfg.Profile.HelloMax {
@@ -123,8 +130,8 @@ func (l *Link) cutWider(h *wire.Hello, n int) bool {
 	return l.sess.id != 0 && h.Incarnation == l.sess.peer && l.tx.widest() > n
 }
 
-// tickTraining decides what kind the hellos that are due are: long hellos, each followed by a short
-// one after the first few, or knocks.
+// tickTraining decides which kind of hello is due: a long hello or a knock. After the first few
+// hellos, a short hello follows each long hello.
 func (l *Link) tickTraining(now mono.Time) {
 	s := &l.size
 	s.tries++
@@ -141,9 +148,9 @@ func (l *Link) tickTraining(now mono.Time) {
 	}
 }
 
-// heard notes that a hello of the peer came that echoes this end, so a blind forger did not send
-// it. After a silence, a hello shorter than the longest may be a knock, or the answer to a knock.
-// This end then sends hellos at once, and often.
+// heard notes that a hello of the peer came that echoes this end. A forger who sees no frames
+// cannot send such a hello. After a silence, a hello shorter than the longest frame may be a knock,
+// or the answer to a knock. This end then sends hellos at once, and often.
 func (l *Link) heard(now mono.Time, room, want int) {
 	last := max(l.train.heardAt, l.since)
 	l.train.heardAt = now
@@ -164,8 +171,8 @@ func (l *Link) settle(now mono.Time, n int, h *wire.Hello) {
 	l.tellSize(now)
 }
 
-// tellSize reports when frames become shorter than both ends take, and when they become longer
-// again.
+// tellSize reports when frames become shorter than both ends take, and when the frames become
+// longer again.
 func (l *Link) tellSize(now mono.Time) {
 	n := l.agreed
 	if n >= l.want() {
@@ -182,7 +189,7 @@ func (l *Link) tellSize(now mono.Time) {
 	l.events.push(Event{Kind: kind, At: now, Session: l.sess.id, Retrains: l.history.retrains, Size: l.agreed, SizeWanted: l.want()})
 }
 
-// SizeReport describes an [EventNarrow] or [EventWide] in words.
+// SizeReport describes in words an event of the kind [EventNarrow] or [EventWide].
 func (e *Event) SizeReport() string {
 	text := fmt.Sprintf("%s to %d bytes of payload", e.Kind, e.Size)
 	if e.Size < e.SizeWanted {
@@ -191,7 +198,7 @@ func (e *Event) SizeReport() string {
 	return text
 }
 
-// sizeDeadline is when [Link.tickSize] has something to do.
+// sizeDeadline returns when [Link.tickSize] next has something to do.
 func (l *Link) sizeDeadline() mono.Time {
 	if l.state != StateUp || !l.sess.confirmed || l.agreed >= l.want() {
 		return mono.Never
@@ -199,7 +206,7 @@ func (l *Link) sizeDeadline() mono.Time {
 	return l.size.at
 }
 
-// tickSize asks for longer frames.
+// tickSize runs the search: tickSize makes the next question for longer frames due.
 func (l *Link) tickSize(now mono.Time) {
 	s := &l.size
 	if l.sizeDeadline() == mono.Never || now.Before(s.at) {
@@ -221,8 +228,8 @@ func (l *Link) tickSize(now mono.Time) {
 	s.asked++
 }
 
-// halve chooses the next length between what passes and what does not. halve ends the search where
-// no length is left.
+// halve chooses the next length between the longest that passes and the shortest that does not. If
+// no length is left between them, halve ends the search.
 func (l *Link) halve(now mono.Time) {
 	s := &l.size
 	s.high = min(s.high, l.want())

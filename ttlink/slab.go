@@ -16,24 +16,24 @@ type frameMeta struct {
 
 func (m *frameMeta) size() int { return wire.FrameOverhead + int(m.padded) }
 
-// slab is the retransmit buffer: a ring of bytes. The unacknowledged frames lie in it whole and in
-// order. So frames of equal size can be sent from where they lie, as one batch. A frame never
-// wraps: if it does not fit at the end, the rest of the ring stays empty until the ring comes
-// round. The ring begins small, which keeps it in the cache. A slab doubles, up to the window, when
-// more frames are under way.
+// slab is the retransmit buffer: a ring of bytes. The unacknowledged frames lie in the ring whole
+// and in order. For that reason the link can send frames of equal size from the ring as one batch.
+// A frame never wraps. If a frame does not fit at the end, the rest of the ring stays empty until
+// the ring comes round. The ring begins small, which keeps the ring in the cache. When more frames
+// are under way, the ring doubles, up to the window.
 type slab struct {
-	buf    []byte      // nil when idle
-	meta   []frameMeta // by sequence number modulo its length, a power of two
+	buf    []byte      // nil while the slab is idle
+	meta   []frameMeta // frames by sequence number modulo the length of meta, a power of two
 	oldest wire.Seq    // number of the oldest frame
 	count  int         // frames in use; at most MaxFrames
 	used   int         // bytes of the frames in use
-	head   int         // where the next frame goes if there is room
-	tail   int         // start of the oldest frame; 0 when empty
+	head   int         // offset at which the next frame begins if there is room
+	tail   int         // offset of the oldest frame; 0 when the slab is empty
 }
 
 // The first sizes of the ring and of the list of its frames.
 const (
-	firstSlab   = MinWindow // bytes
+	firstSlab   = MinWindow // size of the first ring, in bytes
 	firstFrames = 64
 )
 
@@ -43,7 +43,7 @@ func (s *slab) fits(n, size, window int) bool {
 		return false
 	}
 	if len(s.buf) < window && n*size <= window-s.used {
-		return true // growing moves the frames to the ring's beginning
+		return true // grow moves the frames to the ring's beginning
 	}
 	if s.count > 0 && s.head <= s.tail {
 		return n*size <= s.tail-s.head

@@ -8,58 +8,59 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// training is the state of the exchange of hellos.
+// training holds the state of the exchange of hellos.
 type training struct {
-	number   uint32        // number of this end's training: counted up when the path is lost or the session replaced
+	number   uint32        // number of this end's training; counts up when the path is lost or the session replaced
 	helloAt  mono.Time     // when the next periodic hello is due
-	interval time.Duration // between periodic hellos
-	greet    pathSet       // paths on which a hello is due
-	echoed   mono.Time     // when this end sent the newest of its hellos that was answered
-	echoedBy pathSet       // paths on which the hellos of that instant were answered
+	interval time.Duration // time between two periodic hellos
+	greet    pathSet       // paths by which a hello is due
+	echoed   mono.Time     // when this end sent the newest of its hellos that the peer answered
+	echoedBy pathSet       // paths by which the peer answered the hellos of that instant
 	asking   bool          // a hello is due because the owner asked for it
-	refine   int           // hellos that may still be spent on measuring a long round trip again
+	refine   int           // hellos that the link may still send to measure a long round trip again
 
 	answers   answer // answer to the session's peer, or to a hello that proved itself
-	strangers answer // answer to unknown incarnations; counted separately, so that strangers cannot crowd out the peer
-	heard     echo   // last unproved hello while there is no session
+	strangers answer // answer to unknown incarnations; has its own rate limit, so that strangers cannot crowd out the peer
+	heard     echo   // last hello that did not prove the path while there is no session
 
 	heardPeer  bool      // a hello of the expected peer has come since this training began
 	heardAt    mono.Time // when the last hello came that echoes this end
 	miswired   bool
 	found      stranger
-	mismatched Mismatch  // mismatch that was last reported
-	reported   mono.Time // when a wrong cable or a mismatch was last reported; 0: never
+	mismatched Mismatch  // mismatch that the link last reported
+	reported   mono.Time // when the link last reported a wrong cable or a mismatch; 0: never
 }
 
-// stranger describes the port at the other end of a wrong cable.
+// stranger describes the port that is at the other end of a wrong cable.
 type stranger struct {
 	port, expects wire.PortID
 	fabric        uint32
 }
 
-// echo holds the fields of a peer's hello that are repeated to the peer.
+// echo holds the fields of a peer's hello that this end repeats to the peer.
 type echo struct {
 	incarnation wire.Incarnation
 	training    uint32
 	stamp       uint64
 }
 
-// answer is a hello that is owed, with the token bucket that limits how many are sent.
+// answer is a hello that this end owes, with the token bucket that limits how many answers this end
+// sends.
 type answer struct {
 	due    bool
-	path   Path // path of the answer: the one by which the question came
-	room   int  // payload of the question with its padding, in bytes: the answer is no longer
+	path   Path // path of the answer: the path by which the question came
+	room   int  // padded payload of the question, in bytes; the answer is no longer
 	short  bool // the question was shorter than the longest frame that both ends take
 	final  bool // the question was an answer: the answer asks nothing
 	echo   echo
 	tokens int
-	last   mono.Time // when the bucket was last filled
+	last   mono.Time // when the token bucket was last filled
 }
 
-// owe notes that a hello is to be answered, if the token bucket allows. The answer is no longer
+// owe notes that this end must answer a hello, if the token bucket allows. The answer is no longer
 // than the question. Otherwise a forger who sends little could make this end send much to its peer.
-// Of several questions that wait on one path, the longest is answered, since its answer proves the
-// most.
+// If several questions wait on one path, this end answers the longest question, since that answer
+// proves the most.
 func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo) bool {
 	if n := int64(now.Sub(a.last) / answerRefill); n > 0 {
 		a.tokens = int(min(int64(a.tokens)+n, answerBurst))
@@ -78,7 +79,7 @@ func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo)
 	return true
 }
 
-// handleHello decides what a hello proves, and answers the hello.
+// handleHello decides what a hello proves, and makes the answer to the hello due.
 func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	h, err := wire.DecodeHello(f.Payload)
 	if err != nil {
@@ -144,7 +145,7 @@ func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 }
 
 // helloOfPeer takes a hello of the session's incarnation that is not stale. If the hello proves the
-// path, size is the frame size that it allows.
+// path, the argument size is the frame size that the hello allows.
 func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, echoed, proves bool, size int) {
 	if echoed {
 		l.paths.announced.add(p)
@@ -157,8 +158,8 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 		}
 		return
 	}
-	// A peer that is up with a newer number has replaced its session on this end's proof. Such a
-	// peer lost nothing.
+	// This end's proof made a peer that is up with a newer number replace its session. Such a peer
+	// lost nothing.
 	if newer && !h.Up && l.sess.confirmed {
 		missed := l.misses(now)
 		l.applyHello(now, f, h)
@@ -189,8 +190,8 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 }
 
 // identified reports whether h comes from the port to which the cable should lead, and is meant for
-// this port. While the link trains, it reports a wrong cable once per change. Both ends send
-// hellos, so the other end reports the wrong cable too. A link that is up has the right cable, so a
+// this port. While the link trains, identified reports a wrong cable once per change. The other
+// end also sends hellos, and also reports the wrong cable. A link that is up has the right cable: a
 // wrong hello is forged. If somebody moved the cable, silence would take the link down.
 func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	fabricOK := h.Fabric == l.cfg.Fabric || h.Fabric == 0 || l.cfg.Fabric == 0
@@ -228,8 +229,8 @@ func (l *Link) fits(h *wire.Hello, known bool) bool {
 	return true
 }
 
-// mayReport reports whether a person is to be told about a hello. mayReport allows one report per
-// reportEvery, since a forger can send hellos that differ each time.
+// mayReport reports whether the link may tell a person about a hello. mayReport allows one report
+// per reportEvery, since a forger can send hellos that differ each time.
 func (l *Link) mayReport(now mono.Time) bool {
 	if l.train.reported != 0 && now.Sub(l.train.reported) < reportEvery {
 		return false
@@ -255,8 +256,8 @@ func (l *Link) hasEnded(i wire.Incarnation) bool {
 	return false
 }
 
-// startSession begins a session with the incarnation that h proved. startSession ends the session
-// before, if there is one, and reports the fate of that session's packets.
+// startSession begins a session with the incarnation that h proved. If there is an earlier session,
+// startSession ends that session and reports the fate of its packets.
 func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 	if l.sess.id != 0 {
 		if l.state == StateUp {
@@ -267,8 +268,8 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 		l.books.close(l.sess.id, l.sess.peer)
 		l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
 	}
-	// The number that was proved is used up. A late proof of an earlier incarnation that nobody had
-	// seen must not end this session.
+	// The training number that the hello proved is used up. A late proof of an earlier incarnation
+	// that this end had not seen must not end this session.
 	l.train.number++
 	l.sess.id = wire.NewSessionID(l.cfg.Local, l.cfg.Incarnation, l.cfg.Peer, h.Incarnation)
 	l.sess.peer, l.sess.training, l.sess.slots = h.Incarnation, h.Training, h.Slots
@@ -279,7 +280,7 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 }
 
 // comeUp takes the link up on a hello that proves the path. The session continues where both ends
-// left it. Frames have at most size bytes of padded payload.
+// stopped. Frames have at most size bytes of padded payload.
 func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size int) {
 	l.paths.now, l.paths.home = p, 0
 	l.paths.own(now, p == Own)
@@ -316,8 +317,9 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 }
 
 // renew ends the session although both ends live. The slab holds frames that were cut for a wider
-// path and would never get through. They cannot be cut again, since nobody knows which of them the
-// peer has. This end takes another incarnation. The fate of the unacknowledged packets is unknown.
+// path, and such frames would never get through. This end cannot cut the packets again: nobody knows
+// which frames the peer has. The end takes another incarnation. Unacknowledged packets get an
+// unknown fate.
 func (l *Link) renew(now mono.Time) {
 	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
 	l.books.close(l.sess.id, l.sess.peer)
@@ -328,10 +330,10 @@ func (l *Link) renew(now mono.Time) {
 	l.restartHellos(now)
 }
 
-// Forsake gives up for good what a link that is down holds for its peer. If anything in the session
-// is unacknowledged, the session ends and the fate of its packets is unknown. Forsake is for a link
-// that traffic has been routed around. Its packets would arrive after their senders have done
-// without them, and perhaps restarted.
+// Forsake makes a link that is down give up for good the packets that it holds for its peer. If any
+// packet of the session is unacknowledged, the session ends and the fate of its packets is unknown.
+// The owner calls Forsake on a link when traffic has been routed around the link. Without Forsake,
+// the packets would arrive after their senders have finished without them, and perhaps restarted.
 func (l *Link) Forsake(now mono.Time) {
 	l.now = now
 	if l.sess.id != 0 && l.state != StateUp && l.state != StateClosed && l.tx.slab.used > 0 {
@@ -339,7 +341,7 @@ func (l *Link) Forsake(now mono.Time) {
 	}
 }
 
-// applyHello takes a hello's acknowledgement and grants, if they belong to this session.
+// applyHello takes a hello's acknowledgement and grants, if the hello belongs to this session.
 func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	if f.Session != l.sess.id || h.EchoIncarnation != l.cfg.Incarnation {
 		return
@@ -367,8 +369,8 @@ func (l *Link) helloRTT(now mono.Time, h *wire.Hello, most time.Duration) (time.
 	return now.Sub(sent), true
 }
 
-// goDown leaves the state up. The session stays. The unacknowledged frames are sent again after the
-// next training.
+// goDown takes the link out of the state up. The session stays. After the next training, the link
+// sends the unacknowledged frames again.
 func (l *Link) goDown(now mono.Time, why DownReason) {
 	if l.state != StateUp {
 		panic("ttlink: down while " + l.state.String())
@@ -383,17 +385,17 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.history.retrains, Reason: why})
 }
 
-// restartHellos sends a hello at once, and further ones at growing intervals.
+// restartHellos sends a hello at once, and further hellos at growing intervals.
 func (l *Link) restartHellos(now mono.Time) {
 	l.train.greet = l.greets()
 	l.train.interval = l.cfg.Profile.HelloMin
 	l.train.helloAt = now.Add(l.jitter(l.train.interval))
 }
 
-// saysHello reports whether this end sends periodic hellos. saysHello does so while training, until
-// the peer has shown that it is up, and while frames use a fallback path. saysHello also sends a
-// few more where the round trip seems long. An answer may have come late because an end stalled;
-// without another measurement, this end would wait long before it notices a dead peer.
+// saysHello reports whether this end sends periodic hellos. This end sends periodic hellos while
+// training, until the peer has shown that it is up, and while frames use a fallback path. If the
+// round trip seems long, this end sends a few more. An answer may have come late because an end
+// stalled. Without another measurement, this end would take too long to notice a dead peer.
 func (l *Link) saysHello() bool {
 	return l.state == StateTraining ||
 		(l.state == StateUp && (!l.sess.confirmed || l.paths.now != Own || (l.train.refine > 0 && l.rtt.doubtful(&l.cfg.Profile))))
@@ -405,7 +407,7 @@ func (l *Link) tickHello(now mono.Time) {
 		return
 	}
 	l.train.greet = l.greets()
-	if l.size.proofs == 0 { // else the peer answers, though not every hello
+	if l.size.proofs == 0 { // otherwise the peer answers hellos, although not every hello
 		l.train.interval = min(2*l.train.interval, l.cfg.Profile.HelloMax)
 	}
 	every := l.train.interval
@@ -428,10 +430,10 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 			continue
 		}
 		a.due = false
-		// An answer to the peer that also asks replaces a periodic hello. An end that is up asks a
-		// stranger too: where there are several paths, only an answered stamp proves that the
-		// stranger is the peer after a restart. An answer to an answer asks nothing. Otherwise, on
-		// a slow path, each answer would cause another for ever.
+		// If this end owes the peer an answer that also asks, the answer replaces a periodic hello.
+		// An end that is up asks a stranger too: if there are several paths, only an answered stamp
+		// proves that the stranger is the peer after a restart. An answer to an answer asks
+		// nothing. Otherwise, on a slow path, each answer would cause another answer for ever.
 		want := !a.final && (l.state != StateUp || a == &l.train.strangers)
 		if want && a == &l.train.answers && a.room >= l.payload {
 			l.train.greet.remove(a.path)
@@ -458,10 +460,10 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 	return l.hello(now, p, e, true, l.greetSize()), true
 }
 
-// greetSize is the padded payload of a periodic hello. The hello is as long as the longest frame
-// that follows. So a path that drops such frames shows, and a path that carries them slowly is
-// measured with them. A short hello's round trip would be so small that the link would go down as
-// soon as there is traffic.
+// greetSize returns the padded payload of a periodic hello, in bytes. The hello is as long as the
+// longest frame that follows. If a path drops such frames, the hellos therefore show the fault. On
+// a path that carries such frames slowly, the hellos measure the round trip of long frames. A short
+// hello's round trip would be so small that the link would go down as soon as there is traffic.
 func (l *Link) greetSize() int {
 	switch {
 	case l.state == StateUp:
@@ -472,8 +474,8 @@ func (l *Link) greetSize() int {
 	return l.payload
 }
 
-// hello makes a hello that is padded to size bytes of payload, or not padded if it is longer than
-// that.
+// hello makes a hello that is padded to size bytes of payload. If the hello is longer than size,
+// hello does not pad it.
 func (l *Link) hello(now mono.Time, p Path, e echo, want bool, size int) Transmit {
 	h := wire.Hello{
 		Up: l.state == StateUp, WantAnswer: want, From: l.cfg.Local, Expected: l.cfg.Peer,

@@ -16,7 +16,7 @@ type Transmit struct {
 }
 
 // PollTransmit returns what to send next: a close frame, then hellos, then batches of data, then at
-// most one sequence update. The owner calls it until it returns false.
+// most one sequence update. The owner calls PollTransmit until it returns false.
 func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	l.now = now
 	if l.closePending {
@@ -39,8 +39,8 @@ func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	return Transmit{}, false
 }
 
-// pollData seals and returns the frames from the cursor on that have the same size and lie back to
-// back.
+// pollData seals and returns frames, beginning at the cursor. The frames have the same size and lie
+// directly one after another.
 func (l *Link) pollData(now mono.Time) Transmit {
 	t := &l.tx
 	first := t.slab.at(t.cursor)
@@ -78,7 +78,8 @@ func (l *Link) pollData(now mono.Time) Transmit {
 	return l.count(Transmit{Data: t.slab.buf[start:end:end], Seg: size, Path: l.paths.now})
 }
 
-// pollUpdate returns one sequence update with everything that is owed.
+// pollUpdate returns one sequence update with every acknowledgement, grant and answer that this end
+// owes.
 func (l *Link) pollUpdate(now mono.Time) Transmit {
 	f := wire.Frame{Channel: l.cfg.Peer.Channel, Session: l.sess.id, Kind: wire.KindUpdate, RxSeq: l.rx.expected}
 	if l.rx.nackDue {
@@ -128,11 +129,11 @@ func (l *Link) sentOfSession(now mono.Time) {
 	l.tx.keepaliveAt = now.Add(l.cfg.Profile.Keepalive)
 }
 
-// deadAt is when the link goes down if no frame prevents it.
+// deadAt returns when the link goes down if no frame comes that prevents it.
 func (l *Link) deadAt() mono.Time { return mono.Min(l.silentAt(), l.stuckAt()) }
 
-// stuckAt is when the link goes down because its oldest frame does not get through, although other
-// frames may. A path that has become narrower drops only the long frames.
+// stuckAt returns when the link goes down because its oldest frame does not get through, although
+// other frames may get through. A path that has become narrower drops only the long frames.
 func (l *Link) stuckAt() mono.Time {
 	if !l.tx.outstanding() {
 		return mono.Never
@@ -144,8 +145,9 @@ func (l *Link) stuckAt() mono.Time {
 	return from.Add(max(stuckMin, stuckTimeouts*l.rtt.timeout(&l.cfg.Profile, 0)))
 }
 
-// silentAt is when silence takes the link down. Frames under way shorten the silence. It is counted
-// from the latest sign of life, or from when these frames were first sent.
+// silentAt returns when silence takes the link down. While frames are under way, the link allows a
+// shorter silence. The silence begins with the latest sign of life, or when these frames were first
+// sent.
 func (l *Link) silentAt() mono.Time {
 	p := &l.cfg.Profile
 	at := l.sess.life.Add(max(p.DeadIdle, min(l.rtt.patience(), maxDead)))
@@ -159,7 +161,7 @@ func (l *Link) silentAt() mono.Time {
 	return at
 }
 
-// Deadline returns when [Link.Tick] is to be called next, if ever.
+// Deadline returns when the owner must call [Link.Tick] next, if ever.
 func (l *Link) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	if l.saysHello() {
@@ -191,7 +193,7 @@ func (l *Link) Deadline() (mono.Time, bool) {
 }
 
 // Tick runs the timers. If Tick comes much later than [Link.Deadline], the owner's loop stood
-// still. The link then does not count that time as silence of the peer.
+// still. The link then does not count the delay as silence of the peer.
 func (l *Link) Tick(now mono.Time) {
 	if at, ok := l.Deadline(); ok && now.Sub(at) > StallTolerance {
 		l.forgive(now, now.Sub(at))
@@ -223,8 +225,8 @@ func (l *Link) Tick(now mono.Time) {
 	}
 }
 
-// forgive moves the silence clock by a stall. Measurements of frames sent before the stall tell
-// nothing about the path.
+// forgive moves the silence clock forward by a stall. Measurements of frames sent before the stall
+// tell nothing about the path.
 func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	l.stalled = now
 	l.tx.timing = false

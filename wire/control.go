@@ -11,18 +11,18 @@ var ErrControl = errors.New("control message: malformed")
 // MaxExceptions is the number of exceptions that one completion carries.
 const MaxExceptions = 64
 
-// Outcome is what became of a request at its destination.
+// Outcome tells what became of a request at its destination.
 type Outcome uint8
 
 // The outcomes. All but OutcomeDone are exceptions.
 const (
-	OutcomeDone        Outcome = iota // performed
-	OutcomeBadAddress                 // no such tile, or past the tile's memory; nothing was performed
+	OutcomeDone        Outcome = iota // the request was performed
+	OutcomeBadAddress                 // there is no such tile, or the address is past the tile's memory; nothing was performed
 	OutcomeMisaligned                 // the command's alignment rule is broken; nothing was performed
-	OutcomeBadCommand                 // not a command of this chip; nothing was performed
-	OutcomeAgain                      // no room for the request now, such as in the table of reads; not performed, try again
-	OutcomeLost                       // did not arrive although later packets of the flow did
-	OutcomeRestarted                  // the destination restarted and doesn't know the flow; nobody knows whether its earlier incarnation performed the request
+	OutcomeBadCommand                 // the chip has no such command; nothing was performed
+	OutcomeAgain                      // the destination has no room for the request now, such as in its table of reads; not performed, try again
+	OutcomeLost                       // the request did not arrive although later packets of the flow did
+	OutcomeRestarted                  // the destination restarted and does not know the flow; nobody knows whether its earlier incarnation performed the request
 	OutcomeOverflow                   // too many exceptions of the flow are open; not performed, try again
 	OutcomeNoMemory                   // the destination has reached its limit of host memory; not performed
 	OutcomeUnknownFlow                // the request arrived, but the destination has restarted since it answered in this flow epoch; not performed, try again
@@ -38,7 +38,7 @@ func (o Outcome) String() string {
 	return names[o]
 }
 
-// Exception says that Count requests of a flow from First on did not end as done.
+// Exception says that Count requests of a flow, from number First on, did not end as done.
 type Exception struct {
 	First   uint32
 	Count   uint16 // at least 1
@@ -103,15 +103,15 @@ type DropReason uint8
 
 // The reasons to drop.
 const (
-	DropNextHopDead DropReason = iota + 1 // no link to the next hop for the grace period
-	DropTTL                               // time to live used up (Spec §7.2)
+	DropNextHopDead DropReason = iota + 1 // the link to the next hop was down for the grace period
+	DropTTL                               // the time to live is used up (Spec §7.2)
 	DropNoRoute                           // the route names no port of this chip
-	DropMalformed                         // not a packet
-	DropTimeout                           // the head of its channel could not move for the timeout (Spec §7.3)
-	DropUnreachable                       // no route to its destination is left
-	DropTables                            // routed by tables that were replaced; those and the new tables together could close a cycle
-	DropDrained                           // it was to leave by a port that drains
-	DropFlushed                           // it waited at a port that was flushed
+	DropMalformed                         // the bytes are not a valid packet
+	DropTimeout                           // the head of the packet's channel could not move for the time of the timeout (Spec §7.3)
+	DropUnreachable                       // no route to the packet's destination is left
+	DropTables                            // the packet was routed by tables that were replaced; the old and the new tables together could close a cycle
+	DropDrained                           // the packet was to leave by a port that drains
+	DropFlushed                           // the packet waited at a port that was flushed
 	NumDropReasons
 )
 
@@ -128,30 +128,30 @@ func (r DropReason) String() string {
 type DropReport struct {
 	Dst       FabricNodeID // where the packet was going
 	Plane     Plane
-	Other     bool // the packet had [Packet].Other
+	Other     bool // the packet had the mark Other of [Packet]
 	FlowEpoch uint32
 	FlowSeq   uint32
 	Reason    DropReason
 	Channel   Channel // the port of the reporting chip that the packet should have left by
-	ID        uint64  // of the request
+	ID        uint64  // id of the request
 	Type      PacketType
 
 	// Set for a multicast: the router dropped a copy. The members that lay ahead of that copy did
 	// not get the packet.
 	Group  uint16    // 0: unicast
-	Dir    Direction // in which the copy should have left the reporting chip
+	Dir    Direction // direction in which the copy should have left the reporting chip
 	Trunk  Trunk
-	Ranges Ranges // of the copy
+	Ranges Ranges // ranges of the copy
 }
 
-// Lengths of a drop report, in bytes: of unicast, and of a multicast.
+// Lengths of a drop report, in bytes: for a unicast packet, and for a copy of a multicast.
 const (
 	DropReportLen      = 24
 	GroupDropReportLen = DropReportLen + 4 + rangesLen
 )
 
-// Bits of the type of a report: it has a group, or the packet had [Packet].Other. At most one is
-// set.
+// Bits in the type byte of a report. One bit says that the report has a group, the other bit that
+// the packet had the mark Other of [Packet]. At most one of the two bits is set.
 const (
 	groupReport = 0x80
 	otherReport = 0x40
@@ -190,7 +190,8 @@ func DecodeDropReport(b []byte) (DropReport, error) {
 	return r, nil
 }
 
-// Append appends the report: [DropReportLen] bytes, or [GroupDropReportLen] if it has a group.
+// Append appends the report: [DropReportLen] bytes, or [GroupDropReportLen] bytes if the report has
+// a group.
 func (r *DropReport) Append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint16(b, uint16(r.Dst.Mesh))

@@ -6,10 +6,10 @@
 // count, change nothing else. A writer sets reserved fields to zero. The text says for each
 // reserved field whether a reader refuses another value.
 //
-// The page is spread over several files: doc.go has the formats, docflows.go the flows,
-// doclink.go the link protocol, and docterms.go a glossary. 'go doc ./wire' prints all of
-// them. A router also posts its status in its chip's memory, where others read it with NoC
-// reads: see mailbox.go.
+// The page is spread over several files: doc.go has the formats, docflows.go the flows, doclink.go
+// the link protocol, and docterms.go a glossary. 'go doc ./wire' prints all of them. A router also
+// posts its status in its chip's memory, where others read the status with NoC reads: see
+// mailbox.go.
 //
 // # Where the offsets come from
 //
@@ -41,9 +41,9 @@
 // The payload takes 32 × pad bytes, or length bytes where pad is 0. The frame is 28 bytes
 // longer than its payload. A payload is at most 255 × 32 = 8160 bytes, padded or not.
 //
-// Readers refuse bytes that are not exactly one frame. They also refuse: another magic or
-// version; a length beyond the padded payload or beyond 8160; a wrong checksum; a kind other
-// than 1 to 5; a reserved flag that is set. They ignore the padding's content.
+// Readers refuse bytes that are not exactly one frame. They also refuse: another magic or version;
+// a length beyond the padded payload or beyond 8160; a wrong checksum; a kind other than 1 to 5; a
+// reserved flag that is set. Readers ignore the padding's content.
 //
 // CRC-32C (Castagnoli) is the checksum of iSCSI (RFC 3720 §B.4): reflected polynomial
 // 82F63B78, initial value and final exclusive-or FFFFFFFF. The CRC-32C of the nine characters
@@ -78,18 +78,18 @@
 // The destination channel of every frame is the port at the receiver.
 //
 // The destination address of a data frame is slot × 8192 + the piece's offset in its packet
-// ([SlotAddress]). The slot is the packet's number on its VC in this session, modulo the
-// receiver's number of slots for the VC. Packets are numbered from 0. Both ends count the slot
-// by itself: after slots-1 comes 0. Taking a 32-bit packet counter modulo slots gives wrong
-// slots once the counter wraps, unless slots is a power of two.
+// ([SlotAddress]). The slot is the packet's number on its VC in this session, modulo the receiver's
+// number of slots for the VC. Packets are numbered from 0. Both ends count the slot with a counter
+// of its own: after slots-1 comes 0. Taking a 32-bit packet counter modulo slots gives wrong slots
+// once the counter wraps, unless slots is a power of two.
 //
 // # Hello
 //
-// The payload of a hello is 80 or 158 bytes long. The frame around it carries the sender's
-// session id, or 0 before the first session. In a session, the frame's rx seq is the next data
-// frame that the sender expects. The frame is padded to the largest frame payload that the
-// hello names, or to less, as "Link: bring-up and training" says. So before a link comes up,
-// frames as long as its later data frames have crossed the path.
+// The payload of a hello is 80 or 158 bytes long. The frame around it carries the sender's session
+// id, or 0 before the first session. In a session, the frame's rx seq is the next data frame that
+// the sender expects. The frame is padded to the largest frame payload that the hello names, or to
+// less, as "Link: bring-up and training" says. Before a link comes up, frames as long as its later
+// data frames have therefore crossed the path.
 //
 //	 0  1  version (1)
 //	 1  1  bit 0 UP: the sender is up; bit 1 WANT: answer this hello; others reserved, refused
@@ -117,10 +117,10 @@
 // From is the sender's port. Expected is the port that the sender believes to be at the other
 // end of the cable.
 //
-// The session id is CRC-32C over 26 bytes: mesh (2), chip (2), channel (1) and incarnation (8)
-// of the lower port, then the same of the higher port. Ports are ordered by mesh, chip,
-// channel. A result of 0 becomes 1. The first data frame that a chip sends in any session has
-// the low 32 bits of the chip's own incarnation as its tx seq.
+// The session id is CRC-32C over 26 bytes: mesh (2), chip (2), channel (1) and incarnation (8) of
+// the lower port, then mesh, chip, channel and incarnation of the higher port. Ports are ordered by
+// mesh, chip, channel. A result of 0 becomes 1. The first data frame that a chip sends in any
+// session has the low 32 bits of the chip's own incarnation as its tx seq.
 //
 // # Sequence update
 //
@@ -183,42 +183,43 @@
 //
 //   - With DETOUR, every hop in this mesh uses a VC for detours round a fault (10 to 15).
 //   - With UP, the hop uses an upward VC (5 to 9, 13 to 15).
-//   - On an axis that wraps, one cable leads from the last row or column to the first. The hop
-//     over that cable, in either direction, uses a VC behind the dateline. So do the hops
-//     after it, until the packet turns or leaves the mesh.
+//   - On an axis that wraps, one cable leads from the last row or column to the first. The hop over
+//     that cable, in either direction, uses a VC behind the dateline. The hops after this hop use
+//     such a VC too, until the packet turns or leaves the mesh.
 //
-// With bubble flow control there are no VCs behind the dateline. Instead, a packet enters an
-// axis that wraps only where the peer has two free slots. Completions and drop reports use no
-// cable that wraps, except on up*/down* routes.
+// With bubble flow control there are no VCs behind the dateline. Instead, a packet enters an axis
+// that wraps only if the peer has two free slots. Completions and drop reports use no cable that
+// wraps, except on up*/down* routes.
 //
 // A reply's payload is the data that was read. All packets but requests have send type 255.
 //
 // Size is the number of payload bytes. For a read, size is the number of bytes wanted, 0 to
 // 4096, and the packet has no payload. The destination refuses any other size.
 //
-// A route byte has one of its low four bits set, by direction: 1 east, 2 west, 4 north, 8
-// south. The source leaves by the first direction of the path, which the route does not
-// contain. Byte i tells the i-th chip after the source what to do. The chip forwards the
-// packet in that direction; if that is the side that the packet came in by, the chip delivers
-// the packet. So the path E E N is the route 1 4 8. Unused bytes at the end are 0. A byte of
-// 0, a byte with two bits set, and a byte that names a missing port mean "no route".
+// A route byte has one of its low four bits set, by direction: 1 east, 2 west, 4 north, 8 south.
+// The source leaves by the first direction of the path, which the route does not contain. Byte i
+// tells the i-th chip after the source what to do. The chip forwards the packet in that direction;
+// if that is the side that the packet came in by, the chip delivers the packet. For example, the
+// path E E N is the route 1 4 8. Unused bytes at the end are 0. A byte of 0, a byte with two bits
+// set, and a byte that names a missing port mean "no route".
 //
-// A router that forwards a packet takes 1 from the TTL and adds 1 to hop, but does not count
-// hop beyond r. With a TTL of 0 the router drops the packet instead. Delivery changes neither.
-// A packet keeps its plane from the source's port to the destination's. Replies, completions
-// and drop reports are routed by the opposite order of dimensions to requests. So they pass
-// the same chips on the way home. The VC of the frames is the packet's.
+// A router that forwards a packet takes 1 from the TTL and adds 1 to hop, but does not count hop
+// beyond r. With a TTL of 0 the router drops the packet instead. Delivery changes neither. A packet
+// keeps its plane from the source's port to the destination's. Replies, completions and drop
+// reports are routed by the opposite order of dimensions to requests. On the way home they
+// therefore pass the same chips. The frames of a packet have the packet's VC.
 //
-// A packet for another mesh is routed to an exit node and out of its mesh. The chip by which
-// it enters the next mesh writes a new route, with hop 0 and a new UP. So the source chooses
-// an r with room for the longest route through any mesh of the fabric, including the hop out
-// of that mesh.
+// A packet for another mesh is routed to an exit node and out of its mesh. The chip by which it
+// enters the next mesh writes a new route, with hop 0 and a new UP. The source therefore chooses an
+// r with room for the longest route through any mesh of the fabric, including the hop out of that
+// mesh.
 //
 // Two chips opposite each other on a ring with an even number of chips have two equally long
-// routes, one in each direction. The source plans one of these routes. For packets with OTHER
-// the source plans the other one, in both dimensions. A chip that writes a new route does the
-// same. OTHER changes nothing for any other pair of chips, where a fault has broken the other
-// route, and for control messages. A reply or completion has the OTHER of its request.
+// routes, one in each direction. The source plans one of these routes. For packets with OTHER, the
+// source plans the other route, in both dimensions. A chip that writes a new route also obeys
+// OTHER. OTHER changes nothing for any other pair of chips, nor for control messages. OTHER also
+// changes nothing if a fault has broken the other route. A reply or completion has the OTHER of its
+// request.
 //
 // The command union by send type; the rest of the 40 bytes is 0 and ignored:
 //
@@ -243,10 +244,10 @@
 // last chunk gets the bytes of size that the other chunks leave. Flush is 0 or 1; readers take
 // any other value for 1.
 //
-// A NoC address has the byte offset in bits 0 to 35, the NoC column x in bits 36 to 41, the
-// row y in bits 42 to 47, and zero above (tt-metal, Wormhole). Inline writes and increments
-// are of 32-bit words at offsets that are multiples of 4. They wrap. They have no payload,
-// except for send type 3.
+// A NoC address has the byte offset in bits 0 to 35, and the NoC column x in bits 36 to 41. It has
+// the row y in bits 42 to 47, and zero above (tt-metal, Wormhole). Inline writes and increments are
+// of 32-bit words at offsets that are multiples of 4. They wrap. They have no payload, except for
+// send type 3.
 //
 // # Multicast
 //
@@ -288,13 +289,13 @@
 //	12 8n  exceptions: first (4), count (2, not 0), outcome (1), reserved (1, refused)
 //
 // An exception says that count requests, from first on, did not end as done. Outcomes: 1 bad
-// address, 2 misaligned, 3 bad command, 4 again (a table is full), 5 lost, 6 destination
-// restarted, 7 too many exceptions, 8 out of memory, 9 flow unknown. Others are refused.
+// address, 2 misaligned, 3 bad command, 4 again (a table is full), 5 lost, 6 destination restarted,
+// 7 too many exceptions, 8 out of memory, 9 flow unknown. Readers refuse all other outcomes.
 //
-// With outcome 6 nobody knows whether the request was performed. With all others the request
-// was not performed. With outcome 5 the request did not come. If it comes late, this
-// incarnation of the destination does not perform it; see "Flows" for later incarnations. With
-// all outcomes but 5 and 6 the request came. After outcomes 4, 7 and 9 a source may try again,
+// With outcome 6 nobody knows whether the request was performed. With all other outcomes the
+// request was not performed. With outcome 5 the request did not come. If the request comes late,
+// this incarnation of the destination does not perform it. For later incarnations, see "Flows".
+// With all outcomes but 5 and 6 the request came. After outcomes 4, 7 and 9 a source may try again,
 // after 9 in a new flow epoch.
 //
 // A destination that keeps 62 exceptions ends all further requests with outcome 7, in one
@@ -326,8 +327,8 @@
 //
 // # Link state
 //
-// The payload of a packet of type 6, from a chip to a neighbour, one hop. It has 1 to 400
-// entries of 10 bytes. Each entry is what one chip says of its own ports.
+// The payload of a packet of type 6, from a chip to a neighbour, one hop. It has 1 to 400 entries
+// of 10 bytes. Each entry holds what one chip says about its own ports.
 //
 //	0  2  mesh, 2 2 chip
 //	4  4  version

@@ -1,34 +1,34 @@
 // # Flows
 //
-// A flow is the sequence of requests and probes that one chip sends to another chip on one
-// plane, or to one group of chips on one plane; see below for groups. Packets with OTHER form
-// a flow of their own, even where OTHER changes nothing about their route. Requests and probes
-// are numbered in their flow from 0 by flow seq, and travel in order. Flow base is the lowest
-// number whose fate the source does not know. At most 4096 requests are open.
+// A flow is the sequence of requests and probes that one chip sends to another chip on one plane,
+// or to one group of chips on one plane. Groups are described below. Packets with OTHER form a flow
+// of their own, even where OTHER changes nothing about their route. Requests and probes are
+// numbered in their flow from 0 by flow seq, and travel in order. Flow base is the lowest number
+// whose fate the source does not know. At most 4096 requests are open.
 //
-// A flow epoch is a period in which the numbers of a flow grow without a break. Later epochs
-// have higher numbers (wrapping). The number of the first epoch is the time of the source's
-// start in milliseconds, or another number that grows faster than epochs end. Each further
-// epoch adds 1. Packet ids count up from the incarnation. So the reply to a read of an earlier
-// epoch matches no read of the present one.
+// A flow epoch is a period in which the numbers of a flow grow without a break. Later epochs have
+// higher numbers (wrapping). The number of the first epoch is the time of the source's start in
+// milliseconds, or another number that grows faster than epochs end. Each further epoch adds 1.
+// Packet ids count up from the incarnation. The reply to a read of an earlier epoch therefore
+// matches no read of the present epoch.
 //
 // For each flow, the destination keeps next, the number that it expects, and at most 64
 // exceptions. It handles a request or probe by these rules:
 //
-//   - A packet of an unknown flow, or of a newer epoch, begins the flow anew. If seq is beyond
-//     base (by less than 8192), the numbers from base to seq get exceptions with outcome 6
-//     (destination restarted). next becomes seq. The destination drops a packet of an older
-//     epoch, and owes a completion of the newer epoch. So a source whose clock was set back
-//     before it started learns the newer epoch, and begins the epoch after it.
+//   - A packet of an unknown flow, or of a newer epoch, begins the flow anew. If seq is beyond base
+//     (by less than 8192), the numbers from base to seq get exceptions with outcome 6 (destination
+//     restarted). next becomes seq. The destination drops a packet of an older epoch, and owes a
+//     completion of the newer epoch. A source whose clock was set back before the source started
+//     thus learns the newer epoch, and begins the epoch after the newer epoch.
 //   - The destination forgets exceptions that lie wholly before base. If base is beyond next,
 //     next becomes base.
 //   - The destination has already answered a seq before next. It does not perform the packet,
 //     and owes a completion.
 //   - A packet with KNOWN that begins an unknown flow or a newer epoch is void: an earlier
-//     incarnation of the destination has answered in that epoch. Numbers between next and seq
-//     get exceptions with outcome 6, and seq gets one with outcome 9 (flow unknown). The
-//     destination never performs a request of that epoch. Where there would be too many
-//     exceptions, one exception with outcome 6 covers all these numbers. next becomes seq + 1.
+//     incarnation of the destination has answered in that epoch. Numbers between next and seq get
+//     exceptions with outcome 6, and seq gets one with outcome 9 (flow unknown). The destination
+//     never performs a request of that epoch. If there would be too many exceptions, one exception
+//     with outcome 6 covers all these numbers. next becomes seq + 1.
 //   - With 62 exceptions or more, the destination does not perform the packet. The packet gets
 //     an exception with outcome 7 (too many exceptions), which the next packets extend. At the
 //     first gap, a second exception begins, with outcome 5 (lost). It covers the gap, the
@@ -59,13 +59,12 @@
 // come late to a later incarnation and begin the flow there. The source therefore settles such
 // a request as unknown when its outcome is 5.
 //
-// Three things end a flow epoch: a request that the source settles as unknown for the reason
-// above; an exception with outcome 6 or 9; and a request sent without KNOWN that the source
-// settles as unknown for another reason. From then on, the source settles all requests of that
-// epoch with outcome 5 as unknown, and sends no new requests. When nothing is open, it begins
-// a new epoch at flow seq 0. A source also begins a new epoch before its first request after
-// 100 ms in which nothing was open. So a destination that restarted in that pause has nothing
-// to refuse.
+// Three things end a flow epoch: a request that the source settles as unknown for the reason above;
+// an exception with outcome 6 or 9; and a request sent without KNOWN that the source settles as
+// unknown for another reason. From then on, the source settles all requests of that epoch with
+// outcome 5 as unknown, and sends no new requests. When nothing is open, it begins a new epoch at
+// flow seq 0. A source also begins a new epoch before its first request after 100 ms in which
+// nothing was open. A destination that restarted in this pause then has nothing to refuse.
 //
 // # Flows of groups
 //
@@ -77,10 +76,9 @@
 // all members have answered in the epoch. The epochs of a group's flow end as those of other
 // flows do.
 //
-// At the source a request is done when all members have answered. Base is the lowest number
-// that any member has not settled. A drop report settles the request for the members that lay
-// ahead of the dropped copy. The source gives up a member without progress for 10 s alone:
-// that member's open requests are unknown, and the group's numbers go on. Where the source
-// gives a group number to other ranges, the flow begins another epoch. A multicast read is a
-// bad command.
+// At the source a request is done when all members have answered. Base is the lowest number that
+// any member has not settled. A drop report settles the request for the members that lay ahead of
+// the dropped copy. The source gives up a member without progress for 10 s alone: that member's
+// open requests are unknown, and the group's numbers go on. If the source gives a group number to
+// other ranges, the flow begins another epoch. A multicast read is a bad command.
 package wire

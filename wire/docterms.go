@@ -1,7 +1,7 @@
 // # Terms
 //
-// Each term below has one meaning in the whole project. Names of the specification and of
-// tt-metal are kept where they exist.
+// Each term below has one meaning in the whole project. If the specification or tt-metal has a name
+// for a thing, the project keeps this name.
 //
 // Machines and addresses:
 //

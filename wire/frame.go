@@ -23,7 +23,7 @@ const (
 	MaxFrame = FrameOverhead + MaxFramePayload
 )
 
-// Version of the frame and hello formats. Other versions are dropped.
+// Version is the version of the frame and hello formats. An end drops frames of other versions.
 const Version = 1
 
 // Offsets within a frame.
@@ -41,7 +41,7 @@ const (
 	offPayload = 24
 )
 
-// Kind says what a frame is for.
+// Kind tells the purpose of a frame.
 type Kind uint8
 
 // The kinds of frame.
@@ -72,18 +72,19 @@ type Frame struct {
 	VC      VC
 	Flags   Flags
 	Dest    uint32 // payload destination address at the receiver (Spec §2.1); see [SlotAddress]
-	TxSeq   Seq    // of this frame; meaningful for KindData
+	TxSeq   Seq    // sequence number of this frame; meaningful for KindData
 	RxSeq   Seq    // next sequence number that the sender expects: a cumulative ack
 	Padded  int    // length of the payload with its padding; a multiple of PadUnit, or 0 for no padding
-	Payload []byte // without padding
+	Payload []byte // payload without its padding
 }
 
 // SlotStride is the distance between two slots in a receiver channel's
 // address space, in bytes: the smallest power of two that holds [MaxPacket].
 const SlotStride = 8192
 
-// SlotAddress is the destination address of the byte at offset of the packet in slot. Slot is the
-// packet's number on its VC in this session, modulo the receiver's number of slots.
+// SlotAddress returns the destination address of a byte of the packet in a slot. The byte lies at
+// the given offset in the packet. The parameter slot is the packet's number on its VC in this
+// session, modulo the receiver's number of slots.
 func SlotAddress(slot uint32, offset int) uint32 { return slot*SlotStride + uint32(offset) }
 
 // PadTo rounds n up to a multiple of [PadUnit].
@@ -95,12 +96,12 @@ type FrameFault uint8
 
 // The reasons to drop a datagram that holds no valid frame.
 const (
-	FaultShort    FrameFault = iota + 1 // fewer bytes than the frame says
-	FaultMagic                          // not TT-link
-	FaultVersion                        // another version
-	FaultChecksum                       // CRC-32C differs
-	FaultKind                           // kind or virtual channel unknown
-	FaultLength                         // lengths contradict each other
+	FaultShort    FrameFault = iota + 1 // the datagram has fewer bytes than the frame's fields say
+	FaultMagic                          // the datagram does not begin with the magic of TT-link
+	FaultVersion                        // the frame has another version
+	FaultChecksum                       // the CRC-32C is wrong
+	FaultKind                           // the kind or the virtual channel is unknown
+	FaultLength                         // the lengths contradict each other
 	FaultReserved                       // a reserved bit is set
 	NumFrameFaults
 )
@@ -114,7 +115,7 @@ func (f FrameFault) Error() string {
 	return "frame: " + names[f]
 }
 
-// Checksum is CRC-32C (Castagnoli), as in iSCSI (RFC 3720 §B.4).
+// Checksum returns the CRC-32C (Castagnoli) of b, as in iSCSI (RFC 3720 §B.4).
 func Checksum(b []byte) uint32 { return castagnoli.Checksum(b) }
 
 // WireLen returns the number of bytes that f takes on the wire.
@@ -125,8 +126,8 @@ func (f *Frame) WireLen() int {
 	return FrameOverhead + len(f.Payload)
 }
 
-// FrameLen returns the length of the frame at the start of b. A caller can so split several frames
-// that lie back to back. FrameLen looks only at the length fields.
+// FrameLen returns the length of the frame at the start of b. With FrameLen, a caller can split
+// several frames that lie back to back. FrameLen looks only at the length fields.
 func FrameLen(b []byte) (int, error) {
 	if len(b) < FrameOverhead {
 		return 0, FaultShort
@@ -152,7 +153,8 @@ func DecodeFrame(b []byte) (f Frame, err error) {
 	return f, nil
 }
 
-// Decode is [DecodeFrame] in place. After an error the content of f is undefined.
+// Decode does what [DecodeFrame] does, and stores the frame in f. After an error, the content of f
+// is undefined.
 func (f *Frame) Decode(b []byte) error {
 	n, err := FrameLen(b)
 	if err != nil {

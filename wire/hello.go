@@ -13,8 +13,8 @@ const (
 )
 
 // Hello brings a link up and trains it again. The frame that carries the hello has the sender's
-// session in its envelope (0 before the first). As RxSeq it has the next sequence number that the
-// sender expects in that session.
+// session in its envelope, or 0 before the first session. The RxSeq of this frame is the next
+// sequence number that the sender expects in that session.
 type Hello struct {
 	Up         bool   // the sender's port is up
 	WantAnswer bool   // the sender asks for a hello in return
@@ -22,16 +22,16 @@ type Hello struct {
 	Expected   PortID // the port that the sender believes to be at the other end of the cable
 	MaxPayload uint16 // largest padded frame payload that the sender takes, in bytes; a multiple of PadUnit
 
-	Incarnation     Incarnation // of the sender's process
-	EchoIncarnation Incarnation // of the peer, as last heard; 0 for none
+	Incarnation     Incarnation // incarnation of the sender's process
+	EchoIncarnation Incarnation // incarnation of the peer, as last heard; 0 for none
 	Training        uint32      // number of the sender's training, counted up each time the sender loses the path
-	EchoTraining    uint32      // of the peer, as last heard
+	EchoTraining    uint32      // training number of the peer, as last heard
 	Stamp           uint64      // opaque to the peer
 	EchoStamp       uint64      // the peer's latest Stamp; 0 for none
 
 	// Via is 0 for a hello that came by the link's own cable. For a hello by the cable of another
-	// link, Via is one more than the sender's channel of that cable. All frames of the link may
-	// come by that cable from then on.
+	// link, Via is one more than the sender's channel of that cable. After such a hello, all frames
+	// of the link may come by that cable.
 	Via uint8
 
 	Slots  [NumVCs]uint16 // receiver channel sizes, in packets
@@ -84,7 +84,7 @@ func DecodeHello(b []byte) (Hello, error) {
 		EchoStamp:       le.Uint64(b[40:]),
 		Training:        le.Uint32(b[48:]),
 		MaxPayload:      le.Uint16(b[52:]),
-		// slots at 54, 56, 58; reserved from 61 to 63
+		// the slots are at 54, 56 and 58; the bytes from 61 to 63 are reserved
 		Via:    b[helloVia],
 		Fabric: le.Uint32(b[64:]),
 	}
@@ -146,10 +146,10 @@ func (h *Hello) Append(b []byte) []byte {
 	return b
 }
 
-// NewSessionID derives the session between two ports from both incarnations. NewSessionID is
-// CRC-32C over the lower port (mesh, chip as 16 bits, channel as 8), its incarnation (64 bits),
-// then the higher port and its incarnation, all little-endian. A result of zero, which means no
-// session, becomes 1. Both ends compute the same.
+// NewSessionID derives the session between two ports from both incarnations. The id is the CRC-32C
+// over the lower port and its incarnation, then over the higher port and its incarnation. Mesh and
+// chip have 16 bits, the channel 8, the incarnation 64, all little-endian. A result of zero, which
+// means no session, becomes 1. Both ends compute the same id.
 func NewSessionID(a PortID, ai Incarnation, b PortID, bi Incarnation) SessionID {
 	if b.Less(a) {
 		a, ai, b, bi = b, bi, a, ai
@@ -169,6 +169,6 @@ func NewSessionID(a PortID, ai Incarnation, b PortID, bi Incarnation) SessionID 
 	return 1
 }
 
-// InitialSeq is the sequence number of the first data frame that a chip of
-// this incarnation sends in every session: the incarnation's low 32 bits.
+// InitialSeq returns the sequence number of the first data frame that a chip of this incarnation
+// sends in every session: the incarnation's low 32 bits.
 func InitialSeq(i Incarnation) Seq { return Seq(uint32(i)) }

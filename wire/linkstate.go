@@ -2,11 +2,11 @@ package wire
 
 import "encoding/binary"
 
-// LinkState is what a chip says about its own ports: which of them are out of service. Of two link
-// states of one chip, the one with the higher version (wrapping) holds. Two incarnations of the
-// chip may have sent the same version; then the link state with the higher map holds, so that all
-// chips take the same one. A chip that hears a link state about itself from an earlier incarnation
-// sends the next version.
+// LinkState says which of its own ports a chip has out of service. Of two link states of one chip,
+// the link state with the higher version (wrapping) holds. Two incarnations of the chip may have
+// sent the same version. Then the link state with the higher map holds, so that all chips take the
+// same link state. A chip that hears a link state about itself from an earlier incarnation sends
+// the next version.
 type LinkState struct {
 	Node    FabricNodeID
 	Version uint32 // counted up at each change; 0: no port has been out of service since the start
@@ -21,8 +21,8 @@ func (s *LinkState) Newer(t *LinkState) bool {
 
 // Sizes of link states.
 const (
-	linkStateLen  = 10  // bytes
-	MaxLinkStates = 400 // in one packet
+	linkStateLen  = 10  // length of one link state, in bytes
+	MaxLinkStates = 400 // largest number of link states in one packet
 )
 
 // DecodeLinkStates reads the payload of a [PacketLinkState], appending to buf. The error is [ErrControl].
@@ -39,8 +39,8 @@ func DecodeLinkStates(b []byte, buf []LinkState) ([]LinkState, error) {
 	return buf, nil
 }
 
-// AppendLinkStates appends to buf the link states that b holds, without checking their content. It
-// leaves out an incomplete one at the end.
+// AppendLinkStates appends to buf the link states that b holds, without checking their content.
+// AppendLinkStates leaves out an incomplete link state at the end.
 func AppendLinkStates(buf []LinkState, b []byte) []LinkState {
 	le := binary.LittleEndian
 	for ; len(b) >= linkStateLen; b = b[linkStateLen:] {

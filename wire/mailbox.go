@@ -76,24 +76,25 @@ import (
 //	   60  4  CRC-32C of all bytes before it
 //
 // Reading. A router overwrites its status in place. The router overwrites the oldest entry when it
-// posts the 65th. So a reader that needs more than one packet may see half of an old and half of a
-// new status or entry. The reader takes a status or an entry only if its checksum is right, and an
-// entry only if number and incarnation are those expected at its place. Otherwise it reads again.
-// The region holds the entries posted-64 to posted-1, or 0 to posted-1 before the 65th. A reader
-// that has taken all entries before n has missed posted-64-n of them if that is above zero.
+// posts the 65th. A reader that needs more than one packet may therefore see half of an old and
+// half of a new status or entry. The reader takes a status or an entry only if its checksum is
+// right. The reader takes an entry only if the entry also has the number and the incarnation that
+// are expected at its place. Otherwise it reads again. The region holds the entries posted-64 to
+// posted-1, or 0 to posted-1 before the 65th. A reader that has taken all entries before number n
+// has missed posted-64-n entries, if this number is above zero.
 //
-// A router writes its status when its link changes and whenever the fabric reads the status, never
-// for a packet that passes. What others write into the region lasts until the router writes over
-// it.
+// A router writes its status when its link changes and whenever the fabric reads the status, but
+// never for a packet that passes. If others write into the region, their bytes last until the
+// router writes over them.
 const (
-	// MailboxOffset is where the mailbox begins in an ethernet tile, in bytes. The mailbox lies in
+	// MailboxOffset is the offset of the mailbox in an ethernet tile, in bytes. The mailbox lies in
 	// the area that tt-metal leaves to programs there. That area begins at 98304 on Wormhole
-	// (erisc_l1_unreserved_base) and ends a few KiB below the end of 256 KiB. On Blackhole it ends
-	// below 448 KiB.
+	// (erisc_l1_unreserved_base) and ends a few KiB below the end of 256 KiB. On Blackhole, this
+	// area ends below 448 KiB.
 	MailboxOffset     = 0x30000
 	MailboxStatusLen  = 256 // bytes
 	MailboxEntryLen   = 64  // bytes
-	MailboxEntries    = 64  // that are kept
+	MailboxEntries    = 64  // number of entries that the region keeps
 	MailboxSize       = MailboxStatusLen + MailboxEntries*MailboxEntryLen
 	MailboxVersion    = 1
 	MailboxOwnCable   = 0xFF       // value of Path: the link's own cable
@@ -119,7 +120,7 @@ const (
 	RouterRetraining
 )
 
-// String is the state in lower case.
+// String returns the state in lower case.
 func (s RouterState) String() string {
 	names := [...]string{"initializing", "running", "paused", "draining", "retraining"}
 	if int(s) >= len(names) {
@@ -128,7 +129,7 @@ func (s RouterState) String() string {
 	return names[s]
 }
 
-// Postcode is how far a router has come, in the words of tt-metal's EDMStatus.
+// Postcode tells how far a router has come, in the words of tt-metal's EDMStatus.
 type Postcode uint32
 
 // The postcodes in use.
@@ -167,7 +168,7 @@ const (
 	SeverityError
 )
 
-// String is the severity in one word.
+// String returns the severity in one word.
 func (s Severity) String() string {
 	switch s {
 	case SeverityInfo:
@@ -180,7 +181,7 @@ func (s Severity) String() string {
 	return fmt.Sprintf("severity(%d)", uint8(s))
 }
 
-// MailboxStatus is the status of a router. Times are in nanoseconds. Those named At and Since are
+// MailboxStatus is the status of a router. Times are in nanoseconds. The times At and Since are
 // instants of the chip's clock, which starts at 0 with the chip.
 type MailboxStatus struct {
 	Seq         uint32
@@ -208,15 +209,15 @@ type MailboxStatus struct {
 	PacketsSent, BytesSent, FramesSent, FramesResent              uint64
 	PacketsReceived, BytesReceived, FramesReceived, FramesRefused uint64
 	Injected, Forwarded, Delivered, Dropped                       uint64
-	InReceiver, InSender                                          uint32 // packets
-	Epoch                                                         uint32 // of the routing tables
+	InReceiver, InSender                                          uint32 // number of packets in the receiver channels and in the sender channels
+	Epoch                                                         uint32 // epoch of the routing tables
 }
 
 // MailboxEntry is one message of a router. The Kind decides which fields have a meaning.
 type MailboxEntry struct {
 	Number   uint32
 	Life     uint32 // lower half of the chip's incarnation
-	At       uint64 // nanoseconds since the chip's start
+	At       uint64 // time of the entry, in nanoseconds since the chip's start
 	Kind     MailboxKind
 	Severity Severity
 	Reason   uint8
@@ -225,7 +226,7 @@ type MailboxEntry struct {
 	Session  SessionID
 	Retrains uint32
 	Src, Dst FabricNodeID
-	VC       uint8 // stuck; miswired: the channel found
+	VC       uint8 // stuck: the virtual channel; miswired: the ethernet channel found
 	For      uint64
 }
 
@@ -270,12 +271,12 @@ func (s *MailboxStatus) Put(b []byte) {
 	sealMailbox(b)
 }
 
-// words are the 32-bit fields from offset 48 to 72.
+// words returns the 32-bit fields from offset 48 to 72.
 func (s *MailboxStatus) words() [6]uint32 {
 	return [...]uint32{uint32(s.State), uint32(s.Postcode), s.Heartbeat, s.Posted, uint32(s.Session), s.Retrains}
 }
 
-// longs are the 64-bit fields from offset 72 to 192.
+// longs returns pointers to the 64-bit fields from offset 72 to 192.
 func (s *MailboxStatus) longs() [15]*uint64 {
 	return [...]*uint64{&s.Since, &s.Downtime, &s.RTT,
 		&s.PacketsSent, &s.BytesSent, &s.FramesSent, &s.FramesResent,
@@ -342,14 +343,15 @@ func DecodeMailboxEntry(b []byte) (MailboxEntry, error) {
 		Src: getNode(b[32:]), Dst: getNode(b[36:]), VC: b[40], For: le.Uint64(b[48:])}, nil
 }
 
-// Mailbox is what a region held.
+// Mailbox is the content of a region.
 type Mailbox struct {
 	Status  MailboxStatus
 	Entries []MailboxEntry // oldest first
 	Torn    int            // entries that should be in the region and were overwritten while the region was read
 }
 
-// DecodeMailbox reads a region of [MailboxSize] bytes. Errors are those of [DecodeMailboxStatus].
+// DecodeMailbox reads a region of [MailboxSize] bytes. The errors are the same as those of
+// [DecodeMailboxStatus].
 func DecodeMailbox(b []byte) (Mailbox, error) {
 	if len(b) < MailboxSize {
 		return Mailbox{}, ErrMailboxNone
@@ -371,7 +373,7 @@ func DecodeMailbox(b []byte) (Mailbox, error) {
 	return m, nil
 }
 
-// MailboxEntryAt is the offset of the entry with that number in the region, in bytes.
+// MailboxEntryAt returns the offset in the region of the entry with the given number, in bytes.
 func MailboxEntryAt(number uint32) int {
 	return MailboxStatusLen + int(number%MailboxEntries)*MailboxEntryLen
 }

@@ -24,20 +24,21 @@ func (t Trunk) Along(d Direction) bool {
 	return t == TrunkX && d <= West || t == TrunkY && (d == North || d == South)
 }
 
-// Ranges says which chips a multicast is for, as tt-metal's mesh and linear APIs do: hops from the
-// chip where the packet is, by direction. On the trunk's axis the ranges reach along the trunk. On
-// the other axis they give the branches, which leave from the start and from each member of the
-// trunk. So three hops East and one North are a rectangle of two by four without its corner.
+// Ranges says which chips a multicast is for, as tt-metal's mesh and linear APIs do. Ranges gives
+// the hops in each direction from the chip that has the packet. On the trunk's axis the ranges
+// reach along the trunk. On the other axis they give the branches, which leave from the start and
+// from each member of the trunk. For example, three hops East and one hop North are a rectangle of
+// two by four chips without the corner at the start.
 type Ranges struct {
-	Hops [NumDirections]uint8 // chips in that direction, including those that only pass the packet on
+	Hops [NumDirections]uint8 // number of chips in each direction, including chips that only pass the packet on
 	Skip [NumDirections]uint8 // how many of these, counted from the nearest, only pass the packet on (linear API: start - 1)
 }
 
 // Any reports whether the ranges reach any chip.
 func (r *Ranges) Any() bool { return r.Hops != [NumDirections]uint8{} }
 
-// Members is the number of chips that the ranges are for: the members of the trunk, and those of
-// the branches that leave from the start and from each member of the trunk.
+// Members returns the number of chips that the ranges are for. These are the members of the trunk,
+// and the members of the branches that leave from the start and from each member of the trunk.
 func (r *Ranges) Members() int {
 	n := [2]int{}
 	for d := range r.Hops {
@@ -46,15 +47,16 @@ func (r *Ranges) Members() int {
 	return (n[0]+1)*(n[1]+1) - 1
 }
 
-// Copy returns the ranges of the copy that leaves in direction d. They are empty where there are no
-// hops in that direction. Straight says that the packet came from the side opposite to d.
+// Copy returns the ranges of the copy that leaves in direction d. If there are no hops in this
+// direction, the result is empty. The parameter straight says that the packet came from the side
+// opposite to d.
 func (r *Ranges) Copy(t Trunk, d Direction, straight bool) Ranges {
 	var c Ranges
 	if r.Hops[d] == 0 {
 		return c
 	}
 	if t.Along(d) {
-		c = *r // with the branches
+		c = *r // the copy keeps the ranges of the branches
 		back := d.Opposite()
 		c.Hops[back], c.Skip[back] = 0, 0
 	}
@@ -65,10 +67,10 @@ func (r *Ranges) Copy(t Trunk, d Direction, straight bool) Ranges {
 	return c
 }
 
-// Parts is what a chip does with a multicast: a bit for each direction that a copy leaves in, and
-// [PartHere] if the chip is a member. From is the side that the packet came from, or
-// [NumDirections] if the chip itself sends it. Parts is 0 if the ranges mean nothing, or lead back
-// to where the packet came from.
+// Parts returns what a chip does with a multicast: a bit for each direction in which a copy leaves,
+// and [PartHere] if the chip is a member. The parameter from is the side that the packet came from,
+// or [NumDirections] if the chip itself sends the packet. If the ranges mean nothing, or lead back
+// to where the packet came from, Parts returns 0.
 func (r *Ranges) Parts(from Direction) (parts uint8) {
 	if from < NumDirections {
 		ahead := from.Opposite()
@@ -90,7 +92,7 @@ func (r *Ranges) Parts(from Direction) (parts uint8) {
 	return parts
 }
 
-// PartHere is the bit of [Ranges.Parts] above those of the directions.
+// PartHere is the bit of [Ranges.Parts] above the bits of the directions.
 const PartHere = 1 << NumDirections
 
 // String renders the ranges as [ParseRanges] reads them: "E2,N1", or "E2-4" for the chips that are two to four hops away.
@@ -111,7 +113,7 @@ func (r Ranges) String() string {
 // MarshalText renders the ranges as [Ranges.String] does.
 func (r Ranges) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText is [ParseRanges]. An empty text means no ranges.
+// UnmarshalText reads ranges as [ParseRanges] does. An empty text means no ranges.
 func (r *Ranges) UnmarshalText(b []byte) error {
 	if *r = (Ranges{}); len(b) == 0 {
 		return nil
@@ -124,7 +126,7 @@ func (r *Ranges) UnmarshalText(b []byte) error {
 }
 
 // ParseRanges reads "E2,W1,N0,S1": the number of hops in each direction. Directions left out have 0
-// hops. "E2-4" are the chips two to four hops East.
+// hops. "E2-4" stands for the chips that are two to four hops East.
 func ParseRanges(s string) (Ranges, error) {
 	bad := fmt.Errorf("ranges %q: want hops by direction, such as E2,W1,N0,S1, or E2-4 for the chips two to four hops East, each at most 255", s)
 	var r Ranges
@@ -156,25 +158,26 @@ func ParseRanges(s string) (Ranges, error) {
 	return r, nil
 }
 
-// Trunk is the axis of the packet's multicast tree, [TrunkNone] for unicast.
+// Trunk returns the axis of the trunk of the packet's multicast tree, or [TrunkNone] for unicast.
 func (v PacketView) Trunk() Trunk { return Trunk(v[v.headLen()-1]) }
 
-// Group is the number of the packet's multicast group at its source, 0 for unicast.
+// Group returns the number of the packet's multicast group at its source, or 0 for unicast.
 func (v PacketView) Group() uint16 { return binary.LittleEndian.Uint16(v[poGroup:]) }
 
-// Ranges are those of the chips ahead of the multicast.
+// Ranges returns the ranges of the chips that lie ahead of the packet.
 func (v PacketView) Ranges() Ranges { return getRanges(v[v.headLen()-rangesEnd:]) }
 
 // SetRanges overwrites the ranges.
 func (v PacketView) SetRanges(r Ranges) { r.put(v[v.headLen()-rangesEnd:]) }
 
-// rangesLen is the size of tt-metal's mcast_params, and rangesEnd how far they begin before the header's end, in bytes.
+// rangesLen is the size of tt-metal's mcast_params, in bytes. rangesEnd is the distance from the
+// start of the ranges to the header's end, in bytes.
 const (
 	rangesLen = 2 * NumDirections
 	rangesEnd = rangesLen + 1
 )
 
-// put writes one 16-bit word for each direction: hops in the low byte, skip in the high one.
+// put writes one 16-bit word for each direction: hops in the low byte, skip in the high byte.
 func (r *Ranges) put(b []byte) {
 	for d := range r.Hops {
 		b[2*d], b[2*d+1] = r.Hops[d], r.Skip[d]

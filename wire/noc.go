@@ -22,23 +22,23 @@ func NewNocAddr(x, y uint8, offset uint64) NocAddr {
 	return NocAddr(offset&MaxNocOffset | uint64(x&(1<<NocCoordBits-1))<<NocOffsetBits | uint64(y&(1<<NocCoordBits-1))<<(NocOffsetBits+NocCoordBits))
 }
 
-// X is the NoC column.
+// X returns the NoC column.
 func (a NocAddr) X() uint8 { return uint8(a>>NocOffsetBits) & (1<<NocCoordBits - 1) }
 
-// Y is the NoC row.
+// Y returns the NoC row.
 func (a NocAddr) Y() uint8 { return uint8(a>>(NocOffsetBits+NocCoordBits)) & (1<<NocCoordBits - 1) }
 
-// Offset is the byte within the tile.
+// Offset returns the offset of the byte within the tile.
 func (a NocAddr) Offset() uint64 { return uint64(a) & MaxNocOffset }
 
 // Add returns the address n bytes further in the same tile.
 func (a NocAddr) Add(n int) NocAddr { return NewNocAddr(a.X(), a.Y(), a.Offset()+uint64(n)) }
 
-// String renders "x-y:0xoffset".
+// String renders the address as "x-y:0xoffset".
 func (a NocAddr) String() string { return fmt.Sprintf("%d-%d:%#x", a.X(), a.Y(), a.Offset()) }
 
-// NocSendType says what the destination does: tt-metal's codes (fabric_edm_packet_header.hpp,
-// NocSendType).
+// NocSendType says what the destination does. The values are tt-metal's codes
+// (fabric_edm_packet_header.hpp, NocSendType).
 type NocSendType uint8
 
 // The NoC commands (Spec §4, "Fabric and NoC Level Commands"). tt-metal marks codes 5 and 6, which
@@ -80,14 +80,14 @@ const MaxScatter = 4
 // commandLen is the size of tt-metal's NocCommandFields union, in bytes.
 const commandLen = 40
 
-// Command is what a packet does at its destination.
+// Command tells what a packet does at its destination.
 type Command struct {
 	Type    NocSendType
-	Addr    NocAddr             // for all but scatter
+	Addr    NocAddr             // address, for all commands but scatter writes
 	Sem     NocAddr             // fused: the counter
 	Value   uint32              // inline write: the word; atomics: the increment
 	Flush   bool                // atomics: the destination performs earlier writes of the flow first
-	Size    uint16              // payload bytes; for a read the bytes wanted
+	Size    uint16              // number of payload bytes; for a read, the number of bytes wanted
 	Chunks  uint8               // scatter: 2 to MaxScatter
 	Scatter [MaxScatter]NocAddr // scatter: where each chunk goes
 	Sizes   [MaxScatter]uint16  // scatter: bytes of each chunk; the last is the rest of Size

@@ -17,7 +17,7 @@ const (
 type MeshID uint16
 
 // ChipID numbers a device within its mesh, row-major: 0 to [MaxChipsPerMesh]-1. The fabric has its
-// own numbering (Spec §2.2.1.1.1), which differs from that of a cluster descriptor.
+// own numbering (Spec §2.2.1.1.1), which differs from the numbering of a cluster descriptor.
 type ChipID uint16
 
 // FabricNodeID addresses a chip in the fabric (Spec §4, "Fabric Node Model").
@@ -35,7 +35,7 @@ func (n FabricNodeID) String() string { return fmt.Sprintf("M%dD%d", n.Mesh, n.C
 // MarshalText renders the node as [FabricNodeID.String] does.
 func (n FabricNodeID) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// UnmarshalText is [ParseFabricNodeID].
+// UnmarshalText reads a node as [ParseFabricNodeID] does.
 func (n *FabricNodeID) UnmarshalText(b []byte) error {
 	v, err := ParseFabricNodeID(string(b))
 	if err == nil {
@@ -72,8 +72,8 @@ func ParseFabricNodeID(s string) (FabricNodeID, error) {
 	return n, nil
 }
 
-// Compare orders nodes by mesh, and within a mesh by chip. It is negative where
-// n comes before m, 0 where the two are the same, and positive otherwise.
+// Compare orders nodes by mesh, and within a mesh by chip. The result is negative if n comes before
+// m, 0 if the two are the same, and positive otherwise.
 func (n FabricNodeID) Compare(m FabricNodeID) int {
 	if n.Mesh != m.Mesh {
 		return int(n.Mesh) - int(m.Mesh)
@@ -101,8 +101,8 @@ func (p PortID) String() string {
 // Short renders the port as commands and files write it: "M0D3/8".
 func (p PortID) Short() string { return fmt.Sprintf("%s/%d", p.Node, p.Channel) }
 
-// Less orders ports by mesh, chip and channel. Where the two ends of a cable need an order, the
-// lower port comes first.
+// Less orders ports by mesh, chip and channel. If the two ends of a cable need an order, the lower
+// port comes first.
 func (p PortID) Less(q PortID) bool {
 	if c := p.Node.Compare(q.Node); c != 0 {
 		return c < 0
@@ -155,8 +155,8 @@ func (s Seq) Sub(t Seq) int { return int(int32(s - t)) }
 // Before reports whether s precedes t in wrapping order.
 func (s Seq) Before(t Seq) bool { return int32(s-t) < 0 }
 
-// VC is a virtual channel of a link: a class of traffic with slots and credits of its own. So a
-// packet never waits for a packet of a later class, in the order requests, replies, control.
+// VC is a virtual channel of a link: a class of traffic with slots and credits of its own. In this
+// way a packet never waits for a packet of a later class, in the order requests, replies, control.
 type VC uint8
 
 // The virtual channels of a link. A single mesh needs only the first three. The others keep cycles
@@ -164,11 +164,12 @@ type VC uint8
 //
 //   - Dateline: on rings and tori, a packet that has crossed the dateline uses another channel
 //     until it turns (Spec §2.3.1, §6.2).
-//   - Up: between meshes, a packet that still has to cross towards the root of the tree of meshes
-//     uses other channels than a packet that only moves away from the root. Without that, exit
-//     nodes close cycles (§6.1, "Notes on Inter-Mesh Traffic").
+//   - Up: between meshes, packets that still have to cross towards the root of the tree of meshes
+//     have channels of their own. Packets that only move away from the root use the other channels.
+//     Without the separate channels, exit nodes close cycles (Spec §6.1, "Notes on Inter-Mesh
+//     Traffic").
 //   - Detour: a packet whose route leads round a fault uses channels of its own while it is in that
-//     mesh. It may change from the other channels to these, never back.
+//     mesh. A packet may change from the other channels to the detour channels, but never back.
 //
 // Control messages use no cable that wraps, so they need no dateline.
 const (
@@ -189,10 +190,10 @@ const (
 	VCReplyUpDetour             // replies, up and round a fault
 	VCControlUpDetour           // control messages, up and round a fault
 	NumVCs            = 16
-	BasicVCs          = 3 // those of a single mesh without cables that wrap
+	BasicVCs          = 3 // number of virtual channels that a single mesh without cables that wrap needs
 )
 
-// Class is what a packet is for. A packet never waits for a packet of a later class.
+// Class tells the purpose of a packet. A packet never waits for a packet of a later class.
 type Class uint8
 
 // The classes.
@@ -203,7 +204,7 @@ const (
 	NumClasses = 3
 )
 
-// vcTraits are the virtual channels' names and parts.
+// vcTraits lists the virtual channels' names and properties.
 var vcTraits = [NumVCs]struct {
 	name                 string
 	class                Class
@@ -217,7 +218,7 @@ var vcTraits = [NumVCs]struct {
 	{"data-up-detour", ClassRequest, true, false, true}, {"reply-up-detour", ClassReply, true, false, true}, {"control-up-detour", ClassControl, true, false, true},
 }
 
-// vcOf is the virtual channel by class, up and dateline.
+// vcOf holds the virtual channel for each class, up and dateline.
 var vcOf = func() (t [NumClasses][2][2]VC) {
 	for v, x := range vcTraits {
 		if !x.detour {
@@ -235,18 +236,18 @@ func bit(b bool) int {
 	return 0
 }
 
-// VCFor is the virtual channel of a class of packets. Up says whether a crossing towards the root
-// of the tree of meshes lies ahead, dateline whether the packets are behind the dateline. Control
-// messages have no dateline.
+// VCFor returns the virtual channel of a class of packets. The parameter up says whether a crossing
+// towards the root of the tree of meshes lies ahead. The parameter dateline says whether the
+// packets are behind the dateline. Control messages have no dateline.
 func VCFor(c Class, up, dateline bool) VC { return vcOf[c][bit(up)][bit(dateline)] }
 
-// DetourVC is the virtual channel of a class of packets whose route through a mesh leads round a
-// fault.
+// DetourVC returns the virtual channel of a class of packets whose route through a mesh leads round
+// a fault.
 func DetourVC(c Class, up bool) VC {
 	return VCDataDetour + VC(c) + VC(bit(up))*NumClasses
 }
 
-// Class is what the channel's packets are for.
+// Class returns the class of the channel's packets.
 func (v VC) Class() Class { return vcTraits[v].class }
 
 // Up reports whether a crossing towards the root lies ahead of the channel's packets.
@@ -290,7 +291,7 @@ func (a Arch) String() string {
 // MarshalText renders the architecture's name.
 func (a Arch) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText is [ParseArch].
+// UnmarshalText reads an architecture as [ParseArch] does.
 func (a *Arch) UnmarshalText(b []byte) error {
 	v, err := ParseArch(string(b))
 	if err == nil {

@@ -7,8 +7,8 @@ import (
 
 // Sizes of a fabric packet's parts, in bytes.
 const (
-	ExtensionLen = 40   // our own fields, before tt-metal's header
-	MaxPayload   = 4096 // of one packet
+	ExtensionLen = 40   // length of our own fields, which come before tt-metal's header
+	MaxPayload   = 4096 // largest payload of one packet, in bytes
 	MaxHops      = 67   // longest source route: the largest route_buffer of tt-metal's HybridMeshPacketHeader
 	MaxPacket    = ExtensionLen + 128 + MaxPayload
 
@@ -17,8 +17,8 @@ const (
 	minPacketLen = ExtensionLen + 80
 )
 
-// routeSizes are the route_buffer lengths that tt-metal builds headers for:
-// 80, 96, 112 and 128 B in all (HybridMeshPacketHeaderT).
+// routeSizes lists the lengths of route_buffer for which tt-metal builds headers. The whole headers
+// have 80, 96, 112 and 128 bytes (HybridMeshPacketHeaderT).
 var (
 	routeSizes     = [4]int{19, 35, 51, 67}
 	routeSizeKnown = [256]bool{19: true, 35: true, 51: true, 67: true}
@@ -30,7 +30,7 @@ type PacketType uint8
 // The types of packet.
 const (
 	PacketRequest    PacketType = 1 // a NoC command for the destination
-	PacketReply      PacketType = 2 // read data; ID is the request's
+	PacketReply      PacketType = 2 // data of a read; the field ID is the id of the request
 	PacketCompletion PacketType = 3 // payload: Completion
 	PacketDropReport PacketType = 4 // payload: DropReport
 	PacketProbe      PacketType = 5 // a request that only asks for a completion
@@ -42,7 +42,7 @@ const (
 	poType      = 0
 	poVC        = 1 // virtual channel in the low nibble, routing plane in the high
 	poTTL       = 2
-	poLength    = 4 // of the whole packet
+	poLength    = 4 // length of the whole packet
 	poExtLen    = 6
 	poRouteSize = 7 // length of route_buffer
 	poSrcMesh   = 8
@@ -76,8 +76,8 @@ const (
 )
 
 // Route action of one hop: tt-metal's 2D encoding. One byte per hop has one of its low four bits
-// set, by direction (fabric_common.h). The direction that a packet came from means: deliver here. 0
-// is a no-op.
+// set, by direction (fabric_common.h). The direction that a packet came from means: deliver here.
+// An action of 0 is a no-op.
 const (
 	RouteEast  = 1
 	RouteWest  = 2
@@ -85,10 +85,11 @@ const (
 	RouteSouth = 8
 )
 
-// RouteBit is the action byte that forwards in direction d.
+// RouteBit returns the action byte that forwards in direction d.
 func RouteBit(d Direction) byte { return 1 << d }
 
-// Packet is a fabric packet's content. In a decoded packet Route and Payload are views.
+// Packet is a fabric packet's content. In a decoded packet, Route and Payload are views into the
+// decoded bytes.
 type Packet struct {
 	Type     PacketType
 	VC       VC
@@ -104,7 +105,7 @@ type Packet struct {
 	FlowEpoch uint32 // flow epoch of the flow from Src to Dst on Plane; packets with Other have a flow of their own
 	FlowSeq   uint32 // number of this packet in the flow, from 0
 	FlowBase  uint32 // lowest number whose fate the source doesn't know yet
-	ID        uint64 // of the request, unique at its source
+	ID        uint64 // id of the request, unique at its source
 	Epoch     uint32 // hash of the routing tables that the source used
 
 	Group  uint16 // number of the multicast group at its source; 0: unicast. For requests, probes and completions
@@ -121,7 +122,7 @@ type Packet struct {
 var ErrPacket = errors.New("packet: malformed")
 
 // HeaderLenFor returns the number of bytes before the payload of a packet with a route of n hops.
-// HeaderLenFor returns false if no header has room for the route.
+// If no header has room for the route, HeaderLenFor returns false.
 func HeaderLenFor(n int) (int, bool) {
 	for _, s := range routeSizes {
 		if n <= s {
@@ -140,7 +141,7 @@ func (p *Packet) Len() int {
 	return h + len(p.Payload)
 }
 
-// Append appends the packet. The caller checks [Packet.Len] first; Append panics if Len is 0.
+// Append appends the packet. The caller checks [Packet.Len] first. If Len is 0, Append panics.
 func (p *Packet) Append(b []byte) []byte {
 	n := p.Len()
 	if n == 0 {
@@ -250,25 +251,25 @@ func (v PacketView) headLen() int {
 	return ExtensionLen + baseLen + meshTailLen + int(v[poRouteSize])
 }
 
-// Type of the packet.
+// Type returns the type of the packet.
 func (v PacketView) Type() PacketType { return PacketType(v[poType]) }
 
-// VC is the packet's virtual channel.
+// VC returns the packet's virtual channel.
 func (v PacketView) VC() VC { return VC(v[poVC] & 0xF) }
 
-// Plane is the packet's routing plane.
+// Plane returns the packet's routing plane.
 func (v PacketView) Plane() Plane { return Plane(v[poVC] >> 4) }
 
-// TTL is the number of hops that the packet may still take.
+// TTL returns the number of hops that the packet may still take.
 func (v PacketView) TTL() uint16 { return binary.LittleEndian.Uint16(v[poTTL:]) }
 
-// Src is the chip that injected the packet.
+// Src returns the chip that injected the packet.
 func (v PacketView) Src() FabricNodeID {
 	le := binary.LittleEndian
 	return FabricNodeID{MeshID(le.Uint16(v[poSrcMesh:])), ChipID(le.Uint16(v[poSrcChip:]))}
 }
 
-// Dst is the chip that the packet is for.
+// Dst returns the chip that the packet is for.
 func (v PacketView) Dst() FabricNodeID {
 	le := binary.LittleEndian
 	o := poRoute + int(v[poRouteSize])
@@ -280,10 +281,10 @@ func (v PacketView) Flow() (epoch, seq uint32) {
 	return binary.LittleEndian.Uint32(v[poFlowEpoch:]), binary.LittleEndian.Uint32(v[poFlowSeq:])
 }
 
-// ID is the request's number at its source.
+// ID returns the request's number at its source.
 func (v PacketView) ID() uint64 { return binary.LittleEndian.Uint64(v[poID:]) }
 
-// Hop is the index of the next router's action.
+// Hop returns the index of the next router's action.
 func (v PacketView) Hop() uint16 { return binary.LittleEndian.Uint16(v[poHop:]) }
 
 // Up reports whether a crossing towards the root of the tree of meshes lies ahead of the packet.
@@ -292,18 +293,18 @@ func (v PacketView) Up() bool { return v[poFlags]&packetUp != 0 }
 // Detour reports whether the packet's route through this mesh leads round a fault.
 func (v PacketView) Detour() bool { return v[poFlags]&packetDetour != 0 }
 
-// Other reports whether the packet takes the other direction round rings, where both directions are
+// Other reports whether the packet takes the other direction round rings when both directions are
 // equally long.
 func (v PacketView) Other() bool { return v[poFlags]&packetOther != 0 }
 
-// Known reports whether all destinations have answered in the packet's flow epoch. A destination
-// that does not know the epoch has then restarted.
+// Known reports whether all destinations have answered in the packet's flow epoch. If so, a
+// destination that does not know the epoch has restarted.
 func (v PacketView) Known() bool { return v[poFlags]&packetKnown != 0 }
 
-// Epoch is the table epoch: the hash of the tables by which the packet was last routed.
+// Epoch returns the table epoch: the hash of the tables by which the packet was last routed.
 func (v PacketView) Epoch() uint32 { return binary.LittleEndian.Uint32(v[poEpoch:]) }
 
-// SetEpoch writes the table epoch of the tables by which the packet was routed anew.
+// SetEpoch writes the table epoch of the tables that gave the packet its new route.
 func (v PacketView) SetEpoch(e uint32) { binary.LittleEndian.PutUint32(v[poEpoch:], e) }
 
 // Extend raises the TTL to at least n.
@@ -319,9 +320,9 @@ func (v PacketView) Traced() bool { return v[poFlags]&packetTrace != 0 }
 // SetVC moves the packet to another virtual channel.
 func (v PacketView) SetVC(c VC) { v[poVC] = v[poVC]&^0xF | byte(c) }
 
-// Reroute gives the packet a new source route, as the entry node of a mesh does (Spec §2.2).
-// Actions are for the routers from this one on. Reroute reports false, and changes nothing, if the
-// header has no room for them.
+// Reroute gives the packet a new source route, as the entry node of a mesh does (Spec §2.2). The
+// parameter actions holds the actions of the routers from this router on. If the header has no room
+// for these actions, Reroute reports false and changes nothing.
 func (v PacketView) Reroute(actions []byte, up, detour bool) bool {
 	r := v[poRoute:][:v[poRouteSize]]
 	if len(actions) > len(r) {
@@ -333,7 +334,7 @@ func (v PacketView) Reroute(actions []byte, up, detour bool) bool {
 	return true
 }
 
-// Action returns the route byte of the next router, 0 past the route's end.
+// Action returns the route byte of the next router, or 0 past the route's end.
 func (v PacketView) Action() byte {
 	if h := int(v.Hop()); h < int(v[poRouteSize]) {
 		return v[poRoute+h]
@@ -341,9 +342,9 @@ func (v PacketView) Action() byte {
 	return 0
 }
 
-// Advance consumes the action of this router and one hop of the TTL. Advance reports false, and
-// changes nothing, if the TTL is used up. At the route's end the hop index stops, so that it never
-// wraps round to an action that was already consumed.
+// Advance consumes the action of this router and one hop of the TTL. If the TTL is used up, Advance
+// reports false and changes nothing. At the route's end the hop index stops, so that it never wraps
+// round to an action that was already consumed.
 func (v PacketView) Advance() bool {
 	le := binary.LittleEndian
 	ttl := v.TTL()

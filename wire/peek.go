@@ -2,8 +2,9 @@ package wire
 
 import "encoding/binary"
 
-// PeekFrame reads the fields of a frame of which only the first bytes are there, to show them to
-// people. PeekFrame checks only magic and length. Payload holds the bytes that are there.
+// PeekFrame reads the fields of a frame of which only the first bytes are known, to show these
+// fields to people. PeekFrame checks only magic and length. The field Payload holds the known bytes
+// of the payload.
 func PeekFrame(b []byte) (Frame, bool) {
 	if len(b) < offPayload || b[offMagic] != 'T' || b[offMagic+1] != 'T' {
 		return Frame{}, false
@@ -26,11 +27,11 @@ func PeekFrame(b []byte) (Frame, bool) {
 // that their fields can be read. HeadWhole checks nothing else.
 func (v PacketView) HeadWhole() bool { return len(v) >= minPacketLen && len(v) >= v.headLen() }
 
-// SendType is the packet's NoC command.
+// SendType returns the packet's NoC command.
 func (v PacketView) SendType() NocSendType { return NocSendType(v[poSendType]) }
 
-// PayloadLen is how many bytes of payload the packet's fields give. A value below 0 means that the
-// fields contradict each other.
+// PayloadLen returns the number of bytes of payload that the packet's fields give. A value below 0
+// means that the fields contradict each other.
 func (v PacketView) PayloadLen() int {
 	return int(binary.LittleEndian.Uint16(v[poLength:])) - v.headLen()
 }

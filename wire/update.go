@@ -17,8 +17,8 @@ var ErrUpdate = errors.New("sequence update: malformed")
 
 // Update is the payload of a sequence update. For each virtual channel it holds the grant: the
 // absolute number of packets that the peer may have sent since the session began. A grant is never
-// taken back. A receiver ignores a grant older than one that it has, so loss, duplication and
-// reordering do no harm.
+// taken back. A receiver ignores a grant that is older than the grant it has. Loss, duplication and
+// reordering of updates therefore do no harm.
 type Update struct {
 	Grants [NumVCs]uint32
 }

@@ -16,7 +16,7 @@ import (
 	"ttfabric/wire"
 )
 
-// attachFirst is how long a chip's first answer may take, unless --wait is longer.
+// attachFirst is the longest time to wait for a chip's first answer, unless --wait is longer.
 const attachFirst = 5 * time.Second
 
 type attachFlags struct {
@@ -29,31 +29,34 @@ type attachFlags struct {
 func newAttach() *cobra.Command {
 	var f attachFlags
 	c := &cobra.Command{
-		Use: "attach", Short: "Steer a fabric whose chips run on other machines", Args: cobra.NoArgs,
-		Long: `attach makes a run folder for a fabric whose chips were started elsewhere, with
-'ttfabric node --api ADDRESS', so that every other command finds it by --name as
-if it ran here. The API of one chip is enough: it says what the fabric is, and
-gossip knows where the others' are. A chip whose API is not at the address where
-it gossips, as behind a forwarded port, has to be named itself. Without --name
-the fabric keeps the name that its chips have.
+		Use: "attach", Short: "Steer a fabric that runs on other machines", Args: cobra.NoArgs,
+		Long: `The command makes a run folder for a fabric with chips on other machines. The
+command 'ttfabric node --api ADDRESS' must have started these chips. Every other
+command then finds the fabric by --name, as if the fabric ran on this machine.
 
-Commands look for the chips anew each time: one that was started again at
-another address is found through the others. The token goes to every address
-that the chips name, unencrypted, so the network between has to be trusted.
+The address of one chip's API is enough. That chip describes the fabric, and the
+chip's gossip knows the addresses of the other chips' APIs. The API of a chip may
+have another host address than the chip's gossip, for example behind a forwarded
+port. Name the API of such a chip in --api too. Without --name, the fabric keeps the
+name that the chips give.
 
-What needs a chip's process, 'up' and chip start, kill, pause, resume, restart
-and remove, is to be done where it runs. 'down' forgets the fabric; its chips
-run on.`,
+Every command looks for the chips anew. If a chip was restarted at another address,
+the other chips tell commands the new address. Commands send the token unencrypted
+to every address that the chips name. So all networks on the way must be trusted.
+
+Some commands act on a chip's process: 'up', and 'chip' with start, kill, pause,
+resume, restart or remove. Run these commands on the chip's own machine. 'down'
+removes only this machine's run folder of the fabric. The chips run on.`,
 		Example: `  ttfabric attach --api 10.0.1.1:8474 --token-file token --name lab
   ttfabric attach --api tasks.m0d0,tasks.m0d1 --wait 60s
   ttfabric inspect --name lab`,
 		RunE: func(c *cobra.Command, _ []string) error { return runAttach(c, f) },
 	}
 	fl := c.Flags()
-	fl.StringSliceVar(&f.apis, "api", nil, "where APIs of chips are, as HOST[:PORT],...; one is enough, more are safer")
-	fl.StringVar(&f.token, "token-file", "", "file with the token of the APIs (default: the environment variable TTFABRIC_TOKEN)")
-	fl.DurationVar(&f.wait, "wait", 0, "wait until all links are up, so long at most; 0: do not")
-	fl.BoolVar(&f.stay, "stay", false, "stay until Ctrl-C, and forget the fabric then; a chip's first answer is waited for, too")
+	fl.StringSliceVar(&f.apis, "api", nil, "addresses of chips' APIs, as HOST[:PORT],...; one address is enough; if you name several addresses, some may be unreachable")
+	fl.StringVar(&f.token, "token-file", "", "file with the token of the chips' APIs (without this flag, the environment variable TTFABRIC_TOKEN holds the token itself)")
+	fl.DurationVar(&f.wait, "wait", 0, "wait at most this long until all links are up; 0: do not wait")
+	fl.BoolVar(&f.stay, "stay", false, "wait until one chip answers, run until Ctrl-C, and then remove the fabric's run folder")
 	c.MarkFlagRequired("api")
 	return c
 }
@@ -73,7 +76,7 @@ func runAttach(c *cobra.Command, f attachFlags) error {
 	}
 	begin := time.Now()
 	ctx, cancel := c.Context(), context.CancelFunc(func() {})
-	if !f.stay || f.wait > 0 { // a command that stays may as well have come first
+	if !f.stay || f.wait > 0 { // with --stay alone, the command may be started before the chips
 		ctx, cancel = context.WithTimeout(ctx, max(f.wait, attachFirst))
 	}
 	defer cancel()
@@ -93,7 +96,7 @@ func runAttach(c *cobra.Command, f attachFlags) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Attached to %s as %q; 'ttfabric down --name %s' forgets it.\n", fab.Topology, fab.Name(), fab.Name())
+	fmt.Fprintf(c.ErrOrStderr(), "Attached to %s as %q; 'ttfabric down --name %s' forgets the fabric.\n", fab.Topology, fab.Name(), fab.Name())
 	if !f.stay {
 		return nil
 	}
@@ -112,7 +115,7 @@ func waitAttached(c *cobra.Command, ctx context.Context, fab *fabric.Fabric, beg
 	return printUp(c, fab.Topology, views, time.Since(begin))
 }
 
-// showAttached shows the chips of an attached fabric as they are.
+// showAttached shows the present state of the chips of an attached fabric.
 func showAttached(c *cobra.Command, fab *fabric.Fabric, out string) error {
 	cs, missing, err := fab.Clients()
 	if err != nil {
@@ -126,7 +129,8 @@ func showAttached(c *cobra.Command, fab *fabric.Fabric, out string) error {
 	return nil
 }
 
-// apiAddresses completes HOST[:PORT] with the usual port.
+// apiAddresses reads the values of --api, HOST[:PORT]. If a value has no port,
+// apiAddresses adds the port [spec.APIPort].
 func apiAddresses(args []string) (out []string, err error) {
 	for _, a := range args {
 		if host, port, err := net.SplitHostPort(a); err == nil && host != "" && port != "" {
@@ -138,7 +142,7 @@ func apiAddresses(args []string) (out []string, err error) {
 		}
 	}
 	if len(out) > spec.MaxSeeds {
-		return nil, spec.Usagef("--api: %d addresses; at most %d, one is enough", len(out), spec.MaxSeeds)
+		return nil, spec.Usagef("--api: %d addresses are too many; want 1 to %d", len(out), spec.MaxSeeds)
 	}
 	return out, nil
 }

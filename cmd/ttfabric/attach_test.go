@@ -208,7 +208,7 @@ func TestStack(t *testing.T) {
 	if n := f.Networks["fabric"]; n.Driver != "overlay" || n.Driver_opts["com.docker.network.driver.mtu"] != "1500" || n.Ipam.Config[0].Subnet != container.Subnet {
 		t.Errorf("network: %+v", n)
 	}
-	for _, x := range [][2]string{{"--subnet 10.0.0.0/29", "has room for 4"}, {"--subnet 10.0.0.1/16", "want a network"}, {"--subnet x", "want a network"},
+	for _, x := range [][2]string{{"--subnet 10.0.0.0/29", "has room for 4"}, {"--subnet 10.0.0.1/16", "want an IPv4 network"}, {"--subnet x", "want an IPv4 network"},
 		{"--archive /tmp", "--archive"}, {"--memory 1k", "--memory"}, {"--mtu 1", "--mtu"}} {
 		if _, errs, code := c.run(append([]string{"stack", "t3000"}, strings.Fields(x[0])...)...); code != exitUsage || !strings.Contains(errs, x[1]) {
 			t.Errorf("stack %s: exit code %d: %s", x[0], code, errs)

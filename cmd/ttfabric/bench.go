@@ -21,7 +21,7 @@ import (
 	"ttfabric/wire"
 )
 
-// benchFlags are those of all benchmarks.
+// benchFlags are the flags that all benchmarks have.
 type benchFlags struct {
 	plane int
 	plot  string
@@ -29,10 +29,12 @@ type benchFlags struct {
 
 func newBench() *cobra.Command {
 	c := &cobra.Command{Use: "bench", Short: "Measure a running fabric", Args: cobra.NoArgs,
-		Long: `bench runs the microbenchmarks of Tenstorrent's CCL developer guide on a
-running fabric that should do nothing else meanwhile: the bandwidth of one link
-by packet size and number of channels, the trip of packets round a ring of
-chips, and the parts of one link's round trip. --plot draws them.`,
+		Long: `The commands below bench run the microbenchmarks of Tenstorrent's CCL developer
+guide on a running fabric. The fabric should carry no other traffic meanwhile.
+
+'bench link' measures the bandwidth of one link by packet size and number of
+packets under way. 'bench ring' times packets round a ring of chips. 'bench rtt'
+times the parts of one link's round trip. --plot draws the results.`,
 		Example: "  ttfabric bench link --plot link.svg\n  ttfabric bench ring --hops 8,12\n  ttfabric bench rtt M0D0 M0D1"}
 	c.AddCommand(newBenchLink(), newBenchRing(), newBenchRTT())
 	return c
@@ -40,10 +42,10 @@ chips, and the parts of one link's round trip. --plot draws them.`,
 
 func (f *benchFlags) add(c *cobra.Command) {
 	c.Flags().IntVar(&f.plane, "plane", 0, "routing plane")
-	c.Flags().StringVar(&f.plot, "plot", "", "also draw the result as SVG into this `file`")
+	c.Flags().StringVar(&f.plot, "plot", "", "also draw the results into this SVG `file`")
 }
 
-// writeChart writes the chart to a file, if one is named.
+// writeChart writes the chart to the file at path. If path is empty, writeChart does nothing.
 func writeChart(path string, c *chart.Chart) error {
 	if path == "" {
 		return nil
@@ -51,7 +53,7 @@ func writeChart(path string, c *chart.Chart) error {
 	return folder.WriteOut(path, []byte(c.SVG()))
 }
 
-// benchTarget is what a benchmark works on.
+// benchTarget is the topology and the running chips that a benchmark uses.
 type benchTarget struct {
 	topo  *topo.Topology
 	chips map[wire.FabricNodeID]*api.Client
@@ -59,7 +61,7 @@ type benchTarget struct {
 
 func benchOn(c *cobra.Command, f *benchFlags) (benchTarget, error) {
 	if f.plot != "" && !strings.EqualFold(filepath.Ext(f.plot), ".svg") {
-		return benchTarget{}, spec.Usagef("--plot %s: plots are drawn as SVG; name a file that ends with .svg", f.plot)
+		return benchTarget{}, spec.Usagef("--plot %s: plots are drawn as SVG; want a file name that ends with .svg", f.plot)
 	}
 	fab, err := openFabric(c)
 	if err != nil {
@@ -80,7 +82,8 @@ func benchOn(c *cobra.Command, f *benchFlags) (benchTarget, error) {
 	return b, nil
 }
 
-// neighbours are the two chips of a link: those that are named, or the first two that are cabled.
+// neighbours returns the two chips of a link. They are the two chips in args or, if
+// args is empty, the chips at the ends of the topology's first cable.
 func (b *benchTarget) neighbours(c *cobra.Command, args []string, plane wire.Plane) (x, y wire.FabricNodeID, err error) {
 	if len(args) == 2 {
 		if _, x, err = chipArg(c, args[0]); err == nil {
@@ -91,7 +94,7 @@ func (b *benchTarget) neighbours(c *cobra.Command, args []string, plane wire.Pla
 		}
 	} else {
 		if len(b.topo.Cables) == 0 {
-			return x, y, fmt.Errorf("%s has no cable to measure", b.topo)
+			return x, y, fmt.Errorf("%s has no cable to measure; want a topology with at least one cable", b.topo)
 		}
 		x, y = b.topo.Cables[0].A.Node, b.topo.Cables[0].B.Node
 	}
@@ -100,45 +103,50 @@ func (b *benchTarget) neighbours(c *cobra.Command, args []string, plane wire.Pla
 			return x, y, b.running(x, y)
 		}
 	}
-	return x, y, spec.Usagef("%s and %s are not neighbours on plane %d", x, y, plane)
+	return x, y, spec.Usagef("no cable joins chips %s and %s on plane %d; name two neighbours, as 'ttfabric inspect --links' lists them", x, y, plane)
 }
 
 func (b *benchTarget) running(ns ...wire.FabricNodeID) error {
 	for _, n := range ns {
 		if b.chips[n] == nil {
-			return fmt.Errorf("chip %s is not running", n)
+			return fmt.Errorf("chip %s is not running; 'ttfabric chip start %s' starts it", n, n)
 		}
 	}
 	return nil
 }
 
-// linkRow is one size and number of channels of a link, both directions at once.
+// linkRow is the result for one packet size and one number of channels, with traffic in both directions at once.
 type linkRow struct {
 	Size     int     `json:"packet_bytes"`
 	Channels int     `json:"channels"` // packets under way in each direction
 	Gbps     float64 `json:"payload_gigabits_per_second"`
-	Wire     float64 `json:"wire_gigabits_per_second"` // with all headers, padding and control frames
-	Share    float64 `json:"payload_share"`            // of the bytes on the wire
-	Headers  float64 `json:"payload_share_headers"`    // the same with headers and padding alone
-	Guide    float64 `json:"payload_share_guide"`      // the same on the guide's link
-	Use      float64 `json:"utilisation"`              // of the most that this run put on the wire
+	Wire     float64 `json:"wire_gigabits_per_second"` // payload with all headers, padding and control frames
+	Share    float64 `json:"payload_share"`            // payload's share of the bytes on the wire
+	Headers  float64 `json:"payload_share_headers"`    // payload's share if headers and padding were the only other bytes, computed
+	Guide    float64 `json:"payload_share_guide"`      // payload's share on the link of the CCL guide, computed
+	Use      float64 `json:"utilisation"`              // Wire as a share of the largest Wire of this run
 }
 
 func newBenchLink() *cobra.Command {
 	var f benchFlags
 	var sizes, channels []int
 	var each time.Duration
-	c := &cobra.Command{Use: "link [SRC DST]", Short: "One link's bandwidth by packet size and number of channels, both directions at once", Args: noneOrTwo,
-		Long: `link writes packets from each of two neighbours to the other at once, over one
-cable and verified, and keeps as many under way in each direction as there are
-channels (CCL guide, "Bidirectional Bandwidth"; 30 is the most that the guide uses).
+	c := &cobra.Command{Use: "link [SRC DST]", Short: "Measure one link's bandwidth by packet size and number of channels, in both directions at once", Args: noneOrTwo,
+		Long: `The command writes packets between two neighbours, in both directions at once, over
+one cable, and verifies the data. --channels is the number of packets under way in
+each direction (CCL guide, "Bidirectional Bandwidth"). The guide uses at most 30.
 
-Gb/s is the mean of both directions. Share is how much of what crosses the
-cable is payload: the rest is headers, padding, acknowledgements and
-completions. Headers is what headers and padding alone would leave, Guide what
-the hardware's headers leave, 50 bytes on each packet of 1500 (CCL guide,
-"Ethernet Link"). Use is relative to the most that any of the cells put on the
-wire. --plot FILE.svg draws the bandwidth, and FILE-utilisation.svg the shares.`,
+  Gb/s       payload per second, the mean of both directions
+  Wire Gb/s  all bytes that cross the cable, including headers and control frames
+  Share      the payload's share of the bytes that cross the cable; the rest is
+             headers, padding, acknowledgements and completions
+  Headers    the payload's share if headers and padding were the only other bytes
+  Guide      the payload's share on the hardware's link, with 50 bytes of overhead
+             on each packet of at most 1500 bytes (CCL guide, "Ethernet Link")
+  Use        Wire Gb/s, relative to the largest Wire Gb/s in the table
+
+--plot FILE.svg draws the bandwidth into FILE.svg, and the shares into
+FILE-utilisation.svg.`,
 		Example: "  ttfabric bench link\n  ttfabric bench link M0D0 M0D1 --sizes 64,4096 --channels 8,30 --plot link.svg",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
@@ -173,18 +181,19 @@ wire. --plot FILE.svg draws the bandwidth, and FILE-utilisation.svg the shares.`
 	f.add(c)
 	c.Flags().IntSliceVar(&sizes, "sizes", []int{64, 128, 256, 512, 1024, 2048, 4096}, "packet sizes in bytes")
 	c.Flags().IntSliceVar(&channels, "channels", []int{1, 2, 4, 8, 16, 30}, "packets under way in each direction")
-	c.Flags().DurationVar(&each, "time", 300*time.Millisecond, "of each measurement, about")
+	c.Flags().DurationVar(&each, "time", 300*time.Millisecond, "approximate duration of each measurement")
 	return c
 }
 
 func noneOrTwo(_ *cobra.Command, args []string) error {
 	if len(args) != 0 && len(args) != 2 {
-		return fmt.Errorf("give two neighbours, or nothing for the first two")
+		return fmt.Errorf("%s: want two neighbouring chips, or no argument for the chips at the ends of the first cable", topo.Count(len(args), "argument"))
 	}
 	return nil
 }
 
-// firstPackets are sent to learn how fast a cell is.
+// firstPackets is the number of packets of the first run for each packet size and
+// number of channels. The first run measures how many packets the second run needs.
 const firstPackets = 2000
 
 func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, channels []int, each time.Duration) (rows []linkRow, frame int, err error) {
@@ -200,7 +209,7 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 			}
 			pairs := []traffic.Pair{{Src: x, Dst: y}, {Src: y, Dst: x}}
 			var r linkRow
-			for range 2 { // once to learn the speed, once to measure
+			for range 2 { // the first run finds the number of packets, the second run measures
 				before, _, err := sentBetween(c.Context(), cs[0], y)
 				if err != nil {
 					return nil, 0, err
@@ -210,7 +219,7 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 					return nil, 0, err
 				}
 				if !res.OK() {
-					return nil, 0, assertf("%d B, %d channels: %d of %d packets delivered", size, n, res.Total.Delivered, run.Packets)
+					return nil, 0, assertf("%d B, %d channels: only %d of %d packets were delivered", size, n, res.Total.Delivered, run.Packets)
 				}
 				after, agreed, err := sentBetween(c.Context(), cs[0], y)
 				if err != nil {
@@ -235,7 +244,9 @@ func (b *benchTarget) link(c *cobra.Command, x, y wire.FabricNodeID, sizes, chan
 	return rows, frame, nil
 }
 
-// sentBetween is how many bytes a chip has put on its cables to a neighbour, and how many a frame of theirs carries.
+// sentBetween returns n, the number of bytes that a chip has sent on its cables to
+// one neighbour, the chip to. It also returns frame, the number of payload bytes that
+// one frame on these cables carries.
 func sentBetween(ctx context.Context, cl *api.Client, to wire.FabricNodeID) (n uint64, frame int, err error) {
 	v, err := cl.Chip(ctx)
 	for _, l := range v.Links {

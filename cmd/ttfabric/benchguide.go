@@ -11,23 +11,25 @@ import (
 	"ttfabric/wire"
 )
 
-// The guide's figures of an ethernet link (CCL guide, "Ethernet Link"), in
-// bytes: 14 of the raw packet's header, 16 of the packet's, 16 of the MAC's and 4
-// of the CRC on each packet of 1500 at most; those of the FEC it doesn't number.
+// The guide's figures of an ethernet link, in bytes (CCL guide, "Ethernet
+// Link"). The guide gives no number of bytes for the FEC.
 const (
-	guideOverhead = 14 + 16 + 16 + 4
-	guidePacket   = 1500
+	guideOverhead = 14 + 16 + 16 + 4 // raw packet header, packet header, MAC and CRC of each packet
+	guidePacket   = 1500             // largest packet
 )
 
-// guideShare is the share of payload in what crosses the guide's link, by
-// which it draws its utilisation curve: a payload of so many bytes, cut into its packets.
+// guideShare returns the payload's share of the bytes that cross the guide's link,
+// from 0 to 1, if a payload of size bytes is cut into packets. The guide draws its
+// utilisation curve by this formula.
 func guideShare(size int) float64 {
 	packets := (size + guidePacket - 1) / guidePacket
 	return float64(size) / float64(size+packets*guideOverhead)
 }
 
-// headerShare is the same of our link, with frames that carry so many bytes:
-// a packet's header for one hop, the frames' own, and padding; no acknowledgements or completions.
+// headerShare returns the payload's share of the bytes that cross a TT-link. The
+// payload has size bytes, and each frame carries at most frame bytes. headerShare
+// counts the packet's header for one hop, the frame headers and padding. It does not
+// count acknowledgements and completions.
 func headerShare(size, frame int) float64 {
 	header, ok := wire.HeaderLenFor(1)
 	if !ok || frame <= 0 {
@@ -38,10 +40,11 @@ func headerShare(size, frame int) float64 {
 	return float64(size) / float64(n*(wire.FrameOverhead+wire.PadTo(each)))
 }
 
-// utilisationChart is the share of payload by packet size: as measured, as
-// headers alone would have it, and as the guide's headers do.
+// utilisationChart draws three shares of the payload by packet size: the measured
+// share, the share computed from our headers alone, and the share computed from the
+// guide's headers.
 func utilisationChart(rows []linkRow, frame int) *chart.Chart {
-	c := &chart.Chart{Title: "Payload in what crosses the cable", X: "packet size, bytes", Y: "share, %", LogX: true}
+	c := &chart.Chart{Title: "Payload's share of the bytes that cross the cable", X: "packet size, bytes", Y: "share, %", LogX: true}
 	low, high := rows[0].Size, rows[0].Size
 	for _, r := range rows {
 		low, high = min(low, r.Size), max(high, r.Size)
@@ -55,7 +58,8 @@ func utilisationChart(rows []linkRow, frame int) *chart.Chart {
 	return c
 }
 
-// linesByChannels is a line by packet size for each number of channels.
+// linesByChannels returns a chart's lines, one for each number of channels. A line
+// shows the value that y returns, by packet size.
 func linesByChannels(rows []linkRow, y func(*linkRow) float64) (ls []chart.Line) {
 	var ns []int
 	for _, r := range rows {
@@ -75,9 +79,10 @@ func linesByChannels(rows []linkRow, y func(*linkRow) float64) (ls []chart.Line)
 	return ls
 }
 
-// linkChart is the bandwidth, and the most that any number of channels achieved, as the guide has it first.
+// linkChart draws the bandwidth for each number of channels. It also draws the
+// largest bandwidth of all numbers of channels, as the guide's first chart does.
 func linkChart(x, y wire.FabricNodeID, rows []linkRow) *chart.Chart {
-	c := &chart.Chart{Title: fmt.Sprintf("One link, %s and %s, both directions at once", x, y), X: "packet size, bytes", Y: "payload each way, Gb/s", LogX: true}
+	c := &chart.Chart{Title: fmt.Sprintf("One link, %s and %s, both directions at once", x, y), X: "packet size, bytes", Y: "payload in each direction, Gb/s", LogX: true}
 	c.Lines = linesByChannels(rows, func(r *linkRow) float64 { return r.Gbps })
 	most := map[int]float64{}
 	var sizes []int
@@ -89,7 +94,7 @@ func linkChart(x, y wire.FabricNodeID, rows []linkRow) *chart.Chart {
 	}
 	if len(c.Lines) > 1 {
 		slices.Sort(sizes)
-		l := chart.Line{Name: "the most of them", Bare: true}
+		l := chart.Line{Name: "largest bandwidth of all lines", Bare: true}
 		for _, s := range sizes {
 			l.X, l.Y = append(l.X, float64(s)), append(l.Y, most[s])
 		}
@@ -98,7 +103,8 @@ func linkChart(x, y wire.FabricNodeID, rows []linkRow) *chart.Chart {
 	return c
 }
 
-// besides is a file's name with something more before its ending.
+// besides returns the path of a file that belongs to the file at path. It inserts "-"
+// and the word what before the ending of the name.
 func besides(path, what string) string {
 	if path == "" {
 		return ""

@@ -15,32 +15,35 @@ import (
 	"ttfabric/wire"
 )
 
-// benchAddr is where the benchmarks write: the beginning of tile 1-1's memory.
+// benchAddr is the address that the benchmarks write to: the beginning of tile 1-1's memory.
 var benchAddr = wire.NewNocAddr(1, 1, 0)
 
-// ringRow is the time of a trip round a ring.
+// ringRow holds the times of trips round a ring, for one length of the trip, packet
+// size and number of packets.
 type ringRow struct {
 	Hops   int     `json:"hops"`
 	Size   int     `json:"packet_bytes"`
-	Batch  int     `json:"packets"` // that make the trip together
+	Batch  int     `json:"packets"` // number of packets that make the trip together
 	P50    float64 `json:"trip_p50_microseconds"`
 	P99    float64 `json:"trip_p99_microseconds"`
-	PerHop float64 `json:"per_hop_microseconds"` // of the median
-	Gbps   float64 `json:"gigabits_per_second"`  // payload, over the median
+	PerHop float64 `json:"per_hop_microseconds"` // median time of a trip, divided by Hops
+	Gbps   float64 `json:"gigabits_per_second"`  // payload of all packets of a trip, divided by the median time of a trip
 }
 
 func newBenchRing() *cobra.Command {
 	var f benchFlags
 	var hops, sizes, batches []int
 	var rounds int
-	c := &cobra.Command{Use: "ring", Short: "The time of packets round a ring of chips", Args: cobra.NoArgs,
-		Long: `ring sends packets from the first chip round a ring of chips and back to
-itself, by source routes of their own, and times the trip from the request of
-the first packet to the arrival of the last (CCL guide, "Ring Ping Latency").
+	c := &cobra.Command{Use: "ring", Short: "Time packets round a ring of chips", Args: cobra.NoArgs,
+		Long: `The command sends packets from the first chip round a ring of chips and back to the
+first chip. Each packet carries its route (a source route). The time of a trip
+begins with the request of the first packet and ends with the arrival of the last
+packet (CCL guide, "Ring Ping Latency").
 
-The ring is the edge of two rows of the mesh. Where more hops are asked for
-than that has, the packets take a ring of four chips within it again and again,
-as the guide's measurement over 12 hops does on a T3000.`,
+The ring is the edge of two rows of the mesh, or of two columns. If --hops asks for
+more hops than this edge has, the packets go several times round a square of four
+chips inside the edge. In the guide's measurement over 12 hops on a T3000, packets
+go round such a square too.`,
 		Example: "  ttfabric bench ring\n  ttfabric bench ring --hops 8 --packets 1,2,4,8 --sizes 64 --plot ring.svg",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
@@ -69,14 +72,16 @@ as the guide's measurement over 12 hops does on a T3000.`,
 			return nil
 		}}
 	f.add(c)
-	c.Flags().IntSliceVar(&hops, "hops", []int{8, 12}, "lengths of the trip; 4 and more, even")
+	c.Flags().IntSliceVar(&hops, "hops", []int{8, 12}, "lengths of the trip in hops; even numbers from 4")
 	c.Flags().IntSliceVar(&sizes, "sizes", []int{16, 256, 1024, 2048, 4096}, "packet sizes in bytes")
-	c.Flags().IntSliceVar(&batches, "packets", []int{1, 2, 4, 8}, "packets that make the trip together, 1 to 8")
+	c.Flags().IntSliceVar(&batches, "packets", []int{1, 2, 4, 8}, "numbers of packets that make a trip together, 1 to 8")
 	c.Flags().IntVar(&rounds, "rounds", 500, "trips per measurement")
 	return c
 }
 
-// ringBatch is the most packets of a trip: as many as the smallest sender channel takes, so that a ring can't fill up and stand still.
+// ringBatch is the largest number of packets that make a trip together. The smallest
+// sender channel has room for this number of packets. So a ring cannot fill up and
+// come to a standstill.
 const ringBatch = 8
 
 func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batches []int, rounds int) ([]ringRow, error) {
@@ -113,29 +118,31 @@ func (b *benchTarget) ring(c *cobra.Command, plane wire.Plane, hops, sizes, batc
 	return rows, nil
 }
 
-// percentiles are the median and the 99th percentile, in microseconds.
+// percentiles returns the median and the 99th percentile of ns. The values in ns are
+// nanoseconds, and the results are microseconds.
 func percentiles(ns []int64) (p50, p99 float64) {
 	ns = slices.Sorted(slices.Values(ns))
 	return float64(ns[len(ns)/2]) / 1e3, float64(ns[len(ns)*99/100]) / 1e3
 }
 
-// ringPath is a way of so many hops from the first chip along the edge of two
-// rows, or two columns, and back; what is more than the mesh's length gives is
-// spent on turns round the second square.
+// ringPath returns a route with the given number of hops. The route leads from the
+// first chip along the edge of two rows, or of two columns, and back to the first
+// chip. If the edge has fewer hops, the route goes several times round the second
+// square of the edge.
 func ringPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, error) {
 	if hops < 4 || hops%2 != 0 || hops > wire.MaxHops {
-		return nil, fmt.Errorf("a ring on a mesh has an even number of hops, 4 to %d", wire.MaxHops-1)
+		return nil, fmt.Errorf("want an even number from 4 to %d: a ring on a mesh has an even number of hops", wire.MaxHops-1)
 	}
 	m := t.Meshes[0]
 	along, across, back, home := wire.East, wire.South, wire.West, wire.North
 	length := m.Cols
 	if m.Rows < 2 || m.Cols < 2 {
-		return nil, fmt.Errorf("%s has no ring: a mesh of two rows and two columns is the least", t)
+		return nil, fmt.Errorf("%s has no ring; want a mesh of at least two rows and two columns", t)
 	}
 	if m.Rows > m.Cols {
 		along, across, back, home, length = wire.South, wire.East, wire.North, wire.West, m.Rows
 	}
-	width := min(hops/2, length, 4) // chips along; four as on a T3000
+	width := min(hops/2, length, 4) // number of chips along the longer side; at most four, as on a T3000
 	if hops/2 <= length && hops != 12 {
 		width = hops / 2
 	}
@@ -147,7 +154,7 @@ func ringPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, e
 	var p []wire.Direction
 	for k := range width - 1 {
 		if k == min(1, width-2) {
-			for range turns / 4 { // round the square behind this chip and back to it
+			for range turns / 4 { // each turn goes round the square that begins at this chip, back to this chip
 				p = append(p, along, across, back, home)
 			}
 		}
@@ -162,7 +169,7 @@ func ringPath(t *topo.Topology, plane wire.Plane, hops int) ([]wire.Direction, e
 	for i, d := range p {
 		next, ok := t.Neighbour(at, d, plane)
 		if !ok {
-			return nil, fmt.Errorf("hop %d, %s of %s, has no cable on plane %d", i+1, d, at, plane)
+			return nil, fmt.Errorf("hop %d needs a cable %s of chip %s, but this chip has no such cable on plane %d; try another --plane", i+1, d, at, plane)
 		}
 		at = next
 	}
@@ -190,7 +197,8 @@ func ringChart(rows []ringRow) *chart.Chart {
 	return c
 }
 
-// rttReport is the round trip of one link, and its parts; all in microseconds.
+// rttReport holds the times of one link's round trip and of the round trip's parts. All
+// times are in microseconds.
 type rttReport struct {
 	Src     wire.FabricNodeID `json:"src"`
 	Dst     wire.FabricNodeID `json:"dst"`
@@ -203,24 +211,29 @@ type rttReport struct {
 	Transit float64           `json:"kernel_and_wakeups_each_way_microseconds"`
 	Call    float64           `json:"send_call_microseconds"`
 	Near    float64           `json:"answer_received_until_told_microseconds"`
-	LinkRTT float64           `json:"link_round_trip_microseconds"` // as TT-link estimates it
+	LinkRTT float64           `json:"link_round_trip_microseconds"` // TT-link's own estimate of the link's round trip
 }
 
 func newBenchRTT() *cobra.Command {
 	var f benchFlags
 	var sizes []int
 	var rounds int
-	c := &cobra.Command{Use: "rtt [SRC DST]", Short: "One link's round trip and its parts", Args: noneOrTwo,
-		Long: `rtt writes single packets to a neighbour and times each until its completion
-is back (CCL guide, "Single Ethernet Link Round-Trip Latency").
+	c := &cobra.Command{Use: "rtt [SRC DST]", Short: "Time one link's round trip and its parts", Args: noneOrTwo,
+		Long: `The command writes single packets to a neighbour, and times each packet until the
+packet's completion is back (CCL guide, "Single Ethernet Link Round-Trip Latency").
 
-  request    from the request until the datagram is handed to the kernel
-  peer       from the datagram's arrival at the neighbour until the completion is handed to the kernel
-  each way   the rest, halved: from process to process by the kernel, and waking the process up
-  send call  the sender's call into the kernel, which does most of the way there and may end after the peer has begun
-  told       after the round trip: from the completion's arrival until the program has been told
+  request    from the request until the chip hands the datagram to the kernel
+  peer       from the datagram's arrival at the neighbour until the neighbour
+             hands the completion to the kernel
+  each way   half of the remaining time: the kernel takes a datagram from one
+             process to the other and wakes the other process up
+  send call  the sender's system call, in which the kernel does most of the
+             transfer; the call may end after the peer's part has begun
+  told       from the completion's arrival until the chip has told the program;
+             this part comes after the round trip
 
-The parts are means; the round trip is given as median, too.`,
+The times of the parts are means. The command prints the mean, the median and the
+99th percentile of the round trip.`,
 		Example: "  ttfabric bench rtt\n  ttfabric bench rtt M0D0 M0D1 --sizes 0,4096 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
@@ -308,7 +321,7 @@ func rttChart(rs []rttReport) *chart.Chart {
 		{"send call", func(r rttReport) float64 { return r.Call }},
 		{"request, until handed over", func(r rttReport) float64 { return r.Submit }},
 		{"peer, until handed over", func(r rttReport) float64 { return r.Far }},
-		{"told, after the round trip", func(r rttReport) float64 { return r.Near }},
+		{"program told, after the round trip", func(r rttReport) float64 { return r.Near }},
 	}
 	for _, p := range parts {
 		l := chart.Line{Name: p.name}

@@ -18,27 +18,29 @@ import (
 func newCapture() *cobra.Command {
 	var o fabriccapture.Options
 	c := &cobra.Command{Use: "capture [LINK|CHIP|CHIP:CHANNEL...]", Short: "Capture frames, for Wireshark or as lines", ValidArgsFunction: completeLinks,
-		Long: `capture shows every TT-link frame that passes the ports of running chips. Each
-frame is a line or, with -w, a packet of one pcapng file, which Wireshark, tshark
-and tcpdump read. A capture needs no privilege, because the chips capture their
-own ports. A chip captures what a port sends before an impairment does anything
-to the frame, and notes on the frame what was done to it. A frame between two
-captured chips appears twice: as the frame leaves, and as the frame arrives.
+		Long: `The command shows every TT-link frame that passes the ports of running chips. It
+prints each frame as a line. With -w it writes each frame as a packet of one pcapng
+file, which Wireshark, tshark and tcpdump read. A capture needs no privilege,
+because the chips capture their own ports. A chip captures an outgoing frame as the
+port would send the frame without impairments. A note on the frame says what an
+impairment did to the frame. A frame between two captured chips appears twice: as
+the frame leaves, and as the frame arrives.
 
 The name of a chip alone stands for the chip's own ports, and CHIP:CHANNEL for one
-port. Any other LINK stands for both ends of its cables. Without an argument,
-capture takes all ports. Each port is an interface of the file, M0D3/eth8. Some
-events have no frame of their own: packets that a router drops, links that go
-down, faults that are set. Such an event is a comment on the port's next frame.
+port. Any other LINK stands for both ends of its cables. Without an argument, the
+command captures at all ports. Each port is an interface of the file, such as
+M0D3/eth8. Some events have no frame of their own: packets that a router drops,
+links that go down, faults that are set. Such an event is a comment on the port's
+next frame.
 
-The time of a frame is by the clock of the chip's machine. Frames stand in the
-order of time.
+The clock of a chip's machine gives the times of the chip's frames. The frames are
+in the order of their times.
 
-No packet of the fabric waits for a capture. A chip leaves out frames for which
-there is no room, and counts them: the summary at the end and the file say how
-many. But a capture takes processor time: on a busy machine, use a filter. A
-capture goes on when chips die and come back. A capture ends with Ctrl-C, --count,
---duration, --limit or the fabric's end.
+No packet of the fabric waits for a capture. If a chip has no room for a captured
+frame, the chip leaves out the frame and counts it. The file, and the summary at the
+end, give the number of frames left out. A capture takes processor time: on a busy
+machine, use a filter. A capture goes on when chips die and come back. A capture
+ends with Ctrl-C, --count, --duration, --limit or the fabric's end.
 
 ` + linkHelp + "\n\n" + capture.FilterHelp,
 		Example: `  ttfabric capture                                   a line per frame, all ports
@@ -50,16 +52,16 @@ capture goes on when chips die and come back. A capture ends with Ctrl-C, --coun
   ttfabric capture M0D3:8 --count 5 -o json`,
 		RunE: func(c *cobra.Command, args []string) error { return runCapture(c, args, &o) }}
 	fl := c.Flags()
-	fl.StringVarP(&o.Write, "write", "w", "", "write pcapng to this file, or with - to stdout")
-	fl.StringVar(&o.Filter, "filter", "", "only frames that fit this expression, see above")
-	fl.IntVarP(&o.Count, "count", "c", 0, "end after so many frames; 0: never")
-	fl.DurationVar(&o.Duration, "duration", 0, "end after this time; 0: never")
-	fl.IntVar(&o.SnapLen, "snaplen", 0, "keep so many bytes of each Ethernet frame; 0: all")
-	fl.IntVar(&o.RingFiles, "ring-files", 0, "keep the last so many files, NAME_00001_TIME.pcapng and so on; needs --ring-size")
-	fl.IntVar(&o.RingMiB, "ring-size", 0, "begin another file after so many MiB")
-	fl.IntVar(&o.LimitMiB, "limit", 0, "end after so many MiB; 0: never")
-	fl.IntVar(&o.BufferMiB, "buffer", 0, fmt.Sprintf("MiB that may wait in each chip; 0: %d", capture.DefaultBuffer>>20))
-	fl.BoolVar(&o.Keys, "keys", false, "put the TLS keys of QUIC ports into the file, of chips that were started with --keylog: whoever has the file can decrypt the packets")
+	fl.StringVarP(&o.Write, "write", "w", "", "write pcapng to this file; -: to stdout")
+	fl.StringVar(&o.Filter, "filter", "", "capture only frames that match this expression; the help describes expressions")
+	fl.IntVarP(&o.Count, "count", "c", 0, "end after this many frames; 0: no limit")
+	fl.DurationVar(&o.Duration, "duration", 0, "end after this time; 0: no limit")
+	fl.IntVar(&o.SnapLen, "snaplen", 0, "keep only this many bytes of each Ethernet frame; 0: all bytes")
+	fl.IntVar(&o.RingFiles, "ring-files", 0, "keep only this many files, the newest; the names of the files are NAME_00001_TIME.pcapng and so on; needs --ring-size")
+	fl.IntVar(&o.RingMiB, "ring-size", 0, "begin the next file after this many MiB")
+	fl.IntVar(&o.LimitMiB, "limit", 0, "end after this many MiB; 0: no limit")
+	fl.IntVar(&o.BufferMiB, "buffer", 0, fmt.Sprintf("largest amount of captured frames that may wait in each chip, in MiB; 0: %d MiB", capture.DefaultBuffer>>20))
+	fl.BoolVar(&o.Keys, "keys", false, "write the TLS keys of the QUIC ports into the file, if the chips run with --keylog; whoever has the file can decrypt the packets")
 	return c
 }
 
@@ -72,7 +74,7 @@ func runCapture(c *cobra.Command, args []string, o *fabriccapture.Options) error
 		return err
 	}
 	if o.Write == "-" && terminal(c.OutOrStdout()) {
-		return spec.Usagef("-w -: stdout is a terminal, and pcapng is no text; name a file, or use a pipe: ttfabric capture -w - | wireshark -k -i -")
+		return spec.Usagef("-w -: stdout is a terminal, and a terminal cannot show pcapng; name a file, or use a pipe: ttfabric capture -w - | wireshark -k -i -")
 	}
 	f, err := openFabric(c)
 	if err != nil {
@@ -89,9 +91,9 @@ func runCapture(c *cobra.Command, args []string, o *fabriccapture.Options) error
 	}
 	j.Say = func(line string) { fmt.Fprintln(talk, line) }
 	if missing := j.Missing(); len(missing) > 0 {
-		fmt.Fprintf(talk, "not running, captured once they are: %s\n", strings.Trim(fmt.Sprint(missing), "[]"))
+		fmt.Fprintf(talk, "these chips are not running; capture begins when they start: %s\n", strings.Trim(fmt.Sprint(missing), "[]"))
 	}
-	signal.Ignore(syscall.SIGPIPE) // a reader that goes away ends the capture like any other end
+	signal.Ignore(syscall.SIGPIPE) // if the reader goes away, the capture then ends in good order
 	sink, err := captureSink(c, f, o, out)
 	if err != nil {
 		return err
@@ -105,10 +107,11 @@ func runCapture(c *cobra.Command, args []string, o *fabriccapture.Options) error
 	if err != nil {
 		return nil // the fabric is down
 	}
-	return f.KeyLog(context.WithoutCancel(c.Context())) // of connections that were made during the capture
+	return f.KeyLog(context.WithoutCancel(c.Context())) // writes also the secrets of connections that were made during the capture
 }
 
-// captureSink is where the frames go: files, or stdout as pcapng, objects or lines.
+// captureSink returns the sink that the options choose. A sink writes files, or
+// writes pcapng, objects or lines to stdout.
 func captureSink(c *cobra.Command, f *fabric.Fabric, o *fabriccapture.Options, out string) (fabriccapture.Sink, error) {
 	switch w := c.OutOrStdout(); {
 	case o.Write == "" && out == "json":

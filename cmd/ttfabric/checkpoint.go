@@ -16,24 +16,30 @@ import (
 
 func newCheckpoint() *cobra.Command {
 	var file, since string
-	c := &cobra.Command{Use: "checkpoint", Short: "Ask whether anything got lost since a moment", Args: cobra.NoArgs,
-		Long: `checkpoint notes in a file which life each chip is in and how its requests have
-ended so far. With --since it says what has got lost since: requests that were
-not performed, or nobody knows whether, by source and destination; chips that
-started anew, so that their memory is gone; chips that do not answer. Requests
-that are still open are named too: ask when the workload is idle.
+	c := &cobra.Command{Use: "checkpoint", Short: "Print what the fabric has lost since a checkpoint", Args: cobra.NoArgs,
+		Long: `'checkpoint -f FILE' writes a checkpoint of the fabric to a file. A checkpoint holds
+the incarnation of each chip, and for each outcome the number of the chip's requests
+that ended with this outcome. 'checkpoint --since FILE' compares the fabric with the
+checkpoint in a file, and prints what has been lost since the checkpoint:
 
-A workload does the same from Go, with Checkpoint and LostSince of its session.
+  - requests that were not performed, by source and destination
+  - requests of which nobody knows whether they were performed
+  - requests that are still open; run the command while the workload is idle
+  - chips that have restarted and have lost the content of their memory
+  - chips that do not answer
 
-Exit code 5 if anything got lost, or may have.`,
-		Example: "  ttfabric checkpoint -f before.json\n  ttfabric checkpoint --since before.json\n  ttfabric checkpoint --since before.json -f next.json   # the moment of the answer",
+A Go program gets the same answers from the methods Checkpoint and LostSince of its
+session.
+
+Exit code 5 if anything is lost, open or unknown.`,
+		Example: "  ttfabric checkpoint -f before.json\n  ttfabric checkpoint --since before.json\n  ttfabric checkpoint --since before.json -f next.json   # and write the next checkpoint",
 		RunE: func(c *cobra.Command, _ []string) error {
 			f, err := format(c)
 			if err != nil {
 				return err
 			}
 			if file == "" && since == "" {
-				return spec.Usagef("want a file: -f FILE notes this moment, --since FILE asks what got lost since")
+				return spec.Usagef("want -f FILE to write a checkpoint, or --since FILE to print what has been lost since a checkpoint")
 			}
 			fab, err := openFabric(c)
 			if err != nil {
@@ -47,7 +53,7 @@ Exit code 5 if anything got lost, or may have.`,
 			defer cancel()
 			if since == "" {
 				if len(missing) > 0 {
-					fmt.Fprintf(c.ErrOrStderr(), "not running, and not in the checkpoint: %v\n", missing)
+					fmt.Fprintf(c.ErrOrStderr(), "these chips are not running, so the checkpoint leaves them out: %v\n", missing)
 				}
 				now, err := fabric.TakeCheckpoint(ctx, cs)
 				if err != nil {
@@ -67,12 +73,13 @@ Exit code 5 if anything got lost, or may have.`,
 			}
 			return tellLosses(c, f, &l)
 		}}
-	c.Flags().StringVarP(&file, "file", "f", "", "note this moment in this file")
-	c.Flags().StringVar(&since, "since", "", "say what got lost since the moment in this file")
+	c.Flags().StringVarP(&file, "file", "f", "", "write a checkpoint of the fabric's present state to this file")
+	c.Flags().StringVar(&since, "since", "", "print what has been lost since the checkpoint in this file")
 	return c
 }
 
-// maxCheckpoint is the largest file with a checkpoint that is read, in bytes: many times what the largest fabric has.
+// maxCheckpoint is the size of the largest checkpoint file that the command
+// reads, in bytes. The checkpoint of the largest fabric is many times smaller.
 const maxCheckpoint = 256 << 20
 
 func noteCheckpoint(c *cobra.Command, file string, now fabric.Checkpoint) error {
@@ -83,7 +90,7 @@ func noteCheckpoint(c *cobra.Command, file string, now fabric.Checkpoint) error 
 	if err := folder.WriteFile(file, append(b, '\n')); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%d chips noted in %s at %s\n", len(now.Chips), file, time.Now().Format(time.TimeOnly))
+	fmt.Fprintf(c.ErrOrStderr(), "Wrote a checkpoint of %d chips to %s at %s.\n", len(now.Chips), file, time.Now().Format(time.TimeOnly))
 	return nil
 }
 
@@ -93,7 +100,7 @@ func readCheckpoint(ctx context.Context, file string) (v fabric.Checkpoint, err 
 		return v, spec.Usagef("--since: %w", err)
 	}
 	if err := json.Unmarshal(b, &v); err != nil || len(v.Chips) == 0 {
-		return v, spec.Usagef("--since: %s is no checkpoint; 'ttfabric checkpoint -f FILE' writes one", file)
+		return v, spec.Usagef("--since %s: the file holds no checkpoint; 'ttfabric checkpoint -f FILE' writes a checkpoint", file)
 	}
 	return v, nil
 }
@@ -105,7 +112,7 @@ func tellLosses(c *cobra.Command, format string, l *fabric.LossesSince) error {
 			return err
 		}
 	case !l.Any():
-		fmt.Fprintln(c.OutOrStdout(), "nothing got lost")
+		fmt.Fprintln(c.OutOrStdout(), "nothing was lost")
 	default:
 		tw := newTable(c, "From", "To", "Lost", "Unknown outcome", "Open")
 		for _, f := range l.Flows {
@@ -115,14 +122,14 @@ func tellLosses(c *cobra.Command, format string, l *fabric.LossesSince) error {
 			tw.Render()
 		}
 		if len(l.Restarted) > 0 {
-			fmt.Fprintf(c.OutOrStdout(), "started anew, their memory is gone: %v\n", l.Restarted)
+			fmt.Fprintf(c.OutOrStdout(), "these chips have restarted and have lost the content of their memory: %v\n", l.Restarted)
 		}
 		if len(l.Silent) > 0 {
-			fmt.Fprintf(c.OutOrStdout(), "not running, or no answer: %v\n", l.Silent)
+			fmt.Fprintf(c.OutOrStdout(), "these chips are not running, or do not answer: %v\n", l.Silent)
 		}
 	}
 	if l.Any() {
-		return assertf("since the checkpoint %d chips started anew, %d do not answer, and %d flows have requests that are lost, of unknown outcome or open", len(l.Restarted), len(l.Silent), len(l.Flows))
+		return assertf("since the checkpoint %d chips have restarted, %d chips do not answer, and %d flows have requests that are lost, of unknown outcome or open", len(l.Restarted), len(l.Silent), len(l.Flows))
 	}
 	return nil
 }

@@ -17,21 +17,21 @@ func newChip() *cobra.Command {
 	c.AddCommand(
 		newChipStart(&cobra.Command{Use: "start CHIP", Short: "Start a chip that is not running", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip start M0D3"}, (*fabric.Fabric).StartChip),
-		newChipDo(&cobra.Command{Use: "kill CHIP", Short: "Kill a chip's process without a goodbye (kill -9)", Args: cobra.ExactArgs(1),
+		newChipDo(&cobra.Command{Use: "kill CHIP", Short: "Kill a chip's process at once (kill -9)", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip kill M0D3"}, (*fabric.Fabric).KillChip),
-		newChipStart(&cobra.Command{Use: "restart CHIP", Short: "Kill a chip without a goodbye and start it again", Args: cobra.ExactArgs(1),
-			Long:    "restart kills a chip's process (kill -9) and starts it again: its memory is empty, and of what was done to its cables only what 'up --netem' declared is left.",
+		newChipStart(&cobra.Command{Use: "restart CHIP", Short: "Kill a chip's process at once (kill -9) and start the chip again", Args: cobra.ExactArgs(1),
+			Long:    "The command kills a chip's process (kill -9) and starts the chip again, with empty memory. The impairments that 'up --netem' declared for the chip's cables are in force again. All later changes to the chip's cables are gone.",
 			Example: "  ttfabric chip restart M0D3\n  ttfabric chip restart M0D3 --record /tmp/calls"}, (*fabric.Fabric).RestartChip),
 		newChipRemove(),
-		newChipDo(&cobra.Command{Use: "pause CHIP", Short: "Stop a chip's process where it is (SIGSTOP)", Args: cobra.ExactArgs(1),
-			Long:    "A paused chip is silent and forgets nothing: its neighbours take its links down, and resume the same sessions after 'chip resume'.",
+		newChipDo(&cobra.Command{Use: "pause CHIP", Short: "Freeze a chip's process (SIGSTOP)", Args: cobra.ExactArgs(1),
+			Long:    "A paused chip sends nothing and keeps its memory and state. The chip's neighbours take the links to the chip down. After 'chip resume', the links resume the same sessions.",
 			Example: "  ttfabric chip pause M0D3"}, (*fabric.Fabric).PauseChip),
-		newChipDo(&cobra.Command{Use: "resume CHIP", Short: "Let a paused chip go on (SIGCONT)", Args: cobra.ExactArgs(1),
+		newChipDo(&cobra.Command{Use: "resume CHIP", Short: "Let a paused chip run again (SIGCONT)", Args: cobra.ExactArgs(1),
 			Example: "  ttfabric chip resume M0D3"}, (*fabric.Fabric).ResumeChip))
 	return c
 }
 
-// newChipDo completes a command that does something to one chip.
+// newChipDo completes a command that acts on one chip by calling do.
 func newChipDo(c *cobra.Command, do func(*fabric.Fabric, context.Context, wire.FabricNodeID) error) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		f, n, err := chipArg(c, args[0])
@@ -43,7 +43,8 @@ func newChipDo(c *cobra.Command, do func(*fabric.Fabric, context.Context, wire.F
 	return c
 }
 
-// newChipStart completes a command that starts a chip, which may be recorded.
+// newChipStart completes a command that starts a chip by calling start. The command's
+// flags may ask for a recording of the chip.
 func newChipStart(c *cobra.Command, start func(*fabric.Fabric, context.Context, wire.FabricNodeID, spec.Records) error) *cobra.Command {
 	s := spec.Default()
 	addOptions(c, &s, spec.RecordOptions...)
@@ -62,7 +63,7 @@ func newChipStart(c *cobra.Command, start func(*fabric.Fabric, context.Context, 
 		if err := start(f, c.Context(), n, rec); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "chip %s runs, and its links train; 'ttfabric inspect --diff' lists those that are not up yet\n", n)
+		fmt.Fprintf(c.ErrOrStderr(), "chip %s runs, and the chip's links train; 'ttfabric inspect --diff' lists the cables that are not up yet\n", n)
 		return nil
 	}
 	return c
@@ -71,16 +72,18 @@ func newChipStart(c *cobra.Command, start func(*fabric.Fabric, context.Context, 
 func newChipRemove() *cobra.Command {
 	var drain time.Duration
 	c := &cobra.Command{Use: "remove CHIP", Short: "Let a chip say goodbye and stop", Args: cobra.ExactArgs(1),
-		Long: `remove stops a chip in order, as against 'chip kill': it takes no new work
-then, until nothing of its own is under way and no packet is in its channels,
-for at most --drain; it closes its links, leaves the gossip and ends. Its
-neighbours know at once, and nobody has to find out by silence. Programs that
-still send to it hear that it is unreachable; a traffic run goes on until it ends. 'chip start' brings it back,
-with empty memory.`,
+		Long: `Unlike 'chip kill', the command stops a chip in good order. The chip takes no new
+work. For at most the time of --drain, the chip waits until none of its own requests
+is under way and no packet is in its channels. Then the chip closes its links,
+leaves the gossip and ends. So its neighbours know of the end at once.
+
+Programs that still send to the chip learn that the chip is unreachable. A
+traffic run on the chip goes on until the chip ends. 'chip start' brings the chip
+back with empty memory.`,
 		Example: "  ttfabric chip remove M0D3\n  ttfabric chip remove M0D3 --drain 30s\n  ttfabric chip start M0D3",
 		RunE: func(c *cobra.Command, args []string) error {
 			if drain < 0 {
-				return spec.Usagef("--drain %v: want 0, not to wait, or more", drain)
+				return spec.Usagef("--drain %v: want 0 to not wait, or a positive time", drain)
 			}
 			f, err := format(c)
 			if err != nil {
@@ -98,11 +101,11 @@ with empty memory.`,
 				return printJSON(c, map[string]any{"chip": n, "drained": drained})
 			}
 			if !drained && drain > 0 {
-				fmt.Fprintf(c.ErrOrStderr(), "chip %s still had something under way after %v\n", n, drain)
+				fmt.Fprintf(c.ErrOrStderr(), "chip %s still had packets or requests under way after %v\n", n, drain)
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "chip %s has left; 'ttfabric chip start %s' brings it back\n", n, n)
+			fmt.Fprintf(c.ErrOrStderr(), "chip %s has left; 'ttfabric chip start %s' brings the chip back\n", n, n)
 			return nil
 		}}
-	c.Flags().DurationVar(&drain, "drain", 5*time.Second, "wait so long at most for what is under way; 0: not at all")
+	c.Flags().DurationVar(&drain, "drain", 5*time.Second, "longest time to wait for packets and requests under way; 0: do not wait")
 	return c
 }

@@ -9,8 +9,8 @@ import (
 	"ttfabric/router/route"
 )
 
-// flagValues are the flags that take one of a few words, with those words, for
-// the shell to complete. Of the same flag of several commands they are those that its help names.
+// flagValues maps the names of flags to the words that are the flags' values. The
+// shell completes these words. Every command with such a flag takes the same words.
 func flagValues() map[string][]string {
 	var schemes []string
 	for _, s := range route.Schemes {
@@ -31,7 +31,8 @@ func flagValues() map[string][]string {
 	return values
 }
 
-// completeValues lets the shell complete the values of flags that take one of a few words.
+// completeValues lets the shell complete the values of flags, for c and all commands
+// below c. The map values holds the values of each flag, by the flag's name.
 func completeValues(c *cobra.Command, values map[string][]string) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		words, ok := values[f.Name]

@@ -16,23 +16,26 @@ func newCompose() *cobra.Command {
 	c := &cobra.Command{
 		Use: "compose [TOPOLOGY]", Short: "Write a compose file: one container per chip", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
-		Long: `compose writes a compose file that brings a fabric up with one container per
-chip, for docker-compose 1.29 and for Compose v2. TOPOLOGY is what 'up' takes; a
-file's text goes into the compose file, so that it can be handed on alone.
+		Long: `The command writes a compose file, which brings a fabric up with one container per
+chip. The file works with docker-compose 1.29 and with Compose v2. TOPOLOGY is a
+topology as for 'up'. The compose file contains the text of the topology, and needs
+no topology file. With -o json, the command writes JSON. 'ttfabric up --runtime
+docker' also writes a compose file, and starts the containers at once.
 
-The fabric is called as --name says unless the environment variable
-TTFABRIC_NAME is set when it is brought up; TTFABRIC_IMAGE and TTFABRIC_MTU
-stand in the same way for --image and --mtu. Commands find it by its containers'
-labels. 'ttfabric up --runtime docker' writes the file and uses it at once. With -o json
-it is written as JSON.
+--name is the name of the fabric. When docker-compose brings the file up, the
+environment variables TTFABRIC_NAME, TTFABRIC_IMAGE and TTFABRIC_MTU replace the
+values of --name, --image and --mtu. Commands find the fabric by its containers'
+labels.
 
 With --auth psk, --transport quic or --gossip-key, each container gets its own
-keys and certificates as secrets, from a folder that compose makes for them
-(--secrets) and that TTFABRIC_SECRETS may replace. They are in no compose file.
-With --record, chips record into the fabric's volume; 'record stop' and 'down'
-copy that to the folder. With --keylog they log into it; 'up', 'capture'
-and 'down' copy that to theirs. With --archive, 'events' and 'down' copy the
-archive, which is in the volume in any case.`,
+keys and certificates as secrets. The command writes the secrets to a folder
+(--secrets), not into the compose file. When docker-compose brings the file up, the
+environment variable TTFABRIC_SECRETS may name another folder.
+
+Chips write recordings, logged secrets and the archive of events into the
+fabric's volume. 'record stop' and 'down' copy recordings to the folder of
+--record. 'up', 'capture' and 'down' copy logged secrets to the folder of
+--keylog. 'events' and 'down' copy the archive to the folder of --archive.`,
 		Example: `  ttfabric compose t3000 -f t3000.yml
   docker-compose -p t3000 -f t3000.yml up -d
   ttfabric inspect
@@ -47,7 +50,7 @@ archive, which is in the volume in any case.`,
 					return nil, "", err
 				}
 				b, err := of.Compose()
-				return b, fmt.Sprintf("%s%s. 'docker-compose -p %s -f %s up -d' brings it up.", topo.Count(len(t.Chips), "container"), f.keys.Told(), container.AsProject(of.Spec.Name), file), err
+				return b, fmt.Sprintf("%s%s. 'docker-compose -p %s -f %s up -d' brings the fabric up.", topo.Count(len(t.Chips), "container"), f.keys.Told(), container.AsProject(of.Spec.Name), file), err
 			})
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")

@@ -11,15 +11,15 @@ import (
 	"ttfabric/router/topo"
 )
 
-// addContainerOptions adds what containers are like to a command as flags.
+// addContainerOptions adds the options of containers to a command as flags.
 func addContainerOptions(c *cobra.Command, o *container.Options) {
 	fl := c.Flags()
-	fl.StringVar(&o.Image, "image", o.Image, "container image; 'scripts/image' builds it")
-	fl.StringVar(&o.Memory, "memory", o.Memory, "memory that one container may take, as the engine writes it")
+	fl.StringVar(&o.Image, "image", o.Image, "container image; 'scripts/image' builds the image")
+	fl.StringVar(&o.Memory, "memory", o.Memory, "memory limit of each container, in Docker's notation, such as 256m")
 	fl.IntVar(&o.MTU, "mtu", o.MTU, "MTU of the containers' network, in bytes")
 }
 
-// containerFlags are those of 'compose' and 'stack'.
+// containerFlags are the flags that 'compose' and 'stack' share.
 type containerFlags struct {
 	spec spec.Spec
 	keys container.Keys
@@ -27,13 +27,13 @@ type containerFlags struct {
 }
 
 func (f *containerFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.keys.Gossip, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it, or generate")
-	c.Flags().StringVar(&f.keys.Folder, "secrets", "", "folder to make for the keys and certificates that containers see (default: that of --file, with the ending .secrets)")
+	c.Flags().StringVar(&f.keys.Gossip, "gossip-key", "", "file with the key that encrypts gossip, as 'gossip keygen' writes; the value generate makes a new key")
+	c.Flags().StringVar(&f.keys.Folder, "secrets", "", "new folder for the keys and certificates of the containers (default: the name of --file with the ending .secrets)")
 	addContainerOptions(c, &f.Options)
 	addOptions(c, &f.spec)
 }
 
-// file settles what the file for containers says, and writes the keys that it names.
+// file returns the content of the compose or stack file, and writes the keys that the file names.
 func (f *containerFlags) file(c *cobra.Command, arg string, t *topo.Topology, path string) (*container.File, error) {
 	name, _ := c.Flags().GetString("name")
 	s, err := container.Settle(name, t, f.spec, f.Options)
@@ -44,8 +44,10 @@ func (f *containerFlags) file(c *cobra.Command, arg string, t *topo.Topology, pa
 	return &container.File{Spec: s, Topology: t, Named: arg, Options: f.Options, Secrets: secrets}, err
 }
 
-// render loads the topology that a command names, and writes what is made of it
-// to a file, or to standard output where none is named. told is what is said of the file.
+// render loads the topology that a command names, and writes the text that make
+// returns for the topology. The text goes to the file, or to standard output if the
+// parameter file is empty. After writing a file, render prints the file's name and
+// the description told, which make returns too.
 func render(c *cobra.Command, args []string, file string, make func(arg string, t *topo.Topology) (b []byte, told string, err error)) error {
 	arg := folder.DefaultTopology
 	if len(args) > 0 {

@@ -114,7 +114,7 @@ func TestComposeWithKeys(t *testing.T) {
 		}
 	}
 	// The same again overwrites no key that a fabric may be running with.
-	if _, errs, code := c.run("compose", "n300", "--auth", "psk", "-f", file); code != exitUsage || !strings.Contains(errs, "sealed.secrets is there already") {
+	if _, errs, code := c.run("compose", "n300", "--auth", "psk", "-f", file); code != exitUsage || !strings.Contains(errs, "sealed.secrets exists already") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	if _, err := folder.GossipKeys(filepath.Join(c.dir, "lab", "sealed.secrets", folder.KeysFile)); err != nil {

@@ -14,35 +14,37 @@ import (
 	"ttfabric/wire"
 )
 
-// downedLink is one direction of a declared cable that is not up, as the
-// downed-links report of the machines' users has it (tt-metal #52859).
+// downedLink is one direction of a declared cable that is not up. The
+// downed-links report of tt-metal #52859 has the same columns.
 type downedLink struct {
 	Src        wire.FabricNodeID `json:"src"`
 	SrcChannel wire.Channel      `json:"src_channel"`
 	Dst        wire.FabricNodeID `json:"dst"`
 	DstChannel wire.Channel      `json:"dst_channel"`
-	Direction  string            `json:"direction"` // in which dst lies
+	Direction  string            `json:"direction"` // direction in which dst lies, seen from src
 	Plane      wire.Plane        `json:"plane"`
 	Scope      string            `json:"scope"`            // "intra-mesh" or "inter-mesh"
-	Reason     string            `json:"reason"`           // as the source's end has it
-	SinceS     *float64          `json:"since_seconds"`    // since when its own cable carries no frames; null if the source cannot tell
-	By         *wire.Channel     `json:"by_channel"`       // by whose cable the frames go meanwhile; null: by none
-	Retrains   int               `json:"retrains"`         // of the source's end in its life
-	DowntimeS  float64           `json:"downtime_seconds"` // of the source's end in its life
+	Reason     string            `json:"reason"`           // reason why the cable is not up, according to the source's end
+	SinceS     *float64          `json:"since_seconds"`    // time for which the cable has carried no frames; null if the source does not know
+	By         *wire.Channel     `json:"by_channel"`       // channel whose cable carries the link's frames meanwhile; null: no cable carries them
+	Retrains   int               `json:"retrains"`         // retrains of the source's end in the source's present incarnation
+	DowntimeS  float64           `json:"downtime_seconds"` // time that the source's end was down in the source's present incarnation
 }
 
-// linkDiff is what is declared and what is up of it, in cables.
+// linkDiff compares the declared cables with the cables that are up.
 type linkDiff struct {
 	Declared int                    `json:"declared"`
 	Up       int                    `json:"up"`
-	Downed   []downedLink           `json:"downed"`        // both directions of each cable that is not up and that the fabric routes
-	Unused   []downedLink           `json:"unused_downed"` // of each that is not up and that it does not need
-	Planes   []topo.DirectionHealth `json:"directions"`    // what is declared, expected and live, by chip and direction
+	Downed   []downedLink           `json:"downed"`        // both directions of each cable that routes use and that is not up
+	Unused   []downedLink           `json:"unused_downed"` // both directions of each cable that no route needs and that is not up
+	Planes   []topo.DirectionHealth `json:"directions"`    // numbers of declared, expected and live cables, by chip and direction
 }
 
-// diffLinks compares the cables of a topology with what the chips say of their
-// ends; quiet says why some say nothing. A cable is up if both of its ends say
-// so, and that their frames go by it. expected has the cables that should exist: t, or what a factory descriptor says.
+// diffLinks compares the cables of topology t with the link ends that the chips
+// report in views. A cable is up if both ends of the cable report that they are up
+// and that their frames go by this cable. The topology expected has the cables that
+// should exist; it is t, or the topology of a factory descriptor. The map quiet holds,
+// for each chip without a report, the reason why the report is missing.
 func diffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.FabricNodeID]string) linkDiff {
 	ends := map[wire.PortID]api.LinkView{}
 	for _, v := range views {
@@ -73,12 +75,14 @@ func diffLinks(t, expected *topo.Topology, views []api.ChipView, quiet map[wire.
 	return d
 }
 
-// carries reports whether an end is up, its peer the one given, and its frames go by its own cable.
+// carries reports whether a link end is up, has the given peer, and sends frames by
+// the end's own cable.
 func carries(l api.LinkView, peer wire.PortID) bool {
 	return l.State == "up" && l.By == nil && l.Peer == peer.Node && l.PeerChan == peer.Channel
 }
 
-// downed is the direction of c from src to dst.
+// downed describes the direction of cable c from src to dst, and the reason why this
+// direction is not up.
 func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wire.PortID]api.LinkView, quiet map[wire.FabricNodeID]string) downedLink {
 	d := downedLink{Src: src.Node, SrcChannel: src.Channel, Dst: dst.Node, DstChannel: dst.Channel, Direction: dir.String(), Plane: c.Plane, Scope: "intra-mesh"}
 	if c.External() {
@@ -98,9 +102,9 @@ func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wir
 	case !told && quiet[src.Node] != "":
 		d.Reason = fmt.Sprintf("%s %s", src.Node, quiet[src.Node])
 	case !told && c.Unused:
-		d.Reason = "not brought up: more cables than the mesh has planes"
+		d.Reason = "not brought up: the mesh has fewer planes than cables here"
 	case !told:
-		d.Reason = "no such port at " + src.Node.String() // a chip that was started with other cables
+		d.Reason = "no such port at " + src.Node.String() // the chip was started with other cables
 	case l.Peer != dst.Node || l.PeerChan != dst.Channel:
 		d.Reason = fmt.Sprintf("the fabric was brought up with a cable to %s/%d there", l.Peer, l.PeerChan)
 	case quiet[dst.Node] != "":
@@ -110,20 +114,20 @@ func downed(c topo.Cable, src, dst wire.PortID, dir wire.Direction, ends map[wir
 	case l.Held:
 		d.Reason = fmt.Sprintf("held down for %s more after %d failures", seconds(l.HeldForS), l.Flaps)
 	case l.By != nil:
-		d.Reason = "its own cable does not carry frames"
+		d.Reason = "this cable does not carry frames"
 	case l.State == "up" && ends[dst].By != nil:
-		d.Reason = "up here, but the other end's frames go another way"
+		d.Reason = "up here, but the other end sends its frames by another cable"
 	case l.State == "up":
-		d.Reason = "up here, not at the other end"
+		d.Reason = "up here, but not at the other end"
 	case l.Retrains == 0 && l.LastDown == "none":
-		d.Reason = "never was up"
+		d.Reason = "was never up"
 	default:
 		d.Reason = l.LastDown
 	}
 	return d
 }
 
-// showDiff is inspect --diff.
+// showDiff prints the result of 'inspect --diff'.
 func showDiff(c *cobra.Command, t *topo.Topology, format, file string, views []api.ChipView, missing, silent []wire.FabricNodeID) error {
 	expected := t
 	if file != "" {
@@ -176,7 +180,7 @@ func printDiff(c *cobra.Command, d linkDiff) {
 	planes.Render()
 	fmt.Fprintf(c.OutOrStdout(), "%d of %d cables are up", d.Up, d.Declared)
 	if n := len(d.Unused) / 2; n > 0 {
-		fmt.Fprintf(c.OutOrStdout(), "; of those that the fabric does not need, %d are missing", n)
+		fmt.Fprintf(c.OutOrStdout(), "; %d of the cables that no route needs are not up", n)
 	}
 	fmt.Fprintln(c.OutOrStdout())
 }

@@ -17,17 +17,20 @@ import (
 func newDoctor() *cobra.Command {
 	var r doctor.Request
 	c := &cobra.Command{
-		Use: "doctor [TOPOLOGY]", Short: "Look whether this machine can run a fabric, and say what to do where not", Args: cobra.MaximumNArgs(1),
+		Use: "doctor [TOPOLOGY]", Short: "Check whether this machine can run a fabric, and say how to mend problems", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
-		Long: `doctor looks at what a fabric of the given size needs of this machine: loopback,
-UDP offload, buffers, free ports, limits, memory, disk, clock, the Docker engine and
-its networks, kernel netem, Wireshark. It changes nothing. Each check is ok, a
-warning or a failure, and says what to do. A warning is about something that works
-worse or is missing, and that a fabric can do without. TOPOLOGY is what 'up' takes
-(default: t3000); --port-base, --runtime and --image are those of 'up'. With
-'--runtime docker', a check of what containers need fails rather than warns.
+		Long: `The command checks what a fabric of the given topology needs of this machine:
+loopback, UDP offload, buffers, free ports, limits, memory, disk, clock, the Docker
+engine and its networks, kernel netem, Wireshark. The command changes nothing.
 
-Exit code 1 where a check fails, 0 otherwise.`,
+The verdict of each check is ok, warning or failure. With each warning and failure,
+the command prints what you can do about the problem. A fabric runs in spite of a
+warning, but slower or without some feature. TOPOLOGY is a topology as for 'up'
+(default: t3000). --port-base, --runtime and --image mean the same as for 'up'. If
+the machine lacks something that only containers need, the verdict is a failure with
+'--runtime docker', and a warning otherwise.
+
+Exit code 1 if a check fails, 0 otherwise.`,
 		Example: "  ttfabric doctor\n  ttfabric doctor galaxy --runtime docker\n  ttfabric doctor mesh:4x8 --port-base 17000\n  ttfabric doctor -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
@@ -47,13 +50,14 @@ Exit code 1 where a check fails, 0 otherwise.`,
 			return showFindings(c, f, doctor.Examine(c.Context(), &r))
 		}}
 	fl := c.Flags()
-	fl.IntVar(&r.PortBase, "port-base", 0, "UDP port of the first chip's channel 0, as for 'up': are they free?")
-	fl.StringVar(&r.Runtime, "runtime", spec.Process, "what the chips are to be: process or docker")
+	fl.IntVar(&r.PortBase, "port-base", 0, "check whether the UDP ports that 'up' would use with this --port-base are free")
+	fl.StringVar(&r.Runtime, "runtime", spec.Process, "how the chips are to run: process (as processes of this machine) or docker (as containers)")
 	fl.StringVar(&r.Image, "image", container.DefaultOptions().Image, "container image, as for 'up'")
 	return c
 }
 
-// showFindings prints findings. Its error, which makes the exit code 1, says how many checks failed.
+// showFindings prints findings. If checks failed, showFindings returns an error with
+// the number of failed checks, and the exit code is 1.
 func showFindings(c *cobra.Command, f string, found []doctor.Finding) error {
 	count := map[doctor.Verdict]int{}
 	for _, x := range found {
@@ -75,7 +79,7 @@ func showFindings(c *cobra.Command, f string, found []doctor.Finding) error {
 		return fmt.Errorf("%s failed", topo.Count(n, "check"))
 	}
 	if n := count[doctor.Warning]; n > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "%s; nothing that keeps this fabric from running\n", topo.Count(n, "warning"))
+		fmt.Fprintf(c.ErrOrStderr(), "%s; the fabric can run all the same\n", topo.Count(n, "warning"))
 	}
 	return nil
 }

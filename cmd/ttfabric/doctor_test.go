@@ -65,14 +65,14 @@ func TestDoctorProvoked(t *testing.T) {
 		found, way             string
 	}{
 		{"occupied port", fmt.Sprintf("--port-base %d", port-1), "PATH=" + c.dir, "", "ports", doctor.Failure, fmt.Sprintf("UDP port %d", port), "ss -ulpn"},
-		{"ports beyond the last", "--port-base 65530", "PATH=" + c.dir, "", "ports", doctor.Failure, "65535", "65408 at most"},
+		{"ports beyond the last", "--port-base 65530", "PATH=" + c.dir, "", "ports", doctor.Failure, "65535", "at most 65408"},
 		{"no docker", "", "PATH=" + c.dir, "", "docker engine", doctor.Warning, "no docker command", "docker.io"},
 		{"no docker where it is wanted", "--runtime docker", "PATH=" + c.dir, "", "docker engine", doctor.Failure, "no docker command", "docker.io"},
 		{"no compose", "--runtime docker", "PATH=" + c.dir, "", "compose", doctor.Failure, "docker command is missing", "docker-compose"},
 		{"no right to use docker", "", "PATH=" + fake + ":" + os.Getenv("PATH"), "", "docker engine", doctor.Warning, "usermod -aG docker", ""},
 		{"an engine that is not there", "", "DOCKER_HOST=unix:///nowhere.sock", "", "docker engine", doctor.Warning, "", ""},
 		{"no tshark", "", "PATH=" + c.dir, "", "wireshark", doctor.Warning, "neither tshark nor wireshark", "install"},
-		{"few open files", "", "PATH=" + c.dir, "ulimit -n 16", "open files", doctor.Failure, "16 may be open", "ulimit -n 160"},
+		{"few open files", "", "PATH=" + c.dir, "ulimit -n 16", "open files", doctor.Failure, "may have 16 open files", "ulimit -n 160"},
 		{"a run folder that is a file", "", "XDG_RUNTIME_DIR=" + file, "", "run folder", doctor.Failure, "is not a folder", "XDG_RUNTIME_DIR"},
 	} {
 		t.Run(x.name, func(t *testing.T) {

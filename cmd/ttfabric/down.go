@@ -13,8 +13,15 @@ func newDown() *cobra.Command {
 	var all, discard bool
 	var strange string
 	c := &cobra.Command{
-		Use: "down", Short: "Stop a fabric and remove everything of it", Args: cobra.NoArgs,
-		Long:    "down stops the chips of a fabric and removes its run folder, also after a crash. Of one of containers it removes these, their network and their volume, whoever started them. The archive of its events goes with it, unless 'up --archive' put it elsewhere. What containers have recorded and logged is copied to the folders of --record and --keylog before.",
+		Use: "down", Short: "Stop a fabric and remove its run folder or containers", Args: cobra.NoArgs,
+		Long: `The command stops the chips of a fabric and removes the fabric's run folder. It
+works after a crash too. If the chips are containers, the command removes the
+containers, their network and their volume, whoever started the containers. Before,
+the command copies recordings to the folder of --record, and logged secrets to the
+folder of --keylog.
+
+The command also removes the archive of the fabric's events, unless 'up --archive'
+named another folder for the archive.`,
 		Example: "  ttfabric down\n  ttfabric down --name lab\n  ttfabric down --all",
 		RunE: func(c *cobra.Command, _ []string) error {
 			name, _ := c.Flags().GetString("name")
@@ -33,13 +40,13 @@ func newDown() *cobra.Command {
 				found, err := fabric.Remove(dir, discard, strange)
 				switch {
 				case err != nil && found == fabric.Nothing:
-					fmt.Fprintf(c.ErrOrStderr(), "No fabric named %q ran as processes; whether as containers is not known: %v\n", name, err)
+					fmt.Fprintf(c.ErrOrStderr(), "No fabric named %q ran as processes. The command cannot find out whether a fabric of this name runs as containers: %v\n", name, err)
 				case err != nil:
 					return fmt.Errorf("fabric %q: %w", name, err)
 				default:
 					fmt.Fprintf(c.ErrOrStderr(), map[fabric.Removed]string{
 						fabric.Nothing:   "No fabric named %q was running.\n",
-						fabric.Forgotten: "Fabric %q is forgotten here; its chips run on.\n",
+						fabric.Forgotten: "The run folder of fabric %q is removed; the fabric's chips run on.\n",
 						fabric.Stopped:   "Fabric %q is down.\n",
 					}[found], name)
 				}
@@ -47,8 +54,8 @@ func newDown() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&discard, "discard-recordings", false, "don't copy what containers have recorded or logged")
-	c.Flags().StringVar(&strange, "recordings", "", "folder for recordings of containers of which nothing says any more where they belong")
-	c.Flags().BoolVar(&all, "all", false, "all fabrics of this user: those that have a run folder")
+	c.Flags().BoolVar(&discard, "discard-recordings", false, "do not copy the recordings and logged secrets of containers")
+	c.Flags().StringVar(&strange, "recordings", "", "folder for recordings of containers, for use when the command cannot learn which folder --record named")
+	c.Flags().BoolVar(&all, "all", false, "stop all fabrics of this user that have a run folder")
 	return c
 }

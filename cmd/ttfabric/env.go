@@ -13,8 +13,10 @@ import (
 // envPrefix begins the name of each environment variable that stands for a flag.
 const envPrefix = "TTFABRIC_"
 
-// envName is the environment variable of a flag: TTFABRIC_NAME for those of
-// all commands, TTFABRIC_UP_PROFILE for 'ttfabric up --profile'.
+// envName returns the name of the environment variable of a flag. If all commands
+// have the flag, the variable has a name such as TTFABRIC_NAME. If one command has
+// the flag, the variable's name contains that command, such as TTFABRIC_UP_PROFILE
+// for 'ttfabric up --profile'.
 func envName(c *cobra.Command, f *pflag.Flag) string {
 	var path []string
 	if c.InheritedFlags().Lookup(f.Name) != f {
@@ -23,7 +25,9 @@ func envName(c *cobra.Command, f *pflag.Flag) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(strings.Join(append(path, f.Name), "_"), "-", "_"))
 }
 
-// fromEnvironment sets the flags that the command line does not name to what the environment says.
+// fromEnvironment sets flags from environment variables. If the command line does
+// not name a flag and the flag's environment variable is set, the variable gives the
+// value.
 func fromEnvironment(c *cobra.Command, _ []string) (err error) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		name := envName(c, f)

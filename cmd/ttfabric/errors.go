@@ -12,7 +12,7 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Exit codes, as `ttfabric --help` lists them.
+// Exit codes of the program. `ttfabric --help` lists the exit codes.
 const (
 	exitOK       = 0
 	exitFailed   = 1
@@ -23,15 +23,17 @@ const (
 	exitSignal   = 130
 )
 
-// assertionError says that a command ran and found what it was asked to rule out.
+// assertionError is the error of a command that ran, but whose check of the fabric
+// failed, for example because a ping was lost.
 type assertionError struct{ error }
 
-// Unwrap returns the error that the text comes from.
+// Unwrap returns the wrapped error, which holds the text.
 func (e *assertionError) Unwrap() error { return e.error }
 
 func assertf(format string, a ...any) error { return &assertionError{fmt.Errorf(format, a...)} }
 
-// exitCode is the exit code of an error. It is the one place that knows which kind of error has which code.
+// exitCode returns the exit code of an error. No other function maps kinds of errors
+// to exit codes.
 func exitCode(err error, interrupted bool) int {
 	var assertion *assertionError
 	var of *spec.Error
@@ -52,7 +54,7 @@ func exitCode(err error, interrupted bool) int {
 	return exitFailed
 }
 
-// report prints the error and returns the exit code.
+// report prints an error and returns the exit code of the error.
 func report(err error, interrupted bool) int {
 	code := exitCode(err, interrupted)
 	if code != exitOK && code != exitSignal {
@@ -61,12 +63,12 @@ func report(err error, interrupted bool) int {
 	return code
 }
 
-// patience is how long a command that was interrupted may clean up before one
-// more signal ends it at once. 'timeout' and some shells send each signal twice.
+// patience is the time for which an interrupted command ignores further signals
+// while the command cleans up. 'timeout' and some shells send each signal twice.
 const patience = time.Second
 
-// insist ends the process at the first signal that comes patience after ctx
-// ended, by calling end: whoever presses Ctrl-C again does not want to wait.
+// insist ends the process at the first signal that comes at least [patience] after
+// ctx ended, by calling end. A user who presses Ctrl-C again does not want to wait.
 func insist(ctx context.Context, signals <-chan os.Signal, end func()) {
 	<-ctx.Done()
 	for first := time.Now(); ; {

@@ -32,15 +32,17 @@ type eventFlags struct {
 
 func newEvents() *cobra.Command {
 	var f eventFlags
-	c := &cobra.Command{Use: "events [CHIP]", Short: "Show what has happened and what happens", Args: cobra.MaximumNArgs(1),
-		Long: `events prints what has happened since the fabric was brought up, by time, and
-goes on as it happens, until Ctrl-C or 'ttfabric down': links, packets given up,
-chips that join and leave, faults that were injected.
+	c := &cobra.Command{Use: "events [CHIP]", Short: "Show past events of the fabric, and follow new events", Args: cobra.MaximumNArgs(1),
+		Long: `The command prints the events since the fabric was brought up, in order of time.
+Then the command prints new events as they happen, until Ctrl-C or 'ttfabric down'.
+Events are about links, packets given up, chips that join and leave, and injected
+faults.
 
-Each chip archives its events in files of its own, so those of a chip that is
-dead are there too. With --since or --last it ends after the history, unless -f
-says otherwise. With -o json it prints one JSON object a line; seq counts the
-events of one life of a chip, so a gap in it is a loss.`,
+Each chip archives its events in its own files. So the command shows events of dead
+chips too. With --since, --last or --archive but without -f, the command ends after
+the past events. With -o json the command prints one JSON object per line. The field
+"seq" counts the events of one incarnation of a chip. A gap in "seq" means that
+events were lost.`,
 		Example: `  ttfabric events
   ttfabric events --since 10m --type link,fault
   ttfabric events M0D3 --last 20 -f
@@ -57,16 +59,16 @@ events of one life of a chip, so a gap in it is a loss.`,
 			return showEvents(c, append(f.chips, args...), f, out == "json")
 		}}
 	fl := c.Flags()
-	fl.BoolVarP(&f.follow, "follow", "f", false, "go on with what happens next (the default unless --since, --last or --archive is given)")
-	fl.StringVar(&f.since, "since", "", "only events of this past time, such as 10m, or from an instant on, such as 2026-01-02T15:04:05")
-	fl.IntVar(&f.last, "last", 0, "only the last so many of the history; 0: all")
-	fl.StringSliceVar(&f.chips, "chip", nil, "only those that these chips tell of")
-	fl.StringSliceVar(&f.types, "type", nil, "only those of these types, such as link, packet, member, fault, archive")
-	fl.StringVar(&f.archive, "archive", "", "read this archive's folder instead of the running fabric's")
+	fl.BoolVarP(&f.follow, "follow", "f", false, "follow new events after the past events (default: follow, unless --since, --last or --archive is given)")
+	fl.StringVar(&f.since, "since", "", "show only events since this long ago, for example 10m, or since this instant, for example 2026-01-02T15:04:05")
+	fl.IntVar(&f.last, "last", 0, "show only this many past events, the newest; 0: all past events")
+	fl.StringSliceVar(&f.chips, "chip", nil, "show only events that these chips report")
+	fl.StringSliceVar(&f.types, "type", nil, "show only events of these types, such as link, packet, member, fault, archive")
+	fl.StringVar(&f.archive, "archive", "", "read the event archive in this folder instead of the running fabric's archive")
 	return c
 }
 
-// parseSince reads "10m" or an instant in local time or with an offset.
+// parseSince reads a time before now such as "10m", or an instant in local time or with an offset.
 func parseSince(s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
@@ -79,25 +81,25 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, spec.Usagef("--since %q: want a time that has passed, such as 90s or 10m, or an instant such as 2026-01-02T15:04:05", s)
+	return time.Time{}, spec.Usagef("--since %q: want a duration before now, such as 90s or 10m, or an instant such as 2026-01-02T15:04:05", s)
 }
 
-// viewer prints each event once that it is asked for.
+// viewer prints each requested event exactly once.
 type viewer struct {
 	c     *cobra.Command
 	json  bool
 	flags eventFlags
-	chips map[wire.FabricNodeID]bool // nil: all
+	chips map[wire.FabricNodeID]bool // chips whose events are requested; nil: all chips
 	since time.Time
 	dir   string         // the archive's folder
-	fab   *fabric.Fabric // whose archive it is; nil for a folder that is named
+	fab   *fabric.Fabric // the fabric that writes the archive; nil with --archive
 
 	mu     sync.Mutex
-	seen   map[string]uint64 // last event by chip and life
-	types  map[string]int    // that came by, for a misspelt --type
+	seen   map[string]uint64 // number of the last event, by chip and incarnation
+	types  map[string]int    // number of events by type, to help with a misspelt --type
 	shown  int
-	recent []api.EventView // with --last: the history so far
-	past   bool            // the history is through
+	recent []api.EventView // past events so far, with --last
+	past   bool            // whether all past events are printed
 }
 
 func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) error {
@@ -117,7 +119,7 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 	}
 	if f.archive != "" {
 		if f.follow {
-			return spec.Usagef("--archive reads files that are there: leave --follow out")
+			return spec.Usagef("--follow: --archive reads past events only; leave out --follow")
 		}
 		v.dir = f.archive
 	} else {
@@ -148,29 +150,31 @@ func showEvents(c *cobra.Command, chips []string, f eventFlags, asJSON bool) err
 	return v.live()
 }
 
-// history prints what is archived, or keeps the last of it.
+// history prints the archived events. With --last, history keeps the events, and
+// endHistory prints them.
 func (v *viewer) history() error {
 	skipped, err := v.read(v.wants)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && v.flags.archive == "":
-		return nil // no chip could make it
+		return nil // there is no archive, because no chip could make the archive
 	case err != nil && v.flags.archive == "":
-		fmt.Fprintln(v.c.ErrOrStderr(), "ttfabric: cannot read the archive, so only what the running chips remember follows:", err)
+		fmt.Fprintln(v.c.ErrOrStderr(), "ttfabric: cannot read the archive; the following events are only those that the running chips still hold:", err)
 	case err != nil:
 		return fmt.Errorf("cannot read the archive: %w", err)
 	}
 	if v.flags.archive != "" && len(v.seen) == 0 {
 		if names, err := archive.Names(v.dir); err == nil && len(names) == 0 {
-			return fmt.Errorf("no archive in %s%s", v.dir, v.below())
+			return fmt.Errorf("--archive: the folder %s holds no archive%s", v.dir, v.below())
 		}
 	}
 	if skipped.Damaged > 0 {
-		fmt.Fprintf(v.c.ErrOrStderr(), "ttfabric: %s in %s could not be read\n", topo.Count(skipped.Damaged, "part"), v.dir)
+		fmt.Fprintf(v.c.ErrOrStderr(), "ttfabric: %s of the archive in %s could not be read and were left out\n", topo.Count(skipped.Damaged, "damaged part"), v.dir)
 	}
 	return nil
 }
 
-// read reads the archive as it is now.
+// read reads the present content of the archive, for each chip for which want
+// returns true.
 func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error) {
 	if v.fab != nil {
 		if err := v.fab.Archive(v.c.Context()); err != nil && v.c.Context().Err() == nil {
@@ -180,7 +184,8 @@ func (v *viewer) read(want func(wire.FabricNodeID) bool) (archive.Skipped, error
 	return fabric.History(v.dir, want, v.take)
 }
 
-// below names archives in folders of the one that was named.
+// below returns the names of the folders inside the folder of --archive, as the end of
+// a message. One of these folders may be the archive.
 func (v *viewer) below() string {
 	ents, _ := os.ReadDir(v.dir)
 	var names []string
@@ -192,12 +197,12 @@ func (v *viewer) below() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "; it has the folders " + strings.Join(names, ", ")
+	return "; name one of its folders: " + strings.Join(names, ", ")
 }
 
 func (v *viewer) wants(n wire.FabricNodeID) bool { return v.chips == nil || v.chips[n] }
 
-// take prints an event that was not seen yet, if it is asked for.
+// take prints an event if the event is new and requested.
 func (v *viewer) take(e api.EventView) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -224,7 +229,7 @@ func (v *viewer) take(e api.EventView) {
 	printEvent(v.c, e, v.json)
 }
 
-// endHistory prints what was kept back of the history.
+// endHistory prints the past events that take has kept because of --last.
 func (v *viewer) endHistory() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -244,21 +249,24 @@ func (v *viewer) endHistory() {
 			there = append(there, t)
 		}
 		sort.Strings(there)
-		fmt.Fprintf(v.c.ErrOrStderr(), "ttfabric: no event yet of type %s; there are %s\n", strings.Join(v.flags.types, ", "), strings.Join(there, ", "))
+		fmt.Fprintf(v.c.ErrOrStderr(), "ttfabric: no event of type %s so far; there are events of type %s\n", strings.Join(v.flags.types, ", "), strings.Join(there, ", "))
 	}
 }
 
-// Times of following.
+// Times for following new events.
 const (
-	settleTime = 300 * time.Millisecond // that the latest history of a running chip may take to come
-	attachPoll = 500 * time.Millisecond // how often chips that were started are looked for
+	settleTime = 300 * time.Millisecond // longest time until the latest past events of a running chip arrive
+	attachPoll = 500 * time.Millisecond // time between two looks for newly started chips
 )
 
-// live adds what the running chips have to say: the latest history that is
-// not archived, and, to follow, what happens from now on.
+// live prints events that the running chips report. These are past events that are
+// not archived yet and, with --follow, new events as they happen.
 func (v *viewer) live() error {
 	ctx, cancel := context.WithCancel(v.c.Context())
 	defer cancel()
+	if v.flags.follow && !v.c.Flags().Changed("follow") && !terminal(v.c.OutOrStdout()) {
+		fmt.Fprintln(v.c.ErrOrStderr(), "ttfabric: the command prints new events until Ctrl-C; with --follow=false it ends after the past events")
+	}
 	time.AfterFunc(settleTime, func() {
 		if !v.flags.follow {
 			cancel()
@@ -268,7 +276,7 @@ func (v *viewer) live() error {
 	})
 	type life struct {
 		chip wire.FabricNodeID
-		api  string // each life of a chip has its API elsewhere
+		api  string // address of the API; each incarnation of a chip has another address
 	}
 	var wg sync.WaitGroup
 	var attached sync.Map
@@ -297,14 +305,15 @@ func (v *viewer) live() error {
 	}
 	cancel()
 	wg.Wait()
-	if v.c.Context().Err() == nil { // the last words, where the archive is kept
+	if v.c.Context().Err() == nil { // reads the last events, if the archive outlives the fabric
 		v.read(v.wants)
 	}
 	v.endHistory()
 	return nil
 }
 
-// attach prints a chip's events until it goes away; what it could not send any more is in its files.
+// attach prints a chip's events until the chip ends. Then attach reads the last
+// events from the chip's files, because the chip could not send these events any more.
 func (v *viewer) attach(ctx context.Context, cl *api.Client) {
 	err := cl.Events(ctx, v.take)
 	if ctx.Err() != nil {

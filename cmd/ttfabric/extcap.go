@@ -19,11 +19,13 @@ import (
 	"ttfabric/wire/capture/wireshark"
 )
 
-// extcapName reports whether a program's name, as it was called, is that of the plugin.
+// extcapName reports whether the program was called by the plugin's name. argv0 is
+// the name by which the program was called.
 func extcapName(argv0 string) bool { return strings.Contains(filepath.Base(argv0), "extcap") }
 
-// extcapCall turns the command line of a call by Wireshark into the command line of the
-// command extcap: the plugin may be a link to this program, or a script that calls this program.
+// extcapCall turns the command line of a call by Wireshark into a command line of
+// 'ttfabric extcap'. The plugin may be a link to this program, or a script that calls
+// this program.
 func extcapCall(argv []string) []string {
 	args := argv[1:]
 	if len(args) > 0 && args[0] == "extcap" {
@@ -36,12 +38,12 @@ func extcapCall(argv []string) []string {
 }
 
 func newExtcap() *cobra.Command {
-	return &cobra.Command{Use: "extcap", Short: "Be the capture plugin of Wireshark", DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,
-		Long: `extcap speaks to Wireshark, tshark and dumpcap, which call extcap as a plugin.
-Each running fabric is an interface, ttfabric-NAME. Each chip of a fabric of at
-most 64 chips is an interface, too, ttfabric-NAME-M0D3. Wireshark offers the flags
-of 'ttfabric capture' as options of an interface. 'ttfabric wireshark install'
-puts the plugin where Wireshark looks for plugins.`,
+	return &cobra.Command{Use: "extcap", Short: "Serve Wireshark as its capture plugin", DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,
+		Long: `The command answers Wireshark, tshark and dumpcap, which call the command as a
+plugin. Each running fabric is an interface with the name ttfabric-NAME. If a fabric
+has at most 64 chips, each chip is also an interface, such as ttfabric-NAME-M0D3.
+Wireshark offers the flags of 'ttfabric capture' as options of an interface.
+'ttfabric wireshark install' puts the plugin where Wireshark looks for plugins.`,
 		Example: "  tshark -D\n  tshark -i ttfabric-default -c 20\n  ttfabric extcap --extcap-interfaces",
 		RunE: func(c *cobra.Command, args []string) error {
 			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
@@ -55,7 +57,9 @@ puts the plugin where Wireshark looks for plugins.`,
 		}}
 }
 
-// extcapFabrics are all fabrics that have a chip running, for this program and, in the same order, for the plugin's answers.
+// extcapFabrics returns all fabrics with a running chip. The result out is for this
+// program. The result shown holds the same fabrics in the same order, in the form of
+// the plugin's answers.
 func extcapFabrics(ctx context.Context) (out []*fabric.Fabric, shown []wireshark.Fabric) {
 	var names []string
 	for _, dir := range folder.All() {
@@ -76,15 +80,16 @@ func extcapFabrics(ctx context.Context) (out []*fabric.Fabric, shown []wireshark
 	return out, shown
 }
 
-// findExtcap finds the fabric that an interface stands for, and the chip where the interface is one chip.
+// findExtcap returns the fabric of an interface. If the interface stands for one
+// chip, findExtcap also returns the name of this chip.
 func findExtcap(ctx context.Context, iface string) (f *fabric.Fabric, chip string, err error) {
 	if !strings.HasPrefix(iface, wireshark.InterfacePrefix) {
-		return nil, "", spec.Usagef("interface %q: want one that 'ttfabric extcap --extcap-interfaces' lists", iface)
+		return nil, "", spec.Usagef("interface %q: want an interface that 'ttfabric extcap --extcap-interfaces' lists", iface)
 	}
 	all, shown := extcapFabrics(ctx)
 	i, chip, ok := wireshark.Find(shown, iface)
 	if !ok {
-		return nil, "", fmt.Errorf("interface %q: no such fabric is running, or no such chip is in it; 'ttfabric ls' lists the fabrics", iface)
+		return nil, "", fmt.Errorf("interface %q: no running fabric has this name, or the fabric has no such chip; 'ttfabric ls' lists the fabrics", iface)
 	}
 	return all[i], chip, nil
 }
@@ -110,13 +115,13 @@ func runExtcap(ctx context.Context, w io.Writer, x *wireshark.Request) error {
 		wireshark.PrintFilterFault(w, *x.Check)
 		return nil
 	}
-	return spec.Usagef("extcap is called by Wireshark; for people there is 'ttfabric capture'")
+	return spec.Usagef("extcap: Wireshark calls this command with --extcap-interfaces and similar flags; to capture yourself, use 'ttfabric capture'")
 }
 
 // captureExtcap captures to the pipe that Wireshark has made, until Wireshark closes the pipe or ends this process.
 func captureExtcap(ctx context.Context, x *wireshark.Request) error {
 	if x.FIFO == "" {
-		return spec.Usagef("--capture: name the pipe with --fifo")
+		return spec.Usagef("--capture: want also the name of a pipe, with --fifo")
 	}
 	f, chip, err := findExtcap(ctx, x.Interface)
 	if err != nil {

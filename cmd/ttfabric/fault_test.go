@@ -248,7 +248,7 @@ func TestFaultMessages(t *testing.T) {
 		{"link down all --for -1s", "--for", exitUsage},
 		{"partition M0D0 M0D0", "both sets", exitUsage},
 		{"partition M0D0,M0D1", "no cable", exitUsage},
-		{"chip pause M0D9", "not in n300", exitUsage},
+		{"chip pause M0D9", "not in topology n300", exitUsage},
 		{"up -d -n other --netem M0D9,loss=1%", "M0D9", exitUsage},
 	} {
 		_, errs, code := c.run(strings.Fields(x.args)...)

@@ -17,16 +17,17 @@ func newGenerate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate NAME|FILE",
 		Short: "Write a topology as a file",
-		Long: `generate writes a built-in or generated topology, or one that a file describes,
-in the form of ttfabric, which holds everything, or as a cluster descriptor of
-tt-umd, which holds one mesh.
+		Long: `The command writes a topology to a file: a built-in or generated topology, or the
+topology of another file. A file in the form "ttfabric" holds the whole topology. A
+file in the form "umd" is a cluster descriptor of tt-umd, which holds one mesh.
 
-In the form of ttfabric a cable may have labels, by which 'netem' and 'link'
-name the cable, and an impairment that is in force from the start. An entry of
-the list netem impairs all cables that the entry names, as 'up --netem' does. The
-file may say for the whole fabric what carries the links and how chips know each
-other: --transport and --auth write these two keys, and flags of the same names
-overrule the keys where the file is used:
+In the form "ttfabric" a cable may have labels. 'netem' and 'link' can name cables
+by their labels. A cable may also have an impairment that is in force from the
+start. Each entry of the list "netem" impairs all cables that the entry names, as
+'up --netem' does. The key "transport" says what carries the links, and the key
+"auth" says how chips authenticate each other. --transport and --auth write these
+two keys. When another command uses the file, the flags --transport and --auth of
+that command overrule the keys:
 
   transport: udp
   auth: psk
@@ -67,21 +68,22 @@ overrule the keys where the file is used:
 				return spec.Usagef("--format %q: want ttfabric or umd", form)
 			}
 			if len(text) > topo.MaxFile {
-				return fmt.Errorf("%s would be %d bytes as a file; a topology has at most %d", t.Name, len(text), topo.MaxFile)
+				return fmt.Errorf("topology %s: the file would have %d bytes; want a smaller topology, with a file of at most %d bytes", t.Name, len(text), topo.MaxFile)
 			}
 			return writeResult(c, as, file, map[string]any{"name": t.Name, "format": form}, text)
 		},
 	}
-	c.Flags().StringVar(&form, "format", "ttfabric", "ttfabric or umd (a cluster descriptor of tt-umd)")
+	c.Flags().StringVar(&form, "format", "ttfabric", "form of the file: ttfabric, or umd (a cluster descriptor of tt-umd)")
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
-	c.Flags().StringVar(&secure.Transport, "transport", "", "write what carries the links: udp, quic (default: as the file that is read says)")
-	c.Flags().StringVar(&secure.Auth, "auth", "", "write how chips know each other: none, psk, mtls (default: as the file that is read says)")
+	c.Flags().StringVar(&secure.Transport, "transport", "", "write into the file what carries the links: udp or quic (default: the value in the file that the command reads)")
+	c.Flags().StringVar(&secure.Auth, "auth", "", "write into the file how chips authenticate each other: none, psk or mtls (default: the value in the file that the command reads)")
 	completeFormat(c, "ttfabric", "umd")
 	return c
 }
 
-// note writes into a topology what carries the links and how chips know each
-// other, as far as the flags say; what they say must go together.
+// note writes the values of --transport and --auth into a topology. If a flag is
+// empty, the topology keeps its own value. note returns an error if the two values
+// do not go together.
 func note(flags spec.Security, t *topo.Topology) error {
 	if flags.Transport == "" && flags.Auth == "" {
 		return nil

@@ -12,16 +12,15 @@ import (
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
-	"ttfabric/node/fabric/spec"
-	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
 
 func newGossip() *cobra.Command {
-	c := &cobra.Command{Use: "gossip", Short: "Impair, cut and show the gossip between chips, and change its keys",
-		Long: `gossip is about how chips learn of each other: who is alive, and at which
-address. It runs beside the fabric, and no link comes up or goes down because
-of it. One pool holds the chips of a mesh, another one all that have a cable to another mesh.`}
+	c := &cobra.Command{Use: "gossip", Short: "Impair, cut and show the gossip between chips, and change the keys of gossip",
+		Long: `Chips learn by gossip which chips are alive, and the addresses of these chips.
+Gossip does not use the fabric's cables, and never takes a link up or down. The
+chips of each mesh form a gossip pool. All chips with a cable to another mesh form
+one more pool.`}
 	c.AddCommand(newGossipShow(), newGossipImpair(), newGossipCut(), newGossipHeal(), newGossipKeygen(), newGossipKeys())
 	return c
 }
@@ -31,8 +30,8 @@ func completeChipLists(c *cobra.Command, _ []string, _ string) ([]string, cobra.
 }
 
 func newGossipShow() *cobra.Command {
-	return &cobra.Command{Use: "show [CHIPS...]", Short: "Show how the gossip fares, and what is done to it", ValidArgsFunction: completeChipLists,
-		Long:    "show prints a row per chip and pool: how many chips it sees, what is done to its gossip on purpose, and what came of that since the chip's start.\n\n" + chipsHelp,
+	return &cobra.Command{Use: "show [CHIPS...]", Short: "Show the state of the gossip, and its impairments", ValidArgsFunction: completeChipLists,
+		Long:    "The command prints a row per chip and pool. A row holds the number of chips that the chip sees, the cuts and impairments in force, and the number of packets that cuts and impairments have affected since the chip's start.\n\n" + chipsHelp,
 		Example: "  ttfabric gossip show\n  ttfabric gossip show M0D0,M0D4 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			chips, s, err := gossipArgs(c, args)
@@ -66,7 +65,7 @@ func showGossip(c *cobra.Command, s *fabric.Chips, chips []wire.FabricNodeID) er
 	return err
 }
 
-// gossipInForce is what is done to a chip's gossip, in words.
+// gossipInForce returns the cuts and impairments of a chip's gossip, in words.
 func gossipInForce(v *api.GossipView) string {
 	var words []string
 	switch {
@@ -87,40 +86,26 @@ func gossipInForce(v *api.GossipView) string {
 }
 
 func newGossipImpair() *cobra.Command {
-	var seed uint64
-	var duration time.Duration
-	values := make([]string, len(fault.Knobs))
-	c := &cobra.Command{Use: "impair CHIPS...", Short: "Delay, lose and damage what chips gossip; what is not named stays as it is", Args: cobra.MinimumNArgs(1),
+	var f impairFlags
+	c := &cobra.Command{Use: "impair CHIPS...", Short: "Delay, lose and damage gossip packets", Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeChipLists,
-		Long: `impair does to what chips gossip what a bad network would: packets are late,
-lost and damaged; streams are late where packets are late or lost, and whole,
-as TCP's are. It changes only what is named; 0 takes one impairment away, and
-'gossip heal' all of them. A chip that is restarted gossips undisturbed.
+		Long: `The command makes chips treat gossip as a bad network would. The chips delay, lose
+and damage gossip packets. Gossip also uses streams, which behave like TCP: delay
+and loss make a stream late, and the data of the stream stay whole.
 
-Flags and units are those of 'netem set'. 
+The command changes only the impairments that the flags name. The value 0 ends one
+impairment, and 'gossip heal' ends all impairments. A restarted chip has no
+impairment of its gossip. Flags and units are the same as for 'netem set'.
 
 ` + chipsHelp,
 		Example: `  ttfabric gossip impair all --delay 200ms --jitter 50ms --loss 20%
   ttfabric gossip impair 'M0D[0-3]' --loss 50% --duration 30s`,
 		RunE: func(c *cobra.Command, args []string) error {
-			body := api.GossipBody{Options: fault.Change{}, ForS: duration.Seconds()}
-			for i, k := range fault.Knobs {
-				if c.Flags().Changed(k.Name) {
-					body.Options[k.Name] = values[i]
-				}
-			}
-			if c.Flags().Changed("seed") {
-				body.Seed = &seed
-			}
-			if _, err := body.Options.Apply(fault.Options{}); err != nil {
-				return spec.Usagef("--%w", err)
-			}
-			if len(body.Options) == 0 && body.Seed == nil {
-				return spec.Usagef("name what is to happen, such as --delay 200ms or --loss 20%%; see '%s --help'", c.CommandPath())
-			}
-			if err := faultTime("--duration", duration); err != nil {
+			change, seed, err := f.read(c)
+			if err != nil {
 				return err
 			}
+			body := api.GossipBody{Options: change, Seed: seed, ForS: f.duration.Seconds()}
 			chips, s, err := gossipArgs(c, args)
 			if err != nil {
 				return err
@@ -132,11 +117,7 @@ Flags and units are those of 'netem set'.
 			}
 			return toldChips(c, "impaired", chips)
 		}}
-	for i, k := range fault.Knobs {
-		c.Flags().StringVar(&values[i], k.Name, "", k.Help)
-	}
-	c.Flags().Uint64Var(&seed, "seed", 0, "throw the dice anew from this seed; each chip has dice of its own")
-	c.Flags().DurationVar(&duration, "duration", 0, "put it back after this time; 0: it stays")
+	f.add(c, "each chip")
 	return c
 }
 
@@ -144,11 +125,13 @@ func newGossipCut() *cobra.Command {
 	var d time.Duration
 	c := &cobra.Command{Use: "cut CHIPS [CHIPS]", Short: "Cut the gossip between two sets of chips", Args: cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeChipLists,
-		Long: `cut takes the gossip between two sets of chips away, in both directions;
-without the second set, between the first and all other chips. The links stay
-as they are: 'partition' cuts cables, and 'partition --gossip' both. 'gossip
-heal' and 'heal' put the gossip back, or the chips do after --for. Chips that
-are started meanwhile are on no side of the cut.
+		Long: `The command stops the gossip between two sets of chips, in both directions. Without
+a second set, the command cuts the first set off from all other chips. The command
+does not affect links: 'partition' cuts cables, and 'partition --gossip' cuts cables
+and gossip.
+
+'gossip heal' and 'heal' end the cut. With --for the chips end the cut by
+themselves. The cut does not affect chips that start after the cut began.
 
 ` + chipsHelp,
 		Example: "  ttfabric gossip cut M0D3\n  ttfabric gossip cut 'M0D*' 'M1D*' --for 1m\n  ttfabric gossip heal",
@@ -171,15 +154,16 @@ are started meanwhile are on no side of the cut.
 			}
 			return toldChips(c, "cut off", one)
 		}}
-	c.Flags().DurationVar(&d, "for", 0, "put it back after this time; 0: it stays cut")
+	c.Flags().DurationVar(&d, "for", 0, "end the cut after this time; 0: never")
 	return c
 }
 
 func newGossipHeal() *cobra.Command {
-	return &cobra.Command{Use: "heal", Short: "Take back all that is done to the gossip", Args: cobra.NoArgs,
-		Long: `heal takes back what 'gossip cut', 'gossip impair' and 'partition --gossip' did.
-Chips that lost sight of each other look for the missing ones by themselves,
-every few seconds, or every half minute where they were apart for long.`,
+	return &cobra.Command{Use: "heal", Short: "End all cuts and impairments of the gossip", Args: cobra.NoArgs,
+		Long: `The command ends all cuts and impairments of the gossip that 'gossip cut', 'gossip
+impair' and 'partition --gossip' made. Chips then find missing chips again by
+themselves. Chips look for missing chips every few seconds, or every half minute
+after a long cut.`,
 		Example: "  ttfabric gossip heal",
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, s, err := gossipArgs(c, []string{"all"})

@@ -10,7 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"ttfabric/membership/gossip"
+	"ttfabric/membership/keyring"
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/folder"
@@ -21,67 +21,71 @@ func newGossipKeygen() *cobra.Command {
 	var file string
 	var bits int
 	c := &cobra.Command{Use: "keygen", Short: "Make a key for encrypted gossip", Args: cobra.NoArgs,
-		Long:    "keygen writes a random key in base64, as 'consul keygen' and 'serf keygen' do, to standard output or to a file that only you can read.",
+		Long:    "The command writes a random key in base64, as 'consul keygen' and 'serf keygen' do. The key goes to standard output, or to a file that only you can read.",
 		Example: "  ttfabric gossip keygen -f key\n  ttfabric up --gossip-key key",
 		RunE: func(c *cobra.Command, _ []string) error {
 			f, err := format(c)
 			if err != nil {
 				return err
 			}
-			k, err := gossip.NewKey(bits / 8)
+			k, err := keyring.New(bits / 8)
 			if err != nil || bits%8 != 0 {
 				return spec.Usagef("--bits %d: want 128, 192 or 256", bits)
 			}
-			about := map[string]any{"id": gossip.KeyID(k), "bits": bits}
+			about := map[string]any{"id": keyring.ID(k), "bits": bits}
 			if file != "" {
 				about["file"] = file
-				if err := os.WriteFile(file, []byte(gossip.KeyText(k)+"\n"), 0o600); err != nil {
+				if err := os.WriteFile(file, []byte(keyring.Text(k)+"\n"), 0o600); err != nil {
 					return fmt.Errorf("cannot write the key: %w", err)
 				}
 				if err := os.Chmod(file, 0o600); err != nil {
-					return fmt.Errorf("cannot keep the key to you: %w", err)
+					return fmt.Errorf("cannot keep other users from reading the key file %s: %w", file, err)
 				}
-				fmt.Fprintf(c.ErrOrStderr(), "Wrote key %s to %s.\n", gossip.KeyID(k), file)
+				fmt.Fprintf(c.ErrOrStderr(), "Wrote key %s to %s.\n", keyring.ID(k), file)
 			} else {
-				about["key"] = gossip.KeyText(k)
+				about["key"] = keyring.Text(k)
 			}
 			if f == "json" {
 				return printJSON(c, about)
 			}
 			if file == "" {
-				fmt.Fprintln(c.OutOrStdout(), gossip.KeyText(k))
+				fmt.Fprintln(c.OutOrStdout(), keyring.Text(k))
 			}
 			return nil
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
-	c.Flags().IntVar(&bits, "bits", folder.KeyBytes*8, "128, 192 or 256, for AES")
+	c.Flags().IntVar(&bits, "bits", folder.KeyBytes*8, "length of the AES key in bits: 128, 192 or 256")
 	return c
 }
 
 func newGossipKeys() *cobra.Command {
 	c := &cobra.Command{Use: "keys", Short: "Show and change the keys of encrypted gossip",
-		Long: `keys changes the keys of a fabric that was started with 'up --gossip-key', in
-three steps, so that no chip is lost on the way: install a new key at all chips,
-use it, remove the old one. 'keys rotate' does all three. Chips that are started
-later have the keys of the run folder, or containers the file that compose
-gives them, which are changed too; one that was paused through a change can
-read nothing when it is resumed, says so in its log and events, and has the
-keys after 'ttfabric chip restart'.
+		Long: `The commands below 'gossip keys' change the keys of a fabric that was started with
+'up --gossip-key'. A change takes three steps: install a new key at all chips, use
+the new key, remove the old key. With these steps, all chips can read each other's
+gossip at any moment. 'gossip keys rotate' takes all three steps.
 
-A key is named by its id, the first digits of its hash, or by a file that holds it.`}
+The commands also change the key file in the run folder, or the key file that
+compose gives to containers. Chips that start later read their keys from this file.
+If a chip is paused during a change, the chip cannot read any gossip after its
+resumption. The chip reports the problem in its log and events. 'ttfabric chip
+restart' gives the chip the new keys.
+
+A KEY is either the id of a key, which is the first digits of the key's hash, or a
+FILE that holds the key.`}
 	for _, x := range []struct{ use, short, example string }{
 		{"list", "Show which keys the chips have", "  ttfabric gossip keys list"},
-		{"install FILE|generate", "Give all chips another key, without using it yet", "  ttfabric gossip keys install generate\n  ttfabric gossip keys install key"},
-		{"use KEY", "Let all chips encrypt with a key that is installed", "  ttfabric gossip keys use 3f2a90c1"},
-		{"remove KEY", "Take a key that is not in use away from all chips", "  ttfabric gossip keys remove 3f2a90c1"},
-		{"rotate", "Install a new key, use it, and remove all others", "  ttfabric gossip keys rotate"},
+		{"install FILE|generate", "Give all chips another key; the chips do not use this key yet", "  ttfabric gossip keys install generate\n  ttfabric gossip keys install key"},
+		{"use KEY", "Let all chips encrypt with an installed key", "  ttfabric gossip keys use 3f2a90c1"},
+		{"remove KEY", "Remove a key from all chips; the key must not be in use", "  ttfabric gossip keys remove 3f2a90c1"},
+		{"rotate", "Install a new key, use the new key, and remove all other keys", "  ttfabric gossip keys rotate"},
 	} {
 		verb, arg, _ := strings.Cut(x.use, " ")
 		force := false
 		sub := &cobra.Command{Use: x.use, Short: x.short, Example: x.example, Args: cobra.ExactArgs(len(strings.Fields(arg))),
 			RunE: func(c *cobra.Command, args []string) error { return changeKeys(c, verb, args, force) }}
 		if verb != "list" && verb != "install" {
-			sub.Flags().BoolVar(&force, "force", false, "go on without chips that do not answer: they will be able to read nothing until 'ttfabric chip restart'")
+			sub.Flags().BoolVar(&force, "force", false, "go on without chips that do not answer; these chips cannot read any gossip until 'ttfabric chip restart'")
 		}
 		c.AddCommand(sub)
 	}
@@ -125,7 +129,7 @@ func changeKeys(c *cobra.Command, verb string, args []string, force bool) error 
 	return err
 }
 
-// changeKey does what a verb of 'gossip keys' says.
+// changeKey carries out one verb of 'gossip keys'.
 func changeKey(c *cobra.Command, k *fabric.KeyChange, verb, arg string) error {
 	ctx := c.Context()
 	switch verb {
@@ -150,11 +154,12 @@ func changeKey(c *cobra.Command, k *fabric.KeyChange, verb, arg string) error {
 	return k.Remove(ctx, id)
 }
 
-// keyID finds a key of the fabric by its id or its file.
+// keyID returns the id of a key of the fabric. arg is the key's id, or the name of a
+// file that holds the key.
 func keyID(c *cobra.Command, k *fabric.KeyChange, arg string) (string, error) {
 	var ids []string
 	for _, b := range k.Keys {
-		ids = append(ids, gossip.KeyID(b))
+		ids = append(ids, keyring.ID(b))
 	}
 	if slices.Contains(ids, arg) {
 		return arg, nil
@@ -164,11 +169,11 @@ func keyID(c *cobra.Command, k *fabric.KeyChange, arg string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if id := gossip.KeyID(key); slices.Contains(ids, id) {
+		if id := keyring.ID(key); slices.Contains(ids, id) {
 			return id, nil
 		}
 	}
-	return "", spec.Usagef("no such key is installed: want one of %s, or a file that holds it", strings.Join(ids, ", "))
+	return "", spec.Usagef("key %q: no such key is installed; want one of the ids %s, or a file that holds one of these keys", arg, strings.Join(ids, ", "))
 }
 
 func printKeys(c *cobra.Command, k *fabric.KeyChange) {
@@ -186,12 +191,12 @@ func printKeys(c *cobra.Command, k *fabric.KeyChange) {
 	}
 	tw.Render()
 	for _, n := range k.Absent() {
-		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running; it takes the keys of the run folder when it is started\n", n)
+		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running; at its next start, the chip reads the keys from the run folder\n", n)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Chips that are started have key %s in use.\n", gossip.KeyID(k.Keys[0]))
+	fmt.Fprintf(c.ErrOrStderr(), "Chips that start after this moment use key %s.\n", keyring.ID(k.Keys[0]))
 }
 
-// keyWords names keys.
+// keyWords returns the ids and lengths of keys, in words.
 func keyWords(ks []api.KeyView) string {
 	var out []string
 	for _, k := range ks {

@@ -16,8 +16,8 @@ func newGraph() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "graph FILE|NAME",
 		Short: "Draw a topology",
-		Long: `graph draws the chips and cables of a topology: as a picture (svg), for Graphviz
-(dot), or for Markdown pages (mermaid). It starts nothing.`,
+		Long: `The command draws the chips and cables of a topology as a picture (svg), as input for
+Graphviz (dot), or as a diagram for Markdown pages (mermaid). No chip needs to run.`,
 		Example: `  ttfabric graph t3000 -f t3000.svg
   ttfabric graph spec-l1 --format dot | neato -n2 -Tpng > spec.png
   ttfabric graph cluster_desc.yaml --format mermaid`,
@@ -31,7 +31,7 @@ func newGraph() *cobra.Command {
 			f, ok := draw.ByName(form)
 			if file != "" && !c.Flags().Changed("format") {
 				if f, ok = draw.ByEnding(file); !ok {
-					return spec.Usagef("--file %s: its ending stands for no form: want %s, or --format", file, strings.Join(draw.Endings(), ", "))
+					return spec.Usagef("--file %s: no drawing format has files with this ending; want a name that ends with one of %s, or choose a format with --format", file, strings.Join(draw.Endings(), ", "))
 				}
 			}
 			if !ok {
@@ -42,12 +42,12 @@ func newGraph() *cobra.Command {
 				return err
 			}
 			if len(t.Chips) > draw.MaxChips {
-				return spec.Usagef("%s has %d chips; at most %d are drawn; 'ttfabric validate' has figures", t.Name, len(t.Chips), draw.MaxChips)
+				return spec.Usagef("%s has %d chips, but the command draws at most %d chips; 'ttfabric validate' prints figures of a large topology", t.Name, len(t.Chips), draw.MaxChips)
 			}
 			return writeResult(c, as, file, map[string]any{"name": t.Name, "format": f.Name}, f.Draw(t))
 		},
 	}
-	c.Flags().StringVar(&form, "format", "svg", names+" (default with --file: as its ending says)")
+	c.Flags().StringVar(&form, "format", "svg", "form of the drawing: "+names+" (default with --file: the form that belongs to the ending of the name)")
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
 	completeFormat(c, draw.Names()...)
 	return c

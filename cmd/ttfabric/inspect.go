@@ -32,6 +32,8 @@ func newLs() *cobra.Command {
 				Chips    int       `json:"chips"`
 				Created  time.Time `json:"created"`
 				Folder   string    `json:"folder"`
+
+				Where []folder.Chip `json:"where"` // process, container and addresses of each running chip
 			}
 			rows := []row{}
 			for _, d := range folder.All() {
@@ -39,10 +41,11 @@ func newLs() *cobra.Command {
 				if err != nil {
 					continue
 				}
-				rows = append(rows, row{fab.Spec.Name, fab.Topology.Name, len(fab.Running()), len(fab.Topology.Chips), fab.Spec.Created, string(d)})
+				where := append([]folder.Chip{}, fab.Running()...)
+				rows = append(rows, row{fab.Spec.Name, fab.Topology.Name, len(where), len(fab.Topology.Chips), fab.Spec.Created, string(d), where})
 			}
 			for _, x := range container.Strays(c.Context(), func(name string) bool { return slices.ContainsFunc(rows, func(r row) bool { return r.Name == name }) }) {
-				rows = append(rows, row{x.Name, x.Topology, x.Running, x.Chips, x.Created, "compose project " + x.Project})
+				rows = append(rows, row{x.Name, x.Topology, x.Running, x.Chips, x.Created, "compose project " + x.Project, []folder.Chip{}})
 			}
 			if f == "json" {
 				return printJSON(c, rows)
@@ -56,32 +59,47 @@ func newLs() *cobra.Command {
 		}}
 }
 
-const inspectHelp = `inspect shows the chips of the fabric, or one chip with its links and counters.
+const inspectHelp = `The command shows the chips of the fabric, or one chip with its links and counters.
 
-With --links, Training is how far a link's training has come, in the words of the
-router firmware: initialization started (the peer's address is unknown), started
-(hellos are sent), remote handshake complete (the peer is heard), local handshake
-complete (up here), ready for traffic (up at both ends), terminated. Router is what
-the router of the port does; see 'router'. Down s and Up % are of the time since
-the chip's first link came up, in which frames that went by a parallel cable count
-as up. Flaps are failures of the own cable; see 'link flap'. JSON has the codes.
+--links shows one row per link end. The columns of the table are:
 
---diff compares the cables that should exist with those that carry frames, by
-the rules of tt-metal's reliability mode: declared are the cables that the
-fabric routes, expected those that should exist, live those of them that are
-there. Planes are the fewer of declared and expected, the fewest along the row
-or column. Downed are missing cables that the fabric routes, unused downed
-those that it does not need. A link whose frames go by another cable is listed, and
-since when its own is dead.
+  Training   how far the training has come, in the words of the router firmware:
+             initialization started (the peer's address is unknown), started (the
+             port sends hellos), remote handshake complete (the port hears its
+             peer), local handshake complete (this end is up), ready for traffic
+             (both ends are up), terminated; the output of -o json has the codes
+  Router     the state of the port's router; see 'ttfabric router --help'
+  Down s     seconds that the link was down since the chip's first link came up;
+             the link counts as up while a parallel cable carries its frames
+  Up %       share of the time since the chip's first link came up in which the
+             link was up
+  Flaps      failures of the link's own cable; see 'link flap'
 
---losses balances packets. For each chip: what it injected, what came in and
-went out over its links, what was delivered to it, and what it gave up, by
-reason. For each direction of a link: what was sent and what was received, in
-all sessions; lost is what a session that ended left behind, as both ends know.
-Of a chip that was killed or started anew, the neighbours know what it
-acknowledged, what it may have received beyond that (unknown fate), and what
-came from it: such lives are shown as gone, their figures inferred. A packet
-that nothing of this explains is unexplained, and a fault of the program.`
+--diff compares the cables that should exist with the cables that carry frames,
+by the rules of tt-metal's reliability mode. The columns of the tables are:
+
+  Declared       cables that the fabric routes
+  Expected       cables that should exist
+  Live           expected cables that carry frames
+  Planes         the smaller of the numbers of declared and expected cables; the
+                 smallest such number along the row or column counts
+  Downed         missing cables that the fabric routes
+  Unused downed  missing cables that the fabric does not need
+  Carried by     channel whose cable carries the link's frames meanwhile
+  For            time for which the link's own cable has carried no frames
+
+--losses shows what became of every packet. For each chip, a row shows the numbers
+of packets that the chip injected, received and sent over its links, delivered, and
+gave up, with the reasons. For each direction of a link, a row shows the packets
+sent and received in all sessions. A packet is lost if a session ended before the
+packet arrived; both ends of the link know such packets.
+
+If a chip was killed or restarted, its neighbours know three figures of the chip's
+ended incarnation: the packets that the chip acknowledged, the further packets that
+the chip may have received (unknown fate), and the packets that came from the chip.
+The table calls such an incarnation gone, and these figures inferred. A packet is
+unexplained if no figure explains what became of the packet. An unexplained packet
+means a fault in the program.`
 
 func newInspect() *cobra.Command {
 	var links, diff bool
@@ -96,10 +114,10 @@ func newInspect() *cobra.Command {
 				return err
 			}
 			if diff && len(args) > 0 {
-				return spec.Usagef("inspect --diff compares the whole fabric; leave %s out", args[0])
+				return spec.Usagef("inspect --diff compares the whole fabric; leave out the argument %s", args[0])
 			}
 			if expected != "" && !diff {
-				return spec.Usagef("--expected goes with --diff")
+				return spec.Usagef("--expected %s: the flag needs --diff; add --diff", expected)
 			}
 			if err := lost.check(args); err != nil {
 				return err
@@ -127,9 +145,9 @@ func newInspect() *cobra.Command {
 			}
 			return nil
 		}}
-	c.Flags().BoolVarP(&links, "links", "l", false, "one row per link end, with counters and retrain history")
-	c.Flags().BoolVar(&diff, "diff", false, "declared cables minus live ones: what is down, why, since when, and what carries its frames meanwhile")
-	c.Flags().StringVar(&expected, "expected", "", "with --diff: a topology file or built-in whose cables should exist, such as a factory descriptor's (default: the fabric's own)")
+	c.Flags().BoolVarP(&links, "links", "l", false, "show one row per link end, with counters and retrain history")
+	c.Flags().BoolVar(&diff, "diff", false, "show each declared cable that is not live, with the reason, the time, and the cable that carries its frames meanwhile")
+	c.Flags().StringVar(&expected, "expected", "", "with --diff: topology with the cables that should exist; a file, such as a factory descriptor, or a built-in name (default: the fabric's topology)")
 	lost.register(c)
 	c.MarkFlagsMutuallyExclusive("links", "diff", "losses")
 	return c
@@ -148,7 +166,7 @@ func printLinks(c *cobra.Command, views []api.ChipView) {
 				state = fmt.Sprintf("%s by channel %d", l.State, *l.By)
 			}
 			if l.State == ttlink.StateUp.String() && l.Payload < l.Wanted {
-				state += fmt.Sprintf(", frames of %d B, %d get lost", l.Payload, l.Wanted)
+				state += fmt.Sprintf(", frames of %d B, as frames of %d B get lost", l.Payload, l.Wanted)
 			}
 			if l.Held {
 				state += fmt.Sprintf(", held %s more", seconds(l.HeldForS))

@@ -10,11 +10,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// minFlap is the shortest time down, and up, of a flapping cable: what a chip's API may take.
+// minFlap is the shortest time for which a flapping cable is down, and the shortest
+// time for which it is up. A call of a chip's API may take this long.
 const minFlap = 10 * time.Millisecond
 
 func newLink() *cobra.Command {
-	c := &cobra.Command{Use: "link", Short: "Cut cables and put them back"}
+	c := &cobra.Command{Use: "link", Short: "Cut cables, and put cut cables back"}
 	c.AddCommand(newLinkDown(), newLinkUp(), newLinkFlap())
 	return c
 }
@@ -22,10 +23,11 @@ func newLink() *cobra.Command {
 func newLinkDown() *cobra.Command {
 	var d time.Duration
 	c := &cobra.Command{Use: "down LINK...", Short: "Cut cables, in both directions", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long: `down cuts cables: the chips at both ends send nothing over them any more, and
-notice by the silence. A link that carries something is down after 60 ms of it
-with the profile lan and 250 ms with crowded; an idle one after 2 s and 5 s.
-With --for the chips put the cable back by themselves.
+		Long: `The command cuts cables: the chips at both ends send nothing over a cut cable. The
+chips notice the cut by the silence. With the profile lan, a link with traffic goes
+down after 60 ms of silence, and an idle link after 2 s. With the profile crowded,
+these times are 250 ms and 5 s. With --for the chips put the cable back by
+themselves.
 
 ` + linkHelp,
 		Example: "  ttfabric link down M0D0:8\n  ttfabric link down M0D0-M0D1 --for 10s\n  ttfabric link down plane:1",
@@ -35,15 +37,16 @@ With --for the chips put the cable back by themselves.
 			}
 			return cutArgs(c, args, true, d, "down")
 		}}
-	c.Flags().DurationVar(&d, "for", 0, "put them back after this time; 0: they stay down")
+	c.Flags().DurationVar(&d, "for", 0, "put the cables back after this time; 0: never")
 	return c
 }
 
 func newLinkUp() *cobra.Command {
-	return &cobra.Command{Use: "up LINK...", Short: "Put cables back that were cut", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long: `up puts cables back that 'link down', 'link flap' or 'partition' cut. The links
-train again at once, but for a cable that is held down because it failed too
-often; see 'link flap'. 'ttfabric up -d' waits until all are up.
+	return &cobra.Command{Use: "up LINK...", Short: "Put back cut cables", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
+		Long: `The command puts back cables that 'link down', 'link flap' or 'partition' cut. The
+links train again at once. The exception is a cable that a chip holds down because
+the cable failed too often; see 'link flap'. 'ttfabric up -d' waits until all links
+are up.
 
 ` + linkHelp,
 		Example: "  ttfabric link up M0D0:8\n  ttfabric link up all",
@@ -51,10 +54,11 @@ often; see 'link flap'. 'ttfabric up -d' waits until all are up.
 }
 
 func newHeal() *cobra.Command {
-	return &cobra.Command{Use: "heal", Short: "Put back every cable that was cut, and the gossip", Args: cobra.NoArgs,
-		Long: `heal puts back every cable that 'partition', 'link down' or 'link flap' cut, as
-'link up all' does, and the gossip that 'partition --gossip' or 'gossip cut'
-cut. What 'netem set' and 'gossip impair' do stays.`,
+	return &cobra.Command{Use: "heal", Short: "Put back every cut cable, and the gossip", Args: cobra.NoArgs,
+		Long: `The command puts back every cable that 'partition', 'link down' or 'link flap' cut,
+as 'link up all' does. The command also ends the cuts of the gossip that 'partition
+--gossip' or 'gossip cut' made. Impairments by 'netem set' and 'gossip impair' stay
+in force.`,
 		Example: "  ttfabric heal",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := cutArgs(c, []string{"all"}, false, 0, "put back"); err != nil {
@@ -95,24 +99,26 @@ func cutArgs(c *cobra.Command, args []string, on bool, d time.Duration, done str
 func newLinkFlap() *cobra.Command {
 	var every, down, total time.Duration
 	c := &cobra.Command{Use: "flap LINK...", Short: "Cut cables again and again", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long: `flap cuts cables for a moment, again and again, until --for is over or Ctrl-C.
-The chips put the cables back by themselves, so that none stays cut when flap
-is killed. An idle link does not notice a short cut; see 'link down'.
+		Long: `The command cuts cables for a moment, again and again, until the time of --for is
+over or until Ctrl-C. The chips put the cables back by themselves. So no cable stays
+cut if the command is killed. An idle link does not notice a short cut; see
+'link down'.
 
-A cable that a chip sees fail five times within ten seconds is held down: for 5 s,
-after the next failure for 10 s, and so on up to 5 minutes; each minute in use
-takes one doubling back. Its frames go by a parallel cable meanwhile. Where there
-is none, it is held for a tenth to half a second only, which drops no packet.
-'inspect --links' shows holds, 'events' tells of them, 'router retrain' ends one.
+A chip holds a cable down after the cable has failed five times within ten
+seconds. The first hold lasts 5 s, the second hold 10 s, and so on up to 5 minutes.
+Each minute in use halves the length of the next hold. A parallel cable carries the
+frames during a hold. If there is no parallel cable, the hold lasts only a tenth to
+half a second, and such a short hold drops no packet. 'inspect --links' and 'events'
+show holds. 'router retrain' ends a hold.
 
 ` + linkHelp,
 		Example: "  ttfabric link flap M0D0:8 --every 2s --down 500ms --for 30s",
 		RunE: func(c *cobra.Command, args []string) error {
 			if down < minFlap || every-down < minFlap {
-				return spec.Usagef("--every %v --down %v: want at least %v down and as much up", every, down, minFlap)
+				return spec.Usagef("--every %v --down %v: want --down at least %v, and --every longer than --down by at least %v", every, down, minFlap, minFlap)
 			}
 			if total < 0 {
-				return spec.Usagef("--for %v: want 0, until Ctrl-C, or more", total)
+				return spec.Usagef("--for %v: want a positive time, or 0 to flap until Ctrl-C", total)
 			}
 			if _, err := format(c); err != nil {
 				return err
@@ -128,9 +134,9 @@ is none, it is held for a tenth to half a second only, which drops no packet.
 			}
 			return toldLinks(c, fmt.Sprintf("cut %d times", n), links)
 		}}
-	c.Flags().DurationVar(&every, "every", 2*time.Second, "time from cut to cut")
-	c.Flags().DurationVar(&down, "down", 500*time.Millisecond, "how long they stay cut")
-	c.Flags().DurationVar(&total, "for", 0, "end after this time; 0: at Ctrl-C")
+	c.Flags().DurationVar(&every, "every", 2*time.Second, "time from the start of a cut to the start of the next cut")
+	c.Flags().DurationVar(&down, "down", 500*time.Millisecond, "time for which each cut lasts")
+	c.Flags().DurationVar(&total, "for", 0, "end after this time; 0: end at Ctrl-C")
 	return c
 }
 
@@ -138,14 +144,15 @@ func newPartition() *cobra.Command {
 	var d time.Duration
 	var gossip bool
 	c := &cobra.Command{Use: "partition CHIPS [CHIPS]", Short: "Cut every cable between two sets of chips", Args: cobra.RangeArgs(1, 2),
-		Long: `partition cuts every cable between two sets of chips, in both directions;
-without the second set, between the first and the rest of the fabric. 'heal'
-puts the cables back, or the chips do after --for. The gossip between the
-chips goes on, as on machines whose hosts talk over a network of their own;
-with --gossip it is cut as well, and 'heal' puts it back, too. 'gossip cut'
-cuts only that.
+		Long: `The command cuts every cable between two sets of chips, in both directions. Without
+a second set, the command cuts the first set off from the rest of the fabric. 'heal'
+puts the cables back. With --for the chips put the cables back by themselves.
 
-CHIPS is a list of chips, or of patterns of them: M0D0,M0D1 or 'M0D[0-3]' or 'M0D*'.`,
+The gossip between the two sets goes on, as on machines whose hosts talk over a
+network of their own. With --gossip, the command cuts the gossip too, and 'heal'
+ends both cuts. 'gossip cut' cuts only the gossip.
+
+CHIPS is a list of chips or patterns of chips: M0D0,M0D1 or 'M0D[0-3]' or 'M0D*'.`,
 		Example: "  ttfabric partition M0D0,M0D4\n  ttfabric partition 'M0D*' 'M1D*' --for 10s\n  ttfabric partition M0D0,M0D4 --gossip\n  ttfabric heal",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := faultTime("--for", d); err != nil {
@@ -182,8 +189,8 @@ CHIPS is a list of chips, or of patterns of them: M0D0,M0D1 or 'M0D[0-3]' or 'M0
 			}
 			return toldLinks(c, "down", links)
 		}}
-	c.Flags().BoolVar(&gossip, "gossip", false, "cut the gossip between the two sets as well")
+	c.Flags().BoolVar(&gossip, "gossip", false, "also cut the gossip between the two sets")
 	c.ValidArgsFunction = completeChipNames
-	c.Flags().DurationVar(&d, "for", 0, "put the cables back after this time; 0: they stay down")
+	c.Flags().DurationVar(&d, "for", 0, "end the cut after this time; 0: never")
 	return c
 }

@@ -16,7 +16,7 @@ import (
 	"ttfabric/wire"
 )
 
-// lossesFlags are those of inspect --losses.
+// lossesFlags are the flags of 'inspect --losses'.
 type lossesFlags struct {
 	show   bool
 	assert bool
@@ -25,21 +25,21 @@ type lossesFlags struct {
 
 const (
 	lossesWait = 5 * time.Second
-	lossesRows = 64 // links that are shown although nothing is to be told of them
+	lossesRows = 64 // number of directions of links above which the table leaves out directions without a loss
 )
 
 func (l *lossesFlags) register(c *cobra.Command) {
-	c.Flags().BoolVar(&l.show, "losses", false, "what became of every packet, by chip, by link and by class; of chips that are dead, what their neighbours know")
+	c.Flags().BoolVar(&l.show, "losses", false, "show what became of every packet, by chip, by link and by class; for dead chips, show the figures that their neighbours know")
 	c.Flags().BoolVar(&l.assert, "assert", false, "with --losses: exit code 5 if a packet is unexplained, 4 if the fabric does not come to rest")
-	c.Flags().DurationVar(&l.wait, "wait", lossesWait, "with --losses: for the fabric to come to rest")
+	c.Flags().DurationVar(&l.wait, "wait", lossesWait, "with --losses: wait at most this long for the fabric to come to rest")
 }
 
 func (l *lossesFlags) check(args []string) error {
 	switch {
 	case l.show && len(args) > 0:
-		return spec.Usagef("inspect --losses is of the whole fabric; leave %s out", args[0])
+		return spec.Usagef("inspect --losses balances the whole fabric; leave out the argument %s", args[0])
 	case l.assert && !l.show:
-		return spec.Usagef("--assert goes with --losses")
+		return spec.Usagef("--assert needs --losses; add --losses")
 	case l.wait < 0:
 		return spec.Usagef("--wait %v: want 0 or more", l.wait)
 	}
@@ -58,11 +58,11 @@ func (l *lossesFlags) run(c *cobra.Command, format string, cs []*api.Client, mis
 	switch n := r.Unexplained(); {
 	case !l.assert:
 	case len(r.Silent) > 0:
-		return spec.NotReadyf("%s runs and does not answer: 'ttfabric chip resume' wakes a chip that was paused", r.Silent[0])
+		return spec.NotReadyf("chip %s runs but does not answer; if the chip is paused, 'ttfabric chip resume %s' lets the chip run again", r.Silent[0], r.Silent[0])
 	case !r.AtRest:
-		return spec.NotReadyf("packets still move after %v: a balance needs a fabric at rest; stop the traffic, or wait longer with --wait", l.wait)
+		return spec.NotReadyf("packets still move after %v, but --losses needs a fabric at rest; stop the traffic, or wait longer with --wait", l.wait)
 	case n > 0:
-		return assertf("%d packets are unexplained", n)
+		return assertf("%d packets are unexplained; the columns Unexplained show at which chips and links", n)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func printLosses(c *cobra.Command, r *fabric.Balance) {
 	}
 	rows.Render()
 	if hidden > 0 {
-		fmt.Fprintf(c.OutOrStdout(), "%d directions of links more, of which all that was sent was received\n", hidden)
+		fmt.Fprintf(c.OutOrStdout(), "the table leaves out %d more directions of links, which received all packets that were sent\n", hidden)
 	}
 	sum := newTable(c, "Class", "Injected", "Copied", "From gone lives", "Delivered", "Dropped", "In flight", "Lost", "To gone lives", "Unknown fate", "Unexplained")
 	row := func(name string, t losses.Total) table.Row {
@@ -115,17 +115,17 @@ func printLosses(c *cobra.Command, r *fabric.Balance) {
 	sum.AppendFooter(row("all", r.Total))
 	sum.Render()
 	if len(r.Missing) > 0 {
-		fmt.Fprintf(c.OutOrStdout(), "not asked, since they do not run or do not answer: %v\n", r.Missing)
+		fmt.Fprintf(c.OutOrStdout(), "these chips gave no figures, because they do not run or do not answer: %v\n", r.Missing)
 	}
 	if !r.AtRest {
-		fmt.Fprintln(c.OutOrStdout(), "packets moved while the chips were asked: what is under way and unexplained is not of one instant")
+		fmt.Fprintln(c.OutOrStdout(), "packets moved while the chips gave their figures; the numbers of packets under way and of unexplained packets may therefore be wrong")
 	}
 }
 
-// life is an incarnation in short.
+// life returns the upper 32 bits of an incarnation in hexadecimal.
 func life(i wire.Incarnation) string { return fmt.Sprintf("%08x", uint64(i)>>32) }
 
-// dropText is how many packets a chip gave up, and why.
+// dropText returns the number of packets that a chip gave up, and the reasons, in words.
 func dropText(p *losses.Packets) string {
 	var parts []string
 	for r := wire.DropReason(1); r < wire.NumDropReasons; r++ {

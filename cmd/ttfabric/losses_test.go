@@ -33,7 +33,7 @@ func TestWhatGotLost(t *testing.T) {
 	}
 	c.must("checkpoint", "-f", first)
 	c.must("traffic", "all-to-all", "--packets", "1000")
-	if out := c.must("checkpoint", "--since", first, "-f", second); !strings.Contains(out, "nothing got lost") {
+	if out := c.must("checkpoint", "--since", first, "-f", second); !strings.Contains(out, "nothing was lost") {
 		t.Errorf("checkpoint says %q", out)
 	}
 
@@ -56,7 +56,7 @@ func TestWhatGotLost(t *testing.T) {
 		t.Errorf("the table:\n%s", out)
 	}
 	out, _, code := c.run("checkpoint", "--since", second)
-	if code != exitAssert || !strings.Contains(out, "no answer: [M0D3]") || !strings.Contains(out, "M0D0") {
+	if code != exitAssert || !strings.Contains(out, "do not answer: [M0D3]") || !strings.Contains(out, "M0D0") {
 		t.Errorf("checkpoint ends with %d and says\n%s", code, out)
 	}
 

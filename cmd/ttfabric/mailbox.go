@@ -20,16 +20,17 @@ import (
 	"ttfabric/wire"
 )
 
-// mailboxTries is how often a mailbox that is written while it is read is read anew.
+// mailboxTries is the largest number of times that the command reads a mailbox while
+// the mailbox's router keeps writing to the mailbox.
 const mailboxTries = 5
 
-// mailboxView is a router's mailbox for scripts.
+// mailboxView is a router's mailbox in the form that `mailbox -o json` prints.
 type mailboxView struct {
 	Chip        wire.FabricNodeID `json:"chip"`
 	Channel     wire.Channel      `json:"channel"`
-	Tile        string            `json:"tile"` // and offset, for 'mem read'
+	Tile        string            `json:"tile"` // tile and offset of the mailbox, as 'mem read' takes them
 	Incarnation string            `json:"incarnation"`
-	At          float64           `json:"at_seconds"` // since the chip's start
+	At          float64           `json:"at_seconds"` // time of the status, since the chip's start
 	Peer        wire.FabricNodeID `json:"peer"`
 	PeerChan    wire.Channel      `json:"peer_channel"`
 	State       string            `json:"state"`
@@ -44,15 +45,15 @@ type mailboxView struct {
 	Queued      uint32            `json:"packets_queued"`
 	Counters    map[string]uint64 `json:"counters"`
 	Posted      uint32            `json:"posted"`
-	Overwritten uint32            `json:"overwritten"` // entries that the ring has no room for any more
-	Torn        int               `json:"torn"`        // that were written while they were read
+	Overwritten uint32            `json:"overwritten"` // old entries that new entries have replaced in the ring
+	Torn        int               `json:"torn"`        // entries that the router wrote while the command read them
 	Entries     []mailboxEntry    `json:"entries"`
 }
 
-// mailboxEntry is an entry for scripts.
+// mailboxEntry is an entry of a mailbox in the form that `mailbox -o json` prints.
 type mailboxEntry struct {
 	Number   uint32  `json:"number"`
-	At       float64 `json:"at_seconds"` // since the chip's start
+	At       float64 `json:"at_seconds"` // time of the entry, since the chip's start
 	Severity string  `json:"severity"`
 	What     string  `json:"what"`
 	Detail   string  `json:"detail"`
@@ -61,13 +62,13 @@ type mailboxEntry struct {
 func newMailbox() *cobra.Command {
 	var last int
 	c := &cobra.Command{Use: "mailbox CHIP[:CHANNEL]", Short: "Read the status mailboxes of a chip's routers, through the fabric", Args: cobra.ExactArgs(1),
-		Long: fmt.Sprintf(`mailbox reads, as the control plane does, what the routers of a chip post in the
-L1 of their ethernet tiles (Spec §7.1): one row per router, and the last entries
-of its ring of %d. The reads enter the fabric at --via and are plain NoC reads:
+		Long: fmt.Sprintf(`The command reads the status mailboxes of a chip's routers, as the control plane
+does. A router posts its status and its latest %d entries in the L1 memory of its
+ethernet tile (Spec §7.1). The command prints one row per router, and the last
+entries. The reads are plain NoC reads, which enter the fabric at --via. The
+following command shows the same bytes, in the layout that wire/mailbox.go describes:
 
-  ttfabric mem read CHIP TILE %d
-
-shows the same bytes. Their layout is in wire/mailbox.go.`, wire.MailboxEntries, wire.MailboxSize),
+  ttfabric mem read CHIP TILE %d`, wire.MailboxEntries, wire.MailboxSize),
 		Example: "  ttfabric mailbox M0D3\n  ttfabric mailbox M0D3:8 --last 64\n  ttfabric mailbox M0D3 --via M0D0 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
@@ -91,18 +92,19 @@ shows the same bytes. Their layout is in wire/mailbox.go.`, wire.MailboxEntries,
 			printMailboxes(c, views)
 			return nil
 		}}
-	c.Flags().IntVar(&last, "last", 8, "show so many of each router's latest entries")
+	c.Flags().IntVar(&last, "last", 8, "number of latest entries to show of each router")
 	memFlags(c)
 	return c
 }
 
-// readMailboxes reads those that "M0D3" or "M0D3:8" names.
+// readMailboxes reads the mailboxes that arg names: all mailboxes of a chip ("M0D3"),
+// or the mailbox of one port ("M0D3:8").
 func readMailboxes(c *cobra.Command, arg string) ([]mailboxView, error) {
 	name, channel, one := arg, uint64(0), false
 	if i := strings.LastIndexByte(arg, ':'); i > 0 && strings.ContainsAny(arg[:i], "mMdD:") {
 		n, err := strconv.ParseUint(arg[i+1:], 10, 8)
 		if err != nil {
-			return nil, spec.Usagef("%q: want a chip, or CHIP:CHANNEL such as M0D3:8", arg)
+			return nil, spec.Usagef("%q: want a chip such as M0D3, or CHIP:CHANNEL such as M0D3:8", arg)
 		}
 		name, channel, one = arg[:i], n, true
 	}
@@ -138,12 +140,13 @@ func readMailboxes(c *cobra.Command, arg string) ([]mailboxView, error) {
 		views = append(views, v)
 	}
 	if len(views) == 0 {
-		return nil, spec.Usagef("chip %s has no cable at channel %d", n, channel)
+		return nil, spec.Usagef("chip %s has no cable at channel %d; 'ttfabric inspect %s' lists the chip's channels", n, channel, n)
 	}
 	return views, nil
 }
 
-// readMailbox reads one, and again while it is written.
+// readMailbox reads the mailbox of port p. If the router wrote to the mailbox
+// meanwhile, readMailbox reads again, up to [mailboxTries] times.
 func readMailbox(ctx context.Context, s *session.Session, t *topo.Topology, p wire.PortID, plane wire.Plane) (v mailboxView, err error) {
 	at, err := chip.MailboxAddr(t.Arch, p.Channel)
 	if err != nil {
@@ -171,7 +174,7 @@ func readMailbox(ctx context.Context, s *session.Session, t *topo.Topology, p wi
 	return v, nil
 }
 
-// statusView says a status in words.
+// statusView translates a status into words.
 func statusView(s *wire.MailboxStatus, at wire.NocAddr) mailboxView {
 	const second = 1e9
 	return mailboxView{Chip: s.Local.Node, Channel: s.Local.Channel, Tile: at.String(), Incarnation: fmt.Sprintf("%016x", uint64(s.Incarnation)),
@@ -184,7 +187,7 @@ func statusView(s *wire.MailboxStatus, at wire.NocAddr) mailboxView {
 			"injected": s.Injected, "forwarded": s.Forwarded, "delivered": s.Delivered, "dropped": s.Dropped}}
 }
 
-// entryWords says an entry in words.
+// entryWords translates an entry into words.
 func entryWords(e *wire.MailboxEntry) (what, detail string) {
 	cable := "own cable"
 	if e.Path != wire.MailboxOwnCable {

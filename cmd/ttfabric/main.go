@@ -1,6 +1,7 @@
 // Command ttfabric brings up a live TT-Fabric of one process per chip, and
-// steers it. It is the composition root: the only place that knows which
-// transport, which gossip and which flags there are. One file per subcommand.
+// steers the fabric. This package is the composition root: only this package decides
+// which transport, which gossip and which flags there are. Each subcommand has
+// a file of its own.
 package main
 
 import (
@@ -20,7 +21,7 @@ import (
 )
 
 func main() {
-	fabric.ServesChips() // as 'ttfabric node'
+	fabric.ServesChips() // this program can run chips, with its command 'ttfabric node'
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
@@ -42,11 +43,12 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ttfabric",
 		Short: "A live, networked emulator of Tenstorrent's TT-Fabric",
-		Long: `ttfabric brings up a TT-Fabric in which every process is one chip and every
-ethernet channel a UDP socket, and moves data across it.
+		Long: `ttfabric brings up a TT-Fabric in which every process is one chip, and every
+ethernet channel is a UDP socket. ttfabric also moves data across such a fabric.
 
-Each flag has an environment variable that stands for it: TTFABRIC_NAME for
---name, TTFABRIC_UP_PROFILE for 'up --profile'.
+For each flag, an environment variable can give the value, such as TTFABRIC_NAME for
+--name and TTFABRIC_UP_PROFILE for 'up --profile'. The command line overrules the
+variable.
 
 Exit codes: 0 ok, 1 failed, 2 usage, 3 topology invalid, 4 not ready in time,
 5 assertion failed, 130 interrupted.`,
@@ -95,7 +97,7 @@ type commandGroup struct {
 func commandGroups() []commandGroup {
 	return []commandGroup{
 		{"A fabric:", []*cobra.Command{newUp(), newDown(), newLs(), newInspect(), newAttach(), newChip(), newProfile()}},
-		{"Without one that runs:", []*cobra.Command{newValidate(), newRoutes(), newGraph(), newGenerate(), newCompose(), newStack(), newPKI(), newDoctor()}},
+		{"Topologies and files, without a running fabric:", []*cobra.Command{newValidate(), newRoutes(), newGraph(), newGenerate(), newCompose(), newStack(), newPKI(), newDoctor()}},
 		{"Data:", []*cobra.Command{newPing(), newMem(), newTraffic(), newBench(), newTrace(), newCheckpoint()}},
 		{"Faults and routing:", []*cobra.Command{newNetem(), newLink(), newRouter(), newPartition(), newHeal(), newGossip(), newReroute(), newRemove(), newRestore(), newScenario()}},
 		{"What happened:", []*cobra.Command{newEvents(), newMailbox(), newCapture(), newWireshark(), newRecord(), newReplay()}},
@@ -103,7 +105,8 @@ func commandGroups() []commandGroup {
 	}
 }
 
-// completeChips lets the shell complete the chips of the running fabric where a command's usage asks for them.
+// completeChips lets the shell complete chips of the running fabric, for each command
+// whose usage line has a chip as an argument.
 func completeChips(c *cobra.Command) {
 	words := strings.Fields(c.Use)[1:]
 	if slices.ContainsFunc(words, asksForChip) {
@@ -123,7 +126,8 @@ func asksForChip(word string) bool {
 	return slices.Contains([]string{"CHIP", "SRC", "DST"}, strings.Trim(word, "[]"))
 }
 
-// wrapArgs gives complaints about arguments the usage exit code.
+// wrapArgs turns errors about the arguments of c, and of all commands below c, into
+// usage errors.
 func wrapArgs(c *cobra.Command) {
 	wrapArgsOf(c)
 	for _, sub := range c.Commands() {
@@ -137,9 +141,9 @@ func wrapArgsOf(c *cobra.Command) {
 			if err := check(c, args); err != nil {
 				return spec.Usagef("%w\nSee '%s --help'", err, c.CommandPath())
 			}
-			// What a script's variable without a value leaves is no name; text may be empty.
+			// An empty argument comes from a script's variable without a value. Only TEXT may be empty.
 			if i := slices.Index(args, ""); i >= 0 && !(i == 2 && strings.HasSuffix(c.Use, "[TEXT]")) {
-				return spec.Usagef("argument %d of '%s' is empty", i+1, c.CommandPath())
+				return spec.Usagef("argument %d of '%s' is empty; want a name or value, see '%s --help'", i+1, c.CommandPath(), c.CommandPath())
 			}
 			return nil
 		}

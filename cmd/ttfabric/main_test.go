@@ -121,7 +121,7 @@ func TestAFabricOfProcesses(t *testing.T) {
 	if out := c.must("traffic", "hotspot", "--hot", "M0D2", "--packets", "200", "--size", "64", "--load", "300"); !strings.Contains(out, "Offered/s") {
 		t.Errorf("no offered load in %s", out)
 	}
-	for _, x := range [][2]string{{"tornado", "no chip has another"}, {"hotspot --hot M0D9", "M0D9 is not there"}, {"hotspot --hot-share 0", "1 to 100"}, {"uniform --load 1e9", "1e+09"}} {
+	for _, x := range [][2]string{{"tornado", "no chip would send to another"}, {"hotspot --hot M0D9", "M0D9 is not in the topology"}, {"hotspot --hot-share 0", "1 to 100"}, {"uniform --load 1e9", "1e+09"}} {
 		if _, errs, code := c.run(append([]string{"traffic"}, strings.Fields(x[0])...)...); code != exitUsage || !strings.Contains(errs, x[1]) {
 			t.Errorf("traffic %s: exit code %d, %s", x[0], code, errs)
 		}

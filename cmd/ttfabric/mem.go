@@ -19,21 +19,22 @@ import (
 	"ttfabric/wire"
 )
 
-// maxTransfer is the most that one mem command moves, in bytes.
+// maxTransfer is the largest number of bytes that one mem command moves.
 const maxTransfer = 1 << 30
 
 func newMem() *cobra.Command {
 	c := &cobra.Command{Use: "mem", Short: "Read and write the memory of any chip's tiles",
-		Long: `mem moves bytes between the shell and a tile's memory, through the fabric:
-the command enters at --via and travels to the chip.
+		Long: `The commands below mem move bytes between the shell and a tile's memory, through
+the fabric. The packets enter the fabric at the chip of --via, and travel to CHIP.
 
-TILE is <x>-<y> in NoC coordinates, with the offset in bytes behind a colon,
-decimal or 0x hexadecimal: 1-1:0x1000.`}
+TILE is <x>-<y>:<offset>: NoC coordinates, and an offset in bytes, decimal or
+hexadecimal with 0x. An example is 1-1:0x1000.`}
 	c.AddCommand(newMemRead(), newMemWrite(), newMemTiles())
 	return c
 }
 
-// memTarget is what the arguments of mem commands name.
+// memTarget is the chip and tile that the arguments of a mem command name, and a
+// session that reaches this chip.
 type memTarget struct {
 	s     *session.Session
 	dst   wire.FabricNodeID
@@ -41,18 +42,19 @@ type memTarget struct {
 	plane wire.Plane
 }
 
-// memView says what was read or written, for programs.
+// memView is the JSON that a mem command prints about the bytes that it has read or
+// written.
 type memView struct {
 	Chip      wire.FabricNodeID `json:"chip"`
 	Address   string            `json:"address"`
-	Multicast string            `json:"multicast,omitempty"` // the chips that were written to, from Chip
-	Chips     int               `json:"chips,omitempty"`     // how many these are
+	Multicast string            `json:"multicast,omitempty"` // ranges of the chips that were written to, seen from Chip
+	Chips     int               `json:"chips,omitempty"`     // number of chips that were written to
 	Bytes     int               `json:"bytes"`
-	Hex       *string           `json:"hex,omitempty"` // what was read, unless it is in File
+	Hex       *string           `json:"hex,omitempty"` // bytes that were read, unless they are in File
 	File      string            `json:"file,omitempty"`
 }
 
-// told says what was written.
+// told prints what the command has written to memory: text on stderr, or v as JSON.
 func (v *memView) told(c *cobra.Command, text string) error {
 	if as, err := format(c); err != nil || as == "json" {
 		return errors.Join(err, printJSON(c, v))
@@ -115,7 +117,7 @@ func newMemRead() *cobra.Command {
 				return err
 			}
 			if as == "json" && file == "-" {
-				return spec.Usagef("--file - writes the bytes alone to stdout: leave out --output")
+				return spec.Usagef("--file -: stdout then holds only the bytes; leave out --output")
 			}
 			t, err := parseTarget(c, args[0], args[1])
 			if err != nil {
@@ -123,7 +125,7 @@ func newMemRead() *cobra.Command {
 			}
 			n, err := strconv.ParseUint(args[2], 0, 31)
 			if err != nil || n > maxTransfer {
-				return spec.Usagef("length %q: want 0 to %d bytes", args[2], maxTransfer)
+				return spec.Usagef("length %q: want a number of bytes, 0 to %d", args[2], maxTransfer)
 			}
 			b := make([]byte, n)
 			if err := t.s.Read(c.Context(), t.dst, t.addr, b, session.OnPlane(t.plane)); err != nil {
@@ -146,20 +148,20 @@ func newMemRead() *cobra.Command {
 			}
 			return err
 		}}
-	c.Flags().StringVarP(&file, "file", "f", "", "write the bytes to a file, '-' for stdout, instead of a dump")
+	c.Flags().StringVarP(&file, "file", "f", "", "write the bytes to this file, instead of printing a dump; -: to stdout")
 	memFlags(c)
 	return c
 }
 
 func newMemWrite() *cobra.Command {
 	var file, hexa, many string
-	c := &cobra.Command{Use: "write CHIP TILE [TEXT]", Short: "Write bytes to a tile, of one chip or of many at once", Args: cobra.RangeArgs(2, 3),
-		Long: `write moves bytes from the shell to a tile of a chip.
+	c := &cobra.Command{Use: "write CHIP TILE [TEXT]", Short: "Write bytes to a tile of one chip, or of many chips at once", Args: cobra.RangeArgs(2, 3),
+		Long: `The command moves bytes from the shell to a tile of a chip.
 
-With --multicast it is the same tile of many chips, in one multicast from CHIP,
-which is not written to itself. The ranges are hops by direction: E2,S1 is the
-rectangle of three by two whose north-west corner is CHIP. E2-4 are the chips
-two to four hops to the east, as the linear API's start 2 and range 3.`,
+With --multicast, one multicast from CHIP writes to the same tile of many chips,
+but not to CHIP. The ranges are numbers of hops by direction. E2,S1 names the
+rectangle of three by two chips with CHIP at the north-west corner. E2-4 names the
+chips two to four hops to the east, as start 2 and range 3 in the linear API do.`,
 		Example: "  ttfabric mem write M0D7 1-1:0x1000 'hello' --via M0D0\n  ttfabric mem write M0D7 1-1:0 --file weights.bin\n  ttfabric mem write M0D7 1-1:0 --hex deadbeef\n  ttfabric mem write M0D0 1-1:0 'to all' --multicast E3,S1",
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := format(c); err != nil {
@@ -172,7 +174,7 @@ two to four hops to the east, as the linear API's start 2 and range 3.`,
 				}
 			}
 			if given != 1 {
-				return spec.Usagef("give one of TEXT, --file and --hex")
+				return spec.Usagef("%d sources of bytes are named; want exactly one of TEXT, --file and --hex", given)
 			}
 			var to wire.Ranges
 			if many != "" {
@@ -181,7 +183,7 @@ two to four hops to the east, as the linear API's start 2 and range 3.`,
 					return spec.Usagef("--multicast: %w", err)
 				}
 				if c.Flags().Changed("via") {
-					return spec.Usagef("a multicast starts from CHIP: leave out --via")
+					return spec.Usagef("--via: a multicast starts from CHIP; leave out --via")
 				}
 			}
 			t, err := parseTarget(c, args[0], args[1])
@@ -200,14 +202,14 @@ two to four hops to the east, as the linear API's start 2 and range 3.`,
 			}
 			return (&memView{Chip: t.dst, Address: t.addr.String(), Bytes: len(b)}).told(c, fmt.Sprintf("%d bytes written to %s at %s", len(b), t.dst, t.addr))
 		}}
-	c.Flags().StringVarP(&file, "file", "f", "", "file to write, '-' for stdin")
-	c.Flags().StringVar(&hexa, "hex", "", "bytes in hexadecimal")
-	c.Flags().StringVar(&many, "multicast", "", "hops from CHIP to the chips that are written to, such as E2,W1,N0,S1")
+	c.Flags().StringVarP(&file, "file", "f", "", "write the bytes of this file; -: the bytes of stdin")
+	c.Flags().StringVar(&hexa, "hex", "", "write these bytes, in hexadecimal")
+	c.Flags().StringVar(&many, "multicast", "", "write to the chips within these ranges of hops from CHIP, such as E2,W1,N0,S1")
 	memFlags(c)
 	return c
 }
 
-// memMulticast writes to all chips within ranges of the one that was named.
+// memMulticast writes the bytes b to all chips within the ranges r of the chip t.dst.
 func memMulticast(c *cobra.Command, t *memTarget, r wire.Ranges, b []byte) error {
 	if err := t.s.MulticastWrite(c.Context(), r, t.addr, b, session.OnPlane(t.plane)); err != nil {
 		return err
@@ -239,7 +241,7 @@ func memInput(c *cobra.Command, args []string, file, hexa string) ([]byte, error
 		}
 		b, err := io.ReadAll(io.LimitReader(in, maxTransfer+1))
 		if err == nil && len(b) > maxTransfer {
-			return nil, fmt.Errorf("%s: more than %d bytes; write it in parts", file, maxTransfer)
+			return nil, fmt.Errorf("%s has more than %d bytes; write the file in parts", file, maxTransfer)
 		}
 		return b, err
 	})

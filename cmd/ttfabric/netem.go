@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -13,15 +12,14 @@ import (
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric"
 	"ttfabric/node/fabric/spec"
-	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
 
 func newNetem() *cobra.Command {
 	c := &cobra.Command{Use: "netem", Short: "Impair cables: delay, loss, rate, corruption and more",
-		Long: `netem does to what goes over a cable what a bad network would. The chips do it
-themselves, to each datagram that they send, so that no privilege is needed.
-The dice have a seed: one seed and the same datagrams give the same faults.
+		Long: `The commands below netem impair cables: a chip then treats the datagrams that it
+sends over a cable as a bad network would. This needs no privilege. Random faults
+follow from a seed: the same seed and the same datagrams give the same faults.
 
 ` + kernelHelp + "\n\n" + linkHelp}
 	c.AddCommand(newNetemSet(), newNetemShow(), newNetemReset())
@@ -30,20 +28,20 @@ The dice have a seed: one seed and the same datagrams give the same faults.
 
 func newNetemSet() *cobra.Command {
 	var direction string
-	var seed uint64
-	var duration time.Duration
 	var k kernelFlags
-	values := make([]string, len(fault.Knobs))
-	c := &cobra.Command{Use: "set LINK...", Short: "Impair cables; what is not named stays as it is", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long: `set impairs cables, in both directions unless --direction says otherwise: a
-delay of 10ms adds 20ms to a round trip. It changes only what is named; 0
-takes one impairment away, and 'netem reset' all of them. With --duration the
-chips put back by themselves what was named. A chip that is restarted has only
-what 'up --netem' declared.
+	var f impairFlags
+	c := &cobra.Command{Use: "set LINK...", Short: "Impair cables", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
+		Long: `The command impairs cables in both directions, unless --direction names one
+direction. In both directions, a delay of 10ms adds 20ms to a round trip. The command
+changes only the impairments that the flags name. The value 0 ends one impairment,
+and 'netem reset' ends all impairments. With --duration the chips restore the
+previous values by themselves. A restarted chip has only the impairments that
+'up --netem' declared.
 
-Flags and units are those of containerlab and tc-netem(8): shares are
-percentages with or without the sign, and a bare rate is kbit. Where more than
-1 MiB waits for a limited rate, what comes is lost.
+Flags and units are the same as in containerlab and tc-netem(8). Shares are
+percentages, with or without the percent sign. A rate without a unit is in kbit. If
+more than 1 MiB of datagrams waits because of a limited rate, further datagrams are
+lost.
 
 ` + kernelHelp + "\n\n" + linkHelp,
 		Example: `  ttfabric netem set M0D0-M0D1 --delay 10ms --jitter 2ms
@@ -53,36 +51,19 @@ percentages with or without the sign, and a bare rate is kbit. Where more than
   sudo ttfabric netem set M0D0-M0D1/p0 --delay 10ms --loss 1% --backend kernel
   ttfabric netem set 'M0D*-M1D*' --loss-gemodel 1%,10%,70%,0.1%`,
 		RunE: func(c *cobra.Command, args []string) error {
-			body := api.NetemBody{Options: fault.Change{}, ForS: duration.Seconds()}
-			for i, k := range fault.Knobs {
-				if c.Flags().Changed(k.Name) {
-					body.Options[k.Name] = values[i]
-				}
-			}
-			if c.Flags().Changed("seed") {
-				body.Seed = &seed
-			}
-			if _, err := body.Options.Apply(fault.Options{}); err != nil {
-				return spec.Usagef("--%w", err)
-			}
-			if len(body.Options) == 0 && body.Seed == nil {
-				return spec.Usagef("name what is to happen, such as --delay 10ms or --loss 1%%; see '%s --help'", c.CommandPath())
-			}
-			if err := faultTime("--duration", duration); err != nil {
+			change, seed, err := f.read(c)
+			if err != nil {
 				return err
 			}
+			body := api.NetemBody{Options: change, Seed: seed, ForS: f.duration.Seconds()}
 			if k.asked(c) {
-				return k.set(c, args, direction, body, duration)
+				return k.set(c, args, direction, body, f.duration)
 			}
 			return setNetem(c, args, direction, body)
 		}}
 	k.add(c)
-	for i, k := range fault.Knobs {
-		c.Flags().StringVar(&values[i], k.Name, "", k.Help)
-	}
-	c.Flags().Uint64Var(&seed, "seed", 0, "throw the dice anew from this seed; each cable and direction has dice of its own")
-	c.Flags().DurationVar(&duration, "duration", 0, "put it back after this time; 0: it stays")
-	c.Flags().StringVar(&direction, "direction", "both", "both, a-to-b or b-to-a; a is the end that LINK names first, or the lower one")
+	f.add(c, "each direction of each cable")
+	c.Flags().StringVar(&direction, "direction", "both", "directions to impair: both, a-to-b or b-to-a; a is the end that LINK names first, or else the end with the lower chip number")
 	return c
 }
 
@@ -108,11 +89,11 @@ func setNetem(c *cobra.Command, args []string, direction string, body api.NetemB
 
 func newNetemShow() *cobra.Command {
 	var k kernelFlags
-	c := &cobra.Command{Use: "show [LINK...]", Short: "Show what is in force, and what it did", ValidArgsFunction: completeLinks,
-		Long: `show prints a row per direction: what is in force, and what has been done to
-the datagrams that were sent since it is. Without LINK it prints only the
-directions to which something is done. The kernel (--backend kernel) counts what
-it passes on and loses, and nothing else.
+	c := &cobra.Command{Use: "show [LINK...]", Short: "Show impairments in force, and the numbers of affected datagrams", ValidArgsFunction: completeLinks,
+		Long: `The command prints a row per direction of a cable: the impairments in force, and the
+number of datagrams that these impairments have affected. Without LINK the command
+prints only impaired directions. The kernel (--backend kernel) counts only passed
+and lost datagrams.
 
 ` + linkHelp,
 		Example: "  ttfabric netem show\n  ttfabric netem show M0D0-M0D1\n  ttfabric netem show all -o json",
@@ -135,7 +116,8 @@ it passes on and loses, and nothing else.
 	return c
 }
 
-// showNetem prints what is done at the ends; with only, where something is.
+// showNetem prints the impairments at the ends in where. If only is true, showNetem
+// leaves out ends without an impairment.
 func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only bool) error {
 	f, err := format(c)
 	if err != nil {
@@ -143,10 +125,11 @@ func showNetem(c *cobra.Command, chips *fabric.Chips, where fabric.Where, only b
 	}
 	rows, absent, err := chips.Impairments(c.Context(), where, only)
 	tellAbsent(c, absent)
-	return errors.Join(printNetem(c, f, rows, err == nil), err) // what the others say is printed first
+	return errors.Join(printNetem(c, f, rows, err == nil), err) // prints the answers of the chips that answered, and then the error
 }
 
-// printNetem prints what is done, or if all could be asked that nothing is.
+// printNetem prints impairments. If there are no impairments and all chips answered
+// (all is true), printNetem prints a message that no cable is impaired.
 func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool) error {
 	if f == "json" {
 		return printJSON(c, append([]api.ImpairmentView{}, rows...))
@@ -176,7 +159,7 @@ func printNetem(c *cobra.Command, f string, rows []api.ImpairmentView, all bool)
 	return nil
 }
 
-// counted0 adds counters up; "-" where nobody counts the first.
+// counted0 returns the sum of the named counters, or "-" if n has no counter of the first name.
 func counted0(n map[string]uint64, names ...string) any {
 	if _, ok := n[names[0]]; !ok {
 		return "-"
@@ -188,7 +171,7 @@ func counted0(n map[string]uint64, names ...string) any {
 	return sum
 }
 
-// inForce is what is done in one direction, in words.
+// inForce returns the impairments of one direction of a cable, in words.
 func inForce(v *api.ImpairmentView) string {
 	var words []string
 	if v.Cut {
@@ -208,15 +191,16 @@ func inForce(v *api.ImpairmentView) string {
 
 func newNetemReset() *cobra.Command {
 	var k kernelFlags
-	c := &cobra.Command{Use: "reset [LINK...]", Short: "Take impairments away from cables, or from all", ValidArgsFunction: completeLinks,
-		Long: `reset takes away all that 'netem set' and 'up --netem' do, in both directions.
-What waits for its time is lost, and sent again by the link. A cable that is
-cut stays so: 'ttfabric link up' and 'ttfabric heal' put it back.
+	c := &cobra.Command{Use: "reset [LINK...]", Short: "End the impairments of the given cables, or of all cables", ValidArgsFunction: completeLinks,
+		Long: `The command ends all impairments by 'netem set' and 'up --netem', in both
+directions. Datagrams that an impairment delays at this moment are lost, and the
+link sends their frames again. A cut cable stays cut; 'ttfabric link up' and
+'ttfabric heal' put a cut cable back.
 
-With --backend kernel it takes away what the kernel does, and nothing else. An
-interface with nothing left to do gets back the qdisc that it had before 'netem
-set', whatever became of the command that took it. Without LINK, and in a
-namespace that --netns names, it needs no chip that runs.
+With --backend kernel, the command ends only the kernel's impairments. If an
+interface has no impairment any more, the interface gets back the qdisc that it had
+before 'netem set', even if 'netem set' was killed. Without LINK and with --netns, no
+chip needs to run.
 
 ` + linkHelp,
 		Example: "  ttfabric netem reset\n  ttfabric netem reset M0D0-M0D1",

@@ -22,42 +22,51 @@ import (
 	"ttfabric/wire"
 )
 
-// kernelHelp says what --backend kernel is, for the help of the commands that have it.
-const kernelHelp = `With --backend kernel the netem of Linux does it, to what leaves the chip's
-interface: what a real network would do, gossip and API untouched. It needs root,
-or CAP_NET_ADMIN in the chip's network namespace, and the module sch_netem; the
-command enters the namespace of each chip's process, or the one that --netns
-names. In a container beside a chip, of the same network namespace
-(network_mode: "service:CHIP"), --api names the chip and --topology its fabric.
-It lasts until 'netem reset', whatever becomes of chips and commands, or with
---duration until the command, which waits, has taken it back; only kill -9 keeps
-it from that. The dice of one cable are seeded where the kernel can (Linux 6.6).
-netem would treat a super-packet of up to 64 datagrams (UDP GSO) as one; so
-where dice are thrown, they are split into datagrams first, which costs speed.
-What it corrupts the receiving kernel finds by its checksums and drops, so that
-the link sees a loss and no bad frame: those only the chips themselves make.`
+// kernelHelp describes --backend kernel, for the help of each command with the flag --backend.
+const kernelHelp = `With --backend kernel, the netem of Linux impairs the datagrams that leave the
+chip's interface, as a real network would. Gossip and the API are not impaired.
 
-// kernelFlags choose who impairs, and where.
+  Needs       root, or CAP_NET_ADMIN in the chip's network namespace, and the
+              kernel module sch_netem
+  Where       the command enters the network namespace of each chip's process, or
+              the namespace that --netns names; in a container that shares a
+              chip's namespace (network_mode: "service:CHIP"), name the chip with
+              --api and the fabric with --topology
+  How long    until 'netem reset', even if chips restart; with --duration, the
+              command waits for this time and then ends the impairment, unless
+              kill -9 ends the command before
+  Seed        the kernel uses --seed from Linux 6.6 on
+  Speed       netem would treat a super-packet of up to 64 datagrams (UDP GSO) as
+              one datagram; for random faults, the command therefore lets the
+              kernel split super-packets before netem, and this costs speed
+  Corruption  the receiving kernel finds a corrupted datagram by the datagram's
+              checksum and drops the datagram; the link then sees a loss; to give
+              the link corrupted frames, let the chips impair (--backend user)`
+
+// kernelFlags are the flags that choose who impairs datagrams, and in which network
+// namespace.
 type kernelFlags struct {
 	backend, netns, api, topology, token string
 }
 
 func (k *kernelFlags) add(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&k.backend, "backend", "user", "who does it: user (the chips), kernel (netem of Linux)")
-	fl.StringVar(&k.netns, "netns", "", "with --backend kernel: the chip's network namespace, as a process number, a name of 'ip netns', or self (default: that of each chip's process)")
-	fl.StringVar(&k.api, "api", "", "with --backend kernel: API of the one chip of this namespace, where there is no run folder")
-	fl.StringVar(&k.topology, "topology", "", "with --api: what the fabric is, as for 'up'")
-	fl.StringVar(&k.token, "token-file", "", "with --api: file with the token of the API (default: the environment variable TTFABRIC_TOKEN)")
+	fl.StringVar(&k.backend, "backend", "user", "who impairs the datagrams: user (the chips) or kernel (netem of Linux)")
+	fl.StringVar(&k.netns, "netns", "", "with --backend kernel: the chip's network namespace, as a process number, a name of 'ip netns', or self (default: the namespace of each chip's process)")
+	fl.StringVar(&k.api, "api", "", "with --backend kernel, on a machine without a run folder: API address of the chip in this namespace")
+	fl.StringVar(&k.topology, "topology", "", "with --api: the fabric's topology, as for 'up'")
+	fl.StringVar(&k.token, "token-file", "", "with --api: file with the token of the chips' APIs (without this flag, the environment variable TTFABRIC_TOKEN holds the token itself)")
 	_ = c.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"user", "kernel"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// asked reports whether the kernel is to do it. What is neither it nor the chips is refused by open.
+// asked reports whether the flags ask for the kernel, or are wrong. If the flags are
+// wrong, the method open returns an error.
 func (k *kernelFlags) asked(*cobra.Command) bool {
 	return k.backend != "user" || k.netns != "" || k.api != "" || k.topology != "" || k.token != ""
 }
 
-// kernelPort is one direction of a cable, and where the kernel can get at it.
+// kernelPort is one direction of a cable, with the network namespace and the addresses
+// by which the kernel recognises this direction's datagrams.
 type kernelPort struct {
 	client *api.Client
 	local  wire.PortID
@@ -67,7 +76,7 @@ type kernelPort struct {
 	labels []string
 }
 
-// kernelPorts are the ports that a command is about. Close it.
+// kernelPorts are the ports that a command names. The caller must call Close.
 type kernelPorts struct {
 	ports []kernelPort
 	hosts map[string]*netem.Host
@@ -80,22 +89,23 @@ func (ks *kernelPorts) Close() {
 	}
 }
 
-// check refuses flags that contradict each other.
+// check returns an error if flags contradict each other.
 func (k *kernelFlags) check() error {
 	switch {
 	case k.backend != "kernel" && k.backend != "user":
 		return spec.Usagef("--backend %q: want user or kernel", k.backend)
 	case k.backend == "user":
-		return spec.Usagef("--netns, --api, --topology and --token-file are for --backend kernel")
+		return spec.Usagef("--netns, --api, --topology and --token-file need --backend kernel; add --backend kernel")
 	case k.api != "" && k.topology == "":
-		return spec.Usagef("--api: name the fabric's --topology too, so that LINK can be read")
+		return spec.Usagef("--api %s: want the fabric's --topology too; the meaning of LINK depends on the topology", k.api)
 	case k.api == "" && k.topology+k.token != "":
-		return spec.Usagef("--topology and --token-file go with --api")
+		return spec.Usagef("--topology and --token-file need --api; add --api")
 	}
 	return nil
 }
 
-// chips opens the chips of the run folder, or the one that --api names.
+// chips opens the chips of the run folder, or the chip that --api names. The method
+// also returns the network namespace of each chip.
 func (k *kernelFlags) chips(c *cobra.Command) (*fabric.Chips, map[wire.FabricNodeID]string, error) {
 	where := map[wire.FabricNodeID]string{}
 	if k.api == "" {
@@ -137,13 +147,13 @@ func (k *kernelFlags) chips(c *cobra.Command) (*fabric.Chips, map[wire.FabricNod
 		return nil, nil, err
 	}
 	if _, ok := t.Chip(v.Chip); !ok {
-		return nil, nil, spec.Usagef("--topology %s has no chip %s, which is the one at %s", k.topology, v.Chip, k.api)
+		return nil, nil, spec.Usagef("--topology %s has no chip %s, but this chip answers at --api %s; name the topology of that chip's fabric", k.topology, v.Chip, k.api)
 	}
 	where[v.Chip] = k.netns
 	return fabric.NewChips(t, api.NewClient(k.api, token, v.Chip, t)), where, nil
 }
 
-// open finds the ports that args name, in one direction of the cables or both.
+// open finds the ports that send over the cables in args, in one direction or in both.
 func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*kernelPorts, error) {
 	if err := k.check(); err != nil {
 		return nil, err
@@ -163,14 +173,14 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 	if err != nil {
 		return nil, err
 	}
-	if k.api != "" { // the others are somewhere else
+	if k.api != "" { // the other chips are in other namespaces
 		for n := range where {
 			if s.Client(n) == nil {
 				delete(where, n)
 			}
 		}
 		if len(where) == 0 {
-			return nil, spec.Usagef("the chip at %s sends into no such cable: run this beside the chip at its other end", k.api)
+			return nil, spec.Usagef("--api %s: the chip at this address has no port on these cables; run this command beside a chip at an end of these cables", k.api)
 		}
 	}
 	got := make([][]kernelPort, len(s.Topology.Chips)) // by chip
@@ -186,7 +196,7 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 		space, ok := spaces[p.local.Node]
 		if !ok {
 			ks.Close()
-			return nil, spec.NotReadyf("chip %s: its process is not on this machine; name its network namespace with --netns", p.local.Node)
+			return nil, spec.NotReadyf("chip %s: this chip has no process on this machine; name the chip's network namespace with --netns", p.local.Node)
 		}
 		if ks.hosts[space] == nil {
 			h, err := netem.Open(space)
@@ -202,7 +212,8 @@ func (k *kernelFlags) open(c *cobra.Command, args []string, direction string) (*
 	return ks, nil
 }
 
-// portsOf asks a chip where its ports are and where they send to.
+// portsOf asks a chip for the addresses of the ports with the channels chs, and for
+// the addresses of these ports' peers.
 func portsOf(ctx context.Context, cl *api.Client, chs []wire.Channel) (out []kernelPort, err error) {
 	v, err := cl.Chip(ctx)
 	if err != nil {
@@ -215,7 +226,7 @@ func portsOf(ctx context.Context, cl *api.Client, chs []wire.Channel) (out []ker
 		p := kernelPort{client: cl, local: wire.PortID{Node: v.Chip, Channel: l.Channel}, link: l}
 		from, err := netip.ParseAddrPort(l.Address)
 		if err != nil {
-			return nil, fmt.Errorf("%s has the address %q: %w", p.local.Short(), l.Address, err)
+			return nil, fmt.Errorf("port %s has the address %q, which is not an IP address and port: %w", p.local.Short(), l.Address, err)
 		}
 		if to, err := netip.ParseAddrPort(l.PeerAddr); err == nil {
 			p.source = netem.Source{Local: from, Peer: to.Addr()}
@@ -227,7 +238,7 @@ func portsOf(ctx context.Context, cl *api.Client, chs []wire.Channel) (out []ker
 	return out, nil
 }
 
-// state is what the kernel does to what a port sends; nothing of it if it does nothing.
+// state returns the kernel's impairment of a port's datagrams. The zero State means no impairment.
 func (p *kernelPort) state() (netem.State, error) {
 	states, err := p.host.States()
 	for _, s := range states {
@@ -238,12 +249,13 @@ func (p *kernelPort) state() (netem.State, error) {
 	return netem.State{}, err
 }
 
-// change does o to what a port sends, and lets the chip tell of it.
+// change lets the kernel impair a port's datagrams as o says. It also lets the chip
+// report the change as an event.
 func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, d time.Duration) error {
 	if !p.source.Peer.IsValid() {
-		return spec.NotReadyf("%s: its peer %s has not been heard of, so nobody knows by which interface it sends; try again when the cable is up", p.local.Short(), wire.PortID{Node: p.link.Peer, Channel: p.link.PeerChan}.Short())
+		return spec.NotReadyf("port %s has not heard from its peer %s yet, so nobody knows by which interface the port will send; try again when the cable is up", p.local.Short(), wire.PortID{Node: p.link.Peer, Channel: p.link.PeerChan}.Short())
 	}
-	if seed != nil { // each port has dice of its own, as the chips' own impairments do
+	if seed != nil { // each port has its own random sequence, as with the chips' own impairments
 		const spread = 0x9e3779b97f4a7c15
 		n := *seed + spread*(uint64(p.local.Node.Mesh)<<32+uint64(p.local.Node.Chip)<<16+uint64(p.local.Channel))
 		seed = &n
@@ -251,7 +263,7 @@ func (p *kernelPort) change(ctx context.Context, o fault.Options, seed *uint64, 
 	if err := p.host.Set(p.source, o, seed); err != nil {
 		return fmt.Errorf("%s: %w", p.local.Short(), err)
 	}
-	_ = p.client.TellImpairment(ctx, p.local.Channel, o, d) // an older chip, or one that has just ended, does not tell
+	_ = p.client.TellImpairment(ctx, p.local.Channel, o, d) // no error: an older chip has no such call, and the chip may just have ended
 	return nil
 }
 
@@ -262,7 +274,7 @@ func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, bod
 	}
 	defer ks.Close()
 	if err := netem.Probe(); errors.Is(err, netem.ErrMissing) {
-		return err // before anything has been touched
+		return err // the kernel has changed nothing yet
 	}
 	was := make([]fault.Options, len(ks.ports))
 	var errs []error
@@ -278,21 +290,21 @@ func (k *kernelFlags) set(c *cobra.Command, args []string, direction string, bod
 		}
 		if err != nil {
 			errs = append(errs, err)
-			break // the others would fare alike
+			break // the next ports would fail in the same way
 		}
 		if s, err := p.state(); err == nil && body.Seed != nil && s.Seed == nil && s.Options != (fault.Options{}) && i == 0 {
-			fmt.Fprintln(c.ErrOrStderr(), "This kernel's netem takes no seed (Linux 6.6 and later do): its dice are its own.")
+			fmt.Fprintln(c.ErrOrStderr(), "This kernel's netem takes no seed; a seed needs Linux 6.6 or later. The random faults differ from run to run.")
 		}
 	}
 	if k.api != "" && direction == "both" && len(errs) == 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "This is what %s sends; what it receives is impaired beside the chips at the other ends.\n", ks.ports[0].local.Node)
+		fmt.Fprintf(c.ErrOrStderr(), "Only datagrams that chip %s sends are impaired. To impair datagrams that the chip receives, run this command beside the chips at the other ends.\n", ks.ports[0].local.Node)
 	}
 	until := time.Now().Add(d)
 	errs = append(errs, ks.print(c, false, d))
 	if err := errors.Join(errs...); err != nil || d == 0 {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Waiting %v to take it back; Ctrl-C takes it back now.\n", d)
+	fmt.Fprintf(c.ErrOrStderr(), "Waiting %v before ending the impairment; Ctrl-C ends it now.\n", d)
 	select {
 	case <-c.Context().Done():
 	case <-time.After(time.Until(until)):
@@ -317,7 +329,8 @@ func (k *kernelFlags) show(c *cobra.Command, args []string, only bool) error {
 	return ks.print(c, only, 0)
 }
 
-// print prints what the kernel does at the ports; with only, where it does something.
+// print prints the kernel's impairments of the ports. If only is true, print leaves
+// out ports without an impairment.
 func (ks *kernelPorts) print(c *cobra.Command, only bool, d time.Duration) error {
 	f, err := format(c)
 	if err != nil {
@@ -355,7 +368,7 @@ func (k *kernelFlags) reset(c *cobra.Command, args []string) error {
 	}
 	ks, err := k.open(c, args, "both")
 	if err != nil && all {
-		return fmt.Errorf("%w; where no chip runs, name the network namespace: --netns self is this one", err)
+		return fmt.Errorf("%w; if no chip runs, name the network namespace with --netns, such as --netns self for the namespace of this command", err)
 	} else if err != nil {
 		return err
 	}
@@ -372,7 +385,7 @@ func (k *kernelFlags) reset(c *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	if all { // what chips left behind that don't run any more
+	if all { // also ends impairments of chips that do not run any more
 		for _, h := range ks.hosts {
 			if err := h.Reset(); err != nil {
 				return err
@@ -382,7 +395,7 @@ func (k *kernelFlags) reset(c *cobra.Command, args []string) error {
 	return toldLinks(c, "reset", ks.links)
 }
 
-// resetNamespace takes away all that the kernel does in a namespace, whosever it is.
+// resetNamespace ends all kernel impairments in a network namespace, whichever command set them.
 func resetNamespace(c *cobra.Command, ns string) error {
 	f, err := format(c)
 	if err != nil {

@@ -15,7 +15,7 @@ func TestNetemKernelRefuses(t *testing.T) {
 	c := newCLI(t)
 	for _, x := range []struct{ args, want string }{
 		{"set M0D0:8 --delay 1ms --backend tc", `--backend "tc": want user or kernel`},
-		{"set M0D0:8 --delay 1ms --netns lab", "are for --backend kernel"},
+		{"set M0D0:8 --delay 1ms --netns lab", "need --backend kernel"},
 		{"show --api 127.0.0.1:1 --backend kernel", "--topology"},
 		{"show --topology n300 --backend kernel", "--api"},
 		{"reset --token-file x --backend kernel", "--api"},

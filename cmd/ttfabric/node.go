@@ -17,35 +17,41 @@ import (
 )
 
 // nodeLong is the help of 'node'.
-const nodeLong = `node runs one chip until it is told to stop: one of the fabric whose run folder
-is given, as 'ttfabric up' starts them, or one that knows nothing but its
-topology and where some of the others are, on a machine or in a container of
-its own. The chips of a fabric have their --name, topology and gossip key in
-common.
+const nodeLong = `The command runs one chip in this process until a signal stops the process.
 
-The ports of one that stands alone are fixed by --gossip-port, TCP and UDP,
-with the next one for chips that have a cable to another mesh, and by
---port-base: channel k of the chip is at the k-th UDP port from there. A seed is
-a host where another chip gossips; a name is looked up at each attempt, and
-may have many addresses. A chip of another mesh is a seed for exit nodes only,
-and is best named with its chip, as M1D0/HOST.
+With --dir, the chip belongs to the fabric of a run folder. 'ttfabric up' starts
+chips in this way. A chip with --dir also ends when the run folder is removed.
+Without --dir, the chip stands alone, on a machine or in a container of its own. A
+chip that stands alone knows only its topology and the addresses of some other
+chips. All chips of a fabric need the same --name, topology and gossip key.
 
-Containers share no file: without --topology, the environment variable
-TTFABRIC_TOPOLOGY_TEXT may hold the text of a topology file. What such a file says
-of transport and auth is what the flags say, where these are left out; its auth: none, too, is refused beyond loopback.
+If the chip stands alone, its gossip uses --gossip-port, TCP and UDP. A chip with a
+cable to another mesh (an exit node) also uses the next port number for gossip.
+Channel k of the chip uses UDP port --port-base + k.
+
+A seed is a host where another chip gossips. If the seed is a host name, the chip
+looks the name up at each attempt to join. A host name may have many addresses. Only
+an exit node can use a chip of another mesh as a seed. Name the chip of such a seed
+before the host, as in M1D0/HOST.
+
+Containers share no file. Without --topology, the environment variable
+TTFABRIC_TOPOLOGY_TEXT may therefore hold the text of a topology file. If the
+command line does not name --transport or --auth, the keys transport and auth of
+this text give the values. The chip refuses the value none of the key auth beyond
+loopback, as it refuses the flag --auth none.
 
 Prometheus finds counters and gauges of the chip, its links, router and sockets at
-GET /metrics of the API. As all calls but /livez and /readyz it wants the
-bearer token, which is in the file "token" of the run folder:
+GET /metrics of the API. Every API call except /livez and /readyz needs the bearer
+token. The file "token" of the run folder holds the token:
 
   scrape_configs:
   - job_name: ttfabric
     authorization: {credentials_file: /run/user/1000/ttfabric/default/token}
     static_configs: [{targets: ["10.0.1.1:8474"]}]
 
-A chip's work is done by one thread at a time; the environment variable
-GOMAXPROCS gives it more. Its threads wait for their turn instead of interrupting
-others (SCHED_BATCH), unless the process was given another policy with chrt(1).`
+By default, one thread at a time does the chip's work. The environment variable
+GOMAXPROCS allows more threads. The threads do not interrupt other threads of the
+machine (SCHED_BATCH), unless chrt(1) gave the process another scheduling policy.`
 
 func newNode() *cobra.Command {
 	var chip, dir, level string
@@ -58,7 +64,7 @@ func newNode() *cobra.Command {
   ttfabric node --chip M0D1 --topology ring:4 --gossip-port 7950 --port-base 17016 --seeds 10.0.0.1:7946,10.0.1.1`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if chip == "" {
-				return spec.Usagef("name the chip with --chip, such as --chip M0D3")
+				return spec.Usagef("--chip is missing; want a chip, such as --chip M0D3")
 			}
 			if o.Chip, err = wire.ParseFabricNodeID(chip); err != nil {
 				return spec.AsUsage(err)
@@ -81,14 +87,15 @@ func newNode() *cobra.Command {
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&chip, "chip", "", "the chip, as M<mesh>D<chip>")
-	fl.StringVar(&dir, "dir", "", "run folder of the fabric; all other flags but --log-level and --record are in it")
-	fl.StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	fl.StringVar(&chip, "chip", "", "chip to run, as M<mesh>D<chip>")
+	fl.StringVar(&dir, "dir", "", "run folder of the fabric; the folder holds the values of all other flags except --log-level, --record and --record-limit")
+	fl.StringVar(&level, "log-level", "info", "lowest level of messages to log: debug, info, warn or error")
 	addAlone(c, &o)
 	return c
 }
 
-// nodeConfig is the configuration of a chip of a run folder, or of a chip that has none.
+// nodeConfig returns the configuration of a chip. It reads the run folder dir, or
+// the options o if dir is empty.
 func nodeConfig(cmd *cobra.Command, dir string, o *process.Options) (*process.Config, error) {
 	if dir == "" {
 		o.Name, _ = cmd.Flags().GetString("name")
@@ -108,36 +115,37 @@ func nodeConfig(cmd *cobra.Command, dir string, o *process.Options) (*process.Co
 // addAlone adds the flags of a chip that has no run folder.
 func addAlone(c *cobra.Command, o *process.Options) {
 	fl := c.Flags()
-	fl.StringVar(&o.Topology, "topology", "", "what the fabric is, as for 'up'")
-	fl.StringVar(&o.Listen, "listen", "", "address, interface or network (10.0.0.0/16) of data ports and gossip (default: from where the first seed is reached; without seeds 127.0.0.1)")
-	fl.StringVar(&o.Advertise, "advertise", "", "address that the other chips are told, if it is another")
-	fl.Uint16Var(&o.GossipPort, "gossip-port", process.DefaultGossipPort, "port of gossip, TCP and UDP; 0: any free one")
-	fl.IntVar(&o.MTU, "mtu", 0, "longest IP packet of the links, in bytes; 0: what each path takes, as the routers tell, or, where they don't, as the links find out")
-	fl.StringSliceVar(&o.Seeds, "seeds", nil, "where other chips gossip, as [CHIP/]HOST[:PORT],...")
-	fl.StringVar(&o.API, "api", "127.0.0.1:0", "address of the chip's API; it is asked with the token")
-	fl.StringVar(&o.TokenFile, "token-file", "", "file with the token of the API; made, with a random one, where it is not there (default: the environment variable TTFABRIC_TOKEN)")
-	fl.StringVar(&o.GossipKey, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it, or with several in a JSON list, the one in use first")
-	fl.StringVar(&o.TileMemory, "tile-memory", "", "memory of this machine that the chip's memory may take, such as 128m (default 2g)")
-	fl.StringVar(&o.Once, "once", "", "folder in which CHIP.json may have settings of this start alone, and is removed as it is read: what 'chip restart --record' tells a container")
+	fl.StringVar(&o.Topology, "topology", "", "topology of the fabric, as for 'up'")
+	fl.StringVar(&o.Listen, "listen", "", "address, interface or network (10.0.0.0/16) of data ports and gossip (default: the address from which this machine reaches the first seed; without seeds 127.0.0.1)")
+	fl.StringVar(&o.Advertise, "advertise", "", "address by which the other chips reach this chip (default: the address of --listen)")
+	fl.Uint16Var(&o.GossipPort, "gossip-port", process.DefaultGossipPort, "port of gossip, TCP and UDP; 0: any free port")
+	fl.IntVar(&o.MTU, "mtu", 0, "longest IP packet of the links, in bytes; 0: the links find out the longest packet of each path, by ICMP messages or by trying")
+	fl.StringSliceVar(&o.Seeds, "seeds", nil, "hosts where other chips gossip, as [CHIP/]HOST[:PORT],...")
+	fl.StringVar(&o.API, "api", "127.0.0.1:0", "address of the chip's API; callers of the API need the token")
+	fl.StringVar(&o.TokenFile, "token-file", "", "file with the token of the API; if the file is missing, the chip makes the file, with a random token; without this flag, the environment variable TTFABRIC_TOKEN holds the token itself")
+	fl.StringVar(&o.GossipKey, "gossip-key", "", "file with the key that encrypts gossip, as 'gossip keygen' writes; the file may also hold a JSON list of keys, with the key in use first")
+	fl.StringVar(&o.TileMemory, "tile-memory", "", "largest amount of this machine's memory that the chip uses to hold the memory of its tiles, such as 128m (default 2g)")
+	fl.StringVar(&o.Once, "once", "", "folder with a file CHIP.json of settings for this start only; the chip reads and removes the file; 'chip restart --record' writes such a file for a container")
 	addOptions(c, &o.Spec, "port-base")
 	fl.Lookup("port-base").Usage = "UDP port of channel 0; 0: any free ports"
 	addOptions(c, &o.Spec)
-	fl.StringSliceVar(&o.Trust, "trust-network", nil, "private networks, or interfaces for theirs, in which --auth none is taken, such as a container network")
-	fl.BoolVar(&o.Insecure, "insecure", false, "take --auth none anywhere: whoever reaches the ports can forge frames")
+	fl.StringSliceVar(&o.Trust, "trust-network", nil, "private networks, such as a container network, in which --auth none is allowed; the name of an interface stands for the interface's networks")
+	fl.BoolVar(&o.Insecure, "insecure", false, "allow --auth none in any network, although whoever reaches the ports can forge frames")
 }
 
-// nodeFlags refuses what a run folder says already, and a chip of which nothing says what it is part of.
+// nodeFlags returns an error if the command line names a flag whose value the run
+// folder of --dir holds. It also returns an error if the command line names no fabric.
 func nodeFlags(fl *pflag.FlagSet) (err error) {
 	if !fl.Changed("dir") {
 		if !fl.Changed("topology") && os.Getenv(spec.TopologyEnv) == "" {
-			return spec.Usagef("name the fabric that the chip is part of: its run folder with --dir, or --topology and --seeds; see 'ttfabric node --help'")
+			return spec.Usagef("no fabric is named; want the fabric's run folder with --dir, or the fabric's --topology and --seeds; see 'ttfabric node --help'")
 		}
 		return nil
 	}
 	inFolder := []string{"dir", "chip", "log-level", "record", "record-limit", "name", "output"}
 	fl.Visit(func(x *pflag.Flag) {
 		if !slices.Contains(inFolder, x.Name) {
-			err = spec.Usagef("--%s: the run folder that --dir names has it; leave it out", x.Name)
+			err = spec.Usagef("--%s: the run folder of --dir holds this value already; leave out --%s", x.Name, x.Name)
 		}
 	})
 	return err

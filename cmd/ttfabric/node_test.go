@@ -73,9 +73,9 @@ func TestNodeRefuses(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
 	for _, x := range []struct{ args, want string }{
-		{"--chip M0D0", "--dir, or --topology and --seeds"},
-		{"--chip M0D0 --dir /tmp --seeds a", "--seeds: the run folder that --dir names has it"},
-		{"--chip M0D9 --topology ring:4", "--chip M0D9 is not in ring:4"},
+		{"--chip M0D0", "--dir, or the fabric's --topology and --seeds"},
+		{"--chip M0D0 --dir /tmp --seeds a", "--seeds: the run folder of --dir holds this value already"},
+		{"--chip M0D9 --topology ring:4", "--chip M0D9: no such chip is in topology ring:4"},
 		{"--chip D0 --topology ring:4", "D0"},
 		{"--chip M0D0 --topology ring:4", "TTFABRIC_TOKEN"},
 		{"--chip M0D0 --topology ring:4 --token-file /none/token", "--token-file"},
@@ -87,7 +87,7 @@ func TestNodeRefuses(t *testing.T) {
 		{"--chip M0D0 --topology ring:4 --token-file good --seeds :7", `--seeds ":7"`},
 		{"--chip M0D0 --topology ring:4 --token-file good --seeds x/h:7", `--seeds "x/h:7"`},
 		{"--chip M0D0 --topology ring:4 --token-file good --port-base 65530", "--port-base 65530"},
-		{"--chip M0D0 --topology ring:4 --token-file good --gossip-key generate", "the other chips need the same key"},
+		{"--chip M0D0 --topology ring:4 --token-file good --gossip-key generate", "all chips need the same key"},
 	} {
 		cmd := c.command(append([]string{"node"}, strings.Fields(x.args)...)...)
 		cmd.Dir = c.dir

@@ -9,8 +9,10 @@ import (
 	"ttfabric/node/fabric/spec"
 )
 
-// addOptions adds options of a fabric to a command as flags; without names, all
-// but port-base, whose meaning differs by command. The flags write to s, whose values are their defaults.
+// addOptions adds the named options of a fabric to a command as flags. Without
+// names, addOptions adds all options except port-base, because the meaning of
+// port-base differs by command. The flags write their values to s. The values that s
+// has at the call are the defaults.
 func addOptions(c *cobra.Command, s *spec.Spec, names ...string) {
 	if len(names) == 0 {
 		for _, o := range spec.Options {
@@ -39,7 +41,8 @@ func addOptions(c *cobra.Command, s *spec.Spec, names ...string) {
 	}
 }
 
-// refuseRunning refuses options that the command line names and that a fabric which runs already does not have.
+// refuseRunning returns an error if an option on the command line differs from the
+// option of the running fabric.
 func refuseRunning(c *cobra.Command, running, want *spec.Spec) error {
 	for i := range spec.Options {
 		o := &spec.Options[i]

@@ -24,8 +24,8 @@ import (
 	"ttfabric/wire"
 )
 
-// format is the output format that the user asked for: "table" or "json". It is
-// "json" for YAML, too, which [printJSON] makes of the same values.
+// format returns the output format of --output: "table" or "json". For YAML, format
+// also returns "json", since [printJSON] prints the same values as YAML.
 func format(c *cobra.Command) (string, error) {
 	f, err := c.Flags().GetString("output")
 	if err != nil {
@@ -41,7 +41,7 @@ func format(c *cobra.Command) (string, error) {
 	return f, nil
 }
 
-// printJSON prints a value as JSON, or as the same in YAML where that was asked for.
+// printJSON prints a value as JSON, or with --output yaml as YAML.
 func printJSON(c *cobra.Command, v any) error {
 	if f, _ := c.Flags().GetString("output"); f == "yaml" {
 		return printYAML(c, v)
@@ -51,7 +51,8 @@ func printJSON(c *cobra.Command, v any) error {
 	return e.Encode(v)
 }
 
-// printLine prints one of many values as a line of JSON, or as an item of a YAML list.
+// printLine prints the value v, which is one of many values, as a line of JSON or as an
+// item of a YAML list.
 func printLine(c *cobra.Command, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -65,7 +66,8 @@ func printLine(c *cobra.Command, v any) error {
 	return err
 }
 
-// printYAML prints what a value is in JSON, which is YAML in another style.
+// printYAML prints a value as YAML. JSON is YAML in another style. So printYAML reads
+// the value's JSON as YAML, and changes the style.
 func printYAML(c *cobra.Command, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -81,7 +83,8 @@ func printYAML(c *cobra.Command, v any) error {
 	return errors.Join(e.Encode(&n), e.Close())
 }
 
-// blockStyle has a document written by lines and indentation. Strings that look like something else stay quoted.
+// blockStyle sets the style of a document to lines and indentation. A string that
+// looks like another type, such as a number, stays quoted.
 func blockStyle(n *yaml.Node) {
 	n.Style &^= yaml.FlowStyle | yaml.DoubleQuotedStyle
 	for _, sub := range n.Content {
@@ -89,7 +92,7 @@ func blockStyle(n *yaml.Node) {
 	}
 }
 
-// newTable is a table in the style of the tools that users know; plain where stdout is no terminal.
+// newTable returns a table with rounded borders that prints to stdout.
 func newTable(c *cobra.Command, header ...any) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(c.OutOrStdout())
@@ -100,13 +103,14 @@ func newTable(c *cobra.Command, header ...any) table.Writer {
 	return t
 }
 
-// terminal reports whether w is a terminal that takes control characters.
+// terminal reports whether w is a terminal that understands control characters.
 func terminal(w io.Writer) bool {
 	f, ok := w.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// progress is one line that is drawn over; on something that is no terminal it says only the end.
+// progress is a progress bar in one line of a terminal. If w is not a terminal,
+// progress draws nothing.
 type progress struct {
 	w      io.Writer
 	label  string
@@ -155,7 +159,8 @@ func (p *progress) stop() {
 	}
 }
 
-// printUp prints the result of bring-up, the same table as ls.
+// printUp prints the result of bringing a fabric up. The result is a table of the
+// fabric's chips, as 'inspect' prints.
 func printUp(c *cobra.Command, t *topo.Topology, views []api.ChipView, took time.Duration) error {
 	f, err := format(c)
 	if err != nil {
@@ -191,7 +196,7 @@ func printChips(c *cobra.Command, views []api.ChipView, missing, silent []wire.F
 	tw.Render()
 }
 
-// addresses shortens a chip's UDP addresses: the host once, the ports as a range where they are one.
+// addresses returns the first of a chip's UDP addresses, and the number of further addresses.
 func addresses(v api.ChipView) string {
 	if len(v.Links) == 0 {
 		return "-"
@@ -212,12 +217,13 @@ func sortedKeys(m map[string]uint64) []string {
 	return ks
 }
 
-// seconds is a time for people, from seconds.
+// seconds converts a number of seconds into a duration in whole seconds.
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }
 
-// ago is how long ago something was; "never" for nil.
+// ago returns how long ago something happened, in words. s is in seconds. If s is nil,
+// ago returns "never".
 func ago(s *float64) string {
 	if s == nil {
 		return "never"
@@ -225,7 +231,7 @@ func ago(s *float64) string {
 	return seconds(*s).String() + " ago"
 }
 
-// share is a share in percent; "" for nil.
+// share returns a share in percent as text. If s is nil, share returns "".
 func share(s *float64) string {
 	if s == nil {
 		return ""
@@ -233,7 +239,8 @@ func share(s *float64) string {
 	return fmt.Sprintf("%.3f", 100**s)
 }
 
-// training is how far a link's training has come, with its result where that is no good one.
+// training returns how far a link's training has come, in words. If the training
+// failed, training adds the result.
 func training(l *api.LinkView) string {
 	if l.Train == "fail" || l.Train == "not connected" {
 		return l.Phase + ", " + l.Train
@@ -259,8 +266,9 @@ func printEvent(c *cobra.Command, e api.EventView, asJSON bool) {
 	fmt.Fprintf(c.OutOrStdout(), "%s %s %s %s %s (%s)\n", e.Time.Format("2006-01-02T15:04:05.000"), e.Chip, e.Type, e.Action, e.Actor, strings.Join(keys, ", "))
 }
 
-// writeResult writes what a command made to its file or to stdout. As JSON it
-// says what was written, and has the text in it where no file has.
+// writeResult writes text, the result of a command, to a file, or to stdout if the
+// parameter file is empty. If as is "json", writeResult prints the map about as JSON,
+// with the file's name or the text added.
 func writeResult(c *cobra.Command, as, file string, about map[string]any, text []byte) error {
 	if file != "" {
 		if err := folder.WriteOut(file, text); err != nil {

@@ -34,7 +34,11 @@ func newPing() *cobra.Command {
 	var count, plane int
 	var timeout time.Duration
 	c := &cobra.Command{Use: "ping [SRC DST]", Short: "Time round trips through the fabric", Args: cobra.MaximumNArgs(2),
-		Long:    "ping sends empty packets from one chip to another through the fabric and times their completions; with --all between every ordered pair that the fabric has a way for. Exit code 5 if any is lost.",
+		Long: `The command sends empty packets from one chip to another through the fabric, and
+times each packet until the packet's completion. With --all the command pings every
+ordered pair of chips between which the fabric has a route.
+
+Exit code 5 if a ping is lost.`,
 		Example: "  ttfabric ping M0D0 M0D7\n  ttfabric ping --all",
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := format(c)
@@ -42,7 +46,7 @@ func newPing() *cobra.Command {
 				return err
 			}
 			if all == (len(args) == 2) || len(args) == 1 {
-				return spec.Usagef("give a source and a destination, or --all")
+				return spec.Usagef("%s: want a source and a destination, such as M0D0 M0D7, or --all alone", topo.Count(len(args), "chip"))
 			}
 			if count < 1 || count > 100000 {
 				return spec.Usagef("--count %d: want 1 to 100000", count)
@@ -74,14 +78,15 @@ func newPing() *cobra.Command {
 			}
 			return err
 		}}
-	c.Flags().BoolVarP(&all, "all", "a", false, "every ordered pair of chips")
+	c.Flags().BoolVarP(&all, "all", "a", false, "ping every ordered pair of chips")
 	c.Flags().IntVarP(&count, "count", "c", 4, "pings per pair")
 	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
-	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "for one ping")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "wait at most this long for the answer to a ping")
 	return c
 }
 
-// pingPairs are the pair that is named, or all that have a way on the plane.
+// pingPairs returns the pair of chips in args. If args is empty, pingPairs returns all
+// pairs of chips with a route on the plane. cs maps each running chip to its client.
 func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.FabricNodeID, cs map[wire.FabricNodeID]*api.Client, err error) {
 	f, err := openFabric(c)
 	if err != nil {
@@ -110,7 +115,7 @@ func pingPairs(c *cobra.Command, args []string, plane int) (pairs [][2]wire.Fabr
 			return nil, nil, err
 		}
 		if cs[src] == nil {
-			return nil, nil, fmt.Errorf("chip %s is not running", src)
+			return nil, nil, fmt.Errorf("chip %s is not running; 'ttfabric chip start %s' starts it", src, src)
 		}
 		return [][2]wire.FabricNodeID{{src, dst}}, cs, nil
 	}

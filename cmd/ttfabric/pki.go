@@ -25,23 +25,26 @@ import (
 
 func newPKI() *cobra.Command {
 	c := &cobra.Command{Use: "pki", Short: "Make and show the certificates of chips, for links over QUIC",
-		Long: `pki keeps a folder with an authority and a certificate for each chip of a fabric,
-which names the chip and the fabric (--name) in a URI, ttfabric://FABRIC/M0D3.
-A link over QUIC takes the neighbour of its cable and nobody else.
+		Long: `The commands below pki keep a folder with a certificate authority, and a certificate
+for each chip of a fabric. A certificate names the chip and the fabric (--name) in a
+URI, such as ttfabric://FABRIC/M0D3. A link over QUIC accepts only the chip at the
+other end of the link's cable.
 
-A chip on a machine of its own needs ca.pem and its own two files, such as
-M0D3.pem and M0D3.key, in a folder that --pki names. Keep ca.key elsewhere: who
-has it can be any chip. Key files are readable by you alone, and refused otherwise.
+A chip on a machine of its own needs ca.pem and two files of the chip, such as
+M0D3.pem and M0D3.key. These files are in the folder that --pki names. Keep ca.key on
+another machine: whoever has ca.key can pose as any chip. Chips refuse key files
+that other users can read.
 
-Sealed UDP (--auth psk) needs no certificates but one key for all chips, as
-'ttfabric gossip keygen -f FILE' makes it.`}
+Links over sealed UDP (--auth psk) need no certificates, but one key for all chips.
+'ttfabric gossip keygen -f FILE' makes the key.`}
 	var dir string
-	c.PersistentFlags().StringVarP(&dir, "dir", "d", "pki", "the folder")
+	c.PersistentFlags().StringVarP(&dir, "dir", "d", "pki", "folder with the certificates")
 	c.AddCommand(newPKIMake(&dir), newPKIShow(&dir), newPKIRenew(&dir))
 	return c
 }
 
-// validity checks how long certificates are to be valid.
+// validity returns an error if d is out of range. d is the value of --valid, the time
+// for which certificates are valid.
 func validity(d time.Duration) error {
 	if d <= 0 || d > pki.MaxValidity {
 		return spec.Usagef("--valid %v: want more than 0 and at most %v", d, pki.MaxValidity)
@@ -52,7 +55,7 @@ func validity(d time.Duration) error {
 func newPKIMake(dir *string) *cobra.Command {
 	var valid time.Duration
 	c := &cobra.Command{Use: "make [TOPOLOGY]", Short: "Make an authority and a certificate for each chip", Args: cobra.MaximumNArgs(1),
-		Long:              "make writes a new authority and a certificate for each chip of a topology, as 'up' takes it, into a folder. It overwrites nothing.",
+		Long:              "The command writes a new authority, and a certificate for each chip of a topology, into a folder. TOPOLOGY is a topology as for 'up' (default: t3000). The command overwrites no file.",
 		Example:           "  ttfabric pki make t3000 -d pki --name lab\n  ttfabric up t3000 --name lab --transport quic --pki pki",
 		ValidArgsFunction: completeTopology,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -72,29 +75,29 @@ func newPKIMake(dir *string) *cobra.Command {
 				return fmt.Errorf("cannot make the folder: %w", err)
 			}
 			if err := pki.Make(*dir, name, chips, time.Now(), valid); errors.Is(err, fs.ErrExist) {
-				return spec.Usagef("%w, and is not overwritten; choose another --dir, or 'ttfabric pki renew' for new certificates of the same authority", err)
+				return spec.Usagef("%w; 'pki make' overwrites no file; choose another --dir, or let 'ttfabric pki renew' make new certificates of the same authority", err)
 			} else if err != nil {
 				return err
 			}
 			return showPKI(c, *dir)
 		}}
-	c.Flags().DurationVar(&valid, "valid", pki.DefaultValidity, "how long the chips' certificates are valid; the authority is for ten years")
+	c.Flags().DurationVar(&valid, "valid", pki.DefaultValidity, "time for which the chips' certificates are valid; the authority is valid for ten years")
 	return c
 }
 
 func newPKIShow(dir *string) *cobra.Command {
 	return &cobra.Command{Use: "show", Short: "Show the certificates of a folder", Args: cobra.NoArgs,
-		Long:    "show lists the certificates of a folder, and exits with 1 where one is of another authority, out of its time, or without a key that is kept.",
+		Long:    "The command lists the certificates of a folder. Exit code 1 if a certificate is of another authority, is not valid at this time, or has no key file that only you can read.",
 		Example: "  ttfabric pki show -d pki",
 		RunE:    func(c *cobra.Command, _ []string) error { return showPKI(c, *dir) }}
 }
 
 func newPKIRenew(dir *string) *cobra.Command {
 	var valid time.Duration
-	c := &cobra.Command{Use: "renew [CHIP...]", Short: "Make new certificates and keys for chips that have some",
-		Long: `renew replaces the certificates and keys of the chips that are named, or of all in
-the folder. A chip takes its new one when it is started next; as the authority is
-the same, chips with old and new ones know each other.`,
+	c := &cobra.Command{Use: "renew [CHIP...]", Short: "Replace the certificates and keys of chips",
+		Long: `The command replaces the certificates and keys of the named chips, or of all chips
+in the folder. A chip uses the new certificate from the chip's next start on. Chips
+with old and with new certificates accept each other, since the authority is the same.`,
 		Example: "  ttfabric pki renew M0D3 -d pki\n  ttfabric chip restart M0D3",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := validity(valid); err != nil {
@@ -132,11 +135,11 @@ the same, chips with old and new ones know each other.`,
 			}
 			return showPKI(c, *dir)
 		}}
-	c.Flags().DurationVar(&valid, "valid", pki.DefaultValidity, "how long they are valid")
+	c.Flags().DurationVar(&valid, "valid", pki.DefaultValidity, "time for which the new certificates are valid")
 	return c
 }
 
-// pkiChips are the chips that have a certificate in a folder.
+// pkiChips returns the names of the chips with a certificate in a folder, in order.
 func pkiChips(dir string) (out []string, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "M*D*.pem"))
 	for _, p := range names {
@@ -153,9 +156,9 @@ func pkiChips(dir string) (out []string, err error) {
 	return out, err
 }
 
-// pkiRow is one certificate.
+// pkiRow is one certificate in the form that 'pki show' prints.
 type pkiRow struct {
-	Chip        string    `json:"chip,omitempty"` // none: the authority
+	Chip        string    `json:"chip,omitempty"` // chip of the certificate; "": the certificate is the authority's
 	Identity    string    `json:"identity"`
 	From        time.Time `json:"valid_from"`
 	Until       time.Time `json:"valid_until"`
@@ -218,7 +221,7 @@ func showPKI(c *cobra.Command, dir string) error {
 		tw.Render()
 	}
 	if err == nil && bad > 0 {
-		return fmt.Errorf("%s of %d cannot be used", topo.Count(bad, "certificate"), len(chips))
+		return fmt.Errorf("%s of %d cannot be used; the column State gives the reason, and 'ttfabric pki renew CHIP' replaces a certificate", topo.Count(bad, "certificate"), len(chips))
 	}
 	return err
 }

@@ -10,7 +10,8 @@ import (
 	"ttfabric/wire"
 )
 
-// planOf is how the running fabric is routed, or how the named machine would be.
+// planOf returns the present routes of the running fabric. If machine names a
+// topology, planOf returns the routes of this topology with the options f.
 func planOf(c *cobra.Command, machine string, f *spec.Spec) (*route.Plan, error) {
 	if machine != "" {
 		t, err := folder.LoadTopology(c.Context(), machine)
@@ -21,7 +22,7 @@ func planOf(c *cobra.Command, machine string, f *spec.Spec) (*route.Plan, error)
 	}
 	for _, name := range spec.RoutingOptions {
 		if c.Flags().Changed(name) {
-			return nil, spec.Usagef("--%s goes with --topology; the routes of a running fabric are settled", name)
+			return nil, spec.Usagef("--%s: a running fabric keeps its routing options; name a topology with --topology, or leave out --%s", name, name)
 		}
 	}
 	fab, err := openFabric(c)
@@ -31,7 +32,8 @@ func planOf(c *cobra.Command, machine string, f *spec.Spec) (*route.Plan, error)
 	return fab.PlanNow(c.Context())
 }
 
-// routeChips are the chips whose tables are asked for.
+// routeChips returns the chip in args. If args is empty, routeChips returns all chips
+// of a mesh. A negative mesh stands for all meshes.
 func routeChips(t *topo.Topology, args []string, mesh int) (chips []wire.FabricNodeID, err error) {
 	if len(args) == 1 {
 		n, err := wire.ParseFabricNodeID(args[0])
@@ -39,7 +41,7 @@ func routeChips(t *topo.Topology, args []string, mesh int) (chips []wire.FabricN
 			return nil, spec.Usagef("%w", err)
 		}
 		if _, ok := t.Chip(n); !ok {
-			return nil, spec.Usagef("chip %s is not in %s", n, t)
+			return nil, spec.Usagef("chip %s is not in topology %s", n, t)
 		}
 		return []wire.FabricNodeID{n}, nil
 	}
@@ -50,12 +52,12 @@ func routeChips(t *topo.Topology, args []string, mesh int) (chips []wire.FabricN
 	}
 	switch {
 	case len(chips) == 0:
-		return nil, spec.Usagef("--mesh %d: %s", mesh, t)
+		return nil, spec.Usagef("--mesh %d: topology %s has no such mesh", mesh, t)
 	case len(chips) > maxRouteChips:
-		return nil, spec.Usagef("the tables of %d chips are too many to print; name a chip, or a mesh with --mesh", len(chips))
+		return nil, spec.Usagef("%d chips have too many tables; the command prints the tables of at most %d chips; name a chip, or a mesh with --mesh", len(chips), maxRouteChips)
 	}
 	return chips, nil
 }
 
-// maxRouteChips is how many chips' tables are printed at once.
+// maxRouteChips is the largest number of chips whose tables one command prints.
 const maxRouteChips = 4096

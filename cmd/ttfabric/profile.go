@@ -20,18 +20,18 @@ func newProfile() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "profile CHIP",
 		Short: "Take a CPU or memory profile of a chip's process",
-		Long: `profile takes a profile of one chip's process while it runs and writes it to a
-file for 'go tool pprof'.`,
+		Long: `The command takes a profile of one chip's running process, and writes the profile
+to a file for 'go tool pprof'.`,
 		Example: `  ttfabric profile M0D3
   ttfabric profile M0D3 --kind allocs --file allocs.pprof
   go tool pprof -top M0D3-cpu.pprof`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if d <= 0 || d > api.MaxProfile {
-				return spec.Usagef("--for %v: want a time up to %v", d, api.MaxProfile)
+				return spec.Usagef("--for %v: want more than 0, and at most %v", d, api.MaxProfile)
 			}
 			if !slices.Contains(api.ProfileKinds, kind) {
-				return spec.Usagef("--kind %q: want %s", kind, strings.Join(api.ProfileKinds, ", "))
+				return spec.Usagef("--kind %q: want one of %s", kind, strings.Join(api.ProfileKinds, ", "))
 			}
 			f, n, err := chipArg(c, args[0])
 			if err != nil {
@@ -45,7 +45,7 @@ file for 'go tool pprof'.`,
 				file = fmt.Sprintf("%s-%s.pprof", n, kind)
 			}
 			if kind == "cpu" {
-				fmt.Fprintf(c.ErrOrStderr(), "Profiling %s for %v.\n", n, d)
+				fmt.Fprintf(c.ErrOrStderr(), "Profiling chip %s for %v.\n", n, d)
 			}
 			var b bytes.Buffer
 			if err := cl.Profile(c.Context(), kind, d, &b); err != nil {
@@ -55,12 +55,12 @@ file for 'go tool pprof'.`,
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s\n", file)
-			fmt.Fprintf(c.ErrOrStderr(), "Look at it with 'go tool pprof -top %s'.\n", file)
+			fmt.Fprintf(c.ErrOrStderr(), "'go tool pprof -top %s' shows the profile.\n", file)
 			return nil
 		},
 	}
-	c.Flags().StringVar(&kind, "kind", "cpu", "what to profile: "+strings.Join(api.ProfileKinds, ", "))
-	c.Flags().DurationVar(&d, "for", 5*time.Second, "how long, of the CPU")
-	c.Flags().StringVar(&file, "file", "", "where to write it (default CHIP-KIND.pprof)")
+	c.Flags().StringVar(&kind, "kind", "cpu", "kind of profile: "+strings.Join(api.ProfileKinds, ", "))
+	c.Flags().DurationVar(&d, "for", 5*time.Second, "with --kind cpu: duration of the profile")
+	c.Flags().StringVar(&file, "file", "", "file to write the profile to (default CHIP-KIND.pprof)")
 	return c
 }

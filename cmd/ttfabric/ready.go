@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// readyAnswer is how much of a chip's answer is read, in bytes.
+// readyAnswer is the largest number of bytes of a chip's answer that the command reads.
 const readyAnswer = 4 << 10
 
 func newReady() *cobra.Command {
@@ -23,9 +23,11 @@ func newReady() *cobra.Command {
 	var patience time.Duration
 	c := &cobra.Command{
 		Use: "ready", Short: "Ask one chip whether all its links are up", Args: cobra.NoArgs,
-		Long: `ready asks the API of one chip, which needs no token for it, and exits with 0
-when all declared links of the chip are up, with 4 and what is missing otherwise:
-the health check of a container that holds nothing but this program.`,
+		Long: `The command asks the API of one chip whether all declared links of the chip are up.
+The call needs no token. A container that holds only this program can use the
+command as its health check.
+
+Exit code 0 if all links are up, 4 if links are missing or no chip answers.`,
 		Example: "  ttfabric ready --api 127.0.0.1:8474",
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), patience)
@@ -43,13 +45,13 @@ the health check of a container that holds nothing but this program.`,
 				if errors.Is(c.Context().Err(), context.Canceled) {
 					return context.Canceled
 				}
-				return spec.NotReadyf("no chip answers at %s: %w", api, errors.Unwrap(err))
+				return spec.NotReadyf("--api %s: no chip answers at this address: %w", api, errors.Unwrap(err))
 			}
 			defer resp.Body.Close()
 			b, _ := io.ReadAll(io.LimitReader(resp.Body, readyAnswer))
 			answer := strings.TrimSpace(string(b))
 			if resp.StatusCode != http.StatusOK {
-				return spec.NotReadyf("not ready: %s", answer)
+				return spec.NotReadyf("the chip at %s is not ready: %s", api, answer)
 			}
 			fmt.Fprintln(c.OutOrStdout(), answer)
 			return nil
@@ -57,6 +59,6 @@ the health check of a container that holds nothing but this program.`,
 	}
 	c.Flags().StringVar(&api, "api", "127.0.0.1:8474", "address of the chip's API")
 	c.Flags().BoolVar(&live, "live", false, "ask only whether the chip's process runs")
-	c.Flags().DurationVar(&patience, "timeout", 3*time.Second, "how long an answer is waited for")
+	c.Flags().DurationVar(&patience, "timeout", 3*time.Second, "wait at most this long for an answer")
 	return c
 }

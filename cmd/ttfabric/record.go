@@ -10,21 +10,23 @@ import (
 
 func newRecord() *cobra.Command {
 	c := &cobra.Command{Use: "record", Short: "End recordings of chips",
-		Long: `A recording holds every call into a chip, from the chip's first moment, and what
-it answered; 'ttfabric replay' repeats it. One cannot begin in the middle of a
-chip's life: 'up --record DIR' records all chips, 'chip restart CHIP --record
-DIR' one. It ends with the chip, at --record-limit, or by 'record stop'.
+		Long: `A recording holds every call into a chip and every answer of the chip, from the
+chip's start on. 'ttfabric replay' repeats a recording. A recording begins only when
+a chip starts: 'up --record DIR' records all chips, and 'chip restart CHIP --record
+DIR' records one chip. A recording ends when the chip ends, when the file reaches
+the size of --record-limit, or by 'record stop'.
 
-Containers record into their volume: 'record stop' copies what it has ended to
-the folder, and 'down' copies all.`}
-	c.AddCommand(&cobra.Command{Use: "stop [CHIP...]", Short: "End the recordings of some chips, or of all", Args: cobra.ArbitraryArgs,
+Containers write their recordings into a volume. 'record stop' ends recordings, and
+copies these recordings from the volume to the folder that --record named. 'down'
+copies all recordings to that folder.`}
+	c.AddCommand(&cobra.Command{Use: "stop [CHIP...]", Short: "End the recordings of the given chips, or of all chips", Args: cobra.ArbitraryArgs,
 		Example:           "  ttfabric record stop M0D3\n  ttfabric record stop",
 		ValidArgsFunction: completeChipNames,
 		RunE:              stopRecordings})
 	return c
 }
 
-// stopped is a recording that was ended.
+// stopped is a recording that the command has ended.
 type stopped struct {
 	Chip wire.FabricNodeID `json:"chip"`
 	File string            `json:"file"`

@@ -18,7 +18,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// replayFlags are the options of 'replay'.
+// replayFlags are the flags of 'replay'.
 type replayFlags struct {
 	until        uint64
 	at           time.Duration
@@ -30,17 +30,19 @@ func newReplay() *cobra.Command {
 	var f replayFlags
 	c := &cobra.Command{
 		Use:   "replay FILE...",
-		Short: "Repeat recordings of chips, and compare what the chip does now with what it did",
-		Long: `replay makes a chip as the recording says, gives it the recorded calls in virtual
-time, as fast as it goes, and compares every frame, result and event with what
-was recorded. "identical" means that the recorded process and this program ran
-the same code on the same input. Otherwise the first difference is named, and the
-exit code is 5. No fabric need run.
+		Short: "Repeat recordings of chips, and compare the results with the recordings",
+		Long: `The command makes a chip with the recorded configuration, and gives the chip the
+recorded calls in virtual time, as fast as possible. The command compares every
+frame, result and event with the recording. The result "identical" means that the
+recorded process and this program ran the same code on the same input. Otherwise the
+command prints the first difference. No fabric needs to run.
 
-Of a chip that was killed the last second may be missing: what is whole is
-replayed, and where it breaks off is said. Of a damaged file what comes before
-the damage is; the exit code is 1 then. --show and --events print what is in the
-file and replay nothing.`,
+If a chip was killed, the last second of its recording may be missing. The command
+then replays the complete part, and prints where the recording breaks off. The
+command replays a damaged file up to the damage. --show and --events print the
+content of a file and replay nothing.
+
+Exit code 5 if a result differs, 1 if a file is damaged.`,
 		Example: `  ttfabric replay /tmp/calls/*.ttrec
   ttfabric replay chip-M0D3-8f1c2a5e77d0b431.ttrec -v --at 2s
   ttfabric replay chip-M0D3-8f1c2a5e77d0b431.ttrec --show | less
@@ -49,16 +51,16 @@ file and replay nothing.`,
 		RunE: func(c *cobra.Command, args []string) error { return runReplay(c, args, f) },
 	}
 	fl := c.Flags()
-	fl.Uint64Var(&f.until, "until", 0, "stop after so many calls; 0: all")
-	fl.DurationVar(&f.at, "at", 0, "stop before the first call later than this on the chip's clock; 0: all")
-	fl.BoolVarP(&f.verbose, "verbose", "v", false, "print each call before it is made; with --show: also calls that found nothing")
-	fl.BoolVar(&f.show, "show", false, "print the calls and answers, frames decoded")
-	fl.BoolVar(&f.events, "events", false, "print the chip's events alone")
+	fl.Uint64Var(&f.until, "until", 0, "stop after this many calls; 0: all calls")
+	fl.DurationVar(&f.at, "at", 0, "stop before the first call after this time on the chip's clock; 0: all calls")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "print each call before replaying it; with --show: also print calls without a result")
+	fl.BoolVar(&f.show, "show", false, "print the recorded calls and answers, with decoded frames, and replay nothing")
+	fl.BoolVar(&f.events, "events", false, "print only the recorded events of the chip, and replay nothing")
 	c.MarkFlagsMutuallyExclusive("show", "events")
 	return c
 }
 
-// replayed is what became of one recording.
+// replayed is the result of replaying one recording.
 type replayed struct {
 	File       string            `json:"file"`
 	Chip       wire.FabricNodeID `json:"chip"`
@@ -70,9 +72,9 @@ type replayed struct {
 	Events     uint64            `json:"events"`
 	Seconds    float64           `json:"seconds_of_chip"`
 	Took       float64           `json:"seconds_of_replay"`
-	End        string            `json:"end,omitempty"`        // why the recording ends
-	BreaksOff  string            `json:"breaks_off,omitempty"` // where and why, if it has no end
-	Damaged    bool              `json:"damaged,omitempty"`    // it breaks off where the file does not just end
+	End        string            `json:"end,omitempty"`        // reason why the recording ends
+	BreaksOff  string            `json:"breaks_off,omitempty"` // place and reason of the break, if the recording breaks off before its end
+	Damaged    bool              `json:"damaged,omitempty"`    // whether the recording breaks off because of damage, and not because the file ends
 	Difference *replayDifference `json:"difference,omitempty"`
 	Panic      string            `json:"panic,omitempty"`
 }
@@ -91,7 +93,7 @@ func runReplay(c *cobra.Command, args []string, f replayFlags) error {
 		return err
 	}
 	if f.at < 0 {
-		return spec.Usagef("--at %v: want a time after the chip's start", f.at)
+		return spec.Usagef("--at %v: want 0 or a positive time since the chip's start", f.at)
 	}
 	list, differ, damaged := []replayed{}, 0, 0
 	for _, path := range args {
@@ -125,7 +127,7 @@ func runReplay(c *cobra.Command, args []string, f replayFlags) error {
 		return assertf("%d of %d recordings did not replay identically", differ, len(list))
 	}
 	if damaged > 0 {
-		return fmt.Errorf("%d of %d recordings are damaged: only what comes before was replayed", damaged, len(list))
+		return fmt.Errorf("%d of %d recordings are damaged; only the calls before the damage were replayed", damaged, len(list))
 	}
 	return nil
 }
@@ -149,7 +151,7 @@ func openRecording(ctx context.Context, path string) (*os.File, *record.Reader, 
 	return o.f, o.r, err
 }
 
-// progressCalls is after how many calls the progress line moves.
+// progressCalls is the number of calls between two steps of the progress bar.
 const progressCalls = 4096
 
 func replayOne(c *cobra.Command, path string, f replayFlags) (v replayed, err error) {
@@ -180,7 +182,7 @@ func replayOne(c *cobra.Command, path string, f replayFlags) (v replayed, err er
 		return nil
 	}
 	defer func() {
-		if p := recover(); p != nil { // the chip's own: what the recording is to show
+		if p := recover(); p != nil { // the chip panicked; the purpose of a replay may be to find this panic
 			v.Panic, err = fmt.Sprintf("call %d: %v\n%s", v.Calls, p, debug.Stack()), nil
 		}
 	}()
@@ -214,28 +216,28 @@ func printReplayed(c *cobra.Command, v *replayed) {
 		d := v.Difference
 		fmt.Fprintf(w, "%s: chip %s differs at call %d, %s, at %.6f s\n  recorded: %s\n  now:      %s\n", v.File, v.Chip, d.Call, d.Op, d.Seconds, d.Want, d.Got)
 		if now := version(); v.Program != "" && v.Program != now {
-			fmt.Fprintf(w, "  it was recorded by version %s; this is %s\n", v.Program, now)
+			fmt.Fprintf(w, "  version %s made the recording; this program is version %s\n", v.Program, now)
 		}
 	default:
 		fmt.Fprintf(w, "%s: identical: %d calls, %d outputs (%d frames, %d events), %.1f s of chip %s in %.2f s\n",
 			v.File, v.Calls, v.Outputs, v.Frames, v.Events, v.Seconds, v.Chip, v.Took)
 	}
 	if v.BreaksOff != "" {
-		fmt.Fprintf(w, "  %s; what came before was replayed\n", v.BreaksOff)
+		fmt.Fprintf(w, "  %s; the calls before were replayed\n", v.BreaksOff)
 	} else if v.End != "" && v.End != record.EndClosed.String() {
-		fmt.Fprintf(w, "  it ends because %s\n", v.End)
+		fmt.Fprintf(w, "  the recording ends because %s\n", v.End)
 	}
 }
 
-// shownRecord is one record for scripts.
+// shownRecord is one record in the form that `replay --show -o json` prints.
 type shownRecord struct {
 	Call uint64        `json:"call"`
-	Time time.Duration `json:"time_ns"` // on the chip's clock
+	Time time.Duration `json:"time_ns"` // time of the record on the chip's clock
 	Kind string        `json:"kind"`
 	Text string        `json:"text"`
 }
 
-// showRecording prints what is in a recording.
+// showRecording prints the content of a recording.
 func showRecording(c *cobra.Command, path string, f replayFlags, asJSON bool) error {
 	file, r, err := openRecording(c.Context(), path)
 	if err != nil {

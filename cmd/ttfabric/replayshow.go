@@ -22,7 +22,8 @@ type recordPrinter struct {
 	calls  uint64
 }
 
-// print prints one record, if it is wanted; more is false behind the last one.
+// print prints one record, if the flags ask for this record. The result more is false
+// after the last record that the flags ask for.
 func (p *recordPrinter) print(rec *record.Record) (more bool, err error) {
 	call := rec.Kind < record.Kind(chip.NumOps)
 	if call {
@@ -35,7 +36,7 @@ func (p *recordPrinter) print(rec *record.Record) (more bool, err error) {
 		if rec.Kind == record.Kind(chip.OpPollEvent) && rec.OK {
 			var e chip.Event
 			if err := json.Unmarshal(rec.Data, &e); err != nil {
-				return false, fmt.Errorf("an event that cannot be read: %w", err)
+				return false, fmt.Errorf("call %d holds an event that cannot be read: %w", p.calls, err)
 			}
 			h := p.r.Header()
 			at := time.UnixMilli(h.Begun).Add(time.Duration(e.At))
@@ -58,7 +59,7 @@ func (p *recordPrinter) print(rec *record.Record) (more bool, err error) {
 	return true, err
 }
 
-// idle reports whether a record tells of nothing that happened.
+// idle reports whether a record is a call without a result, or a note of time.
 func idle(r *record.Record) bool {
 	switch r.Kind {
 	case record.Kind(chip.OpPump), record.Kind(chip.OpTick), record.Kind(chip.OpDeadline), record.KindDue, record.KindClientDeadline:

@@ -11,17 +11,18 @@ import (
 	"ttfabric/wire"
 )
 
-const rerouteHelp = `Every chip says which cables are out of service, all others hear of it, and plan
-the same tables around them. What does not cross such a cable keeps its way; what
-does goes round it, in virtual channels of its own. Packets under way by a cable
-that works still take it, so that nothing is lost. 'ttfabric routes' shows the
-ways, 'ttfabric events' when tables are installed.`
+const rerouteHelp = `The chips tell each other which cables are out of service. All chips then compute
+the same tables, which avoid these cables. If a packet's route crosses no such cable,
+the packet keeps this route. Other packets take a detour, in virtual channels that only
+detours use. Packets already under way may still use a cable out of service that
+works. So no packet is lost. 'ttfabric routes' shows the routes, and 'ttfabric
+events' shows when chips install tables.`
 
 func newReroute() *cobra.Command {
 	back := false
-	c := &cobra.Command{Use: "reroute LINK...", Short: "Take cables out of service, so that packets go round them", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long:    "reroute takes cables out of service that work, as a fault does with those that\ndon't; --back gives them back.\n\n" + rerouteHelp + "\n\n" + linkHelp,
-		Example: "  ttfabric reroute M0D0-M0D1\n  ttfabric reroute M0D5            # round a chip, before it is taken away\n  ttfabric reroute --back all",
+	c := &cobra.Command{Use: "reroute LINK...", Short: "Take cables out of service, so that packets take other routes", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
+		Long:    "The command takes working cables out of service, as a fault takes broken cables out of\nservice. --back puts the cables back in service.\n\n" + rerouteHelp + "\n\n" + linkHelp,
+		Example: "  ttfabric reroute M0D0-M0D1\n  ttfabric reroute M0D5            # take all cables of a chip out of service\n  ttfabric reroute --back all",
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := format(c); err != nil {
 				return err
@@ -32,18 +33,18 @@ func newReroute() *cobra.Command {
 			}
 			return setService(c, chips, links, !back)
 		}}
-	c.Flags().BoolVar(&back, "back", false, "give the cables back")
+	c.Flags().BoolVar(&back, "back", false, "put the cables back in service")
 	return c
 }
 
 func newRemove() *cobra.Command {
 	return lineCommand("remove", true, "Take a row or column of chips out of service",
-		"remove takes all cables of a row's or column's chips out of service: no packet goes\nto them or through them any more, until 'ttfabric restore'. The chips go on.",
+		"The command takes all cables of the chips of a row or column out of service. No packet\ngoes to or through these chips until 'ttfabric restore'. The chips keep running.",
 		"  ttfabric remove row 3\n  ttfabric remove column 0 --mesh 1")
 }
 
 func newRestore() *cobra.Command {
-	return lineCommand("restore", false, "Give a row or column of chips back", "restore undoes 'ttfabric remove'.", "  ttfabric restore row 3")
+	return lineCommand("restore", false, "Put a row or column of chips back in service", "The command undoes 'ttfabric remove'.", "  ttfabric restore row 3")
 }
 
 func lineCommand(name string, out bool, short, long, example string) *cobra.Command {
@@ -68,15 +69,15 @@ func lineCommand(name string, out bool, short, long, example string) *cobra.Comm
 			}
 			return setService(c, chips, links, out)
 		}}
-	c.Flags().IntVar(&mesh, "mesh", 0, "mesh that it is a row or column of")
+	c.Flags().IntVar(&mesh, "mesh", 0, "mesh that has the row or column")
 	return c
 }
 
-// lineOf are the cables of the chips of a row or column.
+// lineOf returns the cables of the chips of a row or column.
 func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error) {
 	m, ok := t.Mesh(wire.MeshID(max(mesh, 0)))
 	if !ok || mesh < 0 || mesh >= wire.MaxMeshes {
-		return nil, spec.Usagef("--mesh %d: %s has no such mesh", mesh, t)
+		return nil, spec.Usagef("--mesh %d: topology %s has no such mesh", mesh, t)
 	}
 	lines := map[string]int{"row": m.Rows, "column": m.Cols, "col": m.Cols}[kind]
 	if lines == 0 {
@@ -84,7 +85,7 @@ func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n >= lines {
-		return nil, spec.Usagef("%s %q: mesh %d has %ss 0 to %d", kind, number, mesh, kind, lines-1)
+		return nil, spec.Usagef("%s %q: want 0 to %d, the %ss of mesh %d", kind, number, lines-1, kind, mesh)
 	}
 	in := func(p wire.FabricNodeID) bool {
 		c, _ := t.Chip(p)
@@ -97,12 +98,13 @@ func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error
 		}
 	}
 	if len(out) == 0 {
-		return nil, spec.Usagef("%s %d of mesh %d has no cables", kind, n, mesh)
+		return nil, spec.Usagef("%s %d of mesh %d has no cables to take out of service or put back", kind, n, mesh)
 	}
 	return out, nil
 }
 
-// setService takes cables out of service, or gives them back.
+// setService takes cables out of service if out is true, and puts cables back in
+// service if out is false.
 func setService(c *cobra.Command, chips *fabric.Chips, links []topo.Link, out bool) error {
 	absent, err := chips.SetService(c.Context(), links, out)
 	tellAbsent(c, absent)

@@ -14,34 +14,41 @@ import (
 
 func newRouter() *cobra.Command {
 	c := &cobra.Command{Use: "router", Short: "Pause, drain, flush and retrain the routers of ports",
-		Long: `router tells the routers of ports what to do. LINK names cables, whose ports at
-both ends are told; --chip names chips, all of whose ports are told; 'all' is
-the fabric. Nothing is cut or killed: for that, see 'link' and 'chip'.`}
+		Long: `The commands below router give orders to the routers of ports. LINK names cables,
+and the order goes to the ports at both ends of the cables. --chip names chips, and
+the order goes to all ports of the chips. The word 'all' stands for all ports of the
+fabric. To cut cables or kill chips, see 'link' and 'chip'.`}
 	c.AddCommand(
-		newRouterAction("pause", "paused", "Let ports stand still; nothing is lost",
-			`pause lets ports stand still in both directions. The links stay up. Packets wait
-where they are, and credits hold back what is behind them, up to the sources.
-Nothing is dropped while it waits at a chip that has a paused port, whatever the
-grace period or 'up --stuck' says; at other chips, what is held back by it counts
-for --stuck as ever. A source that hears nothing of its requests for 10 s reports
-them as of unknown outcome; they are performed when the port goes on.`, "M0D0:8"),
-		newRouterAction("drain", "draining", "Let ports take requests and drop them",
-			`drain lets ports take the requests that are to leave by them and drop them, each
-counted and reported to its source as "drained". Probes, such as 'ping', read data,
-completions and reports pass, so that every source learns what became of its requests. What
-comes in by the port is handled as ever.`, "M0D0:8"),
-		newRouterAction("resume", "running", "Let ports go on that were paused or drained",
-			"resume lets ports go on that 'router pause' or 'router drain' told otherwise.", "all"),
-		newRouterAction("flush", "flushed", "Drop what waits to be sent by ports, once",
-			`flush drops the packets that wait in the sender channels of ports, each counted
-and, if it is a request, reported to its source as "flushed". Answers that wait
-there go too: a read whose data was flushed ends as of unknown outcome. What the
-links have taken already is delivered; what comes later waits or goes as before.`, "M0D0:8"),
-		newRouterAction("retrain", "told to train anew", "Take links down and train them anew at once",
-			`retrain takes links down and trains them anew at once, in the same session:
-nothing is lost, doubled or reordered, and no other link knows of it. A cable
-that is held down because it failed too often is let go, with its failures
-forgotten. A port that is paused or drained stays so.`, "M0D0:8"))
+		newRouterAction("pause", "paused", "Stop the packets at ports, without loss",
+			`The command stops the packets at ports in both directions. The links stay up. The
+packets wait at the port. Credits hold back the packets behind the waiting packets,
+up to the sources.
+
+A chip with a paused port drops no waiting packet, in spite of the grace period
+and of 'up --stuck'. At other chips, packets that wait because of the pause count
+for --stuck as usual. If a source hears nothing of a request for 10 s, the source
+reports the request's outcome as unknown. The request is performed after the port is
+resumed.`, "M0D0:8"),
+		newRouterAction("drain", "draining", "Let ports drop outgoing requests, and report them to the sources",
+			`The command lets ports drop the requests that would leave by these ports. A port
+counts each dropped request, and reports the request to its source as "drained".
+Probes (as 'ping' sends), read data, completions and reports still pass. So every
+source learns what became of its requests. The chip handles packets that come in by
+the port as usual.`, "M0D0:8"),
+		newRouterAction("resume", "running", "Let paused or draining ports work again",
+			"The command ends 'router pause' and 'router drain': the ports pass all packets again.", "all"),
+		newRouterAction("flush", "flushed", "Drop the packets that wait in the sender channels of ports, once",
+			`The command drops the packets that wait in the sender channels of ports. A port
+counts each dropped packet, and reports a dropped request to its source as
+"flushed". The port also drops waiting answers. If the data of a read are dropped,
+the read ends with an unknown outcome. Links still deliver the packets that they have
+taken. The command does not affect later packets.`, "M0D0:8"),
+		newRouterAction("retrain", "told to train anew", "Take links down and train them again at once",
+			`The command takes links down and trains them again at once, in the same session. No
+packet is lost, doubled or reordered, and no other link is affected. If a chip holds
+a cable down because the cable failed too often, the command ends the hold. The
+cable's count of failures then starts from zero. A paused or draining port stays
+paused or draining.`, "M0D0:8"))
 	return c
 }
 
@@ -51,7 +58,7 @@ func newRouterAction(action, done, short, long, example string) *cobra.Command {
 		Example: fmt.Sprintf("  ttfabric router %s %s\n  ttfabric router %s M0D0-M0D1/p1\n  ttfabric router %s --chip 'M0D3,M0D[5-7]'\n  ttfabric router %s all", action, example, action, action, action),
 		RunE: func(c *cobra.Command, args []string) error {
 			if (len(args) == 0) == (chips == "") {
-				return spec.Usagef("router %s: name cables or, with --chip, chips; 'all' is every cable", action)
+				return spec.Usagef("router %s: want cables, or chips with --chip, but not both; 'all' stands for every cable", action)
 			}
 			f, err := format(c)
 			if err != nil {
@@ -67,16 +74,17 @@ func newRouterAction(action, done, short, long, example string) *cobra.Command {
 				return err
 			}
 			if len(views) == 0 {
-				return fmt.Errorf("router %s: none of the chips named runs; 'ttfabric inspect' lists those that do", action)
+				return fmt.Errorf("router %s: none of the named chips is running; 'ttfabric inspect' lists the running chips", action)
 			}
 			return showRouters(c, f, done, views)
 		}}
-	c.Flags().StringVar(&chips, "chip", "", "all ports of these chips: a list such as M0D3,M0D4, or patterns")
+	c.Flags().StringVar(&chips, "chip", "", "give the order to all ports of these chips: a list such as M0D3,M0D4, or patterns such as 'M0D[0-3]'")
 	return c
 }
 
-// routerPorts finds the ports that a command is about: both ends of cables, all
-// ports of chips, or, to train links anew, the ends that have to be told.
+// routerPorts returns the ports that an order goes to: both ends of the cables in
+// args, or all ports of chips. For the order 'retrain', routerPorts returns the ends
+// that need the order.
 func routerPorts(c *cobra.Command, args []string, chips, action string) (*fabric.Chips, fabric.Where, error) {
 	if chips == "" {
 		links, set, err := linkArgs(c, args)

@@ -13,19 +13,19 @@ import (
 	"ttfabric/wire"
 )
 
-// l0Row is the source routes of one chip, as the specification prints them.
+// l0Row holds the source routes of one chip, in the form of the specification.
 type l0Row struct {
 	Src    wire.FabricNodeID   `json:"src"`
 	Dst    []wire.FabricNodeID `json:"dst"`
-	Routes []string            `json:"routes"` // "-" to itself, "x" where there is no way
+	Routes []string            `json:"routes"` // route to each chip; "-" from a chip to itself, "x" if there is no route
 }
 
-// l1Row is the exit nodes of one chip.
+// l1Row holds the exit nodes of one chip, by destination mesh.
 type l1Row struct {
 	Src   wire.FabricNodeID `json:"src"`
 	To    []wire.MeshID     `json:"to"`
-	Exits []string          `json:"exits"` // chip in the own mesh; "-" for the own mesh, "x" where there is no way
-	Ports []string          `json:"ports"` // direction out of the exit node, "up" or "down" the tree of meshes
+	Exits []string          `json:"exits"` // exit node in the chip's mesh; "-" for the chip's mesh itself, "x" if there is no route
+	Ports []string          `json:"ports"` // direction of the port out of the exit node, and "up" or "down" the tree of meshes
 }
 
 func newRoutes() *cobra.Command {
@@ -34,17 +34,20 @@ func newRoutes() *cobra.Command {
 	var plane, mesh int
 	var other bool
 	c := &cobra.Command{Use: "routes [CHIP]", Short: "Print the routing tables, L0 and L1", Args: cobra.MaximumNArgs(1),
-		Long: `routes prints the routing tables as TT-Fabric's specification prints them: L0,
-the source route from each chip of a mesh to each other (§2.2.1.1), and, where
-there are several meshes, L1, the exit node on the way to each other mesh
-(§2.2.1.2). They are those of the whole fabric, of one mesh with --mesh, or of one
-CHIP; meshes whose L0 tables are equal share one. They are the running fabric's,
-or with --topology those that a machine would have.
+		Long: `The command prints the routing tables in the form of TT-Fabric's specification.
+Table L0 holds the source route from each chip of a mesh to each other chip
+(§2.2.1.1). If there are several meshes, table L1 holds the exit node towards each
+other mesh (§2.2.1.2).
 
-Requests take the tables of --class request; what answers them takes the other
-order of dimensions, and control messages avoid cables that wrap. Chips opposite
-each other on a ring of even length are as far both ways round: the tables have one
-way, and with --other-way the other.`,
+The command prints the tables of all chips, of one mesh with --mesh, or of one CHIP.
+Meshes with equal L0 tables share a table. The tables are the tables of the running
+fabric. With --topology they are the tables of a topology that need not run.
+
+Requests follow the tables of --class request. Replies cross the dimensions in the
+other order, and control messages avoid cables that wrap. Two chips opposite each
+other on a ring of even length have two routes of equal length, one in each
+direction. The tables show one of the two routes. With --other-way they show the
+other route.`,
 		Example: "  ttfabric routes\n  ttfabric routes M0D3\n  ttfabric routes --topology spec-l1\n  ttfabric routes --topology 2xt3000 --mesh 1\n  ttfabric routes --topology torus:4x4 --order yx -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
@@ -79,11 +82,11 @@ way, and with --other-way the other.`,
 		}}
 	addOptions(c, &f, spec.RoutingOptions...)
 	c.Flags().Lookup("allow-deadlock").Hidden = true
-	c.Flags().StringVarP(&machine, "topology", "t", "", "a machine that need not run: a file or a name")
+	c.Flags().StringVarP(&machine, "topology", "t", "", "print the tables of this topology, a file or a name, instead of the running fabric's")
 	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
-	c.Flags().IntVar(&mesh, "mesh", -1, "only the chips of this mesh (default: all)")
-	c.Flags().BoolVar(&other, "other-way", false, "where two ways round a ring are equally long, the other one")
-	c.Flags().StringVar(&class, "class", "request", "class of packets: request, reply, control")
+	c.Flags().IntVar(&mesh, "mesh", -1, "print only the tables of this mesh's chips (default: of all meshes)")
+	c.Flags().BoolVar(&other, "other-way", false, "if two routes round a ring are equally long, show the other route")
+	c.Flags().StringVar(&class, "class", "request", "class of packets: request, reply or control")
 	c.RegisterFlagCompletionFunc("topology", completeTopology)
 	return c
 }
@@ -172,15 +175,16 @@ func cells(row table.Row, texts []string) table.Row {
 	return row
 }
 
-// l0Group is an L0 table, and the meshes that have it.
+// l0Group is an L0 table, and the meshes that have this table.
 type l0Group struct {
 	meshes []wire.MeshID
-	rows   []l0Row // of the first of them
+	rows   []l0Row // rows of the first mesh
 }
 
-// alike joins the tables of meshes that are equal, in the order of the first of each.
+// alike returns groups of meshes with equal tables. The groups are in the order of
+// their first meshes.
 func alike(l0 []l0Row) (groups []l0Group) {
-	same := map[string]int{} // by all routes: place in groups
+	same := map[string]int{} // index of a group in groups, by the text of all routes
 	for len(l0) > 0 {
 		n := slices.IndexFunc(l0, func(r l0Row) bool { return r.Src.Mesh != l0[0].Src.Mesh })
 		if n < 0 {
@@ -202,7 +206,7 @@ func alike(l0 []l0Row) (groups []l0Group) {
 	return groups
 }
 
-// ofMeshes names meshes: "mesh 3", "meshes 0, 1 and 2".
+// ofMeshes returns the words for meshes, such as "mesh 3" or "meshes 0, 1 and 2".
 func ofMeshes(ids []wire.MeshID) string {
 	var names []string
 	for _, id := range ids {

@@ -134,7 +134,7 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 	if err := os.WriteFile(file, []byte(thinly), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := c.must("validate", file); !strings.Contains(out, "Fewer than 2 planes between 2 ordered pairs of meshes, such as M0 to M1 with 1") {
+	if out := c.must("validate", file); !strings.Contains(out, "Fewer than 2 planes lead between 2 ordered pairs of meshes, such as M0 to M1 with 1") {
 		t.Errorf("validate doesn't say it: %s", out)
 	}
 	if _, errs, code := c.run("up", file, "-d", patient); code != exitOK || !strings.Contains(errs, "Layout: exits of 1 connection placed where a chip has a direction free") {
@@ -184,7 +184,7 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 	if got := fmt.Sprint(in); got != "map[exits:[M0D1 M1D0] mesh0:[M0D0 M0D1] mesh1:[M1D0 M1D1]]" {
 		t.Errorf("pools: %s", got)
 	}
-	if _, errs, code := c.run("trace", "M0D0", "M1D1", "--plane", "1"); code != exitAssert || !strings.Contains(errs, "no way from M0D0 to M1D1 on plane 1") {
+	if _, errs, code := c.run("trace", "M0D0", "M1D1", "--plane", "1"); code != exitAssert || !strings.Contains(errs, "no route from M0D0 to M1D1 on plane 1") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 }
@@ -205,7 +205,7 @@ func TestOtherWayRoundARing(t *testing.T) {
 			}
 		}
 	}
-	if _, errs, code := c.run("traffic", "all-to-all", "--ways", "3"); code != exitUsage || !strings.Contains(errs, "3 ways round rings") {
+	if _, errs, code := c.run("traffic", "all-to-all", "--ways", "3"); code != exitUsage || !strings.Contains(errs, "3 routes round rings") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 	var res traffic.Result

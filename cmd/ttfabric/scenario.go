@@ -25,14 +25,15 @@ import (
 func newScenario() *cobra.Command {
 	c := &cobra.Command{Use: "scenario", Short: "Run timed faults with assertions, live or simulated",
 		Long: `A scenario is a YAML file with a machine, traffic, a timeline of faults, and
-assertions about what may come of them. The same file runs on processes of its
-own and, with --sim, in virtual time. Some scenarios come with the program: 'list'
-names them, and 'show' prints one, from which a file of your own can begin.`}
+assertions about the results. The same file runs on real processes and, with --sim,
+in virtual time. Some scenarios come with the program. 'scenario list' lists these
+scenarios. 'scenario show' prints the file of such a scenario. You can change the
+file into a scenario of your own.`}
 	c.AddCommand(newScenarioRun(), newScenarioList(), newScenarioShow(), newScenarioValidate())
 	return c
 }
 
-// scenarioFlags say how a scenario is run.
+// scenarioFlags are the flags of 'scenario run'.
 type scenarioFlags struct {
 	sim, all, running bool
 	topology          string
@@ -44,16 +45,20 @@ type scenarioFlags struct {
 func newScenarioRun() *cobra.Command {
 	var f scenarioFlags
 	c := &cobra.Command{Use: "run FILE|NAME...", Short: "Run scenarios and judge their assertions", ValidArgsFunction: completeScenarios,
-		Long: `run brings a fabric up, lets the chips send, does what the timeline says, and
-judges the assertions. The fabric is one of its own, which run takes down
-afterwards, also after Ctrl-C. With --running the fabric is the one that --name
-names, and run puts back what the scenario did to that fabric.
+		Long: `The command brings up a new fabric, lets the chips send, carries out the timeline,
+and judges the assertions. Afterwards, or after Ctrl-C, the command takes the new
+fabric down. With --running the command uses the running fabric that --name names,
+and afterwards ends all faults that the scenario set.
 
-With --sim nothing is started: the same scenario runs on the simulator, in
-virtual time, and one seed gives the same run each time. A step that the
-simulator, or a real fabric, cannot do is reported as skipped.
+With --sim no process starts: the scenario runs on the simulator, in virtual
+time, and the same seed gives the same run. The simulator cannot carry out some
+steps, and a real fabric cannot carry out some others. The report marks such a step
+as skipped.
 
-All choices, such as "random", follow from the seed, which is printed. Exit code 5 if an assertion fails.`,
+The seed decides every random choice, such as the choice of a "random" chip or
+link. The command prints the seed.
+
+Exit code 5 if an assertion fails.`,
 		Example: `  ttfabric scenario run partition
   ttfabric scenario run --all --sim
   ttfabric scenario run my.yaml --seed 7 --junit out.xml --report out.json
@@ -62,32 +67,33 @@ All choices, such as "random", follow from the seed, which is printed. Exit code
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case f.all && len(args) > 0:
-				return spec.Usagef("--all runs every scenario that comes with the program; name none, or leave it out")
+				return spec.Usagef("--all runs every scenario that comes with the program; leave out --all, or the argument %s", args[0])
 			case f.all:
 				args = scenario.Names()
 			case len(args) == 0:
-				return spec.Usagef("name a scenario, or a file with one; 'ttfabric scenario list' lists those that come with the program")
+				return spec.Usagef("no scenario is named; want a file, or a name that 'ttfabric scenario list' lists, or --all")
 			case f.sim && f.running:
-				return spec.Usagef("--sim and --running: want one of them")
+				return spec.Usagef("--sim and --running exclude each other; leave out one of the two flags")
 			}
 			return runScenarios(c, args, f)
 		}}
 	fl := c.Flags()
 	fl.BoolVar(&f.sim, "sim", false, "run in the simulator, in virtual time")
 	fl.BoolVar(&f.all, "all", false, "run all scenarios that come with the program")
-	fl.BoolVar(&f.running, "running", false, "use the fabric that --name names, which runs already, instead of a fabric of its own")
-	fl.StringVar(&f.topology, "topology", "", "machine, instead of the machine that the file names")
-	fl.Uint64Var(&f.seed, "seed", 0, "seed of all choices (default: the file's, or a random seed)")
+	fl.BoolVar(&f.running, "running", false, "use the running fabric that --name names, instead of bringing up a new fabric")
+	fl.StringVar(&f.topology, "topology", "", "topology to use instead of the topology in the file")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of all choices (default: the seed in the file, or a random seed)")
 	fl.StringVar(&f.junit, "junit", "", "write the verdicts to this file, as JUnit XML")
 	fl.StringVar(&f.report, "report", "", "write the reports to this file, as JSON")
-	fl.DurationVar(&f.timeout, "timeout", live.DefaultTimeout, "give up when not all links of its own fabric are up by then")
+	fl.DurationVar(&f.timeout, "timeout", live.DefaultTimeout, "give up if the links of the new fabric are not all up after this time")
 	_ = c.RegisterFlagCompletionFunc("topology", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return completeTopology(c, nil, "")
 	})
 	return c
 }
 
-// loadScenario reads a file if there is a file of that name, else a scenario that comes with the program.
+// loadScenario reads the scenario in the file arg. If there is no such file,
+// loadScenario returns the scenario with the name arg that comes with the program.
 func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
 	b, err := folder.ReadFile(ctx, arg, scenario.MaxFile)
 	if err != nil {
@@ -98,19 +104,20 @@ func loadScenario(ctx context.Context, arg string) (*scenario.Scenario, error) {
 		case strings.ContainsAny(arg, "/.") || !errors.Is(err, os.ErrNotExist):
 			return nil, spec.Usagef("scenario: %w", err)
 		default:
-			hint := "'ttfabric scenario list' lists them"
+			hint := "'ttfabric scenario list' lists the scenarios of the program"
 			if near := scenario.Nearest(arg); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			return nil, spec.Usagef("no file and no scenario of the program is named %q; %s", arg, hint)
+			return nil, spec.Usagef("scenario %q: no file and no scenario of the program has this name; %s", arg, hint)
 		}
 	}
 	s, err := scenario.Parse(arg, b)
 	return s, spec.AsUsage(err)
 }
 
-// scenarioTopology is the machine of a scenario: the flag's, or else the file's. A
-// topology file that a scenario names may lie beside the scenario's file.
+// scenarioTopology returns the topology of a scenario. The parameter flag names the
+// topology; if flag is empty, the scenario's file names the topology. A topology
+// file that the scenario's file names may be in the same folder as that file.
 func scenarioTopology(ctx context.Context, s *scenario.Scenario, flag string) (*topo.Topology, error) {
 	arg := s.Fabric.Topology
 	if beside := filepath.Join(filepath.Dir(s.File), arg); arg != "" && flag == "" {
@@ -138,7 +145,7 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 		all = append(all, s)
 	}
 	begin := time.Now()
-	if err := writeReports(f, begin, nil); err != nil { // a file that cannot be written is named before the run
+	if err := writeReports(f, begin, nil); err != nil { // finds a file that cannot be written before the run
 		return err
 	}
 	reports := []scenario.Report{}
@@ -176,10 +183,10 @@ func runScenarios(c *cobra.Command, args []string, f scenarioFlags) error {
 	return nil
 }
 
-// runScenario runs one scenario, live or in the simulator. The error is that of a
-// scenario that could not begin, or was interrupted.
+// runScenario runs one scenario, live or in the simulator. The function returns an
+// error if the scenario could not begin, or was interrupted.
 func runScenario(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (scenario.Report, error) {
-	seed := rand.Uint64N(1e9) // short enough to be typed
+	seed := rand.Uint64N(1e9) // a seed that is short enough to type
 	switch {
 	case c.Flags().Changed("seed"):
 		seed = f.seed
@@ -197,7 +204,8 @@ func runScenario(c *cobra.Command, s *scenario.Scenario, f scenarioFlags) (scena
 	return rep, spec.AsUsage(err)
 }
 
-// runLive runs a scenario on real chips: on a fabric of its own, or on the fabric that --name names.
+// runLive runs a scenario on real chips. The chips are those of a new fabric, or
+// with --running those of the fabric that --name names.
 func runLive(c *cobra.Command, s *scenario.Scenario, f scenarioFlags, seed uint64) (rep scenario.Report, err error) {
 	cfg := live.Config{Scenario: s, Seed: seed, Timeout: f.timeout}
 	if f.running {
@@ -244,13 +252,14 @@ func writeReports(f scenarioFlags, begin time.Time, reports []scenario.Report) e
 	return errors.Join(errs...)
 }
 
-// sentenceWidth is where sentences in tables are wrapped, in characters.
+// sentenceWidth is the width at which a table wraps sentences, in characters.
 const sentenceWidth = 72
 
-// statusSigns are the signs of the outcomes.
+// statusSigns maps each outcome to the sign that stands for the outcome in tables.
 var statusSigns = map[scenario.Status]string{scenario.Passed: "✓", scenario.Failed: "✗", scenario.Skipped: "–", scenario.Open: "?"}
 
-// printScenario prints what came of a run: data on stdout, the summary on stderr.
+// printScenario prints the results of a run. It prints the assertions on stdout, and
+// the timeline and a summary on stderr.
 func printScenario(c *cobra.Command, r scenario.Report, arg string, f scenarioFlags) {
 	for _, e := range r.Timeline {
 		fmt.Fprintf(c.ErrOrStderr(), "%8.3fs %s %s", e.At, statusSigns[e.Status], e.What)
@@ -285,10 +294,11 @@ func printScenario(c *cobra.Command, r scenario.Report, arg string, f scenarioFl
 		flags += " --topology " + f.topology
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s on %s %s: %d held, %d failed, %d skipped in %.1f s%s\n", r.Scenario, r.Topology, word, passed, failed, skipped, r.Seconds, virtual)
-	fmt.Fprintf(c.ErrOrStderr(), "seed %d; the same choices again: ttfabric scenario run %s%s\n", r.Seed, arg, flags)
+	fmt.Fprintf(c.ErrOrStderr(), "seed %d; to run again with the same choices: ttfabric scenario run %s%s\n", r.Seed, arg, flags)
 }
 
-// completeScenarios offers the scenarios that come with the program, and the shell's files.
+// completeScenarios returns the names of the scenarios that come with the program.
+// The shell completes these names, and file names.
 func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var out []string
 	for _, n := range scenario.Names() {
@@ -299,7 +309,7 @@ func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	return out, cobra.ShellCompDirectiveDefault
 }
 
-// firstSentence is a description up to its first full stop.
+// firstSentence returns the first sentence of a description.
 func firstSentence(s string) string {
 	if i := strings.Index(s, ". "); i >= 0 {
 		return s[:i+1]
@@ -334,7 +344,7 @@ func newScenarioList() *cobra.Command {
 			if f == "json" {
 				return printJSON(c, all)
 			}
-			tw := newTable(c, "Scenario", "Machine", "Assertions", "What it is")
+			tw := newTable(c, "Scenario", "Machine", "Assertions", "Description")
 			tw.SetColumnConfigs([]table.ColumnConfig{{Number: 4, WidthMax: sentenceWidth}})
 			for _, s := range all {
 				tw.AppendRow(table.Row{s.Name, s.Topology, s.Assertions, firstSentence(s.Description)})
@@ -346,12 +356,12 @@ func newScenarioList() *cobra.Command {
 
 func newScenarioShow() *cobra.Command {
 	return &cobra.Command{Use: "show NAME", Short: "Print a scenario that comes with the program", Args: cobra.ExactArgs(1), ValidArgs: scenario.Names(),
-		Long:    "show prints the file, to be changed and run again from a file of your own.",
+		Long:    "The command prints the file of a scenario. Save and change the file for a scenario of your own.",
 		Example: "  ttfabric scenario show partition > my.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			text, ok := scenario.Source(args[0])
 			if !ok {
-				return spec.Usagef("no scenario of the program is named %q; 'ttfabric scenario list' lists them", args[0])
+				return spec.Usagef("scenario %q: no scenario of the program has this name; 'ttfabric scenario list' lists the scenarios", args[0])
 			}
 			_, err := c.OutOrStdout().Write(text)
 			return err
@@ -360,7 +370,7 @@ func newScenarioShow() *cobra.Command {
 
 func newScenarioValidate() *cobra.Command {
 	var topology string
-	c := &cobra.Command{Use: "validate FILE|NAME...", Short: "Find what is wrong with scenarios without running them", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeScenarios,
+	c := &cobra.Command{Use: "validate FILE|NAME...", Short: "Check scenario files without running them", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeScenarios,
 		Example: "  ttfabric scenario validate my.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, a := range args {
@@ -379,6 +389,6 @@ func newScenarioValidate() *cobra.Command {
 			}
 			return nil
 		}}
-	c.Flags().StringVar(&topology, "topology", "", "machine, instead of the machine that the file names")
+	c.Flags().StringVar(&topology, "topology", "", "topology to use instead of the topology in the file")
 	return c
 }

@@ -50,7 +50,7 @@ func TestSecuredByTheFile(t *testing.T) {
 			// The file says something else by now; the fabric that runs does not.
 			other := filepath.Join(c.dir, "other.yaml")
 			c.must("generate", sealed, "--auth", "none", "-f", other)
-			if _, errs, code := c.run("up", other, "-d", "-n", x.name); code != exitUsage || !strings.Contains(errs, "another transport or auth") {
+			if _, errs, code := c.run("up", other, "-d", "-n", x.name); code != exitUsage || !strings.Contains(errs, "other labels, impairments, transport or auth now") {
 				t.Errorf("exit code %d: %s", code, errs)
 			}
 		}
@@ -77,7 +77,7 @@ func TestTheFilesKeysAreShown(t *testing.T) {
 	if v := read[topologyView](c, "validate", "n300"); v.Transport != spec.UDP || v.Auth != spec.None {
 		t.Errorf("validate of what says nothing: %q, %q", v.Transport, v.Auth)
 	}
-	if out := c.must("validate", file); !strings.Contains(out, "Links over udp with auth psk, as the file says.") {
+	if out := c.must("validate", file); !strings.Contains(out, "The file sets links over udp with auth psk.") {
 		t.Error(out)
 	}
 	if out := c.must("generate", file); !strings.Contains(out, "\nauth: psk\n") {
@@ -103,16 +103,16 @@ func TestTheFilesKeysAreShown(t *testing.T) {
 		code       int
 	}{
 		{"node --chip M0D0 --token-file " + token + " --listen 192.0.2.1 --topology " + open, "--auth none at 192.0.2.1", exitUsage},
-		{"node --chip M0D0 --token-file " + token + " --listen 192.0.2.1 --topology " + file, "--auth psk: name the key", exitUsage},
+		{"node --chip M0D0 --token-file " + token + " --listen 192.0.2.1 --topology " + file, "--auth psk: want the file of the key", exitUsage},
 		{"up -d " + unknown, `unknown.yaml:5: auth "pks": want none, psk or mtls`, exitTopology},
 		{"validate " + unknown, `unknown.yaml:5: auth "pks": want none, psk or mtls`, exitTopology},
-		{"validate " + clash, "QUIC checks certificates", exitTopology},
+		{"validate " + clash, "QUIC needs certificates", exitTopology},
 		{"up -d " + clash, "transport: quic of the topology's file and auth: psk of the topology's file: QUIC", exitUsage},
 		{"up -d " + file + " --transport quic", "--transport quic and auth: psk of the topology's file: QUIC", exitUsage},
-		{"scenario run flapping --topology " + clash, "QUIC checks certificates", exitUsage},
+		{"scenario run flapping --topology " + clash, "QUIC needs certificates", exitUsage},
 		{"stack " + file, "--secrets", exitUsage},
 		{"generate n300 --auth x", `--auth "x"`, exitUsage},
-		{"generate n300 --transport quic --auth none", "QUIC checks certificates", exitUsage},
+		{"generate n300 --transport quic --auth none", "QUIC needs certificates", exitUsage},
 		{"generate --format umd " + file, "how its links are secured", exitUsage},
 	} {
 		if _, errs, code := c.run(strings.Fields(x.args)...); code != x.code || !strings.Contains(errs, x.want) {

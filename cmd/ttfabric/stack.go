@@ -16,29 +16,32 @@ func newStack() *cobra.Command {
 	c := &cobra.Command{
 		Use: "stack [TOPOLOGY]", Short: "Write a stack file for Docker Swarm: one service per chip", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeTopology,
-		Long: `stack writes a file for 'docker stack deploy' that brings a fabric up on the
-machines of a Swarm, with one service of one task per chip, on an overlay of its
-own. TOPOLOGY is what 'up' takes; a file's text goes into the stack file.
+		Long: `The command writes a file for 'docker stack deploy', which brings a fabric up on the
+machines of a Swarm. Each chip is a service with one task. The services share an
+overlay network, which no other service uses. TOPOLOGY is a topology as for 'up'. The
+stack file contains the text of a topology file.
 
-The overlay has a subnet of /16 and no virtual addresses (dnsrr): neither the
-number of addresses nor the balancer bounds the number of chips. --mtu is that of
-the network between the machines; VXLAN takes 50 bytes of it. The token of the
-APIs is a secret, from the file "token", or the one that the environment variable
-TTFABRIC_TOKEN_FILE names.
+The overlay has a subnet of /16 and no virtual addresses (dnsrr). So neither the
+addresses nor the load balancer limits the number of chips. --mtu is the MTU of the
+network between the machines; VXLAN takes 50 bytes of each packet. The token of the
+chips' APIs is a secret from the file "token", or from the file that the
+environment variable TTFABRIC_TOKEN_FILE names.
 
-Swarm publishes no port of such a service on 127.0.0.1 alone, so none is
-published. Commands run in the service "console", on the overlay, which attaches
-to the chips: see the example. A task counts as healthy, and is in Swarm's DNS, as
-soon as its process runs: if it had to have its links up, none could find another.
+The stack publishes no port, since Swarm cannot publish the port of a service
+without a virtual address on 127.0.0.1 alone. Commands run in the service "console"
+on the overlay, as the example shows. This service attaches to the chips. A task is
+healthy, and is in Swarm's DNS, as soon as the task's process runs. Chips need this
+DNS to find each other before their links can come up.
 
-With --auth psk, --transport quic or --gossip-key each service gets its own keys
-and certificates as secrets, from a folder that stack makes for them (--secrets)
-on the machine that deploys. A secret of a Swarm is not changed: for other keys
-of gossip, deploy anew.
+With --auth psk, --transport quic or --gossip-key, each service gets its own keys
+and certificates as secrets. The command writes the secrets to a folder (--secrets)
+on the machine that deploys. A Swarm cannot change a secret: for new gossip keys,
+deploy again.
 
-What a Swarm cannot say is left out: no-new-privileges (the engine's
-/etc/docker/daemon.json has it for all), the archive of events, and 'chip kill'
-and the like, for which 'docker service scale NAME_m0d3=0' and '=1' stand.`,
+A compose file has three things that a stack lacks. The first is the setting
+no-new-privileges (the engine's /etc/docker/daemon.json can set it for all
+containers). The second is the archive of events. The third are commands such as
+'chip kill' (use 'docker service scale NAME_m0d3=0' and '=1').`,
 		Example: `  ttfabric stack t3000 -f stack.yml
   openssl rand -hex 16 >token
   docker stack deploy -c stack.yml lab
@@ -56,11 +59,11 @@ and the like, for which 'docker service scale NAME_m0d3=0' and '=1' stand.`,
 				}
 				of.Subnet = subnet
 				b, err := of.Stack()
-				return b, fmt.Sprintf("%s and a console%s. 'openssl rand -hex 16 >token; docker stack deploy -c %s %s' brings it up.", topo.Count(len(t.Chips), "service"), f.keys.Told(), file, of.Spec.Name), err
+				return b, fmt.Sprintf("%s and a console%s. 'openssl rand -hex 16 >token; docker stack deploy -c %s %s' brings the fabric up.", topo.Count(len(t.Chips), "service"), f.keys.Told(), file, of.Spec.Name), err
 			})
 		}}
 	c.Flags().StringVarP(&file, "file", "f", "", "file to write (default: standard output)")
-	c.Flags().StringVar(&subnet, "subnet", container.Subnet, "subnet of the overlay, where the machines' networks don't overlap with it")
+	c.Flags().StringVar(&subnet, "subnet", container.Subnet, "subnet of the overlay; the subnet must not overlap with the machines' networks")
 	f.add(c)
 	return c
 }

@@ -15,14 +15,15 @@ import (
 	"ttfabric/wire"
 )
 
-// openFabric opens the fabric that --name names.
+// openFabric opens the fabric with the name that --name gives.
 func openFabric(c *cobra.Command) (*fabric.Fabric, error) {
 	name, _ := c.Flags().GetString("name")
 	return fabric.Open(c.Context(), name)
 }
 
-// peekFabric is what is known of the fabric that --name names without asking
-// anybody: for completion, which must neither wait nor change anything.
+// peekFabric returns the topology of the fabric that --name names. If there is no such
+// fabric, peekFabric returns nil. It asks no chip, because shell completion must
+// neither wait nor change anything.
 func peekFabric(c *cobra.Command) *topo.Topology {
 	name, _ := c.Flags().GetString("name")
 	dir, err := folder.For(name)
@@ -36,7 +37,8 @@ func peekFabric(c *cobra.Command) *topo.Topology {
 	return f.Topology
 }
 
-// chipArg reads a chip of the fabric that the command is about.
+// chipArg opens the fabric that --name names, and returns the chip of this fabric that
+// arg names.
 func chipArg(c *cobra.Command, arg string) (*fabric.Fabric, wire.FabricNodeID, error) {
 	f, err := openFabric(c)
 	if err != nil {
@@ -46,20 +48,20 @@ func chipArg(c *cobra.Command, arg string) (*fabric.Fabric, wire.FabricNodeID, e
 	return f, n, err
 }
 
-// chipOf reads a chip of a topology.
+// chipOf returns the chip of a topology that arg names.
 func chipOf(t *topo.Topology, arg string) (wire.FabricNodeID, error) {
 	n, err := wire.ParseFabricNodeID(arg)
 	if err != nil {
 		return n, spec.AsUsage(err)
 	}
 	if _, ok := t.Chip(n); !ok {
-		return n, spec.Usagef("chip %s is not in %s", n, t)
+		return n, spec.Usagef("chip %s is not in topology %s", n, t)
 	}
 	return n, nil
 }
 
-// clientsOf are the chips that a command with optional CHIPs is about: those,
-// or all that run; missing are those that do not run.
+// clientsOf returns clients of the chips in args, or of all running chips if args is
+// empty. In the latter case, missing holds the chips that do not run.
 func clientsOf(c *cobra.Command, args []string) (f *fabric.Fabric, cs []*api.Client, missing []wire.FabricNodeID, err error) {
 	if f, err = openFabric(c); err != nil {
 		return nil, nil, nil, err
@@ -82,7 +84,8 @@ func clientsOf(c *cobra.Command, args []string) (f *fabric.Fabric, cs []*api.Cli
 	return f, cs, nil, nil
 }
 
-// linkArgs reads the LINKs of a command, and opens the chips that run.
+// linkArgs returns the links that the arguments LINK of a command name, and opens the
+// running chips.
 func linkArgs(c *cobra.Command, args []string) ([]topo.Link, *fabric.Chips, error) {
 	f, err := openFabric(c)
 	if err != nil {
@@ -96,14 +99,14 @@ func linkArgs(c *cobra.Command, args []string) ([]topo.Link, *fabric.Chips, erro
 	return links, s, err
 }
 
-// tellAbsent says on stderr which chips a command could not ask as they do not run.
+// tellAbsent prints on stderr which chips a command left out because they do not run.
 func tellAbsent(c *cobra.Command, absent []wire.FabricNodeID) {
 	for _, n := range absent {
-		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running; what it sends once it is started is left as it is\n", n)
+		fmt.Fprintf(c.ErrOrStderr(), "chip %s is not running, and the command left this chip out; run the command again after the chip has started\n", n)
 	}
 }
 
-// chipList reads CHIPS arguments: those chips, in the order of the topology.
+// chipList returns the chips that the arguments CHIPS name, in the order of the topology.
 func chipList(t *topo.Topology, args []string) ([]wire.FabricNodeID, error) {
 	set := map[wire.FabricNodeID]bool{}
 	for _, a := range args {
@@ -121,15 +124,16 @@ func chipList(t *topo.Topology, args []string) ([]wire.FabricNodeID, error) {
 	return slices.DeleteFunc(t.Nodes(), func(n wire.FabricNodeID) bool { return !set[n] }), nil
 }
 
-// planeOf is the routing plane that --plane names; plane 0 is there in every machine.
+// planeOf returns the routing plane that --plane names. Every topology has a plane 0.
 func planeOf(t *topo.Topology, n int) (wire.Plane, error) {
 	if n < 0 || n >= max(t.Planes(), 1) {
-		return 0, spec.Usagef("--plane %d: %s", n, t)
+		return 0, spec.Usagef("--plane %d: want 0 to %d, the planes of %s", n, max(t.Planes(), 1)-1, t)
 	}
 	return wire.Plane(n), nil
 }
 
-// chipNames are the chips of the fabric, for completion; none if there is no fabric.
+// chipNames returns the names of the fabric's chips for completion. If there is no
+// fabric, chipNames returns no name.
 func chipNames(c *cobra.Command) (names []string) {
 	if t := peekFabric(c); t != nil {
 		for _, n := range t.Nodes() {
@@ -143,22 +147,25 @@ func completeChipNames(c *cobra.Command, _ []string, _ string) ([]string, cobra.
 	return chipNames(c), cobra.ShellCompDirectiveNoFileComp
 }
 
-// linkHelp says what LINK may be, for the help of every command that takes one.
+// linkHelp describes the argument LINK, for the help of every command with a LINK.
 const linkHelp = `LINK names cables:
   M0D0:8, M0D0/8    the cable at a chip's channel
   M0D0-M0D1         all cables between two chips
-  M0D0-M0D1/p1      of those, the one of a plane
+  M0D0-M0D1/p1      the cable between two chips on plane 1
   M0D3              all cables of a chip
-  M0D*-M1D*         chips by pattern: * any text, ? one character, [0-3] one of these
+  M0D*-M1D*         chips by pattern: * any text, ? any character, [0-3] a digit 0 to 3
   plane:1           all cables of a plane
-  label:wan         those that the topology file labels so; label:wan/p1 of a plane
+  label:wan         all cables with this label in the topology file
+  label:wan/p1      all cables with this label on plane 1
   all               every cable`
 
-// chipsHelp says what CHIPS may be.
-const chipsHelp = `CHIPS is a list of chips, or of patterns of them: M0D0,M0D1 or 'M0D[0-3]' or
-'M0D*'; all is every chip.`
+// chipsHelp describes the argument CHIPS.
+const chipsHelp = `CHIPS is a list of chips or patterns of chips: M0D0,M0D1 or 'M0D[0-3]' or 'M0D*'.
+The word 'all' stands for every chip.`
 
-// completeLinks offers the cables of the fabric: chips and pairs of them, or channels where one is begun.
+// completeLinks returns names for cables of the fabric, for shell completion. The
+// names are chips and pairs of chips. If the typed word begun contains a colon or
+// slash, the names are ports.
 func completeLinks(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	t := peekFabric(c)
 	if t == nil {
@@ -167,7 +174,8 @@ func completeLinks(c *cobra.Command, _ []string, begun string) ([]string, cobra.
 	return linkNames(t, strings.ContainsAny(begun, ":/")), cobra.ShellCompDirectiveNoFileComp
 }
 
-// linkNames are words for cables, as people write them.
+// linkNames returns names for the cables of a topology. If channels is true, linkNames
+// returns ports instead of pairs of chips.
 func linkNames(t *topo.Topology, channels bool) []string {
 	out := []string{"all"}
 	for p := range t.Planes() {
@@ -194,7 +202,8 @@ func linkNames(t *topo.Topology, channels bool) []string {
 	return out
 }
 
-// completeTopology offers the built-in topologies, and files.
+// completeTopology returns the names of the built-in topologies for shell completion.
+// The shell also completes file names.
 func completeTopology(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -206,7 +215,8 @@ func completeTopology(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// gossipArgs reads the CHIPS of a command, and opens the chips that run.
+// gossipArgs returns the chips that the arguments CHIPS of a command name, and opens
+// the running chips.
 func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *fabric.Chips, error) {
 	if _, err := format(c); err != nil {
 		return nil, nil, err
@@ -223,7 +233,8 @@ func gossipArgs(c *cobra.Command, args []string) ([]wire.FabricNodeID, *fabric.C
 	return chips, s, err
 }
 
-// twoSets reads CHIPS [CHIPS]: without the second, it is the rest.
+// twoSets reads the arguments CHIPS [CHIPS], and returns the two sets of chips. Without
+// a second argument, the second set holds all chips outside the first set.
 func twoSets(t *topo.Topology, args []string) (one, other []wire.FabricNodeID, err error) {
 	if one, err = chipList(t, args[:1]); err != nil {
 		return nil, nil, err
@@ -238,16 +249,16 @@ func twoSets(t *topo.Topology, args []string) (one, other []wire.FabricNodeID, e
 		case len(args) == 1 && !in:
 			other = append(other, c.Node)
 		case in && slices.Contains(other, c.Node):
-			return nil, nil, spec.Usagef("chip %s is in both sets, %s and %s", c.Node, args[0], args[1])
+			return nil, nil, spec.Usagef("chip %s is in both sets, %s and %s; want two sets without a common chip", c.Node, args[0], args[1])
 		}
 	}
 	if len(other) == 0 {
-		return nil, nil, spec.Usagef("%s are all chips of %s; nobody is left to be cut off from", args[0], t.Name)
+		return nil, nil, spec.Usagef("%s: this set holds all chips of %s, and leaves no chip for the other side of the cut; name fewer chips", args[0], t.Name)
 	}
 	return one, other, nil
 }
 
 func memFlags(c *cobra.Command) {
-	c.Flags().String("via", "", "chip that the command enters the fabric at (default: the chip itself)")
+	c.Flags().String("via", "", "chip at which the packets enter the fabric (default: CHIP itself)")
 	c.Flags().Int("plane", 0, "routing plane")
 }

@@ -14,10 +14,10 @@ import (
 	"ttfabric/wire"
 )
 
-// maxListed is how many cables a message lists by name.
+// maxListed is the largest number of cables or chips that a message lists by name.
 const maxListed = 8
 
-// toldLinks says what has been done to which cables.
+// toldLinks prints what the command has done, and to which cables.
 func toldLinks(c *cobra.Command, done string, links []topo.Link) error {
 	f, err := format(c)
 	if err != nil {
@@ -42,10 +42,10 @@ func toldLinks(c *cobra.Command, done string, links []topo.Link) error {
 	return nil
 }
 
-// faultTime checks a time after which the chips put a fault back.
+// faultTime returns an error if d is out of range. After the time d, the chips end a fault.
 func faultTime(flag string, d time.Duration) error {
 	if d < 0 || d > node.MaxFaultTime {
-		return spec.Usagef("%s %v: want 0, to let it stay, to %v", flag, d, node.MaxFaultTime)
+		return spec.Usagef("%s %v: want a time up to %v, or 0 for no end", flag, d, node.MaxFaultTime)
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func endsIn(v *api.ImpairmentView) string {
 	return strings.Join(words, " ")
 }
 
-// toldChips says what has been done to the gossip of which chips.
+// toldChips prints what the command has done, and to the gossip of which chips.
 func toldChips(c *cobra.Command, done string, chips []wire.FabricNodeID) error {
 	f, err := format(c)
 	if err != nil {
@@ -88,5 +88,6 @@ func nodeNames(ns []wire.FabricNodeID) (out []string) {
 	return out
 }
 
-// leftOut tells of pairs that the tables of a fabric, 1D or without exits on a plane, have no way for.
-const leftOut = "Left out: %s without a way in this fabric.\n"
+// leftOut is the message about pairs of chips without a route. A 1D fabric, or a
+// plane without exits, has such pairs.
+const leftOut = "Left out: %s without a route in this fabric.\n"

@@ -19,15 +19,18 @@ func newTrace() *cobra.Command {
 	var plane, count int
 	var other bool
 	var timeout time.Duration
-	c := &cobra.Command{Use: "trace SRC DST", Short: "Show the hops between two chips, as planned and as a packet takes them", Args: cobra.ExactArgs(2),
-		Long: `trace prints the way that the routing tables give a request from one chip to
-another, hop by hop with its virtual channel, and beside it what a packet did
-that was sent along it: all chips are asked where it came in, those off the
-planned way too. With --count several are sent, one after the other, and it is
-counted at each hop how many came by, as mtr does. With --topology, only the
-plan of a machine that need not run. Chips opposite each other on a ring of even
-length are as far both ways round: --other-way shows the other one. Exit code 5
-if a packet went another way, or didn't arrive.`,
+	c := &cobra.Command{Use: "trace SRC DST", Short: "Show the hops between two chips: the planned hops, and the hops of a packet", Args: cobra.ExactArgs(2),
+		Long: `The command prints the route of a request from one chip to another by the routing
+tables, hop by hop, with the virtual channels. The command also sends a packet, asks
+all chips at which port the packet came in, and prints the packet's hops beside the
+planned hops. With --count the command sends several packets, one after the other,
+and counts the packets that pass each hop, as mtr does. With --topology the command
+prints only the planned route, in a topology that need not run.
+
+Two chips opposite each other on a ring of even length have two routes of equal
+length, one in each direction. --other-way shows the other route.
+
+Exit code 5 if a packet took another route, or did not arrive.`,
 		Example: "  ttfabric trace M0D0 M0D7\n  ttfabric trace M0D0 M3D8 --topology spec-l1\n  ttfabric trace M0D0 M0D15 --plane 1 -o json\n  ttfabric trace M0D0 M0D7 --count 20\n  ttfabric trace M0D0 M0D2 --other-way --topology ring:4",
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := format(c)
@@ -64,16 +67,17 @@ if a packet went another way, or didn't arrive.`,
 		}}
 	addOptions(c, &f, spec.RoutingOptions...)
 	c.Flags().Lookup("allow-deadlock").Hidden = true
-	c.Flags().StringVarP(&machine, "topology", "t", "", "a machine that need not run: a file or a name")
+	c.Flags().StringVarP(&machine, "topology", "t", "", "print the planned route in this topology, a file or a name, instead of the route in the running fabric")
 	c.Flags().IntVar(&plane, "plane", 0, "routing plane")
-	c.Flags().BoolVar(&other, "other-way", false, "where two ways round a ring are equally long, the other one")
-	c.Flags().IntVarP(&count, "count", "c", 1, "packets; of several, it is counted at each hop how many came by")
-	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "for a packet's answer")
+	c.Flags().BoolVar(&other, "other-way", false, "if two routes round a ring are equally long, take the route that the command does not take without this flag")
+	c.Flags().IntVarP(&count, "count", "c", 1, "number of packets; with several packets, the command counts the packets that pass each hop")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "wait at most this long for a packet's answer")
 	c.RegisterFlagCompletionFunc("topology", completeTopology)
 	return c
 }
 
-// tracedRoute is the route that a command names, and its hops by a plan.
+// tracedRoute returns the route that a command's arguments name, and the hops of this
+// route in plan p.
 func tracedRoute(p *route.Plan, chips []string, plane int, other bool) (r fabric.Route, hops []fabric.Hop, err error) {
 	for i, at := range []*wire.FabricNodeID{&r.Src, &r.Dst} {
 		n, err := routeChips(p.Topology(), chips[i:i+1], 0)
@@ -99,7 +103,8 @@ func traced(c *cobra.Command, r fabric.Route, timeout time.Duration) (*fabric.Tr
 	return f.Trace(c.Context(), r, timeout)
 }
 
-// observe sends one packet along a plan, and shows what was seen beside it.
+// observe sends one packet along the planned hops. To each hop, observe adds the port at
+// which a chip saw the packet.
 func observe(c *cobra.Command, hops []fabric.Hop, way fabric.Route, timeout time.Duration) ([]fabric.Hop, error) {
 	if len(hops) == 0 {
 		return hops, nil
@@ -120,9 +125,9 @@ func observe(c *cobra.Command, hops []fabric.Hop, way fabric.Route, timeout time
 	}
 	switch {
 	case sent != nil:
-		return hops, assertf("the packet was not answered: %w", sent)
+		return hops, assertf("the packet got no answer: %w", sent)
 	case off > 0:
-		return hops, assertf("%d of %d hops were not taken as planned", off, len(hops))
+		return hops, assertf("the packet differed from the plan at %d of %d hops", off, len(hops))
 	}
 	return hops, nil
 }

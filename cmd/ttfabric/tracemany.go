@@ -14,39 +14,39 @@ import (
 	"ttfabric/wire"
 )
 
-// maxTraced is the most packets that one trace sends.
+// maxTraced is the largest number of packets that one trace sends.
 const maxTraced = 1000
 
-// hopCount is a hop of the plan, and how many packets took it. One that was not
-// planned has no From, Dir, To and VC.
+// hopCount is a hop number, with the planned hop and the number of packets that came
+// to this hop. From, Dir, To and VC are empty if the plan has fewer hops.
 type hopCount struct {
 	Hop       int      `json:"hop"`
 	From      string   `json:"from,omitempty"`
 	Dir       string   `json:"direction,omitempty"`
 	To        string   `json:"to,omitempty"`
 	VC        string   `json:"vc,omitempty"`
-	Seen      int      `json:"seen"`                 // packets that came so far, by whatever way
-	AsPlanned int      `json:"as_planned"`           // of those: where and how the plan has it
-	Elsewhere []string `json:"elsewhere,omitempty"`  // chips and channels where the others came in
-	LostShare float64  `json:"lost_before,omitzero"` // share of the packets that never came so far
+	Seen      int      `json:"seen"`                 // packets that came to this hop, by any route
+	AsPlanned int      `json:"as_planned"`           // packets that took this hop as planned
+	Elsewhere []string `json:"elsewhere,omitempty"`  // chips and virtual channels where the other packets came in
+	LostShare float64  `json:"lost_before,omitzero"` // share of the packets that never came to this hop
 }
 
-// traceCounts is what became of several packets.
+// traceCounts is the result of tracing several packets.
 type traceCounts struct {
 	Src      wire.FabricNodeID `json:"src"`
 	Dst      wire.FabricNodeID `json:"dst"`
 	Plane    wire.Plane        `json:"plane"`
 	Packets  int               `json:"packets"`
 	Answered int               `json:"answered"`
-	Planned  int               `json:"as_planned"` // packets that took every hop so
+	Planned  int               `json:"as_planned"` // packets that took every hop as planned
 	Min      float64           `json:"min_microseconds"`
 	P50      float64           `json:"p50_microseconds"`
 	Max      float64           `json:"max_microseconds"`
 	Hops     []hopCount        `json:"hops"`
-	Error    string            `json:"error,omitempty"` // the last
+	Error    string            `json:"error,omitempty"` // the last error
 }
 
-// add counts one packet.
+// add adds the hops of one packet to the counts.
 func (v *traceCounts) add(hops []fabric.Hop) {
 	planned := true
 	for i := range hops {
@@ -72,7 +72,7 @@ func (v *traceCounts) add(hops []fabric.Hop) {
 	}
 }
 
-// traceMany sends several packets, and shows how many came by each hop.
+// traceMany sends several packets, and shows how many packets came to each hop.
 func traceMany(c *cobra.Command, plan []fabric.Hop, way fabric.Route, timeout time.Duration, count int, format string) error {
 	t, err := traced(c, way, timeout)
 	if err != nil {
@@ -106,7 +106,7 @@ func traceMany(c *cobra.Command, plan []fabric.Hop, way fabric.Route, timeout ti
 	}
 	for i := range v.Hops {
 		v.Hops[i].LostShare = 1 - float64(v.Hops[i].Seen)/float64(v.Packets)
-		if v.Hops[i].To == "" { // only what went another way comes so far
+		if v.Hops[i].To == "" { // only packets on another route come to this hop
 			v.Hops[i].LostShare = 0
 		}
 	}
@@ -119,9 +119,9 @@ func traceMany(c *cobra.Command, plan []fabric.Hop, way fabric.Route, timeout ti
 	case err != nil:
 		return err
 	case v.Answered < v.Packets:
-		return assertf("%d of %d packets were not answered: %s", v.Packets-v.Answered, v.Packets, v.Error)
+		return assertf("%d of %d packets got no answer: %s", v.Packets-v.Answered, v.Packets, v.Error)
 	case v.Planned < v.Packets:
-		return assertf("%d of %d packets did not go as planned", v.Packets-v.Planned, v.Packets)
+		return assertf("%d of %d packets did not take the planned route", v.Packets-v.Planned, v.Packets)
 	}
 	return nil
 }

@@ -30,44 +30,49 @@ func newTraffic() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use: "traffic PATTERN", Short: "Send verified data between chips", Args: cobra.ExactArgs(1), ValidArgs: names,
-		Long: `traffic lets the chips send patterned data to each other's memory, verifies
-every byte at its destination, and counts what was lost, duplicated, corrupted
-or reordered. It runs inside the chips; this command steers and collects.
+		Long: `The command lets the chips send patterned data to each other's memory. The chips
+verify every byte at its destination, and count lost, duplicated, corrupted and
+reordered packets. The traffic runs inside the chips. The command starts the traffic
+and collects the results.
 
 Patterns:
 ` + patternHelp() + `
-From uniform on they are those of the literature, as BookSim defines them. A
-chip that is its own destination sends nothing; a pattern that the machine
-cannot have, such as shuffle on 3×4 chips, is refused. Pairs that the fabric
-has no way for, as a 1D fabric has none between its lines, are left out.
+The pattern uniform, and the patterns below uniform, come from the literature, with
+the definitions of BookSim. A chip that is its own destination sends nothing. The
+command refuses a pattern that the topology cannot have, such as shuffle on 3×4
+chips. The command leaves out pairs without a route. A 1D fabric, for example, has
+no route between its lines.
 
-Chips opposite each other on a ring of even length are as far both ways round: a
-pair's packets take both in turn, so that cables carry no more than they need, and
-order is looked at on each. --ways 1 sends all of a pair the same way.
+Two chips opposite each other on a ring of even length have two routes of equal
+length. The packets of such a pair take both routes in turn. So the load spreads
+over the cables. The chips check the order of the packets of each route separately.
+With --ways 1, all packets of a pair take the same route.
 
-Latency is from a packet's request to the arrival of its completion at its
-source. Without --load every chip sends as fast as its window allows. With
---load packets arrive at each sending chip at random times, so many a second on
-average, and latency is from there: it holds what a packet waits for others.
-The most that wait at a chip are ` + fmt.Sprint(traffic.MaxQueue) + `; what arrives beyond is not sent, and
-counted. "Offered" is what arrives, "accepted" what is delivered, per second.
+The latency of a packet is the time from the packet's request until the packet's
+completion arrives at the source. Without --load, every chip sends as fast as its
+window allows. With --load, packets arrive at each sending chip at random times, and
+the value of --load is the average number of arrivals per second. The latency then
+begins at the arrival, and includes the time that a packet waits for other packets.
+At most ` + fmt.Sprint(traffic.MaxQueue) + ` packets wait at a chip. The chip counts further arrivals as
+overflowed and does not send these packets. The column Offered/s is the rate of
+arrivals, and the column Accepted/s is the rate of deliveries.
 
-Exit code 5 unless everything arrived exactly once, whole and in order.`,
+Exit code 5 unless every packet arrived exactly once, whole and in order.`,
 		Example: "  ttfabric traffic all-to-all\n  ttfabric traffic random-pairs --packets 1000000 --size 64\n  ttfabric traffic all-to-all --pairs -o json\n  ttfabric traffic uniform --load 2000 --size 64\n  ttfabric traffic hotspot --hot M0D5 --hot-share 30",
 		RunE:    func(c *cobra.Command, args []string) error { return runTraffic(c, args[0], f) },
 	}
 	fl := c.Flags()
-	fl.Uint64Var(&f.Packets, "packets", 10000, "packets in all, split over the pairs: evenly, but for hotspot")
+	fl.Uint64Var(&f.Packets, "packets", 10000, "total number of packets; all pairs get equal shares, except with hotspot")
 	fl.IntVar(&f.Size, "size", 4096, "bytes of a packet")
-	fl.IntVar(&f.Window, "window", 0, fmt.Sprintf("packets that each chip keeps outstanding (0: %d, or with --load %d)", traffic.DefaultWindow, traffic.MaxWindow))
-	fl.IntVar(&f.Planes, "planes", 0, "routing planes to use in turn (0: all); a pair takes those of them that lead from the one chip to the other")
-	fl.IntVar(&f.Ways, "ways", traffic.MaxWays, "ways round a ring that the packets of a pair take in turn where both are equally long: 2, or 1")
-	fl.Uint64Var(&f.Seed, "seed", 1, "of the order of destinations, of arrivals and of random pairs")
+	fl.IntVar(&f.Window, "window", 0, fmt.Sprintf("window: number of packets that each chip keeps outstanding (0: %d, or with --load %d)", traffic.DefaultWindow, traffic.MaxWindow))
+	fl.IntVar(&f.Planes, "planes", 0, "number of routing planes that packets use in turn (0: all); a pair uses only planes on which it has a route")
+	fl.IntVar(&f.Ways, "ways", traffic.MaxWays, "2: packets of a pair take two equally long routes round a ring in turn; 1: all packets of a pair take the same route")
+	fl.Uint64Var(&f.Seed, "seed", 1, "seed of all random choices: the order of destinations, arrivals and random pairs")
 	fl.Float64Var(&f.Load, "load", 0, fmt.Sprintf("packets per second that arrive at each sending chip, %v to %.0f (0: as fast as the window allows)", traffic.MinLoad, float64(traffic.MaxLoad)))
-	fl.StringVar(&f.Hot, "hot", "", "chip of the hotspot pattern, such as M0D5 (default: the first)")
-	fl.IntVar(&f.HotShare, "hot-share", traffic.DefaultHotShare, "percent of each chip's packets that the hotspot pattern sends there")
+	fl.StringVar(&f.Hot, "hot", "", "hot chip of the hotspot pattern, such as M0D5 (default: the first chip)")
+	fl.IntVar(&f.HotShare, "hot-share", traffic.DefaultHotShare, "percentage of each chip's packets that the hotspot pattern sends to the hot chip")
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Minute, "give up after this time")
-	fl.BoolVar(&f.pairs, "pairs", false, "show every pair, not only the worst")
+	fl.BoolVar(&f.pairs, "pairs", false, "show every pair, not only the worst pairs")
 	return c
 }
 
@@ -91,6 +96,12 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 	if _, err := traffic.PatternByName(name); err != nil {
 		return spec.AsUsage(err)
 	}
+	if f.Ways < 1 {
+		return spec.Usagef("--ways %d: want 1 or %d", f.Ways, traffic.MaxWays)
+	}
+	if f.HotShare < 1 {
+		return spec.Usagef("--hot-share %d: want 1 to 100", f.HotShare)
+	}
 	fab, err := openFabric(c)
 	if err != nil {
 		return err
@@ -108,7 +119,7 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 		fmt.Fprintf(c.ErrOrStderr(), leftOut, topo.Count(plan.Apart, "pair"))
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "not running, their packets will be missing: %v\n", missing)
+		fmt.Fprintf(c.ErrOrStderr(), "these chips are not running, and the packets of these chips will be missing: %v\n", missing)
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 	defer cancel()
@@ -126,13 +137,13 @@ func runTraffic(c *cobra.Command, name string, f trafficFlags) error {
 		printTraffic(c, res, f.pairs)
 	}
 	if !res.OK() {
-		return assertf("not everything arrived exactly once: sent %d of %d, overflowed %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d, misdirected %d",
+		return assertf("not every packet arrived exactly once, whole and in order: sent %d of %d, overflowed %d, delivered %d, lost %d, failed %d, duplicated %d, corrupted %d, reordered %d, misdirected %d",
 			res.Total.Sent, plan.Spec.Packets, res.Total.Overflowed, res.Total.Delivered, res.Total.Lost, res.Total.Failed, res.Total.Duplicated, res.Total.Corrupted, res.Total.Reordered, res.Misdirected)
 	}
 	return nil
 }
 
-// worstPairs is how many pairs are shown without --pairs.
+// worstPairs is the number of pairs that the command shows without --pairs.
 const worstPairs = 5
 
 func printTraffic(c *cobra.Command, res traffic.Result, all bool) {
@@ -167,7 +178,7 @@ func printTraffic(c *cobra.Command, res traffic.Result, all bool) {
 	tw.AppendFooter(row("all", fmt.Sprintf("%d pairs", len(res.Rows)), res.Total))
 	tw.Render()
 	if len(res.Silent) > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "Died or started anew under way: %v; of them the figures are the last that they gave.\n", res.Silent)
+		fmt.Fprintf(c.ErrOrStderr(), "These chips ended or restarted during the run: %v. The table holds the last figures that they gave.\n", res.Silent)
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s: %d packets of %d bytes in %.2f s\n", res.Spec.Pattern, res.Total.Delivered, res.Spec.Size, res.Seconds)
 }

@@ -30,27 +30,29 @@ func newUp() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up [TOPOLOGY]",
 		Short: "Bring up a fabric: one process per chip",
-		Long: `up starts one process per chip, each ethernet channel on a UDP socket of its
-own, waits until every declared link is up, and prints what runs where. It
-stays in the foreground until Ctrl-C; with -d it returns. On a fabric that
-runs already it starts the chips that are missing.
+		Long: `The command starts one process per chip. Each ethernet channel has a UDP socket of
+its own. The command waits until every declared link is up, and prints a table of
+the chips. Then the command stays in the foreground until Ctrl-C; with -d it
+returns. If the fabric runs already, the command starts the missing chips.
 
-TOPOLOGY is a built-in (t3000, galaxy, 2xt3000), a generator (mesh:4x8,
-ring:6, torus:4x4), or a file: a cluster descriptor of tt-umd or a mesh graph
-descriptor of tt-metal; 'ttfabric validate' says what a file holds.
+TOPOLOGY is a built-in topology (t3000, galaxy, 2xt3000), a generated topology
+(mesh:4x8, ring:6, torus:4x4), or a file (default: t3000). A file is a cluster
+descriptor of tt-umd, a mesh graph descriptor of tt-metal, or a file that 'ttfabric
+generate' wrote. 'ttfabric validate' describes the content of a file.
 
-With --runtime docker each chip is a container; the compose file, as 'ttfabric
-compose' writes it, is in the run folder. --image, --memory and --mtu go with it.
-Keys and certificates are mounted from the run folder; recordings are copied to
-their folder by 'record stop' and 'down', secrets of --keylog to theirs by 'up',
-'capture' and 'down'.
+With --runtime docker each chip is a container. The command then writes a compose
+file to the run folder, as 'ttfabric compose' does. --image, --memory and --mtu are
+options of the containers. Containers mount keys and certificates from the run
+folder. 'record stop' and 'down' copy recordings to the folder of --record. 'up',
+'capture' and 'down' copy logged secrets to the folder of --keylog.
 
-A file in the form of ttfabric may say what carries the links and how chips know
-each other (transport: quic, auth: psk); --transport and --auth go before it.
+A topology file may say what carries the links and how chips authenticate each
+other, such as "transport: quic" or "auth: psk". The flags --transport and --auth
+overrule the topology file.
 
-Routes are proved free of deadlock before any chip starts; 'ttfabric routes'
-shows them. A packet whose way on is blocked for --stuck-after is told of as an
-event; --stuck says whether it is, and whether it and those behind it are given up.`,
+The command proves the routes free of deadlock before any chip starts. 'ttfabric
+routes' shows the routes. --stuck says what chips do when a packet has been blocked
+for the time of --stuck-after: report an event, or also give up packets.`,
 		Example: `  ttfabric up
   ttfabric up mesh:4x8 -d
   ttfabric up torus:4x4 --ring bubble
@@ -66,13 +68,13 @@ event; --stuck says whether it is, and whether it and those behind it are given 
 		RunE:              func(c *cobra.Command, args []string) error { return runUp(c, args, f) },
 	}
 	fl := c.Flags()
-	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the fabric is up")
-	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up when not all links are up by then")
+	fl.BoolVarP(&f.detach, "detach", "d", false, "return when the fabric is up, and leave the fabric running")
+	fl.DurationVar(&f.timeout, "timeout", time.Minute, "give up if not all links are up after this time")
 	addOptions(c, &f.spec, "port-base")
 	addOptions(c, &f.spec)
-	fl.StringVar(&f.gossipKey, "gossip-key", "", "encrypt gossip: a file with a key, as 'gossip keygen' writes it, or generate")
-	fl.StringVar(&f.spec.Runtime, "runtime", spec.Process, "what chips are: process, or docker: containers, by compose")
-	fl.StringVar(&f.spec.Program, "program", "", "executable that runs in each chip's process in place of ttfabric, such as a Go program that calls process.Main")
+	fl.StringVar(&f.gossipKey, "gossip-key", "", "file with the key that encrypts gossip, as 'gossip keygen' writes; the value generate makes a new key")
+	fl.StringVar(&f.spec.Runtime, "runtime", spec.Process, "how chips run: process (each chip is a process of this machine) or docker (each chip is a container of a compose file)")
+	fl.StringVar(&f.spec.Program, "program", "", "executable for each chip's process, instead of ttfabric; for example a Go program that calls process.Main")
 	addContainerOptions(c, &f.container)
 	return c
 }
@@ -106,6 +108,9 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	if err := printUp(c, fab.Topology, views, took); err != nil {
 		return err
 	}
+	if fab.Spec.Program != "" {
+		fmt.Fprintf(c.ErrOrStderr(), "The chips' programs print to %s.\n", fab.Dir.Path("chip-CHIP.log"))
+	}
 	if f.detach {
 		return nil
 	}
@@ -113,14 +118,16 @@ func runUp(c *cobra.Command, args []string, f upFlags) error {
 	return hold(c, fab, exits)
 }
 
-// bringUp starts the chips of a fabric that do not run and waits for all links, with a bar that shows how many are up.
+// bringUp starts the chips of a fabric that do not run, and waits until all links are
+// up. Meanwhile, bringUp shows a bar with the number of links that are up.
 func bringUp(c *cobra.Command, ctx context.Context, fab *fabric.Fabric, exits fabric.Exits) ([]api.ChipView, error) {
 	bar := newProgress(c.ErrOrStderr(), "links up", fab.Topology.Routed())
 	defer bar.stop()
 	return fab.Up(ctx, func(done, _ int) { bar.set(done) }, exits)
 }
 
-// prepare opens the fabric that runs already, or makes the folder of a new one.
+// prepare opens the fabric if the fabric runs already. If not, prepare makes a new
+// fabric with a run folder, and the result fresh is true.
 func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (fab *fabric.Fabric, fresh bool, err error) {
 	name, _ := c.Flags().GetString("name")
 	if err := spec.CheckName(name); err != nil {
@@ -141,7 +148,11 @@ func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (
 	if len(args) > 0 {
 		arg = args[0]
 	}
+	known := folder.Dir(filepath.Join(folder.Root(), name)).Has()
 	if fab, err := fabric.Open(ctx, name); err == nil {
+		if !known && f.spec.Runtime != spec.Docker {
+			fmt.Fprintf(c.ErrOrStderr(), "Fabric %q runs already, in containers of the compose project %s, and 'up' starts no processes. Choose another --name for a new fabric.\n", name, fab.Spec.Project)
+		}
 		return fab, false, f.fits(c, fab, arg)
 	}
 	w := fabric.Wanted{Name: name, Named: cmp.Or(arg, folder.DefaultTopology), Spec: f.spec, Container: f.container}
@@ -151,7 +162,7 @@ func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (
 	if f.spec.Runtime != spec.Docker {
 		for _, name := range []string{"image", "memory", "mtu"} {
 			if c.Flags().Changed(name) {
-				return nil, false, spec.Usagef("--%s goes with --runtime docker", name)
+				return nil, false, spec.Usagef("--%s is an option of containers; add --runtime docker, or leave out --%s", name, name)
 			}
 		}
 	}
@@ -175,22 +186,24 @@ func prepare(c *cobra.Command, ctx context.Context, args []string, f *upFlags) (
 	return fab, true, err
 }
 
-// programFile is the absolute path of an executable that is to run in each chip's process.
+// programFile returns the absolute path of the executable that --program names. This
+// executable runs in each chip's process.
 func programFile(path, runtime string) (string, error) {
 	if runtime == spec.Docker {
-		return "", spec.Usagef("--program: containers run what is in their image; name another one with --image")
+		return "", spec.Usagef("--program %s: containers run the program in their image; name another image with --image", path)
 	}
 	found, err := exec.LookPath(path)
 	if err == nil {
 		found, err = filepath.Abs(found)
 	}
 	if err != nil {
-		return "", spec.Usagef("--program: %w", err)
+		return "", spec.Usagef("--program %s: want an executable file: %w", path, err)
 	}
 	return found, nil
 }
 
-// fits refuses what the command line names and a fabric that runs already does not have.
+// fits returns an error if a topology, flag or option on the command line differs from
+// the running fabric.
 func (f *upFlags) fits(c *cobra.Command, fab *fabric.Fabric, arg string) error {
 	name, running := fab.Name(), fab.Topology
 	if arg != "" {
@@ -199,21 +212,21 @@ func (f *upFlags) fits(c *cobra.Command, fab *fabric.Fabric, arg string) error {
 		case err != nil:
 			return err
 		case want.Hash() != running.Hash():
-			return spec.Usagef("fabric %q runs %s already; 'ttfabric down --name %s' stops it, or choose another --name", name, fab.Spec.Source, name)
+			return spec.Usagef("topology %s: fabric %q runs %s already; 'ttfabric down --name %s' stops that fabric, or choose another --name", arg, name, fab.Spec.Source, name)
 		case !want.SameNotes(running):
-			return spec.Usagef("fabric %q runs %s already, with other labels or impairments of its cables, or another transport or auth; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops it", name, fab.Spec.Source, name)
+			return spec.Usagef("fabric %q runs %s already, but the topology file has other labels, impairments, transport or auth now; 'ttfabric netem set' changes impairments, or 'ttfabric down --name %s' stops the fabric", name, fab.Spec.Source, name)
 		}
 	}
 	if f.gossipKey != "" {
-		return spec.Usagef("--gossip-key: fabric %q runs already; 'ttfabric gossip keys' changes the keys of one that is encrypted", name)
+		return spec.Usagef("--gossip-key: fabric %q runs already; if its gossip is encrypted, 'ttfabric gossip keys' changes the keys", name)
 	}
 	if has := cmp.Or(fab.Spec.Runtime, spec.Process); c.Flags().Changed("runtime") && has != f.spec.Runtime {
-		return spec.Usagef("--runtime %s: fabric %q runs already, with %s; 'ttfabric down --name %s' stops it, or choose another --name", f.spec.Runtime, name, has, name)
+		return spec.Usagef("--runtime %s: fabric %q runs already, with --runtime %s; 'ttfabric down --name %s' stops that fabric, or choose another --name", f.spec.Runtime, name, has, name)
 	}
 	return refuseRunning(c, &fab.Spec, &f.spec)
 }
 
-// hold stays until Ctrl-C, telling of chips that die, and removes the fabric then.
+// hold waits for Ctrl-C and then removes the fabric. Meanwhile, hold reports chips that end.
 func hold(c *cobra.Command, fab *fabric.Fabric, exits fabric.Exits) error {
 	out := c.ErrOrStderr()
 	tick := time.NewTicker(time.Second)
@@ -224,10 +237,10 @@ func hold(c *cobra.Command, fab *fabric.Fabric, exits fabric.Exits) error {
 			if fab.Gone() {
 				return nil
 			}
-			fmt.Fprintf(out, "chip %s has ended (%v): %s\n'ttfabric up -d' or 'ttfabric chip start %s' starts it again.\n", e.Chip, e.Err, fab.LastWords(e.Chip), e.Chip)
+			fmt.Fprintf(out, "chip %s has ended (%v): %s\n'ttfabric up -d' or 'ttfabric chip start %s' starts the chip again.\n", e.Chip, e.Err, fab.LastWords(e.Chip), e.Chip)
 		case <-tick.C:
 			if fab.Gone() {
-				fmt.Fprintln(out, "The fabric has been taken down.")
+				fmt.Fprintln(out, "Another command has taken the fabric down.")
 				return nil
 			}
 		case <-c.Context().Done():

@@ -15,14 +15,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// onlyGroups is the annotation of a command that does nothing but hold others.
+// onlyGroups is the annotation of a command that only groups other commands.
 const onlyGroups = "onlyGroups"
 
-// similar is how many letters two names of commands may differ in to be offered for each other.
+// similar is the largest number of letters by which a mistyped command may differ from
+// a suggested command.
 const similar = 2
 
-// refuseUnknown lets commands that only hold others refuse a name that none of
-// them has, as the program does; alone they print their help.
+// refuseUnknown sets what each command does that only groups other commands. With the
+// name of an unknown command, the group returns an error. Without a name, the group
+// prints its help.
 func refuseUnknown(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		refuseUnknown(sub)
@@ -45,7 +47,7 @@ func refuseUnknown(c *cobra.Command) {
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
-// completeFabrics offers the fabrics that run.
+// completeFabrics returns the names of the running fabrics, for shell completion.
 func completeFabrics(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
 	for _, d := range folder.All() {
 		if spec.CheckName(d.Name()) == nil {
@@ -55,7 +57,8 @@ func completeFabrics(*cobra.Command, []string, string) (names []string, _ cobra.
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// plainFlagError says what a flag wants, where the library says which function could not read it.
+// plainFlagError rewrites an error about a flag's value. The library's text names a
+// parsing function. The new text names the kind of value that the flag wants.
 func plainFlagError(err error) error {
 	var n *strconv.NumError
 	if !errors.As(err, &n) {
@@ -75,16 +78,17 @@ func plainFlagError(err error) error {
 	return errors.New(strings.Replace(err.Error(), n.Error(), want, 1))
 }
 
-// watchedOutput is standard output that remembers what could not be written: tables and fmt do not tell.
+// watchedOutput is standard output that remembers the first error of writing. The
+// callers of package fmt and of tables do not check for errors.
 type watchedOutput struct {
 	*os.File
 	mu  sync.Mutex
-	err error // the first
+	err error // first error of writing
 }
 
 func (o *watchedOutput) Write(b []byte) (int, error) {
 	n, err := o.File.Write(b)
-	if err != nil && !errors.Is(err, syscall.EPIPE) { // whoever closed the pipe has seen enough
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // a reader that closes the pipe needs no more output
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if o.err == nil {

@@ -19,22 +19,26 @@ func newValidate() *cobra.Command {
 	proof := proofFlags{spec: spec.Default()}
 	c := &cobra.Command{
 		Use:   "validate FILE|NAME",
-		Short: "Check a topology and say what it is",
-		Long: `validate reads a topology and says which meshes, planes and exits it has, which
-cables carry no traffic and why, and how chips got their places where the file
-doesn't say. It starts nothing. An invalid file ends it with exit code 3 and
-the line at fault. It also routes the machine as 'ttfabric up' would and looks
-for a cycle of channels that wait for each other, over all classes of messages,
-multicast and both ways round rings included; routes that can deadlock, or don't reach everything, end it
-with exit code 3, too. Meshes that are joined by fewer cables than they have
-planes are told of: between them some planes have no way. With --vcs the same
-routes are proved with other virtual channels than ours, as the literature has
-them, to compare. Where a file says what carries the links and how chips
-know each other (transport, auth), that is said as well.
+		Short: "Check and describe a topology",
+		Long: `The command reads a topology. It prints the meshes with their planes and exit nodes,
+and the cables that carry no traffic, with the reason. If the file gives the chips no
+places, the command prints how it placed the chips. The command also prints the keys
+"transport" and "auth" of the file. It also prints each pair of meshes that has fewer
+cables between the meshes than the meshes have planes. Some planes have no route
+between such a pair of meshes. No chip needs to run.
 
-FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
-(YAML or textproto), or what 'ttfabric generate' wrote; NAME is a built-in
-(t3000, galaxy) or a generator (torus:4x8).`,
+The command also plans the routes as 'ttfabric up' would. Then the command looks for
+a cycle of channels that wait for each other. Such a cycle means a possible deadlock.
+The check covers all classes of messages, multicast, and both directions round rings.
+With --vcs the check uses virtual channels from the literature instead of ours, for
+comparison.
+
+FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal (YAML or
+textproto), or a file that 'ttfabric generate' wrote. NAME is a built-in topology
+(t3000, galaxy) or a generated topology (torus:4x8).
+
+Exit code 3 if the file is invalid (the error names the line), or if the routes can
+deadlock or do not reach every chip.`,
 		Example: `  ttfabric validate cluster_desc.yaml
   ttfabric validate t3k_mesh_graph_descriptor.textproto
   ttfabric validate torus:4x8 -o json
@@ -78,7 +82,8 @@ FILE is a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal
 	return c
 }
 
-// proofFlags say which routes are proved, and with which virtual channels.
+// proofFlags are the flags that say which routes to prove free of deadlock, and with
+// which virtual channels.
 type proofFlags struct {
 	spec    spec.Spec
 	vcs     string
@@ -91,11 +96,11 @@ func (f *proofFlags) add(c *cobra.Command) {
 	for _, s := range route.Schemes {
 		schemes = append(schemes, s.Name+" ("+s.Help+")")
 	}
-	c.Flags().StringVar(&f.vcs, "vcs", route.Schemes[0].Name, "virtual channels to prove the routes with: "+strings.Join(schemes, ", "))
-	c.Flags().BoolVar(&f.unicast, "unicast", false, "leave multicast out")
+	c.Flags().StringVar(&f.vcs, "vcs", route.Schemes[0].Name, "virtual channels for the proof of the routes: "+strings.Join(schemes, ", "))
+	c.Flags().BoolVar(&f.unicast, "unicast", false, "leave multicast out of the proof")
 }
 
-// find routes the machine, and adds the verdict to its view.
+// find plans the routes of topology t, proves the routes, and adds the verdict to view v.
 func (f *proofFlags) find(t *topo.Topology, v *topologyView) (*route.Verdict, error) {
 	cfg, err := f.spec.Route()
 	if err != nil {
@@ -120,7 +125,7 @@ func (f *proofFlags) find(t *topo.Topology, v *topologyView) (*route.Verdict, er
 	return &found, nil
 }
 
-// topologyView is a topology as `validate -o json` prints it.
+// topologyView is a topology in the form that `validate -o json` prints.
 type topologyView struct {
 	Name   string `json:"name"`
 	Source string `json:"source"`
@@ -130,7 +135,7 @@ type topologyView struct {
 	Cables int    `json:"cables"`
 	Planes int    `json:"planes"`
 	Layout string `json:"layout,omitempty"`
-	// Transport and Auth are those that the fabric has where no flag says otherwise.
+	// Transport and Auth are the fabric's values without the flags --transport and --auth.
 	Transport string `json:"transport"`
 	Auth      string `json:"auth"`
 
@@ -139,7 +144,7 @@ type topologyView struct {
 	Unused []unusedView `json:"unused"`
 }
 
-// verdictView is what the check of a machine's routes found.
+// verdictView is the result of the check of a topology's routes.
 type verdictView struct {
 	Engine       string   `json:"engine"`
 	Verdict      string   `json:"verdict"`
@@ -212,7 +217,8 @@ func viewTopology(t *topo.Topology) topologyView {
 	return v
 }
 
-// unused lists the cables that carry no traffic, with the edge that is why.
+// unused returns the cables that carry no traffic. The reason of each cable names the
+// edge with the fewest cables, because this edge limits the planes of the mesh.
 func unused(t *topo.Topology) []unusedView {
 	type edge struct {
 		a, b wire.FabricNodeID
@@ -243,7 +249,7 @@ func unused(t *topo.Topology) []unusedView {
 		}
 		e := thinnest[id]
 		out = append(out, unusedView{c.A.Short(), c.B.Short(), c.Dir.String(), int(c.Plane),
-			fmt.Sprintf("mesh %d has %s: its thinnest edge, %s–%s, has no more cables", id, topo.Count(t.MeshPlanes(id), "plane"), e.a, e.b)})
+			fmt.Sprintf("mesh %d has %s, because its edge %s–%s has no more cables", id, topo.Count(t.MeshPlanes(id), "plane"), e.a, e.b)})
 	}
 	return out
 }
@@ -276,20 +282,21 @@ func printTopology(c *cobra.Command, t *topo.Topology, v topologyView) {
 		fmt.Fprintf(out, "Layout: %s.\n", v.Layout)
 	}
 	if t.Transport != "" || t.Auth != "" {
-		fmt.Fprintf(out, "Links over %s with auth %s, as the file says.\n", v.Transport, v.Auth)
+		fmt.Fprintf(out, "The file sets links over %s with auth %s.\n", v.Transport, v.Auth)
 	}
 	most := ""
 	if len(t.Meshes) > 1 {
 		most = "at most "
 	}
-	fmt.Fprintf(out, "Routes by %s: longest way %s%s; %s.\n", v.Routes.Engine, most, topo.Count(v.Routes.Longest, "hop"), v.Routes.Verdict)
+	fmt.Fprintf(out, "Routes by %s: longest route %s%s; %s.\n", v.Routes.Engine, most, topo.Count(v.Routes.Longest, "hop"), v.Routes.Verdict)
 }
 
-// printThin says between which meshes some routing planes are missing.
+// printThin prints the number of pairs of meshes between which some routing planes have
+// no route.
 func printThin(c *cobra.Command, t *topo.Topology, v *route.Verdict) {
 	if v.Thin == 0 {
 		return
 	}
-	fmt.Fprintf(c.OutOrStdout(), "Fewer than %s between %s of meshes, such as M%d to M%d with %d, as too few cables join meshes on the way; traffic keeps to those that lead there.\n",
+	fmt.Fprintf(c.OutOrStdout(), "Fewer than %s lead between %s of meshes, such as M%d to M%d with %d, because too few cables join meshes on the route. Traffic uses only planes with a route.\n",
 		topo.Count(t.Planes(), "plane"), topo.Count(v.Thin, "ordered pair"), v.ThinPair[0], v.ThinPair[1], v.ThinPlanes)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func newWireshark() *cobra.Command {
-	c := &cobra.Command{Use: "wireshark", Short: "Make Wireshark decode TT-link and fabric packets"}
+	c := &cobra.Command{Use: "wireshark", Short: "Let Wireshark decode TT-link frames and fabric packets"}
 	c.AddCommand(newWiresharkInstall(), newWiresharkShow())
 	return c
 }
@@ -25,21 +25,22 @@ type wiresharkFlags struct {
 
 func newWiresharkInstall() *cobra.Command {
 	var f wiresharkFlags
-	c := &cobra.Command{Use: "install", Short: "Put the dissector, the profile and the plugin for live captures in place", Args: cobra.NoArgs,
-		Long: `install puts three things where Wireshark 4.0 and later look for them, in your home
-folder: a dissector in Lua, which tshark uses too; a profile 'ttfabric' with columns,
-colours and buttons; and an extcap plugin, by which Wireshark lists the ports of
-running fabrics and captures there. The plugin calls this very program, so
-install again when the program has moved.
+	c := &cobra.Command{Use: "install", Short: "Install the dissector, the profile and the plugin for live captures", Args: cobra.NoArgs,
+		Long: `The command puts three things into your home folder, in the places where Wireshark
+4.0 and later looks. The first is a dissector in Lua, which tshark uses too. The
+second is a profile 'ttfabric' with columns, colours and buttons. The third is an
+extcap plugin, by which Wireshark lists running fabrics and captures their frames.
+The plugin calls this program by its path. If you move the program, run the command
+again.
 
-Nothing that somebody else put there is overwritten. What you change in the profile
-is kept. --uninstall takes away what was installed.`,
+The command overwrites no file of somebody else, and keeps your changes of the
+profile. --uninstall removes the installed files.`,
 		Example: "  ttfabric wireshark install\n  ttfabric wireshark install --dry-run\n  ttfabric wireshark install --uninstall",
 		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c) }}
-	c.Flags().StringVar(&f.dir, "dir", "", "home folder to install into (default: yours)")
-	c.Flags().BoolVar(&f.uninstall, "uninstall", false, "take away what was installed")
-	c.Flags().BoolVar(&f.dry, "dry-run", false, "say what would be done, and do nothing")
-	c.Flags().BoolVar(&f.forced, "force", false, "replace files that are another's or were changed since")
+	c.Flags().StringVar(&f.dir, "dir", "", "home folder to install into (default: your home folder)")
+	c.Flags().BoolVar(&f.uninstall, "uninstall", false, "remove the installed files")
+	c.Flags().BoolVar(&f.dry, "dry-run", false, "print what the command would do, and change nothing")
+	c.Flags().BoolVar(&f.forced, "force", false, "also replace files of somebody else, and files that were changed after the installation")
 	return c
 }
 
@@ -48,11 +49,12 @@ func newWiresharkShow() *cobra.Command {
 	c := &cobra.Command{Use: "show", Aliases: []string{"list"}, Short: "Show what is installed, and whether tshark loads it", Args: cobra.NoArgs,
 		Example: "  ttfabric wireshark show\n  ttfabric wireshark show -o json",
 		RunE:    func(c *cobra.Command, _ []string) error { return f.show(c) }}
-	c.Flags().StringVar(&f.dir, "dir", "", "home folder to look into (default: yours)")
+	c.Flags().StringVar(&f.dir, "dir", "", "home folder to look into (default: your home folder)")
 	return c
 }
 
-// place is where the user's Wireshark looks, and the program that the plugin calls.
+// place returns the folders where the user's Wireshark looks for the files. It also
+// returns the path of this program, because the plugin calls this program.
 func (f *wiresharkFlags) place() (*wireshark.Place, string, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -64,12 +66,12 @@ func (f *wiresharkFlags) place() (*wireshark.Place, string, error) {
 			return nil, "", err
 		}
 		if s, err := os.Stat(p.Home); err != nil || !s.IsDir() {
-			return nil, "", spec.Usagef("--dir %q: want a folder that exists, a home folder", f.dir)
+			return nil, "", spec.Usagef("--dir %q: want an existing home folder", f.dir)
 		}
 		return p, program, nil
 	}
 	if p, err = wireshark.UserPlace(); err != nil {
-		return nil, "", spec.Usagef("%w; say where with --dir", err)
+		return nil, "", spec.Usagef("%w; name the home folder with --dir", err)
 	}
 	return p, program, nil
 }
@@ -98,11 +100,11 @@ func (f *wiresharkFlags) run(c *cobra.Command) error {
 	talk := c.ErrOrStderr()
 	switch {
 	case f.dry:
-		fmt.Fprintln(talk, "Nothing was changed; that was --dry-run.")
+		fmt.Fprintln(talk, "Nothing was changed, because of --dry-run.")
 	case f.uninstall && did == 0:
 		fmt.Fprintln(talk, "Nothing was installed.")
 	case f.uninstall:
-		fmt.Fprintln(talk, "Wireshark knows nothing of ttfabric any more once it is started again.")
+		fmt.Fprintln(talk, "Start Wireshark again; Wireshark then decodes no TT-link frames any more.")
 	default:
 		if f.dir == "" {
 			said, _ := wireshark.TShark(c.Context())
@@ -114,14 +116,15 @@ func (f *wiresharkFlags) run(c *cobra.Command) error {
 	return nil
 }
 
-// printSteps prints what was done with each file, and returns with how many something was.
+// printSteps prints what the command has done with each file. The result did is the
+// number of changed files.
 func printSteps(c *cobra.Command, steps []wireshark.Step, dry bool) (did int) {
 	t := newTable(c, "What", "File", "Was", "Now")
 	for _, s := range steps {
 		now := s.Done
 		switch {
 		case now == "":
-			now = "as it was"
+			now = "unchanged"
 		case dry && now != "kept":
 			now = "would be " + now
 		}
@@ -134,7 +137,7 @@ func printSteps(c *cobra.Command, steps []wireshark.Step, dry bool) (did int) {
 	return did
 }
 
-// shownWireshark is what show prints in JSON.
+// shownWireshark is the JSON that 'wireshark show' prints.
 type shownWireshark struct {
 	Files  []wireshark.Step `json:"files"`
 	TShark string           `json:"tshark"`

@@ -13,12 +13,12 @@ import (
 	"ttfabric/membership"
 )
 
-// delegate is the pool's interface to memberlist.
+// delegate is the part of the pool that memberlist calls.
 type delegate Pool
 
 func (d *delegate) pool() *Pool { return (*Pool)(d) }
 
-// NodeMeta is this chip's metadata.
+// NodeMeta returns this chip's metadata.
 func (d *delegate) NodeMeta(limit int) []byte {
 	p := d.pool()
 	p.mu.Lock()
@@ -55,23 +55,24 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	d.pool().heard(func(v *membership.View) []membership.Event { return v.Gone(n.Name) })
 }
 
-// NotifyAlive refuses some claims: those under a name that is not the process's own, those of a
-// former process of a chip, and those of an older process of this chip. Memberlist then neither
-// believes such a claim nor passes it on.
+// NotifyAlive refuses three kinds of claims: claims under a name that is not the process's own
+// name, claims of a former process of a chip, and claims of an older process of this chip.
+// Memberlist then neither believes such a claim nor passes it on.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	m, err := membership.DecodeMeta(n.Meta)
 	if err != nil {
-		return nil // the view tells why it does not believe the claim
+		return nil // the view reports why it does not believe the claim
 	}
 	if name := m.Name(); name != n.Name {
-		return fmt.Errorf("the metadata is that of %s", name)
+		return fmt.Errorf("the metadata belongs to %s", name)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pool().relocate(n)
-	// This chip need not have heard about its own former processes, so it compares their metadata.
+	// This chip may never have heard about its own former processes. NotifyAlive therefore compares
+	// their metadata.
 	if own := &d.cfg.Meta; d.view.Former(n.Name) || m.Node == own.Node && n.Name != own.Name() && own.Newer(&m) {
-		return fmt.Errorf("a later life of chip %s is known", m.Node)
+		return fmt.Errorf("a later incarnation of chip %s is known", m.Node)
 	}
 	return nil
 }
@@ -82,13 +83,13 @@ func (d *delegate) GetBroadcasts(_, _ int) [][]byte { return nil }
 func (d *delegate) LocalState(bool) []byte          { return nil }
 func (d *delegate) MergeRemoteState([]byte, bool)   {}
 
-// unread are the texts that memberlist logs for a stream that it cannot read: the stream is
-// encrypted with a key that is not installed, or not encrypted, or encrypted while this chip has no
-// keys.
+// unread holds the texts that memberlist logs for a stream that it cannot read. Such a stream is
+// encrypted with a key that is not installed, or is not encrypted, or is encrypted while this chip
+// has no keys.
 var unread = []string{"no installed keys could decrypt", "remote state is not encrypted", "encryption is not configured"}
 
-// logWriter turns memberlist's log lines into debug records. A logWriter also searches them for
-// gossip that cannot be read, which the library reports in no other way.
+// logWriter turns memberlist's log lines into debug records. A logWriter also searches the lines
+// for gossip that cannot be read. The library reports such gossip in no other way.
 type logWriter struct {
 	l *slog.Logger
 	p *Pool
@@ -100,7 +101,8 @@ func (w *logWriter) Write(b []byte) (int, error) {
 		w.l.Debug("memberlist", "line", line)
 	}
 	for _, words := range unread {
-		// Single packets are left out: a packet that was damaged on the way causes the same text.
+		// A line about a single packet does not count: a packet that was damaged on the way causes
+		// the same text.
 		if strings.Contains(line, words) && !strings.Contains(line, "acket failed") {
 			w.p.unread(line)
 			break
@@ -109,7 +111,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// unread reports gossip that cannot be read, at most once a minute.
+// unread reports gossip that this chip cannot read, at most once a minute.
 func (p *Pool) unread(line string) {
 	p.mu.Lock()
 	p.unreadable++

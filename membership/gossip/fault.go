@@ -8,18 +8,20 @@ import (
 	"ttfabric/wire"
 )
 
-// Impair does to the packets that the pool sends what a bad network would do, from the next packet
-// on. The zero Options end the impairment. Where packets are delayed and lost, streams are delayed
-// and slowed down, as TCP streams are, and never damaged. A seed restarts the random numbers. The
-// error names the option that is out of range.
+// Impair injects the faults of a bad network into the packets that the pool sends, from the next
+// packet on. The zero Options end the impairment. If packets are delayed and lost, streams are
+// delayed and slowed down, as TCP streams are. Impair never damages streams. A seed restarts the
+// random numbers. The error names the option that is out of range.
 func (p *Pool) Impair(o fault.Options, seed *uint64) error { return p.net.impair(o, seed) }
 
-// Cut cuts the pool's network. With alone, it cuts everything in both directions. Else it cuts the
-// network towards the chips in apart. The caller must tell these chips the same about this chip,
-// since either side may open a stream. A call replaces the previous cut.
+// Cut cuts the pool's network. If alone is true, Cut cuts everything in both directions. Otherwise
+// Cut cuts the network towards the chips in apart. Either side may open a stream. The caller must
+// therefore tell the chips in apart to cut their network towards this chip too. A call replaces the
+// previous cut.
 func (p *Pool) Cut(alone bool, apart map[wire.FabricNodeID]bool) { p.net.cut(alone, apart) }
 
-// FaultCounts says which faults packets and pieces of streams have had since the start.
+// FaultCounts returns the counts of faults injected into packets and pieces of streams since the
+// start.
 func (p *Pool) FaultCounts() fault.Counts { return p.net.counts() }
 
 // Status returns the state of the pool.
@@ -34,7 +36,7 @@ func (p *Pool) Status() []membership.PoolStatus {
 	return []membership.PoolStatus{s}
 }
 
-// Impair is [Pool.Impair] for both pools.
+// Impair calls [Pool.Impair] for both pools.
 func (p *Pools) Impair(o fault.Options, seed *uint64) error {
 	if err := p.mesh.Impair(o, seed); err != nil {
 		return err
@@ -42,13 +44,13 @@ func (p *Pools) Impair(o fault.Options, seed *uint64) error {
 	return p.exits.Impair(o, seed)
 }
 
-// Cut is [Pool.Cut] for both pools.
+// Cut calls [Pool.Cut] for both pools.
 func (p *Pools) Cut(alone bool, apart map[wire.FabricNodeID]bool) {
 	p.mesh.Cut(alone, maps.Clone(apart))
 	p.exits.Cut(alone, apart)
 }
 
-// FaultCounts is the sum of both pools' counts.
+// FaultCounts returns the sum of both pools' counts.
 func (p *Pools) FaultCounts() fault.Counts {
 	a, b := p.mesh.FaultCounts(), p.exits.FaultCounts()
 	return fault.Counts{Passed: a.Passed + b.Passed, Lost: a.Lost + b.Lost, BurstLost: a.BurstLost + b.BurstLost, CutOff: a.CutOff + b.CutOff,

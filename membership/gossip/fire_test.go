@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ttfabric/membership"
+	"ttfabric/membership/keyring"
 	"ttfabric/ttlink/fault"
 	"ttfabric/wire"
 )
@@ -349,17 +350,17 @@ func TestKeyRotation(t *testing.T) {
 		time.Sleep(2 * quick.probe)
 	}
 	each(func(k *Keys) error { return k.Install(second) })
-	each(func(k *Keys) error { return k.Use(KeyID(second)) })
+	each(func(k *Keys) error { return k.Use(keyring.ID(second)) })
 	for _, p := range pools {
-		if err := p.cfg.Keys.Remove(KeyID(second)); err == nil {
+		if err := p.cfg.Keys.Remove(keyring.ID(second)); err == nil {
 			t.Error("the key in use can be removed")
 		}
 	}
-	each(func(k *Keys) error { return k.Remove(KeyID(first)) })
+	each(func(k *Keys) error { return k.Remove(keyring.ID(first)) })
 	f.see("all through the rotation", 4, pools...)
 	unread()
 	for _, p := range pools {
-		if ks := p.cfg.Keys.List(); len(ks) != 1 || ks[0] != (membership.Key{ID: KeyID(second), Bits: 256, Primary: true}) {
+		if ks := p.cfg.Keys.List(); len(ks) != 1 || ks[0] != (membership.Key{ID: keyring.ID(second), Bits: 256, Primary: true}) {
 			t.Errorf("keys at the end: %+v", ks)
 		}
 	}
@@ -381,17 +382,17 @@ func TestKeyRotation(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	for _, n := range KeySizes {
-		k, err := NewKey(n)
+	for _, n := range keyring.Sizes {
+		k, err := keyring.New(n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := ParseKey(" " + KeyText(k) + "\n"); err != nil || !bytes.Equal(got, k) {
+		if got, err := keyring.Parse(" " + keyring.Text(k) + "\n"); err != nil || !bytes.Equal(got, k) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	for what, text := range map[string]string{"not base64": "§§§", "empty": "", "17 bytes": KeyText(make([]byte, 17))} {
-		if _, err := ParseKey(text); err == nil || text != "" && strings.Contains(err.Error(), text) {
+	for what, text := range map[string]string{"not base64": "§§§", "empty": "", "17 bytes": keyring.Text(make([]byte, 17))} {
+		if _, err := keyring.Parse(text); err == nil || text != "" && strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -399,7 +400,7 @@ func TestKeys(t *testing.T) {
 		t.Error("no keys are a keyring")
 	}
 	k := ring(t, make([]byte, 16))
-	for i := range MaxKeys {
+	for i := range keyring.Max {
 		err := k.Install(bytes.Repeat([]byte{byte(i)}, 16))
 		if err != nil {
 			t.Errorf("key %d: %v", i, err)

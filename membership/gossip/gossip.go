@@ -1,9 +1,10 @@
-// Package gossip keeps a membership view with hashicorp/memberlist. No other package imports that
-// library.
+// Package gossip keeps a membership view with the library hashicorp/memberlist. No other package
+// imports that library.
 //
-// A mass start follows measurements. With one seed for all chips, a pool of 128 takes up to a
-// minute and a half to form. With a random seed out of several, retries, and further joins with
-// other seeds shortly after at random times, it takes some seconds.
+// The way in which many chips join at once follows measurements. If all chips join the same seed, a
+// pool of 128 chips takes up to a minute and a half to form. With three measures, the pool takes
+// some seconds. Each chip draws a random seed out of several. Each chip tries again. Shortly after,
+// at random times, each chip joins other seeds too.
 package gossip
 
 import (
@@ -26,47 +27,48 @@ import (
 	"ttfabric/wire"
 )
 
-// Times and limits. They are our own choices, on top of memberlist's LAN profile.
+// Times and limits. The values are our own choices. All other values are those of memberlist's LAN
+// profile.
 const (
 	retryMin        = 50 * time.Millisecond // shortest time between two attempts to join
 	retryMax        = 2 * time.Second
-	repairs         = 3                      // further joins after the first, with random seeds
-	healDoublings   = 2                      // doublings of the time between searches for missing members, while none is found
-	maxEvents       = 512                    // events that wait to be fetched; the pool drops the oldest beyond that
-	updateTimeout   = 100 * time.Millisecond // time to spread new metadata
-	minUpdatePeriod = 200 * time.Millisecond // between two spreads of metadata
+	repairs         = 3                      // further joins after the first join, with random seeds
+	healDoublings   = 2                      // doublings of the time between searches for missing members, while the pool finds no member
+	maxEvents       = 512                    // events that wait to be fetched; beyond this number the pool drops the oldest event
+	updateTimeout   = 100 * time.Millisecond // longest time to spread new metadata
+	minUpdatePeriod = 200 * time.Millisecond // shortest time between two spreads of metadata
 	unreadablePause = time.Minute            // shortest time between two reports of gossip that cannot be read
-	reclaimTime     = time.Second            // so long after its death a member may have another address; no other chip's process has its name
+	reclaimTime     = time.Second            // time after its death after which a member may have another address; no other chip's process has its name
 )
 
-// pace are the times of the pool.
+// pace holds the times of the pool.
 type pace struct {
 	gossip, probe, probeTimeout, pushPull time.Duration
 	forget                                time.Duration // the pool gossips about a dead member for this long, and then forgets it
-	repairMin, repairMax                  time.Duration // time between the first joins
-	healMin, healMax                      time.Duration // time between searches for missing members
+	repairMin, repairMax                  time.Duration // shortest and longest time between the first joins
+	healMin, healMax                      time.Duration // shortest and longest time between searches for missing members
 	tcp                                   time.Duration // how long to wait for a peer that accepts a connection and sends nothing
-	stretch                               int           // how many times as long a member that hears little waits for others, at most; 0: the library's value
+	stretch                               int           // largest factor by which a member that hears little waits longer for others; 0: the library's value
 }
 
-// lan is the pace of chips on one machine or in one rack. Each gossip wakes the process. With
-// gossip every 200 ms, 32 idle chips cost 2 % of a core more.
+// lan is the pace of chips on one machine or in one rack. Each gossip wakes the process. If the
+// chips gossip every 200 ms, 32 idle chips cost 2 % of a core more.
 var lan = pace{gossip: 500 * time.Millisecond, probe: 2 * time.Second, probeTimeout: time.Second, pushPull: time.Minute,
 	forget: 30 * time.Second, repairMin: 300 * time.Millisecond, repairMax: 1500 * time.Millisecond, healMin: 4 * time.Second, healMax: 8 * time.Second, tcp: 2 * time.Second}
 
-// Config describes one chip's membership in the pool.
+// Config holds the settings of one chip's membership in the pool.
 type Config struct {
 	Node        wire.FabricNodeID
 	Incarnation wire.Incarnation
-	Bind        netip.AddrPort // TCP and UDP; port 0 for any
-	Advertise   netip.Addr     // address that other chips are told; zero: the bound address
+	Bind        netip.AddrPort // address of the TCP and UDP sockets; port 0 for any port
+	Advertise   netip.Addr     // address of this chip that the pool tells other chips; zero: the bound address
 	Label       string         // pools of different labels do not mix
 	Meta        membership.Meta
-	Seeds       func() []string // members to join, as host:port or CHIP/host:port; called for each attempt
-	Expect      int             // chips of a complete pool; while there are fewer, the pool joins seeds again; 0: the most chips seen so far
-	Seed        uint64          // seed of the jitter
+	Seeds       func() []string // returns members to join, as host:port or CHIP/host:port; the pool calls Seeds for each attempt
+	Expect      int             // chips of a complete pool; while the pool has fewer chips, it joins seeds again; 0: the largest number of chips seen so far
+	Seed        uint64          // seed of the random times
 	Logger      *slog.Logger    // gets memberlist's own lines at debug level; nil: discard
-	Keys        *Keys           // keys that encrypt gossip; nil: not encrypted
+	Keys        *Keys           // keys that encrypt gossip; nil: gossip is not encrypted
 
 	pace pace // zero: lan
 }
@@ -88,14 +90,14 @@ type Pool struct {
 	view       *membership.View
 	meta       []byte
 	events     []membership.Event
-	here       map[string]string            // gossip addresses of members, by name; the library's own list must not be read concurrently
+	here       map[string]string            // gossip addresses of members, by name; a copy, because nobody may read the library's own list concurrently
 	last       map[wire.FabricNodeID]string // gossip address at which a chip was last heard of
-	most       int                          // the most chips seen at once
+	most       int                          // largest number of chips seen at once
 	unreadable uint64                       // streams that could not be read
-	told       time.Time                    // when unreadable streams were last reported
+	told       time.Time                    // when the pool last reported unreadable streams
 	self       *memberlist.Node             // the library's entry of this chip; the library's lock guards its content
-	moved      []byte                       // the address that the entry is to get; nil: the entry is up to date
-	telling    sync.Mutex                   // held while the library reads that entry without the library's lock
+	moved      []byte                       // the address that this chip's entry must get; nil: the entry is up to date
+	telling    sync.Mutex                   // held while the pool reads this chip's entry without the library's lock
 }
 
 // Start binds the pool's sockets and joins the pool in the background.
@@ -127,7 +129,7 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 		return nil, fmt.Errorf("gossip cannot start on %s: %w", cfg.Bind, err)
 	}
 	p.list = list
-	// Read only once: memberlist rewrites its own entry when metadata changes.
+	// Read the entry only once, because memberlist changes its own entry when metadata changes.
 	self := list.LocalNode()
 	a, _ := netip.AddrFromSlice(self.Addr)
 	p.mu.Lock()
@@ -139,7 +141,7 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 	return p, nil
 }
 
-// memberlist is the library's configuration.
+// memberlist returns the library's configuration.
 func (p *Pool) memberlist(port int, logger *log.Logger) *memberlist.Config {
 	cfg := &p.cfg
 	mc := memberlist.DefaultLANConfig()
@@ -166,18 +168,18 @@ func (p *Pool) memberlist(port int, logger *log.Logger) *memberlist.Config {
 	return mc
 }
 
-// Addr is the pool's own socket.
+// Addr returns the address of the pool's own socket.
 func (p *Pool) Addr() netip.AddrPort {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.addr
 }
 
-// Notify signals that something has changed since the last receive from the channel.
+// Notify returns a channel that signals a change since the last receive from the channel.
 func (p *Pool) Notify() <-chan struct{} { return p.notify }
 
-// Events fetches the events that have happened. If nobody fetched them for long, the oldest are
-// lost.
+// Events returns the events since the last call. If nobody has called Events for long, the oldest
+// events are lost.
 func (p *Pool) Events() []membership.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,14 +188,15 @@ func (p *Pool) Events() []membership.Event {
 	return e
 }
 
-// View lists the chips that are believed alive.
+// View lists the chips that the pool believes alive.
 func (p *Pool) View() []membership.Member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.view.Members()
 }
 
-// UpdateMeta sets new metadata for this chip. Changes in quick succession are spread as one.
+// UpdateMeta sets new metadata for this chip. The pool spreads several changes in quick succession
+// as one change.
 func (p *Pool) UpdateMeta(m membership.Meta) {
 	p.mu.Lock()
 	p.meta = m.Append(nil)
@@ -204,8 +207,9 @@ func (p *Pool) UpdateMeta(m membership.Meta) {
 	}
 }
 
-// Close tells the other members that this chip leaves, for at most leave, or not at all if leave is
-// 0. Close then frees the sockets. Close may be called again.
+// Close tells the other members that this chip leaves, within at most the time leave. If leave is
+// 0, Close does not tell the other members. Close then frees the sockets. The caller may call Close
+// again.
 func (p *Pool) Close(leave time.Duration) error {
 	p.cancel()
 	p.net.hurry()
@@ -233,7 +237,8 @@ func (p *Pool) spread(ctx context.Context) {
 			return
 		case <-p.update:
 		}
-		// The error only says that not all peers were told within the time. Gossip continues.
+		// The error only says that the pool could not tell all peers within the time. Gossip
+		// continues.
 		p.tell()
 		if !sleep(ctx, minUpdatePeriod) {
 			return
@@ -241,7 +246,7 @@ func (p *Pool) spread(ctx context.Context) {
 	}
 }
 
-// heard merges one event of memberlist.
+// heard adds one event of memberlist to the view.
 func (p *Pool) heard(f func(v *membership.View) []membership.Event) {
 	p.mu.Lock()
 	es := f(p.view)

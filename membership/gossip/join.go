@@ -10,8 +10,9 @@ import (
 	"ttfabric/wire"
 )
 
-// join joins the pool. join tries a random seed, again and again until one answers. Then it joins
-// others to find members that it missed while many chips joined at once.
+// join joins the pool. join tries a random seed, again and again until a seed answers. Then join
+// joins further seeds. In this way join finds members that it missed while many chips joined at
+// once.
 func (p *Pool) join(ctx context.Context) {
 	wait := retryMin
 	for {
@@ -34,18 +35,18 @@ func (p *Pool) join(ctx context.Context) {
 		if len(seeds) == 0 {
 			continue
 		}
-		// The pool joins a seed, not any member. Two parts of a pool that formed at once know only their
-		// own members, but have the same seeds.
+		// The pool joins a seed and not just any member. Two parts of a pool that formed at the
+		// same time know only their own members, but they have the same seeds.
 		at := seeds[p.rng.IntN(len(seeds))]
-		_, _ = p.list.Join([]string{at}) // a member that has just gone does not matter
+		_, _ = p.list.Join([]string{at}) // a failure does not matter: the member may have just gone
 	}
 	p.heal(ctx)
 }
 
-// heal joins a process that is not a member, from time to time while chips are missing. Memberlist
-// forgets members that have been dead for long. So the parts of a pool that lost sight of each
-// other would not find each other again by themselves. While it finds nobody, heal searches less
-// often. heal does nothing for a complete pool.
+// From time to time while chips are missing, heal joins a process that is not a member. Memberlist
+// forgets members that have been dead for long. Without heal, the parts of a pool that lost sight
+// of each other would therefore not find each other again. While heal finds no process, it searches
+// less often. For a complete pool, heal does nothing.
 func (p *Pool) heal(ctx context.Context) {
 	seen, doublings := 0, 0
 	for {
@@ -66,11 +67,11 @@ func (p *Pool) heal(ctx context.Context) {
 	}
 }
 
-// strangers are the addresses where missing chips may be: seeds that are not members, and the last
-// addresses of chips that are no longer seen. There are none if no chip is missing. strangers also
-// returns how many chips are seen.
+// strangers returns the addresses at which missing chips may be: seeds that are not members, and
+// the last addresses of chips that the pool no longer sees. If no chip is missing, strangers
+// returns no address. strangers also returns how many chips the pool sees.
 func (p *Pool) strangers() (chips int, out []string) {
-	member := map[string]bool{} // by address
+	member := map[string]bool{} // addresses of members
 	seen := map[wire.FabricNodeID]bool{}
 	p.mu.Lock()
 	for _, at := range p.here {
@@ -107,7 +108,7 @@ func (p *Pool) jitter(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(p.rng.Int64N(int64(hi-lo)+1))
 }
 
-// sleep waits for d. sleep reports false when ctx has ended.
+// sleep waits for d. When ctx has ended, sleep reports false.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

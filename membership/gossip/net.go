@@ -22,31 +22,31 @@ import (
 
 // Limits of the impairment of gossip.
 const (
-	maxDelayed   = 4096                   // packets that wait for their time; more are dropped
+	maxDelayed   = 4096                   // packets that wait for their delay to end; the network drops further packets
 	streamResend = 200 * time.Millisecond // a stream sends lost data again after this time: TCP's shortest timeout on Linux
 	bindTries    = 10                     // attempts to find a port that is free for both TCP and UDP
 )
 
-// network is memberlist's network with injected faults at its edge: packets and streams that are
-// lost, delayed, or cut off. While no fault is in force it passes everything on.
+// network is memberlist's network with injected faults at its edge. The faults lose packets, delay
+// packets and streams, or cut them off. While no fault is in force, network passes everything on.
 type network struct {
 	memberlist.NodeAwareTransport
 	start    time.Time
 	patience time.Duration // longest time that a piece of a stream may take
 	packets  chan *memberlist.Packet
 	streams  chan net.Conn
-	ending   chan struct{} // closed when nothing is to be waited for any more
+	ending   chan struct{} // closed when nobody may wait any more
 	closing  chan struct{} // closed when nobody needs to read any more
 	done     chan struct{} // closed when the sockets are closed
 	end      sync.Once
-	active   atomic.Bool // a fault is in force
+	active   atomic.Bool // true: a fault is in force
 
 	mu      sync.Mutex
 	model   *fault.Model
 	alone   bool
-	apart   map[wire.FabricNodeID]bool   // chips that are cut off from this one
-	book    map[string]wire.FabricNodeID // which chip is at an address, as far as was heard
-	waiting int                          // packets that wait
+	apart   map[wire.FabricNodeID]bool   // chips from which this chip is cut off
+	book    map[string]wire.FabricNodeID // the chip at each address, as far as the network has heard
+	waiting int                          // packets that wait for their delay to end
 	full    uint64                       // packets dropped because too many waited
 }
 
@@ -73,7 +73,7 @@ func listen(bind netip.AddrPort, patience time.Duration, l *log.Logger) (*networ
 	return w, inner.GetAutoBindPort(), nil
 }
 
-// receive passes on what comes, unless the network is cut off.
+// receive passes on the packets and streams that come, unless the network is cut off.
 func (w *network) receive() {
 	for {
 		select {
@@ -147,7 +147,7 @@ func (w *network) late(b []byte, a memberlist.Address) {
 	select {
 	case <-w.done:
 	default:
-		_, _ = w.NodeAwareTransport.WriteToAddress(b, a) // a failed send is a packet that the network loses
+		_, _ = w.NodeAwareTransport.WriteToAddress(b, a) // a send that fails counts as a packet that the network loses
 	}
 }
 
@@ -156,8 +156,8 @@ func (w *network) DialTimeout(addr string, d time.Duration) (net.Conn, error) {
 	return w.DialAddressTimeout(memberlist.Address{Addr: addr}, d)
 }
 
-// DialAddressTimeout implements memberlist's NodeAwareTransport. A chip that is cut off does not
-// answer.
+// DialAddressTimeout implements memberlist's NodeAwareTransport. If the chip at the address is cut
+// off, DialAddressTimeout waits like a caller whose peer does not answer.
 func (w *network) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.Conn, error) {
 	begin := time.Now()
 	if w.active.Load() {
@@ -195,7 +195,7 @@ func (w *network) hurry() { w.end.Do(func() { close(w.ending) }) }
 
 func (w *network) now() mono.Time { return mono.Time(time.Since(w.start)) }
 
-// sleep waits for d. sleep reports false when the pool ends.
+// sleep waits for d. When the pool ends, sleep reports false.
 func (w *network) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -207,8 +207,8 @@ func (w *network) sleep(d time.Duration) bool {
 	}
 }
 
-// carry waits as long as a piece of a stream takes over the impaired network, where lost data is
-// sent again. carry reports false if that is not done in time.
+// carry waits for as long as a piece of a stream takes over the impaired network. A stream sends
+// lost data again. If the piece does not get through before the deadline, carry reports false.
 func (w *network) carry(b []byte, deadline time.Time) bool {
 	for time.Now().Before(deadline) {
 		w.mu.Lock()
@@ -254,8 +254,8 @@ func (w *network) know(n wire.FabricNodeID, addr string) {
 	w.book[addr] = n
 }
 
-// cutOff reports whether a chip is cut off. cutOff finds the chip by its member's name, or else by
-// its address.
+// cutOff reports whether a chip is cut off. cutOff finds the chip by its member's name. If the name
+// does not help, cutOff finds the chip by its address.
 func (w *network) cutOff(name, addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -273,7 +273,8 @@ func (w *network) cutOff(name, addr string) bool {
 	return w.apart[n]
 }
 
-// impair changes what the network does to sent packets. A seed restarts the random numbers.
+// impair changes the faults that the network injects into sent packets. A seed restarts the random
+// numbers.
 func (w *network) impair(o fault.Options, seed *uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -285,7 +286,7 @@ func (w *network) impair(o fault.Options, seed *uint64) error {
 	return err
 }
 
-// cut cuts off the network, or parts of it.
+// cut cuts off the network, or parts of the network.
 func (w *network) cut(alone bool, apart map[wire.FabricNodeID]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"ttfabric/membership"
 )
 
-// Pools is the membership of a chip that is in two pools: that of its mesh, and, since the chip has
-// a cable to another mesh, that of all exit nodes. To its user it is one membership. Pools takes
-// from the exit nodes' pool only the chips of other meshes, since the pool of the chip's own mesh
-// knows that mesh better.
+// Pools is the membership of a chip that is in two pools. One is the pool of its mesh. Since the
+// chip has a cable to another mesh, it is also in the pool of all exit nodes. To its user, Pools is
+// one membership. From the exit nodes' pool, Pools takes only the chips of other meshes, since the
+// pool of the chip's own mesh knows that mesh better.
 type Pools struct {
 	mesh, exits *Pool
 	notify      chan struct{}
@@ -41,10 +41,10 @@ func Join(mesh, exits *Pool) *Pools {
 	return p
 }
 
-// Notify signals that something has changed since the last receive from the channel.
+// Notify returns a channel that signals a change since the last receive from the channel.
 func (p *Pools) Notify() <-chan struct{} { return p.notify }
 
-// View lists the chips that are believed alive.
+// View lists the chips that the pools believe alive.
 func (p *Pools) View() []membership.Member {
 	v := p.mesh.View()
 	for _, m := range p.exits.View() {
@@ -57,7 +57,7 @@ func (p *Pools) View() []membership.Member {
 
 func (p *Pools) foreign(m membership.Member) bool { return m.Meta.Node.Mesh != p.mesh.cfg.Node.Mesh }
 
-// Events fetches the events that have happened.
+// Events returns the events since the last call.
 func (p *Pools) Events() []membership.Event {
 	es := p.mesh.Events()
 	for _, e := range p.exits.Events() {
@@ -74,13 +74,13 @@ func (p *Pools) UpdateMeta(m membership.Meta) {
 	p.exits.UpdateMeta(m)
 }
 
-// Addr is the socket of the mesh's pool.
+// Addr returns the address of the socket of the mesh's pool.
 func (p *Pools) Addr() netip.AddrPort { return p.mesh.Addr() }
 
-// ExitAddr is the socket of the exit nodes' pool.
+// ExitAddr returns the address of the socket of the exit nodes' pool.
 func (p *Pools) ExitAddr() netip.AddrPort { return p.exits.Addr() }
 
-// Close leaves both pools, each for at most leave.
+// Close leaves both pools. Close takes at most the time leave for each pool.
 func (p *Pools) Close(leave time.Duration) error {
 	var wg sync.WaitGroup
 	var errs [2]error

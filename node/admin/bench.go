@@ -6,13 +6,13 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/admin/api"
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// loadOf writes the work of the chip's loop as the API does.
+// loadOf converts the work of the chip's loop to the type of the API.
 func loadOf(l node.Load) api.Load {
 	w := func(w node.Work) api.Work {
 		return api.Work{Steps: w.Steps, Nanos: int64(w.Time), Sending: int64(w.Sending)}
@@ -20,19 +20,19 @@ func loadOf(l node.Load) api.Load {
 	return api.Load{Received: w(l.Received), Submitted: w(l.Submitted), Timed: w(l.Timed), Asked: w(l.Asked)}
 }
 
-// benchFailure says what became of a packet that was not performed. Each fate has
-// its own reason.
-func benchFailure(dst wire.FabricNodeID, e *chip.Result) string {
+// benchFailure says how a packet ended that the destination did not perform. The text
+// has the reason for the packet's fate.
+func benchFailure(dst wire.FabricNodeID, e *flow.Result) string {
 	switch e.Fate {
-	case chip.FateRefused:
+	case flow.FateRefused:
 		return fmt.Sprintf("chip %s refused a packet: %s", dst, e.Outcome)
-	case chip.FateLost:
+	case flow.FateLost:
 		return "a packet was lost: " + (&session.LostError{Dst: dst, Reason: e.Drop, At: e.At}).Error()
 	}
 	return "a packet is in doubt: " + (&session.OutcomeUnknownError{Dst: dst, Reason: e.Doubt.String()}).Error()
 }
 
-// bench writes batches of packets, one batch after the other, and times each.
+// bench writes batches of packets, one batch after the other, and times each batch.
 func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 	var b api.BenchBody
 	if err := decode(r, &b); err != nil {
@@ -43,15 +43,15 @@ func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	q := chip.Request{Dst: b.Dst, Plane: b.Plane, Via: b.Via, Payload: make([]byte, b.Size),
+	q := flow.Request{Dst: b.Dst, Plane: b.Plane, Via: b.Via, Payload: make([]byte, b.Size),
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: b.Addr}}
 	q.Probe = b.Size == 0
-	rs := make([]chip.Request, b.Batch)
+	rs := make([]flow.Request, b.Batch)
 	for i := range rs {
 		rs[i] = q
 	}
-	ends := make(chan chip.Result, b.Batch)
-	done := func(_ int, r chip.Result) { ends <- r }
+	ends := make(chan flow.Result, b.Batch)
+	done := func(_ int, r flow.Result) { ends <- r }
 	before := loadOf(s.n.Load())
 	out := api.BenchResult{Nanos: make([]int64, 0, b.Rounds)}
 	for range b.Rounds {
@@ -63,7 +63,7 @@ func (s *Server) bench(w http.ResponseWriter, r *http.Request) {
 		for range rs {
 			select {
 			case e := <-ends:
-				if e.Fate != chip.FateDone {
+				if e.Fate != flow.FateDone {
 					problem(w, http.StatusConflict, benchFailure(b.Dst, &e))
 					return
 				}

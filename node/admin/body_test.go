@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ttfabric/node/admin/api"
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
@@ -42,10 +42,10 @@ func TestDecode(t *testing.T) {
 // TestBenchFailure wants a reason for each fate of a packet that was not performed.
 func TestBenchFailure(t *testing.T) {
 	dst := wire.FabricNodeID{Chip: 3}
-	for want, r := range map[string]chip.Result{
-		"refused a packet: misaligned": {Fate: chip.FateRefused, Outcome: wire.OutcomeMisaligned},
-		"next hop dead":                {Fate: chip.FateLost, Drop: wire.DropNextHopDead},
-		"no answer":                    {Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout},
+	for want, r := range map[string]flow.Result{
+		"refused a packet: misaligned": {Fate: flow.FateRefused, Outcome: wire.OutcomeMisaligned},
+		"next hop dead":                {Fate: flow.FateLost, Drop: wire.DropNextHopDead},
+		"no answer":                    {Fate: flow.FateUnknown, Doubt: flow.DoubtTimeout},
 	} {
 		if got := benchFailure(dst, &r); !strings.Contains(got, want) || !strings.Contains(got, "M0D3") || strings.Contains(got, "done") {
 			t.Errorf("%s: %q", want, got)

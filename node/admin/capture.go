@@ -22,8 +22,8 @@ import (
 
 // Limits of a capture by the API.
 const (
-	captureBeat  = 200 * time.Millisecond // between two statistics blocks, which say how far a capture has come
-	captureSlack = 20 * time.Millisecond  // from a datagram's passing until the capture's buffer has the datagram, at most
+	captureBeat  = 200 * time.Millisecond // time between two statistics blocks, which say how far a capture has come
+	captureSlack = 20 * time.Millisecond  // longest time from a datagram's passing until the capture's buffer has the datagram
 )
 
 // parseCapture reads the query of a capture. The error names the bad value.
@@ -57,7 +57,8 @@ func parseCapture(q url.Values) (b api.CaptureBody, err error) {
 	return b, err
 }
 
-// capture streams a pcapng file until the reader leaves or somebody ends the capture.
+// capture streams a pcapng file until the reader disconnects or a call ends the
+// capture.
 func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 	b, err := parseCapture(r.URL.Query())
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 		case errors.Is(err, io.EOF):
 			k.past = time.Now().Add(captureSlack)
 			k.statistics()
-			_ = k.out.Flush() // the reader has gone if it fails
+			_ = k.out.Flush() // an error means that the reader has disconnected
 			return
 		case r.Context().Err() != nil:
 			return
@@ -113,14 +114,14 @@ type captureStream struct {
 	c       *node.Capture
 	ports   map[wire.Channel]int
 	peers   map[wire.Channel]node.CapturedPort
-	stats   map[wire.Channel]uint64 // datagrams that passed each port, as the last statistics block said
-	told    time.Time               // when the last statistics blocks were written
-	past    time.Time               // the time before the last read from the capture
-	snapLen int                     // bytes kept of each frame; 0: all
-	log     *transport.KeyLog       // nil: nobody asked for keys
-	keysAt  int                     // how much of log is written
-	frame   []byte                  // the frame under construction
-	number  uint16                  // of the last frame: the IP header's identification
+	stats   map[wire.Channel]uint64 // number of datagrams that had passed each port at the last statistics block
+	told    time.Time               // time of the last statistics blocks
+	past    time.Time               // time before the last read from the capture
+	snapLen int                     // number of bytes to keep of each frame; 0: all bytes
+	log     *transport.KeyLog       // key log; nil: the caller asked for no keys
+	keysAt  int                     // length of the part of log that was written, in bytes
+	frame   []byte                  // frame under construction
+	number  uint16                  // identification in the IP header of the last frame
 }
 
 func (s *Server) newCaptureStream(w http.ResponseWriter, c *node.Capture, b *api.CaptureBody) *captureStream {
@@ -141,7 +142,7 @@ func (s *Server) newCaptureStream(w http.ResponseWriter, c *node.Capture, b *api
 	return k
 }
 
-// describePort is an interface's description.
+// describePort returns the description of a port's interface.
 func describePort(p *node.CapturedPort) string {
 	d := fmt.Sprintf("to %s, plane %d, %s", capture.PortName(p.Peer), p.Plane, p.Transport)
 	if p.Transport != "UDP" {
@@ -172,12 +173,13 @@ func (k *captureStream) packet(c *node.Captured) {
 		Comments: c.Notes, Dropped: c.Dropped, ID: packetID(c.Data)}) // Flush returns the error
 }
 
-// packetID names a datagram. A datagram has the same name at both ends of a cable.
+// packetID returns an id of a datagram. A datagram has the same id at both ends of a
+// cable.
 func packetID(b []byte) uint64 {
 	return uint64(crc32.ChecksumIEEE(b))<<32 | uint64(wire.Checksum(b))
 }
 
-// writeKeys writes the keys that the log has got since the last call.
+// writeKeys writes the keys that were added to the log since the last call.
 func (k *captureStream) writeKeys() {
 	if k.log != nil {
 		var lines []byte
@@ -186,9 +188,9 @@ func (k *captureStream) writeKeys() {
 	}
 }
 
-// statistics writes a statistics block for each port whose count has changed, and
-// for the first port in any case. The end of a block is an instant: the stream has
-// all datagrams up to that instant.
+// statistics writes a statistics block for each port whose count has changed, and for
+// the first port in any case. A block names an end time. The stream has all datagrams
+// up to this end time.
 func (k *captureStream) statistics() {
 	k.told = time.Now()
 	for ch, i := range k.ports {

@@ -4,7 +4,7 @@ import (
 	"net/http"
 )
 
-// ends answers with how the chip's requests have ended.
+// ends answers with the counts of how the chip's requests have ended.
 func (s *Server) ends(w http.ResponseWriter, r *http.Request) {
 	m, err := s.n.Moment(r.Context())
 	if err != nil {

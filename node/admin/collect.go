@@ -14,11 +14,11 @@ import (
 
 // Limits of the collection of events.
 const (
-	collectBatch = 64          // events in one write
-	collectRate  = 1000        // events per second that the archive takes in the long run; the next event counts those that were left out
-	collectBurst = 4000        // events that the archive takes at once
-	agePoll      = time.Minute // between two looks at a segment's age
-	fullPoll     = time.Second // between two attempts to write, while writing fails
+	collectBatch = 64          // largest number of events in one write
+	collectRate  = 1000        // largest long-term number of events per second in the archive; the next event counts the events that were left out
+	collectBurst = 4000        // largest number of events that the archive takes at once
+	agePoll      = time.Minute // time between two checks of a segment's age
+	fullPoll     = time.Second // time between two attempts to write, while writing fails
 )
 
 // collector writes a node's events into its archive.
@@ -27,18 +27,18 @@ type collector struct {
 	self   wire.FabricNodeID
 	w      *archive.Writer
 	log    *slog.Logger
-	tokens float64       // events that the archive takes now, by collectRate and collectBurst
-	at     time.Time     // when tokens was counted
-	over   uint64        // events left out since the last archived event
-	poll   time.Duration // until the archive is looked at again
-	buf    []byte        // the lines of one write
+	tokens float64       // number of events that the archive takes now, by collectRate and collectBurst
+	at     time.Time     // time at which tokens was counted
+	over   uint64        // number of events left out since the last archived event
+	poll   time.Duration // time until the next check of the archive
+	buf    []byte        // lines of one write
 }
 
-// Collect archives the events of a node until the node is closed (Spec §7.1). Stop
-// then waits until the last events are archived. Each chip's process archives its
-// own events: the events of a chip that was killed are in the chip's files. If
-// Collect cannot open or write the archive, it says so in the log and as an event,
-// and the chip goes on.
+// Collect archives the events of a node until the node is closed (Spec §7.1). After
+// that, the function "stop" waits until the last events are archived. Each chip's
+// process archives its own events: the events of a chip that was killed are in the
+// chip's files. If Collect cannot open or write the archive, it reports the error in
+// the log and as an event. The chip then continues without an archive.
 func Collect(n *node.Node, cfg archive.Config, log *slog.Logger) (stop func()) {
 	w, err := archive.Open(cfg, time.Now())
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *collector) add(e node.Event) {
 	c.buf = append(append(c.buf, b...), '\n')
 }
 
-// tell says in the log and as an event that the archive stopped, or goes on.
+// tell reports in the log and as an event that the archive stopped or continues.
 func (c *collector) tell(n *archive.Notice) {
 	if n == nil {
 		return
@@ -126,7 +126,7 @@ func (c *collector) tell(n *archive.Notice) {
 	c.log.Info("events are archived again", "path", n.Path, "lost", n.Lost, "after", n.For.Round(time.Millisecond))
 }
 
-// archiveEvent writes into v that the archive stopped, or goes on.
+// archiveEvent writes into v that the archive stopped or continues.
 func archiveEvent(v *api.EventView, e *node.ArchiveEvent) {
 	v.Type, v.Action, v.Actor = "archive", "stopped", v.Chip.String()
 	v.Detail["path"] = e.Path

@@ -6,7 +6,7 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// drain lets the chip take no new requests, or take them again.
+// drain makes the chip refuse new requests, or accept new requests again.
 func (s *Server) drain(w http.ResponseWriter, r *http.Request) {
 	var b api.DrainBody
 	if err := decode(r, &b); err != nil {

@@ -13,7 +13,7 @@ import (
 	"ttfabric/wire"
 )
 
-// keyViews writes keys as the API does: without the keys themselves.
+// keyViews converts keys to the type of the API, which leaves out the keys themselves.
 func keyViews(ks []membership.Key) []api.KeyView {
 	out := []api.KeyView{}
 	for _, k := range ks {
@@ -79,7 +79,7 @@ func (s *Server) setGossipKeys(w http.ResponseWriter, r *http.Request) {
 	if err := decode(r, &b); err != nil {
 		var long *http.MaxBytesError
 		if !errors.As(err, &long) {
-			err = errors.New("the body is no change of a key") // err may quote a key
+			err = errors.New("the body is no change of a key") // the original err may quote a key
 		}
 		badBody(w, err)
 		return
@@ -107,7 +107,7 @@ func (s *Server) setGossipKeys(w http.ResponseWriter, r *http.Request) {
 	answer(w, keyViews(k.List()))
 }
 
-// gossipFaultEvent writes into v what was done on purpose to a chip's gossip.
+// gossipFaultEvent writes into v which fault was injected into a chip's gossip.
 func gossipFaultEvent(v *api.EventView, e *node.FaultEvent) {
 	v.Actor = fmt.Sprintf("%s gossip", e.Chip)
 	if len(e.From) > 0 {

@@ -10,8 +10,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// healthOf writes a link's health as the API does. FirstUp is when the chip's first
-// link came up; 0: no link ever came up.
+// healthOf converts a link's health to the type of the API. The parameter "firstUp" is
+// the time at which the chip's first link came up, or 0 if no link ever came up.
 func healthOf(p *chip.PortStatus, now, firstUp mono.Time) api.LinkHealth {
 	l := &p.Link
 	h := api.LinkHealth{Phase: l.Phase.String(), Postcode: fmt.Sprintf("%#08x", l.Phase.Postcode()),
@@ -42,7 +42,8 @@ func healthOf(p *chip.PortStatus, now, firstUp mono.Time) api.LinkHealth {
 	return h
 }
 
-// firstUp is when the first link of a chip came up. 0: no link ever came up.
+// firstUp returns the time at which the first link of a chip came up. firstUp returns 0
+// if no link ever came up.
 func firstUp(s *chip.Status) mono.Time {
 	first := mono.Time(0)
 	for i := range s.Ports {

@@ -11,6 +11,7 @@ import (
 
 	"ttfabric/node"
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
@@ -18,11 +19,11 @@ import (
 )
 
 // The metrics are for Prometheus and for other readers of its text format or of
-// OpenMetrics. Each series has the label chip. The series of a port also have the
-// label port: the port's ethernet channel. Counters begin anew when the chip's
-// process starts anew. The number of series depends on the chip's ports, the
-// classes of packets, and the reasons for dropping packets and frames. The number
-// does not depend on the number of chips, flows or sessions.
+// OpenMetrics. Each series has the label chip. The series of a port also have the label
+// port: the port's ethernet channel. Counters restart at 0 when the chip's process
+// restarts. The number of series depends on the chip's ports, the classes of packets,
+// and the reasons for dropping packets and frames. The number of series does not depend
+// on the number of chips, flows or sessions.
 
 // metric is one family of series.
 type metric struct {
@@ -52,7 +53,7 @@ func level[T any](name, help string, f func(*T) float64) portMetric[T] {
 	return portMetric[T]{gauge(name, help, "port"), f}
 }
 
-// exporter reads a node when somebody asks for the metrics.
+// exporter reads a node when a client asks for the metrics.
 type exporter struct{ n *node.Node }
 
 // Describe sends no descriptions. Prometheus' library then takes the families from Collect.
@@ -121,7 +122,7 @@ func (s sink) ofChip(n *node.Node, st *chip.Status) {
 	s.put(outOf, float64(len(st.Out)/2))
 	s.put(unreachable, float64(len(st.Unreachable)))
 	s.put(requests, float64(k.Requests))
-	for f, fate := range map[chip.Fate]string{chip.FateDone: "done", chip.FateRefused: "refused", chip.FateLost: "lost", chip.FateUnknown: "unknown"} {
+	for f, fate := range map[flow.Fate]string{flow.FateDone: "done", flow.FateRefused: "refused", flow.FateLost: "lost", flow.FateUnknown: "unknown"} {
 		s.put(ended, float64(k.Results[f]), fate)
 	}
 	s.put(performed, float64(k.Performed))
@@ -149,7 +150,7 @@ func label(reason string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(reason, " ", "_"), "-", "_")
 }
 
-// port is the label of a channel.
+// port returns the label of a channel.
 func port(c wire.Channel) string { return fmt.Sprint(c) }
 
 var (
@@ -167,7 +168,8 @@ var (
 	stateCode = gauge("router_state", "State of the port's router: 0 initializing, 1 running, 2 paused, 3 draining, 4 retraining.", "port")
 )
 
-// linkLevels and linkCounts are the series of a link whose only further label is the port.
+// linkLevels and linkCounts are the series of a link with only the labels chip and
+// port.
 var linkLevels = []portMetric[ttlink.Status]{
 	level("link_round_trip_seconds", "Smoothed round trip time of the link; 0 before the first measurement.", func(l *ttlink.Status) float64 { return l.RTT.Seconds() }),
 	level("link_frame_payload_bytes", "Longest payload of a frame in use.", func(l *ttlink.Status) float64 { return float64(l.MaxPayload) }),

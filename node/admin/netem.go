@@ -15,8 +15,9 @@ import (
 	"ttfabric/wire"
 )
 
-// NewImpairmentView writes what the chip, or the kernel, does on purpose to the
-// datagrams that one port sends.
+// NewImpairmentView converts the impairment of one port to the type of the API. An
+// impairment is what the chip or the kernel does on purpose to the datagrams that the
+// port sends.
 func NewImpairmentView(i *node.Impairment) api.ImpairmentView {
 	o := i.Options
 	v := api.ImpairmentView{Chip: i.Local.Node, Channel: i.Local.Channel, Peer: i.Peer.Node, PeerChan: i.Peer.Channel, Plane: i.Plane,
@@ -40,10 +41,11 @@ func NewImpairmentView(i *node.Impairment) api.ImpairmentView {
 	return v
 }
 
-// percent is a share in percent, rounded to nine decimals: binary fractions add more.
+// percent returns a share in percent. percent rounds to nine decimals, because binary
+// fractions add meaningless further decimals.
 func percent(share float64) float64 { return math.Round(share*1e11) / 1e9 }
 
-// secondsTo is how many seconds are left until t. The zero time gives 0.
+// secondsTo returns the number of seconds until t. For the zero time it returns 0.
 func secondsTo(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -51,13 +53,14 @@ func secondsTo(t time.Time) float64 {
 	return max(time.Until(t).Seconds(), 0)
 }
 
-// faultCounters names the counts of datagrams by what was done to them.
+// faultCounters returns the counts of impaired datagrams, by the name of the
+// impairment.
 func faultCounters(c *fault.Counts) map[string]uint64 {
 	return map[string]uint64{"passed": c.Passed, "lost": c.Lost, "burst_lost": c.BurstLost, "cut_off": c.CutOff,
 		"overflowed": c.Overflowed, "duplicated": c.Duplicated, "reordered": c.Reordered, "corrupted": c.Corrupted}
 }
 
-// faultEvent writes into v what was done on purpose to a port, a chip's gossip or a
+// faultEvent writes into v which fault was injected into a port, a chip's gossip or a
 // chip's process.
 func faultEvent(v *api.EventView, e *node.FaultEvent) {
 	v.Type, v.Action = "fault", e.Kind.String()
@@ -168,8 +171,9 @@ func (s *Server) resetNetem(w http.ResponseWriter, r *http.Request) {
 	s.netem(w, r)
 }
 
-// tellFault writes an event about a fault of a chip that cannot tell of the fault
-// itself. It also writes an event about what the kernel does to a port of this chip.
+// tellFault writes an event about a fault of another chip, if this other chip cannot
+// report the fault itself. tellFault also writes events about impairments that the
+// kernel does to a port of this chip.
 func (s *Server) tellFault(w http.ResponseWriter, r *http.Request) {
 	var b api.FaultBody
 	if err := decode(r, &b); err != nil {

@@ -21,7 +21,7 @@ func TestNoWayFromAfar(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	var none *session.NoWayError
+	var none *session.NoRouteError
 	err = session.New(api.NewClient(addrs[0], token, machine.Chips[0].Node, machine)).Ready(ctx)
 	if !errors.As(err, &none) || none.Dst != machine.Chips[3].Node {
 		t.Errorf("%v", err)

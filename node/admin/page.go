@@ -9,7 +9,7 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// pageTemplate is the page that GET /v1/ shows, made of [api.Routes].
+// pageTemplate is the template of the page at GET /v1/, which lists [api.Routes].
 var pageTemplate = template.Must(template.New("").Funcs(template.FuncMap{"type": typeName, "status": http.StatusText}).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>ttfabric: the API of a chip</title>
 <style>body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}h2{font:bold 1.05em monospace;margin:1.6em 0 .3em}
@@ -26,7 +26,7 @@ Calls marked with * need the fabric's token: <code>Authorization: Bearer TOKEN</
 {{end}}</body></html>
 `))
 
-// typeName names the JSON type of a value as the OpenAPI document does.
+// typeName returns the name of a value's JSON type, as in the OpenAPI document.
 func typeName(v any) string {
 	t := reflect.TypeOf(v)
 	switch t.Kind() {

@@ -12,8 +12,8 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// profile answers with a profile in pprof's format. A CPU profile takes as long as
-// the query says.
+// profile answers with a profile in pprof's format. A CPU profile takes the time that
+// the query names.
 func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 	kind := r.PathValue("kind")
 	if kind == "cpu" {

@@ -9,7 +9,7 @@ import (
 	"net/http"
 
 	"ttfabric/node/admin/api"
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 )
 
@@ -34,8 +34,8 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	done := make(chan chip.Result, 1)
-	if _, err = s.n.Submit(r.Context(), []chip.Request{q}, func(_ int, res chip.Result) { done <- res }); err != nil {
+	done := make(chan flow.Result, 1)
+	if _, err = s.n.Submit(r.Context(), []flow.Request{q}, func(_ int, res flow.Result) { done <- res }); err != nil {
 		write(w, notStarted(err))
 		return
 	}
@@ -46,7 +46,7 @@ func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// notStarted is the problem of a request that the chip did not start.
+// notStarted returns the problem for a request that the chip did not start.
 func notStarted(err error) *api.Problem {
 	kind := aboutBlank
 	if errors.Is(err, session.ErrUnreachable) {
@@ -55,8 +55,9 @@ func notStarted(err error) *api.Problem {
 	return newProblem(http.StatusUnprocessableEntity, kind, err.Error())
 }
 
-// requestBatch starts the requests of a batch in order. The answer has a line for
-// each end, as the ends come, and one line that says how many requests were started.
+// requestBatch starts the requests of a batch in order. The answer has one line for
+// each request that ends, in the order of the ends. Another line says how many requests
+// the chip started.
 func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byte) {
 	rs, err := batchOf(text)
 	if err != nil {
@@ -79,14 +80,14 @@ func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byt
 	}
 	a := &batchAnswer{w: w, all: len(rs), begun: make(chan begun, 1), ends: make(chan oneEnd, len(rs))}
 	go func() {
-		n, err := s.n.Submit(ctx, rs, func(i int, res chip.Result) { a.ends <- oneEnd{i, res} })
+		n, err := s.n.Submit(ctx, rs, func(i int, res flow.Result) { a.ends <- oneEnd{i, res} })
 		a.begun <- begun{n, err}
 	}()
 	a.stream(r.Context())
 }
 
-// batchOf reads the requests of a batch. The error names the first bad one.
-func batchOf(text []byte) ([]chip.Request, error) {
+// batchOf reads the requests of a batch. The error names the first bad request.
+func batchOf(text []byte) ([]flow.Request, error) {
 	var bodies []api.RequestBody
 	if err := decodeText(text, &bodies); err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func batchOf(text []byte) ([]chip.Request, error) {
 	if len(bodies) == 0 || len(bodies) > api.MaxBatch {
 		return nil, fmt.Errorf("a batch of %d requests: want 1 to %d", len(bodies), api.MaxBatch)
 	}
-	rs := make([]chip.Request, len(bodies))
+	rs := make([]flow.Request, len(bodies))
 	for i := range bodies {
 		var err error
 		if rs[i], err = bodies[i].Request(); err != nil {
@@ -112,20 +113,20 @@ type batchAnswer struct {
 	begun chan begun
 	ends  chan oneEnd
 
-	lines *json.Encoder // nil: nothing has been written
-	left  int           // requests whose ends have to be written
+	lines *json.Encoder // encoder of the lines; nil: nothing has been written
+	left  int           // number of requests whose ends are not written yet
 }
 
 // begun says how many requests of a batch the chip started.
 type begun struct {
 	n   int
-	err error // why not all
+	err error // why the chip did not start all requests
 }
 
 // oneEnd is the end of one request of a batch.
 type oneEnd struct {
 	i   int
-	res chip.Result
+	res flow.Result
 }
 
 // stream writes until all started requests have ended, or the reader goes away.
@@ -156,7 +157,7 @@ func (a *batchAnswer) stream(ctx context.Context) {
 			err = flush()
 		}
 		if err != nil {
-			return // the reader has gone; the requests go on
+			return // the reader has disconnected; the requests continue
 		}
 	}
 }
@@ -170,7 +171,7 @@ func (a *batchAnswer) line(v any) error {
 	return a.lines.Encode(v)
 }
 
-// stopBatch lets the chip start no more requests of a batch.
+// stopBatch makes the chip start no more requests of a batch.
 func (s *Server) stopBatch(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("batch")
 	stop, ok := s.batches.Load(id)

@@ -9,7 +9,7 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// handlers are what the server does for each route of [api.Routes].
+// handlers returns the handler of each route of [api.Routes], by the route's pattern.
 func (s *Server) handlers() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"GET /livez": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }, "GET /readyz": s.readyz,
@@ -32,8 +32,9 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 	}
 }
 
-// newMux joins routes and handlers. A route without a handler is an error, and
-// so is a handler without a route: nothing is served that is not documented.
+// newMux joins routes and handlers. newMux returns an error for a route without a
+// handler. newMux also returns an error for a handler without a route, so that every
+// served call is documented.
 func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token string) (*http.ServeMux, error) {
 	mux := http.NewServeMux()
 	known := map[string]bool{}

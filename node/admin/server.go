@@ -1,10 +1,11 @@
-// Package admin is the server of a chip's control API: HTTP and JSON, with
-// events as server-sent events. Package api holds the client's side: the types
-// of the JSON, the client, and the table of routes ([api.Routes]). The table says
-// what each call does, takes, answers and refuses. A chip shows the table to
-// people at GET /v1/, and as an OpenAPI document at GET /v1/openapi.json.
+// Package admin is the server of a chip's control API: HTTP and JSON, with events as
+// server-sent events. Package api holds the client's side: the types of the JSON, the
+// client, and the table of routes ([api.Routes]). For each call, the table says what
+// the chip does, which parameters and body the call takes, and which answers and errors
+// the chip returns. A chip shows the table to people at GET /v1/, and as an OpenAPI
+// document at GET /v1/openapi.json.
 //
-// Every call needs the fabric's token as a bearer token, but for the two health
+// Every call needs the fabric's token as a bearer token. Exceptions are the two health
 // checks and the two descriptions of the API.
 package admin
 
@@ -27,8 +28,8 @@ import (
 
 // Limits of the API.
 const (
-	headerTimeout  = 5 * time.Second  // for the caller to send the header of a call
-	eventKeepalive = 15 * time.Second // between two comment lines in an event stream
+	headerTimeout  = 5 * time.Second  // longest time for the caller to send the header of a call
+	eventKeepalive = 15 * time.Second // time between two comment lines in an event stream
 )
 
 // Server is a chip's API.
@@ -36,14 +37,14 @@ type Server struct {
 	n     *node.Node
 	http  *http.Server
 	run   trafficRun
-	about any // how the fabric was started; nil: nobody said
+	about any // how the fabric was started; nil: unknown
 
-	captures sync.Map // *node.Capture by the id that its reader gave it
-	batches  sync.Map // context.CancelFunc by the id of an open batch; it stops the start of further requests
+	captures sync.Map // *node.Capture by the id that the capture's reader chose
+	batches  sync.Map // context.CancelFunc by the id of an open batch; the function stops the start of further requests
 }
 
-// NewServer returns the API of n. Callers must send token, unless it is empty.
-// NewServer panics if the routes and their handlers do not match.
+// NewServer returns the API server of n. If token is not empty, callers must send
+// token. NewServer panics if the routes and their handlers do not match.
 func NewServer(n *node.Node, token string) *Server {
 	s := &Server{n: n}
 	mux, err := newMux(api.Routes, s.handlers(), token)
@@ -54,9 +55,9 @@ func NewServer(n *node.Node, token string) *Server {
 	return s
 }
 
-// Describe lets GET /v1/fabric answer with v, which says how the fabric was started.
-// A caller who has found one chip learns the rest from v. Describe must be called
-// before Serve.
+// Describe makes GET /v1/fabric answer with v, which says how the fabric was started. A
+// caller who has found one chip learns everything else about the fabric from v. Call
+// Describe before Serve.
 func (s *Server) Describe(v any) { s.about = v }
 
 // Serve answers calls on l until Close.
@@ -70,7 +71,7 @@ func (s *Server) Serve(l net.Listener) error {
 // Close stops the server and its streams at once.
 func (s *Server) Close() error { return s.http.Close() }
 
-// list is an empty list instead of none: none would be null in JSON.
+// list returns l, or an empty list if l is nil. A nil list would be null in JSON.
 func list[T any](l []T) []T {
 	if l == nil {
 		return []T{}
@@ -78,7 +79,8 @@ func list[T any](l []T) []T {
 	return l
 }
 
-// aboutBlank is the type of a problem that only its status tells (RFC 9457, section 4.2.1).
+// aboutBlank is the type of a problem that has no meaning beyond its HTTP status (RFC
+// 9457, section 4.2.1).
 const aboutBlank = "about:blank"
 
 // problem refuses a call with an RFC 9457 problem.
@@ -86,7 +88,7 @@ func problem(w http.ResponseWriter, code int, detail string) {
 	write(w, newProblem(code, aboutBlank, detail))
 }
 
-// newProblem is a problem with a status, a type and a reason for people.
+// newProblem returns a problem with a status, a type and a reason for people.
 func newProblem(code int, kind, detail string) *api.Problem {
 	return &api.Problem{Type: kind, Status: code, Title: http.StatusText(code), Detail: detail}
 }
@@ -172,15 +174,15 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// body reads the body of a call, without the space around it.
+// body reads the body of a call, without leading and trailing white space.
 func body(r *http.Request) ([]byte, error) {
 	text, err := io.ReadAll(r.Body)
 	return bytes.TrimSpace(text), err
 }
 
-// decode reads the body of a call, one JSON object, into b. A field that b does
-// not have is an error: the caller may have misspelled one, and would get
-// something else than what was asked for.
+// decode reads the body of a call, one JSON object, into b. A field that b does not
+// have is an error. The caller may have misspelled a field, and would then get another
+// result than expected.
 func decode(r *http.Request, b any) error {
 	text, err := body(r)
 	if err != nil {
@@ -210,7 +212,7 @@ func decodeText(text []byte, b any) error {
 	return nil
 }
 
-// badBody refuses a body that cannot be read.
+// badBody answers that the body of the call cannot be read.
 func badBody(w http.ResponseWriter, err error) {
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {

@@ -5,7 +5,7 @@ import (
 	"ttfabric/ttlink/transport"
 )
 
-// socketView writes the state of a port's socket as the API does.
+// socketView converts the state of a port's socket to the type of the API.
 func socketView(s transport.Stats) api.SocketView {
 	return api.SocketView{
 		GSO: s.GSO, GRO: s.GRO, Batching: s.Batching, Largest: s.Largest,

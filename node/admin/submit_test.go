@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"ttfabric/node/admin/api"
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -26,16 +26,16 @@ import (
 // ends gathers the ends of a batch.
 type ends struct {
 	mu  sync.Mutex
-	got map[int][]chip.Result
+	got map[int][]flow.Result
 	all chan struct{} // closed when so many as expected have come
 }
 
 // submit submits a batch and waits for the ends of all requests that were started.
 // Each end comes once.
-func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []chip.Request) (int, error, map[int][]chip.Result) {
+func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []flow.Request) (int, map[int][]flow.Result, error) {
 	t.Helper()
-	e := &ends{got: map[int][]chip.Result{}, all: make(chan struct{}, 2*len(rs))}
-	n, err := f.Submit(ctx, rs, func(i int, r chip.Result) {
+	e := &ends{got: map[int][]flow.Result{}, all: make(chan struct{}, 2*len(rs))}
+	n, err := f.Submit(ctx, rs, func(i int, r flow.Result) {
 		e.mu.Lock()
 		e.got[i] = append(e.got[i], r)
 		e.mu.Unlock()
@@ -59,11 +59,11 @@ func submit(ctx context.Context, t *testing.T, f session.Fabric, rs []chip.Reque
 	if len(e.got) != n {
 		t.Fatalf("%d requests were started, and %d ended", n, len(e.got))
 	}
-	return n, err, e.got
+	return n, e.got, err
 }
 
-func write(dst wire.FabricNodeID, word uint32) chip.Request {
-	return chip.Request{Token: uint64(word), Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 0), Value: word}}
+func write(dst wire.FabricNodeID, word uint32) flow.Request {
+	return flow.Request{Token: uint64(word), Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 0), Value: word}}
 }
 
 // TestSubmitKeepsOrder writes different words to one address, in one batch after
@@ -80,13 +80,13 @@ func TestSubmitKeepsOrder(t *testing.T) {
 			sizes = append(sizes, api.MaxBatch+3) // this takes two calls
 		}
 		for _, size := range sizes {
-			rs := make([]chip.Request, size)
+			rs := make([]flow.Request, size)
 			for i := range rs {
 				word++
 				rs[i] = write(dst, word)
 			}
 			open.Add(size)
-			n, err := c.Submit(ctx, rs, func(int, chip.Result) { open.Done() })
+			n, err := c.Submit(ctx, rs, func(int, flow.Result) { open.Done() })
 			clear(rs) // Submit has returned: the caller may use rs again
 			if n != size || err != nil {
 				t.Fatalf("%d of %d started: %v", n, size, err)
@@ -109,9 +109,9 @@ func TestSubmitStopsAtARefusal(t *testing.T) {
 	t.Parallel()
 	ctx, c, dst, _ := ready(t)
 	for at := range 4 {
-		rs := []chip.Request{write(dst, 1), write(dst, 2), write(dst, 3), write(dst, 4)}
+		rs := []flow.Request{write(dst, 1), write(dst, 2), write(dst, 3), write(dst, 4)}
 		rs[at].Plane = 9
-		n, err, _ := submit(ctx, t, c, rs)
+		n, _, err := submit(ctx, t, c, rs)
 		if n != at || err == nil || !strings.Contains(err.Error(), "plane 9") {
 			t.Errorf("%d started, want %d: %v", n, at, err)
 		}
@@ -128,7 +128,7 @@ func TestSubmitFromManySides(t *testing.T) {
 		all.Go(func() {
 			at := wire.NewNocAddr(1, 1, uint64(64*k))
 			for round := range 20 {
-				rs := make([]chip.Request, 10)
+				rs := make([]flow.Request, 10)
 				for i := range rs {
 					rs[i] = write(dst, uint32(round*10+i))
 					rs[i].Command.Addr = at
@@ -158,9 +158,9 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 	if err := c.SetNetem(ctx, api.NetemBody{Channels: cables, Cut: &cut}); err != nil {
 		t.Fatal(err)
 	}
-	rs := make([]chip.Request, 4*api.MaxBatch)
+	rs := make([]flow.Request, 4*api.MaxBatch)
 	for i := range rs {
-		rs[i] = chip.Request{Token: uint64(i), Dst: dst, Command: wire.Command{Addr: wire.NewNocAddr(1, 1, 0)}, Payload: make([]byte, wire.MaxPayload)}
+		rs[i] = flow.Request{Token: uint64(i), Dst: dst, Command: wire.Command{Addr: wire.NewNocAddr(1, 1, 0)}, Payload: make([]byte, wire.MaxPayload)}
 	}
 	short, cancel := context.WithCancel(ctx)
 	go func() { // cancels when the chip takes no more
@@ -173,8 +173,8 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 		}
 		cancel()
 	}()
-	ends := make(chan chip.Result, len(rs))
-	n, err := c.Submit(short, rs, func(_ int, r chip.Result) { ends <- r })
+	ends := make(chan flow.Result, len(rs))
+	n, err := c.Submit(short, rs, func(_ int, r flow.Result) { ends <- r })
 	if n == 0 || n == len(rs) || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d of %d were started: %v", n, len(rs), err)
 	}
@@ -184,7 +184,7 @@ func TestSubmitWhenTheContextEnds(t *testing.T) {
 	for i := range n { // the outcome of each is known
 		select {
 		case r := <-ends:
-			if r.Fate != chip.FateDone {
+			if r.Fate != flow.FateDone {
 				t.Fatalf("of %d requests, end %d is %+v", n, i, r)
 			}
 		case <-ctx.Done():
@@ -247,19 +247,19 @@ func TestSubmitWhenTheChipGoesAway(t *testing.T) {
 		h := &halfway{l, addrs[0], bytes}
 		go h.run()
 		defer l.Close()
-		rs := make([]chip.Request, 100)
+		rs := make([]flow.Request, 100)
 		for i := range rs {
 			rs[i] = write(machine.Chips[1].Node, uint32(i))
 		}
-		n, err, got := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), rs)
+		n, got, err := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), rs)
 		if n != len(rs) || err != nil {
 			t.Errorf("broken after %d bytes: %d started: %v", bytes, n, err)
 		}
 		for i := range n {
 			switch r := got[i][0]; {
-			case r.Fate == chip.FateDone:
+			case r.Fate == flow.FateDone:
 				known++
-			case r.Fate == chip.FateUnknown && r.Err != nil:
+			case r.Fate == flow.FateUnknown && r.Err != nil:
 				unknown++
 			default:
 				t.Errorf("request %d: %+v", i, r)
@@ -272,7 +272,7 @@ func TestSubmitWhenTheChipGoesAway(t *testing.T) {
 	// If nobody listens at the address, the chip has started nothing, and Submit says so.
 	l, _ := net.Listen("tcp", "127.0.0.1:0")
 	l.Close()
-	n, err, _ := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), []chip.Request{write(machine.Chips[1].Node, 1)})
+	n, _, err := submit(ctx, t, api.NewClient(l.Addr().String(), token, machine.Chips[0].Node, machine), []flow.Request{write(machine.Chips[1].Node, 1)})
 	if n != 0 || err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("%d started where nobody listens: %v", n, err)
 	}
@@ -294,11 +294,11 @@ func TestSubmitToSomethingElse(t *testing.T) {
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }))
 		c := api.NewClient(srv.Listener.Addr().String(), "", machine.Chips[0].Node, machine)
-		n, err, got := submit(t.Context(), t, c, []chip.Request{write(machine.Chips[1].Node, 1), write(machine.Chips[1].Node, 2)})
+		n, got, err := submit(t.Context(), t, c, []flow.Request{write(machine.Chips[1].Node, 1), write(machine.Chips[1].Node, 2)})
 		if n != started || (n < 2) != (err != nil) {
 			t.Errorf("%.60q: %d started, want %d: %v", text, n, started, err)
 		}
-		if strings.HasPrefix(text, end) && (got[0][0].Fate != chip.FateDone || got[1][0].Fate != chip.FateUnknown) {
+		if strings.HasPrefix(text, end) && (got[0][0].Fate != flow.FateDone || got[1][0].Fate != flow.FateUnknown) {
 			t.Errorf("%q: %+v", text, got)
 		}
 		srv.Close()

@@ -11,7 +11,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// trafficRun holds the chip's traffic client while a run goes on.
+// trafficRun holds the chip's traffic client during a run.
 type trafficRun struct {
 	mu     sync.Mutex
 	client *client.Client

@@ -10,13 +10,14 @@ import (
 	"ttfabric/node"
 	"ttfabric/node/admin/api"
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/ttlink/transport"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// View writes a node's state as the API does.
+// View converts a node's state to the type of the API.
 func View(n *node.Node) api.ChipView {
 	s, now := n.Status()
 	t := n.Topology()
@@ -48,7 +49,7 @@ func View(n *node.Node) api.ChipView {
 	return v
 }
 
-// linkView writes the state of a port and its link as the API does.
+// linkView converts the state of a port and its link to the type of the API.
 func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 	v := api.LinkView{
 		Channel: p.Local.Channel, Direction: p.Dir.String(), Plane: p.Plane, Peer: p.Peer.Node, PeerChan: p.Peer.Channel,
@@ -68,24 +69,25 @@ func linkView(p *chip.PortStatus, now mono.Time) api.LinkView {
 		d := now.Sub(p.Link.OwnSince).Seconds()
 		v.OwnDownS = &d
 	}
-	if p.Link.Miswired && p.Link.State != ttlink.StateUp { // to a link that is up anybody may send a forged hello
+	if p.Link.Miswired && p.Link.State != ttlink.StateUp { // a link that is up may get a forged hello from anybody, so that Miswired proves nothing
 		v.Miswired = p.Link.Found.String()
 	}
 	return v
 }
 
-// chipCounters names the counters of a chip.
+// chipCounters returns the counters of a chip, by name.
 func chipCounters(c *chip.Counters) map[string]uint64 {
 	return map[string]uint64{
-		"requests": c.Requests, "done": c.Results[chip.FateDone], "refused": c.Results[chip.FateRefused],
-		"lost": c.Results[chip.FateLost], "unknown": c.Results[chip.FateUnknown], "performed": c.Performed,
+		"requests": c.Requests, "done": c.Results[flow.FateDone], "refused": c.Results[flow.FateRefused],
+		"lost": c.Results[flow.FateLost], "unknown": c.Results[flow.FateUnknown], "performed": c.Performed,
 		"duplicates": c.Duplicates, "gaps": c.Gaps, "overflows": c.Overflows, "stale_requests": c.StaleRequests,
 		"stale_completions": c.StaleCompletions, "stale_replies": c.StaleReplies, "probes": c.Probes,
 		"flow_resets": c.FlowResets, "reports_lost": c.ReportsLost, "events_dropped": c.EventsDropped, "timeouts": c.Timeouts,
 	}
 }
 
-// authCounters names the counters of a port that checks its peer, without those that are 0.
+// authCounters returns the counters of a port that checks its peer, by name, without
+// counters that are 0.
 func authCounters(a transport.AuthStats) map[string]uint64 {
 	m := map[string]uint64{
 		"keyings": a.Keyings, "not_sent_without_keys": a.Unkeyed, "malformed": a.Malformed, "in_the_clear": a.Plain, "wrong_key": a.WrongKey,
@@ -96,7 +98,7 @@ func authCounters(a transport.AuthStats) map[string]uint64 {
 	return m
 }
 
-// dropCounters names counts of dropped packets by reason.
+// dropCounters returns the counts of dropped packets, by the name of the reason.
 func dropCounters(d [wire.NumDropReasons]uint64) map[string]uint64 {
 	m := map[string]uint64{}
 	for r := wire.DropReason(1); r < wire.NumDropReasons; r++ {
@@ -105,7 +107,7 @@ func dropCounters(d [wire.NumDropReasons]uint64) map[string]uint64 {
 	return m
 }
 
-// linkCounters names the counters of a port's link and router.
+// linkCounters returns the counters of a port's link and router, by name.
 func linkCounters(p *chip.PortStatus) map[string]uint64 {
 	f, r := &p.Frames, &p.Router.Counters
 	return map[string]uint64{
@@ -118,7 +120,8 @@ func linkCounters(p *chip.PortStatus) map[string]uint64 {
 	}
 }
 
-// frameDrops names the counts of frames that came and were not taken, by reason.
+// frameDrops returns the counts of frames that came and that the link did not take, by
+// the name of the reason.
 func frameDrops(c *ttlink.Counters) map[string]uint64 {
 	m := map[string]uint64{
 		"not_up": c.NotUp, "wrong_channel": c.WrongChannel, "wrong_path": c.WrongPath, "credit_violation": c.CreditViolations, "bad_piece": c.BadPieces,
@@ -131,7 +134,7 @@ func frameDrops(c *ttlink.Counters) map[string]uint64 {
 	return m
 }
 
-// EventOf writes an event of the chip self as the API does.
+// EventOf converts an event of the chip self to the type of the API.
 func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 	v := api.EventView{Time: e.Time, Chip: self, Lost: e.Lost, Detail: map[string]string{}, Seq: e.Seq, Life: fmt.Sprintf("%016x", uint64(e.Life))}
 	switch {
@@ -167,7 +170,7 @@ func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 	case e.Chip != nil && e.Chip.Drop != 0:
 		v.Type, v.Action, v.Actor = "packet", "dropped", fmt.Sprintf("%s channel %d", self, e.Chip.Local.Channel)
 		v.Detail["reason"], v.Detail["count"] = e.Chip.Drop.String(), fmt.Sprint(e.Chip.Count)
-		v.Detail["src"], v.Detail["dst"] = e.Chip.Src.String(), e.Chip.Dst.String() // of a multicast both are the source
+		v.Detail["src"], v.Detail["dst"] = e.Chip.Src.String(), e.Chip.Dst.String() // for a multicast, both are the source
 	case e.Chip != nil && e.Chip.Port != nil:
 		portEvent(&v, e.Chip)
 	case e.Chip != nil:
@@ -176,8 +179,8 @@ func EventOf(self wire.FabricNodeID, e node.Event) api.EventView {
 	return v
 }
 
-// cableNames names cables as the command line does, such as M0D0/8-M0D1/0. Ends has
-// the two ends of each cable one after the other.
+// cableNames returns the names of cables as on the command line, such as M0D0/8-M0D1/0.
+// The list "ends" holds the two ends of each cable one after the other.
 func cableNames(ends []wire.PortID) []string {
 	names := []string{}
 	for i := 0; i+1 < len(ends); i += 2 {
@@ -208,7 +211,7 @@ func tablesEvent(v *api.EventView, t *chip.Tables) {
 	}
 }
 
-// linkEvent writes into v what happened to a link.
+// linkEvent writes into v the event of a link.
 func linkEvent(v *api.EventView, e *chip.Event) {
 	l := &e.Link
 	v.Type, v.Action = "link", l.Kind.String()

@@ -4,30 +4,31 @@
 //
 // # Files
 //
-// An archive is a folder. Each chip has one writer. Each writer has files of its own in the folder,
-// called segments:
+// An archive is a folder. Each chip has one writer. Each writer has its own files in the folder.
+// These files are called segments:
 //
 //	M0D3-000001-20260102T150405.jsonl.gz   closed: gzip, for zcat and zgrep
 //	M0D3-000002-20260102T160405.jsonl      open: plain lines, for tail -f
 //
-// The number gives the order. The time, in UTC, is when the segment was begun. A writer closes a
-// segment that has [Limits].SegmentBytes or is SegmentAge old. The writer removes its oldest
-// segments when all of them together have more than TotalBytes.
+// The number gives the order. The time, in UTC, is the time at which the writer began the segment.
+// A writer closes a segment that has [Limits].SegmentBytes or is SegmentAge old. If all segments of
+// a writer together have more than TotalBytes, the writer removes its oldest segments.
 //
 // # What is guaranteed
 //
 //   - A line is in the archive whole, or not at all. A line counts once its newline is there. A
-//     kill -9 or a full disk may leave a torn line at the end. A reader skips it, and the next
-//     writer cuts it off.
+//     kill -9 or a full disk may leave a torn line at the end. A reader skips the torn line, and
+//     the next writer cuts the torn line off.
 //   - The lines of one writer keep the order in which they were appended.
-//   - A line that [Writer.Append] has written survives the end of the process at once. The line
-//     survives a crash of the machine once the system has written it to disk, at the latest when
-//     its segment has been closed. The writer syncs a segment only then, so a busy fabric does not
-//     wait for the disk.
+//   - A line that [Writer.Append] has written survives the end of the process at once. Once the
+//     system has written the line to disk, the line also survives a crash of the machine. The
+//     system has done so at the latest when the writer has closed the line's segment. The writer
+//     syncs a segment only when it closes the segment. A busy fabric therefore does not wait for
+//     the disk.
 //   - A disk that is full, or fails in another way, blocks nobody. Lines wait, up to MaxPending
-//     bytes; the writer counts and drops later ones. The writer reports the failure once when it
-//     begins and once when it ends. The writer does not remove older segments to make room, since
-//     these show what led to the failure.
+//     bytes. The writer counts and drops later lines. The writer reports the failure once when the
+//     failure begins and once when the failure ends. The writer does not remove older segments to
+//     make room, since the older segments show what led to the failure.
 package archive
 
 import (
@@ -41,34 +42,34 @@ import (
 	"time"
 )
 
-// Limits bound an archive. Zero fields take the values of [DefaultLimits].
+// Limits holds the limits of an archive. Zero fields take the values of [DefaultLimits].
 type Limits struct {
-	SegmentBytes int64         // plain bytes after which a segment is closed
-	SegmentAge   time.Duration // age after which a segment that has lines is closed
-	TotalBytes   int64         // size of all segments of one writer on disk
+	SegmentBytes int64         // uncompressed bytes after which the writer closes a segment
+	SegmentAge   time.Duration // age after which the writer closes a segment that has lines
+	TotalBytes   int64         // size of all segments of one writer on disk, in bytes
 }
 
-// DefaultLimits suit a folder in memory, such as a user's runtime directory. Lines of events
-// compress to about a tenth, so TotalBytes hold some 80,000 lines.
+// DefaultLimits suits a folder in memory, such as a user's runtime directory. Lines of events
+// compress to about a tenth. TotalBytes therefore holds some 80,000 lines.
 var DefaultLimits = Limits{SegmentBytes: 256 << 10, SegmentAge: time.Hour, TotalBytes: 2 << 20}
 
 // MinSegment is the smallest allowed size of a segment, in bytes.
 const MinSegment = 1 << 10
 
-// Limits of what is kept in memory. They are our own choices.
+// Limits of the writer's and the reader's memory. The limits are our own choices.
 const (
-	MaxLine    = 64 << 10          // bytes of a line with its newline; longer ones are refused
-	MaxPending = 64 << 10          // bytes of lines that wait while the archive cannot be written
-	retryAfter = time.Second       // interval of attempts to write again
-	maxPlain   = 1 << 30           // bytes of a compressed segment that are read at most
-	maxRepair  = 2 * MaxLine       // bytes at the end of a segment that are searched for the last whole line
-	stamp      = "20060102T150405" // in a segment's name
+	MaxLine    = 64 << 10          // length of a line with its newline, in bytes; the writer refuses longer lines
+	MaxPending = 64 << 10          // bytes of lines that wait while the writer cannot write
+	retryAfter = time.Second       // interval between attempts to write again
+	maxPlain   = 1 << 30           // bytes of a compressed segment's content that a reader reads at most
+	maxRepair  = 2 * MaxLine       // bytes at the end of a segment in which the writer searches for the last whole line
+	stamp      = "20060102T150405" // form of the time in a segment's name
 	plainExt   = ".jsonl"
 	closedExt  = ".jsonl.gz"
-	unready    = ".tmp" // suffix of a closed segment while it is written
+	unready    = ".tmp" // suffix of a closed segment's file until the file is complete
 )
 
-// check completes the limits. check returns an error that names a bad limit.
+// check fills in default limits. check returns an error that names a bad limit.
 func (l Limits) check() (Limits, error) {
 	l.SegmentBytes = cmp.Or(l.SegmentBytes, DefaultLimits.SegmentBytes)
 	l.SegmentAge = cmp.Or(l.SegmentAge, DefaultLimits.SegmentAge)
@@ -84,8 +85,7 @@ func (l Limits) check() (Limits, error) {
 	return l, nil
 }
 
-// validName is the form of a writer's name. The form ensures that the files of two writers can be
-// told apart.
+// validName is the form of a writer's name. The form keeps the file names of two writers distinct.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.]{1,64}$`)
 
 // segmentName is the form of a segment's file name.
@@ -100,12 +100,12 @@ type segment struct {
 	path   string
 }
 
-// newSegment names the segment with a number.
+// newSegment returns the segment with a number, with its file name.
 func newSegment(dir, name string, number int, begun time.Time) segment {
 	return segment{name, number, begun, false, filepath.Join(dir, fmt.Sprintf("%s-%06d-%s%s", name, number, begun.UTC().Format(stamp), plainExt))}
 }
 
-// gz is the path of the segment when it is closed.
+// gz returns the path of the segment after the segment has been closed.
 func (s *segment) gz() string {
 	if s.closed {
 		return s.path
@@ -113,8 +113,8 @@ func (s *segment) gz() string {
 	return s.path[:len(s.path)-len(plainExt)] + closedExt
 }
 
-// parseSegment reads a file's name. parseSegment reports false if that is not the name of a
-// segment.
+// parseSegment reads a file's name. If the name is not the name of a segment, parseSegment reports
+// false.
 func parseSegment(dir, file string) (segment, bool) {
 	m := segmentName.FindStringSubmatch(file)
 	if m == nil {
@@ -128,9 +128,10 @@ func parseSegment(dir, file string) (segment, bool) {
 	return segment{m[1], n, t, m[4] == closedExt, filepath.Join(dir, file)}, true
 }
 
-// segments lists the segments in a folder, of one writer, or of all if name is "". They are sorted
-// by name, then oldest first. A segment that exists both plain and closed, because its writer was
-// killed in between, is listed as closed.
+// segments returns the segments in a folder. If name is not "", segments returns only the segments
+// of the writer with that name. The result is sorted by name, then oldest first. A writer that was
+// killed while it closed a segment leaves the segment both plain and closed. segments lists such a
+// segment as closed.
 func segments(dir, name string) ([]segment, error) {
 	ents, err := os.ReadDir(dir)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // compress replaces a plain segment by its compressed form, which holds the segment's whole lines.
-// If it is killed, it leaves the plain file, or the finished compressed file, or both.
+// If the process is killed meanwhile, the plain file, the finished compressed file, or both remain.
 func compress(s *segment) error {
 	size, err := wholeLines(s.path)
 	if err != nil {
@@ -43,7 +43,7 @@ func compress(s *segment) error {
 	return os.Remove(s.path)
 }
 
-// squeeze uses the fastest compression: a chip has other work, and the lines are similar.
+// squeeze uses the fastest compression, because a chip has other work and the lines are similar.
 func squeeze(w io.Writer, r io.Reader) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {

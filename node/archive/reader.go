@@ -9,8 +9,9 @@ import (
 	"os"
 )
 
-// Reader returns the lines of one writer, oldest first. These are the lines that existed when the
-// reader was made. A Reader works while the writer continues, and whatever state the files are in.
+// Reader returns the lines of one writer, oldest first. A Reader returns the lines that existed
+// when the Reader was made. A Reader works while the writer continues, and whatever state the files
+// are in.
 type Reader struct {
 	todo []segment
 	file io.Closer
@@ -18,13 +19,13 @@ type Reader struct {
 	skip Skipped
 }
 
-// Skipped counts what a reader skipped.
+// Skipped counts the faults because of which a reader skipped data.
 type Skipped struct {
-	Torn    int // ends of segments without a newline: left by a kill -9, or a line that is being written
-	Damaged int // lines that are not a JSON object or are too long, and segments that could not be read to their end
+	Torn    int // ends of segments without a newline: a kill -9 left the end, or the writer is writing the line
+	Damaged int // lines that are not a JSON object or are too long, and segments that could not be read to the end
 }
 
-// Read returns a reader of a writer's lines in a folder. An error is about the folder.
+// Read returns a reader of a writer's lines in a folder. An error concerns the folder.
 func Read(dir, name string) (*Reader, error) {
 	ss, err := segments(dir, name)
 	if err != nil {
@@ -33,8 +34,8 @@ func Read(dir, name string) (*Reader, error) {
 	return &Reader{todo: ss}, nil
 }
 
-// Next returns the next line without its newline, valid until the next call. Next reports false at
-// the end.
+// Next returns the next line without its newline. The line is valid until the next call. At the
+// end, Next reports false.
 func (r *Reader) Next() ([]byte, bool) {
 	for {
 		if r.in == nil {
@@ -73,8 +74,8 @@ func (r *Reader) Next() ([]byte, bool) {
 	}
 }
 
-// open begins with a segment. If the segment has been closed meanwhile, open finds it under its
-// other name. If it has been removed, open skips it.
+// open begins to read a segment. If the writer has closed the segment meanwhile, open uses the
+// closed segment's name. If the writer has removed the segment, open skips the segment.
 func (r *Reader) open(s segment) {
 	f, err := os.Open(s.path)
 	if errors.Is(err, os.ErrNotExist) && !s.closed {
@@ -105,7 +106,7 @@ func (r *Reader) end() {
 	r.file, r.in = nil, nil
 }
 
-// Skipped counts what the reader has skipped so far.
+// Skipped returns the counts of what the reader has skipped up to now.
 func (r *Reader) Skipped() Skipped { return r.skip }
 
 // Close ends the reading early.

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Config describes a writer.
+// Config holds the settings of a writer.
 type Config struct {
 	Dir    string // the archive's folder; Open makes it if it is missing
-	Name   string // of the writer, such as a chip's: letters, digits, '_' and '.', at most 64
+	Name   string // name of the writer, such as a chip's: letters, digits, '_' and '.', at most 64
 	Limits Limits
 
-	open func(path string, flags int) (file, error) // nil: os.OpenFile
+	open func(path string, flags int) (file, error) // opens a file; nil: os.OpenFile
 }
 
-// file is the part of an open file that a writer needs.
+// file holds the methods of an open file that a writer needs.
 type file interface {
 	io.Writer
 	io.Closer
@@ -43,22 +43,22 @@ type Notice struct {
 // Invariant: the first size bytes of out are whole lines.
 type Writer struct {
 	cfg  Config
-	out  file // nil: no segment could be opened yet
+	out  file // nil: the writer has not opened a segment yet
 	seg  segment
 	size int64
 
-	pending []byte // whole lines
+	pending []byte // whole lines that wait to be written
 	stopped bool
-	since   time.Time // when writing stopped
+	since   time.Time // when the writer stopped writing
 	retryAt time.Time
-	lost    uint64 // lines lost since then
+	lost    uint64 // lines lost since the writer stopped writing
 	removed uint64
 }
 
 // Open makes or continues the archive of one writer at the time now. Open finishes what a killed
-// process left half done, and cuts off a torn last line. A disk that cannot be written now is not
-// an error, but leads to a notice of the first [Writer.Append]. Errors name the folder, the limit
-// or the name. Open refuses a second writer of the same name.
+// process left unfinished, and cuts off a torn last line. If the disk cannot be written now, Open
+// returns no error, but the first [Writer.Append] returns a notice. Errors name the folder, the
+// limit or the name. Open refuses a second writer of the same name.
 func Open(cfg Config, now time.Time) (*Writer, error) {
 	var err error
 	if cfg.Limits, err = cfg.Limits.check(); err != nil {
@@ -111,7 +111,8 @@ func (w *Writer) resume() error {
 	return nil
 }
 
-// lock keeps a second writer away while the file is open, if the file system supports that.
+// lock keeps a second writer from opening the file while the file is open. Some file systems do not
+// support such a lock.
 func lock(f file, path string) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return fmt.Errorf("another process writes %s: %w", path, err)
@@ -119,7 +120,7 @@ func lock(f file, path string) error {
 	return nil
 }
 
-// wholeLines is how many bytes of a segment belong to whole lines.
+// wholeLines returns how many bytes of a segment belong to whole lines.
 func wholeLines(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -137,14 +138,14 @@ func wholeLines(path string) (int64, error) {
 	}
 	i := bytes.LastIndexByte(tail, '\n')
 	if i < 0 && from > 0 {
-		return fi.Size(), nil // no line of ours is that long: leave it to the reader
+		return fi.Size(), nil // the writer never writes a line of this length; the reader decides
 	}
 	return from + int64(i) + 1, nil
 }
 
-// Append writes lines, each with its newline, or keeps them until it can write. Append refuses a
-// line longer than [MaxLine], and bytes after the last newline, with an error. Append then writes
-// none of the lines. The notice is nil unless writing stops or resumes.
+// Append writes lines, each with its newline. If the writer cannot write now, Append keeps the
+// lines until the writer can. If a line is longer than [MaxLine], or bytes follow the last newline,
+// Append returns an error and writes no line. Unless writing stops or resumes, the notice is nil.
 func (w *Writer) Append(now time.Time, lines []byte) (*Notice, error) {
 	for rest := lines; len(rest) > 0; {
 		i := bytes.IndexByte(rest, '\n')
@@ -161,10 +162,10 @@ func (w *Writer) Append(now time.Time, lines []byte) (*Notice, error) {
 	return w.Retry(now), nil
 }
 
-// Retry writes the waiting lines, and closes a segment that has become too old. The owner calls it
-// from time to time, and every second while writing has stopped.
+// Retry writes the waiting lines, and closes a segment that has become too old. The owner calls
+// Retry from time to time, and every second while writing has stopped.
 func (w *Writer) Retry(now time.Time) *Notice {
-	if w.stopped && now.Before(w.retryAt) && w.retryAt.Sub(now) <= retryAfter { // the clock may have been set back
+	if w.stopped && now.Before(w.retryAt) && w.retryAt.Sub(now) <= retryAfter { // the last condition is false if the clock has been set back
 		return nil
 	}
 	path, err := w.flush(now)
@@ -189,7 +190,7 @@ func (w *Writer) Retry(now time.Time) *Notice {
 	return nil
 }
 
-// flush writes the pending lines. Path is the file or folder that an error is about.
+// flush writes the pending lines. The result path is the file or folder that an error concerns.
 func (w *Writer) flush(now time.Time) (path string, err error) {
 	w.rotate(now)
 	if len(w.pending) == 0 {
@@ -211,7 +212,7 @@ func (w *Writer) flush(now time.Time) (path string, err error) {
 	w.pending = w.pending[:copy(w.pending, w.pending[whole:])]
 	if whole < n {
 		if terr := w.out.Truncate(w.size); terr != nil {
-			// The torn line would spoil the next line, so another segment begins.
+			// The torn line would spoil the next line. For that reason another segment begins.
 			w.out.Close()
 			w.out = nil
 			err = errors.Join(err, terr)
@@ -238,8 +239,8 @@ func (w *Writer) begin(now time.Time) error {
 	return nil
 }
 
-// rotate closes the open segment if that is due. A segment older than now, by a clock that was set
-// back, is due too.
+// rotate closes the open segment if the segment is due. If the clock was set back, a segment may be
+// from later than now. Such a segment is due too.
 func (w *Writer) rotate(now time.Time) {
 	if w.out == nil || w.size == 0 {
 		return
@@ -254,8 +255,8 @@ func (w *Writer) rotate(now time.Time) {
 }
 
 // tidy compresses closed segments that are still plain. tidy removes the oldest segments above the
-// limit, and the unfinished files of a killed process. What fails is tried again the next time. The
-// lines are kept in any case.
+// limit, and the unfinished files of a killed process. If one of these steps fails, the next call
+// tries the step again. The lines stay in any case.
 func (w *Writer) tidy() {
 	ents, _ := os.ReadDir(w.cfg.Dir)
 	for _, e := range ents {
@@ -274,7 +275,7 @@ func (w *Writer) tidy() {
 		s := &ss[i]
 		open := w.out != nil && s.number == w.seg.number
 		if s.closed {
-			os.Remove(strings.TrimSuffix(s.path, ".gz")) // the writer was killed between the two names
+			os.Remove(strings.TrimSuffix(s.path, ".gz")) // the writer was killed after it made the compressed file and before it removed the plain file
 		} else if !open && compress(s) == nil {
 			s.closed, s.path = true, s.gz()
 		}
@@ -294,14 +295,15 @@ func (w *Writer) tidy() {
 	}
 }
 
-// Removed counts the segments that were removed because the archive was at its limit.
+// Removed returns the number of segments that the writer removed because the archive was at its
+// limit.
 func (w *Writer) Removed() uint64 { return w.removed }
 
-// Lost counts the lines that were lost since writing stopped; 0 while it works.
+// Lost returns the number of lines lost since writing stopped. While writing works, Lost returns 0.
 func (w *Writer) Lost() uint64 { return w.lost }
 
-// Close writes the waiting lines and syncs the open segment. The error says what could not be
-// written.
+// Close writes the waiting lines and syncs the open segment. The error says what Close could not
+// write.
 func (w *Writer) Close(now time.Time) error {
 	path, err := w.flush(now)
 	if n := bytes.Count(w.pending, []byte{'\n'}) + int(w.lost); err != nil {

@@ -1,4 +1,5 @@
-// Package chart draws line charts as SVG. It is pure: the caller decides where to write the charts.
+// Package chart draws line charts as SVG. The package is pure: the caller decides where to write
+// the charts.
 package chart
 
 import (
@@ -11,16 +12,16 @@ import (
 // Chart is a line chart.
 type Chart struct {
 	Title      string
-	X, Y       string // what the axes show
-	LogX, LogY bool   // to the base 2
+	X, Y       string // titles of the axes
+	LogX, LogY bool   // true: the axis is logarithmic, to the base 2
 	Lines      []Line
 }
 
-// Line is one series of a chart, in the order of X.
+// Line is one series of a chart. Its points are in the order of X.
 type Line struct {
 	Name string
 	X, Y []float64
-	Bare bool // no dots: a computed line, dashed
+	Bare bool // the line has no dots: a computed line, drawn dashed
 }
 
 // The chart's frame, in pixels.
@@ -36,7 +37,7 @@ const (
 	chartLineWidth, chartDot = 2, 3
 )
 
-// chartColours are told apart by people who see few colours too (Okabe and Ito).
+// chartColours are colours that people with colour blindness can also tell apart (Okabe and Ito).
 var chartColours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"}
 
 // axis maps values to pixels.
@@ -81,7 +82,7 @@ func newAxis(vs []float64, log bool) axis {
 	return a
 }
 
-// at is where v lies between low and high, 0 to 1.
+// at returns where v lies between low and high, from 0 to 1.
 func (a axis) at(v float64) float64 {
 	if a.log {
 		return math.Log(max(v, a.low)/a.low) / math.Log(a.high/a.low)
@@ -89,7 +90,7 @@ func (a axis) at(v float64) float64 {
 	return (v - a.low) / (a.high - a.low)
 }
 
-// SVG renders the chart.
+// SVG returns the chart as SVG.
 func (c *Chart) SVG() string {
 	var xs, ys []float64
 	for _, l := range c.Lines {
@@ -135,7 +136,7 @@ func (c *Chart) SVG() string {
 	return b.String()
 }
 
-// tick renders a value at an axis.
+// tick returns the text for a value at an axis.
 func tick(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1024 && math.Mod(v, 1024) == 0:

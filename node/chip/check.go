@@ -6,7 +6,8 @@ import (
 	"ttfabric/router"
 )
 
-// CheckInvariants returns what is wrong with the chip's own state; nil when all is well. For tests and the simulator.
+// CheckInvariants returns an error if the chip's own state is inconsistent. Tests and
+// the simulator call CheckInvariants.
 func (c *machine) CheckInvariants() error {
 	for i := range c.ports.list {
 		if err := c.ports.list[i].link.CheckInvariants(); err != nil {
@@ -21,7 +22,7 @@ func (c *machine) CheckInvariants() error {
 	return nil
 }
 
-// checkSlots finds that every packet buffer is in use by one holder, and none is lost.
+// checkSlots returns an error unless every packet buffer has exactly one holder.
 func (c *machine) checkSlots() error {
 	held := c.router.InFlight() + len(c.outbox.replies)
 	for i := range c.ports.list {

@@ -1,18 +1,18 @@
-// Package chip composes one fabric node: its links, its router, its memory and
-// the flows that begin and end there. A chip moves values between them and
-// decides nothing of its own: the links (ttlink), the router (router), the
-// tables (router/route, router/control), the memory (node/noc) and the flows
-// (node/flow) decide. pump.go names the stages of the data path in order.
+// Package chip composes one fabric node: its links, its router, its memory and the
+// flows that begin and end at the node. A chip moves values between these parts. The
+// parts make all decisions: the links (ttlink), the router (router), the tables
+// (router/route, router/control), the memory (node/noc) and the flows (node/flow).
+// pump.go names the stages of the data path in order.
 //
-// A chip is a pure machine. A live node drives the chip with sockets, a
-// simulation with an event heap.
+// A chip is a pure machine. A live node drives the chip with sockets. A simulation
+// drives the chip with an event heap.
 //
 // # Order of calls
 //
 // A step of a chip is one batch of inputs, then Pump, then all outputs:
 //
-//	c.HandleDatagram(now, ch, b) // as many as have come; likewise HandleRequest, SetPath, ...
-//	c.Tick(now)                  // when Deadline has come
+//	c.HandleDatagram(now, ch, b) // once for each datagram; also HandleRequest, SetPath and the other inputs
+//	c.Tick(now)                  // when the time of Deadline has come
 //	c.Pump(now)                  // once for the batch
 //	for ch, t, ok := c.PollTransmit(now); ok; ch, t, ok = c.PollTransmit(now) { ... }
 //	for r, ok := c.PollResult(); ok; r, ok = c.PollResult() { ... }
@@ -38,40 +38,41 @@ import (
 const (
 	graceDeadTimes = 4 // grace period of a dead next hop, in times of the profile's DeadTraffic
 	holdDeadTimes  = 2 // silence after which a link is out of service, in times of DeadTraffic
-	bootDeadTimes  = 5 // the same for a link that has never been up, in times of DeadIdle
+	bootDeadTimes  = 5 // silence after which a link that has never been up is out of service, in times of DeadIdle
 )
 
 // Config describes a chip.
 type Config struct {
 	Node        wire.FabricNodeID
-	Incarnation wire.Incarnation // of this start of the chip; random, not zero
-	FlowEpoch   uint32           `json:"Life"` // first epoch of each flow from this chip; greater than in former incarnations, such as the start in milliseconds. 0: derived from Incarnation, which can cost a round trip
+	Incarnation wire.Incarnation // number of this start of the chip; random, not zero
+	FlowEpoch   uint32           `json:"Life"` // first epoch of each flow from this chip; greater than in former incarnations, for example the time of the start in milliseconds; 0: derived from Incarnation, which can cost a round trip
 	Topology    *topo.Topology
 	Route       route.Config
 	Profile     ttlink.Profile     // times of the links; zero: ttlink.ProfileLAN
 	Slots       router.SlotProfile // zero: router.SlotSpec
-	MaxPayload  int                // largest padded frame payload, bytes; until SetMaxPayload says more
-	Window      int                // bytes of a link's retransmit slab; 0: what the peer's slots can hold, if the peer has as many
-	LocalFirst  bool               // see router.Config
-	Timeout     router.Timeout     // zero: off
-	TTL         uint16             // of new packets, in hops; 0: the hops of the longest route (Spec §7.2)
+	MaxPayload  int                // largest padded frame payload, in bytes, until a call of SetMaxPayload
+	Window      int                // length of a link's retransmit slab, in bytes; 0: the length that the slots of a peer with the same Slots can hold
+	LocalFirst  bool               // field of the same name in router.Config
+	Timeout     router.Timeout     // timeout for the heads of channels; zero: off
+	TTL         uint16             // TTL of new packets, in hops; 0: the hops of the longest route (Spec §7.2)
 	MemoryLimit int64              // bytes of host memory for tiles; 0: the memory's default
 	Seed        uint64
 }
 
-// Chip is one fabric node. Its inputs go to the machine, or through a wrapper
-// such as a recorder, see [Chip.Wrap]. A Chip is not safe for concurrent use.
+// Chip is one fabric node. The inputs of a Chip go to the machine directly, or through
+// a wrapper such as a recorder (see [Chip.Wrap]). A Chip is not safe for concurrent
+// use.
 type Chip struct {
 	Inputs
 	state
 }
 
-// state makes all that can be read of the machine methods of [Chip]. The
-// machine's own inputs are one level deeper than those of [Inputs], so that Go
-// selects those of Inputs.
+// state embeds the machine, so that [Chip] has the machine's methods that read state.
+// The machine's input methods are embedded one level deeper than the methods of
+// [Inputs]. Go therefore selects the methods of Inputs.
 type state struct{ *machine }
 
-// New returns a chip with all its ports off. The error names what in cfg makes no chip.
+// New returns a chip with all its ports off. The error names what is wrong in cfg.
 func New(now mono.Time, cfg Config) (*Chip, error) {
 	c, err := newMachine(now, cfg)
 	if err != nil {
@@ -80,41 +81,42 @@ func New(now mono.Time, cfg Config) (*Chip, error) {
 	return &Chip{c, state{c}}, nil
 }
 
-// Wrap has all inputs go through what around returns for them. A wrapper that is
-// to see every input must be installed before the first one.
+// Wrap calls the function "around" with the present Inputs, and sends all later inputs
+// to the Inputs that "around" returns. To see every input, a wrapper must be installed
+// before the first input.
 func (c *Chip) Wrap(around func(Inputs) Inputs) { c.Inputs = around(c.Inputs) }
 
-// Unwrap has all inputs go to the machine again.
+// Unwrap sends all later inputs directly to the machine again.
 func (c *Chip) Unwrap() { c.Inputs = c.machine }
 
-// machine is what a chip is composed of.
+// machine holds the parts of a chip.
 type machine struct {
 	cfg     Config
 	ports   ports
-	control *control.Control // which cables are in service
-	tables  tables           // the routes around those that are not
+	control *control.Control // control plane, which knows the cables in service
+	tables  tables           // routes around the cables that are out of service
 	router  *router.Router
-	pool    *router.Pool // of the router's packets
+	pool    *router.Pool // buffers of the router's packets
 	memory  *noc.Memory
-	source  *flow.Source // of the requests of this chip
-	sink    *flow.Sink   // of the requests of others
+	source  *flow.Source // flows of this chip's own requests
+	sink    *flow.Sink   // flows of other chips' requests
 	program program
 	outbox  outbox
 
 	events    eventLog
 	sightings []Sighting
-	counters  Counters                // of these, those that neither source nor sink counts
-	refused   [wire.NumClasses]uint64 // packets that the router delivered here and the chip could not read, or that are for another chip
+	counters  Counters                // the counters that neither source nor sink counts
+	refused   [wire.NumClasses]uint64 // packets that the router delivered to this chip, but that the chip could not read or that are for another chip
 	scratch   scratch
 }
 
-// scratch is memory that is used anew for each packet.
+// scratch is memory that the chip reuses for each packet.
 type scratch struct {
-	arriving   wire.Packet            // the packet that is being handled
-	exceptions []wire.Exception       // of the completion that is being handled
-	payload    []byte                 // of the control packet that is being sent
-	route      [wire.MaxHops + 1]byte // of the packet that is being given another route
-	members    []wire.FabricNodeID    // behind a dropped copy of a multicast
+	arriving   wire.Packet            // packet that the chip handles now
+	exceptions []wire.Exception       // exceptions of the completion that the chip handles now
+	payload    []byte                 // payload of the control packet that the chip sends now
+	route      [wire.MaxHops + 1]byte // route of the packet that the chip reroutes now
+	members    []wire.FabricNodeID    // members that a dropped copy of a multicast would have reached
 }
 
 func newMachine(now mono.Time, cfg Config) (*machine, error) {
@@ -153,8 +155,9 @@ func newMachine(now mono.Time, cfg Config) (*machine, error) {
 	return c, nil
 }
 
-// windowFor is a retransmit slab that holds as many packets as the peer's
-// slots, with a quarter on top for the frames around their pieces.
+// windowFor returns the length of a retransmit slab, in bytes. The slab holds as many
+// packets as the peer's slots, and a quarter more for the frames around the pieces of
+// the packets.
 func windowFor(p router.SlotProfile) int {
 	n := 0
 	for _, s := range p.Receiver {
@@ -163,16 +166,16 @@ func windowFor(p router.SlotProfile) int {
 	return min(max(n, ttlink.MinWindow), ttlink.DefaultWindow)
 }
 
-// Node is the chip's address.
+// Node returns the chip's address.
 func (c *machine) Node() wire.FabricNodeID { return c.cfg.Node }
 
-// Incarnation is the chip's, from its configuration.
+// Incarnation returns the chip's incarnation, from the configuration of the chip.
 func (c *machine) Incarnation() wire.Incarnation { return c.cfg.Incarnation }
 
-// Memory is the chip's tile memory.
+// Memory returns the chip's tile memory.
 func (c *machine) Memory() *noc.Memory { return c.memory }
 
-// Tick does what time demands.
+// Tick handles all deadlines that have passed.
 func (c *machine) Tick(now mono.Time) {
 	for i := range c.ports.list {
 		if d, ok := c.ports.list[i].link.Deadline(); ok && !d.After(now) {
@@ -181,13 +184,12 @@ func (c *machine) Tick(now mono.Time) {
 		}
 	}
 	c.source.Tick(now)
-	c.tellProgram()
 	if c.control.Tick(now) {
 		c.install(now)
 	}
 }
 
-// Deadline is when Tick, and the Pump behind it, is due next.
+// Deadline returns the time at which the next Tick, followed by a Pump, is due.
 func (c *machine) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	for i := range c.ports.list {
@@ -210,7 +212,7 @@ func (c *machine) Deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// Close says goodbye on every link.
+// Close sends a goodbye on every link.
 func (c *machine) Close(now mono.Time) {
 	for i := range c.ports.list {
 		c.ports.list[i].link.Close(now)

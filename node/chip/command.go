@@ -11,13 +11,13 @@ import (
 // PortEvent is a command that a port has carried out.
 type PortEvent struct {
 	Command router.Command
-	Flush   bool         // the command was to flush; Command has no meaning
-	Was     router.State // before
-	State   router.State // after
-	Flushed int          // packets given up by a flush
+	Flush   bool         // the command was a flush; Command then has no meaning
+	Was     router.State // state before the command
+	State   router.State // state after the command
+	Flushed int          // number of packets that a flush gave up
 }
 
-// Action says in one word what happened to the port.
+// Action returns one word for what happened to the port.
 func (e *PortEvent) Action() string {
 	switch {
 	case e.Flush:
@@ -32,7 +32,7 @@ func (e *PortEvent) Action() string {
 	return "resumed"
 }
 
-// Command tells the router of a port to run, pause or drain, or to train its link anew.
+// Command tells the router of a port to run, pause, drain or retrain.
 func (c *machine) Command(now mono.Time, ch wire.Channel, cmd router.Command) error {
 	i := c.ports.index(ch)
 	switch {
@@ -48,7 +48,7 @@ func (c *machine) Command(now mono.Time, ch wire.Channel, cmd router.Command) er
 		}
 	}
 	if !c.router.Order(now, i, cmd) && cmd != router.CommandRetrain {
-		return nil // the port does so already
+		return nil // the port is already in this state
 	}
 	c.tell(now, i, e)
 	c.linkEvents(now, i)
@@ -68,7 +68,7 @@ func (c *machine) Flush(now mono.Time, ch wire.Channel) (int, error) {
 	return e.Flushed, nil
 }
 
-// tell makes an event of a command that a port carries out.
+// tell adds an event for a command that a port carries out.
 func (c *machine) tell(now mono.Time, i int, e *PortEvent) {
 	c.events.add(Event{At: now, Local: c.ports.list[i].Local, Peer: c.ports.list[i].Peer, Port: e})
 }

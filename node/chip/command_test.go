@@ -4,19 +4,20 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 // line is three chips in a row, 0 to 2, and a write from the first to the last.
-func line(t *testing.T) (*fabric, Request) {
+func line(t *testing.T) (*fabric, flow.Request) {
 	t.Helper()
 	m, err := topo.Named("mesh:1x3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newFabric(t, m), Request{Dst: m.Chips[2].Node, Payload: []byte("data"),
+	return newFabric(t, m), flow.Request{Dst: m.Chips[2].Node, Payload: []byte("data"),
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 64)}}
 }
 
@@ -53,7 +54,7 @@ func TestPauseHoldsBack(t *testing.T) {
 	w.command(1, wire.East, router.CommandPause)
 	taken := 0
 	for range 200 {
-		if w.chips[0].HandleRequest(w.now, write) == Accepted {
+		if w.chips[0].HandleRequest(w.now, write) == flow.Accepted {
 			taken++
 		}
 		w.run(time.Millisecond)
@@ -66,7 +67,7 @@ func TestPauseHoldsBack(t *testing.T) {
 	w.command(1, wire.East, router.CommandRun)
 	rs := w.results(0, taken)
 	for _, r := range rs {
-		if r.Fate != FateDone {
+		if r.Fate != flow.FateDone {
 			t.Fatalf("%+v", r)
 		}
 	}
@@ -86,7 +87,7 @@ func TestDrainTellsSources(t *testing.T) {
 	}
 	rs := w.results(0, 5)
 	for _, r := range rs {
-		if r.Fate != FateLost || r.Drop != wire.DropDrained || r.At != w.m.Chips[1].Node {
+		if r.Fate != flow.FateLost || r.Drop != wire.DropDrained || r.At != w.m.Chips[1].Node {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -94,7 +95,7 @@ func TestDrainTellsSources(t *testing.T) {
 	back := write
 	back.Dst = w.m.Chips[0].Node
 	w.chips[2].HandleRequest(w.now, back)
-	if rs := append(rs, w.results(2, 1)...); len(rs) != 6 || rs[5].Fate != FateDone {
+	if rs := append(rs, w.results(2, 1)...); len(rs) != 6 || rs[5].Fate != flow.FateDone {
 		t.Errorf("%+v", rs)
 	}
 	if d := w.chips[1].Status().Counters.Dropped[wire.DropDrained]; d != 5 {
@@ -102,7 +103,7 @@ func TestDrainTellsSources(t *testing.T) {
 	}
 	w.command(1, wire.East, router.CommandRun)
 	w.chips[0].HandleRequest(w.now, write)
-	if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+	if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != flow.FateDone {
 		t.Errorf("%+v", rs)
 	}
 	w.check()
@@ -114,7 +115,7 @@ func TestFlushTellsSources(t *testing.T) {
 	w.command(1, wire.East, router.CommandPause)
 	taken := 0
 	for range 30 {
-		if w.chips[0].HandleRequest(w.now, write) == Accepted {
+		if w.chips[0].HandleRequest(w.now, write) == flow.Accepted {
 			taken++
 		}
 		w.run(time.Millisecond)
@@ -136,9 +137,9 @@ func TestFlushTellsSources(t *testing.T) {
 	lost, done := 0, 0
 	for _, r := range w.results(0, taken) {
 		switch {
-		case r.Fate == FateLost && r.Drop == wire.DropFlushed:
+		case r.Fate == flow.FateLost && r.Drop == wire.DropFlushed:
 			lost++
-		case r.Fate == FateDone:
+		case r.Fate == flow.FateDone:
 			done++
 		default:
 			t.Errorf("%+v", r)
@@ -155,7 +156,7 @@ func TestRetrainCommand(t *testing.T) {
 	for range 50 {
 		w.chips[0].HandleRequest(w.now, write)
 		w.command(1, wire.West, router.CommandRetrain)
-		if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+		if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != flow.FateDone {
 			t.Fatalf("%+v", rs)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
@@ -16,7 +17,7 @@ func TestNoAllocationPerPacket(t *testing.T) {
 		size    int
 	}{{"mesh:1x3", 64}, {"mesh:1x3", wire.MaxPayload}, {"ring:4", 64}} {
 		w, size := newFabric(t, named(t, c.machine)), c.size
-		r := Request{Dst: w.m.Chips[2].Node, Payload: make([]byte, size), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+		r := flow.Request{Dst: w.m.Chips[2].Node, Payload: make([]byte, size), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
 		const packets = 200
 		round := func() {
 			sent, done := 0, 0
@@ -24,14 +25,14 @@ func TestNoAllocationPerPacket(t *testing.T) {
 				if end.Before(w.now) {
 					t.Fatalf("%d of %d packets done within a second", done, packets)
 				}
-				for ; sent < packets && w.chips[0].HandleRequest(w.now, r) == Accepted; sent++ {
+				for ; sent < packets && w.chips[0].HandleRequest(w.now, r) == flow.Accepted; sent++ {
 					r.Other = sent%2 == 0 && c.machine == "ring:4"
 				}
 				for range 4 {
 					w.move()
 				}
 				for x, ok := w.chips[0].PollResult(); ok; x, ok = w.chips[0].PollResult() {
-					if done++; x.Fate != FateDone {
+					if done++; x.Fate != flow.FateDone {
 						t.Fatalf("%+v", x)
 					}
 				}

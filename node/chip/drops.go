@@ -7,10 +7,10 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// abandon reports the packets that the router gave up to their sources, and
-// stuck channels to whoever polls events. Whatever empties channels calls abandon
-// at once: the channels can fill again before the next Pump, and the pool has no
-// room for their former packets as well.
+// abandon reports the packets that the router gave up to the sources of the packets.
+// abandon adds an event for each stuck channel. Every method that empties channels must
+// call abandon at once. The reason is that the channels can fill again before the next
+// Pump. The pool has no room for both the former packets and the new packets.
 func (c *machine) abandon(now mono.Time) bool {
 	c.noteStuck(now)
 	moved := false
@@ -28,7 +28,8 @@ func (c *machine) abandon(now mono.Time) bool {
 	}
 }
 
-// noteStuck makes an event of each channel whose head could not move for the timeout.
+// noteStuck adds an event for each channel if the first packet of the channel could not
+// move for the timeout.
 func (c *machine) noteStuck(now mono.Time) {
 	for {
 		s, ok := c.router.PollStuck()
@@ -42,7 +43,8 @@ func (c *machine) noteStuck(now mono.Time) {
 	}
 }
 
-// report tells the source of a dropped request or probe. Of other packets nobody is told.
+// report sends a drop report to the source of a dropped request or probe. The chip
+// sends no report about packets of other types.
 func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView) {
 	t := v.Type()
 	if t != wire.PacketRequest && t != wire.PacketProbe {
@@ -53,7 +55,7 @@ func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView) {
 		FlowSeq: seq, Reason: d.Reason, Channel: d.Channel, ID: v.ID(), Type: t}}
 	known := r.ofCopy(d, v)
 	switch {
-	case !known: // nobody could say which members the copy would have reached
+	case !known: // nobody can know which members the copy would have reached
 	case r.to == c.cfg.Node:
 		c.dropped(now, &r.DropReport, c.cfg.Node)
 	case len(c.outbox.reports) < MaxReports:
@@ -63,7 +65,8 @@ func (c *machine) report(now mono.Time, d router.Drop, v wire.PacketView) {
 	}
 }
 
-// ofCopy adds what a report says of a multicast's copy; false where the copy leads nowhere.
+// ofCopy adds the facts about a multicast's copy to a report. ofCopy returns false if
+// the copy has no direction.
 func (r *report) ofCopy(d router.Drop, v wire.PacketView) bool {
 	if v.Trunk() == wire.TrunkNone {
 		return true
@@ -72,7 +75,8 @@ func (r *report) ofCopy(d router.Drop, v wire.PacketView) bool {
 	return d.Dir < wire.NumDirections
 }
 
-// dropped tells the source that the router of a chip gave up a request of this chip.
+// dropped tells the flow source of this chip that a router gave up one of its requests.
+// The router belongs to chip "at".
 func (c *machine) dropped(now mono.Time, r *wire.DropReport, at wire.FabricNodeID) {
 	behind := c.scratch.members[:0]
 	if r.Group != 0 {
@@ -87,10 +91,9 @@ func (c *machine) dropped(now mono.Time, r *wire.DropReport, at wire.FabricNodeI
 		c.scratch.members = behind
 	}
 	c.source.HandleDrop(now, r, at, behind)
-	c.tellProgram()
 }
 
-// completion hands the source a completion.
+// completion hands a completion to the flow source of this chip.
 func (c *machine) completion(now mono.Time, from flow.Key, payload []byte) {
 	m, err := wire.DecodeCompletion(payload, c.scratch.exceptions[:0])
 	if err != nil {
@@ -99,5 +102,4 @@ func (c *machine) completion(now mono.Time, from flow.Key, payload []byte) {
 	}
 	c.scratch.exceptions = m.Exceptions[:0]
 	c.source.HandleCompletion(now, from, &m)
-	c.tellProgram()
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // inlineWrite is a write to chip i of a fabric.
-func (w *fabric) inlineWrite(i int) Request {
-	return Request{Dst: w.m.Chips[i].Node, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 64), Value: 7}}
+func (w *fabric) inlineWrite(i int) flow.Request {
+	return flow.Request{Dst: w.m.Chips[i].Node, Command: wire.Command{Type: wire.NocInlineWrite, Addr: wire.NewNocAddr(1, 1, 64), Value: 7}}
 }
 
 // forgetSent leaves a chip with a source as a new process has it, whose flows begin with an epoch.
@@ -25,7 +25,7 @@ func (c *Chip) forgetHeard() { c.sink = flow.NewSink() }
 // request is refused and ends as unknown, and from then on all is well.
 func TestClockSetBack(t *testing.T) {
 	w := newFabric(t, named(t, "line:3"))
-	send := func() Result {
+	send := func() flow.Result {
 		w.chips[0].HandleRequest(w.now, w.inlineWrite(2))
 		rs := w.results(0, 1)
 		if len(rs) != 1 {
@@ -34,14 +34,14 @@ func TestClockSetBack(t *testing.T) {
 		return rs[0]
 	}
 	w.chips[0].forgetSent(1000)
-	if r := send(); r.Fate != FateDone {
+	if r := send(); r.Fate != flow.FateDone {
 		t.Fatalf("%+v", r)
 	}
 	w.chips[0].forgetSent(1000 - 160) // as if it had started anew, by a clock that was set back
-	if r := send(); r.Fate != FateUnknown || r.Doubt != DoubtOlder {
+	if r := send(); r.Fate != flow.FateUnknown || r.Doubt != flow.DoubtOlder {
 		t.Errorf("%+v", r)
 	}
-	if r := send(); r.Fate != FateDone {
+	if r := send(); r.Fate != flow.FateDone {
 		t.Errorf("%+v", r)
 	}
 	if n := w.chips[2].Status().Counters; n.Performed != 2 || n.StaleRequests != 1 {
@@ -58,7 +58,7 @@ func TestEpochsOverTime(t *testing.T) {
 		for _, at := range []time.Time{start, start.Add(up)} {
 			w.chips[0].forgetSent(uint32(at.UnixMilli()))
 			w.chips[0].HandleRequest(w.now, w.inlineWrite(2))
-			if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+			if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != flow.FateDone {
 				t.Errorf("after %v: %+v", up, rs)
 			}
 		}
@@ -68,27 +68,27 @@ func TestEpochsOverTime(t *testing.T) {
 // TestIdleFlow restarts a destination while a flow is idle: the next request is done as if the destination had never stopped.
 func TestIdleFlow(t *testing.T) {
 	w := newFabric(t, named(t, "line:2"))
-	ask := func() Result {
+	ask := func() flow.Result {
 		w.chips[0].HandleRequest(w.now, w.inlineWrite(1))
 		if rs := w.results(0, 1); len(rs) == 1 {
 			return rs[0]
 		}
-		return Result{Fate: FateUnknown}
+		return flow.Result{Fate: flow.FateUnknown}
 	}
-	if r := ask(); r.Fate != FateDone {
+	if r := ask(); r.Fate != flow.FateDone {
 		t.Fatalf("%+v", r)
 	}
 	w.run(50 * time.Millisecond)
 	w.chips[1].forgetHeard()
-	if r := ask(); r.Fate != FateRefused || r.Outcome != wire.OutcomeUnknownFlow {
+	if r := ask(); r.Fate != flow.FateRefused || r.Outcome != wire.OutcomeUnknownFlow {
 		t.Errorf("%+v", r)
 	}
-	if r := ask(); r.Fate != FateDone {
+	if r := ask(); r.Fate != flow.FateDone {
 		t.Errorf("%+v", r)
 	}
 	w.run(200 * time.Millisecond)
 	w.chips[1].forgetHeard()
-	if r := ask(); r.Fate != FateDone {
+	if r := ask(); r.Fate != flow.FateDone {
 		t.Errorf("after a pause: %+v", r)
 	}
 }

@@ -7,21 +7,22 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// MaxEvents is the number of events that wait to be polled; the chip counts and drops further ones.
+// MaxEvents is the largest number of events that wait to be polled. The chip counts and
+// drops further events.
 const MaxEvents = 1024
 
-// Event is something that people want to hear of: a change of a link, new
-// tables, a command to a port, a stuck channel, or dropped packets.
+// Event is a notice for people: a change of a link, new tables, a command to a port, a
+// stuck channel, or dropped packets.
 type Event struct {
 	At     mono.Time
 	Local  wire.PortID
 	Peer   wire.PortID
-	Link   ttlink.Event    // with a Kind, for link events
-	Drop   wire.DropReason // for drops: why
-	Tables *Tables         // for new tables: which
-	Stuck  *router.Stuck   // for timeouts: the channel whose head could not move
-	Port   *PortEvent      // for commands: what a port has done
-	Count  uint64          // for drops: how many in a row, from Src to Dst
+	Link   ttlink.Event    // for link events: the event, with a Kind
+	Drop   wire.DropReason // for drops: the reason
+	Tables *Tables         // for new tables: the tables
+	Stuck  *router.Stuck   // for timeouts: the channel that could not move its first packet
+	Port   *PortEvent      // for commands: the command that a port has carried out
+	Count  uint64          // for drops: number of equal drops in a row, from Src to Dst
 	Src    wire.FabricNodeID
 	Dst    wire.FabricNodeID
 }
@@ -29,7 +30,7 @@ type Event struct {
 // eventLog holds the events that wait to be polled.
 type eventLog struct {
 	list    []Event
-	dropped uint64 // events for which there was no room
+	dropped uint64 // number of events that found no room
 }
 
 func (l *eventLog) add(e Event) {
@@ -40,7 +41,8 @@ func (l *eventLog) add(e Event) {
 	l.list = append(l.list, e)
 }
 
-// drop notes a dropped packet. Drops of the same kind in a row are one event.
+// drop adds an event for a dropped packet. Consecutive drops with the same reason,
+// channel, source and destination share one event.
 func (l *eventLog) drop(now mono.Time, d router.Drop, v wire.PacketView) {
 	e := Event{At: now, Drop: d.Reason, Count: 1, Src: v.Src(), Dst: v.Dst()}
 	e.Local.Channel = d.Channel
@@ -53,12 +55,12 @@ func (l *eventLog) drop(now mono.Time, d router.Drop, v wire.PacketView) {
 	l.add(e)
 }
 
-// stuck notes a channel whose head could not move.
+// stuck adds an event for a channel that could not move its first packet.
 func (l *eventLog) stuck(now mono.Time, p *port, s router.Stuck) {
 	l.add(Event{At: now, Local: p.Local, Peer: p.Peer, Stuck: &s, Src: s.Src, Dst: s.Dst})
 }
 
-// PollEvent yields events, oldest first, and posts them to the mailboxes.
+// PollEvent returns the oldest event that waits, and posts the event to the mailboxes.
 func (c *machine) PollEvent() (Event, bool) {
 	if len(c.events.list) == 0 {
 		return Event{}, false

@@ -7,12 +7,13 @@ import (
 )
 
 // Fallback channels (Spec §7.4.1.1): the cable of a working link also carries the
-// frames of links to the same chip whose own cables don't. Such a link keeps its
-// session, sequence numbers, slots and credits, and so its routing plane. Only
-// the cable of its frames is another. The link whose cable it is knows nothing of
-// these frames.
+// frames of parallel links whose own cables fail. A parallel link leads to the same
+// chip in the same direction. A link on a fallback channel keeps its session, sequence
+// numbers, slots, credits and routing plane. Only the cable under the link's frames
+// changes. The link that owns the working cable does not see these frames.
 
-// offer lets the links beside port i use the port's cable, or takes the cable from them.
+// offer lets the links parallel to port i use the port's cable if on is true. If on is
+// false, offer withdraws the cable from these links.
 func (c *machine) offer(now mono.Time, i int, on bool) {
 	p := &c.ports.list[i]
 	if p.offered == on {
@@ -28,10 +29,11 @@ func (c *machine) offer(now mono.Time, i int, on bool) {
 	}
 }
 
-// addressed finds the link that a datagram on port i is for. That may be another
-// link to the same chip, whose frames come by this cable. A hello names the cable
-// that it was sent by. A hello that names another cable is for the link of port
-// i, which then finds that it is miswired.
+// addressed returns the index and the path of the link that must handle a datagram from
+// port i. This link may belong to another port, if the link's frames come over the
+// cable of port i. A hello names the cable over which the peer sent the hello. A hello
+// that names a cable other than port i's goes to the link of port i. This link then
+// detects that the cable is miswired.
 func (c *machine) addressed(i int, b []byte) (int, ttlink.Path) {
 	to, via, hello, ok := wire.PeekVia(b)
 	p := &c.ports.list[i]

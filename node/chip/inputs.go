@@ -3,66 +3,80 @@ package chip
 import (
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// Inputs are all calls that change a chip. With its [Config], a chip depends on
-// them alone: whoever repeats the calls gets the same answers (package record
-// does). A wrapper around a chip implements Inputs, see [Chip.Wrap].
+// Inputs are all calls that change a chip. The state of a chip depends on its [Config]
+// and on these calls alone. A repetition of the same calls gives the same answers.
+// Package record uses this property. A wrapper around a chip implements Inputs, see
+// [Chip.Wrap].
 type Inputs interface {
 	// HandleDatagram takes a datagram that came in on a port. The chip keeps no part of b.
 	HandleDatagram(now mono.Time, ch wire.Channel, b []byte)
-	// HandleRequest starts a request. Its end comes from PollResult.
-	HandleRequest(now mono.Time, r Request) Admission
-	// HandleLinkStates takes what gossip says of the ports of other chips. Gossip
-	// repairs what did not come from neighbour to neighbour, and takes no link up or down.
+	// HandleRequest starts a request. PollResult later returns the end of the request.
+	HandleRequest(now mono.Time, r flow.Request) flow.Admission
+	// HandleLinkStates takes the link states of other chips' ports from gossip. Gossip
+	// fills in link states that neighbours failed to pass on. Gossip never takes a link
+	// up or down.
 	HandleLinkStates(now mono.Time, words []wire.LinkState)
-	// Tick does what time demands. Call it when Deadline has come.
+	// Tick handles all deadlines that have passed. Call Tick when the time of Deadline
+	// has come.
 	Tick(now mono.Time)
-	// Pump runs the chip until nothing moves. Call it once after a batch of other inputs.
+	// Pump runs the chip until nothing moves. Call Pump once after a batch of other
+	// inputs.
 	Pump(now mono.Time)
 
-	// SetPath says whether the peer of a port can be addressed; the link sends hellos only then.
+	// SetPath tells a port whether datagrams can reach the address of the port's peer.
+	// Without a path, the link sends no hellos.
 	SetPath(now mono.Time, ch wire.Channel, on bool)
-	// SetMaxPayload says what the path of a port takes: padded payload bytes of one
-	// frame. It fails where the link's frames do not fit, and for a channel without a port.
+	// SetMaxPayload sets the largest frame payload that the path of a port takes, in
+	// padded bytes. SetMaxPayload fails if the link's frames do not fit, and for a
+	// channel without a port.
 	SetMaxPayload(now mono.Time, ch wire.Channel, n int) error
-	// SetClient installs the program inside the chip; nil removes it. The ends of a removed program's requests are dropped.
+	// SetClient installs the program inside the chip. A nil cl removes the program. The
+	// chip discards the results of a removed program's requests.
 	SetClient(cl Client)
-	// Avoid takes a channel's cable out of service, whether the cable works or not,
-	// so that new tables lead around it; or gives the cable back. Avoid reports
-	// whether the chip has such a channel.
+	// If on is true, Avoid takes a channel's cable out of service, even if the cable
+	// works. New tables then lead around this cable. If on is false, Avoid puts the
+	// cable back into service. Avoid reports whether the chip has a port on channel ch.
 	Avoid(now mono.Time, ch wire.Channel, on bool) bool
-	// Command tells the router of a port to run, pause or drain, or to train its
-	// link anew; see [router.Router.Order] and [ttlink.Link.Retrain]. It fails for a
-	// channel without a cable, an unknown command, and a link that has no path to train on.
+	// Command tells the router of a port to run, pause, drain or retrain; see
+	// [router.Router.Order] and [ttlink.Link.Retrain]. Command fails for a channel
+	// without a cable, for an unknown command, and for a link that has no path to train
+	// on.
 	Command(now mono.Time, ch wire.Channel, cmd router.Command) error
-	// Flush gives up the packets that wait in the sender channels of a port, and
-	// tells their sources. It returns the number of packets, and fails for a channel without a cable.
+	// Flush gives up the packets that wait in the sender channels of a port, and tells
+	// the sources of these packets. Flush returns the number of packets. Flush fails
+	// for a channel without a cable.
 	Flush(now mono.Time, ch wire.Channel) (int, error)
-	// Ask makes a port that carries its link say hello, and returns how long the
-	// answer of a living peer takes at most; see [ttlink.Link.Ask].
+	// Ask makes a port that carries its link send a hello; see [ttlink.Link.Ask]. Ask
+	// returns the longest time that a living peer takes to answer.
 	Ask(now mono.Time, ch wire.Channel) time.Duration
-	// Close says goodbye on every link. Drain PollTransmit once more afterwards.
+	// Close sends a goodbye on every link. After Close, call PollTransmit until it
+	// returns no more datagrams.
 	Close(now mono.Time)
 
-	// PollTransmit yields datagrams to send on a port, valid until the next call for that port.
+	// PollTransmit returns the next datagram to send, and the datagram's port. The
+	// datagram is valid until the next call for the same port.
 	PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool)
-	// PollResult yields ended requests.
-	PollResult() (Result, bool)
-	// PollEvent yields events, oldest first, and posts them to the mailboxes.
+	// PollResult returns the result of an ended request, oldest first.
+	PollResult() (flow.Result, bool)
+	// PollEvent returns the oldest event that waits, and posts the event to the
+	// mailboxes.
 	PollEvent() (Event, bool)
-	// Deadline is when Tick, and the Pump behind it, is due next.
+	// Deadline returns the time at which the next Tick, followed by a Pump, is due.
 	Deadline() (mono.Time, bool)
 }
 
 // Op names one of the [Inputs].
 type Op uint8
 
-// The inputs, each by the name of its method. Recordings hold these numbers.
+// The inputs. Each Op has the name of its method in [Inputs]. Recordings hold the
+// numbers of these constants.
 const (
 	OpHandleDatagram Op = iota + 1
 	OpHandleRequest
@@ -87,7 +101,7 @@ const (
 var opNames = [NumOps]string{"", "HandleDatagram", "HandleRequest", "Tick", "Pump", "SetPath", "SetMaxPayload", "Close", "SetClient",
 	"PollTransmit", "PollResult", "PollEvent", "Deadline", "HandleLinkStates", "Avoid", "Command", "Flush", "Ask"}
 
-// String is the name of the method.
+// String returns the name of the method.
 func (o Op) String() string {
 	if o >= NumOps {
 		return "unknown"

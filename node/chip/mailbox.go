@@ -9,20 +9,21 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// mailbox is where a port's router posts its status and events (Spec §7.1). Its
-// bytes stand in the L1 of the port's ethernet tile; wire/mailbox.go has the
-// layout. PollEvent writes an entry for each event, and the status for an event
-// of the link. A read by the fabric brings the status up to date. A packet that
-// passes writes nothing.
+// mailbox is the memory into which a port's router posts the port's status and events
+// (Spec §7.1). The mailbox lies in the L1 of the port's ethernet tile. The file
+// wire/mailbox.go has the layout. PollEvent writes an entry for each event. For an
+// event of the link, PollEvent also writes the status. Before the chip performs a read
+// of the mailbox, the chip updates the status. Packets in transit write nothing into
+// the mailbox.
 type mailbox struct {
-	at     wire.NocAddr // where the mailbox begins
-	region []byte       // the bytes of the mailbox
-	posted uint32       // entries written so far
-	seq    uint32       // times that the status was written
+	at     wire.NocAddr // address of the first byte of the mailbox
+	region []byte       // bytes of the mailbox
+	posted uint32       // number of entries written so far
+	seq    uint32       // number of times that the chip wrote the status
 }
 
-// MailboxAddr is where the mailbox of a channel begins in the memory of a chip
-// of an architecture. The error names a channel that has no tile.
+// MailboxAddr returns the address of the mailbox of an ethernet channel, in the memory
+// of a chip of architecture a. The error names a channel that has no tile.
 func MailboxAddr(a wire.Arch, ch wire.Channel) (wire.NocAddr, error) {
 	m, err := noc.New(a, 0)
 	if err != nil {
@@ -63,7 +64,8 @@ func (c *machine) addMailboxes(now mono.Time) error {
 	return nil
 }
 
-// refreshMailbox brings the status of a mailbox up to date if n bytes at address a are part of the mailbox.
+// refreshMailbox updates the status in a mailbox if n bytes at address a are part of
+// this mailbox.
 func (c *machine) refreshMailbox(now mono.Time, a wire.NocAddr, n int) {
 	if !c.memory.Overlaps(a, n) {
 		return
@@ -75,7 +77,7 @@ func (c *machine) refreshMailbox(now mono.Time, a wire.NocAddr, n int) {
 	}
 }
 
-// postStatus writes a port's status.
+// postStatus writes a port's status into the mailbox of the port.
 func (c *machine) postStatus(now mono.Time, i int) {
 	p := &c.ports.list[i]
 	m := &p.mail
@@ -99,7 +101,7 @@ func (c *machine) postStatus(now mono.Time, i int) {
 	s.Put(m.region)
 }
 
-// post writes an event into the mailbox of its port. A full mailbox loses its
+// post writes an event into the mailbox of the event's port. A full mailbox loses its
 // oldest entry. An event of new tables goes to the mailboxes of all ports.
 func (c *machine) post(e *Event) {
 	if e.Tables != nil {
@@ -118,12 +120,12 @@ func (c *machine) postIn(i int, e *Event) {
 	x.Number, x.Life, x.At = m.posted, uint32(c.cfg.Incarnation), uint64(e.At)
 	x.Put(m.region[wire.MailboxEntryAt(m.posted):])
 	m.posted++
-	if e.Link.Kind != 0 || e.Port != nil { // not for dropped packets, which may be many at once
+	if e.Link.Kind != 0 || e.Port != nil { // drops write no status, because many packets may be dropped at once
 		c.postStatus(e.At, i)
 	}
 }
 
-// entryOf says an event in the words of the mailbox.
+// entryOf returns an event as an entry of the mailbox.
 func entryOf(e *Event) wire.MailboxEntry {
 	x := wire.MailboxEntry{Severity: wire.SeverityError, Src: e.Src, Dst: e.Dst, Packets: uint32(min(e.Count, 1<<32-1)), Path: wire.MailboxOwnCable}
 	switch {
@@ -191,7 +193,7 @@ func mailboxPath(p ttlink.Path) uint8 {
 	return uint8(p.Channel())
 }
 
-// refused is the number of frames that came in and that the link did not take.
+// refused returns the number of frames that came in and that the link did not take.
 func refused(f *ttlink.Counters) uint64 {
 	n := f.Duplicates + f.Gaps + f.StaleSession + f.NotUp + f.WrongChannel + f.WrongPath + f.CreditViolations + f.BadPieces +
 		f.MalformedHellos + f.MalformedUpdates + f.MiswiredHellos + f.StaleHellos + f.UnprovedHellos + f.Raw

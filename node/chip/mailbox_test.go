@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -20,12 +21,12 @@ func (w *fabric) mailbox(from, of int, ch wire.Channel) wire.Mailbox {
 	var region []byte
 	for len(region) < wire.MailboxSize {
 		n := min(wire.MaxPayload, wire.MailboxSize-len(region))
-		r := Request{Dst: w.m.Chips[of].Node, Command: wire.Command{Type: wire.NocRead, Addr: at.Add(len(region)), Size: uint16(n)}}
-		if got := w.chips[from].HandleRequest(w.now, r); got != Accepted {
+		r := flow.Request{Dst: w.m.Chips[of].Node, Command: wire.Command{Type: wire.NocRead, Addr: at.Add(len(region)), Size: uint16(n)}}
+		if got := w.chips[from].HandleRequest(w.now, r); got != flow.Accepted {
 			w.t.Fatalf("a read was not taken: %d", got)
 		}
 		rs := w.results(from, 1)
-		if len(rs) != 1 || rs[0].Fate != FateDone || len(rs[0].Data) != n {
+		if len(rs) != 1 || rs[0].Fate != flow.FateDone || len(rs[0].Data) != n {
 			w.t.Fatalf("a read ended as %+v", rs)
 		}
 		region = append(region, rs[0].Data...)
@@ -78,7 +79,7 @@ func TestMailbox(t *testing.T) {
 
 	before := w.mailbox(0, 1, c.ports.list[west].Local.Channel).Status
 	for range 10 {
-		w.chips[0].HandleRequest(w.now, Request{Dst: w.m.Chips[2].Node, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: []byte("pass")})
+		w.chips[0].HandleRequest(w.now, flow.Request{Dst: w.m.Chips[2].Node, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: []byte("pass")})
 	}
 	w.results(0, 10)
 	after := w.mailbox(0, 1, c.ports.list[west].Local.Channel).Status
@@ -90,7 +91,7 @@ func TestMailbox(t *testing.T) {
 	for slices.ContainsFunc(c.ports.list, func(p port) bool { return p.Dir == wire.East && p.up }) {
 		w.run(time.Millisecond)
 	}
-	w.chips[0].HandleRequest(w.now, Request{Dst: w.m.Chips[2].Node, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: []byte("lost")})
+	w.chips[0].HandleRequest(w.now, flow.Request{Dst: w.m.Chips[2].Node, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}, Payload: []byte("lost")})
 	w.run(time.Second)
 	w.results(0, 1)
 	w.drain()

@@ -34,8 +34,8 @@ func word(t *testing.T, c *Chip) int {
 	return int(b[0]) | int(b[1])<<8
 }
 
-func inc(r wire.Ranges) Request {
-	return Request{Ranges: r, Command: wire.Command{Type: wire.NocAtomicInc, Addr: counter, Value: 1}}
+func inc(r wire.Ranges) flow.Request {
+	return flow.Request{Ranges: r, Command: wire.Command{Type: wire.NocAtomicInc, Addr: counter, Value: 1}}
 }
 
 // settled checks that a fabric is at rest, and that the counts of each chip agree.
@@ -61,7 +61,7 @@ func TestMulticastReachesEachMemberOnce(t *testing.T) {
 			for n := range 4 * 4 * 4 * 4 {
 				r := hops(uint8(n&3), uint8(n>>2&3), uint8(n>>4&3), uint8(n>>6))
 				tree, err := c.tables.plan.Multicast(0, c.Node(), r)
-				if got := c.HandleRequest(w.now, inc(r)); r.Any() && (got == Accepted) != (err == nil) {
+				if got := c.HandleRequest(w.now, inc(r)); r.Any() && (got == flow.Accepted) != (err == nil) {
 					t.Fatalf("%s %s: %d, %v", name, r, got, err)
 				} else if !r.Any() {
 					w.results(i, 1) // no ranges: the unicast to M0D0
@@ -75,7 +75,7 @@ func TestMulticastReachesEachMemberOnce(t *testing.T) {
 					want[b.To]++
 				}
 				for _, r := range w.results(i, 1) {
-					if r.Fate != FateDone || r.Members != nil {
+					if r.Fate != flow.FateDone || r.Members != nil {
 						t.Fatalf("%s: %+v", name, r)
 					}
 				}
@@ -98,7 +98,7 @@ func TestMulticastCommands(t *testing.T) {
 	at := wire.NewNocAddr(2, 1, 0)
 	all := hops(1, 0, 0, 1)
 	data := []byte("0123456789")
-	for _, r := range []Request{
+	for _, r := range []flow.Request{
 		{Command: wire.Command{Type: wire.NocUnicastWrite, Addr: at}, Payload: data},
 		{Command: wire.Command{Type: wire.NocInlineWrite, Addr: at.Add(12), Value: 0x44434241}},
 		{Command: wire.Command{Type: wire.NocAtomicInc, Addr: at.Add(12), Value: 1, Flush: true}},
@@ -107,11 +107,11 @@ func TestMulticastCommands(t *testing.T) {
 		{Probe: true},
 	} {
 		r.Ranges = all
-		if got := w.chips[0].HandleRequest(w.now, r); got != Accepted {
+		if got := w.chips[0].HandleRequest(w.now, r); got != flow.Accepted {
 			t.Fatalf("%s: %d", r.Command.Type, got)
 		}
 	}
-	if rs := w.results(0, 6); len(rs) != 6 || rs[5].Fate != FateDone || rs[4].Fate != FateDone {
+	if rs := w.results(0, 6); len(rs) != 6 || rs[5].Fate != flow.FateDone || rs[4].Fate != flow.FateDone {
 		t.Fatalf("%+v", rs)
 	}
 	for i, c := range w.chips {
@@ -125,7 +125,7 @@ func TestMulticastCommands(t *testing.T) {
 			t.Errorf("%s holds %q, want %q", c.Node(), b, want)
 		}
 	}
-	for name, r := range map[string]Request{
+	for name, r := range map[string]flow.Request{
 		"a read cannot be multicast":     {Ranges: all, Command: wire.Command{Type: wire.NocRead, Addr: at, Size: 4}},
 		"it cannot be given hops":        {Ranges: all, Via: []wire.Direction{wire.East}},
 		"at most 1 hops east and west":   {Ranges: hops(2, 0, 0, 0)},
@@ -134,13 +134,13 @@ func TestMulticastCommands(t *testing.T) {
 		"there is no cable from M0D0 to": {Ranges: all, Plane: 9},
 	} {
 		got, err := w.chips[0].HandleRequest(w.now, r), w.chips[0].CheckMulticast(&r)
-		if got != BadRanges || err == nil || !bytes.Contains([]byte(err.Error()), []byte(name)) {
+		if got != flow.BadRanges || err == nil || !bytes.Contains([]byte(err.Error()), []byte(name)) {
 			t.Errorf("%s: %d, %v", name, got, err)
 		}
 	}
 	long := inc(all)
 	long.Payload = make([]byte, wire.MaxPayload+1)
-	if got := w.chips[0].HandleRequest(w.now, long); got != TooLarge {
+	if got := w.chips[0].HandleRequest(w.now, long); got != flow.TooLarge {
 		t.Errorf("a long payload: %d", got)
 	}
 	w.settled()
@@ -155,7 +155,7 @@ func TestMulticastRefusedAndLost(t *testing.T) {
 	r := inc(hops(2, 0, 0, 2))
 	r.Command.Addr = r.Command.Addr.Add(2)
 	w.chips[0].HandleRequest(w.now, r)
-	if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateRefused || len(rs[0].Members) != 8 || rs[0].Members[7].Outcome != wire.OutcomeMisaligned {
+	if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != flow.FateRefused || len(rs[0].Members) != 8 || rs[0].Members[7].Outcome != wire.OutcomeMisaligned {
 		t.Fatalf("%+v", rs)
 	}
 	// The trunk from the first to the second column dies between M0D1 and M0D2; M0D2, M0D5 and M0D8 are behind it.
@@ -163,7 +163,7 @@ func TestMulticastRefusedAndLost(t *testing.T) {
 	w.run(3 * time.Second)
 	w.chips[0].HandleRequest(w.now, inc(hops(2, 0, 0, 2)))
 	rs := w.results(0, 1)
-	if len(rs) != 1 || rs[0].Fate != FateLost || fmt.Sprint(nodes(rs[0])) != "[M0D2 M0D5 M0D8]" || rs[0].At != w.chips[1].Node() || rs[0].Drop != wire.DropNextHopDead {
+	if len(rs) != 1 || rs[0].Fate != flow.FateLost || fmt.Sprint(nodes(rs[0])) != "[M0D2 M0D5 M0D8]" || rs[0].At != w.chips[1].Node() || rs[0].Drop != wire.DropNextHopDead {
 		t.Fatalf("%+v", rs)
 	}
 	for i, c := range w.chips {
@@ -174,13 +174,13 @@ func TestMulticastRefusedAndLost(t *testing.T) {
 	w.cut(w.chips[1], wire.East, false)
 	w.run(3 * time.Second)
 	w.chips[0].HandleRequest(w.now, inc(hops(2, 0, 0, 2)))
-	if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+	if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != flow.FateDone {
 		t.Fatalf("after the repair: %+v", rs)
 	}
 	w.settled()
 }
 
-func nodes(r Result) (ns []wire.FabricNodeID) {
+func nodes(r flow.Result) (ns []wire.FabricNodeID) {
 	for _, m := range r.Members {
 		ns = append(ns, m.Node)
 	}
@@ -194,7 +194,7 @@ func TestMulticastToARestartedMember(t *testing.T) {
 	all := hops(2, 0, 0, 0)
 	send := func(n int) {
 		for range n {
-			if got := w.chips[0].HandleRequest(w.now, inc(all)); got != Accepted {
+			if got := w.chips[0].HandleRequest(w.now, inc(all)); got != flow.Accepted {
 				t.Fatal(got)
 			}
 			w.chips[0].Pump(w.now)
@@ -209,11 +209,11 @@ func TestMulticastToARestartedMember(t *testing.T) {
 	w.run(2 * time.Second)
 	send(1)
 	rs := w.results(0, 4)
-	if len(rs) != 4 || rs[3].Fate != FateDone {
+	if len(rs) != 4 || rs[3].Fate != flow.FateDone {
 		t.Fatalf("%+v", rs)
 	}
 	for _, r := range rs[:3] {
-		if (r.Fate != FateUnknown && r.Fate != FateLost) || fmt.Sprint(nodes(r)) != "[M0D2]" {
+		if (r.Fate != flow.FateUnknown && r.Fate != flow.FateLost) || fmt.Sprint(nodes(r)) != "[M0D2]" {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -232,7 +232,7 @@ func TestSilentMemberIsGivenUpAlone(t *testing.T) {
 	w.results(0, 1)
 	w.chips[2].route(flow.Key{Node: w.chips[0].Node()}, wire.ClassControl).OK = false // its completions go nowhere
 	for k := range 20 {
-		if got := w.chips[0].HandleRequest(w.now, inc(all)); got != Accepted {
+		if got := w.chips[0].HandleRequest(w.now, inc(all)); got != flow.Accepted {
 			t.Fatal(got)
 		}
 		w.run(time.Second)
@@ -245,7 +245,7 @@ func TestSilentMemberIsGivenUpAlone(t *testing.T) {
 		t.Fatalf("%d results", len(rs))
 	}
 	for _, r := range rs {
-		if r.Fate != FateUnknown || r.Doubt != DoubtTimeout || fmt.Sprint(nodes(r)) != "[M0D2]" {
+		if r.Fate != flow.FateUnknown || r.Doubt != flow.DoubtTimeout || fmt.Sprint(nodes(r)) != "[M0D2]" {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -266,10 +266,10 @@ func TestGroupsMakeRoom(t *testing.T) {
 		for e := 1; e < 24; e++ { // 276 ranges
 			for skip := range e {
 				r := wire.Ranges{Hops: [4]uint8{uint8(e)}, Skip: [4]uint8{uint8(skip)}}
-				if got := w.chips[0].HandleRequest(w.now, inc(r)); got != Accepted {
+				if got := w.chips[0].HandleRequest(w.now, inc(r)); got != flow.Accepted {
 					t.Fatalf("round %d %s: %d", round, r, got)
 				}
-				if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+				if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != flow.FateDone {
 					t.Fatalf("%s: %+v", r, rs)
 				}
 				for k := skip + 1; k <= e; k++ {
@@ -280,7 +280,7 @@ func TestGroupsMakeRoom(t *testing.T) {
 		for x := range 100 {
 			r := wire.Ranges{Hops: [4]uint8{31}, Skip: [4]uint8{uint8(x % 30)}}
 			w.chips[0].HandleRequest(w.now, inc(r))
-			if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+			if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != flow.FateDone {
 				t.Fatalf("%s: %+v", r, rs)
 			}
 			for k := x%30 + 1; k <= 31; k++ {
@@ -293,8 +293,8 @@ func TestGroupsMakeRoom(t *testing.T) {
 			t.Errorf("%s: %d, want %d", c.Node(), got, want[i])
 		}
 	}
-	if highest != MaxGroups {
-		t.Errorf("the highest number of a group was %d, want %d", highest, MaxGroups)
+	if highest != flow.MaxGroups {
+		t.Errorf("the highest number of a group was %d, want %d", highest, flow.MaxGroups)
 	}
 	w.settled()
 }

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 // opposite is a write to the chip opposite the first one on a ring of six, by the usual route or by the other.
-func opposite(w *fabric, other bool, token uint64) Request {
-	return Request{Token: token, Dst: w.m.Chips[3].Node, Other: other, Payload: []byte{byte(token)},
+func opposite(w *fabric, other bool, token uint64) flow.Request {
+	return flow.Request{Token: token, Dst: w.m.Chips[3].Node, Other: other, Payload: []byte{byte(token)},
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 64*token)}}
 }
 
@@ -48,8 +49,8 @@ func TestBothWaysRoundARing(t *testing.T) {
 			}
 			read := r
 			read.Token, read.Payload, read.Command.Type, read.Command.Size = r.Token+100, nil, wire.NocRead, 1
-			for _, q := range []Request{r, read} {
-				if a := w.chips[0].HandleRequest(w.now, q); a != Accepted {
+			for _, q := range []flow.Request{r, read} {
+				if a := w.chips[0].HandleRequest(w.now, q); a != flow.Accepted {
 					t.Fatalf("not taken: %d", a)
 				}
 			}
@@ -57,7 +58,7 @@ func TestBothWaysRoundARing(t *testing.T) {
 	}
 	rs := w.results(0, 4*each)
 	for _, r := range rs {
-		if r.Fate != FateDone || r.Token > 100 && !bytes.Equal(r.Data, []byte{byte(r.Token - 100)}) {
+		if r.Fate != flow.FateDone || r.Token > 100 && !bytes.Equal(r.Data, []byte{byte(r.Token - 100)}) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -97,7 +98,7 @@ func TestDropsOfOneWay(t *testing.T) {
 	w := fabricOf(t, named(t, "ring:6"), func(c *Config) { c.TTL = 2 })
 	for i, other := range []bool{true, false} {
 		for token := range uint64(2) {
-			if a := w.chips[0].HandleRequest(w.now, opposite(w, other, token)); a != Accepted {
+			if a := w.chips[0].HandleRequest(w.now, opposite(w, other, token)); a != flow.Accepted {
 				t.Fatalf("not taken: %d", a)
 			}
 		}
@@ -106,7 +107,7 @@ func TestDropsOfOneWay(t *testing.T) {
 			t.Fatalf("other %v: %d results", other, len(rs))
 		}
 		for k, r := range rs {
-			if r.Token != uint64(k) || r.Fate != FateLost || r.Drop != wire.DropTTL || r.At != at {
+			if r.Token != uint64(k) || r.Fate != flow.FateLost || r.Drop != wire.DropTTL || r.At != at {
 				t.Errorf("other %v: %+v, want it dropped at %s", other, r, at)
 			}
 		}
@@ -118,12 +119,12 @@ func TestOtherWayRefused(t *testing.T) {
 	w := newFabric(t, named(t, "ring:6"))
 	via := opposite(w, true, 1)
 	via.Via = []wire.Direction{wire.East, wire.East, wire.East}
-	if a := w.chips[0].HandleRequest(w.now, via); a != BadVia {
+	if a := w.chips[0].HandleRequest(w.now, via); a != flow.BadVia {
 		t.Errorf("with hops: %d", a)
 	}
 	many := opposite(w, true, 1)
 	many.Ranges.Hops[wire.East] = 2
-	if a := w.chips[0].HandleRequest(w.now, many); a != BadRanges || w.chips[0].CheckMulticast(&many) == nil {
+	if a := w.chips[0].HandleRequest(w.now, many); a != flow.BadRanges || w.chips[0].CheckMulticast(&many) == nil {
 		t.Errorf("a multicast: %d, %v", a, w.chips[0].CheckMulticast(&many))
 	}
 	many.Other = false
@@ -142,7 +143,7 @@ func TestOtherWayOfALine(t *testing.T) {
 		}
 	}
 	for token := range uint64(6) {
-		if a := w.chips[0].HandleRequest(w.now, opposite(w, token%2 == 0, token)); a != Accepted {
+		if a := w.chips[0].HandleRequest(w.now, opposite(w, token%2 == 0, token)); a != flow.Accepted {
 			t.Fatalf("not taken: %d", a)
 		}
 	}
@@ -166,12 +167,12 @@ func TestOtherWayAroundAFault(t *testing.T) {
 		t.Helper()
 		sides = map[bool]map[wire.ChipID]bool{false: {}, true: {}}
 		for _, o := range []bool{false, true} {
-			if a := w.chips[0].HandleRequest(w.now, opposite(w, o, 1)); a != Accepted {
+			if a := w.chips[0].HandleRequest(w.now, opposite(w, o, 1)); a != flow.Accepted {
 				t.Fatalf("other %v: not taken: %d", o, a)
 			}
 		}
 		for _, r := range w.results(0, 2) {
-			if r.Fate != FateDone {
+			if r.Fate != flow.FateDone {
 				t.Errorf("%+v", r)
 			}
 		}
@@ -227,11 +228,11 @@ func TestEntryRoutersTakeTheOtherWay(t *testing.T) {
 		}
 		paths[c.Node] = map[bool]string{}
 		for _, other := range []bool{false, true} {
-			r := Request{Dst: c.Node, Other: other, Payload: []byte{1}, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
-			if a := w.chips[0].HandleRequest(w.now, r); a != Accepted {
+			r := flow.Request{Dst: c.Node, Other: other, Payload: []byte{1}, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+			if a := w.chips[0].HandleRequest(w.now, r); a != flow.Accepted {
 				t.Fatalf("%s, other %v: %d", c.Node, other, a)
 			}
-			if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != FateDone {
+			if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != flow.FateDone {
 				t.Errorf("%s, other %v: %+v", c.Node, other, rs)
 			}
 		}

@@ -7,13 +7,14 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Limits of what a chip owes others; our own choices.
+// Limits of the packets that a chip owes other chips; our own choices.
 const (
 	MaxReplies = 64  // read data that waits for the reply channel, in packets
 	MaxReports = 256 // drop reports that wait for the control channel
 )
 
-// outbox is what a chip owes others beside completions: the sink keeps those.
+// outbox holds the packets that a chip owes other chips, except completions. The sink
+// keeps the completions.
 type outbox struct {
 	replies []router.Slot // read data on its way to the reply channel
 	reports []report      // drop reports on their way to the control channel
@@ -27,7 +28,7 @@ type report struct {
 
 func (o *outbox) empty() bool { return len(o.replies) == 0 && len(o.reports) == 0 }
 
-// emit injects what this chip owes others, as far as there is room.
+// emit injects the packets that this chip owes other chips, as far as there is room.
 func (c *machine) emit(now mono.Time) bool {
 	moved := c.emitReplies()
 	moved = c.emitCompletions(now) || moved
@@ -57,19 +58,19 @@ func (c *machine) emitCompletions(now mono.Time) bool {
 	home := func(to flow.Key) *flow.Route { return c.route(to, wire.ClassControl) }
 	return c.sink.Answer(home, func(to flow.Key, w *flow.Route, m wire.Completion) bool {
 		switch {
-		case to.Node == c.cfg.Node: // the requests went round in a circle
+		case to.Node == c.cfg.Node: // the requests came from this chip itself, round a circle
 			to.Group = 0
 			c.source.HandleCompletion(now, to, &m)
-			c.tellProgram()
 			return true
-		case !w.OK: // there is no route to such a chip, and so nobody to tell
+		case !w.OK: // there is no route to the source, and the completion would not arrive
 			return true
 		}
 		return c.hasRoom(w) && c.sendControl(now, w, to, wire.PacketCompletion, m.Append(c.scratch.payload[:0]))
 	})
 }
 
-// emitReports sends drop reports. A report to a chip that no route leads to is forgotten.
+// emitReports sends drop reports. emitReports discards a report if no route leads to
+// the report's destination.
 func (c *machine) emitReports(now mono.Time) (moved bool) {
 	for len(c.outbox.reports) > 0 {
 		r := &c.outbox.reports[0]
@@ -84,7 +85,8 @@ func (c *machine) emitReports(now mono.Time) (moved bool) {
 	return moved
 }
 
-// sendControl sends a control message to a flow's source by route w; false while there is no room.
+// sendControl sends a control message to a flow's source by route w. sendControl
+// returns false while there is no room.
 func (c *machine) sendControl(now mono.Time, w *flow.Route, to flow.Key, t wire.PacketType, payload []byte) bool {
 	c.scratch.payload = payload[:0]
 	p := wire.Packet{Type: t, Plane: to.Plane, Src: c.cfg.Node, Dst: to.Node, Group: to.Group, Other: to.Other, Epoch: c.tables.epoch,
@@ -98,7 +100,7 @@ func (c *machine) hasRoom(w *flow.Route) bool {
 	return c.router.CanInject(w.Port, w.VC) || c.router.Bypass(w.Port)
 }
 
-// redirectReplies gives the read data that waits to be sent the routes of the tables in force.
+// redirectReplies reroutes the waiting packets of read data by the tables in force.
 func (c *machine) redirectReplies() {
 	kept := c.outbox.replies[:0]
 	for _, s := range c.outbox.replies {
@@ -116,7 +118,8 @@ func (c *machine) redirectReplies() {
 	c.outbox.replies = kept
 }
 
-// tellNeighbours sends what is news of the ports of this and other chips.
+// tellNeighbours sends new link states, of the ports of this chip and of other chips,
+// to the neighbours.
 func (c *machine) tellNeighbours(now mono.Time) bool {
 	moved := false
 	for i := range c.ports.list {

@@ -6,7 +6,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// request takes a request or a probe that has arrived.
+// request handles a request or a probe that has arrived.
 func (c *machine) request(now mono.Time, p *wire.Packet) {
 	if !c.sink.HandleRequest(p) {
 		return
@@ -34,7 +34,8 @@ func (c *machine) perform(now mono.Time, p *wire.Packet) wire.Outcome {
 	return o
 }
 
-// performRead takes the data now, in the flow's order, and queues the data for the reply channel.
+// performRead reads the data now, so that reads keep the flow's order. performRead
+// queues the data for the reply channel.
 func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	if p.Command.Size > wire.MaxPayload {
 		return wire.OutcomeBadCommand
@@ -54,7 +55,7 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	w := c.route(flow.Key{Node: p.Src, Plane: p.Plane, Other: p.Other}, wire.ClassReply)
 	if !w.OK {
 		if p.Src == c.cfg.Node {
-			return wire.OutcomeBadCommand // a read that went round in a circle
+			return wire.OutcomeBadCommand // this chip itself sent the read, by a route that leads back to this chip
 		}
 		return wire.OutcomeAgain // faults leave no route to the source
 	}
@@ -70,9 +71,10 @@ func (c *machine) performRead(now mono.Time, p *wire.Packet) wire.Outcome {
 	return wire.OutcomeDone
 }
 
-// performHere executes a request whose destination is this chip. The request never enters the fabric.
-func (c *machine) performHere(now mono.Time, r Request, inside bool) {
-	res := Result{Fate: FateDone}
+// performHere executes a request of this chip to itself. The request never enters the
+// fabric.
+func (c *machine) performHere(now mono.Time, r flow.Request, inside bool) {
+	res := flow.Result{Fate: flow.FateDone}
 	var o wire.Outcome
 	switch {
 	case r.Probe:
@@ -88,7 +90,7 @@ func (c *machine) performHere(now mono.Time, r Request, inside bool) {
 		}
 	}
 	if o != wire.OutcomeDone {
-		res.Fate, res.Outcome, res.Data = FateRefused, o, nil
+		res.Fate, res.Outcome, res.Data = flow.FateRefused, o, nil
 	}
 	c.source.Finish(now, &r, inside, res)
 }

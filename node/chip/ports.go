@@ -19,20 +19,21 @@ type port struct {
 	link    *ttlink.Link
 	partial router.Slot // packet under assembly, or router.NoSlot
 	up      bool
-	offered bool // the port's cable may carry the frames of the links beside it
+	offered bool // the port's cable may carry the frames of the parallel links
 	mail    mailbox
 
-	malformed losses.Count // packets that came over the link and could not be read
+	malformed losses.Count // packets that came over the link and that the chip could not read
 }
 
-// ports are the ethernet ports of a chip, by channel.
+// ports holds the ethernet ports of a chip, in the order of their channels.
 type ports struct {
 	list      []port
-	byChannel [wire.MaxChannels]int8 // index into list, -1 for none
+	byChannel [wire.MaxChannels]int8 // index into list; -1 for a channel without a port
 	turn      int                    // index of the port that PollTransmit asks next
 }
 
-// index returns the place of a channel in the list; -1 for none.
+// index returns the place of a channel's port in the list. index returns -1 for a
+// channel without a port.
 func (ps *ports) index(ch wire.Channel) int {
 	if ch >= wire.MaxChannels {
 		return -1
@@ -69,12 +70,13 @@ func (c *machine) addPorts(now mono.Time) error {
 		return fmt.Errorf("chip %s: %w", c.cfg.Node, err)
 	}
 	c.router = r
-	// The pool has room for all that channels, assemblies and waiting replies can hold at once.
+	// The pool has room for all packets that channels, assemblies and waiting replies
+	// can hold at once.
 	*c.pool = *router.NewPool(r.Buffers() + len(c.ports.list) + MaxReplies + 1)
 	return c.addMailboxes(now)
 }
 
-// Channels lists the chip's ethernet ports in use, by channel.
+// Channels lists the chip's ethernet ports in use, in the order of their channels.
 func (c *machine) Channels() []topo.Port {
 	ps := make([]topo.Port, len(c.ports.list))
 	for i := range c.ports.list {
@@ -83,7 +85,8 @@ func (c *machine) Channels() []topo.Port {
 	return ps
 }
 
-// SetPath says whether the peer of a port can be addressed; the link sends hellos only then.
+// SetPath tells a port whether datagrams can reach the address of the port's peer.
+// Without a path, the link sends no hellos.
 func (c *machine) SetPath(now mono.Time, ch wire.Channel, on bool) {
 	if i := c.ports.index(ch); i >= 0 {
 		c.ports.list[i].link.SetPath(now, on)
@@ -91,7 +94,8 @@ func (c *machine) SetPath(now mono.Time, ch wire.Channel, on bool) {
 	}
 }
 
-// SetMaxPayload says what the path of a port takes: padded payload bytes of one frame.
+// SetMaxPayload sets the largest frame payload that the path of a port takes, in padded
+// bytes.
 func (c *machine) SetMaxPayload(now mono.Time, ch wire.Channel, n int) error {
 	if i := c.ports.index(ch); i >= 0 {
 		err := c.ports.list[i].link.SetMaxPayload(now, n)
@@ -101,13 +105,15 @@ func (c *machine) SetMaxPayload(now mono.Time, ch wire.Channel, n int) error {
 	return fmt.Errorf("chip %s has no port on channel %d", c.cfg.Node, ch)
 }
 
-// Carries reports whether the link of a port is up and its frames go by the port's own cable.
+// Carries reports whether the link of a port is up and sends its frames over the port's
+// own cable.
 func (c *machine) Carries(ch wire.Channel) bool {
 	i := c.ports.index(ch)
 	return i >= 0 && c.ports.list[i].link.Carries()
 }
 
-// Up reports whether the link of a port is up, whichever cable its frames go by, and since when.
+// Up reports whether the link of a port is up, over any cable. Up also returns the time
+// of the last change of the link's state.
 func (c *machine) Up(ch wire.Channel) (since mono.Time, up bool) {
 	i := c.ports.index(ch)
 	if i < 0 {
@@ -117,12 +123,13 @@ func (c *machine) Up(ch wire.Channel) (since mono.Time, up bool) {
 	return l.Since, l.State == ttlink.StateUp
 }
 
-// answerTrips is how many round trips the answer to a hello may take.
+// answerTrips is the largest number of round trips that the answer to a hello may take.
 const answerTrips = 4
 
-// Ask makes a port that carries its link say hello; see [ttlink.Link.Ask]. Ask
-// returns how long the answer of a living peer takes at most: the silence after
-// which a link under traffic is down, or some round trips.
+// Ask makes a port that carries its link send a hello; see [ttlink.Link.Ask]. Ask
+// returns the longest time that a living peer takes to answer. This time is the silence
+// after which a link under traffic is down, or answerTrips round trips if they take
+// longer.
 func (c *machine) Ask(now mono.Time, ch wire.Channel) time.Duration {
 	i := c.ports.index(ch)
 	if i < 0 {
@@ -137,7 +144,8 @@ func (c *machine) Ask(now mono.Time, ch wire.Channel) time.Duration {
 	return max(p.DeadTraffic, answerTrips*l.Status().RTT)
 }
 
-// linkEvents passes on what a link has to tell.
+// linkEvents passes the events of a link to the router, the control plane and the event
+// log.
 func (c *machine) linkEvents(now mono.Time, i int) {
 	for p := &c.ports.list[i]; p.link.HasEvent(); {
 		e, _ := p.link.PollEvent()
@@ -155,7 +163,8 @@ func (c *machine) linkEvents(now mono.Time, i int) {
 			c.control.SetPort(now, i, false)
 			c.offer(now, i, false)
 		case ttlink.EventSessionStarted, ttlink.EventSessionEnded:
-			// The rest of a half-received packet belongs to a session that is over.
+			// The rest of a half-received packet belonged to a link session that has
+			// ended.
 			if p.partial != router.NoSlot {
 				c.pool.Put(p.partial)
 				p.partial = router.NoSlot

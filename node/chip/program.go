@@ -3,33 +3,41 @@ package chip
 import (
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// Client is a program inside the chip, such as a traffic generator. The chip
-// asks it for requests as fast as the fabric takes them, tells it the end of
-// each, and shows it every command that is performed on the chip's memory.
+// Client is a program inside the chip, such as a traffic generator. The chip asks the
+// client for requests as fast as the fabric takes requests. The chip tells the client
+// how each request ended. The chip also shows the client every command that it performs
+// on its memory.
 type Client interface {
-	// Next returns the next request; false when there is none now.
-	Next(now mono.Time) (Request, bool)
-	// Undo says that the last request was not taken; the chip will ask for the request again.
+	// Next returns the next request. Next returns false if the client has no request
+	// now.
+	Next(now mono.Time) (flow.Request, bool)
+	// Undo tells the client that the chip did not take the last request. The chip will
+	// ask for this request again.
 	Undo()
-	// Done tells the end of a request.
-	Done(now mono.Time, r Result)
-	// Performed tells that src's command has been performed on m; other is that of its [Request]. The client must not change m.
+	// Done tells the client how a request ended.
+	Done(now mono.Time, r flow.Result)
+	// Performed tells the client that the chip has performed a command of chip src on
+	// m. The parameter "other" is the field Other of the command's request, see
+	// [flow.Request]. The client must not change m.
 	Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory)
 }
 
-// Waker is a [Client] that has a request at a certain time, and none before.
+// Waker is a [Client] that may know when it will have its next request.
 type Waker interface {
-	// Deadline returns that time; false where only ends of requests make the next request.
+	// Deadline returns the time of the next request. Deadline returns false if the
+	// client has no request before another request ends.
 	Deadline() (mono.Time, bool)
 }
 
-// A client whose requests are refused at once, such as requests to a chip that
-// no route leads to, is asked for no more than maxRefused of them, and then after a pause.
+// The chip refuses some requests at once, for example requests to a chip without a
+// route. After maxRefused such refusals, the chip asks the client again only after
+// refusedPause.
 const (
 	maxRefused   = 64
 	refusedPause = time.Millisecond
@@ -37,11 +45,11 @@ const (
 
 // program is the program inside a chip.
 type program struct {
-	client Client    // nil: none
-	pullAt mono.Time // when the client is asked next, after refusals; 0: at once
+	client Client    // nil: no program
+	pullAt mono.Time // time at which the chip asks the client again after refusals; 0: at once
 }
 
-// deadline is when the program wants to be asked.
+// deadline returns the time at which the chip asks the program again.
 func (p *program) deadline() (mono.Time, bool) {
 	at := mono.Never
 	if p.client != nil && p.pullAt != 0 {
@@ -55,18 +63,15 @@ func (p *program) deadline() (mono.Time, bool) {
 	return at, at != mono.Never
 }
 
-// SetClient installs the program inside the chip; nil removes it.
+// SetClient installs the program inside the chip. A nil cl removes the program.
 func (c *machine) SetClient(cl Client) { c.program.client = cl }
 
-// tellProgram tells the program the ends of its requests. The ends for a removed program are dropped.
-func (c *machine) tellProgram() {
-	rs := c.source.TakeInside()
-	for i := range rs {
-		if c.program.client != nil {
-			c.program.client.Done(rs[i].Done, rs[i])
-		}
+// Done tells the program how one of its requests ended. Done discards the result if the
+// program was removed.
+func (n *network) Done(r flow.Result) {
+	if cl := n.program.client; cl != nil {
+		cl.Done(r.Done, r)
 	}
-	clear(rs)
 }
 
 // pull takes requests from the program while there is room.
@@ -87,18 +92,17 @@ func (c *machine) pull(now mono.Time) bool {
 			return moved
 		}
 		switch c.start(now, &r, true) {
-		case Accepted:
-		case Busy:
+		case flow.Accepted:
+		case flow.Busy:
 			p.client.Undo()
 			return moved
-		case Unreachable:
-			c.source.Finish(now, &r, true, Result{Fate: FateLost, Drop: wire.DropUnreachable, At: c.cfg.Node})
+		case flow.Unreachable:
+			c.source.Finish(now, &r, true, flow.Result{Fate: flow.FateLost, Drop: wire.DropUnreachable, At: c.cfg.Node})
 			refused++
 		default:
-			c.source.Finish(now, &r, true, Result{Fate: FateRefused, Outcome: wire.OutcomeBadAddress})
+			c.source.Finish(now, &r, true, flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeBadAddress})
 			refused++
 		}
-		c.tellProgram()
 		moved = true
 	}
 }

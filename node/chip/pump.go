@@ -8,24 +8,29 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// A packet takes one of these routes through a chip. Pump moves packets stage by
-// stage. The three shortcuts skip the stages between where no packet waits before
-// this one, so that order and fairness stay as they are:
+// A packet takes one of these routes through a chip. Pump moves packets stage by stage.
+// Three shortcuts skip stages if no other packet waits in these stages. Therefore the
+// shortcuts change neither order nor fairness. The router decides whether a packet may
+// take a shortcut: by CutThrough for deliverNow, by Through for forwardNow, by Bypass
+// for sendNow.
 //
-//	cable → link → take ─ deliverNow ──────────────────────────────→ memory, flows   shortcut
-//	                    ─ forwardNow ──────────────────────────────→ link → cable    shortcut
-//	                    ─ store → receiver channel ─ deliver ──────→ memory, flows
-//	                                               ─ router.Step ──→ sender channel ─ transmit → link → cable
-//	own packets → launch ─ sendNow ────────────────────────────────→ link → cable    shortcut
-//	                     ─ inject ─────────────────────────────────→ sender channel ─ transmit → link → cable
-//	multicasts → injectTree → router's own channel ─ router.Step ──→ sender channels ─ transmit → links → cables
+//	cable → link → take ─ deliverNow ─────────────────────────→ memory, flows           shortcut
+//	                    ─ forwardNow ─────────────────────────→ link → cable            shortcut
+//	                    ─ stored → receiver channel ─ deliver ─→ memory, flows
+//	                                                ─ Step ────→ sender channel → transmit → link → cable
+//	own packets → launch ─ sendNow ───────────────────────────→ link → cable            shortcut
+//	                     ─ inject ────────────────────────────→ sender channel → transmit → link → cable
+//	own multicasts → injectTree → router's own channel ─ Step ─→ sender channels → transmit → links → cables
+//	own read data → emit ─────────────────────────────────────→ sender channel → transmit → link → cable
+//	sender channel of a port out of service ─ redirect ───────→ sender channel of another port
+//	packet that must go no further ─ Discard, or dropped by Step → abandon → report to its source
 
 // Pump runs the chip until nothing moves: the data path, stage by stage.
 func (c *machine) Pump(now mono.Time) {
 	for {
 		moved := c.deliver(now)             // receiver channels → memory, flows
 		moved = c.router.Step(now) || moved // receiver channels → sender channels
-		moved = c.redirect() || moved       // sender channels of ports out of service → those of others
+		moved = c.redirect() || moved       // sender channels of ports out of service → sender channels of other ports
 		c.returnCredits()                   // freed receiver slots → the peers
 		moved = c.abandon(now) || moved     // dropped packets → reports, stuck channels → events
 		moved = c.emit(now) || moved        // replies, completions, reports → launch
@@ -37,8 +42,8 @@ func (c *machine) Pump(now mono.Time) {
 	}
 }
 
-// take decides where a packet goes that came in by port i on a virtual channel.
-// The packet lies in slot s, or still in its datagram where s is router.NoSlot.
+// take decides where a packet from port i and a virtual channel goes next. The packet
+// lies in slot s. If s is router.NoSlot, the packet still lies in its datagram.
 func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot) {
 	p := &c.ports.list[i]
 	v, err := wire.ViewPacket(b)
@@ -50,7 +55,7 @@ func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot
 	first := s == router.NoSlot && c.router.Idle(i, vc) // no packet waits before this one
 	switch {
 	case first && c.deliverNow(now, i, v): // → memory, flows
-	case first && why == 0 && c.forwardNow(now, i, v): // → link onwards
+	case first && why == 0 && c.forwardNow(now, i, v): // → next link
 	case why != 0:
 		c.router.Discard(i, c.stored(v, s), why)
 	default:
@@ -61,7 +66,8 @@ func (c *machine) take(now mono.Time, i int, vc wire.VC, b []byte, s router.Slot
 	p.link.Free(vc)
 }
 
-// deliverNow hands a packet for this chip to memory and flows, straight from the datagram.
+// deliverNow hands a packet for this chip to memory and flows, directly from the
+// datagram.
 func (c *machine) deliverNow(now mono.Time, i int, v wire.PacketView) bool {
 	if !c.router.CutThrough(i, v) {
 		return false
@@ -71,8 +77,8 @@ func (c *machine) deliverNow(now mono.Time, i int, v wire.PacketView) bool {
 	return true
 }
 
-// forwardNow copies a packet from the datagram into the link onwards, if that
-// link has credit and takes the packet in one piece.
+// forwardNow copies a packet from the datagram into the next link of the packet's
+// route, if this link has credit and takes the packet in one piece.
 func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	out, to, ok := c.router.Through(i, v)
 	if !ok {
@@ -91,7 +97,8 @@ func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	return true
 }
 
-// launch sends an addressed packet of this chip by a port; false while there is no room.
+// launch sends an addressed packet of this chip by a port. launch returns false while
+// there is no room.
 func (c *machine) launch(now mono.Time, port int, p *wire.Packet) bool {
 	return c.sendNow(now, port, p) || c.inject(port, p)
 }
@@ -120,8 +127,8 @@ func (c *machine) inject(port int, p *wire.Packet) bool {
 	return ok && c.router.Inject(port, p.VC, s)
 }
 
-// injectTree puts a multicast of this chip into the router's own channel, from
-// which the router makes the copies. Room has said that there is room.
+// injectTree puts a multicast of this chip into the router's own channel, from which
+// the router makes the copies. The caller has checked with Room that there is room.
 func (c *machine) injectTree(p *wire.Packet) bool {
 	s, ok := c.build(p)
 	return ok && c.router.Multicast(p.Plane, s)
@@ -136,8 +143,9 @@ func (c *machine) build(p *wire.Packet) (router.Slot, bool) {
 	return s, ok
 }
 
-// HandleDatagram takes one datagram that came in on a port. A datagram may hold
-// a whole packet, which is taken from where it lies, or a piece of a packet.
+// HandleDatagram takes one datagram that came in on a port. A datagram may hold a whole
+// packet or a piece of a packet. The chip takes a whole packet directly from the
+// datagram.
 func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	i := c.ports.index(ch)
 	if i < 0 {
@@ -155,7 +163,8 @@ func (c *machine) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 	}
 }
 
-// assemble copies a piece of a packet into the packet's slot, and takes the packet with its last piece.
+// assemble copies a piece of a packet into the packet's slot. After the last piece,
+// assemble passes the packet to take.
 func (c *machine) assemble(now mono.Time, i int, d *ttlink.Delivery) {
 	p := &c.ports.list[i]
 	if d.Offset == 0 && p.partial == router.NoSlot {
@@ -177,8 +186,9 @@ func (c *machine) assemble(now mono.Time, i int, d *ttlink.Delivery) {
 	c.take(now, i, d.VC, c.pool.Bytes(s), s)
 }
 
-// malformed counts a packet that cannot be read, or that came on another channel
-// or plane than the packet says, and frees the packet's slot.
+// malformed counts a malformed packet and frees the packet's slot. A packet is
+// malformed if the chip cannot read it. A packet is also malformed if it came on a
+// virtual channel or plane other than its header says.
 func (c *machine) malformed(p *port, vc wire.VC, s router.Slot) {
 	c.counters.Dropped[wire.DropMalformed]++
 	p.malformed[vc.Class()]++
@@ -188,8 +198,8 @@ func (c *machine) malformed(p *port, vc wire.VC, s router.Slot) {
 	p.link.Free(vc)
 }
 
-// admits looks at a packet that came in by a port, and gives a packet from
-// another mesh its route. It returns why the packet must go no further, or 0.
+// admits checks a packet that came in by a port, and gives a packet from another mesh
+// its route. admits returns the reason to drop the packet, or 0.
 func (c *machine) admits(p *port, v wire.PacketView) wire.DropReason {
 	switch {
 	case !c.enter(p, v):
@@ -200,7 +210,8 @@ func (c *machine) admits(p *port, v wire.PacketView) wire.DropReason {
 	return 0
 }
 
-// stored returns the slot that a packet lies in; a packet that lies in its datagram is copied into a slot.
+// stored returns the slot that a packet lies in. If the packet still lies in its
+// datagram, stored first copies the packet into a slot.
 func (c *machine) stored(v wire.PacketView, s router.Slot) router.Slot {
 	if s == router.NoSlot {
 		s = c.slot(len(v))
@@ -209,7 +220,7 @@ func (c *machine) stored(v wire.PacketView, s router.Slot) router.Slot {
 	return s
 }
 
-// slot takes a buffer out of the pool for a packet of n bytes that came in.
+// slot takes a buffer from the pool for an incoming packet of n bytes.
 func (c *machine) slot(n int) router.Slot {
 	s, ok := c.pool.Get(n)
 	if !ok {
@@ -218,7 +229,8 @@ func (c *machine) slot(n int) router.Slot {
 	return s
 }
 
-// deliver hands the packets that the router has for this chip to memory and flows.
+// deliver takes the packets for this chip from the router, and hands them to memory and
+// flows.
 func (c *machine) deliver(now mono.Time) bool {
 	moved := false
 	for {
@@ -249,7 +261,6 @@ func (c *machine) arrived(now mono.Time, b []byte) {
 		c.request(now, p)
 	case wire.PacketReply:
 		c.source.HandleReply(now, from, p.ID, p.Payload)
-		c.tellProgram()
 	case wire.PacketCompletion:
 		from.Group = p.Group
 		c.completion(now, from, p.Payload)
@@ -264,7 +275,8 @@ func (c *machine) arrived(now mono.Time, b []byte) {
 	}
 }
 
-// mine reports whether a packet that the router delivers here is for this chip.
+// mine reports whether a packet is for this chip, after the router delivered the packet
+// here.
 func (c *machine) mine(p *wire.Packet) bool {
 	if p.Trunk == wire.TrunkNone {
 		return p.Dst == c.cfg.Node
@@ -283,7 +295,8 @@ func (c *machine) returnCredits() {
 	}
 }
 
-// transmit hands the links the packets that the router offers and the links' credits allow.
+// transmit hands the packets that the router offers to the links, as far as the links'
+// credits allow.
 func (c *machine) transmit(now mono.Time) bool {
 	moved := false
 	for i := range c.ports.list {
@@ -308,7 +321,8 @@ func (c *machine) transmit(now mono.Time) bool {
 	return moved
 }
 
-// PollTransmit yields datagrams to send on a port; valid until the next call for that port.
+// PollTransmit returns the next datagram to send, and the datagram's port. The datagram
+// is valid until the next call for the same port.
 func (c *machine) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
 	for range c.ports.list {
 		p := &c.ports.list[c.ports.turn]

@@ -9,35 +9,39 @@ import (
 )
 
 // HandleRequest starts a request.
-func (c *machine) HandleRequest(now mono.Time, r Request) Admission { return c.start(now, &r, false) }
+func (c *machine) HandleRequest(now mono.Time, r flow.Request) flow.Admission {
+	return c.start(now, &r, false)
+}
 
-// PollResult yields ended requests.
-func (c *machine) PollResult() (Result, bool) { return c.source.PollResult() }
+// PollResult returns the result of an ended request, oldest first.
+func (c *machine) PollResult() (flow.Result, bool) { return c.source.PollResult() }
 
-// start hands a request to the source, or carries out a request of the chip to
-// itself; inside tells that the program inside the chip asks.
-func (c *machine) start(now mono.Time, r *Request, inside bool) Admission {
+// start hands a request to the flow source, or carries out a request of the chip to
+// itself. The parameter "inside" is true if the request comes from the program inside
+// the chip.
+func (c *machine) start(now mono.Time, r *flow.Request, inside bool) flow.Admission {
 	many := r.Ranges.Any()
 	if !many && !c.tables.plan.Has(r.Dst) {
-		return NoSuchChip
+		return flow.NoSuchChip
 	}
-	if a := c.source.Admits(r); a != Accepted {
+	if a := c.source.Admits(r); a != flow.Accepted {
 		return a
 	}
 	switch {
 	case many:
 	case r.Dst == c.cfg.Node && len(r.Via) == 0:
 		c.performHere(now, *r, inside)
-		return Accepted
+		return flow.Accepted
 	case len(r.Via) > 0 && !c.leads(r):
-		return BadVia
+		return flow.BadVia
 	}
 	return c.source.HandleRequest(now, r, inside)
 }
 
-// leads reports whether the hops of a request exist and end at its destination.
-// No hop may lead back at once: in a route that means deliver here.
-func (c *machine) leads(r *Request) bool {
+// leads reports whether the hops of a request exist and end at the request's
+// destination. No hop may lead straight back to the chip before: in a route, such a hop
+// means "deliver here".
+func (c *machine) leads(r *flow.Request) bool {
 	at := c.cfg.Node
 	if r.Other {
 		return false
@@ -54,8 +58,9 @@ func (c *machine) leads(r *Request) bool {
 	return len(r.Via) <= wire.MaxHops && at == r.Dst
 }
 
-// CheckMulticast says why a request's ranges cannot be multicast to; nil if they can.
-func (c *machine) CheckMulticast(r *Request) error {
+// CheckMulticast returns an error if the chip cannot send a multicast to the ranges of
+// a request.
+func (c *machine) CheckMulticast(r *flow.Request) error {
 	switch {
 	case r.Command.Type == wire.NocRead && !r.Probe:
 		return errors.New("a read cannot be multicast")
@@ -68,7 +73,7 @@ func (c *machine) CheckMulticast(r *Request) error {
 	return err
 }
 
-// network is the chip as its source sees it: a [flow.Network].
+// network is the chip in the role of a [flow.Network], for the chip's flow source.
 type network machine
 
 // Route returns the route of a flow's requests.
@@ -85,14 +90,16 @@ func (n *network) Route(to flow.Key, via []wire.Direction) *flow.Route {
 	return w
 }
 
-// Reachable reports whether the tables without faults lead to a flow's destination.
+// Reachable reports whether the tables of the fabric without faults have a route to a
+// flow's destination.
 func (n *network) Reachable(to flow.Key) bool {
 	_, ok := n.tables.base.Route(nil, wire.ClassRequest, to.Plane, n.cfg.Node, to.Node)
 	return ok
 }
 
-// Tree returns the members of a multicast. Faults change no trees: a router drops
-// a copy that meets a fault, and its report names the members behind the fault.
+// Tree returns the members of a multicast and the route of the multicast's packets.
+// Faults do not change multicast trees. A router drops a copy that meets a fault. The
+// router's drop report names the members behind the fault.
 func (n *network) Tree(plane wire.Plane, ranges wire.Ranges) ([]wire.FabricNodeID, *flow.Route, bool) {
 	tree, err := n.tables.base.Multicast(plane, n.cfg.Node, ranges)
 	if err != nil {
@@ -109,7 +116,8 @@ func (n *network) Tree(plane wire.Plane, ranges wire.Ranges) ([]wire.FabricNodeI
 		TTL: uint16(max(h[wire.East], h[wire.West])) + uint16(max(h[wire.North], h[wire.South]))}, true
 }
 
-// noPort is the port of a multicast's route, whose copies leave by several ports.
+// noPort is the port number in the route of a multicast, because the copies of a
+// multicast leave by several ports.
 const noPort = -1
 
 // Room reports whether a request may find room on a route.

@@ -6,23 +6,23 @@ import (
 	"ttfabric/wire"
 )
 
-// routeKey names what a route depends on.
+// routeKey holds everything that a route depends on.
 type routeKey struct {
 	dst   wire.FabricNodeID
 	plane wire.Plane
 	class wire.Class
-	other bool // the other route round rings, see flow.Request
-	stay  bool // in the channels of detours: a packet that was sent on at a fault does not leave these channels
+	other bool // whether the route takes the other direction round rings, see flow.Request
+	stay  bool // whether the route stays in the virtual channels of detours; a packet that was rerouted at a fault does not leave these channels
 }
 
-// routes are the routes that were needed so far, by the tables in force. There
-// are a few per chip of the mesh, and a few per other mesh, since one route leads
-// to all chips of another mesh.
+// routes holds the routes that the chip needed so far, by the tables in force. There
+// are a few routes per chip of the mesh. There are a few routes per other mesh, since
+// one route leads to all chips of another mesh.
 type routes struct {
 	planes int
-	sides  int                      // 2 where the plan has other routes round rings
-	near   [][]*flow.Route          // to chips of this mesh on planes that exist, by chip and then by place
-	others map[routeKey]*flow.Route // all others
+	sides  int                      // 2 if the plan has routes in the other direction round rings, else 1
+	near   [][]*flow.Route          // routes to chips of this mesh on planes that exist, by chip and then by place
+	others map[routeKey]*flow.Route // all other routes
 }
 
 func newRoutes(chips, planes int, p *route.Plan) routes {
@@ -33,7 +33,8 @@ func newRoutes(chips, planes int, p *route.Plan) routes {
 	return w
 }
 
-// place is where a route is kept among those of this mesh; nil where the route is kept among the others.
+// place returns the place in near that holds the route of key k. place returns nil if
+// the map others holds the route.
 func (w *routes) place(k routeKey) **flow.Route {
 	if int(k.plane) >= w.planes || int(k.dst.Chip) >= len(w.near) {
 		return nil
@@ -52,7 +53,8 @@ func (w *routes) place(k routeKey) **flow.Route {
 	return &(*of)[i]
 }
 
-// route returns the route of a flow's packets of a class to the flow's other end.
+// route returns the route to the other end of a flow, for the flow's packets of one
+// class.
 func (c *machine) route(to flow.Key, class wire.Class) *flow.Route {
 	if to.Node.Mesh != c.cfg.Node.Mesh {
 		to.Node.Chip = 0
@@ -60,19 +62,20 @@ func (c *machine) route(to flow.Key, class wire.Class) *flow.Route {
 	return c.lookup(routeKey{to.Node, to.Plane, class, to.Other, false})
 }
 
-// destination is the flow of a packet, as route wants to know it.
+// destination returns the flow key of a packet, as the method route needs it.
 func destination(v wire.PacketView) flow.Key {
 	return flow.Key{Node: v.Dst(), Plane: v.Plane(), Other: v.Other()}
 }
 
-// onward returns the route of a packet that is caught at a fault, to a chip of this mesh.
+// onward returns the route from this chip for a packet that is caught at a fault. The
+// packet's destination is in this mesh.
 func (c *machine) onward(v wire.PacketView) *flow.Route {
 	return c.lookup(routeKey{v.Dst(), v.Plane(), v.VC().Class(), v.Other(), v.Detour()})
 }
 
 func (c *machine) lookup(k routeKey) *flow.Route {
 	w := &c.tables.routes
-	k.other = k.other && w.sides == 2 && k.class != wire.ClassControl // control packets use no rings
+	k.other = k.other && w.sides == 2 && k.class != wire.ClassControl // control packets do not go round rings
 	if k.dst.Mesh == c.cfg.Node.Mesh {
 		if at := w.place(k); at != nil {
 			if *at == nil {
@@ -89,7 +92,7 @@ func (c *machine) lookup(k routeKey) *flow.Route {
 	return r
 }
 
-// findRoute asks the plan.
+// findRoute finds a route in the plan.
 func (c *machine) findRoute(k routeKey) *flow.Route {
 	var buf [wire.MaxHops]wire.Direction
 	p := c.tables.plan
@@ -120,31 +123,33 @@ func (c *machine) findRoute(k routeKey) *flow.Route {
 	return w
 }
 
-// address gives a packet its route, virtual channel and TTL. One is taken from
-// the TTL "at every network hop" (Spec §7.2), the hop out of this chip included.
+// address gives a packet its route, virtual channel and TTL. Every chip subtracts 1
+// from the TTL "at every network hop" (Spec §7.2), also for the hop out of this chip.
 func address(w *flow.Route, p *wire.Packet, ttl uint16) {
 	p.VC, p.Up, p.Detour, p.Route, p.TTL = w.VC, w.Up, w.Detour, w.Actions, ttl-1
 }
 
-// enter gives a packet that has come from another mesh its route through this
-// mesh (Spec §2.2: "the entry node fabric router in the next mesh calculates a
-// new source route"). It reports false where faults leave no route. Where no
-// route ever was, the router finds no action in the packet and drops the packet.
+// enter gives a packet that has come from another mesh its route through this mesh
+// (Spec §2.2: "the entry node fabric router in the next mesh calculates a new source
+// route"). If the faults leave no route, enter returns false. If the fabric has no
+// route even without faults, the router finds no action in the packet and drops the
+// packet.
 func (c *machine) enter(p *port, v wire.PacketView) bool {
 	if p.Peer.Node.Mesh == c.cfg.Node.Mesh {
 		return true
 	}
 	if v.Trunk() != wire.TrunkNone {
-		v.SetRanges(wire.Ranges{}) // a multicast stays in its mesh: the copy goes no further, and this chip refuses it
+		v.SetRanges(wire.Ranges{}) // a multicast stays in its mesh: the copy goes no further, and this chip refuses the copy
 		return true
 	}
 	dst := v.Dst()
 	if dst == c.cfg.Node {
-		v.Reroute([]byte{wire.RouteBit(p.Dir)}, false, false) // back where the packet came from means: deliver here
+		v.Reroute([]byte{wire.RouteBit(p.Dir)}, false, false) // a hop back in the direction that the packet came from means "deliver here"
 		return true
 	}
 	w := c.route(destination(v), v.VC().Class())
-	// A route back to the mesh that the packet came from, by tables newer than that mesh's, would say: deliver here.
+	// This chip may have newer tables than the mesh that the packet came from. A route
+	// back to this mesh would then mean "deliver here".
 	if w.OK && w.First != p.Dir && c.onto(v, w) {
 		return true
 	}
@@ -153,12 +158,13 @@ func (c *machine) enter(p *port, v wire.PacketView) bool {
 	return !ok
 }
 
-// onto puts a packet that is under way onto a route from this chip; false where the packet's header has no room.
+// onto puts a packet that is under way onto a route from this chip. onto returns false
+// if the packet's header has no room for the route.
 func (c *machine) onto(v wire.PacketView, w *flow.Route) bool {
 	b := &c.scratch.route
 	n := copy(b[1:], w.Actions)
 	b[0] = wire.RouteBit(w.First)
-	for n > 0 && b[n] == 0 { // room for other meshes
+	for n > 0 && b[n] == 0 { // zero bytes are room for the actions in other meshes
 		n--
 	}
 	if !v.Reroute(b[:n+1], w.Up, w.Detour) {

@@ -3,27 +3,28 @@ package chip
 import (
 	"slices"
 
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 )
 
-// Counters of a chip, since its start.
+// Counters are the counters of a chip since the start of the chip.
 type Counters struct {
-	Requests         uint64    // sent by this chip, probes included
-	Results          [4]uint64 // their ends, by Fate
-	Performed        uint64    // commands of others performed here
-	Duplicates       uint64    // requests that had come before, and were not performed again
-	Gaps             uint64    // requests that did not come although later ones did
-	Overflows        uint64    // requests that were refused because too many exceptions were open
+	Requests         uint64    // requests that this chip sent, probes included
+	Results          [4]uint64 // ended requests of this chip, by Fate
+	Performed        uint64    // commands of other chips that this chip performed
+	Duplicates       uint64    // requests that came again; the chip did not perform them again
+	Gaps             uint64    // requests that did not come although later requests of their flow came
+	Overflows        uint64    // requests that the chip refused because too many exceptions were open
 	StaleRequests    uint64    // requests of an older epoch of their flow
 	StaleCompletions uint64
 	StaleReplies     uint64
-	Probes           uint64                      // sent by stalled flows
-	FlowResets       uint64                      // flows given up, after FlowTimeout or without a route
-	ReportsLost      uint64                      // drop reports beyond MaxReports
-	Dropped          [wire.NumDropReasons]uint64 // packets given up here, by reason
-	Timeouts         uint64                      // heads of channels that could not move for the timeout
+	Probes           uint64                      // probes that stalled flows sent
+	FlowResets       uint64                      // flows that the chip gave up, after flow.FlowTimeout or without a route
+	ReportsLost      uint64                      // drop reports that the chip discarded because MaxReports reports waited
+	Dropped          [wire.NumDropReasons]uint64 // packets that this chip dropped, by reason
+	Timeouts         uint64                      // packets at the head of a channel that could not move for the timeout
 	EventsDropped    uint64
 }
 
@@ -34,8 +35,8 @@ type PortStatus struct {
 	Dir     wire.Direction
 	Plane   wire.Plane
 	Link    ttlink.Status
-	Out     bool // out of service by the tables in force
-	Avoided bool // taken out of service by an operator, see [Inputs]
+	Out     bool // the tables in force take the port's cable out of service
+	Avoided bool // an operator took the port's cable out of service, see Avoid of [Inputs]
 	Frames  ttlink.Counters
 	Router  router.PortStatus
 }
@@ -44,15 +45,15 @@ type PortStatus struct {
 type Status struct {
 	Node        wire.FabricNodeID
 	Incarnation wire.Incarnation
-	Epoch       uint32 // of the tables in force
+	Epoch       uint32 // epoch of the tables in force
 	Ports       []PortStatus
 	PortsUp     int
-	Out         []wire.PortID       // ports of cables that the tables in force do without, the two ends of each in a row
-	Unreachable []wire.FabricNodeID // chips of this mesh without a route from here; of another mesh its first chip, for all
-	Open        int                 // requests whose fate is open
-	InFlight    int                 // packets in the router's channels
-	Resident    int64               // bytes of tile memory held
-	Buffers     int                 // bytes of packet buffers held
+	Out         []wire.PortID       // ports of the cables that the tables in force do not use; the two ports of each cable stand together
+	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; the first chip of another mesh stands for that mesh
+	Open        int                 // number of requests whose fate is open
+	InFlight    int                 // number of packets in the router's channels
+	Resident    int64               // tile memory that the chip holds, in bytes
+	Buffers     int                 // packet buffers that the chip holds, in bytes
 	Counters    Counters
 }
 
@@ -71,7 +72,8 @@ func (c *machine) Status() Status {
 	return s
 }
 
-// count adds what source, sink and events have counted to the chip's own counters.
+// count returns the chip's own counters together with the counters of source, sink and
+// events.
 func (c *machine) count() Counters {
 	n, out, in := c.counters, c.source.Counters(), c.sink.Counters()
 	n.Requests, n.Results, n.Probes, n.FlowResets = out.Requests, out.Results, out.Probes, out.FlowResets
@@ -81,7 +83,7 @@ func (c *machine) count() Counters {
 	return n
 }
 
-// LinksUp is the map of ports that are up, a bit per channel.
+// LinksUp returns a bit map of the ports whose links are up, one bit per channel.
 func (c *machine) LinksUp() uint16 {
 	var m uint16
 	for i := range c.ports.list {
@@ -92,14 +94,15 @@ func (c *machine) LinksUp() uint16 {
 	return m
 }
 
-// Open is the number of requests whose fate is open.
+// Open returns the number of requests whose fate is open.
 func (c *machine) Open() int { return c.source.Open() }
 
-// Ends lists how the chip's requests have ended, by destination, for each chip that a request was sent to.
-func (c *machine) Ends() []Ends { return c.source.Ends() }
+// Ends lists how the chip's requests have ended, one entry for each chip that this chip
+// sent a request to.
+func (c *machine) Ends() []flow.Ends { return c.source.Ends() }
 
 // Moment returns how the chip's requests have ended up to now.
-func (c *machine) Moment() Moment { return c.source.Moment() }
+func (c *machine) Moment() flow.Moment { return c.source.Moment() }
 
 // Quiet reports whether nothing is under way on this chip.
 func (c *machine) Quiet() bool {

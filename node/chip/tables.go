@@ -10,49 +10,51 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// The tables follow the faults. When the control plane (router/control) says that
-// other cables are out of service, the chip plans new tables around those cables.
-// The chip proves the new tables together with the packets that are under way by
-// the old tables, and puts the new tables in force. All chips do so by themselves, from the same words. A
-// packet says by which tables it was routed. A route that crosses no fault stays.
-// A flow whose route changes takes the new route once its open requests have
-// ended, so that its packets keep their order. A packet that waits to leave by a
-// port out of service is caught, and this chip sends it on by the new tables. The
-// fate of such a packet is known as soon as without the fault.
+// The tables follow the faults. When the control plane (router/control) reports that
+// other cables are out of service, the chip plans new tables around those cables. The
+// chip proves the new tables together with the packets that are under way by the old
+// tables, and puts the new tables in force. All chips compute the tables independently,
+// from the same link states. Each packet carries the epoch of the tables that routed
+// the packet. A route that crosses no fault stays. A flow whose route changes takes the
+// new route once its open requests have ended, so that its packets keep their order. If
+// a packet waits to leave by a port out of service, the packet is caught. This chip
+// then reroutes a caught packet by the new tables. The source learns the fate of a
+// caught packet as soon as without the fault.
 
 // tables are the routing of a chip.
 type tables struct {
-	base   *route.Plan // without faults
-	plan   *route.Plan // in force
+	base   *route.Plan // plan of the fabric without faults
+	plan   *route.Plan // plan in force
 	epoch  uint32      // hash of plan
-	ttl    uint16      // of new packets: the hops of the longest route (Spec §7.2)
-	routes routes      // by plan
+	ttl    uint16      // TTL of new packets: the hops of the longest route (Spec §7.2)
+	routes routes      // routes that the chip found in plan
 	former former
 
-	unreachable []wire.FabricNodeID // see [machine.Unreachable]
+	unreachable []wire.FabricNodeID // chips without a route, see [machine.Unreachable]
 }
 
-// former is what a chip remembers of the tables before those in force.
+// former is what a chip remembers of the tables before the tables in force.
 type former struct {
-	epochs  []uint32                     // of former tables, the newest last
-	strict  bool                         // the chip gives up packets of all other tables that may close a cycle with those in force
-	refused uint64                       // tables that could have closed a cycle, or led astray: never put in force
-	checked map[[2]uint32]route.Conflict // what proofs found, by the hashes of the tables before and after: a cable that flaps is proved once
+	epochs  []uint32                     // epochs of former tables, the newest last
+	strict  bool                         // the chip gives up packets of all other tables if the packets may close a cycle with packets of the tables in force
+	refused uint64                       // number of tables that the chip never put in force, because they could have closed a cycle or led packets astray
+	checked map[[2]uint32]route.Conflict // results of proofs, by the hashes of the tables before and after; a flapping cable needs only one proof
 }
 
-// maxEpochs is how many former tables are remembered, and maxChecked how many proofs.
+// A chip remembers at most maxEpochs epochs of former tables, and at most maxChecked
+// results of proofs.
 const (
 	maxEpochs  = 16
 	maxChecked = 64
 )
 
-// Tables tells of new tables: an event.
+// Tables is the event that new tables were put in force or refused.
 type Tables struct {
 	Epoch       uint32
-	Out         []wire.PortID       // ports of cables out of service, both ends
-	Unreachable []wire.FabricNodeID // chips of this mesh without a route from here; of another mesh its first chip, for all
-	Strict      bool                // packets of the old tables that went round a fault, or to another mesh, were given up
-	Refused     bool                // these tables could deadlock or lead astray, and were not put in force
+	Out         []wire.PortID       // ports of cables out of service, both ports of each cable
+	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; the first chip of another mesh stands for that mesh
+	Strict      bool                // the chip gave up packets of the old tables that went round a fault or to another mesh
+	Refused     bool                // the chip did not put these tables in force, because they could deadlock or lead packets astray
 }
 
 // enforce puts a plan in force.
@@ -63,8 +65,8 @@ func (c *machine) enforce(p *route.Plan) {
 	t.routes = newRoutes(m.Rows*m.Cols, c.cfg.Topology.Planes(), p)
 }
 
-// install plans tables for the cables that are in service now, and puts them in
-// force if they differ from those in force.
+// install plans tables for the cables that are in service now, and puts the new tables
+// in force if they differ from the tables in force.
 func (c *machine) install(now mono.Time) {
 	t := &c.tables
 	p := t.base.Around(c.control.Out())
@@ -83,7 +85,7 @@ func (c *machine) install(now mono.Time) {
 		q := &c.ports.list[i]
 		out := p.Out(q.Local)
 		c.router.SetOut(i, out)
-		if out && !q.up { // the link's packets must not come up after their sources were told that they are lost
+		if out && !q.up { // after the sources were told that the link's packets are lost, the link must not deliver these packets
 			q.link.Forsake(now)
 			c.linkEvents(now, i)
 		}
@@ -97,7 +99,8 @@ func (c *machine) install(now mono.Time) {
 	c.abandon(now)
 }
 
-// add remembers the tables in force before the next ones come.
+// add remembers the epoch of the tables in force, before the next tables replace these
+// tables.
 func (f *former) add(last, next uint32, strict bool) {
 	f.epochs = slices.DeleteFunc(append(f.epochs, last), func(e uint32) bool { return e == next })
 	if len(f.epochs) > maxEpochs {
@@ -106,7 +109,8 @@ func (f *former) add(last, next uint32, strict bool) {
 	f.strict = strict
 }
 
-// replaces proves that tables can take the place of those in force, or remembers the proof.
+// replaces checks whether new tables can safely replace the tables in force. If the
+// chip remembers the result of an earlier proof, replaces returns this result.
 func (c *machine) replaces(p *route.Plan) route.Conflict {
 	f, k := &c.tables.former, [2]uint32{c.tables.epoch, p.Hash()}
 	found, ok := f.checked[k]
@@ -120,11 +124,11 @@ func (c *machine) replaces(p *route.Plan) route.Conflict {
 	return found
 }
 
-// stale reports whether a packet may close a cycle with packets of the tables in
-// force. Such a packet was routed by other tables, and goes round a fault or to
-// another mesh. Those other tables are not the ones just before, or the proof
-// found a conflict with them. The chip takes tables of which it has not heard for
-// newer tables, unless the proof found a conflict.
+// stale reports whether a packet may close a cycle with packets of the tables in force.
+// Other tables routed a stale packet, round a fault or to another mesh. These other
+// tables are older than the last tables before the tables in force, or the last proof
+// found a conflict. If the chip does not know a packet's tables, the chip assumes newer
+// tables, unless the last proof found a conflict.
 func (c *machine) stale(v wire.PacketView) bool {
 	e := v.Epoch()
 	if e == c.tables.epoch || !v.Detour() && v.Src().Mesh == v.Dst().Mesh {
@@ -135,7 +139,8 @@ func (c *machine) stale(v wire.PacketView) bool {
 	return f.strict || k >= 0 && k < len(f.epochs)-1
 }
 
-// outOf lists the ports that a plan does without, in the order of the topology's cables.
+// outOf lists the ports of cables that a plan does not use, in the order of the
+// topology's cables.
 func (c *machine) outOf(p *route.Plan) (out []wire.PortID) {
 	for _, k := range c.cfg.Topology.Cables {
 		if p.Out(k.A) {
@@ -145,7 +150,7 @@ func (c *machine) outOf(p *route.Plan) (out []wire.PortID) {
 	return out
 }
 
-// findUnreachable lists the chips that no plane has a route to from here.
+// findUnreachable lists the chips that this chip cannot reach on any plane.
 func (c *machine) findUnreachable() (list []wire.FabricNodeID) {
 	for _, x := range c.cfg.Topology.Chips {
 		if x.Node == c.cfg.Node || x.Node.Mesh != c.cfg.Node.Mesh && x.Node.Chip != 0 {
@@ -162,9 +167,10 @@ func (c *machine) findUnreachable() (list []wire.FabricNodeID) {
 	return list
 }
 
-// redirect sends on the packets that are caught at ports out of service, or gives
-// them up where the tables know no route. Copies of multicasts, and packets for
-// other meshes, wait for the port to come back, for the grace period.
+// redirect reroutes the packets that are caught at ports out of service. If the tables
+// have no route for a caught packet, redirect drops the packet. Copies of multicasts
+// and packets for other meshes wait until the port comes back, at most for the grace
+// period.
 func (c *machine) redirect() bool {
 	moved := false
 	c.router.Caught(func(k router.Caught) bool {
@@ -174,7 +180,7 @@ func (c *machine) redirect() bool {
 		}
 		w := c.onward(v)
 		if w.OK && !c.router.CanRedirect(k, w.Port, w.VC) {
-			return false // the packet stays as it is: the port may come back before there is room
+			return false // the packet keeps its route: the port may come back before there is room
 		}
 		moved = true
 		if !w.OK || !v.Reroute(w.Actions, w.Up, w.Detour) {
@@ -191,7 +197,7 @@ func (c *machine) redirect() bool {
 	return moved
 }
 
-// HandleLinkStates takes what gossip says of the ports of other chips.
+// HandleLinkStates takes the link states of other chips' ports from gossip.
 func (c *machine) HandleLinkStates(now mono.Time, words []wire.LinkState) {
 	c.control.Hear(now, words, c.tables.plan.Has)
 }
@@ -206,10 +212,10 @@ func (c *machine) hear(now mono.Time, p *wire.Packet) {
 	c.control.Hear(now, words, c.tables.plan.Has)
 }
 
-// LinkState is what this chip says of its own ports.
+// LinkState returns the link state that this chip sends about its own ports.
 func (c *machine) LinkState() wire.LinkState { return c.control.Self() }
 
-// Avoid takes a channel's cable out of service, or gives it back.
+// Avoid takes a channel's cable out of service, or puts the cable back into service.
 func (c *machine) Avoid(now mono.Time, ch wire.Channel, on bool) bool {
 	i := c.ports.index(ch)
 	if i >= 0 {
@@ -218,12 +224,14 @@ func (c *machine) Avoid(now mono.Time, ch wire.Channel, on bool) bool {
 	return i >= 0
 }
 
-// Unreachable lists the chips of this mesh that the tables in force have no route
-// to from here; of another mesh its first chip, for all.
+// Unreachable lists the chips of this mesh to which the tables in force have no route
+// from this chip. If another mesh has no route, Unreachable lists the first chip of
+// that mesh only.
 func (c *machine) Unreachable() []wire.FabricNodeID { return c.tables.unreachable }
 
-// Intact reports whether the tables in force are those without faults.
+// Intact reports whether the tables in force are the tables of the fabric without
+// faults.
 func (c *machine) Intact() bool { return c.tables.epoch == c.tables.base.Hash() }
 
-// Plan is the routing in force.
+// Plan returns the routing plan in force.
 func (c *machine) Plan() *route.Plan { return c.tables.plan }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
@@ -130,8 +131,8 @@ func TestOldDetoursAreGivenUp(t *testing.T) {
 	}
 	from := w.at[src]
 	w.command(at, path[1], router.CommandPause)
-	write := Request{Dst: dst, Payload: []byte("detour"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
-	if got := from.HandleRequest(w.now, write); got != Accepted {
+	write := flow.Request{Dst: dst, Payload: []byte("detour"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+	if got := from.HandleRequest(w.now, write); got != flow.Accepted {
 		t.Fatalf("not taken: %d", got)
 	}
 	w.run(50 * time.Millisecond)
@@ -142,14 +143,14 @@ func TestOldDetoursAreGivenUp(t *testing.T) {
 		}
 	}
 	rs := w.results(int(src.Chip), 1)
-	if len(rs) != 1 || rs[0].Fate != FateLost || rs[0].Drop != wire.DropTables || rs[0].At != w.chips[at].Node() {
+	if len(rs) != 1 || rs[0].Fate != flow.FateLost || rs[0].Drop != wire.DropTables || rs[0].At != w.chips[at].Node() {
 		t.Errorf("ended as %+v, want given up at %s for new tables", rs, w.chips[at].Node())
 	}
 	w.command(at, path[1], router.CommandRun)
-	if got := from.HandleRequest(w.now, write); got != Accepted {
+	if got := from.HandleRequest(w.now, write); got != flow.Accepted {
 		t.Fatalf("not taken: %d", got)
 	}
-	if rs := w.results(int(src.Chip), 1); len(rs) != 1 || rs[0].Fate != FateDone {
+	if rs := w.results(int(src.Chip), 1); len(rs) != 1 || rs[0].Fate != flow.FateDone {
 		t.Errorf("by the new tables: %+v", rs)
 	}
 	w.check()

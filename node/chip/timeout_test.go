@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
@@ -29,10 +30,10 @@ func TestTimeoutActions(t *testing.T) {
 			}
 			timeout.After = 40 * time.Millisecond
 			w := fabricOf(t, m, func(c *Config) { c.Route.Order, c.LocalFirst, c.Timeout = route.NoOrder, true, timeout })
-			write := Request{Payload: make([]byte, 64), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+			write := flow.Request{Payload: make([]byte, 64), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
 			for range 100 {
 				for i, c := range w.chips {
-					for write.Dst = m.Chips[3-i].Node; c.HandleRequest(w.now, write) == Accepted; {
+					for write.Dst = m.Chips[3-i].Node; c.HandleRequest(w.now, write) == flow.Accepted; {
 					}
 				}
 				w.run(time.Millisecond)
@@ -46,7 +47,7 @@ func TestTimeoutActions(t *testing.T) {
 					}
 				}
 				for r, ok := c.PollResult(); ok; r, ok = c.PollResult() {
-					if r.Fate == FateLost && r.Drop == wire.DropTimeout {
+					if r.Fate == flow.FateLost && r.Drop == wire.DropTimeout {
 						lost++
 					}
 				}
@@ -80,11 +81,11 @@ func TestSpecificationsTTL(t *testing.T) {
 		}
 	}
 	write := loopingWrite(m)
-	if got := w.chips[0].HandleRequest(w.now, write); got != Accepted {
+	if got := w.chips[0].HandleRequest(w.now, write); got != flow.Accepted {
 		t.Fatalf("not taken: %d", got)
 	}
 	rs := w.results(0, 1)
-	if len(rs) != 1 || rs[0].Fate != FateLost || rs[0].Drop != wire.DropTTL || rs[0].At != m.Chips[10].Node {
+	if len(rs) != 1 || rs[0].Fate != flow.FateLost || rs[0].Drop != wire.DropTTL || rs[0].At != m.Chips[10].Node {
 		t.Fatalf("ended as %+v, want dropped at D11 with its TTL used up", rs)
 	}
 	want := []string{"D5 9", "D6 8", "D7 7", "D11 6", "D10 5", "D9 4", "D5 3", "D6 2", "D7 1", "D11 0"}
@@ -102,15 +103,15 @@ func TestTTLIsEnough(t *testing.T) {
 	w := newFabric(t, m)
 	for _, c := range []struct {
 		ttl  uint16
-		fate Fate
+		fate flow.Fate
 		at   int
-	}{{6, FateDone, 15}, {5, FateLost, 11}, {1, FateLost, 1}} {
+	}{{6, flow.FateDone, 15}, {5, flow.FateLost, 11}, {1, flow.FateLost, 1}} {
 		w.chips[0].cfg.TTL, w.chips[0].tables.ttl = c.ttl, c.ttl
-		write := Request{Dst: m.Chips[15].Node, Payload: []byte("far"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
-		if got := w.chips[0].HandleRequest(w.now, write); got != Accepted {
+		write := flow.Request{Dst: m.Chips[15].Node, Payload: []byte("far"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+		if got := w.chips[0].HandleRequest(w.now, write); got != flow.Accepted {
 			t.Fatalf("not taken: %d", got)
 		}
-		if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != c.fate || c.fate == FateLost && (rs[0].Drop != wire.DropTTL || rs[0].At != m.Chips[c.at].Node) {
+		if rs := w.results(0, 1); len(rs) != 1 || rs[0].Fate != c.fate || c.fate == flow.FateLost && (rs[0].Drop != wire.DropTTL || rs[0].At != m.Chips[c.at].Node) {
 			t.Errorf("with %d hops to live: %+v", c.ttl, rs)
 		}
 	}
@@ -118,11 +119,11 @@ func TestTTLIsEnough(t *testing.T) {
 
 // loopingWrite is a write from the first chip of a 4×4 grid by a route that
 // circles: D1 D5 D6 D7 D11 D10 D9 D5 D6 D7 D11 D10 …
-func loopingWrite(m *topo.Topology) Request {
+func loopingWrite(m *topo.Topology) flow.Request {
 	e, s, we, n := wire.East, wire.South, wire.West, wire.North
 	via := []wire.Direction{s}
 	for range 3 {
 		via = append(via, e, e, s, we, we, n)
 	}
-	return Request{Dst: m.Chips[4].Node, Via: via, Payload: []byte("loop"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
+	return flow.Request{Dst: m.Chips[4].Node, Via: via, Payload: []byte("loop"), Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}
 }

@@ -7,14 +7,15 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// MaxSightings is how many traced packets a chip remembers. The oldest half makes room for new ones.
+// MaxSightings is the largest number of traced packets that a chip remembers. If the
+// memory is full, the chip forgets the oldest half.
 const MaxSightings = 256
 
-// Sighting is a traced packet as it came to this chip.
+// Sighting records the arrival of a traced packet at this chip.
 type Sighting struct {
 	At       mono.Time
 	Src, Dst wire.FabricNodeID
-	ID       uint64 // unique at the source
+	ID       uint64 // ID of the packet, unique at the source
 	Channel  wire.Channel
 	VC       wire.VC
 	TTL      uint16
@@ -33,5 +34,5 @@ func (c *machine) saw(now mono.Time, p *port, v wire.PacketView) {
 	c.sightings = append(c.sightings, s)
 }
 
-// Sightings are the traced packets that came to this chip, oldest first.
+// Sightings returns the arrivals of traced packets at this chip, oldest first.
 func (c *machine) Sightings() []Sighting { return slices.Clone(c.sightings) }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"ttfabric/node/flow"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
@@ -17,26 +18,26 @@ func TestVia(t *testing.T) {
 	}
 	w := newFabric(t, m)
 	e, s, we, n := wire.East, wire.South, wire.West, wire.North
-	write := Request{Dst: m.Chips[0].Node, Via: []wire.Direction{e, s, we, n}, Payload: []byte("round"),
+	write := flow.Request{Dst: m.Chips[0].Node, Via: []wire.Direction{e, s, we, n}, Payload: []byte("round"),
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 64)}}
 	for range 3 {
-		if got := w.chips[0].HandleRequest(w.now, write); got != Accepted {
+		if got := w.chips[0].HandleRequest(w.now, write); got != flow.Accepted {
 			t.Fatalf("not taken: %d", got)
 		}
 	}
 	other := write
 	other.Via = []wire.Direction{s, e, n, we}
-	if got := w.chips[0].HandleRequest(w.now, other); got != Busy {
+	if got := w.chips[0].HandleRequest(w.now, other); got != flow.Busy {
 		t.Errorf("another path while requests are open: %d, want Busy", got)
 	}
-	if rs := w.results(0, 3); len(rs) != 3 || rs[2].Fate != FateDone {
+	if rs := w.results(0, 3); len(rs) != 3 || rs[2].Fate != flow.FateDone {
 		t.Errorf("results %+v", rs)
 	}
 	back := make([]byte, 5)
 	if o := w.chips[0].Memory().Read(write.Command.Addr, back); o != wire.OutcomeDone || string(back) != "round" {
 		t.Errorf("memory holds %q, %v", back, o)
 	}
-	if got := w.chips[0].HandleRequest(w.now, other); got != Accepted {
+	if got := w.chips[0].HandleRequest(w.now, other); got != flow.Accepted {
 		t.Errorf("another path when nothing is open: %d", got)
 	}
 	w.results(0, 1)
@@ -52,7 +53,7 @@ func TestVia(t *testing.T) {
 	for _, via := range [][]wire.Direction{{e, s, we}, {n}, {e, we}, {e, s, we, n, n}, make([]wire.Direction, wire.MaxHops+1)} {
 		r := write
 		r.Via = via
-		if got := w.chips[0].HandleRequest(w.now, r); got != BadVia {
+		if got := w.chips[0].HandleRequest(w.now, r); got != flow.BadVia {
 			t.Errorf("via %v: %d, want BadVia", via, got)
 		}
 	}
@@ -143,7 +144,7 @@ func (w *fabric) run(d time.Duration) {
 }
 
 // results waits for n results of chip i.
-func (w *fabric) results(i, n int) (rs []Result) {
+func (w *fabric) results(i, n int) (rs []flow.Result) {
 	for range 100 {
 		w.run(time.Millisecond)
 		for r, ok := w.chips[i].PollResult(); ok; r, ok = w.chips[i].PollResult() {

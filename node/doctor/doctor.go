@@ -1,7 +1,8 @@
-// Package doctor looks whether this machine can run a fabric, and says what to
-// do where the machine cannot. The package changes nothing.
+// Package doctor checks whether this machine can run a fabric. If the machine cannot
+// run the fabric, the package says what the user can do. The package changes nothing.
 //
-// A new check is a function in the file of its subject, and a row of the table checks.
+// To add a check, write a function in the file of the check's subject, and add a row
+// to the table named checks.
 package doctor
 
 import (
@@ -16,25 +17,25 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Verdict is what a check has come to.
+// Verdict is the result of a check.
 type Verdict uint8
 
 // The verdicts, from good to bad.
 const (
 	Fine    Verdict = iota
-	Warning         // something works worse or is missing, and a fabric can do without it
-	Failure         // the fabric of the [Request] will not work
+	Warning         // verdict if the fabric runs, but slower or without some feature
+	Failure         // verdict if the fabric of the [Request] will not work
 )
 
 var verdicts = [...]string{"ok", "warn", "fail"}
 
-// String is the verdict as tables and JSON have it.
+// String returns the word for the verdict in tables and JSON.
 func (v Verdict) String() string { return verdicts[v] }
 
-// MarshalText writes the verdict for JSON.
+// MarshalText returns the verdict's word, for JSON.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads a verdict's word, as MarshalText returns.
 func (v *Verdict) UnmarshalText(text []byte) error {
 	for i, word := range verdicts {
 		if word == string(text) {
@@ -45,15 +46,15 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 	return fmt.Errorf("verdict %q: want one of %s", text, strings.Join(verdicts[:], ", "))
 }
 
-// Finding is what one check has found.
+// Finding is the result of one check: what the check found, and what the user can do.
 type Finding struct {
 	Check   string  `json:"check"` // name of the check
 	Verdict Verdict `json:"verdict"`
 	Found   string  `json:"found"`
-	WayOut  string  `json:"way_out,omitempty"` // what to do about it
+	WayOut  string  `json:"way_out,omitempty"` // advice what the user can do
 }
 
-// Request is the fabric that somebody wants on this machine.
+// Request describes the fabric that a user wants to run on this machine.
 type Request struct {
 	Topology *topo.Topology
 	PortBase int    // UDP port of the first chip's channel 0; 0: any free ports
@@ -61,27 +62,27 @@ type Request struct {
 	Image    string // container image of the chips
 }
 
-// Check refuses a request that is none: the error is of kind [spec.Usage].
+// Check returns an error of kind [spec.Usage] if a value of the request is out of range.
 func (r *Request) Check() error {
 	switch {
 	case r.Runtime != spec.Process && r.Runtime != spec.Docker:
 		return spec.Usagef("--runtime %q: want %s or %s", r.Runtime, spec.Process, spec.Docker)
 	case r.PortBase < 0 || r.PortBase > 1<<16-1:
-		return spec.Usagef("--port-base %d: want 1 to 65535, or 0 for any", r.PortBase)
+		return spec.Usagef("--port-base %d: want 1 to 65535, or 0 for any free ports", r.PortBase)
 	}
 	return nil
 }
 
-// patient is a request while the checks run.
+// patient is a request, with what the checks need while they run.
 type patient struct {
 	*Request
-	engine func() (container.Versions, error) // asks the engine once
+	engine func() (container.Versions, error) // returns the engine's versions; asks the engine only at the first call
 }
 
-// chips is how many chips the fabric has.
+// chips returns the number of the fabric's chips.
 func (p *patient) chips() int { return len(p.Topology.Chips) }
 
-// without is the verdict where something is missing that only containers need.
+// without returns the verdict for a machine that lacks something that only containers need.
 func (p *patient) without() Verdict {
 	if p.Runtime == spec.Docker {
 		return Failure
@@ -89,13 +90,14 @@ func (p *patient) without() Verdict {
 	return Warning
 }
 
-// check looks at one thing, and changes nothing.
+// check is the name of a check, and the function look, which makes the check. look
+// changes nothing.
 type check struct {
 	name string
 	look func(ctx context.Context, p *patient) Finding
 }
 
-// checks are all checks, in the order of their findings.
+// checks holds all checks, in the order of their findings.
 var checks = []check{
 	{"loopback", lookLoopback},
 	{"UDP offload", lookOffload},
@@ -119,7 +121,7 @@ var checks = []check{
 	{"wireshark", lookWireshark},
 }
 
-// Checks are the names of all checks, in the order of their findings.
+// Checks returns the names of all checks, in the order of their findings.
 func Checks() (names []string) {
 	for _, c := range checks {
 		names = append(names, c.name)
@@ -127,8 +129,8 @@ func Checks() (names []string) {
 	return names
 }
 
-// Examine makes all checks at the same time, since some wait for other programs.
-// It returns their findings, always in the same order.
+// Examine makes all checks at the same time, since some checks wait for other programs.
+// Examine returns the findings of the checks, always in the order of [Checks].
 func Examine(ctx context.Context, r *Request) []Finding {
 	p := &patient{r, sync.OnceValues(func() (container.Versions, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -147,22 +149,22 @@ func Examine(ctx context.Context, r *Request) []Finding {
 	return out
 }
 
-// ok is the finding of a check that found nothing wrong.
+// ok returns the finding of a check that found no problem.
 func ok(format string, a ...any) Finding { return Finding{Found: fmt.Sprintf(format, a...)} }
 
-// bad is the finding of a check that found something wrong.
+// bad returns the finding of a check that found a problem.
 func bad(v Verdict, wayOut, format string, a ...any) Finding {
 	return Finding{Verdict: v, Found: fmt.Sprintf(format, a...), WayOut: wayOut}
 }
 
-// What one chip costs, as measured; see scripts/bench.
+// Measured resources that one chip takes. scripts/bench measures these resources.
 const (
-	chipIdle    = 10 << 20 // bytes of memory of a chip that has done little
-	chipBusy    = 32 << 20 // bytes of memory of a chip with much under way
-	chipFiles   = 160      // open files at most: a socket per channel, gossip, 64 calls of its API, logs
-	chipThreads = 12       // of the operating system
-	chipDisk    = 3 << 20  // bytes of archive and log in the run folder
-	chipCrowd   = 32       // chips per core from which on traffic crawls
+	chipIdle    = 10 << 20 // memory of a chip that has done little, in bytes
+	chipBusy    = 32 << 20 // memory of a chip with much traffic under way, in bytes
+	chipFiles   = 160      // largest number of a chip's open files: a socket per channel, gossip, 64 calls of its API, logs
+	chipThreads = 12       // number of a chip's threads of the operating system
+	chipDisk    = 3 << 20  // size of a chip's archive and log in the run folder, in bytes
+	chipCrowd   = 32       // number of chips per core above which traffic becomes very slow
 )
 
 func lookCores(_ context.Context, p *patient) Finding {
@@ -175,12 +177,12 @@ func judgeCores(chips, cores int) Finding {
 	case chips <= cores:
 		return ok("%s", has)
 	case chips <= chipCrowd*cores:
-		return ok("%s: 'up' then chooses the profile 'crowded', which waits longer for silent links", has)
+		return ok("%s: 'up' then chooses the profile 'crowded', with a longer wait before a silent link goes down", has)
 	}
-	return bad(Warning, "a smaller topology, or several machines: 'ttfabric node --help'", "%s: the chips come up, but under traffic links will be taken for dead", has)
+	return bad(Warning, "choose a smaller topology, or run the chips on several machines, see 'ttfabric node --help'", "%s: the chips come up, but under traffic the links will go down", has)
 }
 
-// join renders a list, and cuts a long list short.
+// join returns a list's words with commas between them. It shortens a long list.
 func join(list []string) string {
 	const most = 6
 	if n := len(list); n > most {

@@ -12,28 +12,29 @@ import (
 	"ttfabric/node/fabric/spec"
 )
 
-// askTime bounds a question to another program.
+// askTime is the longest time to wait for another program's answer.
 const askTime = 10 * time.Second
 
 func lookEngine(_ context.Context, p *patient) Finding {
 	v, err := p.engine()
 	switch {
 	case container.NoCommand(err):
-		return bad(p.without(), "install Docker Engine (docker.io on Debian); fabrics of processes need none", "there is no docker command")
+		return bad(p.without(), "install Docker Engine (docker.io on Debian); a fabric of processes needs no Docker", "there is no docker command")
 	case err != nil:
 		wayOut := ""
 		if host := os.Getenv("DOCKER_HOST"); host != "" {
-			wayOut = "DOCKER_HOST is " + host + ": is that right?"
+			wayOut = "check the environment variable DOCKER_HOST, which is " + host
 		}
 		return bad(p.without(), wayOut, "%v", err)
 	}
 	return ok("engine %s, client %s", v.Server, v.Client)
 }
 
-// noEngine is the finding of a check that needs an engine, where none answers.
+// noEngine asks whether an engine answers, for a check that needs an engine. If no
+// engine answers, noEngine returns the finding of this check, and true.
 func noEngine(p *patient) (Finding, bool) {
 	if _, err := p.engine(); err != nil {
-		return bad(p.without(), "see 'docker engine'", "not known, as no engine answers"), true
+		return bad(p.without(), "see 'docker engine'", "not known, because no engine answers"), true
 	}
 	return Finding{}, false
 }
@@ -47,11 +48,11 @@ func lookBuilder(ctx context.Context, p *patient) Finding {
 	version, err := container.BuildxVersion(ctx)
 	switch {
 	case err == nil:
-		return ok("BuildKit, by %s; 'scripts/image' needs none", version)
+		return ok("images are built by BuildKit, with %s; 'scripts/image' works without BuildKit too", version)
 	case os.Getenv("DOCKER_BUILDKIT") == "1":
-		return bad(p.without(), "unset DOCKER_BUILDKIT, or install buildx", "DOCKER_BUILDKIT=1 asks for BuildKit, and there is no buildx")
+		return bad(p.without(), "unset DOCKER_BUILDKIT, or install buildx", "DOCKER_BUILDKIT=1 asks for BuildKit, but there is no buildx")
 	}
-	return ok("the classic builder, which is enough for 'scripts/image' and docker/Dockerfile")
+	return ok("images are built by the classic builder, which is enough for 'scripts/image' and docker/Dockerfile")
 }
 
 func lookCompose(ctx context.Context, p *patient) Finding {
@@ -78,7 +79,7 @@ func lookImage(ctx context.Context, p *patient) Finding {
 	i, missing, err := container.FindImage(ctx, p.Image)
 	switch {
 	case missing:
-		return bad(p.without(), "'scripts/image' builds it, in the sources; --image names another image", "there is no image %s", p.Image)
+		return bad(p.without(), "'scripts/image' in the sources builds the image; --image names another image", "there is no image %s", p.Image)
 	case err != nil:
 		return bad(p.without(), "", "image %s: %v", p.Image, err)
 	}
@@ -97,15 +98,17 @@ func lookNetworks(ctx context.Context, p *patient) Finding {
 	}
 	nets, err := container.Networks(ctx, ids)
 	if err != nil {
-		return bad(Warning, "", "the engine's networks cannot be read: %v", err) // one may have gone meanwhile
+		return bad(Warning, "", "the engine's networks cannot be read: %v", err) // another program may have removed a network meanwhile
 	}
 	name, mtu := uplink()
 	return judgeNetworks(nets, p.chips(), p.Runtime == spec.Docker, name, mtu)
 }
 
-// judgeNetworks weighs the engine's bridges against the interface to other
-// machines, and the chips against what a bridge takes. wanted says that the fabric
-// is to run in containers. uplink is "" and most, its MTU, 0 where there is no such interface.
+// judgeNetworks compares the MTU of the engine's bridges with the MTU of the
+// interface to other machines. It also compares the number of chips with the largest
+// number of containers on a bridge. wanted says that the fabric is to run in
+// containers. uplink is the interface to other machines, and most is the MTU of this
+// interface in bytes. If there is no such interface, uplink is "" and most is 0.
 func judgeNetworks(nets []container.Network, chips int, wanted bool, uplink string, most int) Finding {
 	var mtus, wide []string
 	for i := range nets {
@@ -118,12 +121,12 @@ func judgeNetworks(nets []container.Network, chips int, wanted bool, uplink stri
 	}
 	switch {
 	case chips > container.MaxContainers && wanted:
-		return bad(Failure, "several machines, by 'ttfabric stack', or '--runtime process'", "%d chips: a bridge takes %d containers", chips, container.MaxContainers)
+		return bad(Failure, "use several machines with 'ttfabric stack', or '--runtime process'", "a bridge takes at most %[2]d containers, but the fabric has %[1]d chips", chips, container.MaxContainers)
 	case chips > container.MaxContainers:
-		return bad(Warning, "'--runtime process', or several machines", "%d chips: a bridge takes %d containers", chips, container.MaxContainers)
+		return bad(Warning, "use '--runtime process', or several machines", "a bridge takes at most %[2]d containers, but the fabric has %[1]d chips", chips, container.MaxContainers)
 	case len(wide) > 0:
-		return bad(Warning, fmt.Sprintf("nothing while all chips are on this machine; otherwise \"mtu\": %d in /etc/docker/daemon.json, and 'up --mtu %d'", most, most),
-			"MTU above the %d of %s, by which other machines are reached: %s", most, uplink, join(wide))
+		return bad(Warning, fmt.Sprintf("for a fabric on this machine only, do nothing; otherwise set \"mtu\": %d in /etc/docker/daemon.json, and use 'up --mtu %d'", most, most),
+			"networks with an MTU above %d, the MTU of %s, which leads to other machines: %s", most, uplink, join(wide))
 	}
-	return ok("a bridge takes %d containers; MTU: %s", container.MaxContainers, join(mtus))
+	return ok("a bridge takes at most %d containers; MTU: %s", container.MaxContainers, join(mtus))
 }

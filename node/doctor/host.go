@@ -22,12 +22,12 @@ func lookFiles(_ context.Context, p *patient) Finding {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
 		return bad(Warning, "", "the limit of open files cannot be read: %v", err)
 	}
-	// Each chip is a process of its own. A command that steers the chips holds up to two connections to each.
+	// Each chip is a process of its own. A command that steers the chips holds up to two connections to each chip.
 	need := uint64(max(chipFiles, 4*p.chips()+64))
 	if l.Max < need {
-		return bad(Failure, fmt.Sprintf("'ulimit -n %d' before 'ttfabric up', or a higher nofile in /etc/security/limits.conf", need), "%d may be open in one process; %s need %d", l.Max, topo.Count(p.chips(), "chip"), need)
+		return bad(Failure, fmt.Sprintf("'ulimit -n %d' before 'ttfabric up', or a higher nofile in /etc/security/limits.conf", need), "one process may have %d open files, but %s need %d", l.Max, topo.Count(p.chips(), "chip"), need)
 	}
-	return ok("%s may be open in one process; %d are needed", limitText(l.Max), need)
+	return ok("one process may have %s open files; %d are needed", limitText(l.Max), need)
 }
 
 func limitText(n uint64) string {
@@ -40,7 +40,7 @@ func limitText(n uint64) string {
 func lookProcesses(_ context.Context, p *patient) Finding {
 	need := chipThreads * p.chips()
 	if p.Runtime == spec.Docker {
-		need = 0 // the threads are the engine's
+		need = 0 // the threads of containers belong to the engine's processes
 	}
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &l); err != nil {
@@ -50,23 +50,24 @@ func lookProcesses(_ context.Context, p *patient) Finding {
 	return judgeThreads(need, used, l.Cur, os.Getuid() == 0, pidsLeft("/proc/self/cgroup", "/sys/fs/cgroup"))
 }
 
-// judgeThreads weighs the threads that are needed against the user's limit, which
-// does not bind root, and against left, the threads that the control group may
-// still have. A negative left says that the control group has no limit.
+// judgeThreads compares need, the number of needed threads, with two limits. The first
+// is the user's limit of threads, which does not hold for root; the user has used
+// threads already. The second is left, the number of further threads that the control
+// group allows. If left is negative, the control group has no limit.
 func judgeThreads(need, used int, limit uint64, root bool, left int) Finding {
 	const wayOut = "'ulimit -u %d' before 'ttfabric up', or a higher nproc in /etc/security/limits.conf"
 	switch {
 	case left >= 0 && left < need:
-		return bad(Failure, "a higher pids limit of the container or the systemd unit (TasksMax)", "%d threads are needed, and this control group has %d left", need, left)
+		return bad(Failure, "set a higher pids limit for the container or the systemd unit (TasksMax)", "%d threads are needed, but this control group may have only %d more", need, left)
 	case root || limit == math.MaxUint64:
-		return ok("no limit of this user's processes; %d threads are needed", need)
+		return ok("this user's processes have no limit; %d threads are needed", need)
 	case uint64(used+need) > limit:
-		return bad(Failure, fmt.Sprintf(wayOut, used+2*need), "%d threads are needed, this user has %d already and may have %d", need, used, limit)
+		return bad(Failure, fmt.Sprintf(wayOut, used+2*need), "%d threads are needed, but this user has %d already and may have %d", need, used, limit)
 	}
 	return ok("%d threads are needed; this user has %d and may have %d", need, used, limit)
 }
 
-// threadsOf counts the threads of a user's processes (proc(5), /proc/pid/status).
+// threadsOf returns the number of threads of a user's processes (proc(5), /proc/pid/status).
 func threadsOf(uid int) (n int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {
@@ -84,9 +85,10 @@ func threadsOf(uid int) (n int) {
 	return n
 }
 
-// pidsLeft is how many more threads a process's control group and the groups above
-// it may have (cgroups(7), pids controller); -1: any number. self is the process's
-// file /proc/pid/cgroup, root is where control groups are mounted.
+// pidsLeft returns the number of further threads that a process's control group, and
+// the groups above this group, allow (cgroups(7), pids controller). If there is no
+// limit, pidsLeft returns -1. self is the process's file /proc/pid/cgroup. root is the
+// folder where the control groups are mounted.
 func pidsLeft(self, root string) int {
 	left := -1
 	for line := range strings.Lines(readSys(self)) {
@@ -115,23 +117,24 @@ func lookMemory(_ context.Context, p *patient) Finding {
 		}
 	}
 	if free < 0 {
-		return bad(Warning, "", "/proc/meminfo does not say what memory is available")
+		return bad(Warning, "", "/proc/meminfo does not say how much memory is available")
 	}
 	return judgeMemory(free, int64(p.chips()))
 }
 
 func judgeMemory(free, chips int64) Finding {
-	const wayOut = "end programs that take memory, a smaller topology, or several machines: 'ttfabric node --help'"
+	const wayOut = "end other programs, choose a smaller topology, or run the chips on several machines, see 'ttfabric node --help'"
 	switch {
 	case free < chips*chipIdle:
-		return bad(Failure, wayOut, "%d MiB available; %d chips take %d when idle", free>>20, chips, chips*chipIdle>>20)
+		return bad(Failure, wayOut, "%d MiB are available, but %d idle chips take %d MiB", free>>20, chips, chips*chipIdle>>20)
 	case free < chips*chipBusy:
-		return bad(Warning, wayOut, "%d MiB available; %d chips take %d when idle, and up to %d under traffic", free>>20, chips, chips*chipIdle>>20, chips*chipBusy>>20)
+		return bad(Warning, wayOut, "%d MiB are available; %d chips take %d MiB when idle, but up to %d MiB under traffic", free>>20, chips, chips*chipIdle>>20, chips*chipBusy>>20)
 	}
-	return ok("%d MiB available; %d chips take up to %d", free>>20, chips, chips*chipBusy>>20)
+	return ok("%d MiB are available; %d chips take up to %d MiB", free>>20, chips, chips*chipBusy>>20)
 }
 
-// existing is a path if there is such a file or folder, else the nearest folder above the path that is there.
+// existing returns path if there is a file or folder at path. Otherwise existing
+// returns the nearest existing folder above path.
 func existing(path string) string {
 	for {
 		if _, err := os.Lstat(path); err == nil || path == "/" || path == "." {
@@ -142,7 +145,7 @@ func existing(path string) string {
 }
 
 func lookFolder(context.Context, *patient) Finding {
-	const wayOut = "set XDG_RUNTIME_DIR to a folder of yours"
+	const wayOut = "set XDG_RUNTIME_DIR to a folder that belongs to you"
 	root := folder.Root()
 	at := existing(root)
 	fi, err := os.Lstat(at)
@@ -152,7 +155,7 @@ func lookFolder(context.Context, *patient) Finding {
 	case !fi.IsDir():
 		return bad(Failure, wayOut, "%s is not a folder", at)
 	case at == root && fi.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()):
-		return bad(Failure, wayOut, "%s is another user's", root)
+		return bad(Failure, wayOut, "%s belongs to another user", root)
 	}
 	if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
 		return bad(Failure, wayOut, "%s cannot be written: %v", at, err)
@@ -169,17 +172,18 @@ func lookDisk(_ context.Context, p *patient) Finding {
 	return judgeDisk(int64(s.Bavail)*s.Bsize, int64(s.Ffree), s.Files > 0, int64(p.chips()), at)
 }
 
-// judgeDisk weighs the bytes and inodes that the file system of the folder at has
-// free. counted says that the file system has a limit of inodes.
+// judgeDisk compares the free bytes and inodes of a file system with the bytes and
+// inodes that the chips need. at is a folder in the file system. counted says that the
+// file system has a limit of inodes.
 func judgeDisk(free, inodes int64, counted bool, chips int64, at string) Finding {
-	const wayOut = "make room there, or set XDG_RUNTIME_DIR to a folder on another disk"
+	const wayOut = "remove files from this disk, or set XDG_RUNTIME_DIR to a folder on another disk"
 	switch need := chips * chipDisk; {
 	case counted && inodes < 8*chips:
-		return bad(Failure, wayOut, "%s has room for %d more files", at, inodes)
+		return bad(Failure, wayOut, "%s has room for only %d more files", at, inodes)
 	case free < need:
-		return bad(Failure, wayOut, "%s has %d MiB left; logs and events of %d chips take %d", at, free>>20, chips, need>>20)
+		return bad(Failure, wayOut, "%s has %d MiB left, but logs and events of %d chips take %d MiB", at, free>>20, chips, need>>20)
 	default:
-		return ok("%s has %d MiB left; %d chips take up to %d", at, free>>20, chips, need>>20)
+		return ok("%s has %d MiB left; %d chips take up to %d MiB", at, free>>20, chips, need>>20)
 	}
 }
 
@@ -188,9 +192,9 @@ func lookClock(context.Context, *patient) Finding {
 	state, err := unix.Adjtimex(&t)
 	switch {
 	case err != nil:
-		return ok("whether the clock is synchronised cannot be asked here: %v", err)
+		return ok("this machine does not say whether the clock is synchronised: %v", err)
 	case state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0:
-		return bad(Warning, "nothing on one machine; on several 'timedatectl set-ntp true', or chrony", "the kernel says that the clock is not synchronised: between machines, the times of events may be wrong, and so may be which of two incarnations of a chip is the later")
+		return bad(Warning, "for a fabric on one machine, do nothing; for several machines run 'timedatectl set-ntp true', or install chrony", "the kernel says that the clock is not synchronised: chips on several machines may report wrong times of events, and may take an older incarnation of a chip for the newer")
 	}
-	return ok("synchronised, to %d ms", t.Esterror/1000)
+	return ok("the clock is synchronised, to %d ms", t.Esterror/1000)
 }

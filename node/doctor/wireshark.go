@@ -10,28 +10,28 @@ import (
 	"ttfabric/wire/capture/wireshark"
 )
 
-// leastWireshark is the first major version of Wireshark that the dissector is made for.
+// leastWireshark is the oldest major version of Wireshark that can load the dissector.
 const leastWireshark = 4
 
 func lookWireshark(ctx context.Context, _ *patient) Finding {
 	path, err := exec.LookPath("tshark")
 	if err != nil {
 		if path, err = exec.LookPath("wireshark"); err != nil {
-			return bad(Warning, "install wireshark or tshark, 4.0 or later, to look into captures", "neither tshark nor wireshark is here")
+			return bad(Warning, "install wireshark or tshark, 4.0 or later, to look into captures", "this machine has neither tshark nor wireshark")
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	version, _, err := wireshark.Version(ctx, path)
 	if err != nil {
-		return bad(Warning, "", "%s does not say its version: %v", path, err)
+		return bad(Warning, "reinstall Wireshark", "%s does not print its version: %v", path, err)
 	}
 	name := filepath.Base(path)
 	if major, _ := strconv.Atoi(strings.Split(version, ".")[0]); major < leastWireshark {
-		return bad(Warning, "Wireshark 4.0 or later", "%s %s is too old for the dissector", name, version)
+		return bad(Warning, "install Wireshark 4.0 or later", "%s %s is too old for the dissector", name, version)
 	}
 	if name != "tshark" {
-		return ok("wireshark %s; only tshark would say whether it has the dissector", version)
+		return ok("wireshark %s; whether the dissector is installed is unknown, because only tshark could list it", version)
 	}
 	switch loads, err := wireshark.Loads(ctx, path); {
 	case err != nil:

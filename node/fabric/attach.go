@@ -17,7 +17,7 @@ import (
 // attachRetry is the time between two tries to reach a chip.
 const attachRetry = 250 * time.Millisecond
 
-// describe asks until one of the chips says what the fabric is.
+// describe asks chips until one chip describes the fabric.
 func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t *topo.Topology, err error) {
 	for {
 		views, errs := make([]spec.View, len(apis)), make([]error, len(apis))
@@ -28,7 +28,7 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 				cl := api.NewClient(a, token, wire.FabricNodeID{}, nil).At(a)
 				defer cl.Close()
 				if errs[i] = cl.Fabric(round, &views[i]); errs[i] == nil {
-					cancel() // one is enough
+					cancel() // one description is enough
 				}
 			})
 		}
@@ -36,7 +36,7 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 		cancel()
 		for i, v := range views {
 			var refused *api.StatusError
-			if errors.As(errs[i], &refused) { // it answers, and will not answer otherwise
+			if errors.As(errs[i], &refused) { // the chip refuses the call, and would refuse a repetition
 				return m, nil, errs[i]
 			} else if errs[i] != nil {
 				continue
@@ -44,7 +44,7 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 			if t, err = topo.Load("the topology that "+apis[i]+" tells", []byte(v.Topology)); err != nil {
 				return m, nil, err
 			}
-			// What only the chips' own machines have stays there.
+			// These values mean something only on the chips' own machines.
 			v.Mesh.Archive, v.Mesh.Record, v.Mesh.PortBase, v.Mesh.Project = "", "", 0, ""
 			v.Mesh.Runtime, v.Mesh.Attached = spec.Elsewhere, apis
 			return v.Mesh, t, nil
@@ -54,16 +54,18 @@ func describe(ctx context.Context, apis []string, token string) (m spec.Spec, t 
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return m, nil, ctx.Err()
 			}
-			return m, nil, spec.NotReadyf("no chip answers: %w; is its --api an address that this machine reaches?", errors.Join(errs...))
+			return m, nil, spec.NotReadyf("no chip answers: %w; check that this machine can reach the addresses of --api", errors.Join(errs...))
 		case <-time.After(attachRetry):
 		}
 	}
 }
 
-// Attach makes the run folder of a fabric whose chips run on other machines, or
-// renews the folder of the same attached fabric. apis are the APIs of one or more
-// chips, as HOST:PORT; token is the token of all. Attach asks until one chip
-// answers, or ctx ends. name is what the fabric is called here; "": as its chips call it.
+// Attach makes the run folder of a fabric whose chips run on other machines. If the
+// same fabric is attached already, Attach makes its folder anew. The list "apis" holds
+// the addresses of the APIs of one or more chips, as HOST:PORT. The parameter "token"
+// is the token of all chips. Attach asks until one chip answers or ctx ends. The
+// parameter "name" is the fabric's name on this machine. If name is "", the fabric
+// keeps the name that its chips know.
 func Attach(ctx context.Context, name string, apis []string, token string) (*Fabric, error) {
 	m, t, err := describe(ctx, apis, token)
 	if err != nil {
@@ -85,7 +87,7 @@ func Attach(ctx context.Context, name string, apis []string, token string) (*Fab
 	if old, err := dir.Spec(); err == nil && old.Runtime != spec.Elsewhere {
 		return nil, spec.Usagef("a fabric named %q runs on this machine; choose another --name", m.Name)
 	}
-	_ = dir.Remove() // what was attached before, or what a crash left
+	_ = dir.Remove() // the folder of an earlier attach, or of a crash
 	if err := dir.Create(t, &m, token); err != nil {
 		return nil, err
 	}

@@ -13,20 +13,21 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of looking for the chips of an attached fabric.
+// Limits of a search for the chips of an attached fabric.
 const (
-	rosterTime  = 1500 * time.Millisecond // at most, where somebody does not answer
-	rosterFirst = 8                       // addresses that are asked at once
-	rosterMore  = 200 * time.Millisecond  // after which the others that are known are asked too
+	rosterTime  = 1500 * time.Millisecond // longest time of a search, if a chip does not answer
+	rosterFirst = 8                       // number of known addresses that the search asks at once
+	rosterMore  = 200 * time.Millisecond  // time after which the search also asks the other known addresses
 )
 
-// attached are the chips of an attached fabric, on other machines.
+// attached is the [host] of an attached fabric, whose chips run on other machines.
 type attached struct {
 	dir folder.Dir
 	m   spec.Spec
 }
 
-// Chips are the chips that answer, and the chips that others believe alive.
+// Chips implements [host]. Chips returns the chips that answer, and the chips that
+// answering chips believe alive.
 func (e attached) Chips() (out []folder.Chip) {
 	f, err := read(e.dir, e.m)
 	if err != nil {
@@ -43,7 +44,7 @@ func (e attached) Chips() (out []folder.Chip) {
 	for n, p := range r.found {
 		c := folder.Chip{Chip: n, API: p.api, Gossip: p.gossip}
 		if last[n] != c.API {
-			_ = e.dir.WriteChip(c) // the next command asks there; without the file, it asks the others
+			_ = e.dir.WriteChip(c) // so that the next command asks this address first
 		}
 		out = append(out, c)
 	}
@@ -51,9 +52,9 @@ func (e attached) Chips() (out []folder.Chip) {
 	return out
 }
 
-// notHere refuses what needs a process of this machine or the engine that has it.
+// notHere returns the error of an order that needs the chip's process on this machine.
 func (e attached) notHere(n wire.FabricNodeID, what string) error {
-	return spec.Usagef("fabric %q is attached: its chips run on other machines, and chip %s cannot be %s from here; do it where it runs", e.dir.Name(), n, what)
+	return spec.Usagef("fabric %q is attached: its chips run on other machines, so chip %s cannot be %s from this machine; give the order on the chip's own machine", e.dir.Name(), n, what)
 }
 
 func (e attached) Launch(_ context.Context, ns []wire.FabricNodeID, _ spec.Records, _ chan<- folder.Exit) error {
@@ -69,23 +70,25 @@ func (e attached) Do(_ context.Context, f folder.Chip, k fault.Kind) error {
 
 func (e attached) LastWords(wire.FabricNodeID) string { return "" }
 
-// Archive has nothing to bring: each chip's events are where it runs, if it archives them, and the latest in its API.
+// Archive implements [host]. Archive does nothing, because the archive of a chip is on
+// the chip's machine. The chip's API returns the latest events.
 func (e attached) Archive(context.Context) error { return nil }
 
 func (e attached) KeyLog(context.Context) error { return nil }
 
 func (e attached) Recording(_ context.Context, file string) (string, error) { return file, nil }
 
-// Remove forgets the fabric; its chips run on.
+// Remove implements [host]. Remove removes the run folder of the attached fabric. The
+// chips continue to run.
 func (e attached) Remove() error { return e.dir.Remove() }
 
-// place is where a chip of an attached fabric is.
+// place holds the addresses of a chip of an attached fabric.
 type place struct {
 	api, gossip string
-	sure        bool // it answered there itself
+	sure        bool // the chip itself has answered at the address api
 }
 
-// rosterAnswer is what is heard from one address.
+// rosterAnswer is the answer from one address.
 type rosterAnswer struct {
 	addr    string
 	self    wire.FabricNodeID
@@ -100,11 +103,12 @@ type roster struct {
 	token   string
 	found   map[wire.FabricNodeID]place
 	asked   map[string]bool
-	open    int // questions
+	open    int // questions without an answer so far
 	answers chan rosterAnswer
 }
 
-// find asks the chips that are known who else there is, until all are found, nobody is left to be asked, or time is over.
+// find asks the chips at known addresses for the addresses of other chips. find ends
+// when it has found all chips, when it has asked all addresses, or after [rosterTime].
 func (r *roster) find(known []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), rosterTime)
 	defer cancel()
@@ -135,7 +139,7 @@ func (r *roster) find(known []string) {
 	}
 }
 
-// ask asks one address, once.
+// ask sends a question to an address, unless the address has been asked before.
 func (r *roster) ask(ctx context.Context, addr string) {
 	if r.asked[addr] || len(r.asked) >= 4*len(r.t.Chips)+spec.MaxSeeds {
 		return
@@ -159,7 +163,8 @@ func (r *roster) ask(ctx context.Context, addr string) {
 	}()
 }
 
-// hear takes one answer. Of a mesh of which nobody has answered, all that are heard of are asked.
+// hear takes one answer. If no chip of a mesh has answered yet, hear asks all
+// chips of that mesh that the answer names.
 func (r *roster) hear(ctx context.Context, a *rosterAnswer) {
 	if a.err != nil {
 		return

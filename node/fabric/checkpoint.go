@@ -1,4 +1,3 @@
-// Package fabric is a handle on a whole fabric, however its chips run.
 package fabric
 
 import (
@@ -7,55 +6,57 @@ import (
 	"sync"
 
 	"ttfabric/node/admin/api"
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
-// Checkpoint is a moment of several chips, as [TakeCheckpoint] returns
-// it. It can be kept as JSON.
+// Checkpoint holds the state of several chips' requests at one moment. A Checkpoint can
+// be stored as JSON.
 type Checkpoint struct {
-	Chips []chip.Moment `json:"chips"`
+	Chips []flow.Moment `json:"chips"`
 }
 
-// FlowLosses is what got lost from one chip to another.
+// FlowLosses counts the requests from one chip to another that were lost, may have been
+// lost, or are open.
 type FlowLosses struct {
 	Src     wire.FabricNodeID `json:"src"`
 	Dst     wire.FabricNodeID `json:"dst"`
-	Lost    uint64            `json:"lost"`    // requests that are known not to have been performed
-	Unknown uint64            `json:"unknown"` // that were performed or not
-	Open    int               `json:"open"`    // that have not ended yet
+	Lost    uint64            `json:"lost"`    // requests that were not performed
+	Unknown uint64            `json:"unknown"` // requests of which the source cannot know whether they were performed
+	Open    int               `json:"open"`    // requests that have not ended yet
 }
 
-// LossesSince is what got lost among several chips since a checkpoint.
+// LossesSince says which requests several chips have lost since a checkpoint.
 type LossesSince struct {
-	Restarted []wire.FabricNodeID `json:"restarted"` // their memory is gone, and how their former lives' requests ended
-	Silent    []wire.FabricNodeID `json:"no_answer"` // of the chips of the checkpoint
-	Flows     []FlowLosses        `json:"flows"`     // those of which there is something to tell
-	Now       Checkpoint          `json:"now"`       // the moment of this answer, of the chips that answered
+	Restarted []wire.FabricNodeID `json:"restarted"` // chips with a new incarnation: their memory is gone, and the fates of their earlier requests are unknown
+	Silent    []wire.FabricNodeID `json:"no_answer"` // chips of the checkpoint that do not answer
+	Flows     []FlowLosses        `json:"flows"`     // pairs of chips with requests that are lost, unknown or open
+	Now       Checkpoint          `json:"now"`       // a checkpoint of the present moment, of the chips that answered
 }
 
-// Any reports whether anything got lost, may have, or is still open.
+// Any reports whether anything is lost, unknown or still open.
 func (l *LossesSince) Any() bool { return len(l.Restarted)+len(l.Silent)+len(l.Flows) > 0 }
 
-// TakeCheckpoint notes of each chip which life it is in, and how its requests
-// have ended so far. The error names a chip that doesn't answer: leave it out,
-// or start it first.
+// TakeCheckpoint returns the incarnation of each chip, and how the chip's
+// requests have ended so far. If a chip does not answer, the error names the
+// chip. The caller can leave the chip out, or start it first.
 func TakeCheckpoint(ctx context.Context, cs []*api.Client) (Checkpoint, error) {
 	ms, errs := moments(ctx, cs)
 	for i, err := range errs {
 		if err != nil {
-			return Checkpoint{}, fmt.Errorf("no checkpoint without chip %s: %w", cs[i].Self(), err)
+			return Checkpoint{}, fmt.Errorf("cannot take a checkpoint of chip %s: %w; leave the chip out, or start it first", cs[i].Self(), err)
 		}
 	}
 	return Checkpoint{ms}, nil
 }
 
-// LostSince says what got lost among the chips of a checkpoint. Chips of it
-// that are not among cs, or don't answer, are silent; others among cs are ignored.
+// LostSince says which requests the chips of a checkpoint have lost since the
+// checkpoint. A chip of the checkpoint counts as silent if cs has no client of the
+// chip, or if the chip does not answer. LostSince ignores clients of other chips in cs.
 func LostSince(ctx context.Context, cs []*api.Client, before Checkpoint) LossesSince {
-	l := LossesSince{Restarted: []wire.FabricNodeID{}, Silent: []wire.FabricNodeID{}, Flows: []FlowLosses{}, Now: Checkpoint{[]chip.Moment{}}}
+	l := LossesSince{Restarted: []wire.FabricNodeID{}, Silent: []wire.FabricNodeID{}, Flows: []FlowLosses{}, Now: Checkpoint{[]flow.Moment{}}}
 	ms, errs := moments(ctx, cs)
-	now := map[wire.FabricNodeID]*chip.Moment{}
+	now := map[wire.FabricNodeID]*flow.Moment{}
 	for i := range ms {
 		if errs[i] == nil {
 			now[ms[i].Chip] = &ms[i]
@@ -73,7 +74,7 @@ func LostSince(ctx context.Context, cs []*api.Client, before Checkpoint) LossesS
 			l.Restarted = append(l.Restarted, b.Chip)
 		}
 		for _, e := range m.Since(b) {
-			f := FlowLosses{b.Chip, e.Dst, e.Fates[chip.FateLost], e.Fates[chip.FateUnknown], e.Open}
+			f := FlowLosses{b.Chip, e.Dst, e.Fates[flow.FateLost], e.Fates[flow.FateUnknown], e.Open}
 			if f.Lost+f.Unknown > 0 || f.Open > 0 {
 				l.Flows = append(l.Flows, f)
 			}
@@ -82,9 +83,9 @@ func LostSince(ctx context.Context, cs []*api.Client, before Checkpoint) LossesS
 	return l
 }
 
-// moments asks all chips at once.
-func moments(ctx context.Context, cs []*api.Client) ([]chip.Moment, []error) {
-	ms, errs := make([]chip.Moment, len(cs)), make([]error, len(cs))
+// moments asks all chips at once for the state of their requests.
+func moments(ctx context.Context, cs []*api.Client) ([]flow.Moment, []error) {
+	ms, errs := make([]flow.Moment, len(cs)), make([]error, len(cs))
 	var wg sync.WaitGroup
 	for i, c := range cs {
 		wg.Go(func() { ms[i], errs[i] = c.Moment(ctx) })

@@ -13,8 +13,11 @@ import (
 	"ttfabric/wire"
 )
 
-// StartChip starts a chip that does not run, and returns when the chip takes
-// requests. rec says where this start is recorded; its zero value is what the fabric was started with.
+// StartChip starts a chip that does not run, and returns when the chip takes requests.
+// Other chips reach the chip only when the chip's links are up: see
+// session.Session.Ready and [Fabric.WaitUp]. The chip is a process of the executable
+// that [ServesChips] describes. The parameter "rec" says where the chip is recorded
+// from this start on. The zero value of rec keeps the recording options of the fabric.
 func (f *Fabric) StartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -24,13 +27,13 @@ func (f *Fabric) StartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Re
 	}
 	defer unlock()
 	if c, ok := f.Where(n); ok {
-		return fmt.Errorf("chip %s is running already, as %s", n, c.Where())
+		return fmt.Errorf("chip %s is running already, as %s; 'ttfabric chip restart %s' kills it and starts it again", n, c.Where(), n)
 	}
 	return f.startChip(ctx, n, rec)
 }
 
-// RestartChip kills a chip without a goodbye and starts it again; see [Fabric.StartChip].
-// The other chips tell of the fault.
+// RestartChip kills a chip's process (kill -9) and starts the chip again; see
+// [Fabric.StartChip]. Another chip reports the restart as an event.
 func (f *Fabric) RestartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	f.tellFault(ctx, fault.KindRestarted, n)
 	ctx, cancel := context.WithTimeout(ctx, startTime)
@@ -64,14 +67,14 @@ func (f *Fabric) startChip(ctx context.Context, n wire.FabricNodeID, rec spec.Re
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return spec.NotReadyf("chip %s does not run in time: %s", n, f.LastWords(n))
+			return spec.NotReadyf("chip %s has not started in %v; the last line of its log is: %s", n, startTime, f.LastWords(n))
 		case <-time.After(pollInterval):
 		}
 	}
 	return nil
 }
 
-// answers reports whether a chip that was started takes requests.
+// answers reports whether a newly started chip takes requests.
 func (f *Fabric) answers(ctx context.Context, n wire.FabricNodeID) bool {
 	cl, err := f.Client(n)
 	if err != nil {
@@ -84,19 +87,20 @@ func (f *Fabric) answers(ctx context.Context, n wire.FabricNodeID) bool {
 	return err == nil
 }
 
-// KillChip kills a chip without a goodbye (kill -9), and returns when the chip
-// has ended. The other chips tell of the fault.
+// KillChip kills a chip's process (kill -9), and returns when the process has
+// ended. Another chip reports the kill as an event.
 func (f *Fabric) KillChip(ctx context.Context, n wire.FabricNodeID) error {
 	f.tellFault(ctx, fault.KindKilled, n)
 	return f.do(ctx, fault.KindKilled, n)
 }
 
-// PauseChip stops a chip where it is (SIGSTOP), and returns when it stands still.
+// PauseChip freezes a chip's process (SIGSTOP), and returns when all threads of the
+// process stand still.
 func (f *Fabric) PauseChip(ctx context.Context, n wire.FabricNodeID) error {
 	return f.signal(ctx, fault.KindPaused, n)
 }
 
-// ResumeChip lets a paused chip go on (SIGCONT).
+// ResumeChip lets a paused chip run again (SIGCONT).
 func (f *Fabric) ResumeChip(ctx context.Context, n wire.FabricNodeID) error {
 	return f.signal(ctx, fault.KindResumed, n)
 }
@@ -118,14 +122,16 @@ func (f *Fabric) do(ctx context.Context, k fault.Kind, n wire.FabricNodeID) erro
 	return f.host().Do(ctx, c, k)
 }
 
-// tellTime is how long a chip gets to take note of a fault in another chip's process.
+// tellTime is the longest time that a chip may take to accept a report about a fault in
+// another chip's process.
 const tellTime = time.Second
 
-// tellFault lets one chip tell of a fault in another chip's process, as the
-// latter cannot: a neighbour if one runs, else any. Where none answers nobody is told.
+// tellFault makes another chip report a fault of chip n's process as an event, because
+// chip n itself cannot report the fault. tellFault prefers a neighbour of chip n. If no
+// chip answers, no chip reports the fault.
 func (f *Fabric) tellFault(ctx context.Context, k fault.Kind, n wire.FabricNodeID) {
 	if f.Attached() {
-		return // the host refuses the fault
+		return // the host refuses to cause the fault
 	}
 	cs, _, err := f.Clients()
 	if err != nil {
@@ -150,15 +156,17 @@ func (f *Fabric) tellFault(ctx context.Context, k fault.Kind, n wire.FabricNodeI
 	}
 }
 
-// quietPolls is how many times in a row a chip has to have nothing under way to count as drained.
+// quietPolls is a number of consecutive reports. A chip counts as drained when this
+// many consecutive reports say that nothing is under way.
 const quietPolls = 3
 
-// RemoveChip stops a chip in order: the chip takes no new work, finishes for at
-// most drain what is under way, says goodbye and ends. RemoveChip reports whether
-// nothing was under way any more.
+// RemoveChip stops a chip in good order. The chip takes no new work. For at most the
+// time drain, the chip finishes its work under way. Then the chip closes its links,
+// leaves the gossip and ends. The result "drained" reports whether the chip finished
+// all work.
 func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time.Duration) (drained bool, err error) {
 	if a, ok := f.host().(attached); ok {
-		return false, a.notHere(n, "removed") // before it takes no new work
+		return false, a.notHere(n, "removed") // this check comes before the order to take no new work
 	}
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {
@@ -176,7 +184,9 @@ func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time
 	return drained, f.host().Do(ctx, c, fault.KindRemoved)
 }
 
-// drainChip waits until nothing is under way in a chip.
+// drainChip makes a chip refuse new work, and waits until nothing is under way in the
+// chip. drainChip waits for at most the time "most". drainChip reports whether the chip
+// finished all work.
 func (f *Fabric) drainChip(ctx context.Context, n wire.FabricNodeID, most time.Duration) (bool, error) {
 	cl, err := f.Client(n)
 	if err != nil {
@@ -192,7 +202,7 @@ func (f *Fabric) drainChip(ctx context.Context, n wire.FabricNodeID, most time.D
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	} else if err != nil {
-		return false, nil // the chip does not answer, as a paused chip
+		return false, nil // the chip does not answer; it may be paused
 	}
 	for quiet := 0; time.Now().Before(end); {
 		one, cancel := context.WithDeadline(ctx, end)

@@ -1,5 +1,5 @@
-// Package fabric is a handle on a whole fabric, however its chips run: as
-// processes of this machine, as containers, or on other machines.
+// Package fabric is a handle on a whole fabric. The chips may run as processes of this
+// machine, as containers, or on other machines.
 //
 //	f, err := fabric.Open(ctx, "default")   // the fabric that 'ttfabric up' started
 //	s, err := f.Session(node)               // commands that start from one of its chips
@@ -9,8 +9,9 @@
 // at once ([Each]), breaks cables, runs traffic and balances packets. Nothing in
 // this package prints, and nothing needs a terminal.
 //
-// Opening a fabric of containers that has no run folder makes the folder, from
-// what the containers say. Reading a run folder itself (package folder) changes nothing.
+// If a fabric of containers has no run folder, opening the fabric makes the
+// folder, from the containers' descriptions. Package folder reads run folders
+// without changing anything.
 package fabric
 
 import (
@@ -31,28 +32,29 @@ import (
 	"ttfabric/wire"
 )
 
-// AskTime bounds how long a chip may take to answer one question.
+// AskTime is the longest time that a chip may take to answer one question.
 const AskTime = 5 * time.Second
 
-// Fabric is a handle on a fabric that runs, or ran. It is safe for concurrent use.
+// Fabric is a handle on a running or ended fabric. A Fabric is safe for concurrent use.
 type Fabric struct {
 	Dir      folder.Dir
 	Spec     spec.Spec
 	Topology *topo.Topology
 
-	mu    sync.Mutex // guards token, which the first container that starts replaces
+	mu    sync.Mutex // guards token, which the first start of containers replaces
 	token string
 }
 
-// bearer is the token of the chips' APIs.
+// bearer returns the token of the chips' APIs.
 func (f *Fabric) bearer() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.token
 }
 
-// Open opens the fabric of that name. The error says how to start one where
-// there is none, and is a [container.Unheard] where containers are there and say nothing yet.
+// Open opens the fabric with the given name. If there is no such fabric, the error says
+// how to start a fabric. If the fabric's containers have not described the fabric yet,
+// the error is a [container.Unheard].
 func Open(ctx context.Context, name string) (*Fabric, error) {
 	dir, err := folder.For(name)
 	if err != nil {
@@ -61,7 +63,7 @@ func Open(ctx context.Context, name string) (*Fabric, error) {
 	return OpenDir(ctx, dir)
 }
 
-// OpenDir is [Open] for a run folder.
+// OpenDir opens the fabric of a run folder, in the same way as [Open].
 func OpenDir(_ context.Context, dir folder.Dir) (*Fabric, error) {
 	s, err := dir.Spec()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && s.Runtime == spec.Docker && (container.Host{Dir: dir, Spec: s}).Gone() {
@@ -73,8 +75,8 @@ func OpenDir(_ context.Context, dir folder.Dir) (*Fabric, error) {
 	return read(dir, s)
 }
 
-// Peek is what a run folder says of its fabric. Unlike [Open], Peek asks no
-// engine and changes nothing.
+// Peek opens a fabric by the content of its run folder alone. Unlike [Open], Peek
+// asks no container engine and changes nothing.
 func Peek(dir folder.Dir) (*Fabric, error) {
 	s, err := dir.Spec()
 	if err != nil {
@@ -95,13 +97,14 @@ func read(dir folder.Dir, s spec.Spec) (*Fabric, error) {
 	return f, nil
 }
 
-// Name is the fabric's.
+// Name returns the fabric's name.
 func (f *Fabric) Name() string { return f.Dir.Name() }
 
-// Running are the chips that run, paused ones too, sorted.
+// Running returns the running chips, including paused chips, sorted.
 func (f *Fabric) Running() []folder.Chip { return f.host().Chips() }
 
-// Where is where a chip runs; false where the chip does not run.
+// Where returns the process or container, and the addresses, of a running chip. Where
+// returns false if the chip does not run.
 func (f *Fabric) Where(n wire.FabricNodeID) (folder.Chip, bool) {
 	for _, c := range f.Running() {
 		if c.Chip == n {
@@ -120,14 +123,14 @@ type NotRunningError struct{ Chip wire.FabricNodeID }
 // Error names the chip.
 func (e *NotRunningError) Error() string { return fmt.Sprintf("chip %s is not running", e.Chip) }
 
-// Client opens the API of a chip.
+// Client opens the API of a chip. The error wraps a [NotRunningError] if the chip does not run.
 func (f *Fabric) Client(n wire.FabricNodeID) (*api.Client, error) {
 	if _, ok := f.Topology.Chip(n); !ok {
-		return nil, spec.Usagef("chip %s is not in %s", n, f.Topology)
+		return nil, spec.Usagef("chip %s is not in topology %s", n, f.Topology)
 	}
 	c, ok := f.Where(n)
 	if !ok {
-		return nil, fmt.Errorf("%w; 'ttfabric up' starts what is missing", &NotRunningError{n})
+		return nil, fmt.Errorf("%w; 'ttfabric up' starts the missing chips", &NotRunningError{n})
 	}
 	return f.clientAt(c), nil
 }
@@ -136,10 +139,10 @@ func (f *Fabric) clientAt(c folder.Chip) *api.Client {
 	return api.NewClient(c.API, f.bearer(), c.Chip, f.Topology)
 }
 
-// ClientAt opens the API of a chip that runs at a place of [Fabric.Running].
+// ClientAt opens the API of a chip that [Fabric.Running] returned.
 func (f *Fabric) ClientAt(c folder.Chip) *api.Client { return f.clientAt(c) }
 
-// Session is a session whose commands start from a chip that runs.
+// Session returns a session whose commands start from running chip n.
 func (f *Fabric) Session(n wire.FabricNodeID) (*session.Session, error) {
 	cl, err := f.Client(n)
 	if err != nil {
@@ -148,8 +151,8 @@ func (f *Fabric) Session(n wire.FabricNodeID) (*session.Session, error) {
 	return session.New(cl), nil
 }
 
-// Clients opens the APIs of all running chips, in the topology's order; missing
-// names the others. It fails where no chip runs.
+// Clients opens the APIs of all running chips, in the topology's order. The list
+// "missing" holds the chips that do not run. Clients returns an error if no chip runs.
 func (f *Fabric) Clients() (cs []*api.Client, missing []wire.FabricNodeID, err error) {
 	running := map[wire.FabricNodeID]folder.Chip{}
 	for _, c := range f.Running() {
@@ -163,20 +166,21 @@ func (f *Fabric) Clients() (cs []*api.Client, missing []wire.FabricNodeID, err e
 		}
 	}
 	if len(cs) == 0 {
-		return nil, nil, fmt.Errorf("no chip of fabric %q is running; 'ttfabric up' starts them, 'ttfabric down' removes what is left", f.Name())
+		return nil, nil, fmt.Errorf("no chip of fabric %q is running; 'ttfabric up' starts the chips, and 'ttfabric down' removes the fabric", f.Name())
 	}
 	return cs, missing, nil
 }
 
-// Answer is what one chip said to a question.
+// Answer is the answer of one chip to a question.
 type Answer[T any] struct {
 	Chip  wire.FabricNodeID
 	Value T
 	Err   error
 }
 
-// Each asks chips at once and returns their answers in the order of cs. Each
-// question ends after limit; 0 is no limit but ctx.
+// Each asks all chips at once, and returns their answers in the order of cs. A question
+// ends after the time limit, or when ctx ends. If limit is 0, a question ends only when
+// ctx ends.
 func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask func(context.Context, *api.Client) (T, error)) []Answer[T] {
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -195,7 +199,8 @@ func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask
 	return out
 }
 
-// Tell is [Each] for calls that answer nothing. It joins the errors.
+// Tell calls the function "tell" for all chips at once, in the same way as [Each], and
+// joins the errors.
 func Tell(ctx context.Context, cs []*api.Client, limit time.Duration, tell func(context.Context, *api.Client) error) error {
 	var errs []error
 	for _, a := range Each(ctx, cs, limit, func(ctx context.Context, c *api.Client) (struct{}, error) { return struct{}{}, tell(ctx, c) }) {
@@ -204,7 +209,7 @@ func Tell(ctx context.Context, cs []*api.Client, limit time.Duration, tell func(
 	return errors.Join(errs...)
 }
 
-// Values splits answers into values, and the chips that gave none.
+// Values splits answers into the values, and the chips whose answer is an error.
 func Values[T any](as []Answer[T]) (values []T, silent []wire.FabricNodeID) {
 	for _, a := range as {
 		if a.Err == nil {
@@ -216,15 +221,16 @@ func Values[T any](as []Answer[T]) (values []T, silent []wire.FabricNodeID) {
 	return values, silent
 }
 
-// Ask gets the state of chips at once; silent names the chips that do not answer in [AskTime].
+// Ask asks all chips at once for their state. The list "silent" holds the chips that do
+// not answer within [AskTime].
 func Ask(ctx context.Context, cs []*api.Client) (views []api.ChipView, silent []wire.FabricNodeID) {
 	return Values(Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (api.ChipView, error) { return c.Chip(ctx) }))
 }
 
-// Plan is how the fabric is routed while nothing is out of service.
+// Plan returns the routes of the fabric while no cable is out of service.
 func (f *Fabric) Plan() (*route.Plan, error) { return f.Spec.Plan(f.Topology) }
 
-// PlanNow is how the fabric is routed around what is out of service.
+// PlanNow returns the present routes of the fabric, around the cables that are out of service.
 func (f *Fabric) PlanNow(ctx context.Context) (*route.Plan, error) {
 	p, err := f.Plan()
 	if err != nil {
@@ -234,8 +240,9 @@ func (f *Fabric) PlanNow(ctx context.Context) (*route.Plan, error) {
 	return p.Around(out), err
 }
 
-// outOfService are the cables that the running chips do without, by an end of
-// each. The chips may disagree for a moment after a fault: then a cable counts that any chip has heard of.
+// outOfService returns one end of each cable that is out of service. After a fault the
+// chips may disagree for a moment. A cable then counts as out of service if at least
+// one chip reports the cable as out of service.
 func (f *Fabric) outOfService(ctx context.Context) ([]wire.PortID, error) {
 	cs, _, err := f.Clients()
 	if err != nil {

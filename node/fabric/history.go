@@ -8,9 +8,10 @@ import (
 	"ttfabric/wire"
 )
 
-// History calls f for each event in an archive's folder, of the chips that
-// want is true for: by time, those of one chip in their order even where its
-// clock was put back. It needs no chip that runs. The error is the folder's.
+// History calls f for each event in an archive's folder, in order of time. History
+// passes over chips for which the function "want" returns false. The events of one chip
+// keep their order even if the chip's clock was set back. No chip needs to run. History
+// returns an error if the folder or a file in it cannot be read.
 func History(dir string, want func(wire.FabricNodeID) bool, f func(api.EventView)) (archive.Skipped, error) {
 	var skipped archive.Skipped
 	names, err := archive.Names(dir)
@@ -54,10 +55,10 @@ func History(dir string, want func(wire.FabricNodeID) bool, f func(api.EventView
 type history struct {
 	r   *archive.Reader
 	e   api.EventView
-	bad int // lines that are no events
+	bad int // number of lines that hold no event
 }
 
-// next takes the next event; false at the end.
+// next reads the next event into h.e. next returns false at the end.
 func (h *history) next() bool {
 	for b, ok := h.r.Next(); ok; b, ok = h.r.Next() {
 		h.e = api.EventView{}

@@ -10,26 +10,28 @@ import (
 	"ttfabric/wire"
 )
 
-// host is what the chips of one fabric run on: processes of this machine,
-// containers of an engine, or other machines. All else goes through the chips'
-// APIs, wherever the chips run.
+// host runs the chips of one fabric: as processes of this machine, as containers
+// of an engine, or on other machines. Everything outside this interface goes
+// through the chips' APIs, wherever the chips run.
 type host interface {
-	// Chips are the chips that run, paused ones too, sorted.
+	// Chips returns the running chips, including paused chips, sorted.
 	Chips() []folder.Chip
-	// Launch starts chips that do not run. rec says where this start is recorded,
-	// if anywhere other than the fabric's recordings. Chips that end later come by exits.
+	// Launch starts chips that do not run. The parameter "rec" says where the chips are
+	// recorded from this start on. The zero value of rec keeps the fabric's recording
+	// options. The channel "exits" gets the chips that end later.
 	Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) error
-	// Do kills, pauses, resumes or removes a chip, and returns when that has happened.
+	// Do kills, pauses, resumes or removes a chip, and returns when that is done.
 	Do(ctx context.Context, c folder.Chip, k fault.Kind) error
-	// LastWords is the last line of a chip's log.
+	// LastWords returns the last line of a chip's log.
 	LastWords(n wire.FabricNodeID) string
 	// Archive brings the archive of events in the run folder up to date.
 	Archive(ctx context.Context) error
-	// Recording brings the file of a chip's recording that has ended to where people look for it, and says where that is.
+	// Recording copies the file of an ended recording to the folder of --record, if
+	// the file is elsewhere, and returns the file's path.
 	Recording(ctx context.Context, file string) (string, error)
-	// KeyLog brings the secrets of connections in the folder of --keylog up to date.
+	// KeyLog brings the logged secrets in the folder of --keylog up to date.
 	KeyLog(ctx context.Context) error
-	// Remove stops all chips and removes whatever there is of the fabric.
+	// Remove stops all chips, and removes the run folder and everything else of the fabric.
 	Remove() error
 }
 
@@ -48,40 +50,43 @@ func (f *Fabric) host() host { return hostOf(f.Dir, &f.Spec) }
 // Archive brings the archive of events in the run folder up to date.
 func (f *Fabric) Archive(ctx context.Context) error { return f.host().Archive(ctx) }
 
-// Recording brings the file of a chip's recording that has ended to where people
-// look for the file, and says where that is.
+// Recording copies the file of an ended recording to the folder of --record, if
+// the file is elsewhere, and returns the file's path.
 func (f *Fabric) Recording(ctx context.Context, file string) (string, error) {
 	return f.host().Recording(ctx, file)
 }
 
-// KeyLog brings the secrets of connections in the folder of --keylog up to date.
+// KeyLog brings the logged secrets of QUIC connections in the folder of --keylog up to date.
 func (f *Fabric) KeyLog(ctx context.Context) error { return f.host().KeyLog(ctx) }
 
-// LastWords is the last line of a chip's log.
+// LastWords returns the last line of a chip's log.
 func (f *Fabric) LastWords(n wire.FabricNodeID) string { return f.host().LastWords(n) }
 
-// Attached reports whether the chips run on other machines, so that they can be neither started nor stopped from here.
+// Attached reports whether the chips run on other machines. Such chips can be
+// started and stopped only on their own machines.
 func (f *Fabric) Attached() bool { return f.Spec.Runtime == spec.Elsewhere }
 
-// Remove stops all chips and removes whatever there is of the fabric.
+// Remove stops all chips, and removes the run folder and everything else of the fabric.
+// For an attached fabric, Remove only removes the run folder.
 func (f *Fabric) Remove() error { return f.host().Remove() }
 
-// Removed says what [Remove] found.
+// Removed says what [Remove] found and did.
 type Removed uint8
 
-// What [Remove] found.
+// Values of [Removed].
 const (
 	Nothing   Removed = iota // there was no fabric of that name
-	Stopped                  // its chips have been stopped
-	Forgotten                // its chips run on, on other machines
+	Stopped                  // the fabric's chips have been stopped
+	Forgotten                // the fabric's chips continue to run on other machines
 )
 
-// Remove stops the chips of the fabric in a folder and removes all of it, also
-// after a crash. Of containers, discard drops what they recorded and logged, and
-// strange is a folder for recordings of which nothing says where they belong.
+// Remove stops the chips of the fabric in a run folder and removes everything of the
+// fabric, also after a crash. For containers with discard, Remove does not copy
+// recordings and logged secrets first. The parameter "strange" names a folder for
+// recordings of containers whose own folder is not known any more.
 func Remove(dir folder.Dir, discard bool, strange string) (Removed, error) {
 	s, err := dir.Spec()
-	if err != nil && !dir.Exists() { // no command has asked its containers yet, if there are any
+	if err != nil && !dir.Exists() { // there may be containers whose run folder no command has made yet
 		there, err := container.Remove(dir, discard, strange)
 		if !there {
 			return Nothing, err

@@ -127,7 +127,7 @@ func TestUpAndRemove(t *testing.T) {
 	if _, _, err := f.Clients(); err == nil || !strings.Contains(err.Error(), "no chip of fabric \"lab\" is running") {
 		t.Errorf("before it is up: %v", err)
 	}
-	if _, err := Create(t.Context(), Wanted{Name: "lab", Topology: f.Topology, Spec: spec.Default()}); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if _, err := Create(t.Context(), Wanted{Name: "lab", Topology: f.Topology, Spec: spec.Default()}); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("a second fabric of the name: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
@@ -161,7 +161,7 @@ func TestUpAndRemove(t *testing.T) {
 	if after, _ := os.Stat(f.Dir.Path("mesh.json")); !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
 		t.Error("to look at a fabric changes its folder")
 	}
-	if _, err := same.Client(wire.FabricNodeID{Chip: 9}); err == nil || !strings.Contains(err.Error(), "not in ring:4") {
+	if _, err := same.Client(wire.FabricNodeID{Chip: 9}); err == nil || !strings.Contains(err.Error(), "not in topology ring:4") {
 		t.Errorf("a chip that is not there: %v", err)
 	}
 	if found, err := Remove(f.Dir, false, ""); err != nil || found != Stopped || len(chips) != 4 {
@@ -440,15 +440,11 @@ func TestTrafficIsBalanced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := traffic.PatternByName("all-to-all")
-	if err != nil {
-		t.Fatal(err)
+	want, err := f.PlanTraffic(TrafficWanted{Pattern: "all-to-all", Packets: 480, Size: 256, Ways: traffic.MaxWays, HotShare: 1})
+	if err != nil || len(want.Pairs) != 12 || want.Apart != 0 || want.Spec.Window != traffic.DefaultWindow {
+		t.Fatalf("%+v, %v", want, err)
 	}
-	pairs, err := p.Pairs(f.Topology, traffic.Options{Planes: plan.PlanesBetween, Ways: plan.WaysBetween})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := traffic.Spec{Run: NewRun(), Pattern: p.Name, Packets: 480, Size: 256, Planes: 1, Ways: 1, Window: traffic.DefaultWindow}
+	run, pairs := want.Spec, want.Pairs
 	told := 0
 	res, err := Traffic(ctx, cs, run, pairs, func(n int) { told = n })
 	if err != nil || !res.OK() || res.Total.Delivered != 480 || told != 480 || len(res.Silent) != 0 {
@@ -536,7 +532,7 @@ func TestChipsThatDoNotStart(t *testing.T) {
 	broken := made(t, "broken", "n300", func(s *spec.Spec) { s.Program = "/bin/false" })
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	if _, err := broken.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "died at start: exit status 1, and nothing in its log") {
+	if _, err := broken.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "ended at its start: exit status 1, and its log is empty") {
 		t.Errorf("chips that end at once: %v", err)
 	}
 	none := made(t, "none", "n300", func(s *spec.Spec) { s.Program = filepath.Join(t.TempDir(), "none") })
@@ -581,7 +577,7 @@ func TestRemoveAfterACrash(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Open(t.Context(), "lab"); err == nil || !strings.Contains(err.Error(), "'ttfabric down' removes it") {
+	if _, err := Open(t.Context(), "lab"); err == nil || !strings.Contains(err.Error(), "'ttfabric down' removes the fabric") {
 		t.Errorf("opened: %v", err)
 	}
 	if found, err := Remove(f.Dir, false, ""); err != nil || found != Stopped || len(chips) != 2 {

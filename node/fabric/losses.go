@@ -10,18 +10,19 @@ import (
 	"ttfabric/wire"
 )
 
-// lossesPoll is the time between two accounts that are to be alike.
+// lossesPoll is the time between two rounds of questions about packets.
 const lossesPoll = 50 * time.Millisecond
 
-// Balance is what became of every packet of a fabric.
+// Balance says how every packet of a fabric ended, or where the packet is.
 type Balance struct {
 	losses.Report
-	AtRest bool                `json:"at_rest"` // nothing moved between two looks: the figures are of one instant
+	AtRest bool                `json:"at_rest"` // whether no packet moved between two rounds of questions, so that all figures are of the same moment
 	Silent []wire.FabricNodeID `json:"no_answer"`
 }
 
-// Losses balances the packets of chips; missing are the fabric's other chips. It
-// asks until nothing has moved between two rounds, for wait at most.
+// Losses balances the packets of chips. The list "missing" holds the fabric's other
+// chips. Losses asks the chips in rounds, until no packet has moved between two rounds,
+// or until the time wait is over.
 func Losses(ctx context.Context, cs []*api.Client, missing []wire.FabricNodeID, wait time.Duration) Balance {
 	end := time.Now().Add(wait)
 	for last := []losses.Chip(nil); ; time.Sleep(lossesPoll) {

@@ -12,16 +12,16 @@ import (
 	"ttfabric/wire"
 )
 
-// Where names ports by chip. A chip without channels stands for the chip itself.
+// Where names ports by chip. An entry without channels stands for the chip as a whole.
 type Where map[wire.FabricNodeID][]wire.Channel
 
-// Chips are the clients of the chips of a fabric that run.
+// Chips holds clients of the running chips of a fabric.
 type Chips struct {
 	Topology *topo.Topology
 	clients  map[wire.FabricNodeID]*api.Client
 }
 
-// Chips opens the APIs of the chips that run.
+// Chips opens the APIs of the running chips.
 func (f *Fabric) Chips() (*Chips, error) {
 	cs, _, err := f.Clients()
 	if err != nil {
@@ -30,7 +30,7 @@ func (f *Fabric) Chips() (*Chips, error) {
 	return NewChips(f.Topology, cs...), nil
 }
 
-// NewChips are the chips of clients that are there already.
+// NewChips returns a Chips with the given clients.
 func NewChips(t *topo.Topology, cs ...*api.Client) *Chips {
 	s := &Chips{t, map[wire.FabricNodeID]*api.Client{}}
 	for _, c := range cs {
@@ -39,16 +39,16 @@ func NewChips(t *topo.Topology, cs ...*api.Client) *Chips {
 	return s
 }
 
-// Client is the client of a chip; nil where the chip is not among them.
+// Client returns the client of a chip, or nil if s has no client of the chip.
 func (s *Chips) Client(n wire.FabricNodeID) *api.Client { return s.clients[n] }
 
-// Add puts a chip among them.
+// Add adds the client of a chip to s.
 func (s *Chips) Add(c *api.Client) { s.clients[c.Self()] = c }
 
-// Drop takes a chip off.
+// Drop removes the client of a chip from s.
 func (s *Chips) Drop(n wire.FabricNodeID) { delete(s.clients, n) }
 
-// All are the chips, in the topology's order.
+// All returns the chips of s, in the topology's order.
 func (s *Chips) All() (out []wire.FabricNodeID) {
 	for _, n := range s.Topology.Nodes() {
 		if s.clients[n] != nil {
@@ -58,7 +58,7 @@ func (s *Chips) All() (out []wire.FabricNodeID) {
 	return out
 }
 
-// Clients are the clients, in the topology's order.
+// Clients returns the clients of s, in the topology's order.
 func (s *Chips) Clients() (out []*api.Client) {
 	for _, n := range s.All() {
 		out = append(out, s.clients[n])
@@ -66,8 +66,9 @@ func (s *Chips) Clients() (out []*api.Client) {
 	return out
 }
 
-// At asks the chips of where at once, each about its ports, and joins their
-// errors. absent are the chips of where that do not run: they send nothing anyway.
+// At calls the function "do" for all chips in the map "where" at once, each with the
+// chip's channels, and joins the errors. The list "absent" holds the chips in the map
+// that do not run. For absent chips, At does not call "do".
 func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *api.Client, []wire.Channel) error) (absent []wire.FabricNodeID, err error) {
 	var cs []*api.Client
 	for _, n := range s.Topology.Nodes() {
@@ -83,7 +84,8 @@ func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *a
 	return absent, Tell(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) error { return do(ctx, c, where[c.Self()]) })
 }
 
-// AtChips is [Chips.At] for whole chips.
+// AtChips calls the function "do" for all given chips at once, in the same way as
+// [Chips.At].
 func (s *Chips) AtChips(ctx context.Context, chips []wire.FabricNodeID, do func(context.Context, *api.Client) error) (absent []wire.FabricNodeID, err error) {
 	where := Where{}
 	for _, n := range chips {
@@ -92,7 +94,8 @@ func (s *Chips) AtChips(ctx context.Context, chips []wire.FabricNodeID, do func(
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, _ []wire.Channel) error { return do(ctx, c) })
 }
 
-// sorted is a collector of answers, which come in any order.
+// sorted collects answers of chips, which come in any order. A sorted is safe for
+// concurrent use.
 type sorted[T any] struct {
 	mu   sync.Mutex
 	list []T
@@ -110,7 +113,8 @@ func (s *sorted[T]) byChip(t *topo.Topology, chip func(*T) wire.FabricNodeID) []
 	return s.list
 }
 
-// Cut takes cables away, or puts them back with on false. With d, the chips put the cables back by themselves.
+// Cut cuts cables, or puts them back if on is false. If d is not 0, the chips put the
+// cables back by themselves after d. The list "absent" holds the chips that do not run.
 func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -118,7 +122,8 @@ func (s *Chips) Cut(ctx context.Context, links []topo.Link, on bool, d time.Dura
 	})
 }
 
-// CutNow are those of links that are cut in any direction. Chips that do not answer within a second are left out.
+// CutNow returns the links whose cables are cut at this moment, in one direction or
+// both. CutNow ignores chips that do not answer within a second.
 func (s *Chips) CutNow(ctx context.Context, links []topo.Link) []topo.Link {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
@@ -136,8 +141,10 @@ func (s *Chips) CutNow(ctx context.Context, links []topo.Link) []topo.Link {
 	return slices.DeleteFunc(slices.Clone(links), func(l topo.Link) bool { return !cut[l.A] && !cut[l.B] })
 }
 
-// Flap cuts cables again and again, each time for down, every so often, for
-// total or, with 0, until ctx ends. Flap returns how often it cut the cables, when they are back.
+// Flap cuts cables repeatedly. The parameter "every" is the time from one cut to the
+// next, and the parameter "down" is the length of each cut. Flap ends after the time
+// total. If total is 0, Flap continues until ctx ends. Flap returns when the cables are
+// back. The result n is the number of cuts.
 func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total time.Duration) (n int, absent []wire.FabricNodeID, err error) {
 	begin := time.Now()
 	for n := 1; ; n++ {
@@ -161,7 +168,8 @@ func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total 
 	}
 }
 
-// Impair changes what is done to what ports send; body says what, but for the ports.
+// Impair changes the impairments of the datagrams that ports send. The parameter "body"
+// holds the changes. Impair itself sets the field Channels of body.
 func (s *Chips) Impair(ctx context.Context, where Where, body api.NetemBody) (absent []wire.FabricNodeID, err error) {
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
 		b := body
@@ -170,14 +178,15 @@ func (s *Chips) Impair(ctx context.Context, where Where, body api.NetemBody) (ab
 	})
 }
 
-// ResetImpairments takes away what is done to what ports send. A cable that is cut stays cut.
+// ResetImpairments ends all impairments of the datagrams that ports send. A cut cable stays cut.
 func (s *Chips) ResetImpairments(ctx context.Context, where Where) (absent []wire.FabricNodeID, err error) {
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
 		return c.ResetNetem(ctx, chs...)
 	})
 }
 
-// Impairments are what is done to what ports send; with only, where something is.
+// Impairments returns the impairments of the datagrams that ports send. If only is
+// true, Impairments leaves out ports without an impairment.
 func (s *Chips) Impairments(ctx context.Context, where Where, only bool) (views []api.ImpairmentView, absent []wire.FabricNodeID, err error) {
 	var got sorted[api.ImpairmentView]
 	absent, err = s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -188,7 +197,7 @@ func (s *Chips) Impairments(ctx context.Context, where Where, only bool) (views 
 	return got.byChip(s.Topology, func(v *api.ImpairmentView) wire.FabricNodeID { return v.Chip }), absent, err
 }
 
-// SetService takes cables out of service, or gives them back.
+// SetService takes cables out of service, or puts them back in service if out is false.
 func (s *Chips) SetService(ctx context.Context, links []topo.Link, out bool) (absent []wire.FabricNodeID, err error) {
 	where, _ := spec.Ends(links, "both")
 	return s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -196,7 +205,9 @@ func (s *Chips) SetService(ctx context.Context, links []topo.Link, out bool) (ab
 	})
 }
 
-// CommandRouters tells the routers of ports what to do, and returns those ports.
+// CommandRouters gives an order to the routers of ports, and returns the state of these
+// ports afterwards. The parameter "action" is a word of 'ttfabric router', such as
+// "pause".
 func (s *Chips) CommandRouters(ctx context.Context, where Where, action string) (views []api.RouterView, absent []wire.FabricNodeID, err error) {
 	var got sorted[api.RouterView]
 	absent, err = s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -213,9 +224,10 @@ func (s *Chips) CommandRouters(ctx context.Context, where Where, action string) 
 	return got.list, absent, err
 }
 
-// RetrainPorts are the ports that have to be told so that links train anew: one
-// end that runs, which the other follows, and an end that holds its cable down,
-// which would not follow by that cable.
+// RetrainPorts returns the ports that need a command so that links train again. For
+// each link, RetrainPorts returns one end at a running chip, since the other end
+// follows. If the other end holds its cable down, the other end would not follow, and
+// RetrainPorts also returns the other end.
 func (s *Chips) RetrainPorts(ctx context.Context, links []topo.Link) Where {
 	links = slices.Clone(links)
 	for i, l := range links {
@@ -243,7 +255,7 @@ func (s *Chips) RetrainPorts(ctx context.Context, links []topo.Link) Where {
 	return where
 }
 
-// PortsOf are all ports of chips.
+// PortsOf returns all ports of the given chips.
 func PortsOf(t *topo.Topology, chips []wire.FabricNodeID) Where {
 	where := Where{}
 	for _, n := range chips {
@@ -254,7 +266,7 @@ func PortsOf(t *topo.Topology, chips []wire.FabricNodeID) Where {
 	return where
 }
 
-// Gossip is how the gossip of chips fares.
+// Gossip returns the state of the gossip of chips.
 func (s *Chips) Gossip(ctx context.Context, chips []wire.FabricNodeID) (views []api.GossipView, absent []wire.FabricNodeID, err error) {
 	var got sorted[api.GossipView]
 	absent, err = s.AtChips(ctx, chips, func(ctx context.Context, c *api.Client) error {
@@ -267,10 +279,11 @@ func (s *Chips) Gossip(ctx context.Context, chips []wire.FabricNodeID) (views []
 	return got.byChip(s.Topology, func(v *api.GossipView) wire.FabricNodeID { return v.Chip }), absent, err
 }
 
-// CutGossip takes the gossip between two sets of chips away. With d, the chips put it back by themselves.
+// CutGossip cuts the gossip between two sets of chips. If d is not 0, the chips
+// end the cut by themselves after d.
 func (s *Chips) CutGossip(ctx context.Context, one, other []wire.FabricNodeID, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	if len(one) == 1 && len(one)+len(other) == len(s.Topology.Chips) {
-		// The chip is cut off from all others, also from those that start later.
+		// The chip is cut off from all other chips, also from chips that start later.
 		return s.AtChips(ctx, one, func(ctx context.Context, c *api.Client) error {
 			return c.SetGossip(ctx, api.GossipBody{Cut: true, ForS: d.Seconds()})
 		})
@@ -284,7 +297,9 @@ func (s *Chips) CutGossip(ctx context.Context, one, other []wire.FabricNodeID, d
 	})
 }
 
-// HealGossip takes back the cuts of the gossip and, with all, its impairments. healed are the chips of which something was taken back.
+// HealGossip ends the cuts of the gossip. If all is true, HealGossip also ends the
+// gossip's impairments. The list "healed" holds the chips whose gossip was cut or
+// impaired before.
 func (s *Chips) HealGossip(ctx context.Context, all bool) (healed []wire.FabricNodeID, err error) {
 	var got sorted[wire.FabricNodeID]
 	_, err = s.AtChips(ctx, s.All(), func(ctx context.Context, c *api.Client) error {

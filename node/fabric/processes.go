@@ -18,8 +18,8 @@ import (
 	"ttfabric/wire"
 )
 
-// processes are the chips of a fabric as processes of this machine. Each writes
-// into the run folder where it is.
+// processes runs the chips of a fabric as processes of this machine. Each process
+// writes its addresses into the run folder.
 type processes struct {
 	dir     folder.Dir
 	program string // executable of each chip; "": see the function executable
@@ -35,9 +35,9 @@ func (p processes) Chips() (out []folder.Chip) {
 	return out
 }
 
-// standsStill reports whether each thread of a process stands still (proc(5), state
-// T). A signal stops only the thread that it wakes, and that the others, when it
-// gets to run: on a busy machine they go on for milliseconds.
+// standsStill reports whether each thread of a process stands still (proc(5), state T).
+// A stop signal wakes one thread, which stops the other threads when it gets to run.
+// Therefore the other threads run on for milliseconds on a busy machine.
 func standsStill(pid int) bool {
 	names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, name := range names {
@@ -71,7 +71,7 @@ func (p processes) spawn(n wire.FabricNodeID, rec spec.Records, exits chan<- fol
 	p.dir.RemoveChip(n)
 	log, err := os.OpenFile(p.dir.ChipPath(n, ".log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return fmt.Errorf("chip %s: cannot open its log: %w", n, err)
+		return fmt.Errorf("chip %s: cannot open its log file: %w", n, err)
 	}
 	defer log.Close()
 	cmd := exec.Command(exe, append([]string{"node", "--dir", string(p.dir), "--chip", n.String()}, rec.RecordArguments()...)...)
@@ -86,23 +86,23 @@ func (p processes) spawn(n wire.FabricNodeID, rec spec.Records, exits chan<- fol
 
 // Do implements [host].
 func (p processes) Do(_ context.Context, f folder.Chip, k fault.Kind) error {
-	signals, what := []syscall.Signal{syscall.SIGKILL}, "was killed and does not end; look at its state with 'ps'"
+	signals, what := []syscall.Signal{syscall.SIGKILL}, "was killed but does not end; look at the process with 'ps'"
 	switch k {
 	case fault.KindPaused:
-		signals, what = []syscall.Signal{syscall.SIGSTOP}, "was stopped and goes on; look at its state with 'ps'"
+		signals, what = []syscall.Signal{syscall.SIGSTOP}, "was stopped but still runs; look at the process with 'ps'"
 	case fault.KindResumed:
 		signals, what = []syscall.Signal{syscall.SIGCONT}, ""
-	case fault.KindRemoved: // one that is paused has to hear it
-		signals, what = []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, fmt.Sprintf("does not end; 'ttfabric chip kill %s' ends it without a goodbye", f.Chip)
+	case fault.KindRemoved: // SIGCONT lets a paused chip receive SIGTERM
+		signals, what = []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, fmt.Sprintf("does not end; 'ttfabric chip kill %s' kills the process", f.Chip)
 	}
 	for i, sig := range signals {
 		if err := syscall.Kill(f.PID, sig); err != nil && i == 0 {
-			return fmt.Errorf("chip %s, process %d: %w", f.Chip, f.PID, err)
+			return fmt.Errorf("chip %s: cannot signal process %d: %w", f.Chip, f.PID, err)
 		}
 	}
 	for end := time.Now().Add(folder.StopTime); what != "" && f.Alive() && (k != fault.KindPaused || !standsStill(f.PID)); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			return fmt.Errorf("chip %s, process %d, %s", f.Chip, f.PID, what)
+			return fmt.Errorf("chip %s: process %d %s", f.Chip, f.PID, what)
 		}
 	}
 	return nil
@@ -111,17 +111,20 @@ func (p processes) Do(_ context.Context, f folder.Chip, k fault.Kind) error {
 // LastWords implements [host].
 func (p processes) LastWords(n wire.FabricNodeID) string { return p.dir.LastWords(n) }
 
-// Archive has nothing to fetch: the chips write into the folder themselves.
+// Archive implements [host]. Archive does nothing, because the chips write into the
+// archive's folder themselves.
 func (p processes) Archive(context.Context) error { return nil }
 
-// KeyLog has nothing to fetch: the chips write into the folder of --keylog themselves.
+// KeyLog implements [host]. KeyLog does nothing, because the chips write into the
+// folder of --keylog themselves.
 func (p processes) KeyLog(context.Context) error { return nil }
 
-// Recording implements [host]: the file is where people look for it.
+// Recording implements [host]. Recording returns file, because the chips write into the
+// folder of --record themselves.
 func (p processes) Recording(_ context.Context, file string) (string, error) { return file, nil }
 
-// Remove stops all processes of a fabric and deletes its folder. Remove
-// works on what a crash left too: processes are found by their run folder.
+// Remove implements [host]. Remove stops all processes of a fabric and deletes the run
+// folder. After a crash, Remove finds the processes by their command lines.
 func (p processes) Remove() error {
 	pids := map[int]uint64{}
 	for _, c := range p.Chips() {
@@ -151,9 +154,10 @@ func (p processes) Remove() error {
 	return p.dir.Remove()
 }
 
-// executable is the program that runs in each chip's process: the program that
-// the fabric was started with, else this process's own, if that is ttfabric or
-// took its place, else the ttfabric that the shell would find.
+// executable returns the path of the program that runs in each chip's process. If the
+// fabric has its own program, this path is program. Otherwise, after a call of
+// [ServesChips], the path is this process's executable. Otherwise the path is the
+// ttfabric in PATH.
 func executable(program string) (string, error) {
 	if program != "" {
 		return program, nil
@@ -167,22 +171,28 @@ func executable(program string) (string, error) {
 	}
 	path, err := exec.LookPath("ttfabric")
 	if err != nil {
-		return "", errors.New("the ttfabric program is not in PATH, and a fabric's chips are processes of it: build it with 'go build -o ttfabric ./cmd/ttfabric', and put its folder into PATH")
+		return "", errors.New("the program ttfabric, which runs the chips of a fabric, is not in PATH; build it in a checkout with 'go build -o ttfabric ./cmd/ttfabric', and put its folder into PATH; or have your own program run the chips: see ServesChips of package fabric")
 	}
 	return path, nil
 }
 
-// serves says that this process's own executable runs a chip when it is called as 'node'.
+// serves says that this process's own executable runs a chip when it is called with the
+// argument 'node'.
 var serves bool
 
-// ServesChips says that this process's own executable runs a chip when it is
-// called with the arguments node --dir DIR --chip CHIP. The chips of fabrics that
-// this process starts are then processes of it, not of the ttfabric in PATH.
+// ServesChips declares that the executable of this process can run a chip. The chips of
+// the fabrics that this process starts are then processes of this executable. Without
+// ServesChips, the chips are processes of the ttfabric in PATH.
+//
+// The executable's main function must then call process.Main if the first argument is
+// "node".
 func ServesChips() { serves = true }
 
-// findProcesses finds chips by their command line, for those that died before they could write their file, or were started while it was removed.
-func findProcesses(dir folder.Dir) []int {
-	var out []int
+// findProcesses finds the processes of chips by their command lines. findProcesses also
+// finds chips without a file in the run folder: a chip that had no time to write its
+// file, or a chip that started while the folder was removed. If the program is a
+// script, the command line has the interpreter before the script's name.
+func findProcesses(dir folder.Dir) (out []int) {
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range names {
 		b, err := os.ReadFile(name)
@@ -190,10 +200,13 @@ func findProcesses(dir folder.Dir) []int {
 			continue
 		}
 		args := strings.Split(string(b), "\x00")
-		if len(args) > 4 && args[1] == "node" && args[2] == "--dir" && args[3] == string(dir) {
-			var pid int
-			fmt.Sscanf(name, "/proc/%d/cmdline", &pid)
-			out = append(out, pid)
+		for i := 1; i+3 < len(args); i++ {
+			if args[i] == "node" && args[i+1] == "--dir" && args[i+2] == string(dir) {
+				var pid int
+				fmt.Sscanf(name, "/proc/%d/cmdline", &pid)
+				out = append(out, pid)
+				break
+			}
 		}
 	}
 	return out

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"ttfabric/membership/gossip"
+	"ttfabric/membership/keyring"
 	"ttfabric/node/admin/api"
 	"ttfabric/node/fabric/container"
 	"ttfabric/node/fabric/folder"
@@ -16,21 +16,24 @@ import (
 	"ttfabric/wire"
 )
 
-// KeyChange changes the keys of a fabric's encrypted gossip. While it is open, no chip starts.
+// KeyChange changes the keys of a fabric's encrypted gossip. While a KeyChange is
+// open, no chip of the fabric starts.
 type KeyChange struct {
-	Keys  [][]byte // that chips have which start from now on; the first is in use
-	Rows  []KeyRow // what the chips did, by step
-	Force bool     // go on without chips that do not answer
-	// Progress, if not nil, is told how many chips have done a step, of how many.
+	Keys  [][]byte // keys of chips that start from now on; the first key is in use
+	Rows  []KeyRow // results of the chips, by step
+	Force bool     // continue without chips that do not answer
+	// Progress, if not nil, is called with the number of chips that have done a
+	// step, and the number of all chips.
 	Progress func(step string, done, total int)
-	// Failed, if not nil, is told of a step that failed and that Force goes beyond.
+	// Failed, if not nil, is called for each failed step that the change ignores
+	// because of Force.
 	Failed func(step string, err error)
 
 	f     *Fabric
 	chips *Chips
 }
 
-// KeyRow is what one chip did.
+// KeyRow is the result of one step on one chip.
 type KeyRow struct {
 	Chip   wire.FabricNodeID `json:"chip"`
 	Action string            `json:"action"`
@@ -39,17 +42,19 @@ type KeyRow struct {
 	Error  string            `json:"error,omitempty"`
 }
 
-// ChangeKeys begins a change of the gossip's keys; unlock ends it.
+// ChangeKeys begins a change of the gossip's keys. The function "unlock" ends the
+// change. The caller must call unlock. The error is of kind [spec.Usage] for an
+// attached fabric.
 func (f *Fabric) ChangeKeys(ctx context.Context) (k *KeyChange, unlock func(), err error) {
 	if f.Attached() {
-		return nil, nil, spec.Usagef("fabric %q is attached: its chips have their keys from 'node --gossip-key' where they run, and a chip that is started again would have the old ones; 'ttfabric gossip show' says which key each uses", f.Spec.Name)
+		return nil, nil, spec.Usagef("fabric %q is attached: its chips read their keys from the file of 'node --gossip-key' on their own machines, so a restarted chip would have the old keys; change the key files on these machines; 'ttfabric gossip show' tells which key each chip uses", f.Spec.Name)
 	}
 	if !f.Spec.Keyed {
-		return nil, nil, fmt.Errorf("the gossip of fabric %q is not encrypted; 'ttfabric up --gossip-key generate' starts one whose is", f.Spec.Name)
+		return nil, nil, fmt.Errorf("the gossip of fabric %q is not encrypted; 'ttfabric up --gossip-key generate' starts a fabric with encrypted gossip", f.Spec.Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	if unlock, err = folder.Lock(ctx, string(f.Dir)); err != nil { // no chip is to start in between with half of the change
+	if unlock, err = folder.Lock(ctx, string(f.Dir)); err != nil { // so that no chip starts in the middle of the change
 		return nil, nil, err
 	}
 	k = &KeyChange{f: f}
@@ -63,7 +68,7 @@ func (f *Fabric) ChangeKeys(ctx context.Context) (k *KeyChange, unlock func(), e
 	return k, unlock, nil
 }
 
-// Absent are the chips that do not run.
+// Absent lists the chips that do not run.
 func (k *KeyChange) Absent() (out []wire.FabricNodeID) {
 	for _, n := range k.f.Topology.Nodes() {
 		if k.chips.Client(n) == nil {
@@ -73,7 +78,7 @@ func (k *KeyChange) Absent() (out []wire.FabricNodeID) {
 	return out
 }
 
-// List asks all chips which keys they have. The error names those that have other keys than the fabric.
+// List asks all chips for their keys. The error names the chips whose keys differ from the fabric's.
 func (k *KeyChange) List(ctx context.Context) error {
 	return k.tell(ctx, "list", "", func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
@@ -84,9 +89,9 @@ func (k *KeyChange) List(ctx context.Context) error {
 	})
 }
 
-// write keeps the keys for chips that start later.
+// write stores the keys for chips that start later.
 func (k *KeyChange) write() error {
-	if k.f.Spec.GossipKeys != "" { // of containers, whose file has the mode that they need
+	if k.f.Spec.GossipKeys != "" { // a file that compose gives to containers, with the mode that the containers need
 		return folder.WriteFileAs(k.f.Spec.GossipKeys, folder.KeyList(k.Keys), container.SecretMode)
 	}
 	if err := folder.WriteFile(k.f.Dir.Path(folder.KeysFile), folder.KeyList(k.Keys)); err != nil || k.f.Spec.Runtime != spec.Docker {
@@ -95,16 +100,16 @@ func (k *KeyChange) write() error {
 	return container.Share(k.f.Dir, &k.f.Spec, k.f.Topology)
 }
 
-// Install gives all chips another key, without using the key yet.
+// Install gives all chips another key. The chips do not encrypt with this key yet.
 func (k *KeyChange) Install(ctx context.Context, key []byte) error {
-	id := gossip.KeyID(key)
-	if !slices.ContainsFunc(k.Keys, func(b []byte) bool { return gossip.KeyID(b) == id }) {
-		if len(k.Keys) >= gossip.MaxKeys {
-			return fmt.Errorf("%d gossip keys are installed, as many as there may be; 'ttfabric gossip keys remove' takes one away", len(k.Keys))
+	id := keyring.ID(key)
+	if !slices.ContainsFunc(k.Keys, func(b []byte) bool { return keyring.ID(b) == id }) {
+		if len(k.Keys) >= keyring.Max {
+			return fmt.Errorf("%d gossip keys are installed, which is the largest number; remove a key with 'ttfabric gossip keys remove' first", len(k.Keys))
 		}
 		k.Keys = append(k.Keys, key)
 	}
-	if err := k.write(); err != nil { // a chip that starts later is to have it, too
+	if err := k.write(); err != nil { // so that a chip that starts later has the key too
 		return err
 	}
 	return k.tell(ctx, "install", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
@@ -112,20 +117,21 @@ func (k *KeyChange) Install(ctx context.Context, key []byte) error {
 	})
 }
 
-// Use turns to another key, if all chips that run can read what is encrypted with it.
+// Use makes all chips encrypt with the key named id. Use fails if a running chip does
+// not have the key, unless Force is set.
 func (k *KeyChange) Use(ctx context.Context, id string) error {
 	err := k.tell(ctx, "ask", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
 		if err == nil && !slices.ContainsFunc(ks, func(v api.KeyView) bool { return v.ID == id }) {
-			err = fmt.Errorf("chip %s does not have key %s; install it again", cl.Self(), id)
+			err = fmt.Errorf("chip %s does not have key %s; install the key again with 'ttfabric gossip keys install FILE'", cl.Self(), id)
 		}
 		return ks, err
 	})
 	if err != nil && !k.Force {
-		return fmt.Errorf("key %s is not used yet: %w", id, err)
+		return fmt.Errorf("no chip uses key %s yet: %w", id, err)
 	}
 	k.Rows = nil
-	i := slices.IndexFunc(k.Keys, func(b []byte) bool { return gossip.KeyID(b) == id })
+	i := slices.IndexFunc(k.Keys, func(b []byte) bool { return keyring.ID(b) == id })
 	k.Keys = slices.Concat(k.Keys[i:i+1], k.Keys[:i], k.Keys[i+1:])
 	if err := k.write(); err != nil {
 		return err
@@ -135,15 +141,16 @@ func (k *KeyChange) Use(ctx context.Context, id string) error {
 	})
 }
 
-// Remove takes a key away that no chip encrypts with.
+// Remove removes the key named id from all chips. Remove fails if a chip encrypts with
+// the key.
 func (k *KeyChange) Remove(ctx context.Context, id string) error {
-	if gossip.KeyID(k.Keys[0]) == id {
-		return fmt.Errorf("key %s is in use and cannot be removed: 'ttfabric gossip keys use' turns to another one first", id)
+	if keyring.ID(k.Keys[0]) == id {
+		return fmt.Errorf("key %s is in use and cannot be removed; let the chips use another key first, with 'ttfabric gossip keys use'", id)
 	}
 	err := k.tell(ctx, "ask", id, func(ctx context.Context, cl *api.Client) ([]api.KeyView, error) {
 		ks, err := cl.GossipKeys(ctx)
 		if err == nil && slices.ContainsFunc(ks, func(v api.KeyView) bool { return v.ID == id && v.Primary }) {
-			err = fmt.Errorf("chip %s uses key %s; let it use another one first", cl.Self(), id)
+			err = fmt.Errorf("chip %s uses key %s; let the chips use another key first, with 'ttfabric gossip keys use'", cl.Self(), id)
 		}
 		return ks, err
 	})
@@ -151,7 +158,7 @@ func (k *KeyChange) Remove(ctx context.Context, id string) error {
 		return fmt.Errorf("key %s is not removed: %w", id, err)
 	}
 	k.Rows = nil
-	k.Keys = slices.DeleteFunc(slices.Clone(k.Keys), func(b []byte) bool { return gossip.KeyID(b) == id })
+	k.Keys = slices.DeleteFunc(slices.Clone(k.Keys), func(b []byte) bool { return keyring.ID(b) == id })
 	if err := k.write(); err != nil {
 		return err
 	}
@@ -160,15 +167,16 @@ func (k *KeyChange) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// Rotate is all three with a new key. Rotate stops where a step is not done everywhere, unless it is forced to go on.
+// Rotate installs a new key, makes all chips use the new key, and removes all other
+// keys. Rotate stops if a chip does not carry out a step, unless Force is set.
 func (k *KeyChange) Rotate(ctx context.Context) error {
-	key, err := gossip.NewKey(folder.KeyBytes)
+	key, err := keyring.New(folder.KeyBytes)
 	if err != nil {
 		return err
 	}
 	var old []string
 	for _, b := range k.Keys {
-		old = append(old, gossip.KeyID(b))
+		old = append(old, keyring.ID(b))
 	}
 	var all []KeyRow
 	step := func(name string, err error) error {
@@ -186,7 +194,7 @@ func (k *KeyChange) Rotate(ctx context.Context) error {
 	if err := step("install", k.Install(ctx, key)); err != nil {
 		return err
 	}
-	if err := step("use", k.Use(ctx, gossip.KeyID(key))); err != nil {
+	if err := step("use", k.Use(ctx, keyring.ID(key))); err != nil {
 		return err
 	}
 	for _, id := range old {
@@ -197,7 +205,8 @@ func (k *KeyChange) Rotate(ctx context.Context) error {
 	return nil
 }
 
-// setKeys changes the keys of a chip, if it does so before nobody waits for it any more.
+// setKeys changes the keys of a chip. The request tells the chip the deadline of
+// ctx, after which the chip must not change its keys any more.
 func setKeys(ctx context.Context, cl *api.Client, b api.KeyBody) ([]api.KeyView, error) {
 	if d, ok := ctx.Deadline(); ok {
 		b.Before = d.UnixMilli()
@@ -205,19 +214,20 @@ func setKeys(ctx context.Context, cl *api.Client, b api.KeyBody) ([]api.KeyView,
 	return cl.SetGossipKeys(ctx, b)
 }
 
-// differs reports that a chip has other keys than the run folder.
+// differs returns an error if a chip's keys ks differ from the keys of the run folder.
 func (k *KeyChange) differs(n wire.FabricNodeID, ks []api.KeyView) error {
 	same := len(ks) == len(k.Keys)
 	for i := 0; same && i < len(ks); i++ {
-		same = slices.ContainsFunc(k.Keys, func(b []byte) bool { return gossip.KeyID(b) == ks[i].ID }) && (ks[i].Primary == (ks[i].ID == gossip.KeyID(k.Keys[0])))
+		same = slices.ContainsFunc(k.Keys, func(b []byte) bool { return keyring.ID(b) == ks[i].ID }) && (ks[i].Primary == (ks[i].ID == keyring.ID(k.Keys[0])))
 	}
 	if same {
 		return nil
 	}
-	return fmt.Errorf("chip %s has other keys than the fabric; 'ttfabric chip restart %s' gives it those", n, n)
+	return fmt.Errorf("chip %s has other keys than the fabric; 'ttfabric chip restart %s' gives the chip the fabric's keys", n, n)
 }
 
-// tell asks all chips that run, and notes what each of them did. The error names those that did not.
+// tell calls the function "do" for each running chip, and adds the results to Rows. The
+// error names the chips for which the function "do" failed.
 func (k *KeyChange) tell(ctx context.Context, action, id string, do func(context.Context, *api.Client) ([]api.KeyView, error)) error {
 	all := k.chips.All()
 	var rows []KeyRow
@@ -247,5 +257,5 @@ func (k *KeyChange) tell(ctx context.Context, action, id string, do func(context
 	if len(bad) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s of %d: %s; resume or restart what is paused or has missed a change ('ttfabric chip --help'), and try again", topo.Count(len(bad), "chip"), len(rows), strings.Join(bad, "; "))
+	return fmt.Errorf("%s of %d: %s; resume chips that are paused, restart chips that have missed a change (see 'ttfabric chip --help'), and try again", topo.Count(len(bad), "chip"), len(rows), strings.Join(bad, "; "))
 }

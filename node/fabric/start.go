@@ -20,26 +20,29 @@ import (
 	"ttfabric/wire"
 )
 
-// Wanted is a fabric to be made.
+// Wanted describes a fabric that [Create] is to make.
 type Wanted struct {
 	Name     string
 	Topology *topo.Topology
-	Named    string    // how the user named the topology, for a compose file
-	Spec     spec.Spec // see [spec.Default]; of its places, Runtime and Program are used
-	// GossipKeys encrypt the gossip, the key in use first; none: gossip is plain.
+	Named    string    // the user's name for the topology, which goes into a compose file
+	Spec     spec.Spec // see [spec.Default]; of [spec.Place], Create uses only Runtime and Program
+	// GossipKeys encrypt the gossip. The first key is in use. Without keys, gossip is plain.
 	GossipKeys [][]byte
-	// PSK seals the links of a spec with auth psk.
+	// PSK is the key that seals the links, for a spec with auth psk.
 	PSK []byte
-	// Container says what containers are like, where Spec.Runtime is [spec.Docker].
+	// Container holds the options of containers, for Spec.Runtime [spec.Docker].
 	Container container.Options
 }
 
-// Create makes the run folder of a fabric, whose chips [Fabric.Up] then starts.
-// It proves the routes first, and fails where the folder is there already.
+// Create makes the run folder of a fabric. [Fabric.Up] then starts the chips. Create
+// proves the routes first. Create fails if the fabric exists already.
 func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	dir, err := folder.For(w.Name)
 	if err != nil {
 		return nil, err
+	}
+	if w.Topology == nil {
+		return nil, spec.Usagef("fabric %q: no topology is named; topo.Named and folder.LoadTopology return one", w.Name)
 	}
 	want := w.Spec
 	want.Settle(w.Topology)
@@ -53,9 +56,9 @@ func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	s.ID = fmt.Sprintf("%s-%016x", w.Name, random64())
 	s.Keyed = len(w.GossipKeys) > 0
 	if top := s.PortBase + len(w.Topology.Chips)*spec.ChannelStride; s.PortBase < 0 {
-		return nil, spec.Usagef("--port-base %d: want 1 to 65535, or 0 for any", s.PortBase)
+		return nil, spec.Usagef("--port-base %d: want 1 to 65535, or 0 for any free ports", s.PortBase)
 	} else if s.PortBase > 0 && top > 1<<16 {
-		return nil, spec.Usagef("--port-base %d: %d chips take the ports up to %d; the last is 65535", s.PortBase, len(w.Topology.Chips), top-1)
+		return nil, spec.Usagef("--port-base %d: %d chips need the ports up to %d, but the last port is 65535; want at most %d", s.PortBase, len(w.Topology.Chips), top-1, 1<<16-len(w.Topology.Chips)*spec.ChannelStride)
 	}
 	also, err := w.contained(ctx, &s)
 	if err != nil {
@@ -69,9 +72,9 @@ func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 		return nil, err
 	}
 	if dir.Has() {
-		return nil, fmt.Errorf("fabric %q is there already", w.Name)
+		return nil, fmt.Errorf("fabric %q exists already; 'ttfabric down --name %s' removes it, or choose another name", w.Name, w.Name)
 	}
-	_ = dir.Remove() // what a crash left, without a readable mesh.json
+	_ = dir.Remove() // a crash may have left a folder without a readable mesh.json
 	token := folder.NewToken()
 	if err := dir.Create(w.Topology, &s, token, append(secrets, also...)...); err != nil {
 		return nil, err
@@ -79,7 +82,8 @@ func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	return &Fabric{Dir: dir, Spec: s, Topology: w.Topology, token: token}, nil
 }
 
-// secrets puts keys and certificates into the folder.
+// secrets returns functions that write keys and certificates into the run folder. If
+// the user named a folder of certificates, secrets checks these certificates instead.
 func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error) {
 	if s.Keyed {
 		out = append(out, folder.WriteGossipKeys(w.GossipKeys))
@@ -95,8 +99,9 @@ func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error)
 	return out, nil
 }
 
-// contained makes the fabric one of containers, where the spec says so: it adds
-// the compose file and what containers see of the keys.
+// contained completes spec s of a fabric of containers. contained returns functions
+// that write the compose file and the containers' keys into the run folder. For a
+// fabric of processes, contained returns no functions.
 func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folder.Dir) error, err error) {
 	switch s.Runtime {
 	case "", spec.Process:
@@ -107,7 +112,7 @@ func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folde
 		return nil, spec.Usagef("--runtime %q: want process or docker", s.Runtime)
 	}
 	if s.PortBase != 0 {
-		return nil, spec.Usagef("--port-base: each container has an address of its own, and the same ports; leave it out")
+		return nil, spec.Usagef("--port-base %d: each container has an address of its own, and all use the same ports; leave out --port-base", s.PortBase)
 	}
 	if err := container.Usable(ctx); err != nil {
 		return nil, err
@@ -140,15 +145,16 @@ func random64() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// Settled waits until a fabric whose containers have just been started says
-// what it is, so that no other fabric gets its name. The error is that of
-// containers that don't; where there is no fabric, there is no error.
+// Settled waits until the containers of a fabric that have just started describe their
+// fabric, so that no other fabric gets the same name. Settled returns an error if the
+// containers do not describe their fabric before ctx ends. Settled returns nil if there
+// is no such fabric.
 func Settled(ctx context.Context, name string) error {
 	for {
 		_, err := Open(ctx, name)
 		var u container.Unheard
 		if !errors.As(err, &u) {
-			return nil // there is one, or none
+			return nil // the fabric is known, or there is no fabric
 		}
 		if !u.Yet {
 			return err
@@ -158,18 +164,18 @@ func Settled(ctx context.Context, name string) error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return spec.NotReadyf("not ready in time: %w; more time with --timeout", u.Unwrap())
+			return spec.NotReadyf("fabric %q is not ready in time: %w; allow more time with --timeout", name, u.Unwrap())
 		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// Exits tells of chips that end. Its capacity is the number of chips.
+// Exits is a channel of chips that have ended. Its capacity is the number of chips.
 type Exits = chan folder.Exit
 
-// Up starts the chips that do not run and waits until all links are up.
-// progress, if not nil, is told how many ends of links are up, of how many
-// cables. exits, if not nil, tells of chips that end from then on.
+// Up starts the chips that do not run, and waits until all links are up. Up calls the
+// function "progress", if not nil, with the number of links that are up and the number
+// of all links. The channel "exits", if not nil, gets the chips that end from now on.
 func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {
@@ -190,7 +196,8 @@ func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits E
 	return f.waitUp(ctx, progress, exits)
 }
 
-// launch starts chips that do not run. Afterwards the handle has the token of containers, which their first chip makes.
+// launch starts chips that do not run. Afterwards f has the token of the chips'
+// APIs, which the first start of containers makes.
 func (f *Fabric) launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits Exits) error {
 	if len(ns) == 0 {
 		return nil
@@ -239,7 +246,7 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), exi
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return nil, ctx.Err()
 			}
-			return nil, spec.NotReadyf("not ready in time: %s; more time with --timeout", f.whatIsMissing(views))
+			return nil, spec.NotReadyf("the fabric is not ready in time: %s; allow more time with --timeout", f.whatIsMissing(views))
 		case <-time.After(wait):
 			wait = min(wait*5/4, slowPoll)
 		}
@@ -248,13 +255,14 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), exi
 
 // Times of waiting for chips that start.
 const (
-	pollInterval = 50 * time.Millisecond  // between two questions to a chip that is not up
-	slowPoll     = 500 * time.Millisecond // the same where chips take long: they may need the processor more
-	pollTime     = 2 * time.Second        // that one chip may take to answer
-	startTime    = 20 * time.Second       // that one chip may take until it runs
+	pollInterval = 50 * time.Millisecond  // time between two questions to a chip whose links are not up
+	slowPoll     = 500 * time.Millisecond // time between two questions if chips take long to start, so that the chips get more processor time
+	pollTime     = 2 * time.Second        // longest time that one chip may take to answer
+	startTime    = 20 * time.Second       // longest time that one chip may take to start
 )
 
-// poll asks the chips that were not up yet.
+// poll asks each chip of cs that had a link down at its last answer, and stores the
+// answers in views.
 func (f *Fabric) poll(ctx context.Context, cs []*api.Client, views map[wire.FabricNodeID]api.ChipView) {
 	cs = slices.DeleteFunc(cs, func(c *api.Client) bool {
 		v, ok := views[c.Self()]
@@ -266,8 +274,8 @@ func (f *Fabric) poll(ctx context.Context, cs []*api.Client, views map[wire.Fabr
 	}
 }
 
-// ready reports whether a chip's links are all up, and its tables know of it.
-// Nobody waits for cables that an operator took out of service.
+// ready reports whether all links of chip v are up and the chip's tables use all links.
+// If an operator took cables out of service, the tables need not use all links.
 func ready(v api.ChipView, all map[wire.FabricNodeID]api.ChipView) bool {
 	if v.LinksUp < len(v.Links) {
 		return false
@@ -283,12 +291,12 @@ func ready(v api.ChipView, all map[wire.FabricNodeID]api.ChipView) bool {
 func (f *Fabric) diedAtStart(e folder.Exit) error {
 	words := f.LastWords(e.Chip)
 	if words == "" {
-		words = fmt.Sprintf("%v, and nothing in its log; is the disk full?", e.Err)
+		words = fmt.Sprintf("%v, and its log is empty; check whether the disk is full", e.Err)
 	}
-	return fmt.Errorf("chip %s died at start: %s", e.Chip, words)
+	return fmt.Errorf("chip %s ended at its start: %s", e.Chip, words)
 }
 
-// maxMissing is how many things that are missing an error lists.
+// maxMissing is the largest number of missing chips and links that an error lists.
 const maxMissing = 5
 
 func (f *Fabric) whatIsMissing(views map[wire.FabricNodeID]api.ChipView) string {
@@ -300,7 +308,7 @@ func (f *Fabric) whatIsMissing(views map[wire.FabricNodeID]api.ChipView) string 
 			continue
 		}
 		if v.Members <= 1 && len(f.Topology.Chips) > 1 {
-			out = append(out, fmt.Sprintf("chip %s hears of no other chip, see 'ttfabric gossip show'", n))
+			out = append(out, fmt.Sprintf("chip %s has not heard of any other chip, see 'ttfabric gossip show'", n))
 			continue
 		}
 		for _, l := range v.Links {
@@ -309,7 +317,7 @@ func (f *Fabric) whatIsMissing(views map[wire.FabricNodeID]api.ChipView) string 
 			}
 		}
 		if len(v.OutOfService) > 0 && v.LinksUp == len(v.Links) {
-			out = append(out, fmt.Sprintf("chip %s goes round %s", n, v.OutOfService[0]))
+			out = append(out, fmt.Sprintf("the routes of chip %s still avoid cable %s", n, v.OutOfService[0]))
 		}
 	}
 	if len(out) > maxMissing {

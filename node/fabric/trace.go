@@ -14,8 +14,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Hop is one hop of a packet, as planned and as it was seen. One that
-// was not planned has no From, Dir, To and VC; one that was not seen has no Seen.
+// Hop is one hop of a packet, as planned and as seen by the chips. If no hop was
+// planned, From, Dir, To and VC are empty. If no chip saw the hop, Seen is empty.
 type Hop struct {
 	Number   int    `json:"hop"`
 	From     string `json:"from,omitempty"`
@@ -29,7 +29,7 @@ type Hop struct {
 	Crossing bool   `json:"leaves_mesh,omitempty"`
 }
 
-// Verdict says in words whether plan and packet agree.
+// Verdict returns in words whether the planned hop and the packet's hop agree.
 func (h *Hop) Verdict() string {
 	switch {
 	case h.Agrees:
@@ -37,25 +37,25 @@ func (h *Hop) Verdict() string {
 	case h.Seen == "":
 		return "not seen"
 	}
-	return "another way"
+	return "another route"
 }
 
-// Route is what a packet is traced along.
+// Route names a route along which packets are traced.
 type Route struct {
 	Src, Dst wire.FabricNodeID
 	Plane    wire.Plane
-	Other    bool // round a ring of even length, the other way: see session.OtherWay
+	Other    bool // take the other of two equally long routes round a ring: see session.OtherWay
 }
 
 // NoRouteError says that the tables have no route between two chips.
 type NoRouteError struct{ Route }
 
-// Error names the chips and the plane.
+// Error names the chips and the plane, and the command that lists the routes.
 func (e *NoRouteError) Error() string {
-	return fmt.Sprintf("there is no way from %s to %s on plane %d", e.Src, e.Dst, e.Plane)
+	return fmt.Sprintf("there is no route from %s to %s on plane %d; 'ttfabric routes' shows the routes that exist", e.Src, e.Dst, e.Plane)
 }
 
-// Hops are the hops of a route by a plan.
+// Hops returns the hops of a route by plan p. The error is a [NoRouteError] if the plan has no such route.
 func (r Route) Hops(p *route.Plan) ([]Hop, error) {
 	if r.Other {
 		p = p.Other()
@@ -75,13 +75,15 @@ func plannedHops(walk []route.Hop) []Hop {
 	return hops
 }
 
-// sighting is a packet as it came to a chip.
+// sighting is the arrival of a traced packet at one chip.
 type sighting struct {
 	at wire.FabricNodeID
 	api.SightingView
 }
 
-// sightings asks all chips for the traced packets along a route. It fails where a chip does not answer: the packet may have been there.
+// sightings asks all chips for the traced packets from r.Src to r.Dst. sightings
+// returns an error if a chip does not answer, because a packet may have come to that
+// chip.
 func sightings(ctx context.Context, cs []*api.Client, r Route) (out []sighting, err error) {
 	var errs []error
 	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) ([]api.SightingView, error) { return c.Traces(ctx) }) {
@@ -95,17 +97,20 @@ func sightings(ctx context.Context, cs []*api.Client, r Route) (out []sighting, 
 	return out, errors.Join(errs...)
 }
 
-// Tracer sends packets that are noted on their way, one after the other.
+// Tracer sends traced packets, one after the other. Each chip on the route of a traced
+// packet records the packet.
 type Tracer struct {
 	cs      []*api.Client
 	from    *session.Session
 	route   Route
-	opts    []session.Option // of each packet
+	opts    []session.Option // options of each packet
 	timeout time.Duration
 	before  []sighting
 }
 
-// Trace begins to trace packets along a route; timeout is for each packet's answer.
+// Trace begins to trace packets along a route. The parameter "timeout" is the longest
+// time to wait for the answer to a packet. The error is a [NotRunningError] if the
+// source does not run.
 func (f *Fabric) Trace(ctx context.Context, r Route, timeout time.Duration) (*Tracer, error) {
 	cs, _, err := f.Clients()
 	if err != nil {
@@ -124,7 +129,9 @@ func (f *Fabric) Trace(ctx context.Context, r Route, timeout time.Duration) (*Tr
 	return t, err
 }
 
-// Packet sends one packet, and puts what chips saw of the packet beside the plan. sent is why the packet was not answered.
+// Packet sends one packet, and returns the planned hops together with the hops that
+// chips saw. The result "sent" is the error of a packet without an answer. The result
+// "err" is an error of a call to a chip.
 func (t *Tracer) Packet(ctx context.Context, plan []Hop) (hops []Hop, rtt time.Duration, sent, err error) {
 	one, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
@@ -135,8 +142,9 @@ func (t *Tracer) Packet(ctx context.Context, plan []Hop) (hops []Hop, rtt time.D
 	return hops, rtt, sent, err
 }
 
-// newOnes are the sightings of one packet that was not there before, in the
-// order of its hops: each takes one of its time to live.
+// newOnes returns the sightings of the first packet in the list "after" that is not in
+// the list "before". The sightings are in the order of the packet's hops, because each
+// hop decrements the packet's TTL.
 func newOnes(before, after []sighting) (out []sighting) {
 	old := map[string]bool{}
 	for _, s := range before {
@@ -151,7 +159,7 @@ func newOnes(before, after []sighting) (out []sighting) {
 	return out
 }
 
-// beside puts what was seen of a packet beside its plan, hop by hop.
+// beside adds the sightings of a packet to the packet's planned hops, hop by hop.
 func beside(hops []Hop, seen []sighting) []Hop {
 	for i, s := range seen {
 		if i == len(hops) {

@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire"
 )
 
-// A packet that went another way, or not all the way, is told apart from its plan.
+// TestBeside tells a packet that took another route, or did not arrive, from its plan.
 func TestBeside(t *testing.T) {
 	plan := []Hop{{Number: 1, From: "M0D0", Dir: "E", To: "M0D1", VC: "data"}, {Number: 2, From: "M0D1", Dir: "S", To: "M0D3", VC: "data"}}
 	at := func(id string, chip, ttl int, vc string) sighting {
@@ -24,9 +24,9 @@ func TestBeside(t *testing.T) {
 		{"as planned", []sighting{at("b", 3, 8, "data"), at("b", 1, 9, "data")}, "M0D1 as planned, M0D3 as planned"},
 		{"lost after a hop", []sighting{at("b", 1, 9, "data")}, "M0D1 as planned,  not seen"},
 		{"lost at once", nil, " not seen,  not seen"},
-		{"another way", []sighting{at("b", 2, 9, "data"), at("b", 3, 8, "data")}, "M0D2 another way, M0D3 as planned"},
-		{"another channel", []sighting{at("b", 1, 9, "data-detour"), at("b", 3, 8, "data")}, "M0D1 another way, M0D3 as planned"},
-		{"a longer way", []sighting{at("b", 2, 9, "data"), at("b", 3, 7, "data"), at("b", 0, 8, "data")}, "M0D2 another way, M0D0 another way, M0D3 another way"},
+		{"another route", []sighting{at("b", 2, 9, "data"), at("b", 3, 8, "data")}, "M0D2 another route, M0D3 as planned"},
+		{"another channel", []sighting{at("b", 1, 9, "data-detour"), at("b", 3, 8, "data")}, "M0D1 another route, M0D3 as planned"},
+		{"a longer route", []sighting{at("b", 2, 9, "data"), at("b", 3, 7, "data"), at("b", 0, 8, "data")}, "M0D2 another route, M0D0 another route, M0D3 another route"},
 		{"somebody else's packet", []sighting{at("b", 1, 9, "data"), at("c", 3, 8, "data")}, "M0D1 as planned,  not seen"},
 	} {
 		var got []string

@@ -14,24 +14,28 @@ import (
 	"ttfabric/wire"
 )
 
-// trafficPoll is how often the chips of a run are asked how far they are.
+// trafficPoll is the time between two questions to the chips of a run about their progress.
 const trafficPoll = 100 * time.Millisecond
 
-// StartTraffic has chips take part in a run: with send they speak, else they listen only.
+// StartTraffic makes chips take part in a run. If send is true, the chips send and
+// receive packets. If send is false, the chips only receive packets.
 func StartTraffic(ctx context.Context, cs []*api.Client, spec traffic.Spec, pairs []traffic.Pair, send bool) error {
 	return Tell(ctx, cs, 0, func(ctx context.Context, c *api.Client) error {
 		return c.StartTraffic(ctx, api.TrafficStart{Spec: spec, Pairs: pairs, Send: send})
 	})
 }
 
-// StopTraffic ends a run, also where ctx has ended. A chip that died has nothing to stop.
+// StopTraffic ends a run, even if ctx has ended. StopTraffic ignores errors, since a
+// dead chip has nothing to stop.
 func StopTraffic(ctx context.Context, cs []*api.Client) {
 	_ = Tell(context.WithoutCancel(ctx), cs, AskTime, func(ctx context.Context, c *api.Client) error { return c.StopTraffic(ctx) })
 }
 
-// Traffic runs verified traffic between chips: all chips listen, then all speak,
-// then all are asked until they are done. progress, if not nil, is told how many
-// packets have been delivered. Where ctx ends first, the result is what is known so far.
+// Traffic runs verified traffic between chips. First Traffic makes all chips receive,
+// then Traffic makes the chips send. Then Traffic asks the chips for their reports
+// until all chips are done. Traffic calls the function "progress", if not nil, with the
+// number of packets delivered so far. If ctx ends first, Traffic returns the results so
+// far and an error.
 func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []traffic.Pair, progress func(delivered int)) (traffic.Result, error) {
 	for _, send := range []bool{false, true} {
 		if err := StartTraffic(ctx, cs, run, pairs, send); err != nil {
@@ -39,10 +43,10 @@ func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []tr
 		}
 	}
 	defer StopTraffic(ctx, cs)
-	last := map[wire.FabricNodeID]traffic.Report{} // of a chip that dies, what it said last
+	last := map[wire.FabricNodeID]traffic.Report{} // by chip; keeps the last report of a chip that dies
 	for {
 		silent, done := collect(ctx, cs, run.Run, last)
-		if done { // the last to finish may have sent to one that had been asked before
+		if done { // a chip that answered early may have received packets since then
 			silent, done = collect(ctx, cs, run.Run, last)
 		}
 		reports := slices.SortedFunc(maps.Values(last), func(a, b traffic.Report) int {
@@ -53,13 +57,13 @@ func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []tr
 		if progress != nil {
 			progress(int(res.Total.Delivered))
 		}
-		if done && ctx.Err() == nil { // chips that nobody may ask any more have not died
+		if done && ctx.Err() == nil { // once ctx has ended, a chip without an answer is not dead
 			return res, nil
 		}
 		select {
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return res, spec.NotReadyf("not done in time: %d of %d packets delivered; more time with --timeout", res.Total.Delivered, run.Packets)
+				return res, spec.NotReadyf("the traffic was not done in time: %d of %d packets were delivered; allow more time with --timeout", res.Total.Delivered, run.Packets)
 			}
 			return res, ctx.Err()
 		case <-time.After(trafficPoll):
@@ -67,8 +71,9 @@ func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []tr
 	}
 }
 
-// collect asks all chips for their reports of the run. It is done when all
-// have finished but those that do not answer, or know nothing of the run any more.
+// collect asks all chips for their reports of the run, and stores the reports in the
+// map "last". The list "silent" holds the chips that do not answer or do not know the
+// run. The result "done" reports whether all other chips have finished.
 func collect(ctx context.Context, cs []*api.Client, run uint64, last map[wire.FabricNodeID]traffic.Report) (silent []wire.FabricNodeID, done bool) {
 	done = true
 	for _, a := range Each(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) (traffic.Report, error) { return c.Traffic(ctx) }) {
@@ -85,29 +90,30 @@ func collect(ctx context.Context, cs []*api.Client, run uint64, last map[wire.Fa
 	return silent, done
 }
 
-// TrafficWanted is a run of verified traffic as a user asks for it.
+// TrafficWanted holds a user's options for a run of verified traffic.
 type TrafficWanted struct {
 	Pattern  string  // a name of traffic.Patterns
-	Packets  uint64  // in all, split over the pairs
-	Size     int     // bytes of a packet
-	Window   int     // packets that each chip keeps outstanding; 0: the default
-	Planes   int     // routing planes that a pair's packets take in turn; 0: all
-	Ways     int     // directions round a ring that a pair's packets take in turn: 1 or traffic.MaxWays
-	Seed     uint64  // of the order of destinations, of arrivals and of random pairs
+	Packets  uint64  // total number, split over the pairs
+	Size     int     // payload of a packet, in bytes
+	Window   int     // number of packets that each chip keeps outstanding; 0: the default
+	Planes   int     // number of routing planes that a pair's packets take in turn; 0: all planes
+	Ways     int     // number of directions round a ring that a pair's packets take in turn: 1 or traffic.MaxWays; 0: traffic.MaxWays
+	Seed     uint64  // seed of the order of destinations, of arrivals and of random pairs
 	Load     float64 // packets per second that arrive at each sending chip; 0: as fast as the window allows
-	Hot      string  // chip of the hotspot pattern; "": the first
-	HotShare int     // percent of each chip's packets that the hotspot pattern sends to Hot
+	Hot      string  // chip of the hotspot pattern; "": the first chip
+	HotShare int     // percent of each chip's packets that the hotspot pattern sends to Hot; 0: traffic.DefaultHotShare
 }
 
 // TrafficPlan is a run of traffic that [Traffic] can start.
 type TrafficPlan struct {
 	Spec  traffic.Spec
 	Pairs []traffic.Pair
-	Apart int // pairs of the pattern that the plan leaves out, as the fabric has no route between them
+	Apart int // number of pairs of the pattern that the plan leaves out, because the fabric has no route between the two chips
 }
 
-// PlanTraffic plans a run between the fabric's chips. Its errors name the bad option.
+// PlanTraffic plans a run between the fabric's chips. The error names the bad option.
 func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
+	w.Ways, w.HotShare = cmp.Or(w.Ways, traffic.MaxWays), cmp.Or(w.HotShare, traffic.DefaultHotShare)
 	pattern, err := traffic.PatternByName(w.Pattern)
 	if err != nil {
 		return p, spec.AsUsage(err)
@@ -118,7 +124,7 @@ func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
 	}
 	planes := max(f.Topology.Planes(), 1)
 	if w.Planes > planes {
-		return p, spec.Usagef("--planes %d: %s", w.Planes, f.Topology)
+		return p, spec.Usagef("--planes %d: want at most %d, the planes of %s", w.Planes, planes, f.Topology)
 	}
 	if w.Planes != 0 {
 		planes = w.Planes
@@ -130,13 +136,13 @@ func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
 	case w.Window == 0:
 		p.Spec.Window = traffic.DefaultWindow
 	}
-	if w.Ways < 1 {
+	if w.Ways < 0 {
 		return p, spec.Usagef("--ways %d: want 1 or %d", w.Ways, traffic.MaxWays)
 	}
 	if err := p.Spec.Validate(); err != nil {
 		return p, spec.AsUsage(err)
 	}
-	if w.HotShare < 1 {
+	if w.HotShare < 0 {
 		return p, spec.Usagef("--hot-share %d: want 1 to 100", w.HotShare)
 	}
 	o := traffic.Options{Seed: w.Seed, Hot: f.Topology.Chips[0].Node, HotShare: w.HotShare, Ways: routes.WaysBetween,
@@ -156,5 +162,5 @@ func (f *Fabric) PlanTraffic(w TrafficWanted) (p TrafficPlan, err error) {
 	return p, spec.AsUsage(err)
 }
 
-// NewRun draws the number of a run of traffic.
+// NewRun returns a random number for a run of traffic.
 func NewRun() uint64 { return random64() }

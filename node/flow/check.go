@@ -6,7 +6,8 @@ import (
 	"ttfabric/wire"
 )
 
-// CheckInvariants returns what is wrong with the source's own state; nil when all is well. For tests and the simulator.
+// CheckInvariants returns an error if the source's own state is inconsistent. Tests and
+// the simulator call CheckInvariants.
 func (s *Source) CheckInvariants() error {
 	open := 0
 	for _, list := range [][]*outFlow{s.list, s.groups.list} {
@@ -34,7 +35,8 @@ func (s *Source) CheckInvariants() error {
 	return nil
 }
 
-// check finds that the counts of a flow agree; it returns the number of its open requests.
+// check returns the number of open requests of a flow. check returns an error if the
+// counts of the flow do not agree.
 func (f *outFlow) check() (open int, err error) {
 	if f.base+uint32(f.len()) != f.next {
 		return 0, fmt.Errorf("the window has %d requests from %d on, and the next one is %d", f.len(), f.base, f.next)
@@ -71,7 +73,8 @@ func (f *outFlow) check() (open int, err error) {
 	return open, nil
 }
 
-// CheckInvariants returns what is wrong with the sink's own state; nil when all is well. For tests and the simulator.
+// CheckInvariants returns an error if the sink's own state is inconsistent. Tests and
+// the simulator call CheckInvariants.
 func (s *Sink) CheckInvariants() error {
 	for _, f := range s.owed {
 		if !f.owed {

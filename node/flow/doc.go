@@ -1,77 +1,83 @@
-// Package flow is the end-to-end protocol of requests. It tells a chip what
-// became of each request that the chip sent, and decides at the destination which
-// requests are performed.
+// Package flow is the end-to-end protocol of requests. At the source, the package tells
+// a chip how each request of the chip ended. At the destination, the package decides
+// which requests the chip performs.
 //
-// A flow is what one chip sends another chip on one plane. Where two routes round
-// a ring are equally long, each of the two is a flow of its own (see [Request]).
-// The packets of a flow take one route through channels that keep their order. So
-// the destination sees a gap as soon as a later packet arrives.
+// A flow is the sequence of requests from one chip to another chip on one plane. If two
+// routes round a ring are equally long, each route has a flow of its own (see
+// [Request]). The packets of a flow take one route, through channels that keep packets
+// in order. Therefore the destination sees a gap as soon as a later packet arrives.
 //
 // A destination answers with completions on the control channel. A completion is
-// cumulative: "every request before n is settled, these were not performed". One
-// completion stands for many requests. A source whose flow stalls sends a probe
-// behind its requests. A request that the probe overtakes is lost.
+// cumulative: "every request before n is settled; the listed requests were not
+// performed". One completion stands for many requests. If a flow stalls, its source
+// sends a probe behind the requests. Since the packets of a flow keep their order, a
+// request that has not arrived before the probe is lost.
 //
-// A multicast belongs to the flow of its group: all chips that its ranges reach
-// from the source. Each member answers for itself. A unicast flow is a group of
-// one: both have the same window, the same epochs and the same timers. They differ
-// in three points, because the members of a group answer apart from each other:
+// A multicast belongs to the flow of its group. The members of the group are all chips
+// that the multicast's ranges reach from the source. Each member sends its own
+// completions. A unicast flow works as a group with one member, with the same kind of
+// window, epochs and timers. Unicast flows and groups differ in three points, because
+// the members of a group answer independently:
 //
-//   - A unicast flow forgets how often it has probed with the next completion, a
-//     group once no member is silent any more.
-//   - A drop report and read data count as an answer of a unicast flow (for
-//     [FlowIdle]), even if the request is settled already. In a group only a
-//     completion counts as an answer.
-//   - A flow of one member begins another epoch when it gives up that member. A
-//     larger group goes on with its other members.
+//   - A unicast flow resets its count of probes at the next completion. A group resets
+//     its count of probes when every member answers again.
+//   - In a unicast flow, a drop report counts as an answer (for [FlowIdle]), even for a
+//     request that is already settled. The data of a read also counts as an answer. In
+//     a group, only a completion counts as an answer.
+//   - A flow with one member begins another epoch when the source gives up this member.
+//     A larger group continues with its other members.
 //
-// The package holds two machines. A [Source] numbers the requests of this chip,
-// sends them through a [Network], and turns the answers into a [Result] for each
-// request. A [Sink] takes the requests of other chips and owes completions. Both
-// are pure: time and packets are arguments, and both know no link, router or
-// topology. Package chip composes them with these.
+// The package holds two machines. A [Source] numbers the requests of this chip, sends
+// them through a [Network], and turns the answers into a [Result] for each request. A
+// [Sink] takes the requests of other chips and owes completions. Both machines are
+// pure: they get time and packets as arguments. Neither machine knows links, routers or
+// the topology. Package chip connects the two machines with links, router and topology.
 //
-// # What is sure
+// # Guarantees
 //
-// Whoever sends a request can rely on this:
+// The sender of a request has these guarantees:
 //
-//   - FateDone means that the destination performed the request. A request whose
-//     outcome cannot be known ends as FateUnknown, never as done; session reports
-//     it as OutcomeUnknownError.
-//   - A request that ended as lost or refused is never performed, however late
-//     its packet arrives. That holds for later incarnations of the destination, too.
-//   - No chip performs a request of a former incarnation of its source after a
-//     request of a later one.
-//   - Every request ends. A flow without progress for [FlowTimeout] gives up its
-//     requests as of unknown outcome.
-//   - A request to a chip that no route leads to ends at once, with an error that
-//     matches session.ErrUnreachable.
+//   - FateDone means that the destination performed the request. A request of unknown
+//     outcome ends as FateUnknown, never as FateDone. Package session reports
+//     FateUnknown as OutcomeUnknownError.
+//   - A request that ended as lost or refused is never performed, however late the
+//     request's packet arrives. Later incarnations of the destination also never
+//     perform this request.
+//   - A chip that has performed a request of a flow performs no request that a
+//     former incarnation of the source sent in that flow.
+//   - Every request ends. If a flow makes no progress for [FlowTimeout], its requests
+//     end as FateUnknown.
+//   - If no route leads to a request's destination, the request ends at once. Its error
+//     then matches session.ErrUnreachable.
 //
-// The layers below keep their own promises, on which these rest:
+// The guarantees above rest on guarantees of the lower layers:
 //
-//   - A link delivers each packet in order, exactly once. Loss, duplicates,
-//     reordering, corruption, cuts and restarts of the peer do not change that.
-//     After a path loss the same incarnation resumes, and a retrain loses and
-//     doubles nothing. There is one exception: where the path's MTU shrinks below
-//     the frames under way, the session ends as in a restart, and the packets under
-//     way are reported. A link finds by itself how long frames may be, also where
-//     routers swallow longer frames in silence, and says so (package ttlink).
-//   - No router drops a packet for want of room: credits hold the packet back, hop
-//     by hop. The head of a packet at a dead next hop waits for a grace period of
-//     four times the profile's silence: 240 ms, crowded 1 s. Then the router drops
-//     and counts the packet, and reports it to its source (package router).
-//   - A link whose cable fails goes on by a parallel cable, with the same session,
-//     and loses nothing. Where no cable between two chips is left for twice the
-//     profile's silence, all chips plan tables around the fault. They do so from
-//     the same flooded words, without a leader. Routes that do not cross the fault
-//     stay. The others become detours in virtual channels of their own, so that old
-//     and new tables together close no cycle (package router/route; the tests prove
-//     that for every fault that they take). Packets that wait at the fault are sent
-//     on. Packets that the dead link held are lost, and their sources are told.
-//   - Every packet is accounted for. It was delivered, dropped for a stated reason,
-//     is under way, or is of unknown fate with a chip that died. A packet that a
-//     chip refuses after its router delivered it has a stated reason. 'ttfabric
-//     inspect --losses --assert' fails on any other packet (package node/losses).
-//   - Gossip takes no link up or down. A port that hears its peer stays with that
-//     peer, whatever address gossip tells of.
+//   - A link delivers each packet in order, exactly once. This guarantee holds under
+//     loss, duplicates, reordering, corruption, cuts and restarts of the peer. After a
+//     path loss, the same incarnation resumes. A retrain neither loses nor duplicates a
+//     packet. There is one exception: the path's MTU may shrink below the length of the
+//     frames under way. The link's session then ends as in a restart, and the link
+//     reports the packets under way. A link finds the largest frame length by itself
+//     and reports this length. The link also finds this length if IP routers silently
+//     drop longer frames (package ttlink).
+//   - No router drops a packet for lack of room: credits hold the packet back, hop by
+//     hop. If the next hop of a packet is dead, the packet waits at the head of its
+//     channel for a grace period. The grace period is four times the profile's silence:
+//     240 ms, or 1 s with the profile "crowded". Then the router drops and counts the
+//     packet, and reports the drop to the packet's source (package router).
+//   - If a link's cable fails, the link continues over a parallel cable, keeps its
+//     session and loses nothing. If no cable between two chips works for twice the
+//     profile's silence, all chips plan tables around the fault. Each chip plans its
+//     tables from the same flooded link states, without a leader. Routes that do not
+//     cross the fault stay. Routes that cross the fault become detours in virtual
+//     channels of their own. Therefore old and new tables together close no cycle
+//     (package router/route; the tests prove this for every fault in the tests). Chips
+//     reroute the packets that wait at the fault. Packets that the dead link held are
+//     lost, and the chip reports the loss to their sources.
+//   - Every packet is accounted for. The packet was delivered, was dropped for a stated
+//     reason, is under way, or has an unknown fate because a chip died. A packet that a
+//     chip refuses after its router delivered it has a stated reason. 'ttfabric inspect
+//     --losses --assert' fails on any other packet (package node/losses).
+//   - Gossip takes no link up or down. While a port hears its peer, the port keeps this
+//     peer, even if gossip reports another address.
 package flow

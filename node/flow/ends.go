@@ -6,16 +6,17 @@ import (
 	"ttfabric/wire"
 )
 
-// Ends counts how a chip's requests to one chip have ended since the start, over
-// all planes. A multicast counts at each member. The probes of stalled flows are
-// not counted, nor are requests of the chip to itself.
+// Ends counts how a chip's requests to one other chip have ended since the start, over
+// all planes. A multicast counts at each member. Ends counts neither the probes of
+// stalled flows nor requests of the chip to itself.
 type Ends struct {
 	Dst   wire.FabricNodeID `json:"chip"`
-	Fates [4]uint64         `json:"fates"` // by Fate: done, refused, lost, outcome unknown
-	Open  int               `json:"open"`  // requests whose fate is not known yet
+	Fates [4]uint64         `json:"fates"` // ended requests, by Fate: done, refused, lost, outcome unknown
+	Open  int               `json:"open"`  // number of requests whose fate is not known yet
 }
 
-// Ends lists them by destination, for each chip that a request was sent to.
+// Ends returns one [Ends] for each chip that the source has sent a request to, in the
+// order of the chips.
 func (s *Source) Ends() []Ends {
 	by := map[wire.FabricNodeID]*Ends{}
 	at := func(n wire.FabricNodeID) *Ends {
@@ -61,19 +62,19 @@ func (e *Ends) add(fates [4]uint64) {
 	}
 }
 
-// Moment is how a chip's requests have ended up to now, for [Moment.Since].
+// Moment counts how a chip's requests had ended at one moment, for [Moment.Since].
 type Moment struct {
 	Chip        wire.FabricNodeID `json:"chip"`
-	Incarnation wire.Incarnation  `json:"incarnation"` // of the chip that the counts are of
-	Ends        []Ends            `json:"ends"`        // by destination
+	Incarnation wire.Incarnation  `json:"incarnation"` // incarnation of Chip
+	Ends        []Ends            `json:"ends"`        // counts, by destination
 }
 
-// Moment returns the present one.
+// Moment returns the present counts.
 func (s *Source) Moment() Moment { return Moment{s.cfg.Self, s.cfg.Incarnation, s.Ends()} }
 
-// Since is what has changed up to m since an earlier moment: the ends in
-// between, and the requests that are open at m. Of another chip, or another
-// incarnation of the chip, nothing is subtracted.
+// Since returns the changes from the moment "before" to m: the requests that ended in
+// between, and the requests that are open at m. If "before" is of another chip or
+// another incarnation of the chip, Since subtracts nothing.
 func (m *Moment) Since(before *Moment) []Ends {
 	out := slices.Clone(m.Ends)
 	if m.Chip != before.Chip || m.Incarnation != before.Incarnation {

@@ -7,50 +7,52 @@ import (
 	"ttfabric/wire"
 )
 
-// A flow's epoch orders what its source sent. A destination that has heard of a
-// later epoch of a flow performs no request of a former one, however late and by
-// whatever route the request comes. The first epoch of each flow of a chip is
-// [Config.Epoch]; later epochs count on from there. A chip takes the time of its
-// start in milliseconds. Milliseconds pass faster than epochs, since an epoch
-// ends only when nothing is open in the flow. The number wraps after 50 days: a
-// chip that restarts 25 to 50 days after its last start is taken for older.
+// The source of a flow sends its requests in consecutive epochs. If a destination has
+// heard of a later epoch of a flow, it performs no request of a former epoch. This rule
+// holds however late and by whatever route the request comes. The first epoch of each
+// flow of a chip is [Config.Epoch]. Each later epoch has the next number. A chip uses
+// the time of its start in milliseconds as first epoch. Milliseconds pass faster than
+// epochs, since an epoch ends only when nothing is open in the flow. The number wraps
+// after 50 days. If a chip restarts 25 to 50 days after its last start, its new epoch
+// therefore looks older.
 //
-// A chip may start with a lower epoch than before, because its clock was set
-// back. The destination then refuses the chip's requests and answers with the
-// epoch that the destination knows. The source goes on from that epoch.
+// A chip may start with a lower epoch than before, if its clock was set back. The
+// destination then refuses the chip's requests and answers with the epoch that the
+// destination knows. The source goes on from that epoch.
 //
-// An epoch is known once every member of the flow has answered in it. A
-// destination that gets a request of a known epoch, but does not know that epoch
-// itself, has restarted, and refuses the request. So a destination's word on
-// requests that did not come binds its next incarnations, too:
+// An epoch is known once every member of the flow has answered in this epoch. Suppose a
+// destination gets a request of a known epoch, but has not heard of this epoch. The
+// destination has then restarted, and refuses the request. Therefore a destination's
+// answer about requests that did not come also binds the next incarnations of the
+// destination:
 //
-//   - An epoch that a destination does not know begins there with a request that
-//     was sent before the epoch was known.
-//   - Each such request is behind the destination that answered for the later
-//     ones: the request arrived there, or a router dropped it. A request for
-//     which this is not certain ends as of unknown outcome, and the epoch ends
-//     with it.
+//   - A destination can begin an epoch only with a request that the source sent before
+//     the epoch was known.
+//   - Once the destination has answered for later requests, no request from this time
+//     is under way: it arrived, or a router dropped it. If this is not certain for a
+//     request, the request ends as FateUnknown, and the epoch ends with the request.
 //
-// An epoch also ends while the flow is idle. A destination that restarts
-// meanwhile then has nothing to refuse.
+// An epoch also ends while the flow is idle. If the destination restarts in the idle
+// time, it then has no request to refuse.
 
-// FlowIdle is the time without an open request after which a flow begins
-// another epoch. Our own choice: shorter than a process takes to restart.
+// FlowIdle is the time without an open request after which a flow begins another epoch.
+// The value is our own choice. FlowIdle is shorter than the restart of a process.
 const FlowIdle = 100 * time.Millisecond
 
-// epoch is what a source knows of the present epoch of a flow.
+// epoch holds what a source knows about the present epoch of a flow.
 type epoch struct {
 	number uint32
-	older  uint32 // not 0: a member knows this later epoch; the next epoch must be later still
+	older  uint32 // not 0: a member knows this later epoch, and the next epoch must be even later
 	known  bool   // every member has answered in this epoch
-	ending bool   // a request of this epoch may still come late; another epoch begins when nothing is open
+	ending bool   // a request of this epoch may still arrive late, and another epoch begins when nothing is open
 }
 
 // over reports whether the flow must not send more requests in this epoch.
 func (e *epoch) over() bool { return e.ending || e.older != 0 }
 
-// judge takes note of how a request of this epoch ends. It makes the end more
-// careful where the destination's word does not bind the destination's next incarnation.
+// judge takes note of how a request of this epoch ends. If the destination's answer
+// does not bind the destination's next incarnation, judge changes the end to an unknown
+// outcome.
 func (e *epoch) judge(o *op, x *end) {
 	if x.fate == FateLost && x.drop == 0 && (!o.known || e.ending) {
 		*x = unknown(DoubtLate)
@@ -76,7 +78,7 @@ func (e *epoch) exceeded(later uint32) {
 	}
 }
 
-// after is the number of the next epoch of the flow.
+// after returns the number of the next epoch of the flow.
 func (e *epoch) after() uint32 {
 	if e.older != 0 {
 		return nextEpoch(e.older)
@@ -84,7 +86,7 @@ func (e *epoch) after() uint32 {
 	return nextEpoch(e.number)
 }
 
-// firstEpoch is the number of the first epoch of each flow of a chip.
+// firstEpoch returns the number of the first epoch of each flow of a chip.
 func firstEpoch(cfg *Config) uint32 {
 	if cfg.Epoch != 0 {
 		return cfg.Epoch
@@ -92,7 +94,7 @@ func firstEpoch(cfg *Config) uint32 {
 	return wire.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(cfg.Incarnation)))
 }
 
-// nextEpoch is the number of the epoch after e.
+// nextEpoch returns the number of the epoch after e.
 func nextEpoch(e uint32) uint32 { return e + 1 }
 
 // olderEpoch reports whether epoch a is older than epoch b.

@@ -9,25 +9,26 @@ import (
 
 // Limits of multicasts; our own choices.
 const (
-	MaxGroups  = 256                      // groups that a chip multicasts to, over all planes; a new group takes the place of the idle group that was used longest ago
-	MaxMembers = wire.MaxChipsPerMesh - 1 // of a group: all chips of the mesh but the source
+	MaxGroups  = 256                      // largest number of groups that a chip multicasts to, over all planes; a new group replaces the least recently used idle group
+	MaxMembers = wire.MaxChipsPerMesh - 1 // largest number of members of a group: all chips of the mesh except the source
 )
 
-// groupKey is what makes a group.
+// groupKey identifies a group.
 type groupKey struct {
 	ranges wire.Ranges
 	plane  wire.Plane
 }
 
-// groups are the multicast flows of a source. Invariant: list[i] has number i+1, and is in byKey.
+// groups holds the multicast flows of a source. Invariant: list[i] has number i+1, and
+// byKey holds the same flow.
 type groups struct {
 	byKey map[groupKey]*outFlow
 	list  []*outFlow
-	uses  uint64                          // multicasts sent so far
-	past  map[wire.FabricNodeID][4]uint64 // fates at members of groups whose number went to another group
+	uses  uint64                          // number of multicasts sent so far
+	past  map[wire.FabricNodeID][4]uint64 // fates at the members of replaced groups
 }
 
-// numbered returns the group of a number; nil for none.
+// numbered returns the group with number n, or nil if no group has this number.
 func (gs *groups) numbered(n uint16) *outFlow {
 	if n == 0 || int(n) > len(gs.list) {
 		return nil
@@ -35,7 +36,8 @@ func (gs *groups) numbered(n uint16) *outFlow {
 	return gs.list[n-1]
 }
 
-// group returns the flow of a multicast, which may be new.
+// group returns the flow of a multicast. If the flow does not exist yet, group creates
+// the flow.
 func (s *Source) group(r *Request) (*outFlow, Admission) {
 	k := groupKey{r.Ranges, r.Plane}
 	if f := s.groups.byKey[k]; f != nil {
@@ -56,9 +58,9 @@ func (s *Source) group(r *Request) (*outFlow, Admission) {
 	return f, Accepted
 }
 
-// add gives a group a number and its flow an epoch, at first that of the chip.
-// The flow of a number that is used again goes on with the next epoch. add fails
-// while no group is idle.
+// add gives a group a number and gives the group's flow an epoch. The first group with
+// a number begins with the chip's first epoch. A later group with the same number
+// begins with the next epoch. If no number is free and no group is idle, add fails.
 func (gs *groups) add(k groupKey, f *outFlow, first uint32) bool {
 	if gs.byKey == nil {
 		gs.byKey = map[groupKey]*outFlow{}
@@ -85,7 +87,7 @@ func (gs *groups) add(k groupKey, f *outFlow, first uint32) bool {
 	return true
 }
 
-// bury keeps the counts of a group whose number goes to another group.
+// bury keeps the counts of a group before another group replaces this group.
 func (gs *groups) bury(f *outFlow) {
 	if gs.past == nil {
 		gs.past = map[wire.FabricNodeID][4]uint64{}
@@ -97,7 +99,7 @@ func (gs *groups) bury(f *outFlow) {
 	}
 }
 
-// fail takes note that a multicast did not end as done at a member.
+// fail records that a multicast did not end as FateDone at a member.
 func (f *outFlow) fail(n wire.FabricNodeID, seq uint32, e *end) {
 	if f.failed == nil {
 		f.failed = map[uint32][]MemberResult{}
@@ -105,7 +107,8 @@ func (f *outFlow) fail(n wire.FabricNodeID, seq uint32, e *end) {
 	f.failed[seq] = append(f.failed[seq], MemberResult{n, e.fate, e.outcome, e.drop, e.at, e.doubt})
 }
 
-// takeFailed returns the members where a multicast that has ended was not done, by chip.
+// takeFailed removes and returns the failed members of an ended multicast, in the order
+// of the chips. At a failed member the multicast did not end as FateDone.
 func (f *outFlow) takeFailed(seq uint32) []MemberResult {
 	if len(f.failed) == 0 {
 		return nil
@@ -116,7 +119,8 @@ func (f *outFlow) takeFailed(seq uint32) []MemberResult {
 	return failed
 }
 
-// gravest is the end of a multicast that was not done at some members.
+// gravest returns the end of a multicast from the ends at its failed members: the
+// gravest of these ends.
 func gravest(failed []MemberResult) end {
 	worst := failed[0]
 	for _, m := range failed {

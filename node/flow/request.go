@@ -7,30 +7,30 @@ import (
 
 // Request is one NoC command for a chip, or for a group of chips.
 type Request struct {
-	Token   uint64 // the caller's name for the request; the Result carries the same token
+	Token   uint64 // number that the caller gives the request; the Result carries the same Token
 	Dst     wire.FabricNodeID
 	Plane   wire.Plane
-	Probe   bool             // the destination does nothing but answer; Command and Payload are not used
+	Probe   bool             // the destination only answers; Command and Payload are not used
 	Command wire.Command     // the chip sets Size from Payload, except for a read
-	Payload []byte           // at most wire.MaxPayload bytes; copied
-	Trace   bool             // each chip on the route notes the packet; a multicast is not traced
-	Via     []wire.Direction // the hops to take instead of the table's, at most wire.MaxHops; they may lead round to the chip itself
-	Ranges  wire.Ranges      // with hops: a multicast to these chips. Dst is then not used; Via, Other and reads are refused
-	Other   bool             // take the other route where two routes round a ring are equally long, see route.Plan.Other. That is a flow of its own; Via is refused
+	Payload []byte           // data of at most wire.MaxPayload bytes, which the source copies
+	Trace   bool             // each chip on the route records the packet; chips do not record multicasts
+	Via     []wire.Direction // hops to take instead of the routing table's, at most wire.MaxHops; the hops may lead back to the sending chip itself
+	Ranges  wire.Ranges      // ranges with hops make the request a multicast to the chips in the ranges; a multicast does not use Dst, and the chip refuses Via, Other and reads
+	Other   bool             // take the other route if two routes round a ring are equally long, see route.Plan.Other; the other route has a flow of its own, and the chip refuses Other with Via
 }
 
-// Fate says how a request ended, and how sure that is.
+// Fate says how a request ended, and whether this is certain.
 type Fate uint8
 
 // The fates of a request.
 const (
 	FateDone    Fate = iota // the destination performed the request
-	FateRefused             // the request arrived and was not performed; Outcome says why
-	FateLost                // the request is known not to have been performed: Drop and At say where a router dropped it, or the destination saw a gap
-	FateUnknown             // the request may have been performed or not; Doubt says why
+	FateRefused             // the request arrived, but the destination did not perform the request; Outcome says why
+	FateLost                // the destination certainly did not perform the request; Drop and At say where a router dropped the packet, or Drop is 0 if the destination saw a gap
+	FateUnknown             // nobody knows whether the destination performed the request; Doubt says why
 )
 
-// String names the fate.
+// String returns the name of the fate.
 func (s Fate) String() string {
 	return [...]string{"done", "refused", "lost", "outcome unknown"}[s]
 }
@@ -41,16 +41,16 @@ type Doubt uint8
 // The reasons for doubt.
 const (
 	DoubtNone        Doubt = iota
-	DoubtRestarted         // the destination does not know the flow: the destination restarted, or the first packets of the flow were lost
+	DoubtRestarted         // the destination does not know the flow, because the destination restarted or the first packets of the flow were lost
 	DoubtRouteDead         // the route died while the request was under way
 	DoubtTimeout           // no answer came for FlowTimeout
-	DoubtUnreachable       // no route to the destination was left while the request was under way
-	DoubtOlder             // the destination took the flow's epoch for a former one; the next epoch is accepted
-	DoubtLate              // the destination has not seen the request; should the destination restart, the request may still arrive
+	DoubtUnreachable       // the last route to the destination died while the request was under way
+	DoubtOlder             // the destination took the flow's epoch for a former epoch; the destination accepts the next epoch
+	DoubtLate              // the destination has not seen the request; if the destination restarts, the request may still arrive and be performed
 	NumDoubts
 )
 
-// String names the doubt.
+// String returns the reason for the doubt in words.
 func (d Doubt) String() string {
 	names := [NumDoubts]string{"", "destination restarted, or missed what came first", "route died", "no answer", "unreachable", "taken for a former life", "not seen"}
 	if d >= NumDoubts {
@@ -59,33 +59,33 @@ func (d Doubt) String() string {
 	return names[d]
 }
 
-// Result says what became of a request.
+// Result says how a request ended.
 type Result struct {
 	Token   uint64
 	Dst     wire.FabricNodeID
 	Fate    Fate
-	Outcome wire.Outcome      // of FateRefused
-	Drop    wire.DropReason   // of FateLost: why a router dropped the packet; 0 where the destination saw a gap
-	At      wire.FabricNodeID // of FateLost with a Drop: the chip that dropped the packet
-	Doubt   Doubt             // of FateUnknown
-	Data    []byte            // of a read
-	Err     error             // of a remote chip that could not be asked, or of FateRefused for a request that could not be started
-	Members []MemberResult    // of a multicast: the members where the request was not done, by chip; Fate is the gravest of theirs
+	Outcome wire.Outcome      // for FateRefused: why the destination refused the request
+	Drop    wire.DropReason   // for FateLost: why a router dropped the packet; 0 if the destination saw a gap
+	At      wire.FabricNodeID // for FateLost with a Drop: the chip that dropped the packet
+	Doubt   Doubt             // for FateUnknown: why nobody knows the outcome
+	Data    []byte            // data that a read returned
+	Err     error             // error of a remote chip that could not be reached; for FateRefused, why the request could not start
+	Members []MemberResult    // for a multicast: members where the request did not end as FateDone, in the order of the chips; Fate is the gravest fate of these members
 	Sent    mono.Time
 	Done    mono.Time
 }
 
-// MemberResult says what became of a multicast at one of its members.
+// MemberResult says how a multicast ended at one of its members.
 type MemberResult struct {
 	Node    wire.FabricNodeID
 	Fate    Fate
-	Outcome wire.Outcome      // of FateRefused
-	Drop    wire.DropReason   // of FateLost: why a router dropped the copy; 0 where the member saw a gap
-	At      wire.FabricNodeID // of FateLost with a Drop: the chip that dropped the copy
-	Doubt   Doubt             // of FateUnknown
+	Outcome wire.Outcome      // for FateRefused: why the destination refused the request
+	Drop    wire.DropReason   // for FateLost: why a router dropped the copy; 0 if the member saw a gap
+	At      wire.FabricNodeID // for FateLost with a Drop: the chip that dropped the copy
+	Doubt   Doubt             // for FateUnknown: why nobody knows the outcome
 }
 
-// Admission says whether a request was taken.
+// Admission says whether the chip accepted a request, or why not.
 type Admission uint8
 
 // The answers to a request.
@@ -93,9 +93,9 @@ const (
 	Accepted    Admission = iota
 	Busy                  // there is no room now; try again after the next Pump
 	NoSuchChip            // the destination is not in the fabric's tables
-	NoSuchPlane           // no port of that plane leads to the destination
-	Unreachable           // a port of that plane leads there, but the tables in force have no route around the faults
+	NoSuchPlane           // no port of the request's plane leads to the destination
+	Unreachable           // a port of the request's plane leads to the destination, but the tables in force have no route around the faults
 	TooLarge              // the payload or the read is longer than wire.MaxPayload
-	BadVia                // Via is too long, uses a cable that does not exist, turns back, leaves the mesh, does not end at Dst, or comes with Other
-	BadRanges             // the ranges cannot be multicast to; the chip's CheckMulticast says why
+	BadVia                // Via is too long, uses a cable that does not exist, turns back, leaves the mesh, does not end at Dst, or is used together with Other
+	BadRanges             // the chip cannot send a multicast to these ranges; the chip's CheckMulticast says why
 )

@@ -7,8 +7,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// HandleCompletion settles the requests that a destination says are settled.
-// from is the flow and the chip that answers.
+// HandleCompletion settles the requests that a destination's completion lists as
+// settled. The parameter "from" names the flow and the chip that answers.
 func (s *Source) HandleCompletion(now mono.Time, from Key, k *wire.Completion) {
 	f, i := s.answers(from)
 	if f != nil && olderEpoch(f.epoch.number, k.FlowEpoch) {
@@ -40,7 +40,8 @@ func (s *Source) HandleCompletion(now mono.Time, from Key, k *wire.Completion) {
 	m.progress = now
 }
 
-// answers finds the flow of an answer, and the index of the member that answers; nil and -1 for none.
+// answers returns the flow of an answer, and the index of the member that answers. If
+// there is no such flow or member, answers returns nil and -1.
 func (s *Source) answers(from Key) (*outFlow, int) {
 	var f *outFlow
 	if from.Group == 0 {
@@ -54,12 +55,12 @@ func (s *Source) answers(from Key) (*outFlow, int) {
 	return f, f.member(from.Node)
 }
 
-// answer takes note of a member's completion of this epoch.
+// answer takes note of a member's completion of the flow's present epoch.
 func (f *outFlow) answer(now mono.Time, i int, k *wire.Completion) {
 	f.heard = now
 	f.epoch.heard(k)
 	if !f.multicast() {
-		f.stall.probes = 0
+		f.probes = 0
 	}
 	if m := &f.members[i]; !m.answered {
 		m.answered = true
@@ -67,9 +68,10 @@ func (f *outFlow) answer(now mono.Time, i int, k *wire.Completion) {
 	}
 }
 
-// performed settles a request that a member has performed. A read whose data is
-// still on its way is settled only in its flow's window, where the read then holds
-// up no request behind it; the data ends the read.
+// performed settles a request that a member has performed. If the data of a read is
+// still under way, performed settles the read only in the window of its flow. The read
+// then no longer holds up later requests in the window. The read ends when its data
+// arrives.
 func (s *Source) performed(now mono.Time, f *outFlow, i int, seq uint32) {
 	k := f.at(seq)
 	if k < 0 || !f.waits(k, i) {
@@ -85,7 +87,7 @@ func (s *Source) performed(now mono.Time, f *outFlow, i int, seq uint32) {
 	s.settleAt(now, f, i, k, end{}, nil)
 }
 
-// end is how a request ended: the part of a [Result] that answers tell.
+// end is the part of a [Result] that comes from answers: how a request ended.
 type end struct {
 	fate    Fate
 	outcome wire.Outcome
@@ -96,7 +98,7 @@ type end struct {
 
 func unknown(why Doubt) end { return end{fate: FateUnknown, doubt: why} }
 
-// exceptionEnd is what an exception of a completion says.
+// exceptionEnd returns the end that an exception of a completion reports.
 func exceptionEnd(o wire.Outcome) end {
 	switch o {
 	case wire.OutcomeLost:
@@ -107,8 +109,8 @@ func exceptionEnd(o wire.Outcome) end {
 	return end{fate: FateRefused, outcome: o}
 }
 
-// settle ends a request at one member, once. The request ends when all members
-// have settled it. data is what a read returned.
+// settle ends a request at one member, at most once. The request ends when all members
+// have settled the request. The parameter "data" is the data that a read returned.
 func (s *Source) settle(now mono.Time, f *outFlow, i int, seq uint32, e end, data []byte) {
 	if k := f.at(seq); k >= 0 && f.waits(k, i) {
 		s.settleAt(now, f, i, k, e, data)
@@ -139,7 +141,8 @@ func (s *Source) settleAt(now mono.Time, f *outFlow, i, k int, e end, data []byt
 	}
 }
 
-// HandleReply takes the data of a read. from is the flow and the chip that replies; data is copied.
+// HandleReply takes the data of a read. The parameter "from" names the flow and the
+// chip that replies. HandleReply copies the data.
 func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
 	ref, ok := s.reads[id]
 	if !ok || ref.flow.key != from {
@@ -162,10 +165,10 @@ func (s *Source) HandleReply(now mono.Time, from Key, id uint64, data []byte) {
 	s.finish(now, f.key.Node, &ref.op, end{}, data, nil)
 }
 
-// HandleDrop settles a request that a router of the chip at dropped. Of a
-// multicast, behind are the members that the dropped copy would have reached. A
-// dropped probe tells that the route is dead: every request before the probe is
-// settled already, or will never be.
+// HandleDrop settles a request that a router of the chip at dropped. For a multicast,
+// the parameter "behind" lists the members that the dropped copy would have reached. A
+// dropped probe shows that the route is dead. No answer can then settle a request
+// before the probe that is still open.
 func (s *Source) HandleDrop(now mono.Time, r *wire.DropReport, at wire.FabricNodeID, behind []wire.FabricNodeID) {
 	f, _ := s.answers(Key{Node: r.Dst, Group: r.Group, Plane: r.Plane, Other: r.Other && r.Group == 0})
 	if f == nil || f.epoch.number != r.FlowEpoch {
@@ -195,7 +198,8 @@ func (s *Source) drop(now mono.Time, f *outFlow, i int, r *wire.DropReport, at w
 	f.members[i].progress = now
 }
 
-// giveUp ends all open requests of a flow at one member. A flow without another member then begins another epoch.
+// giveUp ends all open requests of a flow at one member. If the flow has no other
+// member, the flow then begins another epoch.
 func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
 	for seq := f.base; seq != f.next; seq++ {
 		s.settle(now, f, i, seq, unknown(why), nil)
@@ -207,7 +211,7 @@ func (s *Source) giveUp(now mono.Time, f *outFlow, i int, why Doubt) {
 	s.counters.FlowResets++
 }
 
-// Finish ends a request that no flow carried.
+// Finish ends a request that belongs to no flow.
 func (s *Source) Finish(now mono.Time, r *Request, inside bool, end Result) {
 	end.Token, end.Dst, end.Sent, end.Done = r.Token, r.Dst, now, now
 	s.result(inside, &end)
@@ -222,28 +226,20 @@ func (s *Source) finish(now mono.Time, dst wire.FabricNodeID, o *op, e end, data
 		Data: data, Members: failed, Sent: o.sent, Done: now})
 }
 
-// result puts a result where whoever asked finds it.
+// result hands a result to the program inside the chip, or to PollResult.
 func (s *Source) result(inside bool, r *Result) {
 	s.counters.Results[r.Fate]++
 	if inside {
-		s.inside = append(s.inside, *r)
+		s.net.Done(*r)
 	} else {
-		s.outside.list = append(s.outside.list, *r)
+		s.results.list = append(s.results.list, *r)
 	}
 }
 
-// PollResult yields the ends of requests from outside the chip, oldest first.
-func (s *Source) PollResult() (Result, bool) { return s.outside.take() }
+// PollResult returns the oldest result of a request from outside the chip.
+func (s *Source) PollResult() (Result, bool) { return s.results.take() }
 
-// TakeInside returns the ends of requests of the program inside the chip, oldest
-// first. They are valid until the next call of the source.
-func (s *Source) TakeInside() []Result {
-	rs := s.inside
-	s.inside = rs[:0]
-	return rs
-}
-
-// results are results that wait to be polled.
+// results is a queue of results that wait to be polled.
 type results struct {
 	list []Result
 	head int
@@ -262,7 +258,7 @@ func (q *results) take() (Result, bool) {
 	return r, true
 }
 
-// later is the later of two sequence numbers.
+// later returns the later of two sequence numbers.
 func later(a, b uint32) uint32 {
 	if int32(b-a) > 0 {
 		return b

@@ -2,49 +2,51 @@ package flow
 
 import "ttfabric/wire"
 
-// SinkCounters count what a sink has done since its start.
+// SinkCounters are the counters of a sink since its start.
 type SinkCounters struct {
-	Duplicates    uint64 // requests that had come before, and were not performed again
-	Gaps          uint64 // requests that did not come although later ones did
-	Overflows     uint64 // requests that were refused because too many exceptions were open
-	StaleRequests uint64 // of an older epoch of their flow, or of an epoch that was known before this chip started
+	Duplicates    uint64 // requests that came again; the chip did not perform them again
+	Gaps          uint64 // requests that did not come although later requests of their flow came
+	Overflows     uint64 // requests that the sink refused because too many exceptions were open
+	StaleRequests uint64 // requests of an older epoch of their flow, or of an epoch that was known before this chip started
 }
 
-// Sink is the machine at the receiving end of all flows to a chip. It is not
+// Sink is the machine at the receiving end of all flows to a chip. A Sink is not
 // safe for concurrent use.
 //
-// Call [Sink.HandleRequest] for each request and probe that arrives. If the sink
-// says that the request is to be performed, perform the request and tell a
-// refusal by [Sink.Refuse]. Then send the completions that are owed by
-// [Sink.Answer]. Call [Sink.HandleTables] when routes have changed.
+// Call [Sink.HandleRequest] for each request and probe that arrives. If HandleRequest
+// returns true, perform the request. If the chip refuses the request, call
+// [Sink.Refuse]. Then call [Sink.Answer] to send the owed completions. Call
+// [Sink.HandleTables] when routes have changed.
 type Sink struct {
 	flows    map[Key]*inFlow
-	last     *inFlow   // the flow of the last packet, as the next one is mostly of the same; nil before the first
-	owed     []*inFlow // flows that a completion is owed to, the longest owed first
+	last     *inFlow   // flow of the last packet, since the next packet mostly belongs to the same flow; nil before the first packet
+	owed     []*inFlow // flows to which the sink owes a completion, oldest debt first
 	counters SinkCounters
 }
 
-// NewSink returns a sink that has heard of no flow.
+// NewSink returns a sink without flows.
 func NewSink() *Sink { return &Sink{flows: map[Key]*inFlow{}} }
 
 // inFlow is the destination's end of a flow.
 //
-// Invariants: this chip has performed every request before next, or an exception
-// names the request, or the source knows the request's fate (the request is
-// before the source's base). There are at most wire.MaxExceptions exceptions, in
-// order. If there are as many, the last one is an overflow.
+// Invariants: for every request before next, one of three things holds. This chip has
+// performed the request, or an exception names the request, or the source knows the
+// request's fate (the request is before the source's base). There are at most
+// wire.MaxExceptions exceptions, in order. If there are wire.MaxExceptions exceptions,
+// the last exception is an overflow.
 type inFlow struct {
-	key   Key // Node is the source
+	key   Key // key of the flow; Node is the source
 	epoch uint32
 	next  uint32
 	exc   []wire.Exception
-	void  bool   // this epoch was known before the chip started; the chip performs nothing of it
-	owed  bool   // a completion is owed, and the flow stands in Sink.owed
-	home  *Route // of completions; nil until it is needed, and after new tables
+	void  bool   // the epoch was known before the chip started, and the chip performs no request of this epoch
+	owed  bool   // the sink owes a completion, and the flow stands in Sink.owed
+	home  *Route // route of completions; nil until needed, and after new tables
 }
 
-// HandleRequest takes a request or a probe that has arrived, and owes a
-// completion for it. It reports whether the chip is to perform the request now.
+// HandleRequest takes a request or a probe that has arrived. The sink then owes a
+// completion to the flow. HandleRequest reports whether the chip must perform the
+// request now.
 func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 	f := s.admit(p)
 	if f == nil {
@@ -71,13 +73,15 @@ func (s *Sink) HandleRequest(p *wire.Packet) (perform bool) {
 	return p.Type != wire.PacketProbe
 }
 
-// Refuse says that the chip did not perform the request that HandleRequest has just let through.
+// Refuse tells the sink that the chip did not perform the request for which
+// HandleRequest has just returned true.
 func (s *Sink) Refuse(p *wire.Packet, why wire.Outcome) { s.last.except(p.FlowSeq, 1, why) }
 
-// Answer calls send for each flow that is owed a completion, the longest owed
-// first. The completion goes by route w, which Answer asks home for once until
-// there are new tables. send reports whether the completion is on its way; if
-// not, the completion stays owed. Answer reports whether any was sent.
+// Answer calls the function "send" for each flow to which the sink owes a completion,
+// oldest debt first. The completion goes by route w. Answer gets w from the function
+// "home" and keeps w until there are new tables. The function "send" reports whether
+// the completion is under way. If not, the sink still owes the completion. Answer
+// reports whether it sent a completion.
 func (s *Sink) Answer(home func(to Key) *Route, send func(to Key, w *Route, m wire.Completion) bool) (sent bool) {
 	kept := s.owed[:0]
 	for _, f := range s.owed {
@@ -95,24 +99,24 @@ func (s *Sink) Answer(home func(to Key) *Route, send func(to Key, w *Route, m wi
 	return sent
 }
 
-// HandleTables has completions take the routes of new tables.
+// HandleTables makes completions take the routes of new tables.
 func (s *Sink) HandleTables() {
 	for _, f := range s.flows {
 		f.home = nil
 	}
 }
 
-// Owed is the number of flows that a completion is owed to.
+// Owed returns the number of flows to which the sink owes a completion.
 func (s *Sink) Owed() int { return len(s.owed) }
 
-// Counters returns what the sink has counted.
+// Counters returns the counters of the sink.
 func (s *Sink) Counters() SinkCounters { return s.counters }
 
-// overflow takes a request, and n before it that did not come, where a gap and a
-// refusal may no longer have room. None of these requests is performed. One
-// exception names all that comes until the source has taken note of the older
-// exceptions; from the first gap on, another exception does. Where only one
-// exception has room, that is the latter.
+// overflow handles a request and the n missing requests before this request, if there
+// may be no room for both a gap and a refusal. The chip performs none of these
+// requests. Until the source has taken note of older exceptions, one exception covers
+// all requests that arrive. From the first gap on, a second exception covers the
+// requests. If there is room for only one exception, this exception is the second one.
 func (f *inFlow) overflow(n uint32) {
 	o := wire.OutcomeOverflow
 	if k := len(f.exc); n > 0 || k > wire.MaxExceptions-2 && f.exc[k-1].Outcome != wire.OutcomeOverflow {
@@ -122,9 +126,10 @@ func (f *inFlow) overflow(n uint32) {
 	f.next += n + 1
 }
 
-// refuse takes a request of a void epoch, and n before it that did not come.
+// refuse handles a request of a void epoch and the n missing requests before this
+// request.
 func (f *inFlow) refuse(n uint32) {
-	if len(f.exc) >= wire.MaxExceptions-2 { // one exception for all, as in overflow
+	if len(f.exc) >= wire.MaxExceptions-2 { // one exception for all requests, as in the method overflow
 		f.except(f.next, n+1, wire.OutcomeRestarted)
 	} else {
 		if n > 0 {
@@ -135,7 +140,7 @@ func (f *inFlow) refuse(n uint32) {
 	f.next += n + 1
 }
 
-// owe notes that a completion is owed for a flow.
+// owe notes that the sink owes a completion to a flow.
 func (s *Sink) owe(f *inFlow) {
 	if !f.owed {
 		f.owed = true
@@ -143,7 +148,8 @@ func (s *Sink) owe(f *inFlow) {
 	}
 }
 
-// admit finds the flow of a packet, or begins one. It returns nil for a packet of an older epoch of the flow.
+// admit returns the flow of a packet. If the flow does not exist yet, admit begins the
+// flow. For a packet of an older epoch of the flow, admit returns nil.
 func (s *Sink) admit(p *wire.Packet) *inFlow {
 	k := Key{p.Src, p.Group, p.Plane, p.Other}
 	f := s.last
@@ -158,11 +164,11 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 	case f.epoch == p.FlowEpoch:
 		f.forget(p.FlowBase)
 		if int32(p.FlowBase-f.next) > 0 {
-			f.next = p.FlowBase // the source knows already what became of the requests between
+			f.next = p.FlowBase // the source already knows how the requests in between ended
 		}
 	case olderEpoch(p.FlowEpoch, f.epoch):
 		s.counters.StaleRequests++
-		s.owe(f) // a source that is alive learns from the completion in which epoch to go on
+		s.owe(f) // from the completion, a living source learns the epoch after which it must continue
 		return nil
 	default:
 		f.begin(p)
@@ -171,8 +177,9 @@ func (s *Sink) admit(p *wire.Packet) *inFlow {
 	return f
 }
 
-// begin starts an epoch of the flow with packet p. Requests before p whose end
-// the source does not know went to a former incarnation of this chip, if they arrived.
+// begin starts an epoch of the flow with packet p. Requests before p may still have no
+// end at the source. If such a request arrived, it arrived at a former incarnation of
+// this chip.
 func (f *inFlow) begin(p *wire.Packet) {
 	f.epoch, f.next, f.exc, f.void = p.FlowEpoch, p.FlowBase, f.exc[:0], p.Known
 	if d := p.FlowSeq - p.FlowBase; d > 0 && d < 2*MaxOutstanding {
@@ -183,7 +190,8 @@ func (f *inFlow) begin(p *wire.Packet) {
 	}
 }
 
-// except notes that n requests from first on did not end as done.
+// except adds an exception: n requests, beginning with number first, did not end as
+// FateDone.
 func (f *inFlow) except(first, n uint32, o wire.Outcome) {
 	if k := len(f.exc); k > 0 {
 		if e := &f.exc[k-1]; e.Outcome == o && e.First+uint32(e.Count) == first && uint32(e.Count)+n <= 1<<16-1 {
@@ -194,7 +202,7 @@ func (f *inFlow) except(first, n uint32, o wire.Outcome) {
 	f.exc = append(f.exc, wire.Exception{First: first, Count: uint16(min(n, 1<<16-1)), Outcome: o})
 }
 
-// forget drops the exceptions that the source knows of.
+// forget removes the exceptions that the source already knows.
 func (f *inFlow) forget(base uint32) {
 	k := 0
 	for k < len(f.exc) && int32(f.exc[k].First+uint32(f.exc[k].Count)-base) <= 0 {

@@ -10,62 +10,62 @@ import (
 
 // Limits and times of flows; our own choices.
 const (
-	MaxOutstanding = 4096                   // requests of one flow whose fate is open
-	MaxResults     = 1 << 16                // results that wait to be polled; a chip with more takes no new request
-	ProbeAfter     = 250 * time.Millisecond // a flow without progress for so long sends a probe; the time doubles with each probe, up to 16 times
-	FlowTimeout    = 10 * time.Second       // a flow without progress for so long gives up: outcome unknown
+	MaxOutstanding = 4096                   // largest number of requests of one flow whose fate is open
+	MaxResults     = 1 << 16                // number of waiting results from which on a chip accepts no new request
+	ProbeAfter     = 250 * time.Millisecond // time without progress after which a flow sends a probe; the time doubles with each probe, up to 16 times
+	FlowTimeout    = 10 * time.Second       // time without progress after which a flow gives up its requests as FateUnknown
 
-	tickEvery   = 50 * time.Millisecond  // how often a source looks at its open flows
-	lastWords   = 100 * time.Millisecond // how long a flow whose destination became unreachable waits for drop reports
-	probesExtra = 16                     // probes that a flow may have open beyond MaxOutstanding
+	tickEvery   = 50 * time.Millisecond  // interval at which a source checks its open flows
+	lastWords   = 100 * time.Millisecond // time for which a flow waits for drop reports after its destination became unreachable
+	probesExtra = 16                     // number of open probes that a flow may have beyond MaxOutstanding
 )
 
 // Config describes the flows of a chip.
 type Config struct {
 	Self        wire.FabricNodeID
-	Incarnation wire.Incarnation // of the chip; the first request's ID is one more
-	Epoch       uint32           // of each flow at first; 0: derived from Incarnation
+	Incarnation wire.Incarnation // incarnation of the chip; the ID of the first request is Incarnation + 1
+	Epoch       uint32           // first epoch of each flow; 0: derived from Incarnation
 }
 
-// SourceCounters count what a source has done since its start.
+// SourceCounters are the counters of a source since its start.
 type SourceCounters struct {
-	Requests         uint64    // sent, probes included
-	Results          [4]uint64 // ends of requests, by Fate
-	StaleCompletions uint64    // of another epoch, or of no flow
-	StaleReplies     uint64    // for which no read waits
-	Probes           uint64    // sent by stalled flows
-	FlowResets       uint64    // members of flows that were given up
+	Requests         uint64    // requests sent, probes included
+	Results          [4]uint64 // ended requests, by Fate
+	StaleCompletions uint64    // completions of another epoch, or of no flow
+	StaleReplies     uint64    // replies for which no read waits
+	Probes           uint64    // probes that stalled flows sent
+	FlowResets       uint64    // members that flows gave up
 }
 
-// Source is the machine at the sending end of all flows of a chip. It is not
+// Source is the machine at the sending end of all flows of a chip. A Source is not
 // safe for concurrent use.
 //
-// Call [Source.Admits] and [Source.HandleRequest] for each request, and
-// HandleCompletion, HandleReply, HandleDrop and HandleTables for what comes
-// back. Call Tick when Deadline has come. After each of these calls, ask for
-// TakeInside, and drain PollResult.
+// Call [Source.Admits] and [Source.HandleRequest] for each request. Call
+// HandleCompletion, HandleReply and HandleDrop for the answers that arrive, and
+// HandleTables after new tables. Call Tick when the time of Deadline has come.
+// PollResult returns the results of requests from outside the chip. The source gives
+// all other results to [Network] at once.
 //
-// Invariant: open is the number of requests in all windows that are not
-// settled, and of reads that wait only for their data.
+// Invariant: open is the number of unsettled requests in all windows, plus the number
+// of reads that wait only for their data.
 type Source struct {
 	cfg Config
 	net Network
 
-	flows  map[Key]*outFlow // unicast
-	list   []*outFlow       // the same in the order of their creation, so that runs repeat
-	last   *outFlow         // the flow of the last unicast request, as the next one is mostly of the same; nil before the first
+	flows  map[Key]*outFlow // unicast flows
+	list   []*outFlow       // unicast flows in the order of their creation, so that runs are reproducible
+	last   *outFlow         // flow of the last unicast request, since the next request mostly belongs to the same flow; nil before the first request
 	groups groups
 
-	reads    map[uint64]read // by the ID of the request
-	lastID   uint64          // of the last request that was sent
+	reads    map[uint64]read // reads that wait for their data, by the ID of the request
+	lastID   uint64          // ID of the last request that the source sent
 	open     int
-	tickAt   mono.Time // when open flows are looked at next
-	outside  results   // of requests that came from outside the chip
-	inside   []Result  // of requests of the program inside the chip
+	tickAt   mono.Time // time at which the source next checks its open flows
+	results  results   // results of requests that came from outside the chip
 	counters SourceCounters
 }
 
-// read is a read whose data is on its way.
+// read is a read whose data is under way to the source.
 type read struct {
 	flow *outFlow
 	op   op
@@ -73,59 +73,56 @@ type read struct {
 
 // NewSource returns a source without flows that sends through net.
 func NewSource(cfg Config, net Network) *Source {
-	// IDs begin at the incarnation, so that the reply to a read of a former incarnation matches no read of this one.
+	// IDs begin at the incarnation. Therefore a reply to a read of a former incarnation
+	// matches no read of this incarnation.
 	return &Source{cfg: cfg, net: net, flows: map[Key]*outFlow{}, reads: map[uint64]read{}, lastID: uint64(cfg.Incarnation)}
 }
 
 // outFlow is the source's end of a flow. A unicast flow has one member, its
-// destination; a multicast flow has the chips of its group. Members answer
-// apart from each other. A request is settled when all members have settled it.
+// destination. The members of a multicast flow are the chips of its group. Members
+// answer independently. A request is settled when all members have settled it.
 //
 // Invariants: members are sorted by chip; a member's open is the number of
 // requests in the window that wait for that member.
 type outFlow struct {
-	key     Key
-	epoch   epoch
-	window         // of open requests
-	route   *Route // nil until it is needed
+	key    Key
+	epoch  epoch
+	probes int32 // number of probes since the last progress
+	window       // open requests
+
+	route   *Route           // route of the flow; nil until needed
+	via     []wire.Direction // if not empty: hops to take instead of the routing table's; changes only when nothing is open
+	move    move
+	heard   mono.Time // time at which a member last answered; in a unicast flow also the time of the last reply or drop report
 	members []member
-	heard   mono.Time // when a member last answered; of a unicast flow, also the last reply or drop report
-	stall   stall
-	only    [1]member // holds the member of a unicast flow
+	only    [1]member // memory for the member of a unicast flow
 
-	via  []wire.Direction // the hops to take instead of the table's, while not empty; changes only when nothing is open
-	move move
-
-	ranges wire.Ranges               // of a multicast
-	failed map[uint32][]MemberResult // of multicasts in the window: where they have not ended as done
-	used   uint64                    // of a multicast: the greater, the later
+	probed mono.Time                 // time of the last probe
+	ranges wire.Ranges               // ranges of a multicast flow
+	failed map[uint32][]MemberResult // for multicasts in the window: the members where the multicast did not end as FateDone
+	used   uint64                    // for a multicast flow: number of the last use; a larger number is a later use
 }
 
-// member is a destination of a flow as the source sees it.
+// member is what the source knows about one destination of a flow.
 type member struct {
-	open     int       // requests that the member has not settled
-	progress mono.Time // when the source last heard of the member, or the member had nothing open
+	open     int       // number of requests that the member has not settled
+	progress mono.Time // time at which the source last heard from the member, or the member last had nothing open
 	next     uint32    // the member has answered every request before this one
-	answered bool      // in this epoch
+	answered bool      // the member has answered in this epoch
 	node     wire.FabricNodeID
-	fates    [4]uint64 // of the requests that the member has settled, by Fate; probes are not counted
+	fates    [4]uint64 // requests that the member has settled, by Fate, without probes
 }
 
-// move says that the tables have another route for a flow, which the flow takes once nothing is open.
+// move records that the tables have another route for a flow. The flow takes the other
+// route once nothing is open.
 type move struct {
 	waits bool
 	since mono.Time
 }
 
-// stall counts the probes of a flow that has not progressed.
-type stall struct {
-	probes int
-	last   mono.Time // when the last probe went out
-}
-
 func (f *outFlow) multicast() bool { return f.key.Group != 0 }
 
-// member returns the index of a chip among the members; -1 for no member.
+// member returns the index of a chip among the members, or -1 if the chip is no member.
 func (f *outFlow) member(n wire.FabricNodeID) int {
 	if !f.multicast() {
 		return 0
@@ -146,19 +143,21 @@ func (f *outFlow) renew() {
 	}
 }
 
-// idle reports whether nothing is open, and the epoch is over or was left alone for FlowIdle.
+// idle reports whether nothing is open and the next epoch may begin. The next epoch may
+// begin if the present epoch is over. The next epoch may also begin if the present
+// epoch is known and no answer came for FlowIdle.
 func (f *outFlow) idle(now mono.Time) bool {
 	return f.empty() && (f.epoch.over() || f.epoch.known && now.Sub(f.heard) > FlowIdle)
 }
 
-// Admits looks at a request by itself: Accepted, TooLarge, BadRanges, or Busy
-// while too many results wait to be polled.
+// Admits checks a request without regard to flows and routes. Admits returns Accepted,
+// TooLarge or BadRanges. While too many results wait to be polled, it returns Busy.
 func (s *Source) Admits(r *Request) Admission {
 	many, reads := r.Ranges.Any(), r.Command.Type == wire.NocRead
 	switch {
 	case len(r.Payload) > wire.MaxPayload, !many && reads && r.Command.Size > wire.MaxPayload:
 		return TooLarge
-	case s.outside.len() >= MaxResults:
+	case s.results.len() >= MaxResults:
 		return Busy
 	case many && (reads && !r.Probe || len(r.Via) > 0 || r.Other):
 		return BadRanges
@@ -166,9 +165,10 @@ func (s *Source) Admits(r *Request) Admission {
 	return Accepted
 }
 
-// HandleRequest sends a request that Admits has accepted; inside tells that the
-// program inside the chip asks for it. The answer is Accepted, Busy,
-// Unreachable, NoSuchPlane or BadRanges. Only an accepted request has a result.
+// HandleRequest sends a request that Admits has accepted. The parameter "inside" is
+// true if the request comes from the program inside the chip. HandleRequest returns
+// Accepted, Busy, Unreachable, NoSuchPlane or BadRanges. Only an accepted request has a
+// result.
 func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission {
 	f, a := s.find(now, r)
 	if a != Accepted {
@@ -193,7 +193,7 @@ func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission
 		return Unreachable
 	}
 	if f.move.waits || f.epoch.over() {
-		return Busy // as above
+		return Busy // the packets of a flow keep their order only on one route
 	}
 	if f.len() >= MaxOutstanding || !s.net.Room(w) || !s.send(f, w, r, &op{token: r.Token, sent: now, inside: inside}) {
 		return Busy
@@ -201,7 +201,8 @@ func (s *Source) HandleRequest(now mono.Time, r *Request, inside bool) Admission
 	return Accepted
 }
 
-// find returns the flow of a request, which may be new.
+// find returns the flow of a request. If the flow does not exist yet, find creates the
+// flow.
 func (s *Source) find(now mono.Time, r *Request) (*outFlow, Admission) {
 	if r.Ranges.Any() {
 		return s.group(r)
@@ -225,7 +226,7 @@ func (s *Source) flow(now mono.Time, k Key) *outFlow {
 	return f
 }
 
-// route returns the route that a flow's packets take.
+// route returns the route of a flow's packets.
 func (s *Source) route(f *outFlow) *Route {
 	if f.route == nil {
 		f.route = s.net.Route(f.key, f.via)
@@ -256,10 +257,10 @@ func (s *Source) send(f *outFlow, w *Route, r *Request, o *op) bool {
 	return true
 }
 
-// sent takes note of a request that is under way.
+// sent notes that a request is under way.
 func (s *Source) sent(f *outFlow, o *op) {
 	if f.empty() && !f.multicast() {
-		f.stall.probes = 0
+		f.probes = 0
 	}
 	for i := range f.members {
 		m := &f.members[i]
@@ -280,8 +281,8 @@ func (s *Source) sent(f *outFlow, o *op) {
 	}
 }
 
-// Open is the number of requests whose fate is open.
+// Open returns the number of requests whose fate is open.
 func (s *Source) Open() int { return s.open }
 
-// Counters returns what the source has counted.
+// Counters returns the counters of the source.
 func (s *Source) Counters() SourceCounters { return s.counters }

@@ -16,6 +16,8 @@ type open struct {
 	full  bool
 	last  wire.Packet
 	sent  int
+
+	inside []Result // ends of requests of the program inside the chip
 }
 
 func (n *open) Route(Key, []wire.Direction) *Route { r := n.route; return &r }
@@ -34,6 +36,8 @@ func (n *open) Launch(_ mono.Time, _ *Route, p wire.Packet) bool {
 	n.sent++
 	return true
 }
+
+func (n *open) Done(r Result) { n.inside = append(n.inside, r) }
 
 // newSource is a source with an open network, and a time to begin at.
 func newSource() (*Source, *open, mono.Time) {

@@ -6,7 +6,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Tick probes flows that have stalled, and gives up those that have for too long. Call it when Deadline has come.
+// Tick sends probes for stalled flows. Tick gives up flows that have stalled for
+// FlowTimeout. Call Tick when the time of Deadline has come.
 func (s *Source) Tick(now mono.Time) {
 	if s.open == 0 || s.tickAt.After(now) {
 		return
@@ -21,13 +22,14 @@ func (s *Source) Tick(now mono.Time) {
 	s.expireReads(now)
 }
 
-// Deadline is when Tick is due next; false while nothing is open.
+// Deadline returns the time at which the next Tick is due. Deadline returns false while
+// nothing is open.
 func (s *Source) Deadline() (mono.Time, bool) { return s.tickAt, s.open > 0 }
 
-// tick looks at one flow.
+// tick handles the timers of one flow.
 func (s *Source) tick(now mono.Time, f *outFlow) {
 	if f.empty() {
-		f.stall.probes = 0
+		f.probes = 0
 		return
 	}
 	late := s.expire(now, f)
@@ -36,30 +38,30 @@ func (s *Source) tick(now mono.Time, f *outFlow) {
 	}
 	if !late {
 		if f.multicast() {
-			f.stall.probes = 0
+			f.probes = 0
 		}
 		return
 	}
-	wait := ProbeAfter << min(f.stall.probes, 4)
-	if f.stall.probes > 0 && now.Sub(f.stall.last) < wait || f.len() >= MaxOutstanding+probesExtra {
+	wait := ProbeAfter << min(f.probes, 4)
+	if f.probes > 0 && now.Sub(f.probed) < wait || f.len() >= MaxOutstanding+probesExtra {
 		return
 	}
 	w := s.route(f)
-	if f.move.waits { // behind the packets that are under way by the old route, or instead of packets that were lost there
+	if f.move.waits { // the probe follows the packets under way on the old route, or replaces packets that were lost on the old route
 		w = s.net.Route(f.key, nil)
 	}
 	if !w.OK || !s.net.Room(w) {
 		return
 	}
 	if s.send(f, w, &Request{Dst: f.key.Node, Plane: f.key.Plane, Probe: true}, &op{sent: now, probe: true}) {
-		f.stall.last = now
-		f.stall.probes++
+		f.probed = now
+		f.probes++
 		s.counters.Probes++
 	}
 }
 
-// expire gives up members that have not progressed for FlowTimeout. It reports
-// whether another member has not for ProbeAfter.
+// expire gives up members without progress for FlowTimeout. expire reports whether
+// another member has made no progress for ProbeAfter.
 func (s *Source) expire(now mono.Time, f *outFlow) (late bool) {
 	for i := range f.members {
 		m := &f.members[i]
@@ -76,7 +78,8 @@ func (s *Source) expire(now mono.Time, f *outFlow) (late bool) {
 	return late
 }
 
-// stranded gives up a unicast flow whose destination has become unreachable, and reports whether it did.
+// stranded gives up a unicast flow if the flow's destination has become unreachable.
+// stranded reports whether it gave up the flow.
 func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 	if !f.move.waits || now.Sub(f.move.since) < lastWords || now.Sub(f.members[0].progress) < lastWords || s.net.Route(f.key, nil).OK {
 		return false
@@ -86,8 +89,9 @@ func (s *Source) stranded(now mono.Time, f *outFlow) bool {
 	return true
 }
 
-// HandleTables has the flows take the routes of new tables. A flow whose route
-// changes waits until nothing is open, so that its packets keep their order.
+// HandleTables makes the flows take the routes of new tables. If a flow's route
+// changes, the flow first waits until nothing is open. Therefore the flow's packets
+// keep their order.
 func (s *Source) HandleTables(now mono.Time) {
 	for _, f := range s.list {
 		if f.route == nil || len(f.via) > 0 {
@@ -103,14 +107,15 @@ func (s *Source) HandleTables(now mono.Time) {
 	}
 }
 
-// settleMove lets a flow take its new route if nothing is open by the old one.
+// settleMove lets a flow take its new route if nothing is open on the old route.
 func (f *outFlow) settleMove() {
 	if f.move.waits && f.empty() {
 		f.move.waits, f.route = false, nil
 	}
 }
 
-// expireReads gives up reads that were performed but whose data was lost on its way to this chip.
+// expireReads gives up reads that the destination performed, but whose data was lost on
+// the route to this chip.
 func (s *Source) expireReads(now mono.Time) {
 	var late []uint64
 	for id, ref := range s.reads {
@@ -130,7 +135,8 @@ func (s *Source) expireReads(now mono.Time) {
 	}
 }
 
-// inWindow reports whether the read is still open in the window of its flow, which then settles the read.
+// inWindow reports whether the read is still open in the window of its flow. In this
+// case, the flow settles the read.
 func (r *read) inWindow() bool {
 	f := r.flow
 	for k := f.head; k < len(f.ops); k++ {

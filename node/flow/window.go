@@ -11,7 +11,7 @@ type memberSet [wire.MaxChipsPerMesh / 64]uint64
 func (s *memberSet) has(i int) bool { return s[i/64]>>(i%64)&1 != 0 }
 func (s *memberSet) remove(i int)   { s[i/64] &^= 1 << (i % 64) }
 
-// first is the set of the first n members.
+// first returns the set of the first n members.
 func first(n int) (s memberSet) {
 	for i := range s {
 		s[i] = 1<<min(max(n-64*i, 0), 64) - 1
@@ -22,11 +22,11 @@ func first(n int) (s memberSet) {
 // op is one request of a flow.
 type op struct {
 	token  uint64
-	id     uint64 // of a read whose data has not come; 0 for other requests
+	id     uint64 // ID of a read whose data has not arrived; 0 for other requests
 	sent   mono.Time
 	left   uint16 // number of members that have not settled the request
-	known  bool   // the request was sent when its epoch was known, see epoch
-	probe  bool   // a probe of the flow itself
+	known  bool   // the source sent the request when the request's epoch was known, see epoch
+	probe  bool   // whether the request is a probe of the flow itself
 	inside bool   // the program inside the chip asked for the request
 }
 
@@ -36,22 +36,23 @@ func (o *op) settled() bool { return o.left == 0 }
 // window holds the open requests of a flow, in the order of their numbers. A
 // settled request stays in the window while an earlier request is open.
 //
-// Invariants: ops[head+i] is request base+i; base+len(ops)-head is next; after
-// advance, the window is empty or request base is open. If the flow has more
+// Invariants: ops[head+i] is request base+i, and base+len(ops)-head is next. After a
+// call of advance, the window is empty or request base is open. If the flow has more
 // than one member, (*open)[k] are the members that have not settled ops[k], and
 // ops[k].left is their number. If the flow has one member, open is nil.
 type window struct {
 	base uint32 // lowest request whose fate is open
-	next uint32 // number of the next request
+	next uint32 // number of the next new request
 	ops  []op
-	head int // of ops and open
+	head int // index of request base in ops and open
 	open *[]memberSet
 }
 
 func (w *window) empty() bool { return w.head == len(w.ops) }
 func (w *window) len() int    { return len(w.ops) - w.head }
 
-// at returns the place of request seq in ops; -1 if the window does not hold that request.
+// at returns the place of request seq in ops, or -1 if the window does not hold this
+// request.
 func (w *window) at(seq uint32) int {
 	if i := seq - w.base; i < uint32(len(w.ops)-w.head) {
 		return w.head + int(i)
@@ -70,7 +71,8 @@ func (w *window) waits(k, i int) bool {
 	return (*w.open)[k].has(i)
 }
 
-// settle takes note that member i, which the window waits for, has settled the request at place k.
+// settle notes that member i has settled the request at place k. Before settle, the
+// window must wait for member i at place k.
 func (w *window) settle(k, i int) {
 	w.ops[k].left--
 	if w.open != nil {

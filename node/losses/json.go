@@ -9,10 +9,10 @@ import (
 // ClassNames are the names of the classes of packets in JSON and in tables.
 var ClassNames = [wire.NumClasses]string{"requests", "replies", "control"}
 
-// Drops are packets by the reason why they were dropped.
+// Drops counts the packets that routers dropped, by reason.
 type Drops [wire.NumDropReasons]Count
 
-// Classes are balances by class.
+// Classes holds a balance for each class of packets.
 type Classes [wire.NumClasses]Total
 
 // MarshalJSON writes an object with a member for each class.
@@ -48,7 +48,7 @@ func marshal[T any](names []string, vs []T) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// unmarshal takes the members with known names. Missing members are zero.
+// unmarshal reads the members with known names. Members that are missing get zero.
 func unmarshal[T any](b []byte, names []string, vs []T) error {
 	var m map[string]T
 	if err := json.Unmarshal(b, &m); err != nil {

@@ -1,12 +1,14 @@
-// Package losses keeps account of packets. A packet that entered the fabric came out of it, was
-// dropped by a router for a stated reason, or is under way. If a chip died with it, its fate is
-// unknown. Any other packet is called unexplained and shows a fault of this program.
+// Package losses keeps account of packets. A packet that entered the fabric may have come out of
+// the fabric, may have been dropped by a router for a stated reason, or may be under way. If a chip
+// that held the packet died, the fate of the packet is unknown. Any other packet is called
+// unexplained and shows a fault of this program.
 //
-// Each chip reports what its router and its links have counted ([Chip]). [Merge] puts the reports
-// together. Merge compares the two ends of each link session by session, so that neither a retrain
-// nor a restart confuses it. For a chip that is gone, Merge infers what the chip received and sent.
-// Merge uses what the chip's neighbours know about their sessions with it: what the chip
-// acknowledged, what it may have got beyond that, and what came from it.
+// Each chip reports the counts of its router and its links ([Chip]). [Merge] joins the reports.
+// Merge compares the two ends of each link session by session. For that reason neither a retrain
+// nor a restart makes the result wrong. For a chip that is gone, Merge infers what the chip
+// received and sent. Merge then uses what the chip's neighbours know about their sessions with the
+// chip. The neighbours know which packets the chip acknowledged, which further packets the chip may
+// have got, and which packets came from the chip.
 //
 // The balance of a chip, at any instant, for each class of packets:
 //
@@ -24,10 +26,10 @@ import (
 	"ttfabric/wire"
 )
 
-// Count are packets by class: requests, replies, control.
+// Count holds a number of packets for each class: requests, replies, control.
 type Count [wire.NumClasses]uint64
 
-// Total is the sum over the classes.
+// Total returns the sum over the classes.
 func (c Count) Total() (n uint64) {
 	for _, k := range c {
 		n += k
@@ -35,7 +37,7 @@ func (c Count) Total() (n uint64) {
 	return n
 }
 
-// Add returns the sum of both.
+// Add returns the sum of c and o, class by class.
 func (c Count) Add(o Count) Count {
 	for i, n := range o {
 		c[i] += n
@@ -43,16 +45,16 @@ func (c Count) Add(o Count) Count {
 	return c
 }
 
-// Packets are a router's counts of packets, at one port or in all.
+// Packets holds a router's counts of packets, at one port or at all ports.
 type Packets struct {
-	Received  Count `json:"received"`  // over the link
-	Injected  Count `json:"injected"`  // the chip's own
-	Copied    Count `json:"copied"`    // copies made of multicasts, not counting the packets themselves
-	Delivered Count `json:"delivered"` // to the chip
-	Forwarded Count `json:"forwarded"` // of the packets received: to another port
-	Sent      Count `json:"sent"`      // over the link
-	Malformed Count `json:"malformed"` // of the packets received: not a valid packet, dropped before the router
-	Dropped   Drops `json:"dropped"`   // by reason; without the malformed packets
+	Received  Count `json:"received"`  // packets received over the link
+	Injected  Count `json:"injected"`  // packets that the chip itself sent into the fabric
+	Copied    Count `json:"copied"`    // copies that the router made of multicasts, without the packets themselves
+	Delivered Count `json:"delivered"` // packets delivered to the chip
+	Forwarded Count `json:"forwarded"` // packets counted in Received that went to another port
+	Sent      Count `json:"sent"`      // packets sent over the link
+	Malformed Count `json:"malformed"` // packets counted in Received that are not valid packets; dropped before the router
+	Dropped   Drops `json:"dropped"`   // packets dropped by the router, by reason; without the malformed packets
 }
 
 func (p Packets) add(o *Packets) Packets {
@@ -65,7 +67,7 @@ func (p Packets) add(o *Packets) Packets {
 	return p
 }
 
-// AllDropped is the sum over the reasons, including the malformed packets.
+// AllDropped returns the sum over the reasons, including the malformed packets.
 func (p *Packets) AllDropped() Count {
 	n := p.Malformed
 	for _, d := range p.Dropped {
@@ -74,7 +76,7 @@ func (p *Packets) AllDropped() Count {
 	return n
 }
 
-// Port is one port of a chip.
+// Port holds the counts of one port of a chip.
 type Port struct {
 	Local   wire.PortID    `json:"local"`
 	Peer    wire.PortID    `json:"peer"`
@@ -88,11 +90,12 @@ type Chip struct {
 	Node        wire.FabricNodeID `json:"chip"`
 	Incarnation wire.Incarnation  `json:"incarnation"`
 	InFlight    Count             `json:"in_flight"` // packets in the router's channels
-	Refused     Count             `json:"refused"`   // of the packets delivered: packets that the chip cannot read, or that are for another chip
+	Refused     Count             `json:"refused"`   // packets counted in Delivered that the chip cannot read, or that are for another chip
 	Ports       []Port            `json:"ports"`
 }
 
-// Same reports whether two reports of one incarnation are equal: no packet moved between them.
+// Same reports whether two reports of one incarnation are equal. Two equal reports mean that no
+// packet moved between them.
 func (c *Chip) Same(o *Chip) bool {
 	if c.Node != o.Node || c.Incarnation != o.Incarnation || c.InFlight != o.InFlight || c.Refused != o.Refused || len(c.Ports) != len(o.Ports) {
 		return false

@@ -8,26 +8,27 @@ import (
 	"ttfabric/wire"
 )
 
-// Direction is one direction of a link, over all sessions that its ends know.
+// Direction is the balance of one direction of a link, over all sessions that the link's ends know.
 type Direction struct {
 	Src        wire.FabricNodeID `json:"src"`
 	SrcChannel wire.Channel      `json:"src_channel"`
 	Dst        wire.FabricNodeID `json:"dst"`
 	DstChannel wire.Channel      `json:"dst_channel"`
 	Plane      wire.Plane        `json:"plane"`
-	Sent       Count             `json:"sent"`     // by the chips at Src, as reported by the present one
-	Received   Count             `json:"received"` // by the chip at Dst, in its present incarnation
+	Sent       Count             `json:"sent"`     // packets that the chips at Src sent, as the present chip reports
+	Received   Count             `json:"received"` // packets that the chip at Dst received in its present incarnation
 
-	// What has become of Sent, apart from what the present incarnation at Dst received of it.
-	UnderWay Count `json:"under_way"` // in sessions that run: not received yet
-	Lost     Count `json:"lost"`      // in sessions that have ended: not received, as both ends know
-	ToGone   Count `json:"to_gone"`   // acknowledged by earlier incarnations at Dst, or in sessions too old to be compared
-	Unknown  Count `json:"unknown"`   // not acknowledged by an earlier incarnation at Dst, which may have received them or not
+	// The next fields say what became of Sent, apart from the packets that the present incarnation
+	// at Dst received.
+	UnderWay Count `json:"under_way"` // packets of sessions that run which Dst has not received yet
+	Lost     Count `json:"lost"`      // packets of ended sessions which Dst did not receive, as both ends know
+	ToGone   Count `json:"to_gone"`   // packets that earlier incarnations at Dst acknowledged, or packets of sessions too old to be compared
+	Unknown  Count `json:"unknown"`   // packets that an earlier incarnation at Dst did not acknowledge and may have received
 
-	FromGone Count `json:"from_gone"` // of Received: sent by earlier incarnations at Src, or in sessions too old to be compared
+	FromGone Count `json:"from_gone"` // packets counted in Received that earlier incarnations at Src sent, or packets of sessions too old to be compared
 
-	Unexplained int64 `json:"unexplained"` // packets that fit none of these; anything but 0 shows a fault
-	Inferred    bool  `json:"inferred"`    // the chip at Src is gone: Sent is what Dst received
+	Unexplained int64 `json:"unexplained"` // packets that belong to no other field; a value other than 0 shows a fault
+	Inferred    bool  `json:"inferred"`    // the chip at Src is gone, and Sent is therefore what Dst received
 }
 
 // ChipTotal is the balance of a chip's present incarnation.
@@ -42,25 +43,25 @@ type ChipTotal struct {
 // Gone is an incarnation of a chip that has ended, as its neighbours know it.
 type Gone struct {
 	Chip        wire.FabricNodeID `json:"chip"`
-	Incarnation wire.Incarnation  `json:"incarnation"` // a link whose session ended for another reason than a restart shows as a separate incarnation
-	Received    Count             `json:"received"`    // at least: what the chip acknowledged
+	Incarnation wire.Incarnation  `json:"incarnation"` // incarnation of the chip; a link whose session ended for another reason than a restart shows as a separate incarnation
+	Received    Count             `json:"received"`    // packets that the chip acknowledged; the chip received at least these
 	ReceivedMax Count             `json:"received_max"`
-	Sent        Count             `json:"sent"`    // at least: what arrived at the chip's neighbours
-	ToldBy      int               `json:"told_by"` // ports of neighbours that know about it
+	Sent        Count             `json:"sent"`    // packets that arrived at the chip's neighbours; the chip sent at least these
+	ToldBy      int               `json:"told_by"` // ports of neighbours that know about the incarnation
 }
 
-// Total is the balance of the fabric. Injected + Copied + FromGone is what came in. The other
-// fields are what became of it.
+// Total is the balance of the fabric. Injected + Copied + FromGone is the number of packets that
+// came in. The other fields say what became of these packets.
 type Total struct {
 	Injected    uint64 `json:"injected"`
 	Copied      uint64 `json:"copied"`
-	FromGone    uint64 `json:"from_gone"` // received from incarnations that have ended
+	FromGone    uint64 `json:"from_gone"` // packets received from incarnations that have ended
 	Delivered   uint64 `json:"delivered"`
-	Dropped     uint64 `json:"dropped"`   // by routers, including malformed packets
-	InFlight    uint64 `json:"in_flight"` // in routers and on links
-	Lost        uint64 `json:"lost"`      // on links whose session ended, as both ends know
-	ToGone      uint64 `json:"to_gone"`   // acknowledged by incarnations that have ended
-	Unknown     uint64 `json:"unknown"`   // sent to such an incarnation and never acknowledged
+	Dropped     uint64 `json:"dropped"`   // packets dropped by routers, including malformed packets
+	InFlight    uint64 `json:"in_flight"` // packets in routers and on links
+	Lost        uint64 `json:"lost"`      // packets lost on links whose session ended, as both ends know
+	ToGone      uint64 `json:"to_gone"`   // packets acknowledged by incarnations that have ended
+	Unknown     uint64 `json:"unknown"`   // packets sent to an incarnation that has ended and never acknowledged
 	Unexplained int64  `json:"unexplained"`
 }
 
@@ -69,13 +70,14 @@ type Report struct {
 	Chips   []ChipTotal         `json:"chips"`
 	Gone    []Gone              `json:"gone"`
 	Links   []Direction         `json:"links"`
-	Dropped map[string]uint64   `json:"dropped"` // by reason, including malformed packets
+	Dropped map[string]uint64   `json:"dropped"` // packets dropped by reason, including malformed packets
 	Classes Classes             `json:"classes"`
 	Total   Total               `json:"total"`
 	Missing []wire.FabricNodeID `json:"missing"` // chips that did not report
 }
 
-// Unexplained is how many packets nobody can explain, counting surplus and missing packets alike.
+// Unexplained returns how many packets nobody can explain. Surplus packets and missing packets both
+// count as positive.
 func (r *Report) Unexplained() (n uint64) {
 	for _, c := range r.Chips {
 		n += abs(c.Unexplained)
@@ -106,8 +108,8 @@ type goneKey struct {
 	inc  wire.Incarnation
 }
 
-// Merge puts the reports of a fabric's chips together. Missing are the chips that did not report
-// because they are dead. While packets move, the reports must be of one instant.
+// Merge joins the reports of a fabric's chips. The argument missing lists the chips that did not
+// report because they are dead. While packets move, the reports must be of the same instant.
 func Merge(chips []Chip, missing []wire.FabricNodeID) Report {
 	m := merger{ports: map[wire.PortID]*Port{}, alive: map[goneKey]bool{}, gone: map[goneKey]*Gone{}}
 	m.rep = Report{Chips: []ChipTotal{}, Gone: []Gone{}, Links: []Direction{}, Dropped: map[string]uint64{}, Missing: append([]wire.FabricNodeID{}, missing...)}
@@ -137,7 +139,7 @@ func Merge(chips []Chip, missing []wire.FabricNodeID) Report {
 	return m.rep
 }
 
-// chip balances one chip.
+// chip computes the balance of one chip.
 func (m *merger) chip(c *Chip) {
 	t := ChipTotal{Chip: c.Node, Incarnation: c.Incarnation, InFlight: c.InFlight}
 	for i := range c.Ports {
@@ -167,8 +169,8 @@ func between(a, b wire.PortID, pl wire.Plane) Direction {
 	return Direction{Src: a.Node, SrcChannel: a.Channel, Dst: b.Node, DstChannel: b.Channel, Plane: pl}
 }
 
-// direction accounts for the packets that a port has sent, and for those that it received from
-// incarnations that have ended.
+// direction accounts for the packets that a port has sent. direction also accounts for the packets
+// that the port received from incarnations that have ended.
 func (m *merger) direction(p *Port) {
 	d := between(p.Local, p.Peer, p.Plane)
 	far := m.ports[p.Peer]
@@ -207,7 +209,7 @@ func (d *Direction) matched(s, other *ttlink.SessionTally, farRuns, runs bool) {
 		switch left := sent - got; {
 		case runs && farRuns:
 			d.UnderWay[k] += left
-		case runs || farRuns: // one end has not yet heard that the session is over
+		case runs || farRuns: // one end does not know yet that the session is over
 			d.Unknown[k] += left
 		default:
 			d.Lost[k] += left
@@ -215,7 +217,7 @@ func (d *Direction) matched(s, other *ttlink.SessionTally, farRuns, runs bool) {
 	}
 }
 
-// inferred is the direction in which a dead chip sent to p.
+// inferred accounts for the direction in which a dead chip sent to p.
 func (m *merger) inferred(p *Port) {
 	d := between(p.Peer, p.Local, p.Plane)
 	d.Inferred = true
@@ -226,11 +228,11 @@ func (m *merger) inferred(p *Port) {
 	m.rep.Links = append(m.rep.Links, d)
 }
 
-// endedSession notes what p knows about a session with an ended incarnation of its peer.
+// endedSession notes what p knows about a session with an ended incarnation of p's peer.
 func (m *merger) endedSession(p *Port, s *ttlink.SessionTally) {
 	k := goneKey{p.Peer.Node, s.Peer}
 	if s.ID == 0 || m.alive[k] {
-		return // a sum over several sessions, or the peer has not heard of the session yet
+		return // a sum over several sessions, or a session that the peer does not know yet
 	}
 	g := m.gone[k]
 	if g == nil {
@@ -243,7 +245,7 @@ func (m *merger) endedSession(p *Port, s *ttlink.SessionTally) {
 	g.Sent = g.Sent.Add(count(s.Packets, received))
 }
 
-// total balances the fabric.
+// total computes the balance of the fabric.
 func (m *merger) total() {
 	for k := range wire.NumClasses {
 		t := &m.rep.Classes[k]
@@ -279,13 +281,14 @@ func (t Total) add(o *Total) Total {
 		t.InFlight + o.InFlight, t.Lost + o.Lost, t.ToGone + o.ToGone, t.Unknown + o.Unknown, t.Unexplained + o.Unexplained}
 }
 
-// sessions are those of a link. Id 0 stands for the sum of the oldest.
+// sessions returns the sessions of a link. Id 0 stands for the sum of the oldest sessions.
 func sessions(h *ttlink.History) []ttlink.SessionTally {
 	out := append([]ttlink.SessionTally{{Packets: h.Older}}, h.Ended...)
 	return append(out, h.Now)
 }
 
-// lookFor finds a session at the other end, and whether it runs there.
+// lookFor returns the session with an id at the other end, and reports whether the session runs
+// there.
 func lookFor(p *Port, id wire.SessionID) (s *ttlink.SessionTally, runs bool) {
 	if p == nil || id == 0 {
 		return nil, false

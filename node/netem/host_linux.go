@@ -26,8 +26,8 @@ type Host struct {
 	sockets map[int]*nl.SocketHandle
 }
 
-// NamespacePath is the file of a network namespace. NamespacePath takes the number of a process,
-// the name of a namespace of 'ip netns', "self" for this process, or a path.
+// NamespacePath returns the path of a network namespace's file. The argument ns is the number of a
+// process, the name of a namespace of 'ip netns', "self" for this process, or a path.
 func NamespacePath(ns string) string {
 	switch n, err := strconv.Atoi(ns); {
 	case err == nil && n > 0:
@@ -40,8 +40,8 @@ func NamespacePath(ns string) string {
 	return filepath.Join("/run/netns", ns)
 }
 
-// Open opens a network namespace. [NamespacePath] explains the name; "" is this process's own
-// namespace.
+// Open opens a network namespace. [NamespacePath] explains the names. With the name "", Open opens
+// this process's own namespace.
 func Open(ns string) (*Host, error) {
 	at := netns.None()
 	if ns != "" {
@@ -49,7 +49,7 @@ func Open(ns string) (*Host, error) {
 		there, err := os.Stat(path)
 		here, err2 := os.Stat("/proc/self/ns/net")
 		if err == nil && err2 == nil && os.SameFile(there, here) {
-			return openAt(netns.None()) // needs no right to enter a namespace
+			return openAt(netns.None()) // without a handle, the process needs no right to enter a namespace
 		}
 		if at, err = netns.GetFromPath(path); err != nil {
 			if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
@@ -74,7 +74,7 @@ func openAt(at netns.NsHandle) (*Host, error) {
 		}
 		return nil, err
 	}
-	_ = s.SetExtAck(true) // older kernels do not describe their errors
+	_ = s.SetExtAck(true) // an error does no harm: older kernels do not describe their errors
 	h, err := netlink.NewHandleAt(at, unix.NETLINK_ROUTE)
 	if err != nil {
 		s.Close()
@@ -89,7 +89,7 @@ func (h *Host) Close() {
 	h.sockets[unix.NETLINK_ROUTE].Close()
 }
 
-// device is the interface that leads to src's peer.
+// device returns the interface that leads to src's peer.
 func (h *Host) device(src Source) (netlink.Link, error) {
 	to := src.Peer.Unmap()
 	routes, err := h.h.RouteGet(to.AsSlice())
@@ -99,12 +99,13 @@ func (h *Host) device(src Source) (netlink.Link, error) {
 	return h.h.LinkByIndex(routes[0].LinkIndex)
 }
 
-// ErrNoRoute is returned if no interface leads to a peer.
+// ErrNoRoute is the error if no interface leads to a peer.
 var ErrNoRoute = errors.New("name the namespace of the chip")
 
-// Set applies o to what src sends, and to nothing else. The zero Options remove all impairments. A
-// seed needs Linux 6.6; [Host.States] shows whether the kernel took it. After an error, the earlier
-// impairment is still in force, or none is.
+// Set applies the options o to the packets that src sends, and to no other packets. The zero
+// Options remove all impairments. A seed needs Linux 6.6. [Host.States] shows whether the kernel
+// took the seed. After an error, either the earlier impairment is still in force, or no impairment
+// is in force.
 func (h *Host) Set(src Source, o fault.Options, seed *uint64) error {
 	if err := o.Valid(); err != nil {
 		return err
@@ -141,13 +142,14 @@ func (h *Host) Set(src Source, o fault.Options, seed *uint64) error {
 	return h.grow(index, name, src.Local, h.chain(dev, o, seed))
 }
 
-// anyAddr reports whether an address is invalid or unspecified, and so stands for any address.
+// anyAddr reports whether an address is invalid or unspecified. Such an address stands for any
+// address.
 func anyAddr(a netip.Addr) bool { return !a.IsValid() || a.IsUnspecified() }
 
-// chain is the chain of qdiscs below a class, from the top.
+// chain returns the chain of qdiscs below a class, from the top.
 func (h *Host) chain(dev netlink.Link, o fault.Options, seed *uint64) (out []qdisc) {
 	if splits(o) {
-		const mac = 18 // bytes of an ethernet header with a VLAN tag
+		const mac = 18 // length of an ethernet header with a VLAN tag, in bytes
 		out = append(out, qdisc{kind: "tbf", options: splitOptions(uint32(min(maxSplit, dev.Attrs().MTU+mac)))})
 	}
 	for _, s := range stages(o, seed) {
@@ -157,7 +159,7 @@ func (h *Host) chain(dev netlink.Link, o fault.Options, seed *uint64) (out []qdi
 }
 
 // grow makes the class of a port with a chain below it. If qdiscs of the same kinds exist already,
-// it changes them.
+// grow changes these qdiscs.
 func (h *Host) grow(index int, name string, src netip.AddrPort, chain []qdisc) error {
 	undo, err := h.plant(index, name)
 	if err != nil {
@@ -213,7 +215,7 @@ func (h *Host) grow(index int, name string, src netip.AddrPort, chain []qdisc) e
 	return nil
 }
 
-// below is the chain of qdiscs below a port's class, from the top.
+// below returns the chain of qdiscs below a port's class, from the top.
 func (h *Host) below(index int, port uint16) ([]qdisc, error) {
 	qs, err := h.qdiscs(index)
 	return chainOf(qs, index, port), err
@@ -245,7 +247,7 @@ func (h *Host) States() ([]State, error) {
 		}
 		dev, err := h.h.LinkByIndex(q.index)
 		if err != nil {
-			continue // the interface has gone meanwhile
+			continue // the interface has disappeared meanwhile
 		}
 		from := map[uint16]netip.Addr{}
 		err = h.eachFilter(q.index, func(f *netlink.U32) error {
@@ -296,7 +298,8 @@ func stateOf(chain []qdisc) (s State, err error) {
 	return s, nil
 }
 
-// addressIn is the source address in a filter, or the unspecified address.
+// addressIn returns the source address in a filter. If the filter has no source address, addressIn
+// returns the unspecified address.
 func addressIn(f *netlink.U32) netip.Addr {
 	any, first := netip.IPv4Unspecified(), int32(12)
 	if f.Priority == prio6 {
@@ -315,9 +318,9 @@ func addressIn(f *netlink.U32) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// Reset removes the impairments of some ports, as [Host.States] names them. Without arguments it
-// removes all impairments of the namespace. An interface without impairments gets back its earlier
-// qdisc. Waiting packets are lost.
+// Reset removes the impairments of some ports. The states in which name these ports, as
+// [Host.States] returns them. Without arguments, Reset removes all impairments of the namespace. An
+// interface without impairments gets back its earlier qdisc. Waiting packets are lost.
 func (h *Host) Reset(which ...State) error {
 	qs, err := h.qdiscs(0)
 	if err != nil {
@@ -335,7 +338,7 @@ func (h *Host) Reset(which ...State) error {
 		}
 		dev, err := h.h.LinkByIndex(q.index)
 		if err != nil {
-			continue // the interface has gone meanwhile
+			continue // the interface has disappeared meanwhile
 		}
 		for _, s := range which {
 			if s.Interface == dev.Attrs().Name {
@@ -351,11 +354,11 @@ func (h *Host) Reset(which ...State) error {
 	return nil
 }
 
-// inScratch runs f with a network namespace that exists only for that call.
+// inScratch runs f with a network namespace that exists only during the call.
 func inScratch(f func(h *Host) error) error {
 	err := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, and the namespace with the thread
+		runtime.LockOSThread() // the thread stays locked: the thread ends with the goroutine, and the namespace ends with the thread
 		if e := unix.Unshare(unix.CLONE_NEWNET); e != nil {
 			err <- fmt.Errorf("%w: a trial needs a network namespace, and that root: %w", ErrRights, e)
 			return
@@ -371,27 +374,28 @@ func inScratch(f func(h *Host) error) error {
 	return <-err
 }
 
-// loopback is the first interface of every namespace.
+// loopback is the index of the first interface, which every namespace has.
 const loopback = 1
 
 // Probe tries all kernel features that [Host.Set] needs, in a network namespace that exists only
-// for the trial. The error matches [ErrMissing], or [ErrRights] if the process may not make a
-// namespace.
+// for the trial. If a feature is missing, the error matches [ErrMissing]. If the process may not
+// make a namespace, the error matches [ErrRights].
 func Probe() error {
 	return inScratch(func(h *Host) error {
 		err := h.grow(loopback, "lo", netip.AddrPortFrom(netip.IPv4Unspecified(), 9), []qdisc{
 			{kind: "tbf", options: splitOptions(2000)}, {kind: "netem", options: (&stage{limit: 1}).encode()}})
 		if missing := (*MissingError)(nil); errors.As(err, &missing) {
-			return missing // without the name of the trial's interface
+			return missing // this error does not name the trial's interface
 		}
 		return err
 	})
 }
 
-// rehearse makes a qdisc again from its description, in another namespace, and returns the options
-// that reproduce it. The kernel rounds some times down when it reports them: it reports fq_codel's
-// 5 ms as 4999 µs, which would become 4998. So rehearse increases a value by one if it comes out
-// one too small. If no namespace may be made for the trial, it returns the options unchanged.
+// rehearse makes a qdisc again from its description, in another namespace. rehearse returns the
+// options that reproduce the qdisc. The kernel rounds some times down when it reports them: the
+// kernel reports fq_codel's 5 ms as 4999 µs. Made again from 4999 µs, the time would become 4998
+// µs. If a value comes out one too small, rehearse therefore increases the value by one. If the
+// process may not make a namespace for the trial, rehearse returns the options unchanged.
 func rehearse(q qdisc) ([]byte, error) {
 	options := append([]byte(nil), q.options...)
 	var got []byte

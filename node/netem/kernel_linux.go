@@ -12,22 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// qdisc is a qdisc as the kernel reports it.
+// qdisc is a queueing discipline as the kernel reports it.
 type qdisc struct {
 	index          int // index of the interface
 	handle, parent uint32
 	kind           string
-	options        []byte // as received
+	options        []byte // the options in the kernel's own encoding
 	counters       Counters
 }
 
-// Handles.
+// Handles of qdiscs and classes.
 const (
 	rootHandle = uint32(Marker) << 16
 	keptClass  = rootHandle | 1 // the class of the interface's earlier qdisc
 )
 
-// qdiscs are those of one interface, or of all with index 0.
+// qdiscs returns the qdiscs of one interface. If index is 0, qdiscs returns the qdiscs of all
+// interfaces.
 func (h *Host) qdiscs(index int) ([]qdisc, error) {
 	req := h.request(unix.RTM_GETQDISC, unix.NLM_F_DUMP, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index)})
 	msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWQDISC)
@@ -76,7 +77,7 @@ func countersOf(b []byte) (c Counters) {
 	return c
 }
 
-// request is a netlink request to the host's namespace.
+// request returns a netlink request to the host's namespace.
 func (h *Host) request(command, flags int, head *nl.TcMsg) *nl.NetlinkRequest {
 	req := nl.NewNetlinkRequest(command, flags)
 	req.Sockets = h.sockets
@@ -84,7 +85,7 @@ func (h *Host) request(command, flags int, head *nl.TcMsg) *nl.NetlinkRequest {
 	return req
 }
 
-// make makes a qdisc. Without flags it changes an existing one.
+// make makes a qdisc. If flags is 0, make changes an existing qdisc.
 func (h *Host) make(flags int, q qdisc) error {
 	req := h.request(unix.RTM_NEWQDISC, flags|unix.NLM_F_ACK, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(q.index), Handle: q.handle, Parent: q.parent})
 	req.AddData(nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated(q.kind)))
@@ -95,7 +96,7 @@ func (h *Host) make(flags int, q qdisc) error {
 	return explain(err, "sch_"+q.kind)
 }
 
-// drop removes a qdisc and everything below it. A qdisc that does not exist is no error.
+// drop removes a qdisc and all qdiscs below it. If the qdisc does not exist, drop returns no error.
 func (h *Host) drop(q qdisc) error {
 	req := h.request(unix.RTM_DELQDISC, unix.NLM_F_ACK, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(q.index), Handle: q.handle, Parent: q.parent})
 	if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
@@ -104,8 +105,8 @@ func (h *Host) drop(q qdisc) error {
 	return nil
 }
 
-// explain turns the kernel's answer into a sentence. Module is the kernel module that the request
-// needs.
+// explain turns the kernel's answer into a sentence. The argument module is the kernel module that
+// the request needs.
 func explain(err error, module string) error {
 	switch {
 	case err == nil:
@@ -120,13 +121,13 @@ func explain(err error, module string) error {
 	return fmt.Errorf("the kernel refuses: %w", err)
 }
 
-// remade are the kinds of qdisc that their options describe completely, so that they can be made
-// again. (red, for example, does not report its table.)
+// remade holds the kinds of qdisc that their options describe completely. The package can make such
+// a qdisc again. An example of another kind is red, which does not report its table.
 var remade = map[string]bool{"pfifo": true, "bfifo": true, "pfifo_fast": true, "pfifo_head_drop": true, "tbf": true, "fq": true, "fq_codel": true,
 	"codel": true, "cake": true, "pie": true, "sfq": true, "netem": true, "prio": true}
 
-// root is the root qdisc among those of an interface. A root qdisc without a handle is the kernel's
-// default.
+// root returns the root qdisc among the qdiscs of an interface. A root qdisc without a handle is
+// the kernel's default.
 func root(qs []qdisc) (r qdisc) {
 	for _, q := range qs {
 		if q.parent == netlink.HANDLE_ROOT {
@@ -136,11 +137,11 @@ func root(qs []qdisc) (r qdisc) {
 	return r
 }
 
-// ours reports whether a root qdisc was made by this package.
+// ours reports whether this package made a root qdisc.
 func ours(q qdisc) bool { return q.kind == "htb" && q.handle == rootHandle }
 
-// plant makes our root qdisc. plant adds a copy of the earlier root qdisc, unless that was the
-// kernel's default.
+// plant makes our root qdisc. Unless the earlier root qdisc was the kernel's default, plant adds a
+// copy of the earlier root qdisc.
 func (h *Host) plant(index int, name string) (undo func() error, err error) {
 	qs, err := h.qdiscs(index)
 	if err != nil {
@@ -160,7 +161,7 @@ func (h *Host) plant(index int, name string) (undo func() error, err error) {
 	const version, quantum = 3, 10 // struct tc_htb_glob: the only version, and the divisor of rates
 	ours := qdisc{index: index, handle: rootHandle, parent: netlink.HANDLE_ROOT, kind: "htb", options: appendAttr(nil, nl.TCA_HTB_INIT, u32s(version, quantum, rest, 0, 0))}
 	if err := h.make(flags, ours); errors.Is(err, unix.EEXIST) {
-		return h.plant(index, name) // another process was faster
+		return h.plant(index, name) // another process has made our root qdisc meanwhile
 	} else if err != nil {
 		return nil, fmt.Errorf("interface %s: %w", name, err)
 	}
@@ -185,7 +186,8 @@ func (h *Host) plant(index int, name string) (undo func() error, err error) {
 	return undo, nil
 }
 
-// describable returns an error if the root qdisc of an interface cannot be made again as it is.
+// describable returns an error if the package cannot make the root qdisc of an interface again
+// unchanged.
 func (h *Host) describable(qs []qdisc, old qdisc, name string) error {
 	why := ""
 	for _, q := range qs {
@@ -222,7 +224,7 @@ func (h *Host) prune(index int) error {
 	return h.uproot(index)
 }
 
-// uproot removes our root qdisc and puts back the earlier one.
+// uproot removes our root qdisc and puts back the earlier root qdisc.
 func (h *Host) uproot(index int) error {
 	qs, err := h.qdiscs(index)
 	if err != nil || !ours(root(qs)) {
@@ -297,15 +299,16 @@ func (h *Host) filters(index int, src netip.AddrPort) error {
 	return nil
 }
 
-const udp = 17 // protocol number
+const udp = 17 // IP protocol number of UDP
 
-// keys4 match UDP packets from a port in IPv4: a header without options, no later fragment (RFC 791
-// §3.1).
+// keys4 returns keys that match UDP packets from a port in IPv4. The keys match headers without
+// options, and no fragments after the first (RFC 791 §3.1).
 func keys4(port uint16) []nl.TcU32Key {
 	return []nl.TcU32Key{{Mask: 0x0f000000, Val: 0x05000000, Off: 0}, {Mask: 0x00001fff, Off: 4}, {Mask: 0x00ff0000, Val: udp << 16, Off: 8}, {Mask: 0xffff0000, Val: uint32(port) << 16, Off: 20}}
 }
 
-// keys6 match UDP packets from a port in IPv6, without extension headers (RFC 8200 §3).
+// keys6 returns keys that match UDP packets from a port in IPv6, without extension headers (RFC
+// 8200 §3).
 func keys6(port uint16) []nl.TcU32Key {
 	return []nl.TcU32Key{{Mask: 0x0000ff00, Val: udp << 8, Off: 4}, {Mask: 0xffff0000, Val: uint32(port) << 16, Off: 40}}
 }

@@ -8,26 +8,26 @@ import (
 	"ttfabric/ttlink/fault"
 )
 
-// ErrSystem is returned on systems without netem.
+// ErrSystem is the error on systems without netem.
 var ErrSystem = errors.New("only Linux has netem: leave out --backend kernel")
 
 // Host is one network namespace.
 type Host struct{}
 
-// Open fails.
+// Open always returns [ErrSystem].
 func Open(string) (*Host, error) { return nil, ErrSystem }
 
-// Probe fails.
+// Probe always returns [ErrSystem].
 func Probe() error { return ErrSystem }
 
 // Close does nothing.
 func (*Host) Close() {}
 
-// Set fails.
+// Set always returns [ErrSystem].
 func (*Host) Set(Source, fault.Options, *uint64) error { return ErrSystem }
 
-// States fails.
+// States always returns [ErrSystem].
 func (*Host) States() ([]State, error) { return nil, ErrSystem }
 
-// Reset fails.
+// Reset always returns [ErrSystem].
 func (*Host) Reset(...State) error { return ErrSystem }

@@ -20,32 +20,33 @@ const (
 	attrRate64    = 8
 	attrLatency64 = 10
 	attrJitter64  = 11
-	attrSeed      = 14 // since Linux 6.6
+	attrSeed      = 14 // exists since Linux 6.6
 
-	lossGE = 2 // within attrLoss: Gilbert-Elliott
+	lossGE = 2 // value within attrLoss: Gilbert-Elliott
 
-	lenQopt = 24 // struct tc_netem_qopt
+	lenQopt = 24 // length of struct tc_netem_qopt, in bytes
 )
 
-// stage is one netem qdisc.
+// stage holds the options of one netem qdisc.
 type stage struct {
 	latency, jitter          time.Duration
 	loss, duplicate, corrupt float64
 	ge                       *[4]float64 // probabilities: to bad, to good, not lost while bad, lost while good
-	rate                     uint64      // bytes per second
-	limit                    uint32      // packets
-	gap                      uint32      // 1: hold makes netem reorder
-	prompt                   float64     // share of packets sent at once, if gap is set
+	rate                     uint64      // rate in bytes per second
+	limit                    uint32      // largest number of packets that wait
+	gap                      uint32      // with 1, the field hold makes netem reorder
+	prompt                   float64     // share of packets that netem sends at once, if gap is set
 	seed                     *uint64
 }
 
-// stages turns options into netem qdiscs, the outer one first. stages returns none if there is
-// nothing to do.
+// stages turns options into netem qdiscs, the outer qdisc first. If no impairment is needed, stages
+// returns no qdisc.
 //
-// netem reorders by sending a share of packets at once, before those that wait for their delay. Our
-// fault model holds a share back. So the stage delays the share that is held back, for up to the
-// span, and not the rest. If there is delay or rate too, the reordering has a stage of its own. For
-// loss, netem draws one random number where our model draws two. Both give the same shares.
+// To reorder, netem sends a share of packets at once, before the packets that wait for their delay.
+// Our fault model instead holds a share of packets back. The stage therefore delays the share that
+// is held back, for up to the span, and does not delay the other packets. If there is also delay or
+// rate, the reordering has a separate stage. For loss, netem draws one random number, and our model
+// draws two. Both give the same shares.
 func stages(o fault.Options, seed *uint64) []stage {
 	if o == (fault.Options{}) {
 		return nil
@@ -77,13 +78,14 @@ func stages(o fault.Options, seed *uint64) []stage {
 	return []stage{s, {latency: span / 2, jitter: span / 2, gap: 1, prompt: 1 - o.Reorder, limit: DefaultLimit, seed: seed}}
 }
 
-// splits reports whether each datagram needs random numbers or a delay of its own.
+// splits reports whether each datagram needs its own random numbers or its own delay.
 func splits(o fault.Options) bool {
 	o.Delay = 0
 	return o != (fault.Options{})
 }
 
-// optionsOf is the inverse of stages, as exactly as the kernel's resolution allows.
+// optionsOf turns netem qdiscs back into options: optionsOf is the inverse of stages, as exactly as
+// the kernel's resolution allows.
 func optionsOf(ss []stage) (o fault.Options) {
 	for i, s := range ss {
 		if i == 0 {
@@ -112,7 +114,7 @@ func share(a, b float64) float64 {
 	return min(1, a/b)
 }
 
-// roundShare removes the error of the kernel's 32 bits, which resolve 2.3e-10.
+// roundShare removes the rounding error of the kernel's 32 bits, which resolve 2.3e-10.
 func roundShare(p float64) float64 { return math.Round(p*1e8) / 1e8 }
 
 func share32(p float64) uint32 { return uint32(math.Round(p * math.MaxUint32)) }
@@ -126,7 +128,7 @@ func u32s(v ...uint32) (b []byte) {
 
 func u64(v uint64) []byte { return binary.NativeEndian.AppendUint64(nil, v) }
 
-// appendAttr appends a netlink attribute (netlink(7)), padded to four bytes.
+// appendAttr appends a netlink attribute (netlink(7)) to b, padded to four bytes.
 func appendAttr(b []byte, kind uint16, data []byte) []byte {
 	b = binary.NativeEndian.AppendUint16(b, uint16(4+len(data)))
 	b = binary.NativeEndian.AppendUint16(b, kind)
@@ -138,7 +140,7 @@ func appendAttr(b []byte, kind uint16, data []byte) []byte {
 }
 
 // encode writes TCA_OPTIONS. encode writes all attributes, since netem keeps the value of an
-// attribute that a change leaves out.
+// attribute that a change does not mention.
 func (s *stage) encode() []byte {
 	b := u32s(0, s.limit, share32(s.loss), s.gap, share32(s.duplicate), 0)
 	b = appendAttr(b, attrLatency64, u64(uint64(s.latency)))
@@ -166,13 +168,13 @@ func attrs(b []byte, f func(kind uint16, data []byte)) error {
 		if n < 4 || n > len(b) {
 			return fmt.Errorf("netem: an attribute of %d bytes in %d", n, len(b))
 		}
-		f(binary.NativeEndian.Uint16(b[2:])&0x3fff, b[4:n]) // without the flags of netlink(7): nested, byte order
+		f(binary.NativeEndian.Uint16(b[2:])&0x3fff, b[4:n]) // the mask removes the flags of netlink(7): nested, byte order
 		b = b[min(len(b), (n+3)&^3):]
 	}
 	return nil
 }
 
-// words reads n 32-bit words. words returns zeros beyond the end of b.
+// words reads n 32-bit words. Beyond the end of b, words returns zeros.
 func words(b []byte, n int) []uint32 {
 	out := make([]uint32, n)
 	for i := range out {
@@ -190,7 +192,7 @@ func word64(b []byte) uint64 {
 	return binary.NativeEndian.Uint64(b)
 }
 
-// decodeStage reads TCA_OPTIONS as the kernel reports them.
+// decodeStage reads TCA_OPTIONS in the form in which the kernel reports them.
 func decodeStage(b []byte) (s stage, err error) {
 	if len(b) < lenQopt {
 		return s, fmt.Errorf("netem: options of %d bytes; want %d and more", len(b), lenQopt)
@@ -226,19 +228,19 @@ func decodeStage(b []byte) (s stage, err error) {
 	return s, err
 }
 
-// splitOptions are the options of a tbf that splits super-packets and delays nothing. Its bucket of
-// one datagram is full again after at most 16 ns.
+// splitOptions returns the options of a tbf that splits super-packets and delays nothing. The tbf's
+// bucket of one datagram is full again after at most 16 ns.
 func splitOptions(size uint32) []byte {
-	const rate = 100e9 // bytes per second
+	const rate = 100e9 // rate in bytes per second
 	p := append(rateSpec(math.MaxUint32), rateSpec(0)...)
-	p = append(p, u32s(64<<20, 0, 0)...) // struct tc_tbf_qopt: rate, peak rate, limit (of the tbf's own fifo, which is replaced), buffer, mtu
+	p = append(p, u32s(64<<20, 0, 0)...) // struct tc_tbf_qopt: rate, peak rate, limit (of the tbf's own fifo, which the package replaces), buffer, mtu
 	b := appendAttr(nil, 1, p)           // TCA_TBF_PARMS
 	b = appendAttr(b, 4, u64(rate))      // TCA_TBF_RATE64
 	return appendAttr(b, 6, u32s(size))  // TCA_TBF_BURST
 }
 
-// rateSpec is struct tc_ratespec of plain ethernet.
+// rateSpec returns struct tc_ratespec of plain ethernet.
 func rateSpec(bytesPerSecond uint32) []byte {
-	const ethernet = 1 // TC_LINKLAYER_ETHERNET: no rate table is needed
+	const ethernet = 1 // TC_LINKLAYER_ETHERNET: the kernel needs no rate table
 	return append([]byte{0, ethernet, 0, 0, 0, 0, 0, 0}, u32s(bytesPerSecond)...)
 }

@@ -9,15 +9,15 @@ import (
 // The life register shows the chip's incarnation: 8 bytes, little endian, that differ after each
 // start. The register lies among the registers of the chip's first ethernet tile, beyond the tile's
 // L1. The register can only be read whole, and cannot be written. Memory does not outlast its chip.
-// So a program that reads another value than before knows that its earlier writes to this chip are
-// gone. The register is our own: the hardware has none.
+// If a program reads another value than before, the program therefore knows that its earlier writes
+// to this chip are gone. The register is our own: the hardware has no such register.
 const (
 	lifeOffset = 0xFFBF0000
-	LifeSize   = 8 // bytes
+	LifeSize   = 8 // length of the life register, in bytes
 )
 
-// LifeRegister is the address of the life register. LifeRegister reports false for an unknown
-// architecture.
+// LifeRegister returns the address of the life register. For an unknown architecture, LifeRegister
+// reports false.
 func LifeRegister(a wire.Arch) (wire.NocAddr, bool) {
 	l, ok := layouts[a]
 	if !ok {
@@ -31,5 +31,5 @@ func (m *Memory) SetLife(i wire.Incarnation) {
 	binary.LittleEndian.PutUint64(m.life[:], uint64(i))
 }
 
-// isLife reports whether n bytes at a are the life register.
+// isLife reports whether the n bytes at a are the life register.
 func (m *Memory) isLife(a wire.NocAddr, n int) bool { return a == m.lifeAt && n == LifeSize }

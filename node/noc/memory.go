@@ -3,7 +3,7 @@
 //
 // # Rules
 //
-//   - A command is performed in full or not at all. Every outcome but [wire.OutcomeDone] leaves
+//   - The memory performs a command in full or not at all. Every outcome but [wire.OutcomeDone] leaves
 //     memory unchanged.
 //   - Writes and reads start at any byte and have any length. The hardware wants source and
 //     destination congruent modulo 16, or modulo 32 from DRAM (tt-isa-documentation,
@@ -12,8 +12,8 @@
 //   - Inline writes and atomics are on aligned 32-bit words of L1. DRAM tiles have neither (same
 //     page: "only Tensix tiles and Ethernet tiles have L1").
 //   - Atomic increments wrap at 32 bits.
-//   - An address with bits set above its coordinates is that of a NoC multicast, not of one tile,
-//     and is refused.
+//   - An address with bits set above its coordinates is the address of a NoC multicast, not of one
+//     tile. The memory refuses such an address.
 //   - All stops of a DRAM bank show the same memory.
 package noc
 
@@ -24,12 +24,12 @@ import (
 	"ttfabric/wire"
 )
 
-// Sizes of the emulation.
+// Sizes of the emulated memory.
 const (
-	pageBits     = 15             // pages of 32 KiB, allocated when first written
-	pageSize     = 1 << pageBits  // bytes
-	DefaultLimit = int64(2) << 30 // bytes of host memory that a chip's pages may take
-	wordSize     = 4              // bytes: inline writes and atomics are on 32-bit words
+	pageBits     = 15             // pages of 32 KiB, which the memory allocates at the first write
+	pageSize     = 1 << pageBits  // size of a page, in bytes
+	DefaultLimit = int64(2) << 30 // limit of the host memory that a chip's pages may take, in bytes
+	wordSize     = 4              // size in bytes of the words of inline writes and atomics: 32 bits
 )
 
 // coordinates is the number of NoC coordinates that an address can name.
@@ -43,28 +43,28 @@ type pageKey struct {
 	page uint32
 }
 
-// Memory is the memory of all tiles of one chip. Memory that was never written reads as zero and
-// takes no host memory. A Memory is not safe for concurrent use.
+// Memory is the memory of all tiles of one chip. Bytes that were never written read as zero and
+// take no host memory. A Memory is not safe for concurrent use.
 //
 // Invariants: Resident() ≤ limit; a page in pages lies within its bank.
 type Memory struct {
 	list  []Tile
-	at    [coordinates]int16 // 1 + index into list; 0 where there is no memory
+	at    [coordinates]int16 // 1 + index into list; 0 if the coordinate has no memory
 	pages map[pageKey]*[pageSize]byte
-	last  struct { // the page found last, since the next access mostly uses the same page
+	last  struct { // the page that was found last, since the next access mostly uses the same page
 		key pageKey
 		at  *[pageSize]byte
 	}
-	limit int64 // bytes
+	limit int64 // limit of host memory for pages, in bytes
 
-	windows []*window    // by bank; nil if the bank has no window
+	windows []*window    // windows by bank; nil if the bank has no window
 	lifeAt  wire.NocAddr // address of the life register
 	life    [LifeSize]byte
 }
 
-// New returns an empty memory. Limit bounds the bytes of host memory that the memory's pages may
-// take; 0 is [DefaultLimit]. New refuses a limit below one page, 32 KiB, and an architecture
-// without a floor plan.
+// New returns an empty memory. The argument limit bounds the host memory that the memory's pages
+// may take, in bytes. A limit of 0 means [DefaultLimit]. New refuses a limit below one page, 32
+// KiB. New also refuses an architecture without a floor plan.
 func New(a wire.Arch, limit int64) (*Memory, error) {
 	ts, err := tiles(a)
 	if err != nil {
@@ -85,14 +85,15 @@ func New(a wire.Arch, limit int64) (*Memory, error) {
 	return m, nil
 }
 
-// place is a coordinate's index into Memory.at.
+// place returns a coordinate's index into Memory.at.
 func place(x, y uint8) int { return int(y)<<wire.NocCoordBits | int(x) }
 
 // Tiles lists the chip's tiles: Tensix row by row, ethernet by channel, DRAM by bank. The slice
 // belongs to the caller.
 func (m *Memory) Tiles() []Tile { return slices.Clone(m.list) }
 
-// TileAt returns the tile with memory at a NOC 0 coordinate. TileAt reports false if there is none.
+// TileAt returns the tile with memory at a NOC 0 coordinate. If the coordinate has no such tile,
+// TileAt reports false.
 func (m *Memory) TileAt(x, y uint8) (Tile, bool) {
 	if t := m.tile(x, y); t != nil {
 		return *t, true
@@ -111,11 +112,11 @@ func (m *Memory) tile(x, y uint8) *Tile {
 	return nil
 }
 
-// Resident is the number of bytes of host memory that pages take.
+// Resident returns the number of bytes of host memory that pages take.
 func (m *Memory) Resident() int64 { return int64(len(m.pages)) * pageSize }
 
-// Check says whether n bytes at a lie within one tile's memory: [wire.OutcomeDone] or
-// [wire.OutcomeBadAddress]. With n of 0, a may be the end of the memory.
+// Check returns [wire.OutcomeDone] if the n bytes at a lie within one tile's memory, and
+// [wire.OutcomeBadAddress] otherwise. If n is 0, a may be the end of the memory.
 func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 	if m.isLife(a, n) {
 		return wire.OutcomeDone
@@ -131,7 +132,7 @@ type span struct {
 	n    int
 }
 
-// find checks n bytes at a and returns the span where they lie.
+// find checks the n bytes at a and returns the span in which they lie.
 func (m *Memory) find(a wire.NocAddr, n int) (span, wire.Outcome) {
 	t := m.tile(a.X(), a.Y())
 	if t == nil || a>>addrBits != 0 || n < 0 || a.Offset() > t.Size || uint64(n) > t.Size-a.Offset() {
@@ -141,7 +142,7 @@ func (m *Memory) find(a wire.NocAddr, n int) (span, wire.Outcome) {
 }
 
 // Read copies len(b) bytes of memory at a into b. The outcome is [wire.OutcomeDone] or
-// [wire.OutcomeBadAddress]. With the latter, b stays unchanged.
+// [wire.OutcomeBadAddress]. After [wire.OutcomeBadAddress], b is unchanged.
 func (m *Memory) Read(a wire.NocAddr, b []byte) wire.Outcome {
 	if m.isLife(a, len(b)) {
 		copy(b, m.life[:])
@@ -154,7 +155,7 @@ func (m *Memory) Read(a wire.NocAddr, b []byte) wire.Outcome {
 	return o
 }
 
-// read copies s, which is as long as b, into b.
+// read copies the span s into b. The span is as long as b.
 func (m *Memory) read(s span, b []byte) {
 	if w := m.windows[s.bank]; w != nil {
 		m.readWindow(w, s, b)
@@ -163,7 +164,7 @@ func (m *Memory) read(s span, b []byte) {
 	m.readPages(s, b)
 }
 
-// page finds a page. page returns nil if the page was never written.
+// page returns a page, or nil if nobody has written the page.
 func (m *Memory) page(k pageKey) *[pageSize]byte {
 	if m.last.at != nil && m.last.key == k {
 		return m.last.at
@@ -175,7 +176,7 @@ func (m *Memory) page(k pageKey) *[pageSize]byte {
 	return p
 }
 
-// readPages is read for a bank without a window.
+// readPages reads a span of a bank without a window.
 func (m *Memory) readPages(s span, b []byte) {
 	for len(b) > 0 {
 		in := int(s.off & (pageSize - 1))
@@ -189,7 +190,7 @@ func (m *Memory) readPages(s span, b []byte) {
 	}
 }
 
-// write copies b into s. S is as long as b, and its pages fit the limit.
+// write copies b into the span s. The span is as long as b, and its pages fit the limit.
 func (m *Memory) write(s span, b []byte) {
 	if w := m.windows[s.bank]; w != nil {
 		m.writeWindow(w, s, b)
@@ -198,7 +199,7 @@ func (m *Memory) write(s span, b []byte) {
 	m.writePages(s, b)
 }
 
-// writePages is write for a bank without a window.
+// writePages writes a span of a bank without a window.
 func (m *Memory) writePages(s span, b []byte) {
 	for len(b) > 0 {
 		k := pageKey{s.bank, uint32(s.off >> pageBits)}
@@ -212,8 +213,8 @@ func (m *Memory) writePages(s span, b []byte) {
 	}
 }
 
-// fits reports whether the missing pages of the spans stay within the limit. A page that several
-// spans lack counts once.
+// fits reports whether the missing pages of the spans stay within the limit. If several spans lack
+// the same page, the page counts once.
 func (m *Memory) fits(spans []span) bool {
 	room := m.limit/pageSize - int64(len(m.pages))
 	var buf [2 * maxSpans]pageKey

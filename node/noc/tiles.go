@@ -9,7 +9,7 @@ import (
 // Kind is the kind of a tile.
 type Kind string
 
-// The kinds of tile that have memory for the fabric to reach.
+// The kinds of tiles whose memory the fabric can reach.
 const (
 	Tensix   Kind = "tensix"
 	Ethernet Kind = "ethernet"
@@ -22,8 +22,8 @@ type Tile struct {
 	Y    uint8  `json:"y"`          // row, from 0 at the north
 	Kind Kind   `json:"kind"`       //
 	Name string `json:"name"`       // T0… row by row, E0… by ethernet channel, D0… by DRAM bank
-	Size uint64 `json:"size_bytes"` // of its memory, which begins at offset 0
-	bank int    // tiles of one bank share their memory; every other tile is a bank of its own
+	Size uint64 `json:"size_bytes"` // size of the tile's memory, which begins at offset 0, in bytes
+	bank int    // number of the tile's bank; tiles of one bank share their memory; every other tile is a bank of its own
 }
 
 // Sizes of tile memories, in bytes.
@@ -39,12 +39,12 @@ const (
 type xy [2]uint8
 
 // layout is one architecture's floor plan, as in tt-metal's wormhole_b0_80_arch.yaml and tt-umd's
-// blackhole_implementation.hpp. A layout includes harvested rows: every tile of the full chip is
-// there.
+// blackhole_implementation.hpp. A layout includes harvested rows, and therefore every tile of the
+// full chip.
 type layout struct {
 	tensixX, tensixY []uint8
-	eth              []xy   // by channel
-	dram             [][]xy // by bank: the stops that reach it
+	eth              []xy   // coordinates by ethernet channel
+	dram             [][]xy // coordinates by bank: the stops that reach the bank
 	l1, ethL1, bank  uint64
 }
 
@@ -65,7 +65,7 @@ var layouts = map[wire.Arch]layout{
 	},
 }
 
-// tiles lists a chip's tiles: Tensix row by row, ethernet by channel, DRAM by bank.
+// tiles returns a chip's tiles: Tensix row by row, ethernet by channel, DRAM by bank.
 func tiles(a wire.Arch) ([]Tile, error) {
 	l, ok := layouts[a]
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"ttfabric/wire"
 )
 
-// window is a stretch of a bank whose bytes are kept outside the pages.
+// window is a stretch of a bank whose bytes lie outside the bank's pages.
 type window struct {
 	bank int
 	off  uint64
@@ -14,8 +14,8 @@ type window struct {
 }
 
 // Map makes b the len(b) bytes of memory at a, from now on and permanently. Commands read and write
-// b, and its owner may do so between commands. B takes none of the memory's pages. A tile holds one
-// window at most. The error names the address.
+// b. The owner of b may also read and write b between commands. The bytes of b take no pages of the
+// memory. A tile holds at most one window. The error names the address.
 func (m *Memory) Map(a wire.NocAddr, b []byte) error {
 	s, o := m.find(a, len(b))
 	if o != wire.OutcomeDone {
@@ -28,7 +28,7 @@ func (m *Memory) Map(a wire.NocAddr, b []byte) error {
 	return nil
 }
 
-// Overlaps reports whether n bytes at a touch the window of their tile.
+// Overlaps reports whether any of the n bytes at a lies in the window of their tile.
 func (m *Memory) Overlaps(a wire.NocAddr, n int) bool {
 	s, o := m.find(a, n)
 	if o != wire.OutcomeDone {
@@ -42,7 +42,7 @@ func (m *Memory) Overlaps(a wire.NocAddr, n int) bool {
 	return in.n > 0
 }
 
-// split cuts a span into the parts before the window, in it, and behind it.
+// split cuts a span into the parts before the window, in the window, and behind the window.
 func (w *window) split(s span) (before, in, behind span) {
 	end := s.off + uint64(s.n)
 	a := min(max(w.off, s.off), end)              // where the window begins within the span
@@ -50,7 +50,7 @@ func (w *window) split(s span) (before, in, behind span) {
 	return span{s.bank, s.off, int(a - s.off)}, span{s.bank, a, int(b - a)}, span{s.bank, b, int(end - b)}
 }
 
-// bytes is the part of the window that a span names. The span lies within the window.
+// bytes returns the part of the window that a span names. The span lies within the window.
 func (w *window) bytes(s span) []byte { return w.b[s.off-w.off:][:s.n] }
 
 // readWindow copies a span of a bank that has a window into b.

@@ -13,8 +13,10 @@ import (
 	"ttfabric/wire"
 )
 
-// listenAddr is the address that --listen names, by itself or by an interface.
-// Without it, it is that from which the first seed that can be found is reached.
+// listenAddr returns the address that arg, the value of --listen, stands for. arg is
+// an address, an interface, which stands for its address, or a network, which stands
+// for this machine's address in the network. If arg is "", listenAddr returns the
+// address from which this machine reaches the first seed with a known host.
 func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, error) {
 	if arg == "" {
 		return list.local(ctx)
@@ -27,7 +29,7 @@ func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, err
 	}
 	i, err := net.InterfaceByName(arg)
 	if err != nil {
-		return netip.Addr{}, spec.Usagef("--listen %q: neither an IP address nor an interface nor a network; 'ip addr' lists both", arg)
+		return netip.Addr{}, spec.Usagef("--listen %q: want an IP address, an interface or a network of this machine; 'ip addr' lists these", arg)
 	}
 	as, err := i.Addrs()
 	if err != nil {
@@ -41,12 +43,12 @@ func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, err
 		}
 	}
 	if !found.IsValid() {
-		return found, spec.Usagef("--listen %s: the interface has no address", arg)
+		return found, spec.Usagef("--listen %s: the interface has no IP address; choose an interface that has an address", arg)
 	}
 	return found, nil
 }
 
-// addressWithin is this machine's address in a network.
+// addressWithin returns this machine's address in the network p.
 func addressWithin(p netip.Prefix) (netip.Addr, error) {
 	as, err := net.InterfaceAddrs()
 	if err != nil {
@@ -57,12 +59,12 @@ func addressWithin(p netip.Prefix) (netip.Addr, error) {
 			return at.Addr().Unmap(), nil
 		}
 	}
-	return netip.Addr{}, spec.Usagef("--listen %s: this machine has no address in that network; 'ip addr' lists those it has", p)
+	return netip.Addr{}, spec.Usagef("--listen %s: this machine has no address in this network; 'ip addr' lists the machine's addresses", p)
 }
 
-// seed is where a chip that runs already may be.
+// seed is a host where another chip may gossip already.
 type seed struct {
-	mesh int // that it is in; -1: not said
+	mesh int // mesh of the chip; -1: the user named no chip
 	host string
 	port uint16
 }
@@ -71,12 +73,12 @@ type seedList []seed
 
 // Limits of the seeds.
 const (
-	lookupTime    = 2 * time.Second // for a name
-	lookupTries   = 15              // to find the first name, at start: others may start at the same time
-	maxSeedByName = 64              // addresses of one name that are looked at
+	lookupTime    = 2 * time.Second // longest time to look up a name
+	lookupTries   = 15              // number of tries to look up a name at start; other chips may start at the same time
+	maxSeedByName = 64              // largest number of addresses of one name that a chip uses
 )
 
-// parseSeeds reads [CHIP/]HOST[:PORT].
+// parseSeeds reads seeds in the form [CHIP/]HOST[:PORT].
 func parseSeeds(args []string) (seedList, error) {
 	var out seedList
 	for _, a := range args {
@@ -102,12 +104,12 @@ func parseSeeds(args []string) (seedList, error) {
 		out = append(out, s)
 	}
 	if len(out) > spec.MaxSeeds {
-		return nil, spec.Usagef("--seeds: %d; at most %d, some are enough", len(out), spec.MaxSeeds)
+		return nil, spec.Usagef("--seeds: %d seeds are too many; want at most %d seeds; a few seeds are enough", len(out), spec.MaxSeeds)
 	}
 	return out, nil
 }
 
-// lookup finds the addresses of a seed's host.
+// lookup returns the addresses of a seed's host.
 func (s *seed) lookup(ctx context.Context) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(s.host); err == nil {
 		return []netip.Addr{a.Unmap()}, nil
@@ -121,14 +123,15 @@ func (s *seed) lookup(ctx context.Context) ([]netip.Addr, error) {
 	return as[:min(len(as), maxSeedByName)], err
 }
 
-// addresses are those of a pool's seeds as they are now, but one's own.
+// addresses returns the present addresses of a pool's seeds, as host and port. It
+// leaves out self, the address of the chip itself.
 func (l seedList) addresses(ctx context.Context, p pool, id wire.FabricNodeID, self netip.AddrPort) []string {
 	var out []string
 	for _, s := range l {
 		if p == meshPool && s.mesh >= 0 && s.mesh != int(id.Mesh) {
 			continue
 		}
-		as, _ := s.lookup(ctx) // a name that is not known yet may be at the next attempt
+		as, _ := s.lookup(ctx) // a name that is unknown at this attempt may be known at the next attempt
 		for _, a := range as {
 			if at := netip.AddrPortFrom(a, s.port); at != self {
 				out = append(out, netip.AddrPortFrom(a, s.port+uint16(p)).String())
@@ -138,7 +141,8 @@ func (l seedList) addresses(ctx context.Context, p pool, id wire.FabricNodeID, s
 	return out
 }
 
-// local is the address from which the first seed that has one is reached; loopback without seeds.
+// local returns the address from which this machine reaches the first seed with a
+// known host. Without seeds, local returns loopback.
 func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 	if len(l) == 0 {
 		return loopback, nil
@@ -152,7 +156,7 @@ func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 				continue
 			}
 			for _, a := range as {
-				// Connecting a datagram socket sends nothing; it asks for the route.
+				// At the connection of a datagram socket, the kernel chooses the local address and sends nothing.
 				c, err := net.Dial("udp", netip.AddrPortFrom(a, s.port).String())
 				if err != nil {
 					last = err
@@ -169,5 +173,5 @@ func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 		case <-time.After(time.Second):
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("no seed is found, so that it is not known which address is this machine's; name it with --listen: %w", last)
+	return netip.Addr{}, fmt.Errorf("no host of --seeds has a known address, and so this machine's own address towards the seeds is unknown; name this machine's address with --listen: %w", last)
 }

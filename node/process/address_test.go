@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestToldAPI is the port of the API that others are told: none that they cannot reach.
+// TestToldAPI finds the port of the API that a chip tells others: 0 where others cannot reach the API.
 func TestToldAPI(t *testing.T) {
 	for _, x := range []struct {
 		api, listen, advertise string

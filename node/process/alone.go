@@ -14,35 +14,37 @@ import (
 	"ttfabric/wire"
 )
 
-// Options say what a chip is that has no run folder: it knows its topology,
-// some others' addresses, and nothing else. The fields are the flags of 'ttfabric node'.
+// Options describes a chip without a run folder. Such a chip knows only its topology
+// and the addresses of some other chips. The fields are the flags of 'ttfabric node'.
 type Options struct {
-	Name     string // of the fabric
+	Name     string // name of the fabric
 	Chip     wire.FabricNodeID
 	Spec     spec.Spec // options of the fabric; see [spec.Default]
-	Topology string    // a file or a name; "": the text in the environment variable TTFABRIC_TOPOLOGY_TEXT
+	Topology string    // topology, as a file or a name; "": the text in the environment variable TTFABRIC_TOPOLOGY_TEXT
 
-	Listen     string   // address, interface or network of data ports and gossip; "": from where the first seed is reached
-	Advertise  string   // address that the other chips are told; "": the one that the chip listens on
-	GossipPort uint16   // TCP and UDP; 0: any free port
-	MTU        int      // longest IP packet of the links, in bytes; 0: what each path takes
-	Seeds      []string // where other chips gossip, as [CHIP/]HOST[:PORT]
+	Listen     string   // address, interface or network of data ports and gossip; "": the address from which this machine reaches the first seed
+	Advertise  string   // address by which the other chips reach this chip; "": the address of Listen
+	GossipPort uint16   // port of gossip, TCP and UDP; 0: any free port
+	MTU        int      // longest IP packet of the links, in bytes; 0: the links find out the longest packet of each path
+	Seeds      []string // hosts where other chips gossip, as [CHIP/]HOST[:PORT]
 
 	API        string // address of the chip's API
-	TokenFile  string // file with the token; "": the environment variable TTFABRIC_TOKEN
+	TokenFile  string // file with the token of the API; "": the environment variable TTFABRIC_TOKEN holds the token
 	GossipKey  string // file with the keys of encrypted gossip; "": plain gossip
-	TileMemory string // memory of this machine that the chip's memory may take, such as 128m; "": the default
-	Once       string // folder with settings of this start alone; see [folder.Once]
+	TileMemory string // largest amount of this machine's memory that the chip uses to hold the memory of its tiles, such as 128m; "": the default
+	Once       string // folder with settings for this start only; see [folder.Once]
 
-	Trust    []string  // private networks, or interfaces, in which auth none is accepted
-	Insecure bool      // accept auth none anywhere
-	In       io.Reader // what a key file named "-" reads
+	Trust    []string  // private networks, or interfaces, in which the chip accepts auth none
+	Insecure bool      // whether the chip accepts auth none in any network
+	In       io.Reader // source of a key if the name of the key's file is "-"
 }
 
-// DefaultGossipPort is memberlist's.
+// DefaultGossipPort is the port of gossip without --gossip-port. It is the default
+// port of the memberlist library.
 const DefaultGossipPort = 7946
 
-// Alone is the configuration of a chip that has no run folder.
+// Alone returns the configuration of a chip without a run folder. Errors of kind
+// [spec.Usage] name the bad flag.
 func Alone(ctx context.Context, o Options) (*Config, error) {
 	if err := spec.CheckName(o.Name); err != nil {
 		return nil, err
@@ -52,13 +54,13 @@ func Alone(ctx context.Context, o Options) (*Config, error) {
 		return nil, err
 	}
 	if _, ok := t.Chip(o.Chip); !ok {
-		return nil, spec.Usagef("--chip %s is not in %s", o.Chip, t)
+		return nil, spec.Usagef("--chip %s: no such chip is in topology %s", o.Chip, t)
 	}
 	if o.MTU != 0 && (o.MTU < spec.MinMTU || o.MTU > spec.MaxMTU) {
-		return nil, spec.Usagef("--mtu %d: want %d to %d bytes, or 0", o.MTU, spec.MinMTU, spec.MaxMTU)
+		return nil, spec.Usagef("--mtu %d: want %d to %d bytes, or 0 to find out", o.MTU, spec.MinMTU, spec.MaxMTU)
 	}
 	if o.Spec.PortBase < 0 || o.Spec.PortBase+spec.ChannelStride > 1<<16 {
-		return nil, spec.Usagef("--port-base %d: a chip takes %d ports in a row; the last is 65535", o.Spec.PortBase, spec.ChannelStride)
+		return nil, spec.Usagef("--port-base %d: a chip needs %d consecutive ports; want at most %d, or 0 for any free ports", o.Spec.PortBase, spec.ChannelStride, 1<<16-spec.ChannelStride)
 	}
 	if err := o.volume(); err != nil {
 		return nil, err
@@ -68,7 +70,7 @@ func Alone(ctx context.Context, o Options) (*Config, error) {
 	if c.Spec, err = spec.New(o.Name, t, o.Spec); err != nil {
 		return nil, err
 	}
-	c.Spec.ID = o.Name // the chips of a fabric have nothing else in common
+	c.Spec.ID = o.Name // all chips of the fabric need the same ID, and all chips know the fabric's name
 	if c.Spec.Archive != "" {
 		c.Archive = folder.Dir("").ArchiveConfig(&c.Spec, o.Chip)
 	}
@@ -102,7 +104,8 @@ func Alone(ctx context.Context, o Options) (*Config, error) {
 	return c, nil
 }
 
-// address finds where the chip listens, and what others are told.
+// address sets the address on which the chip listens, and the address by which other
+// chips reach the chip.
 func (o *Options) address(ctx context.Context, a *Address, list seedList) (err error) {
 	if a.Listen, err = listenAddr(ctx, o.Listen, list); err != nil {
 		return err
@@ -115,12 +118,13 @@ func (o *Options) address(ctx context.Context, a *Address, list seedList) (err e
 			return spec.Usagef("--advertise %q: want an IP address", o.Advertise)
 		}
 	} else if a.Listen.IsUnspecified() && !a.Advertise.IsValid() {
-		return spec.Usagef("--listen %s: say with --advertise at which address the other chips reach this one", a.Listen)
+		return spec.Usagef("--listen %s: the chip would listen on all addresses; name the address by which the other chips reach this chip with --advertise", a.Listen)
 	}
 	return nil
 }
 
-// volume reads what the folder of --once says, and makes the folder of --keylog, which a new volume does not have.
+// volume reads the settings in the folder of --once. It also makes the folder of
+// --keylog, because a new volume does not have this folder.
 func (o *Options) volume() error {
 	once, err := folder.TakeOnce(o.Once, o.Chip)
 	if err != nil {
@@ -133,18 +137,18 @@ func (o *Options) volume() error {
 		return nil
 	}
 	if err := os.MkdirAll(o.Spec.KeyLog, 0o700); err != nil {
-		return spec.Usagef("--keylog: %w", err)
+		return spec.Usagef("--keylog: cannot make the folder: %w", err)
 	}
 	return nil
 }
 
-// keyring is the keys that gossip is encrypted with; nil for none.
+// keyring returns the keys of encrypted gossip. For plain gossip, keyring returns nil.
 func (o *Options) keyring(ctx context.Context) (*gossip.Keys, error) {
 	switch o.GossipKey {
 	case "":
 		return nil, nil
 	case "generate":
-		return nil, spec.Usagef("--gossip-key generate: the other chips need the same key; 'ttfabric gossip keygen -f FILE' makes one")
+		return nil, spec.Usagef("--gossip-key generate: all chips need the same key; want a file with the key, which 'ttfabric gossip keygen -f FILE' makes")
 	}
 	keys, err := folder.ReadKeys(ctx, o.In, "--gossip-key", o.GossipKey)
 	if err != nil {
@@ -153,7 +157,8 @@ func (o *Options) keyring(ctx context.Context) (*gossip.Keys, error) {
 	return gossip.NewKeys(keys)
 }
 
-// load finds the topology that the options name, or that the environment holds.
+// load returns the topology that the options name. If the options name no topology,
+// load reads the text in the environment variable [spec.TopologyEnv].
 func (o *Options) load(ctx context.Context) (*topo.Topology, error) {
 	text := os.Getenv(spec.TopologyEnv)
 	if o.Topology != "" || text == "" {
@@ -166,7 +171,8 @@ func (o *Options) load(ctx context.Context) (*topo.Topology, error) {
 	return t, err
 }
 
-// token finds the token of the API, in a file or in the environment.
+// token returns the token of the API, from the file that the options name or from the
+// environment variable TTFABRIC_TOKEN.
 func (o *Options) token() (string, error) {
 	token, from := os.Getenv("TTFABRIC_TOKEN"), "TTFABRIC_TOKEN"
 	if o.TokenFile != "" {
@@ -181,21 +187,21 @@ func (o *Options) token() (string, error) {
 	}
 	switch {
 	case token == "":
-		return "", spec.Usagef("the chip's API needs a token, so that nobody else steers it: set TTFABRIC_TOKEN or --token-file, to 'openssl rand -hex 16' for one")
+		return "", spec.Usagef("the chip's API needs a token, so that nobody else steers the chip: set TTFABRIC_TOKEN to the output of 'openssl rand -hex 16', or name a file with --token-file")
 	case len(token) < folder.MinToken:
 		return "", spec.Usagef("%s: a token of %d characters can be guessed; want at least %d", from, len(token), folder.MinToken)
 	}
 	return token, nil
 }
 
-// ports says how the ports of the chip are opened. Beyond loopback and networks
-// that the user trusts, ports refuses auth none.
+// ports returns the [Ports] that open the ports of the chip. It returns an error for
+// auth none, except on loopback and in networks that the user trusts.
 func (o *Options) ports(ctx context.Context, s *spec.Spec, listen netip.Addr) (*Ports, error) {
 	var psk []byte
 	switch s.Auth {
 	case spec.PSK:
 		if s.PSKFile == "" || s.PSKFile == "generate" {
-			return nil, spec.Usagef("--auth psk: name the key that all chips share with --psk-file; 'ttfabric gossip keygen -f FILE' makes one")
+			return nil, spec.Usagef("--auth psk: want the file of the key that all chips share with --psk-file; 'ttfabric gossip keygen -f FILE' makes such a file")
 		}
 		var err error
 		if psk, err = folder.ReadKey(ctx, o.In, "--psk-file", s.PSKFile); err != nil {
@@ -203,7 +209,7 @@ func (o *Options) ports(ctx context.Context, s *spec.Spec, listen netip.Addr) (*
 		}
 	case spec.MTLS:
 		if s.PKI == "" {
-			return nil, spec.Usagef("--transport quic: name the folder with the chip's certificate with --pki; 'ttfabric pki make' makes those of a fabric")
+			return nil, spec.Usagef("--transport quic: want the folder with the chip's certificate with --pki; 'ttfabric pki make' makes the certificates of a fabric")
 		}
 	}
 	within, err := o.within()
@@ -211,18 +217,18 @@ func (o *Options) ports(ctx context.Context, s *spec.Spec, listen netip.Addr) (*
 		return nil, err
 	}
 	if s.Auth == spec.None && !listen.IsUnspecified() && !within(listen) || s.Auth == spec.None && listen.IsUnspecified() && !o.Insecure && len(o.Trust) == 0 {
-		return nil, spec.Usagef(`--auth none at %s: whoever reaches the ports could forge frames. One of these:
-  --auth psk --psk-file FILE     a key that all chips share, of 'ttfabric gossip keygen -f FILE'
-  --transport quic --pki DIR     a certificate for each chip, of 'ttfabric pki make'
-  --trust-network CIDR           a private network of this fabric alone, or its interface, such as eth0 in a container
-  --insecure                     as it is`, listen)
+		return nil, spec.Usagef(`--auth none at %s: whoever reaches the ports could forge frames. Choose one of these:
+  --auth psk --psk-file FILE     a key that all chips share; 'ttfabric gossip keygen -f FILE' makes the file
+  --transport quic --pki DIR     a certificate for each chip; 'ttfabric pki make' makes the folder
+  --trust-network CIDR           trust a private network that only this fabric uses, or its interface, such as eth0 in a container
+  --insecure                     accept forged frames`, listen)
 	}
 	p, err := newPorts(s, o.Chip, s.PKI, psk, within)
 	if err != nil {
 		return nil, err
 	}
 	if p.mtu = o.MTU; o.MTU != 0 && s.Transport == spec.QUIC {
-		return nil, spec.Usagef("--mtu: QUIC finds out itself how long a packet the path takes; leave it out")
+		return nil, spec.Usagef("--mtu %d: QUIC itself finds out the longest packet of each path; leave out --mtu", o.MTU)
 	}
 	return p, nil
 }

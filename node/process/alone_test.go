@@ -8,7 +8,7 @@ import (
 	"ttfabric/node/fabric/folder"
 )
 
-// TestMakeToken lets many make the token of one folder at once: all get the same.
+// TestMakeToken lets many chips make the token of one folder at once: all get the same token.
 func TestMakeToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	tokens := make(chan string)

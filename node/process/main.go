@@ -14,14 +14,14 @@ import (
 	"ttfabric/wire"
 )
 
-// Main runs program on a chip, and does not return. It is the whole main
-// function of a program that is each chip of a fabric:
+// Main runs a chip's process, with the function program beside the chip, and does not
+// return. An executable for each chip's process needs no other code in its function main:
 //
 //	func main() { process.Main(hello) }
 //
-// 'ttfabric up --program ./hello' starts the program once for each chip, with the
-// arguments node --dir DIR --chip CHIP. A chip goes on after its program has
-// returned nil; what the program prints is in the chip's log.
+// 'ttfabric up --program ./hello' starts the executable once for each chip, with the
+// arguments "node --dir DIR --chip CHIP". If the function program returns nil, the
+// chip runs on. The output of the executable goes to the chip's log.
 func Main(program Program) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args, program)
@@ -36,13 +36,13 @@ func Main(program Program) {
 // run reads the arguments of a chip's process and runs the chip.
 func run(ctx context.Context, args []string, program Program) error {
 	if len(args) < 2 || args[1] != "node" {
-		return fmt.Errorf("this program is a chip of a fabric: 'ttfabric up --program %s' starts one of it for each chip", args[0])
+		return fmt.Errorf("this program runs in the process of a chip; 'ttfabric up --program %s' starts a fabric with such a process for each chip", args[0])
 	}
 	fl := flag.NewFlagSet(args[0]+" node", flag.ContinueOnError)
 	dir := fl.String("dir", "", "run folder of the fabric")
-	chip := fl.String("chip", "", "the chip, as M<mesh>D<chip>")
-	record := fl.String("record", "", "folder to record every call into the chip in")
-	limit := fl.Int("record-limit", 0, "MiB of a recording")
+	chip := fl.String("chip", "", "chip to run, as M<mesh>D<chip>")
+	record := fl.String("record", "", "record every call into the chip to this folder")
+	limit := fl.Int("record-limit", 0, "size of a recording in MiB at which the recording ends")
 	if err := fl.Parse(args[2:]); err != nil {
 		return err
 	}

@@ -184,7 +184,7 @@ func TestProgramsErrorEndsTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	f = made(t, "n300", "broken")
-	if _, err := f.Up(ctx, nil, nil); err == nil || err.Error() != "chip M0D1 died at start: chip M0D1: the program failed: out of ink" {
+	if _, err := f.Up(ctx, nil, nil); err == nil || err.Error() != "chip M0D1 ended at its start: chip M0D1: the program failed: out of ink" {
 		t.Errorf("a program that fails at once: %v", err)
 	}
 }
@@ -201,7 +201,7 @@ func TestRunRefuses(t *testing.T) {
 		{[]string{"run"}, "'ttfabric up --program ./hello' starts"},
 		{[]string{"node", "--chip", "X"}, "X"},
 		{[]string{"node", "--chip", "M0D0", "--dir", missing}, missing},
-		{[]string{"node", "--chip", "M0D9", "--dir", string(f.Dir)}, "chip M0D9 is not in n300"},
+		{[]string{"node", "--chip", "M0D9", "--dir", string(f.Dir)}, "chip M0D9 is not in topology n300"},
 	} {
 		err := run(t.Context(), append([]string{"./hello"}, x.args...), programs["ring"])
 		if err == nil || !strings.Contains(err.Error(), x.want) {

@@ -10,11 +10,12 @@ import (
 	"ttfabric/node"
 )
 
-// addressPoll is how often a chip that listens on an interface looks whether that has another address.
+// addressPoll is the time between two checks whether a chip's interface has another address.
 const addressPoll = 2 * time.Second
 
-// follow lets the chip be where an interface is, at whatever address that has
-// or will have: it listens on all, and tells the others the interface's.
+// follow makes the chip follow the interface iface, because the address of the
+// interface may change. The chip listens on all addresses, and tells other chips the
+// address of the interface.
 func (a *Address) follow(iface string) {
 	a.Interface, a.Advertise = iface, a.Listen
 	if a.Listen.Is4() {
@@ -24,9 +25,11 @@ func (a *Address) follow(iface string) {
 	}
 }
 
-// current is the interface's at present. Where it is gone it is that of the
-// only other one that leads out of the machine: an engine that puts a container
-// on its network again numbers interfaces on.
+// current returns the present address of the interface. If the interface is gone,
+// current returns the address of the only other interface that leads out of the
+// machine. The reason is that a container gets an interface with another name when the
+// container is put back on its network. If there is no such address, current returns
+// false.
 func (a *Address) current(ctx context.Context) (netip.Addr, bool) {
 	if at, err := listenAddr(ctx, a.Interface, nil); err == nil {
 		return at, true
@@ -46,8 +49,9 @@ func (a *Address) current(ctx context.Context) (netip.Addr, bool) {
 	return found[0], true
 }
 
-// move tells ports and gossip when the interface has got another address, as
-// that of a container that was taken off its network and put on again.
+// move runs until ctx ends. When the interface gets another address, move tells the
+// ports and gossip the new address. A container gets another address, for example, when
+// the container is taken off its network and put back.
 func (c *Config) move(ctx context.Context, n *node.Node, pools node.Membership, log *slog.Logger) {
 	mover, ok := pools.(interface{ Move(to netip.Addr) })
 	at, away := c.Address.Advertise, false
@@ -63,7 +67,7 @@ func (c *Config) move(ctx context.Context, n *node.Node, pools node.Membership, 
 		switch {
 		case !found || now.Is4() != at.Is4():
 			if !away {
-				log.Warn("the interface is gone, or its address", "interface", c.Address.Interface, "address", at)
+				log.Warn("the interface or its address is gone", "interface", c.Address.Interface, "address", at)
 			}
 			away = true
 		case now != at:

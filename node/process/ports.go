@@ -15,20 +15,20 @@ import (
 	"ttfabric/wire"
 )
 
-// Ports opens the ethernet ports of a chip as its fabric wants them.
+// Ports opens the ethernet ports of a chip, with the transport and keys of its fabric.
 type Ports struct {
 	fabric string
 	auth   string
 	psk    []byte
 	chip   *pki.Chip
 	keys   *transport.KeyLog
-	mtu    int                   // of UDP ports; see transport.Options
-	gso    transport.Mode        // of UDP ports, and of GRO
-	batch  transport.Mode        // of UDP ports
-	within func(netip.Addr) bool // where --auth none is taken
+	mtu    int                   // longest IP packet of UDP ports, in bytes; see transport.Options
+	gso    transport.Mode        // whether UDP ports use GSO and GRO
+	batch  transport.Mode        // whether UDP ports use several messages per system call
+	within func(netip.Addr) bool // reports whether --auth none is allowed for an address
 }
 
-// newPorts reads the certificates from dir, opens the log of secrets, and keeps the pre-shared key.
+// newPorts reads the certificates from dir, opens the file of logged secrets, and keeps the pre-shared key.
 func newPorts(m *spec.Spec, id wire.FabricNodeID, dir string, psk []byte, within func(netip.Addr) bool) (l *Ports, err error) {
 	l = &Ports{fabric: m.Name, auth: m.Auth, psk: psk, within: within}
 	if l.gso, l.batch, err = m.OffloadModes(); err != nil {
@@ -47,14 +47,14 @@ func newPorts(m *spec.Spec, id wire.FabricNodeID, dir string, psk []byte, within
 			err = f.Chmod(0o600)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("--keylog: %w", err)
+			return nil, fmt.Errorf("--keylog: cannot open the file of the chip: %w", err)
 		}
-		l.keys.Subscribe(func(b []byte) { f.Write(b) }) // the file lives as long as the process
+		l.keys.Subscribe(func(b []byte) { f.Write(b) }) // the file f stays open as long as the process runs
 	}
 	return l, nil
 }
 
-// open opens the port of a cable.
+// open opens the port at this chip's end of a cable.
 func (l *Ports) open(local netip.AddrPort, c transport.Cable) (transport.Port, error) {
 	c.Fabric = l.fabric
 	if l.auth == spec.MTLS {
@@ -74,7 +74,8 @@ func (l *Ports) open(local netip.AddrPort, c transport.Cable) (transport.Port, e
 	return transport.Fence(p, l.within), nil
 }
 
-// within says to which addresses frames may go in the clear.
+// within returns a function that reports whether frames may go to an address without
+// authentication and encryption.
 func (o *Options) within() (func(netip.Addr) bool, error) {
 	var nets []netip.Prefix
 	for _, s := range o.Trust {
@@ -97,17 +98,19 @@ func (o *Options) within() (func(netip.Addr) bool, error) {
 	}, nil
 }
 
-// sharedSpace is that of carriers, which some container networks use (RFC 6598).
+// sharedSpace is the shared address space of carriers, which some container networks use (RFC 6598).
 var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
 
-// parseTrusted reads a private network, or those of an interface.
+// parseTrusted returns the networks that s stands for. s is a private network, or the
+// name of an interface, which stands for the interface's networks. parseTrusted
+// returns an error for a network that is not private.
 func parseTrusted(s string) (out []netip.Prefix, err error) {
 	if n, err := netip.ParsePrefix(s); err == nil {
 		out = append(out, n.Masked())
 	} else {
 		i, err := net.InterfaceByName(s)
 		if err != nil {
-			return nil, errors.New("neither a network such as 172.20.0.0/16 nor an interface")
+			return nil, errors.New("want a network such as 172.20.0.0/16, or an interface of this machine")
 		}
 		as, err := i.Addrs()
 		if err != nil {
@@ -119,13 +122,13 @@ func parseTrusted(s string) (out []netip.Prefix, err error) {
 			}
 		}
 		if len(out) == 0 {
-			return nil, errors.New("the interface has no address")
+			return nil, errors.New("the interface has no IP address; name the network instead")
 		}
 	}
 	for _, n := range out {
 		a := n.Addr()
 		if !a.IsPrivate() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !sharedSpace.Contains(a) || n.Bits() < 8 {
-			return nil, fmt.Errorf("%s is not a private network; --insecure takes it all the same", n)
+			return nil, fmt.Errorf("%s is not a private network; --insecure allows --auth none in any network", n)
 		}
 	}
 	return out, nil

@@ -1,9 +1,10 @@
-// Package process is one chip's process, composed from one [Config]: its ports
-// and their keys, gossip, the archive of events, the control API, and a program
-// that runs beside the chip. It is what 'ttfabric node' is, for any Go program.
+// Package process runs one chip in a process. From one [Config] it composes the
+// chip's ports and keys, gossip, the archive of events, the control API, and a
+// program that runs beside the chip. 'ttfabric node' uses this package, and any Go
+// program can use it in the same way.
 //
-// A program that is each chip of a fabric is a main function of one line,
-// [Main], and is started with 'ttfabric up --program FILE'.
+// A Go program can run in each chip's process. The program's function main calls only
+// [Main], and 'ttfabric up --program FILE' starts the program for each chip.
 package process
 
 import (
@@ -30,47 +31,51 @@ import (
 	"ttfabric/wire"
 )
 
-// Config is where one chip runs: what its fabric is, at which addresses others
-// reach the chip, and through whom it finds the others. [FromFolder] and [Alone] make one.
+// Config describes one chip's process: the chip's fabric, the addresses by which
+// other chips reach the chip, and the seeds by which the chip finds other chips.
+// [FromFolder] and [Alone] return a Config.
 type Config struct {
 	Chip     wire.FabricNodeID
 	Spec     spec.Spec
 	Topology *topo.Topology
-	Token    string         // of the API
-	Keys     *gossip.Keys   // nil: plain gossip
-	Tiles    int64          // bytes of host memory that tile memory may take; 0: the default
-	Archive  archive.Config // Dir "": events are not archived
+	Token    string         // token of the API
+	Keys     *gossip.Keys   // keys of encrypted gossip; nil: plain gossip
+	Tiles    int64          // largest amount of host memory for the memory of tiles, in bytes; 0: the default
+	Archive  archive.Config // archive of events; if its Dir is "", the chip archives no events
 	Log      *slog.Logger
 
-	Ports   *Ports  // how the ethernet ports are opened
-	Address Address // where the chip listens
+	Ports   *Ports  // opens the ethernet ports
+	Address Address // addresses on which the chip listens
 
-	// Version of the program that runs the chip, for recordings.
+	// Version is the version of the program that runs the chip. Recordings hold the version.
 	Version string
-	// Program runs beside the chip once the API answers; nil: nothing runs. Its
-	// session starts commands from the chip. When Program returns an error, the process ends with it.
+	// Program runs beside the chip as soon as the API answers; nil: no program. The
+	// session of Program starts commands from the chip. If Program returns an error, the
+	// process ends with this error.
 	Program Program
 
-	seeds   func(p pool) []string   // addresses to join a pool through, asked at each attempt
-	running func(folder.Chip) error // is told where the chip is, when it runs
-	gone    func() bool             // the chip has nothing to run for any more
+	seeds   func(p pool) []string   // returns addresses through which the chip joins a pool; gossip calls the function at each attempt
+	running func(folder.Chip) error // receives the chip's addresses as soon as the chip runs
+	gone    func() bool             // reports whether the fabric is gone; the chip then ends
 }
 
-// Program is what a user's program does on a chip.
+// Program is a user's program that runs beside a chip. ctx ends when the process gets a
+// signal to end. The chip then runs on until the program returns, for at most two
+// seconds.
 type Program func(ctx context.Context, s *session.Session) error
 
-// Address says where a chip listens.
+// Address holds the addresses and ports on which a chip listens.
 type Address struct {
-	Listen    netip.Addr // of data ports and gossip
-	Interface string     // whose address the chip has, whatever that becomes; "": none
-	Advertise netip.Addr // what others are told; zero: Listen
-	Gossip    uint16     // port of the pool of the mesh, 0 for any; the pool of exit nodes has the next
+	Listen    netip.Addr // address of data ports and gossip
+	Interface string     // interface whose address the chip follows when it changes; "": none
+	Advertise netip.Addr // address by which other chips reach this chip; zero value: the address Listen
+	Gossip    uint16     // port of the mesh's gossip pool, 0: any free port; the pool of exit nodes uses the next port
 	PortBase  uint16     // UDP port of the chip's channel 0; 0: any free ports
-	API       string     // host:port
+	API       string     // address of the chip's API, as host:port
 }
 
-// pool is one of the two gossip pools that a chip may be in: that of its mesh,
-// and that of the exit nodes of all meshes.
+// pool is one of the two gossip pools that a chip may be in: the pool of its mesh,
+// and the pool of the exit nodes of all meshes.
 type pool uint8
 
 const (
@@ -78,10 +83,10 @@ const (
 	exitPool
 )
 
-// loopback is where the chips of one machine listen.
+// loopback is the address on which the chips of one machine listen.
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// FromFolder is the configuration of a chip of a run folder.
+// FromFolder returns the configuration of a chip of the fabric in a run folder.
 func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
 	s, err := dir.Spec()
 	if err != nil {
@@ -96,7 +101,7 @@ func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
 		return nil, err
 	}
 	if _, ok := t.Chip(id); !ok {
-		return nil, spec.Usagef("chip %s is not in %s", id, t)
+		return nil, spec.Usagef("chip %s is not in topology %s", id, t)
 	}
 	c := &Config{Chip: id, Spec: s, Topology: t, Token: token, Archive: dir.ArchiveConfig(&s, id),
 		Address: Address{Listen: loopback, API: "127.0.0.1:0"}}
@@ -127,7 +132,8 @@ func FromFolder(dir folder.Dir, id wire.FabricNodeID) (*Config, error) {
 	return c, nil
 }
 
-// folderSeeds are the addresses of the first running chips of a folder that are in a pool.
+// folderSeeds returns the gossip addresses of some running chips of a run folder: the
+// first chips that are in pool p.
 func folderSeeds(dir folder.Dir, self wire.FabricNodeID, p pool) (out []string) {
 	for _, c := range dir.ChipFiles() {
 		addr := ""
@@ -145,7 +151,8 @@ func folderSeeds(dir folder.Dir, self wire.FabricNodeID, p pool) (out []string) 
 	return out
 }
 
-// Run runs a chip until ctx ends, its API or its program fails, or the chip has nothing to run for.
+// Run runs a chip until ctx ends, until the chip's API or program fails, or until the
+// chip's run folder is removed.
 func Run(ctx context.Context, c *Config) error {
 	log, id := c.Log, c.Chip
 	if log == nil {
@@ -157,7 +164,7 @@ func Run(ctx context.Context, c *Config) error {
 	}
 	l, err := net.Listen("tcp", c.Address.API)
 	if err != nil {
-		return fmt.Errorf("chip %s: cannot open its API on %s: %w", id, c.Address.API, err)
+		return fmt.Errorf("chip %s: cannot open its API at %s: %w; choose another address with --api", id, c.Address.API, err)
 	}
 	defer l.Close()
 	self := folder.Chip{Chip: id, PID: os.Getpid(), Started: folder.StartTicks(os.Getpid()), API: l.Addr().(*net.TCPAddr).AddrPort().String()}
@@ -190,7 +197,7 @@ func Run(ctx context.Context, c *Config) error {
 	go func() { ended <- srv.Serve(l) }()
 	defer srv.Close()
 	if err := c.running(self); err != nil {
-		return fmt.Errorf("chip %s cannot tell where it is: %w", id, err)
+		return fmt.Errorf("chip %s cannot write its addresses into the run folder: %w", id, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -198,14 +205,29 @@ func Run(ctx context.Context, c *Config) error {
 		go c.move(ctx, n, pools, log)
 	}
 	log.Info("running", "api", self.API, "gossip", self.Gossip, "pid", self.PID)
-	if c.Program != nil {
-		go c.runProgram(ctx, n, log, ended)
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		c.runProgram(ctx, n, log, ended)
+	}()
+	err = c.wait(ctx, ended, log)
+	cancel()
+	select {
+	case <-finished:
+	case <-time.After(programTime):
+		log.Warn("the program does not end; the process ends without waiting for the program", "after", programTime)
 	}
-	return c.wait(ctx, ended, log)
+	return err
 }
 
-// runProgram runs the program. A program that returns nil leaves the chip running.
+// programTime is the longest time to wait for a program's return when the process ends.
+const programTime = 2 * time.Second
+
+// runProgram runs the user's program. If the program returns nil, the chip runs on.
 func (c *Config) runProgram(ctx context.Context, n *node.Node, log *slog.Logger, ended chan<- error) {
+	if c.Program == nil {
+		return
+	}
 	switch err := c.Program(ctx, session.New(n)); {
 	case err == nil:
 		log.Info("the program has ended")
@@ -214,7 +236,7 @@ func (c *Config) runProgram(ctx context.Context, n *node.Node, log *slog.Logger,
 	}
 }
 
-// node is the configuration of the live chip.
+// node returns the configuration of the chip itself, for package node.
 func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	s := &c.Spec
 	cfg = node.Config{Node: c.Chip, Topology: c.Topology, Log: log, Incarnation: newIncarnation(), Listen: c.Address.Listen, PortBase: c.Address.PortBase,
@@ -243,7 +265,9 @@ func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	return cfg, nil
 }
 
-// proved finds that a chip's routes are those that were proved, or proves them.
+// proved returns nil if the hash of a chip's routes equals hash, the hash of proved
+// routes. Otherwise proved checks the routes, and returns an error if the routes can
+// deadlock.
 func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 	p, err := route.New(t, cfg)
 	if err != nil {
@@ -253,12 +277,13 @@ func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 		return nil
 	}
 	if v := p.Check(p.Multicasts()); !v.Sound() {
-		return fmt.Errorf("routes %08x are refused, as they %s", p.Hash(), &v)
+		return fmt.Errorf("the chip refuses the routes with hash %08x, because these routes %s; all chips need the same topology and routing options", p.Hash(), &v)
 	}
 	return nil
 }
 
-// impair does to the chip's ports what was declared at the start of the fabric.
+// impair sets the impairments of the chip's ports that the user declared at the start of
+// the fabric.
 func (c *Config) impair(n *node.Node) error {
 	all, err := c.Spec.Impairments(c.Topology)
 	if err != nil {
@@ -274,11 +299,11 @@ func (c *Config) impair(n *node.Node) error {
 	return nil
 }
 
-// goneInterval is how often a chip looks whether it still has something to run for.
+// goneInterval is the time between two checks whether a chip's run folder still exists.
 const goneInterval = 5 * time.Second
 
-// wait returns when the process is told to stop, its API or program fails, or
-// its run folder is gone: a fabric that was removed leaves no process behind.
+// wait returns when ctx ends, when the API or the program of the process fails, or when
+// the run folder is gone. So a removed fabric leaves no process behind.
 func (c *Config) wait(ctx context.Context, ended <-chan error, log *slog.Logger) error {
 	tick := time.NewTicker(goneInterval)
 	defer tick.Stop()
@@ -298,7 +323,8 @@ func (c *Config) wait(ctx context.Context, ended <-chan error, log *slog.Logger)
 	}
 }
 
-// join enters the pool of the chip's mesh and, if the chip has a cable to another mesh, that of the exit nodes.
+// join enters the gossip pool of the chip's mesh. If the chip is an exit node, join
+// also enters the pool of the exit nodes.
 func (c *Config) join(ctx context.Context, cfg gossip.Config, self *folder.Chip) (node.Membership, error) {
 	id := cfg.Node
 	m, _ := c.Topology.Mesh(id.Mesh)
@@ -329,7 +355,8 @@ func (c *Config) join(ctx context.Context, cfg gossip.Config, self *folder.Chip)
 	return gossip.Join(pool, other), nil
 }
 
-// told is the port of the API that others are told, 0 unless the API listens where others reach this chip.
+// told returns the port of the API, for the chip to tell other chips. If the API does
+// not listen on the address by which other chips reach this chip, told returns 0.
 func (c *Config) told(a net.Addr) uint16 {
 	at := a.(*net.TCPAddr).AddrPort()
 	reached := c.Address.Listen
@@ -342,7 +369,7 @@ func (c *Config) told(a net.Addr) uint16 {
 	return 0
 }
 
-// newIncarnation draws a random incarnation that is not zero.
+// newIncarnation returns a random incarnation that is not zero.
 func newIncarnation() wire.Incarnation {
 	var b [8]byte
 	for {

@@ -26,12 +26,12 @@ const (
 type metric struct {
 	name string
 	unit unit
-	all  bool   // the word "all" is a value of the metric
+	all  bool   // the metric can be compared with the word "all"
 	arg  string // what the brackets contain: "", "step", "event" or "reason"
 	help string
 }
 
-// metrics are all metrics, in the order of reports.
+// metrics are all metrics, in the order in which reports list them.
 var metrics = []metric{
 	{"sent", pieces, false, "", "packets that left their sources"},
 	{"delivered", pieces, true, "", "packets that came, whole, each once; 'all' is every packet sent, once the traffic has ended"},
@@ -61,10 +61,10 @@ func metricNames() (names []string) {
 	return names
 }
 
-// Expr is a condition: a metric, a comparison, a value.
+// Expr is a condition: a metric, a comparison and a value.
 type Expr struct {
 	Metric string
-	Arg    string // for events: "link down", or "link" for all of a type; for dropped: a reason
+	Arg    string // for events: "link down", or "link" for all events of a type; for dropped: a reason
 	Step   string // for recovery: a step's name
 	Op     string // == != < <= > >=
 	Value  float64
@@ -84,7 +84,7 @@ var eventActions = map[string][]string{
 	"fault":  {"set", "reset", "cut", "restored", "killed", "paused", "resumed", "restarted"},
 }
 
-// eventReasons are the reasons of an event that is counted by reason too.
+// eventReasons returns the reasons of an event that the run also counts by reason.
 func eventReasons(event string) (out []string) {
 	switch event {
 	case "link down":
@@ -99,7 +99,8 @@ func eventReasons(event string) (out []string) {
 	return out
 }
 
-// ParseExpr reads a condition such as "lost == 0", "latency_p99 < 20ms" or "events(link down) >= 2".
+// ParseExpr reads a condition such as "lost == 0", "latency_p99 < 20ms" or "events(link down) >=
+// 2".
 func ParseExpr(text string) (Expr, error) {
 	m := exprForm.FindStringSubmatch(text)
 	if m == nil {
@@ -133,7 +134,7 @@ func ParseExpr(text string) (Expr, error) {
 	return e, nil
 }
 
-// argument reads what the brackets contain.
+// argument reads the text inside the metric's brackets.
 func (e *Expr) argument(x metric) error {
 	switch {
 	case x.arg == "" && e.Arg != "":
@@ -168,7 +169,8 @@ func (e *Expr) argument(x metric) error {
 	return nil
 }
 
-// holds compares a measured value with the expression's value.
+// holds reports whether the comparison with the measured value v is true. The argument all is the
+// value of the word "all".
 func (e *Expr) holds(v, all float64) bool {
 	want := e.Value
 	if e.All {
@@ -189,7 +191,7 @@ func (e *Expr) holds(v, all float64) bool {
 	return v >= want
 }
 
-// show is a value in the form in which people write it.
+// show returns the value v in the form in which people write the metric.
 func (e *Expr) show(v, all float64) string {
 	switch {
 	case math.IsInf(v, 1):
@@ -204,7 +206,7 @@ func (e *Expr) show(v, all float64) string {
 	return s
 }
 
-// shortTime is a time rounded to about three digits.
+// shortTime returns a time rounded to about three digits.
 func shortTime(d time.Duration) string {
 	for _, r := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
 		if d >= 10*r {

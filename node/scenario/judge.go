@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// mark is an action whose consequences are timed.
+// mark is an action whose consequences the run times.
 type mark struct {
 	at    time.Duration
 	step  string
 	fault bool
 
-	base     []uint64      // packets delivered by pair, at the first sample after the action; nil before that sample
-	packets  time.Duration // time until every pair delivered again; while waits is set, the time so far
+	base     []uint64      // packets delivered by pair at the first sample after the action; nil before that sample
+	packets  time.Duration // time until every pair delivered again; while waits is set, the time up to now
 	waits    bool
-	links    time.Duration // time until all links were up again; while bad is set, the time so far
+	links    time.Duration // time until all links were up again; while bad is set, the time up to now
 	bad      bool
-	linkOver bool // a later fault now accounts for the links
+	linkOver bool // a later fault has taken over the count of the time until all links are up
 }
 
 // mark begins to time the consequences of an action.
@@ -33,7 +33,7 @@ func (r *Run) mark(a *Action) {
 	r.marks = append(r.marks, &mark{at: r.now, step: a.Step.Name, fault: a.Verb.harms(), waits: r.state == sending || r.state == holding})
 }
 
-// follow updates the marks that still wait.
+// follow updates the marks of consequences that have not ended.
 func (r *Run) follow() {
 	for _, m := range r.marks {
 		switch {
@@ -55,7 +55,8 @@ func (r *Run) follow() {
 	}
 }
 
-// deliverSince reports whether every pair of living chips has delivered more than base says.
+// deliverSince reports whether every pair of living chips has delivered more packets than base
+// says.
 func (r *Run) deliverSince(base []uint64) bool {
 	for i, p := range r.tally.pairs {
 		if r.tally.now[i] <= base[i] && !r.tally.excused[p.Src] && !r.tally.excused[p.Dst] {
@@ -65,8 +66,8 @@ func (r *Run) deliverSince(base []uint64) bool {
 	return true
 }
 
-// measure is the value of an expression's metric. All is the value of the word "all". Known is
-// false before there is a value.
+// measure returns the value v of an expression's metric. The result all is the value of the word
+// "all". The result known is false before the metric has a value.
 func (r *Run) measure(e *Expr) (v, all float64, known bool) {
 	c := &r.totals
 	switch e.Metric {
@@ -108,8 +109,9 @@ func (r *Run) measure(e *Expr) (v, all float64, known bool) {
 	return r.recovery(e)
 }
 
-// recovery is the longest recovery time of all faults, or of a step's faults. While something has
-// not recovered, it is the time so far. Once the traffic is over, it is then infinite.
+// recovery returns the longest recovery time of all faults, or of a step's faults. While a pair or
+// link has not recovered, the recovery time is the time up to now. If a pair or link has not
+// recovered when the traffic is over, the recovery time is infinite.
 func (r *Run) recovery(e *Expr) (longest, _ float64, known bool) {
 	r.recovering = false
 	for _, m := range r.marks {
@@ -131,7 +133,8 @@ func (r *Run) recovery(e *Expr) (longest, _ float64, known bool) {
 	return longest, 0, known
 }
 
-// judge judges all assertions. At the end it also judges those that wait for the end.
+// judge judges all assertions. At the end of the run, judge also judges the assertions that wait
+// for the end.
 func (r *Run) judge(end bool) {
 	r.ending = end
 	for i := range r.verdicts {
@@ -157,7 +160,7 @@ func (r *Run) judgeOne(a *Assertion, v *Verdict, end bool) {
 	x, all, known := r.measure(&a.Expr)
 	holds := known && a.Expr.holds(x, all)
 	if a.When == Eventually && strings.HasPrefix(a.Expr.Metric, "recovery") && r.recovering {
-		holds = false // the recovery time is not known yet
+		holds = false // the run does not know the recovery time yet
 	}
 	within := r.now >= from && r.now <= till
 	if within && known {

@@ -9,17 +9,18 @@ import (
 //go:embed library/*.yaml
 var library embed.FS
 
-// libraryFolder and ending are what comes before and after the name of a shipped scenario.
+// libraryFolder and ending are the texts before and after the name in the path of a shipped
+// scenario.
 const (
 	libraryFolder = "library/"
 	ending        = ".yaml"
 )
 
-// Names are the names of the scenarios that the program contains, sorted.
+// Names returns the names of the scenarios that the program contains, sorted.
 func Names() (names []string) {
 	files, err := library.ReadDir(strings.TrimSuffix(libraryFolder, "/"))
 	if err != nil {
-		panic(err) // the folder is part of the program
+		panic(err) // the program contains the folder
 	}
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(f.Name(), ending))
@@ -27,7 +28,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Source is the text of a shipped scenario. Source reports false if there is none of that name.
+// Source returns the text of the shipped scenario with a name. If no shipped scenario has that
+// name, Source reports false.
 func Source(name string) ([]byte, bool) {
 	if !slices.Contains(Names(), name) {
 		return nil, false
@@ -36,5 +38,6 @@ func Source(name string) ([]byte, bool) {
 	return b, err == nil
 }
 
-// Nearest is the shipped scenario whose name is most similar. Nearest is "" if none is similar.
+// Nearest returns the name of the shipped scenario that is most similar to name. If no shipped
+// scenario has a similar name, Nearest returns "".
 func Nearest(name string) string { return nearest(name, Names()) }

@@ -28,9 +28,10 @@ var (
 	assertionKeys = []string{"always", "eventually", "finally", "within", "after", "until"}
 )
 
-// Parse reads a scenario. Parse uses the file's path only in messages and for the name, and does
-// not open it. The error is an [*Error] that names the line. [New] checks whether the machine has
-// the cables and chips that the file names.
+// Parse reads a scenario from data. Parse takes the scenario's name from the path "file", repeats
+// the path in messages, and does not open the file. The error is an [*Error] that names the line.
+// Parse does not check whether the machine has the cables and chips that the file names; [New]
+// checks that.
 func Parse(file string, data []byte) (*Scenario, error) {
 	r := &reader{path: file}
 	base := path.Base(file)
@@ -73,7 +74,7 @@ func Parse(file string, data []byte) (*Scenario, error) {
 		s.Assertions = append(s.Assertions, r.assertion(n, names))
 	}
 	if r.err == nil && len(s.Assertions) == 0 {
-		r.fail(root.Line, "the file asserts nothing; add assertions, such as '- always: duplicated == 0'")
+		r.fail(root.Line, "the file has no assertion; add assertions, such as '- always: duplicated == 0'")
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -102,7 +103,7 @@ func (r *reader) fabric(top map[string]*yaml.Node) Fabric {
 	}
 }
 
-// stuck reads what happens to packets that cannot move.
+// stuck reads the key that says what the fabric does with packets that cannot move.
 func (r *reader) stuck(n *yaml.Node) string {
 	s := r.text(n, "stuck")
 	if _, err := router.ParseTimeout(s); n != nil && err != nil {
@@ -165,14 +166,14 @@ func (r *reader) step(n *yaml.Node) Step {
 		r.fail(n.Line, "the step does nothing: name one of %s", strings.Join(actionKeys, ", "))
 		return s
 	case len(what) > 1:
-		r.fail(n.Line, "the step has %s: a step does one thing; make two of it", strings.Join(what, " and "))
+		r.fail(n.Line, "the step has %s: a step does one thing; make two steps", strings.Join(what, " and "))
 		return s
 	case s.Every == 0 && f["at"] == nil:
 		r.fail(n.Line, "the step has no time: give it 'at: 2s', or 'every: 2s' with 'for' or 'times'")
 	case s.Every > 0 && (s.Times == 0) == (s.For == 0):
 		r.fail(n.Line, "every %v: say how long with 'for', or how often with 'times'", s.Every)
 	case s.Every == 0 && (s.Times > 0 || s.For > 0):
-		r.fail(n.Line, "'for' and 'times' of a step belong to 'every'; how long a fault lasts is said within %s", what[0])
+		r.fail(n.Line, "'for' and 'times' of a step belong to 'every'; to end a fault, write 'for' within %s", what[0])
 	case s.For/max(s.Every, 1) > MaxActions:
 		r.fail(n.Line, "every %v for %v: that is more than %d times", s.Every, s.For, MaxActions)
 	}
@@ -230,7 +231,7 @@ func (r *reader) action(s *Step, what string, n *yaml.Node) {
 	}
 }
 
-// verb finds the only verb of an action, and its target.
+// verb returns the only verb of an action, and the verb's target.
 func (r *reader) verb(s *Step, n *yaml.Node, f map[string]*yaml.Node, what string, known map[string]Verb) (v Verb) {
 	names := []string{}
 	for k := range known {
@@ -248,7 +249,7 @@ func (r *reader) verb(s *Step, n *yaml.Node, f map[string]*yaml.Node, what strin
 	return v
 }
 
-// netem reads an impairment. Its knobs are those of `ttfabric netem set`.
+// netem reads an impairment. The keys of an impairment are the keys of `ttfabric netem set`.
 func (r *reader) netem(s *Step, n *yaml.Node) {
 	keys := []string{"set", "reset", "direction", "seed", "for"}
 	for _, k := range fault.Knobs {
@@ -279,18 +280,18 @@ func (r *reader) netem(s *Step, n *yaml.Node) {
 	case s.Verb == NetemSet && len(s.Netem) == 0 && s.Dice == nil:
 		r.fail(n.Line, "netem set changes nothing: name an impairment, such as 'loss: 1%%'")
 	case s.Verb == NetemReset && len(f) > 1:
-		r.fail(n.Line, "netem reset takes everything away; it has no other keys")
+		r.fail(n.Line, "netem reset ends all impairments and takes no other keys")
 	}
 }
 
-// assertion reads one condition.
+// assertion reads one assertion.
 func (r *reader) assertion(n *yaml.Node, steps []string) Assertion {
 	f := r.fields(n, "the assertion", assertionKeys)
 	a := Assertion{Line: n.Line, Within: r.time(f["within"], "within", time.Millisecond, MaxTime), After: r.moment(f["after"], "after", steps), Until: r.moment(f["until"], "until", steps)}
 	for _, w := range []When{Always, Eventually, Finally} {
 		if v := f[w.String()]; v != nil {
 			if a.When != 0 {
-				r.fail(n.Line, "the assertion has %s and %s; make two of it", a.When, w)
+				r.fail(n.Line, "the assertion has %s and %s; make two assertions", a.When, w)
 			}
 			a.When, a.Text = w, strings.Join(strings.Fields(r.text(v, w.String())), " ")
 			var err error

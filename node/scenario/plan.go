@@ -14,17 +14,17 @@ import (
 	"ttfabric/wire"
 )
 
-// planner makes the timeline's actions from its steps. A planner makes all random choices here,
-// from the seed, so a scenario does the same wherever it runs.
+// planner makes the timeline's actions from its steps. A planner makes all random choices, from the
+// seed. A scenario with a given seed therefore does the same on every driver.
 type planner struct {
 	s    *Scenario
 	t    *topo.Topology
 	rng  *rand.Rand
 	due  []Action // actions of the steps, sorted by time
-	back []Action // actions that undo what was done to chips, sorted by time
-	// the expected state of the chips at the time of the current action
+	back []Action // actions that undo earlier actions on chips, sorted by time
+	// dead and paused are the expected states of the chips at the time of the current action.
 	dead, paused map[wire.FabricNodeID]bool
-	turn         map[*Step]int         // for "next": how many targets have had their turn
+	turn         map[*Step]int         // for "next": number of targets that a step has already used
 	cables       map[*Step][]topo.Link // cables that a step's target names
 }
 
@@ -86,7 +86,7 @@ func (p *planner) spread(s *Step) error {
 	return nil
 }
 
-// choose makes the choices of the current action.
+// choose chooses the targets of the current action.
 func (p *planner) choose(a *Action) error {
 	var err error
 	switch {
@@ -128,7 +128,7 @@ func (p *planner) choose(a *Action) error {
 	return nil
 }
 
-// fits reports whether a verb can be applied to a chip in its expected state.
+// fits reports whether a verb can be applied to a chip in the state that the planner expects.
 func (p *planner) fits(v Verb, n wire.FabricNodeID) bool {
 	switch v {
 	case ChipStart:
@@ -146,8 +146,8 @@ func (p *planner) fits(v Verb, n wire.FabricNodeID) bool {
 // chance is the form of a choice: "random", "random 2 of M0D*", "next", "next of M0D[0-3]".
 var chance = regexp.MustCompile(`^(random|next)(?: (\d+))?(?: of (.+))?$`)
 
-// chips are the chips of a step: the named chips, or a choice of chips to which the verb can be
-// applied.
+// chips returns the chips of a step: either the named chips, or a choice of chips to which the verb
+// can be applied.
 func (p *planner) chips(s *Step) (out []wire.FabricNodeID, err error) {
 	how, n, from, err := p.chance(s.Target, "*")
 	if err != nil {
@@ -166,7 +166,7 @@ func (p *planner) chips(s *Step) (out []wire.FabricNodeID, err error) {
 	return slices.DeleteFunc(pick(p, s, how, n, all), func(n wire.FabricNodeID) bool { return !p.fits(s.Verb, n) }), nil
 }
 
-// links are the cables of a step.
+// links returns the cables of a step.
 func (p *planner) links(s *Step) ([]topo.Link, error) {
 	how, n, from, err := p.chance(s.Target, "all")
 	if err != nil {
@@ -182,7 +182,7 @@ func (p *planner) links(s *Step) ([]topo.Link, error) {
 	return pick(p, s, how, n, all), nil
 }
 
-// words are the names of a list of cables, "M0D0-M0D1,plane:1".
+// words splits a list of cables, such as "M0D0-M0D1,plane:1", into its names.
 func words(list string) (out []string) {
 	for w := range strings.SplitSeq(list, ",") {
 		out = append(out, strings.TrimSpace(w))
@@ -190,7 +190,7 @@ func words(list string) (out []string) {
 	return out
 }
 
-// chance splits a choice into its parts. How is "" if the target is not a choice.
+// chance splits a choice into its parts. If the target is not a choice, the result how is "".
 func (p *planner) chance(target, all string) (how string, n int, from string, err error) {
 	m := chance.FindStringSubmatch(strings.Join(strings.Fields(target), " "))
 	if m == nil {
@@ -208,7 +208,8 @@ func (p *planner) chance(target, all string) (how string, n int, from string, er
 	return m[1], n, from, nil
 }
 
-// pick takes n of the given values: at random, or those whose turn it is.
+// pick returns n of the given values. If the choice is "random", pick draws the values. If the
+// choice is "next", pick takes the values in turn.
 func pick[T any](p *planner, s *Step, how string, n int, all []T) []T {
 	switch {
 	case how == "" || len(all) == 0:

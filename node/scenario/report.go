@@ -12,7 +12,7 @@ import (
 // Status is the result of an assertion or an action.
 type Status string
 
-// The results. Open means that there is no result yet.
+// The results of assertions and actions. Open means that there is no result yet.
 const (
 	Open    Status = "open"
 	Passed  Status = "passed"
@@ -24,10 +24,10 @@ const (
 type Verdict struct {
 	Text     string  `json:"assertion"`
 	When     string  `json:"when"`
-	Line     int     `json:"line"` // line in the file
+	Line     int     `json:"line"` // line of the assertion in the file
 	Status   Status  `json:"status"`
-	At       float64 `json:"at_seconds"`         // time since the begin of the timeline at which the assertion was decided, or last measured
-	Measured string  `json:"measured,omitempty"` // the value measured at that time
+	At       float64 `json:"at_seconds"`         // time since the begin of the timeline at which the run decided the assertion, or last measured its metric
+	Measured string  `json:"measured,omitempty"` // value measured at the time At
 	Why      string  `json:"why,omitempty"`
 }
 
@@ -43,17 +43,17 @@ type Entry struct {
 type Report struct {
 	Scenario    string             `json:"scenario"`
 	Description string             `json:"description,omitempty"`
-	Driver      string             `json:"driver"` // live or sim
+	Driver      string             `json:"driver"` // the driver of the run: live or sim
 	Topology    string             `json:"topology"`
 	Seed        uint64             `json:"seed"`
-	Seconds     float64            `json:"seconds"` // length of the run, from the begin of the timeline; virtual time in the simulator
+	Seconds     float64            `json:"seconds"` // length of the run since the begin of the timeline; in the simulator, virtual time
 	Passed      bool               `json:"passed"`
 	Error       string             `json:"error,omitempty"` // why the run could not be carried out
 	Assertions  []Verdict          `json:"assertions"`
 	Timeline    []Entry            `json:"timeline"`
-	Metrics     map[string]float64 `json:"metrics"`         // at the end; times in seconds
-	Events      map[string]uint64  `json:"events"`          // by type, and by type and action
-	Trace       string             `json:"trace,omitempty"` // from the simulator: a hash of everything that happened
+	Metrics     map[string]float64 `json:"metrics"`         // value of each metric at the end of the run; times in seconds
+	Events      map[string]uint64  `json:"events"`          // number of events by type, and by type and action
+	Trace       string             `json:"trace,omitempty"` // from the simulator: a hash of all events of the run
 }
 
 // Report judges the assertions that wait for the end, and returns the result of the run.
@@ -84,7 +84,7 @@ func (r *Run) Report(now mono.Time) Report {
 	return rep
 }
 
-// Count counts the assertions by result. Count leaves out assertions that were never judged.
+// Count counts the assertions by result. Count leaves out assertions that the run never judged.
 func (r *Report) Count() (passed, failed, skipped int) {
 	for _, v := range r.Assertions {
 		switch v.Status {
@@ -101,7 +101,7 @@ func (r *Report) Count() (passed, failed, skipped int) {
 
 func seconds(d time.Duration) float64 { return d.Round(time.Microsecond).Seconds() }
 
-// The elements of a JUnit file, as Jenkins, GitLab and GitHub read it.
+// The elements of a JUnit file, in the form that Jenkins, GitLab and GitHub read.
 type (
 	junitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`
@@ -145,8 +145,9 @@ type (
 	}
 )
 
-// JUnit writes runs as a JUnit file: a suite for each run, a case for each assertion. At is the
-// time at which the first run began, as RFC 3339 without a zone; "" for no time.
+// JUnit writes runs as a JUnit file: a suite for each run, a case for each assertion. The argument
+// at is the time at which the first run began, as RFC 3339 without a zone. If at is "", the file
+// states no time.
 func JUnit(at string, reports ...Report) ([]byte, error) {
 	all := junitSuites{}
 	var sum float64
@@ -196,7 +197,7 @@ func (r *Report) suite(at string) junitSuite {
 	return s
 }
 
-// says describes in words what was found.
+// says describes in words what the run measured.
 func (v *Verdict) says() string {
 	switch {
 	case v.Measured == "":

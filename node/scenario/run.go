@@ -12,33 +12,33 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// DrainTime is how long packets under way may take to end after the sources have stopped. The time
+// DrainTime is how long packets under way may take to end after the sources have stopped. DrainTime
 // is longer than the time after which a chip gives up a flow.
 const DrainTime = 15 * time.Second
 
 // Driver describes what runs a scenario, and what it cannot do.
 type Driver struct {
 	Name    string            // "live" or "sim"
-	Verbs   map[Verb]string   // verbs that the driver cannot do, and why
-	Metrics map[string]string // metrics that the driver does not have, and why; "events(member)" for events of a type
+	Verbs   map[Verb]string   // verbs that the driver cannot carry out, with the reason
+	Metrics map[string]string // metrics that the driver does not have, with the reason; "events(member)" stands for the events of a type
 }
 
 // Sample is what a driver sees of a fabric at one time.
 type Sample struct {
-	Reports []traffic.Report                        // from the chips that answer
+	Reports []traffic.Report                        // reports from the chips that answer
 	LinksUp int                                     // cables whose links are up at both ends
-	Members int                                     // members that a chip sees alive; the smallest such number of all chips
+	Members int                                     // members that a chip sees alive; the smallest such number over all chips
 	Dropped map[wire.FabricNodeID]map[string]uint64 // packets dropped by each chip's router since the chip's start, by reason
 }
 
 // OrderKind says what the driver must do with the traffic.
 type OrderKind uint8
 
-// The orders.
+// The orders that the driver must carry out.
 const (
 	NoOrder OrderKind = iota
-	Begin             // all running chips take Spec and Pairs, and send
-	Hold              // the chips send no more, and continue to verify
+	Begin             // all running chips take Spec and Pairs, and begin to send
+	Hold              // the chips stop sending, and continue to verify
 )
 
 // Order is what a driver must do with the traffic.
@@ -48,23 +48,23 @@ type Order struct {
 	Pairs []traffic.Pair
 }
 
-// state of the traffic.
+// state is the state of the traffic.
 type state uint8
 
 const (
-	waiting state = iota // until the traffic begins
+	waiting state = iota // the run waits until the traffic begins
 	sending
-	holding // until all packets under way have ended
+	holding // the run waits until all packets under way have ended
 	over
 )
 
-// Run is one run of a scenario. A Run is a machine that tells a driver what to do, and is told what
-// the driver sees. A Run holds no clock. A driver loops:
+// Run is one run of a scenario. A Run is a machine that tells a driver what to do, and takes from
+// the driver what the driver sees. A Run holds no clock. A driver loops:
 //
 //  1. Carry out all actions that [Run.Due] returns, and report the result of each with [Run.Done].
 //  2. Carry out what [Run.Order] says about the traffic.
 //  3. From time to time, look at the fabric and call [Run.Observe], and [Run.Event] for each event.
-//  4. Repeat until [Run.Over]; then take [Run.Report].
+//  4. Repeat until [Run.Over] reports true. Then take [Run.Report].
 type Run struct {
 	s      *Scenario
 	t      *topo.Topology
@@ -75,12 +75,12 @@ type Run struct {
 	plan   []Action
 	next   int
 	length time.Duration            // length of the timeline
-	last   map[string]time.Duration // when a step is due for the last time, by the step's name
+	last   map[string]time.Duration // time at which a step is due for the last time, by the step's name
 
 	dead, paused map[wire.FabricNodeID]bool
 	tally        *tally
 	state        state
-	again        bool // a chip was started, so a new round is due
+	again        bool // a chip was started, and a new round is therefore due
 	held         time.Duration
 	calm         int // consecutive samples in which no packet was under way
 	overAt       time.Duration
@@ -91,14 +91,14 @@ type Run struct {
 	totals             counts
 	latency            traffic.Histogram
 	dropped            map[string]uint64
-	lives              map[wire.FabricNodeID]map[string]uint64 // drops as last reported, by chip and reason
+	lives              map[wire.FabricNodeID]map[string]uint64 // drops that each chip reported last, by chip and reason
 	events             map[string]uint64                       // number of events by type, and by type and action
-	latest             map[string]string                       // description of the latest event of each
+	latest             map[string]string                       // description of the latest event of each type
 	marks              []*mark
 	verdicts           []Verdict
 	done               []Entry
 	err                error
-	recovering, ending bool // recovering: the recovery that was last measured is not over. ending: the run is over
+	recovering, ending bool // recovering: the recovery that the run last measured is not over; ending: the run is over
 }
 
 // New prepares a run of a scenario on a machine. The seed determines all choices of the timeline.
@@ -139,7 +139,7 @@ func New(s *Scenario, t *topo.Topology, seed uint64, d Driver) (*Run, error) {
 	return r, nil
 }
 
-// verdict is the verdict of an assertion before anything has happened.
+// verdict returns the verdict of an assertion before the run begins.
 func (r *Run) verdict(a *Assertion) Verdict {
 	v := Verdict{Line: a.Line, When: a.When.String(), Text: a.String(), Status: Open}
 	why := r.driver.Metrics[a.Expr.Metric]
@@ -147,7 +147,7 @@ func (r *Run) verdict(a *Assertion) Verdict {
 		kind, _, _ := cut(a.Expr.Arg)
 		why = r.driver.Metrics["events("+kind+")"]
 	}
-	for i := range r.s.Steps { // an assertion that depends on a skipped step cannot be judged
+	for i := range r.s.Steps { // the run cannot judge an assertion that depends on a skipped step
 		s := &r.s.Steps[i]
 		if why == "" && s.Name != "" && (s.Name == a.Expr.Step || s.Name == a.After.Step || s.Name == a.Until.Step) {
 			why = r.driver.Verbs[s.Verb]
@@ -159,7 +159,7 @@ func (r *Run) verdict(a *Assertion) Verdict {
 	return v
 }
 
-// Begin starts the timeline. Every link is up, and there is no traffic yet.
+// Begin starts the timeline. At that time every link is up, and there is no traffic yet.
 func (r *Run) Begin(now mono.Time) {
 	r.begin = now
 	if r.tally == nil {
@@ -169,10 +169,10 @@ func (r *Run) Begin(now mono.Time) {
 
 func (r *Run) at(now mono.Time) time.Duration { return max(now.Sub(r.begin), 0) }
 
-// Seed is the seed of the choices.
+// Seed returns the seed of the random choices.
 func (r *Run) Seed() uint64 { return r.seed }
 
-// Next is when the next action is due. Next is mono.Never if no action is left.
+// Next returns when the next action is due. If no action is left, Next returns mono.Never.
 func (r *Run) Next() mono.Time {
 	if r.next == len(r.plan) {
 		return mono.Never
@@ -180,8 +180,8 @@ func (r *Run) Next() mono.Time {
 	return r.begin.Add(r.plan[r.next].At)
 }
 
-// Due returns the next action whose time has come. Due does not return actions that the driver
-// cannot do, but notes them as skipped.
+// Due returns the next action whose time has come. If the driver cannot carry out an action, Due
+// notes the action as skipped and does not return it.
 func (r *Run) Due(now mono.Time) (Action, bool) {
 	r.now = r.at(now)
 	for r.next < len(r.plan) && r.plan[r.next].At <= r.now {
@@ -200,7 +200,7 @@ func (r *Run) Due(now mono.Time) (Action, bool) {
 	return Action{}, false
 }
 
-// note tracks the state of the chips.
+// note keeps account of the state of the chips.
 func (r *Run) note(v Verb, n wire.FabricNodeID) {
 	switch v {
 	case ChipKill, ChipRestart:
@@ -217,8 +217,8 @@ func (r *Run) note(v Verb, n wire.FabricNodeID) {
 	r.again = r.again || v == ChipStart || v == ChipRestart || missed
 }
 
-// Done notes that an action was carried out. If err is not nil, the action failed, and the run
-// ends.
+// Done notes that the driver has carried out an action. If err is not nil, the action failed, and
+// the run ends.
 func (r *Run) Done(now mono.Time, a Action, err error) {
 	r.now = r.at(now)
 	e := Entry{At: seconds(r.now), What: a.String(), Status: Passed}
@@ -229,14 +229,14 @@ func (r *Run) Done(now mono.Time, a Action, err error) {
 	r.done = append(r.done, e)
 }
 
-// Fail ends the run as one that could not be carried out.
+// Fail ends the run and notes that the run could not be carried out.
 func (r *Run) Fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-// Order says what the driver must do with the traffic now.
+// Order returns what the driver must do with the traffic now.
 func (r *Run) Order(now mono.Time) Order {
 	r.now = r.at(now)
 	y := r.tally
@@ -282,8 +282,9 @@ func (r *Run) round() Order {
 	return Order{Kind: Begin, Spec: y.spec, Pairs: y.pairs}
 }
 
-// Event counts an event of a chip, by its type and action as in `ttfabric events`, and by its
-// reason if it has one. If an assertion on such events fails, the report quotes about.
+// Event counts an event of a chip by its type and action, as in `ttfabric events`. If the event has
+// a reason, Event also counts the event by its reason. If an assertion on such events fails, the
+// report quotes the text about.
 func (r *Run) Event(kind, action, reason, about string) {
 	keys := []string{kind, kind + " " + action}
 	if reason != "" {
@@ -296,7 +297,7 @@ func (r *Run) Event(kind, action, reason, about string) {
 	}
 }
 
-// Observe takes a sample, and judges it.
+// Observe takes a sample, and judges the assertions with the sample.
 func (r *Run) Observe(now mono.Time, s Sample) {
 	r.now, r.sample, r.sampled = r.at(now), s, true
 	if y := r.tally; y != nil && (r.state == sending || r.state == holding) {
@@ -313,7 +314,7 @@ func (r *Run) Observe(now mono.Time, s Sample) {
 		for k, v := range reasons {
 			if v >= was[k] {
 				v -= was[k]
-			} // else the chip has restarted
+			} // otherwise the chip has restarted
 			r.dropped[k] += v
 			r.dropped[""] += v
 		}
@@ -341,7 +342,7 @@ func (r *Run) Over(now mono.Time) bool {
 	return r.sampled
 }
 
-// moment is when an assertion's period begins or ends.
+// moment returns the time at which an assertion's period begins or ends.
 func (r *Run) moment(m Moment) time.Duration {
 	if m.Step != "" {
 		return r.last[m.Step]
@@ -349,13 +350,13 @@ func (r *Run) moment(m Moment) time.Duration {
 	return m.Time
 }
 
-// Progress is how far the run is: the number of actions done and in all, the run's time and its
-// length.
+// Progress returns how far the run is: the number of actions done, the number of all actions, the
+// time of the run, and the length of the run.
 func (r *Run) Progress() (done, actions int, at, length time.Duration) {
 	return r.next, len(r.plan), r.now, r.length
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// Name is the scenario's name.
+// Name returns the scenario's name.
 func (r *Run) Name() string { return r.s.Name }

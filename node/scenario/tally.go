@@ -9,14 +9,14 @@ import (
 	"ttfabric/wire"
 )
 
-// tally is what is known about the traffic. Traffic comes in rounds, because a chip that was
-// started anew knows nothing about earlier packets. When such a chip starts, all chips stop
-// sending, packets under way end, and a new round begins with all chips.
+// tally holds what the run knows about the traffic. Traffic comes in rounds, because a restarted
+// chip knows nothing about earlier packets. When such a chip starts, all chips stop sending. The
+// packets under way end, and a new round begins with all chips.
 type tally struct {
 	t        *topo.Topology
 	cfg      Traffic
 	pairs    []traffic.Pair
-	spec     traffic.Spec // of the current round
+	spec     traffic.Spec // spec of the current round
 	last     map[wire.FabricNodeID]traffic.Report
 	excused  map[wire.FabricNodeID]bool // chips killed in this round
 	ended    counts                     // sums of the earlier rounds
@@ -25,14 +25,14 @@ type tally struct {
 	now      []uint64                   // packets delivered so far, by pair
 	sources  int
 	was      map[traffic.Pair]uint64    // packets that had ended at the source at the previous sample
-	gone     map[traffic.Pair]uint64    // packets known to be lost
+	gone     map[traffic.Pair]uint64    // packets that the run knows to be lost
 	expected map[wire.FabricNodeID]bool // chips that take part in the round
 }
 
-// counts are the sums over all pairs.
+// counts holds sums over all pairs.
 type counts struct {
 	sent, delivered, completed, failed, lost, unexplained, duplicated, corrupted, reordered, misdirected, overflowed uint64
-	open                                                                                                             uint64 // sent and not ended
+	open                                                                                                             uint64 // packets that were sent and have not ended
 }
 
 func (c *counts) add(o counts) {
@@ -50,8 +50,8 @@ func (c *counts) add(o counts) {
 	c.open += o.open
 }
 
-// newTally finds the pairs of a scenario's traffic. newTally returns nil if the scenario has no
-// traffic.
+// newTally finds the pairs of a scenario's traffic. If the scenario has no traffic, newTally
+// returns nil.
 func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 	if s.Traffic == nil {
 		return nil, nil
@@ -97,14 +97,14 @@ func newTally(s *Scenario, t *topo.Topology, seed uint64) (*tally, error) {
 	return y, nil
 }
 
-// slack is how many times the packets of a load are prepared, so that no source runs out of
-// packets.
+// slack says how many times as many packets newTally prepares as the load needs on average. With
+// slack, no source runs out of packets.
 const slack = 2
 
-// begin starts a round. Left is for how long the traffic continues. begin reports whether anything
-// is left to send.
+// begin starts a round. The argument left is the time for which the traffic continues. begin
+// reports whether any packet is left to send.
 func (y *tally) begin(left float64, alive map[wire.FabricNodeID]bool) bool {
-	y.spec.Run++ // the verifier must not take packets of another round for packets of this one
+	y.spec.Run++ // with a new number, the verifier does not take packets of another round for packets of this round
 	if y.cfg.Load > 0 {
 		n := y.cfg.Load*left*float64(y.sources)*slack + 1000
 		y.spec.Packets = min(uint64(math.Ceil(n))*uint64(maxWeight(y.pairs)), traffic.MaxPackets)
@@ -123,8 +123,8 @@ func (y *tally) begin(left float64, alive map[wire.FabricNodeID]bool) bool {
 	return true
 }
 
-// maxWeight is how many times the average share of packets a pair may need. maxWeight is 1 if all
-// pairs send equally many.
+// maxWeight returns how many times the average share of packets a pair may need. If all pairs send
+// equally many packets, maxWeight returns 1.
 func maxWeight(pairs []traffic.Pair) uint32 {
 	for _, p := range pairs {
 		if p.Weight > 1 {
@@ -135,8 +135,8 @@ func maxWeight(pairs []traffic.Pair) uint32 {
 }
 
 // observe takes the reports of chips. The reports are not of the same instant. A packet may have
-// ended in its source's report and not have come in its destination's. So observe finds lost
-// packets with the source's report of the previous sample.
+// ended in its source's report before the packet has come in its destination's report. To find lost
+// packets, observe therefore uses the source's report of the previous sample.
 func (y *tally) observe(reports []traffic.Report) {
 	fresh := map[traffic.Pair]uint64{}
 	for _, r := range reports {
@@ -187,7 +187,8 @@ func (y *tally) finished() bool {
 	return true
 }
 
-// sum is the result of the current round so far. Over says that the round ends with it.
+// sum returns the result of the current round up to now. The argument over says that the round has
+// ended.
 func (y *tally) sum(over bool) (c counts, latency traffic.Histogram) {
 	src, dst := map[traffic.Pair]*traffic.PairReport{}, map[traffic.Pair]*traffic.PairReport{}
 	for _, r := range y.last {
@@ -225,7 +226,7 @@ func (y *tally) sum(over bool) (c counts, latency traffic.Histogram) {
 	return c, latency
 }
 
-// total is the result of all rounds so far.
+// total returns the result of all rounds up to now.
 func (y *tally) total(over bool) (counts, traffic.Histogram) {
 	c, h := y.sum(over)
 	c.add(y.ended)

@@ -15,11 +15,11 @@ import (
 // Error is a fault in a scenario file.
 type Error struct {
 	File   string
-	Line   int // 1 for the first; 0 if the fault concerns the file as a whole
+	Line   int // line in the file, counted from 1; 0 if the fault concerns the file as a whole
 	Reason string
 }
 
-// Error is "FILE:LINE: reason".
+// Error returns "FILE:LINE: reason".
 func (e *Error) Error() string {
 	if e.Line == 0 {
 		return e.File + ": " + e.Reason
@@ -27,8 +27,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason)
 }
 
-// reader reads one file. A reader keeps the first error. Values read after an error are
-// meaningless.
+// reader reads one file. A reader keeps the first error. Values that the reader returns after an
+// error are meaningless.
 type reader struct {
 	path string
 	err  error
@@ -41,7 +41,7 @@ func (r *reader) fail(line int, format string, a ...any) {
 	}
 }
 
-// root is the only document of the file, a map.
+// root returns the only document of the file, which is a map.
 func (r *reader) root(data []byte) *yaml.Node {
 	root, second, err := yamldoc.Parse(data)
 	if second != nil {
@@ -57,7 +57,7 @@ func (r *reader) root(data []byte) *yaml.Node {
 	return root
 }
 
-// fields are the entries of a map by key. fields accepts only known keys, each once.
+// fields returns the entries of a map by key. fields accepts only known keys, each once.
 func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*yaml.Node {
 	out := map[string]*yaml.Node{}
 	if n == nil {
@@ -85,8 +85,8 @@ func (r *reader) fields(n *yaml.Node, what string, known []string) map[string]*y
 	return out
 }
 
-// orList is the end of an error message about an unknown word. orList names the nearest known word,
-// or else all of them.
+// orList returns the end of an error message about an unknown word. orList names the nearest known
+// word. If there is no near word, orList names all known words.
 func orList(near string, known []string) string {
 	if near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -94,7 +94,7 @@ func orList(near string, known []string) string {
 	return "; want one of " + strings.Join(known, ", ")
 }
 
-// kindOf is a value as a complaint repeats it.
+// kindOf returns a description of a value, for error messages.
 func kindOf(n *yaml.Node) string {
 	if kind := yamldoc.Kind(n); kind != "" {
 		return kind
@@ -105,7 +105,7 @@ func kindOf(n *yaml.Node) string {
 	return strconv.Quote(n.Value)
 }
 
-// list are the entries of a list.
+// list returns the entries of a list.
 func (r *reader) list(n *yaml.Node, what string, most int) []*yaml.Node {
 	switch {
 	case n == nil:
@@ -120,7 +120,7 @@ func (r *reader) list(n *yaml.Node, what string, most int) []*yaml.Node {
 	return n.Content
 }
 
-// text is a word or sentence; "" if missing.
+// text returns a word or sentence. If the value is missing, text returns "".
 func (r *reader) text(n *yaml.Node, what string) string {
 	if n == nil {
 		return ""
@@ -132,7 +132,7 @@ func (r *reader) text(n *yaml.Node, what string) string {
 	return n.Value
 }
 
-// oneOf is one of the given words; "" if missing.
+// oneOf returns a value that is one of the given words. If the value is missing, oneOf returns "".
 func (r *reader) oneOf(n *yaml.Node, what string, words ...string) string {
 	s := r.text(n, what)
 	if n != nil && !slices.Contains(words, s) {
@@ -141,7 +141,7 @@ func (r *reader) oneOf(n *yaml.Node, what string, words ...string) string {
 	return s
 }
 
-// time is a duration with its unit; 0 if missing.
+// time returns a duration, written with its unit. If the value is missing, time returns 0.
 func (r *reader) time(n *yaml.Node, what string, least, most time.Duration) time.Duration {
 	if n == nil {
 		return 0
@@ -154,7 +154,7 @@ func (r *reader) time(n *yaml.Node, what string, least, most time.Duration) time
 	return d
 }
 
-// count is a whole number; 0 if missing.
+// count returns a whole number. If the value is missing, count returns 0.
 func (r *reader) count(n *yaml.Node, what string, least, most uint64) uint64 {
 	if n == nil {
 		return 0
@@ -167,7 +167,7 @@ func (r *reader) count(n *yaml.Node, what string, least, most uint64) uint64 {
 	return v
 }
 
-// number is a number with or without a fraction; 0 if missing.
+// number returns a number with or without a fraction. If the value is missing, number returns 0.
 func (r *reader) number(n *yaml.Node, what string, least, most float64) float64 {
 	if n == nil {
 		return 0
@@ -180,7 +180,7 @@ func (r *reader) number(n *yaml.Node, what string, least, most float64) float64 
 	return v
 }
 
-// yes is true or false.
+// yes returns the value true or false.
 func (r *reader) yes(n *yaml.Node, what string) bool {
 	if n == nil {
 		return false
@@ -188,9 +188,10 @@ func (r *reader) yes(n *yaml.Node, what string) bool {
 	return r.oneOf(n, what, "true", "false") == "true"
 }
 
-// nearest is the most similar known word. nearest is "" if none is similar.
+// nearest returns the known word that is most similar to word. If no known word is similar, nearest
+// returns "".
 func nearest(word string, known []string) string {
-	best, at := "", len(word)/3+2 // accept as many typing errors, less one
+	best, at := "", len(word)/3+2 // a word is similar if its distance is below at
 	for _, k := range known {
 		if d := distance(word, k); d < at {
 			best, at = k, d
@@ -199,10 +200,11 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// longWord is the longest word that is compared: keys are shorter.
+// longWord is the longest word that nearest compares. All keys are shorter.
 const longWord = 40
 
-// distance is how many letters must be changed, added or left out (Levenshtein).
+// distance returns how many letters must be changed, added or left out to turn a into b
+// (Levenshtein).
 func distance(a, b string) int {
 	a, b = a[:min(len(a), longWord)], b[:min(len(b), longWord)]
 	row := make([]int, len(b)+1)

@@ -9,50 +9,52 @@ import (
 	"strings"
 	"sync"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/wire"
 )
 
-// Counter is a [Fabric] whose chip tells how its requests have ended. Chips in
+// Counter is a [Fabric] that counts how the requests of its chip have ended. Chips in
 // this process and chips behind an API are Counters.
 type Counter interface {
-	Moment(ctx context.Context) (chip.Moment, error)
+	Moment(ctx context.Context) (flow.Moment, error)
 }
 
-// ErrNoCounter is the error of checkpoints on a fabric that is no [Counter].
-var ErrNoCounter = errors.New("this fabric does not count how requests end")
+// ErrNoCounter is the error of [Session.Checkpoint] and [Session.LostSince] on a fabric
+// that is no [Counter].
+var ErrNoCounter = errors.New("this fabric does not count how requests end; take checkpoints from a chip, or from its API")
 
-// Checkpoint is a moment of a session's chip, of [Session.Checkpoint]. A workload
-// can keep a Checkpoint as JSON beside its own checkpoint. The Checkpoint outlives the
-// process and the chip.
+// Checkpoint records how the requests of a chip had ended at one moment.
+// [Session.Checkpoint] makes a Checkpoint. A workload can keep a Checkpoint as JSON
+// beside the workload's own checkpoint. A Checkpoint stays valid after the process or
+// the chip has ended.
 type Checkpoint struct {
-	Moment chip.Moment                            `json:"moment"`
+	Moment flow.Moment                            `json:"moment"`
 	Lives  map[wire.FabricNodeID]wire.Incarnation `json:"lives"` // incarnations of the chips that answered
 }
 
-// PeerLosses is what happened with one chip since a checkpoint.
+// PeerLosses counts the losses of requests to one chip since a checkpoint.
 type PeerLosses struct {
 	Chip        wire.FabricNodeID `json:"chip"`
 	Lost        uint64            `json:"lost"`        // requests to the chip that the chip did not perform
 	Unknown     uint64            `json:"unknown"`     // requests of which nobody knows whether the chip performed them
 	Open        int               `json:"open"`        // requests that have not ended yet
-	Restarted   bool              `json:"restarted"`   // the chip's memory is gone: its incarnation is not the one of the checkpoint, or was not known then
-	Unreachable string            `json:"unreachable"` // why the chip did not say which incarnation it is; "" if it did
+	Restarted   bool              `json:"restarted"`   // the chip's memory is gone, because the incarnation of the chip differs from the checkpoint's, or because the checkpoint lacks the chip's incarnation
+	Unreachable string            `json:"unreachable"` // why the chip did not tell its incarnation; "" if the chip told its incarnation
 }
 
 // Losses is the answer of [Session.LostSince].
 type Losses struct {
 	Chip      wire.FabricNodeID `json:"chip"`
-	Restarted bool              `json:"restarted"` // this chip itself restarted: its memory, and its count of how earlier requests ended, are gone
-	Peers     []PeerLosses      `json:"peers"`     // chips with losses, by number
-	Now       Checkpoint        `json:"now"`       // the moment of this answer, for the next question: no loss falls between the two
+	Restarted bool              `json:"restarted"` // this chip itself restarted, and lost its memory and its count of how earlier requests ended
+	Peers     []PeerLosses      `json:"peers"`     // chips with losses, in the order of their numbers
+	Now       Checkpoint        `json:"now"`       // checkpoint at the time of this answer; a LostSince of Now misses no loss after this answer
 }
 
 // Any reports whether a request was lost, may have been lost, or is still open.
 func (l *Losses) Any() bool { return l.Restarted || len(l.Peers) > 0 }
 
-// Err is nil if nothing got lost, else a [*LossError].
+// Err returns nil if Any returns false, and otherwise a [*LossError].
 func (l *Losses) Err() error {
 	if !l.Any() {
 		return nil
@@ -60,14 +62,14 @@ func (l *Losses) Err() error {
 	return &LossError{l}
 }
 
-// LossError says what got lost since a checkpoint.
+// LossError says which requests got lost since a checkpoint.
 type LossError struct{ Losses *Losses }
 
-// Error names the chips.
+// Error names the chips and what happened at each chip.
 func (e *LossError) Error() string {
 	var parts []string
 	if e.Losses.Restarted {
-		parts = append(parts, fmt.Sprintf("chip %s itself has started anew", e.Losses.Chip))
+		parts = append(parts, fmt.Sprintf("chip %s, from which this session starts, has restarted", e.Losses.Chip))
 	}
 	for _, p := range e.Losses.Peers {
 		var what []string
@@ -80,7 +82,7 @@ func (e *LossError) Error() string {
 			}
 		}
 		if p.Restarted {
-			what = append(what, "started anew, its memory is gone")
+			what = append(what, "restarted, so its memory is gone")
 		}
 		if p.Unreachable != "" {
 			what = append(what, "unreachable")
@@ -90,27 +92,28 @@ func (e *LossError) Error() string {
 	return "since the checkpoint: " + strings.Join(parts, "; ")
 }
 
-// Checkpoint notes how the chip's requests have ended so far, and the incarnation
-// of each chip of the fabric. Checkpoint reads the incarnations over the fabric, and
-// leaves out a chip that does not answer. The counts are those of the chip, not of the
-// session: they include requests of other programs on the chip, and of traffic runs.
+// Checkpoint notes how the chip's requests have ended so far, and the incarnation of
+// each chip of the fabric. Checkpoint reads the incarnations over the fabric, and
+// leaves out a chip that does not answer. The counts cover all requests of the chip,
+// also the requests of other programs on the chip and of traffic runs.
 func (s *Session) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	c, _, err := s.look(ctx)
 	return c, err
 }
 
-// LostSince says what got lost since a checkpoint of this chip. The answer names
-// the chips with requests that were lost or may have been, and the chips that
-// restarted, so that earlier writes to them are gone. Requests that were open at the
-// checkpoint and ended since then count. The answer also names open requests: a
-// workload should have none when it asks. The error is about the asking itself.
+// LostSince says which requests got lost since a checkpoint of this chip. The answer
+// names each chip with requests that were lost or may have been lost. The answer also
+// names each chip that restarted, because earlier writes to a restarted chip are gone.
+// Requests that were open at the checkpoint and ended since then count. The answer also
+// counts open requests: a workload should have no open requests when it calls
+// LostSince. LostSince returns an error if it could not find the answer.
 func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 	now, failed, err := s.look(ctx)
 	if err != nil {
 		return Losses{}, err
 	}
 	if c.Moment.Chip != now.Moment.Chip {
-		return Losses{}, fmt.Errorf("the checkpoint is of chip %s, and this is %s", c.Moment.Chip, now.Moment.Chip)
+		return Losses{}, fmt.Errorf("the checkpoint is of chip %s, but this session starts from chip %s; compare checkpoints of the same chip", c.Moment.Chip, now.Moment.Chip)
 	}
 	l := Losses{Chip: now.Moment.Chip, Restarted: c.Moment.Incarnation != now.Moment.Incarnation, Peers: []PeerLosses{}, Now: now}
 	by := map[wire.FabricNodeID]*PeerLosses{}
@@ -128,7 +131,7 @@ func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 	}
 	for _, e := range now.Moment.Since(&c.Moment) {
 		if p := by[e.Dst]; p != nil {
-			p.Lost, p.Unknown, p.Open = e.Fates[chip.FateLost], e.Fates[chip.FateUnknown], e.Open
+			p.Lost, p.Unknown, p.Open = e.Fates[flow.FateLost], e.Fates[flow.FateUnknown], e.Open
 			p.without(failed[e.Dst])
 		}
 	}
@@ -141,7 +144,8 @@ func (s *Session) LostSince(ctx context.Context, c Checkpoint) (Losses, error) {
 	return l, nil
 }
 
-// without takes the question itself out of the counts, where the question ended badly.
+// without corrects the counts if LostSince's own read of the chip failed with err. The
+// corrected counts leave out this read.
 func (p *PeerLosses) without(err error) {
 	var lost *LostError
 	var unknown *OutcomeUnknownError
@@ -150,13 +154,14 @@ func (p *PeerLosses) without(err error) {
 		p.Lost -= min(p.Lost, 1)
 	case errors.As(err, &unknown) && p.Unknown > 0:
 		p.Unknown--
-	case errors.As(err, &unknown): // the caller has stopped waiting for the question's answer
+	case errors.As(err, &unknown): // the caller has stopped waiting for the answer to the read
 		p.Open -= min(p.Open, 1)
 	}
 }
 
-// look reads the incarnations of all chips, and then takes the chip's counts. The
-// counts so include losses of a chip that restarted after look read its incarnation.
+// look reads the incarnations of all chips, and then takes the chip's counts. Because
+// of this order, the counts include the losses of a chip that restarted after look read
+// the chip's incarnation.
 func (s *Session) look(ctx context.Context) (Checkpoint, map[wire.FabricNodeID]error, error) {
 	counter, ok := s.f.(Counter)
 	if !ok {
@@ -190,11 +195,11 @@ func (s *Session) look(ctx context.Context) (Checkpoint, map[wire.FabricNodeID]e
 	return c, failed, err
 }
 
-// life reads the incarnation of the chip that answers.
+// life reads the incarnation of chip n from the life register of the chip.
 func (s *Session) life(ctx context.Context, n wire.FabricNodeID) (wire.Incarnation, error) {
 	a, ok := noc.LifeRegister(s.Topology().Arch)
 	if !ok {
-		return 0, fmt.Errorf("%s chips have no life register", s.Topology().Arch)
+		return 0, fmt.Errorf("chips of architecture %s have no life register", s.Topology().Arch)
 	}
 	var b [noc.LifeSize]byte
 	err := s.Read(ctx, n, a, b[:])

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
@@ -43,10 +43,10 @@ func TestTheQuestionIsNoLoss(t *testing.T) {
 // Of a moment of another life nothing is subtracted; of the same one, each destination's own.
 func TestSince(t *testing.T) {
 	a, b := wire.FabricNodeID{Chip: 1}, wire.FabricNodeID{Chip: 2}
-	before := chip.Moment{Incarnation: 1, Ends: []chip.Ends{{Dst: b, Fates: [4]uint64{5, 0, 1, 0}, Open: 7}}}
-	now := chip.Moment{Incarnation: 1, Ends: []chip.Ends{{Dst: a, Fates: [4]uint64{1, 0, 0, 2}}, {Dst: b, Fates: [4]uint64{9, 0, 4, 0}, Open: 3}}}
+	before := flow.Moment{Incarnation: 1, Ends: []flow.Ends{{Dst: b, Fates: [4]uint64{5, 0, 1, 0}, Open: 7}}}
+	now := flow.Moment{Incarnation: 1, Ends: []flow.Ends{{Dst: a, Fates: [4]uint64{1, 0, 0, 2}}, {Dst: b, Fates: [4]uint64{9, 0, 4, 0}, Open: 3}}}
 	got := now.Since(&before)
-	if got[0] != now.Ends[0] || got[1] != (chip.Ends{Dst: b, Fates: [4]uint64{4, 0, 3, 0}, Open: 3}) || now.Ends[1].Fates[0] != 9 {
+	if got[0] != now.Ends[0] || got[1] != (flow.Ends{Dst: b, Fates: [4]uint64{4, 0, 3, 0}, Open: 3}) || now.Ends[1].Fates[0] != 9 {
 		t.Errorf("%+v; the moment is %+v", got, now)
 	}
 	before.Incarnation = 2

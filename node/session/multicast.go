@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"strings"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
-// MulticastError says which chips did not perform a multicast, or may not have.
-// All other members have performed the multicast.
+// MulticastError lists the chips that did not perform a multicast, and the chips that
+// may not have performed the multicast. All other members have performed the multicast.
 type MulticastError struct {
-	Errors []error // one error for each such chip, by chip: *RefusedError, *LostError or *OutcomeUnknownError
+	Errors []error // one error for each of these chips, in the order of the chips: *RefusedError, *LostError or *OutcomeUnknownError
 }
 
-// Error names the chips and what happened there.
+// Error names the chips and what happened at each chip.
 func (e *MulticastError) Error() string {
 	var b strings.Builder
 	for i, m := range e.Errors {
@@ -28,23 +28,23 @@ func (e *MulticastError) Error() string {
 	return "multicast: " + b.String()
 }
 
-// Unwrap gives the chips' errors to errors.Is and errors.As.
+// Unwrap returns the chips' errors, for errors.Is and errors.As.
 func (e *MulticastError) Unwrap() []error { return e.Errors }
 
-func multicastFailure(r *chip.Request, res *chip.Result) error {
+func multicastFailure(r *flow.Request, res *flow.Result) error {
 	e := &MulticastError{}
 	for _, m := range res.Members {
 		one := *r
 		one.Dst = m.Node
-		e.Errors = append(e.Errors, failure(&one, &chip.Result{Fate: m.Fate, Outcome: m.Outcome, Drop: m.Drop, At: m.At, Doubt: m.Doubt}))
+		e.Errors = append(e.Errors, failure(&one, &flow.Result{Fate: m.Fate, Outcome: m.Outcome, Drop: m.Drop, At: m.At, Doubt: m.Doubt}))
 	}
 	return e
 }
 
-// Line is n chips in one direction, the first of which is start hops away: the
-// ranges of the linear API. On an axis that wraps, the chips may run round the ring.
-// Start and n are at least 1, and the last chip is at most 255 hops away. For
-// other values Line returns no ranges.
+// Line returns the ranges of n chips in one direction, as in the linear API. The first
+// of these chips is "start" hops away. On an axis that wraps, the chips may run round
+// the ring. Both start and n are at least 1, and the last chip is at most 255 hops
+// away. For other values Line returns no ranges.
 func Line(d wire.Direction, start, n int) (r wire.Ranges) {
 	if d < wire.NumDirections && start >= 1 && n >= 1 && start+n-1 <= 255 {
 		r.Hops[d], r.Skip[d] = uint8(start+n-1), uint8(start-1)
@@ -52,52 +52,55 @@ func Line(d wire.Direction, start, n int) (r wire.Ranges) {
 	return r
 }
 
-// Away is the chip that lies hops away in one direction: the destination of the linear API's unicast.
+// Away returns the chip at a distance of "hops" hops in one direction. A unicast of the
+// linear API has this chip as destination.
 func (s *Session) Away(d wire.Direction, hops int) (wire.FabricNodeID, error) {
 	at := s.Self()
 	if d >= wire.NumDirections || hops < 0 || hops > wire.MaxHops {
-		return at, fmt.Errorf("%d hops %s: want 0 to %d, east, west, north or south", hops, d, wire.MaxHops)
+		return at, fmt.Errorf("%d hops %s: want 0 to %d hops east, west, north or south", hops, d, wire.MaxHops)
 	}
 	for k := range hops {
 		next, ok := s.Topology().Neighbour(at, d, 0)
 		if !ok || next.Mesh != at.Mesh {
-			return at, fmt.Errorf("%d hops %s from %s: the mesh ends after %d", hops, d, s.Self(), k)
+			return at, fmt.Errorf("%d hops %s from chip %s: the mesh has only %d hops in this direction", hops, d, s.Self(), k)
 		}
 		at = next
 	}
 	return at, nil
 }
 
-// MulticastWrite writes data to the same address of all chips within ranges of
-// the session's own chip, in packets of up to 4 KiB. The session's own chip is not
-// one of them. After an error, some chips may have performed some of the packets.
+// MulticastWrite writes data to the same address of all chips within ranges of this
+// Session's own chip, in packets of up to 4 KiB. MulticastWrite does not write to the
+// own chip. After an error, some chips may have performed some of the packets.
 func (s *Session) MulticastWrite(ctx context.Context, to wire.Ranges, a wire.NocAddr, data []byte, o ...Option) error {
 	if len(data) <= wire.MaxPayload {
-		return s.multicast(ctx, to, chip.Request{Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a}, Payload: data}, o)
+		return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a}, Payload: data}, o)
 	}
 	if err := somewhere(to); err != nil {
 		return err
 	}
-	return s.pieces(ctx, len(data), func(off, n int) chip.Request {
-		return with(chip.Request{Dst: s.Self(), Ranges: to, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
+	return s.pieces(ctx, len(data), func(off, n int) flow.Request {
+		return with(flow.Request{Dst: s.Self(), Ranges: to, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
 	}, nil)
 }
 
 // MulticastInlineWrite writes one 32-bit word at all chips within ranges. The address is a multiple of 4.
 func (s *Session) MulticastInlineWrite(ctx context.Context, to wire.Ranges, a wire.NocAddr, value uint32, o ...Option) error {
-	return s.multicast(ctx, to, chip.Request{Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o)
+	return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o)
 }
 
-// MulticastInc adds to a 32-bit counter at all chips within ranges. With flush, each
-// chip first performs earlier multicasts of this session to the same ranges on the
-// same plane. Other writes are another flow. The address is a multiple of 4.
+// MulticastInc adds the value "add" to a 32-bit counter at all chips within ranges.
+// With flush, each chip first performs earlier multicasts of this Session to the same
+// ranges on the same plane. A flush does not wait for other writes, because other
+// writes belong to another flow. The address is a multiple of 4.
 func (s *Session) MulticastInc(ctx context.Context, to wire.Ranges, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
-	return s.multicast(ctx, to, chip.Request{Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o)
+	return s.multicast(ctx, to, flow.Request{Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o)
 }
 
-// MulticastWriteInc writes up to 4 KiB at all chips within ranges and then adds to a counter there, in one packet.
+// MulticastWriteInc writes up to 4 KiB at all chips within ranges, and then adds to a
+// counter at each of these chips, in one packet.
 func (s *Session) MulticastWriteInc(ctx context.Context, to wire.Ranges, a wire.NocAddr, data []byte, counter wire.NocAddr, add uint32, flush bool, o ...Option) error {
-	return s.multicast(ctx, to, chip.Request{Payload: data,
+	return s.multicast(ctx, to, flow.Request{Payload: data,
 		Command: wire.Command{Type: wire.NocFusedInc, Addr: a, Sem: counter, Value: add, Flush: flush}}, o)
 }
 
@@ -110,17 +113,18 @@ func (s *Session) MulticastScatter(ctx context.Context, to wire.Ranges, chunks [
 	return s.multicast(ctx, to, r, o)
 }
 
-// somewhere refuses ranges without hops.
+// somewhere returns an error for ranges without hops.
 func somewhere(r wire.Ranges) error {
 	if !r.Any() {
-		return errors.New("a multicast to no chips: want 1 to 255 hops in some direction")
+		return errors.New("a multicast to no chips: want 1 to 255 hops in at least one direction")
 	}
 	return nil
 }
 
-// multicast submits one request to many chips and waits until all have answered.
-// A chip that refused the request for lack of room gets the request again, as a unicast.
-func (s *Session) multicast(ctx context.Context, to wire.Ranges, r chip.Request, o []Option) error {
+// multicast submits one request to many chips and waits until all these chips have
+// answered. If a chip refused the request for lack of room or after a restart,
+// multicast sends the request to this chip again, as a unicast.
+func (s *Session) multicast(ctx context.Context, to wire.Ranges, r flow.Request, o []Option) error {
 	if err := somewhere(to); err != nil {
 		return err
 	}
@@ -134,7 +138,7 @@ func (s *Session) multicast(ctx context.Context, to wire.Ranges, r chip.Request,
 	for _, m := range res.Members {
 		one := r
 		one.Dst, one.Ranges = m.Node, wire.Ranges{}
-		end := chip.Result{Fate: m.Fate, Outcome: m.Outcome, Drop: m.Drop, At: m.At, Doubt: m.Doubt}
+		end := flow.Result{Fate: m.Fate, Outcome: m.Outcome, Drop: m.Drop, At: m.At, Doubt: m.Doubt}
 		failed := failure(&one, &end)
 		if passing(&end) {
 			_, failed = s.do(ctx, one)

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
@@ -14,12 +14,12 @@ import (
 // scripted is a fabric that answers as it is told.
 type scripted struct {
 	mu    sync.Mutex
-	asked []chip.Request
-	ends  []chip.Result
+	asked []flow.Request
+	ends  []flow.Result
 }
 
 // Submit answers each request with the next end.
-func (f *scripted) Submit(_ context.Context, rs []chip.Request, done func(int, chip.Result)) (int, error) {
+func (f *scripted) Submit(_ context.Context, rs []flow.Request, done func(int, flow.Result)) (int, error) {
 	for i, r := range rs {
 		f.mu.Lock()
 		f.asked = append(f.asked, r)
@@ -41,10 +41,10 @@ func at(c int) wire.FabricNodeID { return wire.FabricNodeID{Chip: wire.ChipID(c)
 
 // A member that lacked room is asked again, alone: those that performed the multicast must not do so twice.
 func TestMulticastAgainWhereThereWasNoRoom(t *testing.T) {
-	full := chip.MemberResult{Node: at(2), Fate: chip.FateRefused, Outcome: wire.OutcomeOverflow}
-	f := &scripted{ends: []chip.Result{
-		{Fate: chip.FateRefused, Outcome: wire.OutcomeOverflow, Members: []chip.MemberResult{full}},
-		{Fate: chip.FateDone},
+	full := flow.MemberResult{Node: at(2), Fate: flow.FateRefused, Outcome: wire.OutcomeOverflow}
+	f := &scripted{ends: []flow.Result{
+		{Fate: flow.FateRefused, Outcome: wire.OutcomeOverflow, Members: []flow.MemberResult{full}},
+		{Fate: flow.FateDone},
 	}}
 	if err := New(f).MulticastInc(context.Background(), Line(wire.East, 1, 3), 64, 1, false); err != nil {
 		t.Error(err)
@@ -56,10 +56,10 @@ func TestMulticastAgainWhereThereWasNoRoom(t *testing.T) {
 
 // The error names each member that failed, by the types of unicast.
 func TestMulticastErrorNamesTheMembers(t *testing.T) {
-	f := &scripted{ends: []chip.Result{{Fate: chip.FateUnknown, Members: []chip.MemberResult{
-		{Node: at(1), Fate: chip.FateRefused, Outcome: wire.OutcomeMisaligned},
-		{Node: at(2), Fate: chip.FateLost, Drop: wire.DropNextHopDead, At: at(1)},
-		{Node: at(3), Fate: chip.FateUnknown, Doubt: chip.DoubtRestarted},
+	f := &scripted{ends: []flow.Result{{Fate: flow.FateUnknown, Members: []flow.MemberResult{
+		{Node: at(1), Fate: flow.FateRefused, Outcome: wire.OutcomeMisaligned},
+		{Node: at(2), Fate: flow.FateLost, Drop: wire.DropNextHopDead, At: at(1)},
+		{Node: at(3), Fate: flow.FateUnknown, Doubt: flow.DoubtRestarted},
 	}}}}
 	err := New(f).MulticastWrite(context.Background(), Line(wire.East, 1, 3), 64, []byte("x"))
 	var many *MulticastError
@@ -70,7 +70,7 @@ func TestMulticastErrorNamesTheMembers(t *testing.T) {
 		!errors.As(err, &lost) || lost.Dst != at(2) || lost.At != at(1) || !errors.As(err, &unknown) || unknown.Dst != at(3) {
 		t.Errorf("%v", err)
 	}
-	want := "multicast: chip M0D1 refused 0-0:0x40: misaligned; chip M0D2 unreachable: dropped at M0D1: next hop dead; not performed; chip M0D3: outcome unknown: destination restarted, or missed what came first"
+	want := "multicast: chip M0D1 refused 0-0:0x40: misaligned; chip M0D2 unreachable: chip M0D1 dropped the request: next hop dead; not performed; chip M0D3: outcome unknown: destination restarted, or missed what came first"
 	if err != nil && err.Error() != want {
 		t.Errorf("%q, want %q", err, want)
 	}

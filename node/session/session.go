@@ -1,30 +1,33 @@
-// Package session is the blocking programming interface of the fabric, for Go
-// programs: what a kernel's fabric API is on the device (Spec §4).
+// Package session is the blocking programming interface of the fabric, for Go programs.
+// A program on a host calls this package as a kernel on a device calls the fabric API
+// (Spec §4).
 //
-// A program beside a running fabric opens the fabric and gets a session on one of
-// its chips:
+// A program beside a running fabric opens the fabric and gets a [Session] on one of the
+// fabric's chips:
 //
 //	f, err := fabric.Open(ctx, "default") // the fabric that 'ttfabric up' started
 //	s, err := f.Session(src)              // commands start from this chip
 //	err = s.Write(ctx, dst, wire.NewNocAddr(1, 1, 0x1000), []byte("hello"))
 //
-// A program that is every chip of a fabric gets its session from package process:
+// 'ttfabric up --program' runs one program as every chip of a fabric. Such a program
+// gets its [Session] from package process:
 //
 //	func main() { process.Main(hello) } // started with 'ttfabric up --program ./hello'
 //	func hello(ctx context.Context, s *session.Session) error { ... }
 //
 // # Calls and their errors
 //
-// A [Session] stands on a [Fabric]: a chip in this process, or a chip behind its
-// API. Each call blocks until the fate of its command is known. A nil error means
-// that the destination performed the command. The type of an error says more:
+// A [Session] uses a [Fabric]: a chip in this process, or a chip that the program
+// reaches through the chip's API. Each call blocks until the fate of the call's command
+// is known. A nil error means that the destination performed the command. The type of
+// an error says more:
 //
-//   - [RefusedError]: the destination did not perform the command, and says why.
+//   - [RefusedError]: the destination did not perform the command, and the error says why.
 //   - [LostError]: the command did not arrive, and was not performed.
 //   - [OutcomeUnknownError]: nobody knows whether the command was performed.
-//   - [NoWayError]: the fabric has no route to the destination.
+//   - [NoRouteError]: the fabric has no route to the destination.
 //
-// Many goroutines may call at once. One call keeps several packets in flight.
+// Many goroutines may call a Session at once. One call keeps several packets in flight.
 package session
 
 import (
@@ -33,18 +36,18 @@ import (
 	"fmt"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
 // Fabric starts requests and tells how they end.
 type Fabric interface {
-	// Submit starts requests in order. It may block for room until ctx ends. It
-	// returns how many requests it started, and an error where it did not start all.
-	// For each started request, Submit's fabric calls done once, with the request's
-	// index; done must not block.
-	Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error)
+	// Submit starts requests in order. Submit may wait for room until ctx ends. Submit
+	// returns how many requests it started. If Submit did not start all requests, it
+	// also returns an error. For each started request, the fabric calls the function
+	// "done" once, with the request's index. The function "done" must not block.
+	Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error)
 	Self() wire.FabricNodeID
 	Topology() *topo.Topology
 }
@@ -52,14 +55,14 @@ type Fabric interface {
 // Limits and times.
 const (
 	InFlight       = 256                    // packets that one call keeps in flight
-	againRetries   = 200                    // times that a call repeats a request that was refused for lack of room
-	againWait      = 2 * time.Millisecond   // before the first repetition; the wait doubles up to againMax
+	againRetries   = 200                    // most repetitions of a request that the destination refused for lack of room
+	againWait      = 2 * time.Millisecond   // wait before the first repetition; the wait doubles up to againMax
 	againMax       = 100 * time.Millisecond // longest wait before a repetition
 	againDoublings = 6                      // doublings after which the wait is againMax
 )
 
-// OutcomeUnknownError says that a command may have been performed or not. Its
-// destination restarted, the route died, or no answer came.
+// OutcomeUnknownError says that nobody knows whether the destination performed a
+// command. The destination restarted, the route died, or no answer came.
 type OutcomeUnknownError struct {
 	Dst    wire.FabricNodeID
 	Reason string
@@ -70,19 +73,21 @@ func (e *OutcomeUnknownError) Error() string {
 	return fmt.Sprintf("chip %s: outcome unknown: %s", e.Dst, e.Reason)
 }
 
-// ErrUnreachable is what an error of a command matches, by [errors.Is], where the
-// fabric's tables have no route to the destination left. The error is a
-// [LostError] if the command was not performed. It is an [OutcomeUnknownError] if
-// the command was under way when the last route died, and a [NoWayError] if the
-// fabric never had a route.
-var ErrUnreachable = errors.New("no way to the chip is left")
+// ErrUnreachable is the target that a program passes to [errors.Is] with the error of a
+// command. The error matches if the fabric's tables have no route to the destination. A
+// matching error is a [LostError] if the destination did not perform the command. A
+// matching error is an [OutcomeUnknownError] if the command was under way when the last
+// route died. A matching error is a [NoRouteError] if the fabric never had a route. If
+// one route died and another route still exists, the error does not match. The next
+// command may then succeed.
+var ErrUnreachable = errors.New("no route to the chip is left")
 
-// Is reports whether the last route to the chip died: see [ErrUnreachable].
+// Is reports whether err is [ErrUnreachable] and the last route to the chip died.
 func (e *OutcomeUnknownError) Is(err error) bool {
-	return err == ErrUnreachable && e.Reason == chip.DoubtUnreachable.String()
+	return err == ErrUnreachable && e.Reason == flow.DoubtUnreachable.String()
 }
 
-// Is reports whether the fabric had no route to the chip: see [ErrUnreachable].
+// Is reports whether err is [ErrUnreachable] and the fabric had no route to the chip.
 func (e *LostError) Is(err error) bool {
 	return err == ErrUnreachable && e.Reason == wire.DropUnreachable
 }
@@ -94,7 +99,7 @@ type RefusedError struct {
 	Addr    wire.NocAddr
 }
 
-// Error names the chip, the address and what is wrong with it.
+// Error names the chip, the address and the destination's reason for the refusal.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("chip %s refused %s: %s", e.Dst, e.Addr, e.Outcome)
 }
@@ -102,75 +107,81 @@ func (e *RefusedError) Error() string {
 // LostError says that a command did not reach its destination, and was not performed.
 type LostError struct {
 	Dst    wire.FabricNodeID
-	Reason wire.DropReason   // why a chip dropped the command; 0 where the destination saw a gap instead
-	At     wire.FabricNodeID // the chip that dropped the command, where there is a Reason
+	Reason wire.DropReason   // why a chip dropped the command; 0 if the destination saw a gap instead
+	At     wire.FabricNodeID // the chip that dropped the command, if Reason is not 0
 }
 
-// Error names the chip, and where and why the command was dropped.
+// Error names the destination, the chip that dropped the command, and the reason.
 func (e *LostError) Error() string {
 	if e.Reason == wire.DropUnreachable {
-		return fmt.Sprintf("chip %s unreachable: at %s, no way round the faults is left; not performed", e.Dst, e.At)
+		return fmt.Sprintf("chip %s unreachable: at chip %s, no route round the faults is left; not performed", e.Dst, e.At)
 	}
 	if e.Reason == 0 {
-		return fmt.Sprintf("chip %s: lost on the way, not performed", e.Dst)
+		return fmt.Sprintf("chip %s: the request was lost on its route, not performed", e.Dst)
 	}
-	return fmt.Sprintf("chip %s unreachable: dropped at %s: %s; not performed", e.Dst, e.At, e.Reason)
+	return fmt.Sprintf("chip %s unreachable: chip %s dropped the request: %s; not performed", e.Dst, e.At, e.Reason)
 }
 
-// NoWayError says that the declared fabric has no route to a chip on a plane. A
-// 1D fabric, for example, has none between the lines of a mesh. Waiting does not help.
-type NoWayError struct {
+// NoRouteError says that the declared fabric has no route to a chip on a plane. A 1D
+// fabric, for example, has no routes between the lines of a mesh. A retry fails in the
+// same way.
+type NoRouteError struct {
 	Src, Dst wire.FabricNodeID
 	Plane    wire.Plane
 }
 
 // Error names the chips and the plane, and the command that lists the routes.
-func (e *NoWayError) Error() string {
-	return fmt.Sprintf("there is no way from %s to %s on plane %d: 'ttfabric routes' shows those that there are", e.Src, e.Dst, e.Plane)
+func (e *NoRouteError) Error() string {
+	return fmt.Sprintf("there is no route from %s to %s on plane %d; 'ttfabric routes' shows the routes that exist", e.Src, e.Dst, e.Plane)
 }
 
-// Is reports whether the other error is [ErrUnreachable].
-func (e *NoWayError) Is(err error) bool { return err == ErrUnreachable }
+// Is reports whether err is [ErrUnreachable].
+func (e *NoRouteError) Is(err error) bool { return err == ErrUnreachable }
 
-// Session is the interface for programs. It is safe for concurrent use.
+// Session is the interface for programs. A Session is safe for concurrent use.
 type Session struct{ f Fabric }
 
-// New returns a session on a fabric.
+// New returns a Session on a fabric.
 func New(f Fabric) *Session { return &Session{f} }
 
-// Self is the chip that the session's commands start from.
+// Self returns the chip that this Session's commands start from.
 func (s *Session) Self() wire.FabricNodeID { return s.f.Self() }
 
-// Topology is the machine.
+// Topology returns the topology of this Session's fabric.
 func (s *Session) Topology() *topo.Topology { return s.f.Topology() }
 
 // Option qualifies a call.
-type Option func(*chip.Request)
+type Option func(*flow.Request)
 
-// OnPlane chooses the routing plane (Spec §2.2.2); 0 without it.
-func OnPlane(p wire.Plane) Option { return func(r *chip.Request) { r.Plane = p } }
+// OnPlane chooses the routing plane (Spec §2.2.2) of a call. A call without OnPlane
+// uses plane 0.
+func OnPlane(p wire.Plane) Option { return func(r *flow.Request) { r.Plane = p } }
 
-// OtherWay makes a call's packets take the other direction round a ring, where
-// both directions are equally long: between opposite chips of a ring of even
-// length. A program can so use both directions. Elsewhere OtherWay changes nothing.
-// Packets with OtherWay keep their order among themselves, and no order with packets
-// without OtherWay. Multicasts and [Via] refuse OtherWay.
-func OtherWay() Option { return func(r *chip.Request) { r.Other = true } }
+// OtherWay makes a call's packets take the other direction round a ring, if both
+// directions are equally long. Both directions are equally long between opposite chips
+// of a ring of even length. With OtherWay in some calls, a program can use both
+// directions. Between other chips OtherWay changes nothing. The packets of calls with
+// OtherWay stay in order. No order holds between the packets of calls with OtherWay and
+// the packets of calls without OtherWay. Calls with OtherWay fail if they are
+// multicasts or also have [Via].
+func OtherWay() Option { return func(r *flow.Request) { r.Other = true } }
 
-// Traced has every chip on the route note the call's packets, see chip.Chip.Sightings.
-func Traced() Option { return func(r *chip.Request) { r.Trace = true } }
+// Traced makes every chip on the route record the call's packets. The method Sightings
+// of chip.Chip returns these records.
+func Traced() Option { return func(r *flow.Request) { r.Trace = true } }
 
-// Via makes a call's packets take the given hops, at most [wire.MaxHops],
-// instead of the routing table's. The hops lead to the destination, or round to the
-// chip itself. Such a route may break the order of dimensions that keeps the fabric
-// free of deadlock: keep fewer packets in flight than a channel has slots.
-func Via(hops ...wire.Direction) Option { return func(r *chip.Request) { r.Via = hops } }
+// Via makes a call's packets take the given hops, at most [wire.MaxHops], instead of
+// the hops from the routing table. The hops must end at the destination. If the
+// destination is the sending chip itself, the hops must lead back to this chip. A route
+// of Via may break the order of dimensions that keeps the fabric free of deadlock. With
+// Via, a program must keep fewer packets in flight than a channel has slots.
+func Via(hops ...wire.Direction) Option { return func(r *flow.Request) { r.Via = hops } }
 
 // Write writes data to dst, in packets of up to 4 KiB. After an error, the
 // destination may have performed some of the packets.
 func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, o ...Option) error {
-	build := func(off, n int) chip.Request {
-		return with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
+	build := func(off, n int) flow.Request {
+		return with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: a.Add(off)}, Payload: data[off : off+n]}, o)
 	}
 	if len(data) <= wire.MaxPayload {
 		_, err := s.do(ctx, build(0, len(data)))
@@ -181,12 +192,12 @@ func (s *Session) Write(ctx context.Context, dst wire.FabricNodeID, a wire.NocAd
 
 // Read reads len(b) bytes from dst into b.
 func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, b []byte, o ...Option) error {
-	build := func(off, n int) chip.Request {
-		return with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocRead, Addr: a.Add(off), Size: uint16(n)}}, o)
+	build := func(off, n int) flow.Request {
+		return with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocRead, Addr: a.Add(off), Size: uint16(n)}}, o)
 	}
-	return s.pieces(ctx, len(b), build, func(off, n int, r chip.Result) error {
+	return s.pieces(ctx, len(b), build, func(off, n int, r flow.Result) error {
 		if len(r.Data) != n {
-			return fmt.Errorf("chip %s answered %d bytes to a read of %d", dst, len(r.Data), n)
+			return fmt.Errorf("chip %s answered a read of %d bytes with %d bytes", dst, n, len(r.Data))
 		}
 		copy(b[off:], r.Data)
 		return nil
@@ -195,20 +206,21 @@ func (s *Session) Read(ctx context.Context, dst wire.FabricNodeID, a wire.NocAdd
 
 // InlineWrite writes one 32-bit word that travels in the packet's header. The address is a multiple of 4.
 func (s *Session) InlineWrite(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, value uint32, o ...Option) error {
-	_, err := s.do(ctx, with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o))
+	_, err := s.do(ctx, with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocInlineWrite, Addr: a, Value: value}}, o))
 	return err
 }
 
-// AtomicInc adds to a 32-bit counter. With flush, the destination performs earlier
-// writes of this session on the same plane first. The address is a multiple of 4.
+// AtomicInc adds the value "add" to a 32-bit counter at dst. With flush, the
+// destination first performs earlier writes of this Session on the same plane. The
+// address is a multiple of 4.
 func (s *Session) AtomicInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, add uint32, flush bool, o ...Option) error {
-	_, err := s.do(ctx, with(chip.Request{Dst: dst, Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o))
+	_, err := s.do(ctx, with(flow.Request{Dst: dst, Command: wire.Command{Type: wire.NocAtomicInc, Addr: a, Value: add, Flush: flush}}, o))
 	return err
 }
 
 // WriteInc writes up to 4 KiB and then adds to a 32-bit counter, in one packet.
 func (s *Session) WriteInc(ctx context.Context, dst wire.FabricNodeID, a wire.NocAddr, data []byte, counter wire.NocAddr, add uint32, flush bool, o ...Option) error {
-	_, err := s.do(ctx, with(chip.Request{Dst: dst, Payload: data,
+	_, err := s.do(ctx, with(flow.Request{Dst: dst, Payload: data,
 		Command: wire.Command{Type: wire.NocFusedInc, Addr: a, Sem: counter, Value: add, Flush: flush}}, o))
 	return err
 }
@@ -230,9 +242,9 @@ func (s *Session) ScatterWrite(ctx context.Context, dst wire.FabricNodeID, chunk
 	return err
 }
 
-func scatter(chunks []Chunk) (chip.Request, error) {
+func scatter(chunks []Chunk) (flow.Request, error) {
 	if len(chunks) < 2 || len(chunks) > wire.MaxScatter {
-		return chip.Request{}, fmt.Errorf("scatter write of %d chunks: want 2 to %d", len(chunks), wire.MaxScatter)
+		return flow.Request{}, fmt.Errorf("a scatter write of %d chunks: want 2 to %d chunks", len(chunks), wire.MaxScatter)
 	}
 	c := wire.Command{Type: wire.NocScatterWrite, Chunks: uint8(len(chunks))}
 	var data []byte
@@ -240,18 +252,20 @@ func scatter(chunks []Chunk) (chip.Request, error) {
 		c.Scatter[i], c.Sizes[i] = k.Addr, uint16(len(k.Data))
 		data = append(data, k.Data...)
 	}
-	return chip.Request{Command: c, Payload: data}, nil
+	return flow.Request{Command: c, Payload: data}, nil
 }
 
-// Ping sends an empty packet to dst and returns the time until the packet's completion was back.
+// Ping sends an empty packet to dst. Ping returns the time from the sending to the
+// arrival of the packet's completion.
 func (s *Session) Ping(ctx context.Context, dst wire.FabricNodeID, o ...Option) (time.Duration, error) {
-	r, err := s.do(ctx, with(chip.Request{Dst: dst, Probe: true}, o))
+	r, err := s.do(ctx, with(flow.Request{Dst: dst, Probe: true}, o))
 	return r.Done.Sub(r.Sent), err
 }
 
-// Ready waits until every chip of the fabric answers, on the first plane with a
-// route to the chip. When ctx ends first, the error names a chip that does not
-// answer. Where no plane has a route to a chip, Ready fails at once with a [NoWayError].
+// Ready waits until every chip of the fabric answers. Ready asks each chip on the first
+// plane with a route to the chip. If ctx ends first, the error names a chip that does
+// not answer. If no plane has a route to a chip, Ready fails at once with a
+// [NoRouteError].
 func (s *Session) Ready(ctx context.Context) error {
 	for _, c := range s.Topology().Chips {
 		if err := s.answers(ctx, c.Node); err != nil {
@@ -265,7 +279,7 @@ func (s *Session) Ready(ctx context.Context) error {
 func (s *Session) answers(ctx context.Context, dst wire.FabricNodeID) error {
 	for plane := wire.Plane(0); ; {
 		_, err := s.Ping(ctx, dst, OnPlane(plane))
-		var none *NoWayError
+		var none *NoRouteError
 		switch {
 		case err == nil:
 			return nil
@@ -282,42 +296,44 @@ func (s *Session) answers(ctx context.Context, dst wire.FabricNodeID) error {
 	}
 }
 
-func with(r chip.Request, o []Option) chip.Request {
+func with(r flow.Request, o []Option) flow.Request {
 	if len(o) == 0 {
 		return r
 	}
 	return withOptions(r, o)
 }
 
-func withOptions(r chip.Request, o []Option) chip.Request {
+func withOptions(r flow.Request, o []Option) flow.Request {
 	for _, f := range o {
 		f(&r)
 	}
 	return r
 }
 
-// passing reports whether a destination refused a request, and did not perform the
-// request, for a reason that passes: lack of room, or a restart of the destination.
-func passing(r *chip.Result) bool {
-	return r.Fate == chip.FateRefused && r.Members == nil &&
+// passing reports whether a later repetition of a refused request can succeed. In this
+// case, the destination refused the request for lack of room or because the destination
+// restarted. The destination did not perform the request.
+func passing(r *flow.Result) bool {
+	return r.Fate == flow.FateRefused && r.Members == nil &&
 		(r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow || r.Outcome == wire.OutcomeUnknownFlow)
 }
 
-// againAfter is how long a call waits before it repeats such a request.
+// againAfter returns how long a call waits before repetition number try of a refused
+// request. The number of the first repetition is 0.
 func againAfter(try int) time.Duration { return min(againWait<<min(try, againDoublings), againMax) }
 
 // do submits one request and waits for the request's end.
-func (s *Session) do(ctx context.Context, r chip.Request) (chip.Result, error) {
-	ended := make(chan chip.Result, 1)
+func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
+	ended := make(chan flow.Result, 1)
 	for try := 0; ; try++ {
-		if _, err := s.f.Submit(ctx, []chip.Request{r}, func(_ int, r chip.Result) { ended <- r }); err != nil {
-			return chip.Result{}, err
+		if _, err := s.f.Submit(ctx, []flow.Request{r}, func(_ int, r flow.Result) { ended <- r }); err != nil {
+			return flow.Result{}, err
 		}
-		var res chip.Result
+		var res flow.Result
 		select {
 		case res = <-ended:
 		case <-ctx.Done():
-			return chip.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
+			return flow.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
 		}
 		if !passing(&res) || try == againRetries {
 			return res, failure(&r, &res)
@@ -330,21 +346,21 @@ func (s *Session) do(ctx context.Context, r chip.Request) (chip.Result, error) {
 	}
 }
 
-func failure(r *chip.Request, res *chip.Result) error {
+func failure(r *flow.Request, res *flow.Result) error {
 	switch {
 	case res.Members != nil:
 		return multicastFailure(r, res)
-	case res.Fate == chip.FateDone:
+	case res.Fate == flow.FateDone:
 		return nil
-	case res.Fate == chip.FateRefused && res.Err != nil:
+	case res.Fate == flow.FateRefused && res.Err != nil:
 		return res.Err
-	case res.Fate == chip.FateRefused:
+	case res.Fate == flow.FateRefused:
 		a := r.Command.Addr
 		if r.Command.Type == wire.NocScatterWrite {
 			a = r.Command.Scatter[0]
 		}
 		return &RefusedError{r.Dst, res.Outcome, a}
-	case res.Fate == chip.FateLost:
+	case res.Fate == flow.FateLost:
 		return &LostError{r.Dst, res.Drop, res.At}
 	}
 	if res.Err != nil {

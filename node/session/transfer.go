@@ -7,35 +7,35 @@ import (
 	"sync"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
-// transfer is one call that takes many packets. A transfer hands packets to the
-// fabric in batches, keeps up to InFlight of them under way, and gathers their ends.
+// transfer is one call that takes many packets. A transfer hands packets to the fabric
+// in batches, keeps up to InFlight packets under way, and collects how the packets end.
 type transfer struct {
 	s     *Session
 	ctx   context.Context
-	n     int                                   // bytes in all
-	build func(off, n int) chip.Request         // makes the request for n bytes from off on
-	took  func(off, n int, r chip.Result) error // takes the data of a packet that was performed; nil: packets bring none
+	n     int                                   // length of the transfer, in bytes
+	build func(off, n int) flow.Request         // makes the request for n bytes from offset off on
+	took  func(off, n int, r flow.Result) error // takes the data that a performed packet brought; nil if packets bring no data
 
 	mu    sync.Mutex
 	open  int           // packets under way
 	err   error         // the first error
 	wake  chan struct{} // a packet has ended
-	ended bool          // the caller has its answer
+	ended bool          // the call has returned to the caller
 	done  bool          // the destination performed a packet
-	anew  bool          // the destination restarted before it performed a packet: all packets go to its present incarnation
+	anew  bool          // the destination restarted before it performed a packet; all packets go to the present incarnation of the destination
 }
 
-// batchMin is the least number of packets in a batch, unless fewer are left.
+// batchMin is the least number of packets in a batch. The last batch may be smaller.
 const batchMin = InFlight / 4
 
 // pieces moves n bytes and returns the first error after all packets have ended.
-func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) chip.Request, took func(off, n int, r chip.Result) error) error {
+func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) flow.Request, took func(off, n int, r flow.Result) error) error {
 	t := &transfer{s: s, ctx: ctx, n: n, build: build, took: took, wake: make(chan struct{}, 1)}
-	rs := make([]chip.Request, 0, min(InFlight, t.packets()))
+	rs := make([]flow.Request, 0, min(InFlight, t.packets()))
 	for first := 0; first < t.packets(); {
 		want := min(batchMin, t.packets()-first)
 		if !t.wait(func() bool { return t.err != nil || InFlight-t.open >= want }) {
@@ -56,7 +56,7 @@ func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) chip
 			rs = append(rs, t.request(first+i))
 		}
 		base := first
-		started, err := s.f.Submit(ctx, rs, func(i int, r chip.Result) { t.end(base+i, 0, r) })
+		started, err := s.f.Submit(ctx, rs, func(i int, r flow.Result) { t.end(base+i, 0, r) })
 		if err != nil {
 			t.mu.Lock()
 			t.open -= k - started
@@ -76,13 +76,13 @@ func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) chip
 
 func (t *transfer) packets() int { return (t.n + wire.MaxPayload - 1) / wire.MaxPayload }
 
-func (t *transfer) request(i int) chip.Request {
+func (t *transfer) request(i int) flow.Request {
 	off := i * wire.MaxPayload
 	return t.build(off, min(wire.MaxPayload, t.n-off))
 }
 
-// wait blocks until ready holds. wait calls ready under the lock. wait returns
-// false when the context ended before.
+// wait blocks until the function "ready" returns true. wait holds the lock when it
+// calls "ready". If the context ends first, wait returns false.
 func (t *transfer) wait(ready func() bool) bool {
 	for {
 		t.mu.Lock()
@@ -99,7 +99,7 @@ func (t *transfer) wait(ready func() bool) bool {
 	}
 }
 
-// leave answers the caller while packets are still under way.
+// leave ends the call while packets are still under way, and returns the call's error.
 func (t *transfer) leave() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,8 +114,8 @@ func (t *transfer) fail(err error) {
 	}
 }
 
-// end takes the end of packet i.
-func (t *transfer) end(i, try int, r chip.Result) {
+// end handles the end of packet i.
+func (t *transfer) end(i, try int, r flow.Result) {
 	again, torn := t.again(try, &r)
 	if again {
 		time.AfterFunc(againAfter(try), func() {
@@ -127,7 +127,7 @@ func (t *transfer) end(i, try int, r chip.Result) {
 			again := t.request(i)
 			again.Payload = slices.Clone(again.Payload) // after the answer, the caller may reuse the buffer
 			t.mu.Unlock()
-			_, err := t.s.f.Submit(t.ctx, []chip.Request{again}, func(_ int, r chip.Result) { t.end(i, try+1, r) })
+			_, err := t.s.f.Submit(t.ctx, []flow.Request{again}, func(_ int, r flow.Result) { t.end(i, try+1, r) })
 			if err != nil {
 				t.mu.Lock()
 				t.fail(err)
@@ -139,7 +139,7 @@ func (t *transfer) end(i, try int, r chip.Result) {
 	t.mu.Lock()
 	if q := t.request(i); torn {
 		t.fail(&OutcomeUnknownError{q.Dst, "the destination restarted under way"})
-	} else if r.Fate != chip.FateDone {
+	} else if r.Fate != flow.FateDone {
 		t.fail(failure(&q, &r))
 	} else if t.took != nil && !t.ended {
 		t.fail(t.took(i*wire.MaxPayload, min(wire.MaxPayload, t.n-i*wire.MaxPayload), r))
@@ -147,17 +147,18 @@ func (t *transfer) end(i, try int, r chip.Result) {
 	t.settled()
 }
 
-// again reports whether the transfer repeats a packet, and notes how the packet
-// ended. Where the destination restarted after it performed some packets, the
-// others are not sent to its present incarnation: the transfer is torn.
-func (t *transfer) again(try int, r *chip.Result) (again, torn bool) {
+// again notes how a packet ended, and reports whether the transfer repeats the packet.
+// If the destination restarted after it performed some packets, the transfer is torn. A
+// torn transfer does not send its other packets to the present incarnation of the
+// destination.
+func (t *transfer) again(try int, r *flow.Result) (again, torn bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case r.Fate == chip.FateDone:
+	case r.Fate == flow.FateDone:
 		t.done = true
 		return false, false
-	case r.Outcome == wire.OutcomeUnknownFlow && r.Fate == chip.FateRefused && !t.anew:
+	case r.Outcome == wire.OutcomeUnknownFlow && r.Fate == flow.FateRefused && !t.anew:
 		if t.done {
 			return false, true
 		}
@@ -166,7 +167,7 @@ func (t *transfer) again(try int, r *chip.Result) (again, torn bool) {
 	return t.ctx.Err() == nil && try < againRetries && passing(r), false
 }
 
-// settled notes that a packet has ended, and unlocks.
+// settled notes that a packet has ended, and unlocks the transfer.
 func (t *transfer) settled() {
 	t.open--
 	t.mu.Unlock()

@@ -5,16 +5,16 @@ import (
 	"errors"
 	"testing"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
 // TestTornTransfer writes three packets to a chip that restarts: before the
 // first, all go to its present life; behind it, the write did not happen as a whole.
 func TestTornTransfer(t *testing.T) {
-	done := chip.Result{Fate: chip.FateDone}
-	restarted := chip.Result{Fate: chip.FateRefused, Outcome: wire.OutcomeUnknownFlow}
-	write := func(ends ...chip.Result) (int, error) {
+	done := flow.Result{Fate: flow.FateDone}
+	restarted := flow.Result{Fate: flow.FateRefused, Outcome: wire.OutcomeUnknownFlow}
+	write := func(ends ...flow.Result) (int, error) {
 		f := &scripted{ends: ends}
 		err := New(f).Write(context.Background(), at(1), wire.NewNocAddr(1, 1, 0), make([]byte, 3*wire.MaxPayload))
 		return len(f.asked), err

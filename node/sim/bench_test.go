@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/router"
 	"ttfabric/ttlink"
@@ -20,25 +20,25 @@ type flood struct {
 	s    *Sim
 	self int
 	left int
-	last chip.Request
+	last flow.Request
 	held bool
 }
 
 // Next makes a request.
-func (f *flood) Next(mono.Time) (chip.Request, bool) {
+func (f *flood) Next(mono.Time) (flow.Request, bool) {
 	if f.held {
 		f.held = false
 		return f.last, true
 	}
 	if f.left == 0 {
-		return chip.Request{}, false
+		return flow.Request{}, false
 	}
 	f.left--
 	dst := f.rng.IntN(len(f.s.machines) - 1)
 	if dst >= f.self {
 		dst++
 	}
-	f.last = chip.Request{Dst: f.s.machines[dst].node, Payload: floodData[:],
+	f.last = flow.Request{Dst: f.s.machines[dst].node, Payload: floodData[:],
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, uint64(f.self)*64)}}
 	return f.last, true
 }
@@ -49,7 +49,7 @@ var floodData [64]byte
 func (f *flood) Undo() { f.held = true }
 
 // Done needs nothing done.
-func (f *flood) Done(mono.Time, chip.Result) {}
+func (f *flood) Done(mono.Time, flow.Result) {}
 
 // Performed needs nothing done.
 func (f *flood) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.Command, *noc.Memory) {

@@ -9,22 +9,23 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// maxRecorded is how many datagrams of a direction are kept, to be sent again by an attacker.
+// maxRecorded is how many datagrams of each direction the simulator keeps, so that an attacker can
+// send them again.
 const maxRecorded = 64
 
-// cable is one cable of the machine, with the weather on it.
+// cable is one cable of the machine, with the faults that are in force on it.
 type cable struct {
 	topo.Cable
 	ports   [2]wire.PortID
 	chips   [2]*machine
-	avoided bool            // an operator took it out of service
-	way     [2]*fault.Model // by the side that sends
-	cuts    [2]int          // in force, by the side that sends
-	swapped *cable          // the other cable while their far ends are exchanged
-	up      [2]bool         // as the chips' links say
+	avoided bool            // an operator took the cable out of service
+	way     [2]*fault.Model // fault models of the two directions, by the side that sends
+	cuts    [2]int          // number of cuts in force, by the side that sends
+	swapped *cable          // the other cable, while the far ends of both cables are exchanged
+	up      [2]bool         // the state of the link at each side, as the side's chip reports it
 	renewed bool            // a session has ended although both ends live
-	lastBad mono.Time       // when either end was not up for the last time, or has just changed
-	record  [2][][]byte     // datagrams seen, by the side that sent them
+	lastBad mono.Time       // when either end was last not up, or last changed its state
+	record  [2][][]byte     // recorded datagrams, by the side that sent them
 	seen    [2]int
 }
 
@@ -79,12 +80,12 @@ func (s *Sim) carry(m *machine, ch wire.Channel, b []byte) {
 	}
 }
 
-// deliver plans a datagram's arrival.
+// deliver plans the arrival of a datagram.
 func (s *Sim) deliver(c *cable, side int, f *fault.Fate, b []byte) {
 	s.queue.send(f, s.now, c.chips[side], c.ports[side].Channel, b)
 }
 
-// keep records a datagram, in the place of an old one if there are many.
+// keep records a datagram. If there are already many, keep overwrites an old datagram.
 func (s *Sim) keep(e end, b []byte) {
 	r := &e.cable.record[e.side]
 	if len(*r) < maxRecorded {
@@ -97,11 +98,11 @@ func (s *Sim) keep(e end, b []byte) {
 
 func (c *cable) bothUp() bool { return c.up[0] && c.up[1] }
 
-// badSince reports whether the cable failed to connect its chips, or was out of
-// service, at any time from t on.
+// badSince reports whether the cable failed to connect its chips, or was out of service, at any
+// time from t on.
 func (c *cable) badSince(t mono.Time) bool { return !c.bothUp() || c.avoided || c.lastBad >= t }
 
-// markCables notes that a chip is gone.
+// markCables notes that a chip has died.
 func (s *Sim) markCables(m *machine) {
 	for _, c := range s.cables {
 		for side := range c.chips {

@@ -6,50 +6,57 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// The rules. Each names what a [Failure] says was broken.
+// These are the rules. Each rule has the name that a [Failure] gives.
 //
-//   - invariants: every machine's own (links, slots, buffers, counts), after each step.
-//   - progress: after the faults everything comes to rest within [SettleTime].
-//   - one end: a request ends once, and within maxOpen; and the chips count right how.
-//   - exactly once: what ended as done was performed once; what was refused or
-//     lost, never; what is unknown, at most once.
-//   - order: requests of a flow are performed in the order in which they were accepted.
-//   - as asked: what is performed is what was asked for.
-//   - reads: a read sees what the requests before it left, byte for byte.
-//   - memory: at the end of a life its memory is what the model's is.
-//   - cause: a request is lost or unknown only if a link on its way was not up,
-//     or a chip on it died, while it was under way. A pair whose route avoids
-//     all faults never notices them.
-//   - credits: at rest every receiver slot is free and its credit is at the peer.
-//   - conservation: at the end of each life, and at rest, every packet is accounted for, and what the neighbours of a
-//     chip that is gone know of it agrees with what it had counted (losses.go).
-//   - as routed: no packet leaves its plane, finds no way, or runs out of hops.
-//   - reach: after the faults every pair reaches each other on every plane.
+//   - invariants: the invariants of every machine hold (links, slots, buffers, counts), after each
+//     step.
+//   - progress: after the faults have ended, the fabric comes to rest within [SettleTime].
+//   - one end: a request ends once, and within maxOpen. The chips' own counts of how requests ended
+//     are right.
+//   - exactly once: if a request ended as done, its destination performed the request once. If a
+//     request was refused or lost, no chip performed it. If the end of a request is unknown, its
+//     destination performed the request at most once.
+//   - order: a destination performs the requests of a flow in the order in which their source
+//     accepted them.
+//   - as asked: a chip performs exactly the command that the source asked for.
+//   - reads: a read returns the bytes that the earlier requests of its flow left.
+//   - memory: at the end of an incarnation, its memory equals the model's memory.
+//   - cause: a request is lost or unknown only if a link on its route was not up, or a chip on its
+//     route died, while the request was under way. A pair whose route avoids all faults never
+//     notices the faults.
+//   - credits: at rest every receiver slot is free, and the slot's credit is at the peer.
+//   - conservation: every packet is accounted for at the end of each incarnation, and at rest. The
+//     neighbours of a chip that is gone know counts of the chip. These counts agree with the chip's
+//     own counts (losses.go).
+//   - as routed: no packet leaves its plane, lacks a route, or uses up its hops.
+//   - reach: after the faults have ended, each chip of every pair reaches the other on every plane.
 
-// maxOpen is how long a request may be open.
-const maxOpen = 3 * chip.FlowTimeout
+// maxOpen is the longest time for which a request may be open.
+const maxOpen = 3 * flow.FlowTimeout
 
-// sabotage breaks something, so that a test can see a checker find it.
+// sabotage names a fault of the emulator itself. A test uses a sabotage to see that a checker finds
+// the fault.
 type sabotage int
 
 const (
 	noSabotage        sabotage = iota
 	sabotageMemory             // flips a bit of memory
 	sabotageTwice              // performs a request twice
-	sabotageSwallow            // loses the end of a request
+	sabotageSwallow            // drops the end of a request
 	sabotageDoubleEnd          // ends a request twice
-	sabotageLie                // says that what was done was lost
+	sabotageLie                // says that the fabric lost a request although its destination performed the request
 	sabotageRead               // falsifies the data of a read
-	sabotageBlame              // says that a request was lost although nothing was wrong
-	sabotageMember             // says that a member lost a multicast that it performed
+	sabotageBlame              // says that the fabric lost a request although nothing was wrong
+	sabotageMember             // says that a member lost a multicast although the member performed it
 )
 
-// checkStep looks at a chip after one of its steps.
+// checkStep checks a chip after one of its steps.
 func (s *Sim) checkStep(m *machine) {
 	if s.cfg.bare || s.cfg.Quick && m.steps%16 != 0 {
 		return
@@ -59,8 +66,8 @@ func (s *Sim) checkStep(m *machine) {
 	}
 }
 
-// ended judges the end of a request.
-func (s *Sim) ended(m *machine, r chip.Result) {
+// ended checks the end of a request.
+func (s *Sim) ended(m *machine, r flow.Result) {
 	if r.Token == 0 || r.Token > uint64(len(s.model.ops)) {
 		s.fail("one end", "%s ends a request %d that nobody made", m.node, r.Token)
 		return
@@ -80,7 +87,7 @@ func (s *Sim) ended(m *machine, r chip.Result) {
 	if o.req.Other {
 		s.report.Other++
 	}
-	if r.Fate == chip.FateUnknown {
+	if r.Fate == flow.FateUnknown {
 		s.report.Doubts[r.Doubt]++
 	}
 	if d := s.now.Sub(o.sent); d > maxOpen {
@@ -88,20 +95,20 @@ func (s *Sim) ended(m *machine, r chip.Result) {
 	}
 	s.judgeFate(o, &r)
 	s.proveAgain(m, o)
-	if r.Fate != chip.FateDone {
+	if r.Fate != flow.FateDone {
 		s.tracef("op %d %s from %s to %s plane %d ends: %s %s %s", o.id, o.req.Command.Type, m.node, o.req.Dst, o.plane, r.Fate, r.Outcome, r.Doubt)
 	}
 }
 
-// judgeFate compares how a request ended with what really happened.
-func (s *Sim) judgeFate(o *op, r *chip.Result) {
+// judgeFate compares how a request ended with what really happened to the request.
+func (s *Sim) judgeFate(o *op, r *flow.Result) {
 	if o.group != 0 {
 		s.judgeMulticast(o, r)
 		return
 	}
 	isRead := o.req.Command.Type == wire.NocRead
 	switch r.Fate {
-	case chip.FateDone:
+	case flow.FateDone:
 		switch {
 		case o.want != wire.OutcomeDone:
 			s.fail("exactly once", "op %d should have been refused as %s and was done", o.id, o.want)
@@ -111,29 +118,30 @@ func (s *Sim) judgeFate(o *op, r *chip.Result) {
 			s.fail("exactly once", "op %d is said to be done and was performed %d times", o.id, o.performed)
 		}
 		return
-	case chip.FateRefused:
+	case flow.FateRefused:
 		o.anew = s.unknownFlow(r.Outcome, o.dst)
 		if r.Outcome != o.want && r.Outcome != wire.OutcomeAgain && r.Outcome != wire.OutcomeOverflow && !o.anew {
 			s.fail("exactly once", "op %d was refused as %q; want %q", o.id, r.Outcome, o.want)
 		}
 	}
-	if r.Fate != chip.FateUnknown && o.performed != 0 {
+	if r.Fate != flow.FateUnknown && o.performed != 0 {
 		s.fail("exactly once", "op %d is said to be %s and was performed", o.id, r.Fate)
 	}
-	if r.Fate != chip.FateRefused && !s.troubled(o) {
-		s.fail("cause", "op %d from %s to %s on plane %d ended as %s (%s %s) and nothing was wrong on its way since %v",
+	if r.Fate != flow.FateRefused && !s.troubled(o) {
+		s.fail("cause", "op %d from %s to %s on plane %d ended as %s (%s %s) and nothing was wrong on its route since %v",
 			o.id, s.machines[o.src].node, o.req.Dst, o.plane, r.Fate, r.Drop, r.Doubt, o.sent)
 	}
 }
 
-// unknownFlow reports whether a chip may not know a flow that it has answered in: it has started anew.
+// unknownFlow reports whether a chip that started anew may not know a flow in which an earlier
+// incarnation has answered.
 func (s *Sim) unknownFlow(o wire.Outcome, dst int) bool {
 	return o == wire.OutcomeUnknownFlow && len(s.model.lives[dst]) > 1
 }
 
-// judgeRead compares what a read brought with what it must have seen, in any
-// life of the destination that it may have met.
-func (s *Sim) judgeRead(o *op, r *chip.Result) {
+// judgeRead compares the data that a read brought with the data that the read must have seen. The
+// read may have met any incarnation of the destination that lived while the read was under way.
+func (s *Sim) judgeRead(o *op, r *flow.Result) {
 	for _, l := range s.model.lives[o.dst] {
 		if l.end >= o.sent && l.begin <= s.now && bytes.Equal(r.Data, l.expected(&o.touches[0], o.index)) {
 			return
@@ -142,11 +150,11 @@ func (s *Sim) judgeRead(o *op, r *chip.Result) {
 	s.fail("reads", "op %d read %d bytes at %s of %s that were never there", o.id, len(r.Data), o.req.Command.Addr, o.req.Dst)
 }
 
-// troubled reports whether anything was wrong since an op was sent on its way,
-// or on one of those that the answers to it take.
+// troubled reports whether any cable or chip on the route of an op, or on a route of the answers,
+// was bad since the op was sent.
 func (s *Sim) troubled(o *op) bool {
 	src, dst := s.machines[o.src].node, o.req.Dst
-	if src.Mesh != dst.Mesh && s.anyBad(o) { // other tables may have chosen another mesh on the way
+	if src.Mesh != dst.Mesh && s.anyBad(o) { // other tables may have chosen a route through another mesh
 		return true
 	}
 	return s.badWay(o, wire.ClassRequest, src, dst) || s.badWay(o, wire.ClassReply, dst, src) || s.badWay(o, wire.ClassControl, dst, src)
@@ -166,14 +174,16 @@ func (s *Sim) badWay(o *op, c wire.Class, src, dst wire.FabricNodeID) bool {
 	return false
 }
 
-// tableLag is how long chips may go on by tables of before a change: the
-// throttle of the control plane, and the flooding of words over slow cables.
+// tableLag is how long chips may use old tables after a change. The throttle of the control plane
+// takes time, and so does the flooding of words over slow cables.
 const tableLag = time.Second
 
-// before is an instant as long before another as chips may go by old tables, and not the start.
+// before returns an instant that lies tableLag before t. At t, chips may still use tables that
+// are as old as that instant. before never returns the start of the run.
 func before(t mono.Time) mono.Time { return max(t-mono.Time(tableLag), 1) }
 
-// anyBad reports whether any cable was bad at any time since an op was sent, or just before that.
+// anyBad reports whether any cable was bad at any time since an op was sent, or just before the op
+// was sent.
 func (s *Sim) anyBad(o *op) bool {
 	for _, c := range s.cables {
 		if c.badSince(before(o.sent)) {
@@ -183,7 +193,8 @@ func (s *Sim) anyBad(o *op) bool {
 	return false
 }
 
-// badCable reports whether the cable between two chips was bad at any time since an op was sent, or just before that.
+// badCable reports whether the cable between two chips was bad at any time since an op was sent, or
+// just before the op was sent.
 func (s *Sim) badCable(o *op, a, b wire.FabricNodeID) bool {
 	for _, c := range s.cables {
 		if c.Plane == o.plane && (c.A.Node == a && c.B.Node == b || c.A.Node == b && c.B.Node == a) && c.badSince(before(o.sent)) {
@@ -193,7 +204,7 @@ func (s *Sim) badCable(o *op, a, b wire.FabricNodeID) bool {
 	return false
 }
 
-// performed judges what a chip has just performed on its memory.
+// performed checks a command that a chip has just performed on its memory.
 func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, mem *noc.Memory) {
 	o := s.identify(cmd, mem)
 	if o == nil {
@@ -211,7 +222,7 @@ func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, oth
 			m.node, *cmd, src, plane, o.id, asked, s.machines[o.src].node, o.req.Dst, o.plane)
 		return
 	}
-	if *times++; *times > 1 || (o.ended && fate != chip.FateUnknown) {
+	if *times++; *times > 1 || (o.ended && fate != flow.FateUnknown) {
 		s.fail("exactly once", "op %d was performed %d times by %s; it has ended: %v, as %s", o.id, *times, m.node, o.ended, fate)
 	}
 	f := o.flow(m.index)
@@ -225,7 +236,8 @@ func (s *Sim) performed(m *machine, src wire.FabricNodeID, plane wire.Plane, oth
 	}
 }
 
-// identify finds the op that a performed command belongs to, by the value or the data that names it.
+// identify returns the op to which a performed command belongs. The command's value or data names
+// the op.
 func (s *Sim) identify(cmd *wire.Command, mem *noc.Memory) *op {
 	id := uint64(cmd.Value)
 	at := cmd.Addr
@@ -247,10 +259,11 @@ func (s *Sim) identify(cmd *wire.Command, mem *noc.Memory) *op {
 	return s.model.ops[id-1]
 }
 
-// atRest reports whether nothing is under way, all links are up and all credits are home.
+// atRest reports whether no packet is under way, all links are up, and all credits are at their
+// senders.
 func (s *Sim) atRest() bool { return s.unrest() == "" }
 
-// unrest says what is not at rest.
+// unrest says what part of the fabric is not at rest. If the fabric is at rest, unrest returns "".
 func (s *Sim) unrest() string {
 	for _, m := range s.machines {
 		switch {
@@ -286,10 +299,9 @@ func (s *Sim) unrest() string {
 	return ""
 }
 
-// provePairs sends from every chip to every chip on every plane, at once, now
-// that nothing is wrong any more. A chip that has started anew may refuse what
-// comes in a life of a flow that its former one knew. What is then sent again
-// at once must be taken.
+// provePairs sends from every chip to every chip on every plane at once, after all faults have
+// ended. A chip that has started anew may refuse a request of a flow that its earlier incarnation
+// knew. The chip must take the request when the source at once sends it again.
 func (s *Sim) provePairs() {
 	if s.failure != nil {
 		return
@@ -330,15 +342,16 @@ func (s *Sim) provePairs() {
 		return
 	}
 	for _, o := range s.model.ops[first:] {
-		if !o.ended || o.fate != chip.FateDone && !(o.proof && o.anew) {
+		if !o.ended || o.fate != flow.FateDone && !(o.proof && o.anew) {
 			s.fail("reach", "op %d from %s to %s on plane %d ended: %v, as %s, although all is well", o.id, s.machines[o.src].node, o.req.Dst, o.plane, o.ended, o.fate)
 		}
 	}
 }
 
-// proveAgain sends what was refused by a chip that had started anew a second time, which must be the last.
+// proveAgain sends a second time what a chip that had started anew has refused. The second time
+// must be the last time.
 func (s *Sim) proveAgain(m *machine, o *op) {
-	if !o.proof || !o.anew || o.fate != chip.FateRefused {
+	if !o.proof || !o.anew || o.fate != flow.FateRefused {
 		return
 	}
 	s.report.Anew++
@@ -360,7 +373,7 @@ func (s *Sim) checkMemory(m *machine) {
 	}
 }
 
-// finalChecks looks at the fabric as a whole, at rest.
+// finalChecks checks the whole fabric at rest.
 func (s *Sim) finalChecks() {
 	if s.failure != nil {
 		return
@@ -368,7 +381,8 @@ func (s *Sim) finalChecks() {
 	for _, m := range s.machines {
 		s.checkMemory(m)
 		st := m.chip.Status()
-		// A packet that came in on another plane than its own, or on a channel that is none of its way, is malformed.
+		// A packet is malformed if it came in on another plane than its own, or on a channel that
+		// is not on its route.
 		if d := &st.Counters.Dropped; d[wire.DropMalformed] != 0 || d[wire.DropNoRoute] != 0 || d[wire.DropTTL] != 0 {
 			s.fail("as routed", "%s dropped %d packets as malformed or of another plane, %d without a route, %d with no hops left",
 				m.node, d[wire.DropMalformed], d[wire.DropNoRoute], d[wire.DropTTL])
@@ -388,18 +402,19 @@ func (s *Sim) finalChecks() {
 		if o.accepted && !o.ended && !o.orphan {
 			s.fail("one end", "op %d never ended", o.id)
 		}
-		if o.performed > 1 || (o.ended && o.fate != chip.FateUnknown && o.fate != chip.FateDone && o.performed > 0) {
+		if o.performed > 1 || (o.ended && o.fate != flow.FateUnknown && o.fate != flow.FateDone && o.performed > 0) {
 			s.fail("exactly once", "op %d was performed %d times and ended as %s", o.id, o.performed, o.fate)
 		}
 		for _, m := range o.members {
-			if m.performed > 1 || (o.ended && m.fate != chip.FateUnknown && m.fate != chip.FateDone && m.performed > 0) {
+			if m.performed > 1 || (o.ended && m.fate != flow.FateUnknown && m.fate != flow.FateDone && m.performed > 0) {
 				s.fail("exactly once", "multicast %d was performed %d times by %s and ended as %s there", o.id, m.performed, s.machines[m.machine].node, m.fate)
 			}
 		}
 	}
 }
 
-// checkCable compares the packets that one end sent with those that the other received, where neither chip has restarted.
+// checkCable compares the packets that one end sent with the packets that the other end received.
+// checkCable checks only cables neither of whose chips has restarted.
 func (s *Sim) checkCable(m *machine, p chip.PortStatus) {
 	e := s.byPort[p.Local]
 	peer := e.cable.chips[1-e.side]
@@ -413,9 +428,10 @@ func (s *Sim) checkCable(m *machine, p chip.PortStatus) {
 	}
 }
 
-// spoil carries out the sabotage; false swallows the end.
-func (s *Sim) spoil(m *machine, o *op, r *chip.Result) bool {
-	switch done := r.Fate == chip.FateDone && s.healed; s.cfg.sabotage {
+// spoil carries out the sabotage. If spoil returns false, the simulator drops the end of the
+// request.
+func (s *Sim) spoil(m *machine, o *op, r *flow.Result) bool {
+	switch done := r.Fate == flow.FateDone && s.healed; s.cfg.sabotage {
 	case sabotageMemory:
 		if len(o.touches) > 0 && done && o.group == 0 {
 			var b [1]byte
@@ -429,21 +445,21 @@ func (s *Sim) spoil(m *machine, o *op, r *chip.Result) bool {
 	case sabotageDoubleEnd:
 		o.ended = o.ended || done
 	case sabotageMember:
-		if r.Fate == chip.FateDone && o.group != 0 && !o.req.Probe {
-			r.Fate = chip.FateLost
-			r.Members = []chip.MemberResult{{Node: s.machines[o.members[0].machine].node, Fate: chip.FateLost}}
+		if r.Fate == flow.FateDone && o.group != 0 && !o.req.Probe {
+			r.Fate = flow.FateLost
+			r.Members = []flow.MemberResult{{Node: s.machines[o.members[0].machine].node, Fate: flow.FateLost}}
 		}
 	case sabotageLie:
 		if done && o.performed == 1 {
-			r.Fate = chip.FateLost
+			r.Fate = flow.FateLost
 		}
 	case sabotageRead:
 		if len(r.Data) > 0 {
 			r.Data[0] ^= 0x80
 		}
 	case sabotageBlame:
-		if r.Fate == chip.FateDone && r.Data != nil && o.src != o.dst {
-			r.Fate = chip.FateLost
+		if r.Fate == flow.FateDone && r.Data != nil && o.src != o.dst {
+			r.Fate = flow.FateLost
 		}
 	}
 	return true

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/ttlink/fault"
@@ -61,9 +61,9 @@ func (s *Sim) commanded(t *testing.T, every time.Duration, do func(s *Sim)) Repo
 	if s.failure != nil {
 		t.Fatal(s.failure)
 	}
-	t.Logf("%s, seed %d: %d done, %d of them multicasts", name, seed, s.report.Fates[chip.FateDone], s.report.Many)
-	if s.report.Fates[chip.FateDone] == 0 || s.report.Ended != 0 {
-		t.Errorf("seed %d: %d done; %d sessions have ended", seed, s.report.Fates[chip.FateDone], s.report.Ended)
+	t.Logf("%s, seed %d: %d done, %d of them multicasts", name, seed, s.report.Fates[flow.FateDone], s.report.Many)
+	if s.report.Fates[flow.FateDone] == 0 || s.report.Ended != 0 {
+		t.Errorf("seed %d: %d done; %d sessions have ended", seed, s.report.Fates[flow.FateDone], s.report.Ended)
 	}
 	return s.report
 }
@@ -71,8 +71,8 @@ func (s *Sim) commanded(t *testing.T, every time.Duration, do func(s *Sim)) Repo
 // allDone finds that nothing was lost.
 func allDone(t *testing.T, r Report) {
 	t.Helper()
-	if n := r.Fates[chip.FateLost] + r.Fates[chip.FateUnknown] + r.Partly; n != 0 {
-		t.Errorf("seed %d: %d lost, %d unknown, %d done by some members only", r.Seed, r.Fates[chip.FateLost], r.Fates[chip.FateUnknown], r.Partly)
+	if n := r.Fates[flow.FateLost] + r.Fates[flow.FateUnknown] + r.Partly; n != 0 {
+		t.Errorf("seed %d: %d lost, %d unknown, %d done by some members only", r.Seed, r.Fates[flow.FateLost], r.Fates[flow.FateUnknown], r.Partly)
 	}
 }
 
@@ -155,11 +155,11 @@ func TestDrains(t *testing.T) {
 			}
 			s.run(m)
 		})
-		lost += r.Fates[chip.FateLost]
+		lost += r.Fates[flow.FateLost]
 		if !flush { // which takes read data with it, too
-			known += r.Fates[chip.FateLost]
-			late += r.Doubts[chip.DoubtLate]
-			others += r.Fates[chip.FateUnknown] - r.Doubts[chip.DoubtLate]
+			known += r.Fates[flow.FateLost]
+			late += r.Doubts[flow.DoubtLate]
+			others += r.Fates[flow.FateUnknown] - r.Doubts[flow.DoubtLate]
 		}
 	}
 	t.Logf("%d requests are known to be lost; of %d and %d nobody knows the fate", known, late, others)

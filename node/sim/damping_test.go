@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -23,7 +23,7 @@ func twoCables(t *testing.T, seed uint64) (s *Sim, a, b *machine, c *cable, f *s
 	s.begin()
 	s.pass(time.Second)
 	a, b, c = s.machines[0], s.machines[1], s.cables[seed%2]
-	f = &stream{left: 1 << 30, req: chip.Request{Dst: b.node, Plane: c.Plane, Payload: floodData[:],
+	f = &stream{left: 1 << 30, req: flow.Request{Dst: b.node, Plane: c.Plane, Payload: floodData[:],
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}
 	a.chip.SetClient(f)
 	b.chip.SetClient(&stream{})
@@ -97,8 +97,8 @@ func (s *Sim) allDone(t *testing.T, to *machine, f *stream) {
 	if s.failure != nil {
 		t.Fatal(s.failure)
 	}
-	if n := f.ends[chip.FateLost] + f.ends[chip.FateUnknown] + f.ends[chip.FateRefused]; n != 0 || f.ends[chip.FateDone] == 0 {
-		t.Errorf("seed %d: %d performed, %d not", s.cfg.Seed, f.ends[chip.FateDone], n)
+	if n := f.ends[flow.FateLost] + f.ends[flow.FateUnknown] + f.ends[flow.FateRefused]; n != 0 || f.ends[flow.FateDone] == 0 {
+		t.Errorf("seed %d: %d performed, %d not", s.cfg.Seed, f.ends[flow.FateDone], n)
 	}
 	if d := to.chip.Status().Counters; d.Duplicates != 0 || d.Gaps != 0 {
 		t.Errorf("seed %d: %d duplicates, %d gaps", s.cfg.Seed, d.Duplicates, d.Gaps)

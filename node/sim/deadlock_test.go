@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/router"
 	"ttfabric/router/route"
@@ -16,16 +16,16 @@ import (
 
 // stream is a client that writes to one chip as fast as it may, by hops of its own if it has any.
 type stream struct {
-	req  chip.Request
+	req  flow.Request
 	both bool // ways round rings, in turn
 	left int
-	ends [4]int // by chip.Fate
+	ends [4]int // by flow.Fate
 }
 
 // Next makes a request.
-func (f *stream) Next(mono.Time) (chip.Request, bool) {
+func (f *stream) Next(mono.Time) (flow.Request, bool) {
 	if f.left == 0 {
-		return chip.Request{}, false
+		return flow.Request{}, false
 	}
 	f.left--
 	f.req.Other = f.both && f.left%2 == 0
@@ -36,7 +36,7 @@ func (f *stream) Next(mono.Time) (chip.Request, bool) {
 func (f *stream) Undo() { f.left++ }
 
 // Done counts.
-func (f *stream) Done(_ mono.Time, r chip.Result) { f.ends[r.Fate]++ }
+func (f *stream) Done(_ mono.Time, r flow.Result) { f.ends[r.Fate]++ }
 
 // Performed needs nothing done.
 func (f *stream) Performed(mono.Time, wire.FabricNodeID, wire.Plane, bool, *wire.Command, *noc.Memory) {
@@ -72,7 +72,7 @@ func streams(t *testing.T, machine string, to []int, via [][]wire.Direction, cha
 	s := bare(t, machine, 0, change)
 	var fs []*stream
 	for i, m := range s.machines {
-		f := &stream{left: each, req: chip.Request{Dst: s.machines[to[i]].node, Payload: floodData[:],
+		f := &stream{left: each, req: flow.Request{Dst: s.machines[to[i]].node, Payload: floodData[:],
 			Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}
 		if via != nil {
 			f.req.Via = via[i]
@@ -86,8 +86,8 @@ func streams(t *testing.T, machine string, to []int, via [][]wire.Direction, cha
 		t.Fatal(s.failure)
 	}
 	for i, f := range fs {
-		done += f.ends[chip.FateDone]
-		other += f.ends[chip.FateLost] + f.ends[chip.FateUnknown] + f.ends[chip.FateRefused]
+		done += f.ends[flow.FateDone]
+		other += f.ends[flow.FateLost] + f.ends[flow.FateUnknown] + f.ends[flow.FateRefused]
 		timeouts += int(s.machines[i].chip.Status().Counters.Timeouts)
 	}
 	return done, other, timeouts
@@ -162,7 +162,7 @@ func TestBothWaysAtOnce(t *testing.T) {
 			var flows []route.Flow
 			for i, x := range s.machines {
 				to := (i/m.Cols+m.Rows/2)%m.Rows*m.Cols + (i%m.Cols+m.Cols/2)%m.Cols
-				f := &stream{left: each, both: true, req: chip.Request{Dst: s.machines[to].node, Payload: floodData[:],
+				f := &stream{left: each, both: true, req: flow.Request{Dst: s.machines[to].node, Payload: floodData[:],
 					Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}
 				streams, flows = append(streams, f), append(flows, route.Flow{Src: x.node, Dst: s.machines[to].node, Rate: each, Split: true})
 				x.chip.SetClient(f)
@@ -170,7 +170,7 @@ func TestBothWaysAtOnce(t *testing.T) {
 			}
 			done := func() (sum int) {
 				for _, f := range streams {
-					sum += f.ends[chip.FateDone]
+					sum += f.ends[flow.FateDone]
 				}
 				return sum
 			}
@@ -201,7 +201,7 @@ func TestSpecificationsTTL(t *testing.T) {
 		via = append(via, e, e, s, w, w, n)
 	}
 	x := bare(t, "mesh:4x4", 10, nil)
-	f := &stream{left: 1, req: chip.Request{Dst: x.machines[4].node, Via: via, Payload: floodData[:64],
+	f := &stream{left: 1, req: flow.Request{Dst: x.machines[4].node, Via: via, Payload: floodData[:64],
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}
 	x.machines[0].chip.SetClient(f)
 	x.run(x.machines[0])
@@ -229,7 +229,7 @@ func TestSpecificationsTTL(t *testing.T) {
 	if !maps.Equal(got, want) || !maps.Equal(dropped, map[hop]uint64{{11, n}: 1}) {
 		t.Errorf("packets sent by devices: %v, want %v; dropped of what came in from: %v", got, want, dropped)
 	}
-	if f.ends[chip.FateLost] != 1 {
+	if f.ends[flow.FateLost] != 1 {
 		t.Errorf("ended as %v, want lost", f.ends)
 	}
 }

@@ -6,22 +6,23 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// event is something that happens at an instant; n keeps the order of those of one instant.
+// event is a planned occurrence at an instant. The number n keeps the order of events at the same
+// instant.
 type event struct {
 	at   mono.Time
 	n    int
-	what int // in events.whats
+	what int // index in events.whats
 }
 
-// what happens: a call, the arrival of datagrams, or a chip's planned step.
+// what says what an event does: a call, the arrival of datagrams, or a chip's planned step.
 type what struct {
 	do     func()
 	flight *flight
 	m      *machine
-	wake   int // m.wakeID when the step was planned
+	wake   int // value of m.wakeID when the step was planned
 }
 
-// count is how many events that is: each datagram counts.
+// count returns how many events the entry counts as. Each datagram counts as an event.
 func (w *what) count() int {
 	if w.flight != nil {
 		return len(w.flight.ends)
@@ -29,22 +30,23 @@ func (w *what) count() int {
 	return 1
 }
 
-// before orders events by time, and then by when they were planned.
+// before orders events by time. Events at the same time are in the order in which they were
+// planned.
 func (e *event) before(f *event) bool { return e.at < f.at || (e.at == f.at && e.n < f.n) }
 
-// events is a binary heap; the next event is the first.
+// events is a binary heap of events. The next event is the first entry.
 type events struct {
 	heap  []event
 	n     int
 	whats []what
-	free  []int // of whats
+	free  []int // free indices of whats
 
-	last   *flight // the latest that was planned; it may still grow if it was planned as number lastN
+	last   *flight // the flight that was planned last; if it was planned as number lastN, it may still grow
 	lastN  int
-	landed []*flight // to be used again
+	landed []*flight // landed flights, whose memory new flights use
 }
 
-// add plans what happens at t.
+// add plans an event at t.
 func (q *events) add(t mono.Time, w what) {
 	q.n++
 	i := len(q.whats)
@@ -57,7 +59,7 @@ func (q *events) add(t mono.Time, w what) {
 	q.push(event{t, q.n, i})
 }
 
-// take removes the next event and returns what it is.
+// take removes the next event and returns what the event does.
 func (q *events) take() what {
 	i := q.pop().what
 	w := q.whats[i]
@@ -103,7 +105,7 @@ func (q *events) pop() event {
 
 func (s *Sim) at(t mono.Time, do func()) { s.queue.add(max(t, s.now), what{do: do}) }
 
-// happens carries an event out.
+// happens carries out an event.
 func (s *Sim) happens(w what) {
 	switch {
 	case w.do != nil:
@@ -118,11 +120,11 @@ func (s *Sim) happens(w what) {
 
 func (s *Sim) after(d time.Duration, do func()) { s.at(s.now.Add(d), do) }
 
-// restEvery is how often it is looked whether the fabric is at rest.
+// restEvery is the time between two checks whether the fabric is at rest.
 const restEvery = 50 * time.Millisecond
 
-// runUntil lets time pass until done holds, which is asked now and then, or
-// the instant has come. It reports whether done held.
+// runUntil lets virtual time pass until done returns true or the instant stop has come. runUntil
+// calls done from time to time. runUntil reports whether done returned true.
 func (s *Sim) runUntil(stop mono.Time, done func() bool) bool {
 	ask := s.now
 	for s.failure == nil {

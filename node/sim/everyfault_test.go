@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
@@ -78,7 +78,7 @@ type rounds struct {
 }
 
 // Next makes a request for the next destination.
-func (r *rounds) Next(now mono.Time) (chip.Request, bool) {
+func (r *rounds) Next(now mono.Time) (flow.Request, bool) {
 	q, ok := r.stream.Next(now)
 	q.Dst = r.to[r.left%len(r.to)]
 	return q, ok
@@ -90,7 +90,7 @@ func oneFault(t *testing.T, name string, fault, instant, p int) {
 	what := fmt.Sprintf("%s, fault %d at instant %d, %s", name, fault, instant, faultPatterns[p])
 	loads := make([]*rounds, len(s.machines))
 	for i, m := range s.machines {
-		loads[i] = &rounds{stream: stream{left: eachSends, both: s.tied, req: chip.Request{Plane: wire.Plane(i % s.cfg.Topology.Planes()), Payload: floodData[:],
+		loads[i] = &rounds{stream: stream{left: eachSends, both: s.tied, req: flow.Request{Plane: wire.Plane(i % s.cfg.Topology.Planes()), Payload: floodData[:],
 			Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}}
 		for _, d := range destinations(p, i, len(s.machines)) {
 			if d == i { // a chip's packets to itself cross nothing
@@ -132,8 +132,8 @@ func oneFault(t *testing.T, name string, fault, instant, p int) {
 			continue
 		}
 		performed += int(s.machines[i].chip.Status().Counters.Performed)
-		done += l.ends[chip.FateDone]
-		if l.ends[chip.FateRefused] != 0 || spare && l.ends[chip.FateDone] != eachSends {
+		done += l.ends[flow.FateDone]
+		if l.ends[flow.FateRefused] != 0 || spare && l.ends[flow.FateDone] != eachSends {
 			t.Errorf("%s: %s ends %v", what, s.machines[i].node, l.ends)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -26,7 +26,7 @@ func TestFallback(t *testing.T) {
 		s.runUntil(mono.Time(time.Second), func() bool { return false })
 		a, b := s.machines[0], s.machines[1]
 		cable := s.cables[seed%2]
-		f := &stream{left: 1 << 30, req: chip.Request{Dst: b.node, Plane: cable.Plane, Payload: floodData[:],
+		f := &stream{left: 1 << 30, req: flow.Request{Dst: b.node, Plane: cable.Plane, Payload: floodData[:],
 			Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}
 		a.chip.SetClient(f)
 		b.chip.SetClient(&stream{})
@@ -70,8 +70,8 @@ func TestFallback(t *testing.T) {
 		if s.failure != nil {
 			t.Fatal(s.failure)
 		}
-		if n := f.ends[chip.FateLost] + f.ends[chip.FateUnknown] + f.ends[chip.FateRefused]; n != 0 || f.ends[chip.FateDone] == 0 {
-			t.Errorf("seed %d: %d performed, %d not", seed, f.ends[chip.FateDone], n)
+		if n := f.ends[flow.FateLost] + f.ends[flow.FateUnknown] + f.ends[flow.FateRefused]; n != 0 || f.ends[flow.FateDone] == 0 {
+			t.Errorf("seed %d: %d performed, %d not", seed, f.ends[flow.FateDone], n)
 		}
 		if d := b.chip.Status().Counters; d.Duplicates != 0 || d.Gaps != 0 {
 			t.Errorf("seed %d: %d duplicates, %d gaps", seed, d.Duplicates, d.Gaps)

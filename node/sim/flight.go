@@ -6,20 +6,21 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// flightSize is the number of bytes of datagrams that a flight has room for; of
-// a longer datagram it holds one. What is sent together beyond that is another
-// flight: the memory of those that have landed is used again while the processor has it at hand.
+// flightSize is the number of bytes of datagrams that a flight has room for. If a datagram is
+// longer, a flight holds that datagram alone. Datagrams that do not fit go into another flight.
+// With small flights, the simulator uses the memory of landed flights again while the memory is in
+// the processor's cache.
 const flightSize = 4096
 
-// flight is a run of datagrams that were sent one after the other to one port
-// and arrive at the same instant: since nothing was planned between them,
-// nothing happens between them either, and they are one entry of the event heap.
+// flight is a run of datagrams that were sent one after another to one port and arrive at the same
+// instant. No event was planned between these datagrams. For that reason no event happens between
+// them, and the datagrams are one entry of the event heap.
 type flight struct {
 	at   mono.Time
 	to   *machine
 	ch   wire.Channel
-	data []byte // the datagrams, back to back; it never grows
-	ends []int  // of each, in data
+	data []byte // the datagrams, one directly after another; the slice's memory never grows
+	ends []int  // end of each datagram in data
 }
 
 // send plans the arrival of a datagram with its fate at a port.
@@ -35,7 +36,7 @@ func (q *events) send(f *fault.Fate, now mono.Time, to *machine, ch wire.Channel
 	l.ends = append(l.ends, len(l.data))
 }
 
-// newFlight returns one with room for a datagram of size bytes.
+// newFlight returns a flight with room for a datagram of size bytes.
 func (q *events) newFlight(size int) *flight {
 	f := &flight{}
 	if n := len(q.landed); n > 0 {
@@ -47,14 +48,14 @@ func (q *events) newFlight(size int) *flight {
 	return f
 }
 
-// land says that a flight has been taken out of the heap: it doesn't grow any more.
+// land notes that a flight has left the heap. The flight does not grow any more.
 func (q *events) land(f *flight) {
 	if q.last == f {
 		q.last = nil
 	}
 }
 
-// done says that a flight that has landed is read no more.
+// done notes that nobody reads a landed flight any more.
 func (q *events) done(f *flight) {
 	*f = flight{data: f.data[:0], ends: f.ends[:0]}
 	q.landed = append(q.landed, f)

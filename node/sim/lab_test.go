@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/node/traffic"
 	"ttfabric/router"
@@ -80,17 +80,17 @@ type worker struct {
 }
 
 // Next sends the generator's next packet.
-func (w *worker) Next(now mono.Time) (chip.Request, bool) {
+func (w *worker) Next(now mono.Time) (flow.Request, bool) {
 	p, ok := w.gen.Next(now)
 	if !ok {
-		return chip.Request{}, false
+		return flow.Request{}, false
 	}
 	w.gen.Fill(p, w.buf)
 	w.token++
 	w.open[w.token] = p
 	q := w.lab.way(w.self, int(p.Dst.Chip), p.Other)
 	*q = append(*q, p.Came)
-	return chip.Request{Token: w.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: w.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
+	return flow.Request{Token: w.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: w.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
 }
 
 // Undo takes the last packet back.
@@ -107,8 +107,8 @@ func (w *worker) Undo() {
 func (w *worker) Deadline() (mono.Time, bool) { return w.gen.Deadline() }
 
 // Done ends a packet at its source.
-func (w *worker) Done(now mono.Time, r chip.Result) {
-	w.gen.Done(w.open[r.Token], r.Sent, now, r.Outcome, r.Fate != chip.FateDone)
+func (w *worker) Done(now mono.Time, r flow.Result) {
+	w.gen.Done(w.open[r.Token], r.Sent, now, r.Outcome, r.Fate != flow.FateDone)
 	delete(w.open, r.Token)
 }
 

@@ -3,33 +3,33 @@ package sim
 import (
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// op is one request of the load and what is known of it.
+// op is one request of the load, with what the simulator knows about the request.
 type op struct {
 	id       uint64
 	src, dst int
 	plane    wire.Plane
-	req      chip.Request
-	want     wire.Outcome // how it should end where nothing goes wrong
-	touches  []touch      // what it writes, or the one place that it reads
-	group    int          // of a multicast, whose dst is everyone; 0: unicast
-	members  []member     // of a multicast
+	req      flow.Request
+	want     wire.Outcome // outcome of the op if no fault disturbs it
+	touches  []touch      // the places that the op writes, or the one place that it reads
+	group    int          // group of a multicast, whose dst is everyone; 0: unicast
+	members  []member     // members of a multicast
 
-	index       int // in its flow, in the order of acceptance
+	index       int // index of the op in its flow, in the order of acceptance
 	life        *life
 	sent        mono.Time
 	accepted    bool
 	ended       bool
-	orphan      bool // its source has died
-	unreachable bool // it was not taken, as no way was left
-	proof       bool // all is well when it is sent
-	anew        bool // it was refused by a chip that had started anew and did not know the flow
-	fate        chip.Fate
+	orphan      bool // the op's source has died
+	unreachable bool // the chip did not take the op, because no route was left
+	proof       bool // no fault is in force when the op is sent
+	anew        bool // a chip that had started anew and did not know the flow refused the op
+	fate        flow.Fate
 	performed   int
 }
 
@@ -37,27 +37,27 @@ type op struct {
 type touch struct {
 	at   place
 	off  int
-	data []byte // what is written; of a read only its length counts
+	data []byte // data to write; for a read, only its length counts
 	word bool
-	add  bool // to the word
+	add  bool // the op adds to the word
 }
 
-// job is a stream of requests of one chip.
+// job makes a stream of requests of one chip.
 type job struct {
 	m      *machine
-	dst    []int // one of these each time
+	dst    []int // each request goes to one of these chips
 	plane  wire.Plane
 	left   int
 	burst  int
 	pause  time.Duration
-	greedy bool // offered through the chip's client and not one by one
+	greedy bool // the chip's client offers the requests; false: the simulator hands them to the chip one by one
 	big    bool
-	bad    int           // of 20 requests, how many must be refused
-	ranges []wire.Ranges // of multicasts
-	many   int           // of 20 requests, how many are multicasts
+	bad    int           // how many of 20 requests must be refused
+	ranges []wire.Ranges // ranges of the job's multicasts
+	many   int           // how many of 20 requests are multicasts
 }
 
-// drawLoad draws the jobs and starts them.
+// drawLoad draws the jobs at random and starts them.
 func (s *Sim) drawLoad(end mono.Time) {
 	hot := s.rng.IntN(len(s.machines))
 	for _, m := range s.machines {
@@ -93,7 +93,7 @@ func (s *Sim) drawLoad(end mono.Time) {
 
 func (s *Sim) anyPlane() wire.Plane { return wire.Plane(s.rng.IntN(s.cfg.Topology.Planes())) }
 
-// step adds a burst of a job to what its chip is to send.
+// step adds a burst of a job's requests to the requests that wait at the job's chip.
 func (s *Sim) step(j *job) {
 	if s.healed {
 		return
@@ -119,12 +119,12 @@ func (s *Sim) step(j *job) {
 func (s *Sim) newOp(src, dst int, plane wire.Plane) *op {
 	s.model.ids++
 	o := &op{id: s.model.ids, src: src, dst: dst, plane: plane}
-	o.req = chip.Request{Token: o.id, Dst: s.machines[dst].node, Plane: plane}
+	o.req = flow.Request{Token: o.id, Dst: s.machines[dst].node, Plane: plane}
 	s.model.ops = append(s.model.ops, o)
 	return o
 }
 
-// draw makes a job's next request.
+// draw returns a job's next request, drawn at random.
 func (s *Sim) draw(j *job) *op {
 	if len(j.ranges) > 0 && s.rng.IntN(20) < j.many {
 		return s.drawMulticast(j)
@@ -162,10 +162,10 @@ func (s *Sim) size(j *job) int {
 	return minWrite + s.rng.IntN(400)
 }
 
-// minWrite is the smallest write, in bytes: it holds the op's name.
+// minWrite is the smallest write, in bytes. A write must hold the op's name.
 const minWrite = 8
 
-// write makes o a write of n bytes somewhere in a cell of its flow.
+// write makes o a write of n bytes to a random place in a cell of its flow.
 func (s *Sim) write(o *op, n int, dram bool) {
 	t := touch{at: o.place(dram, s.rng.IntN(cells)), off: s.rng.IntN(cellSize - n + 1), data: pattern(o.id, n)}
 	o.touches = []touch{t}
@@ -188,19 +188,19 @@ func (s *Sim) fused(o *op, n int) {
 	o.touches = append(o.touches, touch{at: w, off: 4 * k, word: true, add: true, data: word(uint32(o.id))})
 }
 
-// place is a cell of the op's own.
+// place returns a cell of the op's flow.
 func (o *op) place(dram bool, cell int) place {
 	return place{o.src, o.plane, o.req.Other, o.group != 0, dram, cell}
 }
 
-// word makes o a command on one word; the value is the op's name.
+// word makes o a command on one word. The value is the op's name.
 func (o *op) word(t wire.NocSendType, n int) {
 	w := o.place(false, wordCell)
 	o.touches = []touch{{at: w, off: 4 * n, word: true, add: t == wire.NocAtomicInc, data: word(uint32(o.id))}}
 	o.req.Command = wire.Command{Type: t, Addr: addrOf(w).Add(4 * n), Value: uint32(o.id)}
 }
 
-// scatter makes o write n bytes in two to four chunks, each to a cell of its own.
+// scatter makes o a write of n bytes in two to four chunks. Each chunk goes to a separate cell.
 func (s *Sim) scatter(o *op, n int) {
 	chunks := 2 + s.rng.IntN(wire.MaxScatter-1)
 	data := pattern(o.id, n)
@@ -226,13 +226,13 @@ func (s *Sim) wrong(o *op) {
 	w := addrOf(o.place(false, wordCell))
 	k := s.rng.IntN(4)
 	if k == 1 && o.group != 0 {
-		k = 0 // reads are not multicast
+		k = 0 // a read cannot be multicast
 	}
 	switch k {
-	case 0: // no tile there
+	case 0: // the address names no tile
 		o.want = wire.OutcomeBadAddress
 		o.req.Command, o.req.Payload = wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(63, 63, 0)}, pattern(o.id, 64)
-	case 1: // past the tile's end
+	case 1: // the address is past the tile's end
 		o.want = wire.OutcomeBadAddress
 		o.req.Command = wire.Command{Type: wire.NocRead, Addr: wire.NewNocAddr(w.X(), w.Y(), wire.MaxNocOffset-100), Size: 64}
 	case 2:
@@ -244,7 +244,7 @@ func (s *Sim) wrong(o *op) {
 	}
 }
 
-// pattern is n bytes that name the op and differ everywhere.
+// pattern returns n bytes that contain the name of the op. The bytes differ at every place.
 func pattern(id uint64, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -260,24 +260,25 @@ func pattern(id uint64, n int) []byte {
 
 func word(v uint32) []byte { return []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)} }
 
-// submit gives the chip the requests that wait, in order, until it has no room.
+// submit hands the waiting requests to the chip, in order, until the chip has no room.
 func (s *Sim) submit(m *machine) {
 	for len(m.backlog) > 0 {
 		o := m.backlog[0]
-		// A request to the chip itself ends, and is performed, within the call.
+		// If a request goes to the chip itself, the chip performs and ends the request within the
+		// call.
 		s.model.accept(o, m.life, s.now)
 		switch a := m.chip.HandleRequest(s.now, o.req); a {
-		case chip.Accepted:
+		case flow.Accepted:
 			m.backlog = m.backlog[1:]
-		case chip.Busy:
+		case flow.Busy:
 			s.model.undo(o)
 			return
-		case chip.Unreachable:
+		case flow.Unreachable:
 			s.model.undo(o)
 			m.backlog, o.unreachable = m.backlog[1:], true
 			s.report.Refused++
 			if !s.troubled(o) {
-				s.fail("admission", "op %d from %s to %s: unreachable, and nothing was wrong on its way", o.id, m.node, o.req.Dst)
+				s.fail("admission", "op %d from %s to %s: unreachable, and nothing was wrong on its route", o.id, m.node, o.req.Dst)
 			}
 		default:
 			s.fail("admission", "op %d from %s to %s: %v", o.id, m.node, o.req.Dst, a)
@@ -286,18 +287,19 @@ func (s *Sim) submit(m *machine) {
 	}
 }
 
-// program is the client inside a chip: it offers ops and watches what is performed.
+// program is the client inside a chip. A program offers ops and checks the commands that the chip
+// performs.
 type program struct {
 	s    *Sim
 	m    *machine
 	last *op
 }
 
-// Next offers the next op.
-func (p *program) Next(now mono.Time) (chip.Request, bool) {
+// Next returns the next op as a request.
+func (p *program) Next(now mono.Time) (flow.Request, bool) {
 	if p.m.taken == len(p.m.greedy) {
 		p.m.greedy, p.m.taken = p.m.greedy[:0], 0
-		return chip.Request{}, false
+		return flow.Request{}, false
 	}
 	p.last = p.m.greedy[p.m.taken]
 	p.m.taken++
@@ -311,10 +313,10 @@ func (p *program) Undo() {
 	p.s.model.undo(p.last)
 }
 
-// Done ends an op.
-func (p *program) Done(_ mono.Time, r chip.Result) { p.s.ended(p.m, r) }
+// Done notes the end of an op.
+func (p *program) Done(_ mono.Time, r flow.Result) { p.s.ended(p.m, r) }
 
-// Performed checks what was performed and applies it to the model.
+// Performed checks a performed command and applies the command to the model.
 func (p *program) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, mem *noc.Memory) {
 	p.s.performed(p.m, src, plane, other, cmd, mem)
 }

@@ -1,12 +1,12 @@
 package sim
 
 import (
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/losses"
 	"ttfabric/wire"
 )
 
-// account puts together what the chips that live have counted.
+// account joins the counts of the chips that live.
 func (s *Sim) account() losses.Report {
 	var chips []losses.Chip
 	var dead []wire.FabricNodeID
@@ -20,8 +20,9 @@ func (s *Sim) account() losses.Report {
 	return losses.Merge(chips, dead)
 }
 
-// checkLosses finds that no packet is unexplained, and that what is inferred of
-// the lives that are over is what they had counted themselves when they ended.
+// checkLosses checks that no packet is unexplained. checkLosses also compares two counts for each
+// incarnation that has ended. The first is inferred by package losses, and the second is the
+// incarnation's own count at its end.
 func (s *Sim) checkLosses() losses.Report {
 	r := s.account()
 	if n := r.Unexplained(); n != 0 {
@@ -35,7 +36,7 @@ func (s *Sim) checkLosses() losses.Report {
 		received, sent := s.told(truth)
 		for k := range wire.NumClasses {
 			if received[k] < g.Received[k] || received[k] > g.ReceivedMax[k] || sent[k] < g.Sent[k] {
-				s.fail("conservation", "%s of life %#x is inferred to have received %d to %d and sent at least %d packets of class %d; it had received %d and sent %d",
+				s.fail("conservation", "%s of incarnation %#x is inferred to have received %d to %d and sent at least %d packets of class %d; it had received %d and sent %d",
 					g.Chip, uint64(g.Incarnation), g.Received[k], g.ReceivedMax[k], g.Sent[k], k, received[k], sent[k])
 			}
 		}
@@ -43,7 +44,7 @@ func (s *Sim) checkLosses() losses.Report {
 	return r
 }
 
-// unexplained are the chips and links of a report that don't balance.
+// unexplained returns the chips and links of a report that do not balance.
 func unexplained(r *losses.Report) (out []any) {
 	for _, c := range r.Chips {
 		if c.Unexplained != 0 {
@@ -58,7 +59,7 @@ func unexplained(r *losses.Report) (out []any) {
 	return out
 }
 
-// lifeOf is what a life that is over had counted at its end.
+// lifeOf returns the counts of an ended incarnation at its end.
 func (s *Sim) lifeOf(n wire.FabricNodeID, i wire.Incarnation) *losses.Chip {
 	for _, m := range s.machines {
 		for _, l := range s.model.lives[m.index] {
@@ -70,7 +71,8 @@ func (s *Sim) lifeOf(n wire.FabricNodeID, i wire.Incarnation) *losses.Chip {
 	return nil
 }
 
-// told is what a life had received and sent in the sessions that its neighbours, as they live now, know of.
+// told returns the packets that an incarnation received and sent in the sessions that its
+// neighbours know. The neighbours' present incarnations count.
 func (s *Sim) told(life *losses.Chip) (received, sent losses.Count) {
 	for _, p := range life.Ports {
 		e := s.byPort[p.Peer]
@@ -82,7 +84,7 @@ func (s *Sim) told(life *losses.Chip) (received, sent losses.Count) {
 		for _, q := range m.chip.Account().Ports {
 			if q.Local == p.Peer {
 				for _, t := range append(q.Link.Ended, q.Link.Now) {
-					known[t.ID] = t.Peer == life.Incarnation // else its end of the link had begun anew
+					known[t.ID] = t.Peer == life.Incarnation // otherwise the incarnation's end of the link had begun anew
 				}
 			}
 		}
@@ -98,11 +100,12 @@ func (s *Sim) told(life *losses.Chip) (received, sent losses.Count) {
 	return received, sent
 }
 
-// checkEnds finds that what the chips say of how their requests have ended is how they have.
+// checkEnds checks that the chips' own counts of how requests ended agree with how the requests
+// really ended.
 func (s *Sim) checkEnds() {
 	type way struct{ src, dst wire.FabricNodeID }
 	truth := map[way][4]uint64{}
-	note := func(o *op, dst int, f chip.Fate) {
+	note := func(o *op, dst int, f flow.Fate) {
 		w := way{s.machines[o.src].node, s.machines[dst].node}
 		n := truth[w]
 		n[f]++
@@ -111,7 +114,7 @@ func (s *Sim) checkEnds() {
 	for _, o := range s.model.ops {
 		switch {
 		case o.unreachable && o.life == s.machines[o.src].life:
-			note(o, o.dst, chip.FateLost)
+			note(o, o.dst, flow.FateLost)
 		case !o.ended || o.life != s.machines[o.src].life:
 		case o.group != 0:
 			for i := range o.members {

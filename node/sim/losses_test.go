@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/losses"
 	"ttfabric/router"
 	"ttfabric/ttlink"
@@ -23,7 +23,7 @@ func flooded(t *testing.T, name string, seed uint64) *Sim {
 	s.runUntil(mono.Time(time.Second), func() bool { return false })
 	for i, m := range s.machines {
 		to := s.machines[(i+1+int(seed)%(len(s.machines)-1))%len(s.machines)]
-		m.chip.SetClient(&stream{left: 1 << 30, req: chip.Request{Dst: to.node, Plane: wire.Plane(seed % 2), Payload: floodData[:],
+		m.chip.SetClient(&stream{left: 1 << 30, req: flow.Request{Dst: to.node, Plane: wire.Plane(seed % 2), Payload: floodData[:],
 			Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}})
 		s.run(m)
 	}
@@ -127,7 +127,7 @@ func TestLossesOfAQuietChip(t *testing.T) {
 			s.start(victim)
 			s.runUntil(s.now.Add(2*time.Second), func() bool { return false })
 			for _, m := range s.machines {
-				m.chip.SetClient(&stream{left: 200, req: chip.Request{Dst: victim.node, Payload: floodData[:],
+				m.chip.SetClient(&stream{left: 200, req: flow.Request{Dst: victim.node, Payload: floodData[:],
 					Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}})
 				s.run(m)
 			}

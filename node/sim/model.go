@@ -8,62 +8,65 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Where the load writes. Each flow has a region of its own at its destination:
-// a few cells in a Tensix tile, one of them for words, and as many in a DRAM bank.
+// These constants say where the load writes. Each flow has its own region at its destination. A
+// region has a few cells in a Tensix tile, with one cell for words. A region has the same number of
+// cells in a DRAM bank.
 const (
 	cells      = 4
-	wordCell   = cells // the cell of words
-	words      = 16    // in use of it
+	wordCell   = cells // index of the cell that holds words
+	words      = 16    // words of the cell that the load uses
 	cellSize   = 6 << 10
 	regionSize = 32 << 10
 )
 
-// place is a cell at a destination, of the flow from src on a plane, one way round rings or the other.
+// place is a cell at a destination. The cell belongs to the flow from src on a plane in one
+// direction round rings.
 type place struct {
 	src   int
 	plane wire.Plane
-	other bool // round rings
-	group bool // of multicasts
+	other bool // the flow takes the other direction round rings
+	group bool // the flow carries multicasts
 	dram  bool
 	cell  int
 }
 
-// flowID names a flow at one destination. The lives of its source share it:
-// what a former life sent is ahead of what a later one sends.
+// flowID identifies a flow at one destination. All incarnations of the flow's source share the
+// flowID. Requests of an earlier incarnation come before requests of a later incarnation.
 type flowID struct {
 	src, dst int
 	plane    wire.Plane
-	other    bool // round rings
-	group    int  // of multicasts; 0: unicast
+	other    bool // the flow takes the other direction round rings
+	group    int  // group of multicasts; 0: unicast
 }
 
-// entry is something performed on a cell.
+// entry is an op that a chip performed on a cell.
 type entry struct {
-	index int // of the op in its flow
+	index int // index of the op in its flow
 	t     *touch
 }
 
-// life is one incarnation of a chip, with the memory that it should have.
+// life is one incarnation of a chip, with the memory that the incarnation should have.
 type life struct {
 	chip  int
 	begin mono.Time
-	end   mono.Time // mono.Never while it lives
+	end   mono.Time // when the incarnation ended; mono.Never while it lives
 	mem   map[place]*[cellSize]byte
 	log   map[place][]entry
-	last  map[flowID]int // index of the last op performed, plus one
-	open  map[uint64]*op // accepted and not ended
+	last  map[flowID]int // index of the last op that the incarnation performed, plus one
+	open  map[uint64]*op // ops that the incarnation accepted and that have not ended
 
-	account losses.Chip // at its end
+	account losses.Chip // the incarnation's counts at its end
 }
 
-// model is a naive fabric: what has been asked, and what memory must hold.
+// model is a naive fabric. A model holds the requests of the load, and the content that memory must
+// have.
 type model struct {
 	ids   uint64
-	ops   []*op // by id-1
+	ops   []*op // ops; the index is the id less 1
 	next  map[flowID]int
-	lives [][]*life // by chip
+	lives [][]*life // incarnations, by chip
 
-	groups map[groupID]int // numbers from 1
+	groups map[groupID]int // numbers of groups, from 1
 }
 
 func newModel(t *topo.Topology) *model {
@@ -77,7 +80,7 @@ func (m *model) begin(c int, now mono.Time) *life {
 	return l
 }
 
-// tiles of a Wormhole that regions are spread over, and its DRAM banks.
+// The tiles of a Wormhole over which the model spreads regions, and its DRAM banks.
 var (
 	regionTiles = [][2]uint8{{1, 1}, {2, 1}, {3, 2}, {4, 3}, {6, 4}, {7, 5}, {8, 7}, {9, 8}, {1, 9}, {2, 10}, {3, 11}, {9, 11}}
 	regionBanks = [][2]uint8{{0, 0}, {0, 5}, {5, 0}, {5, 2}}
@@ -86,8 +89,8 @@ var (
 	groupBanks = [][2]uint8{{5, 3}, {5, 5}}
 )
 
-// maxPlanes is the largest number of planes that regions are laid out for, and
-// maxTied where packets go both ways round rings.
+// maxPlanes is the largest number of planes for which the model lays out regions. maxTied is that
+// number if packets go in both directions round rings.
 const (
 	maxPlanes = 4
 	maxTied   = maxPlanes / 2
@@ -125,7 +128,7 @@ func (m *model) undo(o *op) {
 	o.accepted = false
 }
 
-// orphan notes that nobody will hear of what a dead chip has asked for.
+// orphan notes that nobody will hear how the requests of a dead chip ended.
 func (m *model) orphan(k *machine) int {
 	for _, o := range k.life.open {
 		o.orphan = true
@@ -133,7 +136,7 @@ func (m *model) orphan(k *machine) int {
 	return len(k.life.open)
 }
 
-// apply performs an op on the memory that the life should have.
+// apply performs an op on the memory that the incarnation should have.
 func (l *life) apply(o *op) {
 	for i := range o.touches {
 		t := &o.touches[i]
@@ -161,7 +164,8 @@ func (t *touch) applyTo(c *[cellSize]byte) {
 	}
 }
 
-// expected is what a read of the flow's request number index must have seen in this life.
+// expected returns the bytes that a read must have seen in this incarnation. The argument index is
+// the read's number in its flow.
 func (l *life) expected(t *touch, index int) []byte {
 	var c [cellSize]byte
 	for _, e := range l.log[t.at] {
@@ -172,7 +176,7 @@ func (l *life) expected(t *touch, index int) []byte {
 	return c[t.off : t.off+len(t.data)]
 }
 
-// compare finds a byte of memory that is not what the model says.
+// compare looks for a byte of memory that differs from the model, and returns it.
 func (l *life) compare(m *noc.Memory) (at wire.NocAddr, got, want byte, differ bool) {
 	var b [cellSize]byte
 	for p, c := range l.mem {

@@ -3,35 +3,35 @@ package sim
 import (
 	"slices"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router/route"
 	"ttfabric/wire"
 )
 
-// A multicast is one op of a flow to a group, which is the chips within ranges
-// of a source on a plane. Each member is judged as the destination of a
-// unicast is, but for what it holds of the flow's memory: multicasts write
-// cells of their own, since nothing orders them among other flows.
+// A multicast is one op of a flow to a group. The group is the chips within ranges of a source on a
+// plane. The simulator checks each member like the destination of a unicast, except for the flow's
+// memory. Multicasts write to separate cells, since nothing orders multicasts among other flows.
 
-// everyone is the destination of a group's flow.
+// everyone stands for the destination of a group's flow.
 const everyone = -1
 
-// groupID names a group in the model.
+// groupID identifies a group in the model.
 type groupID struct {
 	src    int
 	plane  wire.Plane
 	ranges wire.Ranges
 }
 
-// member is a chip that a multicast is for, and what is known of it there.
+// member is a chip that must perform a multicast, with what the simulator knows about the multicast
+// at that chip.
 type member struct {
 	machine   int
-	way       []route.Branch // from the source
-	fate      chip.Fate      // once the op has ended
+	way       []route.Branch // route from the source to the member
+	fate      flow.Fate      // fate of the multicast at the member; set once the op has ended
 	performed int
 }
 
-// flow is the flow of an op at one of its destinations.
+// flow returns the flow of an op at one of the op's destinations.
 func (o *op) flow(dst int) flowID {
 	if o.group == 0 {
 		dst = o.dst
@@ -39,8 +39,9 @@ func (o *op) flow(dst int) flowID {
 	return flowID{o.src, dst, o.plane, o.req.Other, o.group}
 }
 
-// at is what is known of the op at a machine: how often it was performed, and its fate there; nil where it doesn't belong.
-func (o *op) at(machine int) (performed *int, fate chip.Fate) {
+// at returns how often a machine performed the op, and the op's fate there. If the machine is not a
+// destination of the op, performed is nil.
+func (o *op) at(machine int) (performed *int, fate flow.Fate) {
 	if o.group == 0 && o.dst == machine {
 		return &o.performed, o.fate
 	}
@@ -52,7 +53,8 @@ func (o *op) at(machine int) (performed *int, fate chip.Fate) {
 	return nil, 0
 }
 
-// members finds the machines that ranges reach; nil where they cannot be multicast to.
+// members returns the machines that ranges reach. If a multicast to the ranges is not possible,
+// members returns nil.
 func (s *Sim) members(src *machine, pl wire.Plane, r wire.Ranges) (ms []member) {
 	tree, err := s.routes.Multicast(pl, src.node, r)
 	if err != nil {
@@ -69,7 +71,8 @@ func (s *Sim) members(src *machine, pl wire.Plane, r wire.Ranges) (ms []member) 
 	return ms
 }
 
-// anyRanges draws ranges that can be multicast to from a machine; none where there are no others.
+// anyRanges draws random ranges to which a machine can multicast. If there are no such ranges,
+// anyRanges reports false.
 func (s *Sim) anyRanges(m *machine, pl wire.Plane) (r wire.Ranges, ok bool) {
 	mesh, _ := s.cfg.Topology.Mesh(m.node.Mesh)
 	for range 100 {
@@ -106,7 +109,7 @@ func (s *Sim) newMulticast(src *machine, pl wire.Plane, r wire.Ranges) *op {
 	return o
 }
 
-// drawMulticast makes a job's next multicast.
+// drawMulticast returns a job's next multicast, drawn at random.
 func (s *Sim) drawMulticast(j *job) *op {
 	o := s.newMulticast(j.m, j.plane, j.ranges[s.rng.IntN(len(j.ranges))])
 	if s.rng.IntN(20) < j.bad {
@@ -130,13 +133,14 @@ func (s *Sim) drawMulticast(j *job) *op {
 	return o
 }
 
-// judgeMulticast compares how a multicast ended at each member with what really happened there.
-func (s *Sim) judgeMulticast(o *op, r *chip.Result) {
-	worst := chip.FateDone
+// judgeMulticast compares how a multicast ended at each member with what really happened at the
+// member.
+func (s *Sim) judgeMulticast(o *op, r *flow.Result) {
+	worst := flow.FateDone
 	o.anew = len(r.Members) > 0
 	for i := range o.members {
 		m := &o.members[i]
-		m.fate = chip.FateDone
+		m.fate = flow.FateDone
 		outcome := wire.OutcomeDone
 		for _, f := range r.Members {
 			if f.Node == s.machines[m.machine].node {
@@ -147,21 +151,21 @@ func (s *Sim) judgeMulticast(o *op, r *chip.Result) {
 		worst = max(worst, m.fate)
 		node := s.machines[m.machine].node
 		switch m.fate {
-		case chip.FateDone:
+		case flow.FateDone:
 			if o.want != wire.OutcomeDone || !o.req.Probe && m.performed != 1 {
 				s.fail("exactly once", "multicast %d is said to be done by %s and was performed %d times; want %s", o.id, node, m.performed, o.want)
 			}
 			continue
-		case chip.FateRefused:
+		case flow.FateRefused:
 			if outcome != o.want && outcome != wire.OutcomeOverflow && !s.unknownFlow(outcome, m.machine) {
 				s.fail("exactly once", "multicast %d was refused by %s as %q; want %q", o.id, node, outcome, o.want)
 			}
 		}
-		if m.fate != chip.FateUnknown && m.performed != 0 {
+		if m.fate != flow.FateUnknown && m.performed != 0 {
 			s.fail("exactly once", "multicast %d is said to be %s at %s and was performed", o.id, m.fate, node)
 		}
-		if m.fate != chip.FateRefused && !s.badTree(o, m) {
-			s.fail("cause", "multicast %d from %s by %s on plane %d ended as %s at %s and nothing was wrong on its way since %v",
+		if m.fate != flow.FateRefused && !s.badTree(o, m) {
+			s.fail("cause", "multicast %d from %s by %s on plane %d ended as %s at %s and nothing was wrong on its route since %v",
 				o.id, s.machines[o.src].node, o.req.Ranges, o.plane, m.fate, node, o.sent)
 		}
 	}
@@ -169,16 +173,17 @@ func (s *Sim) judgeMulticast(o *op, r *chip.Result) {
 	if n := len(r.Members); n > 0 && n < len(o.members) {
 		s.report.Partly++
 	}
-	named := slices.IsSortedFunc(r.Members, func(a, b chip.MemberResult) int { return int(a.Node.Chip) - int(b.Node.Chip) })
+	named := slices.IsSortedFunc(r.Members, func(a, b flow.MemberResult) int { return int(a.Node.Chip) - int(b.Node.Chip) })
 	for _, f := range r.Members {
-		named = named && f.Fate != chip.FateDone && slices.ContainsFunc(o.members, func(m member) bool { return s.machines[m.machine].node == f.Node })
+		named = named && f.Fate != flow.FateDone && slices.ContainsFunc(o.members, func(m member) bool { return s.machines[m.machine].node == f.Node })
 	}
 	if !named || r.Fate != worst {
 		s.fail("one end", "multicast %d ended as %s, with the members %+v", o.id, r.Fate, r.Members)
 	}
 }
 
-// badTree reports whether anything was wrong since a multicast was sent on its way to a member, or on that of the answers.
+// badTree reports whether anything was wrong since the source sent a multicast to a member. badTree
+// looks at the multicast's route to the member and at the routes of the answers.
 func (s *Sim) badTree(o *op, m *member) bool {
 	for _, b := range m.way {
 		if s.badCable(o, b.From, b.To) {
@@ -188,7 +193,7 @@ func (s *Sim) badTree(o *op, m *member) bool {
 	return s.badWay(o, wire.ClassControl, s.machines[m.machine].node, s.machines[o.src].node)
 }
 
-// provenRanges are those of all other chips of a machine's mesh.
+// provenRanges returns the ranges of all other chips of a machine's mesh.
 func (s *Sim) provenRanges(m *machine) (r wire.Ranges) {
 	mesh, _ := s.cfg.Topology.Mesh(m.node.Mesh)
 	row, col := int(m.node.Chip)/mesh.Cols, int(m.node.Chip)%mesh.Cols

@@ -7,26 +7,28 @@ import (
 	"ttfabric/router"
 )
 
-// What people do to a fabric on purpose, among the mishaps: it may cost time, and nothing else.
+// This file has the orders that people give to a fabric. An order may cost time, and has no other
+// effect on requests.
 
 // longestPause is the longest pause of a port.
 const longestPause = time.Second
 
-// order tells the router of a port, or of all ports of a chip where all is set, what to do.
+// order gives a command to the router of a port. If all is true, order gives the command to the
+// routers of all ports of the chip.
 func (s *Sim) order(m *machine, c *cable, side int, all bool, cmd router.Command) {
 	if m.chip == nil || m.stalled > 0 {
 		return
 	}
 	for _, p := range m.chip.Channels() {
 		if all || p.Local == c.ports[side] {
-			// A link whose path is off has nothing to train.
+			// A link whose path is off cannot train.
 			_ = m.chip.Command(s.now, p.Local.Channel, cmd)
 		}
 	}
 	s.run(m)
 }
 
-// retrain trains a link anew some times in a row.
+// retrain trains a link anew several times in a row.
 func (s *Sim) retrain() mishap {
 	c, side, n := s.anyCable(), s.rng.IntN(2), 1+s.rng.IntN(20)
 	gap := time.Duration(s.rng.Int64N(int64(20 * time.Millisecond)))
@@ -39,7 +41,7 @@ func (s *Sim) retrain() mishap {
 	}}
 }
 
-// pause lets a port, or a whole chip, stand still for a while.
+// pause makes a port, or a whole chip, stand still for a while.
 func (s *Sim) pause() mishap {
 	c, side, all := s.anyCable(), s.rng.IntN(2), s.rng.IntN(3) == 0
 	m := c.chips[side]
@@ -69,7 +71,7 @@ func (s *Sim) unlessHealed(do func()) {
 	}
 }
 
-// resumeAll lets all ports of a chip go on.
+// resumeAll makes all ports of a chip run again.
 func (s *Sim) resumeAll(m *machine) {
 	for _, p := range m.chip.Channels() {
 		_ = m.chip.Command(s.now, p.Local.Channel, router.CommandRun)

@@ -10,8 +10,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// mishap is something that goes wrong for a while. begin and end are called
-// once each, end not at all if the faults are over before.
+// mishap is a fault that lasts for a while. The simulator calls begin once and end once. If all
+// faults of the run end earlier than the mishap, the simulator does not call end.
 type mishap struct {
 	at         mono.Time
 	last       time.Duration
@@ -19,7 +19,7 @@ type mishap struct {
 	begin, end func()
 }
 
-// String renders the mishap for people.
+// String describes the mishap for people.
 func (f mishap) String() string { return fmt.Sprintf("at %v for %v: %s", f.at, f.last, f.what) }
 
 // Limits of a plan.
@@ -27,12 +27,12 @@ const (
 	maxMishaps  = 12
 	longestCut  = 3 * time.Second
 	longestDead = 2 * time.Second
-	longestRest = 1500 * time.Millisecond // of a stalled chip
+	longestRest = 1500 * time.Millisecond // longest stall of a chip
 )
 
-// drawPlan draws the weather and the mishaps of the run.
+// drawPlan draws the impairments of the cables and the mishaps of the run.
 func (s *Sim) drawPlan(end mono.Time) {
-	if s.rng.IntN(3) == 0 { // bad weather everywhere
+	if s.rng.IntN(3) == 0 { // all cables are bad
 		for _, c := range s.cables {
 			for side := range c.way {
 				s.set(c, side, s.weather(0.05))
@@ -68,7 +68,7 @@ func (s *Sim) heal() {
 	s.tracef("-- all faults end")
 	s.healed = true
 	for _, c := range s.cables {
-		if c.avoided { // until now, and what was sent until now may have gone round it
+		if c.avoided { // operators avoided the cable until now, and packets sent until now may have taken another route
 			c.lastBad = s.now
 		}
 		c.swapped, c.cuts, c.avoided = nil, [2]int{}, false
@@ -98,7 +98,7 @@ func (s *Sim) set(c *cable, side int, o fault.Options) {
 	}
 }
 
-// weather draws what a bad cable does, up to a level of loss.
+// weather draws the impairment of a bad cable, up to a level of loss.
 func (s *Sim) weather(level float64) fault.Options {
 	r := s.rng
 	o := fault.Options{Delay: time.Duration(r.Int64N(int64(2 * time.Millisecond)))}
@@ -142,7 +142,7 @@ func (s *Sim) storm() mishap {
 		end:   func() { s.set(c, 0, fault.Options{Delay: cleanDelay}); s.set(c, 1, fault.Options{Delay: cleanDelay}) }}
 }
 
-// cutWays cuts some directions of a cable, or takes such a cut back.
+// cutWays cuts some directions of a cable, or repairs these directions.
 func (c *cable) cutWays(by int, sides ...int) {
 	for _, side := range sides {
 		c.cuts[side] += by
@@ -170,7 +170,8 @@ func (s *Sim) sever() mishap {
 		begin: func() { each(1) }, end: func() { each(-1) }}
 }
 
-// avoid has an operator take a cable out of service, at one end, and give it back.
+// avoid makes an operator take a cable out of service at one end, and later return the cable to
+// service.
 func (s *Sim) avoid() mishap {
 	c, side := s.anyCable(), s.rng.IntN(2)
 	set := func(on bool) {
@@ -223,7 +224,7 @@ func (s *Sim) swap() mishap {
 		}}
 }
 
-// forge throws random bytes at a port.
+// forge sends random bytes to a port.
 func (s *Sim) forge() mishap {
 	c, side, n := s.anyCable(), s.rng.IntN(2), 1+s.rng.IntN(200)
 	return mishap{what: fmt.Sprintf("%d datagrams of garbage at %s", n, c.ports[side]), begin: func() {
@@ -232,7 +233,7 @@ func (s *Sim) forge() mishap {
 			for i := range b {
 				b[i] = byte(s.rng.Uint32())
 			}
-			if len(b) > 3 && s.rng.IntN(2) == 0 && len(c.record[1-side]) > 0 { // looks like a frame for a while
+			if len(b) > 3 && s.rng.IntN(2) == 0 && len(c.record[1-side]) > 0 { // the datagram begins like a frame
 				copy(b[:len(b)/2], c.record[1-side][s.rng.IntN(len(c.record[1-side]))])
 			}
 			s.deliver(c, side, &fault.Fate{At: s.now}, b)
@@ -240,7 +241,7 @@ func (s *Sim) forge() mishap {
 	}}
 }
 
-// replay sends true datagrams of the past again, also those of former lives.
+// replay sends recorded datagrams again, including datagrams of earlier incarnations.
 func (s *Sim) replay() mishap {
 	c, side, n := s.anyCable(), s.rng.IntN(2), 1+s.rng.IntN(100)
 	return mishap{what: fmt.Sprintf("%d old datagrams at %s", n, c.ports[side]), begin: func() {
@@ -253,7 +254,7 @@ func (s *Sim) replay() mishap {
 	}}
 }
 
-// unplug takes a port's path away, as gossip does when it loses sight of a peer.
+// unplug removes a port's path, like gossip that no longer sees a peer.
 func (s *Sim) unplug() mishap {
 	c, side := s.anyCable(), s.rng.IntN(2)
 	set := func(on bool) {

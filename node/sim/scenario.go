@@ -20,52 +20,53 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// sampleEvery is how often a scenario's fabric is looked at, in virtual time.
+// sampleEvery is the time between two samples of a scenario's fabric, in virtual time.
 const sampleEvery = 10 * time.Millisecond
 
-// scenarioLag is the longest time from a datagram's arrival to the chip's look at it.
+// scenarioLag is the longest time from a datagram's arrival until the chip reads it.
 const scenarioLag = 20 * time.Microsecond
 
-// restartTime is how long a chip that is restarted is away, about as long as a process needs.
+// restartTime is how long a restarted chip is away. restartTime is about as long as a process needs
+// to start.
 const restartTime = 200 * time.Millisecond
 
-// noGossip is why some of a scenario is left out here.
+// noGossip is the reason why the simulator skips parts of a scenario.
 const noGossip = "skipped (live only): the simulator has no gossip"
 
-// ScenarioDriver says what the simulator cannot do of a scenario.
+// ScenarioDriver names the parts of a scenario that the simulator cannot carry out.
 var ScenarioDriver = scenario.Driver{
 	Name:    "sim",
 	Verbs:   map[scenario.Verb]string{scenario.GossipSet: noGossip},
 	Metrics: map[string]string{"members": noGossip, "events(member)": noGossip},
 }
 
-// PlayConfig is a scenario to be run in virtual time.
+// PlayConfig names a scenario to run in virtual time.
 type PlayConfig struct {
 	Scenario *scenario.Scenario
 	Topology *topo.Topology
-	Seed     uint64    // of the scenario's choices and of every delay
-	Trace    io.Writer // where a line for everything goes; nil: nowhere
+	Seed     uint64    // seed of the scenario's choices and of every delay
+	Trace    io.Writer // gets a line for each event; nil: no trace
 }
 
-// stage is a fabric with a scenario running on it.
+// stage is a fabric on which a scenario runs.
 type stage struct {
 	s       *Sim
 	run     *scenario.Run
-	clients []*client.Client // by machine; nil where no traffic runs
+	clients []*client.Client // clients by machine; nil for a machine without traffic
 	faults  map[end]*endFault
 }
 
-// endFault is what is done to what one end of a cable sends, as a live chip does it.
+// endFault is the impairment of the datagrams that one end of a cable sends. A live chip keeps the
+// same state.
 type endFault struct {
-	kept         fault.Options // that stay
-	passing      fault.Change  // over those, for a time
+	kept         fault.Options // options without an end
+	passing      fault.Change  // changes to kept that apply for a time
 	cut          bool
-	passID, cuts int // changes so far: an end that was planned before is void
+	passID, cuts int // number of changes until now; after a further change, an end that was planned before has no effect
 }
 
-// Play runs a scenario. The report is a function of the configuration, its trace
-// included. The error is about the scenario or the machine; what goes wrong in
-// the run is in the report.
+// Play runs a scenario. The report, with its trace, depends on the configuration alone. The error
+// concerns the scenario or the machine. The report holds the errors during the run.
 func Play(cfg PlayConfig) (scenario.Report, error) {
 	s, err := newSim(Config{Topology: cfg.Topology, Seed: cfg.Seed, Quick: true, Trace: cfg.Trace})
 	if err != nil {
@@ -97,7 +98,8 @@ func Play(cfg PlayConfig) (scenario.Report, error) {
 	return rep, nil
 }
 
-// of sets what a file says of its fabric; the rest is as `ttfabric up` has it.
+// of applies the options that a file states about its fabric. All other options are as in `ttfabric
+// up`.
 func (a *surroundings) of(f scenario.Fabric) error {
 	*a = surroundings{profile: ttlink.ProfileLAN, slots: router.SlotSpec, maxPayload: wire.PadTo(wire.MaxPacket), window: ttlink.DefaultWindow, lag: scenarioLag}
 	var err error
@@ -121,7 +123,7 @@ func (a *surroundings) of(f scenario.Fabric) error {
 	return err
 }
 
-// play is the driver's loop, see scenario.Run.
+// play runs the driver's loop, see scenario.Run.
 func (g *stage) play() {
 	s, r := g.s, g.run
 	r.Begin(s.now)
@@ -227,7 +229,8 @@ func (g *stage) cut(e end, on bool, d time.Duration) {
 	}
 }
 
-// impair does what node.Node.SetImpairment does to a live port.
+// impair changes the impairment of an end like node.Node.SetImpairment changes the impairment of a
+// live port.
 func (g *stage) impair(e end, a *scenario.Action) error {
 	f := g.faults[e]
 	if a.For > 0 {
@@ -240,7 +243,7 @@ func (g *stage) impair(e end, a *scenario.Action) error {
 		g.s.after(a.For, func() {
 			if f.passID == id {
 				f.passing = nil
-				_ = g.enforce(e, "reset") // what was in force before was valid
+				_ = g.enforce(e, "reset") // the earlier options were valid
 			}
 		})
 	} else {
@@ -263,7 +266,7 @@ func (g *stage) reset(e end) {
 	}
 	f.kept, f.passing = fault.Options{}, nil
 	f.passID++
-	_ = g.enforce(e, "reset") // nothing is always valid
+	_ = g.enforce(e, "reset") // options without an impairment are always valid
 }
 
 func (g *stage) enforce(e end, kind string) error {
@@ -278,7 +281,7 @@ func (g *stage) enforce(e end, kind string) error {
 	return nil
 }
 
-// event counts what a chip tells.
+// event counts an event of a chip.
 func (g *stage) event(_ *machine, e chip.Event) {
 	at := fmt.Sprintf("%s channel %d at %v", e.Local.Node, e.Local.Channel, g.s.now)
 	switch {
@@ -317,7 +320,7 @@ func (g *stage) intact() bool {
 	return true
 }
 
-// sample is the fabric as a person would find it: chips that are dead or paused don't answer.
+// sample returns the fabric as a person would see it: chips that are dead or paused do not answer.
 func (g *stage) sample() scenario.Sample {
 	p := scenario.Sample{LinksUp: g.linksUp(), Dropped: map[wire.FabricNodeID]map[string]uint64{}}
 	for i, m := range g.s.machines {
@@ -338,7 +341,7 @@ func (g *stage) sample() scenario.Sample {
 	return p
 }
 
-// order begins a round of the traffic, or ends the sending of one.
+// order begins a round of the traffic, or ends the sending of a round.
 func (g *stage) order(o scenario.Order) {
 	switch o.Kind {
 	case scenario.Hold:

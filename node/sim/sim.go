@@ -1,11 +1,9 @@
-// Package sim runs a whole fabric in virtual time: the same [chip.Chip] that
-// a live node drives with sockets is driven here by an event heap, over cables
-// that lose, delay, double, reorder and corrupt encoded datagrams, get cut and
-// swapped, between chips that stall, die and start anew.
+// Package sim runs a whole fabric in virtual time. A live node drives a [chip.Chip] with sockets.
+// Here, an event heap drives the same [chip.Chip]. The cables lose, delay, double, reorder and
+// corrupt encoded datagrams, and are cut and swapped. The chips stall, die and start anew.
 //
-// A run is a function of its [Config]: the seed decides the surroundings, the
-// faults, the load and every delay, so that a failure can be run again and
-// looked at. It has four parts:
+// A run depends on its [Config] alone. The seed decides the surroundings, the faults, the load and
+// every delay. A developer can therefore run a failure again and look at it. A run has four parts:
 //
 //  1. Chips start, load flows, faults come and go (plan.go, load.go).
 //  2. All faults end, dead chips start again.
@@ -13,8 +11,8 @@
 //     every credit is home, no packet is left anywhere.
 //  4. Every pair of chips must reach each other on every plane, both ways round rings.
 //
-// All along, checkers compare what happens with what may happen: check.go
-// lists them. The first violation ends the run.
+// During the whole run, checkers compare what happens with what may happen. check.go lists the
+// rules of the checkers. The first violation ends the run.
 package sim
 
 import (
@@ -25,6 +23,7 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/router/route"
 	"ttfabric/router/topo"
@@ -35,52 +34,53 @@ import (
 
 // Limits and times of a run.
 const (
-	lifeTick   = mono.Time(10 * time.Microsecond) // of the clock that orders the lives of a chip
-	MaxInbox   = 4096                             // datagrams that a stalled chip's socket holds; more are dropped
-	MaxEvents  = 20_000_000                       // events of one run; more are a livelock
-	SettleTime = 45 * time.Second                 // from the end of the faults until the fabric is at rest
-	startSpan  = 100 * time.Millisecond           // chips start within
-	cleanDelay = 20 * time.Microsecond            // of a cable without faults
+	lifeTick   = mono.Time(10 * time.Microsecond) // tick of the clock that orders the incarnations of a chip
+	MaxInbox   = 4096                             // datagrams that a stalled chip's socket holds; the socket drops further datagrams
+	MaxEvents  = 20_000_000                       // largest number of events of one run; a run with more events is a livelock
+	SettleTime = 45 * time.Second                 // longest time from the end of the faults until the fabric is at rest
+	startSpan  = 100 * time.Millisecond           // time within which all chips start
+	cleanDelay = 20 * time.Microsecond            // delay of a cable without faults
 )
 
-// Config describes a run.
+// Config holds the settings of a run.
 type Config struct {
 	Topology *topo.Topology
 	Seed     uint64
-	Only     []int     // numbers of the faults that are to happen; nil: all that the seed draws
-	Quick    bool      // looks at invariants after each 16th step of a chip and not after each
-	Trace    io.Writer // where a line for everything goes; nil: nowhere
+	Only     []int     // numbers of the faults that the run injects; nil: all faults that the seed draws
+	Quick    bool      // check invariants after each 16th step of a chip and not after each step
+	Trace    io.Writer // gets a line for each event; nil: no trace
 
-	// Record returns what wraps the inputs of a chip that starts, such as a
-	// recorder's Wrap; nil for nothing. A nil Record wraps no chip.
+	// Record returns a function that wraps the inputs of a chip that starts, such as a recorder's
+	// Wrap. If Record returns nil, the simulator does not wrap this chip. If Record is nil, the
+	// simulator wraps no chip.
 	Record func(now mono.Time, cfg chip.Config) func(chip.Inputs) chip.Inputs
 
-	bare     bool     // no checkers, no hash: for speed
-	sabotage sabotage // breaks something on purpose, to test the checkers
+	bare     bool     // no checkers and no hash, for speed
+	sabotage sabotage // fault that the run injects on purpose, to test the checkers
 }
 
-// Report says what a run has seen.
+// Report holds the results of a run.
 type Report struct {
 	Seed    uint64
 	Faults  int
 	Events  int
-	Time    mono.Time           // virtual time at the end
-	Fates   [4]int              // ends of requests, by chip.Fate
-	Doubts  [chip.NumDoubts]int // of these: why an outcome is unknown
-	Anew    int                 // requests that were refused in the end since their destinations had started anew, and then taken
-	Many    int                 // of these: multicasts
-	Other   int                 // of these: the other way round a ring
-	Partly  int                 // of these: done by some members and not by others
+	Time    mono.Time           // virtual time at the end of the run
+	Fates   [4]int              // ends of requests, by flow.Fate
+	Doubts  [flow.NumDoubts]int // requests with an unknown outcome, by the reason why the outcome is unknown
+	Anew    int                 // requests that were refused at first because their destinations had started anew, and then taken
+	Many    int                 // multicasts among the ended requests
+	Other   int                 // ended requests that took the other direction round a ring
+	Partly  int                 // multicasts that some members performed and others did not
 	Orphans int                 // requests whose source died
-	Refused int                 // requests that were not taken, as no way was left
-	Starts  int                 // of chips, after the first
-	Downs   int                 // links that went down
+	Refused int                 // requests that the chip did not take, because no route was left
+	Starts  int                 // starts of chips, without the first start of each chip
+	Downs   int                 // times that a link went down
 	Ended   int                 // sessions that ended
-	Tables  int                 // tables that were installed, over all chips
-	Resent  uint64              // data frames sent again, by the chips alive at the end
-	Gone    int                 // lives that are over, as their neighbours know at the end
-	Dropped uint64              // packets given up by routers of the chips alive at the end
-	Hash    uint64              // of everything that happened
+	Tables  int                 // tables that chips installed, over all chips
+	Resent  uint64              // data frames that the chips alive at the end sent again
+	Gone    int                 // incarnations that have ended, as their neighbours know at the end
+	Dropped uint64              // packets that routers of the chips alive at the end dropped
+	Hash    uint64              // hash of all events
 }
 
 // Failure is a violated rule.
@@ -89,31 +89,31 @@ type Failure struct {
 	At   mono.Time
 	Rule string
 	What string
-	Plan []string // the faults, by number
+	Plan []string // the faults of the run, by number
 }
 
-// Error names the seed, the instant, the rule and what broke it.
+// Error returns a text with the seed, the instant, the rule and the violation of the rule.
 func (f *Failure) Error() string {
 	return fmt.Sprintf("seed %d at %v: %s: %s", f.Seed, f.At, f.Rule, f.What)
 }
 
-// machine is a place for a chip, which may be dead.
+// machine is a place for a chip. The chip may be dead.
 type machine struct {
 	index   int
-	ends    [wire.MaxChannels]end // by channel
+	ends    [wire.MaxChannels]end // ends of cables, by channel
 	node    wire.FabricNodeID
-	chip    *chip.Chip // nil while dead
+	chip    *chip.Chip // nil while the chip is dead
 	life    *life
 	inbox   []*flight
 	waiting int           // datagrams in the inbox
-	wake    mono.Time     // when the chip runs next; mono.Never if nothing is planned
-	wakeID  int           // of the planned event; older ones are void
-	stalled int           // pauses in force
-	skew    time.Duration // by which the chip's clock is ahead
+	wake    mono.Time     // when the chip runs next; mono.Never if no step is planned
+	wakeID  int           // number of the planned event; older events have no effect
+	stalled int           // number of pauses in force
+	skew    time.Duration // time by which the chip's clock is ahead
 	steps   int
-	greedy  []*op // offered through the chip's client
-	taken   int   // of greedy
-	backlog []*op // given to HandleRequest when there is room
+	greedy  []*op // ops that the chip's client offers
+	taken   int   // number of ops of greedy that the chip has taken
+	backlog []*op // ops for HandleRequest that wait until the chip has room
 	program program
 }
 
@@ -129,18 +129,18 @@ type Sim struct {
 	around   surroundings
 	model    *model
 	routes   *route.Plan
-	tied     bool // packets go both ways round rings of even length
+	tied     bool // packets take both directions round rings of even length
 	report   Report
 	hash     digest
 	failure  *Failure
 	plan     []mishap
 	healed   bool
-	onEvent  func(*machine, chip.Event) // told of what the chips tell; may be nil
-	scripted bool                       // a scenario loads the chips, and not the model's programs
+	onEvent  func(*machine, chip.Event) // called for each event of a chip; may be nil
+	scripted bool                       // a scenario loads the chips, and the model's programs do not
 	ttl      uint16                     // see chip.Config
 }
 
-// surroundings are what all chips of a run have in common; drawn from the seed.
+// surroundings holds the options that all chips of a run share. The seed decides these options.
 type surroundings struct {
 	profile    ttlink.Profile
 	slots      router.SlotProfile
@@ -148,11 +148,11 @@ type surroundings struct {
 	maxPayload int
 	window     int
 	localFirst bool           // see router.Config
-	timeout    router.Timeout // of heads that can't move
-	lag        time.Duration  // longest time from a datagram's arrival to the chip's look at it
+	timeout    router.Timeout // timeout of packets that cannot move
+	lag        time.Duration  // longest time from a datagram's arrival until the chip reads it
 }
 
-// Run runs a fabric to its end. The error is a [*Failure] if a rule was broken.
+// Run runs a fabric to its end. If a rule was violated, the error is a [*Failure].
 func Run(cfg Config) (Report, error) {
 	s, err := newSim(cfg)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *Sim) drawSurroundings() {
 	switch r.IntN(4) {
 	case 0:
 		a.slots = router.SlotFast
-	case 1: // as tight as a router can be
+	case 1: // the smallest slots that a router can have
 		a.slots = router.SlotProfile{Name: "tight"}
 		for v := range a.slots.Sender {
 			a.slots.Sender[v], a.slots.Receiver[v] = 1, 1
@@ -230,7 +230,7 @@ func (s *Sim) begin() {
 	}
 }
 
-// start begins a life of a chip, with empty memory.
+// start begins an incarnation of a chip, with empty memory.
 func (s *Sim) start(m *machine) {
 	if m.chip != nil || s.failure != nil {
 		return
@@ -267,10 +267,11 @@ func (s *Sim) start(m *machine) {
 	s.run(m)
 }
 
-// clock is what a chip's own clock says.
+// clock returns the time of a chip's own clock.
 func (s *Sim) clock(m *machine) mono.Time { return s.now.Add(m.skew) }
 
-// stop ends a life; in order, or as kill -9 does.
+// stop ends an incarnation. If goodbye is true, the chip shuts down in order. Otherwise the chip
+// ends like a process after kill -9.
 func (s *Sim) stop(m *machine, goodbye bool) {
 	if m.chip == nil {
 		return
@@ -292,8 +293,9 @@ func (s *Sim) stop(m *machine, goodbye bool) {
 	}
 }
 
-// arrive puts the datagrams of a flight into a chip's socket. The chip looks
-// at each after a time of its own, and at all when it looks at the first.
+// arrive puts the datagrams of a flight into a chip's socket. The time until the chip reads a
+// datagram differs for each datagram. When the chip reads the first datagram, it reads all
+// datagrams.
 func (s *Sim) arrive(f *flight) {
 	m := f.to
 	s.queue.land(f)
@@ -312,7 +314,7 @@ func (s *Sim) arrive(f *flight) {
 	}
 }
 
-// wakeAt plans the chip's next step, unless one is planned before.
+// wakeAt plans the chip's next step, unless an earlier step is planned.
 func (s *Sim) wakeAt(m *machine, at mono.Time) {
 	if m.wake <= at {
 		return
@@ -322,7 +324,7 @@ func (s *Sim) wakeAt(m *machine, at mono.Time) {
 	s.queue.add(max(at, s.now), what{m: m, wake: m.wakeID})
 }
 
-// run is one step of a chip: what a live node does when it wakes.
+// run runs one step of a chip: the same work that a live node does when it wakes.
 func (s *Sim) run(m *machine) {
 	if m.stalled > 0 {
 		return
@@ -361,7 +363,7 @@ func (s *Sim) run(m *machine) {
 	}
 }
 
-// transmit sends what the chip has to send into its cables.
+// transmit sends into the cables the datagrams that the chip has to send.
 func (s *Sim) transmit(m *machine) {
 	now := s.clock(m)
 	for ch, t, ok := m.chip.PollTransmit(now); ok; ch, t, ok = m.chip.PollTransmit(now) {
@@ -371,7 +373,7 @@ func (s *Sim) transmit(m *machine) {
 	}
 }
 
-// linkEvent follows the state of the links.
+// linkEvent keeps account of the state of the links.
 func (s *Sim) linkEvent(m *machine, e chip.Event) {
 	s.note(uint64(m.index), uint64(e.Local.Channel), uint64(e.Link.Kind), uint64(e.Drop))
 	if s.onEvent != nil {

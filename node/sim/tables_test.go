@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -42,7 +42,7 @@ func (s *Sim) cutEdge(a, b wire.FabricNodeID, on bool) (n int) {
 
 // writes sends an endless stream from one chip to another.
 func (s *Sim) writes(from, to *machine) *stream {
-	f := &stream{left: 1 << 30, req: chip.Request{Dst: to.node, Payload: floodData[:],
+	f := &stream{left: 1 << 30, req: flow.Request{Dst: to.node, Payload: floodData[:],
 		Command: wire.Command{Type: wire.NocUnicastWrite, Addr: wire.NewNocAddr(1, 1, 0)}}}
 	from.chip.SetClient(f)
 	s.run(from)
@@ -81,11 +81,11 @@ func TestRoundAFault(t *testing.T) {
 			t.Fatalf("seed %d: %s", seed, s.unrest())
 		}
 		// What the dead link itself held, and no more, is lost: its frames may have arrived or not.
-		gone := f.ends[chip.FateLost] + f.ends[chip.FateUnknown]
-		if gone > router.SlotSpec.Receiver[wire.VCData]+1 || f.ends[chip.FateRefused] != 0 {
+		gone := f.ends[flow.FateLost] + f.ends[flow.FateUnknown]
+		if gone > router.SlotSpec.Receiver[wire.VCData]+1 || f.ends[flow.FateRefused] != 0 {
 			t.Errorf("seed %d: %v", seed, f.ends)
 		}
-		if int(far.chip.Status().Counters.Performed) != f.ends[chip.FateDone]+f.ends[chip.FateUnknown] && gone == 0 {
+		if int(far.chip.Status().Counters.Performed) != f.ends[flow.FateDone]+f.ends[flow.FateUnknown] && gone == 0 {
 			t.Errorf("seed %d: %d performed, ends %v", seed, far.chip.Status().Counters.Performed, f.ends)
 		}
 	}
@@ -111,8 +111,8 @@ func TestDeadChipIsUnreachable(t *testing.T) {
 	t.Logf("unreachable %v after its death", s.now.Sub(at))
 	s.runUntil(s.now.Add(200*time.Millisecond), func() bool { return false })
 	f.left = 0
-	r := chip.Request{Dst: dead.node, Probe: true}
-	if got := a.chip.HandleRequest(s.now, r); got != chip.Unreachable {
+	r := flow.Request{Dst: dead.node, Probe: true}
+	if got := a.chip.HandleRequest(s.now, r); got != flow.Unreachable {
 		t.Errorf("a request to it: %v", got)
 	}
 	for _, m := range s.machines {
@@ -127,14 +127,14 @@ func TestDeadChipIsUnreachable(t *testing.T) {
 	s.runUntil(s.now.Add(100*time.Millisecond), func() bool { return false })
 	g.left = 0
 	s.runUntil(s.now.Add(100*time.Millisecond), func() bool { return false })
-	if g.ends[chip.FateDone] == 0 || g.ends[chip.FateLost]+g.ends[chip.FateUnknown]+g.ends[chip.FateRefused] != 0 {
+	if g.ends[flow.FateDone] == 0 || g.ends[flow.FateLost]+g.ends[flow.FateUnknown]+g.ends[flow.FateRefused] != 0 {
 		t.Errorf("round the dead chip: %v", g.ends)
 	}
 	s.start(dead)
 	if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
 		t.Fatal(s.unrest())
 	}
-	if got := a.chip.HandleRequest(s.now, r); got != chip.Accepted {
+	if got := a.chip.HandleRequest(s.now, r); got != flow.Accepted {
 		t.Errorf("a request to it when it is back: %v", got)
 	}
 }
@@ -173,7 +173,7 @@ func TestAvoid(t *testing.T) {
 		if !s.runUntil(s.now.Add(SettleTime), s.atRest) {
 			t.Fatalf("seed %d: %s", seed, s.unrest())
 		}
-		if n := f.ends[chip.FateLost] + f.ends[chip.FateUnknown] + f.ends[chip.FateRefused]; n != 0 || f.ends[chip.FateDone] == 0 {
+		if n := f.ends[flow.FateLost] + f.ends[flow.FateUnknown] + f.ends[flow.FateRefused]; n != 0 || f.ends[flow.FateDone] == 0 {
 			t.Errorf("seed %d: %v", seed, f.ends)
 		}
 	}

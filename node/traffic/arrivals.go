@@ -6,21 +6,21 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// arrivals are the packets of an offered load, from their arrival at the source until they are
-// sent. Packets arrive whether or not the fabric keeps up. So the time for which a packet waits
-// behind others is part of its latency.
+// arrivals holds the packets of an offered load, from their arrival at the source until the source
+// sends them. Packets arrive whether or not the fabric keeps up. The latency of a packet therefore
+// includes the time for which the packet waits behind others.
 //
 // Invariant: 0 ≤ head ≤ len(queue), and len(queue)-head ≤ MaxQueue.
 type arrivals struct {
 	started bool
 	start   mono.Time
-	next    float64   // nanoseconds from start to the next arrival
+	next    float64   // time from start to the next arrival, in nanoseconds
 	last    mono.Time // instant of the latest arrival
 	queue   []waiting
-	head    int // index in queue; the entries before it have been sent
+	head    int // index in queue of the oldest packet that waits; the source has sent the entries before it
 }
 
-// waiting is a packet that has arrived.
+// waiting is a packet that has arrived and waits to be sent.
 type waiting struct {
 	flow int
 	came mono.Time
@@ -35,10 +35,10 @@ func (a *arrivals) take() (flow int, came mono.Time) {
 	return w.flow, w.came
 }
 
-// putBack undoes the last take. Nothing may have arrived since.
+// putBack undoes the last call of take. No packet may have arrived since that call.
 func (a *arrivals) putBack() { a.head-- }
 
-// add appends a packet. add reports false if there is no room.
+// add appends a packet. If there is no room, add reports false.
 func (a *arrivals) add(flow int, came mono.Time) bool {
 	if a.waiting() >= MaxQueue {
 		return false
@@ -50,7 +50,7 @@ func (a *arrivals) add(flow int, came mono.Time) bool {
 	return true
 }
 
-// arriveUntil makes the packets arrive that are due by now.
+// arriveUntil makes all packets arrive that are due by now.
 func (g *Generator) arriveUntil(now mono.Time) {
 	a := &g.arrive
 	if !a.started {
@@ -74,11 +74,11 @@ func (g *Generator) arriveUntil(now mono.Time) {
 	}
 }
 
-// pause is the time from one arrival to the next, in nanoseconds.
+// pause returns the time from one arrival to the next, in nanoseconds.
 func (g *Generator) pause() float64 { return g.rng.ExpFloat64() / g.spec.Load * float64(time.Second) }
 
-// Deadline is when a packet arrives while none waits. [Generator.Next] must then be called even if
-// no packet has ended.
+// Deadline returns when the next packet arrives while no packet waits. The caller must then call
+// [Generator.Next] even if no packet has ended.
 func (g *Generator) Deadline() (mono.Time, bool) {
 	a := &g.arrive
 	if !a.started || g.fresh == 0 || a.waiting() > 0 {
@@ -87,5 +87,5 @@ func (g *Generator) Deadline() (mono.Time, bool) {
 	return a.start.Add(time.Duration(a.next)), true
 }
 
-// offering is the time from the start to the latest arrival.
+// offering returns the time from the start to the latest arrival.
 func (g *Generator) offering() time.Duration { return g.arrive.last.Sub(g.arrive.start) }

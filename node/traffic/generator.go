@@ -9,26 +9,26 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Generator makes one chip's packets of a run, with at most Spec.Window of them outstanding. It
-// takes its destinations round robin, or draws them at random. A Generator is a pure machine and
-// not safe for concurrent use.
+// Generator makes one chip's packets of a run. At most Spec.Window packets are outstanding at once.
+// A Generator takes the destinations round robin, or draws them at random. A Generator is a pure
+// machine and not safe for concurrent use.
 //
-// Invariants: 0 ≤ open ≤ Window. Fresh is the sum of the flows' rest. Left is fresh plus the
-// packets that have had their turn and wait: one packet that was taken back, or the packets that
-// have arrived.
+// Invariants: 0 ≤ open ≤ Window. The field fresh is the sum of the flows' field rest. The field
+// left is fresh plus the packets that have had their turn and wait. Such a packet is either one
+// packet that was taken back, or a packet that has arrived.
 type Generator struct {
 	spec    Spec
 	self    wire.FabricNodeID
 	rng     *rand.Rand
-	flows   []sending // in the order of turns
-	turn    int       // index of the flow to try first
-	again   int       // flow whose last packet was taken back, -1 for none
-	last    int       // flow of the last Next, -1 if that cannot be undone
+	flows   []sending // flows in the order of their turns
+	turn    int       // index in flows of the flow to try first
+	again   int       // index of the flow whose last packet was taken back; -1: no packet was taken back
+	last    int       // index of the flow of the last Next; -1: the last Next cannot be undone
 	open    int       // packets that have not ended
-	left    uint64    // packets that have neither been sent nor refused
-	fresh   uint64    // of left: packets that have not had their turn
-	arrive  arrivals  // used with a load
-	begin   mono.Time // when the first packet was sent
+	left    uint64    // packets that the generator has neither sent nor refused
+	fresh   uint64    // packets counted in left that have not had their turn
+	arrive  arrivals  // used if the spec has a load
+	begin   mono.Time // when the generator sent the first packet
 	end     mono.Time // when a packet last ended
 	started bool
 }
@@ -40,8 +40,8 @@ type sending struct {
 	rest uint64 // packets that have not had their turn
 }
 
-// NewGenerator returns the generator of self's share of a run. NewGenerator panics if the spec does
-// not pass [Spec.Validate]. For pairs see [CheckPairs].
+// NewGenerator returns the generator of self's share of a run. If the spec does not pass
+// [Spec.Validate], NewGenerator panics. The pairs must pass [CheckPairs].
 func NewGenerator(spec Spec, self wire.FabricNodeID, pairs []Pair) *Generator {
 	spec.must()
 	g := &Generator{spec: spec, self: self, last: -1, again: -1}
@@ -64,8 +64,8 @@ func NewGenerator(spec Spec, self wire.FabricNodeID, pairs []Pair) *Generator {
 		g.left += f.rest
 	}
 	g.fresh = g.left
-	// Every source begins with another destination, so that they do not all send to the same one at
-	// once.
+	// Every source begins with another destination. Otherwise all sources would send to the same
+	// destination at once.
 	g.rng = rand.New(rand.NewPCG(spec.Seed, uint64(self.Mesh)<<16|uint64(self.Chip)))
 	g.rng.Shuffle(len(g.flows), func(i, j int) { g.flows[i], g.flows[j] = g.flows[j], g.flows[i] })
 	return g
@@ -84,7 +84,7 @@ func (w *place) count(src, self wire.FabricNodeID) {
 func (w *place) slots() slots { return slotsOf(w.rank, w.n) }
 
 // Next returns the next packet. Next reports false while the window is full, while no packet has
-// arrived, and when no packet is left. With a load the first call starts the arrivals.
+// arrived, and when no packet is left. If the spec has a load, the first call starts the arrivals.
 func (g *Generator) Next(now mono.Time) (Packet, bool) {
 	if g.spec.Load > 0 {
 		g.arriveUntil(now)
@@ -112,8 +112,9 @@ func (g *Generator) Next(now mono.Time) (Packet, bool) {
 	return p, true
 }
 
-// pick chooses the flow whose turn it is: the next flow that has packets left, or a random one, in
-// proportion to the packets that each flow has left. At least one flow must have packets left.
+// pick chooses the flow whose turn it is. That flow is the next flow that has packets left. If the
+// spec draws at random, pick chooses a random flow, in proportion to the packets that each flow has
+// left. At least one flow must have packets left.
 func (g *Generator) pick() int {
 	i := g.turn
 	if g.spec.Draw {
@@ -132,8 +133,9 @@ func (g *Generator) pick() int {
 	return i
 }
 
-// Undo takes back the last Next if the fabric had no room for the packet. Next then returns the
-// same packet again. Undo panics unless the last call was a Next that returned a packet.
+// Undo takes back the packet of the last Next. The caller calls Undo if the fabric had no room for
+// the packet. Next then returns the same packet again. If the last call was not a Next that
+// returned a packet, Undo panics.
 func (g *Generator) Undo() {
 	if g.last < 0 {
 		panic(fmt.Sprintf("traffic: nothing to undo: chip %s, %d open, %d left", g.self, g.open, g.left))
@@ -149,7 +151,7 @@ func (g *Generator) Undo() {
 	g.last = -1
 }
 
-// Fill writes the packet's bytes into b, which is Spec.Size long.
+// Fill writes the packet's bytes into b. The length of b is Spec.Size.
 func (g *Generator) Fill(p Packet, b []byte) {
 	if len(b) != g.spec.Size {
 		panic(fmt.Sprintf("traffic: a packet of %d bytes filled into %d", g.spec.Size, len(b)))
@@ -157,9 +159,10 @@ func (g *Generator) Fill(p Packet, b []byte) {
 	p.fill(g.spec.Run, b)
 }
 
-// Done tells how a packet ended, once for each packet. O is the outcome at the destination. Lost
-// means that the packet did not arrive, or that nobody knows. Done panics for a packet that is not
-// outstanding, as far as it can tell.
+// Done tells the generator how a packet ended. The caller calls Done once for each packet. The
+// argument o is the outcome at the destination. The argument lost says that the packet did not
+// arrive, or that nobody knows whether the packet arrived. If Done can tell that a packet is not
+// outstanding, Done panics.
 func (g *Generator) Done(p Packet, sent, now mono.Time, o wire.Outcome, lost bool) {
 	if g.open == 0 || p.flow >= len(g.flows) || g.flows[p.flow].Dst != p.Dst {
 		panic(fmt.Sprintf("traffic: packet to %s is not outstanding: chip %s, %d open, %d left", p.Dst, g.self, g.open, g.left))
@@ -190,7 +193,7 @@ func (g *Generator) Done(p Packet, sent, now mono.Time, o wire.Outcome, lost boo
 // Finished reports whether all packets have been sent and have ended.
 func (g *Generator) Finished() bool { return g.left == 0 && g.open == 0 }
 
-// elapsed is the time from the first packet to the last end.
+// elapsed returns the time from the first packet to the last end of a packet.
 func (g *Generator) elapsed() time.Duration {
 	if !g.started {
 		return 0

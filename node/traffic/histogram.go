@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// subBits sets the histogram's resolution: 32 buckets per doubling. A bucket is reported by its
-// middle, so the error is at most half a bucket, 1/64 or 1.6 %.
+// subBits sets the histogram's resolution: 2^subBits = 32 buckets per doubling. A Histogram reports
+// the middle of a bucket. The error is therefore at most half a bucket, 1/64 or 1.6 %.
 const subBits = 5
 
 // Histogram counts durations in log-linear buckets: one bucket for each nanosecond below 32 ns, and
 // 32 buckets for each doubling above. The zero value is empty. Encoding to JSON and back does not
 // change a Histogram. Copies share their buckets.
 type Histogram struct {
-	N       uint64         `json:"n"`                 // durations counted
-	Buckets map[int]uint64 `json:"buckets,omitempty"` // by bucket number, at most 1888 of them
+	N       uint64         `json:"n"`                 // number of durations counted
+	Buckets map[int]uint64 `json:"buckets,omitempty"` // number of durations by bucket number; at most 1888 buckets
 }
 
-// Add counts d; a negative one counts as 0.
+// Add counts the duration d. A negative d counts as 0.
 func (h *Histogram) Add(d time.Duration) {
 	if h.Buckets == nil {
 		h.Buckets = map[int]uint64{}
@@ -42,8 +42,8 @@ func (h *Histogram) Merge(o *Histogram) {
 
 func (h *Histogram) clone() Histogram { return Histogram{h.N, maps.Clone(h.Buckets)} }
 
-// Quantile returns a duration that is at least as long as a share q, from 0 to 1, of all durations.
-// Quantile is exact to 1.6 %, and 0 for an empty histogram.
+// Quantile returns a duration that is at least as long as a share q of all durations. The share q
+// is 0 to 1. Quantile is exact to 1.6 %. For an empty histogram, Quantile returns 0.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	want := max(1, uint64(math.Ceil(q*float64(h.N))))
 	var seen uint64
@@ -55,7 +55,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// bucket is the number of the bucket that n nanoseconds fall into.
+// bucket returns the number of the bucket for a duration of n nanoseconds.
 func bucket(n uint64) int {
 	if n < 1<<subBits {
 		return int(n)
@@ -64,7 +64,8 @@ func bucket(n uint64) int {
 	return e<<subBits + int(n>>e)
 }
 
-// middle is the middle of a bucket. middle is 0 if no bucket has that number.
+// middle returns the middle of the bucket with number k. If no bucket has that number, middle
+// returns 0.
 func middle(k int) time.Duration {
 	switch {
 	case k < 0 || k > bucket(math.MaxInt64):

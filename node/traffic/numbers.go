@@ -2,34 +2,34 @@ package traffic
 
 import "slices"
 
-// maxGaps is the number of gaps that are remembered per source and plane. A loss of many packets in
-// a row makes one gap, so it takes maxGaps separate losses to reach the limit.
+// maxGaps is the number of gaps that the verifier remembers per source and plane. A loss of many
+// packets in a row makes one gap. Only maxGaps separate losses therefore reach the limit.
 const maxGaps = 1 << 12
 
 // gap is a range of numbers that later numbers have overtaken: from lo up to but not including hi.
 type gap struct{ lo, hi uint64 }
 
-// numbers remembers which numbers have come.
+// numbers remembers which packet numbers have come.
 //
-// Invariants: each number below next has come, is in gaps, or is counted in forgotten. Gaps are in
-// order, not empty and do not touch.
+// Invariants: each number below next has come, is in gaps, or is counted in forgotten. The gaps are
+// in order and not empty, and no two gaps touch.
 type numbers struct {
 	next      uint64
 	gaps      []gap
-	forgotten uint64 // numbers in gaps that were dropped for lack of room
+	forgotten uint64 // numbers of gaps that the verifier dropped for lack of room
 }
 
-// arrival says what the coming of a number means.
+// arrival says whether a number came in order, late or again.
 type arrival int
 
 const (
 	inOrder   arrival = iota
-	late              // later numbers have overtaken it
-	duplicate         // it has come before
+	late              // later numbers came before this number
+	duplicate         // this number has come before
 )
 
-// add notes the coming of n. add is exact as long as forgotten is 0. A number of a forgotten gap
-// counts as a duplicate if it comes.
+// add notes that the number n has come. While forgotten is 0, the result of add is exact. If a
+// number of a forgotten gap comes, the number counts as a duplicate.
 func (s *numbers) add(n uint64) arrival {
 	if n >= s.next {
 		if n > s.next {

@@ -13,10 +13,10 @@ type Packet struct {
 	Src    wire.FabricNodeID
 	Dst    wire.FabricNodeID
 	Plane  wire.Plane
-	Other  bool         // takes the other direction round a ring
-	Number uint64       // among the pair's packets on this plane and direction, from 0
+	Other  bool         // the packet takes the other direction round a ring
+	Number uint64       // number of the packet among the pair's packets on this plane and direction, from 0
 	Addr   wire.NocAddr // address in Dst's memory
-	Came   mono.Time    // when the packet arrived at its source, with a load
+	Came   mono.Time    // when the packet arrived at its source; set if the spec has a load
 	flow   int          // index into Generator.flows
 }
 
@@ -48,7 +48,7 @@ const (
 // magic begins every traffic packet.
 const magic = 'T' | 'F'<<8
 
-// fill writes the packet's bytes into b, which has the packet's length.
+// fill writes the packet's bytes into b. The length of b is the packet's length.
 func (p *Packet) fill(run uint64, b []byte) {
 	le := binary.LittleEndian
 	le.PutUint16(b[offMagic:], magic)
@@ -58,7 +58,7 @@ func (p *Packet) fill(run uint64, b []byte) {
 	le.PutUint16(b[offDst:], uint16(p.Dst.Mesh))
 	le.PutUint16(b[offDst+2:], uint16(p.Dst.Chip))
 	le.PutUint64(b[offRun:], run)
-	le.PutUint64(b[offNumber:], p.Number&(1<<48-1)) // writes zeros over the bytes for plane and direction, which follow
+	le.PutUint64(b[offNumber:], p.Number&(1<<48-1)) // writes zeros over the following bytes for plane and direction
 	b[offPlane] = byte(p.Plane)
 	if p.Other {
 		b[offOther] = 1
@@ -77,7 +77,8 @@ func (p *Packet) fill(run uint64, b []byte) {
 	le.PutUint32(b[offCRC:], wire.Checksum(b))
 }
 
-// SplitMix64 (Steele, Lea, Flood 2014): a counter that grows by step, mixed.
+// step is the step of the counter of SplitMix64 (Steele, Lea, Flood 2014). SplitMix64 mixes a
+// counter that grows by step.
 const step = 0x9E3779B97F4A7C15
 
 func mix(z uint64) uint64 {
@@ -86,8 +87,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// parse reads a packet's header. The packet is intact if every byte is as [Packet.fill] would have
-// written it. Buf, of MaxSize bytes, is working space.
+// parse reads a packet's header. The packet is intact if every byte is the byte that [Packet.fill]
+// writes. The argument buf is working space of MaxSize bytes.
 func parse(b, buf []byte) (p Packet, run uint64, intact bool) {
 	le := binary.LittleEndian
 	if len(b) < headerLen || len(b) > len(buf) || le.Uint16(b[offMagic:]) != magic {

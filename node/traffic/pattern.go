@@ -1,15 +1,16 @@
 // Package traffic makes traffic whose results can be trusted. The package has patterns of pairs, a
-// generator of packets, and a verifier. Every byte of a packet follows from the packet's header. So
-// the verifier tells from the bytes alone which packets were lost, duplicated, corrupted, reordered
-// or delivered to the wrong place. The patterns are those of tt-metal's test_tt_fabric (pattern.go)
-// and of the literature on networks on chips (synthetic.go).
+// generator of packets, and a verifier. Every byte of a packet follows from the packet's header.
+// From the bytes alone, the verifier therefore tells which packets were lost, duplicated,
+// corrupted, reordered or delivered to the wrong place. The patterns are the patterns of tt-metal's
+// test_tt_fabric (pattern.go) and of the literature on networks on chips (synthetic.go).
 //
-// A source sends as fast as its window allows. With [Spec.Load], packets arrive at the source's
-// queue at that rate instead (arrivals.go).
+// A source sends as fast as its window allows. If the spec has a [Spec.Load], packets instead
+// arrive at the source's queue at the rate of the load (arrivals.go).
 //
-// All chips of a run get the same [Spec] and the same pairs, and exchange nothing else. A chip's
-// [Generator] makes its packets. Its [Verifier] checks what others have written into its memory. A
-// [Report] says what both have seen. [Merge] joins the reports of all chips.
+// All chips of a run get the same [Spec] and the same pairs. The chips exchange no other data about
+// the run. A chip's [Generator] makes its packets. A chip's [Verifier] checks the data that others
+// have written into the chip's memory. A [Report] holds the results of both. [Merge] joins the
+// reports of all chips.
 package traffic
 
 import (
@@ -27,64 +28,66 @@ import (
 type Pair struct {
 	Src    wire.FabricNodeID `json:"src"`
 	Dst    wire.FabricNodeID `json:"dst"`
-	Weight uint32            `json:"weight,omitempty"` // share of the run's packets, relative to the other pairs; at most MaxWeight, 0 counts as 1
-	Planes uint8             `json:"planes,omitempty"` // planes that lead from source to destination, from 0; 0 counts as all planes of the run
-	Ways   uint8             `json:"ways,omitempty"`   // directions round rings: 2 where both are equally long; 0 counts as 1
+	Weight uint32            `json:"weight,omitempty"` // weight of the pair's share of the run's packets, relative to the other pairs; at most MaxWeight; 0 counts as 1
+	Planes uint8             `json:"planes,omitempty"` // number of planes that lead from source to destination, numbered from 0; 0 counts as all planes of the run
+	Ways   uint8             `json:"ways,omitempty"`   // number of directions round rings: 2 if both directions are equally long; 0 counts as 1
 }
 
-// weight is the pair's part of the packets.
+// weight returns the weight of the pair's share of the packets.
 func (p *Pair) weight() uint64 { return max(uint64(p.Weight), 1) }
 
-// Options are parameters of some patterns.
+// Options holds parameters of some patterns.
 type Options struct {
-	Seed     uint64            // for random-pairs and permutation
-	Hot      wire.FabricNodeID // for hotspot: the chip
-	HotShare int               // for hotspot: percentage of each source's packets that go to it, 1 to 100; 0 for DefaultHotShare
+	Seed     uint64            // seed of the patterns random-pairs and permutation
+	Hot      wire.FabricNodeID // for the pattern hotspot: the hot chip
+	HotShare int               // for the pattern hotspot: percentage of each source's packets that go to the hot chip, 1 to 100; 0 for DefaultHotShare
 
-	// Planes is how many routing planes lead from one chip to another, from 0. Pairs with none are
-	// left out. With nil, all planes lead everywhere. On some machines they do not: meshes may be
-	// joined by fewer cables than they have planes, and on a 1D fabric only chips of one line have
-	// a route.
+	// Planes returns how many routing planes lead from one chip to another, numbered from 0. The
+	// run leaves out pairs without a plane. If Planes is nil, all planes lead everywhere. On some
+	// machines, not all planes do. Meshes may be joined by fewer cables than they have planes. On a
+	// 1D fabric, only chips of one line have a route.
 	Planes func(src, dst wire.FabricNodeID) int
 
-	// Ways is how many routes lead from one chip to another on each plane: 2 if both directions
-	// round a ring are equally long, see route.Plan.WaysBetween. With nil, it is 1.
+	// Ways returns how many routes lead from one chip to another on each plane. If both directions
+	// round a ring are equally long, there are 2 routes, see route.Plan.WaysBetween. If Ways is
+	// nil, there is 1 route.
 	Ways func(src, dst wire.FabricNodeID) int
 }
 
-// DefaultHotShare is the percentage of packets for the hot chip if [Options] does not say.
+// DefaultHotShare is the percentage of packets that go to the hot chip if [Options] states no
+// percentage.
 const DefaultHotShare = 20
 
 // Pattern chooses the pairs of a run.
 type Pattern struct {
 	Name    string
-	Aliases []string // other accepted names, including those of test_tt_fabric or BookSim
+	Aliases []string // other accepted names, including the names in test_tt_fabric or BookSim
 	Help    string   // one line
 	Draw    bool     // sources draw the destination of each packet at random, see Spec.Draw
 	pairs   func(t *topo.Topology, o Options) ([]Pair, error)
 }
 
-// Patterns are the patterns that a user can name: those of test_tt_fabric (tt-metal,
-// tests/tt_metal/tt_metal/perf_microbenchmark/routing, HighLevelTrafficPattern), and BookSim's
-// (booksim2, traffic.cpp).
+// Patterns are the patterns that a user can name. Some patterns come from test_tt_fabric (tt-metal,
+// tests/tt_metal/tt_metal/perf_microbenchmark/routing, HighLevelTrafficPattern), and some from
+// BookSim (booksim2, traffic.cpp).
 var Patterns = []Pattern{
-	{"all-to-all", []string{"all_to_all"}, "every chip to every other", false, allToAll},
-	{"one-to-all", []string{"one_to_all"}, "the first chip to every other", false, oneToAll},
-	{"all-to-one", []string{"all_to_one"}, "every other chip to the first", false, allToOne},
+	{"all-to-all", []string{"all_to_all"}, "every chip to every other chip", false, allToAll},
+	{"one-to-all", []string{"one_to_all"}, "the first chip to every other chip", false, oneToAll},
+	{"all-to-one", []string{"all_to_one"}, "every other chip to the first chip", false, allToOne},
 	{"neighbour-exchange", []string{"neighbor_exchange"}, "every chip to each of its neighbours", false, neighbours},
-	{"random-pairs", []string{"full_device_random_pairing"}, "chips paired off at random, one of each pair to the other", false, randomPairs},
-	{"permutation", []string{"random_permutation", "randperm"}, "every chip to one other at random, each the destination of one", false, permutation},
-	{"uniform", []string{"uniform_random"}, "every chip to every other, drawn for each packet", true, allToAll},
-	{"transpose", nil, "row and column exchanged; square meshes, or 4, 16, 64 … chips", false, transpose},
-	{"bit-complement", []string{"bit_complement", "bitcomp"}, "to the chip opposite the centre", false, bitComplement},
-	{"bit-reverse", []string{"bit_reverse", "bitrev"}, "address bits in reverse; 2, 4, 8 … chips", false, bitReverse},
-	{"shuffle", nil, "address bits rotated left; 2, 4, 8 … chips", false, shuffle},
-	{"tornado", nil, "half the way round in each dimension, less one", false, tornado},
-	{"neighbour", []string{"neighbor"}, "one on in each dimension, round at the edge", false, nextInEach},
-	{"hotspot", nil, "a share of the packets to one chip, the rest uniform", true, hotspot},
+	{"random-pairs", []string{"full_device_random_pairing"}, "random pairs of chips, from one chip to the other", false, randomPairs},
+	{"permutation", []string{"random_permutation", "randperm"}, "a random permutation: every chip to another chip", false, permutation},
+	{"uniform", []string{"uniform_random"}, "every chip to random chips, drawn for each packet", true, allToAll},
+	{"transpose", nil, "exchange row and column; square meshes, or 4, 16, 64 … chips", false, transpose},
+	{"bit-complement", []string{"bit_complement", "bitcomp"}, "to the chip on the opposite side of the centre", false, bitComplement},
+	{"bit-reverse", []string{"bit_reverse", "bitrev"}, "reverse the address bits; 2, 4, 8 … chips", false, bitReverse},
+	{"shuffle", nil, "rotate the address bits left; 2, 4, 8 … chips", false, shuffle},
+	{"tornado", nil, "one hop less than halfway round in each dimension", false, tornado},
+	{"neighbour", []string{"neighbor"}, "one hop on in each dimension, with wrap at the edge", false, nextInEach},
+	{"hotspot", nil, "a share of the packets to the hot chip, the rest as uniform", true, hotspot},
 }
 
-// PatternByName finds a pattern by its name or an alias; the error lists the names.
+// PatternByName returns the pattern with a name or an alias. The error lists the known names.
 func PatternByName(name string) (Pattern, error) {
 	var have []string
 	for _, p := range Patterns {
@@ -97,8 +100,8 @@ func PatternByName(name string) (Pattern, error) {
 }
 
 // Pairs returns distinct pairs of different chips. The same topology and options always give the
-// same pairs. A chip that the pattern maps to itself sends nothing. The error says why the pattern
-// does not exist on the topology.
+// same pairs. A chip that the pattern maps to itself sends nothing. If the pattern does not exist
+// on the topology, the error says why.
 func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 	pairs, err := p.pairs(t, o)
 	if err == nil && o.Planes != nil {
@@ -112,7 +115,7 @@ func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 		}
 	}
 	if err == nil && len(pairs) == 0 {
-		err = errors.New("no chip has another for its destination")
+		err = errors.New("no chip would send to another chip; choose another pattern or a larger topology")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pattern %s on %s: %w", p.Name, t.Name, err)
@@ -120,7 +123,8 @@ func (p *Pattern) Pairs(t *topo.Topology, o Options) ([]Pair, error) {
 	return pairs, nil
 }
 
-// onPlanes notes the planes of pairs that have fewer than all. onPlanes leaves out pairs with none.
+// onPlanes writes the number of planes into pairs that have fewer than all planes. onPlanes leaves
+// out pairs without a plane.
 func onPlanes(pairs []Pair, all int, planes func(src, dst wire.FabricNodeID) int) (out []Pair) {
 	for _, p := range pairs {
 		n := planes(p.Src, p.Dst)
@@ -173,13 +177,13 @@ func neighbours(t *topo.Topology, _ Options) (out []Pair, err error) {
 	return out, nil
 }
 
-// shuffled is a random order of the chips, which depends on the seed.
+// shuffled returns the chips in a random order, which depends on the seed.
 func shuffled(t *topo.Topology, seed uint64) []int {
 	return rand.New(rand.NewPCG(seed, 0)).Perm(len(t.Chips))
 }
 
-// randomPairs pairs off the chips at random, as test_tt_fabric does. With an odd number of chips,
-// one chip is left out.
+// randomPairs pairs off the chips at random, as test_tt_fabric does. If the number of chips is odd,
+// randomPairs leaves out one chip.
 func randomPairs(t *topo.Topology, o Options) (out []Pair, err error) {
 	order := shuffled(t, o.Seed)
 	for i := 0; i+1 < len(order); i += 2 {
@@ -188,7 +192,8 @@ func randomPairs(t *topo.Topology, o Options) (out []Pair, err error) {
 	return out, nil
 }
 
-// permutation is one cycle through all chips in random order, so that no chip is its own destination.
+// permutation returns the pairs of one cycle through all chips in random order. No chip is its own
+// destination.
 func permutation(t *topo.Topology, o Options) (out []Pair, err error) {
 	order := shuffled(t, o.Seed)
 	if len(order) < 2 {

@@ -6,13 +6,13 @@ import (
 	"ttfabric/wire"
 )
 
-// The traffic region in a destination's memory consists of slots of 4 KiB in the L1 of Tensix tiles
-// that both Wormhole and Blackhole have. The slots of the first tile suffice for 256 sources. More
-// sources take more tiles.
+// The traffic region in a destination's memory consists of slots of 4 KiB. The slots lie in the L1
+// of Tensix tiles that both Wormhole and Blackhole have. The slots of the first tile suffice for
+// 256 sources. More sources take more tiles.
 //
-// Every source of a destination has slots of its own, by its rank among that destination's sources,
-// and uses them in turn. So no two sources ever write the same byte. Damage by one source is not
-// seen as another source's.
+// Every source of a destination has its own slots, chosen by its rank among that destination's
+// sources. A source uses its slots in turn. No two sources therefore ever write the same byte. The
+// verifier never blames one source for damage by another source.
 const (
 	regionBase      = 0x20000 // bytes; kernels and firmware use the memory below
 	slotsPerTile    = 256     // 1 MiB: the region ends at 0x120000, within the 0x16E000 bytes of a Wormhole L1
@@ -32,7 +32,7 @@ const regionTiles = len(regionX) * len(regionY)
 // MaxSources is the number of sources that one destination can have.
 const MaxSources = regionTiles * slotsPerTile
 
-// slots are the slots of one pair in its destination's memory.
+// slots describes the slots of one pair in its destination's memory.
 type slots struct {
 	first, count int // slot numbers
 }
@@ -43,14 +43,15 @@ func slotsOf(rank, n int) slots {
 	return slots{rank * k, k}
 }
 
-// addr is the address to which the pair's packet number k is written.
+// addr returns the address to which the source writes the pair's packet number k.
 func (s slots) addr(k uint64) wire.NocAddr {
 	n := s.first + int(k%uint64(s.count))
 	tile := n / slotsPerTile % regionTiles
 	return wire.NewNocAddr(regionX[tile%len(regionX)], regionY[tile/len(regionX)], regionBase+uint64(n%slotsPerTile)*MaxSize)
 }
 
-// slotAt is the number of the slot that a lies in. slotAt reports false outside the region.
+// slotAt returns the number of the slot that contains the address a. Outside the region, slotAt
+// reports false.
 func slotAt(a wire.NocAddr) (int, bool) {
 	x, y := slices.Index(regionX[:], a.X()), slices.Index(regionY[:], a.Y())
 	if x < 0 || y < 0 || a.Offset() < regionBase || a.Offset() >= regionBase+slotsPerTile*MaxSize {

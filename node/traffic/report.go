@@ -7,27 +7,28 @@ import (
 	"ttfabric/wire"
 )
 
-// PairReport is what one chip knows about a pair. The source knows the first half, the destination
-// the second. At the source, Sent = Completed + Refused + Failed + the packets still under way.
+// PairReport is what one chip knows about a pair. The source fills in the fields down to
+// Overflowed, and the destination fills in the fields from Delivered on. At the source, Sent =
+// Completed + Refused + Failed + the packets still under way.
 type PairReport struct {
 	Pair
 	Sent      uint64            `json:"sent"`
-	Completed uint64            `json:"completed"`          // performed, as the destination has confirmed
-	Refused   uint64            `json:"refused"`            // not performed by the destination
-	Outcomes  map[string]uint64 `json:"outcomes,omitempty"` // Refused by outcome
-	Failed    uint64            `json:"failed"`             // lost on the way, or with unknown outcome
-	Latency   Histogram         `json:"latency"`            // of the completed packets, from the request (with a load: from the arrival at the source) to the completion
+	Completed uint64            `json:"completed"`          // packets that the destination has confirmed as performed
+	Refused   uint64            `json:"refused"`            // packets that the destination did not perform
+	Outcomes  map[string]uint64 `json:"outcomes,omitempty"` // the packets counted in Refused, by outcome
+	Failed    uint64            `json:"failed"`             // packets that were lost on the way, or whose outcome is unknown
+	Latency   Histogram         `json:"latency"`            // latency of the completed packets, from the request to the completion; with a load, from the arrival at the source to the completion
 
-	// With a load: Offered = Sent + Overflowed + the packets that wait at the source.
-	Offered    uint64 `json:"offered,omitempty"`    // arrived at the source
-	Overflowed uint64 `json:"overflowed,omitempty"` // of Offered: not sent, since MaxQueue packets were waiting
+	// If the spec has a load: Offered = Sent + Overflowed + the packets that wait at the source.
+	Offered    uint64 `json:"offered,omitempty"`    // packets that arrived at the source
+	Overflowed uint64 `json:"overflowed,omitempty"` // packets counted in Offered that the source did not send, since MaxQueue packets were waiting
 
-	Delivered  uint64 `json:"delivered"`           // verified at the destination, each once
-	Missing    uint64 `json:"missing"`             // packets of the pair not delivered yet
-	Duplicated uint64 `json:"duplicated"`          // delivered more than once
-	Corrupted  uint64 `json:"corrupted"`           // differ from what their source made
-	Reordered  uint64 `json:"reordered"`           // delivered after later packets of their plane
-	Forgotten  uint64 `json:"forgotten,omitempty"` // of Missing: would count as duplicated if they came, since there were too many gaps
+	Delivered  uint64 `json:"delivered"`           // packets verified at the destination, each counted once
+	Missing    uint64 `json:"missing"`             // packets of the pair that are not delivered yet
+	Duplicated uint64 `json:"duplicated"`          // packets that were delivered more than once
+	Corrupted  uint64 `json:"corrupted"`           // packets that differ from what their source made
+	Reordered  uint64 `json:"reordered"`           // packets delivered after later packets of their plane and direction
+	Forgotten  uint64 `json:"forgotten,omitempty"` // packets counted in Missing that would count as duplicated if they came, since there were too many gaps
 }
 
 func (p *PairReport) refuse(o wire.Outcome) {
@@ -38,20 +39,20 @@ func (p *PairReport) refuse(o wire.Outcome) {
 	p.Refused++
 }
 
-// Report is one chip's part of a run, so far.
+// Report is the result of one chip's part of a run up to now.
 type Report struct {
 	Run         uint64            `json:"run"`
 	Chip        wire.FabricNodeID `json:"chip"`
 	Finished    bool              `json:"finished"`                       // all packets of the chip have ended
-	Elapsed     time.Duration     `json:"elapsed_nanoseconds"`            // from the chip's first packet to the last end of a packet
-	Offering    time.Duration     `json:"offering_nanoseconds,omitempty"` // with a load: from the run's start to the latest arrival
+	Elapsed     time.Duration     `json:"elapsed_nanoseconds"`            // time from the chip's first packet to the last end of a packet
+	Offering    time.Duration     `json:"offering_nanoseconds,omitempty"` // with a load: time from the run's start to the latest arrival
 	Source      []PairReport      `json:"source"`
 	Dest        []PairReport      `json:"destination"`
 	Misdirected uint64            `json:"misdirected"` // whole packets of this run that were delivered to the wrong place
 	Stray       uint64            `json:"stray"`       // arrivals that do not belong to this run
 }
 
-// NewReport returns the state of a chip's part of a run. NewReport shares no memory with g and v.
+// NewReport returns the report of a chip's part of a run. NewReport shares no memory with g and v.
 func NewReport(g *Generator, v *Verifier) Report {
 	r := Report{Run: g.spec.Run, Chip: g.self, Finished: g.Finished(), Elapsed: g.elapsed(), Offering: g.offering(), Misdirected: v.misdirected, Stray: v.stray}
 	for i := range g.flows {
@@ -65,55 +66,57 @@ func NewReport(g *Generator, v *Verifier) Report {
 	return r
 }
 
-// Row is the result of a pair, or of all pairs.
+// Row holds the result of a pair, or of all pairs together.
 type Row struct {
-	Pair              // for all pairs: zero
+	Pair              // the pair; zero for the row of all pairs
 	Sent       uint64 `json:"sent"`
 	Delivered  uint64 `json:"delivered"`
-	Lost       uint64 `json:"lost"` // sent and not delivered; before the end, this includes packets under way
+	Lost       uint64 `json:"lost"` // packets that were sent and not delivered; before the end of the run, this includes packets under way
 	Duplicated uint64 `json:"duplicated"`
 	Corrupted  uint64 `json:"corrupted"`
 	Reordered  uint64 `json:"reordered"`
-	Failed     uint64 `json:"failed"`    // of Sent: ended, and not confirmed to their source as performed
-	Completed  uint64 `json:"completed"` // of Sent: confirmed to their source as performed
-	Bytes      uint64 `json:"bytes"`     // delivered
+	Failed     uint64 `json:"failed"`    // packets counted in Sent that ended without a confirmation to their source that they were performed
+	Completed  uint64 `json:"completed"` // packets counted in Sent that the destination confirmed to their source as performed
+	Bytes      uint64 `json:"bytes"`     // bytes of the delivered packets
 	// Gbps is the rate of the delivered bytes, over the time in which the pair's source was at
-	// work. For all pairs, it is over the longest of those times.
+	// work. For the row of all pairs, the rate is over the longest of these times.
 	Gbps float64 `json:"gigabits_per_second"`
 	P50  float64 `json:"latency_p50_microseconds"`
 	P99  float64 `json:"latency_p99_microseconds"`
 
-	// Set with a load. For all pairs, these are the sums over the pairs.
-	Offered      uint64  `json:"offered,omitempty"`                     // arrived at the source
-	Overflowed   uint64  `json:"overflowed,omitempty"`                  // of Offered: not sent, since too many packets were waiting
-	OfferedRate  float64 `json:"offered_packets_per_second,omitempty"`  // Offered, over the time in which the packets arrived
-	AcceptedRate float64 `json:"accepted_packets_per_second,omitempty"` // Delivered, over the time in which the pair's source was at work
+	// The following fields are set if the spec has a load. In the row of all pairs, they are the
+	// sums over the pairs.
+	Offered      uint64  `json:"offered,omitempty"`                     // packets that arrived at the source
+	Overflowed   uint64  `json:"overflowed,omitempty"`                  // packets counted in Offered that the source did not send, since too many packets were waiting
+	OfferedRate  float64 `json:"offered_packets_per_second,omitempty"`  // Offered divided by the time in which the packets arrived
+	AcceptedRate float64 `json:"accepted_packets_per_second,omitempty"` // Delivered divided by the time in which the pair's source was at work
 }
 
-// Result is a whole run.
+// Result is the result of a whole run.
 type Result struct {
 	Spec        Spec    `json:"spec"`
-	Seconds     float64 `json:"seconds"` // the longest time for which a source was at work
-	Rows        []Row   `json:"pairs"`   // in the order of the pairs
+	Seconds     float64 `json:"seconds"` // the longest time for which any source was at work
+	Rows        []Row   `json:"pairs"`   // one row for each pair, in the order of the pairs
 	Total       Row     `json:"total"`
 	Misdirected uint64  `json:"misdirected"` // packets of this run that were delivered to the wrong place
-	Stray       uint64  `json:"stray"`       // arrivals that do not belong to this run; they do not count against it
-	// Silent are chips whose last report is not from the end of the run: they died or restarted.
-	// Merge does not know about them. The collector of the reports sets the field.
+	Stray       uint64  `json:"stray"`       // arrivals that do not belong to this run; strays do not make the run fail
+	// Silent lists chips that died or restarted during the run. The last report of such a chip is
+	// not from the end of the run. Merge does not know about such chips. The collector of the
+	// reports sets the field.
 	Silent []wire.FabricNodeID `json:"silent,omitempty"`
 }
 
 // OK reports whether each packet of the run arrived exactly once, whole, in order and at the right
-// place, and every source has been told so. Packets that overflowed at a source do not count: they
-// were never sent.
+// place. Every source must also know that its packets arrived. Packets that overflowed at a source
+// do not count, because the source never sent them.
 func (r *Result) OK() bool {
 	t := &r.Total
 	return t.Sent+t.Overflowed == r.Spec.Packets && t.Completed == t.Sent && t.Delivered == t.Sent &&
 		t.Lost+t.Duplicated+t.Corrupted+t.Reordered+t.Failed+r.Misdirected == 0
 }
 
-// Merge joins the chips' reports. For a pair of which one chip did not report, it uses what the
-// other end knows. Merge ignores reports of another run.
+// Merge joins the chips' reports. If one chip of a pair did not report, Merge uses what the other
+// chip knows. Merge ignores reports of another run.
 func Merge(spec Spec, pairs []Pair, reports []Report) Result {
 	src, dst := map[Pair]*PairReport{}, map[Pair]*PairReport{}
 	res := Result{Spec: spec}
@@ -178,7 +181,7 @@ func (r *Row) add(o *Row) {
 	r.AcceptedRate += o.AcceptedRate
 }
 
-// rates compares the rate of arrivals at the pair's source with the rate of deliveries at its
+// rates computes the rate of arrivals at the pair's source and the rate of deliveries at its
 // destination.
 func (r *Row) rates(s *PairReport, offering, elapsed float64) {
 	r.Offered, r.Overflowed = s.Offered, s.Overflowed

@@ -8,44 +8,44 @@ import (
 
 // Limits of a run.
 const (
-	MinSize       = headerLen       // bytes of a packet: those of its header
-	MaxSize       = wire.MaxPayload // bytes
-	MaxPackets    = 1 << 40         // of one run
-	MaxWays       = 2               // directions round a ring
+	MinSize       = headerLen       // smallest packet: its header alone, in bytes
+	MaxSize       = wire.MaxPayload // largest packet, in bytes
+	MaxPackets    = 1 << 40         // largest number of packets in one run
+	MaxWays       = 2               // largest number of directions round rings
 	MaxWindow     = 1024            // packets outstanding per source
 	DefaultWindow = 32              // packets outstanding per source
-	MaxPairs      = 1 << 18         // of one run: four times as many as all-to-all on a full mesh of 256 chips
-	MaxWeight     = 1 << 20         // of a pair: twenty times the weights of hotspot on 512 chips
-	MinLoad       = 1e-3            // packets per second and source, with a load
-	MaxLoad       = 1e6             // packets per second and source: no chip sends as many
-	MaxQueue      = 1 << 16         // packets that may wait at a source; further arrivals are not sent
+	MaxPairs      = 1 << 18         // largest number of pairs in one run: four times as many as all-to-all on a full mesh of 256 chips
+	MaxWeight     = 1 << 20         // largest weight of a pair: twenty times the weights of hotspot on 512 chips
+	MinLoad       = 1e-3            // smallest load, in packets per second and source
+	MaxLoad       = 1e6             // largest load, in packets per second and source; no chip sends as many packets
+	MaxQueue      = 1 << 16         // packets that may wait at a source; the source does not send further arrivals
 )
 
-// Spec is one run. All its chips get the same Spec.
+// Spec describes one run. All chips of the run get the same Spec.
 type Spec struct {
-	Run     uint64 `json:"run"`            // names the run; random
-	Pattern string `json:"pattern"`        // for reports
-	Packets uint64 `json:"packets"`        // in all, split over the pairs by weight, the remainder to the first pairs; 1 to MaxPackets
-	Size    int    `json:"size"`           // bytes of each packet, MinSize to MaxSize
-	Planes  int    `json:"planes"`         // packets of a pair use these planes in turn, or those of them that the pair has; 1 to wire.MaxChannels
-	Ways    int    `json:"ways,omitempty"` // packets of a pair with two directions round a ring use so many of them in turn, plane by plane: 1 or MaxWays; 0 counts as 1
+	Run     uint64 `json:"run"`            // identifies the run; random
+	Pattern string `json:"pattern"`        // name of the pattern, for reports
+	Packets uint64 `json:"packets"`        // packets of the whole run, split over the pairs by weight, the remainder to the first pairs; 1 to MaxPackets
+	Size    int    `json:"size"`           // length of each packet in bytes, MinSize to MaxSize
+	Planes  int    `json:"planes"`         // packets of a pair use these planes in turn, or the planes of these that the pair has; 1 to wire.MaxChannels
+	Ways    int    `json:"ways,omitempty"` // packets of a pair with two directions round a ring use this number of directions in turn, plane by plane: 1 or MaxWays; 0 counts as 1
 	Window  int    `json:"window"`         // packets outstanding per source, 1 to MaxWindow; DefaultWindow is a good value without a load
-	Seed    uint64 `json:"seed"`           // of the order in which sources take their destinations, and of arrivals
+	Seed    uint64 `json:"seed"`           // seed of the order in which sources take their destinations, and of the arrivals
 
 	// Draw makes sources draw the destination of each packet at random instead of taking
-	// destinations in turn. The chance of a destination is proportional to the packets that it is
-	// still to get. So each packet's destination is as random as in a free draw. Both ends still
-	// know how many packets the pair has in all.
+	// destinations in turn. The chance of a destination is proportional to the packets that the
+	// destination is still to get. Each packet's destination is therefore as random as in a free
+	// draw. Both ends still know how many packets the pair has in total.
 	Draw bool `json:"draw,omitempty"`
 
 	// Load is how many packets per second arrive at each source, at random times (a Poisson
-	// process). Arrived packets wait until they can be sent, MaxQueue at most. Latency is then
-	// counted from the arrival. Load is MinLoad to MaxLoad, or 0: sources then send as fast as
-	// Window allows.
+	// process). Arrived packets wait until the source can send them; at most MaxQueue packets wait.
+	// Latency then counts from the arrival. Load is MinLoad to MaxLoad, or 0. If Load is 0, sources
+	// send as fast as Window allows.
 	Load float64 `json:"load,omitempty"`
 }
 
-// Validate names the first value that is out of range.
+// Validate returns an error that names the first value that is out of range.
 func (s *Spec) Validate() error {
 	switch {
 	case s.Packets < 1 || s.Packets > MaxPackets:
@@ -55,7 +55,7 @@ func (s *Spec) Validate() error {
 	case s.Planes < 1 || s.Planes > wire.MaxChannels:
 		return fmt.Errorf("%d planes: want 1 to %d", s.Planes, wire.MaxChannels)
 	case s.Ways < 0 || s.Ways > MaxWays:
-		return fmt.Errorf("%d ways round rings: want 1 or %d", s.Ways, MaxWays)
+		return fmt.Errorf("%d routes round rings for each pair: want 1 or %d", s.Ways, MaxWays)
 	case s.Window < 1 || s.Window > MaxWindow:
 		return fmt.Errorf("a window of %d packets: want 1 to %d", s.Window, MaxWindow)
 	case s.Load != 0 && !(s.Load >= MinLoad && s.Load <= MaxLoad):
@@ -64,14 +64,15 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// must panics unless the spec is valid. Code that takes a spec from outside validates it there.
+// must panics if the spec is not valid. Code that takes a spec from outside the program validates
+// the spec first.
 func (s *Spec) must() {
 	if err := s.Validate(); err != nil {
 		panic(fmt.Sprintf("traffic: spec was not validated: %v", err))
 	}
 }
 
-// shares are the numbers of packets of the pairs.
+// shares returns the number of packets of each pair.
 func (s *Spec) shares(pairs []Pair) []uint64 {
 	all, left := uint64(0), s.Packets
 	for i := range pairs {
@@ -89,7 +90,7 @@ func (s *Spec) shares(pairs []Pair) []uint64 {
 	return out
 }
 
-// planes is how many planes a pair's packets take in turn.
+// planes returns how many planes a pair's packets take in turn.
 func (s *Spec) planes(p *Pair) int {
 	if p.Planes == 0 {
 		return s.Planes
@@ -97,20 +98,20 @@ func (s *Spec) planes(p *Pair) int {
 	return min(s.Planes, int(p.Planes))
 }
 
-// ways is how many directions round rings a pair's packets use in turn.
+// ways returns how many directions round rings a pair's packets use in turn.
 func (s *Spec) ways(p *Pair) int {
 	return min(max(s.Ways, 1), max(int(p.Ways), 1))
 }
 
-// A pair's packets are dealt to streams. Each stream is a flow of the fabric and keeps its order.
-// Streams are numbered by plane. The streams of the other direction round rings follow after those
-// of all planes.
+// The generator deals a pair's packets to streams. Each stream is a flow of the fabric and keeps
+// its order. The first streams belong to the first direction round rings, one stream for each
+// plane. The streams of the other direction follow, again one for each plane.
 
-// streams is how many streams a pair has.
+// streams returns how many streams a pair has.
 func (s *Spec) streams(p *Pair) int { return s.planes(p) * s.ways(p) }
 
-// stream is the number of a stream. stream is -1 for a plane or direction that the pair does not
-// have.
+// stream returns the number of a stream. For a plane or direction that the pair does not have,
+// stream returns -1.
 func (s *Spec) stream(p *Pair, plane wire.Plane, other bool) int {
 	n := s.planes(p)
 	switch {
@@ -122,16 +123,17 @@ func (s *Spec) stream(p *Pair, plane wire.Plane, other bool) int {
 	return int(plane)
 }
 
-// ofStream is how many of a pair's packets are dealt to one of its n streams.
+// ofStream returns how many of a pair's packets the generator deals to one of the pair's n streams.
 func ofStream(target uint64, n, stream int) uint64 {
 	return (target + uint64(n) - 1 - uint64(stream)) / uint64(n)
 }
 
-// CheckPairs returns an error that names the first pair that is unfit for a run. Unfit are: an
-// address out of range, a chip that sends to itself, a pair that occurs twice, a weight above
-// [MaxWeight], more than [MaxWays] ways, more than [MaxPairs] pairs, and more than [MaxSources]
-// sources of one destination. The pairs of a [Pattern] are fit, unless there are none. Unfit pairs
-// cause wrong counts, and no other harm.
+// CheckPairs returns an error that names the first pair that is unfit for a run. A pair is unfit if
+// an address is out of range, if a chip sends to itself, or if the pair occurs twice. A pair is
+// also unfit if its weight is above [MaxWeight], if it has more than [MaxWays] ways, or if its
+// destination has more than [MaxSources] sources. More than [MaxPairs] pairs are unfit too. The
+// pairs of a [Pattern] are fit, unless the pattern has no pairs. Unfit pairs cause wrong counts,
+// and no other harm.
 func CheckPairs(pairs []Pair) error {
 	if len(pairs) == 0 || len(pairs) > MaxPairs {
 		return fmt.Errorf("%d pairs: want 1 to %d", len(pairs), MaxPairs)
@@ -143,21 +145,21 @@ func CheckPairs(pairs []Pair) error {
 			return fmt.Errorf("pair %s to %s: want meshes below %d and chips below %d", p.Src, p.Dst, wire.MaxMeshes, wire.MaxChipsPerMesh)
 		}
 		if p.Src == p.Dst {
-			return fmt.Errorf("pair %s to %s: a chip is no destination of its own", p.Src, p.Dst)
+			return fmt.Errorf("pair %s to %s: a chip cannot send to itself", p.Src, p.Dst)
 		}
 		if p.Weight > MaxWeight {
 			return fmt.Errorf("pair %s to %s: a weight of %d: want at most %d", p.Src, p.Dst, p.Weight, MaxWeight)
 		}
 		if p.Ways > MaxWays {
-			return fmt.Errorf("pair %s to %s: %d ways: want at most %d", p.Src, p.Dst, p.Ways, MaxWays)
+			return fmt.Errorf("pair %s to %s: %d routes round rings: want at most %d", p.Src, p.Dst, p.Ways, MaxWays)
 		}
 		ends := Pair{Src: p.Src, Dst: p.Dst}
 		if _, twice := seen[ends]; twice {
-			return fmt.Errorf("pair %s to %s: it comes twice", p.Src, p.Dst)
+			return fmt.Errorf("pair %s to %s is named twice; want distinct pairs", p.Src, p.Dst)
 		}
 		seen[ends] = struct{}{}
 		if sources[p.Dst]++; sources[p.Dst] > MaxSources {
-			return fmt.Errorf("chip %s: it has more than %d sources", p.Dst, MaxSources)
+			return fmt.Errorf("chip %s is the destination of more than %d sources; want fewer pairs", p.Dst, MaxSources)
 		}
 	}
 	return nil

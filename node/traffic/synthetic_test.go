@@ -94,15 +94,15 @@ func TestPatternsOfOtherShapes(t *testing.T) {
 		}
 	}
 	for _, x := range []struct{ pattern, machine, reason string }{
-		{"transpose", "mesh:2x4", "as many rows as columns, or 4, 16, 64 … chips, and here are 8 in 2×4"},
-		{"transpose", "mesh:3x4", "here are 12 in 3×4"},
-		{"bit-reverse", "mesh:3x4", "a power of two of chips, and here are 12"},
-		{"shuffle", "mesh:3x4", "a power of two of chips, and here are 12"},
-		{"tornado", "mesh:2x2", "no chip has another for its destination"},
-		{"transpose", "spec-l1", "here are 36 in 4 meshes"},
-		{"tornado", "spec-l1", "one mesh, and here are 4"},
-		{"neighbour", "spec-l1", "one mesh, and here are 4"},
-		{"shuffle", "spec-l1", "here are 36"},
+		{"transpose", "mesh:2x4", "as many rows as columns, or 4, 16, 64 … chips, but this topology has 8 chips in 2×4"},
+		{"transpose", "mesh:3x4", "this topology has 12 chips in 3×4"},
+		{"bit-reverse", "mesh:3x4", "2, 4, 8 … chips, but this topology has 12 chips"},
+		{"shuffle", "mesh:3x4", "2, 4, 8 … chips, but this topology has 12 chips"},
+		{"tornado", "mesh:2x2", "no chip would send to another chip"},
+		{"transpose", "spec-l1", "this topology has 36 chips in 4 meshes"},
+		{"tornado", "spec-l1", "one mesh, but this topology has 4 meshes"},
+		{"neighbour", "spec-l1", "one mesh, but this topology has 4 meshes"},
+		{"shuffle", "spec-l1", "this topology has 36 chips"},
 	} {
 		p, _ := PatternByName(x.pattern)
 		pairs, err := p.Pairs(named(t, x.machine), Options{})

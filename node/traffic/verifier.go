@@ -2,15 +2,15 @@ package traffic
 
 import "ttfabric/wire"
 
-// Verifier checks at the destination, byte for byte, what others have written into its traffic
-// region. A Verifier is a pure machine and not safe for concurrent use.
+// Verifier runs at the destination and checks, byte for byte, the data that others have written
+// into its traffic region. A Verifier is a pure machine and not safe for concurrent use.
 type Verifier struct {
 	spec        Spec
 	self        wire.FabricNodeID
 	flows       map[wire.FabricNodeID]*receiving
 	order       []*receiving
 	used        int    // slots of the region that this run uses
-	buf         []byte // MaxSize bytes, to build the expected packet
+	buf         []byte // working space of MaxSize bytes, for building the expected packet
 	stray       uint64
 	misdirected uint64
 }
@@ -18,12 +18,12 @@ type Verifier struct {
 // receiving is the state of one pair at its destination.
 type receiving struct {
 	PairReport
-	target  uint64 // packets in all
+	target  uint64 // number of packets that the pair has in total
 	streams []numbers
 }
 
-// NewVerifier returns the verifier of the packets for self in a run. NewVerifier panics if the spec
-// does not pass [Spec.Validate]. For pairs see [CheckPairs].
+// NewVerifier returns the verifier of the packets that a run sends to self. If the spec does not
+// pass [Spec.Validate], NewVerifier panics. The pairs must pass [CheckPairs].
 func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	spec.must()
 	v := &Verifier{spec: spec, self: self, flows: map[wire.FabricNodeID]*receiving{}, buf: make([]byte, MaxSize)}
@@ -42,16 +42,17 @@ func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 	return v
 }
 
-// Owns reports whether an address lies in a slot of the traffic region that this run uses. Data
-// written elsewhere is not a packet of the run, or is a misdirected packet that will be missing.
+// Owns reports whether an address lies in a slot of the traffic region that this run uses. Data at
+// any other address is not a packet of the run, or is a misdirected packet. A misdirected packet of
+// that kind counts as missing.
 func (v *Verifier) Owns(a wire.NocAddr) bool {
 	n, ok := slotAt(a)
 	return ok && n < v.used
 }
 
-// Arrived checks the data that src has written, as read back from memory. Source, plane and
-// direction round rings are those that the fabric reports. Arrived checks that the packet names the
-// same. Each call counts as one of:
+// Arrived checks the data that src has written, as read back from memory. The fabric reports the
+// arguments src, plane and other; other is the direction round rings. Arrived checks that the
+// packet's header states the same source, plane and direction. Each call counts as one of:
 //
 //   - delivered, and also reordered if later packets of its plane and direction came first;
 //   - duplicated: delivered before;
@@ -86,7 +87,7 @@ func (v *Verifier) Arrived(src wire.FabricNodeID, plane wire.Plane, other bool, 
 	}
 }
 
-// report is the pair's state.
+// report returns the report of the pair.
 func (r *receiving) report() PairReport {
 	p := r.PairReport
 	p.Missing = r.target - r.Delivered

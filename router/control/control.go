@@ -1,16 +1,17 @@
 // Package control is one chip's part of the control plane. The package collects what every chip
 // says about its own ports, and finds which cables the tables must avoid.
 //
-// Each chip says which of its ports are out of service. These are ports whose link has been down
-// for [Config.Hold], by its own cable and by any other, and ports that an operator took out of
-// service. The chip says so in a numbered [wire.LinkState]. Each chip floods the newest link state
-// of every chip to its neighbours, and gossip repairs what flooding missed. A cable is out of
-// service if either of its ends says so. So all chips that are connected plan from the same link
-// states, without a leader. The table epoch is a hash of what the tables were planned from.
+// Each chip says in a numbered [wire.LinkState] which of its ports are out of service. A port is
+// out of service if its link has been down for [Config.Hold], by its own cable and by any other
+// cable. A port that an operator took out of service is also out of service. Each chip floods the
+// newest link state of every chip to its neighbours, and gossip repairs what flooding missed. A
+// cable is out of service if the chip at either end says that its port is. All connected chips
+// therefore plan from the same link states, without a leader. The table epoch is a hash of the link
+// states from which the tables were planned.
 //
-// Invariants: the highest version heard of each chip is kept. This chip's own link state has the
-// highest version of all that exist of this chip. Every neighbour whose link is up has been sent
-// each link state, or is still owed it.
+// Invariants: Control keeps the highest version of each chip's link state that it has heard. This
+// chip's own link state has the highest version of all link states of this chip that exist. Every
+// neighbour whose link is up has received each link state, or is still owed this link state.
 package control
 
 import (
@@ -23,9 +24,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Times. They are our own choices.
+// The times are our own choices, not the specification's.
 const (
-	Settle   = 5 * time.Millisecond   // from a change of the link states until tables are planned: further changes follow soon
+	Settle   = 5 * time.Millisecond   // time from a change of the link states until tables are planned: further changes often follow soon
 	Throttle = 100 * time.Millisecond // shortest time between two plans
 )
 
@@ -33,8 +34,8 @@ const (
 type Config struct {
 	Self  wire.FabricNodeID
 	Ports []topo.Port
-	Hold  time.Duration // a link that has been up is out of service after it has been down for so long
-	Boot  time.Duration // a link that has never been up is out of service so long after the start
+	Hold  time.Duration // a link that has been up before is out of service after being down for this time
+	Boot  time.Duration // a link that has never been up is out of service when this time has passed since the start
 }
 
 // port is one of the chip's own ports.
@@ -43,9 +44,9 @@ type port struct {
 	up      bool
 	since   mono.Time // when the link went down, or the start
 	been    bool      // the link has been up before
-	failed  bool      // the link has been down for long enough
+	failed  bool      // the link has been down for Hold, or since the start for Boot
 	avoided bool      // an operator took the port out of service
-	told    uint64    // the neighbour has been sent the changes up to this one
+	told    uint64    // number of the latest change that was sent to the neighbour
 }
 
 // word is the newest link state of a chip.
@@ -54,11 +55,12 @@ type word struct {
 	changed uint64 // number of the latest change
 }
 
-// Control is the machine. A Control is not safe for concurrent use.
+// Control is the state machine of one chip's part of the control plane. A Control is not safe for
+// concurrent use.
 type Control struct {
 	cfg     Config
 	ports   []port
-	words   []*word // this chip's own first, then those of the other chips heard from
+	words   []*word // link state of this chip first, then link states of the other chips heard from
 	byNode  map[wire.FabricNodeID]*word
 	self    *word
 	changes uint64
@@ -66,7 +68,7 @@ type Control struct {
 	planned mono.Time // when tables were last planned
 }
 
-// New returns the part of a chip whose links are all down, with no port out of service.
+// New returns a Control for a chip whose links are all down and whose ports are all in service.
 func New(now mono.Time, cfg Config) *Control {
 	c := &Control{cfg: cfg, byNode: map[wire.FabricNodeID]*word{}, planAt: mono.Never}
 	c.self = c.word(cfg.Self)
@@ -76,7 +78,7 @@ func New(now mono.Time, cfg Config) *Control {
 	return c
 }
 
-// word returns the link state of a chip. word makes an empty one for a chip not heard from.
+// word returns the link state of a chip. For a chip not heard from, word adds an empty link state.
 func (c *Control) word(n wire.FabricNodeID) *word {
 	w := c.byNode[n]
 	if w == nil {
@@ -86,8 +88,8 @@ func (c *Control) word(n wire.FabricNodeID) *word {
 	return w
 }
 
-// SetPort says that the link of port i came up or went down. A neighbour whose link came up is owed
-// all link states.
+// The owner calls SetPort when the link of port i came up or went down. A neighbour whose link came
+// up is owed all link states.
 func (c *Control) SetPort(now mono.Time, i int, up bool) {
 	p := &c.ports[i]
 	if p.up == up {
@@ -111,7 +113,7 @@ func (c *Control) Avoid(now mono.Time, i int, on bool) {
 // Avoided reports whether port i was taken out of service by [Control.Avoid].
 func (c *Control) Avoided(i int) bool { return c.ports[i].avoided }
 
-// failsAt is when a port that is down counts as failed.
+// failsAt returns the time at which a port that is down counts as failed.
 func (c *Control) failsAt(p *port) mono.Time {
 	if p.been {
 		return p.since.Add(c.cfg.Hold)
@@ -119,7 +121,7 @@ func (c *Control) failsAt(p *port) mono.Time {
 	return p.since.Add(c.cfg.Boot)
 }
 
-// Deadline is when Tick is due next.
+// Deadline returns the time at which Tick is due next, and false if Tick is not due.
 func (c *Control) Deadline() (mono.Time, bool) {
 	at := c.planAt
 	for i := range c.ports {
@@ -156,7 +158,7 @@ func (c *Control) judge(now mono.Time) {
 	}
 }
 
-// say gives this chip's link state another version.
+// say gives this chip's link state the given version number.
 func (c *Control) say(now mono.Time, version uint32) {
 	c.self.Version = version
 	c.changes++
@@ -164,7 +166,8 @@ func (c *Control) say(now mono.Time, version uint32) {
 	c.replan(now)
 }
 
-// replan plans the tables a little later, but not too soon after the previous plan.
+// replan sets the time at which tables must be planned: [Settle] from now, but at least [Throttle]
+// after the previous plan.
 func (c *Control) replan(now mono.Time) {
 	if c.planAt == mono.Never {
 		c.planAt = now.Add(Settle)
@@ -175,8 +178,9 @@ func (c *Control) replan(now mono.Time) {
 }
 
 // Hear takes link states from a neighbour or from gossip. Hear ignores chips for which has reports
-// false. Hear keeps a link state that is newer than the one it has. A foreign link state of this
-// chip itself makes this chip send the next version.
+// false. Hear keeps a link state that is newer than the stored link state of the same chip. If
+// others send a link state of this chip that is newer than its own, or that contradicts its own,
+// this chip sends the next version.
 func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.FabricNodeID) bool) {
 	for _, s := range words {
 		if s.Node == c.cfg.Self {
@@ -203,8 +207,9 @@ func (c *Control) Hear(now mono.Time, words []wire.LinkState, has func(wire.Fabr
 // Owes reports whether the neighbour at port i is owed link states.
 func (c *Control) Owes(i int) bool { return c.ports[i].up && c.ports[i].told < c.changes }
 
-// Tell lists the link states that the neighbour at port i has not been sent, the oldest change
-// first, at most [wire.MaxLinkStates]. UpTo is the argument for [Control.Told].
+// Tell lists the link states that were not yet sent to the neighbour at port i. The list begins
+// with the oldest change and has at most [wire.MaxLinkStates] entries. The result upTo is the
+// argument for [Control.Told].
 func (c *Control) Tell(i int) (words []wire.LinkState, upTo uint64) {
 	var owed []*word
 	for _, w := range c.words {
@@ -219,13 +224,13 @@ func (c *Control) Tell(i int) (words []wire.LinkState, upTo uint64) {
 	return words, upTo
 }
 
-// Told says that the link states from [Control.Tell] have been sent.
+// The owner calls Told when it has sent the link states from [Control.Tell].
 func (c *Control) Told(i int, upTo uint64) { c.ports[i].told = upTo }
 
-// Self is this chip's own link state.
+// Self returns this chip's own link state.
 func (c *Control) Self() wire.LinkState { return c.self.LinkState }
 
-// Out lists the ports that are out of service according to their own chips, in no order.
+// Out lists the ports that are out of service according to their own chips, in no particular order.
 func (c *Control) Out() []wire.PortID {
 	var out []wire.PortID
 	for _, w := range c.words {

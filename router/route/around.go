@@ -6,9 +6,10 @@ import (
 	"ttfabric/wire"
 )
 
-// Around is the plan of the same machine while the given cables are out of service. Either end
-// names a cable. See the package documentation. A route that does not cross such a cable stays the
-// same. Without any such cable, Around is the plan without faults.
+// Around returns the plan of the same machine while the given cables are out of service. A port in
+// the list names the cable of which the port is either end. See the package documentation. A route
+// that does not cross such a cable stays the same. If the list is empty, Around returns the plan
+// without faults.
 func (p *Plan) Around(out []wire.PortID) *Plan {
 	q := &Plan{cfg: p.cfg, top: p.top}
 	for _, e := range out {
@@ -36,8 +37,8 @@ func (p *Plan) Around(out []wire.PortID) *Plan {
 // Out reports whether the cable at a port is out of service.
 func (p *Plan) Out(q wire.PortID) bool { return p.out[q] }
 
-// detours reports whether any packet could ever take a detour: whether a mesh has more cables on a
-// plane than a tree needs, and turns are allowed.
+// detours reports whether any packet could ever take a detour. A packet can do so if turns are
+// allowed and some mesh has more cables on a plane than a tree needs.
 func (p *Plan) detours() bool {
 	if p.cfg.Lines {
 		return false
@@ -58,7 +59,7 @@ func (p *Plan) detours() bool {
 	return false
 }
 
-// Conflict says what must not happen when tables replace others while packets of the old tables are
+// Conflict says why new tables cannot simply replace old tables while packets of the old tables are
 // under way.
 type Conflict uint8
 
@@ -71,8 +72,8 @@ const (
 
 // Replaces proves that this plan can replace another plan of the same machine while packets of the
 // old plan are under way. Some of these packets may be caught at a fault and sent on by this plan.
-// Otherwise, Replaces tells what must be dropped. Replaces looks only at what can differ between
-// the two plans: see the package documentation.
+// If there is no proof, Replaces returns the conflict. Replaces looks only at the dependencies that
+// can differ between the two plans, see the package documentation.
 func (p *Plan) Replaces(old *Plan) Conflict {
 	if len(p.grids) > 1 && !maps.Equal(p.out, old.out) {
 		mc := p.Multicasts()
@@ -95,7 +96,7 @@ func (p *Plan) Replaces(old *Plan) Conflict {
 			}
 			newChecker(old, wire.Plane(pl), c, g).detours()
 			k.caught(old)
-			if old.other != old { // the detours of old.other are among those of old
+			if old.other != old { // the detours of old.other are among the detours of old
 				newChecker(p.other, wire.Plane(pl), c, g).caught(old.other)
 			}
 			if k.g.cycle() != nil {
@@ -106,7 +107,8 @@ func (p *Plan) Replaces(old *Plan) Conflict {
 	return worst
 }
 
-// detours adds the detours between all pairs of a mesh, and nothing else.
+// detours adds the dependencies of the detours between all pairs of chips of a mesh, and nothing
+// else.
 func (k *checker) detours() {
 	for _, g := range k.p.grids {
 		if g.detours == nil {
@@ -123,8 +125,8 @@ func (k *checker) detours() {
 	}
 }
 
-// caught adds the routes of packets of an older plan, from where they meet a cable that is out of
-// service in this plan.
+// caught adds the routes of packets of an older plan. Each route begins at the chip where the
+// packet meets a cable that is out of service in this plan.
 func (k *checker) caught(old *Plan) {
 	var buf [wire.MaxHops + 1]wire.Direction
 	for i, g := range k.p.grids {
@@ -159,7 +161,7 @@ func (k *checker) caught(old *Plan) {
 	}
 }
 
-// last is the channel at the end of a leg.
+// last returns the channel at the end of a leg.
 func (k *checker) last(g *grid, chip int, leg []wire.Direction, detour bool) int32 {
 	s := Steps{detour: detour}
 	held := int32(-1)

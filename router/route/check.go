@@ -9,12 +9,13 @@ import (
 )
 
 // Channel is a receiver channel at the end of a cable. A Channel belongs to a virtual channel. With
-// bubble flow control it stands for a whole ring, and is named by one of the ring's cables.
+// bubble flow control, one Channel stands for a whole ring, and one of the ring's cables names this
+// Channel.
 type Channel struct {
 	From wire.FabricNodeID
 	Dir  wire.Direction
 	VC   wire.VC
-	N    int // index of the channel, if a [Scheme] has other channels than the plan's
+	N    int // index of the channel, if a [Scheme] does not use the plan's channels
 	Ring bool
 }
 
@@ -30,23 +31,23 @@ func (c Channel) String() string {
 	return s
 }
 
-// Verdict is what a check found.
+// Verdict holds the results of a check.
 type Verdict struct {
 	Channels     int       // channels that packets use, of all classes and planes
-	Dependencies int       // between them
-	Cycle        []Channel // each channel waits for the next, and the last for the first; nil: no traffic can deadlock
+	Dependencies int       // dependencies between these channels
+	Cycle        []Channel // cycle in which each channel waits for the next, and the last channel for the first; nil: no traffic can deadlock
 	Plane        wire.Plane
-	Pairs        int                  // ordered pairs of chips, by plane, with a route; with several meshes: pairs of meshes
-	Unreachable  int                  // such pairs without a route, for some class of messages
-	Example      [2]wire.FabricNodeID // one of the unreachable pairs
+	Pairs        int                  // ordered pairs of chips with a route, counted on each plane; with several meshes: pairs of meshes
+	Unreachable  int                  // such pairs that have no route for some class of messages
+	Example      [2]wire.FabricNodeID // one pair without a route
 	Longest      int                  // hops of the longest route between two chips; with several meshes: an upper bound
-	Astray       int                  // routes that pass a chip twice or end elsewhere; between meshes: that pass a mesh twice
-	Long         int                  // routes with more hops than [Plan.Longest], as a leg or as crossings
-	Stray        [2]wire.FabricNodeID // one pair of Astray or Long; with several meshes their first chips
+	Astray       int                  // routes that pass a chip twice or do not end at their destination; between meshes: routes that pass a mesh twice
+	Long         int                  // routes whose leg or whose crossings have more hops than [Plan.Longest]
+	Stray        [2]wire.FabricNodeID // ends of one route that Astray or Long counts; with several meshes, the first chips of the two meshes
 
 	// Thin counts ordered pairs of meshes that reach each other on fewer planes than the machine
-	// has. ThinPair is one such pair. ThinPlanes is how many planes lead from its first mesh to its
-	// second. Traffic between two such meshes uses only these planes.
+	// has. ThinPair is one such pair. ThinPlanes is the number of planes that lead from the first
+	// mesh of ThinPair to the second. Traffic between two such meshes uses only these planes.
 	Thin       int
 	ThinPair   [2]wire.MeshID
 	ThinPlanes int
@@ -72,10 +73,10 @@ func (v *Verdict) String() string {
 		fmt.Fprintf(&b, ", which waits for the first")
 	}
 	if v.Astray > 0 || v.Long > 0 {
-		fmt.Fprintf(&b, "; %d ways go in circles or end elsewhere, %d are longer than they may be, such as %s to %s", v.Astray, v.Long, v.Stray[0], v.Stray[1])
+		fmt.Fprintf(&b, "; %d routes go in circles or end elsewhere, %d are longer than allowed, such as %s to %s", v.Astray, v.Long, v.Stray[0], v.Stray[1])
 	}
 	if v.Unreachable > 0 {
-		fmt.Fprintf(&b, "; %d of %d pairs have no way, such as %s to %s", v.Unreachable, v.Pairs+v.Unreachable, v.Example[0], v.Example[1])
+		fmt.Fprintf(&b, "; %d of %d pairs have no route, such as %s to %s", v.Unreachable, v.Pairs+v.Unreachable, v.Example[0], v.Example[1])
 	}
 	return b.String()
 }
@@ -86,20 +87,20 @@ type Multicasts struct {
 	Trunk Order // the trunk uses the first dimension of this order
 }
 
-// Check builds the channel dependency graph of everything that the plan lets packets do, for each
-// class of messages and each plane, and looks for a cycle. Check includes the routes of
-// [Plan.Other]. Check follows all routes to their ends, and looks for pairs without a route. Each
-// class has channels of its own, and no class waits for a later one (see the chip's flows), so each
-// class is proved separately.
+// Check builds the channel dependency graph of everything that the plan lets packets do, and looks
+// for a cycle. Check does so for each class of messages and each plane. Check includes the routes
+// of [Plan.Other]. Check follows all routes to their ends, and looks for pairs without a route.
+// Each class has channels of its own, and no class waits for a later class (see the chip's flows).
+// Check can therefore prove each class separately.
 func (p *Plan) Check(mc Multicasts) Verdict { return p.CheckAfter(nil, mc) }
 
-// CheckAfter is [Plan.Check] for a plan that replaces another plan while packets of the old plan
-// are still under way. CheckAfter checks what both plans together allow. Both must be plans of one
-// machine, with one ring scheme.
+// CheckAfter does what [Plan.Check] does, for a plan that replaces the plan "old" while packets of
+// the old plan are still under way. CheckAfter checks what both plans together allow. Both must be
+// plans of one machine, with one ring scheme.
 func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 	v, g := Verdict{}, p.graph()
 	for pl := range max(p.top.Planes(), 1) {
-		least := (*checker)(nil) // of the class that has the fewest routes
+		least := (*checker)(nil) // checker of the class that has the fewest routes
 		for c := range wire.Class(wire.NumClasses) {
 			g.reset()
 			k := newChecker(p, wire.Plane(pl), c, g)
@@ -107,7 +108,7 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 			k.stray(&v)
 			if p.other != p {
 				o := newChecker(p.other, wire.Plane(pl), c, g)
-				o.all(Multicasts{}) // the trees are included in that class
+				o.all(Multicasts{}) // without multicasts: the checker k includes the multicast trees already
 				o.stray(&v)
 				k.longest = max(k.longest, o.longest)
 			}
@@ -136,7 +137,8 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 	return v
 }
 
-// after adds the packets under way by an older plan, and the routes that this plan gives them.
+// after adds the routes of packets that are under way by an older plan, and the routes that this
+// plan gives these packets.
 func (k *checker) after(old *Plan, mc Multicasts) {
 	newChecker(old, k.pl, k.c, k.g).all(mc)
 	k.caught(old)
@@ -146,7 +148,7 @@ func (k *checker) after(old *Plan, mc Multicasts) {
 	}
 }
 
-// checker builds the graph of one class on one plane.
+// checker builds the channel dependency graph of one class on one plane.
 type checker struct {
 	p       *Plan
 	pl      wire.Plane
@@ -154,17 +156,17 @@ type checker struct {
 	g       *graph
 	buf     [wire.MaxHops + 1]wire.Direction
 	longest int
-	lost    int // pairs of one mesh without a route
+	lost    int // pairs of chips of one mesh without a route
 	found   int
 	example [2]wire.FabricNodeID
 
-	astray, long int // see [Verdict]
+	astray, long int // see the fields Astray and Long of [Verdict]
 	stranger     [2]wire.FabricNodeID
-	seen         []int32 // for each chip: the route that passed it last
+	seen         []int32 // for each chip: number of the route that passed the chip last
 	routes       int32   // routes followed so far
 }
 
-// all adds everything that the plan allows.
+// all adds the dependencies of everything that the plan allows.
 func (k *checker) all(mc Multicasts) {
 	k.within(mc)
 	if len(k.p.grids) > 1 {
@@ -172,8 +174,8 @@ func (k *checker) all(mc Multicasts) {
 	}
 }
 
-// perPort is the number of channels of a class at a cable's end: up or not, each plain, dateline or
-// detour.
+// perPort is the number of channel numbers that a class takes at a cable's end. Channels are up or
+// not up, and in both cases plain, dateline or detour.
 const perPort = 8
 
 func newChecker(p *Plan, pl wire.Plane, c wire.Class, g *graph) *checker {
@@ -189,8 +191,9 @@ func (p *Plan) graph() *graph {
 	return newGraph(n * wire.NumDirections * perPort)
 }
 
-// id numbers a channel. With bubbles, all channels of a ring are one channel: a ring always has a
-// free slot, so a packet in the ring never waits for another packet in the ring.
+// id returns the number of a channel. With bubble flow control, all channels of a ring count as one
+// channel. The reason is that a ring always has a free slot: a packet in the ring never waits for
+// another packet in the ring.
 func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bool) int32 {
 	if !external && k.bubbles(g, d, v) {
 		if axis(d) == 0 {
@@ -213,10 +216,10 @@ func (k *checker) id(g *grid, chip int, d wire.Direction, v wire.VC, external bo
 	return int32(n)
 }
 
-// bubbles reports whether a channel is the same channel as all others of its ring. On up*/down*
-// routes it is not. Such routes turn within a ring at any chip, and close no cycle by themselves. A
-// packet that enters a ring waits for two slots there, but that closes no cycle either, since the
-// slots ahead of the packet empty first.
+// bubbles reports whether all channels of the channel's ring count as one channel. On up*/down*
+// routes they do not. Such routes turn within a ring at any chip, and close no cycle by themselves.
+// A packet that enters a ring waits for two slots there. This wait closes no cycle either, since
+// the slots ahead of the packet empty first.
 func (k *checker) bubbles(g *grid, d wire.Direction, v wire.VC) bool {
 	return k.p.cfg.Ring == Bubble && k.p.dor() && k.c != wire.ClassControl && g.wraps(d) && !v.Detour()
 }
@@ -235,8 +238,9 @@ func (k *checker) channel(n int32) Channel {
 	}
 }
 
-// path adds the dependencies of the hops from a chip on. Held is the channel from which the packet
-// comes, -1 for none. Leaves says that the last hop leaves the mesh.
+// path adds the dependencies of the hops of a leg that begins at the given chip. The parameter held
+// is the channel from which the packet comes, or -1 for none. The parameter leaves says whether the
+// last hop leaves the mesh.
 func (k *checker) path(g *grid, chip int, leg []wire.Direction, up, leaves, detour bool, held int32) int32 {
 	s := Steps{detour: detour}
 	for i, d := range leg {
@@ -257,7 +261,7 @@ type shape struct {
 	rows, cols, planes int
 	wrapX, wrapY       bool
 	works              string // directions whose cables work
-	own                int    // the mesh itself, while its routes go round faults
+	own                int    // number of the mesh itself, while its routes go round faults
 }
 
 func (g *grid) shape() shape {
@@ -330,8 +334,9 @@ func (k *checker) multicast(g *grid, src int, o Order) {
 	}
 }
 
-// between adds the traffic between meshes. It goes out of a mesh from each of the mesh's chips. It
-// comes into a mesh over each cable, and goes on to any of the mesh's chips or out again.
+// between adds the traffic between meshes. This traffic leaves a mesh from each of the mesh's
+// chips. It enters a mesh over each external cable, and goes on to any of the mesh's chips or out
+// again.
 func (k *checker) between() {
 	if int(k.pl) >= len(k.p.inter) {
 		return
@@ -370,7 +375,7 @@ func (k *checker) used(from, to int) bool {
 func (k *checker) out(g *grid, src, from, to int, held int32) {
 	im := k.p.inter[k.pl]
 	best, chip, dir := math.MaxInt, 0, wire.Direction(0)
-	for _, q := range im.exits[[2]int32{int32(from), int32(to)}] { // sorted by before()
+	for _, q := range im.exits[[2]int32{int32(from), int32(to)}] { // sorted by the function before
 		leg, hops := k.buf[:0], 0
 		if x := int(q.Local.Node.Chip); x != src {
 			var ok bool

@@ -2,14 +2,14 @@ package route
 
 import "ttfabric/wire"
 
-// dor is dimension-ordered routing. On an axis that wraps a packet takes the shorter direction.
+// dor is dimension-ordered routing. On an axis that wraps, a packet takes the shorter direction.
 // Chips opposite each other on a ring of even length have two equally long routes. From an even
-// place on the ring, the packet goes East or South, and from an odd place West or North. So both
-// directions carry the same load. The packets of a flow still have one path, which keeps their
-// order.
+// place on the ring, the packet goes East or South. From an odd place, the packet goes West or
+// North. In this way both directions carry the same load. The packets of a flow still have one
+// path, which keeps their order.
 type dor struct {
 	g      *grid
-	oneWay bool // see [Config]
+	oneWay bool // see OneWay in [Config]
 	other  bool // see [Plan.Other]
 }
 
@@ -34,8 +34,8 @@ func (r dor) leg(buf []wire.Direction, pl wire.Plane, o Order, wraps bool, src, 
 	return buf, true
 }
 
-// along is the number of hops along one axis of n places: above 0 East or South, below 0 West or
-// North.
+// along returns the number of hops along one axis of n places. A number above 0 means East or
+// South, below 0 West or North.
 func (r dor) along(src, dst, n int, wrap bool) int {
 	k := dst - src
 	if wrap {
@@ -49,7 +49,8 @@ func (r dor) along(src, dst, n int, wrap bool) int {
 	return k
 }
 
-// hops appends k hops in the direction plus, or if k is below 0, -k hops in the direction minus.
+// hops appends k hops in the direction "plus". If k is below 0, hops appends -k hops in the
+// direction "minus".
 func hops(buf []wire.Direction, k int, plus, minus wire.Direction) []wire.Direction {
 	for ; k > 0; k-- {
 		buf = append(buf, plus)
@@ -78,7 +79,7 @@ func (g *grid) failed(chip int, d wire.Direction, pl wire.Plane) bool {
 	return k >= len(g.works) || g.works[k]>>d&1 == 0
 }
 
-// survey notes which cables work.
+// survey records which cables of the mesh work.
 func (g *grid) survey() {
 	n := g.chips()
 	g.works = make([]uint8, max(g.plan.top.MeshPlanes(g.mesh.ID), 1)*n)
@@ -91,7 +92,7 @@ func (g *grid) survey() {
 	}
 }
 
-// port is the port of a chip in a direction.
+// port returns the port of a chip in a direction on a plane.
 func (p *Plan) port(n wire.FabricNodeID, d wire.Direction, pl wire.Plane) (wire.PortID, bool) {
 	for _, q := range p.top.Ports(n) {
 		if q.Dir == d && q.Plane == pl {

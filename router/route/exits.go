@@ -8,11 +8,11 @@ import (
 	"ttfabric/wire"
 )
 
-// interMesh is the L1 routing of one plane: for each pair of meshes, the next mesh on the route.
-// See the package documentation.
+// interMesh is the L1 routing of one plane. For each pair of meshes, an interMesh knows the next
+// mesh on the route. See the package documentation.
 type interMesh struct {
 	meshes int
-	peers  [][]int32 // neighbours of each mesh, by index
+	peers  [][]int32 // indices of the neighbours of each mesh
 	rank   []int32   // place of each mesh in the walk from the root
 	next   []uint16  // [from*meshes+to]: index of the next mesh; none if there is no route
 	exits  map[[2]int32][]topo.Port
@@ -77,8 +77,8 @@ func (im *interMesh) walk() {
 func (im *interMesh) up(from, to int) bool { return im.rank[to] < im.rank[from] }
 
 // choose fills in the next mesh for all pairs. choose begins with pairs that are joined by down
-// crossings alone. choose then goes through the other pairs from the root outwards, since a mesh
-// that has to go up relies on the choice of the meshes above it.
+// crossings alone. choose then goes through the other pairs from the root outwards. The reason is
+// that a mesh that has to go up relies on the choice of the meshes above it.
 func (im *interMesh) choose() {
 	n := im.meshes
 	dist := make([]uint16, n*n) // crossings
@@ -115,7 +115,7 @@ func (im *interMesh) choose() {
 	}
 }
 
-// fall counts the crossings from a mesh to every other mesh by down crossings alone.
+// fall counts the crossings from a mesh to every other mesh that down crossings alone reach.
 func (im *interMesh) fall(from int, dist []uint16, queue []int32) {
 	for i := range dist {
 		dist[i] = none
@@ -155,8 +155,8 @@ func (im *interMesh) firstFalls(m int, dist []uint16) {
 	}
 }
 
-// Next is the next mesh of packets of a plane on their route from one mesh to another, and whether
-// that crossing leads up. Next reports false if there is no route.
+// Next returns the next mesh on the route of a plane's packets from one mesh to another, and
+// whether the crossing leads up. If there is no route, Next reports false.
 func (p *Plan) Next(pl wire.Plane, from, to wire.MeshID) (next wire.MeshID, up, ok bool) {
 	if int(pl) >= len(p.inter) {
 		return 0, false, false
@@ -169,8 +169,8 @@ func (p *Plan) Next(pl wire.Plane, from, to wire.MeshID) (next wire.MeshID, up, 
 	return p.grids[j].mesh.ID, im.up(i, int(j)), true
 }
 
-// Exit is the port by which packets of a plane leave the mesh of src on their route to another mesh
-// (L1), and whether the crossing leads up.
+// Exit returns the port by which a plane's packets leave the mesh of src on their route to another
+// mesh (L1), and whether the crossing leads up.
 func (p *Plan) Exit(c wire.Class, pl wire.Plane, src wire.FabricNodeID, to wire.MeshID) (x topo.Port, up, ok bool) {
 	next, up, ok := p.Next(pl, src.Mesh, to)
 	if !ok {
@@ -196,7 +196,7 @@ func (p *Plan) Exit(c wire.Class, pl wire.Plane, src wire.FabricNodeID, to wire.
 	return x, up, best < math.MaxInt
 }
 
-// before orders exits at the same distance.
+// before reports whether exit a comes before exit b, if both are at the same distance.
 func before(a, b topo.Port) bool {
 	if a.Local.Node.Chip != b.Local.Node.Chip {
 		return a.Local.Node.Chip < b.Local.Node.Chip

@@ -6,7 +6,8 @@ import (
 	"ttfabric/wire"
 )
 
-// follow follows the hops of a leg. follow notes a leg that does not lead straight to its end.
+// follow follows the hops of a leg. If the leg does not lead straight to its end, follow counts the
+// leg.
 func (k *checker) follow(g *grid, src, dst int, leg []wire.Direction) {
 	if len(k.seen) < g.chips() {
 		k.seen, k.routes = make([]int32, g.chips()), 0
@@ -31,7 +32,7 @@ func (k *checker) follow(g *grid, src, dst int, leg []wire.Direction) {
 	}
 }
 
-// stray adds the noted legs to a verdict.
+// stray adds the counted legs to a verdict.
 func (k *checker) stray(v *Verdict) {
 	if v.Astray+v.Long == 0 {
 		v.Stray = k.stranger
@@ -40,8 +41,8 @@ func (k *checker) stray(v *Verdict) {
 	v.Long += k.long
 }
 
-// followMeshes follows the crossings from every mesh to every other. followMeshes notes those that
-// do not lead to the destination.
+// followMeshes follows the crossings from every mesh to every other mesh. followMeshes counts the
+// crossings that do not lead to the destination.
 func (k *checker) followMeshes(im *interMesh) {
 	const fresh, open, lost = -1, -2, -3 // other values: the crossings that remain
 	left := make([]int, im.meshes)

@@ -2,16 +2,16 @@ package route
 
 // graph is a channel dependency graph (Dally and Seitz, 1987). An edge from one channel to another
 // says that a packet may hold a slot of the first while it waits for a slot of the second. Without
-// a cycle, some packet can always move. Most channels of a large fabric wait for no other channel,
-// so each channel takes four bytes and each dependency eight.
+// a cycle, some packet can always move. Most channels of a large fabric wait for no other channel.
+// A channel therefore takes only four bytes, and a dependency eight.
 type graph struct {
-	first []int32 // by channel: number of its latest dependency; 0: none
+	first []int32 // for each channel: number of its latest dependency; 0: none
 	deps  []dep   // number 0 stands for no dependency
 }
 
 // dep is a dependency of a channel.
 type dep struct {
-	on   int32 // the channel that it waits for
+	on   int32 // the channel that is waited for
 	next int32 // number of another dependency of the same channel; 0: none
 }
 
@@ -28,10 +28,10 @@ func (g *graph) reset() {
 // grow adds a channel.
 func (g *graph) grow() { g.first = append(g.first, 0) }
 
-// edges is the number of dependencies.
+// edges returns the number of dependencies.
 func (g *graph) edges() int { return len(g.deps) - 1 }
 
-// add notes a dependency, once.
+// add adds the dependency of channel a on channel b, unless the graph has it already.
 func (g *graph) add(a, b int32) {
 	if a == b {
 		return
@@ -45,8 +45,7 @@ func (g *graph) add(a, b int32) {
 	g.first[a] = int32(len(g.deps) - 1)
 }
 
-// join adds all dependencies of graph h. Each channel of h has a number that is higher by the given
-// amount here.
+// join adds all dependencies of graph h. Channel c of graph h becomes channel c+by of graph g.
 func (g *graph) join(h *graph, by int32) {
 	for a, e := range h.first {
 		for ; e != 0; e = h.deps[e].next {
@@ -55,7 +54,7 @@ func (g *graph) join(h *graph, by int32) {
 	}
 }
 
-// used is the number of channels that wait for another.
+// used returns the number of channels that wait for another channel.
 func (g *graph) used() (n int) {
 	for _, e := range g.first {
 		if e != 0 {
@@ -65,7 +64,7 @@ func (g *graph) used() (n int) {
 	return n
 }
 
-// cycle returns a cycle, with its first channel once. cycle returns nil if there is no cycle.
+// cycle returns the channels of a cycle, each once. If there is no cycle, cycle returns nil.
 func (g *graph) cycle() []int32 {
 	const fresh, open, done = 0, 1, 2
 	mark := make([]uint8, len(g.first))

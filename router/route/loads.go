@@ -6,10 +6,10 @@ import (
 	"ttfabric/wire"
 )
 
-// Flow is what one chip sends another.
+// Flow is the traffic that one chip sends to another.
 type Flow struct {
-	Src, Dst wire.FabricNodeID // where both are the same chip, the flow uses no channel
-	Rate     float64           // packets, in any unit of time
+	Src, Dst wire.FabricNodeID // source and destination; if both are the same chip, the flow uses no channel
+	Rate     float64           // packets per unit of time; the unit is the caller's choice
 	Split    bool              // half of the packets take the opposite direction round rings, if there is such a route: see [Plan.Other]
 }
 
@@ -19,13 +19,13 @@ type Out struct {
 	Dir wire.Direction
 }
 
-// Loads are what flows put on the channels that they use, in the unit of the flows' rates. The unit
-// is flits per cycle if every chip sends packets of one flit at a rate of 1.
+// Loads are the loads that flows put on the channels that they use, in the unit of the flows'
+// rates. The unit is flits per cycle if every chip sends packets of one flit at a rate of 1.
 type Loads struct {
 	Channels map[Out]float64
 	Max      float64 // the largest load; sources that send at 1/Max saturate the channel
 	Busiest  Out     // a channel with the largest load
-	Distance float64 // mean hops of a packet
+	Distance float64 // mean number of hops of a packet
 }
 
 // Loads adds up the flows of a class and plane over their routes (Dally and Towles, "Principles and

@@ -7,7 +7,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Trunk is the axis of multicast trees: the axis that requests use first.
+// Trunk returns the axis of the trunks of multicast trees: the axis that requests use first.
 func (p *Plan) Trunk() wire.Trunk {
 	if p.cfg.Order == YX {
 		return wire.TrunkY
@@ -15,14 +15,14 @@ func (p *Plan) Trunk() wire.Trunk {
 	return wire.TrunkX
 }
 
-// Multicasts is what the plan's routers may be asked to multicast. Multicasts is an argument for
-// [Plan.Check].
+// Multicasts returns the kinds of multicast that the plan's routers allow. The result is an
+// argument for [Plan.Check].
 func (p *Plan) Multicasts() Multicasts {
 	return Multicasts{Any: p.dor(), Trunk: p.cfg.Order}
 }
 
-// dor reports whether the plan routes by dimensions. Only beside such routes are trees along rows
-// and columns free of deadlock.
+// dor reports whether the plan routes by dimensions. Trees along rows and columns are free of
+// deadlock only together with such routes.
 func (p *Plan) dor() bool { return p.cfg.Engine == "" || p.cfg.Engine == Engines[0].Name }
 
 // Branch is one hop of a multicast's tree.
@@ -32,8 +32,9 @@ type Branch struct {
 	Member   bool // To is a member of the multicast
 }
 
-// Multicast lists the hops of a multicast's tree from src. Each hop comes after those that lead to
-// it. Every member is the end of exactly one hop. The error says why the ranges cannot be reached.
+// Multicast lists the hops of a multicast's tree from src. Each hop comes after the hops that lead
+// to it. Every member is the end of exactly one hop. The error says why the ranges cannot be
+// reached.
 func (p *Plan) Multicast(pl wire.Plane, src wire.FabricNodeID, r wire.Ranges) ([]Branch, error) {
 	g := p.grid(src)
 	if g == nil {
@@ -81,8 +82,9 @@ func (g *grid) reaches(src int, r wire.Ranges) error {
 	return nil
 }
 
-// Beyond appends the hops of the copy of a multicast that leaves chip at in direction d with the
-// given ranges. Beyond appends nothing if ranges could name a chip twice or lead out of the mesh.
+// Beyond appends the hops of the copy of a multicast that leaves the chip "at" in direction d with
+// the given ranges. If the ranges could name a chip twice or lead out of the mesh, Beyond appends
+// nothing.
 func (p *Plan) Beyond(tree []Branch, at wire.FabricNodeID, d wire.Direction, t wire.Trunk, r wire.Ranges) []Branch {
 	g := p.grid(at)
 	if g == nil || d >= wire.NumDirections ||
@@ -104,10 +106,10 @@ func (p *Plan) Beyond(tree []Branch, at wire.FabricNodeID, d wire.Direction, t w
 	return tree
 }
 
-// trees are the routes from a chip to the ends of the branches of its longest multicasts. Such a
+// trees yields the routes from a chip to the ends of the branches of its longest multicasts. Such a
 // multicast has a trunk in both directions along the first dimension. From each chip of the trunk,
-// branches leave in both directions along the second dimension. A route is valid until the next
-// one.
+// branches leave in both directions along the second dimension. A yielded route is valid until
+// trees yields the next route.
 func (g *grid) trees(src int, o Order) iter.Seq[[]wire.Direction] {
 	trunk, branch := []wire.Direction{wire.East, wire.West}, []wire.Direction{wire.South, wire.North}
 	if o == YX {
@@ -148,8 +150,8 @@ func straight(buf []wire.Direction, d wire.Direction, n int) []wire.Direction {
 	return buf
 }
 
-// run is the number of hops from a chip in a direction: to the edge, or round the ring to the chip
-// before it.
+// run returns the number of hops from a chip in a direction: to the edge of the mesh, or round the
+// ring to the chip's neighbour on the other side.
 func (g *grid) run(chip int, d wire.Direction) (n int) {
 	for at := chip; ; n++ {
 		next, _, ok := g.beside(at, d)

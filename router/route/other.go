@@ -6,19 +6,19 @@ import (
 	"ttfabric/wire"
 )
 
-// Other is the plan for packets with [wire.Packet].Other. Two chips opposite each other on a ring
-// of even length have two equally long routes in that dimension. Other takes the route that the
-// plan itself does not take, in both dimensions. All its other routes are the plan's. If a cable on
-// the opposite route is out of service, Other also uses the plan's route. The Other of Other is the
-// plan itself.
+// Other returns the plan for packets that have the mark Other set, see [wire.Packet]. Two chips
+// opposite each other on a ring of even length have two equally long routes in that dimension. In
+// both dimensions, Other has the route that the plan itself does not have. All other routes of both
+// plans are equal. If a cable on the opposite route is out of service, Other also has the plan's
+// route. The method Other of the plan Other returns the plan itself.
 //
-// Where there is no such choice, Other is the plan itself. That is so without rings of even length,
-// with any engine but the dimension-ordered one, and with [Config].OneWay. It is also so with the
-// scheme [NoRing]: there, only the lack of the opposite routes keeps cycles from closing on rings
-// of four.
+// If the plan has no such choice, Other returns the plan itself. The plan has no choice without
+// rings of even length, with any engine but the dimension-ordered engine, and with [Config].OneWay.
+// The plan also has no choice with the scheme [NoRing]. With NoRing, the opposite routes would
+// close cycles on rings of four.
 func (p *Plan) Other() *Plan { return p.other }
 
-// turn makes the plan of the opposite routes.
+// turn makes the plan with the opposite routes.
 func (p *Plan) turn() *Plan {
 	if !p.dor() || p.cfg.OneWay || p.cfg.Ring == NoRing || !slices.ContainsFunc(p.grids, (*grid).even) {
 		return p
@@ -42,7 +42,7 @@ func (g *grid) even() bool {
 	return g.mesh.WrapX && g.mesh.Cols%2 == 0 || g.mesh.WrapY && g.mesh.Rows%2 == 0
 }
 
-// WaysBetween is the number of routes that requests may take from one chip to another: 2 if
+// WaysBetween returns the number of routes that requests may take from one chip to another: 2 if
 // [Plan.Other] has a different route, else 1. WaysBetween looks at plane 0.
 func (p *Plan) WaysBetween(src, dst wire.FabricNodeID) int {
 	if p.other == p {

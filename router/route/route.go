@@ -1,62 +1,65 @@
 // Package route turns a machine's cabling into routes, and proves that no traffic on these routes
 // can deadlock.
 //
-// A [Plan] is what all chips of a fabric agree on. A Plan contains the engine that routes within a
-// mesh (L0, Spec §2.2.1.1), the choice of exit nodes between meshes (L1, §2.2.1.2), and the virtual
-// channel that a packet takes at each hop. A Plan keeps no table of all pairs: a leg of a
-// dimension-ordered route is arithmetic, and a mesh-level choice is one entry per pair of meshes.
-// [Plan.Check] builds the channel dependency graph of everything that the plan allows (Dally and
-// Seitz). Check reports that the graph is acyclic, or a cycle. Check also follows every route to
-// its end. [Plan.CheckScheme] does the same packet by packet, with the plan's virtual channels or
-// others.
+// All chips of a fabric agree on one [Plan]. A Plan contains the engine that routes within a mesh
+// (L0, Spec §2.2.1.1), and the choice of exit nodes between meshes (L1, Spec §2.2.1.2). A Plan also
+// contains the rule for the virtual channel of each hop. A Plan keeps no table of all pairs of
+// chips. The Plan computes the legs of dimension-ordered routes, and has one entry for each pair of
+// meshes. [Plan.Check] builds the channel dependency graph of everything that the plan allows
+// (Dally and Seitz). Check reports either that the graph is acyclic or a cycle of the graph. Check
+// also follows every route to its end. [Plan.CheckScheme] makes the same checks packet by packet,
+// with the plan's virtual channels or with others.
 //
 // # Between meshes
 //
 // The meshes form a graph. Its root is the mesh with the lowest id. A mesh's rank is its place in a
 // breadth-first walk from the root, which visits neighbours in the order of their ids. A crossing
-// to a lower rank leads up, one to a higher rank leads down.
+// to a lower rank leads up, a crossing to a higher rank leads down.
 //
-// A packet goes up as often as needed and then only down. So a mesh need not know where a packet
-// came from. If down crossings alone lead to the destination, the packet takes the fewest of them.
-// Otherwise the packet goes up, to the mesh from which the fewest crossings remain. The lower mesh
-// id decides between equals. Within a mesh, the packet goes to the exit node that is the fewest
-// hops away. The lower chip id, then the order East, West, North, South, decides between equals.
+// A packet goes up as often as needed and then only down. A mesh therefore need not know where a
+// packet came from. If down crossings alone lead to the destination, the packet takes a route with
+// the fewest of these crossings. Otherwise the packet goes up, to the mesh from which the fewest
+// crossings remain. Between equal choices, the lower mesh id decides. Within a mesh, the packet
+// goes to the exit node that is the fewest hops away. Between equal choices, first the lower chip
+// id decides, then the order East, West, North, South.
 //
 // # Virtual channels
 //
-// A packet with an up crossing ahead travels in channels of its own, see [wire.VCFor].
+// Packets with an up crossing ahead of them travel in channels of their own, see [wire.VCFor].
 //
 // By the scheme [Dateline], on an axis that wraps, the hop over the wrap cable and the hops after
 // it use the dateline channel. A packet leaves that channel when it turns, leaves the mesh, or
-// arrives. Keeping the channel over the turn would close a cycle on every torus from 4×4 up.
+// arrives. If a packet kept the channel over the turn, a cycle would close on every torus of 4×4
+// chips or more.
 //
-// By the scheme [Bubble] there is one channel. A packet enters a ring, from its chip or by a turn,
-// only where two slots are free.
+// By the scheme [Bubble], there is only one channel. A packet enters a ring from its chip or by a
+// turn. The packet may do so only if two slots are free.
 //
 // Control messages use no cable that wraps, except on up*/down* routes.
 //
 // # Around faults
 //
-// [Plan.Around] is the plan while cables are out of service. A route that does not cross such a
-// cable stays the same. A route that would cross one becomes a detour: within the mesh, an
-// up*/down* route over the cables that are left, in virtual channels of its own.
+// [Plan.Around] returns the plan that holds while cables are out of service. A route that does not
+// cross such a cable stays the same. A route that would cross such a cable becomes a detour. A
+// detour is an up*/down* route within the mesh over the remaining cables, in virtual channels of
+// its own.
 //
 // A packet may change from the other channels to those of detours when it is caught at a fault, but
-// never back. So dimension order, a detour, and the two together close no cycle, whatever cables
-// are missing, and tables can be replaced while packets are under way. Two sets of detours, before
-// and after a further fault, may together close a cycle: [Plan.Replaces] finds out.
+// never back. Therefore dimension order, detours, and both together close no cycle, whatever cables
+// are missing. Tables can thus be replaced while packets are under way. The detours before and the
+// detours after a further fault may together close a cycle. [Plan.Replaces] checks this.
 //
 // # Ties
 //
 // Chips opposite each other on a ring of even length have two equally long routes. A plan has one
-// of these routes. [Plan.Other] has the other one, for packets that ask for it. A source splits its
-// load by setting that mark on some of its packets. Each direction round the ring is for a flow of
-// its own. The proofs cover both plans together.
+// of these routes. [Plan.Other] has the other route, for packets that ask for the other route. A
+// source splits its load by setting that mark on some of its packets. Each direction round the ring
+// is for a flow of its own. The proofs cover both plans together.
 //
 // # Multicasts
 //
 // A multicast's tree has its trunk along the dimension that requests use first, and its branches
-// along the other dimension. So each route of the tree turns as a unicast does; see
+// along the other dimension. Each route of the tree therefore turns as a unicast does, see
 // [Plan.Multicast]. [Plan.Check] proves unicast and multicast together.
 package route
 
@@ -72,7 +75,8 @@ type Order uint8
 
 // The orders. XY is the specification's (§2.2.1.1.1: "Packets go X dimension first then Y"), YX is
 // tt-metal's. With NoOrder, a route takes first the dimension that makes its turn a turn to the
-// right, so that four routes close the circle of §6.1. NoOrder exists to show what happens then.
+// right, so that four routes close the circle of Spec §6.1. NoOrder exists to show the deadlock
+// that follows.
 const (
 	XY Order = iota
 	YX
@@ -84,8 +88,8 @@ var orderNames = []string{"xy", "yx", "none"}
 // String returns "xy", "yx" or "none".
 func (o Order) String() string { return orderNames[o] }
 
-// Reverse is the order of replies and control messages. On a mesh, a route of YX from b to a passes
-// the same chips as a route of XY from a to b. Answers to packets with NoOrder go Y first.
+// Reverse returns the order of replies and control messages. On a mesh, a route of YX from b to a
+// passes the same chips as a route of XY from a to b. Answers to packets with NoOrder go Y first.
 func (o Order) Reverse() Order {
 	if o == YX {
 		return XY
@@ -93,7 +97,7 @@ func (o Order) Reverse() Order {
 	return YX
 }
 
-// ParseOrder reads what String writes.
+// ParseOrder reads the name of an order, as [Order.String] returns it.
 func ParseOrder(s string) (Order, error) {
 	for i, n := range orderNames {
 		if s == n {
@@ -103,11 +107,12 @@ func ParseOrder(s string) (Order, error) {
 	return XY, fmt.Errorf("route order %q: want xy, yx or none", s)
 }
 
-// Ring is the scheme that keeps cycles on axes that wrap from closing.
+// Ring is a scheme that keeps cycles from closing on axes that wrap.
 type Ring uint8
 
 // The schemes. Dateline is the specification's (§2.3.1); tt-metal replaced it by bubble flow
-// control in November 2025. NoRing breaks no cycle; it exists to show what happens then.
+// control in November 2025. NoRing breaks no cycle. NoRing exists to show the deadlock that
+// follows.
 const (
 	Dateline Ring = iota
 	Bubble
@@ -119,7 +124,7 @@ var ringNames = []string{"dateline", "bubble", "none"}
 // String returns "dateline", "bubble" or "none".
 func (r Ring) String() string { return ringNames[r] }
 
-// ParseRing reads what String writes.
+// ParseRing reads the name of a scheme, as [Ring.String] returns it.
 func ParseRing(s string) (Ring, error) {
 	for i, n := range ringNames {
 		if s == n {
@@ -131,12 +136,12 @@ func ParseRing(s string) (Ring, error) {
 
 // Config says how routes are planned.
 type Config struct {
-	Engine string // name of one of [Engines]; empty: the first
+	Engine string // name of one of [Engines]; empty: the first of the list
 	Order  Order
 	Ring   Ring
 	OneWay bool                   // between chips opposite each other on an even ring, always go East or South, as textbooks do
 	Lines  bool                   // 1D fabric: independent row and column lines, no turns (Spec §3)
-	Failed func(wire.PortID) bool // reports cables that are missing, by either end; nil: none
+	Failed func(wire.PortID) bool // reports whether the cable at a port, which may be either end, is missing; nil: no cable is missing
 }
 
 // Plan is the routes of a machine. A Plan is read-only and safe for concurrent use.
@@ -147,8 +152,8 @@ type Plan struct {
 	inter   []*interMesh         // by plane; nil for a single mesh
 	out     map[wire.PortID]bool // ports of cables out of service; nil: none
 	other   *Plan                // see [Plan.Other]; the plan itself if it has no opposite routes
-	longest int                  // upper bound of the hops of the longest whole route
-	leg     int                  // hops of the longest leg, including its exit
+	longest int                  // upper bound of the number of hops of the longest whole route
+	leg     int                  // number of hops of the longest leg, including the hop out of the mesh
 	hash    uint32
 }
 
@@ -232,28 +237,29 @@ func engine(name string) (Engine, error) {
 	return Engine{}, fmt.Errorf("routing engine %q: want one of %v", name, names)
 }
 
-// Topology is the machine.
+// Topology returns the topology that the plan routes.
 func (p *Plan) Topology() *topo.Topology { return p.top }
 
-// Config is the configuration of the plan.
+// Config returns the configuration of the plan.
 func (p *Plan) Config() Config { return p.cfg }
 
 // Has reports whether n is a chip of the machine.
 func (p *Plan) Has(n wire.FabricNodeID) bool { return p.grid(n) != nil }
 
 // Longest returns the most hops that a route may have. Longest is the start value of a packet's TTL
-// (Spec §7.2). Within one mesh it is exact.
+// (Spec §7.2). For a single mesh, the number is exact. For several meshes, the number is an upper
+// bound.
 func (p *Plan) Longest() int { return p.longest }
 
 // LongestLeg returns the most hops within one mesh, including the hop out of it. A packet's header
-// needs room for so many actions.
+// needs room for this number of actions.
 func (p *Plan) LongestLeg() int { return p.leg }
 
-// Hash names the plan: two plans of the same hash have the same routes. Hash is the table epoch
-// that packets carry.
+// Hash returns a number that identifies the plan. Two plans with the same hash have the same
+// routes. Hash is the table epoch that packets carry.
 func (p *Plan) Hash() uint32 { return p.hash }
 
-// sum is a checksum of everything that determines the routes.
+// sum returns a checksum of everything that determines the routes.
 func (p *Plan) sum() uint32 {
 	h := p.top.Hash()
 	b := []byte{byte(p.cfg.Order), byte(p.cfg.Ring), 0}
@@ -283,12 +289,12 @@ type grid struct {
 	plan   *Plan
 	mesh   topo.Mesh
 	planes int // routing planes of the mesh
-	first  int // index of its first chip among the topology's
+	first  int // index of the mesh's first chip among the chips of the topology
 	legs   legger
-	usual  *grid // the grid of the plan of which this plan is [Plan.Other]; nil: not such a plan
+	usual  *grid // set if this plan is the [Plan.Other] of another plan: that plan's grid; else nil
 
-	works   []uint8 // directions whose cables work, by plane and chip, a bit for each; nil: no cable has failed
-	detours *upDown // detours while cables are out of service; nil: no cable is
+	works   []uint8 // set of directions whose cables work, by plane and chip, one bit for each direction; nil: no cable has failed
+	detours *upDown // detours while cables are out of service; nil: no cable is out of service
 }
 
 func (p *Plan) grid(n wire.FabricNodeID) *grid {
@@ -312,13 +318,13 @@ func (p *Plan) grid(n wire.FabricNodeID) *grid {
 
 func (g *grid) chips() int { return g.mesh.Rows * g.mesh.Cols }
 
-// node is the address of a chip of the mesh.
+// node returns the address of a chip of the mesh.
 func (g *grid) node(chip int) wire.FabricNodeID {
 	return wire.FabricNodeID{Mesh: g.mesh.ID, Chip: wire.ChipID(chip)}
 }
 
-// beside is the next chip in a direction, by the grid and its wraps. Wrap tells whether the cable
-// there wraps.
+// beside returns the next chip in a direction, by the grid and its wraps. The result wrap tells
+// whether the cable to this chip wraps.
 func (g *grid) beside(chip int, d wire.Direction) (next int, wrap, ok bool) {
 	row, col := chip/g.mesh.Cols, chip%g.mesh.Cols
 	switch d {
@@ -353,8 +359,8 @@ func (g *grid) wraps(d wire.Direction) bool {
 	return g.mesh.WrapY
 }
 
-// longest is the most hops of a leg. A control message may have the longest leg, since it uses no
-// cable that wraps.
+// longest returns the number of hops of the longest leg. A control message may have the longest
+// leg, since control messages use no cable that wraps.
 func (g *grid) longest() int {
 	if g.detours != nil {
 		return max(g.detours.longest, g.plain())
@@ -362,7 +368,7 @@ func (g *grid) longest() int {
 	return g.plain()
 }
 
-// plain is the most hops of a leg that is not a detour.
+// plain returns the number of hops of the longest leg that is not a detour.
 func (g *grid) plain() int {
 	if u, ok := g.legs.(*upDown); ok {
 		return u.longest
@@ -386,7 +392,7 @@ func (p *Plan) Ring(q topo.Port) (ring, wrap bool) {
 }
 
 // Leg appends the hops of a class's packets from one chip to another of the same mesh. Leg reports
-// false if there is no route, and if both are the same chip.
+// false if there is no route or if both chips are the same.
 func (p *Plan) Leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]wire.Direction, bool) {
 	g := p.grid(src)
 	if g == nil || src.Mesh != dst.Mesh || src == dst || int(dst.Chip) >= g.chips() {
@@ -421,7 +427,7 @@ func (g *grid) leg(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst i
 	return leg, ok, ok
 }
 
-// detour is a leg in the detour channels.
+// detour appends the hops of a leg in the detour channels.
 func (g *grid) detour(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst int) ([]wire.Direction, bool) {
 	if g.detours == nil || g.plan.cfg.Lines || int(pl) >= g.planes {
 		return buf, false // the detour turns, and lines have no turns
@@ -437,9 +443,9 @@ func (g *grid) detour(buf []wire.Direction, c wire.Class, pl wire.Plane, src, ds
 	return leg, ok
 }
 
-// onward is the leg of a packet from the fault where the packet was caught. A packet that is
-// already on a detour stays in the channels of detours, even if a route without a fault exists:
-// packets change from plain channels to these, never back.
+// onward appends the leg of a packet from the fault where the packet was caught. A packet that is
+// already on a detour stays in the detour channels, even if a route without a fault exists. Packets
+// change from plain channels to detour channels, but never back.
 func (g *grid) onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst int, detour bool) (leg []wire.Direction, still, ok bool) {
 	if !detour {
 		return g.leg(buf, c, pl, at, dst)

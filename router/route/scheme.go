@@ -8,16 +8,16 @@ import (
 	"ttfabric/wire"
 )
 
-// Scheme is a rule that gives the hops of packets virtual channels: the plan's own rule, or another
-// one from the literature, for comparison. [Plan.CheckScheme] finds out whether the same routes
-// could deadlock with it.
+// Scheme is a rule that chooses the virtual channel of each hop of a packet. A Scheme is the plan's
+// own rule, or another rule from the literature for comparison. [Plan.CheckScheme] finds out
+// whether the same routes could deadlock with a Scheme.
 type Scheme struct {
 	Name, Help string
-	vc         func(route []Hop, i int) int // number of the channel of the i-th hop of a whole route; nil: the plan's
+	vc         func(route []Hop, i int) int // returns the number of the channel of the i-th hop of a whole route; nil: use the plan's channels
 }
 
-// Schemes are the schemes. The first is the plan's own. The schemes one channel, entry and kept are
-// for rings and tori, apart and crossings for several meshes.
+// Schemes lists the schemes. The first is the plan's own scheme. The schemes "one", "entry" and
+// "kept" are for rings and tori. The schemes "apart" and "crossings" are for several meshes.
 var Schemes = []Scheme{
 	{"own", "as the routers do it", nil},
 	{"one", "one channel for all", func([]Hop, int) int { return 0 }},
@@ -27,7 +27,7 @@ var Schemes = []Scheme{
 	{"crossings", "a channel for each crossing from mesh to mesh", crossings},
 }
 
-// SchemeByName finds a scheme; the error lists the names.
+// SchemeByName returns the scheme with the given name. The error lists the names.
 func SchemeByName(name string) (Scheme, error) {
 	var names []string
 	for _, s := range Schemes {
@@ -39,8 +39,8 @@ func SchemeByName(name string) (Scheme, error) {
 	return Scheme{}, fmt.Errorf("scheme of virtual channels %q: want one of %v", name, names)
 }
 
-// entry is BookSim's scheme: the channel is chosen where a packet enters an axis, by whether the
-// packet will wrap there.
+// entry is BookSim's scheme. It chooses the channel where a packet enters an axis, by whether the
+// packet will cross the dateline of this axis.
 func entry(route []Hop, i int) int {
 	first := i
 	for first > 0 && axis(route[first-1].Dir) == axis(route[i].Dir) && !route[first-1].external() {
@@ -85,9 +85,9 @@ func crossings(route []Hop, i int) (n int) {
 // external reports whether the hop leads to another mesh.
 func (h Hop) external() bool { return h.At.Mesh != h.To.Mesh }
 
-// CheckScheme is [Plan.Check] with the virtual channels of a scheme. CheckScheme follows every
-// packet hop by hop from its source to its end. CheckScheme shares only the graph with Check.
-// CheckScheme is fast enough for machines of up to some hundred chips.
+// CheckScheme does what [Plan.Check] does, with the virtual channels of a scheme. CheckScheme
+// follows every packet hop by hop from its source to its end. CheckScheme shares only the graph
+// with Check. CheckScheme is fast enough for machines of up to some hundred chips.
 func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
 	v := Verdict{}
 	for pl := range max(p.top.Planes(), 1) {
@@ -108,10 +108,10 @@ func (p *Plan) CheckScheme(s Scheme, mc Multicasts) Verdict {
 	return v
 }
 
-// Ways are the whole routes of a class's packets on a plane. They include unicast between all pairs
-// that have a route, or two routes by [Plan.Other]. With multicasts, they include for requests the
-// route from each source to the end of each branch of its longest trees. A route is valid until the
-// next one.
+// Ways yields the whole routes of a class's packets on a plane. Ways includes the unicast route of
+// every pair of chips, and the second route of a pair if [Plan.Other] has one. For requests with
+// multicasts, Ways includes the route from each source to the end of each branch of the source's
+// longest trees. A yielded route is valid until Ways yields the next route.
 func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] {
 	return func(yield func([]Hop) bool) {
 		for _, a := range p.top.Chips {
@@ -142,7 +142,7 @@ func (p *Plan) Ways(c wire.Class, pl wire.Plane, mc Multicasts) iter.Seq[[]Hop] 
 					for at := g.node(src); len(route) < len(leg); at = route[len(route)-1].To {
 						h, ok := p.step(&s, c, false, pl, at, leg[len(route)])
 						if !ok {
-							break // a plane without this cable
+							break // the plane has no such cable
 						}
 						route = append(route, h)
 					}

@@ -6,23 +6,23 @@ import (
 	"ttfabric/wire"
 )
 
-// upDown routes over whatever cables are connected. The chips of a mesh form a tree by their
-// distance from the first chip: a breadth-first walk visits neighbours in the order East, West,
-// North, South. A hop to an earlier chip of the walk leads up. A route goes up and then only down.
-// Such routes cannot close a cycle of waiting packets, whatever cables are missing (Autonet,
-// Schroeder et al., 1991). The engine takes the shortest such route, and of equals the first in
-// that order of directions. A upDown uses cables that wrap like all others, for control messages
-// too.
+// upDown routes over whatever cables are connected. A breadth-first walk from the first chip ranks
+// the chips of a mesh by their distance. The walk visits neighbours in the order East, West, North,
+// South. A hop to an earlier chip of the walk leads up. A route goes up and then only down. Such
+// routes cannot close a cycle of waiting packets, whatever cables are missing (Autonet, Schroeder
+// et al., 1991). The engine takes the shortest such route. Of several shortest routes, the engine
+// takes the first in the same order of directions. An upDown uses cables that wrap like all other
+// cables, also for control messages.
 type upDown struct {
 	g       *grid
-	next    [][4]int16 // by plane and chip: the neighbour in each direction, -1 for none
-	rank    []int32    // by plane and chip: place in the walk; -1 if the walk does not reach the chip
+	next    [][4]int16 // by plane and chip: number of the neighbour in each direction; -1: none
+	rank    []int32    // by plane and chip: place of the chip in the walk; -1 if the walk does not reach the chip
 	longest int
 }
 
 func newUpDown(g *grid) (legger, error) { return upDownOf(g), nil }
 
-// upDownOf plans for the cables that have not failed and are in service.
+// upDownOf plans up*/down* routes over the cables that have not failed and are in service.
 func upDownOf(g *grid) *upDown {
 	if g.works == nil {
 		g.survey()
@@ -72,10 +72,11 @@ func (u *upDown) walk(pl int) {
 	}
 }
 
-// A state of the search is a chip, and whether the route may still go up: 2·chip if so, else one
-// more.
+// reached holds what a search has reached. A state of the search is a chip together with whether
+// the route may still go up. The number of the state is 2·chip if the route may still go up, else
+// 2·chip+1.
 type reached struct {
-	from [maxStates]int16 // the previous state, by state; -1 if the state was not reached
+	from [maxStates]int16 // for each state: the previous state; -1 if the search did not reach the state
 	dir  [maxStates]wire.Direction
 }
 
@@ -91,7 +92,7 @@ func (u *upDown) search(r *reached, pl, src int, visit func(state, depth int) (m
 	r.from[2*src] = int16(2 * src)
 	var queue [maxStates]int16
 	queue[0] = int16(2 * src)
-	next, end := 1, 1 // ends of this depth and of all states
+	next, end := 1, 1 // ends, in the queue, of the states of this depth and of all states
 	for depth, i := 0, 0; i < end; i++ {
 		if i == next {
 			depth, next = depth+1, end
@@ -121,7 +122,7 @@ func (u *upDown) search(r *reached, pl, src int, visit func(state, depth int) (m
 	}
 }
 
-// depth is the length of the longest route from src.
+// depth returns the length of the longest route from src, in hops.
 func (u *upDown) depth(pl, src int) int {
 	var r reached
 	var seen [wire.MaxChipsPerMesh]bool

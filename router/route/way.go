@@ -11,8 +11,8 @@ type Way struct {
 	Detour bool // the route leads round a fault
 }
 
-// Route finds the route of a class's packets from src to dst, and appends its hops to buf. It
-// reports false if there is no route on that plane.
+// Route finds the route of a class's packets from src to dst, and appends its hops to buf. If there
+// is no route on the plane, Route reports false.
 func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) (w Way, ok bool) {
 	g := p.grid(src)
 	if g == nil || !p.Has(dst) {
@@ -38,8 +38,8 @@ func (p *Plan) Route(buf []wire.Direction, c wire.Class, pl wire.Plane, src, dst
 	return w, true
 }
 
-// Onward is the route of a packet to another chip of the mesh, from the fault where the packet was
-// caught. Detour says whether the packet is already on a detour.
+// Onward appends the route of a packet to another chip of the mesh, from the fault where the packet
+// was caught. The parameter detour says whether the packet is already on a detour.
 func (p *Plan) Onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst wire.FabricNodeID, detour bool) (w Way, ok bool) {
 	g := p.grid(at)
 	if g == nil || at.Mesh != dst.Mesh || at == dst || int(dst.Chip) >= g.chips() {
@@ -53,8 +53,8 @@ func (p *Plan) Onward(buf []wire.Direction, c wire.Class, pl wire.Plane, at, dst
 type Hop struct {
 	At   wire.FabricNodeID
 	Dir  wire.Direction // direction out of At
-	VC   wire.VC        // on the cable
-	Wrap bool           // the cable wraps
+	VC   wire.VC        // virtual channel on the cable of the hop
+	Wrap bool           // the cable of the hop wraps
 	To   wire.FabricNodeID
 }
 
@@ -81,10 +81,10 @@ func (p *Plan) Walk(c wire.Class, pl wire.Plane, src, dst wire.FabricNodeID) ([]
 	return hops, true
 }
 
-// PlanesBetween is how many routing planes lead from one chip to another: planes 0 to
-// PlanesBetween-1. PlanesBetween is less than [topo.Topology.Planes] if meshes differ in their
-// planes, or if two meshes are joined by fewer cables than they have planes. PlanesBetween is 0 if
-// there is no route at all.
+// PlanesBetween returns the number n of routing planes that lead from one chip to another. These
+// are the planes 0 to n-1. The number is less than [topo.Topology.Planes] if meshes differ in their
+// numbers of planes. The number is also less if two meshes are joined by fewer cables than they
+// have planes. If there is no route at all, the number is 0.
 func (p *Plan) PlanesBetween(src, dst wire.FabricNodeID) (n int) {
 	for n < max(p.top.Planes(), 1) {
 		if _, ok := p.Walk(wire.ClassRequest, wire.Plane(n), src, dst); !ok {
@@ -102,7 +102,7 @@ type Steps struct {
 	last            wire.Direction
 }
 
-// next is the virtual channel of a hop in direction d.
+// next returns the virtual channel of a hop in direction d.
 func (s *Steps) next(r Ring, c wire.Class, up bool, d wire.Direction, wrap, external bool) wire.VC {
 	if !s.begun || axis(s.last) != axis(d) || external {
 		s.dateline = false
@@ -115,7 +115,7 @@ func (s *Steps) next(r Ring, c wire.Class, up bool, d wire.Direction, wrap, exte
 	return wire.VCFor(c, up, s.dateline)
 }
 
-// axis is 0 for East and West, 1 for North and South.
+// axis returns 0 for East and West, 1 for North and South.
 func axis(d wire.Direction) int {
 	if d == wire.East || d == wire.West {
 		return 0
@@ -123,7 +123,7 @@ func axis(d wire.Direction) int {
 	return 1
 }
 
-// step takes one hop.
+// step takes one hop of a route, and returns the hop with its virtual channel.
 func (p *Plan) step(s *Steps, c wire.Class, up bool, pl wire.Plane, at wire.FabricNodeID, d wire.Direction) (Hop, bool) {
 	to, ok := p.top.Neighbour(at, d, pl)
 	if !ok {

@@ -10,12 +10,12 @@ import (
 // Builder makes a topology by name.
 type Builder struct {
 	Name    string // "t3000", or "mesh:" for a generator with an argument
-	Example string // a whole name, for help and completion
+	Example string // a whole name, as an example for help and completion
 	Help    string
 	Build   func(arg string) (*Topology, error)
 }
 
-// Builders are the topologies that can be named.
+// Builders lists the topologies that a user can name.
 var Builders = []Builder{
 	{"n300", "n300", "one n300 board: two Wormhole chips", func(string) (*Topology, error) { return n300() }},
 	{"t3000", "t3000", "four n300 boards as a 2×4 mesh: eight Wormhole chips, 20 cables", func(string) (*Topology, error) { return t3000() }},
@@ -33,7 +33,7 @@ var Builders = []Builder{
 // builtIn is the Source of a topology that does not come from a file.
 const builtIn = "built-in"
 
-// Named builds a topology by name; the error lists the names.
+// Named builds the topology with the given name. The error lists the names.
 func Named(name string) (*Topology, error) {
 	for _, b := range Builders {
 		if name == b.Name && !strings.HasSuffix(b.Name, ":") {

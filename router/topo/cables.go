@@ -21,7 +21,7 @@ func (p umdPort) String() string { return fmt.Sprintf("chip %d channel %d", p.ch
 // umdTarget is the other end of a port's cable.
 type umdTarget struct {
 	port   umdPort
-	remote uint64 // unique id of a chip of another host; set only if away is
+	remote uint64 // unique id of a chip of another host; set only if the field away is set
 	away   bool
 	line   int
 }
@@ -81,7 +81,7 @@ func (d *descriptor) addCable(ends [2]umdPort, at *yaml.Node) error {
 		return d.fail(at, "the cable from %s leads to %s, the same chip; remove it", ends[0], ends[1])
 	}
 	if was, dup := d.peer[ends[0]]; dup && !was.away && was.port == ends[1] {
-		return nil // the same cable again, or listed from its other end
+		return nil // the file lists the cable again, from the same end or from the other end
 	}
 	for k, p := range ends {
 		if err := d.connect(p, umdTarget{port: ends[1-k], line: at.Line}, at); err != nil {
@@ -92,7 +92,7 @@ func (d *descriptor) addCable(ends [2]umdPort, at *yaml.Node) error {
 	return nil
 }
 
-// connect notes where p's cable leads. A port has one cable.
+// connect records where the cable of port p leads. A port has one cable.
 func (d *descriptor) connect(p umdPort, to umdTarget, at *yaml.Node) error {
 	if was, dup := d.peer[p]; dup {
 		return d.fail(at, "%s carries two cables: to %s (line %d) and to %s", p, was, was.line, to)
@@ -102,8 +102,8 @@ func (d *descriptor) connect(p umdPort, to umdTarget, at *yaml.Node) error {
 }
 
 // readRemote reads ethernet_connections_to_remote_devices: [[{chip, chan}, {remote_chip_id,
-// chan}]]. Such a cable leaves the machine, so it is not part of the topology. But no other cable
-// can use its channel.
+// chan}]]. Such a cable leaves the machine and is not part of the topology. However, no other cable
+// can use the channel of such a cable.
 func (d *descriptor) readRemote() error {
 	const key, want = "ethernet_connections_to_remote_devices", "a remote connection is {chip, chan} and {remote_chip_id, chan}"
 	list, err := d.items(d.keys[key].val, key, "a list of connections")

@@ -26,9 +26,9 @@ type descriptor struct {
 	arch   wire.Arch
 	chips  map[int]*umdChip
 	ids    []int                 // ids of the chips, sorted
-	cables []umdCable            // each once
-	peer   map[umdPort]umdTarget // for every channel with a cable
-	layout string                // how the chips were placed, as a sentence
+	cables []umdCable            // all cables, each once
+	peer   map[umdPort]umdTarget // other end of each cable, by each of its ends
+	layout string                // says in a sentence how the chips were placed
 	origin [2]int                // x and y of the north-west corner, in the file's coordinates
 }
 
@@ -41,8 +41,8 @@ type umdChip struct {
 	onBoard  bool
 	unique   uint64
 	mmio     bool
-	channels int // channels that are not harvested
-	fused    int // harvested channels
+	channels int // number of ethernet channels that are not harvested
+	fused    int // number of harvested ethernet channels
 }
 
 // load reads everything, checks it, and builds the topology.
@@ -76,7 +76,7 @@ func (d *descriptor) load(name string) (*Topology, error) {
 	return t, nil
 }
 
-// node is a placed chip's address.
+// node returns the address of a placed chip.
 func node(m Mesh, c *umdChip) wire.FabricNodeID {
 	return wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(c.coord[1]*m.Cols + c.coord[0])}
 }
@@ -191,8 +191,8 @@ func (d *descriptor) readHarvesting() error {
 	})
 }
 
-// readCoords reads chips: {id: [x, y, rack, shelf]}. That is the order in tt-umd's parser. A
-// comment in tt-umd's schema gives another order.
+// readCoords reads chips: {id: [x, y, rack, shelf]}. The parser of tt-umd has this order of
+// coordinates. A comment in tt-umd's schema gives another order.
 func (d *descriptor) readCoords() error {
 	return d.perChip("chips", "[x, y, rack, shelf]", func(c *umdChip, v *yaml.Node) error {
 		want := fmt.Sprintf("chip %d", c.id)

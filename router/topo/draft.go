@@ -7,22 +7,22 @@ import (
 	"ttfabric/wire"
 )
 
-// Ethernet channels that a draft reserves for each direction: four on Wormhole (Spec §2.2.2); on
-// Blackhole as many as its 14 channels allow.
+// Numbers of ethernet channels that a draft reserves for each direction: four on Wormhole (Spec
+// §2.2.2), and on Blackhole as many as the chip's 14 channels allow.
 const (
 	wormholePerDirection  = 4
 	blackholePerDirection = 3
 )
 
 // draft is a machine under construction whose channel numbers don't matter. Channel k of direction
-// d is number d*4+k (Blackhole: d*3+k) while such a channel is free, then the lowest free channel.
-// So equal descriptions give equal channels.
+// d is number d*4+k (Blackhole: d*3+k) while such a channel is free. Otherwise the draft takes the
+// lowest free channel. Equal descriptions therefore give equal channels.
 type draft struct {
 	t     *Topology
-	first map[wire.MeshID]int // index in t.Chips of the mesh's first chip
+	first map[wire.MeshID]int // for each mesh: index of its first chip in t.Chips
 	used  []uint16            // for each chip: channels in use, as bits
 	dirs  []uint8             // for each chip: directions that lead to a neighbour or exit, as bits
-	per   int                 // channels per direction
+	per   int                 // number of channels that are reserved for each direction
 }
 
 func newDraft(name, source string, arch wire.Arch) *draft {
@@ -33,8 +33,9 @@ func newDraft(name, source string, arch wire.Arch) *draft {
 	return d
 }
 
-// addMesh adds a mesh with its chips. Across is the number of cables between two neighbours of a
-// row, down between two neighbours of a column.
+// addMesh adds a mesh with its chips. The parameter across is the number of cables between two
+// neighbours in a row. The parameter down is the number of cables between two neighbours in a
+// column.
 func (d *draft) addMesh(m Mesh, across, down int) error {
 	first := len(d.t.Chips)
 	d.first[m.ID] = first
@@ -61,7 +62,8 @@ func (d *draft) addMesh(m Mesh, across, down int) error {
 	return nil
 }
 
-// cable adds n cables from chip a to chip b. They leave a in direction dir and b in direction back.
+// cable adds n cables from chip a to chip b. The cables leave chip a in direction dir and chip b in
+// direction back.
 func (d *draft) cable(a, b int, dir, back wire.Direction, n int) error {
 	for range n {
 		ca, err := d.channel(a, dir)
@@ -88,7 +90,7 @@ func (d *draft) join(a, b int, ca, cb wire.Channel, dir, back wire.Direction) {
 	})
 }
 
-// channel finds a channel of the chip for a cable in direction dir.
+// channel returns a free channel of the chip for a cable in direction dir.
 func (d *draft) channel(chip int, dir wire.Direction) (wire.Channel, error) {
 	for k := range d.per {
 		if ch := int(dir)*d.per + k; d.used[chip]>>ch&1 == 0 {
@@ -105,7 +107,7 @@ func (d *draft) channel(chip int, dir wire.Direction) (wire.Channel, error) {
 // free reports whether the chip has neither neighbour nor exit in direction dir.
 func (d *draft) free(chip int, dir wire.Direction) bool { return d.dirs[chip]>>dir&1 == 0 }
 
-// finish is [Topology.finish] of the draft.
+// finish calls [Topology.finish] on the drafted topology, and returns the topology.
 func (d *draft) finish() (*Topology, error) {
 	if err := d.t.finish(); err != nil {
 		return nil, err

@@ -49,8 +49,8 @@ const (
 	renderedVersion = 1
 )
 
-// rendered is the structure that is written. Reading uses YAML nodes instead, which know their
-// lines.
+// rendered is the structure that Encode writes. Load reads YAML nodes instead, since YAML nodes
+// know their lines.
 type rendered struct {
 	TTFabric int             `yaml:"ttfabric"`
 	Name     string          `yaml:"name"`
@@ -92,7 +92,7 @@ type renderedCable struct {
 }
 
 // Encode renders a valid topology as text that [Load] reads back exactly. Encode converts text that
-// is not UTF-8.
+// is not UTF-8 to UTF-8.
 func (t *Topology) Encode() []byte {
 	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	r := rendered{TTFabric: renderedVersion, Name: text(t.Name), Source: text(t.Source), Layout: text(t.Layout), Carrier: t.Transport, Auth: t.Auth, Arch: t.Arch.String()}
@@ -121,7 +121,7 @@ func (t *Topology) Encode() []byte {
 	}
 	b, err := yaml.Marshal(r)
 	if err != nil {
-		panic("topo: " + err.Error()) // plain structs always marshal
+		panic("topo: " + err.Error()) // cannot happen: plain structs always marshal
 	}
 	return append([]byte("# A ttfabric topology, rendered. 'ttfabric up FILE' reads it.\n"), b...)
 }
@@ -132,11 +132,11 @@ type renderedFile struct {
 	t       *Topology
 	meshAt  map[wire.MeshID]*yaml.Node
 	chipAt  map[wire.FabricNodeID]*yaml.Node
-	cableAt map[wire.PortID]*yaml.Node // by either end
+	cableAt map[wire.PortID]*yaml.Node // node of the cable at each port, by either end
 }
 
-// loadRendered reads the rendered form. That form is our own, unlike a descriptor, so an unknown
-// key is an error.
+// loadRendered reads the rendered form. The rendered form is ttfabric's own, unlike a descriptor.
+// An unknown key is therefore an error.
 func loadRendered(f file, top []pair) (*Topology, error) {
 	r := &renderedFile{file: f, t: &Topology{}, meshAt: map[wire.MeshID]*yaml.Node{}, chipAt: map[wire.FabricNodeID]*yaml.Node{}, cableAt: map[wire.PortID]*yaml.Node{}}
 	for _, p := range top {
@@ -363,7 +363,7 @@ func (r *renderedFile) readCable(n *yaml.Node, ps []pair) error {
 	return nil
 }
 
-// direction reads E, W, N or S.
+// direction reads a direction: E, W, N or S.
 func (f file) direction(n *yaml.Node) (wire.Direction, error) {
 	for d := range wire.Direction(wire.NumDirections) {
 		if n.Kind == yaml.ScalarNode && n.Value == d.String() {
@@ -373,7 +373,7 @@ func (f file) direction(n *yaml.Node) (wire.Direction, error) {
 	return 0, f.fail(n, "direction %s: want E, W, N or S", show(n))
 }
 
-// port reads M0D0/8.
+// port reads a port in the form M0D0/8.
 func (r *renderedFile) port(n *yaml.Node) (p wire.PortID, err error) {
 	chip, channel, ok := strings.Cut(n.Value, "/")
 	if p.Node, err = wire.ParseFabricNodeID(chip); err != nil || !ok || n.Kind != yaml.ScalarNode {
@@ -384,7 +384,7 @@ func (r *renderedFile) port(n *yaml.Node) (p wire.PortID, err error) {
 	return p, err
 }
 
-// placeByID gives every chip the place of its row-major id.
+// placeByID gives every chip the place that its row-major id names.
 func (r *renderedFile) placeByID() {
 	for i := range r.t.Chips {
 		c := &r.t.Chips[i]

@@ -12,14 +12,15 @@ import (
 var boardTypes = []string{"n150", "n300", "p100", "p150", "p300", "ubb", "ubb_blackhole", "ubb_wormhole", "quasar"}
 
 // EncodeClusterDescriptor renders a valid topology of one mesh as a cluster descriptor of tt-umd.
-// [Load] reads the descriptor back to the same [Topology.Hash]. The error says why a topology
-// cannot be rendered.
+// [Load] turns this descriptor back into a topology with the same [Topology.Hash]. The error says
+// why a topology cannot be rendered.
 //
-// EncodeClusterDescriptor fills in what a topology does not know. Chips keep their UMD ids if all
-// have one, else they get their fabric ids. The host reaches the chips marked so, or all chips if
-// none is. No channel is harvested. A chip of no known board sits alone on an n150 or p150.
-// Coordinates are always written, although real files have them for Wormhole boards only. Without
-// them a reader could find other wraps or another orientation.
+// EncodeClusterDescriptor fills in what a topology does not know. If all chips have UMD ids, the
+// chips keep these ids. Otherwise the chips get their fabric ids. The host reaches the chips marked
+// MMIO, or all chips if no chip has this mark. No channel is harvested. A chip whose board is not
+// known sits alone on an n150 or p150. EncodeClusterDescriptor always writes coordinates, although
+// real files have coordinates only for Wormhole boards. Without coordinates, a reader could find
+// other wraps or another orientation.
 func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	if len(t.Meshes) != 1 {
 		return nil, fmt.Errorf("topology %s has %d meshes, and a cluster descriptor describes one; the form ttfabric holds them all", t.Name, len(t.Meshes))
@@ -30,10 +31,10 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	if t.Transport != "" || t.Auth != "" {
 		return nil, fmt.Errorf("topology %s says how its links are secured (transport, auth), and a cluster descriptor cannot; the form ttfabric can", t.Name)
 	}
-	ids := make([]int, len(t.Chips)) // by chip
+	ids := make([]int, len(t.Chips)) // id of each chip
 	numbered := !slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.UMD == NoUMD })
 	reached := slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.MMIO })
-	order := make([]int, len(t.Chips)) // chips by id
+	order := make([]int, len(t.Chips)) // indices of the chips, sorted by id
 	for i, c := range t.Chips {
 		ids[i], order[i] = i, i
 		if numbered {
@@ -85,8 +86,8 @@ func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Channels that join the two chips of an n300 (tt-umd, wormhole_N300.yaml): those of the left chip
-// and those of the right chip.
+// Channels that join the two chips of an n300 (tt-umd, wormhole_N300.yaml): first the channels of
+// the left chip, then the channels of the right chip.
 const (
 	n300Left  = 8
 	n300Right = 0
@@ -107,7 +108,7 @@ func (t *Topology) boards(order []int) (bs [][]int) {
 		}
 	}
 	done := make([]bool, len(t.Chips))
-	galaxy := -1 // place of its board
+	galaxy := -1 // index in bs of the group of Galaxy boards; -1: none yet
 	for _, i := range order {
 		ubb := strings.HasPrefix(t.Chips[i].Board, "ubb")
 		other, pair := partner[i]

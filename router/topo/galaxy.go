@@ -2,7 +2,7 @@ package topo
 
 import "ttfabric/wire"
 
-// galaxyUMD are the ids that tt-umd gives the chips of a Wormhole Galaxy, by row.
+// galaxyUMD lists, by row, the ids that tt-umd gives the chips of a Wormhole Galaxy.
 var galaxyUMD = [4][8]int{
 	{0, 4, 8, 12, 13, 9, 5, 1},
 	{16, 20, 24, 28, 29, 25, 21, 17},
@@ -10,13 +10,14 @@ var galaxyUMD = [4][8]int{
 	{2, 6, 10, 14, 15, 11, 7, 3},
 }
 
-// galaxy is a Wormhole Galaxy (6U) as one mesh: four trays of 2×4 chips, each mirrored on its
+// galaxy builds a Wormhole Galaxy (6U) as one mesh: four trays of 2×4 chips, each mirrored on its
 // neighbours, with four cables on every edge. On a tray, each cable joins two successive chips of a
 // row or column. Channels 8 to 11 and 12 to 15 of the chip nearer to the corner of the machine lead
-// to channels 4 to 7 and 0 to 3 of the other chip. Where two trays meet, equal channels are joined.
+// to channels 4 to 7 and 0 to 3 of the other chip. Between two trays, each cable joins channels
+// with equal numbers.
 //
-// tt-umd tests/cluster_descriptor_examples/6u_cluster_desc.yaml has the same cables in its own
-// numbering.
+// tt-umd tests/cluster_descriptor_examples/6u_cluster_desc.yaml has the same cables with its own
+// chip numbers.
 func galaxy() (*Topology, error) {
 	const rows, cols, planes = 4, 8, 4
 	t := grid("galaxy", rows, cols)
@@ -39,8 +40,9 @@ func galaxy() (*Topology, error) {
 	return t, t.finish()
 }
 
-// outward gives the channels of the cable from place at to the next place of an axis of n places.
-// The chip nearer to the end of the axis uses out, the other chip in.
+// outward returns the channels of the cable from the place "at" to the next place on an axis of n
+// places. The chip nearer to the end of the axis uses the channel "out", the other chip the channel
+// "in".
 func outward(at, n int, out, in wire.Channel) (a, b wire.Channel) {
 	switch {
 	case at < n/2-1:

@@ -12,43 +12,44 @@ import (
 
 // Limits of a mesh graph descriptor.
 const (
-	maxConnections = 1 << 16 // between meshes: more than the edge chips of all meshes have directions for
-	maxNotes       = 4       // sentences of a Layout
+	maxConnections = 1 << 16 // connections between meshes: more than the free directions of the edge chips of all meshes
+	maxNotes       = 4       // largest number of sentences in a [Topology].Layout
 )
 
 // graph is the content of a mesh graph descriptor of either form. A graph names meshes and
-// connections. Cables and their channels follow from these.
+// connections. The cables and their channels follow from the meshes and connections.
 //
 // # Where exits are placed
 //
-// A connection may leave open which chips it joins, or in which direction it leaves them.
-// Connections with both given come first, then those with chips, then the others, each kind in the
-// order of the file. A connection takes cables in groups. A group has as many cables as the smaller
-// plane count of the two meshes. It takes one chip and one of that chip's free directions at each
-// end.
+// A connection may leave open which chips it joins, or in which direction it leaves these chips.
+// Connections that give both chips and directions come first. Then come the connections that give
+// only chips, then all others. Each kind comes in the order of the file. A connection takes cables
+// in groups. A group has as many cables as the smaller plane count of the two meshes. At each end,
+// a group takes one chip and one free direction of this chip.
 //
-// Of the first mesh, the group takes the first free place: directions in the order E, S, W, N, and
-// chips in the order of their ids. Of the second mesh it takes the opposite direction if that is
-// free, else the first free direction in the same order. Of the second mesh's chips it takes the
-// one that most nearly faces the first chip. If a relaxed connection finds no room at all, the
-// relaxed connections take one group each in turn. Tori make room, see downshift.
+// In the first mesh, the group takes the first free place: directions in the order E, S, W, N, and
+// chips in the order of their ids. In the second mesh, the group takes the opposite direction if
+// this direction is free, else the first free direction in the same order. Among the chips of the
+// second mesh, the group takes the chip that most nearly faces the first chip. If a relaxed
+// connection finds no room at all, the relaxed connections take one group each in turn. Tori make
+// room by giving up rings, see downshift.
 type graph struct {
 	file
 	arch   wire.Arch
 	meshes []graphMesh
 	links  []graphLink
 	notes  []string
-	open   []int // for each mesh: places where an exit can be
+	open   []int // for each mesh: number of places where an exit can be
 }
 
 // graphMesh is a mesh and the number of cables on its edges.
 type graphMesh struct {
 	Mesh
-	across, down int // cables between chips of a row, of a column
+	across, down int // number of cables between neighbours in a row, and between neighbours in a column
 	line         int
 }
 
-// planes is the number of cables in a group of exits.
+// planes returns the number of cables in a group of exits.
 func (m *graphMesh) planes() int {
 	switch {
 	case m.Rows == 1 && m.Cols > 1:
@@ -67,7 +68,7 @@ const (
 
 // graphEnd is one end of a connection.
 type graphEnd struct {
-	meshes []int // places in graph.meshes; if several, the first with room is taken
+	meshes []int // indices in graph.meshes; if there are several, the first mesh with room is taken
 	chip   int   // chip of the mesh, or anyChip
 	dir    wire.Direction
 }
@@ -77,9 +78,9 @@ func (e graphEnd) open() int { return bit(e.chip == anyChip) + bit(e.dir == anyD
 // graphLink is a connection.
 type graphLink struct {
 	a, b    graphEnd
-	n       int  // cables
+	n       int  // number of cables
 	relaxed bool // fewer cables are allowed, but at least one
-	z       bool // asked for in a third dimension (assign_z_direction), which this package does not have
+	z       bool // the file asks for a third dimension (assign_z_direction), which this package does not have
 	line    int
 }
 
@@ -135,11 +136,12 @@ func (g *graph) build(name string) (*Topology, error) {
 	return t, nil
 }
 
-// downshift makes room for exits in meshes that wrap both axes, and so have no free direction. It
-// turns rings of an axis into lines. downshift chooses the axis that frees the chips named in
-// connections, or both axes, or else the shorter axis. Spec §3: "TT-Fabric topology can be an exact
-// match of the physical connection topology, or it can be a functionally downshifted topology where
-// all available ethernet links are not utilized".
+// downshift makes room for exits in meshes whose both axes wrap, and which therefore have no free
+// direction. downshift turns the rings of an axis into lines. It chooses the axis or axes that give
+// the chips named in connections a free direction. If the named chips decide nothing, downshift
+// chooses the shorter axis. Spec §3: "TT-Fabric topology can be an exact match of the physical
+// connection topology, or it can be a functionally downshifted topology where all available
+// ethernet links are not utilized".
 func (g *graph) downshift() {
 	joined, needX, needY := make([]bool, len(g.meshes)), make([]bool, len(g.meshes)), make([]bool, len(g.meshes))
 	for _, l := range g.links {
@@ -184,8 +186,8 @@ func (g *graph) downshift() {
 }
 
 // lay makes a draft with all connections, and returns how many cables it left out. Each connection
-// takes all its cables at its turn. With fair set, the relaxed connections take one group each in
-// turn after the others, while there is room.
+// takes all its cables at its turn. If fair is set, the other connections come first. The relaxed
+// connections then take one group each in turn, while there is room.
 func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 	d = newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
 	g.open = make([]int, len(g.meshes))
@@ -221,8 +223,8 @@ func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 	return d, out, nil
 }
 
-// share gives the relaxed connections one group each in turn, until no connection has room. Left
-// are the cables that connections still lack.
+// share gives the relaxed connections one group each in turn, until no connection has room. The
+// parameter left lists the number of cables that each connection still lacks.
 func (g *graph) share(d *draft, left []int) error {
 	full := make([]bool, len(g.links)) // connections for which no room is left
 	for placed := true; placed; {
@@ -245,8 +247,9 @@ func (g *graph) share(d *draft, left []int) error {
 	return nil
 }
 
-// place gives a connection that lacks left cables one group. place returns the number of cables in
-// the group: 0 if there is no room, or if the connection lacks no cables.
+// place gives a connection one group of cables. The parameter left is the number of cables that the
+// connection lacks. place returns the number of cables in the group. The number is 0 if there is no
+// room, or if the connection lacks no cables.
 func (g *graph) place(d *draft, l graphLink, left int) (int, error) {
 	if left == 0 {
 		return 0, nil
@@ -263,7 +266,8 @@ func (g *graph) place(d *draft, l graphLink, left int) (int, error) {
 	return n, nil
 }
 
-// noRoom is the error for a connection of which left cables have no place.
+// noRoom returns the error for a connection that has no place for some cables. The parameter left
+// is the number of these cables.
 func (g *graph) noRoom(l graphLink, left int) error {
 	third := ""
 	if l.z {
@@ -287,12 +291,12 @@ func (g *graph) nameOf(e graphEnd) string {
 
 // slot is a chip of a mesh and a direction in which it can have an exit.
 type slot struct {
-	chip int // number within its mesh
+	chip int // number of the chip within its mesh
 	dir  wire.Direction
 }
 
-// room finds the place for the next group of a connection, and the number of cables in the group; 0
-// for no place.
+// room finds the place for the next group of a connection, and the number of cables in the group.
+// If there is no place, the number is 0.
 func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b slot, n int) {
 	for _, ma = range l.a.meshes {
 		for _, mb = range l.b.meshes {
@@ -300,7 +304,7 @@ func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b slot, n 
 				continue
 			}
 			most := left
-			if l.a.open()+l.b.open() > 0 { // else there is one place, for all cables
+			if l.a.open()+l.b.open() > 0 { // otherwise there is only one place, for all cables
 				most = min(left, g.meshes[ma].planes(), g.meshes[mb].planes())
 			}
 			for n = most; n > 0 && (n == most || l.relaxed); n-- {
@@ -314,8 +318,8 @@ func (g *graph) room(d *draft, l graphLink, left int) (ma, mb int, a, b slot, n 
 	return 0, 0, slot{}, slot{}, 0
 }
 
-// slots lists the places where mesh m can have an exit of n cables, as far as e leaves the place
-// open.
+// slots lists the places where mesh m can have an exit of n cables. If the end e names a chip or a
+// direction, slots lists only places with this chip or direction.
 func (g *graph) slots(d *draft, m int, e graphEnd, n int) (ss []slot) {
 	first := d.first[g.meshes[m].ID]
 	for _, dir := range exitOrder {
@@ -332,7 +336,7 @@ func (g *graph) slots(d *draft, m int, e graphEnd, n int) (ss []slot) {
 	return ss
 }
 
-// facing is the slot of mesh mb that faces slot a of mesh ma best.
+// facing returns the slot of mesh mb that most nearly faces slot a of mesh ma.
 func (g *graph) facing(ma, mb int, a slot, to []slot) slot {
 	along := func(m int, s slot) int {
 		if s.dir == wire.East || s.dir == wire.West {

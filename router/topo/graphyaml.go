@@ -19,7 +19,7 @@ type yamlGraph struct {
 	keys   map[string]pair
 	ports  [wire.NumDirections]int // number of channels for each direction of a chip
 	boards map[string]yamlBoard
-	ids    map[wire.MeshID]int // index in meshes
+	ids    map[wire.MeshID]int // for each mesh id: index in meshes
 }
 
 // yamlBoard is a type of board: its chips, and whether a mesh made of such boards wraps at its
@@ -168,8 +168,8 @@ func (g *yamlGraph) readMeshes() error {
 	return nil
 }
 
-// readMesh reads a mesh. Its size is device_topology, in chips. In older files the size is
-// topology, in boards, or in chips if host_ranks implies that.
+// readMesh reads a mesh. Its size is device_topology, in chips. In older files the size is the key
+// topology. This size counts boards, or chips if host_ranks implies chips.
 func (g *yamlGraph) readMesh(n *yaml.Node) error {
 	t, err := g.table(n, "mesh")
 	if err != nil {
@@ -220,8 +220,8 @@ func (g *yamlGraph) readMesh(n *yaml.Node) error {
 	return nil
 }
 
-// rankSize is the rows and columns of host_ranks, which has a rank for each board (tt-metal,
-// mesh_graph.cpp). rankSize is zero if host_ranks is not such a grid.
+// rankSize returns the rows and columns of host_ranks, which has a rank for each board (tt-metal,
+// mesh_graph.cpp). If host_ranks is not such a grid, rankSize returns zeros.
 func rankSize(n *yaml.Node) (size [2]int) {
 	if n == nil || n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		return size
@@ -242,8 +242,8 @@ type yamlPort struct {
 	index int
 }
 
-// chip is the chip that the port is on. Ports are counted along the edge chip by chip, from west or
-// north.
+// chip returns the chip that has the port. Ports are counted along the edge chip by chip, from west
+// or north.
 func (g *yamlGraph) chip(p yamlPort) int {
 	m, k := g.meshes[p.mesh], p.index/g.ports[p.dir]
 	switch p.dir {
@@ -341,7 +341,7 @@ func (g *yamlGraph) readGraph() error {
 			return g.fail(n, "the connection joins mesh %d with itself; Graph is for connections between meshes", g.meshes[ps[0].mesh].ID)
 		}
 		if at[ps[0]] == ps[1] && at[ps[1]] == ps[0] {
-			continue // listed from its other end
+			continue // the file lists this cable from the other end too
 		}
 		for k, p := range ps {
 			if was, dup := at[p]; dup && was != ps[1-k] {
@@ -366,8 +366,8 @@ func (g *yamlGraph) readGraph() error {
 	return g.turn()
 }
 
-// readChips reads a connection of Graph that names chips: [[M0, D1], [M1, D1], count]. Pairs are
-// the connections read so far.
+// readChips reads a connection of Graph that names chips: [[M0, D1], [M1, D1], count]. The map
+// pairs holds the connections read so far.
 func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bool) error {
 	const want = "a connection of chips is [[M0, D1], [M1, D1], COUNT]"
 	var ends [2]graphEnd
@@ -398,14 +398,14 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 		return g.fail(n, "%s, of two different meshes and with at least one cable", want)
 	}
 	if pairs[fmt.Sprint(ends[1], ends[0])] || pairs[fmt.Sprint(ends[0], ends[1])] {
-		return nil // listed from its other end
+		return nil // the file lists this connection from the other end too
 	}
 	pairs[fmt.Sprint(ends[0], ends[1])] = true
 	return g.connect(graphLink{n: int(v), line: n.Line, a: ends[0], b: ends[1]})
 }
 
-// turn handles exits that share a chip and direction but lead to different chips. turn gives them
-// different directions, since on a plane one direction of a chip leads to one place. Each cable
+// turn gives different directions to exits that share a chip and direction but lead to different
+// chips. The reason is that on a plane, one direction of a chip leads to only one place. Each cable
 // stays on its chip.
 func (g *yamlGraph) turn() error {
 	type side struct {
@@ -476,7 +476,7 @@ func (g *yamlGraph) readRelaxed() error {
 			return g.fail(n, "%s, of two different meshes and with at least one cable", want)
 		}
 		if pair := [2]int{min(a, b), max(a, b)}; seen[pair] {
-			continue // listed from its other end
+			continue // the file lists this connection from the other end too
 		} else {
 			seen[pair] = true
 		}

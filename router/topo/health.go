@@ -20,30 +20,30 @@ type PlaneCount struct {
 	Live     int `json:"live"`     // expected cables that are live (PSD)
 }
 
-// Planes is the number of routing planes: the routed cables, limited to those that should exist. A
-// cable that is down does not lower the number.
+// Planes returns the number of routing planes: the number of routed cables, but at most the number
+// of cables that should exist. A cable that is down does not lower the number of planes.
 func (n PlaneCount) Planes() int { return min(n.Declared, n.Expected) }
 
-// Downed is how many of the missing cables the fabric still needs.
+// Downed returns the number of missing cables that the fabric needs.
 func (n PlaneCount) Downed() int { return max(0, n.Planes()-n.Live) }
 
-// UnusedDowned is how many cables are missing that the fabric does not need.
+// UnusedDowned returns the number of missing cables that the fabric does not need.
 func (n PlaneCount) UnusedDowned() int { return max(0, n.Expected-n.Live) - n.Downed() }
 
-// Registered is used between meshes, where there are no planes. Registered is the number of live
-// cables that are bound.
+// Registered returns the number of live cables that the fabric routes. The number serves between
+// meshes, which have no planes between them.
 func (n PlaneCount) Registered() int { return min(n.Declared, n.Live) }
 
 // DirectionHealth describes one direction of one chip in which cables are expected.
 type DirectionHealth struct {
 	Chip      wire.FabricNodeID `json:"chip"`
-	Direction string            `json:"direction"` // "NONE" if the fabric does not route there: no mesh graph has the edge
+	Direction string            `json:"direction"` // direction as a letter, or "NONE" if the fabric does not route there because no mesh graph has the edge
 	Peer      wire.FabricNodeID `json:"peer"`
 	External  bool              `json:"inter_mesh"`
 	PlaneCount
-	Usable int `json:"planes"`        // routing planes, the fewest along the row or column; between meshes the registered cables
-	Down   int `json:"downed"`        // see PlaneCount.Downed
-	Unused int `json:"unused_downed"` // see PlaneCount.UnusedDowned
+	Usable int `json:"planes"`        // number of routing planes, the fewest along the row or column; between meshes, number of registered cables
+	Down   int `json:"downed"`        // number of missing cables that the fabric needs, see PlaneCount.Downed
+	Unused int `json:"unused_downed"` // number of missing cables that the fabric does not need, see PlaneCount.UnusedDowned
 }
 
 // NoDirection is the direction of a cable that the fabric does not route.
@@ -51,13 +51,13 @@ const NoDirection = "NONE"
 
 // Health is the comparison of the expected with the live cables.
 type Health struct {
-	Directions []DirectionHealth // by chip and direction
-	Downed     []Cable           // missing cables that the fabric routes, by A
-	Unused     []Cable           // missing cables that the fabric does not need, by A
+	Directions []DirectionHealth // one entry for each chip and direction, sorted by both
+	Downed     []Cable           // missing cables that the fabric routes, sorted by A
+	Unused     []Cable           // missing cables that the fabric does not need, sorted by A
 	ends       map[wire.PortID]bool
 }
 
-// edge is two neighbours and the direction from the first to the second.
+// edge names two neighbours and the direction from the first neighbour to the second.
 type edge struct {
 	a, b wire.FabricNodeID
 	dir  wire.Direction
@@ -70,9 +70,10 @@ type gridLine struct {
 	ofRow bool
 }
 
-// Diagnose compares the cables that should exist with the live ones, with regard to the cables that
-// the fabric routes. Routed and expected may be the same topology; the fabric then routes the
-// cables that are not Unused. Diagnose calls live once for each cable of expected.
+// Diagnose compares the cables that should exist with the live cables, with regard to the cables
+// that the fabric routes. The topologies routed and expected may be the same. The fabric then
+// routes the cables that are not Unused. Diagnose calls the function live once for each cable of
+// expected.
 func Diagnose(routed, expected *Topology, live func(Cable) bool) Health {
 	h := Health{ends: map[wire.PortID]bool{}}
 	counts := map[edge]*PlaneCount{}
@@ -133,7 +134,7 @@ func Diagnose(routed, expected *Topology, live func(Cable) bool) Health {
 	return h
 }
 
-// leastOf is the fewest planes of each row and column.
+// leastOf returns the smallest number of planes on an edge of each row and column.
 func leastOf(t *Topology, counts map[edge]*PlaneCount) map[gridLine]int {
 	least := map[gridLine]int{}
 	for e, n := range counts {
@@ -166,8 +167,8 @@ func (h *Health) Healthy(p wire.PortID) (bool, error) {
 	return ok, nil
 }
 
-// UsablePlanes is the number of routing planes from a chip in a direction: the fewest along the
-// chip's row or column. UsablePlanes is 0 if no cable is routed there.
+// UsablePlanes returns the number of routing planes from a chip in a direction: the fewest along
+// the chip's row or column. If the fabric routes no cable there, UsablePlanes returns 0.
 func (h *Health) UsablePlanes(n wire.FabricNodeID, d wire.Direction) int {
 	for _, x := range h.Directions {
 		if x.Chip == n && x.Direction == d.String() {

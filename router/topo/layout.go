@@ -8,35 +8,37 @@ import (
 	"ttfabric/wire"
 )
 
-// maxLayoutSteps bounds the search for a layout: the number of times a chip is put somewhere, for
-// one size of grid. A grid of 256 chips takes less than a thousand.
+// maxLayoutSteps bounds the search for a layout. It is the largest number of times that the search
+// may put a chip somewhere, for one size of grid. A grid of 256 chips takes less than a thousand
+// steps.
 const maxLayoutSteps = 20_000
 
-// layout is a place for every chip of a machine of which only the wiring is known.
+// layout searches a place for every chip of a machine of which only the wiring is known.
 //
-// Of the grids that fit the cabling, the search takes the one with the fewest wraps, and of those
-// the squarest. The grid has no more rows than columns. If it has equally many, a single wrap is
-// that of the columns. The north-west corner gets the smallest chip id that is possible there. East
-// of it lies the smallest of its neighbours that is possible there.
+// Of the grids that fit the cabling, the search takes the grids with the fewest wraps, and of these
+// the squarest grid. The grid has no more rows than columns. If rows and columns are equally many
+// and only one axis wraps, the columns wrap. The north-west corner gets the smallest chip id that
+// is possible there. The place east of the corner gets the smallest possible neighbour of the
+// corner chip.
 //
 // Chips may have more than four neighbours, as those of a Blackhole Galaxy that is wired for a
-// third dimension. Then no grid fits the cabling, but the cabling may contain a grid. Of such grids
-// the search takes the one with the most cables, and of those the squarest. Cables between chips
-// that are not neighbours in the grid are left out.
+// third dimension. Then no grid fits the cabling, but the cabling may contain a grid. Of such
+// grids, the search takes the grids with the most cables, and of these the squarest grid. Cables
+// between chips that are not neighbours in the grid are left out.
 type layout struct {
 	m     Mesh
 	adj   [][]int  // for each chip: the chips to which it has cables, sorted
-	cable [][]bool // whether two chips have a cable
-	at    []int    // chip at each place, row-major; -1: none yet
-	put   []bool   // chips that have a place
+	cable [][]bool // for each two chips: whether a cable joins them
+	at    []int    // chip at each place, row-major; -1: no chip yet
+	put   []bool   // for each chip: whether the chip has a place
 	near  [][]int  // for each place: the neighbouring places
-	loose bool     // chips may have cables to others than their neighbours in the grid
-	steps int      // steps left
+	loose bool     // chips may have cables to chips that are not their neighbours in the grid
+	steps int      // number of steps left, see maxLayoutSteps
 }
 
 // findLayout lays out chips with the given neighbours, which are sorted and unique. findLayout
-// returns the chip at every place, row-major. The error says what no grid has; it names chips by
-// ids.
+// returns the chip at every place, row-major. The error says which property of the cabling no grid
+// has. The error names chips by the numbers in ids.
 func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 	if err := apart(adj, ids); err != nil {
 		return Mesh{}, nil, err
@@ -78,7 +80,7 @@ func findLayout(adj [][]int, ids []int) (Mesh, []int, error) {
 	return Mesh{}, nil, fmt.Errorf("no line, ring, mesh or torus of %d chips is cabled like that (there are cables from %s)", len(adj), strings.Join(have, ", "))
 }
 
-// apart returns an error if no cables join some of the chips.
+// apart returns an error if some chips cannot be reached from the others over cables.
 func apart(adj [][]int, ids []int) error {
 	seen, todo := make([]bool, len(adj)), []int{0}
 	seen[0] = true
@@ -98,7 +100,7 @@ func apart(adj [][]int, ids []int) error {
 	return nil
 }
 
-// shapes are the possible meshes of n chips, in the order in which they are tried.
+// shapes returns the possible meshes of n chips, in the order in which the search tries them.
 func shapes(n int) (ms []Mesh) {
 	var sides []int
 	for r := 1; r*r <= n; r++ {
@@ -119,7 +121,7 @@ func shapes(n int) (ms []Mesh) {
 	return ms
 }
 
-// maxNeighbours is how many neighbours a chip has in three dimensions.
+// maxNeighbours is the largest number of neighbours that a chip has in three dimensions.
 const maxNeighbours = wire.NumDirections + 2
 
 // within looks for a grid in cabling that has more cables than the grid.
@@ -129,7 +131,7 @@ func (l *layout) within(most int) (Mesh, bool) {
 	}
 	l.steps = maxLayoutSteps
 	ms := shapes(len(l.adj))
-	missing := func(m Mesh) int { return m.Rows*bit(!m.WrapX) + m.Cols*bit(!m.WrapY) } // cables that a torus would have in addition
+	missing := func(m Mesh) int { return m.Rows*bit(!m.WrapX) + m.Cols*bit(!m.WrapY) } // number of wraps that a torus of this size would have in addition
 	slices.SortStableFunc(ms, func(a, b Mesh) int { return missing(a) - missing(b) })
 	for _, m := range ms {
 		for corner := range l.adj {
@@ -149,7 +151,7 @@ func (l *layout) within(most int) (Mesh, bool) {
 	return Mesh{}, false
 }
 
-// try tries to fit the chips into m.
+// try tries to fit the chips into the grid m, and reports whether they fit.
 func (l *layout) try(m Mesh) bool {
 	l.begin(m)
 	have, want := [wire.NumDirections + 1]int{}, [wire.NumDirections + 1]int{}
@@ -167,7 +169,7 @@ func (l *layout) try(m Mesh) bool {
 	return l.fill(1)
 }
 
-// begin clears the grid m.
+// begin prepares the search with an empty grid m.
 func (l *layout) begin(m Mesh) {
 	n := len(l.adj)
 	l.m, l.at, l.put, l.near = m, make([]int, n), make([]bool, n), make([][]int, n)
@@ -185,8 +187,9 @@ func (l *layout) set(place, chip int) { l.at[place], l.put[chip] = chip, true }
 
 func (l *layout) unset(place int) { l.put[l.at[place]], l.at[place] = false, -1 }
 
-// fill places the remaining chips; n chips have a place. The next place is always the one that the
-// fewest chips fit, and of several the first in row-major order.
+// fill places the remaining chips. The parameter n is the number of chips that have a place. fill
+// always continues with the place that the fewest chips fit. Of several such places, fill takes the
+// first in row-major order.
 func (l *layout) fill(n int) bool {
 	if n == len(l.at) {
 		return true
@@ -217,8 +220,8 @@ func (l *layout) fill(n int) bool {
 }
 
 // fitting lists the chips that can be at place p. Such a chip has cables to all placed chips around
-// p, and to as many other chips as p has neighbours without a chip. In a loose layout it may have
-// cables to more.
+// p, and to as many other chips as p has neighbours without a chip. In a loose layout, such a chip
+// may have cables to more chips.
 func (l *layout) fitting(p int) (cs []int) {
 	placed, from := 0, -1
 	for _, q := range l.near[p] {

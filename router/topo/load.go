@@ -8,16 +8,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Load reads a machine from data, the content of the file at path. The content shows what it is: a
-// cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal in either form, or what
-// [Topology.Encode] wrote. Load uses path only in messages and for the name, and does not open it.
-// The error is an [*Error] that names the line and a remedy. Load wraps [ErrNoLayout] if that is
-// the reason.
+// Load reads a machine from data, the content of the file at path. Load recognises the format by
+// the content: a cluster descriptor of tt-umd, a mesh graph descriptor of tt-metal (YAML or textual
+// protobuf), or the format that [Topology.Encode] writes. Load uses path in messages, for the name
+// of the topology, and to recognise the ending .textproto. Load does not open the file at path. The error is an [*Error] that names the line and a remedy.
+// If the cabling fits no grid, the error wraps [ErrNoLayout].
 //
 // Load reads a cluster descriptor as tt-umd does (docs/yaml_schemas/cluster_descriptor.yaml, and
 // device/cluster_descriptor.cpp where the two differ). Load ignores unknown keys in cluster
-// descriptors and mesh graph descriptors, since newer releases add keys. Load refuses only
-// transport and auth there, which are keys of the rendered form.
+// descriptors and mesh graph descriptors, since newer releases add keys. Two keys are an
+// exception: Load refuses the keys "transport" and "auth" in descriptors, because these keys belong
+// to the format that [Topology.Encode] writes.
 func Load(path string, data []byte) (*Topology, error) {
 	f := file{path}
 	if len(data) > MaxFile {

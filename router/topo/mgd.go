@@ -10,7 +10,7 @@ import (
 	"ttfabric/wire"
 )
 
-// maxGraphDepth is how deep graphs may contain graphs.
+// maxGraphDepth is the largest depth to which graphs may contain graphs.
 const maxGraphDepth = 16
 
 // mgd is the state of reading a mesh graph descriptor 2.0, the text form of tt-metal's
@@ -21,10 +21,10 @@ type mgd struct {
 	graph
 	meshDescs  map[string]graphMesh
 	graphDescs map[string]*protoMessage
-	ids        []uint64 // mesh_id of each mesh
+	ids        []uint64 // the key mesh_id of each mesh
 }
 
-// instance is a mesh or graph as one part of a graph.
+// instance is one part of a graph: a mesh or another graph.
 type instance struct {
 	mesh     bool
 	desc     string
@@ -34,7 +34,7 @@ type instance struct {
 	line     int
 }
 
-// named is the name of the instance: "mesh M0 3".
+// named returns the name of the instance: "mesh M0 3".
 func (i *instance) named() string {
 	kind := "graph"
 	if i.mesh {
@@ -77,8 +77,8 @@ func loadMGD(f file, name string, data []byte) (*Topology, error) {
 	return g.build(name)
 }
 
-// number gives the meshes their ids: those of the file if each of them occurs once, else the order
-// of the meshes.
+// number gives the meshes their ids. If each id in the file occurs once, the meshes get these ids.
+// Otherwise the meshes are numbered in their order.
 func (g *mgd) number() {
 	seen := map[uint64]bool{}
 	for _, id := range g.ids {
@@ -95,8 +95,8 @@ func (g *mgd) number() {
 	}
 }
 
-// one returns the value of a field that a message may have once. one returns nil if the field is
-// missing.
+// one returns the value of a field that a message may have once. If the field is missing, one
+// returns nil.
 func (g *mgd) one(m *protoMessage, names ...string) (*protoField, error) {
 	var found *protoField
 	for i := range m.fields {
@@ -144,7 +144,7 @@ func (g *mgd) text(m *protoMessage, of, name string) (string, int, error) {
 	return f.text, f.line, nil
 }
 
-// whole reads a number from low to high.
+// whole reads a whole number in the range from low to high.
 func (g *mgd) whole(f *protoField, low, high uint64) (uint64, error) {
 	v, err := strconv.ParseUint(f.text, 0, 64)
 	if f.kind != 'w' || err != nil || v < low || v > high {
@@ -225,7 +225,8 @@ func (g *mgd) readArch(m *protoMessage, of string) error {
 	return nil
 }
 
-// readDims reads device_topology: dims are rows and columns, or columns alone.
+// readDims reads device_topology. Its dims are the rows and columns of the mesh, or the columns
+// alone.
 func (g *mgd) readDims(m *protoMessage, of string) (Mesh, error) {
 	topology, err := g.message(m, of, "device_topology")
 	if err != nil {
@@ -283,7 +284,8 @@ func (g *mgd) dims(m *protoMessage, of string) (dims []int, err error) {
 	return dims, nil
 }
 
-// readHosts reads host_topology. It does not describe cables, but must divide the mesh.
+// readHosts reads host_topology, which does not describe cables. The host topology must divide the
+// mesh evenly.
 func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 	f, err := g.one(m, "host_topology")
 	if err != nil || f == nil {
@@ -306,7 +308,7 @@ func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 	return nil
 }
 
-// readChannels reads { count policy }, with a count of at most most.
+// readChannels reads { count policy }. The count may be at most the parameter most.
 func (g *mgd) readChannels(m *protoMessage, of string, most uint64) (n int, relaxed bool, err error) {
 	f, err := g.one(m, "count")
 	if err != nil {

@@ -9,11 +9,12 @@ import (
 	"ttfabric/wire"
 )
 
-// maxCount is the most cables that one connection can ask for: as many as the chips of a mesh have.
+// maxCount is the largest number of cables that one connection can ask for: the number of channels
+// of all chips of the largest mesh.
 const maxCount = wire.MaxChipsPerMesh * wire.MaxChannels
 
-// readGraph notes an entry of graph_descriptors. The entry is read where it is used, since its
-// instances decide what its names mean.
+// readGraph stores an entry of graph_descriptors. The content of the entry is read when a graph
+// uses the entry, since only then the meaning of the entry's names is known.
 func (g *mgd) readGraph(f *protoField) error {
 	m, err := g.asMessage(f)
 	if err != nil {
@@ -31,7 +32,8 @@ func (g *mgd) readGraph(f *protoField) error {
 	return nil
 }
 
-// ref reads a reference to a mesh or a graph. M is the content of the reference's braces.
+// ref reads a reference to a mesh or a graph. The message result is the content of the reference's
+// braces.
 func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 	node, err := g.asMessage(f)
 	if err != nil {
@@ -71,8 +73,8 @@ func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 	return in, m, nil
 }
 
-// expand makes the instance that f refers to, with everything below it. Chain names the graphs
-// above.
+// expand makes the instance that f refers to, with everything below it. The parameter chain names
+// the graphs that contain f, the outermost first.
 func (g *mgd) expand(f *protoField, chain []string) (*instance, error) {
 	in, _, err := g.ref(f)
 	if err != nil {
@@ -129,7 +131,7 @@ func (g *mgd) fill(in *instance, m *protoMessage, chain []string) error {
 	if len(in.children) == 0 {
 		return g.failAt(m.line, "graph %s has no instances", in.desc)
 	}
-	directed := map[string]int{} // connections of one direction whose opposite has not come yet
+	directed := map[string]int{} // connections of one direction whose opposite connection has not been read yet
 	for i := range m.fields {
 		if f := &m.fields[i]; f.name == "connections" {
 			if err := g.readConnection(in, f, directed); err != nil {

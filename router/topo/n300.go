@@ -2,7 +2,8 @@ package topo
 
 import "ttfabric/wire"
 
-// n300 has a left chip, which the host reaches, and a right chip: E8↔E0 and E9↔E1.
+// n300 builds an n300 board: a left chip, which the host reaches, and a right chip. The cables join
+// channel 8 to channel 0, and channel 9 to channel 1 (E8↔E0 and E9↔E1).
 func n300() (*Topology, error) {
 	t := grid("n300", 1, 2)
 	for i := range t.Chips {

@@ -12,17 +12,17 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of what a topology says about cables in addition to the wiring.
+// Limits of the notes that a topology has about cables in addition to the wiring.
 const (
-	MaxLabels   = 8    // labels of one cable
-	MaxDeclared = 1024 // bytes of one declared impairment
-	MaxNetem    = 1024 // impairments of a whole topology, not counting those of single cables
+	MaxLabels   = 8    // number of labels of one cable
+	MaxDeclared = 1024 // length of one declared impairment, in bytes
+	MaxNetem    = 1024 // number of impairments of a whole topology, not counting the impairments in notes of single cables
 )
 
 // labelForm is the form of a label. A label can be part of a word on a command line.
 var labelForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// Note is what a topology says about a cable in addition to the wiring. Notes are not part of
+// Note holds what a topology says about a cable in addition to the wiring. Notes are not part of
 // [Topology.Hash].
 type Note struct {
 	Labels []string // names by which people select cables, sorted; at most [MaxLabels]
@@ -31,7 +31,8 @@ type Note struct {
 
 func (n Note) empty() bool { return len(n.Labels) == 0 && n.Netem == "" }
 
-// Labels are those of the cable at p, which may be either end; nil for none.
+// Labels returns the labels of the cable at port p, which may be either end. If the cable has no
+// labels, Labels returns nil.
 func (t *Topology) Labels(p wire.PortID) []string {
 	if len(t.Notes) == 0 {
 		return nil
@@ -47,7 +48,7 @@ func (t *Topology) Labels(p wire.PortID) []string {
 	return nil
 }
 
-// AllLabels are the labels of all cables, sorted, each once.
+// AllLabels returns the labels of all cables, sorted, each once.
 func (t *Topology) AllLabels() []string {
 	set := map[string]bool{}
 	for _, n := range t.Notes {
@@ -58,20 +59,20 @@ func (t *Topology) AllLabels() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// Keys of the rendered form that say how its links are secured.
+// Keys of the rendered form that say how the links of the topology are secured.
 const (
 	transportKey = "transport"
 	authKey      = "auth"
 )
 
-// The allowed values of the two keys. Whoever opens the links checks whether the two values fit
-// together, since the command line may override them.
+// The allowed values of the keys transport and auth. The code that opens the links checks whether
+// the two values fit together, since the command line may override both values.
 var (
 	Transports = []string{"udp", "quic"}
 	Auths      = []string{"none", "psk", "mtls"}
 )
 
-// readWord reads a value that is one of some words.
+// readWord reads a value that must be one of the given words.
 func (f file) readWord(p pair, words []string) (string, error) {
 	s, err := f.scalar(p.val, p.key.Value)
 	if err == nil && !slices.Contains(words, s) {
@@ -80,14 +81,15 @@ func (f file) readWord(p pair, words []string) (string, error) {
 	return s, err
 }
 
-// oneOf is "a, b or c".
+// oneOf joins words into the form "a, b or c".
 func oneOf(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// refuseSecured refuses keys in a descriptor that only the rendered form has. If they were ignored
-// as other unknown keys are, links would be open that their owner takes for sealed.
+// refuseSecured refuses the keys transport and auth in a descriptor. Only the rendered form has
+// these keys. If the reader ignored them like other unknown keys, links would be open although
+// their owner believes that they are sealed.
 func (f file) refuseSecured(keys map[string]pair) error {
 	for _, k := range []string{transportKey, authKey} {
 		if p, ok := keys[k]; ok {
@@ -97,7 +99,7 @@ func (f file) refuseSecured(keys map[string]pair) error {
 	return nil
 }
 
-// checkSecured reports a value that the rendered form does not know.
+// checkSecured reports a value of transport or auth that the rendered form does not know.
 func (t *Topology) checkSecured() *fault {
 	for _, x := range []struct {
 		key, value string
@@ -110,8 +112,8 @@ func (t *Topology) checkSecured() *fault {
 	return nil
 }
 
-// SameNotes reports whether both say the same about their cables and about how their links are
-// secured.
+// SameNotes reports whether both topologies have the same notes about their cables, and secure
+// their links in the same way.
 func (t *Topology) SameNotes(o *Topology) bool {
 	same := func(a, b Note) bool { return slices.Equal(a.Labels, b.Labels) && a.Netem == b.Netem }
 	return maps.EqualFunc(t.Notes, o.Notes, same) && slices.Equal(t.Netem, o.Netem) && t.Transport == o.Transport && t.Auth == o.Auth
@@ -122,7 +124,7 @@ func (t *Topology) checkNotes() *fault {
 	for p, n := range t.Notes {
 		i := t.lower(p)
 		if i >= len(t.Cables) || t.Cables[i].A != p {
-			return faultOf(-1, -1, "a note about a cable from %s: there is none whose lower end that is", p)
+			return faultOf(-1, -1, "a note about a cable from %s: no cable has this lower end", p)
 		}
 		if err := n.check(); err != nil {
 			return faultOf(-1, i, "cable %s-%s: %v", t.Cables[i].A, t.Cables[i].B, err)
@@ -184,7 +186,8 @@ func (f file) readLabels(v *yaml.Node, n *Note) error {
 	return nil
 }
 
-// readDeclared reads an impairment. Whoever applies the impairment checks whether it is possible.
+// readDeclared reads an impairment. The code that applies the impairment checks whether the
+// impairment is possible.
 func (f file) readDeclared(v *yaml.Node) (string, error) {
 	s, err := f.scalar(v, "netem")
 	if err != nil {
@@ -196,7 +199,7 @@ func (f file) readDeclared(v *yaml.Node) (string, error) {
 	return s, nil
 }
 
-// note keeps what a file says about a cable, under the cable's lower end.
+// note stores a note of the file about a cable, under the cable's lower end.
 func (r *renderedFile) note(c Cable, n Note) {
 	if n.empty() {
 		return
@@ -230,7 +233,7 @@ func (r *renderedFile) readNetem(p pair) error {
 	return nil
 }
 
-// turned is a declared impairment of a cable after the cable's ends have changed places.
+// turned returns a declared impairment of a cable after the ends of the cable have changed places.
 func turned(s string) string {
 	return strings.NewReplacer("direction=a-to-b", "direction=b-to-a", "direction=b-to-a", "direction=a-to-b").Replace(s)
 }

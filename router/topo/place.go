@@ -14,8 +14,8 @@ import (
 // place of each chip.
 const PlacedByCoordinates = "placed by the coordinates in the file"
 
-// place gives every chip its row and column. place uses the coordinates if all chips have them and
-// are on one shelf, else the cabling.
+// place gives every chip its row and column. If all chips have coordinates and are on one shelf,
+// place uses the coordinates. Otherwise place uses the cabling.
 func (d *descriptor) place() (Mesh, error) {
 	first := d.chips[d.ids[0]]
 	if len(d.ids) == 1 {
@@ -43,7 +43,7 @@ func (d *descriptor) place() (Mesh, error) {
 	return m, d.checkGrid(&m)
 }
 
-// chipsKey is the node to which errors about all coordinates point.
+// chipsKey returns the node to which errors about all coordinates point.
 func (d *descriptor) chipsKey() *yaml.Node {
 	if at := d.keys["chips"].key; at != nil {
 		return at
@@ -142,7 +142,7 @@ func (d *descriptor) placeByCoordinates() (Mesh, error) {
 // not neighbours, and for neighbours without a cable.
 func (d *descriptor) checkGrid(m *Mesh) error {
 	joined := map[[2]int]bool{}
-	var round [2]*umdCable // a cable that leads round the rows, and one round the columns
+	var round [2]*umdCable // one cable that leads round a row, and one cable that leads round a column
 	for i := range d.cables {
 		c := &d.cables[i]
 		a, b := d.chips[c.ends[0].chip], d.chips[c.ends[1].chip]

@@ -7,15 +7,16 @@ import (
 	"ttfabric/wire"
 )
 
-// index finds cables by their upper end, and keeps values computed from all cables. Cables is
-// sorted by the lower ends, so these need no index.
+// index finds cables by their upper end, and keeps values computed from all cables. The list Cables
+// is sorted by the lower ends, so lower ends need no index.
 type index struct {
-	upper  []int32 // cables, sorted by B
-	planes []int   // for each mesh, in the order of Meshes
-	most   int     // planes of the machine
+	upper  []int32 // indices of the cables, sorted by the end B
+	planes []int   // number of planes of each mesh, in the order of Meshes
+	most   int     // number of planes of the machine
 }
 
-// lookup is the index. For a topology that was not validated, lookup makes it anew each time.
+// lookup returns the index. For a topology that was not validated, lookup makes a new index each
+// time.
 func (t *Topology) lookup() *index {
 	if t.ix != nil && len(t.ix.upper) == len(t.Cables) && len(t.ix.planes) == len(t.Meshes) {
 		return t.ix
@@ -48,13 +49,13 @@ func (t *Topology) makeIndex() *index {
 	return ix
 }
 
-// lower is the index in Cables of the first cable whose lower end is q or higher.
+// lower returns the index in Cables of the first cable whose lower end is q or higher.
 func (t *Topology) lower(q wire.PortID) int {
 	i, _ := slices.BinarySearchFunc(t.Cables, q, func(c Cable, q wire.PortID) int { return comparePorts(c.A, q) })
 	return i
 }
 
-// firstUpper is the index in ix.upper of the first cable whose upper end is q or higher.
+// firstUpper returns the index in ix.upper of the first cable whose upper end is q or higher.
 func (t *Topology) firstUpper(ix *index, q wire.PortID) int {
 	low, high := 0, len(ix.upper)
 	for low < high {
@@ -75,7 +76,8 @@ func (c *Cable) fromB() Port {
 	return Port{Local: c.B, Peer: c.A, Dir: c.Back, Plane: c.Plane}
 }
 
-// chipAt is the index in Chips of the chip with address n.
+// chipAt returns the index in Chips of the chip with address n, and reports whether there is such a
+// chip.
 func (t *Topology) chipAt(n wire.FabricNodeID) (int, bool) {
 	return slices.BinarySearchFunc(t.Chips, n, func(c Chip, n wire.FabricNodeID) int { return c.Node.Compare(n) })
 }
@@ -89,12 +91,13 @@ func (t *Topology) Chip(n wire.FabricNodeID) (Chip, bool) {
 	return t.Chips[i], true
 }
 
-// meshAt is the index in Meshes of the mesh numbered id.
+// meshAt returns the index in Meshes of the mesh numbered id, and reports whether there is such a
+// mesh.
 func (t *Topology) meshAt(id wire.MeshID) (int, bool) {
 	return slices.BinarySearchFunc(t.Meshes, id, func(m Mesh, id wire.MeshID) int { return cmp.Compare(m.ID, id) })
 }
 
-// Nodes are the fabric nodes of all chips, in the topology's order.
+// Nodes returns the addresses of all chips, in the topology's order.
 func (t *Topology) Nodes() []wire.FabricNodeID {
 	out := make([]wire.FabricNodeID, len(t.Chips))
 	for i := range t.Chips {
@@ -103,7 +106,8 @@ func (t *Topology) Nodes() []wire.FabricNodeID {
 	return out
 }
 
-// Index is a chip's place in the topology's order; -1 where the topology has no such chip.
+// Index returns a chip's place in the topology's order. If the topology has no such chip, Index
+// returns -1.
 func (t *Topology) Index(n wire.FabricNodeID) int {
 	if i, ok := t.chipAt(n); ok {
 		return i
@@ -121,7 +125,7 @@ func (t *Topology) ExitNode(n wire.FabricNodeID) bool {
 	return false
 }
 
-// Routed is the number of cables that the fabric routes: all but those that are unused.
+// Routed returns the number of cables that the fabric routes: all but the unused cables.
 func (t *Topology) Routed() (n int) {
 	for i := range t.Cables {
 		if !t.Cables[i].Unused {
@@ -159,10 +163,10 @@ func (t *Topology) Ports(n wire.FabricNodeID) []Port {
 	return ps
 }
 
-// Neighbour returns the chip at the other end of n's cable in direction d on plane p. Over a wrap
-// that is the chip at the far edge, over an exit a chip of another mesh. There is no neighbour at
-// the edge of the grid, and none over an unused cable. Neighbour takes logarithmic time. On a
-// validated topology it does not allocate.
+// Neighbour returns the chip at the other end of n's cable in direction d on plane p. Over a wrap,
+// the neighbour is the chip at the far edge. Over an exit, the neighbour is a chip of another mesh.
+// At the edge of the grid and over an unused cable, there is no neighbour. Neighbour takes
+// logarithmic time. On a validated topology, Neighbour does not allocate.
 func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane) (wire.FabricNodeID, bool) {
 	for i := t.lower(wire.PortID{Node: n}); i < len(t.Cables) && t.Cables[i].A.Node == n; i++ {
 		if c := &t.Cables[i]; c.Dir == d && c.Plane == p && !c.Unused {
@@ -179,13 +183,13 @@ func (t *Topology) Neighbour(n wire.FabricNodeID, d wire.Direction, p wire.Plane
 }
 
 // Planes returns the number of routing planes: the largest of the meshes' [Topology.MeshPlanes]. If
-// every mesh is a single chip, it is the largest number of cables on an edge between meshes. A
-// single chip without cables has no planes.
+// every mesh is a single chip, the number of planes is the largest number of cables on an edge
+// between meshes. A single chip without cables has no planes.
 func (t *Topology) Planes() int { return t.lookup().most }
 
 // MeshPlanes returns the number of routing planes of the mesh numbered id: the minimum number of
-// cables over the edges of its grid (Spec §2.2.2). A mesh of one chip has no edges and no planes. A
-// mesh that does not exist has none either.
+// cables over the edges of its grid (Spec §2.2.2). A mesh of one chip has no edges and no planes.
+// For a mesh that does not exist, MeshPlanes returns 0.
 func (t *Topology) MeshPlanes(id wire.MeshID) int {
 	i, ok := t.meshAt(id)
 	if !ok {
@@ -194,8 +198,9 @@ func (t *Topology) MeshPlanes(id wire.MeshID) int {
 	return t.lookup().planes[i]
 }
 
-// Exits lists the used ports of mesh from that lead to mesh to. If to equals from, it lists those
-// that lead to any other mesh. The ports are sorted by peer mesh, plane, chip and direction.
+// Exits lists the used ports by which cables lead from mesh "from" to mesh "to". If "to" equals
+// "from", Exits lists the used ports that lead to any other mesh. The ports are sorted by peer
+// mesh, plane, chip and direction.
 func (t *Topology) Exits(from, to wire.MeshID) []Port {
 	var ps []Port
 	add := func(p Port) {
@@ -222,7 +227,7 @@ func (t *Topology) Exits(from, to wire.MeshID) []Port {
 	return ps
 }
 
-// Peers lists the meshes that a used cable joins with mesh id, sorted.
+// Peers lists the meshes that a used cable joins with the mesh numbered id, sorted by number.
 func (t *Topology) Peers(id wire.MeshID) []wire.MeshID {
 	var ids []wire.MeshID
 	for _, p := range t.Exits(id, id) {

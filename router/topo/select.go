@@ -10,21 +10,22 @@ import (
 	"ttfabric/wire"
 )
 
-// Link is a cable as a person names it. A is the end that was written first, or else the lower end.
+// Link is a cable as a person names it. If the person wrote an end first, A is that end. Otherwise
+// A is the lower end.
 type Link struct {
 	A, B  wire.PortID
 	Plane wire.Plane
 }
 
-// String is the cable as commands take a cable: "M0D0/8-M0D1/0".
+// String returns the name of the cable in the form that commands accept: "M0D0/8-M0D1/0".
 func (l Link) String() string { return l.A.Short() + "-" + l.B.Short() }
 
-// SelectLinks finds the cables that any of args names, each once, in the order of the topology. A
-// name is a chip and a channel (M0D0:8, M0D0/8), two chips (M0D0-M0D1), one chip (M0D3), patterns
-// of chips (M0D*-M1D*), any of these with a plane (M0D0-M0D1/p1), plane:1, label:NAME, or all. The
-// error quotes the bad name.
+// SelectLinks finds the cables that the names in args stand for. It lists each cable once, in the
+// order of the topology. A name is a chip and a channel (M0D0:8, M0D0/8), two chips (M0D0-M0D1),
+// one chip (M0D3), or patterns of chips (M0D*-M1D*). Any of these names may have a plane
+// (M0D0-M0D1/p1). A name may also be plane:1, label:NAME, or all. The error quotes the bad name.
 func (t *Topology) SelectLinks(args []string) ([]Link, error) {
-	found := map[wire.PortID]Link{} // by the lower end
+	found := map[wire.PortID]Link{} // key: the lower end of the cable
 	for _, arg := range args {
 		ls, err := t.selectLink(arg)
 		if err != nil {
@@ -90,7 +91,7 @@ func (t *Topology) selectLink(arg string) ([]Link, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s has no such cable; 'ttfabric inspect --links' lists them", t.Name)
+		return nil, fmt.Errorf("%s has no such cable; 'ttfabric inspect --links' lists its cables", t.Name)
 	}
 	return out, nil
 }
@@ -99,12 +100,12 @@ func (t *Topology) selectLink(arg string) ([]Link, error) {
 func (t *Topology) knownLabels() string {
 	all := t.AllLabels()
 	if len(all) == 0 {
-		return "none has any; a topology file gives them with the key labels, see 'ttfabric generate'"
+		return "no cable of this topology has a label; the key 'labels' in a topology file gives cables labels, see 'ttfabric generate'"
 	}
 	return "there are " + strings.Join(all, ", ")
 }
 
-// cutOutside splits at the first dash outside brackets.
+// cutOutside splits s at the first dash outside brackets. It reports whether s has such a dash.
 func cutOutside(s string) (left, right string, found bool) {
 	within := false
 	for i, c := range s {
@@ -122,7 +123,8 @@ func cutOutside(s string) (left, right string, found bool) {
 
 const anyChannel = -1
 
-// side is one half of a cable's name: chips, and a channel of these chips or anyChannel.
+// side is one half of a cable's name: a pattern of chips, and either one ethernet channel of these
+// chips or anyChannel.
 type side struct {
 	glob    string
 	channel int
@@ -136,7 +138,7 @@ func (s side) holds(p wire.PortID) bool {
 func (t *Topology) parseSide(text string) (side, error) {
 	s := side{channel: anyChannel}
 	chips := text
-	if i := strings.LastIndexAny(text, ":/"); i >= 0 && (text[i] == '/' || !isNumber(text[:i])) { // "0:3" is a chip of mesh 0
+	if i := strings.LastIndexAny(text, ":/"); i >= 0 && (text[i] == '/' || !isNumber(text[:i])) { // after a colon that follows only digits, the number is a chip: "0:3" is a chip of mesh 0
 		n, err := strconv.ParseUint(text[i+1:], 10, 8)
 		if err != nil || n >= wire.MaxChannels {
 			return s, fmt.Errorf("channel %q: want 0 to %d", text[i+1:], wire.MaxChannels-1)
@@ -153,8 +155,8 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// chipGlob is the pattern of one chip, or of several chips. It must fit at least one chip of the
-// topology.
+// chipGlob returns the pattern of one chip or of several chips. The pattern must fit at least one
+// chip of the topology.
 func (t *Topology) chipGlob(text string) (string, error) {
 	if !strings.ContainsAny(text, "*?[") {
 		n, err := wire.ParseFabricNodeID(text)
@@ -194,8 +196,8 @@ func (t *Topology) SelectChips(list string) (map[wire.FabricNodeID]bool, error) 
 	return set, nil
 }
 
-// Between returns the cables between two lists of chips. If the second list is "", it returns those
-// between the first list and all other chips.
+// Between returns the cables between two lists of chips. If the second list is "", Between returns
+// the cables between the first list and all other chips.
 func (t *Topology) Between(one, other string) ([]Link, error) {
 	a, err := t.SelectChips(one)
 	if err != nil {

@@ -13,7 +13,7 @@ func names(ls []Link) string {
 	return strings.Join(out, " ")
 }
 
-// Names of cables find their cables, and a bad name is quoted in the error.
+// TestParseLinks finds cables by their names. The error quotes a bad name.
 func TestParseLinks(t *testing.T) {
 	m := mustName(t, "n300")
 	for _, c := range []struct{ args, want string }{

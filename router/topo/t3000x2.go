@@ -2,11 +2,11 @@ package topo
 
 import "ttfabric/wire"
 
-// t3000x2 is two T3000 joined at their host chips, which are D1, D2, D5 and D6 of each. These chips
-// have the cages that a T3000 leaves open. Both ends of such a cable have the same direction: north
-// in the upper row and south in the lower.
+// t3000x2 builds two T3000 that are joined at their host chips, which are D1, D2, D5 and D6 of each
+// T3000. These chips have the cages that a T3000 leaves open. Both ends of such a cable have the
+// same direction: north in the upper row and south in the lower.
 //
-// The chips are those of tt-metal's dual_t3k_strict_connection_mgd.textproto.
+// The joined chips are the same as in tt-metal's dual_t3k_strict_connection_mgd.textproto.
 func t3000x2() (*Topology, error) {
 	t, err := t3000()
 	if err != nil {

@@ -7,10 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxProtoDepth is how deep messages may nest in a textual protobuf. Mesh graph descriptors need about six.
+// maxProtoDepth is the largest depth to which messages may nest in a textual protobuf. Mesh graph
+// descriptors need a depth of about six.
 const maxProtoDepth = 32
 
-// protoMessage is a message of a textual protobuf: its fields in the order of the file. A list is a field per entry.
+// protoMessage is a message of a textual protobuf: its fields in the order of the file. A list
+// becomes one field per entry.
 type protoMessage struct {
 	line   int
 	fields []protoField
@@ -21,11 +23,11 @@ type protoField struct {
 	name string
 	line int
 	kind byte          // 'm' for a message, 's' for a string, 'w' for a word or number
-	text string        // content of a string, or a word
-	msg  *protoMessage // of a message
+	text string        // content of a string, a word or a number
+	msg  *protoMessage // content of a message
 }
 
-// show is the value in the form in which messages quote it.
+// show returns the value in the form in which error messages quote values.
 func (f *protoField) show() string {
 	if f.kind == 'm' {
 		return "a message"
@@ -41,13 +43,13 @@ func (f *protoField) show() string {
 }
 
 // protoReader reads the text form of protocol buffers without a schema (protobuf.dev, "Text Format
-// Language"). A protoReader reads fields that are words, numbers, strings, messages or lists;
-// unknown fields are of these kinds too.
+// Language"). A protoReader reads fields whose values are words, numbers, strings, messages or
+// lists. Unknown fields have values of these kinds too.
 type protoReader struct {
 	file
 	in    string
 	line  int
-	token string // "" at the end; else a word, number, one of the signs {}<>[]:,;-./ or, where str, a string
+	token string // "" at the end of the file; if str is set, a string; else a word, a number or one of the signs {}<>[]:,;-./
 	str   bool
 	at    int // line of token
 }
@@ -64,7 +66,7 @@ func (f file) parseProto(data []byte) (*protoMessage, error) {
 	return r.message("", 0)
 }
 
-// failAt is an error about a line.
+// failAt returns an error about a line of the file.
 func (f file) failAt(line int, format string, a ...any) error {
 	return &Error{File: f.path, Line: line, Reason: fmt.Sprintf(format, a...)}
 }
@@ -77,7 +79,7 @@ func (r *protoReader) wrong(want string) error {
 	return r.failAt(r.at, "not a textual protobuf: %s, want %s", got, want)
 }
 
-// next reads a token.
+// next reads the next token.
 func (r *protoReader) next() error {
 	for r.in != "" {
 		switch r.in[0] {
@@ -100,7 +102,7 @@ func (r *protoReader) next() error {
 	return nil
 }
 
-// take reads the token that begins here.
+// take reads the token that begins at the reader's place.
 func (r *protoReader) take() error {
 	r.at, r.str = r.line, false
 	switch c := r.in[0]; {
@@ -127,7 +129,7 @@ func word(c byte) bool {
 	return c == '_' || digit(c) || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
-// quoted reads a string and the strings right after it, which continue it.
+// quoted reads a string and the strings right after it, which continue the first string.
 func (r *protoReader) quoted(quote byte) error {
 	r.str, r.token = true, ""
 	var b strings.Builder
@@ -154,8 +156,8 @@ func (r *protoReader) quoted(quote byte) error {
 	return nil
 }
 
-// unproto turns the two escapes that Go lacks into escapes that Go has. This form also allows
-// escaping a quote of the other kind, which Go does not.
+// unproto turns the two escapes that Go lacks into escapes that Go has. Unlike Go, a textual
+// protobuf also allows escaping a quote of the other kind.
 func unproto(in string) string {
 	if len(in) > 1 && in[0] == '\\' && (in[1] == '?' || in[1] == '"' || in[1] == '\'') {
 		return fmt.Sprintf(`\x%02x`, in[1]) + in[2:]
@@ -163,7 +165,8 @@ func unproto(in string) string {
 	return in
 }
 
-// message reads fields up to the closing sign, "" for the end of the file.
+// message reads fields up to the closing sign. If closing is "", message reads up to the end of the
+// file.
 func (r *protoReader) message(closing string, depth int) (*protoMessage, error) {
 	m := &protoMessage{line: r.at}
 	if depth > maxProtoDepth {
@@ -208,7 +211,7 @@ func (r *protoReader) name() (string, error) {
 				return "", err
 			}
 		}
-		return "[]", nil // a field that this reader ignores
+		return "[]", nil // name of an extension field, which this reader ignores
 	}
 	if r.token == "" || r.str || !word(r.token[0]) || digit(r.token[0]) {
 		return "", r.wrong("the name of a field")

@@ -9,22 +9,24 @@ import (
 	"ttfabric/wire"
 )
 
-// Limits of a topology. A builder may make a topology that is larger than a file may hold.
+// Limits of a topology. A builder may make a topology that does not fit into a file of MaxFile
+// longest name of a board, in bytes.
 const (
-	MaxFile      = 4 << 20                                                      // bytes of a file; about the size of twenty full meshes with two cables per edge
+	MaxFile      = 4 << 20                                                      // largest size of a file, in bytes: about the size of twenty full meshes with two cables per edge
 	MaxBoardName = 64                                                           // bytes
-	MaxCables    = wire.MaxMeshes * wire.MaxChipsPerMesh * wire.MaxChannels / 2 // cables of one topology
-	MinWrap      = 3                                                            // chips of the shortest axis that wraps: with two, the wrap would be a second edge (tt-metal, mesh_graph.cpp)
+	MaxCables    = wire.MaxMeshes * wire.MaxChipsPerMesh * wire.MaxChannels / 2 // largest number of cables of one topology
+	MinWrap      = 3                                                            // smallest number of chips of an axis that wraps: with two, the wrap would be a second edge (tt-metal, mesh_graph.cpp)
 )
 
-// Ethernet channels of a chip with nothing harvested (tt-isa-documentation,
+// Numbers of ethernet channels of a chip with nothing harvested (tt-isa-documentation,
 // EthernetTile: 16 such tiles on Wormhole, 14 on Blackhole).
 const (
 	wormholeChannels  = 16
 	blackholeChannels = 14
 )
 
-// Channels returns the number of ethernet channels of a chip with nothing harvested; 0 for an unknown architecture.
+// Channels returns the number of ethernet channels of a chip with nothing harvested. For an unknown
+// architecture, Channels returns 0.
 func Channels(a wire.Arch) int {
 	switch a {
 	case wire.Wormhole:
@@ -42,12 +44,12 @@ var ErrNoLayout = errors.New("the cabling fits no grid")
 // Error is a fault in a topology file. The file or its author causes it, never the program.
 type Error struct {
 	File   string
-	Line   int // 1 for the first; 0 if the fault concerns the file as a whole
+	Line   int // number of the line, from 1; 0 if the fault concerns the file as a whole
 	Reason string
-	Err    error // cause, such as [ErrNoLayout]; or nil
+	Err    error // cause of the fault, such as [ErrNoLayout]; or nil
 }
 
-// Error is "FILE:LINE: reason".
+// Error returns the fault in the form "FILE:LINE: reason".
 func (e *Error) Error() string {
 	if e.Line == 0 {
 		return e.File + ": " + e.Reason
@@ -55,12 +57,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason)
 }
 
-// Unwrap returns the cause.
+// Unwrap returns the cause of the fault.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Topology is a machine: chips in one or more meshes and the cables between their ethernet
-// channels. [Named] and [Load] return valid ones. A topology that was put together by hand, or
-// changed, must pass [Topology.Validate] before it is used. Other methods only read the topology.
+// channels. [Named] and [Load] return valid topologies. A topology that a program puts together by
+// hand, or changes, must pass [Topology.Validate] before use. Other methods only read the topology.
 type Topology struct {
 	Name   string // "t3000", "mesh:4x8", or a file's name without its folder
 	Arch   wire.Arch
@@ -68,10 +70,10 @@ type Topology struct {
 	Chips  []Chip  // sorted by Node; each mesh is full
 	Cables []Cable // A.Less(B); sorted by A
 	Source string  // where the topology was read from, for messages
-	Layout string  // how chips got their places, and exits their directions, if the file did not give these: a sentence for people; may be empty
+	Layout string  // a sentence for people that says how chips got their places and exits their directions, if the file did not give these; may be empty
 
 	Notes map[wire.PortID]Note // notes about cables, by the lower end; nil: none
-	Netem []string             // impairments from the start, as "LINK,delay=1ms"; LINK has the form of the command line
+	Netem []string             // impairments that apply from the start, as "LINK,delay=1ms"; LINK has the form of the command line
 
 	Transport string // what carries the links, one of [Transports]; "": the file does not say
 	Auth      string // how chips know each other, one of [Auths]; "": the file does not say
@@ -94,21 +96,21 @@ const NoUMD = -1
 // Chip is one device and its place.
 type Chip struct {
 	Node     wire.FabricNodeID // Node.Chip = Row*Cols+Col
-	Row, Col int               // from the north-west corner of its mesh
-	UMD      int               // logical id in the cluster descriptor of its mesh, [NoUMD] when generated
-	Board    string            // type of the board it sits on, such as n300; may be empty
-	UniqueID uint64            // the descriptor's chip_unique_ids, by default UMD<<32 as in tt-umd; 0 when built in
-	MMIO     bool              // the host reaches it directly (over PCIe)
+	Row, Col int               // place of the chip, counted from the north-west corner of its mesh
+	UMD      int               // logical id in the cluster descriptor of the mesh; [NoUMD] for a generated chip
+	Board    string            // type of the chip's board, such as n300; may be empty
+	UniqueID uint64            // id from chip_unique_ids of the descriptor, by default UMD<<32 as in tt-umd; 0 for a built-in topology
+	MMIO     bool              // the host reaches the chip directly (over PCIe)
 }
 
-// Cable joins two ethernet ports: of neighbours in a mesh's grid, or of exit
-// nodes of two meshes (Spec §2.2.1), where A.Node.Mesh != B.Node.Mesh.
+// Cable joins two ethernet ports. The ports belong to neighbours in a mesh's grid, or to exit nodes
+// of two meshes (Spec §2.2.1). Between two meshes, A.Node.Mesh != B.Node.Mesh.
 type Cable struct {
 	A, B   wire.PortID    // A.Less(B)
 	Dir    wire.Direction // direction in which B lies seen from A
-	Back   wire.Direction // direction in which A lies seen from B: the opposite of Dir within a mesh. Between meshes it may be any, since real machines have rotated labels
+	Back   wire.Direction // direction in which A lies seen from B: the opposite of Dir within a mesh. Between meshes Back may be any direction, since real machines have rotated labels
 	Plane  wire.Plane     // the cable's number among the cables of its edge, which is (A's chip, B's chip, Dir)
-	Unused bool           // its mesh, or one of the two meshes that it joins, has no such plane
+	Unused bool           // the mesh of the cable, or one of the two meshes that the cable joins, has no such plane
 }
 
 // External reports whether the cable joins two meshes.
@@ -121,12 +123,13 @@ type Port struct {
 	Plane       wire.Plane
 }
 
-// Hash names the wiring: the architecture, the meshes, the chips' places, the cables and their
-// planes. Chips that form one fabric compare their hashes. Names, boards, UMD numbers, labels and
-// impairments are not part of the hash. So one machine has one hash, however it was described.
+// Hash returns a number that identifies the wiring: the architecture, the meshes, the chips'
+// places, the cables and their planes. Chips that form one fabric compare their hashes. Names,
+// boards, UMD numbers, labels and impairments are not part of the hash. One machine therefore has
+// one hash, however a file describes the machine.
 func (t *Topology) Hash() uint64 {
-	// FNV-1a, as in hash/fnv, of the values as little-endian 32-bit numbers. A zero byte costs only
-	// a multiplication, and most bytes are zero.
+	// The hash is FNV-1a, as in hash/fnv, of the values as little-endian 32-bit numbers. A zero
+	// byte costs only a multiplication, and most bytes are zero.
 	const (
 		offset, prime  = 14695981039346656037, 1099511628211
 		prime3, prime4 = prime * prime * prime % (1 << 64), prime * prime * prime * prime % (1 << 64)
@@ -168,12 +171,11 @@ func bit(b bool) int {
 	return 0
 }
 
-// maxSummary is how many kinds of mesh String tells apart.
+// maxSummary is the largest number of kinds of mesh that String lists.
 const maxSummary = 4
 
-// String summarises the machine: "t3000: 8 chips 2×4, 20 cables, 2 planes", or
-// "spec-l1: 36 chips in 4 meshes 3×3, 58 cables, 2 planes". A wrapping axis has
-// a ring: "4×8○".
+// String summarises the machine: "t3000: 8 chips 2×4, 20 cables, 2 planes", or "spec-l1: 36 chips
+// in 4 meshes 3×3, 58 cables, 2 planes". The sign ○ after a size marks an axis that wraps: "4×8○".
 func (t *Topology) String() string {
 	if t == nil {
 		return "no topology"
@@ -207,7 +209,7 @@ func (t *Topology) String() string {
 	return b.String()
 }
 
-// Count is a number of things in words: "1 cable", "3 cables".
+// Count returns a number of things in words: "1 cable", "3 cables".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -215,14 +217,15 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Shape is the mesh's size: "4×8", with a ring after an axis that wraps: "4○×8○".
+// Shape returns the size of the mesh: "4×8". The sign ○ after a size marks an axis that wraps:
+// "4○×8○".
 func (m Mesh) Shape() string {
 	ring := [2]string{"", "○"}
 	return fmt.Sprintf("%d%s×%d%s", m.Rows, ring[bit(m.WrapY)], m.Cols, ring[bit(m.WrapX)])
 }
 
-// step moves one place in direction d, across the wrap if there is one. step reports false beyond
-// the edge of the grid.
+// step moves one place in direction d. If the axis wraps, step crosses the wrap at the edge.
+// Otherwise step reports false beyond the edge of the grid.
 func (m Mesh) step(row, col int, d wire.Direction) (int, int, bool) {
 	switch d {
 	case wire.East:
@@ -245,8 +248,8 @@ func (m Mesh) step(row, col int, d wire.Direction) (int, int, bool) {
 	return row, col, row >= 0 && row < m.Rows && col >= 0 && col < m.Cols
 }
 
-// towards returns the direction of a step from one place to another. towards reports false if the
-// places are not neighbours.
+// towards returns the direction of a step from one place to another. If the places are not
+// neighbours, towards reports false.
 func (m Mesh) towards(rowA, colA, rowB, colB int) (wire.Direction, bool) {
 	for d := range wire.Direction(wire.NumDirections) {
 		if r, c, ok := m.step(rowA, colA, d); ok && r == rowB && c == colB {

@@ -11,16 +11,16 @@ import (
 // Validate reports the first rule that the topology breaks. The rules:
 //
 //   - There is one known architecture.
-//   - Meshes are sorted by id. Each is a full grid of chips, which are sorted and have the places
-//     that their ids give. Only an axis with at least [MinWrap] chips wraps.
-//   - Cables join neighbours in a grid, or chips of two meshes. They have the lower end first and
-//     are sorted. No channel is used twice or beyond the architecture's number. Every pair of
-//     neighbours is joined at least once.
+//   - Meshes are sorted by id. Each mesh is a full grid of chips. The chips are sorted and have the
+//     places that their ids give. Only an axis with at least [MinWrap] chips wraps.
+//   - Cables join neighbours in a grid, or chips of two meshes. Each cable has its lower end first,
+//     and the cables are sorted. No two cables use one channel. No cable uses a channel beyond the
+//     architecture's number. Every pair of neighbours is joined at least once.
 //   - Directions and planes are as the package documents. A direction and plane of a chip has at
 //     most one used cable.
 //
-// Validate makes the index that queries use, so the first call must not run at the same time as
-// queries.
+// Validate makes the index that queries use. The first call of Validate must therefore not run at
+// the same time as queries.
 func (t *Topology) Validate() error {
 	if f := t.check(); f != nil {
 		return fmt.Errorf("topology %s: %s", t.Name, f.reason)
@@ -32,7 +32,8 @@ func (t *Topology) Validate() error {
 	return nil
 }
 
-// fault is one broken rule and the index of the mesh, chip or cable that breaks it, or -1.
+// fault describes one broken rule. It holds the index of the chip or cable that breaks the rule, or
+// -1.
 type fault struct {
 	mesh, chip, cable int
 	reason            string
@@ -102,7 +103,7 @@ func (t *Topology) checkMesh(i int) *fault {
 	return nil
 }
 
-// fits reports whether a mesh can have that many rows and columns.
+// fits reports whether a mesh can have the given numbers of rows and columns.
 func fits(rows, cols int) bool {
 	return rows >= 1 && cols >= 1 && rows <= wire.MaxChipsPerMesh && cols <= wire.MaxChipsPerMesh && rows*cols <= wire.MaxChipsPerMesh
 }
@@ -141,7 +142,7 @@ func (t *Topology) checkChips(m Mesh, at int) (int, *fault) {
 // neighbour of its own mesh.
 func (t *Topology) checkCables() (joined []uint8, f *fault) {
 	joined = make([]uint8, len(t.Chips))
-	used := make([]uint32, len(t.Chips)) // channels, as bits
+	used := make([]uint32, len(t.Chips)) // for each chip: set of used channels, as bits
 	for i, c := range t.Cables {
 		if !c.A.Less(c.B) {
 			return nil, faultOf(-1, i, "cable %s to %s: the lower end comes first", c.A, c.B)
@@ -220,7 +221,7 @@ func (t *Topology) checkEdges(joined []uint8) *fault {
 func (t *Topology) checkPlanes() *fault {
 	want := slices.Clone(t.Cables)
 	t.assignPlanes(want)
-	taken := make([]uint64, len(t.Chips)) // by direction and plane, as bits
+	taken := make([]uint64, len(t.Chips)) // for each chip: set of taken pairs of direction and plane, as bits
 	for i, c := range t.Cables {
 		if c != want[i] {
 			return faultOf(-1, i, "cable %s to %s has plane %d unused %t: want plane %d unused %t", c.A, c.B, c.Plane, c.Unused, want[i].Plane, want[i].Unused)
@@ -241,15 +242,15 @@ func (t *Topology) checkPlanes() *fault {
 }
 
 // finish sorts chips and cables. finish gives each cable its direction and plane, decides whether
-// it is used, and validates the result. Chips, cable ends and the directions of cables between
-// meshes must be set.
+// the cable is used, and validates the result. The caller must have set the chips, the cable ends
+// and the directions of cables between meshes.
 func (t *Topology) finish() error {
 	t.arrange()
 	return t.Validate()
 }
 
-// arrange is finish without the validation. A cable that does not join neighbours keeps its
-// directions.
+// arrange does what finish does, without the validation. A cable that does not join neighbours
+// keeps its directions.
 func (t *Topology) arrange() {
 	slices.SortStableFunc(t.Meshes, func(a, b Mesh) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortStableFunc(t.Chips, func(a, b Chip) int { return a.Node.Compare(b.Node) })
@@ -272,22 +273,22 @@ func (t *Topology) arrange() {
 	t.assignPlanes(t.Cables)
 }
 
-// assignPlanes numbers cables, which must be in the order of t.Cables. assignPlanes marks cables
-// unused beyond the number on the thinnest edge of their mesh. Between two meshes, the mesh with
-// fewer planes decides. A mesh without edges does not count.
+// assignPlanes numbers the given cables, which must be in the order of t.Cables. It marks a cable
+// unused if its number is beyond the number of cables on the thinnest edge of the mesh. Between two
+// meshes, the mesh with fewer planes decides. A mesh without edges does not count.
 func (t *Topology) assignPlanes(cables []Cable) {
 	thinnest := make([]int, len(t.Meshes))
 	for i := range thinnest {
 		thinnest[i] = wire.MaxChannels
 	}
 	for first := 0; first < len(cables); {
-		end := first + 1 // of the cables of one lower chip
+		end := first + 1 // end of the cables that have the same lower chip
 		for end < len(cables) && cables[end].A.Node == cables[first].A.Node {
 			end++
 		}
 		m, known := t.meshAt(cables[first].A.Node.Mesh)
 		for i := first; i < end; i++ {
-			c, n := &cables[i], 0 // n: cables of c's edge
+			c, n := &cables[i], 0 // n: number of cables on the edge of c so far
 			for k := first; k < end; k++ {
 				if k == i {
 					c.Plane = wire.Plane(n)

@@ -11,13 +11,13 @@ import (
 	"ttfabric/router/topo/yamldoc"
 )
 
-// file is a YAML file that is being read. A file holds what every error message about the file
-// needs.
+// file is a YAML file that is being read. A file holds the data that every error message about the
+// file needs.
 type file struct {
 	path string
 }
 
-// fail is an error about the line of n, or about the whole file if n is nil.
+// fail returns an error about the line of node n. If n is nil, the error is about the whole file.
 func (f file) fail(n *yaml.Node, format string, a ...any) error {
 	e := &Error{File: f.path, Reason: fmt.Sprintf(format, a...)}
 	if n != nil {
@@ -61,15 +61,16 @@ func unprintable(data []byte) (line int, what string) {
 	return 0, ""
 }
 
-// syntax gives a complaint of the YAML parser our form. The parser leaves out
-// the number of the first line. For complaints about structure ("did not find
-// expected …") the parser counts lines from 0, for those about single characters from 1.
+// syntax turns a complaint of the YAML parser into an [*Error] with the right line. The parser
+// leaves out the number of the first line. For complaints about structure ("did not find expected
+// …"), the parser counts lines from 0. For complaints about single characters, the parser counts
+// lines from 1.
 func (f file) syntax(err error) error {
 	line, complaint := yamldoc.Place(err)
 	switch {
 	case line > 0 && (strings.HasPrefix(complaint, "did not find expected") || complaint == "found undefined tag handle"):
 		line++
-	case line == 0 && !strings.HasPrefix(complaint, "unknown anchor"): // the one complaint that the parser gives no place at all
+	case line == 0 && !strings.HasPrefix(complaint, "unknown anchor"): // "unknown anchor" is the only complaint for which the parser never gives a line
 		line = 1
 	}
 	return &Error{File: f.path, Line: line, Err: err, Reason: "not YAML: " + complaint}
@@ -81,8 +82,8 @@ type pair struct{ key, val *yaml.Node }
 // isNull reports whether a value was left out: "chips:" or "chips: ~".
 func isNull(n *yaml.Node) bool { return n == nil || yamldoc.Null(n) }
 
-// noAlias refuses YAML's references. A few lines of them can stand for billions of values, and no
-// descriptor has any.
+// noAlias refuses YAML's references. A few lines of references can stand for billions of values,
+// and no descriptor uses references.
 func (f file) noAlias(n *yaml.Node) error {
 	if alias := yamldoc.Alias(n); alias != "" {
 		return f.fail(n, "%s", alias)
@@ -90,8 +91,8 @@ func (f file) noAlias(n *yaml.Node) error {
 	return nil
 }
 
-// pairs returns the entries of mapping n, none for a null. Keys are plain and differ from each
-// other. What describes n in messages.
+// pairs returns the entries of mapping n. For a null, pairs returns no entries. Keys are plain and
+// differ from each other. The text in what describes n in messages.
 func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
 	if isNull(n) {
 		return nil, nil
@@ -121,7 +122,7 @@ func (f file) pairs(n *yaml.Node, what, want string) ([]pair, error) {
 	return ps, nil
 }
 
-// items returns the entries of sequence n, none for a null.
+// items returns the entries of sequence n. For a null, items returns no entries.
 func (f file) items(n *yaml.Node, what, want string) ([]*yaml.Node, error) {
 	if isNull(n) {
 		return nil, nil
@@ -140,7 +141,7 @@ func (f file) items(n *yaml.Node, what, want string) ([]*yaml.Node, error) {
 	return n.Content, nil
 }
 
-// number reads a whole number from 0 to most. Decimal, 0x and 0o forms are read.
+// number reads a whole number in the range from 0 to most, in decimal, 0x or 0o form.
 func (f file) number(n *yaml.Node, what string, most uint64) (uint64, error) {
 	v, err := strconv.ParseUint(n.Value, 0, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || v > most {
@@ -168,10 +169,10 @@ func (f file) scalar(n *yaml.Node, what string) (string, error) {
 	return n.Value, nil
 }
 
-// maxShown is how many bytes of a wrong value a message quotes.
+// maxShown is the largest number of bytes of a wrong value that a message quotes.
 const maxShown = 40
 
-// show is a value in the form in which messages quote it.
+// show returns a value in the form in which messages quote values.
 func show(n *yaml.Node) string {
 	if kind := yamldoc.Kind(n); kind != "" {
 		return kind

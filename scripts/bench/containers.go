@@ -9,18 +9,21 @@ import (
 )
 
 const (
-	// bridgeMTU is that of the containers' network, in bytes: what Docker gives unasked.
+	// bridgeMTU is the MTU of the containers' network, in bytes. Docker gives its networks this MTU
+	// by default.
 	bridgeMTU = 1500
-	// bridgeSize is a message: a packet of the usual size, which takes several frames.
+	// bridgeSize is the size of a message, in bytes. A packet of this usual size takes several
+	// frames.
 	bridgeSize = 4096
-	// bridgeShare is how much of the raw datagrams' goodput a link must have.
+	// bridgeShare is the smallest share of the raw datagrams' goodput that a link must reach.
 	bridgeShare = 0.5
-	// bridgeSpare is for both ends to begin and to end, beyond the measurement's time.
+	// bridgeSpare is the time, beyond the time of the measurement, in which both ends must start
+	// and stop.
 	bridgeSpare = 10 * time.Second
 )
 
-// bridgeKinds are the transports that cross the bridge, with the size of their
-// messages: raw datagrams are as long as the path takes.
+// bridgeKinds are the transports that cross the bridge, with the size of their messages. Raw
+// datagrams have the longest size that the path takes.
 var bridgeKinds = []struct {
 	name string
 	size int
@@ -33,8 +36,8 @@ var bridgeKinds = []struct {
 	{"tcp", bridgeSize},
 }
 
-// containers measures with each end in a container of its own, on one bridge.
-// What runs here only steers.
+// containers measures with each end in a container of its own, on one bridge. This process only
+// controls the two ends.
 func (b *bench) containers(round int, r *rand.Rand) error {
 	near, far, ok := strings.Cut(b.pair, " ")
 	if !ok {
@@ -58,8 +61,8 @@ func (b *bench) containers(round int, r *rand.Rand) error {
 	return nil
 }
 
-// share checks that of two kinds the first has at least a share of the other's
-// figure, by the median of the rounds' ratios.
+// share checks that the kind "ours" reaches at least the share "least" of the figure of the kind
+// "theirs". The check uses the median of the rounds' ratios.
 func (p *report) share(bench, ours, theirs string, least float64) error {
 	of := map[string]map[int]float64{ours: {}, theirs: {}}
 	for _, r := range p.Results {
@@ -79,7 +82,8 @@ func (p *report) share(bench, ours, theirs string, least float64) error {
 	return nil
 }
 
-// between is what the far end counts per second, in Gb/s, after a warm-up, of what another process sends it.
+// between returns the goodput that the far end counts after a warm-up, in Gb/s. The near end is
+// another process too.
 func between(near, far place, kind string, size int, d time.Duration) (float64, error) {
 	f, err := spawnAt(far, kind, "drain")
 	if err != nil {
@@ -113,7 +117,8 @@ func between(near, far place, kind string, size int, d time.Duration) (float64, 
 	return float64(b-a) * 8 / end.Sub(begin).Seconds() / 1e9, nil
 }
 
-// introduce tells each of two ends where the other is, and waits until they have met.
+// introduce tells each of two ends the address of the other end, and waits until both ends are
+// connected.
 func introduce(a, b *other) error {
 	at, err := a.ask("")
 	if err != nil {
@@ -134,7 +139,7 @@ func introduce(a, b *other) error {
 	return err
 }
 
-// counted is what a far end has counted, in bytes, and when it said so.
+// counted returns the number of bytes that a far end has counted, and the time of its answer.
 func (o *other) counted() (n uint64, at time.Time, err error) {
 	s, err := o.ask("count")
 	if err == nil {

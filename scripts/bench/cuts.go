@@ -25,9 +25,9 @@ type cutSet struct {
 	name    string
 	machine string
 	profile string
-	load    string        // packets per second that arrive at each chip; empty: as fast as its window allows
-	share   int           // cuts of this fabric, in percent of those asked for
-	limit   time.Duration // of the 99th percentile; 0: it is only reported
+	load    string        // rate of packets that arrive at each chip, per second; empty: as many as the window of a chip allows
+	share   int           // number of cuts of this fabric, in percent of the flag -cuts
+	limit   time.Duration // largest allowed 99th percentile; 0: the percentile is only reported
 }
 
 var cutSets = []cutSet{
@@ -39,22 +39,22 @@ var cutSets = []cutSet{
 // Times and sizes of a cut.
 const (
 	cutPrefix   = "first packet after a cut, "
-	cutBefore   = 150 * time.Millisecond // the flows run alone for up to so long before the cut
-	cutPace     = time.Millisecond       // between two writes of a flow
-	cutGiveUp   = 20 * time.Second       // until a packet is delivered, or the frames are home
-	cutSize     = 64                     // bytes of a write
+	cutBefore   = 150 * time.Millisecond // longest time for which the flows run before the cut
+	cutPace     = time.Millisecond       // time between two writes of a flow
+	cutGiveUp   = 20 * time.Second       // longest wait for a packet to arrive, or for the frames to return to their own cable
+	cutSize     = 64                     // size of a write, in bytes
 	cutTile     = 1                      // the flows' cells are in the tile 1-1, where no traffic is written
-	cutPackets  = 20000                  // of a run of the traffic behind
+	cutPackets  = 20000                  // number of packets of one run of the background traffic
 	cutCellSize = 0x100
 )
 
-// cutFabric is the chips of a live fabric, and its cables that are still to be drawn.
+// cutFabric holds the chips of a live fabric, and the cables that are still to be drawn.
 type cutFabric struct {
 	*fabric.Chips
 	deck []topo.Cable
 }
 
-// cutCables measures how long a link is silent after its cable was cut.
+// cutCables measures for how long a link delivers nothing after its cable was cut.
 func (b *bench) cutCables(round int, _ *rand.Rand) error {
 	if round != 0 {
 		return nil
@@ -139,8 +139,9 @@ func (b *bench) cutSet(s cutSet, up *fabric.Fabric, r *rand.Rand) error {
 	return nil
 }
 
-// anyCable draws a cable that has another one beside it, and each of those once
-// before any of them again: one that is cut too often is held down.
+// anyCable draws a cable whose edge has another cable. anyCable draws every such cable once before
+// it draws any of them again. The reason is that the fabric holds down a cable that is cut too
+// often.
 func (f *cutFabric) anyCable(r *rand.Rand) topo.Cable {
 	for {
 		if len(f.deck) == 0 {
@@ -158,15 +159,15 @@ func (f *cutFabric) anyCable(r *rand.Rand) topo.Cable {
 	}
 }
 
-// cutFlows counts what the flows over cut cables have done.
+// cutFlows holds counts of the writes of the flows over cut cables.
 type cutFlows struct {
 	writes, lost, doubled uint64
-	err                   error // that the first write which was not performed, or perhaps not, ended with
+	err                   error // error of the first write that was not performed, or perhaps not performed
 }
 
-// cutFlow is small writes from one end of a cable to the other, on its plane:
-// to a neighbour the route is that one hop, so all of them cross the link. Each adds one
-// to a counter at its destination.
+// cutFlow is a flow of small writes from one end of a cable to the other, on the plane of the
+// cable. The route to a neighbour is one hop, so all writes cross the link. Each write adds one to
+// a counter at its destination.
 type cutFlow struct {
 	s     *session.Session
 	to    *api.Client
@@ -176,13 +177,13 @@ type cutFlow struct {
 	mu      sync.Mutex
 	writes  uint64
 	err     error
-	after   time.Time // the first write that begins later than this is waited for
+	after   time.Time // await waits for the first write that begins later than this time
 	waiting bool
-	done    chan time.Time // when it was performed
+	done    chan time.Time // receives the time at which this write was performed
 }
 
 func newCutFlow(from, to *api.Client, plane wire.Plane) *cutFlow {
-	// Each source has a cell of its own, each plane a counter.
+	// Each source has a cell of its own, and each plane has a counter in this cell.
 	cell := uint64(from.Self().Chip)*cutCellSize + uint64(plane)*2*cutSize
 	return &cutFlow{s: session.New(from), to: to, plane: plane, at: wire.NewNocAddr(cutTile, cutTile, cell), done: make(chan time.Time, 1)}
 }
@@ -193,7 +194,8 @@ func (f *cutFlow) run(ctx context.Context) {
 	for n := uint64(1); ctx.Err() == nil; n++ {
 		binary.LittleEndian.PutUint64(data[:], n)
 		begin := time.Now()
-		// Not ctx: a write that has begun is waited for, so that the counter can be compared.
+		// The write does not use ctx. Once a write has begun, run waits for its end, so that the
+		// counter can be compared.
 		err := f.s.WriteInc(context.Background(), f.to.Self(), f.at, data[:], f.counter(), 1, false, session.OnPlane(f.plane))
 		end := time.Now()
 		f.mu.Lock()
@@ -212,7 +214,7 @@ func (f *cutFlow) run(ctx context.Context) {
 
 func (f *cutFlow) counter() wire.NocAddr { return f.at.Add(cutSize) }
 
-// await has the first write that begins after t reported.
+// await asks the flow to report the first write that begins after time t.
 func (f *cutFlow) await(t time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -226,9 +228,8 @@ func (f *cutFlow) count(ctx context.Context) (uint32, error) {
 	return binary.LittleEndian.Uint32(b[:]), err
 }
 
-// cut cuts a cable while writes cross it in both directions, and puts it back.
-// It returns for each direction how long it took from the cut to the end of
-// the first write that was begun behind the cut.
+// cut cuts a cable while writes cross it in both directions, and puts it back. It returns one time
+// for each direction: from the cut to the end of the first write that began after the cut.
 func (f *cutFabric) cut(r *rand.Rand, c topo.Cable, sum *cutFlows) (took [2]time.Duration, err error) {
 	a, b := f.Client(c.A.Node), f.Client(c.B.Node)
 	flows := [2]*cutFlow{newCutFlow(a, b, c.Plane), newCutFlow(b, a, c.Plane)}
@@ -295,13 +296,14 @@ func (f *cutFabric) cut(r *rand.Rand, c topo.Cable, sum *cutFlows) (took [2]time
 	return took, nil
 }
 
-// setCut takes a cable away in both directions, or puts the cable back. Both ends are told at once.
+// setCut cuts a cable in both directions, or puts the cable back. setCut tells both ends at the
+// same time.
 func (f *cutFabric) setCut(ctx context.Context, c topo.Cable, on bool) error {
 	_, err := f.Cut(ctx, []topo.Link{{A: c.A, B: c.B, Plane: c.Plane}}, on, 0)
 	return err
 }
 
-// ends are the two ends of a cable as their chips see them.
+// ends returns the two ends of a cable as their chips see them.
 func (f *cutFabric) ends(ctx context.Context, c topo.Cable) (out [2]api.LinkView, err error) {
 	for i, p := range []wire.PortID{c.A, c.B} {
 		v, err := f.Client(p.Node).Chip(ctx)
@@ -317,7 +319,8 @@ func (f *cutFabric) ends(ctx context.Context, c topo.Cable) (out [2]api.LinkView
 	return out, nil
 }
 
-// byAnother checks that the frames of a cut cable's link go by another cable: what was measured is a fallback.
+// byAnother checks that the frames of a cut cable's link go by another cable. The measured time is
+// then the time of a fallback.
 func (f *cutFabric) byAnother(ctx context.Context, c topo.Cable) error {
 	v, err := f.ends(ctx, c)
 	if err == nil && (v[0].By == nil || v[1].By == nil) {
@@ -350,12 +353,12 @@ func (f *cutFabric) home(ctx context.Context, c topo.Cable) error {
 	}
 }
 
-// cutTraffic is the traffic behind, run after run until it is stopped.
+// cutTraffic is the background traffic. It runs again and again until stop ends it.
 type cutTraffic struct {
 	enough chan struct{}
 	once   sync.Once
 	ended  chan struct{}
-	sum    traffic.Row // counts of packets only
+	sum    traffic.Row // sum over all runs; only the counts of packets are set
 	err    error
 }
 
@@ -388,7 +391,7 @@ func (b *bench) startTraffic(s cutSet, f *fabric.Fabric) *cutTraffic {
 	return t
 }
 
-// stop waits for the end of the run under way and returns the sum of all.
+// stop waits for the end of the present run, and returns the sum of all runs.
 func (t *cutTraffic) stop() (*traffic.Row, error) {
 	t.once.Do(func() { close(t.enough) })
 	<-t.ended

@@ -18,14 +18,15 @@ import (
 type conv interface {
 	addr() string
 	dial(peer string) error
-	pump(size int, d time.Duration) error // near end: send
-	drain() (bytes func() uint64)         // far end: count, in the background
-	echo()                                // far end: send back what comes, in the background
+	pump(size int, d time.Duration) error // sends messages; called at the near end
+	drain() (bytes func() uint64)         // receives in the background, and counts the bytes; called at the far end
+	echo()                                // sends back every message that arrives, in the background; called at the far end
 	pingpong(size, n int) ([]time.Duration, error)
 	close()
 }
 
-// kinds are the transports, ours and the peers. Those apart are measured only where a measurement names them.
+// kinds lists the transports, ours and the peers. The field "apart" marks a transport that
+// is measured only by measurements that name the transport.
 var kinds = []struct {
 	name  string
 	apart bool
@@ -58,24 +59,25 @@ func open(name string, far bool) (conv, error) {
 	return nil, fmt.Errorf("transport %q is not known", name)
 }
 
-// place is where the two ends of a transport are.
+// place says where an end of a transport runs.
 type place struct {
 	near, far netip.Addr
-	netns     string // network namespace of the far end; empty: this one
-	container string // that the end runs in, by docker; empty: none
+	netns     string // network namespace of the far end; empty: the namespace of this process
+	container string // docker container in which the far end runs; empty: none
 }
 
 var where = place{near: loopback, far: loopback}
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 
-// anyPort is a free port of this process's address.
+// anyPort returns this process's address with port 0, for which the kernel chooses a free port.
 func anyPort() netip.AddrPort { return netip.AddrPortFrom(where.near, 0) }
 
-// endTime is how long the far end gets to end by itself.
+// endTime is the time within which the far end must end by itself.
 const endTime = 2 * time.Second
 
-// farEnd runs in the other process: says its address, hears the peer's, works until stdin ends, and says what it counted.
+// farEnd runs in the other process. It prints its address, and reads the address of the peer. It
+// works until standard input ends, and then prints the number of bytes that it counted.
 func farEnd(kind, task string) error {
 	switch kind {
 	case "chip":
@@ -91,7 +93,7 @@ func farEnd(kind, task string) error {
 	}
 	size := 0
 	_, err := fmt.Sscanf(task, "pump %d", &size)
-	pumps := err == nil // as the near end does
+	pumps := err == nil // whether this end sends messages; an end that sends is opened like a near end
 	c, err := open(kind, !pumps)
 	if err != nil {
 		return err
@@ -125,7 +127,7 @@ func farEnd(kind, task string) error {
 	return nil
 }
 
-// pumpFor sends for a time, and says when that is over.
+// pumpFor sends for the given time, and prints a line when this time is over.
 func pumpFor(c conv, size int, text string) error {
 	d, err := time.ParseDuration(text)
 	if err == nil {
@@ -137,13 +139,14 @@ func pumpFor(c conv, size int, text string) error {
 	return err
 }
 
-// hold does nothing until standard input ends, as the first process of a container whose others come and go.
+// hold does nothing until standard input ends. It is the first process of a container in which
+// other processes start and end.
 func hold() error {
 	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-// other is the far end as the near one sees it.
+// other is the far end as the near end sees it.
 type other struct {
 	cmd *exec.Cmd
 	in  interface{ Write([]byte) (int, error) }
@@ -151,7 +154,7 @@ type other struct {
 	end func()
 }
 
-// spawn starts this program again as a far end, beside this one.
+// spawn starts this program again, as a far end in the same place.
 func spawn(kind, task string) (*other, error) { return spawnAt(place{near: loopback}, kind, task) }
 
 func spawnAt(p place, kind, task string) (*other, error) {

@@ -27,7 +27,7 @@ import (
 	"ttfabric/wire"
 )
 
-// static is a membership of two chips that know each other from the start.
+// static is a membership of all chips of a machine, which know each other from the start.
 type static struct {
 	view   []membership.Member
 	notify chan struct{}
@@ -40,8 +40,8 @@ func (s *static) UpdateMeta(membership.Meta) {}
 func (s *static) Addr() netip.AddrPort       { return netip.AddrPort{} }
 func (s *static) Close(time.Duration) error  { return nil }
 
-// startChip starts one chip of a machine whose chips all know each other's
-// ports: those of chip k are 16 from base+16·k on.
+// startChip starts one chip of a machine whose chips all know each other's ports. The ports of chip
+// k are the 16 port numbers from base+16·k on.
 func startChip(machine string, slots router.SlotProfile, chip, base int) (*node.Node, error) {
 	m, err := topo.Named(machine)
 	if err != nil {
@@ -64,7 +64,7 @@ func startChip(machine string, slots router.SlotProfile, chip, base int) (*node.
 		}})
 }
 
-// farChip is a chip in a process of its own, until stdin ends.
+// farChip runs a chip in a process of its own until standard input ends.
 func farChip(task string) error {
 	var machine, slots string
 	var chip, base int
@@ -86,10 +86,11 @@ func farChip(task string) error {
 	return nil
 }
 
-// portBase is a number from which on enough UDP ports are free, with luck.
+// portBase returns the first number of a range of UDP ports that are probably free.
 func portBase() int { return 20000 + 256*(os.Getpid()%80) + 16*int(time.Now().UnixNano()/1000%8) }
 
-// withChips starts a machine, chip 0 in this process and each other in its own, and runs f on chip 0's session.
+// withChips starts a machine: chip 0 in this process, and each other chip in a process of its own.
+// Then withChips runs f on the session of chip 0.
 func withChips(machine string, slots router.SlotProfile, chips int, f func(ctx context.Context, s *session.Session) error) error {
 	defer node.ConfigureProcess()()
 	base := portBase()
@@ -117,7 +118,7 @@ func withChips(machine string, slots router.SlotProfile, chips int, f func(ctx c
 	return f(ctx, s)
 }
 
-// writes is the number of timed writes of a size.
+// writes returns the number of timed writes of the given size.
 func writes(size int) int {
 	if size > 1<<16 {
 		return 400
@@ -125,9 +126,9 @@ func writes(size int) int {
 	return 3000
 }
 
-// sessions times session writes over one hop and over two, and its peers: a
-// plain UDP ping-pong, a TCP request that is answered by one byte, and a TCP
-// stream with writes of 64 KiB.
+// sessions measures how fast a session writes over one hop and over two hops. For comparison,
+// sessions also measures a plain UDP ping-pong, a TCP request that is answered by one byte, and a
+// TCP stream with writes of 64 KiB.
 func sessions(round int, r *rand.Rand) ([]result, error) {
 	var rs []result
 	add := func(bench, kind, unit string, v float64) { rs = append(rs, figure(bench, kind, unit, round, v)) }
@@ -172,7 +173,8 @@ func sessions(round int, r *rand.Rand) ([]result, error) {
 	return rs, nil
 }
 
-// singleWrites times writes one at a time, and their peers.
+// singleWrites returns jobs that measure single writes, one at a time. For comparison, other jobs
+// measure a UDP ping-pong and a TCP request.
 func singleWrites(seat string, add func(bench, kind, unit string, v float64)) []func() error {
 	return []func() error{
 		func() error {
@@ -204,7 +206,7 @@ func singleWrites(seat string, add func(bench, kind, unit string, v float64)) []
 
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// timeWrites times writes one by one; sorted.
+// timeWrites times writes one by one, and returns the sorted times.
 func timeWrites(ctx context.Context, s *session.Session, dst wire.ChipID, size int) ([]time.Duration, error) {
 	data := make([]byte, size)
 	var ds []time.Duration
@@ -219,13 +221,16 @@ func timeWrites(ctx context.Context, s *session.Session, dst wire.ChipID, size i
 	return ds, nil
 }
 
-// blockWriters is how many blocks are under way at once: while one is awaited to its end, the next has begun.
+// blockWriters is the number of blocks that are under way at once. While a writer waits for the end
+// of one block, another block has begun.
 const blockWriters = 2
 
-// blockWarmUp is how many blocks are written before: a fabric that has just come up gets its buffers as it needs them.
+// blockWarmUp is the number of blocks that are written before the measurement. A fabric that has
+// just come up still allocates buffers when it needs them.
 const blockWarmUp = 50
 
-// blocks writes blocks of 1 MiB for a while, two at once, and reads the last ones back. It returns Gb/s.
+// blocks writes a fixed number of blocks of 1 MiB, two at once. Then blocks reads the last block of
+// each writer back to check the block. The result is the goodput in Gb/s.
 func blocks(ctx context.Context, s *session.Session, dst wire.ChipID) (float64, error) {
 	to := wire.FabricNodeID{Chip: dst}
 	errs := make([]error, blockWriters)
@@ -247,7 +252,7 @@ func blocks(ctx context.Context, s *session.Session, dst wire.ChipID) (float64, 
 				}
 			}
 			if errs[w] = s.Read(ctx, to, at, back); errs[w] == nil && !bytes.Equal(data, back) {
-				errs[w] = errors.New("what was written is not what is read")
+				errs[w] = errors.New("the data read back differs from the data written")
 			}
 		})
 	}
@@ -256,7 +261,7 @@ func blocks(ctx context.Context, s *session.Session, dst wire.ChipID) (float64, 
 	return sent / time.Since(begin).Seconds() / 1e9, errors.Join(errs...)
 }
 
-// medianPing is the median round trip of n pings, one after the other.
+// medianPing returns the median round trip of n pings, one after the other.
 func medianPing(ctx context.Context, s *session.Session, dst wire.FabricNodeID, n int, o ...session.Option) (time.Duration, error) {
 	var ds []time.Duration
 	for range n {
@@ -270,11 +275,12 @@ func medianPing(ctx context.Context, s *session.Session, dst wire.FabricNodeID, 
 	return ds[n/2], nil
 }
 
-// chainLength is how many processes a message passes.
+// chainLength is the number of processes that a message passes.
 const chainLength = 8
 
-// chains times a message that passes eight processes and comes back, per hop:
-// a ping through eight chips in a row, and a datagram through as many plain UDP forwarders.
+// chains times a message that passes eight processes and comes back, and reports the time per hop.
+// One message is a ping through eight chips in a row. The other message is a datagram through eight
+// plain UDP forwarders.
 func chains(round int, r *rand.Rand) ([]result, error) {
 	const hops = 2 * (chainLength - 1)
 	var rs []result
@@ -300,7 +306,8 @@ func chains(round int, r *rand.Rand) ([]result, error) {
 	return rs, nil
 }
 
-// udpForward passes datagrams on between two neighbours; the last one of a row sends them back.
+// udpForward passes datagrams on between two neighbours. The last forwarder of a row sends the
+// datagrams back.
 func udpForward(task string) error {
 	var me, last, base int
 	if _, err := fmt.Sscan(task, &me, &last, &base); err != nil {
@@ -394,7 +401,7 @@ func tcpRequests(size int) (float64, error) {
 	return float64(time.Since(begin).Microseconds()) / float64(writes(size)), nil
 }
 
-// tcpAnswer is the far end of tcpRequests.
+// tcpAnswer runs the far end of tcpRequests.
 func tcpAnswer(task string) error {
 	addr, n, _ := strings.Cut(task, " ")
 	size, err := strconv.Atoi(n)

@@ -28,7 +28,7 @@ func (b *bench) goodputs(round int, r *rand.Rand) error {
 	return nil
 }
 
-// udpC is the ping-pong in C: no transport of this program.
+// udpC names the ping-pong in C, which is not a transport of this program.
 const udpC = "udp-c"
 
 // latencies measures the round trips of every chosen transport in every seat, in random order.
@@ -80,7 +80,7 @@ func latencyC(program string) (p50, p99 float64, err error) {
 	return p50 / 1e3, p99 / 1e3, nil
 }
 
-// goodput is what the far end counts per second, in Gb/s, after a short warm-up.
+// goodput returns the goodput that the far end counts after a short warm-up, in Gb/s.
 func goodput(kind string, size int, d time.Duration) (float64, error) {
 	c, o, err := meet(kind, "drain")
 	if err != nil {

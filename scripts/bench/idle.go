@@ -18,15 +18,16 @@ import (
 	"ttfabric/node/traffic"
 )
 
-// idleTime is how long the idle fabric is watched.
+// idleTime is the time for which the idle fabric is watched.
 const idleTime = 20 * time.Second
 
-// fabricOf brings a machine up as processes of their own and runs f on it.
+// fabricOf brings a machine up, with a process for each chip, and runs f on the fabric.
 func fabricOf(ttfabric, machine string, f func(fab *fabric.Fabric, up time.Duration) error) error {
 	return fabricWith(ttfabric, []string{machine}, f)
 }
 
-// fabricWith is fabricOf with the arguments of up.
+// fabricWith does what fabricOf does. Its parameter machine holds the arguments of the command
+// "up".
 func fabricWith(ttfabric string, machine []string, f func(fab *fabric.Fabric, up time.Duration) error) error {
 	name := fmt.Sprintf("bench-%d", os.Getpid())
 	up := exec.Command(ttfabric, append([]string{"up", "-d", "--name", name, "-o", "json"}, machine...)...)
@@ -49,7 +50,8 @@ func fabricWith(ttfabric string, machine []string, f func(fab *fabric.Fabric, up
 	return f(fab, time.Duration(r.Seconds*float64(time.Second)))
 }
 
-// idleCost is what a fabric that does nothing takes: percent of a core in sum, and memory (PSS) per chip in MiB.
+// idleCost returns the cost of a fabric that does nothing: the processor time of all chips in
+// percent of a core, and the memory (PSS) per chip in MiB.
 func idleCost(f *fabric.Fabric, watch time.Duration) (cpu, mem float64, err error) {
 	chips := len(f.Topology.Chips)
 	a, n, err := cpuTicks(f)
@@ -69,7 +71,7 @@ func idleCost(f *fabric.Fabric, watch time.Duration) (cpu, mem float64, err erro
 	return float64(b-a) / ticksPerSecond / watch.Seconds() * 100, float64(pss) / 1024 / float64(chips), err
 }
 
-// idle is the cost of 32 chips that do nothing, before any traffic and after.
+// idle measures the cost of 32 chips that do nothing, before any traffic and after traffic.
 func idle(ttfabric string, round int) (rs []result, err error) {
 	return rs, fabricOf(ttfabric, "mesh:4x8", func(f *fabric.Fabric, _ time.Duration) error {
 		time.Sleep(10 * time.Second)
@@ -80,7 +82,7 @@ func idle(ttfabric string, round int) (rs []result, err error) {
 		if _, err := gbpsOf(ttfabric, f, 50000); err != nil {
 			return err
 		}
-		time.Sleep(20 * time.Second) // what is idle is given back
+		time.Sleep(20 * time.Second) // time in which the chips give back idle memory
 		later, after, err := idleCost(f, idleTime)
 		rs = append(rs,
 			figure("idle CPU of 32 chips in sum", "before traffic", "% of a core", round, cpu),
@@ -91,7 +93,8 @@ func idle(ttfabric string, round int) (rs []result, err error) {
 	})
 }
 
-// trafficOf runs verified all-to-all traffic. A run that lost packets has a result too; see [traffic.Result.OK].
+// trafficOf runs verified all-to-all traffic. A run that lost packets also has a result, see
+// [traffic.Result.OK].
 func trafficOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) (r traffic.Result, err error) {
 	args := []string{"traffic", "all-to-all", "--packets", fmt.Sprint(packets), "--name", f.Name(), "-o", "json"}
 	out, err := exec.Command(ttfabric, append(args, flags...)...).Output()
@@ -101,8 +104,8 @@ func trafficOf(ttfabric string, f *fabric.Fabric, packets int, flags ...string) 
 	return r, nil
 }
 
-// gbpsOf is the goodput of verified all-to-all traffic, in Gb/s over all chips.
-// gbpsOf fails unless every packet arrived exactly once.
+// gbpsOf returns the goodput of verified all-to-all traffic, in Gb/s over all chips. If any packet
+// did not arrive exactly once, gbpsOf fails.
 func gbpsOf(ttfabric string, f *fabric.Fabric, packets int) (float64, error) {
 	r, err := trafficOf(ttfabric, f, packets)
 	if err == nil && !r.OK() {
@@ -111,13 +114,13 @@ func gbpsOf(ttfabric string, f *fabric.Fabric, packets int) (float64, error) {
 	return r.Total.Gbps, err
 }
 
-// growths are the machines whose growth is measured, from 4 processes to 64.
+// growths lists the machines that the measurement "growth" compares, from 4 processes to 64.
 var growths = []struct {
 	machine string
 	chips   int
 }{{"mesh:2x2", 4}, {"mesh:2x4", 8}, {"mesh:4x4", 16}, {"mesh:4x8", 32}, {"mesh:8x8", 64}}
 
-// What is measured of each, and its unit.
+// The names of what "growth" measures for each machine. The map units gives their units.
 const (
 	growthPrefix  = "growth, "
 	growthPackets = 50000
@@ -138,7 +141,7 @@ func (b *bench) growth(round int, r *rand.Rand) error {
 		}
 		err := fabricOf(b.ttfabric, g.machine, func(fab *fabric.Fabric, up time.Duration) error {
 			add("up to all links up", "s", up.Seconds())
-			time.Sleep(12 * time.Second) // for ten of them gossip still tells who has joined
+			time.Sleep(12 * time.Second) // for ten of these seconds, gossip still tells which chips have joined
 			cpu, mem, err := idleCost(fab, 10*time.Second)
 			if err != nil {
 				return err
@@ -164,7 +167,8 @@ func (b *bench) growth(round int, r *rand.Rand) error {
 	return nil
 }
 
-// pingOf is the median round trip from the first chip to the last, on the first plane, in microseconds.
+// pingOf returns the median round trip from the first chip to the last, on the first plane, in
+// microseconds.
 func pingOf(f *fabric.Fabric) (float64, error) {
 	nodes := f.Topology.Nodes()
 	s, err := f.Session(nodes[0])
@@ -177,7 +181,7 @@ func pingOf(f *fabric.Fabric) (float64, error) {
 	return us(d), err
 }
 
-// cpuTicks is the processor time of a fabric's chips, and how many chips run.
+// cpuTicks returns the processor time of a fabric's chips, and the number of running chips.
 func cpuTicks(f *fabric.Fabric) (sum uint64, n int, err error) {
 	chips := f.Running()
 	for _, c := range chips {
@@ -196,7 +200,7 @@ func cpuTicks(f *fabric.Fabric) (sum uint64, n int, err error) {
 	return sum, len(chips), nil
 }
 
-// pssKiB is the memory (PSS) of a fabric's chips.
+// pssKiB returns the memory (PSS) of a fabric's chips, in KiB.
 func pssKiB(f *fabric.Fabric) (sum uint64, err error) {
 	for _, c := range f.Running() {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", c.PID))

@@ -12,7 +12,8 @@ import (
 
 const haveKCP = true
 
-// newKCP is a KCP stream as fast as its options make it: no delay, wide windows, no forward error correction.
+// newKCP opens a KCP stream with its fastest options: no delay, wide windows, no forward error
+// correction.
 func newKCP(far bool) (conv, error) {
 	s := &stream{a: "-", chunk: 64 << 10}
 	tune := func(c *kcp.UDPSession) *kcp.UDPSession {

@@ -16,7 +16,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// link drives one TT-link as a live node does: a reader that runs it to completion under a lock, and one timer.
+// link drives one TT-link as a live node does. A reader runs the TT-link to completion under a
+// lock, and one timer runs its deadlines.
 type link struct {
 	mu    sync.Mutex
 	cfg   ttlink.Config
@@ -33,7 +34,8 @@ type link struct {
 	once  sync.Once
 }
 
-// newLink is a link over UDP, over a path that does to what either end sends what bad says.
+// newLink opens a link over UDP. The path impairs the datagrams of both ends as the parameter bad
+// says.
 func newLink(far bool, slots string, gso transport.Mode, bad fault.Options) (conv, error) {
 	p, err := transport.Listen(transport.Options{Local: anyPort(), GSO: gso, GRO: gso})
 	if err != nil {
@@ -67,7 +69,7 @@ func (l *link) dial(peer string) error {
 	if err := l.p.SetPeer(a); err != nil {
 		return err
 	}
-	// The path's width is known now; a live node sizes its frames the same way.
+	// The MTU of the path is known now. A live node chooses the size of its frames in the same way.
 	l.cfg.MaxPayload = framePayload(l.p.MaxDatagram())
 	if l.l, err = ttlink.New(l.cfg); err != nil {
 		return err
@@ -83,12 +85,13 @@ func (l *link) dial(peer string) error {
 	}
 }
 
-// framePayload is the largest padded payload of a frame where the path takes datagrams of n bytes.
+// framePayload returns the largest padded payload of a frame, in bytes, on a path that takes
+// datagrams of n bytes.
 func framePayload(n int) int {
 	return min((n-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, wire.PadTo(wire.MaxPacket))
 }
 
-// step runs f and then the link until it has nothing to send.
+// step runs f, and then runs the link until the link has nothing to send.
 func (l *link) step(f func(now mono.Time)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,7 +175,7 @@ func (l *link) timer() {
 	}
 }
 
-// arm sees to it that the timer keeps the next deadline.
+// arm sets the timer to the next deadline.
 func (l *link) arm() {
 	if at, ok := l.l.Deadline(); ok && at.Before(l.armed) {
 		l.armed = at
@@ -183,11 +186,11 @@ func (l *link) arm() {
 	}
 }
 
-// pump sends messages; one beyond what a packet carries goes as several packets.
+// pump sends messages. A message that is longer than a packet goes as several packets.
 func (l *link) pump(size int, d time.Duration) error {
 	msg := bytes.Repeat([]byte{0xA5}, size)
 	end := mono.Time(time.Since(l.start)).Add(d)
-	off := 0 // of the packet that is to be sent next, in the message
+	off := 0 // offset in the message of the packet that is to be sent next
 	l.step(func(mono.Time) {
 		l.fill = func(now mono.Time) {
 			for !now.After(end) {
@@ -218,7 +221,8 @@ func (l *link) drain() func() uint64 {
 	}
 }
 
-// sendOwed makes the link send owe messages as soon as it has credit: a new session has none before the first grant.
+// sendOwed makes the link send the messages that are owed, as soon as the link has credit. A new
+// session has no credit before the first grant.
 func (l *link) sendOwed(msg []byte, owe *int, sent func()) {
 	l.fill = func(now mono.Time) {
 		for *owe > 0 && l.l.Send(now, wire.VCData, msg) {

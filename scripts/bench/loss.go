@@ -8,15 +8,15 @@ import (
 	"os/exec"
 )
 
-// lossPercents are how many packets of a hundred are lost.
+// lossPercents lists the rates of loss to measure, in percent of the packets.
 var lossPercents = []int{0, 1, 5}
 
-// lossChain is the chain of the packet filter that scripts/bench/loss has made.
+// lossChain names the chain of the packet filter that scripts/bench/loss makes.
 const lossChain = "inet bench in"
 
-// losses measures 4 KiB messages over a loopback on which the packet filter
-// drops at random. A rule drops a super-packet as a whole, which one link that
-// drops for itself, frame by frame, shows beside.
+// losses measures 4 KiB messages over a loopback on which the packet filter drops at random. A rule
+// of the filter drops a super-packet as a whole. For comparison, losses also measures a link that
+// drops single frames by itself.
 func (b *bench) losses(round int, r *rand.Rand) error {
 	if os.Getenv(lossEnv) == "" {
 		return errors.New("-only loss needs a loopback that may lose: use scripts/bench/loss")
@@ -55,10 +55,11 @@ func (b *bench) losses(round int, r *rand.Rand) error {
 	return nil
 }
 
-// lossEnv is set where the packet filter is there to be ours.
+// lossEnv names an environment variable. If this variable is set, this program may change the
+// packet filter.
 const lossEnv = "TTFABRIC_BENCH_LOSS"
 
-// dropPercent has the packet filter drop so many of a hundred packets that come in.
+// dropPercent makes the packet filter drop n percent of the packets that come in.
 func dropPercent(n int) error {
 	rules := "flush chain " + lossChain + "\n"
 	if n > 0 {

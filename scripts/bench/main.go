@@ -1,6 +1,6 @@
-// Command bench measures one link, a session write and an idle fabric against
-// their peers, in one interleaved run. The far end of every measurement is
-// another process: this program, started again.
+// Command bench measures one link, a session write and an idle fabric, and compares them with their
+// peers in one interleaved run. The far end of every measurement is another process: this program,
+// started again.
 package main
 
 import (
@@ -23,30 +23,30 @@ import (
 // bench is one run.
 type bench struct {
 	rounds   int
-	span     time.Duration // of each goodput measurement
-	only     string        // one measurement; empty: all that need nothing set up
-	kinds    []string      // transports that were named; none: all
+	span     time.Duration // time of each goodput measurement
+	only     string        // name of one measurement; empty: all measurements that need no setup
+	kinds    []string      // transports that the flag -kinds names; empty: all
 	sizes    []int
-	mtu      int    // of the wire between two namespaces, in bytes
-	wire     string // its two namespaces and its device
-	pair     string // of containers on one bridge
-	ttfabric string // the fabric's program
-	pingpong string // the ping-pong in C
-	cuts     int    // of a cable each
-	seed     uint64 // of the cuts
-	machines string // whose cables are cut; empty: all
+	mtu      int    // MTU of the wire between two namespaces, in bytes
+	wire     string // two namespaces and the device of the wire, from the flag -wire
+	pair     string // names of two containers on one bridge
+	ttfabric string // path of the fabric's program
+	pingpong string // path of the ping-pong in C
+	cuts     int    // number of cuts; each cuts one cable
+	seed     uint64 // seed of the cuts
+	machines string // machines whose cables are cut; empty: all
 	report   report
-	broken   []error // limits that figures are beyond; told when the figures are printed
+	broken   []error // limits that figures exceed; reported when the figures are printed
 }
 
 func (b *bench) add(rs ...result)        { b.report.add(rs...) }
 func (b *bench) named(kind string) bool  { return slices.Contains(b.kinds, kind) }
 func (b *bench) chosen(kind string) bool { return len(b.kinds) == 0 || b.named(kind) }
 
-// measurement is one of those that -only names.
+// measurement is one measurement that the flag -only can name.
 type measurement struct {
 	name  string
-	setup string // the script that it needs, if it does
+	setup string // script that prepares the measurement; empty: none
 	run   func(b *bench, round int, r *rand.Rand) error
 }
 
@@ -81,25 +81,25 @@ var measurements = []measurement{
 func main() {
 	b := &bench{report: report{Machine: facts()}}
 	far := flag.String("far", "", "be the far end of this transport (used by the program itself)")
-	task := flag.String("task", "", "of the far end: drain or echo")
+	task := flag.String("task", "", "task of the far end: drain or echo (used by the program itself)")
 	flag.IntVar(&b.rounds, "rounds", 5, "interleaved rounds")
-	seconds := flag.Float64("seconds", 1, "of each goodput measurement")
+	seconds := flag.Float64("seconds", 1, "time of each goodput measurement, in seconds")
 	flag.StringVar(&b.only, "only", "", "goodput, latency, session, chain, idle or growth; wan, loss, cuts and container by the scripts of their names")
 	sizes := flag.String("sizes", "64,256,1024,4096,16384", "message sizes of the goodput measurement, in bytes; a packet carries up to 4096, and a longer message takes several")
 	names := flag.String("kinds", "", "transports to measure, with commas; empty: all")
 	out := flag.String("o", "", "write the results as JSON to this file, and plots beside it (default results/TIME.json)")
 	plot := flag.String("plot", "", "measure nothing: print this results file and plot it again")
-	flag.StringVar(&b.ttfabric, "ttfabric", "", "the fabric's program, for the idle cost")
-	flag.StringVar(&b.pingpong, "pingpong", "", "the ping-pong in C, built")
+	flag.StringVar(&b.ttfabric, "ttfabric", "", "path of the fabric's program, for the idle cost")
+	flag.StringVar(&b.pingpong, "pingpong", "", "path of the built ping-pong in C")
 	flag.StringVar(&b.wire, "wire", "", "the wire to cross: NEAR-NAMESPACE FAR-NAMESPACE DEVICE")
 	flag.StringVar(&b.pair, "containers", "", "two containers on one bridge, whose addresses -listen and -far-listen are: NEAR FAR")
-	flag.IntVar(&b.mtu, "mtu", 1500, "of that wire, in bytes")
+	flag.IntVar(&b.mtu, "mtu", 1500, "MTU of the wire of -wire, in bytes")
 	flag.IntVar(&b.cuts, "cuts", 200, "cables to cut, one after the other, of each machine of -only cuts")
-	flag.Uint64Var(&b.seed, "seed", 0, "of the cables and moments of -only cuts; 0: from the clock, printed")
-	flag.StringVar(&b.machines, "machines", "", "of -only cuts: t3000, mesh:4x8; empty: both")
+	flag.Uint64Var(&b.seed, "seed", 0, "seed of the cables and moments of -only cuts; 0: taken from the clock and printed")
+	flag.StringVar(&b.machines, "machines", "", "machines of -only cuts: t3000, mesh:4x8; empty: both")
 	core := flag.Int("core", -1, "core of the far end, -1 for any (used by the program itself)")
 	listen := flag.String("listen", loopback.String(), "address of this end")
-	peer := flag.String("far-listen", "", "address of the far end (default that of this one)")
+	peer := flag.String("far-listen", "", "address of the far end (default: the address of this end)")
 	flag.StringVar(&where.netns, "netns", "", "network namespace of the far end")
 	profiles := flag.String("profile", "", "write CPU profiles of both ends into this folder")
 	flag.Parse()
@@ -146,7 +146,7 @@ func places(near, far string) (err error) {
 	return nil
 }
 
-// choose takes over what the flags say in words. The error names the bad value.
+// choose parses the flags that hold lists or names. The error names the bad value.
 func (b *bench) choose(sizes, names string, seconds float64) error {
 	if b.rounds < 1 || seconds <= 0 || b.cuts < 1 {
 		return fmt.Errorf("-rounds %d -seconds %v -cuts %d: want at least 1, and more than 0", b.rounds, seconds, b.cuts)
@@ -198,10 +198,10 @@ func (b *bench) measure() error {
 	return nil
 }
 
-// profileEnv tells the far end where profiles go.
+// profileEnv names an environment variable that tells the far end the folder for profiles.
 const profileEnv = "TTFABRIC_BENCH_PROFILE"
 
-// profile begins the CPU profile of this end, if there is to be one.
+// profile begins the CPU profile of this end, if the run writes profiles.
 func profile(far string) error {
 	dir := os.Getenv(profileEnv)
 	if dir == "" {

@@ -62,12 +62,12 @@ func (g *gso) echo()                                      {}
 func (g *gso) pingpong(int, int) ([]time.Duration, error) { return nil, errors.New("not measured") }
 func (g *gso) close()                                     { g.p.Close() }
 
-// stream is a byte stream or a connected UDP socket: whatever reads and writes.
+// stream is a transport that reads and writes bytes: a byte stream or a connected UDP socket.
 type stream struct {
 	a     string
 	rw    io.ReadWriteCloser
 	set   func(s *stream, peer string) error
-	chunk int // bytes of a write while pumping; 0: the message's size
+	chunk int // size of a write while pumping, in bytes; 0: the size of the message
 	got   atomic.Uint64
 }
 
@@ -111,7 +111,8 @@ func (s *stream) echo() {
 	}()
 }
 
-// pingTime is how long all pings of a measurement together may take, in which a lost one is noticed.
+// pingTime is the longest time that all pings of a measurement together may take. If a ping is
+// lost, the measurement fails at the end of this time.
 const pingTime = 20 * time.Second
 
 func (s *stream) pingpong(size, n int) ([]time.Duration, error) {
@@ -139,7 +140,7 @@ func (s *stream) close() {
 	}
 }
 
-// newUDP is a plain net.UDPConn, one datagram a call.
+// newUDP opens a plain net.UDPConn, which sends one datagram with each call.
 func newUDP(bool) (conv, error) {
 	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(anyPort()))
 	if err != nil {
@@ -147,7 +148,7 @@ func newUDP(bool) (conv, error) {
 	}
 	local := c.LocalAddr().(*net.UDPAddr)
 	return &stream{a: local.String(), set: func(s *stream, peer string) error {
-		// A connected socket needs the port again.
+		// The connected socket needs the same port again.
 		c.Close()
 		to, err := net.ResolveUDPAddr("udp4", peer)
 		if err != nil {
@@ -163,7 +164,8 @@ func newUDP(bool) (conv, error) {
 	}}, nil
 }
 
-// newTCP is a TCP connection with writes of 64 KiB, under the named congestion control or the system's own.
+// newTCP opens a TCP connection with writes of 64 KiB, under the named congestion control or the
+// system's own.
 func newTCP(far bool, congestion string) (conv, error) {
 	s := &stream{a: "-", chunk: 64 << 10}
 	if !far {
@@ -192,7 +194,8 @@ func newTCP(far bool, congestion string) (conv, error) {
 	return s, nil
 }
 
-// setCongestion has a connection to be use the named congestion control; it decides for what the near end sends.
+// setCongestion sets the named congestion control for a connection that is not yet open. The
+// congestion control of the near end governs the data that the near end sends.
 func setCongestion(raw syscall.RawConn, name string) error {
 	if name == "" {
 		return nil
@@ -226,7 +229,7 @@ func newQUIC(far bool) (conv, error) {
 			st, err := c.OpenStreamSync(context.Background())
 			s.rw = &quicStream{st, c}
 			if err == nil {
-				_, err = st.Write([]byte{0}) // a stream exists for its peer when it carries something
+				_, err = st.Write([]byte{0}) // the peer learns of a stream only when the stream carries data
 			}
 			return err
 		}

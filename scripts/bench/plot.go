@@ -21,7 +21,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// line is how a kind is drawn.
+// line returns the style in which the line of a kind is drawn.
 func line(kind string) draw.LineStyle {
 	l := draw.LineStyle{Color: color.Black, Width: vg.Points(1.3)}
 	if i := rank(kind); i < len(styles) {
@@ -36,7 +36,7 @@ func line(kind string) draw.LineStyle {
 // chart is an SVG of panels side by side, with one legend.
 type chart struct {
 	panels []*plot.Plot
-	legend map[string]plot.Thumbnailer // by kind
+	legend map[string]plot.Thumbnailer // sample of the legend for each kind
 }
 
 // Sizes of a chart.
@@ -44,7 +44,7 @@ const (
 	panelWidth  = 9 * vg.Centimeter
 	panelHeight = 9 * vg.Centimeter
 	margin      = 0.4 * vg.Centimeter
-	wider       = 1.15 // than we measure it, a legend may come out in another font
+	wider       = 1.15 // factor by which a legend in another font may be wider than the measured width
 )
 
 func (c *chart) panel(title, x, y string) *plot.Plot {
@@ -62,7 +62,7 @@ func (c *chart) name(kind string, t plot.Thumbnailer) {
 	c.legend[kind] = t
 }
 
-// key is the legend, and its width.
+// key returns the legend and its width.
 func (c *chart) key() (plot.Legend, vg.Length) {
 	l := plot.NewLegend()
 	l.Top, l.Left, l.ThumbnailWidth, l.Padding, l.YPosition = true, true, vg.Points(22), vg.Points(3), draw.PosCenter
@@ -95,7 +95,7 @@ func (c *chart) write(name string) error {
 	if _, err := svg.WriteTo(&b); err != nil {
 		return err
 	}
-	// Where the font is missing, another without serifs is nearest.
+	// If the font is missing, another font without serifs is the nearest replacement.
 	text := strings.ReplaceAll(b.String(), "font-family:Liberation Sans;", "font-family:Liberation Sans,Arial,Helvetica,sans-serif;")
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		return err
@@ -104,10 +104,12 @@ func (c *chart) write(name string) error {
 	return nil
 }
 
-// spread is the median of some rounds' figures with their extremes; x is what was varied.
+// spread holds the median of the figures of some rounds, and their smallest and largest value. The
+// field x is the value of the varied parameter.
 type spread struct{ x, mid, low, high float64 }
 
-// spreads are those of each kind of the results that pick takes, by x.
+// spreads returns, for each kind, the spreads of the results for which pick returns true, sorted by
+// x.
 func spreads(rs []result, pick func(r *result) (x float64, ok bool)) map[string][]spread {
 	vals := map[string]map[float64][]float64{}
 	for i := range rs {
@@ -130,18 +132,19 @@ func spreads(rs []result, pick func(r *result) (x float64, ok bool)) map[string]
 	return out
 }
 
-// points makes spreads what gonum's plotters take.
+// points converts spreads to the interfaces that gonum's plotters take.
 type points []spread
 
 func (p points) Len() int                    { return len(p) }
 func (p points) XY(i int) (x, y float64)     { return p[i].x, p[i].mid }
 func (p points) YError(i int) (a, b float64) { return p[i].mid - p[i].low, p[i].high - p[i].mid }
 
-// least is the smallest goodput that is drawn, in Gb/s; a stall is drawn there.
+// least is the smallest goodput that is drawn, in Gb/s. A stall is drawn at this value.
 const least = 1e-4
 
-// onLog is where spreads lie on a logarithmic axis, moved aside. The axis itself
-// is linear: gonum's logarithmic one leaves room for half of its label above the plot.
+// onLog returns the places of spreads on a logarithmic axis, each moved aside by shift. The axis
+// itself is linear, since gonum's logarithmic axis leaves room for half of its label above the
+// plot.
 func onLog(ss []spread, shift func(float64) float64) points {
 	log := func(v float64) float64 { return math.Log10(max(v, least)) }
 	out := make(points, len(ss))
@@ -151,8 +154,8 @@ func onLog(ss []spread, shift func(float64) float64) points {
 	return out
 }
 
-// lines draws each kind as a line with error bars, over a logarithmic y. shift
-// moves the k-th of n kinds aside, so that bars don't hide one another.
+// lines draws each kind as a line with error bars, with a logarithmic y axis. The function shift
+// moves the k-th of n kinds aside, so that the bars do not hide each other.
 func (c *chart) lines(p *plot.Plot, data map[string][]spread, shift func(x float64, k, n int) float64) error {
 	kinds := make([]string, 0, len(data))
 	for kind := range data {
@@ -169,7 +172,7 @@ func (c *chart) lines(p *plot.Plot, data map[string][]spread, shift func(x float
 		p.Add(l)
 		c.name(kind, l)
 		if kind == theory || kind == worst {
-			continue // the line is drawn in full by its formula, see wirePlot
+			continue // the whole line is drawn from its formula, see plotWire
 		}
 		bars, err := plotter.NewYErrorBars(pts)
 		if err != nil {
@@ -189,7 +192,8 @@ func (c *chart) lines(p *plot.Plot, data map[string][]spread, shift func(x float
 	return nil
 }
 
-// logTicks marks 1, 2 and 5 of each power of ten, all of them named where there are few.
+// logTicks returns marks at 1, 2 and 5 of each power of ten. If there are few marks, all of them
+// have names.
 func logTicks(low, high float64) []plot.Tick {
 	var ticks []plot.Tick
 	for power := math.Floor(low); power <= high; power++ {
@@ -208,7 +212,7 @@ func logTicks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// named marks exactly these values.
+// named returns marks with names at exactly the given values.
 func named(values []float64) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	for _, v := range values {
@@ -217,7 +221,7 @@ func named(values []float64) plot.ConstantTicks {
 	return ticks
 }
 
-// xs are all values of what was varied.
+// xs returns all values of the varied parameter.
 func xs(data map[string][]spread) []float64 {
 	var out []float64
 	for _, ss := range data {
@@ -237,7 +241,8 @@ func grid(p *plot.Plot) {
 	p.Add(g)
 }
 
-// plot writes an SVG for each kind of measurement there is, its name beginning with base.
+// plot writes an SVG for each kind of measurement that the results hold. The name of each file
+// begins with base.
 func (p *report) plot(base string) error {
 	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
 	for _, f := range []func(base string) error{p.plotSizes, p.plotLoss, p.plotWire, p.plotTrips, p.plotWireTrips, p.plotFabric, p.plotGrowth} {

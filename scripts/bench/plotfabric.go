@@ -15,18 +15,20 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Colours of bars.
+// Colours of bars: one for this project, one for its peers.
 var (
 	oursColour  = color.NRGBA{0xD5, 0x5E, 0x00, 255}
 	peersColour = color.NRGBA{0x00, 0x72, 0xB2, 255}
 )
 
-// isOurs tells what this project made from what it is measured against.
+// isOurs reports whether a kind is part of this project. Other kinds are the peers with which this
+// project is compared.
 func isOurs(kind string) bool {
 	return slices.ContainsFunc([]string{"ttlink", "session", "fabric"}, func(s string) bool { return strings.HasPrefix(kind, s) }) || strings.HasSuffix(kind, " traffic")
 }
 
-// columns draws a bar with an error bar for each kind of one measurement; nothing where it was not made.
+// columns draws a bar with an error bar for each kind of one measurement. If the results lack the
+// measurement, columns draws nothing.
 func (c *chart) columns(title, bench string, rs []result) error {
 	data := spreads(rs, func(r *result) (float64, bool) { return 0, r.Bench == bench })
 	if len(data) == 0 {
@@ -48,7 +50,7 @@ func (c *chart) columns(title, bench string, rs []result) error {
 	g.Vertical.Width, g.Horizontal.Color = 0, color.Gray{0xE0}
 	panel.Add(g)
 	ticks := make(plot.ConstantTicks, len(kinds))
-	const half = 0.3 // of a bar's width, where a kind has 1
+	const half = 0.3 // half of the width of a bar, if each kind has a width of 1
 	for k, kind := range kinds {
 		s := data[kind][0]
 		s.x = float64(k)
@@ -76,7 +78,8 @@ func (c *chart) columns(title, bench string, rs []result) error {
 	return nil
 }
 
-// plotFabric is what the fabric makes of its links: blocks, hops, single writes, and what it costs when idle.
+// plotFabric plots the figures of whole fabrics: blocks, hops, single writes, and the cost of an
+// idle fabric.
 func (p *report) plotFabric(base string) error {
 	var c chart
 	for _, m := range []struct{ title, bench string }{

@@ -17,7 +17,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// plotSizes is goodput by message size.
+// plotSizes plots goodput by message size.
 func (p *report) plotSizes(base string) error {
 	data := spreads(p.Results, func(r *result) (float64, bool) {
 		return float64(r.Size), r.Size > 0 && strings.HasPrefix(r.Bench, "goodput ")
@@ -36,7 +36,7 @@ func (p *report) plotSizes(base string) error {
 	return c.write(base + "-goodput.svg")
 }
 
-// byLoss is a panel of goodput by loss.
+// byLoss draws a panel of goodput by loss.
 func (c *chart) byLoss(title string, data map[string][]spread) (*plot.Plot, error) {
 	panel := c.panel(title, "packets lost, %", "goodput, Gb/s")
 	grid(panel)
@@ -49,7 +49,7 @@ func (c *chart) byLoss(title string, data map[string][]spread) (*plot.Plot, erro
 	return panel, nil
 }
 
-// plotLoss is goodput over a loopback that loses.
+// plotLoss plots goodput over a loopback that loses packets.
 func (p *report) plotLoss(base string) error {
 	data := spreads(p.Results, func(r *result) (float64, bool) { return r.Loss, strings.HasPrefix(r.Bench, "loopback, ") })
 	if len(xs(data)) < 2 {
@@ -62,7 +62,7 @@ func (p *report) plotLoss(base string) error {
 	return c.write(base + "-loss.svg")
 }
 
-// delays are those of the wire's results, in microseconds.
+// delays returns the delays of the results over the wire, in microseconds.
 func (p *report) delays() []float64 {
 	var out []float64
 	for _, r := range p.Results {
@@ -83,7 +83,7 @@ func delayTitle(us float64) string {
 	return delayName(micros(us)) + " one way"
 }
 
-// plotWire is goodput by loss for each delay of the wire, with the theory's curves.
+// plotWire plots goodput by loss for each delay of the wire, with the curves of the theory.
 func (p *report) plotWire(base string) error {
 	var c chart
 	for _, delay := range p.delays() {
@@ -117,7 +117,8 @@ func (p *report) plotWire(base string) error {
 	return c.write(base + "-wire.svg")
 }
 
-// curve draws the formula through what it made of the losses that were measured.
+// curve computes the formula of go-back-N for losses from 0 to the largest measured loss. The first
+// of the given spreads has the goodput without loss.
 func curve(at []spread, frames float64) []spread {
 	rate, most := at[0].mid, at[len(at)-1].x
 	const steps = 100
@@ -130,7 +131,7 @@ func curve(at []spread, frames float64) []spread {
 	return out
 }
 
-// percentiles are the two figures of a round trip.
+// percentiles lists the two figures of a round trip.
 var percentiles = []struct {
 	name string
 	fill uint8 // opacity
@@ -153,7 +154,7 @@ func (c *chart) bars(title string, rs []result, bench string) error {
 		}
 	}
 	slices.SortFunc(kinds, func(a, b string) int { return rank(a) - rank(b) })
-	const width = 0.36 // of a bar, where a kind has 1
+	const width = 0.36 // width of a bar, if each kind has a width of 1
 	for k, kind := range kinds {
 		for i, pc := range percentiles {
 			if len(data[i][kind]) == 0 {
@@ -183,7 +184,7 @@ func (c *chart) bars(title string, rs []result, bench string) error {
 	for k, kind := range kinds {
 		ticks[k] = plot.Tick{Value: float64(k), Label: kind}
 	}
-	panel.X.Tick.Marker, panel.X.Tick.Length, panel.X.Tick.LineStyle.Color = ticks, vg.Points(8), color.Transparent // the length is the labels' distance
+	panel.X.Tick.Marker, panel.X.Tick.Length, panel.X.Tick.LineStyle.Color = ticks, vg.Points(8), color.Transparent // the ticks are invisible; their length sets the distance between the axis and the labels
 	panel.X.Tick.Label.Rotation, panel.X.Tick.Label.XAlign, panel.X.Tick.Label.YAlign = math.Pi/4, draw.XRight, draw.YCenter
 	panel.X.Min, panel.X.Max, panel.Y.Min = -0.6, float64(len(kinds))-0.4, 0
 	panel.Y.Max *= 1.05
@@ -199,7 +200,8 @@ func (c *chart) bars(title string, rs []result, bench string) error {
 	return nil
 }
 
-// plotTrips is the round trips on loopback, for each seat of the two ends.
+// plotTrips plots the round trips on loopback, for each seat: each choice of the cores on which the
+// two ends run.
 func (p *report) plotTrips(base string) error {
 	var c chart
 	for _, s := range p.seatNames() {
@@ -213,7 +215,7 @@ func (p *report) plotTrips(base string) error {
 	return c.write(base + "-latency.svg")
 }
 
-// seatNames are the seats that round trips were measured in.
+// seatNames returns the names of the seats (choices of cores) for which round trips were measured.
 func (p *report) seatNames() (names []string) {
 	for _, r := range p.Results {
 		name, ok := strings.CutPrefix(strings.TrimSuffix(r.Bench, " p50"), "round trip 64 B, ")
@@ -224,7 +226,7 @@ func (p *report) seatNames() (names []string) {
 	return names
 }
 
-// plotWireTrips is the round trips over the wire, for each delay.
+// plotWireTrips plots the round trips over the wire, for each delay.
 func (p *report) plotWireTrips(base string) error {
 	var c chart
 	for _, delay := range p.delays() {
@@ -242,7 +244,7 @@ func (p *report) plotWireTrips(base string) error {
 	return c.write(base + "-wire-latency.svg")
 }
 
-// plotGrowth is what becomes of a fabric with more and more processes.
+// plotGrowth plots how the figures of a fabric change with the number of its processes.
 func (p *report) plotGrowth(base string) error {
 	var whats []string
 	units := map[string]string{}

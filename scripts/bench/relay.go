@@ -17,24 +17,24 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Limits of the relay, and its places.
+// Limits of the relay, and the paths that it uses.
 const (
 	maxMTU     = 9000
-	relayBatch = 64              // packets under one lock
+	relayBatch = 64              // largest number of packets that are moved under one lock
 	relayWait  = time.Second     // longest wait for a packet
-	relayFull  = 256 << 20       // bytes that may be under way in one direction; more are dropped
-	slackOff   = time.Nanosecond // a thread's timer slack of 50 µs is half a delay
-	netnsDir   = "/run/netns"    // where ip-netns(8) keeps the names
+	relayFull  = 256 << 20       // largest number of bytes that may be under way in one direction; the relay drops further packets
+	slackOff   = time.Nanosecond // timer slack of the thread; the default of 50 µs is half of the shortest delay
+	netnsDir   = "/run/netns"    // folder in which ip-netns(8) keeps the names
 	tunDevice  = "/dev/net/tun"  // Documentation/networking/tuntap.rst
-	seedThere  = 1               // dice of the two directions
+	seedThere  = 1               // seed of the random numbers of the two directions
 	seedBack   = 2
 )
 
-// relay is the wire between two network namespaces: it moves IP packets between
-// their TUN devices, one system call each, through the product's fault model.
-// The task names the namespaces and the device. A line of stdin is a delay and a
-// loss from 0 to 1, in force when the answer is there; or "used", which is
-// answered by the packets moved and the CPU time in nanoseconds, both so far.
+// relay is the wire between two network namespaces. It moves IP packets between their TUN devices
+// through the product's fault model, with one system call for each packet. The parameter task names
+// the namespaces and the device. Each line of standard input is a command. A line with a delay and
+// a loss from 0 to 1 sets both, which hold once relay has answered. The line "used" asks for the
+// number of packets moved so far, and for the CPU time used so far in nanoseconds.
 func relay(task string) error {
 	var names [2]string
 	var device string
@@ -70,7 +70,7 @@ func relay(task string) error {
 	}
 }
 
-// obey sets what stdin says, until it ends.
+// obey performs the commands from standard input until standard input ends.
 func obey(dirs []*direction) error {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
@@ -107,7 +107,7 @@ func openTUN(netns, device string) (fd int, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // for good: the thread stays in the namespace, and ends with this goroutine
+		runtime.LockOSThread() // never unlocked: the thread stays in the namespace, and ends with this goroutine
 		fd, err = openTUNHere(netns, device)
 	}()
 	<-done
@@ -139,27 +139,27 @@ func openTUNHere(netns, device string) (int, error) {
 	return fd, nil
 }
 
-// direction is the way from one device to the other.
+// direction carries the packets from one device to the other.
 type direction struct {
 	start   time.Time
 	in, out int
 
 	mu    sync.Mutex
 	model *fault.Model
-	ready []held // under way, in order of time: the delay is the same for all
-	first int    // of ready
-	bytes int    // under way
-	moved uint64 // packets, out of the other end
+	ready []held // packets under way, in order of time, since all packets have the same delay
+	first int    // index in ready of the first packet under way
+	bytes int    // number of bytes under way
+	moved uint64 // number of packets that left at the other end
 	free  [][]byte
 }
 
 // held is a packet that waits for its time.
 type held struct {
 	at   mono.Time
-	data []byte // with the room of a whole buffer
+	data []byte // bytes of the packet; the capacity is a whole buffer
 }
 
-// set changes the wire; what is under way is lost.
+// set changes the delay and loss of the wire. Packets under way are lost.
 func (d *direction) set(o fault.Options) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,7 +169,8 @@ func (d *direction) set(o fault.Options) error {
 	return d.model.Set(o)
 }
 
-// run moves packets until the device fails. The thread is its own: it waits to the microsecond, which Go's timers don't.
+// run moves packets until the device fails. run has a thread of its own, which waits with a
+// precision of a microsecond. Go's timers are less precise.
 func (d *direction) run() error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slackOff), 0, 0, 0); err != nil {
@@ -193,8 +194,9 @@ func (d *direction) run() error {
 
 func (d *direction) now() mono.Time { return mono.Time(time.Since(d.start)) }
 
-// pass moves a batch: what is due goes out, what is there comes in. It reports
-// whether there may be more at once, and else how long there is nothing to do.
+// pass moves a batch of packets: packets that are due go out, and packets that have arrived come
+// in. It reports whether more packets may be ready at once. If not, it returns the time until a
+// packet is due.
 func (d *direction) pass() (more bool, wait time.Duration, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -224,8 +226,9 @@ func (d *direction) pass() (more bool, wait time.Duration, err error) {
 	return true, 0, nil
 }
 
-// carry takes one packet through the model. Delay and loss don't look at the
-// bytes, and a model copies them: it is given the length only, the packet stays where it is.
+// carry takes one packet through the model. Delay and loss do not depend on the bytes of a packet,
+// and the model would copy the bytes. carry therefore gives the model only the length, and keeps
+// the packet itself.
 func (d *direction) carry(now mono.Time, buf []byte, n int) {
 	var token [2]byte
 	binary.LittleEndian.PutUint16(token[:], uint16(n))
@@ -242,7 +245,8 @@ func (d *direction) carry(now mono.Time, buf []byte, n int) {
 	}
 }
 
-// write puts a packet out. One that the device doesn't take is lost, as on a wire whose end is down.
+// write hands a packet to the device. If the device does not take the packet, the packet is lost,
+// as on a wire whose end is down.
 func (d *direction) write(b []byte) {
 	if _, err := unix.Write(d.out, b); err == nil {
 		d.moved++
@@ -255,7 +259,7 @@ func (d *direction) packets() uint64 {
 	return d.moved
 }
 
-// pop forgets the first packet under way.
+// pop removes the first packet under way.
 func (d *direction) pop() {
 	h := &d.ready[d.first]
 	d.bytes -= len(h.data)

@@ -22,37 +22,38 @@ type result struct {
 	Round int     `json:"round"`
 	Value float64 `json:"value"`
 
-	// What was varied, where it was.
-	Size  int     `json:"size,omitempty"`         // bytes of a message
-	Delay float64 `json:"delay_us,omitempty"`     // one way, in microseconds
-	Loss  float64 `json:"loss_percent,omitempty"` // of the packets, each way
+	// The parameters that the measurement varied. A parameter that it did not vary is zero.
+	Size  int     `json:"size,omitempty"`         // size of a message, in bytes
+	Delay float64 `json:"delay_us,omitempty"`     // delay of the path in one direction, in microseconds
+	Loss  float64 `json:"loss_percent,omitempty"` // share of packets lost in each direction, in percent
 }
 
 func figure(bench, kind, unit string, round int, v float64) result {
 	return result{Bench: bench, Kind: kind, Unit: unit, Round: round, Value: v}
 }
 
-// machine is what the figures depend on.
+// machine describes the machine and the run on which the figures depend.
 type machine struct {
 	Kernel     string    `json:"kernel"`
 	CPU        string    `json:"cpu"`
 	Cores      int       `json:"cores"`
 	Go         string    `json:"go"`
-	Congestion string    `json:"tcp_congestion_control"` // that of the kind tcp
+	Congestion string    `json:"tcp_congestion_control"` // congestion control that the kind "tcp" uses
 	Date       time.Time `json:"date"`
 	Command    string    `json:"command"`
 }
 
-// report is a results file.
+// report is the content of a results file.
 type report struct {
 	Machine machine  `json:"machine"`
 	Results []result `json:"results"`
 }
 
-// commandEnv is what a person typed, where a script runs this program.
+// commandEnv names an environment variable. If a script runs this program, this variable holds the
+// command that the person typed.
 const commandEnv = "TTFABRIC_BENCH_COMMAND"
 
-// facts are those of this machine. What cannot be read stays empty.
+// facts returns the facts about this machine. A field whose fact cannot be read stays empty.
 func facts() machine {
 	read := func(name string) string {
 		b, _ := os.ReadFile(name)
@@ -121,7 +122,7 @@ func median(v []float64) float64 {
 	return (v[n/2-1] + v[n/2]) / 2
 }
 
-// natural compares names, and the whole numbers in them by value.
+// natural compares two names. It compares whole numbers within the names by value.
 func natural(a, b string) int {
 	digits := func(s string) int {
 		return len(s) - len(strings.TrimLeft(s, "0123456789"))
@@ -143,7 +144,8 @@ func natural(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// digits is a figure with three digits, or all of those before the point.
+// digits writes a figure with at most three significant digits. A figure of 1000 or more keeps all
+// digits before the point.
 func digits(v float64) string {
 	if v >= 1000 {
 		return fmt.Sprintf("%.0f", v)
@@ -151,10 +153,12 @@ func digits(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// print prints medians, spread, and each peer's share of ours, as a Markdown table.
+// print prints a Markdown table with the median, the smallest and the largest value of each
+// measurement. The last column is our figure divided by the figure of the row, as the median over
+// the rounds.
 func (p *report) print() error {
 	if len(p.Results) == 0 {
-		return errors.New("nothing was measured: -kinds leaves nothing over for -only")
+		return errors.New("nothing was measured: the measurement of -only has none of the transports of -kinds")
 	}
 	type key struct{ bench, kind string }
 	vals := map[key][]float64{}
@@ -193,7 +197,7 @@ func (p *report) print() error {
 			for i := range v {
 				each[i] = ours[i] / v[i]
 			}
-			if m := median(each); !math.IsInf(m, 0) && !math.IsNaN(m) { // a round without goodput has no ratio
+			if m := median(each); !math.IsInf(m, 0) && !math.IsNaN(m) { // a round in which the row's figure is 0 has no ratio
 				ratio = fmt.Sprintf("%.2f", m)
 			}
 		}

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seat says on which cores the two ends of a round trip sit. Left alone, the
-// kernel puts them on one core or on two as it likes, for seconds at a time, and
-// a round trip takes several times as long on two, where each message wakes up
-// a sleeping core. So each is measured.
+// seat says on which cores the two ends of a round trip sit. By default, the kernel puts the ends
+// on one core or on two cores, for seconds at a time. A round trip takes several times as long on
+// two cores, since each message wakes up a sleeping core. The benchmark therefore measures each
+// seat.
 type seat struct {
 	name      string
-	near, far int // cores; -1 for any
+	near, far int // cores of the near and the far end; -1: any core
 }
 
 var anywhere = seat{near: -1, far: -1}
@@ -22,7 +22,7 @@ var anywhere = seat{near: -1, far: -1}
 // sitting is the seat in force.
 var sitting = anywhere
 
-// seats are the placements that this machine has.
+// seats returns the seats that this machine has.
 func seats() []seat {
 	var all unix.CPUSet
 	var cpus []int
@@ -43,7 +43,7 @@ func seats() []seat {
 	return s
 }
 
-// sit runs f with the ends in their places.
+// sit runs f with the two ends on the cores of the seat.
 func (s seat) sit(f func() error) error {
 	var before unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
@@ -65,7 +65,7 @@ func cpuSet(cpu int) (s unix.CPUSet) {
 	return s
 }
 
-// pin moves all threads of this process to the given cores; later ones inherit it.
+// pin moves all threads of this process to the given cores. Later threads inherit these cores.
 func pin(cpus unix.CPUSet) error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {

@@ -2,9 +2,8 @@ package main
 
 import "image/color"
 
-// styles give each kind its place in tables and its looks in every plot. The
-// colours can be told apart by the colour-blind (M. Okabe, K. Ito, 2008); a dash
-// tells variants of one transport apart.
+// styles gives each kind its place in tables and its style in every plot. The colours can be told
+// apart by the colour-blind (M. Okabe, K. Ito, 2008); a dash tells variants of one transport apart.
 var styles = []struct {
 	kind   string
 	colour color.RGBA
@@ -26,7 +25,7 @@ var styles = []struct {
 	{"kcp", color.RGBA{0xCC, 0x79, 0xA7, 255}, false},
 }
 
-// rank is a kind's place; others come last.
+// rank returns the place of a kind in tables. Kinds without a style come last.
 func rank(kind string) int {
 	for i := range styles {
 		if styles[i].kind == kind {

@@ -15,14 +15,15 @@ var wanDelays = []time.Duration{0, 100 * time.Microsecond, 5 * time.Millisecond}
 
 const (
 	wanSize  = 4096
-	wanPings = time.Second // how long the pings of one transport take in sum, roughly
+	wanPings = time.Second // approximate time that all pings of one transport take together
 	theory   = "go-back-N (theory)"
 	worst    = "go-back-N (theory, full window)"
 	udpBytes = 28 // IPv4 and UDP headers (RFC 791, RFC 768)
 )
 
-// wanKinds are the transports that cross the wire: goodput of those that repair
-// loss; the round trip of those and of plain UDP. kcp only where it is named.
+// wanKinds lists the transports that cross the wire. The benchmark measures the goodput of the
+// transports that repair loss, and the round trips of these transports and of plain UDP. It
+// measures kcp only if -kinds names kcp.
 var wanKinds = []string{"ttlink-fast", "tcp", "tcp-cubic", "quic", "kcp"}
 
 // wirePrefix begins the name of every measurement over the wire.
@@ -36,7 +37,7 @@ func delayName(d time.Duration) string { return fmt.Sprintf("%g ms", d.Seconds()
 type wanJob struct {
 	kind  string
 	delay time.Duration
-	loss  int // percent
+	loss  int // loss in percent
 	ping  bool
 }
 
@@ -47,11 +48,11 @@ func (b *bench) wanJobs() []wanJob {
 			if !b.chosen(kind) || kind == "kcp" && !b.named(kind) {
 				continue
 			}
-			if kind != "tcp-cubic" { // a lone ping knows no congestion
+			if kind != "tcp-cubic" { // a single ping meets no congestion
 				jobs = append(jobs, wanJob{kind, delay, 0, true})
 			}
 			for _, loss := range lossPercents {
-				if kind != "udp" || loss == 0 { // which is the relay's ceiling
+				if kind != "udp" || loss == 0 { // without loss, the goodput of udp is the ceiling of the relay
 					jobs = append(jobs, wanJob{kind, delay, loss, false})
 				}
 			}
@@ -60,8 +61,8 @@ func (b *bench) wanJobs() []wanJob {
 	return jobs
 }
 
-// wan measures over a wire of two namespaces' devices and a relay of ours
-// between them, so that every transport crosses the same delay and loss.
+// wan measures over a wire that consists of the devices of two namespaces and our relay between
+// them. Every transport thus crosses the same delay and loss.
 func (b *bench) wan(round int, r *rand.Rand) error {
 	if b.wire == "" || where.netns == "" {
 		return errors.New("-only wan needs two namespaces and a wire between them: use scripts/bench/wan")
@@ -115,9 +116,10 @@ func (b *bench) wanOne(round int, j wanJob, relay *other) error {
 	return err
 }
 
-// ceiling measures the wire itself: how many plain datagrams as long as it takes
-// get through, with all processes on the same cores, and how many the relay would
-// move with a core to itself, by the CPU time that it spent on them.
+// ceiling measures the wire itself, with plain datagrams of the longest size that the wire takes.
+// One figure is the goodput with all processes on the same cores. The other figure is the goodput
+// of a relay with a core to itself, computed from the CPU time that the relay spent on the
+// datagrams.
 func (b *bench) ceiling(at result, j wanJob, relay *other) error {
 	size := b.mtu - udpBytes
 	used := func() (packets, ns float64, err error) {
@@ -146,18 +148,18 @@ func (b *bench) ceiling(at result, j wanJob, relay *other) error {
 	return nil
 }
 
-// goBackN is what textbook go-back-N makes of the link's own goodput without
-// loss, measured in the same round. A frame is lost with probability p, and W
-// frames have been sent by the time that it is sent again, so that
-// (1-p)/(1-p+p·W) of what is sent is new (W. Stallings, Data and Computer
-// Communications, appendix on the performance of ARQ: N = (1-P+KP)/(1-P)). W is
-// the frames of the round trip of a lone ping, at most the window; or the whole
-// window, which a sender that fills the queues before the wire has under way.
+// goBackN computes the goodput that textbook go-back-N would reach, from the link's own goodput
+// without loss in the same round. A frame is lost with probability p. Until the lost frame is sent
+// again, W frames have been sent. The share of new frames in all frames sent is therefore
+// (1-p)/(1-p+p·W) (W. Stallings, Data and Computer Communications, appendix on the performance of
+// ARQ: N = (1-P+KP)/(1-P)). In one curve, W is the number of frames in the round trip of a single
+// ping, at most the window. In the other curve, W is the whole window, which is under way if the
+// sender fills the queues before the wire.
 func goBackN(rs []result, round, mtu int) []result {
 	find := func(delay float64, unit string, ping bool) (float64, bool) {
 		for _, r := range rs {
 			if r.Kind == "ttlink-fast" && r.Delay == delay && r.Loss == 0 && r.Unit == unit && (r.Size == 64) == ping {
-				return r.Value, true // of the pings the first is the median
+				return r.Value, true // of the two figures of the pings, the first is the median
 			}
 		}
 		return 0, false
@@ -185,11 +187,12 @@ func goBackN(rs []result, round, mtu int) []result {
 	return out
 }
 
-// efficiency is the share of new frames in all that go-back-N sends.
+// efficiency returns the share of new frames in all frames that go-back-N sends.
 func efficiency(p, w float64) float64 { return (1 - p) / (1 - p + p*w) }
 
-// wanFrame is what a frame of a 4 KiB packet carries over a wire of this width,
-// its bytes with the link's own overhead, and how many of them fit into the link's window.
+// wanFrame describes a frame of a 4 KiB packet over a wire with the given MTU. It returns the bytes
+// of payload, the bytes on the wire with the link's own overhead, and the number of such frames
+// that fit into the link's window.
 func wanFrame(mtu int) (payload, onWire, window float64) {
 	most := framePayload(mtu - udpBytes)
 	n := (wanSize + most - 1) / most

@@ -22,8 +22,9 @@ type options struct {
 	twoPass     bool
 }
 
-// with adds what all calls of tshark have in common. As in the profile, the
-// dissector is asked before those that have ports of their own: a port of ours may be one of them.
+// with adds the arguments that all calls of tshark have in common. As in the profile, tshark asks
+// our dissector before the dissectors that have ports of their own. The reason is that a port of
+// ours may be the port of another dissector.
 func (o *options) with(args []string) []string {
 	args = append(args, "-o", "udp.try_heuristic_first:TRUE")
 	if o.lua != "" {
@@ -35,12 +36,13 @@ func (o *options) with(args []string) []string {
 	return args
 }
 
-// count says what was compared.
+// count holds the numbers of what was compared.
 type count struct {
 	datagrams, frames, packets, assembled, partial, fields, faults int
 }
 
-// compare runs tshark over a capture and holds each of its layers against the Go decoder's.
+// compare runs tshark over a capture, and compares each of tshark's layers with the layer of the Go
+// decoder.
 func compare(o *options, name string) (n count, err error) {
 	cmd := exec.Command(o.tshark, o.with([]string{"-r", name, "-T", "pdml"})...)
 	cmd.Stderr = os.Stderr
@@ -59,12 +61,12 @@ func compare(o *options, name string) (n count, err error) {
 		return n, err
 	}
 	if n.frames == 0 {
-		return n, errors.New("not one TT-link frame in it")
+		return n, errors.New("the capture has no TT-link frame")
 	}
 	return n, nil
 }
 
-// packet holds one captured packet against the Go decoder.
+// packet compares one captured packet, as tshark shows it, with the result of the Go decoder.
 func (n *count) packet(d *capture.Decoder, p *packet) error {
 	if p.luaError != "" {
 		return fmt.Errorf("packet %s: Lua error: %s", p.number, p.luaError)
@@ -109,8 +111,8 @@ func (n *count) packet(d *capture.Decoder, p *packet) error {
 	return nil
 }
 
-// wanted are the fields that the dissector must show of a layer: those of the
-// Go decoder, and a few more that follow from them.
+// wanted returns the fields that the dissector must show of a layer: the fields of the Go decoder,
+// and a few more that follow from these fields.
 func wanted(l gopacket.Layer) map[string][]string {
 	want := map[string][]string{}
 	add := func(name, value string) { want[name] = append(want[name], normal(value)) }
@@ -143,7 +145,8 @@ func wanted(l gopacket.Layer) map[string][]string {
 	return want
 }
 
-// ours tells the fields that the Go decoder has nothing to say of: what the dissector found out by looking at other frames.
+// ours reports whether a field is one that only the dissector has. Such fields hold what the
+// dissector learned from other frames.
 func ours(name string) bool {
 	for _, prefix := range []string{"ttlink.analysis.", "_ws."} {
 		if strings.HasPrefix(name, prefix) {
@@ -158,7 +161,7 @@ func ours(name string) bool {
 	return false
 }
 
-// layer compares what is wanted with what tshark shows.
+// layer compares the wanted fields with the fields that tshark shows.
 func (n *count) layer(want map[string][]string, got *layer) error {
 	for name, values := range got.fields {
 		if _, known := want[name]; !known && !ours(name) && !(name == "ttlink.payload" && len(got.fields["ttlink.fault"]) > 0) {
@@ -178,8 +181,8 @@ func (n *count) layer(want map[string][]string, got *layer) error {
 	return nil
 }
 
-// normal writes a value in one way: tshark's hexadecimal numbers have as many
-// digits as the field is wide, and its flags are words from 4.2 on.
+// normal writes a value in one common form. The hexadecimal numbers of tshark have as many digits
+// as the field is wide. From version 4.2 on, the flags of tshark are words.
 func normal(v string) string {
 	switch v {
 	case "True":

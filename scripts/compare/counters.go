@@ -14,15 +14,16 @@ import (
 	"ttfabric/node/admin/api"
 )
 
-// seen is a kind of expert information, and the counter of the port that counts the same.
+// seen is a kind of expert information, and the counter of the port that counts the same events.
 type seen struct {
 	field     string
-	direction string // as frame.packet_flags_direction: 1 in, 2 out
+	direction string // value of frame.packet_flags_direction: 1 in, 2 out
 	counter   string
 }
 
-// counted are what can be held against a counter exactly. A port's own view is
-// needed: what leaves before anything is done to it, what arrives after.
+// counted lists the kinds of expert information whose number must equal a counter exactly. The
+// capture must be a port's own view. The port sees a leaving frame before anything is done to it,
+// and an arriving frame after everything was done to it.
 var counted = []seen{
 	{"ttlink.analysis.retransmission", "2", "retransmitted"},
 	{"ttlink.analysis.nack", "2", "nacks_sent"},
@@ -30,8 +31,8 @@ var counted = []seen{
 	{"ttlink.crc.bad", "1", "checksum"},
 }
 
-// readLinks reads the counters of all ports by interface and counter, and the
-// incarnation of each chip. A chip that restarted counts anew, in another incarnation.
+// readLinks reads the counters of all ports by interface and counter, and the incarnation of each
+// chip. A chip that restarted counts from 0 again, in another incarnation.
 func readLinks(name string) (out map[string]int, lives map[string]string, err error) {
 	chips, err := readFile(name)
 	if err != nil {
@@ -55,9 +56,9 @@ func readLinks(name string) (out map[string]int, lives map[string]string, err er
 	return out, lives, nil
 }
 
-// undisturbed reports an error where a link went down between two files of
-// 'inspect --links -o json', or was down: then another port sent its frames, and
-// no counter of the one is the number of the other's.
+// undisturbed returns an error if a link went down between two files of 'inspect --links -o json',
+// or was down in one of them. In that case another port sent the link's frames, and the counters of
+// the two ports are not comparable with the capture.
 func undisturbed(before, after string) error {
 	var retrains [2]map[string]int
 	for i, name := range []string{before, after} {
@@ -97,8 +98,8 @@ func readFile(name string) ([]api.ChipView, error) {
 	return v.Chips, nil
 }
 
-// counters holds the expert information of a capture, made by 'ttfabric capture', against
-// the counters of the ports before and after it.
+// counters compares the expert information of a capture of 'ttfabric capture' with the counters of
+// the ports before and after the capture.
 func counters(o *options, before, after, name string) error {
 	was, livesBefore, err := readLinks(before)
 	if err != nil {
@@ -142,7 +143,7 @@ func counters(o *options, before, after, name string) error {
 // experts counts the expert information of a capture by interface and counter.
 func experts(o *options, name string) (map[string]int, error) {
 	args := []string{"-r", name, "-T", "fields", "-e", "frame.interface_name", "-e", "frame.packet_flags_direction", "-e", "ttlink.channel"}
-	column := map[string]int{} // tshark prints a field once, however often it is asked for
+	column := map[string]int{} // tshark prints a field once, even if the command line names the field several times
 	for _, k := range counted {
 		if _, known := column[k.field]; !known {
 			column[k.field] = 3 + len(column)
@@ -172,7 +173,7 @@ func experts(o *options, name string) (map[string]int, error) {
 			if f[column[k.field]] != "" && strconv.FormatUint(direction, 10) == k.direction {
 				port := f[0]
 				if chip, _, ok := strings.Cut(port, "/"); ok && k.direction == "1" {
-					port = chip + "/eth" + f[2] // the link that counts it, even where damage made it another one's
+					port = chip + "/eth" + f[2] // the link that counts the frame, even if damage changed the frame's channel
 				}
 				shown[port+" "+k.counter]++
 			}

@@ -10,11 +10,11 @@ import (
 	"ttfabric/wire"
 )
 
-// drivePatience is how long all commands together may take.
+// drivePatience is the longest time that all commands together may take.
 const drivePatience = 30 * time.Second
 
-// drive performs every NoC command between two chips of a running fabric, so
-// that a capture holds each command. Commands that end with an exception are among them.
+// drive performs every NoC command between two chips of a running fabric, so that a capture holds
+// each command. Some of these commands end with an exception.
 func drive(name string) error {
 	ctx, stop := context.WithTimeout(context.Background(), drivePatience)
 	defer stop()

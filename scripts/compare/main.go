@@ -1,6 +1,6 @@
-// Compare holds the Wireshark dissector against the Go decoder: every field of
-// every frame and packet of a capture, as tshark prints it, must equal what
-// package capture says of the same bytes.
+// Compare checks the Wireshark dissector against the Go decoder. For every frame and packet of a
+// capture, each field that tshark prints must equal the field that package capture decodes from the
+// same bytes.
 //
 //	compare FILE...                    exit 1 at the first difference that matters
 //	compare -two-pass FILE             the same with tshark -2
@@ -10,7 +10,8 @@
 //	compare -wrap IN OUT               shift sequence numbers so that they wrap
 //	compare -mutate 1000 -seed 7 IN OUT   write damaged datagrams made from a capture's
 //
-// A mutated capture is compared like any other: what is damaged must be called the same by both.
+// A mutated capture is compared like any other capture: both decoders must give the same name to
+// each damage.
 package main
 
 import (
@@ -22,14 +23,14 @@ import (
 
 func main() {
 	var o options
-	flag.StringVar(&o.lua, "lua", "", "dissector to load; empty: the one that is installed")
-	flag.StringVar(&o.tshark, "tshark", "tshark", "the program")
-	flag.BoolVar(&o.twoPass, "two-pass", false, "with tshark -2")
+	flag.StringVar(&o.lua, "lua", "", "dissector to load; empty: the installed dissector")
+	flag.StringVar(&o.tshark, "tshark", "tshark", "path of the program tshark")
+	flag.BoolVar(&o.twoPass, "two-pass", false, "run tshark with its option -2")
 	mutations := flag.Int("mutate", 0, "write this many damaged datagrams instead")
-	seed := flag.Uint64("seed", 1, "of the damage")
+	seed := flag.Uint64("seed", 1, "seed of the damage")
 	wraps := flag.Bool("wrap", false, "write the capture anew with sequence numbers that wrap instead")
-	against := flag.String("counters", "", "hold expert information against these two files of 'ttfabric inspect --links -o json' instead")
-	between := flag.String("undisturbed", "", "look whether a link went down between these two files of 'ttfabric inspect --links -o json' instead")
+	against := flag.String("counters", "", "compare expert information with these two files of 'ttfabric inspect --links -o json' instead")
+	between := flag.String("undisturbed", "", "check whether a link went down between these two files of 'ttfabric inspect --links -o json' instead")
 	driven := flag.String("drive", "", "perform every NoC command in the running fabric of this name instead")
 	flag.Parse()
 	before, after, _ := strings.Cut(*between, ",")

@@ -16,7 +16,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// udpAt is where the payload begins in a captured packet: Ethernet, IPv4 without options, UDP.
+// udpAt is the offset of the UDP payload in a captured packet: the lengths of the headers of
+// Ethernet, IPv4 without options, and UDP.
 const udpAt = 14 + 20 + 8
 
 // readAll reads the TT-link datagrams of a capture, in either format.
@@ -52,7 +53,7 @@ func readAll(name string) ([]gopacket.CaptureInfo, [][]byte, error) {
 	}
 }
 
-// mutate writes n damaged datagrams made of those of a capture.
+// mutate writes n damaged datagrams, which it makes from the datagrams of a capture.
 func mutate(from, to string, n int, seed uint64) error {
 	infos, packets, err := readAll(from)
 	if err != nil {
@@ -82,7 +83,8 @@ func mutate(from, to string, n int, seed uint64) error {
 	return f.Close()
 }
 
-// damage returns a damaged copy of a captured packet, and how long it would be if it were not cut off.
+// damage returns a damaged copy of a captured packet, and the length that the copy would have if it
+// were not cut off.
 func damage(rng *rand.Rand, packet, other []byte) ([]byte, int) {
 	head := append([]byte(nil), packet[:udpAt]...)
 	p := append([]byte(nil), packet[udpAt:]...)
@@ -97,25 +99,25 @@ func damage(rng *rand.Rand, packet, other []byte) ([]byte, int) {
 			p[rng.IntN(min(len(p), 200))] = byte(rng.Uint32())
 		}
 		seal(p)
-	case 2: // telling values in the headers, under a good checksum
+	case 2: // boundary values in the headers, under a good checksum
 		for range 1 + rng.IntN(3) {
 			p[rng.IntN(min(len(p), 200))] = []byte{0, 1, 2, 3, 4, 0x7f, 0x80, 0xff}[rng.IntN(8)]
 		}
 		seal(p)
-	case 3: // the capture cut it off
+	case 3: // the capture cut the datagram off
 		cut = 1 + rng.IntN(len(p))
-	case 4: // shorter than it says
+	case 4: // the datagram is shorter than its fields say
 		p = p[:1+rng.IntN(len(p))]
-	case 5: // something behind it
+	case 5: // further bytes behind the frame
 		p = append(p, other[udpAt:udpAt+rng.IntN(len(other)-udpAt)]...)
-	case 6: // garbage that begins well
+	case 6: // garbage that begins like a frame
 		for i := 12; i < len(p); i++ {
 			p[i] = byte(rng.Uint32())
 		}
 		if rng.IntN(2) == 0 {
 			seal(p)
 		}
-	case 7: // another frame's payload under this one's header, and the other way round
+	case 7: // payload of another frame behind the header of this frame, and the reverse
 		n := min(len(p), len(other)-udpAt)
 		from := rng.IntN(n)
 		copy(p[from:n], other[udpAt+from:])

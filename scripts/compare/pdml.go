@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// packet is what tshark says of one captured packet.
+// packet holds what tshark shows of one captured packet.
 type packet struct {
 	number   string
-	from     string   // where it was captured and its way: interface, addresses and ports
-	payload  string   // of its UDP datagram, hexadecimal
-	protos   []string // what tshark takes it for, from the outside in
-	quoted   bool     // the datagram stands in an ICMP message
+	from     string   // interface, addresses and ports of the packet
+	payload  string   // payload of the UDP datagram, in hexadecimal
+	protos   []string // protocols that tshark found in the packet, from the outside in
+	quoted   bool     // the datagram is quoted in an ICMP message
 	luaError string
 	layers   []layer // TT-link frames and fabric packets, in order
 }
 
-// layer is one frame or packet: its fields by name, in order.
+// layer is one frame or packet. It holds the values of the fields by name, in order.
 type layer struct {
 	name   string
 	fields map[string][]string
@@ -66,7 +66,7 @@ func attributes(t xml.StartElement) map[string]string {
 	return m
 }
 
-// proto begins a protocol, and returns the layer that the fields to come are of.
+// proto begins a protocol, and returns the layer to which the following fields belong.
 func (p *packet) proto(a map[string]string) *layer {
 	p.protos = append(p.protos, a["name"])
 	switch a["name"] {

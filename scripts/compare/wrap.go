@@ -11,18 +11,19 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// wrapAt is the sequence number that the first frame of each direction gets: a few before the wrap.
+// wrapAt is the sequence number that the first frame of each direction gets. It is a few numbers
+// before the wrap.
 const wrapAt = wire.Seq(0xFFFFFFF0)
 
-// end is one direction of a session, by the channel that its frames are for. Both ends of a link of
-// the machines that are proved have channels of their own.
+// end names one direction of a session, by the channel that the frames are for. In the machines
+// that this test uses, the two ends of a link have different channels.
 type end struct {
 	session wire.SessionID
 	channel wire.Channel
 }
 
-// wrap writes a capture of 'ttfabric capture' anew with all sequence numbers shifted so that they
-// wrap soon. Nothing else changes, so that the analysis must find the same.
+// wrap copies a capture of 'ttfabric capture', and shifts all sequence numbers so that they wrap
+// soon. Nothing else changes. The analysis of the copy must therefore have the same result.
 func wrap(from, to string) error {
 	first, channels := map[end]wire.Seq{}, map[wire.SessionID][]wire.Channel{}
 	if err := each(from, nil, func(b []byte) {
@@ -46,7 +47,7 @@ func wrap(from, to string) error {
 	wrapped := 0
 	err = each(from, out, func(b []byte) {
 		f, err := wire.DecodeFrame(b)
-		if err != nil || f.Session == 0 || f.Kind == wire.KindHello { // a hello's incarnation tells the first number
+		if err != nil || f.Session == 0 || f.Kind == wire.KindHello { // the incarnation in a hello tells the first sequence number
 			return
 		}
 		le := binary.LittleEndian
@@ -70,7 +71,7 @@ func wrap(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// each calls f with each datagram of a capture, and writes what f made of it.
+// each calls f with each datagram of a capture, and writes the datagram as f changed it.
 func each(from string, to io.Writer, f func(datagram []byte)) error {
 	in, err := os.Open(from)
 	if err != nil {

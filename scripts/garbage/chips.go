@@ -15,20 +15,20 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// chips are what the chips of a fabric say of themselves.
+// chips holds the state that each chip of a fabric reports.
 type chips map[wire.FabricNodeID]api.ChipView
 
-// target is one port of the fabric, and who it believes at the other end.
+// target is one port of the fabric, and the port that it believes to be at the other end.
 type target struct {
 	at, peerAt netip.AddrPort
 	self, peer wire.PortID
 	session    wire.SessionID
-	seen       [][]byte // frames that it once received
-	sent       int      // datagrams that were thrown at it
-	empty      int      // of them, without a byte
+	seen       [][]byte // frames that the port received earlier
+	sent       int      // number of datagrams sent to the port
+	empty      int      // number of these datagrams that were empty
 }
 
-// look asks all chips of a fabric for their state, and fails where a chip does not answer.
+// look asks all chips of a fabric for their state. If a chip does not answer, look fails.
 func look(name string) (chips, error) {
 	ctx := context.Background()
 	f, err := fabric.Open(ctx, name)
@@ -50,7 +50,7 @@ func look(name string) (chips, error) {
 	return out, nil
 }
 
-// targets are the ports of all chips.
+// targets returns the ports of all chips as targets.
 func (cs chips) targets() ([]*target, error) {
 	var out []*target
 	where := map[wire.PortID]netip.AddrPort{}
@@ -94,7 +94,7 @@ func load(name string, ts []*target) error {
 	for {
 		b, _, err := ng.ReadPacketData()
 		if err != nil {
-			break // the end, or a last packet that was cut off
+			break // the capture ends here, perhaps with a packet that was cut off
 		}
 		_, to, ok := capture.PortsOf(b)
 		_, _, d, whole := capture.Payload(b)

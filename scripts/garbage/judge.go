@@ -8,26 +8,27 @@ import (
 	"ttfabric/wire"
 )
 
-// moved are the counters of which each must have counted something.
+// moved lists the counters that must all have increased.
 var moved = []string{"short", "magic", "checksum", "malformed_hello", "miswired_hello", "unproved_hello", "stale_hello", "raw", "stale_session", "duplicates", "bad_ack"}
 
-// still are those that must not, where there is no traffic.
+// still lists the counters that must not have changed, if there is no traffic.
 var still = []string{"packets_sent", "packets_received", "injected", "forwarded", "delivered", "retransmitted", "timeouts"}
 
-// noFrames are the reasons why a datagram is no frame.
+// noFrames lists the counters of datagrams that are no frames, by the reason.
 var noFrames = []string{"short", "length", "magic", "version", "checksum", "reserved", "kind"}
 
-// looks is how far the counters of a socket and of its link may be apart: they are
-// read one after the other, and a live link says something now and then.
+// looks is the largest allowed difference between the counters of a socket and of its link. The two
+// are read one after the other, and a live link sends a frame from time to time.
 const looks = 8
 
-// judgement is what has changed between two looks at the chips.
+// judgement holds what has changed between two looks at the chips.
 type judgement struct {
-	idle  bool // without traffic nothing but what counts frames may change
+	idle  bool // there is no traffic: only counters of frames may change
 	sum   map[string]uint64
 	wrong []error
 
-	// Of the chip that is looked at: a frame may be counted by another port than it came by, if it names its channel.
+	// The next fields belong to the chip that is being judged. If a frame names the channel of
+	// another port, that other port may count the frame.
 	got, counted uint64
 }
 
@@ -35,7 +36,7 @@ func (j *judgement) bad(format string, args ...any) {
 	j.wrong = append(j.wrong, fmt.Errorf(format, args...))
 }
 
-// judge compares the chips with what they were before so much was thrown at their ports.
+// judge compares the state of the chips with their state before the garbage was sent.
 func (cs chips) judge(before chips, ts []*target, idle bool) error {
 	j := judgement{idle: idle, sum: map[string]uint64{}}
 	at := map[wire.PortID]*target{}
@@ -70,7 +71,7 @@ func (cs chips) judge(before chips, ts []*target, idle bool) error {
 	return errors.Join(j.wrong...)
 }
 
-// chip compares what a chip says of itself.
+// chip compares the state of one chip before and after.
 func (j *judgement) chip(is, was *api.ChipView) {
 	if is.Incarnation != was.Incarnation || is.Members != was.Members {
 		j.bad("%s: incarnation %s, %d members; before %s, %d", is.Chip, is.Incarnation, is.Members, was.Incarnation, was.Members)
@@ -89,8 +90,8 @@ func (j *judgement) chip(is, was *api.ChipView) {
 	}
 }
 
-// link compares a link's state. Under traffic one may go down and come up again
-// where chips wait long for a processor, in the same session.
+// link compares a link's state before and after. Under traffic, a link may go down and come up
+// again in the same session, if chips wait long for a processor.
 func (j *judgement) link(port wire.PortID, is, was *api.LinkView) {
 	state := func(l *api.LinkView) string {
 		s := fmt.Sprintf("session %s, frames of %d, to %s, %q", l.Session, l.Payload, l.PeerAddr, l.Miswired)
@@ -107,7 +108,7 @@ func (j *judgement) link(port wire.PortID, is, was *api.LinkView) {
 	}
 }
 
-// counts wants all that was sent to a port in its counters.
+// counts checks that the counters of a port have counted every datagram that was sent to the port.
 func (j *judgement) counts(port wire.PortID, is, was *api.LinkView, t *target) {
 	got := is.Socket.Counters["received"] - was.Socket.Counters["received"]
 	lost := is.Socket.Counters["receive_buffer_full"] - was.Socket.Counters["receive_buffer_full"]

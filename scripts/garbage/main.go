@@ -1,13 +1,13 @@
-// Command garbage throws noise, repeated and forged frames at every UDP port of
-// a running fabric on loopback: random bytes, truncated and bit-flipped frames
-// with right and wrong checksums, frames of a capture once more, hellos of
-// strangers and of the true peer with a wrong incarnation, updates, closes and
-// data of guessed sessions, data and updates of the true session with guessed
-// numbers. As root it spoofs the peer's address, so that the datagrams pass the
-// kernel's filter of the connected socket; without, hardly anything gets that far.
+// Command garbage sends noise, repeated frames and forged frames to every UDP port of a running
+// fabric on loopback. The noise is random bytes, and truncated and bit-flipped frames with right
+// and wrong checksums. The repeated frames come from a capture. The forged frames are hellos of
+// strangers, and hellos of the true peer with a wrong incarnation. They are also updates, closes
+// and data of guessed sessions, and data and updates of the true session with guessed numbers. As
+// root, the command forges the peer's address, so that the datagrams pass the kernel's filter of
+// the connected socket. Without root, hardly any datagram passes this filter.
 //
-// With -judge it compares what the chips say of themselves before and after:
-// all of it must have been counted, and nothing else changed.
+// With -judge, the command compares the state that the chips report before and after. The chips
+// must have counted every datagram, and nothing else may have changed.
 package main
 
 import (
@@ -21,23 +21,23 @@ import (
 	"time"
 )
 
-// options are the flags.
+// options holds the values of the flags.
 type options struct {
 	name   string
 	span   time.Duration
-	count  int    // datagrams at the ports in all; 0: as many as fit into span
+	count  int    // total number of datagrams sent to the ports; 0: as many as fit into span
 	replay string // pcapng file whose frames are sent again
 	seed   uint64
-	judge  string // what may have changed meanwhile: "" for no matter, idle, busy
+	judge  string // value of -judge: "idle", "busy", or "" to judge nothing
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.name, "name", "default", "name of the fabric")
-	flag.DurationVar(&o.span, "for", 10*time.Second, "how long at most, up to 10m")
+	flag.DurationVar(&o.span, "for", 10*time.Second, "longest time to send, up to 10m")
 	flag.IntVar(&o.count, "count", 0, "stop after so many datagrams that reach the ports; 0: when the time is over")
 	flag.StringVar(&o.replay, "replay", "", "send the frames of this capture again, too")
-	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the noise")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the noise")
 	flag.StringVar(&o.judge, "judge", "", "fail unless all is counted and nothing else changes: idle, or busy where traffic runs")
 	flag.Parse()
 	o.span = min(o.span, 10*time.Minute)
@@ -47,7 +47,8 @@ func main() {
 	}
 }
 
-// pace is how many datagrams are sent before a pause of pause: what the sockets' buffers take, and chips get through.
+// pace is the number of datagrams that are sent before each pause. The length of the pause is the
+// constant pause. The sockets' buffers and the chips can take datagrams at this rate.
 const (
 	pace  = 40
 	pause = time.Millisecond
@@ -110,7 +111,7 @@ func run(o *options) error {
 	if spoofed < o.count {
 		return fmt.Errorf("%d of %d datagrams within %v: take longer with -for", spoofed, o.count, o.span)
 	}
-	time.Sleep(3 * time.Second) // until all have been received, and what was owed has been said
+	time.Sleep(3 * time.Second) // time in which the chips receive all datagrams and send all answers that they owe
 	after, err := look(o.name)
 	return errors.Join(err, after.judge(before, ts, o.judge == "idle"))
 }

@@ -28,7 +28,7 @@ func noise(r *rand.Rand, t *target) []byte {
 			h.From.Node.Chip = wire.ChipID(r.IntN(8))
 		}
 		f.Kind, f.Session, f.Payload = wire.KindHello, 0, h.Append(nil)
-	case 2: // a bit is wrong
+	case 2: // a frame with a wrong bit
 		b := f.Append(nil)
 		b[r.IntN(len(b))] ^= 1 << r.IntN(8)
 		return b
@@ -39,7 +39,7 @@ func noise(r *rand.Rand, t *target) []byte {
 		if len(t.seen) > 0 {
 			return t.seen[r.IntN(len(t.seen))]
 		}
-	case 5: // numbers, credits and acknowledgements that are not the true session's
+	case 5: // wrong numbers, credits and acknowledgements in the true session
 		f.Session = t.session
 		if f.Kind = wire.KindData; r.IntN(2) == 0 {
 			u := wire.Update{}
@@ -52,7 +52,8 @@ func noise(r *rand.Rand, t *target) []byte {
 	return f.Append(nil)
 }
 
-// spoof wraps b in UDP and IPv4 from the peer's address. The kernel fills in the IP checksum; UDP's may be 0 over IPv4 (RFC 768).
+// spoof wraps b in UDP and IPv4 with the peer's address as the source. The kernel fills in the IP
+// checksum. The UDP checksum may be 0 over IPv4 (RFC 768).
 func spoof(t *target, b []byte) []byte {
 	src, dst := t.peerAt.Addr().As4(), t.at.Addr().As4()
 	n := 28 + len(b)

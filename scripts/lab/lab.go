@@ -28,7 +28,8 @@ import (
 	"ttfabric/wire"
 )
 
-// A chip's place, and the cables of an n300: M0D0's channels 8 and 9 go to M0D1's 0 and 1.
+// The addresses of the chips and the cables of an n300. Channels 8 and 9 of chip M0D0 lead to
+// channels 0 and 1 of chip M0D1.
 const (
 	machine    = "n300"
 	fabricName = "lab" // name of the fabric
@@ -40,14 +41,14 @@ const (
 // profile is the profile of link times for chips that share processors.
 var profile = ttlink.ProfileCrowded.Name
 
-// lab is two chips in two namespaces.
+// lab runs two chips in two network namespaces.
 type lab struct {
 	bin, dir string
-	spaces   [bothChips]string // names as of 'ip netns'
+	spaces   [bothChips]string // names of the namespaces, as 'ip netns' shows them
 	chips    [bothChips]*exec.Cmd
 	logs     [bothChips]*bytes.Buffer
-	fabric   *fabric.Fabric // whose run folder the command line finds
-	token    string         // of the chips' APIs
+	fabric   *fabric.Fabric // fabric whose run folder the command line finds
+	token    string         // token of the chips' APIs
 	window   int            // packets that each chip keeps outstanding in a run; 0: the command's default
 }
 
@@ -55,7 +56,8 @@ func address(i int) string         { return fmt.Sprintf("10.77.0.%d", i+1) }
 func apiAt(i int) string           { return fmt.Sprintf("%s:%d", address(i), apiPort) }
 func chip(i int) wire.FabricNodeID { return wire.FabricNodeID{Chip: wire.ChipID(i)} }
 
-// inside runs f on a thread of its own in a namespace. What f starts is in it too.
+// inside runs f on a thread of its own in a namespace. Processes that f starts are in the namespace
+// too.
 func inside(space string, f func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -73,7 +75,8 @@ func inside(space string, f func() error) error {
 	return <-done
 }
 
-// newLab makes a run folder, and two namespaces joined by a veth pair. Close the lab, even where newLab fails.
+// newLab makes a run folder, and two namespaces joined by a veth pair. The caller must close the
+// lab, even if newLab fails.
 func newLab(bin, name string) (*lab, error) {
 	l := &lab{bin: bin}
 	if err := l.create(); err != nil {
@@ -83,7 +86,7 @@ func newLab(bin, name string) (*lab, error) {
 		space := fmt.Sprintf("%s-%d", name, i)
 		made := make(chan error, 1)
 		go func() {
-			runtime.LockOSThread() // as NewNamed moves the thread
+			runtime.LockOSThread() // NewNamed moves the thread into the new namespace
 			ns, err := netns.NewNamed(space)
 			if err == nil {
 				ns.Close()
@@ -116,7 +119,7 @@ func newLab(bin, name string) (*lab, error) {
 	return l, nil
 }
 
-// up brings the interfaces of the present namespace up.
+// up brings up the interfaces of the present namespace.
 func up(cidr string) error {
 	for _, name := range []string{"lo", "eth0"} {
 		link, err := netlink.LinkByName(name)
@@ -162,8 +165,8 @@ func (l *lab) stop() {
 
 func (l *lab) env() []string { return append(os.Environ(), "TTFABRIC_TOKEN="+l.token) }
 
-// create makes the run folder by which the command line knows the fabric, in a
-// folder of the lab's own. [lab.start] writes into the run folder where each chip is.
+// create makes the run folder by which the command line finds the fabric, in a folder of the lab's
+// own. [lab.start] writes the address of each chip into the run folder.
 func (l *lab) create() (err error) {
 	if l.dir, err = os.MkdirTemp("", "ttfabric-lab"); err != nil {
 		return err
@@ -181,7 +184,8 @@ func (l *lab) create() (err error) {
 	return err
 }
 
-// start starts both chips, says in the run folder where the chips are, and waits until their links are up.
+// start starts both chips, writes their addresses into the run folder, and waits until their links
+// are up.
 func (l *lab) start(flags ...string) error {
 	for i, space := range l.spaces {
 		args := []string{"node", "--chip", chip(i).String(), "--name", fabricName, "--topology", machine, "--listen", address(i), "--trust-network", "10.77.0.0/24", "--port-base", strconv.Itoa(portBase),
@@ -235,7 +239,8 @@ func (l *lab) settled() error {
 	}
 }
 
-// run runs the command line in the first chip's namespace, where both chips' APIs are reached.
+// run runs the command line in the first chip's namespace, from which both chips' APIs can be
+// reached.
 func (l *lab) run(args ...string) ([]byte, error) {
 	var out []byte
 	return out, inside(l.spaces[0], func() error {
@@ -252,7 +257,7 @@ func (l *lab) run(args ...string) ([]byte, error) {
 	})
 }
 
-// runJSON reads what a command prints.
+// runJSON runs a command, and reads the JSON that the command prints into v.
 func (l *lab) runJSON(v any, args ...string) error {
 	out, err := l.run(append(args, "-o", "json")...)
 	if err != nil {
@@ -267,7 +272,8 @@ type link struct {
 	api.LinkView
 }
 
-// links returns both ends of both cables. The counter "bad" of an end is the number of its bad frames.
+// links returns both ends of both cables. The counter "bad" of an end is the number of bad frames
+// that the end received.
 func (l *lab) links() (out []link, err error) {
 	var v struct{ Chips []api.ChipView }
 	err = l.runJSON(&v, "inspect", "--links")
@@ -282,7 +288,8 @@ func (l *lab) links() (out []link, err error) {
 	return out, err
 }
 
-// traffic sends verified packets both ways. The command fails unless everything arrived exactly once, whole and in order.
+// traffic sends verified packets in both directions. If any packet did not arrive exactly once,
+// whole and in order, the command fails.
 func (l *lab) traffic(packets, size, planes int) (r traffic.Result, err error) {
 	err = l.runJSON(&r, "traffic", "all-to-all", "--packets", strconv.Itoa(packets), "--size", strconv.Itoa(size), "--planes", strconv.Itoa(planes), "--window", strconv.Itoa(l.window), "--timeout", "60s")
 	if err != nil {
@@ -294,13 +301,14 @@ func (l *lab) traffic(packets, size, planes int) (r traffic.Result, err error) {
 	return r, nil
 }
 
-// errDown is that a link was down during a run, so that its counters say nothing.
+// errDown says that a link was down during a run. The counters of such a run prove nothing.
 var errDown = errors.New("was down")
 
-// effect is what a run did to the links: by how much counters grew, of the degraded cable (0) and the other (1), both ends together.
+// effect holds what a run did to the links: the increase of the counters of both ends, for the
+// degraded cable (index 0) and for the other cable (index 1).
 type effect struct {
 	grown [2]map[string]uint64
-	rtt   [2]float64 // microseconds, the greater of both ends
+	rtt   [2]float64 // round trip in microseconds, the greater of both ends
 	run   traffic.Result
 }
 

@@ -15,13 +15,15 @@ import (
 const (
 	lossShare = .02
 	limitMbit = 40
-	// sigmas is how far a share may be from what was asked for: by chance alone that happens once in two million.
+	// sigmas is the largest allowed distance of a share from the wanted share, in standard
+	// deviations. By chance alone, a larger distance happens once in two million cases.
 	sigmas = 5
 )
 
-// loss degrades with what every kernel has: nftables that drop at random, and token buckets.
+// loss degrades the cable with means that every kernel has: nftables that drop at random, and token
+// buckets.
 func (l *lab) loss() error {
-	if err := l.start("--offload", "off"); err != nil { // so that a rule sees datagrams
+	if err := l.start("--offload", "off"); err != nil { // without offload, a rule sees single datagrams
 		return err
 	}
 	for _, x := range []struct {
@@ -36,7 +38,7 @@ func (l *lab) loss() error {
 	return nil
 }
 
-// in runs a command in a namespace.
+// in runs a command in the namespace of chip i.
 func (l *lab) in(i int, command string) (out []byte, err error) {
 	return out, inside(l.spaces[i], func() error {
 		f := strings.Fields(command)
@@ -48,7 +50,7 @@ func (l *lab) in(i int, command string) (out []byte, err error) {
 	})
 }
 
-// script runs commands in a namespace.
+// script runs commands in the namespace of chip i.
 func (l *lab) script(i int, commands ...string) error {
 	for _, c := range commands {
 		if _, err := l.in(i, c); err != nil {
@@ -58,11 +60,12 @@ func (l *lab) script(i int, commands ...string) error {
 	return nil
 }
 
-// cablePort is the UDP port of the degraded cable at a chip.
+// cablePort returns the UDP port of the degraded cable at chip i.
 func cablePort(i int) int { return portBase + 8 - 8*i }
 
-// within reports an error where got successes of n trials are further from the share than chance has it. spread
-// is by how much the variance is greater than that of single trials.
+// within returns an error if the number of successes "got" in n trials is further from the wanted
+// share than chance explains. The parameter spread is the factor by which the variance is greater
+// than the variance of independent trials.
 func within(what string, got, n uint64, share, spread float64) error {
 	mean, dev := float64(n)*share, sigmas*math.Sqrt(float64(n)*share*(1-share)*spread)
 	if math.Abs(float64(got)-mean) > dev+1 {
@@ -71,32 +74,34 @@ func within(what string, got, n uint64, share, spread float64) error {
 	return nil
 }
 
-// balance compares what the link sent again with what became of it: each copy of a frame that was not needed came
-// behind a gap or twice, or was lost on the way. So the losses are known from the counters of the link alone. What
-// the network dropped beyond them were acknowledgements: they are not sent again, and at most 1-least of all.
+// balance compares the frames that the link sent again with the frames that arrived without need. A
+// frame arrives without need if it comes behind a gap or twice. All other frames sent again replace
+// lost frames, so the counters of the link alone give the number of lost frames. The other
+// datagrams that the network dropped were acknowledgements, which a link does not send again.
+// Acknowledgements may be at most the share 1-least of all dropped datagrams.
 func (e *effect) balance(dropped uint64, least float64) error {
 	g := e.grown[0]
 	lost := float64(g["retransmitted"]) - float64(g["gaps"]+g["duplicates"])
-	const underWay = 10 // frames at the moments of counting
+	const underWay = 10 // frames that may be under way at the moments of counting
 	if lost < least*float64(dropped)-underWay || lost > float64(dropped)+underWay {
 		return fmt.Errorf("%d frames sent again, %d behind gaps, %d twice: %.0f lost, want %.0f to %d", g["retransmitted"], g["gaps"], g["duplicates"], lost, least*float64(dropped), dropped)
 	}
 	return nil
 }
 
-// untouched reports an error where the other cable had to send anything again.
+// untouched returns an error if the other cable had to send any frame again.
 func (e *effect) untouched() error {
 	g := e.grown[1]
 	if g["frames_received"] < 100 {
 		return fmt.Errorf("the other cable carried %d frames only, which shows nothing", g["frames_received"])
 	}
-	if g["gaps"] > 0 || g["retransmitted"] != g["duplicates"] { // a busy machine may let a timer run out, which is no loss
+	if g["gaps"] > 0 || g["retransmitted"] != g["duplicates"] { // on a busy machine a timer may expire without a loss
 		return fmt.Errorf("the other cable has %d retransmissions, %d gaps, %d duplicates", g["retransmitted"], g["gaps"], g["duplicates"])
 	}
 	return nil
 }
 
-// nftLoss drops at random, in a run in which no link goes down.
+// nftLoss drops datagrams at random, in a run in which no link goes down.
 func (l *lab) nftLoss() error {
 	return l.again(func() error {
 		for i := range l.spaces {
@@ -112,7 +117,7 @@ func (l *lab) nftLoss() error {
 	})
 }
 
-// tableless takes all tables away.
+// tableless removes all tables of the packet filter.
 func (l *lab) tableless() error {
 	for i := range l.spaces {
 		if err := l.script(i, "nft delete table inet lab"); err != nil {
@@ -146,7 +151,7 @@ func (l *lab) nftLossOnce() error {
 	return e.untouched()
 }
 
-// nftCounters are the packets of the counters of the table, in order.
+// nftCounters returns the numbers of packets in the counters of the table, in order.
 func (l *lab) nftCounters(i int) (out []uint64, err error) {
 	b, err := l.in(i, "nft -j list table inet lab")
 	if err != nil {
@@ -180,8 +185,10 @@ func (l *lab) nftCounters(i int) (out []uint64, err error) {
 	return out, nil
 }
 
-// limited sends by the first plane only and compares what came with the rate, in each direction: never more, and
-// once in some tries, as a machine with other work may send less than it could, at least a share of it.
+// limited sends on the first plane only, and compares the received rate with the limit in each
+// direction. The received rate must never exceed the limit. In at least one of several tries, the
+// received rate must reach the share "least" of the limit. A machine with other work may send less
+// than it could in a single try.
 func (l *lab) limited(least float64) error {
 	for n := 1; ; n++ {
 		mbit, err := l.limitedOnce()
@@ -224,7 +231,7 @@ func (l *lab) bucket() error {
 	return l.bare()
 }
 
-// bare takes all qdiscs away.
+// bare removes all qdiscs.
 func (l *lab) bare() error {
 	for i := range l.spaces {
 		if err := l.script(i, "tc qdisc del dev eth0 root"); err != nil {
@@ -247,7 +254,8 @@ func (l *lab) tbf() error {
 }
 
 func (l *lab) nftLimit() error {
-	// In datagrams, of 1500 bytes at most: a limit in bytes begins with those of a whole second.
+	// The limit counts datagrams of at most 1500 bytes. A limit in bytes would begin with the bytes
+	// of a whole second.
 	for i := range l.spaces {
 		err := l.script(i, "nft add table inet lab", "nft add chain inet lab in { type filter hook input priority 0 ; }",
 			fmt.Sprintf("nft add rule inet lab in udp dport %d limit rate over %d/second burst 32 packets drop", cablePort(i), limitMbit*1000_000/8/1500))

@@ -1,11 +1,11 @@
-// Command lab runs two chips in two network namespaces with a cable of the
-// kernel between them, degrades it, and asserts what that does to the link and
-// that it does nothing to what programs see.
+// Command lab runs two chips in two network namespaces, with a cable of the kernel between them.
+// The command degrades the cable, and checks the effect on the link. It also checks that programs
+// see no effect.
 //
 //	lab loss TTFABRIC        on this machine: nftables and token buckets (scripts/prove-loss)
 //	/init                    as the first process of a virtual machine: netem (scripts/netem-vm)
 //
-// It needs root. It ends with 0 if everything held.
+// The command needs root. If all checks pass, the command ends with exit code 0.
 package main
 
 import (
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// begun is when the program started, for the lines that it prints.
+// begun is the time at which the program started, for the lines that the program prints.
 var begun = time.Now()
 
 func say(format string, a ...any) {

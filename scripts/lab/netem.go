@@ -14,24 +14,25 @@ import (
 	"ttfabric/node/traffic"
 )
 
-// trial is one impairment of the first cable, both ways, and what it must do.
+// trial is one impairment of the first cable in both directions, and the effect that this
+// impairment must have.
 type trial struct {
 	flags   string
-	planes  int // of the traffic; 0: both cables
+	planes  int // number of planes that the traffic uses; 0: both cables
 	packets int
 	check   func(l *lab, e *effect, k kernelState) error
 }
 
-// kernelState is what 'netem show' says of the first cable, both ends together.
+// kernelState holds what 'netem show' prints about the first cable, both ends together.
 type kernelState struct {
 	Options        string
 	Passed, Lost   uint64
-	ChecksumErrors uint64 // of UDP, of both namespaces
+	ChecksumErrors uint64 // number of UDP checksum errors in both namespaces
 }
 
-// netem degrades with the kernel's netem, by way of the command line.
+// netem degrades cables with the kernel's netem, through the command line.
 func (l *lab) netem() error {
-	l.window = 8 // what is emulated is slow: with more under way it would do little else than send again
+	l.window = 8 // an emulated machine is slow: with more packets under way, it would mostly send frames again
 	if err := l.start(); err != nil {
 		return err
 	}
@@ -80,8 +81,9 @@ func (l *lab) netem() error {
 	return nil
 }
 
-// tries is how often a trial is made in which a link goes down: on an emulated machine that others keep busy a chip may
-// not run for the quarter of a second that means silence, and then the other cable carries the frames of both.
+// tries is the largest number of times that a trial is repeated because a link went down. On an
+// emulated machine that other work keeps busy, a chip may not run for a quarter of a second. The
+// link then counts this time as silence, and the other cable carries the frames of both links.
 const tries = 8
 
 func (l *lab) again(f func() error) error {
@@ -109,7 +111,7 @@ func (l *lab) try(t trial) error {
 	})
 }
 
-// tryOnce sets, sends, compares and resets.
+// tryOnce sets the impairment, sends traffic, compares the effect, and resets the impairment.
 func (l *lab) tryOnce(t trial) error {
 	args := append([]string{"netem", "set", "M0D0:8", "--backend", "kernel"}, strings.Fields(t.flags)...)
 	if _, err := l.run(args...); err != nil {
@@ -157,7 +159,7 @@ func (l *lab) tryOnce(t trial) error {
 	return l.settled()
 }
 
-// kernel asks what the kernel does to the first cable.
+// kernel asks the kernel for its impairment of the first cable.
 func (l *lab) kernel() (k kernelState, err error) {
 	var rows []api.ImpairmentView
 	if err := l.runJSON(&rows, "netem", "show", "all", "--backend", "kernel"); err != nil {
@@ -176,7 +178,8 @@ func (l *lab) kernel() (k kernelState, err error) {
 	return k, nil
 }
 
-// checksumErrors adds up what the namespaces' UDP dropped for a wrong checksum (/proc/net/snmp).
+// checksumErrors returns the number of UDP datagrams that both namespaces dropped for a wrong
+// checksum (/proc/net/snmp).
 func (l *lab) checksumErrors() (sum uint64, err error) {
 	for i := range l.spaces {
 		b, err := l.in(i, "/init snmp")
@@ -192,7 +195,7 @@ func (l *lab) checksumErrors() (sum uint64, err error) {
 	return sum, nil
 }
 
-// pings are round trips over one cable, in milliseconds.
+// pings holds figures of round trips over one cable, in milliseconds.
 type pings struct{ p50, max float64 }
 
 func (l *lab) ping(plane int) (p pings, err error) {
@@ -210,7 +213,9 @@ func (l *lab) ping(plane int) (p pings, err error) {
 	return pings{v[0].P50 / 1e3, v[0].Max / 1e3}, nil
 }
 
-// trips reports an error where the round trips of the first cable are out of bounds, in milliseconds, or those of the other are not fast.
+// trips measures round trips over both cables. If the round trips of the first cable are not
+// between low and high, in milliseconds, trips returns an error. If the round trips of the other
+// cable are not fast, trips also returns an error.
 func (l *lab) trips(low, high float64) (pings, error) {
 	slow, err := l.ping(0)
 	if err != nil {
@@ -227,19 +232,21 @@ func (l *lab) trips(low, high float64) (pings, error) {
 	return slow, nil
 }
 
-// data is how many data frames were sent, those that were sent again among them.
+// data returns the number of data frames sent, including frames that were sent again.
 func (e *effect) data() uint64 {
 	g := e.grown[0]
 	return g["frames_sent"] - g["updates_sent"] - g["hellos_sent"]
 }
 
-// slack is what a loaded, emulated machine adds to a round trip, in milliseconds.
+// slack is the time that a loaded, emulated machine adds to a round trip, in milliseconds.
 const slack = 80
 
-// bare are trials without super-packets, where nothing is split and netem's wrong bits lie anywhere in a frame.
+// bare lists trials without super-packets. In these trials nothing is split, and the wrong bits of
+// netem can lie anywhere in a frame.
 var bare = []trial{
 	{"--corruption 3%", 0, 800, func(_ *lab, e *effect, k kernelState) error {
-		// UDP's checksum finds a wrong bit of its header and of what it carries; of those before, IP's does, or they are no harm.
+		// The UDP checksum finds a wrong bit in the UDP header and in the payload. For the headers
+		// before UDP, the IP checksum finds the wrong bit, or the wrong bit does no harm.
 		bad := e.grown[0]["bad"] + k.ChecksumErrors
 		if n := float64(k.Passed) * .03; float64(bad) < .5*n {
 			return fmt.Errorf("%d of %d were found to be wrong, want about %.0f", bad, k.Passed, n)
@@ -286,7 +293,8 @@ var trials = []trial{
 		return e.balance(k.Lost, .5)
 	}},
 	{"--loss-gemodel 1%,20%", 0, 1000, func(_ *lab, e *effect, k kernelState) error {
-		// In the bad state for 0.01/(0.01+0.2) of the time; one datagram tells of the next with 1-0.01-0.2.
+		// The model is in the bad state for the share 0.01/(0.01+0.2) of the time. The correlation
+		// of one datagram with the next is 1-0.01-0.2.
 		const share, memory = .01 / .21, .79
 		if err := within("lost", k.Lost, k.Lost+k.Passed, share, (1+memory)/(1-memory)); err != nil {
 			return err
@@ -307,8 +315,10 @@ var trials = []trial{
 		return e.balance(k.Lost, 1)
 	}},
 	{"--corruption 3%", 0, 1000, func(_ *lab, e *effect, k kernelState) error {
-		// netem turns a bit of what lies in one piece (net/sched/sch_netem.c: skb_headlen): of a super-packet that was
-		// split these are the headers. So kernels drop it, but for the source address of the MAC header, six bytes of 42.
+		// The kernel's netem turns a bit of the linear part of a packet (net/sched/sch_netem.c:
+		// skb_headlen). For a super-packet that was split, the linear part is the headers. Kernels
+		// therefore drop the packet, unless the bit lies in the source address of the MAC header,
+		// which is six bytes of 42.
 		g := e.grown[0]
 		lost, n := g["retransmitted"]-g["gaps"]-g["duplicates"], e.data()
 		if float64(lost) < .6*.03*float64(n) {
@@ -319,7 +329,7 @@ var trials = []trial{
 	{"--rate 10Mbit", 1, 400, func(_ *lab, e *effect, k kernelState) error {
 		mbit := float64(400/2*4096) * 8 / e.run.Seconds / 1e6
 		say("   %.1f Mbit/s of payload each way", mbit)
-		if mbit > 10 || mbit < 1 { // an emulated machine that others keep busy sends less than it may
+		if mbit > 10 || mbit < 1 { // an emulated machine that other work keeps busy sends less than the limit allows
 			return fmt.Errorf("%.1f Mbit/s came through, want 1 to 10", mbit)
 		}
 		return e.balance(k.Lost, .5)
@@ -338,7 +348,9 @@ var trials = []trial{
 	}},
 }
 
-// rounds are what else a user does: change one thing of many, impair two cables of one interface, let it end by itself, and reset after a crash.
+// rounds tries what else a user does. It changes one option of an impairment, and impairs two
+// cables of one interface. It lets an impairment end by itself, and resets the cables after a
+// crash.
 func (l *lab) rounds() error {
 	steps := []struct{ what, args, want string }{
 		{"set", "set M0D0:8 --delay 10ms --loss 1%", "delay=10ms,loss=1%"},
@@ -373,7 +385,7 @@ func (l *lab) rounds() error {
 	if err := l.interrupted(); err != nil {
 		return err
 	}
-	l.stop() // kill -9: nobody is left who knows what was done
+	l.stop() // kill -9: no process remains that knows the impairment
 	for i, space := range l.spaces {
 		if _, err := l.run("netem", "reset", "--backend", "kernel", "--netns", space); err != nil {
 			return fmt.Errorf("reset after a crash: %w", err)
@@ -390,7 +402,7 @@ func (l *lab) rounds() error {
 	return nil
 }
 
-// interrupted has Ctrl-C end a command that waits to take back what it did.
+// interrupted ends a command with Ctrl-C while the command waits to take back its impairment.
 func (l *lab) interrupted() error {
 	var cmd *exec.Cmd
 	err := inside(l.spaces[0], func() error {
@@ -418,7 +430,7 @@ func (l *lab) interrupted() error {
 	return nil
 }
 
-// rootQdisc is the kind of eth0's root qdisc.
+// rootQdisc returns the kind of the root qdisc of eth0.
 func rootQdisc() (string, error) {
 	link, err := netlink.LinkByName("eth0")
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	failed = "netem-vm: failed"
 )
 
-// runVM is the first process of a virtual machine whose root is an initramfs
-// with this program, ttfabric, the test of node/netem, and modules.
+// runVM is the first process of a virtual machine. The root of this machine is an initramfs with
+// this program, ttfabric, the test of node/netem, and kernel modules.
 func runVM() {
 	err := prepareVM()
 	if err == nil {
@@ -52,7 +52,7 @@ func stream(name string, args ...string) error {
 	return cmd.Run()
 }
 
-// prepareVM mounts what programs expect, and loads the modules.
+// prepareVM mounts the file systems that programs expect, and loads the modules.
 func prepareVM() error {
 	for _, m := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"}} {
 		if err := errors.Join(os.MkdirAll(m[1], 0o755), unix.Mount(m[0], m[1], m[0], 0, "")); err != nil {
@@ -66,7 +66,7 @@ func prepareVM() error {
 	if err != nil || len(files) == 0 {
 		return fmt.Errorf("there are no modules: %w", err)
 	}
-	// A module that needs another finds it loaded in a later round.
+	// If a module needs another module, a later round loads the first module.
 	for len(files) > 0 {
 		var left, why []string
 		for _, f := range files {

@@ -2,21 +2,22 @@ package fault
 
 import "math/bits"
 
-// dice gives the same random numbers as math/rand/v2.PCG, draw for draw, and can postpone draws. It
-// skips draws whose value does not matter, and makes up for them at the next draw whose value does.
-// Making up takes the time of a few draws, however many were postponed.
+// dice gives the same random numbers as math/rand/v2.PCG, draw for draw, and can postpone draws. If
+// the value of a draw does not matter, dice postpones the draw. dice makes the postponed draws at
+// the next draw whose value matters. To do so takes the time of a few draws, however many draws
+// were postponed.
 type dice struct {
 	hi, lo uint64 // the state: a linear congruential generator of 128 bits
-	off    uint64 // draws that were postponed
+	off    uint64 // number of postponed draws
 }
 
-// The generator's step is a multiplication and an addition, modulo 2¹²⁸.
+// pcgStep is the generator's step: a multiplication and an addition, modulo 2¹²⁸.
 var pcgStep = step{mul: [2]uint64{2549297995355413924, 4865540595714422341}, add: [2]uint64{6364136223846793005, 1442695040888963407}}
 
 // pcgMix is the multiplier of the output function DXSM.
 const pcgMix = 0xda942042e4dd58b5
 
-// step is x·mul + add, high word first.
+// step is x·mul + add. Each value has its high word first.
 type step struct{ mul, add [2]uint64 }
 
 func (s *step) apply(hi, lo uint64) (uint64, uint64) {
@@ -52,7 +53,7 @@ func (d *dice) catchUp() {
 		if d.off&1 != 0 {
 			d.hi, d.lo = s.apply(d.hi, d.lo)
 		}
-		// the step s applied twice: x·mul² + (add·mul + add)
+		// The step s applied twice is x·mul² + (add·mul + add).
 		s.add[0], s.add[1] = s.apply(s.add[0], s.add[1])
 		s.mul[0], s.mul[1] = mul128(s.mul[0], s.mul[1], s.mul)
 	}

@@ -4,16 +4,16 @@ import (
 	"fmt"
 )
 
-// Kind says what was done on purpose.
+// Kind says which fault somebody injected or ended.
 type Kind uint8
 
-// The kinds. Those from FaultKilled on are done to another chip's process, and
-// told by who does them.
+// The kinds of faults. The kinds from KindKilled on concern another chip's process. Whoever
+// injects such a fault reports the fault.
 const (
-	KindSet      Kind = iota // a port's impairment was changed
-	KindReset                // and taken away
-	KindCut                  // a port sends nothing any more
-	KindRestored             // and sends again
+	KindSet      Kind = iota // the impairment of a port changed
+	KindReset                // the impairment of a port was removed
+	KindCut                  // a port stopped sending
+	KindRestored             // a port sends again after a cut
 	KindKilled
 	KindPaused
 	KindResumed
@@ -24,7 +24,7 @@ const (
 
 var kindNames = [numKinds]string{"set", "reset", "cut", "restored", "killed", "paused", "resumed", "restarted", "removed"}
 
-// String is the kind in one word.
+// String returns the kind in one word.
 func (k Kind) String() string { return kindNames[k] }
 
 // MarshalText writes the kind for JSON.

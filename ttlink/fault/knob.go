@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Knob is one option as people name and write it: as a flag, as a key of a declaration, or as a
-// word of an event.
+// Knob is one option in the form in which people name and write the option: as a flag, as a key of
+// a declaration, or as a word of an event.
 type Knob struct {
-	Name string // as in containerlab and tc-netem(8)
+	Name string // name of the option, as in containerlab and tc-netem(8)
 	Help string
 	set  func(*Options, string) error
-	text func(*Options) string // "" while the option does nothing
+	text func(*Options) string // returns the value in text form; "" while the option has no effect
 }
 
 // Knobs are the options that people set.
 //
-// A share is a percentage, with or without the sign, as in tc-netem(8) and containerlab: both 0.1%
-// and 0.1 mean one datagram in a thousand.
+// A share is a percentage, with or without the percent sign, as in tc-netem(8) and containerlab.
+// Both 0.1% and 0.1 mean one datagram in a thousand.
 var Knobs = []Knob{
 	durationKnob("delay", "time added to each datagram, such as 10ms", func(o *Options) *time.Duration { return &o.Delay }),
 	durationKnob("jitter", "by how much the delay may be longer or shorter, such as 2ms", func(o *Options) *time.Duration { return &o.Jitter }),
@@ -34,8 +34,8 @@ var Knobs = []Knob{
 	shareKnob("reorder", "share of datagrams held back for up to 2ms, so that others overtake them", func(o *Options) *float64 { return &o.Reorder }),
 }
 
-// Text is the knob's setting in o, in the form that [ParseChange] reads. Text is "" while the knob
-// does nothing.
+// Text returns the knob's setting in o, in the form that [ParseChange] reads. While the knob has no
+// effect, Text returns "".
 func (k *Knob) Text(o Options) string { return k.text(&o) }
 
 func knob(name string) *Knob {
@@ -55,8 +55,8 @@ func knobNames() string {
 	return strings.Join(names, ", ")
 }
 
-// String lists the options that do something, in the form that [ParseChange] reads. String is "" if
-// no option does anything.
+// String lists the options that have an effect, in the form that [ParseChange] reads. If no option
+// has an effect, String returns "".
 func (o Options) String() string {
 	var out []string
 	for _, k := range Knobs {
@@ -67,11 +67,11 @@ func (o Options) String() string {
 	return strings.Join(out, ",")
 }
 
-// Change names new values of some knobs; the others stay as they are.
+// Change names new values of some knobs. The other knobs keep their values.
 type Change map[string]string
 
-// ParseChange reads "delay=10ms,loss=1%". A value may contain commas: a part without "=" belongs to
-// the knob before it.
+// ParseChange reads a text such as "delay=10ms,loss=1%". A value may contain commas. A part without
+// "=" belongs to the knob before the part.
 func ParseChange(s string) (Change, error) {
 	c := Change{}
 	last := ""
@@ -93,7 +93,8 @@ func ParseChange(s string) (Change, error) {
 	return c, err
 }
 
-// Apply returns o with the change made. The error names the bad knob or value.
+// Apply returns the options o with the new values of the change. The error names the bad knob or
+// value.
 func (c Change) Apply(o Options) (Options, error) {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		k := knob(name)
@@ -147,13 +148,14 @@ func parseShare(s string) (float64, error) {
 	return v / 100, nil
 }
 
-// shareDigits is the precision of a percentage. That precision hides the errors of binary
-// fractions.
+// shareDigits is the number of significant digits of a percentage. With this precision, the errors
+// of binary fractions do not show.
 const shareDigits = 9
 
 func shareText(v float64) string { return strconv.FormatFloat(v*100, 'g', shareDigits, 64) + "%" }
 
-// setBurst reads tc-netem(8)'s "gemodel P [R [1-H [1-K]]]". "0" switches bursts off.
+// setBurst reads the syntax of tc-netem(8): "gemodel P [R [1-H [1-K]]]". The value "0" switches
+// bursts off.
 func setBurst(o *Options, s string) error {
 	words := strings.Split(s, ",")
 	if len(words) > 4 {
@@ -191,17 +193,17 @@ func burstText(o *Options) string {
 	return strings.Join([]string{shareText(b.ToBad), shareText(b.ToGood), shareText(b.LossBad), shareText(b.LossGood)}, ",")
 }
 
-// Units of a rate, largest first.
+// rateUnits are the units of a rate, the largest unit first.
 var rateUnits = []struct {
 	name string
-	bits int64 // per second
+	bits int64 // bits per second in one unit
 }{{"Tbit", 1e12}, {"Gbit", 1e9}, {"Mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
 
 // MaxRate is the highest limit of a rate, in bits per second.
 const MaxRate = 1e15
 
 func setRate(o *Options, s string) error {
-	number, bits := s, int64(1e3) // containerlab's unit
+	number, bits := s, int64(1e3) // without a unit, the number is in containerlab's unit
 	for _, u := range rateUnits {
 		if n := len(s) - len(u.name); n > 0 && strings.EqualFold(s[n:], u.name) {
 			number, bits = s[:n], u.bits

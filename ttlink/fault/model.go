@@ -1,9 +1,9 @@
-// Package fault is a model of what a network does to datagrams: delay, loss, bursts, duplication,
-// reordering, corruption, limited rate, and a cut. The model is seeded and holds no clock. So the
+// Package fault models the faults of a network: delay, loss, bursts, duplication, reordering,
+// corruption, limited rate, and a cut. The model has a seed and holds no clock. For that reason the
 // same seed and the same datagrams give the same faults in the simulator, in tests, and around a
 // live transport.
 //
-// Where Linux's netem (tc-netem(8)) has an option, the option here has the same name and meaning.
+// If Linux's netem (tc-netem(8)) has an option, the option here has the same name and meaning.
 package fault
 
 import (
@@ -14,42 +14,43 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// DefaultReorderSpan is how long a reordered datagram is held back at most, if Options does not
-// say.
+// DefaultReorderSpan is the longest time for which the model holds a reordered datagram back.
+// DefaultReorderSpan applies if Options gives no time.
 const DefaultReorderSpan = 2 * time.Millisecond
 
-// DefaultQueue is how many bytes may wait for a limited rate, if Options does not say.
+// DefaultQueue is how many bytes may wait for a limited rate. DefaultQueue applies if Options gives
+// no size.
 const DefaultQueue = 1 << 20
 
 // MaxDelay is the largest delay, jitter or reorder span.
 const MaxDelay = time.Minute
 
-// Options says what a [Model] does, in one direction. The zero Options passes every datagram on at
-// once. Probabilities are from 0 to 1, per datagram.
+// Options says what faults a [Model] injects in one direction. With the zero Options, the Model
+// passes every datagram on at once. Probabilities are from 0 to 1 and apply to each datagram.
 type Options struct {
 	Delay       time.Duration // added to each datagram
-	Jitter      time.Duration // makes Delay longer or shorter by up to this much, evenly distributed; may reorder
-	Loss        float64       // lost, each datagram independently
-	Duplicate   float64       // sent twice
-	Reorder     float64       // held back, so that later datagrams overtake
-	ReorderSpan time.Duration // longest time to hold back; 0 for DefaultReorderSpan
-	Corrupt     float64       // one to three bits flipped
-	Burst       Burst         // loss in bursts, beside Loss
-	Rate        int64         // bits per second; 0 for no limit
-	Queue       int           // bytes that may wait for Rate before datagrams are dropped; 0 for DefaultQueue
+	Jitter      time.Duration // longest time by which a delay is longer or shorter than Delay, evenly distributed; may reorder datagrams
+	Loss        float64       // probability to lose a datagram, each independently
+	Duplicate   float64       // probability to send a datagram twice
+	Reorder     float64       // probability to hold a datagram back; later datagrams then overtake it
+	ReorderSpan time.Duration // longest time to hold a datagram back; 0 for DefaultReorderSpan
+	Corrupt     float64       // probability to flip one to three bits of a datagram
+	Burst       Burst         // loss in bursts, in addition to Loss
+	Rate        int64         // limit of the rate in bits per second; 0 for no limit
+	Queue       int           // bytes that may wait for Rate; the model drops further datagrams; 0 for DefaultQueue
 }
 
 // Burst is the Gilbert-Elliott model of loss: a channel that changes between a
 // good and a bad state (E. N. Gilbert, "Capacity of a Burst-Noise Channel",
 // 1960). The zero Burst never leaves the good state.
 type Burst struct {
-	ToBad    float64 // probability per datagram to turn bad
-	ToGood   float64 // probability per datagram to turn good again; must be above 0 if ToBad is
-	LossGood float64 // loss while good
-	LossBad  float64 // loss while bad
+	ToBad    float64 // probability per datagram to change to the bad state
+	ToGood   float64 // probability per datagram to change to the good state; must be above 0 if ToBad is above 0
+	LossGood float64 // probability to lose a datagram in the good state
+	LossBad  float64 // probability to lose a datagram in the bad state
 }
 
-// Valid reports the first option that is out of range.
+// Valid returns an error that names the first option that is out of range.
 func (o *Options) Valid() error {
 	for _, p := range []struct {
 		name string
@@ -92,7 +93,7 @@ type Outcome struct {
 type Fate struct {
 	At      mono.Time
 	flipped [maxFlips]int // bits of the datagram, by number
-	flips   int           // how many of these count
+	flips   int           // number of entries of flipped that are in use
 }
 
 // maxFlips is the largest number of bits that are flipped in one datagram.
@@ -108,19 +109,19 @@ func (f *Fate) Append(b, datagram []byte) []byte {
 	return b
 }
 
-// Counts says what a model has done. The counts only grow.
+// Counts says how many faults a model has injected. The counts never decrease.
 type Counts struct {
 	Passed     uint64 // datagrams that arrived, at least once
-	Lost       uint64 // by Loss
-	BurstLost  uint64 // by Burst
-	CutOff     uint64 // while cut
-	Overflowed uint64 // by Rate and Queue
+	Lost       uint64 // datagrams lost because of Loss
+	BurstLost  uint64 // datagrams lost because of Burst
+	CutOff     uint64 // datagrams lost while the cable was cut
+	Overflowed uint64 // datagrams lost because of Rate and Queue
 	Duplicated uint64
 	Reordered  uint64
 	Corrupted  uint64
 }
 
-// Since is the difference of c to the earlier counts before.
+// Since returns the difference between c and the earlier counts in before.
 func (c Counts) Since(before Counts) Counts {
 	return Counts{c.Passed - before.Passed, c.Lost - before.Lost, c.BurstLost - before.BurstLost, c.CutOff - before.CutOff,
 		c.Overflowed - before.Overflowed, c.Duplicated - before.Duplicated, c.Reordered - before.Reordered, c.Corrupted - before.Corrupted}
@@ -133,7 +134,7 @@ type Model struct {
 	dice   dice
 	rng    *rand.Rand // draws from dice
 	cut    bool
-	bad    bool      // state of the burst model
+	bad    bool      // the burst model is in the bad state
 	free   mono.Time // when the limited rate has sent all waiting datagrams
 	counts Counts
 	fates  [2]Fate
@@ -183,9 +184,9 @@ func (m *Model) IsCut() bool { return m.cut }
 // Counts returns the counters.
 func (m *Model) Counts() Counts { return m.counts }
 
-// Apply sends one datagram into the cable at now and returns what arrives: nothing, the datagram,
-// or the datagram twice. The slice is valid until the next call. The copies in it stay valid. An
-// outcome may have an earlier instant than those of previous calls.
+// Apply sends one datagram into the cable at the instant now. Apply returns what arrives: nothing,
+// the datagram, or the datagram twice. The slice is valid until the next call. The copies in the
+// slice stay valid. An outcome may have an earlier instant than the outcomes of previous calls.
 func (m *Model) Apply(now mono.Time, datagram []byte) []Outcome {
 	fates := m.Send(now, len(datagram))
 	if fates == nil {
@@ -197,11 +198,11 @@ func (m *Model) Apply(now mono.Time, datagram []byte) []Outcome {
 	return m.out[:len(fates)]
 }
 
-// plainRolls is how many random numbers are drawn for a datagram to which nothing happens: for two
-// of bursts, loss, reordering, corruption and duplication.
+// plainRolls is how many random numbers the model draws for a datagram without a fault. Bursts take
+// two numbers. Loss, reordering, corruption and duplication take one number each.
 const plainRolls = 6
 
-// Send is [Model.Apply] for a datagram of n bytes that the caller copies himself with
+// Send does the same as [Model.Apply] for a datagram of n bytes that the caller copies with
 // [Fate.Append]. The slice is valid until the next call.
 func (m *Model) Send(now mono.Time, n int) []Fate {
 	if m.plain && !m.cut {
@@ -252,7 +253,7 @@ func (m *Model) lose() bool {
 	return true
 }
 
-// queue returns when a datagram of n bytes has left at the limited rate.
+// queue returns when a datagram of n bytes has left the queue at the limited rate.
 func (m *Model) queue(now mono.Time, n int) (mono.Time, bool) {
 	if m.opts.Rate == 0 {
 		return now, true
@@ -300,8 +301,8 @@ func (m *Model) one(f *Fate, leaves mono.Time, n int) {
 	}
 }
 
-// roll reports true with probability p. roll draws a number for 0 and 1 too. So changing one option
-// does not change the random numbers of the others.
+// roll reports true with probability p. roll draws a number even if p is 0 or 1. For that reason
+// changing one option does not change the random numbers of the other options.
 func (m *Model) roll(p float64) bool {
 	if p == 0 {
 		m.dice.off++ // nobody needs the value

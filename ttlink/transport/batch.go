@@ -7,13 +7,13 @@ import (
 
 const (
 	batchMessages = 8        // messages of one receive call
-	messageBytes  = 64 << 10 // bytes of each message: no UDP datagram, and so no super-packet, is longer
+	messageBytes  = 64 << 10 // bytes of each message; no UDP datagram and therefore no super-packet is longer
 )
 
 // Super is a super-packet: consecutive datagrams of one sender in one buffer.
 type Super struct {
 	Data []byte // not empty
-	Seg  int    // bytes of each datagram; the last may be shorter
+	Seg  int    // bytes of each datagram; the last datagram may be shorter
 	From netip.AddrPort
 }
 
@@ -26,9 +26,10 @@ func (s *Super) Each(f func(datagram []byte)) {
 	f(d[:len(d):len(d)])
 }
 
-// Batch is what one [Port.Recv] returns. The zero value is ready for use. A Batch should be used
-// again. While it holds datagrams, it borrows its memory from a pool, so a port on which nothing
-// comes holds no memory. Everything that a Batch hands out is valid until the next Recv into it.
+// Batch holds the datagrams that one [Port.Recv] returns. The zero value is ready for use. The
+// caller should use a Batch again. While a Batch holds datagrams, the Batch borrows its memory from
+// a pool. A port without traffic therefore holds no memory. All data that a Batch hands out is
+// valid until the next Recv into the Batch.
 type Batch struct {
 	_      noCopy
 	block  *block
@@ -40,7 +41,7 @@ type Batch struct {
 // block is a batch's memory.
 type block [batchMessages][messageBytes]byte
 
-// blocks are the memory blocks that are not in use. The garbage collector frees those that are
+// blocks holds the memory blocks that are not in use. The garbage collector frees blocks that are
 // unused for a while.
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
@@ -50,7 +51,7 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// Supers are the super-packets in the order of arrival. A wrapper may change the slice and its
+// Supers returns the super-packets in the order of arrival. A wrapper may change the slice and its
 // datagrams in place.
 func (b *Batch) Supers() []Super { return b.supers[:b.n] }
 
@@ -61,7 +62,7 @@ func (b *Batch) Each(f func(datagram []byte)) {
 	}
 }
 
-// Len is the number of datagrams.
+// Len returns the number of datagrams.
 func (b *Batch) Len() int {
 	n := 0
 	for i := range b.n {
@@ -71,8 +72,8 @@ func (b *Batch) Len() int {
 	return n
 }
 
-// Reset empties b and gives its memory back. Like [Batch.Append], it is for code that fills batches
-// itself.
+// Reset empties b and gives the memory of b back. Reset and [Batch.Append] are for code that itself
+// fills batches.
 func (b *Batch) Reset() {
 	b.n = 0
 	if b.block != nil {

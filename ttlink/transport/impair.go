@@ -14,12 +14,14 @@ import (
 // The port drops further datagrams.
 const MaxDelayed = 64 << 20
 
-// Impaired is a port that does to sent datagrams what a bad network would do. An Impaired does not
-// change received datagrams: wrap both ends to impair both directions.
+// Impaired is a port that injects the faults of a bad network into the datagrams that it sends. An
+// Impaired does not change received datagrams. To impair both directions, wrap the ports at both
+// ends.
 //
 // The port draws random numbers for each datagram of a run separately. The datagrams of a run that
 // are neither lost nor delayed go on as one run. Delayed datagrams of one size that fall due
-// together form a run again. So delay and rate limits cost most of what segmentation offload gains.
+// together form a run again. With delay and rate limits, the port therefore loses most of the gain
+// of segmentation offload.
 type Impaired struct {
 	Port
 	start time.Time
@@ -27,7 +29,7 @@ type Impaired struct {
 	mu      sync.Mutex
 	model   *fault.Model
 	queue   delayed
-	bytes   int // in queue
+	bytes   int // bytes of the datagrams in queue
 	n       int
 	full    uint64
 	scratch []byte
@@ -70,16 +72,17 @@ func (i *Impaired) Cut(on bool) {
 	i.model.Cut(on)
 }
 
-// Watch calls see for each datagram that is handed to Send, with the datagram as it was handed
-// over, and with its fate. Send makes the call and waits for it to return. A nil see ends the
-// watch.
+// Watch makes Send call see for each datagram that a caller hands to Send. The function see gets
+// the datagram as the caller handed it over, and the datagram's fate. Send waits for see to return.
+// A nil see ends the watch.
 func (i *Impaired) Watch(see func(Tapped)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.watch = see
 }
 
-// Counts says what was done to datagrams, and how many were dropped because too many waited.
+// Counts returns how many faults the port has injected. Counts also returns how many datagrams the
+// port dropped because too many waited.
 func (i *Impaired) Counts() (c fault.Counts, dropped uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -100,7 +103,7 @@ func (i *Impaired) Send(data []byte, seg int) (int, error) {
 	}
 	now := mono.Time(time.Since(i.start))
 	i.scratch = i.scratch[:0]
-	whole := 0 // bytes of scratch in datagrams of seg bytes; after these come copies of a short last datagram
+	whole := 0 // bytes of scratch in datagrams of seg bytes; copies of a short last datagram follow
 	for b := data; len(b) > 0; b = b[min(seg, len(b)):] {
 		d := b[:min(seg, len(b))]
 		before, full := i.model.Counts(), i.full
@@ -136,7 +139,7 @@ func (i *Impaired) Send(data []byte, seg int) (int, error) {
 	return n, nil
 }
 
-// wait is how long the first outcome waits.
+// wait returns how long the first outcome waits.
 func wait(now mono.Time, outcomes []fault.Outcome) (d time.Duration) {
 	for n, o := range outcomes {
 		if w := o.At.Sub(now); n == 0 || w < d {

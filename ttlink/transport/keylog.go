@@ -11,8 +11,9 @@ import (
 const MaxKeyLog = 4 << 20
 
 // KeyLog keeps the secrets of TLS connections, in the lines of NSS's key log format, for people who
-// read captured traffic. A transport gets a KeyLog only if somebody asks for one, since whoever has
-// it can read all traffic. A KeyLog is safe for concurrent use. A nil KeyLog keeps nothing.
+// read captured traffic. Whoever has a KeyLog can read all traffic. For that reason a transport
+// gets a KeyLog only if somebody asks for a KeyLog. A KeyLog is safe for concurrent use. A nil
+// KeyLog keeps nothing.
 type KeyLog struct {
 	mu    sync.Mutex
 	lines []byte
@@ -20,7 +21,7 @@ type KeyLog struct {
 	subs  []*func(line []byte)
 }
 
-// Write takes whole lines, as tls.Config.KeyLogWriter gets them. Write never fails.
+// Write takes whole lines in the form that tls.Config.KeyLogWriter gets. Write never fails.
 func (k *KeyLog) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -37,7 +38,7 @@ func (k *KeyLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Lines are all lines so far, each with its end of line.
+// Lines returns all lines that the log has now, each with its end of line.
 func (k *KeyLog) Lines() []byte {
 	if k == nil {
 		return nil
@@ -60,9 +61,10 @@ func (k *KeyLog) Since(n int) ([]byte, int) {
 	return bytes.Clone(k.lines[from:]), end
 }
 
-// Subscribe calls f with all lines so far, if there are any, and then with each new line. Lines
-// come in order and once, until the returned function is called. f must not block, keep its
-// argument, or call the KeyLog. f gets a line before any datagram that needs it.
+// Subscribe calls f with all lines that the log has now, if there are any, and then with each new
+// line. Lines come in order and once, until the caller calls the returned function. f must not
+// block, keep its argument, or call the KeyLog. f gets a line before any datagram is sent that can
+// only be read with the line.
 func (k *KeyLog) Subscribe(f func(lines []byte)) (cancel func()) {
 	if k == nil {
 		return func() {}

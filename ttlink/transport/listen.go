@@ -8,12 +8,13 @@ import (
 	"syscall"
 )
 
-// unknownMTU is used if no interface tells its MTU, in bytes: that of ethernet (RFC 894).
+// unknownMTU is the MTU of ethernet, in bytes (RFC 894). unknownMTU applies if no interface states
+// its MTU.
 const unknownMTU = 1500
 
-// bind opens the socket. Its family is only that of the address. A wildcard address would otherwise
-// open a socket of both families, whose IPv4 peers look like IPv6 peers. The error names the
-// address and a remedy.
+// bind opens a socket of the address's family only. Otherwise a wildcard address would open a
+// socket of both families, whose IPv4 peers look like IPv6 peers. The error names the address and a
+// remedy.
 func bind(local netip.AddrPort) (*net.UDPConn, error) {
 	network := "udp4"
 	if local.Addr().Is6() {
@@ -26,7 +27,7 @@ func bind(local netip.AddrPort) (*net.UDPConn, error) {
 	case errors.Is(err, syscall.EADDRINUSE) && local.Port() == 0:
 		return nil, fmt.Errorf("UDP port %s: this machine has no free port left; widen net.ipv4.ip_local_port_range or stop other programs: %w", local, err)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("UDP port %s is taken by another process; choose another --port-base or stop it: %w", local, err)
+		return nil, fmt.Errorf("UDP port %s is taken by another process; choose another --port-base, or stop that process: %w", local, err)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return nil, fmt.Errorf("UDP port %s is reserved for privileged users; choose a --port-base from 1024: %w", local, err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
@@ -37,25 +38,26 @@ func bind(local netip.AddrPort) (*net.UDPConn, error) {
 	return nil, fmt.Errorf("UDP port %s cannot be opened: %w", local, err)
 }
 
-// localAddr is the address that the socket got.
+// localAddr returns the address that the socket got.
 func localAddr(conn *net.UDPConn) netip.AddrPort {
 	a := conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// checkPeer returns the address in its shortest form, or an error that says what is wrong with it.
+// checkPeer returns the peer's address, or an error that says what is wrong with the peer's
+// address. An IPv4 address that is written as an IPv6 address becomes an IPv4 address.
 func checkPeer(local, peer netip.AddrPort) (netip.AddrPort, error) {
 	peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
 	switch {
 	case !peer.IsValid(), peer.Port() == 0, peer.Addr().IsUnspecified(), peer.Addr().IsMulticast():
 		return peer, fmt.Errorf("UDP port %s: peer %s: want the address and port of one machine", local, peer)
 	case peer.Addr().Is6() != local.Addr().Is6():
-		return peer, fmt.Errorf("UDP port %s cannot reach %s: one is IPv4 and the other IPv6; let both chips listen on the same", local, peer)
+		return peer, fmt.Errorf("UDP port %s cannot reach %s: one address is IPv4 and the other IPv6; let both chips listen on IPv4, or both on IPv6", local, peer)
 	}
 	return peer, nil
 }
 
-// payloadOf is the largest datagram that fits into an MTU, both in bytes.
+// payloadOf returns the largest datagram that fits into an MTU, both in bytes.
 func payloadOf(mtu int, a netip.Addr) int {
 	overhead := ipv4Overhead
 	if a.Is6() {
@@ -64,8 +66,8 @@ func payloadOf(mtu int, a netip.Addr) int {
 	return max(1, min(mtu-overhead, MaxDatagram))
 }
 
-// interfaceMTU is the MTU of the interface with the address, in bytes. For a wildcard address it is
-// the smallest MTU of the interfaces that lead out of the machine.
+// interfaceMTU returns the MTU of the interface with the address, in bytes. For a wildcard address,
+// interfaceMTU returns the smallest MTU of the interfaces that lead out of the machine.
 func interfaceMTU(a netip.Addr) int {
 	ifs, err := net.Interfaces()
 	if err != nil {
@@ -95,8 +97,8 @@ func interfaceMTU(a netip.Addr) int {
 	return least
 }
 
-// Bind opens a UDP socket as [Listen] does, for transports that have a socket of their own. The
-// error names the address and a remedy.
+// Bind opens a UDP socket as [Listen] does, for a transport that reads and writes the socket itself. The error names the
+// address and a remedy.
 func Bind(local netip.AddrPort) (*net.UDPConn, error) {
 	if !local.IsValid() {
 		return nil, fmt.Errorf("UDP port: no local address: name one, such as 127.0.0.1:0")
@@ -104,8 +106,8 @@ func Bind(local netip.AddrPort) (*net.UDPConn, error) {
 	return bind(netip.AddrPortFrom(local.Addr().Unmap(), local.Port()))
 }
 
-// Route is the largest UDP datagram, in bytes, that this machine's route from a local address to a
-// peer takes without fragmentation. The error says why the address cannot be a peer.
+// Route returns the largest UDP datagram, in bytes, that this machine's route from a local address
+// to a peer takes without fragmentation. The error says why the address cannot be a peer.
 func Route(local, peer netip.AddrPort) (int, error) {
 	p, err := Listen(Options{Local: netip.AddrPortFrom(local.Addr(), 0)})
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Limits of a memory port's queue. Datagrams beyond them are lost, as with a socket's buffer.
+// Limits of a memory port's queue. The port loses datagrams beyond these limits, like a socket
+// whose buffer is full.
 const (
 	memoryQueue = 4096          // datagrams
 	memoryBytes = DefaultBuffer // bytes
@@ -32,8 +33,8 @@ func NewPair() (a, b Port) {
 	return m.Listen(), m.Listen()
 }
 
-// Listen opens a port with an address of its own. A Memory has room for 65,535 ports, including
-// closed ones.
+// Listen opens a port with an address of its own. A Memory has room for 65,535 ports. Closed ports
+// also count.
 func (m *Memory) Listen() Port {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,7 +63,7 @@ type memoryPort struct {
 	cond   sync.Cond // signalled when a datagram was queued, or the port was closed
 	queue  []memoryDatagram
 	head   int // index of the first datagram of the queue
-	bytes  int // in the queue
+	bytes  int // bytes of the datagrams in the queue
 	free   [][]byte
 	closed bool
 	stats  Stats
@@ -116,7 +117,7 @@ func (p *memoryPort) SendBatch(runs []Run) (int, error) {
 	return n, nil
 }
 
-// put queues a run. put reports false if nobody listens any more.
+// put queues a run. If the receiving port is closed, put reports false.
 func (p *memoryPort) put(r Run, from netip.AddrPort) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,8 +163,9 @@ func (p *memoryPort) Recv(b *Batch) error {
 	return nil
 }
 
-// take moves datagrams out of the queue, as many as b has room for. take drops datagrams of other
-// senders than the peer. Put could not do that, since the peer may change in between.
+// take moves datagrams out of the queue, as many as b has room for. take drops datagrams of senders
+// other than the peer. put cannot drop such datagrams, since the peer may change between put and
+// take.
 func (p *memoryPort) take(b *Batch) {
 	peer := p.peer.Load()
 	for ; p.head < len(p.queue); p.head++ {

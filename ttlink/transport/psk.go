@@ -14,15 +14,15 @@ import (
 
 // Limits of a sealed port.
 const (
-	pskRekeyAfter = 1 << 23 // datagrams under one key before new keys are agreed (RFC 9001 §6.6)
-	pskStopAfter  = 1 << 28 // most datagrams that one key carries (RFC 9001 §B.1.1, for packets of up to 2 KiB)
+	pskRekeyAfter = 1 << 23 // datagrams under one key after which the ends agree on new keys (RFC 9001 §6.6)
+	pskStopAfter  = 1 << 28 // largest number of datagrams that one key carries (RFC 9001 §B.1.1, for packets of up to 2 KiB)
 )
 
-// psk is a port that seals what it sends. See pskwire.go for the format.
+// psk is a port that seals the datagrams that it sends. See pskwire.go for the format.
 type psk struct {
 	Port
 	hs      pskHandshake
-	current atomic.Pointer[pskSession] // the session that seals sent datagrams; nil: there is none
+	current atomic.Pointer[pskSession] // the session that seals sent datagrams; nil: there is no session
 	closed  atomic.Bool
 
 	tx struct {
@@ -44,15 +44,15 @@ type pskCounters struct {
 	stale, limited, unknownKey, forged, replayed   atomic.Uint64
 }
 
-// pskSession is one key for each direction.
+// pskSession holds the keys that two ends agreed on, one key for each direction.
 type pskSession struct {
 	id         uint32
 	peer       uint64 // incarnation of the other end
 	asked      [pskNonce]byte
-	answer     []byte // the answer that was sent, to be repeated; nil at the asker
+	answer     []byte // the answer that this end sent and may have to repeat; nil at the asker
 	seal, open cipher.AEAD
-	sent       atomic.Uint64 // the next counter
-	window     replayWindow  // under rx
+	sent       atomic.Uint64 // counter of the next datagram
+	window     replayWindow  // guarded by rx
 }
 
 // slabs are the buffers in which runs are sealed.
@@ -60,7 +60,7 @@ var slabs = sync.Pool{New: func() any { return new([MaxDatagram]byte) }}
 
 // PSK wraps a port. PSK seals sent datagrams under keys that are derived from a pre-shared key of
 // at least [MinPSK] bytes. PSK receives only datagrams that the other end of the cable sealed. The
-// port is a [Keyed] one. The errors name what is wrong with the key or the cable.
+// returned port is a [Keyed]. The errors name what is wrong with the key or the cable.
 func PSK(p Port, key []byte, c Cable) (Port, error) {
 	switch {
 	case len(key) < MinPSK:
@@ -145,14 +145,14 @@ func (k *psk) Send(data []byte, seg int) (int, error) {
 		k.counts.sentBytes.Add(uint64(min(n*seg, len(part))))
 		sent += n
 		if err != nil || n < want {
-			k.counts.full.Add(uint64(total - sent - (want - n))) // the port itself counted those of this part
+			k.counts.full.Add(uint64(total - sent - (want - n))) // the port itself has counted the refused datagrams of this part
 			return sent, err
 		}
 	}
 	return sent, nil
 }
 
-// sealed seals each datagram of a run, under tx.
+// sealed seals each datagram of a run. The caller holds tx.
 func (k *psk) sealed(slab *[MaxDatagram]byte, s *pskSession, data []byte, seg int) []byte {
 	out := slab[:0]
 	for len(data) > 0 {
@@ -173,7 +173,7 @@ func (k *psk) seal(out []byte, at int, s *pskSession, d []byte) []byte {
 }
 
 // spent asks for new keys once a session has carried pskRekeyAfter datagrams. spent reports whether
-// the session may carry more until the new keys are there.
+// the session may carry more datagrams until the ends have agreed on new keys.
 func (k *psk) spent(s *pskSession) bool {
 	k.hs.renew()
 	return s.sent.Load()+MaxSegments <= k.rekeyBounds
@@ -216,8 +216,8 @@ func (k *psk) Recv(b *Batch) error {
 	}
 }
 
-// opened opens the datagrams of a super-packet in place, and moves the authentic ones together. It
-// reports whether any datagram is left.
+// opened opens the datagrams of a super-packet in place, and moves the authentic datagrams
+// together. opened reports whether any datagram remains.
 func (k *psk) opened(s *Super) bool {
 	rest, out := s.Data, 0
 	for len(rest) > 0 {
@@ -233,8 +233,8 @@ func (k *psk) opened(s *Super) bool {
 	return out > 0
 }
 
-// open opens one datagram in place, under rx. open returns nil for a datagram that carries nothing
-// for the link.
+// open opens one datagram in place. The caller holds rx. If the datagram carries nothing for the
+// link, open returns nil.
 func (k *psk) open(d []byte) []byte {
 	id, counter, ok := parsePSKHeader(d)
 	if !ok {
@@ -267,7 +267,7 @@ func (k *psk) open(d []byte) []byte {
 	return p
 }
 
-// SetPeer implements [Port]. With a peer at another address, keys must be agreed anew.
+// SetPeer implements [Port]. If the peer is at another address, the ends must agree on new keys.
 func (k *psk) SetPeer(a netip.AddrPort) error {
 	if err := k.Port.SetPeer(a); err != nil {
 		return err
@@ -283,7 +283,8 @@ func (k *psk) Close() error {
 	return k.Port.Close()
 }
 
-// Stats implements [Port]. Datagrams and bytes are those of the link, without the seal.
+// Stats implements [Port]. The counts of datagrams and bytes are counts of the link's datagrams,
+// without the seal.
 func (k *psk) Stats() Stats {
 	s, c := k.Port.Stats(), &k.counts
 	s.Sent, s.SentBytes, s.Received, s.ReceivedBytes = c.sent.Load(), c.sentBytes.Load(), c.received.Load(), c.receivedBytes.Load()

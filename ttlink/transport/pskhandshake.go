@@ -12,17 +12,17 @@ import (
 
 // Limits of the handshake.
 const (
-	pskRetryMin  = 50 * time.Millisecond // first time between two asks; doubles
+	pskRetryMin  = 50 * time.Millisecond // time between the first two asks; doubles
 	pskRetryMax  = time.Second           // longest time between two asks
-	pskSessions  = 4                     // sessions whose datagrams are received; the newest seals what is sent
-	pskPending   = 4                     // answers whose asker has not proved itself yet
-	pskBurst     = 8                     // most answers sent at once
-	pskRefill    = 10 * time.Millisecond // one more answer may be sent after each interval of this length
+	pskSessions  = 4                     // sessions under whose keys this end receives datagrams; the newest session seals the datagrams that this end sends
+	pskPending   = 4                     // sessions of answers whose asker has not proved itself yet
+	pskBurst     = 8                     // largest number of answers that this end sends at once
+	pskRefill    = 10 * time.Millisecond // this end may send one more answer after each interval of this length
 	pskUnknown   = time.Second           // shortest time between two asks because of an unknown key
-	pskNoticeMax = 8                     // notices that wait to be passed on
+	pskNoticeMax = 8                     // notices that wait until this end passes them on
 )
 
-// pskHandshake is the state of the agreement on keys.
+// pskHandshake holds the state of the agreement on keys.
 type pskHandshake struct {
 	k      *psk
 	keys   pskKeys
@@ -30,17 +30,17 @@ type pskHandshake struct {
 	fabric [4]byte
 
 	mu       sync.Mutex
-	peer     netip.AddrPort // zero: not known yet
+	peer     netip.AddrPort // zero: this end does not know the peer yet
 	sessions []*pskSession  // oldest first
 	pending  []*pskSession  // oldest first
 	asking   bool
-	ask      []byte // the ask that is still open
+	ask      []byte // the ask that the peer has not answered yet
 	retry    time.Duration
 	timer    *time.Timer
-	tokens   int // answers that may be sent now
+	tokens   int // answers that this end may send now
 	refilled time.Time
 	asked    time.Time // when an unknown key last led to an ask
-	refused  string    // the last reason that was passed on
+	refused  string    // the last reason for a refusal that this end passed on
 	notices  []Notice
 	closed   bool
 }
@@ -74,7 +74,7 @@ func (h *pskHandshake) stop() {
 	}
 }
 
-// unkeyed counts datagrams for which there is no key yet.
+// unkeyed counts datagrams for which this end has no key yet.
 func (h *pskHandshake) unkeyed(n uint64) {
 	h.mu.Lock()
 	known := h.peer.IsValid()
@@ -99,7 +99,7 @@ func (h *pskHandshake) begin() {
 	h.timer = time.AfterFunc(h.retry, func() { h.again(ask) })
 }
 
-// again repeats an ask that is still open.
+// again repeats an ask that the peer has not answered.
 func (h *pskHandshake) again(ask []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,7 +118,7 @@ func (h *pskHandshake) renew() {
 	h.begin()
 }
 
-// unknown sends an ask because of a datagram under an unknown key.
+// unknown sends an ask because a datagram came under an unknown key.
 func (h *pskHandshake) unknown() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,10 +136,10 @@ func (h *pskHandshake) hello(kind byte, echo []byte) []byte {
 	return m.appendTo(make([]byte, 0, pskHelloLen), h.keys.handshake)
 }
 
-func (h *pskHandshake) send(b []byte) { _, _ = h.k.Port.Send(b, len(b)) } // the port counts what it cannot send
+func (h *pskHandshake) send(b []byte) { _, _ = h.k.Port.Send(b, len(b)) } // the port counts the datagrams that it cannot send
 
-// find returns the session of a key id. Fresh means that the session's asker has not proved itself
-// yet.
+// find returns the session of a key id. The result fresh says that the session's asker has not
+// proved itself yet.
 func (h *pskHandshake) find(id uint32) (s *pskSession, fresh bool) {
 	if c := h.k.current.Load(); c != nil && c.id == id {
 		return c, false
@@ -184,7 +184,7 @@ func (h *pskHandshake) handle(d []byte) {
 	case m.from != h.cable.To || m.to != h.cable.From:
 		c.wrongPeer.Add(1)
 		h.refuse("the peer at %s is %s, cabled to %s; %s expects %s", h.peer, m.from, m.to, h.cable.From, h.cable.To)
-	case m.incarnation == h.cable.Incarnation: // our own ask, reflected
+	case m.incarnation == h.cable.Incarnation: // this end's own ask, reflected
 		c.wrongPeer.Add(1)
 	case m.kind == pskAsk:
 		h.answer(&m, d)
@@ -243,8 +243,8 @@ func (h *pskHandshake) answered(m *pskHello, answer []byte) {
 	}
 	s.peer = uint64(m.incarnation)
 	h.adopt(s)
-	// An empty datagram proves to the answerer that the asker is there. The datagram uses a nonce
-	// buffer of its own, since senders may be using the session's.
+	// An empty datagram proves to the answerer that the asker is there. The datagram uses a
+	// separate nonce buffer, since senders may be using the session's buffer.
 	var nonce [12]byte
 	var b [PSKOverhead]byte
 	counter := s.sent.Add(1) - 1
@@ -255,7 +255,7 @@ func (h *pskHandshake) answered(m *pskHello, answer []byte) {
 	h.send(s.seal.Seal(b[:pskHeader], nonce[:], nil, b[:pskHeader]))
 }
 
-// proved puts a session into use whose asker has proved itself.
+// proved puts a session into use after the session's asker has proved itself.
 func (h *pskHandshake) proved(s *pskSession) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -267,8 +267,8 @@ func (h *pskHandshake) proved(s *pskSession) {
 	h.adopt(s)
 }
 
-// adopt makes a session seal what is sent from now on. adopt ends the sessions of other
-// incarnations of the peer.
+// adopt makes a session seal the datagrams that this end sends from now on. adopt ends the sessions
+// of other incarnations of the peer.
 func (h *pskHandshake) adopt(s *pskSession) {
 	h.asking = false
 	h.stop()
@@ -284,7 +284,7 @@ func (h *pskHandshake) adopt(s *pskSession) {
 	h.note(Notice{Ready: true})
 }
 
-// refuse notes why the peer is refused. refuse notes each reason once.
+// refuse notes why this end refuses the peer. refuse notes each reason once.
 func (h *pskHandshake) refuse(format string, a ...any) {
 	if why := fmt.Sprintf(format, a...); why != h.refused {
 		h.refused = why

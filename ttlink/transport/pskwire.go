@@ -24,65 +24,70 @@ import (
 //
 //	 4  4  the first 4 bytes of the SHA-256 of the fabric's name
 //	 8  8  port of the sender: mesh 2, chip 2, channel 1, zero 3
-//	16  8  port that it is meant for, in the same way
+//	16  8  port of the intended receiver: mesh 2, chip 2, channel 1, zero 3
 //	24  8  incarnation of the sender
 //	32 32  nonce: random, a new one for each ask and for each answer
-//	64 32  in an answer the nonce of the ask, else zero
+//	64 32  in an answer the nonce of the ask, in an ask zero
 //	96 32  HMAC-SHA256 of the bytes before, under the handshake key
 //
-// A sealed datagram is the AES-256-GCM of one datagram of the link, or of none at all, with 32
-// bytes around it:
+// A sealed datagram is the AES-256-GCM of one datagram of the link, or of an empty datagram. The
+// seal adds 32 bytes:
 //
 //	 4  4  key id
-//	 8  8  counter: 0 for the first datagram under a key, then one more for each
+//	 8  8  counter: 0 for the first datagram under a key, one more for each later datagram
 //	16  n  ciphertext, and behind it the tag of 16 bytes
 //
-// The nonce of the AEAD is four zero bytes and the counter, the additional data the first 16 bytes.
+// The nonce of the AEAD is four zero bytes and the counter. The additional data is the first 16
+// bytes of the datagram.
 //
 // # Keys
 //
-// From the pre-shared key of 16 bytes or more, with HKDF-SHA256 (RFC 5869):
+// HKDF-SHA256 (RFC 5869) derives all keys from the pre-shared key of 16 bytes or more:
 //
 //	root      = Extract(salt "ttfabric psk 1", pre-shared key)
 //	handshake = Expand(root, "handshake", 32)
 //	asker 32, answerer 32, key id 4 = Expand(root, "session" ‖ ask[0:96] ‖ answer[0:96], 68)
 //
-// The asker seals with the first key, the answerer with the second. Both incarnations, both ports,
-// the fabric and both nonces are in the ask and the answer. So no two handshakes ever lead to the
-// same keys, and no counter is used twice with a key, even after a restart.
+// The asker seals with the first key, and the answerer seals with the second key. The ask and the
+// answer contain both incarnations, both ports, the fabric and both nonces. For that reason no two
+// handshakes ever lead to the same keys. No end uses a counter twice with a key, even after a
+// restart.
 //
 // # Handshake
 //
-// An end that has no keys asks. The end repeats the ask with the same nonce until it is answered:
-// after 50 ms, and then at intervals that grow to a second. An end that is asked answers with a
-// fresh nonce. The asked end continues to use its present keys until a datagram comes that the new
-// keys open. Such a datagram proves that the asker is there now, and knows the key. The asker uses
-// the new keys as soon as an answer repeats the nonce of its open ask. The asker then sends an
-// empty sealed datagram at once. If both ends ask at the same time, both handshakes may finish.
-// Each end then receives under the keys of either handshake and sends under those of the last. An
-// end that gets datagrams under unknown keys asks, at most once a second. The ends renew a session
-// after 2²³ datagrams (RFC 9001 §6.6), and no session carries more than 2²⁸.
+// An end that has no keys asks. The end repeats the ask with the same nonce until the peer answers
+// the ask. The end repeats the ask after 50 ms, and then at intervals that grow to a second. An end
+// that gets an ask answers with a fresh nonce. The answerer continues to use its present keys until
+// a datagram comes that the new keys open. Such a datagram proves that the asker is there now, and
+// knows the key. The asker uses the new keys as soon as an answer repeats the nonce of its open
+// ask. The asker then sends an empty sealed datagram at once. If both ends ask at the same time,
+// both handshakes may finish. Each end then receives under the keys of either handshake, and sends
+// under the keys of the last handshake. An end that gets datagrams under unknown keys asks, at most
+// once a second. The ends renew a session after 2²³ datagrams (RFC 9001 §6.6). No session carries
+// more than 2²⁸ datagrams.
 //
-// # What it is against
+// # Attacks
 //
 // The attacker sees, delays, repeats, changes and forges datagrams, also from the peer's address.
-// He does not know the key. The format handles these attacks:
+// The attacker does not know the key. The format handles these attacks:
 //
-//   - Forged or changed datagrams: the tag or the HMAC does not fit, and the end drops them.
-//   - Datagrams replayed within a session: their counter was seen, or is older than the last 8192.
-//     The end drops them.
-//   - Datagrams of earlier incarnations of either end: both nonces were others, so the keys differ.
-//     The end drops them.
+//   - Forged or changed datagrams: the tag or the HMAC does not fit. The end drops such datagrams.
+//   - Datagrams replayed within a session: the end has seen their counter, or the counter is older
+//     than the last 8192 counters. The end drops such datagrams.
+//   - Datagrams of earlier incarnations of either end: earlier incarnations used other nonces, and
+//     therefore other keys. The end drops such datagrams.
 //   - Reflected datagrams: each direction has its own key. An ask names its sender and receiver,
 //     and an end takes no ask that carries its own incarnation.
-//   - Datagrams moved to another cable or fabric: ports and fabric are in the keys. The end drops
-//     them.
-//   - Replayed asks: the end answers them, at a limited rate and with no more bytes than they have.
-//     Nobody can seal under the keys of such a handshake, so the end never uses these keys.
+//   - Datagrams moved to another cable or fabric: the keys depend on ports and fabric. The end
+//     drops such datagrams.
+//   - Replayed asks: the end answers a replayed ask, at a limited rate. The answer is no longer than
+//     the ask. Nobody can seal under the keys of such a handshake. The end therefore never uses
+//     these keys.
 //
-// The format does not protect against these: Whoever holds the key can pose as any chip of the
-// fabric, and can read all recorded traffic (there is no forward secrecy; QUIC protects against
-// both). Whoever can delay datagrams can cut the cable. Lengths and times of datagrams are visible.
+// The format does not handle these attacks. Whoever holds the key can pose as any chip of the
+// fabric. Whoever holds the key can also read all recorded traffic, because there is no forward
+// secrecy. QUIC protects against both. Whoever can delay datagrams can cut the cable. Lengths and
+// times of datagrams are visible.
 const (
 	pskMagic0, pskMagic1 = 'T', 'K'
 	pskVersion           = 1
@@ -133,8 +138,8 @@ func (h *pskHello) appendTo(b []byte, key []byte) []byte {
 	return append(b, pskMAC(key, b[start:])...)
 }
 
-// decodePSKHello reads a hello. The error is errPSKMalformed or errPSKKey. With errPSKKey, h is
-// what the message claims.
+// decodePSKHello reads a hello. The error is errPSKMalformed or errPSKKey. If the error is
+// errPSKKey, h holds what the message claims.
 func decodePSKHello(b, key []byte) (h pskHello, err error) {
 	le := binary.LittleEndian
 	if len(b) != pskHelloLen || b[0] != pskMagic0 || b[1] != pskMagic1 || b[2] != pskVersion || b[3] != pskAsk && b[3] != pskAnswer {
@@ -167,7 +172,7 @@ func pskMAC(key, b []byte) []byte {
 	return m.Sum(nil)
 }
 
-// pskKeys are derived from the pre-shared key alone.
+// pskKeys holds the keys that are derived from the pre-shared key alone.
 type pskKeys struct{ root, handshake []byte }
 
 func newPSKKeys(psk []byte) (k pskKeys, err error) {
@@ -203,19 +208,19 @@ func parsePSKHeader(b []byte) (id uint32, counter uint64, ok bool) {
 	return binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]), true
 }
 
-// ReplayWindow is how many counters back from the newest a sealed datagram is still taken. The
-// window is twice the number of frames that a link has under way (ttlink.MaxFrames). Each frame has
-// a counter of its own, so reordering loses nothing.
+// ReplayWindow is how far a counter may lie behind the newest counter if a sealed datagram is to be
+// received. The window is twice the number of frames that a link has under way (ttlink.MaxFrames).
+// Each frame has its own counter. Reordering therefore loses nothing.
 const ReplayWindow = 8192
 
-// replayWindow remembers which counters came (RFC 6479). A replayWindow keeps one block more than
-// the window, so that moving on clears whole blocks.
+// replayWindow remembers which counters came (RFC 6479). A replayWindow holds one block more than
+// the window. For that reason a window that moves on clears whole blocks.
 type replayWindow struct {
-	next   uint64 // one beyond the newest counter; 0: none came
+	next   uint64 // one beyond the newest counter; 0: no counter came
 	blocks [ReplayWindow/64 + 1]uint64
 }
 
-// check reports whether a counter is new and may be taken.
+// check reports whether a counter is new and not too old.
 func (w *replayWindow) check(c uint64) bool {
 	if c >= w.next {
 		return true
@@ -223,8 +228,7 @@ func (w *replayWindow) check(c uint64) bool {
 	return w.next-c <= ReplayWindow && w.blocks[c/64%uint64(len(w.blocks))]&(1<<(c%64)) == 0
 }
 
-// take notes a counter whose datagram was authentic. take reports false for a counter that came
-// before.
+// take notes the counter of an authentic datagram. If the counter came before, take reports false.
 func (w *replayWindow) take(c uint64) bool {
 	if !w.check(c) {
 		return false
@@ -241,6 +245,6 @@ func (w *replayWindow) take(c uint64) bool {
 	return true
 }
 
-// block is the block of the newest counter. Before any counter came, it is the block of counter 0,
-// whose bits are clear anyway.
+// block returns the number of the block of the newest counter. Before any counter came, block
+// returns the block of counter 0, whose bits are clear anyway.
 func (w *replayWindow) block() uint64 { return (cmp.Or(w.next, 1) - 1) / 64 }

@@ -10,14 +10,15 @@ import (
 // Cable says which cable a port belongs to, for transports that check who is at the other end.
 type Cable struct {
 	Fabric      string           // the fabric's name, equal at both ends
-	From, To    wire.PortID      // this end and the expected neighbour
-	Incarnation wire.Incarnation // of this process; random, not zero
-	// Tell is called when the port becomes ready, and when it refuses its peer. Goroutines of the
-	// port call it without holding a lock. With nil, nobody is told.
+	From, To    wire.PortID      // the port of this end and the port of the expected neighbour
+	Incarnation wire.Incarnation // incarnation of this process; random, not zero
+	// The port calls Tell when the port becomes ready, and when the port refuses its peer.
+	// Goroutines of the port call Tell without holding a lock. If Tell is nil, the port tells
+	// nobody.
 	Tell func(Notice)
 }
 
-// tell passes a notice on.
+// tell passes a notice to Tell.
 func (c *Cable) tell(n Notice) {
 	if c.Tell != nil {
 		c.Tell(n)
@@ -26,28 +27,28 @@ func (c *Cable) tell(n Notice) {
 
 // Notice is a message of a port that checks its peer.
 type Notice struct {
-	Ready   bool   // keys are agreed with the peer: datagrams sent from now on reach it
-	Refused string // why this port refused the peer, or the peer refused this port; told once until the reason changes or the port is ready
+	Ready   bool   // the ends have agreed on keys: datagrams sent from now on reach the peer
+	Refused string // why this port refused the peer, or the peer refused this port; the port tells a reason once until the reason changes or the port is ready
 }
 
-// Keyed is a port that agrees on keys with its peer before it carries datagrams. Until then it
-// drops what is sent, and counts that in Stats.Auth.Unkeyed.
+// Keyed is a port that agrees on keys with its peer before it carries datagrams. Until then the
+// port drops the datagrams that a caller sends, and counts them in Stats.Auth.Unkeyed.
 type Keyed interface {
 	Port
 	// Ready reports whether keys are agreed.
 	Ready() bool
 }
 
-// AuthStats count what a port that checks its peer did and refused. The port counts each refused
-// datagram under one of the reasons.
+// AuthStats holds counts of a port that checks its peer. The port counts each refused datagram
+// under one of the reasons.
 type AuthStats struct {
-	Keyings     uint64 // times that keys were agreed on
-	Unkeyed     uint64 // datagrams not sent because no keys were agreed on yet
+	Keyings     uint64 // times that the ends agreed on keys
+	Unkeyed     uint64 // datagrams not sent because the ends had not agreed on keys yet
 	Malformed   uint64 // datagrams that are not of this transport's format
-	Plain       uint64 // of the malformed ones, frames in the clear
-	WrongKey    uint64 // handshake messages of a peer with another key, or damaged ones
-	WrongPeer   uint64 // handshakes of another chip, port or fabric, by key or certificate
-	Stale       uint64 // handshake messages that answer no open ask, or come again
+	Plain       uint64 // datagrams counted in Malformed that are frames in the clear
+	WrongKey    uint64 // handshake messages of a peer with another key, or damaged handshake messages
+	WrongPeer   uint64 // handshakes of another chip, port or fabric, recognized by key or certificate
+	Stale       uint64 // handshake messages that answer no open ask, or that came before
 	Limited     uint64 // handshake messages beyond the rate at which this port answers
 	UnknownKey  uint64 // datagrams under keys that are unknown, or no longer known
 	Forged      uint64 // datagrams whose tag does not fit: damaged or forged
@@ -57,7 +58,7 @@ type AuthStats struct {
 	Failed      uint64 // handshakes that did not finish in time
 }
 
-// Rejected is how many messages were refused, for all reasons together.
+// Rejected returns how many messages the port refused, for all reasons together.
 func (a *AuthStats) Rejected() uint64 {
 	return a.Malformed + a.WrongKey + a.WrongPeer + a.Stale + a.Limited + a.UnknownKey + a.Forged + a.Replayed
 }

@@ -11,26 +11,28 @@ import (
 // Tapped is a datagram that has passed a tapped port. Data is valid only during the call.
 type Tapped struct {
 	At   time.Time
-	Sent bool // the port sent the datagram; else it received it
+	Sent bool // true: the port sent the datagram; false: the port received the datagram
 	Data []byte
-	Fate Fate // of a sent datagram, if the port is impaired
+	Fate Fate // fate of a sent datagram, if the port is impaired
 }
 
-// Fate is what was done to a datagram on purpose. The zero Fate means nothing was done.
+// Fate says which faults an impaired port injected into a datagram. The zero Fate means that the
+// port injected no fault.
 type Fate struct {
-	Done     fault.Counts  // faults of this one datagram; with copies, of all of them
-	Overfull bool          // dropped because too many datagrams waited for their delay to end
-	Delay    time.Duration // delay until the datagram is sent; with copies, of the first
+	Done     fault.Counts  // faults of this datagram; if there are copies, the faults of all copies
+	Overfull bool          // the port dropped the datagram because too many datagrams waited for their delay to end
+	Delay    time.Duration // delay until the port sends the datagram; if there are copies, the delay of the first copy
 }
 
-// Any reports whether anything was done.
+// Any reports whether the port injected any fault.
 func (f *Fate) Any() bool {
 	d := f.Done
 	d.Passed = 0
 	return d != (fault.Counts{}) || f.Overfull || f.Delay > 0
 }
 
-// String describes the fate in words: "corrupted, delayed by 10ms". String is "" for no fault.
+// String describes the fate in words, such as "corrupted, delayed by 10ms". If there was no fault,
+// String returns "".
 func (f *Fate) String() string {
 	var words []string
 	d := &f.Done
@@ -56,7 +58,7 @@ func btoi(b bool) uint64 {
 	return 0
 }
 
-// tap is a port that shows what passes it.
+// tap is a port that shows the datagrams that pass it.
 type tap struct {
 	Port
 	see func(Tapped)

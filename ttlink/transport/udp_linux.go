@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udp is a port on a UDP socket of its own. The Go runtime's poller does the waiting, so an idle
-// port costs no thread. The port makes the system calls itself.
+// udp is a port on its own UDP socket. The Go runtime's poller does the waiting. An idle port
+// therefore costs no thread. The port itself makes the system calls.
 type udp struct {
 	conn  *net.UDPConn
 	raw   syscall.RawConn
@@ -35,20 +35,21 @@ type udp struct {
 	counts counters
 }
 
-// peer is the other end as the kernel writes it into a message's name.
+// peer is the address of the other end in the form in which the kernel writes it into a message's
+// name.
 type peer struct {
 	addr netip.AddrPort
-	ip   [16]byte // an IPv4 address takes the first four
-	port uint16   // in network order
+	ip   [16]byte // an IPv4 address takes the first four bytes
+	port uint16   // port number in network order
 }
 
-// counters are those of [Stats].
+// counters holds the counters of [Stats].
 type counters struct {
 	sent, sentBytes, sendCalls, received, receivedBytes, receiveCalls    atomic.Uint64
 	full, noPeer, tooLong, foreign, truncated, refused, unreachable, gso atomic.Uint64
 }
 
-// Listen opens a UDP port. The error names the address and a remedy. For a port that is taken,
+// Listen opens a UDP port. The error names the address and a remedy. If the port is taken,
 // errors.Is finds syscall.EADDRINUSE.
 func Listen(o Options) (Port, error) {
 	if err := o.complete(); err != nil {
@@ -97,7 +98,7 @@ func (u *udp) setup(fd int) error {
 		if err != nil {
 			return err
 		}
-		*b.got = n / 2 // the kernel doubles it for its own use (socket(7))
+		*b.got = n / 2 // the kernel doubles the size for its own use (socket(7))
 	}
 	// Never fragment, and let the kernel learn the path's MTU. A datagram that is too long then
 	// fails here with EMSGSIZE instead of being lost on the way (ip(7)). A kernel without the
@@ -120,8 +121,8 @@ func (u *udp) setup(fd int) error {
 	return nil
 }
 
-// takesBatches makes the calls that move several messages with no message at all. A sandbox's
-// filter may refuse calls that the kernel has.
+// takesBatches tries the calls that move several messages, without any message. A sandbox's filter
+// may refuse calls that the kernel has.
 func takesBatches(fd int) bool {
 	for _, call := range []uintptr{unix.SYS_SENDMMSG, unix.SYS_RECVMMSG} {
 		if _, _, e := unix.Syscall6(call, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0); e == unix.ENOSYS || e == unix.EPERM || e == unix.EACCES {
@@ -170,7 +171,7 @@ func (u *udp) SetPeer(a netip.AddrPort) error {
 	return nil
 }
 
-// sockaddr is an address as the system call takes it.
+// sockaddr returns an address in the form that the system call takes.
 func sockaddr(a netip.AddrPort) (unix.Sockaddr, error) {
 	if a.Addr().Is4() {
 		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}, nil
@@ -188,8 +189,8 @@ func sockaddr(a netip.AddrPort) (unix.Sockaddr, error) {
 	return s, nil
 }
 
-// measurePath asks the kernel for the MTU of the path to the peer. That is the interface's MTU
-// until a router on the path reports less.
+// measurePath asks the kernel for the MTU of the path to the peer. Until a router on the path
+// reports a smaller MTU, the MTU is the interface's MTU.
 func (u *udp) measurePath() {
 	level, opt := unix.IPPROTO_IP, unix.IP_MTU
 	if u.local.Addr().Is6() {
@@ -226,9 +227,9 @@ func (u *udp) Close() error {
 	return nil
 }
 
-// dropped is the kernel's count of messages for which the receive buffer had no room (SO_MEMINFO,
-// Linux 4.12). Asking for it on demand costs nothing on the path of the packets. SO_RXQ_OVFL would
-// cost a word per message.
+// dropped returns the kernel's count of messages for which the receive buffer had no room
+// (SO_MEMINFO, Linux 4.12). Asking for the count on demand costs nothing on the path of the
+// packets. SO_RXQ_OVFL would cost a word per message.
 func (u *udp) dropped() uint32 {
 	n := u.last
 	_ = u.control(func(fd int) error {
@@ -285,7 +286,7 @@ type mmsghdr struct {
 	len uint32
 }
 
-// htons is a port in network order.
+// htons returns a port in network order.
 func htons(p uint16) uint16 {
 	b := [2]byte{byte(p >> 8), byte(p)}
 	return *(*uint16)(unsafe.Pointer(&b))

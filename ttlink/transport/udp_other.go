@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// receiver is empty, since this port makes no system calls of its own.
+// receiver is empty, since this port itself makes no system calls.
 type receiver struct{}
 
 // udp is a port on a plain UDP socket: one datagram per call, and no offloads. The socket stays
-// unconnected, so the port itself drops the datagrams of other senders.
+// unconnected. The port itself therefore drops the datagrams of other senders.
 type udp struct {
 	conn  *net.UDPConn
 	opts  Options
@@ -27,7 +27,7 @@ type udp struct {
 	noPeer, tooLong, foreign, refused, unreachable         atomic.Uint64
 }
 
-// Listen opens a UDP port. The error names the address and a remedy. For a port that is taken,
+// Listen opens a UDP port. The error names the address and a remedy. If the port is taken,
 // errors.Is finds syscall.EADDRINUSE.
 func Listen(o Options) (Port, error) {
 	if err := o.complete(); err != nil {
@@ -37,7 +37,7 @@ func Listen(o Options) (Port, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = conn.SetReadBuffer(o.ReceiveBuffer) // the system does not report what it grants
+	_ = conn.SetReadBuffer(o.ReceiveBuffer) // the system does not report what size it grants
 	_ = conn.SetWriteBuffer(o.SendBuffer)
 	u := &udp{conn: conn, opts: o, local: localAddr(conn)}
 	u.path.Store(int64(payloadOf(u.opts.within(interfaceMTU(u.local.Addr())), u.local.Addr())))
@@ -108,7 +108,7 @@ func (u *udp) Recv(b *Batch) error {
 				return net.ErrClosed
 			}
 			u.soften(err)                            // an error of an earlier datagram
-			if strikes++; strikes == maxReadErrors { // or a socket that has failed for good
+			if strikes++; strikes == maxReadErrors { // after so many errors the socket may have failed for good
 				b.Reset()
 				return fmt.Errorf("UDP port %s cannot receive: %w", u.local, err)
 			}

@@ -22,7 +22,8 @@ type receiver struct {
 	call    func(fd uintptr) bool
 }
 
-// coalesced is the control message that tells the size of the datagrams in a message (UDP_GRO, udp(7)).
+// coalesced is the control message that states the size of the datagrams in a message (UDP_GRO,
+// udp(7)).
 type coalesced struct {
 	hdr  unix.Cmsghdr
 	size int32
@@ -52,8 +53,8 @@ func (r *receiver) init(u *udp, b *Batch) {
 			r.msgs[i].hdr.Namelen = unix.SizeofSockaddrInet6
 			r.msgs[i].hdr.SetControllen(int(unsafe.Sizeof(r.control[i])))
 		}
-		// A raw call, since it never waits. A system call that the runtime knows about wakes the
-		// runtime's monitor thread, which costs half a round trip.
+		// The call is a raw call, since the call never waits. A system call that the runtime knows
+		// about wakes the runtime's monitor thread, which costs half a round trip.
 		var n uintptr
 		var e syscall.Errno
 		if want == 1 {
@@ -106,8 +107,8 @@ func (u *udp) Recv(b *Batch) error {
 	return nil
 }
 
-// collect keeps the datagrams that came from the peer. Datagrams of other senders may have been
-// queued before the socket was connected, or while the port had another peer.
+// collect keeps the datagrams that came from the peer. Datagrams of other senders may have come
+// before the port connected the socket, or while the port had another peer.
 func (u *udp) collect(b *Batch) {
 	r, p := &b.sys, u.peer.Load()
 	var kept, bytes, foreign uint64

@@ -12,32 +12,32 @@ import (
 )
 
 const (
-	maxMessages = 64 // messages of one send call: at most so many single datagrams
-	maxSupers   = 8  // super-packets among them: half a MiB, and more is not faster
-	maxStrikes  = 3  // errors of the network in a row before a message is given up
+	maxMessages = 64 // messages of one send call, and therefore the largest number of single datagrams in one call
+	maxSupers   = 8  // super-packets among the messages of one call: half a MiB; more super-packets are not faster
+	maxStrikes  = 3  // errors of the network in a row after which the port gives a message up
 )
 
-// sender is the reusable state of sending. Fill cuts the runs into messages, and flush hands the
+// sender is the reusable state of sending. fill cuts the runs into messages, and flush hands the
 // messages to the kernel.
 type sender struct {
 	mu      sync.Mutex
 	u       *udp
-	one     [1]Run // of Send
+	one     [1]Run // the run of Send
 	iov     [maxMessages]unix.Iovec
 	msgs    [maxMessages]mmsghdr
 	what    [maxMessages]content
 	control [maxSupers]segmentSize
-	n       int // messages
-	first   int // index of the first message that is left
+	n       int // number of messages
+	first   int // index of the first message that the kernel has not taken
 	done    int // messages that the last call sent
 	errno   syscall.Errno
 	call    func(fd uintptr) bool
 }
 
-// position is where in the runs a message begins.
+// position is the place in the runs at which a message begins.
 type position struct{ run, off int }
 
-// content is what a message carries.
+// content says what a message carries.
 type content struct {
 	at        position
 	datagrams int
@@ -45,7 +45,8 @@ type content struct {
 	seg       int // bytes of the longest datagram
 }
 
-// segmentSize is the control message that has the kernel cut a message into datagrams (UDP_SEGMENT, udp(7)).
+// segmentSize is the control message that makes the kernel cut a message into datagrams
+// (UDP_SEGMENT, udp(7)).
 type segmentSize struct {
 	hdr  unix.Cmsghdr
 	size uint16
@@ -56,9 +57,9 @@ type segmentSize struct {
 type verdict uint8
 
 const (
-	flushed verdict = iota // continue after these messages
+	flushed verdict = iota // all messages are handled: continue after these messages
 	full                   // the socket buffer is full: stop
-	recut                  // cut again from the first message left, into single datagrams
+	recut                  // cut again from the first remaining message, into single datagrams
 )
 
 func (s *sender) init(u *udp) {
@@ -209,8 +210,9 @@ func (s *sender) flush() (sent int, v verdict, err error) {
 		if v, err := s.failed(); err != nil || v != flushed {
 			return sent, v, err
 		}
-		// Either an error of an earlier datagram appeared, and the next try sends this message. Or
-		// the error is this message's own, and appears again.
+		// There are two cases. Either the error belongs to an earlier datagram, and the next try
+		// sends this message. Or the error belongs to this message, and the next try gives the same
+		// error.
 		if strikes++; strikes == maxStrikes {
 			s.first = at + 1
 		}
@@ -255,7 +257,8 @@ func (s *sender) failed() (verdict, error) {
 	}
 }
 
-// left is how many datagrams of the runs remain: those in the messages and those after them.
+// left returns how many datagrams of the runs remain: the datagrams in the messages and the
+// datagrams after the messages.
 func (s *sender) left(runs []Run, at position) int {
 	n := 0
 	for _, w := range s.what[s.first:s.n] {

@@ -8,12 +8,12 @@ import (
 
 // Limits of a [Decoder].
 const (
-	// MaxPieces is how many pieces of incomplete packets a decoder keeps for one direction of a
-	// session. At the limit the decoder forgets the oldest piece for each new one. A link's window
-	// is 4096 frames.
+	// MaxPieces is the largest number of pieces of incomplete packets that a decoder keeps for one
+	// direction of a session. At the limit the decoder forgets the oldest piece for each new one. A
+	// link's window is 4096 frames.
 	MaxPieces = 4096
-	// MaxDirections is how many directions of sessions a decoder follows. Beyond the limit the
-	// decoder forgets all of them.
+	// MaxDirections is the largest number of directions of sessions that a decoder follows. Beyond
+	// the limit the decoder forgets all of them.
 	MaxDirections = 1 << 14
 )
 
@@ -23,19 +23,19 @@ type Decoder struct {
 	dirs map[direction]*assembly
 }
 
-// direction is the frames from one end of a link to the other, as captured at one place.
+// direction identifies the frames from one end of a link to the other, as captured at one place.
 type direction struct {
 	from    string
 	session wire.SessionID
 	channel wire.Channel
 }
 
-// assembly is the pieces of one direction of a session.
+// assembly holds the pieces of one direction of a session.
 type assembly struct {
-	pieces map[wire.Seq]piece // that belong to no complete packet yet
-	order  []wire.Seq         // in the order in which they came; may name pieces that are gone
-	done   map[wire.Seq]bool  // pieces of the packets that were completed last
-	ended  []wire.Seq         // the same pieces, in the order of completion
+	pieces map[wire.Seq]piece // pieces that belong to no complete packet yet, by sequence number
+	order  []wire.Seq         // numbers of the pieces in the order of arrival; may name pieces that are gone
+	done   map[wire.Seq]bool  // numbers of the pieces of the packets that were completed last
+	ended  []wire.Seq         // numbers of the pieces in done, in the order of completion
 }
 
 type piece struct {
@@ -44,8 +44,8 @@ type piece struct {
 	data   []byte
 }
 
-// Datagram decodes a UDP payload. From names the interface where it was captured, its addresses and
-// its ports. Pieces of one packet have the same from.
+// Datagram decodes a UDP payload. The parameter from names the interface where the datagram was
+// captured, its addresses and its ports. All pieces of one packet have the same value of from.
 func (d *Decoder) Datagram(from string, payload []byte) []gopacket.Layer {
 	return d.datagram(&from, payload)
 }
@@ -54,7 +54,7 @@ func (d *Decoder) Datagram(from string, payload []byte) []gopacket.Layer {
 func (d *Decoder) datagram(from *string, b []byte) (out []gopacket.Layer) {
 	for len(b) > 0 {
 		t := &TTLink{}
-		_ = t.DecodeFromBytes(b, gopacket.NilDecodeFeedback) // never fails
+		_ = t.DecodeFromBytes(b, gopacket.NilDecodeFeedback) // DecodeFromBytes never fails
 		out = append(out, t)
 		b = b[t.Len():]
 		var p *Fabric
@@ -76,7 +76,7 @@ func (d *Decoder) datagram(from *string, b []byte) (out []gopacket.Layer) {
 	return out
 }
 
-// add takes a piece, and returns the packet that it completes.
+// add takes a piece. If the piece completes a packet, add returns the packet.
 func (d *Decoder) add(from string, t *TTLink) *Fabric {
 	k := direction{from, t.Frame.Session, t.Frame.Channel}
 	a := d.dirs[k]
@@ -99,7 +99,8 @@ func (d *Decoder) add(from string, t *TTLink) *Fabric {
 	return a.complete(seq)
 }
 
-// complete returns the packet that the piece seq belongs to, if all pieces of the packet are here.
+// complete returns the packet that the piece seq belongs to, if the assembly has all pieces of the
+// packet.
 func (a *assembly) complete(seq wire.Seq) *Fabric {
 	first := seq
 	for a.pieces[first].offset > 0 {

@@ -7,22 +7,22 @@
 //
 // # What a datagram holds
 //
-// A UDP payload is ours if [IsTTLink] says so, whatever its ports. It holds one frame, or
-// several back to back where a GSO or GRO super-packet was captured; [wire.FrameLen] splits
-// these. Each frame is a layer [TTLink]. A fabric packet that a data frame holds or completes
-// is a layer [Fabric] behind that frame.
+// A UDP payload is ours if [IsTTLink] says so, whatever its ports. The payload holds one frame. If
+// a GSO or GRO super-packet was captured, the payload holds several frames back to back, and
+// [wire.FrameLen] splits these frames. Each frame is a layer [TTLink]. A fabric packet that a data
+// frame holds or completes is a layer [Fabric] behind that frame.
 //
-// At the end of a datagram, bytes may be left that cannot be split into frames. They are one
+// At the end of a datagram, bytes may be left that cannot be split into frames. These bytes are one
 // [TTLink] layer with ttlink.fault "short" or "magic". At least 24 bytes with the magic may be
-// left, for example where a capture's snap length cut the frame off. The layer then has the
-// fields from ttlink.version to ttlink.ack, but not those of the checksum and the payload.
-// With fewer bytes the layer has only the fault. A whole frame that [wire.DecodeFrame] refuses
-// has these fields, those of the checksum, and the fault.
+// left, for example if a capture's snap length cut the frame off. The layer then has the fields
+// from ttlink.version to ttlink.ack, but not the fields of the checksum and the payload. With fewer
+// bytes, the layer has only the fault. A whole frame that [wire.DecodeFrame] refuses has the fields
+// from ttlink.version to ttlink.ack, the fields of the checksum, and the fault.
 //
 // # Fabric packets and their pieces
 //
-// A packet is cut into data frames of consecutive ttlink.seq. The first has ttlink.offset 0,
-// the last the END flag. A frame with both holds a whole packet. The packet's fields then
+// A packet is cut into data frames of consecutive ttlink.seq. The first frame has ttlink.offset 0,
+// the last frame has the END flag. A frame with both holds a whole packet. The packet's fields then
 // follow at each such frame, however often it is sent.
 //
 // For a packet of several pieces, the fields stand at the frame that completes the packet, in
@@ -31,38 +31,39 @@
 // same addresses, ports and session. Once a packet is complete, further copies of its pieces
 // complete nothing.
 //
-// Two kinds of frame show only the packet's header, if the header is whole: a first piece that
-// is not the last, and a frame that was cut off in its packet's payload. Then ttfabric.partial
-// is 1, and the fields of a payload (data_len and those below it) are missing. Only good
-// frames (no ttlink.fault but "short") have packets.
+// Two kinds of frame show only the packet's header, if the header is whole: a first piece that is
+// not the last, and a frame that was cut off in its packet's payload. Then ttfabric.partial is 1,
+// and the fields of a payload (data_len and all fields listed after data_len) are missing. Only
+// good frames (no ttlink.fault but "short") have packets.
 //
 // # Files
 //
 // A capture is one section of pcapng (draft-ietf-opsawg-pcapng). Each port is an interface,
-// M0D3/eth8. Its packets are Ethernet frames, with times in nanoseconds of the clock of the
-// chip's machine. A datagram is shown behind the Ethernet, IP and UDP headers that it has, or
-// would have, on the wire. The UDP addresses are those of the two ports. The MAC addresses
-// name mesh, chip and channel ([MAC]). Where the transport seals frames (a pre-shared key,
-// QUIC), the capture shows the frames before sealing, and the interface's description says so.
+// M0D3/eth8. Its packets are Ethernet frames, with times in nanoseconds of the clock of the chip's
+// machine. A datagram is shown behind the Ethernet, IP and UDP headers that it has, or would have,
+// on the wire. The UDP addresses are those of the two ports. The MAC addresses name mesh, chip and
+// channel ([MAC]). If the transport seals frames (a pre-shared key, QUIC), the capture shows the
+// frames before sealing. The description of the interface then says that the frames are shown
+// before sealing.
 //
 // A capture shows an outgoing datagram as the chip hands it to the port: before an impairment
-// changes it, and whether or not the socket takes it. It shows an incoming datagram as it
-// came, damaged or not. A packet has its direction as a flag, and an identifier that is the
-// same at both ends of the cable. It also has the number of packets that the capture had to
-// leave out before it.
+// changes it, and whether or not the socket takes it. A capture shows an incoming datagram as it
+// arrived, damaged or not. A packet has its direction as a flag, and an identifier that is the same
+// at both ends of the cable. A packet also has the number of packets that the capture had to leave
+// out before this packet.
 //
 // A packet's comments say what was done to it on purpose ("injected fault: lost", "corrupted,
-// delayed by 10ms"). Comments before these say what has happened at the port since the
-// previous packet: packets that the router dropped there, the link's ups and downs, faults
-// that were set. Comments left when the capture ends stand in the interface's statistics. Keys
-// of QUIC ports are decryption secrets (TLS key log). They open what others have captured of
-// the same connections.
+// delayed by 10ms"). Comments before these say what has happened at the port since the previous
+// packet: packets that the router dropped there, the link's ups and downs, faults that were set.
+// Comments left when the capture ends stand in the interface's statistics. Keys of QUIC ports are
+// decryption secrets (TLS key log). These keys also decrypt what others have captured of the same
+// connections.
 //
 // # Names
 //
-// A field is a number (written in decimal, or with 0x and a fixed number of
-// digits where one is given), a flag (1 or 0) or text. Fields that occur
-// several times are in the order of the wire. Offsets are in wire/doc.go.
+// A field is a number, a flag (1 or 0) or text. A number is written in decimal. If the list gives a
+// number of digits, the number is written in hexadecimal, with 0x and this number of digits. Fields
+// that occur several times are in the order of the wire. Offsets are in wire/doc.go.
 //
 //	ttlink.version           number
 //	ttlink.channel           number, the receiver's port

@@ -12,12 +12,12 @@ import (
 type Fabric struct {
 	base
 	Packet  wire.Packet
-	Length  int   // of the whole packet, in bytes
-	Partial bool  // only the header is here
-	Pieces  int   // frames that it came in; 0 if partial
+	Length  int   // length of the whole packet, in bytes
+	Partial bool  // only the header of the packet is known
+	Pieces  int   // number of frames that carried the packet; 0 if Partial
 	Fault   error // [wire.ErrPacket] or [wire.ErrCommand]; all other fields are then unset
 
-	Completion   *wire.Completion // of a completion that is well-formed
+	Completion   *wire.Completion // content of a well-formed completion; else nil
 	Drop         *wire.DropReport
 	LinkStates   []wire.LinkState
 	PayloadFault string // the kind of payload that the packet should have, if its payload is malformed
@@ -32,8 +32,8 @@ func (*Fabric) CanDecode() gopacket.LayerClass { return LayerTypeFabric }
 // NextLayerType implements [gopacket.DecodingLayer]: the user defines the packet's payload.
 func (*Fabric) NextLayerType() gopacket.LayerType { return gopacket.LayerTypePayload }
 
-// DecodeFromBytes implements [gopacket.DecodingLayer]. DecodeFromBytes never fails. Fault tells
-// what is wrong.
+// DecodeFromBytes implements [gopacket.DecodingLayer]. DecodeFromBytes never fails. The field Fault
+// tells what is wrong.
 func (p *Fabric) DecodeFromBytes(data []byte, _ gopacket.DecodeFeedback) error {
 	*p = Fabric{Length: len(data), Pieces: 1}
 	if p.Packet, p.Fault = wire.DecodePacket(data); p.Fault != nil {
@@ -65,11 +65,11 @@ func (p *Fabric) DecodeFromBytes(data []byte, _ gopacket.DecodeFeedback) error {
 	return nil
 }
 
-// lengthAt is the offset of a packet's length.
+// lengthAt is the offset of the length field in a packet.
 const lengthAt = 4
 
-// partial reads the header of a packet of which only the first bytes are here. partial returns nil
-// if they do not hold a whole, valid header.
+// partial reads the header of a packet of which only the first bytes are known. If these bytes do
+// not hold a whole, valid header, partial returns nil.
 func partial(b []byte) *Fabric {
 	if !wire.PacketView(b).HeadWhole() {
 		return nil
@@ -78,7 +78,7 @@ func partial(b []byte) *Fabric {
 	if n < len(b) || n > wire.MaxPacket {
 		return nil
 	}
-	// The only decoder takes whole packets, so the missing bytes are set to zero.
+	// The decoder takes only whole packets. partial therefore sets the missing bytes to zero.
 	p := &Fabric{Length: n, Partial: true}
 	var err error
 	if p.Packet, err = wire.DecodePacket(append(b[:len(b):len(b)], make([]byte, n-len(b))...)); err != nil {
@@ -90,7 +90,7 @@ func partial(b []byte) *Fabric {
 	return p
 }
 
-// Fields are the packet's fields by name.
+// Fields returns the packet's fields with their names.
 func (p *Fabric) Fields() []Field {
 	var f fields
 	switch p.Fault {

@@ -10,7 +10,7 @@ import (
 // Field is one field of a frame or packet, under the name that the Wireshark dissector gives it.
 type Field struct {
 	Name  string
-	Value string // as the list in the package's documentation says
+	Value string // value in the form that the package's documentation gives for the field
 }
 
 // fields is a list of fields that grows.
@@ -34,7 +34,7 @@ func (f *fields) flag(name string, v bool) {
 
 func (f *fields) text(name, v string) { *f = append(*f, Field{name, v}) }
 
-// Fields are the fields of all our layers among ls, in order.
+// Fields returns the fields of all our layers among ls, in order.
 func Fields(ls []gopacket.Layer) []Field {
 	var out fields
 	for _, l := range ls {

@@ -9,8 +9,8 @@ import (
 
 // Limits of a filter.
 const (
-	MaxFilter      = 4096 // bytes of its text
-	MaxFilterDepth = 64   // parentheses and negations within each other
+	MaxFilter      = 4096 // longest text of a filter, in bytes
+	MaxFilterDepth = 64   // largest number of parentheses and negations within each other
 )
 
 // FilterHelp is the description of the filter language, for people.
@@ -32,7 +32,7 @@ CHIP is M0D3 or a pattern such as M0D*. N is a number, 0x123, a range such as
 100-200 or 100-, or >100, <100. A filter that matches a packet's header matches
 all pieces of the packet.`
 
-// Filter decides which datagrams a capture takes. The zero Filter takes all.
+// Filter decides which datagrams a capture takes. The zero Filter takes all datagrams.
 type Filter struct {
 	text string
 	test func(*Sight) bool
@@ -58,7 +58,7 @@ func ParseFilter(s string) (*Filter, error) {
 	return &Filter{s, test}, nil
 }
 
-// String is the text of the filter as the user wrote it.
+// String returns the text of the filter as the user wrote it.
 func (f *Filter) String() string { return f.text }
 
 // All reports whether the filter takes everything.
@@ -89,7 +89,7 @@ type filterParser struct {
 	depth int
 }
 
-// next is the next word, "" at the end.
+// next returns the next word, or "" at the end.
 func (p *filterParser) next() string {
 	if p.at < len(p.words) {
 		return p.words[p.at]
@@ -104,7 +104,7 @@ func (p *filterParser) bad(want string) error {
 	return fmt.Errorf("it ends too early: want %s", want)
 }
 
-// either reads terms joined by or.
+// either reads terms that the word "or" joins.
 func (p *filterParser) either() (func(*Sight) bool, error) {
 	left, err := p.both()
 	for err == nil && p.next() == "or" {
@@ -117,7 +117,7 @@ func (p *filterParser) either() (func(*Sight) bool, error) {
 	return left, err
 }
 
-// both reads terms joined by and.
+// both reads terms that the word "and" joins.
 func (p *filterParser) both() (func(*Sight) bool, error) {
 	left, err := p.one()
 	for err == nil && p.next() == "and" {
@@ -130,7 +130,7 @@ func (p *filterParser) both() (func(*Sight) bool, error) {
 	return left, err
 }
 
-// one reads a term: a primitive, a negation, or something in parentheses.
+// one reads a term: a primitive, a negation, or an expression in parentheses.
 func (p *filterParser) one() (func(*Sight) bool, error) {
 	if p.depth++; p.depth > MaxFilterDepth {
 		return nil, fmt.Errorf("more than %d parentheses and negations within each other", MaxFilterDepth)
@@ -171,7 +171,7 @@ func (p *filterParser) one() (func(*Sight) bool, error) {
 	}
 }
 
-// bareWords are the primitives without an argument.
+// bareWords lists the primitives without an argument.
 var bareWords = map[string]func(*Sight) bool{
 	"data":           isKind(wire.KindData),
 	"update":         isKind(wire.KindUpdate),

@@ -24,16 +24,16 @@ const (
 	etherIPv4, etherIPv6 = 0x0800, 0x86dd
 	protocolUDP          = 17 // RFC 768
 	dontFragment         = 0x4000
-	hopLimit             = 64 // Linux's value for the packets that really go out
+	hopLimit             = 64 // Linux's value for packets that a host really sends
 )
 
-// MAC is the Ethernet address with which a capture shows a port: locally administered (IEEE 802),
-// 'T', then mesh, chip and channel.
+// MAC returns the Ethernet address with which a capture shows a port: locally administered (IEEE
+// 802), 'T', then mesh, chip and channel.
 func MAC(p wire.PortID) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 'T', byte(p.Node.Mesh >> 8), byte(p.Node.Mesh), byte(p.Node.Chip), byte(p.Channel)}
 }
 
-// PortName is the name of a port's interface: M0D3/eth0.
+// PortName returns the name of a port's interface: M0D3/eth0.
 func PortName(p wire.PortID) string { return fmt.Sprintf("%s/eth%d", p.Node, p.Channel) }
 
 // Endpoint is one end of a captured datagram.
@@ -42,8 +42,8 @@ type Endpoint struct {
 	Addr netip.AddrPort
 }
 
-// Sum is the sum of b for an Internet checksum (RFC 1071). Sum is needed for a datagram of which
-// only a part is kept.
+// Sum returns the sum of b for an Internet checksum (RFC 1071). A capture needs the sum of a
+// datagram of which it keeps only a part.
 func Sum(b []byte) uint16 {
 	var s uint64
 	for ; len(b) >= 4; b = b[4:] {
@@ -69,9 +69,10 @@ func fold(s uint64) uint16 {
 }
 
 // AppendFrame appends the Ethernet frame that shows a datagram: Ethernet, IPv4 or IPv6, UDP, and
-// the payload as far as it was kept. Length is the payload's whole length, and sum is the payload's
-// [Sum]; id numbers the packet (IPv4). Where the two addresses are of different families,
-// AppendFrame shows both as IPv6. AppendFrame also returns the length of the whole frame.
+// the payload as far as it was kept. The parameter length is the payload's whole length, and sum is
+// the payload's [Sum]. The parameter id numbers the packet (IPv4). If the two addresses are of
+// different families, AppendFrame shows both as IPv6. AppendFrame also returns the length of the
+// whole frame.
 func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, id uint16) ([]byte, int) {
 	src, dst := from.Addr.Addr().Unmap().WithZone(""), to.Addr.Addr().Unmap().WithZone("")
 	if !src.IsValid() {
@@ -119,7 +120,7 @@ func AppendFrame(b []byte, from, to Endpoint, payload []byte, length int, sum, i
 	return append(b, payload...), head + length
 }
 
-// unspecified is the unspecified address of the other address's family.
+// unspecified returns the unspecified address of the other address's family.
 func unspecified(other netip.Addr) netip.Addr {
 	if other.Is6() {
 		return netip.IPv6Unspecified()
@@ -127,8 +128,8 @@ func unspecified(other netip.Addr) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// Payload is the UDP payload of a frame that [AppendFrame] made, with the UDP endpoints. Payload
-// returns false for any other frame. Payload checks no checksum.
+// Payload returns the UDP payload of a frame that [AppendFrame] made, with the UDP endpoints.
+// Payload returns false for any other frame. Payload checks no checksum.
 func Payload(frame []byte) (from, to netip.AddrPort, payload []byte, ok bool) {
 	if len(frame) < ethernetLen+ipv4Len+udpLen {
 		return

@@ -7,29 +7,29 @@ import (
 
 // Limits of a [Merger].
 const (
-	MergeQuiet = 2 * time.Second // the merger does not wait for a source that has been silent for so long
-	MergeHold  = 5 * time.Second // the merger holds no packet back for longer
-	MergeBytes = 256 << 20       // of packets that are held back; beyond the limit the merger passes on the oldest
+	MergeQuiet = 2 * time.Second // the merger does not wait for a source that has been silent for this time
+	MergeHold  = 5 * time.Second // the merger holds no packet back for longer than this time
+	MergeBytes = 256 << 20       // largest total of packets that are held back, in bytes; beyond this limit, the merger passes on the oldest
 )
 
 // Merger puts the packets of several captures into the order of time. Each source delivers its own
-// packets in order, but not all at once. A Merger reports from time to time up to which time it has
-// delivered. The merger holds a packet back until all sources have come as far, or until a limit is
-// reached. The times of packets are those of the sources' clocks; now is the time of the caller's
-// clock.
+// packets in order, but not all at once. Each source also reports from time to time up to which
+// time it has delivered. The merger holds a packet back until all sources have delivered up to the
+// packet's time, or until a limit is reached. The times of packets come from the sources' clocks.
+// The parameter now is the time of the caller's clock.
 type Merger struct {
 	sources []mergeSource
 	queue   mergeQueue
 	bytes   int
 	n       uint64
-	newest  time.Time // of the packets passed on
-	Late    uint64    // packets passed on after one with a later time
+	newest  time.Time // latest time of all packets passed on
+	Late    uint64    // number of packets passed on after a packet with a later time
 }
 
-// mergeSource is what the merger knows about a source.
+// mergeSource holds what the merger knows about a source.
 type mergeSource struct {
 	open  bool
-	past  time.Time // all packets of the source up to here have come
+	past  time.Time // all packets of the source up to this time have come
 	heard time.Time // when the source last delivered or reported
 }
 
@@ -55,7 +55,7 @@ func (m *Merger) Open(now time.Time, source int) {
 // Close stops waiting for a source. The source delivers nothing until it is opened again.
 func (m *Merger) Close(source int) { m.sources[source].open = false }
 
-// Past says that all packets of a source up to t have come.
+// The caller calls Past when all packets of a source up to time t have come.
 func (m *Merger) Past(now time.Time, source int, t time.Time) {
 	s := &m.sources[source]
 	s.heard = now
@@ -72,8 +72,8 @@ func (m *Merger) Add(now time.Time, source int, p Packet) {
 	heap.Push(&m.queue, &merging{p, now, m.n})
 }
 
-// Next returns the next packet that may be passed on. With all set, it passes packets on without
-// waiting for any source.
+// Next returns the next packet that may be passed on. If all is set, Next does not wait for any
+// source.
 func (m *Merger) Next(now time.Time, all bool) (Packet, bool) {
 	if len(m.queue) == 0 {
 		return Packet{}, false
@@ -96,7 +96,7 @@ func (m *Merger) Next(now time.Time, all bool) (Packet, bool) {
 	return p.Packet, true
 }
 
-// Waiting is how many packets are held back.
+// Waiting returns the number of packets that are held back.
 func (m *Merger) Waiting() int { return len(m.queue) }
 
 type mergeQueue []*merging
@@ -110,10 +110,10 @@ func (q mergeQueue) Less(a, b int) bool {
 }
 func (q mergeQueue) Swap(a, b int) { q[a], q[b] = q[b], q[a] }
 
-// Push appends, for container/heap.
+// Push appends a packet. Push is for container/heap.
 func (q *mergeQueue) Push(x any) { *q = append(*q, x.(*merging)) }
 
-// Pop takes the last, for container/heap.
+// Pop removes the last packet and returns it. Pop is for container/heap.
 func (q *mergeQueue) Pop() any {
 	old := *q
 	x := old[len(old)-1]

@@ -26,21 +26,21 @@ const (
 	optEnd     = 0
 	optComment = 1
 
-	optHardware, optOS, optApplication = 2, 3, 4 // of a section
+	optHardware, optOS, optApplication = 2, 3, 4 // options of a section
 
-	optName, optDescription, optMAC, optSpeed, optResolution, optFilter = 2, 3, 6, 8, 9, 11 // of an interface
+	optName, optDescription, optMAC, optSpeed, optResolution, optFilter = 2, 3, 6, 8, 9, 11 // options of an interface
 
-	optFlags, optDropCount, optPacketID = 2, 4, 5 // of a packet
+	optFlags, optDropCount, optPacketID = 2, 4, 5 // options of a packet
 
-	optStart, optStop, optReceived, optDropped, optAccepted, optDelivered = 2, 3, 4, 5, 6, 8 // of statistics
+	optStart, optStop, optReceived, optDropped, optAccepted, optDelivered = 2, 3, 4, 5, 6, 8 // options of statistics
 
 	nanoseconds = 9 // resolution of times: ten to the power of minus nanoseconds
 )
 
-// Limits of what is written.
+// Limits of what a [Writer] writes.
 const (
-	MaxComment   = 4096    // bytes of one comment; more is cut off
-	MaxComments  = 16      // of one packet; more are left out
+	MaxComment   = 4096    // longest comment, in bytes; the writer cuts off the rest
+	MaxComments  = 16      // largest number of comments of one packet; the writer leaves out further comments
 	writerBuffer = 1 << 16 // bytes that a Writer collects before it writes them
 )
 
@@ -54,7 +54,7 @@ const (
 	DirOut
 )
 
-// String is "in", "out" or "?".
+// String returns "in", "out" or "?".
 func (d Direction) String() string { return [...]string{"?", "in", "out", "?"}[d&3] }
 
 // Section describes a capture.
@@ -71,39 +71,39 @@ type Interface struct {
 	Comment     string
 	Filter      string // the filter that the packets have passed
 	MAC         net.HardwareAddr
-	SnapLen     int    // bytes of a packet that are kept; 0: all
+	SnapLen     int    // number of bytes of a packet that the capture keeps; 0: all
 	Speed       uint64 // bits per second; 0: unknown
 }
 
 // Packet is a captured packet.
 type Packet struct {
 	Interface int
-	At        time.Time // from 1970 to 2554
+	At        time.Time // time of the packet, in the years from 1970 to 2554
 	Dir       Direction
 	Data      []byte   // the captured bytes
 	Length    int      // of the whole packet, in bytes; 0: the length of Data
-	Comments  []string // on the packet
-	Dropped   uint64   // packets of the interface that the capture has lost since the previous packet
-	ID        uint64   // identifies the packet, also where it is captured elsewhere; 0: none
+	Comments  []string // comments about the packet
+	Dropped   uint64   // number of packets of the interface that the capture has lost since the previous packet
+	ID        uint64   // identifies the packet, also in a capture at another place; 0: none
 }
 
-// Statistics are what an interface's capture has done so far.
+// Statistics counts what the capture of an interface has done so far.
 type Statistics struct {
 	Start, End time.Time
-	Received   uint64 // packets that passed the port
-	Accepted   uint64 // of these, packets that passed the filter
-	Dropped    uint64 // of the accepted, packets that there was no room for
+	Received   uint64 // number of packets that passed the port
+	Accepted   uint64 // number of received packets that passed the filter
+	Dropped    uint64 // number of accepted packets that found no room
 	Comments   []string
 }
 
 // Writer writes a section of a pcapng file. A Writer buffers its output, see [Writer.Flush]. After
-// an error it writes nothing more.
+// an error, a Writer writes nothing more.
 type Writer struct {
 	w          io.Writer
 	buf        []byte
-	ends       []int // in buf, of whole blocks
-	whole      int64 // bytes written that are whole blocks
-	total      int64 // bytes of all blocks, those in buf included
+	ends       []int // offsets in buf of the ends of whole blocks
+	whole      int64 // number of bytes written that belong to whole blocks
+	total      int64 // number of bytes of all blocks, including the bytes in buf
 	interfaces int
 	err        error
 }
@@ -173,7 +173,8 @@ func (p *Writer) WritePacket(k *Packet) error {
 	return p.err
 }
 
-// WriteKeys writes lines of a TLS key log. They decrypt the QUIC packets after them.
+// WriteKeys writes lines of a TLS key log. These keys decrypt the QUIC packets that follow in the
+// file.
 func (p *Writer) WriteKeys(lines []byte) error {
 	if len(lines) == 0 {
 		return p.err
@@ -186,8 +187,8 @@ func (p *Writer) WriteKeys(lines []byte) error {
 	return p.err
 }
 
-// WriteStatistics writes what an interface's capture has done so far. The last statistics of an
-// interface hold.
+// WriteStatistics writes the statistics of an interface's capture so far. The last statistics of an
+// interface are the valid ones.
 func (p *Writer) WriteStatistics(iface int, s Statistics) error {
 	if iface < 0 || iface >= p.interfaces {
 		return fmt.Errorf("pcapng: interface %d of %d", iface, p.interfaces)
@@ -216,7 +217,7 @@ func (p *Writer) WriteStatistics(iface int, s Statistics) error {
 	return p.err
 }
 
-// Flush writes what is buffered.
+// Flush writes the buffered bytes.
 func (p *Writer) Flush() error {
 	if p.err != nil || len(p.buf) == 0 {
 		return p.err
@@ -236,14 +237,14 @@ func (p *Writer) Flush() error {
 	return err
 }
 
-// Whole is how many bytes of whole blocks have been written. After a write has failed, a caller
-// cuts the file to that length to make it valid.
+// Whole returns the number of bytes of whole blocks that have been written. If a write has failed,
+// the caller cuts the file to this length to make the file valid.
 func (p *Writer) Whole() int64 { return p.whole }
 
-// Size is the section's length so far, in bytes, including buffered bytes.
+// Size returns the section's length so far, in bytes, including buffered bytes.
 func (p *Writer) Size() int64 { return p.total }
 
-// begin begins a block; end fills in the block's length.
+// begin begins a block. The method end later fills in the block's length.
 func (p *Writer) begin(kind uint32) {
 	if p.err != nil { // write nothing any more
 		p.buf, p.ends = p.buf[:0], p.ends[:0]
@@ -280,7 +281,7 @@ func (p *Writer) u16(v uint16) { p.buf = binary.LittleEndian.AppendUint16(p.buf,
 func (p *Writer) u32(v uint32) { p.buf = binary.LittleEndian.AppendUint32(p.buf, v) }
 func (p *Writer) u64(v uint64) { p.buf = binary.LittleEndian.AppendUint64(p.buf, v) }
 
-// time writes an instant: the high word first.
+// time writes an instant as two words, the high word first.
 func (p *Writer) time(t time.Time) {
 	n := uint64(0)
 	if !t.IsZero() {
@@ -290,7 +291,7 @@ func (p *Writer) time(t time.Time) {
 	p.u32(uint32(n))
 }
 
-// padded writes bytes up to a multiple of four.
+// padded writes bytes, and pads them with zeros to a multiple of four.
 func (p *Writer) padded(b []byte) {
 	p.buf = append(p.buf, b...)
 	p.buf = append(p.buf, make([]byte, -len(b)&3)...)
@@ -314,7 +315,7 @@ func (p *Writer) comments(cs []string) {
 	}
 }
 
-// cut shortens a text to [MaxComment] bytes, between characters.
+// cut shortens a text to at most [MaxComment] bytes, and never cuts within a character.
 func cut(s string) string {
 	if len(s) <= MaxComment {
 		return s

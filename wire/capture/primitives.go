@@ -11,7 +11,8 @@ import (
 	"ttfabric/wire"
 )
 
-// primitives are the primitives with an argument.
+// primitives maps the name of each primitive with an argument to the function that reads the
+// argument.
 var primitives = map[string]func(arg string) (func(*Sight) bool, error){
 	"kind": ofKind, "vc": ofVC, "class": ofClass, "type": ofType, "send": ofCommand,
 	"seq":     ofData(func(s *Sight) uint64 { return uint64(s.Frame.TxSeq) }),
@@ -129,10 +130,10 @@ func ofPacketChip(get func(wire.PacketView) (a, b wire.FabricNodeID)) func(strin
 	})
 }
 
-// kindNames are the kinds of frame in the words of filters and of [Line].
+// kindNames maps the kinds of frame to the words of filters and of [Line].
 var kindNames = map[wire.Kind]string{wire.KindData: "data", wire.KindUpdate: "update", wire.KindHello: "hello", wire.KindRaw: "raw", wire.KindClose: "close"}
 
-// typeNames are the types of packet.
+// typeNames maps the types of packet to the words of filters and of [Line].
 var typeNames = map[wire.PacketType]string{wire.PacketRequest: "request", wire.PacketReply: "reply", wire.PacketCompletion: "completion",
 	wire.PacketDropReport: "drop", wire.PacketProbe: "probe", wire.PacketLinkState: "linkstate"}
 

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// MaxBlock is the longest block that a [Reader] takes, in bytes. It is longer than a packet of the
-// longest datagram with all its comments.
+// MaxBlock is the longest block that a [Reader] takes, in bytes. This limit is longer than a packet
+// of the longest datagram with all its comments.
 const MaxBlock = 1 << 20
 
 // Reader reads what a [Writer] has written, with all options. A Reader also takes other writers'
@@ -51,15 +51,15 @@ func NewReader(r io.Reader) (*Reader, error) {
 
 // Block is one block of a capture. Either one of the pointers is set, or Keys.
 type Block struct {
-	Interface  *Interface  // the next one; they are numbered from 0
+	Interface  *Interface  // the next interface; interfaces are numbered from 0
 	Packet     *Packet     // valid until the next call
-	Statistics *Statistics // of the interface Of
+	Statistics *Statistics // statistics of the interface whose number is Of
 	Of         int
 	Keys       []byte
 }
 
-// Next reads the next block that this package knows. At the end it returns [io.EOF]. If the stream
-// ends within a block, it returns [io.ErrUnexpectedEOF].
+// Next reads the next block that this package knows. At the end, Next returns [io.EOF]. If the
+// stream ends within a block, Next returns [io.ErrUnexpectedEOF].
 func (p *Reader) Next() (b Block, err error) {
 	for {
 		kind, body, err := p.block()
@@ -173,7 +173,7 @@ func readInterface(b []byte) (*Interface, error) {
 	return i, err
 }
 
-// number is an option's 64-bit number, or 0 if the option does not hold one.
+// number returns an option's 64-bit number, or 0 if the option does not hold such a number.
 func number(v []byte) uint64 {
 	if len(v) != 8 {
 		return 0
@@ -251,7 +251,7 @@ func readSecrets(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: secrets are longer than their block", ErrNotPcapng)
 	}
 	if binary.LittleEndian.Uint32(b) != secretsTLS || n == 0 {
-		return nil, nil // secrets of another kind
+		return nil, nil // ignore secrets of another kind
 	}
 	return append([]byte(nil), b[8:8+n]...), nil
 }

@@ -4,29 +4,29 @@ import (
 	"ttfabric/wire"
 )
 
-// Sight is one datagram as it passed a port, with what earlier datagrams tell about it.
+// Sight is one datagram as it passed a port, with the facts that earlier datagrams tell about it.
 type Sight struct {
-	Port, Peer wire.PortID // where it was captured, and the other end of that port's cable
+	Port, Peer wire.PortID // port where the datagram was captured, and port at the other end of the cable
 	Dir        Direction
 	Data       []byte // the datagram, or its first bytes
-	Length     int    // bytes of the whole
-	Fault      bool   // a fault was injected into it
+	Length     int    // length of the whole datagram, in bytes
+	Fault      bool   // a fault was injected into the datagram
 
 	Frame         wire.Frame      // valid if IsFrame
-	IsFrame       bool            // it looks like a frame
+	IsFrame       bool            // the datagram looks like a frame
 	Head          wire.PacketView // header of the packet that the frame is a piece of; nil if unknown
-	Retransmitted bool            // a data frame of this or a later number was seen before
+	Retransmitted bool            // a data frame with this number or a later number was seen before
 }
 
-// Limits of the memory that one capture takes in a chip, in bytes of datagrams
-// that wait to be read. The chip drops from the capture the datagrams that find no room, and counts them.
+// Limits of the memory that one capture takes in a chip, in bytes of datagrams that wait to be
+// read. If a datagram finds no room, the chip leaves the datagram out of the capture and counts it.
 const (
-	DefaultBuffer = 16 << 20 // where nobody says otherwise
+	DefaultBuffer = 16 << 20 // default limit
 	MaxBuffer     = 1 << 30
 )
 
-// MaxTracks is how many directions of sessions a [Tracker] follows. Beyond the limit the Tracker
-// forgets all of them.
+// MaxTracks is the largest number of directions of sessions that a [Tracker] follows. Beyond this
+// limit, the Tracker forgets all of them.
 const MaxTracks = 1024
 
 // Tracker follows the frames of a capture. The zero value is ready for use.
@@ -44,14 +44,14 @@ type track struct {
 	any     bool
 	highest wire.Seq
 	headSeq wire.Seq // number of the first piece of the packet of head
-	dest    uint32   // slot of that packet
+	dest    uint32   // destination address of the slot of the packet of head
 	head    []byte   // header of the packet whose pieces are coming; empty: unknown
 }
 
 // maxHead is the longest header of a packet, in bytes.
 const maxHead = wire.MaxPacket - wire.MaxPayload
 
-// Look fills in the fields that follow from the datagram and from those before it.
+// Look fills in the fields of s that follow from the datagram and from earlier datagrams.
 func (t *Tracker) Look(s *Sight) {
 	s.Head, s.Retransmitted = nil, false
 	s.Frame, s.IsFrame = wire.PeekFrame(s.Data)

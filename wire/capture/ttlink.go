@@ -25,11 +25,11 @@ func IsTTLink(b []byte) bool {
 	return ok && len(b) >= wire.FrameOverhead && version(b) == wire.Version && f.Kind >= wire.KindData && f.Kind <= wire.KindClose
 }
 
-// version is the high nibble of a frame's third byte.
+// version returns the high nibble of a frame's third byte.
 func version(b []byte) byte { return b[2] >> 4 }
 
-// base is a layer's own bytes and those that it carries. The package does not use the base of
-// gopacket's package layers, which would cost each chip's process several mebibytes.
+// base holds a layer's own bytes and the bytes of the layer's payload. The package does not use the
+// base of gopacket's package layers, which would cost each chip's process several mebibytes.
 type base struct{ Contents, Payload []byte }
 
 // LayerContents implements [gopacket.Layer].
@@ -41,14 +41,14 @@ func (b *base) LayerPayload() []byte { return b.Payload }
 // TTLink is one TT-link frame, or the rest of a datagram that is not a frame.
 type TTLink struct {
 	base
-	Frame  wire.Frame   // the fields that Head and Whole say are here
-	Head   bool         // envelope and header are here
-	Whole  bool         // the frame is here to its end
-	CRC    uint32       // of a whole frame, as received
+	Frame  wire.Frame   // fields of the frame; Head and Whole tell which fields are set
+	Head   bool         // the envelope and the header were captured
+	Whole  bool         // the frame was captured to its end
+	CRC    uint32       // checksum of a whole frame, as received
 	Fault  error        // a [wire.FrameFault], [wire.ErrHello] or [wire.ErrUpdate]; nil: a good frame
-	Hello  *wire.Hello  // of a good hello
-	Update *wire.Update // of a good update
-	rest   int          // bytes after the payload of a frame that was cut off
+	Hello  *wire.Hello  // content of a good hello; else nil
+	Update *wire.Update // content of a good update; else nil
+	rest   int          // number of bytes after the payload of a frame that was cut off
 }
 
 // LayerType implements [gopacket.Layer].
@@ -67,8 +67,8 @@ func (t *TTLink) NextLayerType() gopacket.LayerType {
 }
 
 // DecodeFromBytes implements [gopacket.DecodingLayer]. DecodeFromBytes takes the first frame of
-// data; [TTLink.Len] says where the next frame begins. DecodeFromBytes never fails. Fault tells
-// what is wrong.
+// data. [TTLink.Len] tells where the next frame begins. DecodeFromBytes never fails. The field
+// Fault tells what is wrong.
 func (t *TTLink) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	*t = TTLink{}
 	n, err := wire.FrameLen(data)
@@ -114,7 +114,7 @@ func (t *TTLink) decodePayload() {
 	}
 }
 
-// Len is the number of the datagram's bytes that the layer stands for.
+// Len returns the number of the datagram's bytes that the layer stands for.
 func (t *TTLink) Len() int {
 	if t.Whole {
 		return len(t.Contents)
@@ -122,10 +122,10 @@ func (t *TTLink) Len() int {
 	return len(t.Contents) + len(t.Payload) + t.rest
 }
 
-// Offset is where a data frame's piece begins in its packet, in bytes.
+// Offset returns the offset of a data frame's piece in its packet, in bytes.
 func (t *TTLink) Offset() int { return int(t.Frame.Dest % wire.SlotStride) }
 
-// holdsPacket reports whether a whole packet is in the frame.
+// holdsPacket reports whether the frame holds a whole packet.
 func (t *TTLink) holdsPacket() bool {
 	return t.Fault == nil && t.Frame.Kind == wire.KindData && t.Offset() == 0 && t.Frame.Flags&wire.FlagEnd != 0
 }
@@ -135,7 +135,7 @@ func (t *TTLink) startsPacket() bool {
 	return t.Head && (t.Fault == nil || t.Fault == wire.FaultShort) && version(t.Contents) == wire.Version && t.Frame.Kind == wire.KindData && t.Offset() == 0
 }
 
-// FaultWord is the fault in the words of ttlink.fault, or "" for a good frame.
+// FaultWord returns the fault in the words of ttlink.fault, or "" for a good frame.
 func (t *TTLink) FaultWord() string {
 	var f wire.FrameFault
 	switch {
@@ -149,7 +149,7 @@ func (t *TTLink) FaultWord() string {
 	return "update"
 }
 
-// Fields are the frame's fields by name.
+// Fields returns the frame's fields with their names.
 func (t *TTLink) Fields() []Field {
 	var f fields
 	if t.Head {

@@ -1,7 +1,7 @@
 // Package castagnoli computes CRC-32C (RFC 3720 §B.4), the checksum of every frame, as fast as the
-// processor can. Some processors multiply carry-less 64 bytes at a time (AVX-512 with VPCLMULQDQ).
-// On these the package folds long inputs that way. The standard library does the rest, eight bytes
-// at a time.
+// processor can. Some processors can multiply 64 bytes at a time without carries (AVX-512 with
+// VPCLMULQDQ). On such processors, the package folds long inputs with these multiplications. For
+// all other inputs, the package uses the standard library, which handles eight bytes at a time.
 package castagnoli
 
 import "hash/crc32"
@@ -27,8 +27,8 @@ const (
 	quarter = block / 4
 )
 
-// factor holds the factors for the two halves of 16 bytes. Multiplying by them carries the halves
-// over a distance.
+// factor holds the factors for the two halves of 16 bytes. A multiplication by these factors
+// carries the halves over a distance.
 type factor struct{ first, second uint64 }
 
 // factors are the factors that fold needs.
@@ -44,7 +44,7 @@ func over(n int) factor { return factor{power(8*n + 64 - 1), power(8*n - 1)} }
 
 // power returns x to the n modulo the polynomial of CRC-32C, n ≥ 0, reversed in 64 bits.
 func power(n int) uint64 {
-	r := uint32(1) << 31 // x to the 0, reversed
+	r := uint32(1) << 31 // x to the power 0, reversed
 	for range n {
 		low := r & 1
 		if r >>= 1; low != 0 {

@@ -5,7 +5,7 @@ import "golang.org/x/sys/cpu"
 // folds reports whether this processor has the instructions that fold needs.
 var folds = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasSSE42
 
-// by are the factors that fold multiplies by.
+// by holds the factors by which fold multiplies.
 var by = factors{over(blocks * block), over(block), [4]factor{over(3 * quarter), over(2 * quarter), over(quarter)}}
 
 // fold returns the register after the n bytes from p on; n is at least blocks times block.

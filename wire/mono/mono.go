@@ -1,4 +1,5 @@
-// Package mono has the instant that every pure machine of ttfabric takes as an argument.
+// Package mono has the type of the instant that every pure machine of ttfabric takes as an
+// argument.
 //
 // An instant is a number of nanoseconds since an origin that the caller chooses: the start of the
 // process in a live node, zero in a simulation. The package holds no clock. The owner of the loop

@@ -1,13 +1,11 @@
 // Package tracetest runs scripted traces, the tests of pure machines that a
 // reader can follow line by line.
 //
-// A trace is a file testdata/traces/NAME.txt of the package under test. The
-// file begins with a comment, lines with #, that says what the trace shows.
-// A script follows, one command per line. Below a line of four dashes stands
-// what happened when the script was run last and somebody looked at the
-// outcome: each command, and below the command what the machine did, with the
-// time on the machine's own clock. A test runs the script anew and fails where
-// anything differs.
+// A trace is a file testdata/traces/NAME.txt of the package under test. The file begins with a
+// comment, lines with #, that says what the trace shows. A script follows, one command per line.
+// Below a line of four dashes stands the outcome of the script, which a person has checked. The
+// outcome has each command, and below the command what the machine did, with the time on the
+// machine's own clock. A test runs the script anew. If anything differs, the test fails.
 package tracetest
 
 import (
@@ -19,9 +17,9 @@ import (
 	"time"
 )
 
-// Machine is what a script drives: the machine under test with all that stands around it.
+// Machine is what a script drives: the machine under test with its surroundings.
 type Machine interface {
-	// Now is the machine's time, since the script began.
+	// Now returns the machine's time since the script began.
 	Now() time.Duration
 	// Do performs one command of the script. An error, such as one for an
 	// unknown command, ends the test.
@@ -31,7 +29,7 @@ type Machine interface {
 	Tell()
 }
 
-// Trace is what is written down while a script runs.
+// Trace collects the lines that are written down while a script runs.
 type Trace struct {
 	now func() time.Duration
 	out strings.Builder
@@ -42,13 +40,13 @@ func (x *Trace) Say(format string, args ...any) {
 	fmt.Fprintf(&x.out, "%-10v %s\n", x.now().Round(time.Microsecond), fmt.Sprintf(format, args...))
 }
 
-// end stands between a script and its outcome.
+// end is the line between a script and its outcome.
 const end = "----\n"
 
-// Run runs all scripts of testdata/traces, each with a machine of its own that
-// start makes. It fails where the outcome is not the one in the file, or,
-// with rewrite, writes the outcome into the file. Every script may have the
-// command note: the words after it stand in the trace, and nothing happens.
+// Run runs all scripts of testdata/traces, each with a machine of its own that start makes. If the
+// outcome differs from the outcome in the file, Run fails. If rewrite is set, Run instead writes
+// the outcome into the file. Every script may have the command "note". Run copies the words after
+// "note" into the trace and does nothing else.
 func Run(t *testing.T, rewrite bool, start func(t *testing.T, x *Trace) Machine) {
 	files, err := filepath.Glob("testdata/traces/*.txt")
 	if err != nil || len(files) == 0 {
@@ -78,7 +76,7 @@ func Run(t *testing.T, rewrite bool, start func(t *testing.T, x *Trace) Machine)
 	}
 }
 
-// run runs one script and returns what was written down.
+// run runs one script and returns its trace.
 func run(t *testing.T, script string, start func(t *testing.T, x *Trace) Machine) string {
 	x := &Trace{}
 	m := start(t, x)
@@ -100,7 +98,7 @@ func run(t *testing.T, script string, start func(t *testing.T, x *Trace) Machine
 	return x.out.String()
 }
 
-// firstDifference says which line of an outcome is the first that is not the wanted one.
+// firstDifference names the first line in which an outcome differs from the wanted outcome.
 func firstDifference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range g {

@@ -10,8 +10,8 @@ import (
 
 // Limits of one call of the bench.
 const (
-	MaxBenchBatch  = 64    // packets in one batch
-	MaxBenchRounds = 20000 // batches in one call
+	MaxBenchBatch  = 64    // largest number of packets in one batch
+	MaxBenchRounds = 20000 // largest number of batches in one call
 )
 
 // BenchBody asks a chip to write batches of packets and to time each batch. The
@@ -22,45 +22,45 @@ type BenchBody struct {
 	Plane  wire.Plane        `json:"plane"`         // the routing plane
 	Via    Hops              `json:"via,omitempty"` // the hops to take instead of the routing table's
 	Size   int               `json:"size"`          // bytes of payload in a packet, 0 to 4096; a packet of 0 bytes is a probe
-	Batch  int               `json:"batch"`         // packets in a batch, 1 to 64
-	Rounds int               `json:"rounds"`        // batches, 1 to 20000
-	Addr   wire.NocAddr      `json:"addr"`          // where all packets write, encoded as in CommandBody
+	Batch  int               `json:"batch"`         // number of packets in a batch, 1 to 64
+	Rounds int               `json:"rounds"`        // number of batches, 1 to 20000
+	Addr   wire.NocAddr      `json:"addr"`          // the address to which all packets write, encoded as in CommandBody
 }
 
-// BenchResult is what the batches of a [BenchBody] took.
+// BenchResult holds the times of the batches of a [BenchBody].
 type BenchResult struct {
 	Nanos []int64 `json:"nanoseconds"` // the time of each batch
-	Near  Load    `json:"near"`        // the work of the source chip's loop meanwhile
+	Near  Load    `json:"near"`        // the work of the source chip's loop during the call
 }
 
 // Load is the work of a chip's loop by cause, since the start of the chip or over
 // one call.
 type Load struct {
-	Received  Work `json:"received"`  // datagrams came
-	Submitted Work `json:"submitted"` // programs submitted requests
-	Timed     Work `json:"timed"`     // a deadline passed
-	Asked     Work `json:"asked"`     // somebody asked the chip or told it something
+	Received  Work `json:"received"`  // the work because datagrams came
+	Submitted Work `json:"submitted"` // the work because programs submitted requests
+	Timed     Work `json:"timed"`     // the work because a deadline passed
+	Asked     Work `json:"asked"`     // the work because a client asked the chip for its state or gave the chip an order
 }
 
 // Work is the work of a chip's loop for one cause.
 type Work struct {
-	Steps   uint64 `json:"steps"`               // times that the loop ran
+	Steps   uint64 `json:"steps"`               // number of times that the loop ran
 	Nanos   int64  `json:"nanoseconds"`         // time that the loop took
-	Sending int64  `json:"sending_nanoseconds"` // the part of that time from the first frame that the loop handed to the kernel on
+	Sending int64  `json:"sending_nanoseconds"` // the part of the loop's time after the loop handed its first frame to the kernel
 }
 
-// Minus is the work since an earlier time.
+// Minus returns the work since an earlier time. The work up to this earlier time is b.
 func (w Work) Minus(b Work) Work {
 	return Work{w.Steps - b.Steps, w.Nanos - b.Nanos, w.Sending - b.Sending}
 }
 
-// Minus is the work since an earlier time.
+// Minus returns the work since an earlier time. The work up to this earlier time is b.
 func (l Load) Minus(b Load) Load {
 	return Load{l.Received.Minus(b.Received), l.Submitted.Minus(b.Submitted), l.Timed.Minus(b.Timed), l.Asked.Minus(b.Asked)}
 }
 
-// Mean is the mean time of a step before it sends, and the mean time of its
-// sending. Both are 0 if there was no step.
+// Mean returns the mean time of a step before the step sends, and the mean time that a
+// step sends. Both times are 0 if there was no step.
 func (w Work) Mean() (before, sending time.Duration) {
 	if w.Steps == 0 {
 		return 0, 0
@@ -69,7 +69,7 @@ func (w Work) Mean() (before, sending time.Duration) {
 	return time.Duration((w.Nanos - w.Sending) / n), time.Duration(w.Sending / n)
 }
 
-// Check refuses a body outside the limits; the error names the bad value.
+// Check returns an error for a body outside the limits. The error names the bad value.
 func (b *BenchBody) Check() error {
 	switch {
 	case b.Size < 0 || b.Size > wire.MaxPayload:
@@ -82,7 +82,7 @@ func (b *BenchBody) Check() error {
 	return nil
 }
 
-// Bench lets the chip write batches of packets and time them.
+// Bench makes the chip write batches of packets and measure the time of each batch.
 func (c *Client) Bench(ctx context.Context, b BenchBody) (r BenchResult, err error) {
 	return r, c.call(ctx, "POST", "/v1/bench", b, &r)
 }

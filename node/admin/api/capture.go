@@ -10,20 +10,21 @@ import (
 	"ttfabric/wire"
 )
 
-// MaxSnapLen is the largest limit of a captured frame, in bytes, as tcpdump has it.
+// MaxSnapLen is the largest limit of a captured frame, in bytes. The value is the same
+// as in tcpdump.
 const MaxSnapLen = 1 << 18
 
 // CaptureBody says what to capture at one chip: the query of GET /v1/capture.
 type CaptureBody struct {
-	Channels  []wire.Channel // the ports; none: all ports
-	SnapLen   int            // bytes kept of each Ethernet frame, up to MaxSnapLen; 0: all
-	Filter    string         // which datagrams to take, see FilterHelp of package capture; "": all
+	Channels  []wire.Channel // the ports, by ethernet channel; an empty list means all ports
+	SnapLen   int            // number of bytes to keep of each Ethernet frame, at most MaxSnapLen; 0: all bytes
+	Filter    string         // filter of the datagrams to take, see FilterHelp of package capture; "": all datagrams
 	BufferMiB int            // MiB of datagrams that may wait in the chip, at most 1024; 0: 16
 	Keys      bool           // put the TLS keys of QUIC ports into the capture
-	ID        string         // by which [CaptureStream.End] ends the capture, at most MaxID bytes; "": only the connection's end does
+	ID        string         // id by which [CaptureStream.End] ends the capture, at most MaxID bytes; "": only the end of the connection ends the capture
 }
 
-// query writes the body as a query.
+// query returns the body as the query of a URL.
 func (b *CaptureBody) query() string {
 	q := url.Values{}
 	set := func(name, v string) {
@@ -56,7 +57,7 @@ type CaptureStream struct {
 	id            string
 }
 
-// Capture begins a capture at the chip. The capture goes on until ctx ends, or
+// Capture begins a capture at the chip. The capture continues until ctx ends, or until
 // the caller ends or closes the stream.
 func (c *Client) Capture(ctx context.Context, b CaptureBody) (*CaptureStream, error) {
 	resp, err := c.open(ctx, "GET", "/v1/capture?"+b.query(), nil)
@@ -66,8 +67,8 @@ func (c *Client) Capture(ctx context.Context, b CaptureBody) (*CaptureStream, er
 	return &CaptureStream{resp.Body, c, b.ID}, nil
 }
 
-// End lets the chip end a capture that has an ID. The stream still brings the
-// datagrams that the chip has taken, then statistics, and then its end.
+// End makes the chip end a capture that has an ID. The stream still delivers the
+// datagrams that the chip has taken, and then statistics. After that, the stream ends.
 func (s *CaptureStream) End(ctx context.Context) error {
 	return s.c.call(ctx, "DELETE", "/v1/capture?id="+url.QueryEscape(s.id), nil, nil)
 }

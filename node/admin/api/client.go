@@ -1,8 +1,8 @@
-// Package api is the client's side of a chip's control API. It holds the types
-// that travel as JSON, the table of calls ([Routes]), and [Client], which asks
-// one chip. Package admin is the server's side. A [Client] is a
-// [ttfabric/node/session.Fabric]: a program that runs inside a chip also runs
-// against a remote chip.
+// Package api is the client's side of a chip's control API. The package holds the types
+// that travel as JSON, the table of calls ([Routes]), and [Client], which asks one
+// chip. Package admin is the server's side. A [Client] is a
+// [ttfabric/node/session.Fabric]: a program that runs inside a chip also runs against a
+// remote chip.
 package api
 
 import (
@@ -19,26 +19,28 @@ import (
 	"ttfabric/wire"
 )
 
-// Client speaks to one chip's API. A Client is a [session.Fabric]. It is safe for
-// concurrent use.
+// Client makes calls to one chip's API. A Client is a [session.Fabric]. A Client is
+// safe for concurrent use.
 type Client struct {
 	base  string
 	token string
 	self  wire.FabricNodeID
-	name  string // what errors call the chip; "": they name self
+	name  string // name of the chip in errors; "": errors name the chip self
 	topo  *topo.Topology
 	http  *http.Client
 }
 
-// maxAnswer is how many bytes of an answer the client reads. The answers of
-// chips are shorter; something else than a chip may listen at the address.
+// maxAnswer is the largest number of bytes of an answer that the client reads. The
+// answers of chips are shorter. The limit is needed because a program other than a chip
+// may listen at the address.
 const maxAnswer = 16 << 20
 
-// maxConns is how many calls a client makes to its chip at once. Further calls wait.
+// maxConns is the largest number of simultaneous calls of a client to its chip. Further
+// calls wait.
 const maxConns = 64
 
-// NewClient returns a client of the chip self of the machine t. The chip's API
-// listens at addr ("host:port") and wants token.
+// NewClient returns a client of the chip self in the topology t. The chip's API listens
+// at addr ("host:port") and requires token.
 func NewClient(addr, token string, self wire.FabricNodeID, t *topo.Topology) *Client {
 	return &Client{base: "http://" + addr, token: token, self: self, topo: t,
 		http: &http.Client{Transport: &http.Transport{MaxConnsPerHost: maxConns, MaxIdleConnsPerHost: maxConns, IdleConnTimeout: time.Minute}}}
@@ -47,14 +49,14 @@ func NewClient(addr, token string, self wire.FabricNodeID, t *topo.Topology) *Cl
 // Close closes the connections that no call uses.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Self is the chip.
+// Self returns the chip of the client.
 func (c *Client) Self() wire.FabricNodeID { return c.self }
 
-// Topology is the machine.
+// Topology returns the topology of the client's fabric.
 func (c *Client) Topology() *topo.Topology { return c.topo }
 
-// At lets errors name the address instead of the chip, for a caller who does not
-// know yet which chip listens there.
+// At makes errors name the address instead of the chip. At is for a caller who does not
+// know yet which chip listens at the address.
 func (c *Client) At(addr string) *Client {
 	c.name = addr
 	return c
@@ -69,17 +71,17 @@ func (c *Client) who() string {
 
 // StatusError is a chip's refusal of a request.
 type StatusError struct {
-	Code   int // the status of HTTP
+	Code   int // the HTTP status
 	who    string
-	Detail string // why, in the chip's words
-	kind   string // the type of the problem
+	Detail string // reason, in the chip's words
+	kind   string // type of the problem
 }
 
 // Error names the chip and says why the chip refused.
 func (e *StatusError) Error() string { return e.who + ": " + e.Detail }
 
-// call sends in as JSON and reads the answer into out. A nil in is no body; a
-// nil out leaves the answer unread.
+// call sends the value in as JSON and reads the answer into out. If in is nil, the call
+// has no body. If out is nil, call does not read the answer.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
 	resp, err := c.open(ctx, method, path, in)
 	if err != nil {
@@ -95,8 +97,8 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	return nil
 }
 
-// open makes a call and returns its answer, unless the chip refuses: then the
-// error is a [StatusError]. The caller closes the answer's body.
+// open makes a call and returns the answer. If the chip refuses the call, the error is
+// a [StatusError]. The caller must close the answer's body.
 func (c *Client) open(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var body io.Reader
 	if in != nil {
@@ -144,21 +146,23 @@ func (c *Client) Members(ctx context.Context) (v []MemberView, err error) {
 	return v, c.call(ctx, "GET", "/v1/members", nil, &v)
 }
 
-// MaxBody is the size of the body of a call, in bytes; a batch of requests takes [MaxBatchBody].
+// MaxBody is the largest size of the body of a call, in bytes. The limit of a batch of
+// requests is [MaxBatchBody].
 const MaxBody = 1 << 20
 
-// NoWayType is the type of the problem that is a [session.NoWayError].
+// NoWayType is the type of the problem that is a [session.NoRouteError].
 const NoWayType = "tag:ttfabric,2026:no-way"
 
 // Problem says why the chip refused a call (RFC 9457).
 type Problem struct {
-	Type   string `json:"type"`   // "about:blank", or what a program tells the problem by: "tag:ttfabric,2026:no-way" where no way leads to the chip
-	Status int    `json:"status"` // the status of HTTP
-	Title  string `json:"title"`  // the name of that status
-	Detail string `json:"detail"` // why, for people
+	Type   string `json:"type"`   // "about:blank", or what a program tells the problem by: "tag:ttfabric,2026:no-way" if no route leads to the chip
+	Status int    `json:"status"` // the HTTP status
+	Title  string `json:"title"`  // the name of the HTTP status
+	Detail string `json:"detail"` // the reason, for people
 }
 
-// OK says that the chip did what it was asked, where there is nothing else to say.
+// OK says that the chip has carried out the call. OK is the answer of calls without
+// another result.
 type OK struct {
 	OK bool `json:"ok"` // always true
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 )
 
-// DrainBody lets a chip take no new requests, or take them again.
+// DrainBody makes a chip refuse new requests, or accept new requests again.
 type DrainBody struct {
-	On bool `json:"on"` // the chip takes no new requests
+	On bool `json:"on"` // true: the chip refuses new requests; false: the chip accepts new requests
 }
 
-// Drain lets the chip take no new requests, or take them again. Requests that
-// were started go on.
+// Drain makes the chip refuse new requests, or accept new requests again. Requests that
+// the chip has started continue.
 func (c *Client) Drain(ctx context.Context, on bool) error {
 	return c.call(ctx, "PUT", "/v1/leaving", DrainBody{on}, nil)
 }

@@ -13,11 +13,11 @@ import (
 	"ttfabric/wire"
 )
 
-// Watch calls f for what the chip sees of the fabric from now on; see [session.Watcher].
+// Watch calls f for each event of the chip from now on; see [session.Watcher].
 func (c *Client) Watch(ctx context.Context, f func(session.Event)) error {
 	from := time.Now()
 	err := c.Events(ctx, func(v EventView) {
-		if e, ok := SessionEvent(&v); ok && !v.Time.Before(from) { // not the history
+		if e, ok := SessionEvent(&v); ok && !v.Time.Before(from) { // leaves out past events
 			f(e)
 		}
 	})
@@ -34,7 +34,7 @@ var sessionKinds = map[string]session.EventKind{
 	"packet dropped": session.PacketsDropped, "tables installed": session.TablesChanged,
 }
 
-// SessionEvent translates an event of the API into an event of sessions. It
+// SessionEvent translates an event of the API into an event of sessions. SessionEvent
 // returns false for an event that sessions do not know.
 func SessionEvent(v *EventView) (e session.Event, ok bool) {
 	if e.Kind, ok = sessionKinds[v.Type+" "+v.Action]; !ok {
@@ -62,8 +62,8 @@ func SessionEvent(v *EventView) (e session.Event, ok bool) {
 	return e, true
 }
 
-// Events calls f for each event of the chip, those of the past first, until ctx
-// ends or the chip goes away.
+// Events calls f for each event of the chip, past events first, until ctx ends or the
+// chip goes away.
 func (c *Client) Events(ctx context.Context, f func(EventView)) error {
 	resp, err := c.open(ctx, "GET", "/v1/events", nil)
 	if err != nil {
@@ -85,15 +85,15 @@ func (c *Client) Events(ctx context.Context, f func(EventView)) error {
 	return sc.Err()
 }
 
-// EventView is one event of a chip. Archives hold an EventView a line.
+// EventView is one event of a chip. Archives hold one EventView in each line.
 type EventView struct {
 	Time   time.Time         `json:"time"`             // when the event happened
-	Chip   wire.FabricNodeID `json:"chip"`             // the chip that tells of the event
+	Chip   wire.FabricNodeID `json:"chip"`             // the chip that reports the event
 	Type   string            `json:"type"`             // link, router, packet, member, fault, tables, archive, recording, port
 	Action string            `json:"action"`           // what happened: up, down, dropped, joined, …
 	Actor  string            `json:"actor"`            // the port or chip that the event is about
-	Detail map[string]string `json:"detail,omitempty"` // what else there is to say, by name
-	Lost   uint64            `json:"lost,omitempty"`   // events before this event that are missing, since there was no room for them
+	Detail map[string]string `json:"detail,omitempty"` // further facts about the event, by name
+	Lost   uint64            `json:"lost,omitempty"`   // number of events directly before this event that are missing, because there was no room
 	Seq    uint64            `json:"seq"`              // the number of the event: 1, 2, 3 … in each incarnation of the chip
 	Life   string            `json:"incarnation"`      // the incarnation of the chip, 16 hexadecimal digits
 }

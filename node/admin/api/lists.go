@@ -21,8 +21,8 @@ func (c Channels) MarshalJSON() ([]byte, error) {
 	return json.Marshal(numbers)
 }
 
-// UnmarshalJSON reads a list of numbers. UnmarshalJSON also reads a string in
-// base64, one byte for each channel: this API used that form before.
+// UnmarshalJSON reads a list of numbers. UnmarshalJSON also reads a string in base64,
+// one byte for each channel, because an earlier version of this API used this form.
 func (c *Channels) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, (*[]wire.Channel)(c)) }
 
 // Hops are the directions that a packet takes, hop by hop: a list of "E", "W",
@@ -49,9 +49,9 @@ func (h Hops) MarshalJSON() ([]byte, error) {
 	return json.Marshal(letters)
 }
 
-// UnmarshalJSON reads a list of letters. Numbers are read, too, 0 to 3 for
-// east, west, north and south, in a list or as the bytes of a string in base64:
-// this API used numbers before.
+// UnmarshalJSON reads a list of letters. UnmarshalJSON also reads the numbers 0 to 3
+// for east, west, north and south, in a list or as the bytes of a string in base64. An
+// earlier version of this API used these numbers.
 func (h *Hops) UnmarshalJSON(b []byte) error {
 	var letters []string
 	if json.Unmarshal(b, &letters) != nil {

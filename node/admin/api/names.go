@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
@@ -14,7 +14,7 @@ import (
 type SendType wire.NocSendType
 
 // Fate says how a request ended; in JSON it is a word, such as "done".
-type Fate chip.Fate
+type Fate flow.Fate
 
 // Outcome says why the destination refused a request; in JSON it is a word, such as "misaligned".
 type Outcome wire.Outcome
@@ -23,9 +23,9 @@ type Outcome wire.Outcome
 type DropReason wire.DropReason
 
 // Doubt says why nobody knows whether a request was performed; in JSON it is a word, such as "no-answer".
-type Doubt chip.Doubt
+type Doubt flow.Doubt
 
-// name is the word that stands for a value in JSON.
+// name is a value and the word that stands for this value in JSON.
 type name struct {
 	value uint8
 	word  string
@@ -33,11 +33,12 @@ type name struct {
 
 // names are the words of one enumeration.
 type names struct {
-	of  string // the noun in error messages
+	of  string // noun for the enumeration in error messages
 	all []name
 }
 
-// The words of each enumeration. A word never changes once it is here: programs compare it.
+// The words of each enumeration. An existing word must never change, because programs
+// compare these words.
 var (
 	sendTypeNames = names{"NoC command", []name{
 		{uint8(wire.NocUnicastWrite), "write"}, {uint8(wire.NocInlineWrite), "inline-write"}, {uint8(wire.NocAtomicInc), "atomic-inc"},
@@ -45,7 +46,7 @@ var (
 		{uint8(wire.NocNone), "none"},
 	}}
 	fateNames = names{"fate", []name{
-		{uint8(chip.FateDone), "done"}, {uint8(chip.FateRefused), "refused"}, {uint8(chip.FateLost), "lost"}, {uint8(chip.FateUnknown), "unknown"},
+		{uint8(flow.FateDone), "done"}, {uint8(flow.FateRefused), "refused"}, {uint8(flow.FateLost), "lost"}, {uint8(flow.FateUnknown), "unknown"},
 	}}
 	outcomeNames = names{"outcome", []name{
 		{uint8(wire.OutcomeDone), "done"}, {uint8(wire.OutcomeBadAddress), "bad-address"}, {uint8(wire.OutcomeMisaligned), "misaligned"},
@@ -59,9 +60,9 @@ var (
 		{uint8(wire.DropTables), "tables-replaced"}, {uint8(wire.DropDrained), "drained"}, {uint8(wire.DropFlushed), "flushed"},
 	}}
 	doubtNames = names{"doubt", []name{
-		{uint8(chip.DoubtNone), "none"}, {uint8(chip.DoubtRestarted), "destination-restarted"}, {uint8(chip.DoubtRouteDead), "route-died"},
-		{uint8(chip.DoubtTimeout), "no-answer"}, {uint8(chip.DoubtUnreachable), "unreachable"}, {uint8(chip.DoubtOlder), "taken-for-former"},
-		{uint8(chip.DoubtLate), "not-seen"},
+		{uint8(flow.DoubtNone), "none"}, {uint8(flow.DoubtRestarted), "destination-restarted"}, {uint8(flow.DoubtRouteDead), "route-died"},
+		{uint8(flow.DoubtTimeout), "no-answer"}, {uint8(flow.DoubtUnreachable), "unreachable"}, {uint8(flow.DoubtOlder), "taken-for-former"},
+		{uint8(flow.DoubtLate), "not-seen"},
 	}}
 )
 
@@ -72,7 +73,8 @@ func (n *names) words() (all []string) {
 	return all
 }
 
-// write is the word of a value in JSON. A value without a word is an error.
+// write returns the word of a value in JSON. write returns an error for a value without
+// a word.
 func (n *names) write(v uint8) ([]byte, error) {
 	k := slices.IndexFunc(n.all, func(x name) bool { return x.value == v })
 	if k < 0 {
@@ -81,8 +83,8 @@ func (n *names) write(v uint8) ([]byte, error) {
 	return []byte(n.all[k].word), nil
 }
 
-// read reads a word from JSON, or the number that the word stands for: this API
-// used numbers before it had words.
+// read reads a word from JSON, or the number that the word stands for. An earlier
+// version of this API used numbers instead of words.
 func (n *names) read(b []byte) (uint8, error) {
 	var word string
 	var number uint8
@@ -123,7 +125,7 @@ func (Fate) Names() []string { return fateNames.words() }
 // MarshalText writes the fate's word.
 func (f Fate) MarshalText() ([]byte, error) { return fateNames.write(uint8(f)) }
 
-// UnmarshalJSON reads the fate's word, or its number ([chip.Fate]).
+// UnmarshalJSON reads the fate's word, or its number ([flow.Fate]).
 func (f *Fate) UnmarshalJSON(b []byte) error { return readInto(&fateNames, b, f) }
 
 // Names lists the words of the type in JSON.
@@ -150,5 +152,5 @@ func (Doubt) Names() []string { return doubtNames.words() }
 // MarshalText writes the doubt's word.
 func (d Doubt) MarshalText() ([]byte, error) { return doubtNames.write(uint8(d)) }
 
-// UnmarshalJSON reads the doubt's word, or its number ([chip.Doubt]).
+// UnmarshalJSON reads the doubt's word, or its number ([flow.Doubt]).
 func (d *Doubt) UnmarshalJSON(b []byte) error { return readInto(&doubtNames, b, d) }

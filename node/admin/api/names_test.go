@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 )
 
@@ -22,12 +22,12 @@ var enumerations = []struct {
 	parse  func([]byte) error
 }{
 	{&sendTypeNames, 256, func(v uint8) string { return wire.NocSendType(v).String() }, nil, func(b []byte) error { return json.Unmarshal(b, new(SendType)) }},
-	{&fateNames, len(chip.Ends{}.Fates), func(v uint8) string { return chip.Fate(v).String() }, map[string]string{"outcome-unknown": "unknown"},
+	{&fateNames, len(flow.Ends{}.Fates), func(v uint8) string { return flow.Fate(v).String() }, map[string]string{"outcome-unknown": "unknown"},
 		func(b []byte) error { return json.Unmarshal(b, new(Fate)) }},
 	{&outcomeNames, int(wire.NumOutcomes), func(v uint8) string { return wire.Outcome(v).String() }, nil, func(b []byte) error { return json.Unmarshal(b, new(Outcome)) }},
 	{&dropNames, int(wire.NumDropReasons), func(v uint8) string { return wire.DropReason(v).String() }, map[string]string{"unknown-reason": "none"},
 		func(b []byte) error { return json.Unmarshal(b, new(DropReason)) }},
-	{&doubtNames, int(chip.NumDoubts), func(v uint8) string { return chip.Doubt(v).String() },
+	{&doubtNames, int(flow.NumDoubts), func(v uint8) string { return flow.Doubt(v).String() },
 		map[string]string{"": "none", "destination-restarted-or-missed-what-came-first": "destination-restarted", "taken-for-a-former-life": "taken-for-former"},
 		func(b []byte) error { return json.Unmarshal(b, new(Doubt)) }},
 }
@@ -76,7 +76,7 @@ func TestNames(t *testing.T) {
 // reads what clients wrote before there were words.
 func TestRequestRoundTrip(t *testing.T) {
 	dst := wire.FabricNodeID{Mesh: 1, Chip: 3}
-	for _, r := range []chip.Request{
+	for _, r := range []flow.Request{
 		{Dst: dst, Probe: true},
 		{Dst: dst, Plane: 1, Trace: true, Command: wire.Command{Addr: 7}, Payload: []byte("x"), Via: []wire.Direction{wire.East, wire.South}},
 		{Dst: dst, Other: true, Command: wire.Command{Type: wire.NocRead, Addr: wire.NewNocAddr(1, 2, wire.MaxNocOffset), Size: 4096}},
@@ -100,7 +100,7 @@ func TestRequestRoundTrip(t *testing.T) {
 	if err := json.Unmarshal([]byte(old), &b); err != nil {
 		t.Fatal(err)
 	}
-	want := chip.Request{Dst: dst, Via: []wire.Direction{wire.East, wire.South},
+	want := flow.Request{Dst: dst, Via: []wire.Direction{wire.East, wire.South},
 		Command: wire.Command{Type: wire.NocScatterWrite, Size: 6, Chunks: 2, Scatter: [4]wire.NocAddr{4, 8}, Sizes: [4]uint16{1, 5}}}
 	if got, err := b.Request(); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%s\nis read as %+v,\nwant       %+v: %v", old, got, want, err)
@@ -117,14 +117,14 @@ func TestRequestRoundTrip(t *testing.T) {
 // what chips wrote before there were words.
 func TestResultRoundTrip(t *testing.T) {
 	dst, other := wire.FabricNodeID{Chip: 3}, wire.FabricNodeID{Chip: 4}
-	for want, r := range map[string]chip.Result{
+	for want, r := range map[string]flow.Result{
 		`{"fate":"done","data":"eA==","nanoseconds":5}`:                    {Data: []byte("x"), Done: 5},
-		`{"fate":"refused","outcome":"bad-address","nanoseconds":0}`:       {Fate: chip.FateRefused, Outcome: wire.OutcomeBadAddress},
-		`{"fate":"lost","drop":"ttl-expired","at":"M0D0","nanoseconds":0}`: {Fate: chip.FateLost, Drop: wire.DropTTL},
-		`{"fate":"lost","nanoseconds":0}`:                                  {Fate: chip.FateLost},
-		`{"fate":"unknown","doubt":"route-died","nanoseconds":0}`:          {Fate: chip.FateUnknown, Doubt: chip.DoubtRouteDead},
-		`{"fate":"refused","nanoseconds":0,"members":[{"chip":"M0D4","fate":"refused","outcome":"misaligned"}]}`: {Fate: chip.FateRefused,
-			Members: []chip.MemberResult{{Node: other, Fate: chip.FateRefused, Outcome: wire.OutcomeMisaligned}}},
+		`{"fate":"refused","outcome":"bad-address","nanoseconds":0}`:       {Fate: flow.FateRefused, Outcome: wire.OutcomeBadAddress},
+		`{"fate":"lost","drop":"ttl-expired","at":"M0D0","nanoseconds":0}`: {Fate: flow.FateLost, Drop: wire.DropTTL},
+		`{"fate":"lost","nanoseconds":0}`:                                  {Fate: flow.FateLost},
+		`{"fate":"unknown","doubt":"route-died","nanoseconds":0}`:          {Fate: flow.FateUnknown, Doubt: flow.DoubtRouteDead},
+		`{"fate":"refused","nanoseconds":0,"members":[{"chip":"M0D4","fate":"refused","outcome":"misaligned"}]}`: {Fate: flow.FateRefused,
+			Members: []flow.MemberResult{{Node: other, Fate: flow.FateRefused, Outcome: wire.OutcomeMisaligned}}},
 	} {
 		text, err := json.Marshal(NewResult(&r))
 		if string(text) != want || err != nil {
@@ -143,7 +143,7 @@ func TestResultRoundTrip(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"fate":2,"outcome":0,"drop":6,"at":"M0D4","doubt":0,"nanoseconds":7}`), &b); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := b.result(0, dst), (chip.Result{Dst: dst, Fate: chip.FateLost, Drop: wire.DropUnreachable, At: other, Done: 7}); !reflect.DeepEqual(got, want) {
+	if got, want := b.result(0, dst), (flow.Result{Dst: dst, Fate: flow.FateLost, Drop: wire.DropUnreachable, At: other, Done: 7}); !reflect.DeepEqual(got, want) {
 		t.Errorf("read as %+v, want %+v", got, want)
 	}
 }
@@ -177,7 +177,7 @@ func TestLists(t *testing.T) {
 
 // TestLimits: the largest batch and the longest line of an answer are within their limits.
 func TestLimits(t *testing.T) {
-	most := chip.Request{Dst: wire.FabricNodeID{Mesh: wire.MaxMeshes - 1, Chip: wire.MaxChipsPerMesh - 1}, Plane: 255, Trace: true, Other: true, Payload: make([]byte, wire.MaxPayload),
+	most := flow.Request{Dst: wire.FabricNodeID{Mesh: wire.MaxMeshes - 1, Chip: wire.MaxChipsPerMesh - 1}, Plane: 255, Trace: true, Other: true, Payload: make([]byte, wire.MaxPayload),
 		Via: make([]wire.Direction, wire.MaxHops), Ranges: wire.Ranges{Hops: [4]uint8{255, 255, 255, 255}},
 		Command: wire.Command{Type: wire.NocFusedInc, Value: 1<<32 - 1, Flush: true, Size: 1<<16 - 1, Chunks: 4}}
 	for i := range wire.MaxScatter {
@@ -188,9 +188,9 @@ func TestLimits(t *testing.T) {
 	if size := MaxBatch * (len(one) + 1); err != nil || size > MaxBatchBody || size < MaxBatchBody/2 {
 		t.Errorf("a batch takes up to %d bytes, the limit is %d: %v", size, MaxBatchBody, err)
 	}
-	end := chip.Result{Fate: chip.FateUnknown, Data: make([]byte, wire.MaxPayload), Done: 1 << 62}
-	for range chip.MaxMembers {
-		end.Members = append(end.Members, chip.MemberResult{Node: most.Dst, Fate: chip.FateUnknown, Outcome: wire.OutcomeRestarted, Drop: wire.DropTables, At: most.Dst, Doubt: chip.DoubtRestarted})
+	end := flow.Result{Fate: flow.FateUnknown, Data: make([]byte, wire.MaxPayload), Done: 1 << 62}
+	for range flow.MaxMembers {
+		end.Members = append(end.Members, flow.MemberResult{Node: most.Dst, Fate: flow.FateUnknown, Outcome: wire.OutcomeRestarted, Drop: wire.DropTables, At: most.Dst, Doubt: flow.DoubtRestarted})
 	}
 	line, err := json.Marshal(BatchEnd{MaxBatch, NewResult(&end)})
 	if err != nil || len(line) > MaxBatchLine {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// OpenAPI is the OpenAPI 3.1 document of the API. A test makes it of [Routes],
-// the types that they name and the comments of these types.
+// OpenAPI is the OpenAPI 3.1 document of the API. A test generates the document from
+// [Routes], from the types that the routes name, and from the comments of these types.
 //
 //go:embed openapi.json
 var OpenAPI []byte
 
-// SchemaName is the name of a type in the OpenAPI document: a type of another
-// package than this one has its package before it.
+// SchemaName returns the name of a type in the OpenAPI document. For a type of another
+// package, the name begins with the name of this package.
 func SchemaName(t reflect.Type) string {
 	if strings.HasSuffix(t.PkgPath(), "/admin/api") {
 		return t.Name()

@@ -3,22 +3,23 @@ package api
 import (
 	"fmt"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// CommandBody is what a packet does at its destination ([wire.Command]).
+// CommandBody is the command that a packet performs at its destination
+// ([wire.Command]).
 type CommandBody struct {
 	Type    SendType       `json:"type"`              // the NoC command
-	Addr    wire.NocAddr   `json:"addr,omitempty"`    // of every command but scatter-write: byte offset in bits 0 to 35, NoC column in bits 36 to 41, NoC row in bits 42 to 47
-	Sem     wire.NocAddr   `json:"sem,omitempty"`     // of fused-write-inc: the address of the counter
-	Value   uint32         `json:"value,omitempty"`   // of inline-write: the word; of atomic-inc and fused-write-inc: the increment
-	Flush   bool           `json:"flush,omitempty"`   // of atomic-inc and fused-write-inc: the destination performs earlier writes of the flow first
-	Size    uint16         `json:"size,omitempty"`    // of read: bytes wanted; of other commands the chip counts the payload
-	Chunks  uint8          `json:"chunks,omitempty"`  // of scatter-write: 2 to 4
-	Scatter []wire.NocAddr `json:"scatter,omitempty"` // of scatter-write: the address of each chunk
-	Sizes   []uint16       `json:"sizes,omitempty"`   // of scatter-write: bytes of each chunk; the last chunk gets what remains of the payload
+	Addr    wire.NocAddr   `json:"addr,omitempty"`    // for every command except scatter-write: the address, with the byte offset in bits 0 to 35, the NoC column in bits 36 to 41, and the NoC row in bits 42 to 47
+	Sem     wire.NocAddr   `json:"sem,omitempty"`     // for fused-write-inc: the address of the counter
+	Value   uint32         `json:"value,omitempty"`   // for inline-write: the word; for atomic-inc and fused-write-inc: the increment
+	Flush   bool           `json:"flush,omitempty"`   // for atomic-inc and fused-write-inc: whether the destination first performs earlier writes of the flow
+	Size    uint16         `json:"size,omitempty"`    // for read: the number of bytes to read; for other commands the chip uses the length of the payload
+	Chunks  uint8          `json:"chunks,omitempty"`  // for scatter-write: the number of chunks, 2 to 4
+	Scatter []wire.NocAddr `json:"scatter,omitempty"` // for scatter-write: the address of each chunk
+	Sizes   []uint16       `json:"sizes,omitempty"`   // for scatter-write: the length of each chunk, in bytes; the last chunk gets the rest of the payload
 }
 
 func newCommand(c *wire.Command) CommandBody {
@@ -41,39 +42,39 @@ func (b *CommandBody) command() (wire.Command, error) {
 
 // RequestBody asks the chip to send one NoC command.
 type RequestBody struct {
-	Dst     wire.FabricNodeID `json:"dst"`               // the destination chip; a multicast does not use it
+	Dst     wire.FabricNodeID `json:"dst"`               // the destination chip; a multicast does not use this field
 	Plane   wire.Plane        `json:"plane"`             // the routing plane
-	Probe   bool              `json:"probe,omitempty"`   // the destination only answers; command and payload are not used
-	Command CommandBody       `json:"command,omitzero"`  // what the destination does
-	Payload []byte            `json:"payload,omitempty"` // at most 4096 bytes
-	Trace   bool              `json:"trace,omitempty"`   // each chip on the way notes the packet; GET /v1/traces lists such packets
+	Probe   bool              `json:"probe,omitempty"`   // whether the destination only answers; a probe does not use command and payload
+	Command CommandBody       `json:"command,omitzero"`  // the command that the destination performs
+	Payload []byte            `json:"payload,omitempty"` // the payload, at most 4096 bytes
+	Trace   bool              `json:"trace,omitempty"`   // whether each chip on the route records the packet; GET /v1/traces lists traced packets
 	Via     Hops              `json:"via,omitempty"`     // the hops to take instead of the routing table's, at most 67
-	Other   bool              `json:"other,omitempty"`   // where both ways round a ring are equally long, take the other one; this is a flow of its own; neither via nor multicast goes with it
+	Other   bool              `json:"other,omitempty"`   // take the other direction round a ring if both directions are equally long; the other direction has a flow of its own; other cannot be combined with via or a multicast
 
 	Multicast wire.Ranges `json:"multicast,omitzero"` // send to several chips, given as hops from the asked chip, such as "E2,N1"
 }
 
-// NewRequest writes a request as the API does.
-func NewRequest(r *chip.Request) RequestBody {
+// NewRequest converts a request to the type of the API.
+func NewRequest(r *flow.Request) RequestBody {
 	return RequestBody{r.Dst, r.Plane, r.Probe, newCommand(&r.Command), r.Payload, r.Trace, r.Via, r.Other, r.Ranges}
 }
 
-// Request reads the body. The error names a bad value.
-func (b *RequestBody) Request() (chip.Request, error) {
+// Request converts the body to a request. The error names a bad value.
+func (b *RequestBody) Request() (flow.Request, error) {
 	c, err := b.Command.command()
-	return chip.Request{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: c, Payload: b.Payload, Via: b.Via, Trace: b.Trace, Ranges: b.Multicast, Other: b.Other}, err
+	return flow.Request{Dst: b.Dst, Plane: b.Plane, Probe: b.Probe, Command: c, Payload: b.Payload, Via: b.Via, Trace: b.Trace, Ranges: b.Multicast, Other: b.Other}, err
 }
 
 // EndBody says how a request ended at one chip.
 type EndBody struct {
-	Fate    Fate               `json:"fate"`              // done: performed; refused: arrived, and not performed; lost: known not to be performed; unknown: perhaps performed
-	Outcome Outcome            `json:"outcome,omitempty"` // why the chip refused the request; absent if the chip did not refuse it
-	Drop    DropReason         `json:"drop,omitempty"`    // why a router dropped the request; absent if no router did, or if the destination saw a gap
-	At      *wire.FabricNodeID `json:"at,omitempty"`      // the chip that dropped the request; it comes with drop
-	Doubt   Doubt              `json:"doubt,omitempty"`   // why nobody knows; it comes with the fate unknown
+	Fate    Fate               `json:"fate"`              // done: the destination performed the request; refused: the request arrived and was not performed; lost: the request was certainly not performed; unknown: the request may have been performed
+	Outcome Outcome            `json:"outcome,omitempty"` // why the chip refused the request; absent if the chip did not refuse the request
+	Drop    DropReason         `json:"drop,omitempty"`    // why a router dropped the request; absent if no router dropped the request, or if the destination saw a gap
+	At      *wire.FabricNodeID `json:"at,omitempty"`      // the chip that dropped the request; present only together with drop
+	Doubt   Doubt              `json:"doubt,omitempty"`   // why nobody knows the outcome; present only with the fate unknown
 }
 
-func newEnd(f chip.Fate, o wire.Outcome, r wire.DropReason, at wire.FabricNodeID, d chip.Doubt) EndBody {
+func newEnd(f flow.Fate, o wire.Outcome, r wire.DropReason, at wire.FabricNodeID, d flow.Doubt) EndBody {
 	b := EndBody{Fate: Fate(f), Outcome: Outcome(o), Drop: DropReason(r), Doubt: Doubt(d)}
 	if r != 0 {
 		b.At = &at
@@ -81,7 +82,7 @@ func newEnd(f chip.Fate, o wire.Outcome, r wire.DropReason, at wire.FabricNodeID
 	return b
 }
 
-// at is where the request was dropped, or the zero chip.
+// at returns the chip that dropped the request, or the zero chip.
 func (b *EndBody) at() (n wire.FabricNodeID) {
 	if b.At != nil {
 		n = *b.At
@@ -98,13 +99,13 @@ type MemberBody struct {
 // ResultBody says how a request ended.
 type ResultBody struct {
 	EndBody
-	Data    []byte       `json:"data,omitempty"`    // what a read brought
-	Nanos   int64        `json:"nanoseconds"`       // from the request to its end, by the clock of the asked chip
-	Members []MemberBody `json:"members,omitempty"` // of a multicast: the members that did not perform it
+	Data    []byte       `json:"data,omitempty"`    // the data that a read returned
+	Nanos   int64        `json:"nanoseconds"`       // the time from the request to its end, by the clock of the asked chip
+	Members []MemberBody `json:"members,omitempty"` // for a multicast: the members that did not perform the multicast
 }
 
-// NewResult writes the end of a request as the API does.
-func NewResult(r *chip.Result) ResultBody {
+// NewResult converts the result of a request to the type of the API.
+func NewResult(r *flow.Result) ResultBody {
 	b := ResultBody{EndBody: newEnd(r.Fate, r.Outcome, r.Drop, r.At, r.Doubt), Data: r.Data, Nanos: int64(r.Done.Sub(r.Sent))}
 	for i := range r.Members {
 		m := &r.Members[i]
@@ -113,14 +114,15 @@ func NewResult(r *chip.Result) ResultBody {
 	return b
 }
 
-// result reads the end of a request to dst. The request counts as sent at time 0.
-func (b *ResultBody) result(token uint64, dst wire.FabricNodeID) chip.Result {
-	r := chip.Result{Token: token, Dst: dst, Fate: chip.Fate(b.Fate), Outcome: wire.Outcome(b.Outcome), Drop: wire.DropReason(b.Drop), At: b.at(),
-		Doubt: chip.Doubt(b.Doubt), Data: b.Data, Done: mono.Time(b.Nanos)}
+// result converts the body to the result of a request to dst. The request counts as
+// sent at time 0.
+func (b *ResultBody) result(token uint64, dst wire.FabricNodeID) flow.Result {
+	r := flow.Result{Token: token, Dst: dst, Fate: flow.Fate(b.Fate), Outcome: wire.Outcome(b.Outcome), Drop: wire.DropReason(b.Drop), At: b.at(),
+		Doubt: flow.Doubt(b.Doubt), Data: b.Data, Done: mono.Time(b.Nanos)}
 	for i := range b.Members {
 		m := &b.Members[i]
-		r.Members = append(r.Members, chip.MemberResult{Node: m.Node, Fate: chip.Fate(m.Fate), Outcome: wire.Outcome(m.Outcome), Drop: wire.DropReason(m.Drop),
-			At: m.at(), Doubt: chip.Doubt(m.Doubt)})
+		r.Members = append(r.Members, flow.MemberResult{Node: m.Node, Fate: flow.Fate(m.Fate), Outcome: wire.Outcome(m.Outcome), Drop: wire.DropReason(m.Drop),
+			At: m.at(), Doubt: flow.Doubt(m.Doubt)})
 	}
 	return r
 }
@@ -128,8 +130,8 @@ func (b *ResultBody) result(token uint64, dst wire.FabricNodeID) chip.Result {
 // BatchStart is the line in the answer to a batch that says how many of its
 // requests the chip started. The chip starts requests in the order of the batch.
 type BatchStart struct {
-	Started int      `json:"started"`           // the first so many
-	Problem *Problem `json:"problem,omitempty"` // why the chip started no more; absent if it started all
+	Started int      `json:"started"`           // the number of requests that the chip started
+	Problem *Problem `json:"problem,omitempty"` // why the chip started no further requests; absent if the chip started all requests
 }
 
 // BatchEnd is the line in the answer to a batch that says how one request ended.

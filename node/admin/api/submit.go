@@ -13,35 +13,35 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/session"
 	"ttfabric/wire"
 )
 
 // Limits of a batch of requests.
 const (
-	MaxBatch     = session.InFlight // requests in one batch
-	MaxBatchBody = 2 << 20          // bytes of a batch in JSON: MaxBatch requests with the largest payload take less
-	MaxBatchLine = 64 << 10         // bytes of one line of the answer: the members of the largest multicast take less
-	MaxID        = 64               // bytes of the id that a client gives a batch or a capture
+	MaxBatch     = session.InFlight // largest number of requests in one batch
+	MaxBatchBody = 2 << 20          // largest size of a batch in JSON, in bytes; MaxBatch requests with the largest payload take less
+	MaxBatchLine = 64 << 10         // largest length of one line of the answer, in bytes; the members of the largest multicast take less
+	MaxID        = 64               // largest length of the id that a client gives a batch or a capture, in bytes
 )
 
 // Times of a batch.
 const (
-	stopPatience = 5 * time.Second       // how long the chip may take to stop starting requests, before Submit gives up the connection
-	stopAgain    = 10 * time.Millisecond // between two requests to stop: the batch may still be on its way to the chip
+	stopPatience = 5 * time.Second       // longest time that the chip may take to stop the start of requests; after this time Submit closes the connection
+	stopAgain    = 10 * time.Millisecond // time between two requests to stop a batch, since the batch may not have reached the chip yet
 )
 
-// Submit starts requests on the chip, in order; see [session.Fabric]. Each call
-// sends up to [MaxBatch] requests at once, as one batch, and returns when the
-// chip has said how many it started. If ctx ends first, Submit asks the chip to
-// start no more, and returns what the chip says then. The ends of requests that
-// were started come in any case. If the connection breaks, each request that may
-// have been started and has not ended ends as of unknown outcome.
-func (c *Client) Submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+// Submit starts requests on the chip, in order; see [session.Fabric]. Each call sends
+// up to [MaxBatch] requests at once, as one batch, and returns when the chip has said
+// how many it started. If ctx ends first, Submit asks the chip to start no further
+// requests, and returns the number that the chip then reports. Submit calls "done" for
+// each started request in any case. If the connection breaks, all requests that the
+// chip may have started and that have not ended end with an unknown outcome.
+func (c *Client) Submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	for from := 0; from < len(rs); from += MaxBatch {
 		part := rs[from:min(from+MaxBatch, len(rs))]
-		n, err := c.submit(ctx, part, func(i int, r chip.Result) { done(from+i, r) })
+		n, err := c.submit(ctx, part, func(i int, r flow.Result) { done(from+i, r) })
 		if n < len(part) {
 			return from + n, err
 		}
@@ -53,11 +53,11 @@ func (c *Client) Submit(ctx context.Context, rs []chip.Request, done func(i int,
 type batch struct {
 	c      *Client
 	id     string
-	open   []pending // by place in the batch
-	done   func(int, chip.Result)
-	begun  chan begun  // one value: how many requests the chip started
-	told   bool        // begun has its value
-	conn   atomic.Bool // the batch has a connection: the chip may have got the batch
+	open   []pending // open requests, by their place in the batch
+	done   func(int, flow.Result)
+	begun  chan begun  // gets one value: how many requests the chip started
+	told   bool        // the channel begun has its value
+	conn   atomic.Bool // the batch has a connection, so that the chip may have received the batch
 	cancel context.CancelFunc
 }
 
@@ -72,11 +72,11 @@ type pending struct {
 // begun says how many requests of a batch the chip started.
 type begun struct {
 	n   int
-	err error // why not all
+	err error // why the chip did not start all requests
 }
 
 // submit sends one batch and waits until the chip says how many requests it started.
-func (c *Client) submit(ctx context.Context, rs []chip.Request, done func(i int, r chip.Result)) (int, error) {
+func (c *Client) submit(ctx context.Context, rs []flow.Request, done func(i int, r flow.Result)) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -86,7 +86,8 @@ func (c *Client) submit(ctx context.Context, rs []chip.Request, done func(i int,
 		r := &rs[i]
 		b.open[i], bodies[i] = pending{token: r.Token, dst: r.Dst, plane: r.Plane}, NewRequest(r)
 	}
-	// The batch goes on when ctx ends: the ends of its requests come after Submit has returned.
+	// The batch continues after the end of ctx, because the ends of its requests come
+	// after Submit has returned.
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.cancel = cancel
 	go b.run(httptrace.WithClientTrace(own, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { b.conn.Store(true) }}), bodies)
@@ -145,8 +146,8 @@ func (b *batch) line(text []byte) error {
 	return nil
 }
 
-// start takes note of how many requests the chip started. The requests behind them
-// get no end.
+// start takes note of how many requests the chip started. The later requests of the
+// batch get no end.
 func (b *batch) start(n int, why *Problem) error {
 	if b.told || n < 0 || n > len(b.open) || (n < len(b.open)) != (why != nil) {
 		return fmt.Errorf("%d of %d requests started", n, len(b.open))
@@ -160,10 +161,10 @@ func (b *batch) start(n int, why *Problem) error {
 	return nil
 }
 
-// refusal is the error for a request that the chip did not start.
+// refusal returns the error for a request that the chip did not start.
 func (b *batch) refusal(i int, e *StatusError) error {
 	if e.kind == NoWayType && i < len(b.open) {
-		return &session.NoWayError{Src: b.c.self, Dst: b.open[i].dst, Plane: b.open[i].plane}
+		return &session.NoRouteError{Src: b.c.self, Dst: b.open[i].dst, Plane: b.open[i].plane}
 	}
 	return e
 }
@@ -182,14 +183,14 @@ func (b *batch) fail(err error) {
 	}
 }
 
-// lose ends the requests that are open as of unknown outcome. The chip may have
-// started all of the batch if it has not said how many it started.
+// lose ends all open requests with an unknown outcome. If the chip has not reported how
+// many requests it started, it may have started the whole batch.
 func (b *batch) lose(why error) {
 	b.tell(begun{len(b.open), nil})
 	for i := range b.open {
 		if p := &b.open[i]; !p.ended {
 			p.ended = true
-			b.done(i, chip.Result{Token: p.token, Dst: p.dst, Fate: chip.FateUnknown, Doubt: chip.DoubtTimeout, Err: why})
+			b.done(i, flow.Result{Token: p.token, Dst: p.dst, Fate: flow.FateUnknown, Doubt: flow.DoubtTimeout, Err: why})
 		}
 	}
 }
@@ -202,9 +203,10 @@ func (b *batch) tell(v begun) {
 	}
 }
 
-// stop asks the chip to start no more of the batch, since ctx has ended, and
-// returns how many it started. Without an answer stop gives up the connection:
-// then all of the batch counts as started, and ends as of unknown outcome.
+// stop asks the chip to start no further requests of the batch, since ctx has ended.
+// stop returns how many requests the chip started. If no answer comes, stop closes the
+// connection. All requests of the batch then count as started, and end with an unknown
+// outcome.
 func (b *batch) stop(ctx context.Context) (int, error) {
 	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
@@ -228,7 +230,8 @@ func (b *batch) stop(ctx context.Context) (int, error) {
 	return got.n, cause(got, ctx.Err())
 }
 
-// cause is why not all requests were started, for a caller whose context has ended.
+// cause returns why the chip did not start all requests, for a caller whose context has
+// ended.
 func cause(got begun, ended error) error {
 	if got.err == nil {
 		return nil

@@ -16,8 +16,8 @@ type SightingView struct {
 	Src     wire.FabricNodeID `json:"src"`     // the packet's source
 	Dst     wire.FabricNodeID `json:"dst"`     // the packet's destination
 	ID      string            `json:"id"`      // the packet's id, 16 hexadecimal digits
-	Channel wire.Channel      `json:"channel"` // the ethernet channel that the packet came in by
-	VC      string            `json:"vc"`      // the virtual channel that the packet came in by, such as data or reply
-	TTL     uint16            `json:"ttl"`     // the hops that the packet may still take
+	Channel wire.Channel      `json:"channel"` // the ethernet channel by which the packet came in
+	VC      string            `json:"vc"`      // the virtual channel by which the packet came in, such as data or reply
+	TTL     uint16            `json:"ttl"`     // the number of hops that the packet may still take
 	Plane   wire.Plane        `json:"plane"`   // the packet's routing plane
 }

@@ -6,15 +6,17 @@ import (
 	"fmt"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// errRecord is what is wrong with bytes that are no record.
+// errRecord is the error of bytes that form no record.
 var errRecord = errors.New("malformed record")
 
-// decoder reads the body of a record. After the first thing that is missing it yields zeros and bad is set.
+// decoder reads the body of a record. At the first missing value, the decoder sets bad.
+// From then on, the decoder returns zeros.
 type decoder struct {
 	last mono.Time
 	b    []byte
@@ -90,7 +92,7 @@ func (d *decoder) node() wire.FabricNodeID {
 	return wire.FabricNodeID{Mesh: wire.MeshID(d.uint(1<<16 - 1)), Chip: wire.ChipID(d.uint(1<<16 - 1))}
 }
 
-// record reads one, behind its length.
+// record reads one record from b. The record's length comes before b.
 func (d *decoder) record(b []byte) (r Record, err error) {
 	d.b, d.bad = b, false
 	r.Kind = Kind(d.byte())
@@ -105,7 +107,7 @@ func (d *decoder) record(b []byte) (r Record, err error) {
 	return r, nil
 }
 
-// call reads a call, and the answer that stands with it.
+// call reads a call, and the answer if the answer stands in the same record.
 func (d *decoder) call(r *Record) {
 	op := chip.Op(r.Kind)
 	switch op {
@@ -142,11 +144,12 @@ func (d *decoder) call(r *Record) {
 	}
 }
 
-// other reads an answer, what a client said or was told, or the end.
+// other reads a record of another kind: an answer, a call between chip and client, or
+// the end.
 func (d *decoder) other(r *Record) {
 	switch r.Kind {
 	case KindAdmission:
-		r.Admission = chip.Admission(d.num8())
+		r.Admission = flow.Admission(d.num8())
 	case KindSize:
 		r.Text = string(d.bytes(maxText))
 	case KindDue, KindClientDeadline:
@@ -175,7 +178,7 @@ func (d *decoder) other(r *Record) {
 	}
 }
 
-func (d *decoder) request() (r chip.Request) {
+func (d *decoder) request() (r flow.Request) {
 	r.Token = d.uint(1<<64 - 1)
 	r.Dst = d.node()
 	r.Plane = wire.Plane(d.num8())
@@ -213,7 +216,7 @@ func (d *decoder) command() (c wire.Command) {
 	return c
 }
 
-// maxSent is the longest transmit that is believed, in bytes.
+// maxSent is the largest length of a transmit that the decoder accepts, in bytes.
 const maxSent = 1 << 20
 
 func (d *decoder) sent() (s Sent) {
@@ -231,11 +234,11 @@ func (d *decoder) sent() (s Sent) {
 func (d *decoder) result() (r Result) {
 	r.Token = d.uint(1<<64 - 1)
 	r.Dst = d.node()
-	r.Fate = chip.Fate(d.uint(uint64(chip.FateUnknown)))
+	r.Fate = flow.Fate(d.uint(uint64(flow.FateUnknown)))
 	r.Outcome = wire.Outcome(d.num8())
 	r.Drop = wire.DropReason(d.num8())
 	r.Result.At = d.node()
-	r.Doubt = chip.Doubt(d.uint(uint64(chip.NumDoubts - 1)))
+	r.Doubt = flow.Doubt(d.uint(uint64(flow.NumDoubts - 1)))
 	r.DataLen, r.DataSum = int(d.uint(MaxRecord)), d.fixed()
 	r.Error = string(d.bytes(maxText))
 	r.Members, r.MembersSum = int(d.uint(MaxRecord)), d.fixed()

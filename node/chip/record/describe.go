@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 )
 
-// String is the name of the call, or what the record tells of.
+// String returns the name of the call, or a name for the content of the record.
 func (k Kind) String() string {
 	switch k {
 	case KindAdmission:
@@ -34,7 +35,7 @@ func (k Kind) String() string {
 	return chip.Op(k).String()
 }
 
-// Describe renders a record in one line for people, frames decoded.
+// Describe renders a record in one line for people, with decoded frames.
 func Describe(r *Record) string {
 	switch r.Kind {
 	case Kind(chip.OpHandleDatagram):
@@ -87,7 +88,7 @@ func Describe(r *Record) string {
 	return r.Kind.String()
 }
 
-func describeAdmission(a chip.Admission) string {
+func describeAdmission(a flow.Admission) string {
 	names := [...]string{"accepted", "busy", "no such chip", "no such plane", "unreachable", "too large", "bad hops", "bad ranges"}
 	if int(a) < len(names) {
 		return names[a]
@@ -95,7 +96,7 @@ func describeAdmission(a chip.Admission) string {
 	return fmt.Sprintf("admission %d", a)
 }
 
-func describeRequest(r *chip.Request) string {
+func describeRequest(r *flow.Request) string {
 	s := fmt.Sprintf("#%d to %s plane %d%s: ", r.Token, r.Dst, r.Plane, otherWay(r.Other))
 	if r.Ranges.Any() {
 		s = fmt.Sprintf("#%d multicast %s plane %d: ", r.Token, r.Ranges, r.Plane)
@@ -142,7 +143,7 @@ func describeResult(r *Result) string {
 	return s + fmt.Sprintf(", sent at %v, after %v", r.Result.Sent, r.Done.Sub(r.Result.Sent))
 }
 
-// shownFrames is how many frames of a transmit are told of.
+// shownFrames is the largest number of frames of a transmit that Describe shows.
 const shownFrames = 3
 
 func describeSent(s *Sent) string {
@@ -165,7 +166,8 @@ func describeSent(s *Sent) string {
 	return b.String()
 }
 
-// DescribeFrame renders a frame of size bytes, of which b may be the first ones only.
+// DescribeFrame renders a frame of size bytes for people. The slice b may hold only the
+// first bytes of the frame.
 func DescribeFrame(b []byte, size int) string {
 	if len(b) == size {
 		f, err := wire.DecodeFrame(b)
@@ -234,7 +236,7 @@ func otherWay(other bool) string {
 	return ""
 }
 
-// describePacket tells what the first bytes of a packet say.
+// describePacket renders the first bytes of a packet for people.
 func describePacket(v wire.PacketView) string {
 	if !v.HeadWhole() {
 		return ""

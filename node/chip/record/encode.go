@@ -6,14 +6,16 @@ import (
 	"hash/crc32"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// encoder writes records, one at a time: begin, what belongs to the body, and end.
+// encoder writes records, one at a time. For each record, call begin, then the methods
+// for the parts of the body, then end.
 type encoder struct {
-	last mono.Time // time of the last record that had one
+	last mono.Time // time of the last record with a time
 	body []byte
 }
 
@@ -45,7 +47,7 @@ func (e *encoder) flag(on bool) {
 	}
 }
 
-// maybe writes a deadline.
+// maybe writes a deadline, or writes that there is no deadline.
 func (e *encoder) maybe(t mono.Time, ok bool) {
 	if e.flag(ok); ok {
 		e.at(t)
@@ -78,7 +80,7 @@ func (e *encoder) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data [
 	}
 }
 
-func (e *encoder) request(r *chip.Request) {
+func (e *encoder) request(r *flow.Request) {
 	e.uint(r.Token)
 	e.node(r.Dst)
 	e.uint(uint64(r.Plane))
@@ -110,7 +112,8 @@ const (
 	flagOther
 )
 
-// performedOther stands beside the plane of a command that came the other way round.
+// performedOther is added to the plane of a command that came the other way round a
+// ring.
 const performedOther = 1 << 7
 
 func (e *encoder) command(c *wire.Command) {
@@ -152,7 +155,7 @@ func (e *encoder) sent(ch wire.Channel, t *ttlink.Transmit) {
 	}
 }
 
-// headLen is how many bytes are kept of a frame of n.
+// headLen returns how many bytes a recording keeps of a frame of n bytes.
 func headLen(n int) int {
 	if n <= wholeMost {
 		return n
@@ -160,7 +163,7 @@ func headLen(n int) int {
 	return headBytes
 }
 
-func (e *encoder) result(r *chip.Result) {
+func (e *encoder) result(r *flow.Result) {
 	e.uint(r.Token)
 	e.node(r.Dst)
 	e.uint(uint64(r.Fate))
@@ -178,7 +181,7 @@ func (e *encoder) result(r *chip.Result) {
 	e.uint(uint64(len(r.Members)))
 	sum := uint32(0)
 	if len(r.Members) > 0 {
-		b, _ := json.Marshal(r.Members) // plain numbers always marshal
+		b, _ := json.Marshal(r.Members) // json.Marshal of plain numbers never fails
 		sum = crc32.ChecksumIEEE(b)
 	}
 	e.fixed(sum)
@@ -186,7 +189,7 @@ func (e *encoder) result(r *chip.Result) {
 	e.at(r.Done)
 }
 
-// maxText is the longest text of an error that is kept, in bytes.
+// maxText is the longest text of an error that a recording keeps, in bytes.
 const maxText = 1024
 
 func clip(s string) string { return s[:min(len(s), maxText)] }

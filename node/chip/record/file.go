@@ -15,32 +15,33 @@ import (
 
 const (
 	magic    = "TTFREC\r\n"
-	version  = 2 // older ones, from 1, are part of it
+	version  = 2 // version of the format; a reader also accepts version 1, which is a part of version 2
 	prefix   = len(magic) + 4
-	blockLen = 12 // of a block's own header
+	blockLen = 12 // length of a block's own header, in bytes
 
-	endRoom = 1 << 11 // bytes of the limit that are kept for the last block
+	endRoom = 1 << 11 // part of the limit that is reserved for the last block, in bytes
 )
 
-// MinLimit is the least that a [Writer] must be allowed, in bytes.
+// MinLimit is the smallest limit of a [Writer], in bytes.
 const MinLimit = 64 << 10
 
-// ErrLimit is returned when a file has the size that it was allowed.
+// ErrLimit is the error of [Writer.Block] when a file has reached its limit.
 var ErrLimit = errors.New("the recording has reached its limit")
 
-// Writer writes a recording. It buffers nothing: what it was given is with the
-// underlying writer when the call returns.
+// Writer writes a recording. A Writer buffers nothing: when a call returns, the
+// underlying writer has all data of the call.
 type Writer struct {
 	w     io.Writer
 	limit int64
 	n     int64
 	flate *flate.Writer
-	store *flate.Writer // the same format without compression
+	store *flate.Writer // writes the same format without compression
 	buf   bytes.Buffer
 	err   error
 }
 
-// NewWriter writes the beginning of a recording of at most limit bytes, at least MinLimit.
+// NewWriter writes the beginning of a recording. The recording will have at most
+// "limit" bytes. The limit must be at least MinLimit.
 func NewWriter(w io.Writer, h Header, limit int64) (*Writer, error) {
 	if limit < MinLimit {
 		return nil, fmt.Errorf("recording: a limit of %d bytes: want at least %d", limit, MinLimit)
@@ -64,12 +65,12 @@ func NewWriter(w io.Writer, h Header, limit int64) (*Writer, error) {
 	return f, f.block(b, 0)
 }
 
-// Bytes is how many have been written.
+// Bytes returns the number of bytes written so far.
 func (f *Writer) Bytes() int64 { return f.n }
 
-// Block writes a block of whole records. Where the limit would be passed it
-// writes the end of the recording instead, and returns [ErrLimit]; after an
-// error it writes nothing more.
+// Block writes a block of whole records. If the block would exceed the limit, Block
+// writes the end of the recording instead and returns [ErrLimit]. After an error, Block
+// writes nothing more.
 func (f *Writer) Block(raw []byte) error {
 	if f.err == nil && len(raw) > 0 {
 		if err := f.block(raw, endRoom); errors.Is(err, ErrLimit) {
@@ -82,7 +83,7 @@ func (f *Writer) Block(raw []byte) error {
 	return f.err
 }
 
-// End writes the end of the recording, and why.
+// End writes the end of the recording, with the reason and a text.
 func (f *Writer) End(why EndReason, text string) error {
 	if f.err != nil {
 		return f.err
@@ -122,15 +123,15 @@ func (f *Writer) block(raw []byte, room int64) error {
 	return f.put(b)
 }
 
-// What is not worth to be compressed: a block of which a sample from its
-// middle doesn't get below a share. Payload that a test made is such; to
-// compress it costs more than all else.
+// A Writer does not compress a block if a sample from the middle of the block stays
+// above a share of its length when compressed. Random payload of tests is an example.
+// The compression of such a block costs more time than all other work of the Writer.
 const (
 	sampleBytes = 16 << 10
 	worthBytes  = sampleBytes * 85 / 100
 )
 
-// packer decides how a block is stored.
+// packer returns the compressor for a block: with or without compression.
 func (f *Writer) packer(raw []byte) (*flate.Writer, error) {
 	if len(raw) < 4*sampleBytes {
 		return f.flate, nil
@@ -144,10 +145,10 @@ func (f *Writer) packer(raw []byte) (*flate.Writer, error) {
 	return f.flate, err
 }
 
-// counter counts what is written to it.
+// counter counts the bytes that are written to it.
 type counter int
 
-// Write counts b.
+// Write counts the bytes of b.
 func (c *counter) Write(b []byte) (int, error) {
 	*c += counter(len(b))
 	return len(b), nil
@@ -162,15 +163,15 @@ func (f *Writer) put(b []byte) error {
 	return f.err
 }
 
-// Cut says that a recording has no end: its process was killed, or still
-// runs, or the file is damaged. What came before At is whole.
+// Cut is the error of a recording without an end. The recording process was killed or
+// still runs, or the file is damaged. All blocks before offset At are whole.
 type Cut struct {
-	At    int64 // bytes of the file
+	At    int64 // offset in the file, in bytes
 	Why   string
-	Short bool // the file just ends there, as after a kill; else it is damaged
+	Short bool // true: the file ends at At, as after a kill; false: the file is damaged
 }
 
-// Error says where and why.
+// Error says where and why the recording breaks off.
 func (c *Cut) Error() string {
 	return fmt.Sprintf("the recording breaks off after %d bytes: %s", c.At, c.Why)
 }
@@ -179,17 +180,18 @@ func (c *Cut) Error() string {
 type Reader struct {
 	r      *bufio.Reader
 	header Header
-	pos    int64 // bytes of whole blocks
+	pos    int64 // length of the whole blocks read so far, in bytes
 	stored []byte
-	block  []byte // records that have not been read
-	raw    []byte // of the block, all
+	block  []byte // records of the block that have not been read
+	raw    []byte // all raw bytes of the block
 	dec    decoder
-	body   []byte // of the record at hand; nil: to be read
+	body   []byte // body of the present record; nil: not read yet
 	end    *Record
 	err    error
 }
 
-// NewReader reads the beginning of a recording. The error of one that cannot be read says why.
+// NewReader reads the beginning of a recording. If the recording cannot be read, the
+// error says why.
 func NewReader(r io.Reader) (*Reader, error) {
 	f := &Reader{r: bufio.NewReaderSize(r, 1<<16)}
 	head := make([]byte, prefix)
@@ -211,13 +213,13 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return f, nil
 }
 
-// Header says of which chip the recording is.
+// Header returns the header of the recording, with the configuration of the chip.
 func (f *Reader) Header() *Header { return &f.header }
 
-// Bytes is how far the file has been read.
+// Bytes returns the length of the part of the file that was read, in bytes.
 func (f *Reader) Bytes() int64 { return f.pos }
 
-// next reads a block.
+// next reads the next block.
 func (f *Reader) next() error {
 	cut := func(format string, a ...any) error { return &Cut{At: f.pos, Why: fmt.Sprintf(format, a...)} }
 	short := func(format string, a ...any) error {
@@ -237,7 +239,8 @@ func (f *Reader) next() error {
 		return cut("a block of %d bytes, %d before compression, is damaged", stored, raw)
 	}
 	var err error
-	// What a block claims is believed as far as there are bytes.
+	// A block may claim more bytes than the file has. Therefore the buffer grows only
+	// with the bytes that come.
 	got := bytes.NewBuffer(f.stored[:0])
 	n, err := io.CopyN(got, f.r, int64(stored))
 	f.stored = got.Bytes()
@@ -260,8 +263,9 @@ func (f *Reader) next() error {
 	return nil
 }
 
-// peek returns the body of the next record without taking it. The error is
-// io.EOF at the end of a recording that was ended, a [*Cut] where it breaks off.
+// peek returns the body of the next record, and keeps the record for Next. The error is
+// io.EOF behind the last record of an ended recording. If the recording breaks off, the
+// error is a [*Cut].
 func (f *Reader) peek() ([]byte, error) {
 	for f.body == nil && f.err == nil {
 		if len(f.block) == 0 {
@@ -288,8 +292,9 @@ func (f *Reader) peek() ([]byte, error) {
 	return f.body, f.err
 }
 
-// Next returns the next record, valid until the one after it. The error is
-// io.EOF at the end of a recording that was ended, a [*Cut] where it breaks off.
+// Next returns the next record. The record is valid until the next call of Next. The
+// error is io.EOF behind the last record of an ended recording. If the recording breaks
+// off, the error is a [*Cut].
 func (f *Reader) Next() (Record, error) {
 	b, err := f.peek()
 	if err != nil {
@@ -304,8 +309,9 @@ func (f *Reader) Next() (Record, error) {
 	return r, nil
 }
 
-// EachRaw calls f with each record behind its length, undecoded, until one
-// fails or the recording ends. The slice is valid during the call.
+// EachRaw calls the function "do" with each record, undecoded and without the record's
+// length. EachRaw ends when a call of "do" fails or the recording ends. The slice
+// "body" is valid during the call only.
 func (f *Reader) EachRaw(do func(body []byte) error) error {
 	for {
 		b, err := f.peek()
@@ -322,10 +328,11 @@ func (f *Reader) EachRaw(do func(body []byte) error) error {
 	}
 }
 
-// Now is the time of the last record that was read and had one.
+// Now returns the time of the last record with a time among the records that were read.
 func (f *Reader) Now() mono.Time { return f.dec.last }
 
-// End says why the recording ends; 0 as long as its end has not been read.
+// End returns why the recording ends, and a text. End returns 0 until the end of the
+// recording has been read.
 func (f *Reader) End() (EndReason, string) {
 	if f.end == nil {
 		return 0, ""

@@ -11,20 +11,20 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// MaxSlots is the largest channel of a chip that is replayed, in packets: a
-// header from elsewhere must not ask for all memory.
+// MaxSlots is the largest length of a channel of a replayed chip, in packets. Without
+// this limit, a header from an unknown source could make a replay use all memory.
 const MaxSlots = 1 << 12
 
-// Header says what chip a recording is of.
+// Header describes the recorded chip.
 type Header struct {
-	Program string      // version of the program that recorded it, for people
-	Begun   int64       // when, in milliseconds since 1970; 0 in a simulation
-	Started mono.Time   // the now of [chip.New]
-	Config  chip.Config // complete: its topology stands in the file, and a Failed function as the cables for which it holds
+	Program string      // version of the recording program, for people
+	Begun   int64       // start of the recording, in milliseconds since 1970; 0 in a simulation
+	Started mono.Time   // argument "now" of [chip.New]
+	Config  chip.Config // complete configuration; the file holds the topology, and instead of a Failed function the cables for which the function returns true
 }
 
-// headerForm is a header as it is stored. The outer fields hide those of the
-// same name that have no form in JSON.
+// headerForm is the JSON form of a header. The outer fields hide inner fields of the
+// same names, because the inner fields have no JSON form.
 type headerForm struct {
 	Program      string
 	Begun        int64
@@ -66,7 +66,8 @@ func (h *Header) encode() ([]byte, error) {
 	return b, err
 }
 
-// decodeHeader reads what encode has written, and refuses what no chip can be made of.
+// decodeHeader reads the output of encode. decodeHeader refuses a header from which no
+// chip can be made.
 func decodeHeader(b []byte) (Header, error) {
 	var f headerForm
 	if err := json.Unmarshal(b, &f); err != nil {

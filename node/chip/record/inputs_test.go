@@ -8,6 +8,7 @@ import (
 
 	"ttfabric/node/chip"
 	"ttfabric/node/chip/record"
+	"ttfabric/node/flow"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
@@ -124,8 +125,8 @@ func TestFieldsAreKnown(t *testing.T) {
 		of     any
 		fields []string
 	}{
-		{chip.Request{}, []string{"Token", "Dst", "Plane", "Probe", "Command", "Payload", "Trace", "Via", "Ranges", "Other"}},
-		{chip.Result{}, []string{"Token", "Dst", "Fate", "Outcome", "Drop", "At", "Doubt", "Data", "Err", "Members", "Sent", "Done"}},
+		{flow.Request{}, []string{"Token", "Dst", "Plane", "Probe", "Command", "Payload", "Trace", "Via", "Ranges", "Other"}},
+		{flow.Result{}, []string{"Token", "Dst", "Fate", "Outcome", "Drop", "At", "Doubt", "Data", "Err", "Members", "Sent", "Done"}},
 		{wire.Command{}, []string{"Type", "Addr", "Sem", "Value", "Flush", "Size", "Chunks", "Scatter", "Sizes"}},
 		{wire.Ranges{}, []string{"Hops", "Skip"}},
 		{ttlink.Transmit{}, []string{"Data", "Seg", "Path"}},

@@ -1,16 +1,17 @@
 package record
 
 import (
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// Kind tells records apart. Those below chip.NumOps are the calls, by their [chip.Op].
+// Kind is the kind of a record. Kinds below chip.NumOps are calls, each with the number
+// of its [chip.Op].
 type Kind uint8
 
-// The kinds beside the calls.
+// The kinds of records that are no calls.
 const (
 	KindAdmission      Kind = 32
 	KindSize           Kind = 33
@@ -25,14 +26,15 @@ const (
 
 // Limits of records and files, in bytes.
 const (
-	MaxRecord = 1 << 20 // one record behind its length
-	MaxRaw    = 8 << 20 // a block, or the header, before it is compressed
+	MaxRecord = 1 << 20 // largest record, without its length
+	MaxRaw    = 8 << 20 // largest block or header before compression
 	MaxStored = MaxRaw + MaxRaw/8 + 64
-	wholeMost = 192 // a frame of at most so many is written down whole
-	headBytes = 152 // of a longer one so many
+	wholeMost = 192 // largest frame that a recording keeps as a whole
+	headBytes = 152 // number of first bytes that a recording keeps of a longer frame
 )
 
-// Limits of times: an instant that is later is refused, so that sums with it are instants too.
+// maxTime is the latest time that a reader accepts. The limit keeps sums of times from
+// overflowing.
 const maxTime mono.Time = 1 << 61
 
 // EndReason says why a recording ends.
@@ -41,13 +43,13 @@ type EndReason uint8
 // The reasons.
 const (
 	EndClosed  EndReason = iota + 1 // the chip was closed
-	EndLimit                        // the file had the size that it was allowed
-	EndError                        // it could not be written any more
-	EndStopped                      // it was told to stop
-	EndPanic                        // the chip panicked, in the last call
+	EndLimit                        // the file reached its limit
+	EndError                        // the file could not be written any more
+	EndStopped                      // the recording was told to stop
+	EndPanic                        // the chip panicked in the last call
 )
 
-// String is the reason in words.
+// String returns the reason in words.
 func (r EndReason) String() string {
 	switch r {
 	case EndClosed:
@@ -64,40 +66,41 @@ func (r EndReason) String() string {
 	return "unknown"
 }
 
-// Record is one record. Which fields count depends on Kind.
+// Record is one record. The Kind decides which fields have a meaning.
 type Record struct {
 	Kind    Kind
-	Now     mono.Time // of calls that have one, Next, Done and Performed
+	Now     mono.Time // time of calls with a time, and of Next, Done and Performed
 	Channel wire.Channel
-	N       int    // of a call: as of [chip.Tap]
-	Data    []byte // HandleDatagram: the datagram; PollEvent: the event as JSON. A view that the next record ends
+	N       int    // argument of a call: 1 if a path is set on or a cable is avoided, the router command, the frame payload in bytes, or the kind of client
+	Data    []byte // HandleDatagram: the datagram; PollEvent: the event as JSON; valid until the next record
 
-	OK        bool // polls, Deadline, Next: there is something
-	Request   chip.Request
-	Admission chip.Admission
+	OK        bool // whether a poll, Deadline or Next returned a value
+	Request   flow.Request
+	Admission flow.Admission
 	Sent      Sent
 	Result    Result
-	At        mono.Time // a deadline
+	At        mono.Time // deadline
 	Src       wire.FabricNodeID
 	Plane     wire.Plane
 	Other     bool
 	Command   wire.Command
 	End       EndReason
-	Text      string // of an error
+	Text      string // text of an error
 }
 
 // Sent is what a recording keeps of a [ttlink.Transmit].
 type Sent struct {
 	Path  ttlink.Path
-	Seg   int      // bytes of a frame
-	Bytes int      // of all frames
-	Sum   uint32   // CRC-32 of all
-	Heads [][]byte // the first bytes of each frame
+	Seg   int      // length of a frame, in bytes
+	Bytes int      // length of all frames, in bytes
+	Sum   uint32   // CRC-32 of all frames
+	Heads [][]byte // first bytes of each frame
 }
 
-// Result is what a recording keeps of a [chip.Result]: Data, Err and Members are only as below.
+// Result is what a recording keeps of a [flow.Result]. Instead of Data, Err and
+// Members, a recording keeps only the fields below.
 type Result struct {
-	chip.Result
+	flow.Result
 	DataLen    int
 	DataSum    uint32
 	Error      string

@@ -8,6 +8,7 @@ import (
 
 	"ttfabric/node/chip"
 	"ttfabric/node/chip/record"
+	"ttfabric/node/flow"
 	"ttfabric/node/sim"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -92,11 +93,11 @@ func text(v any) string { return fmt.Sprintf("%+v", v) }
 // ends is something with a chip's inputs that has requests of every end to tell of, which no chip has at once.
 type ends struct {
 	chip.Inputs
-	list []chip.Result
+	list []flow.Result
 }
 
 // PollResult yields the ends in order.
-func (e *ends) PollResult() (chip.Result, bool) {
+func (e *ends) PollResult() (flow.Result, bool) {
 	r := e.list[0]
 	e.list = e.list[1:]
 	return r, true
@@ -114,12 +115,12 @@ func TestEveryEndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := record.NewRecorder(0, func(b []byte) ([]byte, error) { return b[:0], w.Block(b) })
-	var want []chip.Result
+	var want []flow.Result
 	for o := range wire.NumOutcomes {
-		want = append(want, chip.Result{Token: uint64(len(want)), Fate: chip.FateRefused, Outcome: o})
+		want = append(want, flow.Result{Token: uint64(len(want)), Fate: flow.FateRefused, Outcome: o})
 	}
-	for d := range chip.NumDoubts {
-		want = append(want, chip.Result{Token: uint64(len(want)), Fate: chip.FateUnknown, Doubt: d})
+	for d := range flow.NumDoubts {
+		want = append(want, flow.Result{Token: uint64(len(want)), Fate: flow.FateUnknown, Doubt: d})
 	}
 	in := r.Wrap(&ends{list: want})
 	for range want {

@@ -6,28 +6,30 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// Sizes of what a recorder hands over.
+// Limits of the blocks that a recorder hands over.
 const (
-	BlockBytes = 256 << 10              // a block that has as many is handed over
-	BlockAge   = 250 * time.Millisecond // so is one that is as old, at the end of a step of the chip
+	BlockBytes = 256 << 10              // length from which on the recorder hands over a block, in bytes
+	BlockAge   = 250 * time.Millisecond // age from which on the recorder hands over a block, at the end of a step of the chip
 )
 
-// Sink takes a block of whole records and returns an empty one for the next,
-// or an error: then nothing more is recorded. The block is the sink's.
+// Sink takes a block of whole records, and returns an empty block for the next records.
+// After an error of the Sink, the recorder records nothing more. The Sink owns the
+// block that it took.
 type Sink func(block []byte) (empty []byte, err error)
 
-// Recorder writes down all inputs of a chip and their answers. Like the chip it
-// is a pure machine, and not safe for concurrent use.
+// Recorder records all inputs of a chip and the chip's answers. Like the chip, a
+// Recorder is a pure machine and is not safe for concurrent use.
 type Recorder struct {
 	tape
 	out   []byte
-	began mono.Time // the time before the first record of the block
+	began mono.Time // time before the first record of the block
 	sink  Sink
 	err   error
 }
@@ -41,20 +43,22 @@ func NewRecorder(started mono.Time, sink Sink) *Recorder {
 	return r
 }
 
-// Wrap returns inputs that write down each call, and make the call on the inputs of.
+// Wrap returns inputs that record each call and then make the call on the parameter
+// "of".
 func (r *Recorder) Wrap(of chip.Inputs) chip.Inputs { return &taped{of, &r.tape, r.tape.standIn} }
 
-// ErrEnded is what a recorder's error is after [Recorder.End].
+// ErrEnded is a recorder's error after [Recorder.End].
 var ErrEnded = errors.New("the recording was ended")
 
-// End hands over what is left, and records nothing more.
+// End hands over the last block, and records nothing more.
 func (r *Recorder) End() {
 	if r.Flush(); r.err == nil {
 		r.err = ErrEnded
 	}
 }
 
-// Err is why recording has ended; nil while it goes on.
+// Err returns why the recording has ended. Err returns nil while the recording
+// continues.
 func (r *Recorder) Err() error { return r.err }
 
 func (r *Recorder) add() {
@@ -67,7 +71,7 @@ func (r *Recorder) add() {
 	}
 }
 
-// Flush hands over what has been recorded.
+// Flush hands over all records so far.
 func (r *Recorder) Flush() {
 	if len(r.out) > 0 && r.err == nil {
 		r.out, r.err = r.sink(r.out)
@@ -75,22 +79,23 @@ func (r *Recorder) Flush() {
 	r.out, r.began = r.out[:0], r.enc.last
 }
 
-// tape encodes calls and answers, a record at a time, and calls done for each.
+// tape encodes calls and answers, one record at a time. After each record, tape calls
+// its function "done".
 type tape struct {
 	enc  encoder
 	done func()
 }
 
-// call encodes a call. Of a call without a time now is 0. n is 1 where a path is
-// set on or a cable is avoided, the router command, the frame payload in bytes,
-// or the kind of client.
+// call encodes a call. For a call without a time, now is 0. The number n is an argument
+// of the call: 1 if a path is set on or a cable is avoided, the router command, the
+// frame payload in bytes, or the kind of client.
 func (t *tape) call(op chip.Op, now mono.Time, ch wire.Channel, n int, data []byte) {
 	t.enc.call(op, now, ch, n, data)
 	t.done()
 }
 
 // request encodes a call of HandleRequest.
-func (t *tape) request(now mono.Time, r *chip.Request) {
+func (t *tape) request(now mono.Time, r *flow.Request) {
 	t.enc.begin(Kind(chip.OpHandleRequest))
 	t.enc.now(now)
 	t.enc.request(r)
@@ -98,7 +103,7 @@ func (t *tape) request(now mono.Time, r *chip.Request) {
 }
 
 // admission encodes the answer of HandleRequest.
-func (t *tape) admission(a chip.Admission) {
+func (t *tape) admission(a flow.Admission) {
 	t.enc.begin(KindAdmission)
 	t.enc.uint(uint64(a))
 	t.done()
@@ -126,7 +131,7 @@ func (t *tape) transmit(now mono.Time, ch wire.Channel, x *ttlink.Transmit, ok b
 }
 
 // result encodes a call of PollResult and its answer.
-func (t *tape) result(r *chip.Result, ok bool) {
+func (t *tape) result(r *flow.Result, ok bool) {
 	t.enc.begin(Kind(chip.OpPollResult))
 	if ok {
 		t.enc.result(r)
@@ -138,7 +143,7 @@ func (t *tape) result(r *chip.Result, ok bool) {
 func (t *tape) event(e *chip.Event, ok bool) {
 	t.enc.begin(Kind(chip.OpPollEvent))
 	if ok {
-		b, _ := json.Marshal(e) // numbers and texts always marshal
+		b, _ := json.Marshal(e) // json.Marshal of numbers and texts never fails
 		t.enc.body = append(t.enc.body, b...)
 	}
 	t.done()
@@ -151,7 +156,7 @@ func (t *tape) due(at mono.Time, ok bool) {
 	t.done()
 }
 
-// standIn returns a client that encodes what the client cl says and is told.
+// standIn returns a client that encodes all calls between the chip and the client cl.
 func (t *tape) standIn(cl chip.Client) chip.Client {
 	c := client{t, cl}
 	if w, ok := cl.(chip.Waker); ok {
@@ -166,8 +171,8 @@ type client struct {
 	of chip.Client
 }
 
-// Next encodes what the client wants.
-func (c *client) Next(now mono.Time) (chip.Request, bool) {
+// Next encodes the request that the client returns.
+func (c *client) Next(now mono.Time) (flow.Request, bool) {
 	r, ok := c.of.Next(now)
 	c.t.enc.begin(KindNext)
 	c.t.enc.now(now)
@@ -178,7 +183,7 @@ func (c *client) Next(now mono.Time) (chip.Request, bool) {
 	return r, ok
 }
 
-// Undo encodes that the chip had no room.
+// Undo encodes that the chip had no room for the last request.
 func (c *client) Undo() {
 	c.t.enc.begin(KindUndo)
 	c.t.done()
@@ -186,7 +191,7 @@ func (c *client) Undo() {
 }
 
 // Done encodes the end of a request.
-func (c *client) Done(now mono.Time, r chip.Result) {
+func (c *client) Done(now mono.Time, r flow.Result) {
 	c.t.enc.begin(KindDone)
 	c.t.enc.now(now)
 	c.t.enc.result(&r)
@@ -194,7 +199,7 @@ func (c *client) Done(now mono.Time, r chip.Result) {
 	c.of.Done(now, r)
 }
 
-// Performed encodes a command that was performed.
+// Performed encodes a command that the chip performed.
 func (c *client) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory) {
 	c.t.enc.performed(now, src, plane, other, cmd)
 	c.t.done()
@@ -207,7 +212,7 @@ type waker struct {
 	w chip.Waker
 }
 
-// Deadline encodes when the client has a request next.
+// Deadline encodes the time of the client's next request.
 func (c *waker) Deadline() (mono.Time, bool) {
 	at, ok := c.w.Deadline()
 	c.t.enc.begin(KindClientDeadline)

@@ -7,39 +7,41 @@ import (
 	"io"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/router"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// Options say how far a recording is replayed, and who watches.
+// Options say how far to replay a recording, and which function sees the records.
 type Options struct {
-	Until uint64    // calls; 0: all
-	At    mono.Time // the first call that is later is not made; 0: all
-	// Each sees each record before its call is made; nil: nobody. An error ends the replay.
+	Until uint64    // number of calls to replay; 0: all
+	At    mono.Time // the replay ends before the first call with a later time; 0: no such end
+	// Each is called with each record before the replay makes the record's call. An
+	// error of Each ends the replay. Each may be nil.
 	Each func(n uint64, r *Record) error
 }
 
-// Summary says what a replay has seen.
+// Summary counts what a replay has made and compared.
 type Summary struct {
-	Calls   uint64 // into the chip
-	Outputs uint64 // answers with something in them, and what the client was told
-	Frames  uint64 // of these: frames sent
-	Events  uint64 // of these: events
+	Calls   uint64 // number of calls into the chip
+	Outputs uint64 // number of answers with a value, and of calls from the chip to the client
+	Frames  uint64 // number of sent frames
+	Events  uint64 // number of events among the outputs
 	Last    mono.Time
-	End     EndReason // why the recording ends; 0: it breaks off, or was not replayed to its end
+	End     EndReason // why the recording ends; 0: the recording breaks off or was not replayed to its end
 	EndText string
-	Cut     *Cut // where and why it breaks off; nil if it doesn't
+	Cut     *Cut // where and why the recording breaks off; nil if it does not break off
 }
 
-// Difference is the first answer that is not the recorded one.
+// Difference describes the first answer that differs from the recorded answer.
 type Difference struct {
 	Call uint64 // number of the call, from 1
-	Op   string // its name
+	Op   string // name of the call
 	At   mono.Time
-	Want string // what was recorded
-	Got  string // what this program's chip does
+	Want string // recorded answer
+	Got  string // answer of this program's chip
 }
 
 // Error says what differs, in one line.
@@ -47,21 +49,22 @@ func (d *Difference) Error() string {
 	return fmt.Sprintf("call %d, %s at %v: recorded %s; now %s", d.Call, d.Op, d.At, d.Want, d.Got)
 }
 
-// replayer drives a chip with the calls of a recording. It stands in front of the
-// chip as a recorder does, encodes the calls and answers, and compares the bytes.
+// replayer drives a chip with the calls of a recording. Like a recorder, the replayer
+// wraps the chip's inputs and encodes the calls and answers. The replayer then compares
+// the bytes with the recording.
 type replayer struct {
 	tape
 	r    *Reader
 	sum  Summary
-	op   Kind // of the call at hand
+	op   Kind // kind of the present call
 	diff *Difference
-	stop bool // the recording ends within a call, or has broken
+	stop bool // the recording ends within a call, or a comparison failed
 	chip *chip.Chip
 }
 
-// Replay makes the chip of a recording and repeats its calls. The error is a
-// [*Difference] for the first answer that differs, or says that the chip cannot
-// be made. A recording that breaks off is replayed as far as it goes.
+// Replay makes the chip of a recording and repeats its calls. If an answer differs, the
+// error is a [*Difference] of the first such answer. Another error says that the chip
+// cannot be made. If a recording breaks off, Replay replays the part before the break.
 func Replay(r *Reader, o Options) (Summary, error) {
 	h := r.Header()
 	c, err := chip.New(h.Started, h.Config)
@@ -123,7 +126,7 @@ func (p *replayer) ended(err error) error {
 	return err
 }
 
-// call makes a recorded call. What the chip does then comes to compare.
+// call makes a recorded call. The chip's answers then reach the method compare.
 func (p *replayer) call(r *Record) {
 	c := p.chip
 	switch chip.Op(r.Kind) {
@@ -143,13 +146,13 @@ func (p *replayer) call(r *Record) {
 	case chip.OpAvoid:
 		c.Avoid(r.Now, r.Channel, r.N == 1)
 	case chip.OpCommand:
-		_ = c.Command(r.Now, r.Channel, router.Command(r.N)) // what came of it is seen in events
+		_ = c.Command(r.Now, r.Channel, router.Command(r.N)) // the events show the result
 	case chip.OpAsk:
 		c.Ask(r.Now, r.Channel)
 	case chip.OpFlush:
 		_, _ = c.Flush(r.Now, r.Channel)
 	case chip.OpSetMaxPayload:
-		_ = c.SetMaxPayload(r.Now, r.Channel, r.N) // compared
+		_ = c.SetMaxPayload(r.Now, r.Channel, r.N) // the method compare checks the error
 	case chip.OpClose:
 		c.Close(r.Now)
 	case chip.OpSetClient:
@@ -172,7 +175,7 @@ func (p *replayer) call(r *Record) {
 	}
 }
 
-// compare holds the record that has just been encoded against the recorded one.
+// compare compares the newly encoded record with the recorded record.
 func (p *replayer) compare() {
 	if p.diff != nil || p.stop {
 		return
@@ -194,9 +197,9 @@ func (p *replayer) compare() {
 	p.count(&r)
 }
 
-// endWithin takes note that the recording ends while the chip does what got
-// says. Only a recording that was ended between two calls says by that that
-// the chip did nothing more.
+// endWithin takes note that the recording ends before the action that got describes. If
+// the recording was ended between two calls, the end shows that the recorded chip did
+// nothing more. The action is then a difference.
 func (p *replayer) endWithin(err error, got string) {
 	why, _ := p.r.End()
 	if errors.Is(err, io.EOF) && (why == EndClosed || why == EndStopped) {
@@ -222,7 +225,8 @@ func (p *replayer) count(r *Record) {
 	}
 }
 
-// differ notes the first difference: want is the recorded body, nil for none.
+// differ notes the first difference. The parameter "want" is the recorded body, or nil
+// if the recording has no such record.
 func (p *replayer) differ(want []byte, got string) {
 	d := &Difference{Call: p.sum.Calls, Op: p.op.String(), At: p.r.dec.last, Want: "nothing more", Got: got}
 	if want != nil {
@@ -250,7 +254,8 @@ func (p *replayer) differ(want []byte, got string) {
 	p.diff = d
 }
 
-// hexMost is how many bytes of a record are shown where words don't tell two apart.
+// hexMost is the largest number of bytes of a record that a Difference shows. A
+// Difference shows bytes if the two records have the same description in words.
 const hexMost = 512
 
 func hexOf(b []byte) string {
@@ -260,13 +265,15 @@ func hexOf(b []byte) string {
 	return fmt.Sprintf("%x", b)
 }
 
-// asIs puts nothing between a chip and its client: the client of a replay compares by itself.
+// asIs returns the client unchanged, because the client of a replay makes its own
+// comparisons.
 func asIs(cl chip.Client) chip.Client { return cl }
 
-// recorded is the client that a recording tells of.
+// recorded is the recorded client: it returns the recorded answers of the client.
 type recorded struct{ p *replayer }
 
-// answer takes what the client said from the recording, if it is of the kind.
+// answer takes the client's next answer from the recording, if the next record has kind
+// k.
 func (c *recorded) answer(k Kind) (r Record, ok bool) {
 	p := c.p
 	if p.diff != nil || p.stop {
@@ -290,11 +297,11 @@ func (c *recorded) answer(k Kind) (r Record, ok bool) {
 	return r, true
 }
 
-// Next gives the request that was recorded.
-func (c *recorded) Next(now mono.Time) (chip.Request, bool) {
+// Next returns the recorded request.
+func (c *recorded) Next(now mono.Time) (flow.Request, bool) {
 	r, ok := c.answer(KindNext)
 	if !ok {
-		return chip.Request{}, false
+		return flow.Request{}, false
 	}
 	e := &c.p.enc
 	e.begin(KindNext)
@@ -305,30 +312,30 @@ func (c *recorded) Next(now mono.Time) (chip.Request, bool) {
 	return r.Request, r.OK && c.p.diff == nil && !c.p.stop
 }
 
-// Undo compares that the chip had no room.
+// Undo compares the chip's call of Undo with the recording.
 func (c *recorded) Undo() {
 	c.p.enc.begin(KindUndo)
 	c.p.compare()
 }
 
-// Done compares the end of a request.
-func (c *recorded) Done(now mono.Time, r chip.Result) {
+// Done compares the result of a request with the recording.
+func (c *recorded) Done(now mono.Time, r flow.Result) {
 	c.p.enc.begin(KindDone)
 	c.p.enc.now(now)
 	c.p.enc.result(&r)
 	c.p.compare()
 }
 
-// Performed compares a command that was performed.
+// Performed compares a command that the chip performed with the recording.
 func (c *recorded) Performed(now mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, _ *noc.Memory) {
 	c.p.enc.performed(now, src, plane, other, cmd)
 	c.p.compare()
 }
 
-// recordedWaker is one with deadlines.
+// recordedWaker is a recorded client with deadlines.
 type recordedWaker struct{ recorded }
 
-// Deadline gives the deadline that was recorded.
+// Deadline returns the recorded deadline.
 func (c *recordedWaker) Deadline() (mono.Time, bool) {
 	r, ok := c.answer(KindClientDeadline)
 	if !ok {

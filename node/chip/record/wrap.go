@@ -4,21 +4,23 @@ import (
 	"time"
 
 	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/router"
 	"ttfabric/ttlink"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// taped stands in front of a chip's inputs. It encodes each call and its answer
-// on a tape and changes neither. A call whose answer stands in a record of its
-// own is encoded before it is made, so that the records of what happens within
-// the call follow.
+// taped wraps a chip's inputs. taped encodes each call and the call's answer on a tape,
+// and changes neither. If the answer of a call has its own record, taped encodes the
+// call before it makes the call. Therefore the records of everything that happens
+// within the call follow the record of the call.
 type taped struct {
 	of   chip.Inputs
 	tape *tape
-	// standIn returns what stands between the chip and a client, which is not nil:
-	// what the client says is input, too. It is a chip.Waker if the client is.
+	// standIn returns a client that stands between the chip and the given client,
+	// because a client's answers are inputs, too. The given client is not nil. If the
+	// given client is a chip.Waker, the returned client is also a chip.Waker.
 	standIn func(chip.Client) chip.Client
 }
 
@@ -29,7 +31,7 @@ func (x *taped) HandleDatagram(now mono.Time, ch wire.Channel, b []byte) {
 }
 
 // HandleRequest encodes the call and its answer.
-func (x *taped) HandleRequest(now mono.Time, r chip.Request) chip.Admission {
+func (x *taped) HandleRequest(now mono.Time, r flow.Request) flow.Admission {
 	x.tape.request(now, &r)
 	a := x.of.HandleRequest(now, r)
 	x.tape.admission(a)
@@ -72,7 +74,7 @@ func (x *taped) SetMaxPayload(now mono.Time, ch wire.Channel, n int) error {
 	return err
 }
 
-// SetClient encodes the kind of client, and installs what encodes what the client says.
+// SetClient encodes the kind of client, and installs the client that standIn returns.
 func (x *taped) SetClient(cl chip.Client) {
 	kind := clientPlain
 	if _, ok := cl.(chip.Waker); ok {
@@ -118,21 +120,21 @@ func (x *taped) Close(now mono.Time) {
 	x.of.Close(now)
 }
 
-// PollTransmit encodes the answer with the call.
+// PollTransmit encodes the call and its answer in one record.
 func (x *taped) PollTransmit(now mono.Time) (wire.Channel, ttlink.Transmit, bool) {
 	ch, t, ok := x.of.PollTransmit(now)
 	x.tape.transmit(now, ch, &t, ok)
 	return ch, t, ok
 }
 
-// PollResult encodes the answer with the call.
-func (x *taped) PollResult() (chip.Result, bool) {
+// PollResult encodes the call and its answer in one record.
+func (x *taped) PollResult() (flow.Result, bool) {
 	r, ok := x.of.PollResult()
 	x.tape.result(&r, ok)
 	return r, ok
 }
 
-// PollEvent encodes the answer with the call.
+// PollEvent encodes the call and its answer in one record.
 func (x *taped) PollEvent() (chip.Event, bool) {
 	e, ok := x.of.PollEvent()
 	x.tape.event(&e, ok)

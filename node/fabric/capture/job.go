@@ -18,36 +18,36 @@ import (
 
 // Limits of a job.
 const (
-	retryTime = 500 * time.Millisecond // between attempts to reach a chip that is gone
-	endTime   = 2 * time.Second        // for the chips to send what they have, at the end
-	tickTime  = 50 * time.Millisecond  // between looks at packets that wait for packets of other chips
-	queueLen  = 4096                   // items that wait between the streams of the chips and the sink
+	retryTime = 500 * time.Millisecond // time between two attempts to reach a chip that does not answer
+	endTime   = 2 * time.Second        // time at the end of a job for the chips to send their last frames
+	tickTime  = 50 * time.Millisecond  // time between two checks of packets that wait for packets of other chips
+	queueLen  = 4096                   // largest number of items that wait between the streams of the chips and the sink
 )
 
 // Job is a capture of many chips. A job runs once.
 type Job struct {
-	Say func(line string) // hears of chips that go and come back, from the goroutine of [Job.Run]; nil: nobody does
+	Say func(line string) // called with notices about chips that stop answering or come back, from the goroutine of [Job.Run]; nil: no notices
 
 	fabric  *fabric.Fabric
 	where   fabric.Where
 	o       Options
-	clients map[wire.FabricNodeID]*api.Client // of the chips that ran when the job was made
+	clients map[wire.FabricNodeID]*api.Client // clients of the chips that ran when the job was made
 	missing []wire.FabricNodeID
 
 	sink   Sink
 	begin  time.Time
 	ids    map[string]int       // interfaces by name
-	past   []capture.Statistics // of each interface, of the streams that are over
-	now    []capture.Statistics // of each interface, as the running stream told last
-	came   []uint64             // packets of each interface that the running stream brought
-	keys   map[string]bool      // lines of the key log that the sink has
+	past   []capture.Statistics // by interface: sum of the ended streams
+	now    []capture.Statistics // by interface: latest statistics of the running stream
+	came   []uint64             // by interface: number of packets from the running stream
+	keys   map[string]bool      // lines of the key log that the sink has already
 	merge  *capture.Merger
 	frames int
-	ended  bool // no more frames are taken
+	ended  bool // the job takes no more frames
 }
 
-// New prepares a capture at ports of a fabric; see [Ports]. The options have
-// passed [Options.Check]. New fails where no chip runs.
+// New prepares a capture at ports of a fabric; see [Ports]. The caller has checked
+// the options with [Options.Check]. New returns an error if no chip runs.
 func New(f *fabric.Fabric, where fabric.Where, o Options) (*Job, error) {
 	cs, missing, err := f.Clients()
 	if err != nil {
@@ -65,11 +65,12 @@ func New(f *fabric.Fabric, where fabric.Where, o Options) (*Job, error) {
 	return j, nil
 }
 
-// Missing are the chips that did not run when the job was made. The job
-// captures them once they run.
+// Missing returns the chips that did not run when the job was made. The job begins
+// to capture a missing chip as soon as the chip runs.
 func (j *Job) Missing() []wire.FabricNodeID { return j.missing }
 
-// item is something that a chip's stream yields; one of the fields behind source is set.
+// item is one piece of a chip's stream. Exactly one of the fields after the field
+// source is set.
 type item struct {
 	source  int
 	begins  bool // a new stream of the chip begins
@@ -77,15 +78,16 @@ type item struct {
 	iface   *capture.Interface
 	packet  *capture.Packet
 	stats   *capture.Statistics
-	of      int // interface of stats
+	of      int // interface that stats belongs to
 	keys    []byte
 	message string
 	fatal   error
 }
 
-// Run captures into the sink until ctx ends, the options say so, or the fabric
-// is down. Run then closes the sink. A sink whose reader went away ([syscall.EPIPE])
-// ends the capture without an error. The summary holds also with an error.
+// Run captures into the sink until ctx ends, a limit of the options is reached, or the
+// fabric is down. Run then closes the sink. If the sink's reader disconnects
+// ([syscall.EPIPE]), Run ends without an error. The summary is valid even if Run
+// returns an error.
 func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 	j.begin, j.sink = time.Now(), sink
 	chips := slices.SortedFunc(maps.Keys(j.where), wire.FabricNodeID.Compare)
@@ -96,7 +98,7 @@ func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 		stop, done = context.WithTimeout(stop, j.o.Duration)
 		defer done()
 	}
-	hard, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends streams that do not end in order
+	hard, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends streams that do not end by themselves
 	defer cancel()
 	items := make(chan item, queueLen)
 	var wg sync.WaitGroup
@@ -113,7 +115,7 @@ func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 		err = e
 	}
 	if errors.Is(err, syscall.EPIPE) {
-		err = nil // the reader has what it wanted
+		err = nil // the reader needs no more frames
 	}
 	sum := j.summary(len(chips))
 	if err == nil {
@@ -122,7 +124,8 @@ func (j *Job) Run(ctx context.Context, sink Sink) (Summary, error) {
 	return sum, err
 }
 
-// take takes what the streams yield to the sink. done tells the streams to end.
+// take moves items from the streams to the sink. The function "done" tells the streams
+// to end, and the function "cancel" ends the streams at once.
 func (j *Job) take(stop context.Context, done, cancel func(), items <-chan item, sources int) error {
 	ids := make([][]int, sources) // numbers in the sink of each source's interfaces
 	tick := time.NewTicker(tickTime)
@@ -156,7 +159,7 @@ func (j *Job) take(stop context.Context, done, cancel func(), items <-chan item,
 	}
 }
 
-// item takes one item.
+// item passes one item of a stream to the sink.
 func (j *Job) item(it *item, ids [][]int) error {
 	s := it.source
 	switch {
@@ -194,8 +197,8 @@ func (j *Job) item(it *item, ids [][]int) error {
 	return nil
 }
 
-// interfaceOf is the number in the sink of an interface. All streams of a chip
-// share the interface of one name.
+// interfaceOf returns the number that an interface has in the sink. Interfaces of
+// the same name in several streams of a chip have the same number.
 func (j *Job) interfaceOf(in *capture.Interface) (int, error) {
 	i, known := j.ids[in.Name]
 	if known {
@@ -207,7 +210,8 @@ func (j *Job) interfaceOf(in *capture.Interface) (int, error) {
 	return i, j.sink.AddInterface(*in)
 }
 
-// newKeys gives the sink the lines that the sink does not have: each stream of a chip begins with all lines.
+// newKeys gives the sink the key lines that the sink does not have yet. Each stream of
+// a chip begins with all lines.
 func (j *Job) newKeys(lines []byte) error {
 	var fresh []byte
 	for line := range bytes.Lines(lines) {
@@ -222,7 +226,8 @@ func (j *Job) newKeys(lines []byte) error {
 	return j.sink.Keys(fresh)
 }
 
-// release gives the sink the packets that are in order; with all, every packet.
+// release gives the sink the packets whose order is certain. If all is true, release
+// gives the sink every packet.
 func (j *Job) release(all bool) error {
 	now := time.Now()
 	for !j.full() {
@@ -239,7 +244,8 @@ func (j *Job) release(all bool) error {
 	return nil
 }
 
-// full reports whether the sink has as many frames, or bytes, as the options ask for.
+// full reports whether the sink has reached the limit of frames or bytes in the
+// options.
 func (j *Job) full() bool {
 	return j.o.Count > 0 && j.frames >= j.o.Count || j.o.LimitMiB > 0 && j.sink.Size() >= int64(j.o.LimitMiB)<<20
 }

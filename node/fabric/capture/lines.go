@@ -33,7 +33,7 @@ func (l *lines) Packet(p *capture.Packet) error {
 	l.tracker.Look(&s)
 	notes := p.Comments
 	if p.Dropped > 0 {
-		notes = append(notes, fmt.Sprintf("%d before it dropped by the capture", p.Dropped))
+		notes = append(notes, fmt.Sprintf("the capture left out %d frames before this frame", p.Dropped))
 	}
 	_, err := fmt.Fprintln(l.w, capture.Line(p.At, &s, notes))
 	return err
@@ -57,12 +57,13 @@ func (*lines) Files() []string { return nil }
 // objects is a [Sink] that writes a JSON object per frame.
 type objects struct {
 	lines
-	item    string   // stands before each object: makes an item of a YAML list of the object
+	item    string   // text before each object, which makes the object an item of a YAML list
 	ports   []string // names of the interfaces
 	decoder capture.Decoder
 }
 
-// Objects writes a [Frame] per frame to w, as a line of JSON or, with yaml, as an item of a YAML list.
+// Objects writes a [Frame] per frame to w, as a line of JSON. If yaml is true, Objects
+// writes each [Frame] as an item of a YAML list.
 func Objects(w io.Writer, yaml bool) Sink {
 	s := &objects{lines: lines{w: bufio.NewWriter(w)}}
 	if yaml {
@@ -71,15 +72,15 @@ func Objects(w io.Writer, yaml bool) Sink {
 	return s
 }
 
-// Frame is a captured frame as [Objects] writes the frame.
+// Frame is the JSON of a captured frame, which [Objects] writes.
 type Frame struct {
-	Time      time.Time           `json:"time"` // by the clock of the chip's machine
-	Port      string              `json:"port"` // such as M0D3/eth8
+	Time      time.Time           `json:"time"` // time of the frame by the clock of the chip's machine
+	Port      string              `json:"port"` // name of the port, such as M0D3/eth8
 	Direction string              `json:"direction"`
-	Length    int                 `json:"length"`                   // bytes of the whole Ethernet frame
-	Comments  []string            `json:"comments,omitempty"`       // faults done to the frame, and what happened at the port before
-	Dropped   uint64              `json:"dropped_before,omitempty"` // frames of the port that the capture had no room for, since the frame before
-	Fields    map[string][]string `json:"fields"`                   // by the names of the Wireshark dissector; see package wire/capture
+	Length    int                 `json:"length"`                   // length of the whole Ethernet frame, in bytes
+	Comments  []string            `json:"comments,omitempty"`       // faults that were injected into the frame, and events at the port before the frame
+	Dropped   uint64              `json:"dropped_before,omitempty"` // number of frames before this frame for which the capture had no room, since the port's last captured frame
+	Fields    map[string][]string `json:"fields"`                   // fields of the frame, by the names of the Wireshark dissector; see package wire/capture
 }
 
 // AddInterface implements [Sink].

@@ -8,9 +8,9 @@
 //	j, err := capture.New(f, where, o)
 //	sum, err := j.Run(ctx, sink)
 //
-// A [Job] goes on when chips die and come back, and when a fabric of the same
-// name takes the fabric's place. The chips do the capturing: see package node.
-// The format of what they send is in package wire/capture.
+// A [Job] continues when chips die and come back, and when another fabric of the same
+// name replaces the fabric. The chips do the capturing; see package node. Package
+// wire/capture has the format of the chips' streams.
 package capture
 
 import (
@@ -32,20 +32,20 @@ import (
 // Options say which frames a capture takes, when the capture ends, and which
 // files the capture writes.
 type Options struct {
-	Write     string        // pcapng file; "-": a stream; "": no pcapng at all
-	Filter    string        // see [capture.FilterHelp]; "": all frames
-	Count     int           // the capture ends after so many frames; 0: never
-	Duration  time.Duration // the capture ends after this time; 0: never
-	SnapLen   int           // bytes of each Ethernet frame that are kept, at most [api.MaxSnapLen]; 0: all
-	RingFiles int           // the last so many files are kept, which needs RingMiB; 0: all are kept
-	RingMiB   int           // another file begins after so many MiB; 0: never
-	LimitMiB  int           // the capture ends after so many MiB of all files; 0: never
-	BufferMiB int           // may wait in each chip, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
-	Keys      bool          // the TLS keys of QUIC ports go into the file
+	Write     string        // name of the pcapng file; "-": a stream; "": no pcapng
+	Filter    string        // filter of the frames, see [capture.FilterHelp]; "": all frames
+	Count     int           // number of frames after which the capture ends; 0: no limit
+	Duration  time.Duration // time after which the capture ends; 0: no limit
+	SnapLen   int           // number of bytes to keep of each Ethernet frame, at most [api.MaxSnapLen]; 0: all
+	RingFiles int           // number of newest files to keep, which needs RingMiB; 0: all files
+	RingMiB   int           // size in MiB after which the next file begins; 0: one file
+	LimitMiB  int           // size of all files in MiB after which the capture ends; 0: no limit
+	BufferMiB int           // amount of frames that may wait in each chip, in MiB, at most [capture.MaxBuffer]; 0: [capture.DefaultBuffer]
+	Keys      bool          // whether the TLS keys of QUIC ports go into the file
 }
 
-// Check refuses options that are out of range, or do not go together. The error
-// is of kind [spec.Usage], and names the flags of 'ttfabric capture'.
+// Check returns an error for options that are out of range or contradict each other.
+// The error is of kind [spec.Usage], and names the flags of 'ttfabric capture'.
 func (o *Options) Check() error {
 	for _, n := range []struct {
 		name string
@@ -61,9 +61,9 @@ func (o *Options) Check() error {
 	case o.Duration < 0:
 		return spec.Usagef("--duration %v: want a time such as 10s, or 0 for no end", o.Duration)
 	case o.RingFiles > 0 && o.RingMiB == 0:
-		return spec.Usagef("--ring-files %d: say with --ring-size after how many MiB another file begins", o.RingFiles)
+		return spec.Usagef("--ring-files %d: want --ring-size too, the size in MiB at which the next file begins", o.RingFiles)
 	case o.RingMiB > 0 && (o.Write == "" || o.Write == "-"):
-		return spec.Usagef("--ring-size %d: name the files with -w FILE", o.RingMiB)
+		return spec.Usagef("--ring-size %d: want a file name with -w FILE, from which the files get their names", o.RingMiB)
 	case o.LimitMiB > 0 && o.Write == "":
 		return spec.Usagef("--limit %d: the limit is the size of a file; name a file with -w", o.LimitMiB)
 	case o.Keys && o.Write == "":
@@ -75,10 +75,10 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Ports finds the ports that any of words names. A chip, or a pattern of chips,
-// stands for the chip's own ports. "M0D0:8", "M0D0/8" and "M0D0/eth8" stand for
-// one port. Any other LINK stands for both ends of its cables (see
-// [topo.Topology.SelectLinks]). No words stand for all ports.
+// Ports returns the ports that at least one of the words names. The name of a chip, or
+// a pattern of chips, stands for the chips' own ports. "M0D0:8", "M0D0/8" and
+// "M0D0/eth8" stand for one port. Any other LINK stands for both ends of its cables
+// (see [topo.Topology.SelectLinks]). Without words, Ports returns all ports.
 func Ports(t *topo.Topology, words []string) (fabric.Where, error) {
 	if len(words) == 0 {
 		words = []string{"all"}
@@ -114,12 +114,12 @@ func Ports(t *topo.Topology, words []string) (fabric.Where, error) {
 		}
 	}
 	if len(where) == 0 {
-		return nil, errors.New("there is no port to capture at")
+		return nil, errors.New("none of the named cables and chips has a port to capture at; 'ttfabric inspect --links' lists the ports")
 	}
 	return where, nil
 }
 
-// Section describes a capture of a fabric in the head of a pcapng file: the
+// Section returns the description of a capture for the head of a pcapng file: the
 // fabric, the impairments from the start, and the program's version.
 func Section(f *fabric.Fabric, version string) capture.Section {
 	host, _ := os.Hostname()

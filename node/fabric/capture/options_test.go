@@ -48,9 +48,9 @@ func TestOptionsCheck(t *testing.T) {
 	for want, o := range map[string]Options{
 		`"tcp", word 1`:          {Filter: "tcp"},
 		"--count -1":             {Count: -1},
-		"--ring-size after":      {RingFiles: 3, Write: "x"},
+		"--ring-size too":        {RingFiles: 3, Write: "x"},
 		"with -w FILE":           {RingMiB: 3},
-		"--ring-size 3: name":    {RingMiB: 3, Write: "-"},
+		"--ring-size 3: want":    {RingMiB: 3, Write: "-"},
 		"--limit 3":              {LimitMiB: 3},
 		"--keys":                 {Keys: true},
 		"--snaplen 262145":       {SnapLen: api.MaxSnapLen + 1},

@@ -12,28 +12,28 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// Sink is where the frames of a [Job] go. The interfaces of packets are numbered
-// in the order in which the job added them.
+// Sink receives the frames of a [Job]. The interfaces of packets are numbered in
+// the order in which the job adds them.
 type Sink interface {
 	AddInterface(i capture.Interface) error
 	Packet(p *capture.Packet) error
 	Keys(lines []byte) error                // lines of a TLS key log
-	Flush() error                           // writes what the sink holds back
-	Size() int64                            // bytes so far, of all files; 0 where there are no files
-	Close(stats []capture.Statistics) error // the statistics are those of the interfaces
-	Files() []string                        // names of the files that are there, oldest first
+	Flush() error                           // writes all buffered data
+	Size() int64                            // number of bytes so far in all files; 0 if the sink writes no files
+	Close(stats []capture.Statistics) error // stats are the statistics by interface
+	Files() []string                        // names of the existing files, oldest first
 }
 
 // pcapng is a [Sink] that writes pcapng: to a stream, or to files one after the other.
 type pcapng struct {
-	o       Options // of files
+	o       Options // options of the files; zero for a stream
 	section capture.Section
 	file    *os.File // nil: a stream
 	w       *capture.Writer
 	ifaces  []capture.Interface
 	keys    []byte
-	names   []string // of the files that are there, oldest first
-	number  int      // of the file
+	names   []string // names of the existing files, oldest first
+	number  int      // number of the present file in the series
 	before  int64    // bytes of the earlier files
 	stats   []capture.Statistics
 }
@@ -43,16 +43,16 @@ func Stream(w io.Writer, s capture.Section) Sink {
 	return &pcapng{section: s, w: capture.NewWriter(w, s)}
 }
 
-// Files writes the file that o names or, with RingMiB, a series of files
-// NAME_00001_TIME.EXT. Files opens the first one. A file with keys is readable
-// for its owner alone. A file that cannot be written further, such as on a full
-// disk, is cut to whole blocks, so that the file is valid.
+// Files returns a sink that writes the file that o names. With RingMiB, the sink writes
+// a series of files NAME_00001_TIME.EXT. Files opens the first file. Only the owner can
+// read a file with keys. If a file cannot be written further, for example because the
+// disk is full, the sink cuts the file to whole blocks, so that the file is valid.
 func Files(o *Options, s capture.Section) (Sink, error) {
 	p := &pcapng{o: *o, section: s}
 	return p, p.open()
 }
 
-// open begins a file.
+// open begins the next file.
 func (p *pcapng) open() error {
 	name := p.o.Write
 	if p.o.RingMiB > 0 {
@@ -121,7 +121,7 @@ func (p *pcapng) Close(stats []capture.Statistics) error {
 	return p.finish()
 }
 
-// finish ends a file, or the stream.
+// finish ends the present file, or the stream.
 func (p *pcapng) finish() error {
 	var err error
 	for i, s := range p.stats {
@@ -141,13 +141,14 @@ func (p *pcapng) finish() error {
 	return err
 }
 
-// failed cuts a file that could not be written further to whole blocks, and says so in the error.
+// failed cuts a file to whole blocks if the file cannot be written further. The
+// returned error says that the file was cut.
 func (p *pcapng) failed(err error) error {
 	if err == nil || p.file == nil {
 		return err
 	}
 	if fi, e := p.file.Stat(); e == nil && fi.Mode().IsRegular() {
-		_ = p.file.Truncate(p.w.Whole()) // the error that is returned says more than an error of this call
+		_ = p.file.Truncate(p.w.Whole()) // the error of writing says more than an error of this call
 	}
 	var pe *os.PathError
 	if errors.As(err, &pe) {

@@ -197,7 +197,7 @@ func TestLines(t *testing.T) {
 	must(t, s.Close(nil))
 	got := strings.Split(strings.TrimSpace(b.String()), "\n")
 	if len(got) != 2 || !strings.Contains(got[0], "M0D0/eth8 > M0D1/eth0 not TT-link, 100 bytes") || !strings.Contains(got[0], "injected fault: lost") ||
-		!strings.Contains(got[0], "7 before it dropped by the capture") || !strings.Contains(got[1], "M0D1/eth0 < M0D0/eth8 not TT-link, 50 bytes") {
+		!strings.Contains(got[0], "the capture left out 7 frames before this frame") || !strings.Contains(got[1], "M0D1/eth0 < M0D0/eth8 not TT-link, 50 bytes") {
 		t.Errorf("%q", got)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// follow reads a chip's streams until stop ends: one, and another whenever the
-// chip has come back. follow ends when the fabric is down, too.
+// follow reads a chip's streams until stop ends or the fabric is down. follow opens
+// another stream each time the chip has come back.
 func (j *Job) follow(stop, hard context.Context, source int, n wire.FabricNodeID, items chan<- item) {
 	put := func(it item) {
 		it.source = source
@@ -39,14 +39,14 @@ func (j *Job) follow(stop, hard context.Context, source int, n wire.FabricNodeID
 		switch {
 		case stop.Err() != nil:
 			return
-		case errors.As(err, &refused) && refused.Code != http.StatusUnauthorized: // a fabric of the same name that was started anew has another token
+		case errors.As(err, &refused) && refused.Code != http.StatusUnauthorized: // a new fabric of the same name has another token
 			if refused.Code == http.StatusNotFound {
-				err = fmt.Errorf("chip %s is of a version that cannot capture; restart the chip", n)
+				err = fmt.Errorf("chip %s runs an old version of the program, which cannot capture; restart the chip with 'ttfabric chip restart %s'", n, n)
 			}
 			put(item{fatal: err})
 			return
 		case began:
-			put(item{message: fmt.Sprintf("chip %s is gone; its capture goes on once it is back", n)})
+			put(item{message: fmt.Sprintf("chip %s is gone; its capture goes on when the chip is back", n)})
 			lost = true
 		}
 		if _, err := fabric.Open(hard, j.fabric.Name()); err != nil {
@@ -60,8 +60,8 @@ func (j *Job) follow(stop, hard context.Context, source int, n wire.FabricNodeID
 	}
 }
 
-// clientNow opens a chip's API as the run folder names it now: the chip may
-// have started again, and the fabric with another token.
+// clientNow opens a chip's API at the address that the run folder names now. The chip
+// or the whole fabric may have restarted with another token.
 func (j *Job) clientNow(ctx context.Context, n wire.FabricNodeID) (*api.Client, error) {
 	f, err := fabric.Open(ctx, j.fabric.Name())
 	if err != nil {
@@ -70,7 +70,8 @@ func (j *Job) clientNow(ctx context.Context, n wire.FabricNodeID) (*api.Client, 
 	return f.Client(n)
 }
 
-// stream reads one stream of a chip to its end. again says that the chip had another stream before.
+// stream reads one stream of a chip to the stream's end. The parameter "again" says
+// that the chip had another stream before.
 func (j *Job) stream(stop, hard context.Context, n wire.FabricNodeID, client func() (*api.Client, error), put func(item), again bool) (began bool, err error) {
 	cl, err := client()
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 
 // Summary says what a [Job] captured.
 type Summary struct {
-	Frames   int           // went to the sink
-	Passed   uint64        // frames that passed the ports
-	Dropped  uint64        // frames that a chip's capture had no room for
-	Late     uint64        // frames that stand behind later ones
-	Ports    int           // that the chips captured at
-	Chips    int           // of the job
-	Took     time.Duration // from begin to end
-	Files    []string      // names of the files that are there, oldest first
+	Frames   int           // number of frames that went to the sink
+	Passed   uint64        // number of frames that passed the ports
+	Dropped  uint64        // number of frames for which a chip's capture had no room
+	Late     uint64        // number of frames that stand behind frames of a later time
+	Ports    int           // number of ports at which the chips captured
+	Chips    int           // number of chips of the job
+	Took     time.Duration // time from begin to end
+	Files    []string      // names of the existing files, oldest first
 	WantKeys bool          // the options asked for keys
-	Keys     int           // lines of keys that came
+	Keys     int           // number of lines of keys that came
 }
 
-// String is the summary in lines for people, without a newline at the end.
+// String returns the summary as lines for people, without a newline at the end.
 func (s Summary) String() string {
 	written := ""
 	switch n := len(s.Files); n {
@@ -36,18 +36,18 @@ func (s Summary) String() string {
 	out := []string{fmt.Sprintf("%s of %d that passed %s of %s in %.1f s%s; %d dropped by the capture",
 		topo.Count(s.Frames, "frame"), s.Passed, topo.Count(s.Ports, "port"), topo.Count(s.Chips, "chip"), s.Took.Seconds(), written, s.Dropped)}
 	if s.Dropped > 0 {
-		out = append(out, "For fewer drops take a --filter, fewer ports, a --snaplen, or a larger --buffer.")
+		out = append(out, "To lose fewer frames, use a --filter, fewer ports, a --snaplen, or a larger --buffer.")
 	}
 	if s.WantKeys && s.Keys == 0 {
-		out = append(out, "No keys came: only ports of --transport quic have any, and chips keep them only where the fabric was started with --keylog.")
+		out = append(out, "No chip sent TLS keys: only ports of --transport quic have keys, and chips keep them only if the fabric was started with --keylog.")
 	}
 	if s.Late > 0 {
-		out = append(out, fmt.Sprintf("%s stand behind later ones, as they came too late from their chips; 'reordercap' sorts them", topo.Count(int(s.Late), "frame")))
+		out = append(out, fmt.Sprintf("%s stand behind frames of a later time, because they came late from their chips; 'reordercap' sorts the file", topo.Count(int(s.Late), "frame")))
 	}
 	return strings.Join(out, "\n")
 }
 
-// summary is what the job captured so far.
+// summary returns the summary of the job so far.
 func (j *Job) summary(chips int) Summary {
 	s := Summary{Frames: j.frames, Late: j.merge.Late, Ports: len(j.ids), Chips: chips, Took: time.Since(j.begin), WantKeys: j.o.Keys, Keys: len(j.keys)}
 	for _, t := range j.totals() {
@@ -56,7 +56,8 @@ func (j *Job) summary(chips int) Summary {
 	return s
 }
 
-// add sums up the statistics of an interface from two streams, b the later one.
+// add returns the sum of an interface's statistics from two streams. The statistics b
+// are from the later stream.
 func add(a, b capture.Statistics) capture.Statistics {
 	if a.Start.IsZero() || !b.Start.IsZero() && b.Start.Before(a.Start) {
 		a.Start = b.Start
@@ -69,8 +70,9 @@ func add(a, b capture.Statistics) capture.Statistics {
 	return a
 }
 
-// running are the statistics of an interface's running stream. A chip that was
-// killed did not tell its last ones: then the packets that came are counted.
+// running returns the statistics of an interface's running stream. A killed chip does
+// not send its last statistics. Therefore the figures are at least the number of
+// packets that came.
 func (j *Job) running(i int) capture.Statistics {
 	s := j.now[i]
 	s.Accepted = max(s.Accepted, j.came[i]+s.Dropped)
@@ -81,7 +83,7 @@ func (j *Job) running(i int) capture.Statistics {
 	return s
 }
 
-// totals are the statistics of all interfaces, of all streams.
+// totals returns the statistics of all interfaces, summed over all streams.
 func (j *Job) totals() []capture.Statistics {
 	out := make([]capture.Statistics, len(j.past))
 	for i := range out {

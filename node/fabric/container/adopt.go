@@ -17,13 +17,14 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Unheard says that containers of a fabric are there, and that no chip in them says what the fabric is.
+// Unheard says that a fabric has containers, but that no chip in these containers
+// describes the fabric.
 type Unheard struct {
 	error
-	Yet bool // the containers have been started, and may say so soon
+	Yet bool // the containers have been started, and may describe the fabric soon
 }
 
-// Error names the way out to those who do not wait.
+// Error returns the text and, if Yet is true, the command that waits for the containers.
 func (u Unheard) Error() string {
 	if u.Yet {
 		return u.error.Error() + "; if its containers have just been started, 'ttfabric up -d' waits for them"
@@ -31,11 +32,12 @@ func (u Unheard) Error() string {
 	return u.error.Error()
 }
 
-// Unwrap is the error without the way out.
+// Unwrap returns the error without the advice.
 func (u Unheard) Unwrap() error { return u.error }
 
-// starting reports whether containers may yet say what their fabric is: some
-// run, or are about to, and no two fabrics have one name.
+// starting reports whether containers may still describe their fabric. In this case, at
+// least one container runs or is about to run, and all containers are of one compose
+// project.
 func starting(cs []container) (some bool) {
 	for _, c := range cs {
 		if c.project != cs[0].project {
@@ -46,7 +48,7 @@ func starting(cs []container) (some bool) {
 	return some
 }
 
-// found is a fabric that was found by its containers.
+// found describes a fabric that a search found by the fabric's containers.
 type found struct {
 	mesh  spec.Spec
 	t     *topo.Topology
@@ -54,8 +56,9 @@ type found struct {
 	ids   []string
 }
 
-// Adopt finds a fabric by its containers, asks one of them what the fabric is,
-// and makes the run folder. The error is an [Unheard] where containers are there and none answers.
+// Adopt finds a fabric by its containers, asks a chip in the containers to describe the
+// fabric, and makes the run folder. If there are containers but no chip answers, the
+// error is an [Unheard].
 func Adopt(d folder.Dir) (m spec.Spec, err error) {
 	name := d.Name()
 	if spec.CheckName(name) != nil {
@@ -69,15 +72,15 @@ func Adopt(d folder.Dir) (m spec.Spec, err error) {
 	case engineAbsent(err):
 		return m, none
 	case err != nil:
-		return m, fmt.Errorf("no fabric named %q runs as processes; start one with 'ttfabric up'. Whether as containers is not known: %w", name, err)
+		return m, fmt.Errorf("no fabric named %q runs as processes; start one with 'ttfabric up'. Whether it runs as containers cannot be told: %w", name, err)
 	case len(cs) == 0:
 		if _, err := d.Spec(); err != nil {
 			return m, none
 		}
 		if _, err := os.Stat(d.Path(ComposeName)); err == nil {
-			return m, fmt.Errorf("no container of fabric %q is left; 'ttfabric up --runtime docker' starts it anew, 'ttfabric down' removes what is left", name)
+			return m, fmt.Errorf("no container of fabric %q is left; 'ttfabric up --runtime docker' starts the fabric again, and 'ttfabric down' removes its run folder", name)
 		}
-		_ = os.RemoveAll(string(d)) // it was found by its containers, and has nothing of its own
+		_ = os.RemoveAll(string(d)) // the folder was made from containers that are gone, and holds nothing else
 		return m, none
 	}
 	f, err := inquire(ctx, name, cs)
@@ -87,14 +90,14 @@ func Adopt(d folder.Dir) (m spec.Spec, err error) {
 	if err := folder.MakeRoot(); err != nil {
 		return m, err
 	}
-	// Another command may do the same; what is there whole first is taken.
+	// Another command may make the same folder; the first complete folder stays.
 	tmp, err := os.MkdirTemp(folder.Root(), ".new-*")
 	if err != nil {
 		return m, err
 	}
 	defer os.RemoveAll(tmp)
 	old, known := d.Spec()
-	f.mesh.RecordOnce = old.RecordOnce // of the volume, which may be that of containers that are no more
+	f.mesh.RecordOnce = old.RecordOnce // the volume may hold recordings of containers that are gone
 	made := folder.Dir(filepath.Join(tmp, name))
 	err = made.Create(f.t, &f.mesh, f.token, func(d folder.Dir) error { return note(d, f.ids) })
 	if err != nil {
@@ -109,11 +112,11 @@ func Adopt(d folder.Dir) (m spec.Spec, err error) {
 	return f.mesh, nil
 }
 
-// inquire asks containers of one fabric what it is.
+// inquire asks the chips in containers of one fabric to describe the fabric.
 func inquire(ctx context.Context, name string, cs []container) (f found, err error) {
 	for _, c := range cs {
-		if c.project != cs[0].project { // see starting
-			return f, fmt.Errorf("compose projects %q and %q both have a fabric named %q; bring one of them up with another TTFABRIC_NAME", cs[0].project, c.project, name)
+		if c.project != cs[0].project { // see the function starting
+			return f, fmt.Errorf("compose projects %q and %q both have a fabric named %q; bring up one of the two projects with another TTFABRIC_NAME", cs[0].project, c.project, name)
 		}
 		f.ids = append(f.ids, c.id)
 	}
@@ -132,11 +135,13 @@ func inquire(ctx context.Context, name string, cs []container) (f found, err err
 // Stray is a fabric of containers that has no run folder.
 type Stray struct {
 	Name, Topology, Project string
-	Running, Chips          int // Chips are those of the topology; of the containers where no chip answers
+	Running, Chips          int // Chips is the number of the topology's chips, or the number of containers if no chip answers
 	Created                 time.Time
 }
 
-// Strays are the fabrics that are found by their containers alone; none where there is no engine.
+// Strays returns the fabrics that have containers but no run folder. The function
+// "known" reports whether a fabric has a run folder. Without an engine, Strays returns
+// no fabrics.
 func Strays(ctx context.Context, known func(name string) bool) (out []Stray) {
 	all, _ := findContainers(ctx, "")
 	by := map[string][]container{}
@@ -161,9 +166,9 @@ func Strays(ctx context.Context, known func(name string) bool) (out []Stray) {
 	return out
 }
 
-// askContainers asks the chips that run, one after the other, what their fabric is.
+// askContainers asks the running chips, one after the other, to describe their fabric.
 func askContainers(ctx context.Context, name, token string, cs []container) (v spec.View, t *topo.Topology, err error) {
-	err = fmt.Errorf("none of the %s of fabric %q runs; 'docker compose up -d', or docker-compose, starts them, 'ttfabric down' removes them", topo.Count(len(cs), "container"), name)
+	err = fmt.Errorf("none of the %s of fabric %q runs; 'docker compose up -d' or 'docker-compose up -d' starts them, and 'ttfabric down' removes them", topo.Count(len(cs), "container"), name)
 	for _, c := range cs {
 		if c.state != "running" || c.api == "" {
 			continue
@@ -172,27 +177,28 @@ func askContainers(ctx context.Context, name, token string, cs []container) (v s
 		e := api.NewClient(c.api, token, c.chip, nil).Fabric(one, &v)
 		cancel()
 		if e == nil {
-			t, e = topo.Load("what chip "+c.chip.String()+" says", []byte(v.Topology))
+			t, e = topo.Load("the topology that chip "+c.chip.String()+" tells", []byte(v.Topology))
 		}
 		if e == nil {
 			return v, t, nil
 		}
-		err = fmt.Errorf("fabric %q has %s, and none says what it is: %w", name, topo.Count(len(cs), "container"), e)
+		err = fmt.Errorf("fabric %q has %s, but no chip in them describes the fabric: %w", name, topo.Count(len(cs), "container"), e)
 	}
 	return v, nil, err
 }
 
-// Gone reports whether none of the containers is left that the folder is
-// about. Gone notes the containers that are there, as single ones are made anew.
+// Gone reports whether all containers that the run folder names are gone. If some
+// are left, Gone writes the ids of the present containers into the run folder,
+// because single containers may have been made again.
 func (h Host) Gone() bool {
 	var seen []string
 	b, err := os.ReadFile(h.Dir.Path(engineName))
 	if err != nil || json.Unmarshal(b, &seen) != nil || len(seen) == 0 {
-		return false // they are about to be made
+		return false // the containers are about to be made
 	}
 	all, err := findContainers(context.Background(), h.Dir.Name())
 	if err != nil {
-		return false // nobody knows
+		return false // cannot be known
 	}
 	var ids []string
 	for _, c := range all {
@@ -205,14 +211,15 @@ func (h Host) Gone() bool {
 		return true
 	}
 	if !slices.Equal(ids, seen) {
-		_ = note(h.Dir, ids) // an older note does no harm
+		_ = note(h.Dir, ids) // older ids in the file do no harm
 	}
 	return false
 }
 
-// Remove stops the chips of a fabric of containers that has no run folder, and
-// removes what there is of it. With discard, what the containers recorded goes, too; see
-// [Host] for strange. Remove reports whether there was anything.
+// Remove stops the chips of a fabric of containers without a run folder, and removes
+// its containers, networks and volumes. If discard is false, Remove first copies
+// recordings and logged secrets. The parameter "strange" is the field Strange of
+// [Host]. Remove reports whether it found anything to remove.
 func Remove(d folder.Dir, discard bool, strange string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
 	defer cancel()
@@ -236,17 +243,19 @@ func Remove(d folder.Dir, discard bool, strange string) (bool, error) {
 	return true, h.Remove()
 }
 
-// Usable says why containers cannot be started here: no docker command, no engine, or no compose.
+// Usable returns an error if this machine cannot start containers, because it
+// lacks the docker command, the engine, or compose.
 func Usable(ctx context.Context) error {
 	if _, err := composeCommand(ctx); err != nil {
 		return err
 	}
 	_, err := docker(ctx, "version", "--format", "{{.Server.Version}}")
-	return err // as the engine says it, not as compose does
+	return err
 }
 
-// ProjectName is the compose project of a fabric that 'up' brings up.
+// ProjectName returns the compose project of a fabric that 'up' brings up.
 func ProjectName(name string) string { return "ttfabric-" + AsProject(name) }
 
-// AsProject makes a fabric's name a name for a compose project, which has small letters, digits, '-' and '_' only.
+// AsProject turns a fabric's name into a name of a compose project, which has only
+// small letters, digits, '-' and '_'.
 func AsProject(name string) string { return strings.ReplaceAll(strings.ToLower(name), ".", "-") }

@@ -22,36 +22,38 @@ import (
 const (
 	labelFabric  = "ttfabric.fabric"  // the fabric's name
 	labelChip    = "ttfabric.chip"    // M<mesh>D<chip>
-	labelRecord  = "ttfabric.record"  // folder of the machine that composed it, which recordings are copied to
-	labelKeylog  = "ttfabric.keylog"  // and the same for secrets of connections
-	labelArchive = "ttfabric.archive" // and for the archive of events, below the fabric's name
-	labelPKI     = "ttfabric.pki"     // and the one that certificates are from
-	labelImage   = "ttfabric.image"   // the image: to read the volume when no container is left
+	labelRecord  = "ttfabric.record"  // folder of this machine to which recordings are copied
+	labelKeylog  = "ttfabric.keylog"  // folder of this machine to which logged secrets are copied
+	labelArchive = "ttfabric.archive" // folder of this machine to which the archive is copied, into a subfolder with the fabric's name
+	labelPKI     = "ttfabric.pki"     // folder of this machine with the certificates
+	labelImage   = "ttfabric.image"   // the image, with which the volume can be read when no container is left
 )
 
-// Ports and paths of a container; each has an address of its own, so that all have the same.
+// Ports and paths in a container. All containers use the same ports, because each
+// container has an address of its own.
 const (
-	composePortBase = 17000 // of channel 0
+	composePortBase = 17000 // UDP port of channel 0
 	stateVolume     = "state"
-	stateDir        = "/state" // where that volume is, and what docker/Dockerfile makes
+	stateDir        = "/state" // folder at which the volume is mounted, and which docker/Dockerfile makes
 	stateToken      = stateDir + "/token"
 	stateArchive    = stateDir + "/archive"
-	stateRecord     = stateDir + "/record" // recordings; those of single lives in folders below it, see onceFolder
+	stateRecord     = stateDir + "/record" // recordings; for recordings of single starts see onceFolder
 	stateKeylog     = stateDir + "/keylog"
 	stateOnce       = stateDir + "/once"
 )
 
 // Limits of a compose file.
 const (
-	maxEnvironment = 128<<10 - 64 // bytes of the topology's text: those of one string that execve(2) takes, MAX_ARG_STRLEN, less the name
-	maxContainers  = 1000         // chips: a Linux bridge has 1,023 ports, and the engine stops short of them
-	minHealth      = 10           // seconds between two health checks of one container
-	healthPerSec   = 1            // health checks of all containers in a second, at most, as each starts a process
-	minMemory      = 64 << 20     // bytes of one container's memory: an idle chip takes some 20 MiB
-	minQUIC        = 1280         // the least MTU of a network that QUIC's first packets of 1,200 bytes pass (RFC 9000 §14), over IPv6 too
+	maxEnvironment = 128<<10 - 64 // bytes of the topology's text: the longest string that execve(2) accepts (MAX_ARG_STRLEN), less the variable's name
+	maxContainers  = 1000         // chips: a Linux bridge has 1,023 ports, and the engine uses fewer
+	minHealth      = 10           // least number of seconds between two health checks of one container
+	healthPerSec   = 1            // most health checks of all containers per second, because each check starts a process
+	minMemory      = 64 << 20     // least memory of one container in bytes; an idle chip takes some 20 MiB
+	minQUIC        = 1280         // least MTU in bytes that carries QUIC's first packets of 1,200 bytes (RFC 9000 §14), over IPv6 too
 )
 
-// AsJSON is a compose file in JSON, which the tools that read such files take as well. What a YAML file repeats by name is written out.
+// AsJSON converts a compose file into JSON, which compose can also read. The JSON
+// writes out each value that the YAML file repeats by an alias.
 func AsJSON(b []byte) ([]byte, error) {
 	var v map[string]any
 	if err := yaml.Unmarshal(b, &v); err != nil {
@@ -62,17 +64,18 @@ func AsJSON(b []byte) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// Options say what the containers of a fabric are like.
+// Options are options of a fabric's containers.
 type Options struct {
 	Image  string // container image
-	Memory string // that one container may take, as the engine writes an amount
-	MTU    int    // of the containers' network, in bytes
+	Memory string // memory limit of one container, in the engine's notation
+	MTU    int    // MTU of the containers' network, in bytes
 }
 
-// DefaultOptions are the options where nobody says anything.
+// DefaultOptions returns the options without any user's choice.
 func DefaultOptions() Options { return Options{Image: "ttfabric", Memory: "512m", MTU: 1500} }
 
-// check refuses what a compose file cannot say.
+// check returns an error for options, names and topologies that a fabric of containers
+// cannot have.
 func (o *Options) check(s *spec.Spec, name string, t *topo.Topology) error {
 	switch {
 	case o.MTU < spec.MinMTU || o.MTU > spec.MaxMTU:
@@ -80,45 +83,47 @@ func (o *Options) check(s *spec.Spec, name string, t *topo.Topology) error {
 	case spec.Bytes(o.Memory) < minMemory:
 		return spec.Usagef("--memory %q: want an amount such as 256m or 1g, at least 64m", o.Memory)
 	case s.Transport == spec.QUIC && o.MTU < minQUIC:
-		return spec.Usagef("--mtu %d: QUIC needs at least %d bytes", o.MTU, minQUIC)
+		return spec.Usagef("--mtu %d: QUIC needs an MTU of at least %d bytes", o.MTU, minQUIC)
 	case len(t.Chips) > maxContainers:
-		return spec.Usagef("%s has %d chips: want at most %d, as a bridge takes no more containers", t.Name, len(t.Chips), maxContainers)
+		return spec.Usagef("topology %s has %d chips; want at most %d, because a Linux bridge takes no more containers", t.Name, len(t.Chips), maxContainers)
 	}
 	return spec.CheckName(name)
 }
 
-// Settle settles what the chips of a fabric of containers are started with; see [spec.New].
+// Settle returns the complete spec of a fabric of containers; see [spec.New]. The
+// error has kind [spec.Usage] for bad options.
 func Settle(name string, t *topo.Topology, want spec.Spec, o Options) (s spec.Spec, err error) {
 	want.Settle(t)
 	if err := o.check(&want, name, t); err != nil {
 		return s, err
 	}
-	// The machine that runs the fabric may be any, and chips outnumber cores on most.
+	// Another machine may run the fabric, and on most machines chips outnumber cores.
 	if want.Transport != spec.QUIC {
 		want.Profile = cmp.Or(want.Profile, ttlink.ProfileCrowded.Name)
 	}
 	return spec.New(name, t, want)
 }
 
-// File is a compose file or a stack file to be written.
+// File is the content of a compose file or a stack file.
 type File struct {
-	Spec     spec.Spec // of [Settle]
+	Spec     spec.Spec // result of [Settle]
 	Topology *topo.Topology
-	Named    string // how the user named the topology
+	Named    string // the user's name for the topology
 	Options
 	Secrets string // folder of the keys and certificates, as the file names the folder; see [Keys]
-	Subnet  string // of a stack's overlay; see [Subnet]
+	Subnet  string // subnet of a stack's overlay; see [Subnet]
 }
 
-// topologyArgument says how chips learn the topology: by an argument, or, of a
-// file of this machine, by the file's text in the environment.
+// topologyArgument returns the way in which chips learn the topology. Chips get the
+// topology's name as an argument. If the topology comes from a file, chips get the
+// file's text in the environment.
 func (f *File) topologyArgument() (args []string, text string, err error) {
 	if _, err := os.Stat(f.Named); err != nil {
 		return []string{"--topology", f.Named}, "", nil
 	}
 	text = string(f.Topology.Encode())
 	if len(text) > maxEnvironment {
-		return nil, "", spec.Topologyf("%s: its text takes %d bytes; an environment variable, in which containers get it, takes %d", f.Named, len(text), maxEnvironment)
+		return nil, "", spec.Topologyf("topology %s: its text has %d bytes; containers get the text in an environment variable, which holds at most %d", f.Named, len(text), maxEnvironment)
 	}
 	return nil, text, nil
 }
@@ -157,16 +162,18 @@ func (f *File) Compose() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Parts of a container's memory, in percent.
+// Shares of a container's memory, in percent.
 const (
-	gcShare   = 80 // from which on the chip collects garbage harder
-	tileShare = 50 // that the chip's tile memory may take; a write beyond it is refused, where the kernel would kill the container
+	gcShare   = 80 // share in use above which the chip collects garbage more often
+	tileShare = 50 // share that the chip's tile memory may take; the chip refuses a write beyond, so that the kernel need not kill the container
 )
 
-// ServiceName is the compose service of a chip, by which the engine's DNS finds it.
+// ServiceName returns the compose service of a chip. The service's name is also the
+// chip's name in the engine's DNS.
 func ServiceName(n wire.FabricNodeID) string { return strings.ToLower(n.String()) }
 
-// composeSeeds names chips of each mesh, exit nodes first, for only they are in the other pool.
+// composeSeeds returns seeds of each mesh, exit nodes first. Only exit nodes are
+// also in the second gossip pool.
 func composeSeeds(t *topo.Topology) (out []string) {
 	each := max(1, min(spec.SeedChips, spec.MaxSeeds/len(t.Meshes)))
 	for _, m := range t.Meshes {
@@ -183,7 +190,8 @@ func composeSeeds(t *topo.Topology) (out []string) {
 	return out[:min(len(out), spec.MaxSeeds)]
 }
 
-// quoted is a YAML string in double quotes, which takes all that a JSON string does (YAML 1.2, 1.2).
+// quoted returns a YAML string in double quotes. Every JSON string is such a
+// string (YAML 1.2, section 1.2).
 func quoted(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -192,7 +200,8 @@ func quoted(s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// writeTopology writes a topology's text as an environment variable; "" writes nothing.
+// writeTopology writes a topology's text as an environment variable. writeTopology
+// writes nothing if text is "".
 func writeTopology(b *bytes.Buffer, text string) {
 	if text == "" {
 		return
@@ -256,7 +265,7 @@ func (f *File) writeCompose(b *bytes.Buffer, args []string, text string) {
 	folders := ""
 	archive := ""
 	if m.Archive != "" {
-		archive = filepath.Dir(m.Archive) // below which the name is the one that the fabric is brought up with
+		archive = filepath.Dir(m.Archive) // the fabric may be brought up by another name, which is the subfolder's name
 	}
 	for _, l := range [][2]string{{labelRecord, m.Record}, {labelKeylog, m.KeyLog}, {labelArchive, archive}, {labelPKI, m.PKI}} {
 		if l[1] != "" {

@@ -1,6 +1,6 @@
-// Package container runs the chips of a fabric as containers, and writes the
-// files that bring them up: compose files, and stack files for Docker Swarm. It
-// speaks to the engine through the docker command.
+// Package container runs the chips of a fabric as containers, and writes the files that
+// bring them up: compose files, and stack files for Docker Swarm. The package controls
+// the engine through the docker command.
 package container
 
 import (
@@ -23,32 +23,34 @@ import (
 	"ttfabric/wire"
 )
 
-// Host is the containers of a fabric, found by their labels, whoever started
-// them. The run folder holds what commands need to reach the chips:
+// Host runs the chips of a fabric as containers. A Host finds the containers by their
+// labels, so that anybody may have started the containers. The run folder has these
+// files of a Host:
 //
-//	compose.yml   of 'up --runtime docker'
-//	engine.json   the containers that were seen last: once none of them is left, the folder is nobody's
+//	compose.yml   the compose file of 'up --runtime docker'
+//	engine.json   ids of the containers that were seen last; when none of them is left, the folder is obsolete
 //	archive/      a copy of the archive in the containers' volume, see [Host.Archive]
 type Host struct {
 	Dir     folder.Dir
 	Spec    spec.Spec
-	Discard bool   // what the chips recorded or logged goes with the volume
-	Strange string // folder for recordings of which nobody knows where they belong; "": they are not removed
+	Discard bool   // whether Remove leaves recordings and logged secrets in the volume without a copy
+	Strange string // folder for recordings whose own folder is not known any more; "": Remove fails if there are such recordings
 }
 
+// Names of files in the run folder, and an address.
 const (
 	ComposeName = "compose.yml"
 	engineName  = "engine.json"
-	unpublished = "127.0.0.1:0" // in place of the API's address of one that is on no network: nobody answers there
+	unpublished = "127.0.0.1:0" // stands for the API of a container without a published port; nobody answers there
 )
 
-// list finds the fabric's containers; none where the engine does not answer.
+// list finds the fabric's containers. list returns none if the engine does not answer.
 func (h Host) list() []container {
 	all, _ := findContainers(context.Background(), h.Dir.Name())
 	return slices.DeleteFunc(all, func(c container) bool { return c.project != h.Spec.Project })
 }
 
-// byChip is list by their chips.
+// byChip returns the fabric's containers, by chip.
 func (h Host) byChip() map[wire.FabricNodeID]container {
 	out := map[wire.FabricNodeID]container{}
 	for _, c := range h.list() {
@@ -57,6 +59,7 @@ func (h Host) byChip() map[wire.FabricNodeID]container {
 	return out
 }
 
+// Chips returns the running chips, including paused chips, sorted.
 func (h Host) Chips() (out []folder.Chip) {
 	for _, c := range h.list() {
 		if c.runs() {
@@ -67,7 +70,7 @@ func (h Host) Chips() (out []folder.Chip) {
 	return out
 }
 
-// note writes down which containers the folder is about.
+// note writes the ids of the fabric's containers into the run folder.
 func note(d folder.Dir, ids []string) error {
 	slices.Sort(ids)
 	b, err := json.Marshal(ids)
@@ -77,7 +80,9 @@ func note(d folder.Dir, ids []string) error {
 	return folder.WriteFile(d.Path(engineName), b)
 }
 
-// launch starts containers: those that are there, and by compose those that are not.
+// Launch starts the containers of chips that do not run. Compose makes the missing
+// containers. The parameter "rec", if not zero, says where the chips are recorded from
+// this start on. The channel "exits" gets the chips that end later.
 func (h Host) Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) (err error) {
 	there := h.byChip()
 	if err := h.certify(ctx, ns, there); err != nil {
@@ -120,7 +125,8 @@ func (h Host) Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Recor
 	return nil
 }
 
-// compose makes the containers of some services, and with them their network and volume.
+// compose makes the containers of some services. compose also makes the network and the
+// volume if they are missing.
 func (h Host) compose(ctx context.Context, services []string) error {
 	file := h.Dir.Path(ComposeName)
 	cmd, err := composeCommand(ctx)
@@ -128,12 +134,14 @@ func (h Host) compose(ctx context.Context, services []string) error {
 		return err
 	}
 	if _, err := os.Stat(file); err != nil {
-		return fmt.Errorf("no container is there for %s; '%s -p %s -f FILE up -d' makes it, from the file that made the others", strings.Join(services, ", "), strings.Join(cmd, " "), h.Spec.Project)
+		return fmt.Errorf("there is no container for %s; '%s -p %s -f FILE up -d' makes the container, with the compose file that made the other containers", strings.Join(services, ", "), strings.Join(cmd, " "), h.Spec.Project)
 	}
 	ctx, cancel := context.WithTimeout(ctx, composeTime)
 	defer cancel()
 	args := slices.Concat(cmd[1:], []string{"-p", h.Spec.Project, "-f", file, "up", "-d", "--no-recreate"}, services)
-	// The file says what the flags said; the user's environment is for files of the user's own.
+	// The compose file holds the values of the flags. The user's environment must not
+	// replace these values, because the environment is meant for the user's own compose
+	// files.
 	_, err = engine(ctx, []string{"TTFABRIC_NAME=" + h.Dir.Name(), "TTFABRIC_IMAGE=", "TTFABRIC_MTU=", "COMPOSE_HTTP_TIMEOUT=300"}, cmd[0], args...)
 	if ctx.Err() != nil {
 		h.settle()
@@ -141,17 +149,18 @@ func (h Host) compose(ctx context.Context, services []string) error {
 	return err
 }
 
-// Times of asking containers that come up.
+// Times of waiting for containers that come up.
 const (
-	pollInterval = 50 * time.Millisecond // between two looks
-	askTime      = 2 * time.Second       // that one chip may take to answer
+	pollInterval = 50 * time.Millisecond // time between two checks
+	askTime      = 2 * time.Second       // longest time that one chip may take to answer
 )
 
-// engineQuiet is for how long no container may be added until the engine counts as done with what it was asked for.
+// engineQuiet is the time without a new container after which the engine counts as done with all requests.
 const engineQuiet = 3 * time.Second
 
-// settle waits until no more containers are made. A compose that is ended leaves
-// the engine at what it had asked for, and what is made only after a removal stays.
+// settle waits until the engine makes no more containers. If a compose command is
+// interrupted, the engine still carries out the command's requests. A container that
+// the engine makes after a removal would stay.
 func (h Host) settle() {
 	limit := time.Now().Add(engineTime)
 	most, since := 0, time.Now()
@@ -163,7 +172,8 @@ func (h Host) settle() {
 	}
 }
 
-// token waits until the first chip has made the API's token, and notes it and who is there.
+// token waits until the first chip has made the API's token. token writes the token and
+// the ids of the containers into the run folder.
 func (h Host) token(ctx context.Context) error {
 	for {
 		cs := h.list()
@@ -177,7 +187,7 @@ func (h Host) token(ctx context.Context) error {
 		}
 		for _, c := range cs {
 			if c.state == "exited" {
-				return fmt.Errorf("chip %s, container %s, died at start: %s", c.chip, c.name, h.LastWords(c.chip))
+				return fmt.Errorf("chip %s, container %s, ended at its start: %s", c.chip, c.name, h.LastWords(c.chip))
 			}
 		}
 		select {
@@ -185,16 +195,16 @@ func (h Host) token(ctx context.Context) error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return spec.NotReadyf("not ready in time: %w; more time with --timeout", err)
+			return spec.NotReadyf("the fabric is not ready in time: %w; allow more time with --timeout", err)
 		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// readContainerToken reads the token that the chips share in their volume,
-// which only those can read who may use the engine.
+// readContainerToken reads the token that the chips share in their volume. Only
+// users who may use the engine can read the volume.
 func readContainerToken(ctx context.Context, cs []container) (token string, err error) {
-	err = errors.New("there is no container")
+	err = errors.New("there is no container to read the token from")
 	for _, c := range cs {
 		if err = copyOut(ctx, c.id, stateToken, maxCopied, func(_, _ string, r io.Reader) error {
 			b, err := io.ReadAll(io.LimitReader(r, 1<<10))
@@ -207,10 +217,11 @@ func readContainerToken(ctx context.Context, cs []container) (token string, err 
 	return "", fmt.Errorf("the API's token is not in the containers' volume: %w", err)
 }
 
-// watchPoll is how often containers are looked at for those that have ended.
+// watchPoll is the time between two checks for ended containers.
 const watchPoll = time.Second
 
-// watch tells of containers that end, until there is no folder any more, or the program ends.
+// watch sends ended containers to the channel "exits", until the run folder is removed
+// or the program ends.
 func (h Host) watch(ns []wire.FabricNodeID, exits chan<- folder.Exit) {
 	ran := map[string]bool{}
 	for ; ; time.Sleep(watchPoll) {
@@ -226,13 +237,14 @@ func (h Host) watch(ns []wire.FabricNodeID, exits chan<- folder.Exit) {
 	}
 }
 
+// Do kills, pauses, resumes or removes a chip's container, and returns when that is done.
 func (h Host) Do(ctx context.Context, f folder.Chip, k fault.Kind) error {
 	args := map[fault.Kind][]string{
 		fault.KindKilled: {"kill"}, fault.KindPaused: {"pause"}, fault.KindResumed: {"unpause"},
 		fault.KindRemoved: {"stop", "--time", fmt.Sprint(int(folder.StopTime.Seconds()))},
 	}[k]
 	if k == fault.KindRemoved {
-		_, _ = docker(ctx, "unpause", f.Container) // one that is paused has to hear it; the others say that they are not
+		_, _ = docker(ctx, "unpause", f.Container) // a paused container cannot receive the signal; the error of a container that is not paused is ignored
 	}
 	if _, err := docker(ctx, append(args, f.Container)...); err != nil {
 		return fmt.Errorf("chip %s: %w", f.Chip, err)
@@ -240,6 +252,7 @@ func (h Host) Do(ctx context.Context, f folder.Chip, k fault.Kind) error {
 	return nil
 }
 
+// LastWords returns the last line of a chip's log.
 func (h Host) LastWords(n wire.FabricNodeID) string {
 	for _, c := range h.list() {
 		if c.chip != n {
@@ -254,9 +267,10 @@ func (h Host) LastWords(n wire.FabricNodeID) string {
 	return ""
 }
 
-// archive copies the archive from the containers' volume, which a chip that is dead has written to as well.
+// Archive copies the archive from the containers' volume to the archive's folder.
+// The volume also holds the events of dead chips.
 func (h Host) Archive(ctx context.Context) (err error) {
-	err = errors.New("there is no container left")
+	err = errors.New("no container is left from which the archive can be copied")
 	for _, c := range h.list() {
 		if err = h.copyArchive(ctx, c.id); err == nil {
 			return nil
@@ -265,7 +279,7 @@ func (h Host) Archive(ctx context.Context) (err error) {
 	return err
 }
 
-// copyArchive copies the archive from the volume of a container.
+// copyArchive copies the archive from the volume of the container named id.
 func (h Host) copyArchive(ctx context.Context, id string) error {
 	to := h.Dir.ArchiveDir(&h.Spec)
 	err := os.MkdirAll(to, 0o700)
@@ -279,12 +293,14 @@ func (h Host) copyArchive(ctx context.Context, id string) error {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("the archive in the containers' volume cannot be read: %w", err)
+		return fmt.Errorf("cannot copy the archive from the containers' volume to %s: %w", to, err)
 	}
 	return nil
 }
 
-// remove takes away all that carries the fabric's label, and the folder.
+// Remove removes all containers, networks and volumes with the fabric's label, and the
+// run folder. Before the removal, Remove copies recordings, logged secrets and the
+// archive to their folders on this machine.
 func (h Host) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), composeTime)
 	defer cancel()
@@ -293,7 +309,7 @@ func (h Host) Remove() error {
 	for _, c := range h.list() {
 		ids = append(ids, c.id)
 	}
-	if (h.Spec.Archive != "" || len(places(&h.Spec)) > 0 && !h.Discard) && len(ids) > 0 { // they outlive the volume, so let the chips write the last of them
+	if (h.Spec.Archive != "" || len(places(&h.Spec)) > 0 && !h.Discard) && len(ids) > 0 { // the chips must write their last events and recordings before the copy
 		_, err := engine(ctx, nil, "docker", append([]string{"stop", "--time", fmt.Sprint(int(folder.StopTime.Seconds()))}, ids...)...)
 		errs = append(errs, err)
 		if h.Spec.Archive != "" {
@@ -307,7 +323,8 @@ func (h Host) Remove() error {
 	return errors.Join(errors.Join(errs...), err, os.RemoveAll(string(h.Dir)))
 }
 
-// removeLabelled removes containers, networks and volumes of a fabric, and returns how many there were.
+// removeLabelled removes the containers, networks and volumes of a fabric. The result n
+// is the number of removed objects.
 func removeLabelled(ctx context.Context, fabric string) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, composeTime)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"ttfabric/wire"
 )
 
-// TestContainersAreParsed reads what 'docker ps' says, also of what is not ours.
+// TestContainersAreParsed reads lines of 'docker ps', also of containers that no fabric has.
 func TestContainersAreParsed(t *testing.T) {
 	got := parseContainers("a1\tlab_m0d3_1\trunning\tUp 3 seconds\tlab\tlab\tM0D3\t127.0.0.1:32768->8474/tcp\n" +
 		"a2\tlab-m1d0-1\tPaused\tUp 3 seconds (Paused)\tlab\tlab\tM1D0\t9000/tcp, 127.0.0.1:32769->8474/tcp, 127.0.0.1:1->9/tcp\n" +
@@ -27,7 +27,7 @@ func TestContainersAreParsed(t *testing.T) {
 	}
 }
 
-// TestTheEnginesErrors are turned into a way out; those that are not known are passed on.
+// TestTheEnginesErrors turns each known error of the engine into advice, and passes an unknown error on.
 func TestTheEnginesErrors(t *testing.T) {
 	for said, want := range map[string]string{
 		"Got permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock": "usermod -aG docker",
@@ -42,7 +42,7 @@ func TestTheEnginesErrors(t *testing.T) {
 	}
 }
 
-// TestEachFile reads what 'docker cp' writes: nothing of it is taken for a path.
+// TestEachFile reads an archive as 'docker cp' writes one: a name in the archive is never a path.
 func TestEachFile(t *testing.T) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

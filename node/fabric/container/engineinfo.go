@@ -9,42 +9,43 @@ import (
 	"strings"
 )
 
-// MaxContainers is the most containers, and so chips, of one fabric on one
-// machine: a Linux bridge has 1,023 ports, and the engine stops short of them.
+// MaxContainers is the largest number of containers, and so of chips, of one
+// fabric on one machine. A Linux bridge has 1,023 ports, and the engine uses fewer.
 const MaxContainers = maxContainers
 
 // mtuOption is the option of a network by which the engine sets the network's MTU.
 const mtuOption = "com.docker.network.driver.mtu"
 
-// engineMTU is the MTU in bytes of a network that has no [mtuOption]: that of ethernet.
+// engineMTU is the MTU in bytes of a network without [mtuOption]: the MTU of ethernet.
 const engineMTU = 1500
 
-// NoCommand reports whether an error of this package is that there is no docker command.
+// NoCommand reports whether an error of this package means that there is no docker command.
 func NoCommand(err error) bool { return errors.Is(err, errNoEngine) }
 
-// Versions are the versions that the docker command and its engine say of themselves.
+// Versions are the versions that the docker command and its engine report.
 type Versions struct{ Client, Server string }
 
-// EngineVersions asks the engine for its version. The error says what to do
-// where no engine answers; see [NoCommand].
+// EngineVersions asks the engine for its version. If no engine answers, the error tells
+// the user what to do; see [NoCommand].
 func EngineVersions(ctx context.Context) (v Versions, err error) {
 	s, err := ask(ctx, "version", "--format", "{{.Client.Version}} {{.Server.Version}}")
 	v.Client, v.Server, _ = strings.Cut(s, " ")
 	return v, err
 }
 
-// BuildxVersion is the first line of what buildx says of itself. buildx is the
-// docker command's plugin that builds images by BuildKit; without it there is an error.
+// BuildxVersion returns the first line of the version that buildx prints. The program
+// buildx is the docker command's plugin that builds images with BuildKit. BuildxVersion
+// returns an error if there is no buildx.
 func BuildxVersion(ctx context.Context) (string, error) {
 	s, err := ask(ctx, "buildx", "version")
 	return firstLine(s), err
 }
 
-// ComposeCommand is the compose of this machine, as a command and its first
-// arguments. The error says that this machine has none.
+// ComposeCommand returns the compose command of this machine, with its first arguments.
+// ComposeCommand returns an error if this machine has no compose.
 func ComposeCommand(ctx context.Context) ([]string, error) { return composeCommand(ctx) }
 
-// ComposeVersion is the first line of what a [ComposeCommand] says of its version.
+// ComposeVersion returns the first line of the version that a [ComposeCommand] prints.
 func ComposeVersion(ctx context.Context, command []string) (string, error) {
 	b, err := engine(ctx, nil, command[0], append(command[1:len(command):len(command)], "version")...)
 	return firstLine(string(b)), err
@@ -57,8 +58,9 @@ type Image struct {
 	Architecture string
 }
 
-// FindImage returns an image by its name. missing says that the engine has no such
-// image, or does not tell; err says that the engine's answer cannot be read.
+// FindImage returns an image by its name. The result "missing" reports that the engine
+// has no such image, or does not answer. The result "err" says that the engine's answer
+// cannot be read.
 func FindImage(ctx context.Context, name string) (i Image, missing bool, err error) {
 	s, err := ask(ctx, "image", "inspect", "--format", "{{.Id}} {{.Size}} {{.Architecture}}", name)
 	if err != nil {
@@ -66,7 +68,7 @@ func FindImage(ctx context.Context, name string) (i Image, missing bool, err err
 	}
 	f := strings.Fields(s)
 	if len(f) != 3 {
-		return i, false, fmt.Errorf("the engine says %q", s)
+		return i, false, fmt.Errorf("the engine answers %q; want an id, a size and an architecture", s)
 	}
 	i.ID, i.Architecture = strings.TrimPrefix(f[0], "sha256:"), f[2]
 	i.Bytes, err = strconv.Atoi(f[1])
@@ -79,7 +81,7 @@ type Network struct {
 	Options map[string]string
 }
 
-// MTU is the network's MTU in bytes.
+// MTU returns the network's MTU in bytes.
 func (n *Network) MTU() int {
 	if mtu, err := strconv.Atoi(n.Options[mtuOption]); err == nil {
 		return mtu
@@ -87,13 +89,14 @@ func (n *Network) MTU() int {
 	return engineMTU
 }
 
-// BridgeIDs are the ids of the engine's networks that are Linux bridges.
+// BridgeIDs returns the ids of the engine's networks that are Linux bridges.
 func BridgeIDs(ctx context.Context) ([]string, error) {
 	s, err := ask(ctx, "network", "ls", "-q", "--filter", "driver=bridge")
 	return strings.Fields(s), err
 }
 
-// Networks describes networks by their ids. It fails where one of them has gone meanwhile.
+// Networks returns the networks with the given ids. Networks returns an error if a
+// network has been removed since its id was read.
 func Networks(ctx context.Context, ids []string) (nets []Network, err error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -105,7 +108,7 @@ func Networks(ctx context.Context, ids []string) (nets []Network, err error) {
 	return nets, err
 }
 
-// ask runs the docker command and returns what the command says, without white space around it.
+// ask runs the docker command and returns its output, without leading and trailing white space.
 func ask(ctx context.Context, args ...string) (string, error) {
 	b, err := docker(ctx, args...)
 	return strings.TrimSpace(string(b)), err

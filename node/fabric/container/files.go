@@ -23,28 +23,31 @@ import (
 	"ttfabric/ttlink/transport/pki"
 )
 
-// Containers record, and log the secrets of their connections, into their
-// volume. Where that goes on this machine is said by what a container cannot
-// change, its labels and the run folder: none of them chooses what is written here.
+// Containers write recordings and the logged secrets of their connections into their
+// volume. This program copies these files to folders of this machine. The names of
+// these folders come from labels and the run folder, which no container can change.
+// Therefore no container can choose the place of written files on this machine.
 
-// recordTime is how long copying recordings may take, where all else has less.
+// recordTime is the longest time for the copy of recordings. Other calls of the engine
+// have less time.
 const recordTime = time.Hour
 
 // maxFileName is the longest name of a file, in bytes (NAME_MAX of limits.h).
 const maxFileName = 255
 
-// recordingName and keylogName are what chips call the files that are copied from their volume (node.RecordFile, newLinks).
+// recordingName and keylogName match the names of the files that this program copies
+// from the volume. Chips choose these names in package node and package process.
 var (
 	recordingName = regexp.MustCompile(`^chip-M\d+D\d+-[0-9a-f]{16}\.ttrec$`)
 	keylogName    = regexp.MustCompile(`^keylog-M\d+D\d+\.txt$`)
 )
 
-// onceFolder is the name of a folder of this machine as one of a folder in the
-// volume: that of recordings of single lives.
+// onceFolder returns the name of a folder in the volume. This folder holds recordings
+// of single starts that belong to the folder dir of this machine.
 func onceFolder(dir string) string { return url.PathEscape(dir) }
 
-// places are the folders of this machine that recordings go to, by the last
-// name of the volume's folders that they are in.
+// places returns the folders of this machine to which recordings are copied. The keys
+// are the last names of the volume's folders from which recordings are copied.
 func places(m *spec.Spec) map[string]string {
 	out := map[string]string{}
 	for _, dir := range m.RecordOnce {
@@ -56,9 +59,10 @@ func places(m *spec.Spec) map[string]string {
 	return out
 }
 
-// copyRecordings copies recordings from the volume of a container: of a file, or
-// of a folder and those in it. Those of a folder that is none of places go to
-// strange, or, where that is "", are named by the error.
+// copyRecordings copies recordings from the volume of a container. The parameter "from"
+// names a file, or a folder with files and subfolders. If places lacks the folder of a
+// recording, copyRecordings copies the recording to the folder strange. If strange is
+// "", copyRecordings does not copy such recordings, and the error names their folders.
 func copyRecordings(ctx context.Context, id, from string, places map[string]string, strange string) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
@@ -86,21 +90,21 @@ func copyRecordings(ctx context.Context, id, from string, places map[string]stri
 			err = saveAs(filepath.Join(to, name), r)
 		}
 		if err != nil {
-			return fmt.Errorf("the recordings cannot be copied to %s: %w", to, err)
+			return fmt.Errorf("cannot copy the recordings to %s: %w", to, err)
 		}
 		return nil
 	})
 	switch {
 	case errors.Is(err, errNotThere):
-		return nil // no chip got so far
+		return nil // no chip has recorded anything yet
 	case err == nil && len(unknown) > 0:
-		return fmt.Errorf("the containers have recordings for %s, and the run folder that said so is gone; 'ttfabric down --recordings DIR' copies them to DIR", strings.Join(slices.Sorted(maps.Keys(unknown)), ", "))
+		return fmt.Errorf("the containers have recordings for %s, but the run folder with these names is gone; 'ttfabric down --recordings DIR' copies the recordings to DIR", strings.Join(slices.Sorted(maps.Keys(unknown)), ", "))
 	}
 	return err
 }
 
-// rescue copies what a fabric's containers have recorded and logged before
-// their volume is removed. The error says that it has to stay.
+// rescue copies the recordings and logged secrets of a fabric's containers, before the
+// removal of the containers' volume. If rescue returns an error, the volume must stay.
 func (h Host) rescue(ctx context.Context, ids []string) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	switch {
@@ -114,16 +118,17 @@ func (h Host) rescue(ctx context.Context, ids []string) (err error) {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w; it is all still in the containers' volume, and nothing is removed; 'ttfabric down --discard-recordings' goes on without", err)
+	return fmt.Errorf("%w; nothing was removed, and all recordings are still in the containers' volume; 'ttfabric down --discard-recordings' removes everything without copying", err)
 }
 
-// copyBack copies from the volume of a container whatever belongs on this machine.
+// copyBack copies recordings and logged secrets from the volume of a container to their folders on this machine.
 func (h Host) copyBack(ctx context.Context, id string) error {
 	return errors.Join(copyRecordings(ctx, id, stateRecord, places(&h.Spec), h.Strange), h.copyKeylog(ctx, id))
 }
 
-// orphans copies back from volumes that no container is left to be read by:
-// they say what they hold, and which image another one can be made of.
+// orphans copies recordings, logged secrets and the archive from volumes without
+// containers. A volume's labels name the folders of this machine and an image. From
+// this image, orphans makes a container to read the volume.
 func (h Host) orphans(ctx context.Context) error {
 	fabric := h.Dir.Name()
 	out, err := docker(ctx, "volume", "ls", "-q", "--filter", "label="+labelFabric+"="+fabric, "--filter", "label="+labelImage)
@@ -141,17 +146,17 @@ func (h Host) orphans(ctx context.Context) error {
 		labelled(&h.Spec, fabric, labels)
 		out, err := docker(ctx, "create", "--label", labelFabric+"="+fabric, "--volume", volume+":"+stateDir, labels[labelImage])
 		if err != nil && len(places(&h.Spec)) == 0 && h.Spec.KeyLog == "" && h.Spec.Archive == "" {
-			continue // nobody asked for anything to be kept
+			continue // the user asked for no recordings, secrets or archive
 		}
 		if err != nil {
-			return fmt.Errorf("what was recorded in volume %s cannot be copied: %w", volume, err)
+			return fmt.Errorf("cannot copy the recordings from volume %s: %w", volume, err)
 		}
 		id := strings.TrimSpace(string(out))
 		if err = h.copyBack(ctx, id); err == nil && h.Spec.Archive != "" {
 			err = h.copyArchive(ctx, id)
 		}
 		if errors.Is(err, errNotThere) {
-			err = nil // no chip got so far
+			err = nil // no chip has written such a file yet
 		}
 		if _, left := docker(ctx, "rm", id); err != nil || left != nil {
 			return errors.Join(err, left)
@@ -160,7 +165,8 @@ func (h Host) orphans(ctx context.Context) error {
 	return nil
 }
 
-// saveAs writes what is read to a file, which only its owner can read, at once or not at all.
+// saveAs writes the content of r in one step to the file that the parameter "to" names.
+// Only the owner can read the file. If saveAs fails, the old file stays.
 func saveAs(to string, r io.Reader) error {
 	f, err := os.CreateTemp(filepath.Dir(to), ".copy-*") // mode 0600
 	if err != nil {
@@ -174,14 +180,15 @@ func saveAs(to string, r io.Reader) error {
 	return os.Rename(f.Name(), to)
 }
 
-// recording brings the file of a recording that has ended to where people look for it, and says where that is.
+// Recording copies the file of an ended recording from the volume to its folder on this
+// machine, and returns the file's path on this machine.
 func (h Host) Recording(ctx context.Context, file string) (string, error) {
 	folder, name := path.Base(path.Dir(file)), path.Base(file)
 	from := path.Join(stateRecord, name)
 	if folder != path.Base(stateRecord) {
 		from = path.Join(stateRecord, folder, name)
 	}
-	err := errors.New("there is no container left")
+	err := errors.New("no container is left from which the recording can be copied")
 	for _, c := range h.list() {
 		if err = copyRecordings(ctx, c.id, from, places(&h.Spec), ""); err == nil {
 			break
@@ -190,7 +197,7 @@ func (h Host) Recording(ctx context.Context, file string) (string, error) {
 	return filepath.Join(places(&h.Spec)[folder], name), err
 }
 
-// keylog copies the secrets of connections that containers have logged so far to the folder of --keylog.
+// KeyLog copies the secrets of connections that containers have logged so far to the folder of --keylog.
 func (h Host) KeyLog(ctx context.Context) (err error) {
 	if h.Spec.KeyLog == "" {
 		return nil
@@ -203,7 +210,7 @@ func (h Host) KeyLog(ctx context.Context) (err error) {
 	return err
 }
 
-// copyKeylog adds what containers have logged to what is in the folder of --keylog.
+// copyKeylog adds the lines that containers have logged to the files in the folder of --keylog.
 func (h Host) copyKeylog(ctx context.Context, id string) error {
 	if h.Spec.KeyLog == "" {
 		return nil
@@ -217,11 +224,13 @@ func (h Host) copyKeylog(ctx context.Context, id string) error {
 	if err == nil || errors.Is(err, errNotThere) {
 		return nil
 	}
-	return fmt.Errorf("the secrets of connections cannot be copied to %s: %w", h.Spec.KeyLog, err)
+	return fmt.Errorf("cannot copy the secrets of connections to %s: %w", h.Spec.KeyLog, err)
 }
 
-// addLines appends to a file, which only its owner can read, the lines of r
-// that it does not have yet. One that r ends in without a line feed is not whole, and left out.
+// addLines appends lines of r to the file that the parameter "to" names. addLines
+// leaves out lines that the file has already. Only the owner can read the file. If the
+// last line of r has no line feed, the line is incomplete, and addLines leaves out this
+// line.
 func addLines(to string, r io.Reader) error {
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
@@ -251,8 +260,8 @@ func addLines(to string, r io.Reader) error {
 	return err
 }
 
-// labelled takes from the labels of the fabric of that name where on this machine recordings,
-// secrets and the archive go, and certificates are from.
+// labelled sets the folders in m, for recordings, logged secrets, certificates and
+// the archive, from the labels of the fabric with the given name.
 func labelled(m *spec.Spec, name string, labels map[string]string) {
 	m.Record, m.KeyLog, m.PKI, m.Archive = labels[labelRecord], labels[labelKeylog], labels[labelPKI], ""
 	if dir := labels[labelArchive]; dir != "" {
@@ -260,8 +269,9 @@ func labelled(m *spec.Spec, name string, labels map[string]string) {
 	}
 }
 
-// composed notes what a container says of the compose file that made it, and no chip knows:
-// the files of this machine from which it has its keys, and to which recordings and secrets go.
+// composed adds values to m that no chip knows. The values come from the compose file
+// that made a container: the folders of this machine in the container's labels, and the
+// file with the gossip keys.
 func composed(ctx context.Context, m *spec.Spec, id string) error {
 	out, err := docker(ctx, "inspect", "--type", "container", "--format", `{"Labels": {{json .Config.Labels}}, "Mounts": {{json .Mounts}}}`, id)
 	if err != nil {

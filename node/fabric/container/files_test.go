@@ -12,8 +12,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestPlaces is where on this machine the recordings of a volume go: what a
-// container calls its folders chooses among them, and makes no new ones.
+// TestPlaces finds where on this machine the recordings of a volume go. A
+// container's name for a folder chooses among the places, and adds none.
 func TestPlaces(t *testing.T) {
 	m := spec.Spec{Records: spec.Records{Record: "/home/u/all calls", RecordOnce: []string{"/tmp/a$b/%2F", "/tmp/ä"}}}
 	want := map[string]string{"record": "/home/u/all calls", "%2Ftmp%2Fa$b%2F%252F": "/tmp/a$b/%2F", "%2Ftmp%2F%C3%A4": "/tmp/ä"}
@@ -38,7 +38,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestAddLines adds what a container has logged to what is in the user's folder: each line once, and whole.
+// TestAddLines adds the lines that a container has logged to the user's file: each
+// line once, and only whole lines.
 func TestAddLines(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "keylog-M0D0.txt")
 	if err := os.WriteFile(to, []byte("of another fabric\na 1\n"), 0o644); err != nil {

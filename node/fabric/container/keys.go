@@ -13,17 +13,18 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Keys say where compose and stack files have keys from, and where they put
-// what containers are to see of the keys.
+// Keys names the sources of a fabric's keys, and the folder of keys and
+// certificates that containers mount.
 type Keys struct {
-	Gossip string // file with the keys of encrypted gossip, or "generate"; "": plain gossip
-	Folder string // folder to make; "": that of the file, with the ending .secrets
-	Made   string // the folder that was written
+	Gossip string // file with the keys of encrypted gossip, or the word "generate"; "": plain gossip
+	Folder string // folder to make; "": the name of the compose or stack file with the ending .secrets
+	Made   string // folder that [Keys.Write] has made; "": no folder
 }
 
-// Write makes the folder of a fabric's keys and certificates, where the flags or
-// the topology ask for any, and returns what the file has to say of them. file is the one
-// that is about to be written, "" for standard output: it names the folder from where it is itself.
+// Write makes the folder of a fabric's keys and certificates, if the fabric has any.
+// Write returns the folder's name for the compose or stack file. The parameter "file"
+// is the name of the compose or stack file, or "" for standard output. A relative name
+// of the folder starts from the place of the file.
 func (k *Keys) Write(ctx context.Context, in io.Reader, m *spec.Spec, t *topo.Topology, file string) (named string, err error) {
 	files := map[string][]byte{}
 	if k.Gossip != "" {
@@ -35,7 +36,7 @@ func (k *Keys) Write(ctx context.Context, in io.Reader, m *spec.Spec, t *topo.To
 		files[folder.KeysFile] = folder.KeyList(keys)
 	}
 	if m.Auth == spec.MTLS && m.PKI == "" {
-		return "", spec.Usagef("--transport quic: name the folder of the chips' certificates with --pki; 'ttfabric pki make %s --name %s' makes one", t.Name, m.Name)
+		return "", spec.Usagef("--transport quic: want the folder of the chips' certificates with --pki; 'ttfabric pki make %s --name %s' makes such a folder", t.Name, m.Name)
 	}
 	if m.Auth == spec.MTLS {
 		if err := folder.CheckCertificates(m, t); err != nil {
@@ -54,14 +55,15 @@ func (k *Keys) Write(ctx context.Context, in io.Reader, m *spec.Spec, t *topo.To
 	}
 	if len(files) == 0 {
 		if k.Folder != "" {
-			return "", spec.Usagef("--secrets: there are none; --auth psk, --transport quic and --gossip-key bring some")
+			return "", spec.Usagef("--secrets %s: this fabric has no keys or certificates; leave out --secrets, or add --auth psk, --transport quic or --gossip-key", k.Folder)
 		}
 		return "", nil
 	}
 	return k.place(file, files)
 }
 
-// Told says where the keys are, after what else was written.
+// Told returns the end of a sentence that tells the user the folder of the keys, or ""
+// if there are no keys.
 func (k *Keys) Told() string {
 	if k.Made == "" {
 		return ""
@@ -69,24 +71,24 @@ func (k *Keys) Told() string {
 	return ", whose keys are in " + k.Made
 }
 
-// place writes the folder, and says how the file names it.
+// place writes the folder, and returns its name for the compose or stack file.
 func (k *Keys) place(file string, files map[string][]byte) (string, error) {
 	dir := k.Folder
 	if dir == "" {
 		if file == "" {
-			return "", spec.Usagef("name a folder for the containers' keys with --secrets, or a file to write with --file")
+			return "", spec.Usagef("no folder for the containers' keys is named; want --secrets with a folder, or --file with the file to write")
 		}
 		dir = strings.TrimSuffix(file, filepath.Ext(file)) + ".secrets"
 	}
 	if strings.ContainsAny(dir, "}\n") {
-		return "", spec.Usagef("--secrets %q: a compose file cannot name it", dir)
+		return "", spec.Usagef("--secrets %q: a compose file cannot hold this name; want a name without '}' and line feed", dir)
 	}
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, os.ErrExist) {
-		return "", spec.Usagef("%s is there already, and is not overwritten; take it away, or choose another folder with --secrets", dir)
+		return "", spec.Usagef("--secrets: the folder %s exists already, and is not overwritten; remove it, or choose another folder with --secrets", dir)
 	} else if err != nil {
-		return "", spec.Usagef("--secrets: %w", err)
+		return "", spec.Usagef("--secrets: cannot make the folder: %w", err)
 	}
-	files[".gitignore"] = []byte("*\n") // so that they get into no repository by accident
+	files[".gitignore"] = []byte("*\n") // so that nobody commits the keys by accident
 	if err := writeSecrets(dir, files); err != nil {
 		return "", err
 	}

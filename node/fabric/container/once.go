@@ -16,7 +16,9 @@ import (
 	"ttfabric/wire"
 )
 
-// onceArchive is a tar archive, for the volume, of the settings of some chips: for the image's user alone.
+// onceArchive returns a tar archive with settings s for the next start of chips ns. The
+// caller must unpack the archive in the volume. Only the image's user can read the
+// files.
 func onceArchive(ns []wire.FabricNodeID, s folder.Once) ([]byte, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -34,7 +36,8 @@ func onceArchive(ns []wire.FabricNodeID, s folder.Once) ([]byte, error) {
 	return b.Bytes(), errors.Join(append(errs, w.Close())...)
 }
 
-// recordOnce has the next life of some chips recorded, and notes which folder of this machine that is for.
+// recordOnce arranges that the next start of chips ns is recorded. recordOnce notes in
+// the run folder to which folder of this machine the recordings belong.
 func (h Host) recordOnce(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container, rec spec.Records) error {
 	id, err := h.reader(ctx, ns, there, rec)
 	if err != nil {
@@ -52,22 +55,23 @@ func (h Host) recordOnce(ctx context.Context, ns []wire.FabricNodeID, there map[
 		err = copyIn(ctx, id, stateDir, b)
 	}
 	if err != nil {
-		return fmt.Errorf("--record: the containers' volume cannot be written: %w", err)
+		return fmt.Errorf("--record %s: cannot write to the containers' volume: %w", rec.Record, err)
 	}
 	return nil
 }
 
-// forgetOnce takes it back, where the chips did not start.
+// forgetOnce undoes recordOnce, if the chips did not start.
 func (h Host) forgetOnce(ns []wire.FabricNodeID, there map[wire.FabricNodeID]container) {
 	ctx := context.Background()
 	if id, err := h.reader(ctx, ns, there, spec.Records{}); err == nil {
 		if b, err := onceArchive(ns, folder.Once{}); err == nil {
-			_ = copyIn(ctx, id, stateDir, b) // the start's own error is what is told
+			_ = copyIn(ctx, id, stateDir, b) // the caller reports the error of the start
 		}
 	}
 }
 
-// recordable says why a chip cannot be recorded as rec says, before it is killed for that.
+// Recordable returns an error if the next start of a chip cannot be recorded according
+// to rec. A restart calls Recordable before it kills the chip.
 func (h Host) Recordable(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	if rec.Record == "" {
 		return nil
@@ -76,11 +80,13 @@ func (h Host) Recordable(ctx context.Context, n wire.FabricNodeID, rec spec.Reco
 	return err
 }
 
-// reader is a container through which the volume is reached, whose chips read
-// such settings: that of the first chip, or where it has none, another.
+// reader returns the id of a container through which files get into the volume. This
+// container is the container of the first chip of ns. If the first chip has no
+// container, reader returns any other container. reader returns an error if the
+// containers do not read settings for one start.
 func (h Host) reader(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container, rec spec.Records) (string, error) {
 	if len(onceFolder(rec.Record)) > maxFileName {
-		return "", spec.Usagef("--record %s: containers take a folder whose name has at most %d characters, and three for each '/'", rec.Record, maxFileName)
+		return "", spec.Usagef("--record %s: the name is too long; containers take a name of at most %d characters, of which each '/' counts as three", rec.Record, maxFileName)
 	}
 	c, ok := there[ns[0]]
 	for _, other := range there {
@@ -89,11 +95,11 @@ func (h Host) reader(ctx context.Context, ns []wire.FabricNodeID, there map[wire
 		}
 	}
 	if !ok {
-		return "", fmt.Errorf("no container of fabric %q is left; 'ttfabric up --record DIR' records every life of every chip", h.Dir.Name())
+		return "", fmt.Errorf("no container of fabric %q is left; 'ttfabric up --record DIR' starts all chips and records every start", h.Dir.Name())
 	}
 	out, err := docker(ctx, "inspect", "--type", "container", "--format", "{{json .Config.Cmd}}", c.id)
 	if err == nil && !strings.Contains(string(out), `"--once"`) {
-		err = spec.Usagef("--record: container %s was made from a compose file of an older 'ttfabric compose', and a container's command cannot be changed; make the file anew, and the fabric", c.name)
+		err = spec.Usagef("--record: an older 'ttfabric compose' wrote the compose file of container %s, which cannot record single starts; write the compose file again, and bring the fabric up again", c.name)
 	}
 	return c.id, err
 }

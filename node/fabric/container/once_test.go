@@ -12,7 +12,7 @@ import (
 	"ttfabric/wire"
 )
 
-// unpacked are the files of an archive as 'docker cp' lays them out below a folder, and what it says of each.
+// unpacked lays the files of an archive out below a folder, as 'docker cp' does, and returns the archive's headers by name.
 func unpacked(t *testing.T, dir string, archive []byte) (headers map[string]*tar.Header) {
 	t.Helper()
 	headers = map[string]*tar.Header{}
@@ -36,8 +36,8 @@ func unpacked(t *testing.T, dir string, archive []byte) (headers map[string]*tar
 	}
 }
 
-// TestOnce takes what a container is told of its next start from the archive
-// to the chip: once, by the chip alone that it is for.
+// TestOnce takes the settings of a container's next start from the archive to the
+// chip. Each chip finds its own settings, once.
 func TestOnce(t *testing.T) {
 	dir := t.TempDir()
 	one, two, three := wire.FabricNodeID{Chip: 1}, wire.FabricNodeID{Chip: 2}, wire.FabricNodeID{Mesh: 1, Chip: 1}

@@ -8,10 +8,11 @@ import (
 	"ttfabric/wire"
 )
 
-// PIDs adds the first processes of a fabric's containers, as this machine numbers them.
+// PIDs adds process numbers to the map "where", by chip. Each number is the number that
+// this machine gives to the first process of the chip's container.
 func PIDs(ctx context.Context, fabric string, where map[wire.FabricNodeID]string) error {
 	failed := func(err error) error {
-		return fmt.Errorf("cannot ask docker for the containers' processes: %w; name a chip's process with --netns", err)
+		return fmt.Errorf("cannot ask Docker for the containers' processes: %w; name the number of a chip's process with --netns", err)
 	}
 	out, err := docker(ctx, "ps", "-q", "--no-trunc", "--filter", "label="+labelFabric+"="+fabric)
 	if err != nil {

@@ -20,23 +20,24 @@ import (
 	"ttfabric/wire"
 )
 
-// Keys and certificates of containers are files of one folder that nobody else
-// may enter, which compose mounts read-only, each chip's in its own container.
-// They are in no image, environment, command line or compose file. Their mode
-// is 0444, as the user of the image is nobody of this machine: it is the folder
-// that keeps them here, and in the container there is no other user.
+// Keys and certificates of containers are files in one folder, which no other user
+// may enter. Compose mounts the files read-only, and mounts each chip's own files
+// only in its container. No image, environment, command line or compose file holds
+// them. The files have mode 0444, because the image's user is no user of this
+// machine. On this machine the folder protects the files, and a container has no
+// other user.
 const (
-	SecretsName = "secrets" // of the folder, in a run folder
-	SecretMode  = 0o444     // of its files
+	SecretsName = "secrets" // name of the folder in a run folder
+	SecretMode  = 0o444     // mode of the files in the folder
 	secretsEnv  = "TTFABRIC_SECRETS"
-	secretsUser = 65532 // of the image, see docker/Dockerfile
+	secretsUser = 65532 // number of the image's user, see docker/Dockerfile
 	caCert      = "ca.pem"
 )
 
-// secret is a file that containers see below pki.Mounted.
+// secret is a file that compose mounts in containers, in the folder [pki.Mounted].
 type secret struct{ name, file string }
 
-// commonSecrets are those that the containers of all chips see.
+// commonSecrets returns the secrets that are mounted in the containers of all chips.
 func commonSecrets(m *spec.Spec) (out []secret) {
 	if m.Keyed {
 		out = append(out, secret{"gossip-keys", folder.KeysFile})
@@ -50,7 +51,7 @@ func commonSecrets(m *spec.Spec) (out []secret) {
 	return out
 }
 
-// ownSecrets are those that the container of one chip sees beside them.
+// ownSecrets returns the secrets that are mounted only in the container of chip n.
 func ownSecrets(m *spec.Spec, n wire.FabricNodeID) []secret {
 	if m.Auth != spec.MTLS {
 		return nil
@@ -58,7 +59,7 @@ func ownSecrets(m *spec.Spec, n wire.FabricNodeID) []secret {
 	return []secret{{ServiceName(n) + "-cert", n.String() + ".pem"}, {ServiceName(n) + "-key", n.String() + ".key"}}
 }
 
-// allSecrets are those of all chips, each once.
+// allSecrets returns the secrets of all chips, each once.
 func allSecrets(m *spec.Spec, t *topo.Topology) []secret {
 	out := commonSecrets(m)
 	for _, c := range t.Chips {
@@ -67,9 +68,10 @@ func allSecrets(m *spec.Spec, t *topo.Topology) []secret {
 	return out
 }
 
-// secretsKey is the key secrets of a chip's service, as it follows others of a
-// map in one line; "" for none. What is in more comes first, and owner is what
-// else each of them has.
+// secretsKey returns the key "secrets" of a chip's service, as the end of a YAML map in
+// one line. secretsKey returns "" if the chip has no secrets. The names in the
+// parameter "more" come first in the list. The parameter "owner" is the text at the end
+// of each secret's entry.
 func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string) string {
 	list := slices.Clone(more)
 	for _, s := range slices.Concat(commonSecrets(m), ownSecrets(m, n)) {
@@ -81,7 +83,9 @@ func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string)
 	return ", secrets: [" + strings.Join(list, ", ") + "]"
 }
 
-// secretFiles are the entries of a file's list of secrets, from the folder as the file names it.
+// secretFiles returns the entries of the secrets in a compose or stack file. The
+// parameter "folder" is the folder of the secrets, as the compose or stack file names
+// this folder.
 func secretFiles(m *spec.Spec, t *topo.Topology, folder string) string {
 	var b strings.Builder
 	for _, s := range allSecrets(m, t) {
@@ -90,7 +94,7 @@ func secretFiles(m *spec.Spec, t *topo.Topology, folder string) string {
 	return b.String()
 }
 
-// secureArguments are the flags of 'node' that say how a fabric of containers is secured.
+// secureArguments returns the flags of 'node' for the keys, transport and auth of a fabric of containers.
 func secureArguments(m *spec.Spec, t *topo.Topology) (out []string) {
 	if m.Keyed {
 		out = append(out, "--gossip-key", pki.Mounted+"/"+folder.KeysFile)
@@ -107,7 +111,8 @@ func secureArguments(m *spec.Spec, t *topo.Topology) (out []string) {
 	return out
 }
 
-// certificates reads what the chips of a fabric need of a folder of certificates, by file names.
+// certificates reads the certificates and keys of a fabric's chips from the folder dir.
+// certificates stores the content of these files in the map "into", by file name.
 func certificates(m *spec.Spec, t *topo.Topology, dir string, into map[string][]byte) error {
 	if m.Auth != spec.MTLS {
 		return nil
@@ -118,17 +123,17 @@ func certificates(m *spec.Spec, t *topo.Topology, dir string, into map[string][]
 		}
 		b, err := os.ReadFile(filepath.Join(dir, s.file))
 		if err != nil {
-			return fmt.Errorf("a certificate of the containers: %w", err)
+			return fmt.Errorf("cannot read a certificate for the containers: %w", err)
 		}
 		into[s.file] = b
 	}
 	return nil
 }
 
-// writeSecrets writes files that containers see.
+// writeSecrets writes files with secrets for containers into the folder dir.
 func writeSecrets(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("the containers' keys cannot be written: %w", err)
+		return fmt.Errorf("cannot make the folder for the containers' keys: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := folder.WriteFileAs(filepath.Join(dir, name), files[name], SecretMode); err != nil {
@@ -138,8 +143,9 @@ func writeSecrets(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// Share brings what containers see of the run folder's keys and certificates
-// up to date. A container sees what is there when it starts.
+// Share copies the run folder's keys and certificates to the folder that containers
+// mount. A container uses the files that the folder holds at the start of the
+// container.
 func Share(d folder.Dir, m *spec.Spec, t *topo.Topology) error {
 	files := map[string][]byte{}
 	for name, there := range map[string]bool{folder.KeysFile: m.Keyed, folder.PSKFile: m.Auth == spec.PSK} {
@@ -148,7 +154,7 @@ func Share(d folder.Dir, m *spec.Spec, t *topo.Topology) error {
 		}
 		b, err := os.ReadFile(d.Path(name))
 		if err != nil {
-			return fmt.Errorf("a key of the containers: %w; take the fabric down and up again", err)
+			return fmt.Errorf("cannot read a key for the containers: %w; take the fabric down with 'ttfabric down', and up again", err)
 		}
 		files[name] = b
 	}
@@ -158,11 +164,13 @@ func Share(d folder.Dir, m *spec.Spec, t *topo.Topology) error {
 	return writeSecrets(d.Path(SecretsName), files)
 }
 
-// certify brings what chips see up to date before they start: of a run folder
-// all, of a compose file of the user's own the certificates that 'pki renew' may
-// have made since. Where their folder is gone, those that they had remain.
+// certify brings the secrets of chips ns up to date before the chips start. If the
+// run folder has a compose file, certify copies all keys and certificates.
+// Otherwise the user wrote the compose file, and certify copies only certificates,
+// which 'pki renew' may have replaced. If the folder of the certificates is gone,
+// the chips keep their old certificates.
 func (h Host) certify(ctx context.Context, ns []wire.FabricNodeID, there map[wire.FabricNodeID]container) error {
-	if _, err := os.Stat(h.Dir.Path(ComposeName)); err == nil { // it is for this program to say what they see
+	if _, err := os.Stat(h.Dir.Path(ComposeName)); err == nil { // this program wrote the compose file
 		t, err := h.Dir.Topology()
 		if err != nil {
 			return err
@@ -186,16 +194,16 @@ func (h Host) certify(ctx context.Context, ns []wire.FabricNodeID, there map[wir
 			err = renewed(&h.Spec, n, mounts)
 		}
 		if err != nil {
-			return fmt.Errorf("chip %s: its certificate cannot be brought up to date: %w", n, err)
+			return fmt.Errorf("chip %s: cannot bring its certificate up to date: %w", n, err)
 		}
 	}
 	return nil
 }
 
-// mount is a file of this machine that a container sees.
+// mount is a file of this machine (Source) that a container mounts as Destination.
 type mount struct{ Source, Destination string }
 
-// renewed copies a chip's certificates from their folder to where its container has them from.
+// renewed copies a chip's certificates from the folder m.PKI to the files that its container mounts.
 func renewed(m *spec.Spec, n wire.FabricNodeID, mounts []mount) error {
 	for _, s := range append(ownSecrets(m, n), secret{"ca", caCert}) {
 		b, err := os.ReadFile(filepath.Join(m.PKI, s.file))

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/membership/gossip"
+	"ttfabric/membership/keyring"
 	"ttfabric/node/fabric/folder"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
@@ -82,7 +82,7 @@ func TestShare(t *testing.T) {
 	dir := certified(t, "lab", m)
 	d := folder.Dir(filepath.Join(t.TempDir(), "lab"))
 	s := spec.Spec{Name: "lab", Place: spec.Place{Runtime: spec.Docker}, Security: spec.Security{Transport: spec.QUIC, Auth: spec.MTLS, PKI: dir, Keyed: true}}
-	key, err := gossip.NewKey(16)
+	key, err := keyring.New(16)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +121,10 @@ func TestLabelled(t *testing.T) {
 	}
 }
 
-// TestRenewed is what a container of a compose file of the user's own sees after 'pki renew': the new
-// certificate, of its own chip, and nothing of a folder that is gone.
+// TestRenewed renews all certificates of a fabric that the user's own compose file
+// brought up. The folder that one chip's container sees then has that chip's new
+// certificate, keeps the other chip's old certificate, and stays as it is once the
+// folder of the certificates is gone.
 func TestRenewed(t *testing.T) {
 	topology, err := topo.Named("n300")
 	if err != nil {

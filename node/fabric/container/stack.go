@@ -12,43 +12,46 @@ import (
 	"ttfabric/wire"
 )
 
-// What a stack has that a compose file has not.
+// Values of a stack file that a compose file does not have.
 const (
-	Subnet       = "10.213.0.0/16"      // of the overlay: the usual /24 ends at 252 addresses (moby issue 31019)
-	stackSecret  = "/run/secrets/token" // where Swarm puts the secret of that name
-	stackConsole = "console"            // the service from which commands steer the others
-	// Labels of its containers: others than compose's, whose commands would take them for containers of this machine.
+	Subnet       = "10.213.0.0/16"      // subnet of the overlay; the usual /24 has only 252 addresses (moby issue 31019)
+	stackSecret  = "/run/secrets/token" // path at which Swarm mounts the secret "token"
+	stackConsole = "console"            // name of the service in which commands run
+	// Labels of a stack's containers. These labels differ from the labels of compose,
+	// by which commands find the containers of this machine.
 	labelStack     = "ttfabric.stack"
 	labelStackChip = "ttfabric.stack.chip"
-	stackSeed      = "tasks." // before a service's name: the addresses of its tasks, as Swarm's DNS tells them
+	stackSeed      = "tasks." // prefix of a service's name, for which Swarm's DNS returns the addresses of its tasks
 )
 
-// checkSubnet refuses what has no room for a fabric.
+// checkSubnet returns an error for a value of --subnet that is no IPv4 network or has
+// no room for the fabric.
 func checkSubnet(s string, chips int) error {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || !p.Addr().Is4() || p.Masked() != p || p.Bits() > 30 {
-		return spec.Usagef("--subnet %q: want a network of IPv4, such as %s", s, Subnet)
+		return spec.Usagef("--subnet %q: want an IPv4 network, such as %s", s, Subnet)
 	}
-	if room := 1<<(32-p.Bits()) - 4; room < chips+1 { // network, broadcast, gateway and the overlay's own end
-		return spec.Usagef("--subnet %s: has room for %d containers; %d chips and a console need more", s, room, chips)
+	if room := 1<<(32-p.Bits()) - 4; room < chips+1 { // all addresses except the network, broadcast and gateway addresses and the overlay's own address
+		return spec.Usagef("--subnet %s: the subnet has room for %d containers, but %d chips and a console need %d; choose a larger subnet", s, room, chips, chips+1)
 	}
 	return nil
 }
 
-// CheckStack refuses options that a Swarm cannot honour, and a subnet without room for the fabric.
+// CheckStack returns an error of kind [spec.Usage] for options that a stack cannot
+// carry out, and for a subnet without room for the fabric.
 func CheckStack(want *spec.Spec, t *topo.Topology, subnet string) error {
 	switch {
 	case want.Record != "":
-		return spec.Usagef("--record: a task of a Swarm moves from machine to machine and leaves its files behind; 'ttfabric compose' records")
+		return spec.Usagef("--record: a task of a Swarm moves from machine to machine and leaves its files behind; leave out --record, or use 'ttfabric compose'")
 	case want.KeyLog != "":
-		return spec.Usagef("--keylog: a task of a Swarm moves from machine to machine and leaves its files behind; 'ttfabric compose' logs")
+		return spec.Usagef("--keylog: a task of a Swarm moves from machine to machine and leaves its files behind; leave out --keylog, or use 'ttfabric compose'")
 	case want.Archive != "" || want.ArchiveMiB != 0:
-		return spec.Usagef("--archive: a task of a Swarm moves from machine to machine and leaves its files behind")
+		return spec.Usagef("--archive: a task of a Swarm moves from machine to machine and leaves its files behind; leave out --archive and --archive-limit, or use 'ttfabric compose'")
 	}
 	return checkSubnet(subnet, len(t.Chips))
 }
 
-// Stack renders the file of a fabric for 'docker stack deploy'.
+// Stack returns the text of the stack file of a fabric, for 'docker stack deploy'.
 func (f *File) Stack() ([]byte, error) {
 	m, t, subnet := &f.Spec, f.Topology, f.Subnet
 	seeds := composeSeeds(t)
@@ -61,7 +64,9 @@ func (f *File) Stack() ([]byte, error) {
 		return nil, err
 	}
 	args = append(args, named...)
-	// By the network, since a task has another interface too, to its machine. Not by the way to a seed: no name is known before tasks are healthy.
+	// The subnet selects the overlay's interface, since a task also has an interface to
+	// its machine. A seed cannot select the interface, because no name is known before
+	// tasks are healthy.
 	args = append(args, "--listen", subnet)
 	if m.Auth == spec.None {
 		args = append(args, "--trust-network", subnet)
@@ -157,7 +162,8 @@ func (f *File) writeStack(b *bytes.Buffer, args []string, text string) {
 		fmt.Fprintf(b, "  %s: {<<: *chip, environment: {<<: *environment, TTFABRIC_NODE_CHIP: %s}, labels: {%s: %s, %s: %s}%s}\n",
 			ServiceName(c.Node), c.Node, labelStack, quoted(name), labelStackChip, c.Node, secretsKey(m, c.Node, fmt.Sprintf(`, uid: "%d", mode: 0400`, secretsUser), "token"))
 	}
-	// Any chip will do, so the console asks some of each mesh.
+	// Every chip knows the fabric. Therefore the console needs only the APIs of some
+	// chips of each mesh.
 	var apis []string
 	for _, s := range composeSeeds(t) {
 		n, _, _ := strings.Cut(s, "/")

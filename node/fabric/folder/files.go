@@ -9,17 +9,19 @@ import (
 	"os"
 )
 
-// WriteFile replaces a file, which only its owner can read, at once or not at all.
+// WriteFile replaces a file in one step. If it fails, the old file stays. Only the
+// owner can read the new file.
 func WriteFile(path string, b []byte) error { return WriteFileAs(path, b, 0o600) }
 
-// WriteFileAs is [WriteFile] with a mode, whatever the umask is.
+// WriteFileAs replaces a file in one step, as [WriteFile] does, and gives the new file
+// the given mode. The umask has no effect.
 func WriteFileAs(path string, b []byte, mode os.FileMode) error {
 	return replaceFile(path, b, 0o600, mode)
 }
 
-// replaceFile writes a file beside path, with a mode that the umask takes from,
-// gives the file the exact mode where that is not 0, and lets the file take path's
-// place. Where it fails, path is as it was.
+// replaceFile writes a file beside path and renames it to path. The file gets the
+// mode exact or, if exact is 0, the bits of mode that the umask allows. If
+// replaceFile fails, it leaves path unchanged.
 func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
 	err := os.WriteFile(tmp, b, mode)
@@ -35,15 +37,15 @@ func replaceFile(path string, b []byte, mode, exact os.FileMode) error {
 	return err
 }
 
-// WriteOut writes a file that a user names, at once or not at all: a full disk
-// leaves what was there before. A pipe or a device is written to, and so is a
-// file in a folder that takes no other file.
+// WriteOut writes a file that a user names. WriteOut replaces a regular file in one
+// step. If the disk is full, the old file stays. WriteOut writes directly to a pipe, to
+// a device, and to a file in a folder that accepts no new file.
 func WriteOut(path string, b []byte) error {
 	fi, err := os.Lstat(path)
 	if err == nil && !fi.Mode().IsRegular() {
 		return os.WriteFile(path, b, 0o644)
 	}
-	var mode os.FileMode // of what is there
+	var mode os.FileMode // mode of the old file
 	if fi != nil {
 		mode = fi.Mode().Perm()
 	}
@@ -52,13 +54,14 @@ func WriteOut(path string, b []byte) error {
 		return os.WriteFile(path, b, 0o644)
 	}
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		return &fs.PathError{Op: at.Op, Path: path, Err: at.Err} // the name that the user gave
+		return &fs.PathError{Op: at.Op, Path: path, Err: at.Err} // with the name that the user gave
 	}
 	return err
 }
 
-// Within calls f, which may wait without end on a pipe, a terminal or a device,
-// and leaves f behind when ctx ends: no context reaches such a call.
+// Within calls f and returns the results of f. The function f may wait without end on a
+// pipe, a terminal or a device, and does not notice the end of ctx. When ctx ends,
+// Within returns the error of ctx, and f continues to run.
 func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -78,9 +81,9 @@ func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// ReadFile reads a file that a user names, of at most limit bytes. Such a name
-// may lead to a device without end, or to a pipe that stays silent: ReadFile gives
-// up at the limit, and when ctx ends.
+// ReadFile reads a file that a user names, of at most limit bytes. The name may belong
+// to a device without end, or to a silent pipe. Therefore ReadFile returns an error if
+// the file exceeds the limit, or when ctx ends.
 func ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return Within(ctx, func() ([]byte, error) {
 		f, err := os.Open(path)
@@ -90,7 +93,7 @@ func ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 		defer f.Close()
 		b, err := io.ReadAll(io.LimitReader(f, limit+1))
 		if err == nil && int64(len(b)) > limit {
-			return nil, fmt.Errorf("%s: longer than %d bytes, the most that such a file may have", path, limit)
+			return nil, fmt.Errorf("%s: the file is too long; want at most %d bytes", path, limit)
 		}
 		return b, err
 	})

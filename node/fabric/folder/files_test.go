@@ -7,6 +7,7 @@ import (
 	"testing"
 )
 
+// TestReadFileHasALimit reads files at and beyond the limit, and a device without end.
 func TestReadFileHasALimit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(path, []byte("12345"), 0o600); err != nil {
@@ -26,6 +27,7 @@ func TestReadFileHasALimit(t *testing.T) {
 	}
 }
 
+// TestWriteOut writes a file, the file again, through a link, to a device, and into a folder that is not there.
 func TestWriteOut(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
@@ -62,6 +64,7 @@ func TestWriteOut(t *testing.T) {
 	}
 }
 
+// TestLoadTopologySaysWhatAFolderIs names a folder in place of a file; a folder does not hide a built-in machine.
 func TestLoadTopologySaysWhatAFolderIs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("machine", 0o700); err != nil {

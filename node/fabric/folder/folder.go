@@ -1,17 +1,18 @@
 // Package folder is the run folder of one fabric on this machine. No other
 // package knows the files in it:
 //
-//	topology.yaml     the topology, rendered
-//	mesh.json         what the fabric is, a [spec.Spec]; written last, so that a folder with this file is whole
+//	topology.yaml     the topology, as a topology file
+//	mesh.json         the fabric's [spec.Spec]; written last, so a folder with this file is complete
 //	gossip-keys.json  keys of encrypted gossip, mode 0600
 //	psk.key           pre-shared key of sealed links, mode 0600
-//	pki/              certificates of the chips, for QUIC, where the fabric made them itself
+//	pki/              certificates of the chips for QUIC, if 'up' made them
 //	secrets/          copies of these keys for containers; see package container
-//	compose.yml, engine.json  of a fabric of containers; see package container
+//	compose.yml       compose file of a fabric of containers; see package container
+//	engine.json       ids of the containers; see package container
 //	token             bearer token of the chips' APIs, mode 0600
-//	chip-M0D0.json    where a running chip is ([Chip]); each chip writes its own
-//	chip-M0D0.log     what the chip said
-//	archive/          events, in files that each chip writes for itself (package archive); elsewhere with 'up --archive'
+//	chip-M0D0.json    process and addresses of a running chip ([Chip]); each chip writes its own file
+//	chip-M0D0.log     log of the chip
+//	archive/          archive of events, to which each chip writes its own files (package archive); 'up --archive' names another folder
 //
 // Reading a folder changes nothing.
 package folder
@@ -46,16 +47,16 @@ const (
 	tokenFile    = "token"
 )
 
-// Chip says where a running chip is.
+// Chip holds the process or container of a running chip, and its addresses.
 type Chip struct {
 	Chip    wire.FabricNodeID `json:"chip"`
 	PID     int               `json:"pid"`
-	Started uint64            `json:"started_ticks"`   // of the process, in clock ticks since boot: tells a recycled process id
+	Started uint64            `json:"started_ticks"`   // start of the process in clock ticks since boot, which tells a recycled process id
 	API     string            `json:"api"`             // host:port
 	Gossip  string            `json:"gossip"`          // address in the pool of the chip's mesh
 	Exits   string            `json:"exits,omitempty"` // address in the pool of exit nodes
 
-	Container string `json:"container,omitempty"` // id of the container, where the chip runs in one
+	Container string `json:"container,omitempty"` // id of the chip's container; "": the chip is no container
 	Name      string `json:"name,omitempty"`      // name of the container
 }
 
@@ -65,7 +66,7 @@ type Exit struct {
 	Err  error
 }
 
-// Where says what a running chip is to the machine's own tools.
+// Where names the process or container of a running chip, as the machine's own tools do.
 func (c *Chip) Where() string {
 	switch {
 	case c.Container != "":
@@ -86,8 +87,8 @@ func SortChips(cs []Chip) {
 	})
 }
 
-// Root is the folder of all fabrics of this user: $XDG_RUNTIME_DIR/ttfabric, or
-// one in the folder for temporary files.
+// Root returns the folder of all fabrics of this user: $XDG_RUNTIME_DIR/ttfabric,
+// or ttfabric-UID in the folder for temporary files.
 func Root() string {
 	// A relative path is invalid and is ignored (XDG Base Directory Specification, "Basics").
 	if d := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
@@ -96,7 +97,8 @@ func Root() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("ttfabric-%d", os.Getuid()))
 }
 
-// For is the folder of a fabric of that name. The error names a bad name.
+// For returns the run folder of the fabric with the given name. The folder need
+// not exist. For refuses a name that [spec.CheckName] refuses.
 func For(name string) (Dir, error) {
 	if err := spec.CheckName(name); err != nil {
 		return "", err
@@ -104,7 +106,7 @@ func For(name string) (Dir, error) {
 	return Dir(filepath.Join(Root(), name)), nil
 }
 
-// All are the folders of this user, whatever is in them.
+// All returns all run folders of this user, without looking into them.
 func All() (out []Dir) {
 	ents, _ := os.ReadDir(Root())
 	for _, e := range ents {
@@ -115,45 +117,46 @@ func All() (out []Dir) {
 	return out
 }
 
-// Name is the fabric's.
+// Name returns the fabric's name.
 func (d Dir) Name() string { return filepath.Base(string(d)) }
 
-// Path is the path of a file of the folder.
+// Path returns the path of a file in the folder.
 func (d Dir) Path(name string) string { return filepath.Join(string(d), name) }
 
-// ChipPath is the path of a chip's file with that ending.
+// ChipPath returns the path of a chip's file with the given ending.
 func (d Dir) ChipPath(n wire.FabricNodeID, ext string) string {
 	return d.Path("chip-" + n.String() + ext)
 }
 
-// Has reports whether the folder is there and whole.
+// Has reports whether the folder exists and is complete.
 func (d Dir) Has() bool {
 	_, err := os.Stat(d.Path(specFile))
 	return err == nil
 }
 
-// Gone reports whether the folder was removed. Where that cannot be known, the folder counts as there.
+// Gone reports whether the folder was removed. If Gone cannot find out, it returns
+// false.
 func (d Dir) Gone() bool {
 	_, err := os.Stat(d.Path(specFile))
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Spec is what the folder's fabric is; the error is [fs.ErrNotExist] where there is none.
+// Spec reads the spec of the folder's fabric. The error matches [fs.ErrNotExist] if there is no fabric.
 func (d Dir) Spec() (s spec.Spec, err error) {
 	b, err := os.ReadFile(d.Path(specFile))
 	if errors.Is(err, fs.ErrPermission) {
-		return s, fmt.Errorf("%w; the fabric is another user's: run it as that user, or choose another --name", err)
+		return s, fmt.Errorf("%w; the fabric belongs to another user; run this command as that user, or choose another --name", err)
 	}
 	if err != nil {
 		return s, err
 	}
 	if err := json.Unmarshal(b, &s); err != nil {
-		return s, fmt.Errorf("%s is damaged: %w; 'ttfabric down' removes it", d.Path(specFile), err)
+		return s, fmt.Errorf("%s is damaged: %w; 'ttfabric down' removes the fabric", d.Path(specFile), err)
 	}
 	return s, nil
 }
 
-// WriteSpec replaces what the folder says of its fabric.
+// WriteSpec replaces the spec of the folder's fabric.
 func (d Dir) WriteSpec(s *spec.Spec) error {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -162,7 +165,7 @@ func (d Dir) WriteSpec(s *spec.Spec) error {
 	return WriteFile(d.Path(specFile), b)
 }
 
-// Topology is the topology of the folder's fabric.
+// Topology reads the topology of the folder's fabric.
 func (d Dir) Topology() (*topo.Topology, error) {
 	b, err := os.ReadFile(d.Path(topologyFile))
 	if err != nil {
@@ -171,11 +174,11 @@ func (d Dir) Topology() (*topo.Topology, error) {
 	return topo.Load(d.Path(topologyFile), b)
 }
 
-// Token is the bearer token of the chips' APIs.
+// Token reads the bearer token of the chips' APIs.
 func (d Dir) Token() (string, error) {
 	b, err := os.ReadFile(d.Path(tokenFile))
 	if err != nil {
-		return "", fmt.Errorf("%w; without it no chip answers: 'ttfabric down' removes the fabric", err)
+		return "", fmt.Errorf("%w; without this token no chip answers; 'ttfabric down' removes the fabric", err)
 	}
 	return string(b), nil
 }
@@ -183,8 +186,8 @@ func (d Dir) Token() (string, error) {
 // WriteToken replaces the token.
 func (d Dir) WriteToken(token string) error { return WriteFile(d.Path(tokenFile), []byte(token)) }
 
-// Create makes the folder of a new fabric. Each of also adds to the folder
-// before the folder counts as whole.
+// Create makes the folder of a new fabric. The functions in the parameter also write
+// further files before the folder counts as complete.
 func (d Dir) Create(t *topo.Topology, s *spec.Spec, token string, also ...func(Dir) error) error {
 	if err := os.Mkdir(string(d), 0o700); err != nil {
 		return fmt.Errorf("cannot make the run folder: %w", err)
@@ -197,10 +200,10 @@ func (d Dir) Create(t *topo.Topology, s *spec.Spec, token string, also ...func(D
 	return errors.Join(WriteFile(d.Path(topologyFile), t.Encode()), d.WriteToken(token), d.WriteSpec(s))
 }
 
-// Remove deletes the folder with all that is in it.
+// Remove deletes the folder with all its files.
 func (d Dir) Remove() error { return os.RemoveAll(string(d)) }
 
-// WriteChip says in the folder where a chip is.
+// WriteChip writes a running chip's process and addresses into the folder.
 func (d Dir) WriteChip(c Chip) error {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -209,10 +212,11 @@ func (d Dir) WriteChip(c Chip) error {
 	return WriteFile(d.ChipPath(c.Chip, ".json"), b)
 }
 
-// RemoveChip takes back what [Dir.WriteChip] wrote.
+// RemoveChip removes the file that [Dir.WriteChip] wrote.
 func (d Dir) RemoveChip(n wire.FabricNodeID) { os.Remove(d.ChipPath(n, ".json")) }
 
-// ChipFiles are the chips of which the folder says where they are, or were.
+// ChipFiles reads the files that [Dir.WriteChip] wrote, sorted by chip. A chip in
+// the list may have ended since.
 func (d Dir) ChipFiles() (out []Chip) {
 	names, _ := filepath.Glob(d.Path("chip-*.json"))
 	for _, name := range names {
@@ -225,20 +229,20 @@ func (d Dir) ChipFiles() (out []Chip) {
 	return out
 }
 
-// LastWords is the last line of a chip's log.
+// LastWords returns the last line of a chip's log.
 func (d Dir) LastWords(n wire.FabricNodeID) string {
 	b, _ := os.ReadFile(d.ChipPath(n, ".log"))
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	return strings.TrimPrefix(lines[len(lines)-1], "ttfabric: ")
 }
 
-// archiveSegments is how many segments, before compression, a chip's part of the archive holds at its limit.
+// archiveSegments is the number of segments, before compression, that a chip's part of the archive holds at its limit.
 const archiveSegments = 8
 
-// ArchiveDir is the folder of the fabric's event archive.
+// ArchiveDir returns the folder of the fabric's event archive.
 func (d Dir) ArchiveDir(s *spec.Spec) string { return cmp.Or(s.Archive, d.Path("archive")) }
 
-// ArchiveConfig is where and how a chip archives its events.
+// ArchiveConfig returns the configuration of a chip's part of the archive.
 func (d Dir) ArchiveConfig(s *spec.Spec, n wire.FabricNodeID) archive.Config {
 	c := archive.Config{Dir: d.ArchiveDir(s), Name: n.String()}
 	if s.ArchiveMiB > 0 {
@@ -248,14 +252,16 @@ func (d Dir) ArchiveConfig(s *spec.Spec, n wire.FabricNodeID) archive.Config {
 	return c
 }
 
-// StopTime is how long chips get to say goodbye before they are killed.
+// StopTime is the longest time that chips may take to end in good order. After
+// StopTime, the chips are killed.
 const StopTime = 3 * time.Second
 
-// lockPoll is how often a lock that another process holds is tried again.
+// lockPoll is the time between two tries to take a lock that another process holds.
 const lockPoll = 20 * time.Millisecond
 
 // Lock keeps other processes of this program from starting chips in a folder at
-// the same time. Lock waits for those that do, until ctx ends.
+// the same time. If another process holds the lock, Lock waits until ctx ends. The
+// caller must call unlock.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -282,19 +288,22 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// MakeRoot makes the folder of all fabrics, and refuses one that is another user's.
+// MakeRoot makes the folder of all fabrics. MakeRoot returns an error if the folder
+// belongs to another user.
 func MakeRoot() error {
 	root := Root()
 	if err := os.MkdirAll(root, 0o700); err != nil {
-		return fmt.Errorf("cannot make the run folder: %w; set XDG_RUNTIME_DIR to a folder of yours", err)
+		return fmt.Errorf("cannot make the run folder: %w; set XDG_RUNTIME_DIR to a folder that belongs to you", err)
 	}
 	if fi, err := os.Lstat(root); err != nil || !fi.IsDir() || fi.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
-		return fmt.Errorf("run folder %s is not a folder of yours; set XDG_RUNTIME_DIR to one", root)
+		return fmt.Errorf("run folder %s does not belong to you, or is no folder; set XDG_RUNTIME_DIR to a folder that belongs to you", root)
 	}
 	return nil
 }
 
-// StartTicks is a process's start time, 0 if there is none (proc(5), /proc/pid/stat field 22). A zombie is none.
+// StartTicks returns the start time of a process in clock ticks since boot (proc(5),
+// /proc/pid/stat field 22). StartTicks returns 0 if there is no such process. A zombie
+// does not count as a process.
 func StartTicks(pid int) uint64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -310,7 +319,7 @@ func StartTicks(pid int) uint64 {
 	return v
 }
 
-// Exists reports whether the folder is there, whole or not.
+// Exists reports whether the folder exists, complete or not.
 func (d Dir) Exists() bool {
 	_, err := os.Stat(string(d))
 	return err == nil

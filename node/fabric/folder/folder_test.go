@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"ttfabric/membership/gossip"
+	"ttfabric/membership/keyring"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/wire"
 )
 
-// TestRelativeRunFolder has XDG_RUNTIME_DIR relative, which its specification has programs ignore.
+// TestRelativeRunFolder sets XDG_RUNTIME_DIR to a relative path, which programs have to ignore (XDG Base Directory Specification, "Basics").
 func TestRelativeRunFolder(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "run")
 	if d := Root(); !filepath.IsAbs(d) {
@@ -59,7 +59,7 @@ func made(t *testing.T, also ...func(Dir) error) (Dir, *topo.Topology, spec.Spec
 	return d, m, s
 }
 
-// TestRoundTrip reads from a new folder what it was made with.
+// TestRoundTrip makes a folder and reads back what the folder was made with.
 func TestRoundTrip(t *testing.T) {
 	whole := true
 	d, m, s := made(t, func(d Dir) error {
@@ -120,12 +120,12 @@ func TestDamagedFolder(t *testing.T) {
 		want       string
 	}{
 		{specFile, `{"name": "lab", "ttl": "many"`, func() error { _, err := d.Spec(); return err }, "is damaged"},
-		{specFile, `{"ttl": "many"}`, func() error { _, err := d.Spec(); return err }, "'ttfabric down' removes it"},
+		{specFile, `{"ttl": "many"}`, func() error { _, err := d.Spec(); return err }, "'ttfabric down' removes the fabric"},
 		{specFile, `[]`, func() error { _, err := d.Spec(); return err }, "is damaged"},
 		{topologyFile, "arch: {0: grayskull}", func() error { _, err := d.Topology(); return err }, topologyFile},
 		{topologyFile, "", func() error { _, err := d.Topology(); return err }, topologyFile},
 		{tokenFile, "", func() error { _, err := d.Token(); return err }, "'ttfabric down' removes the fabric"},
-		{PSKFile, "", func() error { _, err := d.PSK(); return err }, "take the fabric down and up again"},
+		{PSKFile, "", func() error { _, err := d.PSK(); return err }, "take the fabric down with 'ttfabric down', and up again"},
 		{PSKFile, "short", func() error { _, err := d.PSK(); return err }, "is damaged"},
 		{KeysFile, "", func() error { _, err := GossipKeys(d.Path(KeysFile)); return err }, KeysFile},
 		{KeysFile, `["x"]`, func() error { _, err := GossipKeys(d.Path(KeysFile)); return err }, "are damaged"},
@@ -169,9 +169,9 @@ func snapshot(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// TestReadingChangesNothing reads a folder in every way, of which nobody may write a file.
+// TestReadingChangesNothing reads a folder in every way, and finds every file and its time unchanged.
 func TestReadingChangesNothing(t *testing.T) {
-	key, err := gossip.NewKey(KeyBytes)
+	key, err := keyring.New(KeyBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestReadingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAll lists the folders of fabrics, and none that is being made.
+// TestAll lists the folders of fabrics, and leaves out folders that a command is still making.
 func TestAll(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	if all := All(); len(all) != 0 {
@@ -250,7 +250,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestMakeRoot refuses what is no folder of this user.
+// TestMakeRoot finds a symbolic link, which another user may have made, in place of the folder of all fabrics.
 func TestMakeRoot(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", dir)
@@ -262,7 +262,7 @@ func TestMakeRoot(t *testing.T) {
 	}
 }
 
-// TestChipFiles writes where chips are, in any order, and takes one back.
+// TestChipFiles writes where chips are, in any order, removes one chip, and reads the others in order.
 func TestChipFiles(t *testing.T) {
 	d, _, _ := made(t)
 	self := Chip{PID: os.Getpid(), Started: StartTicks(os.Getpid()), API: "127.0.0.1:1", Gossip: "127.0.0.1:2", Exits: "127.0.0.1:3"}
@@ -337,8 +337,8 @@ func TestLock(t *testing.T) {
 
 // TestReadKeys reads what 'gossip keygen' and a fabric write, and refuses a key in place of its file.
 func TestReadKeys(t *testing.T) {
-	a, _ := gossip.NewKey(16)
-	b, _ := gossip.NewKey(32)
+	a, _ := keyring.New(16)
+	b, _ := keyring.New(32)
 	dir := t.TempDir()
 	one, two, long := filepath.Join(dir, "one"), filepath.Join(dir, "two"), filepath.Join(dir, "long")
 	for path, text := range map[string][]byte{one: PSKText(a), two: KeyList([][]byte{a, b}), long: make([]byte, maxKeyFile+1)} {
@@ -352,7 +352,7 @@ func TestReadKeys(t *testing.T) {
 	for _, x := range []struct {
 		arg, in string
 		want    [][]byte
-	}{{one, "", [][]byte{a}}, {two, "", [][]byte{a, b}}, {"-", gossip.KeyText(b), [][]byte{b}}} {
+	}{{one, "", [][]byte{a}}, {two, "", [][]byte{a, b}}, {"-", keyring.Text(b), [][]byte{b}}} {
 		if got, err := read(x.arg, x.in); err != nil || !reflect.DeepEqual(got, x.want) {
 			t.Errorf("%s: %x, %v; want %x", x.arg, got, err, x.want)
 		}
@@ -360,14 +360,14 @@ func TestReadKeys(t *testing.T) {
 	if got, err := read("generate", ""); err != nil || len(got) != 1 || len(got[0]) != KeyBytes {
 		t.Errorf("generate: %x, %v", got, err)
 	}
-	for arg, want := range map[string]string{gossip.KeyText(b): "not the key", filepath.Join(dir, "none"): "keygen", long: "longer than", "-": "--gossip-key -"} {
+	for arg, want := range map[string]string{keyring.Text(b): "not the key", filepath.Join(dir, "none"): "keygen", long: "too long", "-": "--gossip-key -"} {
 		_, err := read(arg, "nonsense")
 		var e *spec.Error
-		if !errors.As(err, &e) || e.Kind != spec.Usage || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), gossip.KeyText(b)) {
+		if !errors.As(err, &e) || e.Kind != spec.Usage || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), keyring.Text(b)) {
 			t.Errorf("%s: %v; want %q", arg, err, want)
 		}
 	}
-	if _, err := ReadKey(t.Context(), nil, "--psk-file", two); err == nil || !strings.Contains(err.Error(), "want one") {
+	if _, err := ReadKey(t.Context(), nil, "--psk-file", two); err == nil || !strings.Contains(err.Error(), "want a file with one key") {
 		t.Errorf("two keys in place of one: %v", err)
 	}
 }

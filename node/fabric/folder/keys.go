@@ -16,42 +16,42 @@ import (
 	"strings"
 	"time"
 
-	"ttfabric/membership/gossip"
+	"ttfabric/membership/keyring"
 	"ttfabric/node/fabric/spec"
 	"ttfabric/router/topo"
 	"ttfabric/ttlink/transport/pki"
 )
 
-// Files with secrets, in a run folder and in what containers see.
+// Names of files with secrets, in a run folder and in containers.
 const (
-	KeysFile = "gossip-keys.json" // as serf's keyring file: a JSON list of base64 texts, the key in use first
+	KeysFile = "gossip-keys.json" // a JSON list of base64 texts with the key in use first, as serf's keyring file
 	PSKFile  = "psk.key"          // pre-shared key in base64, mode 0600
-	pkiDir   = "pki"              // certificates that the fabric made itself
+	pkiDir   = "pki"              // certificates that 'up' made for the fabric
 )
 
-// KeyBytes is the length of a key that is made: AES-256.
+// KeyBytes is the length of a new key in bytes: the length for AES-256.
 const KeyBytes = 32
 
-// MinToken is the least length of the API's token, in bytes.
+// MinToken is the smallest length of the API's token, in bytes.
 const MinToken = 16
 
-// maxKeyFile is the largest file with keys that is read, in bytes.
+// maxKeyFile is the largest size of a key file, in bytes.
 const maxKeyFile = 64 << 10
 
-// KeysPath is where a fabric has the keys of its gossip.
+// KeysPath returns the path of the file with a fabric's gossip keys.
 func (d Dir) KeysPath(s *spec.Spec) string { return cmp.Or(s.GossipKeys, d.Path(KeysFile)) }
 
-// PKI is where a fabric has its certificates.
+// PKI returns the path of the folder with a fabric's certificates.
 func (d Dir) PKI(s *spec.Spec) string { return cmp.Or(s.PKI, d.Path(pkiDir)) }
 
 // GossipKeys reads the keys of a fabric's gossip from their file.
 func GossipKeys(path string) (keys [][]byte, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("the gossip keys cannot be read: %w; take the fabric down and up again", err)
+		return nil, fmt.Errorf("the gossip keys cannot be read: %w; take the fabric down with 'ttfabric down', and up again", err)
 	}
 	if keys, err = parseKeyList(b); err != nil {
-		return nil, fmt.Errorf("the gossip keys in %s are damaged: %w; take the fabric down and up again", path, err)
+		return nil, fmt.Errorf("the gossip keys in %s are damaged: %w; take the fabric down with 'ttfabric down', and up again", path, err)
 	}
 	return keys, nil
 }
@@ -60,26 +60,26 @@ func GossipKeys(path string) (keys [][]byte, err error) {
 func (d Dir) PSK() ([]byte, error) {
 	b, err := os.ReadFile(d.Path(PSKFile))
 	if err != nil {
-		return nil, fmt.Errorf("the pre-shared key cannot be read: %w; take the fabric down and up again", err)
+		return nil, fmt.Errorf("the pre-shared key cannot be read: %w; take the fabric down with 'ttfabric down', and up again", err)
 	}
-	key, err := gossip.ParseKey(string(bytes.TrimSpace(b)))
+	key, err := keyring.Parse(string(bytes.TrimSpace(b)))
 	if err != nil {
-		return nil, fmt.Errorf("the pre-shared key in %s is damaged; take the fabric down and up again", d.Path(PSKFile))
+		return nil, fmt.Errorf("the pre-shared key in %s is damaged; take the fabric down with 'ttfabric down', and up again", d.Path(PSKFile))
 	}
 	return key, nil
 }
 
-// WriteGossipKeys adds the keys of encrypted gossip to a folder.
+// WriteGossipKeys returns a function for [Dir.Create] that writes the keys of encrypted gossip into the folder.
 func WriteGossipKeys(keys [][]byte) func(Dir) error {
 	return func(d Dir) error { return WriteFile(d.Path(KeysFile), KeyList(keys)) }
 }
 
-// WritePSK adds the pre-shared key of the links to a folder.
+// WritePSK returns a function for [Dir.Create] that writes the pre-shared key of the links into the folder.
 func WritePSK(key []byte) func(Dir) error {
 	return func(d Dir) error { return WriteFile(d.Path(PSKFile), PSKText(key)) }
 }
 
-// MakeCertificates adds a certificate for each chip to a folder.
+// MakeCertificates returns a function for [Dir.Create] that makes a certificate for each chip in the folder.
 func MakeCertificates(s *spec.Spec, t *topo.Topology) func(Dir) error {
 	return func(d Dir) error {
 		if err := os.Mkdir(d.Path(pkiDir), 0o700); err != nil {
@@ -89,7 +89,8 @@ func MakeCertificates(s *spec.Spec, t *topo.Topology) func(Dir) error {
 	}
 }
 
-// CheckCertificates refuses a folder of certificates that lacks one of the fabric's chips.
+// CheckCertificates returns an error of kind [spec.Usage] if the folder s.PKI lacks
+// a valid certificate of one of the fabric's chips.
 func CheckCertificates(s *spec.Spec, t *topo.Topology) error {
 	for _, n := range t.Nodes() {
 		if _, err := pki.Load(s.PKI, pki.Identity{Fabric: s.Name, Chip: n}); err != nil {
@@ -99,28 +100,29 @@ func CheckCertificates(s *spec.Spec, t *topo.Topology) error {
 	return nil
 }
 
-// NewPSK reads the pre-shared key that the spec names, and makes one where the spec names none.
+// NewPSK reads the pre-shared key from the file that the spec names. If the spec
+// names no file, it makes a new key.
 func NewPSK(ctx context.Context, in io.Reader, s *spec.Spec) ([]byte, error) {
 	if s.PSKFile == "" {
-		return gossip.NewKey(KeyBytes)
+		return keyring.New(KeyBytes)
 	}
 	return ReadKey(ctx, in, "--psk-file", s.PSKFile)
 }
 
-// PSKText is a pre-shared key as it stands in a file.
+// PSKText returns the content of a file with a pre-shared key.
 func PSKText(key []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(key) + "\n") }
 
-// parseKeyList reads what [KeyList] writes.
+// parseKeyList reads the text that [KeyList] writes.
 func parseKeyList(b []byte) (keys [][]byte, err error) {
 	var texts []string
 	if json.Unmarshal(b, &texts) != nil {
-		return nil, errors.New("no JSON list of keys in base64")
+		return nil, errors.New("want a JSON list of keys in base64")
 	}
-	if len(texts) == 0 || len(texts) > gossip.MaxKeys {
-		return nil, fmt.Errorf("%d keys: want 1 to %d", len(texts), gossip.MaxKeys)
+	if len(texts) == 0 || len(texts) > keyring.Max {
+		return nil, fmt.Errorf("the file holds %d keys; want 1 to %d", len(texts), keyring.Max)
 	}
 	for _, t := range texts {
-		k, err := gossip.ParseKey(t)
+		k, err := keyring.Parse(t)
 		if err != nil {
 			return nil, err
 		}
@@ -129,11 +131,11 @@ func parseKeyList(b []byte) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// KeyList is keys as they stand in a file.
+// KeyList returns the content of a file with gossip keys.
 func KeyList(keys [][]byte) []byte {
 	var texts []string
 	for _, k := range keys {
-		texts = append(texts, gossip.KeyText(k))
+		texts = append(texts, keyring.Text(k))
 	}
 	b, err := json.Marshal(texts)
 	if err != nil {
@@ -142,25 +144,26 @@ func KeyList(keys [][]byte) []byte {
 	return b
 }
 
-// ReadKey reads the one key of a file, see [ReadKeys].
+// ReadKey reads a key from a file with one key; see [ReadKeys].
 func ReadKey(ctx context.Context, in io.Reader, what, arg string) ([]byte, error) {
 	keys, err := ReadKeys(ctx, in, what, arg)
 	if err != nil {
 		return nil, err
 	}
 	if len(keys) > 1 {
-		return nil, spec.Usagef("%s %s: holds %d keys; want one", what, arg, len(keys))
+		return nil, spec.Usagef("%s %s: the file holds %d keys; want a file with one key", what, arg, len(keys))
 	}
 	return keys[0], nil
 }
 
-// ReadKeys reads a key from a file that a user names, or several as a fabric
-// keeps them, the key in use first. ReadKeys makes a key for "generate", and reads
-// "-" from in. A key itself is refused: others can read command lines. what is
-// the option, for errors.
+// ReadKeys reads keys from the file that a user names in arg. The file holds one key,
+// or a JSON list of keys with the key in use first. If arg is "generate", ReadKeys
+// makes a key. If arg is "-", it reads from in. ReadKeys refuses an arg that is itself
+// a key, because other users can read command lines. The parameter "what" is the name
+// of the option, for errors.
 func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, error) {
 	if arg == "generate" {
-		k, err := gossip.NewKey(KeyBytes)
+		k, err := keyring.New(KeyBytes)
 		return [][]byte{k}, err
 	}
 	var b []byte
@@ -171,17 +174,17 @@ func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, er
 		b, err = ReadFile(ctx, arg, maxKeyFile)
 	}
 	if err != nil {
-		if _, isKey := gossip.ParseKey(arg); isKey == nil {
-			return nil, spec.Usagef("%s: want a file that holds the key, not the key: others can read command lines", what)
+		if _, isKey := keyring.Parse(arg); isKey == nil {
+			return nil, spec.Usagef("%s: want a file that holds the key, not the key itself, because other users can read command lines", what)
 		}
-		return nil, spec.Usagef("%s: %w; want a file with a key, as 'ttfabric gossip keygen -f FILE' writes it, or generate", what, err)
+		return nil, spec.Usagef("%s: %w; want a file with a key, which 'ttfabric gossip keygen -f FILE' writes, or generate", what, err)
 	}
 	var keys [][]byte
 	if b = bytes.TrimSpace(b); bytes.HasPrefix(b, []byte("[")) {
 		keys, err = parseKeyList(b)
 	} else {
 		var k []byte
-		k, err = gossip.ParseKey(string(b))
+		k, err = keyring.Parse(string(b))
 		keys = append(keys, k)
 	}
 	if err != nil {
@@ -190,14 +193,14 @@ func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, er
 	return keys, nil
 }
 
-// ReadToken finds the token of the APIs of chips that run elsewhere: in a file or,
-// without one, in the environment variable TTFABRIC_TOKEN.
+// ReadToken reads the token of the APIs of chips on other machines from a file. If
+// file is "", it takes the token from the environment variable TTFABRIC_TOKEN.
 func ReadToken(file string) (string, error) {
 	if file == "" {
 		if token := os.Getenv("TTFABRIC_TOKEN"); token != "" {
 			return token, nil
 		}
-		return "", spec.Usagef("the chips' APIs ask for the token that the chips were started with: name its file with --token-file, or set TTFABRIC_TOKEN")
+		return "", spec.Usagef("the chips' APIs need the token with which the chips were started; name its file with --token-file, or set TTFABRIC_TOKEN")
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -206,15 +209,16 @@ func ReadToken(file string) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// NewToken draws a token of the API.
+// NewToken returns a random token for the API.
 func NewToken() string {
 	var b [MinToken]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// MakeToken writes a random token where there is no file of that name. Of
-// several processes that do so at once, as containers of one volume, one wins.
+// MakeToken writes a random token to the file named path, unless the file exists.
+// Several processes may call MakeToken at once, such as containers that share a volume.
+// The file then holds the token of one of these processes.
 func MakeToken(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

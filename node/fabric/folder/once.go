@@ -11,18 +11,20 @@ import (
 	"ttfabric/wire"
 )
 
-// Once are settings of one start of a chip, for a container, whose command
-// cannot be changed: a file CHIP.json of the volume, in the folder of 'node
-// --once'. The chip removes the file when it reads the file.
+// Once holds settings for one start of a chip in a container, because the command
+// of a container cannot be changed. The settings are in a file CHIP.json in the
+// folder of 'node --once', in the containers' volume. The chip reads and removes
+// the file.
 type Once struct {
-	Record    string `json:"record,omitempty"`                 // as 'node --record'
-	RecordMiB int    `json:"record_limit_mebibytes,omitempty"` // as 'node --record-limit'
+	Record    string `json:"record,omitempty"`                 // folder for recordings, as of 'node --record'
+	RecordMiB int    `json:"record_limit_mebibytes,omitempty"` // limit of one recording, as of 'node --record-limit'
 }
 
-// OnceName is the name of a chip's file.
+// OnceName returns the name of a chip's file.
 func OnceName(n wire.FabricNodeID) string { return n.String() + ".json" }
 
-// TakeOnce reads and removes what a folder says of a chip's start; a folder without such a file says nothing.
+// TakeOnce reads and removes the file with settings for a chip's start. If the
+// folder dir has no such file, or if dir is "", it returns the zero value.
 func TakeOnce(dir string, n wire.FabricNodeID) (s Once, err error) {
 	if dir == "" {
 		return s, nil
@@ -33,13 +35,13 @@ func TakeOnce(dir string, n wire.FabricNodeID) (s Once, err error) {
 		return s, nil
 	}
 	if err == nil {
-		err = os.Remove(file) // before it is looked at: a damaged file stops one start alone
+		err = os.Remove(file) // removes the file before parsing, so that a damaged file fails only one start
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &s)
 	}
 	if err != nil {
-		return s, fmt.Errorf("--once: %s: %w", file, err)
+		return s, fmt.Errorf("--once: cannot use the settings in %s: %w", file, err)
 	}
 	return s, nil
 }

@@ -11,16 +11,18 @@ import (
 	"ttfabric/router/topo"
 )
 
-// DefaultTopology is what commands that bring a fabric up take where none is named.
+// DefaultTopology is the topology of commands that bring up a fabric, if the user names none.
 const DefaultTopology = "t3000"
 
-// LoadTopology reads a file if there is one of that name, else a built-in; "" is [DefaultTopology].
+// LoadTopology returns the topology that arg names. If a file has the name arg,
+// LoadTopology reads this file. Otherwise arg is the name of a built-in topology or a
+// generator. An empty arg means [DefaultTopology]. Errors have kind [spec.Topology].
 func LoadTopology(ctx context.Context, arg string) (*topo.Topology, error) {
 	if arg == "" {
 		arg = DefaultTopology
 	}
 	if fi, err := os.Stat(arg); err == nil && fi.IsDir() && strings.ContainsAny(arg, "/.") {
-		return nil, spec.Topologyf("%s is a folder: want a file", arg)
+		return nil, spec.Topologyf("topology %s is a folder; want a file", arg)
 	} else if err == nil && !fi.IsDir() {
 		b, err := ReadFile(ctx, arg, topo.MaxFile)
 		if err != nil {
@@ -39,11 +41,11 @@ func LoadTopology(ctx context.Context, arg string) (*topo.Topology, error) {
 	if err != nil {
 		switch _, there := os.Stat(arg); {
 		case there == nil:
-			return nil, spec.Topologyf("%s is a folder: want a file", arg)
+			return nil, spec.Topologyf("topology %s is a folder; want a file", arg)
 		case !errors.Is(there, fs.ErrNotExist):
 			return nil, spec.Topologyf("%w", there)
 		case strings.ContainsAny(arg, "/."):
-			return nil, spec.Topologyf("%s: no such file", arg)
+			return nil, spec.Topologyf("topology %s: no such file; want a file, or a name such as t3000", arg)
 		}
 		return nil, spec.Topologyf("%w", err)
 	}

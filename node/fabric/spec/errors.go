@@ -2,14 +2,14 @@ package spec
 
 import "fmt"
 
-// Kind says whose fault an [Error] is. A command maps the kind to an exit code.
+// Kind says what an [Error] is about. A command maps the kind to an exit code.
 type Kind uint8
 
 // The kinds of errors.
 const (
-	Usage    Kind = iota // a value that the user gave is wrong, or does not go with another value
+	Usage    Kind = iota // a value from the user is wrong, or contradicts another value
 	Topology             // the topology, or its routes, cannot be used
-	NotReady             // something did not come up, or was not done, in time
+	NotReady             // the fabric did not come up, or did not finish its work, in time
 )
 
 // Error is an error with a kind. Its text says what is wrong and what to do.
@@ -18,7 +18,7 @@ type Error struct {
 	Err  error
 }
 
-// Error is the text alone.
+// Error returns the text, without the kind.
 func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error that the text comes from.

@@ -11,15 +11,15 @@ import (
 	"ttfabric/wire"
 )
 
-// Impairment is what is done on purpose to ports from the start of a fabric.
+// Impairment is an impairment of ports that is in force from the start of a fabric.
 type Impairment struct {
-	Text   string                               // as it was written
+	Text   string                               // text of the impairment, as the user wrote it
 	Where  map[wire.FabricNodeID][]wire.Channel // ports whose frames are impaired
 	Change fault.Change
-	Seed   *uint64 // of the dice; nil: none was named
+	Seed   *uint64 // seed of the random faults; nil: the user named no seed
 }
 
-// DeclaredBy are the impairments that a topology file declares, as "LINK,KNOB=VALUE,…".
+// DeclaredBy returns the impairments that a topology file declares, in the form "LINK,KNOB=VALUE,…".
 func DeclaredBy(t *topo.Topology) (out []string) {
 	for _, c := range t.Cables {
 		if n := t.Notes[c.A]; n.Netem != "" && !c.Unused {
@@ -29,7 +29,7 @@ func DeclaredBy(t *topo.Topology) (out []string) {
 	return append(out, t.Netem...)
 }
 
-// CheckDeclared refuses an impairment that a topology declares and chips cannot do.
+// CheckDeclared returns an error of kind [Topology] if a topology declares an impairment that chips cannot do.
 func CheckDeclared(file string, t *topo.Topology) error {
 	for _, text := range DeclaredBy(t) {
 		if _, err := ParseImpairment(t, text); err != nil {
@@ -39,7 +39,8 @@ func CheckDeclared(file string, t *topo.Topology) error {
 	return nil
 }
 
-// ParseImpairment reads "LINK,KNOB=VALUE,…"; "seed=" and "direction=" are further keys.
+// ParseImpairment reads "LINK,KNOB=VALUE,…". The keys "seed" and "direction" may
+// stand among the knobs.
 func ParseImpairment(t *topo.Topology, text string) (d Impairment, err error) {
 	d.Text = text
 	bad := func(err error) (Impairment, error) {
@@ -76,7 +77,8 @@ func ParseImpairment(t *topo.Topology, text string) (d Impairment, err error) {
 	return d, nil
 }
 
-// Impairments are all that are in force from the start: of the topology's file, and of the options.
+// Impairments returns all impairments that are in force from the start: first the
+// impairments of the topology's file, then the impairments of the options.
 func (b *Behaviour) Impairments(t *topo.Topology) (out []Impairment, err error) {
 	for _, text := range slices.Concat(DeclaredBy(t), b.Netem) {
 		d, err := ParseImpairment(t, text)
@@ -88,11 +90,13 @@ func (b *Behaviour) Impairments(t *topo.Topology) (out []Impairment, err error) 
 	return out, nil
 }
 
-// Directions are the words for the direction of an impairment: from both ends
-// of a cable, or from one. End a is the end that LINK names first, or the lower end.
+// Directions are the words for the direction of an impairment: from both ends of
+// a cable, or from one end. End a is the end that LINK names first. If LINK names
+// no end first, end a is the lower end.
 var Directions = []string{"both", "a-to-b", "b-to-a"}
 
-// Ends groups the ends of links by chip: of both directions, or of one.
+// Ends returns the sending ends of links by chip, for both directions or for one
+// direction. Ends returns an error of kind [Usage] for an unknown direction.
 func Ends(links []topo.Link, direction string) (map[wire.FabricNodeID][]wire.Channel, error) {
 	out := map[wire.FabricNodeID][]wire.Channel{}
 	add := func(p wire.PortID) { out[p.Node] = append(out[p.Node], p.Channel) }

@@ -10,6 +10,7 @@ import (
 	"ttfabric/wire"
 )
 
+// TestParseDeclared reads impairments as users declare them, and names what is wrong with a bad one.
 func TestParseDeclared(t *testing.T) {
 	m := machine(t, "n300")
 	d, err := ParseImpairment(m, "M0D0:8,delay=1ms,loss-gemodel=1%,10%,70%,seed=7,direction=b-to-a,loss=1%")
@@ -42,7 +43,8 @@ func machine(t *testing.T, name string) *topo.Topology {
 	return m
 }
 
-// Over two meshes a pattern finds the cables that join them, and the ends are by the side that was written.
+// TestLinksBetweenMeshes finds the cables that join two meshes by a pattern. End a
+// of each cable is in the mesh that the pattern names first.
 func TestLinksBetweenMeshes(t *testing.T) {
 	m := machine(t, "2xt3000")
 	ls, err := m.SelectLinks([]string{"M1D*-M0D*"})

@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// Limits that several ways to start chips share.
+// Limits that hold for all chips, regardless of how the chips are started.
 const (
-	MaxSeeds  = 64    // addresses of other chips that a chip, or 'attach', can be told
-	SeedChips = 8     // chips of a fabric, by order, that others join the gossip pool through
-	MinMTU    = 576   // bytes: the least that every IPv4 host takes (RFC 791)
-	MaxMTU    = 65535 // bytes
+	MaxSeeds  = 64    // largest number of addresses of other chips that a chip, or 'attach', accepts
+	SeedChips = 8     // number of first chips of a fabric, through which the other chips join the gossip pool
+	MinMTU    = 576   // smallest MTU in bytes; every IPv4 host accepts packets of this length (RFC 791)
+	MaxMTU    = 65535 // largest MTU in bytes
 )
 
-// APIPort is the TCP port of a chip's API where each chip has an address of its own.
+// APIPort is the TCP port of a chip's API if each chip has an address of its own.
 const APIPort = "8474"
 
-// TopologyEnv is the environment variable that holds a topology file's text,
-// for containers, which share no file.
+// TopologyEnv is the environment variable that may hold the text of a topology
+// file. Containers need it, because they share no file.
 const TopologyEnv = "TTFABRIC_TOPOLOGY_TEXT"
 
-// Bytes reads an amount of memory as compose files write it: 268435456, 256m,
-// 1gb. The amount is 0 for anything else.
+// Bytes reads an amount of memory in the notation of compose files, such as 268435456,
+// 256m or 1gb. Bytes returns 0 for any other text.
 func Bytes(s string) uint64 {
 	s = strings.TrimSuffix(strings.ToLower(s), "b")
 	shift := 0
@@ -41,8 +41,9 @@ func Bytes(s string) uint64 {
 	return n << shift
 }
 
-// View is what a chip says of its fabric, at GET /v1/fabric, to a program that has no run folder.
+// View describes a fabric to a program that has no run folder. Each chip returns its
+// View at GET /v1/fabric.
 type View struct {
 	Mesh     Spec   `json:"mesh"`
-	Topology string `json:"topology"` // rendered
+	Topology string `json:"topology"` // text of a topology file
 }

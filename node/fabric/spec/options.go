@@ -10,76 +10,79 @@ import (
 	"ttfabric/router/topo"
 )
 
-// Option is one thing that people choose of a fabric: a flag of commands, an
-// environment variable, an argument of a chip's process.
+// Option is one value that people choose for a fabric. An Option is a flag of commands,
+// an environment variable, and an argument of a chip's process.
 type Option struct {
-	Name  string   // of the flag
+	Name  string   // name of the flag, without dashes
 	Usage string   // one line for --help
-	Words []string // the values, where there are few; nil: any
-	// Value points to the option's field: *string, *int, *bool, *time.Duration or *[]string.
+	Words []string // the possible values of an option with few values; nil: any value
+	// Value returns a pointer to the option's field: *string, *int, *bool, *time.Duration or *[]string.
 	Value func(*Spec) any
-	// Container says that a chip's process in a container is told the option as it stands.
+	// Container says that the option is passed unchanged to a chip's process in a container.
 	Container bool
-	// Running says what changes the option of a fabric that runs; "": nothing
-	// does, and a command that names another value than the fabric has is refused.
+	// Running is advice for a user who names the option for a running fabric. If
+	// Running is "", no command can change the option of a running fabric. A
+	// command then refuses only a value other than the fabric's.
 	Running string
-	// Unknown says that a fabric of containers, or on other machines, does not tell the option.
+	// Unknown says that the value cannot be learned from a fabric of containers or
+	// from chips on other machines. Such a fabric accepts any value.
 	Unknown bool
 }
 
 // Options are all options of a fabric, in the order of --help's groups.
 var Options = []Option{
 	{Name: "profile", Words: []string{"lan", "crowded", "paced"}, Value: func(s *Spec) any { return &s.Profile }, Container: true,
-		Usage: "link times: lan, crowded, paced (default: paced over QUIC, crowded where 'up' starts more chips than there are cores)"},
+		Usage: "profile of link timers: lan, crowded or paced (default: paced over QUIC; crowded if 'up' starts more chips than the machine has cores; else lan)"},
 	{Name: "slots", Words: slotNames(), Value: func(s *Spec) any { return &s.Slots }, Container: true,
-		Usage: "channel sizes: " + strings.Join(slotNames(), ", ") + "; spec is the specification's, fast is for long windows"},
+		Usage: "sizes of the router's channels: " + strings.Join(slotNames(), ", ") + "; spec has the sizes of the specification, fast has larger sizes for long windows"},
 	{Name: "order", Words: []string{"xy", "yx", "none"}, Value: func(s *Spec) any { return &s.Order }, Container: true,
-		Usage: "route order: xy (specification), yx (tt-metal), none (every turn to the right, which can deadlock)"},
+		Usage: "order in which routes cross the dimensions: xy (specification), yx (tt-metal), none (every turn to the right, which can deadlock)"},
 	{Name: "ring", Words: []string{"dateline", "bubble", "none"}, Value: func(s *Spec) any { return &s.Ring }, Container: true,
-		Usage: "what keeps rings and tori free of deadlock: dateline (specification), bubble (tt-metal), none"},
+		Usage: "method that keeps rings and tori free of deadlock: dateline (specification), bubble (tt-metal), none"},
 	{Name: "engine", Words: engineNames(), Value: func(s *Spec) any { return &s.Engine }, Container: true,
 		Usage: "routing engine: " + engineHelp()},
 	{Name: "fabric", Words: []string{"1d", "2d"}, Value: func(s *Spec) any { return &s.Fabric }, Container: true,
-		Usage: "2d, or 1d: rows and columns are lines, or rings, of their own"},
+		Usage: "2d: packets turn between rows and columns; 1d: each row and column is a line or ring of its own"},
 	{Name: "stuck", Words: []string{"notify", "drop", "drain", "none"}, Value: func(s *Spec) any { return &s.Stuck }, Container: true,
-		Usage: "what happens to packets that cannot move, one or more: notify (an event), drop (give up the first), drain (what waits behind it in its channel); or none (counted only)"},
+		Usage: "what a chip does about packets that cannot move, one or more words: notify (report an event), drop (give up the first packet), drain (give up the packets behind it in its channel); or none (only count)"},
 	{Name: "stuck-after", Value: func(s *Spec) any { return (*time.Duration)(&s.StuckAfter) }, Container: true, Unknown: true,
-		Usage: "when they count as such; 0: never"},
+		Usage: "a packet counts as stuck (see --stuck) when it has not moved for this time; 0: never"},
 	{Name: "ttl", Value: func(s *Spec) any { return &s.TTL }, Container: true, Unknown: true,
-		Usage: "hops after which a packet is dropped; 0: those of the longest route"},
+		Usage: "number of hops after which a packet is dropped; 0: the hops of the longest route"},
 	{Name: "archive-limit", Value: func(s *Spec) any { return &s.ArchiveMiB }, Container: true, Running: "'ttfabric down' stops the fabric",
-		Usage: "MiB on disk that the events of one chip may take; the oldest go first (default 2)"},
+		Usage: "disk space in MiB for the archived events of one chip; the chip removes the oldest events first (default 2)"},
 	{Name: "offload", Words: []string{"on", "off", "plain"}, Value: func(s *Spec) any { return &s.Offload }, Container: true,
-		Usage: "on: hand the kernel up to 64 datagrams as one super-packet (UDP GSO, GRO); off: each for itself, so that what the network does, it does to each; slower; plain: with a system call for each, too"},
+		Usage: "on: hand the kernel up to 64 datagrams as one super-packet (UDP GSO, GRO); off: hand over single datagrams, so that the network treats each by itself, which is slower; plain: also use one system call per datagram"},
 	{Name: "local-first", Value: func(s *Spec) any { return &s.LocalFirst }, Container: true, Unknown: true,
-		Usage: "serve a chip's own packets before those that pass through, instead of in turn"},
+		Usage: "let a chip serve its own packets before packets that pass through, instead of in turn"},
 	{Name: "allow-deadlock", Value: func(s *Spec) any { return &s.AllowDeadlock }, Container: true, Unknown: true,
-		Usage: "take routes that can deadlock, to see it happen"},
+		Usage: "accept routes that can deadlock, for example to watch a deadlock"},
 	{Name: "netem", Value: func(s *Spec) any { return &s.Netem }, Container: true, Running: "'ttfabric netem set' impairs its cables",
-		Usage: "impair cables from the start, as LINK,delay=1ms,loss=1%; keys are the flags of 'netem set'; may be repeated"},
+		Usage: "impair cables from the start, as LINK,delay=1ms,loss=1%; the keys are the flags of 'netem set'; the flag may be repeated"},
 	{Name: "port-base", Value: func(s *Spec) any { return &s.PortBase }, Unknown: true,
-		Usage: "UDP port of the first chip's channel 0; each chip takes 16 in a row; 0: any free ports"},
+		Usage: "UDP port of the first chip's channel 0; each chip takes 16 consecutive ports; 0: any free ports"},
 	{Name: "transport", Words: topo.Transports, Value: func(s *Spec) any { return &s.Transport }, Running: keepsLinks,
-		Usage: "what carries the links: udp, quic (in QUIC datagrams) (default: as the topology's file says, else udp)"},
+		Usage: "what carries the links: udp, or quic (QUIC datagrams) (default: the value in the topology file, else udp)"},
 	{Name: "auth", Words: topo.Auths, Value: func(s *Spec) any { return &s.Auth }, Running: keepsLinks,
-		Usage: "how chips know each other: none, psk (sealed UDP), mtls (certificates, with quic) (default: as the topology's file says, else none with udp, mtls with quic)"},
+		Usage: "how chips authenticate each other: none, psk (UDP sealed with a shared key), mtls (certificates, with quic) (default: the value in the topology file, else none with udp, mtls with quic)"},
 	{Name: "psk-file", Value: func(s *Spec) any { return &s.PSKFile }, Running: keepsLinks,
-		Usage: "file with the pre-shared key, as 'gossip keygen' writes it ('up' makes one without)"},
+		Usage: "file with the pre-shared key of --auth psk, which 'gossip keygen' writes (default: 'up' makes a new key)"},
 	{Name: "pki", Value: func(s *Spec) any { return &s.PKI }, Running: keepsLinks,
-		Usage: "folder with the certificates, as 'pki make' writes it ('up' makes them without)"},
+		Usage: "folder with the chips' certificates, which 'pki make' writes (default: 'up' makes new certificates)"},
 	{Name: "keylog", Value: func(s *Spec) any { return &s.KeyLog }, Running: keepsLinks,
-		Usage: "folder in which each chip writes the secrets of its QUIC connections, for Wireshark: who has them can read all"},
+		Usage: "folder in which each chip logs the secrets of its QUIC connections, for Wireshark; whoever has the secrets can decrypt the packets"},
 	{Name: "archive", Value: func(s *Spec) any { return &s.Archive }, Running: "'ttfabric down' stops the fabric",
-		Usage: "folder to archive the events in, below the fabric's name; 'down' leaves it (default: in the run folder, which 'down' removes)"},
-	{Name: "record", Value: func(s *Spec) any { return &s.Record }, Running: "a recording begins with the chip; 'ttfabric chip restart CHIP --record DIR' restarts one",
-		Usage: "folder: record every call into each chip, one file per life of a chip, for 'ttfabric replay'"},
-	{Name: "record-limit", Value: func(s *Spec) any { return &s.RecordMiB }, Running: "a recording begins with the chip",
-		Usage: "MiB of one file at which recording stops"},
+		Usage: "archive the events in this folder, in a subfolder with the fabric's name, which 'down' keeps (default: in the run folder, which 'down' removes)"},
+	{Name: "record", Value: func(s *Spec) any { return &s.Record }, Running: "a recording begins when a chip starts; 'ttfabric chip restart CHIP --record DIR' restarts a chip",
+		Usage: "record every call into each chip to this folder, one file per start of a chip, for 'ttfabric replay'"},
+	{Name: "record-limit", Value: func(s *Spec) any { return &s.RecordMiB }, Running: "a recording begins when a chip starts; 'ttfabric chip restart CHIP --record DIR --record-limit MiB' restarts a chip",
+		Usage: "size of a recording in MiB at which the recording ends"},
 }
 
-const keepsLinks = "it keeps what carries its links; 'ttfabric down' stops it"
+const keepsLinks = "a running fabric keeps the transport and keys of its links; 'ttfabric down' stops the fabric"
 
-// RoutingOptions, RecordOptions and LinkOptions are the names of options that some commands take alone.
+// RoutingOptions and RecordOptions are groups of options, by name. Some commands
+// take only one of these groups.
 var (
 	RoutingOptions = []string{"order", "ring", "engine", "fabric", "allow-deadlock"}
 	RecordOptions  = []string{"record", "record-limit"}
@@ -100,7 +103,8 @@ func engineHelp() string {
 	return strings.Join(engines, ", ")
 }
 
-// OptionByName returns the option of that name, and panics where there is none.
+// OptionByName returns the option with the given name. OptionByName panics if there is
+// no such option.
 func OptionByName(name string) *Option {
 	i := slices.IndexFunc(Options, func(o Option) bool { return o.Name == name })
 	if i < 0 {
@@ -109,7 +113,7 @@ func OptionByName(name string) *Option {
 	return &Options[i]
 }
 
-// Text is the option's value as a command line has it.
+// Text returns the option's value in s, in the form of a command line.
 func (o *Option) Text(s *Spec) string {
 	switch v := o.Value(s).(type) {
 	case *string:
@@ -127,8 +131,9 @@ func (o *Option) Text(s *Spec) string {
 	}
 }
 
-// Arguments are the options that a chip's process in a container is told: the
-// profile, and those that differ from the default.
+// Arguments returns the command-line arguments that pass options to a chip's
+// process in a container: every option with [Option.Container] whose value
+// differs from the default.
 func (s *Spec) Arguments() (out []string) {
 	usual := Default()
 	for i := range Options {
@@ -154,8 +159,8 @@ func (s *Spec) Arguments() (out []string) {
 	return out
 }
 
-// RefuseRunning refuses an option that a command names for a fabric that runs
-// already, where the fabric cannot follow. s is the spec of the running fabric,
+// RefuseRunning returns an error of kind [Usage] if a command names an option
+// that a running fabric cannot change. s is the spec of the running fabric, and
 // want has the value that the command names.
 func (o *Option) RefuseRunning(s, want *Spec) error {
 	if o.Running != "" {
@@ -165,5 +170,5 @@ func (o *Option) RefuseRunning(s, want *Spec) error {
 	if has == "" || has == asked || o.Unknown && s.Runtime != "" {
 		return nil
 	}
-	return Usagef("--%s %s: fabric %q runs already, with %s; 'ttfabric down --name %s' stops it, or choose another --name", o.Name, asked, s.Name, has, s.Name)
+	return Usagef("--%s %s: fabric %q runs already, with --%s %s; 'ttfabric down --name %s' stops that fabric, or choose another --name", o.Name, asked, s.Name, o.Name, has, s.Name)
 }

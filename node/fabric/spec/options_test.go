@@ -185,7 +185,7 @@ func TestRefuseRunning(t *testing.T) {
 			t.Errorf("--%s as the fabric has it: %v", o.Name, err)
 		}
 		refused(o.RefuseRunning(&running, &other), "--"+o.Name+" "+o.Text(&other)+":")
-		refused(o.RefuseRunning(&running, &other), "with "+o.Text(&running)+";")
+		refused(o.RefuseRunning(&running, &other), "with --"+o.Name+" "+o.Text(&running)+";")
 		for _, runtime := range []string{Docker, Elsewhere} {
 			found := running
 			found.Runtime = runtime

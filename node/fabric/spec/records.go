@@ -6,15 +6,16 @@ import (
 	"path/filepath"
 )
 
-// Limits of what chips write down, in MiB.
+// Sizes of recordings and archives, in MiB.
 const (
-	DefaultRecordMiB = 256     // of one recording
-	MaxRecordMiB     = 1 << 20 // of one recording, at most
-	MaxArchiveMiB    = 1 << 20 // of one chip's part of the archive, at most
+	DefaultRecordMiB = 256     // default limit of one recording
+	MaxRecordMiB     = 1 << 20 // largest limit of one recording
+	MaxArchiveMiB    = 1 << 20 // largest limit of one chip's part of the archive
 )
 
-// CheckRecording refuses a limit that cannot be, and makes the name of the
-// recordings' folder absolute: the processes of the chips may run elsewhere.
+// CheckRecording returns an error of kind [Usage] for a limit that is out of range.
+// CheckRecording makes the name of the recordings' folder absolute, because the chips'
+// processes may have another working folder.
 func (r *Records) CheckRecording() (err error) {
 	if r.RecordMiB < 1 || r.RecordMiB > MaxRecordMiB {
 		return Usagef("--record-limit %d: want 1 to %d MiB", r.RecordMiB, MaxRecordMiB)
@@ -25,7 +26,8 @@ func (r *Records) CheckRecording() (err error) {
 	return err
 }
 
-// RecordArguments are the options of a chip's process that say where it is recorded.
+// RecordArguments returns the command-line arguments that let a chip's process record
+// its calls. RecordArguments returns nil if Record is empty.
 func (r *Records) RecordArguments() []string {
 	if r.Record == "" {
 		return nil
@@ -50,7 +52,7 @@ func (s *Spec) places() error {
 	}
 	if s.KeyLog != "" {
 		if fi, err := os.Stat(s.KeyLog); err != nil || !fi.IsDir() {
-			return Usagef("--keylog %s: want a folder that is there", s.KeyLog)
+			return Usagef("--keylog %s: want an existing folder", s.KeyLog)
 		}
 	}
 	if s.ArchiveMiB < 0 || s.ArchiveMiB > MaxArchiveMiB {
@@ -64,7 +66,7 @@ func (s *Spec) places() error {
 		err = os.MkdirAll(path, 0o700)
 	}
 	if err != nil {
-		return Usagef("--archive %q: %w", s.Archive, err)
+		return Usagef("--archive %q: cannot make the folder: %w", s.Archive, err)
 	}
 	s.Archive = path
 	return nil

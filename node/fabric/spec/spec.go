@@ -1,5 +1,5 @@
-// Package spec says what a fabric is: one value, [Spec], with all that people
-// may choose, its defaults in one place, and one table of options.
+// Package spec describes a fabric in one value, [Spec]. The package holds everything
+// that people may choose, the defaults, and a table of the options.
 //
 // Flags of commands, the run folder, compose and stack files, scenarios and the
 // API all read and write a [Spec]. A new option is a field of Spec, a row in
@@ -24,14 +24,14 @@ import (
 	"ttfabric/wire"
 )
 
-// What [Place.Runtime] may be.
+// Values of [Place.Runtime].
 const (
 	Process   = "process"   // chips are processes of this machine; in files also ""
 	Docker    = "docker"    // chips are containers of an engine that the docker command reaches
 	Elsewhere = "elsewhere" // chips run on other machines, and this machine attached to them
 )
 
-// What [Security.Transport] and [Security.Auth] may be.
+// Values of [Security.Transport] and [Security.Auth].
 const (
 	UDP  = "udp"
 	QUIC = "quic"
@@ -40,14 +40,15 @@ const (
 	MTLS = "mtls" // QUIC with a certificate for each chip
 )
 
-// Spec says what a fabric is and how its chips behave: all alike, wherever they
-// run. The JSON form is in the file mesh.json of a run folder and in GET /v1/fabric.
+// Spec says what a fabric is and how its chips behave. A Spec applies to all chips of
+// the fabric, on all machines. The file mesh.json of a run folder and GET /v1/fabric
+// hold the JSON form of a Spec.
 type Spec struct {
-	Name    string    `json:"name"`    // of the fabric; see [CheckName]
+	Name    string    `json:"name"`    // name of the fabric; see [CheckName]
 	Source  string    `json:"source"`  // name of the topology
 	Created time.Time `json:"created"` // when the fabric was started
 	ID      string    `json:"id"`      // label of the gossip pools, random for each start
-	Checked uint32    `json:"checked"` // hash of the routes that were proved, or accepted with AllowDeadlock
+	Checked uint32    `json:"checked"` // hash of the routes, which were proved free of deadlock, or accepted because of AllowDeadlock
 
 	Routing
 	Behaviour
@@ -62,46 +63,47 @@ type Routing struct {
 	Ring          string `json:"ring"`                     // dateline, bubble or none
 	Engine        string `json:"engine"`                   // a name of route.Engines
 	Fabric        string `json:"fabric"`                   // 1d or 2d
-	AllowDeadlock bool   `json:"allow_deadlock,omitempty"` // take routes that the proof refuses
+	AllowDeadlock bool   `json:"allow_deadlock,omitempty"` // accept routes that can deadlock
 }
 
 // Behaviour says how each chip behaves.
 type Behaviour struct {
-	Profile    string       `json:"profile"` // times of the links: lan, crowded or paced; "": see [Spec.Settle]
+	Profile    string       `json:"profile"` // timers of the links: lan, crowded or paced; "": [New] chooses
 	Slots      string       `json:"slots"`   // sizes of the router's channels: a name of router.SlotProfiles
 	Stuck      string       `json:"stuck"`   // what happens to packets that cannot move; see router.ParseTimeout
 	StuckAfter Milliseconds `json:"stuck_after_milliseconds"`
-	LocalFirst bool         `json:"local_first"`       // serve a chip's own packets before packets that pass through
-	TTL        int          `json:"ttl"`               // hops of a new packet; 0: those of the longest route
+	LocalFirst bool         `json:"local_first"`       // a chip serves its own packets before packets that pass through
+	TTL        int          `json:"ttl"`               // hops of a new packet; 0: the hops of the longest route
 	PortBase   int          `json:"port_base"`         // first UDP port; 0: any free ports
 	Netem      []string     `json:"netem,omitempty"`   // impairments from the start, as LINK,KNOB=VALUE,…
-	Offload    string       `json:"offload,omitempty"` // kernel's super-packets: on, off or plain; "": on
+	Offload    string       `json:"offload,omitempty"` // the kernel's super-packets: on, off or plain; "": on
 }
 
-// Security says what carries the links, and how chips know each other.
+// Security says what carries the links, and how chips authenticate each other.
 type Security struct {
-	Transport  string `json:"transport"`             // udp or quic; "": see [Spec.Settle]
-	Auth       string `json:"auth"`                  // none, psk or mtls; "": see [Spec.Settle]
+	Transport  string `json:"transport"`             // udp or quic; "": see [Security.Settle]
+	Auth       string `json:"auth"`                  // none, psk or mtls; "": see [Security.Settle]
 	PSKFile    string `json:"-"`                     // file with the pre-shared key that the user names
 	PKI        string `json:"pki,omitempty"`         // folder of the certificates; "": in the run folder
 	KeyLog     string `json:"keylog,omitempty"`      // folder for secrets of QUIC connections; "": chips log none
 	Keyed      bool   `json:"encrypted_gossip"`      // gossip is encrypted
 	GossipKeys string `json:"gossip_keys,omitempty"` // file with the gossip keys; "": in the run folder
 
-	said string // where Transport and Auth come from, for messages; "" before [Spec.Settle]
+	said string // source of Transport and Auth, for messages; "" before [Security.Settle]
 }
 
-// Records says what chips write down, and where.
+// Records says which records chips write, and where.
 type Records struct {
 	Archive    string `json:"archive,omitempty"`                // folder of the event archive; "": in the run folder
-	ArchiveMiB int    `json:"archive_limit_mib,omitempty"`      // limit of one chip's part; 0: the default
+	ArchiveMiB int    `json:"archive_limit_mib,omitempty"`      // limit of one chip's part of the archive; 0: the default
 	Record     string `json:"record,omitempty"`                 // folder for recordings of all calls into chips; "": none
 	RecordMiB  int    `json:"record_limit_mebibytes,omitempty"` // limit of one recording
-	// RecordOnce are folders for recordings of single starts of containers, which have another folder than Record.
+	// RecordOnce lists further folders for recordings. 'chip restart --record' names
+	// such a folder for one start of a container.
 	RecordOnce []string `json:"record_once,omitempty"`
 }
 
-// Place says on what the chips run.
+// Place says where the chips run: as processes, as containers, or on other machines.
 type Place struct {
 	Runtime  string   `json:"runtime,omitempty"`  // Process, Docker or Elsewhere
 	Project  string   `json:"project,omitempty"`  // compose project of the containers
@@ -127,7 +129,7 @@ func (m *Milliseconds) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Default is what a fabric is where its user says nothing.
+// Default returns the spec of a fabric without any user's choice.
 func Default() Spec {
 	return Spec{
 		Routing:   Routing{Order: "xy", Ring: "dateline", Engine: route.Engines[0].Name, Fabric: "2d"},
@@ -138,16 +140,17 @@ func Default() Spec {
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// CheckName refuses a fabric's name that is no file name, label and host name at once.
+// CheckName returns an error of kind [Usage] if a fabric's name cannot serve as
+// file name, label and host name.
 func CheckName(name string) error {
 	if !validName.MatchString(name) {
-		return Usagef("fabric name %q: want letters, digits, '-', '_' and '.', at most 64", name)
+		return Usagef("fabric name %q: want at most 64 letters, digits, '-', '_' and '.', with a letter or digit first", name)
 	}
 	return nil
 }
 
-// Settle completes transport and auth: an option goes before the topology's
-// file, and the file before the default. A second call changes nothing.
+// Settle completes Transport and Auth. An option has precedence over the topology's
+// file, and the file has precedence over the default. A second call changes nothing.
 func (s *Security) Settle(t *topo.Topology) {
 	if s.said != "" {
 		return
@@ -167,7 +170,8 @@ func (s *Security) Settle(t *topo.Topology) {
 	s.said = cmp.Or(strings.Join(said, " and "), "the default")
 }
 
-// Check refuses values that do not go together. Settle comes first.
+// Check returns an error of kind [Usage] if the values contradict each other.
+// Call [Security.Settle] before.
 func (s *Security) Check() error {
 	switch {
 	case !slices.Contains(topo.Transports, s.Transport):
@@ -175,22 +179,23 @@ func (s *Security) Check() error {
 	case !slices.Contains(topo.Auths, s.Auth):
 		return Usagef("--auth %q: want none, psk or mtls", s.Auth)
 	case s.Transport == QUIC && s.Auth != MTLS:
-		return Usagef("%s: QUIC checks certificates; --auth mtls goes with it, or take --transport udp", s.said)
+		return Usagef("%s: QUIC needs certificates; choose --auth mtls, or --transport udp", s.said)
 	case s.Transport == UDP && s.Auth == MTLS:
-		return Usagef("%s: certificates are shown over --transport quic; UDP has --auth psk", s.said)
+		return Usagef("%s: UDP carries no certificates; choose --transport quic, or --auth psk", s.said)
 	case s.PSKFile != "" && s.Auth != PSK:
-		return Usagef("--psk-file: nothing is sealed with it; add --auth psk")
+		return Usagef("--psk-file %s: only --auth psk uses a key; add --auth psk, or leave out --psk-file", s.PSKFile)
 	case s.PKI != "" && s.Auth != MTLS:
-		return Usagef("--pki: no certificate is shown; add --transport quic")
+		return Usagef("--pki %s: only QUIC uses certificates; add --transport quic, or leave out --pki", s.PKI)
 	case s.KeyLog != "" && s.Transport != QUIC:
-		return Usagef("--keylog: only QUIC has secrets to log; captures of sealed UDP are taken inside the seal")
+		return Usagef("--keylog %s: only QUIC has secrets to log; add --transport quic, or leave out --keylog, as captures of sealed UDP are readable without secrets", s.KeyLog)
 	}
 	return nil
 }
 
-// New settles what a fabric of that name and topology is started with: it
-// completes what want leaves open, checks every value, makes the names of folders
-// absolute, and proves the routes free of deadlock. ID is left to the caller.
+// New returns the complete spec of a fabric with the given name and topology. New
+// completes values that the parameter "want" leaves open, checks every value, makes the
+// names of folders absolute, and proves the routes free of deadlock. The caller sets
+// ID.
 func New(name string, t *topo.Topology, want Spec) (Spec, error) {
 	s := want
 	s.Settle(t)
@@ -216,7 +221,7 @@ func New(name string, t *topo.Topology, want Spec) (Spec, error) {
 	return s, err
 }
 
-// checkValues refuses a value that no chip takes.
+// checkValues returns an error for a value that no chip accepts.
 func (s *Spec) checkValues() error {
 	if _, err := s.LinkProfile(); err != nil {
 		return err
@@ -239,7 +244,7 @@ func (s *Spec) checkValues() error {
 	return nil
 }
 
-// LinkProfile is the profile of link times that the spec names.
+// LinkProfile returns the profile of link timers that the spec names.
 func (b *Behaviour) LinkProfile() (ttlink.Profile, error) {
 	for _, p := range []ttlink.Profile{ttlink.ProfileLAN, ttlink.ProfileCrowded, ttlink.ProfilePaced} {
 		if p.Name == b.Profile {
@@ -249,7 +254,7 @@ func (b *Behaviour) LinkProfile() (ttlink.Profile, error) {
 	return ttlink.Profile{}, Usagef("--profile %q: want lan, crowded or paced", b.Profile)
 }
 
-// SlotProfile is the profile of channel sizes that the spec names.
+// SlotProfile returns the profile of channel sizes that the spec names.
 func (b *Behaviour) SlotProfile() (router.SlotProfile, error) {
 	for _, p := range router.SlotProfiles {
 		if p.Name == b.Slots {
@@ -266,8 +271,9 @@ func slotNames() (names []string) {
 	return names
 }
 
-// OffloadModes says whether chips use the kernel's super-packets, and several
-// messages per system call. "" is the value of a run folder of an older version.
+// OffloadModes returns whether chips use the kernel's super-packets (super), and
+// several messages per system call (batch). An empty Offload means "on"; run folders of
+// older versions have an empty Offload.
 func (b *Behaviour) OffloadModes() (super, batch transport.Mode, err error) {
 	switch b.Offload {
 	case "on", "":
@@ -280,7 +286,7 @@ func (b *Behaviour) OffloadModes() (super, batch transport.Mode, err error) {
 	return 0, 0, Usagef("--offload %q: want on, off or plain", b.Offload)
 }
 
-// Timeout is what happens to packets that cannot move (Spec §7.3).
+// Timeout returns what a chip does about packets that cannot move, and after what time (Spec §7.3).
 func (b *Behaviour) Timeout() (router.Timeout, error) {
 	t, err := router.ParseTimeout(b.Stuck)
 	if err != nil {
@@ -292,7 +298,7 @@ func (b *Behaviour) Timeout() (router.Timeout, error) {
 	return t, nil
 }
 
-// Route is the configuration of the routing engine. The error names the bad option.
+// Route returns the configuration of the routing engine. The error names the bad option.
 func (r *Routing) Route() (route.Config, error) {
 	cfg := route.Config{Engine: r.Engine}
 	var err error
@@ -312,8 +318,9 @@ func (r *Routing) Route() (route.Config, error) {
 	return cfg, nil
 }
 
-// Prove plans the routes of a machine, proves them free of deadlock, and
-// returns their hash. With AllowDeadlock it proves nothing.
+// Prove plans the routes of a topology, proves them free of deadlock, and returns
+// their hash. With AllowDeadlock it plans the routes without a proof. The error
+// has kind [Topology] if the routes can deadlock.
 func (r *Routing) Prove(t *topo.Topology) (uint32, error) {
 	cfg, err := r.Route()
 	if err != nil {
@@ -327,12 +334,12 @@ func (r *Routing) Prove(t *topo.Topology) (uint32, error) {
 		return p.Hash(), nil
 	}
 	if v := p.Check(p.Multicasts()); !v.Sound() {
-		return 0, Topologyf("the routes of %s are refused, as they %s; take them anyway with --allow-deadlock", t.Name, &v)
+		return 0, Topologyf("the routes of %s are refused, because they %s; --allow-deadlock accepts them all the same", t.Name, &v)
 	}
 	return p.Hash(), nil
 }
 
-// Plan is how the fabric is routed while nothing is out of service.
+// Plan returns the routes of a topology while no cable is out of service.
 func (r *Routing) Plan(t *topo.Topology) (*route.Plan, error) {
 	cfg, err := r.Route()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"ttfabric/wire"
 )
 
-// do carries out an action.
+// do carries out the action a.
 func (g *stage) do(ctx context.Context, a *scenario.Action) error {
 	if len(a.Links) > 0 {
 		return g.doLinks(ctx, a)
@@ -26,8 +26,8 @@ func (g *stage) do(ctx context.Context, a *scenario.Action) error {
 	return nil
 }
 
-// doLinks carries out an action on links. The ends of chips that do not run are
-// left as they are: such chips are part of the plan.
+// doLinks carries out an action on links. It leaves out ends at chips that do not
+// run, because the scenario may have ended these chips.
 func (g *stage) doLinks(ctx context.Context, a *scenario.Action) (err error) {
 	for _, l := range a.Links {
 		if !slices.Contains(g.links, l) {
@@ -50,8 +50,8 @@ func (g *stage) doLinks(ctx context.Context, a *scenario.Action) (err error) {
 	return err
 }
 
-// doChip carries out an action on one chip. The handle of the fabric tells the
-// other chips of faults in the chip's process.
+// doChip carries out an action on one chip. If the action is a fault of the chip's
+// process, package fabric lets another chip report the fault.
 func (g *stage) doChip(ctx context.Context, a *scenario.Action, n wire.FabricNodeID) error {
 	switch a.Verb {
 	case scenario.ChipKill:
@@ -74,7 +74,7 @@ func (g *stage) doChip(ctx context.Context, a *scenario.Action, n wire.FabricNod
 	return nil
 }
 
-// resume lets a paused chip go on.
+// resume lets a paused chip run again.
 func (g *stage) resume(ctx context.Context, n wire.FabricNodeID) error {
 	if err := g.f.ResumeChip(ctx, n); err != nil {
 		return err
@@ -109,14 +109,14 @@ func (g *stage) doGossip(ctx context.Context, a *scenario.Action, n wire.FabricN
 	return cl.SetGossip(ctx, b)
 }
 
-// forget takes a chip off the stage that is about to end.
+// forget removes a chip from the stage before the chip ends.
 func (g *stage) forget(n wire.FabricNodeID) {
 	g.chips.Drop(n)
 	delete(g.paused, n)
 	delete(g.views, n)
 }
 
-// meet puts a chip that was started on the stage.
+// meet adds a newly started chip to the stage.
 func (g *stage) meet(ctx context.Context, n wire.FabricNodeID) error {
 	cl, err := g.f.Client(n)
 	if err == nil {
@@ -126,10 +126,10 @@ func (g *stage) meet(ctx context.Context, n wire.FabricNodeID) error {
 	return err
 }
 
-// putBack takes back all that the scenario did to the fabric: paused chips go on,
-// chips that ran before and do not now are started, cables are put back, and
-// impairments of the scenario's links and of gossip are taken away. A chip that was
-// started anew has lost what the chip held in memory.
+// putBack ends all faults that the scenario set. It resumes paused chips, and starts
+// chips that ran at the beginning and have ended. It puts cables back, and ends the
+// impairments of the scenario's links and of gossip. A restarted chip has lost the
+// content of its memory.
 func (g *stage) putBack(ctx context.Context) error {
 	var errs []error
 	for _, n := range g.t.Nodes() {

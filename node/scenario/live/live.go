@@ -1,9 +1,9 @@
-// Package live runs scenarios on a fabric of real chips, in real time. It is one
-// of the two drivers of scenario.Run; the other driver is the simulator, package sim.
+// Package live runs scenarios on a fabric of real chips, in real time. Package live is
+// one of the two drivers of scenario.Run. The other driver is the simulator, package sim.
 //
 //	rep, err := live.Run(ctx, live.Config{Scenario: s, Topology: t, Seed: 7})
 //
-// The fabric is one that [Run] makes and removes, or a fabric that runs already.
+// The fabric is a new fabric, which [Run] makes and removes, or a fabric that runs already.
 // The package prints nothing.
 package live
 
@@ -22,40 +22,44 @@ import (
 	"ttfabric/router/topo"
 )
 
-// noClockJump is why a step that moves a clock is skipped.
-const noClockJump = "skipped (simulator only): no process can move the clock of another one without privilege"
+// noClockJump is the reason for skipping a step that moves a clock.
+const noClockJump = "skipped (simulator only): no process can move the clock of another process without privilege"
 
-// Driver says what a fabric of real chips cannot do of a scenario.
+// Driver describes this package as a driver: it names the steps of a scenario that a
+// fabric of real chips cannot carry out.
 var Driver = scenario.Driver{Name: "live", Verbs: map[scenario.Verb]string{scenario.ClockJump: noClockJump}}
 
-// DefaultTimeout is [Config.Timeout] where none is given.
+// DefaultTimeout replaces the value 0 of [Config.Timeout].
 const DefaultTimeout = time.Minute
 
-// Config is a scenario to be run, and where.
+// Config holds a scenario to run, and the fabric on which the scenario runs.
 type Config struct {
 	Scenario *scenario.Scenario
-	Seed     uint64 // of all choices of the scenario
+	Seed     uint64 // seed of all choices of the scenario
 
-	// Fabric runs already, and Run puts back what the scenario did to the fabric.
-	// nil: Run makes a fabric of its own, as the scenario wants the fabric, and removes the fabric afterwards.
+	// Fabric is a running fabric. After the run, Run ends all faults that the scenario set.
+	// If Fabric is nil, Run makes a new fabric with the options of the scenario, and
+	// removes this fabric afterwards.
 	Fabric *fabric.Fabric
 
-	// Of a fabric of Run's own: its topology, its name, and how long the fabric may
-	// take until all links are up.
+	// Topology, Name and Timeout are for a new fabric. Timeout is the longest time
+	// until all links of the new fabric are up.
 	Topology *topo.Topology
-	Name     string        // "": scenario- and the number of this process
-	Timeout  time.Duration // 0: [DefaultTimeout]
+	Name     string        // name of the new fabric; "": "scenario-" and the number of this process
+	Timeout  time.Duration // longest time until all links are up; 0: [DefaultTimeout]
 
-	// Starting, if not nil, is told how many links are up, of how many, while a fabric of Run's own starts.
+	// Starting may be nil. While a new fabric starts, Run calls Starting with the number
+	// of links that are up and the number of all links.
 	Starting func(links, of int)
-	// Playing, if not nil, is told how many actions of the timeline are done, of how
-	// many, and how much of the timeline's length has passed.
+	// Playing may be nil. While the timeline runs, Run calls Playing with the number of
+	// actions that are done, the number of all actions, the time since the timeline
+	// began and the timeline's length.
 	Playing func(done, of int, at, length time.Duration)
 }
 
-// Run runs a scenario to its end and judges its assertions. The error is that of
-// a scenario that could not begin, that of ctx where ctx ended the run, or that of
-// putting the fabric back. What goes wrong in the run is in the report.
+// Run runs a scenario to its end and judges the scenario's assertions. Run returns an
+// error if the scenario could not begin, if ctx ended the run, or if Run could not end
+// the faults afterwards. The report holds errors during the run.
 func Run(ctx context.Context, c Config) (rep scenario.Report, err error) {
 	t := c.Topology
 	if c.Fabric != nil {
@@ -97,8 +101,8 @@ func Run(ctx context.Context, c Config) (rep scenario.Report, err error) {
 	return run.Report(g.now()), nil
 }
 
-// start makes a fabric as the scenario wants it, and waits until all links are up.
-// Where that fails, nothing is left of the fabric.
+// start makes a fabric with the options of the scenario, and waits until all links
+// are up. If start fails, start removes the fabric.
 func (c *Config) start(ctx context.Context) (*fabric.Fabric, error) {
 	up, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, DefaultTimeout))
 	defer cancel()
@@ -123,7 +127,8 @@ func (c *Config) start(ctx context.Context) (*fabric.Fabric, error) {
 	return f, nil
 }
 
-// Spec is the fabric that a scenario wants: the default, but for what the scenario names.
+// Spec returns the spec of the fabric for a scenario: the default spec with the
+// options that the scenario names.
 func Spec(w *scenario.Fabric) spec.Spec {
 	s := spec.Default()
 	s.Profile, s.TTL, s.LocalFirst, s.AllowDeadlock = w.Profile, w.TTL, w.LocalFirst, w.Unsafe()
@@ -136,14 +141,15 @@ func Spec(w *scenario.Fabric) spec.Spec {
 	return s
 }
 
-// fits refuses a running fabric that is not what a scenario wants.
+// fits returns an error if an option of the running fabric differs from an option that
+// the scenario names.
 func fits(s *scenario.Scenario, have *spec.Spec) error {
 	want := Spec(&s.Fabric)
 	w := &s.Fabric
 	for _, x := range []struct {
-		key    string // of the scenario's file
+		key    string // key of the option in the scenario's file
 		option string
-		named  bool // the file names the key
+		named  bool // whether the file names the key
 	}{
 		{"local_first", "local-first", w.LocalFirst},
 		{"slots", "slots", w.Slots != ""},
@@ -157,7 +163,7 @@ func fits(s *scenario.Scenario, have *spec.Spec) error {
 	} {
 		o := spec.OptionByName(x.option)
 		if wants, has := o.Text(&want), o.Text(have); x.named && wants != has {
-			return spec.Usagef("%s wants %s %s, and the running fabric has %s; leave --running out, or start the fabric with --%s %s", s.File, x.key, wants, has, x.option, wants)
+			return spec.Usagef("scenario %s wants %s %s, but the running fabric has %s; leave out --running, or start the fabric with --%s %s", s.File, x.key, wants, has, x.option, wants)
 		}
 	}
 	return nil

@@ -18,28 +18,28 @@ import (
 
 // Times of a live run.
 const (
-	lookEvery = 100 * time.Millisecond // between two looks at the fabric
-	lookTime  = time.Second            // that a chip gets to answer one look
-	homeTime  = 10 * time.Second       // that links may take to their own cables before a timeline begins
+	lookEvery = 100 * time.Millisecond // time between two looks at the fabric
+	lookTime  = time.Second            // longest time for a chip's answer to one look
+	homeTime  = 10 * time.Second       // longest wait, before a timeline begins, until every link uses its own cable
 )
 
-// stage is a fabric with a scenario running on it.
+// stage is a fabric on which a scenario runs.
 type stage struct {
 	f      *fabric.Fabric
 	t      *topo.Topology
 	run    *scenario.Run
-	origin time.Time // of the run's clock
-	began  time.Time // of the timeline
+	origin time.Time // zero of the run's clock
+	began  time.Time // time at which the timeline began
 
 	chips  *fabric.Chips                      // chips that run and are not paused
 	paused map[wire.FabricNodeID]*api.Client  // paused chips
-	views  map[wire.FabricNodeID]api.ChipView // what each chip said last
+	views  map[wire.FabricNodeID]api.ChipView // each chip's latest answer
 	first  []wire.FabricNodeID                // chips that ran when the stage was made
-	links  []topo.Link                        // links that something was done to
-	gossip map[wire.FabricNodeID]bool         // chips whose gossip something was done to
+	links  []topo.Link                        // links that the scenario has cut or impaired
+	gossip map[wire.FabricNodeID]bool         // chips whose gossip the scenario has cut or impaired
 
 	mu     sync.Mutex
-	events []api.EventView // that have come since they were counted last
+	events []api.EventView // events that the stage has not told the run yet
 }
 
 // newStage prepares a fabric for a run.
@@ -52,14 +52,14 @@ func newStage(f *fabric.Fabric, run *scenario.Run) (*stage, error) {
 		paused: map[wire.FabricNodeID]*api.Client{}, views: map[wire.FabricNodeID]api.ChipView{}, gossip: map[wire.FabricNodeID]bool{}}, nil
 }
 
-// now is the time of the run's clock.
+// now returns the present time on the run's clock.
 func (g *stage) now() mono.Time { return mono.Time(time.Since(g.origin)) }
 
-// play is the loop of a driver; see [scenario.Run].
+// play drives the run until the run is over or ctx ends; see [scenario.Run].
 func (g *stage) play(ctx context.Context, playing func(done, of int, at, length time.Duration)) {
 	r := g.run
 	for ; ctx.Err() == nil && time.Since(g.origin) < homeTime && !g.intact(ctx); time.Sleep(lookEvery) {
-		// Of two parallel cables, the cable that comes up first carries the frames of both for a while.
+		// The first of two parallel cables that comes up carries the frames of both links for a while.
 	}
 	g.began = time.Now()
 	r.Begin(g.now())
@@ -92,7 +92,7 @@ func (g *stage) play(ctx context.Context, playing func(done, of int, at, length 
 	fabric.StopTraffic(ctx, g.chips.Clients())
 }
 
-// listen takes a chip's events in, as long as the chip runs.
+// listen collects a chip's events as long as the chip runs.
 func (g *stage) listen(ctx context.Context, cl *api.Client) {
 	go func() {
 		_ = cl.Events(ctx, func(e api.EventView) { // the stream ends with the chip
@@ -105,7 +105,7 @@ func (g *stage) listen(ctx context.Context, cl *api.Client) {
 	}()
 }
 
-// tell tells the run of the events that have come.
+// tell gives the run all collected events.
 func (g *stage) tell() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,7 +124,7 @@ func (g *stage) obey(ctx context.Context, o scenario.Order) error {
 		return fabric.StartTraffic(ctx, g.chips.Clients(), o.Spec, o.Pairs, send)
 	}
 	switch o.Kind {
-	case scenario.Begin: // all chips listen before the first chip sends
+	case scenario.Begin: // all chips can receive before the first chip sends
 		return errors.Join(start(false), start(true))
 	case scenario.Hold:
 		return start(false)
@@ -132,14 +132,15 @@ func (g *stage) obey(ctx context.Context, o scenario.Order) error {
 	return nil
 }
 
-// seen is what one chip says to a look.
+// seen is a chip's answer to one look at the fabric.
 type seen struct {
 	view    api.ChipView
-	traffic *traffic.Report // nil: none
+	traffic *traffic.Report // report of the chip's traffic; nil: the chip has no traffic
 }
 
-// sample asks all chips that run. A chip that does not answer counts as what the
-// chip said last. The run fails where a chip has ended that the scenario did not end.
+// sample asks all running chips for their state. If a chip does not answer, sample uses
+// the chip's latest answer. If a chip has ended that the scenario did not end, the
+// run fails.
 func (g *stage) sample(ctx context.Context) scenario.Sample {
 	answers := fabric.Each(ctx, g.chips.Clients(), lookTime, func(ctx context.Context, cl *api.Client) (s seen, err error) {
 		if s.view, err = cl.Chip(ctx); err != nil {
@@ -173,7 +174,7 @@ func (g *stage) sample(ctx context.Context) scenario.Sample {
 	return s
 }
 
-// missEnded fails the run where a chip has ended and the scenario did not end the chip.
+// missEnded fails the run if a chip has ended that the scenario did not end.
 func (g *stage) missEnded() {
 	runs := map[wire.FabricNodeID]bool{}
 	for _, c := range g.f.Running() {
@@ -181,13 +182,13 @@ func (g *stage) missEnded() {
 	}
 	for _, n := range g.chips.All() {
 		if !runs[n] {
-			g.run.Fail(fmt.Errorf("chip %s has ended, and the scenario did not do it; the last line of its log: %s", n, g.f.LastWords(n)))
+			g.run.Fail(fmt.Errorf("chip %s has ended, although the scenario did not end it; the last line of its log is: %s", n, g.f.LastWords(n)))
 		}
 	}
 }
 
-// linksUp counts the cables whose ends both say that they are up. The end of a
-// paused chip counts as up, so that the other end alone decides.
+// linksUp returns the number of cables with two ends that report that they are up. The
+// end at a paused chip counts as up, so the other end decides.
 func (g *stage) linksUp() (n int) {
 	up := map[wire.PortID]bool{}
 	for _, v := range g.views {
@@ -203,7 +204,7 @@ func (g *stage) linksUp() (n int) {
 	return n
 }
 
-// intact reports whether all links are up, each by its own cable.
+// intact reports whether all links are up, and each link uses its own cable.
 func (g *stage) intact(ctx context.Context) bool {
 	g.sample(ctx)
 	for _, v := range g.views {

@@ -4,53 +4,54 @@
 package client
 
 import (
-	"ttfabric/node/chip"
+	"ttfabric/node/flow"
 	"ttfabric/node/noc"
 	"ttfabric/node/traffic"
 	"ttfabric/wire"
 	"ttfabric/wire/mono"
 )
 
-// Client is a chip's part in one run of traffic. A Client implements chip.Client. A Client has no
-// lock: the code that drives the chip calls it.
+// Client does a chip's part of one run of traffic. A Client implements chip.Client. A Client has no
+// lock, because only the code that drives the chip calls a Client.
 type Client struct {
 	Spec    traffic.Spec
 	Gen     *traffic.Generator
 	Ver     *traffic.Verifier
-	Sending bool // the client also sends; else it only verifies
+	Sending bool // true: the client sends and verifies; false: the client only verifies
 
-	open  map[uint64]traffic.Packet // by token
+	open  map[uint64]traffic.Packet // packets under way, by token
 	token uint64
 	buf   []byte
 	back  []byte
 }
 
-// tokenBits is how many bits of a token number the packets of one run. Packets of an earlier run
-// that are still under way have other tokens.
+// tokenBits is how many bits of a token hold the packet's number in one run. Packets of an earlier
+// run that are still under way have other tokens.
 const tokenBits = 32
 
-// New returns the part of a chip in a run. The client only verifies until Sending is set.
+// New returns a Client for a chip's part of a run. The client only verifies until the caller sets
+// the field Sending.
 func New(spec traffic.Spec, self wire.FabricNodeID, pairs []traffic.Pair) *Client {
 	return &Client{Spec: spec, Gen: traffic.NewGenerator(spec, self, pairs), Ver: traffic.NewVerifier(spec, self, pairs),
 		open: map[uint64]traffic.Packet{}, token: spec.Run << tokenBits, buf: make([]byte, spec.Size), back: make([]byte, wire.MaxPayload)}
 }
 
-// Next is the generator's next packet as a request.
-func (c *Client) Next(now mono.Time) (chip.Request, bool) {
+// Next returns the generator's next packet as a request.
+func (c *Client) Next(now mono.Time) (flow.Request, bool) {
 	if !c.Sending {
-		return chip.Request{}, false
+		return flow.Request{}, false
 	}
 	p, ok := c.Gen.Next(now)
 	if !ok {
-		return chip.Request{}, false
+		return flow.Request{}, false
 	}
 	c.Gen.Fill(p, c.buf)
 	c.token++
 	c.open[c.token] = p
-	return chip.Request{Token: c.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: c.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
+	return flow.Request{Token: c.token, Dst: p.Dst, Plane: p.Plane, Other: p.Other, Payload: c.buf, Command: wire.Command{Type: wire.NocUnicastWrite, Addr: p.Addr}}, true
 }
 
-// Deadline is when the next packet arrives that must be sent.
+// Deadline returns when the next packet arrives that the client must send.
 func (c *Client) Deadline() (mono.Time, bool) {
 	if !c.Sending {
 		return 0, false
@@ -65,17 +66,17 @@ func (c *Client) Undo() {
 	c.Gen.Undo()
 }
 
-// Done tells the generator what became of a packet. Done ignores packets of an earlier run.
-func (c *Client) Done(now mono.Time, r chip.Result) {
+// Done tells the generator how a packet ended. Done ignores packets of an earlier run.
+func (c *Client) Done(now mono.Time, r flow.Result) {
 	p, ok := c.open[r.Token]
 	if !ok {
 		return
 	}
 	delete(c.open, r.Token)
-	c.Gen.Done(p, r.Sent, now, r.Outcome, r.Fate == chip.FateLost || r.Fate == chip.FateUnknown)
+	c.Gen.Done(p, r.Sent, now, r.Outcome, r.Fate == flow.FateLost || r.Fate == flow.FateUnknown)
 }
 
-// Performed verifies written data, as it now stands in memory.
+// Performed verifies the written data by reading the data back from memory.
 func (c *Client) Performed(_ mono.Time, src wire.FabricNodeID, plane wire.Plane, other bool, cmd *wire.Command, m *noc.Memory) {
 	if cmd.Type != wire.NocUnicastWrite || !c.Ver.Owns(cmd.Addr) {
 		return

@@ -7,12 +7,12 @@ import (
 	"ttfabric/wire"
 )
 
-// cell is the place of a mesh among the meshes of a picture.
+// cell is the row and column of a mesh among the meshes of a picture.
 type cell struct{ row, col int }
 
-// arrange puts meshes beside each other, where possible on the side to which
-// their exits point. size says how large a mesh is drawn. arrange returns the cell
-// of each mesh, and where each column and each row of cells begins.
+// arrange puts meshes beside each other. If possible, arrange puts a mesh on the side to which the
+// exits of its peer point. The function size returns the width and height of the drawn mesh.
+// arrange returns the cell of each mesh, and where each column and each row of cells begins.
 func arrange(t *topo.Topology, size func(topo.Mesh) (w, h int)) (cells []cell, x, y []int) {
 	cells = cellsOf(t)
 	low := cell{cells[0].row, cells[0].col}
@@ -42,10 +42,10 @@ func arrange(t *topo.Topology, size func(topo.Mesh) (w, h int)) (cells []cell, x
 	return cells, x, y
 }
 
-// cellsOf places the first mesh. It then places the peers of each mesh that has
-// a place, each on the side to which the exits point; a peer stands to the east or
-// west where the two ends of their cables do not face each other. A mesh whose cell
-// is taken gets the nearest free cell to the right and below.
+// cellsOf places the first mesh. It then places the peers of each mesh that has a
+// place, each peer on the side to which the exits point. If the two ends of their
+// cables do not face each other, the peer gets a place to the east or west. A mesh
+// whose cell is taken gets the nearest free cell to the right and below.
 func cellsOf(t *topo.Topology) []cell {
 	type peer struct {
 		mesh int

@@ -1,7 +1,7 @@
-// Package draw makes pictures of a topology: its chips, meshes and cables. The
-// package knows no files; a caller writes what [Form].Draw returns.
+// Package draw makes pictures of a topology: its chips, meshes and cables. The package opens no
+// files. The caller writes the picture that [Form].Draw returns to a file.
 //
-// A new form is a function that draws and a row of [Forms].
+// A developer adds a new form with a function that draws, and a row of [Forms].
 package draw
 
 import (
@@ -15,24 +15,25 @@ import (
 	"ttfabric/wire"
 )
 
-// MaxChips is the most chips of a topology that is drawn. A person cannot read a picture of more.
+// MaxChips is the largest number of chips that a drawn topology may have. People cannot read larger
+// pictures.
 const MaxChips = 4096
 
 // Form is a kind of picture.
 type Form struct {
 	Name    string
-	Endings []string // of files that hold the form, each with its dot, in lower case
+	Endings []string // endings of files in this form, each with its dot, in lower case
 	Draw    func(t *topo.Topology) []byte
 }
 
-// Forms are all forms.
+// Forms lists all forms.
 var Forms = []Form{
 	{"dot", []string{".dot", ".gv"}, dot},
 	{"mermaid", []string{".mmd", ".mermaid"}, mermaid},
 	{"svg", []string{".svg"}, drawSVG},
 }
 
-// Names are the names of all forms.
+// Names returns the names of all forms.
 func Names() (names []string) {
 	for _, f := range Forms {
 		names = append(names, f.Name)
@@ -40,7 +41,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Endings are the endings of files of all forms.
+// Endings returns the file endings of all forms.
 func Endings() (endings []string) {
 	for _, f := range Forms {
 		endings = append(endings, f.Endings...)
@@ -48,13 +49,13 @@ func Endings() (endings []string) {
 	return endings
 }
 
-// ByName returns the form of that name; false where there is none.
+// ByName returns the form with the given name. If there is no such form, ByName returns false.
 func ByName(name string) (Form, bool) {
 	return find(func(f Form) bool { return f.Name == name })
 }
 
-// ByEnding returns the form that a file's ending stands for, whatever its case;
-// false where the ending stands for none.
+// ByEnding returns the form for a file's ending, in upper or lower case. If no form has this
+// ending, ByEnding returns false.
 func ByEnding(file string) (Form, bool) {
 	ending := strings.ToLower(filepath.Ext(file))
 	return find(func(f Form) bool { return slices.Contains(f.Endings, ending) })
@@ -67,8 +68,8 @@ func find(is func(Form) bool) (Form, bool) {
 	return Form{}, false
 }
 
-// edge is all cables between two chips that leave the first chip in one
-// direction and reach the second chip from one direction.
+// edge stands for all cables between two chips that leave the first chip in the
+// same direction, and reach the second chip from the same direction.
 type edge struct {
 	a, b         wire.FabricNodeID
 	dir, back    wire.Direction
@@ -107,7 +108,7 @@ func (e edge) wraps(t *topo.Topology) bool {
 	return e.a.Mesh == e.b.Mesh && max(a.Row-b.Row, b.Row-a.Row)+max(a.Col-b.Col, b.Col-a.Col) > 1
 }
 
-// chipsOf are the chips of a mesh, which are neighbours in the list of all chips.
+// chipsOf returns the chips of a mesh, which are consecutive in the list of all chips.
 func chipsOf(t *topo.Topology, id wire.MeshID) []topo.Chip {
 	first, end := 0, 0
 	for i, c := range t.Chips {
@@ -121,8 +122,8 @@ func chipsOf(t *topo.Topology, id wire.MeshID) []topo.Chip {
 	return t.Chips[first:end]
 }
 
-// oneLine makes one line of a name that comes from a file, so that the name stays
-// within a comment. It replaces each character that some form cannot hold.
+// oneLine turns a name from a file into one line, so that the name fits into a comment. oneLine
+// replaces each character that some form cannot hold.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != ' ' && !unicode.IsPrint(r) {

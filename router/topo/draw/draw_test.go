@@ -122,3 +122,18 @@ func TestByEnding(t *testing.T) {
 		}
 	}
 }
+
+// The README's picture is what 'ttfabric graph t3000 -f router/topo/draw/t3000.svg' writes.
+func TestPictureOfTheReadme(t *testing.T) {
+	m, err := topo.Named("t3000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := os.ReadFile("t3000.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(shown, drawSVG(m)) {
+		t.Error("t3000.svg differs from the drawing: run ttfabric graph t3000 -f router/topo/draw/t3000.svg, and look at the file")
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"ttfabric/router/topo"
 	"ttfabric/wire"
@@ -13,21 +15,22 @@ import (
 // Sizes of the picture, in pixels.
 const (
 	chipW, chipH = 74.0, 48.0
-	pitchX       = 118.0 // from chip to chip
+	pitchX       = 118.0 // distance from chip to chip
 	pitchY       = 94.0
-	panelPad     = 34.0 // around the chips of a mesh; cables around the mesh end here
-	panelHead    = 26.0 // for a mesh's title
-	panelGap     = 64.0 // between meshes; exits pass there
+	panelPad     = 34.0 // margin around the chips of a mesh; cables that lead around the mesh end in this margin
+	panelHead    = 14.0 // additional margin above the chips, for the title of a mesh
+	panelGap     = 64.0 // gap between meshes, for the cables of exits
 	margin       = 24.0
 	headH        = 54.0
-	legendH      = 40.0
-	cableGap     = 5.0 // between the cables of an edge
+	legendH      = 34.0
+	cableGap     = 5.0 // gap between the cables of an edge
 	stub         = 20.0
-	minWidth     = 640.0
+	titleLetter  = 12.0 // about the width of a letter of the picture's title
+	letter       = 7.0  // about the width of a letter of other lines
 )
 
-// planeColors are one colour for each plane. Most people who do not see all
-// colours can tell these apart (the palette of Okabe and Ito).
+// planeColors lists the colour of each plane. Most people who do not see all colours can tell these
+// colours apart (the palette of Okabe and Ito).
 var planeColors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a5195", "#5f6b7a"}
 
 const (
@@ -58,11 +61,11 @@ func (p point) step(d wire.Direction, n float64) point {
 	return p
 }
 
-// svg is a picture that is being drawn.
+// svg is an unfinished picture.
 type svg struct {
 	strings.Builder
 	t      *topo.Topology
-	origin map[wire.MeshID]point // of the chips of a mesh
+	origin map[wire.MeshID]point // for each mesh: north-west corner of its chips
 	cell   map[wire.MeshID]cell
 }
 
@@ -88,12 +91,21 @@ func drawSVG(t *topo.Topology) []byte {
 	if len(t.Meshes) > 1 {
 		w, h = w+panelGap/2, h+panelGap/2
 	}
-	w, h = max(w+margin, minWidth), h+margin+legendH
+	name, rest, _ := strings.Cut(oneLine(t.String()), ": ")
+	rest += ", " + t.Arch.String()
+	h += margin + legendH
+	exits := map[wire.FabricNodeID]bool{}
+	for _, c := range t.Cables {
+		if c.External() {
+			exits[c.A.Node], exits[c.B.Node] = true, true
+		}
+	}
+	legend, end := s.legend(h-legendH/2, len(exits) > 0)
+	w = max(w, margin+titleLetter*float64(utf8.RuneCountInString(name)), margin+letter*float64(utf8.RuneCountInString(rest)), end) + margin
 	fmt.Fprintf(s, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="Inter, 'Helvetica Neue', Helvetica, Arial, sans-serif">`+"\n", w, h, w, h)
 	fmt.Fprintf(s, `<title>%s</title>`+"\n"+`<rect width="100%%" height="100%%" fill="#ffffff"/>`+"\n", html.EscapeString(oneLine(t.String())))
-	name, rest, _ := strings.Cut(oneLine(t.String()), ": ")
 	fmt.Fprintf(s, `<text x="%.0f" y="38" font-size="20" font-weight="600" fill="#1b2733">%s</text>`+"\n", margin, html.EscapeString(name))
-	fmt.Fprintf(s, `<text x="%.0f" y="58" font-size="13" fill="#5b6875">%s, %s</text>`+"\n", margin, html.EscapeString(rest), t.Arch)
+	fmt.Fprintf(s, `<text x="%.0f" y="58" font-size="13" fill="#5b6875">%s</text>`+"\n", margin, html.EscapeString(rest))
 	for i, m := range t.Meshes {
 		pw, ph := panelSize(m)
 		fmt.Fprintf(s, `<rect x="%.0f" y="%.0f" width="%.0f" height="%.0f" rx="14" fill="%s" stroke="#d5dde6"/>`+"\n", panels[i].x, panels[i].y, pw, ph, panelColor)
@@ -102,17 +114,10 @@ func drawSVG(t *topo.Topology) []byte {
 	for i, m := range t.Meshes {
 		s.title(m, panels[i])
 	}
-	exits := map[wire.FabricNodeID]bool{}
-	for _, c := range t.Cables {
-		if c.External() {
-			exits[c.A.Node], exits[c.B.Node] = true, true
-		}
-	}
 	for _, c := range t.Chips {
 		s.chip(c, exits[c.Node])
 	}
-	s.legend(h, len(exits) > 0)
-	s.WriteString("</svg>\n")
+	s.WriteString(legend + "</svg>\n")
 	return []byte(s.String())
 }
 
@@ -129,14 +134,15 @@ func (s *svg) title(m topo.Mesh, p point) {
 	fmt.Fprintf(s, `<text x="%.0f" y="%.0f" font-size="12" font-weight="600" fill="#5b6875" stroke="%s" stroke-width="5" paint-order="stroke">%s</text>`+"\n", p.x+14, p.y+21, panelColor, title)
 }
 
-// middle is the centre of a chip.
+// middle returns the centre of a chip.
 func (s *svg) middle(n wire.FabricNodeID) point {
 	c, _ := s.t.Chip(n)
 	o := s.origin[n.Mesh]
 	return point{o.x + float64(c.Col)*pitchX + chipW/2, o.y + float64(c.Row)*pitchY + chipH/2}
 }
 
-// side is where a cable leaves a chip: off pixels along a side from the middle of the side.
+// side returns the point where a cable leaves a chip. The point is on the side of direction d. The
+// parameter off is its distance in pixels from the middle of this side.
 func (s *svg) side(n wire.FabricNodeID, d wire.Direction, off float64) point {
 	p := s.middle(n)
 	if d == wire.East || d == wire.West {
@@ -149,7 +155,7 @@ func (s *svg) side(n wire.FabricNodeID, d wire.Direction, off float64) point {
 	return p
 }
 
-// cables draws all cables; the cables of one edge lie side by side.
+// cables draws all cables. The cables of one edge lie side by side.
 func (s *svg) cables() {
 	total, seen := map[edge]int{}, map[edge]int{}
 	key := func(c topo.Cable) edge { return edge{a: c.A.Node, b: c.B.Node, dir: c.Dir, back: c.Back} }
@@ -188,11 +194,12 @@ func (s *svg) line(c topo.Cable, path string, width float64) {
 	fmt.Fprintf(s, `<path d="%s" fill="none" stroke="%s" stroke-width="%.1f" stroke-linecap="round"%s><title>%s</title></path>`+"\n", path, color, width, dash, what)
 }
 
-// wrap draws a cable that leads around a mesh: around all chips of a ring, else
-// as a stub at both ends, which names the chip at the other end.
+// wrap draws a cable that leads around a mesh. On a ring the cable is a line around all chips. On a
+// mesh that is no ring, the cable is a stub at both ends. Each stub names the chip at the other
+// end.
 func (s *svg) wrap(c topo.Cable, off float64) {
 	m, _ := s.t.Mesh(c.A.Node.Mesh)
-	a, b := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, off) // a, the lower end, is west or north of b
+	a, b := s.side(c.A.Node, c.Dir, off), s.side(c.B.Node, c.Back, off) // end a is the lower end, and lies west or north of end b
 	far := stub - 6 + off
 	switch {
 	case m.Rows == 1:
@@ -208,8 +215,8 @@ func (s *svg) wrap(c topo.Cable, off float64) {
 	}
 }
 
-// between draws a cable from mesh to mesh: as a curve where the two meshes are
-// beside each other and the curve meets nothing else, else as a stub at both ends.
+// between draws a cable from mesh to mesh. If the two meshes are beside each other and nothing is
+// in between, the cable is a curve. Otherwise the cable is a stub at both ends.
 func (s *svg) between(c topo.Cable, off float64) {
 	a, b := s.cell[c.A.Node.Mesh], s.cell[c.B.Node.Mesh]
 	next := cell{a.row, a.col}
@@ -288,24 +295,28 @@ func (s *svg) chip(c topo.Chip, exit bool) {
 	fmt.Fprintf(s, `<text x="%.1f" y="%.1f" font-size="14" font-weight="600" fill="#1b2733" text-anchor="middle">%s</text></g>`+"\n", p.x, y, c.Node)
 }
 
-// legend says what the colours mean.
-func (s *svg) legend(h float64, exits bool) {
-	x, y := margin, h-legendH/2
-	item := func(color, dash, what string) {
-		fmt.Fprintf(s, `<path d="M%.1f %.1fh22" stroke="%s" stroke-width="3" stroke-linecap="round"%s/><text x="%.1f" y="%.1f" font-size="12" fill="#5b6875">%s</text>`+"\n", x, y, color, dash, x+29, y+4, what)
-		x += 46 + 7*float64(len(what))
+// legend returns a line of text around height y that says what the colours mean. legend also
+// returns where the line ends.
+func (s *svg) legend(y float64, exits bool) (text string, end float64) {
+	var b strings.Builder
+	x, gap := margin, 0.0
+	item := func(mark, what string) {
+		x += gap
+		fmt.Fprintf(&b, mark+`<text x="%.1f" y="%.1f" font-size="12" fill="#5b6875">%s</text>`+"\n", x, y, x+29, y+4, what)
+		x, gap = x+29+letter*float64(len(what)), 17
+	}
+	line := func(color, dash, what string) {
+		item(`<path d="M%.1f %.1fh22" stroke="`+color+`" stroke-width="3" stroke-linecap="round"`+dash+`/>`, what)
 	}
 	for p := range s.t.Planes() {
 		color, dash := planeColor(topo.Cable{Plane: wire.Plane(p)})
-		item(color, dash, fmt.Sprintf("plane %d", p))
+		line(color, dash, fmt.Sprintf("plane %d", p))
 	}
-	for _, c := range s.t.Cables {
-		if c.Unused {
-			item(unusedColor, ` stroke-dasharray="3 3"`, "unused")
-			break
-		}
+	if slices.ContainsFunc(s.t.Cables, func(c topo.Cable) bool { return c.Unused }) {
+		line(unusedColor, ` stroke-dasharray="3 3"`, "unused")
 	}
 	if exits {
-		fmt.Fprintf(s, `<rect x="%.1f" y="%.1f" width="20" height="13" rx="4" fill="#ffffff" stroke="#1b2733" stroke-width="2.4"/><text x="%.1f" y="%.1f" font-size="12" fill="#5b6875">exit node</text>`+"\n", x, y-6.5, x+29, y+4)
+		item(`<rect x="%.1f" y="%.1f" width="20" height="13" rx="4" fill="#ffffff" stroke="#1b2733" stroke-width="2.4" transform="translate(0 -6.5)"/>`, "exit node")
 	}
+	return b.String(), x
 }

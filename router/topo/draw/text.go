@@ -7,8 +7,8 @@ import (
 	"ttfabric/router/topo"
 )
 
-// dot draws for Graphviz. The attribute pos is for neato -n2; Graphviz's own dot
-// makes a layout of its own.
+// dot draws a topology in the language of Graphviz. The program neato -n2 uses the attribute pos.
+// Graphviz's program dot ignores pos and makes its own layout.
 func dot(t *topo.Topology) []byte {
 	const step, gap = 90, 60 // points
 	var b strings.Builder
@@ -36,7 +36,7 @@ func dot(t *topo.Topology) []byte {
 	return []byte(b.String())
 }
 
-// mermaid draws for Markdown pages.
+// mermaid draws a topology in the language of Mermaid, for Markdown pages.
 func mermaid(t *topo.Topology) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%%%% ttfabric graph: %s\nflowchart LR\n", oneLine(t.String()))

@@ -14,9 +14,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Parse returns the root of the first document in data, nil where the document
-// is empty or missing. second is a second document, nil where there is none.
-// The error is the parser's own; [Place] takes it apart.
+// Parse returns the root of the first document in data, or nil if the document is empty or missing.
+// The result second is the second document, or nil if there is only one. The error is the parser's
+// own, and [Place] takes this error apart.
 func Parse(data []byte) (root, second *yaml.Node, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
@@ -36,11 +36,11 @@ func Parse(data []byte) (root, second *yaml.Node, err error) {
 	return root, second, nil
 }
 
-// parserLine is how the YAML parser names a line.
+// parserLine matches the form in which the YAML parser names a line.
 var parserLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// Place takes an error of the YAML parser apart: the line that the parser
-// names, or 0 where the parser names none, and the complaint itself.
+// Place takes an error of the YAML parser apart. Place returns the line that the parser names, or 0
+// if the parser names no line, and the complaint itself.
 func Place(err error) (line int, complaint string) {
 	if m := parserLine.FindStringSubmatch(err.Error()); m != nil {
 		line, _ = strconv.Atoi(m[1])
@@ -49,8 +49,8 @@ func Place(err error) (line int, complaint string) {
 	return 0, strings.TrimPrefix(err.Error(), "yaml: ")
 }
 
-// Kind says what a node is that is no plain value: "a map", "a list" or "an
-// alias". Of a plain value Kind is "".
+// Kind returns the kind of a node that is not a plain value: "a map", "a list" or "an alias". For a
+// plain value, Kind returns "".
 func Kind(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -66,9 +66,9 @@ func Kind(n *yaml.Node) string {
 // Null reports whether a plain value was left out: "chips:" or "chips: ~".
 func Null(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// Alias is the complaint about a node that is one of YAML's references, and ""
-// about any other node. A few lines of references can stand for billions of
-// values, and no file has any.
+// Alias returns the complaint about a node that is one of YAML's references. For any other node,
+// Alias returns "". A few lines of references can stand for billions of values, and no file uses
+// references.
 func Alias(n *yaml.Node) string {
 	if n.Kind != yaml.AliasNode {
 		return ""

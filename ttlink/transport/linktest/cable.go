@@ -13,8 +13,8 @@ import (
 // local is the address of the scenarios' sockets.
 var local = netip.MustParseAddrPort("127.0.0.1:0")
 
-// cable is a relay between two UDP ports, with sockets of its own. It does to the datagrams that
-// cross it what a bad network does: beneath QUIC and beneath the seal.
+// cable is a relay between two UDP ports, with its own sockets. The relay injects the faults of a
+// bad network into the datagrams that cross it, beneath QUIC and beneath the seal.
 type cable struct {
 	t    testing.TB
 	seed uint64
@@ -62,7 +62,7 @@ func (c *cable) rebind() {
 	}
 }
 
-// addr is the address at which an end reaches the other.
+// addr returns the address at which an end reaches the other end.
 func (c *cable) addr(i int) netip.AddrPort {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,14 +125,15 @@ func (c *cable) cut(on bool, from ...int) {
 	}
 }
 
-// narrow drops datagrams longer than the given number of bytes, without telling anybody; 0: none.
+// narrow makes the relay drop datagrams longer than the given number of bytes, without telling
+// anybody. With 0, the relay drops no datagram for its length.
 func (c *cable) narrow(longest int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.longest = longest
 }
 
-// recorded begins or ends the recording of datagrams, and returns those recorded so far.
+// recorded begins or ends the recording of datagrams, and returns the datagrams recorded up to now.
 func (c *cable) recorded(on bool) [2][][]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +141,7 @@ func (c *cable) recorded(on bool) [2][][]byte {
 	return c.record
 }
 
-// struck is how many datagrams suffered any fault.
+// struck returns how many datagrams suffered any fault.
 func (c *cable) struck() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,8 +31,8 @@ type Carrier struct {
 	// Open opens a port at 127.0.0.1 for an end of the cable, which is [Lower] or [Upper].
 	Open    func(t testing.TB, c transport.Cable) transport.Port
 	Profile ttlink.Profile // times of the carrier's links
-	Silent  bool           // the carrier does not count what it refuses
-	Probes  bool           // the carrier measures what the path takes by itself
+	Silent  bool           // the carrier does not count the datagrams that it refuses
+	Probes  bool           // the carrier itself measures what datagrams the path takes
 }
 
 // The two ends of the scenarios' cable.
@@ -62,7 +62,7 @@ type end struct {
 	toSend int
 	sent   uint64 // packets sent so far; the number of the next packet
 	ended  int    // sessions that have ended
-	lost   int    // packets of unknown fate
+	lost   int    // packets whose fate is unknown
 
 	session wire.SessionID   // session of the last packet received
 	from    wire.Incarnation // incarnation that sent that packet
@@ -82,7 +82,7 @@ type lab struct {
 	ends   [2]*end
 	lives  wire.Incarnation
 
-	stood atomic.Int64 // longest time that this process stood still since calmly began a try, in nanoseconds
+	stood atomic.Int64 // longest time that this process stood still since calmly began its latest try, in nanoseconds
 
 	mu   sync.Mutex
 	came map[wire.Incarnation]uint64 // packets received, by the incarnation that sent them
@@ -123,13 +123,13 @@ func (w *lab) watch(over <-chan struct{}) {
 	}
 }
 
-// hands is how many goroutines a frame and its answer pass: a timer's, and the relay's and a
-// reader's in both directions.
+// hands is how many goroutines a frame and its answer pass. These goroutines are a timer's
+// goroutine, and the goroutines of the relay and of a reader in both directions.
 const hands = 5
 
-// calmly tries something that links may get wrong only if this process stood still meanwhile. That
-// is so if the stall, taken once for each of the hands, adds up to the silence in question. Calmly
-// measures the stalls. calmly repeats the try only where a stall was long enough.
+// calmly runs a try that a link may fail only if this process stood still meanwhile. To excuse a
+// failure, the longest stall, counted once for each of the hands, must be as long as the silence in
+// question. calmly measures the stalls. Only if a stall was long enough, calmly repeats the try.
 func (w *lab) calmly(try func() (bad string)) {
 	w.t.Helper()
 	for range 5 {
@@ -169,7 +169,7 @@ func (w *lab) begin(i int) {
 	go e.read()
 }
 
-// meet names the peer to the port. meet makes the link train if the port needs no keys.
+// meet names the peer to the port. If the port needs no keys, meet makes the link train.
 func (e *end) meet() {
 	if err := e.port.SetPeer(e.w.cable.addr(e.i)); err != nil {
 		e.w.t.Fatal(err)
@@ -177,14 +177,14 @@ func (e *end) meet() {
 	e.step(e.trains)
 }
 
-// told makes the link train when the port says that it is ready.
+// told makes the link train when the port reports that the port is ready.
 func (e *end) told(n transport.Notice) {
 	if n.Ready {
 		e.step(e.trains)
 	}
 }
 
-// trains makes the link train if keys are agreed, or none are needed.
+// trains makes the link train if keys are agreed, or if the port needs no keys.
 func (e *end) trains(now mono.Time) {
 	if k, ok := e.port.(transport.Keyed); ok && !k.Ready() {
 		return
@@ -215,12 +215,12 @@ func (e *end) read() {
 	}
 }
 
-// framePayload is the frame payload that the path takes, in bytes.
+// framePayload returns the frame payload that the path takes, in bytes.
 func (e *end) framePayload() int {
 	return min((e.port.MaxDatagram()-wire.FrameOverhead)/wire.PadUnit*wire.PadUnit, maxPayload)
 }
 
-// resize tells the link what the path takes.
+// resize tells the link how long a frame payload the path takes.
 func (e *end) resize(now mono.Time) {
 	if n := e.framePayload(); n != e.size {
 		e.size = n
@@ -302,8 +302,8 @@ func (e *end) piece(x *ttlink.Delivery) {
 	}
 }
 
-// packet is the n-th packet of an incarnation. packet holds both numbers, and bytes that depend on
-// them.
+// packet returns the n-th packet of an incarnation. The packet holds both numbers, and bytes that
+// depend on both numbers.
 func packet(life wire.Incarnation, n uint64) []byte {
 	b := make([]byte, header+n*37%2000)
 	for i := range b {
@@ -321,14 +321,14 @@ func (w *lab) load(n int) {
 	}
 }
 
-// enough limits both ends to n more packets, however many they still had to send.
+// enough limits both ends to n more packets, however many packets the ends still had to send.
 func (w *lab) enough(n int) {
 	for _, e := range w.ends {
 		e.step(func(mono.Time) { e.toSend = n })
 	}
 }
 
-// state is what one end reports about itself.
+// state holds what one end reports about itself.
 type state struct {
 	ttlink.Status
 	counters     ttlink.Counters
@@ -375,9 +375,9 @@ func (w *lab) down() {
 	w.until("both ends are down", func(a, b state) bool { return a.State != ttlink.StateUp && b.State != ttlink.StateUp })
 }
 
-// done waits until the last packet of each end has come. Each packet before it must have come once,
-// except those of unknown fate, which an end reports when a session ends. So many sessions must
-// have ended.
+// done waits until the last packet of each end has come. Each earlier packet must have come once,
+// unless an end reported the packet's fate as unknown when a session ended. The number of ended
+// sessions must be the argument sessions.
 func (w *lab) done(sessions int) {
 	w.t.Helper()
 	arrived := func(a, b state) bool { return a.left == 0 && (a.sent == 0 || b.from == a.life && b.next == a.sent) }

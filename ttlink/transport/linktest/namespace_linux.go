@@ -12,9 +12,9 @@ import (
 // namespaceEnv is set in the process that InNamespace starts.
 const namespaceEnv = "TTFABRIC_TEST_NAMESPACE"
 
-// InNamespace runs f in a process and a network namespace of their own, where f may set the
-// loopback's MTU. To do so, it runs the calling test a second time there. Where namespaces are
-// forbidden, it skips the test.
+// InNamespace runs f in a separate process and a separate network namespace, in which f may set the
+// loopback's MTU. To do so, InNamespace runs the calling test a second time in that process. If
+// namespaces are forbidden, InNamespace skips the test.
 func InNamespace(t *testing.T, f func(setMTU func(int))) {
 	if os.Getenv(namespaceEnv) != "" {
 		f(loopback(t))

@@ -1,7 +1,7 @@
 // Package linktest runs the link scenarios in real time. A scenario has two links, each on a real
-// port of a carrier. Between the ports, a relay does to the datagrams what a bad network does,
-// beneath the seal and QUIC. One table says what a link owes the fabric, whatever carries its
-// frames.
+// port of a carrier. Between the ports, a relay injects the faults of a bad network into the
+// datagrams, beneath the seal and QUIC. One table states what a link owes the fabric, whichever
+// carrier carries its frames.
 package linktest
 
 import (
@@ -22,22 +22,22 @@ type Extent struct {
 	Rounds int // rounds of the scenarios that repeat something
 }
 
-// least is how many datagrams a scenario's fault strikes at least. Most is how often a scenario is
-// tried.
+// least is the number of datagrams that a scenario's fault must strike. most is how often the test
+// tries a scenario.
 const (
 	least = 10
 	most  = 100
 )
 
-// abreast is how many scenarios run at the same time. They wait most of the time, so abreast is
-// more than t.Parallel would run.
+// abreast is how many scenarios run at the same time. The scenarios wait most of the time. For that
+// reason abreast is more than t.Parallel would run.
 const abreast = 20
 
 const ms = time.Millisecond
 
-// scenarios are those of QUIC's interoperability runner, and our own, see ttlink/scenarios_test.go.
-// They run in real time, with two links, each on a port of the carrier. The relay between them does
-// to the datagrams what the scenario says.
+// scenarios are the scenarios of QUIC's interoperability runner, and our own scenarios, see
+// ttlink/scenarios_test.go. They run in real time, with two links, each on a port of the carrier.
+// The relay between the ports injects the scenario's faults into the datagrams.
 var scenarios = []struct {
 	name string
 	o    fault.Options
@@ -67,9 +67,9 @@ var scenarios = []struct {
 	{"no fault", fault.Options{}, func(w *lab) { w.load(300); w.done(0) }},
 }
 
-// Links runs every link scenario over the carriers, except that of a path whose MTU shrinks, for
-// which see [Shrink]. In each scenario each packet must come once, in order and intact. Otherwise
-// the end whose session ended must report the packet's fate as unknown.
+// Links runs every link scenario over the carriers, except the scenario of a path whose MTU
+// shrinks. [Shrink] runs that scenario. In each scenario each packet must come once, in order and
+// intact. Otherwise the end whose session ended must report the packet's fate as unknown.
 func Links(t *testing.T, x Extent, carriers ...Carrier) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -179,15 +179,15 @@ func oneWayCut(w *lab) {
 	retrained(w)
 }
 
-// asymmetric has a path that takes hundreds of times longer in one direction than in the other.
+// asymmetric uses a path that takes hundreds of times longer in one direction than in the other.
 func asymmetric(w *lab) {
 	w.cable.set(fault.Options{Delay: 300 * ms, Jitter: 20 * ms}, 1)
 	w.load(25)
 	w.done(0)
 }
 
-// rebinding changes the cable's addresses during traffic. The ends learn the new addresses as they
-// would from the membership.
+// rebinding changes the cable's addresses during traffic. The ends then learn the new addresses, as
+// the membership would tell them.
 func rebinding(w *lab) {
 	w.up()
 	for range 2 + w.rounds {
@@ -220,7 +220,7 @@ func restart(w *lab, i int) {
 	}
 }
 
-// replay sends all earlier datagrams again, while data flows.
+// replay sends all earlier datagrams again while data flows.
 func replay(w *lab) {
 	w.cable.recorded(true)
 	w.up()
@@ -260,8 +260,8 @@ func replayStale(w *lab) {
 	}
 }
 
-// again delivers recorded datagrams between new packets. again checks that the end refuses them, if
-// the carrier counts that.
+// again delivers recorded datagrams between new packets. If the carrier counts refused datagrams,
+// again checks that the end refuses the recorded datagrams.
 func again(w *lab, record [2][][]byte) {
 	refused := func(s state) uint64 {
 		return s.port.Auth.Rejected() + s.counters.StaleSession + s.counters.Duplicates + s.counters.StaleHellos

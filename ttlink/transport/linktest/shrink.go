@@ -9,18 +9,18 @@ import (
 	"ttfabric/wire"
 )
 
-// MTUs of the path that shrinks, in bytes. The smaller MTU is less than a frame of the larger one
-// needs, and more than the 1228 of the smallest packet of QUIC (RFC 9000 §14).
+// MTUs of the path that shrinks, in bytes. A frame for the larger MTU is longer than the smaller
+// MTU. The smaller MTU is more than the 1228 bytes of the smallest packet of QUIC (RFC 9000 §14).
 const (
 	wide   = 1500
 	narrow = 1300
-	udpIP4 = 28 // bytes of headers
+	udpIP4 = 28 // bytes of the IPv4 and UDP headers
 )
 
-// Shrink makes the path's MTU shrink while large frames are under way. setMTU sets the MTU of the
-// loopback of this process alone, see [InNamespace]. The kernel then takes no longer datagrams, and
-// tells the sender so. The link must come up again with smaller frames, and every packet that it
-// then takes must arrive.
+// Shrink makes the path's MTU shrink while large frames are under way. The function setMTU sets the
+// MTU of the loopback of this process alone, see [InNamespace]. The kernel then takes no longer
+// datagrams, and tells the sender that a datagram is too long. The link must come up again with
+// smaller frames. Every packet that the link takes from then on must arrive.
 func Shrink(t *testing.T, setMTU func(int), carriers ...Carrier) {
 	for _, c := range carriers {
 		t.Run(c.Name, func(t *testing.T) {
@@ -46,8 +46,8 @@ func shrink(w *lab, narrows func(w *lab)) {
 }
 
 // narrows makes the cable drop long datagrams during traffic, without telling anybody, and later
-// carry them again. The link must come up with shorter frames, and must use longer ones again after
-// the next training.
+// carry long datagrams again. The link must come up with shorter frames. After the next training,
+// the link must use longer frames again.
 func narrows(w *lab) {
 	shrink(w, func(w *lab) { w.cable.narrow(narrow - udpIP4) })
 	w.cable.narrow(0)
@@ -63,8 +63,8 @@ func narrows(w *lab) {
 	w.done(1)
 }
 
-// narrowPath has a narrow path from the start. The link must come up with the size that passes,
-// without ending a session.
+// narrowPath uses a path that is narrow from the start. The link must come up with the size that
+// passes, without ending a session.
 func narrowPath(w *lab) {
 	w.cable.narrow(narrow - udpIP4)
 	w.load(100)
@@ -76,8 +76,8 @@ func narrowPath(w *lab) {
 	}
 }
 
-// lossy loses so much that long datagrams are often missing where short ones got through. The link
-// must not take the path for narrow because of that.
+// lossy loses many datagrams, and long datagrams are therefore often missing while short datagrams
+// get through. The link must not take the path for narrow because of such loss.
 func lossy(w *lab) {
 	w.up()
 	w.calmly(func() (bad string) {

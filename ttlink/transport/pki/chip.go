@@ -44,8 +44,9 @@ func Load(dir string, self Identity) (*Chip, error) {
 	return c, nil
 }
 
-// Check returns an error unless a peer's certificates show that the peer is the wanted one. It
-// refuses another chip or fabric, another authority, and a certificate out of its time.
+// Check returns an error unless a peer's certificates show that the peer is the chip named by want.
+// Check refuses another chip or fabric, another authority, and a certificate that is not valid at
+// the time now.
 func (c *Chip) Check(certs []*x509.Certificate, want Identity, now time.Time) error {
 	if len(certs) == 0 {
 		return errors.New("the peer shows no certificate")
@@ -80,8 +81,8 @@ func (c *Chip) Check(certs []*x509.Certificate, want Identity, now time.Time) er
 	return nil
 }
 
-// Secret derives 32 bytes from the chip's private key. They are the same in each incarnation of the
-// chip, and nobody else knows them.
+// Secret derives 32 bytes from the chip's private key. The bytes are the same in each incarnation
+// of the chip. Nobody else knows the bytes.
 func (c *Chip) Secret(purpose string) (s [32]byte, err error) {
 	k, ok := c.Pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
@@ -102,7 +103,8 @@ func Make(dir, fabric string, chips []wire.FabricNodeID, now time.Time, valid ti
 	if err != nil {
 		return err
 	}
-	// Make writes nothing before everything is made, so a bad name leaves no files behind.
+	// Make writes no file before it has made all certificates. A bad name therefore leaves no files
+	// behind.
 	type pair struct{ cert, key []byte }
 	made := make([]pair, len(chips))
 	for i, c := range chips {

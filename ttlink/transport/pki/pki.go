@@ -33,8 +33,8 @@ import (
 )
 
 // Mounted is the folder in which container engines put files that only one container sees. The
-// modes of these files belong to users of another machine, or to the engine. They do not tell who
-// can read the files.
+// modes of these files belong to users of another machine, or to the engine. The modes do not show
+// who can read the files.
 const Mounted = "/run/secrets"
 
 // Scheme is the scheme of the URI in a chip's certificate: ttfabric://FABRIC/M0D3.
@@ -42,11 +42,11 @@ const Scheme = "ttfabric"
 
 // Limits of certificates.
 const (
-	DefaultValidity = 365 * 24 * time.Hour      // of a chip's certificate
+	DefaultValidity = 365 * 24 * time.Hour      // default validity of a chip's certificate
 	AuthorityFor    = 10 * 365 * 24 * time.Hour // validity of an authority
-	MaxValidity     = AuthorityFor              // of a chip's certificate
-	backdate        = 5 * time.Minute           // largest difference of the machines' clocks
-	maxFile         = 64 << 10                  // largest file that is read, in bytes
+	MaxValidity     = AuthorityFor              // longest validity of a chip's certificate
+	backdate        = 5 * time.Minute           // a certificate is valid from this long before it is made, because the clocks of two machines may differ by as much
+	maxFile         = 64 << 10                  // largest file that the package reads, in bytes
 )
 
 // Identity names the owner of a certificate.
@@ -55,13 +55,13 @@ type Identity struct {
 	Chip   wire.FabricNodeID
 }
 
-// URI is the identity as written in a certificate.
+// URI returns the identity in the form in which a certificate states the identity.
 func (i Identity) URI() string { return Scheme + "://" + i.Fabric + "/" + i.Chip.String() }
 
-// String is the identity for people.
+// String returns the identity in words.
 func (i Identity) String() string { return fmt.Sprintf("chip %s of fabric %q", i.Chip, i.Fabric) }
 
-// ParseIdentity reads what URI writes.
+// ParseIdentity reads an identity in the form that URI returns.
 func ParseIdentity(uri string) (Identity, error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != Scheme || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -78,7 +78,7 @@ func ParseIdentity(uri string) (Identity, error) {
 	return i, nil
 }
 
-// IdentityOf is the identity in a certificate.
+// IdentityOf returns the identity that a certificate states.
 func IdentityOf(c *x509.Certificate) (Identity, error) {
 	if len(c.URIs) != 1 {
 		return Identity{}, fmt.Errorf("the certificate %q names no chip: want one URI, %s://FABRIC/M0D3", c.Subject.CommonName, Scheme)
@@ -156,8 +156,8 @@ func keyPEM(k crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
 }
 
-// Save writes the authority into a folder. Save does not overwrite existing files: the error then
-// matches fs.ErrExist.
+// Save writes the authority into a folder. Save does not overwrite existing files. If a file
+// exists, the error matches fs.ErrExist.
 func (a *Authority) Save(dir string) error {
 	key, err := keyPEM(a.key)
 	if err != nil {
@@ -166,14 +166,14 @@ func (a *Authority) Save(dir string) error {
 	return saveNew(dir, "ca", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Cert.Raw}), key)
 }
 
-// SaveChip writes a chip's certificate and key into a folder. SaveChip overwrites existing files
-// only with replace; else the error matches fs.ErrExist.
+// SaveChip writes a chip's certificate and key into a folder. If replace is true, SaveChip
+// overwrites existing files. Otherwise, if a file exists, the error matches fs.ErrExist.
 func SaveChip(dir string, chip wire.FabricNodeID, cert, key []byte, replace bool) error {
 	if !replace {
 		return saveNew(dir, chip.String(), cert, key)
 	}
-	// The two files are renamed into place one after the other. A chip that starts in between
-	// reports that they do not belong together.
+	// SaveChip renames the two files into place one after the other. A chip that starts between the
+	// two steps reports that the files do not belong together.
 	for _, f := range []struct {
 		ext  string
 		b    []byte
@@ -267,7 +267,7 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// exposed reports whether others can read a key of that mode in that folder.
+// exposed reports whether others can read a key file with the mode m in the folder dir.
 func exposed(dir string, m fs.FileMode) bool {
 	return m.Perm()&0o077 != 0 && filepath.Clean(dir) != Mounted
 }

@@ -19,9 +19,9 @@ const bundleHeader = 2
 
 var errForeign = errors.New("not the peer's address")
 
-// config is the configuration of a connection. Packets begin as large as this machine's route to
-// the peer takes, or small if larger ones do not get through. After that quic-go itself searches
-// for the path's MTU.
+// config returns the configuration of a connection. At the begin, packets are as large as this
+// machine's route to the peer takes. If larger packets do not get through, packets are small at the
+// begin. After the begin, quic-go itself searches for the path's MTU.
 func (p *port) config(careful bool) *quic.Config {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,7 +43,7 @@ func (p *port) admit(info *quic.ClientInfo) (*quic.Config, error) {
 		p.counts.strangers.Add(1)
 		return nil, errForeign
 	}
-	return p.config(p.sock.initial.Load() < int64(route)), nil // as small as the dialer begins
+	return p.config(p.sock.initial.Load() < int64(route)), nil // packets begin as small as the dialer's packets
 }
 
 func addrOf(a net.Addr) netip.AddrPort {
@@ -97,10 +97,10 @@ func (p *port) later() {
 }
 
 // try dials once. After a handshake without an answer, the next handshake begins with small
-// packets, the one after that with large ones, and so on. The path may be narrower than this
-// machine knows, or nobody may be there. When a small handshake succeeds, try tries a large one
-// once more, since the peer may only have been away before. A connection with smaller packets than
-// the one before would end the link's session.
+// packets, and the handshake after it with large packets, and so on in turn. The path may be
+// narrower than this machine knows, or nobody may be there. When a handshake with small packets
+// succeeds, try tries large packets once more, since the peer may only have been away before. A
+// connection with smaller packets than the previous connection would end the link's session.
 func (p *port) try(peer netip.AddrPort) bool {
 	careful, sure := p.begins(peer)
 	c, err := p.handshake(peer, careful)
@@ -129,8 +129,8 @@ func (p *port) try(peer netip.AddrPort) bool {
 	return true
 }
 
-// begins says how to begin a handshake with a peer. begins also looks up the route, which may have
-// changed.
+// begins returns how to begin a handshake with a peer. begins also looks up the route, which may
+// have changed.
 func (p *port) begins(peer netip.AddrPort) (careful, sure bool) {
 	route, err := transport.Route(p.local, peer)
 	p.mu.Lock()
@@ -195,7 +195,7 @@ func (p *port) adopt(c *quic.Conn) {
 	}
 }
 
-// proved makes the port ready: each end has accepted the other's certificate.
+// proved makes the port ready. Each end has accepted the other end's certificate.
 func (p *port) proved(c *quic.Conn) {
 	p.mu.Lock()
 	first := p.conn == c && !p.closed && !p.ready.Swap(true)
@@ -240,7 +240,7 @@ func (p *port) receive(c *quic.Conn) {
 		}
 		if len(d) == 0 {
 			if !p.dials && p.echoes.CompareAndSwap(false, true) {
-				p.wg.Go(func() { // the new goroutine may wait, the receiving one must not
+				p.wg.Go(func() { // the new goroutine may wait, but the receiving goroutine must not wait
 					c.SendDatagram(nil)
 					p.echoes.Store(false)
 				})
@@ -277,7 +277,7 @@ func (p *port) lost(c *quic.Conn, err error) {
 		p.judge(err)
 		if p.dials {
 			var closed *quic.ApplicationError
-			if errors.As(err, &closed) && closed.ErrorCode == codeNarrow { // sent by either end
+			if errors.As(err, &closed) && closed.ErrorCode == codeNarrow { // either end may have sent the code
 				p.mu.Lock()
 				p.careful, p.sure = true, false
 				p.mu.Unlock()
@@ -287,7 +287,8 @@ func (p *port) lost(c *quic.Conn, err error) {
 	}
 }
 
-// drain sends the waiting datagrams. quic-go makes it wait as long as congestion control demands.
+// drain sends the waiting datagrams. quic-go makes drain wait as long as congestion control
+// demands.
 func (p *port) drain() {
 	var frame []byte
 	for n := 0; ; {
@@ -325,12 +326,13 @@ func (p *port) drain() {
 	}
 }
 
-// bundle is how many bytes of a run go into one frame.
+// bundle returns how many bytes of a run go into one frame.
 func bundle(left, seg, largest int) int {
 	return min(left, max(1, largest/seg)*seg)
 }
 
-// unbundle reads the datagrams in a frame: seg bytes each; the last may be shorter.
+// unbundle reads the datagrams in a frame. Each datagram has seg bytes, and the last datagram may
+// be shorter.
 func unbundle(d []byte) (b []byte, seg int, ok bool) {
 	if len(d) < bundleHeader+1 {
 		return nil, 0, false
@@ -339,7 +341,7 @@ func unbundle(d []byte) (b []byte, seg int, ok bool) {
 	return d[bundleHeader:], seg, seg > 0 && seg <= len(d)-bundleHeader
 }
 
-// look finds how large a datagram may be now, and reports a larger size.
+// look asks how large a datagram may be now. If the size has grown, look reports the new size.
 func (p *port) look(c *quic.Conn) {
 	n := int64(largest(c))
 	if old := p.path.Swap(n); n > old && p.ready.Load() {
@@ -350,8 +352,8 @@ func (p *port) look(c *quic.Conn) {
 // tooLarge is a datagram that is too large for any connection.
 var tooLarge [1 << 16]byte
 
-// largest asks a connection how large a datagram may be, in bytes. Only a refusal of the connection
-// gives the size.
+// largest asks a connection how large a datagram may be, in bytes. A connection states the size
+// only when it refuses a datagram.
 func largest(c *quic.Conn) int {
 	var long *quic.DatagramTooLargeError
 	if errors.As(c.SendDatagram(tooLarge[:]), &long) {

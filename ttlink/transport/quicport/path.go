@@ -11,37 +11,38 @@ import (
 	"ttfabric/ttlink/transport"
 )
 
-// quic-go searches for a larger MTU of the path, and never for a smaller one. When a path becomes
-// narrower, long packets are dropped. Short ones, such as acknowledgements, still pass, so the
-// connection lives and carries no data.
+// This file notices a path that has become narrower. quic-go searches only for a larger MTU of the
+// path, and never for a smaller MTU. When a path becomes narrower, the path drops long packets.
+// Short packets, such as acknowledgements, still pass. The connection therefore lives and carries
+// no data.
 //
-// So an end that sends long frames asks its peer from time to time, with a short question and a
-// question as long as the longest frame. If many short questions were answered, and none of the
-// long questions beside them, the connection ends. The next connection begins with small packets
-// (RFC 8899 §4.3 has the same idea). Where the kernel refuses packets for their length, its route
-// to the peer immediately tells how long packets may be.
+// For that reason an end that sends long frames asks its peer from time to time. The end sends a
+// short question, and a question as long as the longest frame. If the peer answered many short
+// questions and no long question, the end closes the connection. The next connection begins with
+// small packets (RFC 8899 §4.3 has the same idea). If the kernel refuses packets for their length,
+// its route to the peer immediately tells how long packets may be.
 
 const (
-	probeEvery  = 100 * time.Millisecond // between questions while the long ones are not answered
-	probeWait   = time.Second            // the same, while the short ones are not answered either
-	probeRest   = 500 * time.Millisecond // after a long question was answered
-	probeDoubt  = 2                      // unanswered long questions after which the link's datagrams wait
-	probeMisses = 10                     // answered short questions, and no long one, that show a narrow path; by chance once in a thousand at 30 % loss each way
-	probeHeader = 7                      // bytes of a probe's content
-	probeShort  = 64                     // bytes of a short question, and of an answer: more than a packet has left beside a long question
+	probeEvery  = 100 * time.Millisecond // time between two questions while the peer does not answer long questions
+	probeWait   = time.Second            // time between two questions while the peer does not answer short questions either
+	probeRest   = 500 * time.Millisecond // time to the next question after the peer answered a long question
+	probeDoubt  = 2                      // unanswered long questions after which the port holds the link's datagrams back
+	probeMisses = 10                     // answered short questions that show a narrow path while no long question is answered; happens by chance once in a thousand at 30 % loss each way
+	probeHeader = 7                      // length of a probe's content, in bytes
+	probeShort  = 64                     // length of a short question and of an answer, in bytes; more than a packet has left beside a long question
 	maxOwed     = 16                     // answers that wait to be sent
 
-	leastOverhead = 30 // bytes of a packet around a DATAGRAM frame's content; quic-go assumes 37
+	leastOverhead = 30 // smallest number of bytes of a packet around a DATAGRAM frame's content; quic-go assumes 37
 )
 
-// Kinds of a probe.
+// Kinds of probes.
 const (
 	probeQuestion = 1
 	probeAnswer   = 2
 )
 
-// probe is a frame of size bytes without datagrams. It has zero where their length would be, then a
-// kind, a number, and zeros.
+// probe returns a frame of size bytes without datagrams. The frame begins with zero in place of the
+// datagrams' length. A kind, a number, and zeros follow.
 func probe(kind byte, n uint32, size int) []byte {
 	b := make([]byte, max(size, probeHeader))
 	b[2] = kind
@@ -49,7 +50,7 @@ func probe(kind byte, n uint32, size int) []byte {
 	return b
 }
 
-// decodeProbe reads what probe wrote.
+// decodeProbe reads a frame that probe made.
 func decodeProbe(d []byte) (kind byte, n uint32, ok bool) {
 	if len(d) < probeHeader || d[0]|d[1] != 0 || d[2] != probeQuestion && d[2] != probeAnswer {
 		return 0, 0, false
@@ -57,9 +58,9 @@ func decodeProbe(d []byte) (kind byte, n uint32, ok bool) {
 	return d[2], binary.LittleEndian.Uint32(d[3:]), true
 }
 
-// prober is the state of the questions that an end asks and is asked.
+// prober holds the state of the questions that this end asks and answers.
 type prober struct {
-	sent    chan struct{} // a long frame was sent
+	sent    chan struct{} // signals that this end sent a long frame
 	answers chan uint32   // numbers of answered questions; odd numbers are long questions
 
 	mu       sync.Mutex
@@ -71,10 +72,10 @@ func (w *prober) init() {
 	w.sent, w.answers = make(chan struct{}, 1), make(chan uint32, maxOwed)
 }
 
-// isLong reports whether a frame is longer than those that always get through.
+// isLong reports whether a frame is longer than the frames that every path carries.
 func isLong(n int) bool { return n > minPacket-guessedOverhead }
 
-// watch ends a connection whose path has become narrower.
+// watch ends a connection if the connection's path has become narrower.
 func (p *port) watch(c *quic.Conn) {
 	for number := uint32(0); ; {
 		narrow := false
@@ -98,7 +99,8 @@ func (p *port) watch(c *quic.Conn) {
 	}
 }
 
-// shrunk reports whether this machine's route to the peer takes less than the connection's packets.
+// shrunk reports whether this machine's route to the peer takes only packets shorter than the
+// connection's packets.
 func (p *port) shrunk() bool {
 	p.mu.Lock()
 	peer := p.peer
@@ -107,10 +109,10 @@ func (p *port) shrunk() bool {
 	return err == nil && n < int(p.path.Load())+bundleHeader+leastOverhead
 }
 
-// measure asks until a long question is answered, or until so many short ones are that the path is
-// narrow.
+// measure asks questions until the peer answers a long question. If the peer answers probeMisses
+// short questions before that, the path is narrow.
 func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
-	for len(p.probes.answers) > 0 { // late answers
+	for len(p.probes.answers) > 0 { // discards late answers
 		<-p.probes.answers
 	}
 	tick := time.NewTicker(probeEvery)
@@ -120,8 +122,9 @@ func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
 	for misses < probeMisses {
 		if answered || time.Since(asked) >= probeWait {
 			if rounds++; rounds == probeDoubt+1 {
-				// quic-go puts several frames into a packet while they fit. Holding the lock stops
-				// all other sending, so that short questions are short packets.
+				// quic-go puts several frames into a packet while they fit. measure holds the lock
+				// and thereby stops all other sending. For that reason short questions are short
+				// packets.
 				p.line.Lock()
 				defer p.line.Unlock()
 			}
@@ -151,7 +154,8 @@ func (p *port) measure(c *quic.Conn, number *uint32) (narrow bool) {
 	return true
 }
 
-// question sends a short and a long question. question reports false if the connection has ended.
+// question sends a short question and a long question. If the connection has ended, question
+// reports false.
 func (p *port) question(c *quic.Conn, number *uint32) bool {
 	for range 2 {
 		size := probeShort
@@ -191,7 +195,8 @@ func (p *port) probed(c *quic.Conn, kind byte, n uint32) {
 	}
 }
 
-// reply sends the answers that are owed. reply may wait, which the receiving goroutine must not.
+// reply sends the answers that this end owes. reply may wait, but the receiving goroutine must not
+// wait.
 func (p *port) reply(c *quic.Conn) {
 	w := &p.probes
 	for {
@@ -204,6 +209,6 @@ func (p *port) reply(c *quic.Conn) {
 		n := w.owed[0]
 		w.owed = w.owed[1:]
 		w.mu.Unlock()
-		_ = c.SendDatagram(probe(probeAnswer, n, probeShort)) // the peer asks again if the answer is lost
+		_ = c.SendDatagram(probe(probeAnswer, n, probeShort)) // if the answer is lost, the peer asks again
 	}
 }

@@ -1,30 +1,30 @@
-// Package quicport is a port over QUIC. Each datagram of the link is carried in a DATAGRAM frame
-// (RFC 9221) of a connection between the two ends of a cable.
+// Package quicport is a port over QUIC. A connection between the two ends of a cable carries each
+// datagram of the link in a DATAGRAM frame (RFC 9221).
 //
-// QUIC does not send lost DATAGRAM frames again, so the link is the only layer that retransmits.
-// The port opens and accepts no streams. The port does not use 0-RTT, which could be replayed. Both
-// ends show a certificate of TLS 1.3 whose URI names chip and fabric. Each end accepts only the
-// neighbour to which the cable should lead; see package pki.
+// QUIC does not send lost DATAGRAM frames again. The link is therefore the only layer that
+// retransmits. The port opens and accepts no streams. The port does not use 0-RTT, because an
+// attacker could replay 0-RTT data. Both ends show a certificate of TLS 1.3 whose URI names chip
+// and fabric. Each end accepts only the neighbour to which the cable should lead; see package pki.
 //
 // The lower end of a cable (wire.PortID.Less) dials. The other end accepts connections, only from
-// its peer's address. A later connection replaces the one before, since the peer may have
-// restarted. The dialer tries again, at growing intervals, whenever there is no connection. A
-// DATAGRAM frame without content from the dialer asks whether the acceptor has accepted the
-// dialer's certificate; from the acceptor it is the answer. This is needed because in TLS 1.3 the
-// client's handshake ends before the server has checked the certificate.
+// its peer's address. A later connection replaces the earlier connection, since the peer may have
+// restarted. Whenever there is no connection, the dialer tries again, at growing intervals. With a
+// DATAGRAM frame without content, the dialer asks whether the acceptor has accepted the dialer's
+// certificate. A DATAGRAM frame without content from the acceptor is the answer. The dialer must
+// ask because in TLS 1.3 the client's handshake ends before the server has checked the certificate.
 //
 // quic-go sends no packet of more than 1452 bytes, and paces and delays packets as its congestion
-// control demands. quic-go does not notice when a path becomes narrower; path.go does.
+// control demands. quic-go does not notice when a path becomes narrower. path.go notices.
 //
-// quic-go hands packets to the kernel together only if they have full length, and a link's frame is
-// shorter. Frames filled up to full length, with super-packets at the receiver, would double the
-// speed in one direction. But they leave no room for acknowledgements, which would then take
-// packets of their own. Traffic in both directions would cost half as much again. So the port does
-// not fill frames up.
+// quic-go hands packets to the kernel together only if the packets have full length. A link's frame
+// is shorter. Filling frames up to full length, with super-packets at the receiver, would double
+// the speed in one direction. But full frames leave no room for acknowledgements. Acknowledgements
+// would then take separate packets, and traffic in both directions would cost half as much again.
+// For that reason the port does not fill frames up.
 //
 // The content of a DATAGRAM frame begins with two bytes, little-endian, that give the length of
-// each datagram of the link. As many datagrams follow as fit; the last may be shorter. If the two
-// bytes are zero, the frame is a question about the path, or its answer.
+// each datagram of the link. As many datagrams follow as fit. The last datagram may be shorter. If
+// the two bytes are zero, the frame is a question about the path, or the answer to such a question.
 package quicport
 
 import (
@@ -49,23 +49,23 @@ const ALPN = "ttfabric/1"
 
 // Limits of a port.
 const (
-	SendQueue    = 256 << 10               // bytes that may wait to be sent; the port refuses more
-	ReceiveQueue = transport.DefaultBuffer // bytes that may wait to be received; the port drops more
+	SendQueue    = 256 << 10               // bytes that may wait to be sent; the port refuses further datagrams
+	ReceiveQueue = transport.DefaultBuffer // bytes that may wait to be received; the port drops further datagrams
 
-	maxPacket        = 1452                  // bytes of a QUIC packet, quic-go's limit
-	minPacket        = 1200                  // bytes of a path that QUIC works over (RFC 9000 §14)
-	guessedOverhead  = 48                    // assumed bytes around a datagram before a connection gives the number
+	maxPacket        = 1452                  // largest QUIC packet in bytes; quic-go's limit
+	minPacket        = 1200                  // packet size that every path of QUIC carries, in bytes (RFC 9000 §14)
+	guessedOverhead  = 48                    // assumed number of bytes around a datagram, until a connection states the number
 	handshakeTimeout = 3 * time.Second       // silence after which a handshake fails; a handshake takes at most twice that
 	idleTimeout      = 5 * time.Second       // silence after which a connection ends
-	keepAlive        = 2 * time.Second       // an idle connection sends something after this time
-	retryMin         = 20 * time.Millisecond // first time between two dials; doubles
+	keepAlive        = 2 * time.Second       // time after which an idle connection sends a packet
+	retryMin         = 20 * time.Millisecond // time between the first two dials; doubles
 	retryMax         = time.Second           // longest time between two dials
-	askEvery         = 50 * time.Millisecond // interval of the dialer's questions whether it was accepted
-	closeLinger      = 20 * time.Millisecond // how long Close waits for taken datagrams to leave
+	askEvery         = 50 * time.Millisecond // interval of the dialer's questions whether the acceptor has accepted the dialer's certificate
+	closeLinger      = 20 * time.Millisecond // how long Close waits until accepted datagrams have left
 	lookEvery        = 256                   // datagrams between two looks at the path
 )
 
-// Codes with which a connection is closed.
+// Codes with which an end closes a connection.
 const (
 	codeClosed   = 0 // the port was closed
 	codeReplaced = 1 // a later connection replaced it
@@ -73,12 +73,12 @@ const (
 	codeNarrow   = 3 // long packets no longer get through
 )
 
-// Options describe a port.
+// Options holds the settings of a port.
 type Options struct {
-	Local  netip.AddrPort // port 0: any free one
+	Local  netip.AddrPort // address of the port; port 0: any free port
 	Cable  transport.Cable
-	Chip   *pki.Chip         // who this end is, and which authority it trusts
-	KeyLog *transport.KeyLog // gets the secrets of each connection; nil: they are not kept
+	Chip   *pki.Chip         // the identity of this end, and the authority that this end trusts
+	KeyLog *transport.KeyLog // gets the secrets of each connection; nil: the port does not keep secrets
 }
 
 // port implements transport.Keyed.
@@ -95,15 +95,15 @@ type port struct {
 	wg    sync.WaitGroup
 
 	mu      sync.Mutex
-	peer    netip.AddrPort // zero: not named yet
+	peer    netip.AddrPort // zero: nobody has named the peer yet
 	route   int            // largest packet on the path to the peer, in bytes, as far as this machine knows
-	conn    *quic.Conn     // nil: there is none
+	conn    *quic.Conn     // nil: there is no connection
 	gso     bool
-	careful bool // begin with small packets: large ones did not get through
-	sure    bool // careful is certain: small packets got through where large ones did not
+	careful bool // the next connection begins with small packets, because large packets did not get through
+	sure    bool // careful is certain: small packets got through and large packets did not
 	refused string
-	backoff time.Duration // before the next dial
-	abort   func()        // ends the handshake under way; nil: there never was one
+	backoff time.Duration // time before the next dial
+	abort   func()        // ends the handshake under way; nil: there has been no handshake
 	closed  bool
 	wake    chan struct{} // the dialer has something to do
 
@@ -113,7 +113,7 @@ type port struct {
 	out    queue
 	in     queue
 	probes prober
-	line   sync.Mutex // held while a datagram of the link is given to quic-go
+	line   sync.Mutex // held while a goroutine gives a datagram of the link to quic-go
 	counts counters
 }
 
@@ -124,7 +124,8 @@ type counters struct {
 	failed, malformed                         atomic.Uint64
 }
 
-// Listen opens a port. The errors name the address and a remedy, as those of transport.Listen do.
+// Listen opens a port. The errors name the address and a remedy, like the errors of
+// transport.Listen.
 func Listen(o Options) (transport.Port, error) {
 	c := &o.Cable
 	switch {
@@ -133,7 +134,7 @@ func Listen(o Options) (transport.Port, error) {
 	case !c.From.Valid() || !c.To.Valid() || c.From == c.To:
 		return nil, fmt.Errorf("QUIC port of a cable from %v to %v: want two ports", c.From, c.To)
 	case o.Chip.Self != pki.Identity{Fabric: c.Fabric, Chip: c.From.Node}:
-		return nil, fmt.Errorf("QUIC port %v of fabric %q: the certificate is that of %s", c.From, c.Fabric, o.Chip.Self)
+		return nil, fmt.Errorf("QUIC port %v of fabric %q: the certificate belongs to %s", c.From, c.Fabric, o.Chip.Self)
 	}
 	sock, err := transport.Bind(o.Local)
 	if err != nil {
@@ -150,8 +151,8 @@ func Listen(o Options) (transport.Port, error) {
 	p.out.init(SendQueue)
 	p.probes.init()
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	// A stateless reset tells the peer that its connection is gone, after this chip restarted at
-	// the same address (RFC 9000 §10.3). The key outlives the process.
+	// After this chip has restarted at the same address, a stateless reset tells the peer that the
+	// peer's connection is gone (RFC 9000 §10.3). The key outlives the process.
 	secret, err := o.Chip.Secret("stateless reset of " + c.From.String())
 	if err == nil {
 		p.tr.StatelessResetKey = (*quic.StatelessResetKey)(&secret)
@@ -173,8 +174,8 @@ func Listen(o Options) (transport.Port, error) {
 	return p, nil
 }
 
-// tls is the configuration of both ends. Only verify checks the other end, since the standard check
-// is one of host names.
+// tls returns the configuration of both ends. Only verify checks the other end, since the standard
+// check is a check of host names.
 func (p *port) tls() *tls.Config {
 	c := &tls.Config{Certificates: []tls.Certificate{p.o.Chip.Pair}, MinVersion: tls.VersionTLS13, NextProtos: []string{ALPN},
 		ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, VerifyConnection: p.verify, SessionTicketsDisabled: true}
@@ -184,8 +185,8 @@ func (p *port) tls() *tls.Config {
 	return c
 }
 
-// attend watches the acceptor's side of a handshake. The client may refuse it, and only the end of
-// the handshake's context tells that.
+// attend watches the acceptor's side of a handshake. The client may refuse the acceptor. Only the
+// end of the handshake's context tells that.
 func (p *port) attend(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
 	context.AfterFunc(ctx, func() { p.judge(context.Cause(ctx)) })
 	return ctx, nil
@@ -296,7 +297,7 @@ func (p *port) SetPeer(a netip.AddrPort) error {
 	p.peer, p.conn, p.refused, p.backoff = a, nil, "", retryMin
 	p.careful, p.sure = false, false
 	if p.abort != nil {
-		p.abort() // with the previous peer
+		p.abort() // ends the handshake with the previous peer
 	}
 	p.ready.Store(false)
 	p.in.clear()
@@ -339,7 +340,7 @@ func (p *port) Stats() transport.Stats {
 			RefusedByIt: c.refusedByIt.Load(), Failed: c.failed.Load(), Strangers: c.strangers.Load()}}
 }
 
-// Close implements transport.Port. Close gives taken datagrams a moment to leave.
+// Close implements transport.Port. Close waits for a moment until accepted datagrams have left.
 func (p *port) Close() error {
 	p.mu.Lock()
 	if p.closed {

@@ -443,7 +443,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{quicport.Options{Local: local, Cable: transport.Cable{From: lower, To: upper}}, "pki make"},
 		{quicport.Options{Local: local, Chip: c, Cable: transport.Cable{From: lower, To: lower}}, "two ports"},
-		{quicport.Options{Local: local, Chip: c, Cable: transport.Cable{Fabric: "lab", From: upper, To: lower}}, "is that of chip M0D0"},
+		{quicport.Options{Local: local, Chip: c, Cable: transport.Cable{Fabric: "lab", From: upper, To: lower}}, "belongs to chip M0D0"},
 		{quicport.Options{Chip: c, Cable: transport.Cable{Fabric: "lab", From: lower, To: upper}}, "no local address"},
 	} {
 		if _, err := quicport.Listen(x.o); err == nil || !strings.Contains(err.Error(), x.want) {

@@ -10,24 +10,24 @@ import (
 
 // queue holds datagrams in order, up to a number of bytes.
 type queue struct {
-	limit int // bytes
+	limit int // most bytes in the queue
 
 	mu     sync.Mutex
-	cond   sync.Cond // something changed
+	cond   sync.Cond // signalled when the queue has changed
 	runs   []run
 	head   int // index of the first run in runs
 	bytes  int
-	busy   bool // the run that was taken last is still being handled
+	busy   bool // a caller is still handling the run that it took last
 	closed bool
 }
 
-// run is consecutive datagrams of seg bytes each; the last may be shorter.
+// run holds consecutive datagrams of seg bytes each. The last datagram may be shorter.
 type run struct {
 	data []byte
 	seg  int
 }
 
-// maxRuns is how many runs may wait. A single datagram is a run of its own.
+// maxRuns is how many runs may wait. A single datagram counts as a run.
 const maxRuns = 8192
 
 func (q *queue) init(limit int) {
@@ -35,8 +35,8 @@ func (q *queue) init(limit int) {
 	q.cond.L = &q.mu
 }
 
-// put copies datagrams into the queue, as many as there is room for. put returns their number and
-// bytes.
+// put copies datagrams into the queue, as many as the queue has room for. put returns the number of
+// the copied datagrams and their bytes.
 func (q *queue) put(data []byte, seg int) (n, bytes int) {
 	if len(data) == 0 {
 		return 0, 0
@@ -54,7 +54,7 @@ func (q *queue) put(data []byte, seg int) (n, bytes int) {
 	return (bytes + seg - 1) / seg, bytes
 }
 
-// add puts a run into the queue and keeps its memory. add reports false if there is no room.
+// add puts a run into the queue and keeps the run's memory. If there is no room, add reports false.
 func (q *queue) add(d []byte, seg int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -75,7 +75,7 @@ func (q *queue) push(r run) {
 	q.cond.Broadcast()
 }
 
-// take waits for the next run. take reports false when the queue is closed.
+// take waits for the next run. When the queue is closed, take reports false.
 func (q *queue) take() (run, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,7 +105,8 @@ func (q *queue) pop() run {
 	return r
 }
 
-// batch waits for datagrams and fills b with them. batch reports false when the queue is closed.
+// batch waits for datagrams and fills b with datagrams. When the queue is closed, batch reports
+// false.
 func (q *queue) batch(b *transport.Batch, from netip.AddrPort) (n, bytes int, ok bool) {
 	b.Reset()
 	q.mu.Lock()

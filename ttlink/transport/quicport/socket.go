@@ -12,8 +12,8 @@ import (
 
 // socket is a UDP socket that yields the processor before it reads each batch. On one processor,
 // each of quic-go's goroutines would otherwise run until it has nothing left to do. The third of
-// them, which takes datagrams out, would find 128 datagrams and the rest dropped. With the yield,
-// received datagrams wait in the kernel's buffer instead.
+// these goroutines takes datagrams out. The third goroutine would find 128 datagrams, and quic-go would have dropped
+// the rest. With the yield, received datagrams wait in the kernel's buffer instead.
 type socket struct {
 	*net.UDPConn
 	batch   *ipv4.PacketConn

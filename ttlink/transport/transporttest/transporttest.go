@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	wait   = 30 * time.Second      // limit for something that must happen
-	settle = 50 * time.Millisecond // time given to something that must not happen
+	wait   = 30 * time.Second      // longest wait for an event that must happen
+	settle = 50 * time.Millisecond // wait for an event that must not happen
 	burst  = 64 << 10              // bytes that a transport holds for a slow receiver, whatever the size of its datagrams
 )
 
@@ -47,7 +47,7 @@ func Run(t *testing.T, pair Pair) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
-			t.Run("", func(t *testing.T) { c.f(t, pair) }) // its clean-up has finished when it returns
+			t.Run("", func(t *testing.T) { c.f(t, pair) }) // the clean-up of the test has finished when Run returns
 			for end := time.Now().Add(wait); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("%d goroutines are left behind", runtime.NumGoroutine()-before)
@@ -113,13 +113,14 @@ func join(a, b *end) {
 	}
 }
 
-// ready reports whether the port has checked its peer. ready is true for ports that do not check.
+// ready reports whether the port has checked its peer. For a port that does not check its peer,
+// ready reports true.
 func (e *end) ready() bool {
 	k, ok := e.Port.(transport.Keyed)
 	return !ok || k.Ready()
 }
 
-// send sends data. All of it must be taken.
+// send sends data. The port must take all of data.
 func (e *end) send(data []byte, seg int) {
 	e.t.Helper()
 	want := (len(data) + seg - 1) / seg
@@ -382,7 +383,7 @@ func tooLong(t *testing.T, pair Pair) {
 
 func closing(t *testing.T, pair Pair) {
 	a, b := joined(t, pair)
-	time.Sleep(5 * time.Millisecond) // until Recv waits
+	time.Sleep(5 * time.Millisecond) // gives Recv time to begin to wait
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,36 +12,38 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// The dialogue between Wireshark and its capture plugin: extcap(4), and doc/extcap.adoc of Wireshark.
+// This file holds the dialogue between Wireshark and its capture plugin, see extcap(4) and
+// doc/extcap.adoc of Wireshark.
 
 // InterfacePrefix begins the names of the interfaces that the plugin offers.
 const InterfacePrefix = "ttfabric-"
 
-// maxInterfaceChips is the size of a fabric, in chips, up to which each chip is an interface of its own.
+// maxInterfaceChips is the largest size of a fabric, in chips, for which each chip is an interface
+// of its own.
 const maxInterfaceChips = 64
 
 // Request is one call of the plugin by Wireshark, tshark or dumpcap.
 type Request struct {
-	List    bool // --extcap-interfaces: which interfaces there are
-	DLTs    bool // --extcap-dlts: which link types an interface has
-	Config  bool // --extcap-config: which options an interface has
+	List    bool // --extcap-interfaces: list the interfaces
+	DLTs    bool // --extcap-dlts: list the link types of an interface
+	Config  bool // --extcap-config: list the options of an interface
 	Capture bool // --capture: capture into FIFO
 
 	Interface string
 	FIFO      string  // the pipe that Wireshark has made
-	Check     *string // the capture filter of Wireshark's own field, to be checked, or used by a capture
+	Check     *string // capture filter from Wireshark's own field, to be checked or to be used by a capture
 
 	// The options of an interface, as [PrintOptions] offers them.
 	Ports   []string // chips and CHIP:CHANNEL; none: all
-	Filter  string   // for [capture.ParseFilter]
-	SnapLen int      // bytes of each frame; 0: all
-	Buffer  int      // MiB that may wait in each chip; 0: the chip's default
+	Filter  string   // filter in the language of [capture.ParseFilter]
+	SnapLen int      // number of bytes of each frame that the capture keeps; 0: all
+	Buffer  int      // memory for datagrams that wait in each chip, in MiB; 0: the chip's default
 	Keys    bool     // TLS keys of QUIC ports go into the capture
 }
 
-// ParseRequest reads the arguments of a call. It ignores unknown arguments,
-// because later versions of Wireshark may add some. It fails where a number
-// is expected and another word stands.
+// ParseRequest reads the arguments of a call. ParseRequest ignores unknown arguments, because later
+// versions of Wireshark may add some. If an argument must be a number and is not, ParseRequest
+// fails.
 func ParseRequest(args []string) (x Request, err error) {
 	for len(args) > 0 {
 		name, v, whole := strings.Cut(args[0], "=")
@@ -85,7 +87,8 @@ func ParseRequest(args []string) (x Request, err error) {
 		case "--buffer":
 			x.Buffer = number()
 		case "--keys":
-			// A flag of Wireshark's boolean type has no value, and a flag of its type boolflag has one.
+			// A flag of Wireshark's boolean type has no value, and a flag of Wireshark's type
+			// boolflag has a value.
 			if x.Keys = true; whole || len(args) > 0 && (args[0] == "true" || args[0] == "false") {
 				x.Keys = value() != "false"
 			}
@@ -94,8 +97,8 @@ func ParseRequest(args []string) (x Request, err error) {
 	return x, err
 }
 
-// WholeFilter is the filter of a capture: a frame has to fit both the option
-// --filter and Wireshark's own field.
+// WholeFilter returns the filter of a capture. A frame must fit both the option --filter and
+// Wireshark's own field.
 func (x *Request) WholeFilter() string {
 	switch {
 	case x.Check == nil || *x.Check == "":
@@ -112,9 +115,9 @@ type Fabric struct {
 	Topology *topo.Topology
 }
 
-// Find is the index of the fabric that an interface stands for, and the chip's
-// name where the interface is one chip. ok is false where no such fabric runs,
-// or has no such chip.
+// Find returns the index of the fabric that an interface stands for. If the interface is one chip,
+// Find also returns the chip's name. If no such fabric runs, or if the fabric has no such chip, ok
+// is false.
 func Find(all []Fabric, iface string) (fabric int, chip string, ok bool) {
 	rest, ours := strings.CutPrefix(iface, InterfacePrefix)
 	if !ours {
@@ -156,8 +159,8 @@ func PrintDLTs(w io.Writer) {
 	fmt.Fprintln(w, "dlt {number=1}{name=EN10MB}{display=Ethernet}")
 }
 
-// PrintOptions answers --extcap-config: the ports of a fabric, or of one chip
-// where chip is not empty, and the flags of 'ttfabric capture'.
+// PrintOptions answers --extcap-config. It prints the ports of a fabric and the flags of 'ttfabric
+// capture'. If chip is not empty, PrintOptions prints only the ports of this chip.
 func PrintOptions(w io.Writer, t *topo.Topology, chip string) {
 	fmt.Fprintln(w, "arg {number=0}{call=--ports}{display=Chips and ports}{tooltip=Where to capture; none: everywhere}{type=multicheck}")
 	fmt.Fprintln(w, "arg {number=1}{call=--filter}{display=Filter}{tooltip=Such as: data and dst M0D3, or: retransmission or nack. 'ttfabric capture --help' has all}{type=string}")
@@ -177,13 +180,13 @@ func PrintOptions(w io.Writer, t *topo.Topology, chip string) {
 	}
 }
 
-// PrintFilterFault answers --extcap-capture-filter: why a capture filter is
-// wrong, and nothing where the filter is right.
+// PrintFilterFault answers --extcap-capture-filter. It prints why a capture filter is wrong. For a
+// correct filter, it prints nothing.
 func PrintFilterFault(w io.Writer, filter string) {
 	if _, err := capture.ParseFilter(filter); err != nil {
 		fmt.Fprintln(w, err)
 	}
 }
 
-// braceless keeps braces out of a text that stands between braces.
+// braceless replaces braces in a text that stands between braces.
 func braceless(s string) string { return strings.NewReplacer("{", "(", "}", ")").Replace(s) }

@@ -12,19 +12,19 @@ import (
 	"path/filepath"
 )
 
-// State is how a file on disk compares with what would be installed.
+// State tells how a file on disk compares with the file that would be installed.
 type State string
 
 // The states.
 const (
 	Missing State = "missing"
 	Current State = "installed"
-	Old     State = "old"     // as it was installed before, by another version
-	Changed State = "changed" // since it was installed
-	Foreign State = "foreign" // somebody else's
+	Old     State = "old"     // unchanged since another version of ttfabric installed the file
+	Changed State = "changed" // changed since ttfabric installed the file
+	Foreign State = "foreign" // ttfabric did not install the file
 )
 
-// Step is what is to be done, or was done, with one file.
+// Step tells what is to be done, or was done, with one file.
 type Step struct {
 	File  `json:"-"`
 	What  string `json:"what"`
@@ -33,7 +33,8 @@ type Step struct {
 	Done  string `json:"done,omitempty"` // written, replaced, kept, removed; empty: nothing
 }
 
-// ErrForeign is returned where a file that isn't ours stands in the way.
+// ErrForeign is the error for a file in the way that ttfabric did not install, or that was changed
+// since.
 var ErrForeign = errors.New("is not of ttfabric, or was changed")
 
 // manifest is the list of what was installed: the sums of the files by path.
@@ -76,7 +77,7 @@ func sum(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// Look says how things stand, and changes nothing.
+// Look returns the state of each file, and changes nothing.
 func (p *Place) Look(program string) ([]Step, error) {
 	m, err := p.manifest()
 	if err != nil {
@@ -106,9 +107,9 @@ func (p *Place) Look(program string) ([]Step, error) {
 	return out, nil
 }
 
-// Install writes what is missing or old. Files of the profile that were changed
-// since are kept. Where another file stands in the way it writes nothing at all,
-// unless force replaces it. Dry says what would be done.
+// Install writes the files that are missing or old. It keeps files of the profile that were changed
+// since they were installed. If a foreign file stands in the way, Install writes nothing at all. If
+// force is set, Install replaces such a file. If dry is set, Install only returns what it would do.
 func (p *Place) Install(program string, force, dry bool) ([]Step, error) {
 	steps, err := p.Look(program)
 	if err != nil {
@@ -149,9 +150,9 @@ func (p *Place) Install(program string, force, dry bool) ([]Step, error) {
 	return steps, p.save(m)
 }
 
-// Uninstall removes what was installed, and the folders that are empty then.
-// Files that are another's are kept, and so is a dissector or plugin that was changed since, unless
-// force; the profile goes, since Wireshark itself rewrites it.
+// Uninstall removes the installed files, and the folders that are then empty. It keeps foreign
+// files. It also keeps a dissector or plugin that was changed since it was installed, unless force
+// is set. Uninstall always removes the profile, since Wireshark itself rewrites the profile.
 func (p *Place) Uninstall(program string, force, dry bool) ([]Step, error) {
 	steps, err := p.Look(program)
 	if err != nil {
@@ -195,7 +196,7 @@ func (p *Place) prune(path string) {
 	}
 }
 
-// write puts a whole file in place, or none.
+// write writes a whole file, or leaves the path unchanged if it fails.
 func write(path string, b []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

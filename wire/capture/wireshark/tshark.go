@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// tsharkPatience is how long tshark may take to say whether it loads the dissector.
+// tsharkPatience is the longest time that tshark may take to say whether it loads the dissector.
 const tsharkPatience = 20 * time.Second
 
-// TShark asks the user's tshark whether it loads the dissector. said is a sentence for people.
+// TShark asks the user's tshark whether it loads the dissector. The result said is a sentence for
+// people.
 func TShark(ctx context.Context) (said string, loads bool) {
 	ctx, stop := context.WithTimeout(ctx, tsharkPatience)
 	defer stop()
@@ -39,12 +40,12 @@ func TShark(ctx context.Context) (said string, loads bool) {
 	return name + " does not load the dissector; 'tshark -v' says why.", false
 }
 
-// errNoVersion is the error of a program that runs and does not say its version.
+// errNoVersion is the error for a program that runs but does not print its version.
 var errNoVersion = errors.New("what it says has no version in it")
 
-// Version asks tshark or wireshark, by name or path, for its version, such as
-// 4.0.17. about is all that the program says of itself. The error is
-// [exec.ErrNotFound] where there is no such program.
+// Version asks tshark or wireshark, by name or path, for its version, such as 4.0.17. The result
+// about is all that the program prints about itself. If there is no such program, the error is
+// [exec.ErrNotFound].
 func Version(ctx context.Context, program string) (version, about string, err error) {
 	out, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {
@@ -56,7 +57,8 @@ func Version(ctx context.Context, program string) (version, about string, err er
 	return version, string(out), err
 }
 
-// parseVersion finds the version in "TShark (Wireshark) 4.0.17 (Git …)"; "" where there is none.
+// parseVersion finds the version in "TShark (Wireshark) 4.0.17 (Git …)". If the text has no
+// version, parseVersion returns "".
 func parseVersion(about string) string {
 	first, _, _ := strings.Cut(about, "\n")
 	for word := range strings.FieldsSeq(first) {
@@ -73,7 +75,7 @@ func Loads(ctx context.Context, tshark string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for line := range strings.Lines(string(out)) { // name, short name, name in filters
+	for line := range strings.Lines(string(out)) { // each line has the name, the short name, and the name in filters
 		if f := strings.Split(strings.TrimSpace(line), "\t"); len(f) > 2 && f[2] == "ttlink" {
 			return true, nil
 		}

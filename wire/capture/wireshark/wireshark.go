@@ -1,7 +1,7 @@
-// Package wireshark holds what makes Wireshark understand ttfabric: the
-// dissector, a profile and the plugin for live captures. It puts them where
-// Wireshark 4.0 and later look for them, and holds the plugin's half of the
-// dialogue with Wireshark. README.md beside it is for users.
+// Package wireshark holds the files with which Wireshark understands ttfabric: the dissector, a
+// profile and the plugin for live captures. The package installs these files where Wireshark 4.0
+// and later look for them. It also holds the plugin's half of the dialogue with Wireshark. The file
+// README.md in this folder is for users.
 package wireshark
 
 import (
@@ -15,11 +15,11 @@ import (
 //go:embed ttfabric.lua profile/ttfabric
 var files embed.FS
 
-// Dissector is the dissector's source, in Lua.
+// Dissector returns the dissector's source, in Lua.
 func Dissector() []byte {
 	b, err := files.ReadFile("ttfabric.lua")
 	if err != nil {
-		panic(err) // it is compiled in
+		panic(err) // cannot happen: the file is compiled in
 	}
 	return b
 }
@@ -27,24 +27,25 @@ func Dissector() []byte {
 // File is one file that Wireshark reads.
 type File struct {
 	What string // dissector, profile or extcap
-	Path string // absolute
+	Path string // absolute path of the file
 	Data []byte
 	Mode fs.FileMode
 
-	// Theirs: Wireshark itself rewrites the file when its user changes preferences, so that it is kept as it is then.
+	// If Theirs is set, Wireshark itself rewrites the file when its user changes preferences. An
+	// installation keeps such a file as Wireshark wrote it.
 	Theirs bool
 }
 
-// Place says where a user's Wireshark looks.
+// Place says in which folders a user's Wireshark looks for files.
 type Place struct {
 	Home   string // $HOME
-	Config string // Wireshark's configuration; empty: $HOME/.config/wireshark
-	Data   string // where the list of what was installed stands; empty: $HOME/.local/share/ttfabric
+	Config string // folder of Wireshark's configuration; empty: $HOME/.config/wireshark
+	Data   string // folder of the list of installed files; empty: $HOME/.local/share/ttfabric
 }
 
-// UserPlace is where the Wireshark of this process's user looks. It obeys the
-// environment variables WIRESHARK_CONFIG_DIR (wireshark(1)), XDG_CONFIG_HOME
-// and XDG_DATA_HOME. It fails where the user has no home folder.
+// UserPlace returns the folders in which the Wireshark of this process's user looks for files.
+// UserPlace obeys the environment variables WIRESHARK_CONFIG_DIR (wireshark(1)), XDG_CONFIG_HOME
+// and XDG_DATA_HOME. If the user has no home folder, UserPlace fails.
 func UserPlace() (*Place, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -74,10 +75,10 @@ func (p *Place) data() string {
 	return filepath.Join(p.Home, ".local", "share", "ttfabric")
 }
 
-// Files are all files, with the program that the extcap plugin calls by its
-// absolute path. Lua plugins are read from one folder by all releases, without the
-// release's number in it. Extcap plugins are read from the configuration's folder by 4.0,
-// and from ~/.local/lib/wireshark by 4.2 and later (release notes of 4.1.0).
+// Files returns all files to install. The parameter program is the absolute path of the program
+// that the extcap plugin calls. All releases of Wireshark read Lua plugins from one folder, whose
+// name has no release number. Wireshark 4.0 reads extcap plugins from the configuration's folder.
+// Wireshark 4.2 and later read extcap plugins from ~/.local/lib/wireshark (release notes of 4.1.0).
 func (p *Place) Files(program string) []File {
 	lib := filepath.Join(p.Home, ".local", "lib", "wireshark")
 	out := []File{{What: "dissector", Path: filepath.Join(lib, "plugins", "ttfabric.lua"), Data: Dissector(), Mode: 0o644}}
@@ -99,5 +100,5 @@ func (p *Place) Files(program string) []File {
 	return out
 }
 
-// quoted is a word for the shell.
+// quoted returns a text as one quoted word of the shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

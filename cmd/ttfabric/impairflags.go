@@ -1,0 +1,50 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ttfabric/node/fabric/spec"
+	"ttfabric/ttlink/fault"
+)
+
+// impairFlags are the flags that say which impairment of cables or of gossip a
+// command sets.
+type impairFlags struct {
+	values   []string // values of the flags, in the order of fault.Knobs
+	seed     uint64
+	duration time.Duration
+}
+
+// add registers a flag for each impairment. dice says which things each have their
+// own sequence of random numbers, such as "each chip".
+func (f *impairFlags) add(c *cobra.Command, dice string) {
+	f.values = make([]string, len(fault.Knobs))
+	for i, k := range fault.Knobs {
+		c.Flags().StringVar(&f.values[i], k.Name, "", k.Help)
+	}
+	c.Flags().Uint64Var(&f.seed, "seed", 0, "restart the random numbers from this seed; "+dice+" has its own sequence")
+	c.Flags().DurationVar(&f.duration, "duration", 0, "restore the previous values after this time; 0: never")
+}
+
+// read checks the flags that the command line names. If the command line does not
+// name --seed, the result seed is nil.
+func (f *impairFlags) read(c *cobra.Command) (change fault.Change, seed *uint64, err error) {
+	change = fault.Change{}
+	for i, k := range fault.Knobs {
+		if c.Flags().Changed(k.Name) {
+			change[k.Name] = f.values[i]
+		}
+	}
+	if c.Flags().Changed("seed") {
+		seed = &f.seed
+	}
+	if _, err := change.Apply(fault.Options{}); err != nil {
+		return nil, nil, spec.Usagef("--%w", err)
+	}
+	if len(change) == 0 && seed == nil {
+		return nil, nil, spec.Usagef("no impairment is named; want one or more flags such as --delay 10ms or --loss 1%%; see '%s --help'", c.CommandPath())
+	}
+	return change, seed, faultTime("--duration", f.duration)
+}

@@ -1,0 +1,73 @@
+package fabric
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"ttfabric/node/fabric/spec"
+	"ttfabric/node/traffic"
+	"ttfabric/router/topo"
+)
+
+// planned is a handle on a fabric that does not run.
+func planned(t *testing.T, machine string) *Fabric {
+	t.Helper()
+	m, err := topo.Named(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := spec.New("lab", m, spec.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Fabric{Spec: s, Topology: m}
+}
+
+// TestPlanTraffic plans runs of every pattern, and completes what the user leaves open.
+func TestPlanTraffic(t *testing.T) {
+	f := planned(t, "mesh:4x4")
+	for _, p := range traffic.Patterns {
+		got, err := f.PlanTraffic(TrafficWanted{Pattern: p.Name, Packets: 1000, Size: 64, Ways: 1, HotShare: 50})
+		if err != nil || len(got.Pairs) == 0 || got.Apart != 0 || got.Spec.Pattern != p.Name || got.Spec.Draw != p.Draw || got.Spec.Planes != f.Topology.Planes() || got.Spec.Run == 0 {
+			t.Errorf("%s: %+v, %v", p.Name, got.Spec, err)
+		}
+		if err := traffic.CheckPairs(got.Pairs); err != nil {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+	}
+	w := TrafficWanted{Pattern: "all-to-all", Packets: 1000, Size: 64, Ways: 1, HotShare: 50, Load: 10, Planes: 1}
+	if got, err := f.PlanTraffic(w); err != nil || got.Spec.Window != traffic.MaxWindow || got.Spec.Planes != 1 {
+		t.Errorf("with a load: %+v, %v", got.Spec, err)
+	}
+	lines := planned(t, "mesh:2x2")
+	lines.Spec.Fabric = "1d" // a packet turns nowhere
+	got, err := lines.PlanTraffic(TrafficWanted{Pattern: "all-to-all", Packets: 1000, Size: 64, Ways: 1, HotShare: 50})
+	if err != nil || got.Apart != 4 || len(got.Pairs) != 8 {
+		t.Errorf("rows and columns alone: %d pairs, %d left out, %v; want 8 and 4", len(got.Pairs), got.Apart, err)
+	}
+}
+
+// TestPlanTrafficRefuses gives one bad value at a time: the error has the name of the option.
+func TestPlanTrafficRefuses(t *testing.T) {
+	f := planned(t, "n300")
+	for want, bad := range map[string]func(*TrafficWanted){
+		"all-to-all":  func(w *TrafficWanted) { w.Pattern = "x" },
+		"packets":     func(w *TrafficWanted) { w.Packets = 0 },
+		"bytes":       func(w *TrafficWanted) { w.Size = 1 },
+		"--planes 3":  func(w *TrafficWanted) { w.Planes = 3 },
+		"--ways -1":   func(w *TrafficWanted) { w.Ways = -1 },
+		"--hot-share": func(w *TrafficWanted) { w.HotShare = -1 },
+		"--hot:":      func(w *TrafficWanted) { w.Pattern, w.Hot = "hotspot", "D9" },
+		"M0D9":        func(w *TrafficWanted) { w.Pattern, w.Hot = "hotspot", "M0D9" },
+		"window":      func(w *TrafficWanted) { w.Window = traffic.MaxWindow + 1 },
+		"load":        func(w *TrafficWanted) { w.Load = -1 },
+	} {
+		w := TrafficWanted{Pattern: "all-to-all", Packets: 100, Size: 64, Ways: 1, HotShare: 50}
+		bad(&w)
+		var e *spec.Error
+		if _, err := f.PlanTraffic(w); !errors.As(err, &e) || e.Kind != spec.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want a usage error with %q", err, want)
+		}
+	}
+}
