@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"ttfabric/node/admin/api"
 	"ttfabric/node/flow"
@@ -129,9 +130,14 @@ type oneEnd struct {
 	res flow.Result
 }
 
+// startDelay is the longest time that the line of the start waits for the first end.
+// Both lines then travel in one segment. A ping over one cable takes less.
+const startDelay = 200 * time.Microsecond
+
 // stream writes until all started requests have ended, or the reader goes away.
 func (a *batchAnswer) stream(ctx context.Context) {
 	flush := http.NewResponseController(a.w).Flush
+	var late <-chan time.Time // the time to send the line of the start alone; nil: that line is not waiting
 	for told := false; !told || a.left > 0; {
 		var err error
 		select {
@@ -149,12 +155,17 @@ func (a *batchAnswer) stream(ctx context.Context) {
 			if b.n < a.all {
 				start.Problem = notStarted(b.err)
 			}
-			err = a.line(start)
+			if err = a.line(start); err == nil && a.left > 0 {
+				late = time.After(startDelay)
+				continue
+			}
+		case <-late:
 		case <-ctx.Done():
 			return
 		}
-		if err == nil && len(a.ends) == 0 {
-			err = flush()
+		late = nil
+		if err == nil && len(a.ends) == 0 && (!told || a.left > 0) {
+			err = flush() // the server sends the last lines when this function returns
 		}
 		if err != nil {
 			return // the reader has disconnected; the requests continue
