@@ -147,19 +147,26 @@ func running(d folder.Dir) []folder.Chip {
 	return slices.DeleteFunc(d.ChipFiles(), func(c folder.Chip) bool { return !c.Alive() })
 }
 
-func TestDownAfterTheParentWasKilled(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t)
+// started starts a fabric of two chips, and returns when both processes run.
+func (c *cli) started() (*exec.Cmd, folder.Dir) {
+	c.t.Helper()
 	cmd := c.command("up", "n300")
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	dir := folder.Dir(filepath.Join(c.dir, "ttfabric", "default"))
 	for end := time.Now().Add(soon); len(running(dir)) < 2; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the chips do not come up")
+			c.t.Fatal("the chips do not come up")
 		}
 	}
+	return cmd, dir
+}
+
+func TestDownAfterTheParentWasKilled(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	cmd, dir := c.started()
 	cmd.Process.Kill()
 	cmd.Wait()
 	chips := running(dir)
@@ -177,16 +184,7 @@ func TestDownAfterTheParentWasKilled(t *testing.T) {
 func TestCtrlCCleansUp(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
-	cmd := c.command("up", "n300")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	dir := folder.Dir(filepath.Join(c.dir, "ttfabric", "default"))
-	for end := time.Now().Add(soon); len(running(dir)) < 2; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the chips do not come up")
-		}
-	}
+	cmd, dir := c.started()
 	cmd.Process.Signal(syscall.SIGINT)
 	cmd.Wait()
 	if _, err := os.Stat(string(dir)); !os.IsNotExist(err) {

@@ -98,6 +98,20 @@ func made(t *testing.T, machine, program string) *fabric.Fabric {
 	return f
 }
 
+// started starts the chips of f. It returns their addresses and a session on the first chip.
+func started(ctx context.Context, t *testing.T, f *fabric.Fabric, exits fabric.Exits) ([]wire.FabricNodeID, *session.Session) {
+	t.Helper()
+	if _, err := f.Up(ctx, nil, exits); err != nil {
+		t.Fatal(err)
+	}
+	nodes := f.Topology.Nodes()
+	s, err := f.Session(nodes[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nodes, s
+}
+
 // soon bounds what takes a moment on a machine that has nothing else to do.
 const soon = time.Minute
 
@@ -117,14 +131,7 @@ func TestProgramRunsOnEachChip(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	defer cancel()
 	exits := make(fabric.Exits, 4)
-	if _, err := f.Up(ctx, nil, exits); err != nil {
-		t.Fatal(err)
-	}
-	nodes := f.Topology.Nodes()
-	s, err := f.Session(nodes[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes, s := started(ctx, t, f, exits)
 	for i, n := range nodes {
 		before := nodes[(i+3)%4].String()
 		within(t, before+" has written to "+n.String(), func() bool {
@@ -155,14 +162,7 @@ func TestProgramsErrorEndsTheProcess(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 	defer cancel()
 	exits := make(fabric.Exits, 2)
-	if _, err := f.Up(ctx, nil, exits); err != nil {
-		t.Fatal(err)
-	}
-	nodes := f.Topology.Nodes()
-	s, err := f.Session(nodes[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes, s := started(ctx, t, f, exits)
 	if err := s.Write(ctx, nodes[1], place, []byte("fail")); err != nil {
 		t.Logf("the chip ended before its answer had left: %v", err)
 	}

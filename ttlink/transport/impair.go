@@ -150,17 +150,7 @@ func wait(now mono.Time, outcomes []fault.Outcome) (d time.Duration) {
 }
 
 // SendBatch implements [Port].
-func (i *Impaired) SendBatch(runs []Run) (int, error) {
-	n := 0
-	for _, r := range runs {
-		k, err := i.Send(r.Data, r.Seg)
-		n += k
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
+func (i *Impaired) SendBatch(runs []Run) (int, error) { return SendEach(i, runs) }
 
 // Close implements [Port]. Close drops the waiting datagrams.
 func (i *Impaired) Close() error { return i.Unwrap().Close() }

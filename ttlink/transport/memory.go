@@ -105,17 +105,7 @@ func (p *memoryPort) Send(data []byte, seg int) (int, error) {
 }
 
 // SendBatch implements [Port].
-func (p *memoryPort) SendBatch(runs []Run) (int, error) {
-	n := 0
-	for _, r := range runs {
-		k, err := p.Send(r.Data, r.Seg)
-		n += k
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
+func (p *memoryPort) SendBatch(runs []Run) (int, error) { return SendEach(p, runs) }
 
 // put queues a run. If the receiving port is closed, put reports false.
 func (p *memoryPort) put(r Run, from netip.AddrPort) bool {

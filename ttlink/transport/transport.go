@@ -95,6 +95,20 @@ type Port interface {
 	Close() error
 }
 
+// SendEach is SendBatch for a port without a system call for several runs. SendEach calls Send for
+// each run, up to the first error.
+func SendEach(p Port, runs []Run) (int, error) {
+	n := 0
+	for _, r := range runs {
+		k, err := p.Send(r.Data, r.Seg)
+		n += k
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
 // Stats holds a port's counters since its start, and what the port found out about its socket. The
 // kernel counts only Overrun. The kernel counts a super-packet as one message.
 type Stats struct {

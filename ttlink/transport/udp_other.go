@@ -83,17 +83,7 @@ func (u *udp) soften(err error) {
 }
 
 // SendBatch implements [Port].
-func (u *udp) SendBatch(runs []Run) (int, error) {
-	n := 0
-	for _, r := range runs {
-		k, err := u.Send(r.Data, r.Seg)
-		n += k
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
+func (u *udp) SendBatch(runs []Run) (int, error) { return SendEach(u, runs) }
 
 // Recv implements [Port].
 func (u *udp) Recv(b *Batch) error {

@@ -250,17 +250,7 @@ func (p *port) Send(data []byte, seg int) (int, error) {
 }
 
 // SendBatch implements transport.Port.
-func (p *port) SendBatch(runs []transport.Run) (int, error) {
-	n := 0
-	for _, r := range runs {
-		k, err := p.Send(r.Data, r.Seg)
-		n += k
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
+func (p *port) SendBatch(runs []transport.Run) (int, error) { return transport.SendEach(p, runs) }
 
 // Recv implements transport.Port.
 func (p *port) Recv(b *transport.Batch) error {
