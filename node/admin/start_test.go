@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"flag"
 	"net"
 	"net/netip"
 	"testing"
@@ -21,6 +22,13 @@ import (
 )
 
 const token = "secret"
+
+// TestMain runs four of these tests at a time, on any number of cores, because the tests wait
+// most of the time. A flag -parallel on the command line applies instead.
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "4")
+	m.Run()
+}
 
 // patience is how long a busy machine may take for work that an idle machine does at once.
 const patience = time.Minute
