@@ -69,7 +69,7 @@ func FuzzDecodeMeta(f *testing.F) {
 func TestViewAgainstNaiveModel(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		v := NewView(5)
+		v := NewView(5, nil)
 		live := map[string]Meta{}
 		former := map[string]bool{}
 		last := map[wire.FabricNodeID]string{} // gone without a successor
@@ -133,7 +133,7 @@ func TestViewAgainstNaiveModel(t *testing.T) {
 }
 
 func TestViewEvents(t *testing.T) {
-	v := NewView(0xAABBCCDD)
+	v := NewView(0xAABBCCDD, nil)
 	m := sample()
 	kinds := func(es []Event) (out []EventKind) {
 		for _, e := range es {
@@ -206,13 +206,13 @@ func TestFormerLives(t *testing.T) {
 			alive(v, 1, 10, 7)
 		}, 3},
 	} {
-		v := NewView(1)
+		v := NewView(1, nil)
 		c.play(v)
 		if got := holder(v); got != c.want {
 			t.Errorf("%s: life %d is believed, want %d", what, got, c.want)
 		}
 	}
-	v := NewView(1)
+	v := NewView(1, nil)
 	alive(v, 1, 10, 5)
 	if es := alive(v, 1, 10, 4); len(es) != 0 || v.Members()[0].Meta.LinkVersion != 5 {
 		t.Errorf("older metadata of the same life is taken: %v", es)

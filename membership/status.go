@@ -14,5 +14,7 @@ type PoolStatus struct {
 	Seen       int    // chips that this chip believes alive, including itself
 	Expected   int    // chips of a complete pool; 0: unknown
 	Unreadable uint64 // streams that this chip could not read because the two chips have no key in common
+	Refused    uint64 // claims to be a chip that this chip refused; see View.Judge
+	Version    uint64 // datagrams and streams that this chip dropped, because it has keys and their encryption is not of memberlist's version 1
 	Keys       []Key  // the keys, the primary key first; none: gossip is not encrypted
 }

@@ -59,6 +59,7 @@ const MaxFormer = 1024
 // a former process by its name and not by its start time, since clocks jump.
 type View struct {
 	topology uint32
+	member   func(wire.FabricNodeID) bool
 	claims   map[string]Member            // claims, by name of the process
 	chips    map[wire.FabricNodeID]string // name of the process that the view believes to be the chip
 	gone     map[wire.FabricNodeID]string // name of the last believed process that is gone, until that process has a successor
@@ -67,9 +68,10 @@ type View struct {
 }
 
 // NewView returns an empty view of a fabric. The argument topology is the low bits of the fabric's
-// topology hash; 0 matches all fabrics.
-func NewView(topology uint32) *View {
-	return &View{topology: topology, claims: map[string]Member{}, chips: map[wire.FabricNodeID]string{}, gone: map[wire.FabricNodeID]string{}, former: map[string]bool{}}
+// topology hash; 0 matches all fabrics. The function member reports whether a chip belongs to the
+// fabric; nil: every chip does.
+func NewView(topology uint32, member func(wire.FabricNodeID) bool) *View {
+	return &View{topology: topology, member: member, claims: map[string]Member{}, chips: map[wire.FabricNodeID]string{}, gone: map[wire.FabricNodeID]string{}, former: map[string]bool{}}
 }
 
 // Former reports whether the process with a name is a former process of its chip.
@@ -88,23 +90,37 @@ func (v *View) retire(name string) {
 	v.order = append(v.order, name)
 }
 
+// Judge decodes the metadata of a process that claims to be a chip. The error says why the view
+// rejects the claim. If the metadata is readable, Judge returns it beside the error.
+func (v *View) Judge(name string, meta []byte) (Meta, error) {
+	m, err := DecodeMeta(meta)
+	_, known := v.claims[name]
+	switch {
+	case err != nil:
+		return Meta{}, err
+	case v.topology != 0 && m.Topology != 0 && m.Topology != v.topology:
+		return m, fmt.Errorf("topology %08x is not ours, %08x", m.Topology, v.topology)
+	case v.member != nil && !v.member(m.Node):
+		return m, fmt.Errorf("the topology has no chip %s", m.Node)
+	case !known && !v.former[name] && len(v.claims) >= MaxClaims:
+		return m, fmt.Errorf("more than %d processes", MaxClaims)
+	}
+	return m, nil
+}
+
 // Alive notes that a process is alive, for the first time or again.
 func (v *View) Alive(name string, addr netip.Addr, meta []byte) []Event {
-	m, err := DecodeMeta(meta)
+	m, err := v.Judge(name, meta)
 	mem := Member{name, addr, m}
-	if err != nil {
+	switch {
+	case err != nil && m == Meta{}:
 		return []Event{{Rejected, mem, err.Error()}}
-	}
-	if v.topology != 0 && m.Topology != 0 && m.Topology != v.topology {
-		return append(v.Gone(name), Event{Rejected, mem, fmt.Sprintf("topology %08x is not ours, %08x", m.Topology, v.topology)})
-	}
-	if v.former[name] {
+	case err != nil:
+		return append(v.Gone(name), Event{Rejected, mem, err.Error()})
+	case v.former[name]:
 		return nil
 	}
 	was, known := v.claims[name]
-	if !known && len(v.claims) >= MaxClaims {
-		return []Event{{Rejected, mem, fmt.Sprintf("more than %d processes", MaxClaims)}}
-	}
 	if known && was.Meta.Node != m.Node {
 		return append(v.Gone(name), v.Alive(name, addr, meta)...)
 	}

@@ -35,7 +35,7 @@ type poolMember struct {
 	notify chan struct{}
 }
 
-func newPool() *pool { return &pool{view: membership.NewView(0)} }
+func newPool() *pool { return &pool{view: membership.NewView(0, nil)} }
 
 func (p *pool) join(_ context.Context, m membership.Meta) (node.Membership, error) {
 	pm := &poolMember{p, fmt.Sprintf("%s-%x", m.Node, m.Incarnation), make(chan struct{}, 1)}

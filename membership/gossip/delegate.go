@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -55,26 +56,58 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	d.pool().heard(func(v *membership.View) []membership.Event { return v.Gone(n.Name) })
 }
 
-// NotifyAlive refuses three kinds of claims: claims under a name that is not the process's own
-// name, claims of a former process of a chip, and claims of an older process of this chip.
-// Memberlist then neither believes such a claim nor passes it on.
+// NotifyAlive refuses claims that [membership.View.Judge] rejects. NotifyAlive also refuses claims
+// without a valid address, claims under a name that is not the process's own name, claims of a
+// former process of a chip, and claims of an older process of this chip. Memberlist then neither
+// believes such a claim nor passes it on.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
-	m, err := membership.DecodeMeta(n.Meta)
-	if err != nil {
-		return nil // the view reports why it does not believe the claim
-	}
-	if name := m.Name(); name != n.Name {
-		return fmt.Errorf("the metadata belongs to %s", name)
-	}
+	p := d.pool()
 	d.mu.Lock()
+	m, err := d.view.Judge(n.Name, n.Meta)
+	if err != nil {
+		d.refused++
+		tell := p.first(n.Name)
+		d.mu.Unlock()
+		if tell {
+			a, _ := netip.AddrFromSlice(n.Addr)
+			p.heard(func(*membership.View) []membership.Event {
+				return []membership.Event{{Kind: membership.Rejected, Member: membership.Member{Name: n.Name, Addr: a.Unmap(), Meta: m}, Reason: err.Error()}}
+			})
+		}
+		return err
+	}
 	defer d.mu.Unlock()
-	d.pool().relocate(n)
+	own := &d.cfg.Meta
+	switch name := m.Name(); {
+	case name != n.Name:
+		err = fmt.Errorf("the metadata belongs to %s", name)
+	case len(n.Addr) != net.IPv4len && len(n.Addr) != net.IPv6len:
+		err = fmt.Errorf("an address of %d bytes", len(n.Addr))
 	// This chip may never have heard about its own former processes. NotifyAlive therefore compares
 	// their metadata.
-	if own := &d.cfg.Meta; d.view.Former(n.Name) || m.Node == own.Node && n.Name != own.Name() && own.Newer(&m) {
-		return fmt.Errorf("a later incarnation of chip %s is known", m.Node)
+	case d.view.Former(n.Name) || m.Node == own.Node && n.Name != own.Name() && own.Newer(&m):
+		err = fmt.Errorf("a later incarnation of chip %s is known", m.Node)
 	}
+	if err != nil {
+		d.refused++
+		return err
+	}
+	p.relocate(n)
 	return nil
+}
+
+// first reports whether the pool shall report a rejected claim of a process. The pool reports each
+// process once in a rejectedPeriod, and at most maxRejected processes.
+func (p *Pool) first(name string) bool {
+	if now := time.Now(); now.Sub(p.period) >= rejectedPeriod {
+		p.period = now
+		p.reported = map[string]bool{}
+	}
+	if p.reported[name] || len(p.reported) >= maxRejected {
+		return false
+	}
+	p.reported[name] = true
+	return true
 }
 
 // The pool gossips only metadata.

@@ -28,8 +28,9 @@ func (p *Pool) FaultCounts() fault.Counts { return p.net.counts() }
 func (p *Pool) Status() []membership.PoolStatus {
 	s := membership.PoolStatus{Label: p.cfg.Label, Addr: p.addr.String(), Seen: len(p.View()), Expected: p.cfg.Expect}
 	p.mu.Lock()
-	s.Unreadable = p.unreadable
+	s.Unreadable, s.Refused = p.unreadable, p.refused
 	p.mu.Unlock()
+	s.Version = p.net.version.Load()
 	if p.cfg.Keys != nil {
 		s.Keys = p.cfg.Keys.List()
 	}

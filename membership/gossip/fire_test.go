@@ -29,13 +29,14 @@ type fire struct {
 	swarm
 	keys   func(chip int) *Keys
 	expect int
+	member func(wire.FabricNodeID) bool
 }
 
 func (f *fire) start(mesh, chip int, inc wire.Incarnation) *Pool {
 	f.t.Helper()
 	n := wire.FabricNodeID{Mesh: wire.MeshID(mesh), Chip: wire.ChipID(chip)}
 	m := membership.Meta{Node: n, Incarnation: inc, Started: uint64(inc), Topology: 1}
-	c := Config{Node: n, Incarnation: inc, Bind: loopback, Label: "fire", Meta: m, Seeds: f.seeds, Seed: uint64(inc), Expect: f.expect, pace: quick}
+	c := Config{Node: n, Incarnation: inc, Bind: loopback, Label: "fire", Meta: m, Seeds: f.seeds, Seed: uint64(inc), Expect: f.expect, Member: f.member, pace: quick}
 	if f.keys != nil {
 		c.Keys = f.keys(chip)
 	}

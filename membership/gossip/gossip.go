@@ -38,6 +38,8 @@ const (
 	updateTimeout   = 100 * time.Millisecond // longest time to spread new metadata
 	minUpdatePeriod = 200 * time.Millisecond // shortest time between two spreads of metadata
 	unreadablePause = time.Minute            // shortest time between two reports of gossip that cannot be read
+	rejectedPeriod  = time.Minute            // the pool reports the rejected claims of a process once in this time
+	maxRejected     = 16                     // processes whose rejected claims the pool reports in a rejectedPeriod
 	reclaimTime     = time.Second            // time after its death after which a member may have another address; no other chip's process has its name
 )
 
@@ -64,11 +66,12 @@ type Config struct {
 	Advertise   netip.Addr     // address of this chip that the pool tells other chips; zero: the bound address
 	Label       string         // pools of different labels do not mix
 	Meta        membership.Meta
-	Seeds       func() []string // returns members to join, as host:port or CHIP/host:port; the pool calls Seeds for each attempt
-	Expect      int             // chips of a complete pool; while the pool has fewer chips, it joins seeds again; 0: the largest number of chips seen so far
-	Seed        uint64          // seed of the random times
-	Logger      *slog.Logger    // gets memberlist's own lines at debug level; nil: discard
-	Keys        *Keys           // keys that encrypt gossip; nil: gossip is not encrypted
+	Seeds       func() []string              // returns members to join, as host:port or CHIP/host:port; the pool calls Seeds for each attempt
+	Expect      int                          // chips of a complete pool; while the pool has fewer chips, it joins seeds again; 0: the largest number of chips seen so far
+	Seed        uint64                       // seed of the random times
+	Logger      *slog.Logger                 // gets memberlist's own lines at debug level; nil: discard
+	Keys        *Keys                        // keys that encrypt gossip; nil: gossip is not encrypted
+	Member      func(wire.FabricNodeID) bool // reports whether a chip belongs to the fabric; nil: every chip does
 
 	pace pace // zero: lan
 }
@@ -94,6 +97,9 @@ type Pool struct {
 	last       map[wire.FabricNodeID]string // gossip address at which a chip was last heard of
 	most       int                          // largest number of chips seen at once
 	unreadable uint64                       // streams that could not be read
+	refused    uint64                       // claims that NotifyAlive refused
+	reported   map[string]bool              // processes whose claims the pool has reported as rejected in this period
+	period     time.Time                    // when the period of such reports began
 	told       time.Time                    // when the pool last reported unreadable streams
 	self       *memberlist.Node             // the library's entry of this chip; the library's lock guards its content
 	moved      []byte                       // the address that this chip's entry must get; nil: the entry is up to date
@@ -113,11 +119,11 @@ func Start(ctx context.Context, cfg Config) (*Pool, error) {
 		cfg.pace = lan
 	}
 	p := &Pool{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Incarnation))), notify: make(chan struct{}, 1), update: make(chan struct{}, 1),
-		view: membership.NewView(cfg.Meta.Topology), meta: cfg.Meta.Append(nil), here: map[string]string{}, last: map[wire.FabricNodeID]string{}}
+		view: membership.NewView(cfg.Meta.Topology, cfg.Member), meta: cfg.Meta.Append(nil), here: map[string]string{}, last: map[wire.FabricNodeID]string{}}
 	logger := log.New(&logWriter{cfg.Logger, p}, "", 0)
 	var port int
 	var err error
-	if p.net, port, err = listen(cfg.Bind, cfg.pace.tcp, logger); err != nil {
+	if p.net, port, err = listen(cfg.Bind, cfg.pace.tcp, cfg.Keys != nil, logger); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
 			return nil, fmt.Errorf("gossip address %s is taken by another process; stop it or choose another: %w", cfg.Bind, err)
 		}

@@ -39,7 +39,9 @@ type network struct {
 	closing  chan struct{} // closed when nobody needs to read any more
 	done     chan struct{} // closed when the sockets are closed
 	end      sync.Once
-	active   atomic.Bool // true: a fault is in force
+	active   atomic.Bool   // true: a fault is in force
+	keyed    bool          // gossip is encrypted
+	version  atomic.Uint64 // datagrams and streams that [network] dropped because of their encryption's version
 
 	mu      sync.Mutex
 	model   *fault.Model
@@ -51,7 +53,7 @@ type network struct {
 }
 
 // listen opens the sockets, TCP and UDP on one port, and returns the port.
-func listen(bind netip.AddrPort, patience time.Duration, l *log.Logger) (*network, int, error) {
+func listen(bind netip.AddrPort, patience time.Duration, keyed bool, l *log.Logger) (*network, int, error) {
 	var inner *memberlist.NetTransport
 	var err error
 	for range bindTries {
@@ -67,13 +69,14 @@ func listen(bind netip.AddrPort, patience time.Duration, l *log.Logger) (*networ
 	if err != nil {
 		return nil, 0, err
 	}
-	w := &network{NodeAwareTransport: inner, start: time.Now(), patience: patience, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
+	w := &network{NodeAwareTransport: inner, start: time.Now(), patience: patience, keyed: keyed, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		ending: make(chan struct{}), closing: make(chan struct{}), done: make(chan struct{}), model: m, apart: map[wire.FabricNodeID]bool{}, book: map[string]wire.FabricNodeID{}}
 	go w.receive()
 	return w, inner.GetAutoBindPort(), nil
 }
 
-// receive passes on the packets and streams that come, unless the network is cut off.
+// receive passes on the packets and streams that come, unless the network is cut off. With keys,
+// receive drops packets that are not encrypted as version 1.
 func (w *network) receive() {
 	for {
 		select {
@@ -81,6 +84,10 @@ func (w *network) receive() {
 			return
 		case p := <-w.NodeAwareTransport.PacketCh():
 			if w.active.Load() && w.cutOff("", p.From.String()) {
+				continue
+			}
+			if w.keyed && !sealed(p.Buf) {
+				w.version.Add(1)
 				continue
 			}
 			select {
@@ -93,7 +100,7 @@ func (w *network) receive() {
 				continue
 			}
 			select {
-			case w.streams <- &stream{c, w}:
+			case w.streams <- &stream{Conn: c, w: w}:
 			case <-w.closing:
 				c.Close()
 			}
@@ -173,7 +180,7 @@ func (w *network) DialAddressTimeout(a memberlist.Address, d time.Duration) (net
 	if err != nil {
 		return nil, err
 	}
-	return &stream{c, w}, nil
+	return &stream{Conn: c, w: w}, nil
 }
 
 // Shutdown implements memberlist's Transport.
@@ -233,7 +240,19 @@ func (w *network) carry(b []byte, deadline time.Time) bool {
 // stream is a connection over the impaired network.
 type stream struct {
 	net.Conn
-	w *network
+	w     *network
+	guard guard
+}
+
+// Read implements net.Conn. With keys, Read refuses a stream that is not encrypted as version 1.
+func (s *stream) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if s.w.keyed && !s.guard.pass(b[:n]) {
+		s.w.version.Add(1)
+		s.Close()
+		return 0, errVersion
+	}
+	return n, err
 }
 
 // Write implements net.Conn.

@@ -31,7 +31,7 @@ func (s *Server) gossip(w http.ResponseWriter, _ *http.Request) {
 	v := api.GossipView{Chip: s.n.Self(), Options: f.Options.String(), Seed: f.Seed, Alone: f.Alone, Apart: append([]wire.FabricNodeID{}, f.Apart...),
 		EndsInS: secondsTo(f.Until), CutEndsInS: secondsTo(f.CutUntil), Counters: faultCounters(&f.Counts), Pools: []api.PoolView{}}
 	for _, p := range pools {
-		v.Pools = append(v.Pools, api.PoolView{Label: p.Label, Address: p.Addr, Seen: p.Seen, Expected: p.Expected, Unreadable: p.Unreadable, Keys: keyViews(p.Keys)})
+		v.Pools = append(v.Pools, api.PoolView{Label: p.Label, Address: p.Addr, Seen: p.Seen, Expected: p.Expected, Unreadable: p.Unreadable, Refused: p.Refused, Versions: p.Version, Keys: keyViews(p.Keys)})
 	}
 	answer(w, v)
 }

@@ -87,6 +87,7 @@ var (
 	chipInfo    = gauge("chip_info", "The chip, its fabric and the incarnation of its process; always 1.", "fabric", "incarnation")
 	chipStart   = gauge("chip_start_time_seconds", "When the chip's process began to run, in seconds since the epoch.")
 	chipMembers = gauge("gossip_members", "Chips that the gossip pool believes alive.")
+	gossipOut   = counter("gossip_refused", "Gossip that the chip refused, by reason: claims to be a chip, encryption of another version, streams without a common key.", "reason")
 	chipLinks   = gauge("chip_links", "Links that the topology declares for the chip; ttfabric_link_up tells which are up.")
 	chipOpen    = gauge("requests_open", "Requests of the chip whose fate is open.")
 	chipFlight  = gauge("router_packets_in_flight", "Packets in the router's channels.")
@@ -114,6 +115,15 @@ func (s sink) ofChip(n *node.Node, st *chip.Status) {
 	s.put(chipInfo, 1, n.Topology().Name, fmt.Sprintf("%016x", uint64(st.Incarnation)))
 	s.put(chipStart, float64(n.Started().UnixMilli())/1e3)
 	s.put(chipMembers, float64(len(n.Members())))
+	if _, pools, err := n.Gossip(); err == nil {
+		var refused, version, unreadable uint64
+		for _, p := range pools {
+			refused, version, unreadable = refused+p.Refused, version+p.Version, unreadable+p.Unreadable
+		}
+		s.put(gossipOut, float64(refused), "claim")
+		s.put(gossipOut, float64(version), "version")
+		s.put(gossipOut, float64(unreadable), "no_common_key")
+	}
 	s.put(chipLinks, float64(len(st.Ports)))
 	s.put(chipOpen, float64(st.Open))
 	s.put(chipFlight, float64(st.InFlight))

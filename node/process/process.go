@@ -172,7 +172,7 @@ func Run(ctx context.Context, c *Config) error {
 	var pools node.Membership
 	cfg.Join = func(ctx context.Context, meta membership.Meta) (_ node.Membership, err error) {
 		pools, err = c.join(ctx, gossip.Config{Node: id, Incarnation: cfg.Incarnation, Bind: netip.AddrPortFrom(c.Address.Listen, c.Address.Gossip), Advertise: c.Address.Advertise,
-			Meta: meta, Seed: uint64(cfg.Incarnation), Logger: log, Keys: c.Keys}, &self)
+			Meta: meta, Seed: uint64(cfg.Incarnation), Logger: log, Keys: c.Keys, Member: c.member}, &self)
 		return pools, err
 	}
 	n, err := node.Start(ctx, cfg)
@@ -353,6 +353,12 @@ func (c *Config) join(ctx context.Context, cfg gossip.Config, self *folder.Chip)
 	}
 	self.Exits = other.Addr().String()
 	return gossip.Join(pool, other), nil
+}
+
+// member reports whether a chip belongs to the fabric.
+func (c *Config) member(n wire.FabricNodeID) bool {
+	_, ok := c.Topology.Chip(n)
+	return ok
 }
 
 // told returns the port of the API, for the chip to tell other chips. If the API does

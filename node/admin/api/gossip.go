@@ -28,6 +28,8 @@ type PoolView struct {
 	Seen       int       `json:"seen"`       // the number of chips that the pool believes alive
 	Expected   int       `json:"expected"`   // the number of chips in the whole pool
 	Unreadable uint64    `json:"unreadable"` // the number of streams that the chip could not read, because the chip and the sender have no common key
+	Refused    uint64    `json:"refused"`    // the number of claims to be a chip of the fabric that the chip refused
+	Versions   uint64    `json:"versions"`   // the number of datagrams and streams that the chip dropped because their encryption had another version
 	Keys       []KeyView `json:"keys"`       // the keys of the pool; an empty list means plain gossip
 }
 
