@@ -72,7 +72,7 @@ func TestMulticastErrorNamesTheMembers(t *testing.T) {
 		!errors.As(err, &lost) || lost.Dst != at(2) || lost.At != at(1) || !errors.As(err, &unknown) || unknown.Dst != at(3) {
 		t.Errorf("%v", err)
 	}
-	want := "multicast: chip M0D1 refused 0-0:0x40: misaligned; chip M0D2 unreachable: chip M0D1 dropped the request: next hop dead; not performed; chip M0D3: outcome unknown: destination restarted, or missed what came first"
+	want := "multicast: chip M0D1 refused 0-0:0x40: misaligned; chip M0D2 unreachable: chip M0D1 dropped the request: next hop dead; not performed; chip M0D3: outcome unknown: destination restarted, or missed the first packets"
 	if err != nil && err.Error() != want {
 		t.Errorf("%q, want %q", err, want)
 	}
