@@ -7,7 +7,7 @@ import (
 	"ttfabric/wire"
 )
 
-// The life register can be read whole, and nothing else be done with it; it takes no page.
+// The life register can only be read, and only as a whole. It takes no page.
 func TestLifeRegister(t *testing.T) {
 	for _, arch := range []wire.Arch{wire.Wormhole, wire.Blackhole} {
 		m, err := New(arch, 0)
