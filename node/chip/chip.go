@@ -45,7 +45,7 @@ const (
 // Config describes a chip.
 type Config struct {
 	Node        wire.FabricNodeID
-	Incarnation wire.Incarnation // number of this start of the chip; random, not zero
+	Incarnation wire.Incarnation // random number of this run of the chip, not 0
 	FlowEpoch   uint32           `json:"Life"` // first flow epoch of each flow from this chip, greater than in former incarnations, for example the start time in milliseconds; 0: derived from Incarnation, and a destination may then refuse the first requests
 	Topology    *topo.Topology
 	Route       route.Config
@@ -54,7 +54,7 @@ type Config struct {
 	MaxPayload  int                // largest padded frame payload, in bytes, until a call of SetMaxPayload
 	Window      int                // length of a link's retransmit slab, in bytes; 0: computed from Slots, for a peer with equal Slots
 	LocalFirst  bool               // the router serves the chip's own packets before packets that pass through; false: in turns
-	Timeout     router.Timeout     // what the router does with a channel whose first packet cannot move for a time; zero: nothing
+	Timeout     router.Timeout     // what the router does with a sender or receiver channel whose first packet cannot move for a time; zero: nothing
 	TTL         uint16             // TTL of new packets, in hops; 0: the hops of the longest route (Spec §7.2)
 	MemoryLimit int64              // bytes of host memory for tiles; 0: the memory's default
 	Seed        uint64
@@ -105,7 +105,7 @@ type machine struct {
 
 	events    eventLog
 	sightings []Sighting
-	counters  Counters                // the counters that neither source nor sink counts
+	counters  Counters                // all counters except the counters of source and sink
 	refused   [wire.NumClasses]uint64 // packets that the router delivered to this chip and that are malformed, for another chip, or from an unknown chip
 	scratch   scratch
 }

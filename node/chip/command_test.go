@@ -110,8 +110,8 @@ func TestDrainTellsSources(t *testing.T) {
 	w.check()
 }
 
-// TestFlushTellsSources flushes a paused port. The requests that wait there end as lost,
-// and all other requests are done.
+// TestFlushTellsSources flushes a paused port. The requests that wait at the port end as
+// lost, and all other requests are done.
 func TestFlushTellsSources(t *testing.T) {
 	w, write := line(t)
 	w.command(1, wire.East, router.CommandPause)

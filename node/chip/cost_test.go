@@ -9,8 +9,8 @@ import (
 )
 
 // TestNoAllocationPerPacket writes packets from one end of a row of three chips to the
-// far end. In a ring of four chips, it writes to the opposite chip by both routes in
-// turn. In steady state, no stage from the request to its result may allocate memory.
+// far end. In a ring of four chips, the test writes to the opposite chip by both routes
+// in turn. In steady state, no stage from the request to its result may allocate memory.
 func TestNoAllocationPerPacket(t *testing.T) {
 	for _, c := range []struct {
 		machine string

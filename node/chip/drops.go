@@ -8,10 +8,10 @@ import (
 )
 
 // abandon takes the packets that the router dropped, reports each packet to its source,
-// and frees the packet's buffer. abandon also adds an event for each stuck channel. Every
-// method that empties channels must call abandon at once, because the channels can fill
-// again before the next Pump. The pool has no room for the dropped packets and the new
-// packets together.
+// and frees the packet's buffer. abandon also adds an event for each stuck sender or
+// receiver channel. Every method that empties sender or receiver channels must call
+// abandon at once, because the channels can fill again before the next Pump. The pool has
+// no room for the dropped packets and the new packets together.
 func (c *machine) abandon(now mono.Time) bool {
 	c.noteStuck(now)
 	moved := false
@@ -29,8 +29,9 @@ func (c *machine) abandon(now mono.Time) bool {
 	}
 }
 
-// noteStuck counts each channel whose first packet could not move for the timeout. If
-// Quiet of the timeout is false, noteStuck also adds an event for the channel.
+// noteStuck counts each sender or receiver channel whose first packet could not move for
+// the timeout. If Quiet of the timeout is false, noteStuck also adds an event for the
+// channel.
 func (c *machine) noteStuck(now mono.Time) {
 	for {
 		s, ok := c.router.PollStuck()

@@ -11,8 +11,8 @@ import (
 // discards further events.
 const MaxEvents = 1024
 
-// Event is a notice for people: a change of a link, new tables, a command to a port, a
-// stuck channel, or dropped packets.
+// Event is a notice for an operator: a change of a link, new tables, a command to a port,
+// a stuck sender or receiver channel, or dropped packets.
 type Event struct {
 	At     mono.Time
 	Local  wire.PortID
@@ -20,7 +20,7 @@ type Event struct {
 	Link   ttlink.Event    // for link events: the event; for all other events, Kind is 0
 	Drop   wire.DropReason // for drops: the reason; for all other events: 0
 	Tables *Tables         // for tables put in force or refused: the tables
-	Stuck  *router.Stuck   // for stuck channels: the channel that could not move its first packet
+	Stuck  *router.Stuck   // for stuck sender or receiver channels: the channel that could not move its first packet
 	Port   *PortEvent      // for commands: the command that a port has carried out
 	Count  uint64          // for drops: number of consecutive drops with equal reason, channel, Src and Dst
 	Src    wire.FabricNodeID
@@ -55,7 +55,8 @@ func (l *eventLog) drop(now mono.Time, d router.Drop, v wire.PacketView) {
 	l.add(e)
 }
 
-// stuck adds an event for a channel that could not move its first packet.
+// stuck adds an event for a sender or receiver channel that could not move its first
+// packet.
 func (l *eventLog) stuck(now mono.Time, p *port, s router.Stuck) {
 	l.add(Event{At: now, Local: p.Local, Peer: p.Peer, Stuck: &s, Src: s.Src, Dst: s.Dst})
 }

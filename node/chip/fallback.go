@@ -6,12 +6,11 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Fallback channels (Spec §7.4.1.1): the cable of a working link also carries the frames
-// of parallel links whose own cables fail. A parallel link leads to the same chip in the
-// same direction. A link on a fallback channel keeps its session, sequence numbers,
-// slots, credits and routing plane. Only the cable that carries the link's frames
-// changes. The link that owns the working cable does not see the frames of the parallel
-// links.
+// Fallback paths (Spec §7.4.1.1): the cable of a working link also carries the frames of
+// parallel links whose own cables fail. A parallel link leads to the same chip in the
+// same direction. A link on a fallback path keeps its session, sequence numbers, slots,
+// credits and routing plane. Only the cable that carries the link's frames changes. The
+// link that owns the working cable does not see the frames of the parallel links.
 
 // offer lets the links parallel to port i use the port's cable if on is true. If on is
 // false, offer withdraws the cable from these links.

@@ -12,8 +12,8 @@ import (
 
 // Inputs are all calls that change a chip. The state of a chip depends only on its
 // [Config] and on the calls of Inputs. Two chips with equal Configs therefore give equal
-// answers to equal calls. Package record relies on this. A wrapper around a chip
-// implements Inputs, see [Chip.Wrap].
+// answers to equal calls. Package record needs equal answers for its replays. A wrapper
+// around a chip implements Inputs, see [Chip.Wrap].
 type Inputs interface {
 	// HandleDatagram takes a datagram that came in on a port. The chip keeps no part of b.
 	HandleDatagram(now mono.Time, ch wire.Channel, b []byte)

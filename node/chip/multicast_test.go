@@ -150,9 +150,9 @@ func TestMulticastCommands(t *testing.T) {
 	w.settled()
 }
 
-// TestMulticastRefusedAndLost sends a multicast that all members refuse. It then cuts
-// cables and sends another multicast. The result names exactly the members behind the
-// cut. All other members have performed the multicast.
+// TestMulticastRefusedAndLost sends a multicast that all members refuse. The test then
+// cuts cables, and sends another multicast. The result of the second multicast names
+// exactly the members behind the cut. All other members have performed the multicast.
 func TestMulticastRefusedAndLost(t *testing.T) {
 	m := named(t, "mesh:3x3")
 	w := newFabric(t, m)

@@ -70,8 +70,8 @@ func (c *machine) addPorts(now mono.Time) error {
 		return fmt.Errorf("chip %s: %w", c.cfg.Node, err)
 	}
 	c.router = r
-	// The pool has room for all packets that the chip can hold at once: in its channels,
-	// under assembly, and as replies that wait.
+	// The pool has room for all packets that the chip can hold at once: in sender and
+	// receiver channels, under assembly, and as replies that wait.
 	*c.pool = *router.NewPool(r.Buffers() + len(c.ports.list) + MaxReplies + 1)
 	return c.addMailboxes(now)
 }

@@ -135,7 +135,7 @@ func address(w *flow.Route, p *wire.Packet, ttl uint16) {
 // §2.2 says: "the entry node fabric router in the next mesh calculates a new source
 // route". If the faults leave no route, enter returns false. If the fabric has no route
 // even without faults, enter clears the packet's route and returns true. The router then
-// drops the packet for want of a route.
+// drops the packet, because the packet has no route.
 func (c *machine) enter(p *port, v wire.PacketView) bool {
 	if p.Peer.Node.Mesh == c.cfg.Node.Mesh {
 		return true

@@ -24,7 +24,7 @@ type Counters struct {
 	FlowResets       uint64                      // flows that the chip gave up, after flow.FlowTimeout or without a route
 	ReportsLost      uint64                      // drop reports that the chip discarded because MaxReports reports waited
 	Dropped          [wire.NumDropReasons]uint64 // packets that this chip dropped, by reason
-	Timeouts         uint64                      // times that the first packet of a channel could not move for the timeout
+	Timeouts         uint64                      // times that the first packet of a sender or receiver channel could not move for the timeout
 	EventsDropped    uint64
 }
 
@@ -51,7 +51,7 @@ type Status struct {
 	Out         []wire.PortID       // ports of the cables that the tables in force do not use; the two ports of each cable follow each other
 	Unreachable []wire.FabricNodeID // chips of this mesh without a route from this chip; of another mesh without a route, only its first chip
 	Open        int                 // number of open requests of this chip
-	InFlight    int                 // number of packets in the router's channels
+	InFlight    int                 // number of packets in the router's sender and receiver channels
 	Resident    int64               // tile memory that the chip holds, in bytes
 	Buffers     int                 // packet buffers that the chip holds, in bytes
 	Counters    Counters

@@ -112,9 +112,9 @@ func conflict(t *testing.T, m *topo.Topology) (first, second []wire.PortID, src,
 }
 
 // A chip proves new tables together with the packets that are under way by the old
-// tables. If these packets could close a cycle, the chip drops the packets that go round
-// a fault. The sources learn the reason and the place. Packets that are sent later
-// arrive.
+// tables. If packets of old and new tables could close a cycle, the chip drops the
+// packets of the old tables that go round a fault. The sources of the dropped packets
+// learn the reason and the place. Packets that are sent later arrive.
 func TestOldDetoursAreGivenUp(t *testing.T) {
 	m, err := topo.Named("mesh:4x4")
 	if err != nil {

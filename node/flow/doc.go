@@ -3,9 +3,10 @@
 // which requests the chip performs.
 //
 // A flow is the sequence of requests from one chip to another chip on one plane. If two
-// routes round a ring are equally long, each route has a flow of its own (see
-// [Request]). The packets of a flow take one route, through channels that keep packets
-// in order. Therefore the destination sees a gap as soon as a later packet arrives.
+// routes round a ring are equally long, each route has a flow of its own (see [Request]).
+// The packets of a flow take one route, through sender and receiver channels that keep
+// packets in order. Therefore the destination sees a gap as soon as a later packet
+// arrives.
 //
 // A destination answers with completions in the control virtual channel. Completions are
 // cumulative. A completion says: "every request before n is settled; the listed requests

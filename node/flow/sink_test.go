@@ -117,7 +117,7 @@ func TestOverflow(t *testing.T) {
 		}
 		return f
 	}
-	for s := uint32(0); s <= 122; s += 2 { // leaves 61 gaps
+	for s := uint32(0); s <= 122; s += 2 { // every second request is lost: 61 gaps
 		send(false, s)
 	}
 	d.take(arrival{epoch: 32, seq: 123}.packet(), wire.OutcomeMisaligned)
@@ -140,7 +140,7 @@ func TestOverflow(t *testing.T) {
 }
 
 // TestExceptionsFitAlways lets random requests get lost or be refused, and moves the base
-// at random. The exceptions must always fit a completion. They must name exactly the
+// at random. The exceptions must always fit a completion, and must name exactly the
 // requests that the destination did not perform.
 func TestExceptionsFitAlways(t *testing.T) {
 	full := 0

@@ -65,7 +65,7 @@ type Source struct {
 	counters SourceCounters
 }
 
-// read is a read whose data is under way to the source.
+// read is an open read that waits for its data.
 type read struct {
 	flow *outFlow
 	op   op
@@ -106,7 +106,7 @@ type outFlow struct {
 // member is what the source knows about one destination of a flow.
 type member struct {
 	open     int       // number of requests that the member has not settled
-	progress mono.Time // time at which the source last heard from the member, or the member last had nothing open
+	progress mono.Time // time at which the source last heard from the member, or sent a request while no other request was open at the member
 	next     uint32    // the member has answered every request before this one
 	answered bool      // the member has answered in this epoch
 	node     wire.FabricNodeID

@@ -18,10 +18,10 @@ func session(id wire.SessionID, peer wire.Incarnation, sent, acked, received uin
 	return ttlink.SessionTally{ID: id, Peer: peer, Packets: ttlink.Tallies{{Sent: sent, Acked: acked, Received: received}}}
 }
 
-// pair returns the reports of two chips, left and right, joined by a cable. In the running
-// session, left sent 10 requests and right sent 4. An earlier session was with the former
-// incarnation of right. In that session, left sent 7 requests, of which 5 were acknowledged, and
-// right sent 3.
+// pair returns the reports of two chips, left and right, joined by a cable. In the
+// running session, left sent 10 requests and right sent 4. In the earlier session, with
+// the former incarnation of right, left sent 7 requests, of which 5 were acknowledged,
+// and right sent 3.
 func pair() []Chip {
 	left := Chip{Node: port(0, 0, 0).Node, Incarnation: 1, Ports: []Port{{Local: port(0, 0, 0), Peer: port(0, 1, 0),
 		Packets: Packets{Injected: Count{17}, Sent: Count{17}, Received: Count{7}, Delivered: Count{7}},

@@ -125,7 +125,7 @@ func (m *Memory) Check(a wire.NocAddr, n int) wire.Outcome {
 	return o
 }
 
-// span is a range of bytes within one bank. Its bounds have been checked.
+// span is a range of bytes that was checked to lie within one bank.
 type span struct {
 	bank int
 	off  uint64

@@ -30,7 +30,7 @@ type Tile struct {
 const (
 	wormholeL1    = 1464 << 10 // tt-metal, wormhole_b0_80_arch.yaml: worker_l1_size 1499136
 	wormholeEthL1 = 256 << 10  // wormhole_b0_80_arch.yaml: eth_l1_size 262144
-	wormholeBank  = 2 << 30    // tt-isa-documentation, WormholeB0/DRAMTile: two channels of 1 GiB behind every three tiles
+	wormholeBank  = 2 << 30    // tt-isa-documentation, WormholeB0/DRAMTile: every three tiles share two DRAM channels of 1 GiB each
 	blackholeL1   = 1536 << 10 // tt-umd, blackhole_implementation.hpp: TENSIX_L1_SIZE 1572864
 	blackholeEth  = 512 << 10  // tt-isa-documentation, BlackholeA0/EthernetTile
 	blackholeBank = 4 << 30    // tt-isa-documentation, BlackholeA0: "each 4 GiB is exposed identically on 3 tiles"

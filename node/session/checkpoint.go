@@ -52,8 +52,8 @@ type Losses struct {
 	Now       Checkpoint        `json:"now"`       // checkpoint made with this answer, for the next call of LostSince
 }
 
-// Any reports whether a request was lost, may have been lost, or is still open, and
-// whether a chip restarted or could not be asked.
+// Any reports whether a request was lost, may have been lost or is still open, or whether
+// a chip restarted or did not answer.
 func (l *Losses) Any() bool { return l.Restarted || len(l.Peers) > 0 }
 
 // Err returns nil if Any returns false, and otherwise a [*LossError].

@@ -56,10 +56,10 @@ type Fabric interface {
 // Limits and times.
 const (
 	InFlight       = 256                    // largest number of packets that one call keeps in flight
-	againRetries   = 200                    // most repetitions of a request that the destination refused for lack of room
+	againRetries   = 200                    // largest number of repetitions of a request that the destination refused for lack of room
 	againWait      = 2 * time.Millisecond   // wait before the first repetition; the wait doubles up to againMax
 	againMax       = 100 * time.Millisecond // longest wait before a repetition
-	againDoublings = 6                      // doublings after which the wait is againMax
+	againDoublings = 6                      // number of doublings after which the wait is againMax
 )
 
 // OutcomeUnknownError says that nobody knows whether the destination performed a
@@ -166,16 +166,16 @@ func OnPlane(p wire.Plane) Option { return func(r *flow.Request) { r.Plane = p }
 // multicasts or also have [Via].
 func OtherWay() Option { return func(r *flow.Request) { r.Other = true } }
 
-// Traced makes every chip on the route record the call's packets. The method Sightings
-// of chip.Chip returns these records.
+// Traced makes every chip on the route record the call's packets. The method Sightings of
+// chip.Chip returns a chip's records.
 func Traced() Option { return func(r *flow.Request) { r.Trace = true } }
 
 // Via makes a call's packets take the given hops, at most [wire.MaxHops], instead of the
 // hops from the routing table. The hops must end at the destination. If the destination
 // is the sending chip itself, the hops must lead back to this chip. A route of Via may
 // break the order of dimensions that keeps the fabric free of deadlock. To avoid
-// deadlock, a program must keep fewer packets with Via in flight than a channel has
-// slots.
+// deadlock, a program must keep fewer packets with Via in flight than a receiver channel
+// has slots.
 func Via(hops ...wire.Direction) Option { return func(r *flow.Request) { r.Via = hops } }
 
 // Write writes data to address a of dst, in packets of up to 4 KiB. After an error, the
@@ -311,8 +311,9 @@ func withOptions(r flow.Request, o []Option) flow.Request {
 	return r
 }
 
-// passing reports whether a repetition of a request can succeed. This is so if the
-// destination refused the request for lack of room, or because the destination restarted.
+// passing reports whether a repetition of a request can succeed. A repetition can succeed
+// if the destination refused the request for lack of room, or because the destination
+// restarted.
 func passing(r *flow.Result) bool {
 	return r.Fate == flow.FateRefused && r.Members == nil &&
 		(r.Outcome == wire.OutcomeAgain || r.Outcome == wire.OutcomeOverflow || r.Outcome == wire.OutcomeUnknownFlow)

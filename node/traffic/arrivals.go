@@ -35,7 +35,7 @@ func (a *arrivals) take() (flow int, came mono.Time) {
 	return w.flow, w.came
 }
 
-// putBack undoes the last call of take. No packet may have arrived since that call.
+// putBack undoes the last call of take. No packet may have arrived since the call of take.
 func (a *arrivals) putBack() { a.head-- }
 
 // add appends a packet to the queue. If MaxQueue packets already wait, add returns false.
@@ -77,8 +77,9 @@ func (g *Generator) arriveUntil(now mono.Time) {
 // pause returns the time from one arrival to the next, in nanoseconds.
 func (g *Generator) pause() float64 { return g.rng.ExpFloat64() / g.spec.Load * float64(time.Second) }
 
-// Deadline returns the time of the next arrival, if no packet waits now. At this time the caller
-// must call [Generator.Next], even if no packet has ended. Otherwise Deadline returns false.
+// Deadline returns the time of the next arrival, if no packet waits now. At the time of the
+// arrival, the caller must call [Generator.Next], even if no packet has ended. If a packet waits,
+// or if no packet will arrive, Deadline returns false.
 func (g *Generator) Deadline() (mono.Time, bool) {
 	a := &g.arrive
 	if !a.started || g.fresh == 0 || a.waiting() > 0 {

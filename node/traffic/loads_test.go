@@ -64,11 +64,12 @@ func offer(t *testing.T, m *topo.Topology, pattern string) (flows []route.Flow) 
 	return flows
 }
 
-// The mean distance must equal the bound for every machine and pattern. If packets with two
-// equally short routes take both in turn, the largest load must equal the bound too. Without this
-// split, the largest load exceeds the bound only for transpose and bit-reverse on a torus. In
-// these two patterns, all chips of a row turn into one column. Their number of flows is odd, and
-// therefore one cable carries more flows than the other.
+// The mean distance must equal the bound for every machine and pattern. If packets with
+// two equally short routes take both in turn, the largest load must equal the bound too.
+// Without this split, the largest load exceeds the bound only for transpose and
+// bit-reverse on a torus. In transpose and bit-reverse, all chips of a row turn into one
+// column. The number of flows that turn is odd, and therefore one of the column's two
+// directions carries more flows than the other.
 func TestChannelLoadsAreTheAnalyticOnes(t *testing.T) {
 	all := bounds(t)
 	if len(all) != 47 {

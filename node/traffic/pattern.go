@@ -43,10 +43,10 @@ type Options struct {
 	Hot      wire.FabricNodeID // for the pattern hotspot: the hot chip
 	HotShare int               // for the pattern hotspot: percentage of each source's packets that go to the hot chip, 1 to 100; 0: DefaultHotShare
 
-	// Planes returns the number of planes with a route from src to dst. These planes are numbered
-	// from 0. A pattern leaves out pairs with 0 planes. If Planes is nil, every pair has all planes.
-	// Some fabrics need Planes: meshes may be joined by fewer cables than they have planes, and on a
-	// 1D fabric only chips of one line have routes.
+	// Planes returns the number of planes with a route from src to dst. The planes with a route have
+	// the lowest numbers, from 0. A pattern leaves out pairs with 0 planes. If Planes is nil, every
+	// pair has all planes. Some fabrics need Planes: meshes may be joined by fewer cables than they
+	// have planes, and on a 1D fabric only chips of one line have routes.
 	Planes func(src, dst wire.FabricNodeID) int
 
 	// Ways returns the number of routes from src to dst on each plane: 2 if both directions round a

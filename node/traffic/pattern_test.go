@@ -143,8 +143,8 @@ func TestSpecValidate(t *testing.T) {
 	}
 }
 
-// A pair's packets use only planes with a route from the source to the destination. Pairs without
-// such a plane are left out.
+// A pair's packets use only planes with a route from the source to the destination. Pairs
+// without a route on any plane are left out.
 func TestPairsKeepToTheirPlanes(t *testing.T) {
 	m, _ := topo.Named("mesh:2x2")
 	planes := func(a, b wire.FabricNodeID) int { return int(a.Chip+b.Chip) % 3 } // 0 planes between chips 0 and 3, and between chips 1 and 2

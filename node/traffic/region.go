@@ -14,13 +14,13 @@ import (
 // of the destination. A source uses its slots in turn. Two sources therefore never write the same
 // byte, and the verifier cannot blame one source for damage by another.
 const (
-	regionBase      = 0x20000 // bytes; kernels and firmware use the memory below
-	slotsPerTile    = 256     // 1 MiB: the region ends at 0x120000, within the 0x16E000 bytes of a Wormhole L1
+	regionBase      = 0x20000 // offset of the region in each tile, in bytes; kernels and firmware use the memory below the region
+	slotsPerTile    = 256     // the slots take 1 MiB: the region ends at 0x120000, within the 0x16E000 bytes of a Wormhole L1
 	maxSlotsPerPair = 16
 )
 
-// The columns and rows that are Tensix tiles on both architectures
-// (tt-metal, wormhole_b0_80_arch.yaml and blackhole_140_arch.yaml: functional_workers).
+// The columns and rows in which both architectures have Tensix tiles (tt-metal,
+// wormhole_b0_80_arch.yaml and blackhole_140_arch.yaml: functional_workers).
 var (
 	regionX = [...]uint8{1, 2, 3, 4, 6, 7}
 	regionY = [...]uint8{2, 3, 4, 5, 7, 8, 9, 10, 11}

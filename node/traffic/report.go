@@ -85,8 +85,8 @@ type Row struct {
 	P50  float64 `json:"latency_p50_microseconds"`
 	P99  float64 `json:"latency_p99_microseconds"`
 
-	// The following fields are set if the spec has a load. In the row of all pairs, they are the
-	// sums over the pairs.
+	// Offered, Overflowed, OfferedRate and AcceptedRate are set if the spec has a load. In the row
+	// of all pairs, each of the four fields is the sum over the pairs.
 	Offered      uint64  `json:"offered,omitempty"`                     // packets that arrived at the source
 	Overflowed   uint64  `json:"overflowed,omitempty"`                  // packets counted in Offered that the source discarded, because MaxQueue packets were waiting
 	OfferedRate  float64 `json:"offered_packets_per_second,omitempty"`  // Offered divided by the time in which the packets arrived
@@ -102,7 +102,7 @@ type Result struct {
 	Misdirected uint64  `json:"misdirected"` // packets of this run that were delivered to the wrong place
 	Stray       uint64  `json:"stray"`       // arrivals that do not belong to this run; they do not make the run fail
 	// Silent lists chips that died or restarted during the run. The last report of a silent chip is
-	// not from the end of the run. The collector of the reports sets the field. Merge leaves it
+	// not from the end of the run. The collector of the reports sets the field. Merge leaves Silent
 	// empty.
 	Silent []wire.FabricNodeID `json:"silent,omitempty"`
 }

@@ -13,7 +13,7 @@ const (
 	MaxPackets    = 1 << 40         // largest number of packets in one run
 	MaxWays       = 2               // largest number of directions round rings
 	MaxWindow     = 1024            // largest window, in packets outstanding per source
-	DefaultWindow = 32              // packets outstanding per source
+	DefaultWindow = 32              // default window, in packets outstanding per source
 	MaxPairs      = 1 << 18         // largest number of pairs in one run: four times as many as all-to-all on a full mesh of 256 chips
 	MaxWeight     = 1 << 20         // largest weight of a pair: twenty times the largest weight in the pattern hotspot on 512 chips
 	MinLoad       = 1e-3            // smallest load, in packets per second and source

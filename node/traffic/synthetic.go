@@ -41,7 +41,7 @@ func grid(t *topo.Topology) (rows, cols int, err error) {
 func addressBits(t *topo.Topology) (int, error) {
 	n := len(t.Chips)
 	if n&(n-1) != 0 {
-		return 0, fmt.Errorf("the pattern permutes the bits of an address, so it needs 2, 4, 8 … chips, but this topology has %d chips", n)
+		return 0, fmt.Errorf("the pattern permutes the bits of a chip's address: want 2, 4, 8 … chips, but this topology has %d chips", n)
 	}
 	return bits.Len(uint(n)) - 1, nil
 }
@@ -55,7 +55,7 @@ func transpose(t *topo.Topology, _ Options) ([]Pair, error) {
 	}
 	n, err := addressBits(t)
 	if err != nil || n%2 != 0 {
-		return nil, fmt.Errorf("the pattern exchanges row and column, or the halves of an address, so it needs one mesh with as many rows as columns, or 4, 16, 64 … chips, but this topology has %d chips in %s", len(t.Chips), shapes(t))
+		return nil, fmt.Errorf("the pattern exchanges row and column, or the halves of an address: want one mesh with as many rows as columns, or 4, 16, 64 … chips, but this topology has %d chips in %s", len(t.Chips), shapes(t))
 	}
 	half := n / 2
 	return toEach(t, func(i int) int { return (i<<half | i>>half) & (1<<n - 1) }), nil
@@ -89,8 +89,8 @@ func shuffle(t *topo.Topology, _ Options) ([]Pair, error) {
 	return toEach(t, func(i int) int { return (i<<1 | i>>max(n-1, 0)) & (1<<n - 1) }), nil
 }
 
-// tornado goes ⌈k/2⌉-1 places further in a dimension of k places. This is the largest distance at
-// which all packets go round a ring in one direction.
+// tornado goes ⌈k/2⌉-1 places further in a dimension of k places. ⌈k/2⌉-1 is the largest distance
+// at which all packets go round a ring in one direction.
 func tornado(t *topo.Topology, _ Options) ([]Pair, error) {
 	return shifted(t, func(k int) int { return (k+1)/2 - 1 })
 }

@@ -148,7 +148,8 @@ func TestEveryFlippedBitIsCorruption(t *testing.T) {
 	}
 }
 
-// The test does one kind of harm to one packet. The result must count exactly this kind of harm.
+// The test does one kind of harm to one packet. The result must count exactly the harm
+// that was done.
 func TestEveryHarmIsCountedAsWhatItIs(t *testing.T) {
 	r := newRig(t, 200)
 	var held *delivery

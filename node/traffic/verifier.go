@@ -2,9 +2,9 @@ package traffic
 
 import "ttfabric/wire"
 
-// Verifier runs at the destination. It checks, byte for byte, the data that other chips have
-// written into the destination's traffic region. A Verifier is a pure machine and not safe for
-// concurrent use.
+// Verifier runs at the destination. A Verifier checks, byte for byte, the data that other chips
+// have written into the destination's traffic region. A Verifier is a pure machine and not safe
+// for concurrent use.
 type Verifier struct {
 	spec        Spec
 	self        wire.FabricNodeID
@@ -44,8 +44,8 @@ func NewVerifier(spec Spec, self wire.FabricNodeID, pairs []Pair) *Verifier {
 }
 
 // Owns reports whether an address lies in a slot of the traffic region that this run uses. The
-// verifier need not check data at any other address. If a packet of the run is misdirected to
-// another address, it counts as missing.
+// verifier need not check data at any other address. A packet of the run that was written to
+// another address counts as missing.
 func (v *Verifier) Owns(a wire.NocAddr) bool {
 	n, ok := slotAt(a)
 	return ok && n < v.used

@@ -11,8 +11,9 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// MaxSlots is the largest length of a channel of a replayed chip, in packets. Without
-// this limit, a header from an unknown source could make a replay use all memory.
+// MaxSlots is the largest length of a sender or receiver channel of a replayed chip, in
+// packets. Without this limit, a header from an unknown source could make a replay use
+// all memory.
 const MaxSlots = 1 << 12
 
 // Header describes the recorded chip.
@@ -96,7 +97,7 @@ func decodeHeader(b []byte) (Header, error) {
 	for v := range wire.NumVCs {
 		for _, n := range []int{c.Slots.Sender[v], c.Slots.Receiver[v]} {
 			if n < 0 || n > MaxSlots {
-				return Header{}, fmt.Errorf("recording: header: a channel of %d slots: want 0 to %d", n, MaxSlots)
+				return Header{}, fmt.Errorf("recording: header: a sender or receiver channel of %d slots: want 0 to %d", n, MaxSlots)
 			}
 		}
 	}

@@ -182,7 +182,7 @@ func (c *client) Next(now mono.Time) (flow.Request, bool) {
 	return r, ok
 }
 
-// Undo encodes the call, by which the chip says that it did not take the last request.
+// Undo encodes the call. With Undo, the chip gives the last request back to its client.
 func (c *client) Undo() {
 	c.t.enc.begin(KindUndo)
 	c.t.done()

@@ -272,8 +272,8 @@ func hexOf(b []byte) string {
 // comparisons.
 func asIs(cl chip.Client) chip.Client { return cl }
 
-// recorded takes the part of the chip's client, and returns the client's recorded
-// answers.
+// recorded is the chip's client in a replay. It returns the recorded answers of the
+// recorded chip's client.
 type recorded struct{ p *replayer }
 
 // answer takes the client's next answer from the recording, if the next record has kind
