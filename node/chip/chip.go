@@ -46,7 +46,7 @@ const (
 type Config struct {
 	Node        wire.FabricNodeID
 	Incarnation wire.Incarnation // random number of this run of the chip, not 0
-	FlowEpoch   uint32           `json:"Life"` // first flow epoch of each flow from this chip, greater than in former incarnations, for example the start time in milliseconds; 0: derived from Incarnation, and a destination may then refuse the first requests
+	FlowEpoch   uint32           `json:"Life"` // first epoch of each flow from this chip; must be greater than in former incarnations, such as the start time in milliseconds; 0: derived from Incarnation, and a destination may then refuse the first requests
 	Topology    *topo.Topology
 	Route       route.Config
 	Profile     ttlink.Profile     // times of the links; zero: ttlink.ProfileLAN

@@ -89,7 +89,7 @@ type Port struct {
 type Chip struct {
 	Node        wire.FabricNodeID `json:"chip"`
 	Incarnation wire.Incarnation  `json:"incarnation"`
-	InFlight    Count             `json:"in_flight"` // packets in the router's channels
+	InFlight    Count             `json:"in_flight"` // packets in the router's sender and receiver channels
 	Refused     Count             `json:"refused"`   // packets counted in Delivered that are malformed, for another chip, or from an unknown chip
 	Ports       []Port            `json:"ports"`
 }

@@ -22,10 +22,10 @@ type Direction struct {
 	// present incarnation at Dst has not received.
 	UnderWay Count `json:"under_way"` // packets of running sessions that Dst has not received yet
 	Lost     Count `json:"lost"`      // packets of ended sessions that Dst did not receive, as both ends report
-	ToGone   Count `json:"to_gone"`   // packets that earlier incarnations at Dst acknowledged, or packets of sessions too old to be compared
+	ToGone   Count `json:"to_gone"`   // packets that earlier incarnations at Dst acknowledged, or packets of sessions that are too old to be compared
 	Unknown  Count `json:"unknown"`   // packets that Dst may have received: an earlier incarnation did not acknowledge them, or only one end reports the session as ended
 
-	FromGone Count `json:"from_gone"` // packets counted in Received that earlier incarnations at Src sent, or packets of sessions too old to be compared
+	FromGone Count `json:"from_gone"` // packets counted in Received that earlier incarnations at Src sent, or packets of sessions that are too old to be compared
 
 	Unexplained int64 `json:"unexplained"` // packets that belong to none of the fields above; a value other than 0 shows a fault of this program
 	Inferred    bool  `json:"inferred"`    // the chip at Src did not report, and Sent is therefore what Dst received

@@ -16,7 +16,7 @@ type EventKind string
 const (
 	LinkUp         EventKind = "link up"         // the link at Port is up again, over its own cable or over the cable of another port
 	LinkDown       EventKind = "link down"       // the link at Port is down; Reason says why
-	SessionEnded   EventKind = "session ended"   // the link's session at Port ended because the peer restarted or the chip gave the peer up; the fate of Count packets is unknown
+	SessionEnded   EventKind = "session ended"   // the session of the link at Port ended, for example because the peer restarted; the fate of Count packets is unknown
 	PacketsDropped EventKind = "packets dropped" // the chip dropped Count packets at Port; Reason says why
 	TablesChanged  EventKind = "tables changed"  // the chip put new routing tables in force; the chips in Unreachable have no route
 )

@@ -25,8 +25,8 @@ type PairReport struct {
 
 	Delivered  uint64 `json:"delivered"`           // packets verified at the destination, each counted once
 	Missing    uint64 `json:"missing"`             // packets of the pair that are not delivered yet
-	Duplicated uint64 `json:"duplicated"`          // packets that were delivered more than once
-	Corrupted  uint64 `json:"corrupted"`           // packets that differ from what their source made
+	Duplicated uint64 `json:"duplicated"`          // arrivals of packets that had been delivered before
+	Corrupted  uint64 `json:"corrupted"`           // arrivals that are not packets as their source makes them
 	Reordered  uint64 `json:"reordered"`           // packets delivered after later packets of their plane and direction
 	Forgotten  uint64 `json:"forgotten,omitempty"` // packets counted in Missing whose gap the verifier has forgotten; such a packet would count as duplicated if it came
 }

@@ -23,7 +23,7 @@ const (
 
 // Spec describes one run. All chips of the run get the same Spec.
 type Spec struct {
-	Run     uint64 `json:"run"`            // identifies the run; random
+	Run     uint64 `json:"run"`            // random number that identifies the run
 	Pattern string `json:"pattern"`        // name of the pattern, for reports
 	Packets uint64 `json:"packets"`        // number of packets of the whole run, 1 to MaxPackets; split over the pairs by weight, with the remainder for the first pairs
 	Size    int    `json:"size"`           // length of each packet in bytes, MinSize to MaxSize

@@ -54,14 +54,14 @@ func (v *Verifier) Owns(a wire.NocAddr) bool {
 // Arrived checks the data that src has written, as read back from memory. The arguments src,
 // plane and other are what the fabric reports about the packet: its source, its plane, and
 // whether it took the other direction round rings. Arrived checks that the packet's header
-// agrees. Each call counts as one of:
+// agrees. Each call counts the data as one of:
 //
 //   - delivered, and also reordered if later packets of the pair's plane and direction came
 //     first;
 //   - duplicated: delivered before;
-//   - corrupted: not a packet, or not as its source made it;
-//   - misdirected: a whole packet of this run that does not belong to this chip, source, plane and
-//     direction, or that the run does not have;
+//   - corrupted: bytes that are not exactly a packet as [Generator.Fill] makes it;
+//   - misdirected: a whole packet of this run that names another destination, source, plane or
+//     direction, or that has a number or length that the run does not have;
 //   - stray: a whole packet of another run, or other data from a chip that sends nothing to this
 //     chip.
 func (v *Verifier) Arrived(src wire.FabricNodeID, plane wire.Plane, other bool, data []byte) {
