@@ -77,8 +77,9 @@ func (c *machine) deliverNow(now mono.Time, i int, v wire.PacketView) bool {
 	return true
 }
 
-// forwardNow copies a packet from the datagram into the next link of the packet's
-// route, if this link has credit and takes the packet in one piece.
+// forwardNow copies a packet from the datagram directly into the next link of the
+// packet's route. forwardNow returns false if the router forbids the shortcut, or if the
+// link cannot take the packet now.
 func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	out, to, ok := c.router.Through(i, v)
 	if !ok {
@@ -97,8 +98,8 @@ func (c *machine) forwardNow(now mono.Time, i int, v wire.PacketView) bool {
 	return true
 }
 
-// launch sends a packet of this chip by a port, after the function address gave the
-// packet its route. launch returns false while there is no room.
+// launch sends a packet of this chip by a port. Before, the function address must have
+// given the packet its route. launch returns false while there is no room.
 func (c *machine) launch(now mono.Time, port int, p *wire.Packet) bool {
 	return c.sendNow(now, port, p) || c.inject(port, p)
 }

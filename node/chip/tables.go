@@ -65,8 +65,9 @@ func (c *machine) enforce(p *route.Plan) {
 	t.routes = newRoutes(m.Rows*m.Cols, c.cfg.Topology.Planes(), p)
 }
 
-// install plans tables for the cables that are in service now, and puts the new tables
-// in force if they differ from the tables in force.
+// install plans tables for the cables that are in service now. If the planned tables
+// differ from the tables in force, install proves the planned tables and puts them in
+// force.
 func (c *machine) install(now mono.Time) {
 	t := &c.tables
 	p := t.base.Around(c.control.Out())
@@ -128,8 +129,8 @@ func (c *machine) replaces(p *route.Plan) route.Conflict {
 // stale reports whether a packet may close a cycle with packets of the tables in force. A
 // packet is stale only if other tables routed it round a fault or to another mesh. In
 // addition, the last proof must have found a conflict, or the packet's tables must be
-// older than the previous tables. The chip takes tables that it does not know for newer
-// tables.
+// older than the previous tables. If the chip does not know the packet's tables, stale
+// assumes that the packet's tables are newer.
 func (c *machine) stale(v wire.PacketView) bool {
 	e := v.Epoch()
 	if e == c.tables.epoch || !v.Detour() && v.Src().Mesh == v.Dst().Mesh {

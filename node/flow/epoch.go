@@ -7,13 +7,13 @@ import (
 	"ttfabric/wire"
 )
 
-// The source of a flow sends its requests in consecutive epochs. If a destination has
-// heard of an epoch of a flow, it performs no request of an older epoch, however late and
-// by whatever route the request comes. The first epoch of each flow of a chip is
-// [Config.Epoch]. Each later epoch has the next number. A chip uses the time of its start
-// in milliseconds as first epoch. Milliseconds pass faster than epochs, because an epoch
-// ends only when no request of the flow is open. The number wraps after 50 days. If a
-// chip restarts 25 to 50 days after its last start, its new epoch therefore looks older.
+// The source of a flow sends its requests in consecutive epochs. Once a destination has
+// heard of an epoch of a flow, it refuses all requests of older epochs, however late a
+// request comes. The first epoch of each flow of a chip is [Config.Epoch]. Each later
+// epoch has the next number. A chip uses the time of its start in milliseconds as first
+// epoch. Milliseconds pass faster than epochs, because an epoch ends only when no request
+// of the flow is open. The number wraps after 50 days. If a chip restarts 25 to 50 days
+// after its last start, its new epoch therefore looks older.
 //
 // A chip may start with a lower epoch than before, if its clock was set back. The
 // destination then refuses the chip's requests, and its completions name the newer epoch.

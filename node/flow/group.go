@@ -19,8 +19,8 @@ type groupKey struct {
 	plane  wire.Plane
 }
 
-// groups holds the multicast flows of a source. Invariant: list[i] has number i+1, and
-// byKey holds the same flow.
+// groups holds the multicast flows of a source. Invariant: list[i] is the group with
+// number i+1, and byKey holds every flow of list.
 type groups struct {
 	byKey map[groupKey]*outFlow
 	list  []*outFlow

@@ -86,8 +86,7 @@ func (s *Source) performed(now mono.Time, f *outFlow, i int, seq uint32) {
 	s.settleAt(now, f, i, k, end{}, nil)
 }
 
-// end says how a request ended. It holds the fields of a [Result] that depend on the
-// answers.
+// end says how a request ended, in the fields of [Result] with the same names.
 type end struct {
 	fate    Fate
 	outcome wire.Outcome

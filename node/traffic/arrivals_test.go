@@ -67,8 +67,8 @@ func TestArrivalsArePoisson(t *testing.T) {
 	}
 }
 
-// A load of four times what the fabric takes fills the queue. The generator discards and counts
-// all further arrivals.
+// The load is four times the rate at which the server takes packets, and fills the queue. The
+// generator discards and counts all further arrivals.
 func TestOverflow(t *testing.T) {
 	const serve = 10 * time.Microsecond
 	spec := Spec{Run: 1, Packets: 3 * MaxQueue, Size: MinSize, Planes: 1, Window: MaxWindow, Seed: 4, Load: 4 / serve.Seconds()}

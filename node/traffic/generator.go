@@ -114,9 +114,9 @@ func (g *Generator) Next(now mono.Time) (Packet, bool) {
 }
 
 // pick chooses the flow of the next packet, and takes the packet from the flow's rest. Without
-// Spec.Draw, pick takes the flows that have packets left in turn. With Spec.Draw, pick draws a
-// flow at random, with a chance in proportion to the packets that the flow has left. At least one
-// flow must have packets left.
+// Spec.Draw, pick takes the flows in turn, and skips flows that have no packets left. With
+// Spec.Draw, pick draws a flow at random, with a chance in proportion to the packets that the
+// flow has left. At least one flow must have packets left.
 func (g *Generator) pick() int {
 	i := g.turn
 	if g.spec.Draw {

@@ -40,8 +40,8 @@ type Spec struct {
 
 	// Load is the number of packets per second that arrive at each source, at random times (a
 	// Poisson process). Arrived packets wait until the source can send them. At most MaxQueue
-	// packets wait. With a load, latency counts from the arrival. Load is MinLoad to MaxLoad, or 0.
-	// If Load is 0, sources send as fast as Window allows.
+	// packets wait. With a load, latency is the time since the packet's arrival at its source. Load
+	// is MinLoad to MaxLoad, or 0. If Load is 0, sources send as fast as Window allows.
 	Load float64 `json:"load,omitempty"`
 }
 

@@ -272,7 +272,7 @@ func hexOf(b []byte) string {
 // comparisons.
 func asIs(cl chip.Client) chip.Client { return cl }
 
-// recorded is the chip's client in a replay. It returns the recorded answers of the
+// recorded is the client of the replaying chip, and returns the recorded answers of the
 // recorded chip's client.
 type recorded struct{ p *replayer }
 
