@@ -108,7 +108,7 @@ func TestCheckpointOfAFormerLife(t *testing.T) {
 	}
 	c.Moment.Incarnation++
 	l, err := s.LostSince(ctx, c)
-	if err != nil || !l.Restarted || !l.Any() || !strings.Contains(l.Err().Error(), "chip M0D0, from which this session starts, has restarted") {
+	if err != nil || !l.Restarted || !l.Any() || !strings.Contains(l.Err().Error(), "chip M0D0, the chip of this session, has restarted") {
 		t.Errorf("%v: %+v", err, l)
 	}
 	if _, err := session.New(ns[1]).LostSince(ctx, c); err == nil || !strings.Contains(err.Error(), "of chip M0D0") {
