@@ -70,6 +70,10 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	if !s.capturing.take(w, "captures") {
+		return
+	}
+	defer s.capturing.leave()
 	c, err := s.n.Capture(node.CaptureConfig{Channels: b.Channels, SnapLen: b.SnapLen, Filter: f, Buffer: b.BufferMiB << 20})
 	if err != nil {
 		problem(w, http.StatusUnprocessableEntity, err.Error())

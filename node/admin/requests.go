@@ -65,6 +65,10 @@ func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byt
 		badBody(w, err)
 		return
 	}
+	if !s.batching.take(w, "batches of requests") {
+		return
+	}
+	defer s.batching.leave()
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	id := r.URL.Query().Get("batch")

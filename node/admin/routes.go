@@ -38,6 +38,7 @@ func (s *Server) handlers() map[string]http.HandlerFunc {
 func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token string) (*http.ServeMux, error) {
 	mux := http.NewServeMux()
 	known := map[string]bool{}
+	b := &bodies{big: make(places, maxBigBodies), wait: bodyTimeout}
 	for i := range routes {
 		r := &routes[i]
 		name := r.Method + " " + r.Path
@@ -49,11 +50,10 @@ func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token stri
 			return nil, fmt.Errorf("the route %s is in the table twice", name)
 		}
 		known[name] = true
-		h = limited(h, r.Limit())
 		if !r.Open {
 			h = guarded(h, token)
 		}
-		mux.HandleFunc(r.Pattern(), h)
+		mux.HandleFunc(r.Pattern(), b.limited(h, r.Limit(), r.Stream()))
 	}
 	for name := range handlers {
 		if !known[name] {
@@ -61,14 +61,6 @@ func newMux(routes []api.Route, handlers map[string]http.HandlerFunc, token stri
 		}
 	}
 	return mux, nil
-}
-
-// limited refuses bodies of more than limit bytes.
-func limited(h http.HandlerFunc, limit int64) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, limit)
-		h(w, r)
-	}
 }
 
 // guarded refuses callers without the token. An empty token lets everybody in.

@@ -18,18 +18,13 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"ttfabric/node"
 	"ttfabric/node/admin/api"
-)
-
-// Limits of the API.
-const (
-	headerTimeout  = 5 * time.Second  // longest time for the caller to send the header of a call
-	eventKeepalive = 15 * time.Second // time between two comment lines in an event stream
 )
 
 // Server is a chip's API.
@@ -39,6 +34,10 @@ type Server struct {
 	run   trafficRun
 	about any // how the fabric was started; nil: unknown
 
+	capturing places // calls GET /v1/capture under way
+	reading   places // calls GET /v1/events under way
+	batching  places // batches under way
+
 	captures sync.Map // *node.Capture by the id that the capture's reader chose
 	batches  sync.Map // context.CancelFunc by the id of an open batch; the function stops the start of further requests
 }
@@ -46,12 +45,12 @@ type Server struct {
 // NewServer returns the API server of n. If token is not empty, callers must send
 // token. NewServer panics if the routes and their handlers do not match.
 func NewServer(n *node.Node, token string) *Server {
-	s := &Server{n: n}
+	s := &Server{n: n, capturing: make(places, maxCaptures), reading: make(places, maxReaders), batching: make(places, maxBatches)}
 	mux, err := newMux(api.Routes, s.handlers(), token)
 	if err != nil {
 		panic("admin: " + err.Error())
 	}
-	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
 	return s
 }
 
@@ -62,7 +61,9 @@ func (s *Server) Describe(v any) { s.about = v }
 
 // Serve answers calls on l until Close.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	limited := newListener(l)
+	s.http.ConnState = limited.state
+	if err := s.http.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -144,6 +145,10 @@ func (s *Server) members(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	if !s.reading.take(w, "event streams") {
+		return
+	}
+	defer s.reading.leave()
 	ch, cancel := s.n.Events()
 	defer cancel()
 	w.Header().Set("Content-Type", api.MediaEvents)
@@ -217,6 +222,14 @@ func badBody(w http.ResponseWriter, err error) {
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {
 		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d bytes", long.Limit))
+		return
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		problem(w, http.StatusRequestTimeout, fmt.Sprintf("the body did not come within %v", bodyTimeout))
+		return
+	case errors.Is(err, errBusy):
+		problem(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	problem(w, http.StatusBadRequest, err.Error())

@@ -90,6 +90,12 @@ func (r *Route) Limit() int64 {
 	return MaxBody
 }
 
+// Stream reports whether the answer is a capture, which the caller may read as slowly as the caller
+// likes. The chip drops what the caller does not read in time.
+func (r *Route) Stream() bool {
+	return slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.Media == MediaCapture })
+}
+
 // one returns the answers of a call that answers with one JSON value.
 func one(v any) []Answer {
 	return []Answer{{Status: http.StatusOK, Media: MediaJSON, Types: []any{v}}}
