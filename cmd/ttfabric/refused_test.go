@@ -55,8 +55,8 @@ func TestBadDescriptorsAreRefused(t *testing.T) {
 		{"dims.textproto", mesh("2, 2, 2", "2") + top, "meshes of three dimensions are not supported"},
 		{"huge.yaml", row(2, "  - [{chip: 0, chan: 99999999999999999999}, {chip: 1, chan: 2}]\n"), "want a number from 0 to"},
 		{"express.textproto", strings.Replace(mesh("8, 4", "2"), "channels", "express_links { dim_idx: 0 pattern { start: 2 step: 4 } } channels", 1) + top, "express_links"},
-		{"hops.yaml", row(69, ""), "a route of 68 hops: the largest packet header has room for 67"},
-		{"hops.textproto", mesh("1, 70", "2") + top, "a route of 69 hops"},
+		{"hops.yaml", row(69, ""), "a route has 68 hops, but the largest packet header has room for 67"},
+		{"hops.textproto", mesh("1, 70", "2") + top, "a route has 69 hops"},
 		{"board.yaml", row(2, "") + "  - [{chip: 0, chan: 2}, {chip: 1, chan: 2}]\nharvesting: {}\nboards: [[{chips: [7]}]]\n", "chip 7 is not listed under arch"},
 	} {
 		file := filepath.Join(c.dir, x.name)
