@@ -27,7 +27,7 @@ func TestValidateGraphGenerate(t *testing.T) {
 		want string // of stdout where it ends well, else of stderr
 	}{
 		{[]string{"validate", "spec-l1"}, exitOK, "36 chips in 4 meshes 3×3"},
-		{[]string{"validate", testdata + "tg_mesh_graph_descriptor.yaml"}, exitOK, "Layout: the second connection S of M0D0"},
+		{[]string{"validate", testdata + "tg_mesh_graph_descriptor.yaml"}, exitOK, "Layout: the second connection in direction S of M0D0"},
 		{[]string{"validate", testdata + "6u_cluster_desc.yaml"}, exitOK, "chip 0 in the north-west corner"},
 		{[]string{"validate", thin}, exitOK, "mesh 0 has 1 plane, because its edge M0D1–M0D2 has no more cables"},
 		{[]string{"validate", bad}, exitTopology, bad + ":1: "},

@@ -101,7 +101,7 @@ func TestShelvesAreLaidOutByTheCabling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Meshes[0] != want.Meshes[0] || !strings.HasPrefix(got.Layout, "chip 0 is on rack 0 shelf 0 and chip 6 on rack 0 shelf 1, and coordinates count from each shelf's corner: laid out from the cabling, chip 0 in the north-west corner") {
+	if got.Meshes[0] != want.Meshes[0] || !strings.HasPrefix(got.Layout, "chip 0 is on rack 0 shelf 0 and chip 6 on rack 0 shelf 1, and each shelf has coordinates of its own: laid out from the cabling, chip 0 in the north-west corner") {
 		t.Errorf("%v: %s", got, got.Layout)
 	}
 }
@@ -122,8 +122,8 @@ func TestNoLayout(t *testing.T) {
 		topo *Topology
 		want string
 	}{
-		{star, "but chip 0 has cables to 5 others, and a chip of a mesh has at most 4 neighbours, as there is no third dimension here; give"},
-		{tee, "but no line, ring, mesh or torus of 4 chips is cabled like that (there are cables from 3 chips to 1 other, 1 chip to 3 others)"},
+		{star, "but chip 0 has cables to 5 other chips, and a chip of a mesh has at most 4 neighbours, because a third dimension is not supported; give"},
+		{tee, "but the cables fit no line, ring, mesh or torus of 4 chips (there are cables from 3 chips to 1 other, 1 chip to 3 others)"},
 		{cut, "(there are cables from 4 chips to 2 others, 10 chips to 3 others, 2 chips to 4 others)"},
 	} {
 		ids := make([]int, len(c.topo.Chips))
@@ -205,7 +205,7 @@ func TestLayoutWithinAThirdDimension(t *testing.T) {
 		if got.Meshes[0] != want.Meshes[0] || got.Planes() != want.Planes() || len(got.Cables) != len(want.Cables) {
 			t.Errorf("%s with %v: laid out as %s", c.name, c.extra, got)
 		}
-		if n := Count(len(c.extra), "cable") + " left out, as there is no third dimension here"; !strings.Contains(got.Layout, n) {
+		if n := Count(len(c.extra), "cable") + " left out, such as the cable from "; !strings.Contains(got.Layout, n) {
 			t.Errorf("%s: layout %q, want %q", c.name, got.Layout, n)
 		}
 	}

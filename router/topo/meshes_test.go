@@ -132,8 +132,8 @@ func TestValidateSeveralMeshes(t *testing.T) {
 		change func(*Topology)
 		want   string
 	}{
-		{"order", func(t *Topology) { t.Meshes[1], t.Meshes[2] = t.Meshes[2], t.Meshes[1] }, "mesh 1 after mesh 2: meshes must be sorted by id"},
-		{"twice", func(t *Topology) { t.Meshes[1].ID = 0 }, "mesh 0 after mesh 0"},
+		{"order", func(t *Topology) { t.Meshes[1], t.Meshes[2] = t.Meshes[2], t.Meshes[1] }, "mesh 1 follows mesh 2: meshes must be sorted by id"},
+		{"twice", func(t *Topology) { t.Meshes[1].ID = 0 }, "mesh 0 follows mesh 0"},
 		{"too many", func(t *Topology) { t.Meshes = make([]Mesh, 1025) }, "1025 meshes: want 1 to 1024"},
 		{"a mesh without chips", func(t *Topology) { t.Meshes[3].ID = 7 }, "chip M3D0 where M7D0 is due"},
 		{"chips without a mesh", func(t *Topology) { t.Meshes = t.Meshes[:3] }, "chip M3D0: there is no mesh 3"},
@@ -165,7 +165,7 @@ func TestValidateSeveralMeshes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := d.finish(); err == nil || !strings.Contains(err.Error(), "chip M0D0 has another cable E on plane 0; give this one a direction that is free there") {
+	if _, err := d.finish(); err == nil || !strings.Contains(err.Error(), "chip M0D0 has another cable in direction E on plane 0; give this cable a direction that is free at the chip") {
 		t.Errorf("two exits in one direction: %v", err)
 	}
 }
@@ -263,12 +263,12 @@ func TestBadRenderedMeshes(t *testing.T) {
 	for _, c := range []struct{ name, old, with, want string }{
 		{"no dir", "      dir: \"N\"\n", "", "f:79: the cable joins meshes 0 and 1: it needs dir and back, the direction of the exit at each end"},
 		{"dir", "dir: \"N\"", "dir: Up", `f:81: direction "Up": want E, W, N or S`},
-		{"dir within", "      b: M0D4/6\n", "      b: M0D4/6\n      dir: S\n      back: N\n", "f:75: the cable is within mesh 0, where its directions follow from the places of its chips; remove dir and back"},
-		{"taken", "dir: \"N\"", "dir: S", "f:83: cable mesh 0 chip 1 channel 1 to mesh 1 chip 1 channel 1: chip M1D1 has another cable N on plane 0; give this one a direction that is free there"},
+		{"dir within", "      b: M0D4/6\n", "      b: M0D4/6\n      dir: S\n      back: N\n", "f:75: the cable is within mesh 0, and its directions follow from the ids of its chips; remove dir and back"},
+		{"taken", "dir: \"N\"", "dir: S", "f:83: cable mesh 0 chip 1 channel 1 to mesh 1 chip 1 channel 1: chip M1D1 has another cable in direction N on plane 0; give this cable a direction that is free at the chip"},
 		{"mesh twice", "- id: 1", "- id: 0", "f:10: mesh 0 is listed already, on line 7"},
 		{"wrap", "cols: 4\n", "cols: 4\n      wrap_x: 1\n", `f:10: wrap_x "1": want true or false`},
 		{"wrap of two", "cols: 4\n", "cols: 4\n      wrap_y: true\n", "f:7: mesh 0 of 2○×4: an axis that wraps has at least 3 chips"},
-		{"no cable round", "cols: 4\n", "cols: 4\n      wrap_x: true\n", "no cable joins the neighbours M0D3 and M0D0: a mesh needs at least one between any two; add it, or describe a smaller mesh"},
+		{"no cable round", "cols: 4\n", "cols: 4\n      wrap_x: true\n", "no cable joins the neighbours M0D3 and M0D0: a mesh has a cable between any two neighbours; add the cable, or describe a smaller mesh"},
 		{"1025 meshes", "meshes:\n", "meshes:\n" + strings.Repeat("    - {}\n", 1023), "f:6: meshes: 1025; at most 1024"},
 	} {
 		in := strings.Replace(good, c.old, c.with, 1)

@@ -69,7 +69,7 @@ func TestBadNotes(t *testing.T) {
 	many := "[" + strings.Join(strings.Split(strings.Repeat("abcdefghi", 1), ""), ", ") + "]"
 	for _, c := range []struct{ what, with, want string }{
 		{"labels: [wan, east]", "labels: wan", `f:12: labels: want a list of words`},
-		{"labels: [wan, east]", "labels: [wan, wan]", `f:12: label "wan": the cable has it already`},
+		{"labels: [wan, east]", "labels: [wan, wan]", `f:12: label "wan" occurs twice`},
 		{"labels: [wan, east]", "labels: ['a b']", `f:12: label "a b": want letters, digits, '-', '_' and '.', at most 64`},
 		{"labels: [wan, east]", "labels: ['']", `f:12: label "": want letters, digits, '-', '_' and '.', at most 64`},
 		{"labels: [wan, east]", "labels: [[x]]", `f:12: label: want a plain value, not a list`},

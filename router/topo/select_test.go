@@ -51,7 +51,7 @@ func TestParseLinks(t *testing.T) {
 		"plane:2":        "planes 0 to 1",
 		"plane:":         "planes 0 to 1",
 		"M0D[":           "bracket",
-		"M0D7*":          "fits no chip",
+		"M0D7*":          "matches no chip",
 		"M0D0-":          "chip \"\"",
 		"M0D0-M0D1-M0D0": "M0D1-M0D0",
 	} {
