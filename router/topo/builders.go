@@ -48,7 +48,7 @@ func Named(name string) (*Topology, error) {
 	for _, b := range Builders {
 		have = append(have, b.Name+" ("+b.Help+")")
 	}
-	return nil, fmt.Errorf("no file and no built-in topology is named %q; built in: %s", name, strings.Join(have, ", "))
+	return nil, fmt.Errorf("no file and no built-in topology has the name %q; built-in topologies: %s", name, strings.Join(have, ", "))
 }
 
 // grid returns a topology of one mesh with chips and without cables.

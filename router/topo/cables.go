@@ -78,7 +78,7 @@ func (d *descriptor) readConnections() error {
 
 func (d *descriptor) addCable(ends [2]umdPort, at *yaml.Node) error {
 	if ends[0].chip == ends[1].chip {
-		return d.fail(at, "the cable from %s leads to %s, the same chip; remove it", ends[0], ends[1])
+		return d.fail(at, "the cable from %s to %s joins two channels of one chip; remove the cable", ends[0], ends[1])
 	}
 	if was, dup := d.peer[ends[0]]; dup && !was.away && was.port == ends[1] {
 		return nil // the file lists this cable a second time, from either end
@@ -169,7 +169,7 @@ func (d *descriptor) readEnd(n *yaml.Node) (umdPort, error) {
 		if c.fused > 0 {
 			harvested = fmt.Sprintf(" with %d harvested", c.fused)
 		}
-		return umdPort{}, d.fail(ch, "chip %d channel %d: a %s chip%s has %d channels, from 0", c.id, v, d.arch, harvested, c.channels)
+		return umdPort{}, d.fail(ch, "chip %d channel %d: a %s chip%s has %d channels, numbered from 0", c.id, v, d.arch, harvested, c.channels)
 	}
 	return umdPort{c.id, wire.Channel(v)}, nil
 }

@@ -112,7 +112,7 @@ func (d *descriptor) readArch() error {
 			return d.fail(p.val, "chip %d: architecture %s: want %s or %s", id, show(p.val), wire.Wormhole, wire.Blackhole)
 		}
 		if d.arch != wire.ArchUnknown && a != d.arch {
-			return d.fail(p.val, "chip %d is %s and others are %s: a fabric has one architecture (Spec §1.2)", id, a, d.arch)
+			return d.fail(p.val, "chip %d has the architecture %s and other chips have %s: a fabric has only one architecture (Spec §1.2)", id, a, d.arch)
 		}
 		d.arch = a
 		d.chips[id] = &umdChip{id: id, unique: uint64(id) << 32, channels: Channels(a)}
@@ -302,7 +302,7 @@ func (d *descriptor) readBoards() error {
 				return err
 			}
 			if c.onBoard {
-				return d.fail(n, "chip %d is on a board already", c.id)
+				return d.fail(n, "chip %d is on two boards", c.id)
 			}
 			c.board, c.onBoard = kind, true
 		}

@@ -222,7 +222,7 @@ func (r *renderedFile) each(p pair, what string, most int, read func(n *yaml.Nod
 		return err
 	}
 	if len(list) > most {
-		return r.fail(p.key, "%s: %d; at most %d", p.key.Value, len(list), most)
+		return r.fail(p.key, "%s: %d entries, at most %d", p.key.Value, len(list), most)
 	}
 	for _, n := range list {
 		ps, err := r.pairs(n, what, "a map")
@@ -263,7 +263,7 @@ func (r *renderedFile) readMesh(n *yaml.Node, ps []pair) error {
 		}
 	}
 	if was := r.meshAt[m.ID]; was != nil {
-		return r.fail(n, "mesh %d is listed already, on line %d", m.ID, was.Line)
+		return r.fail(n, "mesh %d is already listed on line %d", m.ID, was.Line)
 	}
 	r.meshAt[m.ID] = n
 	r.t.Meshes = append(r.t.Meshes, m)
@@ -302,7 +302,7 @@ func (r *renderedFile) readChip(n *yaml.Node, ps []pair) error {
 		return r.fail(n, "a chip without an id: want a key chip with a value such as M0D3")
 	}
 	if was := r.chipAt[c.Node]; was != nil {
-		return r.fail(n, "chip %s is listed already, on line %d", c.Node, was.Line)
+		return r.fail(n, "chip %s is already listed on line %d", c.Node, was.Line)
 	}
 	r.chipAt[c.Node] = n
 	r.t.Chips = append(r.t.Chips, c)

@@ -23,13 +23,13 @@ var boardTypes = []string{"n150", "n300", "p100", "p150", "p300", "ubb", "ubb_bl
 // might find other wraps or another orientation.
 func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	if len(t.Meshes) != 1 {
-		return nil, fmt.Errorf("topology %s has %d meshes, but a cluster descriptor describes only one mesh; use the form ttfabric", t.Name, len(t.Meshes))
+		return nil, fmt.Errorf("topology %s has %d meshes, but a cluster descriptor describes only one mesh; write the form ttfabric instead", t.Name, len(t.Meshes))
 	}
 	if id := t.Meshes[0].ID; id != 0 {
-		return nil, fmt.Errorf("topology %s is mesh %d, but a cluster descriptor cannot give the number of its mesh; use the form ttfabric", t.Name, id)
+		return nil, fmt.Errorf("topology %s is mesh %d, but a cluster descriptor cannot give the number of its mesh; write the form ttfabric instead", t.Name, id)
 	}
 	if t.Transport != "" || t.Auth != "" {
-		return nil, fmt.Errorf("topology %s says how its links are secured (transport, auth), but a cluster descriptor cannot say this; use the form ttfabric", t.Name)
+		return nil, fmt.Errorf("topology %s says how its links are secured (transport, auth), but a cluster descriptor cannot say this; write the form ttfabric instead", t.Name)
 	}
 	ids := make([]int, len(t.Chips)) // id of each chip in the descriptor
 	numbered := !slices.ContainsFunc(t.Chips, func(c Chip) bool { return c.UMD == NoUMD })

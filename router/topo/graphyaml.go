@@ -347,7 +347,7 @@ func (g *yamlGraph) readGraph() error {
 		}
 		for k, p := range ps {
 			if was, dup := at[p]; dup && was != ps[1-k] {
-				return g.fail(n, "port %s%d of mesh %d has a connection already", p.dir, p.index, g.meshes[p.mesh].ID)
+				return g.fail(n, "port %s%d of mesh %d has two connections", p.dir, p.index, g.meshes[p.mesh].ID)
 			}
 		}
 		at[ps[0]], at[ps[1]] = ps[1], ps[0]
@@ -388,7 +388,7 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 		m := g.meshes[mesh]
 		chip, err := strconv.ParseUint(e[1].Value[1:], 10, 16)
 		if err != nil || int(chip) >= m.Rows*m.Cols {
-			return g.fail(e[1], "there is no chip %s in mesh %d of %s", show(e[1]), m.ID, Count(m.Rows*m.Cols, "chip"))
+			return g.fail(e[1], "there is no chip %s in mesh %d, which has %s", show(e[1]), m.ID, Count(m.Rows*m.Cols, "chip"))
 		}
 		ends[k] = graphEnd{[]int{mesh}, int(chip), anyDir}
 	}
@@ -397,7 +397,7 @@ func (g *yamlGraph) readChips(n *yaml.Node, vs []*yaml.Node, pairs map[string]bo
 		return err
 	}
 	if ends[0].meshes[0] == ends[1].meshes[0] || v == 0 {
-		return g.fail(n, "%s, of two different meshes and with at least one cable", want)
+		return g.fail(n, "%s: want two different meshes and at least one cable", want)
 	}
 	if pairs[fmt.Sprint(ends[1], ends[0])] || pairs[fmt.Sprint(ends[0], ends[1])] {
 		return nil // the file has listed this connection from its other end
@@ -475,7 +475,7 @@ func (g *yamlGraph) readRelaxed() error {
 			return err
 		}
 		if a == b || v == 0 {
-			return g.fail(n, "%s, of two different meshes and with at least one cable", want)
+			return g.fail(n, "%s: want two different meshes and at least one cable", want)
 		}
 		if pair := [2]int{min(a, b), max(a, b)}; seen[pair] {
 			continue // the file has listed this connection from its other end

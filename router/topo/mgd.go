@@ -57,7 +57,7 @@ func loadMGD(f file, name string, data []byte) (*Topology, error) {
 		case "graph_descriptors":
 			err = g.readGraph(p)
 		case "switch_descriptors":
-			err = g.failAt(p.line, "switch_descriptors: switches are not supported; describe the meshes and their connections alone")
+			err = g.failAt(p.line, "switch_descriptors: switches are not supported; describe only meshes and their connections")
 		}
 		if err != nil {
 			return nil, err
@@ -304,7 +304,7 @@ func (g *mgd) readHosts(m *protoMessage, mesh Mesh, of string) error {
 		dims = []int{1, dims[0]}
 	}
 	if mesh.Rows%dims[0] != 0 || mesh.Cols%dims[1] != 0 {
-		return g.failAt(f.line, "%s: %d×%d chips cannot be shared out evenly to %d×%d hosts", of, mesh.Rows, mesh.Cols, dims[0], dims[1])
+		return g.failAt(f.line, "%s: %d×%d chips cannot be divided evenly among %d×%d hosts", of, mesh.Rows, mesh.Cols, dims[0], dims[1])
 	}
 	return nil
 }

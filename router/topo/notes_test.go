@@ -9,7 +9,7 @@ import (
 	"ttfabric/wire"
 )
 
-// noted is a file with labels and impairments; its second cable is written upper end first.
+// noted is a file with labels and impairments. Its second cable has the upper end first.
 const noted = `ttfabric: 1
 name: lab
 arch: wormhole_b0
@@ -87,7 +87,7 @@ func TestBadNotes(t *testing.T) {
 	m := mustName(t, "n300")
 	m.Notes = map[wire.PortID]Note{m.Cables[0].B: {Labels: []string{"x"}}}
 	if err := m.Validate(); err == nil {
-		t.Error("a note about an upper end is taken")
+		t.Error("Validate accepts a note about an upper end")
 	}
 	m.Notes = map[wire.PortID]Note{m.Cables[0].A: {Labels: []string{"b", "a"}}}
 	if err := m.Validate(); err == nil || !strings.Contains(err.Error(), "sorted") {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// secured is a file that says how its links are secured.
+// secured is a file with the keys transport and auth.
 const secured = `ttfabric: 1
 name: lab
 arch: wormhole_b0
@@ -56,7 +56,9 @@ func TestSecuredLinks(t *testing.T) {
 	}
 }
 
-// A descriptor passes unknown keys over; these two are not, as links would go unsealed.
+// TestDescriptorsAreNotSecured finds that Load refuses the keys transport and auth in descriptors,
+// although Load ignores other unknown keys. Ignoring these keys would leave links without
+// encryption.
 func TestDescriptorsAreNotSecured(t *testing.T) {
 	m := mustName(t, "n300")
 	umd, err := m.EncodeClusterDescriptor()

@@ -120,10 +120,10 @@ func (t *Topology) checkChips(m Mesh, at int) (int, *fault) {
 		}
 		c, want := t.Chips[i], wire.FabricNodeID{Mesh: m.ID, Chip: wire.ChipID(k)}
 		if c.Node != want {
-			return at, faultOf(i, -1, "chip %s where %s is due: chips must be sorted, and all of them there", c.Node, want)
+			return at, faultOf(i, -1, "found chip %s instead of chip %s: chips must be sorted, and no chip may be missing", c.Node, want)
 		}
 		if c.Row != k/m.Cols || c.Col != k%m.Cols {
-			return at, faultOf(i, -1, "chip %s at row %d column %d: ids are row-major, so its place is row %d column %d", c.Node, c.Row, c.Col, k/m.Cols, k%m.Cols)
+			return at, faultOf(i, -1, "chip %s has row %d and column %d, but its id stands for row %d and column %d", c.Node, c.Row, c.Col, k/m.Cols, k%m.Cols)
 		}
 		if len(c.Board) > MaxBoardName {
 			return at, faultOf(i, -1, "chip %s has a board name of %d bytes: at most %d", c.Node, len(c.Board), MaxBoardName)
@@ -178,7 +178,7 @@ func (t *Topology) checkCables() (joined []uint8, f *fault) {
 func (t *Topology) checkDirections(i int, ends [2]int, joined []uint8) *fault {
 	c := &t.Cables[i]
 	if c.Dir >= wire.NumDirections || c.Back >= wire.NumDirections {
-		return faultOf(-1, i, "cable %s to %s has directions %d and %d: there are %d, from 0", c.A, c.B, c.Dir, c.Back, wire.NumDirections)
+		return faultOf(-1, i, "cable %s to %s has directions %d and %d: want numbers below %d", c.A, c.B, c.Dir, c.Back, wire.NumDirections)
 	}
 	if c.External() {
 		return nil
@@ -193,7 +193,7 @@ func (t *Topology) checkDirections(i int, ends [2]int, joined []uint8) *fault {
 		return faultOf(-1, i, "cable %s to %s has direction %s: want %s", c.A, c.B, c.Dir, d)
 	}
 	if c.Back != d.Opposite() {
-		return faultOf(-1, i, "cable %s to %s has direction %s back: want %s", c.A, c.B, c.Back, d.Opposite())
+		return faultOf(-1, i, "cable %s to %s has direction %s at its upper end: want %s", c.A, c.B, c.Back, d.Opposite())
 	}
 	joined[ends[0]] |= 1 << c.Dir
 	joined[ends[1]] |= 1 << c.Back
@@ -226,7 +226,7 @@ func (t *Topology) checkPlanes() *fault {
 	taken := make([]uint64, len(t.Chips)) // for each chip: set of pairs of direction and plane with a used cable, one bit for each pair
 	for i, c := range t.Cables {
 		if c != want[i] {
-			return faultOf(-1, i, "cable %s to %s has plane %d unused %t: want plane %d unused %t", c.A, c.B, c.Plane, c.Unused, want[i].Plane, want[i].Unused)
+			return faultOf(-1, i, "cable %s to %s has plane %d and unused %t: want plane %d and unused %t", c.A, c.B, c.Plane, c.Unused, want[i].Plane, want[i].Unused)
 		}
 		if c.Unused {
 			continue
