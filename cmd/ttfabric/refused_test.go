@@ -46,7 +46,7 @@ func TestBadDescriptorsAreRefused(t *testing.T) {
 		{"devices.textproto", mesh("1, 257", "2") + top, "a mesh has at most 256"},
 		{"meshes.yaml", spec + "Mesh:\n" + meshes.String(), "1025 meshes; a fabric has at most 1024"},
 		{"mesh-id.textproto", mesh("2, 2", "2") + strings.Replace(top, "mesh_id: 0", "mesh_id: 1024", 1), "want a number from 0 to 1023"},
-		{"loop.yaml", row(2, "  - [{chip: 0, chan: 4}, {chip: 0, chan: 5}]\n"), "the same chip; remove it"},
+		{"loop.yaml", row(2, "  - [{chip: 0, chan: 4}, {chip: 0, chan: 5}]\n"), "joins two channels of one chip; remove the cable"},
 		{"loop-mgd.yaml", spec + "Mesh: [{id: 0, board: B}]\nGraph: [[[0, E0], [0, W0]]]\n", "joins mesh 0 with itself"},
 		{"twice.yaml", row(2, "  - [{chip: 0, chan: 0}, {chip: 1, chan: 2}]\n"), "chip 0 channel 0 carries two cables"},
 		{"one-end.yaml", row(2, "  - [{chip: 0, chan: 4}]\n"), "a connection has two ends"},
