@@ -7,7 +7,8 @@ import (
 	"ttfabric/wire"
 )
 
-// Builder builds topologies with one name or one kind of name.
+// Builder builds one named topology, or generates topologies whose names have an argument, such as
+// mesh:4x8.
 type Builder struct {
 	Name    string // such as "t3000"; a name that ends in a colon, such as "mesh:", needs an argument
 	Example string // an example of a whole name, for help texts and command completion

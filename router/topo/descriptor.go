@@ -26,7 +26,7 @@ type descriptor struct {
 	arch   wire.Arch
 	chips  map[int]*umdChip
 	ids    []int                 // ids of the chips, sorted
-	cables []umdCable            // all cables, each once
+	cables []umdCable            // cables between chips of the descriptor, each once
 	peer   map[umdPort]umdTarget // far end of each cable, by each of its two ports
 	layout string                // a sentence that says how the chips got their rows and columns
 	origin [2]int                // x and y of the north-west corner, in the file's coordinates
@@ -36,7 +36,7 @@ type descriptor struct {
 type umdChip struct {
 	id       int
 	coord    [4]int     // x, y, rack, shelf
-	at       *yaml.Node // where the file has the coordinates; nil if it has none
+	at       *yaml.Node // YAML node of the coordinates; nil: the file has no coordinates of this chip
 	board    string
 	onBoard  bool
 	unique   uint64

@@ -7,8 +7,8 @@
 //     ("torus:4x8"). A new machine needs one new file and one new entry in [Builders].
 //   - [Load] reads two kinds of files that Tenstorrent's software uses. A cluster descriptor of
 //     the user-mode driver tt-umd lists the chips and cables of one machine. A mesh graph
-//     descriptor of tt-metal names meshes, and the number of cables between them. It is YAML or
-//     textual protobuf.
+//     descriptor of tt-metal (YAML or textual protobuf) names meshes, and the numbers of cables
+//     between them.
 //   - [Load] also reads the files that [Topology.Encode] writes. Load then returns exactly the
 //     topology that Encode wrote. In this way every process of a running fabric gets the same
 //     topology.
@@ -24,32 +24,32 @@
 // arrangements, Load takes one with the smallest possible chip id in the north-west corner.
 // [Topology].Layout describes the result.
 //
-// The chips of a mesh are numbered row by row: the number of a chip is Row*Cols+Col. tt-umd numbers
-// the same chips in the order in which tt-umd found them. [Chip].UMD is tt-umd's number of a chip,
-// so that programs can show both numbers.
+// The fabric numbers the chips of a mesh row by row: the number of a chip is Row*Cols+Col. The
+// driver tt-umd numbers the same chips in the order in which tt-umd found them. Programs can show
+// both numbers, because [Chip].UMD is tt-umd's number.
 //
 // # Planes
 //
-// A packet stays on one plane: it uses port k of every edge (Spec §2.2.2). An edge is two
+// A packet stays on one plane, and uses port k of every edge (Spec §2.2.2). An edge is two
 // neighbours and the direction from one to the other. Each edge has one or more cables. The package
 // sorts the cables of an edge by the channel at their lower end, which is the end with the smaller
-// [wire.PortID]. The k-th of these cables, counted from 0, belongs to plane k. A mesh has as many
-// planes as its edge with the fewest cables has cables. The package marks each cable beyond this
-// number as Unused. An unused cable never carries traffic.
+// [wire.PortID]. The k-th of these cables, counted from 0, belongs to plane k. The number of planes
+// of a mesh is the smallest number of cables on any of its edges. The package marks each cable
+// beyond this number as Unused. An unused cable never carries traffic.
 //
 // # Several meshes
 //
 // Cables between exit nodes join meshes (Spec §2.2.1). At each end, such a cable leaves the chip in
 // a direction in which the chip has no neighbour. The directions at the two ends need not be
 // opposite. The planes of these cables are counted in the same way as within a mesh. A cable is
-// unused if its plane does not exist in both meshes. For each direction and plane, a chip thus has
-// at most one used cable. On a plane without a cable between two meshes, no packet crosses directly
-// from one of these meshes to the other.
+// used only if its plane exists in both meshes, where a mesh of one chip has every plane. For each
+// direction and plane, a chip thus has at most one used cable. On a plane without a cable between
+// two meshes, no packet crosses directly from one of these meshes to the other.
 //
 // A mesh graph descriptor need not say which chips a connection joins. [Load] then chooses the
 // chips by a fixed rule. The chips of a torus have no free direction for exits. If a connection
-// leads to a torus, Load therefore makes the rings of one axis lines. In most cases this axis is
-// the shorter one.
+// leads to a torus, Load therefore turns the rings of one axis into lines, in most cases the rings
+// of the shorter axis.
 //
 // # What is not supported
 //

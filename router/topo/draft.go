@@ -15,9 +15,9 @@ const (
 )
 
 // draft is a topology under construction whose description does not give channels, so the draft
-// chooses them. Cable k of direction d gets channel d*4+k (on Blackhole, d*3+k) if k is small
-// enough and the channel is free. Otherwise the cable gets the lowest free channel. Equal
-// descriptions therefore give equal channels.
+// chooses them. Cable k of direction d gets channel d*4+k (on Blackhole, d*3+k) if k is below the
+// number of reserved channels and this channel is free. Otherwise the cable gets the lowest free
+// channel. Equal descriptions therefore give equal channels.
 type draft struct {
 	t     *Topology
 	first map[wire.MeshID]int // for each mesh: index of its first chip in t.Chips

@@ -11,9 +11,9 @@ import (
 	"ttfabric/wire"
 )
 
-// The rendered form is ttfabric's own file format for a topology. It lists every chip and cable.
-// Rows, columns, planes and directions within a mesh are not in the file, because they follow from
-// ids and cables.
+// The rendered form is ttfabric's own file format for a topology. The rendered form lists every
+// chip and cable. Rows, columns, planes and directions within a mesh are not in the file, because
+// they follow from ids and cables.
 //
 //	ttfabric: 1               # version of the rendered form
 //	name: t3000
@@ -136,8 +136,8 @@ type renderedFile struct {
 	cableAt map[wire.PortID]*yaml.Node // YAML node of each cable, by each of the cable's two ports
 }
 
-// loadRendered reads the rendered form. An unknown key is an error, because only ttfabric writes
-// the rendered form.
+// loadRendered reads the rendered form. An unknown key is an error, because ttfabric itself defines
+// all keys of the rendered form.
 func loadRendered(f file, top []pair) (*Topology, error) {
 	r := &renderedFile{file: f, t: &Topology{}, meshAt: map[wire.MeshID]*yaml.Node{}, chipAt: map[wire.FabricNodeID]*yaml.Node{}, cableAt: map[wire.PortID]*yaml.Node{}}
 	for _, p := range top {

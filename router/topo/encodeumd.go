@@ -16,11 +16,11 @@ var boardTypes = []string{"n150", "n300", "p100", "p150", "p300", "ubb", "ubb_bl
 // what a cluster descriptor cannot express.
 //
 // EncodeClusterDescriptor makes up the data that a topology lacks. If all chips have UMD ids, the
-// descriptor uses these ids. Otherwise the descriptor uses the chips' fabric ids. The host reaches
-// the chips with MMIO set, or all chips if no chip has MMIO set. No channel is harvested. A chip
-// with an unknown board is alone on an n150 or p150. The descriptor always has coordinates,
-// although real files have coordinates only for Wormhole boards. Without coordinates, a reader
-// might find other wraps or another orientation.
+// descriptor uses these ids. Otherwise the descriptor uses the chips' fabric ids. In the
+// descriptor, the host reaches the chips with MMIO set, or all chips if no chip has MMIO set. No
+// channel of the descriptor is harvested. A chip with an unknown board is alone on an n150 or p150.
+// The descriptor always has coordinates, although real files have coordinates only for Wormhole
+// boards. Without coordinates, a reader might find other wraps or another orientation.
 func (t *Topology) EncodeClusterDescriptor() ([]byte, error) {
 	if len(t.Meshes) != 1 {
 		return nil, fmt.Errorf("topology %s has %d meshes, but a cluster descriptor describes only one mesh; write the form ttfabric instead", t.Name, len(t.Meshes))

@@ -23,11 +23,11 @@ const (
 // # Where exits are placed
 //
 // A connection need not say which chips it joins, or in which direction its cables leave these
-// chips. The graph first places connections that give both chips and directions. Then it places
-// connections that give only chips, and then all others. Within each kind, the order is that of
-// the file. A connection takes cables in groups. The number of cables in a group is the smaller
-// number of planes of the two meshes. At each end, a group takes one chip and one free direction
-// of this chip. A direction of a chip is free if no cable leaves the chip in this direction.
+// chips. The graph first places connections that give both chips and directions. Then the graph
+// places connections that give only chips, and then all others. Within each kind, the order of the
+// file decides. A connection takes cables in groups. The number of cables in a group is the smaller
+// number of planes of the two meshes. At each end, a group takes one chip and one free direction of
+// this chip. A direction of a chip is free if no cable leaves the chip in this direction.
 //
 // In the first mesh, the group takes the first free direction in the order E, S, W, N. Of the chips
 // with this direction free, the group takes the chip with the lowest id. In the second mesh, the
@@ -190,8 +190,8 @@ func (g *graph) downshift() {
 
 // lay makes a draft with all meshes and connections, and returns the number of cables for which
 // there was no room. If fair is false, each connection takes all its cables before the next
-// connection. If fair is true, the relaxed connections come last. They take one group each in turn,
-// while there is room.
+// connection. If fair is true, the relaxed connections come last. The relaxed connections then take
+// one group each in turn, while there is room.
 func (g *graph) lay(name string, fair bool) (d *draft, out int, err error) {
 	d = newDraft(strings.ToValidUTF8(name, "\uFFFD"), strings.ToValidUTF8(g.path, "\uFFFD"), g.arch)
 	g.open = make([]int, len(g.meshes))

@@ -42,7 +42,7 @@ type DirectionHealth struct {
 	Peer      wire.FabricNodeID `json:"peer"`
 	External  bool              `json:"inter_mesh"`
 	PlaneCount
-	Usable int `json:"planes"`        // within a mesh: number of routing planes on the edge of this row or column that has the fewest; between meshes: see PlaneCount.Registered
+	Usable int `json:"planes"`        // within a mesh: smallest number of routing planes on any edge of this row or column; between meshes: see PlaneCount.Registered
 	Down   int `json:"downed"`        // number of missing cables that the fabric needs, see PlaneCount.Downed
 	Unused int `json:"unused_downed"` // number of missing cables that the fabric does not need, see PlaneCount.UnusedDowned
 }

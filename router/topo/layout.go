@@ -12,7 +12,7 @@ import (
 // in one place. A search for 256 chips that succeeds takes less than a thousand steps.
 const maxLayoutSteps = 20_000
 
-// layout searches the row and column of every chip of a machine of which only the cables are known.
+// layout searches for the row and column of every chip of a machine, from the cables alone.
 //
 // Of the grids that fit the cables, the search takes a grid with the fewest wraps. Of several such
 // grids, the search takes the grid that is nearest to a square. The grid has at most as many rows
@@ -123,7 +123,7 @@ func shapes(n int) (ms []Mesh) {
 // maxNeighbours is the largest number of neighbours that a chip has in three dimensions.
 const maxNeighbours = wire.NumDirections + 2
 
-// within searches a grid that fits some of the cables of a machine. The argument most is the
+// within searches for a grid that fits some of the cables of a machine. The argument most is the
 // largest number of neighbours of a chip.
 func (l *layout) within(most int) (Mesh, bool) {
 	if most > maxNeighbours {
@@ -151,7 +151,7 @@ func (l *layout) within(most int) (Mesh, bool) {
 	return Mesh{}, false
 }
 
-// try searches a place for every chip in grid m, and reports whether the search succeeded.
+// try searches for a place for every chip in grid m, and reports whether the search succeeded.
 func (l *layout) try(m Mesh) bool {
 	l.begin(m)
 	have, want := [wire.NumDirections + 1]int{}, [wire.NumDirections + 1]int{}
@@ -187,9 +187,9 @@ func (l *layout) set(place, chip int) { l.at[place], l.put[chip] = chip, true }
 
 func (l *layout) unset(place int) { l.put[l.at[place]], l.at[place] = false, -1 }
 
-// fill searches places for the remaining chips, and reports whether it succeeded. The argument n is
-// the number of chips that have a place. fill continues with the place that the fewest chips fit.
-// Of several such places, fill takes the first, row by row.
+// fill searches for places for the remaining chips, and reports whether it succeeded. The argument
+// n is the number of chips that have a place. fill continues with the place that the fewest chips
+// fit. Of several such places, fill takes the first, row by row.
 func (l *layout) fill(n int) bool {
 	if n == len(l.at) {
 		return true
@@ -220,8 +220,8 @@ func (l *layout) fill(n int) bool {
 }
 
 // fitting lists the chips that can be at place p. Each of these chips has cables to all chips at
-// neighbouring places of p. For each neighbouring place without a chip, it has a cable to one more
-// chip. In a loose layout, it may have cables to further chips.
+// neighbouring places of p. For each neighbouring place without a chip, such a chip has a cable to
+// one more chip. In a loose layout, such a chip may have cables to further chips.
 func (l *layout) fitting(p int) (cs []int) {
 	placed, from := 0, -1
 	for _, q := range l.near[p] {

@@ -12,8 +12,9 @@ import (
 const generatedPlanes = 2
 
 // mesh generates the topology KIND:ROWSxCOLS, with two cables on every edge. Cables to the east use
-// channels 0 and 1, to the west 4 and 5, to the north 8 and 9, and to the south 12 and 13. A
-// Wormhole Galaxy has four channels for each direction (Spec §2.2.2), so two of them stay free.
+// channels 0 and 1, to the west 4 and 5, to the north 8 and 9, and to the south 12 and 13. Each
+// direction has four channels, as on a Wormhole Galaxy (Spec §2.2.2), and two of the four stay
+// free.
 func mesh(kind, arg string, wrapX, wrapY bool) (*Topology, error) {
 	r, c, ok := strings.Cut(strings.ToLower(arg), "x")
 	rows, err1 := strconv.Atoi(r)

@@ -15,7 +15,7 @@ const maxGraphDepth = 16
 
 // mgd is the state of a reader of a mesh graph descriptor 2.0. Such a file is textual protobuf of
 // tt-metal's schema tt_metal/fabric/protobuf/mesh_graph_descriptor.proto. An mgd reads the names of
-// the schema (types, graph_topology: RING). It also reads the names in tt-metal's own files
+// the schema (types, graph_topology: RING). An mgd also reads the names in tt-metal's own files
 // (dim_types, graph_topology { layout_type: RING }).
 type mgd struct {
 	graph

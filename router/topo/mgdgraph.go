@@ -33,7 +33,7 @@ func (g *mgd) readGraph(f *protoField) error {
 }
 
 // ref reads a reference to a mesh or a graph, such as mesh { mesh_descriptor: "M0" mesh_id: 1 }.
-// The second result is the content of its braces.
+// The second result is the content of the reference's braces.
 func (g *mgd) ref(f *protoField) (*instance, *protoMessage, error) {
 	node, err := g.asMessage(f)
 	if err != nil {

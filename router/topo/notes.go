@@ -118,8 +118,8 @@ func (t *Topology) SameNotes(o *Topology) bool {
 	return maps.EqualFunc(t.Notes, o.Notes, same) && slices.Equal(t.Netem, o.Netem) && t.Transport == o.Transport && t.Auth == o.Auth
 }
 
-// checkNotes returns a fault if a note belongs to no cable or exceeds a limit. It also checks
-// transport and auth.
+// checkNotes returns a fault if a note belongs to no cable or exceeds a limit. checkNotes also
+// checks transport and auth.
 func (t *Topology) checkNotes() *fault {
 	for p, n := range t.Notes {
 		i := t.lower(p)

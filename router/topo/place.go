@@ -51,8 +51,8 @@ func (d *descriptor) chipsKey() *yaml.Node {
 	return d.root
 }
 
-// placeByCabling finds the rows and columns of the chips from the cables. The text why says why
-// placeByCabling cannot use coordinates.
+// placeByCabling finds the rows and columns of the chips from the cables. The argument why is a
+// text for messages that says why place cannot use coordinates.
 func (d *descriptor) placeByCabling(why string) (Mesh, error) {
 	index := make(map[int]int, len(d.ids))
 	for i, id := range d.ids {
@@ -107,7 +107,8 @@ func (d *descriptor) leaveOut(m *Mesh) {
 }
 
 // placeByCoordinates computes rows and columns from coordinates, so that the north-west corner is
-// row 0 and column 0. It returns the size of the grid. The chips must fill a rectangle.
+// row 0 and column 0. placeByCoordinates returns the size of the grid. The chips must fill a
+// rectangle.
 func (d *descriptor) placeByCoordinates() (Mesh, error) {
 	chips := d.chipsKey()
 	low, high := [2]int{maxCoordinate, maxCoordinate}, [2]int{}

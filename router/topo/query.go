@@ -7,8 +7,9 @@ import (
 	"ttfabric/wire"
 )
 
-// index finds cables by their upper end, which is the end B. It also keeps values that are computed
-// from all cables. Lower ends need no index, because the list Cables is sorted by them.
+// index finds cables by their upper end, which is the end B. An index also keeps values that are
+// computed from all cables. Lower ends need no index, because the list Cables is sorted by lower
+// ends.
 type index struct {
 	upper  []int32 // indices of the cables, sorted by the end B
 	planes []int   // number of planes of each mesh, in the order of Meshes
@@ -143,8 +144,8 @@ func (t *Topology) Mesh(id wire.MeshID) (Mesh, bool) {
 	return t.Meshes[i], true
 }
 
-// Ports lists the ports of chip n at used cables, within the mesh and to other meshes, sorted by
-// channel.
+// Ports lists the ports of chip n that have used cables, within the mesh or to other meshes, sorted
+// by channel.
 func (t *Topology) Ports(n wire.FabricNodeID) []Port {
 	var ps []Port
 	for i := t.lower(wire.PortID{Node: n}); i < len(t.Cables) && t.Cables[i].A.Node == n; i++ {

@@ -20,8 +20,8 @@ type Link struct {
 // String returns the name of the cable in the form that commands accept, such as "M0D0/8-M0D1/0".
 func (l Link) String() string { return l.A.Short() + "-" + l.B.Short() }
 
-// SelectLinks finds the used cables that the names in args stand for. It lists each cable once, in
-// the order of the topology. A name is a chip and a channel (M0D0:8, M0D0/8), two chips
+// SelectLinks finds the used cables that the names in args stand for. SelectLinks lists each cable
+// once, in the order of the topology. A name is a chip and a channel (M0D0:8, M0D0/8), two chips
 // (M0D0-M0D1), one chip (M0D3), or patterns of chips (M0D*-M1D*). A plane may follow any of these
 // names (M0D0-M0D1/p1). Other names are plane:1, label:NAME and all. The error quotes the name that
 // stands for no cable.
@@ -106,7 +106,8 @@ func (t *Topology) knownLabels() string {
 	return "its labels are " + strings.Join(all, ", ")
 }
 
-// cutOutside splits s at the first dash outside brackets. It reports whether s has such a dash.
+// cutOutside splits s at the first dash outside brackets. cutOutside reports whether s has such a
+// dash.
 func cutOutside(s string) (left, right string, found bool) {
 	within := false
 	for i, c := range s {

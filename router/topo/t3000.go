@@ -4,10 +4,11 @@ import "ttfabric/wire"
 
 // t3000 builds the 2×4 mesh of a TT-LoudBox or TT-QuietBox. Each of four n300 boards has a left
 // chip and a right chip. The left chips form the two middle columns, the right chips the two outer
-// columns. Cables are given by the channels at their ends. The cables within a board are 8↔0 and
-// 9↔1. In each middle column, the cables are 14↔14 and 15↔15. In each outer column, the cables are
-// 6↔6 and 7↔7. Between the middle columns, the cables are 6↔6 and 7↔7 in the upper row, and 0↔0 and
-// 1↔1 in the lower row.
+// columns. In this text, 8↔0 is a cable from channel 8 of one chip to channel 0 of another chip.
+// From the left chip to the right chip of a board, the cables are 8↔0 and 9↔1. In each middle
+// column, the cables are 14↔14 and 15↔15. In each outer column, the cables are 6↔6 and 7↔7. Between
+// the middle columns, the cables are 6↔6 and 7↔7 in the upper row, and 0↔0 and 1↔1 in the lower
+// row.
 //
 //	D0 ── D1 ══ D2 ── D3     ── 8↔0 and 9↔1 on a board; the host reaches the board's chip in the middle
 //	║     ║     ║     ║      ══ and ║: two cables between boards

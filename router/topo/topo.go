@@ -67,9 +67,9 @@ type Topology struct {
 	Arch   wire.Arch
 	Meshes []Mesh  // sorted by ID, at most [wire.MaxMeshes]; ids may have gaps
 	Chips  []Chip  // sorted by Node; each mesh is full
-	Cables []Cable // A.Less(B); sorted by A
+	Cables []Cable // each with A.Less(B); sorted by A
 	Source string  // the file that the topology comes from, or built-in; for messages
-	Layout string  // a sentence for people about what Load chose because the file left it open, such as rows and columns of chips or directions of exits; may be empty
+	Layout string  // a sentence for people about what Load chose itself, such as rows and columns of chips or directions of exits; may be empty
 
 	Notes map[wire.PortID]Note // notes about cables, by the cable's lower end; nil: none
 	Netem []string             // impairments that apply from the start, such as "M0D0-M0D1,delay=1ms"; the first part names cables in the form of [Topology.SelectLinks]
@@ -83,18 +83,18 @@ type Topology struct {
 // Mesh is a full grid of chips.
 type Mesh struct {
 	ID    wire.MeshID
-	Rows  int  // North to South, at least 1
-	Cols  int  // West to East, at least 1; Rows*Cols is at most [wire.MaxChipsPerMesh]
+	Rows  int  // number of rows, from North to South; at least 1
+	Cols  int  // number of columns, from West to East; at least 1; Rows*Cols is at most [wire.MaxChipsPerMesh]
 	WrapX bool // the east neighbour of the last column is the first column; Cols is then at least [MinWrap]
 	WrapY bool // the south neighbour of the last row is the first row; Rows is then at least [MinWrap]
 }
 
-// NoUMD is the UMD number of a chip that no cluster descriptor numbers.
+// NoUMD is the value of UMD for a chip without an id of tt-umd.
 const NoUMD = -1
 
 // Chip is one device and its place in the grid of its mesh.
 type Chip struct {
-	Node     wire.FabricNodeID // Node.Chip = Row*Cols+Col
+	Node     wire.FabricNodeID // address; Node.Chip is Row*Cols+Col
 	Row, Col int               // row and column of the chip, counted from 0 at the north-west corner of its mesh
 	UMD      int               // tt-umd's id of the chip, as in a cluster descriptor; [NoUMD]: none
 	Board    string            // type of the chip's board, such as n300; may be empty
@@ -105,7 +105,7 @@ type Chip struct {
 // Cable joins two ethernet ports. The ports belong to neighbours in the grid of one mesh, or to
 // exit nodes of two meshes (Spec §2.2.1).
 type Cable struct {
-	A, B   wire.PortID    // A.Less(B)
+	A, B   wire.PortID    // the two ends, with A.Less(B)
 	Dir    wire.Direction // direction from A to B
 	Back   wire.Direction // direction from B to A: within a mesh, the opposite of Dir; between meshes, any direction, because real machines have rotated labels
 	Plane  wire.Plane     // the cable's number among the cables with the same chips and the same Dir, sorted by A.Channel
@@ -115,7 +115,7 @@ type Cable struct {
 // External reports whether the cable joins two meshes.
 func (c Cable) External() bool { return c.A.Node.Mesh != c.B.Node.Mesh }
 
-// Port is one chip's view of a cable.
+// Port is a cable, seen from the chip at one of its ends.
 type Port struct {
 	Local, Peer wire.PortID
 	Dir         wire.Direction // direction from Local to Peer

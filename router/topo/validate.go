@@ -8,7 +8,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Validate returns an error that names the first broken rule of these rules:
+// Validate returns an error that names the first broken rule. The rules are:
 //
 //   - The architecture is Wormhole or Blackhole.
 //   - Meshes are sorted by id. Each mesh is a full grid of chips. The chips are sorted. A chip's

@@ -11,8 +11,8 @@ import (
 	"ttfabric/router/topo/yamldoc"
 )
 
-// file is a topology file that is being read. Its path appears in every error message about the
-// file.
+// file is a topology file that is being read. The path of the file appears in every error message
+// about the file.
 type file struct {
 	path string
 }

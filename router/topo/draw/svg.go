@@ -216,8 +216,10 @@ func (s *svg) wrap(c topo.Cable, off float64) {
 	}
 }
 
-// between draws a cable between two meshes. If the meshes lie side by side and the cable leaves
-// both meshes at fitting sides, between draws a curve. Otherwise between draws a stub at both ends.
+// between draws a cable between two meshes. If the meshes are neighbours in the picture and the
+// cable leaves each mesh towards the other mesh, between draws a curve. If the meshes lie in one
+// row and the cable leaves both to the north or both to the south, between draws a curve too. In
+// all other cases, between draws a stub at both ends.
 func (s *svg) between(c topo.Cable, off float64) {
 	a, b := s.cell[c.A.Node.Mesh], s.cell[c.B.Node.Mesh]
 	next := cell{a.row, a.col}

@@ -1,5 +1,5 @@
 // Package yamldoc parses files that have one YAML document: topology files, descriptors and
-// scenarios. Its callers name the line of every mistake in a file.
+// scenarios. The callers of yamldoc name the line of every mistake in a file.
 package yamldoc
 
 import (
