@@ -35,7 +35,7 @@ func (b *bench) local() (id uint64, ok bool) {
 	return id, true
 }
 
-// left takes the packet that port i offers. It returns the packet's remaining ranges and TTL.
+// left takes the packet that port i offers. left returns the packet's remaining ranges and TTL.
 func (b *bench) left(i int) (r wire.Ranges, ttl uint16, ok bool) {
 	o, ok := b.r.Next(i, 0)
 	if !ok {
@@ -269,7 +269,7 @@ func TestHostileMulticasts(t *testing.T) {
 	b.empty()
 }
 
-// TestMulticastsAtRandom opens and closes ports at random. It finds that each copy of each
+// TestMulticastsAtRandom opens and closes ports at random. The test finds that each copy of each
 // multicast leaves once, and that the copies leave in order in each direction.
 func TestMulticastsAtRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

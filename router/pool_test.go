@@ -8,8 +8,8 @@ import (
 	"ttfabric/wire"
 )
 
-// TestPoolHoldsWhatIsOut takes, fills and returns buffers of all lengths at random. It finds that
-// each buffer in use keeps its bytes, and that the limit bounds the buffers in use.
+// TestPoolHoldsWhatIsOut takes, fills and returns buffers of all lengths at random. The test finds
+// that each buffer in use keeps its bytes, and that the limit bounds the buffers in use.
 func TestPoolHoldsWhatIsOut(t *testing.T) {
 	const limit = 40
 	rng := rand.New(rand.NewPCG(1, 2))

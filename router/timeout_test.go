@@ -9,10 +9,10 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// TestTimeoutActions is about Spec §7.3: "if a packet head cannot make progress through a fabric
-// router within the configured timeout interval". The router then drops the packet, drains buffered
-// packets and notifies the control plane. Dropping and draining are optional. The test finds that
-// each action works alone, in receiver and sender channels.
+// TestTimeoutActions is about Spec §7.3: a timeout acts "if a packet head cannot make progress
+// through a fabric router within the configured timeout interval". The router then drops the
+// packet, drains buffered packets and notifies the control plane. Dropping and draining are
+// optional. The test finds that each action works alone, in receiver and sender channels.
 func TestTimeoutActions(t *testing.T) {
 	const after = 40 * time.Millisecond
 	full := SlotSpec.Sender[wire.VCData]

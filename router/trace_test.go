@@ -16,9 +16,9 @@ import (
 
 var rewriteTraces = flag.Bool("rewrite", false, "write new outcomes into testdata/traces, for a person to check")
 
-// TestTraces runs the scripts of testdata/traces. It compares what the router of one chip does with
-// the outcome below the line of dashes in each script's file. A port is named by its direction,
-// followed by its plane if the plane is not 0: E, W1. A script has one command per line:
+// TestTraces runs the scripts of testdata/traces. TestTraces compares what the router of one chip
+// does with the outcome below the line of dashes in each script's file. A port is named by its
+// direction, followed by its plane if the plane is not 0: E, W1. A script has one command per line:
 //
 //	router ports=E,W,N:ring:wrap slots=2/3   make the router; see makeRouter for all options
 //	up E W, down E             links come up or go down

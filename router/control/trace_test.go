@@ -18,9 +18,9 @@ import (
 
 var rewriteTraces = flag.Bool("rewrite", false, "write new outcomes into testdata/traces, for a person to check")
 
-// TestTraces runs the scripts of testdata/traces. It compares what happens with the outcome below
-// the line of dashes in each script's file. A script is about the chips of one machine: the link
-// states that they send each other, and the ports without which each chip plans its tables. A
+// TestTraces runs the scripts of testdata/traces. TestTraces compares what happens with the outcome
+// below the line of dashes in each script's file. A script is about the chips of one machine: the
+// link states that they send each other, and the ports without which each chip plans its tables. A
 // script has one command per line:
 //
 //	machine line:3 hold=120ms boot=10s   make the machine, with all links down
@@ -143,7 +143,7 @@ func (x *tracer) machine(name string, options []string) (err error) {
 	return nil
 }
 
-// start starts chip i, or restarts it without what it knew.
+// start starts or restarts chip i, without any link states of other chips.
 func (x *tracer) start(i int) {
 	cfg := x.cfg
 	cfg.Self = x.m.Chips[i].Node
@@ -165,8 +165,8 @@ func (x *tracer) chip(s string, start bool) (int, error) {
 	return i, nil
 }
 
-// port reads a port, such as M0D0/1. It returns the index of the port's chip, and the index of the
-// port among that chip's ports.
+// port reads a port, such as M0D0/1. port returns the index of the port's chip, and the index of
+// the port among that chip's ports.
 func (x *tracer) port(s string) (chip, port int, err error) {
 	name, channel, _ := strings.Cut(s, "/")
 	if chip, err = x.chip(name, false); err != nil {

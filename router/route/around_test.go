@@ -43,9 +43,9 @@ func connected(p *Plan, from wire.FabricNodeID) map[wire.FabricNodeID]bool {
 	return seen
 }
 
-// checkAround checks plan p around faults. Connected chips must have a route that avoids the
-// faults. Routes that do not cross a fault must be the routes of plan base. No traffic may
-// deadlock, with packets of plan old under way.
+// checkAround checks plan p, which has routes round faults. Connected chips must have a route that
+// avoids the faults. Routes that do not cross a fault must be the routes of plan base. No traffic
+// may deadlock, with packets of plan old under way.
 func checkAround(t *testing.T, name string, base, old, p *Plan) {
 	t.Helper()
 	for _, a := range p.top.Chips {

@@ -9,8 +9,8 @@ import (
 )
 
 // TestOtherWays compares the routes of a plan and its Other. For chips opposite each other on a
-// ring, the route of Other goes the opposite direction round the ring, in both dimensions. Its
-// length is the same. All other routes must be equal.
+// ring, the route of Other goes the opposite direction round the ring, in both dimensions. Both
+// routes have the same length. All other routes must be equal.
 func TestOtherWays(t *testing.T) {
 	for _, name := range []string{"ring:4", "ring:6", "ring:8", "torus:4x4", "torus:3x4", "torus:8x8", "torus-x:3x4", "torus-y:4x2"} {
 		for _, cfg := range []Config{{}, {Order: YX}, {Ring: Bubble}} {

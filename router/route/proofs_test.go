@@ -44,8 +44,8 @@ func checkCycle(t *testing.T, p *Plan, v *Verdict) {
 }
 
 // TestDeadlockTable reproduces the known results for rings and tori, the rows with cycles included.
-// Multicasts stand for routes of k-1 hops, because they go as far as a ring of k chips allows. For
-// the scheme "own", Check must give the same result as CheckScheme.
+// Multicasts stand for routes of k-1 hops, because a multicast may go as far as a ring of k chips
+// allows. For the scheme "own", Check must give the same result as CheckScheme.
 func TestDeadlockTable(t *testing.T) {
 	minimal, far := Multicasts{}, Multicasts{Any: true}
 	own := func(row string, p *Plan, mc Multicasts, want bool) {
@@ -242,8 +242,9 @@ func TestCheckFinds(t *testing.T) {
 
 var all = flag.Bool("route.all", false, "in large machines, test every cable instead of a sample")
 
-// named lists machines for every builder. Tests take a sample of the cables of single meshes with
-// more than 16 chips. Of all other machines, tests take every cable.
+// named lists machines for every builder. In a single mesh with more than 16 chips, the tests
+// remove only a sample of the cables. In all other machines, the tests remove every cable, one at a
+// time.
 var named = map[string][]string{
 	"n300": {"n300"}, "t3000": {"t3000"}, "2xt3000": {"2xt3000"}, "galaxy": {"galaxy"}, "spec-l1": {"spec-l1"},
 	"line:": {"line:2", "line:5"}, "ring:": {"ring:3", "ring:4", "ring:5", "ring:8"},

@@ -67,9 +67,10 @@ WWNN WNN NN WWN WN N WW W -`
 
 // TestSpecificationsL1Table compares the exits of all chips with the tables of Spec §2.2.1.2.1,
 // except from Mesh 3 to Mesh 2. For that pair, the specification's table has exit node 2, which
-// leads to Mesh 1. We take this for an error of the specification. Its figure has a cable from node
-// 6 of Mesh 3 to node 8 of Mesh 2. Its text says that only M0–M3 and M1–M2 have no cable. In the
-// opposite direction, its table uses that cable (exit node 8).
+// leads to Mesh 1. We take this for an error of the specification. The specification's figure has a
+// cable from node 6 of Mesh 3 to node 8 of Mesh 2. The specification's text says that only M0–M3
+// and M1–M2 have no cable. From Mesh 2 to Mesh 3, the specification's table uses the cable at exit
+// node 8.
 func TestSpecificationsL1Table(t *testing.T) {
 	const slip = 6 // the specification prints 2
 	want := map[int][9][4]int{
@@ -341,9 +342,9 @@ func TestPlanesBetween(t *testing.T) {
 	}
 }
 
-// channelsUsed returns the virtual channels that the plan's packets use without faults. It also
-// returns the largest number of sources of packets at one port. A source is a side by which packets
-// come in, or the chip itself.
+// channelsUsed returns the virtual channels that the plan's packets use without faults.
+// channelsUsed also returns the largest number of sources of packets at one port. A source is a
+// side by which packets come in, or the chip itself.
 func channelsUsed(t *testing.T, p *Plan) (vcs map[string]bool, senders int) {
 	type port struct {
 		at  wire.FabricNodeID

@@ -30,8 +30,8 @@ func descriptors(t testing.TB) (names []string) {
 const (
 	m0 = "mesh_descriptors {\n  name: \"M0\" arch: WORMHOLE_B0\n  device_topology { dims: [ 2, 2 ] }\n  channels { count: 2 }\n}\n"
 	g0 = "graph_descriptors {\n  name: \"G0\" type: \"FABRIC\"\n  instances { mesh { mesh_descriptor: \"M0\" mesh_id: 0 } }\n  instances { mesh { mesh_descriptor: \"M0\" mesh_id: 1 } }\n"
-	// topMesh and topGraph are the last lines of a file. They name a mesh of m0, or the graph g0,
-	// as the whole machine.
+	// topMesh and topGraph are the last lines of a file. topMesh names a mesh of m0 as the whole
+	// machine, and topGraph the graph g0.
 	topMesh  = "top_level_instance { mesh { mesh_descriptor: \"M0\" mesh_id: 0 } }\n"
 	topGraph = "top_level_instance { graph { graph_descriptor: \"G0\" graph_id: 0 } }\n"
 )

@@ -56,10 +56,11 @@ func TestEncodeIsReadBack(t *testing.T) {
 	}
 }
 
-// two is the start of a valid cluster descriptor of two neighbours. It lacks their cable.
+// two is the start of a valid cluster descriptor of two neighbours. The entry for the cable is
+// missing.
 const two = "arch: {0: wormhole_b0, 1: wormhole_b0}\nchips: {0: [0,0,0,0], 1: [1,0,0,0]}\n"
 
-// joined is the descriptor "two" with the cable.
+// joined is the descriptor "two" with the entry for the cable.
 const joined = two + "ethernet_connections: [[{chip: 0, chan: 8}, {chip: 1, chan: 0}]]\n"
 
 func TestBadDescriptors(t *testing.T) {
@@ -187,7 +188,7 @@ func TestBadRendered(t *testing.T) {
 }
 
 // TestHostileFilesEndSoon finds that Load needs little processor time for files that are made to be
-// slow. The limit is high, because the test is about minutes of processor time.
+// slow. The limit is high, because a slow reader would take minutes.
 func TestHostileFilesEndSoon(t *testing.T) {
 	const limit = 5 * time.Second
 	size := MaxFile

@@ -78,7 +78,7 @@ func loadMGD(f file, name string, data []byte) (*Topology, error) {
 }
 
 // number gives the meshes their ids. If each mesh_id in the file occurs only once, the meshes get
-// these ids. Otherwise number numbers the meshes in the order of their instances.
+// these ids. Otherwise the ids follow the order of the instances.
 func (g *mgd) number() {
 	seen := map[uint64]bool{}
 	for _, id := range g.ids {

@@ -9,7 +9,8 @@ import (
 	"ttfabric/wire"
 )
 
-// noted is a file with labels and impairments. Its second cable has the upper end first.
+// noted is a file with labels and impairments. The second cable in the file has its upper end
+// first.
 const noted = `ttfabric: 1
 name: lab
 arch: wormhole_b0

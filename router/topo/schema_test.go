@@ -41,8 +41,8 @@ func readYAML(t *testing.T, b []byte) any {
 	return plainMap(v)
 }
 
-// against checks value v by a JSON schema (2020-12), and returns a list of errors. It supports only
-// the keywords of tt-umd's schema. Any other keyword is an error.
+// against checks value v by a JSON schema (2020-12), and returns a list of errors. The function
+// supports only the keywords of tt-umd's schema. Any other keyword is an error.
 func against(schema map[string]any, v any, at string) (wrong []string) {
 	fail := func(format string, a ...any) { wrong = append(wrong, at+": "+fmt.Sprintf(format, a...)) }
 	m, isMap := v.(map[string]any)
