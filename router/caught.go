@@ -2,11 +2,11 @@ package router
 
 import "ttfabric/wire"
 
-// Caught packets. New tables may take a port out of service while the port's link is down. The
-// packets that wait to leave by this port are then caught. The chip, which plans the routes, gives
-// each caught packet a new route with Redirect, or drops the packet with DropCaught. The caught
-// packets leave their sender channel in order. Later packets that follow an old route to this port
-// go through the port's sender channels too, and are caught there.
+// This file handles caught packets. New tables may take a port out of service while the port's link
+// is down. The packets that wait to leave by this port are then caught. The chip, which plans the
+// routes, gives each caught packet a new route with Redirect, or drops the packet with DropCaught.
+// The caught packets leave their sender channel in order. Later packets that follow an old route to
+// this port go through the port's sender channels too, and are caught there.
 
 // SetOut notes whether the tables have taken port i out of service.
 func (r *Router) SetOut(i int, out bool) { r.ports[i].out = out }

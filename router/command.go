@@ -7,7 +7,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Command is an order to the router of a port. A Command has the number of tt-metal's
+// Command is an order to the router of a port. Commands have the same numbers as in tt-metal's
 // RouterCommand. No command has the code 2.
 type Command uint32
 
@@ -37,7 +37,8 @@ func (c Command) String() string {
 // Valid reports whether the command exists.
 func (c Command) Valid() bool { return c <= CommandRetrain && c != 2 }
 
-// State says what the router of a port is doing. A State has the number of tt-metal's RouterState.
+// State says what the router of a port is doing. States have the same numbers as in tt-metal's
+// RouterState.
 type State uint32
 
 // The states that exist.
@@ -88,9 +89,9 @@ func (r *Router) State(i int) State {
 //
 // A paused port takes nothing from its receiver channels and sends nothing from its sender
 // channels. These channels fill, and packets behind them wait for credits. The router drops none of
-// these packets. While any port of the chip is paused, no waiting packet of the chip exceeds the
-// timeout. The grace period of a dead next hop does not run for a paused port. If the port's link
-// is down when the port runs again, the grace period begins anew.
+// these packets. While any port of the chip is paused, no channel of the chip counts as stuck. The
+// grace period of a dead next hop does not run for a paused port. If the port's link is down when
+// the port runs again, the grace period begins anew.
 //
 // A draining port drops the requests that would leave by it, and their sources are told. Probes,
 // replies, completions and reports pass, so that every source learns the fate of its requests.

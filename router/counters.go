@@ -10,7 +10,7 @@ type Counters struct {
 	Delivered  uint64                      // received packets that were for this chip
 	Forwarded  uint64                      // received packets, and copies of received multicasts, that moved to a sender channel
 	Sent       uint64                      // packets that the link took
-	Injected   uint64                      // the chip's own packets that entered a sender channel of this port or left by this port at once
+	Injected   uint64                      // the chip's own packets that entered a sender channel of this port or left by this port without a sender channel
 	Redirected uint64                      // packets that waited to leave by this port and moved to another port, because tables took this port out of service
 	Copied     uint64                      // copies that the router made of received multicasts; the received packet itself does not count
 	Dropped    [wire.NumDropReasons]uint64 // dropped packets, by reason; a packet in a sender channel counts at the port by which it would have left, any other packet at the port by which it came in

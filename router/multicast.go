@@ -2,12 +2,12 @@ package router
 
 import "ttfabric/wire"
 
-// Multicast. A packet for several chips stays at the front of its channel, in its slot. The packet
-// stays until each of its copies has found room in a sender channel. If this chip is a member of
-// the group, the packet also stays until the chip has taken it (Spec §3.1.1: "both forwarded as
-// well as consumed locally"). The router notes in the channel which parts of this work are left to
-// do. A copy that waits therefore does not delay the other copies, and the router makes each copy
-// once. The last copy is the packet itself.
+// This file handles multicasts. A packet for several chips stays at the front of its channel, in
+// its slot. The packet stays until each of its copies has found room in a sender channel. If this
+// chip is a member of the group, the packet also stays until the chip has taken it (Spec §3.1.1:
+// "both forwarded as well as consumed locally"). The router notes in the channel which parts of
+// this work are left to do. A copy that waits therefore does not delay the other copies, and the
+// router makes each copy once. The last copy is the packet itself.
 
 // MaxOwn is the number of multicasts of this chip that may wait on one plane for room in sender
 // channels. The number equals the number of slots of a sender channel (Spec §3.1.1).

@@ -213,10 +213,10 @@ func (r *Router) SetPort(now mono.Time, i int, up bool) {
 
 // aloneLimit is the number of packets of this chip that may wait in a sender channel while no other
 // packet waits at the port. The number equals the number of slots of the specification's sender
-// channel (Spec §3.1.1). The limit saves copies. The chip copies a packet that waits twice: into
-// the packet's slot, and into the link. The chip copies a packet that comes to an idle port only
-// once. When packets from other ports wait too, the chip's packets may use the whole channel. The
-// sender channels then take fair turns.
+// channel (Spec §3.1.1). The limit saves copies. The chip copies a waiting packet twice: into the
+// packet's slot, and into the link. If the port is idle, the chip copies a packet only once. When
+// packets from other ports wait too, the chip's packets may use the whole channel. The sender
+// channels then take fair turns.
 const aloneLimit = 8
 
 // CanInject reports whether sender channel 0 of a port has room for another packet of this chip.
@@ -238,15 +238,17 @@ func (r *Router) Inject(i int, v wire.VC, s Slot) bool {
 	return true
 }
 
-// Bypass reports whether the chip may give its own packet to the link of port i at once. The link
-// must be up, no packet may wait to leave by the port, and the packet must need no bubble. The chip
-// then calls [Router.Bypassed] to count the packet.
+// Bypass reports whether the chip may give its own packet to the link of port i at once, without a
+// sender channel. The link must be up, the port must run normally, and no packet may wait to leave
+// by the port. With bubble flow control, the port's cable must not be part of a ring. The chip then
+// calls [Router.Bypassed] to count the packet.
 func (r *Router) Bypass(i int) bool {
 	p := &r.ports[i]
 	return p.up && p.order == CommandRun && p.queued == 0 && !(r.cfg.Bubble && p.Ring)
 }
 
-// Bypassed counts a packet of this chip that the chip gave to the link of port i at once.
+// Bypassed counts a packet of this chip that the chip gave to the link of port i without a sender
+// channel.
 func (r *Router) Bypassed(i int, v wire.VC) {
 	c := r.ports[i].of(v)
 	c.Injected++
@@ -273,7 +275,7 @@ func (r *Router) Idle(i int, v wire.VC) bool {
 
 // CutThrough handles a packet that came in by port i. The packet's receiver channel must be empty.
 // CutThrough reports whether the packet is for this chip alone. If it is, CutThrough counts the
-// packet as received and delivered, and the chip takes the packet at once.
+// packet as received and delivered, and the chip takes the packet without a receiver channel.
 func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 	p := &r.ports[i]
 	if v.Trunk() != wire.TrunkNone {
@@ -291,8 +293,8 @@ func (r *Router) CutThrough(i int, v wire.PacketView) bool {
 
 // Step moves the first packets of the receiver channels while there is room in sender channels.
 // Step drops packets that have waited for a dead next hop for longer than the grace period. Step
-// also drops requests at draining ports, and packets that exceed the timeout. Step reports whether
-// it moved or dropped a packet.
+// also drops requests at draining ports, and packets in stuck channels, if the timeout's actions
+// say so. Step reports whether it moved or dropped a packet.
 func (r *Router) Step(now mono.Time) bool {
 	moved := r.own.n > 0 && r.depart()
 	for i := range r.ports {
@@ -461,7 +463,7 @@ func (r *Router) PollDrop() (Drop, bool) {
 }
 
 // Deadline returns the next instant at which a grace period ends or the router looks for packets
-// that cannot move. If the router waits for no instant, Deadline reports false.
+// that cannot move. If no grace period and no timeout runs, Deadline reports false.
 func (r *Router) Deadline() (mono.Time, bool) {
 	at := mono.Never
 	for i := range r.ports {

@@ -138,8 +138,8 @@ func (p *Plan) CheckAfter(old *Plan, mc Multicasts) Verdict {
 	return v
 }
 
-// after adds the routes of packets of plan old, and the routes on which the new plan continues the
-// packets of old that are caught at a fault.
+// after adds the routes of packets of plan old. For packets of old that are caught at a fault,
+// after also adds the routes by the new plan.
 func (k *checker) after(old *Plan, mc Multicasts) {
 	newChecker(old, k.pl, k.c, k.g).all(mc)
 	k.caught(old)

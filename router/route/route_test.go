@@ -260,8 +260,8 @@ func TestLines(t *testing.T) {
 }
 
 // TestGalaxyAsLinesAndRings is about the figures of Spec §3. On an 8x4 Galaxy, a 1D fabric is "8
-// independent line fabric instances" of rows and 4 of columns, or as many rings. A chip reaches
-// only the chips of its row and its column. No traffic can deadlock.
+// independent line fabric instances" of rows and 4 of columns, or the same numbers of rings. A chip
+// reaches only the chips of its row and its column. No traffic can deadlock.
 func TestGalaxyAsLinesAndRings(t *testing.T) {
 	for _, c := range []struct {
 		machine string

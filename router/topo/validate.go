@@ -275,9 +275,9 @@ func (t *Topology) arrange() {
 }
 
 // assignPlanes sets the fields Plane and Unused of the given cables, which must be in the order of
-// t.Cables. A cable is unused if a mesh at one of its ends does not have the cable's plane. A mesh
-// has as many planes as its edge with the fewest cables has cables. A mesh without edges has no
-// limit.
+// t.Cables. A cable is unused if a mesh at one of its ends does not have the cable's plane. The
+// number of planes of a mesh is the smallest number of cables on any of its edges. A mesh without
+// edges has no limit.
 func (t *Topology) assignPlanes(cables []Cable) {
 	thinnest := make([]int, len(t.Meshes))
 	for i := range thinnest {
