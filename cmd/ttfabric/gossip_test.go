@@ -169,7 +169,7 @@ func TestLabels(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	write("      labels: [wan]\n", "netem:\n    - label:lan,delay=1ms\n")
-	if _, errs, code := c.run("validate", file); code != exitTopology || !strings.Contains(errs, file+": netem") || !strings.Contains(errs, "there are wan") {
+	if _, errs, code := c.run("validate", file); code != exitTopology || !strings.Contains(errs, file+": netem") || !strings.Contains(errs, "its labels are wan") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	write("      labels: [wan, far]\n      netem: delay=3ms\n", "netem:\n    - label:wan,loss=1%\n")
@@ -189,7 +189,7 @@ func TestLabels(t *testing.T) {
 		t.Errorf("cut %q", cut.Links)
 	}
 	c.must("link", "up", "label:far")
-	if _, errs, code := c.run("link", "down", "label:near"); code != exitUsage || !strings.Contains(errs, "there are far, wan") {
+	if _, errs, code := c.run("link", "down", "label:near"); code != exitUsage || !strings.Contains(errs, "its labels are far, wan") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	if out := c.must("__complete", "netem", "set", ""); !strings.Contains(out, "label:wan\n") {

@@ -137,7 +137,7 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 	if out := c.must("validate", file); !strings.Contains(out, "Fewer than 2 planes lead between 2 ordered pairs of meshes, such as M0 to M1 with 1") {
 		t.Errorf("validate doesn't say it: %s", out)
 	}
-	if _, errs, code := c.run("up", file, "-d", patient); code != exitOK || !strings.Contains(errs, "Layout: exits of 1 connection placed where a chip has a direction free") {
+	if _, errs, code := c.run("up", file, "-d", patient); code != exitOK || !strings.Contains(errs, "Layout: exits of 1 connection placed at chips with a free direction") {
 		t.Fatalf("exit code %d, %s", code, errs)
 	}
 	c.must("traffic", "all-to-all", "--packets", "600", "--size", "500")
