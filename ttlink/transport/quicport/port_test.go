@@ -292,7 +292,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"authority", "another authority", chip(t, otherCA, "lab", chip0), nil},
 		{"fabric", "another authority", chip(t, otherFabric, "elsewhere", chip0), nil},
-		{"chip", "not chip M0D0", stranger, chip(t, same, "lab", chip1)},
+		{"chip", "not of chip M0D0", stranger, chip(t, same, "lab", chip1)},
 		{"expired", "expired", expired, trusting(t, same, old)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
