@@ -13,8 +13,8 @@ import (
 // fallback path. A cable that fails often therefore costs much time. If a cable fails [FlapLimit]
 // times within [FlapWindow], the link holds the cable for [HoldFirst]. During the hold, the link's
 // frames use a fallback path. Each further failure causes another hold that is twice as long, up to
-// [HoldMost]. Each time [FlapDecay] in which the cable carries frames without a failure takes back
-// one doubling.
+// [HoldMost]. Each period of [FlapDecay] in which the cable carries frames without a failure takes
+// back one doubling.
 //
 // An end counts a failure if the link goes down because no frames, or no acknowledgements, come by
 // the own cable. If the peer goes down first, this end may learn of the failure from the peer's
@@ -111,9 +111,9 @@ func (l *Link) ownFailed(now mono.Time) {
 	l.events.push(Event{Kind: EventHeld, At: now, Session: l.sess.id, Retrains: l.history.retrains, Flaps: d.flaps, Until: until})
 }
 
-// misses reports whether the peer's hellos show a failure of the own cable. Frames must be under
-// way on the own cable. No frame must have come for half of the time after which the link would go
-// down.
+// misses reports whether a training that the peer began counts as a failure of the own cable. It
+// does if frames are under way on the own cable, and no frame has come from the peer for half of
+// the time after which the link would go down.
 func (l *Link) misses(now mono.Time) bool {
 	if l.state != StateUp || l.paths.now != Own || !l.tx.outstanding() {
 		return false

@@ -158,7 +158,7 @@ type Event struct {
 	Kind     EventKind
 	At       mono.Time
 	Session  wire.SessionID
-	Retrains int        // times that the link has come up since it first came up
+	Retrains int        // number of times that the link has come up, without the first time
 	Path     Path       // EventUp and EventPath: the cable that the frames use
 	Reason   DownReason // EventDown: why the link went down
 	Flaps    int        // EventHeld and EventReleased: failures of the own cable since the link was made
@@ -217,8 +217,8 @@ type Status struct {
 	Session         wire.SessionID
 	PeerIncarnation wire.Incarnation
 	Training        uint32    // training number of this end
-	Retrains        int       // times that the link has come up since it first came up
-	LastRetrain     mono.Time // when the link came up the last time, not counting the first time; 0: never
+	Retrains        int       // number of times that the link has come up, without the first time
+	LastRetrain     mono.Time // when the link last came up, without the first time; 0: the link has come up at most once
 	LastDown        DownReason
 	FirstUp         mono.Time        // when the link first came up; 0: never
 	DownSince       mono.Time        // when the link last went down
@@ -267,7 +267,7 @@ type Counters struct {
 	NotUp            uint64                      // frames of the session that came while training, and all frames that came while the path was off
 	WrongChannel     uint64                      // frames of the session for another port
 	WrongPath        uint64                      // frames of the session that came by a cable on which the peer has not said hello
-	CreditViolations uint64                      // packets or grants beyond the receiver channel's size
+	CreditViolations uint64                      // packets or grants that exceed the size of a receiver channel
 	BadPieces        uint64                      // data frames that do not fit the packet to which they should belong
 	BadAcks          uint64                      // acknowledgements of frames that were never sent
 	MalformedHellos  uint64

@@ -111,8 +111,8 @@ func (l *Link) trainStatus() TrainStatus {
 
 // history holds the times at which a link came up and went down.
 type history struct {
-	retrains    int           // times that the link has come up since it first came up
-	lastRetrain mono.Time     // when the link came up the last time, not counting the first time; 0: never
+	retrains    int           // number of times that the link has come up, without the first time
+	lastRetrain mono.Time     // when the link last came up, without the first time; 0: the link has come up at most once
 	firstUp     mono.Time     // when the link first came up; 0: never
 	lastDown    DownReason    // why the link last went down
 	downSince   mono.Time     // when the link last went down
@@ -131,8 +131,8 @@ func (h *history) up(now mono.Time) {
 	h.downtime += now.Sub(h.downSince)
 }
 
-// down notes that the link, which has been up since the instant since, goes down at the instant now
-// because of why.
+// down notes that the link goes down at the instant now for the reason why. The argument since is
+// the instant at which the link came up.
 func (h *history) down(now, since mono.Time, why DownReason) {
 	h.lastDown, h.downSince = why, now
 	h.uptime += now.Sub(since)

@@ -108,8 +108,8 @@ func (l *Link) HandleVia(now mono.Time, p Path, b []byte) (Delivery, bool) {
 }
 
 // ofSession reports whether f is a frame of the running session for this port that came by an
-// accepted path. If so, ofSession notes that the peer is alive. If not, ofSession counts the
-// reason.
+// accepted path. If ofSession returns true, it also notes that the peer is alive. If ofSession
+// returns false, it also counts the reason.
 func (l *Link) ofSession(now mono.Time, p Path, f *wire.Frame) bool {
 	switch {
 	case l.sess.id == 0 || f.Session != l.sess.id:

@@ -66,8 +66,8 @@ func (s *paths) takes(p Path) bool {
 	return p == Own || (s.alternates.has(p) && s.announced.has(p))
 }
 
-// claimed reports whether the field via of a hello names the path p by which the hello came. If
-// not, somebody has swapped two cables.
+// claimed reports whether the field via of a hello names the path p by which the hello came. The
+// result is false if somebody has swapped two cables.
 func (s *paths) claimed(p Path, via uint8) bool {
 	if p == Own {
 		return via == 0
@@ -76,8 +76,8 @@ func (s *paths) claimed(p Path, via uint8) bool {
 }
 
 // proves reports whether the echo in the hello h shows that the path p works both ways. If the link
-// has only one path, every echo shows this. Otherwise h must answer a hello that this end sent by
-// p.
+// has only one path, every echo of this end shows that. If the link has several paths, h must
+// answer a hello that this end sent by p.
 func (s *paths) proves(p Path, h *wire.Hello) bool {
 	if s.alternates == 0 {
 		return p == Own

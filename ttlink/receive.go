@@ -48,8 +48,9 @@ type receiver struct {
 	nackDue bool
 }
 
-// reset prepares the receiver for a new session, whose first frame has the number first. Slots that
-// packets of older sessions still occupy are not granted before the owner frees them.
+// reset prepares the receiver for a new session. The argument first is the sequence number of the
+// first frame. Slots that packets of older sessions still occupy are not granted before the owner
+// frees them.
 func (r *receiver) reset(first wire.Seq) {
 	fresh := receiver{expected: first, updateDue: true, grantsDue: true}
 	for v := range wire.NumVCs {

@@ -27,7 +27,7 @@ type sender struct {
 	limit   [wire.NumVCs]uint32 // packets that this end may place in this session, according to the latest grants
 	starved [wire.NumVCs]bool   // the link lacks credit for a packet, or has received no grant yet
 
-	outSince    mono.Time // since when there have been transmitted and unacknowledged frames without a pause
+	outSince    mono.Time // start of the present period in which at least one transmitted frame is unacknowledged
 	rtoAt       mono.Time
 	backoff     int
 	flight      int       // largest number of frames from base on that the link may transmit
@@ -44,8 +44,8 @@ type sender struct {
 	ackedAt     mono.Time // when a frame was last acknowledged, or when the link came up if that was later
 }
 
-// reset prepares the sender for a new session. The first frame gets the number first, and slots
-// holds the sizes of the peer's receiver channels.
+// reset prepares the sender for a new session. The argument first is the sequence number of the
+// first frame, and slots holds the sizes of the peer's receiver channels.
 func (s *sender) reset(first wire.Seq, slots [wire.NumVCs]uint16) {
 	old := s.slab
 	old.clear()
@@ -222,7 +222,8 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	}
 	// The backoff stays until the link has measured the round trip of a frame that the link sent
 	// only once (RFC 6298 §5.7). If the path has become slower than the timeout, the link sends
-	// each frame twice. Only a longer timeout can then give a frame that is sent once.
+	// each frame twice. With the longer timeout, the link sends some frames only once and can
+	// measure them.
 	t.rtoAt = now.Add(l.rtt.timeout(&l.cfg.Profile, t.backoff))
 	t.ackedAt = now
 }

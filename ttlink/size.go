@@ -8,42 +8,42 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// This file implements the search for the frame size: a link finds out how long the frames may be
-// that its path carries.
+// This file implements the search for the frame size. In this search, a link finds out the length
+// of the longest frames that its path carries.
 //
-// A path may silently drop long frames and carry short frames. For example, a router drops long
-// frames because of its MTU, and a filter drops the router's error messages. Only an attempt to
-// send long frames shows whether the path carries them (RFC 8899, RFC 4821). In this file, a hello
-// with WANT is called a question. An answer is never longer than its question. An answer therefore
-// proves that the path carries frames as long as the answer in both directions.
+// A path may silently drop long frames and carry short frames. An example is a path with a small
+// MTU on which a filter drops the routers' error messages. Only an attempt to send long frames
+// shows whether the path carries them (RFC 8899, RFC 4821). In this file, a hello with WANT is
+// called a question. An answer is never longer than its question. An answer therefore proves that
+// the path carries frames as long as the answer in both directions.
 //
-// While a link trains, its hellos are as long as the longest frame that this end takes. From the
-// [sizeAfter]-th hello of a training on, a short hello follows each long hello. Random loss hits
+// While a link trains, its hellos are as long as the longest frame that this end takes. After the
+// first [sizeAfter] hellos of a training, a short hello follows each long hello. Random loss hits
 // both kinds alike, but a narrow path drops only the long hellos. If the peer has answered
 // [sizeProofs] short hellos and no long hello, the link concludes that the path is narrow. The link
 // then comes up with the longest size that the peer answered. Random loss alone causes this
 // conclusion at most once in 2^sizeProofs trainings. If the conclusion would end a session, the
 // link waits for [sizeSure] answered short hellos instead.
 //
-// Many long hellos would fill the queue of a slow path, and answers would come too late. From the
-// [sizeOften]-th hello on, a link without any answer therefore sends long hellos more and more
-// rarely. Between the long hellos, the link sends knocks. A knock is a very short hello. If the
-// peer answers a knock soon, the path's queue is short, and the link sends a long hello at once. An
-// end that receives a knock after a silence also sends long hellos at once.
+// Many long hellos would fill the queue of a slow path, and answers would come too late. After the
+// first [sizeOften] hellos of a training, a link without any answer therefore sends long hellos
+// more and more rarely. Between the long hellos, the link sends knocks. A knock is a very short
+// hello. If the peer answers a knock soon, the path's queue is short, and the link sends a long
+// hello at once. An end that receives a knock after a silence also sends long hellos at once.
 //
-// A link may be up with shorter frames than both ends take. The link then sends longer hellos to
-// find out whether the path carries longer frames. The first hello of this search has the longest
-// size. If the path drops that size, the link finds the longest size that passes by binary search.
-// The link searches again later, because paths change.
+// A link may come up with shorter frames than both ends could take. Such a link sends longer hellos
+// to find out whether the path carries longer frames. The first hello of this search has the
+// longest size. If the path drops that size, the link finds the longest size that passes by binary
+// search. The link searches again later, because paths change.
 
 // Limits of the search for the frame size. A limit whose comment names no source is a choice of
 // this project.
 const (
-	sizeAfter  = 3                      // number of the hello of a training from which on a short hello follows each long hello
+	sizeAfter  = 3                      // number of hellos at the start of a training that no short hello follows
 	sizeProofs = 8                      // answered short hellos, without an answered long hello, that show a narrow path
 	sizeSure   = 16                     // answered short hellos that show a narrow path if the session holds longer frames
 	sizeTries  = 6                      // unanswered questions of one length after which the link concludes that the path drops that length; RFC 8899 §5.1.2 has 3, for paths with less loss
-	sizeOften  = 4                      // number of the hello of a training from which on most hellos are knocks
+	sizeOften  = 4                      // number of hellos at the start of a training, after which most hellos are knocks
 	sizeRare   = 8 * time.Second        // longest time between two long hellos of a training
 	sizeGap    = 20 * time.Millisecond  // smallest time between the first two questions of one length; the time is at least a retransmission timeout, and doubles after each question
 	sizeFirst  = 500 * time.Millisecond // time between coming up and the first search
@@ -123,9 +123,9 @@ func (l *Link) passes(f *wire.Frame, h *wire.Hello) (int, bool) {
 	return n, s.proofs >= sizeSure || s.proofs >= sizeProofs && !l.cutWider(h, n)
 }
 
-// cutWider reports whether the link would end its session if it came up with frame payloads of at
-// most n bytes. That is the case if the session with the sender of h holds longer unacknowledged
-// frames.
+// cutWider reports whether the link would end its session with the sender of h if it came up with
+// frame payloads of at most n bytes. The link ends its session if the session holds longer
+// unacknowledged frames.
 func (l *Link) cutWider(h *wire.Hello, n int) bool {
 	return l.sess.id != 0 && h.Incarnation == l.sess.peer && l.tx.widest() > n
 }

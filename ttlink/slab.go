@@ -20,7 +20,7 @@ func (m *frameMeta) size() int { return wire.FrameOverhead + int(m.padded) }
 // is one block of memory, so the link can send neighbouring frames of equal size as one batch. If a
 // frame does not fit at the end of the ring, the end stays unused, and the frame is placed at the
 // start. The ring is small at first, so that it fits into the processor's cache. When more frames
-// are under way, the ring doubles, up to the window.
+// are under way, the ring doubles, up to the size Config.Window.
 type slab struct {
 	buf    []byte      // nil while the slab is idle
 	meta   []frameMeta // description of each frame, at its sequence number modulo len(meta), which is a power of two

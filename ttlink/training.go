@@ -192,9 +192,9 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 }
 
 // identified reports whether the hello h comes from the port to which the cable should lead, and
-// expects this port. If not, and the link is down, identified queues an EventMiswired for each new
-// wrong port. If the link is up, the cable is right and a hello from a wrong port is forged. If
-// somebody moves the cable of a link that is up, the link goes down because no frames come.
+// expects this port. For each new wrong port, identified queues an EventMiswired if the link is
+// down. If the link is up, the cable is right and a hello from a wrong port is forged. If somebody
+// moves the cable of a link that is up, the link goes down because no frames come.
 func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	fabricOK := h.Fabric == l.cfg.Fabric || h.Fabric == 0 || l.cfg.Fabric == 0
 	viaOK := l.paths.claimed(p, h.Via)
@@ -218,8 +218,8 @@ func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	return false
 }
 
-// fits reports whether this end can work with the sender of h. If not, fits reports the mismatch.
-// The argument known says that this end has a session with the sender.
+// fits reports whether this end can work with the sender of h. If the result is false, fits also
+// queues an EventIncompatible. The argument known says that this end has a session with the sender.
 func (l *Link) fits(h *wire.Hello, known bool) bool {
 	switch {
 	case h.Slots == [wire.NumVCs]uint16{}, known && h.Slots != l.sess.slots:
@@ -338,8 +338,8 @@ func (l *Link) renew(now mono.Time) {
 
 // Forsake ends the session of a link that is down if the session has unacknowledged packets. The
 // fate of these packets is then unknown, and the link never sends them again. The owner calls
-// Forsake after routes have changed to avoid the link. Otherwise the packets could arrive long
-// after their senders have given them up.
+// Forsake after routes have changed to avoid the link. Without Forsake, the packets could arrive
+// long after their senders have given them up.
 func (l *Link) Forsake(now mono.Time) {
 	l.now = now
 	if l.sess.id != 0 && l.state != StateUp && l.state != StateClosed && l.tx.slab.used > 0 {

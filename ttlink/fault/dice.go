@@ -4,8 +4,8 @@ import "math/bits"
 
 // dice is a random number generator that gives the same numbers as [math/rand/v2.PCG]. dice can
 // also postpone draws whose values do not matter. dice makes all postponed draws before the next
-// draw whose value matters. The time for this grows only with the logarithm of the number of
-// postponed draws.
+// draw whose value matters. The time for the postponed draws grows only with the logarithm of their
+// number.
 type dice struct {
 	hi, lo uint64 // upper and lower half of the 128-bit state of the linear congruential generator
 	off    uint64 // number of postponed draws

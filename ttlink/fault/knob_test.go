@@ -41,7 +41,7 @@ func TestParseChange(t *testing.T) {
 		}
 		again, err := ParseChange(c.text)
 		if back, _ := again.Apply(Options{}); err != nil || back != got {
-			t.Errorf("%q does not come back from %q: %v, %+v", c.in, c.text, err, back)
+			t.Errorf("%q: the text form %q gives other options: %v, %+v", c.in, c.text, err, back)
 		}
 	}
 	for in, want := range map[string]string{

@@ -3,7 +3,7 @@
 // the time from its caller. The same seed and the same datagrams therefore give the same faults in
 // the simulator, in tests, and around a live transport.
 //
-// Options that Linux's netem also has are called the same as in tc-netem(8), and mean the same.
+// Options that Linux's netem has too have the same names and meanings as in tc-netem(8).
 package fault
 
 import (
@@ -113,7 +113,7 @@ func (f *Fate) Append(b, datagram []byte) []byte {
 
 // Counts says how many faults a model has injected. The counts never decrease.
 type Counts struct {
-	Passed     uint64 // datagrams that the model passed on, once or twice
+	Passed     uint64 // datagrams that the model passed on; a datagram passed on twice counts once
 	Lost       uint64 // datagrams lost because of Loss
 	BurstLost  uint64 // datagrams lost because of Burst
 	CutOff     uint64 // datagrams lost while the cable was cut
@@ -279,7 +279,8 @@ func (m *Model) queue(now mono.Time, n int) (mono.Time, bool) {
 	return m.free, true
 }
 
-// one decides the fate f of one copy of n bytes that leaves the queue at the instant leaves.
+// one sets f to the fate of one copy of a datagram of n bytes. The argument leaves is the instant
+// at which the copy leaves the queue.
 func (m *Model) one(f *Fate, leaves mono.Time, n int) {
 	at := leaves.Add(m.opts.Delay)
 	if j := m.opts.Jitter; j > 0 {

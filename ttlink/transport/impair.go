@@ -10,8 +10,8 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// MaxDelayed is the largest number of bytes of delayed datagrams that may wait in an impaired port.
-// The port drops datagrams beyond this.
+// MaxDelayed limits the bytes of delayed datagrams that wait in an impaired port. The port drops a
+// delayed datagram that would exceed MaxDelayed.
 const MaxDelayed = 64 << 20
 
 // Impaired is a wrapper around a port that injects the faults of a bad network into sent datagrams.

@@ -211,8 +211,8 @@ func parsePSKHeader(b []byte) (id uint32, counter uint64, ok bool) {
 }
 
 // ReplayWindow is the number of newest counters that a receiver remembers. A receiver drops a
-// sealed datagram whose counter is older. A link has at most half as many frames under way
-// (ttlink.MaxFrames), so frames that come out of order are still received.
+// sealed datagram whose counter is older than all remembered counters. A link has at most half as
+// many frames under way (ttlink.MaxFrames), so frames that come out of order are still received.
 const ReplayWindow = 8192
 
 // replayWindow remembers which of the newest counters were received, with one bit for each counter

@@ -27,7 +27,7 @@ func (c *Cable) tell(n Notice) {
 // Notice tells the owner of a [Keyed] port about the port's handshake.
 type Notice struct {
 	Ready   bool   // the ends have agreed on keys, and the port carries datagrams from now on
-	Refused string // the reason why this port refused the peer, or the peer refused this port; a reason is not repeated before another notice
+	Refused string // the reason why this port refused the peer, or the peer refused this port; the port repeats a reason only after another notice
 }
 
 // Keyed is a port that must agree on keys with its peer before it carries datagrams. Before the
@@ -39,9 +39,8 @@ type Keyed interface {
 	Ready() bool
 }
 
-// AuthStats holds the counters of a port that checks its peer. [AuthStats.Rejected] lists the
-// reasons for which the port refuses a datagram. Each refused datagram counts under one of these
-// reasons.
+// AuthStats holds the counters of a port that checks its peer. Each datagram that the port refuses
+// counts under exactly one reason, and [AuthStats.Rejected] adds these counts.
 type AuthStats struct {
 	Keyings     uint64 // times that the ends agreed on keys
 	Unkeyed     uint64 // datagrams not sent because the ends had not agreed on keys yet

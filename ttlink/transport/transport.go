@@ -26,7 +26,7 @@ const (
 	// carries no longer payload (RFC 768, RFC 791).
 	MaxDatagram = 65507
 	// MaxSegments is the largest number of datagrams that a port sends in one super-packet. Linux
-	// before 6.9 takes no more (UDP_MAX_SEGMENTS in linux/udp.h).
+	// before 6.9 accepts no more datagrams in a super-packet (UDP_MAX_SEGMENTS in linux/udp.h).
 	MaxSegments = 64
 	// DefaultBuffer is the size that a UDP port requests for each of its socket buffers, in bytes.
 	// Linux's default of 208 KiB holds less than one window of a link's frames.

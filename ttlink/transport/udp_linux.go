@@ -267,8 +267,8 @@ func (u *udp) Stats() Stats {
 }
 
 // soften reports whether the error e of a send or a receive is an error of the network. soften also
-// counts such errors. The port ignores them, because the link sends lost frames again. An ICMP
-// error about an earlier datagram may appear at any later call (udp(7)).
+// counts such errors. The port ignores errors of the network, because the link sends lost frames
+// again. An ICMP error about an earlier datagram may appear at any later call (udp(7)).
 func (u *udp) soften(e syscall.Errno) bool {
 	switch e {
 	case unix.ECONNREFUSED:

@@ -132,7 +132,7 @@ func (u *udp) Recv(b *Batch) error {
 }
 
 // maxReadErrors is the number of consecutive read errors after which Recv returns an error. Recv
-// takes fewer errors for errors of the network.
+// only counts the errors before that.
 const maxReadErrors = 100
 
 // SetPeer implements [Port]. SetPeer assumes that the path to the peer has the MTU of the local

@@ -66,8 +66,8 @@ type end struct {
 	lost   int    // packets whose fate is unknown
 
 	session wire.SessionID   // session of the last packet received
-	from    wire.Incarnation // incarnation that sent that packet
-	next    uint64           // number of the next packet from that incarnation
+	from    wire.Incarnation // incarnation that sent the last packet received
+	next    uint64           // number of the packet after the last packet received
 	partial []byte
 	hold    bool // the end frees no slots
 	held    int
@@ -131,9 +131,9 @@ func (w *lab) watch(over <-chan struct{}) {
 const hands = 5
 
 // calmly runs try, which returns "" or the reason of a failure. A failure counts only if this
-// process ran without long stalls. A stall may have caused the failure if all goroutines that a
-// frame and its answer need (hands) were stalled for DeadTraffic together. In this case, calmly
-// repeats the try, up to five times.
+// process ran without long stalls. A stall may have caused the failure if the longest stall is at
+// least DeadTraffic divided by hands. In this case, calmly calls try again, at most five times in
+// all.
 func (w *lab) calmly(try func() (bad string)) {
 	w.t.Helper()
 	for range 5 {

@@ -21,8 +21,8 @@ type Extent struct {
 	Rounds int // number of rounds in scenarios that repeat their steps
 }
 
-// A scenario under a random fault repeats its steps until the relay has injected at least least
-// faults, but at most most times.
+// A scenario with random faults repeats its steps until the relay has injected the number of faults
+// in least. The test fails after the number of repetitions in most.
 const (
 	least = 10
 	most  = 100
@@ -97,8 +97,8 @@ func transfer(w *lab) {
 	})
 }
 
-// strike repeats f until the relay has injected at least least faults. After most repetitions,
-// strike fails the test.
+// strike repeats f until the number of injected faults reaches the constant least. If the number of
+// repetitions reaches the constant most, strike fails the test.
 func (w *lab) strike(f func()) {
 	for range most {
 		if w.cable.struck() >= least {

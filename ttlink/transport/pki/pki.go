@@ -276,7 +276,8 @@ func exposed(dir string, m fs.FileMode) bool {
 	return m.Perm()&0o077 != 0 && filepath.Clean(dir) != Mounted
 }
 
-// loadPair reads a certificate and its key. loadPair refuses a key that [exposed] reports.
+// loadPair reads a certificate and its key. If others can read the key (see exposed), loadPair
+// returns an error.
 func loadPair(dir, name string) (p tls.Certificate, err error) {
 	path := filepath.Join(dir, name)
 	cert, err := readFile(path + ".pem")

@@ -179,7 +179,7 @@ func (p *port) adopt(c *quic.Conn) {
 	p.mu.Lock()
 	if p.closed || addrOf(c.RemoteAddr()) != p.peer {
 		p.mu.Unlock()
-		c.CloseWithError(codeMoved, "the peer is elsewhere")
+		c.CloseWithError(codeMoved, "the peer has another address")
 		return
 	}
 	old := p.conn

@@ -31,15 +31,15 @@ func Run(t *testing.T, pair Pair) {
 		name string
 		f    func(t *testing.T, pair Pair)
 	}{
-		{"before the peer is known nothing goes through", beforePeer},
+		{"no datagrams before the peer is known", beforePeer},
 		{"content and boundaries", boundaries},
 		{"every size of a datagram", sizes},
 		{"several runs at once", runs},
-		{"both ways at once", duplex},
-		{"others are not heard", stranger},
-		{"the peer moves", moves},
-		{"a peer that can't be is refused", badPeer},
-		{"a dead peer does no harm", deadPeer},
+		{"both directions at once", duplex},
+		{"datagrams of strangers are dropped", stranger},
+		{"the peer changes its address", moves},
+		{"a bad peer address is refused", badPeer},
+		{"a closed peer causes no error", deadPeer},
 		{"a datagram that is too long", tooLong},
 		{"close ends everything", closing},
 		{"counters", counters},
