@@ -15,8 +15,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// TestMain makes the garbage collector run less often. The tests make thousands of small worlds,
-// which are soon garbage.
+// TestMain makes the garbage collector run less often.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	m.Run()
@@ -27,8 +26,7 @@ var (
 	portB = wire.PortID{Node: wire.FabricNodeID{Mesh: 0, Chip: 7}, Channel: 1}
 )
 
-// arrival is an event of the simulation at an instant: a datagram reaches an end, or a function is
-// called.
+// arrival is an instant at which a datagram reaches an end, or a function is called.
 type arrival struct {
 	at   mono.Time
 	n    int // of two arrivals at one instant, the one with the lower n comes first
@@ -53,8 +51,7 @@ func (h *arrivals) Pop() any {
 	return x
 }
 
-// packetLog holds the packets that one end sent in one session, in order, and the number of them
-// that the other end delivered.
+// packetLog holds the packets that one end sent in one session, in order.
 type packetLog struct {
 	sent      []sentPacket
 	delivered int
@@ -172,8 +169,7 @@ func (w *world) start() {
 // run runs the simulation for the time d.
 func (w *world) run(d time.Duration) { w.until(d, func() bool { return false }) }
 
-// until runs the simulation until done returns true, but at most for the time d. The result is the
-// last result of done.
+// until runs the simulation until done returns true, but at most for the time d.
 func (w *world) until(d time.Duration, done func() bool) bool {
 	stop := w.now.Add(d)
 	for steps := 0; !done(); steps++ {
@@ -292,8 +288,7 @@ func (w *world) releaseHeld(i int) {
 	w.service(i)
 }
 
-// service sends packets, and fetches the events and frames of end i, as the owner of a link does
-// after each call.
+// service does for end i what the owner of a link must do after each call.
 func (w *world) service(i int) {
 	e := w.ends[i]
 	if e.gone {
@@ -366,8 +361,7 @@ func (w *world) offer(i int) {
 	}
 }
 
-// judgeEnd checks the number of packets of unknown fate in an EventSessionEnded against the packets
-// that were really lost.
+// judgeEnd compares an EventSessionEnded with the packets that were really lost.
 func (w *world) judgeEnd(i int, ev Event) {
 	e := w.ends[i]
 	if e.ended[ev.Session]++; e.ended[ev.Session] > 1 {

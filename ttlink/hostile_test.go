@@ -21,8 +21,7 @@ func upWorld(t testing.TB, seed uint64, change func(int, *Config)) *world {
 	return w
 }
 
-// protocolState is the part of a link's state that only valid frames of the session and hellos that
-// prove the path may change.
+// protocolState is the part of a link's state that only valid frames and proofs may change.
 type protocolState struct {
 	state    State
 	session  session
@@ -108,8 +107,7 @@ func TestForgedHellos(t *testing.T) {
 	}
 }
 
-// TestForgedHelloBeforeTheFirstSession checks that forged hellos before the first session do not
-// prevent the link from coming up.
+// TestForgedHelloBeforeTheFirstSession sends forged hellos to a link that then must come up.
 func TestForgedHelloBeforeTheFirstSession(t *testing.T) {
 	w := newWorld(t, 2, fault.Options{Delay: lan}, nil)
 	w.ends[0].link.SetPath(w.now, true)
@@ -127,8 +125,7 @@ func TestForgedHelloBeforeTheFirstSession(t *testing.T) {
 }
 
 // TestLateProofOfAFormerIncarnation delays a hello of an earlier incarnation of the peer until the
-// link is up with the present incarnation. The late hello must not end the session, although it
-// proved the path when it was sent.
+// link is up with the present incarnation. The late hello must not end the session.
 func TestLateProofOfAFormerIncarnation(t *testing.T) {
 	w := newWorld(t, 3, fault.Options{Delay: lan}, nil)
 	l := w.ends[0].link
@@ -195,8 +192,7 @@ func frameTo(l *Link, f wire.Frame) []byte {
 	return f.Append(nil)
 }
 
-// TestBadFramesOfTheSession checks that bad frames are dropped and counted, each kind by its own
-// counter.
+// TestBadFramesOfTheSession checks that bad frames are dropped and counted.
 func TestBadFramesOfTheSession(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -262,8 +258,7 @@ func TestBadFramesOfTheSession(t *testing.T) {
 	}
 }
 
-// TestCreditViolation sends one packet more than the receiver channel has slots. The link must drop
-// and count the packet.
+// TestCreditViolation checks that a packet beyond the slots is dropped and counted.
 func TestCreditViolation(t *testing.T) {
 	w := upWorld(t, 1, nil)
 	l := w.ends[0].link

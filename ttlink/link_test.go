@@ -52,8 +52,7 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// TestColdStarts starts the two ends at random times on a cable without loss. The link must come up
-// at both ends and stay up.
+// TestColdStarts starts two ends at random times. The link must come up and stay up.
 func TestColdStarts(t *testing.T) {
 	for seed := range uint64(500) {
 		w := newWorld(t, seed, fault.Options{Delay: 100 * time.Microsecond, Jitter: 100 * time.Microsecond}, nil)
@@ -75,8 +74,7 @@ func TestColdStarts(t *testing.T) {
 	}
 }
 
-// TestRestarts stops ends during traffic, and starts new incarnations of the ends. In the end, all
-// packets of the last session must be delivered.
+// TestRestarts restarts ends during traffic. All packets of the last session must be delivered.
 func TestRestarts(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newWorld(t, seed, fault.Options{Delay: lan, Loss: .01, Duplicate: .05, Reorder: .05}, nil)
@@ -276,8 +274,7 @@ func TestSequenceWrap(t *testing.T) {
 	}
 }
 
-// TestClose checks that the peer of a closed end trains at once, and that the closed end stays
-// closed.
+// TestClose checks that the peer of a closed end trains at once.
 func TestClose(t *testing.T) {
 	w := newWorld(t, 1, fault.Options{Delay: lan}, nil)
 	w.start()
@@ -297,8 +294,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestPathOff checks that an end sends no frames while its path is off, and continues the session
-// afterwards.
+// TestPathOff checks that an end whose path is off sends no frames, and later continues the
+// session.
 func TestPathOff(t *testing.T) {
 	w := newWorld(t, 1, fault.Options{Delay: lan}, nil)
 	w.load(50)

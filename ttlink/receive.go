@@ -10,7 +10,7 @@ import (
 
 // Delivery is one piece of a received packet. In a session, each piece comes once, and pieces come
 // in order. A piece with Offset 0 begins a packet. If the session ends before the last piece of a
-// packet, the owner must discard the packet (see [EventSessionEnded]).
+// packet, the owner must discard the packet.
 type Delivery struct {
 	VC     wire.VC
 	Slot   uint32 // slot of the packet in the receiver channel of VC
@@ -48,9 +48,8 @@ type receiver struct {
 	nackDue bool
 }
 
-// reset prepares the receiver for a new session. The argument first is the sequence number of the
-// first frame. Slots that packets of older sessions still occupy are not granted before the owner
-// frees them.
+// reset prepares the receiver for a new session. Slots that packets of older sessions still occupy
+// are not granted before the owner frees them.
 func (r *receiver) reset(first wire.Seq) {
 	fresh := receiver{expected: first, updateDue: true, grantsDue: true}
 	for v := range wire.NumVCs {
@@ -171,8 +170,8 @@ func (l *Link) continues(f *wire.Frame) bool {
 	return true
 }
 
-// noteGap notes that the frame seq came although an earlier frame is missing. If this end has not
-// sent a NACK for the missing frame yet, noteGap makes the NACK due.
+// noteGap notes that the frame seq came although an earlier frame is missing. The first time,
+// noteGap makes a NACK for the missing frame due.
 func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 	r := &l.rx
 	end := seq.Add(1)
@@ -185,16 +184,14 @@ func (l *Link) noteGap(now mono.Time, seq wire.Seq) {
 	}
 }
 
-// nackInterval returns the time after which this end repeats a NACK for the first time: about a
-// round trip.
+// nackInterval returns the time before the first repetition of a NACK, about a round trip.
 func (l *Link) nackInterval() time.Duration {
 	return max(l.rtt.smoothed+2*l.rtt.variation, nackMin)
 }
 
 // tickReceive makes an acknowledgement due that has waited for ackDelay. If a frame is still
 // missing, tickReceive also makes the NACK due again, and doubles the time until the next
-// repetition. The time grows because a forged frame may have shown a gap of frames that the peer
-// has never sent.
+// repetition.
 func (l *Link) tickReceive(now mono.Time) {
 	if l.rx.ackAt != 0 && !now.Before(l.rx.ackAt) {
 		l.rx.updateDue, l.rx.ackAt = true, 0

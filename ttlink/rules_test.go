@@ -9,8 +9,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// Each test in this file checks one rule of the protocol, frame by frame. The tests with random
-// faults check these rules only indirectly.
+// Each test in this file checks one rule of the protocol, frame by frame.
 
 // frames returns all frames that l sends at the instant now.
 func frames(l *Link, now mono.Time) (all []wire.Frame) {
@@ -38,8 +37,7 @@ func idlePair(t *testing.T) *pair {
 	return &pair{w.ends[0].link, w.ends[1].link, w.now}
 }
 
-// TestGapIsNACKedAtOnce loses the first of three frames. The receiver must send a NACK at once, and
-// the sender must go back once.
+// TestGapIsNACKedAtOnce loses the first of three frames. The receiver must send a NACK at once.
 func TestGapIsNACKedAtOnce(t *testing.T) {
 	p := idlePair(t)
 	for range 3 {
@@ -223,8 +221,7 @@ func TestStarvedSenderAsks(t *testing.T) {
 	}
 }
 
-// TestResumeSendsAgain checks that a link sends the unacknowledged frames again as soon as it has
-// come up again.
+// TestResumeSendsAgain checks that a link that comes up again sends the unacknowledged frames.
 func TestResumeSendsAgain(t *testing.T) {
 	w := upWorld(t, 4, nil)
 	w.cable[0].Cut(true)
@@ -390,8 +387,8 @@ func TestBackoffEnds(t *testing.T) {
 }
 
 // TestAckBeyondTheGoBack delays the acknowledgement of many frames for ten timeouts. The sender
-// then sends only a few of the frames again. The late acknowledgement covers all frames, and the
-// sender must continue after these frames.
+// then sends only a few of the frames again. After the late acknowledgement of all frames, the
+// sender must continue behind them.
 func TestAckBeyondTheGoBack(t *testing.T) {
 	p := idlePair(t)
 	p.a.cfg.Profile.DeadTraffic, p.a.cfg.Profile.RTOMax = time.Minute, 100*time.Millisecond

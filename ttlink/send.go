@@ -44,8 +44,7 @@ type sender struct {
 	ackedAt     mono.Time // when a frame was last acknowledged, or when the link came up if that was later
 }
 
-// reset prepares the sender for a new session. The argument first is the sequence number of the
-// first frame, and slots holds the sizes of the peer's receiver channels.
+// reset prepares the sender for a new session.
 func (s *sender) reset(first wire.Seq, slots [wire.NumVCs]uint16) {
 	old := s.slab
 	old.clear()
@@ -109,8 +108,8 @@ func (l *Link) pieces(size int) (n, padded int) {
 
 // CanSend reports whether [Link.Send] would accept a packet of size bytes on vc now. The link must
 // be up, have a credit on vc, and have room in the slab. If only the credit is missing, the link
-// later asks the peer for its grants, because a frame with grants may have been lost. If size is
-// not 1 to [MaxPacket], or vc is out of range, CanSend panics.
+// later asks the peer for its grants, which may have been lost. If size is not 1 to [MaxPacket], or
+// vc is out of range, CanSend panics.
 func (l *Link) CanSend(vc wire.VC, size int) bool {
 	if size <= 0 || size > MaxPacket || vc >= wire.NumVCs {
 		panic(fmt.Sprintf("ttlink: packet of %d bytes on VC %d: want 1 to %d on a VC below %d", size, vc, MaxPacket, wire.NumVCs))
@@ -127,10 +126,9 @@ func (l *Link) CanSend(vc wire.VC, size int) bool {
 	return l.tx.slab.fits(n, wire.FrameOverhead+padded, l.cfg.Window)
 }
 
-// Send cuts a packet into frames and copies the frames into the retransmit slab. If the link does
-// not accept the packet (see [Link.CanSend]), Send returns false. The peer gets each accepted
-// packet once and in order, unless the session ends. When a session ends, [EventSessionEnded]
-// counts the unacknowledged packets.
+// Send copies a packet into the retransmit slab, cut into frames. If the link does not accept the
+// packet (see [Link.CanSend]), Send returns false. The peer gets each accepted packet once and in
+// order, unless the session ends (see [EventSessionEnded]).
 func (l *Link) Send(now mono.Time, vc wire.VC, packet []byte) bool {
 	l.now = now
 	if !l.CanSend(vc, len(packet)) {
@@ -168,7 +166,7 @@ func (l *Link) Place(now mono.Time, vc wire.VC, size int) ([]byte, bool) {
 	return l.placeOne(vc, size), true
 }
 
-// placeOne places a packet that fits into one frame, and returns the memory for the packet's bytes.
+// placeOne places a packet that fits into one frame, and returns the packet's memory.
 func (l *Link) placeOne(vc wire.VC, size int) []byte {
 	body := l.place(frameMeta{dest: wire.SlotAddress(l.tx.slot[vc], 0), padded: uint16(wire.PadTo(size)), length: uint16(size), vc: vc, flags: wire.FlagEnd})
 	clear(body[size:])
@@ -228,8 +226,8 @@ func (l *Link) handleAck(now mono.Time, ack wire.Seq) {
 	t.ackedAt = now
 }
 
-// handleGrants stores the peer's grants. handleGrants ignores a grant that is not newer than the
-// latest, and counts a grant beyond the peer's slots as a violation.
+// handleGrants stores the peer's newer grants. A grant beyond the peer's slots counts as a
+// violation.
 func (l *Link) handleGrants(grants [wire.NumVCs]uint32) {
 	t := &l.tx
 	for v, g := range grants {
@@ -256,8 +254,7 @@ func (s *sender) anyStarved() bool {
 	return false
 }
 
-// armProbe sets the time at which the link asks the peer for its grants, if a VC lacks credit and
-// no time is set.
+// armProbe sets when the link asks the peer for its grants, if a VC lacks credit.
 func (l *Link) armProbe(now mono.Time) {
 	if t := &l.tx; t.probeAt == 0 && t.anyStarved() {
 		wait := min(l.rtt.timeout(&l.cfg.Profile, t.probeTries), max(l.cfg.Profile.Keepalive, l.rtt.timeout(&l.cfg.Profile, 0)))
@@ -265,9 +262,8 @@ func (l *Link) armProbe(now mono.Time) {
 	}
 }
 
-// handleNACK makes the sender go back to the missing frame, at most once per round trip. A NACK
-// that comes within a round trip after a go-back was sent before the frames of that go-back
-// arrived.
+// handleNACK goes back to the missing frame, at most once per round trip. A NACK that comes within
+// a round trip after a go-back was sent before the frames of that go-back arrived.
 func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 	t := &l.tx
 	l.counters.NACKsReceived++
@@ -284,9 +280,8 @@ func (l *Link) handleNACK(now mono.Time, missing wire.Seq) {
 // goBack makes the link send all unacknowledged frames again, the oldest first. goBack also reduces
 // the number of frames that may be under way, because the receiver drops all frames after a lost
 // frame. The new limit is flightGain times the number of frames acknowledged since the last
-// go-back, but at least half of the old limit. Acknowledgements raise the limit again. Without the
-// limit, a path that loses many frames would carry hundreds of frames for each frame that the
-// receiver accepts.
+// go-back, but at least half of the old limit. Without the limit, a path that loses many frames
+// would carry hundreds of frames for each frame that the receiver accepts.
 func (l *Link) goBack(now mono.Time) {
 	t := &l.tx
 	through := 0
@@ -301,7 +296,6 @@ func (l *Link) goBack(now mono.Time) {
 }
 
 // tickSend goes back if the retransmission timeout has expired, and asks for grants if it is time.
-// The link must be up.
 func (l *Link) tickSend(now mono.Time) {
 	t := &l.tx
 	if t.outstanding() && !now.Before(t.rtoAt) {
@@ -362,6 +356,5 @@ func (r *rttEstimate) dead(p *Profile) time.Duration {
 // patience returns four times the smoothed round trip plus four times its variation.
 func (r *rttEstimate) patience() time.Duration { return 4*r.smoothed + 4*r.variation }
 
-// doubtful reports whether the estimate is so long that the link detects a dead peer later than
-// after DeadTraffic.
+// doubtful reports whether the link would detect a dead peer later than after DeadTraffic.
 func (r *rttEstimate) doubtful(p *Profile) bool { return r.patience() > p.DeadTraffic }

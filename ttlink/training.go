@@ -57,10 +57,9 @@ type answer struct {
 	last   mono.Time // when the token bucket was last filled
 }
 
-// owe makes an answer due if the token bucket has a token, and otherwise returns false. The answer
-// must not be longer than the question, because a forger with short questions could otherwise cause
-// much traffic. If several questions of one peer wait on a path, this end answers only the longest,
-// whose answer proves the most.
+// owe makes an answer due, or returns false if the token bucket is empty. The answer must not be
+// longer than the question, because a forger could otherwise cause much traffic. If several
+// questions of one peer wait on a path, this end answers only the longest question.
 func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo) bool {
 	if n := int64(now.Sub(a.last) / answerRefill); n > 0 {
 		a.tokens = int(min(int64(a.tokens)+n, answerBurst))
@@ -79,8 +78,7 @@ func (a *answer) owe(now mono.Time, p Path, room int, short, final bool, e echo)
 	return true
 }
 
-// handleHello processes a received hello. The wire protocol's steps are in package wire, "Link:
-// bring-up and training".
+// handleHello processes a received hello, by the steps that package wire describes.
 func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	h, err := wire.DecodeHello(f.Payload)
 	if err != nil {
@@ -145,8 +143,8 @@ func (l *Link) handleHello(now mono.Time, p Path, f *wire.Frame) {
 	}
 }
 
-// helloOfPeer processes a hello of the incarnation with which this end has a session. If proves is
-// true, the link may come up with frame payloads of at most size bytes.
+// helloOfPeer processes a hello of the session's peer. If proves is true, the link may come up with
+// frame payloads of at most size bytes.
 func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, echoed, proves bool, size int) {
 	if echoed {
 		l.paths.announced.add(p)
@@ -160,8 +158,7 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 		return
 	}
 	// A newer training number without UP means that the peer has lost the path. A newer number with
-	// UP means that the peer has replaced its session because of a proof by this end, and has not
-	// lost the path.
+	// UP means only that the peer has replaced its session.
 	if newer && !h.Up && l.sess.confirmed {
 		missed := l.misses(now)
 		l.applyHello(now, f, h)
@@ -193,8 +190,7 @@ func (l *Link) helloOfPeer(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, 
 
 // identified reports whether the hello h comes from the port to which the cable should lead, and
 // expects this port. For each new wrong port, identified queues an EventMiswired if the link is
-// down. If the link is up, the cable is right and a hello from a wrong port is forged. If somebody
-// moves the cable of a link that is up, the link goes down because no frames come.
+// down. If the link is up, the cable is right, and a hello from a wrong port is forged.
 func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 	fabricOK := h.Fabric == l.cfg.Fabric || h.Fabric == 0 || l.cfg.Fabric == 0
 	viaOK := l.paths.claimed(p, h.Via)
@@ -219,7 +215,7 @@ func (l *Link) identified(now mono.Time, p Path, h *wire.Hello) bool {
 }
 
 // fits reports whether this end can work with the sender of h. If the result is false, fits also
-// queues an EventIncompatible. The argument known says that this end has a session with the sender.
+// queues an EventIncompatible.
 func (l *Link) fits(h *wire.Hello, known bool) bool {
 	switch {
 	case h.Slots == [wire.NumVCs]uint16{}, known && h.Slots != l.sess.slots:
@@ -232,8 +228,8 @@ func (l *Link) fits(h *wire.Hello, known bool) bool {
 	return true
 }
 
-// mayReport reports whether the link may queue an EventMiswired or EventIncompatible now. mayReport
-// allows one event per reportEvery, because a forger can send many different hellos.
+// mayReport reports whether the link may queue an EventMiswired or EventIncompatible now. One event
+// per reportEvery is allowed, because a forger can send many different hellos.
 func (l *Link) mayReport(now mono.Time) bool {
 	if l.train.reported != 0 && now.Sub(l.train.reported) < reportEvery {
 		return false
@@ -260,8 +256,7 @@ func (l *Link) hasEnded(i wire.Incarnation) bool {
 	return false
 }
 
-// startSession begins a session with the sender of h. If the link has an earlier session,
-// startSession ends that session, and reports its unacknowledged packets.
+// startSession ends an earlier session, and begins a session with the sender of h.
 func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 	if l.sess.id != 0 {
 		if l.state == StateUp {
@@ -272,9 +267,8 @@ func (l *Link) startSession(now mono.Time, h *wire.Hello) {
 		l.books.close(l.sess.id, l.sess.peer)
 		l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
 	}
-	// Because of the new training number, late hellos that echo the old number prove nothing.
-	// Without the change, a late hello of an earlier incarnation of the peer could end this
-	// session.
+	// With the new number, a late hello of an earlier incarnation of the peer echoes an old number,
+	// and cannot end this session.
 	l.train.number++
 	l.sess.id = wire.NewSessionID(l.cfg.Local, l.cfg.Incarnation, l.cfg.Peer, h.Incarnation)
 	l.sess.peer, l.sess.training, l.sess.slots = h.Incarnation, h.Training, h.Slots
@@ -324,8 +318,7 @@ func (l *Link) comeUp(now mono.Time, p Path, f *wire.Frame, h *wire.Hello, size 
 
 // renew ends the session and takes a new incarnation for this end. The link calls renew if
 // unacknowledged frames are too long for the path. This end cannot cut these packets into shorter
-// frames, because the peer may have received some of the long frames. The fate of the
-// unacknowledged packets is unknown.
+// frames, because the peer may have received some of the long frames.
 func (l *Link) renew(now mono.Time) {
 	l.events.push(Event{Kind: EventSessionEnded, At: now, Session: l.sess.id, Retrains: l.history.retrains, Unknown: l.tx.unacked()})
 	l.books.close(l.sess.id, l.sess.peer)
@@ -347,8 +340,7 @@ func (l *Link) Forsake(now mono.Time) {
 	}
 }
 
-// applyHello uses the acknowledgement and the grants of a hello if the hello belongs to this
-// session.
+// applyHello uses the acknowledgement and the grants of a hello of this session.
 func (l *Link) applyHello(now mono.Time, f *wire.Frame, h *wire.Hello) {
 	if f.Session != l.sess.id || h.EchoIncarnation != l.cfg.Incarnation {
 		return
@@ -376,8 +368,8 @@ func (l *Link) helloRTT(now mono.Time, h *wire.Hello, most time.Duration) (time.
 	return now.Sub(sent), true
 }
 
-// goDown takes a link that is up down for the reason why, and begins a training. The session
-// continues: after the training, the link sends the unacknowledged frames again.
+// goDown takes a link that is up down for the reason why, and begins a training in the same
+// session.
 func (l *Link) goDown(now mono.Time, why DownReason) {
 	if l.state != StateUp {
 		panic("ttlink: down while " + l.state.String())
@@ -392,8 +384,7 @@ func (l *Link) goDown(now mono.Time, why DownReason) {
 	l.events.push(Event{Kind: EventDown, At: now, Session: l.sess.id, Retrains: l.history.retrains, Reason: why})
 }
 
-// restartHellos makes periodic hellos due now, and sets the interval of further hellos to its
-// smallest value.
+// restartHellos makes periodic hellos due now, and further hellos at growing intervals.
 func (l *Link) restartHellos(now mono.Time) {
 	l.train.greet = l.greets()
 	l.train.interval = l.cfg.Profile.HelloMin
@@ -402,14 +393,14 @@ func (l *Link) restartHellos(now mono.Time) {
 
 // saysHello reports whether this end sends periodic hellos now. An end sends periodic hellos while
 // it trains, while it is up but not confirmed, and while its frames use a fallback path. An end
-// also sends a few hellos if the measured round trip is long. The measurement may be wrong because
-// an end was stalled, and with a wrong estimate this end would detect a dead peer too late.
+// also sends a few hellos if the measured round trip is long, because a stall may have made the
+// measurement wrong.
 func (l *Link) saysHello() bool {
 	return l.state == StateTraining ||
 		(l.state == StateUp && (!l.sess.confirmed || l.paths.now != Own || (l.train.refine > 0 && l.rtt.doubtful(&l.cfg.Profile))))
 }
 
-// tickHello makes a periodic hello due on each path if it is time.
+// tickHello makes periodic hellos due if it is time.
 func (l *Link) tickHello(now mono.Time) {
 	if !l.saysHello() || now.Before(l.train.helloAt) {
 		return
@@ -438,10 +429,10 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 			continue
 		}
 		a.due = false
-		// If an answer has WANT, it replaces the periodic hello on its path. An end that is up sets
-		// WANT only in answers to strangers. A stranger may be the peer after a restart, and on
-		// several paths only an answered stamp proves that. An answer to an answer never has WANT,
-		// because the ends could otherwise answer each other without end.
+		// An answer with WANT replaces the periodic hello on its path. An end that is up sets WANT
+		// only in answers to strangers, because a stranger may be the peer after a restart. An
+		// answer to an answer has no WANT, because the ends could otherwise answer each other
+		// without end.
 		want := !a.final && (l.state != StateUp || a == &l.train.strangers)
 		if want && a == &l.train.answers && a.room >= l.payload {
 			l.train.greet.remove(a.path)
@@ -468,10 +459,10 @@ func (l *Link) pollHello(now mono.Time) (Transmit, bool) {
 	return l.hello(now, p, e, true, l.greetSize()), true
 }
 
-// greetSize returns the padded payload of a periodic hello, in bytes. Except for knocks, hellos are
-// as long as the longest frame, for two reasons. If a path drops the longest frames, the path drops
-// the hellos too, and the link does not come up. On a slow path, the hellos measure the round trip
-// of long frames. With the round trip of a short hello, timeouts under traffic would be too short.
+// greetSize returns the padded payload of a periodic hello, in bytes. Except for knocks, periodic
+// hellos are as long as the longest frame. If a path drops the longest frames, the link therefore
+// does not come up. On a slow path, such hellos measure the round trip of long frames, which
+// timeouts under traffic need.
 func (l *Link) greetSize() int {
 	switch {
 	case l.state == StateUp:
@@ -483,7 +474,7 @@ func (l *Link) greetSize() int {
 }
 
 // hello makes a hello for the path p, and pads its payload to size bytes. If the payload is longer
-// than size, the hello has no padding. The argument want sets WANT.
+// than size, the hello has no padding.
 func (l *Link) hello(now mono.Time, p Path, e echo, want bool, size int) Transmit {
 	h := wire.Hello{
 		Up: l.state == StateUp, WantAnswer: want, From: l.cfg.Local, Expected: l.cfg.Peer,

@@ -16,8 +16,7 @@ type Transmit struct {
 }
 
 // PollTransmit returns the next frames to send. A close frame comes first, then hellos, then data
-// frames, and last at most one sequence update. The owner must call PollTransmit until PollTransmit
-// returns false.
+// frames, and last at most one sequence update.
 func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 	l.now = now
 	if l.closePending {
@@ -41,7 +40,7 @@ func (l *Link) PollTransmit(now mono.Time) (Transmit, bool) {
 }
 
 // pollData returns data frames from the cursor on, as many as have equal size and lie in the slab
-// one after another. pollData fills in their headers and checksums.
+// one after another.
 func (l *Link) pollData(now mono.Time) Transmit {
 	t := &l.tx
 	first := t.slab.at(t.cursor)
@@ -149,9 +148,8 @@ func (l *Link) stuckAt() mono.Time {
 	return from.Add(max(stuckMin, stuckTimeouts*l.rtt.timeout(&l.cfg.Profile, 0)))
 }
 
-// silentAt returns the instant at which the link goes down if no frame comes from the peer. The
-// time begins with the last frame from the peer. While frames are under way, the time is shorter,
-// and does not begin before these frames were sent.
+// silentAt returns the instant at which the link goes down if no frame comes from the peer. While
+// frames are under way, the link goes down sooner.
 func (l *Link) silentAt() mono.Time {
 	p := &l.cfg.Profile
 	at := l.sess.life.Add(max(p.DeadIdle, min(l.rtt.patience(), maxDead)))
@@ -231,8 +229,7 @@ func (l *Link) Tick(now mono.Time) {
 }
 
 // forgive adds the length of a stall of the owner's loop to the times from which silence counts.
-// forgive also stops the running measurement of the round trip, which the stall would make too
-// long.
+// forgive also stops the running measurement of the round trip.
 func (l *Link) forgive(now mono.Time, stall time.Duration) {
 	l.stalled = now
 	l.tx.timing = false

@@ -8,8 +8,7 @@ import (
 
 // The test in this file searches all states of small models of go-back-N, with different sequence
 // spaces, windows and channels. A model is safe if the receiver never accepts an old frame as a new
-// frame, and the sender never accepts an old acknowledgement as a new one. The result is the reason
-// why the link has 32-bit sequence numbers and much smaller windows.
+// frame, and the sender never accepts an old acknowledgement as a new one.
 
 // channelKind says what a channel may do with the messages under way.
 type channelKind int
@@ -66,8 +65,7 @@ func (g *gbnModel) put(ch []int, x int) []int {
 	return append(slices.Clone(ch), x)
 }
 
-// take returns the messages that a channel may deliver next, and for each the messages that then
-// remain in the channel.
+// take returns each message that a channel may deliver next, and the messages that then remain.
 func (g *gbnModel) take(ch []int) (out []int, left [][]int) {
 	if g.kind == reorderer {
 		for _, x := range ch {
@@ -84,8 +82,8 @@ func (g *gbnModel) take(ch []int) (out []int, left [][]int) {
 	return out, left
 }
 
-// search visits all states of the model. search returns the number of states, and describes the
-// first unsafe step.
+// search visits all states. The results are their number and a description of the first unsafe
+// step.
 func (g *gbnModel) search() (states int, unsafe string) {
 	start := gbn{}
 	seen := map[string]bool{start.key(): true}
@@ -163,7 +161,7 @@ func TestSequenceSpace(t *testing.T) {
 		{gbnModel{m: 4, w: 3, kind: repeater, messages: 9, hold: 3}, true},
 		{gbnModel{m: 4, w: 4, kind: repeater, messages: 9, hold: 3}, false},
 		// Over a channel that reorders and repeats messages, as UDP does, no sequence space that
-		// wraps is safe.…
+		// wraps is safe.
 		{gbnModel{m: 2, w: 1, kind: reorderer, messages: 6}, false},
 		{gbnModel{m: 4, w: 1, kind: reorderer, messages: 8}, false},
 		{gbnModel{m: 8, w: 1, kind: reorderer, messages: 12}, false},

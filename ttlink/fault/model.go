@@ -41,9 +41,8 @@ type Options struct {
 }
 
 // Burst holds the parameters of the Gilbert-Elliott model of loss (E. N. Gilbert, "Capacity of a
-// Burst-Noise Channel", 1960). A [Model] changes at random between a good and a bad state, and
-// loses datagrams with a probability of its own in each state. With the zero Burst, a Model loses
-// no datagrams in bursts.
+// Burst-Noise Channel", 1960). A [Model] changes at random between a good and a bad state, in which
+// the probabilities of loss differ.
 type Burst struct {
 	ToBad    float64 // probability per datagram to change to the bad state
 	ToGood   float64 // probability per datagram to change to the good state; must be above 0 if ToBad is above 0

@@ -32,8 +32,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestShares checks that the shares of lost, duplicated, reordered and corrupted datagrams are
-// close to the options.
+// TestShares checks that the shares of datagrams with faults are close to the options.
 func TestShares(t *testing.T) {
 	const n = 50000
 	m := model(t, 7, Options{Delay: time.Millisecond, Loss: .1, Duplicate: .2, Reorder: .25, Corrupt: .05})
@@ -63,8 +62,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestBurst checks the share of lost datagrams and the mean length of bursts. The mean length is
-// 1/ToGood datagrams.
+// TestBurst checks the share of lost datagrams and the mean length of bursts.
 func TestBurst(t *testing.T) {
 	const n = 200000
 	m := model(t, 3, Options{Burst: Burst{ToBad: .01, ToGood: .1, LossBad: 1}})
@@ -87,8 +85,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestRate checks that a rate limit spaces datagrams by their lengths, and that datagrams beyond
-// the queue are dropped.
+// TestRate checks the spacing of datagrams by a rate limit, and the drops beyond the queue.
 func TestRate(t *testing.T) {
 	m := model(t, 1, Options{Rate: 8_000_000, Queue: 5000, Delay: time.Millisecond}) // the rate is one byte per microsecond
 	for n := range 10 {
@@ -124,8 +121,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestCut checks that a cut model drops datagrams, and that the model works with new options after
-// the cut.
+// TestCut checks that a model drops datagrams while it is cut.
 func TestCut(t *testing.T) {
 	m := model(t, 1, Options{})
 	m.Cut(true)
@@ -141,8 +137,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestSameSeed checks that equal seeds give equal faults, and that different seeds give different
-// faults.
+// TestSameSeed checks that only models with equal seeds inject equal faults.
 func TestSameSeed(t *testing.T) {
 	o := Options{Delay: 1000, Jitter: 900, Loss: .2, Duplicate: .2, Reorder: .2, Corrupt: .2, Burst: Burst{ToBad: .1, ToGood: .1, LossBad: .5}}
 	trace := func(seed uint64) (b []byte) {
@@ -170,8 +165,7 @@ func TestEmptyDatagram(t *testing.T) {
 	}
 }
 
-// TestBadOptions checks that Set and New refuse an option out of range, and that Set then keeps the
-// old options.
+// TestBadOptions checks that Set and New refuse an option out of range.
 func TestBadOptions(t *testing.T) {
 	m := model(t, 1, Options{Loss: .5})
 	for name, o := range map[string]Options{

@@ -20,8 +20,8 @@ const MaxDelayed = 64 << 20
 //
 // Each datagram of a run has its own random faults. An Impaired sends the datagrams of a run that
 // are neither lost nor delayed as one run. An Impaired also sends delayed datagrams of one size as
-// one run if their delays end together. Delays and rate limits mostly produce short runs, so
-// segmentation offload then gains little.
+// one run if their delays end together. With delays, runs are short, and segmentation offload gains
+// little.
 type Impaired struct {
 	Port
 	start time.Time

@@ -61,8 +61,7 @@ var slabs = sync.Pool{New: func() any { return new([MaxDatagram]byte) }}
 
 // PSK wraps a port in one that seals all datagrams. The keys are derived from a pre-shared key of
 // at least [MinPSK] bytes. The wrapper receives only datagrams that the other end of the cable
-// sealed. The returned port is a [Keyed]. If the pre-shared key is too short or the cable is
-// incomplete, PSK returns an error.
+// sealed. The returned port is a [Keyed].
 func PSK(p Port, key []byte, c Cable) (Port, error) {
 	switch {
 	case len(key) < MinPSK:

@@ -48,8 +48,7 @@ func (n *notices) refusals() (out []string) {
 
 var lives wire.Incarnation = 100
 
-// seal wraps p in a sealed port for the cable c. A fabric name and an incarnation that c lacks are
-// filled in.
+// seal wraps p in a sealed port for the cable c.
 func seal(t testing.TB, p transport.Port, key []byte, c transport.Cable) transport.Keyed {
 	t.Helper()
 	if c.Fabric == "" {
@@ -89,8 +88,7 @@ func TestPSKConforms(t *testing.T) {
 	}
 }
 
-// wireTap is a pair of sealed ports over memory ports. A wireTap records the sealed datagrams that
-// both ends send.
+// wireTap is a pair of sealed ports, with a record of the datagrams that both ends send.
 type wireTap struct {
 	a, b   transport.Keyed
 	ma, mb transport.Port // memory ports beneath a and b
@@ -101,8 +99,7 @@ type wireTap struct {
 	got    chan []byte // datagrams that b received and opened
 }
 
-// mortal is a wrapper around a port that a test can stop without closing the port. The test then
-// uses the port for the next incarnation of the chip.
+// mortal is a wrapper around a port that a test can stop without closing the port.
 type mortal struct {
 	transport.Port
 	over atomic.Bool
@@ -188,8 +185,7 @@ func (w *wireTap) sealedOf(i int) (out [][]byte) {
 }
 
 // TestPSKSealsAndRefuses checks that sealed datagrams hide their content and never repeat a
-// counter. The test also checks that replayed, changed and reflected datagrams are dropped and
-// counted.
+// counter. Replayed, changed and reflected datagrams must be dropped and counted.
 func TestPSKSealsAndRefuses(t *testing.T) {
 	w := tapped(t, nil).keyed(t)
 	secret := []byte("the secret text of a datagram")
@@ -289,8 +285,8 @@ func TestPSKOldLives(t *testing.T) {
 			}
 		}
 	})
-	// The replayed datagrams have unknown keys, so b sends at most one ask. The new incarnation
-	// answers the ask, which gives at most one more pair of keys.
+	// The replayed datagrams have unknown keys, so b sends one ask, which the new incarnation
+	// answers.
 	if s := w.b.Stats().Auth; s.UnknownKey == 0 || s.Keyings > keyings+1 {
 		t.Errorf("%+v, keyed %d times before", s, keyings)
 	}
@@ -342,8 +338,8 @@ func TestPSKRefusesWithReason(t *testing.T) {
 	})
 }
 
-// TestPSKAsksAreLimited replays an ask 1000 times, as an attacker may do. The test checks that few
-// replays are answered, and that the keys stay in use.
+// TestPSKAsksAreLimited replays an ask 1000 times, as an attacker may do. The port must answer few
+// of the replays, and keep its keys.
 func TestPSKAsksAreLimited(t *testing.T) {
 	w := tapped(t, nil).keyed(t)
 	w.mu.Lock()
@@ -376,8 +372,7 @@ func TestPSKAsksAreLimited(t *testing.T) {
 }
 
 // TestPSKOverABadPath checks that the ends agree on keys over a path that loses, corrupts,
-// duplicates or reorders datagrams. The test also checks that each datagram arrives at most once
-// and unchanged.
+// duplicates or reorders datagrams. Each datagram must arrive at most once and unchanged.
 func TestPSKOverABadPath(t *testing.T) {
 	for _, o := range []fault.Options{{Loss: .3}, {Corrupt: .3}, {Duplicate: .3}, {Delay: 2 * time.Millisecond, Jitter: 2 * time.Millisecond, Reorder: .25}} {
 		m := transport.NewMemory()

@@ -78,8 +78,7 @@ func TestOffloadsCrossWhole(t *testing.T) {
 	if s := b.Stats(); s.ReceiveCalls != 1 || s.Received != 512 {
 		t.Errorf("%+v", s)
 	}
-	// A super-packet holds at most 64 datagrams and at most 65,507 bytes. The remaining datagrams
-	// follow in further super-packets.
+	// A super-packet holds at most 64 datagrams and at most 65,507 bytes.
 	for _, c := range []struct {
 		seg, total int
 		want       []int
@@ -115,8 +114,7 @@ func TestForcedOff(t *testing.T) {
 }
 
 // TestGSOFailsAtRunTime checks that a send continues with single datagrams if the kernel refuses a
-// super-packet. To cause the refusal, the test switches off the socket's checksums. The kernel
-// refuses super-packets for the same reason on paths with IPsec (udp_send_skb).
+// super-packet. To cause the refusal, the test switches off the socket's checksums (udp_send_skb).
 func TestGSOFailsAtRunTime(t *testing.T) {
 	a, b := joinedLinux(t, Options{})
 	if !a.gso.Load() {
@@ -178,8 +176,8 @@ func TestRefusalsAreCounted(t *testing.T) {
 	}
 }
 
-// TestOverrunIsCounted sends more than a receiver's buffer holds while nobody reads. The sends must
-// succeed, and the receiver must count the dropped messages.
+// TestOverrunIsCounted sends more than a receiver's buffer holds while nobody reads. The receiver
+// must count the dropped messages.
 func TestOverrunIsCounted(t *testing.T) {
 	a, b := joinedLinux(t, Options{ReceiveBuffer: MaxDatagram})
 	for range 100 {
@@ -198,7 +196,7 @@ func TestOverrunIsCounted(t *testing.T) {
 	}
 }
 
-// TestIdlePortHoldsNoBuffers checks that a Batch has returned its memory while a Recv waits.
+// TestIdlePortHoldsNoBuffers checks that a Batch has no memory while Recv waits.
 func TestIdlePortHoldsNoBuffers(t *testing.T) {
 	a, b := joinedLinux(t, Options{})
 	a.Send([]byte("x"), 1)
@@ -228,8 +226,8 @@ func TestBuffersAreReported(t *testing.T) {
 	}
 }
 
-// inNamespace moves the test into a new network namespace whose loopback interface has the given
-// MTU. If the process lacks the privilege, inNamespace skips the test.
+// inNamespace moves the test into a new network namespace, and sets the MTU of its loopback
+// interface.
 func inNamespace(t *testing.T, mtu int) (setMTU func(int)) {
 	t.Helper()
 	runtime.LockOSThread() // the thread stays locked, and ends with the test's goroutine
@@ -290,8 +288,7 @@ func TestPathShrinks(t *testing.T) {
 	}
 }
 
-// TestNetworkIsAway checks that SetPeer returns an error if no route leads to the peer. A later
-// Send must only count the datagram.
+// TestNetworkIsAway checks that SetPeer returns an error if no route leads to the peer.
 func TestNetworkIsAway(t *testing.T) {
 	inNamespace(t, 1500)
 	a := openLinux(t, Options{Local: netip.MustParseAddrPort("0.0.0.0:0")})

@@ -53,7 +53,7 @@ type segmentSize struct {
 	_    [6]byte
 }
 
-// verdict is the result of flush. The verdict tells the caller of flush how to continue.
+// verdict is the result of flush.
 type verdict uint8
 
 const (
@@ -214,9 +214,8 @@ func (s *sender) flush() (sent int, v verdict, err error) {
 		if v, err := s.failed(); err != nil || v != flushed {
 			return sent, v, err
 		}
-		// The error may belong to an earlier datagram. In that case, the next try sends this
-		// message. If the error belongs to this message, the next tries fail too, and flush skips
-		// the message after maxStrikes errors.
+		// If the error belongs to an earlier datagram, the next try sends this message. If the
+		// error belongs to this message, flush skips the message after maxStrikes errors.
 		if strikes++; strikes == maxStrikes {
 			s.first = at + 1
 		}

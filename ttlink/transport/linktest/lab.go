@@ -16,8 +16,7 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// patience is the longest time that until waits. The time is long because the machine may be busy
-// with other work.
+// patience is the longest time that until waits, also on a busy machine.
 const patience = 80 * time.Second
 
 const (
@@ -107,8 +106,7 @@ func newLab(t testing.TB, c Carrier, seed uint64, rounds int, o fault.Options) *
 	return w
 }
 
-// watch measures stalls of this process: the times by which a goroutine of this process runs too
-// late.
+// watch measures stalls: the times by which a goroutine of this process runs too late.
 func (w *lab) watch(over <-chan struct{}) {
 	const pulse = 2 * ms
 	beat := time.NewTicker(pulse)
@@ -173,8 +171,8 @@ func (w *lab) begin(i int) {
 	go e.read()
 }
 
-// meet gives the relay's address to the port as the peer. If the port is ready or needs no keys,
-// meet makes the link train.
+// meet gives the relay's address to the port as the peer, and makes the link train if the port can
+// send.
 func (e *end) meet() {
 	if err := e.port.SetPeer(e.w.cable.addr(e.i)); err != nil {
 		e.w.t.Fatal(err)
@@ -235,8 +233,7 @@ func (e *end) resize(now mono.Time) {
 	}
 }
 
-// step calls f, which calls methods of the link. Then step handles the link's events and sends the
-// link's frames.
+// step calls f, which calls methods of the link. Then step sends the link's frames.
 func (e *end) step(f func(now mono.Time)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -270,8 +270,7 @@ func readFile(path string) ([]byte, error) {
 }
 
 // exposed reports whether users other than the owner can read a key file with the mode m in the
-// folder dir. For the folder [Mounted], exposed returns false, because modes there do not show who
-// can read the files.
+// folder dir. For the folder [Mounted], exposed returns false.
 func exposed(dir string, m fs.FileMode) bool {
 	return m.Perm()&0o077 != 0 && filepath.Clean(dir) != Mounted
 }

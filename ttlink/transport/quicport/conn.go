@@ -22,7 +22,6 @@ var errForeign = errors.New("the address is not the peer's")
 
 // config returns the configuration of a connection. If careful is true, the first packets are small
 // (minPacket). Otherwise the first packets are as large as this machine's route to the peer takes.
-// Later, quic-go searches for larger packets that the path takes.
 func (p *port) config(careful bool) *quic.Config {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,8 +71,7 @@ func (p *port) accept() {
 	}
 }
 
-// dial makes a connection when p.wake fires, if there is a peer and no connection. dial runs until
-// the port is closed.
+// dial makes a connection when p.wake fires, if there is a peer and no connection.
 func (p *port) dial() {
 	for {
 		select {
@@ -90,7 +88,7 @@ func (p *port) dial() {
 	}
 }
 
-// later wakes dial after the time p.backoff, and doubles p.backoff up to retryMax.
+// later wakes dial after the time p.backoff, and doubles the time for the next call.
 func (p *port) later() {
 	p.mu.Lock()
 	wait := p.backoff
@@ -102,9 +100,8 @@ func (p *port) later() {
 // try dials once, and returns true if there is a connection afterwards. If nobody answers a
 // handshake, the path may be narrower than this machine knows, or the peer may be absent. The next
 // tries therefore use small packets and large packets in turn. When a handshake with small packets
-// succeeds, try makes one more handshake with large packets, because the peer may have been absent
-// before. try prefers large packets, because a connection with smaller packets than before would
-// end the link's session.
+// succeeds, try makes one more handshake with large packets. A connection with smaller packets than
+// before would end the link's session.
 func (p *port) try(peer netip.AddrPort) bool {
 	careful, sure := p.begins(peer)
 	c, err := p.handshake(peer, careful)
@@ -133,8 +130,7 @@ func (p *port) try(peer netip.AddrPort) bool {
 	return true
 }
 
-// begins returns p.careful and p.sure. begins also updates p.route, because the route to the peer
-// may have changed.
+// begins updates p.route, because the route may have changed, and returns p.careful and p.sure.
 func (p *port) begins(peer netip.AddrPort) (careful, sure bool) {
 	route, err := transport.Route(p.local, peer)
 	p.mu.Lock()
@@ -173,8 +169,7 @@ func (p *port) judge(err error) {
 	}
 }
 
-// adopt puts a new connection into use, and closes the old connection. If the peer has another
-// address now, adopt closes the new connection.
+// adopt puts a new connection into use and closes the old one, if the peer still has the address.
 func (p *port) adopt(c *quic.Conn) {
 	p.mu.Lock()
 	if p.closed || addrOf(c.RemoteAddr()) != p.peer {
@@ -200,8 +195,7 @@ func (p *port) adopt(c *quic.Conn) {
 	}
 }
 
-// proved makes the port ready if c is the connection in use. Both ends have accepted each other's
-// certificates.
+// proved makes the port ready, because both ends have accepted each other's certificates.
 func (p *port) proved(c *quic.Conn) {
 	p.mu.Lock()
 	first := p.conn == c && !p.closed && !p.ready.Swap(true)
@@ -233,7 +227,7 @@ func (p *port) is(c *quic.Conn) bool {
 	return p.conn == c
 }
 
-// receive handles the DATAGRAM frames that come on a connection until the connection ends.
+// receive handles the DATAGRAM frames of a connection until the connection ends.
 func (p *port) receive(c *quic.Conn) {
 	for {
 		d, err := c.ReceiveDatagram(context.Background())
@@ -269,8 +263,7 @@ func (p *port) receive(c *quic.Conn) {
 	}
 }
 
-// lost handles the end of a connection. If the connection was in use, the port is no longer ready,
-// and the dialer dials again.
+// lost handles the end of a connection. If the connection was in use, the dialer dials again.
 func (p *port) lost(c *quic.Conn, err error) {
 	p.mu.Lock()
 	ours := p.conn == c
@@ -294,8 +287,7 @@ func (p *port) lost(c *quic.Conn, err error) {
 	}
 }
 
-// drain sends the datagrams that wait in p.out, until the port is closed. quic-go's congestion
-// control makes drain wait.
+// drain sends the datagrams that wait in p.out, until the port is closed.
 func (p *port) drain() {
 	var frame []byte
 	for n := 0; ; {
@@ -351,7 +343,7 @@ func unbundle(d []byte) (b []byte, seg int, ok bool) {
 }
 
 // look asks the connection for the largest datagram that it takes now, and stores the size. If the
-// size has grown, look calls Cable.Tell.
+// size has grown, look also calls Cable.Tell.
 func (p *port) look(c *quic.Conn) {
 	n := int64(largest(c))
 	if old := p.path.Swap(n); n > old && p.ready.Load() {

@@ -12,17 +12,15 @@
 // one, because the peer may have restarted. While there is no connection, the dialer dials again at
 // growing intervals. In TLS 1.3, the dialer's handshake ends before the acceptor has checked the
 // dialer's certificate. The dialer therefore sends empty DATAGRAM frames until the acceptor shows
-// that it has accepted the certificate. The acceptor answers each empty DATAGRAM frame with an
-// empty DATAGRAM frame.
+// that it has accepted the certificate. The acceptor answers with an empty DATAGRAM frame.
 //
 // quic-go sends packets of at most 1452 bytes, and its congestion control delays packets. quic-go
 // does not detect that a path has become narrower, but path.go does.
 //
-// quic-go passes several packets to the kernel at once only if the packets have full length.
-// Packets with one frame of the link are shorter. The port could pad packets to full length, which
-// would double the speed of traffic in one direction. Padded packets have no room for
-// acknowledgements, which would then need packets of their own. Traffic in both directions would
-// then cost 1.5 times as much. The port therefore does not pad packets.
+// quic-go passes several packets to the kernel at once only if the packets have full length. The
+// port could pad packets to full length, which would double the speed of traffic in one direction.
+// Padded packets have no room for acknowledgements, so traffic in both directions would cost 1.5
+// times as much. The port therefore does not pad packets.
 //
 // The content of a DATAGRAM frame begins with the length of each datagram of the link, in two
 // bytes, little-endian. One or more datagrams of this length follow. The last datagram may be
@@ -127,8 +125,7 @@ type counters struct {
 	failed, malformed                         atomic.Uint64
 }
 
-// Listen opens a port. If the socket cannot be opened, the error names the address and a remedy, as
-// errors of transport.Listen do.
+// Listen opens a port. If the socket cannot be opened, the error names the address and a remedy.
 func Listen(o Options) (transport.Port, error) {
 	c := &o.Cable
 	switch {
@@ -196,8 +193,7 @@ func (p *port) attend(ctx context.Context, _ *quic.ClientInfo) (context.Context,
 	return ctx, nil
 }
 
-// verify returns an error if the peer's certificate does not name the chip to which the cable
-// should lead. verify also counts and reports the refusal.
+// verify refuses a peer whose certificate does not name the chip to which the cable should lead.
 func (p *port) verify(s tls.ConnectionState) error {
 	err := p.o.Chip.Check(s.PeerCertificates, p.want, time.Now())
 	if err != nil {
@@ -207,8 +203,8 @@ func (p *port) verify(s tls.ConnectionState) error {
 	return err
 }
 
-// refuse reports the reason why one end refuses the other. If the last reported reason was the
-// same, refuse does nothing.
+// refuse reports the reason why one end refuses the other, if the reason is not the last reported
+// one.
 func (p *port) refuse(why string) {
 	p.mu.Lock()
 	told := p.refused == why || p.closed
@@ -347,8 +343,7 @@ func (p *port) Stats() transport.Stats {
 			RefusedByIt: c.refusedByIt.Load(), Failed: c.failed.Load(), Strangers: c.strangers.Load()}}
 }
 
-// Close implements transport.Port. Close first waits up to closeLinger for the waiting datagrams to
-// be sent.
+// Close implements transport.Port. Before it closes the port, Close sends the waiting datagrams.
 func (p *port) Close() error {
 	p.mu.Lock()
 	if p.closed {

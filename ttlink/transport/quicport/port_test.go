@@ -50,8 +50,7 @@ func chip(t testing.TB, dir, fabric string, n wire.FabricNodeID) *pki.Chip {
 
 type opener func(t testing.TB, o quicport.Options) transport.Keyed
 
-// ends returns two functions. The function a opens a port at the lower end of a cable, and b a port
-// at the upper end.
+// ends returns functions that open a port at the lower and at the upper end of a cable.
 func ends(t testing.TB) (a, b opener) {
 	dir := papers(t, "lab", time.Now(), time.Hour)
 	end := func(from, to wire.PortID) opener {
@@ -186,9 +185,8 @@ func newRelay(t testing.TB, ends ...netip.AddrPort) *relay {
 func (r *relay) at(i int) netip.AddrPort { return r.socks[i].LocalAddr().(*net.UDPAddr).AddrPort() }
 
 // TestRestartInPlace stops a port and opens a new port at the same address. The cable must be
-// connected again before any timeout. The test runs with the dialer and with the acceptor, and with
-// and without a message that closes the connection. Stalls of this process do not count, but at
-// least one restart must be fast with its stalls counted.
+// connected again before any timeout. Stalls of this process do not count, but at least one restart
+// must be fast with its stalls counted.
 func TestRestartInPlace(t *testing.T) {
 	a, b := ends(t)
 	for name, e := range map[string][2]opener{"dialer restarts": {a, b}, "acceptor restarts": {b, a}} {
@@ -324,8 +322,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestGarbage checks that a connection stays up while other addresses send random bytes to both
-// ports.
+// TestGarbage checks that random bytes from other addresses end no connection.
 func TestGarbage(t *testing.T) {
 	a, b := ends(t)
 	x, y := a(t, quicport.Options{}), b(t, quicport.Options{})
@@ -347,8 +344,7 @@ func TestGarbage(t *testing.T) {
 			c.Write(d)
 		}
 	}
-	// While the garbage fills a socket, datagrams of the peer are lost. The test sends datagrams
-	// until one arrives.
+	// While the garbage fills a socket, datagrams of the peer are lost.
 	for _, way := range []struct {
 		from transport.Port
 		got  <-chan []byte
@@ -417,8 +413,7 @@ func TestSendNeverWaits(t *testing.T) {
 	}
 }
 
-// TestKeyLog checks that a port with a KeyLog logs the secrets of its connection, and that a
-// subscriber gets each line once.
+// TestKeyLog checks that a KeyLog gets a connection's secrets, and a subscriber each line once.
 func TestKeyLog(t *testing.T) {
 	a, b := ends(t)
 	var k transport.KeyLog
