@@ -37,8 +37,8 @@ const (
 	MaxBatchBytes = 60 << 10
 	// MaxEvents is the largest number of events that wait for [Link.PollEvent].
 	MaxEvents = 64
-	// MaxRTT is the longest round trip that the link measures. A longer measurement counts as
-	// MaxRTT or is ignored.
+	// MaxRTT is the longest round trip that the link measures. The link ignores a longer
+	// measurement, or uses MaxRTT instead.
 	MaxRTT = 10 * time.Second
 	// StallTolerance is the longest time by which [Link.Tick] may come late. If Tick comes later,
 	// the owner's loop was stalled, and the link does not count the delay as silence of the peer.
@@ -51,8 +51,8 @@ const (
 	initialRTO     = 50 * time.Millisecond  // retransmission timeout before the first measured round trip
 	unknownDead    = 8 * time.Second        // time without a frame from the peer after which a link with frames under way goes down, before the first measured round trip
 	maxDead        = 15 * time.Second       // longest time without a frame from the peer that a long round trip can make the link accept
-	stuckMin       = 8 * time.Second        // a link goes down if the oldest frame is unacknowledged for this time, or for stuckTimeouts timeouts if that is longer
-	stuckTimeouts  = 8                      // see stuckMin
+	stuckMin       = 8 * time.Second        // shortest time for which the oldest frame is unacknowledged before the link goes down for this reason
+	stuckTimeouts  = 8                      // retransmission timeouts for which the oldest frame is unacknowledged before the link goes down, but at least stuckMin
 	staleRTT       = 4                      // the link discards its estimate of the round trip if the estimate is more than this many times a new measurement
 	refineMost     = 8                      // largest number of hellos that the link sends after it came up, to measure a long round trip again
 	nackDoublings  = 6                      // largest number of doublings of the time between two NACKs for one gap

@@ -93,8 +93,8 @@ func report(b *testing.B, bytes int, received *atomic.Uint64, send func()) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// plainPair returns two UDP sockets of the standard library that are connected to each other. Their
-// buffers have the size of a port's buffers.
+// plainPair returns two UDP sockets of the standard library that are connected to each other. The
+// sockets' buffers have the size of a port's buffers.
 func plainPair(b *testing.B) (x, y *net.UDPConn) {
 	ports := [2]netip.AddrPort{}
 	for i := range ports { // find two free port numbers, because each socket must know the other's number when it is opened

@@ -188,7 +188,7 @@ func (w *wireTap) sealedOf(i int) (out [][]byte) {
 // counter. Replayed, changed and reflected datagrams must be dropped and counted.
 func TestPSKSealsAndRefuses(t *testing.T) {
 	w := tapped(t, nil).keyed(t)
-	secret := []byte("the secret text of a datagram")
+	secret := []byte("nobody reads this, whoever listens")
 	for range 50 {
 		w.a.Send(bytes.Repeat(secret, 3), len(secret))
 	}
@@ -315,7 +315,7 @@ func TestPSKRefusesWithReason(t *testing.T) {
 				t.Error("keys were agreed")
 			}
 			if n, err := w.a.Send([]byte("x"), 1); n != 0 || err != nil || w.a.Stats().Auth.Unkeyed != 1 {
-				t.Errorf("%d taken, %v, %+v", n, err, w.a.Stats().Auth)
+				t.Errorf("%d datagrams accepted, %v, %+v", n, err, w.a.Stats().Auth)
 			}
 		})
 	}
@@ -396,7 +396,7 @@ func TestPSKOverABadPath(t *testing.T) {
 		for i := range 2000 {
 			a.Send([]byte{byte(i), byte(i >> 8), 1, 2, 3, 4}, 6)
 		}
-		until(t, "half of them came", func() bool {
+		until(t, "half of the datagrams came", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(got) >= 1000
