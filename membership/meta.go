@@ -36,8 +36,8 @@ const MetaLen = 64
 // metaVersion is the version of the metadata's format.
 const metaVersion = 2
 
-// maxStarted is the latest start of a process that the format can express, in Unix milliseconds. It
-// is in the year 10889.
+// maxStarted is the latest start of a process that the format can express, in Unix milliseconds: a
+// time in the year 10889.
 const maxStarted = 1<<48 - 1
 
 // ErrMeta is the error for bytes that are not metadata of this version.

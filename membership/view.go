@@ -8,8 +8,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Member is one process that claims to be a chip. Its gossip has the name, the address and the
-// metadata.
+// Member describes one process that claims to be a chip. The fields come from the process's gossip.
 type Member struct {
 	Name string // name of the process, from Meta.Name; unique for each incarnation
 	Addr netip.Addr
@@ -51,11 +50,11 @@ const MaxClaims = 4 * wire.MaxChipsPerMesh
 // process, the view discards the oldest.
 const MaxFormer = 1024
 
-// View decides which processes are the chips of the fabric. A process claims to be a chip by its
-// metadata. For each chip, a View believes at most one process. Of several processes that claim to
-// be the chip, the View believes the process that started last, and stores the other claims. If the
-// believed process leaves or falls silent, the View believes the process with the best of the other
-// claims.
+// View decides which processes are the chips of the fabric. The metadata that a process gossips
+// says which chip the process claims to be. For each chip, a View believes at most one process. Of
+// several processes that claim to be the chip, the View believes the process that started last, and
+// stores the other claims. If the believed process leaves or falls silent, the View believes the
+// process with the best of the other claims.
 //
 // A process is gone after it has left or has fallen silent. A process that is gone and has a
 // successor is a former process of its chip. A View ignores all later claims of a former process,

@@ -17,15 +17,15 @@ type Outcome uint8
 // The outcomes. A completion reports every outcome except OutcomeDone as an exception.
 const (
 	OutcomeDone        Outcome = iota // the destination performed the request
-	OutcomeBadAddress                 // the tile does not exist, or the address is past the end of the tile's memory; not performed
-	OutcomeMisaligned                 // the command's address is not aligned as the command requires; not performed
-	OutcomeBadCommand                 // the chip cannot perform the command; not performed
-	OutcomeAgain                      // a table of the destination, such as its table of reads, is full; not performed, the source may try again
+	OutcomeBadAddress                 // the tile does not exist, or the address is past the end of the tile's memory; request not performed
+	OutcomeMisaligned                 // the command's address is not aligned as the command requires; request not performed
+	OutcomeBadCommand                 // the chip cannot perform the command; request not performed
+	OutcomeAgain                      // a table of the destination, such as its table of reads, is full; request not performed, the source may try again
 	OutcomeLost                       // the request did not arrive, but later packets of the flow arrived
 	OutcomeRestarted                  // the destination has restarted; nobody knows whether the destination's earlier incarnation performed the request
-	OutcomeOverflow                   // the destination keeps too many exceptions of the flow; not performed, the source may try again
-	OutcomeNoMemory                   // the destination has reached its limit of host memory; not performed
-	OutcomeUnknownFlow                // the destination has restarted since it answered in this flow epoch; not performed, the source may try again in a new flow epoch
+	OutcomeOverflow                   // the destination keeps too many exceptions of the flow; request not performed, the source may try again
+	OutcomeNoMemory                   // the destination has reached its limit of host memory; request not performed
+	OutcomeUnknownFlow                // the destination has restarted since it answered in this flow epoch; request not performed, the source may try again in a new flow epoch
 	NumOutcomes
 )
 
@@ -41,8 +41,8 @@ func (o Outcome) String() string {
 // Exception reports consecutive requests of a flow that ended with the same outcome, which is not
 // OutcomeDone.
 type Exception struct {
-	First   uint32
-	Count   uint16 // at least 1
+	First   uint32 // flow seq of the first of these requests
+	Count   uint16 // number of requests, at least 1
 	Outcome Outcome
 }
 
@@ -60,8 +60,8 @@ const (
 	exceptionLen   = 8
 )
 
-// DecodeCompletion decodes a completion from b. The result's Exceptions are buf with the
-// completion's exceptions appended. The error is [ErrControl].
+// DecodeCompletion decodes a completion from b. DecodeCompletion appends the exceptions to buf, and
+// uses the extended buf as the result's Exceptions. The error is [ErrControl].
 func DecodeCompletion(b []byte, buf []Exception) (Completion, error) {
 	le := binary.LittleEndian
 	if len(b) < completionHead {
@@ -138,8 +138,8 @@ type DropReport struct {
 	ID        uint64  // id of the dropped request
 	Type      PacketType
 
-	// The next fields are for multicasts: the router has dropped one copy. The members that this
-	// copy would have reached do not get the packet.
+	// The following fields are set if the router has dropped one copy of a multicast. The members
+	// that this copy would have reached do not get the packet.
 	Group  uint16    // number of the group; 0: unicast
 	Dir    Direction // side of the reporting chip by which the copy should have left
 	Trunk  Trunk

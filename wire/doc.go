@@ -1,6 +1,6 @@
-// Package wire defines the formats of the bytes that ttfabric's chips exchange, and Go types for
-// them. This page describes the formats and the link protocol completely. From this page alone, a
-// programmer can implement the other end of a cable.
+// Package wire defines the formats in which ttfabric's chips exchange data, and Go types for these
+// formats. This page describes the formats and the link protocol completely. From this page alone,
+// a programmer can implement the other end of a cable.
 //
 // All integers are little-endian. Offsets and lengths are in bytes. A writer encodes a format, and
 // a reader decodes the format. To refuse something means to drop it, count the drop, and change
@@ -48,9 +48,9 @@
 // wrong checksum; a kind other than 1 to 5; a reserved flag that is set. Readers ignore the
 // padding's content.
 //
-// CRC-32C (Castagnoli) is the checksum of iSCSI (RFC 3720 §B.4): reflected polynomial
-// 82F63B78, initial value and final exclusive-or FFFFFFFF. The CRC-32C of the nine characters
-// "123456789" is E3069283.
+// CRC-32C (Castagnoli) is also the checksum of iSCSI (RFC 3720 §B.4). The reflected polynomial is
+// 82F63B78. The initial value and the final exclusive-or are FFFFFFFF. The CRC-32C of the nine
+// characters "123456789" is E3069283.
 //
 // Segmentation offload (GSO, GRO) puts several frames back to back into one buffer. The pad byte
 // lets a reader split this buffer into frames. The first 12 bytes of a frame give the frame's
@@ -62,13 +62,13 @@
 //	1 data    a piece of a fabric packet          numbered by tx seq
 //	2 update  sequence update: ack, NACK, grants  not numbered, tx seq 0
 //	3 hello   bring-up and training               not numbered, tx seq 0
-//	4 raw     compliance mode without ARQ (Spec §2.1); readers count and drop raw frames
+//	4 raw     compliance mode without ARQ (Spec §2.1); links count and drop raw frames
 //	5 close   the sender shuts its link down      not numbered, tx seq 0, no payload
 //
 // Flags: bit 0 is END, bit 1 is NACK, bit 2 is SOLICIT. END marks the data frame with the last
-// piece of a packet. NACK and SOLICIT are flags of updates. Bits 3 to 7 are reserved; readers
-// refuse a frame with one of them set. A writer sets to zero all flags and fields that the frame's
-// kind does not use.
+// piece of a packet. NACK and SOLICIT are flags of updates. Bits 3 to 7 are reserved. Readers
+// refuse a frame with a reserved bit set. A writer sets to zero all flags and fields that the
+// frame's kind does not use.
 //
 // Virtual channels (VC):
 //
@@ -84,9 +84,9 @@
 // The destination address of a data frame is slot × 8192 + the piece's offset in its packet
 // ([SlotAddress]). In each session, the packets of each VC are numbered from 0. A packet's slot is
 // the packet's number modulo the number of slots that the receiver has for the VC. Each end counts
-// slots in a separate counter that returns from the last slot to 0. A 32-bit packet counter modulo
-// the number of slots gives wrong slots after the counter wraps, if that number is not a power of
-// two.
+// slots in a separate counter that returns from the last slot to 0. An end cannot use a 32-bit
+// packet counter modulo the number of slots instead. If the number of slots is not a power of two,
+// the result is wrong after the packet counter wraps.
 //
 // # Hello
 //
@@ -130,15 +130,15 @@
 // # Sequence update
 //
 // The payload of an update is 12 or 64 bytes long, and not padded. A payload of 12 bytes holds the
-// grants for VC 0, 1 and 2, 4 bytes each; the other grants are 0. A payload of 64 bytes holds the
-// grants for VC 0 to 15. The acknowledgement is the frame's rx seq.
+// grants for VC 0, 1 and 2, 4 bytes each. The grants for the other VCs are then 0. A payload of 64
+// bytes holds the grants for VC 0 to 15, 4 bytes each. The acknowledgement is the frame's rx seq.
 //
 // # Fabric packet
 //
 // The link cuts a packet into pieces, one for each data frame. A packet begins with an extension of
-// 40 bytes. After the extension comes tt-metal's 2D header. Its route_buffer has r = 19, 35, 51 or
-// 67 bytes, the smallest size that holds the route. The header is accordingly 80, 96, 112 or 128
-// bytes long. The payload of at most 4096 bytes follows the header.
+// 40 bytes. After the extension comes tt-metal's 2D header. The header's route_buffer has a length
+// r of 19, 35, 51 or 67 bytes, the smallest length that holds the route. The header is accordingly
+// 80, 96, 112 or 128 bytes long. The payload of at most 4096 bytes follows the header.
 //
 //	 0  1  type: 1 request, 2 reply, 3 completion, 4 drop report, 5 probe, 6 link state; others refused
 //	 1  1  VC in the low nibble, routing plane in the high
@@ -200,16 +200,16 @@
 //
 // A reply's payload is the data that was read. All packets except requests have send type 255.
 //
-// Size is the number of payload bytes. A read has no payload: its size is the number of bytes
-// wanted, 0 to 4096.
+// Size is the number of payload bytes. For a read, which has no payload, size is the number of
+// bytes wanted, 0 to 4096.
 //
 // Each byte of the route_buffer names one direction: 1 east, 2 west, 4 north, 8 south. The source
-// sends the packet in the first direction of the path; the route_buffer leaves that direction out.
-// The first byte is for the first chip after the source, the second byte for the second chip, and
-// so on. If the packet came in by the side that the byte names, the chip delivers the packet.
-// Otherwise the chip forwards the packet in the direction that the byte names. For example, the
-// route_buffer for the path E E N is 1 4 8. Unused bytes at the end are 0. A byte of 0, a byte with
-// two bits set, and a byte that names a missing port mean "no route".
+// sends the packet in the first direction of the path. The route_buffer has no byte for the first
+// direction. The first byte is for the first chip after the source, the second byte for the second
+// chip, and so on. If the packet came in by the side that the byte names, the chip delivers the
+// packet. Otherwise the chip forwards the packet in the direction that the byte names. For example,
+// the route_buffer for the path E E N is 1 4 8. Unused bytes at the end are 0. A byte of 0, a byte
+// with two bits set, and a byte that names a missing port mean "no route".
 //
 // A router that forwards a packet takes 1 from the TTL, and adds 1 to hop as long as hop is below
 // r. A router that should forward a packet with TTL 0 drops the packet. Delivery changes neither
@@ -244,16 +244,16 @@
 //	255 none              nothing (all but requests)
 //
 // A packet is malformed if it has a send type that is not in this list, or a size other than the
-// payload's length. A scatter write is also malformed if its number of chunks is out of range, a
-// chunk is of another kind, or the chunks are longer than size. The destination drops and counts a
-// malformed packet, and sends no answer. The flow therefore treats the packet as lost. The
+// payload's length. A scatter write is also malformed if the number of chunks is not 2 to 4, if the
+// kind of a chunk is not 1, or if the chunks are longer than size. The destination drops and counts
+// a malformed packet, and sends no answer. The flow therefore treats the packet as lost. The
 // destination answers a well-formed request that it cannot perform with an exception. The outcome
 // is 3 (bad command) for send type 255, for a read of more than 4096 bytes, and for a payload in a
 // command that takes none.
 //
 // A writer sets the address, size and kind of unused chunks to 0, and readers ignore these fields.
-// The last chunk gets the part of the payload that the other chunks leave. Flush is 0 or 1; readers
-// take any other value for 1.
+// The last chunk gets the part of the payload that the other chunks leave. A writer sets flush to 0
+// or 1. Readers treat any other value as 1.
 //
 // A NoC address has the byte offset in bits 0 to 35, the NoC column x in bits 36 to 41, and the NoC
 // row y in bits 42 to 47. Higher bits are 0 (tt-metal, Wormhole). Inline writes and increments act
@@ -265,8 +265,8 @@
 // A multicast is a request or a probe for several chips of its source's mesh. Each of these chips,
 // the members, performs the multicast. The route_buffer of a multicast is 0, and readers ignore it.
 // Each router decides by the ranges. The destination fields name the source. The trunk is the axis
-// along which the fabric routes requests first. The trunk byte names this axis; tt-metal's header
-// has no such byte.
+// along which the fabric routes requests first. The trunk byte names this axis. In tt-metal's
+// header, the trunk byte is the flag is_mcast_active.
 //
 // The ranges describe the part of the multicast's tree that lies ahead of the packet. Each
 // direction has a number "hops" and a number "skip". Hops is the number of chips ahead in the
@@ -312,10 +312,10 @@
 // request came. After outcomes 4 and 7 a source may try again. After outcome 9 a source may try
 // again in a new flow epoch.
 //
-// A destination that keeps 62 exceptions of a flow puts all further requests of the flow into one
-// more exception, with outcome 7. From the first gap on, it puts all requests into the next
-// exception, with outcome 5. This lasts until the source's flow base shows that the source has
-// received the exceptions.
+// A destination that keeps 62 exceptions of a flow performs no further requests of the flow. One
+// more exception, with outcome 7, covers these requests. From the first gap on, a last exception,
+// with outcome 5, covers all requests. The destination performs requests again when the source's
+// flow base shows that the source has received the exceptions.
 //
 // # Drop report
 //
@@ -349,16 +349,17 @@
 //	4  4  version
 //	8  2  ports out of service: bit k stands for channel k
 //
-// Of two entries about one chip, the entry with the higher version (wrapping) is valid. If both
-// have the same version, the entry with the numerically higher ports field is valid. A chip starts
-// at version 0 with no port out of service, and adds 1 to its version at each change. A chip keeps
-// the valid entry of every other chip, if its version is not 0. A chip sends each new valid entry
-// to all its neighbours. When a link to a neighbour comes up, the chip sends all its entries to
-// that neighbour.
+// Of two entries about one chip, the entry with the higher version (wrapping) is valid. If the
+// versions are equal, the entry with the numerically higher ports field is valid. A chip starts at
+// version 0 with no port out of service, and adds 1 to its version at each change. For every other
+// chip, a chip keeps the valid entry if the entry's version is not 0. A chip sends each new valid
+// entry to all its neighbours. When a link to a neighbour comes up, the chip sends all its entries
+// to that neighbour.
 //
-// A restarted chip may receive an entry about itself that an earlier incarnation sent. Suppose this
-// entry differs from the chip's present entry, and its version is not lower. The chip then gives
-// its own entry the version after that one, and sends it again.
+// A restarted chip may receive an entry about itself that an earlier incarnation sent. Suppose that
+// this old entry differs from the chip's present entry, and that its version is not lower. The chip
+// then gives the present entry the version after the old entry's, and sends the present entry
+// again.
 //
 // A cable is out of service if at least one of its two ports is out of service. All chips compute
 // their routing tables from the same entries, and leave out the cables that are out of service. A

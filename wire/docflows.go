@@ -8,10 +8,11 @@
 // open requests.
 //
 // A flow epoch is a period in which the numbers of a flow grow without a break. Later epochs have
-// higher numbers (wrapping). The first epoch of a flow is the time of the source's start, in
-// milliseconds. An implementation may use another number that grows faster than epochs end. Each
-// further epoch has the next number. The source counts packet ids up from its incarnation, across
-// all epochs. A reply to a read of an earlier epoch therefore matches no read of the present epoch.
+// higher numbers (wrapping). The number of a flow's first epoch is the time of the source's start,
+// in milliseconds. An implementation may use any other number that grows faster than epochs end.
+// Each further epoch has the next number. The source counts packet ids up from its incarnation,
+// across all epochs. A reply to a read of an earlier epoch therefore matches no read of the present
+// epoch.
 //
 // For each flow, the destination keeps "next" and at most 64 exceptions. Next is the flow seq that
 // the destination expects. Below, seq and base are the flow seq and flow base of a packet. To owe a
@@ -59,11 +60,12 @@
 // as unknown. After 10 s without progress the source settles all open requests as unknown, and the
 // flow begins a new epoch at flow seq 0.
 //
-// A source sets KNOWN once it has had a completion of the flow's present epoch. A request that was
-// sent with KNOWN and has outcome 5 will never be performed, because a later incarnation of the
-// destination would refuse it. A request that was sent without KNOWN may come late to a later
-// incarnation, which would begin the flow with this request and perform it. The source therefore
-// settles a request that was sent without KNOWN and has outcome 5 as unknown.
+// A source sets KNOWN once it has had a completion of the flow's present epoch. If a request that
+// was sent with KNOWN has outcome 5, the destination will never perform the request. A later
+// incarnation of the destination would refuse the request too. A request that was sent without
+// KNOWN may still come to a later incarnation. This incarnation would begin the flow with the
+// request, and perform the request. The source therefore settles a request that was sent without
+// KNOWN and has outcome 5 as unknown.
 //
 // An epoch ends when the source settles a request that was sent without KNOWN as unknown, and when
 // the source receives an exception with outcome 6 or 9. In an ended epoch, the source sends no new
@@ -86,7 +88,6 @@
 // is the lowest flow seq that is not settled for all members. A drop report settles the request for
 // the members that the dropped copy would have reached. If one member makes no progress for 10 s,
 // the source settles the open requests of that member alone as unknown. The flow then continues in
-// its epoch, unless this settles a request that was sent without KNOWN. If the source uses a group
-// number for other ranges, the flow begins a new epoch. A read by multicast has outcome 3 (bad
-// command).
+// the same epoch, if all these requests were sent with KNOWN. If the source uses a group number for
+// other ranges, the flow begins a new epoch. A read by multicast has outcome 3 (bad command).
 package wire

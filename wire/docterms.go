@@ -36,9 +36,9 @@
 //     has a new incarnation.
 //   - Slot: room for one packet in a receiver channel. In package router, a slot is also the index
 //     of a buffer in the chip's pool.
-//   - Grant: the absolute number of packets that the peer may have sent on a virtual channel. A
-//     credit is the permission to send one more packet. The number of credits is the grant minus
-//     the number of packets sent.
+//   - Grant: the number of packets that the peer may send on a virtual channel, counted from the
+//     start of the session. A credit is the permission to send one more packet. The number of
+//     credits is the grant minus the number of packets sent.
 //   - Sequence update: a frame that carries the acknowledgement and grants, and perhaps a NACK
 //     or SOLICIT.
 //   - NACK: a request to send a missing frame and all later frames again. SOLICIT is a request for
@@ -60,8 +60,8 @@
 //   - Virtual channel (VC): a class of traffic on a link, with slots and credits of its own.
 //   - Sender channel: a queue of packets that wait to leave by a port.
 //   - Receiver channel: the queue of packets that came in by a port and have not moved on.
-//   - Wrap: the cable of an axis that leads from the last row or column back to the first.
-//     Such an axis consists of rings.
+//   - Wrap: the cable of an axis that leads from the last row or column back to the first. The rows
+//     or columns along this axis are rings.
 //   - Dateline: the place on a ring where packets change to another virtual channel. The change
 //     prevents a closed cycle of packets that wait for each other (a deadlock).
 //   - Route: the sequence of chips and ports that a packet takes. In package route, a path is a

@@ -15,8 +15,8 @@ const (
 	TrailerLen    = 4
 	FrameOverhead = EnvelopeLen + HeaderLen + TrailerLen
 
-	// PadUnit is the unit of the envelope's pad byte, in bytes. A padded payload is a multiple of
-	// PadUnit long.
+	// PadUnit is the unit of the envelope's pad byte, in bytes. The length of a padded payload is a
+	// multiple of PadUnit.
 	PadUnit = 32
 	// MaxFramePayload is the length of the longest payload of one frame, with padding, in bytes.
 	MaxFramePayload = 255 * PadUnit
@@ -49,7 +49,7 @@ type Kind uint8
 const (
 	KindData   Kind = 1 // a piece of a fabric packet for a receiver channel's slot
 	KindUpdate Kind = 2 // sequence update: ack, NACK, credit grants
-	KindHello  Kind = 3 // bring-up and training
+	KindHello  Kind = 3 // hello: brings a link up, and trains it again
 	KindRaw    Kind = 4 // compliance mode: no ARQ (Spec §2.1)
 	KindClose  Kind = 5 // the sender shuts its link down
 )
@@ -60,7 +60,7 @@ type Flags uint8
 // The flags of a frame. All other bits are reserved and must be zero.
 const (
 	FlagEnd     Flags = 1 << 0 // in data frames: the payload is the last piece of its packet
-	FlagNACK    Flags = 1 << 1 // in updates: the frame with number RxSeq is missing; send it and all later frames again
+	FlagNACK    Flags = 1 << 1 // in updates: the frame with number RxSeq is missing, and the peer must send this frame and all later frames again
 	FlagSolicit Flags = 1 << 2 // in updates: the sender asks for an update in return
 	flagsKnown        = FlagEnd | FlagNACK | FlagSolicit
 )
@@ -84,8 +84,7 @@ type Frame struct {
 const SlotStride = 8192
 
 // SlotAddress returns the destination address of the byte at the given offset of a packet. The
-// parameter slot is the packet's slot: its number on its VC in this session, modulo the number of
-// slots that the receiver has for the VC.
+// parameter slot is the number of the packet's slot in the receiver channel, from 0.
 func SlotAddress(slot uint32, offset int) uint32 { return slot*SlotStride + uint32(offset) }
 
 // PadTo rounds n up to a multiple of [PadUnit].
@@ -127,8 +126,8 @@ func (f *Frame) WireLen() int {
 	return FrameOverhead + len(f.Payload)
 }
 
-// FrameLen returns the length in bytes of the frame at the start of b, where several frames may lie
-// back to back. FrameLen checks only the magic and the length fields. The error is [FaultShort] or
+// FrameLen returns the length in bytes of the first frame in b. b may contain several frames back
+// to back. FrameLen checks only the magic and the length fields. The error is [FaultShort] or
 // [FaultMagic].
 func FrameLen(b []byte) (int, error) {
 	if len(b) < FrameOverhead {
@@ -205,10 +204,9 @@ func (f *Frame) Append(b []byte) []byte {
 	return b
 }
 
-// Seal writes envelope, header and checksum into b, around a payload that is already there. The
-// payload begins at offset [EnvelopeLen]+[HeaderLen] of b. b must be exactly [Frame.WireLen] bytes
-// long. Of f.Payload, Seal uses only the length. Seal panics if the format cannot express the
-// frame.
+// Seal writes envelope, header and checksum into b. b already contains the payload, at offset
+// [EnvelopeLen]+[HeaderLen]. b must be exactly [Frame.WireLen] bytes long. Of f.Payload, Seal uses
+// only the length. Seal panics if the format cannot express the frame.
 func (f *Frame) Seal(b []byte) {
 	if len(b) != f.WireLen() || f.Padded%PadUnit != 0 || f.Padded > MaxFramePayload ||
 		(f.Padded > 0 && len(f.Payload) > f.Padded) || len(f.Payload) > MaxFramePayload || f.Channel >= MaxChannels {

@@ -28,9 +28,9 @@ func (t Trunk) Along(d Direction) bool {
 // Ranges says which chips a multicast is for, like the arguments of tt-metal's mesh and linear
 // APIs. Ranges counts hops in each direction from the chip that has the packet, the start. In the
 // directions of the trunk's axis, the ranges give the length of the trunk. In the directions of the
-// other axis, they give the length of the branches. Branches leave from the start and from each
-// member of the trunk. For example, three hops East and one hop North reach a rectangle of two by
-// four chips, except the start in its corner.
+// other axis, the ranges give the length of the branches. Branches leave from the start and from
+// each member of the trunk. For example, three hops East and one hop North reach a rectangle of two
+// by four chips, except the start in its corner.
 type Ranges struct {
 	Hops [NumDirections]uint8 // number of chips in each direction, with the chips that only pass the packet on
 	Skip [NumDirections]uint8 // number of chips in each direction, from the nearest on, that only pass the packet on (linear API: start - 1)

@@ -124,8 +124,8 @@ const (
 	NumDirections = 4
 )
 
-// Opposite returns the opposite side. A packet that leaves a chip by side d enters the next chip of
-// the mesh by the opposite side.
+// Opposite returns the side opposite to d. A packet that leaves a chip by side d enters the next
+// chip of the mesh by this opposite side.
 func (d Direction) Opposite() Direction { return d ^ 1 }
 
 // String returns "E", "W", "N" or "S", or "?" for any other value.
@@ -155,8 +155,8 @@ func (s Seq) Add(n int) Seq { return s + Seq(n) }
 // Sub returns the signed distance from t to s, in frames.
 func (s Seq) Sub(t Seq) int { return int(int32(s - t)) }
 
-// Before reports whether s comes before t. Of two sequence numbers, the one less than 2^31 numbers
-// behind the other comes before.
+// Before reports whether s comes before t, which means that the signed 32-bit difference s-t is
+// negative.
 func (s Seq) Before(t Seq) bool { return int32(s-t) < 0 }
 
 // VC is a virtual channel of a link: a class of traffic with its own slots and credits. Requests,
@@ -165,7 +165,8 @@ func (s Seq) Before(t Seq) bool { return int32(s-t) < 0 }
 type VC uint8
 
 // The virtual channels of a link. A single mesh without wraps and detours needs only the first
-// three. The others prevent closed cycles of packets that wait for each other (deadlocks):
+// three. The further virtual channels prevent closed cycles of packets that wait for each other
+// (deadlocks):
 //
 //   - Dateline: on rings and tori, a packet that has crossed the dateline uses a dateline channel
 //     until the packet turns (Spec §2.3.1, §6.2).

@@ -322,10 +322,10 @@ func (v PacketView) Traced() bool { return v[poFlags]&packetTrace != 0 }
 // SetVC overwrites the packet's virtual channel with c.
 func (v PacketView) SetVC(c VC) { v[poVC] = v[poVC]&^0xF | byte(c) }
 
-// Reroute gives the packet a new route, which begins at hop 0. The entry node of a mesh does this
-// (Spec §2.2). The first of the actions is the entry node's own. The parameters up and detour
-// replace the packet's fields Up and Detour. If the route_buffer has no room for the actions,
-// Reroute returns false and changes nothing.
+// Reroute gives the packet a new route, which begins at hop 0. The entry node of a mesh reroutes
+// each packet from another mesh (Spec §2.2). The first of the actions is for the entry node. The
+// parameters up and detour replace the packet's fields Up and Detour. If the route_buffer has no
+// room for the actions, Reroute returns false and changes nothing.
 func (v PacketView) Reroute(actions []byte, up, detour bool) bool {
 	r := v[poRoute:][:v[poRouteSize]]
 	if len(actions) > len(r) {

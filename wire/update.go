@@ -15,9 +15,9 @@ const (
 // ErrUpdate is the error for a payload that is not a valid sequence update.
 var ErrUpdate = errors.New("sequence update: malformed")
 
-// Update is the payload of a sequence update. For each virtual channel it holds the grant: the
-// absolute number of packets that the peer may have sent since the session began. Within a session,
-// grants only grow, and an end ignores a grant that is lower than an earlier grant. Lost,
+// Update is the payload of a sequence update. For each virtual channel, an Update holds the grant:
+// the absolute number of packets that the peer may have sent since the session began. Within a
+// session, grants only grow, and an end ignores a grant that is lower than an earlier grant. Lost,
 // duplicated and reordered updates therefore do no harm.
 type Update struct {
 	Grants [NumVCs]uint32

@@ -9,14 +9,15 @@ import (
 )
 
 // Impair injects faults into the packets and streams that the pool sends from now on. The zero
-// Options end the impairment. A stream gets the delays of packets, and lost packets slow a stream
-// down, like a TCP stream. Streams are never damaged. If seed is not nil, the sequence of random
-// numbers starts again from seed. The error names the option that is out of range.
+// Options end the impairment. The faults delay streams like packets. An injected loss slows a
+// stream down, because a stream sends lost data again. The faults never damage the data of streams.
+// If seed is not nil, the sequence of random numbers starts again from seed. The error names the
+// option that is out of range.
 func (p *Pool) Impair(o fault.Options, seed *uint64) error { return p.net.impair(o, seed) }
 
 // Cut cuts this chip's gossip off from other chips. If alone is true, no gossip passes in either
 // direction. Otherwise the pool sends no gossip to the chips in apart, and drops packets from them.
-// Such a chip can still open a stream to this chip. The caller must therefore cut each chip in
+// A chip in apart can still open a stream to this chip. The caller must therefore cut each chip in
 // apart off from this chip too. Each call replaces the previous cut.
 func (p *Pool) Cut(alone bool, apart map[wire.FabricNodeID]bool) { p.net.cut(alone, apart) }
 

@@ -61,8 +61,8 @@ func (f *fire) startAll(n int) []*Pool {
 	return out
 }
 
-// steady is the number of rounds of gossip for which views must stay equal. This time is longer
-// than the time until a pool believes a silent chip dead.
+// steady is the number of rounds of gossip for which views must stay equal. These rounds last
+// longer than a pool waits before it believes a silent chip dead.
 const steady = 50
 
 // see waits until all the pools have seen n chips for steady rounds without a break. With the pace

@@ -210,7 +210,8 @@ func (p *Pool) UpdateMeta(m membership.Meta) {
 
 // Close leaves the pool and closes the sockets. If leave is not 0, Close first tells the other
 // members that this chip leaves, and waits at most the time leave. If leave is 0, the other members
-// notice the silence of this chip only later. The caller may call Close more than once.
+// learn only from this chip's silence that this chip has left. The caller may call Close more than
+// once.
 func (p *Pool) Close(leave time.Duration) error {
 	p.cancel()
 	p.net.hurry()
@@ -247,7 +248,7 @@ func (p *Pool) spread(ctx context.Context) {
 	}
 }
 
-// heard calls f, which changes the view, and stores the events that f returns.
+// heard calls f to change the view. heard stores the events that f returns.
 func (p *Pool) heard(f func(v *membership.View) []membership.Event) {
 	p.mu.Lock()
 	es := f(p.view)

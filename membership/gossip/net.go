@@ -260,8 +260,9 @@ func (w *network) know(n wire.FabricNodeID, addr string) {
 }
 
 // cutOff reports whether this chip is cut off from a member. cutOff finds the member's chip by the
-// member's name, or by its address if the name is empty. A member whose chip is unknown is not cut
-// off, unless this chip is cut off alone.
+// member's name. If the name contains no chip, cutOff finds the chip by the member's address. If
+// the member's chip is unknown, cutOff reports false. If this chip is cut off alone, cutOff reports
+// true for all members.
 func (w *network) cutOff(name, addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -44,9 +44,9 @@ type piece struct {
 	data   []byte
 }
 
-// Datagram decodes a UDP payload into layers, in order. The caller chooses from: a text that names
-// the interface where the datagram was captured, the addresses and the ports. Datagram assembles a
-// packet only from pieces with equal from.
+// Datagram decodes a UDP payload into layers, in order. The parameter from is a text that names the
+// interface where the datagram was captured, the addresses and the ports. Datagram assembles a
+// packet only from pieces with equal values of from.
 func (d *Decoder) Datagram(from string, payload []byte) []gopacket.Layer {
 	return d.datagram(&from, payload)
 }

@@ -7,7 +7,7 @@
 //
 // # What a datagram holds
 //
-// A UDP payload belongs to ttfabric if [IsTTLink] reports true; the UDP ports do not matter. The
+// A UDP payload belongs to ttfabric if [IsTTLink] reports true. The UDP ports do not matter. The
 // payload holds one frame, or several frames back to back if segmentation offload (GSO or GRO) has
 // joined datagrams. [wire.FrameLen] gives the length of each frame. Each frame is a layer [TTLink].
 // If a data frame holds or completes a fabric packet, a layer [Fabric] for the packet follows the
@@ -15,17 +15,17 @@
 //
 // A datagram may end with bytes that are not a whole frame, for example if the capture's snap
 // length cut a frame off. These bytes are one [TTLink] layer with ttlink.fault "short" or "magic".
-// If these are at least 24 bytes with the magic, the layer has the fields from ttlink.version to
-// ttlink.ack, and the fault. Otherwise the layer has only the fault. The layer of a whole frame
-// that [wire.DecodeFrame] refuses has the fields from ttlink.version to ttlink.crc.good, and the
-// fault.
+// If at least 24 bytes are left and begin with the magic, the layer has the fields from
+// ttlink.version to ttlink.ack, and the fault. Otherwise the layer has only the fault. The layer of
+// a whole frame that [wire.DecodeFrame] refuses has the fields from ttlink.version to
+// ttlink.crc.good, and the fault.
 //
 // # Fabric packets and their pieces
 //
 // A link cuts a packet into pieces, and sends the pieces in data frames with consecutive
 // ttlink.seq. The first frame has ttlink.offset 0, and the last frame has the flag END. A frame
-// with ttlink.offset 0 and END holds a whole packet. Each copy of this frame has a layer with the
-// packet's fields.
+// with ttlink.offset 0 and END holds a whole packet. A layer with the packet's fields follows the
+// layer of each copy of this frame.
 //
 // For a packet of several pieces, the layer with the packet's fields follows the frame that
 // completes the packet. The pieces may come in any order, and copies of a piece have no effect.
@@ -45,21 +45,21 @@
 // and UDP headers that it has, or would have, on the wire. The UDP addresses are the addresses of
 // the two ports. The MAC addresses name mesh, chip and channel ([MAC]). If the transport encrypts
 // frames (with a pre-shared key or QUIC), the capture has the frames before encryption. The
-// interface's description then says this.
+// description of the interface then says that the frames are shown before encryption.
 //
-// A capture records an outgoing datagram when the chip gives the datagram to the port. This is
-// before an emulated impairment changes or loses the datagram, and before the socket accepts or
-// refuses it. A capture records an incoming datagram as it arrived, even if it is damaged. Each
-// packet in the file has its direction as a flag, and an identifier that is equal at both ends of
-// the cable. Each packet also has the number of packets that the capture left out before this
-// packet.
+// A capture records an outgoing datagram when the chip gives the datagram to the port. At this
+// time, no emulated impairment has changed or lost the datagram, and the socket has not yet
+// accepted or refused the datagram. A capture records an incoming datagram as it arrived, even if
+// it is damaged. Each packet in the file has its direction as a flag, and an identifier that is
+// equal at both ends of the cable. Each packet also has the number of packets that the capture left
+// out before this packet.
 //
 // A packet's comments name the faults that were injected into the packet ("injected fault: lost",
-// "corrupted, delayed by 10ms"). Other comments come first, about events at the port since the
-// previous packet. Such events are drops by the router, changes of the link's state, and new
-// settings of faults. Comments about events after the last packet are in the interface's
-// statistics. The file has the keys of QUIC ports as decryption secrets (TLS key log). These keys
-// also decrypt captures of the same connections by other programs.
+// "corrupted, delayed by 10ms"). Comments about events at the port since the previous packet come
+// first. These events are drops by the router, changes of the link's state, and new settings of
+// faults. Comments about events after the last packet are in the interface's statistics. The file
+// has the keys of QUIC ports as decryption secrets (TLS key log). These keys also decrypt captures
+// of the same connections by other programs.
 //
 // # Names
 //

@@ -168,7 +168,7 @@ func (p *filterParser) one() (func(*Sight) bool, error) {
 			p.at++
 			return f, nil
 		}
-		return nil, p.bad("such as data, vc 0, dst M0D3, seq 100-200; 'ttfabric capture --help' lists all")
+		return nil, p.bad("a filter such as data, vc 0, dst M0D3, seq 100-200; 'ttfabric capture --help' lists all")
 	}
 }
 

@@ -16,7 +16,7 @@ const (
 // delivers its own packets in the order of time. Now and then a source also reports a time up to
 // which it has delivered all packets. The merger holds a packet back until all sources have
 // delivered up to the packet's time, or until a limit is reached. The times of packets come from
-// the sources' clocks. The parameter now of the methods is the time of the caller's clock.
+// the sources' clocks. The methods' parameter now is the time of the caller's clock.
 type Merger struct {
 	sources []mergeSource
 	queue   mergeQueue
@@ -47,12 +47,13 @@ const packetCost = 256
 // sources are closed at first. The merger waits only for open sources.
 func NewMerger(sources int) *Merger { return &Merger{sources: make([]mergeSource, sources)} }
 
-// Open opens a source: from now on, the merger waits for it.
+// Open opens a source. The merger waits for the source from now on.
 func (m *Merger) Open(now time.Time, source int) {
 	m.sources[source] = mergeSource{open: true, heard: now}
 }
 
-// Close closes a source: the merger no longer waits for it. A closed source delivers no packets.
+// Close closes a source. The merger no longer waits for the source. A closed source delivers no
+// packets.
 func (m *Merger) Close(source int) { m.sources[source].open = false }
 
 // Past tells the merger that a source has delivered all its packets up to time t.

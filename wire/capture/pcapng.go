@@ -319,7 +319,7 @@ func (p *Writer) comments(cs []string) {
 	}
 }
 
-// cut shortens s to at most [MaxComment] bytes. It cuts between two characters of UTF-8.
+// cut shortens s to at most [MaxComment] bytes. The cut is between two characters of UTF-8.
 func cut(s string) string {
 	if len(s) <= MaxComment {
 		return s

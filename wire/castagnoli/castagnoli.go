@@ -22,8 +22,8 @@ func Checksum(b []byte) uint32 {
 }
 
 // Sizes for fold, in bytes except for blocks. The main loop of fold works on "blocks" blocks side
-// by side. It then folds these blocks into one block, and the first three quarters of the block
-// into the last quarter.
+// by side. After the main loop, fold folds these blocks into one block, and the first three
+// quarters of this block into the last quarter.
 const (
 	block   = 64
 	blocks  = 4

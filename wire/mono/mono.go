@@ -1,10 +1,10 @@
 // Package mono has the type [Time] of instants. The parts of ttfabric that read no clock take the
 // present instant as an argument.
 //
-// An instant is a number of nanoseconds since an origin that the caller chooses: the start of the
-// process in a live node, zero in a simulation. The package reads no clock. In a live node, the
-// chip's main loop reads the clock each time it wakes up, and passes the instant to the parts that
-// it calls.
+// An instant is a number of nanoseconds since an origin that the caller chooses. In a live node,
+// the origin is the start of the process. In a simulation, the origin is the start of the
+// simulation. The package reads no clock. In a live node, the chip's main loop reads the clock each
+// time it wakes up, and passes the instant to the parts that it calls.
 package mono
 
 import "time"
@@ -16,7 +16,7 @@ type Time int64
 // Never is an instant later than all others. A deadline of Never means that nothing is due.
 const Never Time = 1<<63 - 1
 
-// Add returns t+d. Adding to [Never] yields [Never].
+// Add returns t+d, or [Never] if t is [Never].
 func (t Time) Add(d time.Duration) Time {
 	if t == Never {
 		return Never

@@ -70,7 +70,7 @@ func Run(t *testing.T, rewrite bool, start func(t *testing.T, x *Trace) Machine)
 					t.Fatal(err)
 				}
 			default:
-				t.Errorf("the outcome has changed; to accept the new outcome, run the test with -rewrite:\n%s", firstDifference(want, got))
+				t.Errorf("the outcome has changed; run the test with -rewrite, and check the new outcome:\n%s", firstDifference(want, got))
 			}
 		})
 	}

@@ -18,8 +18,8 @@ import (
 // InterfacePrefix is the prefix of the names of all interfaces that the plugin offers.
 const InterfacePrefix = "ttfabric-"
 
-// maxInterfaceChips is the number of chips up to which the plugin offers an interface for each chip
-// of a fabric.
+// maxInterfaceChips is the largest number of chips in a fabric for which the plugin offers an
+// interface for each chip.
 const maxInterfaceChips = 64
 
 // Request is one call of the plugin by Wireshark, tshark or dumpcap, with its arguments.
@@ -42,8 +42,8 @@ type Request struct {
 }
 
 // ParseRequest parses the arguments of a call. ParseRequest ignores unknown arguments, because
-// later versions of Wireshark may add arguments. The error names an option whose value must be a
-// number and is not a number.
+// later versions of Wireshark may add arguments. If the value of an option must be a number and is
+// not a number, the error names the option.
 func ParseRequest(args []string) (x Request, err error) {
 	for len(args) > 0 {
 		name, v, whole := strings.Cut(args[0], "=")
@@ -97,8 +97,8 @@ func ParseRequest(args []string) (x Request, err error) {
 	return x, err
 }
 
-// WholeFilter returns the filter of a capture. The filter requires both the option --filter and the
-// filter from Wireshark's field for capture filters.
+// WholeFilter returns the filter of a capture. A frame passes this filter if the frame passes the
+// option --filter and the filter from Wireshark's field for capture filters.
 func (x *Request) WholeFilter() string {
 	switch {
 	case x.Check == nil || *x.Check == "":
@@ -115,9 +115,9 @@ type Fabric struct {
 	Topology *topo.Topology
 }
 
-// Find returns the index in all of the fabric that an interface stands for. If the interface stands
-// for one chip, Find also returns the chip's name. If the fabric or the chip does not exist, ok is
-// false.
+// Find returns the index, in the list all, of the fabric that an interface stands for. If the
+// interface stands for one chip, Find also returns the chip's name. If the fabric or the chip does
+// not exist, ok is false.
 func Find(all []Fabric, iface string) (fabric int, chip string, ok bool) {
 	rest, ours := strings.CutPrefix(iface, InterfacePrefix)
 	if !ours {

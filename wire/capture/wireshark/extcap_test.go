@@ -31,8 +31,8 @@ func TestParseRequest(t *testing.T) {
 	}
 }
 
-// TestWholeFilter checks that a filter requires both the option --filter and Wireshark's field for
-// capture filters.
+// TestWholeFilter checks that WholeFilter joins the option --filter and the filter from Wireshark's
+// field by "and".
 func TestWholeFilter(t *testing.T) {
 	empty, own := "", "nack or data"
 	for _, c := range []struct {

@@ -44,8 +44,8 @@ func TShark(ctx context.Context) (said string, loads bool) {
 var errNoVersion = errors.New("the output has no version")
 
 // Version runs tshark or wireshark, given by name or path, with --version. The result version is
-// such as "4.0.17", and about is the whole output. If the program does not exist, the error is
-// [exec.ErrNotFound].
+// the program's version, such as "4.0.17". The result about is the whole output. If the program
+// does not exist, the error is [exec.ErrNotFound].
 func Version(ctx context.Context, program string) (version, about string, err error) {
 	out, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {
