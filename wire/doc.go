@@ -152,7 +152,7 @@
 //	16  4  flow seq      | of requests and probes; 0 for other types
 //	20  4  flow base    /
 //	24  8  id of the request, unique at the source; a reply has its request's id; 0 for completions and drop reports
-//	32  4  table epoch of the tables that gave the route; a router drops a packet routed by other
+//	32  4  table epoch of the tables that gave the route; a router drops a packet routed by older
 //	       tables if the routes of those tables and of its own tables together could close a cycle
 //	36  1  bit 0 UP: the packet still has to cross towards the root of the tree of meshes;
 //	       bit 1 TRACE: each chip that the packet comes to may record the packet;
@@ -226,9 +226,9 @@
 // Two chips opposite each other on a ring with an even number of chips have two equally long
 // routes, one in each direction. Without OTHER, a packet takes the route that the tables prefer.
 // With OTHER, a packet takes the opposite route, in both dimensions. An entry node that writes a
-// new route also obeys OTHER. OTHER changes nothing for any other pair of chips, nor for control
-// messages. OTHER also changes nothing if a fault has broken the other route. A reply or completion
-// has OTHER if its request has OTHER.
+// new route also obeys OTHER. OTHER has an effect only for such pairs of chips, and has no effect
+// on control messages. If a fault has broken the opposite route, OTHER has no effect. A reply or
+// completion has OTHER if its request has OTHER.
 //
 // The send type decides the fields of the command union. The union's other bytes are 0, and readers
 // ignore them:
@@ -247,9 +247,9 @@
 // payload's length. A scatter write is also malformed if the number of chunks is not 2 to 4, if the
 // kind of a chunk is not 1, or if the chunks are longer than size. The destination drops and counts
 // a malformed packet, and sends no answer. The flow therefore treats the packet as lost. The
-// destination answers a well-formed request that it cannot perform with an exception. The outcome
-// is 3 (bad command) for send type 255, for a read of more than 4096 bytes, and for a payload in a
-// command that takes none.
+// destination answers a well-formed request that it cannot perform with an exception. Three errors
+// have outcome 3 (bad command): a request of send type 255, a read of more than 4096 bytes, and a
+// payload in a command that takes no payload.
 //
 // A writer sets the address, size and kind of unused chunks to 0, and readers ignore these fields.
 // The last chunk gets the part of the payload that the other chunks leave. A writer sets flush to 0
@@ -273,7 +273,7 @@
 // direction. Skip is the number of chips, from the nearest on, that only pass the packet on. At the
 // source, hops are the ranges of tt-metal's mesh API. A line of tt-metal's linear API has start +
 // range - 1 hops and a skip of start - 1. On an axis of n chips, the hops of the two directions add
-// up to at most n - 1. Hops do not lead past the end of an axis that does not wrap.
+// up to at most n - 1. If the axis does not wrap, hops lead at most to the last chip of the axis.
 //
 // If the skip in the packet's direction of travel is not 0, the chip only passes the packet on. The
 // chip sends one copy in that direction, or drops the packet if the direction has 0 hops. If the

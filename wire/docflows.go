@@ -64,15 +64,15 @@
 // was sent with KNOWN has outcome 5, the destination will never perform the request. A later
 // incarnation of the destination would refuse the request too. A request that was sent without
 // KNOWN may still come to a later incarnation. This incarnation would begin the flow with the
-// request, and perform the request. The source therefore settles a request that was sent without
-// KNOWN and has outcome 5 as unknown.
+// request, and perform the request. If a request that was sent without KNOWN has outcome 5, the
+// source therefore settles the request as unknown.
 //
-// An epoch ends when the source settles a request that was sent without KNOWN as unknown, and when
-// the source receives an exception with outcome 6 or 9. In an ended epoch, the source sends no new
-// requests, and settles all requests with outcome 5 as unknown. When the flow has no open request,
-// the source begins a new epoch at flow seq 0. If a flow had no open request for 100 ms, its next
-// request also begins a new epoch. A destination that restarted in this pause then refuses no
-// request of the flow.
+// An epoch ends when the source settles as unknown a request that was sent without KNOWN. An epoch
+// also ends when the source receives an exception with outcome 6 or 9. In an ended epoch, the
+// source sends no new requests, and settles all requests with outcome 5 as unknown. When the flow
+// has no open request, the source begins a new epoch at flow seq 0. If a flow had no open request
+// for 100 ms, its next request also begins a new epoch. A destination that restarted in this pause
+// then refuses no request of the flow.
 //
 // # Flows of groups
 //

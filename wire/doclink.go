@@ -55,12 +55,12 @@
 //     answering end takes if that is shorter. If several questions wait, the end answers the
 //     longest question.
 //
-// An end that comes up on a hello without WANT, and is not confirmed by this hello, sends one hello
-// at once. The frame size is the smaller of the two ends' frame payloads, or less if the path
-// carries only shorter frames (see "Link: frame size"). Suppose that an end is about to come up,
-// and holds unacknowledged frames that are longer than the frame size. These frames would never
-// reach the peer, and the end cannot cut them again. The end therefore takes a new incarnation, and
-// continues to train.
+// Suppose that an end comes up on a hello without WANT, and that this hello does not confirm the
+// end. The end then sends one hello at once. The frame size is the smaller of the two ends' frame
+// payloads, or less if the path carries only shorter frames (see "Link: frame size"). Suppose that
+// an end is about to come up, and holds unacknowledged frames that are longer than the frame size.
+// These frames would never reach the peer, and the end cannot cut them again. The end therefore
+// takes a new incarnation, and continues to train.
 //
 // # Link: frame size
 //
@@ -89,8 +89,8 @@
 //
 // Suppose that two links A and B lead to the same chip in the same direction. If A is down and B is
 // up by its own cable, then A's frames may use B's cable (Spec §7.4.1.1). A's datagrams then travel
-// between the UDP ports of B. Their envelope has the destination channel of A. A's frames also keep
-// the session, the sequence numbers, the slots and the grants of A.
+// between the UDP ports of B. The envelope of A's frames has the destination channel of A. A's
+// frames also keep the session, the sequence numbers, the slots and the grants of A.
 //
 // An end with fallback paths sends hellos by each cable that its frames may use. The hello's "via"
 // names the cable: 0 is the link's own cable, and k+1 is the cable of the sender's channel k. The

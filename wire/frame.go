@@ -90,8 +90,8 @@ func SlotAddress(slot uint32, offset int) uint32 { return slot*SlotStride + uint
 // PadTo rounds n up to a multiple of [PadUnit].
 func PadTo(n int) int { return (n + PadUnit - 1) / PadUnit * PadUnit }
 
-// FrameFault is an error that says why some bytes are not a valid frame. Its values are small, so
-// that arrays of counters can have one counter for each fault.
+// FrameFault is an error that says why some bytes are not a valid frame. FrameFault values are
+// small numbers, so that an array can have one counter for each fault.
 type FrameFault uint8
 
 // The reasons to drop a datagram that holds no valid frame.

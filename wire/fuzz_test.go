@@ -14,8 +14,8 @@ func reseal(b []byte) []byte {
 	return b
 }
 
-// checkView compares the fields that a PacketView of b returns with the decoded packet p. It also
-// advances the view to the end of the packet's route.
+// checkView compares the fields that a PacketView of b returns with the decoded packet p. checkView
+// also advances the view to the end of the packet's route.
 func checkView(t *testing.T, b []byte, p *Packet) {
 	t.Helper()
 	v, err := ViewPacket(bytes.Clone(b))

@@ -150,9 +150,9 @@ func (h *Hello) Append(b []byte) []byte {
 
 // NewSessionID returns the id of the session between two ports a and b, whose chips have the
 // incarnations ai and bi. The id is the CRC-32C of 26 bytes. The first 13 bytes are the lower port
-// and its incarnation, the others the higher port and its incarnation. Mesh and chip have 16 bits,
-// the channel 8 bits, and the incarnation 64 bits, all little-endian. If the CRC-32C is 0, the id
-// is 1, because 0 means no session. Both ends compute the same id.
+// and its incarnation, the next 13 bytes the higher port and its incarnation. Mesh and chip have 16
+// bits, the channel 8 bits, and the incarnation 64 bits, all little-endian. If the CRC-32C is 0,
+// the id is 1, because 0 means no session. The two ends of a link compute the same id.
 func NewSessionID(a PortID, ai Incarnation, b PortID, bi Incarnation) SessionID {
 	if b.Less(a) {
 		a, ai, b, bi = b, bi, a, ai

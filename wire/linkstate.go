@@ -13,7 +13,7 @@ type LinkState struct {
 	Out     uint16 // ports out of service: bit k stands for channel k
 }
 
-// Newer reports whether s replaces t. Both are link states of the same chip.
+// Newer reports whether s replaces t, another link state of the same chip.
 func (s *LinkState) Newer(t *LinkState) bool {
 	d := int32(s.Version - t.Version)
 	return d > 0 || d == 0 && s.Out > t.Out

@@ -163,7 +163,8 @@ const (
 // Severity is the severity of a mailbox entry.
 type Severity uint8
 
-// The severities. They stand for the status updates, event notifications and errors of Spec §7.1.
+// The severities. The specification calls them status updates, event notifications and errors (Spec
+// §7.1).
 const (
 	SeverityInfo Severity = iota + 1
 	SeverityWarning

@@ -47,8 +47,8 @@ func (v *vector) port(key string) PortID {
 	return PortID{FabricNodeID{MeshID(n[0]), ChipID(n[1])}, Channel(n[2])}
 }
 
-// mailboxBytes checks that raw decodes to want, and that want encodes to raw. It also checks that
-// decode refuses raw if raw is cut off or if one bit is flipped.
+// mailboxBytes checks that raw decodes to want, and that want encodes to raw. mailboxBytes also
+// checks that decode refuses raw if raw is cut off or if one bit is flipped.
 func mailboxBytes[T comparable](t *testing.T, raw []byte, want T, decode func([]byte) (T, error), put func([]byte)) {
 	t.Helper()
 	got, err := decode(raw)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// reach sends a multicast over an endless grid of chips. It returns how often each chip performs
+// reach sends a multicast over an endless grid of chips. reach returns how often each chip performs
 // the multicast, by column and row.
 func reach(t Trunk, r Ranges) map[[2]int]int {
 	seen := map[[2]int]int{}

@@ -113,7 +113,7 @@ func (v *vector) grants(key string) (g [NumVCs]uint32) {
 	return g
 }
 
-// check checks that the vector's bytes decode to want, and that want encodes to these bytes. It
+// check checks that the vector's bytes decode to want, and that want encodes to these bytes. check
 // also checks that decode refuses the bytes if they are cut off or one byte longer.
 func check[T any](v *vector, want T, decode func([]byte) (T, error), encode func(*T, []byte) []byte) {
 	v.t.Helper()
@@ -200,8 +200,8 @@ func TestVectorsHellos(t *testing.T) {
 	})
 }
 
-// refused flips single bits of b, and checks that decode refuses each result. It flips the bits
-// that are set in mask, which is placed at offset.
+// refused flips single bits of b, and checks that decode refuses each result. The bits of mask that
+// are set say which bits to flip in the bytes from offset on.
 func refused[T any](t *testing.T, b []byte, decode func([]byte) (T, error), mask []byte, offset int) {
 	t.Helper()
 	for i, m := range mask {

@@ -57,8 +57,8 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 
 // NotifyAlive decides whether memberlist accepts a claim that a process is alive. If NotifyAlive
 // returns an error, memberlist ignores the claim and does not forward it. NotifyAlive refuses a
-// claim if the member's name is not the name in the metadata. It also refuses claims of former
-// processes of a chip, and claims of older processes that claim to be this chip.
+// claim if the member's name is not the name in the metadata. NotifyAlive also refuses claims of
+// former processes of a chip, and claims of older processes that claim to be this chip.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	m, err := membership.DecodeMeta(n.Meta)
 	if err != nil {

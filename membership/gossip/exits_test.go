@@ -51,8 +51,8 @@ func (m *meshes) see(what string, p *Pools, want ...string) {
 	})
 }
 
-// TestExitNodesUnderFire kills exit nodes and starts them again. It also cuts the two meshes off
-// from each other for a long time. The exit nodes must find each other again.
+// TestExitNodesUnderFire kills exit nodes and starts them again. The test also cuts the two meshes
+// off from each other for a long time. The exit nodes must find each other again.
 func TestExitNodesUnderFire(t *testing.T) {
 	t.Parallel()
 	m := newMeshes(t)

@@ -227,8 +227,8 @@ func TestFormerLifeIsRefused(t *testing.T) {
 }
 
 // TestUnheardFormerLifeIsNotBelieved checks a chip that has never heard of a former process. This
-// chip takes the former process for a second process that claims the same chip. It may therefore
-// store the claim, but must believe the later process.
+// chip takes the former process for a second process that claims the same chip. The chip may
+// therefore store the former process's claim, but must believe the later process.
 func TestUnheardFormerLifeIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	f := &fire{swarm: swarm{t: t}}
@@ -273,8 +273,8 @@ func believed(n wire.FabricNodeID, life wire.Incarnation, pools ...*Pool) bool {
 }
 
 // formerIsRefused sends the metadata of the former process old to all pools in rest, as from a
-// member that believes old alive. It first uses the name of old, and then another name. All pools
-// must refuse both claims.
+// member that believes old alive. The first claim has the name of old, the second claim has another
+// name. All pools must refuse the two claims.
 func formerIsRefused(t *testing.T, old *Pool, rest []*Pool) {
 	for _, p := range rest {
 		p.Events()

@@ -43,10 +43,10 @@ func (p *Pool) Move(to netip.Addr) {
 
 // relocate writes the new address into the library's entry of this chip, because the library has no
 // function that changes an address. NotifyAlive calls relocate while the library holds the lock of
-// its entries. relocate does nothing if n is not this process's own announcement. It recognizes an
-// own announcement because the announcement and the entry share the bytes of the address. After
-// relocate, the library compares the two addresses, and ignores the announcement because they
-// differ. The library's next announcement has the new address. The caller holds p.mu.
+// its entries. relocate does nothing if n is not this process's own announcement. relocate
+// recognizes an own announcement because the announcement and the entry share the bytes of the
+// address. After relocate, the library compares the two addresses, and ignores the announcement
+// because they differ. The library's next announcement has the new address. The caller holds p.mu.
 func (p *Pool) relocate(n *memberlist.Node) {
 	if p.moved == nil || p.self == nil || n.Name != p.self.Name || len(n.Addr) == 0 || len(p.self.Addr) == 0 || &n.Addr[0] != &p.self.Addr[0] {
 		return

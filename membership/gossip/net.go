@@ -74,8 +74,8 @@ func listen(bind netip.AddrPort, patience time.Duration, l *log.Logger) (*networ
 	return w, inner.GetAutoBindPort(), nil
 }
 
-// receive passes received packets and streams to memberlist. It drops packets from chips that are
-// cut off, and drops streams if this chip is cut off alone.
+// receive passes received packets and streams to memberlist. receive drops packets from chips that
+// are cut off, and drops streams if this chip is cut off alone.
 func (w *network) receive() {
 	for {
 		select {

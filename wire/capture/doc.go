@@ -40,12 +40,12 @@
 // # Files
 //
 // A capture is one section of pcapng (draft-ietf-opsawg-pcapng). Each port is an interface with a
-// name such as M0D3/eth8. The packets of an interface are Ethernet frames. Their times are in
-// nanoseconds, from the clock of the machine that runs the chip. Each datagram has the Ethernet, IP
-// and UDP headers that it has, or would have, on the wire. The UDP addresses are the addresses of
-// the two ports. The MAC addresses name mesh, chip and channel ([MAC]). If the transport encrypts
-// frames (with a pre-shared key or QUIC), the capture has the frames before encryption. The
-// description of the interface then says that the frames are shown before encryption.
+// name such as M0D3/eth8. The packets of an interface are Ethernet frames. The packets' times are
+// in nanoseconds, from the clock of the machine that runs the chip. Each datagram has the Ethernet,
+// IP and UDP headers that it has, or would have, on the wire. The UDP addresses are the addresses
+// of the two ports. The MAC addresses name mesh, chip and channel ([MAC]). If the transport
+// encrypts frames (with a pre-shared key or QUIC), the capture has the frames before encryption.
+// The description of the interface then says that the frames are shown before encryption.
 //
 // A capture records an outgoing datagram when the chip gives the datagram to the port. At this
 // time, no emulated impairment has changed or lost the datagram, and the socket has not yet
@@ -56,10 +56,10 @@
 //
 // A packet's comments name the faults that were injected into the packet ("injected fault: lost",
 // "corrupted, delayed by 10ms"). Comments about events at the port since the previous packet come
-// first. These events are drops by the router, changes of the link's state, and new settings of
-// faults. Comments about events after the last packet are in the interface's statistics. The file
-// has the keys of QUIC ports as decryption secrets (TLS key log). These keys also decrypt captures
-// of the same connections by other programs.
+// first. Events at the port are drops by the router, changes of the link's state, and new settings
+// of faults. Comments about events after the last packet are in the interface's statistics. The
+// file has the keys of QUIC ports as decryption secrets (TLS key log). With these keys, a reader
+// can also decrypt captures of the same connections by other programs.
 //
 // # Names
 //

@@ -26,8 +26,8 @@ func sights(bs ...[]byte) (out []capture.Sight) {
 	return out
 }
 
-// TestFilter applies each filter to seven datagrams. These are a packet in one frame, the three
-// pieces of another packet, a copy of one piece, an update and junk.
+// TestFilter applies each filter to seven datagrams: a packet in one frame, the three pieces of
+// another packet, a copy of one piece, an update and junk.
 func TestFilter(t *testing.T) {
 	p := aPacket(100)
 	q := aPacket(3000)

@@ -70,7 +70,7 @@ func TestMergeOrders(t *testing.T) {
 }
 
 // TestMergeLimits checks how long a merger holds packets back if one source is silent, far behind,
-// or closed. It also checks that the merger counts late packets.
+// or closed. The test also checks that the merger counts late packets.
 func TestMergeLimits(t *testing.T) {
 	first := time.Unix(1000, 0)
 	for name, x := range map[string]struct {

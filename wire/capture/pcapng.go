@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Codes of the blocks and options of pcapng that this package writes. They come from
+// Codes of the blocks and options of pcapng that this package writes. The codes come from
 // draft-ietf-opsawg-pcapng, "PCAP Next Generation (pcapng) Capture File Format", sections 3.5 and
 // 4.1 to 4.7.
 const (

@@ -109,7 +109,7 @@ func read(r io.Reader) (c captured, err error) {
 }
 
 // FuzzRoundTrip writes a random section, and reads it with capture.Reader and with gopacket's
-// reader. Both readers must return the written content.
+// reader. The two readers must return the written content.
 func FuzzRoundTrip(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed)

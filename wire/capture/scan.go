@@ -87,8 +87,8 @@ func (p *Reader) Next() (b Block, err error) {
 	}
 }
 
-// block reads the next block. It returns the block's kind, and the bytes between the two length
-// fields.
+// block reads the next block. block returns the block's kind, and the bytes between the block's two
+// length fields.
 func (p *Reader) block() (kind uint32, body []byte, err error) {
 	var head [8]byte
 	if _, err := io.ReadFull(p.r, head[:]); err != nil {
