@@ -40,7 +40,7 @@ import (
 //	   64  4  session id; 0: no session yet
 //	   68  4  number of times that the link has trained again
 //	   72  8  time when the link entered its state, nanoseconds since the chip's start
-//	   80  8  total time that the link was down after it was first up, nanoseconds
+//	   80  8  total length of the past periods from a down to the next up, nanoseconds
 //	   88  8  round trip, nanoseconds; 0: not measured yet
 //	   96  8  packets sent      104 8 payload bytes sent      112 8 frames sent      120 8 frames sent again
 //	  128  8  packets received  136 8 payload bytes received  144 8 frames received  152 8 frames refused

@@ -37,7 +37,7 @@ const (
 	updateTimeout   = 100 * time.Millisecond // longest time that an announcement of new metadata blocks
 	minUpdatePeriod = 200 * time.Millisecond // shortest time between two announcements of metadata
 	unreadablePause = time.Minute            // shortest time between two reports of unreadable gossip
-	reclaimTime     = time.Second            // how long after its death a member may come back with another address; this is safe because the name is unique for each process
+	reclaimTime     = time.Second            // shortest time between a member's death and its return with another address; the time can be short, because each process has its own name
 )
 
 // pace holds the times and intervals of a pool.

@@ -33,7 +33,7 @@ const (
 type network struct {
 	memberlist.NodeAwareTransport
 	start    time.Time
-	patience time.Duration // longest time that a write to a stream may take
+	patience time.Duration // longest time for which the faults may delay a write to a stream
 	packets  chan *memberlist.Packet
 	streams  chan net.Conn
 	ending   chan struct{} // closed when the pool begins to close, which ends all waiting

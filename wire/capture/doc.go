@@ -57,9 +57,10 @@
 // A packet's comments name the faults that were injected into the packet ("injected fault: lost",
 // "corrupted, delayed by 10ms"). Comments about events at the port since the previous packet come
 // first. Events at the port are drops by the router, changes of the link's state, and new settings
-// of faults. Comments about events after the last packet are in the interface's statistics. The
-// file has the keys of QUIC ports as decryption secrets (TLS key log). With these keys, a reader
-// can also decrypt captures of the same connections by other programs.
+// of faults. Comments about events after the last packet are in the interface's statistics. If the
+// user asks for the keys of QUIC ports, the file has these keys as decryption secrets (TLS key
+// log). With these keys, a reader can also decrypt captures of the same connections by other
+// programs.
 //
 // # Names
 //

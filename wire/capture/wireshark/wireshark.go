@@ -32,7 +32,7 @@ type File struct {
 	Mode fs.FileMode
 
 	// If Theirs is set, Wireshark itself rewrites the file when the user changes preferences.
-	// Install does not overwrite a file that Wireshark has rewritten.
+	// Without force, Install does not overwrite a file that Wireshark has rewritten.
 	Theirs bool
 }
 
