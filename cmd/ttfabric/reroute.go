@@ -103,8 +103,8 @@ func lineOf(t *topo.Topology, mesh int, kind, number string) ([]topo.Link, error
 	return out, nil
 }
 
-// setService takes cables out of service if out is true, and puts cables back in
-// service if out is false.
+// setService takes cables out of service. If out is false, setService puts the cables
+// back in service.
 func setService(c *cobra.Command, chips *fabric.Chips, links []topo.Link, out bool) error {
 	absent, err := chips.SetService(c.Context(), links, out)
 	tellAbsent(c, absent)
@@ -113,7 +113,7 @@ func setService(c *cobra.Command, chips *fabric.Chips, links []topo.Link, out bo
 	}
 	done := "out of service"
 	if !out {
-		done = "given back"
+		done = "put back in service"
 	}
 	return toldLinks(c, done, links)
 }
