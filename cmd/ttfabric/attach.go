@@ -97,7 +97,7 @@ func runAttach(c *cobra.Command, f attachFlags) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "Attached to %s as %q; 'ttfabric down --name %s' forgets the fabric.\n", fab.Topology, fab.Name(), fab.Name())
+	fmt.Fprintf(c.ErrOrStderr(), "Attached to %s as %q; 'ttfabric down --name %s' removes only the run folder on this machine.\n", fab.Topology, fab.Name(), fab.Name())
 	if !f.stay {
 		return nil
 	}

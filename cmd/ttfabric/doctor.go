@@ -79,7 +79,7 @@ func showFindings(c *cobra.Command, f string, found []doctor.Finding) error {
 		return fmt.Errorf("%s failed", topo.Count(n, "check"))
 	}
 	if n := count[doctor.Warning]; n > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "%s; the fabric can run all the same\n", topo.Count(n, "warning"))
+		fmt.Fprintf(c.ErrOrStderr(), "%s; the fabric can run in spite of warnings\n", topo.Count(n, "warning"))
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func newMemRead() *cobra.Command {
 				return err
 			}
 			if as == "json" && file == "-" {
-				return spec.Usagef("--file -: stdout has room for the bytes only; leave out --output")
+				return spec.Usagef("--file -: the bytes go to stdout, and JSON cannot go there too; leave out --output")
 			}
 			t, err := parseTarget(c, args[0], args[1])
 			if err != nil {

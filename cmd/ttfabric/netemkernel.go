@@ -59,8 +59,8 @@ func (k *kernelFlags) add(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"user", "kernel"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// asked reports whether the command line sets one of the flags of kernelFlags. If the
-// flags do not ask for the kernel, the method check then returns an error.
+// asked reports whether the command line sets one of the flags of kernelFlags. If a flag
+// is set without --backend kernel, the method check returns an error.
 func (k *kernelFlags) asked(*cobra.Command) bool {
 	return k.backend != "user" || k.netns != "" || k.api != "" || k.topology != "" || k.token != ""
 }
@@ -104,8 +104,8 @@ func (k *kernelFlags) check() error {
 	return nil
 }
 
-// chips opens the chips of the run folder, or the chip that --api names. The method
-// also returns the network namespace of each chip.
+// chips opens the chips of the run folder, or the chip that --api names. The second
+// result holds the network namespace of each chip.
 func (k *kernelFlags) chips(c *cobra.Command) (*fabric.Chips, map[wire.FabricNodeID]string, error) {
 	where := map[wire.FabricNodeID]string{}
 	if k.api == "" {

@@ -222,8 +222,8 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }
 
-// ago returns the text "… ago" for the time s in seconds. If s is nil, ago returns
-// "never".
+// ago returns a text such as "5s ago" for the time s in seconds. If s is nil, ago
+// returns "never".
 func ago(s *float64) string {
 	if s == nil {
 		return "never"

@@ -21,7 +21,7 @@ events' shows when chips install tables.`
 func newReroute() *cobra.Command {
 	back := false
 	c := &cobra.Command{Use: "reroute LINK...", Short: "Take cables out of service, so that packets take other routes", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
-		Long:    "The command takes working cables out of service, as a fault takes broken cables out of\nservice. --back puts the cables back in service.\n\n" + rerouteHelp + "\n\n" + linkHelp,
+		Long:    "The command takes working cables out of service. Routes then avoid these cables, as\nroutes avoid cables that have failed. --back puts the cables back in service.\n\n" + rerouteHelp + "\n\n" + linkHelp,
 		Example: "  ttfabric reroute M0D0-M0D1\n  ttfabric reroute M0D5            # take all cables of a chip out of service\n  ttfabric reroute --back all",
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := format(c); err != nil {

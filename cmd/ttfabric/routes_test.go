@@ -137,7 +137,7 @@ func TestThinConnectionsCarryTraffic(t *testing.T) {
 	if err := os.WriteFile(file, []byte(thinly), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := c.must("validate", file); !strings.Contains(out, "Fewer than 2 planes lead between 2 ordered pairs of meshes, such as M0 to M1 with 1") {
+	if out := c.must("validate", file); !strings.Contains(out, "Fewer than 2 planes lead between 2 ordered pairs of meshes, such as from M0 to M1 with 1.") {
 		t.Errorf("'validate' does not print the number of pairs of meshes: %s", out)
 	}
 	if _, errs, code := c.run("up", file, "-d", patient); code != exitOK || !strings.Contains(errs, "Layout: exits of 1 connection placed where a chip has a direction free") {

@@ -90,6 +90,6 @@ func nodeNames(ns []wire.FabricNodeID) (out []string) {
 	return out
 }
 
-// leftOut is the message about pairs of chips without a route. A 1D fabric has such
-// pairs. So has a plane on which no exit node leads to some mesh.
+// leftOut is the message about pairs of chips without a route. A 1D fabric has pairs
+// without a route. If too few cables join two meshes, a plane also has such pairs.
 const leftOut = "Left out: %s without a route in this fabric.\n"

@@ -78,8 +78,8 @@ func plainFlagError(err error) error {
 	return errors.New(strings.Replace(err.Error(), n.Error(), want, 1))
 }
 
-// watchedOutput is standard output that remembers the first error of writing. The
-// commands ignore the errors that package fmt returns, and main asks watchedOutput.
+// watchedOutput is standard output that remembers the first error of writing. Commands
+// ignore the errors of package fmt. So main asks watchedOutput for an error at the end.
 type watchedOutput struct {
 	*os.File
 	mu  sync.Mutex

@@ -297,6 +297,6 @@ func printThin(c *cobra.Command, t *topo.Topology, v *route.Verdict) {
 	if v.Thin == 0 {
 		return
 	}
-	fmt.Fprintf(c.OutOrStdout(), "Fewer than %s lead between %s of meshes, such as M%d to M%d with %d, because too few cables join meshes on the route. Traffic uses only planes with a route.\n",
+	fmt.Fprintf(c.OutOrStdout(), "Fewer than %s lead between %s of meshes, such as from M%d to M%d with %d. The reason is that too few cables join meshes on the route. Traffic uses only planes with a route.\n",
 		topo.Count(t.Planes(), "plane"), topo.Count(v.Thin, "ordered pair"), v.ThinPair[0], v.ThinPair[1], v.ThinPlanes)
 }
