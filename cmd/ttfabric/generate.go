@@ -27,7 +27,7 @@ start. Each entry of the list "netem" impairs all cables that the entry names, a
 'up --netem' does. The key "transport" says what carries the links, and the key
 "auth" says how chips authenticate each other. --transport and --auth write these
 two keys. When another command uses the file, the flags --transport and --auth of
-that command overrule the keys. This is a part of a file:
+that command overrule the keys. An example of these parts of a file:
 
   transport: udp
   auth: psk

@@ -18,8 +18,9 @@ import (
 func newNetem() *cobra.Command {
 	c := &cobra.Command{Use: "netem", Short: "Impair cables: delay, loss, rate, corruption and more",
 		Long: `The commands below netem impair cables. A chip treats the datagrams that it sends
-over an impaired cable as a bad network would. Impairments need no privilege. A seed
-decides the random faults. The same seed and the same datagrams give the same faults.
+over an impaired cable as a bad network would. Impairments by chips need no privilege.
+A seed decides the random faults. The same seed and the same datagrams give the same
+faults.
 
 ` + kernelHelp + "\n\n" + linkHelp}
 	c.AddCommand(newNetemSet(), newNetemShow(), newNetemReset())
@@ -33,9 +34,9 @@ func newNetemSet() *cobra.Command {
 	c := &cobra.Command{Use: "set LINK...", Short: "Impair cables", Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeLinks,
 		Long: `The command impairs cables in both directions, or in the one direction that
 --direction names. In both directions, a delay of 10ms adds 20ms to a round trip. The
-command changes only the impairments that the flags name. The value 0 ends one impairment,
-and 'netem reset' ends all impairments. With --duration the chips restore the
-previous values by themselves. A restarted chip has only the impairments that
+command changes only the impairments that the flags name. The value 0 ends one
+impairment, and 'netem reset' ends all impairments. With --duration the chips restore
+the previous values by themselves. A restarted chip has only the impairments that
 'up --netem' declared.
 
 Flags and units are the same as in containerlab and tc-netem(8). Shares are

@@ -34,8 +34,8 @@ func newReplay() *cobra.Command {
 		Long: `The command makes a chip with the recorded configuration, and gives the chip the
 recorded calls in virtual time, as fast as possible. The command compares every
 frame, result and event with the recording. The result "identical" means that the
-recorded process and this program gave the same results for the same input. If they
-did not, the command prints the first difference. No fabric needs to run.
+recorded process and this program gave the same results for the same input. If a
+result differs, the command prints the first difference. No fabric needs to run.
 
 If a chip was killed, the last second of its recording may be missing. The command
 then replays the complete part, and prints where the recording breaks off. The

@@ -21,8 +21,8 @@ fabric. To cut cables or kill chips, see 'link' and 'chip'.`}
 	c.AddCommand(
 		newRouterAction("pause", "paused", "Stop the packets at ports, without loss",
 			`The command stops the packets at ports in both directions. The links stay up. The
-packets wait at the port. Credits run out, and the packets behind wait too, back to
-the sources.
+packets wait at the port. When the credits run out, further packets wait at the chips
+before the port, back to the sources.
 
 A chip with a paused port drops no waiting packet, in spite of the grace period
 and of 'up --stuck'. At other chips, packets that wait because of the pause count

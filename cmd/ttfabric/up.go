@@ -32,8 +32,9 @@ func newUp() *cobra.Command {
 		Short: "Bring up a fabric: one process per chip",
 		Long: `The command starts one process per chip. Each ethernet port of a chip has a socket of
 its own. The command waits until every declared link is up, and prints a table of
-the chips. Then the command stays in the foreground until Ctrl-C. With -d, the
-command returns. If the fabric runs already, the command starts the missing chips.
+the chips. With -d, the command then returns. Without -d, the command stays in the
+foreground until Ctrl-C, and then stops the fabric. If the fabric runs already, the
+command starts the missing chips.
 
 TOPOLOGY is a built-in topology (t3000, galaxy, 2xt3000), a generated topology
 (mesh:4x8, ring:6, torus:4x4), or a file (default: t3000). A file is a cluster
