@@ -92,9 +92,9 @@ func TestEventsOfDeadChips(t *testing.T) {
 	}
 }
 
-// checkOnce reports an error if es does not hold the events of three incarnations, or if
-// an event of an incarnation is missing, doubled or out of order. If byTime is true, all
-// events of es must be in the order of time.
+// checkOnce checks that es holds the events of three incarnations. No event of an
+// incarnation may be missing, doubled or out of order. If byTime is true, all events of
+// es must be in the order of time.
 func checkOnce(t *testing.T, es []api.EventView, byTime bool) {
 	t.Helper()
 	next := map[string]uint64{}

@@ -56,8 +56,8 @@ func parseKeyed(t *testing.T, path string) (k keyed, text string) {
 	return k, string(b)
 }
 
-// checkFolder reports an error if a folder does not hold the wanted files with the
-// permissions that containers need, or if text contains a secret of these files.
+// checkFolder checks that a folder holds exactly the wanted files, with the permissions
+// that containers need. The parameter text must not contain a secret of these files.
 func checkFolder(t *testing.T, dir, text string, want ...string) {
 	t.Helper()
 	if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm() != 0o700 {

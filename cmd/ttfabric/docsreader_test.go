@@ -267,8 +267,8 @@ func (s *reader) stay(command string, until awaited) string {
 }
 
 // snippetHead and snippetEnd make a Go file of a block of code without a package clause.
-// Such a block shows no imports, and no handling of err. The file has no function main,
-// because linking takes time.
+// These constants add the imports and the end that such a block leaves out. The file has
+// no function main, because linking takes time.
 const (
 	snippetHead = `package snippet
 
