@@ -24,7 +24,7 @@ func TestValidateGraphGenerate(t *testing.T) {
 	for _, x := range []struct {
 		args []string
 		code int
-		want string // of stdout where it ends well, else of stderr
+		want string // text in stdout if the exit code is 0, or in stderr if not
 	}{
 		{[]string{"validate", "spec-l1"}, exitOK, "36 chips in 4 meshes 3×3"},
 		{[]string{"validate", testdata + "tg_mesh_graph_descriptor.yaml"}, exitOK, "Layout: the second connection in direction S of M0D0"},

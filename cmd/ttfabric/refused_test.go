@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// row is a cluster descriptor of chips in a row, without coordinates, and with more lines behind its connections.
+// row returns a cluster descriptor of chips in a row, without coordinates. The text more
+// follows the list of connections.
 func row(chips int, more string) string {
 	var b strings.Builder
 	b.WriteString("arch:\n")
@@ -22,8 +23,8 @@ func row(chips int, more string) string {
 	return b.String() + more
 }
 
-// Descriptors that are wrong in one way each are refused with the reason, by
-// all that reads them, and nothing is started.
+// TestBadDescriptorsAreRefused gives commands descriptors with one error each. Each
+// command must refuse the descriptor and print the reason. 'up' must start no chip.
 func TestBadDescriptorsAreRefused(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -64,7 +65,7 @@ func TestBadDescriptorsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		commands := [][]string{{"validate", file}, {"up", file, "-d"}, {"routes", "-t", file}}
-		if !strings.HasPrefix(x.name, "hops") { // those are machines, but such as no packet finds its way through
+		if !strings.HasPrefix(x.name, "hops") { // 'graph' and 'generate' accept a topology whose routes have too many hops
 			commands = append(commands, []string{"graph", file}, []string{"generate", file, "--format", "umd"})
 		}
 		for _, args := range commands {
