@@ -28,7 +28,7 @@ var enumerations = []struct {
 	{&dropNames, int(wire.NumDropReasons), func(v uint8) string { return wire.DropReason(v).String() }, map[string]string{"unknown-reason": "none"},
 		func(b []byte) error { return json.Unmarshal(b, new(DropReason)) }},
 	{&doubtNames, int(flow.NumDoubts), func(v uint8) string { return flow.Doubt(v).String() },
-		map[string]string{"": "none", "destination-restarted-or-missed-what-came-first": "destination-restarted", "taken-for-a-former-life": "taken-for-former"},
+		map[string]string{"": "none", "destination-restarted-or-missed-the-first-packets": "destination-restarted", "taken-for-a-former-incarnation": "taken-for-former"},
 		func(b []byte) error { return json.Unmarshal(b, new(Doubt)) }},
 }
 
