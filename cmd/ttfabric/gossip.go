@@ -31,8 +31,15 @@ func completeChipLists(c *cobra.Command, _ []string, _ string) ([]string, cobra.
 
 func newGossipShow() *cobra.Command {
 	return &cobra.Command{Use: "show [CHIPS...]", Short: "Show the state of the gossip, and its impairments", ValidArgsFunction: completeChipLists,
-		Long: "The command prints a row per chip and pool. A row holds the number of chips that the chip sees, the cuts and impairments in force, and the number of packets that cuts and impairments have affected since the chip's start.\n\n" +
-			"Unreadable counts the streams whose sender has no key in common with the chip. Refused counts the claims to be a chip that the chip did not believe, and the messages whose encryption the chip does not accept.\n\n" + chipsHelp,
+		Long: `The command prints a row per chip and pool. A row holds the number of chips of the
+pool that the chip sees, and the cuts and impairments in force. The row also holds the
+numbers of packets that cuts and impairments have affected since the chip's start.
+
+Unreadable counts the streams whose sender has no key in common with the chip. Refused
+counts the claims to be a chip that the chip did not believe, and the messages whose
+encryption the chip does not accept.
+
+` + chipsHelp,
 		Example: "  ttfabric gossip show\n  ttfabric gossip show M0D0,M0D4 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			chips, s, err := gossipArgs(c, args)
@@ -91,8 +98,8 @@ func newGossipImpair() *cobra.Command {
 	c := &cobra.Command{Use: "impair CHIPS...", Short: "Delay, lose and damage gossip packets", Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeChipLists,
 		Long: `The command makes chips treat gossip as a bad network would. The chips delay, lose
-and damage gossip packets. Gossip also uses streams, which behave like TCP: delay
-and loss make a stream late, and the data of the stream stay whole.
+and damage gossip packets. Gossip also uses streams, which behave like TCP. Delay
+and loss make the data of a stream late, but no data are lost or damaged.
 
 The command changes only the impairments that the flags name. The value 0 ends one
 impairment, and 'gossip heal' ends all impairments. A restarted chip has no
@@ -128,7 +135,7 @@ func newGossipCut() *cobra.Command {
 		ValidArgsFunction: completeChipLists,
 		Long: `The command stops the gossip between two sets of chips, in both directions. Without
 a second set, the command cuts the first set off from all other chips. The command
-does not affect links: 'partition' cuts cables, and 'partition --gossip' cuts cables
+does not affect links. 'partition' cuts cables, and 'partition --gossip' cuts cables
 and gossip.
 
 'gossip heal' and 'heal' end the cut. With --for the chips end the cut by

@@ -133,8 +133,8 @@ func TestMulticastCommands(t *testing.T) {
 		"a read cannot be multicast":     {Ranges: all, Command: wire.Command{Type: wire.NocRead, Addr: at, Size: 4}},
 		"cannot take hops":               {Ranges: all, Via: []wire.Direction{wire.East}},
 		"at most 1 hops east and west":   {Ranges: hops(2, 0, 0, 0)},
-		"they leave mesh 0":              {Ranges: hops(0, 1, 0, 0)},
-		"all hops E are skipped":         {Ranges: wire.Ranges{Hops: [4]uint8{1}, Skip: [4]uint8{1}}},
+		"the ranges leave mesh 0":        {Ranges: hops(0, 1, 0, 0)},
+		"the ranges skip all hops E":     {Ranges: wire.Ranges{Hops: [4]uint8{1}, Skip: [4]uint8{1}}},
 		"there is no cable from M0D0 to": {Ranges: all, Plane: 9},
 	} {
 		got, err := w.chips[0].HandleRequest(w.now, r), w.chips[0].CheckMulticast(&r)

@@ -133,7 +133,7 @@ func TestChannelLoadsAddUp(t *testing.T) {
 		if math.Abs(sum-hops) > 1e-6 || math.Abs(l.Distance-hops/rate) > 1e-9 {
 			t.Errorf("%s: loads of %v for %v hops, distance %v", machine, sum, hops, l.Distance)
 		}
-		if _, err := plan.Loads(wire.ClassRequest, 9, flows); err == nil || !strings.Contains(err.Error(), "no way from M0D0") {
+		if _, err := plan.Loads(wire.ClassRequest, 9, flows); err == nil || !strings.Contains(err.Error(), "no route from M0D0") {
 			t.Errorf("%s has no plane 9, and %v", machine, err)
 		}
 	}
