@@ -16,7 +16,7 @@ import (
 // StartChip starts a chip that does not run, and returns when the chip's API answers. Other
 // chips reach the chip only after the chip's links are up: see session.Session.Ready and
 // [Fabric.WaitUp]. If rec.Record is not "", the chip makes a recording of this start.
-// Otherwise the recording options of the fabric hold.
+// Otherwise the recording options of the fabric apply.
 func (f *Fabric) StartChip(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -159,10 +159,10 @@ func (f *Fabric) tellFault(ctx context.Context, k fault.Kind, n wire.FabricNodeI
 // packets, before the chip counts as drained.
 const quietPolls = 3
 
-// RemoveChip stops a chip in good order. The chip refuses new requests. For at most the
-// time drain, RemoveChip waits until the chip has no open requests and no packets. Then the
-// chip closes its links, leaves the gossip and ends. The result drained reports whether the
-// chip had no open requests and no packets.
+// RemoveChip stops a chip in good order. The chip refuses new requests. RemoveChip then
+// waits until the chip has no open requests and no packets. The parameter drain is the
+// longest time of this wait. Then the chip closes its links, leaves the gossip and ends.
+// The result drained reports whether the chip had no open requests and no packets.
 func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time.Duration) (drained bool, err error) {
 	if a, ok := f.host().(attached); ok {
 		return false, a.notHere(n, "removed") // returns before the chip refuses new requests
@@ -184,8 +184,8 @@ func (f *Fabric) RemoveChip(ctx context.Context, n wire.FabricNodeID, drain time
 }
 
 // drainChip makes a chip refuse new requests, and waits until the chip has no open requests
-// and no packets. drainChip waits for at most the time most. drainChip returns true if the
-// chip has no open requests and no packets.
+// and no packets. The parameter most is the longest time of this wait. drainChip returns
+// true if the chip has no open requests and no packets.
 func (f *Fabric) drainChip(ctx context.Context, n wire.FabricNodeID, most time.Duration) (bool, error) {
 	cl, err := f.Client(n)
 	if err != nil {

@@ -182,9 +182,9 @@ type Answer[T any] struct {
 	Err   error
 }
 
-// Each calls ask for all chips at once, and returns the answers in the order of cs. The
-// context of ask ends after the time limit, or when ctx ends. If limit is 0, the context of
-// ask ends only when ctx ends.
+// Each calls the function ask for all chips at once, and returns the answers in the order
+// of cs. The parameter limit is the longest time that a call may take; 0 means no limit.
+// All calls also end when ctx ends.
 func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask func(context.Context, *api.Client) (T, error)) []Answer[T] {
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -203,7 +203,7 @@ func Each[T any](ctx context.Context, cs []*api.Client, limit time.Duration, ask
 	return out
 }
 
-// Tell calls tell for all chips at once, as [Each] does, and joins the errors.
+// Tell calls the function tell for all chips at once, as [Each] does, and joins the errors.
 func Tell(ctx context.Context, cs []*api.Client, limit time.Duration, tell func(context.Context, *api.Client) error) error {
 	var errs []error
 	for _, a := range Each(ctx, cs, limit, func(ctx context.Context, c *api.Client) (struct{}, error) { return struct{}{}, tell(ctx, c) }) {

@@ -17,7 +17,7 @@ type host interface {
 	// Chips returns the running and the paused chips, sorted by mesh and number.
 	Chips() []folder.Chip
 	// Launch starts the chips ns, which do not run. If rec.Record is not "", the chips make
-	// a recording of this start. Otherwise the fabric's recording options hold. Launch
+	// a recording of this start. Otherwise the fabric's recording options apply. Launch
 	// sends a value to exits for each chip that ends later.
 	Launch(ctx context.Context, ns []wire.FabricNodeID, rec spec.Records, exits chan<- folder.Exit) error
 	// Do kills, pauses, resumes or stops a chip, and returns after the chip has ended,

@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// soon is the longest time that the tests wait for a step. An idle machine takes much less
-// time.
+// soon is the longest time that the tests wait for one step. A step takes much less time on
+// an idle machine.
 const soon = time.Minute
 
 // isolated gives a test a new folder of all fabrics, and hides the container engine from

@@ -68,9 +68,9 @@ func (s *Chips) Clients() (out []*api.Client) {
 	return out
 }
 
-// At calls do for all chips in where at once, each with the chip's channels, and joins the
-// errors. The result absent lists the chips in where that s has no client of. At does not
-// call do for these chips.
+// At calls the function do at once for each chip that the parameter where names, with the
+// chip's channels. At joins the errors. The result absent lists the named chips that s has
+// no client of. At does not call the function do for these chips.
 func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *api.Client, []wire.Channel) error) (absent []wire.FabricNodeID, err error) {
 	var cs []*api.Client
 	for _, n := range s.Topology.Nodes() {
@@ -86,7 +86,7 @@ func (s *Chips) At(ctx context.Context, where Where, do func(context.Context, *a
 	return absent, Tell(ctx, cs, AskTime, func(ctx context.Context, c *api.Client) error { return do(ctx, c, where[c.Self()]) })
 }
 
-// AtChips calls do for all given chips at once, as [Chips.At] does.
+// AtChips calls the function do for all given chips at once, as [Chips.At] does.
 func (s *Chips) AtChips(ctx context.Context, chips []wire.FabricNodeID, do func(context.Context, *api.Client) error) (absent []wire.FabricNodeID, err error) {
 	where := Where{}
 	for _, n := range chips {
@@ -144,10 +144,11 @@ func (s *Chips) CutNow(ctx context.Context, links []topo.Link) []topo.Link {
 	return slices.DeleteFunc(slices.Clone(links), func(l topo.Link) bool { return !cut[l.A] && !cut[l.B] })
 }
 
-// Flap cuts cables repeatedly. A new cut begins after each time every, and lasts for the
-// time down. Flap makes no further cut that would end after the time total. If total is 0,
-// Flap continues until ctx ends. Flap returns when the cables are back. The result n is the
-// number of cuts.
+// Flap cuts cables repeatedly. The parameter every is the time from the begin of one cut to
+// the begin of the next. The parameter down is the length of a cut. The parameter total
+// limits the time from the begin of the first cut to the end of the last cut. If total is
+// 0, Flap continues until ctx ends. Flap returns when the cables are back. The result n is
+// the number of cuts.
 func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total time.Duration) (n int, absent []wire.FabricNodeID, err error) {
 	begin := time.Now()
 	for n := 1; ; n++ {

@@ -23,8 +23,8 @@ type KeyChange struct {
 	Rows  []KeyRow // results of the steps, one row for each step on each chip
 	Force bool     // continue although a chip has not done a step
 	// Progress is called each time a chip has done a step. The parameter done is the number
-	// of chips that have done the step, and total is the number of running chips. Progress
-	// may be nil.
+	// of chips that have done the step. The parameter total is the number of running chips.
+	// Progress may be nil.
 	Progress func(step string, done, total int)
 	// Failed is called for each failed step that [KeyChange.Rotate] ignores because of
 	// Force. Failed may be nil.
@@ -229,8 +229,8 @@ func (k *KeyChange) differs(n wire.FabricNodeID, ks []api.KeyView) error {
 	return fmt.Errorf("chip %s has other keys than the fabric; 'ttfabric chip restart %s' gives the chip the fabric's keys", n, n)
 }
 
-// tell calls do for each running chip, and adds the results to Rows. The error names the
-// chips for which do failed.
+// tell calls the function do for each running chip, and adds the results to Rows. The error
+// names the chips for which the function do failed.
 func (k *KeyChange) tell(ctx context.Context, action, id string, do func(context.Context, *api.Client) ([]api.KeyView, error)) error {
 	all := k.chips.All()
 	var rows []KeyRow

@@ -104,9 +104,9 @@ func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error)
 }
 
 // contained sets the fields of s that concern containers, if s is the spec of a fabric of
-// containers. It then returns functions that write the compose file and the containers'
-// keys into the run folder. If s is the spec of a fabric of processes, contained returns no
-// functions.
+// containers. contained then returns functions that write the compose file and the
+// containers' keys into the run folder. If s is the spec of a fabric of processes,
+// contained returns no functions.
 func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folder.Dir) error, err error) {
 	switch s.Runtime {
 	case "", spec.Process:
@@ -150,10 +150,10 @@ func random64() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// Settled waits until the containers of the fabric with the given name describe the fabric.
-// A command that makes a fabric of this name can then find out whether the name is taken.
-// Settled returns nil at once if no such containers start. Settled returns an error if the
-// containers do not describe the fabric before ctx ends.
+// Settled waits until a container of the fabric with the given name answers a request for
+// the fabric's spec. A command that makes a fabric of this name can then find out whether
+// the name is taken. If there are no such containers, Settled returns nil at once. If no
+// container answers before ctx ends, Settled returns an error.
 func Settled(ctx context.Context, name string) error {
 	for {
 		_, err := Open(ctx, name)
@@ -179,9 +179,10 @@ func Settled(ctx context.Context, name string) error {
 // must be the number of chips.
 type Exits = chan folder.Exit
 
-// Up starts the chips that do not run, and waits until all links are up. Up calls progress
-// with the number of links that are up and the number of all links. The channel exits gets
-// a value for each started chip that ends. Both progress and exits may be nil.
+// Up starts the chips that do not run, and waits until all links are up. Up calls the
+// function progress with the number of links that are up and the number of all links. The
+// channel exits gets a value for each started chip that ends. Both progress and exits may
+// be nil.
 func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {
@@ -262,7 +263,7 @@ func (f *Fabric) waitUp(ctx context.Context, progress func(done, total int), exi
 // Times of waiting for chips that start.
 const (
 	pollInterval = 50 * time.Millisecond  // time between two requests for the state of a chip whose links are not up
-	slowPoll     = 500 * time.Millisecond // longest time between two such requests; the time grows, so that slow chips get more processor time
+	slowPoll     = 500 * time.Millisecond // longest time between two requests; the time grows to this value, so that slow chips get more processor time
 	pollTime     = 2 * time.Second        // longest time that one chip may take to answer a request
 	startTime    = 20 * time.Second       // longest time that one chip may take to start
 )

@@ -30,8 +30,8 @@ type Hop struct {
 	Crossing bool   `json:"leaves_mesh,omitempty"`
 }
 
-// Verdict returns "as planned", "not seen" or "another route", depending on the chip that
-// recorded the packet.
+// Verdict returns "as planned" if the recorded arrival is the planned one, "not seen" if no
+// chip recorded an arrival, and otherwise "another route".
 func (h *Hop) Verdict() string {
 	switch {
 	case h.Agrees:
@@ -145,9 +145,9 @@ func (t *Tracer) Packet(ctx context.Context, plan []Hop) (hops []Hop, rtt time.D
 	return hops, rtt, sent, err
 }
 
-// newOnes returns the sightings of one packet: the first packet in after that is not in
-// before. newOnes sorts these sightings by TTL, because each hop decrements the packet's
-// TTL.
+// newOnes returns the sightings of the first packet in the list after that is not in the
+// list before. The sightings have the order of the packet's hops. newOnes finds this order
+// by the TTL, which each hop decrements.
 func newOnes(before, after []sighting) (out []sighting) {
 	old := map[string]bool{}
 	for _, s := range before {

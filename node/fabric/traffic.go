@@ -33,8 +33,8 @@ func StopTraffic(ctx context.Context, cs []*api.Client) {
 
 // Traffic runs verified traffic between chips. Traffic first makes all chips receive, then
 // send. Then Traffic asks the chips for their reports until all chips have finished.
-// Traffic calls progress with the number of packets delivered so far; progress may be nil.
-// If ctx ends first, Traffic returns the results so far and an error.
+// Traffic calls the function progress, which may be nil, with the number of packets
+// delivered so far. If ctx ends first, Traffic returns the results so far and an error.
 func Traffic(ctx context.Context, cs []*api.Client, run traffic.Spec, pairs []traffic.Pair, progress func(delivered int)) (traffic.Result, error) {
 	for _, send := range []bool{false, true} {
 		if err := StartTraffic(ctx, cs, run, pairs, send); err != nil {

@@ -29,8 +29,8 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// patience is the longest time that the tests wait for a step. An idle machine takes much
-// less time.
+// patience is the longest time that the tests wait for one step. A step takes much less
+// time on an idle machine.
 const patience = time.Minute
 
 // machine is a fabric whose chips all run in this process, with a run folder.

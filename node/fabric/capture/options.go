@@ -1,5 +1,5 @@
 // Package capture captures at the ports of many chips at once. The package writes all
-// frames in the order of time. It writes a pcapng stream, pcapng files, or lines of text or
+// frames in the order of time, as a pcapng stream, as pcapng files, or as lines of text or
 // JSON.
 //
 //	where, err := capture.Ports(f.Topology, []string{"M0D0"})

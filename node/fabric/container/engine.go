@@ -180,9 +180,9 @@ var errNotThere = errors.New("the container has no such file")
 
 // copyOut reads a file of a container, or all files in a folder of a container. The
 // parameter from is the path of the file or folder. The container need not run. For each
-// file, copyOut calls take with the names of the folder and of the file, and the content.
-// copyOut leaves out files with more bytes than the parameter most. copyOut itself writes
-// no file.
+// file, copyOut calls the function take with the names of the folder and of the file, and
+// the content. copyOut leaves out files with more bytes than the parameter most. copyOut
+// itself writes no file.
 func copyOut(ctx context.Context, id, from string, most int64, take func(folder, name string, r io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -215,8 +215,8 @@ func copyIn(ctx context.Context, id, folder string, archive []byte) error {
 	return engineTo(ctx, bytes.NewReader(archive), nil, &errs, nil, "docker", "cp", "-", id+":"+folder)
 }
 
-// eachFile calls take for each regular file of a tar archive. eachFile leaves out files
-// with more bytes than the parameter most.
+// eachFile calls the function take for each regular file of a tar archive. eachFile leaves
+// out files with more bytes than the parameter most.
 func eachFile(r io.Reader, most int64, take func(folder, name string, r io.Reader) error) error {
 	tr := tar.NewReader(r)
 	for {
