@@ -132,7 +132,7 @@ func (l seedList) addresses(ctx context.Context, p pool, id wire.FabricNodeID, s
 		if p == meshPool && s.mesh >= 0 && s.mesh != int(id.Mesh) {
 			continue
 		}
-		as, _ := s.lookup(ctx) // gossip calls addresses again, and a name that is unknown now may be known then
+		as, _ := s.lookup(ctx) // a name that is unknown now may be known at the next call
 		for _, a := range as {
 			if at := netip.AddrPortFrom(a, s.port); at != self {
 				out = append(out, netip.AddrPortFrom(a, s.port+uint16(p)).String())
@@ -142,8 +142,8 @@ func (l seedList) addresses(ctx context.Context, p pool, id wire.FabricNodeID, s
 	return out
 }
 
-// local returns the address from which this machine sends to a seed: the first seed whose
-// host has a known address. If there are no seeds, local returns loopback.
+// local returns the address from which this machine sends to the first seed whose host has
+// a known address. If there are no seeds, local returns loopback.
 func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 	if len(l) == 0 {
 		return loopback, nil
@@ -175,5 +175,5 @@ func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 		case <-time.After(time.Second):
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("no host of --seeds has a known address, and this machine needs such an address to find its own; name this machine's own address with --listen: %w", last)
+	return netip.Addr{}, fmt.Errorf("no host of --seeds has a known address, so this machine cannot find out its own address towards the seeds; name this machine's own address with --listen: %w", last)
 }

@@ -29,9 +29,9 @@ type Ports struct {
 	within func(netip.Addr) bool // reports whether --auth none is allowed for an address
 }
 
-// newPorts returns the Ports of chip id. newPorts reads the chip's certificate from the
-// folder dir, and opens the file for logged secrets, if m asks for certificates or logged
-// secrets.
+// newPorts returns the Ports of chip id. With auth mtls, newPorts reads the chip's
+// certificate from the folder dir. With --keylog, newPorts opens the file for the secrets
+// of QUIC connections.
 func newPorts(m *spec.Spec, id wire.FabricNodeID, dir string, psk []byte, within func(netip.Addr) bool) (l *Ports, err error) {
 	l = &Ports{fabric: m.Name, auth: m.Auth, psk: psk, within: within}
 	if l.gso, l.batch, err = m.OffloadModes(); err != nil {

@@ -266,8 +266,8 @@ func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 }
 
 // proved returns an error if the chip's routes can deadlock. If the hash of the routes
-// equals the parameter hash, somebody has already checked or accepted these routes, and
-// proved returns nil.
+// equals the parameter hash, the routes have been checked or accepted before, and proved
+// returns nil.
 func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 	p, err := route.New(t, cfg)
 	if err != nil {
