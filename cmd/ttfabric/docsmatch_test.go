@@ -74,7 +74,7 @@ var (
 	rules  = regexp.MustCompile(`─+`)
 	// What the machine of a run adds to the lines of a command. Frames come late to a
 	// capture on a busy machine.
-	noise = regexp.MustCompile(`^(Running as user "root" and group "root"\. This could be dangerous\.|go: (downloading|finding|creating|to add|found) .*|go: .*module requirements and sums:|\s*go mod tidy|\d+ frames? stands? behind frames of a later time, .*)$`)
+	noise = regexp.MustCompile(`^(Running as user "root" and group "root"\. This could be dangerous\.|go: (downloading|finding|creating|to add|found) .*|go: .*module requirements and sums:|\s*go mod tidy|\d+ frames? came late from a chip .*)$`)
 )
 
 func plain(line string) string {

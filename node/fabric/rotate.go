@@ -47,7 +47,7 @@ type KeyRow struct {
 // unlock. If the fabric is attached, ChangeKeys returns an error of kind [spec.Usage].
 func (f *Fabric) ChangeKeys(ctx context.Context) (k *KeyChange, unlock func(), err error) {
 	if f.Attached() {
-		return nil, nil, spec.Usagef("fabric %q is attached: its chips read their keys from the file of 'node --gossip-key' on their own machines, so a restarted chip would have the old keys; change the key files on these machines; 'ttfabric gossip show' shows which key each chip uses", f.Spec.Name)
+		return nil, nil, spec.Usagef("fabric %q is attached: each chip reads its keys from the file of 'node --gossip-key' on the chip's own machine, so a restarted chip would have the old keys; change the key files on these machines; 'ttfabric gossip show' shows which key each chip uses", f.Spec.Name)
 	}
 	if !f.Spec.Keyed {
 		return nil, nil, fmt.Errorf("the gossip of fabric %q is not encrypted; 'ttfabric up --gossip-key generate' starts a fabric with encrypted gossip", f.Spec.Name)

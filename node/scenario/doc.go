@@ -1,8 +1,8 @@
 // Package scenario parses scenario files, and judges runs of scenarios. A scenario file lists timed
-// faults and assertions. The package itself has neither clock nor goroutines nor sockets. A driver
-// carries out the actions of a [Run], and passes samples of the fabric and the time to the Run.
-// There are two drivers. The simulator (node/sim) runs scenarios in virtual time. The package
-// node/scenario/live runs scenarios on real chips, for `ttfabric scenario run`.
+// faults and assertions. The package itself has no clock, goroutine or socket. A driver carries out
+// the actions of a [Run], and passes samples of the fabric and the time to the Run. There are two
+// drivers. The simulator (node/sim) runs scenarios in virtual time. The package node/scenario/live
+// runs scenarios on real chips, for `ttfabric scenario run`.
 //
 // # Format
 //
@@ -129,9 +129,9 @@
 // recovery_packets(NAME) and recovery_links(NAME) are the recovery times after the step NAME alone.
 // The step may also be one that ends a fault. During the run, the recovery time of a pair or link
 // that has not recovered is the time since the step. At the end of the run, this recovery time is
-// infinite, and reports show "not at all". The live driver takes a sample every 100 ms. Its times
-// have an error of one sample for links, and of two samples for packets. The simulator's times have
-// an error of 10 ms.
+// infinite, and reports show "not at all". The live driver takes a sample every 100 ms. Live
+// recovery times have an error of one such interval for links, and of two intervals for packets.
+// Simulated recovery times have an error of 10 ms.
 //
 // Packets from and to a killed chip may fail. Nobody knows whether these packets are lost, because
 // the killed chip has lost its counts. Therefore these packets never count as lost. After the start

@@ -18,7 +18,7 @@ type mark struct {
 	waits    bool          // a pair has not delivered again
 	links    time.Duration // time until all links were up again; while bad is true, the time since the action
 	bad      bool          // a link is not up
-	linkOver bool          // a later fault began while all links were up; the run does not measure links any more
+	linkOver bool          // a later fault began while all links were up; the run no longer measures links for this mark
 }
 
 // mark begins to measure the recovery times of an action. The action must be a fault, or must

@@ -94,7 +94,7 @@ type Run struct {
 	dropped            map[string]uint64
 	lives              map[wire.FabricNodeID]map[string]uint64 // latest number of dropped packets that each chip reported, by reason
 	events             map[string]uint64                       // number of events, by type, by type and action, and by type, action and reason
-	latest             map[string]string                       // description of the latest event, by the keys of events
+	latest             map[string]string                       // description of the latest event; the keys are those of the field events
 	marks              []*mark
 	verdicts           []Verdict
 	done               []Entry

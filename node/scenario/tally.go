@@ -29,8 +29,8 @@ type tally struct {
 	expected map[wire.FabricNodeID]bool           // chips that take part in the round
 }
 
-// counts holds numbers of packets, summed over all pairs of chips. The names are those of the
-// metrics.
+// counts holds numbers of packets, summed over all pairs of chips. Each field except open has the
+// name of a metric.
 type counts struct {
 	sent, delivered, completed, failed, lost, unexplained, duplicated, corrupted, reordered, misdirected, overflowed uint64
 	open                                                                                                             uint64 // packets that were sent and have not ended at the source

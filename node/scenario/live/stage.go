@@ -188,8 +188,8 @@ func (g *stage) missEnded() {
 	}
 }
 
-// linksUp returns the number of cables whose links are up at both ends. A paused chip
-// cannot report a link. Its end of a link therefore counts as up.
+// linksUp returns the number of cables whose links are up at both ends. A paused chip cannot report
+// a link. The link's end at a paused chip therefore counts as up.
 func (g *stage) linksUp() (n int) {
 	up := map[wire.PortID]bool{}
 	for _, v := range g.views {
