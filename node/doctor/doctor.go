@@ -1,8 +1,7 @@
 // Package doctor checks whether this machine can run a fabric. For each problem, the
 // package says what the user can do. The package changes nothing on the machine.
 //
-// A programmer who adds a check writes a function, and adds a row to the table named
-// checks.
+// A programmer who adds a check writes a function, and adds a row to the table named checks.
 package doctor
 
 import (
@@ -121,8 +120,7 @@ var checks = []check{
 	{"wireshark", lookWireshark},
 }
 
-// Checks returns the names of all checks, in the order in which [Examine] returns the
-// findings.
+// Checks returns the names of all checks, in the order in which [Examine] returns the findings.
 func Checks() (names []string) {
 	for _, c := range checks {
 		names = append(names, c.name)
@@ -184,8 +182,7 @@ func judgeCores(chips, cores int) Finding {
 	return bad(Warning, "choose a smaller topology, or run the chips on several machines, see 'ttfabric node --help'", "%s: the chips come up, but links will go down under traffic", has)
 }
 
-// join returns the texts of a list with commas between the texts. join shortens a long
-// list.
+// join returns the texts of a list with commas between the texts. join shortens a long list.
 func join(list []string) string {
 	const most = 6
 	if n := len(list); n > most {

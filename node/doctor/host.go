@@ -69,8 +69,7 @@ func judgeThreads(need, used int, limit uint64, root bool, left int) Finding {
 	return ok("%d threads are needed; this user has %d and may have %d", need, used, limit)
 }
 
-// threadsOf returns the number of threads in all processes of a user (proc(5),
-// /proc/pid/status).
+// threadsOf returns the number of threads in all processes of a user (proc(5), /proc/pid/status).
 func threadsOf(uid int) (n int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {

@@ -109,9 +109,8 @@ type roster struct {
 	answers chan rosterAnswer
 }
 
-// find asks the chips at known addresses for the addresses of other chips. find returns
-// when it has the addresses of all chips, when all asked addresses have answered, or after
-// [rosterTime].
+// find asks the chips at known addresses for the addresses of other chips. find returns when it has
+// the addresses of all chips, when all asked addresses have answered, or after [rosterTime].
 func (r *roster) find(known []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), rosterTime)
 	defer cancel()

@@ -34,8 +34,7 @@ type LossesSince struct {
 	Now       Checkpoint          `json:"now"`       // a new checkpoint of the chips that answered
 }
 
-// Any reports whether a chip has restarted or is silent, or a request is lost, unknown or
-// open.
+// Any reports whether a chip has restarted or is silent, or a request is lost, unknown or open.
 func (l *LossesSince) Any() bool { return len(l.Restarted)+len(l.Silent)+len(l.Flows) > 0 }
 
 // TakeCheckpoint returns a checkpoint of the given chips. If a chip does not answer,

@@ -115,8 +115,7 @@ func (f *Fabric) Where(n wire.FabricNodeID) (folder.Chip, bool) {
 	return folder.Chip{}, false
 }
 
-// Gone reports whether the fabric was taken down, so that its run folder does not exist any
-// more.
+// Gone reports whether the fabric was taken down, so that its run folder does not exist any more.
 func (f *Fabric) Gone() bool { return f.Dir.Gone() }
 
 // NotRunningError says that a chip of the fabric does not run.
@@ -145,8 +144,7 @@ func (f *Fabric) clientAt(c folder.Chip) *api.Client {
 // ClientAt returns a client of the API of a chip that [Fabric.Running] returned.
 func (f *Fabric) ClientAt(c folder.Chip) *api.Client { return f.clientAt(c) }
 
-// Session returns a session. Chip n, which must run, is the source of all requests of the
-// session.
+// Session returns a session. Chip n, which must run, is the source of all requests of the session.
 func (f *Fabric) Session(n wire.FabricNodeID) (*session.Session, error) {
 	cl, err := f.Client(n)
 	if err != nil {
@@ -212,8 +210,7 @@ func Tell(ctx context.Context, cs []*api.Client, limit time.Duration, tell func(
 	return errors.Join(errs...)
 }
 
-// Values returns the values of the answers without an error, and the chips of all other
-// answers.
+// Values returns the values of the answers without an error, and the chips of all other answers.
 func Values[T any](as []Answer[T]) (values []T, silent []wire.FabricNodeID) {
 	for _, a := range as {
 		if a.Err == nil {
@@ -234,8 +231,7 @@ func Ask(ctx context.Context, cs []*api.Client) (views []api.ChipView, silent []
 // Plan returns the routes of the fabric while no cable is out of service.
 func (f *Fabric) Plan() (*route.Plan, error) { return f.Spec.Plan(f.Topology) }
 
-// PlanNow returns the present routes of the fabric, which avoid the cables that are out of
-// service.
+// PlanNow returns the present routes of the fabric, which avoid the cables that are out of service.
 func (f *Fabric) PlanNow(ctx context.Context) (*route.Plan, error) {
 	p, err := f.Plan()
 	if err != nil {

@@ -43,8 +43,7 @@ func TestMain(m *testing.M) {
 // an idle machine.
 const soon = time.Minute
 
-// isolated gives a test a new folder of all fabrics, and hides the container engine from
-// the test.
+// isolated gives a test a new folder of all fabrics, and hides the container engine from the test.
 func isolated(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -184,8 +183,7 @@ func TestUpAndRemove(t *testing.T) {
 	}
 }
 
-// TestSessionsAndQuestions writes and reads data from chip to chip, and asks all chips at
-// once.
+// TestSessionsAndQuestions writes and reads data from chip to chip, and asks all chips at once.
 func TestSessionsAndQuestions(t *testing.T) {
 	isolated(t)
 	f := up(t, "lab", "ring:4", nil)

@@ -22,8 +22,7 @@ type Chips struct {
 	clients  map[wire.FabricNodeID]*api.Client
 }
 
-// Chips returns clients of the APIs of all running chips. Chips returns an error if no chip
-// runs.
+// Chips returns clients of the APIs of all running chips. Chips returns an error if no chip runs.
 func (f *Fabric) Chips() (*Chips, error) {
 	cs, _, err := f.Clients()
 	if err != nil {
@@ -144,11 +143,10 @@ func (s *Chips) CutNow(ctx context.Context, links []topo.Link) []topo.Link {
 	return slices.DeleteFunc(slices.Clone(links), func(l topo.Link) bool { return !cut[l.A] && !cut[l.B] })
 }
 
-// Flap cuts cables repeatedly. The parameter every is the time from the begin of one cut to
-// the begin of the next. The parameter down is the length of a cut. The parameter total
-// limits the time from the begin of the first cut to the end of the last cut. If total is
-// 0, Flap continues until ctx ends. Flap returns when the cables are back. The result n is
-// the number of cuts.
+// Flap cuts cables repeatedly. The parameter every is the time from the begin of one cut to the
+// begin of the next. The parameter down is the length of a cut. The parameter total limits the time
+// from the begin of the first cut to the end of the last cut. If total is 0, Flap continues until
+// ctx ends. Flap returns when the cables are back. The result n is the number of cuts.
 func (s *Chips) Flap(ctx context.Context, links []topo.Link, every, down, total time.Duration) (n int, absent []wire.FabricNodeID, err error) {
 	begin := time.Now()
 	for n := 1; ; n++ {
@@ -210,9 +208,8 @@ func (s *Chips) SetService(ctx context.Context, links []topo.Link, out bool) (ab
 	})
 }
 
-// CommandRouters gives a command to the routers of ports, and returns the state of these
-// ports afterwards. The parameter action is a command of 'ttfabric router', such as
-// "pause".
+// CommandRouters gives a command to the routers of ports, and returns the state of these ports
+// afterwards. The parameter action is a command of 'ttfabric router', such as "pause".
 func (s *Chips) CommandRouters(ctx context.Context, where Where, action string) (views []api.RouterView, absent []wire.FabricNodeID, err error) {
 	var got sorted[api.RouterView]
 	absent, err = s.At(ctx, where, func(ctx context.Context, c *api.Client, chs []wire.Channel) error {
@@ -288,8 +285,7 @@ func (s *Chips) Gossip(ctx context.Context, chips []wire.FabricNodeID) (views []
 // by themselves after the time d.
 func (s *Chips) CutGossip(ctx context.Context, one, other []wire.FabricNodeID, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	if len(one) == 1 && len(one)+len(other) == len(s.Topology.Chips) {
-		// This command cuts the chip off from all other chips, also from chips that start
-		// later.
+		// This command cuts the chip off from all other chips, also from chips that start later.
 		return s.AtChips(ctx, one, func(ctx context.Context, c *api.Client) error {
 			return c.SetGossip(ctx, api.GossipBody{Cut: true, ForS: d.Seconds()})
 		})

@@ -177,16 +177,14 @@ func executable(program string) (string, error) {
 	return path, nil
 }
 
-// serves says that the executable of this process runs a chip if its first argument is
-// "node".
+// serves says that the executable of this process runs a chip if its first argument is "node".
 var serves bool
 
 // ServesChips declares that the executable of this process can run a chip. This process
 // then starts chips as processes of its own executable. A process that has not called
 // ServesChips starts chips as processes of the ttfabric in PATH.
 //
-// The main function of such an executable must call process.Main if the first argument is
-// "node".
+// The main function of such an executable must call process.Main if the first argument is "node".
 func ServesChips() { serves = true }
 
 // findProcesses returns the process ids of a fabric's chips, by their command lines. The

@@ -169,9 +169,8 @@ func (k *KeyChange) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// Rotate installs a new key, makes all chips use the new key, and removes all other keys.
-// If a chip does not carry out a step and Force is not set, Rotate stops and returns an
-// error.
+// Rotate installs a new key, makes all chips use the new key, and removes all other keys. If a chip
+// does not carry out a step and Force is not set, Rotate stops and returns an error.
 func (k *KeyChange) Rotate(ctx context.Context) error {
 	key, err := keyring.New(folder.KeyBytes)
 	if err != nil {

@@ -31,8 +31,7 @@ type Wanted struct {
 	GossipKeys [][]byte
 	// PSK is the key that encrypts the links' datagrams, if Spec.Auth is [spec.PSK].
 	PSK []byte
-	// Container holds the options of the fabric's containers, if Spec.Runtime is
-	// [spec.Docker].
+	// Container holds the options of the fabric's containers, if Spec.Runtime is [spec.Docker].
 	Container container.Options
 }
 
@@ -85,9 +84,8 @@ func Create(ctx context.Context, w Wanted) (*Fabric, error) {
 	return &Fabric{Dir: dir, Spec: s, Topology: w.Topology, token: token}, nil
 }
 
-// secrets returns functions that write keys and certificates into the run folder. If the
-// user named a folder of certificates, secrets only checks that the folder has a
-// certificate for each chip.
+// secrets returns functions that write keys and certificates into the run folder. If the user named
+// a folder of certificates, secrets only checks that the folder has a certificate for each chip.
 func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error) {
 	if s.Keyed {
 		out = append(out, folder.WriteGossipKeys(w.GossipKeys))
@@ -104,9 +102,8 @@ func (w *Wanted) secrets(s *spec.Spec) (out []func(folder.Dir) error, err error)
 }
 
 // contained sets the fields of s that concern containers, if s is the spec of a fabric of
-// containers. contained then returns functions that write the compose file and the
-// containers' keys into the run folder. If s is the spec of a fabric of processes,
-// contained returns no functions.
+// containers. contained then returns functions that write the compose file and the containers' keys
+// into the run folder. If s is the spec of a fabric of processes, contained returns no functions.
 func (w *Wanted) contained(ctx context.Context, s *spec.Spec) (also []func(folder.Dir) error, err error) {
 	switch s.Runtime {
 	case "", spec.Process:
@@ -179,10 +176,9 @@ func Settled(ctx context.Context, name string) error {
 // must be the number of chips.
 type Exits = chan folder.Exit
 
-// Up starts the chips that do not run, and waits until all links are up. Up calls the
-// function progress with the number of links that are up and the number of all links. The
-// channel exits gets a value for each started chip that ends. Both progress and exits may
-// be nil.
+// Up starts the chips that do not run, and waits until all links are up. Up calls the function
+// progress with the number of links that are up and the number of all links. The channel exits gets
+// a value for each started chip that ends. Both progress and exits may be nil.
 func (f *Fabric) Up(ctx context.Context, progress func(done, total int), exits Exits) ([]api.ChipView, error) {
 	unlock, err := folder.Lock(ctx, string(f.Dir))
 	if err != nil {

@@ -52,8 +52,7 @@ type Route struct {
 // NoRouteError says that the tables have no such route.
 type NoRouteError struct{ Route }
 
-// Error returns a text that names the two chips, the plane, and the command that lists the
-// routes.
+// Error returns a text that names the two chips, the plane, and the command that lists the routes.
 func (e *NoRouteError) Error() string {
 	return fmt.Sprintf("there is no route from %s to %s on plane %d; 'ttfabric routes' shows the routes that exist", e.Src, e.Dst, e.Plane)
 }
@@ -111,9 +110,8 @@ type Tracer struct {
 	before  []sighting // records of packets that were sent before the next packet
 }
 
-// Trace returns a [Tracer] for a route. The parameter timeout is the longest time to wait
-// for the answer to a packet. If the source of the route does not run, the error is a
-// [NotRunningError].
+// Trace returns a [Tracer] for a route. The parameter timeout is the longest time to wait for the
+// answer to a packet. If the source of the route does not run, the error is a [NotRunningError].
 func (f *Fabric) Trace(ctx context.Context, r Route, timeout time.Duration) (*Tracer, error) {
 	cs, _, err := f.Clients()
 	if err != nil {

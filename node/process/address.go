@@ -13,11 +13,10 @@ import (
 	"ttfabric/wire"
 )
 
-// listenAddr returns the address that arg, the value of --listen, names. If arg is an
-// address, listenAddr returns arg. If arg is an interface, listenAddr returns an address of
-// the interface. If arg is a network, listenAddr returns this machine's address in the
-// network. If arg is "", listenAddr returns the address from which this machine sends to a
-// seed, see [seedList.local].
+// listenAddr returns the address that arg, the value of --listen, names. If arg is an address,
+// listenAddr returns arg. If arg is an interface, listenAddr returns an address of the interface.
+// If arg is a network, listenAddr returns this machine's address in the network. If arg is "",
+// listenAddr returns the address from which this machine sends to a seed, see [seedList.local].
 func listenAddr(ctx context.Context, arg string, list seedList) (netip.Addr, error) {
 	if arg == "" {
 		return list.local(ctx)
@@ -157,8 +156,7 @@ func (l seedList) local(ctx context.Context) (netip.Addr, error) {
 				continue
 			}
 			for _, a := range as {
-				// Dial sends no datagram. The kernel only chooses the local address of the
-				// socket.
+				// Dial sends no datagram. The kernel only chooses the local address of the socket.
 				c, err := net.Dial("udp", netip.AddrPortFrom(a, s.port).String())
 				if err != nil {
 					last = err

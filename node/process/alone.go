@@ -39,8 +39,7 @@ type Options struct {
 	In       io.Reader // the chip reads a key from In if the name of the key's file is "-"
 }
 
-// DefaultGossipPort is the default of --gossip-port. The memberlist library has the same
-// default.
+// DefaultGossipPort is the default of --gossip-port. The memberlist library has the same default.
 const DefaultGossipPort = 7946
 
 // Alone returns the configuration of a chip that has no run folder. If a flag has a bad
@@ -123,9 +122,8 @@ func (o *Options) address(ctx context.Context, a *Address, list seedList) (err e
 	return nil
 }
 
-// volume reads the settings in the folder of --once, and makes the folder of --keylog. A
-// container has both folders in its volume. A new volume does not have the folder of
-// --keylog.
+// volume reads the settings in the folder of --once, and makes the folder of --keylog. A container
+// has both folders in its volume. A new volume does not have the folder of --keylog.
 func (o *Options) volume() error {
 	once, err := folder.TakeOnce(o.Once, o.Chip)
 	if err != nil {

@@ -24,8 +24,7 @@ import (
 // test binary run; see programs.
 const programEnv = "TTFABRIC_TEST_PROGRAM"
 
-// TestMain lets the test binary run chips, as a user's program does whose main function
-// calls Main.
+// TestMain lets the test binary run chips, as a user's program does whose main function calls Main.
 func TestMain(m *testing.M) {
 	if name := os.Getenv(programEnv); name != "" && len(os.Args) > 1 && os.Args[1] == "node" {
 		Main(programs[name])

@@ -15,8 +15,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Ports opens the ethernet ports of a chip, with the transport and the keys of the chip's
-// fabric.
+// Ports opens the ethernet ports of a chip, with the transport and the keys of the chip's fabric.
 type Ports struct {
 	fabric string                // name of the fabric
 	auth   string                // none, psk or mtls
@@ -29,9 +28,8 @@ type Ports struct {
 	within func(netip.Addr) bool // reports whether --auth none is allowed for an address
 }
 
-// newPorts returns the Ports of chip id. With auth mtls, newPorts reads the chip's
-// certificate from the folder dir. With --keylog, newPorts opens the file for the secrets
-// of QUIC connections.
+// newPorts returns the Ports of chip id. With auth mtls, newPorts reads the chip's certificate from
+// the folder dir. With --keylog, newPorts opens the file for the secrets of QUIC connections.
 func newPorts(m *spec.Spec, id wire.FabricNodeID, dir string, psk []byte, within func(netip.Addr) bool) (l *Ports, err error) {
 	l = &Ports{fabric: m.Name, auth: m.Auth, psk: psk, within: within}
 	if l.gso, l.batch, err = m.OffloadModes(); err != nil {

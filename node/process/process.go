@@ -2,9 +2,8 @@
 // keys, gossip, archive of events and API, and a program that runs beside the chip.
 // 'ttfabric node' uses this package, and any Go program can use the package too.
 //
-// A user's Go program can run in each chip's process. The function main of the program
-// calls only [Main], and 'ttfabric up --program FILE' starts the program once for each
-// chip.
+// A user's Go program can run in each chip's process. The function main of the program calls only
+// [Main], and 'ttfabric up --program FILE' starts the program once for each chip.
 package process
 
 import (
@@ -58,9 +57,8 @@ type Config struct {
 	gone    func() bool             // reports whether the fabric was taken down; the process then ends
 }
 
-// Program is a user's program that runs beside a chip. When the process is to end, ctx
-// ends. The chip then continues to run until the program returns, but for at most two
-// seconds.
+// Program is a user's program that runs beside a chip. When the process is to end, ctx ends. The
+// chip then continues to run until the program returns, but for at most two seconds.
 type Program func(ctx context.Context, s *session.Session) error
 
 // Address holds the addresses and ports on which a chip listens.
@@ -265,9 +263,8 @@ func (c *Config) node(log *slog.Logger) (cfg node.Config, err error) {
 	return cfg, nil
 }
 
-// proved returns an error if the chip's routes can deadlock. If the hash of the routes
-// equals the parameter hash, the routes have been checked or accepted before, and proved
-// returns nil.
+// proved returns an error if the chip's routes can deadlock. If the hash of the routes equals the
+// parameter hash, the routes have been checked or accepted before, and proved returns nil.
 func proved(t *topo.Topology, cfg route.Config, hash uint32) error {
 	p, err := route.New(t, cfg)
 	if err != nil {
@@ -302,9 +299,8 @@ func (c *Config) impair(n *node.Node) error {
 // goneInterval is the time between two checks that a chip's run folder still exists.
 const goneInterval = 5 * time.Second
 
-// wait returns when ctx ends, when the chip's API or program fails, or when the run folder
-// does not exist any more. The removal of a run folder therefore ends the chips of the
-// fabric.
+// wait returns when ctx ends, when the chip's API or program fails, or when the run folder does not
+// exist any more. The removal of a run folder therefore ends the chips of the fabric.
 func (c *Config) wait(ctx context.Context, ended <-chan error, log *slog.Logger) error {
 	tick := time.NewTicker(goneInterval)
 	defer tick.Stop()

@@ -246,8 +246,7 @@ func (j *Job) release(all bool) error {
 	return nil
 }
 
-// full reports whether the sink has the largest number of frames or bytes that the options
-// allow.
+// full reports whether the sink has the largest number of frames or bytes that the options allow.
 func (j *Job) full() bool {
 	return j.o.Count > 0 && j.frames >= j.o.Count || j.o.LimitMiB > 0 && j.sink.Size() >= int64(j.o.LimitMiB)<<20
 }

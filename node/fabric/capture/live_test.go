@@ -253,8 +253,7 @@ func TestCaptureEndsWithTheFabric(t *testing.T) {
 	}
 }
 
-// TestCount runs a capture with a limit of three frames, and a capture with a limit of
-// time.
+// TestCount runs a capture with a limit of three frames, and a capture with a limit of time.
 func TestCount(t *testing.T) {
 	m := newMachine(t, 0, 1)
 	_, j := m.open(Options{Count: 3})

@@ -1,6 +1,5 @@
-// Package capture captures at the ports of many chips at once. The package writes all
-// frames in the order of time, as a pcapng stream, as pcapng files, or as lines of text or
-// JSON.
+// Package capture captures at the ports of many chips at once. The package writes all frames in the
+// order of time, as a pcapng stream, as pcapng files, or as lines of text or JSON.
 //
 //	where, err := capture.Ports(f.Topology, []string{"M0D0"})
 //	o := capture.Options{Write: "m0d0.pcapng", Count: 100}

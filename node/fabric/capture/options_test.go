@@ -15,8 +15,7 @@ import (
 	"ttfabric/wire/capture"
 )
 
-// TestPorts checks how many ports each list of words names, and that unknown names are
-// refused.
+// TestPorts checks how many ports each list of words names, and that unknown names are refused.
 func TestPorts(t *testing.T) {
 	m, err := topo.Named("t3000")
 	if err != nil {

@@ -95,8 +95,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestStream writes a pcapng stream with keys, a packet and statistics, and reads the
-// stream back.
+// TestStream writes a pcapng stream with keys, a packet and statistics, and reads the stream back.
 func TestStream(t *testing.T) {
 	var b bytes.Buffer
 	s := Stream(&b, capture.Section{Application: "test"})

@@ -71,9 +71,8 @@ func add(a, b capture.Statistics) capture.Statistics {
 	return a
 }
 
-// running returns the statistics of interface i in the running stream. A killed chip does
-// not send its last statistics. In this case, running counts the packets that came from the
-// chip.
+// running returns the statistics of interface i in the running stream. A killed chip does not send
+// its last statistics. In this case, running counts the packets that came from the chip.
 func (j *Job) running(i int) capture.Statistics {
 	s := j.now[i]
 	s.Accepted = max(s.Accepted, j.came[i]+s.Dropped)

@@ -36,9 +36,8 @@ func (u Unheard) Error() string {
 // Unwrap returns the error without the advice.
 func (u Unheard) Unwrap() error { return u.error }
 
-// starting reports whether a chip in the containers may answer soon. A chip may answer if
-// at least one container runs or is about to run, and if all containers belong to one
-// compose project.
+// starting reports whether a chip in the containers may answer soon. A chip may answer if at least
+// one container runs or is about to run, and if all containers belong to one compose project.
 func starting(cs []container) (some bool) {
 	for _, c := range cs {
 		if c.project != cs[0].project {
@@ -91,8 +90,7 @@ func Adopt(d folder.Dir) (m spec.Spec, err error) {
 	if err := folder.MakeRoot(); err != nil {
 		return m, err
 	}
-	// Another command may make the same folder at the same time. The first complete folder
-	// stays.
+	// Another command may make the same folder at the same time. The first complete folder stays.
 	tmp, err := os.MkdirTemp(folder.Root(), ".new-*")
 	if err != nil {
 		return m, err
@@ -219,10 +217,9 @@ func (h Host) Gone() bool {
 	return false
 }
 
-// Remove stops the chips of a fabric of containers that has no run folder. Remove then
-// removes the containers, networks and volumes of the fabric. The parameters discard and
-// strange are the fields of these names in [Host]. Remove reports whether there was
-// anything to remove.
+// Remove stops the chips of a fabric of containers that has no run folder. Remove then removes the
+// containers, networks and volumes of the fabric. The parameters discard and strange are the fields
+// of these names in [Host]. Remove reports whether there was anything to remove.
 func Remove(d folder.Dir, discard bool, strange string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTime)
 	defer cancel()
@@ -246,8 +243,7 @@ func Remove(d folder.Dir, discard bool, strange string) (bool, error) {
 	return true, h.Remove()
 }
 
-// Usable returns an error if this machine lacks the docker command, a running engine, or
-// compose.
+// Usable returns an error if this machine lacks the docker command, a running engine, or compose.
 func Usable(ctx context.Context) error {
 	if _, err := composeCommand(ctx); err != nil {
 		return err

@@ -18,8 +18,7 @@ import (
 	"ttfabric/wire"
 )
 
-// Labels of a fabric's containers, network and volume. Commands find these objects by their
-// labels.
+// Labels of a fabric's containers, network and volume. Commands find these objects by their labels.
 const (
 	labelFabric  = "ttfabric.fabric"  // name of the fabric
 	labelChip    = "ttfabric.chip"    // chip that runs in the container, as M<mesh>D<chip>
@@ -174,9 +173,8 @@ const (
 // DNS resolves this name to the address of the chip's container.
 func ServiceName(n wire.FabricNodeID) string { return strings.ToLower(n.String()) }
 
-// composeSeeds returns the seeds of a fabric, some chips of each mesh, each as
-// CHIP/SERVICE. Exit nodes come first, because only exit nodes are also in the gossip pool
-// that joins the meshes.
+// composeSeeds returns the seeds of a fabric, some chips of each mesh, each as CHIP/SERVICE. Exit
+// nodes come first, because only exit nodes are also in the gossip pool that joins the meshes.
 func composeSeeds(t *topo.Topology) (out []string) {
 	each := max(1, min(spec.SeedChips, spec.MaxSeeds/len(t.Meshes)))
 	for _, m := range t.Meshes {

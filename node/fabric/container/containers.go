@@ -44,8 +44,7 @@ const (
 	unpublished = "127.0.0.1:0" // address of the API of a container without a published port; nobody answers at this address
 )
 
-// list returns the fabric's containers. list returns no containers if the engine does not
-// answer.
+// list returns the fabric's containers. list returns no containers if the engine does not answer.
 func (h Host) list() []container {
 	all, _ := findContainers(context.Background(), h.Dir.Name())
 	return slices.DeleteFunc(all, func(c container) bool { return c.project != h.Spec.Project })
@@ -71,8 +70,7 @@ func (h Host) Chips() (out []folder.Chip) {
 	return out
 }
 
-// note writes the ids of the fabric's containers into the file engine.json of the run
-// folder.
+// note writes the ids of the fabric's containers into the file engine.json of the run folder.
 func note(d folder.Dir, ids []string) error {
 	slices.Sort(ids)
 	b, err := json.Marshal(ids)
@@ -141,9 +139,8 @@ func (h Host) compose(ctx context.Context, services []string) error {
 	ctx, cancel := context.WithTimeout(ctx, composeTime)
 	defer cancel()
 	args := slices.Concat(cmd[1:], []string{"-p", h.Spec.Project, "-f", file, "up", "-d", "--no-recreate"}, services)
-	// The compose file of 'up' contains the values of the flags of 'up'. Variables in the
-	// user's environment are meant for compose files of the user, and must not replace
-	// these values.
+	// The compose file of 'up' contains the values of the flags of 'up'. Variables in the user's
+	// environment are meant for compose files of the user, and must not replace these values.
 	_, err = engine(ctx, []string{"TTFABRIC_NAME=" + h.Dir.Name(), "TTFABRIC_IMAGE=", "TTFABRIC_MTU=", "COMPOSE_HTTP_TIMEOUT=300"}, cmd[0], args...)
 	if ctx.Err() != nil {
 		h.settle()
@@ -240,8 +237,7 @@ func (h Host) watch(ns []wire.FabricNodeID, exits chan<- folder.Exit) {
 	}
 }
 
-// Do kills, pauses, resumes or stops a chip's container, and returns after the engine has
-// done so.
+// Do kills, pauses, resumes or stops a chip's container, and returns after the engine has done so.
 func (h Host) Do(ctx context.Context, f folder.Chip, k fault.Kind) error {
 	args := map[fault.Kind][]string{
 		fault.KindKilled: {"kill"}, fault.KindPaused: {"pause"}, fault.KindResumed: {"unpause"},

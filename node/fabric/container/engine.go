@@ -58,9 +58,8 @@ func engine(ctx context.Context, env []string, name string, args ...string) ([]b
 	return out.Bytes(), nil
 }
 
-// engineTo runs docker or compose as the function engine does. The command reads from in,
-// which may be nil. The command's standard output goes to out, and its error messages go to
-// errs.
+// engineTo runs docker or compose as the function engine does. The command reads from in, which may
+// be nil. The command's standard output goes to out, and its error messages go to errs.
 func engineTo(ctx context.Context, in io.Reader, out io.Writer, errs *bytes.Buffer, env []string, name string, args ...string) error {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return errNoEngine
@@ -101,9 +100,8 @@ var advice = []struct{ words, way string }{
 	{"no space left on device", "the engine's disk is full: 'docker system df' shows the use of the disk"},
 }
 
-// explain returns an error that tells the user what to do. The parameter said has the
-// engine's error messages. If [advice] has no entry for the messages, explain returns the
-// last line of said.
+// explain returns an error that tells the user what to do. The parameter said has the engine's
+// error messages. If [advice] has no entry for the messages, explain returns the last line of said.
 func explain(name string, args []string, said string, err error) error {
 	for _, a := range advice {
 		switch {
@@ -178,11 +176,10 @@ const maxCopied = 64 << 20
 // errNotThere says that a container has no such file.
 var errNotThere = errors.New("the container has no such file")
 
-// copyOut reads a file of a container, or all files in a folder of a container. The
-// parameter from is the path of the file or folder. The container need not run. For each
-// file, copyOut calls the function take with the names of the folder and of the file, and
-// the content. copyOut leaves out files with more bytes than the parameter most. copyOut
-// itself writes no file.
+// copyOut reads a file of a container, or all files in a folder of a container. The parameter from
+// is the path of the file or folder. The container need not run. For each file, copyOut calls the
+// function take with the names of the folder and of the file, and the content. copyOut leaves out
+// files with more bytes than the parameter most. copyOut itself writes no file.
 func copyOut(ctx context.Context, id, from string, most int64, take func(folder, name string, r io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -9,16 +9,14 @@ import (
 	"strings"
 )
 
-// MaxContainers is the largest number of chips of a fabric of containers on one machine.
-// Each chip is a container and needs a port of a Linux bridge. A Linux bridge has 1,023
-// ports.
+// MaxContainers is the largest number of chips of a fabric of containers on one machine. Each chip
+// is a container and needs a port of a Linux bridge. A Linux bridge has 1,023 ports.
 const MaxContainers = maxContainers
 
 // mtuOption is the name of the option that sets the MTU of an engine's network.
 const mtuOption = "com.docker.network.driver.mtu"
 
-// engineMTU is the MTU in bytes of a network without [mtuOption], which is the MTU of
-// ethernet.
+// engineMTU is the MTU in bytes of a network without [mtuOption], which is the MTU of ethernet.
 const engineMTU = 1500
 
 // NoCommand reports whether err says that this machine has no docker command.

@@ -59,11 +59,10 @@ func places(m *spec.Spec) map[string]string {
 	return out
 }
 
-// copyRecordings copies recordings from the volume of a container to the folders in places.
-// The parameter from is the path of a recording, or of a folder with recordings. If places
-// has no key for the folder of a recording, copyRecordings copies the recording to the
-// folder strange. If strange is also "", copyRecordings returns an error that names the
-// folder.
+// copyRecordings copies recordings from the volume of a container to the folders in places. The
+// parameter from is the path of a recording, or of a folder with recordings. If places has no key
+// for the folder of a recording, copyRecordings copies the recording to the folder strange. If
+// strange is also "", copyRecordings returns an error that names the folder.
 func copyRecordings(ctx context.Context, id, from string, places map[string]string, strange string) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
@@ -104,9 +103,8 @@ func copyRecordings(ctx context.Context, id, from string, places map[string]stri
 	return err
 }
 
-// rescue copies recordings and logged secrets from the containers' volume to this machine,
-// before the caller removes the volume. If rescue returns an error, the caller must not
-// remove the volume.
+// rescue copies recordings and logged secrets from the containers' volume to this machine, before
+// the caller removes the volume. If rescue returns an error, the caller must not remove the volume.
 func (h Host) rescue(ctx context.Context, ids []string) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	switch {
@@ -129,10 +127,9 @@ func (h Host) copyBack(ctx context.Context, id string) error {
 	return errors.Join(copyRecordings(ctx, id, stateRecord, places(&h.Spec), h.Strange), h.copyKeylog(ctx, id))
 }
 
-// orphans copies recordings, logged secrets and the event archive from volumes whose
-// containers do not exist any more. A volume's labels name the folders of this machine and
-// an image. orphans makes a container of this image, because the engine copies files only
-// from a container.
+// orphans copies recordings, logged secrets and the event archive from volumes whose containers do
+// not exist any more. A volume's labels name the folders of this machine and an image. orphans
+// makes a container of this image, because the engine copies files only from a container.
 func (h Host) orphans(ctx context.Context) error {
 	fabric := h.Dir.Name()
 	out, err := docker(ctx, "volume", "ls", "-q", "--filter", "label="+labelFabric+"="+fabric, "--filter", "label="+labelImage)
@@ -184,9 +181,8 @@ func saveAs(to string, r io.Reader) error {
 	return os.Rename(f.Name(), to)
 }
 
-// Recording copies the file of an ended recording from the containers' volume to this
-// machine. The parameter file is the path in the container. Recording returns the path on
-// this machine.
+// Recording copies the file of an ended recording from the containers' volume to this machine. The
+// parameter file is the path in the container. Recording returns the path on this machine.
 func (h Host) Recording(ctx context.Context, file string) (string, error) {
 	folder, name := path.Base(path.Dir(file)), path.Base(file)
 	from := path.Join(stateRecord, name)
@@ -266,9 +262,8 @@ func addLines(to string, r io.Reader) error {
 	return err
 }
 
-// labelled sets the folders for recordings, logged secrets, certificates and the archive in
-// m from the labels of a fabric's container or volume. The parameter name is the fabric's
-// name.
+// labelled sets the folders for recordings, logged secrets, certificates and the archive in m from
+// the labels of a fabric's container or volume. The parameter name is the fabric's name.
 func labelled(m *spec.Spec, name string, labels map[string]string) {
 	m.Record, m.KeyLog, m.PKI, m.Archive = labels[labelRecord], labels[labelKeylog], labels[labelPKI], ""
 	if dir := labels[labelArchive]; dir != "" {
@@ -276,9 +271,8 @@ func labelled(m *spec.Spec, name string, labels map[string]string) {
 	}
 }
 
-// composed sets the folders of this machine and the file with the gossip keys in m, which
-// no chip knows. composed reads these paths from the labels and mounts of the container
-// with the given id.
+// composed sets the folders of this machine and the file with the gossip keys in m, which no chip
+// knows. composed reads these paths from the labels and mounts of the container with the given id.
 func composed(ctx context.Context, m *spec.Spec, id string) error {
 	out, err := docker(ctx, "inspect", "--type", "container", "--format", `{"Labels": {{json .Config.Labels}}, "Mounts": {{json .Mounts}}}`, id)
 	if err != nil {

@@ -22,10 +22,9 @@ type Keys struct {
 }
 
 // Write makes the folder of a fabric's keys and certificates, if the fabric has keys or
-// certificates. The result named is the folder's name for the compose or stack file. The
-// parameter file is the path of the compose or stack file, or "" for standard output. If
-// the result is a relative path, the path starts from the folder of the compose or stack
-// file.
+// certificates. The result named is the folder's name for the compose or stack file. The parameter
+// file is the path of the compose or stack file, or "" for standard output. If the result is a
+// relative path, the path starts from the folder of the compose or stack file.
 func (k *Keys) Write(ctx context.Context, in io.Reader, m *spec.Spec, t *topo.Topology, file string) (named string, err error) {
 	files := map[string][]byte{}
 	if k.Gossip != "" {

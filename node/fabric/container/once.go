@@ -72,9 +72,8 @@ func (h Host) forgetOnce(ns []wire.FabricNodeID, there map[wire.FabricNodeID]con
 	}
 }
 
-// Recordable returns an error if chip n cannot make the recording rec.Record at its next
-// start. A command that restarts the chip calls Recordable before the command kills the
-// chip.
+// Recordable returns an error if chip n cannot make the recording rec.Record at its next start. A
+// command that restarts the chip calls Recordable before the command kills the chip.
 func (h Host) Recordable(ctx context.Context, n wire.FabricNodeID, rec spec.Records) error {
 	if rec.Record == "" {
 		return nil

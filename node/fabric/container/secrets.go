@@ -20,12 +20,11 @@ import (
 	"ttfabric/wire"
 )
 
-// Keys and certificates of containers are files in one folder, which no other user may
-// enter. Compose mounts the files read-only. Compose mounts a chip's own certificate and
-// key only in the container of the chip. No image, environment, command line or compose
-// file contains a key or certificate. The files have mode 0444, because the user in a
-// container has no account on this machine. On this machine, the mode of the folder
-// protects the files.
+// Keys and certificates of containers are files in one folder, which no other user may enter.
+// Compose mounts the files read-only. Compose mounts a chip's own certificate and key only in the
+// container of the chip. No image, environment, command line or compose file contains a key or
+// certificate. The files have mode 0444, because the user in a container has no account on this
+// machine. On this machine, the mode of the folder protects the files.
 const (
 	SecretsName = "secrets" // name of the folder with the secrets, in a run folder
 	SecretMode  = 0o444     // mode of the files with secrets
@@ -82,9 +81,8 @@ func secretsKey(m *spec.Spec, n wire.FabricNodeID, owner string, more ...string)
 	return ", secrets: [" + strings.Join(list, ", ") + "]"
 }
 
-// secretFiles returns the lines of a compose or stack file that declare the secrets. The
-// parameter folder is the folder of the secrets, as the compose or stack file names the
-// folder.
+// secretFiles returns the lines of a compose or stack file that declare the secrets. The parameter
+// folder is the folder of the secrets, as the compose or stack file names the folder.
 func secretFiles(m *spec.Spec, t *topo.Topology, folder string) string {
 	var b strings.Builder
 	for _, s := range allSecrets(m, t) {
@@ -110,9 +108,8 @@ func secureArguments(m *spec.Spec, t *topo.Topology) (out []string) {
 	return out
 }
 
-// certificates reads the files with the certificates and keys of a fabric's chips from the
-// folder dir. certificates stores the content of each file in the map named into, by file
-// name.
+// certificates reads the files with the certificates and keys of a fabric's chips from the folder
+// dir. certificates stores the content of each file in the map named into, by file name.
 func certificates(m *spec.Spec, t *topo.Topology, dir string, into map[string][]byte) error {
 	if m.Auth != spec.MTLS {
 		return nil
@@ -144,9 +141,8 @@ func writeSecrets(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// Share copies the keys and certificates in the run folder to the folder [SecretsName],
-// whose files containers mount. A container uses the content that the files have when the
-// container starts.
+// Share copies the keys and certificates in the run folder to the folder [SecretsName], whose files
+// containers mount. A container uses the content that the files have when the container starts.
 func Share(d folder.Dir, m *spec.Spec, t *topo.Topology) error {
 	files := map[string][]byte{}
 	for name, there := range map[string]bool{folder.KeysFile: m.Keyed, folder.PSKFile: m.Auth == spec.PSK} {

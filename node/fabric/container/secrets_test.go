@@ -111,8 +111,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestLabelled sets the folders of a spec from labels. A missing label must give an empty
-// folder.
+// TestLabelled sets the folders of a spec from labels. A missing label must give an empty folder.
 func TestLabelled(t *testing.T) {
 	s := spec.Spec{Records: spec.Records{Archive: "elsewhere"}}
 	labelled(&s, "renamed", map[string]string{labelArchive: "/kept", labelRecord: "/calls", labelKeylog: "/logs", labelPKI: "/pki"})

@@ -17,9 +17,8 @@ const (
 	Subnet       = "10.213.0.0/16"      // default subnet of the overlay network; Swarm's default, a /24, has only 252 addresses (moby issue 31019)
 	stackSecret  = "/run/secrets/token" // path at which Swarm mounts the secret "token"
 	stackConsole = "console"            // name of the service in which commands run
-	// Labels of a stack's containers. A stack does not use labelFabric and labelChip,
-	// because commands would take containers with these labels for a fabric of this
-	// machine.
+	// Labels of a stack's containers. A stack does not use labelFabric and labelChip, because
+	// commands would take containers with these labels for a fabric of this machine.
 	labelStack     = "ttfabric.stack"
 	labelStackChip = "ttfabric.stack.chip"
 	stackSeed      = "tasks." // with this prefix before a service's name, Swarm's DNS returns the addresses of the service's tasks

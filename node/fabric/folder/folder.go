@@ -109,8 +109,7 @@ func For(name string) (Dir, error) {
 	return Dir(filepath.Join(Root(), name)), nil
 }
 
-// All returns the paths of all run folders of this user. A folder in the list may be
-// incomplete.
+// All returns the paths of all run folders of this user. A folder in the list may be incomplete.
 func All() (out []Dir) {
 	ents, _ := os.ReadDir(Root())
 	for _, e := range ents {
@@ -138,8 +137,7 @@ func (d Dir) Has() bool {
 	return err == nil
 }
 
-// Gone reports whether the folder was removed. If the folder cannot be read, Gone returns
-// false.
+// Gone reports whether the folder was removed. If the folder cannot be read, Gone returns false.
 func (d Dir) Gone() bool {
 	_, err := os.Stat(d.Path(specFile))
 	return errors.Is(err, fs.ErrNotExist)
@@ -307,9 +305,8 @@ func MakeRoot() error {
 	return nil
 }
 
-// StartTicks returns the start time of a process in clock ticks since boot (proc(5),
-// /proc/pid/stat field 22). StartTicks returns 0 if no process has this id, or if the
-// process is a zombie.
+// StartTicks returns the start time of a process in clock ticks since boot (proc(5), /proc/pid/stat
+// field 22). StartTicks returns 0 if no process has this id, or if the process is a zombie.
 func StartTicks(pid int) uint64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -147,8 +147,7 @@ func TestDamagedFolder(t *testing.T) {
 	}
 }
 
-// snapshot returns the path, mode, time of the last change, and content of each file below
-// dir.
+// snapshot returns the path, mode, time of the last change, and content of each file below dir.
 func snapshot(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -255,8 +254,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestMakeRoot calls MakeRoot while [Root] is a symbolic link, which another user may have
-// made.
+// TestMakeRoot calls MakeRoot while [Root] is a symbolic link, which another user may have made.
 func TestMakeRoot(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", dir)

@@ -159,11 +159,10 @@ func ReadKey(ctx context.Context, in io.Reader, what, arg string) ([]byte, error
 	return keys[0], nil
 }
 
-// ReadKeys reads keys from the file that a user names in arg. The file holds one key, or a
-// JSON list of keys with the key in use first. If arg is "generate", ReadKeys makes a key.
-// If arg is "-", ReadKeys reads from in. ReadKeys refuses an arg that is itself a key,
-// because other users of the machine can read command lines. The parameter what is the name
-// of the option, for errors.
+// ReadKeys reads keys from the file that a user names in arg. The file holds one key, or a JSON
+// list of keys with the key in use first. If arg is "generate", ReadKeys makes a key. If arg is
+// "-", ReadKeys reads from in. ReadKeys refuses an arg that is itself a key, because other users of
+// the machine can read command lines. The parameter what is the name of the option, for errors.
 func ReadKeys(ctx context.Context, in io.Reader, what, arg string) ([][]byte, error) {
 	if arg == "generate" {
 		k, err := keyring.New(KeyBytes)

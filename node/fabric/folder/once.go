@@ -19,8 +19,7 @@ type Once struct {
 	RecordMiB int    `json:"record_limit_mebibytes,omitempty"` // limit of one recording, as of 'node --record-limit'
 }
 
-// OnceName returns the name of the file with the [Once] settings of a chip, without the
-// folder.
+// OnceName returns the name of the file with the [Once] settings of a chip, without the folder.
 func OnceName(n wire.FabricNodeID) string { return n.String() + ".json" }
 
 // TakeOnce reads and removes the file with the [Once] settings of a chip in the folder dir.

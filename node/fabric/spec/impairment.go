@@ -42,9 +42,8 @@ func CheckDeclared(file string, t *topo.Topology) error {
 	return nil
 }
 
-// ParseImpairment reads an impairment from a text "LINK,KNOB=VALUE,…". The text may also
-// contain "seed=NUMBER" and "direction=DIRECTION" (see [Directions]). Errors have kind
-// [Usage].
+// ParseImpairment reads an impairment from a text "LINK,KNOB=VALUE,…". The text may also contain
+// "seed=NUMBER" and "direction=DIRECTION" (see [Directions]). Errors have kind [Usage].
 func ParseImpairment(t *topo.Topology, text string) (d Impairment, err error) {
 	d.Text = text
 	bad := func(err error) (Impairment, error) {

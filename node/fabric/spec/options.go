@@ -30,8 +30,7 @@ type Option struct {
 	Unknown bool
 }
 
-// Options are all options of a fabric, in the order in which --help prints the groups of
-// options.
+// Options are all options of a fabric, in the order in which --help prints the groups of options.
 var Options = []Option{
 	{Name: "profile", Words: []string{"lan", "crowded", "paced"}, Value: func(s *Spec) any { return &s.Profile }, Container: true,
 		Usage: "profile of link timers: lan, crowded or paced (default: paced over QUIC; crowded if 'up' starts more chips than the machine has cores; else lan)"},
@@ -134,9 +133,8 @@ func (o *Option) Text(s *Spec) string {
 	}
 }
 
-// Arguments returns the command-line arguments for a chip's process in a container. The
-// arguments name every option with [Option.Container] that has another value than the
-// default.
+// Arguments returns the command-line arguments for a chip's process in a container. The arguments
+// name every option with [Option.Container] that has another value than the default.
 func (s *Spec) Arguments() (out []string) {
 	usual := Default()
 	for i := range Options {

@@ -126,9 +126,8 @@ func TestEachOptionIsAField(t *testing.T) {
 	}
 }
 
-// TestArgumentsRoundTrip sets every option to a value other than the default. Flags that
-// parse the arguments must give the same spec, except options that have no
-// [Option.Container].
+// TestArgumentsRoundTrip sets every option to a value other than the default. Flags that parse the
+// arguments must give the same spec, except options that have no [Option.Container].
 func TestArgumentsRoundTrip(t *testing.T) {
 	want, got := Default(), Default()
 	for i := range Options {

@@ -13,9 +13,8 @@ const (
 	MaxArchiveMiB    = 1 << 20 // largest limit of one chip's part of the archive
 )
 
-// CheckRecording returns an error of kind [Usage] if RecordMiB is out of range.
-// CheckRecording also makes the path in Record absolute, because a chip's process may run
-// in another working folder.
+// CheckRecording returns an error of kind [Usage] if RecordMiB is out of range. CheckRecording also
+// makes the path in Record absolute, because a chip's process may run in another working folder.
 func (r *Records) CheckRecording() (err error) {
 	if r.RecordMiB < 1 || r.RecordMiB > MaxRecordMiB {
 		return Usagef("--record-limit %d: want 1 to %d MiB", r.RecordMiB, MaxRecordMiB)

@@ -79,8 +79,7 @@ type Behaviour struct {
 	Offload    string       `json:"offload,omitempty"`        // use of the kernel's super-packets: on, off or plain; "": on
 }
 
-// Security says what transport the links' frames use, and how chips authenticate each
-// other.
+// Security says what transport the links' frames use, and how chips authenticate each other.
 type Security struct {
 	Transport  string `json:"transport"`             // udp or quic; "": [Security.Settle] chooses
 	Auth       string `json:"auth"`                  // none, psk or mtls; "": [Security.Settle] chooses
@@ -272,9 +271,8 @@ func slotNames() (names []string) {
 	return names
 }
 
-// OffloadModes returns whether chips use the kernel's super-packets (super), and several
-// messages per system call (batch). Run folders of older versions have an empty Offload,
-// which means "on".
+// OffloadModes returns whether chips use the kernel's super-packets (super), and several messages
+// per system call (batch). Run folders of older versions have an empty Offload, which means "on".
 func (b *Behaviour) OffloadModes() (super, batch transport.Mode, err error) {
 	switch b.Offload {
 	case "on", "":

@@ -77,8 +77,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// fill sets every field of a struct to a value that is not zero, also in structs within the
-// struct.
+// fill sets every field of a struct to a value that is not zero, also in structs within the struct.
 func fill(v reflect.Value) {
 	for i := range v.NumField() {
 		f := v.Field(i)
