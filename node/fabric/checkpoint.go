@@ -51,8 +51,8 @@ func TakeCheckpoint(ctx context.Context, cs []*api.Client) (Checkpoint, error) {
 
 // LostSince says which requests the chips of a checkpoint have lost since the checkpoint.
 // The parameter cs has clients of the chips. A chip of the checkpoint counts as silent if
-// cs has no client of the chip, or if the chip does not answer. For chips that the
-// checkpoint does not have, LostSince reports no losses.
+// cs has no client of the chip, or if the chip does not answer. LostSince reports losses
+// only of chips in the checkpoint.
 func LostSince(ctx context.Context, cs []*api.Client, before Checkpoint) LossesSince {
 	l := LossesSince{Restarted: []wire.FabricNodeID{}, Silent: []wire.FabricNodeID{}, Flows: []FlowLosses{}, Now: Checkpoint{[]flow.Moment{}}}
 	ms, errs := moments(ctx, cs)

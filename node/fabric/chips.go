@@ -201,7 +201,7 @@ func (f *Fabric) drainChip(ctx context.Context, n wire.FabricNodeID, most time.D
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	} else if err != nil {
-		return false, nil // the chip does not answer; it may be paused
+		return false, nil // the chip does not answer, perhaps because the chip is paused
 	}
 	for quiet := 0; time.Now().Before(end); {
 		one, cancel := context.WithDeadline(ctx, end)

@@ -517,7 +517,7 @@ func TestSecuredFabric(t *testing.T) {
 	for _, v := range views {
 		for _, l := range v.Links {
 			if l.Auth["keyings"] == 0 {
-				t.Errorf("chip %s channel %d is not sealed: %v", v.Chip, l.Channel, l.Auth)
+				t.Errorf("the link of chip %s channel %d is not encrypted: %v", v.Chip, l.Channel, l.Auth)
 			}
 		}
 	}

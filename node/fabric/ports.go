@@ -285,7 +285,8 @@ func (s *Chips) Gossip(ctx context.Context, chips []wire.FabricNodeID) (views []
 // by themselves after the time d.
 func (s *Chips) CutGossip(ctx context.Context, one, other []wire.FabricNodeID, d time.Duration) (absent []wire.FabricNodeID, err error) {
 	if len(one) == 1 && len(one)+len(other) == len(s.Topology.Chips) {
-		// This command cuts the chip off from all other chips, also from chips that start later.
+		// A cut without From separates the chip from all other chips, also from chips that
+		// start later.
 		return s.AtChips(ctx, one, func(ctx context.Context, c *api.Client) error {
 			return c.SetGossip(ctx, api.GossipBody{Cut: true, ForS: d.Seconds()})
 		})

@@ -230,8 +230,8 @@ func (y *tally) sum(over bool) (c counts, latency traffic.Histogram) {
 	return c, latency
 }
 
-// total returns the counts and latencies of all rounds. The parameter over has the meaning that it
-// has in sum.
+// total returns the counts and latencies of all rounds. The parameter over says that the
+// present round has ended.
 func (y *tally) total(over bool) (counts, traffic.Histogram) {
 	c, h := y.sum(over)
 	c.add(y.ended)

@@ -210,7 +210,7 @@ func TestCaptureGoesOn(t *testing.T) {
 	m.token, m.seeds = "second", nil
 	m.start(0)
 	m.start(1)
-	time.Sleep(2 * retryTime) // meanwhile the run folder has the old token, which the chips refuse
+	time.Sleep(2 * retryTime) // during this time, the run folder has the old token, which the chips refuse
 	must(t, m.dir.WriteToken(m.token))
 	h.wait(t, "chip M0D0 answers again")
 	m.write(50_000)

@@ -148,7 +148,7 @@ func (p *pcapng) failed(err error) error {
 		return err
 	}
 	if fi, e := p.file.Stat(); e == nil && fi.Mode().IsRegular() {
-		_ = p.file.Truncate(p.w.Whole()) // the caller gets the error of the write, which says more
+		_ = p.file.Truncate(p.w.Whole()) // an error of Truncate is ignored, because the caller gets the error of the write
 	}
 	var pe *os.PathError
 	if errors.As(err, &pe) {

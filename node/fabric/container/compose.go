@@ -34,7 +34,7 @@ const (
 const (
 	composePortBase = 17000 // UDP port of channel 0
 	stateVolume     = "state"
-	stateDir        = "/state" // folder at which the volume is mounted, and which docker/Dockerfile makes
+	stateDir        = "/state" // folder at which containers mount the volume; docker/Dockerfile makes the folder
 	stateToken      = stateDir + "/token"
 	stateArchive    = stateDir + "/archive"
 	stateRecord     = stateDir + "/record" // recordings of every start; for recordings of one start, see onceFolder
@@ -97,8 +97,8 @@ func Settle(name string, t *topo.Topology, want spec.Spec, o Options) (s spec.Sp
 	if err := o.check(&want, name, t); err != nil {
 		return s, err
 	}
-	// The file may be meant for a machine with another number of cores. On most machines, a
-	// fabric has more chips than the machine has cores.
+	// The default profile is crowded. The file may run on any machine, and most machines
+	// have fewer cores than the fabric has chips.
 	if want.Transport != spec.QUIC {
 		want.Profile = cmp.Or(want.Profile, ttlink.ProfileCrowded.Name)
 	}
@@ -115,9 +115,10 @@ type File struct {
 	Subnet  string // subnet of a stack's overlay network, for example [Subnet]; a compose file has none
 }
 
-// topologyArgument returns what tells chips their topology. If the topology is built in,
-// the result args has the flag with the topology's name. If the topology comes from a file,
-// the result text is the value of the variable [spec.TopologyEnv].
+// topologyArgument returns the topology for the chips, as arguments or as a text. If the
+// topology is built in, the result args has the flag with the topology's name. If the
+// topology comes from a file, the result text is the value of the variable
+// [spec.TopologyEnv].
 func (f *File) topologyArgument() (args []string, text string, err error) {
 	if _, err := os.Stat(f.Named); err != nil {
 		return []string{"--topology", f.Named}, "", nil

@@ -100,8 +100,9 @@ var advice = []struct{ words, way string }{
 	{"no space left on device", "the engine's disk is full: 'docker system df' shows the use of the disk"},
 }
 
-// explain returns an error that tells the user what to do. The parameter said has the engine's
-// error messages. If [advice] has no entry for the messages, explain returns the last line of said.
+// explain returns an error that tells the user what to do. The parameter said has the
+// engine's error messages. If the list advice has no entry for the messages, explain
+// returns the last line of said.
 func explain(name string, args []string, said string, err error) error {
 	for _, a := range advice {
 		switch {

@@ -169,7 +169,7 @@ func (h Host) orphans(ctx context.Context) error {
 // saveAs writes the content of r to the file named to, in one step. Only the owner can read
 // the file. If saveAs fails, the old file stays unchanged.
 func saveAs(to string, r io.Reader) error {
-	f, err := os.CreateTemp(filepath.Dir(to), ".copy-*") // mode 0600
+	f, err := os.CreateTemp(filepath.Dir(to), ".copy-*") // the new file has mode 0600
 	if err != nil {
 		return err
 	}

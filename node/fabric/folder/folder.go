@@ -4,7 +4,7 @@
 //	topology.yaml     the topology, as a topology file
 //	mesh.json         the fabric's [spec.Spec]; written last, so that a folder with this file is complete
 //	gossip-keys.json  keys of encrypted gossip, mode 0600
-//	psk.key           pre-shared key of sealed links, mode 0600
+//	psk.key           pre-shared key of the links, with --auth psk; mode 0600
 //	pki/              certificates of the chips for QUIC, if 'up' made them
 //	secrets/          copies of the keys and certificates, for containers; see package container
 //	compose.yml       compose file of a fabric of containers; see package container
@@ -52,7 +52,7 @@ type Chip struct {
 	Chip    wire.FabricNodeID `json:"chip"`
 	PID     int               `json:"pid"`
 	Started uint64            `json:"started_ticks"`   // start of the process in clock ticks since boot; a later process with the same id has another start
-	API     string            `json:"api"`             // host:port
+	API     string            `json:"api"`             // address of the chip's API, as host:port
 	Gossip  string            `json:"gossip"`          // address in the gossip pool of the chip's mesh
 	Exits   string            `json:"exits,omitempty"` // address in the gossip pool of exit nodes; "": the chip is not in this pool
 
@@ -292,8 +292,8 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// MakeRoot makes the folder [Root]. MakeRoot returns an error if the folder belongs to
-// another user.
+// MakeRoot makes the folder whose path [Root] returns. MakeRoot returns an error if the
+// folder belongs to another user.
 func MakeRoot() error {
 	root := Root()
 	if err := os.MkdirAll(root, 0o700); err != nil {

@@ -71,7 +71,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Error("the folder counted as complete before all files were written")
 	}
 	if !d.Has() || d.Gone() || !d.Exists() || d.Name() != "lab" {
-		t.Errorf("%s: whole %v, gone %v, there %v", d, d.Has(), d.Gone(), d.Exists())
+		t.Errorf("%s: complete %v, gone %v, exists %v", d, d.Has(), d.Gone(), d.Exists())
 	}
 	got, err := d.Spec()
 	s.Security = spec.Security{Transport: s.Transport, Auth: s.Auth} // the file does not say where the two values come from
@@ -93,7 +93,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	filepath.WalkDir(string(d), func(path string, e fs.DirEntry, _ error) error {
 		if fi, err := e.Info(); err != nil || fi.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s: mode %v, %v; want none for others", path, fi.Mode(), err)
+			t.Errorf("%s: mode %v, %v; want no access for other users", path, fi.Mode(), err)
 		}
 		return nil
 	})
@@ -101,14 +101,14 @@ func TestRoundTrip(t *testing.T) {
 		t.Error("Create succeeded although the folder exists")
 	}
 	if err := d.Remove(); err != nil || d.Exists() || d.Has() || !d.Gone() {
-		t.Errorf("%v: a removed folder is there %v", err, d.Exists())
+		t.Errorf("%v: a removed folder exists: %v", err, d.Exists())
 	}
 	if _, err := d.Spec(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of a removed folder: %v", err)
 	}
 	failed := errors.New("no certificate")
 	if err := d.Create(m, &s, "x", func(Dir) error { return failed }); !errors.Is(err, failed) || d.Has() {
-		t.Errorf("%v; the folder counts as whole: %v", err, d.Has())
+		t.Errorf("%v; the folder counts as complete: %v", err, d.Has())
 	}
 }
 
@@ -254,7 +254,8 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestMakeRoot calls MakeRoot while [Root] is a symbolic link, which another user may have made.
+// TestMakeRoot calls MakeRoot while the folder of all fabrics is a symbolic link, which
+// another user may have made.
 func TestMakeRoot(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", dir)

@@ -141,7 +141,7 @@ func KeyList(keys [][]byte) []byte {
 	}
 	b, err := json.Marshal(texts)
 	if err != nil {
-		panic(err) // texts always marshal
+		panic(err) // the JSON form of a list of texts always exists
 	}
 	return b
 }
@@ -225,7 +225,7 @@ func MakeToken(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".token-*") // mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), ".token-*") // the new file has mode 0600
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 // file, because the command of a container cannot be changed. The file CHIP.json is in the
 // folder of 'node --once', in the containers' volume. The chip reads and removes the file.
 type Once struct {
-	Record    string `json:"record,omitempty"`                 // folder for recordings, as of 'node --record'
-	RecordMiB int    `json:"record_limit_mebibytes,omitempty"` // limit of one recording, as of 'node --record-limit'
+	Record    string `json:"record,omitempty"`                 // folder for recordings: the value of 'node --record'
+	RecordMiB int    `json:"record_limit_mebibytes,omitempty"` // limit of one recording in MiB: the value of 'node --record-limit'
 }
 
 // OnceName returns the name of the file with the [Once] settings of a chip, without the folder.

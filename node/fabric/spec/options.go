@@ -65,7 +65,7 @@ var Options = []Option{
 	{Name: "transport", Words: topo.Transports, Value: func(s *Spec) any { return &s.Transport }, Running: keepsLinks,
 		Usage: "transport of the links' frames: udp, or quic (QUIC datagrams) (default: the value in the topology file, else udp)"},
 	{Name: "auth", Words: topo.Auths, Value: func(s *Spec) any { return &s.Auth }, Running: keepsLinks,
-		Usage: "how chips authenticate each other: none, psk (UDP sealed with a shared key), mtls (certificates, with quic) (default: the value in the topology file, else none with udp, mtls with quic)"},
+		Usage: "how chips authenticate each other: none, psk (UDP, encrypted with a shared key), mtls (certificates, with quic) (default: the value in the topology file, else none with udp, mtls with quic)"},
 	{Name: "psk-file", Value: func(s *Spec) any { return &s.PSKFile }, Running: keepsLinks,
 		Usage: "file with the pre-shared key of --auth psk, which 'gossip keygen' writes (default: 'up' makes a new key)"},
 	{Name: "pki", Value: func(s *Spec) any { return &s.PKI }, Running: keepsLinks,

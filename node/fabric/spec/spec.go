@@ -36,7 +36,7 @@ const (
 	UDP  = "udp"
 	QUIC = "quic"
 	None = "none" // frames are not encrypted
-	PSK  = "psk"  // UDP datagrams are sealed with a key that all chips share
+	PSK  = "psk"  // UDP datagrams are encrypted with a key that all chips share
 	MTLS = "mtls" // QUIC with a certificate for each chip
 )
 
@@ -47,7 +47,7 @@ type Spec struct {
 	Name    string    `json:"name"`    // name of the fabric; see [CheckName]
 	Source  string    `json:"source"`  // name of the topology
 	Created time.Time `json:"created"` // when the fabric was started
-	ID      string    `json:"id"`      // label of the gossip pools, random for each start
+	ID      string    `json:"id"`      // label of the gossip pools, drawn at random for each start of the fabric
 	Checked uint32    `json:"checked"` // hash of the routes that [New] checked, or accepted because of AllowDeadlock
 
 	Routing
@@ -83,10 +83,10 @@ type Behaviour struct {
 type Security struct {
 	Transport  string `json:"transport"`             // udp or quic; "": [Security.Settle] chooses
 	Auth       string `json:"auth"`                  // none, psk or mtls; "": [Security.Settle] chooses
-	PSKFile    string `json:"-"`                     // file with the pre-shared key that the user names
+	PSKFile    string `json:"-"`                     // file that the user names, with the pre-shared key; "": the user named no file
 	PKI        string `json:"pki,omitempty"`         // folder of the certificates; "": a folder in the run folder
-	KeyLog     string `json:"keylog,omitempty"`      // folder for secrets of QUIC connections; "": chips log none
-	Keyed      bool   `json:"encrypted_gossip"`      // gossip is encrypted
+	KeyLog     string `json:"keylog,omitempty"`      // folder for secrets of QUIC connections; "": chips log no secrets
+	Keyed      bool   `json:"encrypted_gossip"`      // whether gossip is encrypted
 	GossipKeys string `json:"gossip_keys,omitempty"` // file with the gossip keys; "": a file in the run folder
 
 	said string // option, file or default that Transport and Auth come from, for messages; "" before [Security.Settle]
@@ -107,8 +107,8 @@ type Records struct {
 type Place struct {
 	Runtime  string   `json:"runtime,omitempty"`  // Process, Docker or Elsewhere
 	Project  string   `json:"project,omitempty"`  // compose project of the containers
-	Attached []string `json:"attached,omitempty"` // APIs through which chips on other machines are found
-	Program  string   `json:"program,omitempty"`  // executable that runs in each chip's process; "": ttfabric
+	Attached []string `json:"attached,omitempty"` // addresses of the APIs through which commands find chips on other machines
+	Program  string   `json:"program,omitempty"`  // program that runs in each chip's process; "": ttfabric
 }
 
 // Milliseconds is a duration that JSON holds as a whole number of milliseconds.
@@ -187,7 +187,7 @@ func (s *Security) Check() error {
 	case s.PKI != "" && s.Auth != MTLS:
 		return Usagef("--pki %s: only QUIC uses certificates; add --transport quic, or leave out --pki", s.PKI)
 	case s.KeyLog != "" && s.Transport != QUIC:
-		return Usagef("--keylog %s: only QUIC has secrets to log; add --transport quic, or leave out --keylog, because captures of sealed UDP are readable without secrets", s.KeyLog)
+		return Usagef("--keylog %s: only QUIC has secrets to log; add --transport quic, or leave out --keylog, because 'ttfabric capture' shows the frames of encrypted UDP without secrets", s.KeyLog)
 	}
 	return nil
 }
