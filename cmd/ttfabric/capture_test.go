@@ -102,9 +102,9 @@ func TestCapture(t *testing.T) {
 	c.run("traffic", "all-to-all", "--packets", "3000") // on a busy machine, packets may get lost
 	c.must("netem", "reset")
 	c.must("chip", "kill", "M0D1")
-	c.within(soon, "its end is noticed", func() bool { return says("chip M0D1 is gone") })
+	c.within(soon, "its end is noticed", func() bool { return says("chip M0D1 does not answer") })
 	c.must("chip", "start", "M0D1")
-	c.within(soon, "its return is noticed", func() bool { return says("chip M0D1 is back") })
+	c.within(soon, "its return is noticed", func() bool { return says("chip M0D1 answers again") })
 	c.run("ping", "M0D0", "M0D1", "-c", "5")
 	cmd.Process.Signal(syscall.SIGINT)
 	if err := cmd.Wait(); err != nil || !says("frames of ") {

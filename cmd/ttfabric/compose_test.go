@@ -164,7 +164,7 @@ func TestComposeRefuses(t *testing.T) {
 		{"compose t3000 --transport quic --mtu 1200", "--mtu 1200: QUIC needs an MTU of at least 1280", exitUsage},
 		{"compose t3000 --transport quic --auth psk", "QUIC needs certificates", exitUsage},
 		{"compose t3000 --secrets x", "--secrets x: this fabric has no keys", exitUsage},
-		{"compose t3000 --auth psk --secrets a}b", "cannot hold this name", exitUsage},
+		{"compose t3000 --auth psk --secrets a}b", "cannot contain this name", exitUsage},
 		{"compose t3000 --auth psk --secrets /none/x", "/none/x", exitUsage},
 		{"compose t3000 --gossip-key nope", "gossip keygen", exitUsage},
 		{"compose t3000 --keylog /tmp", "--keylog /tmp: only QUIC", exitUsage},

@@ -45,7 +45,7 @@ func TestValidateGraphGenerate(t *testing.T) {
 		{[]string{"generate", "galaxy", "--format", "umd"}, exitOK, "ethernet_connections:"},
 		{[]string{"generate", "spec-l1", "--format", "umd"}, exitUsage, "a cluster descriptor describes only one mesh"},
 		{[]string{"generate", "galaxy", "--format", "json"}, exitUsage, "want ttfabric or umd"},
-		{[]string{"up", "ring:4", "--ring", "none"}, exitTopology, "can deadlock: on plane 0, M0D0 E data waits for M0D1 E data waits for M0D2 E data waits for M0D3 E data, which waits for the first; --allow-deadlock accepts them all the same"},
+		{[]string{"up", "ring:4", "--ring", "none"}, exitTopology, "can deadlock: on plane 0, M0D0 E data waits for M0D1 E data waits for M0D2 E data waits for M0D3 E data, which waits for the first; --allow-deadlock accepts such routes"},
 		{[]string{"up", "ring:4", "--ring", "zigzag"}, exitUsage, "want dateline, bubble or none"},
 		{[]string{"up", "n300", "--stuck", "maybe"}, exitUsage, "want none, or a list of notify, drop and drain"},
 		{[]string{"validate", "torus:4x4", "--ring", "none"}, exitTopology, "can deadlock"},

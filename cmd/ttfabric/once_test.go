@@ -70,9 +70,9 @@ func TestUpFindsContainers(t *testing.T) {
 		name, containers, want string
 		code                   int
 	}{
-		{"no token yet", fmt.Sprintf(chip, "0", "0", "running", "a", "0"), "not ready in time: fabric \"default\": the API's token is not", exitNotReady},
+		{"no token yet", fmt.Sprintf(chip, "0", "0", "running", "a", "0"), "not ready in time: fabric \"default\": cannot read the API's token", exitNotReady},
 		{"made, not started", fmt.Sprintf(chip, "0", "0", "created", "a", "0"), "not ready in time", exitNotReady},
-		{"stopped", fmt.Sprintf(chip, "0", "0", "exited", "a", "0"), "the API's token is not", exitFailed},
+		{"stopped", fmt.Sprintf(chip, "0", "0", "exited", "a", "0"), "cannot read the API's token", exitFailed},
 		{"two projects", fmt.Sprintf(chip, "0", "0", "running", "a", "0") + fmt.Sprintf(chip, "1", "1", "running", "b", "1"), "another TTFABRIC_NAME", exitFailed},
 		{"none", "", "up in", exitOK},
 	} {

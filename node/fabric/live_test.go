@@ -21,10 +21,12 @@ import (
 	"ttfabric/wire"
 )
 
-// deafEnv makes chips of this test binary run and do nothing.
+// deafEnv is an environment variable. If the variable is set, chips of this test binary run
+// but do nothing.
 const deafEnv = "TTFABRIC_TEST_DEAF"
 
-// TestMain lets the test binary be the chips of the fabrics that the tests start.
+// TestMain lets the test binary run chips, so that the tests can start fabrics whose chips
+// are processes of the test binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "node" {
 		if os.Getenv(deafEnv) != "" {
@@ -36,10 +38,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// soon bounds what takes a moment on a machine that has nothing else to do.
+// soon is the longest time that the tests wait for one step. A step takes much less time on
+// an idle machine.
 const soon = time.Minute
 
-// isolated gives a test a folder of all fabrics of its own, and no container engine.
+// isolated gives a test a new folder of all fabrics, and hides the container engine from the test.
 func isolated(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +50,7 @@ func isolated(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+dir+"/no-engine.sock")
 }
 
-// made makes a fabric whose chips do not run yet. Its end removes all of it.
+// made makes a fabric whose chips do not run yet. The end of the test removes the fabric.
 func made(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 	t.Helper()
 	m, err := topo.Named(machine)
@@ -55,7 +58,7 @@ func made(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 		t.Fatal(err)
 	}
 	w := Wanted{Name: name, Topology: m, Named: machine, Spec: spec.Default()}
-	w.Spec.Profile = "crowded" // a busy machine is not to be taken for a dead cable
+	w.Spec.Profile = "crowded" // with the timers of this profile, no link fails because the machine is busy
 	if change != nil {
 		change(&w.Spec)
 	}
@@ -71,7 +74,7 @@ func made(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 	return f
 }
 
-// up brings a new fabric up.
+// up makes a fabric and brings the fabric up. The end of the test removes the fabric.
 func up(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 	t.Helper()
 	f := made(t, name, machine, change)
@@ -83,7 +86,7 @@ func up(t *testing.T, name, machine string, change func(*spec.Spec)) *Fabric {
 	return f
 }
 
-// clients are the clients of the chips that run.
+// clients returns clients of the running chips, or fails the test.
 func clients(t *testing.T, f *Fabric) []*api.Client {
 	t.Helper()
 	cs, _, err := f.Clients()
@@ -93,7 +96,7 @@ func clients(t *testing.T, f *Fabric) []*api.Client {
 	return cs
 }
 
-// sessionOf is a session from a chip.
+// sessionOf returns a session of chip n, or fails the test.
 func sessionOf(t *testing.T, f *Fabric, n wire.FabricNodeID) *session.Session {
 	t.Helper()
 	s, err := f.Session(n)
@@ -103,7 +106,7 @@ func sessionOf(t *testing.T, f *Fabric, n wire.FabricNodeID) *session.Session {
 	return s
 }
 
-// gone finds no process and no file of a fabric.
+// gone fails the test if a process or the run folder of a fabric still exists.
 func gone(t *testing.T, dir folder.Dir, chips []folder.Chip) {
 	t.Helper()
 	for _, c := range chips {
@@ -112,14 +115,15 @@ func gone(t *testing.T, dir folder.Dir, chips []folder.Chip) {
 		}
 	}
 	if pids := findProcesses(dir); len(pids) > 0 {
-		t.Errorf("processes %v still have the folder", pids)
+		t.Errorf("processes %v of the fabric still run", pids)
 	}
 	if left, _ := filepath.Glob(filepath.Join(folder.Root(), "*")); slices.Contains(left, string(dir)) {
 		t.Errorf("left behind: %v", left)
 	}
 }
 
-// TestUpAndRemove brings four chips up, opens them by name, and removes all of them.
+// TestUpAndRemove brings up a fabric of four chips, opens the fabric by name, and removes
+// the fabric.
 func TestUpAndRemove(t *testing.T) {
 	isolated(t)
 	f := made(t, "lab", "ring:4", nil)
@@ -149,19 +153,19 @@ func TestUpAndRemove(t *testing.T) {
 		t.Fatalf("opened by name: %+v, %v", same, err)
 	}
 	chips := same.Running()
-	again, err := same.Up(ctx, nil, nil) // finds all that run
+	again, err := same.Up(ctx, nil, nil) // starts no chip, because all chips run
 	if err != nil || len(again) != 4 || !slices.Equal(same.Running(), chips) {
-		t.Errorf("%v: chips were started anew: %v, before %v", err, same.Running(), chips)
+		t.Errorf("%v: chips were started again: %v, before %v", err, same.Running(), chips)
 	}
 	before, _ := os.Stat(f.Dir.Path("mesh.json"))
 	if p, err := Peek(f.Dir); err != nil || p.Spec.Name != "lab" || len(p.Running()) != 4 {
 		t.Errorf("peek: %v", err)
 	}
 	if after, _ := os.Stat(f.Dir.Path("mesh.json")); !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
-		t.Error("to look at a fabric changes its folder")
+		t.Error("Peek changed the run folder")
 	}
 	if _, err := same.Client(wire.FabricNodeID{Chip: 9}); err == nil || !strings.Contains(err.Error(), "not in topology ring:4") {
-		t.Errorf("a chip that is not there: %v", err)
+		t.Errorf("a chip that the topology does not have: %v", err)
 	}
 	if found, err := Remove(f.Dir, false, ""); err != nil || found != Stopped || len(chips) != 4 {
 		t.Errorf("removed: %v, %v, of %d chips", found, err, len(chips))
@@ -174,11 +178,11 @@ func TestUpAndRemove(t *testing.T) {
 		t.Errorf("removed once more: %v, %v", found, err)
 	}
 	if _, err := Open(ctx, "lab"); err == nil || !strings.Contains(err.Error(), "'ttfabric up'") {
-		t.Errorf("opened after that: %v", err)
+		t.Errorf("opened after Remove: %v", err)
 	}
 }
 
-// TestSessionsAndQuestions moves data from chip to chip, and asks all chips at once.
+// TestSessionsAndQuestions writes and reads data from chip to chip, and asks all chips at once.
 func TestSessionsAndQuestions(t *testing.T) {
 	isolated(t)
 	f := up(t, "lab", "ring:4", nil)
@@ -196,7 +200,7 @@ func TestSessionsAndQuestions(t *testing.T) {
 		}
 	}
 	cs := clients(t, f)
-	slices.Reverse(cs) // answers come in the order of the question
+	slices.Reverse(cs) // answers must come in the order of cs
 	failed := errors.New("asked in vain")
 	answers := Each(t.Context(), cs, AskTime, func(ctx context.Context, c *api.Client) (wire.FabricNodeID, error) {
 		if c.Self() == nodes[1] {
@@ -228,7 +232,7 @@ func TestSessionsAndQuestions(t *testing.T) {
 		t.Errorf("questions without an answer end after %v: %v", time.Since(began), slow)
 	}
 	if plan, err := f.PlanNow(t.Context()); err != nil || plan.Hash() != f.Spec.Checked {
-		t.Errorf("the plan of now is another than the proved one: %v", err)
+		t.Errorf("the present plan is not the plan that New proved: %v", err)
 	}
 }
 
@@ -242,7 +246,7 @@ func TestChipsComeAndGo(t *testing.T) {
 	at := wire.NewNocAddr(1, 1, 0)
 	first, _ := f.Where(n)
 	if err := f.StartChip(ctx, n, spec.Records{}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("running already, as process %d", first.PID)) {
-		t.Errorf("a chip that runs was started: %v", err)
+		t.Errorf("a running chip was started: %v", err)
 	}
 	if err := sessionOf(t, f, other).Write(ctx, n, at, []byte("forgotten")); err != nil {
 		t.Fatal(err)
@@ -261,17 +265,17 @@ func TestChipsComeAndGo(t *testing.T) {
 		}
 	}
 	if l := LostSince(ctx, clients(t, f), before); !slices.Equal(l.Silent, []wire.FabricNodeID{n}) || len(l.Now.Chips) != 1 {
-		t.Errorf("since the chip is dead: %+v", l)
+		t.Errorf("losses since the chip was killed: %+v", l)
 	}
-	if _, err := f.Up(ctx, nil, nil); err != nil { // starts what is missing
+	if _, err := f.Up(ctx, nil, nil); err != nil { // starts the killed chip
 		t.Fatal(err)
 	}
 	got := make([]byte, 9)
 	if err := sessionOf(t, f, other).Read(ctx, n, at, got); err != nil || !bytes.Equal(got, make([]byte, 9)) {
-		t.Errorf("a chip that was killed remembers %q, %v", got, err)
+		t.Errorf("a chip that was killed still has %q, %v", got, err)
 	}
 	if l := LostSince(ctx, clients(t, f), before); !slices.Equal(l.Restarted, []wire.FabricNodeID{n}) || len(l.Silent) != 0 || !l.Any() {
-		t.Errorf("since the chip was started: %+v", l)
+		t.Errorf("losses since the chip was started: %+v", l)
 	}
 	calls := filepath.Join(t.TempDir(), "calls")
 	if err := f.RestartChip(ctx, n, spec.Records{Record: calls, RecordMiB: 1}); err != nil {
@@ -300,8 +304,8 @@ func TestChipsComeAndGo(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestConcurrentUse opens APIs by one handle while a chip starts by the same
-// handle; 'go test -race' finds what the two share.
+// TestConcurrentUse calls ClientAt of a Fabric while RestartChip of the same Fabric runs.
+// 'go test -race' finds unguarded fields.
 func TestConcurrentUse(t *testing.T) {
 	isolated(t)
 	f := up(t, "lab", "n300", nil)
@@ -326,7 +330,8 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// TestSecuredFabric brings a fabric up whose links are sealed and whose gossip is encrypted.
+// TestSecuredFabric brings up a fabric whose links use a pre-shared key and whose gossip is
+// encrypted.
 func TestSecuredFabric(t *testing.T) {
 	isolated(t)
 	m, err := topo.Named("n300")
@@ -350,7 +355,7 @@ func TestSecuredFabric(t *testing.T) {
 	for _, v := range views {
 		for _, l := range v.Links {
 			if l.Auth["keyings"] == 0 {
-				t.Errorf("chip %s channel %d is not sealed: %v", v.Chip, l.Channel, l.Auth)
+				t.Errorf("the link of chip %s channel %d is not encrypted: %v", v.Chip, l.Channel, l.Auth)
 			}
 		}
 	}
@@ -364,18 +369,19 @@ func TestSecuredFabric(t *testing.T) {
 	}
 }
 
-// TestChipsThatDoNotStart has chips that end at once, that do nothing, and a context that ends.
+// TestChipsThatDoNotStart starts chips that end at once, chips whose program does not
+// exist, and chips that do nothing.
 func TestChipsThatDoNotStart(t *testing.T) {
 	isolated(t)
 	broken := made(t, "broken", "n300", func(s *spec.Spec) { s.Program = "/bin/false" })
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	if _, err := broken.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "ended at its start: exit status 1, and its log is empty") {
+	if _, err := broken.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "ended at its start: exit status 1, and the chip's log is empty") {
 		t.Errorf("chips that end at once: %v", err)
 	}
 	none := made(t, "none", "n300", func(s *spec.Spec) { s.Program = filepath.Join(t.TempDir(), "none") })
-	if _, err := none.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "cannot start its process") {
-		t.Errorf("a program that is not there: %v", err)
+	if _, err := none.Up(ctx, nil, nil); err == nil || !strings.Contains(err.Error(), "cannot start the chip's process") {
+		t.Errorf("a program that does not exist: %v", err)
 	}
 	t.Setenv(deafEnv, "yes")
 	deaf := made(t, "deaf", "n300", nil)
@@ -387,7 +393,7 @@ func TestChipsThatDoNotStart(t *testing.T) {
 	}
 	pids := findProcesses(deaf.Dir)
 	if len(pids) != 2 || len(deaf.Running()) != 0 {
-		t.Fatalf("processes %v, of which %v say where they are; want two, and none", pids, deaf.Running())
+		t.Fatalf("processes %v, of which %v have written a file; want two, and none", pids, deaf.Running())
 	}
 	ended, stop := context.WithCancel(ctx)
 	stop()
@@ -400,12 +406,12 @@ func TestChipsThatDoNotStart(t *testing.T) {
 	gone(t, deaf.Dir, nil)
 	for _, pid := range pids {
 		if folder.StartTicks(pid) != 0 {
-			t.Errorf("process %d, which never said where it is, still runs", pid)
+			t.Errorf("process %d, which wrote no file, still runs", pid)
 		}
 	}
 }
 
-// TestRemoveAfterACrash removes a fabric whose folder says nothing that can be read.
+// TestRemoveAfterACrash removes a fabric whose run folder has damaged files.
 func TestRemoveAfterACrash(t *testing.T) {
 	isolated(t)
 	f := up(t, "lab", "n300", nil)
@@ -424,7 +430,8 @@ func TestRemoveAfterACrash(t *testing.T) {
 	gone(t, f.Dir, chips)
 }
 
-// TestAttachToChips attaches to the chips of a fabric as from another machine, by the API of one of them.
+// TestAttachToChips attaches to a running fabric by the API of one chip, as a user of
+// another machine does.
 func TestAttachToChips(t *testing.T) {
 	isolated(t)
 	f := up(t, "lab", "n300", nil)
@@ -436,7 +443,7 @@ func TestAttachToChips(t *testing.T) {
 	}
 	apis := []string{f.Running()[1].API}
 	if _, err := Attach(ctx, "", apis, token); err == nil || !strings.Contains(err.Error(), "choose another --name") {
-		t.Errorf("attached over the fabric itself: %v", err)
+		t.Errorf("attached by the name of the running fabric: %v", err)
 	}
 	if _, err := Attach(ctx, "far", apis, "another token"); err == nil || !strings.Contains(err.Error(), "token") {
 		t.Errorf("attached with another token: %v", err)
@@ -453,18 +460,18 @@ func TestAttachToChips(t *testing.T) {
 	}
 	n := f.Topology.Nodes()
 	if _, err := sessionOf(t, far, n[0]).Ping(ctx, n[1]); err != nil {
-		t.Errorf("a ping by the attached fabric: %v", err)
+		t.Errorf("a ping in the attached fabric: %v", err)
 	}
 	for what, err := range map[string]error{"killed": far.KillChip(ctx, n[0]), "paused": far.PauseChip(ctx, n[0]), "removed": second(far.RemoveChip(ctx, n[0], 0))} {
 		if err == nil || !strings.Contains(err.Error(), "other machines") || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s from afar: %v", what, err)
+			t.Errorf("chip %s in the attached fabric: %v", what, err)
 		}
 	}
 	if found, err := Remove(far.Dir, false, ""); err != nil || found != Forgotten {
-		t.Errorf("forgotten: %v, %v", found, err)
+		t.Errorf("removed the attached fabric: %v, %v", found, err)
 	}
 	gone(t, far.Dir, nil)
 	if len(f.Running()) != 2 {
-		t.Error("the chips of a fabric that is forgotten do not run on")
+		t.Error("the chips ended after the attached fabric was removed")
 	}
 }

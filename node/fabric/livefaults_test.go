@@ -14,7 +14,7 @@ import (
 	"ttfabric/wire"
 )
 
-// TestPauseWaits has every thread of a chip stand still when PauseChip returns.
+// TestPauseWaits checks that all threads of a chip have stopped when PauseChip returns.
 func TestPauseWaits(t *testing.T) {
 	isolated(t)
 	f := up(t, "pause", "n300", nil)
@@ -40,13 +40,13 @@ func TestPauseWaits(t *testing.T) {
 	if len(f.Running()) != 2 {
 		t.Error("a paused chip does not count as running")
 	}
-	if err := f.Remove(); err != nil { // a paused chip hears it too
+	if err := f.Remove(); err != nil { // Remove must also end a paused chip
 		t.Error(err)
 	}
 	gone(t, f.Dir, []folder.Chip{c})
 }
 
-// TestCutsAndImpairments takes a cable away, puts it back, and delays another.
+// TestCutsAndImpairments cuts cables, puts cables back, and delays the frames of a cable.
 func TestCutsAndImpairments(t *testing.T) {
 	isolated(t)
 	f := up(t, "lab", "n300", func(s *spec.Spec) { s.Netem = []string{"M0D0-M0D1/p1,delay=2ms"} })
@@ -76,7 +76,7 @@ func TestCutsAndImpairments(t *testing.T) {
 	}
 	short, end := context.WithTimeout(ctx, time.Second)
 	if _, err := sessionOf(t, f, f.Topology.Nodes()[0]).Ping(short, f.Topology.Nodes()[1]); err == nil {
-		t.Error("a ping passed where no cable is")
+		t.Error("a ping passed although all cables are cut")
 	}
 	end()
 	if _, err := s.Cut(ctx, all, false, 0); err != nil {
@@ -89,7 +89,7 @@ func TestCutsAndImpairments(t *testing.T) {
 		t.Errorf("with the cables back: %v", err)
 	}
 	if n, _, err := s.Flap(ctx, all[:1], 200*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond); n != 2 || err != nil {
-		t.Errorf("flapped %d times, %v; want twice", n, err)
+		t.Errorf("Flap cut the cable %d times, %v; want twice", n, err)
 	}
 	for end := time.Now().Add(soon); len(s.CutNow(ctx, all)) > 0; time.Sleep(pollInterval) {
 		if time.Now().After(end) {
@@ -100,7 +100,7 @@ func TestCutsAndImpairments(t *testing.T) {
 		t.Error(err)
 	}
 	if views, _, _ := s.Impairments(ctx, everywhere, true); len(views) != 0 {
-		t.Errorf("reset leaves %+v", views)
+		t.Errorf("impairments after the reset: %+v", views)
 	}
 	if err := f.KillChip(ctx, f.Topology.Nodes()[1]); err != nil {
 		t.Fatal(err)
@@ -109,14 +109,14 @@ func TestCutsAndImpairments(t *testing.T) {
 		t.Fatal(err)
 	}
 	if absent, err := s.Cut(ctx, all, true, 0); err != nil || !slices.Equal(absent, f.Topology.Nodes()[1:]) {
-		t.Errorf("a cut at one end alone: absent %v, %v", absent, err)
+		t.Errorf("a cut at one end only: absent %v, %v", absent, err)
 	}
 	if cut := s.CutNow(ctx, all); !slices.Equal(cut, all) {
-		t.Errorf("cut at one end alone: %v", cut)
+		t.Errorf("cables cut at one end only: %v", cut)
 	}
 }
 
-// TestTrafficIsBalanced runs verified traffic, balances all packets, and follows one of them.
+// TestTrafficIsBalanced runs verified traffic, balances all packets, and traces packets.
 func TestTrafficIsBalanced(t *testing.T) {
 	isolated(t)
 	f := up(t, "lab", "ring:4", nil)
@@ -135,7 +135,7 @@ func TestTrafficIsBalanced(t *testing.T) {
 	told := 0
 	res, err := Traffic(ctx, cs, run, pairs, func(n int) { told = n })
 	if err != nil || !res.OK() || res.Total.Delivered != 480 || told != 480 || len(res.Silent) != 0 {
-		t.Errorf("%v: %+v, %d packets were told of, silent %v", err, res.Total, told, res.Silent)
+		t.Errorf("%v: %+v, progress got %d packets, silent %v", err, res.Total, told, res.Silent)
 	}
 	b := Losses(ctx, cs, nil, soon)
 	if requests := b.Classes[wire.ClassRequest]; !b.AtRest || b.Unexplained() != 0 || requests.Injected < 480 || requests.Injected != requests.Delivered || len(b.Silent)+len(b.Missing) != 0 {
@@ -152,7 +152,7 @@ func TestTrafficIsBalanced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // one packet is told from the one before
+		for range 2 { // the second packet must not get the records of the first
 			seen, rtt, sent, err := tr.Packet(ctx, hops)
 			if err != nil || sent != nil || rtt <= 0 || len(seen) != 2 {
 				t.Fatalf("%+v, %v, %v, %v", seen, rtt, sent, err)
@@ -166,7 +166,7 @@ func TestTrafficIsBalanced(t *testing.T) {
 	}
 	var none *NoRouteError
 	if _, err := (Route{Src: nodes[0], Dst: nodes[2], Plane: 9}).Hops(plan); !errors.As(err, &none) || none.Plane != 9 {
-		t.Errorf("on a plane that is not there: %v", err)
+		t.Errorf("on a plane that the topology does not have: %v", err)
 	}
 	ended, end := context.WithCancel(ctx)
 	end()
