@@ -27,6 +27,6 @@ func TestNoWayFromAfar(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if at, _ := ctx.Deadline(); time.Until(at) < patience/2 {
-		t.Error("only after a long wait")
+		t.Error("Ready returned only after a long wait")
 	}
 }
