@@ -148,7 +148,8 @@ func (c *Client) Members(ctx context.Context) (v []MemberView, err error) {
 // limit, [MaxBatchBody].
 const MaxBody = 1 << 20
 
-// NoWayType is the type of the problem that is a [session.NoRouteError].
+// NoWayType is the type of the problem that a chip returns if it has no route for a request. The
+// client converts the problem to a [session.NoRouteError].
 const NoWayType = "tag:ttfabric,2026:no-way"
 
 // Problem says why the chip refused a call (RFC 9457).

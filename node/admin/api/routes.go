@@ -105,8 +105,8 @@ func unprocessable(when string) []Failure {
 
 var batchParam = Param{Name: "batch", Type: "", Max: MaxID, Doc: "The id that the caller gave the batch in POST /v1/requests."}
 
-// Routes are the calls of the API. The API's page, the OpenAPI document and the server's handlers
-// are made from Routes.
+// Routes are the calls of the API. Routes is the source of the API's page and of the OpenAPI
+// document. The server serves exactly these calls.
 var Routes = slices.Concat(stateRoutes, requestRoutes, faultRoutes, operationRoutes, documentRoutes)
 
 // stateRoutes are the calls that return the chip's state.
