@@ -24,7 +24,7 @@ type cable struct {
 	swapped *cable          // the cable with which this cable has exchanged its far end; nil: none
 	up      [2]bool         // whether the link at each side is up, as the chip at this side has reported
 	renewed bool            // whether a session of the link has ended
-	lastBad mono.Time       // time of the last change of the link's state at either end, or of the last end of a fault
+	lastBad mono.Time       // time of the link's last event at either end, of the last death of a chip at the cable, or of the last change of avoided
 	record  [2][][]byte     // recorded datagrams, by the side that sent them
 	seen    [2]int
 }

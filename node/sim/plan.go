@@ -143,8 +143,8 @@ func (s *Sim) storm() mishap {
 		end:   func() { s.set(c, 0, fault.Options{Delay: cleanDelay}); s.set(c, 1, fault.Options{Delay: cleanDelay}) }}
 }
 
-// cutWays cuts the directions of a cable from the given sides if "by" is 1, and ends one cut of
-// each if "by" is -1.
+// cutWays cuts the directions of a cable from the given sides if "by" is 1. If "by" is -1, cutWays
+// ends one cut of each of these directions.
 func (c *cable) cutWays(by int, sides ...int) {
 	for _, side := range sides {
 		c.cuts[side] += by

@@ -33,7 +33,7 @@ type ImpairmentView struct {
 	Cut        bool              `json:"cut"`                           // whether the cable is cut in this direction; if the cable is cut, the port sends nothing
 	EndsInS    float64           `json:"ends_in_seconds,omitempty"`     // the time until the chip removes impairments that have a set duration
 	CutEndsInS float64           `json:"cut_ends_in_seconds,omitempty"` // the time until the chip ends a cut that has a set duration
-	ForS       float64           `json:"for_seconds"`                   // the time since which an impairment or a cut has been in force, in seconds; the counters count since then
+	ForS       float64           `json:"for_seconds"`                   // the time for which an impairment or a cut has been in force; the counters cover this time
 	Counters   map[string]uint64 `json:"counters"`                      // the numbers of datagrams that passed or that a fault hit, by the name of the fault
 
 	Labels []string `json:"labels,omitempty"` // the labels of the cable in the topology file
@@ -47,7 +47,7 @@ type NetemBody struct {
 	Options  fault.Change `json:"options,omitempty"`     // impairments to change, such as {"delay":"10ms"}; other impairments stay in force
 	Seed     *uint64      `json:"seed,omitempty"`        // restarts the impairments' random numbers with this seed
 	Cut      *bool        `json:"cut,omitempty"`         // true: cuts the cable in this direction; false: repairs the cable in this direction
-	ForS     float64      `json:"for_seconds,omitempty"` // the time after which the chip undoes the change; 0: the change stays
+	ForS     float64      `json:"for_seconds,omitempty"` // the time after which the chip undoes the change; 0: the change has no set end
 }
 
 // FaultBody reports a fault that somebody injected into a chip's process. A FaultBody can also

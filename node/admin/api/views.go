@@ -103,7 +103,7 @@ type LinkView struct {
 	Payload    int               `json:"frame_payload_bytes"`              // the largest frame payload that the link uses at present; 0 before the first training
 	Wanted     int               `json:"frame_payload_wanted_bytes"`       // the largest frame payload that both ends take; larger than frame_payload_bytes if the network path drops longer frames
 	Credits    map[string]int    `json:"credits"`                          // the number of packets that the port may send now, by virtual channel
-	Miswired   string            `json:"miswired,omitempty"`               // the port at the other end of the cable, if the topology has another port there
+	Miswired   string            `json:"miswired,omitempty"`               // the port found at the other end of the cable, if the topology declares another port there; absent while the link is up
 	Counters   map[string]uint64 `json:"counters"`                         // counters of the link and of the router at the port, by name
 	FrameDrops map[string]uint64 `json:"frame_drops"`                      // the numbers of received frames that the port dropped, by reason
 	Auth       map[string]uint64 `json:"auth,omitempty"`                   // for a port that checks its peer: counters of agreements on keys and of refusals, by name; counters of 0 are absent
