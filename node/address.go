@@ -11,10 +11,10 @@ import (
 	"ttfabric/wire/mono"
 )
 
-// A chip uses gossip only to find the address to which it sends hellos. A link comes up only by an
-// exchange of hellos, and gossip takes no link down. A port carries its link if the link is up by
-// the port's own cable. Such a port keeps its peer's address as long as the peer answers, whatever
-// address gossip reports.
+// A chip learns from gossip the addresses of its peers, and the link states of other chips. A link
+// comes up only by an exchange of hellos, and gossip takes no link down. A port carries its link if
+// the link is up by the port's own cable. Such a port keeps its peer's address as long as the peer
+// answers, whatever address gossip reports.
 
 // maxAsks is the number of hellos that a port sends to its peer after gossip has reported another
 // address. If the peer answers none of these hellos, the port sends to the reported address from
@@ -56,8 +56,9 @@ func (n *Node) follow(ctx context.Context) {
 	}
 }
 
-// readdress makes ports send to the addresses that the gossip pool reports for their peers.
-// readdress returns the time after which its caller must call readdress again.
+// readdress hands the link states from gossip to the chip. readdress also makes ports send to the
+// addresses that gossip reports for their peers. readdress returns the time after which its caller
+// must call readdress again.
 func (n *Node) readdress() time.Duration {
 	where := map[wire.FabricNodeID]membership.Member{}
 	var words []wire.LinkState

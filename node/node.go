@@ -45,14 +45,14 @@ type Config struct {
 	Route       route.Config
 	Profile     ttlink.Profile     // timing profile of the links; zero: the profile lan
 	Slots       router.SlotProfile // slots of each receiver channel; zero: the profile spec
-	LocalFirst  bool               // the chip sends its own packets before the packets that it forwards; see router.Config
+	LocalFirst  bool               // whether the chip sends its own packets before the packets that it forwards; see router.Config
 	Timeout     router.Timeout     // what the router does with packets that cannot move for a long time (Spec §7.3); zero: nothing
 	TTL         uint16             // TTL of the chip's new packets, in hops; 0: the hops of the longest route
 	MemoryLimit int64              // largest tile memory, in bytes; 0: default
 	Listen      netip.Addr         // local address of the chip's ports; zero: 127.0.0.1
 	PortBase    uint16             // UDP port of channel 0; channel k has PortBase+k; 0: any free ports
 	Seed        uint64             // seed of the chip's random numbers; 0: the seed is Incarnation
-	Incarnation wire.Incarnation   // random, not zero
+	Incarnation wire.Incarnation   // incarnation of the chip; random, not zero
 
 	// Port opens the transport of one channel.
 	Port func(local netip.AddrPort) (transport.Port, error)
@@ -104,7 +104,7 @@ type Node struct {
 	links   wire.LinkState // the chip's link state, as the node last told the pool
 	meta    membership.Meta
 	closed  bool
-	leaving bool // the chip refuses new requests
+	leaving bool // whether the chip refuses new requests
 	work    [numCauses]Work
 	record  *recording // nil: the node does not record the chip
 	gossip  gossipFault
@@ -321,8 +321,8 @@ func (n *Node) channels() (m uint16) {
 	return m
 }
 
-// tell publishes an event of the chip. The event is allocated on the heap. As a function of its
-// own, tell causes this allocation only in steps that have an event.
+// tell publishes an event of the chip. The call of publish moves the event to the heap. Because
+// tell is a separate function, steps without an event allocate nothing.
 func (n *Node) tell(e chip.Event) {
 	if p := n.byCh[e.Local.Channel]; p != nil && p.news.to.IsValid() && !n.chip.Carries(p.ch) {
 		select {

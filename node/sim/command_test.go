@@ -164,7 +164,7 @@ func TestDrains(t *testing.T) {
 	}
 	t.Logf("%d requests were lost; %d requests are of unknown fate because the destination had not seen them, and %d for other reasons", known, late, others)
 	// If a flow is new to a destination, the destination may still receive a missing request later.
-	// The fate of such a request is unknown.
+	// The fate of the missing request is unknown.
 	if others*20 > known || (late+others)*10 > known {
 		t.Errorf("too many requests of unknown fate: %d that the destination had not seen, and %d others; %d were lost", late, others, known)
 	}
