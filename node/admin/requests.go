@@ -14,7 +14,7 @@ import (
 	"ttfabric/node/session"
 )
 
-// requests performs one request, or a batch of requests.
+// requests makes the chip send one request, or a batch of requests, and answers with the results.
 func (s *Server) requests(w http.ResponseWriter, r *http.Request) {
 	text, err := body(r)
 	if err != nil {
@@ -56,9 +56,8 @@ func notStarted(err error) *api.Problem {
 	return newProblem(http.StatusUnprocessableEntity, kind, err.Error())
 }
 
-// requestBatch starts the requests of a batch in order. The answer has one line for
-// each request that ends, in the order of the ends. Another line says how many requests
-// the chip started.
+// requestBatch starts the requests of a batch in order. The answer has one line for each request,
+// written when the request ends. One more line says how many requests the chip started.
 func (s *Server) requestBatch(w http.ResponseWriter, r *http.Request, text []byte) {
 	rs, err := batchOf(text)
 	if err != nil {
@@ -110,22 +109,22 @@ func batchOf(text []byte) ([]flow.Request, error) {
 	return rs, nil
 }
 
-// batchAnswer writes the answer to a batch. The chip's loop never waits for the
-// reader of the answer: ends has room for the ends of all requests.
+// batchAnswer writes the answer to a batch. The channel ends has room for all requests. The chip
+// therefore never waits for the caller to read the answer.
 type batchAnswer struct {
 	w     http.ResponseWriter
 	all   int
 	begun chan begun
 	ends  chan oneEnd
 
-	lines *json.Encoder // encoder of the lines; nil: nothing has been written
+	lines *json.Encoder // encoder of the lines; nil: no line has been written
 	left  int           // number of requests whose ends are not written yet
 }
 
-// begun says how many requests of a batch the chip started.
+// begun holds the number of requests of a batch that the chip started.
 type begun struct {
 	n   int
-	err error // why the chip did not start all requests
+	err error // why the chip did not start all requests; nil: the chip started all
 }
 
 // oneEnd is the end of one request of a batch.
@@ -138,7 +137,7 @@ type oneEnd struct {
 // Both lines then travel in one segment. A ping over one cable takes less.
 const startDelay = 200 * time.Microsecond
 
-// stream writes until all started requests have ended, or the reader goes away.
+// stream writes the answer until all started requests have ended, or the caller disconnects.
 func (a *batchAnswer) stream(ctx context.Context) {
 	flush := http.NewResponseController(a.w).Flush
 	var late <-chan time.Time // the time to send the line of the start alone; nil: that line is not waiting
@@ -172,7 +171,7 @@ func (a *batchAnswer) stream(ctx context.Context) {
 			err = flush() // the server sends the last lines when this function returns
 		}
 		if err != nil {
-			return // the reader has disconnected; the requests continue
+			return // the caller has disconnected; the started requests continue
 		}
 	}
 }
@@ -186,7 +185,7 @@ func (a *batchAnswer) line(v any) error {
 	return a.lines.Encode(v)
 }
 
-// stopBatch makes the chip start no more requests of a batch.
+// stopBatch makes the chip start no more requests of the batch with the id in the query.
 func (s *Server) stopBatch(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("batch")
 	stop, ok := s.batches.Load(id)
