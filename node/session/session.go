@@ -338,7 +338,7 @@ func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
 			return flow.Result{}, errors.Join(&OutcomeUnknownError{r.Dst, "the caller stopped waiting"}, ctx.Err())
 		}
 		if !passing(&res) || try == againRetries {
-			return res, failure(&r, &res)
+			return res, stopped(ctx, failure(&r, &res))
 		}
 		select {
 		case <-time.After(againAfter(try)):
@@ -346,6 +346,16 @@ func (s *Session) do(ctx context.Context, r flow.Request) (flow.Result, error) {
 			return res, errors.Join(failure(&r, &res), ctx.Err())
 		}
 	}
+}
+
+// stopped adds the end of ctx to the error of a command with an unknown outcome. A Fabric may end an
+// open request because ctx has ended.
+func stopped(ctx context.Context, err error) error {
+	var unknown *OutcomeUnknownError
+	if ctx.Err() == nil || !errors.As(err, &unknown) || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return errors.Join(err, ctx.Err())
 }
 
 func failure(r *flow.Request, res *flow.Result) error {

@@ -72,7 +72,7 @@ func (s *Session) pieces(ctx context.Context, n int, build func(off, n int) flow
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
-	return t.err
+	return stopped(ctx, t.err)
 }
 
 func (t *transfer) packets() int { return (t.n + wire.MaxPayload - 1) / wire.MaxPayload }

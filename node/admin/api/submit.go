@@ -28,7 +28,7 @@ const (
 
 // Times of a batch.
 const (
-	stopPatience = 5 * time.Second       // longest time that Submit waits after it has asked the chip to stop a batch; Submit then closes the connection
+	stopPatience = 200 * time.Millisecond // longest time that Submit waits after it has asked the chip to stop a batch; Submit then closes the connection
 	stopAgain    = 10 * time.Millisecond // time between two calls that ask the chip to stop a batch; Submit repeats the call because the batch may not have reached the chip yet
 )
 
@@ -57,7 +57,7 @@ type batch struct {
 	begun  chan begun  // gets one value, when the chip has reported how many requests it started
 	told   bool        // whether begun has got its value
 	conn   atomic.Bool // whether the batch has a connection; if true, the chip may have received the batch
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 }
 
 // pending is a request of a batch.
@@ -87,7 +87,7 @@ func (c *Client) submit(ctx context.Context, rs []flow.Request, done func(i int,
 	}
 	// The batch does not end with ctx, because the results of its requests arrive after Submit has
 	// returned.
-	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	b.cancel = cancel
 	go b.run(httptrace.WithClientTrace(own, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { b.conn.Store(true) }}), bodies)
 	select {
@@ -100,10 +100,10 @@ func (c *Client) submit(ctx context.Context, rs []flow.Request, done func(i int,
 
 // run sends the batch, and reads the answer to its end.
 func (b *batch) run(ctx context.Context, bodies []RequestBody) {
-	defer b.cancel()
+	defer b.cancel(nil)
 	resp, err := b.c.open(ctx, "POST", "/v1/requests?batch="+url.QueryEscape(b.id), bodies)
 	if err != nil {
-		b.fail(err)
+		b.fail(why(ctx, err))
 		return
 	}
 	defer resp.Body.Close()
@@ -119,7 +119,26 @@ func (b *batch) run(ctx context.Context, bodies []RequestBody) {
 	if err == nil {
 		err = errors.New("the answer ended")
 	}
-	b.lose(fmt.Errorf("the connection to %s broke: %w", b.c.who(), err))
+	b.lose(why(ctx, fmt.Errorf("the connection to %s broke: %w", b.c.who(), err)))
+}
+
+// why returns the reason for which stop has closed the connection. If stop has not closed the
+// connection, why returns err.
+func why(ctx context.Context, err error) error {
+	var silent *silentError
+	if errors.As(context.Cause(ctx), &silent) {
+		return silent
+	}
+	return err
+}
+
+// silentError says that the caller stopped waiting, and that the chip did not answer in time which
+// requests it had started.
+type silentError struct{ who string }
+
+// Error names the chip.
+func (e *silentError) Error() string {
+	return fmt.Sprintf("the caller stopped waiting, and %s did not say within %v which requests it had started", e.who, stopPatience)
 }
 
 // line handles one line of the answer.
@@ -173,7 +192,7 @@ func (b *batch) refusal(i int, e *StatusError) error {
 func (b *batch) fail(err error) {
 	var refused *StatusError
 	switch {
-	case errors.As(err, &refused) && refused.Code/100 == http.StatusBadRequest/100:
+	case errors.As(err, &refused) && (refused.Code/100 == http.StatusBadRequest/100 || refused.Code == http.StatusServiceUnavailable):
 		b.tell(begun{0, b.refusal(0, refused)})
 	case !b.conn.Load():
 		b.tell(begun{0, err})
@@ -224,16 +243,17 @@ func (b *batch) stop(ctx context.Context) (int, error) {
 		case <-short.Done():
 		}
 	}
-	b.cancel()
+	b.cancel(&silentError{b.c.who()})
 	got := <-b.begun
 	return got.n, cause(got, ctx.Err())
 }
 
 // cause returns the error of a Submit whose context has ended. If the chip nevertheless started all
-// requests, cause returns nil.
+// requests, cause returns nil. The chip's own reason is that the caller stopped the batch, so cause
+// leaves the chip's reason out.
 func cause(got begun, ended error) error {
 	if got.err == nil {
 		return nil
 	}
-	return errors.Join(ended, got.err)
+	return ended
 }
