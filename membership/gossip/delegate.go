@@ -66,8 +66,8 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	d.mu.Lock()
 	m, err := d.view.Judge(n.Name, n.Meta)
 	if err != nil {
-		d.refused++
-		tell := p.first(n.Name)
+		d.refusals.claims++
+		tell := d.refusals.first(n.Name, time.Now())
 		d.mu.Unlock()
 		if tell {
 			a, _ := netip.AddrFromSlice(n.Addr)
@@ -90,24 +90,32 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 		err = fmt.Errorf("a later process of chip %s is known", m.Node)
 	}
 	if err != nil {
-		d.refused++
+		d.refusals.claims++
 		return err
 	}
 	p.relocate(n)
 	return nil
 }
 
+// refusals counts the gossip that a chip refused, and limits the reports about it.
+type refusals struct {
+	claims     uint64          // number of claims that NotifyAlive refused
+	reported   map[string]bool // names of the processes whose claims were reported in the present period
+	period     time.Time       // when the present period began
+	unreadable uint64          // number of streams that this chip could not read
+	told       time.Time       // when the pool last reported unreadable streams
+}
+
 // first reports whether the pool shall report a rejected claim of a process. The pool reports each
 // process once in a rejectedPeriod, and at most maxRejected processes.
-func (p *Pool) first(name string) bool {
-	if now := time.Now(); now.Sub(p.period) >= rejectedPeriod {
-		p.period = now
-		p.reported = map[string]bool{}
+func (r *refusals) first(name string, now time.Time) bool {
+	if now.Sub(r.period) >= rejectedPeriod {
+		r.period, r.reported = now, map[string]bool{}
 	}
-	if p.reported[name] || len(p.reported) >= maxRejected {
+	if r.reported[name] || len(r.reported) >= maxRejected {
 		return false
 	}
-	p.reported[name] = true
+	r.reported[name] = true
 	return true
 }
 
@@ -151,11 +159,11 @@ func (w *logWriter) Write(b []byte) (int, error) {
 // unread reports at most once a minute.
 func (p *Pool) unread(line string) {
 	p.mu.Lock()
-	p.unreadable++
+	p.refusals.unreadable++
 	now := time.Now()
-	again := !p.told.IsZero() && now.Sub(p.told) < unreadablePause
+	again := !p.refusals.told.IsZero() && now.Sub(p.refusals.told) < unreadablePause
 	if !again {
-		p.told = now
+		p.refusals.told = now
 	}
 	p.mu.Unlock()
 	if again {

@@ -29,7 +29,7 @@ func (p *Pool) FaultCounts() fault.Counts { return p.net.counts() }
 func (p *Pool) Status() []membership.PoolStatus {
 	s := membership.PoolStatus{Label: p.cfg.Label, Addr: p.addr.String(), Seen: len(p.View()), Expected: p.cfg.Expect}
 	p.mu.Lock()
-	s.Unreadable, s.Refused = p.unreadable, p.refused
+	s.Unreadable, s.Refused = p.refusals.unreadable, p.refusals.claims
 	p.mu.Unlock()
 	s.Version = p.net.version.Load()
 	if p.cfg.Keys != nil {

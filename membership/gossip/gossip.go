@@ -88,21 +88,17 @@ type Pool struct {
 	notify chan struct{}
 	update chan struct{}
 
-	mu         sync.Mutex
-	view       *membership.View
-	meta       []byte
-	events     []membership.Event
-	here       map[string]string            // gossip addresses of the present members, by name; a copy, because the library's own list is not safe for concurrent use
-	last       map[wire.FabricNodeID]string // last known gossip address of each other chip
-	most       int                          // largest number of chips that the view has had at once
-	unreadable uint64                       // number of streams that this chip could not read
-	refused    uint64                       // number of claims that NotifyAlive refused
-	reported   map[string]bool              // names of the processes whose rejected claims the pool has reported in the present period
-	period     time.Time                    // when the present period of reports about rejected claims began
-	told       time.Time                    // when the pool last reported unreadable streams
-	self       *memberlist.Node             // the library's entry of this chip; the library's lock guards its content
-	moved      []byte                       // new address to write into the entry; nil: the entry has the right address
-	telling    sync.Mutex                   // held during UpdateNode, which reads the entry self without the library's lock
+	mu       sync.Mutex
+	view     *membership.View
+	meta     []byte
+	events   []membership.Event
+	here     map[string]string            // gossip addresses of the present members, by name; a copy, because the library's own list is not safe for concurrent use
+	last     map[wire.FabricNodeID]string // last known gossip address of each other chip
+	most     int                          // largest number of chips that the view has had at once
+	refusals refusals                     // gossip that this chip refused
+	self     *memberlist.Node             // the library's entry of this chip; the library's lock guards its content
+	moved    []byte                       // new address to write into the entry; nil: the entry has the right address
+	telling  sync.Mutex                   // held during UpdateNode, which reads the entry self without the library's lock
 }
 
 // Start binds the sockets, and joins the pool in the background until ctx ends. The error says why

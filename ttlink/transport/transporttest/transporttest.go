@@ -77,7 +77,7 @@ func open(t *testing.T, p transport.Port) *end {
 				return
 			}
 			if b.Len() == 0 {
-				e.left <- errors.New("Recv returned without a datagram")
+				e.left <- errors.New("no datagram, although Recv returned")
 				return
 			}
 			b.Each(func(d []byte) {
